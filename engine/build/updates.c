@@ -216,7 +216,6 @@ done:
 static d9_status add_update(d9_context *context, const d9_program_options *options, d9_program *program,
                             const d9_group *group) {
     d9_status status;
-    const double per_epoch = (double)program->steps_per_epoch;
     const d9_op_info *info = d9_op_info_of(group->op);
     d9_node node = {.op = group->op};
     d9_update_attributes *update = &node.as.update;
@@ -224,7 +223,7 @@ static d9_status add_update(d9_context *context, const d9_program_options *optio
         return d9_fail(context, D9_USAGE, "the group %s cannot be updated by %s", group->name, d9_op_name(group->op));
     const int64_t until = d9_group_until(program, group);
     node.when = in_updates(program, (d9_when){.every = group->every,
-                                              .from = d9_program_round(program, group->from_epoch * per_epoch),
+                                              .from = d9_group_from(program, group),
                                               .until = until < program->steps ? until : 0});
     if (until <= node.when.from && program->steps > 0)
         D9_TRY(d9_fail(context, D9_USAGE, "the group %s is never updated: from step %lld until step %lld", group->name,
@@ -314,19 +313,20 @@ done:
     return status;
 }
 
-/* Adds a sum over the processes for each run of groups that are updated until the same step. The gradient of a frozen
- * group is left alone: it was summed in its last step. */
+/* Adds a sum over the processes for each run of groups that are updated in the same steps. The gradient of a frozen
+ * group is left alone: it is zero or was summed in its last step. */
 static d9_status add_all_reduces(d9_context *context, d9_program *program) {
     d9_status status = D9_OK;
     const d9_group *group = program->groups.group;
     for (int first = 0, end; first < program->groups.count; first = end) {
-        const int64_t until = d9_group_until(program, &group[first]);
+        const int64_t from = d9_group_from(program, &group[first]), until = d9_group_until(program, &group[first]);
         for (end = first + 1; end < program->groups.count; end++)
-            if (d9_group_until(program, &group[end]) != until) break;
+            if (d9_group_from(program, &group[end]) != from || d9_group_until(program, &group[end]) != until) break;
         d9_node node = {.op = D9_OP_ALL_REDUCE,
                         .input_count = 1,
                         .output_count = 1,
-                        .when = in_updates(program, (d9_when){.until = until < program->steps ? until : 0})};
+                        .when =
+                            in_updates(program, (d9_when){.from = from, .until = until < program->steps ? until : 0})};
         const d9_shape all = {1, {group[end - 1].end - group[first].begin}};
         if (all.d[0] == 0) continue;
         snprintf(node.role, sizeof node.role, "sum.%.*s", (int)sizeof node.role - 5, group[first].name);

@@ -497,6 +497,82 @@ TEST(test_layers_that_cannot_freeze) {
     refuse("name: vgg, channels: [3, 4], hidden: 6", "freeze: {until: [0.5, 0.6, 0.6, 0.7]}", "tricks.freeze.until 4");
 }
 
+/* ---- the last layer first ---- */
+
+static const char tuning[] = "fine_tune: {head: 0.25, rates: [0, 0.1, 0.5]}";
+
+/* In the first 3 of 12 steps only the last layer has gradients, and the step costs a forward pass and them. */
+TEST(test_only_the_last_layer_has_gradients_at_first) {
+    static const struct {
+        const char *update;
+        int64_t from;
+        double factor;
+    } groups[] = {{"update.weights.part2", 3, 0.1},
+                  {"update.weights.part3", 3, 0.5},
+                  {"update.biases.part3", 3, 0.5},
+                  {"update.weights", 0, 1}};
+    d9_program program;
+    d9_config *config = configure(resnet9, "auto", tuning);
+    build_program(config, &program);
+    const d9_graph *early = &program.phase[0].list, *train = &program.train;
+    program_check_graph(early);
+    assert_ints(program.phase_count, 1, program.phase[0].from, 0, program.phase[0].until, 3);
+    for (int v = 0; v < early->value_count; v++)
+        if (strstr(early->values[v].name, ".grad") && strncmp(early->values[v].name, "head.", 5) != 0)
+            fail_msg("%s in a step of the last layer", early->values[v].name);
+    for (d9_node_id n = 0; n < early->node_count; n++) assert_null(strstr(early->nodes[n].role, ".part"));
+    assert_true(makes(early, "head.weight.grad"));
+    assert_true(operations(early) < 1.01 * operations(&program.eval) * 8 / (double)program.extent.batch);
+    assert_false(makes(train, "layer1.conv.weight.grad")); /* of the first part, which never learns */
+    assert_true(makes(train, "layer1.res2.conv.weight.grad") && makes(train, "layer3.res2.norm.bias.grad"));
+    for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
+        const d9_node *node = &train->nodes[program_find(train, D9_OP_UPDATE, groups[g].update)];
+        assert_int_equal(node->when.from, groups[g].from);
+        assert_true(fabs(program.table[node->as.update.rate.table].values[5] * 8 / (0.1 * groups[g].factor) - 1) <
+                    1e-12);
+    }
+    d9_program_free(&context, &program), d9_config_free(&context, config);
+}
+
+/* Counts the parameters that differ between two states, other than those of the last layer. */
+static int changed_parameters(const d9_program *program, const double *a, const double *b, int part) {
+    const int64_t size = (int64_t)d9_type_bytes(program->precision->master);
+    int changed = 0;
+    for (int v = 0; v < program->train.value_count; v++) {
+        const d9_value *value = &program->train.values[v];
+        if (value->kind != D9_VALUE_PARAMETER || value->part != part) continue;
+        const int64_t at = value->offset / size;
+        changed += run_distance(a + at, b + at, d9_shape_count(&value->shape)) > 0;
+    }
+    return changed;
+}
+
+TEST(test_the_layers_before_it_follow_but_those_of_rate_0) {
+    static const char *const backends[] = {"reference", "cpu"};
+    double *states[2][5];
+    int64_t count;
+    d9_program program;
+    d9_config *config = configure(resnet9, "auto", tuning);
+    build_program(config, &program);
+    for (int b = 0; b < 2; b++)
+        for (int64_t steps = 0; steps < 5; steps++) states[b][steps] = train(backends[b], tuning, steps, &count);
+    for (int steps = 1; steps < 5; steps++) {
+        const double *before = states[0][steps - 1], *after = states[0][steps];
+        assert_int_equal(changed_parameters(&program, before, after, 1), 0);
+        assert_true(changed_parameters(&program, before, after, 0) > 0);
+        for (int part = 2; part <= 3; part++)
+            assert_int_equal(changed_parameters(&program, before, after, part) > 2, steps > 3);
+        assert_true(run_distance(states[0][steps], states[1][steps], count) < 1e-4);
+    }
+    for (int i = 0; i < 10; i++) free(states[i / 5][i % 5]);
+    d9_program_free(&context, &program), d9_config_free(&context, config);
+}
+
+TEST(test_parts_that_the_network_does_not_have) {
+    refuse("name: vgg, channels: [3, 4], hidden: 6", "fine_tune: {rates: [0.1, 0.1, 0.1, 0.1, 0.1, 0.1]}",
+           "tricks.fine_tune.rates 6 1 5");
+}
+
 /* A slow step moves neither the median of the times nor their quartiles. */
 TEST(test_range_of_times) {
     double one[] = {4}, seven[] = {3, 1, 90, 5, 2, 4, 6};

@@ -55,6 +55,7 @@ static const struct edits {
     {"muon", "{}", {[PROGRAM_GROUPS] = true}},
     {"clip_norm", "{}", {[PROGRAM_GROUPS] = true}},
     {"freeze", "{}", {[PROGRAM_GROUPS] = true, [PROGRAM_PHASES] = true}},
+    {"fine_tune", "{}", {[PROGRAM_GROUPS] = true, [PROGRAM_PHASES] = true}},
     {"lookahead", "{}", {[PROGRAM_TAIL] = true}},
     {"ema", "{}", {[PROGRAM_TAIL] = true}},
     {"multicrop_tta", "{}", {[PROGRAM_VIEWS] = true}},
