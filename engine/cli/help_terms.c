@@ -13,7 +13,7 @@ typedef struct term {
 } term;
 
 static const term terms[] = {
-    {"finetune,fine tune", false, "`train.from` starts from the weights of a trained model"},
+    {"finetune,fine tune", false, "`configs/finetune.yaml` and `train.from` start from the weights of a trained model"},
     {"rotation,rotate,random rotation,affine,shear,translation,posterize,solarize,saturation,trivialaugment", false,
      "`trivial_augment` makes one random change of each image: rotation, shear, translation or colour"},
     {"autoaugment,randaugment,augmix", true, "search for augmentations; nearest: `trivial_augment`, which needs none"},

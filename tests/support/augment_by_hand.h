@@ -6,6 +6,10 @@
 #include "kernels/formulas/augment.h"
 #include <math.h>
 
+static inline int64_t reflected_by_hand(int64_t i, int64_t size) {
+    return i < 0 ? -i : i < size ? i : 2 * size - 2 - i;
+}
+
 /* The byte of a resized box, with weights rounded to 1 / 2048. */
 static inline double resized_by_hand(const double *image, const double *draws, const int64_t *all, const int64_t *out,
                                      int64_t row, int64_t column, int64_t k) {
@@ -14,11 +18,13 @@ static inline double resized_by_hand(const double *image, const double *draws, c
     int64_t low[2], high[2];
     double weight[2], sum = 0;
     for (int axis = 0; axis < 2; axis++) {
-        const int64_t start = span[axis] % 65536, count = span[axis] / 65536;
+        const int64_t start = (span[axis] + 32768) % 65536 - 32768, count = span[axis] / 65536;
         const double at = fmax(((double)place[axis] + 0.5) * (double)count / (double)out[1 + axis] - 0.5, 0);
         low[axis] = start + (int64_t)floor(at + 1e-9);
         high[axis] = low[axis] + 1 < start + count ? low[axis] + 1 : low[axis];
         weight[axis] = floor((at + (double)start - (double)low[axis]) * 2048 + 0.5 + 1e-9) / 2048;
+        low[axis] = reflected_by_hand(low[axis], all[1 + axis]),
+        high[axis] = reflected_by_hand(high[axis], all[1 + axis]);
     }
     for (int corner = 0; corner < 4; corner++)
         sum +=

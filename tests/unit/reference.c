@@ -275,7 +275,7 @@ static double augment_by_hand(const op_case *c, int64_t i) {
     if (!unchanged_place_by_hand(draws + D9_DRAW_CHANGE, y, &row, &column)) return 0;
     for (int64_t at = 0; at < y[3]; at++) {
         const int64_t from = draws[D9_DRAW_MIRROR] != 0 ? y[2] - 1 - column : column;
-        if (augment->rule.number[D9_AUGMENT_RESIZE][1] > 0)
+        if (augment->rule.number[D9_AUGMENT_RESIZE][1] > 0 || augment->rule.number[D9_AUGMENT_SHRINK][0] > 0)
             bytes[at] = resized_by_hand(image, draws, all, y, row, column, at);
         else
             bytes[at] = image[(rows[row + (int64_t)draws[D9_DRAW_CROP_Y]] * all[2] +
