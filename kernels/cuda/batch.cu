@@ -14,8 +14,10 @@ D9_DEVICE d9_augment_draws draw_for(const d9_cuda_slice &slice, const d9_augment
     return d9_augment_draw_as(GENERAL, &rule, static_cast<uint32_t>(sample_at(slice, n)), epoch);
 }
 
+/* A general rule: more than three blocks per multiprocessor would spill. */
 template <bool GENERAL>
-__global__ void __launch_bounds__(D9_BLOCK) draw_kernel(d9_cuda_slice slice, d9_augment_rule rule, int32_t *draws) {
+__global__ void __launch_bounds__(D9_BLOCK, GENERAL ? 3 : 0)
+    draw_kernel(d9_cuda_slice slice, d9_augment_rule rule, int32_t *draws) {
     for (int64_t n = d9_thread(); n < D9_END(slice.count); n += d9_threads()) {
         const d9_augment_draws drawn = draw_for<GENERAL>(slice, rule, n);
         for (int s = 0; s < D9_DRAW_SLOTS; s++) draws[n * D9_DRAW_SLOTS + s] = drawn.slot[s];
