@@ -121,8 +121,9 @@ typedef enum batch_kind {
 
 static const char ranked_name[] = "proxy.look.ranked";
 
-/* Returns the augmentation of a training or evaluation list. Evaluation has only the shifts and mirror of its views. */
-static d9_augment_rule rule_of(const d9_program *program, bool training, const d9_shape *made) {
+/* The augmentation of a training or evaluation step, which makes images of the shape `made`. Evaluation has only the
+ * shifts and the mirroring of its views. */
+static d9_augment_rule augmentation_of(const d9_program *program, bool training, const d9_shape *made) {
     const d9_extent *e = &program->extent;
     const d9_shape stored = d9_extent_stored(e, training);
     d9_augment_rule rule = {program->seed, (int)stored.d[1], (int)stored.d[2], (int)made->d[1], (int)made->d[2], {{0}}};
@@ -241,7 +242,7 @@ static d9_status add_batch_nodes(d9_context *context, d9_program *program, d9_gr
                                      .samples = samples};
     const d9_shape stored_shape = d9_extent_stored(e, training);
     d9_value_id order, stored, labels;
-    if (!texts) augment.rule = rule_of(program, training, made);
+    if (!texts) augment.rule = augmentation_of(program, training, made);
     D9_TRY(add_order(context, program, graph, kind, drawn, &order));
     D9_TRY(d9_build_stored(context, graph, texts ? "texts" : "images",
                            training ? D9_BUFFER_IMAGES : D9_BUFFER_EVAL_IMAGES, texts ? D9_I32 : D9_U8, stored_shape, 0,

@@ -101,7 +101,7 @@ done:
     return status;
 }
 
-/* Prints the predicted time of `all`, of which `first` is a run of the first arm. */
+/* Prints the predicted time of all remaining runs (`all`) and of one run of the first arm (`first`). */
 static d9_status show_time(const d9_runs *runs, const work *first, const work *all) {
     char one_text[80], all_text[80];
     d9_time_range seconds;

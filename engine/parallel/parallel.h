@@ -55,7 +55,8 @@ D9_MUST_USE d9_status d9_parallel_compare(d9_context *context, d9_parallel *para
  * process, with that exit status. */
 void d9_parallel_close(d9_context *context, d9_parallel *parallel, d9_status status);
 
-/* The processes that a launcher says it started, and if it offers them a way to meet; set by the environment. */
+/* The processes that a launcher says it started, and whether it provides PMI or PMIx, by which they find each other;
+ * from the environment. */
 typedef struct d9_launch {
     int ranks;           /* 0: no launcher */
     bool meets;          /* false: srun without --mpi */

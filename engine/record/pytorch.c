@@ -86,7 +86,8 @@ typedef struct reader {
     int depth;
     value *memo; /* (size) */
     int64_t memo_count;
-    size_t room; /* bytes that tensors may still have: those of the file, however often they share a storage */
+    size_t room; /* bytes left for copies of tensors, at first the size of the file: each tensor of a shared storage is
+                    copied */
 } reader;
 
 static d9_status bad(const reader *r, const char *what) {

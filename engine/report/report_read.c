@@ -317,7 +317,7 @@ bool d9_report_same_images(const d9_report_run *one, const d9_report_run *other)
     return same_data(one, other) && d9_report_validation(one) == d9_report_validation(other);
 }
 
-/* ---- a folder of plain runs; checks of all runs ---- */
+/* ---- a folder of runs without experiment.json; checks of all runs ---- */
 
 static bool is_run(d9_context *context, const char *folder) {
     char path[PATH_BYTES];

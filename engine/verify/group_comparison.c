@@ -152,7 +152,9 @@ done:
     return status;
 }
 
-/* True if the file lacks this tensor of the run. A value that no step changes may be stored without a prefix. */
+/* True if this tensor of the group is not among the expected ones (in half precision those of the reference backend,
+ * otherwise of the file). Of a movement, a value that no step changes may be there under its name without the prefix.
+ */
 static bool is_unexpected(const group *g, const char *name, const d9_recorded_tensors *expected) {
     const char *slash = strchr(name, '/');
     if (!in_group(g, name) || d9_recorded_tensors_find(expected, name)) return false;

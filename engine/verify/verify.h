@@ -35,10 +35,10 @@ typedef void (*d9_verify_sink)(void *user, const d9_verify_row *row);
  *
  * Several steps of a network with max pooling amplify rounding: if the two largest values of a window nearly tie,
  * rounding decides which one receives the gradient. A row beyond its limit is therefore compared with the sensitivity
- * of the case: the largest error of the reference backend, in the same precision, when its initial weights are
- * perturbed by up to 2^-24 (f64), 2^-20 (f32), 2^-14 (bf16), 2^-17 (fp16), 2^-10 (tf32) or 2^-7 (convolutions round
- * transformed operands to half precision), relative to their size; in half precision by 2^-8 (bf16) or 2^-11 (fp16),
- * a whole rounding, if the backend does not round the same tensors as the reference backend.
+ * of the case: the largest error of the reference backend, in the same precision (for tf32 in f32), when its initial
+ * weights are perturbed by up to 2^-24 (f64), 2^-20 (f32), 2^-14 (bf16), 2^-17 (fp16), 2^-10 (tf32) or 2^-7
+ * (convolutions round transformed operands to half precision), relative to their size; in half precision by 2^-8 (bf16)
+ * or 2^-11 (fp16), a whole rounding, if the backend does not round the same tensors as the reference backend.
  * Perturbations, up to eight, are tried until the error is within twice the sensitivity; the row then passes and
  * reports the sensitivity. Rule by rule, only convolutions and linear layers in tf32 have such a tolerance.
  *

@@ -32,7 +32,8 @@ static plan plan_of(const d9_cpu *cpu, const d9_cpu_recur *l) {
     return p;
 }
 
-static struct d9_recur_part all_samples_of(const plan *p, const d9_cpu_recur *l, void *scratch) {
+/* A part whose arrays are laid out in `scratch`; run_loop sets the samples and the work area of each thread. */
+static struct d9_recur_part lay_out_scratch(const plan *p, const d9_cpu_recur *l, void *scratch) {
     char *at = scratch;
     struct d9_recur_part all_samples = {.layer = l, .da = {at, D9_KERNEL_F32}};
     all_samples.sums = (float *)(void *)(at += p->da);
@@ -62,7 +63,7 @@ static void run_loop(const plan *p, const struct d9_recur_part *all_samples,
 void d9_cpu_recur_run_forward(const d9_cpu *cpu, const d9_cpu_recur *l, const d9_cpu_recur_forward *forward,
                               void *scratch) {
     const plan p = plan_of(cpu, l);
-    struct d9_recur_part all_samples = all_samples_of(&p, l, scratch);
+    struct d9_recur_part all_samples = lay_out_scratch(&p, l, scratch);
     all_samples.forward = forward;
     run_loop(&p, &all_samples, cpu->loops->recur_pack, cpu->loops->recur_forward);
     const int64_t last = l->samples * l->units, bytes = last * d9_kernel_store_bytes(forward->y.store);
@@ -155,7 +156,7 @@ void d9_cpu_recur_run_backward(const d9_cpu *cpu, const d9_cpu_recur *l, const d
                                void *scratch) {
     const plan p = plan_of(cpu, l);
     const int64_t count = l->time * l->samples, h = l->units, all = p.size.gates * h, shared = p.size.shared * h;
-    struct d9_recur_part all_samples = all_samples_of(&p, l, scratch);
+    struct d9_recur_part all_samples = lay_out_scratch(&p, l, scratch);
     all_samples.backward = backward;
     all_samples.da.store = backward->dgx.store;
     run_loop(&p, &all_samples, cpu->loops->recur_pack_transposed, cpu->loops->recur_backward);

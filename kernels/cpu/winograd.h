@@ -49,8 +49,9 @@ typedef enum d9_winograd_lanes {
     D9_WINOGRAD_TILE_PAIRS,    /* tiles 2k and 2k + 1 of one channel */
 } d9_winograd_lanes;
 
-/* Transformed tiles: lane (position, channel or pair c, tile or pair t) lies at position * plane + c / group * rows *
- * group + t * group + c % group. Channels are padded with zeros to whole groups. */
+/* Layout of transformed tiles, filters or products. Lane (q, c, t) lies at q * plane + c / group * rows * group + t *
+ * group + c % group. q: position in the tile; c: channel or pair of channels, padded with zeros to whole groups; t <
+ * rows: tile or pair of tiles, of filters the other channel or pair of channels. */
 typedef struct d9_winograd_planes {
     d9_winograd_lanes lanes;
     int64_t plane, rows, group; /* counted in lanes */

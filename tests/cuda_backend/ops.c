@@ -120,9 +120,10 @@ TEST(a_batch_drawn_on_the_way_has_the_same_bits) {
 
 /* ---- a first layer in closed form; products ---- */
 
-/* The error against f64 may be 1e-5. In half precision the fused rule rounds only y and the gradient before the
- * activation, whereas the nodes round every value in between: its error may also be larger, up to theirs. */
-static void check_first(fixture *f, d9_type type, first_how how, const char *rule, const char *gradient_rule) {
+/* The plan of a first layer must use each of the two fused rules once, of an evaluation only `rule`. Their error
+ * against f64 may be 1e-5. In half precision it may also be as large as that of the nodes one by one, which round every
+ * value in between. */
+static void check_first_layer(fixture *f, d9_type type, first_how how, const char *rule, const char *gradient_rule) {
     first_case tested, exact;
     op_live live[3]; /* closed form; node by node; node by node in f64 */
     double *values[3] = {f->r.a, f->r.b, f->r.a + RIVAL_MANY / 2};
@@ -156,18 +157,18 @@ TEST(a_first_layer_in_closed_form_is_nearer_to_f64) {
     RUNNING();
     for (int t = 0; t < TYPES; t++) {
         const bool half = types[t] != D9_F32;
-        check_first(f, types[t], (first_how){.whiten = true, .kernel = 1},
-                    half ? "conv+cast+conv+norm+act\t" : "conv+conv+norm+act\t", first_gradient);
-        check_first(f, types[t], (first_how){.whiten = true, .kernel = 1, .evaluate = true},
-                    half ? "conv+cast+conv+norm_eval+act\t" : "conv+conv+norm_eval+act\t", NULL);
-        check_first(f, types[t], (first_how){.kernel = 3}, "conv+norm+act\t", first_gradient);
-        check_first(f, types[t], (first_how){.kernel = 3, .evaluate = true}, "conv+norm_eval+act\t", NULL);
-        check_first(f, types[t], (first_how){.kernel = 3, .strided = true, .evaluate = true}, "conv+norm_eval+act\t",
-                    NULL);
-        check_first(f, types[t], (first_how){.whiten = true, .kernel = 1, .trains_filters = true}, "conv+norm+act\t",
-                    first_gradient);
+        check_first_layer(f, types[t], (first_how){.whiten = true, .kernel = 1},
+                          half ? "conv+cast+conv+norm+act\t" : "conv+conv+norm+act\t", first_gradient);
+        check_first_layer(f, types[t], (first_how){.whiten = true, .kernel = 1, .evaluate = true},
+                          half ? "conv+cast+conv+norm_eval+act\t" : "conv+conv+norm_eval+act\t", NULL);
+        check_first_layer(f, types[t], (first_how){.kernel = 3}, "conv+norm+act\t", first_gradient);
+        check_first_layer(f, types[t], (first_how){.kernel = 3, .evaluate = true}, "conv+norm_eval+act\t", NULL);
+        check_first_layer(f, types[t], (first_how){.kernel = 3, .strided = true, .evaluate = true},
+                          "conv+norm_eval+act\t", NULL);
+        check_first_layer(f, types[t], (first_how){.whiten = true, .kernel = 1, .trains_filters = true},
+                          "conv+norm+act\t", first_gradient);
     }
-    check_first(f, D9_F32, (first_how){.kernel = 3, .strided = true}, "conv+norm+act\t", first_gradient);
+    check_first_layer(f, D9_F32, (first_how){.kernel = 3, .strided = true}, "conv+norm+act\t", first_gradient);
 }
 
 /* The closed form has at most 27 inputs per output. The stem of an ImageNet network, 7x7, reads 147; a 3x3 convolution

@@ -38,7 +38,7 @@ static double *train(d9_config *config, int64_t steps, bool poisoned, int64_t *c
         if (poisoned && s % program->accumulate == 0) {
             double *nan = calloc((size_t)program->group_elements, sizeof *nan);
             for (int64_t i = 0; i < program->group_elements; i++) nan[i] = (double)NAN;
-            OK(d9_session_write(&session, mean, nan)); /* in f32 the bytes are NaN and 0 */
+            OK(d9_session_write(&session, mean, nan)); /* poisoned runs are in f64 */
             free(nan);
         }
         run_steps(&session, s, s + 1);

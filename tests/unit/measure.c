@@ -31,7 +31,8 @@ static double count_pairs(const double *logits, const int32_t *labels, int c) {
     return right / pairs;
 }
 
-/* Logits of few values have many ties. Labels that all samples or none have are left out of the mean, and named. */
+/* Logits of few values have many ties. A label that all samples or none have has no area: its score is NaN, and the
+ * mean leaves it out. */
 TEST(test_area_under_the_curve) {
     double logits[SAMPLES * LABELS];
     int32_t labels[SAMPLES];

@@ -286,7 +286,7 @@ TEST(test_batches_of_a_step) {
     for (int step = 0; step < 12; step++) single[step] = (step_shape){step, 1, 16};
     check_steps("batch_schedule: {}", late, 9);
     check_steps("batch_schedule: {from: [0.9], batches: [2]}", single, 12);
-    /* Steps 3 to 5 could be one step of three batches, but an epoch ends at step 4. */
+    /* Steps 3 to 5 could be one step of three batches, but an epoch ends after step 3. */
     check_steps("batch_schedule: {from: [0.25, 0.5], batches: [3, 1]}", single, 12);
     check_steps("batch_schedule: {from: [0.25, 0.66], batches: [3, 4]}", two, 7);
     check_steps("progressive: {}, batch_schedule: {from: [0], batches: [3]}", small, 8);

@@ -1,4 +1,4 @@
-/* Convolutions and their gradients, computed by one of our kernels or by the library. */
+/* Convolutions and their gradients, computed by one of our kernels or by oneDNN. */
 #include "backends/cpu/conv.h"
 
 #include <omp.h>

@@ -1,4 +1,4 @@
-/* The part of cuDNN used by engine/backends/cuda/conv_cudnn.c and cudnn.h, for its fake (fake_cudnn.c). */
+/* The part of cuDNN's header that engine/backends/cuda uses, for a build with the fake (fake_cudnn.c). */
 #ifndef D9_FAKE_CUDNN_H
 #define D9_FAKE_CUDNN_H
 
