@@ -14,7 +14,7 @@ if (exists('target')) { if (target > frontier_low && target < frontier_high) {
     set arrow 1 from graph 0, first target to graph 1, first target nohead linecolor rgb quiet dashtype 3
 } }
 rungs = frontier_rungs < 6 ? frontier_rungs : 6
-plot 'frontier.tsv' using 'teraflop':(column(measure)) with lines linecolor rgb quiet linewidth 1.4 title 'frontier', \
+plot 'frontier.tsv' using 'teraflop':(column(measure)) with steps linecolor rgb quiet linewidth 1.4 title 'frontier', \
      for [r=1:rungs] 'trials.tsv' using (column('rung') == r ? column('teraflop') : NaN):(column(measure)) \
          with points pointtype mark[r] pointsize 0.7 linecolor rgb hue[r] title sprintf('finished rung %d', r), \
      'frontier.tsv' using 'teraflop':(column(measure)):(strcol('trial')[7:*]) \
