@@ -286,6 +286,8 @@ TEST(test_rungs_of_seeds) {
     assert_int_equal(next(&experiment, seen), 8 + 1); /* its seed 3, by another process */
     seen[8 + 1].kind = D9_RUN_RUNNING;
     assert_int_equal(next(&experiment, seen), 3);
+    seen[8 + 1].kind = D9_RUN_WAITING, seen[4 + 1].kind = D9_RUN_FAILED;
+    assert_int_equal(next(&experiment, seen), 3); /* the failed trial gets no further seeds */
     const d9_rung_runs runs = d9_search_rung(&experiment, 1, 1);
     assert_ints(runs.arm, 1, runs.first, 1, runs.end, 3);
     assert_true(d9_experiment_share(&experiment, 1) == 1 && d9_experiment_share(&experiment, 4 + 1) == 0.25);
@@ -322,6 +324,28 @@ TEST(test_a_budget_ends_new_runs) {
     d9_search_measure(&experiment, seen, &progress);
     assert_true(progress.over && progress.teraflop == 99 && progress.hours == 1);
     assert_ints(progress.begun, 3, progress.finished[0], 2, progress.planned[1], 3);
+}
+
+TEST(test_a_budget_ends_a_rung_of_seeds) {
+    static const double rungs[] = {2};
+    d9_experiment experiment = made_up(4, true, 1, rungs);
+    d9_run_seen seen[RUNS_MAX] = {{D9_RUN_DONE, 1, 60, 1800}};
+    assert_int_equal(next(&experiment, seen), 4);
+    experiment.search.teraflop = 60;
+    assert_int_equal(next(&experiment, seen), -1);
+}
+
+/* The gain is the score of all views, and grows if the score is better. */
+TEST(test_gains) {
+    d9_run_state run = {.kind = D9_RUN_DONE, .score = 3, .score_tta = 4, .process_seconds = NAN, .teraflop = NAN};
+    for (int i = 0; d9_measure_at(i); i++) {
+        const double sign = d9_measure_at(i)->higher_is_better ? 1 : -1;
+        run.measure = d9_measure_at(i);
+        run.views = 1;
+        assert_true(d9_run_see(&run).gain == 3 * sign && d9_run_see(&run).teraflop == 0);
+        run.views = 2;
+        assert_true(d9_run_see(&run).gain == 4 * sign && d9_run_see(&run).seconds == 0);
+    }
 }
 
 /* A grid takes its runs in their order. */
