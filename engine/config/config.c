@@ -31,7 +31,7 @@ done:
 }
 
 static d9_status reject_experiment(d9_context *context, const d9_tree *root) {
-    static const char *const keys[] = {"config", "question", "arms", "grid", "search"};
+    static const char *const keys[] = {"config", "question", "arms", "grid"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         const d9_tree *node = d9_tree_find(root, keys[i]);
         if (node && node->key_place.line > 0)
