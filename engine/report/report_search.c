@@ -112,7 +112,7 @@ static d9_status make_table(d9_context *context, d9_report *report, const char *
     json_object_foreach(values, key, value) {
         bool number = true;
         for (const d9_report_arm *arm = report->arms; arm < report->arms + report->arm_count; arm++)
-            number = number && json_is_number(json_object_get(json_object_get(arm_record(report, arm), "grid"), key));
+            number = number && !json_is_string(json_object_get(json_object_get(arm_record(report, arm), "grid"), key));
         columns[count++] = (d9_column){key, key, NULL, number ? D9_COLUMN_PLAIN : D9_COLUMN_TEXT, false};
     }
     columns[count++] = (d9_column){"failure", "Failure", NULL, D9_COLUMN_TEXT, false};
@@ -124,24 +124,25 @@ done:
 static d9_status fill_row(d9_context *context, d9_report *report, const d9_report_arm *arm, int rung,
                           const char *failure, d9_figures *table, int row) {
     d9_status status = D9_OK;
-    int column = HEAD;
-    const char *key;
+    const int last = table->column_count - 1;
+    const json_t *values = json_object_get(arm_record(report, arm), "grid");
     char *text;
-    json_t *value, *values = json_object_get(arm_record(report, arm), "grid");
     D9_FIGURES_ROW(table, row, d9_text_cell(arm->label), d9_real_cell(arm->sample.mean), d9_real_cell(arm->mean.low),
                    d9_real_cell(arm->mean.high), d9_real_cell(teraflop_of(report, arm, 0)), d9_real_cell(arm->count),
                    d9_real_cell(rung), d9_text_cell(is_on_frontier(report, arm) ? "yes" : ""));
-    json_object_foreach(values, key, value) {
+    for (int column = HEAD; column < last; column++) {
+        const json_t *value = json_object_get(values, table->columns[column].key);
         if (table->columns[column].digits != D9_COLUMN_TEXT) {
-            d9_figures_number(table, row, column++, json_number_value(value));
+            d9_figures_number(table, row, column, value ? json_number_value(value) : NAN);
             continue;
         }
-        D9_TRY(json_is_string(value)
-                   ? d9_arena_copy(context, &report->arena, json_string_value(value), &text)
-                   : d9_arena_format(context, &report->arena, &text, "%.10g", json_number_value(value)));
-        d9_figures_text(table, row, column++, text);
+        D9_TRY(
+            json_is_number(value)
+                ? d9_arena_format(context, &report->arena, &text, "%.10g", json_number_value(value))
+                : d9_arena_copy(context, &report->arena, json_is_string(value) ? json_string_value(value) : "", &text));
+        d9_figures_text(table, row, column, text);
     }
-    d9_figures_text(table, row, column, failure ? failure : "");
+    d9_figures_text(table, row, last, failure ? failure : "");
 done:
     return status;
 }
