@@ -31,6 +31,7 @@ missing_packages() {
     has_library jansson || echo libjansson-dev
     has_library libmd || echo libmd-dev
     has_library libpng || echo libpng-dev
+    has_library zlib || echo zlib1g-dev
     has_library cmocka || echo libcmocka-dev
     has_header stb/stb_image.h || echo libstb-dev
 }

@@ -26,7 +26,7 @@ set_target_properties(dawn9_static PROPERTIES OUTPUT_NAME dawn9 EXPORT_NAME stat
 if(WEBP_FOUND)
   set(webp webp)
 endif()
-set(static_libraries yaml jansson md png ${webp} ${OpenMP_C_LIB_NAMES} m ${CMAKE_DL_LIBS})
+set(static_libraries yaml jansson md png z ${webp} ${OpenMP_C_LIB_NAMES} m ${CMAKE_DL_LIBS})
 target_link_libraries(dawn9_static INTERFACE ${static_libraries})
 
 foreach(library dawn9_shared dawn9_static)

@@ -53,6 +53,7 @@ libraries='
 ^stb[/_]          engine/data/
 ^png              engine/data/
 ^yaml             engine/config/ engine/record/
+^zlib             engine/record/
 '
 
 # No identifier and no string in engine/ and kernels/ holds the name of a trick or a network (engine/models apart), but

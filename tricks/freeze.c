@@ -28,7 +28,7 @@ static d9_status check(d9_context *context, const freeze *self) {
     return D9_OK;
 }
 
-/* Sets `frozen_group` of the parameters that are frozen with a convolution to a number for its share; equal shares have
+/* Sets `part` of the parameters that are frozen with a convolution to a number for its share; equal shares have
  * the same number. */
 static d9_status on_init(d9_context *context, const void *opaque, d9_graph *graph) {
     d9_status status;
@@ -42,7 +42,7 @@ static d9_status on_init(d9_context *context, const void *opaque, d9_graph *grap
             if (!learns(value)) continue;
             if (node->op == D9_OP_CONV && conv++ == until->count) return D9_OK;
             if (conv > 1 && until->values[conv - 1] > until->values[conv - 2]) number = conv;
-            value->frozen_group = number;
+            value->part = number;
         }
     }
     status = d9_fail(context, D9_USAGE,
@@ -55,7 +55,7 @@ done:
 /* Does the group contain a parameter of frozen group `number`? */
 static bool has_frozen(const d9_graph *graph, const d9_groups *groups, int group, int number) {
     for (int v = 0; v < graph->value_count; v++)
-        if (learns(&graph->values[v]) && graph->values[v].frozen_group == number &&
+        if (learns(&graph->values[v]) && graph->values[v].part == number &&
             d9_groups_find(groups, &graph->values[v]) == group)
             return true;
     return false;
@@ -70,7 +70,7 @@ static d9_status on_optimizer(d9_context *context, const void *opaque, const d9_
             if (!has_frozen(graph, groups, g, number)) continue;
             d9_group part = groups->group[g];
             snprintf(part.name, sizeof part.name, "%.48s.stop%d", groups->group[g].name, number);
-            part.selects.frozen_group = number;
+            part.selects.part = number;
             part.until_share = until->values[number - 1];
             part.rate_ends = true;
             D9_TRY(d9_group_insert(context, groups, g++, &part));

@@ -3,14 +3,17 @@
  *   slow = r * slow + (1 - r) * x;  x = slow          r = decay^every * (t / T)^power after step t of T
  *
  * At first r is near 0 and a reset changes little; at the end it undoes the share decay^every of the last `every`
- * steps. x are all parameters and running statistics. Evaluations use the slow average. */
+ * steps. x are all parameters and running statistics. Evaluations use the slow average.
+ *
+ * With `last` the average starts from the state before the last `last` steps and resets the weights only in these;
+ * evaluations use the weights. */
 #include "tricks/trick.h"
 
 #include <math.h>
 
 typedef struct lookahead {
     double decay, power;
-    int64_t every;
+    int64_t every, last;
 } lookahead;
 
 static const d9_option options[] = {
@@ -19,13 +22,15 @@ static const d9_option options[] = {
     {"every", D9_OPTION_INT, offsetof(lookahead, every), "5", 1, 100000, NULL, "steps between resets"},
     {"power", D9_OPTION_REAL, offsetof(lookahead, power), "3", 0, 100, NULL,
      "exponent of the run's progress with which that share grows; 0: it is constant"},
+    {"last", D9_OPTION_INT, offsetof(lookahead, last), "0", 0, 1000000, NULL,
+     "only in this many steps at the end, from the weights before them; 0: in the whole run"},
     {0}};
 
 static d9_status on_step(d9_context *context, const void *opaque, d9_accumulators *accumulators, d9_tail *tail) {
     d9_status status;
     const lookahead *self = opaque;
     d9_buffer slow;
-    const d9_when when = {.every = self->every, .offset = self->every - 1};
+    const d9_when when = {.every = self->every, .offset = self->every - 1}; /* unless `last` sets the offset */
     if (tail->count + 2 > D9_MAX_TAIL) return d9_fail(context, D9_USAGE, "tricks.lookahead: the tail is full");
     D9_TRY(d9_accumulator_add(context, accumulators, "slow", D9_ACCUMULATOR_OF_STATE, &slow));
     tail->node[tail->count++] = (d9_tail_node){.op = D9_OP_LERP,
@@ -33,9 +38,11 @@ static d9_status on_step(d9_context *context, const void *opaque, d9_accumulator
                                                .from = D9_BUFFER_STATE,
                                                .ratio = {D9_NONE, pow(self->decay, (double)self->every)},
                                                .power = self->power,
+                                               .last = self->last,
                                                .when = when};
-    tail->node[tail->count++] = (d9_tail_node){.op = D9_OP_COPY, .to = D9_BUFFER_STATE, .from = slow, .when = when};
-    tail->evaluate = slow;
+    tail->node[tail->count++] =
+        (d9_tail_node){.op = D9_OP_COPY, .to = D9_BUFFER_STATE, .from = slow, .last = self->last, .when = when};
+    if (self->last == 0) tail->evaluate = slow;
 done:
     return status;
 }

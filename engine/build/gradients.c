@@ -129,6 +129,12 @@ static d9_augment_rule rule_of(const d9_program *program, bool training, const d
     rule.number[D9_AUGMENT_CROP][0] = (float)d9_views_padding(&program->views);
     for (int kind = 0; training && kind < D9_AUGMENT_KINDS; kind++)
         for (int i = 0; i < 2; i++) rule.number[kind][i] = (float)program->augmentation.number[kind][i];
+    if (d9_augment_on(&rule,
+                      D9_AUGMENT_SHRINK)) { /* only smaller images are resized; the boxes of RESIZE already are */
+        const bool smaller = made->d[1] < e->height && !d9_augment_on(&rule, D9_AUGMENT_RESIZE);
+        rule.number[D9_AUGMENT_SHRINK][0] = smaller ? (float)e->height : 0;
+        rule.number[D9_AUGMENT_SHRINK][1] = smaller ? (float)e->width : 0;
+    }
     return rule;
 }
 

@@ -6,7 +6,8 @@
 
 /* The first step to which a change applies. */
 static int64_t change_step(const d9_program *program, const d9_phase_change *change) {
-    return d9_program_round(program, change->from * (double)program->steps);
+    return d9_program_round(program, change->from * (double)program->steps +
+                                         change->from_epoch * (double)program->steps_per_epoch);
 }
 
 typedef struct setting {
@@ -56,12 +57,13 @@ static d9_status check_same_state(d9_context *context, const d9_program *program
     return D9_OK;
 }
 
-/* Copies the updates and the tail (nodes of `train` from `first` on), except those that end before the phase. */
+/* Copies the updates and the tail (nodes of `train` from `first` on), except those that end before the phase or begin
+ * after it. */
 static d9_status copy_updates(d9_context *context, const d9_graph *train, d9_node_id first, d9_phase *phase) {
     d9_status status = D9_OK;
     for (d9_node_id n = first; n < train->node_count; n++) {
         d9_node node = train->nodes[n];
-        if (node.when.until > 0 && node.when.until <= phase->from) continue;
+        if ((node.when.until > 0 && node.when.until <= phase->from) || node.when.from >= phase->until) continue;
         for (int i = 0; i < node.input_count; i++)
             D9_TRY(d9_graph_find_or_add(context, &phase->list, &train->values[node.inputs[i]], &node.inputs[i]));
         for (int i = 0; i < node.output_count; i++)
@@ -72,12 +74,16 @@ done:
     return status;
 }
 
+static bool is_frozen(const d9_program *program, const d9_group *group, int64_t step) {
+    return step < d9_group_from(program, group) || step >= d9_group_until(program, group);
+}
+
 void d9_build_mark_frozen(const d9_program *program, int64_t from, d9_graph *list) {
     for (int v = 0; v < list->value_count; v++) {
         d9_value *value = &list->values[v];
         if (value->kind != D9_VALUE_PARAMETER || !value->trainable) continue;
         const d9_group *group = &program->groups.group[d9_groups_find(&program->groups, value)];
-        value->trainable = d9_group_until(program, group) > from;
+        value->trainable = !is_frozen(program, group, from);
     }
 }
 
@@ -129,17 +135,18 @@ static bool is_empty(const d9_program *program, const d9_phase *phase) {
     return true;
 }
 
-/* The next step after `from` with a change of groups, images or batches, or the end. *frozen: a group is frozen by
+/* The next step after `from` with a change of groups, images or batches, or the end. *frozen: a group is frozen at
  * `from`. */
 static int64_t next_change(const d9_program *program, int64_t from, bool *frozen) {
     int64_t next = program->steps;
     *frozen = false;
     for (int g = 0; g < program->groups.count; g++) {
         const d9_group *group = &program->groups.group[g];
-        const int64_t end = d9_group_until(program, group);
+        const int64_t limits[2] = {d9_group_from(program, group), d9_group_until(program, group)};
         if (group->begin == group->end) continue;
-        if (end <= from) *frozen = true;
-        if (end > from && end < next) next = end;
+        if (is_frozen(program, group, from)) *frozen = true;
+        for (int i = 0; i < 2; i++)
+            if (limits[i] > from && limits[i] < next) next = limits[i];
     }
     for (int i = 0; i < program->changes.count; i++) {
         const int64_t at = change_step(program, &program->changes.change[i]);

@@ -35,14 +35,22 @@ done:
     return status;
 }
 
-/* Builds the table of a ratio that changes by a power of the progress of the run (d9_tail_node.power). */
-static d9_status growing_ratio(d9_context *context, d9_program *program, const d9_tail_node *tail, int *id) {
+/* The step in which an average that moves only in the last steps starts from the state; -1: from the initial state. */
+static int64_t average_start(const d9_program *program, const d9_tail_node *tail) {
+    const int64_t begin = program->steps - tail->last * program->accumulate;
+    return begin > 0 ? begin - 1 : -1;
+}
+
+/* Builds the table of a ratio that changes by a power of the progress of the run, or is 0 in the step in which its
+ * average starts (d9_tail_node.power, last). */
+static d9_status ratio_table(d9_context *context, d9_program *program, const d9_tail_node *tail, int *id) {
     d9_status status;
     double *values;
     D9_TRY(d9_build_table(context, program, d9_program_buffer_name(program, tail->to), program->steps, id, &values));
     for (int64_t s = 0, next; s < program->steps; s = next) {
         next = s + d9_program_batches(program, s);
         values[s] = tail->ratio.constant * pow((double)next / (double)program->steps, tail->power);
+        if (tail->last > 0 && s <= average_start(program, tail) && average_start(program, tail) < next) values[s] = 0;
     }
 done:
     return status;
@@ -208,7 +216,6 @@ done:
 static d9_status add_update(d9_context *context, const d9_program_options *options, d9_program *program,
                             const d9_group *group) {
     d9_status status;
-    const double per_epoch = (double)program->steps_per_epoch;
     const d9_op_info *info = d9_op_info_of(group->op);
     d9_node node = {.op = group->op};
     d9_update_attributes *update = &node.as.update;
@@ -216,7 +223,7 @@ static d9_status add_update(d9_context *context, const d9_program_options *optio
         return d9_fail(context, D9_USAGE, "the group %s cannot be updated by %s", group->name, d9_op_name(group->op));
     const int64_t until = d9_group_until(program, group);
     node.when = in_updates(program, (d9_when){.every = group->every,
-                                              .from = d9_program_round(program, group->from_epoch * per_epoch),
+                                              .from = d9_group_from(program, group),
                                               .until = until < program->steps ? until : 0});
     if (until <= node.when.from && program->steps > 0)
         D9_TRY(d9_fail(context, D9_USAGE, "the group %s is never updated: from step %lld until step %lld", group->name,
@@ -262,7 +269,9 @@ static d9_status add_tail_node(d9_context *context, d9_program *program, const d
                        d9_program_buffer_name(program, tail->to));
     D9_TRY(range_value(context, program, tail->to, NULL, 0, all, &to));
     D9_TRY(range_value(context, program, tail->from, NULL, 0, all, &from));
-    if (tail->power != 0) D9_TRY(growing_ratio(context, program, tail, &node.as.lerp.ratio.table));
+    if (tail->last > 0) node.when.offset = average_start(program, tail);
+    if (tail->power != 0 || (tail->op == D9_OP_LERP && tail->last > 0))
+        D9_TRY(ratio_table(context, program, tail, &node.as.lerp.ratio.table));
     if (tail->op == D9_OP_LERP) node.inputs[node.input_count++] = to;
     node.inputs[node.input_count++] = from;
     node.outputs[0] = to;
@@ -304,19 +313,20 @@ done:
     return status;
 }
 
-/* Adds a sum over the processes for each run of groups that are updated until the same step. The gradient of a frozen
- * group is left alone: it was summed in its last step. */
+/* Adds a sum over the processes for each run of groups that are updated in the same steps. The gradient of a frozen
+ * group is left alone: it is zero or was summed in its last step. */
 static d9_status add_all_reduces(d9_context *context, d9_program *program) {
     d9_status status = D9_OK;
     const d9_group *group = program->groups.group;
     for (int first = 0, end; first < program->groups.count; first = end) {
-        const int64_t until = d9_group_until(program, &group[first]);
+        const int64_t from = d9_group_from(program, &group[first]), until = d9_group_until(program, &group[first]);
         for (end = first + 1; end < program->groups.count; end++)
-            if (d9_group_until(program, &group[end]) != until) break;
+            if (d9_group_from(program, &group[end]) != from || d9_group_until(program, &group[end]) != until) break;
         d9_node node = {.op = D9_OP_ALL_REDUCE,
                         .input_count = 1,
                         .output_count = 1,
-                        .when = in_updates(program, (d9_when){.until = until < program->steps ? until : 0})};
+                        .when =
+                            in_updates(program, (d9_when){.from = from, .until = until < program->steps ? until : 0})};
         const d9_shape all = {1, {group[end - 1].end - group[first].begin}};
         if (all.d[0] == 0) continue;
         snprintf(node.role, sizeof node.role, "sum.%.*s", (int)sizeof node.role - 5, group[first].name);

@@ -7,10 +7,10 @@
 static const d9_flag flags[] = {
     {"ACTION", D9_FLAG_ARGUMENT, offsetof(d9_data_options, action), .choices = "check|fetch|preview", .doc = "action"},
     {"WHAT", D9_FLAG_OPTIONAL, offsetof(d9_data_options, what),
-     .doc = "check, fetch: a dataset, default " D9_DATASET_DEFAULT "; preview: the configuration"},
+     .doc = "check, fetch: a dataset or published weights, default " D9_DATASET_DEFAULT "; preview: the configuration"},
     {"from", D9_FLAG_TEXT, offsetof(d9_data_options, from), "ARCHIVE",
-     .doc = "fetch: a downloaded cifar-10-binary.tar.gz, cifar-10-python.tar.gz, aclImdb_v1.tar.gz or "
-            "wikitext-2-v1.zip, instead of downloading it"},
+     .doc = "fetch: a downloaded cifar-10-binary.tar.gz, cifar-10-python.tar.gz, aclImdb_v1.tar.gz, "
+            "wikitext-2-v1.zip or resnet18-f37072fd.pth, instead of downloading it"},
     {"out", D9_FLAG_TEXT, offsetof(d9_data_options, out), "FILE",
      .doc = "preview: the PNG file, eight images in eight successive epochs"},
     {"filters", D9_FLAG_TEXT, offsetof(d9_data_options, filters), "FILE",
@@ -24,10 +24,11 @@ static json_t *report_json(const d9_data_report *report) {
     json_t *files = json_array();
     for (int i = 0; i < report->count; i++) {
         const d9_data_row *row = &report->row[i];
-        json_array_append_new(files, json_pack("{s:s, s:s, s:s, s:I, s:I, s:s}", "name", row->file->name, "read",
-                                               row->name, "state", d9_file_state_name(row->state), "size_bytes",
-                                               (json_int_t)row->size_bytes, "published_bytes",
-                                               (json_int_t)row->file->size, "sha1", row->sha1));
+        json_array_append_new(files,
+                              json_pack("{s:s, s:s, s:s, s:I, s:I, s:s}", "name", row->file->name, "read", row->name,
+                                        "state", d9_file_state_name(row->state), "size_bytes",
+                                        (json_int_t)row->size_bytes, "published_bytes", (json_int_t)row->file->size,
+                                        d9_file_digest_is_sha256(row->file) ? "sha256" : "sha1", row->digest));
     }
     return json_pack("{s:s, s:o}", "path", report->folder, "files", files);
 }
@@ -44,7 +45,7 @@ static void print_report(d9_cli *cli, const d9_data_report *report, bool json) {
     for (int i = 0; i < report->count; i++) {
         const d9_data_row *row = &report->row[i];
         d9_cli_print(cli, "%-*s %-12s %10lld bytes  %s\n", width, row->name, d9_file_state_name(row->state),
-                     (long long)row->size_bytes, row->sha1);
+                     (long long)row->size_bytes, row->digest);
     }
 }
 
@@ -108,6 +109,7 @@ static const d9_example examples[] = {
      "dawn9 data fetch " D9_DATASET_DEFAULT " --from cifar-10-python.tar.gz"},
     {"download the reviews of IMDB", "dawn9 data fetch imdb"},
     {"take WikiText-2 from its archive", "dawn9 data fetch wikitext2 --from wikitext-2-v1.zip"},
+    {"download torchvision's weights of ResNet-18, for configs/finetune.yaml", "dawn9 data fetch resnet18"},
     {"augmented images: eight images in eight epochs",
      "dawn9 data preview configs/synthetic.yaml --with cutout:size=8 --out sheet.png"},
     {0},

@@ -13,7 +13,7 @@ typedef struct term {
 } term;
 
 static const term terms[] = {
-    {"finetune,fine tune", false, "`train.from` starts from the weights of a trained model"},
+    {"finetune,fine tune", false, "`configs/finetune.yaml` and `train.from` start from the weights of a trained model"},
     {"rotation,rotate,random rotation,affine,shear,autoaugment,randaugment,trivialaugment", true,
      "rotation and no search for augmentations; nearest: `crop`, `random_resized_crop`, `flip`, `cutout`, "
      "`color_jitter`, `mixup` and `cutmix`"},

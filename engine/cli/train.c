@@ -297,12 +297,15 @@ done:
     return status;
 }
 
-/* D9_USAGE if the record would overwrite the configuration or the initial weights, which later seeds and --resume read
- * again. With --resume both may be files of the record. */
+/* D9_DATA if the published weights that the configuration names were not downloaded. D9_USAGE if the record would
+ * overwrite the configuration or the initial weights, which later seeds and --resume read again. With --resume both may
+ * be files of the record. */
 static d9_status check_inputs(d9_cli *cli, const train_options *options, const d9_config *config, const char *folder) {
     d9_status status = D9_OK;
     char *recorded, *model;
+    const char *from;
     if (options->resume) goto done;
+    if (config->train.from) D9_TRY(d9_weights_find(&cli->context, &cli->arena, config->train.from, &from));
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, &recorded, "%s/config.yaml", folder));
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, &model, "%s/model.safetensors", folder));
     D9_TRY(d9_cli_check_output(cli, recorded, "--out", options->config));

@@ -6,6 +6,7 @@
 #include "config/values.h"
 #include "core/hash.h"
 #include "core/system.h"
+#include "data/dataset.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -62,7 +63,8 @@ done:
 }
 
 /* Sets from_sha256 to "sha256:" and the checksum of the file `from`. For a run's folder, `from` becomes its model file.
- * If `from` is a checksum, as in a record, from_sha256 is the same. */
+ * If `from` is a checksum, as in a record, from_sha256 is the same. The checksum of published weights is known, so
+ * their file is not read. */
 static d9_status identify_weights(d9_context *context, d9_config *config, const d9_tree *root) {
     d9_status status = D9_OK;
     const char *path = config->train.from;
@@ -71,6 +73,12 @@ static d9_status identify_weights(d9_context *context, d9_config *config, const 
     char *inside, *sum, hex[65];
     config->train.from_sha256 = path;
     if (!path || strncmp(path, D9_FROM_RECORD, strlen(D9_FROM_RECORD)) == 0) return D9_OK;
+    const d9_dataset_file *published = d9_weights_file(context, path);
+    if (published) {
+        D9_TRY(d9_arena_format(context, &config->arena, &sum, D9_FROM_RECORD "%s", published->digest));
+        config->train.from_sha256 = sum;
+        goto done;
+    }
     if (d9_folder_exists(context, path)) {
         D9_TRY(d9_arena_format(context, &config->arena, &inside, "%s/model.safetensors", path));
         config->train.from = inside;

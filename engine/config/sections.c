@@ -204,9 +204,10 @@ static const d9_option train_options[] = {
      "the run, end, end-N), or a cosine: {shape: cosine, peak: N, warmup: KNOT}"},
     {"from", D9_OPTION_TEXT, FIELD(train.from), "", 0, 0, NULL,
      "initial weights of a pretrained model, for fine-tuning (transfer learning): a model.safetensors, the folder of a "
-     "run, or a file with torchvision's names, relative to the "
-     "working directory. If the classes differ, in number or by name, the last layer is initialised as usual. A record "
-     "stores the SHA-256 of the file"},
+     "run, a file with torchvision's names (.safetensors or .pth), relative to the working directory, or resnet18: "
+     "torchvision's weights (dawn9 data fetch resnet18). If the classes differ, in number or by name, the last layer "
+     "is "
+     "initialised as usual. A record stores the SHA-256 of the file"},
     {0},
 };
 

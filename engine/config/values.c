@@ -407,7 +407,8 @@ static const struct {
     [D9_OPTION_SCHEDULE] = {read_schedule, write_schedule},
 };
 
-/* Without a node, reads the default. The default "" of an optional value becomes NULL (a text) or NaN (a number). */
+/* Without a node, reads the default. The default "" of an optional value becomes NULL (a text), NaN (a number) or an
+ * empty list. */
 d9_status d9_value_read(d9_context *context, d9_arena *arena, const d9_option *option, const d9_tree *node,
                         void *base) {
     static const d9_place place = {.source = "default"};
@@ -417,6 +418,8 @@ d9_status d9_value_read(d9_context *context, d9_arena *arena, const d9_option *o
     if (!node && !*fallback) {
         if (option->type == D9_OPTION_TEXT) *(const char **)field = NULL;
         if (option->type == D9_OPTION_REAL) *(double *)field = (double)NAN;
+        if (option->type == D9_OPTION_INTS) ((d9_int_list *)field)->count = 0;
+        if (option->type == D9_OPTION_REALS) ((d9_real_list *)field)->count = 0;
         return D9_OK;
     }
     if (!node) {
@@ -431,6 +434,8 @@ bool d9_value_write(const d9_option *option, const void *base, d9_text *text) {
     const void *field = (const char *)base + option->offset;
     if (option->type == D9_OPTION_REAL && isnan(*(const double *)field)) return false;
     if (option->type == D9_OPTION_TEXT && !*(const char *const *)field) return false;
+    if (option->type == D9_OPTION_INTS && ((const d9_int_list *)field)->count == 0) return false;
+    if (option->type == D9_OPTION_REALS && ((const d9_real_list *)field)->count == 0) return false;
     if (option->type == D9_OPTION_CHOICE)
         write_choice(option, *(const int *)field, text);
     else

@@ -34,7 +34,7 @@ typedef struct d9_option {
     d9_option_type type;
     size_t offset;           /* in bytes, of the key's field in the struct that the table fills */
     const char *fallback;    /* the default, written as in YAML ("[64, 128]", "0.3"). NULL: the key is required. "": no
-                                default; a missing text is NULL, a missing real NaN */
+                                default; a missing text is NULL, a missing real NaN, a missing list empty */
     double minimum, maximum; /* inclusive, for numbers and each element of a list or schedule; both 0: unbounded */
     const char *choices;     /* legal values of a choice or text, "before_act|before_norm"; NULL: any text */
     const char *doc;         /* help text, with the unit; of a choice also "\nWORD: meaning" for each word */

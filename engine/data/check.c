@@ -38,7 +38,7 @@ d9_status d9_check_add(d9_context *context, d9_dataset *dataset, const d9_datase
                        uint8_t *bytes, size_t size) {
     d9_status status = D9_OK;
     if (!dataset->check) D9_TRY(D9_ALLOCATE(context, 1, "checksums", &dataset->check));
-    if (!file->sha1 || dataset->check->count == FILES_MAX) goto done;
+    if (!file->digest || dataset->check->count == FILES_MAX) goto done;
     checked *added = &dataset->check->files[dataset->check->count++];
     *added = (checked){.file = file, .bytes = bytes, .size = size};
     snprintf(added->path, sizeof added->path, "%s", path);
@@ -67,11 +67,11 @@ d9_status d9_dataset_verify(d9_context *context, d9_dataset *dataset) {
     join_thread(check);
     for (int i = 0; i < check->count; i++) {
         const checked *file = &check->files[i];
-        if (strcmp(file->sha1, file->file->sha1) != 0)
+        if (strcmp(file->sha1, file->file->digest) != 0)
             D9_TRY(d9_fail(context, D9_DATA,
                            "%s: not the file that was published: SHA-1 %.*s..., must be %.*s...; `dawn9 data fetch %s` "
                            "gets it, --no-check takes it as it is",
-                           file->path, SHOWN, file->sha1, SHOWN, file->file->sha1, dataset->name));
+                           file->path, SHOWN, file->sha1, SHOWN, file->file->digest, dataset->name));
     }
 done:
     d9_check_free(context, dataset);

@@ -113,13 +113,7 @@ static d9_status find_file(d9_context *context, const char *folder, const d9_dat
     return find_part(context, folder, (int)(file - wikitext2), path, found);
 }
 
-static d9_status read_file(d9_context *context, const char *name, const d9_dataset_file *file, const char *path,
-                           uint8_t **bytes, size_t *size) {
-    (void)name, (void)file;
-    return d9_file_read_limited(context, path, D9_IMAGE_MAX_BYTES, bytes, size);
-}
-
-const d9_published d9_wikitext2_published = {wikitext2, PARTS, true, find_file, read_file};
+const d9_published d9_wikitext2_published = {wikitext2, PARTS, true, find_file, d9_published_read};
 
 /* ---- reading ---- */
 

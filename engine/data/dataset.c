@@ -62,6 +62,7 @@ bool d9_dataset_needs_path(const char *name) {
 
 const d9_published *d9_published_files(const char *name) {
     static const d9_published none = {0};
+    if (!strcmp(name, d9_weights_name)) return &d9_weights_published;
     for (int i = 0; i < SOURCES; i++)
         if (!strcmp(name, sources[i].name) && sources[i].published) return sources[i].published;
     return &none;

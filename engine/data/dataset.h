@@ -152,9 +152,17 @@ void d9_dataset_folder(const char *name, const char *path, char *folder, size_t 
 typedef struct d9_dataset_file {
     const char *name; /* of a file, or of a folder that is checked as a whole */
     int64_t size;     /* bytes */
-    const char *sha1; /* NULL: no checksum was published */
+    /* Hexadecimal digits of the SHA-1, or of the SHA-256 (64 digits); NULL: no checksum was published. */
+    const char *digest;
 } d9_dataset_file;
 const d9_dataset_file *d9_dataset_files(const char *name, int *count); /* NULL: no published files */
+
+/* The file of published weights, with its SHA-256, if `from` is their name ("resnet18") and not that of a file here;
+ * otherwise NULL. */
+const d9_dataset_file *d9_weights_file(d9_context *context, const char *from);
+/* Allocates in `arena` the path of published weights, from the folders that d9_dataset_folder searches; otherwise
+ * `*path` is `from`. Returns D9_DATA, with the command that downloads them, if no folder has them. */
+D9_MUST_USE d9_status d9_weights_find(d9_context *context, d9_arena *arena, const char *from, const char **path);
 
 /* Epoch order: sample indices sorted by 64-bit random numbers: Philox with key `seed`, counter (sample, epoch, 0, 0).
  * `order` has `count` entries; an epoch uses the first steps_per_epoch * batch. */

@@ -19,9 +19,11 @@
 /* ---- state of the files ---- */
 
 const char *d9_file_state_name(d9_file_state state) {
-    static const char *const names[] = {"ok", "missing", "unreadable", "wrong size", "wrong SHA-1"};
+    static const char *const names[] = {"ok", "missing", "unreadable", "wrong size", "wrong checksum"};
     return names[state];
 }
+
+bool d9_file_digest_is_sha256(const d9_dataset_file *file) { return file->digest && strlen(file->digest) == 64; }
 
 /* Fills the row of a file, which is read as the loader reads it. */
 static void check_file(d9_context *context, const char *name, const char *folder, const d9_dataset_file *file,
@@ -42,8 +44,11 @@ static void check_file(d9_context *context, const char *name, const char *folder
     row->size_bytes = (int64_t)size;
     row->state = D9_FILE_WRONG_SIZE;
     if (row->size_bytes != file->size) goto done;
-    d9_sha1_hex(bytes, size, row->sha1);
-    row->state = file->sha1 && strcmp(row->sha1, file->sha1) != 0 ? D9_FILE_WRONG_SHA1 : D9_FILE_OK;
+    if (d9_file_digest_is_sha256(file))
+        d9_sha256_hex(&(d9_bytes){bytes, size}, 1, row->digest);
+    else
+        d9_sha1_hex(bytes, size, row->digest);
+    row->state = file->digest && strcmp(row->digest, file->digest) != 0 ? D9_FILE_WRONG_DIGEST : D9_FILE_OK;
 done:
     if (status != D9_OK) row->state = D9_FILE_UNREADABLE;
     if (status != D9_OK) snprintf(row->reason, sizeof row->reason, "%s", quiet.message);
@@ -75,8 +80,8 @@ static d9_status report_mismatch(d9_context *context, d9_status status, const d9
         if (row->state == D9_FILE_WRONG_SIZE)
             return d9_fail(context, status, "%s/%s: %lld bytes, must be %lld", report->folder, row->name,
                            (long long)row->size_bytes, (long long)row->file->size);
-        return d9_fail(context, status, "%s/%s: SHA-1 %s, must be %s", report->folder, row->name, row->sha1,
-                       row->file->sha1);
+        return d9_fail(context, status, "%s/%s: %s %s, must be %s", report->folder, row->name,
+                       d9_file_digest_is_sha256(row->file) ? "SHA-256" : "SHA-1", row->digest, row->file->digest);
     }
     return D9_OK;
 }
@@ -101,7 +106,8 @@ d9_status d9_data_check(d9_context *context, const char *name, const char *path,
     check_folder(context, name, report->folder, report);
     if (!report->count)
         return d9_fail(context, D9_USAGE,
-                       "data check %s: has no published files; must be cifar10, cifar100, imdb or wikitext2", name);
+                       "data check %s: has no published files; must be cifar10, cifar100, imdb, wikitext2 or resnet18",
+                       name);
     if (files_in_state(report, D9_FILE_MISSING) == report->count && d9_published_files(name)->fetched)
         return report_none(context, name, path, report);
     return report_mismatch(context, D9_CHECK_FAILED, report);
@@ -161,6 +167,11 @@ static const plan plans[] = {
             "wikitext-2/{train,valid,test}.txt",
        NULL, false}},
      {"wikitext-2-v1.zip", NULL, UNZIP, false},
+     true},
+    {"resnet18",
+     {{"PyTorch's server", CURL "files/resnet18-f37072fd.pth https://download.pytorch.org/models/resnet18-f37072fd.pth",
+       NULL, false}},
+     {"resnet18-f37072fd.pth", NULL, "cp given.tar files/resnet18-f37072fd.pth", false},
      true},
 };
 enum { PLANS = sizeof plans / sizeof *plans };
@@ -430,7 +441,8 @@ d9_status d9_data_fetch(d9_context *context, const char *name, const char *path,
     for (int i = 0; i < PLANS; i++)
         if (!strcmp(name, plans[i].name)) fetch.plan = &plans[i];
     if (!fetch.plan)
-        return d9_fail(context, D9_USAGE, "data fetch %s: cannot be fetched; must be cifar10, imdb or wikitext2", name);
+        return d9_fail(context, D9_USAGE,
+                       "data fetch %s: cannot be fetched; must be cifar10, imdb, wikitext2 or resnet18", name);
     d9_dataset_candidates(name, path, &candidates);
     snprintf(fetch.folder, sizeof fetch.folder, "%s", candidates.folder[candidates.count - 1]);
     snprintf(fetch.work, sizeof fetch.work, "%s/.fetch", fetch.folder);

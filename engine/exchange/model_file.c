@@ -1,4 +1,6 @@
 /* Trained models as safetensors files; see model.h, exchange.h and description.h. */
+#include "config/config.h"
+#include "core/hash.h"
 #include "core/system.h"
 #include "core/text.h"
 #include "exchange/description.h"
@@ -6,6 +8,7 @@
 #include "exchange/model.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* Reads a stored value as f32, into the arena. */
 static d9_status read_tensor(d9_session *session, d9_arena *arena, const d9_value *value, d9_tensor *tensor) {
@@ -108,8 +111,8 @@ static d9_status import_value(source *self, const d9_value *value) {
         return report_wrong_shape(self, tensor, &shape,
                                   left ? "beside its last layer's weight" : "in this configuration's network");
     if (left) return D9_OK;
-    if (tensor->type != D9_TENSOR_F32)
-        return d9_fail(context, D9_DATA, "%s: %s is %s, must be F32", self->path, value->name,
+    if (tensor->type != D9_TENSOR_F32 && tensor->type != D9_TENSOR_F16 && tensor->type != D9_TENSOR_BF16)
+        return d9_fail(context, D9_DATA, "%s: %s is %s, must be F32, F16 or BF16", self->path, value->name,
                        d9_tensor_type_name(tensor->type));
     D9_TRY(D9_ALLOCATE(context, d9_shape_count(&shape), "a model's tensor", &wide));
     d9_tensor_to_doubles(tensor, wide);
@@ -163,16 +166,42 @@ d9_status d9_model_load(d9_session *session, const char *path, const d9_safetens
     return load_weights(&(source){.session = session, .path = path, .file = file});
 }
 
-static d9_status read_model(d9_session *session, const char *path, bool keeps_head) {
+d9_status d9_model_read(d9_session *session, const char *path) {
     d9_status status;
     d9_safetensors *file = NULL;
     D9_TRY(d9_safetensors_read(session->context, path, &file));
-    D9_TRY(load_weights(&(source){.session = session, .path = path, .file = file, .keeps_head = keeps_head}));
+    D9_TRY(d9_model_load(session, path, file));
 done:
     d9_safetensors_free(session->context, file);
     return status;
 }
 
-d9_status d9_model_read(d9_session *session, const char *path) { return read_model(session, path, false); }
+/* Fails if the bytes of the file are not those that the configuration names. */
+static d9_status check_sum(const d9_session *session, const char *path, const uint8_t *bytes, size_t size) {
+    char sum[65];
+    const char *wanted = session->config->train.from_sha256 + strlen(D9_FROM_RECORD);
+    d9_sha256_hex(&(d9_bytes){bytes, size}, 1, sum);
+    if (strcmp(sum, wanted) == 0) return D9_OK;
+    return d9_fail(session->context, D9_DATA,
+                   "%s: not the file that train.from names: SHA-256 %.12s..., must be %.12s...", path, sum, wanted);
+}
 
-d9_status d9_model_initialize(d9_session *session, const char *path) { return read_model(session, path, true); }
+d9_status d9_model_initialize(d9_session *session, const char *from) {
+    d9_status status;
+    d9_context *context = session->context;
+    d9_arena arena = {0};
+    d9_safetensors *file = NULL;
+    uint8_t *bytes = NULL;
+    size_t size;
+    const char *path;
+    D9_TRY(d9_weights_find(context, &arena, from, &path));
+    D9_TRY(d9_file_read_limited(context, path, D9_TENSORS_MAX_BYTES, &bytes, &size));
+    D9_TRY(check_sum(session, path, bytes, size));
+    D9_TRY(d9_safetensors_decode(context, path, bytes, size, &file));
+    D9_TRY(load_weights(&(source){.session = session, .path = path, .file = file, .keeps_head = true}));
+done:
+    d9_release(context, bytes);
+    d9_safetensors_free(context, file);
+    d9_arena_free(context, &arena);
+    return status;
+}

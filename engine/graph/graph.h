@@ -98,7 +98,7 @@ typedef struct d9_value {
     /* only for parameters: */
     d9_parameter_kind parameter;
     bool trainable;
-    int frozen_group; /* number of the group of parameters that are frozen together before the run ends; 0: none */
+    int part; /* number of the part of the network, by which tricks select parameters; 0: none */
 } d9_value;
 
 /* Operations, one row each in graph/ops.def; each is described by a d9_op_info (graph/op.h). */

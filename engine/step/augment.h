@@ -9,7 +9,8 @@
 
 #include "kernels/formulas/augment.h"
 
-/* The two settings of each kind of augmentation, as set by a trick; both zero: off. */
+/* The two settings of each kind of augmentation, as set by a trick; both zero: off. SHRINK: 1, 0 if steps on smaller
+ * images have them resized; the program sets the size of their boxes. */
 typedef struct d9_augmentation {
     double number[D9_AUGMENT_KINDS][2];
 } d9_augmentation;

@@ -74,7 +74,7 @@ d9_status d9_group_insert(d9_context *context, d9_groups *groups, int at, const 
 bool d9_selector_matches(const d9_selector *selector, const d9_value *parameter) {
     return (!selector->kinds || selector->kinds >> parameter->parameter & 1) &&
            (!selector->rank || selector->rank == parameter->shape.rank) &&
-           (!selector->frozen_group || parameter->frozen_group == selector->frozen_group) &&
+           (!selector->part || parameter->part == selector->part) &&
            (!selector->role[0] || fnmatch(selector->role, parameter->name, 0) == 0);
 }
 
@@ -202,6 +202,14 @@ int64_t d9_program_usual_step(const d9_program *program) {
 
 int64_t d9_program_round(const d9_program *program, double steps) {
     return program->accumulate * llround(steps / (double)program->accumulate);
+}
+
+int64_t d9_group_from(const d9_program *program, const d9_group *group) {
+    const int64_t by_epoch = d9_program_round(program, group->from_epoch * (double)program->steps_per_epoch),
+                  by_share = d9_program_round(program, group->from_share * (double)program->steps),
+                  last = program->steps - program->accumulate;
+    if (by_share > last && last >= 0 && group->from_share < 1) return by_epoch > last ? by_epoch : last;
+    return by_epoch > by_share ? by_epoch : by_share;
 }
 
 int64_t d9_group_until(const d9_program *program, const d9_group *group) {

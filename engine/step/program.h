@@ -38,7 +38,7 @@ typedef struct d9_selector {
     unsigned kinds;          /* bits 1u << d9_parameter_kind; 0: any */
     int rank;                /* rank of the shape; 0: any */
     char role[D9_NAME_SIZE]; /* shell pattern of the name: "head.*"; "": any */
-    int frozen_group;        /* d9_value.frozen_group; 0: any */
+    int part;                /* d9_value.part; 0: any */
 } d9_selector;
 
 /* Each trainable parameter belongs to the first group that selects it. */
@@ -60,9 +60,11 @@ typedef struct d9_group {
     d9_schedule rate; /* learning rate for a mean loss */
     double rate_multiplier, weight_decay, decay_multiplier;
     double from_epoch, until_epoch; /* epochs between which the group is updated; until_epoch 0: to the end */
-    double until_share;             /* frozen also after this share of the run's steps; 0: no such limit */
-    bool rate_ends;                 /* the learning rate schedule ends when the group is frozen, not with the run */
-    int64_t begin, end;             /* element range in STATE and GRADIENT; set by the layout */
+    /* Shares of the run's steps between which the group is updated, too; until_share 0: to the end. from_share is below
+     * 1, and the run's last update is always due. */
+    double from_share, until_share;
+    bool rate_ends;     /* the learning rate schedule ends when the group is frozen, not with the run */
+    int64_t begin, end; /* element range in STATE and GRADIENT; set by the layout */
 } d9_group;
 enum { D9_MAX_GROUPS = 144 }; /* freezing splits a group into up to 17, and a second network has groups of its own */
 typedef struct d9_groups {
@@ -84,6 +86,7 @@ typedef struct d9_tail_node {
     d9_buffer to, from; /* STATE, or an accumulator with its layout */
     d9_coefficient ratio;
     double power; /* unless 0, the ratio after step t of T is the constant times (t / T)^power */
+    int64_t last; /* unless 0, only in this many updates at the end of the run and, with ratio 0, in the step before */
     d9_when when;
 } d9_tail_node;
 enum { D9_MAX_TAIL = 8 };
@@ -153,11 +156,14 @@ typedef struct d9_table {
 
 /* ---- phases, whose changes on_phases adds, and the program ---- */
 
-/* From a share of the run's steps on, images have another size or a step draws another number of batches. */
+/* From a share of the run's steps on, or an epoch, images have another size or a step draws another number of
+ * batches. */
 typedef struct d9_phase_change {
     const char *trick; /* the trick's name, for messages */
     double from;       /* share of the steps before the change, 0 to 1 */
-    double scale;      /* image side as a fraction of the full side; below 1 images are random crops; 0: unchanged */
+    double from_epoch; /* epochs before the change, in addition to those steps */
+    double scale;      /* image side as a fraction of the full side; below 1 images are random crops, or resized
+                          (D9_AUGMENT_SHRINK); 0: unchanged */
     int64_t batches;   /* batches per step; 0: unchanged */
 } d9_phase_change;
 enum { D9_MAX_PHASE_CHANGES = 24, D9_MAX_BATCHES = 64 /* of a step */ };
@@ -253,6 +259,8 @@ const d9_graph *d9_program_list(const d9_program *program, int64_t step);
 int64_t d9_program_usual_step(const d9_program *program);
 /* The first step of the update that is nearest to `steps` steps. */
 int64_t d9_program_round(const d9_program *program, double steps);
+/* The first step in which a group may be updated. Before it, the group is frozen. */
+int64_t d9_group_from(const d9_program *program, const d9_group *group);
 /* The step at which a group is frozen; the number of steps of the run if it never is. */
 int64_t d9_group_until(const d9_program *program, const d9_group *group);
 /* The value of a schedule of a run of `epochs` epochs, at the end of a step or, with at_start, at its start. */

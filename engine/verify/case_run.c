@@ -255,7 +255,7 @@ static d9_status run_augmentation(d9_context *context, const d9_reference_case *
     graph->nodes[0].as.augment.rule = session.program.train.nodes[draw].as.augment.rule;
     if (d9_augment_colours(&graph->nodes[0].as.augment.rule))
         D9_TRY(d9_fail(context, D9_DATA, "case %s: a case file has no draws that change colours", reference->name));
-    if (d9_augment_on(&graph->nodes[0].as.augment.rule, D9_AUGMENT_RESIZE))
+    if (d9_augment_resizes(&graph->nodes[0].as.augment.rule))
         D9_TRY(d9_fail(context, D9_DATA, "case %s: a case file has no draws of resized boxes", reference->name));
     D9_TRY(d9_session_plan(&session, graph, &session.eval_plan));
     D9_TRY(write_draws(&session, reference));

@@ -69,8 +69,8 @@ D9_DEVICE void fill_resized_pixel(const d9_cuda_batch &b, const uint8_t *image, 
                                   float *pixel) {
     const d9_augment_rule &rule = b.rule;
     const int across = draws[D9_DRAW_MIRROR] ? rule.out_width - 1 - x : x, row_size = rule.width * b.stored;
-    const d9_augment_between row = d9_augment_resize(y, rule.out_height, draws[D9_DRAW_CROP_Y]),
-                             column = d9_augment_resize(across, rule.out_width, draws[D9_DRAW_CROP_X]);
+    const d9_augment_between row = d9_augment_resize(y, rule.out_height, draws[D9_DRAW_CROP_Y], rule.height),
+                             column = d9_augment_resize(across, rule.out_width, draws[D9_DRAW_CROP_X], rule.width);
     const bool cut = d9_augment_cuts(&rule, draws, y, x) != 0;
     for (int c = 0; c < b.channels; c++) {
         const int byte = d9_augment_resized(image, row_size, b.stored, row, column, c < b.stored ? c : 0);
@@ -169,7 +169,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
 
 int d9_cuda_draw(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_augment_rule *rule, int32_t *draws) {
     if (slice->count <= 0) return 0;
-    if (d9_augment_on(rule, D9_AUGMENT_RESIZE))
+    if (d9_augment_resizes(rule))
         return D9_LAUNCH(draw_kernel<true>, d9_blocks(slice->count), D9_BLOCK, stream, *slice, *rule, draws);
     return D9_LAUNCH(draw_kernel<false>, d9_blocks(slice->count), D9_BLOCK, stream, *slice, *rule, draws);
 }
@@ -202,7 +202,7 @@ int d9_cuda_augment(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_
     const unsigned images = static_cast<unsigned>(slice->count);
     if (slice->count <= 0 || size <= 0) return 0;
     const bool wide = size % D9_WIDE == 0 && d9_aligned(y.data);
-    if (d9_augment_on(&batch->rule, D9_AUGMENT_RESIZE))
+    if (d9_augment_resizes(&batch->rule))
         return wide ? D9_LAUNCH(resized_kernel<D9_WIDE>, images, D9_BLOCK, stream, *slice, *batch, y)
                     : D9_LAUNCH(resized_kernel<1>, images, D9_BLOCK, stream, *slice, *batch, y);
     if (wide) return D9_LAUNCH(augment_kernel<D9_WIDE>, images, D9_BLOCK, stream, *slice, *batch, y);

@@ -7,7 +7,11 @@
  *
  *   D9_DYNAMIC_SHARED(kept);           `bytes` bytes of shared memory, aligned to 16
  *   D9_CLUSTER_BARRIER();              waits for all threads of all blocks of the cluster
+ *   D9_HAS_CLUSTERS                    0 in code for devices without
+ *   D9_CLUSTER_ARRIVE();               D9_CLUSTER_BARRIER in two parts; between them a thread accesses only what no
+ *   D9_CLUSTER_WAIT();                 other thread does, which the model does not check
  *   d9_cluster_shared(part, rank)[i]   element of block `rank`'s D9_SHARED array `part`
+ *   d9_cluster_place(part, rank)[i]    the same, to be written
  *
  * A block may not end while another may still read its shared memory. */
 #ifndef D9_CUDA_CLUSTER_H
@@ -39,13 +43,23 @@ static inline int64_t d9_shared_to_ask(int64_t static_bytes, int64_t dynamic_byt
 #define D9_DYNAMIC_SHARED(name) extern __shared__ __align__(16) unsigned char name[]
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+#define D9_HAS_CLUSTERS      1
 #define D9_CLUSTER_BARRIER() cooperative_groups::this_cluster().sync()
+#define D9_CLUSTER_ARRIVE()  cooperative_groups::this_cluster().barrier_arrive()
+#define D9_CLUSTER_WAIT()    cooperative_groups::this_cluster().barrier_wait()
 template <typename T> D9_DEVICE const T *d9_cluster_shared(T *own, unsigned rank) {
     return cooperative_groups::this_cluster().map_shared_rank(own, rank);
 }
+template <typename T> D9_DEVICE T *d9_cluster_place(T *own, unsigned rank) {
+    return cooperative_groups::this_cluster().map_shared_rank(own, rank);
+}
 #else
+#define D9_HAS_CLUSTERS      0
 #define D9_CLUSTER_BARRIER() __syncthreads()
+#define D9_CLUSTER_ARRIVE()  static_cast<void>(0)
+#define D9_CLUSTER_WAIT()    __syncthreads()
 template <typename T> D9_DEVICE const T *d9_cluster_shared(T *own, unsigned) { return own; }
+template <typename T> D9_DEVICE T *d9_cluster_place(T *own, unsigned) { return own; }
 #endif
 
 /* Returns `error`. If it is one, clears CUDA's last error, so that the next launch does not report it. */
@@ -68,17 +82,9 @@ template <typename... P> static inline int d9_ask_for_shared(void (*kernel)(P...
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(asked)));
 }
 
-/* Gives the kernel's blocks the largest share of a multiprocessor's memory that the device offers; its first-level
- * cache gets the rest. */
-template <typename... P> static inline int d9_prefer_shared(void (*kernel)(P...)) {
-    cudaFuncAttributes code;
-    D9_CUDA_TRY(d9_clear_error(cudaFuncGetAttributes(&code, kernel)));
-    if (code.preferredShmemCarveout == cudaSharedmemCarveoutMaxShared) return 0;
-    return d9_clear_error(
-        cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared));
-}
-
-/* Fills a launch configuration, and raises the kernel's limit of dynamic shared memory if `bytes` needs that. */
+/* Fills a launch configuration, and raises the kernel's limit of dynamic shared memory if `bytes` needs that. The
+ * driver divides a multiprocessor's memory between shared memory and first-level cache: loads under way need room in
+ * the cache, and with the largest share of shared memory one-pass norms took up to 40% longer on an H200. */
 template <typename... P>
 static inline int d9_cluster_config(void (*kernel)(P...), dim3 grid, unsigned block, unsigned cluster, int64_t bytes,
                                     cudaLaunchAttribute *attribute, cudaLaunchConfig_t *config) {
@@ -92,8 +98,7 @@ static inline int d9_cluster_config(void (*kernel)(P...), dim3 grid, unsigned bl
     config->dynamicSmemBytes = static_cast<size_t>(bytes);
     config->attrs = attribute;
     config->numAttrs = cluster > 1 ? 1 : 0;
-    D9_CUDA_TRY(d9_ask_for_shared(kernel, bytes));
-    return d9_prefer_shared(kernel);
+    return d9_ask_for_shared(kernel, bytes);
 }
 
 template <typename... P, typename... A>

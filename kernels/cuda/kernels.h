@@ -119,6 +119,7 @@ typedef struct d9_cuda_prologue {
     d9_kernel_in reference; /* not read if `act` is D9_KERNEL_NO_ACT */
     d9_kernel_in addend;    /* data NULL: no addition */
     d9_kernel_out dz;       /* data NULL: not written */
+    const float *bias;      /* NULL; or of a norm that `act` followed: its x may be used instead of the reference */
 } d9_cuda_prologue;
 
 /* ---- rows of channels ---- */
@@ -298,6 +299,10 @@ bool d9_cuda_recur_fits(const d9_cuda_recur *shape);
 int d9_cuda_recur_forward(d9_cuda_stream stream, const d9_cuda_recur *shape, d9_kernel_in gx, d9_kernel_in u,
                           const float *bias, const d9_cuda_recur_state *first, const d9_cuda_recur_result *out);
 int64_t d9_cuda_recur_scratch_bytes(const d9_cuda_recur *shape); /* for d9_cuda_recur_backward; aligned to 256 bytes */
+/* Arrays in the scratch memory after d9_cuda_recur_backward: gradients of the gates on the state's side, da (T, N,
+ * gates
+ * * H), and h before each step, (T, N, H). du = da^T before. */
+void d9_cuda_recur_factors(const d9_cuda_recur *shape, void *scratch, float **da, float **before);
 /* dgx (T, N, gates * H) without data, du (gates * H, H) or dbias (gates * H) NULL: not computed. Up to four launches.
  */
 int d9_cuda_recur_backward(d9_cuda_stream stream, const d9_cuda_recur *shape, d9_kernel_in dy,
@@ -320,6 +325,12 @@ int d9_cuda_loss_backward(d9_cuda_stream stream, const d9_kernel_loss *shape, d9
  * from 1, whose summed loss is not finite; 0: none yet. */
 int d9_cuda_metrics(d9_cuda_stream stream, const d9_kernel_loss *shape, const float *loss, const float *logits,
                     const int32_t *labels, const int64_t *step, void *scratch, double *metrics);
+/* The loss of so many classes that a sample has a block, which then also computes the gradient (unless dlogits has no
+ * data) and the metrics. scratch: d9_cuda_metrics_scratch_bytes. dlogits may be the logits. */
+bool d9_cuda_loss_is_wide(const d9_kernel_loss *shape);
+int d9_cuda_loss_with_metrics(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_cuda_coefficient share,
+                              const int64_t *step, const float *weights, const float *logits, const int32_t *labels,
+                              const float *factor, void *scratch, float *loss, double *metrics, d9_kernel_out dlogits);
 int64_t d9_cuda_metrics_scratch_bytes(const d9_kernel_loss *shape); /* may be 0; aligned to 16 bytes */
 
 /* ---- the loss scale and non-finite gradients ----

@@ -1,9 +1,11 @@
 /* The loss and its gradient, one warp for each sample, and the metrics, whose sums are in one block; in double, as on
- * the CPU. */
+ * the CPU. Samples of many classes have a block each, which computes the terms of a class in f32. */
 #include "kernels/cuda/reduce.h"
-#include "kernels/cuda/vector.h"
+#include "kernels/cuda/vector.h" /* sets D9_REAL to float */
+#include "kernels/formulas/loss.h"
+#include <float.h>
 
-#undef D9_REAL /* vector.h sets it to float */
+#undef D9_REAL
 #define D9_REAL double
 #include "kernels/formulas/loss.h"
 #undef D9_REAL
@@ -73,6 +75,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
             continue;
         }
         const d9_loss_row_double row = row_of(s, z, of, lane);
+        __syncwarp(); /* dlogits may be the logits, of which every lane has read the label's */
         const double counted = scale * weight_of(s, weights, of);
         for (int64_t k = lane; k < s.classes; k += D9_WARP) {
             const double target = d9_loss_target_double(s.loss, k, of.label, of.other, s.share);
@@ -82,30 +85,135 @@ __global__ void __launch_bounds__(D9_BLOCK)
     }
 }
 
+/* ---- many classes of which a sample has one: a block for each sample ---- */
+
+/* Up to so many classes a warp computes a sample's loss, and a thread of the metrics' block reads all its logits. */
+enum { FEW_CLASSES = 1024 };
+enum { WIDE_RUN = 4 }; /* logits that a thread loads at once: of classes D9_BLOCK apart */
+#define FOR_WIDE_RUNS(from, classes)                                                                                   \
+    for (int from = static_cast<int>(threadIdx.x); from < (classes); from += WIDE_RUN * D9_BLOCK)
+
+/* The run from class `from` on; past the last class -infinity, whose exponential is 0. No load waits for a branch. */
+D9_DEVICE d9_vector<WIDE_RUN> wide_run(const float *z, int from, int classes) {
+    d9_vector<WIDE_RUN> x;
+    D9_UNROLL(WIDE_RUN)
+    for (int r = 0; r < WIDE_RUN; r++) x.v[r] = z[from + r * D9_BLOCK < classes ? from + r * D9_BLOCK : from];
+    D9_UNROLL(WIDE_RUN)
+    for (int r = 0; r < WIDE_RUN; r++) x.v[r] = from + r * D9_BLOCK < D9_END(classes) ? x.v[r] : -INFINITY;
+    return x;
+}
+
+/* The largest value of all threads, for every thread. Barriers lie between the calls. */
+D9_DEVICE double block_largest(double x, double *part) {
+    x = d9_warp_largest(x);
+    if (threadIdx.x % D9_WARP == 0) part[threadIdx.x / D9_WARP] = x;
+    D9_BARRIER();
+    for (int i = 0; i < D9_BLOCK / D9_WARP; i++) x = part[i] > x ? part[i] : x;
+    return x;
+}
+
+struct wide_row {
+    d9_loss_row_double terms;
+    int32_t best; /* the first class with the largest logit */
+};
+
+/* row_of, by a block and for every thread, which reads its logits once: its sum of exponentials relates to its largest
+ * logit so far. Runs are summed in f32, then in double. */
+D9_DEVICE wide_row wide_row_of(const d9_kernel_loss &s, const float *z, pair of) {
+    D9_SHARED(double, largest_of, D9_BLOCK / D9_WARP);
+    D9_SHARED(double, first_of, D9_BLOCK / D9_WARP);
+    D9_SHARED(double, sums, 2);
+    const double own = static_cast<double>(z[of.label]), partners = static_cast<double>(z[of.other]);
+    const int classes = static_cast<int>(s.classes);
+    float best = -FLT_MAX;
+    int at = 0;
+    double sum = 0, total = 0;
+    FOR_WIDE_RUNS(from, classes) {
+        const d9_vector<WIDE_RUN> x = wide_run(z, from, classes);
+        float largest = best, powers = 0, logits = 0;
+        for (int r = 0; r < WIDE_RUN; r++)
+            if (x.v[r] > largest) largest = x.v[r], at = from + r * D9_BLOCK;
+        if (largest > best) sum *= static_cast<double>(d9_exp_float(best - largest));
+        best = largest;
+        for (int r = 0; r < WIDE_RUN; r++) {
+            powers += d9_exp_float(x.v[r] - best);
+            logits += from + r * D9_BLOCK < D9_END(classes) ? x.v[r] : 0;
+        }
+        sum += static_cast<double>(powers);
+        total += static_cast<double>(logits);
+    }
+    const double largest = block_largest(static_cast<double>(best), largest_of);
+    sum = d9_block_sum(sum * static_cast<double>(d9_exp_float(best - static_cast<float>(largest))));
+    D9_BARRIER(); /* the second sum overwrites the first one's shared memory */
+    total = d9_block_sum(total);
+    if (threadIdx.x == 0) sums[0] = sum, sums[1] = total;
+    /* the lowest number: the largest of the negative ones */
+    const double first =
+        -block_largest(static_cast<double>(best) == largest ? -static_cast<double>(at) : -INFINITY, first_of);
+    return {{d9_log_sum_exp_double(largest, sums[0]), d9_loss_at_target_double(own, partners, s.share), sums[1],
+             static_cast<double>(s.classes), s.smoothing},
+            static_cast<int32_t>(first)};
+}
+
+/* The gradient of a sample. The softmax is that of the logits minus their log-sum-exp, whose log-sum-exp is 0. */
+D9_DEVICE void put_slopes(const d9_kernel_loss &s, int64_t n, pair of, double log_sum_exp, float counted,
+                          const float *logits, d9_kernel_out dlogits) {
+    const int classes = static_cast<int>(s.classes);
+    const float *z = logits + n * classes, share = static_cast<float>(s.share);
+    const d9_loss_row_float shifted = {0, 0, 0, static_cast<float>(s.classes), static_cast<float>(s.smoothing)};
+    FOR_WIDE_RUNS(from, classes) {
+        const d9_vector<WIDE_RUN> x = wide_run(z, from, classes);
+        for (int r = 0; r < WIDE_RUN; r++) {
+            const int k = from + r * D9_BLOCK;
+            if (k >= D9_END(classes)) continue;
+            const float target = d9_loss_target_float(s.loss, k, of.label, of.other, share);
+            const float z_shifted = static_cast<float>(static_cast<double>(x.v[r]) - log_sum_exp);
+            const float slope = d9_loss_slope_float(s.loss, z_shifted, target, &shifted);
+            d9_store_one<D9_ANY>(dlogits, n * s.classes + k, counted == 0 ? 0 : counted * slope);
+        }
+    }
+}
+
+/* What of a sample is to be written, each unless NULL; dlogits may be the logits. */
+struct wide_result {
+    float *loss;
+    int32_t *predicted;
+    d9_kernel_out dlogits;
+};
+
+/* Blocks on a multiprocessor: with six, 132 multiprocessors compute a language model's 700 words at the same time. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+#define WIDE_BLOCKS 4 /* as many as there are */
+#else
+#define WIDE_BLOCKS 6
+#endif
+
+__global__ void __launch_bounds__(D9_BLOCK, WIDE_BLOCKS)
+    wide_loss_kernel(d9_kernel_loss s, d9_cuda_coefficient share, const int64_t *step, const float *weights,
+                     const float *logits, const int32_t *labels, const float *factor, wide_result out) {
+    s.share = static_cast<double>(d9_coefficient(share, step));
+    const int64_t n = blockIdx.x;
+    pair of = pair_of(s, labels, n);
+    const bool counts = of.label >= 0; /* no label: no loss and no gradient */
+    if (!counts) of = {0, 0};
+    const wide_row row = wide_row_of(s, logits + n * s.classes, of);
+    const double weight = counts ? weight_of(s, weights, of) : 0;
+    if (threadIdx.x == 0 && out.loss)
+        out.loss[n] = counts ? static_cast<float>(weight * d9_loss_value_double(s.loss, &row.terms)) : 0;
+    if (threadIdx.x == 0 && out.predicted) out.predicted[n] = row.best;
+    const float counted = static_cast<float>((factor ? static_cast<double>(*factor) : 1) * weight);
+    if (out.dlogits.data) put_slopes(s, n, of, row.terms.log_sum_exp, counted, logits, out.dlogits);
+}
+
+/* ---- metrics ---- */
+
 D9_DEVICE int64_t first_largest(const float *row, int64_t classes) {
     int64_t best = 0;
     for (int64_t k = 1; k < classes; k++) best = row[k] > row[best] ? k : best;
     return best;
 }
 
-/* predicted (samples): first_largest of each sample, by a warp. Lane l has the classes l, l + 32, ... */
-__global__ void __launch_bounds__(D9_BLOCK) predict_kernel(d9_kernel_loss s, const float *logits, int32_t *predicted) {
-    const int lane = static_cast<int>(threadIdx.x) % D9_WARP;
-    for (int64_t n = d9_thread() / D9_WARP; n < D9_END(s.samples); n += d9_threads() / D9_WARP) {
-        const float *row = logits + n * s.classes;
-        int best = lane;
-        for (int k = lane; k < s.classes; k += D9_WARP) best = row[k] > row[best] ? k : best;
-        float largest = row[best];
-        for (int offset = D9_REDUCED_LANES / 2; offset > 0; offset /= 2) {
-            const float value = __shfl_xor_sync(0xffffffffu, largest, offset);
-            const int other = __shfl_xor_sync(0xffffffffu, best, offset);
-            if (value > largest || (value == largest && other < best)) largest = value, best = other;
-        }
-        if (lane == 0) predicted[n] = best;
-    }
-}
-
-/* Launched with one block. predicted: NULL, or of predict_kernel. */
+/* Launched with one block. predicted: NULL, or of wide_loss_kernel. */
 __global__ void __launch_bounds__(D9_BLOCK)
     metrics_kernel(d9_kernel_loss s, const float *loss, const float *logits, const int32_t *labels, const int64_t *step,
                    const int32_t *predicted, double *metrics) {
@@ -131,10 +239,36 @@ __global__ void __launch_bounds__(D9_BLOCK)
 
 /* ---- launchers ---- */
 
+static bool is_wide(const d9_kernel_loss *shape) {
+    return shape->classes > FEW_CLASSES && !d9_loss_several(shape->loss);
+}
+
+static int launch_wide(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_cuda_coefficient share,
+                       const int64_t *step, const float *weights, const float *logits, const int32_t *labels,
+                       const float *factor, wide_result out) {
+    return D9_LAUNCH(wide_loss_kernel, static_cast<unsigned>(shape->samples), D9_BLOCK, stream, *shape, share, step,
+                     weights, logits, labels, factor, out);
+}
+
+bool d9_cuda_loss_is_wide(const d9_kernel_loss *shape) { return is_wide(shape); }
+
+int d9_cuda_loss_with_metrics(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_cuda_coefficient share,
+                              const int64_t *step, const float *weights, const float *logits, const int32_t *labels,
+                              const float *factor, void *scratch, float *loss, double *metrics, d9_kernel_out dlogits) {
+    int32_t *predicted = static_cast<int32_t *>(scratch);
+    if (shape->samples <= 0) return 0;
+    D9_CUDA_TRY(launch_wide(stream, shape, share, step, weights, logits, labels, factor,
+                            wide_result{loss, predicted, dlogits}));
+    return D9_LAUNCH(metrics_kernel, 1u, D9_BLOCK, stream, *shape, loss, logits, labels, step, predicted, metrics);
+}
+
 int d9_cuda_loss_forward(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_cuda_coefficient share,
                          const int64_t *step, const float *weights, const float *logits, const int32_t *labels,
                          float *loss) {
     if (shape->samples <= 0) return 0;
+    if (is_wide(shape))
+        return launch_wide(stream, shape, share, step, weights, logits, labels, NULL,
+                           wide_result{loss, NULL, {NULL, D9_KERNEL_F32}});
     return D9_LAUNCH(loss_kernel, d9_blocks(shape->samples * D9_WARP), D9_BLOCK, stream, *shape, share, step, weights,
                      logits, labels, loss);
 }
@@ -143,23 +277,23 @@ int d9_cuda_loss_backward(d9_cuda_stream stream, const d9_kernel_loss *shape, d9
                           const int64_t *step, const float *weights, const float *logits, const int32_t *labels,
                           const float *factor, d9_kernel_out dlogits) {
     if (shape->samples <= 0) return 0;
+    if (is_wide(shape))
+        return launch_wide(stream, shape, share, step, weights, logits, labels, factor,
+                           wide_result{NULL, NULL, dlogits});
     return D9_LAUNCH(loss_backward_kernel, d9_blocks(shape->samples * D9_WARP), D9_BLOCK, stream, *shape, share, step,
                      weights, logits, labels, factor, dlogits);
 }
 
-/* Up to so many classes a thread of the one block reads all logits of a sample. */
-enum { FEW_CLASSES = 1024 };
-
 int64_t d9_cuda_metrics_scratch_bytes(const d9_kernel_loss *shape) {
-    return shape->classes > FEW_CLASSES ? shape->samples * static_cast<int64_t>(sizeof(int32_t)) : 0;
+    return is_wide(shape) ? shape->samples * static_cast<int64_t>(sizeof(int32_t)) : 0;
 }
 
 int d9_cuda_metrics(d9_cuda_stream stream, const d9_kernel_loss *shape, const float *loss, const float *logits,
                     const int32_t *labels, const int64_t *step, void *scratch, double *metrics) {
-    int32_t *predicted = shape->classes > FEW_CLASSES ? static_cast<int32_t *>(scratch) : NULL;
+    int32_t *predicted = is_wide(shape) ? static_cast<int32_t *>(scratch) : NULL;
     if (shape->samples <= 0) return 0;
     if (predicted)
-        D9_CUDA_TRY(D9_LAUNCH(predict_kernel, d9_blocks(shape->samples * D9_WARP), D9_BLOCK, stream, *shape, logits,
-                              predicted));
+        D9_CUDA_TRY(launch_wide(stream, shape, {NULL, 1}, NULL, NULL, logits, labels, NULL,
+                                wide_result{NULL, predicted, {NULL, D9_KERNEL_F32}}));
     return D9_LAUNCH(metrics_kernel, 1u, D9_BLOCK, stream, *shape, loss, logits, labels, step, predicted, metrics);
 }

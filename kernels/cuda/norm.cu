@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
     double mean;
     const float inv_std =
         d9_norm_statistics(state, g * p.channels + c, static_cast<double>(p.rows), pivot, total, true, &mean);
-    d9_norm_set_terms(p, g, c, static_cast<float>(mean), inv_std, state.scale[c], state.bias[c], terms);
+    d9_norm_set_terms(p, g, c, static_cast<float>(mean), inv_std * state.scale[c], state.bias[c], 0, terms);
 }
 
 /* Evaluation: terms from the running statistics averaged over the groups. One thread for each channel. */
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
         const double n = static_cast<double>(p.groups);
         const float inv_std = static_cast<float>(d9_norm_inv_std_double(variance / n, state.epsilon));
         for (int64_t g = 0; g < p.groups; g++)
-            d9_norm_set_terms(p, g, c, static_cast<float>(mean / n), inv_std, state.scale[c], state.bias[c], terms);
+            d9_norm_set_terms(p, g, c, static_cast<float>(mean / n), inv_std * state.scale[c], state.bias[c], 0, terms);
     }
 }
 
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 2) norm_apply_kernel(d9_norm_plan p,
     const d9_norm_part part = d9_norm_part_of(p, V);
     if (!part.works) return;
     const d9_act act = d9_act_of(epilogue.act);
-    const d9_norm_factors<V> own = d9_norm_load_terms<V>(terms + part.group * 4 * p.channels + part.c, p.channels);
+    const d9_norm_line<V> own = d9_norm_load_line<V>(terms + part.group * 4 * p.channels + part.c, p.channels);
     D9_NORM_FOR_ROWS(D9_NORM_ROWS(S), p, part, (d9_norm_apply_rows<V, S, R>(p, part, r, x, own, epilogue, act, y)));
 }
 

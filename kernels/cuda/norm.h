@@ -277,6 +277,17 @@ template <int V> D9_DEVICE d9_norm_factors<V> d9_norm_load_terms(const float *fr
             d9_load_floats<V>(from, 3 * apart, V)};
 }
 
+/* Terms of the forward norm of V channels: y = (x - mean) * rate + bias, where rate is scale / deviation. */
+template <int V> struct d9_norm_line { d9_vector<V> mean, rate, bias; };
+template <int V> D9_DEVICE d9_vector<V> d9_norm_of(const d9_norm_line<V> &own, const d9_vector<V> &x) {
+    d9_vector<V> y;
+    for (int i = 0; i < V; i++) y.v[i] = d9_norm_apply_float(x.v[i], own.mean.v[i], own.rate.v[i], 1, own.bias.v[i]);
+    return y;
+}
+template <int V> D9_DEVICE d9_norm_line<V> d9_norm_load_line(const float *from, int64_t apart) {
+    return {d9_load_floats<V>(from, 0, V), d9_load_floats<V>(from, apart, V), d9_load_floats<V>(from, 2 * apart, V)};
+}
+
 /* Rounds t to the storage type and adds the addend `more`. */
 template <int V, int S>
 D9_DEVICE void d9_norm_add_addend(const d9_kernel_epilogue &epilogue, int store, const d9_raw<V, S> &more,
@@ -307,10 +318,10 @@ D9_DEVICE void d9_norm_epilogue(const d9_kernel_epilogue &epilogue, d9_act act, 
     d9_put<V, S>(epilogue.last, at, V, t);
 }
 
-/* Normalises R rows of x. Terms: mean, 1 / deviation, scale, bias. */
+/* Normalises R rows of x. */
 template <int V, int S, int R>
 D9_DEVICE void d9_norm_apply_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t r, d9_kernel_in x,
-                                  const d9_norm_factors<V> &own, const d9_kernel_epilogue &epilogue, d9_act act,
+                                  const d9_norm_line<V> &own, const d9_kernel_epilogue &epilogue, d9_act act,
                                   d9_kernel_out y) {
     int64_t at[R];
     d9_raw<V, S> from[R], more[R] = {};
@@ -321,9 +332,7 @@ D9_DEVICE void d9_norm_apply_rows(const d9_norm_plan &p, const d9_norm_part &par
     }
     D9_UNROLL(R)
     for (int k = 0; k < R; k++) {
-        d9_vector<V> t = d9_open<V, S>(x.store, from[k]);
-        for (int i = 0; i < V; i++)
-            t.v[i] = d9_norm_apply_float(t.v[i], own.a.v[i], own.b.v[i], own.c.v[i], own.d.v[i]);
+        const d9_vector<V> t = d9_norm_of(own, d9_open<V, S>(x.store, from[k]));
         d9_norm_epilogue<V, S>(epilogue, act, at[k], y, t, more[k]);
     }
 }

@@ -3,50 +3,100 @@
  *   dx = scale inv_std (dz - S1 / n - (x - mean) inv_std^2 S2 / n),   S1 = sum dz,  S2 = sum dz (x - mean)
  *
  * The steps are: partial sums; the terms of each group and channel, with dscale and dbias; one pass that writes dx. The
- * first pass writes dz, if it is not dy, to its own array or to dx, and the last one reads it. */
+ * first pass writes dz, if it is not dy, to its own array or to dx, and the last one reads it; or both compute it from
+ * dy and x, if they need no other array. */
 #include "kernels/cuda/norm_resident.h" /* windows of a pool */
 
-/* R rows that are being loaded. */
-template <int V, int S, int R> struct fetched {
-    int64_t at[R];
-    d9_raw<V, S> x[R];
-    d9_norm_fetched<V, S> dz[R];
-};
-
-template <int V, int S, int R>
-D9_DEVICE fetched<V, S, R> fetch(const d9_norm_plan &p, const d9_norm_part &part, int64_t r,
-                                 const d9_norm_backward &b) {
-    fetched<V, S, R> f;
-    for (int k = 0; k < R; k++) {
-        f.at[k] = d9_norm_at(p, part.group, r + k * p.lines, part.c);
-        f.x[k] = d9_fetch<V, S>(b.x, f.at[k]);
-        f.dz[k] = d9_norm_fetch<V, S>(b, f.at[k]);
+/* Terms of the forward norm: without b.prologue.bias only the mean. */
+template <int V>
+D9_DEVICE d9_norm_line<V> line_of(const d9_norm_backward &b, int64_t group, int64_t channels, int64_t c) {
+    d9_norm_line<V> own = {d9_load_floats<V>(b.mean, group * channels + c, V), {}, {}};
+    if (!b.prologue.bias) return own;
+    for (int i = 0; i < V; i++) {
+        own.rate.v[i] = b.scale[c + i] * b.inv_std[group * channels + c + i];
+        own.bias.v[i] = b.prologue.bias[c + i];
     }
-    return f;
+    return own;
 }
 
-template <int V, int S, int R>
+/* t times the activation's slope, whose reference is recomputed from the norm's x. */
+template <int V, int S>
+D9_DEVICE d9_vector<V> through(const d9_norm_backward &b, const d9_norm_line<V> &own, const d9_vector<V> &x,
+                               d9_vector<V> t) {
+    const int store = d9_store_of<S>(b.dy.store);
+    d9_vector<V> reference = d9_norm_of(own, x);
+    d9_round(store, &reference);
+    d9_reference_run(d9_act_of(b.prologue.act), store, &reference);
+    d9_slope_run(b.prologue.act, store, reference, &t);
+    d9_round(store, &t);
+    return t;
+}
+
+/* dz; f.reference is not used with b.prologue.bias. */
+template <int V, int S>
+D9_DEVICE d9_vector<V> slope(const d9_norm_backward &b, const d9_norm_fetched<V, S> &f, const d9_norm_line<V> &own,
+                             const d9_vector<V> &x) {
+    if (!b.prologue.bias) return d9_norm_slope<V, S>(b, f);
+    d9_norm_backward before = b;
+    before.prologue.act.activation = D9_KERNEL_NO_ACT;
+    return through<V, S>(b, own, x, d9_norm_slope<V, S>(before, f));
+}
+
+/* dz without an addend: dy or, with b.prologue.bias, its product with the slope. */
+template <int V, int S>
+D9_DEVICE d9_vector<V> bare_slope(const d9_norm_backward &b, const d9_raw<V, S> &dy, const d9_norm_line<V> &own,
+                                  const d9_vector<V> &x) {
+    const d9_vector<V> t = d9_open<V, S>(b.dy.store, dy);
+    return b.prologue.bias ? through<V, S>(b, own, x, t) : t;
+}
+
+/* ---- the first pass; bare: dz needs no array besides dy and x, so more rows are loaded at once ---- */
+
+template <int V, int S, bool bare, int R>
 D9_DEVICE void sum_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t r, const d9_norm_backward &b,
-                        const d9_vector<V> &mean, d9_vector<V> *first, d9_vector<V> *second) {
-    const fetched<V, S, R> f = fetch<V, S, R>(p, part, r, b);
+                        const d9_norm_line<V> &own, d9_vector<V> *first, d9_vector<V> *second) {
+    int64_t at[R];
+    d9_raw<V, S> from[R];
+    d9_norm_fetched<V, S> f[R];
+    const bool reads = b.prologue.act.activation != D9_KERNEL_NO_ACT && !b.prologue.bias;
+    for (int k = 0; k < R; k++) {
+        at[k] = d9_norm_at(p, part.group, r + k * p.lines, part.c);
+        from[k] = d9_fetch<V, S>(b.x, at[k]);
+        f[k] = {};
+        f[k].dy = d9_fetch<V, S>(b.dy, at[k]);
+        if (!bare && b.prologue.addend.data) f[k].addend = d9_fetch<V, S>(b.prologue.addend, at[k]);
+        if (!bare && reads) f[k].reference = d9_fetch<V, S>(b.prologue.reference, at[k]);
+    }
     D9_UNROLL(R)
     for (int k = 0; k < R; k++) {
-        const d9_vector<V> dz = d9_norm_slope<V, S>(b, f.dz[k]), x = d9_open<V, S>(b.x.store, f.x[k]);
-        if (b.prologue.dz.data) d9_put<V, S>(b.prologue.dz, f.at[k], V, dz);
-        d9_norm_add_backward(dz, x, mean, first, second);
+        const d9_vector<V> x = d9_open<V, S>(b.x.store, from[k]);
+        const d9_vector<V> dz = bare ? bare_slope<V, S>(b, f[k].dy, own, x) : slope<V, S>(b, f[k], own, x);
+        if (b.prologue.dz.data) d9_put<V, S>(b.prologue.dz, at[k], V, dz);
+        d9_norm_add_backward(dz, x, own.mean, first, second);
     }
+}
+
+template <int V, int S, bool bare> D9_DEVICE void sum(const d9_norm_plan &p, const d9_norm_backward &b, double *sums) {
+    const d9_norm_part part = d9_norm_part_of(p, V);
+    d9_vector<V> first = {}, second = {};
+    if (part.works) {
+        const d9_norm_line<V> own = line_of<V>(b, part.group, p.channels, part.c);
+        D9_NORM_FOR_ROWS((bare ? D9_NORM_ROWS(S) : D9_NORM_ROWS(S) / 2), p, part,
+                         (sum_rows<V, S, bare, R>(p, part, r, b, own, &first, &second)));
+    }
+    d9_norm_sum_slice<V>(p, first, second, sums);
 }
 
 template <int V, int S>
 __global__ void __launch_bounds__(D9_BLOCK, 2)
     norm_backward_sums_kernel(d9_norm_plan p, d9_norm_backward b, double *sums) {
-    const d9_norm_part part = d9_norm_part_of(p, V);
-    d9_vector<V> first = {}, second = {};
-    if (part.works) {
-        const d9_vector<V> mean = d9_load_floats<V>(b.mean, part.group * p.channels + part.c, V);
-        D9_NORM_FOR_ROWS(D9_NORM_ROWS(S) / 2, p, part, (sum_rows<V, S, R>(p, part, r, b, mean, &first, &second)));
-    }
-    d9_norm_sum_slice<V>(p, first, second, sums);
+    sum<V, S, false>(p, b, sums);
+}
+
+template <int V, int S>
+__global__ void __launch_bounds__(D9_BLOCK, 2)
+    norm_backward_bare_sums_kernel(d9_norm_plan p, d9_norm_backward b, double *sums) {
+    sum<V, S, true>(p, b, sums);
 }
 
 D9_DEVICE void put_gradients(double bias, double scale, int64_t c, float *dscale, float *dbias) {
@@ -81,30 +131,58 @@ __global__ void __launch_bounds__(D9_BLOCK)
     if (own.line == 0 && own.c < p.channels) put_gradients(total[0], total[1], own.c, dscale, dbias);
 }
 
+/* ---- the last pass ---- */
+
+struct last_pass {
+    d9_kernel_in dy, x; /* x: of the norm or, with a pool, of the pool */
+    const float *bias;  /* NULL: dy is dz */
+    d9_kernel_act act;
+    const float *terms;
+    d9_kernel_out dx;
+};
+
+/* Terms of V channels of the thread's group. */
+template <int V> struct last_terms {
+    d9_norm_factors<V> own;
+    d9_vector<V> bias;
+};
+template <int V>
+D9_DEVICE last_terms<V> load_terms(const d9_norm_plan &p, const last_pass &pass, int64_t group, int64_t c) {
+    last_terms<V> terms = {d9_norm_load_terms<V>(pass.terms + group * 4 * p.channels + c, p.channels), {}};
+    for (int i = 0; i < V && pass.bias; i++) terms.bias.v[i] = pass.bias[c + i];
+    return terms;
+}
+
+/* dx of a row from dy and the norm's x. */
+template <int V, int S>
+D9_DEVICE d9_vector<V> gradient(const last_pass &pass, const last_terms<V> &terms, const d9_raw<V, S> &dy,
+                                const d9_vector<V> &x) {
+    const d9_norm_backward b = {pass.dy, pass.x, {pass.act, {}, {}, {}, pass.bias}, NULL, NULL, NULL};
+    return d9_norm_gradient(terms.own, bare_slope<V, S>(b, dy, {terms.own.a, terms.own.b, terms.bias}, x), x);
+}
+
 template <int V, int S, int R>
-D9_DEVICE void apply_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t r, d9_kernel_in dz, d9_kernel_in x,
-                          const d9_norm_factors<V> &own, d9_kernel_out dx) {
+D9_DEVICE void apply_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t r, const last_pass &pass,
+                          const last_terms<V> &terms) {
     int64_t at[R];
-    d9_raw<V, S> slope[R], from[R];
+    d9_raw<V, S> dy[R], x[R];
     for (int k = 0; k < R; k++) {
         at[k] = d9_norm_at(p, part.group, r + k * p.lines, part.c);
-        slope[k] = d9_fetch<V, S>(dz, at[k]);
-        from[k] = d9_fetch<V, S>(x, at[k]);
+        dy[k] = d9_fetch<V, S>(pass.dy, at[k]);
+        x[k] = d9_fetch<V, S>(pass.x, at[k]);
     }
     D9_UNROLL(R)
     for (int k = 0; k < R; k++)
-        d9_put<V, S>(dx, at[k], V,
-                     d9_norm_gradient(own, d9_open<V, S>(dz.store, slope[k]), d9_open<V, S>(x.store, from[k])));
+        d9_put<V, S>(pass.dx, at[k], V, gradient<V, S>(pass, terms, dy[k], d9_open<V, S>(pass.x.store, x[k])));
 }
 
-/* dz may be dx's array. */
+/* dy may be dx's array. */
 template <int V, int S>
-__global__ void __launch_bounds__(D9_BLOCK, 2)
-    norm_backward_apply_kernel(d9_norm_plan p, d9_kernel_in dz, d9_kernel_in x, const float *terms, d9_kernel_out dx) {
+__global__ void __launch_bounds__(D9_BLOCK, 2) norm_backward_apply_kernel(d9_norm_plan p, last_pass pass) {
     const d9_norm_part part = d9_norm_part_of(p, V);
     if (!part.works) return;
-    const d9_norm_factors<V> own = d9_norm_load_terms<V>(terms + part.group * 4 * p.channels + part.c, p.channels);
-    D9_NORM_FOR_ROWS(D9_NORM_ROWS(S), p, part, (apply_rows<V, S, R>(p, part, r, dz, x, own, dx)));
+    const last_terms<V> terms = load_terms<V>(p, pass, part.group, part.c);
+    D9_NORM_FOR_ROWS(D9_NORM_ROWS(S), p, part, (apply_rows<V, S, R>(p, part, r, pass, terms)));
 }
 
 /* ---- the last pass with a pool before the norm ---- */
@@ -124,34 +202,32 @@ template <int V, int S> D9_DEVICE void clear_edge(const d9_resident &plan, int r
 
 /* Row r of x is the maximum of a window of the pool's input, and its gradient goes to the maximum's first position. */
 template <int V, int S, int R>
-D9_DEVICE void scatter_rows(const d9_resident &plan, const d9_resident_part &part, int r, d9_kernel_in dz,
-                            d9_kernel_in x, const d9_norm_factors<V> &own, d9_kernel_out dx) {
+D9_DEVICE void scatter_rows(const d9_resident &plan, const d9_resident_part &part, int r, const last_pass &pass,
+                            const last_terms<V> &terms) {
     const d9_norm_plan &p = plan.norm;
     d9_resident_row<V, S, true> row[R];
-    d9_raw<V, S> slope[R];
+    d9_raw<V, S> dy[R];
     for (int k = 0; k < R; k++) {
-        slope[k] = d9_fetch<V, S>(dz, d9_resident_at(p, part, r + k * p.lines));
-        row[k] = d9_resident_fetch<V, S, true>(plan, x, part, r + k * p.lines);
+        dy[k] = d9_fetch<V, S>(pass.dy, d9_resident_at(p, part, r + k * p.lines));
+        row[k] = d9_resident_fetch<V, S, true>(plan, pass.x, part, r + k * p.lines);
     }
     D9_UNROLL(R)
     for (int k = 0; k < R; k++) {
         unsigned places;
         const int64_t corner = d9_resident_corner(plan, part, r + k * p.lines);
-        const d9_vector<V> most = d9_resident_open<V, S, true>(x.store, row[k], &places);
-        d9_resident_scatter<V, S>(plan.window, corner, places,
-                                  d9_norm_gradient(own, d9_open<V, S>(dz.store, slope[k]), most), dx);
-        clear_edge<V, S>(plan, r + k * p.lines, corner, dx);
+        const d9_vector<V> most = d9_resident_open<V, S, true>(pass.x.store, row[k], &places);
+        d9_resident_scatter<V, S>(plan.window, corner, places, gradient<V, S>(pass, terms, dy[k], most), pass.dx);
+        clear_edge<V, S>(plan, r + k * p.lines, corner, pass.dx);
     }
 }
 
 template <int V, int S>
-__global__ void __launch_bounds__(D9_BLOCK, 2)
-    norm_backward_pool_kernel(d9_resident plan, d9_kernel_in dz, d9_kernel_in x, const float *terms, d9_kernel_out dx) {
+__global__ void __launch_bounds__(D9_BLOCK, 2) norm_backward_pool_kernel(d9_resident plan, last_pass pass) {
     const d9_norm_plan &p = plan.norm;
     const d9_resident_part part = d9_resident_part_of(p, V);
     if (!part.works) return;
-    const d9_norm_factors<V> own = d9_norm_load_terms<V>(terms + part.group * 4 * p.channels + part.c, p.channels);
-    D9_RESIDENT_FOR_ROWS(D9_NORM_ROWS(S) / 2, p, part, (scatter_rows<V, S, R>(plan, part, r, dz, x, own, dx)));
+    const last_terms<V> terms = load_terms<V>(p, pass, part.group, part.c);
+    D9_RESIDENT_FOR_ROWS(D9_NORM_ROWS(S) / 2, p, part, (scatter_rows<V, S, R>(plan, part, r, pass, terms)));
 }
 
 /* ---- the launcher ---- */
@@ -171,14 +247,17 @@ int d9_cuda_norm_backward(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_
     if (norm->images <= 0 || norm->pixels <= 0 || norm->channels <= 0) return 0;
     d9_norm_backward b = {dy, x, *prologue, mean, inv_std, scale};
     const d9_kernel_out dx = gradients->dx;
-    if (!prologue->dz.data && (prologue->addend.data || prologue->act.activation != D9_KERNEL_NO_ACT))
-        b.prologue.dz = dx; /* until the last pass replaces it */
+    const bool slopes = prologue->act.activation != D9_KERNEL_NO_ACT;
+    const bool bare = !prologue->addend.data && (!slopes || prologue->bias);
+    if (!slopes) b.prologue.bias = NULL;
+    if (!bare && !prologue->dz.data) b.prologue.dz = dx; /* until the last pass replaces it */
     const bool wide = is_wide(norm, scratch, b, pool, dx);
     const d9_norm_plan p = d9_norm_divide(norm, wide ? D9_WIDE : 1);
     const dim3 grid = d9_norm_grid(p);
     double *sums = d9_norm_sums(scratch);
     float *terms = d9_norm_terms(p, scratch), *dscale = gradients->dscale, *dbias = gradients->dbias;
-    D9_CUDA_TRY(D9_LAUNCH_BY_STORE(norm_backward_sums_kernel, wide, x.store, grid, stream, p, b, sums));
+    D9_CUDA_TRY(bare ? D9_LAUNCH_BY_STORE(norm_backward_bare_sums_kernel, wide, x.store, grid, stream, p, b, sums)
+                     : D9_LAUNCH_BY_STORE(norm_backward_sums_kernel, wide, x.store, grid, stream, p, b, sums));
     D9_CUDA_TRY(D9_LAUNCH(norm_backward_terms_kernel, d9_fold_grid(p.channels, p.groups), D9_BLOCK, stream, p, b, sums,
                           terms, dscale, dbias));
     if (p.groups > 1)
@@ -186,12 +265,13 @@ int d9_cuda_norm_backward(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_
                               dscale, dbias));
     if (!dx.data) return 0;
     const d9_kernel_out dz = b.prologue.dz;
-    const d9_kernel_in from = dz.data ? d9_kernel_in{dz.data, dz.store} : dy;
+    last_pass pass = {dy, x, b.prologue.bias, prologue->act, terms, dx};
+    if (dz.data) pass.dy = {dz.data, dz.store}, pass.bias = NULL;
     if (pool) {
         d9_resident plan = {};
         plan.norm = p, plan.window = pool->window, plan.line = d9_divisor_of(pool->window.out_width);
-        return D9_LAUNCH_BY_STORE(norm_backward_pool_kernel, wide, x.store, grid, stream, plan, from, pool->x, terms,
-                                  pool->dx);
+        pass.x = pool->x, pass.dx = pool->dx;
+        return D9_LAUNCH_BY_STORE(norm_backward_pool_kernel, wide, x.store, grid, stream, plan, pass);
     }
-    return D9_LAUNCH_BY_STORE(norm_backward_apply_kernel, wide, x.store, grid, stream, p, from, x, terms, dx);
+    return D9_LAUNCH_BY_STORE(norm_backward_apply_kernel, wide, x.store, grid, stream, p, pass);
 }

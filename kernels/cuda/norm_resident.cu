@@ -3,16 +3,16 @@
  * the epilogue after it are part of the pass. */
 #include "kernels/cuda/norm_resident.h"
 
-/* Sets mean, 1 / deviation, scale, bias of the block's channel j; the cluster's first block stores the statistics. */
+/* Sets mean, rate and bias of the block's channel j; the cluster's first block stores the statistics. */
 D9_DEVICE void set_terms(const d9_norm_plan &p, const double *sums, int j, int64_t c, double pivot,
                          const d9_kernel_norm_state &state, float *terms) {
     const d9_norm_pair total = d9_resident_total(p, sums, j);
     double mean;
-    terms[D9_RESIDENT_CHANNELS + j] = d9_norm_statistics(
-        state, blockIdx.z * p.channels + c, static_cast<double>(p.rows), pivot, total, blockIdx.y == 0, &mean);
+    const float inv_std = d9_norm_statistics(state, blockIdx.z * p.channels + c, static_cast<double>(p.rows), pivot,
+                                             total, blockIdx.y == 0, &mean);
     terms[j] = static_cast<float>(mean);
-    terms[2 * D9_RESIDENT_CHANNELS + j] = state.scale[c];
-    terms[3 * D9_RESIDENT_CHANNELS + j] = state.bias[c];
+    terms[D9_RESIDENT_CHANNELS + j] = inv_std * state.scale[c];
+    terms[2 * D9_RESIDENT_CHANNELS + j] = state.bias[c];
 }
 
 /* Loads R rows, pooled with P, keeps them, adds them to the thread's sums, and writes `pooled` if P and it has data. */
@@ -36,8 +36,7 @@ D9_DEVICE void keep_rows(const d9_resident &plan, const d9_resident_part &part, 
 /* Normalises R rows, which are kept from `slot` on. */
 template <int V, int S, int R>
 D9_DEVICE void write_rows(const d9_norm_plan &p, const d9_resident_part &part, int r, d9_kernel_in kept, int *slot,
-                          const d9_norm_factors<V> &own, const d9_kernel_epilogue &epilogue, d9_act act,
-                          d9_kernel_out y) {
+                          const d9_norm_line<V> &own, const d9_kernel_epilogue &epilogue, d9_act act, d9_kernel_out y) {
     int64_t at[R];
     d9_raw<V, S> more[R] = {};
     for (int k = 0; k < R; k++) {
@@ -46,9 +45,7 @@ D9_DEVICE void write_rows(const d9_norm_plan &p, const d9_resident_part &part, i
     }
     D9_UNROLL(R)
     for (int k = 0; k < R; k++, *slot += D9_RESIDENT_STEP) {
-        d9_vector<V> t = d9_load<V, S>(kept, *slot, V);
-        for (int i = 0; i < V; i++)
-            t.v[i] = d9_norm_apply_float(t.v[i], own.a.v[i], own.b.v[i], own.c.v[i], own.d.v[i]);
+        const d9_vector<V> t = d9_norm_of(own, d9_load<V, S>(kept, *slot, V));
         d9_norm_epilogue<V, S>(epilogue, act, at[k], y, t, more[k]);
     }
 }
@@ -60,7 +57,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
     D9_DYNAMIC_SHARED(memory);
     D9_SHARED(float, pivots, D9_RESIDENT_CHANNELS);
     D9_SHARED(double, sums, 2 * D9_RESIDENT_CHANNELS);
-    D9_SHARED(float, terms, 4 * D9_RESIDENT_CHANNELS);
+    D9_SHARED(float, terms, 3 * D9_RESIDENT_CHANNELS);
     const d9_norm_plan &p = plan.norm;
     const d9_resident_part part = d9_resident_part_of(p, V);
     const d9_kernel_out keep = {memory, static_cast<d9_kernel_store>(S)};
@@ -84,7 +81,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
     D9_CLUSTER_BARRIER();
     if (!part.works) return;
     const d9_act act = d9_act_of(epilogue.act);
-    const d9_norm_factors<V> own = d9_norm_load_terms<V>(terms + thread % p.columns * V, D9_RESIDENT_CHANNELS);
+    const d9_norm_line<V> own = d9_norm_load_line<V>(terms + thread % p.columns * V, D9_RESIDENT_CHANNELS);
     int slot = d9_resident_slot<V>();
     D9_RESIDENT_FOR_ROWS(D9_NORM_ROWS(S) / 2, p, part,
                          (write_rows<V, S, R>(p, part, r, kept, &slot, own, epilogue, act, y)));

@@ -1,8 +1,10 @@
 /* Recurrent layers: kernels.h has the contract, kernels/formulas/cells.h the equations.
  *
- * A block computes one sample over all steps, so that no step waits for another block. Each step multiplies the weights
+ * Layers that recur_cluster.cu does not compute: a block computes one sample over all steps, so that no step waits for
+ * another block. Each step multiplies the weights
  * U of the state, which all blocks read from the L1 and L2 caches: 117 KiB of f32 for 100 units of GRU. */
 #include "kernels/cuda/cluster.h"
+#include "kernels/cuda/recur_cluster.h"
 #include "kernels/cuda/vector.h" /* sets D9_REAL to float */
 #include "kernels/formulas/cells.h"
 
@@ -218,6 +220,9 @@ int d9_cuda_recur_forward(d9_cuda_stream stream, const d9_cuda_recur *shape, d9_
     const unsigned blocks = static_cast<unsigned>(shape->samples);
     const int64_t bytes = forward_bytes(shape);
     if (is_empty(shape)) return 0;
+    d9_recur_clusters clusters;
+    if (d9_recur_cluster_plan(shape, &clusters))
+        return d9_recur_cluster_forward(stream, shape, clusters, gx, u, bias, first, out);
     if (in_fours(shape, u))
         return D9_LAUNCH_CLUSTER(recur_kernel<D9_FOUR>, blocks, D9_BLOCK, 1, bytes, stream, *shape, gx, u, bias, *first,
                                  *out);
@@ -229,6 +234,12 @@ int64_t d9_cuda_recur_scratch_bytes(const d9_cuda_recur *s) {
     return in_bytes(rows * gates_of(s)) + in_bytes(rows * s->units) + d9_cuda_bias_scratch_bytes(rows, gates_of(s));
 }
 
+void d9_cuda_recur_factors(const d9_cuda_recur *shape, void *scratch, float **da, float **before) {
+    *da = static_cast<float *>(scratch);
+    *before = reinterpret_cast<float *>(static_cast<char *>(scratch) +
+                                        in_bytes(shape->time * shape->samples * gates_of(shape)));
+}
+
 int d9_cuda_recur_backward(d9_cuda_stream stream, const d9_cuda_recur *shape, d9_kernel_in dy,
                            const d9_cuda_recur_kept *kept, d9_kernel_in u, void *scratch, d9_kernel_out dgx, float *du,
                            float *dbias) {
@@ -238,10 +249,13 @@ int d9_cuda_recur_backward(d9_cuda_stream stream, const d9_cuda_recur *shape, d9
     const bool fours = in_fours(shape, u);
     const int lines = lines_of(shape, fours ? D9_FOUR : 1);
     const int64_t bytes = backward_bytes(shape, lines);
-    char *at = static_cast<char *>(scratch);
-    float *da = reinterpret_cast<float *>(at), *before = reinterpret_cast<float *>(at + in_bytes(rows * gates));
+    float *da, *before;
+    d9_cuda_recur_factors(shape, scratch, &da, &before);
     if (is_empty(shape)) return 0;
-    if (fours)
+    d9_recur_clusters clusters;
+    if (d9_recur_cluster_plan(shape, &clusters))
+        D9_CUDA_TRY(d9_recur_cluster_backward(stream, shape, clusters, dy, kept, u, da, before, dgx));
+    else if (fours)
         D9_CUDA_TRY(D9_LAUNCH_CLUSTER(recur_backward_kernel<D9_FOUR>, blocks, D9_BLOCK, 1, bytes, stream, s, lines, dy,
                                       *kept, u, da, before, dgx));
     else
@@ -249,13 +263,14 @@ int d9_cuda_recur_backward(d9_cuda_stream stream, const d9_cuda_recur *shape, d9
                                       u, da, before, dgx));
     const d9_kernel_linear product = {rows, s.units, gates};
     const d9_kernel_in all_da = {da, D9_KERNEL_F32}, all_before = {before, D9_KERNEL_F32};
-    const d9_cuda_prologue nothing = {{D9_KERNEL_NO_ACT, 0}, all_da, {NULL, D9_KERNEL_F32}, {NULL, D9_KERNEL_F32}};
+    const d9_cuda_prologue nothing = {
+        {D9_KERNEL_NO_ACT, 0}, all_da, {NULL, D9_KERNEL_F32}, {NULL, D9_KERNEL_F32}, NULL};
     if (du)
         D9_CUDA_TRY(
             d9_cuda_linear_backward_weight(stream, &product, all_da, all_before, d9_kernel_out{du, D9_KERNEL_F32}));
     if (!dbias) return 0;
     return d9_cuda_bias_backward(stream, all_da, &nothing, rows, gates,
-                                 at + in_bytes(rows * gates) + in_bytes(rows * s.units), dbias);
+                                 reinterpret_cast<char *>(before) + in_bytes(rows * s.units), dbias);
 }
 
 int d9_cuda_last_backward(d9_cuda_stream stream, d9_kernel_in x, int64_t time, int64_t count, d9_kernel_out dx) {

@@ -286,6 +286,13 @@ template <int V> D9_DEVICE void d9_act_run(d9_act act, int store, d9_vector<V> *
     }
 }
 
+/* z, the input of an activation, becomes the reference of its derivative: its output, or z itself (activations.def). */
+template <int V> D9_DEVICE void d9_reference_run(d9_act act, int store, d9_vector<V> *z) {
+    if (!d9_activation_from_output(act.activation)) return;
+    d9_act_run(act, store, z);
+    d9_round(store, z);
+}
+
 /* t *= the activation's derivative at `reference` (see d9_cuda_act_backward), for storage type `store`. */
 template <int V>
 D9_DEVICE void d9_slope_run(d9_kernel_act given, int store, const d9_vector<V> &reference, d9_vector<V> *t) {

@@ -7,7 +7,8 @@
  * crop has 8 more positions in each direction: 0..16. The cutout square is placed in the output. Epochs count from 0.
  *
  * RESIZE cuts a box of any size out of the image and resizes it to the output, bilinearly, in integers: each byte is
- * rounded once. Its draws use products, quotients and roots of f32, which are the same on every processor.
+ * rounded once. Its draws use products, quotients and roots of f32, which are the same on every processor. SHRINK
+ * resizes the box of CROP in the same way: it has one size and may reach into the padding.
  *
  * Colours are f32 arithmetic in every precision, without a product that a following sum could be fused with: every
  * backend computes the same bits. */
@@ -30,6 +31,7 @@ typedef enum d9_augment_kind {
     D9_AUGMENT_MIX,    /* alpha: weights from Beta(alpha, alpha), one per batch; the kinds above are drawn per image */
     D9_AUGMENT_PASTE,  /* alpha of the share outside the box, one box per batch; the probability that there is one */
     D9_AUGMENT_RESIZE, /* instead of CROP: least share of the area, greatest aspect ratio; draws in the slots of CROP */
+    D9_AUGMENT_SHRINK, /* height and width of CROP's box, which is resized to the output; draws as RESIZE has */
     D9_AUGMENT_KINDS
 } d9_augment_kind;
 
@@ -64,12 +66,23 @@ D9_FN int d9_augment_on(const d9_augment_rule *rule, int kind) {
     return rule->number[kind][0] != 0 || rule->number[kind][1] != 0;
 }
 D9_FN int d9_augment_pad(const d9_augment_rule *rule) { return (int)rule->number[D9_AUGMENT_CROP][0]; }
+/* True if a box is resized to the output. */
+D9_FN int d9_augment_resizes(const d9_augment_rule *rule) {
+    return d9_augment_on(rule, D9_AUGMENT_RESIZE) || d9_augment_on(rule, D9_AUGMENT_SHRINK);
+}
+/* Rows and columns of the box of CROP. */
+D9_FN int d9_augment_box_height(const d9_augment_rule *rule) {
+    return d9_augment_on(rule, D9_AUGMENT_SHRINK) ? (int)rule->number[D9_AUGMENT_SHRINK][0] : rule->out_height;
+}
+D9_FN int d9_augment_box_width(const d9_augment_rule *rule) {
+    return d9_augment_on(rule, D9_AUGMENT_SHRINK) ? (int)rule->number[D9_AUGMENT_SHRINK][1] : rule->out_width;
+}
 
 /* Number of possible values (0, 1, ...) of an integer draw. */
 D9_FN int d9_augment_value_count(const d9_augment_rule *rule, int slot) {
     const int pad = d9_augment_pad(rule), side = (int)rule->number[D9_AUGMENT_CUTOUT][0];
-    if (slot == D9_DRAW_CROP_Y) return 2 * pad + rule->height - rule->out_height + 1;
-    if (slot == D9_DRAW_CROP_X) return 2 * pad + rule->width - rule->out_width + 1;
+    if (slot == D9_DRAW_CROP_Y) return 2 * pad + rule->height - d9_augment_box_height(rule) + 1;
+    if (slot == D9_DRAW_CROP_X) return 2 * pad + rule->width - d9_augment_box_width(rule) + 1;
     if (slot == D9_DRAW_MIRROR) return d9_augment_on(rule, D9_AUGMENT_MIRROR) ? 2 : 1;
     if (slot == D9_DRAW_CUTOUT_Y) return side > 0 ? rule->out_height - side + 1 : 1;
     return slot == D9_DRAW_CUTOUT_X && side > 0 ? rule->out_width - side + 1 : 1;
@@ -82,9 +95,9 @@ D9_FN int32_t d9_augment_uniform(uint32_t word, double centre, float range) {
     return (int32_t)d9_float_bits((float)(centre + u * (double)range));
 }
 
-/* The box of RESIZE along one axis, in one slot: its first row or column, and how many. */
-D9_FN int32_t d9_augment_span(int start, int count) { return (int32_t)(start | count << 16); }
-D9_FN int d9_augment_span_start(int32_t span) { return span & 0xffff; }
+/* A resized box along one axis, in one slot: its first row or column, negative in the padding, and how many. */
+D9_FN int32_t d9_augment_span(int start, int count) { return (int32_t)((start & 0xffff) | count << 16); }
+D9_FN int d9_augment_span_start(int32_t span) { return (int16_t)(span & 0xffff); }
 D9_FN int d9_augment_span_count(int32_t span) { return span >> 16; }
 
 /* Rounds half up, without a sum that could be fused with the product that x comes from. 0 <= x < 2^30 */
@@ -148,13 +161,19 @@ D9_FN void d9_augment_draw_pair(const d9_augment_rule *rule, uint32_t sample, ui
     draws->slot[slot + 1] = (int32_t)d9_philox_below(word.v[1], (uint32_t)columns);
 }
 
-/* The draws of a rule with RESIZE, and of one without. */
-D9_FN d9_augment_draws d9_augment_draw_as(bool resize, const d9_augment_rule *rule, uint32_t sample, uint32_t epoch) {
+/* The draws of a rule that resizes boxes, and of one that does not. */
+D9_FN d9_augment_draws d9_augment_draw_as(bool resizes, const d9_augment_rule *rule, uint32_t sample, uint32_t epoch) {
     d9_augment_draws draws = {{0}};
-    if (resize)
+    if (resizes && d9_augment_on(rule, D9_AUGMENT_RESIZE))
         d9_augment_draw_box(rule, sample, epoch, &draws);
     else
         d9_augment_draw_pair(rule, sample, epoch, D9_STREAM_CROP, D9_DRAW_CROP_Y, &draws);
+    if (resizes && d9_augment_on(rule, D9_AUGMENT_SHRINK)) {
+        const int top = draws.slot[D9_DRAW_CROP_Y] - d9_augment_pad(rule),
+                  left = draws.slot[D9_DRAW_CROP_X] - d9_augment_pad(rule);
+        draws.slot[D9_DRAW_CROP_Y] = d9_augment_span(top, d9_augment_box_height(rule));
+        draws.slot[D9_DRAW_CROP_X] = d9_augment_span(left, d9_augment_box_width(rule));
+    }
     draws.slot[D9_DRAW_MIRROR] = d9_augment_mirror(rule, sample, epoch);
     if (d9_augment_on(rule, D9_AUGMENT_JITTER)) {
         const d9_philox word = d9_philox4x32_10(rule->seed, sample, epoch, D9_STREAM_JITTER, 0);
@@ -167,7 +186,7 @@ D9_FN d9_augment_draws d9_augment_draw_as(bool resize, const d9_augment_rule *ru
 }
 
 D9_FN d9_augment_draws d9_augment_draw(const d9_augment_rule *rule, uint32_t sample, uint32_t epoch) {
-    return d9_augment_draw_as(d9_augment_on(rule, D9_AUGMENT_RESIZE), rule, sample, epoch);
+    return d9_augment_draw_as(d9_augment_resizes(rule), rule, sample, epoch);
 }
 
 /* Reflection without repeating the edge: -1 -> 1, size -> size - 2. Holds for -size < i < 2 * size - 1. */
@@ -185,16 +204,17 @@ D9_FN int d9_augment_column(int x, int crop_x, int mirror, int pad, int out_widt
 }
 
 /* Pixels of the image between which row (or column) i of a resized box lies, and the weight of the second, of
- * D9_RESIZE_UNIT. `out`: rows (columns) of the output. Pixel centres are at halves, and edges are repeated. */
+ * D9_RESIZE_UNIT. `out`, `size`: rows (columns) of the output and of the image. Pixel centres are at halves, and the
+ * edges of the box are repeated. */
 enum { D9_RESIZE_UNIT = 2048 };
 typedef struct d9_augment_between {
     int first, second, weight;
 } d9_augment_between;
-D9_FN d9_augment_between d9_augment_resize(int i, int out, int32_t span) {
+D9_FN d9_augment_between d9_augment_resize(int i, int out, int32_t span, int size) {
     const int start = d9_augment_span_start(span), count = d9_augment_span_count(span);
     const int centre = (2 * i + 1) * count - out, at = centre < 0 ? 0 : centre; /* in halves of 1 / out pixels */
     const int first = at / (2 * out), second = first + 1 < count ? first + 1 : first;
-    return (d9_augment_between){start + first, start + second,
+    return (d9_augment_between){d9_augment_reflect(start + first, size), d9_augment_reflect(start + second, size),
                                 ((at - 2 * out * first) * D9_RESIZE_UNIT + out) / (2 * out)};
 }
 

@@ -14,7 +14,7 @@ refuses 3 'nowhere' "$dawn9" train cifar.yaml --data nowhere
 
 # ---- data check: the state of each file; status 1 if one is not as published ----
 refuses 1 'data_batch_1.bin|test_batch.bin' "$dawn9" data check --data data
-says '^path  data$' '^data_batch_1.bin +wrong SHA-1' '^test_batch.bin +missing'
+says '^path  data$' '^data_batch_1.bin +wrong checksum' '^test_batch.bin +missing'
 refuses 1 '.' "$dawn9" data check cifar10 --data data --json
 json "$out" 'd["path"] == "data" and len(d["files"]) == 6'
 json "$out" '{f["name"]: f["state"] for f in d["files"]}["test_batch.bin"] == "missing"'

@@ -1,5 +1,5 @@
-# train.from: weights of a model of dawn9, or of a file with torchvision's names; other classes; errors that name the
-# tensor; how a record names the file.
+# train.from: weights of a model of dawn9, or of a file with torchvision's names, also PyTorch's own and of 16 bits; other
+# classes; errors that name the tensor; how a record names the file.
 . "$(dirname "$0")/lib.sh"
 network_files
 still='train.lr={knots: [0], values: [0]}'
@@ -110,6 +110,60 @@ refuses 2 'train.from nowhere.safetensors' "$dawn9" train basic.yaml --out wrong
 refuses 2 'train.from' "$dawn9" train basic.yaml --out wrong --set 'train.from=[a]'
 refuses 3 'basic.yaml' "$dawn9" train basic.yaml --out wrong --set train.from=basic.yaml
 refuses 2 'first/model.safetensors fc.weight 10 32 3' "$dawn9" eval folder.yaml first/model.safetensors --data drawn
+
+# ---- a file that PyTorch saved: features as PyTorch computed them, and a run from it ----
+weights="$source/tests/fixtures/pytorch"
+cat >foreign.yaml <<'YAML'
+precision: f32
+backend: cpu
+threads: 2
+model: {name: resnet, depth: 18, width: 2, stem: imagenet}
+data: {dataset: folder, image_size: 33, normalize: imagenet}
+train: {epochs: 1, batch_size: 8}
+YAML
+accepts "$dawn9" predict "$weights/weights.pth" "$weights/pictures" --config foreign.yaml --features got.safetensors
+cp "$weights/wanted.safetensors" wanted.safetensors
+accepts python3 compare.py wanted.safetensors got.safetensors '
+one, other = one["features"], other["features"]
+assert len(one) == len(other) == 32 and max(one) > 1
+assert all(abs(a - b) <= 1e-5 * max(one) for a, b in zip(one, other)), max(abs(a - b) for a, b in zip(one, other))'
+runs "$dawn9" train foreign.yaml --data drawn --out foreign --set "$still" --set train.from="$weights/weights.pth"
+grep -q 'weights.pth: knows 1000 classes, here are 3: the last layer is initialised anew$' "$err" || fail "no word on the new head"
+json foreign/result.json 'd["config"]["train"]["from"] == "sha256:'"$(sha256sum "$weights/weights.pth" | cut -d ' ' -f 1)"'"'
+refuses 2 'types.pth conv1.weight' "$dawn9" train foreign.yaml --data drawn --out wrong --set train.from="$weights/types.pth"
+
+# ---- weights that were published: downloaded by name, known by their checksum ----
+export XDG_CACHE_HOME="$PWD/cache"
+unset DAWN9_DATA
+refuses 3 'cache/dawn9/resnet18 data.fetch.resnet18' "$dawn9" train foreign.yaml --data drawn --out wrong --set train.from=resnet18
+accepts "$dawn9" config foreign.yaml --set train.from=resnet18
+mkdir -p cache/dawn9/resnet18
+truncate -s 46830571 cache/dawn9/resnet18/resnet18-f37072fd.pth
+refuses 3 'cache/dawn9/resnet18/resnet18-f37072fd.pth SHA-256 f37072fd47e8' \
+    "$dawn9" train foreign.yaml --data drawn --out wrong --set train.from=resnet18
+refuses 1 'resnet18-f37072fd.pth SHA-256' "$dawn9" data check resnet18
+says '^resnet18-f37072fd.pth wrong checksum +46830571 bytes '
+observe "$dawn9" data check resnet18 --json
+json "$out" 'len(d["files"][0]["sha256"]) == 64 and d["files"][0]["state"] == "wrong checksum"'
+cp -r first resnet18 # a run of this name
+accepts "$dawn9" train basic.yaml --out named --quiet --set train.from=resnet18 --set "$still"
+rm -r resnet18
+
+# ---- weights of 16 bits ----
+for type in BF16 F16; do
+    accepts python3 "$source/tests/support/tensors.py" first/model.safetensors $type.safetensors $type
+    accepts "$dawn9" train basic.yaml --out $type --quiet --set train.from=$type.safetensors --set "$still"
+done
+accepts python3 compare.py BF16/model.safetensors F16/model.safetensors '
+import struct
+exact = {name: numbers for name, (_, numbers) in read("first/model.safetensors")[1].items()}
+for n in (name for name in exact if name.endswith("weight")):
+    bits = [struct.unpack("<I", struct.pack("<f", x))[0] >> 16 << 16 for x in exact[n]]
+    assert list(one[n]) == [struct.unpack("<f", struct.pack("<I", x))[0] for x in bits], n
+    assert list(other[n]) == [struct.unpack("<e", struct.pack("<e", x))[0] for x in exact[n]], n
+    assert list(one[n]) != list(exact[n]) or "norm" in n or "bn" in n or "downsample.1" in n, n'
+accepts python3 "$source/tests/support/tensors.py" first/model.safetensors wide.safetensors F64
+refuses 3 'wide.safetensors conv1.weight F64 F32 F16 BF16' "$dawn9" train basic.yaml --out wrong --set train.from=wide.safetensors
 
 # A model's own configuration opens no file.
 cat >hostile.py <<'PY'

@@ -80,7 +80,9 @@ runs_are_of() { # ARMS FOLDER: each FOLDER/ARM/RUN has the configuration of its 
 {
     printf 'title: recipes\nconfig: %s\nset: {precision: f32, eval.every: 0}\narms:\n' "$source/configs/speed94.yaml"
     for recipe in unpacked/recipes/*/; do
-        echo "  $(basename "$recipe"): {config: $source/configs/$(basename "$recipe").yaml}"
+        name=$(basename "$recipe") folder=configs
+        [ ! -f "$source/experiments/earlier/$name.yaml" ] || folder=experiments/earlier # measured, and changed since
+        echo "  $name: {config: $source/$folder/$name.yaml}"
     done
 } >recipes.yaml
 accepts "$dawn9" experiment recipes.yaml --dry-run --json

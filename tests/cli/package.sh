@@ -45,7 +45,7 @@ if command -v dpkg-shlibdeps >/dev/null && command -v file >/dev/null; then
     try_command "$scratch/root/usr"
     accepts dpkg-deb -f "$package" Package Version Maintainer Depends
     says '^Package: dawn9$' '^Maintainer: dawn9 maintainers'
-    for needed in libc6 libgomp1 libjansson4 libmd0 libpng16-16 libyaml-0-2 $(case $backends in *onednn*) echo libdnnl ;; esac); do
+    for needed in libc6 libgomp1 libjansson4 libmd0 libpng16-16 libyaml-0-2 zlib1g $(case $backends in *onednn*) echo libdnnl ;; esac); do
         says "^Depends: (.*, )?$needed"
     done
     accepts dpkg-deb --info "$package" shlibs

@@ -11,7 +11,7 @@ sed -i '/^train/s/}$/, bias_lr_multiplier: 2}/; s/name: sentiment/&, layers: 2/'
 tiny >resnet9.yaml
 sed -i 's/name: vgg/&, dropout: [0.25, 0.25, 0.5], dropout_in_evaluation: on/' vgg.yaml
 sed -i '/^tricks/s/}$/, muon: {}, lookahead: {}}/' air.yaml
-sed -i '/^train/s/batch_size/optimizer: adamw, momentum: 0.9, epsilon: 1.0e-3, &/; /^tricks/s/}$/, clip_norm: {most: 0.1}, batch_schedule: {batches: [2]}}/' basic.yaml
+sed -i '/^train/s/batch_size/optimizer: adamw, momentum: 0.9, epsilon: 1.0e-3, &/; /^tricks/s/}$/, clip_norm: {most: 0.1}, fine_tune: {head: 0.4, rates: [0, 0.5]}, batch_schedule: {batches: [2]}}/' basic.yaml
 sed -i '/^tricks/s/}$/, freeze: {}}/' bottleneck.yaml
 mkdir corpus && for part in train valid test; do
     awk -v seed=${#part} 'BEGIN { srand(seed); for (i = 0; i < 400; i++) printf " word%d%s", 20 * rand(), i % 7 ? "" : " \n" }' >corpus/$part.txt

@@ -92,7 +92,7 @@ observe "$python" "$source/tools/load_in_pytorch.py" dawn94/model.safetensors tu
 [ $status = 1 ] || fail "what was changed in PyTorch did not arrive"
 
 # ---- features of weights with torchvision's names ----
-features() { # WIDTH SIDE PICTURES
+features() { # WIDTH SIDE PICTURES ENDING
     accepts "$python" "$source/tests/support/torchvision_weights.py" make 50 $1 $2 $3 width$1
     cat >width$1.yaml <<YAML
 backend: cpu
@@ -100,12 +100,12 @@ precision: f32
 model: {name: resnet, depth: 50, width: $1, stem: imagenet}
 data: {dataset: folder, image_size: $2, normalize: imagenet}
 YAML
-    accepts "$dawn9" predict width$1/weights.safetensors width$1/pictures --config width$1.yaml --features width$1.npy
+    accepts "$dawn9" predict width$1/weights.$4 width$1/pictures --config width$1.yaml --features width$1.npy
     accepts "$python" "$source/tests/support/torchvision_weights.py" compare width$1/wanted.safetensors width$1.npy
     says "^features: $3 x $(($1 * 32)), largest difference "
 }
-features 16 65 20
-features 64 224 9
+features 16 65 20 pth
+features 64 224 9 safetensors
 # ---- a wide residual network has as many parameters as PyTorch's definition of it ----
 parameters() { # DEPTH WIDTH
     accepts "$python" "$source/tests/support/wide_resnet_parameters.py" $1 $2

@@ -102,7 +102,7 @@ TEST(every_convolution_of_dawn94_has_a_plan) {
     d9_config_free(&context, config);
 }
 
-/* A stem, a projection, a window with stride 2, 50 channels; linear layers with 512 and 1000 outputs. */
+/* A stem, a projection, a window with stride 2, 50 channels. */
 TEST(convolutions_of_other_networks_have_plans) {
     static const struct {
         d9_shape x, w, y;
@@ -110,9 +110,7 @@ TEST(convolutions_of_other_networks_have_plans) {
     } shapes[] = {{{4, {64, 224, 224, 3}}, {4, {64, 7, 7, 3}}, {4, {64, 112, 112, 64}}, 2, 3},
                   {{4, {64, 56, 56, 256}}, {4, {512, 1, 1, 256}}, {4, {64, 28, 28, 512}}, 2, 0},
                   {{4, {64, 56, 56, 128}}, {4, {128, 3, 3, 128}}, {4, {64, 28, 28, 128}}, 2, 1},
-                  {{4, {64, 32, 32, 50}}, {4, {50, 3, 3, 50}}, {4, {64, 32, 32, 50}}, 1, 1},
-                  {{4, {1, 64, 1, 6400}}, {4, {512, 1, 1, 6400}}, {4, {1, 64, 1, 512}}, 1, 0},
-                  {{4, {1, 7, 1, 2048}}, {4, {1000, 1, 1, 2048}}, {4, {1, 7, 1, 1000}}, 1, 0}};
+                  {{4, {64, 32, 32, 50}}, {4, {50, 3, 3, 50}}, {4, {64, 32, 32, 50}}, 1, 1}};
     fixture *f = *state;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int p = 0; p < 4; p++)

@@ -44,20 +44,16 @@ static inline d9_status test_device_open(d9_context *context, const test_device 
     return d9_cudnn_properties(context, json, &target->properties);
 }
 
-/* Describes the first convolution, or linear layer computed as one, from node *n on, and moves *n past it. NULL: no
- * convolution is left. */
+/* Describes the first convolution from node *n on, and moves *n past it. NULL: no convolution is left. */
 static inline const d9_node *test_next_conv(const d9_program *program, const d9_graph *graph, d9_node_id *n,
                                             d9_conv_description *description) {
     while (*n < graph->node_count) {
         const d9_node *node = &graph->nodes[(*n)++];
         const d9_site site = {.program = program, .graph = graph, .nodes = {node}, .node_count = 1};
-        const bool linear = node->op == D9_OP_LINEAR || node->op == D9_OP_LINEAR_BACKWARD_DATA ||
-                            node->op == D9_OP_LINEAR_BACKWARD_WEIGHT;
-        if (node->op != D9_OP_CONV && node->op != D9_OP_CONV_BACKWARD_DATA && node->op != D9_OP_CONV_BACKWARD_WEIGHT &&
-            !(linear && d9_conv_handles_linear(&site)))
+        if (node->op != D9_OP_CONV && node->op != D9_OP_CONV_BACKWARD_DATA && node->op != D9_OP_CONV_BACKWARD_WEIGHT)
             continue;
-        const d9_conv_geometry g = d9_conv_library_geometry(&site);
-        assert_true(linear || d9_conv_types_fit(&site, &g));
+        const d9_conv_geometry g = d9_conv_geometry_of(&site);
+        assert_true(d9_conv_types_fit(&site, &g));
         *description = d9_conv_describe(&g);
         return node;
     }

@@ -9,13 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORKSPACE_BYTES = 192 << 10, ALIGNMENT = 256, ALGORITHMS = 256 };
+enum { WORKSPACE_BYTES = 192 << 10, WORKSPACE_ALIGNMENT = 256, ALGORITHMS = 256 };
 
 struct cublasLtContext {
     char unused;
 };
 struct cublasLtMatmulDescOpaque_t {
     cublasOperation_t a, b;
+    cublasComputeType_t compute;
+    cublasLtEpilogue_t epilogue;
+    const float *bias;
 };
 struct cublasLtMatrixLayoutOpaque_t {
     cudaDataType_t type;
@@ -24,7 +27,7 @@ struct cublasLtMatrixLayoutOpaque_t {
 };
 struct cublasLtMatmulPreferenceOpaque_t {
     uint64_t most;
-    uint32_t sums;
+    uint32_t sums, alignment; /* the least of the matrices' */
 };
 typedef struct cublasLtMatrixLayoutOpaque_t layout;
 
@@ -70,14 +73,21 @@ const char *cublasLtGetStatusString(cublasStatus_t status) {
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *operation, cublasComputeType_t compute,
                                         cudaDataType_t scale) {
-    if (compute != CUBLAS_COMPUTE_32F || scale != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if ((compute != CUBLAS_COMPUTE_32F && compute != CUBLAS_COMPUTE_32F_FAST_TF32) || scale != CUDA_R_32F)
+        return CUBLAS_STATUS_NOT_SUPPORTED;
     *operation = make(sizeof **operation);
+    (*operation)->compute = compute;
+    (*operation)->epilogue = CUBLASLT_EPILOGUE_DEFAULT;
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t operation) { return destroy(operation); }
 
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t attribute,
                                               const void *value, size_t bytes) {
+    if (attribute == CUBLASLT_MATMUL_DESC_EPILOGUE)
+        return set(&operation->epilogue, sizeof operation->epilogue, value, bytes);
+    if (attribute == CUBLASLT_MATMUL_DESC_BIAS_POINTER)
+        return set(&operation->bias, sizeof operation->bias, value, bytes);
     return set(attribute == CUBLASLT_MATMUL_DESC_TRANSA ? &operation->a : &operation->b, sizeof operation->a, value,
                bytes);
 }
@@ -100,6 +110,7 @@ cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t made, cub
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *preference) {
     *preference = make(sizeof **preference);
     (*preference)->sums = 7;
+    (*preference)->alignment = 256;
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) { return destroy(preference); }
@@ -109,6 +120,8 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
                                                     size_t bytes) {
     if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES)
         return set(&preference->most, sizeof preference->most, value, bytes);
+    if (attribute != CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK)
+        return set(&preference->alignment, sizeof preference->alignment, value, bytes);
     return set(&preference->sums, sizeof preference->sums, value, bytes);
 }
 
@@ -126,10 +139,12 @@ static int64_t depth_of(const work *w) {
     const bool ta = w->operation.a == CUBLAS_OP_T, tb = w->operation.b == CUBLAS_OP_T;
     const layout *a = all[0], *b = all[1], *d = all[3];
     for (int i = 0; i < 4; i++)
-        if (all[i]->type != d->type || all[i]->batch != d->batch ||
+        if (all[i]->type != (i < 2 ? a->type : d->type) || all[i]->batch != d->batch ||
             (d->batch > 1 && all[i]->stride < all[i]->ld * all[i]->columns))
             return 0;
-    if (memcmp(&w->c_layout, d, sizeof *d) != 0 || (ta ? a->columns : a->rows) != d->rows ||
+    if ((d->type != a->type && d->type != CUDA_R_32F) ||
+        (w->operation.compute != CUBLAS_COMPUTE_32F && a->type != CUDA_R_32F) ||
+        memcmp(&w->c_layout, d, sizeof *d) != 0 || (ta ? a->columns : a->rows) != d->rows ||
         (tb ? b->rows : b->columns) != d->columns || (ta ? a->rows : a->columns) != (tb ? b->columns : b->rows))
         return 0;
     return ta ? a->rows : a->columns;
@@ -150,6 +165,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     fake->counts.unsteady_products += (preference->sums & ~2u) != 0;
     results[0] = (cublasLtMatmulHeuristicResult_t){.workspaceSize = WORKSPACE_BYTES, .state = CUBLAS_STATUS_SUCCESS};
     results[0].algo.data[0] = asked++ % ALGORITHMS;
+    results[0].algo.data[1] = preference->alignment;
     loaded[results[0].algo.data[0]] = false;
     *count = 1;
     return CUBLAS_STATUS_SUCCESS;
@@ -161,14 +177,19 @@ static d9_type type_of(cudaDataType_t type) {
 
 static double sum_of(const work *w, int64_t depth, int64_t matrix, int64_t i, int64_t j) {
     const layout *a = &w->a_layout, *b = &w->b_layout;
+    const bool rounds = w->operation.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && d9_fake_get()->tensor_cores;
     double sum = 0;
-    for (int64_t k = 0; k < depth; k++)
-        sum +=
-            d9_fake_load(type_of(a->type), w->a,
-                         matrix * a->stride + (w->operation.a ? k + i * a->ld : i + k * a->ld)) *
-            d9_fake_load(type_of(b->type), w->b, matrix * b->stride + (w->operation.b ? j + k * b->ld : k + j * b->ld));
+    for (int64_t k = 0; k < depth; k++) {
+        const double p = d9_fake_load(type_of(a->type), w->a,
+                                      matrix * a->stride + (w->operation.a ? k + i * a->ld : i + k * a->ld)),
+                     q = d9_fake_load(type_of(b->type), w->b,
+                                      matrix * b->stride + (w->operation.b ? j + k * b->ld : k + j * b->ld));
+        sum += rounds ? d9_fake_tf32(p) * d9_fake_tf32(q) : p * q;
+    }
     return sum;
 }
+
+static bool is_biased(const work *w) { return w->operation.epilogue == CUBLASLT_EPILOGUE_BIAS; }
 
 static int run_product(const void *what) {
     const work *w = what;
@@ -184,15 +205,17 @@ static int run_product(const void *what) {
             for (int64_t i = 0; i < d->rows; i++) {
                 const int64_t at = m * d->stride + i + j * d->ld;
                 const double old = w->beta != 0 ? (double)w->beta * d9_fake_load(type_of(d->type), w->c, at) : 0;
-                d9_fake_store(type_of(d->type), w->d, at, (double)w->alpha * sum_of(w, depth, m, i, j) + old);
+                double y = (double)w->alpha * sum_of(w, depth, m, i, j) + old;
+                if (is_biased(w)) y = (double)((float)y + w->operation.bias[i]); /* the sum is in f32 */
+                d9_fake_store(type_of(d->type), w->d, at, y);
             }
     return 0;
 }
 
 /* True if the matrices are in device memory and aligned. */
-static bool is_device_memory(const layout *l, const void *data) {
+static bool is_device_memory(const layout *l, const void *data, uint64_t alignment) {
     const int64_t count = (l->batch - 1) * l->stride + l->ld * l->columns;
-    return (uintptr_t)data % ALIGNMENT == 0 && d9_fake_holds(data, count * (l->type == CUDA_R_32F ? 4 : 2));
+    return (uintptr_t)data % alignment == 0 && d9_fake_holds(data, count * (l->type == CUDA_R_32F ? 4 : 2));
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation, const void *alpha, const void *a,
@@ -204,10 +227,13 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
     work w = {*operation, *a_layout, *b_layout, *c_layout, *d_layout, a, b, c, d, workspace, 0, 0};
     memcpy(&w.alpha, alpha, sizeof w.alpha);
     memcpy(&w.beta, beta, sizeof w.beta);
-    if (!handle || depth_of(&w) == 0 || a == d || b == d || !is_device_memory(a_layout, a) ||
-        !is_device_memory(b_layout, b) || !is_device_memory(c_layout, c) || !is_device_memory(d_layout, d) ||
-        workspace_bytes < WORKSPACE_BYTES || (uintptr_t)workspace % ALIGNMENT ||
-        !d9_fake_holds(workspace, (int64_t)workspace_bytes))
+    if (!handle || depth_of(&w) == 0 || a == d || b == d || !is_device_memory(a_layout, a, algo->data[1]) ||
+        !is_device_memory(b_layout, b, algo->data[1]) || !is_device_memory(c_layout, c, algo->data[1]) ||
+        !is_device_memory(d_layout, d, algo->data[1]) || workspace_bytes < WORKSPACE_BYTES ||
+        (uintptr_t)workspace % WORKSPACE_ALIGNMENT || !d9_fake_holds(workspace, (int64_t)workspace_bytes))
+        return CUBLAS_STATUS_INVALID_VALUE;
+    if (is_biased(&w) && (d_layout->type != CUDA_R_32F || (uintptr_t)w.operation.bias % 16 != 0 ||
+                          !d9_fake_holds(w.operation.bias, 4 * d_layout->rows)))
         return CUBLAS_STATUS_INVALID_VALUE;
     if (capturing && !loaded[algo->data[0]]) return CUBLAS_STATUS_NOT_SUPPORTED;
     loaded[algo->data[0]] = true;

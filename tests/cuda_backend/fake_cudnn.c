@@ -143,12 +143,6 @@ typedef struct work { /* a queued convolution */
 } work;
 
 /* Rounds to nearest with 10 mantissa bits after the leading one. */
-static double tf32_rounded(double x) {
-    int exponent;
-    const double mantissa = frexp(x, &exponent);
-    return ldexp(rint(ldexp(mantissa, 11)), exponent - 11);
-}
-
 static int64_t element_count(const d9_conv_tensor *t) { return t->dims[0] * t->dims[1] * t->dims[2] * t->dims[3]; }
 
 /* Plain convolution: adds each product to the array that the pass computes: output, image gradient, weight gradient. Of
@@ -244,7 +238,7 @@ static int run_convolution(const void *what) {
         t[a] = calloc((size_t)count, sizeof(double));
         for (int64_t i = 0; t[a] && i < count && a != d->written; i++)
             t[a][i] = d9_fake_load(d->tensor[a].type, job->data[a], i);
-        for (int64_t i = 0; rounds && t[a] && i < count; i++) t[a][i] = tf32_rounded(t[a][i]);
+        for (int64_t i = 0; rounds && t[a] && i < count; i++) t[a][i] = d9_fake_tf32(t[a][i]);
     }
     for (int a = 0; a < D9_CONV_ARGUMENTS; a++) counts->on_zeros += a != d->written && is_zero(t[a], &d->tensor[a]);
     if (t[0] && t[1] && t[2]) compute(job, t);

@@ -6,6 +6,7 @@
 #include "kernels/formulas/half.h"
 #include "tests/cuda_backend/fake.h"
 #include "tests/cuda_model/stream.h"
+#include <math.h>
 
 void d9_fake_spend(double seconds); /* advances the simulated time */
 int64_t d9_fake_changes(void);      /* kernels, and copies and memsets to device memory, so far */
@@ -14,6 +15,12 @@ bool d9_fake_capturing(void);
 int64_t d9_fake_convolutions_loaded(void); /* counted by choice, pass and type */
 void d9_fake_unload_convolutions(void);
 bool d9_fake_holds(const void *pointer, int64_t bytes); /* one allocation contains these bytes of device memory */
+
+static inline double d9_fake_tf32(double x) { /* rounded to the 11 bits of tf32 */
+    int exponent;
+    const double mantissa = frexp(x, &exponent);
+    return ldexp(rint(ldexp(mantissa, 11)), exponent - 11);
+}
 
 /* Element i of an array in memory, as a double. */
 static inline double d9_fake_load(d9_type type, const void *data, int64_t i) {

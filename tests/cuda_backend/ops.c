@@ -236,6 +236,11 @@ TEST(products_of_all_sizes_are_the_reference_s) {
     compare_products(&((fixture *)*state)->r, types, TYPES);
 }
 
+TEST(the_loss_of_many_words_reads_them_once) {
+    RUNNING();
+    compare_wide_losses(&((fixture *)*state)->r);
+}
+
 TEST(orthogonal_updates_of_one_shape_are_a_batch) {
     RUNNING();
     rival r = ((fixture *)*state)->r;

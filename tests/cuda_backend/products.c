@@ -26,50 +26,70 @@ static void make_product(op_case *c, d9_context *context, const product_shape *s
     op_node(c, &node);
 }
 
-/* Sums of integers are exact, so results must be equal. A weight gradient is rounded to the compute type, except by our
- * own kernel and where y is f32. */
+static void run_integers(rival *r, op_case *c, d9_value_id out, const char *rule) {
+    char text[256];
+    rival_read_plan(c, r->backend, &r->fused, text, sizeof text);
+    if (strncmp(text, rule, strlen(rule)) != 0 || text[strlen(rule)] != '\t')
+        fail_msg("%s was not used: %s", rule, text);
+    assert_true(op_count(c, out) <= RIVAL_MANY);
+    rival_run(c, r->backend, &r->fused, out, r->a);
+    rival_run(c, &d9_backend_reference, NULL, out, r->b);
+}
+
+/* Sums of integers are exact, so results must be equal. The weight gradient of a convolution is rounded to the compute
+ * type, that of a linear layer is not. */
 static void check_product(rival *r, const product_shape *s, product p, d9_type type) {
     op_case c;
-    char text[256];
     make_product(&c, r->context, s, p, type);
     const d9_value_id out = c.graph->nodes[0].outputs[0];
     const int64_t count = op_count(&c, out);
-    const bool narrow = (!s->logits || p == PRODUCT_DATA) && strcmp(s->rules[p], "linear_backward_weight") != 0;
-    rival_read_plan(&c, r->backend, &r->fused, text, sizeof text);
-    if (strncmp(text, s->rules[p], strlen(s->rules[p])) != 0 || text[strlen(s->rules[p])] != '\t')
-        fail_msg("%s was not used: %s", s->rules[p], text);
-    assert_true(count <= RIVAL_MANY);
-    rival_run(&c, r->backend, &r->fused, out, r->a);
-    rival_run(&c, &d9_backend_reference, NULL, out, r->b);
+    const bool narrow = !s->logits && (p != PRODUCT_WEIGHT || s->w.rank == 4);
+    run_integers(r, &c, out, s->rules[p]);
     for (int64_t i = 0; narrow && i < count; i++) r->b[i] = op_round(type, r->b[i]);
     if (op_differences(r->a, r->b, count)) fail_msg("%s, %s: integers differ", d9_type_name(type), s->rules[p]);
     op_case_free(&c);
 }
 
+/* f32 logits with a bias, which is added to the sum before it is stored. */
+static void check_biased_logits(rival *r, const product_shape *s, d9_type type) {
+    op_case c;
+    make_product(&c, r->context, s, PRODUCT, type);
+    d9_node bias = {.op = D9_OP_BIAS, .inputs = {c.graph->nodes[0].outputs[0]}, .input_count = 2, .output_count = 1};
+    bias.inputs[1] = op_input(&c, "bias", D9_BUFFER_STATE, D9_F32, (d9_shape){1, {s->w.d[0]}}, -9, 9);
+    bias.outputs[0] = op_output(&c, "biased", D9_BUFFER_SCRATCH, D9_F32, s->y);
+    op_node(&c, &bias);
+    run_integers(r, &c, bias.outputs[0], "linear+bias by cuBLAS");
+    if (op_differences(r->a, r->b, op_count(&c, bias.outputs[0]))) fail_msg("%s: biased integers", d9_type_name(type));
+    op_case_free(&c);
+}
+
 #define OWN                                                                                                            \
     { "linear", "linear_backward_data", "linear_backward_weight" }
-#define AS_CONV                                                                                                        \
-    { "linear as conv", "linear_backward_data as conv", "linear_backward_weight as conv" }
+#define BY_CUBLAS                                                                                                      \
+    { "linear by cuBLAS", "linear_backward_data by cuBLAS", "linear_backward_weight by cuBLAS" }
 #define CONVS                                                                                                          \
     { "conv", "conv_backward_data", "conv_backward_weight" }
 
-/* Linear layers with more weights than our own kernels accept, and with exactly as many; of texts; logits with more
- * weights than they accept, whose gradient is too large for a comparison; a stem; a projection; a window with stride 2.
+/* Linear layers with more weights than our own kernels accept, and with exactly as many; of texts; f32
+ * logits; a stem; a projection; a window with stride 2.
  */
 void compare_products(rival *r, const d9_type *types, int type_count) {
     static const product_shape shapes[] = {
-        {{4, {5, 3, 1, 257}}, {2, {86, 771}}, {2, {5, 86}}, {0, 0, 0}, AS_CONV, false},
-        {{2, {7, 1024}}, {2, {65, 1024}}, {2, {7, 65}}, {0, 0, 0}, AS_CONV, false},
+        {{4, {5, 3, 1, 257}}, {2, {86, 771}}, {2, {5, 86}}, {0, 0, 0}, BY_CUBLAS, false},
+        {{2, {7, 1024}}, {2, {65, 1024}}, {2, {7, 65}}, {0, 0, 0}, BY_CUBLAS, false},
         {{2, {7, 1024}}, {2, {64, 1024}}, {2, {7, 64}}, {0, 0, 0}, OWN, false},
-        {{3, {5, 3, 257}}, {2, {257, 257}}, {3, {5, 3, 257}}, {0, 0, 0}, AS_CONV, false},
+        {{3, {5, 3, 257}}, {2, {257, 257}}, {3, {5, 3, 257}}, {0, 0, 0}, BY_CUBLAS, false},
         {{3, {5, 3, 24}}, {2, {72, 24}}, {3, {5, 3, 72}}, {0, 0, 0}, OWN, false},
-        {{3, {1, 1, 2049}}, {2, {2049, 2049}}, {3, {1, 1, 2049}}, {0, 0, 0}, AS_CONV, true},
+        {{3, {1, 5, 257}}, {2, {257, 257}}, {3, {1, 5, 257}}, {0, 0, 0}, BY_CUBLAS, true},
         {{4, {2, 15, 18, 3}}, {4, {8, 7, 7, 3}}, {4, {2, 8, 9, 8}}, {7, 2, 3}, CONVS, false},
         {{4, {2, 9, 8, 16}}, {4, {24, 1, 1, 16}}, {4, {2, 5, 4, 24}}, {1, 2, 0}, CONVS, false},
         {{4, {3, 8, 9, 5}}, {4, {4, 3, 3, 5}}, {4, {3, 4, 5, 4}}, {3, 2, 1}, CONVS, false}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        for (int p = 0; p < (shapes[i].logits ? PRODUCT_WEIGHT : PRODUCTS); p++)
-            for (int t = 0; t < type_count; t++) check_product(r, &shapes[i], (product)p, types[t]);
+        for (int p = 0; p < (shapes[i].logits ? PRODUCT_DATA : PRODUCTS); p++)
+            for (int t = 0; t < type_count; t++) {
+                check_product(r, &shapes[i], (product)p, types[t]);
+                if (shapes[i].logits) check_biased_logits(r, &shapes[i], types[t]);
+            }
 }
 
 /* ---- orthogonal updates ---- */

@@ -1,7 +1,48 @@
-/* Rejected texts: texts.h. */
+/* The loss over a vocabulary, and rejected texts: texts.h. */
 #include "tests/cuda_backend/texts.h"
 #include "kernels/formulas/rows.h"
 #include "tests/support/test.h"
+
+/* 15 tokens, three without a label, of 2,500 words, the first of which is as likely as a later one. */
+static void make_wide_loss(op_case *c, rival *r, bool gradient, bool in_place, d9_value_id values[3]) {
+    const d9_shape tokens = {3, {3, 5, 2500}};
+    op_case_begin(c, r->context, "loss", D9_F32, D9_F32, OP_FILL_RANDOM);
+    const d9_value_id logits = op_input(c, "logits", D9_BUFFER_SCRATCH, D9_F32, tokens, -3, 3),
+                      labels = op_input(c, "labels", D9_BUFFER_SCRATCH, D9_I32, (d9_shape){1, {15}}, 0, 2499);
+    for (int64_t n = 2; n < 15; n += 5) c->content[labels][n] = -1;
+    c->content[logits][7] = c->content[logits][2499] = 5;
+    c->content[labels][0] = 7;
+    const d9_loss_attributes attributes = {.smoothing = 0.1, .share = {D9_NONE, 0.75}, .weights = D9_NONE};
+    d9_node loss = {.op = D9_OP_LOSS, .inputs = {logits, labels}, .input_count = 2, .output_count = 1};
+    d9_node metrics = {.op = D9_OP_METRICS, .input_count = 4, .output_count = 1};
+    d9_node back = {.op = D9_OP_LOSS_BACKWARD, .inputs = {logits, labels}, .input_count = 2, .output_count = 1};
+    loss.as.loss = back.as.loss = attributes;
+    values[0] = loss.outputs[0] = metrics.inputs[0] =
+        op_output(c, "each", D9_BUFFER_SCRATCH, D9_F32, (d9_shape){1, {15}});
+    metrics.inputs[1] = logits, metrics.inputs[2] = labels;
+    values[1] = metrics.inputs[3] = metrics.outputs[0] =
+        op_input(c, "metrics", D9_BUFFER_METRICS, D9_F64, (d9_shape){1, {4}}, 0, 0);
+    op_node(c, &loss), op_node(c, &metrics);
+    if (!gradient) return;
+    values[2] = back.outputs[0] = op_output(c, "dlogits", D9_BUFFER_SCRATCH, D9_F32, tokens);
+    op_node(c, &back);
+    if (in_place) c->graph->values[values[2]].offset = c->graph->values[logits].offset;
+}
+
+void compare_wide_losses(rival *r) {
+    static const char *const rules[] = {"loss+metrics\t", "loss+metrics+loss_backward\t",
+                                        "loss+metrics+loss_backward\t"};
+    for (int i = 0; i < 3; i++) {
+        op_case c;
+        char text[256];
+        d9_value_id values[3];
+        make_wide_loss(&c, r, i > 0, i > 1, values);
+        rival_read_plan(&c, r->backend, &r->fused, text, sizeof text);
+        if (strncmp(text, rules[i], strlen(rules[i])) != 0) fail_msg("%s was not used: %s", rules[i], text);
+        rival_compare_fused(r, &c, rules[i], values, i > 0 ? 3 : 2);
+        op_case_free(&c);
+    }
+}
 
 /* The first case of an operation in the table of cases, in f16. */
 static void make_case(op_case *c, rival *r, d9_op op) {

@@ -1,9 +1,12 @@
-/* Texts that the CUDA backend must reject. Their operations are among the cases of tests/support/specs.c. */
+/* The loss over a vocabulary; texts that the CUDA backend must reject. Their operations are among the cases of
+ * tests/support/specs.c. */
 #ifndef D9_TESTS_CUDA_TEXTS_H
 #define D9_TESTS_CUDA_TEXTS_H
 
 #include "tests/support/rival.h"
 
+/* The loss over many words with its metrics, without and with its gradient, which may take the memory of the logits. */
+void compare_wide_losses(rival *r);
 /* Samples and tokens out of range must give D9_DEVICE. */
 void reject_bad_tokens(rival *r);
 /* A program must not be allocated whose embedding or recurrent layer needs more scratch memory than the device has. */

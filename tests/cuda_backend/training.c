@@ -27,7 +27,7 @@ TEST(accumulated_gradients_are_resumed) {
 TEST(a_language_model_is_resumed) {
     char folder[RUN_PATH_BYTES];
     run_folder_make(folder);
-    d9_config *config = run_language_config(&context, "cuda", "fp16", folder);
+    d9_config *config = run_language_config(&context, "cuda", "fp16", folder, 12);
     config->backend_options.loss_scale_every = 2;
     run_check_resume(config, (const int64_t[]){11, 14, 0});
     d9_config_free(&context, config);

@@ -8,17 +8,21 @@
 typedef struct batch_case {
     int images, batch, steps_per_epoch, height, width, out_height, out_width, channels, pad, mirror, cutout;
     float brightness, contrast;
-    bool grey;   /* stored in one channel */
-    bool resize; /* boxes are resized */
+    bool grey;                 /* stored in one channel */
+    bool resize;               /* boxes are resized */
+    int box_height, box_width; /* of the crop that is resized; 0: it is not */
 } batch_case;
-static const batch_case cases[] = {{9, 1, 2, 5, 7, 5, 7, 3, 2, D9_MIRROR_RANDOM, 2, 0.5f, 0.25f, false, false},
-                                   {20, 7, 2, 8, 8, 8, 8, 3, 3, D9_MIRROR_ALTERNATING, 0, 0, 0, false, false},
-                                   {140, 65, 2, 6, 5, 6, 5, 1, 0, D9_MIRROR_NONE, 3, 0, 0.5f, false, false},
-                                   {9, 4, 2, 9, 11, 6, 5, 3, 2, D9_MIRROR_RANDOM, 2, 0, 0, false, false},
-                                   {6, 3, 2, 32, 32, 32, 32, 3, 4, D9_MIRROR_RANDOM, 8, 0, 0, false, false},
-                                   {9, 4, 2, 9, 11, 6, 5, 3, 2, D9_MIRROR_RANDOM, 2, 0.5f, 0, true, false},
-                                   {9, 4, 2, 9, 11, 6, 5, 3, 0, D9_MIRROR_RANDOM, 2, 0.5f, 0, true, true},
-                                   {6, 3, 2, 8, 16, 8, 16, 3, 0, D9_MIRROR_RANDOM, 0, 0, 0.25f, false, true}};
+static const batch_case cases[] = {
+    {9, 1, 2, 5, 7, 5, 7, 3, 2, D9_MIRROR_RANDOM, 2, 0.5f, 0.25f, false, false, 0, 0},
+    {20, 7, 2, 8, 8, 8, 8, 3, 3, D9_MIRROR_ALTERNATING, 0, 0, 0, false, false, 0, 0},
+    {140, 65, 2, 6, 5, 6, 5, 1, 0, D9_MIRROR_NONE, 3, 0, 0.5f, false, false, 0, 0},
+    {9, 4, 2, 9, 11, 6, 5, 3, 2, D9_MIRROR_RANDOM, 2, 0, 0, false, false, 0, 0},
+    {6, 3, 2, 32, 32, 32, 32, 3, 4, D9_MIRROR_RANDOM, 8, 0, 0, false, false, 0, 0},
+    {9, 4, 2, 9, 11, 6, 5, 3, 2, D9_MIRROR_RANDOM, 2, 0.5f, 0, true, false, 0, 0},
+    {9, 4, 2, 9, 11, 6, 5, 3, 0, D9_MIRROR_RANDOM, 2, 0.5f, 0, true, true, 0, 0},
+    {6, 3, 2, 8, 16, 8, 16, 3, 0, D9_MIRROR_RANDOM, 0, 0, 0.25f, false, true, 0, 0},
+    {9, 4, 2, 9, 11, 6, 5, 3, 2, D9_MIRROR_RANDOM, 2, 0.5f, 0, true, false, 8, 10},
+    {6, 3, 2, 32, 32, 24, 24, 3, 2, D9_MIRROR_ALTERNATING, 0, 0, 0.25f, false, false, 32, 32}};
 static int stored_of(const batch_case *c) { return c->grey ? 1 : c->channels; }
 enum { CASES = sizeof cases / sizeof *cases, SEED = 77 };
 
@@ -43,7 +47,8 @@ static site open_site(const batch_case *c) {
                         [D9_AUGMENT_MIRROR] = {(float)c->mirror},
                         [D9_AUGMENT_JITTER] = {c->brightness, c->contrast},
                         [D9_AUGMENT_CUTOUT] = {(float)c->cutout},
-                        [D9_AUGMENT_RESIZE] = {c->resize ? 0.08f : 0, c->resize ? 4.0f / 3 : 0}}}};
+                        [D9_AUGMENT_RESIZE] = {c->resize ? 0.08f : 0, c->resize ? 4.0f / 3 : 0},
+                        [D9_AUGMENT_SHRINK] = {(float)c->box_height, (float)c->box_width}}}};
     const int64_t bytes = (int64_t)c->images * c->height * c->width * stored_of(c);
     s.step = 3 * c->steps_per_epoch + 1;
     s.from = (c->batch + 1) / 2; /* also the distance of two steps in the order, less than their `batch` images */

@@ -184,15 +184,23 @@ void d9_cuda_check_norm_eval(d9_check *check) {
 typedef struct backward_case {
     d9_kernel_store store;
     int activation;
-    bool wants_dx, wants_scale, wants_dz;
+    bool wants_dx, wants_scale, wants_dz, recomputes;
     int shift;
 } backward_case;
 
+/* What the derivative of the activation after the norm is computed from. y: the norm's output, not rounded yet. */
+static float *reference_of(const site *s, int activation, float *y) {
+    d9_store_round(s->store, s->count, y);
+    if (d9_activation_from_output(activation)) activate(s, activation, y, y);
+    return y;
+}
+
 static void check_backward(d9_check *check, const d9_kernel_norm *shape, const backward_case *how) {
     site s = open_site(shape, how->store, how->shift, 0);
-    normalise(&s, false); /* computes mean and inv_std */
+    float *y = normalise(&s, false); /* also computes mean and inv_std */
     float *dy = d9_random(how->store, s.count, 18), *dz = d9_floats(s.count);
-    const float *reference = d9_random(how->store, s.count, 19);
+    const float *reference =
+        how->recomputes ? reference_of(&s, how->activation, y) : d9_random(how->store, s.count, 19);
     float *dx = d9_floats(s.count), *dscale = d9_floats(s.channels);
     float *dbias = d9_floats(s.channels);
     memcpy(dz, dy, (size_t)s.count * sizeof *dz);
@@ -210,8 +218,9 @@ static void check_backward(d9_check *check, const d9_kernel_norm *shape, const b
              gpu_dbias = d9_array_new(D9_KERNEL_F32, s.channels, 0);
     d9_array gpu_dz = d9_array_new(how->store, s.count, how->shift);
     const d9_cuda_prologue prologue = {.act = {how->activation, 0.3f},
-                                       .reference = d9_array_in(&t),
-                                       .dz = {how->wants_dz ? gpu_dz.data : NULL, how->store}};
+                                       .reference = {how->recomputes ? NULL : t.data, how->store},
+                                       .dz = {how->wants_dz ? gpu_dz.data : NULL, how->store},
+                                       .bias = how->recomputes ? s.bias : NULL};
     const d9_kernel_norm_gradients got = {{how->wants_dx ? g.data : NULL, how->store}, /* dx overwrites dy */
                                           how->wants_scale ? gpu_dscale.data : NULL,
                                           gpu_dbias.data};
@@ -233,15 +242,17 @@ void d9_cuda_check_norm_backward(d9_check *check) {
             continue; /* otherwise dx is 0 except for rounding */
         D9_FOR_STORES(store) {
             for (int activation = D9_KERNEL_NO_ACT; activation < D9_ACT_COUNT; activation++)
-                check_backward(check, &shapes[i],
-                               &(backward_case){store, activation, activation != 0, activation != 1,
-                                                (activation + i) % 2 == 0, activation == 2});
+                for (int recomputes = 0; recomputes < (activation == D9_KERNEL_NO_ACT ? 1 : 2); recomputes++)
+                    check_backward(check, &shapes[i],
+                                   &(backward_case){store, activation, activation != 0, activation != 1,
+                                                    (activation + i) % 2 == 0, recomputes, activation == 2});
         }
     }
 }
 
 /* With a pool before the norm, the last pass must give the bits of two kernels; the first pass keeps dz in dx. */
-static void check_backward_pool(d9_check *check, const d9_kernel_window *w, d9_kernel_store store, int activation) {
+static void check_backward_pool(d9_check *check, const d9_kernel_window *w, d9_kernel_store store, int activation,
+                                bool recomputes) {
     const d9_kernel_norm norm = {w->images, w->out_height * w->out_width, w->channels, w->images % 2 ? 1 : 2};
     site s = open_site(&norm, store, 0, 0);
     const int64_t whole = w->images * w->height * w->width * w->channels;
@@ -250,7 +261,8 @@ static void check_backward_pool(d9_check *check, const d9_kernel_window *w, d9_k
     d9_array y = d9_array_of(store, s.count, 0, d9_random(store, s.count, 22)), pooled = s.gpu_x;
     const float *mean = d9_random(D9_KERNEL_F32, s.statistics, 23);
     const float *inv_std = d9_random(D9_KERNEL_F32, s.statistics, 24);
-    const d9_cuda_prologue prologue = {.act = {activation, 0.3f}, .reference = d9_array_in(&y)};
+    const d9_cuda_prologue prologue = {
+        .act = {activation, 0.3f}, .reference = d9_array_in(&y), .bias = recomputes ? s.bias : NULL};
     d9_array between = d9_array_new(store, s.count, 0), dx[2];
     const d9_kernel_norm_gradients gradients = {d9_array_out(&between), NULL, NULL};
     for (int i = 0; i < 2; i++) dx[i] = d9_array_new(store, whole, 0);
@@ -275,6 +287,7 @@ void d9_cuda_check_norm_backward_pool(d9_check *check) {
                                                {4, 6, 5, 3, 3, 2, 2, 2, 0},
                                                {40, 15, 15, 72, 7, 7, 2, 2, 0}};
     for (int i = 0; i < 5; i++) D9_FOR_STORES(store) {
-            check_backward_pool(check, &windows[i], store, (i + (int)store) % (D9_ACT_COUNT + 1) - 1);
+            for (int recomputes = 0; recomputes < 2; recomputes++)
+                check_backward_pool(check, &windows[i], store, (i + (int)store) % (D9_ACT_COUNT + 1) - 1, recomputes);
         }
 }

@@ -1,5 +1,6 @@
 /* Texts: embeddings, recurrent layers and the last token, against plain loops in double. */
 #include "tests/cuda_model/checks.h"
+#include "tests/cuda_model/device_limits.h"
 #define D9_REAL double
 #include "kernels/formulas/cells.h"
 #undef D9_REAL
@@ -77,11 +78,14 @@ void d9_cuda_check_last_backward(d9_check *check) {
 /* ---- recurrent layers ---- */
 
 /* Every cell; units read one by one and in fours, more than the 256 threads of a block, and for each number of lines
- * of the backward pass. */
-static const d9_cuda_recur layers[] = {{D9_CELL_GRU, 1, 1, 1},          {D9_CELL_LSTM, 3, 2, 7},
-                                       {D9_CELL_ELMAN_TANH, 4, 3, 20},  {D9_CELL_GRU, 2, 2, 260},
-                                       {D9_CELL_ELMAN_RELU, 2, 1, 257}, {D9_CELL_LSTM, 2, 1, 100},
-                                       {D9_CELL_GRU, 3, 1, 33}};
+ * of the backward pass. From 65 to 256 units, clusters: for each number of columns and samples, more of them than run
+ * at the same time, the last one with fewer samples than the others. */
+static const d9_cuda_recur layers[] = {
+    {D9_CELL_GRU, 1, 1, 1},          {D9_CELL_LSTM, 3, 2, 7},         {D9_CELL_ELMAN_TANH, 4, 3, 20},
+    {D9_CELL_GRU, 2, 2, 260},        {D9_CELL_ELMAN_RELU, 2, 1, 257}, {D9_CELL_LSTM, 2, 1, 100},
+    {D9_CELL_GRU, 3, 1, 33},         {D9_CELL_LSTM, 3, 4, 200},       {D9_CELL_GRU, 2, 13, 65},
+    {D9_CELL_ELMAN_RELU, 3, 7, 256}, {D9_CELL_LSTM, 4, 3, 225},       {D9_CELL_GRU, 2, 2, 129},
+    {D9_CELL_ELMAN_TANH, 2, 8, 72},  {D9_CELL_LSTM, 1, 9, 130},       {D9_CELL_GRU, 3, 5, 230}};
 enum { LAYERS = sizeof layers / sizeof *layers };
 
 typedef struct arrays { /* of a layer */
@@ -127,7 +131,11 @@ static void step_by_hand(const d9_cuda_recur *s, const arrays *a, d9_kernel_stor
     for (int64_t k = 0; k < s->units; k++) h[k] = next[k];
 }
 
+/* A device that runs three clusters of eight blocks or six of four at the same time. */
+static const d9_model_device three_clusters = {232448, 8, 8, 0};
+
 void d9_cuda_check_recur(d9_check *check) {
+    d9_model_set_device(&three_clusters);
     for (int i = 0; i < LAYERS; i++) D9_FOR_STORES(store) {
             const d9_cuda_recur *s = &layers[i];
             const arrays a = open_layer(s, store, i);
@@ -157,6 +165,7 @@ void d9_cuda_check_recur(d9_check *check) {
             if (a.size.memory) d9_check_array(check, "recur: last c", c, &last_c, tolerance);
             d9_check_done(check);
         }
+    d9_model_set_device(NULL);
 }
 
 /* Gradients by hand; y and saved are random numbers. */
@@ -199,6 +208,7 @@ static float *narrowed(const double *x, int64_t count) {
 }
 
 void d9_cuda_check_recur_backward(d9_check *check) {
+    d9_model_set_device(&three_clusters);
     for (int i = 0; i < LAYERS; i++) D9_FOR_STORES(store) {
             const d9_cuda_recur *s = &layers[i];
             const arrays a = open_layer(s, store, i);
@@ -222,4 +232,5 @@ void d9_cuda_check_recur_backward(d9_check *check) {
             d9_check_array(check, "recur_backward: db", narrowed(db, a.rows), &gpu_db, 2e-6);
             d9_check_done(check);
         }
+    d9_model_set_device(NULL);
 }

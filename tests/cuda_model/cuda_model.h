@@ -94,9 +94,15 @@ void d9_model_barrier(const char *file, int line);
 /* ---- clusters: consecutive blocks along y ---- */
 void d9_model_cluster_barrier(const char *file, int line);
 const void *d9_model_cluster_shared(const void *own, unsigned rank);
+#define D9_HAS_CLUSTERS      1
 #define D9_CLUSTER_BARRIER() d9_model_cluster_barrier(__FILE__, __LINE__)
+#define D9_CLUSTER_ARRIVE()  static_cast<void>(0)
+#define D9_CLUSTER_WAIT()    D9_CLUSTER_BARRIER()
 template <typename T> const T *d9_cluster_shared(const T *own, unsigned rank) {
     return static_cast<const T *>(d9_model_cluster_shared(own, rank));
+}
+template <typename T> T *d9_cluster_place(T *own, unsigned rank) {
+    return const_cast<T *>(d9_cluster_shared<T>(own, rank));
 }
 void d9_model_room(int64_t *block_bytes, int *cluster_blocks, int *multiprocessors);
 int d9_model_clusters(unsigned cluster, size_t bytes);

@@ -11,7 +11,8 @@ import sys
 
 # Least number of loads of kernel<8, ...>. A row needs two in f32, four with a pool, two to four in the backward pass.
 WANTED = {
-    "norm_sums_kernel": 8, "norm_apply_kernel": 4, "norm_backward_sums_kernel": 4, "norm_backward_apply_kernel": 8,
+    "norm_sums_kernel": 8, "norm_apply_kernel": 4, "norm_backward_sums_kernel": 4, "norm_backward_bare_sums_kernel": 8,
+    "norm_backward_apply_kernel": 8,
     "norm_resident_kernel": 4, "norm_resident_backward_kernel": 4,
 }
 KERNEL = re.compile(r"\.entry \w*?\d([a-z]\w*?_kernel)(I\w*?E+v)?\w*\((.*?)\n}", re.S)

@@ -183,7 +183,8 @@ d9_config *run_config(d9_context *context, const char *backend, const char *prec
     return make_config(context, backend, precision, 1, "4, 6, 8, 8", more);
 }
 
-d9_config *run_language_config(d9_context *context, const char *backend, const char *precision, const char *folder) {
+d9_config *run_language_config(d9_context *context, const char *backend, const char *precision, const char *folder,
+                               int hidden) {
     static const char *const words[] = {"a", "bird", "cat", "dog", "eve", "hears", "sees"}, *const parts[] = {"train",
                                                                                                               "valid",
                                                                                                               "test"};
@@ -203,12 +204,12 @@ d9_config *run_language_config(d9_context *context, const char *backend, const c
     snprintf(yaml, sizeof yaml,
              "data: {dataset: corpus, path: \"%s\", length: 5}\n"
              "backend: %s\nprecision: %s\nthreads: 1\nbackend_options: {tune: off}\n"
-             "model: {name: language, cell: lstm, layers: 2, embedding: 8, hidden: 12, dropout: 0.2}\n"
+             "model: {name: language, cell: lstm, layers: 2, embedding: 8, hidden: %d, dropout: 0.2}\n"
              "eval: {streams: 2}\n"
              "train: {epochs: 2, batch_size: 4, momentum: 0, momentum_form: plain, weight_decay: 0, lr: {knots: [0], "
              "values: [4]}}\n"
              "tricks: {clip_norm: {most: 0.25}}\n",
-             folder, backend, precision);
+             folder, backend, precision, hidden);
     return program_config(context, yaml);
 }
 
@@ -322,6 +323,63 @@ double run_distance(const double *a, const double *b, int64_t count) {
     double most = 0;
     for (int64_t i = 0; i < count; i++) most = fmax(most, fabs(a[i] - b[i]));
     return most;
+}
+
+/* The list of a step must make images of `side` and pool maps of `map` x `map` pixels to one. */
+static void check_sizes(const d9_program *program, int64_t step, int side, int map) {
+    const d9_graph *list = d9_program_list(program, step);
+    const d9_node *pool = &list->nodes[program_find(list, D9_OP_POOL, "head.pool")];
+    const d9_shape *image = &list->values[list->image].shape, *from = &list->values[pool->inputs[0]].shape,
+                   *to = &list->values[pool->outputs[0]].shape;
+    assert_ints(image->d[1], side, image->d[2], side);
+    assert_ints(from->d[1], map, from->d[2], map);
+    assert_ints(to->d[1], 1, to->d[2], 1);
+}
+
+/* The state after all eight steps; release it by free. */
+static double *train_smaller_images(const char *backend, int64_t *count) {
+    static const char *const settings[] = {
+        "data.dataset=synthetic",
+        "data.synthetic_train=32",
+        "data.synthetic_test=8",
+        "precision=f32",
+        "threads=1",
+        "model.widths=[4, 6, 6]",
+        "train.batch_size=8",
+        "train.epochs=2",
+        "train.lr={peak: 0.5}",
+        "tricks.progressive={form: resize, scales: [0.625, 0.75, 0.875], until: [0.5, 1, 1.5]}",
+        "tricks.whitening_bias.images=32",
+        "tricks.muon.rate=0.05",
+        "tricks.lookahead.last=4"};
+    enum { SETTINGS = sizeof settings / sizeof *settings };
+    d9_config_edit items[SETTINGS + 1];
+    char named[32];
+    snprintf(named, sizeof named, "backend=%s", backend);
+    for (int i = 0; i <= SETTINGS; i++)
+        items[i] = (d9_config_edit){D9_EDIT_SET, i < SETTINGS ? settings[i] : named, NULL, NULL, false};
+    const d9_config_edits edits = {.items = items, .count = SETTINGS + 1};
+    d9_config *config;
+    d9_session session;
+    OK(d9_config_load(&context, D9_SOURCE_DIR "/configs/fewest94.yaml", &edits, &config));
+    OK(d9_session_open(&context, &(d9_session_options){.config = config, .seed = 5}, &session));
+    OK(d9_session_initialize(&session));
+    for (int64_t step = 0; step < 8; step++)
+        check_sizes(&session.program, step, 20 + 4 * (int)(step / 2), step < 4 ? 2 : 3);
+    run_steps(&session, 0, 8);
+    *count = session.program.state_elements;
+    double *state = calloc((size_t)*count, sizeof *state);
+    OK(d9_session_read_state(&session, D9_BUFFER_STATE, state));
+    d9_session_close(&session), d9_config_free(&context, config);
+    return state;
+}
+
+void run_check_smaller_images(const char *backend) {
+    int64_t count;
+    double *tested = train_smaller_images(backend, &count), *judge = train_smaller_images("reference", &count);
+    const double distance = run_distance(tested, judge, count);
+    if (!(distance < 1e-3)) fail_msg("%s is off by %g", backend, distance);
+    free(tested), free(judge);
 }
 
 void run_open_ready(d9_context *context, const d9_config *config, d9_session *session) {

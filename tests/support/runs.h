@@ -52,9 +52,10 @@ int run_folder_tear_down(void **state);
 d9_config *run_config(d9_context *context, const char *backend, const char *precision, const char *more);
 enum { RUN_STEPS = 13, RUN_STEPS_PER_EPOCH = 5 };
 
-/* Two epochs of a language model of two LSTM layers with dropout and clipped gradients, over a corpus written to
- * `folder`: 24 steps, twelve per epoch, the last of which is shorter. */
-d9_config *run_language_config(d9_context *context, const char *backend, const char *precision, const char *folder);
+/* Two epochs of a language model of two LSTM layers of `hidden` units with dropout and clipped gradients, over a corpus
+ * written to `folder`: 24 steps, twelve per epoch, the last of which is shorter. */
+d9_config *run_language_config(d9_context *context, const char *backend, const char *precision, const char *folder,
+                               int hidden);
 
 /* Fixture: run_config on the reference backend in f32, and a temporary folder. */
 typedef struct run_bench {
@@ -87,6 +88,11 @@ void run_check_verify(const char *backend, const char *precision, const char *ca
 void run_steps(d9_session *session, int64_t from, int64_t until);
 /* The largest absolute difference of two elements with the same index. */
 double run_distance(const double *a, const double *b, int64_t count);
+
+/* Trains a narrow network by configs/fewest94.yaml for eight steps, on synthetic images of 20, 24, 28 and 32 pixels in
+ * turn. The last max pool must cover its whole map, and the state must agree with that on the reference backend, also
+ * after the average of the last steps replaced the weights. */
+void run_check_smaller_images(const char *backend);
 
 /* Opens a session without evaluation, initialised and ready for step 0, that keeps all values. */
 void run_open_ready(d9_context *context, const d9_config *config, d9_session *session);

@@ -121,6 +121,9 @@ static const op_spec specs[] = {
     {.op = D9_OP_DRAW, .n = 65, .h = 3, .w = 32, .c = 3, .group_size = 1}, /* most tries do not fit */
     {.op = D9_OP_AUGMENT, .n = 7, .h = 13, .w = 9, .c = 3, .kernel = 3, .parameter = 0.25, .group_size = 1},
     {.op = D9_OP_AUGMENT, .n = 9, .h = 13, .w = 9, .c = 1, .stride = 3, .group_size = 1},
+    {.op = D9_OP_DRAW, .n = 65, .h = 13, .w = 9, .c = 3, .pad = 2, .kernel = 3, .stride = 5, .group_size = 2},
+    {.op = D9_OP_AUGMENT, .n = 7, .h = 13, .w = 9, .c = 3, .pad = 2, .kernel = 3, .stride = 5, .group_size = 2},
+    {.op = D9_OP_AUGMENT, .n = 9, .h = 32, .w = 32, .c = 3, .pad = 4, .stride = 8, .parameter = 0.25, .group_size = 2},
     {.op = D9_OP_MIX, .n = 7, .h = 3, .w = 5, .c = 3, .parameter = 0.75},
     {.op = D9_OP_MIX, .n = 6, .h = 4, .w = 4, .c = 3, .parameter = 0.25},
     {.op = D9_OP_PASTE, .n = 7, .h = 6, .w = 5, .c = 3, .kernel = 2, .pad = 1, .stride = 4},
@@ -522,31 +525,33 @@ static void build_rank(op_case *c, const op_spec *s, d9_node *node) {
 }
 
 /* `pad` of the crop; `kernel`: side of the cutout square; `stride`: rows and columns that a crop is smaller than an
- * image; `group_size` 1: boxes are resized. */
+ * image; `group_size` 1: boxes are resized; 2: crops, one pixel smaller than the image, are. */
 static void build_batch(op_case *c, const op_spec *s, d9_node *node) {
     const d9_shape all = {4, {SAMPLES, s->h, s->w, s->c}}, made = {4, {s->n, s->h - s->stride, s->w - s->stride, s->c}};
     const int64_t places = 2 * s->pad + s->stride + 1;
+    const bool boxes = s->group_size == 1, shrinks = s->group_size == 2;
     d9_value_id order = op_input(c, "order", D9_BUFFER_ORDER, D9_I32, vector(s->n * STEPS_PER_EPOCH), 0, SAMPLES - 1);
     c->program.extent =
         (d9_extent){.train_images = SAMPLES, .height = s->h, .width = s->w, .channels = s->c, .batch = s->n};
     c->program.steps_per_epoch = STEPS_PER_EPOCH;
     const int64_t batches = s->n % 3 == 0 ? 3 : 1;
-    node->as.augment =
-        (d9_augment_attributes){s->n / batches,
-                                s->n,
-                                STEPS_PER_EPOCH,
-                                SAMPLES,
-                                {11,
-                                 (int)s->h,
-                                 (int)s->w,
-                                 (int)made.d[1],
-                                 (int)made.d[2],
-                                 {[D9_AUGMENT_CROP] = {(float)s->pad},
-                                  [D9_AUGMENT_MIRROR] = {(float)s->variant},
-                                  [D9_AUGMENT_JITTER] = {(float)s->parameter, (float)s->parameter / 2},
-                                  [D9_AUGMENT_CUTOUT] = {(float)s->kernel},
-                                  [D9_AUGMENT_RESIZE] = {s->group_size ? 0.08f : 0, s->group_size ? 4.0f / 3 : 0}}},
-                                0};
+    node->as.augment = (d9_augment_attributes){
+        s->n / batches,
+        s->n,
+        STEPS_PER_EPOCH,
+        SAMPLES,
+        {11,
+         (int)s->h,
+         (int)s->w,
+         (int)made.d[1],
+         (int)made.d[2],
+         {[D9_AUGMENT_CROP] = {(float)s->pad},
+          [D9_AUGMENT_MIRROR] = {(float)s->variant},
+          [D9_AUGMENT_JITTER] = {(float)s->parameter, (float)s->parameter / 2},
+          [D9_AUGMENT_CUTOUT] = {(float)s->kernel},
+          [D9_AUGMENT_RESIZE] = {boxes ? 0.08f : 0, boxes ? 4.0f / 3 : 0},
+          [D9_AUGMENT_SHRINK] = {shrinks ? (float)(s->h - 1) : 0, shrinks ? (float)(s->w - 1) : 0}}},
+        0};
     if (s->op == D9_OP_DRAW) {
         node->inputs[0] = order;
         node->outputs[0] = op_output(c, "draws", D9_BUFFER_SCRATCH, D9_I32, matrix(s->n, D9_DRAW_SLOTS));
@@ -573,10 +578,15 @@ static void build_batch(op_case *c, const op_spec *s, d9_node *node) {
         double *draws = c->content[node->inputs[2]] + i * D9_DRAW_SLOTS;
         draws[D9_DRAW_CROP_Y] = (double)(i * 5 % places);
         draws[D9_DRAW_CROP_X] = (double)((i * 7 + 2) % places);
-        if (s->group_size) {
+        if (boxes) {
             const int high = 1 + (int)(i * 5 % s->h), wide = 1 + (int)((i * 3 + 6) % s->w);
             draws[D9_DRAW_CROP_Y] = d9_augment_span((int)(i % (s->h - high + 1)), high);
             draws[D9_DRAW_CROP_X] = d9_augment_span((int)((i + 1) % (s->w - wide + 1)), wide);
+        }
+        if (shrinks) {
+            const int64_t more = 2 * s->pad + 2;
+            draws[D9_DRAW_CROP_Y] = d9_augment_span((int)(i * 5 % more - s->pad), (int)s->h - 1);
+            draws[D9_DRAW_CROP_X] = d9_augment_span((int)((i * 7 + 2) % more - s->pad), (int)s->w - 1);
         }
         draws[D9_DRAW_CUTOUT_Y] = (double)(i * 3 % (made.d[1] - s->kernel + 1));
         draws[D9_DRAW_CUTOUT_X] = (double)((i + 1) % (made.d[2] - s->kernel + 1));

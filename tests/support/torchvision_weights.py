@@ -1,10 +1,14 @@
 """Writes random ResNet weights under torchvision's names, random images, and the features that PyTorch computes.
 
-python3 torchvision_weights.py make DEPTH WIDTH SIDE COUNT FOLDER  weights, wanted.safetensors, pictures/NNN.png
+python3 torchvision_weights.py make DEPTH WIDTH SIDE COUNT FOLDER  weights (.safetensors, .pth), wanted.safetensors,
+                                                                   pictures/NNN.png
 python3 torchvision_weights.py compare WANTED GOT.npy              status 1: error above 1e-4 of the largest feature
+python3 torchvision_weights.py types FILE.pth                      a tensor of each type, 1 to 5; views of one storage
 
-The network is that of tests/golden/generate_networks.py. Needs python3-torch and python3-numpy.
+The network is that of tests/golden/generate_networks.py. Needs python3-torch and python3-numpy. tests/fixtures/pytorch
+was made by `make 18 2 33 2` (without weights.safetensors) and `types`.
 """
+import collections
 import os
 import struct
 import sys
@@ -54,7 +58,19 @@ def make(depth, width, side, count, folder):
         if name.endswith("running_mean"):
             weights[name.replace("running_mean", "num_batches_tracked")] = torch.tensor(1)
     save(folder + "/weights.safetensors", weights, {})
+    state = collections.OrderedDict(weights)
+    state._metadata = collections.OrderedDict([("", {"version": 1}), ("bn1", {"version": 2})])  # as a module's
+    torch.save(state, folder + "/weights.pth")
     save(folder + "/wanted.safetensors", {"features": net.features}, {})
+
+
+def types(path):
+    kinds = (torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int64, torch.int32, torch.uint8)
+    state = {str(kind)[6:]: torch.arange(1, 6).to(kind) for kind in kinds}
+    state["parameter"] = torch.nn.Parameter(torch.arange(1.0, 6))
+    whole = torch.arange(1.0, 13).reshape(2, 3, 2)
+    state.update(whole=whole, part=whole[1], scalar=torch.tensor(5), empty=torch.zeros(0, 3), column=whole[:, :1, :1][1:])
+    torch.save(state, path)
 
 
 def compare(wanted, got):
@@ -68,5 +84,7 @@ def compare(wanted, got):
 if __name__ == "__main__":
     if sys.argv[1] == "make":
         make(*map(int, sys.argv[2:6]), sys.argv[6])
+    elif sys.argv[1] == "types":
+        types(sys.argv[2])
     else:
         sys.exit(not compare(*sys.argv[2:4]))

@@ -79,10 +79,11 @@ TEST(test_batches_are_one_large_batch) {
                       adam[] = "optimizer: adam, lr: {peak: 0.01}", changing[] = "lookahead: {every: 3}, flip: {}",
                       moving[] =
                           "muon: {rate: 0.1, renormalise_every: 2, renormalise_last: 3}, clip_norm: {most: 0.01}",
-                      freezing[] = "freeze: {until: [0.4]}, label_smoothing: {}";
-    static const char *const cases[][2] = {{sgd, augmented},     {torch, changing}, {decoupled, augmented},
-                                           {adamw, changing},    {adam, freezing},  {sgd, moving},
-                                           {decoupled, freezing}};
+                      freezing[] = "freeze: {until: [0.4]}, label_smoothing: {}",
+                      ending[] = "lookahead: {every: 2, last: 3}";
+    static const char *const cases[][2] = {{sgd, augmented},      {torch, changing}, {decoupled, augmented},
+                                           {adamw, changing},     {adam, freezing},  {sgd, moving},
+                                           {decoupled, freezing}, {sgd, ending}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const double distance = difference("reference", "f64", cases[i][0], cases[i][1]);
         const double most = strstr(cases[i][1], "muon") ? 1e-5 : 1e-12; /* muon adds 1e-7 to the norm of the sum */

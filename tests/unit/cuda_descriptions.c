@@ -1,6 +1,7 @@
 /* Convolutions as plain data (engine/backends/cuda/conv_description.h): dims, strides, types, ids, the output.
  * tests/cuda_backend/cudnn.c tests them with cuDNN. */
 #include "backends/cuda/conv_description.h"
+#include "backends/cuda/cuda.h"
 #include "tests/support/test.h"
 
 /* 7 images of 5 x 6 x 3, a 3 x 3 kernel, 4 output channels, stride 2, no padding. */
@@ -74,65 +75,50 @@ TEST(operations_are_counted) {
     assert_true(d9_conv_operations(&d) == 2.0 * 7 * 2 * 2 * 4 * 3 * 3 * 3);
 }
 
-/* A layer of (outputs, inputs) weights over `rows` images or tokens, or its weight gradient, with values of three
- * types.
- */
-typedef struct layer {
+typedef struct filters { /* a convolution of 3 images of 1 x 1 x 70 by 5 filters of 1 x 1 */
     d9_value values[3];
     d9_graph graph;
     d9_node node;
     d9_site site;
-} layer;
+} filters;
 
-static const d9_site *make_layer(layer *l, d9_op op, int64_t rows, int64_t inputs, int64_t outputs,
-                                 const d9_type types[3]) {
+static const d9_site *make_filters(filters *f, d9_op op, const d9_type types[3]) {
     static const d9_precision precision = {.name = "f16"};
     static const d9_program program = {.precision = &precision};
-    *l = (layer){.values = {{.type = types[0], .shape = {3, {1, rows, inputs}}},
-                            {.type = types[1], .shape = {2, {outputs, inputs}}},
-                            {.type = types[2], .shape = {3, {1, rows, outputs}}}},
-                 .graph = {.values = l->values, .value_count = 3},
-                 .node = {.op = op, .inputs = {0, 1}, .input_count = 2, .outputs = {2}, .output_count = 1},
-                 .site = {.program = &program, .graph = &l->graph, .nodes = {&l->node}, .node_count = 1}};
-    if (op == D9_OP_LINEAR_BACKWARD_WEIGHT) l->node.inputs[0] = 2, l->node.inputs[1] = 0, l->node.outputs[0] = 1;
-    return &l->site;
+    *f = (filters){.values = {{.type = types[0], .shape = {4, {3, 1, 1, 70}}},
+                              {.type = types[1], .shape = {4, {5, 1, 1, 70}}},
+                              {.type = types[2], .shape = {4, {3, 1, 1, 5}}}},
+                   .graph = {.values = f->values, .value_count = 3},
+                   .node = {.op = op, .inputs = {0, 1}, .input_count = 2, .outputs = {2}, .output_count = 1},
+                   .site = {.program = &program, .graph = &f->graph, .nodes = {&f->node}, .node_count = 1}};
+    if (op == D9_OP_CONV_BACKWARD_WEIGHT) f->node.inputs[0] = 2, f->node.inputs[1] = 0, f->node.outputs[0] = 1;
+    return &f->site;
 }
 
-static bool handles(int64_t rows, int64_t inputs, int64_t outputs, d9_type logits) {
-    layer l;
-    return d9_conv_handles_linear(
-        make_layer(&l, D9_OP_LINEAR, rows, inputs, outputs, (d9_type[]){D9_F16, D9_F16, logits}));
+/* Classifiers stay with our kernels; the input side of the GRU on IMDB has few weights, but many tokens; those of a
+ * language model are many. */
+TEST(large_linear_layers_are_products) {
+    assert_false(d9_cuda_is_large(512, 512, 10));
+    assert_false(d9_cuda_is_large(1, 65536, 1));
+    assert_true(d9_cuda_is_large(1, 65537, 1));
+    assert_true(d9_cuda_is_large(150 * 64, 125, 300));
+    assert_false(d9_cuda_is_large(1 << 17, 1024, 1));
+    assert_true(d9_cuda_is_large((1 << 17) + 1, 1024, 1));
+    assert_true(d9_cuda_is_large(20 * 35, 200, 33278));
 }
 
-/* Classifiers stay with our kernels; the input side of the GRU on IMDB has few weights, but many tokens; logits in half
- * precision are f32, and those of a language model are many. */
-TEST(large_linear_layers_are_convolutions) {
-    assert_false(handles(512, 512, 10, D9_F16));
-    assert_false(handles(1, 65536, 1, D9_F16));
-    assert_true(handles(1, 65537, 1, D9_F16));
-    assert_false(handles(1 << 17, 1 << 11, 1 << 11, D9_F32));
-    assert_true(handles(1, (1 << 22) + 1, 1, D9_F32));
-    assert_true(handles(150 * 64, 125, 300, D9_F16));
-    assert_false(handles(1 << 17, 1024, 1, D9_F16));
-    assert_true(handles((1 << 17) + 1, 1024, 1, D9_F16));
-    assert_true(handles(20 * 35, 200, 33278, D9_F32));
-}
-
-static void check_staged(d9_op op, const d9_type types[3], d9_type computed, const int64_t bytes[3]) {
-    layer l;
+static void check_staged(d9_op op, const d9_type types[3], const int64_t bytes[3]) {
+    filters f;
     int64_t staged[D9_CONV_ARGUMENTS];
-    const d9_conv_geometry g = d9_conv_library_geometry(make_layer(&l, op, 3, 70, 5, types));
+    const d9_conv_geometry g = d9_conv_geometry_of(make_filters(&f, op, types));
     const d9_conv_description d = d9_conv_describe(&g);
-    assert_ints(g.type, computed, d9_conv_staged_bytes(&l.site, &d, staged), bytes[0] + bytes[1] + bytes[2]);
+    assert_ints(g.type, types[0], d9_conv_staged_bytes(&f.site, &d, staged), bytes[0] + bytes[1] + bytes[2]);
     assert_memory_equal(staged, bytes, sizeof staged);
 }
 
-/* cuDNN writes a weight gradient in bf16, which the graph has in f32. Values of different types are computed in f32, to
- * which image (3 x 70) and weights (5 x 70) are converted. */
+/* cuDNN writes a weight gradient in bf16, which the graph has in f32. */
 TEST(values_of_another_type_are_staged) {
-    check_staged(D9_OP_LINEAR, (d9_type[]){D9_F16, D9_F16, D9_F16}, D9_F16, (int64_t[]){0, 0, 0});
-    check_staged(D9_OP_LINEAR_BACKWARD_WEIGHT, (d9_type[]){D9_BF16, D9_F32, D9_BF16}, D9_BF16, (int64_t[]){0, 768, 0});
-    check_staged(D9_OP_LINEAR_BACKWARD_WEIGHT, (d9_type[]){D9_F32, D9_F32, D9_F32}, D9_F32, (int64_t[]){0, 0, 0});
-    check_staged(D9_OP_LINEAR, (d9_type[]){D9_F16, D9_F16, D9_F32}, D9_F32, (int64_t[]){1024, 1536, 0});
-    check_staged(D9_OP_LINEAR_BACKWARD_WEIGHT, (d9_type[]){D9_F16, D9_F32, D9_F32}, D9_F32, (int64_t[]){1024, 0, 0});
+    check_staged(D9_OP_CONV, (d9_type[]){D9_F16, D9_F16, D9_F16}, (int64_t[]){0, 0, 0});
+    check_staged(D9_OP_CONV_BACKWARD_WEIGHT, (d9_type[]){D9_BF16, D9_F32, D9_BF16}, (int64_t[]){0, 768, 0});
+    check_staged(D9_OP_CONV_BACKWARD_WEIGHT, (d9_type[]){D9_F32, D9_F32, D9_F32}, (int64_t[]){0, 0, 0});
 }

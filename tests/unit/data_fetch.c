@@ -123,6 +123,25 @@ TEST_WITH(const char *folder, other_words_leave_nothing, set_up, tear_down) {
     assert_false(d9_file_exists(&context, target));
 }
 
+#define WEIGHTS "resnet18-f37072fd.pth"
+#define SUM     "f37072fd47e89c5e827621c5baffa7500819f7896bbacec160b1a16c560e07ec"
+
+TEST_WITH(const char *folder, other_weights_leave_nothing, set_up, tear_down) {
+    plant(folder, "curl", "for last; do :; done; echo $last >files/" WEIGHTS);
+    assert_refusal(d9_data_fetch(&context, "resnet18", target, NULL, &report), D9_DATA,
+                   "PyTorch's server: " WEIGHTS ": 58 bytes 46830571");
+    plant(folder, "curl", "truncate -s 46830571 files/" WEIGHTS);
+    assert_refusal(d9_data_fetch(&context, "resnet18", target, NULL, &report), D9_DATA, WEIGHTS ": SHA-256 " SUM);
+    assert_int_equal(system_in(folder, "truncate -s 46830571 given.tar"), 0);
+    assert_refusal(d9_data_fetch(&context, "resnet18", target, run_path(folder, "given.tar"), &report), D9_DATA,
+                   "given.tar: " WEIGHTS ": SHA-256 " SUM);
+    assert_false(d9_file_exists(&context, target));
+    make_folder(folder, "target");
+    run_write(folder, "target/" WEIGHTS, "x", 1);
+    assert_refusal(d9_data_check(&context, "resnet18", target, &report), D9_CHECK_FAILED, WEIGHTS " 1 46830571");
+    assert_ints(report.count, 1, report.row[0].state, D9_FILE_WRONG_SIZE);
+}
+
 /* The shell command, run in `folder`, makes given.tar; fetching from that must fail with these words. */
 static void given_fails(const char *folder, const char *command, const char *words) {
     assert_int_equal(system_in(folder, command), 0);
@@ -282,7 +301,7 @@ TEST_WITH(const char *folder, check_tells_each_state, set_up, tear_down) {
     free(zeros);
     assert_int_equal(d9_data_check(&context, "cifar10", target, &report), D9_CHECK_FAILED);
     assert_string_equal(report.folder, target);
-    assert_ints(report.count, 6, report.row[0].state, D9_FILE_WRONG_SHA1);
+    assert_ints(report.count, 6, report.row[0].state, D9_FILE_WRONG_DIGEST);
     assert_ints(report.row[1].state, D9_FILE_WRONG_SIZE, report.row[1].size_bytes, 100);
     for (int i = 2; i < 6; i++) assert_int_equal(report.row[i].state, D9_FILE_MISSING);
     assert_words(context.message, "data_batch_1.bin SHA-1");

@@ -594,8 +594,8 @@ TEST(a_resized_box_is_interpolated) {
         for (int count = 1; count <= ROWS; count++)
             for (int i = 0; i < out; i++) {
                 const int start = (out + i) % (ROWS - count + 1), c = i % CHANNELS;
-                const d9_augment_between y = d9_augment_resize(i, out, d9_augment_span(start, count)),
-                                         x = d9_augment_resize(out - 1 - i, out, d9_augment_span(start, count));
+                const d9_augment_between y = d9_augment_resize(i, out, d9_augment_span(start, count), ROWS),
+                                         x = d9_augment_resize(out - 1 - i, out, d9_augment_span(start, count), ROWS);
                 double exact = 0;
                 for (int row = 0; row < count; row++)
                     for (int column = 0; column < count; column++) { /* a triangle about each pixel, edges repeated */

@@ -204,8 +204,8 @@ TEST(test_the_small_network_is_not_frozen) {
         configure("auto", "hard_examples: {widths: [2, 3, 4]}, freeze: {until: [0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5]}"),
         32, 16, "f32");
     const d9_graph *train = &b.program.train, *list = &b.program.phase[0].list;
-    assert_int_equal(value_of(train, "proxy.group1.conv1.weight")->frozen_group, 0);
-    assert_ints(value_of(train, "layer1.conv.weight")->frozen_group, 1, b.program.phase_count, 1);
+    assert_int_equal(value_of(train, "proxy.group1.conv1.weight")->part, 0);
+    assert_ints(value_of(train, "layer1.conv.weight")->part, 1, b.program.phase_count, 1);
     assert_int_equal(list->nodes[program_find(list, D9_OP_UPDATE, "update.proxy.weights")].when.until, 0);
     program_drop(&b);
 }

@@ -75,6 +75,70 @@ TEST(test_a_share_below_half_a_step) {
     d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
+/* Sizes by epoch; crops of the whole size are resized, boxes of random_resized_crop as in any other step. */
+TEST(test_sizes_by_epoch) {
+    static const struct {
+        const char *tricks;
+        int shrunk;
+    } cases[] = {{"crop: {pad: 2}, progressive: {form: resize, scales: [0.5, 0.8], until: [0.75, 2]}", 16},
+                 {"crop: {pad: 2}, progressive: {scales: [0.5, 0.8], until: [0.75, 2]}", 0},
+                 {"random_resized_crop: {}, progressive: {form: resize, scales: [0.5, 0.8], until: [0.75, 2]}", 0}};
+    for (int i = 0; i < 3; i++) {
+        d9_program program;
+        d9_config *config = configure(resnet9, "auto", cases[i].tricks);
+        build_program(config, &program);
+        for (int64_t s = 0; s < program.steps; s++) { /* four in an epoch */
+            const d9_graph *list = d9_program_list(&program, s);
+            const d9_augment_rule *rule = &list->nodes[program_find(list, D9_OP_DRAW, "draws")].as.augment.rule;
+            const int side = s < 3 ? 8 : s < 8 ? 13 : 16, shrunk = side < 16 ? cases[i].shrunk : 0;
+            assert_ints(rule->out_height, side, rule->out_width, side);
+            assert_int_equal((int)rule->number[D9_AUGMENT_SHRINK][0], shrunk);
+            assert_int_equal((int)rule->number[D9_AUGMENT_SHRINK][1], shrunk);
+        }
+        d9_program_free(&context, &program), d9_config_free(&context, config);
+    }
+}
+
+/* SHRINK is the crop and mirror of every other step, and then the resizing of that image. */
+TEST(a_shrunk_image_is_the_cropped_one_resized) {
+    enum { ROWS = 9, COLUMNS = 11, PAD = 2, HEIGHT = 8, WIDTH = 10, CHANNELS = 2 };
+    uint8_t image[ROWS * COLUMNS * CHANNELS], cropped[HEIGHT * WIDTH * CHANNELS];
+    int moved = 0, mirrored = 0;
+    for (uint32_t i = 0; i < sizeof image; i++) image[i] = (uint8_t)(d9_philox4x32_10(6, i, 0, 0, 0).v[0] >> 24);
+    for (uint32_t sample = 0; sample < 60; sample++)
+        for (int out = 4; out <= HEIGHT; out++) {
+            d9_augment_rule rule = {8,      ROWS,  COLUMNS,
+                                    HEIGHT, WIDTH, {{PAD}, [D9_AUGMENT_MIRROR] = {D9_MIRROR_ALTERNATING}}};
+            const d9_augment_draws crop = d9_augment_draw(&rule, sample, 1);
+            const int mirror = crop.slot[D9_DRAW_MIRROR], out_width = out + 2;
+            for (int y = 0; y < HEIGHT; y++)
+                for (int x = 0; x < WIDTH; x++) {
+                    const int row = d9_augment_row(y, crop.slot[D9_DRAW_CROP_Y], PAD, ROWS),
+                              column = d9_augment_column(x, crop.slot[D9_DRAW_CROP_X], mirror, PAD, WIDTH, COLUMNS);
+                    memcpy(cropped + (y * WIDTH + x) * CHANNELS, image + (row * COLUMNS + column) * CHANNELS, CHANNELS);
+                }
+            rule.out_height = out, rule.out_width = out_width;
+            rule.number[D9_AUGMENT_SHRINK][0] = HEIGHT, rule.number[D9_AUGMENT_SHRINK][1] = WIDTH;
+            const d9_augment_draws draws = d9_augment_draw(&rule, sample, 1);
+            const int32_t down = draws.slot[D9_DRAW_CROP_Y], across = draws.slot[D9_DRAW_CROP_X];
+            assert_int_equal(draws.slot[D9_DRAW_MIRROR], mirror);
+            moved += d9_augment_span_start(down) < 0, mirrored += mirror;
+            for (int i = 0; i < out * out_width * CHANNELS; i++) {
+                const int y = i / CHANNELS / out_width, x = i / CHANNELS % out_width, c = i % CHANNELS,
+                          seen = mirror ? out_width - 1 - x : x;
+                const d9_augment_between row = d9_augment_resize(y, out, down, ROWS),
+                                         column = d9_augment_resize(seen, out_width, across, COLUMNS),
+                                         whole_row = d9_augment_resize(y, out, d9_augment_span(0, HEIGHT), HEIGHT),
+                                         whole_column =
+                                             d9_augment_resize(x, out_width, d9_augment_span(0, WIDTH), WIDTH);
+                const int byte = d9_augment_resized(image, COLUMNS * CHANNELS, CHANNELS, row, column, c),
+                          want = d9_augment_resized(cropped, WIDTH * CHANNELS, CHANNELS, whole_row, whole_column, c);
+                assert_true(abs(byte - want) <= (mirror ? 1 : 0)); /* a weight of one half is rounded up */
+            }
+        }
+    assert_true(moved > 50 && mirrored > 50);
+}
+
 static void refuse(const char *model, const char *tricks, const char *words) { /* opening a session must fail */
     d9_session session;
     d9_config *config = configure(model, "reference", tricks);
@@ -86,6 +150,9 @@ TEST(test_networks_that_smaller_images_do_not_fit) {
     refuse("name: vgg, channels: [3, 4], hidden: 6", "progressive: {}", "progressive fc1.weight 12x12 16x16");
     refuse("name: airbench, widths: [4, 6, 6]", "progressive: {scale: 0.5}", "8x8 airbench 9");
     refuse(resnet9, "cutout: {size: 13}, progressive: {}", "12x12 cutout 12 13");
+    refuse(resnet9, "progressive: {scales: [0.5]}", "tricks.progressive scales 1 until 0");
+    refuse(resnet9, "progressive: {scales: [0.5, 0.6], until: [2, 2]}", "tricks.progressive.until 2");
+    refuse(resnet9, "progressive: {scales: [0.5], until: [0]}", "tricks.progressive.until 0");
 }
 
 /* A box, and the share of the label, are for the size of the step's images. */
@@ -133,16 +200,21 @@ static double *train(const char *backend, const char *tricks, int64_t steps, int
 
 /* Images are smaller in steps 0 and 1; the state must agree across backends and differ from a run on whole images. */
 TEST(test_backends_agree) {
-    static const char tricks[] = "crop: {pad: 2}, flip: {}, progressive: {share: 0.2}",
-                      plain[] = "crop: {pad: 2}, flip: {}";
-    for (int64_t steps = 1; steps <= 3; steps++) {
-        int64_t count;
-        double *reference = train("reference", tricks, steps, &count), *cpu = train("cpu", tricks, steps, &count),
-               *whole = train("reference", plain, steps, &count);
-        assert_true(run_distance(reference, cpu, count) < 1e-4 && run_distance(reference, whole, count) > 1e-2);
-        free(reference), free(cpu), free(whole);
-    }
+    static const char plain[] = "crop: {pad: 2}, flip: {}";
+    static const char *const tricks[] = {
+        "crop: {pad: 2}, flip: {}, progressive: {share: 0.2}",
+        "crop: {pad: 2}, flip: {}, progressive: {form: resize, scales: [0.75], until: [0.5]}"};
+    for (int form = 0; form < 2; form++)
+        for (int64_t steps = 1; steps <= 3; steps++) {
+            int64_t count;
+            double *reference = train("reference", tricks[form], steps, &count),
+                   *cpu = train("cpu", tricks[form], steps, &count), *whole = train("reference", plain, steps, &count);
+            assert_true(run_distance(reference, cpu, count) < 1e-4 && run_distance(reference, whole, count) > 1e-2);
+            free(reference), free(cpu), free(whole);
+        }
 }
+
+TEST(test_a_network_ends_in_one_pixel_at_every_size) { run_check_smaller_images("cpu"); }
 
 /* A saved plan holds the plans of the evaluation, phase and training graphs in one text: with it, the phase and
  * training plans come out the same. An unknown node in it is rejected. */
@@ -423,6 +495,82 @@ TEST(test_layers_freeze_at_their_steps) {
 TEST(test_layers_that_cannot_freeze) {
     refuse(resnet9, "freeze: {until: [0.6, 0.5]}", "tricks.freeze.until 0.5 0.6");
     refuse("name: vgg, channels: [3, 4], hidden: 6", "freeze: {until: [0.5, 0.6, 0.6, 0.7]}", "tricks.freeze.until 4");
+}
+
+/* ---- the last layer first ---- */
+
+static const char tuning[] = "fine_tune: {head: 0.25, rates: [0, 0.1, 0.5]}";
+
+/* In the first 3 of 12 steps only the last layer has gradients, and the step costs a forward pass and them. */
+TEST(test_only_the_last_layer_has_gradients_at_first) {
+    static const struct {
+        const char *update;
+        int64_t from;
+        double factor;
+    } groups[] = {{"update.weights.part2", 3, 0.1},
+                  {"update.weights.part3", 3, 0.5},
+                  {"update.biases.part3", 3, 0.5},
+                  {"update.weights", 0, 1}};
+    d9_program program;
+    d9_config *config = configure(resnet9, "auto", tuning);
+    build_program(config, &program);
+    const d9_graph *early = &program.phase[0].list, *train = &program.train;
+    program_check_graph(early);
+    assert_ints(program.phase_count, 1, program.phase[0].from, 0, program.phase[0].until, 3);
+    for (int v = 0; v < early->value_count; v++)
+        if (strstr(early->values[v].name, ".grad") && strncmp(early->values[v].name, "head.", 5) != 0)
+            fail_msg("%s in a step of the last layer", early->values[v].name);
+    for (d9_node_id n = 0; n < early->node_count; n++) assert_null(strstr(early->nodes[n].role, ".part"));
+    assert_true(makes(early, "head.weight.grad"));
+    assert_true(operations(early) < 1.01 * operations(&program.eval) * 8 / (double)program.extent.batch);
+    assert_false(makes(train, "layer1.conv.weight.grad")); /* of the first part, which never learns */
+    assert_true(makes(train, "layer1.res2.conv.weight.grad") && makes(train, "layer3.res2.norm.bias.grad"));
+    for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
+        const d9_node *node = &train->nodes[program_find(train, D9_OP_UPDATE, groups[g].update)];
+        assert_int_equal(node->when.from, groups[g].from);
+        assert_true(fabs(program.table[node->as.update.rate.table].values[5] * 8 / (0.1 * groups[g].factor) - 1) <
+                    1e-12);
+    }
+    d9_program_free(&context, &program), d9_config_free(&context, config);
+}
+
+/* Counts the parameters that differ between two states, other than those of the last layer. */
+static int changed_parameters(const d9_program *program, const double *a, const double *b, int part) {
+    const int64_t size = (int64_t)d9_type_bytes(program->precision->master);
+    int changed = 0;
+    for (int v = 0; v < program->train.value_count; v++) {
+        const d9_value *value = &program->train.values[v];
+        if (value->kind != D9_VALUE_PARAMETER || value->part != part) continue;
+        const int64_t at = value->offset / size;
+        changed += run_distance(a + at, b + at, d9_shape_count(&value->shape)) > 0;
+    }
+    return changed;
+}
+
+TEST(test_the_layers_before_it_follow_but_those_of_rate_0) {
+    static const char *const backends[] = {"reference", "cpu"};
+    double *states[2][5];
+    int64_t count;
+    d9_program program;
+    d9_config *config = configure(resnet9, "auto", tuning);
+    build_program(config, &program);
+    for (int b = 0; b < 2; b++)
+        for (int64_t steps = 0; steps < 5; steps++) states[b][steps] = train(backends[b], tuning, steps, &count);
+    for (int steps = 1; steps < 5; steps++) {
+        const double *before = states[0][steps - 1], *after = states[0][steps];
+        assert_int_equal(changed_parameters(&program, before, after, 1), 0);
+        assert_true(changed_parameters(&program, before, after, 0) > 0);
+        for (int part = 2; part <= 3; part++)
+            assert_int_equal(changed_parameters(&program, before, after, part) > 2, steps > 3);
+        assert_true(run_distance(states[0][steps], states[1][steps], count) < 1e-4);
+    }
+    for (int i = 0; i < 10; i++) free(states[i / 5][i % 5]);
+    d9_program_free(&context, &program), d9_config_free(&context, config);
+}
+
+TEST(test_parts_that_the_network_does_not_have) {
+    refuse("name: vgg, channels: [3, 4], hidden: 6", "fine_tune: {rates: [0.1, 0.1, 0.1, 0.1, 0.1, 0.1]}",
+           "tricks.fine_tune.rates 6 1 5");
 }
 
 /* A slow step moves neither the median of the times nor their quartiles. */

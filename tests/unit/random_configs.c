@@ -111,6 +111,8 @@ static const char *pinned(const draw *d, const char *section, const char *key) {
         {"train", "accumulate", "1"},         /* some tricks refuse more (tests/unit/accumulate.c) */
         {"train", "epochs", "1.5"},           /* three steps, of two per epoch, with an evaluation in between */
         {"batch_schedule", "batches", "[2]"}, /* an epoch has two batches */
+        {"progressive", "scales", "[0.875]"}, /* as many as in `until`, and not too small for the networks */
+        {"progressive", "until", "[0.5]"},
         {"wide_resnet", "width", "1"}, /* 16 channels or more: the reference backend takes minutes for wide ones */
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)

@@ -257,6 +257,8 @@ static double draw_by_hand(const op_case *c, int64_t i) {
     return d9_augment_draw(&draw->rule, sample, 1).slot[i % D9_DRAW_SLOTS];
 }
 
+static int64_t reflected(int64_t i, int64_t size) { return i < 0 ? -i : i < size ? i : 2 * size - 2 - i; }
+
 /* The byte of a resized box, with weights rounded to 1 / 2048. */
 static double resized_by_hand(const double *image, const double *draws, const int64_t *all, const int64_t *out,
                               int64_t row, int64_t column, int64_t k) {
@@ -265,11 +267,12 @@ static double resized_by_hand(const double *image, const double *draws, const in
     int64_t low[2], high[2];
     double weight[2], sum = 0;
     for (int axis = 0; axis < 2; axis++) {
-        const int64_t start = span[axis] % 65536, count = span[axis] / 65536;
+        const int64_t start = (span[axis] + 32768) % 65536 - 32768, count = span[axis] / 65536;
         const double at = fmax(((double)place[axis] + 0.5) * (double)count / (double)out[1 + axis] - 0.5, 0);
         low[axis] = start + (int64_t)floor(at + 1e-9);
         high[axis] = low[axis] + 1 < start + count ? low[axis] + 1 : low[axis];
         weight[axis] = floor((at + (double)start - (double)low[axis]) * 2048 + 0.5 + 1e-9) / 2048;
+        low[axis] = reflected(low[axis], all[1 + axis]), high[axis] = reflected(high[axis], all[1 + axis]);
     }
     for (int corner = 0; corner < 4; corner++)
         sum +=
@@ -294,7 +297,7 @@ static double augment_by_hand(const op_case *c, int64_t i) {
     if (dy >= 0 && dy < square && dx >= 0 && dx < square) return 0;
     const double *image = content(c, 0) + sample_of(c, 1, augment->batch, n) * all[1] * all[2] * all[3];
     double byte;
-    if (augment->rule.number[D9_AUGMENT_RESIZE][1] > 0) {
+    if (augment->rule.number[D9_AUGMENT_RESIZE][1] > 0 || augment->rule.number[D9_AUGMENT_SHRINK][0] > 0) {
         byte = resized_by_hand(image, draws, all, y, row, column, k);
     } else {
         int64_t from = draws[D9_DRAW_MIRROR] != 0 ? y[2] - 1 - column : column;

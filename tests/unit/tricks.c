@@ -55,6 +55,7 @@ static const struct edits {
     {"muon", "{}", {[PROGRAM_GROUPS] = true}},
     {"clip_norm", "{}", {[PROGRAM_GROUPS] = true}},
     {"freeze", "{}", {[PROGRAM_GROUPS] = true, [PROGRAM_PHASES] = true}},
+    {"fine_tune", "{}", {[PROGRAM_GROUPS] = true, [PROGRAM_PHASES] = true}},
     {"lookahead", "{}", {[PROGRAM_TAIL] = true}},
     {"ema", "{}", {[PROGRAM_TAIL] = true}},
     {"multicrop_tta", "{}", {[PROGRAM_VIEWS] = true}},
@@ -351,6 +352,22 @@ TEST(test_lookahead) {
     node = node_at(&b, D9_OP_LERP, "tail.slow");
     assert_true(fabs(d9_coefficient_at(&b.program, &node->as.lerp.ratio, 0) - 0.729) <= 1e-15);
     assert_int_equal(b.program.tail.evaluate, d9_accumulator_find(&b.program.accumulators, "slow"));
+    program_drop(&b);
+    build(TINY, "lookahead: {decay: 0.9, every: 3, power: 1, last: 5}", &b); /* starts in step 6 of 0 to 11 */
+    node = node_at(&b, D9_OP_LERP, "tail.slow");
+    for (int s = 0; s < 12; s++) {
+        assert_int_equal(d9_when_active(&node->when, s, 1, 4), s == 6 || s == 9);
+        assert_true(fabs(d9_coefficient_at(&b.program, &node->as.lerp.ratio, s) -
+                         (s == 6 ? 0 : 0.729 * (s + 1) / 12)) <= 1e-15);
+    }
+    assert_int_equal(b.program.tail.evaluate, D9_BUFFER_STATE);
+    program_drop(&b);
+    build(TINY, "lookahead: {decay: 0.9, every: 3, power: 0, last: 100}", &b); /* starts from the initial weights */
+    node = node_at(&b, D9_OP_LERP, "tail.slow");
+    for (int s = 0; s < 12; s++) {
+        assert_int_equal(d9_when_active(&node->when, s, 1, 4), s % 3 == 2);
+        assert_true(fabs(d9_coefficient_at(&b.program, &node->as.lerp.ratio, s) - 0.729) <= 1e-15);
+    }
     program_drop(&b);
 }
 

@@ -36,6 +36,7 @@ static const char *const options[] = {"{pad: 3}",
                                       "{}",
                                       "{most: 0.1}",
                                       "{until: [0.5]}",
+                                      "{head: 0.5}",
                                       "{every: 1}",
                                       "{every: 1}",
                                       "{}",
@@ -333,7 +334,7 @@ TEST(test_off_alone) {
  * affects evaluation. A step of two batches may not cross from one phase into the next, and some tricks end a phase
  * after the first of the two: then batch_schedule has nothing to do. */
 static void check_effect(int network, int t, int other, const outcome *with, const outcome *without) {
-    const unsigned one_step_phases = BIT(progressive) | BIT(whitening_bias) | BIT(freeze);
+    const unsigned one_step_phases = BIT(progressive) | BIT(whitening_bias) | BIT(freeze) | BIT(fine_tune);
     const bool idle = t == D9_TRICK_batch_schedule && one_step_phases >> other & 1,
                of_evaluation = t == D9_TRICK_flip_tta || t == D9_TRICK_multicrop_tta,
                same_weights = strcmp(with->weights, without->weights) == 0,

@@ -163,22 +163,7 @@ static bool metrics_match(const d9_site *site) {
     return d9_site_value(site, input(site, 0))->type == D9_F32 && d9_site_value(site, input(site, 1))->type == D9_F32;
 }
 
-static bool same_loss(const d9_loss_attributes *a, const d9_loss_attributes *b) {
-    return a->loss == b->loss && a->smoothing == b->smoothing && a->share.table == b->share.table &&
-           a->share.constant == b->share.constant && a->weights == b->weights;
-}
-
-/* A loss and the nodes after it must read the same logits and labels. */
-static bool loss_match(const d9_site *site) {
-    const d9_node *loss = site->nodes[0];
-    for (int n = 1; n < site->node_count; n++) {
-        const d9_node *node = site->nodes[n];
-        const bool metrics = node->op == D9_OP_METRICS;
-        if (node->inputs[metrics] != loss->inputs[0] || node->inputs[metrics + 1] != loss->inputs[1]) return false;
-        if (metrics ? node->inputs[0] != loss->outputs[0] : !same_loss(&node->as.loss, &loss->as.loss)) return false;
-    }
-    return d9_cpu_any(site) && d9_site_value(site, input(site, 0))->type == D9_F32;
-}
+static bool loss_match(const d9_site *site) { return d9_loss_chain_fits(site) && d9_cpu_any(site); }
 
 #define LOSS_RULE(rule_name, count, ...)                                                                               \
     {                                                                                                                  \

@@ -389,7 +389,7 @@ static d9_status prepare(d9_context *context, d9_site *site) {
     bool built = false;
     d9_cudnn_choice choice;
     d9_cuda *cuda = d9_cuda_of(site);
-    const d9_conv_geometry g = d9_conv_library_geometry(site);
+    const d9_conv_geometry g = d9_conv_geometry_of(site);
     const d9_conv_description description = d9_conv_describe(&g);
     const d9_cudnn_target target = target_of(cuda);
     D9_TRY(D9_ALLOCATE(context, 1, "a convolution", &c));

@@ -15,19 +15,6 @@ static d9_conv_tensor tensor(int argument, d9_type type, const d9_shape *shape) 
                             .bytes = a * h * w * c * (int64_t)d9_type_bytes(type)};
 }
 
-bool d9_conv_handles_linear(const d9_site *site) {
-    const d9_conv_geometry g = d9_conv_geometry_of(site);
-    const int64_t weights = d9_shape_count(&g.w), rows = d9_shape_count(&g.y) / g.w.d[0];
-    if (!d9_conv_types_fit(site, &g)) return weights > D9_CONV_MIN_MIXED;
-    return weights > D9_CONV_MIN_LINEAR || weights * rows > D9_CONV_MOST_PRODUCTS;
-}
-
-d9_conv_geometry d9_conv_library_geometry(const d9_site *site) {
-    d9_conv_geometry g = d9_conv_geometry_of(site);
-    if (!d9_conv_types_fit(site, &g)) g.type = D9_F32;
-    return g;
-}
-
 int64_t d9_conv_staged_bytes(const d9_site *site, const d9_conv_description *description,
                              int64_t bytes[D9_CONV_ARGUMENTS]) {
     enum { ALIGNMENT = 256 };

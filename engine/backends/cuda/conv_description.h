@@ -34,18 +34,6 @@ enum { D9_CONV_ALIGNMENT = 64 };
 /* Workspace limit in bytes: the fastest choices need a few MiB; layout transforms need a copy of the activations. */
 enum { D9_CONV_MOST_WORKSPACE = 256 << 20 };
 
-/* Number of weights of a linear layer up to which our own dot products compute it: 256 KiB of f32 fit into the L1 cache
- * of an H100's multiprocessor, so that rereading them for every sample costs little. Larger layers are 1 x 1
- * convolutions (host/shapes.h). ResNet-9's classifier has 5,120 weights. Smaller layers are convolutions, too, if they
- * multiply more than D9_CONV_MOST_PRODUCTS pairs: the GRU on IMDB has 9,600 tokens for each of 37,500 weights. Values
- * of different types, as of logits in half precision, are converted, which pays from more weights on: the decoder of a
- * language model has millions. */
-enum { D9_CONV_MIN_LINEAR = 65536, D9_CONV_MOST_PRODUCTS = 1 << 27, D9_CONV_MIN_MIXED = 1 << 22 };
-/* True for a linear node or gradient that exceeds one of these limits. */
-bool d9_conv_handles_linear(const d9_site *site);
-
-/* Sizes, and the type in which cuDNN computes the site: f32 for a linear layer whose values have different types. */
-d9_conv_geometry d9_conv_library_geometry(const d9_site *site);
 d9_conv_description d9_conv_describe(const d9_conv_geometry *geometry);
 
 /* Sets bytes[a] to the size of argument a in the type in which cuDNN computes if the site's value has another and must

@@ -17,7 +17,7 @@
 #define D9_CUBLAS_LIBRARY "libcublasLt.so." TEXT(CUBLAS_VER_MAJOR)
 #endif
 
-enum { MOST_WORKSPACE_BYTES = 32 << 20 };
+enum { MOST_WORKSPACE_BYTES = 32 << 20, ALIGNMENT = 64 };
 enum { A, B, Y, MATRICES }; /* as in d9_cuda_product */
 
 #define FUNCTIONS(f)                                                                                                   \
@@ -97,12 +97,11 @@ static cudaDataType_t data_type(d9_type type) {
 }
 
 /* Describes a batch of matrices of `rows` rows, stored row by row. */
-static d9_status make_layout(d9_context *context, const cublas *lt, const d9_cuda_product *product, int64_t rows,
-                             int64_t columns, int64_t stride, cublasLtMatrixLayout_t *made) {
+static d9_status make_layout(d9_context *context, const cublas *lt, const d9_cuda_product *product, d9_type type,
+                             int64_t rows, int64_t columns, int64_t stride, cublasLtMatrixLayout_t *made) {
     d9_status status;
     const int32_t batch = (int32_t)product->batch;
-    CUBLAS_TRY(lt->MatrixLayoutCreate(made, data_type(product->type), (uint64_t)columns, (uint64_t)rows, columns),
-               "a matrix");
+    CUBLAS_TRY(lt->MatrixLayoutCreate(made, data_type(type), (uint64_t)columns, (uint64_t)rows, columns), "a matrix");
     CUBLAS_TRY(lt->MatrixLayoutSetAttribute(*made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof batch),
                "the number of matrices");
     CUBLAS_TRY(lt->MatrixLayoutSetAttribute(*made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride),
@@ -116,14 +115,20 @@ static d9_status describe_product(d9_context *context, const cublas *lt, plan *p
     const d9_cuda_product *q = &p->product;
     const cublasOperation_t op_a = q->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
                             op_b = q->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-    CUBLAS_TRY(lt->MatmulDescCreate(&p->operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), "a product");
+    const cublasLtEpilogue_t with_bias = CUBLASLT_EPILOGUE_BIAS;
+    const cublasComputeType_t compute = q->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    CUBLAS_TRY(lt->MatmulDescCreate(&p->operation, compute, CUDA_R_32F), "a product");
     CUBLAS_TRY(lt->MatmulDescSetAttribute(p->operation, CUBLASLT_MATMUL_DESC_TRANSA, &op_b, sizeof op_b), "a product");
     CUBLAS_TRY(lt->MatmulDescSetAttribute(p->operation, CUBLASLT_MATMUL_DESC_TRANSB, &op_a, sizeof op_a), "a product");
-    D9_TRY(make_layout(context, lt, q, q->a_transposed ? q->depth : q->rows, q->a_transposed ? q->rows : q->depth,
-                       q->a_stride, &p->layout[A]));
-    D9_TRY(make_layout(context, lt, q, q->b_transposed ? q->columns : q->depth, q->b_transposed ? q->depth : q->columns,
-                       q->b_stride, &p->layout[B]));
-    D9_TRY(make_layout(context, lt, q, q->rows, q->columns, q->y_stride, &p->layout[Y]));
+    if (q->biased) /* of y', whose rows are our columns */
+        CUBLAS_TRY(
+            lt->MatmulDescSetAttribute(p->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &with_bias, sizeof with_bias),
+            "a bias");
+    D9_TRY(make_layout(context, lt, q, q->type, q->a_transposed ? q->depth : q->rows,
+                       q->a_transposed ? q->rows : q->depth, q->a_stride, &p->layout[A]));
+    D9_TRY(make_layout(context, lt, q, q->type, q->b_transposed ? q->columns : q->depth,
+                       q->b_transposed ? q->depth : q->columns, q->b_stride, &p->layout[B]));
+    D9_TRY(make_layout(context, lt, q, q->y_type, q->rows, q->columns, q->y_stride, &p->layout[Y]));
 done:
     return status;
 }
@@ -131,7 +136,11 @@ done:
 static d9_status find_algorithm(d9_context *context, const cublas *lt, plan *p) {
     d9_status status;
     const uint64_t most = MOST_WORKSPACE_BYTES;
-    const uint32_t sums = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    const uint32_t sums = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE,
+                   alignment = ALIGNMENT;
+    static const cublasLtMatmulPreferenceAttributes_t aligned[] = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
     cublasLtMatmulPreference_t preference = NULL;
     const cublasLtMatrixLayout_t *m = p->layout;
     int count = 0;
@@ -142,6 +151,9 @@ static d9_status find_algorithm(d9_context *context, const cublas *lt, plan *p) 
     CUBLAS_TRY(
         lt->MatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &sums, sizeof sums),
         "an algorithm");
+    for (size_t i = 0; i < sizeof aligned / sizeof *aligned; i++)
+        CUBLAS_TRY(lt->MatmulPreferenceSetAttribute(preference, aligned[i], &alignment, sizeof alignment),
+                   "an algorithm");
     CUBLAS_TRY(
         lt->MatmulAlgoGetHeuristic(lt->handle, p->operation, m[B], m[A], m[Y], m[Y], preference, 1, &p->found, &count),
         "an algorithm");
@@ -178,11 +190,17 @@ static d9_status run(d9_context *context, const void *multiplier, const void *ma
     const plan *p = made;
     const cublasLtMatrixLayout_t *m = p->layout;
     const void *c = matrices->c ? matrices->c : matrices->y;
-    return check(context, lt,
-                 lt->Matmul(lt->handle, p->operation, &p->product.alpha, matrices->b, m[B], matrices->a, m[A],
-                            &p->product.beta, c, m[Y], matrices->y, m[Y], &p->found.algo, workspace,
-                            p->found.workspaceSize, stream),
-                 "a product");
+    d9_status status;
+    if (p->product.biased)
+        CUBLAS_TRY(lt->MatmulDescSetAttribute(p->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &matrices->bias,
+                                              sizeof matrices->bias),
+                   "a bias");
+    CUBLAS_TRY(lt->Matmul(lt->handle, p->operation, &p->product.alpha, matrices->b, m[B], matrices->a, m[A],
+                          &p->product.beta, c, m[Y], matrices->y, m[Y], &p->found.algo, workspace,
+                          p->found.workspaceSize, stream),
+               "a product");
+done:
+    return status;
 }
 
 /* The version at compile time: the library is loaded only where it is needed. */

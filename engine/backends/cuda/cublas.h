@@ -1,4 +1,4 @@
-/* Matrix products by cuBLAS, whose library is loaded at the first plan: it is large, and few networks need it. */
+/* Matrix products by cuBLAS, whose library is loaded at the first plan: it is large, and many networks need none. */
 #ifndef D9_BACKENDS_CUDA_CUBLAS_H
 #define D9_BACKENDS_CUDA_CUBLAS_H
 

@@ -1,8 +1,8 @@
-/* Internals of the CUDA backend: tables of rules (rules.c, moments.c) that call kernels/cuda or, for convolutions and
- * large linear layers, cuDNN, and for the products of orthogonal updates cuBLAS. Steps are submitted without waiting;
- * from the second time that the same nodes run in a step, they are replayed as a CUDA graph (steps.c). Data that
- * changes from step to step is on the device: the step number, the tables of coefficients, the guard. Only runtime.c,
- * cudnn.h and cublas.c include vendor headers. */
+/* Internals of the CUDA backend: tables of rules (rules.c, moments.c) that call kernels/cuda or, for convolutions,
+ * cuDNN, and for large linear layers and the products of orthogonal updates cuBLAS. Steps are submitted without
+ * waiting; from the second time that the same nodes run in a step, they are replayed as a CUDA graph (steps.c). Data
+ * that changes from step to step is on the device: the step number, the tables of coefficients, the guard. Only
+ * runtime.c, cudnn.h and cublas.c include vendor headers. */
 #ifndef D9_BACKENDS_CUDA_H
 #define D9_BACKENDS_CUDA_H
 
@@ -26,18 +26,21 @@ typedef struct d9_cuda_convolver {
                            double *operations_per_second);
 } d9_cuda_convolver;
 
-/* y = alpha op(a) op(b) + beta c for `batch` matrices of one shape, each stored row by row. Products are summed in f32
- * and rounded once. c may be y; a and b must not overlap y. */
+/* y = alpha op(a) op(b) + beta c + bias for `batch` matrices of one shape, each stored row by row. Products are summed
+ * in f32 and rounded once. c may be y; a and b must not overlap y. */
 typedef struct d9_cuda_product {
-    d9_type type;                         /* of a, b, c and y: f32, bf16 or fp16 */
+    d9_type type, y_type;                 /* of a and b; of c and y: the same or f32. f32, bf16 or fp16 */
+    bool tf32;                            /* f32 factors may be rounded to tf32 */
     int64_t batch, rows, columns, depth;  /* op(a): (rows, depth); op(b): (depth, columns) */
+    bool biased;                          /* a bias (columns) in f32 is added to each row; y must be f32 */
     bool a_transposed, b_transposed;      /* stored as (depth, rows); as (columns, depth) */
     int64_t a_stride, b_stride, y_stride; /* elements from a matrix to the next one; y's is c's, too */
     float alpha, beta;
 } d9_cuda_product;
-typedef struct d9_cuda_matrices { /* aligned to 256 bytes, as is every matrix of the batch */
+typedef struct d9_cuda_matrices { /* aligned to 64 bytes, as is every matrix of the batch */
     const void *a, *b, *c;        /* c: NULL if beta is 0 */
     void *y;
+    const float *bias; /* NULL if the product has none */
 } d9_cuda_matrices;
 
 /* An implementation of matrix products: cublas.c. Its state is made at the first plan. */
@@ -246,6 +249,24 @@ D9_CUDA_RUN(orthogonal_update); /* of one or several weights of the same shape (
 bool d9_cuda_orthogonal_match(const d9_site *site);
 d9_status d9_cuda_orthogonal_prepare(d9_context *context, d9_site *site);
 void d9_cuda_orthogonal_release(d9_context *context, d9_site *site);
+/* Large linear layers, alone or with a bias, by the multiplier (linear.c). */
+D9_CUDA_RUN(large_linear);
+bool d9_cuda_large_linear_match(const d9_site *site);
+bool d9_cuda_large_linear_bias_match(const d9_site *site);
+d9_status d9_cuda_large_linear_prepare(d9_context *context, d9_site *site);
+void d9_cuda_product_release(d9_context *context, d9_site *site); /* of a site whose data is a plan of a product */
+d9_kernel_linear d9_cuda_linear_of(const d9_site *site);
+/* The product of a pass of a linear layer, in f32. */
+d9_cuda_product d9_cuda_product_of(const d9_site *site, const d9_kernel_linear *layer, d9_op pass);
+/* Number of weights of a linear layer up to which our own dot products compute it: 256 KiB of f32 fit into the L1 cache
+ * of an H100's multiprocessor, so that rereading them for every sample costs little. ResNet-9's classifier has 5,120
+ * weights. Smaller layers are products, too, if they multiply more than D9_CUDA_MOST_PAIRS pairs: the GRU on IMDB has
+ * 9,600 tokens for each of 37,500 weights. */
+enum { D9_CUDA_MOST_WEIGHTS = 65536, D9_CUDA_MOST_PAIRS = 1 << 27 };
+
+static inline bool d9_cuda_is_large(int64_t rows, int64_t columns, int64_t depth) {
+    return columns * depth > D9_CUDA_MOST_WEIGHTS || rows * columns * depth > D9_CUDA_MOST_PAIRS;
+}
 D9_CUDA_RUN(lerp);
 D9_CUDA_RUN(copy);
 D9_CUDA_RUN(norm); /* norm or norm_eval, alone or before act, or act and add in either order; or pool, norm, act */

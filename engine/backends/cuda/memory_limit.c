@@ -9,7 +9,7 @@ static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* Bytes of the arguments of a convolution that are converted. */
 static int64_t staged_bytes(const d9_site *site) {
-    const d9_conv_geometry g = d9_conv_library_geometry(site);
+    const d9_conv_geometry g = d9_conv_geometry_of(site);
     const d9_conv_description description = d9_conv_describe(&g);
     int64_t bytes[D9_CONV_ARGUMENTS];
     return d9_conv_staged_bytes(site, &description, bytes);
@@ -35,10 +35,6 @@ static int64_t node_scratch_bytes(const d9_site *site) {
         const int64_t channels = d9_shape_channels(dy);
         return d9_cuda_bias_scratch_bytes(d9_shape_count(dy) / channels, channels);
     }
-    case D9_OP_LINEAR:
-    case D9_OP_LINEAR_BACKWARD_DATA:
-    case D9_OP_LINEAR_BACKWARD_WEIGHT:
-        return d9_conv_handles_linear(site) ? staged_bytes(site) : 0;
     case D9_OP_CONV_BACKWARD_WEIGHT:
         return staged_bytes(site);
     case D9_OP_CLIP:

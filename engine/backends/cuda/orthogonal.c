@@ -71,6 +71,7 @@ static d9_cuda_product product_of(const d9_site *site, int which) {
     const int64_t side = wide ? o.rows : o.columns, across = wide ? o.columns : o.rows;
     const int64_t left = outer && !wide, right = outer && wide; /* X is the other operand of the outer product */
     return (d9_cuda_product){.type = site->nodes[0]->as.update.products,
+                             .y_type = site->nodes[0]->as.update.products,
                              .batch = o.filters,
                              .rows = outer ? o.rows : side,
                              .columns = outer ? o.columns : side,
@@ -136,9 +137,9 @@ D9_CUDA_RUN(orthogonal_update) {
     D9_TRY(d9_cuda_check(context, site, d9_cuda_orthogonal_start(d9_cuda_stream_of(site), &o, &filters, &r)));
     for (int i = 0; i < o.iterations; i++) {
         void *const x = r.x;
-        D9_TRY(multiply(context, site, GRAM, (d9_cuda_matrices){x, x, NULL, r.a}));
-        D9_TRY(multiply(context, site, INNER, (d9_cuda_matrices){r.a, r.a, r.a, r.b}));
-        D9_TRY(multiply(context, site, OUTER, (d9_cuda_matrices){wide ? r.b : x, wide ? x : r.b, x, r.next}));
+        D9_TRY(multiply(context, site, GRAM, (d9_cuda_matrices){x, x, NULL, r.a, NULL}));
+        D9_TRY(multiply(context, site, INNER, (d9_cuda_matrices){r.a, r.a, r.a, r.b, NULL}));
+        D9_TRY(multiply(context, site, OUTER, (d9_cuda_matrices){wide ? r.b : x, wide ? x : r.b, x, r.next, NULL}));
         r.x = r.next;
         r.next = x;
     }

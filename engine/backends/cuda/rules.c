@@ -109,18 +109,9 @@ static d9_status run_dropout(d9_context *context, const d9_site *site, int64_t s
 
 /* ---- linear layers that are small or have mixed types ---- */
 
-/* Sizes from the weight (O, I) and y, or its gradient, whose rows are images or tokens. */
-static d9_kernel_linear linear_of(const d9_site *site) {
-    const bool forward = site->nodes[0]->op == D9_OP_LINEAR,
-               gradient = site->nodes[0]->op == D9_OP_LINEAR_BACKWARD_WEIGHT;
-    const d9_shape *weight = &d9_site_value(site, gradient ? output(site, 0) : input(site, 1))->shape;
-    const int64_t elements = d9_site_count(site, forward ? output(site, 0) : input(site, 0));
-    return (d9_kernel_linear){elements / weight->d[0], weight->d[1], weight->d[0]};
-}
-
 #define LINEAR(name)                                                                                                   \
     static d9_status run_linear_##name(d9_context *context, const d9_site *site, int64_t step) {                       \
-        const d9_kernel_linear shape = linear_of(site);                                                                \
+        const d9_kernel_linear shape = d9_cuda_linear_of(site);                                                        \
         (void)step;                                                                                                    \
         return d9_cuda_check(                                                                                          \
             context, site,                                                                                             \
@@ -173,14 +164,36 @@ static d9_status run_metrics(d9_context *context, const d9_site *site, int64_t s
                                          d9_site_data(site, output(site, 0))));
 }
 
+/* Of many classes: the loss with metrics, and with its gradient if that is the last node. */
+static bool wide_loss_match(const d9_site *site) {
+    const d9_kernel_loss shape = d9_site_loss(site, input(site, 0));
+    return d9_loss_chain_fits(site) && d9_cuda_loss_is_wide(&shape);
+}
+
+static d9_status prepare_wide_loss(d9_context *context, d9_site *site) {
+    const d9_kernel_loss shape = d9_site_loss(site, input(site, 0));
+    return d9_cuda_reserve(context, d9_cuda_of(site), d9_cuda_metrics_scratch_bytes(&shape));
+}
+
+static d9_status run_wide_loss(d9_context *context, const d9_site *site, int64_t step) {
+    const d9_kernel_loss shape = d9_site_loss(site, input(site, 0));
+    const d9_cuda *cuda = d9_cuda_of(site);
+    const d9_node *gradient = site->node_count > 2 ? site->nodes[2] : NULL;
+    (void)step;
+    return d9_cuda_check(context, site,
+                         d9_cuda_loss_with_metrics(cuda->stream, &shape,
+                                                   d9_cuda_coefficient_of(site, &site->nodes[0]->as.loss.share),
+                                                   cuda->step, class_weights(site), data(site, 0), data(site, 1),
+                                                   cuda->guard ? &cuda->guard->scale : NULL, cuda->scratch,
+                                                   out(site).data, d9_site_data(site, site->nodes[1]->outputs[0]),
+                                                   d9_cuda_output(site, gradient ? gradient->outputs[0] : D9_NONE)));
+}
+
 /* ---- convolutions, by the convolver ---- */
 
 static const d9_cuda_convolver *convolver_of(const d9_site *site) { return d9_cuda_of(site)->convolver; }
 
 static bool conv_match(const d9_site *site) { return convolver_of(site)->match(site); }
-static bool linear_match(const d9_site *site) {
-    return d9_site_types(site, d9_cuda_storable) && d9_conv_handles_linear(site);
-}
 static d9_status conv_prepare(d9_context *context, d9_site *site) { return convolver_of(site)->prepare(context, site); }
 static void conv_release(d9_context *context, d9_site *site) { convolver_of(site)->release(context, site); }
 static d9_status conv_run(d9_context *context, const d9_site *site, int64_t step) {
@@ -220,6 +233,11 @@ static bool augment_match(const d9_site *site) {
         .name = rule_name, .node_count = 1, .ops = {rule_op}, .match = matches, .prepare = conv_prepare,               \
         .run = conv_run, .release = conv_release, .benchmark = conv_benchmark                                          \
     }
+#define LARGE_LINEAR(rule_op, rule_name)                                                                               \
+    {                                                                                                                  \
+        .name = rule_name, .node_count = 1, .ops = {rule_op}, .match = d9_cuda_large_linear_match,                     \
+        .prepare = d9_cuda_large_linear_prepare, .run = d9_cuda_run_large_linear, .release = d9_cuda_product_release   \
+    }
 /* The kernels multiply in f32, whatever the types of the values. */
 #define LINEAR_RULE(rule_op, rule_name, pass)                                                                          \
     { .name = rule_name, .node_count = 1, .ops = {rule_op}, .in_f32 = true, .match = any, .run = run_linear_##pass }
@@ -236,6 +254,11 @@ static bool augment_match(const d9_site *site) {
         .benchmark = d9_cuda_norm_benchmark                                                                            \
     }
 
+#define WIDE_LOSS(rule_name, count, ...)                                                                               \
+    {                                                                                                                  \
+        .name = rule_name, .node_count = count, .ops = {__VA_ARGS__}, .match = wide_loss_match,                        \
+        .prepare = prepare_wide_loss, .run = run_wide_loss                                                             \
+    }
 #define BIAS(rule_name, count, ...)                                                                                    \
     { .name = rule_name, .node_count = count, .ops = {__VA_ARGS__}, .match = bias_match, .run = run_bias }
 #define BIAS_BACKWARD(rule_name, count, ...)                                                                           \
@@ -276,9 +299,16 @@ static const d9_rule d9_cuda_rules[] = {
     CONV(D9_OP_CONV, "conv", conv_match),
     CONV(D9_OP_CONV_BACKWARD_DATA, "conv_backward_data", conv_match),
     CONV(D9_OP_CONV_BACKWARD_WEIGHT, "conv_backward_weight", conv_match),
-    CONV(D9_OP_LINEAR, "linear as conv", linear_match),
-    CONV(D9_OP_LINEAR_BACKWARD_DATA, "linear_backward_data as conv", linear_match),
-    CONV(D9_OP_LINEAR_BACKWARD_WEIGHT, "linear_backward_weight as conv", linear_match),
+    {.name = "linear+bias by cuBLAS",
+     .node_count = 2,
+     .ops = {D9_OP_LINEAR, D9_OP_BIAS},
+     .match = d9_cuda_large_linear_bias_match,
+     .prepare = d9_cuda_large_linear_prepare,
+     .run = d9_cuda_run_large_linear,
+     .release = d9_cuda_product_release},
+    LARGE_LINEAR(D9_OP_LINEAR, "linear by cuBLAS"),
+    LARGE_LINEAR(D9_OP_LINEAR_BACKWARD_DATA, "linear_backward_data by cuBLAS"),
+    LARGE_LINEAR(D9_OP_LINEAR_BACKWARD_WEIGHT, "linear_backward_weight by cuBLAS"),
     D9_PLAIN_RULE(D9_OP_DRAW, "draw", NULL, d9_cuda_run_draw),
     D9_PLAIN_RULE(D9_OP_AUGMENT, "augment", augment_match, d9_cuda_run_augment),
     D9_PLAIN_RULE(D9_OP_GATHER, "gather", NULL, d9_cuda_run_gather),
@@ -310,10 +340,17 @@ static const d9_rule d9_cuda_rules[] = {
     D9_PREPARED_RULE(D9_OP_EMBED_BACKWARD, "embed_backward", any, d9_cuda_prepare_embed_backward,
                      d9_cuda_run_embed_backward),
     D9_PLAIN_RULE(D9_OP_RECUR, "recur", d9_cuda_recur_match, d9_cuda_run_recur),
-    D9_PREPARED_RULE(D9_OP_RECUR_BACKWARD, "recur_backward", d9_cuda_recur_match, d9_cuda_prepare_recur_backward,
-                     d9_cuda_run_recur_backward),
+    {.name = "recur_backward",
+     .node_count = 1,
+     .ops = {D9_OP_RECUR_BACKWARD},
+     .match = d9_cuda_recur_match,
+     .prepare = d9_cuda_prepare_recur_backward,
+     .run = d9_cuda_run_recur_backward,
+     .release = d9_cuda_product_release},
     D9_PLAIN_RULE(D9_OP_LAST, "last", any, d9_cuda_run_last),
     D9_PLAIN_RULE(D9_OP_LAST_BACKWARD, "last_backward", any, d9_cuda_run_last_backward),
+    WIDE_LOSS("loss+metrics+loss_backward", 3, D9_OP_LOSS, D9_OP_METRICS, D9_OP_LOSS_BACKWARD),
+    WIDE_LOSS("loss+metrics", 2, D9_OP_LOSS, D9_OP_METRICS),
     D9_PLAIN_RULE(D9_OP_LOSS, "loss", f32, run_loss),
     D9_PLAIN_RULE(D9_OP_LOSS_BACKWARD, "loss_backward", loss_backward_match, run_loss_backward),
     D9_PREPARED_RULE(D9_OP_METRICS, "metrics", metrics_match, prepare_metrics, run_metrics),

@@ -1,5 +1,6 @@
 /* CUDA rules for texts: embeddings, recurrent layers, the last token. */
 #include "backends/cuda/cuda.h"
+#include "kernels/formulas/rows.h"
 
 /* ---- embeddings ---- */
 
@@ -92,23 +93,54 @@ D9_CUDA_RUN(recur) {
                                                d9_site_data(site, node->inputs[2]), &first, &out));
 }
 
+/* The layer of which U would be the weight, over all steps. */
+static d9_kernel_linear layer_of(const d9_cuda_recur *shape) {
+    const int64_t gates = d9_cell_size_of(shape->cell).gates;
+    return (d9_kernel_linear){shape->time * shape->samples, shape->units, gates * shape->units};
+}
+
+/* Offset of the product's workspace in the scratch memory. */
+static int64_t workspace_offset(const d9_cuda_recur *shape) {
+    enum { ALIGNMENT = 256 };
+    return (d9_cuda_recur_scratch_bytes(shape) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+/* The gradient of U is a product by the multiplier, whose plan is the site's data, or by our own kernel. */
 d9_status d9_cuda_prepare_recur_backward(d9_context *context, d9_site *site) {
+    d9_status status;
     const d9_cuda_recur shape = d9_cuda_recur_of(site);
-    return d9_cuda_reserve(context, d9_cuda_of(site), d9_cuda_recur_scratch_bytes(&shape));
+    const d9_kernel_linear layer = layer_of(&shape);
+    const d9_cuda_product product = d9_cuda_product_of(site, &layer, D9_OP_LINEAR_BACKWARD_WEIGHT);
+    d9_cuda *cuda = d9_cuda_of(site);
+    int64_t bytes = 0;
+    if (d9_cuda_is_large(layer.samples, layer.inputs, layer.outputs))
+        D9_TRY(cuda->multiplier->plan(context, &cuda->multiplier_state, &product, &site->data, &bytes));
+    D9_TRY(d9_cuda_reserve(context, cuda, workspace_offset(&shape) + bytes));
+done:
+    return status;
 }
 
 D9_CUDA_RUN(recur_backward) {
+    d9_status status;
     const d9_node *node = site->nodes[0];
     const d9_cuda_recur shape = d9_cuda_recur_of(site);
     const d9_cuda_recur_kept kept = {d9_cuda_input(site, node->inputs[1]), d9_site_data(site, node->inputs[2]),
                                      state_of(site, 4)};
+    const d9_cuda *cuda = d9_cuda_of(site);
+    float *du = d9_site_data(site, node->outputs[1]), *da, *before;
     (void)step;
-    return d9_cuda_check(context, site,
-                         d9_cuda_recur_backward(d9_cuda_stream_of(site), &shape, d9_cuda_input(site, node->inputs[0]),
-                                                &kept, d9_cuda_input(site, node->inputs[3]), d9_cuda_of(site)->scratch,
-                                                d9_cuda_output(site, node->outputs[0]),
-                                                d9_site_data(site, node->outputs[1]),
-                                                d9_site_data(site, node->outputs[2])));
+    D9_TRY(d9_cuda_check(context, site,
+                         d9_cuda_recur_backward(cuda->stream, &shape, d9_cuda_input(site, node->inputs[0]), &kept,
+                                                d9_cuda_input(site, node->inputs[3]), cuda->scratch,
+                                                d9_cuda_output(site, node->outputs[0]), site->data ? NULL : du,
+                                                d9_site_data(site, node->outputs[2]))));
+    d9_cuda_recur_factors(&shape, cuda->scratch, &da, &before);
+    const d9_cuda_matrices matrices = {da, before, NULL, du, NULL};
+    if (site->data && du)
+        D9_TRY(cuda->multiplier->run(context, cuda->multiplier_state, site->data, &matrices,
+                                     (uint8_t *)cuda->scratch + workspace_offset(&shape), cuda->stream));
+done:
+    return status;
 }
 
 /* ---- the last token ---- */

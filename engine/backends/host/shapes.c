@@ -50,6 +50,24 @@ bool d9_conv_types_fit(const d9_site *site, const d9_conv_geometry *g) {
            d9_site_value(site, g->value[D9_CONV_WEIGHTS])->type == weights;
 }
 
+/* ---- chains after a loss ---- */
+
+static bool same_loss(const d9_loss_attributes *a, const d9_loss_attributes *b) {
+    return a->loss == b->loss && a->smoothing == b->smoothing && a->share.table == b->share.table &&
+           a->share.constant == b->share.constant && a->weights == b->weights;
+}
+
+bool d9_loss_chain_fits(const d9_site *site) {
+    const d9_node *loss = site->nodes[0];
+    for (int n = 1; n < site->node_count; n++) {
+        const d9_node *node = site->nodes[n];
+        const bool metrics = node->op == D9_OP_METRICS;
+        if (node->inputs[metrics] != loss->inputs[0] || node->inputs[metrics + 1] != loss->inputs[1]) return false;
+        if (metrics ? node->inputs[0] != loss->outputs[0] : !same_loss(&node->as.loss, &loss->as.loss)) return false;
+    }
+    return d9_site_value(site, loss->inputs[0])->type == D9_F32;
+}
+
 /* ---- chains around a norm or bias ---- */
 
 static bool same_type(const d9_site *site, d9_value_id a, d9_value_id b) {

@@ -34,6 +34,10 @@ static inline d9_kernel_loss d9_site_loss(const d9_site *site, d9_value_id logit
     return (d9_kernel_loss){d9_shape_rows(shape), d9_shape_channels(shape), loss->smoothing, (int)loss->loss, 1};
 }
 
+/* For a site of a loss, metrics, the loss's gradient, or several of them in this order: true if they read the same f32
+ * logits and the same labels, and have the same attributes. */
+bool d9_loss_chain_fits(const d9_site *site);
+
 /* ---- convolutions ---- */
 
 typedef enum d9_conv_pass { D9_CONV_FORWARD, D9_CONV_BACKWARD_DATA, D9_CONV_BACKWARD_WEIGHT } d9_conv_pass;

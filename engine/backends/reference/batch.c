@@ -14,15 +14,15 @@ static int resized_byte(const uint8_t *image, const d9_augment_rule *rule, int s
                         int x, int c) {
     const int across = draws[D9_DRAW_MIRROR] ? rule->out_width - 1 - x : x;
     return d9_augment_resized(image, rule->width * stored, stored,
-                              d9_augment_resize(y, rule->out_height, draws[D9_DRAW_CROP_Y]),
-                              d9_augment_resize(across, rule->out_width, draws[D9_DRAW_CROP_X]), c);
+                              d9_augment_resize(y, rule->out_height, draws[D9_DRAW_CROP_Y], rule->height),
+                              d9_augment_resize(across, rule->out_width, draws[D9_DRAW_CROP_X], rule->width), c);
 }
 
 /* Augments one sample: image (H, W, stored) bytes -> out (out_height, out_width, C), by table (C, 256). A sample stored
  * in one channel has it in all C. */
 static void augment_sample(const uint8_t *image, const d9_augment_rule *rule, int stored, int channels,
                            const int32_t *draws, const double *table, double *out) {
-    const bool colours = d9_augment_colours(rule) != 0, resizes = d9_augment_on(rule, D9_AUGMENT_RESIZE) != 0;
+    const bool colours = d9_augment_colours(rule) != 0, resizes = d9_augment_resizes(rule) != 0;
     const int pad = d9_augment_pad(rule);
     for (int y = 0; y < rule->out_height; y++)
         for (int x = 0; x < rule->out_width; x++, out += channels) {

@@ -25,11 +25,11 @@ static void fill_resized_run(const d9_cpu_batch *b, const uint8_t *image, const 
                              float *run) {
     const d9_augment_rule *rule = b->rule;
     const int colours = d9_augment_colours(rule), apart = b->stored > 1, out = rule->out_width;
-    const d9_augment_between row = d9_augment_resize(y, rule->out_height, draws[D9_DRAW_CROP_Y]);
+    const d9_augment_between row = d9_augment_resize(y, rule->out_height, draws[D9_DRAW_CROP_Y], rule->height);
     for (int i = 0; i < count; i++, run += b->channels) {
         const int across = draws[D9_DRAW_MIRROR] ? out - 1 - x - i : x + i,
                   cut = d9_augment_cuts(rule, draws, y, x + i);
-        const d9_augment_between column = d9_augment_resize(across, out, draws[D9_DRAW_CROP_X]);
+        const d9_augment_between column = d9_augment_resize(across, out, draws[D9_DRAW_CROP_X], rule->width);
         for (int c = 0; c < b->channels; c++)
             run[c] = cut ? 0.0f
                          : b->table[c * 256 + d9_augment_resized(image, rule->width * b->stored, b->stored, row, column,
@@ -45,7 +45,7 @@ void D9_LOOP_NAME(augment)(const d9_cpu_batch *b, int64_t n, d9_kernel_out y) {
     const int64_t row_size = (int64_t)rule->width * b->stored, out_row_size = (int64_t)rule->out_width * b->channels;
     const uint8_t *image = b->images + (int64_t)b->order[n] * rule->height * row_size;
     const int32_t *draws = b->draws + n * D9_DRAW_SLOTS;
-    const bool resizes = d9_augment_on(rule, D9_AUGMENT_RESIZE) != 0;
+    const bool resizes = d9_augment_resizes(rule) != 0;
     for (int oy = 0; oy < rule->out_height; oy++) {
         const int row = d9_augment_row(oy, draws[D9_DRAW_CROP_Y], d9_augment_pad(rule), rule->height);
         for (int x = 0; x < rule->out_width; x += fit) {

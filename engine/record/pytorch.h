@@ -1,0 +1,14 @@
+/* Files of weights that PyTorch saved: torch.save(model.state_dict(), FILE) of version 1.6 or later. */
+#ifndef D9_RECORD_PYTORCH_H
+#define D9_RECORD_PYTORCH_H
+
+#include "record/safetensors.h"
+
+/* Decodes a file in memory, whose bytes are no longer needed afterwards. Executes nothing. D9_DATA, with the place, for
+ * anything but a dictionary of contiguous tensors of up to 4 dimensions. `path` is used in messages only. */
+D9_MUST_USE d9_status d9_pytorch_decode(d9_context *context, const char *path, const uint8_t *bytes, size_t size,
+                                        d9_safetensors **file);
+/* Does a file begin as one that PyTorch saved, before version 1.6 (unzipped) or later? */
+bool d9_pytorch_is(const uint8_t *bytes, size_t size);
+
+#endif

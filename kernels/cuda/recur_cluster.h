@@ -1,0 +1,21 @@
+/* Recurrent layers by clusters of blocks (recur_cluster.cu), for the launchers in recur.cu. */
+#ifndef D9_CUDA_RECUR_CLUSTER_H
+#define D9_CUDA_RECUR_CLUSTER_H
+
+#include "kernels/cuda/kernels.h"
+
+struct d9_recur_clusters {
+    int blocks, samples; /* of a cluster */
+};
+/* As few blocks as own all units, and as few samples as let all clusters run at the same time, at most 4. False: the
+ * layer has too few or too many units, or the device no clusters of eight blocks. */
+bool d9_recur_cluster_plan(const d9_cuda_recur *shape, d9_recur_clusters *plan);
+int d9_recur_cluster_forward(d9_cuda_stream stream, const d9_cuda_recur *shape, const d9_recur_clusters &plan,
+                             d9_kernel_in gx, d9_kernel_in u, const float *bias, const d9_cuda_recur_state *first,
+                             const d9_cuda_recur_result *out);
+/* Writes da, before and dgx as the first kernel of d9_cuda_recur_backward does. */
+int d9_recur_cluster_backward(d9_cuda_stream stream, const d9_cuda_recur *shape, const d9_recur_clusters &plan,
+                              d9_kernel_in dy, const d9_cuda_recur_kept *kept, d9_kernel_in u, float *da, float *before,
+                              d9_kernel_out dgx);
+
+#endif

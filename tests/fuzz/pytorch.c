@@ -1,0 +1,75 @@
+/* Files of torch.save: the checksums of the archive's files are corrected first. A decoded file, encoded as
+ * safetensors, decodes to the same tensors, which together are no larger than the file. */
+#include "record/pytorch.h"
+#include "tests/fuzz/support/fuzz.h"
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+enum { LOCAL = 30, ENTRY = 46, END = 22 };
+
+static size_t number(const uint8_t *bytes, int size) {
+    size_t value = 0;
+    while (size-- > 0) value = value << 8 | bytes[size];
+    return value;
+}
+
+/* Writes the right checksum into each entry of the directory whose file is in bounds. */
+static void correct_checksums(uint8_t *bytes, size_t size) {
+    if (size < END) return;
+    const uint8_t *end = bytes + size - END;
+    size_t at = number(end + 16, 4), count = number(end + 10, 2);
+    while (count-- > 0 && at <= size && size - at >= ENTRY) {
+        uint8_t *entry = bytes + at;
+        const size_t local = number(entry + 42, 4), length = number(entry + 24, 4);
+        at += ENTRY + number(entry + 28, 2) + number(entry + 30, 2) + number(entry + 32, 2);
+        if (local > size || size - local < LOCAL) continue;
+        const size_t begin = local + LOCAL + number(bytes + local + 26, 2) + number(bytes + local + 28, 2);
+        if (begin > size || size - begin < length) continue;
+        const uint32_t sum = (uint32_t)crc32_z(0, bytes + begin, length);
+        for (int i = 0; i < 4; i++) entry[16 + i] = (uint8_t)(sum >> 8 * i);
+    }
+}
+
+static void round_trip(fuzz_bench *bench, const d9_safetensors *file, size_t size) {
+    d9_safetensors *again = NULL;
+    uint8_t *bytes = NULL;
+    size_t bytes_size, total = 0;
+    const d9_status status =
+        d9_safetensors_encode(&bench->context, "fuzz", file->tensors, file->tensor_count, NULL, 0, &bytes, &bytes_size);
+    if (status != D9_OK) { /* memory ran out */
+        fuzz_require(status == D9_DEVICE, "what was decoded can be encoded");
+        return fuzz_check_refusal(bench, status);
+    }
+    fuzz_require(d9_safetensors_decode(&bench->context, "fuzz", bytes, bytes_size, &again) == D9_OK &&
+                     again->tensor_count == file->tensor_count,
+                 "as many tensors come back");
+    for (int t = 0; t < file->tensor_count; t++) {
+        const d9_tensor *tensor = &file->tensors[t], *back = d9_safetensors_find(again, tensor->name);
+        fuzz_require(back && back->type == tensor->type && d9_shape_equal(&back->shape, &tensor->shape) &&
+                         back->size == tensor->size && memcmp(back->bytes, tensor->bytes, tensor->size) == 0,
+                     "a tensor comes back");
+        total += tensor->size;
+    }
+    fuzz_require(total <= size, "the tensors are no larger than the file");
+    d9_safetensors_free(&bench->context, again), d9_release(&bench->context, bytes);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    fuzz_bench bench;
+    d9_safetensors *file = NULL;
+    uint8_t *bytes = fuzz_own(size); /* of exact size, for the address sanitizer */
+    if (size) memcpy(bytes, data, size);
+    correct_checksums(bytes, size);
+    fuzz_begin(&bench);
+    const d9_status status = d9_pytorch_decode(&bench.context, "fuzz", bytes, size, &file);
+    if (status == D9_OK)
+        round_trip(&bench, file, size);
+    else
+        fuzz_check_refusal(&bench, status);
+    d9_safetensors_free(&bench.context, file);
+    fuzz_end(&bench);
+    free(bytes);
+    return 0;
+}

@@ -1,0 +1,281 @@
+/* Files of torch.save: PyTorch's own are read, and damaged ones and other pickles are rejected. tests/cli/from.sh
+ * compares the features of such weights with PyTorch's. */
+#include <zlib.h>
+#include "core/system.h"
+#include "record/pytorch.h"
+#include "tests/support/each_call.h"
+#include "tests/support/test.h"
+
+#define FIXTURES D9_SOURCE_DIR "/tests/fixtures/pytorch/"
+
+static d9_safetensors *read_fixture(const char *path) {
+    d9_safetensors *file;
+    OK(d9_safetensors_read(&context, path, &file));
+    return file;
+}
+
+/* The tensor has the type, and counts from `first` to the number of its elements. */
+static void assert_counts(const d9_safetensors *file, const char *name, d9_tensor_type type, d9_shape shape,
+                          double first) {
+    double values[12];
+    const d9_tensor *tensor = d9_safetensors_find(file, name);
+    assert_non_null(tensor);
+    assert_int_equal(tensor->type, type);
+    assert_true(d9_shape_equal(&tensor->shape, &shape));
+    assert_int_equal(tensor->size, (size_t)d9_shape_count(&shape) * d9_tensor_type_bytes(type));
+    d9_tensor_to_doubles(tensor, values);
+    for (int i = 0; i < d9_shape_count(&shape); i++) assert_true(values[i] == first + i);
+}
+
+TEST(every_type_and_view_is_read) {
+    static const d9_shape five = {1, {5, 0, 0, 0}};
+    d9_safetensors *file = read_fixture(FIXTURES "types.pth");
+    assert_ints(file->tensor_count, 13, file->metadata_count, 0);
+    assert_counts(file, "float32", D9_TENSOR_F32, five, 1);
+    assert_counts(file, "float16", D9_TENSOR_F16, five, 1);
+    assert_counts(file, "bfloat16", D9_TENSOR_BF16, five, 1);
+    assert_counts(file, "float64", D9_TENSOR_F64, five, 1);
+    assert_counts(file, "int64", D9_TENSOR_I64, five, 1);
+    assert_counts(file, "int32", D9_TENSOR_I32, five, 1);
+    assert_counts(file, "uint8", D9_TENSOR_U8, five, 1);
+    assert_counts(file, "parameter", D9_TENSOR_F32, five, 1);
+    assert_counts(file, "whole", D9_TENSOR_F32, (d9_shape){3, {2, 3, 2, 0}}, 1);
+    assert_counts(file, "part", D9_TENSOR_F32, (d9_shape){2, {3, 2, 0, 0}}, 7);
+    assert_counts(file, "column", D9_TENSOR_F32, (d9_shape){3, {1, 1, 1, 0}}, 7);
+    assert_counts(file, "scalar", D9_TENSOR_I64, (d9_shape){1, {1, 0, 0, 0}}, 5);
+    assert_counts(file, "empty", D9_TENSOR_F32, (d9_shape){2, {0, 3, 0, 0}}, 0);
+    d9_safetensors_free(&context, file);
+}
+
+TEST(a_network_is_read) {
+    d9_safetensors *file = read_fixture(FIXTURES "weights.pth");
+    const d9_tensor *first = d9_safetensors_find(file, "conv1.weight"), *last = d9_safetensors_find(file, "fc.weight");
+    assert_int_equal(file->tensor_count, 122);
+    assert_non_null(first);
+    assert_non_null(last);
+    assert_ints(first->shape.rank, 4, first->shape.d[0], 2, first->shape.d[1], 3, first->shape.d[3], 7);
+    assert_ints(last->shape.rank, 2, last->shape.d[0], 1000, last->shape.d[1], 16);
+    d9_safetensors_free(&context, file);
+}
+
+/* Each allocation fails in turn: an error, and nothing is left allocated. */
+TEST(memory_that_runs_out_is_an_error) {
+    uint8_t *bytes;
+    size_t size;
+    planted plan = {.met = true};
+    OK(d9_file_read_limited(&context, FIXTURES "types.pth", D9_TENSORS_MAX_BYTES, &bytes, &size));
+    for (int64_t victim = 1; plan.met; victim++) {
+        plan = (planted){.kind = CALL_allocate, .victim = victim};
+        const d9_system system = planted_system(&plan, d9_system_default());
+        d9_context failing = context;
+        failing.system = &system;
+        d9_safetensors *file;
+        const d9_status status = d9_pytorch_decode(&failing, "file.pth", bytes, size, &file);
+        assert_int_equal(status, plan.met ? D9_DEVICE : D9_OK);
+        d9_safetensors_free(&failing, file);
+        assert_int_equal(plan.live, 0);
+        assert_true(plan.met || victim > 4);
+    }
+    d9_release(&context, bytes);
+}
+
+/* ---- archives and pickles made here ---- */
+
+typedef struct archive {
+    uint8_t bytes[8192], directory[1024];
+    size_t size, directory_size;
+    int count;
+} archive;
+
+static void put(uint8_t *bytes, size_t value, int size) {
+    for (int i = 0; i < size; i++) bytes[i] = (uint8_t)(value >> 8 * i);
+}
+
+static void add_file(archive *a, const char *name, const void *bytes, size_t size) {
+    const size_t length = strlen(name);
+    uint8_t *local = a->bytes + a->size, *entry = a->directory + a->directory_size;
+    memcpy(local, "PK\3\4", 4), memcpy(entry, "PK\1\2", 4);
+    put(local + 26, length, 2), put(entry + 28, length, 2);
+    put(entry + 16, crc32(0, bytes, (uInt)size), 4);
+    put(entry + 20, size, 4), put(entry + 24, size, 4), put(entry + 42, a->size, 4);
+    memcpy(local + 30, name, length), memcpy(entry + 46, name, length);
+    memcpy(local + 30 + length, bytes, size);
+    a->size += 30 + length + size, a->directory_size += 46 + length, a->count++;
+}
+
+static void close_archive(archive *a) {
+    uint8_t *end = a->bytes + a->size + a->directory_size;
+    memcpy(a->bytes + a->size, a->directory, a->directory_size);
+    memcpy(end, "PK\5\6", 4);
+    put(end + 8, (size_t)a->count, 2), put(end + 10, (size_t)a->count, 2);
+    put(end + 12, a->directory_size, 4), put(end + 16, a->size, 4);
+    a->size += a->directory_size + 22;
+}
+
+static d9_status decode(const void *bytes, size_t size) {
+    d9_safetensors *file = (d9_safetensors *)1;
+    uint8_t *own = malloc(size + 1); /* of exact size, for the address sanitizer */
+    assert_non_null(own);
+    memcpy(own, bytes, size);
+    d9_context_clear(&context);
+    const d9_status status = d9_pytorch_decode(&context, "file.pth", own, size, &file);
+    assert_true(status == D9_OK ? file != NULL : file == NULL);
+    d9_safetensors_free(&context, file);
+    free(own);
+    return status;
+}
+
+#define ORDERED "ccollections\nOrderedDict\n)R"
+#define STORAGE(type, elements)                                                                                        \
+    "(X\7\0\0\0storagectorch\n" type "\nX\1\0\0\0"                                                                     \
+    "0X\3\0\0\0cpuK" elements "tQ"
+#define REBUILD                                    "ctorch._utils\n_rebuild_tensor_v2\n"
+#define TENSOR_OF(storage, offset, shape, strides) REBUILD "(" storage "K" offset shape strides "\x89" ORDERED "tR"
+#define TENSOR(offset, shape, strides)             TENSOR_OF(STORAGE("FloatStorage", "\4"), offset, shape, strides)
+#define KEY                                        "X\1\0\0\0a"
+#define PICKLE(text)                               "\x80\2" text, sizeof "\x80\2" text - 1
+
+static const struct {
+    const char *pickle;
+    size_t size;
+    const char *words; /* NULL: it is read */
+} pickles[] = {
+    {PICKLE(ORDERED "(" KEY TENSOR("\0", "K\4\x85", "K\1\x85") "u."), NULL},
+    {PICKLE("}" KEY TENSOR("\2", "K\1K\2\x86", "K\x09K\1\x86") "s."), NULL},
+    {PICKLE("}(" KEY TENSOR("\0", "K\4\x85", "K\1\x85") "u}}bb."), NULL}, /* attributes of attributes */
+    {PICKLE("}(" KEY TENSOR("\1", "K\4\x85", "K\1\x85") "u."), "ends storage"},
+    {PICKLE("}(" KEY TENSOR("\5", "K\0\x85", "K\1\x85") "u."), "ends storage"},
+    {PICKLE("}(" KEY TENSOR("\0", "K\2K\2\x86", "K\1K\2\x86") "u."), "contiguous"},
+    {PICKLE("}(" KEY TENSOR("\0", "K\4\x85", "K\2\x85") "u."), "contiguous"},
+    {PICKLE("}(" KEY TENSOR("\0", "K\4K\1\x86", "K\1\x85") "u."), "description tensor"},
+    {PICKLE("}(" KEY TENSOR("\0", "J\xff\xff\xff\xff\x85", "K\1\x85") "u."), "description tensor"},
+    {PICKLE("}(" KEY TENSOR("\0", "K\4", "K\1\x85") "u."), "description tensor"},
+    {PICKLE("}(" KEY TENSOR("\0", "(K\1K\1K\1K\1K\4t", "(K\4K\4K\4K\4K\1t") "u."), "4 dimensions"},
+    {PICKLE("}(" KEY TENSOR("\0", "(J\0\0\0\x40J\0\0\0\x40J\0\0\0\x40t", "(K\0K\0K\1t") "u."), "larger"},
+    {PICKLE("}(" KEY TENSOR_OF(STORAGE("FloatStorage", "\5"), "\0", "K\4\x85", "K\1\x85") "u."), "file/data/0 size"},
+    {PICKLE("}(" KEY TENSOR_OF(STORAGE("DoubleStorage", "\4"), "\0", "K\4\x85", "K\1\x85") "u."), "file/data/0 size"},
+    {PICKLE("}(" KEY TENSOR_OF(STORAGE("BoolStorage", "\4"), "\0", "K\4\x85", "K\1\x85") "u."), "torch.BoolStorage"},
+    {PICKLE("}(" KEY "cposix\nsystem\n(X\1\0\0\0atRu."), "posix.system state_dict"},
+    {PICKLE("}(" KEY "cos"), "truncated"},
+    {PICKLE("}(" KEY "K\1u."), "a tensor state_dict"},
+    {PICKLE("}."), "content tensor"},
+    {PICKLE("}(K\1" TENSOR("\0", "K\4\x85", "K\1\x85") "u."), "not a tensor"},
+    {PICKLE("}(" KEY TENSOR("\0", "K\4\x85", "K\1\x85") "q\0" KEY "h\0u."), "a twice"},
+    {PICKLE("}(X\2\0\0\0\xc3\xa9" TENSOR("\0", "K\4\x85", "K\1\x85") "u."), "name ASCII"},
+    {PICKLE("}(X\1\0\0\0\n" TENSOR("\0", "K\4\x85", "K\1\x85") "u."), "name ASCII"},
+    {PICKLE("}(X\xff\xff\xff\xff."), "truncated"},
+    {PICKLE("}q\1."), "numbered"},
+    {PICKLE("}q\0q\0."), "numbered"},
+    {PICKLE("}h\0."), "number"},
+    {PICKLE("}(q\0."), "numbered"},
+    {PICKLE("(."), "kind"},
+    {PICKLE("}}."), "left"},
+    {PICKLE("}.N"), "end"},
+    {PICKLE("}"), "end"},
+    {PICKLE("u."), "mark"},
+    {PICKLE("(u."), "dictionary"},
+    {PICKLE("}(Nu."), "dictionary"},
+    {PICKLE("b."), "kind"},
+    {PICKLE("}b."), "dictionary"},
+    {PICKLE("R."), "kind"},
+    {PICKLE(")R."), "calls"},
+    {PICKLE("N)R."), "calls"},
+    {PICKLE("s."), "few"},
+    {PICKLE("\x87."), "few"},
+    {PICKLE("(\x85."), "mark"},
+    {PICKLE("Q."), "kind"},
+    {PICKLE(")Q."), "storage"},
+    {PICKLE("t."), "mark"},
+    {PICKLE("]."), "opcode 0x5d"},
+    {"\x80\4}.", 4, "protocol 2"},
+    {"", 0, "protocol 2"},
+};
+
+TEST(other_pickles_are_rejected_and_run_nothing) {
+    static const float storage[4] = {1, 2, 3, 4};
+    for (size_t i = 0; i < sizeof pickles / sizeof *pickles; i++) {
+        archive a = {.count = 0};
+        add_file(&a, "file/data.pkl", pickles[i].pickle, pickles[i].size);
+        add_file(&a, "file/data/0", storage, sizeof storage);
+        close_archive(&a);
+        assert_int_equal(decode(a.bytes, a.size), pickles[i].words ? D9_DATA : D9_OK);
+        if (pickles[i].words) assert_words(context.message, pickles[i].words);
+        if (pickles[i].words) assert_words(context.message, "file.pth");
+    }
+}
+
+/* Many tensors of one storage may not need more memory than the file has bytes. */
+TEST(shared_storages_do_not_multiply) {
+    static const float storage[64] = {0};
+    archive a = {.count = 0};
+    char pickle[2048] = "\x80\2}(";
+    size_t size = 4;
+    for (int i = 0; i < 12; i++) { /* 12 tensors of 256 bytes in a file of about 2,000 */
+        static const char one[] = KEY TENSOR_OF(STORAGE("FloatStorage", "\x40"), "\0", "K\x40\x85", "K\1\x85");
+        memcpy(pickle + size, one, sizeof one - 1);
+        pickle[size + 5] = (char)('a' + i);
+        size += sizeof one - 1;
+    }
+    memcpy(pickle + size, "u.", 2);
+    add_file(&a, "file/data.pkl", pickle, size + 2);
+    add_file(&a, "file/data/0", storage, sizeof storage);
+    close_archive(&a);
+    assert_int_equal(decode(a.bytes, a.size), D9_DATA);
+    assert_words(context.message, "larger");
+}
+
+TEST(too_many_values_are_rejected) {
+    archive a = {.count = 0};
+    char pickle[5000];
+    memset(pickle, 'N', sizeof pickle), memcpy(pickle, "\x80\2", 2);
+    add_file(&a, "file/data.pkl", pickle, sizeof pickle);
+    close_archive(&a);
+    assert_refusal(decode(a.bytes, a.size), D9_DATA, "4099 many");
+}
+
+/* ---- damaged archives ---- */
+
+TEST(damaged_archives_are_rejected) {
+    uint8_t *bytes;
+    size_t size;
+    OK(d9_file_read_limited(&context, FIXTURES "types.pth", D9_TENSORS_MAX_BYTES, &bytes, &size));
+    for (size_t i = 0; i < size; i++) assert_int_equal(decode(bytes, i), D9_DATA);
+    int rejected = 0;
+    for (size_t i = 0; i < size; i++) {
+        bytes[i] ^= 0x11;
+        rejected += decode(bytes, size) == D9_DATA;
+        bytes[i] ^= 0x11;
+    }
+    assert_true(rejected > 1000); /* the others are dates, versions, padding and records for larger archives */
+    assert_int_equal(decode(bytes, size), D9_OK);
+    d9_release(&context, bytes);
+    assert_int_equal(decode("PK\3\4", 4), D9_DATA);
+}
+
+static const struct {
+    int at; /* byte in the directory */
+    uint8_t value;
+    const char *words;
+} entries[] = {
+    {8, 1, "file/data.pkl encrypted"}, {10, 8, "file/data.pkl compressed"}, {16, 1, "damaged file/data.pkl"},
+    {24, 1, "file/data.pkl"},          {42, 1, "file/data.pkl header"},     {0, 0, "directory"},
+};
+
+TEST(wrong_entries_are_named) {
+    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
+        archive a = {.count = 0};
+        add_file(&a, "file/data.pkl", "\x80\2}.", 4);
+        a.directory[entries[i].at] = entries[i].value;
+        close_archive(&a);
+        assert_int_equal(decode(a.bytes, a.size), D9_DATA);
+        assert_words(context.message, entries[i].words);
+    }
+    archive twice = {.count = 0}, other = {.count = 0};
+    for (int i = 0; i < 2; i++) add_file(&twice, "file/data.pkl", "\x80\2}.", 4);
+    close_archive(&twice);
+    assert_refusal(decode(twice.bytes, twice.size), D9_DATA, "file/data.pkl twice");
+    add_file(&other, "file/other", "", 0);
+    close_archive(&other);
+    assert_refusal(decode(other.bytes, other.size), D9_DATA, "without data.pkl");
+    assert_refusal(decode("\x80\2\x8a\x0a\x6c\xfc\x9c\x46\xf9 j\xa8P\x19", 14), D9_DATA, "before 1.6");
+}
