@@ -110,6 +110,16 @@ def rules(bench, pattern):
     return 1e3 * sum(node["seconds"] for node in bench["nodes"] if re.search(pattern, node["rule"]))
 
 
+def norm_at(path, role):
+    """Microseconds of the rule with a norm at this place of the network."""
+    return 1e6 * sum(node["seconds"] for node in record(path)["nodes"] if node["role"] == role and "norm" in node["rule"])
+
+
+def products_of(path, role):
+    """Milliseconds of the matrix products of a layer, forward and backward."""
+    return 1e3 * sum(node["seconds"] for node in record(path)["nodes"] if node["role"] == role and "linear" in node["rule"])
+
+
 def printed_rules(path, pattern):
     """The same of what `bench step` prints."""
     found = [re.match(r"\S+ +\S+ +(\S+) +([\d.]+) +[\d.]+%", line) for line in text(path).splitlines()]
@@ -238,6 +248,15 @@ def between(a, b):
     return difference, difference - half, difference + half
 
 
+def pooled(a, b):
+    """Difference of the means of a and b, with the ends of its 95% interval if both have one deviation (Student)."""
+    freedom = len(a) + len(b) - 2
+    variance = sum((x - mean(of)) ** 2 for of in (a, b) for x in of) / freedom
+    half = quantile(0.975, freedom) * (variance * (1 / len(a) + 1 / len(b))) ** 0.5
+    difference = mean(a) - mean(b)
+    return difference, difference - half, difference + half
+
+
 def from_published(folder):
     """Measured minus published accuracy of each arm that ran and has a published one."""
     return [float(arm["accuracy"]) - float(arm["published_accuracy"]) for arm in table(folder + "/report/arms.tsv") if arm["accuracy"] and arm["published_accuracy"]]
@@ -297,7 +316,7 @@ def grid(heads, lines):
 
 # Where the records of the H200 are that the predictions' expressions name as first-hour.sh does.
 H200_RECORDS = {
-    '"bench-step-fp16.json"': '"gpu/h200/third/step-fp16.json"',
+    '"bench-step-fp16.json"': '"gpu/h200/fifth/step-fp16.json"',
     '"cold/[1-9]*/': '"gpu/h200-dawn94/seed[1-5]/',
     '"seeds/seed*/': '"gpu/h200-dawn94/seed[1-5]/',
     '"speed/': '"gpu/h200-recipes/',
@@ -584,6 +603,16 @@ def page_curve(folder):
                           f"{float(last['accuracy']):.2f}", last["runs"], last["published_seconds"], f"{float(last['seconds']):.1f}"])
     return grid(["epochs", "first recipe, published, %", "first recipe, published, s (V100)", "last recipe, published, %",
                  "last recipe, measured, %", "runs", "published, s (V100)", "measured, s (H200)"], lines)
+
+
+def page_ablation(folder, full):
+    """The arms of an ablation beside all runs of the full recipe, from the largest loss to the largest gain."""
+    arms = {arm["arm"]: best(f"{folder}/runs/{arm['arm']}/seed*") for arm in table(folder + "/report/arms.tsv") if arm["arm"] != "full"}
+    lines = []
+    for name, runs in sorted(arms.items(), key=lambda arm: mean(arm[1])):
+        difference, low, high = pooled(runs, best(full))
+        lines.append([name, str(len(runs)), f"{mean(runs):.2f}", signed(difference), f"{signed(low)} to {signed(high)}"])
+    return grid(["arm", "runs", "with TTA, %", "difference", "95% interval"], lines)
 
 
 def differences(folder):
