@@ -99,6 +99,8 @@ runs_of two | grep 'seed1/' | cmp -s calm1.txt - || fail "two workers: other num
 sed 's/eta: 2/eta: 2\n  budget: {teraflop: 1.0e-9}/' short.yaml >poor.yaml
 accepts "$dawn9" experiment poor.yaml --out budget
 says '^runs       1 done' ': the budget is spent$'
+accepts "$dawn9" experiment poor.yaml --out budget --quiet
+says '^runs       1 done'
 accepts "$dawn9" experiment poor.yaml --out budget --status
 grep -q '^next' "$out" && fail "a spent budget has a next run"
 sed 's/trials: 7/trials: 8/' short.yaml >more.yaml
