@@ -34,7 +34,7 @@ engine/build               build config tricks models step graph core
 engine/train               train build backends/backend.h parallel/parallel.h data record config step graph core kernels/formulas
 engine/exchange            exchange train build data record config step graph core
 engine/verify              verify exchange train build backends/backend.h data record config step graph core kernels/formulas
-engine/experiment          experiment exchange train backends/backend.h data record config step graph core
+engine/experiment          experiment exchange train backends/backend.h data record config step graph core kernels/formulas
 engine/report              report templates.h data record config step graph core
 engine/api                 api exchange train data record config step graph core
 engine/dawn9.h             none

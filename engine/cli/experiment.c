@@ -1,4 +1,4 @@
-/* dawn9 experiment: trains each run of an experiment file once: configurations x grid x seeds. */
+/* dawn9 experiment: trains each run of an experiment file once: configurations x grid x seeds, or a search. */
 #include "cli/runs.h"
 #include "cli/commands.h"
 #include "cli/find.h"
@@ -39,7 +39,7 @@ static const d9_example examples[] = {
 
 const d9_command d9_command_experiment = {
     .name = "experiment",
-    .doc = "Train configurations x grid x seeds, each run once",
+    .doc = "Train configurations x grid x seeds, or a search; each run once",
     .about =
         "Repeat the command after an interrupt (exit status 129, 130, 138 or 143) or a crash, or with more seeds:\n"
         "finished runs are kept. Several processes and machines may work on one folder; no run is trained twice.",

@@ -43,7 +43,7 @@ const d9_flag d9_runs_flags[] = {
          "with --slurm, --commands or --shard: N consecutive runs form a task. If N is the number of arms, a task runs "
          "one seed of every arm"},
     {"tasks", D9_FLAG_INTEGER, offsetof(d9_runs_options, tasks), "N", .minimum = 1, .maximum = 100000,
-     .doc = "with --slurm: at most N tasks at a time"},
+     .doc = "with --slurm: at most N tasks at a time; of a search, N tasks"},
     {"requeue", D9_FLAG_SWITCH, offsetof(d9_runs_options, requeue),
      .doc = "with --slurm: a task stops two minutes before its time limit and continues in another job"},
     {"sbatch", D9_FLAG_LIST, offsetof(d9_runs_options, sbatch), "OPTION",
@@ -127,6 +127,7 @@ static d9_status open_runs(d9_cli *cli, const d9_experiment *experiment, const d
                       .live = {.cli = cli},
                       .ended = -1};
     D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, runs->count, &runs->open));
+    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, runs->count, &runs->seen));
     if (!runs->out) D9_TRY(default_out(cli, experiment->title, &runs->out));
     if (options->shard) D9_TRY(read_shard(cli, options->shard, runs));
     if (options->devices && options->workers.given)
@@ -152,6 +153,7 @@ static d9_status open_runs(d9_cli *cli, const d9_experiment *experiment, const d
             ? "--status: trains nothing; give it without --slurm, --commands and --retry"
             : NULL;
     if (alone) D9_TRY(d9_fail(&cli->context, D9_USAGE, "%s", alone));
+    D9_TRY(d9_runs_check_search(runs));
 done:
     return status;
 }

@@ -44,7 +44,10 @@ typedef struct d9_runs {
     d9_runs_shared *shared; /* memory shared with the worker processes */
     int64_t ended;          /* number of runs that had ended when `open` was set; -1: not set yet */
     bool *open;             /* per run: this command trains it, and it is neither done nor failed */
+    d9_run_seen *seen;      /* per run, of a search: the last look */
 } d9_runs;
+
+static inline bool d9_runs_is_search(const d9_runs *runs) { return runs->experiment->kind == D9_EXPERIMENT_SEARCH; }
 
 /* runs.c: sets *left if `work` includes the run and it must be trained: it is neither done nor, without --retry,
  * failed. Fails if its state cannot be read. */
@@ -56,6 +59,13 @@ D9_MUST_USE d9_status d9_runs_is_left(const d9_runs *runs, d9_context *context, 
 D9_MUST_USE d9_status d9_runs_prepare_ranks(d9_runs *runs);
 /* Trains run --run as one of its processes. */
 D9_MUST_USE d9_status d9_runs_train_one(d9_runs *runs);
+
+/* runs_search.c. D9_USAGE for an option that a search cannot have. */
+D9_MUST_USE d9_status d9_runs_check_search(const d9_runs *runs);
+/* Prints title, trials and rungs of a search, without a line break. */
+void d9_runs_print_search_size(const d9_runs *runs);
+/* Prints how far a search is and, with `next`, which run comes next; nothing for another experiment. */
+D9_MUST_USE d9_status d9_runs_show_search(const d9_runs *runs, bool next);
 
 /* runs_devices.c: D9_USAGE if an arm's backend uses no GPU, D9_DEVICE if a worker's GPU cannot be opened. Does nothing
  * without --devices. */

@@ -26,14 +26,17 @@ typedef struct tally {
     d9_run_state failed;
 } tally;
 
-/* Counts the runs by state, and calls `show` (may be NULL) for each, with `rows`. */
+/* Counts the runs by state, and calls `show` (may be NULL) for each, with `rows`. In a search the runs that wait are
+ * not counted, because most of them will not be trained. */
 static d9_status count_states(const d9_runs *runs, tally *tally,
                               void (*show)(const d9_runs *runs, int64_t index, const d9_run_state *state, json_t *rows),
                               json_t *rows) {
     d9_status status = D9_OK;
     *tally = (struct tally){.failed_index = -1};
+    D9_TRY(d9_experiment_look(&runs->cli->context, runs->experiment, runs->out, runs->seen));
     for (int64_t i = 0; i < runs->count; i++) {
         d9_run_state state;
+        if (d9_runs_is_search(runs) && runs->seen[i].kind == D9_RUN_WAITING) continue;
         D9_TRY(d9_run_read_state(&runs->cli->context, runs->experiment, runs->out, i, &state));
         tally->of[state.kind]++;
         if (show) show(runs, i, &state, rows);
@@ -89,6 +92,10 @@ static const char *plural(int64_t count) { return count == 1 ? "" : "s"; }
 
 static void print_size(const d9_runs *runs) {
     const d9_experiment *experiment = runs->experiment;
+    if (d9_runs_is_search(runs)) {
+        d9_runs_print_search_size(runs);
+        return;
+    }
     d9_cli_print(runs->cli, "%s: %d arm%s x %d seed%s = %lld run%s", experiment->title, experiment->arm_count,
                  plural(experiment->arm_count), experiment->seed_count, plural(experiment->seed_count),
                  (long long)runs->count, plural(runs->count));
@@ -148,6 +155,7 @@ d9_status d9_runs_show_plan(const d9_runs *runs) {
         d9_cli_print(runs->cli, "%-*s  %.8s  %s", name_width(runs, 0), arm->name, arm->config_hash, arm->config->path);
         D9_TRY(print_edits(runs, &arm->edits, false));
         if (arm->baseline) d9_cli_print(runs->cli, "  (against %s)", arm->baseline);
+        if (arm->rejected) d9_cli_print(runs->cli, "  (rejected: %s)", arm->rejected);
         if (arm->runs_of != i) d9_cli_print(runs->cli, "  (the runs of %s)", experiment->arms[arm->runs_of].name);
         d9_cli_print(runs->cli, "\n");
     }
@@ -155,6 +163,7 @@ d9_status d9_runs_show_plan(const d9_runs *runs) {
     for (int i = 0; i < experiment->seed_count; i++) d9_cli_print(runs->cli, " %lld", (long long)experiment->seeds[i]);
     d9_cli_print(runs->cli, "\n");
     D9_TRY(d9_runs_show_work(runs));
+    D9_TRY(d9_runs_show_search(runs, true));
 done:
     return status;
 }
@@ -213,7 +222,9 @@ static d9_status print_json(const d9_runs *runs, tally *tally) {
 
 /* Prints "4 of 6 done, 1 running, 1 failed". */
 static void print_tally(const d9_runs *runs, const tally *tally) {
-    d9_cli_print(runs->cli, "runs       %lld of %lld done", (long long)tally->of[D9_RUN_DONE], (long long)runs->count);
+    d9_cli_print(runs->cli, "runs       %lld", (long long)tally->of[D9_RUN_DONE]);
+    if (!d9_runs_is_search(runs)) d9_cli_print(runs->cli, " of %lld", (long long)runs->count);
+    d9_cli_print(runs->cli, " done");
     for (int k = 1; k < KINDS; k++)
         if (tally->of[kinds[k]])
             d9_cli_print(runs->cli, ", %lld %s", (long long)tally->of[kinds[k]], d9_run_kind_name(kinds[k]));
@@ -223,8 +234,9 @@ static void print_tally(const d9_runs *runs, const tally *tally) {
 d9_status d9_runs_show_status(const d9_runs *runs) {
     tally tally;
     if (runs->options->json) return print_json(runs, &tally);
-    const d9_status status = count_states(runs, &tally, print_state, NULL);
+    d9_status status = count_states(runs, &tally, print_state, NULL);
     if (status == D9_OK) print_tally(runs, &tally);
+    if (status == D9_OK) status = d9_runs_show_search(runs, true);
     return status;
 }
 
@@ -276,7 +288,7 @@ static double operations(const d9_runs *runs, int64_t run) {
 }
 
 /* "about 3:20 left", extrapolated from the operations done by this command; empty if none are done or none are left, or
- * during the first 2 seconds while no run has ended. */
+ * during the first 2 seconds while no run has ended, and in a search, whose runs are not known in advance. */
 static const char *time_left(const d9_runs *runs, char text[48]) {
     enum { SECONDS_LEAST = 2 };
     double computed = 0, left = 0;
@@ -288,7 +300,8 @@ static const char *time_left(const d9_runs *runs, char text[48]) {
         if (runs->open[i] && !progress.ended) left += operations(runs, i) * (1 - progress.now);
     }
     text[0] = 0;
-    if (left == 0 || computed <= 0 || (runs->ended == 0 && seconds < SECONDS_LEAST)) return text;
+    if (d9_runs_is_search(runs) || left == 0 || computed <= 0 || (runs->ended == 0 && seconds < SECONDS_LEAST))
+        return text;
     d9_duration_format(left * seconds / computed, duration, sizeof duration);
     snprintf(text, 48, "about %s left", duration);
     return text;
@@ -353,7 +366,7 @@ static int columns_to_erase(const d9_runs *runs) {
 
 /* Prints the line of an ended run with a single write, because several workers share the screen. */
 static void print_run(const d9_runs *runs, int64_t index, const d9_run_state *state, double seconds) {
-    char scores[112], figures[1100], left[48] = "";
+    char scores[112], figures[1100], left[48] = "", of[24] = "";
     const int64_t done = count_with_file(runs, "result.json");
     const int others = (int)strlen("1234/1234    seed 123    12345.7 s") + score_text(state, scores, sizeof scores);
     const int width = name_width(runs, others);
@@ -361,11 +374,12 @@ static void print_run(const d9_runs *runs, int64_t index, const d9_run_state *st
     if (state->kind == D9_RUN_FAILED) snprintf(figures, sizeof figures, "failed: %s", state->message);
     short_text name;
     if (state->kind == D9_RUN_DONE && width + others + LEFT_COLUMNS < d9_cli_columns(runs->cli)) time_left(runs, left);
+    if (!d9_runs_is_search(runs)) snprintf(of, sizeof of, "/%lld", (long long)runs->count);
     d9_cli_print(runs->cli,
-                 columns_to_erase(runs) ? "\r%*s\r%4lld/%lld  %-*s  seed %-3lld  %s%s%s\n"
-                                        : "%*s%4lld/%lld  %-*s  seed %-3lld  %s%s%s\n",
-                 columns_to_erase(runs), "", (long long)done, (long long)runs->count, width,
-                 shorten(arm_name(runs, index), width, name), seed_of(runs, index), figures, *left ? "  " : "", left);
+                 columns_to_erase(runs) ? "\r%*s\r%4lld%s  %-*s  seed %-3lld  %s%s%s\n"
+                                        : "%*s%4lld%s  %-*s  seed %-3lld  %s%s%s\n",
+                 columns_to_erase(runs), "", (long long)done, of, width, shorten(arm_name(runs, index), width, name),
+                 seed_of(runs, index), figures, *left ? "  " : "", left);
 }
 
 /* Prints the report's verdict on the finished runs; nothing if it cannot be read. */
@@ -385,7 +399,8 @@ static d9_status print_verdict(const d9_runs *runs, const char *head) {
 /* Prints the verdict when the runs done, divided by the arms, reach 2 (intervals need two), 3, ...; not at the end. */
 static void print_so_far(d9_runs *runs) {
     const int64_t done = count_with_file(runs, "result.json"), arms = runs->experiment->arm_count, seeds = done / arms;
-    if (arms < 2 || seeds < 2 || done == runs->count || seeds <= runs->shared->reported) return;
+    if (d9_runs_is_search(runs) || arms < 2 || seeds < 2 || done == runs->count || seeds <= runs->shared->reported)
+        return;
     runs->shared->reported = seeds;
     if (print_verdict(runs, "so far") != D9_OK) runs->cli->output_error = ENOMEM;
 }
@@ -416,11 +431,13 @@ d9_status d9_runs_show_end(const d9_runs *runs) {
     D9_TRY(runs->options->json ? print_json(runs, &tally) : count_states(runs, &tally, NULL, NULL));
     if (!runs->options->json) {
         print_tally(runs, &tally);
+        D9_TRY(d9_runs_show_search(runs, false));
         D9_TRY(print_verdict(runs, "verdict"));
         d9_cli_print(runs->cli, "record     %s\n", runs->out);
         if (tally.of[D9_RUN_DONE] > 0) d9_cli_print_next(runs->cli, "report", runs->out);
     }
-    if (tally.failed_index >= 0)
+    if (tally.failed_index >= 0 &&
+        !(d9_runs_is_search(runs) && tally.of[D9_RUN_DONE] > 0)) /* trials of a search may fail */
         status =
             d9_fail(&runs->cli->context, tally.failed.failure,
                     "%lld of %lld runs failed (--status lists them, --retry trains them again), first %s seed %lld: %s",

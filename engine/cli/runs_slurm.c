@@ -1,7 +1,8 @@
 /* Submits a Slurm array job of up to TASKS_MAX tasks: one per remaining run or pack of runs, or per several of them. A
  * task is this command with --shard. Also prints the tasks' commands for other launchers.
  *
- * Task I trains shard I of all runs, so the same command submits a killed task again under its number. Site options
+ * Task I trains shard I of all runs, so the same command submits a killed task again under its number. The tasks of a
+ * search are the same: each trains until no run is left. Site options
  * such as partition, time and GPUs are passed with --sbatch or in sbatch's environment variables. */
 #include "cli/runs.h"
 #include "core/system.h"
@@ -17,7 +18,10 @@ extern char **environ;
 enum { TASKS_MAX = 1000 }; /* Slurm's default MaxArraySize is 1001 */
 
 static int64_t pack_count(const d9_runs *runs) { return (runs->count + runs->work.pack - 1) / runs->work.pack; }
-static int64_t task_count(const d9_runs *runs) { return pack_count(runs) < TASKS_MAX ? pack_count(runs) : TASKS_MAX; }
+static int64_t task_count(const d9_runs *runs) {
+    const int64_t count = d9_runs_is_search(runs) ? runs->options->tasks.value : pack_count(runs);
+    return count < TASKS_MAX ? count : TASKS_MAX;
+}
 
 /* Adds this command without options that only the submission needs. `shard`: I of --shard I/N, may be shell code. */
 static d9_status add_command(const d9_runs *runs, const char *shard, d9_text *text) {
@@ -41,17 +45,29 @@ static d9_status add_command(const d9_runs *runs, const char *shard, d9_text *te
         d9_text_add(text, " ");
         d9_text_add_sh_word(text, words[i]);
     }
-    d9_text_add(text, " --shard %s/%lld", shard, (long long)task_count(runs));
+    if (!d9_runs_is_search(runs)) d9_text_add(text, " --shard %s/%lld", shard, (long long)task_count(runs));
     return d9_text_status(text);
+}
+
+/* Sets `wanted` if a run of the search is left that is not being trained. */
+static d9_status has_next(const d9_runs *runs, bool *wanted) {
+    d9_status status;
+    int64_t index;
+    D9_TRY(d9_experiment_look(&runs->cli->context, runs->experiment, runs->out, runs->seen));
+    D9_TRY(d9_experiment_next(&runs->cli->context, runs->experiment, runs->seen, &index));
+    *wanted = index >= 0;
+done:
+    return status;
 }
 
 /* Sets `wanted` if a run of the task has neither finished nor, without --retry, failed. */
 static d9_status has_work(const d9_runs *runs, int64_t task, bool *wanted) {
     d9_status status = D9_OK;
     d9_work_options work = runs->work;
+    *wanted = false;
+    if (d9_runs_is_search(runs)) return has_next(runs, wanted);
     work.shard = task;
     work.shards = task_count(runs);
-    *wanted = false;
     for (int64_t i = 0; i < runs->count && !*wanted; i++)
         D9_TRY(d9_runs_is_left(runs, &runs->cli->context, &work, i, wanted));
 done:

@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 typedef struct work {
-    int64_t runs, steps;
+    double runs, steps;
     double operations; /* with evaluations */
     bool counted; /* false: the images of a folder are not counted yet, so `steps` are unknown and `operations` only
                      proportional */
@@ -25,7 +25,7 @@ static work work_of(d9_context *context, const d9_config *config) {
         d9_program_build(context, config, &extent, d9_precision_find("f32"), &(d9_program_options){.seed = 1},
                          &program) == D9_OK) {
         found.operations = d9_operations_left(&program, config, 0);
-        found.steps = program.steps;
+        found.steps = (double)program.steps;
     }
     d9_program_free(context, &program);
     return found;
@@ -67,15 +67,16 @@ done:
     return status;
 }
 
-/* Number of runs to be trained for an arm. Fails if one cannot be read, as training would. */
-static d9_status count_left(const d9_runs *runs, const d9_arm *arm, int64_t *left) {
+/* Number of runs to be trained for an arm, in a search the expected number. Fails if one cannot be read, as training
+ * would. */
+static d9_status count_left(const d9_runs *runs, const d9_arm *arm, double *left) {
     d9_status status = D9_OK;
     *left = 0;
     for (int64_t i = 0; i < runs->count; i++) {
         bool is_left;
         if (d9_experiment_arm(runs->experiment, i) != arm) continue;
         D9_TRY(d9_runs_is_left(runs, &runs->cli->context, &runs->work, i, &is_left));
-        *left += is_left;
+        *left += is_left ? d9_experiment_share(runs->experiment, i) : 0;
     }
 done:
     return status;
@@ -88,13 +89,13 @@ static d9_status work_left(const d9_runs *runs, const work *first, work *all) {
     d9_context quiet = runs->cli->context;
     *all = (work){.counted = true};
     for (int a = 0; a < experiment->arm_count; a++) {
-        int64_t left;
+        double left;
         D9_TRY(count_left(runs, &experiment->arms[a], &left));
         if (left == 0) continue;
         const work own = work_of(&quiet, experiment->arms[a].config);
         all->runs += left;
         all->steps += left * own.steps;
-        all->operations += (double)left * (own.operations > 0 ? own.operations : first->operations);
+        all->operations += left * (own.operations > 0 ? own.operations : first->operations);
         all->counted = all->counted && own.counted && own.operations > 0;
     }
 done:
@@ -115,7 +116,7 @@ static d9_status show_time(const d9_runs *runs, const work *first, const work *a
         d9_cli_print(runs->cli, "time       unknown: %s\n", quiet.message);
         return D9_OK;
     }
-    const double ratio = first->operations > 0 ? all->operations / first->operations : (double)all->runs;
+    const double ratio = first->operations > 0 ? all->operations / first->operations : all->runs;
     d9_time_range_format(seconds, one_text, sizeof one_text);
     d9_time_range_format(d9_time_range_times(seconds, ratio), all_text, sizeof all_text);
     d9_cli_print(runs->cli,
@@ -132,10 +133,13 @@ d9_status d9_runs_show_work(const d9_runs *runs) {
     int64_t count = 0;
     D9_TRY(work_left(runs, &first, &all));
     for (int64_t i = 0; i < runs->count; i++) count += d9_work_has(&runs->work, i);
-    d9_cli_print(runs->cli, "work       %lld of %lld runs left", (long long)all.runs, (long long)count);
+    if (d9_runs_is_search(runs))
+        d9_cli_print(runs->cli, "work       about %.0f runs left if none fails", all.runs);
+    else
+        d9_cli_print(runs->cli, "work       %.0f of %lld runs left", all.runs, (long long)count);
     if (all.runs > 0 && all.counted)
-        d9_cli_print(runs->cli, all.operations < 1e13 ? ", %lld steps, %.2g TFLOP" : ", %lld steps, %.0f TFLOP",
-                     (long long)all.steps, 1e-12 * all.operations);
+        d9_cli_print(runs->cli, all.operations < 1e13 ? ", %.0f steps, %.2g TFLOP" : ", %.0f steps, %.0f TFLOP",
+                     all.steps, 1e-12 * all.operations);
     d9_cli_print(runs->cli, "%s\n",
                  all.runs > 0 && !runs->options->time ? "; --time estimates how long they take" : "");
     if (all.runs > 0 && runs->options->time) status = show_time(runs, &first, &all);

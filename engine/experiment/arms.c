@@ -181,7 +181,7 @@ static d9_status set_runs_of(d9_context *context, d9_experiment *experiment) {
         for (int before = 0; before < i && arm->runs_of == i; before++) {
             const d9_arm *other = &experiment->arms[before];
             bool identical;
-            if (strcmp(other->config_hash, arm->config_hash) != 0) continue;
+            if (arm->rejected || strcmp(other->config_hash, arm->config_hash) != 0) continue;
             D9_TRY(compare_configs(context, other->config, arm->config, &identical));
             if (identical) arm->runs_of = before;
         }

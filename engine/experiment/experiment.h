@@ -1,4 +1,4 @@
-/* An experiment: configurations x grid x seeds. Every run is trained once, even if a process is killed.
+/* An experiment: configurations x grid x seeds, or a search. Every run is trained once, even if a process is killed.
  *
  *     title: short                     # the folder is runs/TITLE
  *     question: Does CELU help?        # one sentence, for the report
@@ -10,6 +10,13 @@
  *       relu: {without: [celu]}        # config, set, with, without, label, baseline, published
  *     grid: {train.epochs: [4, 8]}     # crossed with the arms; applied after their own edits
  *
+ * In place of arms and grid, `ablate:` makes the arms of an ablation, and `search:` those of a search (sample.c):
+ *
+ *     search:
+ *       trials: 100                    # configurations, each with values drawn from the ranges
+ *       ranges: {tricks.muon.rate: {log: [0.1, 0.4]}, train.momentum: {uniform: [0.5, 0.9]}}
+ *       rungs: {seeds: [1, 3]}         # the best third of the trials with one seed get three
+ *
  * Files below OUT: experiment.json, written first, lists the runs. runs/ARM[,KEY=VALUE...]/seedN are ordinary run
  * records. A failed run has a failure.json there. A process that trains a run holds `lock` in its folder and removes it
  * afterwards. */
@@ -19,7 +26,22 @@
 #include "train/session.h"
 #include <jansson.h>
 
-typedef enum d9_experiment_kind { D9_EXPERIMENT_GRID, D9_EXPERIMENT_ABLATION } d9_experiment_kind;
+typedef enum d9_experiment_kind { D9_EXPERIMENT_GRID, D9_EXPERIMENT_ABLATION, D9_EXPERIMENT_SEARCH } d9_experiment_kind;
+const char *d9_experiment_kind_name(d9_experiment_kind kind);
+
+typedef enum d9_promote { D9_PROMOTE_SCORE, D9_PROMOTE_FRONTIER } d9_promote;
+enum { D9_RUNGS_MAX = 16 };
+/* A search by successive halving. Its arms are the trials; if the rungs are numbers of epochs, there is an arm for each
+ * trial and rung, all rungs of a trial one after another. */
+typedef struct d9_search {
+    int64_t trials, seed;   /* seed of the sampler */
+    int64_t eta;            /* the best 1/eta of a rung enter the next rung */
+    int promote;            /* d9_promote: what is best */
+    double teraflop, hours; /* no new run is started after this much training, the sum over all runs; 0: no limit */
+    bool by_seeds;          /* a rung is a number of seeds, otherwise of epochs */
+    int rung_count;
+    double rungs[D9_RUNGS_MAX]; /* increasing */
+} d9_search;
 
 typedef struct d9_grid_point {
     const char *key, *value; /* as in --set */
@@ -37,6 +59,9 @@ typedef struct d9_arm {
     d9_config *config; /* resolved; `published` is set only if the results are for exactly this arm */
     char config_hash[65];
     int runs_of; /* index of the first arm with an identical configuration; this arm uses its runs */
+    /* A trial's values were rejected: the message; its `config` is that of the search without values, its hash "", and
+     * its runs have failed. NULL: not rejected */
+    const char *rejected;
 } d9_arm;
 
 typedef struct d9_experiment {
@@ -50,6 +75,7 @@ typedef struct d9_experiment {
     int seed_count;
     int keep;                 /* d9_keep of every run */
     int64_t checkpoint_every; /* epochs; 0: by time, as in d9_train_options */
+    d9_search search;         /* if kind is D9_EXPERIMENT_SEARCH */
 } d9_experiment;
 
 /* Options of the command line. */
@@ -76,7 +102,8 @@ int64_t d9_experiment_runs(const d9_experiment *experiment);
 /* Arm and seed of run `index`. All arms of one seed come before the next seed, so that finished runs are balanced. */
 const d9_arm *d9_experiment_arm(const d9_experiment *experiment, int64_t index);
 int64_t d9_experiment_seed(const d9_experiment *experiment, int64_t index);
-/* True if the run is trained. False: an earlier arm has an identical configuration, and its run serves both arms. */
+/* True if the run is trained, in a search: may be. False: an earlier arm has an identical configuration, and its run
+ * serves both arms; or the arm was rejected. */
 bool d9_experiment_trains(const d9_experiment *experiment, int64_t index);
 enum { D9_RUN_FOLDER_BYTES = 512 };
 /* Writes the run's folder below `out`; `out` "": relative to it. Returns D9_USAGE if the path is too long. */
@@ -88,6 +115,9 @@ D9_MUST_USE d9_status d9_experiment_json(d9_context *context, const d9_experimen
 /* Makes `out` and writes experiment.json, keeping what it already lists. Returns D9_USAGE and changes nothing if the
  * folder holds another experiment, an arm of the same name with another configuration, or a single run. */
 D9_MUST_USE d9_status d9_experiment_open(d9_context *context, const d9_experiment *experiment, const char *out);
+
+/* Number of arms of each trial. */
+static inline int d9_search_arms(const d9_search *search) { return search->by_seeds ? 1 : search->rung_count; }
 
 /* ---- runs (experiment/run.c) ---- */
 typedef enum d9_run_kind {
@@ -103,6 +133,7 @@ typedef struct d9_run_state {
     d9_run_kind kind;
     const d9_measure *measure;              /* of the configuration */
     double score, score_tta, train_seconds; /* if done; otherwise NAN */
+    double process_seconds, teraflop;       /* if done and recorded; otherwise NAN: of training and one evaluation */
     int64_t views;                          /* if done; 0: not recorded */
     d9_status failure;                      /* if failed */
     char message[1024];                     /* if failed */
@@ -114,6 +145,44 @@ D9_MUST_USE d9_status d9_run_read_state(d9_context *context, const d9_experiment
 /* Deletes failure.json, so that the run is tried again. */
 D9_MUST_USE d9_status d9_run_forget_failure(d9_context *context, const d9_experiment *experiment, const char *out,
                                             int64_t index);
+
+/* ---- selection of the next run (experiment/select.c) ---- */
+typedef struct d9_run_seen { /* of a run, as a selection needs it */
+    d9_run_kind kind;
+    double gain;              /* if done: the score with all views, negated if lower is better */
+    double teraflop, seconds; /* if done: operations, process_seconds; 0: not recorded */
+} d9_run_seen;
+d9_run_seen d9_run_see(const d9_run_state *state);
+/* Updates `seen`, the states of all runs (0: not read yet), before a selection. Only a search reads anything: the runs
+ * of each trial up to the first rung that is not complete, other than those that had ended before. */
+D9_MUST_USE d9_status d9_experiment_look(d9_context *context, const d9_experiment *experiment, const char *out,
+                                         d9_run_seen *seen);
+/* The run to train next, by its index; -1: none, unless a running one ends in a way that changes that.
+ *
+ * Without a search: the first run that waits or was stopped. In a search, in this order: a run that was stopped or
+ * belongs to a rung that a trial has entered; the best trial in the best 1/eta of a rung that has not entered the next
+ * one, from the highest rung down; the next trial. Once the budget is spent only stopped runs are left. */
+D9_MUST_USE d9_status d9_experiment_next(d9_context *context, const d9_experiment *experiment, const d9_run_seen *seen,
+                                         int64_t *index);
+
+/* Progress of a search. */
+typedef struct d9_search_progress {
+    int64_t begun, failed;          /* trials */
+    int64_t finished[D9_RUNGS_MAX]; /* trials that have finished each rung */
+    int64_t planned[D9_RUNGS_MAX];  /* trials that enter each rung if none fails: trials / eta^rung, rounded down */
+    double teraflop, hours;         /* spent by finished runs */
+    bool over;                      /* the budget is spent */
+} d9_search_progress;
+/* Share of the experiments in which the run is trained: 1, or 0 if d9_experiment_trains excludes it; in a search the
+ * planned share of the trials that enter its rung. */
+double d9_experiment_share(const d9_experiment *experiment, int64_t index);
+void d9_search_measure(const d9_experiment *experiment, const d9_run_seen *seen, d9_search_progress *progress);
+/* The arm of a trial's rung, and the first and the end of its range of seeds, by index. */
+typedef struct d9_rung_runs {
+    int64_t arm;
+    int first, end;
+} d9_rung_runs;
+d9_rung_runs d9_search_rung(const d9_experiment *experiment, int64_t trial, int rung);
 
 typedef struct d9_run_options { /* depends on the machine, not on the experiment */
     int64_t threads;            /* 0: the configuration's */

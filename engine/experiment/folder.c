@@ -9,6 +9,11 @@
 #include <string.h>
 #include <time.h>
 
+const char *d9_experiment_kind_name(d9_experiment_kind kind) {
+    static const char *const names[] = {"grid", "ablation", "search"};
+    return names[kind];
+}
+
 /* ---- runs by index ---- */
 
 int64_t d9_experiment_runs(const d9_experiment *experiment) {
@@ -19,7 +24,7 @@ const d9_arm *d9_experiment_arm(const d9_experiment *experiment, int64_t index) 
 }
 bool d9_experiment_trains(const d9_experiment *experiment, int64_t index) {
     const d9_arm *arm = d9_experiment_arm(experiment, index);
-    return arm == &experiment->arms[arm->runs_of];
+    return arm == &experiment->arms[arm->runs_of] && !arm->rejected;
 }
 int64_t d9_experiment_seed(const d9_experiment *experiment, int64_t index) {
     return experiment->seeds[index / experiment->arm_count];
@@ -123,12 +128,23 @@ static d9_status add_arm_json(d9_context *context, const d9_arm *arm, json_t *ar
                   "grid", grid, "config_hash", arm->config_hash, "epochs", arm->config->train.epochs);
     if (json_object_size(published) > 0) json_object_set(object, "published", published);
     json_decref(published);
+    if (arm->rejected) json_object_set_new(object, "rejected", text_json(arm->rejected));
     if (arm->trick) {
         json_object_set_new(object, "trick", json_string(arm->trick));
         json_object_set_new(object, "companions", json_boolean(arm->companions));
     }
     json_array_append_new(arms, object);
     return status;
+}
+
+static json_t *search_json(const d9_search *search) {
+    json_t *rungs = json_array();
+    for (int i = 0; i < search->rung_count; i++) json_array_append_new(rungs, json_real(search->rungs[i]));
+    return json_pack("{s:I, s:I, s:I, s:s, s:s, s:o, s:f, s:f}", "trials", (json_int_t)search->trials, "seed",
+                     (json_int_t)search->seed, "eta", (json_int_t)search->eta, "promote",
+                     search->promote == D9_PROMOTE_FRONTIER ? "frontier" : "score", "rungs_of",
+                     search->by_seeds ? "seeds" : "train.epochs", "rungs", rungs, "teraflop", search->teraflop, "hours",
+                     search->hours);
 }
 
 static d9_status runs_json(d9_context *context, const d9_experiment *experiment, json_t *runs) {
@@ -150,11 +166,13 @@ d9_status d9_experiment_json(d9_context *context, const d9_experiment *experimen
     for (int i = 0; i < experiment->arm_count; i++) D9_TRY(add_arm_json(context, &experiment->arms[i], arms));
     for (int i = 0; i < experiment->seed_count; i++) json_array_append_new(seeds, json_integer(experiment->seeds[i]));
     D9_TRY(runs_json(context, experiment, runs));
-    *object = json_pack(
-        "{s:o, s:o, s:s, s:[o], s:f, s:o, s:O, s:O, s:O, s:O}", "title", text_json(experiment->title), "question",
-        text_json(experiment->question), "kind", experiment->kind == D9_EXPERIMENT_ABLATION ? "ablation" : "grid",
-        "commands", text_json(experiment->command), "target", experiment->arms[0].config->target, "file",
-        text_json(portable_path(experiment->file)), "shared", shared, "arms", arms, "seeds", seeds, "runs", runs);
+    *object = json_pack("{s:o, s:o, s:s, s:[o], s:f, s:o, s:O, s:O, s:O, s:O}", "title", text_json(experiment->title),
+                        "question", text_json(experiment->question), "kind", d9_experiment_kind_name(experiment->kind),
+                        "commands", text_json(experiment->command), "target", experiment->arms[0].config->target,
+                        "file", text_json(portable_path(experiment->file)), "shared", shared, "arms", arms, "seeds",
+                        seeds, "runs", runs);
+    if (*object && experiment->kind == D9_EXPERIMENT_SEARCH)
+        json_object_set_new(*object, "search", search_json(&experiment->search));
     if (!*object)
         status = d9_fail(context, D9_DEVICE, "the experiment holds text that is not UTF-8, or memory ran out");
 done:

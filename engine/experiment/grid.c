@@ -65,8 +65,7 @@ void d9_spec_folder_name(char *text) {
     *put = 0;
 }
 
-/* Rejects a --set of a grid's key: it would override the grid, and the arms' names would be wrong. */
-static d9_status check_axis(const d9_spec *spec, const d9_tree *axis) {
+d9_status d9_spec_check_axis(const d9_spec *spec, const d9_tree *axis) {
     size_t length = strlen(axis->key);
     for (int i = 0; i < spec->added.count; i++) {
         const d9_config_edit *edit = &spec->added.items[i];
@@ -89,7 +88,7 @@ d9_status d9_spec_grid(d9_spec *spec) {
             D9_TRY(d9_tree_fail(spec->context, axis, "an empty grid: needs a list of values, like [10, 20]"));
         if (strcmp(axis->key, "seed") == 0)
             D9_TRY(d9_tree_fail_key(spec->context, axis, "seeds are not a grid axis: use the experiment's key seeds"));
-        D9_TRY(check_axis(spec, axis));
+        D9_TRY(d9_spec_check_axis(spec, axis));
         spec->grid.points *= axis->count;
         if (spec->grid.points > D9_RUNS_MAX)
             D9_TRY(d9_tree_fail(spec->context, map, "more than %d points", D9_RUNS_MAX));

@@ -67,8 +67,12 @@ static d9_status read_json(const run *self, const char *name, json_t **object) {
 static d9_status read_result(const run *self, d9_run_state *state, bool *damaged) {
     d9_status status;
     json_t *result;
-    *state =
-        (d9_run_state){.measure = self->arm->config->measure, .score = NAN, .score_tta = NAN, .train_seconds = NAN};
+    *state = (d9_run_state){.measure = self->arm->config->measure,
+                            .score = NAN,
+                            .score_tta = NAN,
+                            .train_seconds = NAN,
+                            .process_seconds = NAN,
+                            .teraflop = NAN};
     *damaged = false;
     D9_TRY(read_json(self, "result.json", &result));
     const char *hash = json_string_value(json_object_get(result, "config_hash"));
@@ -84,19 +88,23 @@ static d9_status read_result(const run *self, d9_run_state *state, bool *damaged
     state->score_tta = d9_json_real(result, state->measure->name_tta);
     state->views = json_integer_value(json_object_get(result, "views"));
     state->train_seconds = d9_json_real(result, "train_seconds");
+    state->process_seconds = d9_json_real(result, "process_seconds");
+    state->teraflop = d9_json_real(result, "train_teraflop") + d9_json_real(result, "evaluation_teraflop");
 done:
     json_decref(result);
     return status;
 }
 
+/* Sets `state` from failure.json if it exists, or if the arm was rejected. */
 static d9_status read_failure(const run *self, d9_run_state *state) {
     d9_status status;
     json_t *failure;
     D9_TRY(read_json(self, "failure.json", &failure));
-    const char *message = json_string_value(json_object_get(failure, "message"));
+    const char *message =
+        self->arm->rejected ? self->arm->rejected : json_string_value(json_object_get(failure, "message"));
     if (!message) goto done;
     state->kind = D9_RUN_FAILED;
-    state->failure = (d9_status)json_integer_value(json_object_get(failure, "status"));
+    state->failure = failure ? (d9_status)json_integer_value(json_object_get(failure, "status")) : D9_USAGE;
     snprintf(state->message, sizeof state->message, "%s", message);
 done:
     json_decref(failure);
@@ -212,6 +220,8 @@ static d9_status train(const run *self, const d9_run_options *options, bool resu
     state->score_tta = result.score_tta;
     state->views = result.views;
     state->train_seconds = d9_timeline_sum(result.timeline, d9_clock_find("train_seconds"), result.epoch_to_target);
+    state->process_seconds = d9_timeline_sum(result.timeline, d9_clock_find("process_seconds"), result.epoch_to_target);
+    state->teraflop = 1e-12 * (result.train_operations + result.evaluation_operations);
     d9_result_free(self->context, &result);
     return D9_OK;
 }

@@ -22,7 +22,7 @@ static const d9_option head_options[] = {
      "epochs between checkpoints; 0: at the end of an epoch if 30 s have passed"},
     {0},
 };
-static const char *const head_others[] = {"seeds", "arms", "grid", "set", "with", "without", "ablate", NULL};
+static const char *const head_others[] = {"seeds", "arms", "grid", "set", "with", "without", "ablate", "search", NULL};
 
 typedef struct arm_head {
     const char *config, *label, *baseline;
@@ -208,7 +208,7 @@ static d9_status reject_configuration(d9_spec *spec) {
 static d9_status read_root(d9_spec *spec, const d9_experiment_options *options) {
     d9_status status;
     d9_experiment *experiment = spec->experiment;
-    const d9_tree *ablate;
+    const d9_tree *ablate, *search;
     D9_TRY(reject_configuration(spec));
     D9_TRY(d9_values_bind(spec->context, spec->arena, spec->root, &(d9_binding){head_options, &spec->head}, 1,
                           head_others));
@@ -221,7 +221,8 @@ static d9_status read_root(d9_spec *spec, const d9_experiment_options *options) 
     D9_TRY(read_shared(spec, options));
     D9_TRY(d9_spec_grid(spec));
     ablate = d9_tree_find(spec->root, "ablate");
-    D9_TRY(ablate ? read_ablation(spec, ablate) : read_arms(spec));
+    search = d9_tree_find(spec->root, "search");
+    D9_TRY(search ? d9_spec_search(spec, search, options) : ablate ? read_ablation(spec, ablate) : read_arms(spec));
     D9_TRY(d9_arms_check(spec->context, experiment));
     D9_TRY(d9_experiment_set_command(spec->context, experiment, "experiment", NULL, 0, options));
 done:

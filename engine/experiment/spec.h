@@ -36,9 +36,15 @@ D9_MUST_USE d9_status d9_spec_seeds(d9_spec *spec, int64_t instead);
 /* Makes `text` a valid folder name: removes spaces, brackets and quotes; slashes, colons and the like become dashes. */
 void d9_spec_folder_name(char *text);
 
+/* Rejects a --set of a key that a grid or search sets: it would override these values, and the records would be wrong.
+ */
+D9_MUST_USE d9_status d9_spec_check_axis(const d9_spec *spec, const d9_tree *axis);
 /* Reads the key `grid` of the file into spec->grid. */
 D9_MUST_USE d9_status d9_spec_grid(d9_spec *spec);
 /* Fills the draft for point `index` of the grid: edits, name, label, baseline. The last axis changes fastest. */
 D9_MUST_USE d9_status d9_spec_point(d9_spec *spec, int64_t index, d9_draft *draft);
+
+/* Reads the key `search`, `node`, draws the trials and makes their arms (sample.c). */
+D9_MUST_USE d9_status d9_spec_search(d9_spec *spec, const d9_tree *node, const d9_experiment_options *options);
 
 #endif

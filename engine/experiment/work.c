@@ -1,8 +1,9 @@
 /* The loop over the runs of an experiment.
  *
- * Every process goes over the runs of its shard and trains each that is not done, failed or locked. Processes share
- * only the lock files in the run folders, so workers, a second command and another machine on the same file system
- * cooperate. A process that finds only locked runs waits, and takes over the run of a process that was killed. */
+ * Every process trains one run of its shard after another, as d9_experiment_next selects them, if it is not done,
+ * failed or locked. Processes share only the run folders with their lock files, so workers, a second command and
+ * another machine on the same file system cooperate. A process that finds only locked runs waits, and takes over the
+ * run of a process that was killed. */
 #include "experiment/work.h"
 #include "backends/backend.h"
 #include "core/gpu.h"
@@ -37,10 +38,9 @@ typedef struct worker {
     const char *out;
     const d9_work_options *options;
     d9_run_options run;
-    int64_t index;    /* the current run */
-    bool *ended;      /* per run: done or failed, in any process */
-    bool any_running; /* in other processes, in the last pass over the runs */
-    bool any_trained; /* by this process, in the last pass */
+    int64_t index;     /* the current run */
+    d9_run_seen *seen; /* all runs; DONE: also those of other shards */
+    bool any_trained;  /* by this process, since it last waited */
 } worker;
 
 static void on_step(void *user, const d9_program *program, int64_t step, double loss, double epoch_seconds) {
@@ -57,8 +57,9 @@ static d9_status train_run(worker *self, int64_t index) {
     const double start = d9_clock_now();
     self->index = index;
     D9_TRY(d9_run_train(self->context, self->experiment, self->out, index, &self->run, &state, &trained));
-    self->ended[index] = state.kind == D9_RUN_DONE || state.kind == D9_RUN_FAILED;
-    self->any_running = self->any_running || state.kind == D9_RUN_RUNNING;
+    if (trained && state.kind == D9_RUN_DONE) /* the numbers that other processes read */
+        D9_TRY(d9_run_read_state(self->context, self->experiment, self->out, index, &state));
+    self->seen[index] = d9_run_see(&state);
     if (!trained) goto done;
     self->any_trained = true;
     self->run.process_start = 0; /* process start counts only for the first run */
@@ -67,14 +68,24 @@ done:
     return status;
 }
 
-static d9_status pass_over_runs(worker *self) {
+static bool any_running(const worker *self) {
+    for (int64_t i = 0; i < d9_experiment_runs(self->experiment); i++)
+        if (self->seen[i].kind == D9_RUN_RUNNING) return true;
+    return false;
+}
+
+/* Trains until no run is left that no other process trains. */
+static d9_status train_selected(worker *self) {
     d9_status status = D9_OK;
     const volatile sig_atomic_t *interrupt = self->run.interrupt;
-    self->any_running = self->any_trained = false;
-    for (int64_t i = 0; i < d9_experiment_runs(self->experiment); i++) {
+    self->any_trained = false;
+    for (;;) {
+        int64_t index;
         if (interrupt && *interrupt) return fail_interrupted(self->context, *interrupt);
-        if (!d9_experiment_trains(self->experiment, i)) continue;
-        if (!self->ended[i] && d9_work_has(self->options, i)) D9_TRY(train_run(self, i));
+        D9_TRY(d9_experiment_look(self->context, self->experiment, self->out, self->seen));
+        D9_TRY(d9_experiment_next(self->context, self->experiment, self->seen, &index));
+        if (index < 0) break;
+        D9_TRY(train_run(self, index));
     }
 done:
     if (d9_status_is_interrupt(status)) return fail_interrupted(self->context, (int)status - 128);
@@ -91,19 +102,24 @@ static d9_status divide_threads(d9_context *context, int worker_count, int64_t *
 
 static d9_status train_runs(worker *self) {
     d9_status status;
-    double pause = 0.025; /* seconds; doubled, up to 1, after each pass that trained nothing */
+    const int64_t count = d9_experiment_runs(self->experiment);
+    double pause = 0.025; /* seconds; doubled, up to 1, while other processes train all that is left */
     if (self->options->observer.step) self->run.observer = (d9_observer){.user = self, .step = on_step};
     if (self->options->worker_count > 1)
         D9_TRY(divide_threads(self->context, self->options->worker_count, &self->run.threads_default));
-    D9_TRY(D9_ALLOCATE(self->context, d9_experiment_runs(self->experiment), "the runs", &self->ended));
+    D9_TRY(D9_ALLOCATE(self->context, count, "the runs", &self->seen));
+    for (int64_t i = 0; i < count; i++)
+        if (!d9_work_has(self->options, i)) self->seen[i].kind = D9_RUN_DONE;
     for (;;) {
-        D9_TRY(pass_over_runs(self));
-        if (!self->any_running) break;
+        D9_TRY(train_selected(self));
+        if (!any_running(self)) break;
         pause = self->any_trained ? 0.05 : fmin(2 * pause, 1);
         pause_seconds(pause);
+        for (int64_t i = 0; i < count; i++) /* another process may have died */
+            if (self->seen[i].kind == D9_RUN_RUNNING) self->seen[i].kind = D9_RUN_WAITING;
     }
 done:
-    d9_release(self->context, self->ended);
+    d9_release(self->context, self->seen);
     return status;
 }
 

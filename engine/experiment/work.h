@@ -14,12 +14,11 @@ typedef struct d9_work_observer {
 } d9_work_observer;
 
 typedef struct d9_work_options {
-    int64_t shard, shards; /* only the packs p of runs with p % shards == shard */
-    int64_t pack;          /* number of consecutive runs per pack */
-    int worker_count;      /* number of processes; 1 without `devices`: this process trains */
-    const char *const
-        *devices;       /* (worker_count): the GPU of each worker (core/gpu.h), like "2"; NULL: not selected */
-    d9_run_options run; /* its `observer` is set if `step` below is, `threads_default` for several workers */
+    int64_t shard, shards;      /* only the packs p of runs with p % shards == shard */
+    int64_t pack;               /* number of consecutive runs per pack */
+    int worker_count;           /* number of processes; 1 without `devices`: this process trains */
+    const char *const *devices; /* (worker_count): the GPU of each worker (core/gpu.h), like "2"; NULL: not selected */
+    d9_run_options run;         /* its `observer` is set if `step` below is, `threads_default` for several workers */
     d9_work_observer observer;
 } d9_work_options;
 

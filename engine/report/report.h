@@ -5,7 +5,8 @@
  * FOLDER holds experiment.json (experiment/experiment.h), or is a run, or has runs as subfolders. The report adds
  *
  *   report.html     a self-contained page: question, verdict, tables, plots, every run
- *   report/         the tables as NAME.tsv; each plot's data, gnuplot script, NAME.svg and NAME.png
+ *   report/         the tables as NAME.tsv (trials and frontier of a search); each plot's data, gnuplot script,
+ * NAME.svg and NAME.png
  *
  * A run that is missing, unfinished, truncated, a copy, or of another configuration or seed is excluded and listed in
  * `problems`. The score of a run is its final one, in the measure of its model, with the TTA views of
@@ -25,6 +26,7 @@ typedef struct d9_report_run {
     int64_t seed;
     const char *folder;                    /* relative to the report's folder; "." for that folder itself */
     json_t *result;                        /* result.json; NULL: the run is excluded, and `problems` says why */
+    const char *failure;                   /* message of failure.json; NULL: none */
     double score;                          /* in report->measure */
     double train_seconds, process_seconds; /* NAN: not recorded */
     double epoch_to_target;                /* NAN: not reached */
@@ -62,7 +64,7 @@ typedef struct d9_report_series {
     const char *label;
     int rank; /* 1..D9_REPORT_SERIES: colour in the plots; 0: grey */
 } d9_report_series;
-enum { D9_REPORT_SERIES = 6, D9_REPORT_TABLES = 8, D9_REPORT_PLOTS = 12, D9_REPORT_CLASSES = 100 };
+enum { D9_REPORT_SERIES = 6, D9_REPORT_TABLES = 10, D9_REPORT_PLOTS = 12, D9_REPORT_CLASSES = 100 };
 
 /* Confusion matrix: the final predictions of an arm's runs, summed. */
 typedef struct d9_report_predictions {
@@ -81,7 +83,8 @@ typedef struct d9_report {
     const char *folder, *title, *question; /* question: NULL if not given */
     const char **commands;                 /* commands that ran the experiment, in order */
     int command_count;                     /* 0: not recorded */
-    bool experiment, ablation;             /* the folder has experiment.json; its kind is ablation */
+    bool experiment, ablation, search;     /* the folder has experiment.json; its kind is ablation or search */
+    json_t *record;                        /* experiment.json; NULL: none */
     const d9_measure *measure;             /* of all runs; NULL: no run was read */
     const char *sample;                    /* the word for a sample of all runs (core/text.h) */
     double target;                         /* NAN: none */

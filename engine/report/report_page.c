@@ -31,6 +31,7 @@ static void put_kind(page *page) {
     const d9_report *report = page->report;
     d9_text_add(page->text, "dawn9 report: %s",
                 report->ablation     ? "an ablation"
+                : report->search     ? "a search"
                 : report->experiment ? "an experiment"
                                      : "a folder of runs");
 }
@@ -83,10 +84,13 @@ static void put_plot(page *page, const d9_report_plot *plot) {
                 plot->file ? plot->file : plot->name, plot->file ? "" : ".png");
 }
 
-/* Index of the plot above the tables: the measure's for a sweep, else "ladder"; if that is missing, the first plot. */
+/* Index of the plot above the tables: of a search the frontier, of a sweep the measure's, else "ladder"; if that is
+ * missing, the first plot. */
 static int lead_plot(const page *page) {
+    const d9_report *report = page->report;
+    const char *name = report->search ? "frontier" : report->sweep ? report->measure->name : "ladder";
     for (int i = 0; i < page->plot_count; i++)
-        if (strcmp(page->plots[i].name, page->report->sweep ? page->report->measure->name : "ladder") == 0) return i;
+        if (strcmp(page->plots[i].name, name) == 0) return i;
     return 0;
 }
 static void put_lead(page *page) {
@@ -268,6 +272,7 @@ done:
 void d9_report_free(d9_context *context, d9_report *report) {
     if (!report) return;
     for (int i = 0; i < report->run_count; i++) json_decref(report->runs[i].result);
+    json_decref(report->record);
     d9_arena_free(context, &report->arena);
     d9_release(context, report);
 }

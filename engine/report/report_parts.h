@@ -45,6 +45,11 @@ D9_MUST_USE d9_status d9_report_add_table(d9_context *context, d9_report *report
                                           d9_figures **table);
 D9_MUST_USE d9_status d9_report_tabulate(d9_context *context, d9_report *report);
 
+/* ---- report_search.c ---- */
+D9_MUST_USE d9_status d9_report_tabulate_search(d9_context *context, d9_report *report);
+enum { D9_REPORT_TERAFLOP = 4 };                                     /* column of the operations in its tables */
+void d9_report_judge_search(const d9_report *report, d9_text *text); /* adds the verdict */
+
 /* ---- report_data.c: the data files of the plots, one text each ---- */
 /* Adds a text field; '"', which gnuplot interprets, becomes a typographic quote. */
 void d9_report_plot_field(d9_text *text, const char *bytes);

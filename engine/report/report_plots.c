@@ -218,6 +218,25 @@ static double tick(double range) {
     return (part <= 1 ? 1 : part <= 2 ? 2 : part <= 5 ? 5 : 10) * power;
 }
 
+/* Trials and frontier of a search; the tables are the data. */
+static bool plan_frontier(drawing *drawing) {
+    const d9_report *report = drawing->report;
+    range scores = nothing, teraflop = nothing;
+    const d9_figures *trials = NULL;
+    for (int t = 0; t < report->table_count; t++)
+        if (strcmp(report->tables[t].name, "trials") == 0) trials = &report->tables[t];
+    if (!trials) return false;
+    const json_t *rungs = json_object_get(json_object_get(report->record, "search"), "rungs");
+    for (int a = 0; a < report->arm_count; a++) widen(&scores, report->arms[a].sample.mean);
+    for (int row = 0; row < trials->row_count; row++)
+        widen(&teraflop, trials->cells[row * trials->column_count + D9_REPORT_TERAFLOP].number);
+    set_scores(drawing, "frontier", scores);
+    set_epochs(drawing, "frontier", teraflop);
+    d9_text_add(drawing->settings, "frontier_rungs = %zu\nheight_frontier = 440\nheight_frontier_narrow = 400\n",
+                json_array_size(rungs));
+    return true;
+}
+
 static bool plan_forest(drawing *drawing) {
     range all = {0, 0}, points = {0, 0};
     for (int a = 0; a < drawing->report->arm_count; a++) {
@@ -320,8 +339,12 @@ static void note_score(const drawing *drawing, d9_text *text) {
 }
 
 static void note_curves(const drawing *drawing, d9_text *text) {
-    d9_text_add(text, "One line per run.%s",
-                has_eval_loss(drawing->report) ? " Dotted: loss of the evaluation." : "");
+    d9_text_add(text, "One line per run.%s", has_eval_loss(drawing->report) ? " Dotted: loss of the evaluation." : "");
+}
+
+static void note_frontier(const drawing *drawing, d9_text *text) {
+    (void)drawing;
+    d9_text_add(text, "Each trial is a point, at the last rung that it has finished. Numbers: trials on the frontier.");
 }
 
 static void note_step(const drawing *drawing, d9_text *text) {
@@ -347,6 +370,7 @@ static const struct {
     void (*note)(const drawing *drawing, d9_text *text);
     bool narrow; /* also drawn for narrow screens */
 } plots[] = {
+    {"frontier", "{title} against operations", {{NULL, NULL}}, plan_frontier, note_frontier, true},
     {"forest", "Effect of each change", {{"forest", d9_report_forest}}, plan_forest, note_forest, true},
     {"ladder", "Step by step", {{"ladder", d9_report_ladder}}, plan_ladder, note_ladder, true},
     {"{name}",

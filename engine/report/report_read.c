@@ -90,7 +90,9 @@ static int64_t last_epoch(d9_context *context, const char *folder) {
 
 enum { LISTED_NOT_STARTED = 5 }; /* runs without a folder that get a line each; the rest are only counted */
 
-static d9_status add_unfinished(d9_context *context, d9_report *report, const d9_report_run *run, const char *path) {
+/* Adds a problem for a run without a result. The failures of a search are in its table of trials instead. */
+static d9_status add_unfinished(d9_context *context, d9_report *report, d9_report_run *run, const char *path) {
+    d9_status status = D9_OK;
     char failure[PATH_BYTES + 16], problem[MESSAGE_BYTES];
     snprintf(failure, sizeof failure, "%s/failure.json", path);
     if (!d9_file_exists(context, path)) {
@@ -98,13 +100,15 @@ static d9_status add_unfinished(d9_context *context, d9_report *report, const d9
         return d9_report_add_line(context, report, &report->problems, "%s: not run yet", run->folder);
     }
     json_t *failed = d9_file_exists(context, failure) ? read_object(context, failure, problem) : NULL;
-    const char *message = json_text(failed, "message");
     const int64_t epoch = last_epoch(context, path);
-    d9_status status =
-        message ? d9_report_add_line(context, report, &report->problems, "%s: failed: %s", run->folder, message)
-        : epoch ? d9_report_add_line(context, report, &report->problems, "%s: not finished: its last epoch is %lld",
-                                     run->folder, (long long)epoch)
-                : d9_report_add_line(context, report, &report->problems, "%s: not finished", run->folder);
+    D9_TRY(copy_text(context, report, json_text(failed, "message"), &run->failure));
+    if (run->failure && report->search) goto done;
+    status = run->failure
+                 ? d9_report_add_line(context, report, &report->problems, "%s: failed: %s", run->folder, run->failure)
+             : epoch ? d9_report_add_line(context, report, &report->problems,
+                                          "%s: not finished: its last epoch is %lld", run->folder, (long long)epoch)
+                     : d9_report_add_line(context, report, &report->problems, "%s: not finished", run->folder);
+done:
     json_decref(failed);
     return status;
 }
@@ -240,20 +244,28 @@ done:
     return status;
 }
 
+/* Has the run a folder? Most runs that a search lists are never started. */
+static bool is_begun(d9_context *context, const d9_report *report, const char *folder) {
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%.2000s/%.2000s", report->folder, folder ? folder : "");
+    return d9_file_exists(context, path);
+}
+
 static d9_status read_listed_runs(d9_context *context, d9_report *report, const json_t *runs) {
     d9_status status = D9_OK;
     const int count = (int)json_array_size(runs);
     D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, count, &report->runs));
     for (int i = 0; i < count; i++) {
         const json_t *object = json_array_get(runs, (size_t)i), *seed = json_object_get(object, "seed");
-        d9_report_run *run = &report->runs[i];
+        d9_report_run *run = &report->runs[report->run_count];
         const char *folder = json_text(object, "folder");
+        if (report->search && !is_begun(context, report, folder)) continue;
         run->arm = find_arm(report, json_text(object, "arm"));
         run->seed = json_integer_value(seed);
         if (run->arm < 0 || !folder || !json_is_integer(seed))
             D9_TRY(fail_experiment(context, report, "a run has no arm, seed or folder"));
         D9_TRY(copy_text(context, report, folder, &run->folder));
-        report->run_count = i + 1;
+        report->run_count++;
         report->arms[run->arm].asked++;
         D9_TRY(read_run(context, report, run, &report->arms[run->arm]));
     }
@@ -281,7 +293,10 @@ static d9_status read_experiment(d9_context *context, d9_report *report, const c
     json_t *object = read_object(context, path, problem);
     if (!object) D9_TRY(d9_fail(context, D9_DATA, "%s", problem));
     report->experiment = true;
-    report->ablation = strcmp(json_text(object, "kind") ? json_text(object, "kind") : "", "ablation") == 0;
+    report->record = json_incref(object);
+    const char *kind = json_text(object, "kind") ? json_text(object, "kind") : "";
+    report->ablation = strcmp(kind, "ablation") == 0;
+    report->search = strcmp(kind, "search") == 0;
     report->target = d9_json_real(object, "target");
     D9_TRY(copy_text(context, report, json_text(object, "title"), &report->title));
     D9_TRY(copy_text(context, report, json_text(object, "question"), &report->question));

@@ -326,7 +326,7 @@ done:
 
 d9_status d9_report_tabulate(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
-    D9_TRY(make_arms_table(context, report));
+    D9_TRY(report->search ? d9_report_tabulate_search(context, report) : make_arms_table(context, report));
     D9_TRY(make_effects_table(context, report));
     D9_TRY(make_labels_table(context, report));
     D9_TRY(make_runs_table(context, report));

@@ -243,7 +243,9 @@ d9_status d9_report_judge(d9_context *context, d9_report *report) {
         clear += is_clear(arm);
         with_interval += !isnan(arm->difference.low);
     }
-    if (comparisons > 1)
+    if (report->search)
+        d9_report_judge_search(report, &text);
+    else if (comparisons > 1)
         judge_many(report, comparisons, clear, with_interval, &text);
     else if (comparisons == 1)
         judge_pair(report, only, &text);

@@ -232,7 +232,7 @@ for file in "$source"/experiments/*.yaml; do
     cp "$out" plan.json
     title=$(basename "$file" .yaml)
     title=${title%-baseline} # more seeds of one arm, into the same folder
-    json plan.json 'd["question"].endswith("?") and len(d["seeds"]) >= 5 and len(d["runs"]) == len(d["arms"]) * len(d["seeds"])'
+    json plan.json 'd["question"].endswith("?") and (len(d["seeds"]) >= 5 or d["kind"] == "search") and len(d["runs"]) == len(d["arms"]) * len(d["seeds"])'
     json plan.json 'd["title"] == "'"$title"'" and len({a["config_hash"] for a in d["arms"]}) >= len(d["arms"]) - ("ladder" in d["title"])'
 done
 accepts "$dawn9" experiment "$source/experiments/convergence.yaml" --dry-run --json

@@ -9,8 +9,10 @@
 static char folder[RUN_PATH_BYTES];
 static const char *measured = "accuracy"; /* of the runs of the next arms */
 static double target = 94;
-static json_t *arms, *runs; /* of the next experiment.json */
-static d9_report *report;   /* the last that was read */
+static const char *kind = "grid"; /* of the next experiment.json */
+static double teraflop = 1;       /* of training, of the runs of the next arms */
+static json_t *arms, *runs;       /* of the next experiment.json */
+static d9_report *report;         /* the last that was read */
 
 static int set_up(void **state) {
     (void)state;
@@ -22,7 +24,7 @@ static int set_up(void **state) {
 static int tear_down(void **state) {
     (void)state;
     d9_report_free(&context, report), run_folder_remove(folder), json_decref(arms), json_decref(runs);
-    report = NULL, measured = "accuracy", target = 94;
+    report = NULL, measured = "accuracy", target = 94, kind = "grid", teraflop = 1;
     return 0;
 }
 
@@ -119,9 +121,10 @@ static void add_arm(const char *name, const char *baseline, int first_seed, int 
         OK(d9_directory_make(&context, run_path(folder, at)));
         strcat(at, "/result.json");
         write_json(run_path(folder, at),
-                   json_pack("{s:s, s:f, s:f, s:s, s:i, s:o, s:{s:{s:f}}}", "measure", measured, measured,
+                   json_pack("{s:s, s:f, s:f, s:s, s:i, s:o, s:f, s:f, s:{s:{s:f}}}", "measure", measured, measured,
                              scores[i] - 1, d9_measure_find(measured)->name_tta, scores[i], "config_hash", name, "seed",
-                             first_seed + i, "epochs", rows, "config", "train", "epochs", configured));
+                             first_seed + i, "epochs", rows, "train_teraflop", teraflop, "evaluation_teraflop", 0.5,
+                             "config", "train", "epochs", configured));
     }
 }
 
@@ -135,8 +138,9 @@ static void add_twin(const char *name, const char *baseline, const char *other, 
 /* Writes experiment.json with the arms and runs added since the last one. */
 static void write_experiment(void) {
     write_json(run_path(folder, "experiment.json"),
-               json_pack("{s:s, s:s, s:s, s:f, s:o, s:o}", "title", "t", "question", "q", "kind", "grid", "target",
-                         target, "arms", arms, "runs", runs));
+               json_pack("{s:s, s:s, s:s, s:f, s:[i], s:{s:s, s:[i, i]}, s:o, s:o}", "title", "t", "question", "q",
+                         "kind", kind, "target", target, "seeds", 1, "search", "rungs_of", "train.epochs", "rungs", 1,
+                         4, "arms", arms, "runs", runs));
     arms = json_array(), runs = json_array();
     d9_report_free(&context, report);
     report = NULL;
@@ -421,4 +425,81 @@ TEST(test_no_baseline, set_up, tear_down) {
     read_report();
     assert_holds(report->verdict, "b has the highest mean accuracy, 94.01%");
     assert_holds(report->verdict, "the interval spans zero, so these runs do not distinguish them");
+}
+
+/* ---- a search ---- */
+
+static void add_trial(const char *name, double cost, double score) {
+    teraflop = cost;
+    add_arm(name, NULL, 1, 1, &score);
+    json_object_set_new(json_array_get(arms, json_array_size(arms) - 1), "grid",
+                        json_pack("{s:f, s:s}", "train.momentum", cost / 100, "tricks.flip", "on"));
+}
+
+static const d9_figures *find_table(const char *name) {
+    for (int t = 0; t < report->table_count; t++)
+        if (strcmp(report->tables[t].name, name) == 0) return &report->tables[t];
+    fail_msg("there is no table %s", name);
+    return NULL;
+}
+
+/* Checks a column of text, "" for numbers that are missing, with the rows separated by spaces. */
+static void assert_column(const char *table_name, const char *key, const char *wanted) {
+    const d9_figures *table = find_table(table_name);
+    char got[1024] = "";
+    int column = 0;
+    while (column < table->column_count && strcmp(table->columns[column].key, key) != 0) column++;
+    assert_true(column < table->column_count);
+    for (int row = 0; row < table->row_count; row++) {
+        const d9_cell *cell = &table->cells[row * table->column_count + column];
+        char text[64] = "-";
+        if (cell->text && *cell->text) snprintf(text, sizeof text, "%s", cell->text);
+        if (!cell->text && !isnan(cell->number)) snprintf(text, sizeof text, "%.10g", cell->number);
+        snprintf(got + strlen(got), sizeof got - strlen(got), "%s%s", row ? " " : "", text);
+    }
+    assert_string_equal(got, wanted);
+}
+
+/* Trial a is promoted; b is cheaper and worse; c is as dear as b and worse; d's values were rejected; e's run failed; f
+ * equals b. A run without a folder was never started, and is not missing. */
+TEST(test_trials_and_frontier, set_up, tear_down) {
+    char at[256];
+    kind = "search";
+    add_trial("a,train.epochs=1", 10, 80), add_trial("a,train.epochs=4", 40, 90);
+    add_trial("b,train.epochs=1", 8, 70);
+    list_arm("b,train.epochs=4", NULL, "b4"), list_run("b,train.epochs=4", 1, "b,train.epochs=4", at);
+    add_trial("c,train.epochs=1", 8, 60);
+    list_arm("d,train.epochs=1", NULL, "");
+    json_object_set_new(json_array_get(arms, 5), "rejected", json_string("too-large"));
+    list_arm("e,train.epochs=1", NULL, "e1"), list_run("e,train.epochs=1", 1, "e,train.epochs=1", at);
+    OK(d9_directory_make(&context, run_path(folder, at)));
+    strcat(at, "/failure.json");
+    write_json(run_path(folder, at), json_pack("{s:s}", "message", "not-finite"));
+    add_trial("f,train.epochs=1", 8, 70);
+    read_report();
+    assert_column("trials", "trial",
+                  "a,train.epochs=4 b,train.epochs=1 c,train.epochs=1 d,train.epochs=1 e,train.epochs=1 "
+                  "f,train.epochs=1");
+    assert_column("trials", "rung", "2 1 1 0 0 1");
+    assert_column("trials", "frontier", "yes yes - - - -");
+    assert_column("trials", "failure", "- - - too-large not-finite -");
+    assert_column("trials", "teraflop", "40.5 8.5 8.5 - - 8.5");
+    assert_column("trials", "tricks.flip", "on on on - - on");
+    assert_column("frontier", "trial", "b,train.epochs=1 a,train.epochs=1 a,train.epochs=4");
+    assert_column("frontier", "accuracy", "70 80 90");
+    assert_column("frontier", "rung", "1 1 2");
+    assert_column("frontier", "train.momentum", "0.08 0.1 0.4");
+    assert_ints(report->problems.count, 0, report->run_count - report->finished, 1);
+    assert_holds(report->verdict, "1 of 6 trials finished rung 2, the highest that was reached; 2 failed. Of these "
+                                  "a,train.epochs=4 is best: 90.00% with 40.5 TFLOP");
+    assert_holds(report->verdict, "3 configurations, from 70.00% with 8.5 TFLOP to 90.00% with 40.5 TFLOP");
+}
+
+/* Lower is better. */
+TEST(test_frontier_of_a_perplexity, set_up, tear_down) {
+    kind = "search", measured = "perplexity";
+    add_trial("a,train.epochs=1", 10, 120), add_trial("b,train.epochs=1", 20, 130),
+        add_trial("c,train.epochs=1", 30, 100);
+    read_report();
+    assert_column("frontier", "perplexity", "120 100");
 }

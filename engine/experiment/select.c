@@ -1,0 +1,216 @@
+/* Selects the next run of an experiment from the states of its runs on disk, the only state that processes share.
+ *
+ * A search is asynchronous successive halving (Li et al. 2018, arXiv 1810.05934, algorithm 2): a trial that is among
+ * the best 1/eta of the trials that have finished a rung enters the next rung, and a process that finds no such trial
+ * starts a new one, so that none waits for a rung to fill. A trial has entered a rung if one of its runs there was
+ * started, and has finished it if all are done; its score is the mean over its seeds. Trials that failed do not count.
+ *
+ * "Best" is the score, or, with promote: frontier, the layer of the frontier of score against operations first and the
+ * score second: a trial is in layer 1 if no other is as good at no more operations, in layer 2 if only trials of layer
+ * 1 are, and so on (as in Schmucker et al. 2021, arXiv 2106.12639). */
+#include "core/system.h"
+#include "experiment/experiment.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+d9_rung_runs d9_search_rung(const d9_experiment *experiment, int64_t trial, int rung) {
+    const d9_search *search = &experiment->search;
+    if (!search->by_seeds) return (d9_rung_runs){trial * search->rung_count + rung, 0, experiment->seed_count};
+    return (d9_rung_runs){trial, rung > 0 ? (int)search->rungs[rung - 1] : 0, (int)search->rungs[rung]};
+}
+
+/* ---- states ---- */
+
+static bool has_ended(d9_run_kind kind) { return kind == D9_RUN_DONE || kind == D9_RUN_FAILED; }
+
+d9_run_seen d9_run_see(const d9_run_state *state) {
+    const double score = state->views > 1 && !isnan(state->score_tta) ? state->score_tta : state->score;
+    return (d9_run_seen){.kind = state->kind,
+                         .gain = state->measure->higher_is_better ? score : -score,
+                         .teraflop = isnan(state->teraflop) ? 0 : state->teraflop,
+                         .seconds = isnan(state->process_seconds) ? 0 : state->process_seconds};
+}
+
+static d9_status look_at(d9_context *context, const d9_experiment *experiment, const char *out, int64_t index,
+                         d9_run_seen *seen) {
+    d9_run_state state;
+    if (has_ended(seen->kind)) return D9_OK;
+    const d9_status status = d9_run_read_state(context, experiment, out, index, &state);
+    if (status != D9_OK) return status;
+    *seen = d9_run_see(&state);
+    return D9_OK;
+}
+
+d9_status d9_experiment_look(d9_context *context, const d9_experiment *experiment, const char *out, d9_run_seen *seen) {
+    d9_status status = D9_OK;
+    if (experiment->kind != D9_EXPERIMENT_SEARCH) return D9_OK;
+    for (int64_t trial = 0; trial < experiment->search.trials; trial++) {
+        bool complete = true;
+        for (int rung = 0; complete && rung < experiment->search.rung_count; rung++) {
+            const d9_rung_runs runs = d9_search_rung(experiment, trial, rung);
+            for (int seed = runs.first; seed < runs.end; seed++) {
+                const int64_t index = (int64_t)seed * experiment->arm_count + runs.arm;
+                D9_TRY(look_at(context, experiment, out, index, &seen[index]));
+                complete = complete && seen[index].kind == D9_RUN_DONE;
+            }
+        }
+    }
+done:
+    return status;
+}
+
+/* ---- a rung of a trial ---- */
+
+typedef struct standing {
+    bool entered, finished, failed;
+    int64_t open;    /* a run of the rung that waits or was stopped; -1: none */
+    int64_t stopped; /* one that was stopped; -1: none */
+    double gain;     /* of the trial: the mean over its seeds up to this rung */
+    double teraflop; /* of one run, the mean */
+    int layer;       /* of the frontier, from 1 */
+    int64_t trial;
+} standing;
+
+static standing stand(const d9_experiment *experiment, const d9_run_seen *seen, int64_t trial, int rung) {
+    const d9_rung_runs runs = d9_search_rung(experiment, trial, rung);
+    standing found = {.finished = true, .open = -1, .stopped = -1, .trial = trial};
+    for (int seed = runs.end; seed-- > 0;) { /* backwards, so that the first open run is the one that stays */
+        const int64_t index = (int64_t)seed * experiment->arm_count + runs.arm;
+        const d9_run_kind kind = seen[index].kind;
+        found.gain += seen[index].gain / runs.end;
+        found.teraflop += seen[index].teraflop / runs.end;
+        if (seed < runs.first) continue;
+        found.entered = found.entered || kind != D9_RUN_WAITING;
+        found.failed = found.failed || kind == D9_RUN_FAILED;
+        found.finished = found.finished && kind == D9_RUN_DONE;
+        if (kind == D9_RUN_STOPPED) found.stopped = index;
+        if (kind == D9_RUN_STOPPED || kind == D9_RUN_WAITING) found.open = index;
+    }
+    return found;
+}
+
+/* ---- order of the trials of a rung ---- */
+
+static int by_cost(const void *a, const void *b) {
+    const standing *one = a, *other = b;
+    if (one->teraflop != other->teraflop) return one->teraflop < other->teraflop ? -1 : 1;
+    if (one->gain != other->gain) return one->gain > other->gain ? -1 : 1;
+    return one->trial < other->trial ? -1 : 1;
+}
+
+static int by_rank(const void *a, const void *b) {
+    const standing *one = a, *other = b;
+    if (one->layer != other->layer) return one->layer < other->layer ? -1 : 1;
+    if (one->gain != other->gain) return one->gain > other->gain ? -1 : 1;
+    return one->trial < other->trial ? -1 : 1;
+}
+
+/* Sorts the standings, the best first. */
+static void rank(const d9_search *search, standing *all, int64_t count) {
+    qsort(all, (size_t)count, sizeof *all, by_cost);
+    for (int64_t i = 0; i < count; i++) {
+        all[i].layer = 1;
+        for (int64_t j = 0; j < i && search->promote == D9_PROMOTE_FRONTIER; j++) /* cheaper, or as cheap and better */
+            if (all[j].gain >= all[i].gain && all[j].layer >= all[i].layer) all[i].layer = all[j].layer + 1;
+    }
+    qsort(all, (size_t)count, sizeof *all, by_rank);
+}
+
+/* The trial to promote from a rung; -1: none. `all` has space for every trial. */
+static int64_t promoted(const d9_experiment *experiment, const d9_run_seen *seen, int rung, standing *all) {
+    const d9_search *search = &experiment->search;
+    int64_t count = 0;
+    for (int64_t trial = 0; trial < search->trials; trial++) {
+        const standing found = stand(experiment, seen, trial, rung);
+        if (found.finished && !isnan(found.gain)) all[count++] = found;
+    }
+    rank(search, all, count);
+    for (int64_t i = 0; i < count / search->eta; i++)
+        if (!stand(experiment, seen, all[i].trial, rung + 1).entered) return all[i].trial;
+    return -1;
+}
+
+/* ---- selection ---- */
+
+void d9_search_measure(const d9_experiment *experiment, const d9_run_seen *seen, d9_search_progress *progress) {
+    const d9_search *search = &experiment->search;
+    int64_t planned = search->trials;
+    *progress = (d9_search_progress){0};
+    for (int64_t i = 0; i < d9_experiment_runs(experiment); i++) {
+        if (seen[i].kind != D9_RUN_DONE || !d9_experiment_trains(experiment, i)) continue;
+        progress->teraflop += seen[i].teraflop;
+        progress->hours += seen[i].seconds / 3600;
+    }
+    for (int rung = 0; rung < search->rung_count; rung++, planned /= search->eta) {
+        progress->planned[rung] = planned;
+        for (int64_t trial = 0; trial < search->trials; trial++) {
+            const standing found = stand(experiment, seen, trial, rung);
+            progress->finished[rung] += found.finished;
+            progress->failed += found.failed;
+            progress->begun += rung == 0 && found.entered;
+        }
+    }
+    progress->over = (search->teraflop > 0 && progress->teraflop >= search->teraflop) ||
+                     (search->hours > 0 && progress->hours >= search->hours);
+}
+
+double d9_experiment_share(const d9_experiment *experiment, int64_t index) {
+    const d9_search *search = &experiment->search;
+    const int64_t arm = index % experiment->arm_count, seed = index / experiment->arm_count;
+    int64_t planned = search->trials;
+    if (!d9_experiment_trains(experiment, index)) return 0;
+    if (experiment->kind != D9_EXPERIMENT_SEARCH) return 1;
+    int rung = search->by_seeds ? 0 : (int)(arm % search->rung_count);
+    while (search->by_seeds && (double)seed >= search->rungs[rung]) rung++;
+    for (int i = 0; i < rung; i++) planned /= search->eta;
+    return (double)planned / (double)search->trials;
+}
+
+/* A run that was begun, or of a rung that was entered, of the highest rung; -1: none. */
+static int64_t begun_run(const d9_experiment *experiment, const d9_run_seen *seen, bool stopped) {
+    const d9_search *search = &experiment->search;
+    for (int rung = search->rung_count; rung-- > 0;)
+        for (int64_t trial = 0; trial < search->trials; trial++) {
+            const standing found = stand(experiment, seen, trial, rung);
+            const int64_t index = stopped ? found.stopped : found.open;
+            if (found.entered && !found.failed && index >= 0) return index;
+        }
+    return -1;
+}
+
+static int64_t next_of_search(const d9_experiment *experiment, const d9_run_seen *seen, standing *all) {
+    const d9_search *search = &experiment->search;
+    d9_search_progress progress;
+    d9_search_measure(experiment, seen, &progress);
+    const int64_t begun = begun_run(experiment, seen, progress.over);
+    if (begun >= 0 || progress.over) return begun;
+    for (int rung = search->rung_count - 1; rung-- > 0;) {
+        const int64_t trial = promoted(experiment, seen, rung, all);
+        if (trial >= 0) return stand(experiment, seen, trial, rung + 1).open;
+    }
+    for (int64_t trial = 0; trial < search->trials; trial++) {
+        const standing found = stand(experiment, seen, trial, 0);
+        if (!found.entered) return found.open;
+    }
+    return -1;
+}
+
+d9_status d9_experiment_next(d9_context *context, const d9_experiment *experiment, const d9_run_seen *seen,
+                             int64_t *index) {
+    d9_status status = D9_OK;
+    standing *all = NULL;
+    *index = -1;
+    if (experiment->kind == D9_EXPERIMENT_SEARCH) {
+        D9_TRY(D9_ALLOCATE(context, experiment->search.trials, "the trials", &all));
+        *index = next_of_search(experiment, seen, all);
+        goto done;
+    }
+    for (int64_t i = 0; *index < 0 && i < d9_experiment_runs(experiment); i++)
+        if ((seen[i].kind == D9_RUN_WAITING || seen[i].kind == D9_RUN_STOPPED) && d9_experiment_trains(experiment, i))
+            *index = i;
+done:
+    d9_release(context, all);
+    return status;
+}
