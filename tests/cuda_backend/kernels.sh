@@ -1,8 +1,8 @@
 #!/bin/sh
 # The hash to which choices among our own kernels belong: cmake/kernels.cmake in SOURCE. It changes with a kernel, a
-# formula and the rule of norms, and not with anything else.
+# formula and the rule of norms, and not with anything else. Usage: kernels.sh SOURCE CMAKE
 set -eu
-source=$1
+source=$1 cmake=$2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/engine/backends/cuda" "$work/cmake"
@@ -11,7 +11,7 @@ cp "$source"/engine/backends/cuda/*.c "$work/engine/backends/cuda"
 cp "$source"/cmake/*.cmake "$work/cmake"
 
 hash_of() {
-    cmake -DSOURCE="$work" -DOUT="$work/hash.h" -P "$source/cmake/kernels.cmake"
+    "$cmake" -DSOURCE="$work" -DOUT="$work/hash.h" -P "$source/cmake/kernels.cmake"
     grep -Eo '^#define D9_CUDA_KERNELS "[0-9a-f]{12}"$' "$work/hash.h"
 }
 
