@@ -10,6 +10,14 @@ list(FILTER CUDA_VENDOR_SOURCES INCLUDE REGEX "/(runtime|module|conv_cudnn|cubla
 add_library(dawn9_cuda_rules STATIC ${CUDA_BACKEND_SOURCES})
 target_link_libraries(dawn9_cuda_rules PUBLIC dawn9_engine)
 
+# What tuning chose among our own kernels holds for these sources only.
+file(GLOB TIMED_SOURCES CONFIGURE_DEPENDS kernels/cuda/* kernels/formulas/* kernels/*.h)
+add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/cuda_kernels.h
+  COMMAND ${CMAKE_COMMAND} -DSOURCE=${CMAKE_SOURCE_DIR} -DOUT=${CMAKE_BINARY_DIR}/cuda_kernels.h -P ${CMAKE_SOURCE_DIR}/cmake/kernels.cmake
+  DEPENDS ${TIMED_SOURCES} engine/backends/cuda/norm.c cmake/cuda.cmake cmake/kernels.cmake)
+target_sources(dawn9_cuda_rules PRIVATE ${CMAKE_BINARY_DIR}/cuda_kernels.h)
+target_include_directories(dawn9_cuda_rules PRIVATE ${CMAKE_BINARY_DIR})
+
 if(DAWN9_CUDA)
   set(cuda_places $ENV{CUDA_HOME} /usr/local/cuda /usr/local/cuda/targets/x86_64-linux)
   find_path(CUDART_INCLUDE cuda_runtime_api.h HINTS ${cuda_places} PATH_SUFFIXES include)

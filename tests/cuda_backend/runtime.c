@@ -150,8 +150,11 @@ TEST(products_are_batches_in_the_captured_step) {
         watch_nothing_left();
     }
     fake->without_cublas = true;
-    assert_int_equal(train_filters("muon: {iterations: 2}", NULL, &result), D9_DEVICE);
-    assert_words(context.message, "cuBLAS NOT_INITIALIZED");
+    assert_refusal(train_filters("muon: {iterations: 2}", NULL, &result), D9_DEVICE, "cuBLAS NOT_INITIALIZED");
+    watch_nothing_left();
+    fake->reset();
+    fake->without_products = true;
+    assert_refusal(train_filters("muon: {iterations: 2}", NULL, &result), D9_DEVICE, "cuBLAS algorithm product terms");
     watch_nothing_left();
 }
 

@@ -146,8 +146,9 @@ TEST(a_norm_that_cannot_be_launched_takes_two_passes) {
     assert_string_equal(w[0].params_sha256, w[1].params_sha256);
 }
 
-/* Replaces the choice of every norm in the cache; returns their number. */
-static int replace_norms(const char *path, const char *choice) {
+/* Replaces the choice of every norm in the cache, which then belongs to `kernels` unless that is NULL; returns their
+ * number. */
+static int replace_norms(const char *path, const char *kernels, const char *choice) {
     uint8_t *bytes;
     size_t size;
     d9_text text;
@@ -158,8 +159,11 @@ static int replace_norms(const char *path, const char *choice) {
         end = strchr(line, '\n');
         const char *norm = strstr(line, ": norm");
         const bool is_norm = norm && norm < end;
-        d9_text_add(&text, "%.*s%s\n", (int)((is_norm ? strchr(line, '\t') + 1 : end) - line), line,
-                    is_norm ? choice : "");
+        const char *tab = is_norm ? strchr(line, '\t') : end, *key_end = tab;
+        if (is_norm && kernels) key_end = strstr(norm, "kernels ");
+        if (!key_end || key_end > tab) fail_msg("a norm whose choice is not bound to its kernels: %.200s", norm);
+        d9_text_add(&text, "%.*s%s", (int)(key_end - line), line, is_norm && kernels ? kernels : "");
+        d9_text_add(&text, is_norm ? "\t%s\n" : "\n", choice);
         count += is_norm;
     }
     OK(d9_file_write(&context, path, text.bytes, text.size));
@@ -174,14 +178,26 @@ TEST(the_choice_of_a_norm_is_remembered) {
     const char *path = fresh_cache();
     watch_run("fp16", "auto", &first);
     assert_non_null(strstr(first.plan, "one pass, "));
-    assert_int_equal(replace_norms(path, "two passes"), NORMS);
+    assert_int_equal(replace_norms(path, NULL, "two passes"), NORMS);
     watch_run("fp16", "auto", &w);
     assert_null(strstr(w.plan, "one pass, "));
     assert_non_null(strstr(w.plan, "two passes\n"));
-    replace_norms(path, "one pass, 64 blocks of 9999 KiB for 8 channels");
+    replace_norms(path, NULL, "one pass, 64 blocks of 9999 KiB for 8 channels");
     watch_run("fp16", "auto", &w); /* unknown choice: timed again */
     assert_string_equal(w.plan, first.plan);
     assert_string_equal(w.log, "");
+    watch_nothing_left();
+}
+
+/* What another build chose among its kernels says nothing of this one's; cuDNN's choices are the same for both. */
+TEST(the_choice_of_a_norm_belongs_to_its_kernels) {
+    static watch first, w;
+    const char *path = fresh_cache();
+    watch_run("fp16", "auto", &first);
+    assert_int_equal(replace_norms(path, "kernels 0123456789ab", "two passes"), NORMS);
+    watch_run_afresh("fp16", "auto", &w);
+    assert_string_equal(w.plan, first.plan);
+    assert_int_equal(fake->counts.listed, 0);
     watch_nothing_left();
 }
 

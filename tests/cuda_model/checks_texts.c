@@ -131,12 +131,16 @@ static void step_by_hand(const d9_cuda_recur *s, const arrays *a, d9_kernel_stor
     for (int64_t k = 0; k < s->units; k++) h[k] = next[k];
 }
 
-/* A device that runs three clusters of eight blocks or six of four at the same time. */
-static const d9_model_device three_clusters = {232448, 8, 8, 0};
+/* A device that runs three clusters of eight blocks or six of four at the same time, and one without clusters, on which
+ * only the layers that clusters would compute differ. */
+static const d9_model_device three_clusters = {232448, 8, 8, 0}, no_clusters = {65536, 1, 40, 0};
 
-void d9_cuda_check_recur(d9_check *check) {
-    d9_model_set_device(&three_clusters);
+static bool takes_clusters(const d9_cuda_recur *s) { return s->units > 64 && s->units <= 256; }
+
+static void check_forward(d9_check *check, const d9_model_device *device) {
+    d9_model_set_device(device);
     for (int i = 0; i < LAYERS; i++) D9_FOR_STORES(store) {
+            if (device == &no_clusters && !takes_clusters(&layers[i])) continue;
             const d9_cuda_recur *s = &layers[i];
             const arrays a = open_layer(s, store, i);
             const int64_t states = s->samples * s->units;
@@ -166,6 +170,11 @@ void d9_cuda_check_recur(d9_check *check) {
             d9_check_done(check);
         }
     d9_model_set_device(NULL);
+}
+
+void d9_cuda_check_recur(d9_check *check) {
+    check_forward(check, &three_clusters);
+    check_forward(check, &no_clusters);
 }
 
 /* Gradients by hand; y and saved are random numbers. */
@@ -207,9 +216,10 @@ static float *narrowed(const double *x, int64_t count) {
     return y;
 }
 
-void d9_cuda_check_recur_backward(d9_check *check) {
-    d9_model_set_device(&three_clusters);
+static void check_backward(d9_check *check, const d9_model_device *device) {
+    d9_model_set_device(device);
     for (int i = 0; i < LAYERS; i++) D9_FOR_STORES(store) {
+            if (device == &no_clusters && !takes_clusters(&layers[i])) continue;
             const d9_cuda_recur *s = &layers[i];
             const arrays a = open_layer(s, store, i);
             const int64_t weights = a.rows * s->units;
@@ -233,4 +243,9 @@ void d9_cuda_check_recur_backward(d9_check *check) {
             d9_check_done(check);
         }
     d9_model_set_device(NULL);
+}
+
+void d9_cuda_check_recur_backward(d9_check *check) {
+    check_backward(check, &three_clusters);
+    check_backward(check, &no_clusters);
 }

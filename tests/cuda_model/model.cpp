@@ -455,7 +455,11 @@ static bool is_legal(dim3 grid, dim3 block, unsigned cluster) {
 
 int d9_model_launch(const char *kernel, dim3 grid, dim3 block, const std::function<void()> &body, unsigned cluster,
                     size_t dynamic_bytes) {
-    if (!is_legal(grid, block, cluster)) return D9_MODEL_INVALID_CONFIGURATION;
+    int64_t block_bytes;
+    int most_blocks, multiprocessors;
+    d9_model_room(&block_bytes, &most_blocks, &multiprocessors);
+    if (!is_legal(grid, block, cluster) || cluster > static_cast<unsigned>(most_blocks))
+        return D9_MODEL_INVALID_CONFIGURATION;
     if (dynamic_bytes > D9_MODEL_SHARED_BYTES) return D9_MODEL_INVALID_VALUE;
     int error;
     const auto later = [=] { return d9_model_launch(kernel, grid, block, body, cluster, dynamic_bytes); };

@@ -1,5 +1,6 @@
 /* Cache of tuning results on disk: a header, then lines KEY<TAB>CHOICE. A key names everything on which the choice
- * depends: device, driver, library, shape and type. Each banned choice has a line of its own. For example:
+ * depends: device, driver, library, shape and type; for our own kernels also a hash of their sources. Each banned
+ * choice has a line of its own. For example:
  *
  *   dawn9 choices 2
  *   NVIDIA H200 sm_90 SIZE MiB, CUDA 13.0, driver for 13.0, cuDNN 9.19.0: forward f16 x 512x64x32...<TAB>e47 k2=23

@@ -157,7 +157,11 @@ static d9_status find_algorithm(d9_context *context, const cublas *lt, plan *p) 
     CUBLAS_TRY(
         lt->MatmulAlgoGetHeuristic(lt->handle, p->operation, m[B], m[A], m[Y], m[Y], preference, 1, &p->found, &count),
         "an algorithm");
-    if (count == 0) D9_TRY(d9_fail(context, D9_DEVICE, "cuBLAS: no algorithm for a product"));
+    if (count == 0) {
+        const d9_cuda_product *q = &p->product;
+        D9_TRY(d9_fail(context, D9_DEVICE, "cuBLAS: no algorithm for a %lldx%lld product of %s over %lld terms",
+                       (long long)q->rows, (long long)q->columns, d9_type_name(q->type), (long long)q->depth));
+    }
     CUBLAS_TRY(p->found.state, "an algorithm");
 done:
     if (preference) lt->MatmulPreferenceDestroy(preference);

@@ -9,6 +9,7 @@
 #include "backends/cuda/choices.h"
 #include "backends/cuda/cuda.h"
 #include "core/system.h"
+#include "cuda_kernels.h" /* generated: D9_CUDA_KERNELS */
 
 #include <math.h>
 #include <stdio.h>
@@ -380,16 +381,17 @@ done:
     return status;
 }
 
+/* A choice among our own kernels belongs to their sources: other ones take other times. */
 static void make_key(const d9_site *site, char key[D9_CUDA_CHOICE_KEY]) {
-    char text[160];
+    char text[192];
     const parts p = parts_of(site);
     const d9_kernel_norm s = shape_of(site);
     const bool reversed = !is_backward(&p) && adds_first(site, &p);
     const bool dz = is_backward(&p) && p.act && !d9_site_internal(site, p.act->outputs[0]);
-    snprintf(text, sizeof text, "norm%s%s%s%s%s%s %s %lldx%lldx%lld groups %lld", is_backward(&p) ? " backward" : "",
-             p.pool ? " pool" : "", reversed ? " add" : "", p.act ? " act" : "", p.add && !reversed ? " add" : "",
-             dz ? " dz" : "", d9_type_name(d9_site_value(site, x_of(&p))->type), (long long)s.images,
-             (long long)s.pixels, (long long)s.channels, (long long)s.groups);
+    snprintf(text, sizeof text, "norm%s%s%s%s%s%s %s %lldx%lldx%lld groups %lld, kernels " D9_CUDA_KERNELS,
+             is_backward(&p) ? " backward" : "", p.pool ? " pool" : "", reversed ? " add" : "", p.act ? " act" : "",
+             p.add && !reversed ? " add" : "", dz ? " dz" : "", d9_type_name(d9_site_value(site, x_of(&p))->type),
+             (long long)s.images, (long long)s.pixels, (long long)s.channels, (long long)s.groups);
     d9_cuda_choice_key(d9_cuda_of(site), text, key);
 }
 
