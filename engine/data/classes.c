@@ -219,16 +219,16 @@ static void warn_unused(d9_context *context, const d9_file_kind *kind, const d9_
             root->entries[i].path != valid)
             d9_log(context, D9_LOG_WARNING, "%s: not used: the %s are in %s and %s", root->entries[i].path,
                    kind->samples, train, test ? test : valid);
-    if (options->validation || options->known || !valid) return;
-    if (test)
+    if (options->validation || !valid) return;
+    if (!test) /* also when a model is evaluated whose epoch these may have picked */
+        d9_log(context, D9_LOG_WARNING,
+               "%s: these %s are the test set, because there is no test/; data.validation=1 makes them the validation "
+               "set",
+               valid, kind->samples);
+    else if (!options->known)
         d9_log(context, D9_LOG_WARNING,
                "%s: not used: epochs are evaluated on %s; data.validation=1 evaluates them on the validation %s", valid,
                test, kind->samples);
-    else
-        d9_log(context, D9_LOG_WARNING,
-               "%s: epochs are evaluated on these %s as the test set, because there is no test/; data.validation=1 "
-               "makes them the validation set",
-               valid, kind->samples);
 }
 
 /* Sets part[] to the folders of training, test and validation samples that contain folders, all NULL if there are none
