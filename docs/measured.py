@@ -110,14 +110,9 @@ def rules(bench, pattern):
     return 1e3 * sum(node["seconds"] for node in bench["nodes"] if re.search(pattern, node["rule"]))
 
 
-def norm_at(path, role):
-    """Microseconds of the rule with a norm at this place of the network."""
-    return 1e6 * sum(node["seconds"] for node in record(path)["nodes"] if node["role"] == role and "norm" in node["rule"])
-
-
-def products_of(path, role):
-    """Milliseconds of the matrix products of a layer, forward and backward."""
-    return 1e3 * sum(node["seconds"] for node in record(path)["nodes"] if node["role"] == role and "linear" in node["rule"])
+def at_role(path, role, pattern):
+    """Milliseconds of the rules at one place of the network whose name matches."""
+    return rules({"nodes": [node for node in record(path)["nodes"] if node["role"] == role]}, pattern)
 
 
 def printed_rules(path, pattern):

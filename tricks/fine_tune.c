@@ -1,8 +1,7 @@
 /* fine_tune: for a run that starts from a pretrained model (train.from). At first only the last layer learns, which is
  * new if the classes are; then the layers before it learn too, at lower learning rates.
  *
- *     rates: [0.01, 0.1]     the first half of these layers learns at 0.01 of train.lr, the second at 0.1; the last
- * layer at train.lr
+ *     rates: [0.01, 0.1]     the first half of these layers learns at 0.01 of train.lr, the second half at 0.1
  *
  * While they are frozen, no gradients are computed for them. Layers are counted by their weights, in the order of the
  * forward pass; norms and biases belong to the weights before them. */
@@ -54,22 +53,13 @@ static d9_status on_init(d9_context *context, const void *opaque, d9_graph *grap
     return D9_OK;
 }
 
-/* Does the group contain a parameter of a part? */
-static bool has_part(const d9_graph *graph, const d9_groups *groups, int group, int part) {
-    for (int v = 0; v < graph->value_count; v++)
-        if (learns(&graph->values[v]) && graph->values[v].part == part &&
-            d9_groups_find(groups, &graph->values[v]) == group)
-            return true;
-    return false;
-}
-
 /* Moves the parameters of each part out of their group, into a new group inserted before that group. */
 static d9_status on_optimizer(d9_context *context, const void *opaque, const d9_graph *graph, d9_groups *groups) {
     d9_status status = D9_OK;
     const fine_tune *self = opaque;
     for (int part = 1; part <= self->rates.count; part++)
         for (int g = 0; g < groups->count; g++) {
-            if (!has_part(graph, groups, g, part)) continue;
+            if (!d9_group_has_part(graph, groups, g, part)) continue;
             d9_group slow = groups->group[g];
             snprintf(slow.name, sizeof slow.name, "%.48s.part%d", groups->group[g].name, part);
             slow.selects.part = part;

@@ -52,22 +52,13 @@ done:
     return status;
 }
 
-/* Does the group contain a parameter of frozen group `number`? */
-static bool has_frozen(const d9_graph *graph, const d9_groups *groups, int group, int number) {
-    for (int v = 0; v < graph->value_count; v++)
-        if (learns(&graph->values[v]) && graph->values[v].part == number &&
-            d9_groups_find(groups, &graph->values[v]) == group)
-            return true;
-    return false;
-}
-
 /* Moves the parameters of each share out of their group, into a new group inserted before that group. */
 static d9_status on_optimizer(d9_context *context, const void *opaque, const d9_graph *graph, d9_groups *groups) {
     d9_status status = D9_OK;
     const d9_real_list *until = &((const freeze *)opaque)->until;
     for (int number = 1; number <= until->count; number++)
         for (int g = 0; g < groups->count; g++) {
-            if (!has_frozen(graph, groups, g, number)) continue;
+            if (!d9_group_has_part(graph, groups, g, number)) continue;
             d9_group part = groups->group[g];
             snprintf(part.name, sizeof part.name, "%.48s.stop%d", groups->group[g].name, number);
             part.selects.part = number;

@@ -32,8 +32,9 @@ D9_MUST_USE d9_status d9_pixels_resize(d9_context *context, const char *name, co
 D9_MUST_USE d9_status d9_image_resize(d9_context *context, const char *name, const d9_image *image, int width,
                                       int height, uint8_t *pixels);
 
-/* How an image of other proportions becomes (height, width, 3) bytes: stretched; only its largest centred box of these
- * proportions; or whole and in its own proportions, between two black bars. */
+/* How an image becomes (height, width, 3) bytes if it has other proportions. STRETCH: it is stretched. CROP: its
+ * largest centred box of these proportions is resized. LETTERBOX: it keeps its own proportions, between two black bars.
+ */
 typedef enum d9_image_fit { D9_FIT_STRETCH, D9_FIT_CROP, D9_FIT_LETTERBOX } d9_image_fit;
 D9_MUST_USE d9_status d9_image_resize_as(d9_context *context, const char *name, const d9_image *image, d9_image_fit fit,
                                          int width, int height, uint8_t *pixels);

@@ -84,6 +84,16 @@ int d9_groups_find(const d9_groups *groups, const d9_value *parameter) {
     return D9_NONE;
 }
 
+bool d9_group_has_part(const d9_graph *graph, const d9_groups *groups, int group, int part) {
+    for (int v = 0; v < graph->value_count; v++) {
+        const d9_value *value = &graph->values[v];
+        if (value->kind == D9_VALUE_PARAMETER && value->trainable && value->part == part &&
+            d9_groups_find(groups, value) == group)
+            return true;
+    }
+    return false;
+}
+
 /* ---- when nodes run, values of a step, freeing ---- */
 
 static bool is_due(const d9_when *when, int64_t step, int64_t steps_per_epoch) {

@@ -77,6 +77,8 @@ D9_MUST_USE d9_status d9_group_insert(d9_context *context, d9_groups *groups, in
 /* Sets the update row of a group with all properties from updates.def, such as its accumulators. */
 void d9_group_set_update(d9_group *group, d9_update update);
 bool d9_selector_matches(const d9_selector *selector, const d9_value *parameter);
+/* True if the group updates a parameter of this part (d9_value). */
+bool d9_group_has_part(const d9_graph *graph, const d9_groups *groups, int group, int part);
 /* The index of the group to which a trainable parameter belongs; D9_NONE: none. */
 int d9_groups_find(const d9_groups *groups, const d9_value *parameter);
 

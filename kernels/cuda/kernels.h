@@ -299,9 +299,9 @@ bool d9_cuda_recur_fits(const d9_cuda_recur *shape);
 int d9_cuda_recur_forward(d9_cuda_stream stream, const d9_cuda_recur *shape, d9_kernel_in gx, d9_kernel_in u,
                           const float *bias, const d9_cuda_recur_state *first, const d9_cuda_recur_result *out);
 int64_t d9_cuda_recur_scratch_bytes(const d9_cuda_recur *shape); /* for d9_cuda_recur_backward; aligned to 256 bytes */
-/* Arrays in the scratch memory after d9_cuda_recur_backward: gradients of the gates on the state's side, da (T, N,
- * gates
- * * H), and h before each step, (T, N, H). du = da^T before. */
+/* Arrays in the scratch memory after d9_cuda_recur_backward: the gradients of the gates on the state's side, (T, N,
+ * gates * H), are `da`; the state before each step, (T, N, H), is `before`. du is the product of da transposed and
+ * before. */
 void d9_cuda_recur_factors(const d9_cuda_recur *shape, void *scratch, float **da, float **before);
 /* dgx (T, N, gates * H) without data, du (gates * H, H) or dbias (gates * H) NULL: not computed. Up to four launches.
  */

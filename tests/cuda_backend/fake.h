@@ -33,8 +33,7 @@ typedef struct d9_fake_counts {
     int64_t used_bytes, most_bytes;
 } d9_fake_counts;
 
-/* How the fake cuDNN computes weight gradients: correctly, by a sum in doubles that is rounded once, or with a planted
- * fault. */
+/* How the fake cuDNN sums weight gradients. RIGHT: in doubles, rounded once; the others have planted faults. */
 typedef enum d9_fake_sums {
     D9_FAKE_SUMS_RIGHT,
     D9_FAKE_SUMS_IN_PARTS,         /* of every second place, each part rounded to the output's type */

@@ -189,7 +189,7 @@ TEST(the_choice_of_a_norm_is_remembered) {
     watch_nothing_left();
 }
 
-/* What another build chose among its kernels says nothing of this one's; cuDNN's choices are the same for both. */
+/* A build does not reuse the choices among our kernels that a build of other sources stored, but does reuse cuDNN's. */
 TEST(the_choice_of_a_norm_belongs_to_its_kernels) {
     static watch first, w;
     const char *path = fresh_cache();

@@ -188,7 +188,7 @@ typedef struct backward_case {
     int shift;
 } backward_case;
 
-/* What the derivative of the activation after the norm is computed from. y: the norm's output, not rounded yet. */
+/* The value from which the derivative of the activation after the norm is computed. y: the norm's output, unrounded. */
 static float *reference_of(const site *s, int activation, float *y) {
     d9_store_round(s->store, s->count, y);
     if (d9_activation_from_output(activation)) activate(s, activation, y, y);

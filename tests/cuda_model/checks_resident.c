@@ -137,7 +137,7 @@ static void check_forward(d9_check *check, site *s, const d9_cuda_norm_algorithm
 
 static d9_cuda_prologue prologue_of(const site *s, const outputs *w) {
     d9_cuda_prologue prologue = {.act = s->act, .reference = d9_array_in(&s->reference)};
-    if (w == &s->one_pass) prologue.bias = s->bias; /* one pass reads the reference all the same */
+    if (w == &s->one_pass) prologue.bias = s->bias; /* one-pass norms ignore the bias and read the reference */
     if (s->wants_dz) prologue.dz = d9_array_out(&w->dz);
     if (s->adds) prologue.addend = d9_array_in(&s->addend);
     return prologue;
