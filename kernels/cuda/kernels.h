@@ -119,7 +119,8 @@ typedef struct d9_cuda_prologue {
     d9_kernel_in reference; /* not read if `act` is D9_KERNEL_NO_ACT */
     d9_kernel_in addend;    /* data NULL: no addition */
     d9_kernel_out dz;       /* data NULL: not written */
-    const float *bias;      /* NULL; or of a norm that `act` followed: its x may be used instead of the reference */
+    const float *bias; /* NULL, as with an addend; or of a norm that `act` followed: its x may be read instead of the
+                          reference */
 } d9_cuda_prologue;
 
 /* ---- rows of channels ---- */

@@ -32,16 +32,6 @@ D9_DEVICE d9_vector<V> through(const d9_norm_backward &b, const d9_norm_line<V> 
     return t;
 }
 
-/* dz; f.reference is not used with b.prologue.bias. */
-template <int V, int S>
-D9_DEVICE d9_vector<V> slope(const d9_norm_backward &b, const d9_norm_fetched<V, S> &f, const d9_norm_line<V> &own,
-                             const d9_vector<V> &x) {
-    if (!b.prologue.bias) return d9_norm_slope<V, S>(b, f);
-    d9_norm_backward before = b;
-    before.prologue.act.activation = D9_KERNEL_NO_ACT;
-    return through<V, S>(b, own, x, d9_norm_slope<V, S>(before, f));
-}
-
 /* dz without an addend: dy or, with b.prologue.bias, its product with the slope. */
 template <int V, int S>
 D9_DEVICE d9_vector<V> bare_slope(const d9_norm_backward &b, const d9_raw<V, S> &dy, const d9_norm_line<V> &own,
@@ -58,19 +48,18 @@ D9_DEVICE void sum_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t
     int64_t at[R];
     d9_raw<V, S> from[R];
     d9_norm_fetched<V, S> f[R];
-    const bool reads = b.prologue.act.activation != D9_KERNEL_NO_ACT && !b.prologue.bias;
     for (int k = 0; k < R; k++) {
         at[k] = d9_norm_at(p, part.group, r + k * p.lines, part.c);
         from[k] = d9_fetch<V, S>(b.x, at[k]);
-        f[k] = {};
-        f[k].dy = d9_fetch<V, S>(b.dy, at[k]);
-        if (!bare && b.prologue.addend.data) f[k].addend = d9_fetch<V, S>(b.prologue.addend, at[k]);
-        if (!bare && reads) f[k].reference = d9_fetch<V, S>(b.prologue.reference, at[k]);
+        if (bare)
+            f[k].dy = d9_fetch<V, S>(b.dy, at[k]);
+        else
+            f[k] = d9_norm_fetch<V, S>(b, at[k]);
     }
     D9_UNROLL(R)
     for (int k = 0; k < R; k++) {
         const d9_vector<V> x = d9_open<V, S>(b.x.store, from[k]);
-        const d9_vector<V> dz = bare ? bare_slope<V, S>(b, f[k].dy, own, x) : slope<V, S>(b, f[k], own, x);
+        const d9_vector<V> dz = bare ? bare_slope<V, S>(b, f[k].dy, own, x) : d9_norm_slope<V, S>(b, f[k]);
         if (b.prologue.dz.data) d9_put<V, S>(b.prologue.dz, at[k], V, dz);
         d9_norm_add_backward(dz, x, own.mean, first, second);
     }
