@@ -15,7 +15,7 @@ static int64_t staged_bytes(const d9_site *site) {
     return d9_conv_staged_bytes(site, &description, bytes);
 }
 
-/* Bytes of a sort of tokens; 0 if CUDA does not tell, which the rule reports as it is planned. */
+/* Bytes of a sort of tokens; 0 if the query fails: planning the rule then reports the failure. */
 static int64_t embedding_bytes(const d9_site *site) {
     const d9_cuda_embedding shape = d9_cuda_embedding_of(site);
     int64_t bytes;

@@ -98,7 +98,7 @@ static bool are_aligned(const d9_site *site, const parts *p) {
     return true;
 }
 
-/* True if the pool's windows leave no row or column. */
+/* True if the pool's windows of 2 x 2 pixels cover its whole input. */
 static bool tiles(const d9_kernel_window *w) { return w->height == 2 * w->out_height && w->width == 2 * w->out_width; }
 
 /* Lists the one-pass algorithms, fastest first by estimate; none if site or device support none or the query fails. */
@@ -381,7 +381,7 @@ done:
     return status;
 }
 
-/* A choice among our own kernels belongs to their sources: other ones take other times. */
+/* The key includes a hash of our kernels' sources, because a change of them can change the fastest choice. */
 static void make_key(const d9_site *site, char key[D9_CUDA_CHOICE_KEY]) {
     char text[192];
     const parts p = parts_of(site);
