@@ -22,7 +22,7 @@
 
 enum { WAKE = 1 << 14 }; /* logits of a batch that is not worth a second thread */
 
-/* Few classes keep the bits that training on images always had. */
+/* True if vectors of f32 compute the loss; with fewer classes the formulas in double keep earlier results. */
 static bool has_many(const d9_kernel_loss *s) {
     return s->loss == D9_LOSS_CROSS_ENTROPY && s->classes >= D9_MANY_CLASSES;
 }
@@ -31,7 +31,7 @@ static int threads_for(const d9_cpu *cpu, const d9_kernel_loss *s) {
     return s->samples * s->classes < WAKE ? 1 : cpu->threads;
 }
 
-/* A sample's logits, its label and that of its mixup partner, and values that the gradient may overwrite. */
+/* A sample's logits, its label and that of its mixup partner, and copies of logits that the gradient may overwrite. */
 typedef struct sample {
     const float *z;
     int32_t label, other;

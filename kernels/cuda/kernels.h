@@ -119,8 +119,8 @@ typedef struct d9_cuda_prologue {
     d9_kernel_in reference; /* not read if `act` is D9_KERNEL_NO_ACT */
     d9_kernel_in addend;    /* data NULL: no addition */
     d9_kernel_out dz;       /* data NULL: not written */
-    const float *bias; /* NULL, as with an addend; or of a norm that `act` followed: its x may be read instead of the
-                          reference */
+    const float *bias; /* of the norm before `act`: the reference may be recomputed from its x; NULL (required with an
+                          addend): it is read */
 } d9_cuda_prologue;
 
 /* ---- rows of channels ---- */
@@ -155,8 +155,8 @@ typedef struct d9_cuda_pool_before {
     d9_kernel_out dx; /* its gradient, an array of its own */
 } d9_cuda_pool_before;
 /* Three launches, one more with several groups, one less if dx has no data. dx may be dy, the addend or the reference,
- * but not x. pool: NULL, or writes the gradient of the pool's input instead of dx, which must have data and keeps dz or
- * nothing. */
+ * but not x. pool: NULL, or writes the gradient of the pool's input instead of dx, which must have data and may be
+ * overwritten with dz. */
 int d9_cuda_norm_backward(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_kernel_in dy,
                           const d9_cuda_prologue *prologue, d9_kernel_in x, const float *mean, const float *inv_std,
                           const float *scale, const d9_cuda_pool_before *pool, void *scratch,
@@ -326,8 +326,8 @@ int d9_cuda_loss_backward(d9_cuda_stream stream, const d9_kernel_loss *shape, d9
  * from 1, whose summed loss is not finite; 0: none yet. */
 int d9_cuda_metrics(d9_cuda_stream stream, const d9_kernel_loss *shape, const float *loss, const float *logits,
                     const int32_t *labels, const int64_t *step, void *scratch, double *metrics);
-/* The loss of so many classes that a sample has a block, which then also computes the gradient (unless dlogits has no
- * data) and the metrics. scratch: d9_cuda_metrics_scratch_bytes. dlogits may be the logits. */
+/* Two launches for many classes (d9_cuda_loss_is_wide): loss and gradient (not if dlogits has no data), one block for
+ * each sample; then the metrics. scratch: d9_cuda_metrics_scratch_bytes. dlogits may be the logits. */
 bool d9_cuda_loss_is_wide(const d9_kernel_loss *shape);
 int d9_cuda_loss_with_metrics(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_cuda_coefficient share,
                               const int64_t *step, const float *weights, const float *logits, const int32_t *labels,

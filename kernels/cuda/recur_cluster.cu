@@ -66,7 +66,7 @@ D9_DEVICE void clear(float *vectors, int count) {
     for (int i = static_cast<int>(threadIdx.x); i < count; i += D9_BLOCK) vectors[i] = 0;
 }
 
-/* The lane's sum over a vector of `depth` elements for each sample. */
+/* Multiplies the warp's rows with a vector of `depth` elements per sample; returns the lane's unit and sample. */
 template <int S, int N>
 D9_DEVICE float multiply(const float (&w)[UNITS][N], const float *vectors, int depth, int lane) {
     float sum[UNITS * S] = {};
