@@ -142,11 +142,10 @@ typedef struct work { /* a queued convolution */
     double seconds;
 } work;
 
-/* Rounds to nearest with 10 mantissa bits after the leading one. */
 static int64_t element_count(const d9_conv_tensor *t) { return t->dims[0] * t->dims[1] * t->dims[2] * t->dims[3]; }
 
 /* Plain convolution: adds each product to the array that the pass computes: output, image gradient, weight gradient. Of
- * the places of outputs, only every `every`-th from `first` on is added. */
+ * the output pixels, only every `every`-th from `first` on takes part. */
 static void add_products(const d9_conv_description *d, double *const t[D9_CONV_ARGUMENTS], int64_t first,
                          int64_t every) {
     const int64_t *x = d->tensor[D9_CONV_IMAGE].dims, *w = d->tensor[D9_CONV_WEIGHTS].dims,
@@ -172,7 +171,7 @@ static void add_products(const d9_conv_description *d, double *const t[D9_CONV_A
         }
 }
 
-/* Stores x as if the stored number nearest to zero had been chosen. */
+/* Stores x rounded towards zero. */
 static void store_cut(d9_type type, void *data, int64_t i, double x) {
     d9_fake_store(type, data, i, x);
     if (type != D9_F32 && fabs(d9_fake_load(type, data, i)) > fabs(x)) ((uint16_t *)data)[i]--;

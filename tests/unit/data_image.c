@@ -352,7 +352,7 @@ static void number_pixels(d9_image *image) {
             image->pixels[3 * i + c] = (uint8_t)(10 * (i / image->width) + i % image->width + c + 1);
 }
 
-/* True if the target's pixel (y, x) is black or, inside the box, that of the image moved by `down` and `right`. */
+/* Fails unless the result is the image moved by `down` and `right`, and black where the moved image has no pixel. */
 static void check_fit(d9_image image, d9_image_fit fit, int width, int height, int down, int right) {
     uint8_t pixels[3 * 64];
     memset(pixels, 7, sizeof pixels);
