@@ -22,7 +22,7 @@
 
 enum { WAKE = 1 << 14 }; /* logits of a batch that is not worth a second thread */
 
-/* True if vectors of f32 compute the loss; with fewer classes the formulas in double keep earlier results. */
+/* True if vectors of f32 compute the loss; with fewer classes the formulas in double do. */
 static bool has_many(const d9_kernel_loss *s) {
     return s->loss == D9_LOSS_CROSS_ENTROPY && s->classes >= D9_MANY_CLASSES;
 }

@@ -155,7 +155,7 @@ D9_DEVICE wide_row wide_row_of(const d9_kernel_loss &s, const float *z, pair of)
             static_cast<int32_t>(first)};
 }
 
-/* The gradient of a sample. The softmax is that of the logits minus their log-sum-exp, whose log-sum-exp is 0. */
+/* Writes the gradient of a sample. log_sum_exp is subtracted from the logits, so that theirs becomes 0. */
 D9_DEVICE void put_slopes(const d9_kernel_loss &s, int64_t n, pair of, double log_sum_exp, float counted,
                           const float *logits, d9_kernel_out dlogits) {
     const int classes = static_cast<int>(s.classes);

@@ -16,8 +16,8 @@ enum { UNITS = 4, /* of a warp */ MOST_OWN = D9_BLOCK / D9_WARP * UNITS /* of a 
 
 /* The unit and sample of a lane. */
 struct lane_place {
-    int lane, copy, copies; /* of the lanes with this unit and sample */
-    int first, unit, local; /* the warp's first unit; the lane's; its sample in the cluster */
+    int lane, copy, copies; /* `copies` lanes have this unit and sample; which of them this is */
+    int first, unit, local; /* the warp's first unit; the lane's unit; its sample, in the cluster */
     int64_t sample;
     bool works, first_copy; /* the unit and the sample exist; and this is the first of the copies */
 };

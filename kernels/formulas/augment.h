@@ -178,7 +178,7 @@ D9_FN void d9_augment_draw_change(const d9_augment_rule *rule, uint32_t sample, 
     draws->slot[D9_DRAW_CHANGE + 2] = change.number[1];
 }
 
-/* True if a pixel needs more than a crop, a mirror and its own byte: d9_augment_bytes. */
+/* True if bytes are not just copied from a cropped, mirrored image: d9_augment_bytes computes them. */
 D9_FN int d9_augment_general(const d9_augment_rule *rule) {
     return d9_augment_resizes(rule) || d9_augment_on(rule, D9_AUGMENT_CHANGE);
 }
@@ -251,10 +251,10 @@ D9_FN int d9_augment_resized(const uint8_t *image, int row_size, int stored, d9_
     return (sum + D9_RESIZE_UNIT * D9_RESIZE_UNIT / 2) / (D9_RESIZE_UNIT * D9_RESIZE_UNIT);
 }
 
-/* General rules: sets the bytes (channels) of output row y, column x from an image (height, width, stored), where a
- * single stored channel is all of them. False: the change leaves nothing there, and the pixel is 0, the mean colour.
- * Loops have a constant number of trips, so that a GPU unrolls them and loads all channels at once. changes: CHANGE is
- * on; a compiler drops its code where this is constant. */
+/* For rules that are d9_augment_general: sets the bytes (channels) of output row y, column x from an image (height,
+ * width, stored); stored 1: all channels are equal. False: a change moved the pixel's source out of the image, and the
+ * pixel is 0, the mean colour. Loops have constant trip counts, so that a GPU unrolls them and loads all channels at
+ * once. changes: CHANGE is on; where this is a constant, a compiler drops the code of changes. */
 D9_FN int d9_augment_bytes(bool changes, const d9_augment_rule *rule, const uint8_t *image, int stored, int channels,
                            const int32_t *draws, int y, int x, int *bytes) {
     const d9_change change = {draws[D9_DRAW_CHANGE], {draws[D9_DRAW_CHANGE + 1], draws[D9_DRAW_CHANGE + 2]}};

@@ -104,7 +104,7 @@ TEST(timed_steps_are_replays) {
         assert_true(m.rows[row].runs > 0 && m.rows[row].runs <= MEASURED && m.rows[row].seconds > 0);
         sometimes += m.rows[row].runs < MEASURED;
     }
-    assert_true(sometimes > 0); /* the average */
+    assert_true(sometimes > 0); /* updates of the average */
     session.backend = measured_backend;
     d9_measurement_free(&m), d9_session_close(&session), d9_config_free(&context, config), watch_nothing_left();
 }

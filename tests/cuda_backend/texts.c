@@ -52,7 +52,7 @@ static void make_case(op_case *c, rival *r, d9_op op) {
 }
 
 void reject_bad_tokens(rival *r) {
-    for (int of = 0; of < 5; of++) { /* none, a token, a sample; in a stream: none, a token */
+    for (int of = 0; of < 5; of++) { /* what is out of range: none, a token, a sample; in a stream: none, a token */
         const int bad = of % 3;
         op_case c;
         op_live live;

@@ -212,7 +212,7 @@ TEST(changes_are_drawn_evenly) {
         const int row = draws.slot[D9_DRAW_CHANGE];
         assert_in_range(row, 0, D9_CHANGES - 1);
         rows[row]++;
-        negative += row != next.slot[D9_DRAW_CHANGE]; /* counted below */
+        negative += row != next.slot[D9_DRAW_CHANGE]; /* here: changes of epoch 3 that differ */
         if (row == D9_CHANGE_NONE || row == D9_CHANGE_ROTATE) continue;
         const double step = draws.slot[D9_DRAW_CHANGE + 1] / (0.5 * d9_change_greatest(row) * D9_CHANGE_UNIT) * STEPS;
         NEAR(step, round(step), 1e-3);

@@ -132,7 +132,7 @@ static void guard(float *x, int64_t begin, int64_t count) {
     memset(x + begin, 0xff, (size_t)(count - begin + GUARDS) * sizeof(float));
 }
 
-/* Gradients in bf16 are the rounded ones in f32; but the rounding instruction flushes denormals to zero. */
+/* bf16 gradients must be the rounded f32 ones, except denormals, which the rounding instruction flushes to zero. */
 static void run_bf16(fixture *f, const d9_kernel_loss *s, const d9_cpu *cpu, const double *weights) {
     const int64_t count = s->samples * s->classes;
     uint16_t *const got = (uint16_t *)(void *)f->dlogits;

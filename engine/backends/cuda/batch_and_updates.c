@@ -77,7 +77,7 @@ D9_CUDA_RUN(tokens) {
 D9_CUDA_RUN(stream) {
     const d9_node *node = site->nodes[0];
     const d9_augment_attributes *stream = &node->as.augment;
-    const int64_t length = stream->samples / stream->batch; /* reads columns first, first + batch / count, ... */
+    const int64_t length = stream->samples / stream->batch; /* columns first, first + batch / count, ... are read */
     const d9_cuda_corpus corpus = {.tokens =
                                        (const int32_t *)d9_site_data(site, node->inputs[0]) + stream->first * length,
                                    .step = d9_cuda_of(site)->step,

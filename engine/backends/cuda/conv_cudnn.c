@@ -150,7 +150,7 @@ static void ban_key(const d9_cuda *cuda, const convolution *c, const d9_cudnn_ch
                     char key[D9_CUDA_CHOICE_KEY]) {
     char text[D9_CONV_TEXT + D9_CUDNN_NAME], name[D9_CUDNN_NAME];
     d9_conv_text(&c->graph.description, text);
-    text[strcspn(text, " ") + 1 + strcspn(text + strcspn(text, " ") + 1, " ")] = 0; /* "forward f16" */
+    text[strcspn(text, " ") + 1 + strcspn(text + strcspn(text, " ") + 1, " ")] = 0; /* leaves "forward f16" */
     d9_cudnn_choice_name(choice, name);
     const size_t used = strlen(text);
     snprintf(text + used, sizeof text - used, " %s", name);

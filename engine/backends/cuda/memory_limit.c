@@ -79,7 +79,7 @@ int64_t d9_cuda_program_bytes(const d9_program *program) {
     return bytes;
 }
 
-/* To find the batch size that fits: activations are proportional to the batch size, the rest is nearly constant. */
+/* Estimates the batch size that fits: activations are proportional to it, the rest is nearly constant. */
 d9_status d9_cuda_check_memory(d9_context *context, const d9_cuda *cuda, const d9_program *program,
                                int64_t scratch_bytes, int64_t held) {
     d9_status status;
