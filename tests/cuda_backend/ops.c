@@ -616,7 +616,7 @@ TEST(scratch_is_counted_before_it_is_asked_for) {
 
 /* Adds the rules of a file (first string of each row of `table`) and their tests to `rows`; returns the rules' number.
  */
-static int rows_of(const char *file, const char *table, d9_text *rows) {
+static int add_rows_of_rules(const char *file, const char *table, d9_text *rows) {
     char path[512];
     uint8_t *source;
     size_t size;
@@ -644,8 +644,8 @@ static int rows_of(const char *file, const char *table, d9_text *rows) {
 TEST(every_rule_has_run) {
     d9_text rows;
     d9_text_init(&context, &rows);
-    const int rules = rows_of("rules.c", "static const d9_rule d9_cuda_rules[] = {", &rows) +
-                      rows_of("moments.c", "const d9_rule d9_cuda_moments_rules[] = {", &rows);
+    const int rules = add_rows_of_rules("rules.c", "static const d9_rule d9_cuda_rules[] = {", &rows) +
+                      add_rows_of_rules("moments.c", "const d9_rule d9_cuda_moments_rules[] = {", &rows);
     assert_int_equal(rules, ran_count);
     if (D9_ON_FAKE) coverage_check("rule", d9_text_get(&rows));
     d9_text_free(&rows);
