@@ -61,7 +61,7 @@ struct d9_recur_part { /* samples [begin, end) of a layer, in one thread */
     const d9_cpu_recur_backward *backward;
     float *weights;   /* packed: forward (H / lanes, H, G, lanes), backward (H / lanes, G H, lanes) */
     float *bias;      /* forward (H / lanes, G, lanes) */
-    d9_kernel_out da; /* backward: gradient of U h' + bias of the gates for which it is not dgx, (T, N, gates H) */
+    d9_kernel_out da; /* backward, (T, N, gates H): gradients of U h' + bias for the gates where they differ from dgx */
     float *sums;      /* backward (tiles, G H): sums of the gradient of the bias */
     int64_t begin, end;
     float *work; /* states of all tiles of the part, and gates of one tile */

@@ -12,7 +12,7 @@
 enum {
     LANES = 8,                    /* threads that multiply one unit's rows of U with the state */
     TEAMS = D9_BLOCK / LANES,     /* of a block, each with its own unit */
-    MOST_LINES = 8,               /* of recur_backward_kernel */
+    MOST_LINES = 8,               /* of threads, in recur_backward_kernel */
     MOST_SHARED_BYTES = 48 * 1024 /* of a block, on every device */
 };
 

@@ -191,7 +191,7 @@ TEST(a_resized_box_is_interpolated) {
                                          x = d9_augment_resize(out - 1 - i, out, d9_augment_span(start, count), ROWS);
                 double exact = 0;
                 for (int row = 0; row < count; row++)
-                    for (int column = 0; column < count; column++) { /* a triangle about each pixel, edges repeated */
+                    for (int column = 0; column < count; column++) { /* weights: a triangle about each pixel */
                         const double down = fmin(fmax((i + 0.5) * count / out - 0.5, 0), count - 1),
                                      across = fmin(fmax((out - 0.5 - i) * count / out - 0.5, 0), count - 1);
                         exact += fmax(0, 1 - fabs(down - row)) * fmax(0, 1 - fabs(across - column)) *

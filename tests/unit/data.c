@@ -25,7 +25,7 @@ static void write_picture(const char *folder, const char *name, int width, int h
 /* Pixels of the records that make_records makes: they encode record, plane and position. */
 static uint8_t pixel_at(int record, int plane, int pixel) { return (uint8_t)(record * 7 + plane * 80 + pixel * 3); }
 
-/* Records of a CIFAR file: record i has label i % classes, and, if labels have two bytes, superclass i % 20. */
+/* Records of a CIFAR file: record i has label i % classes; of two label bytes, the first is i % 20 % classes. */
 static uint8_t *make_records(int count, int label_bytes, int classes) {
     const int size = label_bytes + 3 * PIXELS;
     uint8_t *bytes = malloc((size_t)count * (size_t)size);

@@ -99,7 +99,7 @@ typedef struct d9_cuda {
 static inline d9_cuda *d9_cuda_of(const d9_site *site) { return site->backend; }
 static inline d9_cuda_stream d9_cuda_stream_of(const d9_site *site) { return d9_cuda_of(site)->stream; }
 
-/* ---- device (backend.c; order.c; tables: rules.c): entries of d9_host_kind and d9_backend ---- */
+/* ---- device (backend.c, order.c): entries of d9_host_kind and d9_backend; tables of rules ---- */
 D9_MUST_USE d9_status d9_cuda_open(d9_context *context, const d9_cuda_driver *driver,
                                    const d9_cuda_convolver *convolver, const d9_cuda_multiplier *multiplier,
                                    const char *choices, void **backend);
