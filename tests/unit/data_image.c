@@ -345,7 +345,7 @@ TEST(resizing_averages) {
     for (int i = 0; i < 4 * 4 * 3; i++) assert_in_range(small[i], 120, 135); /* no aliasing: grey, not 0 or 255 */
 }
 
-/* Writes pixel (y, x) as 10 y + x, 10 y + x + 1, 10 y + x + 2. */
+/* Writes pixel (y, x) as 10 y + x + 1, 10 y + x + 2, 10 y + x + 3. */
 static void number_pixels(d9_image *image) {
     for (int i = 0; i < image->width * image->height; i++)
         for (int c = 0; c < 3; c++)
