@@ -1,9 +1,9 @@
 /* fine_tune: for a run that starts from a pretrained model (train.from). At first only the last layer learns, which is
- * new if the classes are; then the layers before it learn too, at lower learning rates.
+ * newly initialised if the classes differ; then the layers before it learn too, usually at lower learning rates.
  *
  *     rates: [0.01, 0.1]     the first half of these layers learns at 0.01 of train.lr, the second half at 0.1
  *
- * While they are frozen, no gradients are computed for them. Layers are counted by their weights, in the order of the
+ * While layers are frozen, their gradients are not computed. Layers are counted by their weights, in the order of the
  * forward pass; norms and biases belong to the weights before them. */
 #include "tricks/trick.h"
 

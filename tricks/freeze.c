@@ -52,7 +52,7 @@ done:
     return status;
 }
 
-/* Moves the parameters of each share out of their group, into a new group inserted before that group. */
+/* Moves the parameters of each part out of their groups, into new groups inserted before these. */
 static d9_status on_optimizer(d9_context *context, const void *opaque, const d9_graph *graph, d9_groups *groups) {
     d9_status status = D9_OK;
     const d9_real_list *until = &((const freeze *)opaque)->until;

@@ -1,9 +1,9 @@
 /* progressive: trains on smaller images in the first steps, which cost less.
  *
- * For the first `share` of the run images have `scale` of their height and width; or, with a list of `scales`, each of
- * these until the epoch at the same place of `until`. By `form` a small image is a random crop, to which the other
- * augmentations apply as usual, or the image that the step would have seen, resized: crop and mirror come first.
- * Evaluations always have whole images. */
+ * For the first `share` of the run images have `scale` of their height and width; or, with a list of `scales`,
+ * scales[i] until epoch until[i]. `form` says whether a small image is a random crop, to which the other augmentations
+ * apply as usual, or the image that the step would have seen, resized: crop and mirror come first. Evaluations always
+ * use whole images. */
 #include "tricks/trick.h"
 
 typedef struct progressive {

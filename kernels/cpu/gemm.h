@@ -72,7 +72,7 @@ struct d9_gemm_pack { /* a block to pack: panels of `panel` rows or columns and 
     int64_t k, k_count;  /* elements along K */
     int panel;
     int64_t lanes;
-    float *temporary; /* 2 D9_GEMM_AT_ONCE rows' parts of the block, `temporary_row` floats apart */
+    float *temporary; /* the parts of 2 D9_GEMM_AT_ONCE rows, `temporary_row` floats apart */
     int64_t temporary_row;
     float *to;
 };

@@ -53,7 +53,7 @@ typedef struct d9_cpu_prologue {
     d9_kernel_out dz;       /* data NULL: not written */
 } d9_cpu_prologue;
 
-/* Images, mostly of one ghost group: first element, elements from one to the next, number of images, pixels of each. */
+/* Equally spaced images: index of the first element, elements from an image to the next, images, pixels of each. */
 typedef struct d9_cpu_run {
     int64_t at, stride, images, pixels;
 } d9_cpu_run;
@@ -159,7 +159,7 @@ void d9_cpu_linear_backward_data(const d9_cpu *cpu, const d9_kernel_linear *shap
 void d9_cpu_linear_backward_weight(const d9_cpu *cpu, const d9_kernel_linear *shape, d9_kernel_in dy, d9_kernel_in x,
                                    void *scratch, d9_kernel_out dw);
 
-/* Loss of each sample, and its gradient. Samples labelled -1 have neither: 0. Each output may be NULL. */
+/* Loss of each sample, and its gradient; both are 0 for samples labelled -1. Each output may be NULL. */
 typedef struct d9_cpu_loss {
     d9_kernel_loss shape;
     const double *weights; /* (classes): weight of a sample of each class; NULL: all weights are 1 */
@@ -180,7 +180,7 @@ void d9_cpu_metrics(const d9_kernel_loss *shape, const float *loss, const int32_
 
 void d9_cpu_update_group(const d9_cpu *cpu, const d9_cpu_update *rule, const float *g, int64_t count, float *w,
                          float *const state[D9_UPDATE_STATES]);
-/* Bytes of scratch for d9_cpu_orthogonal_update, by the sizes and the storage type; aligned to 64 bytes. */
+/* Bytes of scratch for d9_cpu_orthogonal_update, which depend on sizes and storage type; aligned to 64 bytes. */
 int64_t d9_cpu_orthogonal_scratch_bytes(const d9_cpu *cpu, const d9_cpu_orthogonal *orthogonal);
 void d9_cpu_orthogonal_update(const d9_cpu *cpu, const d9_cpu_orthogonal *orthogonal, const float *g, void *scratch,
                               float *w, float *velocity);

@@ -22,7 +22,7 @@
 
 enum { WAKE = 1 << 14 }; /* logits of a batch that is not worth a second thread */
 
-/* Few classes keep the bits that training on images always had. */
+/* True if vectors of f32 compute the loss; with fewer classes the formulas in double do. */
 static bool has_many(const d9_kernel_loss *s) {
     return s->loss == D9_LOSS_CROSS_ENTROPY && s->classes >= D9_MANY_CLASSES;
 }
@@ -31,7 +31,7 @@ static int threads_for(const d9_cpu *cpu, const d9_kernel_loss *s) {
     return s->samples * s->classes < WAKE ? 1 : cpu->threads;
 }
 
-/* A sample's logits, its label and that of its mixup partner, and values that the gradient may overwrite. */
+/* A sample's logits, its label and that of its mixup partner, and copies of logits that the gradient may overwrite. */
 typedef struct sample {
     const float *z;
     int32_t label, other;
@@ -76,7 +76,7 @@ static void sum_terms(const d9_cpu *cpu, const d9_kernel_loss *s, const sample *
     }
 }
 
-static void put(d9_kernel_out y, int64_t at, double value) {
+static void store(d9_kernel_out y, int64_t at, double value) {
     if (y.store == D9_KERNEL_F32)
         ((float *)y.data)[at] = (float)value;
     else
@@ -88,13 +88,13 @@ static void write_slopes(const d9_cpu *cpu, const d9_kernel_loss *s, const sampl
                          double weight, double sum, const float *e, d9_kernel_out dz, int64_t at) {
     if (!has_many(s)) {
         for (int64_t k = 0; k < s->classes; k++)
-            put(dz, at + k, weight * d9_loss_slope_double(s->loss, (double)of->z[k], target_of(s, of, k), row));
+            store(dz, at + k, weight * d9_loss_slope_double(s->loss, (double)of->z[k], target_of(s, of, k), row));
         return;
     }
     cpu->loops->softmax_slopes(e, s->classes, (float)(weight / sum),
                                (float)(weight * s->smoothing / (double)s->classes), dz, at);
-    put(dz, at + of->label, weight * d9_loss_slope_double(s->loss, of->at_label, target_of(s, of, of->label), row));
-    put(dz, at + of->other, weight * d9_loss_slope_double(s->loss, of->at_other, target_of(s, of, of->other), row));
+    store(dz, at + of->label, weight * d9_loss_slope_double(s->loss, of->at_label, target_of(s, of, of->label), row));
+    store(dz, at + of->other, weight * d9_loss_slope_double(s->loss, of->at_other, target_of(s, of, of->other), row));
 }
 
 /* True if exponentials, which are f32, have no place in dlogits. */

@@ -55,7 +55,7 @@ static void clear_sums(double *sums, int64_t count) {
 }
 
 /* Adds the sums of group g's slices into the first slice, in order. */
-static const double *combine(const d9_kernel_norm *norm, const layout *l, int64_t g) {
+static const double *add_slices(const d9_kernel_norm *norm, const layout *l, int64_t g) {
     double *total = slice_sums(norm, l, g, 0);
     for (int64_t s = 1; s < l->slices; s++) {
         const double *part = slice_sums(norm, l, g, s);
@@ -171,7 +171,7 @@ static void set_forward_terms(float *terms, int64_t channels, int64_t c, d9_cpu_
 static void forward_terms(const job *j, int64_t g) {
     const d9_kernel_norm *norm = j->norm;
     const d9_kernel_norm_state *state = ((const forward *)j->arguments)->state;
-    const double *sums = combine(norm, &j->l, g);
+    const double *sums = add_slices(norm, &j->l, g);
     const double n = (double)(j->l.members * norm->pixels);
     for (int64_t c = 0; c < norm->channels; c++) {
         const int64_t at = g * norm->channels + c;
@@ -245,7 +245,7 @@ static void backward_sums(const job *j, int64_t g, const d9_cpu_run *run, double
 static void backward_terms(const job *j, int64_t g) {
     const int64_t channels = j->norm->channels;
     const backward *b = j->arguments;
-    const double *sums = combine(j->norm, &j->l, g);
+    const double *sums = add_slices(j->norm, &j->l, g);
     const double n = (double)(j->l.members * j->norm->pixels);
     float *terms = group_terms(j->norm, &j->l, g);
     for (int64_t c = 0; c < channels; c++) {

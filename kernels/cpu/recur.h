@@ -46,8 +46,8 @@ void d9_cpu_recur_run_backward(const d9_cpu *cpu, const d9_cpu_recur *layer, con
 void d9_cpu_embed(const d9_cpu *cpu, const float *table, const int32_t *tokens, int64_t count, int64_t channels,
                   d9_kernel_out y);
 int64_t d9_cpu_embed_scratch_bytes(int64_t vocabulary, int64_t count);
-/* dtable (V, C): each row is the sum of dy over the positions of its token, in ascending order; with `add`
- * they are added to it. */
+/* dtable (V, C): each row is the sum of dy over the positions of its token, in ascending order; with `add` these
+ * are added to the row. */
 void d9_cpu_embed_backward(const d9_cpu *cpu, d9_kernel_in dy, const int32_t *tokens, int64_t count, int64_t vocabulary,
                            int64_t channels, bool add, void *scratch, float *dtable);
 
@@ -61,7 +61,7 @@ struct d9_recur_part { /* samples [begin, end) of a layer, in one thread */
     const d9_cpu_recur_backward *backward;
     float *weights;   /* packed: forward (H / lanes, H, G, lanes), backward (H / lanes, G H, lanes) */
     float *bias;      /* forward (H / lanes, G, lanes) */
-    d9_kernel_out da; /* backward: gradient of U h' + bias, (T, N, gates H) for the gates where dgx is another */
+    d9_kernel_out da; /* backward, (T, N, gates H): gradients of U h' + bias for the gates where they differ from dgx */
     float *sums;      /* backward (tiles, G H): sums of the gradient of the bias */
     int64_t begin, end;
     float *work; /* states of all tiles of the part, and gates of one tile */

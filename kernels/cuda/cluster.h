@@ -7,9 +7,9 @@
  *
  *   D9_DYNAMIC_SHARED(kept);           `bytes` bytes of shared memory, aligned to 16
  *   D9_CLUSTER_BARRIER();              waits for all threads of all blocks of the cluster
- *   D9_HAS_CLUSTERS                    0 in code for devices without
+ *   D9_HAS_CLUSTERS                    0 in code for devices without clusters, else 1
  *   D9_CLUSTER_ARRIVE();               D9_CLUSTER_BARRIER in two parts; between them a thread accesses only what no
- *   D9_CLUSTER_WAIT();                 other thread does, which the model does not check
+ *   D9_CLUSTER_WAIT();                 other thread does, which the simulated GPU does not check
  *   d9_cluster_shared(part, rank)[i]   element of block `rank`'s D9_SHARED array `part`
  *   d9_cluster_place(part, rank)[i]    the same, to be written
  *
@@ -19,7 +19,7 @@
 
 #include "kernels/cuda/launch.h"
 
-enum { D9_CLUSTER_BLOCKS = 8 }; /* of every device with clusters */
+enum { D9_CLUSTER_BLOCKS = 8 }; /* largest cluster that every device with clusters supports */
 
 struct d9_limits {       /* limits of a device for one kernel */
     int64_t block_bytes; /* dynamic shared memory of a block */

@@ -70,8 +70,8 @@ int d9_cuda_rank(d9_cuda_stream stream, const d9_cuda_slice *slice, const float 
 /* tokens (length, count): token t of the slice's samples; texts (samples, length). */
 int d9_cuda_tokens(d9_cuda_stream stream, const d9_cuda_slice *slice, const int32_t *texts, int64_t length,
                    int32_t *tokens);
-/* A corpus of `columns` columns of `length` tokens, of which one begins `apart` tokens behind the one before it; a step
- * reads the next `time` of each. */
+/* A corpus of `columns` columns of `length` tokens, each beginning `apart` tokens after the one before it; a step reads
+ * the next `time` tokens of each. */
 typedef struct d9_cuda_corpus {
     const int32_t *tokens;
     const int64_t *step; /* step *step % steps_per_epoch; NULL: step 0 */
@@ -119,8 +119,8 @@ typedef struct d9_cuda_prologue {
     d9_kernel_in reference; /* not read if `act` is D9_KERNEL_NO_ACT */
     d9_kernel_in addend;    /* data NULL: no addition */
     d9_kernel_out dz;       /* data NULL: not written */
-    const float *bias; /* NULL, as with an addend; or of a norm that `act` followed: its x may be read instead of the
-                          reference */
+    const float *bias; /* of the norm before `act`, to recompute the reference from the norm's x; NULL (required with an
+                          addend): the reference is read */
 } d9_cuda_prologue;
 
 /* ---- rows of channels ---- */
@@ -155,8 +155,8 @@ typedef struct d9_cuda_pool_before {
     d9_kernel_out dx; /* its gradient, an array of its own */
 } d9_cuda_pool_before;
 /* Three launches, one more with several groups, one less if dx has no data. dx may be dy, the addend or the reference,
- * but not x. pool: NULL, or writes the gradient of the pool's input instead of dx, which must have data and keeps dz or
- * nothing. */
+ * but not x. pool: NULL, or writes the gradient of the pool's input instead of dx, which must have data and may be
+ * overwritten with dz. */
 int d9_cuda_norm_backward(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_kernel_in dy,
                           const d9_cuda_prologue *prologue, d9_kernel_in x, const float *mean, const float *inv_std,
                           const float *scale, const d9_cuda_pool_before *pool, void *scratch,
@@ -266,8 +266,8 @@ int d9_cuda_embed_forward(d9_cuda_stream stream, const d9_cuda_embedding *shape,
                           const int32_t *tokens, d9_kernel_out y);
 /* Sets *bytes, of scratch aligned to 256 bytes, for d9_cuda_embed_backward. Returns 0 or a cudaError_t. */
 int d9_cuda_embed_scratch_bytes(const d9_cuda_embedding *shape, int64_t *bytes);
-/* dtable (rows, channels): `before` (NULL: 0) plus the sum of dy at the row's positions, added in ascending order; it
- * may be dtable. Two launches and a sort of the positions. */
+/* dtable (rows, channels): `before` (NULL: 0) plus the sum of dy at the row's positions, added in ascending order.
+ * `before` may be dtable. Two launches and a sort of the positions. */
 int d9_cuda_embed_backward(d9_cuda_stream stream, const d9_cuda_embedding *shape, d9_kernel_in dy,
                            const int32_t *tokens, const float *before, void *scratch, float *dtable);
 
@@ -295,7 +295,7 @@ typedef struct d9_cuda_recur_kept { /* of the forward pass, for the backward pas
     d9_cuda_recur_state first;
 } d9_cuda_recur_kept;
 
-/* True if a block's shared memory suffices on every device: 3072 units of one gate, 2048 of GRU, 1755 of LSTM. */
+/* True if a block's shared memory suffices on every device: for 3072 units of one gate, 2048 of GRU, 1755 of LSTM. */
 bool d9_cuda_recur_fits(const d9_cuda_recur *shape);
 int d9_cuda_recur_forward(d9_cuda_stream stream, const d9_cuda_recur *shape, d9_kernel_in gx, d9_kernel_in u,
                           const float *bias, const d9_cuda_recur_state *first, const d9_cuda_recur_result *out);
@@ -326,8 +326,8 @@ int d9_cuda_loss_backward(d9_cuda_stream stream, const d9_kernel_loss *shape, d9
  * from 1, whose summed loss is not finite; 0: none yet. */
 int d9_cuda_metrics(d9_cuda_stream stream, const d9_kernel_loss *shape, const float *loss, const float *logits,
                     const int32_t *labels, const int64_t *step, void *scratch, double *metrics);
-/* The loss of so many classes that a sample has a block, which then also computes the gradient (unless dlogits has no
- * data) and the metrics. scratch: d9_cuda_metrics_scratch_bytes. dlogits may be the logits. */
+/* Two launches for many classes (d9_cuda_loss_is_wide): loss and gradient (not if dlogits has no data), one block for
+ * each sample; then the metrics. scratch: d9_cuda_metrics_scratch_bytes. dlogits may be the logits. */
 bool d9_cuda_loss_is_wide(const d9_kernel_loss *shape);
 int d9_cuda_loss_with_metrics(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_cuda_coefficient share,
                               const int64_t *step, const float *weights, const float *logits, const int32_t *labels,

@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
 
 /* ---- many classes of which a sample has one: a block for each sample ---- */
 
-/* Up to so many classes a warp computes a sample's loss, and a thread of the metrics' block reads all its logits. */
+/* Largest number of classes for which a warp computes a sample's loss, and a thread of the metrics reads its logits. */
 enum { FEW_CLASSES = 1024 };
 enum { WIDE_RUN = 4 }; /* logits that a thread loads at once: of classes D9_BLOCK apart */
 #define FOR_WIDE_RUNS(from, classes)                                                                                   \
@@ -103,7 +103,7 @@ D9_DEVICE d9_vector<WIDE_RUN> wide_run(const float *z, int from, int classes) {
     return x;
 }
 
-/* The largest value of all threads, for every thread. Barriers lie between the calls. */
+/* Returns the largest value of all threads to every thread. A barrier must separate calls with the same `part`. */
 D9_DEVICE double block_largest(double x, double *part) {
     x = d9_warp_largest(x);
     if (threadIdx.x % D9_WARP == 0) part[threadIdx.x / D9_WARP] = x;
@@ -117,8 +117,8 @@ struct wide_row {
     int32_t best; /* the first class with the largest logit */
 };
 
-/* row_of, by a block and for every thread, which reads its logits once: its sum of exponentials relates to its largest
- * logit so far. Runs are summed in f32, then in double. */
+/* row_of by a block, returned to every thread. A thread reads its logits once and keeps its sum of exponentials
+ * relative to its largest logit so far. Runs are summed in f32, then in double. */
 D9_DEVICE wide_row wide_row_of(const d9_kernel_loss &s, const float *z, pair of) {
     D9_SHARED(double, largest_of, D9_BLOCK / D9_WARP);
     D9_SHARED(double, first_of, D9_BLOCK / D9_WARP);
@@ -147,7 +147,7 @@ D9_DEVICE wide_row wide_row_of(const d9_kernel_loss &s, const float *z, pair of)
     D9_BARRIER(); /* the second sum overwrites the first one's shared memory */
     total = d9_block_sum(total);
     if (threadIdx.x == 0) sums[0] = sum, sums[1] = total;
-    /* the lowest number: the largest of the negative ones */
+    /* the lowest class is the largest of the negated ones */
     const double first =
         -block_largest(static_cast<double>(best) == largest ? -static_cast<double>(at) : -INFINITY, first_of);
     return {{d9_log_sum_exp_double(largest, sums[0]), d9_loss_at_target_double(own, partners, s.share), sums[1],
@@ -155,7 +155,7 @@ D9_DEVICE wide_row wide_row_of(const d9_kernel_loss &s, const float *z, pair of)
             static_cast<int32_t>(first)};
 }
 
-/* The gradient of a sample. The softmax is that of the logits minus their log-sum-exp, whose log-sum-exp is 0. */
+/* Writes the gradient of a sample. log_sum_exp is subtracted from the logits, so that theirs becomes 0. */
 D9_DEVICE void put_slopes(const d9_kernel_loss &s, int64_t n, pair of, double log_sum_exp, float counted,
                           const float *logits, d9_kernel_out dlogits) {
     const int classes = static_cast<int>(s.classes);
@@ -213,7 +213,7 @@ D9_DEVICE int64_t first_largest(const float *row, int64_t classes) {
     return best;
 }
 
-/* Launched with one block. predicted: NULL, or of wide_loss_kernel. */
+/* Launched with one block. predicted: predictions of wide_loss_kernel; NULL: made here from the logits. */
 __global__ void __launch_bounds__(D9_BLOCK)
     metrics_kernel(d9_kernel_loss s, const float *loss, const float *logits, const int32_t *labels, const int64_t *step,
                    const int32_t *predicted, double *metrics) {

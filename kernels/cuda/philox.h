@@ -1,5 +1,5 @@
-/* The words of all draws in machine code: those of cuRAND's stateless generator. The CPU and the simulated GPU have our
- * own (kernels/formulas/philox.h); unit.cuda_curand compares both, and unit.philox has the published known answers. */
+/* In GPU code all draws use the words of cuRAND's stateless generator. The CPU and the simulated GPU use our own one
+ * (kernels/formulas/philox.h); unit.cuda_curand compares both, and unit.philox has the published known answers. */
 #ifndef D9_CUDA_PHILOX_H
 #define D9_CUDA_PHILOX_H
 

@@ -1,8 +1,8 @@
 /* Recurrent layers: kernels.h has the contract, kernels/formulas/cells.h the equations.
  *
  * Layers that recur_cluster.cu does not compute: a block computes one sample over all steps, so that no step waits for
- * another block. Each step multiplies the weights
- * U of the state, which all blocks read from the L1 and L2 caches: 117 KiB of f32 for 100 units of GRU. */
+ * another block. Each step multiplies the state by the weights U, which all blocks read from the L1 and L2 caches:
+ * 117 KiB of f32 for 100 units of GRU. */
 #include "kernels/cuda/cluster.h"
 #include "kernels/cuda/recur_cluster.h"
 #include "kernels/cuda/vector.h" /* sets D9_REAL to float */
@@ -12,7 +12,7 @@
 enum {
     LANES = 8,                    /* threads that multiply one unit's rows of U with the state */
     TEAMS = D9_BLOCK / LANES,     /* of a block, each with its own unit */
-    MOST_LINES = 8,               /* of recur_backward_kernel */
+    MOST_LINES = 8,               /* of threads, in recur_backward_kernel */
     MOST_SHARED_BYTES = 48 * 1024 /* of a block, on every device */
 };
 

@@ -16,8 +16,8 @@ enum { UNITS = 4, /* of a warp */ MOST_OWN = D9_BLOCK / D9_WARP * UNITS /* of a 
 
 /* The unit and sample of a lane. */
 struct lane_place {
-    int lane, copy, copies; /* of the lanes with this unit and sample */
-    int first, unit, local; /* the warp's first unit; the lane's; its sample in the cluster */
+    int lane, copy, copies; /* `copies` lanes have this unit and sample; which of them this is */
+    int first, unit, local; /* the warp's first unit; the lane's unit; its sample, in the cluster */
     int64_t sample;
     bool works, first_copy; /* the unit and the sample exist; and this is the first of the copies */
 };
@@ -66,7 +66,7 @@ D9_DEVICE void clear(float *vectors, int count) {
     for (int i = static_cast<int>(threadIdx.x); i < count; i += D9_BLOCK) vectors[i] = 0;
 }
 
-/* The lane's sum over a vector of `depth` elements for each sample. */
+/* Multiplies the warp's rows with a vector of `depth` elements per sample; returns the lane's unit and sample. */
 template <int S, int N>
 D9_DEVICE float multiply(const float (&w)[UNITS][N], const float *vectors, int depth, int lane) {
     float sum[UNITS * S] = {};

@@ -23,8 +23,8 @@
 
 #include <stdbool.h>
 
-/* The kinds of augmentation, in the order in which they are applied, and the two settings of each; both 0: off.
- * Kinds between MIRROR and CUTOUT change the colours of a pixel. */
+/* The kinds of augmentation, applied in this order unless a comment says otherwise, and the two settings of each; both
+ * 0: off. Kinds between MIRROR and CUTOUT change the colours of a pixel. */
 typedef enum d9_augment_kind {
     D9_AUGMENT_CROP,   /* reflect padding in pixels; a smaller output is a random crop even if this is 0 */
     D9_AUGMENT_MIRROR, /* D9_MIRROR_RANDOM or D9_MIRROR_ALTERNATING */
@@ -178,12 +178,12 @@ D9_FN void d9_augment_draw_change(const d9_augment_rule *rule, uint32_t sample, 
     draws->slot[D9_DRAW_CHANGE + 2] = change.number[1];
 }
 
-/* True if a pixel needs more than a crop, a mirror and its own byte: d9_augment_bytes. */
+/* True if bytes are not just copied from a cropped, mirrored image: d9_augment_bytes computes them. */
 D9_FN int d9_augment_general(const d9_augment_rule *rule) {
     return d9_augment_resizes(rule) || d9_augment_on(rule, D9_AUGMENT_CHANGE);
 }
 
-/* The draws of a general rule, and of another. */
+/* The draws of a sample in an epoch. general: d9_augment_general(rule), or a constant, so that code is dropped. */
 D9_FN d9_augment_draws d9_augment_draw_as(bool general, const d9_augment_rule *rule, uint32_t sample, uint32_t epoch) {
     d9_augment_draws draws = {{0}};
     if (general && d9_augment_on(rule, D9_AUGMENT_RESIZE))
@@ -241,7 +241,7 @@ D9_FN d9_augment_between d9_augment_resize(int i, int out, int32_t span, int siz
                                 ((at - 2 * out * first) * D9_RESIZE_UNIT + out) / (2 * out)};
 }
 
-/* The byte of channel `c` at a place of an image with rows of row_size bytes and pixels of `stored`. */
+/* The interpolated byte of channel `c`, from an image with rows of row_size bytes and pixels of `stored`. */
 D9_FN int d9_augment_resized(const uint8_t *image, int row_size, int stored, d9_augment_between y, d9_augment_between x,
                              int c) {
     const uint8_t *top = image + y.first * row_size + c, *bottom = image + y.second * row_size + c;
@@ -251,10 +251,10 @@ D9_FN int d9_augment_resized(const uint8_t *image, int row_size, int stored, d9_
     return (sum + D9_RESIZE_UNIT * D9_RESIZE_UNIT / 2) / (D9_RESIZE_UNIT * D9_RESIZE_UNIT);
 }
 
-/* Sets the bytes (channels) of output row y, column x of a general rule, from an image (height, width, stored), where a
- * single stored channel is all of them. False: the change leaves nothing there, and the pixel is 0, the mean colour.
- * Loops have a constant number of trips, so that a GPU unrolls them and loads all channels at once. changes: CHANGE is
- * on; a compiler drops it where that is constant. */
+/* For rules that are d9_augment_general: sets the bytes (channels) of output row y, column x from an image (height,
+ * width, stored); stored 1: all channels are equal. False: a change moved the pixel's source out of the image, and the
+ * pixel is 0, the mean colour. Loops have constant trip counts, so that a GPU unrolls them and loads all channels at
+ * once. changes: CHANGE is on; where this is a constant, a compiler drops the code of changes. */
 D9_FN int d9_augment_bytes(bool changes, const d9_augment_rule *rule, const uint8_t *image, int stored, int channels,
                            const int32_t *draws, int y, int x, int *bytes) {
     const d9_change change = {draws[D9_DRAW_CHANGE], {draws[D9_DRAW_CHANGE + 1], draws[D9_DRAW_CHANGE + 2]}};

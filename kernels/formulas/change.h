@@ -48,7 +48,7 @@ D9_FN int d9_change_has_sign(int row) {
     }
 }
 
-/* Cosine and sine of an angle of at most pi: Taylor's series with terms of 2^-40, rounded towards 0. */
+/* Cosine and sine of an angle of at most pi, by Taylor series whose terms are multiples of 2^-40; rounded towards 0. */
 D9_FN void d9_change_turn(int32_t angle, int32_t turn[2]) {
     int64_t term = (int64_t)1 << 40, cosine = 0, sine = 0;
     for (int k = 0; k < 24; k++) {
@@ -110,7 +110,7 @@ D9_FN int d9_change_scale(int byte, int centre, int m) {
 
 /* Changes the bytes of a pixel (channels), in place. */
 D9_FN void d9_change_bytes(d9_change change, int channels, int *bytes) {
-    const int m = change.number[0], whole = (m + D9_CHANGE_UNIT / 2) / D9_CHANGE_UNIT; /* of bits and bytes */
+    const int m = change.number[0], whole = (m + D9_CHANGE_UNIT / 2) / D9_CHANGE_UNIT; /* bits or bytes */
     const int grey = channels == 3 ? (299 * bytes[0] + 587 * bytes[1] + 114 * bytes[2] + 500) / 1000 : 0;
     for (int c = 0; c < channels; c++) {
         const int byte = bytes[c];

@@ -25,7 +25,7 @@
 D9_FN D9_REAL D9_OF(d9_log_sum_exp)(D9_REAL largest, D9_REAL sum) { return largest + D9_OF(d9_log)(sum); }
 
 typedef struct D9_OF(d9_loss_row) {                            /* inputs of a sample's loss */
-    D9_REAL log_sum_exp, at_target, total, classes, smoothing; /* at_target: sum w_k z_k; only of one class each */
+    D9_REAL log_sum_exp, at_target, total, classes, smoothing; /* at_target: sum w_k z_k, if a sample has one class */
 } D9_OF(d9_loss_row);
 
 /* Target weight of class k for an image whose label has weight `share` and whose partner's label has the rest. */

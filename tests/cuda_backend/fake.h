@@ -36,8 +36,8 @@ typedef struct d9_fake_counts {
 /* How the fake cuDNN sums weight gradients. RIGHT: in doubles, rounded once; the others have planted faults. */
 typedef enum d9_fake_sums {
     D9_FAKE_SUMS_RIGHT,
-    D9_FAKE_SUMS_IN_PARTS,         /* of every second place, each part rounded to the output's type */
-    D9_FAKE_SUMS_WITHOUT_A_PLACE,  /* the last place of the last image is missing */
+    D9_FAKE_SUMS_IN_PARTS,         /* of every second output pixel; each of the two rounded to the result's type */
+    D9_FAKE_SUMS_WITHOUT_A_PLACE,  /* the last output pixel of the last image is missing */
     D9_FAKE_SUMS_WITH_TAPS_TURNED, /* filters are turned by 180 degrees: convolution in place of correlation */
     D9_FAKE_SUMS_CUT               /* rounded towards zero */
 } d9_fake_sums;

@@ -27,7 +27,7 @@ struct cublasLtMatrixLayoutOpaque_t {
 };
 struct cublasLtMatmulPreferenceOpaque_t {
     uint64_t most;
-    uint32_t sums, alignment; /* the least of the matrices' */
+    uint32_t sums, alignment; /* alignment: the smallest of the matrices' */
 };
 typedef struct cublasLtMatrixLayoutOpaque_t layout;
 

@@ -142,11 +142,10 @@ typedef struct work { /* a queued convolution */
     double seconds;
 } work;
 
-/* Rounds to nearest with 10 mantissa bits after the leading one. */
 static int64_t element_count(const d9_conv_tensor *t) { return t->dims[0] * t->dims[1] * t->dims[2] * t->dims[3]; }
 
 /* Plain convolution: adds each product to the array that the pass computes: output, image gradient, weight gradient. Of
- * the places of outputs, only every `every`-th from `first` on is added. */
+ * the output pixels, only every `every`-th from `first` on takes part. */
 static void add_products(const d9_conv_description *d, double *const t[D9_CONV_ARGUMENTS], int64_t first,
                          int64_t every) {
     const int64_t *x = d->tensor[D9_CONV_IMAGE].dims, *w = d->tensor[D9_CONV_WEIGHTS].dims,
@@ -172,7 +171,7 @@ static void add_products(const d9_conv_description *d, double *const t[D9_CONV_A
         }
 }
 
-/* Stores x as if the stored number nearest to zero had been chosen. */
+/* Stores x rounded towards zero. */
 static void store_cut(d9_type type, void *data, int64_t i, double x) {
     d9_fake_store(type, data, i, x);
     if (type != D9_F32 && fabs(d9_fake_load(type, data, i)) > fabs(x)) ((uint16_t *)data)[i]--;
@@ -197,7 +196,7 @@ static void compute(const work *job, double *const t[D9_CONV_ARGUMENTS]) {
 
 /* True if this repeats the last convolution and nothing was written in between, as in tuning: its output is still
  * there. */
-static bool repeated(const work *job) {
+static bool is_repeated(const work *job) {
     static work last;
     static int64_t changes;
     const bool same = changes == d9_fake_changes() && memcmp(&last, job, sizeof last) == 0;
@@ -226,7 +225,7 @@ static int run_convolution(const void *what) {
     counts->convolutions++;
     counts->runs[job->engine]++;
     d9_fake_spend(job->seconds);
-    if (repeated(job)) {
+    if (is_repeated(job)) {
         unsettle(job);
         return 0;
     }
@@ -248,7 +247,7 @@ static int run_convolution(const void *what) {
 }
 
 /* True if all arguments are given and have the promised alignment, and the workspace one of 256 bytes. */
-static bool aligned(const d9_cudnn_graph *graph, void *const data[D9_CONV_ARGUMENTS], const void *workspace) {
+static bool are_aligned(const d9_cudnn_graph *graph, void *const data[D9_CONV_ARGUMENTS], const void *workspace) {
     for (int a = 0; a < D9_CONV_ARGUMENTS; a++)
         if (!data[a] || (uintptr_t)data[a] % (uintptr_t)graph->description.tensor[a].alignment) return false;
     return (uintptr_t)workspace % 256 == 0;
@@ -268,7 +267,7 @@ d9_status d9_cudnn_run(d9_context *context, cudnnHandle_t handle, const d9_cudnn
         cudaFree(&job); /* leaves a pending error, as a launch with an invalid grid does */
         return d9_fail(context, D9_DEVICE, "cuDNN: a convolution: EXECUTION_FAILED");
     }
-    if (!aligned(graph, data, workspace))
+    if (!are_aligned(graph, data, workspace))
         return d9_fail(context, D9_DEVICE, "cuDNN: a convolution: BAD_PARAM: alignment");
     if (!d9_fake_holds(workspace, choice->workspace_bytes))
         return d9_fail(context, D9_DEVICE, "cuDNN: a convolution: BAD_PARAM: the workspace is too small");

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCKS = 512, GUARD = 4096, GUARD_BYTE = 0xa5 }; /* of GUARD bytes after each allocation */
+enum { BLOCKS = 512, GUARD = 4096, GUARD_BYTE = 0xa5 }; /* GUARD bytes of this value follow each allocation */
 
 typedef struct block { /* an allocation of device memory */
     uint8_t *data;

@@ -21,7 +21,7 @@ typedef struct first_how { /* what the graph contains */
 /* Builds the graph, with gradients unless how.evaluate. Master values are f32, or f64 if `compute` is. */
 void make_first(first_case *f, d9_context *context, d9_type compute, first_how how);
 
-/* Copies the inputs of `from` by name. Weights are rounded to its compute type, as its cast nodes do. */
+/* Copies the inputs of `from` by name. Weights are rounded to the compute type of `from`, as its casts do. */
 void copy_inputs(first_case *to, const first_case *from);
 
 #endif

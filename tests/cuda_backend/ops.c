@@ -120,9 +120,9 @@ TEST(a_batch_drawn_on_the_way_has_the_same_bits) {
 
 /* ---- a first layer in closed form; products ---- */
 
-/* The plan of a first layer must use each of the two fused rules once, of an evaluation only `rule`. Their error
- * against f64 may be 1e-5. In half precision it may also be as large as that of the nodes one by one, which round every
- * value in between. */
+/* The plan of a training step must use each of the two fused rules once, that of an evaluation `rule` once. Errors
+ * against f64 may be 1e-5, in half precision also as large as those of unfused nodes, which round every value in
+ * between. */
 static void check_first_layer(fixture *f, d9_type type, first_how how, const char *rule, const char *gradient_rule) {
     first_case tested, exact;
     op_live live[3]; /* closed form; node by node; node by node in f64 */
@@ -199,7 +199,7 @@ TEST(wide_first_layers_are_not_in_closed_form) {
     }
 }
 
-/* Other readers must find the convolutions' outputs, and the gradient still has closed form. */
+/* If other nodes read the convolutions' outputs, these are written, and the gradient still has closed form. */
 TEST(other_readers_find_the_outputs_of_convolutions) {
     static const d9_backend_options serial = {.threads = 1};
     fixture *f = *state;
@@ -355,8 +355,8 @@ static void make_backward(chain *k, d9_context *context, d9_type type, bool add,
     op_node(&k->c, &gradient);
 }
 
-/* The rule must run in one pass exactly if `in_one_pass`. Its bits must be those of unfused nodes, and near the
- * reference. */
+/* The rule must run in one pass exactly if `in_one_pass`. Its results must be equal to those of unfused nodes, bit for
+ * bit, and near the reference's. */
 static void check_chain(fixture *f, chain *k, const char *rule, bool in_one_pass) {
     char text[1024], line[96];
     snprintf(line, sizeof line, "%s\tchain\tone pass, ", rule);
@@ -616,7 +616,7 @@ TEST(scratch_is_counted_before_it_is_asked_for) {
 
 /* Adds the rules of a file (first string of each row of `table`) and their tests to `rows`; returns the rules' number.
  */
-static int rows_of(const char *file, const char *table, d9_text *rows) {
+static int add_rows_of_rules(const char *file, const char *table, d9_text *rows) {
     char path[512];
     uint8_t *source;
     size_t size;
@@ -644,8 +644,8 @@ static int rows_of(const char *file, const char *table, d9_text *rows) {
 TEST(every_rule_has_run) {
     d9_text rows;
     d9_text_init(&context, &rows);
-    const int rules = rows_of("rules.c", "static const d9_rule d9_cuda_rules[] = {", &rows) +
-                      rows_of("moments.c", "const d9_rule d9_cuda_moments_rules[] = {", &rows);
+    const int rules = add_rows_of_rules("rules.c", "static const d9_rule d9_cuda_rules[] = {", &rows) +
+                      add_rows_of_rules("moments.c", "const d9_rule d9_cuda_moments_rules[] = {", &rows);
     assert_int_equal(rules, ran_count);
     if (D9_ON_FAKE) coverage_check("rule", d9_text_get(&rows));
     d9_text_free(&rows);

@@ -37,7 +37,7 @@ TEST(nobody_waits_within_an_epoch) {
     watch_nothing_left();
 }
 
-/* Kernels and convolutions are loaded while planning, those of evaluation too: none within the clocks of training. */
+/* Kernels and convolutions are loaded while planning, those of evaluation too: none while training is timed. */
 TEST(steps_load_no_code) {
     static const char *const precisions[] = {"fp16", "f32"};
     static watch w;
@@ -49,7 +49,7 @@ TEST(steps_load_no_code) {
     }
 }
 
-/* A run whose steps cannot be recorded, or only the first of the three, trains the same, with one warning. */
+/* If none of the three graphs can be recorded, or only the first, training gives the same weights, with one warning. */
 TEST(a_refused_capture_costs_only_time) {
     static watch recorded, w;
     watch_run_afresh("fp16", "off", &recorded);
@@ -104,7 +104,7 @@ TEST(timed_steps_are_replays) {
         assert_true(m.rows[row].runs > 0 && m.rows[row].runs <= MEASURED && m.rows[row].seconds > 0);
         sometimes += m.rows[row].runs < MEASURED;
     }
-    assert_true(sometimes > 0); /* the average */
+    assert_true(sometimes > 0); /* updates of the average */
     session.backend = measured_backend;
     d9_measurement_free(&m), d9_session_close(&session), d9_config_free(&context, config), watch_nothing_left();
 }
@@ -171,8 +171,8 @@ static d9_status differ(d9_context *of, d9_parallel *parallel, void *bytes, int6
     return d9_fail(of, D9_USAGE, "another configuration");
 }
 
-/* Processes of different configurations may add arrays of different sizes: they are compared before the first sum, that
- * of the step that loads code. */
+/* Processes of different configurations might add arrays of different sizes. So configurations are compared before the
+ * first sum, which belongs to the step that loads code. */
 TEST(processes_are_compared_before_they_add) {
     static const d9_parallel_kind kind = {.name = "two", .sum = count_sum, .broadcast = differ};
     d9_parallel two = {.rank = 1, .ranks = 2, .kind = &kind};

@@ -142,14 +142,14 @@ TEST(every_step_is_the_reference_s) {
     }
 }
 
-/* Adds a process with equal values. */
+/* The sum over two processes of equal values. */
 static d9_status double_all(d9_context *unused, d9_parallel *parallel, void *values, int64_t count, bool wide) {
     (void)unused, (void)parallel;
     for (int64_t i = 0; i < count; i++) ((float *)values)[i] *= 2;
     return wide ? D9_DEVICE : D9_OK;
 }
 
-/* The sum is computed in every step, also where others replay a recorded graph, before what reads it. */
+/* Every step computes the sum, before nodes that read it, even if without a sum it would replay a recorded graph. */
 TEST(gradients_are_summed_in_every_step) {
     static const d9_parallel_kind kind = {.name = "two", .sum = double_all};
     d9_parallel two = {.rank = 1, .ranks = 2, .kind = &kind};
@@ -174,8 +174,8 @@ TEST(gradients_are_summed_in_every_step) {
     op_close(&live), op_case_free(&t.c);
 }
 
-/* fp16: a step with such a gradient changes no weight. The warning has the number of these steps, the parameter, and
- * the first step. */
+/* fp16: a step with a gradient that is not finite changes no weight. The warning has the number of such steps, the
+ * first of them, and the name of the gradient. */
 TEST(a_gradient_that_is_not_finite_skips_the_step) {
     training t;
     op_live live;

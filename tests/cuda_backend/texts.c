@@ -3,7 +3,7 @@
 #include "kernels/formulas/rows.h"
 #include "tests/support/test.h"
 
-/* 15 tokens, three without a label, of 2,500 words, the first of which is as likely as a later one. */
+/* 15 tokens, three without a label, of 2,500 words. For the first token, words 7, its label, and 2,499 tie. */
 static void make_wide_loss(op_case *c, rival *r, bool gradient, bool in_place, d9_value_id values[3]) {
     const d9_shape tokens = {3, {3, 5, 2500}};
     op_case_begin(c, r->context, "loss", D9_F32, D9_F32, OP_FILL_RANDOM);
@@ -52,7 +52,7 @@ static void make_case(op_case *c, rival *r, d9_op op) {
 }
 
 void reject_bad_tokens(rival *r) {
-    for (int of = 0; of < 5; of++) { /* none, a token, a sample; in a stream: none, a token */
+    for (int of = 0; of < 5; of++) { /* what is out of range: none, a token, a sample; in a stream: none, a token */
         const int bad = of % 3;
         op_case c;
         op_live live;

@@ -146,8 +146,8 @@ TEST(a_norm_that_cannot_be_launched_takes_two_passes) {
     assert_string_equal(w[0].params_sha256, w[1].params_sha256);
 }
 
-/* Replaces the choice of every norm in the cache, which then belongs to `kernels` unless that is NULL; returns their
- * number. */
+/* Replaces the choice of every norm in the cache, and the hash of the kernels in their keys unless `kernels` is NULL;
+ * returns the number of norms. */
 static int replace_norms(const char *path, const char *kernels, const char *choice) {
     uint8_t *bytes;
     size_t size;
@@ -305,7 +305,7 @@ TEST(a_choice_made_for_want_of_room_is_not_kept) {
     watch_nothing_left();
 }
 
-/* An error with figures if all choices need more memory, or if a saved plan names one that does. */
+/* If all choices need more memory than there is, or the one of a saved plan does, the error says how much. */
 TEST(workspaces_without_room_are_refused_in_figures) {
     static watch w;
     d9_session session;

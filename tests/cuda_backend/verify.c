@@ -1,5 +1,5 @@
 /* Compares the CUDA backend, on the CPU model of the kernels or on a GPU, with another framework's numbers (as the
- * command verify does), rule by rule with the reference backend, and the reference's loss over a few epochs. */
+ * command verify does), and with the reference backend: rule by rule, and the losses of a few epochs. */
 #include "tests/cuda_backend/fake.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
@@ -123,7 +123,7 @@ static void plant_slope(d9_node *node) {
     if (node->op == D9_OP_ACT_BACKWARD) node->as.act.alpha *= 0.967;
 }
 
-/* One step in bf16 with an error in every node of the tested plan. */
+/* Compares the first layer in one step in bf16 after `plant` has changed every node of the tested plan. */
 static first_layer_rows first_layer_with(void (*plant)(d9_node *node)) {
     first_layer_rows rows = {0};
     int failed;
@@ -195,8 +195,8 @@ TEST(the_loss_follows_the_reference) {
     if (fake_find()) run_assert_equal(&reports[0], &reports[2], "f32 and tf32 without tensor cores");
 }
 
-/* Epochs of carried states, also in evaluation. With 130 units a cluster computes a column, and products are
- * cuBLAS's. */
+/* Losses and evaluations if states are carried from step to step. With 130 hidden units clusters compute the recurrent
+ * layer, and cuBLAS its products. */
 static void compare_language_models(int hidden, int epochs) {
     run_report reports[2];
     static const char *const backends[] = {"cuda", "reference"};

@@ -9,7 +9,7 @@
 
 typedef struct d9_check {
     int64_t compared, failures;
-    bool contracted; /* the kernels add products before they are rounded: a half may be the next one */
+    bool contracted; /* kernels round no product before adding it: a half may be off by one unit */
     char first[320]; /* the first failure */
 } d9_check;
 
@@ -40,7 +40,7 @@ float d9_array_at(const d9_array *array, int64_t at);
 void d9_check_array(d9_check *check, const char *what, const float *expected, const d9_array *got, double tolerance);
 
 /* The tolerance of a sum of values that were rounded to `store`: `tolerance`, or two units of such values if the
- * kernels are contracted, because a value may then be the next one. */
+ * kernels are contracted, because each value may then be off by one. */
 double d9_check_sums(const d9_check *check, d9_kernel_store store, double tolerance);
 
 float *d9_floats(int64_t count);                                       /* zeros */

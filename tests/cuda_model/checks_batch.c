@@ -56,7 +56,7 @@ static site open_site(const batch_case *c) {
                         [D9_AUGMENT_CHANGE] = {c->change}}}};
     const int64_t bytes = (int64_t)c->images * c->height * c->width * stored_of(c);
     s.step = 3 * c->steps_per_epoch + 1;
-    s.from = (c->batch + 1) / 2; /* also the distance of two steps in the order, less than their `batch` images */
+    s.from = (c->batch + 1) / 2; /* each step begins so far after the one before it: their images overlap */
     s.images = (uint8_t *)(void *)d9_floats(bytes / 4 + 1);
     for (int64_t i = 0; i < bytes; i++) s.images[i] = (uint8_t)(i * 37 + i / 256);
     s.order = (int32_t *)(void *)d9_floats(c->batch * c->steps_per_epoch);
@@ -85,7 +85,7 @@ static void check_integers(d9_check *check, const char *what, const int32_t *exp
     }
 }
 
-/* The second step of the third epoch, and the last, which ends before its last row. */
+/* Every step of the third epoch; the corpus may end within the last one. */
 void d9_cuda_check_corpus(d9_check *check) {
     static const struct { int64_t columns, length, time; } sizes[] = {{1, 2, 1}, {3, 8, 5}, {65, 17, 4}};
     for (int i = 0; i < 3; i++) {

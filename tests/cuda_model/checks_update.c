@@ -146,7 +146,7 @@ void d9_cuda_check_orthogonal(d9_check *check) {
         }
 }
 
-/* g of `count` elements, of which those at bad[] are not finite, against the factor by hand. A loss scale must change
+/* Clips `count` gradients by the factor computed by hand; one is `bad` unless that is 0. A loss scale must change
  * nothing; infinity must give NaN in its place and zeros elsewhere, and NaN must leave the others as they are. */
 static void check_clip(d9_check *check, int64_t count, int shift, double most, const d9_cuda_guard *guard, float bad) {
     const d9_cuda_clip clip = {{shares, 0}, most, &step, guard};

@@ -9,7 +9,7 @@
 namespace {
 
 struct item {                    /* one launch, or other work */
-    std::function<int()> launch; /* of a kernel; empty: `work` */
+    std::function<int()> launch; /* of a kernel; empty: `work` runs instead */
     d9_model_work work;
     std::vector<unsigned char> what;
 };

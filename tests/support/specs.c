@@ -148,7 +148,7 @@ static const op_spec specs[] = {
     {.op = D9_OP_EMBED_BACKWARD, .t = 5, .n = 7, .c = 16, .o = 11, .pad = 1}, /* added to a gradient */
     {.op = D9_OP_STREAM, .t = 5, .n = 3, .o = 26}, /* o: tokens; in step 4 each column has two left */
     {.op = D9_OP_STREAM, .t = 2, .n = 7, .o = 37},
-    {.op = D9_OP_STREAM, .t = 2, .n = 3, .o = 61, .variant = 2}, /* as norm's */
+    {.op = D9_OP_STREAM, .t = 2, .n = 3, .o = 61, .variant = 2}, /* the second of two processes */
     {.op = D9_OP_CLIP, .n = 1003, .parameter = 0.25},
     {.op = D9_OP_ALL_REDUCE, .n = 65},
     {.op = D9_OP_CLIP, .n = 65, .parameter = 1e6}, /* nothing to clip */
@@ -288,7 +288,7 @@ static void build_last(op_case *c, const op_spec *s, d9_node *node) {
     node->outputs[0] = result(c, forward ? "y" : "dx", forward ? matrix(s->n, s->c) : samples(s, s->c));
 }
 
-/* variant: the number of processes, of which this is the second; 0: one. So is dropout's. */
+/* variant: the number of processes, of which this is the second; 0: one. The same for dropout. */
 static void build_norm(op_case *c, const op_spec *s, d9_node *node) {
     d9_shape per_group = matrix(s->group_size ? s->n / s->group_size : 1, s->c);
     d9_shape running = per_group;

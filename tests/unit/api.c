@@ -258,8 +258,8 @@ TEST_WITH(dawn9_context *context, wrong_models, set_up, tear_down) {
     dawn9_model_free(model);
 }
 
-/* Nearly every image has all three labels, so that the sigmoids of most are above 1/2: the label is the number of one.
- */
+/* Most images have all three labels, and so several sigmoids above 1/2: the predicted label is the most likely one's
+ * number. */
 TEST_WITH(dawn9_context *context, the_most_likely_of_several_labels, set_up, tear_down) {
     enum { IMAGES = 24, LABELS = 3 };
     static const char *const cells[] = {"a|b|c", "a|b|c", "a|b|c", "c", "a|b|c", "", "b|c", "a|b|c"};

@@ -165,7 +165,7 @@ TEST(resized_boxes_are_torchvision_s) {
     NEAR(place_squares / count * 12, 1, most);
 }
 
-/* Boxes of the whole area do not fit: the largest in the middle with a permitted ratio of its sides. */
+/* Boxes of the whole area do not fit, so the largest centred one with a permitted ratio of its sides is used. */
 TEST(a_box_that_never_fits_is_in_the_middle) {
     d9_augment_rule rule = {3, 3, 32, 8, 8, {[D9_AUGMENT_RESIZE] = {1, 4.0f / 3}}};
     d9_augment_draws draws = d9_augment_draw(&rule, 1, 0);
@@ -191,7 +191,7 @@ TEST(a_resized_box_is_interpolated) {
                                          x = d9_augment_resize(out - 1 - i, out, d9_augment_span(start, count), ROWS);
                 double exact = 0;
                 for (int row = 0; row < count; row++)
-                    for (int column = 0; column < count; column++) { /* a triangle about each pixel, edges repeated */
+                    for (int column = 0; column < count; column++) { /* weights: a triangle about each pixel */
                         const double down = fmin(fmax((i + 0.5) * count / out - 0.5, 0), count - 1),
                                      across = fmin(fmax((out - 0.5 - i) * count / out - 0.5, 0), count - 1);
                         exact += fmax(0, 1 - fabs(down - row)) * fmax(0, 1 - fabs(across - column)) *
@@ -202,7 +202,7 @@ TEST(a_resized_box_is_interpolated) {
             }
 }
 
-/* Every change is as likely, its magnitude one of 31 steps up to the share of the greatest, its sign fair. */
+/* All changes are equally likely; so are signs, and 31 magnitudes up to the given share of the change's greatest. */
 TEST(changes_are_drawn_evenly) {
     enum { DRAWS = 66000, STEPS = D9_CHANGE_LEVELS - 1 };
     const d9_augment_rule rule = {3, 32, 32, 32, 32, {[D9_AUGMENT_CHANGE] = {0.5f}}};
@@ -212,7 +212,7 @@ TEST(changes_are_drawn_evenly) {
         const int row = draws.slot[D9_DRAW_CHANGE];
         assert_in_range(row, 0, D9_CHANGES - 1);
         rows[row]++;
-        negative += row != next.slot[D9_DRAW_CHANGE]; /* counted below */
+        negative += row != next.slot[D9_DRAW_CHANGE]; /* here: changes of epoch 3 that differ */
         if (row == D9_CHANGE_NONE || row == D9_CHANGE_ROTATE) continue;
         const double step = draws.slot[D9_DRAW_CHANGE + 1] / (0.5 * d9_change_greatest(row) * D9_CHANGE_UNIT) * STEPS;
         NEAR(step, round(step), 1e-3);
@@ -252,7 +252,7 @@ TEST(rotations_have_sine_and_cosine) {
     }
 }
 
-/* Without strength every change leaves every place and byte as it is, but SOLARIZE, which inverts 255. */
+/* At strength 0 no change moves a pixel or changes a byte, except SOLARIZE, which inverts 255. */
 TEST(changes_of_strength_zero_change_nothing) {
     for (int row = 0; row < D9_CHANGES; row++) {
         const d9_change change = d9_change_of(row, 0, 1);

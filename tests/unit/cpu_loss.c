@@ -113,7 +113,7 @@ static void compare(const char *what, const d9_cpu *cpu, const d9_kernel_loss *s
  * exponential and of the sum; the loss has that of the sum's logarithm. */
 static void check(const fixture *f, const d9_cpu *cpu, const d9_kernel_loss *s, const float *dlogits) {
     const double unit_error = s->classes < MANY ? 0 : 0x1p-24;
-    const double uniform = 2 * s->smoothing / (double)s->classes; /* at least the weighted share of smoothing */
+    const double uniform = 2 * s->smoothing / (double)s->classes; /* limit of the part of smoothing: weights are < 2 */
     for (int64_t n = 0; n < s->samples; n++) {
         float largest = -INFINITY;
         for (int64_t k = 0; k < s->classes; k++) largest = fmaxf(largest, f->logits[n * s->classes + k]);
@@ -132,7 +132,7 @@ static void guard(float *x, int64_t begin, int64_t count) {
     memset(x + begin, 0xff, (size_t)(count - begin + GUARDS) * sizeof(float));
 }
 
-/* The instruction for bf16 flushes denormals to zero. */
+/* bf16 gradients must be the rounded f32 ones, except denormals, which the rounding instruction flushes to zero. */
 static void run_bf16(fixture *f, const d9_kernel_loss *s, const d9_cpu *cpu, const double *weights) {
     const int64_t count = s->samples * s->classes;
     uint16_t *const got = (uint16_t *)(void *)f->dlogits;

@@ -113,7 +113,7 @@ static void expect_forward(fixture *f, const layer *l) {
     }
 }
 
-/* From the expected values of Y and SAVED. dh and dc are kept in `want` of LAST_H and LAST_C. */
+/* Expected gradients, from the expected values of Y and SAVED. dh and dc are kept in `want` of LAST_H and LAST_C. */
 static void expect_backward(fixture *f, const layer *l) {
     const int64_t h = l->units, outputs = l->size.gates * h;
     double *dh = f->a[LAST_H].want, *dc = f->a[LAST_C].want, *du = f->a[DU].want, *db = f->a[DB].want, da[4 * 256];

@@ -5,7 +5,7 @@
 #include "tests/support/test.h"
 
 /* Skips the running test unless backend and precision are available. */
-static void need(const char *backend, const char *precision) {
+static void skip_unless_available(const char *backend, const char *precision) {
     const char *missing = run_missing(&context, backend, precision, NULL);
     if (missing) skip_for(missing, context.message);
 }
@@ -15,7 +15,7 @@ static void check_networks(const char *backend, const char *precision) {
         "patch_whitening",   "vgg",      "resnet18_imagenet", "resnet50_imagenet",  "densenet",
         "airbench_residual", "text_gru", "text_lstm_layers",  "language_lstm_tied", "wide_resnet"};
     char name[64];
-    need(backend, precision);
+    skip_unless_available(backend, precision);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         snprintf(name, sizeof name, "%s.safetensors", cases[i]);
         run_check_verify(backend, precision, name, 1);
@@ -27,7 +27,7 @@ static void check_all(const char *backend, const char *precision) {
         check_networks(backend, precision);
         return;
     }
-    need(backend, precision);
+    skip_unless_available(backend, precision);
     run_check_verify(backend, precision, "", 31);
 }
 

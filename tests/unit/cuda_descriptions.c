@@ -95,8 +95,8 @@ static const d9_site *make_filters(filters *f, d9_op op, const d9_type types[3])
     return &f->site;
 }
 
-/* Classifiers stay with our kernels; the input side of the GRU on IMDB has few weights, but many tokens; those of a
- * language model are many. */
+/* Classifiers stay with our kernels; the input side of the GRU on IMDB has few weights, but many tokens; the output
+ * layer of a language model has many weights. */
 TEST(large_linear_layers_are_products) {
     assert_false(d9_cuda_is_large(512, 512, 10));
     assert_false(d9_cuda_is_large(1, 65536, 1));

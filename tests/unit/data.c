@@ -25,7 +25,7 @@ static void write_picture(const char *folder, const char *name, int width, int h
 /* Pixels of the records that make_records makes: they encode record, plane and position. */
 static uint8_t pixel_at(int record, int plane, int pixel) { return (uint8_t)(record * 7 + plane * 80 + pixel * 3); }
 
-/* Records of a CIFAR file: record i has label i % classes, and, if labels have two bytes, superclass i % 20. */
+/* Records of a CIFAR file: record i has label i % classes; of two label bytes, the first is i % 20 % classes. */
 static uint8_t *make_records(int count, int label_bytes, int classes) {
     const int size = label_bytes + 3 * PIXELS;
     uint8_t *bytes = malloc((size_t)count * (size_t)size);
@@ -205,7 +205,7 @@ static int check_parts(const char *folder, d9_dataset_options options, const d9_
     return shared;
 }
 
-/* Nor does it move validation images: an evaluation knows the limit by which training chose them. */
+/* Files that come or go move no validation image either: an evaluation knows the limit by which training chose them. */
 TEST_WITH(const char *folder, a_file_that_comes_or_goes_moves_no_other, run_folder_set_up, run_folder_tear_down) {
     char name[64];
     fill_classes(folder, "", 30);
@@ -230,7 +230,7 @@ TEST_WITH(const char *folder, a_file_that_comes_or_goes_moves_no_other, run_fold
     }
 }
 
-/* The folder that a model was trained on is split by the version of the rule used then; another is evaluated whole. */
+/* The folder that a model was trained on is split by the rule's version of that time; another is evaluated whole. */
 TEST_WITH(const char *folder, a_folder_that_was_not_trained_on_is_whole, run_folder_set_up, run_folder_tear_down) {
     fill_classes(folder, "", 12);
     d9_dataset_options options = {.name = "folder", .validation = 4};

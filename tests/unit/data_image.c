@@ -345,14 +345,14 @@ TEST(resizing_averages) {
     for (int i = 0; i < 4 * 4 * 3; i++) assert_in_range(small[i], 120, 135); /* no aliasing: grey, not 0 or 255 */
 }
 
-/* Writes pixel (y, x) as 10 y + x, 10 y + x + 1, 10 y + x + 2. */
+/* Writes pixel (y, x) as 10 y + x + 1, 10 y + x + 2, 10 y + x + 3. */
 static void number_pixels(d9_image *image) {
     for (int i = 0; i < image->width * image->height; i++)
         for (int c = 0; c < 3; c++)
             image->pixels[3 * i + c] = (uint8_t)(10 * (i / image->width) + i % image->width + c + 1);
 }
 
-/* True if the target's pixel (y, x) is black or, inside the box, that of the image moved by `down` and `right`. */
+/* Fails unless the result is the image moved by `down` and `right`, and black where the moved image has no pixel. */
 static void check_fit(d9_image image, d9_image_fit fit, int width, int height, int down, int right) {
     uint8_t pixels[3 * 64];
     memset(pixels, 7, sizeof pixels);

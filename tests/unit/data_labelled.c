@@ -101,7 +101,7 @@ TEST(another_separator_is_warned_of) {
     }
 }
 
-/* A model's labels keep its numbers; others are faults. */
+/* Labels keep the numbers that the model gave them; labels unknown to it are faults. */
 TEST(labels_of_a_model) {
     static const char *const names[] = {"Mass", "Edema"};
     const d9_provenance known = {.rule = D9_SPLIT_RULE, .classes = 2, .class_names = names};
@@ -184,7 +184,7 @@ static void count_parts(const d9_label_table *table, int64_t counts[D9_PARTS]) {
     for (int64_t i = 0; i < table->count; i++) counts[table->rows[i].part]++;
 }
 
-/* Ten groups in no order, numbers or names: 7, 1 and 2 of them; 10 is above 9, and "10" before "9" among names. */
+/* Ten unsorted groups, 7, 1 and 2 for the three parts. 10 follows 9 among numbers; among names "p10" precedes "p2". */
 TEST(groups_are_divided_in_their_order) {
     for (int names = 0; names < 2; names++) {
         d9_dataset_options options = several;
@@ -343,7 +343,7 @@ TEST_WITH(const char *folder, validation_images_of_a_plain_table, run_folder_set
     d9_dataset_free(&context, dataset);
 }
 
-/* A model of which no training image is in another table is evaluated on all of it, without a column of groups. */
+/* A table without training images of the model needs no column of groups: the model is evaluated on all of it. */
 TEST_WITH(const char *folder, another_table_needs_no_groups, run_folder_set_up, run_folder_tear_down) {
     static const char text[] = "file,label\n0.png,a\n1.png,b\n2.png,a|b\n3.png,\n", wrong[] = "files,label\n0.png,a\n";
     static const char *const names[] = {"a", "b"};

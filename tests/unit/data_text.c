@@ -13,7 +13,7 @@ static void write_text(const char *folder, const char *name, const char *text) {
 }
 
 /* Ten reviews. Words of the training part: good 4; film, bad 3; a, the 2; isn't, plot, br, cast, \303\211t\303\251 1,
- * each group in the order of first places. */
+ * words of equal counts in the order of their first occurrence. */
 static void write_reviews(const char *folder) {
     static const char *const reviews[][2] = {
         {"train/neg/0_1.txt", "A film,\nthe BAD film."},

@@ -22,7 +22,7 @@ static double cross_entropy(const double *logits, int32_t label, double smoothin
     return (1 - smoothing) * own + smoothing * mean;
 }
 
-/* Evaluates a new network. `smoothing` and `weighted` are the configuration's; `tricks`: of shifted_view. */
+/* Evaluates a new network. `smoothing`, `weighted`: as in the configuration. `tricks`: 1 with shifted_view, else 0. */
 static void check(const char *more, double smoothing, bool weighted, int tricks) {
     char yaml[512];
     d9_session session;

@@ -1,8 +1,8 @@
 /* The largest batch that fits, for a network whose memory is counted by hand: image (8, 8, 3) -> linear -> 10.
  *
- * With rules of one node, the scratch of a step of n images is, in bytes, each rounded up to 64: draws (32n), or
- * the labels and losses (4n each) that reuse their memory once the image is made; the image (768n); logits (40n), whose
- * memory their gradient takes over. */
+ * If every rule computes one node, a step of n images needs scratch, in bytes, each rounded up to 64: the image (768n)
+ * and draws (44n); once the image is made, also in the memory of the draws, labels and losses (4n each) and logits
+ * (40n), whose memory their gradient takes over. */
 #include "tests/support/programs.h"
 #include "tests/support/test.h"
 #include "train/fit.h"
@@ -25,8 +25,8 @@ static d9_config *config_of(const char *more) {
 
 static int64_t up_64(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 /* Images and draws. Once augmenting has read the draws, labels and the gradient of the logits take their place, and
- * losses follow; but if these two need more room, the gradient follows and the losses are in that place. So some
- * batches need more than larger ones. */
+ * losses follow. But if labels and gradient need more room, the gradient follows, and losses take the draws' place. So
+ * some batches need more than larger ones. */
 static int64_t scratch_bytes(int64_t n) {
     const int64_t draws = up_64(44 * n), labels = up_64(4 * n), gradient = up_64(40 * n);
     if (n == 1) return up_64(768) + 3 * 64; /* only one of the three fits there */

@@ -320,7 +320,7 @@ TEST(loss_is_smoothed_cross_entropy) {
     }
 }
 
-/* Against -log sigmoid and finite differences, and far out, where only one of the terms is left. */
+/* The loss must equal its definition by -log sigmoid, its slope finite differences, also where one term is left. */
 TEST(sigmoid_loss_is_a_mean_of_yes_and_no) {
     const double z[4] = {0.3, -1.2, 2.5, 80}, h = 1e-6;
     const d9_loss_row_double row = {.total = 6, .classes = 4};

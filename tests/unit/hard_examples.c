@@ -56,7 +56,7 @@ TEST(test_two_networks_in_one_list) {
         assert_int_equal(node->when.every, learns ? 3 : 0);
         lessons += learns, looks += looks_on;
     }
-    assert_true(looks > 15 && lessons > 40); /* forward only; forward, backward, updates */
+    assert_true(looks > 15 && lessons > 40); /* nodes that rank images; of its training: forward, backward, updates */
     const d9_node *own = &train->nodes[program_find(train, D9_OP_UPDATE, "update.weights")],
                   *small = &train->nodes[program_find(train, D9_OP_UPDATE, "update.proxy.weights")];
     for (int64_t s = 0; s < 12; s++)

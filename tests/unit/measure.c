@@ -79,7 +79,7 @@ TEST(test_perplexity) {
     assert_true(fabs(score_of("perplexity", &all, NULL) - 5) <= 1e-12);
     for (int i = 0; i < 5; i++) logits[5 + i] = 100 * i; /* of the sample that does not count */
     assert_true(fabs(score_of("perplexity", &all, NULL) - 5) <= 1e-12);
-    logits[4] += log(4); /* its probability is now 4 of 8: the geometric mean of 2 and 5 */
+    logits[4] += log(4); /* its probability is now 4/8, the other one's 1/5: sqrt(2 * 5) */
     assert_true(fabs(score_of("perplexity", &all, NULL) - sqrt(10)) <= 1e-12);
     const d9_evaluated summed = {.loss = 700 * log(33), .counted = 700};
     assert_true(fabs(score_of("perplexity", &summed, NULL) - 33) <= 1e-9);

@@ -54,7 +54,7 @@ static d9_status add_average(d9_context *inner, const void *options, d9_accumula
     (void)options, (void)tail;
     return d9_accumulator_add(inner, accumulators, "average", D9_ACCUMULATOR_OF_STATE, &buffer);
 }
-/* Opens a session; with SGD, it uses plain_head. */
+/* Opens a session, with the trick plain_head if the optimizer is SGD. */
 static void open_session(const d9_config *config, d9_session *session) {
     const bool sgd = config->train.optimizer == D9_OPTIMIZER_SGD;
     const d9_session_options options = {
@@ -117,7 +117,7 @@ static void check_two_updates(const char *backend) {
             for (int64_t i = 0; i < count; i++) moved += after[i] != head[i];
         } else
             assert_memory_equal(after, head, (size_t)count * sizeof *head);
-        read_parameter(&session, "head.weight", kept, velocity, &count); /* its range is unused */
+        read_parameter(&session, "head.weight", kept, velocity, &count); /* the head's velocity is unused */
         for (int64_t i = 0; i < count; i++) assert_true(velocity[i] == 0);
     }
     assert_true(moved > 0);

@@ -72,7 +72,7 @@ static bool sum_is_ordered(d9_parallel *parallel, int64_t count, bool wide) {
     return equal;
 }
 
-static const char *wrong_of(d9_parallel *parallel) {
+static const char *find_wrong(d9_parallel *parallel) {
     static const int64_t sizes[] = {0, 1, 2, 63, 1000007, 5};
     char bytes[70001];
     int greatest = parallel->rank * 10 - 5;
@@ -109,7 +109,7 @@ static int be_one_of_several(void) {
     d9_context_init(&context);
     const d9_status opened = d9_parallel_open(&context, &parallel);
     const char *timed = getenv("DAWN9_TIME_SUM"), *wrong = context.message;
-    if (opened == D9_OK) wrong = timed ? time_sums(&parallel, strtoll(timed, NULL, 10)) : wrong_of(&parallel);
+    if (opened == D9_OK) wrong = timed ? time_sums(&parallel, strtoll(timed, NULL, 10)) : find_wrong(&parallel);
     if (wrong) fprintf(stderr, "process %d: %s is wrong\n", parallel.rank, wrong);
     d9_parallel_close(&context, &parallel, wrong ? D9_CHECK_FAILED : D9_OK);
     return wrong != NULL;

@@ -75,7 +75,7 @@ TEST(test_a_share_below_half_a_step) {
     d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
-/* Sizes by epoch; crops of the whole size are resized, boxes of random_resized_crop as in any other step. */
+/* Sizes by epoch. With `form: resize` crops of the full size are resized, but not boxes of random_resized_crop. */
 TEST(test_sizes_by_epoch) {
     static const struct {
         const char *tricks;
@@ -99,7 +99,7 @@ TEST(test_sizes_by_epoch) {
     }
 }
 
-/* SHRINK is the crop and mirror of every other step, and then the resizing of that image. */
+/* SHRINK crops and mirrors as steps of the full size do, and then resizes that image. */
 TEST(a_shrunk_image_is_the_cropped_one_resized) {
     enum { ROWS = 9, COLUMNS = 11, PAD = 2, HEIGHT = 8, WIDTH = 10, CHANNELS = 2 };
     uint8_t image[ROWS * COLUMNS * CHANNELS], cropped[HEIGHT * WIDTH * CHANNELS];
@@ -501,7 +501,7 @@ TEST(test_layers_that_cannot_freeze) {
 
 static const char tuning[] = "fine_tune: {head: 0.25, rates: [0, 0.1, 0.5]}";
 
-/* In the first 3 of 12 steps only the last layer has gradients, and the step costs a forward pass and them. */
+/* In the first 3 of 12 steps only the last layer has gradients; a step then costs a forward pass and these. */
 TEST(test_only_the_last_layer_has_gradients_at_first) {
     static const struct {
         const char *update;
@@ -534,7 +534,7 @@ TEST(test_only_the_last_layer_has_gradients_at_first) {
     d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
-/* Counts the parameters that differ between two states, other than those of the last layer. */
+/* Counts the parameters of a part of the network that differ between two states. */
 static int changed_parameters(const d9_program *program, const double *a, const double *b, int part) {
     const int64_t size = (int64_t)d9_type_bytes(program->precision->master);
     int changed = 0;

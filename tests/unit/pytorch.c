@@ -14,7 +14,7 @@ static d9_safetensors *read_fixture(const char *path) {
     return file;
 }
 
-/* The tensor has the type, and counts from `first` to the number of its elements. */
+/* Fails unless the tensor has this type and shape, and its elements count up from `first`. */
 static void assert_counts(const d9_safetensors *file, const char *name, d9_tensor_type type, d9_shape shape,
                           double first) {
     double values[12];

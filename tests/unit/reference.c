@@ -256,7 +256,7 @@ static double draw_by_hand(const op_case *c, int64_t i) {
     return d9_augment_draw(&draw->rule, sample, 1).slot[i % D9_DRAW_SLOTS];
 }
 
-/* Computes the source pixel from padded lists of row and column numbers. */
+/* Finds source pixels by lists of the row and column numbers of the padded image. */
 static double augment_by_hand(const op_case *c, int64_t i) {
     const d9_augment_attributes *augment = &c->graph->nodes[0].as.augment;
     const int64_t *y = out_dims(c), *all = c->graph->values[c->graph->nodes[0].inputs[0]].shape.d;

@@ -155,10 +155,10 @@ TEST(test_speed94_rates) {
 }
 
 /* Multiplications of airbench94's network for an image, and those of its first layer. */
-static double first_of(double side) { return 24 * 12 * (side - 1) * (side - 1); }
+static double first_layer_of(double side) { return 24 * 12 * (side - 1) * (side - 1); }
 static double forward_of(double side) {
     const double s1 = floor((side - 1) / 2), s2 = floor(s1 / 2), s3 = floor(s2 / 2);
-    return first_of(side) + 24 * 64 * 9 * (side - 1) * (side - 1) + (64 + 256) * 64 * 9 * s1 * s1 +
+    return first_layer_of(side) + 24 * 64 * 9 * (side - 1) * (side - 1) + (64 + 256) * 64 * 9 * s1 * s1 +
            2 * 256 * 256 * 9 * s2 * s2 + 256 * 256 * 9 * s3 * s3 + 2560;
 }
 
@@ -196,7 +196,7 @@ TEST(test_fewest94_steps) {
     double steps = 0;
     for (int64_t s = 0; s < 284; s++) { /* the first seven steps need the gradient of the first layer's output */
         const double side = s < 96 ? 24 : s < 192 ? 28 : 32;
-        steps += 3 * forward_of(side) - 2 * first_of(side) - (s < 7 ? 0 : 24 * 64 * 9 * (side - 1) * (side - 1));
+        steps += 3 * forward_of(side) - 2 * first_layer_of(side) - (s < 7 ? 0 : 24 * 64 * 9 * (side - 1) * (side - 1));
     }
     NEAR(forward_of(32), 118147360, 0);
     NEAR(d9_train_operations(p, 0) / (2 * (1536 * steps + 284 * iterated)), 1, 1e-12);

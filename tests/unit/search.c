@@ -293,7 +293,7 @@ TEST(test_rungs_of_seeds) {
     assert_true(d9_experiment_share(&experiment, 1) == 1 && d9_experiment_share(&experiment, 4 + 1) == 0.25);
 }
 
-/* Trial 0 is best and dear; 1 is nearly as good and cheap; 2 is bad and cheaper still; 3 and 4 are dominated. */
+/* Trial 0 is best and dear; 1 is nearly as good and cheap; 2 is bad and cheaper still; 3 to 5 are dominated. */
 TEST(test_promotion_by_the_frontier) {
     static const double rungs[] = {1, 2};
     static const double gains[] = {9, 8, 1, 8.5, 7, 0}, teraflop[] = {100, 50, 10, 120, 60, 200};

@@ -79,7 +79,7 @@ void d9_cuda_close(d9_context *context, void *backend) {
 void d9_cuda_describe(const void *backend, d9_device_info *info) {
     const d9_cuda *cuda = backend;
     cuda->driver->describe(cuda->state, info);
-    info->narrow_gradients = true; /* d9_conv_staged_bytes */
+    info->narrow_gradients = true; /* converted by convolutions: d9_conv_staged_bytes */
     if (cuda->convolver->describe) cuda->convolver->describe(cuda->convolver_state, info);
     cuda->multiplier->describe(info);
 }
@@ -188,7 +188,7 @@ done:
     return status;
 }
 
-/* Writes a table to the device, where it gets memory at the first call. */
+/* Writes a table to *there on the device, as f32; allocates *there if it is NULL. */
 static d9_status upload_table(d9_context *context, d9_cuda *cuda, const d9_table *table, float **there) {
     d9_status status;
     const int64_t bytes = table->count * (int64_t)sizeof(float);
@@ -261,7 +261,7 @@ static d9_status allocate_indices(d9_context *context, d9_cuda *cuda, const d9_p
     d9_status status = D9_OK;
     for (int i = 0; i < D9_CUDA_INDICES; i++) {
         d9_cuda_indices *indices = &cuda->indices[i];
-        if (i >= D9_CUDA_TEXTS && program->train.vocabulary == 0) continue; /* images are no indices */
+        if (i >= D9_CUDA_TEXTS && program->train.vocabulary == 0) continue; /* the buffers hold images, not tokens */
         indices->count = program->buffer_bytes[index_buffers[i]] / (int64_t)sizeof *indices->values;
         D9_TRY(D9_ALLOCATE(context, indices->count, "indices", &indices->values));
     }

@@ -186,6 +186,6 @@ done:
     if (status == D9_OK) return;
     d9_log(context, choices->named ? D9_LOG_WARNING : D9_LOG_DEBUG, "tuned choices are not saved: %s",
            context->message);
-    choices->path[0] = 0; /* said once */
+    choices->path[0] = 0; /* no further attempts, so a single message */
     d9_context_clear(context);
 }

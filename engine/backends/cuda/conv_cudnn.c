@@ -6,9 +6,9 @@
  * (choices.h). off: uses the first choice that can be built. Choices that need too much memory are skipped.
  *
  * cuDNN reports which engines are deterministic, but has been wrong (9.23.1, forward engine 5 on sm_86: PyTorch's issue
- * 188288). If memory allows, a newly tuned choice is therefore run twice on the same random numbers before it is used,
- * as is every choice, unless a saved plan's, in a program that keeps all values (`verify`). A choice whose results
- * differ is banned for this kind of device and library. */
+ * 188288). If memory allows, a newly tuned choice is therefore run twice on the same random numbers before it is used;
+ * so is every choice in a program that keeps all values (`verify`), except those of a saved plan. A choice whose
+ * results differ is banned for this kind of device and library. */
 #include "backends/cuda/choices.h"
 #include "backends/cuda/conv_cudnn.h"
 #include "core/system.h"
@@ -28,7 +28,7 @@ typedef struct convolution {
     d9_cudnn_graph graph;
     d9_cudnn_plan plan;
     int64_t staged_bytes[D9_CONV_ARGUMENTS];   /* of the argument in the scratch memory; 0: it is not converted */
-    d9_kernel_store stored[D9_CONV_ARGUMENTS]; /* types of the site's values, of arguments that are converted */
+    d9_kernel_store stored[D9_CONV_ARGUMENTS]; /* types in memory of the arguments that are converted */
     /* Smallest scratch size among the choices rejected for lack of memory; 0 if none was rejected. If any was, the
      * choice made instead is not cached. */
     int64_t smallest_rejected;
@@ -150,7 +150,7 @@ static void ban_key(const d9_cuda *cuda, const convolution *c, const d9_cudnn_ch
                     char key[D9_CUDA_CHOICE_KEY]) {
     char text[D9_CONV_TEXT + D9_CUDNN_NAME], name[D9_CUDNN_NAME];
     d9_conv_text(&c->graph.description, text);
-    text[strcspn(text, " ") + 1 + strcspn(text + strcspn(text, " ") + 1, " ")] = 0; /* "forward f16" */
+    text[strcspn(text, " ") + 1 + strcspn(text + strcspn(text, " ") + 1, " ")] = 0; /* leaves "forward f16" */
     d9_cudnn_choice_name(choice, name);
     const size_t used = strlen(text);
     snprintf(text + used, sizeof text - used, " %s", name);
@@ -311,7 +311,7 @@ static d9_status choose_anew(d9_context *context, const d9_site *site, trial *t,
         D9_TRY(find_fastest(context, cuda, &t->job, choices, count, &best, &least));
     else
         D9_TRY(first_buildable(context, cuda, c, choices, count, &best));
-    /* fails, and its message has the batch size that would fit */
+    /* d9_cuda_reserve fails, and its message has the batch size that would fit */
     if (best < 0 && c->smallest_rejected > 0) D9_TRY(d9_cuda_reserve(context, cuda, c->smallest_rejected));
     if (best < 0)
         D9_TRY(d9_fail(context, D9_DEVICE, "%s: cuDNN cannot compute %s on this device", site->nodes[0]->role,

@@ -36,9 +36,9 @@ enum { D9_CONV_MOST_WORKSPACE = 256 << 20 };
 
 d9_conv_description d9_conv_describe(const d9_conv_geometry *geometry);
 
-/* Sets bytes[a] to the size of argument a in the type in which cuDNN computes if the site's value has another and must
- * be converted, otherwise to 0. Weight gradients are computed in the compute type, because cuDNN offers nothing else
- * for half inputs. Returns the sum. Sizes are multiples of 256, the alignment of device memory. */
+/* Sets bytes[a] to the size of argument a after conversion to the type of the description's tensor; 0: the site's value
+ * has that type already. Weight gradients are computed in the compute type, because cuDNN offers nothing else for half
+ * inputs. Returns the sum. Sizes are multiples of 256, the alignment of device memory. */
 int64_t d9_conv_staged_bytes(const d9_site *site, const d9_conv_description *description,
                              int64_t bytes[D9_CONV_ARGUMENTS]);
 

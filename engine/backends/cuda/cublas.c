@@ -1,8 +1,8 @@
 /* Products by cuBLASLt; see cublas.h. cuBLAS stores matrices column by column, so ours are their transposes there, and
  * y' = op(b)' op(a)' is computed.
  *
- * Each product runs the first algorithm of the heuristics that fits our workspace. Parts of a sum may be added in f32
- * by a second kernel, but not in place in the order in which blocks finish, so results repeat bit for bit. */
+ * Each product runs the first algorithm of the heuristics that fits our workspace. A second kernel may add the partial
+ * sums of a split K in f32, but never in the order in which blocks finish, so results repeat bit for bit. */
 #include "backends/cuda/cublas.h"
 #include "core/system.h"
 
@@ -13,7 +13,7 @@
 
 #define TEXT_OF(x) #x
 #define TEXT(x)    TEXT_OF(x)
-#ifndef D9_CUBLAS_LIBRARY /* a test names its fake */
+#ifndef D9_CUBLAS_LIBRARY /* tests define it: their fake library */
 #define D9_CUBLAS_LIBRARY "libcublasLt.so." TEXT(CUBLAS_VER_MAJOR)
 #endif
 
@@ -120,7 +120,7 @@ static d9_status describe_product(d9_context *context, const cublas *lt, plan *p
     CUBLAS_TRY(lt->MatmulDescCreate(&p->operation, compute, CUDA_R_32F), "a product");
     CUBLAS_TRY(lt->MatmulDescSetAttribute(p->operation, CUBLASLT_MATMUL_DESC_TRANSA, &op_b, sizeof op_b), "a product");
     CUBLAS_TRY(lt->MatmulDescSetAttribute(p->operation, CUBLASLT_MATMUL_DESC_TRANSB, &op_a, sizeof op_a), "a product");
-    if (q->biased) /* of y', whose rows are our columns */
+    if (q->biased) /* cuBLAS adds it to the rows of y', our columns */
         CUBLAS_TRY(
             lt->MatmulDescSetAttribute(p->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &with_bias, sizeof with_bias),
             "a bias");

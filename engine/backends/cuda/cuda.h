@@ -81,7 +81,7 @@ typedef struct d9_cuda {
      * graphs. */
     void *scratch;
     int64_t scratch_bytes, scratch_needed, scratch_moves;
-    int64_t own_bytes; /* size of all d9_cuda_own */
+    int64_t own_bytes; /* total size of the sites' own memory, d9_cuda_own */
     /* data of the program; made by d9_cuda_allocate, except `step` and its value */
     int64_t *step;               /* on the device: number of the step that runs next; made by d9_cuda_open */
     int64_t step_on_device;      /* value of `step` after all submitted work; -1: unknown */
@@ -99,7 +99,7 @@ typedef struct d9_cuda {
 static inline d9_cuda *d9_cuda_of(const d9_site *site) { return site->backend; }
 static inline d9_cuda_stream d9_cuda_stream_of(const d9_site *site) { return d9_cuda_of(site)->stream; }
 
-/* ---- device (backend.c; order.c; tables: rules.c): entries of d9_host_kind and d9_backend ---- */
+/* ---- device (backend.c, order.c): entries of d9_host_kind and d9_backend; tables of rules ---- */
 D9_MUST_USE d9_status d9_cuda_open(d9_context *context, const d9_cuda_driver *driver,
                                    const d9_cuda_convolver *convolver, const d9_cuda_multiplier *multiplier,
                                    const char *choices, void **backend);
@@ -155,7 +155,7 @@ int d9_cuda_times(d9_plan *plan, d9_node_time *rows, int capacity, bool reset);
  * `give_up` seconds, its time is the result. */
 D9_MUST_USE d9_status d9_cuda_time(d9_context *context, const d9_cuda *cuda, d9_cuda_work work, void *what, int runs,
                                    double give_up, double *seconds);
-/* D9_OK if the device still works, so that only what returned `status` failed; its message goes to the debug log. */
+/* Returns `status` if the device no longer works; otherwise D9_OK, and a failure's message goes to the debug log. */
 D9_MUST_USE d9_status d9_cuda_forgive(d9_context *context, const d9_cuda *cuda, d9_status status);
 /* d9_cuda_time for work that may fail; *ran false: it failed, but the device still works. */
 D9_MUST_USE d9_status d9_cuda_try_time(d9_context *context, const d9_cuda *cuda, d9_cuda_work work, void *what,
@@ -260,8 +260,8 @@ d9_kernel_linear d9_cuda_linear_of(const d9_site *site);
 d9_cuda_product d9_cuda_product_of(const d9_site *site, const d9_kernel_linear *layer, d9_op pass);
 /* Number of weights of a linear layer up to which our own dot products compute it: 256 KiB of f32 fit into the L1 cache
  * of an H100's multiprocessor, so that rereading them for every sample costs little. ResNet-9's classifier has 5,120
- * weights. Smaller layers are products, too, if they multiply more than D9_CUDA_MOST_PAIRS pairs: the GRU on IMDB has
- * 9,600 tokens for each of 37,500 weights. */
+ * weights. The multiplier also computes smaller layers of more than D9_CUDA_MOST_PAIRS multiplications: the GRU on IMDB
+ * has 9,600 tokens for each of 37,500 weights. */
 enum { D9_CUDA_MOST_WEIGHTS = 65536, D9_CUDA_MOST_PAIRS = 1 << 27 };
 
 static inline bool d9_cuda_is_large(int64_t rows, int64_t columns, int64_t depth) {

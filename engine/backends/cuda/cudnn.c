@@ -239,7 +239,7 @@ enum { RANK_FIRST, RANK_WITHOUT_TENSOR_CORES, RANK_STRICT, RANKS, RANK_EXCLUDED 
 
 /* Among the weight gradients in half precision, engine 62 rounds partial sums to it, although its notes do not say so:
  * `dawn9 verify` on an H200 with cuDNN 9.19 found errors of 2.1e-3 in bf16, and less than 1e-4 for every other engine.
- * cuDNN lists it only with a device, so only `verify` there can test this. */
+ * cuDNN lists this engine only if a GPU is present, so only `verify` on a GPU can test this. */
 static bool rounds_partial_sums(int64_t engine, const d9_conv_description *d) {
     return d->pass == D9_CONV_BACKWARD_WEIGHT && d->tensor[D9_CONV_IMAGE].type != D9_F32 && engine == 62;
 }

@@ -14,7 +14,7 @@ typedef struct d9_cuda_driver {
     /* Opens a device and one stream on it. Returns D9_DEVICE with the reason if there is none. */
     d9_status (*open)(d9_context *context, void **driver);
     void (*close)(d9_context *context, void *driver);
-    void (*describe)(const void *driver, d9_device_info *info); /* fills name to preferred_why, but no threads */
+    void (*describe)(const void *driver, d9_device_info *info); /* fills `name` to `preferred_why`, but not `threads` */
     d9_cuda_stream (*stream)(const void *driver);
     const char *(*error)(int code); /* text of an error code returned by a launcher */
 

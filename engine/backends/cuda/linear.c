@@ -28,7 +28,7 @@ d9_kernel_linear d9_cuda_linear_of(const d9_site *site) {
 
 static d9_type type_of(const d9_site *site, d9_value_id id) { return d9_site_value(site, id)->type; }
 
-/* Both factors have one type, and the result has it, too, or is f32. */
+/* True if both factors have the same type, the result has it too or is f32, and the layer is large. */
 bool d9_cuda_large_linear_match(const d9_site *site) {
     const d9_node *node = site->nodes[0];
     const d9_kernel_linear s = d9_cuda_linear_of(site);
@@ -37,7 +37,7 @@ bool d9_cuda_large_linear_match(const d9_site *site) {
            d9_cuda_is_large(s.samples, s.inputs, s.outputs);
 }
 
-/* With the bias of f32 logits. */
+/* Also requires that only the bias node reads the layer's output, and that output, bias and sum are f32. */
 bool d9_cuda_large_linear_bias_match(const d9_site *site) {
     const d9_node *linear = site->nodes[0], *bias = site->nodes[1];
     return d9_cuda_large_linear_match(site) && bias->inputs[0] == linear->outputs[0] &&

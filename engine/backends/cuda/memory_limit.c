@@ -15,7 +15,7 @@ static int64_t staged_bytes(const d9_site *site) {
     return d9_conv_staged_bytes(site, &description, bytes);
 }
 
-/* Bytes of a sort of tokens; 0 if CUDA does not tell, which the rule reports as it is planned. */
+/* Bytes of a sort of tokens; 0 if the query fails: planning the rule then reports the failure. */
 static int64_t embedding_bytes(const d9_site *site) {
     const d9_cuda_embedding shape = d9_cuda_embedding_of(site);
     int64_t bytes;
@@ -79,7 +79,7 @@ int64_t d9_cuda_program_bytes(const d9_program *program) {
     return bytes;
 }
 
-/* To find the batch size that fits: activations are proportional to the batch size, the rest is nearly constant. */
+/* Estimates the batch size that fits: activations are proportional to it, the rest is nearly constant. */
 d9_status d9_cuda_check_memory(d9_context *context, const d9_cuda *cuda, const d9_program *program,
                                int64_t scratch_bytes, int64_t held) {
     d9_status status;

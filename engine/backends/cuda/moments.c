@@ -197,7 +197,7 @@ static bool backward_match(const d9_site *site) {
            norm->inputs[3] == p.norm->outputs[2] && act->inputs[1] == p.act->outputs[0];
 }
 
-/* The rule does without the convolution's output and, of two convolutions, without the first one's. */
+/* True for values that the rule does not read: the convolution's output and, of two convolutions, the first one's. */
 static bool recomputes(const d9_site *site, d9_value_id value) {
     const bool is_image = value == site->nodes[2]->inputs[1] && parts_of(forward_site(site)).first;
     return value == site->nodes[1]->inputs[1] || is_image;

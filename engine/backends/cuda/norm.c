@@ -98,7 +98,7 @@ static bool are_aligned(const d9_site *site, const parts *p) {
     return true;
 }
 
-/* True if the pool's windows leave no row or column. */
+/* True if the pool's windows of 2 x 2 pixels cover its whole input. */
 static bool tiles(const d9_kernel_window *w) { return w->height == 2 * w->out_height && w->width == 2 * w->out_width; }
 
 /* Lists the one-pass algorithms, fastest first by estimate; none if site or device support none or the query fails. */
@@ -134,7 +134,7 @@ static bool has_own_bytes(const d9_site *site, d9_value_id id) {
 }
 
 /* Value between pool and norm: the pool's output; backward, the norm's dx. */
-static d9_value_id between(const parts *p) { return is_backward(p) ? p->norm->outputs[0] : x_of(p); }
+static d9_value_id value_between(const parts *p) { return is_backward(p) ? p->norm->outputs[0] : x_of(p); }
 
 /* True if pool and norm are adjacent (backward: in the forward pass too, and nothing else reads dx), 2 x 2 windows tile
  * the pool's input (backward: up to an odd row or column), and the one-pass kernels take the arrays. */
@@ -142,7 +142,7 @@ static bool pool_fits(const d9_site *site) {
     const parts p = parts_of(site);
     const d9_kernel_window w = d9_cuda_window_of(site, p.pool);
     if (w.kernel != 2 || w.stride != 2 || w.pad != 0 || (!is_backward(&p) && !tiles(&w))) return false;
-    if (!are_aligned(site, &p) || !has_own_bytes(site, between(&p))) return false;
+    if (!are_aligned(site, &p) || !has_own_bytes(site, value_between(&p))) return false;
     if (!is_backward(&p)) return p.pool->outputs[0] == x_of(&p);
     const d9_node_id producer = d9_site_value(site, x_of(&p))->producer;
     if (producer == D9_NONE || p.pool->inputs[0] != p.norm->outputs[0]) return false;
@@ -381,7 +381,7 @@ done:
     return status;
 }
 
-/* A choice among our own kernels belongs to their sources: other ones take other times. */
+/* The key includes a hash of our kernels' sources, because a change of them can change the fastest choice. */
 static void make_key(const d9_site *site, char key[D9_CUDA_CHOICE_KEY]) {
     char text[192];
     const parts p = parts_of(site);

@@ -164,7 +164,7 @@ static d9_status run_metrics(d9_context *context, const d9_site *site, int64_t s
                                          d9_site_data(site, output(site, 0))));
 }
 
-/* The loss over many classes and its metrics in one launch, with the gradient if the last of the nodes computes it. */
+/* One rule for the loss over many classes and its metrics, and for the gradient if the last node computes it. */
 static bool wide_loss_match(const d9_site *site) {
     const d9_kernel_loss shape = d9_site_loss(site, input(site, 0));
     return d9_loss_chain_fits(site) && d9_cuda_loss_is_wide(&shape);

@@ -93,7 +93,7 @@ D9_CUDA_RUN(recur) {
                                                d9_site_data(site, node->inputs[2]), &first, &out));
 }
 
-/* The layer of which U would be the weight, over all steps. */
+/* Sizes of a linear layer with weight U over all time steps, for the gradient of U. */
 static d9_kernel_linear layer_of(const d9_cuda_recur *shape) {
     const int64_t gates = d9_cell_size_of(shape->cell).gates;
     return (d9_kernel_linear){shape->time * shape->samples, shape->units, gates * shape->units};

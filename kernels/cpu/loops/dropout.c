@@ -42,7 +42,7 @@ void D9_LOOP_NAME(dropout)(d9_kernel_in x, const d9_dropout *d, d9_kernel_out y,
         const int64_t place = d9_dropout_place(d, at);
         const uint32_t *drawn = words + place % 4;
         n = d9_tile_count(at, end);
-        if (d->ranks > 1) n = d9_min(n, d9_min(d->row - at % d->row, D9_TILE - place % 4)); /* one run of places */
+        if (d->ranks > 1) n = d9_min(n, d9_min(d->row - at % d->row, D9_TILE - place % 4)); /* consecutive places */
         draw(d, place / 4, words);
         const float *from = d9_tile_load(x, at, n, tile);
         float *to = d9_tile_target(y, at, tile);

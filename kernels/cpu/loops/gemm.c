@@ -379,7 +379,7 @@ TILES_(, false)
 TILES_(_pairs, true)
 #endif
 
-static void put(float *sums, int64_t count, const float *bias, int64_t at, d9_kernel_out y) {
+static void store_with_bias(float *sums, int64_t count, const float *bias, int64_t at, d9_kernel_out y) {
     if (bias && y.store == D9_KERNEL_BF16) d9_bf16_round(count, sums);
     for (int64_t i = 0; bias && i < count; i++) sums[i] += bias[i];
     if (y.store == D9_KERNEL_F32)
@@ -414,7 +414,7 @@ void D9_LOOP_NAME(gemm_multiply)(const struct d9_gemm_block *g) {
                                      .bias = bias,
                                      .y = g->y});
             for (int64_t r = 0; g->last && !whole && r < rows; r++)
-                put(sums + r * WIDTH, columns, bias, g->row_starts[row + r] + column, g->y);
+                store_with_bias(sums + r * WIDTH, columns, bias, g->row_starts[row + r] + column, g->y);
             if (!g->single_block) sums += tall * WIDTH;
         }
     }

@@ -118,7 +118,7 @@ D9_INLINE d9_vector d9_lanes_load(const d9_kernel_store store, const void *x, in
     return d9_lanes_widen(*(const d9_narrow_vector *)narrow);
 }
 
-/* Rounds to the storage type, as storing and loading would; f32 is not contracted either. */
+/* Rounds to the storage type, as storing and loading would. In f32 it only prevents a fused multiply-add. */
 D9_INLINE d9_vector d9_lanes_round(const d9_kernel_store store, d9_vector v) {
     if (store == D9_KERNEL_BF16) v = d9_lanes_bf16(v);
     D9_NO_CONTRACTION(v);

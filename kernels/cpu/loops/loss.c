@@ -1,5 +1,5 @@
 /* Softmax over many classes, in f32. Sums are f32 over BLOCK terms in LANES partial sums and double over the blocks, so
- * that the error of a sum stays near that of its terms, whatever their number. In a loop, e and dz may be z. */
+ * that the error of a sum stays near that of its terms, whatever their number. e and dz may be the array z. */
 #include "kernels/cpu/loops/tile.h"
 
 enum { BLOCK = 512, LANES = 16 };

@@ -23,10 +23,10 @@ static layout layout_of(int64_t c, int64_t channels) {
 }
 
 /* Number of elements in the next row if n pixels remain. */
-static inline int64_t elements(const layout *w, int64_t n) { return (n < w->rows ? n : w->rows) * w->channels; }
+static inline int64_t row_elements(const layout *w, int64_t n) { return (n < w->rows ? n : w->rows) * w->channels; }
 
 /* Repeats one term per channel for each pixel of a row. */
-static const float *repeat(const float *terms, const layout *w, float *tile) {
+static const float *repeat_terms(const float *terms, const layout *w, float *tile) {
     if (w->rows == 1) return terms;
     for (int64_t r = 0; r < w->rows; r++)
         for (int64_t i = 0; i < w->channels; i++) tile[r * w->channels + i] = terms[i];
@@ -40,7 +40,7 @@ typedef struct row_terms {
     d9_tile repeated[MOST_TERMS];
 } row_terms;
 static void load_terms(const float *terms, int count, int64_t c, int64_t channels, const layout *w, row_terms *here) {
-    for (int i = 0; i < count; i++) here->term[i] = repeat(terms + i * channels + c, w, here->repeated[i]);
+    for (int i = 0; i < count; i++) here->term[i] = repeat_terms(terms + i * channels + c, w, here->repeated[i]);
 }
 
 /* Returns dz for `left` lanes from element `at`: dy, multiplied by the activation's derivative if there is one. */
@@ -132,7 +132,7 @@ D9_INLINE void add_run(const d9_kernel_store store, const int activation, const 
     partial part;
     for (int64_t c = from; c < until; c += D9_TILE) {
         const layout w = layout_of(c, channels);
-        const float *shift = what == OF_DZ ? NULL : repeat(shifts + c, &w, repeated);
+        const float *shift = what == OF_DZ ? NULL : repeat_terms(shifts + c, &w, repeated);
         clear_partial(&part, D9_TILE);
         for (int64_t m = 0; m < run->images; m++)
             for (int64_t p = 0, taken; p < run->pixels; p += taken * w.rows) {
@@ -141,7 +141,7 @@ D9_INLINE void add_run(const d9_kernel_store store, const int activation, const 
                 if (taken == D9_ROWS)
                     add_width(store, activation, what, D9_ROWS, of, at, w.rows * channels, shift, w.width, &part);
                 else
-                    add_width(store, activation, what, 1, of, at, 0, shift, elements(&w, run->pixels - p), &part);
+                    add_width(store, activation, what, 1, of, at, 0, shift, row_elements(&w, run->pixels - p), &part);
                 part.held += taken;
                 if (part.held + D9_ROWS > D9_FOLD) flush_partial(&part, &w, sums + c - from, until - from);
             }
@@ -243,7 +243,7 @@ D9_INLINE void pass_run(const d9_kernel_store store, const int activation, pass_
         load_terms(terms, count, c, channels, &w, &here);
         for (int64_t m = 0; m < run->images; m++)
             for (int64_t q = 0; q < run->pixels; q += w.rows) {
-                const int64_t n = elements(&w, run->pixels - q), at = run->at + m * run->stride + q * channels + c;
+                const int64_t n = row_elements(&w, run->pixels - q), at = run->at + m * run->stride + q * channels + c;
                 int64_t i = 0;
                 for (; i + D9_LANES <= n; i += D9_LANES) step(store, activation, p, at + i, here.term, i, D9_LANES);
                 if (i < n) step(store, activation, p, at + i, here.term, i, n - i);

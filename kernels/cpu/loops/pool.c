@@ -97,7 +97,7 @@ static void find_places(d9_kernel_in x, const d9_kernel_window *w, int64_t image
 
 /* Windows without overlap: the inputs in one dimension whose gradient a window writes. These are its own inputs and
  * those up to the next window or, after the last window, up to the edge, which no window contains. */
-static range owned(int64_t first, int64_t next, bool last, int64_t size) {
+static range owned_inputs(int64_t first, int64_t next, bool last, int64_t size) {
     return (range){first < 0 ? 0 : first, last ? size : next};
 }
 
@@ -106,8 +106,8 @@ static void scatter_window(d9_kernel_in dy, d9_kernel_in x, const d9_kernel_wind
     d9_tile dy_tile, tile;
     int32_t place[D9_TILE];
     const inside rows = rows_of(w, oy), columns = columns_of(w, ox);
-    const range high = owned(rows.first, rows.first + w->stride, oy + 1 == w->out_height, w->height);
-    const range wide = owned(columns.first, columns.first + w->stride, ox + 1 == w->out_width, w->width);
+    const range high = owned_inputs(rows.first, rows.first + w->stride, oy + 1 == w->out_height, w->height);
+    const range wide = owned_inputs(columns.first, columns.first + w->stride, ox + 1 == w->out_width, w->width);
     for (int64_t c = 0, count; c < w->channels; c += count) {
         count = d9_tile_count(c, w->channels);
         find_places(x, w, n, rows, columns, c, count, place);

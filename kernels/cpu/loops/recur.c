@@ -101,8 +101,8 @@ D9_INLINE void forward_product(const cell_size size, const struct d9_recur_part 
     }
 }
 
-/* Row r of the tile that begins with sample n, in step t. Row by row, because the processor prefetches
- * consecutive addresses. */
+/* Computes step t of the tile's sample n + r, whose row in the tile is r. The tile is computed row by row, because the
+ * processor prefetches consecutive addresses. */
 D9_INLINE void forward_row(const cell_size size, forward_cell *cell, const struct d9_recur_part *p, int64_t t,
                            int64_t n, int64_t r, const float *a, float *before, float *after, float *memory) {
     const d9_cpu_recur *l = p->layer;

@@ -297,7 +297,7 @@ D9_INLINE void store_pairs(const d9_vector *low, const d9_vector *high, int coun
     for (int p = 0; p < count; p++) *(d9_vector *)(to + p * plane) = d9_lanes_pair(low[p], high[p]);
 }
 
-/* A pair of tiles is transformed to f32 first. */
+/* Two tiles that share lanes are transformed to f32 in `halves` before they are packed. */
 D9_INLINE void transform_source(one_dimension f, const int size, const int side, const d9_kernel_store store,
                                 const int source, const d9_winograd_lanes lanes, const d9_winograd_image *g,
                                 const d9_winograd_pixels *x, int64_t first, int64_t count, const d9_winograd_planes *l,
@@ -331,7 +331,7 @@ D9_INLINE void transform_source(one_dimension f, const int size, const int side,
         }
 }
 
-/* Only stride 1 is pooled. */
+/* Pooling is fused only at stride 1, whose side is 6. */
 D9_INLINE void transform_stored(one_dimension f, const int size, const int side, const d9_kernel_store store,
                                 const d9_winograd_lanes lanes, const d9_winograd_image *g, const d9_winograd_pixels *x,
                                 int64_t first, int64_t count, const d9_winograd_planes *l, float *v) {
