@@ -220,7 +220,8 @@ done:
     return status;
 }
 
-/* Adds ROLE.STATE_lLAYER, the state that a stream's step begins with, and the output in which it ends. */
+/* Adds ROLE.STATE_lLAYER, the state at the start of a stream's step, and the output ROLE.STATE_lLAYER.next, at its end.
+ */
 static d9_status add_carried(d9_context *context, d9_graph *graph, const char *role, const char *state, int layer,
                              d9_shape shape, d9_node *node) {
     d9_status status;
