@@ -283,7 +283,8 @@ done:
 
 /* ---- the whole program ---- */
 
-/* Checks that the samples of a batch can be dealt to the processes. */
+/* Checks that several processes can share each batch: its size is a multiple of their number, and no trick needs to run
+ * in one process. */
 static d9_status check_ranks(d9_context *context, const d9_config *config, const d9_extent *extent,
                              const d9_program_options *options) {
     const int ranks = d9_extent_ranks(extent);
@@ -299,7 +300,8 @@ static d9_status check_ranks(d9_context *context, const d9_config *config, const
     return D9_OK;
 }
 
-/* Rejects gradient accumulation where a step may have several batches, updates of its own, or fewer losses. */
+/* Rejects gradient accumulation if a step may have several batches, or a second network selects images, or the samples
+ * are a stream, whose last step of an epoch has fewer losses. */
 static d9_status check_accumulation(d9_context *context, const d9_program *program) {
     const char *trick = program->selection.trick;
     for (int i = 0; i < program->changes.count; i++)

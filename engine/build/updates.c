@@ -35,7 +35,8 @@ done:
     return status;
 }
 
-/* The step in which an average that moves only in the last steps starts from the state; -1: from the initial state. */
+/* For an average over only the last updates: the step before them, which sets it to the state; -1: there is none, and
+ * it starts from the initial state. */
 static int64_t average_start(const d9_program *program, const d9_tail_node *tail) {
     const int64_t begin = program->steps - tail->last * program->accumulate;
     return begin > 0 ? begin - 1 : -1;
@@ -60,7 +61,7 @@ static double decay_of(const d9_group *group, int64_t losses) {
     return group->weight_decay * (group->mean ? 1 : (double)losses) * group->decay_multiplier;
 }
 
-/* Sets the share of a loss in the mean of its step: a constant if all steps have as many losses. */
+/* Sets the share of a loss in the mean of its step: a constant if every step has the same number of losses. */
 static d9_status share_of(d9_context *context, d9_program *program, const char *name, d9_coefficient *share) {
     d9_status status = D9_OK;
     double *shares;
@@ -72,7 +73,7 @@ done:
     return status;
 }
 
-/* Sets the coefficients that depend on the number of losses of a step: constants if all steps have as many. */
+/* Sets the coefficients that depend on a step's number of losses: constants if every step has the same number. */
 static d9_status decay_and_share(d9_context *context, d9_program *program, const d9_group *group,
                                  d9_update_attributes *update) {
     d9_status status = D9_OK;
@@ -86,7 +87,7 @@ done:
     return status;
 }
 
-/* Intervals and offsets in updates become those of the last batches of updates. */
+/* Converts an interval and offset in updates to steps, which are batches: an update is due in its last batch. */
 static d9_when in_updates(const d9_program *program, d9_when when) {
     const int64_t n = program->accumulate;
     if (n == 1) return when;
@@ -313,7 +314,7 @@ done:
     return status;
 }
 
-/* Adds a sum over the processes for each run of groups that are updated in the same steps. The gradient of a frozen
+/* Adds a sum over the processes for each range of adjacent groups that are updated in the same steps. The gradient of a
  * group is left alone: it is zero or was summed in its last step. */
 static d9_status add_all_reduces(d9_context *context, d9_program *program) {
     d9_status status = D9_OK;

@@ -176,7 +176,7 @@ done:
 
 /* ---- the measure: target and selection ---- */
 
-/* A target that the configuration does not set is the measure's own. */
+/* Sets a missing target to the default of the measure; fails if the target is not a legal score. */
 static d9_status resolve_target(d9_context *context, d9_config *config, const d9_tree *root) {
     const d9_measure *measure = config->measure;
     const d9_tree *node = d9_tree_find(root, "target");

@@ -54,7 +54,7 @@ typedef struct d9_config {
         int64_t synthetic_train, synthetic_test;
         int normalize; /* d9_normalize (data/dataset.h) */
         int fit;       /* d9_image_fit (data/image.h) */
-        /* of labelled (data/labels.h); NULL: no such column or label */
+        /* of data.dataset labelled (data/labels.h); NULL: no such column or label */
         const char *table, *file_column, *label_column, *group_column, *split_column, *separator, *no_label;
         d9_real_list shares; /* of groups for training, validation and test */
     } data;

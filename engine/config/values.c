@@ -91,7 +91,7 @@ static bool has_word(const char *text, int length, const char *word) {
     return false;
 }
 
-/* The one value whose explanation in the help has this word, "cuda" for "gpu", or else the word itself. */
+/* The only value whose explanation in the help contains this word ("cuda" for "gpu"); otherwise the word itself. */
 static const char *find_meant(const d9_option *option, const d9_choices *list, const char *word) {
     const char *meant = NULL, *line = strchr(option->doc, '\n');
     int count = 0;
