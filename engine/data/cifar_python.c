@@ -69,7 +69,7 @@ static size_t lines_length(const uint8_t *bytes, size_t left) {
     return length;
 }
 
-/* Reads the next opcode but memos; false if there is none, or one that is not in the table or is truncated. */
+/* Reads the next opcode that is not a memo; false if there is none, or it is not in the table or is truncated. */
 static bool next(reader *r, token *token) {
     for (;;) {
         const opcode *op = opcodes, *end = opcodes + sizeof opcodes / sizeof *opcodes;

@@ -45,7 +45,7 @@ static bool is_none(const reading *self, const char *label) {
     return self->options->several && (!*label || (self->options->no_label && !strcmp(label, self->options->no_label)));
 }
 
-/* Splits each cell of labels in place: its labels follow each other, with zero bytes between them. */
+/* The labels of all rows: row i has names[begin[i]] to names[begin[i + 1] - 1], cut out of its cell in place. */
 typedef struct labels {
     int64_t *begin; /* (rows + 1) into `names` */
     const char **names;
@@ -91,7 +91,7 @@ static void warn_separator(const reading *self, const labels *labels) {
                self->faults->file, (long long)self->csv.lines[row], *other, self->separator, *other);
 }
 
-/* Sets the classes to the different names of all rows in their order, or to those of the model. */
+/* Sets the classes to the different names of all rows, sorted, or to those of the model. */
 static d9_status find_classes(const reading *self, const labels *labels) {
     d9_status status = D9_OK;
     const d9_provenance *known = self->options->known;
@@ -128,7 +128,7 @@ static d9_status check_classes(const reading *self) {
 
 static int64_t class_of(const reading *self, const char *name) {
     const d9_label_table *table = self->table;
-    if (self->options->known && self->options->known->class_names) { /* in any order */
+    if (self->options->known && self->options->known->class_names) { /* these may be unsorted */
         for (int64_t c = 0; c < table->classes; c++)
             if (!strcmp(name, table->class_names[c])) return c;
         return -1;

@@ -64,7 +64,7 @@ extern const d9_published d9_wikitext2_published; /* of the other datasets: data
 /* Published weights of a network: a name like that of a dataset, and a file (weights.c). */
 extern const char d9_weights_name[];
 extern const d9_published d9_weights_published;
-/* Reads a file as it is: d9_published.read of most. */
+/* Reads a file unchanged: the d9_published.read of most datasets. */
 D9_MUST_USE d9_status d9_published_read(d9_context *context, const char *name, const d9_dataset_file *file,
                                         const char *path, uint8_t **bytes, size_t *size);
 /* Never NULL; count 0: the dataset has no published files, or is unknown. */

@@ -31,7 +31,7 @@ uint64_t d9_name_draw(uint64_t seed, uint32_t draw, const char *class_name, cons
 bool d9_is_test_draw(uint64_t draw);
 
 /* Fills dataset->provenance. With options->known, sets dataset->unseen if the model was trained on none of the images;
- * a test part that was drawn then becomes all images. Warns of an image that is in both parts or in two classes, and if
+ * if the test part was drawn, it then has all images. Warns of an image that is in both parts or in two classes, and if
  * the test images are not those of the model's training. Call it before validation images are set aside. */
 D9_MUST_USE d9_status d9_split_identify(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset);
 

@@ -24,7 +24,7 @@ bool d9_is_text_name(const char *name);
 
 /* Returns D9_DATA, with `name`, if a text is not UTF-8 or contains a zero byte. */
 D9_MUST_USE d9_status d9_text_check_bytes(d9_context *context, const char *name, const uint8_t *text, size_t size);
-/* The same, and D9_DATA for a word of more than D9_WORD_MAX_BYTES. */
+/* d9_text_check_bytes, and D9_DATA for a word of more than D9_WORD_MAX_BYTES. */
 D9_MUST_USE d9_status d9_text_check(d9_context *context, const char *name, const uint8_t *text, size_t size);
 
 /* Makes the vocabulary of `count` checked texts in `arena`: at most `most` tokens. Words are ranked by their number of
