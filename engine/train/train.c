@@ -269,7 +269,7 @@ static d9_status open_run(d9_context *context, const d9_train_options *given, ru
     if (options->save_plan) D9_TRY(save_plan(context, options->save_plan, &self->session));
     D9_TRY(describe_run(context, self));
     D9_TRY(d9_together_check(&self->session, given));
-    D9_TRY(d9_session_load(&self->session)); /* adds over the processes, so that they must agree before */
+    D9_TRY(d9_session_load(&self->session)); /* runs collective sums, so the processes must agree before */
     D9_TRY(find_checkpoint(context, self));
     D9_TRY(d9_session_initialize(&self->session));
     D9_TRY(start_from(self));
@@ -379,7 +379,7 @@ static d9_status call_kept(run *self) {
 
 static d9_status write_predictions(run *self) {
     d9_session *session = &self->session;
-    const int64_t count = self->latest.top1 ? session->program.extent.eval_images : 0; /* not kept of a stream */
+    const int64_t count = self->latest.top1 ? session->program.extent.eval_images : 0; /* a stream has none */
     return self->options->out ? d9_record_predictions(&self->record, self->latest.top1, self->latest.confidence,
                                                       session->dataset->test.labels, count, self->result->params_sha256)
                               : D9_OK;
@@ -482,8 +482,8 @@ static d9_status checkpoint_if_due(run *self, int64_t epoch) {
 /* ---- stopping ---- */
 
 /* The status with which the run stops before its next step; D9_OK if it continues, as it does within an update. Several
- * processes agree on it, before each step where they wait for it to end anyway, otherwise before each epoch and every
- * 50 steps. */
+ * processes agree on it: before each step if the device is synchronous, otherwise at the start of an epoch and every 50
+ * steps of it. */
 static d9_status stop_reason(const run *self) {
     enum { STEPS = 50 };
     const d9_train_options *options = self->options;
