@@ -37,8 +37,8 @@ static bool has_word_with_prefix(const char *text, const char *word, size_t leng
     return false;
 }
 
-/* Counts the searched words of which the text has one that begins so; *all: number of searched words. "early-stopping"
- * is two. */
+/* Counts the searched words that begin a word of the text; *all: number of searched words, of which "early-stopping" is
+ * two. */
 static int count_words(const search *self, const char *text, int *all) {
     int found = 0;
     *all = 0;
@@ -57,7 +57,7 @@ static bool has_all(const search *self, const char *text) {
     return count_words(self, text, &all) == all && all > 0;
 }
 
-/* Adds the first of `lines`, and of the others, which explain values, those that have one of the words. */
+/* Adds the first of `lines`, and those of the other lines (explanations of values) that have one of the words. */
 static void add_lines(search *self, const char *lines) {
     d9_text chosen;
     d9_text_init(self->text->context, &chosen);

@@ -254,8 +254,8 @@ done:
     return status;
 }
 
-/* The number of groups into which batch norms divide the batch, if no key says so: as in the run that is resumed, or
- * one for each process. 0: the network has no norm over the whole batch, or there is one process. */
+/* Finds train.norm_groups for a configuration that does not set it: as in the run that is resumed, or one group per
+ * process. 0: the network has no norm over the whole batch, or there is one process. */
 static d9_status find_groups(d9_cli *cli, bool resume, const d9_config *config, const char *folder, int64_t *groups) {
     d9_status status = D9_OK;
     char *path;
@@ -642,7 +642,7 @@ done:
     return status;
 }
 
-/* Do all processes train the same number of runs, and skip those that are finished? */
+/* Fails unless all processes have the same --runs and --resume: they must train and skip the same runs. */
 static d9_status compare_runs(d9_cli *cli, const train_options *options) {
     char text[80];
     snprintf(text, sizeof text, "--runs: %lld\n--resume: %d\n", (long long)options->runs.value, options->resume);
