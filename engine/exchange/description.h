@@ -33,7 +33,7 @@ typedef struct d9_description {
     d9_vocabulary vocabulary;                 /* texts; images: count 0 */
     const char *const *class_names;           /* (classes) */
     double mean[4], std[4];                   /* per channel, in byte units as in d9_dataset; texts: 0 and 1 */
-    d9_provenance data;                       /* if missing: zeros, but rule 1 */
+    d9_provenance data;                       /* if missing: all zero, except rule: 1 */
     const char *version, *commit;             /* "" if missing */
 } d9_description;
 

@@ -168,8 +168,8 @@ static void put_endpoint(writer *self, int field, const char *name, int element,
     d9_message_end(m, value);
 }
 
-/* The tokens of a stream, and the states that recurrent layers begin and end with: those which a step of the list
- * copies for the next one. */
+/* Writes the inputs and outputs of a stream: tokens and logits, and the recurrent layers' states before and after the
+ * tokens, which are those that the list copies for its next step. */
 static void put_stream(writer *self) {
     const d9_graph *graph = self->base.graph;
     put_endpoint(self, GRAPH_INPUT, "tokens", ELEMENT_INT64, (int64_t[]){TIME, BATCH}, 2);

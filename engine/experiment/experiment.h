@@ -153,7 +153,7 @@ typedef struct d9_run_seen { /* of a run, as a selection needs it */
     double teraflop, seconds; /* if done: operations, process_seconds; 0: not recorded */
 } d9_run_seen;
 d9_run_seen d9_run_see(const d9_run_state *state);
-/* Updates `seen`, the states of all runs (0: not read yet), before a selection. Only a search reads anything: the runs
+/* Updates `seen`, the states of all runs (at first zeroed), before a selection. Only a search reads anything: the runs
  * of each trial up to the first rung that is not complete, other than those that had ended before. */
 D9_MUST_USE d9_status d9_experiment_look(d9_context *context, const d9_experiment *experiment, const char *out,
                                          d9_run_seen *seen);
@@ -173,11 +173,11 @@ typedef struct d9_search_progress {
     double teraflop, hours;         /* spent by finished runs */
     bool over;                      /* the budget is spent */
 } d9_search_progress;
-/* Share of the experiments in which the run is trained: 1, or 0 if d9_experiment_trains excludes it; in a search the
+/* The expected number of times that the run is trained: 1, or 0 if d9_experiment_trains excludes it; in a search the
  * planned share of the trials that enter its rung. */
 double d9_experiment_share(const d9_experiment *experiment, int64_t index);
 void d9_search_measure(const d9_experiment *experiment, const d9_run_seen *seen, d9_search_progress *progress);
-/* The arm of a trial's rung, and the first and the end of its range of seeds, by index. */
+/* The runs of a trial's rung: its arm, and the range [first, end) of its seeds, by index. */
 typedef struct d9_rung_runs {
     int64_t arm;
     int first, end;
@@ -195,7 +195,7 @@ typedef struct d9_run_options { /* depends on the machine, not on the experiment
     d9_observer observer;
     /* Words (NULL-terminated) that start the processes of a run, without "--run INDEX"; NULL: this process trains. */
     const char *const *launch;
-    d9_parallel *parallel; /* in such a process: all of them; NULL otherwise */
+    d9_parallel *parallel; /* in one of these processes: all of them; otherwise NULL */
 } d9_run_options;
 
 /* Trains the run in one of the processes that d9_run_train launched, which holds the lock. `resume`: continues from the

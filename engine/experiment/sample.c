@@ -80,7 +80,7 @@ typedef struct draw {
     int64_t trial;
 } draw;
 
-/* `place`: of the range, "model.widths[0]". */
+/* The random words of a range in this trial. `place`: the range's place, "model.widths[0]". */
 static d9_philox words_of(const draw *draw, const char *place) {
     char hex[65], eight[9];
     d9_sha256_hex(&(d9_bytes){place, strlen(place)}, 1, hex);
@@ -277,7 +277,7 @@ done:
     return status;
 }
 
-/* If no trial has a legal configuration, the file is wrong rather than bad luck. */
+/* Fails if no trial has a legal configuration, or if the first legal one sets no validation samples aside. */
 static d9_status check_trials(d9_spec *spec, const d9_tree *node) {
     d9_experiment *experiment = spec->experiment;
     for (int i = 0; i < experiment->arm_count; i++) {

@@ -168,7 +168,7 @@ double d9_experiment_share(const d9_experiment *experiment, int64_t index) {
     return (double)planned / (double)search->trials;
 }
 
-/* A run that was begun, or of a rung that was entered, of the highest rung; -1: none. */
+/* An open run (`stopped`: a stopped one) of a trial that has entered its rung, the highest rung first; -1: none. */
 static int64_t begun_run(const d9_experiment *experiment, const d9_run_seen *seen, bool stopped) {
     const d9_search *search = &experiment->search;
     for (int rung = search->rung_count; rung-- > 0;)
