@@ -283,8 +283,7 @@ done:
 
 /* ---- the whole program ---- */
 
-/* Checks that several processes can share each batch: its size is a multiple of their number, and no trick needs to run
- * in one process. */
+/* Checks that R processes can share each batch: its size is a multiple of R, and no trick in use needs R = 1. */
 static d9_status check_ranks(d9_context *context, const d9_config *config, const d9_extent *extent,
                              const d9_program_options *options) {
     const int ranks = d9_extent_ranks(extent);

@@ -19,16 +19,15 @@ D9_MUST_USE d9_status d9_signal_guard_check(d9_context *context);
 
 /* Runs argv[0], found by $PATH, in `folder`; its output goes to folder/log. Returns D9_DATA if the program cannot be
  * started, exits with a status other than 0 (the message has the last line of its output) or is killed by a signal.
- * Messages leave out env and prlimit before the program's name.
- * Returns D9_SIGHUP, D9_SIGINT or D9_SIGTERM if interrupted. The kernel kills the program if this process is killed.
- * Must be called inside a guard. */
+ * Messages leave out env and prlimit before the program's name. Returns D9_SIGHUP, D9_SIGINT or D9_SIGTERM if
+ * interrupted. The kernel kills the program if this process is killed. Must be called inside a guard. */
 D9_MUST_USE d9_status d9_process_run(d9_context *context, const d9_signal_guard *guard, const char *const *argv,
                                      const char *folder);
 
 /* Runs argv (NULL-terminated), the launcher of several processes, with its output in the file `log`. A signal in
- * *interrupt (may be NULL) is passed on as SIGUSR1, which launchers forward; the call then returns the status of that
- * signal once the program has stopped. Otherwise returns the program's exit status, 2 to 6, with its error line, or
- * D9_DEVICE if it has another status, was killed or cannot be run. */
+ * *interrupt (may be NULL) is passed on as SIGUSR1, which launchers forward. Returns D9_OK if the program exits with 0,
+ * else the status of that signal, else an exit status from 2 to 6 with the program's error line, or D9_DEVICE if it has
+ * another status, was killed or cannot be run. D9_OUTPUT: the log cannot be written. */
 D9_MUST_USE d9_status d9_process_launch(d9_context *context, const char *const *argv, const char *log,
                                         const volatile sig_atomic_t *interrupt);
 

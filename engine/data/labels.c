@@ -138,8 +138,7 @@ static int64_t class_of(const reading *self, const char *name) {
     return found ? found - table->class_names : -1;
 }
 
-/* Sets *label; adds a fault, and sets *fine to false, if the cell has none, or one that is empty, unknown or repeated.
- */
+/* Sets *label; adds a fault and sets *fine to false if the cell has none, or one that is empty, unknown or repeated. */
 static d9_status read_label(const reading *self, const labels *labels, int64_t row, int32_t *label, bool *fine) {
     const int64_t line = self->csv.lines[row];
     *label = 0;
@@ -201,8 +200,7 @@ static bool same_group(const grouped *a, const grouped *b) {
     return a->number == b->number && (a->number > 0 || !strcmp(a->name, b->name));
 }
 
-/* The first floor(n shares[0]) of n groups are for training, floor(n shares[1]) for validation, the rest for the test.
- */
+/* The first floor(n shares[0]) of n groups are for training, floor(n shares[1]) for validation, the rest for test. */
 static void divide_groups(const reading *self, const grouped *groups, int *parts) {
     const double *shares = self->options->shares;
     d9_label_table *table = self->table;

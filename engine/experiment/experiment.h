@@ -102,8 +102,8 @@ int64_t d9_experiment_runs(const d9_experiment *experiment);
 /* Arm and seed of run `index`. All arms of one seed come before the next seed, so that finished runs are balanced. */
 const d9_arm *d9_experiment_arm(const d9_experiment *experiment, int64_t index);
 int64_t d9_experiment_seed(const d9_experiment *experiment, int64_t index);
-/* True if the run is trained, in a search: may be. False: an earlier arm has an identical configuration, and its run
- * serves both arms; or the arm was rejected. */
+/* True if the run is to be trained; in a search, if it may be. False if the arm was rejected, or if an earlier arm has
+ * an identical configuration: its run then serves both arms. */
 bool d9_experiment_trains(const d9_experiment *experiment, int64_t index);
 enum { D9_RUN_FOLDER_BYTES = 512 };
 /* Writes the run's folder below `out`; `out` "": relative to it. Returns D9_USAGE if the path is too long. */

@@ -49,7 +49,7 @@ typedef struct d9_group {
     d9_update update; /* for D9_OP_UPDATE: the row in kernels/formulas/updates.def */
     double numbers[D9_UPDATE_NUMBERS];
     bool mean;      /* uses the gradient of the mean loss instead of the summed loss */
-    bool per_image; /* the learning rate is multiplied by the images of the step / train.batch_size */
+    bool per_image; /* the learning rate is multiplied by images per update / train.batch_size */
     int averages;   /* the first `averages` accumulators are moving averages that start at zero (updates.def) */
     int64_t every;  /* update interval in steps; 0: every step */
     /* Muon: interval in steps at which weights are rescaled to a fixed norm (0: never), and its final value, towards
@@ -265,9 +265,9 @@ int64_t d9_program_round(const d9_program *program, double steps);
 int64_t d9_group_from(const d9_program *program, const d9_group *group);
 /* The step at which a group is frozen; the number of steps of the run if it never is. */
 int64_t d9_group_until(const d9_program *program, const d9_group *group);
-/* The value of a schedule of a run of `epochs` epochs, at the end of a step or, with at_start, at its start. */
+/* The value of a schedule of a run of `epochs` epochs at the end of a step; with at_start, at its update's start. */
 double d9_program_rate(const d9_program *program, const d9_schedule *schedule, double epochs, int64_t step);
-/* The factor on a group's schedule in a step: rate_multiplier, with per_image times images / train.batch_size. */
+/* The factor on a group's schedule in a step: rate_multiplier; with per_image, times images per update / batch_size. */
 double d9_group_multiplier(const d9_program *program, const d9_group *group, int64_t step);
 /* A group's learning rate in step `step` (from 0), for a mean loss, with its multiplier; undefined once frozen. */
 double d9_group_rate(const d9_program *program, const d9_group *group, int64_t step);

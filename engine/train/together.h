@@ -9,7 +9,7 @@
 /* Fails with D9_USAGE on a process whose configuration, seed, precision, backend, data, version or options differ from
  * those of rank 0, but for its threads and paths. */
 D9_MUST_USE d9_status d9_together_check(d9_session *session, const d9_train_options *given);
-/* Gives every process the running statistics of all, in STATE and in its averages, then compares both buffers with
+/* Gives every process the running statistics of all, in STATE and in its averages, then compares these buffers with
  * rank 0's: D9_DEVICE, naming the first value that differs. */
 D9_MUST_USE d9_status d9_together_gather_state(d9_session *session);
 /* METRICS of all processes: sums, and the first non-finite step. */

@@ -176,8 +176,7 @@ done:
 
 /* ---- comparison ---- */
 
-/* The narrowest type to which the value's numbers were rounded. A recurrent layer rounds its state from step to step.
- */
+/* The narrowest type to which the value's numbers were rounded. A recurrent layer rounds its state at each step. */
 static d9_type type_of(const comparison *c, const d9_node *node, const d9_value *value) {
     if (node->op == D9_OP_RECUR) return c->tested->program.precision->compute;
     if (d9_op_info_of(node->op)->convolution && value->kind == D9_VALUE_GRADIENT && c->tested->info.narrow_gradients &&
