@@ -314,8 +314,8 @@ done:
     return status;
 }
 
-/* Adds a sum over the processes for each range of adjacent groups that are updated in the same steps. The gradient of a
- * group is left alone: it is zero or was summed in its last step. */
+/* Adds a sum over the processes for each range of adjacent groups that are updated in the same steps. In other steps a
+ * gradient is not summed: it is zero, or still the sum of the group's last step. */
 static d9_status add_all_reduces(d9_context *context, d9_program *program) {
     d9_status status = D9_OK;
     const d9_group *group = program->groups.group;

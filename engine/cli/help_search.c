@@ -17,8 +17,8 @@ static bool is_word_char(char c) { return isalnum((unsigned char)c) != 0; }
 /* Makes American spelling find British: "normalization". */
 int d9_help_plain(char c) { return tolower((unsigned char)c) == 'z' ? 's' : tolower((unsigned char)c); }
 
-/* True if `text` starts with `word` (`length` letters), "warm-up" with "warmup", or with all of it but an ending of up
- * to two letters, "schedule" with "schedulers". */
+/* True if `text` starts with `word` (`length` letters; "warm-up" starts with "warmup"), or if its first word, of five
+ * letters or more, is `word` without the last one or two letters: "schedule" for "schedulers". */
 static bool starts_alike(const char *text, const char *word, size_t length) {
     size_t same = 0;
     for (; same < length; text++) {

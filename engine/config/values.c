@@ -310,7 +310,7 @@ done:
     return status;
 }
 
-/* Reads knots and values, linear between them. */
+/* Reads knots and values, or with only `peak` those of the default; scales the values to `peak` if it is given. */
 static d9_status read_knots(const reading *reading, const d9_tree *node, d9_schedule *read) {
     d9_status status = D9_OK;
     d9_context *context = reading->context;

@@ -143,7 +143,7 @@ static int pass_on_and_wait(pid_t child, const volatile sig_atomic_t *interrupt)
     }
 }
 
-/* Fails with the last line of the log that begins "dawn9: ", or with a message that names the log. */
+/* Fails with the last error of the log (a line "dawn9: ...", not a warning), or with a message that names the log. */
 static d9_status fail_as(d9_context *context, d9_status status, const char *log) {
     static const char mark[] = "dawn9: ";
     d9_context quiet = *context;

@@ -43,7 +43,7 @@ static int compare_files(const void *a, const void *b) {
     return x->kind->compare(x->entry->name, y->entry->name);
 }
 
-/* Lists the files of the kind in their order; counts the `others`. */
+/* Lists the entries whose names are of the kind, in the order of kind->compare; *others: number of other entries. */
 static d9_status list_files(d9_context *context, d9_arena *arena, const d9_file_kind *kind, const d9_listing *listing,
                             class_folder *class, int64_t *others) {
     d9_status status;
@@ -148,7 +148,7 @@ static bool is_class(const d9_file_kind *kind, const char *name) {
     return found;
 }
 
-/* Reads the class folders of `root`, at least `least` with a file each; 0: of a part to evaluate, which may lack
+/* Reads the class folders of `root`: at least `least`, none of them empty; 0: a part to evaluate, which may lack
  * classes. */
 static d9_status read_tree(d9_context *context, d9_arena *arena, const d9_dataset_options *options,
                            const d9_file_kind *kind, const char *root, int64_t least, tree *tree) {
@@ -295,8 +295,8 @@ done:
     return status;
 }
 
-/* Splits a class by version 2. A class of at least 2 files gets one in each part: if the draws leave one empty,
- * its lowest draw is for the test and its highest for training, and `moved` counts that file. */
+/* Splits a class by D9_SPLIT_BY_NAME. If the draws leave the test part empty, the file with the lowest draw is for the
+ * test; if they leave training empty, that with the highest is for training. `moved` counts and names such files. */
 static d9_status split_by_name(d9_context *context, d9_arena *arena, uint64_t seed, const class_folder *class,
                                int64_t label, d9_class_files *train, d9_class_files *test, moved_files *moved) {
     d9_status status;

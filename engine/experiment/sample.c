@@ -174,7 +174,7 @@ static d9_status write_value(d9_spec *spec, const d9_tree *value, const char **t
     return status;
 }
 
-/* Draws all values of a trial into the draft: edits, and rows of the record, with space for one more row. */
+/* Draws all values of a trial into the draft: as edits, and as its grid point, with space for one more value. */
 static d9_status draw_trial(d9_spec *spec, const d9_tree *ranges, int64_t trial, d9_draft *draft) {
     d9_status status = D9_OK;
     const draw draw = {.spec = spec, .trial = trial};
@@ -237,7 +237,7 @@ done:
     return status;
 }
 
-/* Adds the edit and the row of a rung of epochs, and its part of the name and label. */
+/* Adds a rung's train.epochs to the draft: as an edit, in the grid point that is recorded, and in name and label. */
 static d9_status add_epochs(d9_spec *spec, double epochs, d9_draft *draft) {
     d9_status status;
     char *set, *made;
@@ -254,7 +254,7 @@ done:
     return status;
 }
 
-/* Adds the arms of a trial. `base`: the search without values. */
+/* Adds the arms of a trial. `base`: the draft that all trials share, without drawn values. */
 static d9_status add_trial(d9_spec *spec, const d9_tree *ranges, const d9_draft *base, int64_t trial) {
     d9_status status = D9_OK;
     d9_experiment *experiment = spec->experiment;
@@ -369,7 +369,7 @@ done:
     return status;
 }
 
-/* Each rung can promote a trial only if the first has eta^(rungs - 1) trials. */
+/* Limits the number of runs. Each rung can promote a trial only if the first has eta^(rungs - 1) trials. */
 static d9_status check_size(d9_spec *spec, const d9_tree *node) {
     const d9_experiment *experiment = spec->experiment;
     const d9_search *search = &experiment->search;

@@ -220,8 +220,7 @@ done:
     return status;
 }
 
-/* Adds ROLE.STATE_lLAYER, the state at the start of a stream's step, and the output ROLE.STATE_lLAYER.next, at its end.
- */
+/* Adds the input ROLE.STATE_lLAYER, the state before a step of a stream, and the output ROLE.STATE_lLAYER.next. */
 static d9_status add_carried(d9_context *context, d9_graph *graph, const char *role, const char *state, int layer,
                              d9_shape shape, d9_node *node) {
     d9_status status;

@@ -149,7 +149,7 @@ done:
     return status;
 }
 
-/* Adds entries, keys and values in turn, to the uppermost dictionary. */
+/* Adds `count` / 2 entries (key, value, key, value, ...) to the dictionary on top of the stack. */
 static d9_status set_items(reader *r, const value *items, int count) {
     d9_status status = D9_OK;
     if (r->depth == 0 || r->stack[r->depth - 1].kind != DICT || count % 2)

@@ -56,7 +56,7 @@ static const json_t *arm_record(const d9_report *report, const d9_report_arm *ar
 
 static const json_t *search_record(const d9_report *report) { return json_object_get(report->record, "search"); }
 
-/* Number of rungs that a trial has finished; `last`: the arm of the last of them, otherwise its first. */
+/* Number of rungs that a trial has finished; *last: the arm of the last of them; if there is none, its first arm. */
 static int rungs_finished(const d9_report *report, const d9_report_arm *trial, const d9_report_arm **last) {
     const json_t *rungs = json_object_get(search_record(report), "rungs");
     const char *of = json_string_value(json_object_get(search_record(report), "rungs_of"));
@@ -100,7 +100,7 @@ static const d9_column head_columns[] = {
 };
 enum { HEAD = sizeof head_columns / sizeof *head_columns };
 
-/* Makes a table with a column for each sampled key and, at the end, one for the failure. */
+/* Makes a table of head_columns, a column for each sampled key, and one for the failure. */
 static d9_status make_table(d9_context *context, d9_report *report, const char *name, int rows, d9_figures **table) {
     d9_status status;
     d9_column *columns;

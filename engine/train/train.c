@@ -562,7 +562,7 @@ static d9_status train(run *self) {
 
 /* ---- the end ---- */
 
-/* Writes predictions, model and checkpoint as configured, and result.json last. keep: best has written its own. */
+/* Writes predictions (with keep: best, keep_epoch wrote them), model and checkpoint as configured, then result.json. */
 static d9_status write_record(d9_context *context, run *self) {
     d9_status status;
     d9_session *session = &self->session;

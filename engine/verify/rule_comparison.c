@@ -458,8 +458,7 @@ done:
     return status;
 }
 
-/* Runs the evaluation of a view, of a stream only the first step, whose recurrent states begin at zero, as the
- * judge's do. */
+/* Runs the evaluation of a view; of a stream, only the first step, with recurrent states of zero as in the judge. */
 static d9_status evaluate(d9_session *tested, const d9_view *view) {
     d9_status status;
     const d9_extent *extent = &tested->program.extent;
