@@ -144,7 +144,7 @@ static int pass_on_and_wait(pid_t child, const volatile sig_atomic_t *interrupt)
 }
 
 /* Fails with the last error of the log (a line "dawn9: ...", not a warning), or with a message that names the log. */
-static d9_status fail_as(d9_context *context, d9_status status, const char *log) {
+static d9_status fail_with_log(d9_context *context, d9_status status, const char *log) {
     static const char mark[] = "dawn9: ";
     d9_context quiet = *context;
     uint8_t *bytes = NULL;
@@ -175,7 +175,7 @@ d9_status d9_process_launch(d9_context *context, const char *const *argv, const 
     if (WIFEXITED(state) && WEXITSTATUS(state) == 0) return D9_OK;
     if (interrupt && *interrupt) return d9_fail(context, (d9_status)(128 + *interrupt), "interrupted");
     const int code = WIFEXITED(state) ? WEXITSTATUS(state) : 0;
-    return fail_as(context, code >= D9_USAGE && code <= D9_OUTPUT ? (d9_status)code : D9_DEVICE, log);
+    return fail_with_log(context, code >= D9_USAGE && code <= D9_OUTPUT ? (d9_status)code : D9_DEVICE, log);
 }
 
 /* ---- processors ---- */

@@ -161,7 +161,7 @@ done:
 }
 
 /* Rejects evaluated samples if each label belongs to all or to none of them: no area under the curve is defined. */
-static d9_status check_defined(d9_context *context, const d9_dataset_options *options, const d9_dataset *dataset) {
+static d9_status check_labels_vary(d9_context *context, const d9_dataset_options *options, const d9_dataset *dataset) {
     const int32_t *labels = dataset->test.labels;
     bool differ = false;
     for (int64_t i = 1; i < dataset->test.count; i++) differ |= labels[i] != labels[0];
@@ -188,7 +188,7 @@ static d9_status split_off_sets(d9_context *context, const d9_dataset_options *o
     if (!options->known) D9_TRY(check_remaining(context, dataset));
     if (dataset->test.count == 0)
         D9_TRY(d9_fail(context, D9_DATA, "%s: no %s to evaluate on", dataset->name, d9_sample_noun(dataset)));
-    D9_TRY(check_defined(context, options, dataset));
+    D9_TRY(check_labels_vary(context, options, dataset));
 done:
     return status;
 }

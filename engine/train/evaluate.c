@@ -262,20 +262,20 @@ done:
 }
 
 /* Computes score and loss of the plain view. */
-static d9_status judge_plain(d9_session *session, const double *logits, d9_evaluation *evaluation) {
+static d9_status score_plain(d9_session *session, const double *logits, d9_evaluation *evaluation) {
     const d9_status status = find_score(session, logits, &evaluation->score, NULL);
     if (status == D9_OK) evaluation->loss = mean_loss(session, logits);
     return status;
 }
 
-/* Computes the logits of one view, with weight 1, and judges them if it is the plain view of all images. */
+/* Computes the logits of one view, with weight 1, and scores them if it is the plain view of all images. */
 static d9_status run_view(d9_session *session, const d9_view *view, const selection *images, double *logits,
                           d9_evaluation *evaluation) {
     d9_status status;
     d9_views single = {.count = 1, .view = {*view}};
     single.view[0].weight = 1;
     D9_TRY(run_images(session, &single, images, logits, NULL));
-    if (is_plain(view) && !images->list) D9_TRY(judge_plain(session, logits, evaluation));
+    if (is_plain(view) && !images->list) D9_TRY(score_plain(session, logits, evaluation));
 done:
     return status;
 }
@@ -302,7 +302,7 @@ static d9_status run_views(d9_session *session, double *view_logits, double *mea
     }
     if (isnan(evaluation->score)) {
         D9_TRY(d9_session_logits(session, &(d9_views){.count = 1, .view = {{.weight = 1}}}, view_logits));
-        D9_TRY(judge_plain(session, view_logits, evaluation));
+        D9_TRY(score_plain(session, view_logits, evaluation));
     }
 done:
     d9_release(session->context, list);

@@ -652,8 +652,8 @@ static d9_status keep_timeline(d9_context *context, run *self) {
     return D9_OK;
 }
 
-/* Other processes than rank 0 write and report nothing. */
-static d9_train_options silent(const d9_train_options *options) {
+/* The options of a process other than rank 0, which writes and reports nothing. */
+static d9_train_options muted(const d9_train_options *options) {
     d9_train_options own = *options;
     own.out = own.save_plan = own.tensorboard = NULL;
     own.observer = (d9_observer){0};
@@ -663,7 +663,7 @@ static d9_train_options silent(const d9_train_options *options) {
 
 d9_status d9_train(d9_context *context, const d9_train_options *given, d9_result *result) {
     d9_status status;
-    const d9_train_options options_of_rank = d9_parallel_rank(given->parallel) > 0 ? silent(given) : *given,
+    const d9_train_options options_of_rank = d9_parallel_rank(given->parallel) > 0 ? muted(given) : *given,
                            *options = &options_of_rank;
     run self = {.options = options,
                 .parallel = given->parallel,
