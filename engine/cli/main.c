@@ -62,7 +62,7 @@ static void on_signal(int number, siginfo_t *about, void *unused) {
     errno = error;
 }
 
-/* Leaves SIGHUP ignored if it is, because nohup relies on that. */
+/* Installs on_signal. SIGHUP stays ignored if dawn9 was started so, because nohup relies on that. */
 static void catch_signals(void) {
     struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_RESTART | SA_SIGINFO}, hangup;
     main_process = getpid();

@@ -29,7 +29,7 @@ typedef struct d9_config {
     const char *path;  /* of the file (found by d9_config_find), or `name` of d9_config_parse */
     const char *title; /* `title:`, or the name of the file without .yaml */
 
-    /* root table */
+    /* keys at the top of the file */
     double target;         /* in `measure` */
     const char *backend;   /* auto, reference, cpu, onednn, cuda */
     const char *precision; /* auto, f64, f32, tf32, bf16, fp16 */

@@ -46,7 +46,7 @@ typedef struct d9_dataset {
     bool tokens;                              /* samples are texts */
     bool several;     /* a sample may have several classes: bit c of its label is set if it has class c */
     bool grey;        /* images are stored as one channel, which the batch repeats `channels` times */
-    d9_image_fit fit; /* of images of files */
+    d9_image_fit fit; /* how image files were brought to the size */
     /* Size of the stored training images, if the network sees random crops of height x width of them; 0: that size. */
     int64_t train_height, train_width;
     bool stream; /* each part is one text, whose tokens are the samples, labels 0; a class is a word; width: tokens of a

@@ -12,12 +12,12 @@
 
 enum { D9_SPLIT_BY_POSITION = 1, D9_SPLIT_BY_NAME = 2 };
 
-/* draws of the stream D9_STREAM_SPLIT */
+/* Purposes of draws from the random stream D9_STREAM_SPLIT; samples are drawn by position unless by NAME. */
 enum {
     D9_DRAW_VALIDATION = 0,
-    D9_DRAW_CLASS_TEST = 1, /* version 1, a folder */
+    D9_DRAW_CLASS_TEST = 1, /* test images of each class of a folder, in version 1 */
     D9_DRAW_SHUFFLE = 2,    /* order of a folder's training images */
-    D9_DRAW_TEST = 3,       /* arrays */
+    D9_DRAW_TEST = 3,       /* test images of arrays */
     D9_DRAW_NAME_TEST = 4,
     D9_DRAW_NAME_VALIDATION = 5
 };

@@ -44,7 +44,7 @@ typedef struct d9_word_index {
 /* The number of a word as it is written; -1: the index does not have it. */
 int32_t d9_word_index_find(const d9_word_index *index, const char *word);
 const char *d9_word_index_word(const d9_word_index *index, int64_t number);
-/* Adds a word that the index, at first zeroed, does not have; it keeps `word`. */
+/* Adds a word that the index (zeroed before its first word) does not have. The index keeps the pointer `word`. */
 D9_MUST_USE d9_status d9_word_index_add(d9_context *context, d9_word_index *index, const char *word);
 
 /* Fills a zeroed index with the words of the vocabulary, without the first four tokens: word 0 is token 4. The index

@@ -147,7 +147,7 @@ D9_MUST_USE d9_status d9_run_forget_failure(d9_context *context, const d9_experi
                                             int64_t index);
 
 /* ---- selection of the next run (experiment/select.c) ---- */
-typedef struct d9_run_seen { /* of a run, as a selection needs it */
+typedef struct d9_run_seen { /* what a selection needs to know of a run */
     d9_run_kind kind;
     double gain;              /* if done: the score with all views, negated if lower is better */
     double teraflop, seconds; /* if done: operations, process_seconds; 0: not recorded */
@@ -167,7 +167,7 @@ D9_MUST_USE d9_status d9_experiment_next(d9_context *context, const d9_experimen
 
 /* Progress of a search. */
 typedef struct d9_search_progress {
-    int64_t begun, failed;          /* trials */
+    int64_t begun, failed;          /* numbers of trials */
     int64_t finished[D9_RUNGS_MAX]; /* trials that have finished each rung */
     int64_t planned[D9_RUNGS_MAX];  /* trials that enter each rung if none fails: trials / eta^rung, rounded down */
     double teraflop, hours;         /* spent by finished runs */
@@ -195,7 +195,7 @@ typedef struct d9_run_options { /* depends on the machine, not on the experiment
     d9_observer observer;
     /* Words (NULL-terminated) that start the processes of a run, without "--run INDEX"; NULL: this process trains. */
     const char *const *launch;
-    d9_parallel *parallel; /* in one of these processes: all of them; otherwise NULL */
+    d9_parallel *parallel; /* in a process that was started by `launch`: the run's processes; otherwise NULL */
 } d9_run_options;
 
 /* Trains the run in one of the processes that d9_run_train launched, which holds the lock. `resume`: continues from the

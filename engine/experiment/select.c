@@ -66,9 +66,9 @@ done:
 typedef struct standing {
     bool entered, finished, failed;
     int64_t open;    /* a run of the rung that waits or was stopped; -1: none */
-    int64_t stopped; /* one that was stopped; -1: none */
+    int64_t stopped; /* a run of the rung that was stopped; -1: none */
     double gain;     /* of the trial: the mean over its seeds up to this rung */
-    double teraflop; /* of one run, the mean */
+    double teraflop; /* mean per run */
     int layer;       /* of the frontier, from 1 */
     int64_t trial;
 } standing;

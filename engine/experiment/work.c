@@ -39,7 +39,7 @@ typedef struct worker {
     const d9_work_options *options;
     d9_run_options run;
     int64_t index;     /* the current run */
-    d9_run_seen *seen; /* all runs; DONE: also those of other shards */
+    d9_run_seen *seen; /* all runs; those of other shards count as done */
     bool any_trained;  /* by this process, since it last waited */
 } worker;
 

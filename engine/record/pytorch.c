@@ -34,7 +34,7 @@ typedef enum kind {
     STORAGE,
     TENSOR,
     STORAGE_TYPE,
-    ORDERED_DICT, /* the functions */
+    ORDERED_DICT, /* from here: functions that may be called */
     REBUILD_TENSOR,
     REBUILD_PARAMETER
 } kind;

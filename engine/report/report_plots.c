@@ -18,7 +18,7 @@ typedef struct drawing {
     d9_text *settings;
     int lines; /* of the last data file, including its heading, without blank lines */
     int label; /* characters of its longest entry in the second column, at most LABEL_MAX */
-    int last;  /* first column of its last row */
+    int last;  /* the number in the first column of its last row */
     bool cut;  /* some interval of this plot is wider than the axis */
 } drawing;
 
@@ -365,7 +365,7 @@ static const struct {
     struct {
         const char *name;
         maker make;
-    } data[3]; /* `plan` gets lines, label and last of the last file */
+    } data[3]; /* `lines`, `label` and `last` of the drawing describe the last file */
     bool (*plan)(drawing *drawing);
     void (*note)(const drawing *drawing, d9_text *text);
     bool narrow; /* also drawn for narrow screens */

@@ -161,7 +161,7 @@ done:
     return status;
 }
 
-/* Sets flags for two kinds of rounding by the session that the reference backend does not do. */
+/* Sets rounds_transforms and rounds_elsewhere, by the rules of the training plan. */
 static d9_status find_rounding(const d9_session *session, d9_recorded_tensors *recorded) {
     d9_status status;
     d9_node_time *rules = NULL;

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef enum measure { RELATIVE, MOVEMENT, ABSOLUTE } measure; /* ABSOLUTE: largest difference of an element */
+typedef enum measure { RELATIVE, MOVEMENT, ABSOLUTE } measure; /* of errors; ABSOLUTE: the largest of an element */
 
 typedef struct group {                  /* a row of the table: tensors whose names have this prefix and suffix */
     const char *name, *prefix, *suffix; /* suffix NULL: any */
