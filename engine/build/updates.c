@@ -35,8 +35,8 @@ done:
     return status;
 }
 
-/* For an average over only the last updates: the step before them, which sets it to the state; -1: there is none, and
- * it starts from the initial state. */
+/* For an average over only the last updates: the step before these updates, which sets the average to the state; -1:
+ * there is no such step, and the average starts from the initial state. */
 static int64_t average_start(const d9_program *program, const d9_tail_node *tail) {
     const int64_t begin = program->steps - tail->last * program->accumulate;
     return begin > 0 ? begin - 1 : -1;

@@ -109,7 +109,7 @@ static bool is_shared(const d9_flag *flag, int index) {
     return false;
 }
 
-/* An option of several commands is shown for the first of them. */
+/* Adds the options of command `index`; one that several commands have is shown for the first of them only. */
 static void add_flags(search *self, int index) {
     const d9_command *command = d9_command_at(index);
     d9_flag_rows list;

@@ -209,7 +209,7 @@ static d9_status check_selection(d9_context *context, const d9_config *config, c
     return D9_OK;
 }
 
-/* Class weights need one class for each image. */
+/* Rejects class weights with a loss of several labels: they need one class for each image. */
 static d9_status check_weights(d9_context *context, const d9_config *config, const d9_tree *root) {
     const d9_tree *node = d9_tree_find(d9_tree_find(root, "train"), "class_weights");
     if (config->train.class_weights == D9_CLASS_WEIGHTS_NONE || !d9_loss_several(config->train.loss)) return D9_OK;

@@ -59,7 +59,7 @@ done:
     return status;
 }
 
-/* Names of folders that operating systems and storage devices add; those that begin with a dot are never listed. */
+/* True for folders that operating systems and storage devices add; those that begin with a dot are never listed. */
 static bool is_foreign(const char *name) {
     static const char *const names[] = {"__MACOSX", "@eaDir",       "lost+found",
                                         "#recycle", "$RECYCLE.BIN", "System Volume Information"};

@@ -248,7 +248,7 @@ done:
     return status;
 }
 
-/* Makes the files in fetch->result. */
+/* Downloads and unpacks a source, or unpacks the given archive, into fetch->result. */
 static d9_status obtain(d9_context *context, fetch *fetch, const source *source) {
     d9_status status;
     struct stat state;

@@ -269,7 +269,7 @@ done:
 
 /* ---- rows ---- */
 
-/* Adds a fault and sets *fine to false if a cell is wrong; of the cell of labels checks only if it may be empty. */
+/* Adds a fault and sets *fine to false if a cell is wrong; of the labels checks only that a required one is there. */
 static d9_status check_row(const reading *self, int64_t row, bool *fine) {
     const char *file = cell(self, row, FILE_COLUMN), *group = cell(self, row, GROUP_COLUMN),
                *split = cell(self, row, SPLIT_COLUMN), *label = cell(self, row, LABEL_COLUMN);

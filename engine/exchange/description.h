@@ -8,7 +8,7 @@
  *   dawn9.mean, dawn9.std         JSON lists per channel, for pixels in 0..1: x = (pixel / 255 - mean) / std
  *   dawn9.words                   JSON list of the vocabulary: entry i is token i (data/vocabulary.h)
  *   dawn9.length                  JSON integer: number of tokens of a text
- *   dawn9.data                    optional: which images it was trained with (d9_provenance in data/dataset.h), JSON:
+ *   dawn9.data                    optional: the images that trained the model (d9_provenance in data/dataset.h), JSON:
  *                                 "split"; for the user's own images "test" and "trained", 16 hexadecimal digits each;
  *                                 with data.validation also "validation", a list of that number and the limit
  *   dawn9.version, dawn9.commit   optional: of the build that wrote the file

@@ -203,7 +203,7 @@ static const char *without_folder(const d9_experiment *experiment, const char *m
     return strncmp(message, experiment->file, length) == 0 ? message + length : message;
 }
 
-/* Resolves `base`, the search without values, with the edits of the command line. */
+/* Resolves `base`, the draft without drawn values, with the edits of the command line. */
 static d9_status resolve_base(d9_spec *spec, const d9_draft *base, d9_arm *arm) {
     d9_status status;
     d9_draft draft = *base;

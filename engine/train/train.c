@@ -314,7 +314,7 @@ static d9_status check_finite(run *self, const double metrics[4]) {
                    (unsigned long long)self->session.seed);
 }
 
-/* An interrupted evaluation is repeated after resuming, so its time counts only as wall time. */
+/* An interrupted evaluation, which the resumed run repeats, never counts as the final one of the timeline. */
 static d9_status evaluate(run *self, d9_segment_kind kind, int64_t epoch) {
     d9_status status, lap;
     d9_evaluation_free(self->session.context, &self->latest);

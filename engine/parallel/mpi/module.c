@@ -171,7 +171,7 @@ done:
 static const d9_parallel_kind kind = {
     .name = "MPI", .sum = sum, .broadcast = broadcast, .agree = agree, .abort = end_all, .close = leave};
 
-/* Under the launcher of another MPI each process meets only itself. */
+/* Fails if fewer processes met than were launched: under the launcher of another MPI each process meets only itself. */
 static d9_status check_launcher(d9_context *context, int launched, int met) {
     char version[MPI_MAX_LIBRARY_VERSION_STRING];
     int length = 0;
