@@ -187,7 +187,7 @@ static d9_status wait_for_all(worker_pool *pool) {
     return first;
 }
 
-/* Reports the workers' failure as the parent's own, with its message. */
+/* Reports a worker's failure with its message, or that all workers were killed, as the parent's own failure. */
 static d9_status take_failure(const worker_pool *pool, d9_status status) {
     d9_context *context = pool->self->context;
     char message[sizeof context->message] = "";

@@ -10,7 +10,7 @@
 
 /* ---- trials and arms ---- */
 
-/* TFLOP of a run, NAN: no finished run. */
+/* Mean TFLOP of an arm's finished runs; NAN: none has finished. */
 static double teraflop_of(const d9_report *report, const d9_report_arm *arm, int which) {
     double sum = 0;
     int count = 0;

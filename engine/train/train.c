@@ -324,7 +324,7 @@ static d9_status evaluate(run *self, d9_segment_kind kind, int64_t epoch) {
     return status == D9_OK ? lap : status;
 }
 
-/* Gives every process the state of all, once at a step. */
+/* Gives every process the state of all, at most once per step. */
 static d9_status gather_state(run *self) {
     if (self->gathered_step == self->step) return D9_OK;
     self->gathered_step = self->step;
@@ -587,8 +587,8 @@ static d9_status write_or_save(d9_context *context, run *self) {
     return status != D9_OK ? status : saved; /* the first error is reported */
 }
 
-/* Ends a run that stopped early by patience: the evaluation after its last step becomes the final evaluation of the
- * timeline (the first of them, if a resumed run repeated it). */
+/* Corrects the result of a run that stopped early by patience: steps and operations are those done, and the evaluation
+ * after the last step (the first, if a resumed run repeated it) becomes the final evaluation of the timeline. */
 static void end_early(run *self) {
     d9_result *result = self->result;
     d9_segment *segment = self->session.timeline.segments, *end = segment + self->session.timeline.count;

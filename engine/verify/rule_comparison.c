@@ -246,7 +246,7 @@ typedef struct output_error {
     double storage; /* largest part of the error that storing a state in f32 can cause */
 } output_error;
 
-/* `before`: value of a state before the rule; NULL: not a state. */
+/* Error of `got` relative to `want`; of a state, whose value before the rule is `before`, relative to its change. */
 static output_error error_of(const double *got, const double *want, const double *before, int64_t count) {
     const d9_tensor_difference difference = d9_tensor_difference_of(got, want, count);
     const double movement = before ? d9_tensor_difference_of(want, before, count).distance : 0;
