@@ -32,7 +32,7 @@ D9_MUST_USE d9_status d9_text_check(d9_context *context, const char *name, const
 D9_MUST_USE d9_status d9_vocabulary_build(d9_context *context, d9_arena *arena, const d9_bytes *texts, int64_t count,
                                           int64_t most, d9_vocabulary *vocabulary);
 
-/* Finds the number of a word, from 0. */
+/* A hash table that finds the number of a word, from 0. */
 typedef struct d9_word_index {
     struct d9_word *words;
     int64_t count;

@@ -59,7 +59,7 @@ typedef struct d9_arm {
     d9_config *config; /* resolved; `published` is set only if the results are for exactly this arm */
     char config_hash[65];
     int runs_of; /* index of the first arm with an identical configuration; this arm uses its runs */
-    /* A trial's values were rejected: the message; its `config` is that of the search without values, its hash "", and
+    /* A trial's values were rejected: the message; its `config` is that without drawn values, its hash "", and
      * its runs have failed. NULL: not rejected */
     const char *rejected;
 } d9_arm;

@@ -171,8 +171,8 @@ typedef struct d9_paste_attributes { /* the box: top <= y < bottom, left <= x < 
 } d9_paste_attributes;
 typedef struct d9_update_attributes {
     d9_update update;
-    /* N: images in a step. Rules on the summed loss take learning rate / N and weight decay * N; rules on the mean loss
-     * take both unchanged. share is always 1 / N: it turns a summed gradient into the mean where a rule needs it. */
+    /* N: losses of a step. Updates by the summed loss take learning rate / N and weight decay * N; those by the mean
+     * loss take both unchanged. share is always 1 / N: it turns a summed gradient into the mean if that is needed. */
     d9_coefficient rate, decay, share;
     d9_coefficient correction[D9_UPDATE_STATES]; /* bias corrections of moving averages: kernels/formulas/update.h */
     double numbers[D9_UPDATE_NUMBERS];           /* hyperparameters of the update rule, such as momentum */
