@@ -25,7 +25,7 @@ D9_MUST_USE d9_status d9_runs_command(d9_cli *cli, const d9_experiment *experime
 typedef struct d9_runs_progress {
     double first, now; /* share of the run's operations done before its first step here, and now; now 0: not started */
     double operations; /* of the whole run; 0: not started by this command */
-    bool ended;        /* in this command */
+    bool ended;        /* it ended in this command */
 } d9_runs_progress;
 typedef struct d9_runs_shared {
     int64_t reported; /* seeds covered by the last "so far" line */

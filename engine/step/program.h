@@ -176,7 +176,7 @@ typedef struct d9_phase_changes { /* scale and batches of a step: of the last ch
 /* Appends a change. Too many: D9_USAGE. */
 D9_MUST_USE d9_status d9_phase_change_add(d9_context *context, d9_phase_changes *changes, d9_phase_change change);
 
-/* The first 8 tables: mixing of images has 5; class weights, accumulation and clipping have 1 each. */
+/* 8: tables of mixed images (5), class weights, accumulation and clipping; the others are of groups and tail nodes. */
 enum { D9_MAX_TABLES = 8 + (3 + D9_UPDATE_STATES) * D9_MAX_GROUPS + D9_MAX_TAIL };
 
 /* A range of steps with its own list of nodes, over the same state and updates as `train`: on smaller images, of

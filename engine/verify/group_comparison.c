@@ -193,7 +193,7 @@ static d9_status add_sensitivity(d9_verification *self, const group *g, const d9
         tensor_error measured;
         if (!in_group(g, want->name) || !got) continue;
         D9_TRY(measure_error(self, g, got, want->values, &measured));
-        /* Infinite: the tensor is zero, or in a group of changes no step changes it. NaN: there is no such value. */
+        /* Infinite: the wanted tensor is zero or, for MOVEMENT, no step changes it. NaN: a tensor holds NaN. */
         if (isfinite(measured.error)) *error = fmax(*error, measured.error);
         *cosine = fmin(*cosine, measured.cosine); /* fmin ignores NaN */
     }
