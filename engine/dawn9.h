@@ -106,7 +106,7 @@ typedef struct dawn9_train_options { /* all zero: nothing is written to disk, no
                            stopped leaves a checkpoint there. If the folder already holds a run, and neither `resume`
                            nor `overwrite` is set, or if another process trains in it: DAWN9_USAGE */
     int resume;         /* not 0: continue from the checkpoint in `folder` if there is one */
-    int overwrite;      /* not 0: delete the existing run in `folder`. Either without a folder: DAWN9_USAGE */
+    int overwrite;      /* not 0: delete the existing run. `resume` or `overwrite` without a folder: DAWN9_USAGE */
     dawn9_progress_callback *progress; /* NULL: none */
     void *user;                        /* passed to the callback */
 } dawn9_train_options;
@@ -167,8 +167,8 @@ DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_evaluate(dawn9_model *model, dawn9_e
  * the most likely class of each image; probabilities (count, classes): softmax of the mean logits, each row sums to 1.
  * A model of several labels (train.loss: sigmoid) has the sigmoid of the mean logit of each label instead: these
  * probabilities are independent of each other, a row does not sum to 1, and the most likely label may be an unlikely
- * one. Either may be NULL. The first call plans the network, which takes long; so does a call with more images than the
- * planned batch, unless that has at least 64. Returns DAWN9_USAGE for a model of texts. */
+ * one. Either output may be NULL. The first call plans the network, which takes long; so does a call with more images
+ * than the planned batch, unless that has at least 64. Returns DAWN9_USAGE for a model of texts. */
 DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_predict(dawn9_model *model, const uint8_t *images, int64_t count,
                                                     int32_t *labels, float *probabilities);
 

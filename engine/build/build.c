@@ -283,7 +283,7 @@ done:
 
 /* ---- the whole program ---- */
 
-/* Checks that the samples of a batch can be dealt to the processes. */
+/* Checks that R processes can share each batch: its size is a multiple of R, and no trick in use needs R = 1. */
 static d9_status check_ranks(d9_context *context, const d9_config *config, const d9_extent *extent,
                              const d9_program_options *options) {
     const int ranks = d9_extent_ranks(extent);
@@ -299,7 +299,8 @@ static d9_status check_ranks(d9_context *context, const d9_config *config, const
     return D9_OK;
 }
 
-/* Rejects gradient accumulation where a step may have several batches, updates of its own, or fewer losses. */
+/* Rejects gradient accumulation if a step may have several batches, or a second network selects images, or the samples
+ * are a stream, whose last step of an epoch has fewer losses. */
 static d9_status check_accumulation(d9_context *context, const d9_program *program) {
     const char *trick = program->selection.trick;
     for (int i = 0; i < program->changes.count; i++)
@@ -341,7 +342,7 @@ done:
 }
 
 /* Adds to the message of a failed build how many samples of a batch each of several processes has. */
-static d9_status add_share(d9_context *context, const d9_config *config, const d9_extent *extent) {
+static d9_status add_own_batch(d9_context *context, const d9_config *config, const d9_extent *extent) {
     char why[sizeof context->message];
     if (d9_extent_ranks(extent) == 1) return D9_USAGE;
     snprintf(why, sizeof why, "%s", context->message);
@@ -397,7 +398,7 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
                                     : d9_program_round(program, extent->epochs * (double)program->steps_per_epoch);
     D9_TRY(D9_ARENA_ALLOCATE(context, &program->arena, D9_MAX_TABLES, &program->table));
     status = build_forward(context, config, extent, options, false, program, &forward);
-    if (status == D9_USAGE) status = add_share(context, config, extent);
+    if (status == D9_USAGE) status = add_own_batch(context, config, extent);
     D9_TRY(status);
     for (int i = 0; options->rates && i < program->changes.count; i++) program->changes.change[i].batches = 0;
     D9_TRY(check_accumulation(context, program));

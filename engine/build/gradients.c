@@ -25,7 +25,7 @@ d9_status d9_build_stored(d9_context *context, d9_graph *graph, const char *name
     return d9_graph_add_value(context, graph, &value, id);
 }
 
-/* Mixes each image and its target with those of its partner: adds a node, and a table with one weight for each step. */
+/* Mixes image n and its target with those of image N - 1 - n: adds a node, and a table of weights by step. */
 static d9_status add_mixture(d9_context *context, d9_program *program, d9_graph *graph, d9_value_id plain) {
     d9_status status;
     static const char name[] = "mixture";
@@ -44,8 +44,8 @@ done:
     return status;
 }
 
-/* Fills tables by step: `values` of top, left, bottom and right of the box, and the share of the image outside it. A
- * step has the box for the size of its images. */
+/* Fills tables by step: `values` receive top, left, bottom and right of the pasted box, in pixels of the step's images,
+ * and the share of the image outside the box. */
 static void fill_boxes(const d9_program *program, double *const *values) {
     const double *paste = program->augmentation.number[D9_AUGMENT_PASTE];
     for (int64_t s = 0; s < program->steps; s++) {
@@ -62,7 +62,7 @@ static void fill_boxes(const d9_program *program, double *const *values) {
     }
 }
 
-/* Pastes a box of its partner into each image, and mixes their targets by area: adds a node, and tables by step. */
+/* Pastes a box of image N - 1 - n into image n and mixes their targets by area: adds a node, and tables by step. */
 static d9_status add_pasting(d9_context *context, d9_program *program, d9_graph *graph, d9_value_id plain) {
     d9_status status;
     static const char *const names[] = {"box.top", "box.left", "box.bottom", "box.right", "box.outside"};
@@ -130,8 +130,7 @@ static d9_augment_rule augmentation_of(const d9_program *program, bool training,
     rule.number[D9_AUGMENT_CROP][0] = (float)d9_views_padding(&program->views);
     for (int kind = 0; training && kind < D9_AUGMENT_KINDS; kind++)
         for (int i = 0; i < 2; i++) rule.number[kind][i] = (float)program->augmentation.number[kind][i];
-    if (d9_augment_on(&rule,
-                      D9_AUGMENT_SHRINK)) { /* only smaller images are resized; the boxes of RESIZE already are */
+    if (d9_augment_on(&rule, D9_AUGMENT_SHRINK)) { /* full-size images need no resizing; RESIZE does its own */
         const bool smaller = made->d[1] < e->height && !d9_augment_on(&rule, D9_AUGMENT_RESIZE);
         rule.number[D9_AUGMENT_SHRINK][0] = smaller ? (float)e->height : 0;
         rule.number[D9_AUGMENT_SHRINK][1] = smaller ? (float)e->width : 0;
@@ -139,7 +138,7 @@ static d9_augment_rule augmentation_of(const d9_program *program, bool training,
     return rule;
 }
 
-/* The order of a list's samples: of the epoch or of the evaluated batch, or the ranking of a second network. */
+/* Adds the order of a list's samples: that of the epoch or evaluated batch, or the ranking by a second network. */
 static d9_status add_order(d9_context *context, const d9_program *program, d9_graph *graph, batch_kind kind,
                            int64_t drawn, d9_value_id *order) {
     const bool training = kind != EVALUATED;
@@ -209,7 +208,7 @@ done:
     return status;
 }
 
-/* Adds, at the list's end, a copy of the states in which recurrent layers end over those with which they began. */
+/* Adds, at the list's end, copies of the recurrent layers' last states to where the next step reads them. */
 static d9_status carry_states(d9_context *context, d9_graph *graph) {
     d9_status status = D9_OK;
     for (d9_node_id n = d9_edit_next(graph, D9_OP_RECUR, 0); n != D9_NONE; n = d9_edit_next(graph, D9_OP_RECUR, n + 1))

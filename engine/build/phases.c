@@ -135,8 +135,7 @@ static bool is_empty(const d9_program *program, const d9_phase *phase) {
     return true;
 }
 
-/* The next step after `from` with a change of groups, images or batches, or the end. *frozen: a group is frozen at
- * `from`. */
+/* The next step after `from` with other groups, images or batches, or the end. *frozen: a group is frozen at `from`. */
 static int64_t next_change(const d9_program *program, int64_t from, bool *frozen) {
     int64_t next = program->steps;
     *frozen = false;

@@ -35,7 +35,8 @@ done:
     return status;
 }
 
-/* The step in which an average that moves only in the last steps starts from the state; -1: from the initial state. */
+/* For an average over only the last updates: the step before these updates, which sets the average to the state; -1:
+ * there is no such step, and the average starts from the initial state. */
 static int64_t average_start(const d9_program *program, const d9_tail_node *tail) {
     const int64_t begin = program->steps - tail->last * program->accumulate;
     return begin > 0 ? begin - 1 : -1;
@@ -60,8 +61,8 @@ static double decay_of(const d9_group *group, int64_t losses) {
     return group->weight_decay * (group->mean ? 1 : (double)losses) * group->decay_multiplier;
 }
 
-/* Sets the share of a loss in the mean of its step: a constant if all steps have as many losses. */
-static d9_status share_of(d9_context *context, d9_program *program, const char *name, d9_coefficient *share) {
+/* Sets the share of a loss in the mean of its step: a constant if every step has the same number of losses. */
+static d9_status set_share(d9_context *context, d9_program *program, const char *name, d9_coefficient *share) {
     d9_status status = D9_OK;
     double *shares;
     *share = (d9_coefficient){D9_NONE, 1 / (double)d9_program_losses(program, 0)};
@@ -72,13 +73,13 @@ done:
     return status;
 }
 
-/* Sets the coefficients that depend on the number of losses of a step: constants if all steps have as many. */
-static d9_status decay_and_share(d9_context *context, d9_program *program, const d9_group *group,
-                                 d9_update_attributes *update) {
+/* Sets the coefficients that depend on a step's number of losses: constants if every step has the same number. */
+static d9_status set_decay_and_share(d9_context *context, d9_program *program, const d9_group *group,
+                                     d9_update_attributes *update) {
     d9_status status = D9_OK;
     double *decays;
     update->decay = (d9_coefficient){D9_NONE, decay_of(group, d9_program_losses(program, 0))};
-    D9_TRY(share_of(context, program, group->name, &update->share));
+    D9_TRY(set_share(context, program, group->name, &update->share));
     if (!d9_build_changes_batches(program) && !program->extent.train_tokens) goto done;
     D9_TRY(d9_build_table(context, program, group->name, program->steps, &update->decay.table, &decays));
     for (int64_t s = 0; s < program->steps; s++) decays[s] = decay_of(group, d9_program_losses(program, s));
@@ -86,8 +87,8 @@ done:
     return status;
 }
 
-/* Intervals and offsets in updates become those of the last batches of updates. */
-static d9_when in_updates(const d9_program *program, d9_when when) {
+/* Converts an interval and offset in updates to steps, which are batches: an update is due in its last batch. */
+static d9_when updates_to_steps(const d9_program *program, d9_when when) {
     const int64_t n = program->accumulate;
     if (n == 1) return when;
     when.every = n * (when.every > 0 ? when.every : 1);
@@ -100,7 +101,7 @@ static d9_status correction_table(d9_context *context, d9_program *program, cons
                                   int64_t from, int *id) {
     d9_status status;
     double *values;
-    const d9_when when = in_updates(program, (d9_when){.every = group->every, .from = from});
+    const d9_when when = updates_to_steps(program, (d9_when){.every = group->every, .from = from});
     int64_t updates = 0;
     D9_TRY(d9_build_table(context, program, group->name, program->steps, id, &values));
     for (int64_t s = 0; s < program->steps; s += d9_program_batches(program, s)) {
@@ -222,14 +223,14 @@ static d9_status add_update(d9_context *context, const d9_program_options *optio
     if (!info->update)
         return d9_fail(context, D9_USAGE, "the group %s cannot be updated by %s", group->name, d9_op_name(group->op));
     const int64_t until = d9_group_until(program, group);
-    node.when = in_updates(program, (d9_when){.every = group->every,
-                                              .from = d9_group_from(program, group),
-                                              .until = until < program->steps ? until : 0});
+    node.when = updates_to_steps(program, (d9_when){.every = group->every,
+                                                    .from = d9_group_from(program, group),
+                                                    .until = until < program->steps ? until : 0});
     if (until <= node.when.from && program->steps > 0)
         D9_TRY(d9_fail(context, D9_USAGE, "the group %s is never updated: from step %lld until step %lld", group->name,
                        (long long)node.when.from, (long long)until));
     D9_TRY(rate_table(context, options, group, program, &update->rate.table));
-    D9_TRY(decay_and_share(context, program, group, update));
+    D9_TRY(set_decay_and_share(context, program, group, update));
     update->renormalise = (d9_coefficient){D9_NONE, 0};
     for (int i = 0; i < D9_UPDATE_STATES; i++) {
         update->correction[i] = (d9_coefficient){D9_NONE, 1};
@@ -259,7 +260,7 @@ static bool is_state(const d9_program *program, d9_buffer buffer) {
 static d9_status add_tail_node(d9_context *context, d9_program *program, const d9_tail_node *tail) {
     d9_status status;
     d9_node node = {
-        .op = tail->op, .output_count = 1, .when = in_updates(program, tail->when), .as.lerp = {tail->ratio}};
+        .op = tail->op, .output_count = 1, .when = updates_to_steps(program, tail->when), .as.lerp = {tail->ratio}};
     const d9_shape all = {1, {program->state_elements}};
     d9_value_id to, from;
     if ((tail->op != D9_OP_LERP && tail->op != D9_OP_COPY) || !is_state(program, tail->to) ||
@@ -305,7 +306,7 @@ static d9_status add_accumulation(d9_context *context, d9_program *program) {
     for (int64_t s = 0; s < program->steps; s++) shares[s] = 1 - 1 / (double)(s % n + 1);
     first.inputs[0] = each.inputs[1] = last.outputs[0] = gradient;
     first.outputs[0] = each.inputs[0] = each.outputs[0] = last.inputs[0] = mean;
-    last.when = in_updates(program, last.when);
+    last.when = updates_to_steps(program, last.when);
     D9_TRY(d9_graph_add_node(context, &program->train, &first, NULL));
     D9_TRY(d9_graph_add_node(context, &program->train, &each, NULL));
     D9_TRY(d9_graph_add_node(context, &program->train, &last, NULL));
@@ -313,8 +314,8 @@ done:
     return status;
 }
 
-/* Adds a sum over the processes for each run of groups that are updated in the same steps. The gradient of a frozen
- * group is left alone: it is zero or was summed in its last step. */
+/* Adds a sum over the processes for each range of adjacent groups that are updated in the same steps. In other steps a
+ * gradient is not summed: it is zero, or still the sum of the group's last step. */
 static d9_status add_all_reduces(d9_context *context, d9_program *program) {
     d9_status status = D9_OK;
     const d9_group *group = program->groups.group;
@@ -322,11 +323,11 @@ static d9_status add_all_reduces(d9_context *context, d9_program *program) {
         const int64_t from = d9_group_from(program, &group[first]), until = d9_group_until(program, &group[first]);
         for (end = first + 1; end < program->groups.count; end++)
             if (d9_group_from(program, &group[end]) != from || d9_group_until(program, &group[end]) != until) break;
-        d9_node node = {.op = D9_OP_ALL_REDUCE,
-                        .input_count = 1,
-                        .output_count = 1,
-                        .when =
-                            in_updates(program, (d9_when){.from = from, .until = until < program->steps ? until : 0})};
+        d9_node node = {
+            .op = D9_OP_ALL_REDUCE,
+            .input_count = 1,
+            .output_count = 1,
+            .when = updates_to_steps(program, (d9_when){.from = from, .until = until < program->steps ? until : 0})};
         const d9_shape all = {1, {group[end - 1].end - group[first].begin}};
         if (all.d[0] == 0) continue;
         snprintf(node.role, sizeof node.role, "sum.%.*s", (int)sizeof node.role - 5, group[first].name);
@@ -344,10 +345,10 @@ static d9_status add_clip(d9_context *context, d9_program *program) {
                     .role = "clip",
                     .input_count = 1,
                     .output_count = 1,
-                    .when = in_updates(program, (d9_when){0}),
+                    .when = updates_to_steps(program, (d9_when){0}),
                     .as.clip.most = program->groups.clip};
     const d9_shape all = {1, {program->group_elements}};
-    D9_TRY(share_of(context, program, "clip", &node.as.clip.share));
+    D9_TRY(set_share(context, program, "clip", &node.as.clip.share));
     D9_TRY(range_value(context, program, D9_BUFFER_GRADIENT, NULL, 0, all, &node.inputs[0]));
     node.outputs[0] = node.inputs[0];
     D9_TRY(d9_graph_add_node(context, &program->train, &node, NULL));

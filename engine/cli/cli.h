@@ -114,8 +114,8 @@ typedef struct d9_cli_edits {
     bool no_check, skip_damaged, skip_empty;
 } d9_cli_edits;
 extern const d9_flag d9_cli_edit_flags[];
-/* Converts the options to one list of edits: --with, --without, --set, then the options that stand for a --set. `seed`
- * (may be NULL) replaces that of --seed. */
+/* Converts the options to one list of edits: --with, --without, --set, then the options that are short for a --set.
+ * `seed` (may be NULL) replaces that of --seed. */
 D9_MUST_USE d9_status d9_cli_edits_collect(d9_cli *cli, const d9_cli_edits *edits, const int64_t *seed,
                                            d9_config_edits *all);
 /* If nothing exists at `path` but its folder has a similar name: D9_USAGE, suggesting that name. Otherwise D9_OK. */

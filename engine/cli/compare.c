@@ -180,7 +180,7 @@ done:
     return status;
 }
 
-/* Flattens maps: {train: {epochs: 10}} becomes train.epochs. */
+/* Flattens maps: {train: {epochs: 10}} becomes train.epochs. Leaves out title and published. */
 static d9_status put_flat(table *table, int run, const char *prefix, json_t *object) {
     d9_status status = D9_OK;
     const char *key;

@@ -73,8 +73,8 @@ static int by_score(const void *a, const void *b) {
                                 : (x->class > y->class) - (x->class < y->class);
 }
 
-/* Finds the images and the score of each class or label, lowest score first, without those that have none. `matrix`:
- * without counts if images have labels. */
+/* Lists the classes or labels that have a score, lowest first, with their numbers of images. `matrix`: the predictions;
+ * without counts if images have several labels. */
 static d9_status rank_classes(d9_cli *cli, const d9_session *session, const d9_evaluation *evaluation,
                               const d9_confusion *matrix, ranking *ranked) {
     d9_status status;

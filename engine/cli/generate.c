@@ -136,8 +136,8 @@ static int32_t draw_word(generator *self, double drawn) {
     return best;
 }
 
-/* Prints the words of --start and feeds them to the network. A word that it does not know becomes "<unk>"; a model
- * without that rejects it. */
+/* Prints the words of --start and feeds them to the network. A word that it does not know becomes "<unk>", or is
+ * rejected if the model has no such token. */
 static d9_status feed_start(generator *self, const char *start) {
     d9_status status;
     static const char spaces[] = " \t\n\v\f\r";

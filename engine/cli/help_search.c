@@ -17,8 +17,8 @@ static bool is_word_char(char c) { return isalnum((unsigned char)c) != 0; }
 /* Makes American spelling find British: "normalization". */
 int d9_help_plain(char c) { return tolower((unsigned char)c) == 'z' ? 's' : tolower((unsigned char)c); }
 
-/* True if `text` starts with `word` (`length` letters), "warm-up" with "warmup", or with all of it but an ending of up
- * to two letters, "schedule" with "schedulers". */
+/* True if `text` starts with `word` (`length` letters; "warm-up" starts with "warmup"), or if its first word, of five
+ * letters or more, is `word` without the last one or two letters: "schedule" for "schedulers". */
 static bool starts_alike(const char *text, const char *word, size_t length) {
     size_t same = 0;
     for (; same < length; text++) {
@@ -37,8 +37,8 @@ static bool has_word_with_prefix(const char *text, const char *word, size_t leng
     return false;
 }
 
-/* Counts the searched words of which the text has one that begins so; *all: number of searched words. "early-stopping"
- * is two. */
+/* Counts the searched words that begin a word of the text; *all: number of searched words, of which "early-stopping" is
+ * two. */
 static int count_words(const search *self, const char *text, int *all) {
     int found = 0;
     *all = 0;
@@ -57,7 +57,7 @@ static bool has_all(const search *self, const char *text) {
     return count_words(self, text, &all) == all && all > 0;
 }
 
-/* Adds the first of `lines`, and of the others, which explain values, those that have one of the words. */
+/* Adds the first of `lines`, and those of the other lines (explanations of values) that have one of the words. */
 static void add_lines(search *self, const char *lines) {
     d9_text chosen;
     d9_text_init(self->text->context, &chosen);
@@ -109,7 +109,7 @@ static bool is_shared(const d9_flag *flag, int index) {
     return false;
 }
 
-/* An option of several commands is shown for the first of them. */
+/* Adds the options of command `index`; one that several commands have is shown for the first of them only. */
 static void add_flags(search *self, int index) {
     const d9_command *command = d9_command_at(index);
     d9_flag_rows list;

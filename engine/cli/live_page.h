@@ -12,7 +12,7 @@ typedef struct d9_live_page {
     d9_arena arena;
     const char *path; /* NULL: no page */
     const d9_config *config;
-    d9_extent extent; /* this to `views`: copied, because the program is freed before the last write */
+    d9_extent extent; /* this to `views` are copies, because the program is freed before the last write */
     int64_t all_steps, steps_per_epoch; /* all_steps 0: not planned yet */
     int views;
     d9_epoch_row *rows; /* finished epochs, also those before the run was resumed */

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 static volatile sig_atomic_t interrupt_signal;
-static double interrupt_seconds;            /* d9_clock_now when it came */
+static double interrupt_seconds;            /* d9_clock_now when the first signal came */
 static volatile sig_atomic_t unsaved_steps; /* written by the trainer */
 static pid_t main_process;                  /* worker processes also get Ctrl-C, but only this one prints about it */
 
@@ -45,8 +45,8 @@ static void print_lost_steps(void) {
 }
 
 /* The first signal requests a clean stop; a SIGINT (Ctrl-C) at least a second later ends the process at once, unless a
- * worker's parent queued it. An earlier one is a copy: `timeout`, for example, signals the process and its group. Other
- * later signals are ignored, because closing a terminal or stopping a service sends several. */
+ * worker's parent queued it. An earlier SIGINT is a copy: `timeout`, for example, signals the process and its group.
+ * Other later signals are ignored, because closing a terminal or stopping a service sends several. */
 static void on_signal(int number, siginfo_t *about, void *unused) {
     static const char heard[] = "\nstopping after the current batch; Ctrl-C again after one second stops at once\n";
     const int error = errno;
@@ -62,7 +62,7 @@ static void on_signal(int number, siginfo_t *about, void *unused) {
     errno = error;
 }
 
-/* Leaves SIGHUP ignored if it is, because nohup relies on that. */
+/* Installs on_signal. SIGHUP stays ignored if dawn9 was started so, because nohup relies on that. */
 static void catch_signals(void) {
     struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_RESTART | SA_SIGINFO}, hangup;
     main_process = getpid();
@@ -154,8 +154,8 @@ static void print_error(const d9_system *system, const char *kind, const char *l
     (void)put; /* nothing can be done about a failure */
 }
 
-/* Should this process print why it ends? Of several, rank 0 does. Another one does if it fails alone: if no signal ends
- * it while it waits for rank 0 to fail for the same reason. */
+/* True if this process prints why it ends: rank 0, or another process that fails alone. If rank 0 fails too, it ends
+ * the others by a signal, for which they wait here. */
 static bool prints_reason(const d9_parallel *parallel) {
     const struct timespec first = {.tv_sec = 2};
     return parallel->rank == 0 || (!parallel->together && nanosleep(&first, NULL) == 0);

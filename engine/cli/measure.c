@@ -9,7 +9,7 @@ enum { WARM_STEPS = 3 };
 
 /* ---- counting ---- */
 
-/* A rule covers its node and the following nodes up to the next rule's. */
+/* The node after the last one of a row's rule: the first node of the next row's, or the end of the list. */
 static int row_end(const d9_measurement *m, int row) {
     return row + 1 < m->row_count ? m->rows[row + 1].node : m->graph->node_count;
 }

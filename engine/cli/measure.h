@@ -32,10 +32,9 @@ static inline int64_t d9_measured_images(const d9_measurement *m) {
 
 static inline double d9_measured_step_seconds(const d9_measurement *m) { return m->seconds / (double)m->steps; }
 
-/* Work of one execution of a row's rule. Operations: multiplications and additions of convolutions and linear
- * layers, 2 * outputs * (kernel area * input channels) with padding counted, and of the matrix products of recurrent
- * cells and of muon; 0 for other nodes. Bytes: of the values read and written, except scratch that only this rule
- * uses. */
+/* Work of one execution of a row's rule. Operations: multiplications and additions of convolutions and linear layers,
+ * 2 * outputs * (kernel area * input channels) with padding counted, and of the matrix products of recurrent cells and
+ * of muon; 0 for other nodes. Bytes: of the values read and written, except scratch that only this rule uses. */
 double d9_measured_operations(const d9_measurement *m, int row);
 double d9_measured_bytes(const d9_measurement *m, int row);
 

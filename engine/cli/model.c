@@ -38,7 +38,7 @@ typedef struct walk { /* a folder that is being listed */
 /* True if the folder is one of those above it: a symbolic link leads back. */
 static bool leads_back(d9_context *context, const char *folder, const walk *above, walk *here) {
     *here = (walk){.above = above, .depth = above ? above->depth + 1 : 0};
-    if (context->system->stat(context->system->user, folder, &here->state) != 0) return false; /* listing says why */
+    if (context->system->stat(context->system->user, folder, &here->state) != 0) return false; /* its listing fails */
     while (above && !d9_same_file(&above->state, &here->state)) above = above->above;
     return above;
 }

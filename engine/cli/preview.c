@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Copies the list, with space for `more` further items. */
-static d9_status extend(d9_cli *cli, d9_flag_list *list, int more) {
+static d9_status copy_list(d9_cli *cli, d9_flag_list *list, int more) {
     const char **items;
     d9_status status = D9_ARENA_ALLOCATE(&cli->context, &cli->arena, list->count + more, &items);
     if (status == D9_OK && list->count) memcpy(items, list->items, (size_t)list->count * sizeof *items);
@@ -22,12 +22,12 @@ static d9_status load(d9_cli *cli, const d9_data_options *options, d9_config **c
     d9_cli_edits edits = options->edits;
     d9_config *full = NULL;
     D9_TRY(d9_cli_config(cli, options->what, &edits, NULL, &full));
-    D9_TRY(extend(cli, &edits.without, D9_TRICK_COUNT));
+    D9_TRY(copy_list(cli, &edits.without, D9_TRICK_COUNT));
     for (int i = 0; i < D9_TRICK_COUNT; i++) {
         const d9_trick *trick = d9_trick_at(i);
         if (full->trick_on[i] && !trick->on_augment) edits.without.items[edits.without.count++] = trick->name;
     }
-    D9_TRY(extend(cli, &edits.set, 1));
+    D9_TRY(copy_list(cli, &edits.set, 1));
     edits.set.items[edits.set.count++] = "train.batch_size=8"; /* equals D9_BATCH_SHEET_IMAGES */
     edits.batch_size = NULL;
     edits.backend = "reference";

@@ -33,7 +33,7 @@ static void add_texts(const d9_dataset *dataset, d9_text *text) {
     for (int64_t i = 0; i < dataset->train.count && i < SHOWN; i++) add_text(dataset, i, text);
 }
 
-/* Adds the first tokens of the training part. */
+/* Adds the numbers of words and tokens, and the first tokens of the training part. */
 static void add_stream(const d9_dataset *dataset, d9_text *text) {
     const int32_t *tokens = (const int32_t *)(const void *)dataset->train.images;
     d9_text_add(text, "%lld training words, %lld for validation, %lld to test, %lld tokens\n",

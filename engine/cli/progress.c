@@ -190,7 +190,7 @@ static void print_about(d9_cli *cli, d9_time_range left) {
  * because it touches all memory for the first time. */
 static void print_duration(d9_progress *progress, const d9_program *program, int64_t steps, double epoch_seconds,
                            bool last) {
-    const int64_t timed = progress->epoch_steps++; /* steps timed, this one included */
+    const int64_t timed = progress->epoch_steps++; /* steps timed, this one included; the first is not timed */
     if (progress->header || timed > D9_TIMED_STEPS) return;
     if (timed > 0)
         progress->timed[timed - 1] = (epoch_seconds - progress->timed_seconds) / (double)(steps - progress->timed_end);

@@ -25,7 +25,7 @@ D9_MUST_USE d9_status d9_runs_command(d9_cli *cli, const d9_experiment *experime
 typedef struct d9_runs_progress {
     double first, now; /* share of the run's operations done before its first step here, and now; now 0: not started */
     double operations; /* of the whole run; 0: not started by this command */
-    bool ended;        /* in this command */
+    bool ended;        /* it ended in this command */
 } d9_runs_progress;
 typedef struct d9_runs_shared {
     int64_t reported; /* seeds covered by the last "so far" line */
@@ -44,7 +44,7 @@ typedef struct d9_runs {
     d9_runs_shared *shared; /* memory shared with the worker processes */
     int64_t ended;          /* number of runs that had ended when `open` was set; -1: not set yet */
     bool *open;             /* per run: this command trains it, and it is neither done nor failed */
-    d9_run_seen *seen;      /* per run, of a search: the last look */
+    d9_run_seen *seen;      /* per run, of a search: its state when the folder was last read */
 } d9_runs;
 
 static inline bool d9_runs_is_search(const d9_runs *runs) { return runs->experiment->kind == D9_EXPERIMENT_SEARCH; }

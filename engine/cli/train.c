@@ -254,8 +254,8 @@ done:
     return status;
 }
 
-/* The number of groups into which batch norms divide the batch, if no key says so: as in the run that is resumed, or
- * one for each process. 0: the network has no norm over the whole batch, or there is one process. */
+/* Finds train.norm_groups for a configuration that does not set it: as in the run that is resumed, or one group per
+ * process. 0: the network has no norm over the whole batch, or there is one process. */
 static d9_status find_groups(d9_cli *cli, bool resume, const d9_config *config, const char *folder, int64_t *groups) {
     d9_status status = D9_OK;
     char *path;
@@ -275,8 +275,8 @@ done:
     return status;
 }
 
-/* Loads the configuration again with train.norm_groups, if that is not set and one process would compute another
- * function than several. */
+/* Loads the configuration again with the train.norm_groups of find_groups, unless it sets train.norm_groups itself or
+ * find_groups found none. */
 static d9_status divide_norms(d9_cli *cli, const train_options *options, const int64_t *seed, const char *folder,
                               d9_config **config) {
     d9_status status = D9_OK;
@@ -298,8 +298,8 @@ done:
 }
 
 /* D9_DATA if the published weights that the configuration names were not downloaded. D9_USAGE if the record would
- * overwrite the configuration or the initial weights, which later seeds and --resume read again. With --resume both may
- * be files of the record. */
+ * overwrite the configuration or the initial weights, which later seeds and --resume read again. With --resume checks
+ * nothing, because both may be files of the record. */
 static d9_status check_inputs(d9_cli *cli, const train_options *options, const d9_config *config, const char *folder) {
     d9_status status = D9_OK;
     char *recorded, *model;
@@ -642,7 +642,7 @@ done:
     return status;
 }
 
-/* Do all processes train the same number of runs, and skip those that are finished? */
+/* Fails unless all processes have the same --runs and --resume: they must train and skip the same runs. */
 static d9_status compare_runs(d9_cli *cli, const train_options *options) {
     char text[80];
     snprintf(text, sizeof text, "--runs: %lld\n--resume: %d\n", (long long)options->runs.value, options->resume);

@@ -176,7 +176,7 @@ done:
 
 /* ---- the measure: target and selection ---- */
 
-/* A target that the configuration does not set is the measure's own. */
+/* Sets a missing target to the default of the measure; fails if the target is not a legal score. */
 static d9_status resolve_target(d9_context *context, d9_config *config, const d9_tree *root) {
     const d9_measure *measure = config->measure;
     const d9_tree *node = d9_tree_find(root, "target");
@@ -209,7 +209,7 @@ static d9_status check_selection(d9_context *context, const d9_config *config, c
     return D9_OK;
 }
 
-/* Class weights need one class for each image. */
+/* Rejects class weights with a loss of several labels: they need one class for each image. */
 static d9_status check_weights(d9_context *context, const d9_config *config, const d9_tree *root) {
     const d9_tree *node = d9_tree_find(d9_tree_find(root, "train"), "class_weights");
     if (config->train.class_weights == D9_CLASS_WEIGHTS_NONE || !d9_loss_several(config->train.loss)) return D9_OK;

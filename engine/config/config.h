@@ -29,7 +29,7 @@ typedef struct d9_config {
     const char *path;  /* of the file (found by d9_config_find), or `name` of d9_config_parse */
     const char *title; /* `title:`, or the name of the file without .yaml */
 
-    /* root table */
+    /* keys at the top of the file */
     double target;         /* in `measure` */
     const char *backend;   /* auto, reference, cpu, onednn, cuda */
     const char *precision; /* auto, f64, f32, tf32, bf16, fp16 */
@@ -54,7 +54,7 @@ typedef struct d9_config {
         int64_t synthetic_train, synthetic_test;
         int normalize; /* d9_normalize (data/dataset.h) */
         int fit;       /* d9_image_fit (data/image.h) */
-        /* of labelled (data/labels.h); NULL: no such column or label */
+        /* of data.dataset labelled (data/labels.h); NULL: no such column or label */
         const char *table, *file_column, *label_column, *group_column, *split_column, *separator, *no_label;
         d9_real_list shares; /* of groups for training, validation and test */
     } data;
@@ -114,10 +114,9 @@ double d9_config_published(const d9_config *config);
 void d9_config_print(const d9_config *config, bool origins, d9_text *text);
 
 /* SHA-256 of one line "train.epochs: 3" for each option that differs from its default or has none, "tricks.ema: on" for
- * each trick that is on, and for datasets of files with labels "data.split: 2" (D9_SPLIT_RULE), sorted by key. So a
- * default must never change: a new one needs a new key. It leaves out the seed and options that do not change a result
- * (title, keep, published, ablate, eval.every, threads, data.path, target and the checks of data), so the runs of an
- * arm with all seeds have the same hash. "": out of memory. */
+ * each trick that is on, and for folder, text and labelled "data.split: 2" (D9_SPLIT_RULE), sorted by key. So a
+ * default must never change: a new one needs a new key. The seed and options that do not change a result (is_hashed in
+ * hash.c) are left out, so the runs of an arm with all seeds have the same hash. "": out of memory. */
 void d9_config_hash(d9_context *context, const d9_config *config, char hex[65]);
 
 /* Describes the first difference that makes the hashes of two configurations differ: "train.epochs is 3, here 4", "it

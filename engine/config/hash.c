@@ -134,7 +134,7 @@ done:
     d9_arena_free(context, &all.arena);
 }
 
-/* The value of a key; NULL if there is none. */
+/* The value of a key; NULL if the key is missing or its value is empty. */
 static const char *value_of(const settings *all, const char *key) {
     for (int i = 0; i < all->count; i++)
         if (strcmp(all->items[i].key, key) == 0 && *all->items[i].value) return all->items[i].value;

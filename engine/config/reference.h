@@ -22,7 +22,8 @@ bool d9_config_key(int index, d9_key *key);
 bool d9_config_key_find(const char *path, d9_key *key);
 
 /* Appends the paths of keys, except those of `published`, that end in `word`: "epochs" -> "train.epochs", "alpha" ->
- * "tricks.label_smoothing.alpha or tricks.celu.alpha"; else of the trick: "ema" -> "tricks.ema". False: none. */
+ * "tricks.label_smoothing.alpha or tricks.celu.alpha"; else of the trick with this name: "ema" -> "tricks.ema". False:
+ * none. */
 bool d9_config_key_paths(const char *word, d9_text *text);
 
 /* Appends the text of docs/config.md: all keys by section, in Markdown. */

@@ -91,7 +91,7 @@ static bool has_word(const char *text, int length, const char *word) {
     return false;
 }
 
-/* The one value whose explanation in the help has this word, "cuda" for "gpu", or else the word itself. */
+/* The only value whose explanation in the help contains this word ("cuda" for "gpu"); otherwise the word itself. */
 static const char *find_meant(const d9_option *option, const d9_choices *list, const char *word) {
     const char *meant = NULL, *line = strchr(option->doc, '\n');
     int count = 0;
@@ -310,7 +310,7 @@ done:
     return status;
 }
 
-/* Reads knots and values, linear between them. */
+/* Reads knots and values, or with only `peak` those of the default; scales the values to `peak` if it is given. */
 static d9_status read_knots(const reading *reading, const d9_tree *node, d9_schedule *read) {
     d9_status status = D9_OK;
     d9_context *context = reading->context;

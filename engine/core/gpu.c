@@ -15,7 +15,8 @@ bool d9_gpu_is_name(const char *name) {
     return *rest && rest[strspn(rest, uuid ? "0123456789abcdefABCDEFGPU-/" : "0123456789")] == 0;
 }
 
-/* True if entry number `index` of the list is the wanted one. A UUID may be shortened on either side. */
+/* True if entry number `index` of the list is the wanted GPU. Either UUID may be shortened; a UUID matches any entry
+ * that is a number, because the two cannot be compared. */
 static bool matches(const char *entry, size_t length, int64_t index, const char *name) {
     const size_t wanted = strlen(name);
     if (!is_uuid(name)) return index == strtoll(name, NULL, 10);
@@ -27,7 +28,7 @@ d9_status d9_gpu_choose(d9_context *context, const char *name) {
     char chosen[128];
     int64_t index = 0;
     size_t length = 0;
-    /* an entry that is negative hides those behind it */
+    /* an empty or negative entry hides the entries after it, as in CUDA */
     for (; entry; entry = entry[length] ? entry + length + 1 : NULL, index++) {
         length = strcspn(entry, ",");
         if (length == 0 || *entry == '-') entry = NULL;

@@ -37,7 +37,7 @@ typedef struct d9_measure {
 } d9_measure;
 
 const d9_measure *d9_measure_find(const char *name); /* NULL: accuracy, the measure of a record without one */
-const d9_measure *d9_measure_at(int index);          /* NULL past the end */
+const d9_measure *d9_measure_at(int index);          /* NULL: no such index */
 enum { D9_MEASURE_COUNT = 3 };
 int d9_measure_index(const d9_measure *measure); /* the index to pass to d9_measure_at */
 /* The first measure whose name occurs in the name of a key or column; NULL: none. */

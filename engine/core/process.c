@@ -82,7 +82,7 @@ static void last_line(d9_context *context, const char *log, char line[LINE_SIZE]
     d9_release(&quiet, bytes);
 }
 
-/* The program that argv starts in the end: behind env, prlimit and their options, which all contain "=". */
+/* The program that argv finally starts, after env and prlimit, whose options all contain "=". */
 static const char *program_of(const char *const *argv) {
     while (argv[1] && (!strcmp(*argv, "env") || !strcmp(*argv, "prlimit") || strchr(*argv, '='))) argv++;
     return *argv;
@@ -119,7 +119,8 @@ d9_status d9_signal_guard_check(d9_context *context) {
 
 /* ---- launchers ---- */
 
-/* Becomes the program; the kernel ends it with this process. Calls only functions that are safe after fork. */
+/* Replaces the child by the program; the kernel sends it SIGTERM when dawn9 ends. Calls only functions that are safe
+ * after fork. */
 static void become_launcher(const char *const *argv, pid_t parent, int output) {
     const int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -129,7 +130,7 @@ static void become_launcher(const char *const *argv, pid_t parent, int output) {
     _exit(NOT_FOUND);
 }
 
-/* Waits for the program; the first signal in *interrupt is passed on once. Returns its wait status. */
+/* Waits for the program; sends it SIGUSR1 once if a signal is in *interrupt. Returns its wait status. */
 static int pass_on_and_wait(pid_t child, const volatile sig_atomic_t *interrupt) {
     const struct timespec poll = {.tv_nsec = POLL_NANOSECONDS / 5};
     bool passed = false;
@@ -142,8 +143,8 @@ static int pass_on_and_wait(pid_t child, const volatile sig_atomic_t *interrupt)
     }
 }
 
-/* Fails with the last line of the log that begins "dawn9: ", or with a message that names the log. */
-static d9_status fail_as(d9_context *context, d9_status status, const char *log) {
+/* Fails with the last error of the log (a line "dawn9: ...", not a warning), or with a message that names the log. */
+static d9_status fail_with_log(d9_context *context, d9_status status, const char *log) {
     static const char mark[] = "dawn9: ";
     d9_context quiet = *context;
     uint8_t *bytes = NULL;
@@ -174,7 +175,7 @@ d9_status d9_process_launch(d9_context *context, const char *const *argv, const 
     if (WIFEXITED(state) && WEXITSTATUS(state) == 0) return D9_OK;
     if (interrupt && *interrupt) return d9_fail(context, (d9_status)(128 + *interrupt), "interrupted");
     const int code = WIFEXITED(state) ? WEXITSTATUS(state) : 0;
-    return fail_as(context, code >= D9_USAGE && code <= D9_OUTPUT ? (d9_status)code : D9_DEVICE, log);
+    return fail_with_log(context, code >= D9_USAGE && code <= D9_OUTPUT ? (d9_status)code : D9_DEVICE, log);
 }
 
 /* ---- processors ---- */

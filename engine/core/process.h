@@ -7,9 +7,9 @@
 
 #include "core/context.h"
 
-/* Between begin and end SIGINT, SIGTERM and, unless it is ignored, SIGHUP are blocked. d9_process_run ends its program
- * when one arrives, and returns it as its status; d9_signal_guard_check returns a pending one. One that neither
- * returned is delivered at the end. */
+/* Between begin and end SIGINT, SIGTERM and, unless it is ignored, SIGHUP are blocked. When one of them arrives,
+ * d9_process_run ends its program and returns the signal as its status; d9_signal_guard_check returns a pending one.
+ * A signal that neither function has returned is delivered by d9_signal_guard_end. */
 typedef struct d9_signal_guard {
     sigset_t before;
 } d9_signal_guard;
@@ -19,16 +19,15 @@ D9_MUST_USE d9_status d9_signal_guard_check(d9_context *context);
 
 /* Runs argv[0], found by $PATH, in `folder`; its output goes to folder/log. Returns D9_DATA if the program cannot be
  * started, exits with a status other than 0 (the message has the last line of its output) or is killed by a signal.
- * Messages name the program behind env and prlimit.
- * Returns D9_SIGHUP, D9_SIGINT or D9_SIGTERM if interrupted. The kernel kills the program if this process is killed.
- * Must be called inside a guard. */
+ * Messages leave out env and prlimit before the program's name. Returns D9_SIGHUP, D9_SIGINT or D9_SIGTERM if
+ * interrupted. The kernel kills the program if this process is killed. Must be called inside a guard. */
 D9_MUST_USE d9_status d9_process_run(d9_context *context, const d9_signal_guard *guard, const char *const *argv,
                                      const char *folder);
 
 /* Runs argv (NULL-terminated), the launcher of several processes, with its output in the file `log`. A signal in
- * *interrupt (may be NULL) is passed on as SIGUSR1, which launchers forward; the call then returns the status of that
- * signal once the program has stopped. Otherwise returns the program's exit status, 2 to 6, with its error line, or
- * D9_DEVICE if it has another status, was killed or cannot be run. */
+ * *interrupt (may be NULL) is passed on as SIGUSR1, which launchers forward. Returns D9_OK if the program exits with 0,
+ * else the status of that signal, else an exit status from 2 to 6 with the program's error line, or D9_DEVICE if it has
+ * another status, was killed or cannot be run. D9_OUTPUT: the log cannot be written. */
 D9_MUST_USE d9_status d9_process_launch(d9_context *context, const char *const *argv, const char *log,
                                         const volatile sig_atomic_t *interrupt);
 
@@ -36,8 +35,8 @@ enum { D9_PROCESSORS_MAX = 16384 };
 /* Number of processors in the affinity mask of this process; D9_PROCESSORS_MAX if it is unknown. `allowed`
  * (D9_PROCESSORS_MAX) receives the mask, unless it is NULL. */
 int d9_processors(bool *allowed);
-/* Returns `wanted`, or the number of processors, with a warning, if that is smaller. 0 stays 0. Also warns if `sharers`
- * processes with as many threads have more than the processors. */
+/* Returns `wanted`, or the number of processors, with a warning, if that is smaller. Also warns if `sharers` processes
+ * with `wanted` threads each have more threads than there are processors. */
 int d9_threads_limit(d9_context *context, int64_t wanted, int sharers);
 /* Sets *given to the number of threads, at most `wanted`, of the calling thread's OpenMP regions: OMP_THREAD_LIMIT and
  * OMP_MAX_ACTIVE_LEVELS may allow fewer. Switches OMP_DYNAMIC off, with which the number would change from region to

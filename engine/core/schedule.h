@@ -14,7 +14,7 @@ enum { D9_MAX_KNOTS = 256 };
 typedef enum d9_schedule_shape {
     D9_SCHEDULE_LINEAR,      /* linear between knots */
     D9_SCHEDULE_COSINE       /* linear, but half a cosine between the last two knots */
-} d9_schedule_shape;         /* in the order of train.lr.shape */
+} d9_schedule_shape;         /* in the order of the choices of train.lr.shape */
 typedef struct d9_schedule { /* constant before the first knot and after the last */
     d9_schedule_shape shape;
     int count;

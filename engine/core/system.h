@@ -22,7 +22,7 @@ typedef struct d9_system {
     int (*rename)(void *user, const char *from, const char *to);
     int (*remove)(void *user, const char *path);
     int (*make_directory)(void *user, const char *path, int mode);
-    /* Takes an exclusive lock without waiting. EWOULDBLOCK: it is held; ESTALE: `path` no longer names `file`. */
+    /* Takes an exclusive lock without waiting. EWOULDBLOCK: it is taken; ESTALE: `path` no longer names `file`. */
     int (*lock)(void *user, int file, const char *path);
 } d9_system;
 
@@ -37,7 +37,7 @@ D9_MUST_USE d9_status d9_allocate(d9_context *context, size_t bytes, const char 
 D9_MUST_USE d9_status d9_allocate_items(d9_context *context, size_t count, size_t item_bytes, const char *purpose,
                                         void *pointer); /* address of a pointer to any object type */
 void d9_release(d9_context *context, void *pointer);    /* NULL is ignored */
-/* Makes room for `more` items behind the first `count` of the array `*items` of `*capacity` items (0 if NULL). If it is
+/* Makes room for `more` items after the first `count` of the array `*items` of `*capacity` items (0 if NULL). If it is
  * too small, the items move to an array of at least twice the capacity. */
 #define D9_GROW(context, count, more, purpose, capacity, items)                                                        \
     d9_grow_items((context), (size_t)(count), (size_t)(more), sizeof **(items), (purpose), (capacity), (items))

@@ -141,7 +141,7 @@ const char *d9_text_nearest(const char *word, const char *const *candidates, int
     size_t length = strlen(word);
     if (length == 0 || length > WORD_MAX) return NULL;
     const char *nearest = NULL, *completion = NULL;
-    /* near: at most ceil(length / 3) edits, and fewer than letters */
+    /* near: at most ceil(length / 3) edits, and fewer than the word has letters */
     int best = smaller((int)(length + 2) / 3, (int)length - 1) + 1;
     for (int i = 0; i < count; i++) {
         size_t other = strlen(candidates[i]);

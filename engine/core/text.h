@@ -5,7 +5,7 @@
 
 #include "core/context.h"
 
-/* Words for samples in messages; their plurals add "s". A window is a step's tokens in one column of a stream. */
+/* Nouns for samples in messages; plurals add "s". A window: the tokens of one step in one column of a token stream. */
 #define D9_WORD_IMAGE  "image"
 #define D9_WORD_TEXT   "text"
 #define D9_WORD_WINDOW "window"
@@ -20,7 +20,7 @@ typedef struct d9_text {
 void d9_text_init(d9_context *context, d9_text *text);
 void d9_text_add(d9_text *text, const char *format, ...) D9_PRINTF(2, 3);
 void d9_text_add_sh_word(d9_text *text, const char *word); /* quoted so that every sh reads it as one word */
-/* The same for a command that is shown: a word with control characters (d9_control_bytes) becomes $'a\012b', which can
+/* Quotes a word of a command that is shown: one with control characters (d9_control_bytes) becomes $'a\012b', which can
  * be pasted into bash, zsh and ksh. */
 void d9_text_add_shell_word(d9_text *text, const char *word);
 /* Adds text from an untrusted source so that it cannot control a terminal: each control character (d9_control_bytes),
@@ -44,8 +44,8 @@ int d9_text_compare(const void *a, const void *b);
 /* True if the text ends with `ending` and is longer than it. */
 bool d9_text_ends_in(const char *text, const char *ending);
 
-/* The candidate nearest to `word` by edit distance, among equally near ones that with which `word` begins ("resnet50":
- * resnet, not resnet9); if none is near, the first that begins with `word`, of at least 3 letters; or NULL. */
+/* The candidate nearest to `word` by edit distance; a tie goes to a candidate with which `word` begins ("resnet50":
+ * resnet, not resnet9). If none is near: the first that begins with `word`, of at least 3 letters; or NULL. */
 const char *d9_text_nearest(const char *word, const char *const *candidates, int count);
 
 /* Splits `text` in place at every `mark`, "a,b" into a and b; drops words after `most`. Returns the number of words. */

@@ -51,7 +51,7 @@ static const d9_dataset_file cifar100_files[] = {
 };
 
 typedef struct label_byte {
-    const char *name, *key; /* `key`: of the list in the Python version */
+    const char *name, *key; /* `key`: name of the list of labels in the Python version */
     int classes;
 } label_byte;
 

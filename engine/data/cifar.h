@@ -14,8 +14,7 @@ extern const d9_published d9_cifar10_published, d9_cifar100_published;
 D9_MUST_USE d9_status d9_cifar_find(d9_context *context, const char *folder, const d9_dataset_file *file,
                                     char path[D9_CIFAR_PATH], bool *found);
 
-/* Reads the file `path`, found by d9_cifar_find, of dataset `name`; a Python version is converted to the binary layout.
- */
+/* Reads the file `path` that d9_cifar_find found for dataset `name`; converts a Python version to the binary layout. */
 D9_MUST_USE d9_status d9_cifar_read(d9_context *context, const char *name, const d9_dataset_file *file,
                                     const char *path, uint8_t **bytes, size_t *size);
 

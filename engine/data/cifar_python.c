@@ -69,7 +69,7 @@ static size_t lines_length(const uint8_t *bytes, size_t left) {
     return length;
 }
 
-/* Reads the next opcode but memos; false if there is none, or one that is not in the table or is truncated. */
+/* Reads the next opcode that is not a memo; false if there is none, or it is not in the table or is truncated. */
 static bool next(reader *r, token *token) {
     for (;;) {
         const opcode *op = opcodes, *end = opcodes + sizeof opcodes / sizeof *opcodes;
@@ -125,7 +125,7 @@ static bool read_array(reader *r, int64_t rows, const uint8_t **data) {
     return bytes.size == (size_t)rows * ROW && match(r, "tb", 2);
 }
 
-/* Reads a list. Writes its integers to bytes[0], bytes[stride], ...; NULL: skips a list of texts. */
+/* Reads a list: writes `count` integers to bytes[0], bytes[stride], ...; with bytes NULL skips a list of texts. */
 static bool read_list(reader *r, int64_t count, uint8_t *bytes, int64_t stride) {
     token token;
     int64_t i = 0;

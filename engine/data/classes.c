@@ -43,7 +43,7 @@ static int compare_files(const void *a, const void *b) {
     return x->kind->compare(x->entry->name, y->entry->name);
 }
 
-/* Lists the files of the kind in their order; counts the `others`. */
+/* Lists the entries whose names are of the kind, in the order of kind->compare; *others: number of other entries. */
 static d9_status list_files(d9_context *context, d9_arena *arena, const d9_file_kind *kind, const d9_listing *listing,
                             class_folder *class, int64_t *others) {
     d9_status status;
@@ -59,7 +59,7 @@ done:
     return status;
 }
 
-/* Names of folders that operating systems and storage devices add; those that begin with a dot are never listed. */
+/* True for folders that operating systems and storage devices add; those that begin with a dot are never listed. */
 static bool is_foreign(const char *name) {
     static const char *const names[] = {"__MACOSX", "@eaDir",       "lost+found",
                                         "#recycle", "$RECYCLE.BIN", "System Volume Information"};
@@ -82,7 +82,7 @@ static d9_status check_inside(d9_context *context, const d9_file_kind *kind, con
     return D9_OK;
 }
 
-/* `least`: files that the class must have. The name of the class is NULL if the folder is left out. */
+/* Reads a class folder, which must hold `least` files. Sets its name to NULL if it is left out, with a warning. */
 static d9_status read_class(d9_context *context, d9_arena *arena, const d9_dataset_options *options,
                             const d9_file_kind *kind, const d9_entry *folder, int64_t least, class_folder *class) {
     d9_status status = D9_OK;
@@ -148,8 +148,8 @@ static bool is_class(const d9_file_kind *kind, const char *name) {
     return found;
 }
 
-/* `least`: class folders that the tree must have, with a file each; 0 for a part to evaluate, where a class may lack.
- */
+/* Reads the class folders of `root`: at least `least`, none of them empty; 0: a part to evaluate, which may lack
+ * classes. */
 static d9_status read_tree(d9_context *context, d9_arena *arena, const d9_dataset_options *options,
                            const d9_file_kind *kind, const char *root, int64_t least, tree *tree) {
     d9_status status = D9_OK;
@@ -210,7 +210,7 @@ done:
     return status;
 }
 
-/* Warns of folders beside those of the parts, and of a part whose role may surprise. */
+/* Warns of folders beside those of the parts, and of a val/ that is the test set or is not used. */
 static void warn_unused(d9_context *context, const d9_file_kind *kind, const d9_dataset_options *options,
                         const d9_listing *root, const char *const *part) {
     const char *train = part[D9_PART_TRAIN], *test = part[D9_PART_TEST], *valid = part[D9_PART_VALID];
@@ -220,7 +220,7 @@ static void warn_unused(d9_context *context, const d9_file_kind *kind, const d9_
             d9_log(context, D9_LOG_WARNING, "%s: not used: the %s are in %s and %s", root->entries[i].path,
                    kind->samples, train, test ? test : valid);
     if (options->validation || !valid) return;
-    if (!test) /* also when a model is evaluated whose epoch these may have picked */
+    if (!test) /* also for a model whose best epoch these samples may have selected */
         d9_log(context, D9_LOG_WARNING,
                "%s: these %s are the test set, because there is no test/; data.validation=1 makes them the validation "
                "set",
@@ -231,8 +231,8 @@ static void warn_unused(d9_context *context, const d9_file_kind *kind, const d9_
                test, kind->samples);
 }
 
-/* Sets part[] to the folders of training, test and validation samples that contain folders, all NULL if there are none
- * of them, NULL for a part that is missing; fails unless there is train/ and another one. */
+/* Sets part[] to the folders of training, test and validation samples that contain folders; NULL: there is none. Fails
+ * if there is a train/ without any of the others, or another one without a train/. */
 static d9_status find_split_folders(d9_context *context, d9_arena *arena, const d9_dataset_options *options,
                                     const d9_file_kind *kind, const char *root, const char *part[D9_PARTS]) {
     d9_status status = D9_OK;
@@ -295,8 +295,8 @@ done:
     return status;
 }
 
-/* Splits a class by version 2. A class of at least 2 files gets one in each part: if the draws leave one empty,
- * its lowest draw is for the test and its highest for training, and `moved` counts that file. */
+/* Splits a class by D9_SPLIT_BY_NAME. If the draws leave the test part empty, the file with the lowest draw is for the
+ * test; if they leave training empty, that with the highest is for training. `moved` counts and names such files. */
 static d9_status split_by_name(d9_context *context, d9_arena *arena, uint64_t seed, const class_folder *class,
                                int64_t label, d9_class_files *train, d9_class_files *test, moved_files *moved) {
     d9_status status;

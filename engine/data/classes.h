@@ -27,7 +27,7 @@ typedef struct d9_class_files {
 typedef struct d9_file_kind {
     const char *sample, *samples; /* "image", "images" */
     const char *example;          /* a file's name */
-    const char *endings;          /* listed in messages */
+    const char *endings;          /* accepted endings of file names, as messages list them */
     bool (*is_name)(const char *name);
     int (*compare)(const char *a, const char *b); /* order of the names in a class, as strcmp; NULL: byte order */
     const char *const *classes; /* the only class folders, NULL at the end; anything else is ignored without a warning;

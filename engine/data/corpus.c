@@ -94,7 +94,7 @@ static const d9_dataset_file wikitext2[] = {
 static const char *const parts[] = {"train", "valid", "test"};
 enum { PARTS = sizeof parts / sizeof *parts };
 
-/* Sets `path` to that of train.txt if there is none. */
+/* Finds a part's file; if there is none, `path` is that of FOLDER/PART.txt. */
 static d9_status find_part(d9_context *context, const char *folder, int part, char path[D9_PUBLISHED_PATH],
                            bool *found) {
     static const char *const names[] = {"%s/wiki.%s.tokens", "%s/wikitext-2/wiki.%s.tokens", "%s/%s.txt"};

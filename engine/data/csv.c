@@ -54,8 +54,8 @@ d9_status d9_faults_report(d9_faults *faults, bool left_out) {
 
 /* ---- cells and lines ---- */
 
-/* Ends the cell at *at, before `end`, with a zero byte, without its quotation marks, and moves *at behind the comma
- * after it, or to NULL at the end of the line. Returns what is wrong with the cell; NULL: nothing. */
+/* Ends the cell at *at, before `end`, with a zero byte, without its quotation marks, and moves *at past the comma after
+ * it, or to NULL at the end of the line. Returns what is wrong with the cell; NULL: nothing. */
 static const char *read_cell(char **at, char *end, const char **cell) {
     char *from = *at, *to = *at;
     const bool quoted = from < end && *from == '"';

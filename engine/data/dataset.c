@@ -97,7 +97,7 @@ void d9_dataset_candidates(const char *name, const char *path, d9_candidates *ca
     if (!cache) add_candidate(candidates, home ? home : ".", "/.cache/dawn9/", name);
 }
 
-/* True also if the file cannot be looked at, for want of a permission for example: loading it says why. */
+/* True also if the file cannot be looked at, for want of a permission for example: loading it then reports why. */
 static bool has_file(const d9_published *published, const char *folder, const d9_dataset_file *file) {
     char path[D9_PUBLISHED_PATH];
     d9_context quiet;
@@ -160,8 +160,8 @@ done:
     return status;
 }
 
-/* Rejects evaluated samples of which each label is that of all or of none: no area under the curve is defined. */
-static d9_status check_defined(d9_context *context, const d9_dataset_options *options, const d9_dataset *dataset) {
+/* Rejects evaluated samples if each label belongs to all or to none of them: no area under the curve is defined. */
+static d9_status check_labels_vary(d9_context *context, const d9_dataset_options *options, const d9_dataset *dataset) {
     const int32_t *labels = dataset->test.labels;
     bool differ = false;
     for (int64_t i = 1; i < dataset->test.count; i++) differ |= labels[i] != labels[0];
@@ -188,7 +188,7 @@ static d9_status split_off_sets(d9_context *context, const d9_dataset_options *o
     if (!options->known) D9_TRY(check_remaining(context, dataset));
     if (dataset->test.count == 0)
         D9_TRY(d9_fail(context, D9_DATA, "%s: no %s to evaluate on", dataset->name, d9_sample_noun(dataset)));
-    D9_TRY(check_defined(context, options, dataset));
+    D9_TRY(check_labels_vary(context, options, dataset));
 done:
     return status;
 }
@@ -362,8 +362,8 @@ static d9_status check_labels(d9_context *context, const d9_dataset_options *opt
                    options->name);
 }
 
-/* Makes the size of the crops that of the network's images, and the size until now that of the training images. */
-static d9_status settle_input_size(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
+/* Makes input_size the size of the network's images, and their size until now that of the stored training images. */
+static d9_status apply_input_size(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
     const int64_t side = options->input_size;
     if (!side) return D9_OK;
     if (side > dataset->height || side > dataset->width)
@@ -380,7 +380,7 @@ static d9_status shrink_test(d9_context *context, const d9_dataset_options *opti
     d9_status status;
     const d9_split whole = dataset->test;
     const size_t bytes = d9_sample_bytes(dataset);
-    D9_TRY(settle_input_size(context, options, dataset));
+    D9_TRY(apply_input_size(context, options, dataset));
     if (dataset->height == d9_train_height(dataset) && dataset->width == d9_train_width(dataset)) goto done;
     D9_TRY(d9_split_allocate(context, dataset, whole.count, &dataset->test));
     dataset->test.labels = whole.labels;
@@ -410,7 +410,7 @@ d9_status d9_dataset_describe(d9_context *context, const d9_dataset_options *opt
     *dataset = (d9_dataset){0};
     D9_TRY(find_source(context, options->name, &source));
     D9_TRY(describe_source(context, source, options, dataset));
-    D9_TRY(settle_input_size(context, options, dataset));
+    D9_TRY(apply_input_size(context, options, dataset));
     set_normalization(options, dataset);
     dataset->name = source->name;
     if (!options->validation || !dataset->train.count) goto done;

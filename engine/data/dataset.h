@@ -46,7 +46,7 @@ typedef struct d9_dataset {
     bool tokens;                              /* samples are texts */
     bool several;     /* a sample may have several classes: bit c of its label is set if it has class c */
     bool grey;        /* images are stored as one channel, which the batch repeats `channels` times */
-    d9_image_fit fit; /* of images of files */
+    d9_image_fit fit; /* how image files were brought to the size */
     /* Size of the stored training images, if the network sees random crops of height x width of them; 0: that size. */
     int64_t train_height, train_width;
     bool stream; /* each part is one text, whose tokens are the samples, labels 0; a class is a word; width: tokens of a
@@ -77,7 +77,7 @@ typedef struct d9_dataset_options {
     const char *name; /* one of D9_DATASET_NAMES */
     const char *path; /* folder of the data; NULL: the one that d9_dataset_folder finds */
     bool several;     /* samples may have several classes; only of `labelled` */
-    /* labelled (data/labels.h); NULL: the default, of group and split no column */
+    /* labelled (data/labels.h); NULL: the default; for group and split, no column */
     const char *table, *file_column, *label_column, *group_column, *split_column, *separator, *no_label;
     double shares[3];   /* labelled: of groups for training, validation and test; zeros: 0.7, 0.1, 0.2 */
     int64_t validation; /* number of training images, chosen by `seed`, that replace the test set; 0: none */
@@ -144,7 +144,7 @@ void d9_dataset_class_weights(const d9_dataset *dataset, double *weights);
  * the smallest that has any, one if classes have fewer than 20 of them, and one if classes have no test image. */
 D9_MUST_USE d9_status d9_dataset_warn(d9_context *context, const d9_dataset *dataset);
 
-/* True for the user's own images and texts: `folder`, `arrays`, `text` and `corpus`. */
+/* True for the user's own images and texts: `folder`, `labelled`, `arrays`, `text` and `corpus`. */
 bool d9_dataset_needs_path(const char *name);
 
 /* Folder of a dataset's files: `path` if given; otherwise the first of $DAWN9_DATA, $DAWN9_DATA/NAME and

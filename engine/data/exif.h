@@ -9,7 +9,7 @@
  * front; 1 (upright) if there is none or an invalid one. */
 int d9_exif_orientation(const uint8_t *exif, size_t size);
 
-/* The same of a JPEG or WebP file with Exif data. */
+/* Orientation of a JPEG or WebP file by its Exif data. */
 int d9_exif_jpeg_orientation(const uint8_t *bytes, size_t size);
 int d9_exif_webp_orientation(const uint8_t *bytes, size_t size);
 

@@ -138,7 +138,7 @@ typedef struct source {
 typedef struct plan {
     const char *name;
     source sources[3]; /* tried in order; a name of NULL ends them */
-    source given;      /* an archive that the user gave; the name says which */
+    source given;      /* for an archive that the user gave; its name says which archive it must be */
     bool copied;       /* files are copied from another folder, and written in the published layout from `given` */
 } plan;
 
@@ -248,7 +248,7 @@ done:
     return status;
 }
 
-/* Makes the files in fetch->result. */
+/* Downloads and unpacks a source, or unpacks the given archive, into fetch->result. */
 static d9_status obtain(d9_context *context, fetch *fetch, const source *source) {
     d9_status status;
     struct stat state;

@@ -30,8 +30,8 @@ typedef struct segment {
 
 static bool is_jpeg(const uint8_t *bytes, size_t size) { return size >= 4 && bytes[0] == FILL && bytes[1] == START; }
 
-/* Finds the next segment at or after `*at`, which is advanced past it; false if there is none. The end marker is one,
- * and the last. A truncated last segment ends with the file: stb_image starts to read it, too. If `coded`, the data
+/* Finds the next segment at or after `*at`, which is advanced past it; false if there is none. The end marker counts as
+ * the last one. A truncated last segment ends with the file: stb_image starts to read it, too. If `coded`, the data
  * after a scan header come first: in them, 0xff followed by 0 or a restart marker is data. */
 static bool next_segment(const uint8_t *bytes, size_t size, bool coded, size_t *at, segment *found) {
     size_t i = *at;

@@ -65,7 +65,7 @@ done:
     return status;
 }
 
-/* The picture of a row; NULL, with *second if its name is that of two: there is none. */
+/* A picture that the row names; NULL: none. *second: another picture of this file name, so the name is ambiguous. */
 static picture *picture_of(const pictures *pictures, const char *file, const picture **second) {
     picture wanted = {.name = file, .below = file}, *key = &wanted;
     const size_t count = (size_t)pictures->count;
@@ -185,18 +185,18 @@ static d9_status check_unused(d9_context *context, const d9_dataset_options *opt
 }
 
 /* Sets defaults. D9_USAGE: illegal shares, or an option without effect. */
-static d9_status settle(d9_context *context, const d9_dataset_options *options, d9_dataset_options *settled) {
-    double *own = settled->shares;
-    *settled = *options;
-    if (!settled->table) settled->table = "labels.csv";
-    if (!settled->file_column) settled->file_column = "file";
-    if (!settled->label_column) settled->label_column = "label";
-    if (!settled->separator) settled->separator = default_separator;
+static d9_status fill_defaults(d9_context *context, const d9_dataset_options *options, d9_dataset_options *filled) {
+    double *own = filled->shares;
+    *filled = *options;
+    if (!filled->table) filled->table = "labels.csv";
+    if (!filled->file_column) filled->file_column = "file";
+    if (!filled->label_column) filled->label_column = "label";
+    if (!filled->separator) filled->separator = default_separator;
     if (own[0] + own[1] + own[2] <= 0) memcpy(own, default_shares, sizeof default_shares);
-    if (!*settled->separator)
+    if (!*filled->separator)
         return d9_fail(context, D9_USAGE, "data.separator: must not be empty; it stands between the labels of a cell");
     if (fabs(own[0] + own[1] + own[2] - 1) <= 1e-9 && own[0] > 0 && own[1] >= 0 && own[2] > 0)
-        return check_unused(context, settled);
+        return check_unused(context, filled);
     return d9_fail(context, D9_USAGE,
                    "data.shares %g, %g, %g: of training, validation and test, must add up to 1, and the first and last "
                    "be above 0",
@@ -205,8 +205,8 @@ static d9_status settle(d9_context *context, const d9_dataset_options *options, 
 
 d9_status d9_labelled_describe(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
     d9_status status;
-    d9_dataset_options settled;
-    D9_TRY(settle(context, options, &settled));
+    d9_dataset_options filled;
+    D9_TRY(fill_defaults(context, options, &filled));
     dataset->several = options->several;
     dataset->grey = options->grey;
     dataset->fit = options->fit;
@@ -219,10 +219,10 @@ d9_status d9_labelled_load(d9_context *context, const d9_dataset_options *option
                            d9_dataset *dataset) {
     d9_status status;
     d9_arena arena = {0};
-    d9_dataset_options settled;
-    reading self = {.context = context, .arena = &arena, .options = &settled, .folder = folder};
+    d9_dataset_options filled;
+    reading self = {.context = context, .arena = &arena, .options = &filled, .folder = folder};
     D9_TRY(d9_labelled_describe(context, options, dataset));
-    D9_TRY(settle(context, options, &settled));
+    D9_TRY(fill_defaults(context, options, &filled));
     D9_TRY(d9_class_files_check_folder(context, options, folder, "its pictures and their table of labels"));
     D9_TRY(list_files(&self));
     D9_TRY(check_parts(&self));

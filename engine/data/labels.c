@@ -45,7 +45,7 @@ static bool is_none(const reading *self, const char *label) {
     return self->options->several && (!*label || (self->options->no_label && !strcmp(label, self->options->no_label)));
 }
 
-/* Splits each cell of labels in place: its labels follow each other, with zero bytes between them. */
+/* The labels of all rows: row i has names[begin[i]] to names[begin[i + 1] - 1], cut out of its cell in place. */
 typedef struct labels {
     int64_t *begin; /* (rows + 1) into `names` */
     const char **names;
@@ -91,7 +91,7 @@ static void warn_separator(const reading *self, const labels *labels) {
                self->faults->file, (long long)self->csv.lines[row], *other, self->separator, *other);
 }
 
-/* Sets the classes to the different names of all rows in their order, or to those of the model. */
+/* Sets the classes to the different names of all rows, sorted, or to those of the model. */
 static d9_status find_classes(const reading *self, const labels *labels) {
     d9_status status = D9_OK;
     const d9_provenance *known = self->options->known;
@@ -128,7 +128,7 @@ static d9_status check_classes(const reading *self) {
 
 static int64_t class_of(const reading *self, const char *name) {
     const d9_label_table *table = self->table;
-    if (self->options->known && self->options->known->class_names) { /* in any order */
+    if (self->options->known && self->options->known->class_names) { /* these may be unsorted */
         for (int64_t c = 0; c < table->classes; c++)
             if (!strcmp(name, table->class_names[c])) return c;
         return -1;
@@ -138,8 +138,7 @@ static int64_t class_of(const reading *self, const char *name) {
     return found ? found - table->class_names : -1;
 }
 
-/* Sets *label; adds a fault, and sets *fine to false, if the cell has none, or one that is empty, unknown or repeated.
- */
+/* Sets *label; adds a fault and sets *fine to false if the cell has none, or one that is empty, unknown or repeated. */
 static d9_status read_label(const reading *self, const labels *labels, int64_t row, int32_t *label, bool *fine) {
     const int64_t line = self->csv.lines[row];
     *label = 0;
@@ -201,8 +200,7 @@ static bool same_group(const grouped *a, const grouped *b) {
     return a->number == b->number && (a->number > 0 || !strcmp(a->name, b->name));
 }
 
-/* The first floor(n shares[0]) of n groups are for training, floor(n shares[1]) for validation, the rest for the test.
- */
+/* The first floor(n shares[0]) of n groups are for training, floor(n shares[1]) for validation, the rest for test. */
 static void divide_groups(const reading *self, const grouped *groups, int *parts) {
     const double *shares = self->options->shares;
     d9_label_table *table = self->table;
@@ -271,7 +269,7 @@ done:
 
 /* ---- rows ---- */
 
-/* Adds a fault, and sets *fine to false, if a cell other than that of labels is wrong. */
+/* Adds a fault and sets *fine to false if a cell is wrong; of the labels checks only that a required one is there. */
 static d9_status check_row(const reading *self, int64_t row, bool *fine) {
     const char *file = cell(self, row, FILE_COLUMN), *group = cell(self, row, GROUP_COLUMN),
                *split = cell(self, row, SPLIT_COLUMN), *label = cell(self, row, LABEL_COLUMN);

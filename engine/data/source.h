@@ -41,7 +41,7 @@ D9_MUST_USE d9_status d9_missing_class(d9_context *context, const d9_split *spli
 /* Allocates memory for `count` images of the dataset's size and their labels, not for names. */
 D9_MUST_USE d9_status d9_split_allocate(d9_context *context, d9_dataset *dataset, int64_t count, d9_split *split);
 
-/* Continues a digest, as d9_dataset_digest does. */
+/* Returns `digest`, extended by these bytes: the hash of d9_dataset_digest. */
 uint64_t d9_digest_bytes(uint64_t digest, const void *bytes, size_t size);
 
 /* ---- published files ---- */
@@ -51,7 +51,7 @@ enum { D9_FOLDER_SIZE = 4096, D9_PUBLISHED_PATH = D9_FOLDER_SIZE + 64, D9_MAX_CA
 typedef struct d9_published {
     const d9_dataset_file *files;
     int count;
-    bool fetched; /* `data fetch` gets them */
+    bool fetched; /* `data fetch` downloads them */
     /* Finds a file in `folder`; `path` receives its path, or the one where it is missing. D9_DATA: neither found nor
      * missing, with the reason. */
     d9_status (*find)(d9_context *context, const char *folder, const d9_dataset_file *file,
@@ -64,7 +64,7 @@ extern const d9_published d9_wikitext2_published; /* of the other datasets: data
 /* Published weights of a network: a name like that of a dataset, and a file (weights.c). */
 extern const char d9_weights_name[];
 extern const d9_published d9_weights_published;
-/* Reads a file as it is: d9_published.read of most. */
+/* Reads a file unchanged: the d9_published.read of most datasets. */
 D9_MUST_USE d9_status d9_published_read(d9_context *context, const char *name, const d9_dataset_file *file,
                                         const char *path, uint8_t **bytes, size_t *size);
 /* Never NULL; count 0: the dataset has no published files, or is unknown. */

@@ -155,7 +155,7 @@ static void identify_part(const d9_dataset *dataset, const d9_split *split, bool
                             .test = test};
 }
 
-/* Fills the record from images sorted by digest. */
+/* Fills the digests of a provenance from images sorted by digest. */
 static void fill_provenance(const identity *all, int64_t count, d9_provenance *own) {
     for (int64_t i = 0; i < count; i++) {
         if (all[i].test)

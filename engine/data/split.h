@@ -12,12 +12,12 @@
 
 enum { D9_SPLIT_BY_POSITION = 1, D9_SPLIT_BY_NAME = 2 };
 
-/* draws of the stream D9_STREAM_SPLIT */
+/* Purposes of draws from the random stream D9_STREAM_SPLIT; samples are drawn by position unless by NAME. */
 enum {
     D9_DRAW_VALIDATION = 0,
-    D9_DRAW_CLASS_TEST = 1, /* version 1, a folder */
+    D9_DRAW_CLASS_TEST = 1, /* test images of each class of a folder, in version 1 */
     D9_DRAW_SHUFFLE = 2,    /* order of a folder's training images */
-    D9_DRAW_TEST = 3,       /* arrays */
+    D9_DRAW_TEST = 3,       /* test images of arrays */
     D9_DRAW_NAME_TEST = 4,
     D9_DRAW_NAME_VALIDATION = 5
 };
@@ -31,7 +31,7 @@ uint64_t d9_name_draw(uint64_t seed, uint32_t draw, const char *class_name, cons
 bool d9_is_test_draw(uint64_t draw);
 
 /* Fills dataset->provenance. With options->known, sets dataset->unseen if the model was trained on none of the images;
- * a test part that was drawn then becomes all images. Warns of an image that is in both parts or in two classes, and if
+ * if the test part was drawn, it then has all images. Warns of an image that is in both parts or in two classes, and if
  * the test images are not those of the model's training. Call it before validation images are set aside. */
 D9_MUST_USE d9_status d9_split_identify(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset);
 

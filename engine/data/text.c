@@ -151,8 +151,8 @@ done:
     return status;
 }
 
-static d9_status check_both(d9_context *context, d9_arena *arena, const d9_class_files files[2],
-                            const d9_dataset_file *published, d9_dataset *dataset) {
+static d9_status check_train_and_test(d9_context *context, d9_arena *arena, const d9_class_files files[2],
+                                      const d9_dataset_file *published, d9_dataset *dataset) {
     d9_status status = D9_OK;
     for (int part = 0; part < 2; part++) {
         const d9_class_file **ordered;
@@ -173,7 +173,7 @@ d9_status d9_texts_load(d9_context *context, const d9_dataset_options *options, 
     D9_TRY(d9_classes_load(context, &arena, options, folder, kind, dataset, files));
     D9_TRY(find_words(context, &arena, options, &files[0], dataset));
     D9_TRY(encode_parts(context, options, files, dataset));
-    if (published && options->check) D9_TRY(check_both(context, &arena, files, published, dataset));
+    if (published && options->check) D9_TRY(check_train_and_test(context, &arena, files, published, dataset));
 done:
     for (int part = 0; part < D9_PARTS; part++) release_texts(context, &files[part]);
     d9_arena_free(context, &arena);

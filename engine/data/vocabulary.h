@@ -24,7 +24,7 @@ bool d9_is_text_name(const char *name);
 
 /* Returns D9_DATA, with `name`, if a text is not UTF-8 or contains a zero byte. */
 D9_MUST_USE d9_status d9_text_check_bytes(d9_context *context, const char *name, const uint8_t *text, size_t size);
-/* The same, and D9_DATA for a word of more than D9_WORD_MAX_BYTES. */
+/* d9_text_check_bytes, and D9_DATA for a word of more than D9_WORD_MAX_BYTES. */
 D9_MUST_USE d9_status d9_text_check(d9_context *context, const char *name, const uint8_t *text, size_t size);
 
 /* Makes the vocabulary of `count` checked texts in `arena`: at most `most` tokens. Words are ranked by their number of
@@ -32,7 +32,7 @@ D9_MUST_USE d9_status d9_text_check(d9_context *context, const char *name, const
 D9_MUST_USE d9_status d9_vocabulary_build(d9_context *context, d9_arena *arena, const d9_bytes *texts, int64_t count,
                                           int64_t most, d9_vocabulary *vocabulary);
 
-/* Finds the number of a word, from 0. */
+/* A hash table that finds the number of a word, from 0. */
 typedef struct d9_word_index {
     struct d9_word *words;
     int64_t count;
@@ -44,7 +44,7 @@ typedef struct d9_word_index {
 /* The number of a word as it is written; -1: the index does not have it. */
 int32_t d9_word_index_find(const d9_word_index *index, const char *word);
 const char *d9_word_index_word(const d9_word_index *index, int64_t number);
-/* Adds a word that the index, at first zeroed, does not have; it keeps `word`. */
+/* Adds a word that the index (zeroed before its first word) does not have. The index keeps the pointer `word`. */
 D9_MUST_USE d9_status d9_word_index_add(d9_context *context, d9_word_index *index, const char *word);
 
 /* Fills a zeroed index with the words of the vocabulary, without the first four tokens: word 0 is token 4. The index

@@ -8,7 +8,7 @@
  *   dawn9.mean, dawn9.std         JSON lists per channel, for pixels in 0..1: x = (pixel / 255 - mean) / std
  *   dawn9.words                   JSON list of the vocabulary: entry i is token i (data/vocabulary.h)
  *   dawn9.length                  JSON integer: number of tokens of a text
- *   dawn9.data                    optional: which images it was trained with (d9_provenance in data/dataset.h), JSON:
+ *   dawn9.data                    optional: the images that trained the model (d9_provenance in data/dataset.h), JSON:
  *                                 "split"; for the user's own images "test" and "trained", 16 hexadecimal digits each;
  *                                 with data.validation also "validation", a list of that number and the limit
  *   dawn9.version, dawn9.commit   optional: of the build that wrote the file
@@ -33,7 +33,7 @@ typedef struct d9_description {
     d9_vocabulary vocabulary;                 /* texts; images: count 0 */
     const char *const *class_names;           /* (classes) */
     double mean[4], std[4];                   /* per channel, in byte units as in d9_dataset; texts: 0 and 1 */
-    d9_provenance data;                       /* if missing: zeros, but rule 1 */
+    d9_provenance data;                       /* if missing: all zero, except rule: 1 */
     const char *version, *commit;             /* "" if missing */
 } d9_description;
 
@@ -57,7 +57,7 @@ D9_MUST_USE d9_status d9_description_apply(d9_context *context, const d9_descrip
                                            d9_dataset *dataset);
 /* True if the file names other classes than the dataset, or in another order. False if the file has no class names. */
 bool d9_description_classes_differ(const d9_safetensors *file, const d9_dataset *dataset);
-/* Returns D9_USAGE, with the first difference, if the file has a vocabulary that is not the dataset's. */
+/* Returns D9_USAGE, with the first difference, if a token of the file's vocabulary is another word in the dataset's. */
 D9_MUST_USE d9_status d9_description_check_words(d9_context *context, const char *path, const d9_safetensors *file,
                                                  const d9_dataset *dataset);
 /* d9_description_read for a file that is already in memory; `path` is for messages. */
@@ -65,7 +65,7 @@ D9_MUST_USE d9_status d9_description_decode(d9_context *context, const char *pat
                                             d9_description **description);
 /* Makes a description for a file without metadata, for example from torchvision: size and normalisation as in `config`,
  * and as many classes as the last layer has rows in the file. The classes are named by number unless the dataset of
- * `config` has the same number of classes. Returns D9_USAGE for texts, whose vocabulary only the metadata hold. */
+ * `config` has the same number of classes. D9_USAGE: texts, which need a vocabulary; `config` has no normalisation. */
 D9_MUST_USE d9_status d9_description_assume(d9_context *context, const char *path, const d9_safetensors *file,
                                             const d9_config *config, d9_description **description);
 /* Returns D9_USAGE, with `path`, if the network of `config` reads a stream, which has no samples with logits of their

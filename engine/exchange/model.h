@@ -15,7 +15,7 @@ D9_MUST_USE d9_status d9_model_encode(d9_session *session, const char *path, uin
 D9_MUST_USE d9_status d9_model_read(d9_session *session, const char *path);
 /* Loads the weights that the configuration's train.from names, `from`, as d9_model_read does, to start training from
  * them. Call it after initialisation: if the file has other classes, by number or name, the last layer keeps its
- * initial weights and a warning is logged. D9_DATA, too, if the file has not the checksum in the configuration. */
+ * initial weights and a warning is logged. D9_DATA, too, if the file's checksum is not that in the configuration. */
 D9_MUST_USE d9_status d9_model_initialize(d9_session *session, const char *from);
 /* d9_model_read for a file that is already in memory; `path` is for messages. */
 D9_MUST_USE d9_status d9_model_load(d9_session *session, const char *path, const d9_safetensors *file);

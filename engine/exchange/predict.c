@@ -178,7 +178,7 @@ d9_status d9_predictor_run(d9_predictor *predictor, const void *samples, int64_t
     const int64_t bytes = (int64_t)d9_sample_bytes(session->dataset), classes = extent->classes;
     bool (*to_probabilities)(const double *, int64_t, double *) = d9_session_several(session) ? sigmoids : softmax;
     double *logits = NULL, *batch = NULL;
-    uint8_t *grey = NULL; /* the images as those of the training were stored, in three equal channels */
+    uint8_t *grey = NULL; /* the images as grey ones in three equal channels, as in training */
     D9_TRY(D9_ALLOCATE(session->context, extent->batch * classes, "logits", &logits));
     if (features) D9_TRY(D9_ALLOCATE(session->context, extent->batch * predictor->features, "features", &batch));
     if (predictor->config->data.grey) D9_TRY(D9_ALLOCATE(session->context, extent->batch * bytes, "images", &grey));

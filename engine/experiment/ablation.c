@@ -21,7 +21,7 @@ typedef struct ablation {
     d9_context *context;
     d9_arena *arena;
     const d9_draft *base;
-    d9_config *full; /* resolved */
+    d9_config *full; /* the configuration of `base` with all its tricks */
     d9_experiment *experiment;
 } ablation;
 

@@ -59,7 +59,7 @@ typedef struct d9_arm {
     d9_config *config; /* resolved; `published` is set only if the results are for exactly this arm */
     char config_hash[65];
     int runs_of; /* index of the first arm with an identical configuration; this arm uses its runs */
-    /* A trial's values were rejected: the message; its `config` is that of the search without values, its hash "", and
+    /* A trial's values were rejected: the message; its `config` is that without drawn values, its hash "", and
      * its runs have failed. NULL: not rejected */
     const char *rejected;
 } d9_arm;
@@ -102,8 +102,8 @@ int64_t d9_experiment_runs(const d9_experiment *experiment);
 /* Arm and seed of run `index`. All arms of one seed come before the next seed, so that finished runs are balanced. */
 const d9_arm *d9_experiment_arm(const d9_experiment *experiment, int64_t index);
 int64_t d9_experiment_seed(const d9_experiment *experiment, int64_t index);
-/* True if the run is trained, in a search: may be. False: an earlier arm has an identical configuration, and its run
- * serves both arms; or the arm was rejected. */
+/* True if the run is to be trained; in a search, if it may be. False if the arm was rejected, or if an earlier arm has
+ * an identical configuration: its run then serves both arms. */
 bool d9_experiment_trains(const d9_experiment *experiment, int64_t index);
 enum { D9_RUN_FOLDER_BYTES = 512 };
 /* Writes the run's folder below `out`; `out` "": relative to it. Returns D9_USAGE if the path is too long. */
@@ -147,13 +147,13 @@ D9_MUST_USE d9_status d9_run_forget_failure(d9_context *context, const d9_experi
                                             int64_t index);
 
 /* ---- selection of the next run (experiment/select.c) ---- */
-typedef struct d9_run_seen { /* of a run, as a selection needs it */
+typedef struct d9_run_seen { /* what a selection needs to know of a run */
     d9_run_kind kind;
     double gain;              /* if done: the score with all views, negated if lower is better */
     double teraflop, seconds; /* if done: operations, process_seconds; 0: not recorded */
 } d9_run_seen;
 d9_run_seen d9_run_see(const d9_run_state *state);
-/* Updates `seen`, the states of all runs (0: not read yet), before a selection. Only a search reads anything: the runs
+/* Updates `seen`, the states of all runs (at first zeroed), before a selection. Only a search reads anything: the runs
  * of each trial up to the first rung that is not complete, other than those that had ended before. */
 D9_MUST_USE d9_status d9_experiment_look(d9_context *context, const d9_experiment *experiment, const char *out,
                                          d9_run_seen *seen);
@@ -167,17 +167,17 @@ D9_MUST_USE d9_status d9_experiment_next(d9_context *context, const d9_experimen
 
 /* Progress of a search. */
 typedef struct d9_search_progress {
-    int64_t begun, failed;          /* trials */
+    int64_t begun, failed;          /* numbers of trials */
     int64_t finished[D9_RUNGS_MAX]; /* trials that have finished each rung */
     int64_t planned[D9_RUNGS_MAX];  /* trials that enter each rung if none fails: trials / eta^rung, rounded down */
     double teraflop, hours;         /* spent by finished runs */
     bool over;                      /* the budget is spent */
 } d9_search_progress;
-/* Share of the experiments in which the run is trained: 1, or 0 if d9_experiment_trains excludes it; in a search the
+/* The expected number of times that the run is trained: 1, or 0 if d9_experiment_trains excludes it; in a search the
  * planned share of the trials that enter its rung. */
 double d9_experiment_share(const d9_experiment *experiment, int64_t index);
 void d9_search_measure(const d9_experiment *experiment, const d9_run_seen *seen, d9_search_progress *progress);
-/* The arm of a trial's rung, and the first and the end of its range of seeds, by index. */
+/* The runs of a trial's rung: its arm, and the range [first, end) of its seeds, by index. */
 typedef struct d9_rung_runs {
     int64_t arm;
     int first, end;
@@ -195,7 +195,7 @@ typedef struct d9_run_options { /* depends on the machine, not on the experiment
     d9_observer observer;
     /* Words (NULL-terminated) that start the processes of a run, without "--run INDEX"; NULL: this process trains. */
     const char *const *launch;
-    d9_parallel *parallel; /* in such a process: all of them; NULL otherwise */
+    d9_parallel *parallel; /* in a process that was started by `launch`: the run's processes; otherwise NULL */
 } d9_run_options;
 
 /* Trains the run in one of the processes that d9_run_train launched, which holds the lock. `resume`: continues from the

@@ -80,7 +80,7 @@ typedef struct draw {
     int64_t trial;
 } draw;
 
-/* `place`: of the range, "model.widths[0]". */
+/* The random words of a range in this trial. `place`: the range's place, "model.widths[0]". */
 static d9_philox words_of(const draw *draw, const char *place) {
     char hex[65], eight[9];
     d9_sha256_hex(&(d9_bytes){place, strlen(place)}, 1, hex);
@@ -174,7 +174,7 @@ static d9_status write_value(d9_spec *spec, const d9_tree *value, const char **t
     return status;
 }
 
-/* Draws all values of a trial into the draft: edits, and rows of the record, with space for one more row. */
+/* Draws all values of a trial into the draft: as edits, and as its grid point, with space for one more value. */
 static d9_status draw_trial(d9_spec *spec, const d9_tree *ranges, int64_t trial, d9_draft *draft) {
     d9_status status = D9_OK;
     const draw draw = {.spec = spec, .trial = trial};
@@ -203,7 +203,7 @@ static const char *without_folder(const d9_experiment *experiment, const char *m
     return strncmp(message, experiment->file, length) == 0 ? message + length : message;
 }
 
-/* Resolves `base`, the search without values, with the edits of the command line. */
+/* Resolves `base`, the draft without drawn values, with the edits of the command line. */
 static d9_status resolve_base(d9_spec *spec, const d9_draft *base, d9_arm *arm) {
     d9_status status;
     d9_draft draft = *base;
@@ -237,7 +237,7 @@ done:
     return status;
 }
 
-/* Adds the edit and the row of a rung of epochs, and its part of the name and label. */
+/* Adds a rung's train.epochs to the draft: as an edit, in the grid point that is recorded, and in name and label. */
 static d9_status add_epochs(d9_spec *spec, double epochs, d9_draft *draft) {
     d9_status status;
     char *set, *made;
@@ -254,7 +254,7 @@ done:
     return status;
 }
 
-/* Adds the arms of a trial. `base`: the search without values. */
+/* Adds the arms of a trial. `base`: the draft that all trials share, without drawn values. */
 static d9_status add_trial(d9_spec *spec, const d9_tree *ranges, const d9_draft *base, int64_t trial) {
     d9_status status = D9_OK;
     d9_experiment *experiment = spec->experiment;
@@ -277,7 +277,7 @@ done:
     return status;
 }
 
-/* If no trial has a legal configuration, the file is wrong rather than bad luck. */
+/* Fails if no trial has a legal configuration, or if the first legal one sets no validation samples aside. */
 static d9_status check_trials(d9_spec *spec, const d9_tree *node) {
     d9_experiment *experiment = spec->experiment;
     for (int i = 0; i < experiment->arm_count; i++) {
@@ -369,7 +369,7 @@ done:
     return status;
 }
 
-/* Each rung can promote a trial only if the first has eta^(rungs - 1) trials. */
+/* Limits the number of runs. Each rung can promote a trial only if the first has eta^(rungs - 1) trials. */
 static d9_status check_size(d9_spec *spec, const d9_tree *node) {
     const d9_experiment *experiment = spec->experiment;
     const d9_search *search = &experiment->search;

@@ -66,14 +66,14 @@ done:
 typedef struct standing {
     bool entered, finished, failed;
     int64_t open;    /* a run of the rung that waits or was stopped; -1: none */
-    int64_t stopped; /* one that was stopped; -1: none */
+    int64_t stopped; /* a run of the rung that was stopped; -1: none */
     double gain;     /* of the trial: the mean over its seeds up to this rung */
-    double teraflop; /* of one run, the mean */
+    double teraflop; /* mean per run */
     int layer;       /* of the frontier, from 1 */
     int64_t trial;
 } standing;
 
-static standing stand(const d9_experiment *experiment, const d9_run_seen *seen, int64_t trial, int rung) {
+static standing standing_of(const d9_experiment *experiment, const d9_run_seen *seen, int64_t trial, int rung) {
     const d9_rung_runs runs = d9_search_rung(experiment, trial, rung);
     standing found = {.finished = true, .open = -1, .stopped = -1, .trial = trial};
     for (int seed = runs.end; seed-- > 0;) { /* backwards, so that the first open run is the one that stays */
@@ -119,16 +119,16 @@ static void rank(const d9_search *search, standing *all, int64_t count) {
 }
 
 /* The trial to promote from a rung; -1: none. `all` has space for every trial. */
-static int64_t promoted(const d9_experiment *experiment, const d9_run_seen *seen, int rung, standing *all) {
+static int64_t trial_to_promote(const d9_experiment *experiment, const d9_run_seen *seen, int rung, standing *all) {
     const d9_search *search = &experiment->search;
     int64_t count = 0;
     for (int64_t trial = 0; trial < search->trials; trial++) {
-        const standing found = stand(experiment, seen, trial, rung);
+        const standing found = standing_of(experiment, seen, trial, rung);
         if (found.finished && !isnan(found.gain)) all[count++] = found;
     }
     rank(search, all, count);
     for (int64_t i = 0; i < count / search->eta; i++)
-        if (!stand(experiment, seen, all[i].trial, rung + 1).entered) return all[i].trial;
+        if (!standing_of(experiment, seen, all[i].trial, rung + 1).entered) return all[i].trial;
     return -1;
 }
 
@@ -146,7 +146,7 @@ void d9_search_measure(const d9_experiment *experiment, const d9_run_seen *seen,
     for (int rung = 0; rung < search->rung_count; rung++, planned /= search->eta) {
         progress->planned[rung] = planned;
         for (int64_t trial = 0; trial < search->trials; trial++) {
-            const standing found = stand(experiment, seen, trial, rung);
+            const standing found = standing_of(experiment, seen, trial, rung);
             progress->finished[rung] += found.finished;
             progress->failed += found.failed;
             progress->begun += rung == 0 && found.entered;
@@ -168,12 +168,12 @@ double d9_experiment_share(const d9_experiment *experiment, int64_t index) {
     return (double)planned / (double)search->trials;
 }
 
-/* A run that was begun, or of a rung that was entered, of the highest rung; -1: none. */
+/* An open run (`stopped`: a stopped one) of a trial that has entered its rung, the highest rung first; -1: none. */
 static int64_t begun_run(const d9_experiment *experiment, const d9_run_seen *seen, bool stopped) {
     const d9_search *search = &experiment->search;
     for (int rung = search->rung_count; rung-- > 0;)
         for (int64_t trial = 0; trial < search->trials; trial++) {
-            const standing found = stand(experiment, seen, trial, rung);
+            const standing found = standing_of(experiment, seen, trial, rung);
             const int64_t index = stopped ? found.stopped : found.open;
             if (found.entered && !found.failed && index >= 0) return index;
         }
@@ -187,11 +187,11 @@ static int64_t next_of_search(const d9_experiment *experiment, const d9_run_seen
     const int64_t begun = begun_run(experiment, seen, progress.over);
     if (begun >= 0 || progress.over) return begun;
     for (int rung = search->rung_count - 1; rung-- > 0;) {
-        const int64_t trial = promoted(experiment, seen, rung, all);
-        if (trial >= 0) return stand(experiment, seen, trial, rung + 1).open;
+        const int64_t trial = trial_to_promote(experiment, seen, rung, all);
+        if (trial >= 0) return standing_of(experiment, seen, trial, rung + 1).open;
     }
     for (int64_t trial = 0; trial < search->trials; trial++) {
-        const standing found = stand(experiment, seen, trial, 0);
+        const standing found = standing_of(experiment, seen, trial, 0);
         if (!found.entered) return found.open;
     }
     return -1;

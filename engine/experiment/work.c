@@ -39,7 +39,7 @@ typedef struct worker {
     const d9_work_options *options;
     d9_run_options run;
     int64_t index;     /* the current run */
-    d9_run_seen *seen; /* all runs; DONE: also those of other shards */
+    d9_run_seen *seen; /* all runs; those of other shards count as done */
     bool any_trained;  /* by this process, since it last waited */
 } worker;
 
@@ -57,7 +57,7 @@ static d9_status train_run(worker *self, int64_t index) {
     const double start = d9_clock_now();
     self->index = index;
     D9_TRY(d9_run_train(self->context, self->experiment, self->out, index, &self->run, &state, &trained));
-    if (trained && state.kind == D9_RUN_DONE) /* the numbers that other processes read */
+    if (trained && state.kind == D9_RUN_DONE) /* as other processes will read it */
         D9_TRY(d9_run_read_state(self->context, self->experiment, self->out, index, &state));
     self->seen[index] = d9_run_see(&state);
     if (!trained) goto done;
@@ -74,7 +74,7 @@ static bool any_running(const worker *self) {
     return false;
 }
 
-/* Trains until no run is left that no other process trains. */
+/* Trains until every run that is left is being trained by another process. */
 static d9_status train_selected(worker *self) {
     d9_status status = D9_OK;
     const volatile sig_atomic_t *interrupt = self->run.interrupt;
@@ -187,7 +187,7 @@ static d9_status wait_for_all(worker_pool *pool) {
     return first;
 }
 
-/* Reports the workers' failure as the parent's own, with its message. */
+/* Reports a worker's failure with its message, or that all workers were killed, as the parent's own failure. */
 static d9_status take_failure(const worker_pool *pool, d9_status status) {
     d9_context *context = pool->self->context;
     char message[sizeof context->message] = "";

@@ -220,7 +220,7 @@ done:
     return status;
 }
 
-/* Adds ROLE.STATE_lLAYER, the state that a stream's step begins with, and the output in which it ends. */
+/* Adds the input ROLE.STATE_lLAYER, the state before a step of a stream, and the output ROLE.STATE_lLAYER.next. */
 static d9_status add_carried(d9_context *context, d9_graph *graph, const char *role, const char *state, int layer,
                              d9_shape shape, d9_node *node) {
     d9_status status;

@@ -166,18 +166,18 @@ typedef struct d9_loss_attributes {
 typedef struct d9_mix_attributes {
     d9_coefficient share; /* weight of the image's own pixels; image N - 1 - n has weight 1 - share */
 } d9_mix_attributes;
-typedef struct d9_paste_attributes { /* the box: rows top <= y < bottom, columns left <= x < right, at most the image */
+typedef struct d9_paste_attributes { /* the box: top <= y < bottom, left <= x < right, in pixels of the image */
     d9_coefficient top, left, bottom, right;
 } d9_paste_attributes;
 typedef struct d9_update_attributes {
     d9_update update;
-    /* N images in a step. Updates by the summed loss: learning rate / N, weight decay * N; by the mean loss: both
-     * unchanged. share, always 1 / N, turns the summed gradient into the mean where the rule needs it. */
+    /* N: losses of a step. Updates by the summed loss take learning rate / N and weight decay * N; those by the mean
+     * loss take both unchanged. share is always 1 / N: it turns a summed gradient into the mean if that is needed. */
     d9_coefficient rate, decay, share;
     d9_coefficient correction[D9_UPDATE_STATES]; /* bias corrections of moving averages: kernels/formulas/update.h */
     double numbers[D9_UPDATE_NUMBERS];           /* hyperparameters of the update rule, such as momentum */
     d9_type products;                            /* type in which an orthogonalised update multiplies matrices */
-    d9_coefficient renormalise;                  /* above 0: scale the weight to norm sqrt(rows) first: orthogonal.h */
+    d9_coefficient renormalise;                  /* above 0: first scale the weight to norm sqrt(rows); orthogonal.h */
 } d9_update_attributes;
 typedef struct d9_lerp_attributes {
     d9_coefficient ratio;
@@ -316,7 +316,7 @@ D9_MUST_USE d9_status d9_graph_loss(d9_context *context, d9_graph *graph, d9_val
 d9_value_id d9_graph_find_value(const d9_graph *graph, const char *name); /* D9_NONE if there is none */
 /* Number of node inputs that read `value`; `first`, if not NULL, gets the first of these nodes. */
 int d9_graph_consumers(const d9_graph *graph, d9_value_id value, d9_node_id *first);
-d9_value_id d9_graph_parameter(const d9_graph *graph, d9_value_id value); /* `value`, or what it was cast from */
+d9_value_id d9_graph_parameter(const d9_graph *graph, d9_value_id value); /* `value`, or what it is cast from */
 d9_node_id d9_graph_classifier(const d9_graph *graph); /* the last linear layer before the logits; D9_NONE: none */
 uint32_t d9_role_stream(const char *role);             /* random stream that depends only on the role */
 int64_t d9_graph_samples(const d9_graph *graph);       /* images or texts of a batch */

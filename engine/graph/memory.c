@@ -1,5 +1,5 @@
-/* Scratch memory plan: a value lives from the node that writes it to the last node that reads it, and longest_rule - 1
- * nodes longer. An output may take the memory of an input (d9_op_info.overwrites). First fit in node order, 64-byte
+/* Scratch memory plan: a value lives from the node that writes it to longest_rule - 1 nodes after its last reader
+ * (passes.h). An output may take the memory of an input (d9_op_info.overwrites). First fit in node order, 64-byte
  * aligned; blocks are sorted by offset, so that one pass finds a gap. */
 #include "core/system.h"
 #include "graph/op.h"

@@ -14,7 +14,7 @@ typedef struct d9_op_info {
     const char *doc;     /* inputs -> outputs with their shapes; optional ones in [brackets] */
     int inputs, outputs; /* maximum numbers */
     int min_inputs;      /* minimum number of inputs; 0: `inputs` */
-    bool update;         /* updates a group's parameters from gradients; only tail nodes follow updates in a step */
+    bool update;         /* updates a group's parameters from gradients; only averages and copies may follow it */
     bool per_parameter;  /* the update takes one parameter, with its shape: one node for each parameter of the group */
     bool batch;          /* makes the batch from the dataset: draws, images, labels */
     bool weighted;       /* input 1 is a weight, which is multiplied in the compute type */
@@ -30,7 +30,7 @@ typedef struct d9_op_info {
     /* Appends the nodes that compute the inputs' gradients from dy, the gradient of output 0 (D9_NONE for a loss).
      * NULL: the operation has no gradient. */
     d9_status (*gradient)(d9_gradients *gradients, const d9_node *forward, d9_value_id dy);
-    /* Converts a node for the evaluation graph; false: input 0 replaces output 0, without the node. NULL: unchanged. */
+    /* Adapts a node to the evaluation graph; false: it is removed, and input 0 replaces output 0. NULL: unchanged. */
     bool (*evaluation)(d9_node *node);
     /* Number of multiplications and additions, for FLOP rates. NULL: bound by memory traffic. */
     double (*operations)(const d9_graph *graph, const d9_node *node);

@@ -75,7 +75,7 @@ done:
     return status;
 }
 
-/* Uniform in (0, 1). */
+/* Uniform in (0, 2 a). */
 static d9_status fill_scale(d9_context *context, const d9_initializer *self, const d9_init_site *site, double *values,
                             int64_t count) {
     const d9_status status = d9_init_uniform(context, self, site, values, count);
@@ -83,7 +83,7 @@ static d9_status fill_scale(d9_context *context, const d9_initializer *self, con
     return status;
 }
 
-/* Torch's initial values in the authors' code: norms have scales in (0, 1), the last layer has no bias at first. */
+/* The initial values of the authors' Torch code: norms have scales in (0, 1), the last layer's bias is 0. */
 static void initialize(d9_graph *graph) {
     d9_parts_init_convolutions(graph, true);
     for (d9_node_id n = 0; n < graph->node_count; n++)

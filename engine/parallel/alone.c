@@ -15,7 +15,7 @@ static int positive(const char *text) {
     return number > 0 && number < 1 << 20 ? (int)number : 0;
 }
 
-/* Open MPI's mpirun, then the launchers of MPICH and of Slurm, then srun without MPI. */
+/* Reads the variables of Open MPI's mpirun, then of the launchers of MPICH and of Slurm, then of srun without MPI. */
 d9_launch d9_launch_of(const char *(*variable)(void *user, const char *name), void *user) {
     static const char srun[] = "srun --mpi=pmix --ntasks";
     const int mpirun = positive(variable(user, "OMPI_COMM_WORLD_SIZE")), pmi = positive(variable(user, "PMI_SIZE")),

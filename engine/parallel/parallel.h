@@ -59,7 +59,7 @@ void d9_parallel_close(d9_context *context, d9_parallel *parallel, d9_status sta
  * from the environment. */
 typedef struct d9_launch {
     int ranks;           /* 0: no launcher */
-    bool meets;          /* false: srun without --mpi */
+    bool meets;          /* it provides PMI or PMIx; false: srun without --mpi */
     const char *command; /* that starts as many as the number that follows it; NULL: no launcher */
 } d9_launch;
 d9_launch d9_launch_of(const char *(*variable)(void *user, const char *name), void *user);

@@ -9,8 +9,8 @@
  * D9_OK. A file that cannot be read: D9_DATA. The caller owns the reference. */
 D9_MUST_USE d9_status d9_json_read(d9_context *context, const char *path, json_t **value, json_error_t *error);
 
-/* Adds the YAML of d9_config_print, without an absolute `data.path` and with the checksum of the file `train.from` in
- * place of its path: paths are valid on this machine only. A title that is not UTF-8 becomes "untitled". */
+/* Adds the YAML of d9_config_print, without absolute data.path and choices, and with the checksum of train.from
+ * in place of its path: paths are valid on this machine only. A title that is not UTF-8 becomes "untitled". */
 D9_MUST_USE d9_status d9_effective_yaml(const d9_config *config, d9_text *text);
 /* Converts that YAML to a JSON object. The caller owns the reference. */
 D9_MUST_USE d9_status d9_effective_json(d9_context *context, const d9_config *config, json_t **object);

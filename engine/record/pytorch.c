@@ -34,7 +34,7 @@ typedef enum kind {
     STORAGE,
     TENSOR,
     STORAGE_TYPE,
-    ORDERED_DICT, /* the functions */
+    ORDERED_DICT, /* from here: functions that may be called */
     REBUILD_TENSOR,
     REBUILD_PARAMETER
 } kind;
@@ -149,7 +149,7 @@ done:
     return status;
 }
 
-/* Adds entries, keys and values in turn, to the uppermost dictionary. */
+/* Adds `count` / 2 entries (key, value, key, value, ...) to the dictionary on top of the stack. */
 static d9_status set_items(reader *r, const value *items, int count) {
     d9_status status = D9_OK;
     if (r->depth == 0 || r->stack[r->depth - 1].kind != DICT || count % 2)
@@ -308,7 +308,7 @@ static d9_status push_integer(reader *r, size_t bytes) {
     return status != D9_OK ? status : push_number(r, bytes == 4 ? (int32_t)number : number);
 }
 
-/* Keeps the uppermost value under the next number. */
+/* Stores the uppermost value of the stack in the memo under the next number. */
 static d9_status memorize(reader *r, size_t bytes) {
     int64_t number;
     const d9_status status = read_number(r, bytes, &number);

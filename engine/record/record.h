@@ -50,7 +50,7 @@ typedef struct d9_result {
     d9_arena arena;                 /* owns what the pointers refer to, except `config` and the timeline's segments */
     const char *const *class_names; /* (classes) */
     /* (classes): score_tta of each label and number of evaluated images that have it; NULL: of another measure, or
-     * unknown, because the run was resumed behind its best epoch */
+     * unknown, because the run was resumed after its best epoch */
     const double *by_label;
     const int64_t *label_images;
     int64_t classes, channels;

@@ -27,7 +27,7 @@ typedef struct reader {
     d9_arena *arena;
     const char *path;
     const uint8_t *bytes;
-    size_t size; /* up to the directory */
+    size_t size; /* of the archive up to its directory */
 } reader;
 
 static d9_status bad(const reader *reader, const char *what) {

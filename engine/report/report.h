@@ -5,12 +5,12 @@
  * FOLDER holds experiment.json (experiment/experiment.h), or is a run, or has runs as subfolders. The report adds
  *
  *   report.html     a self-contained page: question, verdict, tables, plots, every run
- *   report/         the tables as NAME.tsv (trials and frontier of a search); each plot's data, gnuplot script,
- * NAME.svg and NAME.png
+ *   report/         the tables as NAME.tsv (trials and frontier of a search); data and gnuplot script of each plot,
+ *                   NAME.svg, NAME.png
  *
  * A run that is missing, unfinished, truncated, a copy, or of another configuration or seed is excluded and listed in
- * `problems`. The score of a run is its final one, in the measure of its model, with the TTA views of
- * its configuration. Runs of different measures are D9_DATA. */
+ * `problems`. The score of a run is its final one, in the measure of its model, with the TTA views of its
+ * configuration. Runs of different measures are D9_DATA. */
 #ifndef D9_REPORT_REPORT_H
 #define D9_REPORT_REPORT_H
 

@@ -214,7 +214,8 @@ static int curve_of(const d9_report *report, int series, double *epochs, double 
     return count;
 }
 
-/* Sets epochs_saved, the additional epochs that the series of the baseline (else of the first arm) needs, and sweep. */
+/* Sets epochs_saved, the additional epochs that the series of an arm's baseline (else of the first arm) needs for the
+ * arm's score, and sweep. */
 static d9_status find_epochs_saved(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     double *epochs = NULL;

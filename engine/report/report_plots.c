@@ -18,7 +18,7 @@ typedef struct drawing {
     d9_text *settings;
     int lines; /* of the last data file, including its heading, without blank lines */
     int label; /* characters of its longest entry in the second column, at most LABEL_MAX */
-    int last;  /* first column of its last row */
+    int last;  /* the number in the first column of its last row */
     bool cut;  /* some interval of this plot is wider than the axis */
 } drawing;
 
@@ -136,7 +136,7 @@ static void set_epochs(const drawing *drawing, const char *name, range range) {
 
 /* Clips the axis to the points plus a margin, so that wide intervals do not squeeze the points together. The margin is
  * twice the points' range or `width` (NAN: no intervals), whichever is larger. Returns whether it clipped. */
-static bool limit(range *all, range points, double width) {
+static bool clip_axis(range *all, range points, double width) {
     const double span = points.high - points.low, beyond = fmax(2 * span, width);
     const double low = points.low - beyond, high = points.high + beyond;
     if (!(span > 0) || (all->low >= low && all->high <= high)) return false;
@@ -246,7 +246,7 @@ static bool plan_forest(drawing *drawing) {
         widen(&all, e->low);
         widen(&all, e->high);
     }
-    drawing->cut = limit(&all, points, median_width(drawing->report, difference_of));
+    drawing->cut = clip_axis(&all, points, median_width(drawing->report, difference_of));
     const double span = all.high - all.low, margin = drawing->cut ? 0 : 0.04 * span;
     d9_text_add(drawing->settings,
                 "height_forest = %d\nheight_forest_narrow = %d\nforest_rows = %d\nforest_label = %d\n",
@@ -270,7 +270,7 @@ static bool plan_ladder(drawing *drawing) {
     }
     widen(&all, points.low);
     widen(&all, points.high);
-    drawing->cut = limit(&all, points, median_width(drawing->report, mean_of));
+    drawing->cut = clip_axis(&all, points, median_width(drawing->report, mean_of));
     const double span = all.high - all.low, margin = 0.05 * span;
     d9_text_add(drawing->settings,
                 "height_ladder = %d\nheight_ladder_narrow = %d\nladder_rows = %d\nladder_label = %d\n"
@@ -365,7 +365,7 @@ static const struct {
     struct {
         const char *name;
         maker make;
-    } data[3]; /* `plan` gets lines, label and last of the last file */
+    } data[3]; /* `lines`, `label` and `last` of the drawing describe the last file */
     bool (*plan)(drawing *drawing);
     void (*note)(const drawing *drawing, d9_text *text);
     bool narrow; /* also drawn for narrow screens */

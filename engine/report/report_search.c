@@ -10,7 +10,7 @@
 
 /* ---- trials and arms ---- */
 
-/* TFLOP of a run, NAN: no finished run. */
+/* Mean TFLOP of an arm's finished runs; NAN: none has finished. */
 static double teraflop_of(const d9_report *report, const d9_report_arm *arm, int which) {
     double sum = 0;
     int count = 0;
@@ -43,7 +43,7 @@ static bool same_trial(const d9_report_arm *one, const d9_report_arm *other) {
     return length == strcspn(other->name, ",") && strncmp(one->name, other->name, length) == 0;
 }
 
-/* The first arm of the next trial after `arm`, NULL for the first; NULL: none. */
+/* The first arm of the trial after that of `arm` (NULL: of the first trial); NULL: there is none. */
 static const d9_report_arm *next_trial(const d9_report *report, const d9_report_arm *arm) {
     const d9_report_arm *next = arm ? arm + 1 : report->arms;
     while (arm && next < report->arms + report->arm_count && same_trial(arm, next)) next++;
@@ -56,7 +56,7 @@ static const json_t *arm_record(const d9_report *report, const d9_report_arm *ar
 
 static const json_t *search_record(const d9_report *report) { return json_object_get(report->record, "search"); }
 
-/* Number of rungs that a trial has finished; `last`: the arm of the last of them, otherwise its first. */
+/* Number of rungs that a trial has finished; *last: the arm of the last of them; if there is none, its first arm. */
 static int rungs_finished(const d9_report *report, const d9_report_arm *trial, const d9_report_arm **last) {
     const json_t *rungs = json_object_get(search_record(report), "rungs");
     const char *of = json_string_value(json_object_get(search_record(report), "rungs_of"));
@@ -77,7 +77,7 @@ static int rungs_finished(const d9_report *report, const d9_report_arm *trial, c
     return finished;
 }
 
-/* The message of a trial's values or of its first failed run; NULL: it has not failed. */
+/* Why a trial's values were rejected, or the message of its first failed run; NULL: it has not failed. */
 static const char *failure_of(const d9_report *report, const d9_report_arm *trial) {
     const char *message = json_string_value(json_object_get(arm_record(report, trial), "rejected"));
     for (const d9_report_run *run = report->runs; !message && run < report->runs + report->run_count; run++)
@@ -100,7 +100,7 @@ static const d9_column head_columns[] = {
 };
 enum { HEAD = sizeof head_columns / sizeof *head_columns };
 
-/* Makes a table with a column for each sampled key and, at the end, one for the failure. */
+/* Makes a table of head_columns, a column for each sampled key, and one for the failure. */
 static d9_status make_table(d9_context *context, d9_report *report, const char *name, int rows, d9_figures **table) {
     d9_status status;
     d9_column *columns;

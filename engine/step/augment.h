@@ -9,8 +9,8 @@
 
 #include "kernels/formulas/augment.h"
 
-/* The two settings of each kind of augmentation, as set by a trick; both zero: off. SHRINK: 1, 0 if steps on smaller
- * images have them resized; the program sets the size of their boxes. */
+/* The two settings of each kind of augmentation, as set by a trick; both zero: off. SHRINK is (1, 0) if steps on
+ * smaller images resize them instead of cropping; building the node lists replaces it by the size of the full image. */
 typedef struct d9_augmentation {
     double number[D9_AUGMENT_KINDS][2];
 } d9_augmentation;

@@ -124,7 +124,7 @@ done:
     return status;
 }
 
-/* Rotates rows and columns p and q of matrix `a` so that entry (p, q) vanishes, and rows p and q of `v` alike. */
+/* Rotates rows and columns p and q of `a` so that entry (p, q) vanishes, and rows p and q of `v` by the same angle. */
 static void rotate(double *a, double *v, int d, int p, int q) {
     double apq = a[p * d + q];
     if (apq == 0) return;

@@ -31,7 +31,7 @@ D9_MUST_USE d9_status d9_accumulator_add(d9_context *context, d9_accumulators *a
 /* Finds the buffer of an accumulator; D9_BUFFER_COUNT if there is none of this name. */
 d9_buffer d9_accumulator_find(const d9_accumulators *accumulators, const char *name);
 
-/* ---- parameter groups, edited by on_optimizer ---- */
+/* ---- parameter groups, edited by a trick's on_optimizer ---- */
 
 /* Selects the parameters that match every field that is set. */
 typedef struct d9_selector {
@@ -49,7 +49,7 @@ typedef struct d9_group {
     d9_update update; /* for D9_OP_UPDATE: the row in kernels/formulas/updates.def */
     double numbers[D9_UPDATE_NUMBERS];
     bool mean;      /* uses the gradient of the mean loss instead of the summed loss */
-    bool per_image; /* the learning rate is multiplied by the images of the step / train.batch_size */
+    bool per_image; /* the learning rate is multiplied by images per update / train.batch_size */
     int averages;   /* the first `averages` accumulators are moving averages that start at zero (updates.def) */
     int64_t every;  /* update interval in steps; 0: every step */
     /* Muon: interval in steps at which weights are rescaled to a fixed norm (0: never), and its final value, towards
@@ -60,8 +60,8 @@ typedef struct d9_group {
     d9_schedule rate; /* learning rate for a mean loss */
     double rate_multiplier, weight_decay, decay_multiplier;
     double from_epoch, until_epoch; /* epochs between which the group is updated; until_epoch 0: to the end */
-    /* Shares of the run's steps between which the group is updated, too; until_share 0: to the end. from_share is below
-     * 1, and the run's last update is always due. */
+    /* The group is also updated only between these shares of the run's steps; until_share 0: to the end. from_share is
+     * below 1, and the run's last update is always due. */
     double from_share, until_share;
     bool rate_ends;     /* the learning rate schedule ends when the group is frozen, not with the run */
     int64_t begin, end; /* element range in STATE and GRADIENT; set by the layout */
@@ -82,7 +82,7 @@ bool d9_group_has_part(const d9_graph *graph, const d9_groups *groups, int group
 /* The index of the group to which a trainable parameter belongs; D9_NONE: none. */
 int d9_groups_find(const d9_groups *groups, const d9_value *parameter);
 
-/* ---- the tail: whole-buffer nodes after the updates, edited by on_step ---- */
+/* ---- the tail: whole-buffer nodes after the updates, edited by a trick's on_step ---- */
 typedef struct d9_tail_node {
     d9_op op;           /* D9_OP_LERP or D9_OP_COPY */
     d9_buffer to, from; /* STATE, or an accumulator with its layout */
@@ -98,7 +98,7 @@ typedef struct d9_tail {
     d9_buffer evaluate; /* the buffer that evaluations read: STATE, or an accumulator with its layout */
 } d9_tail;
 
-/* ---- views of test-time augmentation, edited by on_views. Their logits are averaged by weight. ---- */
+/* ---- views of test-time augmentation, edited by a trick's on_views. Their logits are averaged by weight. ---- */
 typedef struct d9_view {
     bool mirror;
     int dy, dx;
@@ -113,7 +113,7 @@ typedef struct d9_views {
 /* The average number of views per image. */
 double d9_views_per_image(const d9_views *views);
 
-/* ---- a second network, described by on_selection ---- */
+/* ---- a second network, described by a trick's on_selection ---- */
 
 /* A second network computes the loss of every image that a step draws; the first network trains on those with the
  * largest losses. All zero: there is no second network. */
@@ -176,7 +176,7 @@ typedef struct d9_phase_changes { /* scale and batches of a step: of the last ch
 /* Appends a change. Too many: D9_USAGE. */
 D9_MUST_USE d9_status d9_phase_change_add(d9_context *context, d9_phase_changes *changes, d9_phase_change change);
 
-/* Mixing of images has 5, class weights, accumulation and clipping 1 each. */
+/* 8: tables of mixed images (5), class weights, accumulation and clipping; the others are of groups and tail nodes. */
 enum { D9_MAX_TABLES = 8 + (3 + D9_UPDATE_STATES) * D9_MAX_GROUPS + D9_MAX_TAIL };
 
 /* A range of steps with its own list of nodes, over the same state and updates as `train`: on smaller images, of
@@ -194,9 +194,9 @@ enum { D9_MAX_PHASES = 48 };
 typedef struct d9_program {
     d9_arena arena;
     d9_extent extent;
-    /* Batches; whole updates. `steps` is epochs * steps_per_epoch, rounded to updates, or the options' rate_count. */
+    /* In batches. `steps` is the options' rate_count, or epochs * steps_per_epoch rounded to whole updates. */
     int64_t steps_per_epoch, steps;
-    /* Batches per update. Each is a step. The step of the last one updates, by the mean of their gradients. */
+    /* Batches per update. Each batch is a step; the last of them updates, by the mean of the batches' gradients. */
     int64_t accumulate;
     const d9_precision *precision;
     const d9_measure *measure; /* score that evaluations report */
@@ -265,9 +265,9 @@ int64_t d9_program_round(const d9_program *program, double steps);
 int64_t d9_group_from(const d9_program *program, const d9_group *group);
 /* The step at which a group is frozen; the number of steps of the run if it never is. */
 int64_t d9_group_until(const d9_program *program, const d9_group *group);
-/* The value of a schedule of a run of `epochs` epochs, at the end of a step or, with at_start, at its start. */
+/* The value of a schedule of a run of `epochs` epochs at the end of a step; with at_start, at its update's start. */
 double d9_program_rate(const d9_program *program, const d9_schedule *schedule, double epochs, int64_t step);
-/* The factor on a group's schedule in a step: rate_multiplier, with per_image times images / train.batch_size. */
+/* The factor on a group's schedule in a step: rate_multiplier; with per_image, times images per update / batch_size. */
 double d9_group_multiplier(const d9_program *program, const d9_group *group, int64_t step);
 /* A group's learning rate in step `step` (from 0), for a mean loss, with its multiplier; undefined once frozen. */
 double d9_group_rate(const d9_program *program, const d9_group *group, int64_t step);

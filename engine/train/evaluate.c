@@ -17,7 +17,7 @@ typedef struct selection {
 
 static int64_t image_at(const selection *images, int64_t i) { return images->list ? images->list[i] : i; }
 
-/* The place, in a batch of all processes, of image i of this one's. */
+/* The position, in the batch of all processes, of image i of this process's part of it. */
 static int64_t place_of(const d9_extent *extent, int64_t i) { return i * d9_extent_ranks(extent) + extent->rank; }
 
 /* Writes this process's image indices of the batch that starts at `begin`; the last batch is filled up with the first
@@ -66,7 +66,7 @@ static d9_status begin_output(d9_session *session, d9_value_id id, double *all, 
     return D9_ALLOCATE(session->context, count, "outputs", &made->batch);
 }
 
-/* Adds the outputs of this process's images among the `count` of the batch. */
+/* Adds the weighted outputs of this process's images. `count`: the images of this batch in all processes. */
 static d9_status add_output(d9_session *session, const output *output, const selection *images, int64_t begin,
                             int64_t count, double weight) {
     const d9_status status = d9_session_read_value(session, output->made, output->batch);
@@ -168,7 +168,7 @@ done:
     return status;
 }
 
-/* The loss of a sample before its weight, from its logits. */
+/* The loss of a sample from its logits, without its class weight. */
 static double sample_loss(const d9_loss_attributes *how, const double *row, int64_t classes, int32_t label) {
     const double largest = row[d9_argmax(row, classes)];
     double exponentials = 0, total = 0;
@@ -195,7 +195,7 @@ static double mean_loss(const d9_session *session, const double *logits) {
     return sum / (double)samples;
 }
 
-/* The largest softmax probability; of several labels the probability of the least sure answer, yes or no. */
+/* The largest softmax probability; with several labels per image, the probability of the least sure answer. */
 static double confidence(const d9_session *session, const double *row) {
     const int64_t classes = session->program.extent.classes;
     const int32_t best = d9_argmax(row, classes);
@@ -262,20 +262,20 @@ done:
 }
 
 /* Computes score and loss of the plain view. */
-static d9_status judge_plain(d9_session *session, const double *logits, d9_evaluation *evaluation) {
+static d9_status score_plain(d9_session *session, const double *logits, d9_evaluation *evaluation) {
     const d9_status status = find_score(session, logits, &evaluation->score, NULL);
     if (status == D9_OK) evaluation->loss = mean_loss(session, logits);
     return status;
 }
 
-/* Computes the logits of one view, with weight 1, and judges them if it is the plain view of all images. */
+/* Computes the logits of one view, with weight 1, and scores them if it is the plain view of all images. */
 static d9_status run_view(d9_session *session, const d9_view *view, const selection *images, double *logits,
                           d9_evaluation *evaluation) {
     d9_status status;
     d9_views single = {.count = 1, .view = {*view}};
     single.view[0].weight = 1;
     D9_TRY(run_images(session, &single, images, logits, NULL));
-    if (is_plain(view) && !images->list) D9_TRY(judge_plain(session, logits, evaluation));
+    if (is_plain(view) && !images->list) D9_TRY(score_plain(session, logits, evaluation));
 done:
     return status;
 }
@@ -302,7 +302,7 @@ static d9_status run_views(d9_session *session, double *view_logits, double *mea
     }
     if (isnan(evaluation->score)) {
         D9_TRY(d9_session_logits(session, &(d9_views){.count = 1, .view = {{.weight = 1}}}, view_logits));
-        D9_TRY(judge_plain(session, view_logits, evaluation));
+        D9_TRY(score_plain(session, view_logits, evaluation));
     }
 done:
     d9_release(session->context, list);
@@ -354,7 +354,7 @@ d9_status d9_session_evaluate(d9_session *session, d9_evaluation *evaluation) {
         D9_TRY(D9_ALLOCATE(session->context, extent->classes, "scores", &evaluation->by_label));
     D9_TRY(find_score(session, mean, &evaluation->score_tta, evaluation->by_label));
     double scores[] = {evaluation->score, evaluation->score_tta};
-    D9_TRY(d9_parallel_broadcast(session->context, session->parallel, scores, sizeof scores)); /* decisions are equal */
+    D9_TRY(d9_parallel_broadcast(session->context, session->parallel, scores, sizeof scores)); /* all decide alike */
     evaluation->score = scores[0], evaluation->score_tta = scores[1];
     store_predictions(session, mean, evaluation);
 done:

@@ -120,7 +120,7 @@ d9_status d9_config_extent(d9_context *context, const d9_config *config, d9_exte
     D9_TRY(d9_config_describe_dataset(context, config, &promised));
     *counted = promised.train.count > 0;
     if (!*counted) {
-        const int64_t n = config->train.accumulate; /* an epoch is long enough for that and any batch_schedule */
+        const int64_t n = config->train.accumulate; /* an epoch gets room for an update and any batch_schedule */
         promised.train.count = (n > D9_MAX_BATCHES ? n : D9_MAX_BATCHES) * config->train.batch_size;
         promised.test.count = config->train.batch_size;
         promised.classes = 2;
@@ -254,7 +254,7 @@ d9_status d9_session_load(d9_session *session) {
     d9_context *context = session->context;
     d9_status (*load)(d9_context *, d9_plan *) = session->backend->load;
     if (!load) return D9_OK;
-    D9_TRY(d9_session_begin_epoch(session, 0)); /* sorts its order on the device */
+    D9_TRY(d9_session_begin_epoch(session, 0)); /* a device that computes the epoch's order loads code for it */
     if (session->train_plan) D9_TRY(load(context, session->train_plan));
     for (int p = 0; p < session->program.phase_count; p++)
         if (session->phase_plan[p]) D9_TRY(load(context, session->phase_plan[p]));

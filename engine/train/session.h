@@ -65,11 +65,11 @@ typedef struct d9_session_options {
     bool no_train; /* no training plan */
 } d9_session_options;
 
-/* Computes the sizes of data and run, without reading a file. The images of a folder or arrays are not counted:
- * `counted` is then false, an epoch has D9_MAX_BATCHES batches, and there are two classes. */
+/* Computes the sizes of data and run, without reading a file. Samples in the user's own files are not counted:
+ * `counted` is then false, an epoch has at least D9_MAX_BATCHES batches, and there are two classes. */
 D9_MUST_USE d9_status d9_config_extent(d9_context *context, const d9_config *config, d9_extent *extent, bool *counted);
 /* Builds and frees the program of a configuration, to report the errors that training would report about network and
- * data set (D9_USAGE). It reads no file, so the number of images of a folder or arrays is unknown. */
+ * data set (D9_USAGE). It reads no file, so the number of samples in the user's own files is unknown. */
 D9_MUST_USE d9_status d9_config_try(d9_context *context, const d9_config *config);
 /* Sets *found if the network has a batch norm over the whole batch, which several processes must divide
  * (train.norm_groups). Otherwise as d9_config_try, for a run of `ranks` processes. */

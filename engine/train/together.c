@@ -148,7 +148,7 @@ done:
     return status;
 }
 
-/* Copies the rows of this process between `own`, as on the device, and `whole`. */
+/* Copies this process's rows of carried states from `own`, its buffer, to `whole`; without `collect`, back to `own`. */
 static void copy_rows(const d9_session *session, bool collect, uint8_t *own, uint8_t *whole) {
     const d9_graph *graph = &session->program.train;
     for (int v = 0; v < graph->value_count; v++) {

@@ -9,13 +9,13 @@
 /* Fails with D9_USAGE on a process whose configuration, seed, precision, backend, data, version or options differ from
  * those of rank 0, but for its threads and paths. */
 D9_MUST_USE d9_status d9_together_check(d9_session *session, const d9_train_options *given);
-/* Gives every process the running statistics of all, in STATE and in its averages, then compares both buffers with
+/* Gives every process the running statistics of all, in STATE and in its averages, then compares these buffers with
  * rank 0's: D9_DEVICE, naming the first value that differs. */
 D9_MUST_USE d9_status d9_together_gather_state(d9_session *session);
 /* METRICS of all processes: sums, and the first non-finite step. */
 D9_MUST_USE d9_status d9_together_metrics(d9_session *session, double metrics[4]);
-/* Puts the states that a stream carries, `carry` as in D9_BUFFER_CARRY, where those of one process would be, and adds
- * the other processes'; or takes this process's out of such an array. */
+/* d9_together_collect_carry merges the carried states of all processes, in the layout of D9_BUFFER_CARRY, into those of
+ * a run of one process; d9_together_deal_carry extracts this process's states from these. Both work in place. */
 D9_MUST_USE d9_status d9_together_collect_carry(d9_session *session, uint8_t *carry);
 D9_MUST_USE d9_status d9_together_deal_carry(d9_session *session, uint8_t *carry);
 /* Reads a file of rank 0, which alone needs it, for every process; as d9_file_read_limited. */

@@ -269,7 +269,7 @@ static d9_status open_run(d9_context *context, const d9_train_options *given, ru
     if (options->save_plan) D9_TRY(save_plan(context, options->save_plan, &self->session));
     D9_TRY(describe_run(context, self));
     D9_TRY(d9_together_check(&self->session, given));
-    D9_TRY(d9_session_load(&self->session)); /* adds over the processes, so that they must agree before */
+    D9_TRY(d9_session_load(&self->session)); /* runs collective sums, so the processes must agree before */
     D9_TRY(find_checkpoint(context, self));
     D9_TRY(d9_session_initialize(&self->session));
     D9_TRY(start_from(self));
@@ -314,7 +314,7 @@ static d9_status check_finite(run *self, const double metrics[4]) {
                    (unsigned long long)self->session.seed);
 }
 
-/* An interrupted evaluation is repeated after resuming, so its time counts only as wall time. */
+/* An interrupted evaluation, which the resumed run repeats, never counts as the final one of the timeline. */
 static d9_status evaluate(run *self, d9_segment_kind kind, int64_t epoch) {
     d9_status status, lap;
     d9_evaluation_free(self->session.context, &self->latest);
@@ -324,7 +324,7 @@ static d9_status evaluate(run *self, d9_segment_kind kind, int64_t epoch) {
     return status == D9_OK ? lap : status;
 }
 
-/* Gives every process the state of all, once at a step. */
+/* Gives every process the state of all, at most once per step. */
 static d9_status gather_state(run *self) {
     if (self->gathered_step == self->step) return D9_OK;
     self->gathered_step = self->step;
@@ -379,7 +379,7 @@ static d9_status call_kept(run *self) {
 
 static d9_status write_predictions(run *self) {
     d9_session *session = &self->session;
-    const int64_t count = self->latest.top1 ? session->program.extent.eval_images : 0; /* not kept of a stream */
+    const int64_t count = self->latest.top1 ? session->program.extent.eval_images : 0; /* a stream has none */
     return self->options->out ? d9_record_predictions(&self->record, self->latest.top1, self->latest.confidence,
                                                       session->dataset->test.labels, count, self->result->params_sha256)
                               : D9_OK;
@@ -482,8 +482,8 @@ static d9_status checkpoint_if_due(run *self, int64_t epoch) {
 /* ---- stopping ---- */
 
 /* The status with which the run stops before its next step; D9_OK if it continues, as it does within an update. Several
- * processes agree on it, before each step where they wait for it to end anyway, otherwise before each epoch and every
- * 50 steps. */
+ * processes agree on it: before each step if the device is synchronous, otherwise at the start of an epoch and every 50
+ * steps of it. */
 static d9_status stop_reason(const run *self) {
     enum { STEPS = 50 };
     const d9_train_options *options = self->options;
@@ -562,7 +562,7 @@ static d9_status train(run *self) {
 
 /* ---- the end ---- */
 
-/* Writes predictions, model and checkpoint as configured, and result.json last. keep: best has written its own. */
+/* Writes predictions (with keep: best, keep_epoch wrote them), model and checkpoint as configured, then result.json. */
 static d9_status write_record(d9_context *context, run *self) {
     d9_status status;
     d9_session *session = &self->session;
@@ -587,8 +587,8 @@ static d9_status write_or_save(d9_context *context, run *self) {
     return status != D9_OK ? status : saved; /* the first error is reported */
 }
 
-/* Ends a run that stopped early by patience: the evaluation after its last step becomes the final evaluation of the
- * timeline (the first of them, if a resumed run repeated it). */
+/* Corrects the result of a run that stopped early by patience: steps and operations are those done, and the evaluation
+ * after the last step (the first, if a resumed run repeated it) becomes the final evaluation of the timeline. */
 static void end_early(run *self) {
     d9_result *result = self->result;
     d9_segment *segment = self->session.timeline.segments, *end = segment + self->session.timeline.count;
@@ -652,8 +652,8 @@ static d9_status keep_timeline(d9_context *context, run *self) {
     return D9_OK;
 }
 
-/* Other processes than rank 0 write and report nothing. */
-static d9_train_options silent(const d9_train_options *options) {
+/* The options of a process other than rank 0, which writes and reports nothing. */
+static d9_train_options muted(const d9_train_options *options) {
     d9_train_options own = *options;
     own.out = own.save_plan = own.tensorboard = NULL;
     own.observer = (d9_observer){0};
@@ -663,7 +663,7 @@ static d9_train_options silent(const d9_train_options *options) {
 
 d9_status d9_train(d9_context *context, const d9_train_options *given, d9_result *result) {
     d9_status status;
-    const d9_train_options options_of_rank = d9_parallel_rank(given->parallel) > 0 ? silent(given) : *given,
+    const d9_train_options options_of_rank = d9_parallel_rank(given->parallel) > 0 ? muted(given) : *given,
                            *options = &options_of_rank;
     run self = {.options = options,
                 .parallel = given->parallel,

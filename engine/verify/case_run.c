@@ -142,7 +142,7 @@ done:
     return status;
 }
 
-/* Records the score of a stream, whose evaluation keeps no logits. */
+/* Records the logits of the plain view and of all views; of a stream, whose evaluation keeps no logits, the score. */
 static d9_status record_evaluation(run *self) {
     d9_status status;
     d9_evaluation evaluation = {0};
@@ -161,7 +161,7 @@ done:
     return status;
 }
 
-/* Finds out where the session rounds unlike the reference backend. */
+/* Sets rounds_transforms and rounds_elsewhere, by the rules of the training plan. */
 static d9_status find_rounding(const d9_session *session, d9_recorded_tensors *recorded) {
     d9_status status;
     d9_node_time *rules = NULL;

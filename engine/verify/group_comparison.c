@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef enum measure { RELATIVE, MOVEMENT, ABSOLUTE } measure; /* ABSOLUTE: largest difference of an element */
+typedef enum measure { RELATIVE, MOVEMENT, ABSOLUTE } measure; /* of errors; ABSOLUTE: the largest of an element */
 
 typedef struct group {                  /* a row of the table: tensors whose names have this prefix and suffix */
     const char *name, *prefix, *suffix; /* suffix NULL: any */
@@ -153,7 +153,7 @@ done:
 }
 
 /* True if this tensor of the group is not among the expected ones (in half precision those of the reference backend,
- * otherwise of the file). Of a movement, a value that no step changes may be there under its name without the prefix.
+ * otherwise of the file). For MOVEMENT, a value that no step changes may be stored under its name without the prefix.
  */
 static bool is_unexpected(const group *g, const char *name, const d9_recorded_tensors *expected) {
     const char *slash = strchr(name, '/');
@@ -165,8 +165,8 @@ static bool is_unexpected(const group *g, const char *name, const d9_recorded_te
 
 /* Exponent of the weights' perturbation (case_run.h). f64: the rounding of the file's weights. f32: the error of sums
  * of products in f32, whose rms is 0.4 to 2.3e-6 for the convolutions at hand. Half precisions: 1/64 of their rounding,
- * so that about six in a thousand weights round differently; of a backend that rounds other tensors than the reference
- * does, their whole rounding. tf32: convolutions round two operands, and backward two pairs more, so that errors of
+ * so that about six in a thousand weights round differently; for a backend that rounds other tensors than the reference
+ * does, the whole rounding. tf32: convolutions round two operands, and backward two pairs more, so that errors of
  * 2^-11 in weights, images and gradients add as squares to less than 2^-10; the reference is f32. Rounded transforms:
  * changes with an rms of 0.5%, half the error of such convolutions. */
 static int perturbation_exponent(const d9_verification *self) {
@@ -193,7 +193,7 @@ static d9_status add_sensitivity(d9_verification *self, const group *g, const d9
         tensor_error measured;
         if (!in_group(g, want->name) || !got) continue;
         D9_TRY(measure_error(self, g, got, want->values, &measured));
-        /* Infinite: the tensor is zero, or in a group of changes no step changes it. NaN: there is no such value. */
+        /* Infinite: the wanted tensor is zero or, for MOVEMENT, no step changes it. NaN: a tensor holds NaN. */
         if (isfinite(measured.error)) *error = fmax(*error, measured.error);
         *cosine = fmin(*cosine, measured.cosine); /* fmin ignores NaN */
     }

@@ -85,8 +85,8 @@ static bool is_half(d9_type type) { return type == D9_BF16 || type == D9_F16; }
 /* True if the judge keeps the value in f32, because the rule that computed it did not round it before its next node. */
 static bool is_wide(const comparison *c, d9_value_id id) { return c->wide[id].type != c->graph->values[id].type; }
 
-/* Widens what the current rule, which computes in f32, hands from node to node in half precision. Such rules round two
- * kinds of operands as their nodes do: cast weights, and gradients before an activation. */
+/* If the current rule computes in f32: lets the judge keep half-precision values between the rule's nodes in f32. Such
+ * rules round two kinds of operands as their nodes do: cast weights, and gradients before an activation. */
 static void widen_between(comparison *c, d9_node_id begin, d9_node_id end) {
     for (d9_node_id n = begin; c->in_f32 && n < end - 1; n++) {
         const d9_node *node = &c->graph->nodes[n];
@@ -101,7 +101,7 @@ static void widen_between(comparison *c, d9_node_id begin, d9_node_id end) {
 }
 
 /* Copies the activations and gradients that a rule reads from other rules. The judge has its own state and batch, and
- * what it keeps in f32 for rules that recompute it so. */
+ * its own f32 copies of values that a rule recomputes in f32. */
 static d9_status copy_inputs(comparison *c, d9_node_id begin, d9_node_id end) {
     d9_status status = D9_OK;
     for (d9_node_id n = begin; n < end; n++)
@@ -176,8 +176,7 @@ done:
 
 /* ---- comparison ---- */
 
-/* The narrowest type to which the value's numbers were rounded. A recurrent layer rounds its state from step to step.
- */
+/* The narrowest type to which the value's numbers were rounded. A recurrent layer rounds its state at each step. */
 static d9_type type_of(const comparison *c, const d9_node *node, const d9_value *value) {
     if (node->op == D9_OP_RECUR) return c->tested->program.precision->compute;
     if (d9_op_info_of(node->op)->convolution && value->kind == D9_VALUE_GRADIENT && c->tested->info.narrow_gradients &&
@@ -237,7 +236,7 @@ static double limit_of(const comparison *c, const d9_node *node, d9_value_id id)
     bool summed = value->kind != D9_VALUE_ACTIVATION || info->in_place; /* running statistics are sums, too */
     bool half = c->judge->program.precision->compute != c->judge->program.precision->master;
     if (info->per_parameter && node->as.update.products != value->type) return 2e-3;
-    /* Updates, and the nodes behind them, read copies of the judge's state and gradient: their error is that of f32. */
+    /* Updates, and the nodes after them, read copies of the judge's state and gradient: their error is that of f32. */
     if (before_of(c, id) && !info->in_place) return 1e-4;
     return !summed ? 1e-5 : half ? 1e-3 : 1e-4;
 }
@@ -247,7 +246,7 @@ typedef struct output_error {
     double storage; /* largest part of the error that storing a state in f32 can cause */
 } output_error;
 
-/* `before`: value of a state before the rule; NULL: not a state. */
+/* Error of `got` relative to `want`; of a state, whose value before the rule is `before`, relative to its change. */
 static output_error error_of(const double *got, const double *want, const double *before, int64_t count) {
     const d9_tensor_difference difference = d9_tensor_difference_of(got, want, count);
     const double movement = before ? d9_tensor_difference_of(want, before, count).distance : 0;
@@ -459,8 +458,7 @@ done:
     return status;
 }
 
-/* Runs the evaluation of a view, of a stream only the first step, whose recurrent states begin at zero, as the
- * judge's do. */
+/* Runs the evaluation of a view; of a stream, only the first step, with recurrent states of zero as in the judge. */
 static d9_status evaluate(d9_session *tested, const d9_view *view) {
     d9_status status;
     const d9_extent *extent = &tested->program.extent;

@@ -108,7 +108,7 @@ static const d9_rule *const tables[] = {
 static const d9_host_kind kind_cpu = {tables, open_cpu, close_backend, describe, d9_cpu_peak_rates, NULL};
 static const d9_host_kind kind_onednn = {tables, open_onednn, close_backend, describe, d9_cpu_peak_rates, NULL};
 
-/* oneDNN splits its convolutions by the number of threads, and our kernel on AMX its sums. */
+/* True if the bits depend on the number of threads, by which oneDNN and our AMX kernel split convolutions and sums. */
 static bool threads_matter(const char *plan_text) {
     return strstr(plan_text, "\tonednn ") || strstr(plan_text, "\town amx");
 }

@@ -38,8 +38,8 @@ static const preference preferences[] = {
     /* dawn94, batch 512, 2 cores of a Zen 4 with AVX512_BF16: 0.3 to 0.5 of the time of "own gemm". */
     {D9_KERNEL_BF16, EVERY_PASS, 1, 3, 16, false, "own winograd"},
     {D9_KERNEL_BF16, EVERY_PASS, 2, 4, 32, false, "own winograd"},
-    /* ResNet-50, batch 8, 2 cores of a Zen 4: all layers that are left, in sum, take 0.99 of oneDNN's time in f32, 0.95
-     * if held to AVX2, and 0.99 in bf16; and the bits do not depend on the number of threads. */
+    /* The other layers of ResNet-50, batch 8, 2 cores of a Zen 4: in sum 0.99 of oneDNN's time in f32, 0.95 if held to
+     * AVX2, and 0.99 in bf16; and the bits do not depend on the number of threads. */
     {D9_KERNEL_F32, EVERY_PASS, 0, 1, 1, true, "own gemm"},
     {D9_KERNEL_BF16, EVERY_PASS, 0, 1, 1, false, "own gemm"},
 };

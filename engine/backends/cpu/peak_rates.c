@@ -8,7 +8,7 @@
 enum { SIDE = 2048, COPY_BYTES = 1 << 28, TRIES = 5 };
 static const double limit_seconds = 2; /* no further try of a product begins after this time, except the second */
 
-/* Measures a matrix product, as a 1 x 1 convolution of images of one pixel, by our first kernel that fits. */
+/* Operations per second of a matrix product: a 1 x 1 convolution of 1-pixel images by our first kernel that fits. */
 static d9_status own_matrix_rate(d9_context *context, const d9_cpu *cpu, d9_type type, double *rate) {
     d9_status status = D9_OK;
     const d9_cpu_conv_shape shape = {.pass = D9_CPU_CONV_FORWARD,

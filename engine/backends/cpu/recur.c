@@ -77,7 +77,7 @@ static d9_status prepare_recur(d9_context *context, d9_site *site) {
 
 static d9_status prepare_recur_backward(d9_context *context, d9_site *site) {
     const d9_cpu_recur layer = backward_layer(site);
-    /* The gradient of U is computed from dgx, which then is rounded. */
+    /* In bf16 the gradient of U is computed from the rounded dgx. */
     site->rounds_transforms = d9_cpu_store(site, output(site, 0)) == D9_KERNEL_BF16;
     return reserve(context, site, &layer);
 }

@@ -4,9 +4,9 @@
  * uncovered node on, the plan takes the longest rule that matches. A chain is offered to a rule only if
  *   - its nodes have the same `when`,
  *   - no two scratch values at the boundary of the site share bytes, because a fused rule may write an output before it
- * has read all inputs, and
+ *     has read all inputs, and
  *   - every value between its nodes is internal (d9_site_internal), unless the rule has a `match` function, which must
- * check these values: the rule writes all that are not internal. */
+ *     check these values: the rule writes all that are not internal. */
 #ifndef D9_BACKENDS_HOST_H
 #define D9_BACKENDS_HOST_H
 
@@ -142,7 +142,7 @@ D9_MUST_USE d9_status d9_host_draw(d9_context *context, const d9_site *site, int
 D9_MUST_USE d9_status d9_host_gather(d9_context *context, const d9_site *site, int64_t step);
 D9_MUST_USE d9_status d9_host_tokens(d9_context *context, const d9_site *site, int64_t step);
 D9_MUST_USE d9_status d9_host_stream(d9_context *context, const d9_site *site, int64_t step);
-/* Returns D9_DEVICE if one of the `samples` labels of a loss node is no label of its loss, nor -1. */
+/* Returns D9_DEVICE if one of the `samples` labels of a loss node is neither a label of its loss nor -1. */
 D9_MUST_USE d9_status d9_host_check_labels(d9_context *context, const d9_site *site, const int32_t *labels,
                                            int64_t samples, int64_t classes);
 /* Returns D9_DEVICE if a token of an embedding's node, its input 1, is outside [0, vocabulary). */

@@ -40,7 +40,7 @@ static bool read_number(const char *path, int64_t *number) {
 
 /* ---- cgroups ---- */
 
-/* Path of this process's cgroup under `controller`; "": version 2. False if there is none. */
+/* Path of this process's cgroup under `controller` ("": cgroup version 2). False if there is none. */
 static bool group_path(const d9_machine *machine, const char *controller, char *group, size_t size) {
     char path[PATH_BYTES], text[4096];
     snprintf(path, sizeof path, "%s/self/cgroup", machine->proc);

@@ -56,14 +56,14 @@ bool d9_values_overlap(const d9_value *a, const d9_value *b) {
     return a->offset < b->offset + b_bytes && b->offset < a->offset + a_bytes;
 }
 
-enum { MAX_EDGES = D9_MAX_RULE_NODES * (D9_MAX_INPUTS + D9_MAX_OUTPUTS) };
+enum { MAX_OUTER = D9_MAX_RULE_NODES * (D9_MAX_INPUTS + D9_MAX_OUTPUTS) };
 
-static void add_edge(const d9_site *site, d9_value_id value, d9_value_id *edges, int *count) {
+static void add_outer(const d9_site *site, d9_value_id value, d9_value_id *outer, int *count) {
     if (value == D9_NONE || site->graph->values[value].buffer != D9_BUFFER_SCRATCH) return;
     if (d9_site_internal(site, value)) return;
     for (int i = 0; i < *count; i++)
-        if (edges[i] == value) return;
-    edges[(*count)++] = value;
+        if (outer[i] == value) return;
+    outer[(*count)++] = value;
 }
 
 /* True if a node of the site may write b over a, its input. */
@@ -79,22 +79,22 @@ static bool overwrites(const d9_site *site, d9_value_id a, d9_value_id b) {
  * unless an operation allows it. The last node's outputs are always part of the boundary, because the rule writes them
  * even if no node reads them. */
 static bool boundary_overlaps(const d9_site *site) {
-    d9_value_id edges[MAX_EDGES];
+    d9_value_id outer[MAX_OUTER];
     int count = 0;
     for (int n = 0; n < site->node_count; n++) {
-        for (int i = 0; i < site->nodes[n]->input_count; i++) add_edge(site, site->nodes[n]->inputs[i], edges, &count);
+        for (int i = 0; i < site->nodes[n]->input_count; i++) add_outer(site, site->nodes[n]->inputs[i], outer, &count);
         for (int i = 0; i < site->nodes[n]->output_count; i++) {
             d9_value_id value = site->nodes[n]->outputs[i];
             bool last = n + 1 == site->node_count && value != D9_NONE;
-            if (last && site->graph->values[value].buffer == D9_BUFFER_SCRATCH) edges[count++] = value;
-            if (!last) add_edge(site, value, edges, &count);
+            if (last && site->graph->values[value].buffer == D9_BUFFER_SCRATCH) outer[count++] = value;
+            if (!last) add_outer(site, value, outer, &count);
         }
     }
     for (int i = 0; i < count; i++)
         for (int j = 0; j < i; j++)
-            if (edges[i] != edges[j] && !overwrites(site, edges[i], edges[j]) &&
-                !overwrites(site, edges[j], edges[i]) &&
-                d9_values_overlap(&site->graph->values[edges[i]], &site->graph->values[edges[j]]))
+            if (outer[i] != outer[j] && !overwrites(site, outer[i], outer[j]) &&
+                !overwrites(site, outer[j], outer[i]) &&
+                d9_values_overlap(&site->graph->values[outer[i]], &site->graph->values[outer[j]]))
                 return true;
     return false;
 }

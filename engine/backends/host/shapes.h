@@ -25,7 +25,7 @@ static inline d9_kernel_act d9_node_act(const d9_node *node) {
     if (!node) return (d9_kernel_act){D9_KERNEL_NO_ACT, 0};
     return (d9_kernel_act){(int)node->as.act.activation, (float)node->as.act.alpha};
 }
-/* Dropout of a step, of a dropout node's sample and token rows. */
+/* The site's dropout in a step, with the number of elements of a sample's row or, for texts, of a token's row. */
 d9_dropout d9_site_dropout(const d9_site *site, int64_t step);
 /* Size of the logits, loss attributes of the first node (zeros for a metrics node), share 1: the caller sets it. */
 static inline d9_kernel_loss d9_site_loss(const d9_site *site, d9_value_id logits) {

@@ -153,8 +153,7 @@ void d9_onednn_conv_destroy(d9_onednn_conv *c) {
     memset(c, 0, sizeof *c);
 }
 
-/* oneDNN uses the calling thread's OpenMP settings, when building and when running; its barriers need the whole team.
- */
+/* oneDNN uses the calling thread's OpenMP settings, when building and running; its barriers need the whole team. */
 static void set_threads(const d9_site *site) {
     omp_set_dynamic(0);
     omp_set_num_threads(site->threads);

@@ -9,8 +9,8 @@ d9_status d9_reference_DRAW(const d9_reference_op *op) { return d9_host_draw(op-
 
 d9_status d9_reference_GATHER(const d9_reference_op *op) { return d9_host_gather(op->context, op->site, op->step); }
 
-/* Augments one sample: image (H, W, stored) bytes -> out (out_height, out_width, C), by table (C, 256). A sample stored
- * in one channel has it in all C. */
+/* Augments one sample: image (H, W, stored) bytes -> out (out_height, out_width, C), by table (C, 256). The one channel
+ * of a grey sample becomes all C. */
 static void augment_sample(const uint8_t *image, const d9_augment_rule *rule, int stored, int channels,
                            const int32_t *draws, const double *table, double *out) {
     const bool colours = d9_augment_colours(rule) != 0;

@@ -101,7 +101,7 @@ static double read_step(const d9_graph *graph, const d9_node *node, int input) {
     return (double)d9_shape_count(&graph->values[node->outputs[0]].shape) + (double)node->as.augment.count;
 }
 
-/* The tokens are an input of the model. */
+/* Writes nothing: the tokens are an input of the ONNX model. */
 static d9_status stream_to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_node *node) {
     (void)context, (void)writer, (void)node;
     return D9_OK;

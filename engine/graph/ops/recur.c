@@ -51,7 +51,7 @@ done:
 static double forward_operations(const d9_graph *graph, const d9_node *node) {
     return 2 * (double)d9_shape_count(d9_input_shape(graph, node, GX)) * (double)d9_input_shape(graph, node, U)->d[1];
 }
-/* Two products in each step: the gradient of the state before it, and of U. */
+/* Two products per token: for the gradients of the previous state and of U. */
 static double backward_operations(const d9_graph *graph, const d9_node *node) {
     return 4 * (double)d9_shape_count(&graph->values[node->outputs[0]].shape) *
            (double)d9_input_shape(graph, node, 3)->d[1];

@@ -53,8 +53,8 @@ const d9_op_info d9_op_LERP = {
     D9_PRESET_OUTPUTS,
 };
 
-/* An evaluation list copies only the states of recurrent layers, for its next step, which in ONNX are inputs and
- * outputs of the model. */
+/* Writes nothing: an evaluation graph copies only recurrent states, for its next step, and these are inputs and
+ * outputs of the ONNX model. */
 static d9_status copy_to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_node *node) {
     (void)context, (void)writer, (void)node;
     return D9_OK;

@@ -72,7 +72,7 @@ static d9_status sum_part(d9_context *context, d9_parallel *parallel, void *valu
     const int ranks = parallel->ranks;
     D9_TRY(cut(context, parallel, count, element));
     const int own = self->counts[parallel->rank];
-    int *sizes = self->counts + ranks, *begins = self->places + ranks; /* of the pieces that arrive: all this one's */
+    int *sizes = self->counts + ranks, *begins = self->places + ranks; /* of the arriving pieces: all alike */
     for (int r = 0; r < ranks; r++) sizes[r] = own, begins[r] = r * own;
     char *at = (char *)values + (size_t)self->places[parallel->rank] * element;
     D9_TRY(check(
@@ -116,7 +116,7 @@ static d9_status agree(d9_context *context, d9_parallel *parallel, int *value) {
                  "agreeing with the other processes");
 }
 
-/* The launcher may lose what it has not forwarded of a process's output when that process ends all. */
+/* Waits 0.2 s before it ends all processes, so that the launcher forwards the output that it would otherwise lose. */
 static void end_all(d9_parallel *parallel, int status) {
     const struct timespec forwarded = {.tv_nsec = 200000000};
     (void)parallel;
@@ -171,7 +171,7 @@ done:
 static const d9_parallel_kind kind = {
     .name = "MPI", .sum = sum, .broadcast = broadcast, .agree = agree, .abort = end_all, .close = leave};
 
-/* Under the launcher of another MPI each process meets only itself. */
+/* Fails if fewer processes met than were launched: under the launcher of another MPI each process meets only itself. */
 static d9_status check_launcher(d9_context *context, int launched, int met) {
     char version[MPI_MAX_LIBRARY_VERSION_STRING];
     int length = 0;
