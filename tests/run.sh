@@ -218,8 +218,8 @@ fi
 
 [ $extent = fast ] || install_tools
 install_onnxruntime
-long='^long$' targets=all fuzz_seconds=10
-[ $extent != long ] || { long='^none$' targets='all planted_kernels' fuzz_seconds=60; }
+long='^long$' processor='^processor$' targets=all fuzz_seconds=10
+[ $extent != long ] || { long='^none$' processor='^processor' targets='all planted_kernels' fuzz_seconds=60; }
 
 if [ $extent = fast ]; then
     if compile build all -DDAWN9_TESTS=ON; then run_tests build -L '^(unit|lint)$' -LE '^(long|slow|heavy)$'; fi
@@ -234,7 +234,7 @@ elif compile build "$targets" -DDAWN9_TESTS=ON; then
     # Where the processor has no more than AVX2, these were tested just now.
     if cpu_has avx512f; then
         export DAWN9_CPU_CEILING=avx2
-        run_tests build+avx2 -L '^processor$'
+        run_tests build+avx2 -L "$processor"
         unset DAWN9_CPU_CEILING
     fi
 fi
