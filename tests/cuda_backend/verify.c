@@ -15,7 +15,7 @@ static void set_tensor_cores(bool on) {
 
 TEST(another_framework_s_numbers_in_tf32) {
     set_tensor_cores(true);
-    run_check_verify("cuda", "tf32", "patch_whitening.safetensors", 1);
+    run_check_verify("cuda", "tf32", "airbench_residual.safetensors", 1);
     set_tensor_cores(false);
 }
 
