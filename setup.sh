@@ -69,9 +69,9 @@ if [ -n "$optional" ]; then
     echo "setup.sh: not there: $optional (libdnnl-dev: oneDNN's convolutions beside our own; gnuplot-nox: the plots of a report; libwebp-dev: pictures in WebP; libopenmpi-dev, openmpi-bin: training by several processes)" >&2
 fi
 
-# A new build leaves out the tests, which take longer to compile than the program; tests/run.sh adds them.
+# A new build leaves out the tests, which take longer to compile than the program; tests/run.sh asks for them.
 mkdir -p build
-tests=-DDAWN9_TESTS=OFF
+tests=-DDAWN9_TESTS=${DAWN9_TESTS-OFF}
 [ ! -f build/CMakeCache.txt ] || tests=
 # shellcheck disable=SC2086 # an option or none
 cmake -G Ninja -S . -B build $tests >build/configure.log 2>&1 || { cat build/configure.log >&2; exit 1; }

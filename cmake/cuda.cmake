@@ -4,15 +4,17 @@
 option(DAWN9_CUDA "Build the CUDA kernels where nvcc is found" ON)
 option(DAWN9_CUDA_LINES "Name source lines in the CUDA kernels, for profilers: makes them much larger" OFF)
 # Code for 8.0 also runs on 8.6 and 8.9, which have no kernels of their own. 7.5 is added if the machine has such a GPU.
-# Packages are for every GPU that nvcc supports.
-set(turing "")
+# Packages are for every GPU that nvcc supports. CUDAARCHS is the environment variable of CMake's own CUDA language.
+set(usual "80;90")
 if(NOT DEFINED DAWN9_CUDA_ARCHITECTURES)
   execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader OUTPUT_VARIABLE found ERROR_QUIET)
-  if(found MATCHES "7[.]5")
-    set(turing "75;")
+  if(DEFINED ENV{CUDAARCHS})
+    set(usual "$ENV{CUDAARCHS}")
+  elseif(found MATCHES "7[.]5")
+    set(usual "75;80;90")
   endif()
 endif()
-set(DAWN9_CUDA_ARCHITECTURES "${turing}80;90" CACHE STRING
+set(DAWN9_CUDA_ARCHITECTURES "${usual}" CACHE STRING
     "GPU targets; release: 75;80;86;89;90;100;120, as far as nvcc knows them")
 
 # tests/cuda_model compiles the same kernels as C++ for a simulated GPU, on x86-64 if there is a C++ compiler.

@@ -45,13 +45,21 @@ bool d9_cpu_has_amx_bf16(void) {
     return (low & saved) == saved;
 }
 
-static const level_row levels[] = {{&d9_cpu_loops_plain, always},
-#ifndef D9_FEW_LEVELS
-                                   {&d9_cpu_loops_v2, has_v2},
-                                   {&d9_cpu_loops_v3, has_v3},
+static const level_row levels[] = {
+    {&d9_cpu_loops_plain, always}, /* of the others those that were built (cmake/isa.cmake) */
+#ifdef D9_LEVEL_v2
+    {&d9_cpu_loops_v2, has_v2},
 #endif
-                                   {&d9_cpu_loops_v4, has_v4},
-                                   {&d9_cpu_loops_v4bf16, has_v4bf16}};
+#ifdef D9_LEVEL_v3
+    {&d9_cpu_loops_v3, has_v3},
+#endif
+#ifdef D9_LEVEL_v4
+    {&d9_cpu_loops_v4, has_v4},
+#endif
+#ifdef D9_LEVEL_v4bf16
+    {&d9_cpu_loops_v4bf16, has_v4bf16},
+#endif
+};
 #else
 bool d9_cpu_has_amx_bf16(void) { return false; }
 static const level_row levels[] = {{&d9_cpu_loops_plain, always}};

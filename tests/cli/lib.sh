@@ -101,7 +101,7 @@ json() {
     _file=$1
     shift
     checks=$((checks + $#))
-    python3 -c 'import json, sys
+    python3 -S -c 'import json, sys
 d = json.load(open(sys.argv[1]))
 wrong = [expression for expression in sys.argv[2:] if not eval(expression, globals())]
 if wrong: sys.exit("\n".join(wrong))' "$_file" "$@" 2>"$err" || fail "$_file: $*"

@@ -356,15 +356,17 @@ static void make_backward(chain *k, d9_context *context, d9_type type, bool add,
 }
 
 /* The rule must run in one pass exactly if `in_one_pass`. Its results must be equal to those of unfused nodes, bit for
- * bit, and near the reference's. */
+ * bit, and near the reference's. Nothing is tuned, because tuning runs each algorithm several times. */
 static void check_chain(fixture *f, chain *k, const char *rule, bool in_one_pass) {
     char text[1024], line[96];
+    rival untuned = f->r;
+    untuned.fused.tune = D9_TUNE_OFF;
     snprintf(line, sizeof line, "%s\tchain\tone pass, ", rule);
-    rival_read_plan(&k->c, f->r.backend, &f->r.fused, text, sizeof text);
+    rival_read_plan(&k->c, untuned.backend, &untuned.fused, text, sizeof text);
     const char *found = strstr(text, line);
     if ((found && (found == text || found[-1] == '\n')) != in_one_pass)
         fail_msg("%s is not as expected in: %s", rule, text);
-    rival_compare_fused(&f->r, &k->c, rule, k->outputs, k->count);
+    rival_compare_fused(&untuned, &k->c, rule, k->outputs, k->count);
     op_case_free(&k->c);
 }
 

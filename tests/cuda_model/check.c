@@ -4,6 +4,7 @@
 #include "kernels/formulas/philox.h"
 #include "tests/cuda_model/model.h"
 #include "tests/cuda_model/sanitizer.h"
+#include "tests/support/share.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,6 +18,10 @@ void d9_check_fail(d9_check *check, const char *format, ...) {
     va_start(arguments, format);
     if (check->failures++ == 0) vsnprintf(check->first, sizeof check->first, format, arguments);
     va_end(arguments);
+}
+
+bool d9_check_skips(d9_kernel_store store, int i) {
+    return (TEST_SHARE > 1 || d9_model_watches()) && (int)store != i % (D9_KERNEL_F16 + 1);
 }
 
 void d9_check_launch(d9_check *check, const char *what, int error) {

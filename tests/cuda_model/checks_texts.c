@@ -139,7 +139,7 @@ static bool takes_clusters(const d9_cuda_recur *s) { return s->units > 64 && s->
 
 static void check_forward(d9_check *check, const d9_model_device *device) {
     d9_model_set_device(device);
-    for (int i = 0; i < LAYERS; i++) D9_FOR_STORES(store) {
+    for (int i = 0; i < LAYERS; i++) D9_FOR_SOME_STORES(store, i) {
             if (device == &no_clusters && !takes_clusters(&layers[i])) continue;
             const d9_cuda_recur *s = &layers[i];
             const arrays a = open_layer(s, store, i);
@@ -218,7 +218,7 @@ static float *narrowed(const double *x, int64_t count) {
 
 static void check_backward(d9_check *check, const d9_model_device *device) {
     d9_model_set_device(device);
-    for (int i = 0; i < LAYERS; i++) D9_FOR_STORES(store) {
+    for (int i = 0; i < LAYERS; i++) D9_FOR_SOME_STORES(store, i) {
             if (device == &no_clusters && !takes_clusters(&layers[i])) continue;
             const d9_cuda_recur *s = &layers[i];
             const arrays a = open_layer(s, store, i);

@@ -143,12 +143,16 @@ template <typename T> void shuffle(T *numbers, size_t count) {
 thread_state &state_of(int thread) { return m.in->threads[static_cast<size_t>(thread)]; }
 
 void set_running(int thread) {
-    const unsigned size = static_cast<unsigned>(m.block_threads), t = static_cast<unsigned>(thread) % size;
-    const unsigned width = d9_model_here.block_size.x, height = d9_model_here.block_size.y;
+    const unsigned size = static_cast<unsigned>(m.block_threads), width = d9_model_here.block_size.x;
+    unsigned t = static_cast<unsigned>(thread);
     m.running = thread;
     d9_model_here.block = m.in->first;
-    d9_model_here.block.y += static_cast<unsigned>(thread) / size;
-    d9_model_here.thread = dim3(t % width, t / width % height, t / width / height);
+    if (t >= size) d9_model_here.block.y += t / size, t %= size; /* most kernels need no division */
+    d9_model_here.thread = dim3(t, 0, 0);
+    if (t >= width) {
+        const unsigned height = d9_model_here.block_size.y;
+        d9_model_here.thread = dim3(t % width, t / width % height, t / width / height);
+    }
     if (!m.in->races.empty())
         d9_race_run(&m.in->races[static_cast<size_t>(thread)], state_of(thread).on->stack.get(), stack_bytes);
 }
@@ -165,7 +169,7 @@ void to_fiber(fiber *to) {
     leave_stack(&m.scheduler_fake, to->stack.get(), stack_bytes);
     d9_model_change_stacks(&m.scheduler, to->left);
     enter_stack(m.scheduler_fake, nullptr, nullptr);
-    d9_race_run(nullptr, nullptr, 0);
+    if (!m.in->races.empty()) d9_race_run(nullptr, nullptr, 0);
     m.running = -1;
 }
 
@@ -223,6 +227,10 @@ fiber *free_fiber() {
 
 std::string where(const thread_state &t) { return std::string(t.file) + ":" + std::to_string(t.line); }
 
+bool same_place(const thread_state &a, const thread_state &b) { /* files mostly have one copy of their name */
+    return a.line == b.line && (a.file == b.file || strcmp(a.file, b.file) == 0);
+}
+
 void fail(const std::string &why, int error = D9_MODEL_LAUNCH_FAILURE) {
     if (!m.failure.empty()) return;
     m.failure = why;
@@ -245,7 +253,7 @@ bool open_barrier(wait kind, size_t begin, size_t end) {
     if (!first) return false;
     for (size_t i = begin; i < end; i++) {
         const thread_state &t = threads[i];
-        if (!t.ended && (t.line != first->line || strcmp(t.file, first->file) != 0))
+        if (!t.ended && !same_place(t, *first))
             fail("divergent barrier: threads wait at " + where(*first) + " and at " + where(t));
     }
     if (ended)
@@ -299,8 +307,7 @@ bool open_warp(size_t begin) { /* completes the warp's exchange, if all lanes of
         if (lane >= lanes || warp[lane].ended)
             return fail("an exchange misses a lane that has ended, at " + where(*first)), false;
         if (warp[lane].waits != wait::warp) return false;
-        if (warp[lane].line != first->line || strcmp(warp[lane].file, first->file) != 0 ||
-            warp[lane].mask != first->mask)
+        if (!same_place(warp[lane], *first) || warp[lane].mask != first->mask)
             return fail("lanes of one warp exchange at " + where(*first) + " and at " + where(warp[lane])), false;
     }
     if (first->kind == D9_MODEL_SYNC) d9_race_meet(m.in->races, begin, begin + lanes, first->mask);

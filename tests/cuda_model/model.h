@@ -47,6 +47,7 @@ const char *d9_model_barrier_at(size_t index, const char **test);
 const char *d9_model_fence_at(size_t index, const char **test); /* lists fences likewise */
 void d9_model_drop(const char *site); /* ignores that barrier or fence from now on; NULL: none */
 
+int d9_model_watches(void);        /* 1: the kernels are compiled for the race check (race.h) */
 void d9_model_seed(unsigned seed); /* seed of the order of clusters, warps and lanes; initially 0 */
 
 #ifdef __cplusplus

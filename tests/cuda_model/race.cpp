@@ -5,6 +5,7 @@
  * are recognised by their numbers and ignored. */
 #include "tests/cuda_model/race.h"
 #include "tests/cuda_model/cuda_model.h"
+#include "tests/cuda_model/model.h"
 #include <dlfcn.h>
 #include <stdio.h>
 #include <algorithm>
@@ -184,6 +185,8 @@ void on_write(const void *address, size_t bytes, const void *code) {
 }
 
 } // namespace
+
+int d9_model_watches(void) { return watches; }
 
 /* ---- functions called by the scheduler ---- */
 

@@ -1,6 +1,7 @@
-/* verify on the backends cpu and onednn, in f32 and bf16 where available: every golden case on cpu; a case of every
- * kind of network on onednn, because the others use the same oneDNN code, and where DAWN9_CPU_CEILING is set, because
- * cpu_conv.c, cpu_kernels.c and cpu_recur.c compare the kernels of every instruction set by themselves. */
+/* verify on the backends cpu and onednn, in f32 and bf16 where available: every golden case on cpu in f32; a case of
+ * every kind of network in bf16, which `test_cpu_verify all` runs in every case, too; the same few on onednn, because
+ * the others use the same oneDNN code, and where DAWN9_CPU_CEILING is set, because cpu_conv.c, cpu_kernels.c and
+ * cpu_recur.c compare the kernels of every instruction set by themselves. */
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 
@@ -22,19 +23,25 @@ static void check_networks(const char *backend, const char *precision) {
     }
 }
 
-static void check_all(const char *backend, const char *precision) {
-    if (getenv("DAWN9_CPU_CEILING")) {
-        check_networks(backend, precision);
+static void check_cpu(const char *precision, bool all) {
+    if (!all || getenv("DAWN9_CPU_CEILING")) {
+        check_networks("cpu", precision);
         return;
     }
-    skip_unless_available(backend, precision);
-    run_check_verify(backend, precision, "", 31);
+    skip_unless_available("cpu", precision);
+    run_check_verify("cpu", precision, "", 31);
 }
 
-TEST(test_f32) { check_all("cpu", "f32"); }
+TEST(test_f32) { check_cpu("f32", true); }
 
-TEST(test_bf16) { check_all("cpu", "bf16"); }
+/* The state is NULL or, for every case, not. */
+TEST(test_bf16) { check_cpu("bf16", *state); }
 
 TEST(test_onednn_f32) { check_networks("onednn", "f32"); }
 
 TEST(test_onednn_bf16) { check_networks("onednn", "bf16"); }
+
+/* test_cpu_verify [all] */
+int main(int count, char **arguments) {
+    return test_run(count == 2 && strcmp(arguments[1], "all") == 0 ? arguments[1] : NULL);
+}

@@ -3,6 +3,7 @@
 #include "core/system.h"
 #include "tests/support/augment_by_hand.h"
 #include "tests/support/rival.h"
+#include "tests/support/share.h"
 #include "tests/support/test.h"
 
 enum { MANY = 1 << 17 };
@@ -418,7 +419,7 @@ TEST(forward_agrees_with_loops_by_hand) {
         op_case_make(&c, &context, i, D9_F64, D9_F64, OP_FILL_RANDOM);
         int64_t count = op_count(&c, c.graph->nodes[0].outputs[0]);
         run_once(&c, 2, 0, many_a);
-        for (int64_t k = 0; k < count; k++) OP_NEAR(many_a[k], hand(&c, k), 1e-12);
+        for (int64_t k = 0; k < count; k += TEST_SHARE) OP_NEAR(many_a[k], hand(&c, k), 1e-12);
         op_case_free(&c);
     }
 }
@@ -453,10 +454,10 @@ TEST(recurrent_states_go_on) {
         const int64_t count = op_count(&c, node->outputs[0]), state = out_dims(&c)[1] * out_dims(&c)[2];
         double memory;
         run_once(&c, 1, 0, many_a);
-        for (int64_t k = 0; k < count; k++) OP_NEAR(many_a[k], recur_by_hand(&c, k), 1e-12);
+        for (int64_t k = 0; k < count; k += TEST_SHARE) OP_NEAR(many_a[k], recur_by_hand(&c, k), 1e-12);
         for (int o = 2; o < node->output_count; o++) {
             run_once(&c, 1, o, many_a);
-            for (int64_t k = 0; k < state; k++) {
+            for (int64_t k = 0; k < state; k += TEST_SHARE) {
                 const double h = recur_and_memory(&c, count - state + k, &memory);
                 OP_NEAR(many_a[k], o == 2 ? h : memory, o == 3 && i % 2 ? 1e-7 : 1e-12);
             }
