@@ -28,7 +28,7 @@ static void check_all(const char *backend, const char *precision) {
         return;
     }
     need(backend, precision);
-    run_check_verify(backend, precision, "", 31);
+    run_check_verify(backend, precision, "", 32);
 }
 
 TEST(test_f32) { check_all("cpu", "f32"); }
