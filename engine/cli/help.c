@@ -3,6 +3,7 @@
 #include "cli/commands.h"
 #include "config/values.h"
 #include <string.h>
+#include <strings.h>
 
 typedef struct completion {
     const char *name, *bytes;
@@ -42,14 +43,15 @@ static d9_status print_completion(d9_cli *cli, const char *shell) {
     return d9_cli_print_text(cli, &text);
 }
 
-/* Explains the key `topic`; if there is none, all keys *.topic or, for "train.", train.*. False: there is none. */
+/* Explains the key `topic`; if there is none, all keys *.topic in any case or, for "train.", train.*. False: there is
+ * none. */
 static bool explain_keys(d9_text *text, int width, const char *topic) {
     d9_key key;
     bool found = d9_config_key_find(topic, &key), exact = found;
     for (int i = 0; d9_config_key(i, &key); i++) {
         const size_t length = strlen(key.path), tail = strlen(topic);
         const bool ends =
-            length > tail && key.path[length - tail - 1] == '.' && strcmp(key.path + length - tail, topic) == 0;
+            length > tail && key.path[length - tail - 1] == '.' && strcasecmp(key.path + length - tail, topic) == 0;
         const bool begins = tail > 1 && topic[tail - 1] == '.' && strncmp(key.path, topic, tail) == 0;
         if (exact ? strcmp(key.path, topic) != 0 : !ends && !begins) continue;
         d9_text_add(text, "%s\n  ", key.path);
@@ -108,14 +110,28 @@ done:
     return status;
 }
 
-/* Explains the command, trick or keys named by the only one of `words`, or else searches for it. */
+/* Explains the command, trick or keys named by the only one of `words`, or else searches for it. Keys whose last part
+ * is a term of other tools, too, come after the answer to that. */
 static d9_status explain(d9_cli *cli, const d9_flag_list *words, d9_text *text) {
+    d9_status status;
     const char *topic = words->items[0];
+    bool is_term;
+    d9_text keys;
     if (d9_command_find(topic)) return d9_cli_help(cli, d9_command_find(topic));
     if (d9_trick_index(topic) >= 0) return d9_help_trick(cli, d9_trick_at(d9_trick_index(topic)));
     const char *whole = schedule_key(cli, topic);
-    if (!explain_keys(text, d9_help_width(cli), whole ? whole : topic)) return search(cli, words, text);
-    return d9_cli_print_text(cli, text);
+    d9_text_init(&cli->context, &keys);
+    if (!explain_keys(&keys, d9_help_width(cli), whole ? whole : topic)) {
+        status = search(cli, words, text);
+        goto done;
+    }
+    D9_TRY(d9_help_term(cli, topic, text, &is_term));
+    if (is_term) d9_text_add(text, "\n");
+    d9_text_add(text, "%s", d9_text_get(&keys));
+    status = d9_cli_print_text(cli, text);
+done:
+    d9_text_free(&keys);
+    return status;
 }
 
 static d9_status run(d9_cli *cli, const void *options) {

@@ -5,9 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Where an entry has the searched words, in the order in which entries are shown. */
+typedef enum place_of_words { IN_NAME, IN_SEQUENCE, APART, PLACES } place_of_words;
+
 typedef struct search {
     const d9_flag_list *words;
-    bool by_name; /* adds the entries that have all words in their name; false: the others */
+    place_of_words place; /* adds the entries that have the words here first */
     int width, found;
     d9_text *text;
 } search;
@@ -52,6 +55,29 @@ static int count_words(const search *self, const char *text, int *all) {
     return found;
 }
 
+/* Skips the rest of a word and what follows it; returns the next word. */
+static const char *next_word(const char *text) {
+    while (is_word_char(*text)) text++;
+    while (*text && !is_word_char(*text)) text++;
+    return text;
+}
+
+/* True if the searched words follow each other in the text. */
+static bool has_sequence(const search *self, const char *text) {
+    for (; *text; text = next_word(text)) {
+        const char *at = text;
+        bool all = true;
+        for (int i = 0; all && i < self->words->count; i++)
+            for (const char *c = self->words->items[i]; all && *c; c = next_word(c), at = next_word(at)) {
+                size_t length = 0;
+                while (is_word_char(c[length])) length++;
+                all = length == 0 || starts_alike(at, c, length);
+            }
+        if (all) return true;
+    }
+    return false;
+}
+
 static bool has_all(const search *self, const char *text) {
     int all;
     return count_words(self, text, &all) == all && all > 0;
@@ -81,7 +107,8 @@ static void add_entry(search *self, const char *name, const char *lines) {
     d9_text whole;
     d9_text_init(self->text->context, &whole);
     d9_text_add(&whole, "%s %s", name, lines);
-    if (has_all(self, d9_text_get(&whole)) && has_all(self, name) == self->by_name) {
+    const place_of_words first = has_all(self, name) ? IN_NAME : has_sequence(self, lines) ? IN_SEQUENCE : APART;
+    if (has_all(self, d9_text_get(&whole)) && first == self->place) {
         d9_text_add(self->text, "%s\n", name);
         add_lines(self, lines);
         self->found++;
@@ -135,9 +162,9 @@ static void add_key(search *self, const d9_key *key) {
     d9_text_free_part(&lines, self->text);
 }
 
-static void add_entries(search *self, bool by_name) {
+static void add_entries(search *self, place_of_words place) {
     d9_key key;
-    self->by_name = by_name;
+    self->place = place;
     for (int i = 0; d9_command_at(i); i++) {
         add_command(self, d9_command_at(i));
         add_flags(self, i);
@@ -148,7 +175,6 @@ static void add_entries(search *self, bool by_name) {
 
 bool d9_help_search(const d9_flag_list *words, int width, d9_text *text) {
     search self = {.words = words, .width = width, .text = text};
-    add_entries(&self, true);
-    add_entries(&self, false);
+    for (int place = 0; place < PLACES; place++) add_entries(&self, (place_of_words)place);
     return self.found > 0;
 }

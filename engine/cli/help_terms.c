@@ -33,14 +33,15 @@ static const term terms[] = {
     {"lars,lamb,lion,adagrad,rmsprop,sam", true, "such optimizer; nearest: `train.optimizer` and the trick `muon`"},
     {"swa,stochastic weight averaging,weight averaging", true,
      "stochastic weight averaging; nearest: `ema` and `lookahead`"},
-    {"stochastic depth,drop path", true, "stochastic depth; nearest: `model.dropout`"},
+    {"drop path,droppath", false, "`stochastic_depth` drops residual branches of training images"},
     {"loss function,cross entropy,criterion", false,
      "`train.loss`: the cross-entropy of the softmax or the sigmoid; `label_smoothing`, `mixup`, `cutmix` and "
      "`train.class_weights` change it"},
     {"focal loss", true, "focal loss; nearest: `train.class_weights`"},
     {"oversampling,weighted sampler,weighted random sampler", true, "such sampler; nearest: `train.class_weights`"},
     {"overfit,overfitting,regularization,regularizer,l2", false,
-     "`train.weight_decay`, `model.dropout`, `label_smoothing`, the augmentations `crop`, `flip`, `cutout`, "
+     "`train.weight_decay`, `model.dropout`, `stochastic_depth`, `label_smoothing`, the augmentations `crop`, `flip`, "
+     "`cutout`, "
      "`color_jitter`, `mixup` and `cutmix`; `eval.patience` and `keep` select an epoch by the images of "
      "`data.validation`"},
     {"train test split,train val split,validation split,holdout,hold out", false, "`data.validation`"},

@@ -142,7 +142,7 @@ d9_status d9_graph_mean_pool(d9_context *context, d9_graph *graph, const char *r
 d9_status d9_graph_dropout(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, double p,
                            d9_value_id *y) {
     d9_node node = {
-        .op = D9_OP_DROPOUT, .inputs = {x}, .input_count = 1, .as.dropout = {p, d9_role_stream(role), false, 0, 0}};
+        .op = D9_OP_DROPOUT, .inputs = {x}, .input_count = 1, .as.dropout = {.p = p, .stream = d9_role_stream(role)}};
     return add_output_and_node(context, graph, role, node, y);
 }
 

@@ -136,11 +136,14 @@ typedef struct d9_conv_attributes {
 typedef struct d9_pool_attributes {
     int kernel, stride, pad;
 } d9_pool_attributes; /* mean pools have no padding */
+/* What dropout keeps or drops by one random number: an element; a sample, or a token of (T, N, C); the whole batch. */
+typedef enum d9_dropout_unit { D9_DROP_ELEMENTS, D9_DROP_SAMPLES, D9_DROP_BATCHES } d9_dropout_unit;
 typedef struct d9_dropout_attributes {
-    double p;           /* probability that an element becomes zero, 0 <= p < 1 */
+    double p;           /* probability that a unit becomes zero, 0 <= p < 1 */
     uint32_t stream;    /* random stream: d9_role_stream of the node's role */
     bool in_evaluation; /* also active in the evaluation graph */
     int rank, ranks;    /* this batch's sample n is sample n * ranks + rank of all processes'; both 0: one process */
+    d9_dropout_unit unit;
 } d9_dropout_attributes;
 typedef struct d9_slice_attributes {
     int64_t offset;

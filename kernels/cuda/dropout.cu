@@ -2,15 +2,22 @@
  * elements. The step is read from device memory, because a captured launch is replayed unchanged. */
 #include "kernels/cuda/vector.h"
 
+D9_DEVICE uint32_t draw_word(const d9_dropout &dropout, int64_t word) {
+    const d9_philox words = d9_dropout_words(&dropout, word / 4);
+    const uint32_t low = word % 2 ? words.v[1] : words.v[0], high = word % 2 ? words.v[3] : words.v[2];
+    return word % 4 < 2 ? low : high;
+}
+
 /* Applies dropout to t, elements [at, at + V): whole blocks of four (V 8 or 4), or one element of a block (V 1). */
 template <int V> D9_DEVICE void drop_run(const d9_dropout &dropout, int64_t at, d9_vector<V> *t) {
     constexpr int together = V < 4 ? V : 4;
-    if (dropout.ranks > 1) { /* a run may begin anywhere in a block of the whole batch */
+    if (dropout.ranks > 1 || dropout.together > 1) { /* a run may begin anywhere in a block of the whole batch */
+        const int64_t first = d9_dropout_word(&dropout, at);
+        const bool one = first == d9_dropout_word(&dropout, at + V - 1);
+        uint32_t word = draw_word(dropout, first);
         for (int i = 0; i < V; i++) {
-            const int64_t place = d9_dropout_place(&dropout, at + i);
-            const d9_philox words = d9_dropout_words(&dropout, place / 4);
-            const uint32_t low = place % 2 ? words.v[1] : words.v[0], high = place % 2 ? words.v[3] : words.v[2];
-            t->v[i] = (place % 4 < 2 ? low : high) >= dropout.least ? t->v[i] * dropout.scale : 0.0f;
+            if (!one) word = draw_word(dropout, d9_dropout_word(&dropout, at + i));
+            t->v[i] = word >= dropout.least ? t->v[i] * dropout.scale : 0.0f;
         }
         return;
     }

@@ -1,6 +1,6 @@
-/* The elements that dropout keeps. Element i of the whole batch is kept if word i mod 4 of block i / 4 is at least p
- * 2^32; the block is Philox(seed; i / 4, step, D9_STREAM_DROPOUT, stream of the role). The backward pass draws again
- * instead of storing a mask, and every backend keeps the same elements.
+/* The elements that dropout keeps. Element i of the whole batch reads word k = i / together, and is kept if the word is
+ * at least p 2^32. Word k is word k mod 4 of Philox(seed; k / 4, step, D9_STREAM_DROPOUT, stream of the role). The
+ * backward pass draws again instead of storing a mask, and every backend keeps the same elements.
  *
  * A process of several holds the samples rank, rank + ranks, rank + 2 ranks ... of the batch, so its sample (or, of
  * texts (T, N, C), its token) n is number n * ranks + rank of the whole batch, and its elements are numbered so. */
@@ -16,16 +16,22 @@ typedef struct d9_dropout {
     float scale;    /* 1 / (1 - p) */
     int64_t row;    /* elements of a sample or token; used only with several processes */
     int32_t rank, ranks;
+    int64_t together; /* consecutive elements of the whole batch that are kept or dropped together */
 } d9_dropout;
 
 static inline d9_dropout d9_dropout_of(uint64_t seed, int64_t step, uint32_t stream, double p) {
-    return (d9_dropout){seed, (uint32_t)step, stream, (uint32_t)(p * 4294967296.0), (float)(1 / (1 - p)), 0, 0, 1};
+    return (d9_dropout){seed, (uint32_t)step, stream, (uint32_t)(p * 4294967296.0), (float)(1 / (1 - p)), 0, 0, 1, 1};
 }
 
 /* The number in the whole batch of this process's element i. */
 D9_FN int64_t d9_dropout_place(const d9_dropout *dropout, int64_t i) {
     if (dropout->ranks == 1) return i;
     return (i / dropout->row * dropout->ranks + dropout->rank) * dropout->row + i % dropout->row;
+}
+
+/* The number of the word that this process's element i reads. */
+D9_FN int64_t d9_dropout_word(const d9_dropout *dropout, int64_t i) {
+    return d9_dropout_place(dropout, i) / dropout->together;
 }
 
 D9_FN d9_philox d9_dropout_words(const d9_dropout *dropout, int64_t block) {

@@ -165,7 +165,7 @@ network_files() {
     network_file bottleneck '{name: resnet, depth: 50, width: 4, stem: cifar}'
     network_file dense '{name: densenet, blocks: [2, 2], growth: 4, features: 6}' ', silu: {}'
     network_file air '{name: airbench, widths: [4, 6, 6], residual: on}' ', gelu: {}, whitening_bias: {size: 2}, multicrop_tta: {}'
-    network_file wide '{name: wide_resnet, depth: 16, width: 1, dropout: 0.3}' ', celu: {}'
+    network_file wide '{name: wide_resnet, depth: 16, width: 1, dropout: 0.3}' ', celu: {}, stochastic_depth: {rate: 0.5}'
     for network in $(sed -n 's/^D9_MODEL(\(.*\))$/\1/p' "$source/engine/models/models.def"); do
         ! grep -q '\.texts = true' "$source/engine/models/$network.c" 2>/dev/null || continue # text_files
         tiny | cat - ./*.yaml | grep -q "name: $network," || fail "no file has the network $network"

@@ -10,7 +10,7 @@ text_files
 sed -i '/^train/s/}$/, bias_lr_multiplier: 2}/; s/name: sentiment/&, layers: 2/' sentiment.yaml
 tiny >resnet9.yaml
 sed -i 's/name: vgg/&, dropout: [0.25, 0.25, 0.5], dropout_in_evaluation: on/' vgg.yaml
-sed -i '/^tricks/s/}$/, muon: {}, lookahead: {}}/' air.yaml
+sed -i '/^tricks/s/}$/, muon: {}, lookahead: {}, stochastic_depth: {rate: 0.6, mode: batch}}/' air.yaml
 sed -i '/^train/s/batch_size/optimizer: adamw, momentum: 0.9, epsilon: 1.0e-3, &/; /^tricks/s/}$/, clip_norm: {most: 0.1}, fine_tune: {head: 0.4, rates: [0, 0.5]}, batch_schedule: {batches: [2]}}/' basic.yaml
 sed -i '/^tricks/s/}$/, freeze: {}}/' bottleneck.yaml
 mkdir corpus && for part in train valid test; do

@@ -123,18 +123,20 @@ void d9_cuda_check_concat(d9_check *check) {
 /* Applies dropout with the random words of each element, counted as in kernels/formulas/dropout.h. */
 static void drop(const d9_dropout *dropout, int64_t step, int64_t count, const float *x, float *y) {
     for (int64_t i = 0; i < count; i++) {
+        const int64_t k = i / dropout->together;
         const d9_philox words =
-            d9_philox4x32_10(dropout->seed, (uint32_t)(i / 4), (uint32_t)step, D9_STREAM_DROPOUT, dropout->stream);
-        y[i] = words.v[i % 4] < dropout->least ? 0 : x[i] * dropout->scale;
+            d9_philox4x32_10(dropout->seed, (uint32_t)(k / 4), (uint32_t)step, D9_STREAM_DROPOUT, dropout->stream);
+        y[i] = words.v[k % 4] < dropout->least ? 0 : x[i] * dropout->scale;
     }
 }
 
-void d9_cuda_check_dropout(d9_check *check) {
+static void check_dropout(d9_check *check, int64_t together) {
     static const double shares[] = {0.25, 0.5, 0};
     static const int64_t steps[] = {0, 1, 977};
     FOR_ALL(i, store, shift) {
         const int64_t count = sizes[i].rows * sizes[i].channels, *step = &steps[i % 3];
-        const d9_dropout dropout = d9_dropout_of(7 + ((uint64_t)i << 40), 977, 12345, shares[i % 3]);
+        d9_dropout dropout = d9_dropout_of(7 + ((uint64_t)i << 40), 977, 12345, shares[i % 3]);
+        dropout.together = together;
         const float *x = d9_random(store, count, 76);
         float *expected = d9_floats(count);
         drop(&dropout, *step, count, x, expected);
@@ -145,4 +147,10 @@ void d9_cuda_check_dropout(d9_check *check) {
         d9_check_array(check, "dropout", expected, &out, 0);
         d9_check_done(check);
     }
+}
+
+/* Units that begin in the middle of a thread's run of elements, units of several runs, and the whole array. */
+void d9_cuda_check_dropout(d9_check *check) {
+    static const int64_t units[] = {1, 3, 40, INT64_MAX};
+    for (int u = 0; u < 4; u++) check_dropout(check, units[u]);
 }

@@ -4,7 +4,8 @@
 The networks are implemented here again, from their papers and torchvision's definitions, and share no code with dawn9.
 Initial weights are exact in bfloat16 and stored in it; images and labels are drawn by numpy. All inputs of a step are
 random, including scales and biases of norms, so that no factor of 1 hides a mistake. Dropout keeps the same elements as
-dawn9: Philox4x32-10 by position, step and role (kernels/formulas/dropout.h).
+dawn9: Philox4x32-10 by position, step and role (kernels/formulas/dropout.h). Stochastic depth keeps a branch of an image
+by the word with the number of the image.
 
 Run:  /usr/bin/python3 generate_networks.py --out DIR [--only NAME]
 Needs python3-torch and python3-numpy (Debian packages).
@@ -74,6 +75,12 @@ class Net:
     def dropout(s, x, role, p):
         return torch.where(keeps(role, s.step, p, x.shape), x / (1 - p), torch.zeros_like(x)) if s.train else x
 
+    def drop_branch(s, x, role, p):
+        """Stochastic depth, image by image."""
+        if not s.train or p == 0: return x
+        words = philox(SEED, np.arange((len(x) + 3) // 4), s.step, 7, role_stream(role)).reshape(-1)[:len(x)]
+        return x * torch.from_numpy((words >= int(p * 2**32)) / (1 - p)).to(s.dtype)[:, None, None, None]
+
     def forward(s, u8, train, step=0):
         s.train, s.step = train, step
         x = (u8.to(s.dtype) / 255 - torch.tensor(MEAN, dtype=s.dtype)[:, None, None]) / torch.tensor(STD, dtype=s.dtype)[:, None, None]
@@ -91,11 +98,13 @@ def vgg(net, x):
     x = net.dropout(F.relu(net.linear(x, "fc1", 10)), "fc1.drop", 0.5)
     return net.linear(x, "fc2", len(CLASSES))
 
-def resnet(depth, kind, width):
+def resnet(depth, kind, width, drop=0):
+    """drop: the probability of stochastic depth in the last block; that of earlier blocks is proportional to their number."""
     def build(net, x):
-        x = stem(net, x, kind, ("conv1", "bn1"), width)
-        for stage, blocks in enumerate({18: (2, 2, 2, 2), 50: (3, 4, 6, 3)}[depth]):
+        x, number, counts = stem(net, x, kind, ("conv1", "bn1"), width), 0, {18: (2, 2, 2, 2), 50: (3, 4, 6, 3)}[depth]
+        for stage, blocks in enumerate(counts):
             for b in range(blocks):
+                number += 1
                 role, planes, stride = f"layer{stage + 1}.{b}", width << stage, 2 if stage and not b else 1
                 sizes = [(planes, 1, 1), (planes, 3, stride), (4 * planes, 1, 1)] if depth >= 50 else [(planes, 3, stride), (planes, 3, 1)]
                 shortcut = x
@@ -105,7 +114,8 @@ def resnet(depth, kind, width):
                     # A small last scale, because with so few numbers in a norm fifty layers of full residuals are
                     # chaotic, and float32 and float64 would differ after three steps.
                     x = net.norm(net.conv(x, f"{role}.conv{i}", *size), f"{role}.bn{i}", 0.2 if i == len(sizes) else 1)
-                    x = F.relu(x if i < len(sizes) else x + shortcut)
+                    if i == len(sizes): x = net.drop_branch(x, role + ".add.branch", drop * number / sum(counts)) + shortcut
+                    x = F.relu(x)
         return net.linear(x.mean((2, 3)), "fc", len(CLASSES))
     return build
 
@@ -159,6 +169,7 @@ AIRBENCH = dict(batch=8, side=21, form="torch", rates=[0.02, 0.04, 0.03], bn_eps
 CASES = {
     "vgg": dict(build=vgg, model="{name: vgg, channels: [4, 6], hidden: 10, dropout: [0.25, 0.25, 0.5]}", batch=8, side=15, form="plain", rates=[0.01, 0.02, 0.03]),
     "resnet18_cifar": dict(build=resnet(18, "cifar", 2), model="{name: resnet, depth: 18, width: 2, stem: cifar}", batch=8, side=15, form="page", rates=[0.01, 0.02, 0.03]),
+    "stochastic_depth": dict(build=resnet(18, "cifar", 2, 0.5), model="{name: resnet, depth: 18, width: 2, stem: cifar}", batch=8, side=15, form="page", rates=[0.01, 0.02, 0.03], tricks="stochastic_depth: {rate: 0.5}, "),
     "resnet18_imagenet": dict(build=resnet(18, "imagenet", 2), model="{name: resnet, depth: 18, width: 2, stem: imagenet}", batch=6, side=41, form="page", rates=[0.01, 0.02, 0.03]),
     "resnet50_cifar": dict(build=resnet(50, "cifar", 2), model="{name: resnet, depth: 50, width: 2, stem: cifar}", batch=8, side=15, form="page", rates=[0.01, 0.02, 0.03]),
     "resnet50_imagenet": dict(build=resnet(50, "imagenet", 2), model="{name: resnet, depth: 50, width: 2, stem: imagenet}", batch=6, side=41, form="page", rates=[0.01, 0.02, 0.03]),

@@ -148,8 +148,8 @@ static void write_attributes(const d9_node *node, d9_text *text) {
         d9_text_add(text, " kernel %d stride %d pad %d", node->as.pool.kernel, node->as.pool.stride, node->as.pool.pad);
         break;
     case D9_OP_DROPOUT:
-        d9_text_add(text, " p %.17g stream %u stays %d", node->as.dropout.p, (unsigned)node->as.dropout.stream,
-                    node->as.dropout.in_evaluation);
+        d9_text_add(text, " p %.17g stream %u stays %d unit %d", node->as.dropout.p, (unsigned)node->as.dropout.stream,
+                    node->as.dropout.in_evaluation, (int)node->as.dropout.unit);
         break;
     case D9_OP_SLICE:
         d9_text_add(text, " offset %lld", (long long)node->as.slice.offset);

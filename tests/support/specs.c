@@ -76,6 +76,10 @@ static const op_spec specs[] = {
     {.op = D9_OP_DROPOUT, .n = 3, .h = 2, .w = 3, .c = 13, .parameter = 0.25},
     {.op = D9_OP_DROPOUT, .n = 5, .h = 3, .w = 7, .c = 9, .parameter = 0.5, .variant = 3},
     {.op = D9_OP_DROPOUT, .n = 3, .h = 16, .w = 16, .c = 16, .parameter = 0.5, .variant = 2},
+    {.op = D9_OP_DROPOUT, .n = 33, .h = 2, .w = 3, .c = 13, .parameter = 0.5, .kernel = D9_DROP_SAMPLES},
+    {.op = D9_OP_DROPOUT, .n = 9, .h = 8, .w = 8, .c = 64, .parameter = 0.25, .kernel = D9_DROP_SAMPLES},
+    {.op = D9_OP_DROPOUT, .n = 9, .h = 3, .w = 7, .c = 9, .parameter = 0.5, .variant = 3, .kernel = D9_DROP_SAMPLES},
+    {.op = D9_OP_DROPOUT, .n = 7, .h = 3, .w = 5, .c = 27, .parameter = 0.5, .kernel = D9_DROP_BATCHES},
     {.op = D9_OP_CONCAT, .n = 7, .h = 3, .w = 5, .c = 27, .o = 3},
     {.op = D9_OP_CONCAT, .n = 2, .h = 4, .w = 4, .c = 64, .o = 32},
     {.op = D9_OP_CONCAT, .n = 3, .h = 1, .w = 2, .c = 5, .o = 13},
@@ -363,10 +367,11 @@ static void build_channels(op_case *c, const op_spec *s, d9_node *node) {
     node->outputs[0] = result(c, "y", samples(s, s->c + s->o));
 }
 
+/* kernel: the unit that is kept or dropped. */
 static void build_dropout(op_case *c, const op_spec *s, d9_node *node) {
     c->program.seed = 7;
-    node->as.dropout =
-        (d9_dropout_attributes){s->parameter, d9_role_stream("dropout"), false, s->variant ? 1 : 0, s->variant};
+    node->as.dropout = (d9_dropout_attributes){s->parameter, d9_role_stream("dropout"), false, s->variant ? 1 : 0,
+                                               s->variant,   (d9_dropout_unit)s->kernel};
     node->inputs[0] = activation(c, "x", samples(s, s->c));
     node->outputs[0] = result(c, "y", samples(s, s->c));
 }

@@ -367,14 +367,19 @@ static void biases(fixture *f, const setting *s) {
 static void dropouts(fixture *f, const setting *s) {
     static const int64_t sizes[] = {27, 512, 70001}; /* the last in three pieces */
     static const double shares[] = {0.25, 0.5, 0.9};
-    for (int i = 0; i < 9; i++) {
-        const int64_t count = sizes[i / 3];
-        const d9_dropout dropout = d9_dropout_of(0x123456789abcdef, 4000000000 + i, 77, shares[i % 3]);
+    static const int64_t units[] = {1, 9, 1037, INT64_MAX}; /* elements that are kept or dropped together */
+    for (int i = 0; i < 36; i++) {
+        const int64_t count = sizes[i / 3 % 3];
+        d9_dropout dropout = d9_dropout_of(0x123456789abcdef, 4000000000 + i, 77, shares[i % 3]);
+        dropout.together = units[i / 9];
+        while (d9_dropout_words(&dropout, 0).v[0] < dropout.least) dropout.step++; /* not everything is dropped */
         array *x = fill(f, 0, count, s->store, s->integers), *y = empty(f, 2, count, s->store);
         d9_cpu_dropout(&s->cpu, in(x), &dropout, count, out(y));
-        for (int64_t k = 0; k < count; k++)
+        for (int64_t e = 0; e < count; e++) {
+            const int64_t k = e / units[i / 9];
             if (d9_philox_unit(d9_dropout_words(&dropout, k / 4).v[k % 4]) >= shares[i % 3])
-                y->want[k] = x->want[k] / (1 - shares[i % 3]);
+                y->want[e] = x->want[e] / (1 - shares[i % 3]);
+        }
         check(y, s, "dropout", 2e-7);
     }
 }

@@ -29,7 +29,7 @@ static void check_cpu(const char *precision, bool all) {
         return;
     }
     skip_unless_available("cpu", precision);
-    run_check_verify("cpu", precision, "", 31);
+    run_check_verify("cpu", precision, "", 32);
 }
 
 TEST(test_f32) { check_cpu("f32", true); }

@@ -230,7 +230,7 @@ static d9_config *muon_config(const char *backend, const char *precision) {
              "backend: %s\nprecision: %s\nthreads: 2\nbackend_options: {tune: off}\n"
              "model: {name: resnet9, channels: [4, 6, 8, 8]}\n"
              "train: {epochs: 2.6, batch_size: 8, optimizer: adam, lr: {knots: [0, end], values: [0.01, 0.001]}}\n"
-             "tricks: {muon: {renormalise_every: 3, weight_decay: 0.1}, ema: {every: 1}}\n",
+             "tricks: {muon: {renormalise_every: 3, weight_decay: 0.1}, ema: {every: 1}, stochastic_depth: {}}\n",
              backend, precision);
     return program_config(&context, yaml);
 }

@@ -184,11 +184,14 @@ static double slice_by_hand(const op_case *c, int64_t i) {
 static double dropout_by_hand(const op_case *c, int64_t i) {
     const d9_dropout_attributes *dropout = &c->graph->nodes[0].as.dropout;
     const int64_t *x = dims(c, 0), row = op_count(c, 0) / (c->graph->values[0].shape.rank == 3 ? x[0] * x[1] : x[0]),
-                  ranks = dropout->ranks ? dropout->ranks : 1,
-                  place = (i / row * ranks + dropout->rank) * row + i % row; /* in the batch of all processes */
-    const d9_philox words = d9_philox4x32_10(c->program.seed, (uint32_t)(place / 4), 4, 7, d9_role_stream("dropout"));
+                  ranks = dropout->ranks ? dropout->ranks : 1, sample = i / row * ranks + dropout->rank,
+                  place = sample * row + i % row, /* in the whole batch */
+        k = dropout->unit == D9_DROP_BATCHES   ? 0
+            : dropout->unit == D9_DROP_SAMPLES ? sample
+                                               : place;
+    const d9_philox words = d9_philox4x32_10(c->program.seed, (uint32_t)(k / 4), 4, 7, d9_role_stream("dropout"));
     const double kept = 1 - dropout->p;
-    return d9_philox_unit(words.v[place % 4]) < dropout->p ? 0 : content(c, 0)[i] / kept;
+    return d9_philox_unit(words.v[k % 4]) < dropout->p ? 0 : content(c, 0)[i] / kept;
 }
 
 static double mix_by_hand(const op_case *c, int64_t i) {

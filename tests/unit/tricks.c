@@ -43,6 +43,7 @@ static const struct edits {
     {"progressive", "{}", {[PROGRAM_PHASES] = true}},
     {"batch_schedule", "{}", {[PROGRAM_PHASES] = true}},
     {"hard_examples", "{}", {true, true, true, true, true}}, /* except tail, views and phases */
+    {"stochastic_depth", "{}", {[PROGRAM_FORWARD] = true}},
     {"pool_before_activation", "{position: before_norm}", {[PROGRAM_FORWARD] = true}},
     {"label_smoothing", "{alpha: 0.2}", {[PROGRAM_LOSS] = true}},
     {"whitening_bias", "{}", {[PROGRAM_FORWARD] = true, [PROGRAM_PARAMETERS] = true, [PROGRAM_GROUPS] = true}},
@@ -88,7 +89,8 @@ TEST(test_each_edits_its_part_alone) {
         snprintf(tricks, sizeof tricks, "%s: %s", table[t].trick, table[t].options);
         for (int n = 0; n < NETWORKS; n++) {
             built plain, with;
-            if (n == TINY && t == D9_TRICK_progressive) continue; /* tiny's classifier fits one image size */
+            if (n == TINY && t == D9_TRICK_progressive) continue;      /* tiny's classifier fits one image size */
+            if (n == TINY && t == D9_TRICK_stochastic_depth) continue; /* tiny has no residual branches */
             build((network)n, "", &plain);
             build((network)n, tricks, &with);
             program_check_graph(&with.program.train);
@@ -191,6 +193,51 @@ TEST(test_cutmix) {
     }
     assert_int_equal(d9_edit_next(&b.program.eval, D9_OP_PASTE, 0), D9_NONE);
     program_drop(&b);
+}
+
+/* The branch of every addition, and no shortcut, has a dropout whose probability grows linearly. */
+TEST(test_stochastic_depth) {
+    static const struct {
+        const char *model;
+        int branches;
+        const char *first, *last; /* values that are dropped: outputs of the last node of a branch */
+    } rows[] = {{"name: resnet, width: 2", 8, "layer1.0.bn2.out", "layer4.1.bn2.out"},
+                {"name: resnet, width: 2, depth: 50", 16, "layer1.0.bn3.out", "layer4.2.bn3.out"},
+                {"name: wide_resnet, depth: 10, width: 1", 3, "group0.block0.conv1.out", "group2.block0.conv1.out"},
+                {"name: resnet9, channels: [4, 4, 6, 6]", 2, "layer1.res2.act.out", "layer3.res2.act.out"},
+                {"name: airbench, widths: [4, 6, 6], residual: on", 3, "group1.norm2.out", "group3.norm2.out"}};
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
+        for (int batch = 0; batch < 2; batch++) {
+            char yaml[512];
+            snprintf(yaml, sizeof yaml,
+                     "data: {dataset: synthetic}\nmodel: {%s}\ntrain: {epochs: 1, batch_size: 8}\n"
+                     "tricks: {stochastic_depth: {rate: 0.4%s}}\n",
+                     rows[r].model, batch ? ", mode: batch" : "");
+            built b = program_built(program_config(&context, yaml), 8, 32, "f32");
+            const d9_graph *graph = &b.program.train;
+            const d9_node_id loss = d9_edit_next(graph, D9_OP_LOSS, 0); /* gradients are added behind it */
+            int count = 0;
+            for (d9_node_id n = d9_edit_next(graph, D9_OP_ADD, 0); n != D9_NONE && n < loss;
+                 n = d9_edit_next(graph, D9_OP_ADD, n + 1)) {
+                int dropped = 0;
+                for (int i = 0; i < 2; i++) {
+                    const d9_value *input = &graph->values[graph->nodes[n].inputs[i]];
+                    if (input->producer == D9_NONE || graph->nodes[input->producer].op != D9_OP_DROPOUT) continue;
+                    const d9_node *node = &graph->nodes[input->producer];
+                    const char *from = graph->values[node->inputs[0]].name;
+                    dropped++, count++;
+                    assert_true(fabs(node->as.dropout.p - 0.4 * count / rows[r].branches) < 1e-12);
+                    assert_int_equal(node->as.dropout.unit, batch ? D9_DROP_BATCHES : D9_DROP_SAMPLES);
+                    assert_int_equal(node->as.dropout.stream, d9_role_stream(node->role));
+                    if (count == 1) assert_string_equal(from, rows[r].first);
+                    if (count == rows[r].branches) assert_string_equal(from, rows[r].last);
+                }
+                assert_int_equal(dropped, 1);
+            }
+            assert_int_equal(count, rows[r].branches);
+            assert_int_equal(d9_edit_next(&b.program.eval, D9_OP_DROPOUT, 0), D9_NONE);
+            program_drop(&b);
+        }
 }
 
 TEST(test_pool_positions) {

@@ -145,6 +145,7 @@ d9_dropout d9_site_dropout(const d9_site *site, int64_t step) {
     dropout.row = x->rank == 3 ? x->d[2] : d9_shape_count(x) / x->d[0]; /* of (T, N, C); of (N, ...) */
     dropout.rank = as->rank;
     dropout.ranks = as->ranks > 1 ? as->ranks : 1;
+    dropout.together = as->unit == D9_DROP_BATCHES ? INT64_MAX : as->unit == D9_DROP_SAMPLES ? dropout.row : 1;
     return dropout;
 }
 

@@ -40,9 +40,9 @@ d9_status d9_reference_DROPOUT(const d9_reference_op *op) {
     for (int64_t row = 0; row < rows; row++) {
         d9_philox words;
         for (int64_t i = row * dropout.row; i < (row + 1) * dropout.row; i++) {
-            const int64_t place = d9_dropout_place(&dropout, i);
-            if (i % dropout.row == 0 || place % 4 == 0) words = d9_dropout_words(&dropout, place / 4);
-            y[i] = words.v[place % 4] >= dropout.least ? x[i] / kept : 0;
+            const int64_t word = d9_dropout_word(&dropout, i);
+            if (i % dropout.row == 0 || word % 4 == 0) words = d9_dropout_words(&dropout, word / 4);
+            y[i] = words.v[word % 4] >= dropout.least ? x[i] / kept : 0;
         }
     }
     return D9_OK;

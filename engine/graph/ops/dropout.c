@@ -1,5 +1,6 @@
-/* Dropout: element i becomes x / (1 - p) with probability 1 - p, otherwise 0. The choice is a function of seed, step,
- * role and i (kernels/formulas/dropout.h), so no mask is stored, and the gradient is dropout of dy. */
+/* Dropout: element i becomes x / (1 - p) with probability 1 - p, otherwise 0, by itself or together with its sample or
+ * batch. The choice is a function of seed, step, role and i (kernels/formulas/dropout.h), so no mask is stored, and the
+ * gradient is dropout of dy. */
 #include "graph/op.h"
 
 static d9_status shape(d9_context *context, d9_graph *graph, const d9_node *node) {
@@ -17,7 +18,7 @@ static d9_status gradient(d9_gradients *gradients, const d9_node *forward, d9_va
 static bool evaluation(d9_node *node) { return node->as.dropout.in_evaluation; }
 
 const d9_op_info d9_op_DROPOUT = {
-    .doc = "x -> y: x / (1 - p) or 0, by an independent random number per element and step",
+    .doc = "x -> y: x / (1 - p) or 0, by an independent random number per step and element, sample or batch",
     .inputs = 1,
     .outputs = 1,
     .shape = shape,

@@ -43,7 +43,15 @@ void D9_LOOP_NAME(dropout)(d9_kernel_in x, const d9_dropout *d, d9_kernel_out y,
         const uint32_t *drawn = words + place % 4;
         n = d9_tile_count(at, end);
         if (d->ranks > 1) n = d9_min(n, d9_min(d->row - at % d->row, D9_TILE - place % 4)); /* consecutive places */
-        draw(d, place / 4, words);
+        if (d->together > 1) {
+            const int64_t word = d9_dropout_word(d, at);
+            const uint32_t one = d9_dropout_words(d, word / 4).v[word % 4];
+            n = d9_min(n, d->together - place % d->together);
+            drawn = words;
+            for (int64_t i = 0; i < n; i++) words[i] = one;
+        } else {
+            draw(d, place / 4, words);
+        }
         const float *from = d9_tile_load(x, at, n, tile);
         float *to = d9_tile_target(y, at, tile);
 #pragma omp simd
