@@ -85,7 +85,8 @@ typedef struct dawn9_epoch {           /* results of one epoch */
     const char *measure;               /* of the model: "accuracy" (percent), "auc" (0 to 1) or "perplexity" (lower is
                                           better) */
     double score, score_tta;           /* in that measure, on the test images, without and with the test-time
-                                          augmentation of the configuration; NaN: not evaluated */
+                                          augmentation of the configuration; NaN: not evaluated, as score_tta is
+                                          before the last epoch unless eval.tta is `every` */
     double learning_rate;              /* at the epoch's last step */
     double images_per_second, seconds; /* training only, without evaluation */
 } dawn9_epoch;
@@ -114,7 +115,7 @@ typedef struct dawn9_train_options { /* all zero: nothing is written to disk, no
 typedef struct dawn9_result {
     const char *measure;     /* as in dawn9_epoch */
     double score, score_tta; /* in that measure, of the trained model: the last, or with `keep: best` the best */
-    int64_t epoch_to_target; /* first epoch whose score_tta reached the configuration's target; 0: none */
+    int64_t epoch_to_target; /* first epoch whose score_tta, or score if that is NaN, reached the target; 0: none */
     int64_t best_epoch;      /* with `keep: best`, the epoch that the model comes from; otherwise 0 */
     int64_t epochs, steps, train_images, test_images, parameters;
     /* Seconds; docs/records.md defines what each clock counts. dawnbench_seconds: NaN if the target was not reached. */

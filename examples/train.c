@@ -11,7 +11,7 @@ static int show(void *user, const dawn9_progress *progress) {
     (void)user;
     if (progress->epoch)
         printf("epoch %lld: train loss %.4f, %s %.2f, %.0f images/s\n", (long long)progress->epoch->epoch,
-               progress->epoch->train_loss, progress->epoch->measure, progress->epoch->score_tta,
+               progress->epoch->train_loss, progress->epoch->measure, progress->epoch->score,
                progress->epoch->images_per_second);
     return 0;
 }

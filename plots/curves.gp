@@ -30,7 +30,7 @@ if (scores) {
     if (beside) { set lmargin at screen 0.5625 }
     if (narrow) { set tmargin at screen middle - 56.0 / plot_height; set bmargin at screen bottom }
     set rmargin at screen 0.985
-    set title measure_axis
+    set title epoch_axis
     if (curves_bent) {
         bent_low = curves_low
         bent_high = curves_high

@@ -1,6 +1,6 @@
 # MEASURE.tsv (accuracy.tsv): each run a dot; MEASURE_means.tsv: mean and 95% interval; MEASURE_published.tsv: diamonds.
 set xlabel (sweep ? 'epochs trained' : 'epoch')
-set ylabel measure_axis
+set ylabel epoch_axis
 legend = 22 * (narrow ? legend_entries : legend_rows) # its height, below the plot
 set bmargin at screen (68.0 + legend) / plot_height
 set key at screen (narrow ? 0.01 : 0.5), screen (6.0 + legend) / plot_height

@@ -102,12 +102,15 @@ static void show_line(d9_progress *progress, const line_parts *line) {
     progress->live.width = width;
 }
 
+static bool has_views(const d9_program *program) { return program->views.count > 1; }
+
 /* Draws the live line after progress->steps steps. `evaluated`: percent of an evaluation done; -1: none is running. */
 static void draw_step(d9_progress *progress, const d9_program *program, int evaluated) {
     const int64_t steps = progress->steps, per_epoch = program->steps_per_epoch,
                   epochs = (program->steps + per_epoch - 1) / per_epoch;
     const double loss = progress->loss, seconds_per_step = progress->step_seconds;
     const d9_measure *measure = program->measure;
+    const d9_epoch_row *shown = &progress->evaluated;
     line_parts line = {0};
     char left[24];
     d9_duration_format(d9_seconds_left(program, progress->config, steps, seconds_per_step), left, sizeof left);
@@ -115,11 +118,14 @@ static void draw_step(d9_progress *progress, const d9_program *program, int eval
              (long long)((steps + per_epoch - 1) / per_epoch), (long long)epochs);
     set_bar(&line, BAR_COLUMNS, steps, program->steps);
     if (isfinite(loss)) snprintf(line.parts[PART_LOSS], sizeof line.parts[0], "  loss %.4f", loss);
-    if (isfinite(progress->eval_loss))
-        snprintf(line.parts[PART_EVAL_LOSS], sizeof line.parts[0], "  eval loss %.4f", progress->eval_loss);
-    if (isfinite(progress->score))
-        snprintf(line.parts[PART_SCORE], sizeof line.parts[0], "  %s %s", measure->word,
-                 d9_measure_format(measure, progress->score).text);
+    if (isfinite(shown->eval_loss))
+        snprintf(line.parts[PART_EVAL_LOSS], sizeof line.parts[0], "  eval loss %.4f", shown->eval_loss);
+    if (isfinite(shown->score))
+        snprintf(line.parts[PART_SCORE], sizeof line.parts[0], "  %s %s%s", measure->word,
+                 d9_measure_format(measure, d9_epoch_score(shown)).text,
+                 !has_views(program)          ? ""
+                 : isfinite(shown->score_tta) ? " with TTA"
+                                              : " plain");
     snprintf(line.parts[PART_RATE], sizeof line.parts[0], "  %.0f %ss/s",
              (double)program->extent.batch / seconds_per_step, d9_model_sample(progress->config->model));
     if (evaluated >= 0)
@@ -148,8 +154,6 @@ static double peak_ratio(const d9_progress *progress, const d9_program *program,
                  images = (double)((end - first) * program->extent.batch);
     return operations / images * row->images_per_second / progress->peak_rate;
 }
-
-static bool has_views(const d9_program *program) { return program->views.count > 1; }
 
 static int score_columns(const d9_program *program) {
     const int width = (int)strlen(program->measure->word);
@@ -286,7 +290,7 @@ static void print_score(const d9_progress *progress, const d9_program *program, 
 
 static void on_epoch(void *user, const d9_program *program, const d9_epoch_row *row) {
     d9_progress *progress = user;
-    if (isfinite(row->score_tta)) progress->score = row->score_tta, progress->eval_loss = row->eval_loss;
+    if (isfinite(row->score)) progress->evaluated = *row;
     d9_live_page_epoch(&progress->page, row);
     if (progress->quiet) return;
     d9_live_line_clear(&progress->live);
@@ -303,8 +307,11 @@ static void on_epoch(void *user, const d9_program *program, const d9_epoch_row *
 /* On a terminal, shows a line from the start, because reading data and choosing kernels may take seconds. */
 d9_observer d9_progress_observer(d9_progress *progress, d9_cli *cli, const d9_config *config, const char *page,
                                  bool quiet) {
-    *progress = (d9_progress){
-        .cli = cli, .config = config, .live = {.cli = cli}, .score = NAN, .eval_loss = NAN, .quiet = quiet};
+    *progress = (d9_progress){.cli = cli,
+                              .config = config,
+                              .live = {.cli = cli},
+                              .evaluated = {.score = NAN, .eval_loss = NAN},
+                              .quiet = quiet};
     d9_live_page_begin(&progress->page, &cli->context, config, page);
     if (quiet && !page) return (d9_observer){0};
     if (cli->terminal && !quiet) show_line(progress, &(line_parts){.parts = {[PART_EPOCH] = "reading data ..."}});

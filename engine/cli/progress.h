@@ -27,7 +27,7 @@ typedef struct d9_progress {
     d9_cli *cli;
     const d9_config *config;
     d9_live_line live;
-    double score, eval_loss;         /* of the last evaluation, the score with TTA; NAN: none yet */
+    d9_epoch_row evaluated;          /* the last epoch that was evaluated; its score is NAN: none yet */
     int64_t epoch, epoch_first_step; /* current epoch, from 1; steps completed before its first step here */
     int64_t epoch_steps, timed_end;  /* calls of print_duration in that epoch; steps completed at the last */
     double timed_seconds;            /* from the start of the epoch to that call */

@@ -7,6 +7,7 @@
 #include "core/system.h"
 #include "exchange/model.h"
 #include "record/effective.h"
+#include "train/decisions.h"
 #include "train/trainer.h"
 #include <errno.h>
 #include <math.h>
@@ -141,9 +142,10 @@ static void describe_ending(const d9_result *result, ending *text) {
                  (long long)result->epoch_count, ceil((double)updates / per_epoch), (long long)patience,
                  patience == 1 ? "" : "s");
     if (config->keep == D9_KEEP_BEST)
-        snprintf(text->model, sizeof text->model, "of epoch %lld, best validation %s: %s",
+        snprintf(text->model, sizeof text->model, "of epoch %lld, best validation %s%s: %s",
                  (long long)result->best_epoch, config->measure->word,
-                 d9_measure_format(config->measure, result->epochs[result->best_epoch - 1].score_tta).text);
+                 result->views > 1 && config->eval.tta == D9_EVAL_TTA_LAST ? " without TTA" : "",
+                 d9_measure_format(config->measure, d9_deciding_score(result, result->best_epoch - 1)).text);
 }
 
 static void print_ending(d9_cli *cli, const d9_result *result) {

@@ -17,6 +17,7 @@
 #include "models/model.h"
 #include "tricks/trick.h"
 
+typedef enum d9_eval_tta { D9_EVAL_TTA_LAST, D9_EVAL_TTA_EVERY } d9_eval_tta;
 typedef enum d9_class_weights_kind { D9_CLASS_WEIGHTS_NONE, D9_CLASS_WEIGHTS_BALANCED } d9_class_weights_kind;
 typedef enum d9_optimizer { D9_OPTIMIZER_SGD, D9_OPTIMIZER_ADAM, D9_OPTIMIZER_ADAMW } d9_optimizer;
 typedef enum d9_momentum_form { D9_MOMENTUM_PAGE, D9_MOMENTUM_TORCH, D9_MOMENTUM_PLAIN } d9_momentum_form;
@@ -60,6 +61,7 @@ typedef struct d9_config {
     } data;
     struct {
         double every;     /* epochs between evaluations; 0: only at the end */
+        int tta;          /* d9_eval_tta */
         int64_t streams;  /* of a corpus: columns into which the evaluated part is cut */
         int64_t patience; /* epochs without a better score after which training ends; 0: never */
     } eval;
@@ -116,7 +118,8 @@ void d9_config_print(const d9_config *config, bool origins, d9_text *text);
 /* SHA-256 of one line "train.epochs: 3" for each option that differs from its default or has none, "tricks.ema: on" for
  * each trick that is on, and for folder, text and labelled "data.split: 2" (D9_SPLIT_RULE), sorted by key. So a
  * default must never change: a new one needs a new key. The seed and options that do not change a result (is_hashed in
- * hash.c) are left out, so the runs of an arm with all seeds have the same hash. "": out of memory. */
+ * hash.c) are left out, so the runs of an arm with all seeds have the same hash. "eval.tta: last" is a line only if it
+ * can change the parameters: with several views and eval.patience or train.plateau. "": out of memory. */
 void d9_config_hash(d9_context *context, const d9_config *config, char hex[65]);
 
 /* Describes the first difference that makes the hashes of two configurations differ: "train.epochs is 3, here 4", "it

@@ -32,6 +32,7 @@ static bool is_hashed(const char *key) {
                                          "backend_options.choices",
                                          "data.path",
                                          "eval.every",
+                                         "eval.tta", /* see add_deciding_views */
                                          "data.check",
                                          "data.skip_damaged",
                                          "data.skip_empty",
@@ -99,6 +100,16 @@ done:
     return status;
 }
 
+/* eval.tta changes the parameters only through early stopping and the plateau of the learning rate, and only if there
+ * are several views. Hashes from before the key mean `every`, so this value adds no line. */
+static d9_status add_deciding_views(settings *all, const d9_config *config) {
+    const bool every = config->eval.tta == D9_EVAL_TTA_EVERY;
+    bool views = false;
+    for (int i = 0; i < D9_TRICK_COUNT; i++) views |= config->trick_on[i] && d9_trick_at(i)->on_views;
+    if (!views || (config->eval.patience == 0 && config->train.plateau == 1)) return D9_OK;
+    return add_setting(all, "eval.tta", every ? "every" : "last", every);
+}
+
 static d9_status collect_settings(const d9_config *config, settings *all) {
     d9_status status = D9_OK;
     d9_config hashed = *config;
@@ -107,6 +118,7 @@ static d9_status collect_settings(const d9_config *config, settings *all) {
     for (int i = 0; (section = d9_section_at(i)); i++)
         D9_TRY(add_options(all, i > 0 ? section->name : "", section->options, &hashed));
     D9_TRY(add_split_rule(all, config));
+    D9_TRY(add_deciding_views(all, config));
     D9_TRY(add_options(all, "model", d9_section_model_name(), &config->model->name));
     D9_TRY(add_options(all, "model", config->model->options, config->model_options));
     for (int i = 0; i < D9_TRICK_COUNT; i++)

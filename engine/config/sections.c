@@ -147,6 +147,11 @@ static const d9_option data_options[] = {
 
 static const d9_option eval_options[] = {
     {"every", D9_OPTION_REAL, FIELD(eval.every), "1", 0, 1e6, NULL, "epochs between evaluations; 0: only at the end"},
+    {"tta", D9_OPTION_CHOICE, FIELD(eval.tta), "last", 0, 0, "last|every",
+     "evaluations with all views of test-time augmentation (TTA)\n"
+     "last: only at the end and, with keep: best, of each epoch whose model is kept; the other evaluations compute the "
+     "plain view, which also decides keep: best, eval.patience and train.plateau\n"
+     "every: every evaluation, and the accuracy with TTA decides"},
     {"streams", D9_OPTION_INT, FIELD(eval.streams), "10", 1, 1e6, NULL,
      "columns into which the evaluated part of a corpus is cut; each loses its first word and the states before it"},
     {"patience", D9_OPTION_INT, FIELD(eval.patience), "0", 0, 1e6, NULL,

@@ -240,6 +240,8 @@ const char *d9_epoch_column(const d9_measure *measure, int column) {
                                                          : columns[column].name;
 }
 
+double d9_epoch_score(const d9_epoch_row *row) { return isnan(row->score_tta) ? row->score : row->score_tta; }
+
 double *d9_epoch_cell(const d9_epoch_row *row, int column) { return (double *)((char *)row + columns[column].offset); }
 
 bool d9_scores_set(json_t *object, const d9_measure *measure, int views, double score, double score_tta) {
@@ -277,7 +279,7 @@ d9_status d9_epoch_json(d9_context *context, const d9_epoch_row *row, const d9_m
 
 d9_status d9_record_epoch(d9_record *record, const d9_epoch_row *row, const d9_measure *measure, int views) {
     d9_status status = D9_OK;
-    const double score = views > 1 ? row->score_tta : row->score;
+    const double score = views > 1 ? d9_epoch_score(row) : row->score;
     d9_text line;
     d9_text_init(record->context, &line);
     D9_TRY(d9_epoch_json(record->context, row, measure, views, &line));

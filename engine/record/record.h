@@ -15,7 +15,7 @@ typedef struct d9_epoch_row {
     int64_t epoch;            /* from 1 */
     double train_loss;        /* mean over the epoch's images of the (smoothed) training loss */
     double train_accuracy;    /* percent, of the augmented training images */
-    double score, score_tta;  /* in the measure of the run; NAN when not evaluated after this epoch */
+    double score, score_tta;  /* in the measure of the run, plain and with TTA; NAN when not evaluated */
     double eval_loss;         /* mean loss of the evaluated samples, plain view; NAN when not evaluated */
     double images_per_second; /* of training only */
     double seconds;           /* of training only */
@@ -26,6 +26,8 @@ typedef struct d9_epoch_row {
  * result.json has the first D9_EPOCH_RESULT_COLUMNS. The last column is named learning_rate in events.jsonl. */
 enum { D9_EPOCH_COLUMNS = 9, D9_EPOCH_RESULT_COLUMNS = 7 };
 const char *d9_epoch_column(const d9_measure *measure, int column);
+/* The score with TTA if it was evaluated, otherwise the plain one; NAN: not evaluated. */
+double d9_epoch_score(const d9_epoch_row *row);
 double *d9_epoch_cell(const d9_epoch_row *row, int column);
 
 typedef struct d9_result {
@@ -43,7 +45,7 @@ typedef struct d9_result {
     double score, score_tta; /* in config->measure, of the model in the last epoch or in best_epoch */
     int ranks;               /* processes that trained together */
     int64_t best_epoch;      /* epoch kept by `keep: best`; 0: another `keep` */
-    int64_t epoch_to_target; /* first epoch whose score_tta reached the target; 0: none did */
+    int64_t epoch_to_target; /* first epoch whose d9_epoch_score reached the target; 0: none did */
     bool resumed;
     const char *plan_text; /* the backend's rules (node implementations) of training steps, one a line */
     const d9_timeline *timeline;
@@ -88,8 +90,8 @@ struct json_t *d9_epoch_object(const d9_epoch_row *row, const d9_measure *measur
 /* Adds the row's line for events.jsonl, including the newline. */
 D9_MUST_USE d9_status d9_epoch_json(d9_context *context, const d9_epoch_row *row, const d9_measure *measure, int views,
                                     d9_text *text);
-/* Appends the row to events.jsonl and, if evaluated, to epochs.tsv, there with score_tta if there are several `views`,
- * else with the score. */
+/* Appends the row to events.jsonl and, if evaluated, to epochs.tsv, there with its d9_epoch_score if there are several
+ * `views`, else with the score. */
 D9_MUST_USE d9_status d9_record_epoch(d9_record *record, const d9_epoch_row *row, const d9_measure *measure, int views);
 /* Writes predictions.safetensors: top-1 class, its probability and the true label of `count` evaluation images, with
  * the hash of the parameters that made them. `count` 0, for a corpus: only the hash. */

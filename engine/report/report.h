@@ -94,6 +94,8 @@ typedef struct d9_report {
     int arm_count, run_count, series_count, finished, most_seeds; /* most_seeds: the most finished runs of an arm */
     int not_started;                                              /* runs of the experiment without a folder */
     bool sweep; /* the series of the first arm or of a baseline has several finished arms (values of train.epochs) */
+    bool plain_epochs; /* an evaluation during training computed only the plain view (eval.tta: last), so the curves
+                          over epochs show plain scores */
     d9_report_lines problems, notes;
     const char *verdict, *command; /* the verdict in words; shell commands that reproduce the report */
     d9_report_predictions predictions;

@@ -42,6 +42,10 @@ double d9_report_trained(const d9_report *report, const d9_report_run *run) {
     return d9_report_epochs(report, run->arm, (double)json_array_size(json_object_get(run->result, "epochs")));
 }
 
+double d9_report_epoch_score(const d9_report *report, const json_t *row) {
+    return report->plain_epochs ? d9_json_real(row, report->measure->name) : d9_json_score(row, report->measure);
+}
+
 /* ---- training curves: every run ---- */
 
 d9_status d9_report_curves(const d9_report *report, d9_text *text) {
@@ -55,7 +59,7 @@ d9_status d9_report_curves(const d9_report *report, d9_text *text) {
             begin_run_row(text, report, run);
             ADD_NUMBERS(text, d9_report_epochs(report, run->arm, d9_json_real(row, "epoch")),
                         d9_json_real(row, "train_loss"), d9_json_real(row, "eval_loss"),
-                        d9_json_score(row, report->measure));
+                        d9_report_epoch_score(report, row));
             d9_text_add(text, "\n");
         }
         d9_text_add(text, "\n");
@@ -85,7 +89,7 @@ d9_status d9_report_score_runs(const d9_report *report, d9_text *text) {
         }
         json_array_foreach(json_object_get(run->result, "epochs"), index, row)
             add_run(report, run, d9_report_epochs(report, run->arm, d9_json_real(row, "epoch")),
-                    d9_json_score(row, report->measure), text);
+                    d9_report_epoch_score(report, row), text);
     }
     return d9_text_status(text);
 }
@@ -105,8 +109,8 @@ static bool mean_at(const d9_report *report, int arm, int64_t epoch, double *val
         if (report->runs[r].arm != arm) continue;
         for (size_t i = 0; i < json_array_size(epochs); i++) {
             const json_t *row = json_array_get(epochs, i);
-            if (d9_json_real(row, "epoch") != (double)epoch || isnan(d9_json_score(row, report->measure))) continue;
-            values[count++] = d9_json_score(row, report->measure);
+            if (d9_json_real(row, "epoch") != (double)epoch || isnan(d9_report_epoch_score(report, row))) continue;
+            values[count++] = d9_report_epoch_score(report, row);
             break;
         }
     }

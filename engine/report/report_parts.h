@@ -57,6 +57,9 @@ void d9_report_plot_field(d9_text *text, const char *bytes);
 double d9_report_epochs(const d9_report *report, int arm, double epoch);
 /* Epochs that a finished run was trained for: fewer than configured if it stopped early. */
 double d9_report_trained(const d9_report *report, const d9_report_run *run);
+/* The score after an epoch (a row of result.json) that curves show: with TTA or, if `plain_epochs`, without; NAN: not
+ * evaluated. */
+double d9_report_epoch_score(const d9_report *report, const json_t *row);
 D9_MUST_USE d9_status d9_report_curves(const d9_report *report, d9_text *text);
 D9_MUST_USE d9_status d9_report_score_runs(const d9_report *report, d9_text *text);
 D9_MUST_USE d9_status d9_report_score_means(const d9_report *report, d9_text *text);

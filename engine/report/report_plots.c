@@ -96,8 +96,11 @@ static void set_names(const drawing *drawing) {
     d9_text_add(drawing->settings, "sweep = %d\n", report->sweep);
     d9_measure_words(report->measure,
                      "measure = '{name}'\nmeasure_axis = '{word}{, |unit|}'\n"
+                     "epoch_axis = measure_axis\n"
                      "difference_axis = 'difference in {word}{, |points|}'\ndifference_axis_narrow = '{points}'\n",
                      drawing->settings);
+    if (report->plain_epochs && !report->sweep)
+        d9_text_add(drawing->settings, "epoch_axis = measure_axis . '; without TTA'\n");
 }
 
 /* ---- axes: each plan_* function adds the settings of a plot and returns whether to draw it ---- */
@@ -175,7 +178,7 @@ static bool plan_curves(drawing *drawing) {
     const json_t *row;
     for (int r = 0; r < report->run_count; r++)
         json_array_foreach(json_object_get(report->runs[r].result, "epochs"), index, row) {
-            widen(&scores, d9_json_score(row, report->measure));
+            widen(&scores, d9_report_epoch_score(report, row));
             widen(&epochs, d9_report_epochs(report, report->runs[r].arm, d9_json_real(row, "epoch")));
         }
     const bool evaluated = has_epochs(report);
@@ -199,7 +202,7 @@ static bool plan_score(drawing *drawing) {
         widen(&scores, run->score);
         widen(&epochs, d9_report_trained(report, run));
         json_array_foreach(json_object_get(run->result, "epochs"), index, row) if (!report->sweep)
-            widen(&scores, d9_json_score(row, report->measure));
+            widen(&scores, d9_report_epoch_score(report, row));
     }
     for (int a = 0; a < report->arm_count; a++) {
         if (isnan(report->arms[a].published_epochs)) continue;

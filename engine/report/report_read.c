@@ -139,6 +139,17 @@ static const char *relative(const d9_report *report, const char *text) {
     return strncmp(text, report->folder, length) == 0 && text[length] == '/' ? text + length + 1 : text;
 }
 
+/* Did an evaluation during training compute only one of several views? */
+static bool has_plain_epochs(const json_t *result, const d9_measure *measure) {
+    size_t index;
+    const json_t *row;
+    if (!(d9_json_real(result, "views") > 1)) return false;
+    json_array_foreach(json_object_get(result, "epochs"), index,
+                       row) if (!isnan(d9_json_real(row, measure->name)) &&
+                                isnan(d9_json_real(row, measure->name_tta))) return true;
+    return false;
+}
+
 static void clear_numbers(d9_report_run *run) {
     run->score = run->train_seconds = run->process_seconds = run->epoch_to_target = run->difference = NAN;
 }
@@ -170,6 +181,7 @@ static d9_status read_run(d9_context *context, d9_report *report, d9_report_run 
     const char *sample = sample_of(result);
     report->sample = !report->sample || strcmp(report->sample, sample) == 0 ? sample : "sample";
     run->score = d9_json_score(result, measure);
+    report->plain_epochs |= has_plain_epochs(result, measure);
     run->train_seconds = d9_json_real(result, "train_seconds");
     run->process_seconds = d9_json_real(result, "process_seconds");
     run->epoch_to_target = d9_json_real(result, "epoch_to_target");

@@ -21,6 +21,10 @@ bool d9_evaluation_due(const d9_config *config, int64_t epoch, bool last) {
     return last || (every > 0 && fmod((double)epoch, every) < 1);
 }
 
+bool d9_evaluation_is_whole(const d9_config *config, bool last) {
+    return last || config->eval.tta == D9_EVAL_TTA_EVERY;
+}
+
 /* Counts the steps of `list` from step `from` on in which a node with this `when` runs. */
 static int64_t count_steps(const d9_program *program, const d9_graph *list, int64_t from, const d9_when *when) {
     int64_t count = 0;
@@ -67,13 +71,15 @@ double d9_evaluation_operations(const d9_program *program) {
 
 double d9_operations_left(const d9_program *program, const d9_config *config, int64_t steps_done) {
     const int64_t per_epoch = program->steps_per_epoch, epochs = (program->steps + per_epoch - 1) / per_epoch;
-    int64_t evaluations = 0;
+    double evaluations = 0; /* with all views */
     for (int64_t epoch = steps_done / per_epoch + 1; epoch <= epochs; epoch++)
-        evaluations += d9_evaluation_due(config, epoch, epoch == epochs);
+        if (d9_evaluation_due(config, epoch, epoch == epochs))
+            evaluations +=
+                d9_evaluation_is_whole(config, epoch == epochs) ? 1 : 1 / d9_views_per_image(&program->views);
     const d9_extent *extent = &program->extent;
     const int64_t computed = (extent->eval_images + extent->batch - 1) / extent->batch * extent->batch;
     return d9_train_operations(program, steps_done) + /* an evaluation computes its last batch in full */
-           (double)evaluations * d9_evaluation_operations(program) * (double)computed / (double)extent->eval_images;
+           evaluations * d9_evaluation_operations(program) * (double)computed / (double)extent->eval_images;
 }
 
 double d9_seconds_left(const d9_program *program, const d9_config *config, int64_t steps_done, double step_seconds) {

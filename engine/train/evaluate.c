@@ -81,11 +81,9 @@ static d9_status add_output(d9_session *session, const output *output, const sel
 }
 
 static void report_progress(d9_session *session, int64_t images) {
-    const d9_program *program = &session->program;
-    const double all = (double)program->extent.eval_images * d9_views_per_image(&program->views);
     session->seen += images;
     if (session->observer.evaluated)
-        session->observer.evaluated(session->observer.user, program, session->seen, (int64_t)all);
+        session->observer.evaluated(session->observer.user, &session->program, session->seen, session->to_see);
 }
 
 /* Sums logits and features (unless NULL) of the selected images over the views, by weight; other images get zeros. */
@@ -224,6 +222,8 @@ static void store_predictions(const d9_session *session, const double *logits, d
     }
 }
 
+static const d9_views plain_view = {.count = 1, .view = {{.weight = 1}}};
+
 static bool is_plain(const d9_view *view) { return !view->mirror && view->dy == 0 && view->dx == 0; }
 
 typedef struct ranked {
@@ -237,10 +237,10 @@ static int by_confidence(const void *a, const void *b) {
     return x->image < y->image ? -1 : 1;
 }
 
-/* Called after the first view: selects the least confident images for the other views into `list`, which has space for
- * all, and `images`. The rows of `mean_logits` of all other images become the logits of the first view. */
-static d9_status select_unsure(d9_session *session, const double *view_logits, double *mean_logits, int32_t *list,
-                               selection *images) {
+/* Called after the first of `views`: selects the least confident images for the other views into `list`, which has
+ * space for all, and `images`. The rows of `mean_logits` of all other images become the logits of the first view. */
+static d9_status select_unsure(d9_session *session, const d9_views *views, const double *view_logits,
+                               double *mean_logits, int32_t *list, selection *images) {
     d9_status status;
     const d9_extent *extent = &session->program.extent;
     const int64_t classes = extent->classes;
@@ -249,7 +249,7 @@ static d9_status select_unsure(d9_session *session, const double *view_logits, d
     for (int64_t i = 0; i < extent->eval_images; i++)
         all[i] = (ranked){confidence(session, view_logits + i * classes), (int32_t)i};
     qsort(all, (size_t)extent->eval_images, sizeof *all, by_confidence);
-    const int64_t alone = (int64_t)ceil(session->program.views.alone * (double)extent->eval_images);
+    const int64_t alone = (int64_t)ceil(views->alone * (double)extent->eval_images);
     *images = (selection){list, extent->eval_images - alone};
     memcpy(mean_logits, view_logits, (size_t)(extent->eval_images * classes) * sizeof *mean_logits);
     for (int64_t i = 0; i < images->count; i++) {
@@ -283,9 +283,9 @@ done:
 /* `view_logits` has space for one view; `mean_logits`, zeros before, becomes the weighted sum over the views; with
  * `views.alone`, confident images have the logits of the first view instead. Sets score and loss of the unchanged
  * images, which are run separately only if no view is the plain one of all images. */
-static d9_status run_views(d9_session *session, double *view_logits, double *mean_logits, d9_evaluation *evaluation) {
+static d9_status run_views(d9_session *session, const d9_views *views, double *view_logits, double *mean_logits,
+                           d9_evaluation *evaluation) {
     d9_status status;
-    const d9_views *views = &session->program.views;
     const d9_extent *extent = &session->program.extent;
     selection images = {NULL, extent->eval_images};
     int32_t *list = NULL;
@@ -293,7 +293,7 @@ static d9_status run_views(d9_session *session, double *view_logits, double *mea
     D9_TRY(D9_ALLOCATE(session->context, extent->eval_images, "the least sure images", &list));
     for (int v = 0; v < views->count; v++) {
         D9_TRY(run_view(session, &views->view[v], &images, view_logits, evaluation));
-        if (v == 0 && views->alone > 0) D9_TRY(select_unsure(session, view_logits, mean_logits, list, &images));
+        if (v == 0 && views->alone > 0) D9_TRY(select_unsure(session, views, view_logits, mean_logits, list, &images));
         for (int64_t i = 0; i < images.count; i++) {
             const int64_t row = image_at(&images, i) * extent->classes;
             for (int64_t c = row; c < row + extent->classes; c++)
@@ -301,7 +301,7 @@ static d9_status run_views(d9_session *session, double *view_logits, double *mea
         }
     }
     if (isnan(evaluation->score)) {
-        D9_TRY(d9_session_logits(session, &(d9_views){.count = 1, .view = {{.weight = 1}}}, view_logits));
+        D9_TRY(d9_session_logits(session, &plain_view, view_logits));
         D9_TRY(score_plain(session, view_logits, evaluation));
     }
 done:
@@ -335,13 +335,14 @@ done:
     return status;
 }
 
-d9_status d9_session_evaluate(d9_session *session, d9_evaluation *evaluation) {
+static d9_status evaluate(d9_session *session, const d9_views *views, d9_evaluation *evaluation) {
     d9_status status;
     const d9_extent *extent = &session->program.extent;
     int64_t count = extent->eval_images * extent->classes;
     double *mean = NULL;
     memset(evaluation, 0, sizeof *evaluation);
     session->seen = 0;
+    session->to_see = (int64_t)((double)extent->eval_images * d9_views_per_image(views));
     if (session->program.eval.loss != D9_NONE) {
         D9_TRY(evaluate_stream(session, evaluation));
         goto done;
@@ -349,7 +350,7 @@ d9_status d9_session_evaluate(d9_session *session, d9_evaluation *evaluation) {
     D9_TRY(D9_ALLOCATE(session->context, 2 * count, "logits", &mean));
     D9_TRY(D9_ALLOCATE(session->context, extent->eval_images, "predictions", &evaluation->top1));
     D9_TRY(D9_ALLOCATE(session->context, extent->eval_images, "predictions", &evaluation->confidence));
-    D9_TRY(run_views(session, mean + count, mean, evaluation));
+    D9_TRY(run_views(session, views, mean + count, mean, evaluation));
     if (session->program.measure->by_label)
         D9_TRY(D9_ALLOCATE(session->context, extent->classes, "scores", &evaluation->by_label));
     D9_TRY(find_score(session, mean, &evaluation->score_tta, evaluation->by_label));
@@ -360,6 +361,17 @@ d9_status d9_session_evaluate(d9_session *session, d9_evaluation *evaluation) {
 done:
     d9_release(session->context, mean);
     if (status != D9_OK) d9_evaluation_free(session->context, evaluation);
+    return status;
+}
+
+d9_status d9_session_evaluate(d9_session *session, d9_evaluation *evaluation) {
+    return evaluate(session, &session->program.views, evaluation);
+}
+
+d9_status d9_session_evaluate_plain(d9_session *session, d9_evaluation *evaluation) {
+    const bool several = session->program.views.count > 1;
+    const d9_status status = evaluate(session, several ? &plain_view : &session->program.views, evaluation);
+    if (several) evaluation->score_tta = NAN;
     return status;
 }
 

@@ -15,12 +15,16 @@ typedef struct d9_evaluation { /* d9_evaluation_free frees its arrays */
     double score;              /* in the program's measure, plain view */
     double
         loss; /* mean of the training loss, with its label smoothing and class weights, over the samples; plain view */
-    double score_tta;  /* with the views of the configuration; equals `score` if there is one view */
-    int32_t *top1;     /* (eval_images), predicted classes, with the same views; of several labels their bits */
+    double score_tta;  /* with the views of the configuration; equals `score` if there is one view; NAN: see below */
+    int32_t *top1;     /* (eval_images), predicted classes, with the evaluated views; of several labels their bits */
     float *confidence; /* softmax probability of top1; of several labels that of the least sure one */
-    double *by_label;  /* (classes), the score_tta of each label, NAN if undefined; NULL: of another measure */
+    double *by_label;  /* (classes), the score of each label with these views, NAN if undefined; NULL: of another
+                          measure */
 } d9_evaluation;
 D9_MUST_USE d9_status d9_session_evaluate(d9_session *session, d9_evaluation *evaluation);
+/* Computes only the plain view: the same `score` and `loss`. If the configuration has several views, score_tta is NAN.
+ */
+D9_MUST_USE d9_status d9_session_evaluate_plain(d9_session *session, d9_evaluation *evaluation);
 void d9_evaluation_free(d9_context *context, d9_evaluation *evaluation);
 
 #endif

@@ -38,7 +38,7 @@ typedef struct d9_session {
     const volatile sig_atomic_t
         *interrupt;        /* set to a signal number: an evaluation ends before its next batch; or NULL */
     d9_observer observer;  /* the session itself calls only `lap` and `evaluated` */
-    int64_t seen;          /* views of images computed in the current evaluation */
+    int64_t seen, to_see;  /* views of images: computed in the current evaluation, and all of it */
     d9_parallel *parallel; /* the processes of the run; NULL: one */
     bool warned_undefined; /* a warning has named the labels whose score is undefined */
 } d9_session;

@@ -4,6 +4,7 @@
 #include "record/safetensors.h"
 #include "train/tensorboard_run.h"
 #include "train/checkpoint.h"
+#include "train/decisions.h"
 #include "train/evaluation.h"
 #include "train/together.h"
 #include "train/trainer.h"
@@ -159,26 +160,17 @@ static d9_status find_checkpoint(d9_context *context, run *self) {
 
 static bool keeps_best(const run *self) { return self->options->config->keep == D9_KEEP_BEST; }
 
-/* Index of the first of `rows` rows with the best score, with TTA; -1 if none of these epochs was evaluated. */
-static int64_t best_of(const d9_result *result, int64_t rows) {
-    int64_t best = -1;
-    for (int64_t i = 0; i < rows; i++) {
-        const double score = result->epochs[i].score_tta;
-        if (best < 0 ? !isnan(score)
-                     : d9_measure_better(result->config->measure, score, result->epochs[best].score_tta))
-            best = i;
-    }
-    return best;
+/* Is the model of the newest row the one to keep? */
+static bool is_newest_best(const run *self) {
+    return keeps_best(self) && d9_best_row(self->result) == self->result->epoch_count - 1;
 }
-
-static int64_t best_row(const d9_result *result) { return best_of(result, result->epoch_count); }
 
 /* Multiplies the learning rates of the further steps by train.plateau if the newest of `rows` rows was evaluated and is
  * not the best. */
 static d9_status lower_rates(run *self, int64_t rows) {
     const double factor = self->options->config->train.plateau;
-    const bool evaluated = !isnan(self->result->epochs[rows - 1].score_tta);
-    if (factor == 1 || !evaluated || best_of(self->result, rows) == rows - 1) return D9_OK;
+    const bool evaluated = !isnan(d9_deciding_score(self->result, rows - 1));
+    if (factor == 1 || !evaluated || d9_best_of(self->result, rows) == rows - 1) return D9_OK;
     self->rate_factor *= factor;
     return d9_session_scale_rates(&self->session, factor);
 }
@@ -188,7 +180,7 @@ static d9_status read_kept(d9_context *context, run *self) {
     d9_status status = D9_OK;
     d9_safetensors *file = NULL;
     char path[600];
-    if (!self->options->out || !keeps_best(self) || best_row(self->result) < 0) goto done;
+    if (!self->options->out || !keeps_best(self) || d9_best_row(self->result) < 0) goto done;
     snprintf(path, sizeof path, "%s/predictions.safetensors", self->options->out);
     if (d9_file_exists(context, path)) D9_TRY(d9_safetensors_read(context, path, &file));
     const char *hash = file ? d9_safetensors_metadata(file, "params_sha256") : NULL;
@@ -196,7 +188,7 @@ static d9_status read_kept(d9_context *context, run *self) {
         D9_TRY(d9_fail(context, D9_USAGE,
                        "%s: the model of the best epoch so far, %lld, was not kept; resume with another `keep`, or "
                        "--overwrite trains the run again",
-                       self->options->out, (long long)self->result->epochs[best_row(self->result)].epoch));
+                       self->options->out, (long long)self->result->epochs[d9_best_row(self->result)].epoch));
     snprintf(self->result->params_sha256, sizeof self->result->params_sha256, "%s", hash);
 done:
     d9_safetensors_free(context, file);
@@ -314,11 +306,12 @@ static d9_status check_finite(run *self, const double metrics[4]) {
                    (unsigned long long)self->session.seed);
 }
 
-/* An interrupted evaluation, which the resumed run repeats, never counts as the final one of the timeline. */
-static d9_status evaluate(run *self, d9_segment_kind kind, int64_t epoch) {
+/* Evaluates with all views, or only the plain view. An interrupted evaluation, which the resumed run repeats, never
+ * counts as the final one of the timeline. */
+static d9_status evaluate(run *self, bool all_views, d9_segment_kind kind, int64_t epoch) {
     d9_status status, lap;
     d9_evaluation_free(self->session.context, &self->latest);
-    status = d9_session_evaluate(&self->session, &self->latest);
+    status = (all_views ? d9_session_evaluate : d9_session_evaluate_plain)(&self->session, &self->latest);
     self->evaluated = status == D9_OK;
     lap = d9_session_lap(&self->session, self->evaluated ? kind : D9_SEGMENT_EVALUATE, epoch);
     return status == D9_OK ? lap : status;
@@ -359,12 +352,6 @@ static d9_status add_row(run *self, int64_t epoch) {
     self->unreported = true;
 done:
     return status;
-}
-
-/* Have eval.patience epochs passed without a better score? Such a configuration evaluates after each epoch. */
-static bool out_of_patience(const run *self) {
-    const int64_t patience = self->options->config->eval.patience, best = best_row(self->result);
-    return patience > 0 && best >= 0 && self->result->epoch_count - 1 - best >= patience && !self->unreported;
 }
 
 static d9_status write_model(run *self) {
@@ -415,22 +402,36 @@ done:
     return status;
 }
 
-/* Evaluates the finished epoch if that is due, and records its row; after an interrupt the resumed run repeats it. */
+/* Evaluates the epoch of the newest row if that is due, with all views if the configuration, the end of the run or a
+ * model to keep asks for it. */
+static d9_status evaluate_epoch(run *self, bool last) {
+    d9_status status = D9_OK;
+    d9_epoch_row *row = &self->result->epochs[self->result->epoch_count - 1];
+    const d9_config *config = self->options->config;
+    if (!d9_evaluation_due(config, row->epoch, last)) return D9_OK;
+    const bool all = d9_evaluation_is_whole(config, last);
+    D9_TRY(evaluate(self, all, last ? D9_SEGMENT_FINAL_EVALUATE : D9_SEGMENT_EVALUATE, row->epoch));
+    row->score = self->latest.score;
+    row->eval_loss = self->latest.loss;
+    const bool stops = d9_out_of_patience(self->result);
+    if (isnan(self->latest.score_tta) && (stops || is_newest_best(self)))
+        D9_TRY(evaluate(self, true, stops ? D9_SEGMENT_FINAL_EVALUATE : D9_SEGMENT_EVALUATE, row->epoch));
+    row->score_tta = self->latest.score_tta;
+done:
+    if (status != D9_OK) row->score = row->score_tta = row->eval_loss = NAN; /* the resumed run repeats it */
+    return status;
+}
+
+/* Ends the newest epoch: evaluates it and records its row; after an interrupt the resumed run repeats this. */
 static d9_status report_epoch(run *self) {
     d9_status status;
     d9_session *session = &self->session;
     const d9_program *program = &session->program;
     d9_epoch_row *row = &self->result->epochs[self->result->epoch_count - 1];
-    const bool last = self->step == program->steps;
-    if (d9_evaluation_due(self->options->config, row->epoch, last)) {
-        D9_TRY(evaluate(self, last ? D9_SEGMENT_FINAL_EVALUATE : D9_SEGMENT_EVALUATE, row->epoch));
-        row->score = self->latest.score;
-        row->score_tta = self->latest.score_tta;
-        row->eval_loss = self->latest.loss;
-    }
+    D9_TRY(evaluate_epoch(self, self->step == program->steps));
     self->unreported = false;
     D9_TRY(lower_rates(self, self->result->epoch_count));
-    if (keeps_best(self) && best_row(self->result) == self->result->epoch_count - 1) D9_TRY(keep_epoch(self));
+    if (is_newest_best(self)) D9_TRY(keep_epoch(self));
     if (self->options->out) D9_TRY(d9_record_epoch(&self->record, row, program->measure, program->views.count));
     if (self->tensorboard.state) D9_TRY(d9_tensorboard_run_epoch(&self->tensorboard, session, self->step, row));
     if (self->options->observer.epoch) self->options->observer.epoch(self->options->observer.user, program, row);
@@ -555,7 +556,7 @@ done:
 
 static d9_status train(run *self) {
     d9_status status = self->unreported ? report_epoch(self) : D9_OK;
-    while (status == D9_OK && self->step < self->session.program.steps && !out_of_patience(self))
+    while (status == D9_OK && self->step < self->session.program.steps && !d9_out_of_patience(self->result))
         status = advance(self);
     return d9_status_is_interrupt(status) ? stop(self, status) : status;
 }
@@ -588,14 +589,16 @@ static d9_status write_or_save(d9_context *context, run *self) {
 }
 
 /* Corrects the result of a run that stopped early by patience: steps and operations are those done, and the evaluation
- * after the last step (the first, if a resumed run repeated it) becomes the final evaluation of the timeline. */
+ * of its last epoch with all views becomes the final evaluation of the timeline, unless it is already marked as such
+ * (the first, if a resumed run repeated it). */
 static void end_early(run *self) {
     d9_result *result = self->result;
-    d9_segment *segment = self->session.timeline.segments, *end = segment + self->session.timeline.count;
-    while (segment < end && (segment->epoch != result->epoch_count ||
-                             (segment->kind != D9_SEGMENT_EVALUATE && segment->kind != D9_SEGMENT_FINAL_EVALUATE)))
-        segment++;
-    if (segment < end) segment->kind = D9_SEGMENT_FINAL_EVALUATE;
+    d9_segment *segments = self->session.timeline.segments, *found = NULL;
+    for (int i = 0; i < self->session.timeline.count; i++)
+        if (segments[i].epoch == result->epoch_count &&
+            (segments[i].kind == D9_SEGMENT_FINAL_EVALUATE || (segments[i].kind == D9_SEGMENT_EVALUATE && !found)))
+            found = &segments[i];
+    if (found) found->kind = D9_SEGMENT_FINAL_EVALUATE;
     result->train_operations -= d9_train_operations(&self->session.program, self->step);
     result->steps = self->step;
 }
@@ -605,14 +608,14 @@ static d9_status describe_model(run *self) {
     d9_status status = D9_OK;
     d9_result *result = self->result;
     if (keeps_best(self)) { /* keep_epoch or read_kept has set the hash */
-        const d9_epoch_row *best = &result->epochs[best_row(result)];
+        const d9_epoch_row *best = &result->epochs[d9_best_row(result)];
         result->best_epoch = best->epoch;
         result->score = best->score;
         result->score_tta = best->score_tta;
         goto done;
     }
     if (!self->evaluated) /* resumed after the last step, whose evaluation the timeline already has */
-        D9_TRY(evaluate(self, D9_SEGMENT_EVALUATE, result->epoch_count));
+        D9_TRY(evaluate(self, true, D9_SEGMENT_EVALUATE, result->epoch_count));
     result->score = self->latest.score;
     result->score_tta = self->latest.score_tta;
     D9_TRY(keep_labels(self));
@@ -627,9 +630,7 @@ static d9_status finish(d9_context *context, run *self) {
     d9_result *result = self->result;
     D9_TRY(describe_model(self));
     if (self->step < session->program.steps) end_early(self);
-    for (int64_t i = result->epoch_count; i-- > 0;)
-        if (d9_measure_reaches(session->program.measure, result->epochs[i].score_tta, self->options->config->target))
-            result->epoch_to_target = result->epochs[i].epoch;
+    result->epoch_to_target = d9_epoch_to_target(result);
     snprintf(result->data_digest, sizeof result->data_digest, "%s", d9_session_data_digest(session));
     if (session->dataset->provenance.test)
         snprintf(result->test_digest, sizeof result->test_digest, "%016llx",

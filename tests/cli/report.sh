@@ -69,8 +69,9 @@ for path in glob.glob("confused/runs/*/*/result.json"):
     result = json.load(open(path))
     result["measure"] = "perplexity"
     for row in [result] + result["epochs"]:
-        row["perplexity"] = 200 - row.pop("accuracy") + (50 if "bare" in path else 0)
-        row["perplexity_tta"] = 200 - row.pop("accuracy_tta") + (50 if "bare" in path else 0)
+        for key in ("", "_tta"):
+            score = row.pop("accuracy" + key)
+            row["perplexity" + key] = None if score is None else 200 - score + (50 if "bare" in path else 0)
     json.dump(result, open(path, "w"))
 PYTHON
 mkdir confused && cp -r exp/runs confused

@@ -57,11 +57,12 @@ on_terminal 120 0 "$dawn9" train shown.yaml --out wide
 shows '^reading data \.\.\.'
 shows '^first step \.\.\.'
 shows '^  1/2 \[[#.]{20}\]  loss [0-9.]+  [0-9]+ images/s  [0-9]:[0-9]{2} left'
-shows '^  2/2 \[[#.]{20}\]  loss [0-9.]+  eval loss [0-9.]+  accuracy [0-9.]+%  [0-9]+ images/s  '
+shows '^  2/2 \[[#.]{20}\]  loss [0-9.]+  eval loss [0-9.]+  accuracy [0-9.]+% plain  [0-9]+ images/s  '
 shows '^epoch  train loss  accuracy  with TTA  images/s  seconds$'
 [ "$(codes)" -gt 0 ] || fail "no colour"
 # The live line is gone from where a row is printed: it was overwritten by spaces.
-[ "$(grep -Ec '^    [12] +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9]+ +[0-9.]+$' "$screen")" = 2 ] || fail "the rows are not two"
+[ "$(grep -Ec '^    1 +[0-9.]+ +[0-9.]+ +- +[0-9]+ +[0-9.]+$|^    2 +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9]+ +[0-9.]+$' "$screen")" = 2 ] ||
+    fail "the rows are not two, the second with TTA"
 [ "$(widest '^(time|    )')" -lt 120 ] || fail "the clocks are $(widest '^(time|    )') columns wide"
 
 # ---- evaluations move the live line ----

@@ -186,7 +186,7 @@ grep -q 'http-equiv=refresh' paged/live.html && fail "the page of a run that has
 grep -Eq 'text-anchor=end>(-|10[0-9]\.[1-9])' paged/live.html && fail "an axis of the page leaves what there can be"
 [ "$(grep -c '<polyline class=first' paged/live.html)" = 2 ] || fail "the page has not two curves"
 [ "$(grep -c '<circle class=first' paged/live.html)" = 4 ] || fail "the page's curves have not a point for each epoch"
-[ "$(grep -c '<circle class=second' paged/live.html)" = 4 ] || fail "the page's dashed curves have not a point for each epoch"
+[ "$(grep -c '<circle class=second' paged/live.html)" = 3 ] || fail "the page's dashed curves have not a point for each evaluation"
 grep -q TTA paged/live.html || fail "the page of a run with views has no column for them"
 accepts "$dawn9" train tiny.yaml --without flip_tta --html --out paged-plain --set train.epochs=1
 [ "$(grep -c '<circle' paged-plain/live.html)" = 3 ] || fail "one epoch is not to be seen in the page's curves"
@@ -199,13 +199,20 @@ refuses 2 'eval.patience data.validation' "$dawn9" train tiny.yaml --set eval.pa
 refuses 2 'eval.patience eval.every 1' "$dawn9" train tiny.yaml --set eval.patience=2 --set eval.every=2 \
     --set data.validation=64 --out best
 accepts "$dawn9" train tiny.yaml --set keep=best --set data.validation=64 --set train.epochs=6 --lr 0.9 --out best
-says '^model      of epoch [1-6], best validation accuracy: '
+says '^model      of epoch [1-6], best validation accuracy without TTA: '
 cp "$out" best.txt
-json best/result.json 'd["best_epoch"] == max(d["epochs"], key=lambda e: (e["accuracy_tta"], -e["epoch"]))["epoch"]'
+json best/result.json 'd["best_epoch"] == max(d["epochs"], key=lambda e: (e["accuracy"], -e["epoch"]))["epoch"]'
 accepts "$dawn9" eval best/model.safetensors --json
 json "$out" 'abs(d["accuracy_tta"] - json.load(open("best/result.json"))["accuracy_tta"]) < 1e-9'
 json best/result.json 'd["accuracy"] == d["epochs"][d["best_epoch"] - 1]["accuracy"] and d["best_epoch"] < len(d["epochs"])' \
-    'd["accuracy_tta"] == max(e["accuracy_tta"] for e in d["epochs"]) > d["epochs"][-1]["accuracy_tta"]'
+    'd["accuracy_tta"] == d["epochs"][d["best_epoch"] - 1]["accuracy_tta"]' \
+    'd["accuracy"] == max(e["accuracy"] for e in d["epochs"])' \
+    'any(e["accuracy_tta"] is None for e in d["epochs"]) and d["epochs"][-1]["accuracy_tta"] is not None'
+accepts "$dawn9" train tiny.yaml --set keep=best --set data.validation=64 --set train.epochs=6 --lr 0.9 --set eval.tta=every --out every
+says '^model      of epoch [1-6], best validation accuracy: '
+json every/result.json 'd["accuracy_tta"] == max(e["accuracy_tta"] for e in d["epochs"]) > d["epochs"][-1]["accuracy_tta"]' \
+    '[e["accuracy"] for e in d["epochs"]] == [e["accuracy"] for e in json.load(open("best/result.json"))["epochs"]]'
+cp best.txt "$out"
 grep -q '^ended ' "$out" && fail "a run of all its epochs is said to have ended early"
 accepts "$dawn9" report best --json
 json "$out" 'abs(sum(c["images"] * c["accuracy"] for c in d["classes"]) / 64 - json.load(open("best/result.json"))["accuracy_tta"]) < 1e-6'

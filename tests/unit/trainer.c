@@ -250,7 +250,7 @@ TEST(test_evaluations_due) {
 
 /* An accuracy equal to the target reaches it; the accuracy with TTA counts, which differs from the plain one here. */
 TEST(test_target_is_met_by_equality) {
-    d9_config *config = run_config(&context, "reference", "f32", "");
+    d9_config *config = run_config(&context, "reference", "f32", "eval: {tta: every}");
     d9_result result;
     double best = 0;
     for (int run = 0; run < 3; run++) {
@@ -286,7 +286,7 @@ static int64_t epochs_until_stopped(const d9_result *result, int64_t patience) {
 /* With a measure whose lower values are better, a score at or below the target meets it, the best epoch has the lowest
  * score, and early stopping waits for a lower one. */
 TEST_WITH(run_bench *b, test_lower_is_better, run_bench_set_up, run_bench_tear_down) {
-    d9_config *config = run_config(&context, "reference", "f32", "");
+    d9_config *config = run_config(&context, "reference", "f32", "eval: {tta: every}");
     d9_result whole, result;
     config->measure = d9_measure_find("perplexity");
     config->data.validation = 10, config->train.epochs = 8, config->target = 0;
@@ -426,14 +426,17 @@ TEST_WITH(run_bench *b, test_seconds_left, run_bench_set_up, run_bench_tear_down
     const int64_t batches = (program->extent.eval_images + program->extent.batch - 1) / program->extent.batch;
     const double share = d9_graph_operations(&program->eval, 0, program->eval.node_count) /
                          d9_graph_operations(&program->train, 0, program->train.node_count);
-    const double evaluation = share * (double)(batches * program->views.count);
+    const double plain = share * (double)batches, evaluation = plain * program->views.count;
     assert_true(share > 1.0 / 3 && share < 0.6); /* much of such a small network needs no gradient */
-    assert_true(fabs(d9_seconds_left(program, b->config, 0, 1) - (RUN_STEPS + 3 * evaluation)) < 1e-9);
-    assert_true(fabs(d9_seconds_left(program, b->config, 7, 2) - (2 * (RUN_STEPS - 7 + 2 * evaluation))) < 1e-9);
+    assert_true(fabs(d9_seconds_left(program, b->config, 0, 1) - (RUN_STEPS + 2 * plain + evaluation)) < 1e-9);
+    assert_true(fabs(d9_seconds_left(program, b->config, 7, 2) - (2 * (RUN_STEPS - 7 + plain + evaluation))) < 1e-9);
     assert_true(fabs(d9_seconds_left(program, b->config, RUN_STEPS, 1) - (evaluation)) < 1e-9);
-    d9_config *once = run_config(&context, "reference", "f32", "eval: {every: 0}\n");
-    assert_true(fabs(d9_seconds_left(program, once, 0, 1) - (RUN_STEPS + evaluation)) < 1e-9);
-    d9_config_free(&context, once), d9_session_close(&session);
+    d9_config *other = run_config(&context, "reference", "f32", "eval: {every: 0}\n");
+    assert_true(program->views.count == 2 &&
+                fabs(d9_seconds_left(program, other, 0, 1) - (RUN_STEPS + evaluation)) < 1e-9);
+    other->eval.every = 1, other->eval.tta = D9_EVAL_TTA_EVERY;
+    assert_true(fabs(d9_seconds_left(program, other, 0, 1) - (RUN_STEPS + 3 * evaluation)) < 1e-9);
+    d9_config_free(&context, other), d9_session_close(&session);
 }
 
 static d9_status add_shifted_view(d9_context *unused, const void *options, d9_views *views) {

@@ -1,0 +1,215 @@
+/* eval.tta: which evaluations compute all views, and which scores decide the best epoch, early stopping, a plateau of
+ * the learning rate and the target. Scores are perplexities, which differ in every epoch and view; lower is better. */
+#include "tests/support/runs.h"
+#include "tests/support/test.h"
+#include "train/decisions.h"
+
+typedef struct bench {
+    d9_config *config; /* eight epochs, two views, 10 validation images */
+    d9_result every;   /* of a run that computes all views in every evaluation */
+    char folder[RUN_PATH_BYTES];
+} bench;
+
+static int set_up(void **state) {
+    static bench b;
+    b.config = run_config(&context, "reference", "f32", "");
+    b.config->measure = d9_measure_find("perplexity");
+    b.config->data.validation = 10, b.config->train.epochs = 8, b.config->target = 0;
+    b.config->eval.tta = D9_EVAL_TTA_EVERY;
+    OK(d9_train(&context, &(d9_train_options){.config = b.config, .seed = 5}, &b.every));
+    b.config->eval.tta = D9_EVAL_TTA_LAST;
+    run_folder_make(b.folder);
+    *state = &b;
+    return 0;
+}
+
+static int tear_down(void **state) {
+    bench *b = *state;
+    d9_result_free(&context, &b->every), d9_config_free(&context, b->config);
+    run_folder_remove(b->folder);
+    return 0;
+}
+
+static void train(const bench *b, d9_result *result) {
+    OK(d9_train(&context, &(d9_train_options){.config = b->config, .seed = 5, .out = b->folder, .overwrite = true},
+                result));
+}
+
+static double plain(const d9_result *result, int64_t row) { return result->epochs[row].score; }
+static double with_views(const d9_result *result, int64_t row) { return result->epochs[row].score_tta; }
+typedef double (*figure)(const d9_result *result, int64_t row);
+
+static int64_t lowest(const d9_result *result, figure figure, int64_t rows) {
+    int64_t best = 0;
+    for (int64_t e = 1; e < rows; e++)
+        if (figure(result, e) < figure(result, best)) best = e;
+    return best;
+}
+
+/* The number of epochs after which early stopping ends the run. */
+static int64_t stopped(const d9_result *result, figure figure, int64_t patience) {
+    int64_t rows = 1;
+    while (rows < result->epoch_count && rows - 1 - lowest(result, figure, rows) < patience) rows++;
+    return rows;
+}
+
+static bool has_views(const d9_result *result, int64_t row) { return !isnan(with_views(result, row)); }
+
+/* The scores that a row has are those of the run that computes all. */
+static void check_rows(const bench *b, const d9_result *result) {
+    for (int64_t e = 0; e < result->epoch_count; e++) {
+        assert_true(plain(result, e) == plain(&b->every, e));
+        assert_true(result->epochs[e].eval_loss == b->every.epochs[e].eval_loss);
+        if (has_views(result, e)) assert_true(with_views(result, e) == with_views(&b->every, e));
+    }
+}
+
+static int segments(const d9_result *result, d9_segment_kind kind) {
+    int count = 0;
+    for (int i = 0; i < result->timeline->count; i++) count += result->timeline->segments[i].kind == kind;
+    return count;
+}
+
+/* By hand: 0 stands for a score that was not evaluated. */
+TEST(test_decisions) {
+    static const struct {
+        double plain[4], views[4];
+        int tta;
+        int64_t best, first; /* row; epoch that reaches a target of at most 5 */
+        bool stops;          /* by a patience of 2 */
+    } rows[] = {
+        {{7, 6, 8, 9}, {7, 8, 6, 6.5}, D9_EVAL_TTA_LAST, 1, 0, true},
+        {{7, 6, 8, 9}, {7, 8, 6, 6.5}, D9_EVAL_TTA_EVERY, 2, 0, false},
+        {{7, 6, 6, 6}, {7, 6, 6, 6}, D9_EVAL_TTA_EVERY, 1, 0, true},
+        {{9, 8, 7, 6}, {0, 0, 0, 5}, D9_EVAL_TTA_LAST, 3, 4, false},
+        {{9, 5, 4, 6}, {0, 0, 0, 6}, D9_EVAL_TTA_LAST, 2, 2, false},
+        {{9, 5, 4, 4}, {9, 6, 6, 3}, D9_EVAL_TTA_EVERY, 3, 4, false},
+        {{0, 5, 0, 6}, {0, 5, 0, 6}, D9_EVAL_TTA_LAST, 1, 2, true},
+        {{0, 0, 0, 0}, {0, 0, 0, 0}, D9_EVAL_TTA_LAST, -1, 0, false},
+    };
+    for (int r = 0; r < (int)(sizeof rows / sizeof *rows); r++) {
+        d9_epoch_row epochs[4] = {0};
+        const d9_config config = {
+            .eval = {.tta = rows[r].tta, .patience = 2}, .measure = d9_measure_find("perplexity"), .target = 5};
+        const d9_result result = {.config = &config, .epochs = epochs, .epoch_count = 4};
+        for (int e = 0; e < 4; e++) {
+            epochs[e] = (d9_epoch_row){.epoch = e + 1,
+                                       .score = rows[r].plain[e] > 0 ? rows[r].plain[e] : NAN,
+                                       .score_tta = rows[r].views[e] > 0 ? rows[r].views[e] : NAN};
+        }
+        assert_ints(d9_best_row(&result), rows[r].best, d9_epoch_to_target(&result), rows[r].first);
+        assert_int_equal(d9_out_of_patience(&result), rows[r].stops);
+    }
+}
+
+/* `last` changes neither the parameters nor the final scores; only the last row has a score with all views. */
+TEST_WITH(bench *b, test_only_the_last_has_all_views, set_up, tear_down) {
+    d9_result last;
+    train(b, &last);
+    assert_string_equal(last.params_sha256, b->every.params_sha256);
+    assert_true(last.score == b->every.score && last.score_tta == b->every.score_tta && last.score != last.score_tta);
+    assert_int_equal(last.epoch_count, 8);
+    check_rows(b, &last);
+    for (int64_t e = 0; e < 8; e++) assert_int_equal(has_views(&last, e), e == 7);
+    assert_ints(segments(&last, D9_SEGMENT_EVALUATE), 7, segments(&last, D9_SEGMENT_FINAL_EVALUATE), 1);
+    d9_result_free(&context, &last);
+}
+
+/* The plain score of an epoch meets the target if that is all that was evaluated. */
+TEST_WITH(bench *b, test_target, set_up, tear_down) {
+    d9_result last;
+    const int64_t best = lowest(&b->every, plain, 7);
+    b->config->target = plain(&b->every, best);
+    train(b, &last);
+    assert_int_equal(last.epoch_to_target, best + 1);
+    d9_result_free(&context, &last);
+}
+
+/* Early stopping follows the plain scores, and the model where it stopped is evaluated with all views. */
+TEST_WITH(bench *b, test_patience, set_up, tear_down) {
+    d9_result last;
+    b->config->eval.patience = 1;
+    const int64_t rows = stopped(&b->every, plain, 1);
+    assert_true(rows > 1 && rows < 8);
+    train(b, &last);
+    assert_int_equal(last.epoch_count, rows);
+    check_rows(b, &last);
+    for (int64_t e = 0; e < rows; e++) assert_int_equal(has_views(&last, e), e == rows - 1);
+    assert_true(last.score_tta == with_views(&b->every, rows - 1));
+    assert_ints(segments(&last, D9_SEGMENT_EVALUATE), rows, segments(&last, D9_SEGMENT_FINAL_EVALUATE), 1);
+    int evaluation = last.timeline->count - 1; /* the last of the two evaluations of the epoch is the final one */
+    while (last.timeline->segments[evaluation].kind != D9_SEGMENT_EVALUATE &&
+           last.timeline->segments[evaluation].kind != D9_SEGMENT_FINAL_EVALUATE)
+        evaluation--;
+    assert_int_equal(last.timeline->segments[evaluation].kind, D9_SEGMENT_FINAL_EVALUATE);
+    d9_result_free(&context, &last);
+}
+
+/* keep: best follows the plain scores; each model that is kept is evaluated with all views. */
+TEST_WITH(bench *b, test_best, set_up, tear_down) {
+    d9_result last;
+    b->config->keep = D9_KEEP_BEST;
+    const int64_t best = lowest(&b->every, plain, 8);
+    train(b, &last);
+    assert_int_equal(last.best_epoch, best + 1);
+    assert_true(last.score == plain(&b->every, best) && last.score_tta == with_views(&b->every, best));
+    check_rows(b, &last);
+    for (int64_t e = 0; e < 8; e++) assert_int_equal(has_views(&last, e), e == 7 || lowest(&last, plain, e + 1) == e);
+    d9_result_free(&context, &last);
+    b->config->eval.patience = 3;
+    run_check_resume(b->config, (const int64_t[]){7, 12, 0});
+}
+
+/* train.plateau follows the plain scores or, with `every`, those with all views. */
+TEST_WITH(bench *b, test_plateau, set_up, tear_down) {
+    d9_result result;
+    b->config->train.plateau = 0.5;
+    for (int tta = D9_EVAL_TTA_LAST; tta <= D9_EVAL_TTA_EVERY; tta++) {
+        double factor = 1;
+        b->config->eval.tta = tta;
+        train(b, &result);
+        for (int64_t e = 0; e < 8; e++) {
+            assert_true(fabs(result.epochs[e].learning_rate - factor * b->every.epochs[e].learning_rate) < 1e-12);
+            if (lowest(&result, tta == D9_EVAL_TTA_EVERY ? with_views : plain, e + 1) != e) factor /= 2;
+        }
+        assert_true(factor < 1);
+        d9_result_free(&context, &result);
+    }
+}
+
+typedef struct watched {
+    volatile sig_atomic_t interrupt;
+    int64_t evaluations, stop_in, last_seen, all;
+} watched;
+
+/* Interrupts the evaluation number `stop_in`. Each evaluation ends when all its views are seen. */
+static void on_evaluated(void *user, const d9_program *program, int64_t seen, int64_t all) {
+    watched *w = user;
+    (void)program;
+    assert_true(seen > w->last_seen && seen <= all && (all == 10 || all == 20));
+    w->last_seen = seen < all ? seen : 0;
+    if (w->evaluations == w->stop_in) w->interrupt = SIGTERM;
+    w->evaluations += seen == all;
+}
+
+/* An interrupt in either of an epoch's two evaluations leaves no half of its row: the resumed run repeats both. */
+TEST_WITH(bench *b, test_interrupted_evaluation, set_up, tear_down) {
+    b->config->keep = D9_KEEP_BEST;
+    const run_report whole = run_train_ok(&(d9_train_options){.config = b->config, .seed = 5});
+    for (int stop = 0; stop < 2; stop++) {
+        watched w = {.stop_in = stop};
+        d9_train_options options = {.config = b->config,
+                                    .seed = 5,
+                                    .out = b->folder,
+                                    .overwrite = true,
+                                    .interrupt = &w.interrupt,
+                                    .observer = {.user = &w, .evaluated = on_evaluated}};
+        assert_int_equal(run_train(&options, NULL).status, D9_SIGTERM);
+        assert_int_equal(w.evaluations, stop);
+        w = (watched){.stop_in = -1};
+        options.overwrite = false, options.resume = true;
+        const run_report rest = run_train_ok(&options);
+        run_assert_equal(&rest, &whole, "interrupted in an evaluation");
+        assert_true(w.evaluations > 8);
+    }
+}
