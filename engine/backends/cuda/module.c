@@ -1,6 +1,7 @@
-/* The module dawn9-cuda.so: combines the CUDA runtime, our kernels, cuDNN and cuBLAS. */
+/* The module dawn9-cuda.so: combines the CUDA runtime, our kernels, cuDNN, cuBLAS and NCCL. */
 #include "backends/cuda/conv_cudnn.h"
 #include "backends/cuda/cublas.h"
+#include "backends/cuda/nccl.h"
 #include "backends/cuda/runtime.h"
 
 #include <cublasLt.h>
@@ -24,7 +25,7 @@ static d9_status open_backend(d9_context *context, const d9_backend_options *opt
     atomic_bool stop = false;
     const bool reading = pthread_create(&thread, NULL, read_ahead, &stop) == 0;
     const d9_status status =
-        d9_cuda_open(context, &d9_cuda_runtime, &d9_cuda_cudnn, &d9_cuda_cublas, options->choices, backend);
+        d9_cuda_open(context, &d9_cuda_runtime, &d9_cuda_cudnn, &d9_cuda_cublas, D9_CUDA_NCCL, options->choices, backend);
     atomic_store(&stop, true);
     if (reading) pthread_join(thread, NULL);
     return status;
