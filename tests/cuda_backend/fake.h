@@ -68,19 +68,19 @@ typedef struct d9_fake {
     int fail_with;       /* its cudaError_t */
     int64_t short_bytes; /* allocations end this many bytes early, so that their last bytes count as past the end */
     int devices, major, minor;
-    int device_error;                              /* error of cudaGetDeviceCount; 0: none */
-    int driver_version, runtime_version;           /* CUDA versions; driver 0: no driver */
-    int unsteady;                                  /* choice whose result alternates by one bit; 0: none */
-    bool without_code;                             /* kernels have no code for this device */
-    int64_t spoil_captures_from;                   /* value of counts.captures from which on captures fail; 0: never */
-    bool without_cudnn;                            /* cudnnCreate fails */
-    bool without_cublas;                           /* cublasLtCreate fails */
-    bool without_products;                         /* cublasLt offers no algorithm */
-    bool tensor_cores;                             /* tf32 convolutions and products round their inputs */
-    d9_fake_sums sums;                             /* of weight gradients */
-    bool without_nccl;                             /* processes cannot join */
-    int64_t fail_reduction;                        /* value of counts.reductions at a sum that fails; 0: none */
-    bool second_late; /* the second stream's work runs as late as events allow; otherwise as early */
+    int device_error;                    /* error of cudaGetDeviceCount; 0: none */
+    int driver_version, runtime_version; /* CUDA versions; driver 0: no driver */
+    int unsteady;                        /* choice whose result alternates by one bit; 0: none */
+    bool without_code;                   /* kernels have no code for this device */
+    int64_t spoil_captures_from;         /* value of counts.captures from which on captures fail; 0: never */
+    bool without_cudnn;                  /* cudnnCreate fails */
+    bool without_cublas;                 /* cublasLtCreate fails */
+    bool without_products;               /* cublasLt offers no algorithm */
+    bool tensor_cores;                   /* tf32 convolutions and products round their inputs */
+    d9_fake_sums sums;                   /* of weight gradients */
+    bool without_nccl;                   /* processes cannot join */
+    int64_t fail_reduction;              /* value of counts.reductions at a sum that fails; 0: none */
+    bool second_late;                    /* the second stream's work runs as late as events allow; otherwise as early */
     void (*forbid)(const char *kernel, int error); /* fails launches of kernels with this in their name; NULL: none */
     void (*reset)(void);                           /* restores the initial state; nothing may be open */
 } d9_fake;

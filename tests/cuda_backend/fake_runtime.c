@@ -20,9 +20,9 @@ static struct CUstream_st {
     d9_model_list *pending, *captured; /* captured: NULL outside a capture */
     bool spoilt;                       /* by a call that is illegal during capture */
     size_t reads;                      /* queued copies to the host */
-    size_t first_place; /* of the second stream's next work among that of the first */
+    size_t first_place;                /* of the second stream's next work among that of the first */
     size_t submitted, joined; /* work on the second stream so far; of it, what the first stream has waited for */
-    bool forked;        /* the second stream belongs to the capture */
+    bool forked;              /* the second stream belongs to the capture */
 } the_stream, second_stream;
 struct CUevent_st {
     double seconds;

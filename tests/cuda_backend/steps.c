@@ -155,7 +155,8 @@ static d9_status lack_nccl(d9_context *unused, d9_parallel *parallel, int *value
     return D9_OK;
 }
 
-/* The sum through host memory is computed in every step, also where others replay a recorded graph, before what reads it. */
+/* The sum through host memory is computed in every step, also where others replay a recorded graph, before what reads
+ * it. */
 TEST(gradients_are_summed_in_every_step) {
     static const d9_parallel_kind kind = {.name = "two", .sum = double_all, .agree = lack_nccl};
     d9_parallel two = {.rank = 1, .ranks = 2, .kind = &kind};

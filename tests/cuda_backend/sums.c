@@ -44,8 +44,9 @@ typedef struct pieces {
     d9_value_id from[PIECES], all, last;
 } pieces;
 
-static void copy(op_case *c, d9_value_id from, d9_value_id to) {
-    d9_node node = {.op = D9_OP_COPY, .inputs = {from}, .input_count = 1, .outputs = {to}, .output_count = 1};
+static void copy(op_case *c, d9_value_id from, d9_value_id to, d9_when when) {
+    d9_node node = {
+        .op = D9_OP_COPY, .inputs = {from}, .input_count = 1, .outputs = {to}, .output_count = 1, .when = when};
     op_node(c, &node);
 }
 
@@ -65,12 +66,13 @@ static void make_pieces(pieces *p, bool forward) {
     }
     for (int i = 0; i < PIECES; i++) {
         const int k = forward ? i : PIECES - 1 - i;
-        copy(&p->c, p->from[k], gradient[k]);
+        copy(&p->c, p->from[k], gradient[k], (d9_when){0});
     }
+    copy(&p->c, p->from[0], gradient[0], (d9_when){.from = STEPS}); /* is not active */
     d9_node sum = {.op = D9_OP_ALL_REDUCE, .input_count = 1, .output_count = 1};
     sum.inputs[0] = sum.outputs[0] = p->all;
     op_node(&p->c, &sum);
-    copy(&p->c, p->all, p->last);
+    copy(&p->c, p->all, p->last, (d9_when){0});
 }
 
 /* Runs a step with new values, and checks that the last copy has their sums. */

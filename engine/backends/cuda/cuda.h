@@ -58,6 +58,7 @@ typedef struct d9_cuda_multiplier {
 
 /* Sums over the GPUs of the processes: nccl.c, or NULL in a build without it. */
 typedef struct d9_cuda_summer {
+    const char *version;   /* at compile time: "NCCL 2.28.9" */
     int64_t segment_bytes; /* size of the pieces in which gradients are added while others are still computed */
     d9_status (*load)(d9_context *context, void **summer); /* the library, without the other processes */
     d9_status (*join)(d9_context *context, void *summer, d9_parallel *parallel); /* collective; waits for all */
@@ -84,7 +85,7 @@ typedef struct d9_cuda {
     const d9_cuda_convolver *convolver;
     void *convolver_state;
     const d9_cuda_multiplier *multiplier;
-    void *multiplier_state; /* NULL before the first plan of a product */
+    void *multiplier_state;       /* NULL before the first plan of a product */
     const d9_cuda_summer *summer; /* NULL: none, or not used, since a process has none */
     void *summer_state;           /* NULL before the first step, with one process, and without a summer */
     bool joined;                  /* several processes have joined their GPUs, or agreed not to */
@@ -207,10 +208,9 @@ D9_MUST_USE d9_status d9_cuda_fill(d9_context *context, const d9_cuda *cuda, d9_
 #define D9_CUDA_BACKEND(backend_name, backend_doc, libraries_function, probe_function, open_function)                  \
     {                                                                                                                  \
         .name = backend_name, .doc = backend_doc, .libraries = libraries_function, .probe = probe_function,            \
-        .open = open_function, D9_HOST_ENTRIES,                                                                        \
-        .allocate = d9_cuda_allocate, .plan = d9_cuda_plan, .plan_free = d9_cuda_plan_free, .load = d9_cuda_load,      \
-        .run = d9_cuda_run, .times = d9_cuda_times, .tables = d9_cuda_upload_tables, .order = d9_cuda_epoch_order,     \
-        .write = d9_cuda_write, .sync = d9_cuda_sync                                                                   \
+        .open = open_function, D9_HOST_ENTRIES, .allocate = d9_cuda_allocate, .plan = d9_cuda_plan,                    \
+        .plan_free = d9_cuda_plan_free, .load = d9_cuda_load, .run = d9_cuda_run, .times = d9_cuda_times,              \
+        .tables = d9_cuda_upload_tables, .order = d9_cuda_epoch_order, .write = d9_cuda_write, .sync = d9_cuda_sync    \
     }
 
 /* ---- functions for rules ---- */

@@ -12,7 +12,7 @@
 #define D9_NCCL_LIBRARY "libnccl.so." TEXT(NCCL_MAJOR)
 #endif
 #ifndef D9_NCCL_SEGMENT_BYTES
-#define D9_NCCL_SEGMENT_BYTES (4 << 20) /* ../shared/PARALLEL.md; not measured */
+#define D9_NCCL_SEGMENT_BYTES (4 << 20) /* a sum is then long compared with its start; not measured */
 #endif
 
 #define FUNCTIONS(f) f(GetErrorString) f(GetLastError) f(GetUniqueId) f(CommInitRank) f(CommAbort) f(AllReduce)
@@ -46,8 +46,7 @@ static d9_status load(d9_context *context, void **summer) {
     D9_TRY(D9_ALLOCATE(context, 1, "NCCL", &n));
     *n = (nccl){.library = dlopen(D9_NCCL_LIBRARY, RTLD_NOW | RTLD_LOCAL)};
     if (!n->library) D9_TRY(d9_fail(context, D9_DEVICE, "NCCL cannot be loaded: %s", dlerror()));
-#define LOAD(name)                                                                                                     \
-    D9_TRY(d9_cuda_library_find(context, "NCCL", D9_NCCL_LIBRARY, n->library, "nccl" #name, &n->name));
+#define LOAD(name) D9_TRY(d9_cuda_library_find(context, "NCCL", D9_NCCL_LIBRARY, n->library, "nccl" #name, &n->name));
     FUNCTIONS(LOAD)
     *summer = n;
     n = NULL;
@@ -70,10 +69,13 @@ done:
 
 static d9_status sum(d9_context *context, void *summer, float *values, int64_t count, d9_cuda_stream stream) {
     const nccl *n = summer;
-    return check(context, n,
-                 n->AllReduce(values, values, (size_t)count, ncclFloat, ncclSum, n->processes, stream),
+    return check(context, n, n->AllReduce(values, values, (size_t)count, ncclFloat, ncclSum, n->processes, stream),
                  "adding gradients");
 }
 
-const d9_cuda_summer d9_cuda_nccl = {
-    .segment_bytes = D9_NCCL_SEGMENT_BYTES, .load = load, .join = join, .sum = sum, .close = close_nccl};
+const d9_cuda_summer d9_cuda_nccl = {.version = "NCCL " TEXT(NCCL_MAJOR) "." TEXT(NCCL_MINOR) "." TEXT(NCCL_PATCH),
+                                     .segment_bytes = D9_NCCL_SEGMENT_BYTES,
+                                     .load = load,
+                                     .join = join,
+                                     .sum = sum,
+                                     .close = close_nccl};

@@ -55,8 +55,8 @@ static d9_cuda_segment range_of(const d9_plan *plan, d9_value_id id) {
 
 static bool touches(const d9_plan *plan, const d9_node *node, const d9_cuda_segment *segment) {
     for (int v = 0; v < node->input_count + node->output_count; v++) {
-        const d9_cuda_segment range = range_of(
-            plan, v < node->input_count ? node->inputs[v] : node->outputs[v - node->input_count]);
+        const d9_cuda_segment range =
+            range_of(plan, v < node->input_count ? node->inputs[v] : node->outputs[v - node->input_count]);
         if (range.begin < segment->end && range.end > segment->begin) return true;
     }
     return false;
@@ -130,8 +130,8 @@ d9_status d9_cuda_sums_start(d9_context *context, const d9_plan *plan, const d9_
         const d9_cuda_segment *segment = &sums->segment[*next];
         d9_cuda_stream beside;
         D9_TRY(cuda->driver->fork(context, cuda->state, &beside));
-        D9_TRY(cuda->summer->sum(context, cuda->summer_state, gradient + segment->begin,
-                                 segment->end - segment->begin, beside));
+        D9_TRY(cuda->summer->sum(context, cuda->summer_state, gradient + segment->begin, segment->end - segment->begin,
+                                 beside));
     }
 done:
     return status;

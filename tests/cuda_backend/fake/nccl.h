@@ -6,6 +6,8 @@
 #include <cuda_runtime_api.h>
 
 #define NCCL_MAJOR 2
+#define NCCL_MINOR 28
+#define NCCL_PATCH 9
 
 typedef enum { ncclSuccess = 0, ncclSystemError = 2, ncclInvalidArgument = 4, ncclInvalidUsage = 5 } ncclResult_t;
 typedef enum { ncclSum = 0, ncclProd = 1 } ncclRedOp_t;
