@@ -1,10 +1,11 @@
 # The CUDA backend, in three parts. dawn9_cuda_rules includes no vendor header and is built everywhere: the tests run it
 # with simulated kernels. dawn9_cudnn is the thin layer over cuDNN, built if cuDNN 9 is found: the tests check that
 # cuDNN accepts its descriptions. dawn9-cuda.so is the module, built if nvcc has also built the kernels. It loads
-# cuBLAS's large library only for networks that need it, from the folder where it was found here.
+# cuBLAS's large library only for networks that need it, and NCCL's for several processes, from the folders where they
+# were found here. Without NCCL several processes add their gradients through host memory.
 file(GLOB CUDA_BACKEND_SOURCES CONFIGURE_DEPENDS engine/backends/cuda/*.c)
 set(CUDA_VENDOR_SOURCES ${CUDA_BACKEND_SOURCES})
-list(FILTER CUDA_BACKEND_SOURCES EXCLUDE REGEX "/(runtime|module|cudnn|conv_cudnn|cublas)\\.c$")
+list(FILTER CUDA_BACKEND_SOURCES EXCLUDE REGEX "/(runtime|module|cudnn|conv_cudnn|cublas|nccl)\\.c$")
 list(FILTER CUDA_VENDOR_SOURCES INCLUDE REGEX "/(runtime|module|conv_cudnn|cublas)\\.c$")
 
 add_library(dawn9_cuda_rules STATIC ${CUDA_BACKEND_SOURCES})
@@ -27,6 +28,8 @@ if(DAWN9_CUDA)
   find_path(CUBLAS_INCLUDE cublasLt.h HINTS ${cuda_places} PATH_SUFFIXES include)
   find_path(CURAND_INCLUDE curand_philox4x32_x.h HINTS ${cuda_places} PATH_SUFFIXES include)
   find_library(CUBLAS_LIBRARY cublasLt HINTS ${cuda_places} PATH_SUFFIXES lib64 lib)
+  find_path(NCCL_INCLUDE nccl.h HINTS ${cuda_places} PATH_SUFFIXES include)
+  find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS ${cuda_places} PATH_SUFFIXES lib64 lib)
 endif()
 
 # 9.11 is the first version that can describe a device which is not in the machine (cudnn.c).
@@ -46,9 +49,19 @@ endif()
 
 if(TARGET dawn9_cudnn AND TARGET dawn9_cuda_kernels AND CUDART_LIBRARY)
   add_library(dawn9-cuda MODULE ${CUDA_VENDOR_SOURCES})
-  get_filename_component(cublas_folder ${CUBLAS_LIBRARY} DIRECTORY)
+  get_filename_component(library_folders ${CUBLAS_LIBRARY} DIRECTORY)
+  if(NCCL_INCLUDE AND NCCL_LIBRARY)
+    target_sources(dawn9-cuda PRIVATE engine/backends/cuda/nccl.c)
+    target_compile_definitions(dawn9-cuda PRIVATE DAWN9_NCCL=1)
+    target_include_directories(dawn9-cuda SYSTEM PRIVATE ${NCCL_INCLUDE})
+    get_filename_component(nccl_folder ${NCCL_LIBRARY} DIRECTORY)
+    list(APPEND library_folders ${nccl_folder})
+    list(REMOVE_DUPLICATES library_folders)
+  else()
+    message(STATUS "NCCL not found: on several GPUs gradients are added through host memory")
+  endif()
   set_target_properties(dawn9-cuda PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
-                        INSTALL_RPATH_USE_LINK_PATH ON BUILD_RPATH ${cublas_folder} INSTALL_RPATH ${cublas_folder})
+                        INSTALL_RPATH_USE_LINK_PATH ON BUILD_RPATH "${library_folders}" INSTALL_RPATH "${library_folders}")
   target_include_directories(dawn9-cuda SYSTEM PRIVATE ${CUBLAS_INCLUDE} ${CURAND_INCLUDE})
   # The runtime is linked statically, so that a machine needs only the driver. The runtime needs librt and pthread.
   target_link_libraries(dawn9-cuda PRIVATE dawn9_cudnn dawn9_cuda_rules dawn9_cuda_kernels ${CUDART_LIBRARY} rt pthread)

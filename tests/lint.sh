@@ -49,7 +49,7 @@ kernels/cuda               kernels
 libraries='
 ^(oneapi/)?dnnl   engine/backends/onednn/
 ^mpi              engine/parallel/mpi/
-^(cuda|cudnn|cublas|curand|nvrtc|nvml)   engine/backends/cuda/ kernels/cuda/
+^(cuda|cudnn|cublas|curand|nccl|nvrtc|nvml)   engine/backends/cuda/ kernels/cuda/
 ^stb[/_]          engine/data/
 ^png              engine/data/
 ^yaml             engine/config/ engine/record/

@@ -6,7 +6,7 @@
 tiny >cuda.yaml
 accepts "$dawn9" --version
 if grep -q '^backends.* cuda' "$out"; then # versions as compiled
-    says '^cuda *compiled with CUDA [0-9.]+, cuDNN 9[0-9.]+, cuBLAS [0-9.]+, cuRAND [0-9.]+$'
+    says '^cuda *compiled with CUDA [0-9.]+, cuDNN 9[0-9.]+, cuBLAS [0-9.]+, cuRAND [0-9.]+(, NCCL [0-9.]+)?$'
 fi
 accepts "$dawn9" devices
 says '^cuda '

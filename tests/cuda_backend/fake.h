@@ -1,8 +1,9 @@
-/* The fake CUDA runtime, cuDNN and cuBLAS in the tests' dawn9-cuda.so: counters, and settings of its behaviour. The
- * module exports d9_fake_get; a test calls fake_find, which finds it.
+/* The fake CUDA runtime, cuDNN, cuBLAS and NCCL in the tests' dawn9-cuda.so: counters, and settings of its behaviour.
+ * The module exports d9_fake_get; a test calls fake_find, which finds it.
  *
- * Work is queued on the only stream and runs when the host waits or frees. A host that reads too early therefore reads
- * old bytes, and one that overwrites the source of a queued copy sends wrong ones. Time is simulated: a kernel, copy or
+ * Work is queued on the first stream and runs when the host waits or frees. A host that reads too early therefore reads
+ * old bytes, and one that overwrites the source of a queued copy sends wrong ones. Work on the second stream is put
+ * among that of the first, as early or as late as the events allow. Time is simulated: a kernel, copy or
  * memset takes a microsecond, a convolution the time of its choice, a matrix product 5 us. */
 #ifndef D9_TESTS_CUDA_FAKE_H
 #define D9_TESTS_CUDA_FAKE_H
@@ -24,6 +25,7 @@ typedef struct d9_fake_counts {
     int64_t libraries;                             /* times that cuBLAS was opened */
     int64_t products, matrices, captured_products; /* batches run; matrices in them; batches captured */
     int64_t unsteady_products;                     /* plans of products that would accept sums in any order */
+    int64_t nccl_ids, reductions;                  /* identifiers made; sums of NCCL submitted or captured */
     int64_t on_zeros;                              /* inputs of convolutions that were all zero */
     int64_t read_ahead;                            /* finished calls of d9_cudnn_read_ahead */
     int64_t loaded;   /* different kernels launched, and convolutions by choice, pass and type */
@@ -42,8 +44,19 @@ typedef enum d9_fake_sums {
     D9_FAKE_SUMS_CUT               /* rounded towards zero */
 } d9_fake_sums;
 
+/* A sum of NCCL as it was submitted. Places count the work on the first stream since the last wait of the host, or in
+ * the graph that is captured. */
+typedef struct d9_fake_reduction {
+    const float *values;
+    int64_t count;
+    bool captured, second; /* in a graph; on the second stream */
+    int64_t after, before; /* it runs after the work below place `after`, and before that from `before` on; -1: none */
+} d9_fake_reduction;
+enum { D9_FAKE_REDUCTIONS = 256 };
+
 typedef struct d9_fake {
     d9_fake_counts counts;
+    d9_fake_reduction reduction[D9_FAKE_REDUCTIONS]; /* the first ones */
     /* settings, changed by tests */
     int64_t memory_bytes;
     int64_t held_bytes; /* part of memory_bytes used by other processes */
@@ -55,16 +68,19 @@ typedef struct d9_fake {
     int fail_with;       /* its cudaError_t */
     int64_t short_bytes; /* allocations end this many bytes early, so that their last bytes count as past the end */
     int devices, major, minor;
-    int device_error;                              /* error of cudaGetDeviceCount; 0: none */
-    int driver_version, runtime_version;           /* CUDA versions; driver 0: no driver */
-    int unsteady;                                  /* choice whose result alternates by one bit; 0: none */
-    bool without_code;                             /* kernels have no code for this device */
-    int64_t spoil_captures_from;                   /* value of counts.captures from which on captures fail; 0: never */
-    bool without_cudnn;                            /* cudnnCreate fails */
-    bool without_cublas;                           /* cublasLtCreate fails */
-    bool without_products;                         /* cublasLt offers no algorithm */
-    bool tensor_cores;                             /* tf32 convolutions and products round their inputs */
-    d9_fake_sums sums;                             /* of weight gradients */
+    int device_error;                    /* error of cudaGetDeviceCount; 0: none */
+    int driver_version, runtime_version; /* CUDA versions; driver 0: no driver */
+    int unsteady;                        /* choice whose result alternates by one bit; 0: none */
+    bool without_code;                   /* kernels have no code for this device */
+    int64_t spoil_captures_from;         /* value of counts.captures from which on captures fail; 0: never */
+    bool without_cudnn;                  /* cudnnCreate fails */
+    bool without_cublas;                 /* cublasLtCreate fails */
+    bool without_products;               /* cublasLt offers no algorithm */
+    bool tensor_cores;                   /* tf32 convolutions and products round their inputs */
+    d9_fake_sums sums;                   /* of weight gradients */
+    bool without_nccl;                   /* processes cannot join */
+    int64_t fail_reduction;              /* value of counts.reductions at a sum that fails; 0: none */
+    bool second_late;                    /* the second stream's work runs as late as events allow; otherwise as early */
     void (*forbid)(const char *kernel, int error); /* fails launches of kernels with this in their name; NULL: none */
     void (*reset)(void);                           /* restores the initial state; nothing may be open */
 } d9_fake;

@@ -20,10 +20,17 @@ static struct CUstream_st {
     d9_model_list *pending, *captured; /* captured: NULL outside a capture */
     bool spoilt;                       /* by a call that is illegal during capture */
     size_t reads;                      /* queued copies to the host */
-} the_stream;
+    size_t first_place;                /* of the second stream's next work among that of the first */
+    size_t submitted, joined; /* work on the second stream so far; of it, what the first stream has waited for */
+    bool forked;              /* the second stream belongs to the capture */
+} the_stream, second_stream;
 struct CUevent_st {
     double seconds;
     int pending; /* records not yet reached by the stream */
+    bool timed;
+    cudaStream_t stream; /* that recorded it last */
+    size_t place;        /* the first stream: its work so far; the second: its work that is not yet put among it */
+    size_t submitted;    /* the second stream's work when it was recorded */
 };
 struct CUgraph_st {
     d9_model_list *list;
@@ -131,9 +138,15 @@ cudaError_t cudaRuntimeGetVersion(int *version) {
     return cudaSuccess;
 }
 
+static d9_model_list *first_list(void) { return the_stream.captured ? the_stream.captured : the_stream.pending; }
+
 /* Runs the queued work; its first error becomes sticky. */
 static cudaError_t drain(void) {
     cudaError_t error = sticky;
+    if (second_stream.pending)
+        d9_model_list_move(second_stream.pending, d9_model_list_size(second_stream.pending), the_stream.pending,
+                           d9_model_list_size(the_stream.pending));
+    second_stream.first_place = 0;
     if (d9_model_list_size(the_stream.pending) == 0) return error;
     fake.counts.waits += d9_model_list_size(the_stream.pending) > the_stream.reads;
     the_stream.reads = 0;
@@ -268,7 +281,13 @@ static void route_launches(void) { /* to the capture, if there is one, otherwise
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
     BEGIN(begin);
-    if (flags != cudaStreamNonBlocking || the_stream.pending) return store_error(cudaErrorInvalidValue);
+    if (flags != cudaStreamNonBlocking || second_stream.pending) return store_error(cudaErrorInvalidValue);
+    if (the_stream.pending) {
+        second_stream = (struct CUstream_st){.pending = d9_model_list_new()};
+        fake.counts.live_streams++;
+        *stream = &second_stream;
+        return cudaSuccess;
+    }
     the_stream = (struct CUstream_st){.pending = d9_model_list_new()};
     fake.counts.live_streams++;
     *stream = &the_stream;
@@ -282,7 +301,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     const cudaError_t error = begin_uncaptured();
     drain();
     d9_model_list_free(stream->pending);
-    the_stream = (struct CUstream_st){.pending = NULL};
+    *stream = (struct CUstream_st){.pending = NULL};
     fake.counts.live_streams--;
     route_launches();
     sticky = cudaSuccess;
@@ -301,6 +320,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
     stream->captured = d9_model_list_new();
     stream->spoilt = false;
     fake.counts.captures++;
+    second_stream.first_place = 0;
     route_launches();
     return cudaSuccess;
 }
@@ -309,6 +329,12 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
     const cudaError_t error = begin();
     struct CUgraph_st *made = calloc(1, sizeof *made);
     *graph = NULL;
+    if (second_stream.forked && second_stream.submitted != second_stream.joined) {
+        fake.counts.illegal++;
+        stream->spoilt = true;
+    }
+    second_stream.forked = false;
+    second_stream.first_place = 0;
     if (fake.spoil_captures_from && fake.counts.captures >= fake.spoil_captures_from) stream->spoilt = true;
     if (error != cudaSuccess || stream->spoilt || !made) {
         d9_model_list_free(stream->captured), free(made);
@@ -361,16 +387,18 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
     return begin();
 }
 
-cudaError_t cudaEventCreate(cudaEvent_t *event) {
+static cudaError_t create_event(cudaEvent_t *event, bool timed) {
     BEGIN(begin);
     *event = calloc(1, sizeof **event);
     if (!*event) return store_error(cudaErrorMemoryAllocation);
+    (*event)->timed = timed;
     fake.counts.live_events++;
     return cudaSuccess;
 }
 
+cudaError_t cudaEventCreate(cudaEvent_t *event) { return create_event(event, true); }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
-    return flags == cudaEventDisableTiming ? cudaEventCreate(event) : store_error(cudaErrorInvalidValue);
+    return flags == cudaEventDisableTiming ? create_event(event, false) : store_error(cudaErrorInvalidValue);
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
@@ -387,10 +415,53 @@ static int do_mark(const void *what) { /* the stream has reached an event */
     return 0;
 }
 
+/* An event that is timed must not be captured, because nobody could read its time. */
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-    BEGIN(begin_uncaptured);
+    if (event->timed) BEGIN(begin_uncaptured);
+    if (!event->timed) BEGIN(begin);
+    event->stream = stream;
+    event->submitted = stream->submitted;
+    event->place = d9_model_list_size(stream == &the_stream ? first_list() : stream->pending);
+    if (the_stream.captured || stream != &the_stream) return cudaSuccess;
     event->pending++;
     return store_error((cudaError_t)d9_model_submit(stream, do_mark, &event, sizeof event));
+}
+
+/* The second stream's next work follows what the first had at the record, or the first waits for the second's. */
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
+    BEGIN(begin);
+    if (flags != 0 || !event->stream || event->stream == stream) return store_error(cudaErrorInvalidValue);
+    if (stream == &second_stream) {
+        if (event->place > stream->first_place) stream->first_place = event->place;
+        stream->forked = the_stream.captured;
+        return cudaSuccess;
+    }
+    second_stream.joined = event->submitted;
+    d9_model_list_move(second_stream.pending, event->place, first_list(), d9_model_list_size(first_list()));
+    for (int64_t r = 0; r < fake.counts.reductions && r < D9_FAKE_REDUCTIONS; r++)
+        if (fake.reduction[r].second && fake.reduction[r].before < 0)
+            fake.reduction[r].before = (int64_t)d9_model_list_size(first_list());
+    return cudaSuccess;
+}
+
+int d9_fake_submit(const void *stream, d9_model_work work, const void *what, size_t bytes) {
+    struct CUstream_st *second = &second_stream;
+    if (stream != second) return d9_model_submit(stream, work, what, bytes);
+    if (the_stream.captured && !second->forked) {
+        fake.counts.illegal++;
+        return (int)store_error(cudaErrorStreamCaptureUnsupported);
+    }
+    d9_model_list_add(second->pending, work, what, bytes);
+    second->submitted++;
+    if (fake.second_late) return 0;
+    d9_model_list_move(second->pending, 1, first_list(), second->first_place++);
+    return 0;
+}
+
+d9_fake_reduction d9_fake_place(const void *stream, const float *values, int64_t count) {
+    const bool second = stream == &second_stream;
+    const size_t place = second ? second_stream.first_place : d9_model_list_size(first_list());
+    return (d9_fake_reduction){values, count, the_stream.captured, second, (int64_t)place, -1};
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {

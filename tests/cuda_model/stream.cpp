@@ -79,11 +79,21 @@ void d9_model_queue_to(d9_model_list *list, const void *stream, bool captured) {
     k.captured = captured;
 }
 
-int d9_model_submit(const void *stream, d9_model_work work, const void *what, size_t bytes) {
+void d9_model_list_move(d9_model_list *from, size_t count, d9_model_list *to, size_t at) {
+    const auto begin = from->items.begin(), end = begin + static_cast<std::ptrdiff_t>(count);
+    to->items.insert(to->items.begin() + static_cast<std::ptrdiff_t>(at), begin, end);
+    from->items.erase(begin, end);
+}
+
+void d9_model_list_add(d9_model_list *list, d9_model_work work, const void *what, size_t bytes) {
     const unsigned char *from = static_cast<const unsigned char *>(what);
+    list->items.push_back({nullptr, work, std::vector<unsigned char>(from, from + bytes)});
+}
+
+int d9_model_submit(const void *stream, d9_model_work work, const void *what, size_t bytes) {
     if (!k.list) return work(what);
     if (stream != k.stream) return d9_model_refuse("work was submitted to another stream", invalid_handle);
-    k.list->items.push_back({nullptr, work, std::vector<unsigned char>(from, from + bytes)});
+    d9_model_list_add(k.list, work, what, bytes);
     return 0;
 }
 

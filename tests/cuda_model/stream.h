@@ -30,6 +30,10 @@ int d9_model_load(const char *library_kernel);
 /* Adds `work` with a copy of `bytes` of `what` to the stream's list, or runs it at once without a list. Returns 0 or a
  * cudaError_t. */
 int d9_model_submit(const void *stream, d9_model_work work, const void *what, size_t bytes);
+/* Moves the first `count` items of `from` into `to`, before its item `at`. */
+void d9_model_list_move(d9_model_list *from, size_t count, d9_model_list *to, size_t at);
+/* Adds `work` with a copy of `bytes` of `what` to a list. */
+void d9_model_list_add(d9_model_list *list, d9_model_work work, const void *what, size_t bytes);
 /* Sets a pending error, which the next launch returns. 0: none. */
 void d9_model_set_pending_error(int error);
 /* Launches of kernels whose name contains `kernel` fail with `error`, which does not stay pending. NULL: none. */

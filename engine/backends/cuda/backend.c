@@ -38,11 +38,12 @@ void d9_cuda_choice_key(const d9_cuda *cuda, const char *text, char key[D9_CUDA_
 }
 
 d9_status d9_cuda_open(d9_context *context, const d9_cuda_driver *driver, const d9_cuda_convolver *convolver,
-                       const d9_cuda_multiplier *multiplier, const char *choices, void **backend) {
+                       const d9_cuda_multiplier *multiplier, const d9_cuda_summer *summer, const char *choices,
+                       void **backend) {
     d9_status status;
     d9_cuda *cuda = NULL;
     D9_TRY(D9_ALLOCATE(context, 1, "the CUDA backend", &cuda));
-    *cuda = (d9_cuda){.driver = driver, .convolver = convolver, .multiplier = multiplier};
+    *cuda = (d9_cuda){.driver = driver, .convolver = convolver, .multiplier = multiplier, .summer = summer};
     D9_TRY(driver->open(context, &cuda->state));
     cuda->stream = driver->stream(cuda->state);
     D9_TRY(make_step_counter(context, cuda));
@@ -63,6 +64,7 @@ static void release_memory(d9_context *context, const d9_cuda *cuda, void *point
 void d9_cuda_close(d9_context *context, void *backend) {
     d9_cuda *cuda = backend;
     if (!cuda) return;
+    if (cuda->summer) cuda->summer->close(context, cuda->summer_state);
     for (int t = 0; t < D9_MAX_TABLES; t++) release_memory(context, cuda, cuda->table[t]);
     for (int i = 0; i < D9_CUDA_INDICES; i++) d9_release(context, cuda->indices[i].values);
     release_memory(context, cuda, cuda->step);

@@ -171,28 +171,6 @@ D9_CUDA_RUN(update) {
                                               d9_site_data(site, node->outputs[0]), state));
 }
 
-/* ---- the sum of gradients over the processes, through host memory ---- */
-
-d9_status d9_cuda_prepare_all_reduce(d9_context *context, d9_site *site) {
-    return d9_allocate(context, (size_t)d9_site_bytes(site, site->nodes[0]->inputs[0]), "the gradient on the host",
-                       &site->data);
-}
-
-void d9_cuda_release_all_reduce(d9_context *context, d9_site *site) { d9_release(context, site->data); }
-
-D9_CUDA_RUN(all_reduce) {
-    d9_status status;
-    const d9_value_id gradient = site->nodes[0]->outputs[0];
-    const d9_cuda *cuda = d9_cuda_of(site);
-    const int64_t bytes = d9_site_bytes(site, gradient);
-    (void)step;
-    D9_TRY(cuda->driver->read(context, cuda->state, d9_site_data(site, gradient), site->data, bytes));
-    D9_TRY(d9_parallel_sum(context, site->options->parallel, site->data, d9_site_count(site, gradient), false));
-    D9_TRY(cuda->driver->write(context, cuda->state, d9_site_data(site, gradient), site->data, bytes));
-done:
-    return status;
-}
-
 D9_CUDA_RUN(lerp) {
     const d9_node *node = site->nodes[0];
     (void)step;

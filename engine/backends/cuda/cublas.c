@@ -4,10 +4,10 @@
  * Each product runs the first algorithm of the heuristics that fits our workspace. A second kernel may add the partial
  * sums of a split K in f32, but never in the order in which blocks finish, so results repeat bit for bit. */
 #include "backends/cuda/cublas.h"
+#include "backends/cuda/library.h"
 #include "core/system.h"
 
 #include <cublasLt.h>
-#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -56,13 +56,6 @@ static void close_multiplier(d9_context *context, void *multiplier) {
     d9_release(context, lt);
 }
 
-static d9_status load_function(d9_context *context, void *library, const char *name, void *function) {
-    void *const symbol = dlsym(library, name);
-    if (!symbol) return d9_fail(context, D9_DEVICE, "cuBLAS: %s has no %s", D9_CUBLAS_LIBRARY, name);
-    memcpy(function, &symbol, sizeof symbol); /* ISO C has no cast from an object pointer to a function pointer */
-    return D9_OK;
-}
-
 static d9_status open_multiplier(d9_context *context, void **multiplier) {
     d9_status status;
     cublas *lt = NULL;
@@ -70,7 +63,8 @@ static d9_status open_multiplier(d9_context *context, void **multiplier) {
     *lt = (cublas){.library = dlopen(D9_CUBLAS_LIBRARY, RTLD_NOW | RTLD_LOCAL)};
     if (!lt->library)
         D9_TRY(d9_fail(context, D9_DEVICE, "cuBLAS, which this network needs, cannot be loaded: %s", dlerror()));
-#define LOAD(name) D9_TRY(load_function(context, lt->library, "cublasLt" #name, &lt->name));
+#define LOAD(name)                                                                                                     \
+    D9_TRY(d9_cuda_library_find(context, "cuBLAS", D9_CUBLAS_LIBRARY, lt->library, "cublasLt" #name, &lt->name));
     FUNCTIONS(LOAD)
     CUBLAS_TRY(lt->Create(&lt->handle), "opening it");
     *multiplier = lt;

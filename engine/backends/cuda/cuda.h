@@ -2,7 +2,7 @@
  * cuDNN, and for large linear layers and the products of orthogonal updates cuBLAS. Steps are submitted without
  * waiting; from the second time that the same nodes run in a step, they are replayed as a CUDA graph (steps.c). Data
  * that changes from step to step is on the device: the step number, the tables of coefficients, the guard. Only
- * runtime.c, cudnn.h and cublas.c include vendor headers. */
+ * runtime.c, cudnn.h, cublas.c and nccl.c include vendor headers. */
 #ifndef D9_BACKENDS_CUDA_H
 #define D9_BACKENDS_CUDA_H
 
@@ -56,6 +56,18 @@ typedef struct d9_cuda_multiplier {
                      void *workspace, d9_cuda_stream stream);
 } d9_cuda_multiplier;
 
+/* Sums over the GPUs of the processes: nccl.c, or NULL in a build without it. */
+typedef struct d9_cuda_summer {
+    const char *version;   /* at compile time: "NCCL 2.28.9" */
+    int64_t segment_bytes; /* size of the pieces in which gradients are added while others are still computed */
+    d9_status (*load)(d9_context *context, void **summer); /* the library, without the other processes */
+    d9_status (*join)(d9_context *context, void *summer, d9_parallel *parallel); /* collective; waits for all */
+    /* Submits the replacement of `values` by their sums over the processes, which call it in the same order with the
+     * same counts. May be recorded once it has run. */
+    d9_status (*sum)(d9_context *context, void *summer, float *values, int64_t count, d9_cuda_stream stream);
+    void (*close)(d9_context *context, void *summer); /* may be NULL; waits for no other process */
+} d9_cuda_summer;
+
 /* Host copy of a buffer of indices. Once the host has written it, it is checked before the first step whose plan reads
  * it, because kernels do not check. */
 typedef struct d9_cuda_indices {
@@ -73,7 +85,10 @@ typedef struct d9_cuda {
     const d9_cuda_convolver *convolver;
     void *convolver_state;
     const d9_cuda_multiplier *multiplier;
-    void *multiplier_state; /* NULL before the first plan of a product */
+    void *multiplier_state;       /* NULL before the first plan of a product */
+    const d9_cuda_summer *summer; /* NULL: none, or not used, since a process has none */
+    void *summer_state;           /* NULL before the first step, with one process, and without a summer */
+    bool joined;                  /* several processes have joined their GPUs, or agreed not to */
     d9_cuda_choices *choices;
     char name[D9_CUDA_CHOICE_KEY]; /* prefix of cache keys: all that choices depend on besides shape and type */
     /* Scratch memory shared by all rules during their run; may move between steps: do not keep the pointer.
@@ -102,7 +117,7 @@ static inline d9_cuda_stream d9_cuda_stream_of(const d9_site *site) { return d9_
 /* ---- device (backend.c, order.c): entries of d9_host_kind and d9_backend; tables of rules ---- */
 D9_MUST_USE d9_status d9_cuda_open(d9_context *context, const d9_cuda_driver *driver,
                                    const d9_cuda_convolver *convolver, const d9_cuda_multiplier *multiplier,
-                                   const char *choices, void **backend);
+                                   const d9_cuda_summer *summer, const char *choices, void **backend);
 void d9_cuda_close(d9_context *context, void *backend);
 void d9_cuda_describe(const void *backend, d9_device_info *info);
 d9_status d9_cuda_peak_rates(d9_context *context, void *backend, const d9_precision *precision,
@@ -149,6 +164,26 @@ d9_status d9_cuda_run(d9_context *context, d9_plan *plan, int64_t step);
  * are assumed to take their mean. */
 int d9_cuda_times(d9_plan *plan, d9_node_time *rows, int capacity, bool reset);
 
+/* ---- sums of gradients over the processes (sums.c) ---- */
+typedef struct d9_cuda_segment {
+    int64_t begin, end; /* elements of GRADIENT */
+    d9_node_id ready;   /* last node before the sum that reads or writes one of them; -1: none does */
+} d9_cuda_segment;
+typedef struct d9_cuda_sums { /* of one step, in the order in which they are submitted: that of `ready` */
+    d9_cuda_segment *segment;
+    int count;
+    bool waits; /* the sum goes through host memory and waits for the stream, so such a step cannot be recorded */
+} d9_cuda_sums;
+/* Finds the sums of a step from its active rules (plan->placed_count). The first call in a run of several processes
+ * is collective: they join their GPUs, or agree to add through host memory, with a warning. Free with
+ * d9_cuda_sums_free. */
+D9_MUST_USE d9_status d9_cuda_sums_plan(d9_context *context, const d9_plan *plan, const uint8_t *active,
+                                        d9_cuda_sums *sums);
+void d9_cuda_sums_free(d9_context *context, d9_cuda_sums *sums); /* all zero: empty */
+/* Submits the sums from *next on, and advances it, whose gradients are complete before `node` runs. */
+D9_MUST_USE d9_status d9_cuda_sums_start(d9_context *context, const d9_plan *plan, const d9_cuda_sums *sums,
+                                         d9_node_id node, int *next);
+
 /* ---- timing (measure.c) ---- */
 /* Seconds per call of `work` after a warm-up: the minimum of one call timed alone and `runs` means of several calls
  * submitted together, so that host time is hidden unless it exceeds the device's. If the single call takes more than
@@ -173,10 +208,9 @@ D9_MUST_USE d9_status d9_cuda_fill(d9_context *context, const d9_cuda *cuda, d9_
 #define D9_CUDA_BACKEND(backend_name, backend_doc, libraries_function, probe_function, open_function)                  \
     {                                                                                                                  \
         .name = backend_name, .doc = backend_doc, .libraries = libraries_function, .probe = probe_function,            \
-        .open = open_function, D9_HOST_ENTRIES,                                                                        \
-        .allocate = d9_cuda_allocate, .plan = d9_cuda_plan, .plan_free = d9_cuda_plan_free, .load = d9_cuda_load,      \
-        .run = d9_cuda_run, .times = d9_cuda_times, .tables = d9_cuda_upload_tables, .order = d9_cuda_epoch_order,     \
-        .write = d9_cuda_write, .sync = d9_cuda_sync                                                                   \
+        .open = open_function, D9_HOST_ENTRIES, .allocate = d9_cuda_allocate, .plan = d9_cuda_plan,                    \
+        .plan_free = d9_cuda_plan_free, .load = d9_cuda_load, .run = d9_cuda_run, .times = d9_cuda_times,              \
+        .tables = d9_cuda_upload_tables, .order = d9_cuda_epoch_order, .write = d9_cuda_write, .sync = d9_cuda_sync    \
     }
 
 /* ---- functions for rules ---- */
@@ -239,7 +273,7 @@ D9_CUDA_RUN(recur);
 D9_CUDA_RUN(recur_backward);
 D9_CUDA_RUN(last);
 D9_CUDA_RUN(last_backward);
-D9_CUDA_RUN(all_reduce); /* waits for the stream, so a step with it is not recorded (steps.c) */
+D9_CUDA_RUN(all_reduce);
 d9_status d9_cuda_prepare_all_reduce(d9_context *context, d9_site *site);
 void d9_cuda_release_all_reduce(d9_context *context, d9_site *site);
 D9_CUDA_RUN(clip);

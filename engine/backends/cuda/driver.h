@@ -26,6 +26,11 @@ typedef struct d9_cuda_driver {
     d9_status (*sync)(d9_context *context, void *driver);
     d9_status (*memory)(d9_context *context, void *driver, int64_t *free_bytes, int64_t *total_bytes);
 
+    /* A second stream, made at the first call: `fork` makes it wait for the work submitted to the first one so far,
+     * and returns it; `join` makes the first one wait for the work submitted to the second. Both may be recorded. */
+    d9_status (*fork)(d9_context *context, void *driver, d9_cuda_stream *second);
+    d9_status (*join)(d9_context *context, void *driver);
+
     /* Makes a graph of what `work` submits, without running it. `work` must not wait; `what` must outlive the graph. */
     d9_status (*record)(d9_context *context, void *driver, d9_cuda_work work, void *what, void **graph);
     d9_status (*replay)(d9_context *context, void *driver, void *graph);

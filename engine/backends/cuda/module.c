@@ -1,6 +1,7 @@
-/* The module dawn9-cuda.so: combines the CUDA runtime, our kernels, cuDNN and cuBLAS. */
+/* The module dawn9-cuda.so: combines the CUDA runtime, our kernels, cuDNN, cuBLAS and NCCL. */
 #include "backends/cuda/conv_cudnn.h"
 #include "backends/cuda/cublas.h"
+#include "backends/cuda/nccl.h"
 #include "backends/cuda/runtime.h"
 
 #include <cublasLt.h>
@@ -23,8 +24,8 @@ static d9_status open_backend(d9_context *context, const d9_backend_options *opt
     pthread_t thread;
     atomic_bool stop = false;
     const bool reading = pthread_create(&thread, NULL, read_ahead, &stop) == 0;
-    const d9_status status =
-        d9_cuda_open(context, &d9_cuda_runtime, &d9_cuda_cudnn, &d9_cuda_cublas, options->choices, backend);
+    const d9_status status = d9_cuda_open(context, &d9_cuda_runtime, &d9_cuda_cudnn, &d9_cuda_cublas, D9_CUDA_NCCL,
+                                          options->choices, backend);
     atomic_store(&stop, true);
     if (reading) pthread_join(thread, NULL);
     return status;
@@ -44,9 +45,11 @@ static d9_status open_device(d9_context *context, const d9_backend_options *opti
 }
 
 static void name_libraries(char *text, size_t size) {
-    snprintf(text, size, "CUDA %d.%d, cuDNN %d.%d.%d, cuBLAS %d.%d.%d, cuRAND %d.%d.%d", CUDART_VERSION / 1000,
+    const d9_cuda_summer *const summer = D9_CUDA_NCCL;
+    snprintf(text, size, "CUDA %d.%d, cuDNN %d.%d.%d, cuBLAS %d.%d.%d, cuRAND %d.%d.%d%s%s", CUDART_VERSION / 1000,
              CUDART_VERSION % 1000 / 10, CUDNN_MAJOR, CUDNN_MINOR, CUDNN_PATCHLEVEL, CUBLAS_VER_MAJOR, CUBLAS_VER_MINOR,
-             CUBLAS_VER_PATCH, CURAND_VER_MAJOR, CURAND_VER_MINOR, CURAND_VER_PATCH);
+             CUBLAS_VER_PATCH, CURAND_VER_MAJOR, CURAND_VER_MINOR, CURAND_VER_PATCH, summer ? ", " : "",
+             summer ? summer->version : "");
 }
 
 static const d9_backend backend_cuda =

@@ -15,7 +15,8 @@
 enum { MARKS = 1024, SLOTS = 8, SLOT_BYTES = 256 << 10 };
 
 typedef struct runtime {
-    cudaStream_t stream;
+    cudaStream_t stream, second; /* second: NULL before the first fork */
+    cudaEvent_t forked, joined;  /* of the second stream */
     struct cudaDeviceProp properties;
     cudaEvent_t mark[MARKS]; /* created at first use */
     uint8_t *ring;           /* pinned: (SLOTS, SLOT_BYTES) */
@@ -56,6 +57,9 @@ static void close_device(d9_context *context, void *driver) {
         if (r->mark[m]) cudaEventDestroy(r->mark[m]);
     for (int s = 0; s < SLOTS; s++)
         if (r->sent[s]) cudaEventDestroy(r->sent[s]);
+    if (r->forked) cudaEventDestroy(r->forked);
+    if (r->joined) cudaEventDestroy(r->joined);
+    if (r->second) cudaStreamDestroy(r->second);
     if (r->stream) cudaStreamDestroy(r->stream);
     if (r->ring) cudaFreeHost(r->ring);
     d9_release(context, r);
@@ -236,6 +240,31 @@ static void free_graph(d9_context *context, void *driver, void *graph) {
     if (graph) cudaGraphExecDestroy(graph);
 }
 
+/* ---- the second stream ---- */
+
+static d9_status fork_stream(d9_context *context, void *driver, d9_cuda_stream *second) {
+    d9_status status;
+    runtime *r = driver;
+    static const char what[] = "forking a stream";
+    if (!r->second) CUDA_TRY(cudaStreamCreateWithFlags(&r->second, cudaStreamNonBlocking), what);
+    if (!r->forked) CUDA_TRY(cudaEventCreateWithFlags(&r->forked, cudaEventDisableTiming), what);
+    if (!r->joined) CUDA_TRY(cudaEventCreateWithFlags(&r->joined, cudaEventDisableTiming), what);
+    CUDA_TRY(cudaEventRecord(r->forked, r->stream), what);
+    CUDA_TRY(cudaStreamWaitEvent(r->second, r->forked, 0), what);
+    *second = r->second;
+done:
+    return status;
+}
+
+static d9_status join_stream(d9_context *context, void *driver) {
+    d9_status status;
+    const runtime *r = driver;
+    CUDA_TRY(cudaEventRecord(r->joined, r->second), "joining a stream");
+    CUDA_TRY(cudaStreamWaitEvent(r->stream, r->joined, 0), "joining a stream");
+done:
+    return status;
+}
+
 /* ---- marks ---- */
 
 static d9_status mark(d9_context *context, void *driver, int slot) {
@@ -272,6 +301,8 @@ const d9_cuda_driver d9_cuda_runtime = {
     .read = read,
     .sync = synchronize,
     .memory = memory_left,
+    .fork = fork_stream,
+    .join = join_stream,
     .record = record,
     .replay = replay,
     .free_graph = free_graph,

@@ -2,8 +2,8 @@
  * the first time (kernels are loaded lazily, and loading cannot be recorded); the second time it is recorded as a CUDA
  * graph, which is replayed from then on. A run with a moving average every few steps has two sets: with and without it.
  *
- * A sum over processes waits for the host, so steps with one are launched one by one, as are those that CUDA refuses to
- * record.
+ * Gradients are added over the processes on a second stream, which is part of the graph (sums.c). Sums through host
+ * memory wait for the stream, so steps with one are launched one by one, as are those that CUDA refuses to record.
  *
  * A recorded launch repeats identical arguments, so rules read the step number on the device and get step 0 here. */
 #include "backends/cuda/cuda.h"
@@ -20,6 +20,7 @@ typedef struct active_set { /* rules active in a step; `graph` refers to this st
     void *graph;           /* NULL: not recorded */
     int64_t scratch_moves; /* cuda->scratch_moves when it was recorded */
     int64_t runs;
+    d9_cuda_sums sums;
     bool unrecorded; /* launched one by one in every step: a rule waits for the stream, or the recording failed */
 } active_set;
 
@@ -75,13 +76,20 @@ static d9_status update_guard(d9_context *context, const d9_plan *plan, const d9
                          d9_cuda_guard_end_step(cuda->stream, every ? &moving : &fixed, cuda->step, cuda->guard));
 }
 
-/* Runs one rule; under a guard (fp16), gradients are checked before the step's first update. */
-static d9_status run_rule(d9_context *context, const active_set *set, int i, bool *updating) {
-    d9_status status = D9_OK;
+typedef struct progress { /* of a step that is launched */
+    bool updating;        /* the gradients were checked */
+    int sums;             /* submitted */
+} progress;
+
+/* Runs one rule, after the sums of what the rules before it have completed; under a guard (fp16), gradients are checked
+ * before the step's first update. */
+static d9_status run_rule(d9_context *context, const active_set *set, int i, progress *at) {
+    d9_status status;
     const d9_placed_rule *placed = &set->plan->placed[i];
-    if (is_update(placed) && cuda_of(set->plan)->guard && !*updating) {
+    D9_TRY(d9_cuda_sums_start(context, set->plan, &set->sums, placed->first, &at->sums));
+    if (is_update(placed) && cuda_of(set->plan)->guard && !at->updating) {
         D9_TRY(check_gradients(context, set));
-        *updating = true;
+        at->updating = true;
     }
     D9_TRY(placed->rule->run(context, &placed->site, 0));
 done:
@@ -101,10 +109,10 @@ done:
 static d9_status launch_step(d9_context *context, void *what) {
     d9_status status = D9_OK;
     const active_set *set = what;
-    bool updating = false;
+    progress at = {.updating = false};
     for (int i = 0; i < set->plan->placed_count; i++)
-        if (set->active[i]) D9_TRY(run_rule(context, set, i, &updating));
-    D9_TRY(end_step(context, set->plan, updating));
+        if (set->active[i]) D9_TRY(run_rule(context, set, i, &at));
+    D9_TRY(end_step(context, set->plan, at.updating));
 done:
     return status;
 }
@@ -114,15 +122,15 @@ static d9_status launch_step_timed(d9_context *context, steps *s, const active_s
     d9_status status;
     const d9_plan *plan = set->plan;
     const d9_cuda *cuda = cuda_of(plan);
-    bool updating = false;
+    progress at = {.updating = false};
     int last = 0;
     D9_TRY(cuda->driver->mark(context, cuda->state, 0));
     for (int i = 0; i < plan->placed_count; i++) {
         if (!set->active[i]) continue;
-        D9_TRY(run_rule(context, set, i, &updating));
+        D9_TRY(run_rule(context, set, i, &at));
         D9_TRY(cuda->driver->mark(context, cuda->state, i + 1));
     }
-    D9_TRY(end_step(context, plan, updating));
+    D9_TRY(end_step(context, plan, at.updating));
     for (int i = 0; i < plan->placed_count; i++) {
         double seconds;
         if (!set->active[i]) continue;
@@ -146,17 +154,27 @@ static active_set *find_set(steps *s, d9_plan *plan, int64_t step) {
     return NULL;
 }
 
-static active_set *new_set(d9_context *context, steps *s, d9_plan *plan) {
-    const d9_cuda *cuda = cuda_of(plan);
+static void free_set(d9_context *context, active_set *set) {
+    if (!set->plan) return;
+    const d9_cuda *cuda = cuda_of(set->plan);
+    if (set->graph) cuda->driver->free_graph(context, cuda->state, set->graph);
+    d9_cuda_sums_free(context, &set->sums);
+}
+
+/* Uses the place of the oldest set if there is no other. */
+static d9_status new_set(d9_context *context, steps *s, d9_plan *plan, active_set **made) {
+    d9_status status;
     const size_t count = (size_t)plan->placed_count;
     const int64_t k = s->set_count++ % MAX_SETS;
     active_set *set = &s->set[k];
-    if (set->graph) cuda->driver->free_graph(context, cuda->state, set->graph);
+    free_set(context, set);
     *set = (active_set){.plan = plan, .active = s->active + (size_t)k * count};
     memcpy(set->active, s->active + MAX_SETS * count, count);
-    for (size_t i = 0; i < count; i++)
-        if (set->active[i] && plan->placed[i].site.nodes[0]->op == D9_OP_ALL_REDUCE) set->unrecorded = true;
-    return set;
+    D9_TRY(d9_cuda_sums_plan(context, plan, set->active, &set->sums));
+    set->unrecorded = set->sums.waits;
+    *made = set;
+done:
+    return status;
 }
 
 /* Records a step. If that fails although the device works, warns once, and the set's launches are never recorded. */
@@ -213,7 +231,7 @@ d9_status d9_cuda_run(d9_context *context, d9_plan *plan, int64_t step) {
     d9_cuda *cuda = cuda_of(plan);
     steps *s = plan->data;
     active_set *set = find_set(s, plan, step);
-    if (!set) set = new_set(context, s, plan);
+    if (!set) D9_TRY(new_set(context, s, plan, &set));
     D9_TRY(d9_cuda_restore(context, cuda)); /* after a benchmark, or a plan that failed */
     D9_TRY(d9_cuda_check_indices(context, plan));
     D9_TRY(set_step(context, cuda, step));
@@ -242,12 +260,14 @@ d9_status d9_cuda_load(d9_context *context, d9_plan *plan) {
     active_set set = {.plan = plan, .active = all};
     if (cuda->guard) D9_TRY(cuda->driver->read(context, cuda->state, cuda->guard, &guard, sizeof guard));
     D9_TRY(d9_cuda_check_indices(context, plan));
+    D9_TRY(d9_cuda_sums_plan(context, plan, all, &set.sums));
     D9_TRY(set_step(context, cuda, 0));
     cuda->step_on_device = -1;
     D9_TRY(launch_step(context, &set));
     if (cuda->guard) D9_TRY(cuda->driver->write(context, cuda->state, cuda->guard, &guard, sizeof guard));
     D9_TRY(cuda->driver->sync(context, cuda->state));
 done:
+    d9_cuda_sums_free(context, &set.sums);
     d9_release(context, all);
     return status;
 }
@@ -289,10 +309,8 @@ done:
 
 void d9_cuda_plan_free(d9_context *context, d9_plan *plan) {
     if (!plan) return;
-    const d9_cuda *cuda = cuda_of(plan);
     steps *s = plan->data;
-    for (int k = 0; s && k < MAX_SETS; k++)
-        if (s->set[k].graph) cuda->driver->free_graph(context, cuda->state, s->set[k].graph);
+    for (int k = 0; s && k < MAX_SETS; k++) free_set(context, &s->set[k]);
     d9_release(context, s);
     d9_host_plan_free(context, plan);
 }

@@ -1,0 +1,15 @@
+/* Sums of gradients between GPUs by NCCL, whose library is loaded by the first step of a run of several processes.
+ * D9_CUDA_NCCL is NULL in a build without NCCL's header. */
+#ifndef D9_BACKENDS_CUDA_NCCL_H
+#define D9_BACKENDS_CUDA_NCCL_H
+
+#include "backends/cuda/cuda.h"
+
+#if DAWN9_NCCL
+extern const d9_cuda_summer d9_cuda_nccl;
+#define D9_CUDA_NCCL &d9_cuda_nccl
+#else
+#define D9_CUDA_NCCL NULL
+#endif
+
+#endif

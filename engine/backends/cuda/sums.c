@@ -1,0 +1,163 @@
+/* Sums of gradients over the processes.
+ *
+ * Between GPUs (nccl.c) a step's gradients are added in segments on a second stream, each as soon as the last node that
+ * touches it has been submitted, while the first stream goes on with the backward pass; the rule all_reduce makes the
+ * first stream wait for them. Segments and their order follow from the nodes alone, so they are the same in every
+ * process, whatever rules it has chosen. Without NCCL the rule itself adds, through host memory. */
+#include "backends/cuda/cuda.h"
+#include "core/system.h"
+
+#include <stdlib.h>
+
+enum { CUT = 16 }; /* segments begin at multiples of so many elements, as gradients do (step/layout.c) */
+
+/* ---- joining the GPUs ---- */
+
+/* Adds through host memory from now on. */
+static void use_host(d9_context *context, d9_cuda *cuda) {
+    const char *reason = cuda->summer ? context->message : "this build has no NCCL, whose header nccl.h was not found";
+    d9_log(context, D9_LOG_WARNING, "gradients are added through host memory, which is slow: %s",
+           *reason ? reason : "another process cannot load NCCL");
+    d9_context_clear(context);
+    if (cuda->summer) cuda->summer->close(context, cuda->summer_state);
+    cuda->summer = NULL;
+    cuda->summer_state = NULL;
+}
+
+/* Processes can only join their GPUs if all have the library. */
+static d9_status join_gpus(d9_context *context, d9_cuda *cuda, d9_parallel *parallel) {
+    d9_status status = D9_OK;
+    int missing;
+    if (cuda->summer) status = cuda->summer->load(context, &cuda->summer_state);
+    missing = !cuda->summer || status != D9_OK;
+    D9_TRY(d9_parallel_agree(context, parallel, &missing));
+    if (missing)
+        use_host(context, cuda);
+    else
+        D9_TRY(cuda->summer->join(context, cuda->summer_state, parallel));
+done:
+    return status;
+}
+
+/* ---- segments ---- */
+
+static bool is_sum(const d9_plan *plan, const uint8_t *active, int rule) {
+    return active[rule] && plan->placed[rule].site.nodes[0]->op == D9_OP_ALL_REDUCE;
+}
+
+/* Range of a value's elements in GRADIENT; empty if it is in another buffer. */
+static d9_cuda_segment range_of(const d9_plan *plan, d9_value_id id) {
+    const d9_value *value = id == D9_NONE ? NULL : &plan->graph->values[id];
+    if (!value || value->buffer != D9_BUFFER_GRADIENT) return (d9_cuda_segment){0, 0, D9_NONE};
+    const int64_t begin = value->offset / (int64_t)sizeof(float);
+    return (d9_cuda_segment){begin, begin + d9_shape_count(&value->shape), D9_NONE};
+}
+
+static bool touches(const d9_plan *plan, const d9_node *node, const d9_cuda_segment *segment) {
+    for (int v = 0; v < node->input_count + node->output_count; v++) {
+        const d9_cuda_segment range =
+            range_of(plan, v < node->input_count ? node->inputs[v] : node->outputs[v - node->input_count]);
+        if (range.begin < segment->end && range.end > segment->begin) return true;
+    }
+    return false;
+}
+
+/* Last node of the active rules before rule `sum` that touches the segment. */
+static d9_node_id find_ready(const d9_plan *plan, const uint8_t *active, int sum, const d9_cuda_segment *segment) {
+    for (int i = sum - 1; i >= 0; i--)
+        for (int n = plan->placed[i].site.node_count - 1; n >= 0 && active[i]; n--)
+            if (touches(plan, plan->placed[i].site.nodes[n], segment)) return plan->placed[i].first + n;
+    return D9_NONE;
+}
+
+/* Cuts the range of rule `sum` from its end, because the backward pass reaches its begin last: the segment that is
+ * ready last is the short one. Returns their number; `made` may be NULL. */
+static int cut(const d9_plan *plan, const uint8_t *active, int sum, int64_t elements, d9_cuda_segment *made) {
+    const d9_cuda_segment all = range_of(plan, plan->placed[sum].site.nodes[0]->inputs[0]);
+    int count = 0;
+    for (int64_t end = all.end, begin = (end + CUT - 1) / CUT * CUT; end > all.begin; end = begin, count++) {
+        begin = begin - elements > all.begin ? begin - elements : all.begin;
+        if (!made) continue;
+        made[count] = (d9_cuda_segment){begin, end, D9_NONE};
+        made[count].ready = find_ready(plan, active, sum, &made[count]);
+    }
+    return count;
+}
+
+static int by_ready(const void *left, const void *right) {
+    const d9_cuda_segment *a = left, *b = right;
+    if (a->ready != b->ready) return a->ready < b->ready ? -1 : 1;
+    return a->begin > b->begin ? -1 : a->begin < b->begin;
+}
+
+d9_status d9_cuda_sums_plan(d9_context *context, const d9_plan *plan, const uint8_t *active, d9_cuda_sums *sums) {
+    d9_status status = D9_OK;
+    d9_cuda *cuda = plan->device->backend;
+    d9_parallel *parallel = plan->device->options.parallel;
+    int count = 0;
+    *sums = (d9_cuda_sums){0};
+    for (int i = 0; i < plan->placed_count; i++) sums->waits |= is_sum(plan, active, i);
+    if (!sums->waits) return D9_OK;
+    if (d9_parallel_ranks(parallel) > 1 && !cuda->summer_state && !cuda->joined)
+        D9_TRY(join_gpus(context, cuda, parallel));
+    cuda->joined = true;
+    if (!cuda->summer_state) goto done;
+    sums->waits = false;
+    const int64_t elements = cuda->summer->segment_bytes / (int64_t)sizeof(float) / CUT * CUT;
+    for (int i = 0; i < plan->placed_count; i++)
+        if (is_sum(plan, active, i)) count += cut(plan, active, i, elements, NULL);
+    D9_TRY(D9_ALLOCATE(context, count, "the sums of a step", &sums->segment));
+    for (int i = 0; i < plan->placed_count; i++)
+        if (is_sum(plan, active, i)) sums->count += cut(plan, active, i, elements, sums->segment + sums->count);
+    qsort(sums->segment, (size_t)count, sizeof *sums->segment, by_ready);
+done:
+    return status;
+}
+
+void d9_cuda_sums_free(d9_context *context, d9_cuda_sums *sums) {
+    d9_release(context, sums->segment);
+    *sums = (d9_cuda_sums){0};
+}
+
+/* ---- adding ---- */
+
+d9_status d9_cuda_sums_start(d9_context *context, const d9_plan *plan, const d9_cuda_sums *sums, d9_node_id node,
+                             int *next) {
+    d9_status status = D9_OK;
+    const d9_cuda *cuda = plan->device->backend;
+    float *gradient = (float *)(void *)plan->device->buffers[D9_BUFFER_GRADIENT];
+    for (; *next < sums->count && sums->segment[*next].ready < node; ++*next) {
+        const d9_cuda_segment *segment = &sums->segment[*next];
+        d9_cuda_stream beside;
+        D9_TRY(cuda->driver->fork(context, cuda->state, &beside));
+        D9_TRY(cuda->summer->sum(context, cuda->summer_state, gradient + segment->begin, segment->end - segment->begin,
+                                 beside));
+    }
+done:
+    return status;
+}
+
+d9_status d9_cuda_prepare_all_reduce(d9_context *context, d9_site *site) {
+    return d9_allocate(context, (size_t)d9_site_bytes(site, site->nodes[0]->inputs[0]), "the gradient on the host",
+                       &site->data);
+}
+
+void d9_cuda_release_all_reduce(d9_context *context, d9_site *site) { d9_release(context, site->data); }
+
+static d9_status add_on_host(d9_context *context, const d9_site *site) {
+    d9_status status;
+    const d9_value_id gradient = site->nodes[0]->outputs[0];
+    const d9_cuda *cuda = d9_cuda_of(site);
+    const int64_t bytes = d9_site_bytes(site, gradient);
+    D9_TRY(cuda->driver->read(context, cuda->state, d9_site_data(site, gradient), site->data, bytes));
+    D9_TRY(d9_parallel_sum(context, site->options->parallel, site->data, d9_site_count(site, gradient), false));
+    D9_TRY(cuda->driver->write(context, cuda->state, d9_site_data(site, gradient), site->data, bytes));
+done:
+    return status;
+}
+
+D9_CUDA_RUN(all_reduce) {
+    const d9_cuda *cuda = d9_cuda_of(site);
+    (void)step;
+    return cuda->summer_state ? cuda->driver->join(context, cuda->state) : add_on_host(context, site);
+}

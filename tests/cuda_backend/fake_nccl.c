@@ -1,0 +1,67 @@
+/* A fake of NCCL with one process: see fake.h. The others' values equal those of this one when the stream reaches the
+ * sum. As strict as the real one: memory must be the device's, and a sum cannot be captured before one has run, because
+ * the first one connects the processes. */
+#include <nccl.h>
+
+#include "tests/cuda_backend/fake_state.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct ncclComm {
+    int ranks;
+    bool connected;
+};
+
+const char *ncclGetErrorString(ncclResult_t result) { return result == ncclInvalidUsage ? "invalid usage" : "planted"; }
+const char *ncclGetLastError(ncclComm_t processes) { return processes ? "while adding" : "while joining"; }
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
+    memset(id->internal, 'i', sizeof id->internal);
+    d9_fake_get()->counts.nccl_ids++;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommInitRank(ncclComm_t *processes, int ranks, ncclUniqueId id, int rank) {
+    d9_fake *fake = d9_fake_get();
+    for (size_t i = 0; i < sizeof id.internal; i++)
+        if (id.internal[i] != 'i') return ncclInvalidArgument;
+    if (fake->without_nccl || rank < 0 || rank >= ranks || d9_fake_capturing()) return ncclInvalidUsage;
+    *processes = calloc(1, sizeof **processes);
+    (*processes)->ranks = ranks;
+    fake->counts.live_handles++;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t processes) {
+    d9_fake_get()->counts.live_handles--;
+    free(processes);
+    return ncclSuccess;
+}
+
+typedef struct work {
+    float *values;
+    int64_t count;
+    int ranks;
+} work;
+
+static int add(const void *what) {
+    const work *w = what;
+    for (int64_t i = 0; i < w->count; i++) w->values[i] *= (float)w->ranks;
+    d9_fake_change();
+    return 0;
+}
+
+ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t operation,
+                           ncclComm_t processes, cudaStream_t stream) {
+    const work w = {to, (int64_t)count, processes->ranks};
+    d9_fake *fake = d9_fake_get();
+    const bool capturing = d9_fake_capturing();
+    if (from != to || type != ncclFloat || operation != ncclSum || count == 0 || (uintptr_t)to % 64 != 0 ||
+        !d9_fake_holds(to, w.count * 4) || (capturing && !processes->connected))
+        return ncclInvalidArgument;
+    if (++fake->counts.reductions == fake->fail_reduction) return ncclSystemError;
+    processes->connected = true;
+    if (fake->counts.reductions <= D9_FAKE_REDUCTIONS)
+        fake->reduction[fake->counts.reductions - 1] = d9_fake_place(stream, to, w.count);
+    return d9_fake_submit(stream, add, &w, sizeof w) ? ncclInvalidUsage : ncclSuccess;
+}

@@ -1,0 +1,205 @@
+/* Sums of gradients between GPUs on the fake of NCCL (fake.h), which has segments of 256 elements: their ranges, order
+ * and places among the work of a step, also in its graph, and what happens if NCCL is missing or fails. */
+#include "tests/cuda_backend/watch.h"
+#include "tests/support/graphs.h"
+#include "tests/support/test.h"
+
+static bool missing; /* another process has no NCCL, which the next agreement says, the first one of a run */
+
+static d9_status broadcast(d9_context *of, d9_parallel *parallel, void *bytes, int64_t size) {
+    (void)of;
+    if (parallel->rank > 0) memset(bytes, 'i', (size_t)size); /* the identifier of the fake */
+    return D9_OK;
+}
+
+static d9_status agree(d9_context *of, d9_parallel *parallel, int *value) {
+    (void)of, (void)parallel;
+    if (missing) *value = 1;
+    missing = false;
+    return D9_OK;
+}
+
+/* Adds a process with equal values, as the fake of NCCL does. */
+static d9_status double_all(d9_context *of, d9_parallel *parallel, void *values, int64_t count, bool wide) {
+    (void)of, (void)parallel;
+    for (int64_t i = 0; i < count; i++)
+        if (wide)
+            ((double *)values)[i] *= 2;
+        else
+            ((float *)values)[i] *= 2;
+    return D9_OK;
+}
+
+static const d9_parallel_kind kind = {.name = "two", .sum = double_all, .broadcast = broadcast, .agree = agree};
+
+/* ---- one list of nodes ---- */
+
+enum { PIECES = 4, ELEMENTS = 896, SEGMENTS = 4, STEPS = 4 };
+static const int64_t sizes[PIECES] = {304, 208, 272, 112};
+static const char *const piece_names[2][PIECES] = {{"a", "b", "c", "d"}, {"da", "db", "dc", "dd"}};
+
+typedef struct pieces {
+    op_case c;
+    op_live live;
+    d9_value_id from[PIECES], all, last;
+} pieces;
+
+static void copy(op_case *c, d9_value_id from, d9_value_id to, d9_when when) {
+    d9_node node = {
+        .op = D9_OP_COPY, .inputs = {from}, .input_count = 1, .outputs = {to}, .output_count = 1, .when = when};
+    op_node(c, &node);
+}
+
+/* Copies each piece to the gradient, in the order of their places if `forward`, adds the gradient over the processes,
+ * and copies it. */
+static void make_pieces(pieces *p, bool forward) {
+    d9_value_id gradient[PIECES];
+    op_case_begin(&p->c, &context, "pieces", D9_F32, D9_F32, OP_FILL_RANDOM);
+    const d9_shape whole = {1, {ELEMENTS}};
+    p->all = op_input(&p->c, "all", D9_BUFFER_GRADIENT, D9_F32, whole, -2, 2);
+    p->last = op_output(&p->c, "last", D9_BUFFER_STATE, D9_F32, whole);
+    for (int64_t k = 0, place = p->c.graph->values[p->all].offset; k < PIECES; place += 4 * sizes[k++]) {
+        const d9_shape shape = {1, {sizes[k]}};
+        p->from[k] = op_input(&p->c, piece_names[0][k], D9_BUFFER_STATE, D9_F32, shape, -2, 2);
+        gradient[k] = op_input(&p->c, piece_names[1][k], D9_BUFFER_GRADIENT, D9_F32, shape, -2, 2);
+        p->c.graph->values[gradient[k]].offset = place;
+    }
+    for (int i = 0; i < PIECES; i++) {
+        const int k = forward ? i : PIECES - 1 - i;
+        copy(&p->c, p->from[k], gradient[k], (d9_when){0});
+    }
+    copy(&p->c, p->from[0], gradient[0], (d9_when){.from = STEPS}); /* is not active */
+    d9_node sum = {.op = D9_OP_ALL_REDUCE, .input_count = 1, .output_count = 1};
+    sum.inputs[0] = sum.outputs[0] = p->all;
+    op_node(&p->c, &sum);
+    copy(&p->c, p->all, p->last, (d9_when){0});
+}
+
+/* Runs a step with new values, and checks that the last copy has their sums. */
+static void check_step(pieces *p, int64_t step) {
+    double from[ELEMENTS], got[ELEMENTS];
+    for (int i = 0; i < ELEMENTS; i++) from[i] = ldexp(i + 1, (int)step);
+    for (int64_t k = 0, begin = 0; k < PIECES; begin += sizes[k++]) op_write(&p->live, p->from[k], from + begin);
+    op_step(&p->live, step);
+    op_read(&p->live, p->last, got);
+    for (int i = 0; i < ELEMENTS; i++)
+        if (got[i] != 2 * from[i]) fail_msg("step %lld: %d is %g, not %g", (long long)step, i, got[i], 2 * from[i]);
+}
+
+/* The segments are [640, 896), [384, 640), [128, 384) and [0, 128). In the order of the places they are ready after
+ * the copies 3, 2, 1 and 0; in the other order, that of a backward pass, after the copies 1, 2, 3 and 3. */
+static void check_places(bool forward) {
+    static const int64_t begins[2][SEGMENTS] = {{640, 384, 128, 0}, {0, 128, 384, 640}},
+                         ends[2][SEGMENTS] = {{896, 640, 384, 128}, {128, 384, 640, 896}},
+                         after[2][SEGMENTS] = {{2, 3, 4, 4}, {1, 2, 3, 4}};
+    const float *gradient = fake->reduction[SEGMENTS + (forward ? 0 : SEGMENTS - 1)].values; /* the lowest */
+    for (int r = SEGMENTS; r < 2 * SEGMENTS; r++) { /* those of the first step are not captured */
+        const d9_fake_reduction *sum = &fake->reduction[r];
+        const int k = r - SEGMENTS;
+        assert_ints(sum->values - gradient, begins[forward][k], sum->count, ends[forward][k] - begins[forward][k]);
+        assert_ints(sum->after, after[forward][k], sum->before, PIECES + SEGMENTS);
+        assert_ints(sum->captured, 1, sum->second, 1);
+        assert_ints(fake->reduction[k].captured, 0, fake->reduction[k].second, 1);
+    }
+}
+
+/* Whether the second stream runs as early or as late as its events allow, the sums are complete and in time. Those of
+ * the first step are launched, of the second captured, and the graph is replayed. */
+TEST(segments_are_added_as_soon_as_they_are_complete) {
+    for (int way = 0; way < 4; way++) {
+        d9_parallel two = {.rank = 1, .ranks = 2, .kind = &kind};
+        const d9_backend *cuda;
+        pieces p;
+        const bool forward = way % 2;
+        fake->reset();
+        fake->second_late = way / 2;
+        OK(d9_backend_find(&context, "cuda", &cuda));
+        make_pieces(&p, forward);
+        op_open(&p.live, &p.c, cuda, &(d9_backend_options){.threads = 1, .fuse = true, .parallel = &two});
+        for (int64_t step = 0; step < STEPS; step++) check_step(&p, step);
+        assert_ints(fake->counts.reductions, 2 * SEGMENTS, fake->counts.replays, STEPS - 1);
+        assert_ints(fake->counts.nccl_ids, 0, fake->counts.captures, 1);
+        if (fake->second_late) check_places(forward);
+        op_close(&p.live), op_case_free(&p.c), watch_nothing_left();
+    }
+}
+
+/* ---- training ---- */
+
+static d9_status train(const char *options, const char *tricks, const char *precision, d9_result *result) {
+    static d9_parallel two;
+    char yaml[512];
+    two = (d9_parallel){.ranks = 2, .kind = &kind};
+    snprintf(yaml, sizeof yaml,
+             "data: {dataset: synthetic, synthetic_train: 32, synthetic_test: 12, image_size: 8}\nprecision: %s\n"
+             "backend: cuda\nbackend_options: {tune: off}\neval: {every: 0}\n"
+             "model: {name: resnet9, channels: [4, 6, 8, 8]}\n"
+             "train: {epochs: 3, batch_size: 8, norm_groups: 2, %slr: {knots: [0, end], values: [0.1, 0]}}\n"
+             "tricks: {%s}\n",
+             precision, options, tricks);
+    d9_config *config = program_config(&context, yaml);
+    const d9_status status =
+        d9_train(&context, &(d9_train_options){.config = config, .seed = 7, .parallel = &two}, result);
+    d9_config_free(&context, config);
+    return status;
+}
+
+/* All are on the second stream, and the first one waits for them. Returns the number of those in graphs. */
+static int check_reductions(void) {
+    int captured = 0;
+    assert_true(fake->counts.reductions < D9_FAKE_REDUCTIONS);
+    for (int64_t r = 0; r < fake->counts.reductions; r++) {
+        assert_ints(fake->reduction[r].second, 1, fake->reduction[r].before > fake->reduction[r].after, 1);
+        captured += fake->reduction[r].captured;
+    }
+    return captured;
+}
+
+/* Parameters have the bits of sums through host memory, which wait. */
+TEST(training_has_the_bits_of_sums_that_wait) {
+    static const struct {
+        const char *options, *tricks, *precision;
+    } runs[] = {{"", "", "fp16"}, {"accumulate: 2, ", "", "f32"}, {"", "clip_norm: {most: 0.5}, muon: {}", "fp16"}};
+    for (size_t r = 0; r < sizeof runs / sizeof *runs; r++) {
+        char waiting[65] = "";
+        for (int way = 0; way < 3; way++) {
+            d9_result result;
+            fake->reset();
+            missing = way == 0;
+            fake->second_late = way == 2;
+            OK(train(runs[r].options, runs[r].tricks, runs[r].precision, &result));
+            if (way == 0) snprintf(waiting, sizeof waiting, "%s", result.params_sha256);
+            assert_string_equal(result.params_sha256, waiting);
+            assert_ints(check_reductions() > 0, way > 0, fake->counts.nccl_ids, way > 0);
+            d9_result_free(&context, &result);
+            watch_nothing_left();
+        }
+    }
+}
+
+/* ---- failures ---- */
+
+static void count_warning(void *user, d9_log_level level, const char *line) {
+    if (level == D9_LOG_WARNING && strstr(line, "another process cannot load NCCL")) ++*(int *)user;
+}
+
+TEST(failures_are_named) {
+    int warnings = 0;
+    d9_result result;
+    fake->reset();
+    missing = true;
+    context.log = count_warning;
+    context.log_user = &warnings;
+    OK(train("", "", "f32", &result));
+    d9_result_free(&context, &result);
+    context.log = NULL;
+    assert_ints(warnings, 1, fake->counts.reductions, 0);
+    for (int launching = 0; launching < 2; launching++) {
+        fake->reset();
+        fake->without_nccl = !launching;
+        fake->fail_reduction = launching ? 2 : 0;
+        assert_refusal(train("", "", "f32", &result), D9_DEVICE,
+                       launching ? "NCCL adding gradients" : "NCCL invalid usage joining");
+        watch_nothing_left();
+    }
+}
