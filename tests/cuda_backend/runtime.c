@@ -241,6 +241,60 @@ TEST(hard_images_are_chosen) {
     watch_nothing_left();
 }
 
+/* Copies state and accumulators. */
+static void copy_state(d9_session *from, d9_session *to) {
+    for (d9_buffer b = 0; b < D9_BUFFER_COUNT; b++) {
+        const int64_t bytes = to->program.buffer_bytes[b];
+        if ((b != D9_BUFFER_STATE && b < D9_BUFFER_ACCUMULATORS) || bytes == 0) continue;
+        void *content = malloc((size_t)bytes);
+        OK(d9_session_read(from, b, content)), OK(d9_session_write(to, b, content));
+        free(content);
+    }
+}
+
+/* Seven tricks together: each step of the fake starts from the state of the reference backend and must end with the
+ * same state. Two whole runs may differ by more, without a fault: rounding decides which of two nearly equal pixels a
+ * max pool takes, norms over few values amplify it, and Muon scales up gradients that are zero but for rounding. */
+TEST(steps_with_hard_images_agree) {
+    static const char *const tricks[] = {
+        "color_jitter: {}, progressive: {}, pool_before_activation: {position: before_norm}, "
+        "ghost_batchnorm: {group_size: 4}, frozen_bn_scale: {scale: 1.0}",
+        "trivial_augment: {}, batch_schedule: {from: [0.3], batches: [2]}, label_smoothing: {alpha: 0.2}, gelu: {}, "
+        "lookahead: {every: 1}"};
+    static const char *const backends[] = {"cuda", "reference"};
+    fake->reset();
+    for (int t = 0; t < 2; t++) {
+        d9_session session[2];
+        d9_config *config[2];
+        double *state[2];
+        for (int b = 0; b < 2; b++) {
+            char yaml[768];
+            snprintf(yaml, sizeof yaml,
+                     "data: {dataset: synthetic, synthetic_train: 32, synthetic_test: 12, image_size: 16}\n"
+                     "precision: f32\nbackend: %s\nbackend_options: {tune: off}\nthreads: 1\n"
+                     "model: {name: resnet9, channels: [4, 6, 8, 8]}\n"
+                     "train: {epochs: 2, batch_size: 8, lr: {knots: [0, end], values: [0.1, 0]}}\n"
+                     "tricks: {hard_examples: {widths: [2, 3, 4], every: 2}, freeze: {until: [0.5]}, %s}\n",
+                     backends[b], tricks[t]);
+            config[b] = program_config(&context, yaml);
+            OK(d9_session_open(&context, &(d9_session_options){.config = config[b], .seed = 7}, &session[b]));
+            OK(d9_session_initialize(&session[b]));
+            state[b] = calloc((size_t)session[b].program.state_elements, sizeof(double));
+        }
+        for (int64_t step = 0; step < 8; step += d9_program_batches(&session[1].program, step)) {
+            copy_state(&session[1], &session[0]);
+            for (int b = 0; b < 2; b++) {
+                run_steps(&session[b], step, step + 1);
+                OK(d9_session_read_state(&session[b], D9_BUFFER_STATE, state[b]));
+            }
+            const double distance = run_distance(state[0], state[1], session[0].program.state_elements);
+            if (!(distance < 1e-5)) fail_msg("step %lld is off by %g: %s", (long long)step, distance, tricks[t]);
+        }
+        for (int b = 0; b < 2; b++) d9_session_close(&session[b]), d9_config_free(&context, config[b]), free(state[b]);
+    }
+    watch_nothing_left();
+}
+
 static const d9_backend *open_device(d9_device **device) {
     const d9_backend *backend;
     OK(d9_backend_find(&context, "cuda", &backend));
