@@ -354,7 +354,7 @@ d9_status d9_session_evaluate(d9_session *session, d9_evaluation *evaluation) {
         D9_TRY(D9_ALLOCATE(session->context, extent->classes, "scores", &evaluation->by_label));
     D9_TRY(find_score(session, mean, &evaluation->score_tta, evaluation->by_label));
     double scores[] = {evaluation->score, evaluation->score_tta};
-    D9_TRY(d9_parallel_broadcast(session->context, session->parallel, scores, sizeof scores)); /* all decide alike */
+    D9_TRY(d9_parallel_broadcast(session->context, session->parallel, scores, sizeof scores)); /* rank 0's, for all */
     evaluation->score = scores[0], evaluation->score_tta = scores[1];
     store_predictions(session, mean, evaluation);
 done:
