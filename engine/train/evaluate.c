@@ -207,7 +207,7 @@ static double confidence(const d9_session *session, const double *row) {
     return 1 / (d9_session_several(session) ? 1 + exp(-least) : sum);
 }
 
-/* The class with the largest logit; of several labels the bits of those with a probability above 1/2. */
+/* The class with the largest logit; with several labels, bit c is 1 if label c has a probability above 1/2. */
 static int32_t prediction(const d9_session *session, const double *row) {
     int32_t bits = 0;
     if (!d9_session_several(session)) return d9_argmax(row, session->program.extent.classes);

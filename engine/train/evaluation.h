@@ -16,8 +16,8 @@ typedef struct d9_evaluation { /* d9_evaluation_free frees its arrays */
     double
         loss; /* mean of the training loss, with its label smoothing and class weights, over the samples; plain view */
     double score_tta;  /* with the views of the configuration; equals `score` if there is one view */
-    int32_t *top1;     /* (eval_images), predicted classes, with the same views; of several labels their bits */
-    float *confidence; /* softmax probability of top1; of several labels that of the least sure one */
+    int32_t *top1;     /* (eval_images), predicted classes by score_tta's views; several labels: bit c for label c */
+    float *confidence; /* softmax probability of top1; several labels: that of the least sure answer */
     double *by_label;  /* (classes), the score_tta of each label, NAN if undefined; NULL: of another measure */
 } d9_evaluation;
 D9_MUST_USE d9_status d9_session_evaluate(d9_session *session, d9_evaluation *evaluation);
