@@ -208,7 +208,7 @@ done:
     return status;
 }
 
-/* Adds, at the list's end, copies of the recurrent layers' last states to where the next step reads them. */
+/* Appends nodes that copy the final states of recurrent layers to their initial states, for the next step. */
 static d9_status carry_states(d9_context *context, d9_graph *graph) {
     d9_status status = D9_OK;
     for (d9_node_id n = d9_edit_next(graph, D9_OP_RECUR, 0); n != D9_NONE; n = d9_edit_next(graph, D9_OP_RECUR, n + 1))

@@ -15,7 +15,7 @@ typedef struct setting {
     const d9_phase_change *batches; /* sets the number of batches; NULL: one */
 } setting;
 
-/* The changes in effect at a step: the last one that applies to it for the size, the last one for the batches. */
+/* The changes in effect at a step: the last one so far that sets the size, and the last that sets the batches. */
 static setting setting_at(const d9_program *program, int64_t step) {
     setting found = {NULL, NULL};
     for (int i = 0; i < program->changes.count; i++) {

@@ -262,7 +262,7 @@ static void warn_validation(d9_cli *cli, const d9_config *own, const d9_config *
            d9_model_sample(config->model), d9_model_sample(config->model), (long long)own->data.validation);
 }
 
-/* Compares the configuration with the model's own. Without a CONFIG argument, rejects another data.normalize. */
+/* Compares `config` with the one that trained the model. `path` NULL, no CONFIG argument: rejects another normalize. */
 static d9_status check_config(d9_cli *cli, const char *path, const char *model, const d9_description *description,
                               const d9_config *config, const d9_dataset *dataset) {
     static const d9_cli_edits none = {0};

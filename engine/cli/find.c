@@ -101,7 +101,7 @@ done:
     return status;
 }
 
-/* Fails with the file of the other kind that the word names, or else with the folders that were searched. */
+/* Fails. The message names the file of the other kind that `word` is, or else the folders that were searched. */
 static d9_status not_found(d9_cli *cli, d9_installed_kind kind, const char *word) {
     const d9_installed_kind other = kind == D9_INSTALLED_CONFIGS ? D9_INSTALLED_EXPERIMENTS : D9_INSTALLED_CONFIGS;
     const char *const *usual = d9_installed_subfolders(kind);

@@ -7,7 +7,7 @@
 
 typedef enum d9_knot_unit { D9_KNOT_EPOCHS, D9_KNOT_PERCENT, D9_KNOT_BEFORE_END } d9_knot_unit;
 typedef struct d9_knot {
-    double value; /* epochs since the start; percent of the run; epochs before the end */
+    double value; /* by `unit`: epochs since the start, percent of the run, or epochs before its end */
     d9_knot_unit unit;
 } d9_knot;
 enum { D9_MAX_KNOTS = 256 };

@@ -49,7 +49,7 @@ typedef struct reader {
 
 typedef struct token {
     int code;
-    const uint8_t *argument; /* of texts: the text */
+    const uint8_t *argument; /* the bytes after the opcode; of a text, its bytes */
     size_t size;
 } token;
 

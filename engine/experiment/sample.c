@@ -148,7 +148,7 @@ static const char *trick_in(const char *key) {
     return strncmp(key, "tricks.", 7) == 0 && d9_trick_index(key + 7) >= 0 ? key + 7 : NULL;
 }
 
-/* Adds a value as edits. A trick that is on or has options is switched on first. */
+/* Adds the drawn value of a key as edits. A trick with any value but `off` is first switched on, as by --with. */
 static d9_status add_edits(d9_spec *spec, const char *key, const d9_tree *value, const d9_tree *node, d9_draft *draft) {
     d9_status status = D9_OK;
     const char *trick = trick_in(key);

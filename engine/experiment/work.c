@@ -57,7 +57,7 @@ static d9_status train_run(worker *self, int64_t index) {
     const double start = d9_clock_now();
     self->index = index;
     D9_TRY(d9_run_train(self->context, self->experiment, self->out, index, &self->run, &state, &trained));
-    if (trained && state.kind == D9_RUN_DONE) /* as other processes will read it */
+    if (trained && state.kind == D9_RUN_DONE) /* from the record, as other processes do */
         D9_TRY(d9_run_read_state(self->context, self->experiment, self->out, index, &state));
     self->seen[index] = d9_run_see(&state);
     if (!trained) goto done;

@@ -260,7 +260,7 @@ done:
 
 /* ---- opcodes ---- */
 
-/* Reads the two lines of a name and pushes its row of `globals`. */
+/* Reads a name, two lines, and pushes the value that `globals` has for it. */
 static d9_status read_global(reader *r) {
     const char *text = (const char *)r->pickle + r->at;
     const size_t left = r->size - r->at;

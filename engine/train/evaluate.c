@@ -205,7 +205,7 @@ static double confidence(const d9_session *session, const double *row) {
     return 1 / (d9_session_several(session) ? 1 + exp(-least) : sum);
 }
 
-/* The class with the largest logit; of several labels the bits of those with a probability above 1/2. */
+/* The class with the largest logit; with several labels, bit c is 1 if label c has a probability above 1/2. */
 static int32_t prediction(const d9_session *session, const double *row) {
     int32_t bits = 0;
     if (!d9_session_several(session)) return d9_argmax(row, session->program.extent.classes);
@@ -355,7 +355,7 @@ static d9_status evaluate(d9_session *session, const d9_views *views, d9_evaluat
         D9_TRY(D9_ALLOCATE(session->context, extent->classes, "scores", &evaluation->by_label));
     D9_TRY(find_score(session, mean, &evaluation->score_tta, evaluation->by_label));
     double scores[] = {evaluation->score, evaluation->score_tta};
-    D9_TRY(d9_parallel_broadcast(session->context, session->parallel, scores, sizeof scores)); /* all decide alike */
+    D9_TRY(d9_parallel_broadcast(session->context, session->parallel, scores, sizeof scores)); /* rank 0's, for all */
     evaluation->score = scores[0], evaluation->score_tta = scores[1];
     store_predictions(session, mean, evaluation);
 done:

@@ -16,10 +16,10 @@ typedef struct d9_evaluation { /* d9_evaluation_free frees its arrays */
     double
         loss; /* mean of the training loss, with its label smoothing and class weights, over the samples; plain view */
     double score_tta;  /* with the views of the configuration; equals `score` if there is one view; NAN: see below */
-    int32_t *top1;     /* (eval_images), predicted classes, with the evaluated views; of several labels their bits */
-    float *confidence; /* softmax probability of top1; of several labels that of the least sure one */
-    double *by_label;  /* (classes), the score of each label with these views, NAN if undefined; NULL: of another
-                          measure */
+    int32_t *top1;     /* (eval_images), predicted classes by the evaluated views; several labels: bit c for label c */
+    float *confidence; /* softmax probability of top1; several labels: that of the least sure answer */
+    double *by_label;  /* (classes), the score of each label by these views, NAN if undefined; NULL: of another measure
+                        */
 } d9_evaluation;
 D9_MUST_USE d9_status d9_session_evaluate(d9_session *session, d9_evaluation *evaluation);
 /* Computes only the plain view: the same `score` and `loss`. If the configuration has several views, score_tta is NAN.

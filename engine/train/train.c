@@ -579,8 +579,8 @@ done:
     return status;
 }
 
-/* Writes the record. If that fails, tries to write a final checkpoint, unless the last step already has one; of several
- * processes only rank 0 knows of the failure, and the last checkpoint stays. */
+/* Writes the record. If that fails, tries to write a final checkpoint, unless the last step already has one. With
+ * several processes it writes none, because only rank 0 knows of the failure. */
 static d9_status write_or_save(d9_context *context, run *self) {
     const d9_status status = write_record(context, self);
     const bool saves = status != D9_OK && self->saved_step < self->step && d9_parallel_ranks(self->parallel) == 1;

@@ -16,7 +16,7 @@ typedef struct d9_recorded_tensors { /* all zero: empty */
     d9_recorded_tensor *rows;
     int count, capacity;
     bool rounds_transforms; /* the run's convolutions rounded transformed operands to half precision */
-    bool rounds_elsewhere;  /* the run did not round all values that its nodes store, or weight gradients as well */
+    bool rounds_elsewhere;  /* the run kept values between some nodes in f32, or may have rounded weight gradients */
 } d9_recorded_tensors;
 
 /* Adds a row named `prefix` followed by `name`; the caller fills its `count` values. */

@@ -30,7 +30,7 @@ typedef struct comparison {
     int updated_count;
     const char *choice;     /* the current rule's */
     bool in_f32;            /* the current rule does not round between its nodes */
-    d9_value *wide;         /* the graph's values; those that such rules do not round are copies in f32 */
+    d9_value *wide;         /* copy of the graph's values, in f32 if a rule with in_f32 does not round them */
     bool rounds_transforms; /* the current rule's convolutions round transformed operands */
     d9_verify_row row;
 } comparison;

@@ -44,7 +44,7 @@ static const int written[] = {[D9_CONV_FORWARD] = D9_CONV_OUTPUT,
 
 static dnnl_data_type_t data_type(d9_type type) { return type == D9_BF16 ? dnnl_bf16 : dnnl_f32; }
 
-/* (N, H, W, C) in oneDNN's logical order (N, C, H, W), with images side by side if the strip says so. */
+/* (N, H, W, C) in oneDNN's logical order (N, C, H, W), with s->across images side by side. */
 static d9_dnnl_array activation(const d9_cpu_strip *s, d9_type type, dnnl_format_tag_t tag) {
     const int64_t width = s->across == 1 ? s->width : s->across * (s->width + s->gap);
     return (d9_dnnl_array){4, {s->images / s->across, s->channels, s->height, width}, data_type(type), tag};
@@ -67,7 +67,7 @@ static d9_status describe(d9_context *context, const d9_site *site, const d9_one
     const d9_conv_geometry *g = &c->g;
     dnnl_primitive_attr_t attributes = NULL;
     const dnnl_format_tag_t tag = c->algorithm->layout == D9_ONEDNN_PLAIN ? dnnl_nhwc : dnnl_format_tag_any;
-    const bool winograd = c->algorithm->layout == D9_ONEDNN_WINOGRAD && pass == g->pass; /* hint: direct algorithm */
+    const bool winograd = c->algorithm->layout == D9_ONEDNN_WINOGRAD && pass == g->pass; /* a hint is direct */
     const d9_dnnl_conv conv = {
         .x = activation(&c->strip[D9_CONV_IMAGE], g->type, tag),
         .w = weights(g, pass, dnnl_format_tag_any),

@@ -99,7 +99,7 @@ static d9_status sum(d9_context *context, d9_parallel *parallel, void *values, i
     return status;
 }
 
-/* ---- the rest ---- */
+/* ---- broadcast, agreement, end ---- */
 
 static d9_status broadcast(d9_context *context, d9_parallel *parallel, void *bytes, int64_t size) {
     d9_status status = D9_OK;
