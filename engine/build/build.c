@@ -137,18 +137,22 @@ static d9_status check_augmentation(d9_context *context, const d9_program *progr
     return D9_OK;
 }
 
+/* Tells each dropout which samples of the batch this process has. */
+static void place_dropout(d9_graph *graph, int rank, int ranks) {
+    for (d9_node_id n = 0; n < graph->node_count; n++)
+        if (graph->nodes[n].op == D9_OP_DROPOUT)
+            graph->nodes[n].as.dropout.rank = rank, graph->nodes[n].as.dropout.ranks = ranks;
+}
+
 /* Tells the operations that depend on the place of a sample in the batch which samples this process has, and divides
  * batch norms without a group size into train.norm_groups. */
 static d9_status place_in_batch(d9_context *context, const d9_config *config, const d9_extent *extent,
                                 d9_graph *graph) {
     const int64_t ranks = d9_extent_ranks(extent),
                   groups = config->train.norm_groups > 0 ? config->train.norm_groups : 1;
+    place_dropout(graph, extent->rank, extent->ranks);
     for (d9_node_id n = 0; n < graph->node_count; n++) {
         d9_node *node = &graph->nodes[n];
-        if (node->op == D9_OP_DROPOUT) {
-            node->as.dropout.rank = extent->rank;
-            node->as.dropout.ranks = extent->ranks;
-        }
         if (node->op != D9_OP_NORM) continue;
         node->as.norm.rank = extent->rank;
         node->as.norm.ranks = extent->ranks;
@@ -326,10 +330,9 @@ static d9_status finish_eval(const d9_building *b, const d9_graph *forward) {
     d9_program *program = b->program;
     d9_graph columns; /* a stream's network, for the columns of evaluation */
     d9_graph_init(&columns);
-    if (forward->stream) D9_TRY(d9_build_network(b, program->extent.eval_batch, 1, &columns));
-    for (d9_node_id n = 0; n < columns.node_count; n++) /* every process evaluates all columns */
-        if (columns.nodes[n].op == D9_OP_DROPOUT)
-            columns.nodes[n].as.dropout.rank = columns.nodes[n].as.dropout.ranks = 0;
+    const int ranks = d9_extent_eval_ranks(&program->extent);
+    if (forward->stream) D9_TRY(d9_build_network(b, program->extent.eval_batch / ranks, 1, &columns));
+    place_dropout(&columns, ranks > 1 ? program->extent.rank : 0, ranks);
     D9_TRY(d9_evaluation_make(b->context, forward->stream ? &columns : forward, program->tail.evaluate,
                               forward->stream && !b->options->logits, &program->eval));
     D9_TRY(d9_precision_apply(b->context, &program->eval, program->precision));

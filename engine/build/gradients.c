@@ -190,7 +190,7 @@ static d9_status add_stream_node(d9_context *context, const d9_program *program,
     d9_status status;
     const d9_extent *e = &program->extent;
     const int64_t count = training ? e->train_tokens : e->eval_tokens, columns = d9_graph_samples(graph),
-                  all = training ? e->batch : columns; /* every process evaluates all columns */
+                  all = training ? e->batch : e->eval_batch;
     d9_node node = {.op = D9_OP_STREAM,
                     .role = "tokens",
                     .input_count = 1,
@@ -200,7 +200,7 @@ static d9_status add_stream_node(d9_context *context, const d9_program *program,
                                    .count = columns,
                                    .steps_per_epoch = d9_stream_windows(count, all, e->width),
                                    .samples = count,
-                                   .first = training ? e->rank : 0}};
+                                   .first = columns < all ? e->rank : 0}};
     D9_TRY(d9_build_stored(context, graph, "stream", training ? D9_BUFFER_IMAGES : D9_BUFFER_EVAL_IMAGES, D9_I32,
                            (d9_shape){1, {count}}, 0, &node.inputs[0]));
     D9_TRY(d9_graph_insert_node(context, graph, 0, &node, NULL));

@@ -251,7 +251,7 @@ static d9_status choose_out(d9_cli *cli, const train_options *options, const d9_
         d9_cli_name_folder(made + strlen("runs/"), NULL);
         *out = made;
     }
-    D9_TRY(check_folder(cli, *out, options->runs.given));
+    if (cli->parallel.rank == 0) D9_TRY(check_folder(cli, *out, options->runs.given));
 done:
     return status;
 }
@@ -428,7 +428,8 @@ done:
     return status;
 }
 
-/* With --resume, reads the result of a finished run from its record. NULL: the run must be trained. */
+/* With --resume, reads the result of a finished run from its record. NULL: the run must be trained. Process 0, whose
+ * record it is, decides for all; the others, which print nothing, get an empty result. */
 static d9_status find_finished(d9_cli *cli, const train_options *options, const d9_config *config, const char *folder,
                                json_t **result) {
     d9_status status = D9_OK;
@@ -436,8 +437,10 @@ static d9_status find_finished(d9_cli *cli, const train_options *options, const 
     char *path;
     *result = NULL;
     if (!options->resume || options->overwrite) goto done;
-    D9_TRY(d9_record_finished(&cli->context, folder, config, &finished));
-    if (!finished) goto done;
+    if (cli->parallel.rank == 0) D9_TRY(d9_record_finished(&cli->context, folder, config, &finished));
+    D9_TRY(d9_parallel_broadcast(&cli->context, &cli->parallel, &finished, sizeof finished));
+    if (finished && cli->parallel.rank > 0) *result = json_object();
+    if (!finished || *result) goto done;
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, &path, "%s/result.json", folder));
     D9_TRY(d9_json_read(&cli->context, path, result, NULL));
     if (isnan(d9_json_score(*result, config->measure)))
@@ -532,6 +535,7 @@ static d9_status check_seed(d9_cli *cli, const train_options *options, int64_t s
     bool finished;
     D9_TRY(load_seed(cli, options, seed, many, &config, &folder));
     D9_TRY(check_inputs(cli, options, config, folder));
+    if (cli->parallel.rank > 0) goto done; /* only process 0 has a record */
     if (options->resume)
         D9_TRY(d9_record_finished(&cli->context, folder, config, &finished));
     else if (!options->overwrite)

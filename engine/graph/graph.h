@@ -129,6 +129,9 @@ typedef struct d9_coefficient {
     double constant;
 } d9_coefficient;
 
+/* Number of processes from a field where 0 also means one. */
+static inline int d9_ranks_of(int ranks) { return ranks > 1 ? ranks : 1; }
+
 /* Attributes: one struct per kind of operation that has any. */
 typedef struct d9_conv_attributes {
     int kernel, stride, pad;

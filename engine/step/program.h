@@ -142,7 +142,12 @@ typedef struct d9_extent {
     double epochs;
     double mean[4], std[4]; /* per channel, in byte units */
 } d9_extent;
-static inline int d9_extent_ranks(const d9_extent *extent) { return extent->ranks > 1 ? extent->ranks : 1; }
+static inline int d9_extent_ranks(const d9_extent *extent) { return d9_ranks_of(extent->ranks); }
+/* Number of processes that share the columns of a stream's evaluation; 1: each evaluates all, because the processes do
+ * not divide the columns. */
+static inline int d9_extent_eval_ranks(const d9_extent *extent) {
+    return extent->eval_batch % d9_extent_ranks(extent) == 0 ? d9_extent_ranks(extent) : 1;
+}
 static inline int64_t d9_extent_own_batch(const d9_extent *extent) { return extent->batch / d9_extent_ranks(extent); }
 /* Shape of the stored samples of training or evaluation: images (count, H, W, C), or texts (count, 1, length, 1). */
 d9_shape d9_extent_stored(const d9_extent *extent, bool training);

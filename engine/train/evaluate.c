@@ -4,6 +4,7 @@
 #include "kernels/formulas/loss.h"
 #include "step/layout.h"
 #include "train/evaluation.h"
+#include "train/together.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -309,7 +310,8 @@ done:
     return status;
 }
 
-/* Runs the evaluation list over the whole stream. Its losses pass through METRICS, whose training values are kept. */
+/* Runs the evaluation list over the whole stream, or this process's columns of it. Its losses pass through METRICS,
+ * whose training values are kept. */
 static d9_status evaluate_stream(d9_session *session, d9_evaluation *evaluation) {
     d9_status status;
     const d9_extent *extent = &session->program.extent;
@@ -323,7 +325,10 @@ static d9_status evaluate_stream(d9_session *session, d9_evaluation *evaluation)
         D9_TRY(session->backend->run(session->context, session->eval_plan, step));
         report_progress(session, extent->eval_batch);
     }
-    D9_TRY(d9_session_read(session, D9_BUFFER_METRICS, metrics));
+    if (d9_extent_eval_ranks(extent) > 1)
+        D9_TRY(d9_together_metrics(session, metrics));
+    else
+        D9_TRY(d9_session_read(session, D9_BUFFER_METRICS, metrics));
     D9_TRY(d9_session_write(session, D9_BUFFER_METRICS, kept));
     if (!isfinite(metrics[0]))
         D9_TRY(d9_fail(session->context, D9_NONFINITE, "the loss of the evaluation is not finite"));

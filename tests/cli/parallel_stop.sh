@@ -38,6 +38,12 @@ bits whole stopped
 # A checkpoint goes on with another number of processes, which must divide the groups.
 train_on 1 stopped.1 tiny.yaml --resume
 same_state whole stopped.1 1e-6
+# A finished run is left alone, also where the other process sees no record of it.
+mkdir elsewhere && cp tiny.yaml elsewhere
+set -- "$dawn9" train tiny.yaml --out whole --resume
+runs timeout 60 mpirun -q --oversubscribe --bind-to none -np 1 "$@" : -np 1 -wdir "$PWD/elsewhere" "$@"
+grep -q 'finished   before' "$out" || fail "process 0 does not decide about --resume"
+[ ! -e elsewhere/whole ] || fail "process 1 has a record"
 stop TERM 0 tiny.yaml
 train_on 1 stopped tiny.yaml --resume
 same_state whole stopped 1e-6

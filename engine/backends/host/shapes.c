@@ -144,7 +144,7 @@ d9_dropout d9_site_dropout(const d9_site *site, int64_t step) {
     d9_dropout dropout = d9_dropout_of(site->program->seed, step, as->stream, as->p);
     dropout.row = x->rank == 3 ? x->d[2] : d9_shape_count(x) / x->d[0]; /* of (T, N, C); of (N, ...) */
     dropout.rank = as->rank;
-    dropout.ranks = as->ranks > 1 ? as->ranks : 1;
+    dropout.ranks = d9_ranks_of(as->ranks);
     dropout.together = as->unit == D9_DROP_BATCHES ? INT64_MAX : as->unit == D9_DROP_SAMPLES ? dropout.row : 1;
     return dropout;
 }
@@ -161,7 +161,7 @@ d9_kernel_norm d9_chain_extent(const d9_site *site) {
 d9_kernel_norm_state d9_site_norm_state(const d9_site *site, const d9_node *norm) {
     const bool evaluate = norm->op == D9_OP_NORM_EVAL;
     const d9_norm_attributes *as = &norm->as.norm;
-    const int64_t channels = d9_site_count(site, norm->inputs[1]), ranks = evaluate || as->ranks < 1 ? 1 : as->ranks,
+    const int64_t channels = d9_site_count(site, norm->inputs[1]), ranks = evaluate ? 1 : d9_ranks_of(as->ranks),
                   first = evaluate ? 0 : as->rank * channels; /* of this process's rows in the running statistics */
     return (d9_kernel_norm_state){.scale = d9_site_data(site, norm->inputs[1]),
                                   .bias = d9_site_data(site, norm->inputs[2]),

@@ -56,7 +56,7 @@ static void apply_norm(const geometry *g, const double *x, const double *mean, c
 /* The element of the running statistics of all processes' groups that belongs to element i of this process's. */
 static int64_t own_row(const d9_reference_op *op, const geometry *g, int64_t i) {
     const d9_norm_attributes *norm = &op->node->as.norm;
-    const int64_t ranks = norm->ranks > 1 ? norm->ranks : 1;
+    const int64_t ranks = d9_ranks_of(norm->ranks);
     return (i / g->channels * ranks + norm->rank) * g->channels + i % g->channels;
 }
 

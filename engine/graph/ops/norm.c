@@ -11,7 +11,7 @@ static d9_status shape(d9_context *context, d9_graph *graph, const d9_node *node
     if (size > 0 && x.d[0] % size != 0)
         return d9_fail(context, D9_USAGE, "%s: a batch of %lld images does not divide into groups of %lld", node->role,
                        (long long)x.d[0], (long long)size);
-    const int64_t groups = d9_node_groups(graph, node), ranks = node->as.norm.ranks > 1 ? node->as.norm.ranks : 1;
+    const int64_t groups = d9_node_groups(graph, node), ranks = d9_ranks_of(node->as.norm.ranks);
     const d9_shape statistics = {2, {groups, x.d[3]}}, running = {2, {groups * ranks, x.d[3]}};
     d9_set_shape(graph, node->outputs[0], x);
     d9_set_shape(graph, node->inputs[3], running);
