@@ -52,14 +52,19 @@ void d9_text_add_shell_word(d9_text *text, const char *word) {
     d9_text_add(text, "'");
 }
 
+void d9_text_add_control(d9_text *text, const char *at) {
+    const uint32_t control = d9_text_next(&at);
+    d9_text_add(text, control < 0x100 ? "\\x%02x" : control < 0x10000 ? "\\u%04x" : "\\U%08x", control);
+}
+
 void d9_text_add_escaped(d9_text *text, const char *foreign) {
     for (const char *at = foreign; *at;) {
         const char *plain = at;
         while (*at && !d9_control_bytes(at)) at++;
         if (at > plain) d9_text_add(text, "%.*s", (int)(at - plain), plain);
         if (!*at) break;
-        const uint32_t control = d9_text_next(&at);
-        d9_text_add(text, control < 0x100 ? "\\x%02x" : control < 0x10000 ? "\\u%04x" : "\\U%08x", control);
+        d9_text_add_control(text, at);
+        d9_text_next(&at);
     }
 }
 

@@ -23,8 +23,10 @@ void d9_text_add_sh_word(d9_text *text, const char *word); /* quoted so that eve
 /* Quotes a word of a command that is shown: one with control characters (d9_control_bytes) becomes $'a\012b', which can
  * be pasted into bash, zsh and ksh. */
 void d9_text_add_shell_word(d9_text *text, const char *word);
-/* Adds text from an untrusted source so that it cannot control a terminal: each control character (d9_control_bytes),
- * line breaks included, becomes \xHH, \uHHHH or \UHHHHHHHH. */
+/* Adds the control character at `at` (d9_control_bytes) as \xHH, \uHHHH or \UHHHHHHHH. */
+void d9_text_add_control(d9_text *text, const char *at);
+/* Adds text from an untrusted source so that it cannot control a terminal: each control character, line breaks
+ * included, by d9_text_add_control. */
 void d9_text_add_escaped(d9_text *text, const char *foreign);
 const char *d9_text_get(const d9_text *text); /* never NULL */
 D9_MUST_USE d9_status d9_text_status(const d9_text *text);

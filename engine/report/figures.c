@@ -71,12 +71,15 @@ void d9_figures_tsv(const d9_figures *table, d9_text *text) {
 void d9_html_escape(d9_text *text, const char *bytes) {
     static const char special[] = "&<>\"'";
     static const char *const entities[] = {"&amp;", "&lt;", "&gt;", "&quot;", "&#39;"};
-    for (; *bytes; bytes++) {
+    for (int control; *bytes; bytes += control > 1 ? control : 1) {
         const char *at = strchr(special, *bytes);
+        control = d9_control_bytes(bytes);
         if (at)
             d9_text_add(text, "%s", entities[at - special]);
+        else if (control > 1)
+            d9_text_add_control(text, bytes);
         else
-            d9_text_add(text, "%c", (unsigned char)*bytes < ' ' ? ' ' : *bytes);
+            d9_text_add(text, "%c", control ? ' ' : *bytes);
     }
 }
 

@@ -53,7 +53,8 @@ void d9_figures_tsv(const d9_figures *table, d9_text *text);
 void d9_figures_html(const d9_figures *table, d9_text *text); /* without empty columns; clicking a heading sorts */
 json_t *d9_figures_json(const d9_figures *table);             /* a list of objects, one per row; NULL: out of memory */
 
-/* Adds text with &, <, > and quotes escaped for HTML; control characters become spaces. */
+/* Adds text with &, <, > and quotes escaped for HTML; control characters of ASCII become spaces, others, such as
+ * U+202E, which reverses what follows, are written as \u202e. */
 void d9_html_escape(d9_text *text, const char *bytes);
 /* Adds `words` escaped, between two pieces of HTML. */
 void d9_html_put(d9_text *text, const char *before, const char *words, const char *after);

@@ -435,6 +435,17 @@ static const char *put_colour(d9_text *text, const char *at) {
     return at + length;
 }
 
+/* Copies [at, end) with control characters beyond ASCII as d9_html_escape writes them. */
+static void put_plain(d9_text *text, const char *at, const char *end) {
+    for (const char *plain = at; at < end; plain = at) {
+        while (at < end && d9_control_bytes(at) < 2) at++;
+        d9_text_add(text, "%.*s", (int)(at - plain), plain);
+        if (at == end) break;
+        d9_text_add_control(text, at);
+        d9_text_next(&at);
+    }
+}
+
 /* Makes gnuplot's SVG embeddable: removes the XML header and tool tips, makes its ids unique, and turns its colours
  * into variables of the page. */
 void d9_report_convert_svg(const char *svg, const char *name, d9_text *text) {
@@ -451,9 +462,8 @@ void d9_report_convert_svg(const char *svg, const char *name, d9_text *text) {
             end = at + strlen(names[i]);
         }
         if (!end) {
-            const size_t plain = 1 + strcspn(at + 1, "<rihu"); /* first letters of <title>, rgb( and `names` */
-            d9_text_add(text, "%.*s", (int)plain, at);
-            end = at + plain;
+            end = at + 1 + strcspn(at + 1, "<rihu"); /* first letters of <title>, rgb( and `names` */
+            put_plain(text, at, end);
         }
         at = end;
     }

@@ -99,27 +99,36 @@ for command in 'eval bad.safetensors' 'export bad.safetensors model.onnx' 'predi
 done
 
 # ---- control characters in files are shown as text, never sent to the terminal (obeyed) ----
-obeyed() { LC_ALL=C grep -q "$(printf '[\001-\011\013-\037\177]')" "$@" || LC_ALL=C grep -q "$(printf '\302[\200-\237]')" "$@"; }
-classes='["\u001b[2J\nfirst", "b\u009b2J", "c", "d", "e", "f", "g", "h", "i", "j"]'
+reverse=$(printf '\342\200\256') # U+202E reverses what follows
+obeyed() {
+    LC_ALL=C grep -q "$(printf '[\001-\011\013-\037\177]')" "$@" || LC_ALL=C grep -q "$(printf '\302[\200-\237]')" "$@" ||
+        grep -q "$reverse" "$@"
+}
+classes='["\u001b[2J\nfirst", "b\u009b2J", "c\u202e", "d\u2066", "e", "f", "g", "h", "i", "j"]'
 spoil dawn9.classes "$classes"
-odd=$(printf 'drawn/bars/\033[2J\n.png')
+odd=$(printf 'drawn/bars/\033[2J\n%s.png' "$reverse")
 cp drawn/bars/00.png "$odd"
 accepts "$dawn9" predict bad.safetensors "$odd" --top 10
 obeyed "$out" && fail "predict obeys what a file says"
 [ "$(wc -l <"$out")" = 1 ] || fail "a line break of a class's name is printed"
-says '^drawn/bars/.x1b\[2J.x0a.png  ' '  .x1b\[2J.x0afirst +[0-9.]+%' '  b.x9b2J +[0-9.]+%'
+says '^drawn/bars/.x1b\[2J.x0a.u202e.png  ' '  .x1b\[2J.x0afirst +[0-9.]+%' '  b.x9b2J +[0-9.]+%' '  c.u202e +[0-9.]+%' \
+    '  d.u2066 +[0-9.]+%'
 cp -r run shown
 sed -i 's/"backend": "[a-z]*"/"backend": "\\u001b[2J\\nx"/' shown/result.json
 accepts "$dawn9" compare run shown
 obeyed "$out" && fail "compare obeys what a file says"
 says 'x1b\[2J.x0ax'
+sed -i 's/"disc"/"di\\u202esc"/; s/"title": "tiny"/"title": "ti\\u2066ny"/' shown/result.json
+accepts "$dawn9" report shown
+grep -q 'di.u202esc' shown/report.html && grep -q '<h1>ti.u2066ny</h1>' shown/report.html && ! grep -q "$reverse" shown/report.html ||
+    fail "a report's page obeys what a file says"
 printf '"\\e[2J\\n\\x9b": 1\n' >odd.yaml
 refuses 2 'odd.yaml:1:1' "$dawn9" config odd.yaml
 obeyed "$err" && fail "a message obeys what a file says"
 printf 'title: "a\\e[2J\\x9b\\u202e"\n' >odd.yaml
 accepts "$dawn9" config odd.yaml
 obeyed "$out" && fail "config obeys what a file says"
-says '^title: "a.x1b\[2J.x9b.u202e"$' # U+202E reverses what follows
+says '^title: "a.x1b\[2J.x9b.u202e"$'
 
 # ---- impossible records ----
 impossible() { # SED PATTERN

@@ -215,6 +215,12 @@ json every/result.json 'd["accuracy_tta"] == max(e["accuracy_tta"] for e in d["e
 cp best.txt "$out"
 grep -q '^ended ' "$out" && fail "a run of all its epochs is said to have ended early"
 accepts "$dawn9" report best --json
+kept=$(sed -n 's/^model *of epoch \([1-6]\),.*/\1/p' best.txt)
+grep -q "The model is of epoch $kept, the best of 6 trained" best/report.html || fail "the page does not name the epoch of the model"
+right=$(awk -F '\t' '$1 == $3 && NR > 1 { n += $5 } END { printf "%.6f", 100 * n / 64 }' best/report/confusion.tsv)
+json best/result.json "abs(d['accuracy_tta'] - $right) < 1e-5" # the confusion matrix is the kept model's
+verdict=$(sed -n 's/^<p class=verdict>One run: \([0-9.]*\)%.*/\1/p' best/report.html)
+json best/result.json "abs(d['accuracy_tta'] - $verdict) < 0.01"
 json "$out" 'abs(sum(c["images"] * c["accuracy"] for c in d["classes"]) / 64 - json.load(open("best/result.json"))["accuracy_tta"]) < 1e-6'
 accepts "$dawn9" eval best
 says ', on 64 validation images$'

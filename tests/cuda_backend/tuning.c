@@ -16,6 +16,15 @@ static const char *fresh_cache(void) {
     return run_path(folder, "dawn9/cuda-choices.tsv");
 }
 
+/* A norm in one pass, slow on the CPU model, is not timed: its launches fail with cudaErrorInvalidClusterSize. */
+static void time_no_norms(void) { fake->forbid("norm_resident", 912); }
+
+static void run_without_norms(const char *precision, const char *tune, watch *w) {
+    fake->reset();
+    time_no_norms();
+    watch_run(precision, tune, w);
+}
+
 /* e3 is the fastest choice that can be built and run within the memory limit; workspaces of other choices are freed. */
 TEST(tuning_takes_the_fastest) {
     static watch off, on;
@@ -36,24 +45,24 @@ TEST(tuning_takes_the_fastest) {
 TEST(what_was_chosen_is_remembered) {
     static watch w;
     const char *path = fresh_cache();
-    watch_run("fp16", "auto", &w);
+    run_without_norms("fp16", "auto", &w);
     const int64_t asked = fake->counts.listed;
     assert_true(asked > 10 && asked < watch_count(w.plan, "e3")); /* equal shapes are timed once */
-    watch_run_afresh("fp16", "auto", &w);
+    run_without_norms("fp16", "auto", &w);
     assert_int_equal(fake->counts.listed, 0);
     assert_true(watch_count(w.plan, "e3") > asked);
-    watch_run_afresh("bf16", "auto", &w); /* another type is timed separately */
+    run_without_norms("bf16", "auto", &w); /* another type is timed separately */
     assert_int_equal(fake->counts.listed, asked);
-    watch_run_afresh("f32", "auto", &w);
-    watch_run_afresh("tf32", "auto", &w); /* so is permission to round */
+    run_without_norms("f32", "auto", &w);
+    run_without_norms("tf32", "auto", &w); /* so is permission to round */
     assert_int_equal(fake->counts.listed, asked);
-    watch_run_afresh("fp16", "on", &w); /* timed again, once per shape */
+    run_without_norms("fp16", "on", &w); /* timed again, once per shape */
     assert_int_equal(fake->counts.listed, asked);
     OK(d9_file_write(&context, path, "dawn9 choices 2\nhalf a line\n", 28));
-    watch_run_afresh("fp16", "auto", &w);
+    run_without_norms("fp16", "auto", &w);
     assert_non_null(strstr(w.log, "cuda-choices.tsv"));
     assert_int_equal(fake->counts.listed, asked);
-    watch_run_afresh("fp16", "auto", &w);
+    run_without_norms("fp16", "auto", &w);
     assert_string_equal(w.log, "");
     assert_int_equal(fake->counts.listed, 0);
     watch_nothing_left();
@@ -204,21 +213,22 @@ TEST(the_choice_of_a_norm_belongs_to_its_kernels) {
 TEST(what_does_not_repeat_is_banned) {
     static watch w;
     fresh_cache();
+    time_no_norms();
     fake->unsteady = 3;
     watch_run("fp16", "auto", &w);
     if (w.status != D9_OK) fail_msg("%s", w.message);
     assert_non_null(strstr(w.log, "e3"));
     assert_int_equal(watch_count(w.plan, "e3"), 0);
     assert_true(watch_count(w.plan, "e6") >= 20); /* the second best */
-    watch_run_afresh("fp16", "auto", &w);
+    run_without_norms("fp16", "auto", &w);
     assert_int_equal(fake->counts.listed, 0);
     assert_true(watch_count(w.plan, "e6") >= 20);
-    watch_run_afresh("fp16", "on", &w); /* timed again, but never with the banned choice */
+    run_without_norms("fp16", "on", &w); /* timed again, but never with the banned choice */
     assert_true(fake->counts.listed > 0);
     assert_int_equal(fake->counts.runs[3], 0);
     assert_true(watch_count(w.plan, "e6") >= 20);
     assert_string_equal(w.log, "");
-    watch_run_afresh("bf16", "auto", &w); /* nothing is known for another type */
+    run_without_norms("bf16", "auto", &w); /* nothing is known for another type */
     assert_true(watch_count(w.plan, "e3") >= 20);
     watch_nothing_left();
 }
@@ -249,8 +259,7 @@ TEST(verify_bans_what_was_chosen_before) {
 }
 
 /* CUDA may refuse memory that it reports as free. Whichever allocation it refuses, the run ends with an error, or its
- * scratch memory is as large as its steps need: the fake checks the workspaces of convolutions. Norms in one pass,
- * which are slow here, are not timed: their launches fail. */
+ * scratch memory is as large as its steps need: the fake checks the workspaces of convolutions. */
 TEST(refused_allocations_leave_enough_scratch) {
     static open_run g;
     int64_t asked = 1, refused = 0, ended = 0;
@@ -258,7 +267,7 @@ TEST(refused_allocations_leave_enough_scratch) {
         d9_context_init(&g.context);
         fresh_cache();
         fake->refuse_at = n;
-        fake->forbid("norm_resident", 912); /* cudaErrorInvalidClusterSize */
+        time_no_norms();
         d9_config *config = watch_config(&g.context, "fp16", "on");
         const d9_session_options options = {.config = config, .seed = 7, .no_eval = true};
         const d9_status status = d9_session_open(&g.context, &options, &g.session);
