@@ -12,6 +12,7 @@
 #include "core/system.h"
 #include "record/effective.h"
 #include "train/batch_plan.h"
+#include "train/evaluation.h"
 #include "train/trainer.h"
 
 #include <math.h>
@@ -153,12 +154,61 @@ json_t *d9_bench_json(const d9_measurement *m, const char *what) {
                      "copy_gigabytes_per_second", 1e-9 * m->peak_rates.bytes_per_second);
 }
 
-static void print_json(d9_cli *cli, const d9_measurement *m, const char *what) {
-    json_t *rows = json_array(), *object = d9_bench_json(m, what);
+/* Adds the rows of the nodes and prints `object`. */
+static void print_json(d9_cli *cli, const d9_measurement *m, json_t *object) {
+    json_t *rows = json_array();
     for (int i = 0; i < m->row_count; i++) json_array_append_new(rows, row_json(m, i));
-    if (strcmp(what, "step") == 0) add_run(object, m);
     json_object_set_new(object, "nodes", rows);
     d9_cli_print_json(cli, object);
+}
+
+static void print_step(d9_cli *cli, const d9_measurement *m, bool json) {
+    if (json) {
+        json_t *object = d9_bench_json(m, "step");
+        add_run(object, m);
+        print_json(cli, m, object);
+        return;
+    }
+    print_table(cli, m);
+    print_run(cli, m);
+}
+
+/* Divides the rate of evaluations by that of their forward pass: the median over pairs of batches, which run one after
+ * the other, so that other programs slow down both alike. NAN: of a stream. */
+static d9_status find_evaluation_share(d9_session *session, int64_t steps, double *share) {
+    d9_status status = D9_OK;
+    double *shares = NULL;
+    *share = NAN;
+    if (session->program.eval.loss != D9_NONE) return D9_OK;
+    D9_TRY(D9_ALLOCATE(session->context, steps, "times", &shares));
+    for (int64_t step = 0; step < steps; step++) {
+        const double start = d9_clock_now();
+        D9_TRY(session->backend->run(session->context, session->eval_plan, step));
+        D9_TRY(session->backend->sync(session->context, session->device));
+        const double middle = d9_clock_now();
+        D9_TRY(d9_session_evaluate_batch(session));
+        shares[step] = (middle - start) / (d9_clock_now() - middle);
+    }
+    *share = d9_time_range_of(shares, steps).median;
+done:
+    d9_release(session->context, shares);
+    return status;
+}
+
+static d9_status print_eval(d9_cli *cli, d9_session *session, const d9_measurement *m, bool json) {
+    double share;
+    const d9_status status = find_evaluation_share(session, m->steps, &share);
+    if (status != D9_OK) return status;
+    if (json) {
+        json_t *object = d9_bench_json(m, "eval");
+        json_object_set_new(object, "evaluation_share", d9_json_number(share));
+        print_json(cli, m, object);
+        return D9_OK;
+    }
+    print_table(cli, m);
+    if (isfinite(share))
+        d9_cli_print(cli, "an evaluation, with choosing images, reading and adding logits: %.2f of this rate\n", share);
+    return D9_OK;
 }
 
 static d9_status bench_pipeline(d9_cli *cli, d9_session *session, const d9_measurement *step, bool json) {
@@ -170,7 +220,7 @@ static d9_status bench_pipeline(d9_cli *cli, d9_session *session, const d9_measu
     D9_TRY(d9_batch_plan(session, &graph, &plan));
     D9_TRY(d9_measure_plan(session, plan, &graph, step->steps, &m));
     if (json) {
-        print_json(cli, &m, "pipeline");
+        print_json(cli, &m, d9_bench_json(&m, "pipeline"));
         goto done;
     }
     print_table(cli, &m);
@@ -236,11 +286,10 @@ static d9_status run_kind(d9_cli *cli, const bench_options *chosen, const char *
         status = bench_pipeline(cli, session, &m, chosen->json);
     else if (strcmp(what, "ops") == 0)
         status = d9_bench_ops(cli, session, &m, chosen->json);
-    else if (chosen->json)
-        print_json(cli, &m, what);
+    else if (eval)
+        status = print_eval(cli, session, &m, chosen->json);
     else
-        print_table(cli, &m);
-    if (strcmp(what, "step") == 0 && !chosen->json) print_run(cli, &m);
+        print_step(cli, &m, chosen->json);
 done:
     d9_measurement_free(&m);
     return status;

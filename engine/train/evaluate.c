@@ -16,6 +16,8 @@ typedef struct selection {
     int64_t count;
 } selection;
 
+static const d9_views plain_view = {.count = 1, .view = {{.weight = 1}}};
+
 static int64_t image_at(const selection *images, int64_t i) { return images->list ? images->list[i] : i; }
 
 /* The position, in the batch of all processes, of image i of this process's part of it. */
@@ -131,6 +133,18 @@ d9_status d9_session_logits(d9_session *session, const d9_views *views, double *
     return d9_session_outputs(session, views, logits, NULL);
 }
 
+d9_status d9_session_evaluate_batch(d9_session *session) {
+    d9_status status;
+    const d9_extent *extent = &session->program.extent;
+    double *logits;
+    D9_TRY(D9_ALLOCATE(session->context, extent->eval_images * extent->classes, "logits", &logits));
+    const int64_t count = extent->batch < extent->eval_images ? extent->batch : extent->eval_images;
+    status = run_images(session, &plain_view, &(selection){NULL, count}, logits, NULL);
+    d9_release(session->context, logits);
+done:
+    return status;
+}
+
 /* Warns, once, of the labels that are left out of the score. */
 static void warn_undefined(d9_session *session, const double *by_label) {
     const d9_dataset *dataset = session->dataset;
@@ -222,8 +236,6 @@ static void store_predictions(const d9_session *session, const double *logits, d
         evaluation->confidence[i] = (float)confidence(session, row);
     }
 }
-
-static const d9_views plain_view = {.count = 1, .view = {{.weight = 1}}};
 
 static bool is_plain(const d9_view *view) { return !view->mirror && view->dy == 0 && view->dx == 0; }
 

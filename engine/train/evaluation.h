@@ -10,6 +10,9 @@ D9_MUST_USE d9_status d9_session_logits(d9_session *session, const d9_views *vie
 /* Like d9_session_logits; `features` (NULL: none) gets the sum of the classifier's inputs, (eval_images, elements per
  * image of eval.features), if the program was built with features. */
 D9_MUST_USE d9_status d9_session_outputs(d9_session *session, const d9_views *views, double *logits, double *features);
+/* Evaluates the plain view of the first batch and discards its logits, so that a caller can time it. Not for streams.
+ */
+D9_MUST_USE d9_status d9_session_evaluate_batch(d9_session *session);
 
 typedef struct d9_evaluation { /* d9_evaluation_free frees its arrays */
     double score;              /* in the program's measure, plain view */

@@ -34,6 +34,25 @@ grep -oE "(src|href)=[\"'][^\"']*|url\(.{8}|@import" exp/report.html |
 grep -qF "$scratch" exp/report.html && fail "the page names a folder of this machine"
 grep -q 'dawn9 ablate tiny.yaml --only crop --seeds 3 --out runs/exp$' exp/report.html || fail "the page lacks the command that makes it again"
 
+# The curves of runs that were evaluated with TTA only at the end are without TTA throughout, and say so.
+cat >curves.py <<'PYTHON'
+import csv, json
+rows = {(row["arm"], row["seed"], row["epoch"]): float(row["accuracy"]) for row in csv.DictReader(
+    (line for line in open("exp/report/curves.tsv") if line.strip()), delimiter="\t")}
+runs = [json.load(open(f"exp/runs/full/seed{seed}/result.json")) for seed in (1, 2, 3)]
+assert any(run["accuracy"] != run["accuracy_tta"] for run in runs)
+for run in runs:
+    assert [rows["full", str(run["seed"]), str(e)] for e in (1, 2)] == [row["accuracy"] for row in run["epochs"]], rows
+PYTHON
+accepts python3 curves.py
+grep -q 'without TTA' exp/report/settings.gp || fail "the curves do not say that they are without TTA"
+mkdir -p every
+accepts "$dawn9" train tiny.yaml --set eval.tta=every --out every/run
+accepts "$dawn9" report every
+grep -q 'without TTA' every/report/settings.gp && fail "curves with TTA are said to be without"
+cut -f 7 every/report/curves.tsv >"$out"
+json every/run/result.json '[float(x) for x in open("'"$out"'").read().split()[1:]] == [e["accuracy_tta"] for e in d["epochs"]]'
+
 [ "$(head -n 1 exp/report/arms.tsv | cut -f 1-4)" = "$(printf 'arm\taccuracy\taccuracy_low\taccuracy_high')" ] || fail "accuracy is not beside the arm"
 
 accepts "$dawn9" report exp --json
