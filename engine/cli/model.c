@@ -56,6 +56,7 @@ static d9_status add_folder(d9_cli *cli, d9_cli_samples *samples, const char *fo
         return add_sample(cli, samples, folder, quiet.message);
     for (int64_t i = 0; i < listing.count; i++) {
         const d9_entry *entry = &listing.entries[i];
+        if (entry->foreign) continue;
         if (entry->folder && here.depth < DEPTH_MAX)
             D9_TRY(add_folder(cli, samples, entry->path, &here));
         else if (entry->folder)

@@ -15,6 +15,15 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(((const d9_entry *)a)->name, ((const d9_entry *)b)->name);
 }
 
+/* Names of folders that operating systems and storage devices add; those that begin with a dot are never listed. */
+static bool is_foreign(const char *name) {
+    static const char *const names[] = {"__MACOSX", "@eaDir",       "lost+found",
+                                        "#recycle", "$RECYCLE.BIN", "System Volume Information"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) found |= strcmp(name, names[i]) == 0;
+    return found;
+}
+
 static d9_status add_entry(d9_context *context, d9_arena *arena, const char *folder, const char *name,
                            d9_listing *listing, int *capacity) {
     d9_status status = D9_OK;
@@ -24,8 +33,12 @@ static d9_status add_entry(d9_context *context, d9_arena *arena, const char *fol
     D9_TRY(d9_arena_format(context, arena, &path, "%s/%s", folder, name));
     const bool there = context->system->stat(context->system->user, path, &state) == 0;
     if (!there && errno != ENOENT && errno != ELOOP) D9_TRY(d9_fail(context, D9_DATA, "%s: %s", path, strerror(errno)));
-    listing->entries[listing->count++] = (d9_entry){
-        .name = path + strlen(folder) + 1, .path = path, .folder = there && S_ISDIR(state.st_mode), .dangling = !there};
+    const bool is_folder = there && S_ISDIR(state.st_mode);
+    listing->entries[listing->count++] = (d9_entry){.name = path + strlen(folder) + 1,
+                                                    .path = path,
+                                                    .folder = is_folder,
+                                                    .foreign = is_folder && is_foreign(name),
+                                                    .dangling = !there};
 done:
     return status;
 }

@@ -8,6 +8,7 @@ typedef struct d9_entry {
     const char *name; /* file name without the folder */
     const char *path; /* folder/name */
     bool folder;
+    bool foreign;  /* a folder with a name that operating systems and storage devices use, such as __MACOSX, @eaDir */
     bool dangling; /* a symbolic link that leads to no file */
 } d9_entry;
 

@@ -59,22 +59,13 @@ done:
     return status;
 }
 
-/* True for folders that operating systems and storage devices add; those that begin with a dot are never listed. */
-static bool is_foreign(const char *name) {
-    static const char *const names[] = {"__MACOSX", "@eaDir",       "lost+found",
-                                        "#recycle", "$RECYCLE.BIN", "System Volume Information"};
-    bool found = false;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) found |= strcmp(name, names[i]) == 0;
-    return found;
-}
-
 /* Rejects folders inside a class folder, except foreign ones, and returns the number of those. */
 static d9_status check_inside(d9_context *context, const d9_file_kind *kind, const d9_entry *folder,
                               const d9_listing *listing, int64_t *foreign) {
     *foreign = 0;
     for (int64_t i = 0; i < listing->count; i++) {
         const d9_entry *entry = &listing->entries[i];
-        if (entry->folder && !is_foreign(entry->name))
+        if (entry->folder && !entry->foreign)
             return d9_fail(context, D9_DATA, "%s: a folder inside class folder %s, which must hold %s", entry->path,
                            folder->name, kind->samples);
         *foreign += entry->folder;
@@ -91,7 +82,7 @@ static d9_status read_class(d9_context *context, d9_arena *arena, const d9_datas
     D9_TRY(d9_listing_read(context, arena, folder->path, &listing));
     *class = (class_folder){.name = folder->name};
     D9_TRY(list_files(context, arena, kind, &listing, class, &others));
-    const bool stray = !class->count && is_foreign(folder->name);
+    const bool stray = !class->count && folder->foreign;
     if (!stray) D9_TRY(check_inside(context, kind, folder, &listing, &foreign));
     if (stray || (!class->count && options->skip_empty)) {
         d9_log(context, D9_LOG_WARNING, "%s: a folder without %s, left out", folder->path, kind->samples);

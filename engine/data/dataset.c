@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/listing.h"
 #include "core/system.h"
 #include "core/text.h"
 #include "data/check.h"
@@ -118,17 +119,40 @@ void d9_dataset_folder(const char *name, const char *path, char *folder, size_t 
     snprintf(folder, size, "%s", candidates.folder[chosen]);
 }
 
+void d9_dataset_below(d9_context *context, const char *name, const char *folder, char *hint, size_t size) {
+    const d9_published *published = d9_published_files(name);
+    d9_context quiet = *context;
+    d9_arena arena = {0};
+    d9_listing listing = {0};
+    hint[0] = 0;
+    if (d9_listing_read(&quiet, &arena, folder, &listing) != D9_OK) listing.count = 0;
+    for (int64_t i = 0; i < listing.count && !hint[0]; i++) {
+        const char *inside = listing.entries[i].path;
+        char file[D9_PUBLISHED_PATH];
+        bool found = false;
+        if (!listing.entries[i].folder) continue;
+        d9_context_clear(&quiet);
+        if (published->find(&quiet, inside, &published->files[0], file, &found) == D9_OK && found)
+            snprintf(hint, size, "; %s has it: --data %s", inside, inside);
+    }
+    d9_arena_free(&quiet, &arena);
+}
+
 static d9_status check_published(d9_context *context, const char *name, const char *path, const char *folder) {
     const d9_published *published = d9_published_files(name);
     d9_candidates candidates;
     d9_dataset_candidates(name, path, &candidates);
     for (int i = 0; i < published->count; i++) {
         if (has_file(published, folder, &published->files[i])) continue;
-        char others[1024] = "";
+        char others[1024] = "", below[1024];
         for (int j = 0, used = 0; j < candidates.count && used < (int)sizeof others; j++) {
             if (!strcmp(candidates.folder[j], folder)) continue;
             used += snprintf(others + used, sizeof others - (size_t)used, ", %s", candidates.folder[j]);
         }
+        d9_dataset_below(context, name, folder, below, sizeof below);
+        if (below[0])
+            return d9_fail(context, D9_DATA, "%s: no %s in %s%s%s", name, published->files[i].name, folder, others,
+                           below);
         return d9_fail(context, D9_DATA, "%s: no %s in %s%s%s%s%s", name, published->files[i].name, folder, others,
                        published->fetched ? "; --data DIR says where it is, `dawn9 data fetch " : "",
                        published->fetched ? name : "", published->fetched ? "` gets it" : "");

@@ -89,8 +89,11 @@ static d9_status report_mismatch(d9_context *context, d9_status status, const d9
 /* Fails because no folder that is searched has a file of the dataset. */
 static d9_status report_none(d9_context *context, const char *name, const char *path, const d9_data_report *report) {
     d9_candidates searched;
+    char below[1024];
     d9_dataset_candidates(name, path, &searched);
     const char *target = searched.folder[searched.count - 1], *file = report->row[0].file->name;
+    d9_dataset_below(context, name, report->folder, below, sizeof below);
+    if (below[0]) return d9_fail(context, D9_CHECK_FAILED, "%s: no %s in %s%s", name, file, report->folder, below);
     if (searched.count == 1)
         return d9_fail(context, D9_CHECK_FAILED, "%s: no %s in %s; `dawn9 data fetch %s%s` downloads it", name, file,
                        target, name, path ? " --data DIR" : "");

@@ -35,6 +35,7 @@ static d9_status add_folder(d9_context *context, d9_arena *arena, const char *fo
     D9_TRY(d9_listing_read(context, arena, folder, &listing));
     for (int64_t i = 0; i < listing.count; i++) {
         const d9_entry *entry = &listing.entries[i];
+        if (entry->foreign) continue;
         if (entry->folder && depth < DEPTH_MOST)
             D9_TRY(add_folder(context, arena, entry->path, root, depth + 1, pictures));
         if (entry->folder || !d9_is_image_name(entry->name)) continue;

@@ -77,5 +77,8 @@ typedef struct d9_candidates {
 
 /* Lists the folders to search: `path` if given; else $DAWN9_DATA and $DAWN9_DATA/NAME if set, then the user's cache. */
 void d9_dataset_candidates(const char *name, const char *path, d9_candidates *candidates);
+/* Writes "; FOLDER/SUB has it: --data FOLDER/SUB" if a subfolder has the dataset's first published file, such as the
+ * cifar-10-batches-py of an unpacked archive; otherwise "". */
+void d9_dataset_below(d9_context *context, const char *name, const char *folder, char *hint, size_t size);
 
 #endif

@@ -74,6 +74,11 @@ grep -q '^dawn9: warning: nothing: no .png, .jpg, .jpeg or .webp in it$' "$err" 
 refuses 3 'odd/00a.png' "$dawn9" predict run odd/00a.png
 refuses 3 'gone.png' "$dawn9" predict run gone.png --sheet sheet2.png
 
+# ---- folders that other programs add are left out ----
+mkdir -p added/@eaDir/00.png added/__MACOSX && cp odd/00.png added && cp odd/00.png added/@eaDir/00.png && cp odd/00.png added/__MACOSX
+runs "$dawn9" predict run added
+[ "$(wc -l <"$out")" = 1 ] || fail "copies of other programs are predicted: $(cat "$out")"
+
 # ---- a link to a folder above: the pictures are predicted, the link is named ----
 mkdir -p loop/in && cp odd/00.png loop/in && ln -s .. loop/in/again
 runs "$dawn9" predict run loop/in/00.png loop/in/again

@@ -306,6 +306,13 @@ TEST_WITH(const char *folder, check_tells_each_state, set_up, tear_down) {
     for (int i = 2; i < 6; i++) assert_int_equal(report.row[i].state, D9_FILE_MISSING);
     assert_words(context.message, "data_batch_1.bin SHA-1");
 
+    /* The folder above is not searched, but named if it has the right one in it. */
+    d9_context_clear(&context);
+    d9_dataset *dataset;
+    assert_refusal(d9_data_check(&context, "cifar10", folder, &report), D9_CHECK_FAILED, "target --data target");
+    assert_refusal(d9_dataset_load(&context, &(d9_dataset_options){.name = "cifar10", .path = folder}, &dataset),
+                   D9_DATA, "target --data target");
+
     /* The user's own folder is never changed: with wrong files in it, nothing is downloaded. */
     setenv("DAWN9_DATA", target, 1);
     plant(folder, "curl", "touch $FOLDER/called; exit 28");

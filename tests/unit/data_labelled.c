@@ -269,6 +269,8 @@ TEST_WITH(const char *folder, pictures_with_a_table, run_folder_set_up, run_fold
     d9_dataset *dataset;
     options.path = folder;
     write_pictures(folder);
+    OK(d9_directory_make(&context, run_path(folder, "@eaDir"))); /* its copies are not used */
+    write_picture(folder, "@eaDir/3.png", 7);
     run_write(folder, "labels.csv", text, strlen(text));
     OK(d9_dataset_load(&context, &options, &dataset));
     assert_ints(dataset->train.count, 3, dataset->test.count, 2, dataset->valid.count, 0);
