@@ -231,7 +231,7 @@ static bool is_empty(const d9_cuda_moments &s) {
 
 static int sum_moments(d9_cuda_stream stream, const d9_cuda_moments &s, d9_kernel_in x, double *parts,
                        double *moments) {
-    const int64_t slices = d9_moments_slices(s);
+    const int64_t slices = d9_moments_slices(s, D9_MOMENTS_BLOCKS);
     const unsigned grid = static_cast<unsigned>(slices * s.groups);
     const unsigned each = static_cast<unsigned>(slices);
     D9_CUDA_TRY(x.store == D9_KERNEL_F32

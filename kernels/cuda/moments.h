@@ -19,12 +19,14 @@ enum {
     D9_MOMENTS_SUMS = D9_MOMENTS_PAIRS * 16,               /* sums of products of rows in a group */
     D9_MOMENTS_CHUNK = 64,                                 /* outputs of a block */
     D9_MOMENTS_TERMS = D9_MOMENTS_ROWS * D9_MOMENTS_CHUNK, /* sums of products of rows and outputs in a chunk */
-    D9_MOMENTS_BLOCKS = 256 /* blocks that sum: two for each multiprocessor of a large GPU */
+    /* blocks that sum: as many as a large GPU runs at a time, whose multiprocessors hold 4 or 3 */
+    D9_MOMENTS_BLOCKS = 512,
+    D9_MOMENTS_BACKWARD_BLOCKS = 384
 };
 
 /* Number of blocks among which the images of a group are divided. */
-static inline int64_t d9_moments_slices(const d9_cuda_moments &s) {
-    const int64_t members = s.images / s.groups, wanted = d9_ceiling(D9_MOMENTS_BLOCKS, s.groups);
+static inline int64_t d9_moments_slices(const d9_cuda_moments &s, int blocks) {
+    const int64_t members = s.images / s.groups, wanted = d9_ceiling(blocks, s.groups);
     return wanted < members ? wanted : members;
 }
 
@@ -38,8 +40,10 @@ struct d9_moments_scratch {
     int64_t bytes;
 };
 static inline d9_moments_scratch d9_moments_divide(const d9_cuda_moments &s, void *scratch) {
+    static_assert(D9_MOMENTS_TERMS > 2 * D9_MOMENTS_SUMS && D9_MOMENTS_BLOCKS < 2 * D9_MOMENTS_BACKWARD_BLOCKS,
+                  "the parts of a forward pass fit into those of a backward pass");
     const int64_t terms = d9_moments_chunks(s) * D9_MOMENTS_TERMS;
-    const int64_t parts = s.groups * d9_moments_slices(s) * terms, sums = s.groups * terms; /* TERMS > SUMS */
+    const int64_t parts = s.groups * d9_moments_slices(s, D9_MOMENTS_BACKWARD_BLOCKS) * terms, sums = s.groups * terms;
     d9_moments_scratch d;
     d.parts = static_cast<double *>(scratch);
     d.sums = scratch ? d.parts + parts : nullptr;
@@ -144,6 +148,15 @@ D9_DEVICE void d9_moments_broadcast(double *row, int lane, double number) {
     row[lane] = number;
     __syncwarp();
 }
+
+struct d9_moments_gradient { /* gradient of y, and the array that the activation's derivative is computed from */
+    d9_kernel_in dy, y;
+    d9_kernel_act act;
+};
+
+/* The sums of a backward pass for arrays of the half-precision type of x, read 16 bytes at a time: moments_half.cu. */
+int d9_moments_backward_half(d9_cuda_stream stream, const d9_cuda_moments &s, d9_kernel_in x,
+                             const d9_moments_gradient &b, double *parts);
 
 /* Sums (G, slices, count) parts over the slices, to (G, count). */
 int d9_moments_add_slices(d9_cuda_stream stream, const double *parts, int64_t groups, int64_t slices, int64_t count,

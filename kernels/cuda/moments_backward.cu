@@ -16,11 +16,6 @@ enum {
 enum { SLOPES = D9_MOMENTS_ROWS * STRIDE, SHARED = PARTS * D9_MOMENTS_TERMS };
 static_assert(SLOPES + TILE * D9_MOMENTS_CHUNK <= SHARED, "a tile lies where the sums lie");
 
-struct gradient { /* gradient of y, and the array that the activation's derivative is computed from */
-    d9_kernel_in dy, y;
-    d9_kernel_act act;
-};
-
 /* Loads eight outputs of a pixel, or only the first n if n is less; in one load if V is 8. */
 template <int V, int S> D9_DEVICE d9_vector<8> load_eight(d9_kernel_in x, int64_t at, int64_t n) {
     d9_vector<8> t = {};
@@ -35,8 +30,8 @@ template <int V, int S> D9_DEVICE d9_vector<8> load_eight(d9_kernel_in x, int64_
 /* Gradients before the activation of a tile's pixels, (TILE, CHUNK), with groups of eight outputs in two halves as in
  * term_at (moments.cu); zero from pixel `end` on. */
 template <int V, int S>
-D9_DEVICE void put_slopes(const d9_cuda_moments &s, const gradient &b, int64_t row, int64_t chunk, int from, int end,
-                          float *slopes) {
+D9_DEVICE void put_slopes(const d9_cuda_moments &s, const d9_moments_gradient &b, int64_t row, int64_t chunk, int from,
+                          int end, float *slopes) {
     for (int item = static_cast<int>(threadIdx.x); item < TILE * 8; item += D9_BLOCK) {
         const int pixel = item / 8, eight = item % 8;
         const int64_t c = chunk * D9_MOMENTS_CHUNK + eight * 8, at = (row + from + pixel) * s.outputs + c;
@@ -86,7 +81,7 @@ D9_DEVICE void add_products(const float *shared, const thread_part &at, float4 s
 /* One block for a slice of a group's images and a chunk of outputs. Writes parts (G, slices, chunks, CHUNK, ROWS). */
 template <int V, int S>
 __global__ void __launch_bounds__(D9_BLOCK)
-    moments_backward_kernel(d9_cuda_moments s, unsigned slices, d9_kernel_in x, gradient b, double *parts) {
+    moments_backward_kernel(d9_cuda_moments s, unsigned slices, d9_kernel_in x, d9_moments_gradient b, double *parts) {
     D9_SHARED(float, shared, SHARED);
     D9_SHARED(double, totals, D9_MOMENTS_TERMS);
     double *total =
@@ -186,14 +181,20 @@ int d9_cuda_moments_backward(d9_cuda_stream stream, const d9_cuda_moments *shape
     if (s.images <= 0 || s.out_height <= 0 || s.out_width <= 0 || s.outputs <= 0) return 0;
     const d9_moments_scratch at = d9_moments_divide(s, scratch);
     const d9_moments_map map = d9_moments_map_of(s, *weights, x.store);
-    const gradient b = {dy, y, act};
-    const int64_t slices = d9_moments_slices(s), chunks = d9_moments_chunks(s);
+    const d9_moments_gradient b = {dy, y, act};
+    const int64_t slices = d9_moments_slices(s, D9_MOMENTS_BACKWARD_BLOCKS), chunks = d9_moments_chunks(s);
     const double n = static_cast<double>(s.images / s.groups * s.out_height * s.out_width);
     const dim3 grid(static_cast<unsigned>(slices * s.groups), static_cast<unsigned>(chunks));
     const bool wide = s.outputs % D9_WIDE == 0 && d9_aligned(dy.data) && d9_aligned(y.data) && dy.store == x.store &&
                       y.store == x.store;
-    D9_CUDA_TRY(D9_LAUNCH_BY_STORE(moments_backward_kernel, wide, x.store, grid, stream, s,
-                                   static_cast<unsigned>(slices), x, b, at.parts));
+    const unsigned each = static_cast<unsigned>(slices);
+    if (wide && x.store != D9_KERNEL_F32)
+        D9_CUDA_TRY(d9_moments_backward_half(stream, s, x, b, at.parts));
+    else if (wide)
+        D9_CUDA_TRY(D9_LAUNCH((moments_backward_kernel<D9_WIDE, D9_KERNEL_F32>), grid, D9_BLOCK, stream, s, each, x, b,
+                              at.parts));
+    else
+        D9_CUDA_TRY(D9_LAUNCH((moments_backward_kernel<1, D9_ANY>), grid, D9_BLOCK, stream, s, each, x, b, at.parts));
     D9_CUDA_TRY(d9_moments_add_slices(stream, at.parts, s.groups, slices, chunks * D9_MOMENTS_TERMS, at.sums));
     return D9_LAUNCH(moments_weight_kernel, static_cast<unsigned>(s.outputs), D9_BLOCK, stream, s, map, chunks, n,
                      moments, at.sums, mean, inv_std, scale, *gradients);

@@ -22,7 +22,7 @@ static const d9_cuda_moments shapes[] = {
 enum { SHAPES = sizeof shapes / sizeof *shapes, SMALL = 3, WIDE_SHAPE = 5 /* eight outputs at a time */ };
 /* Large shapes: several spans per image; and more images per group than blocks. */
 static const d9_cuda_moments spans = {2, 17, 32, 3, 17, 32, 64, 1, 3, 1, 1, 27};
-static const d9_cuda_moments turns = {257, 1, 2, 2, 1, 1, 8, 1, 1, 2, 0, 0};
+static const d9_cuda_moments turns = {521, 1, 2, 2, 1, 1, 8, 1, 1, 2, 0, 0};
 static const float alpha = 0.3f;
 #define SHIFTS(store)                                                                                                  \
     ((store) == D9_KERNEL_BF16 ? D9_COUNT_OF_SHIFTS : 1) /* alignment does not depend on the storage type */
@@ -261,6 +261,7 @@ static void check_backward(d9_check *check, const d9_cuda_moments *shape, d9_ker
 void d9_cuda_check_moments_backward(d9_check *check) {
     for (int i = 0; i < SMALL; i++) check_backward(check, &shapes[i], D9_KERNEL_F16, i & 1, i != 1);
     check_backward(check, &spans, D9_KERNEL_F32, 0, true);
+    check_backward(check, &spans, D9_KERNEL_F16, 0, true);
 }
 
 void d9_cuda_check_moments_stores(d9_check *check) {
@@ -268,6 +269,7 @@ void d9_cuda_check_moments_stores(d9_check *check) {
     D9_FOR_STORES(store) check_backward(check, &shapes[WIDE_SHAPE], store, 0, true);
     check_backward(check, &shapes[WIDE_SHAPE], D9_KERNEL_BF16, 1, true);
     check_backward(check, &turns, D9_KERNEL_F32, 0, true);
+    check_backward(check, &turns, D9_KERNEL_BF16, 0, true);
 }
 
 /* Shapes that fit must be accepted, others rejected. */

@@ -1,0 +1,170 @@
+/* The sums of a first layer's backward pass, as in moments_backward.cu, for arrays in half precision: their products
+ * are a matrix product on tensor cores, rows of the patches by outputs, with the pixels as its reduction.
+ *
+ * A warp takes 16 pixels and half of a chunk's outputs at a time, and needs neither shared memory nor a barrier for
+ * them: lane (g, t), of tensor.h, loads rows g, g + 8, g + 16, g + 24 of the patches of pixels 4t to 4t + 3, and
+ * outputs 4g to 4g + 3 of the gradient of these pixels. Products are exact; sums are f32 over at most 128 pixels, and
+ * double from there on. */
+#include "kernels/cuda/moments.h"
+#include "kernels/cuda/tensor.h"
+
+enum {
+    STEP = 16,                      /* pixels of a product */
+    HALF = D9_MOMENTS_CHUNK / 2,    /* outputs of a warp */
+    LINES = D9_BLOCK / D9_WARP / 2, /* warps that divide the pixels among them */
+    RUN = 128 * LINES,              /* pixels summed in f32, 128 for each warp */
+    STRIDE = D9_MOMENTS_CHUNK + 4,
+    SUMS = D9_MOMENTS_TERMS / D9_BLOCK, /* sums of each thread */
+    NO_LINE = 1 << 29                   /* outside of every image */
+};
+
+struct patch_row { /* line and column of a row's input from the patch's corner, and its elements */
+    int line, column, offset;
+};
+
+D9_DEVICE patch_row patch_row_of(const d9_cuda_moments &s, int row) {
+    const int inputs = static_cast<int>(s.inputs), run = s.kernel * inputs, line = row / run;
+    return {line < s.kernel ? line : NO_LINE, row % run / inputs,
+            line * static_cast<int>(s.width) * inputs + row % run};
+}
+
+/* A row of the patches of four pixels from `pixel` on, of which the first has these output column and line. Row ROWS -
+ * 1 is 1 before pixel `end`. */
+template <int S>
+D9_DEVICE uint2 load_patches(const d9_cuda_moments &s, const uint16_t *image, const patch_row &of, bool has_ones,
+                             int column, int line, int pixel, int end) {
+    const int width = static_cast<int>(s.width), height = static_cast<int>(s.height);
+    const int out_width = static_cast<int>(s.out_width), inputs = static_cast<int>(s.inputs);
+    const uint32_t one = S == D9_KERNEL_BF16 ? 0x3f80 : 0x3c00;
+    uint32_t v[4];
+    D9_UNROLL(4)
+    for (int q = 0; q < 4; q++) {
+        const bool there = pixel + q < end;
+        const int y = line * s.stride - s.pad, x = column * s.stride - s.pad;
+        const bool inside = there && static_cast<unsigned>(y + of.line) < static_cast<unsigned>(height) &&
+                            static_cast<unsigned>(x + of.column) < static_cast<unsigned>(width);
+        v[q] = has_ones && there ? one : 0;
+        if (inside) v[q] = image[(y * width + x) * inputs + of.offset];
+        if (++column == out_width) column = 0, line++;
+    }
+    return make_uint2(v[0] | v[1] << 16, v[2] | v[3] << 16);
+}
+
+template <int S> D9_DEVICE d9_vector<4> open_four(uint2 raw) {
+    d9_vector<4> t;
+    d9_unpack(S, raw.x, &t.v[0], &t.v[1]);
+    d9_unpack(S, raw.y, &t.v[2], &t.v[3]);
+    return t;
+}
+
+/* Gradients before the activation of four pixels and four outputs: words 2j and 2j + 1 have output j. */
+template <int S>
+D9_DEVICE void open_slopes(const d9_kernel_act act, const uint2 dy[4], const uint2 y[4], uint32_t words[8]) {
+    D9_UNROLL(2)
+    for (int pair = 0; pair < 2; pair++) {
+        d9_vector<4> t[2];
+        D9_UNROLL(2)
+        for (int i = 0; i < 2; i++) {
+            t[i] = open_four<S>(dy[2 * pair + i]);
+            /* derivatives from y have the same formulas for every storage type */
+            d9_slope_run(act, D9_KERNEL_F32, open_four<S>(y[2 * pair + i]), &t[i]);
+        }
+        for (int j = 0; j < 4; j++) words[2 * j + pair] = d9_pack(S, t[0].v[j], t[1].v[j]);
+    }
+}
+
+/* Stores a warp's sums at (row, output of its half). Lane (g, t) has outputs 8t to 8t + 7 of rows g + 8r. */
+D9_DEVICE void put_sums(const float sum[2][4][4], int g, int t, float *to) {
+    D9_UNROLL(4)
+    for (int r = 0; r < 4; r++) {
+        const int row = g + 8 * r;
+        if (row >= D9_MOMENTS_ROWS) continue;
+        for (int high = 0; high < 2; high++) {
+            const int k = r % 2 * 2 + high;
+            *reinterpret_cast<float4 *>(to + row * STRIDE + 8 * t + 4 * high) =
+                make_float4(sum[r / 2][0][k], sum[r / 2][1][k], sum[r / 2][2][k], sum[r / 2][3][k]);
+        }
+    }
+}
+
+/* One block for a slice of a group's runs of RUN pixels of an image, and a chunk of outputs. Writes parts (G, slices,
+ * chunks, CHUNK, ROWS). */
+template <int S>
+__global__ void __launch_bounds__(D9_BLOCK, 3)
+    moments_backward_half_kernel(d9_cuda_moments s, unsigned slices, d9_kernel_in x, d9_moments_gradient b,
+                                 double *parts) {
+    D9_SHARED(float, shared, D9_MOMENTS_ROWS *STRIDE);
+    D9_SHARED(double, totals, D9_MOMENTS_TERMS);
+    D9_SHARED(patch_row, rows, D9_WARP);
+    const int lane = static_cast<int>(threadIdx.x) % D9_WARP, warp = static_cast<int>(threadIdx.x) / D9_WARP;
+    const int g = lane / 4, t = lane % 4, line = warp / 2, first_output = warp % 2 * HALF;
+    const int groups = static_cast<int>(s.groups), images = static_cast<int>(s.images);
+    const int out_width = static_cast<int>(s.out_width), pixels = static_cast<int>(s.out_height) * out_width;
+    const int outputs = static_cast<int>(s.outputs);
+    const int c = static_cast<int>(blockIdx.y) * D9_MOMENTS_CHUNK + first_output + g * 4;
+    double *total = totals + threadIdx.x;
+    for (int k = 0; k < SUMS; k++) total[k * D9_BLOCK] = 0;
+    if (warp == 0) rows[lane] = patch_row_of(s, lane);
+    D9_BARRIER();
+    const int runs = (pixels + RUN - 1) / RUN, group = static_cast<int>(blockIdx.x / slices);
+    for (int item = static_cast<int>(blockIdx.x % slices); item < images / groups * runs;
+         item += static_cast<int>(slices)) {
+        const int image = group + groups * (item / runs), run = item % runs * RUN;
+        const uint16_t *of =
+            static_cast<const uint16_t *>(x.data) + static_cast<int64_t>(image) * s.height * s.width * s.inputs;
+        const int end = static_cast<int>(D9_END(run + RUN < pixels ? run + RUN : pixels));
+        float sum[2][4][4] = {};
+        D9_UNROLL(1)
+        for (int from = run + line * STEP; from < end; from += LINES * STEP) {
+            const int pixel = from + 4 * t;
+            const int64_t at = (static_cast<int64_t>(image) * pixels + pixel) * outputs + c;
+            const uint16_t *from_dy = static_cast<const uint16_t *>(b.dy.data) + at,
+                           *from_y = static_cast<const uint16_t *>(b.y.data) + at;
+            uint2 dy[4], y[4];
+            uint32_t slope[8];
+            D9_UNROLL(4)
+            for (int q = 0; q < 4; q++) {
+                const bool there = c < outputs && pixel + q < end;
+                dy[q] = there ? *reinterpret_cast<const uint2 *>(from_dy + q * outputs) : make_uint2(0, 0);
+                y[q] = there ? *reinterpret_cast<const uint2 *>(from_y + q * outputs) : make_uint2(0, 0);
+            }
+            open_slopes<S>(b.act, dy, y, slope);
+            const int row = pixel / out_width, column = pixel - row * out_width;
+            D9_UNROLL(2)
+            for (int half = 0; half < 2; half++) {
+                const int low = g + 16 * half, high = low + 8;
+                const uint2 p = load_patches<S>(s, of, rows[low], false, column, row, pixel, end),
+                            q = load_patches<S>(s, of, rows[high], high == D9_MOMENTS_ROWS - 1, column, row, pixel,
+                                                end);
+                const uint32_t left[4] = {p.x, q.x, p.y, q.y};
+                D9_UNROLL(4)
+                for (int j = 0; j < 4; j++) d9_mma<S>(left, slope + 2 * j, sum[half][j]);
+            }
+        }
+        for (int turn = 0; turn < LINES; turn++) {
+            if (line == turn) put_sums(sum, g, t, shared + first_output);
+            D9_BARRIER();
+            for (int k = 0; k < SUMS; k++) {
+                const int term = k * D9_BLOCK + static_cast<int>(threadIdx.x);
+                total[k * D9_BLOCK] +=
+                    static_cast<double>(shared[term / D9_MOMENTS_CHUNK * STRIDE + term % D9_MOMENTS_CHUNK]);
+            }
+            D9_BARRIER();
+        }
+    }
+    double *to = parts + (static_cast<int64_t>(blockIdx.x) * gridDim.y + blockIdx.y) * D9_MOMENTS_TERMS;
+    for (int k = 0; k < SUMS; k++) {
+        const int term = k * D9_BLOCK + static_cast<int>(threadIdx.x);
+        to[term % D9_MOMENTS_CHUNK * D9_MOMENTS_ROWS + term / D9_MOMENTS_CHUNK] = total[k * D9_BLOCK];
+    }
+}
+
+int d9_moments_backward_half(d9_cuda_stream stream, const d9_cuda_moments &s, d9_kernel_in x,
+                             const d9_moments_gradient &b, double *parts) {
+    const int64_t slices = d9_moments_slices(s, D9_MOMENTS_BACKWARD_BLOCKS);
+    const dim3 grid(static_cast<unsigned>(slices * s.groups), static_cast<unsigned>(d9_moments_chunks(s)));
+    const unsigned each = static_cast<unsigned>(slices);
+    return x.store == D9_KERNEL_F16
+               ? D9_LAUNCH(moments_backward_half_kernel<D9_KERNEL_F16>, grid, D9_BLOCK, stream, s, each, x, b, parts)
+               : D9_LAUNCH(moments_backward_half_kernel<D9_KERNEL_BF16>, grid, D9_BLOCK, stream, s, each, x, b, parts);
+}
