@@ -47,7 +47,7 @@ typedef struct d9_node_time {  /* a rule in a plan and its time */
     double seconds;            /* of all runs since the last reset */
     int64_t runs;
     bool in_f32; /* the rule computes in f32 between its nodes, even if values there have narrower types; never tf32 */
-    bool rounds_transforms; /* its convolutions round transformed operands to half precision */
+    bool rounds_transforms; /* operands made in the rule (Winograd tiles, gradients of gates) are rounded to half */
 } d9_node_time;
 
 /* Time of one algorithm for a node of a rule: `seconds` as the rule runs it; `bare_seconds` only the library's call,

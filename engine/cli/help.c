@@ -43,8 +43,8 @@ static d9_status print_completion(d9_cli *cli, const char *shell) {
     return d9_cli_print_text(cli, &text);
 }
 
-/* Explains the key `topic`; if there is none, all keys *.topic in any case or, for "train.", train.*. False: there is
- * none. */
+/* Explains the key `topic`; if there is none, all keys *.topic, ignoring case, or, for "train.", train.*. False: there
+ * is none. */
 static bool explain_keys(d9_text *text, int width, const char *topic) {
     d9_key key;
     bool found = d9_config_key_find(topic, &key), exact = found;

@@ -138,7 +138,7 @@ done:
 const d9_published d9_cifar10_published = {cifar10_files, 6, true, d9_cifar_find, d9_cifar_read};
 const d9_published d9_cifar100_published = {cifar100_files, 2, false, d9_cifar_find, d9_cifar_read};
 
-/* ---- checking and converting it ---- */
+/* ---- from the records of a file to labels and images (H, W, C) ---- */
 
 static d9_status check_size(d9_context *context, const cifar *set, const d9_dataset_file *file, const char *path,
                             size_t size) {

@@ -18,7 +18,7 @@ typedef struct d9_verification {
 
     d9_reference_case reference;  /* the current case */
     d9_recorded_tensors expected; /* tensors of its file */
-    bool rounds_transforms;       /* the tested backend's convolutions rounded transformed operands */
+    bool rounds_transforms;       /* the tested backend's rule rounded operands made inside of it */
     bool rounds_elsewhere;        /* the tested backend rounded other tensors than the reference backend */
     /* Results of the reference backend with the file's weights and with perturbed ones; count 0: not run yet. */
     d9_recorded_tensors unperturbed, perturbed[D9_PERTURBATIONS];

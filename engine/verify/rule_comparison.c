@@ -31,7 +31,7 @@ typedef struct comparison {
     const char *choice;     /* the current rule's */
     bool in_f32;            /* the current rule does not round between its nodes */
     d9_value *wide;         /* copy of the graph's values, in f32 if a rule with in_f32 does not round them */
-    bool rounds_transforms; /* the current rule's convolutions round transformed operands */
+    bool rounds_transforms; /* the current rule rounds operands made inside of it */
     d9_verify_row row;
 } comparison;
 

@@ -190,7 +190,7 @@ static void multiply_block(const job *j, int thread, int64_t i) {
     const int64_t begin = slice * p->slice, end = d9_min(p->lanes, begin + p->slice);
     const d9_kernel_out y = find_row_starts(j, slice, row, rows, column, r.row_starts);
     int64_t lane = begin;
-    do { /* at least once: if K is 0, zeros are written */
+    do { /* at least once: if K is 0, the sums are zero */
         const int64_t lanes = d9_min(p->k_block, end - lane);
         const float *b = (const float *)(const void *)j->scratch + lane * p->columns + column * lanes;
         const struct d9_gemm_pack pack_a = pack_of(j, &r, &g->a, p->rows, row, rows, lane, lanes, r.a);

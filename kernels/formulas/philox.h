@@ -27,8 +27,8 @@ enum {
     D9_STREAM_GENERATE = 10, /* the counter has the number of the word in place of the sample */
     D9_STREAM_PASTE = 11,    /* box of a batch, v[0]: y, v[1]: x, v[2]: whether it is used; the counter has the step */
     D9_STREAM_RESIZE = 12,   /* v[0]: share of the area, v[1]: aspect ratio, v[2]: y, v[3]: x; draw: the attempt */
-    D9_STREAM_SEARCH = 13,   /* values of a trial; the counter has the trial in place of the sample; draw: a hash of the
-                                place of the range */
+    D9_STREAM_SEARCH = 13,   /* hyperparameters of a search; the counter has the number of the trial in place of the
+                                sample; draw: a hash of the option's name, such as "model.widths[0]" */
     D9_STREAM_CHANGE = 14    /* v[0]: row of changes.def, v[1]: level, v[2]: sign */
 };
 

@@ -17,7 +17,7 @@ void d9_check_fail(d9_check *check, const char *format, ...) __attribute__((form
 /* `error` is a launcher's return value; if not 0, fails with the model's message. */
 void d9_check_launch(d9_check *check, const char *what, int error);
 
-/* ---- arrays with guard bytes, filled with 0xff, NaN; arrays of numbers; d9_check_done frees both ---- */
+/* ---- arrays between guard bytes, at first NaN (0xff), and plain arrays of floats; d9_check_done frees all ---- */
 typedef struct d9_array {
     void *data;
     int64_t bytes, count;

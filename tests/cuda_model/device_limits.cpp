@@ -5,8 +5,9 @@
 namespace {
 
 /* static_bytes: room for the static arrays of the norms, whose sizes the model learns only when a kernel runs.
- * Registers allow three blocks of 256 threads per multiprocessor, as in their __launch_bounds__ for half
- * precision. */
+ * reserved_bytes: shared memory that the system takes for each block. blocks_by_registers: blocks of 256 threads per
+ * multiprocessor; norm_resident_backward_kernel requests as many in half precision, and the model assumes them for
+ * every kernel. */
 constexpr size_t static_bytes = 13 << 9, reserved_bytes = 1 << 10, blocks_by_registers = 3;
 constexpr d9_model_device h100 = {D9_MODEL_SHARED_BYTES, D9_MODEL_CLUSTER, 132, 0};
 d9_model_device device = h100;

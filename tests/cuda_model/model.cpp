@@ -14,17 +14,18 @@
 #include <utility>
 #include <vector>
 
+/* Tell AddressSanitizer that the program is about to continue on the stack `bottom`, and that it does. */
 #ifdef D9_ASAN
 #include <sanitizer/common_interface_defs.h>
-static void leave_stack(void **fake, const void *bottom, size_t bytes) {
+static void start_switch(void **fake, const void *bottom, size_t bytes) {
     __sanitizer_start_switch_fiber(fake, bottom, bytes);
 }
-static void enter_stack(void *fake, const void **bottom, size_t *bytes) {
+static void finish_switch(void *fake, const void **bottom, size_t *bytes) {
     __sanitizer_finish_switch_fiber(fake, bottom, bytes);
 }
 #else
-static void leave_stack(void **, const void *, size_t) {}
-static void enter_stack(void *, const void **, size_t *) {}
+static void start_switch(void **, const void *, size_t) {}
+static void finish_switch(void *, const void **, size_t *) {}
 #endif
 
 /* Saves the callee-saved registers (x86-64, System V) on the current stack and its end in *left, and continues on the
@@ -160,15 +161,15 @@ void set_running(int thread) {
 fiber *current() { return state_of(m.running).on; }
 
 void to_scheduler(fiber *from) {
-    leave_stack(&from->fake, m.scheduler_stack, m.scheduler_bytes);
+    start_switch(&from->fake, m.scheduler_stack, m.scheduler_bytes);
     d9_model_change_stacks(&from->left, m.scheduler);
-    enter_stack(from->fake, &m.scheduler_stack, &m.scheduler_bytes);
+    finish_switch(from->fake, &m.scheduler_stack, &m.scheduler_bytes);
 }
 
 void to_fiber(fiber *to) {
-    leave_stack(&m.scheduler_fake, to->stack.get(), stack_bytes);
+    start_switch(&m.scheduler_fake, to->stack.get(), stack_bytes);
     d9_model_change_stacks(&m.scheduler, to->left);
-    enter_stack(m.scheduler_fake, nullptr, nullptr);
+    finish_switch(m.scheduler_fake, nullptr, nullptr);
     if (!m.in->races.empty()) d9_race_run(nullptr, nullptr, 0);
     m.running = -1;
 }
@@ -186,7 +187,7 @@ bool take_next(fiber *on) {
 }
 
 void fiber_main() {
-    enter_stack(nullptr, &m.scheduler_stack, &m.scheduler_bytes);
+    finish_switch(nullptr, &m.scheduler_stack, &m.scheduler_bytes);
     fiber *self = current();
     for (;;) {
         do {

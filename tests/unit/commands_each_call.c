@@ -107,7 +107,7 @@ static void check(const command *c, each_call kind, int64_t k) {
     if (status && kind != CALL_allocate && run(c, kind, 0)) fail_msg("%s: afterwards it fails", what);
 }
 
-/* ---- all commands, all calls ---- */
+/* ---- every command, with `some` failing calls of each kind ---- */
 
 static int64_t some = TEST_SHARE > 1 ? 1 : 2; /* calls tried per kind, at most */
 

@@ -212,7 +212,7 @@ TEST(cells_at_special_values) {
         for (int i = 0; i < CELL_INPUTS; i++) {
             const bool reads = i < 2 * D9_CELL_GATES  ? i % D9_CELL_GATES < size.gates
                                : i == CELL_INPUTS - 1 ? size.memory == 1
-                                                      : size.gates > 1 && !size.memory; /* h' beside U h' */
+                                                      : size.gates > 1 && !size.memory; /* GRU: h itself */
             double in[CELL_INPUTS];
             draw_cell(1, 1, in);
             in[i] = NAN;

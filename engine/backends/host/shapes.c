@@ -1,4 +1,5 @@
-/* Shapes, types and chains of a site; see shapes.h. */
+/* Properties of the nodes that a rule covers (d9_site): their types, the geometry of a convolution, and whether the
+ * nodes around a norm, bias or loss can be computed together. See shapes.h. */
 #include "backends/host/shapes.h"
 #include "backends/host/match.h"
 

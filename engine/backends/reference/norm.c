@@ -53,7 +53,8 @@ static void apply_norm(const geometry *g, const double *x, const double *mean, c
         }
 }
 
-/* The element of the running statistics of all processes' groups that belongs to element i of this process's. */
+/* Index in the running statistics, which have a row for each group of every process, of element i of the statistics
+ * (groups, channels) of this process: its group g has row g * ranks + rank. */
 static int64_t own_row(const d9_reference_op *op, const geometry *g, int64_t i) {
     const d9_norm_attributes *norm = &op->node->as.norm;
     const int64_t ranks = d9_ranks_of(norm->ranks);

@@ -72,7 +72,7 @@ static d9_status sum_part(d9_context *context, d9_parallel *parallel, void *valu
     const int ranks = parallel->ranks;
     D9_TRY(cut(context, parallel, count, element));
     const int own = self->counts[parallel->rank];
-    int *sizes = self->counts + ranks, *begins = self->places + ranks; /* of the arriving pieces: all alike */
+    int *sizes = self->counts + ranks, *begins = self->places + ranks; /* of the arriving pieces, all equally long */
     for (int r = 0; r < ranks; r++) sizes[r] = own, begins[r] = r * own;
     char *at = (char *)values + (size_t)self->places[parallel->rank] * element;
     D9_TRY(check(
