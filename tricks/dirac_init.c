@@ -14,7 +14,7 @@ static d9_status copy_channels(d9_context *context, const d9_initializer *self, 
 
 /* True for learned convolutions above 1x1: 1x1 ones mix channels, and those of a shortcut change their number. */
 static bool is_initialised(const d9_value *value) {
-    return value->kind == D9_VALUE_PARAMETER && value->trainable && value->shape.rank == 4 && value->shape.d[1] > 1;
+    return d9_value_learns(value) && value->shape.rank == 4 && value->shape.d[1] > 1;
 }
 
 static d9_status on_init(d9_context *context, const void *opaque, d9_graph *graph) {

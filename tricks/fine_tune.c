@@ -21,8 +21,7 @@ static const d9_option options[] = {
      "factors of the learning rate of equal parts of the layers before the last, from the first on; 0: never learns"},
     {0}};
 
-static bool learns(const d9_value *value) { return value->kind == D9_VALUE_PARAMETER && value->trainable; }
-static bool is_weight(const d9_value *value) { return learns(value) && value->shape.rank > 1; }
+static bool is_weight(const d9_value *value) { return d9_value_learns(value) && value->shape.rank > 1; }
 
 static int count_weights(const d9_graph *graph, d9_node_id end) {
     int count = 0;
@@ -45,7 +44,7 @@ static d9_status on_init(d9_context *context, const void *opaque, d9_graph *grap
     for (d9_node_id n = 0; n < last; n++)
         for (int i = 0; i < graph->nodes[n].input_count; i++) {
             d9_value *value = &graph->values[graph->nodes[n].inputs[i]];
-            if (!learns(value)) continue;
+            if (!d9_value_learns(value)) continue;
             seen += is_weight(value);
             value->part = 1 + (seen > 0 ? seen - 1 : 0) * parts / weights;
             value->trainable = self->rates.values[value->part - 1] > 0;

@@ -17,8 +17,6 @@ static const d9_option options[] = {{"until", D9_OPTION_REALS, offsetof(freeze, 
                                      "then the second and so on; never descending"},
                                     {0}};
 
-static bool learns(const d9_value *value) { return value->kind == D9_VALUE_PARAMETER && value->trainable; }
-
 static d9_status check(d9_context *context, const freeze *self) {
     for (int i = 1; i < self->until.count; i++)
         if (self->until.values[i] < self->until.values[i - 1])
@@ -39,7 +37,7 @@ static d9_status on_init(d9_context *context, const void *opaque, d9_graph *grap
         const d9_node *node = &graph->nodes[n];
         for (int i = 0; i < node->input_count; i++) {
             d9_value *value = &graph->values[node->inputs[i]];
-            if (!learns(value)) continue;
+            if (!d9_value_learns(value)) continue;
             if (node->op == D9_OP_CONV && conv++ == until->count) return D9_OK;
             if (conv > 1 && until->values[conv - 1] > until->values[conv - 2]) number = conv;
             value->part = number;

@@ -33,7 +33,7 @@ static const d9_option options[] = {
 static const d9_value *first_filter(const d9_graph *graph, const d9_selector *filters) {
     for (int v = 0; v < graph->value_count; v++) {
         const d9_value *value = &graph->values[v];
-        if (value->kind == D9_VALUE_PARAMETER && value->trainable && d9_selector_matches(filters, value)) return value;
+        if (d9_value_learns(value) && d9_selector_matches(filters, value)) return value;
     }
     return NULL;
 }

@@ -18,6 +18,7 @@ static const d9_option options[] = {
     {"rate", D9_OPTION_REAL, offsetof(stochastic_depth, rate), "0.2", 0, 0.99, NULL,
      "probability that the last residual branch is dropped; it grows linearly from the first branch to the last"},
     {"mode", D9_OPTION_CHOICE, offsetof(stochastic_depth, mode), "row", 0, 0, "row|batch",
+     "images that drop the same branches\n"
      "row: each image of a batch drops branches by itself\n"
      "batch: all images of a batch drop the same branches"},
     {0}};

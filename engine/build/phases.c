@@ -81,7 +81,7 @@ static bool is_frozen(const d9_program *program, const d9_group *group, int64_t 
 void d9_build_mark_frozen(const d9_program *program, int64_t from, d9_graph *list) {
     for (int v = 0; v < list->value_count; v++) {
         d9_value *value = &list->values[v];
-        if (value->kind != D9_VALUE_PARAMETER || !value->trainable) continue;
+        if (!d9_value_learns(value)) continue;
         const d9_group *group = &program->groups.group[d9_groups_find(&program->groups, value)];
         value->trainable = !is_frozen(program, group, from);
     }

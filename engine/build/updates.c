@@ -206,7 +206,7 @@ static d9_status add_each_update(d9_context *context, const d9_group *group, d9_
     for (int v = 0, count = program->train.value_count; v < count; v++) {
         const d9_value value = program->train.values[v]; /* a copy, because adding values may move the array */
         const member updated = {value.name, value.offset / size, value.shape};
-        if (value.kind != D9_VALUE_PARAMETER || !value.trainable) continue;
+        if (!d9_value_learns(&value)) continue;
         if (d9_groups_find(&program->groups, &value) != (int)(group - program->groups.group)) continue;
         D9_TRY(add_update_node(context, group, &updated, program, *node));
     }

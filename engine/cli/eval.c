@@ -1,5 +1,5 @@
-/* dawn9 eval: the score of a saved model in its measure, accuracy, precision and F1 of each class, and of two classes
- * the area under the curve. */
+/* dawn9 eval: the score of a saved model in its measure, accuracy, precision and F1 of each class or label, and of two
+ * classes the area under the curve. */
 #include "cli/commands.h"
 #include "cli/model.h"
 #include "core/confusion.h"
@@ -41,7 +41,7 @@ typedef struct class_row {
     int32_t class;
     int64_t images;
     double score;           /* with TTA views */
-    d9_class_scores scores; /* if each image has one class */
+    d9_class_scores scores; /* of the predicted classes, or of the labels with a probability above 1/2 */
 } class_row;
 
 /* The score of the classes or labels that have one, lowest first. */
@@ -66,6 +66,25 @@ done:
     return status;
 }
 
+/* The scores of each label that occurs among the true or the predicted ones, and their macro mean: a label is predicted
+ * where its probability is above 1/2. `scores`: (classes). */
+static d9_class_scores score_labels(const d9_dataset *dataset, const d9_evaluation *evaluation,
+                                    d9_class_scores *scores) {
+    d9_class_scores macro = {0};
+    int occur = 0;
+    for (int32_t label = 0; label < dataset->classes; label++) {
+        int64_t counts[4] = {0}; /* of images: [has the label][predicted] */
+        for (int64_t i = 0; i < dataset->test.count; i++)
+            counts[2 * (dataset->test.labels[i] >> label & 1) + (evaluation->top1[i] >> label & 1)]++;
+        scores[label] = d9_confusion_class(&(d9_confusion){counts, 2, 2}, 1);
+        if (counts[0] == dataset->test.count) continue;
+        macro.precision += scores[label].precision, macro.recall += scores[label].recall;
+        macro.f1 += scores[label].f1, occur++;
+    }
+    if (occur > 0) macro.precision /= occur, macro.recall /= occur, macro.f1 /= occur;
+    return macro;
+}
+
 /* For qsort: by score, lowest first; ties by class. */
 static int by_score(const void *a, const void *b) {
     const class_row *x = a, *y = b;
@@ -80,16 +99,18 @@ static d9_status rank_classes(d9_cli *cli, const d9_session *session, const d9_e
     d9_status status;
     const d9_dataset *dataset = session->dataset;
     int64_t *images;
+    d9_class_scores *scores;
     D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, dataset->classes, &ranked->rows));
     D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, dataset->classes, &images));
+    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, dataset->classes, &scores));
+    ranked->macro = matrix->counts ? d9_confusion_macro(matrix) : score_labels(dataset, evaluation, scores);
     d9_dataset_class_counts(dataset, &dataset->test, images);
     for (int32_t class = 0; class < dataset->classes; class ++) {
-        class_row row = {.class = class, .images = images[class]};
+        class_row row = {.class = class, .images = images[class], .scores = scores[class]};
         if (matrix->counts) row.scores = d9_confusion_class(matrix, class);
         row.score = evaluation->by_label ? evaluation->by_label[class] : row.scores.recall;
         if (!isnan(row.score) && row.images > 0) ranked->rows[ranked->count++] = row;
     }
-    if (matrix->counts) ranked->macro = d9_confusion_macro(matrix);
     qsort(ranked->rows, (size_t)ranked->count, sizeof *ranked->rows, by_score);
 done:
     return status;
@@ -108,7 +129,7 @@ static json_t *classes_json(const d9_session *session, const ranking *ranked) {
             "{s:s, s:I, s:f}", measure->by_label ? "label" : "class", session->dataset->class_names[row->class],
             "images", (json_int_t)row->images,
             measure->both_keys || session->program.views.count > 1 ? measure->name_tta : measure->name, row->score);
-        if (measure->by_class) json_object_update_new(object, scores_json(&row->scores));
+        json_object_update_new(object, scores_json(&row->scores));
         json_array_append_new(list, object);
     }
     return list;
@@ -127,16 +148,17 @@ static void print_classes(d9_cli *cli, const d9_session *session, const ranking 
         const class_row *row = &ranked->rows[i];
         const char *name = session->dataset->class_names[row->class];
         if (measure->by_label)
-            d9_cli_print(cli, "  %7s  %s (%lld images)\n", d9_measure_format(measure, row->score).text, name,
-                         (long long)row->images);
+            d9_cli_print(cli, "  %7s  %s (%lld images), precision %.2f%%, recall %.2f%%, F1 %.2f%%\n",
+                         d9_measure_format(measure, row->score).text, name, (long long)row->images,
+                         row->scores.precision, row->scores.recall, row->scores.f1);
         else
             d9_cli_print(cli, "  %6.2f%%  %s (%lld of %lld), precision %.2f%%, F1 %.2f%%\n", row->score, name,
                          llround(row->score * (double)row->images / 100), (long long)row->images, row->scores.precision,
                          row->scores.f1);
     }
-    if (measure->by_class)
-        d9_cli_print(cli, "macro mean: precision %.2f%%, recall %.2f%%, F1 %.2f%%\n", ranked->macro.precision,
-                     ranked->macro.recall, ranked->macro.f1);
+    d9_cli_print(cli, "macro mean%s: precision %.2f%%, recall %.2f%%, F1 %.2f%%\n",
+                 measure->by_label ? ", predicting labels of a probability above 1/2" : "", ranked->macro.precision,
+                 ranked->macro.recall, ranked->macro.f1);
 }
 
 /* The area under the curve of the second of two classes, by its probability (with TTA views); NAN if there are not two
@@ -166,7 +188,7 @@ static json_t *evaluation_json(const d9_session *session, const d9_evaluation *e
     json_object_update_new(object, json_pack("{s:I, s:i, s:s, s:s}", "images", (json_int_t)program->extent.eval_images,
                                              "views", program->views.count, "backend", session->backend->name,
                                              "precision", program->precision->name));
-    if (measure->by_class) json_object_set_new(object, "macro", scores_json(&ranked->macro));
+    if (ranked->rows) json_object_set_new(object, "macro", scores_json(&ranked->macro));
     if (ranked->rows)
         json_object_set_new(object, measure->by_label ? "labels" : "classes", classes_json(session, ranked));
     if (!isnan(area)) json_object_set_new(object, "auc", json_real(area));

@@ -59,7 +59,7 @@ d9_status d9_gradient_of_parameter(d9_gradients *g, d9_value_id parameter, d9_va
     const d9_value_id master = d9_graph_parameter(g->graph, parameter);
     const d9_value *value = &g->graph->values[master];
     *id = D9_NONE;
-    if (value->kind != D9_VALUE_PARAMETER || !value->trainable) return D9_OK;
+    if (!d9_value_learns(value)) return D9_OK;
     return new_gradient(g, master, "", id);
 }
 
@@ -93,7 +93,7 @@ d9_status d9_gradient_append(d9_context *context, d9_graph *graph, bool into_ima
     d9_gradients g = {context, graph, of, needed};
     for (int v = 0; v < values; v++) {
         g.of[v] = D9_NONE;
-        g.needed[v] = graph->values[v].kind == D9_VALUE_PARAMETER && graph->values[v].trainable;
+        g.needed[v] = d9_value_learns(&graph->values[v]);
     }
     g.needed[graph->image] = into_image;
     for (d9_node_id n = 0; n < nodes; n++) {

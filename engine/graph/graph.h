@@ -101,6 +101,10 @@ typedef struct d9_value {
     int part; /* number of the part of the network, by which tricks select parameters; 0: none */
 } d9_value;
 
+static inline bool d9_value_learns(const d9_value *value) { /* a parameter that training changes */
+    return value->kind == D9_VALUE_PARAMETER && value->trainable;
+}
+
 /* Operations, one row each in graph/ops.def; each is described by a d9_op_info (graph/op.h). */
 typedef enum d9_op {
 #define D9_OP(id, name) D9_OP_##id,

@@ -23,7 +23,7 @@ d9_status d9_layout_state(d9_context *context, d9_program *program) {
     for (int g = 0; g < program->groups.count; g++) {
         program->groups.group[g].begin = cursor;
         for (int v = 0; v < graph->value_count; v++) {
-            if (graph->values[v].kind != D9_VALUE_PARAMETER || !graph->values[v].trainable) continue;
+            if (!d9_value_learns(&graph->values[v])) continue;
             if (d9_groups_find(&program->groups, &graph->values[v]) != g) continue;
             if (d9_gradient_of(graph, v) == D9_NONE)
                 return d9_fail(context, D9_USAGE, "%s is trainable but the loss does not depend on it",
@@ -35,8 +35,7 @@ d9_status d9_layout_state(d9_context *context, d9_program *program) {
     }
     program->group_elements = cursor;
     for (int v = 0; v < graph->value_count; v++)
-        if (graph->values[v].kind == D9_VALUE_PARAMETER && graph->values[v].trainable &&
-            d9_groups_find(&program->groups, &graph->values[v]) == D9_NONE)
+        if (d9_value_learns(&graph->values[v]) && d9_groups_find(&program->groups, &graph->values[v]) == D9_NONE)
             return d9_fail(context, D9_USAGE, "no parameter group selects %s", graph->values[v].name);
     for (int v = 0; v < graph->value_count; v++)
         if (graph->values[v].kind == D9_VALUE_PARAMETER && !graph->values[v].trainable) {

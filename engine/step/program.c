@@ -87,9 +87,7 @@ int d9_groups_find(const d9_groups *groups, const d9_value *parameter) {
 bool d9_group_has_part(const d9_graph *graph, const d9_groups *groups, int group, int part) {
     for (int v = 0; v < graph->value_count; v++) {
         const d9_value *value = &graph->values[v];
-        if (value->kind == D9_VALUE_PARAMETER && value->trainable && value->part == part &&
-            d9_groups_find(groups, value) == group)
-            return true;
+        if (d9_value_learns(value) && value->part == part && d9_groups_find(groups, value) == group) return true;
     }
     return false;
 }

@@ -35,7 +35,7 @@ static void add_histograms(d9_tensorboard_run *run, const d9_session *session) {
     const int64_t size = (int64_t)d9_type_bytes(session->program.precision->master);
     for (int v = 0; v < graph->value_count; v++) {
         const d9_value *value = &graph->values[v];
-        if (value->kind != D9_VALUE_PARAMETER || !value->trainable) continue;
+        if (!d9_value_learns(value)) continue;
         d9_tensorboard_histogram(&run->files, value->name, run->state + value->offset / size,
                                  d9_shape_count(&value->shape));
     }

@@ -427,7 +427,7 @@ static d9_status shrink_convolutions(d9_session *session) {
     D9_TRY(d9_session_read_state(session, D9_BUFFER_STATE, state));
     for (int v = 0; v < program->train.value_count; v++) {
         const d9_value *value = &program->train.values[v];
-        if (value->kind != D9_VALUE_PARAMETER || !value->trainable || value->shape.rank != 4) continue;
+        if (!d9_value_learns(value) || value->shape.rank != 4) continue;
         double *weights = state + value->offset / (int64_t)d9_type_bytes(value->type);
         for (int64_t i = 0; i < d9_shape_count(&value->shape); i++) weights[i] /= 256;
     }

@@ -20,6 +20,7 @@ json runs/several/result.json 'd["measure"] == "auc" and d["auc"] > 0.7' 'd["cla
     'abs(sum(l["auc"] for l in d["labels"]) / 2 - d["auc"]) < 1e-9'
 accepts "$dawn9" eval runs/several --data drawn --json
 json "$out" 'abs(d["auc"] - json.load(open("runs/several/result.json"))["auc"]) < 1e-9' 'len(d["labels"]) == 2'
+cp "$out" evaluated
 accepts "$dawn9" predict runs/several drawn/bars/00.png --top 2 --json
 json "$out" 'len(d["top"]) == 2 and all(0 <= t["probability"] <= 1 for t in d["top"])'
 accepts "$dawn9" report runs
@@ -48,6 +49,19 @@ bits = struct.unpack(f"<{rows}i", data[begin + tensors["labels"]["data_offsets"]
 loss = sum(math.log1p(math.exp(-z if bits[i // labels] >> i % labels & 1 else z)) for i, z in enumerate(logits)) / len(logits)
 recorded = [epoch["eval_loss"] for epoch in json.load(open("runs/several/result.json"))["epochs"]]
 assert abs(recorded[-1] - loss) < 1e-5 and recorded[0] > loss and len(recorded) == 6, (recorded, loss)
+
+# precision, recall and F1 of each label, predicted where its logit is above 0, and their means
+evaluated = json.load(open("evaluated"))
+names = json.load(open("runs/several/result.json"))["classes"]
+for label in evaluated["labels"]:
+    k = names.index(label["label"])
+    has, said = [b >> k & 1 for b in bits], [z > 0 for z in logits[k::labels]]
+    hits = sum(h and s for h, s in zip(has, said))
+    wanted = [100 * hits / sum(said) if sum(said) else 0, 100 * hits / sum(has), 200 * hits / (sum(said) + sum(has))]
+    assert all(abs(a - label[b]) < 1e-9 for a, b in zip(wanted, ("precision", "recall", "f1"))), (label, wanted)
+assert any(0 < label["f1"] < 100 for label in evaluated["labels"]), evaluated
+for key in "precision", "recall", "f1":
+    assert abs(evaluated["macro"][key] - sum(label[key] for label in evaluated["labels"]) / labels) < 1e-9, evaluated
 PY
 
 # ---- one label: the same table, with classes by name ----

@@ -199,6 +199,7 @@ refuses 2 'eval.patience data.validation' "$dawn9" train tiny.yaml --set eval.pa
 refuses 2 'eval.patience eval.every 1' "$dawn9" train tiny.yaml --set eval.patience=2 --set eval.every=2 \
     --set data.validation=64 --out best
 accepts "$dawn9" train tiny.yaml --set keep=best --set data.validation=64 --set train.epochs=6 --lr 0.9 --out best
+says "^test       $dawn9 eval best --set data.validation=0\$" # the test part is not evaluated yet
 says '^model      of epoch [1-6], best validation accuracy without TTA: '
 cp "$out" best.txt
 json best/result.json 'd["best_epoch"] == max(d["epochs"], key=lambda e: (e["accuracy"], -e["epoch"]))["epoch"]'

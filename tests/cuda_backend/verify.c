@@ -165,6 +165,9 @@ TEST(a_first_layer_is_compared_with_sums_in_f32) {
                  slope.backward);
 }
 
+/* ResNet-18 with residual branches that each image drops by itself. */
+TEST(dropped_branches) { run_check_verify("cuda", "f32", "stochastic_depth.safetensors", 1); }
+
 /* Texts: a network of two recurrent layers, and one whose states go on to the next step and whose gradients are
  * clipped, in f32 and fp16; a whole step, rule by rule, in every precision. */
 TEST(texts) {
