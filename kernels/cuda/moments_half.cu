@@ -28,22 +28,21 @@ D9_DEVICE patch_row patch_row_of(const d9_cuda_moments &s, int row) {
             line * static_cast<int>(s.width) * inputs + row % run};
 }
 
-/* A row of the patches of four pixels from `pixel` on, of which the first has these output column and line. Row ROWS -
- * 1 is 1 before pixel `end`. */
+/* A row of the patches of four pixels, of which the first has these output column and line. Pixels past the end of a
+ * run need no zeros, because their gradients are 0. */
 template <int S>
-D9_DEVICE uint2 load_patches(const d9_cuda_moments &s, const uint16_t *image, const patch_row &of, bool has_ones,
-                             int column, int line, int pixel, int end) {
+D9_DEVICE uint2 load_patches(const d9_cuda_moments &s, const uint16_t *image, const patch_row &of, bool is_ones,
+                             int column, int line) {
     const int width = static_cast<int>(s.width), height = static_cast<int>(s.height);
     const int out_width = static_cast<int>(s.out_width), inputs = static_cast<int>(s.inputs);
     const uint32_t one = S == D9_KERNEL_BF16 ? 0x3f80 : 0x3c00;
     uint32_t v[4];
     D9_UNROLL(4)
     for (int q = 0; q < 4; q++) {
-        const bool there = pixel + q < end;
         const int y = line * s.stride - s.pad, x = column * s.stride - s.pad;
-        const bool inside = there && static_cast<unsigned>(y + of.line) < static_cast<unsigned>(height) &&
+        const bool inside = static_cast<unsigned>(y + of.line) < static_cast<unsigned>(height) &&
                             static_cast<unsigned>(x + of.column) < static_cast<unsigned>(width);
-        v[q] = has_ones && there ? one : 0;
+        v[q] = is_ones ? one : 0;
         if (inside) v[q] = image[(y * width + x) * inputs + of.offset];
         if (++column == out_width) column = 0, line++;
     }
@@ -133,9 +132,8 @@ __global__ void __launch_bounds__(D9_BLOCK, 3)
             D9_UNROLL(2)
             for (int half = 0; half < 2; half++) {
                 const int low = g + 16 * half, high = low + 8;
-                const uint2 p = load_patches<S>(s, of, rows[low], false, column, row, pixel, end),
-                            q = load_patches<S>(s, of, rows[high], high == D9_MOMENTS_ROWS - 1, column, row, pixel,
-                                                end);
+                const uint2 p = load_patches<S>(s, of, rows[low], false, column, row),
+                            q = load_patches<S>(s, of, rows[high], high == D9_MOMENTS_ROWS - 1, column, row);
                 const uint32_t left[4] = {p.x, q.x, p.y, q.y};
                 D9_UNROLL(4)
                 for (int j = 0; j < 4; j++) d9_mma<S>(left, slope + 2 * j, sum[half][j]);

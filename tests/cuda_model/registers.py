@@ -21,7 +21,9 @@ COLD = ("norm_terms_kernel", "norm_eval_terms_kernel", "metrics_kernel", "loss_k
 ALONE = ("recur_cluster_kernel", "recur_cluster_backward_kernel")
 KNOWN = {  # spills of a few words, because ptxas limits registers for more blocks per multiprocessor than requested
     ("linear_backward_data_kernel<8>", "120"),
-    *((f"moments_backward_kernel<{of}>", "120") for of in ("1,-1", "8,0", "8,1", "8,2")),
+    *((f"moments_backward_kernel<{of}>", "120") for of in ("1,-1", "8,0")),
+    # ten words, for three blocks on a multiprocessor
+    *((f"moments_backward_half_kernel<{of}>", target) for of in "12" for target in ("75", "80", "86", "89", "90")),
     # four words of f32, which needs twice the registers of half precision for a row under way
     ("norm_backward_apply_kernel<8,0>", "80"), ("norm_backward_pool_kernel<8,0>", "100"),
     ("norm_backward_pool_kernel<8,0>", "120"),
