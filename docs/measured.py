@@ -537,6 +537,41 @@ def search_table(folder):
     return grid(["arm", "plain, %", "with TTA, %", "difference from the first arm", "TFLOP", "relative to the first arm"], lines)
 
 
+def trials(folder):
+    """Of each trial of a search, by its name: accuracies of its runs, its mean TFLOP, and its drawn values."""
+    runs = {}
+    for arm in record(folder + "/experiment.json")["arms"]:
+        try:
+            found = results(f"{folder}/runs/{arm['name']}/seed*")
+        except NoRecord:  # it was drawn, and not trained
+            continue
+        runs[arm["label"]] = ([run["accuracy_tta"] for run in found],
+                              mean([run["train_teraflop"] + run["evaluation_teraflop"] for run in found]), arm["grid"])
+    return runs
+
+
+def frontier(folder):
+    """The trials for which no other has at least the mean accuracy with at most the operations, from few operations to many."""
+    points = {name: (mean(accuracies), teraflop) for name, (accuracies, teraflop, _) in trials(folder).items()}
+    return sorted((name for name, (accuracy, teraflop) in points.items()
+                   if not any(other != (accuracy, teraflop) and other[0] >= accuracy and other[1] <= teraflop for other in points.values())),
+                  key=lambda name: points[name][1])
+
+
+def frontier_table(folder):
+    """The frontier of a search for the fewest operations, with the drawn values."""
+    lines = []
+    for name in frontier(folder):
+        accuracies, teraflop, drawn = trials(folder)[name]
+        sizes = re.search(r"scales: \[([\d.]+)", drawn["tricks.progressive"])
+        views = re.search(r"share: ([\d.]+)", drawn["tricks.multicrop_tta"])
+        lines.append([name, f"{mean(accuracies):.2f}", str(len(accuracies)), f"{teraflop:.1f}", drawn["model.widths"].strip("[]"),
+                      str(drawn["model.first_depth"] or 2), f"{drawn['train.epochs']:.1f}", f"{32 * float(sizes[1]):.0f}",
+                      "no" if drawn["tricks.freeze"] == "off" else "yes", f"{100 * float(views[1]):.0f}%" if views else "none"])
+    return grid(["trial", "with TTA, %", "runs", "TFLOP", "channels", "convolutions in the first group", "epochs", "first images, pixels",
+                 "first group frozen at the end", "images with more views"], lines)
+
+
 EFFECT = ["difference", "95% interval", "p (Holm)"]
 
 

@@ -50,7 +50,9 @@ write() { # KEPT DAWN9
     report "$1" "$work/$name" "$2"
     [ ! -f "$1/report.html" ] || cp "$work/$name/report.html" "$1/"
     mkdir -p "$1/report"
-    for table in arms effects machines runs; do cp "$work/$name/report/$table.tsv" "$1/report/"; done
+    for table in arms effects frontier trials machines runs; do # a search has the third and fourth, not the first two
+        [ ! -f "$work/$name/report/$table.tsv" ] || cp "$work/$name/report/$table.tsv" "$1/report/"
+    done
 }
 
 dawn9=$(dirname "$0")/../build/dawn9
