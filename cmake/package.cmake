@@ -60,7 +60,8 @@ if(TARGET dawn9-cuda)
   set(CPACK_DEBIAN_CUDA_PACKAGE_PROVIDES dawn9-cuda)
   set(CPACK_DEBIAN_CUDA_PACKAGE_CONFLICTS dawn9-cuda)
   string(CONCAT CPACK_COMPONENT_CUDA_DESCRIPTION "CUDA backend of dawn9\n Built with CUDA ${CUDA_MAJOR}.${CUDA_MINOR}. "
-         "Needs NVIDIA's driver for CUDA ${CUDA_MAJOR} or a later one, and cuDNN 9 and cuBLAS for CUDA ${CUDA_MAJOR}.")
+         "Needs NVIDIA's driver for CUDA ${CUDA_MAJOR} or a later one, and cuDNN 9 and cuBLAS for CUDA ${CUDA_MAJOR}."
+         " Several GPUs use NCCL 2, too.")
   # No Debian package contains cuDNN or this cuBLAS, so the description names them instead of a dependency.
   get_filename_component(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CUDNN_LIBRARY} DIRECTORY)
 endif()
