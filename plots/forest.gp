@@ -10,7 +10,7 @@ set xtics forest_tick
 set grid noytics xtics
 unset key
 set arrow 1 from 0, graph 0 to 0, graph 1 nohead back linecolor rgb ink linewidth 1.4
-row_height = narrow ? forest_row_narrow : 27.0
+row_height = narrow ? 1.0 * forest_row_narrow : 27.0
 place(row) = row + (narrow ? 0.5 - 14 / row_height : 0)
 above(row, line) = place(row) - (17.5 + 17 * line) / row_height
 inside(value) = within(value, forest_low, forest_high)

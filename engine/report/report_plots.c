@@ -9,6 +9,7 @@
 
 #include "core/system.h"
 #include "core/process.h"
+#include "report/axis.h"
 
 enum { PATH_BYTES = 4096, LABEL_MAX = 56 /* characters: about half of a plot's width */ };
 
@@ -208,12 +209,6 @@ static bool plan_score(drawing *drawing) {
     return true;
 }
 
-/* Tick distance: the smallest 1, 2 or 5 times a power of ten that is at least a fifth of the range. */
-static double tick(double range) {
-    const double power = pow(10, floor(log10(range / 5))), part = range / 5 / power;
-    return (part <= 1 ? 1 : part <= 2 ? 2 : part <= 5 ? 5 : 10) * power;
-}
-
 /* Trials and frontier of a search; the tables are the data. */
 static bool plan_frontier(drawing *drawing) {
     const d9_report *report = drawing->report;
@@ -250,7 +245,7 @@ static bool plan_forest(drawing *drawing) {
                 "forest_label = %d\n",
                 90 + 27 * drawing->last, 74 + narrow_row * drawing->last, narrow_row, drawing->last, drawing->label);
     d9_text_add(drawing->settings, "forest_low = %.10g\nforest_high = %.10g\nforest_tick = %.10g\n", all.low - margin,
-                all.high + margin, span > 0 ? tick(span) : 1);
+                all.high + margin, span > 0 ? d9_axis_step(span, 5) : 1);
     return drawing->lines > 1 && span > 0;
 }
 
@@ -274,7 +269,7 @@ static bool plan_ladder(drawing *drawing) {
                 "height_ladder = %d\nheight_ladder_narrow = %d\nladder_rows = %d\nladder_label = %d\n"
                 "ladder_low = %.10g\nladder_high = %.10g\nladder_tick = %.10g\n",
                 135 + 28 * drawing->last, 130 + 44 * drawing->last, drawing->last, drawing->label, all.low - margin,
-                all.high + margin, span > 0 ? tick(span) : 1);
+                all.high + margin, span > 0 ? d9_axis_step(span, 5) : 1);
     if (published) d9_text_add(drawing->settings, "published = 1\n");
     return published > 1 || (d9_report_is_chain(drawing->report) && span > 0);
 }
