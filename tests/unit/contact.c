@@ -89,14 +89,56 @@ static int64_t count_colour(const d9_sheet *sheet, int row, uint8_t red, uint8_t
     return count;
 }
 
+/* Pixels of a colour in the tile of a sheet with a single row, between two of its rows. */
+static int64_t count_in(const d9_sheet *sheet, int column, int top, int bottom, int red, int green, int blue) {
+    int64_t count = 0;
+    for (int y = top; y < bottom; y++)
+        for (int x = sheet->gap + column * (SIDE + sheet->gap); x < (column + 1) * (SIDE + sheet->gap); x++) {
+            const uint8_t *pixel = sheet->pixels + ((int64_t)y * sheet->width + x) * 3;
+            count += pixel[0] == red && pixel[1] == green && pixel[2] == blue;
+        }
+    return count;
+}
+
+/* Long names take a second line and keep their end; a true class other than the prediction is red. */
+TEST(captions_of_a_tile) {
+    static uint8_t thumbnail[D9_THUMBNAIL_BYTES];
+    d9_sheet sheet;
+    OK(d9_contact_make(&context, 4, &sheet));
+    const int line = 2 * D9_FONT_HEIGHT + 1, text = sheet.height - sheet.gap - 6 * line;
+    OK(d9_contact_put(&context, &sheet, 0, thumbnail, &(d9_caption){"cat", "a.png", NULL, 1}));
+    OK(d9_contact_put(&context, &sheet, 1, thumbnail, &(d9_caption){"cat", "a.png", "cat", 1}));
+    OK(d9_contact_put(&context, &sheet, 2, thumbnail, &(d9_caption){"cat", "a.png", "dog", 1}));
+    OK(d9_contact_put(&context, &sheet, 3, thumbnail,
+                      &(d9_caption){"golden_retriever_puppy", "IMG_20260117_1432_of_the_second_camera_0007.png",
+                                    "a class with a long name that does not fit", 1}));
+    for (int column = 0; column < 4; column++) {
+        const int truth = text + 3 * line;
+        assert_int_equal(count_in(&sheet, column, truth, truth + line, 112, 112, 112) > 0, column == 1);
+        assert_int_equal(count_in(&sheet, column, truth, truth + line, 200, 30, 30) > 0, column >= 2);
+        assert_int_equal(count_in(&sheet, column, text + line, text + 2 * line, 24, 24, 24) > 0, column == 3);
+        assert_int_equal(count_in(&sheet, column, text + 5 * line, sheet.height, 112, 112, 112) > 0, column == 3);
+    }
+    /* another end of the long name is another tile */
+    uint8_t *before = malloc((size_t)sheet.height * (size_t)sheet.width * 3);
+    assert_non_null(before);
+    memcpy(before, sheet.pixels, (size_t)sheet.height * (size_t)sheet.width * 3);
+    OK(d9_contact_put(&context, &sheet, 3, thumbnail,
+                      &(d9_caption){"golden_retriever_puppy", "IMG_20260117_1432_of_the_second_camera_0008.png",
+                                    "a class with a long name that does not fit", 1}));
+    assert_memory_not_equal(before, sheet.pixels, (size_t)sheet.height * (size_t)sheet.width * 3);
+    free(before);
+    d9_sheet_free(&context, &sheet);
+}
+
 TEST(bars_are_as_long_as_the_probability) {
     static uint8_t thumbnail[D9_THUMBNAIL_BYTES];
     d9_sheet sheet;
     assert_ints(d9_contact_make(&context, 6, &sheet), D9_OK, sheet.columns, 4, sheet.rows, 2);
-    OK(d9_contact_put(&context, &sheet, 0, thumbnail, &(d9_caption){"a", "a.png", 0.25}));
+    OK(d9_contact_put(&context, &sheet, 0, thumbnail, &(d9_caption){"a", "a.png", NULL, 0.25}));
     OK(d9_contact_put(&context, &sheet, 1, thumbnail,
-                      &(d9_caption){"a class with a long name that does not fit", "b.png", 0.5}));
-    OK(d9_contact_put(&context, &sheet, 5, thumbnail, &(d9_caption){"c", "c.png", 1}));
+                      &(d9_caption){"a class with a long name that does not fit", "b.png", NULL, 0.5}));
+    OK(d9_contact_put(&context, &sheet, 5, thumbnail, &(d9_caption){"c", "c.png", NULL, 1}));
     const int bar = sheet.gap + SIDE + 5, next = bar + sheet.tile_height + sheet.gap;
     assert_ints(count_colour(&sheet, bar, 43, 103, 178), SIDE * 3 / 4, count_colour(&sheet, next, 43, 103, 178), SIDE);
     assert_int_equal(count_colour(&sheet, 0, 255, 255, 255), sheet.width);
