@@ -1,4 +1,5 @@
-/* Contact sheets: the font, texts that must fit, thumbnails, and bars for probabilities. */
+/* Contact sheets, and the names and headings of previews: the font, texts that must fit, thumbnails, and bars for
+ * probabilities. */
 #include "data/contact.h"
 #include "data/font.h"
 #include "tests/support/test.h"
@@ -128,6 +129,36 @@ TEST(captions_of_a_tile) {
                                     "a class with a long name that does not fit", 1}));
     assert_memory_not_equal(before, sheet.pixels, (size_t)sheet.height * (size_t)sheet.width * 3);
     free(before);
+    d9_sheet_free(&context, &sheet);
+}
+
+/* Names are left of the tiles and headings above them; neither moves or covers a tile. */
+TEST(names_and_headings_of_a_preview) {
+    enum { TILE = 40, PIXELS = TILE * TILE };
+    static uint8_t tile[PIXELS * 3];
+    const int left = d9_sheet_name_width("airplane");
+    const d9_sheet_options options = {
+        .tile_height = TILE, .tile_width = TILE, .scale = 2, .gap = 3, .top = D9_SHEET_HEADING, .left = left};
+    d9_sheet sheet;
+    memset(tile, 7, sizeof tile);
+    OK(d9_sheet_make(&context, 2, 3, &options, &sheet));
+    assert_ints(sheet.height, D9_SHEET_HEADING + 2 * (2 * TILE + 3) + 3, sheet.width, left + 3 * (2 * TILE + 3) + 3);
+    d9_sheet_put_bytes(&sheet, 1, 2, tile);
+    d9_sheet_put_heading(&sheet, 1, "epoch 1");
+    d9_sheet_put_name(&sheet, 0, "airplane, whose name is too long");
+    const int x1 = left + 3 + 2 * TILE + 3, y1 = D9_SHEET_HEADING + 3 + 2 * TILE + 3, x2 = x1 + 2 * TILE + 3;
+    int heading = 0, name = 0, drawn = 0;
+    for (int y = 0; y < sheet.height; y++)
+        for (int x = 0; x < sheet.width; x++) {
+            const uint8_t grey = sheet.pixels[((int64_t)y * sheet.width + x) * 3];
+            const bool above = y < D9_SHEET_HEADING && x >= x1 && x < x1 + 2 * TILE,
+                       beside = x < left && y > D9_SHEET_HEADING && y < y1,
+                       inside = x >= x2 && x < x2 + 2 * TILE && y >= y1 && y < y1 + 2 * TILE;
+            assert_int_equal(grey, above && grey == 240 ? 240 : beside && grey == 240 ? 240 : inside ? 7 : 96);
+            heading += above && grey == 240, name += beside && grey == 240, drawn += inside;
+        }
+    assert_true(heading > 50 && name > 50);
+    assert_int_equal(drawn, 4 * PIXELS);
     d9_sheet_free(&context, &sheet);
 }
 
