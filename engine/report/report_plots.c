@@ -358,7 +358,7 @@ static void note_confusion(const drawing *drawing, d9_text *text) {
     (void)drawing;
     d9_text_add(
         text,
-        "Rows: true class. Columns: predicted class. Percent of the row: a row sums to 100, the diagonal is right.");
+        "Rows: true class. Columns: predicted class. Percent of the row; the diagonal holds the correct answers.");
 }
 
 /* ---- the plots and their data files ---- */
