@@ -3,8 +3,9 @@
 # as the cells do.
 set xrange [-0.5:confusion_last + 0.5]
 set yrange [confusion_last + 0.5:-0.5]
-set xlabel 'answer'
-set ylabel 'shown'
+set xlabel 'predicted class'
+set ylabel 'true class'
+if (confusion_turned) { set xtics rotate by 35 right; set bmargin confusion_turned } # names wider than a cell
 unset key
 unset grid
 unset border
@@ -17,5 +18,5 @@ figure(kind, form) = strcol('ink') eq kind ? sprintf(form, column('percent')) : 
 plot 'confusion.tsv' using 'column':'row':(column('column') - 0.48):(column('column') + 0.48):(column('row') - 0.46):(column('row') + 0.46):(strcol('ink') eq 'right' || column('percent') == 0 ? NaN : column('percent')):xtic(4):ytic(2) \
          with boxxyerror linecolor palette, \
      '' using 'column':'row':(figure('right', '%.1f')) with labels textcolor rgb ink, \
-     '' using 'column':'row':(figure('dark', '%.2f')) with labels textcolor rgb '#101010', \
-     '' using 'column':'row':(figure('light', '%.2f')) with labels textcolor rgb '#fefefe'
+     '' using 'column':'row':(figure('dark', '%.1f')) with labels textcolor rgb '#101010', \
+     '' using 'column':'row':(figure('light', '%.1f')) with labels textcolor rgb '#fefefe'

@@ -1,11 +1,13 @@
-# MEASURE.tsv (accuracy.tsv): each run a dot; MEASURE_means.tsv: mean and 95% interval; MEASURE_published.tsv: diamonds.
+# MEASURE.tsv (accuracy.tsv): each run a dot; MEASURE_means.tsv: mean and, of three or more runs, its 95% interval as a
+# band; MEASURE_published.tsv: diamonds. The legend is below the plot.
 set xlabel (sweep ? 'epochs trained' : 'epoch')
 set ylabel epoch_axis
-legend = 22 * (narrow ? legend_entries : legend_rows) # its height, below the plot
+legend = 22 * (narrow ? legend_entries : legend_rows) # its height
 set bmargin at screen (68.0 + legend) / plot_height
 set key at screen (narrow ? 0.01 : 0.5), screen (6.0 + legend) / plot_height
 if (narrow) { set key top left vertical maxcols 1 }
 if (!narrow) { set key top center horizontal maxcols legend_columns width -legend_trim }
+if (!legend_entries) { unset key }
 set xrange [score_first:score_last]
 if (score_last < 13) { set xtics 1 }
 if (score_bent) {

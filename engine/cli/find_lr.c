@@ -8,6 +8,7 @@
 #include "cli/progress.h"
 #include "core/system.h"
 #include "exchange/model.h"
+#include "report/axis.h"
 
 /* Range of learning rates, as multiples of the configured peak. */
 static const double range_low = 1e-3, range_high = 1e2;
@@ -150,10 +151,20 @@ static double own_peak(const range_test *self, int index) {
     return 0;
 }
 
+/* True if some learning rate lowered the loss. */
+static bool loss_falls(const range_test *self) {
+    return self->least > 0 && loss_change(self, &self->points[self->least]) < 0;
+}
+
+/* The peak that the test suggests; NAN: none, because the loss does not fall, or falls to the end. */
+static double suggested_peak(const range_test *self) {
+    return loss_falls(self) && self->least < STEPS - 1 ? self->points[self->least].rate / peak_divisor : NAN;
+}
+
 static void print_advice(const range_test *self) {
     const point *points = self->points, *least = &points[self->least], *last = &points[self->count - 1];
     const double rate = least->rate / peak_divisor;
-    const bool falls = self->least > 0 && loss_change(self, least) < 0;
+    const bool falls = loss_falls(self);
     if (!falls && self->count == STEPS && loss_change(self, last) == 0) {
         d9_cli_print(self->cli, "no learning rate up to %.3g lowers the loss; try a larger --lr\n", last->rate);
     } else if (!falls) {
@@ -175,38 +186,101 @@ static void print_advice(const range_test *self) {
                          d9_trick_at(t)->name, d9_trick_at(t)->peak, own_peak(self, t), self->peak);
 }
 
+/* ---- rates.svg: the moving average over the learning rate, and the suggested peak ---- */
+
+enum { WIDTH = 720, HEIGHT = 340, LEFT = 64, RIGHT = 20, TOP = 30, BOTTOM = 50 };
+
+/* An axis in picture units, `low` at `start`, logarithmic if `bent`. */
+typedef struct axis {
+    double low, high, start, end;
+    bool bent;
+} axis;
+
+static double place(const axis *axis, double value) {
+    const double part = axis->bent ? log(value / axis->low) / log(axis->high / axis->low)
+                                   : (value - axis->low) / (axis->high - axis->low);
+    return axis->start + part * (axis->end - axis->start);
+}
+
+/* The whole curve fits. If the loss explodes, the axis is logarithmic, or the curve would be flat before. */
+static axis loss_axis(const range_test *self) {
+    double low = INFINITY, high = -INFINITY;
+    for (int i = 0; i < self->count; i++) {
+        low = fmin(low, self->points[i].mean);
+        high = fmax(high, self->points[i].mean);
+    }
+    axis axis = {low, high, HEIGHT - BOTTOM, TOP, low > 0 && high > 10 * low};
+    const double margin = 0.04 * (high > low ? high - low : fmax(fabs(low), 1));
+    if (axis.bent) {
+        axis.low /= 1.1, axis.high *= 1.1;
+    } else {
+        axis.low -= margin, axis.high += margin;
+    }
+    return axis;
+}
+
+static void put_loss_tick(const axis *loss, double value, int digits, d9_text *text) {
+    const double y = place(loss, value);
+    d9_text_add(text,
+                "<path class=\"grid\" d=\"M%d %.1fH%d\"/><text class=\"y\" x=\"%d\" y=\"%.1f\" "
+                "text-anchor=\"end\">%.*f</text>\n",
+                LEFT, y, WIDTH - RIGHT, LEFT - 6, y + 4, digits, value);
+}
+
+static void put_loss_ticks(const axis *loss, d9_text *text) {
+    const double step = d9_axis_step(loss->high - loss->low, 5);
+    if (!loss->bent)
+        for (double tick = ceil(loss->low / step) + 0.0; /* no -0 */ tick * step <= loss->high; tick++)
+            put_loss_tick(loss, tick * step, d9_axis_digits(step), text);
+    for (double power = floor(log10(loss->low)); loss->bent && power <= log10(loss->high); power++)
+        for (int i = 0; i < 3; i++) {
+            const double value = (double[]){1, 2, 5}[i] * pow(10, power);
+            if (value >= loss->low && value <= loss->high)
+                put_loss_tick(loss, value, d9_axis_digits(pow(10, power)), text);
+        }
+}
+
+static void put_rate_ticks(const axis *rate, d9_text *text) {
+    for (double power = ceil(log10(rate->low)); power <= log10(rate->high); power++)
+        d9_text_add(text,
+                    "<path class=\"grid\" d=\"M%.1f %dV%d\"/><text class=\"x\" x=\"%.1f\" y=\"%d\" "
+                    "text-anchor=\"middle\">%g</text>\n",
+                    place(rate, pow(10, power)), TOP, HEIGHT - BOTTOM, place(rate, pow(10, power)),
+                    HEIGHT - BOTTOM + 18, pow(10, power));
+}
+
+static void put_suggestion(const range_test *self, const axis *rate, d9_text *text) {
+    const double peak = suggested_peak(self), x = place(rate, peak);
+    if (!(peak >= rate->low && peak <= rate->high)) return; /* NAN too */
+    const bool left = x > 0.6 * WIDTH;
+    d9_text_add(text,
+                "<path class=\"suggestion\" d=\"M%.1f %dV%d\"/>"
+                "<text x=\"%.1f\" y=\"%d\" text-anchor=\"%s\">suggested peak %.2g</text>\n",
+                x, TOP, HEIGHT - BOTTOM, x + (left ? -6 : 6), TOP + 12, left ? "end" : "start", peak);
+}
+
 static void put_svg(const range_test *self, d9_text *text) {
-    enum { WIDTH = 720, HEIGHT = 320, LEFT = 60, RIGHT = 20, TOP = 20, BOTTOM = 46 };
-    const point *points = self->points, *least = &points[self->least];
-    const double first = log10(points[0].rate), last = log10(points[self->count - 1].rate), low = 0.9 * least->mean,
-                 high = fmax(points[0].mean, 1.5 * least->mean);
+    const point *points = self->points;
+    const axis rate = {points[0].rate, points[self->count - 1].rate, LEFT, WIDTH - RIGHT, true}, loss = loss_axis(self);
     d9_text_add(text,
                 "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" "
-                "font-size=\"13\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n"
-                "<path d=\"M%d %dV%dH%d\" stroke=\"#5c5c5c\" fill=\"none\"/>\n",
-                WIDTH, HEIGHT, LEFT, TOP, HEIGHT - BOTTOM, WIDTH - RIGHT);
-    for (int power = (int)ceil(first); power <= (int)floor(last); power++) {
-        const double x = LEFT + (WIDTH - LEFT - RIGHT) * (power - first) / (last - first);
-        d9_text_add(
-            text,
-            "<path d=\"M%.1f %dV%d\" stroke=\"#e2e2df\"/><text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%g</text>\n",
-            x, TOP, HEIGHT - BOTTOM, x, HEIGHT - BOTTOM + 18, pow(10, power));
-    }
-    for (int tick = 0; tick <= 4; tick++) {
-        const double value = low + tick * (high - low) / 4;
-        d9_text_add(text, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.2f</text>\n", LEFT - 6,
-                    HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * tick / 4.0 + 4, value);
-    }
+                "font-size=\"13\">\n<style>rect{fill:#fff} text{fill:#1a1a1a} path,polyline{fill:none} "
+                ".grid{stroke:#e2e2df} .axis{stroke:#5c5c5c} .curve{stroke:#0072b2;stroke-width:2} "
+                ".suggestion{stroke:#d55e00;stroke-width:1.5;stroke-dasharray:5 4}\n"
+                "@media (prefers-color-scheme:dark){rect{fill:#16181b} text{fill:#ececea} .grid{stroke:#2e3135} "
+                ".axis{stroke:#a6a8ab} .curve{stroke:#6fb8ea} .suggestion{stroke:#ff9b5e}}</style>\n"
+                "<rect width=\"100%%\" height=\"100%%\"/>\n",
+                WIDTH, HEIGHT);
+    put_rate_ticks(&rate, text);
+    put_loss_ticks(&loss, text);
     d9_text_add(text,
-                "<text x=\"%d\" y=\"%d\">learning rate</text><text x=\"%d\" y=\"14\">training loss, mean of the last "
-                "steps</text>\n"
-                "<polyline fill=\"none\" stroke=\"#0072b2\" stroke-width=\"2\" points=\"",
-                LEFT, HEIGHT - 8, LEFT);
-    for (int i = 0; i < self->count; i++) {
-        const double x = LEFT + (WIDTH - LEFT - RIGHT) * (log10(points[i].rate) - first) / (last - first);
-        const double y = TOP + (HEIGHT - TOP - BOTTOM) * (high - fmin(points[i].mean, high)) / (high - low);
-        d9_text_add(text, "%.1f,%.1f ", x, y);
-    }
+                "<path class=\"axis\" d=\"M%d %dV%dH%d\"/>\n<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">learning "
+                "rate</text><text x=\"4\" y=\"16\">training loss, moving average</text>\n",
+                LEFT, TOP, HEIGHT - BOTTOM, WIDTH - RIGHT, (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 10);
+    put_suggestion(self, &rate, text);
+    d9_text_add(text, "<polyline class=\"curve\" points=\"");
+    for (int i = 0; i < self->count; i++)
+        d9_text_add(text, "%.1f,%.1f ", place(&rate, points[i].rate), place(&loss, points[i].mean));
     d9_text_add(text, "\"/>\n</svg>\n");
 }
 

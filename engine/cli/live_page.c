@@ -7,6 +7,7 @@
 
 #include "cli/progress.h"
 #include "core/system.h"
+#include "report/axis.h"
 #include "report/figures.h"
 #include "report/template.h"
 
@@ -14,11 +15,11 @@ enum {
     WRITE_SECONDS = 2,
     RELOAD_SECONDS = 3,
     WIDTH = 640,
-    HEIGHT = 200,
+    HEIGHT = 226,
     LEFT = 68, /* like TOP, large enough for the larger font on narrow screens */
     RIGHT = 12,
     TOP = 14,
-    BOTTOM = 26
+    BOTTOM = 52
 };
 
 /* ---- curves ---- */
@@ -65,25 +66,35 @@ static void put_line(const d9_live_page *page, figure figure, const char *class,
                         y_of(figure(&page->rows[i]), low, high));
 }
 
-/* Draws one curve, or two (`second` may be NULL), scaled to their range within 0..`most`; without values, nothing. */
-static void put_curve(const d9_live_page *page, const char *title, figure first, figure second, double most, int digits,
+/* Ticks at round values, and the word below the horizontal axis. */
+static void put_axes(const d9_live_page *page, double low, double high, double step, d9_text *text) {
+    const double epochs = epochs_of(page), each = epochs > 1 ? fmax(1, d9_axis_step(epochs, 8)) : epochs;
+    const int bottom = HEIGHT - BOTTOM, right = WIDTH - RIGHT;
+    d9_text_add(text, "<path class=axis d=\"M%d %dV%dH%d\"/>\n", LEFT, TOP, bottom, right);
+    for (double tick = ceil(low / step - 1e-9) + 0.0; /* no -0 */ tick * step <= high + 1e-9 * step; tick++)
+        d9_text_add(text, "<text class=y x=%d y=%.1f dy=.32em text-anchor=end>%.*f</text>\n", LEFT - 6,
+                    y_of(tick * step, low, high), d9_axis_digits(step), tick * step);
+    for (double tick = 0; tick * each <= epochs; tick++)
+        d9_text_add(text, "<text class=x x=%.1f y=%d dy=1.1em text-anchor=middle>%g</text>\n",
+                    LEFT + (right - LEFT) * tick * each / epochs, bottom + 2, tick * each);
+    d9_text_add(text, "<text x=%d y=%d text-anchor=middle>epoch</text>\n", (LEFT + right) / 2, HEIGHT - 5);
+}
+
+/* Draws one curve, or two (`second` may be NULL), on an axis between round values within 0..`most`; without values,
+ * nothing. */
+static void put_curve(const d9_live_page *page, const char *title, figure first, figure second, double most,
                       d9_text *text) {
     double low = INFINITY, high = -INFINITY;
     widen(page, first, &low, &high);
     if (second) widen(page, second, &low, &high);
     if (!(low <= high)) return;
-    const double margin = high > low ? 0.05 * (high - low) : 0.5;
-    low = fmax(low - margin, 0);
-    high = fmin(high + margin, most);
-    const int bottom = HEIGHT - BOTTOM, right = WIDTH - RIGHT;
+    const double step = d9_axis_step(high > low ? high - low : fmax(0.1 * fabs(high), 0.1), 4);
+    low = fmax(floor(low / step) * step, 0);
+    high = fmin(ceil(high / step) * step, most);
+    if (high == low) high = low + step;
     d9_text_add(text, "<h2>%s</h2>\n<svg viewBox=\"0 0 %d %d\" role=img aria-label=\"%s\">\n", title, WIDTH, HEIGHT,
                 title);
-    d9_text_add(text, "<path class=axis d=\"M%d %dV%dH%d\"/>\n", LEFT, TOP, bottom, right);
-    for (int tick = 0; tick <= 2; tick++) {
-        d9_text_add(text, "<text x=%d y=%d dy=.32em text-anchor=end>%.*f</text>\n", LEFT - 6,
-                    bottom - tick * (bottom - TOP) / 2, digits, low + tick * (high - low) / 2);
-    }
-    d9_text_add(text, "<text x=%d y=%d text-anchor=end>epoch %g</text>\n", right, HEIGHT - 6, epochs_of(page));
+    put_axes(page, low, high, step, text);
     put_line(page, first, "first", low, high, text);
     if (second) put_line(page, second, "second", low, high, text);
     d9_text_add(text, "</svg>\n");
@@ -127,10 +138,8 @@ static void put_curves(const filling *self) {
     d9_text title;
     d9_text_init(self->text->context, &title);
     d9_measure_words(measure, views ? "{title}{, |unit|}; dashed: with TTA" : "{title}{, |unit|}", &title);
-    put_curve(self->page, "Training loss; dashed: loss of the evaluation", loss_of, eval_loss_of, INFINITY, 2,
-              self->text);
-    put_curve(self->page, d9_text_get(&title), score_of, views ? score_tta_of : NULL, measure->maximum,
-              measure->digits - 1, self->text);
+    put_curve(self->page, "Training loss; dashed: loss of the evaluation", loss_of, eval_loss_of, INFINITY, self->text);
+    put_curve(self->page, d9_text_get(&title), score_of, views ? score_tta_of : NULL, measure->maximum, self->text);
     d9_text_free_part(&title, self->text);
 }
 
@@ -145,7 +154,8 @@ static void put_rows(const filling *self) {
     const bool views = self->page->views > 1;
     const d9_measure *measure = self->page->config->measure;
     d9_text_add(self->text,
-                "<table>\n<tr><th>epoch</th><th>train loss</th><th>eval loss</th><th>%s</th>%s<th>%ss/s</th></tr>\n",
+                "<div class=scroll><table>\n<tr><th>epoch</th><th>train loss</th><th>eval "
+                "loss</th><th>%s</th>%s<th>%ss/s</th></tr>\n",
                 measure->word, views ? "<th>with TTA</th>" : "", d9_model_sample(self->page->config->model));
     for (int i = self->page->count; i-- > 0;) {
         const d9_epoch_row *row = &self->page->rows[i];
@@ -157,7 +167,7 @@ static void put_rows(const filling *self) {
         put_cell(row->images_per_second, 0, self->text);
         d9_text_add(self->text, "</tr>\n");
     }
-    d9_text_add(self->text, "</table>\n");
+    d9_text_add(self->text, "</table></div>\n");
 }
 
 static void put_reload(const filling *self) {

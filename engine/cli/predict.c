@@ -16,7 +16,7 @@ typedef struct predict_options {
     const char *model, *config, *backend, *precision, *sheet, *features;
     d9_flag_list files, set;
     d9_flag_integer top, threads;
-    bool json;
+    bool json, worst_first;
 } predict_options;
 
 static const d9_flag flags[] = {
@@ -28,7 +28,12 @@ static const d9_flag flags[] = {
      .doc = "show the K most probable classes; default 1"},
     {"json", D9_FLAG_SWITCH, offsetof(predict_options, json), .doc = "print a line of JSON per file"},
     {"sheet", D9_FLAG_TEXT, offsetof(predict_options, sheet), "OUT.png",
-     .doc = "also draw a contact sheet: each picture, its label and probability"},
+     .doc = "also draw a contact sheet: each picture, its label and probability, and its true class if its folder has "
+            "the name of a class"},
+    {"worst-first", D9_FLAG_SWITCH, offsetof(predict_options, worst_first),
+     .doc =
+         "sort the sheet by the probability of the true class, or where it is not known of the predicted one; lowest "
+         "first"},
     {"features", D9_FLAG_TEXT, offsetof(predict_options, features), "OUT",
      .doc = "also write the features before the last layer, a row per file, to OUT.npy or OUT.safetensors"},
     {"config", D9_FLAG_TEXT, offsetof(predict_options, config), "CONFIG",
@@ -46,14 +51,20 @@ static const d9_flag flags[] = {
 
 enum { BATCH = 64, SHEET_MAX = 400 }; /* most samples in memory at a time, and images on a sheet */
 
+typedef struct tile { /* of the sheet */
+    double order;     /* lowest first */
+    d9_caption caption;
+    uint8_t *thumbnail;
+} tile;
+
 typedef struct prediction { /* state of the command */
     d9_cli *cli;
     const predict_options *options;
     d9_cli_samples samples;
     d9_predictor predictor;
     int64_t top;
-    d9_sheet sheet;
-    int drawn, failed;
+    tile *tiles; /* (at most SHEET_MAX), sorted */
+    int tile_count, failed;
     int name_width, label_width; /* columns of the printed table */
     uint8_t *content;            /* BATCH samples: pixels (height, width, 3), or tokens i32 (width) */
     size_t sample_bytes;
@@ -169,14 +180,50 @@ static void report_failure(prediction *self, const d9_cli_sample *sample) {
                                    json_path(self, sample->failure)));
 }
 
-static d9_status draw_thumbnail(prediction *self, const char *path, int slot, const double *probabilities) {
-    const char *slash = strrchr(path, '/');
-    const d9_caption caption = {.label = self->predictor.description->class_names[self->order[0]],
-                                .name = slash ? slash + 1 : path,
-                                .probability = probabilities[self->order[0]]};
-    if (!self->thumbnails || self->drawn == SHEET_MAX) return D9_OK;
-    return d9_contact_put(&self->cli->context, &self->sheet, self->drawn++,
-                          self->thumbnails + (int64_t)slot * D9_THUMBNAIL_BYTES, &caption);
+/* The class whose name is that of the file's folder; -1: none. */
+static int64_t true_class(const prediction *self, const char *path) {
+    const d9_description *about = self->predictor.description;
+    const char *end = strrchr(path, '/'), *begin = end;
+    while (begin && begin > path && begin[-1] != '/') begin--;
+    for (int64_t c = 0; end && c < about->classes; c++)
+        if (strlen(about->class_names[c]) == (size_t)(end - begin) &&
+            strncmp(about->class_names[c], begin, (size_t)(end - begin)) == 0)
+            return c;
+    return -1;
+}
+
+/* Keeps the tile of a sample among the first SHEET_MAX: in the order of the files, or with --worst-first the worst. */
+static void keep_tile(prediction *self, int index, int slot, const double *probabilities) {
+    const char *path = self->samples.rows[index].path, *slash = strrchr(path, '/');
+    const char *const *names = self->predictor.description->class_names;
+    const int64_t first = self->order[0], truth = true_class(self, path);
+    if (!self->thumbnails) return;
+    tile new = {.order = self->options->worst_first ? probabilities[truth < 0 ? first : truth] : index,
+                .caption = {.label = names[first],
+                            .truth = truth < 0 ? NULL : names[truth],
+                            .name = slash ? slash + 1 : path,
+                            .probability = probabilities[first]}};
+    const int last = self->tile_count < SHEET_MAX ? self->tile_count : SHEET_MAX - 1;
+    if (self->tile_count == SHEET_MAX && !(new.order < self->tiles[last].order)) return;
+    new.thumbnail = self->tiles[last].thumbnail; /* every entry has memory for one, also those not yet in use */
+    memcpy(new.thumbnail, self->thumbnails + (int64_t)slot * D9_THUMBNAIL_BYTES, D9_THUMBNAIL_BYTES);
+    int at = last;
+    for (; at > 0 && new.order < self->tiles[at - 1].order; at--) self->tiles[at] = self->tiles[at - 1];
+    self->tiles[at] = new;
+    self->tile_count = last + 1;
+}
+
+static d9_status write_sheet(prediction *self) {
+    d9_status status = D9_OK;
+    d9_context *context = &self->cli->context;
+    d9_sheet sheet = {0};
+    D9_TRY(d9_contact_make(context, self->tile_count, &sheet));
+    for (int i = 0; i < self->tile_count; i++)
+        D9_TRY(d9_contact_put(context, &sheet, i, self->tiles[i].thumbnail, &self->tiles[i].caption));
+    D9_TRY(d9_sheet_write(context, &sheet, self->options->sheet));
+done:
+    d9_sheet_free(context, &sheet);
+    return status;
 }
 
 static void keep_features(prediction *self, const char *path, int slot) {
@@ -204,7 +251,7 @@ static d9_status predict_batch(prediction *self, int begin, int count) {
             print_json(self, sample->path, probabilities);
         else
             print_text(self, sample->path, probabilities);
-        D9_TRY(draw_thumbnail(self, sample->path, i, probabilities));
+        keep_tile(self, begin + i, i, probabilities);
         if (self->batch_features) keep_features(self, sample->path, i);
     }
 done:
@@ -239,7 +286,9 @@ static d9_status allocate(prediction *self) {
     if (!self->options->sheet) goto done;
     D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, (int64_t)BATCH * D9_THUMBNAIL_BYTES, &self->thumbnails));
     const int count = self->samples.count < SHEET_MAX ? self->samples.count : SHEET_MAX;
-    D9_TRY(d9_contact_make(&cli->context, count, &self->sheet));
+    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, count, &self->tiles));
+    for (int i = 0; i < count; i++)
+        D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, D9_THUMBNAIL_BYTES, &self->tiles[i].thumbnail));
 done:
     return status;
 }
@@ -296,6 +345,8 @@ static d9_status open_model(prediction *self) {
     D9_TRY(d9_cli_check_output(self->cli, options->sheet, "--sheet", open.model));
     D9_TRY(d9_cli_check_output(self->cli, options->features, "--features", open.model));
     if (options->features) D9_TRY(d9_features_check(&self->cli->context, options->features));
+    if (options->worst_first && !options->sheet)
+        D9_TRY(d9_fail(&self->cli->context, D9_USAGE, "--worst-first: needs --sheet, which it sorts"));
     if (options->sheet && options->features && strcmp(options->sheet, options->features) == 0)
         D9_TRY(
             d9_fail(&self->cli->context, D9_USAGE, "%s: --sheet and --features need different files", options->sheet));
@@ -325,12 +376,12 @@ static d9_status finish(prediction *self) {
     d9_status status = D9_OK;
     d9_context *context = &self->cli->context;
     const int count = self->samples.count;
-    if (self->options->sheet && self->drawn > 0) D9_TRY(d9_sheet_write(context, &self->sheet, self->options->sheet));
+    if (self->options->sheet && self->tile_count > 0) D9_TRY(write_sheet(self));
     if (self->options->features && self->features.count > 0)
         D9_TRY(d9_features_write(context, self->options->features, &self->features));
     if (self->options->sheet && count - self->failed > SHEET_MAX)
-        d9_log(context, D9_LOG_WARNING, "%s: shows the first %d of %d images", self->options->sheet, SHEET_MAX,
-               count - self->failed);
+        d9_log(context, D9_LOG_WARNING, "%s: shows the %s %d of %d images", self->options->sheet,
+               self->options->worst_first ? "worst" : "first", SHEET_MAX, count - self->failed);
     if (self->failed > 0 && count == 1) return d9_fail(context, D9_DATA, "%s", self->samples.rows[0].failure);
     if (self->failed > 0) return d9_fail(context, D9_DATA, "%d of %d files could not be read", self->failed, count);
 done:
@@ -349,7 +400,6 @@ static d9_status run(d9_cli *cli, const void *options) {
     }
     D9_TRY(finish(&self));
 done:
-    d9_sheet_free(&cli->context, &self.sheet);
     if (self.predictor.context) d9_predictor_close(&self.predictor);
     return status;
 }

@@ -1,6 +1,8 @@
-/* Contact sheets; see contact.h. A tile is a thumbnail, a bar for the probability, and two lines of text. */
+/* Contact sheets; see contact.h. A tile is a thumbnail, a bar for the probability, and six lines of
+ * text: the label on two, the probability, the true class, the file on two. */
 #include "data/contact.h"
 #include "core/system.h"
+#include "core/text.h"
 #include "data/font.h"
 
 #include <math.h>
@@ -11,17 +13,17 @@ enum {
     SIDE = D9_THUMBNAIL_SIDE,
     BAR_Y = SIDE + 4,
     BAR_HEIGHT = 4,
-    LABEL_Y = BAR_Y + BAR_HEIGHT + 6,
-    LABEL_SCALE = 2,
-    NAME_Y = LABEL_Y + D9_FONT_HEIGHT * LABEL_SCALE + 4,
-    TILE_HEIGHT = NAME_Y + D9_FONT_HEIGHT + 3,
+    SCALE = 2, /* of the text */
+    LINE = D9_FONT_HEIGHT * SCALE + 1,
+    TEXT_Y = BAR_Y + BAR_HEIGHT + 6,
+    TILE_HEIGHT = TEXT_Y + 6 * LINE,
     GAP = 12,
     COLUMNS_MAX = 10,
     WHITE = 255
 };
 
 static const uint8_t black[3] = {24, 24, 24}, grey[3] = {112, 112, 112}, pale[3] = {224, 224, 224},
-                     blue[3] = {43, 103, 178};
+                     blue[3] = {43, 103, 178}, red[3] = {200, 30, 30};
 
 d9_status d9_thumbnail_make(d9_context *context, const d9_image *image, uint8_t *thumbnail) {
     d9_status status = D9_OK;
@@ -65,24 +67,48 @@ static void draw_bar(const d9_canvas *tile, double probability) {
             memcpy(tile->pixels + (y * SIDE + x) * 3, x < (int)round(part * SIDE) ? blue : pale, 3);
 }
 
+/* Writes `text` on one line or two of the tile. If it is too long for two, its middle is left out: names of files often
+ * differ at the end. */
+static void draw_lines(const d9_canvas *tile, int line, const uint8_t colour[3], const char *text) {
+    char first[256], second[264];
+    const char *rest = text, *tail;
+    while (*rest) {
+        const char *next = rest;
+        d9_text_next(&next);
+        if (next - text >= (int)sizeof first) break;
+        snprintf(first, sizeof first, "%.*s", (int)(next - text), text);
+        if (d9_font_width(first, SCALE) > SIDE) break;
+        rest = next;
+    }
+    snprintf(first, sizeof first, "%.*s", (int)(rest - text), text);
+    for (tail = rest; *tail; d9_text_next(&tail)) {
+        snprintf(second, sizeof second, "%s%.255s", tail > rest ? ".." : "", tail);
+        if (strlen(tail) < 256 && d9_font_width(second, SCALE) <= SIDE) break;
+    }
+    d9_font_draw(tile, 0, TEXT_Y + line * LINE, SCALE, colour, first);
+    if (*tail) d9_font_draw(tile, 0, TEXT_Y + (line + 1) * LINE, SCALE, colour, second);
+}
+
 d9_status d9_contact_put(d9_context *context, d9_sheet *sheet, int index, const uint8_t *thumbnail,
                          const d9_caption *caption) {
     d9_status status;
     d9_canvas tile = {.height = TILE_HEIGHT, .width = SIDE};
     const size_t bytes = (size_t)TILE_HEIGHT * SIDE * 3;
-    char text[256], percent[16];
+    char text[256], truth[256], percent[16];
     D9_TRY(D9_ALLOCATE(context, bytes, "a tile", &tile.pixels));
     memset(tile.pixels, WHITE, bytes);
     memcpy(tile.pixels, thumbnail, D9_THUMBNAIL_BYTES);
     draw_bar(&tile, caption->probability);
 
+    draw_lines(&tile, 0, black, caption->label);
     snprintf(percent, sizeof percent, "%.1f%%", 100 * caption->probability);
-    const int percent_x = SIDE - d9_font_width(percent, LABEL_SCALE);
-    d9_font_draw(&tile, percent_x, LABEL_Y, LABEL_SCALE, grey, percent);
-    d9_font_fit(caption->label, LABEL_SCALE, percent_x - 8, text, sizeof text);
-    d9_font_draw(&tile, 0, LABEL_Y, LABEL_SCALE, black, text);
-    d9_font_fit(caption->name, 1, SIDE, text, sizeof text);
-    d9_font_draw(&tile, 0, NAME_Y, 1, grey, text);
+    d9_font_draw(&tile, 0, TEXT_Y + 2 * LINE, SCALE, grey, percent);
+    if (caption->truth) {
+        snprintf(truth, sizeof truth, "true: %.200s", caption->truth);
+        d9_font_fit(truth, SCALE, SIDE, text, sizeof text);
+        d9_font_draw(&tile, 0, TEXT_Y + 3 * LINE, SCALE, strcmp(caption->truth, caption->label) ? red : grey, text);
+    }
+    draw_lines(&tile, 4, grey, caption->name);
     d9_sheet_put_bytes(sheet, index / sheet->columns, index % sheet->columns, tile.pixels);
 done:
     d9_release(context, tile.pixels);

@@ -17,8 +17,9 @@ enum { D9_THUMBNAIL_SIDE = 192, D9_THUMBNAIL_BYTES = D9_THUMBNAIL_SIDE * D9_THUM
 D9_MUST_USE d9_status d9_thumbnail_make(d9_context *context, const d9_image *image, uint8_t *thumbnail);
 
 typedef struct d9_caption {
-    const char *label, *name; /* first and second line, each shortened to fit */
-    double probability;       /* 0 to 1, written as a percentage and drawn as a bar */
+    const char *label, *name; /* predicted class and file, on two lines each if necessary */
+    const char *truth;        /* true class; NULL: not known. One other than `label` is written in red */
+    double probability;       /* of `label`, 0 to 1, written as a percentage and drawn as a bar */
 } d9_caption;
 
 /* Makes a white sheet for `count` tiles, up to ten in a row; tiles are numbered row by row. */

@@ -6,6 +6,7 @@
 
 #include "core/system.h"
 #include "data/dataset.h"
+#include "data/font.h"
 
 enum { SCALE_DEFAULT = 3, GAP_DEFAULT = 2, SIDE_MAX = 65536, GREY = 96 };
 
@@ -13,8 +14,8 @@ d9_status d9_sheet_make(d9_context *context, int rows, int columns, const d9_she
     d9_status status = D9_OK;
     uint8_t *pixels;
     const int scale = options->scale ? options->scale : SCALE_DEFAULT, gap = options->gap ? options->gap : GAP_DEFAULT;
-    const int64_t height = (int64_t)rows * ((int64_t)options->tile_height * scale + gap) + gap;
-    const int64_t width = (int64_t)columns * ((int64_t)options->tile_width * scale + gap) + gap;
+    const int64_t height = options->top + (int64_t)rows * ((int64_t)options->tile_height * scale + gap) + gap;
+    const int64_t width = options->left + (int64_t)columns * ((int64_t)options->tile_width * scale + gap) + gap;
     *sheet = (d9_sheet){0};
     if (rows < 1 || columns < 1 || height > SIDE_MAX || width > SIDE_MAX)
         D9_TRY(d9_fail(context, D9_USAGE, "a sheet of %d rows and %d columns: must be 1 to %d pixels on each side",
@@ -27,6 +28,8 @@ d9_status d9_sheet_make(d9_context *context, int rows, int columns, const d9_she
                         .tile_width = options->tile_width,
                         .scale = scale,
                         .gap = gap,
+                        .top = options->top,
+                        .left = options->left,
                         .height = (int)height,
                         .width = (int)width,
                         .pixels = pixels};
@@ -34,11 +37,46 @@ done:
     return status;
 }
 
+/* Upper left corner of a tile. */
+static int tile_y(const d9_sheet *sheet, int row) {
+    return sheet->top + sheet->gap + row * (sheet->tile_height * sheet->scale + sheet->gap);
+}
+static int tile_x(const d9_sheet *sheet, int column) {
+    return sheet->left + sheet->gap + column * (sheet->tile_width * sheet->scale + sheet->gap);
+}
+
+/* ---- headings and names ---- */
+
+enum { TEXT_SCALE = 2, TEXT_MARGIN = 6, NAME_MAX_WIDTH = 320 };
+static const uint8_t light[3] = {240, 240, 240};
+
+int d9_sheet_name_width(const char *longest) {
+    const int width = d9_font_width(longest, TEXT_SCALE);
+    return (width < NAME_MAX_WIDTH ? width : NAME_MAX_WIDTH) + 2 * TEXT_MARGIN;
+}
+
+static void put_text(d9_sheet *sheet, int x, int y, int scale, int width, const char *text) {
+    char fitted[256];
+    d9_font_fit(text, scale, width, fitted, sizeof fitted);
+    d9_font_draw(&(d9_canvas){.pixels = sheet->pixels, .height = sheet->height, .width = sheet->width}, x, y, scale,
+                 light, fitted);
+}
+
+void d9_sheet_put_heading(d9_sheet *sheet, int column, const char *text) {
+    const int width = sheet->tile_width * sheet->scale;
+    put_text(sheet, tile_x(sheet, column), 4, d9_font_width(text, TEXT_SCALE) <= width ? TEXT_SCALE : 1, width, text);
+}
+
+void d9_sheet_put_name(d9_sheet *sheet, int row, const char *text) {
+    const int middle = tile_y(sheet, row) + (sheet->tile_height * sheet->scale - D9_FONT_HEIGHT * TEXT_SCALE) / 2;
+    put_text(sheet, TEXT_MARGIN, middle, TEXT_SCALE, sheet->left - 2 * TEXT_MARGIN, text);
+}
+
+/* ---- tiles ---- */
+
 static void put_pixel(d9_sheet *sheet, int row, int column, int pixel, const uint8_t colour[3]) {
-    const int y0 =
-        sheet->gap + row * (sheet->tile_height * sheet->scale + sheet->gap) + pixel / sheet->tile_width * sheet->scale;
-    const int x0 = sheet->gap + column * (sheet->tile_width * sheet->scale + sheet->gap) +
-                   pixel % sheet->tile_width * sheet->scale;
+    const int y0 = tile_y(sheet, row) + pixel / sheet->tile_width * sheet->scale;
+    const int x0 = tile_x(sheet, column) + pixel % sheet->tile_width * sheet->scale;
     for (int y = y0; y < y0 + sheet->scale; y++)
         for (int x = x0; x < x0 + sheet->scale; x++)
             memcpy(sheet->pixels + ((int64_t)y * sheet->width + x) * 3, colour, 3);

@@ -12,10 +12,11 @@ typedef struct d9_sheet_options {
     int tile_height, tile_width; /* in pixels of the tile */
     int scale;                   /* sheet pixels per tile pixel; 0: 3 */
     int gap;                     /* sheet pixels between and around tiles; 0: 2 */
+    int top, left;               /* sheet pixels above and left of all tiles, for headings and names; 0: none */
 } d9_sheet_options;
 
 typedef struct d9_sheet {
-    int rows, columns, tile_height, tile_width, scale, gap;
+    int rows, columns, tile_height, tile_width, scale, gap, top, left;
     int height, width; /* of the sheet, in pixels */
     uint8_t *pixels;   /* (height, width, 3) */
 } d9_sheet;
@@ -23,6 +24,13 @@ typedef struct d9_sheet {
 /* Creates a grey sheet; tiles that are never drawn stay grey. */
 D9_MUST_USE d9_status d9_sheet_make(d9_context *context, int rows, int columns, const d9_sheet_options *options,
                                     d9_sheet *sheet);
+
+/* Height of a row of headings, and width of a column of names of which this is the longest, for d9_sheet_options. */
+enum { D9_SHEET_HEADING = 24 };
+int d9_sheet_name_width(const char *longest);
+/* Write above a column or left of a row, shortened to fit. */
+void d9_sheet_put_heading(d9_sheet *sheet, int column, const char *text);
+void d9_sheet_put_name(d9_sheet *sheet, int row, const char *text);
 
 /* Draws a tile of bytes (tile_height, tile_width, 3). */
 void d9_sheet_put_bytes(d9_sheet *sheet, int row, int column, const uint8_t *tile);

@@ -122,20 +122,40 @@ static void html_number(const d9_column *column, double number, d9_text *text) {
 }
 
 /* Text without a link is wrapped in a <span> because CSS can limit the width of a span but not of a cell. */
-static void html_cell(const d9_column *column, const d9_cell *cell, d9_text *text) {
+static void html_content(const d9_column *column, const d9_cell *cell, d9_text *text) {
+    if (!cell->text) {
+        html_number(column, cell->number, text);
+    } else if (cell->link) {
+        d9_text_add(text, "<a href=\"");
+        html_link(text, cell->link);
+        d9_html_put(text, "\">", cell->text, "</a>");
+    } else {
+        d9_html_put(text, "<span>", cell->text, "</span>");
+    }
+}
+
+static bool is_blank(const d9_cell *cell) { return cell->text ? !*cell->text : isnan(cell->number); }
+
+/* A cell, and those of the following columns without heading. */
+static void html_cell(const d9_figures *table, int row, int first, d9_text *text) {
+    const d9_cell *cell = cell_at(table, row, first);
     if (!cell->text && isnan(cell->number)) {
         d9_text_add(text, "<td class=n>\xe2\x80\x93</td>");
-    } else if (!cell->text) {
-        d9_text_add(text, "<td class=n data-value=\"%.10g\">", cell->number);
-        html_number(column, cell->number, text);
-        d9_text_add(text, "</td>");
-    } else if (cell->link) {
-        d9_text_add(text, "<td><a href=\"");
-        html_link(text, cell->link);
-        d9_html_put(text, "\">", cell->text, "</a></td>");
-    } else {
-        d9_html_put(text, "<td><span>", cell->text, "</span></td>");
+        return;
     }
+    if (cell->text)
+        d9_text_add(text, "<td>");
+    else
+        d9_text_add(text, "<td class=n data-value=\"%.10g\">", cell->number);
+    html_content(&table->columns[first], cell, text);
+    for (int c = first + 1; c < table->column_count && !table->columns[c].heading; c++) {
+        const d9_cell *joined = cell_at(table, row, c);
+        if (is_blank(joined)) continue;
+        const char *between = table->columns[c].hint;
+        d9_text_add(text, "%s", between ? between : joined->text ? " " : " to ");
+        html_content(&table->columns[c], joined, text);
+    }
+    d9_text_add(text, "</td>");
 }
 
 static void html_heading(const d9_column *column, d9_text *text) {
@@ -144,24 +164,23 @@ static void html_heading(const d9_column *column, d9_text *text) {
     d9_html_put(text, ">", column->heading, "</button></th>");
 }
 
-/* Columns without any entry are omitted from the page. */
-static bool is_empty(const d9_figures *table, int column) {
-    for (int r = 0; r < table->row_count; r++) {
-        const d9_cell *cell = cell_at(table, r, column);
-        if (cell->text ? *cell->text != 0 : !isnan(cell->number)) return false;
-    }
+/* The page omits columns without any entry, and shows those without heading in the column before. */
+static bool is_omitted(const d9_figures *table, int column) {
+    if (!table->columns[column].heading) return true;
+    for (int r = 0; r < table->row_count; r++)
+        if (!is_blank(cell_at(table, r, column))) return false;
     return true;
 }
 
 void d9_figures_html(const d9_figures *table, d9_text *text) {
     d9_text_add(text, "<div class=scroll tabindex=0><table id=\"table-%s\"><thead><tr>", table->name);
     for (int c = 0; c < table->column_count; c++)
-        if (!is_empty(table, c)) html_heading(&table->columns[c], text);
+        if (!is_omitted(table, c)) html_heading(&table->columns[c], text);
     d9_text_add(text, "</tr></thead>\n<tbody>\n");
     for (int r = 0; r < table->row_count; r++) {
         d9_text_add(text, "<tr>");
         for (int c = 0; c < table->column_count; c++)
-            if (!is_empty(table, c)) html_cell(&table->columns[c], cell_at(table, r, c), text);
+            if (!is_omitted(table, c)) html_cell(table, r, c, text);
         d9_text_add(text, "</tr>\n");
     }
     d9_text_add(text, "</tbody></table></div>\n");

@@ -17,8 +17,9 @@ enum { D9_COLUMN_TEXT = -1, D9_COLUMN_PLAIN = -2 /* %.4g */ };
 
 typedef struct d9_column {
     const char *key;     /* the column's name in TSV and JSON: accuracy_low */
-    const char *heading; /* the column's name on the page */
-    const char *hint;    /* tool tip that explains the column; NULL: none */
+    const char *heading; /* the column's name on the page; NULL: the page shows it in the column before, after `hint` */
+    const char *hint;    /* tool tip that explains the column; NULL: none. Without heading: the words between the cells;
+                            NULL: " to " before a number (the ends of an interval), a blank before a text */
     int digits;          /* decimals on the page, or D9_COLUMN_TEXT or D9_COLUMN_PLAIN */
     bool sign;           /* positive numbers are shown with a plus sign */
 } d9_column;

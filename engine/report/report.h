@@ -65,6 +65,7 @@ typedef struct d9_report_series {
     int rank; /* 1..D9_REPORT_SERIES: colour in the plots; 0: grey */
 } d9_report_series;
 enum { D9_REPORT_SERIES = 6, D9_REPORT_TABLES = 10, D9_REPORT_PLOTS = 12, D9_REPORT_CLASSES = 100 };
+enum { D9_REPORT_BAND_RUNS = 3 }; /* fewest runs whose interval is drawn as a band */
 
 /* Confusion matrix: the final predictions of an arm's runs, summed. */
 typedef struct d9_report_predictions {

@@ -94,15 +94,18 @@ d9_status d9_report_score_runs(const d9_report *report, d9_text *text) {
     return d9_text_status(text);
 }
 
-static void add_mean(const d9_report *report, int arm, double epoch, const d9_estimate *mean, d9_text *text) {
+/* Adds the mean of `runs` runs, with its interval from D9_REPORT_BAND_RUNS runs on: of two runs it is 13 times as wide
+ * as the standard error. */
+static void add_mean(const d9_report *report, int arm, double epoch, const d9_estimate *mean, int runs, d9_text *text) {
     const d9_report_arm *one = &report->arms[arm];
+    const bool band = runs >= D9_REPORT_BAND_RUNS;
     begin_row(text, rank_of(report, arm), report->sweep ? report->series[one->series].label : one->label);
-    ADD_NUMBERS(text, epoch, mean->estimate, mean->low, mean->high);
+    ADD_NUMBERS(text, epoch, mean->estimate, band ? mean->low : NAN, band ? mean->high : NAN);
     d9_text_add(text, "\n");
 }
 
-/* Mean over an arm's runs after one epoch; false if no run was evaluated then. `values` has space for every run. */
-static bool mean_at(const d9_report *report, int arm, int64_t epoch, double *values, d9_estimate *mean) {
+/* Mean over an arm's runs after one epoch. Returns how many were evaluated then. `values` has space for every run. */
+static int mean_at(const d9_report *report, int arm, int64_t epoch, double *values, d9_estimate *mean) {
     int count = 0;
     for (int r = 0; r < report->run_count; r++) {
         const json_t *epochs = json_object_get(report->runs[r].result, "epochs");
@@ -115,7 +118,7 @@ static bool mean_at(const d9_report *report, int arm, int64_t epoch, double *val
         }
     }
     d9_report_mean(report, values, count, mean);
-    return count > 0;
+    return count;
 }
 
 static int64_t longest_run(const d9_report *report) {
@@ -135,16 +138,17 @@ static double shortness(const d9_report *report, const d9_report_arm *arm, int s
 /* Adds a row for each arm of a series, in ascending order of the epochs that were trained. */
 static void sweep_means(const d9_report *report, int series, d9_text *text) {
     for (const d9_report_arm *arm = NULL; (arm = d9_report_next(report, shortness, series, arm));)
-        add_mean(report, (int)(arm - report->arms), arm->trained, &arm->mean, text);
+        add_mean(report, (int)(arm - report->arms), arm->trained, &arm->mean, arm->count, text);
 }
 
 static void epoch_means(const d9_report *report, double *values, d9_text *text) {
     const int64_t longest = longest_run(report);
     d9_estimate mean;
     for (int a = 0; a < report->arm_count; a++) {
-        for (int64_t epoch = 1; epoch <= longest; epoch++)
-            if (mean_at(report, a, epoch, values, &mean))
-                add_mean(report, a, d9_report_epochs(report, a, (double)epoch), &mean, text);
+        for (int64_t epoch = 1; epoch <= longest; epoch++) {
+            const int runs = mean_at(report, a, epoch, values, &mean);
+            if (runs > 0) add_mean(report, a, d9_report_epochs(report, a, (double)epoch), &mean, runs, text);
+        }
         d9_text_add(text, "\n");
     }
 }
@@ -186,24 +190,53 @@ static void add_signed(d9_text *text, const d9_report *report, double number) {
     d9_text_add(text, "%s%.*f", number < -0.5 * pow(10, -digits) ? "\xe2\x88\x92" : "+", digits, fabs(number));
 }
 
-/* Adds the row of an arm. `against`: label of its baseline; NULL: a heading above names the baseline. */
-static void forest_row(const d9_report *report, const d9_report_arm *arm, const char *against, int row, d9_text *text) {
-    const d9_estimate *e = &arm->difference;
-    begin_row(text, row, arm->label);
-    if (against) {
-        d9_text_add(text, ", against ");
-        d9_report_plot_field(text, against);
+#define BLANK "\xc2\xa0" /* U+00A0, no-break space */
+
+/* A row of the forest plot: the difference of an arm, or a heading that names the baseline of the rows below it. */
+typedef struct forest_row {
+    int row;                  /* from the top; skipped numbers are blank rows */
+    const d9_report_arm *arm; /* NULL: a heading */
+    const char *against;      /* label of the baseline; NULL: a heading above names it */
+} forest_row;
+typedef void forest_put(const d9_report *report, const forest_row *row, d9_text *text);
+
+/* "without celu, against full" */
+static void add_forest_label(const forest_row *row, d9_text *text) {
+    if (row->arm) d9_report_plot_field(text, row->arm->label);
+    if (row->against) {
+        d9_text_add(text, row->arm ? ", against " : "against ");
+        d9_report_plot_field(text, row->against);
     }
-    ADD_NUMBERS(text, e->estimate, e->low, e->high);
-    d9_text_add(text, "\t%d\t", arm->holm < 1 - D9_REPORT_LEVEL);
+}
+
+/* "+0.31 [+0.12, +0.50]  p = 0.012", without the brackets if `brief`; p is Holm's. Its blanks do not break a line. */
+static void add_forest_numbers(const d9_report *report, const d9_report_arm *arm, bool brief, d9_text *text) {
+    const d9_estimate *e = &arm->difference;
     add_signed(text, report, e->estimate);
-    if (!isnan(e->low)) {
-        d9_text_add(text, " [");
+    if (!isnan(e->low) && !brief) {
+        d9_text_add(text, BLANK "[");
         add_signed(text, report, e->low);
-        d9_text_add(text, ", ");
+        d9_text_add(text, "," BLANK);
         add_signed(text, report, e->high);
         d9_text_add(text, "]");
     }
+    if (!isnan(arm->holm))
+        d9_text_add(
+            text, arm->holm < 0.001 ? BLANK BLANK "p" BLANK "<" BLANK "0.001" : BLANK BLANK "p" BLANK "=" BLANK "%.3f",
+            arm->holm);
+}
+
+static void put_forest_row(const d9_report *report, const forest_row *row, d9_text *text) {
+    const d9_report_arm *arm = row->arm;
+    d9_text_add(text, "%d\t", row->row);
+    add_forest_label(row, text);
+    if (!arm) {
+        d9_text_add(text, "\t\t\t\t\t\n");
+        return;
+    }
+    ADD_NUMBERS(text, arm->difference.estimate, arm->difference.low, arm->difference.high);
+    d9_text_add(text, "\t%d\t", arm->holm < 1 - D9_REPORT_LEVEL);
+    add_forest_numbers(report, arm, false, text);
     d9_text_add(text, "\n");
 }
 
@@ -220,36 +253,68 @@ static bool baselines_are_distinct(const d9_report *report) {
     return true;
 }
 
-static void forest_list(const d9_report *report, d9_text *text) {
+static void forest_list(const d9_report *report, forest_put *put, d9_text *text) {
     int row = 0;
     for (int a = 0; a < report->arm_count; a++) {
         const d9_report_arm *arm = &report->arms[a];
         if (arm->baseline >= 0 && !isnan(arm->difference.estimate))
-            forest_row(report, arm, report->arms[arm->baseline].label, ++row, text);
+            put(report, &(forest_row){++row, arm, report->arms[arm->baseline].label}, text);
     }
 }
 
 /* Adds the differences grouped by baseline, best first in each group. */
-static void forest_groups(const d9_report *report, d9_text *text) {
+static void forest_groups(const d9_report *report, forest_put *put, d9_text *text) {
     int row = 0;
     for (int baseline = 0; baseline < report->arm_count; baseline++) {
         const d9_report_arm *arm = d9_report_next(report, gain_of, baseline, NULL);
         if (!arm) continue;
         row += row ? 2 : 1; /* a blank row between groups */
-        d9_text_add(text, "%d\tagainst ", row);
-        d9_report_plot_field(text, report->arms[baseline].label);
-        d9_text_add(text, "\t\t\t\t\t\n");
-        for (; arm; arm = d9_report_next(report, gain_of, baseline, arm)) forest_row(report, arm, NULL, ++row, text);
+        put(report, &(forest_row){row, NULL, report->arms[baseline].label}, text);
+        for (; arm; arm = d9_report_next(report, gain_of, baseline, arm))
+            put(report, &(forest_row){++row, arm, NULL}, text);
     }
+}
+
+static d9_status put_forest(const d9_report *report, forest_put *put, d9_text *text) {
+    (baselines_are_distinct(report) ? forest_list : forest_groups)(report, put, text);
+    return d9_text_status(text);
 }
 
 d9_status d9_report_forest(const d9_report *report, d9_text *text) {
     d9_text_add(text, "row\tlabel\tdifference\tlow\thigh\tseen\twords\n");
-    if (baselines_are_distinct(report))
-        forest_list(report, text);
-    else
-        forest_groups(report, text);
-    return d9_text_status(text);
+    return put_forest(report, put_forest_row, text);
+}
+
+/* Length in bytes of the first line of `words`: at most D9_REPORT_NARROW_LINE characters, cut behind the last blank
+ * among them if there is one. */
+static int first_line(const char *words) {
+    const char *at = words, *cut = NULL;
+    for (int i = 0; i < D9_REPORT_NARROW_LINE && *at; i++) {
+        d9_text_next(&at);
+        if (at[-1] == ' ') cut = at;
+    }
+    return (int)((*at && cut ? cut : at) - words);
+}
+
+/* Adds label and numbers of a row as lines that fit a narrow screen. */
+static void put_forest_lines(const d9_report *report, const forest_row *row, d9_text *text) {
+    d9_text words;
+    d9_text_init(text->context, &words);
+    add_forest_label(row, &words);
+    if (row->arm) {
+        d9_text_add(&words, "  ");
+        add_forest_numbers(report, row->arm, true, &words);
+    }
+    int left = 0;
+    for (const char *at = d9_text_get(&words); *at; at += first_line(at)) left++;
+    for (const char *at = d9_text_get(&words); *at; at += first_line(at))
+        d9_text_add(text, "%d\t%.*s\t%d\n", row->row, first_line(at), at, --left);
+    d9_text_free_part(&words, text);
+}
+
+d9_status d9_report_forest_lines(const d9_report *report, d9_text *text) {
+    d9_text_add(text, "row\tline\tleft\n");
+    return put_forest(report, put_forest_lines, text);
 }
 
 /* ---- ladder: published and measured, in the experiment's order ---- */

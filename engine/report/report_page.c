@@ -65,12 +65,20 @@ static void put_table(page *page, const d9_figures *table) {
     d9_text_add(page->text, "<p class=quiet><a href=\"report/%s.tsv\">as TSV</a></p></section>\n", table->name);
 }
 
+/* The matrix of all mistakes replaces the table of the most frequent ones. */
+static bool is_replaced(const page *page, const d9_figures *table) {
+    bool matrix = false;
+    for (int i = 0; i < page->plot_count; i++) matrix = matrix || strcmp(page->plots[i].name, "confusion") == 0;
+    return matrix && strcmp(table->name, "confusions") == 0;
+}
+
 static bool about_runs(const d9_figures *table) {
     return strcmp(table->name, "runs") == 0 || strcmp(table->name, "machines") == 0;
 }
 static void put_tables(page *page, bool runs) {
     for (int i = 0; i < page->report->table_count; i++)
-        if (about_runs(&page->report->tables[i]) == runs) put_table(page, &page->report->tables[i]);
+        if (about_runs(&page->report->tables[i]) == runs && !is_replaced(page, &page->report->tables[i]))
+            put_table(page, &page->report->tables[i]);
 }
 static void put_results(page *page) { put_tables(page, false); }
 

@@ -65,6 +65,10 @@ D9_MUST_USE d9_status d9_report_score_runs(const d9_report *report, d9_text *tex
 D9_MUST_USE d9_status d9_report_score_means(const d9_report *report, d9_text *text);
 D9_MUST_USE d9_status d9_report_score_published(const d9_report *report, d9_text *text);
 D9_MUST_USE d9_status d9_report_forest(const d9_report *report, d9_text *text);
+/* Label and numbers of each row of the forest plot as lines for a narrow screen, at most D9_REPORT_NARROW_LINE
+ * characters each; `left`: the lines of the row below this one. */
+enum { D9_REPORT_NARROW_LINE = 52 };
+D9_MUST_USE d9_status d9_report_forest_lines(const d9_report *report, d9_text *text);
 bool d9_report_is_chain(const d9_report *report); /* three or more arms, each later one compared with the previous */
 D9_MUST_USE d9_status d9_report_ladder(const d9_report *report, d9_text *text);
 D9_MUST_USE d9_status d9_report_step(const d9_report *report, d9_text *text);

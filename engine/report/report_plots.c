@@ -9,6 +9,7 @@
 
 #include "core/system.h"
 #include "core/process.h"
+#include "report/axis.h"
 
 enum { PATH_BYTES = 4096, LABEL_MAX = 56 /* characters: about half of a plot's width */ };
 
@@ -19,6 +20,7 @@ typedef struct drawing {
     int lines; /* of the last data file, including its heading, without blank lines */
     int label; /* characters of its longest entry in the second column, at most LABEL_MAX */
     int last;  /* the number in the first column of its last row */
+    int tall;  /* of all data files so far: most rows in succession with the same first column */
     bool cut;  /* some interval of this plot is wider than the axis */
 } drawing;
 
@@ -62,20 +64,20 @@ static bool has_eval_loss(const d9_report *report) {
 }
 
 /* Lays out a legend below a plot 828 units wide: an entry takes 75 for its line sample and 8 per byte of its label.
- * gnuplot estimates labels a quarter too wide, which legend_trim corrects. */
-static void set_legend(const drawing *drawing, int entries) {
+ * gnuplot estimates labels a quarter too wide, which legend_trim corrects. A single curve needs no legend. */
+static void set_legend(const drawing *drawing, int curves) {
     const d9_report *report = drawing->report;
     int longest = 0;
     for (int s = 0; s < report->series_count; s++)
         if (report->series[s].rank > 0 && (int)strlen(report->series[s].label) > longest)
             longest = (int)strlen(report->series[s].label);
     const int fit = 828 / (75 + 8 * longest), columns = fit < 1 ? 1 : fit > 3 ? 3 : fit;
-    const int rows = (entries + columns - 1) / columns;
+    const int entries = curves > 1 ? curves : 0, rows = (entries + columns - 1) / columns;
     d9_text_add(drawing->settings,
                 "legend_columns = %d\nlegend_rows = %d\nlegend_entries = %d\nlegend_trim = %d\nheight_curves = %d\n"
                 "height_curves_narrow = %d\nheight_%s = %d\nheight_%s_narrow = %d\n",
-                columns, rows, entries, longest / 5, 398 + 22 * rows, (has_epochs(report) ? 630 : 330) + 22 * entries,
-                report->measure->name, 426 + 22 * rows, report->measure->name, 316 + 22 * entries);
+                columns, rows, entries, longest / 5, 398 + 22 * rows, 330 + 22 * entries, report->measure->name,
+                426 + 22 * rows, report->measure->name, 316 + 22 * entries);
 }
 
 static void set_names(const drawing *drawing) {
@@ -170,21 +172,16 @@ static double median_width(const d9_report *report, interval_of *interval) {
     return found;
 }
 
-/* Training curves: losses, and scores if a run was evaluated after more than one epoch. */
+/* Losses over epochs. */
 static bool plan_curves(drawing *drawing) {
     const d9_report *report = drawing->report;
-    range scores = nothing, epochs = {0, 0};
+    range epochs = {0, 0};
     size_t index;
     const json_t *row;
     for (int r = 0; r < report->run_count; r++)
-        json_array_foreach(json_object_get(report->runs[r].result, "epochs"), index, row) {
-            widen(&scores, d9_report_epoch_score(report, row));
+        json_array_foreach(json_object_get(report->runs[r].result, "epochs"), index, row)
             widen(&epochs, d9_report_epochs(report, report->runs[r].arm, d9_json_real(row, "epoch")));
-        }
-    const bool evaluated = has_epochs(report);
-    if (evaluated) widen(&scores, report->target);
-    d9_text_add(drawing->settings, "scores = %d\neval_losses = %d\n", evaluated, has_eval_loss(report));
-    set_scores(drawing, "curves", scores);
+    d9_text_add(drawing->settings, "eval_losses = %d\n", has_eval_loss(report));
     set_epochs(drawing, "curves", epochs);
     return drawing->lines > 2;
 }
@@ -213,12 +210,6 @@ static bool plan_score(drawing *drawing) {
     set_scores(drawing, "score", scores);
     set_epochs(drawing, "score", epochs);
     return true;
-}
-
-/* Tick distance: the smallest 1, 2 or 5 times a power of ten that is at least a fifth of the range. */
-static double tick(double range) {
-    const double power = pow(10, floor(log10(range / 5))), part = range / 5 / power;
-    return (part <= 1 ? 1 : part <= 2 ? 2 : part <= 5 ? 5 : 10) * power;
 }
 
 /* Trials and frontier of a search; the tables are the data. */
@@ -251,11 +242,13 @@ static bool plan_forest(drawing *drawing) {
     }
     drawing->cut = clip_axis(&all, points, median_width(drawing->report, difference_of));
     const double span = all.high - all.low, margin = drawing->cut ? 0 : 0.04 * span;
+    const int narrow_row = 27 + 17 * drawing->tall;
     d9_text_add(drawing->settings,
-                "height_forest = %d\nheight_forest_narrow = %d\nforest_rows = %d\nforest_label = %d\n",
-                90 + 27 * drawing->last, 80 + 44 * drawing->last, drawing->last, drawing->label);
+                "height_forest = %d\nheight_forest_narrow = %d\nforest_row_narrow = %d\nforest_rows = %d\n"
+                "forest_label = %d\n",
+                90 + 27 * drawing->last, 74 + narrow_row * drawing->last, narrow_row, drawing->last, drawing->label);
     d9_text_add(drawing->settings, "forest_low = %.10g\nforest_high = %.10g\nforest_tick = %.10g\n", all.low - margin,
-                all.high + margin, span > 0 ? tick(span) : 1);
+                all.high + margin, span > 0 ? d9_axis_step(span, 5) : 1);
     return drawing->lines > 1 && span > 0;
 }
 
@@ -279,7 +272,7 @@ static bool plan_ladder(drawing *drawing) {
                 "height_ladder = %d\nheight_ladder_narrow = %d\nladder_rows = %d\nladder_label = %d\n"
                 "ladder_low = %.10g\nladder_high = %.10g\nladder_tick = %.10g\n",
                 135 + 28 * drawing->last, 130 + 44 * drawing->last, drawing->last, drawing->label, all.low - margin,
-                all.high + margin, span > 0 ? tick(span) : 1);
+                all.high + margin, span > 0 ? d9_axis_step(span, 5) : 1);
     if (published) d9_text_add(drawing->settings, "published = 1\n");
     return published > 1 || (d9_report_is_chain(drawing->report) && span > 0);
 }
@@ -290,9 +283,15 @@ static bool plan_step(drawing *drawing) {
     return drawing->lines > 1;
 }
 
+/* Class names below the matrix are turned if they are wider than a cell. gnuplot's unit of margins is a line of text,
+ * 17 high; a character is about 8 wide. */
 static bool plan_confusion(drawing *drawing) {
-    d9_text_add(drawing->settings, "height_confusion = %d\nconfusion_last = %d\nconfusion_most = %.10g\n",
-                110 + 34 * (drawing->last + 1), drawing->last, d9_report_colour_max(drawing->report));
+    const int classes = drawing->last + 1, cell = (828 - 8 * drawing->label) / classes;
+    const int turned = 8 * drawing->label > cell ? 4 + 8 * drawing->label * 6 / 10 / 17 : 0;
+    d9_text_add(drawing->settings,
+                "height_confusion = %d\nconfusion_last = %d\nconfusion_most = %.10g\nconfusion_turned = %d\n",
+                (turned ? 40 + 17 * turned : 110) + 34 * classes, drawing->last, d9_report_colour_max(drawing->report),
+                turned);
     return drawing->lines > 1;
 }
 
@@ -318,12 +317,13 @@ static void note_forest(const drawing *drawing, d9_text *text) {
     bool clear = false;
     for (int a = 0; a < drawing->report->arm_count; a++)
         clear = clear || drawing->report->arms[a].holm < 1 - D9_REPORT_LEVEL;
-    const bool intervals = has_interval(drawing->report, true);
-    d9_measure_words(drawing->report->measure, "Difference in {word}{, |points|}", text);
-    d9_text_add(text, intervals ? ", with 95%% intervals." : ".");
-    if (intervals)
-        d9_text_add(text, clear ? " Filled: a clear effect (Holm's p below 0.05)."
-                                : " Hollow: no clear effect (Holm's p is not below 0.05).");
+    d9_measure_words(drawing->report->measure, "Difference in {word}{, |points|}.", text);
+    if (has_interval(drawing->report, true))
+        d9_text_add(text,
+                    " Bars and brackets: 95%% interval of each difference alone. p: adjusted by Holm for the number of "
+                    "differences. %s, even if its bar does not reach zero.",
+                    clear ? "Filled: a clear effect (p below 0.05); hollow: none"
+                          : "Hollow: no clear effect (p is not below 0.05)");
     d9_text_add(text, "%s", about_cuts(drawing));
 }
 
@@ -336,9 +336,11 @@ static void note_ladder(const drawing *drawing, d9_text *text) {
 
 static void note_score(const drawing *drawing, d9_text *text) {
     const d9_report *report = drawing->report;
-    d9_text_add(text, "Each run is a dot%s.%s",
-                has_interval(report, false) ? "; line and band are the mean and its 95% interval" : "",
-                has_published(report) ? " Diamonds: published." : "");
+    const char *shown = report->most_seeds >= D9_REPORT_BAND_RUNS
+                            ? "; line and band are the mean and its 95% interval, the band from three runs on"
+                        : report->most_seeds > 1 ? "; the line is the mean"
+                                                 : "";
+    d9_text_add(text, "Each run is a dot%s.%s", shown, has_published(report) ? " Diamonds: published." : "");
 }
 
 static void note_curves(const drawing *drawing, d9_text *text) {
@@ -357,7 +359,9 @@ static void note_step(const drawing *drawing, d9_text *text) {
 
 static void note_confusion(const drawing *drawing, d9_text *text) {
     (void)drawing;
-    d9_text_add(text, "Rows: true class. Columns: predicted class. Percent of the row.");
+    d9_text_add(
+        text,
+        "Rows: true class. Columns: predicted class. Percent of the row; the diagonal holds the correct answers.");
 }
 
 /* ---- the plots and their data files ---- */
@@ -374,7 +378,12 @@ static const struct {
     bool narrow; /* also drawn for narrow screens */
 } plots[] = {
     {"frontier", "{title} against operations", {{NULL, NULL}}, plan_frontier, note_frontier, true},
-    {"forest", "Effect of each change", {{"forest", d9_report_forest}}, plan_forest, note_forest, true},
+    {"forest",
+     "Effect of each change",
+     {{"forest_lines", d9_report_forest_lines}, {"forest", d9_report_forest}},
+     plan_forest,
+     note_forest,
+     true},
     {"ladder", "Step by step", {{"ladder", d9_report_ladder}}, plan_ladder, note_ladder, true},
     {"{name}",
      "{title} over epochs",
@@ -391,6 +400,7 @@ static const struct {
 enum { PLOTS = sizeof plots / sizeof *plots };
 
 static void measure_data(drawing *drawing, const char *text) {
+    int alike = 0;
     drawing->lines = drawing->label = drawing->last = 0;
     for (const char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
         const char *label = memchr(line, '\t', (size_t)(end - line));
@@ -399,7 +409,10 @@ static void measure_data(drawing *drawing, const char *text) {
         for (label++; *label != '\t' && label < end; width++) d9_text_next(&label);
         if (drawing->lines++ == 0) continue; /* the heading */
         if (width > drawing->label) drawing->label = width < LABEL_MAX ? width : LABEL_MAX;
-        drawing->last = (int)strtol(line, NULL, 10);
+        const int row = (int)strtol(line, NULL, 10);
+        alike = row == drawing->last ? alike + 1 : 1;
+        if (alike > drawing->tall) drawing->tall = alike;
+        drawing->last = row;
     }
 }
 
@@ -531,6 +544,7 @@ static d9_status prepare_plot(drawing *drawing, int which, d9_report_plot *plot,
     *plot = (d9_report_plot){0};
     d9_text_init(drawing->context, &text);
     drawing->cut = false;
+    drawing->tall = 0;
     D9_TRY(write_data(drawing, which));
     D9_TRY(d9_report_words(drawing->context, drawing->report, plots[which].name, &plot->name));
     D9_TRY(d9_report_words(drawing->context, drawing->report, plots[which].title, &plot->title));

@@ -13,6 +13,7 @@
 enum {
     MATRIX_MAX = 20 /* classes; a larger matrix would be unreadable */,
     PAIRS = 12,
+    DIGITS = 1,           /* decimals of percentages in matrix and tables */
     LEAST_COLOUR_MAX = 10 /* percent: keeps rare mistakes from getting the darkest colour */
 };
 
@@ -116,8 +117,8 @@ static double percent_at(const d9_report_predictions *predictions, int at) {
 static const d9_column confusion_columns[] = {
     {"shown", "True class", NULL, D9_COLUMN_TEXT, false},
     {"answer", "Predicted", NULL, D9_COLUMN_TEXT, false},
-    {"images", "Number", "per run, mean over the runs", 1, false},
-    {"percent", "% of the class", NULL, 2, false},
+    {"images", "Number", "per run, mean over the runs", DIGITS, false},
+    {"percent", "Share of the class, %", NULL, DIGITS, false},
 };
 
 /* Index into the matrix of the most frequent mistake after `before`; `before` -1: the most frequent. -1: none left. */
@@ -132,18 +133,28 @@ static int next_mistake(const d9_report_predictions *predictions, int before) {
     return best;
 }
 
+/* Says whose predictions these are, and why those of this arm. */
+static d9_status about_predictions(d9_context *context, d9_report *report, const char **about) {
+    const d9_report_predictions *predictions = &report->predictions;
+    d9_text text;
+    d9_text_init(context, &text);
+    d9_text_add(&text, "Final predictions of %s", report->arms[predictions->arm].label);
+    if (report->arm_count > 1)
+        d9_text_add(&text, ", the arm with the best mean %s of those whose runs stored predictions",
+                    report->measure->word);
+    d9_text_add(&text, predictions->runs == 1 ? ", of 1 run." : ", summed over %d runs.", predictions->runs);
+    return d9_report_keep(context, report, &text, about);
+}
+
 static d9_status tabulate_confusions(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     const d9_report_predictions *predictions = &report->predictions;
     d9_figures *table;
-    char *note;
     int rows = 0;
     for (int at = -1; rows < PAIRS && (at = next_mistake(predictions, at)) >= 0;) rows++;
     D9_TRY(d9_report_add_table(context, report, "confusions", confusion_columns, 4, rows, &table));
-    D9_TRY(d9_arena_format(context, &report->arena, &note, "Final predictions of %s, over %d of its runs.",
-                           report->arms[predictions->arm].label, predictions->runs));
     table->title = "Most frequent mistakes";
-    table->note = note;
+    D9_TRY(about_predictions(context, report, &table->note));
     for (int row = 0, at = -1; row < rows; row++) {
         at = next_mistake(predictions, at);
         D9_FIGURES_ROW(table, row, d9_text_cell(predictions->names[at / predictions->classes]),
@@ -158,11 +169,11 @@ done:
 static const d9_column class_columns[] = {
     {"class", "Class", NULL, D9_COLUMN_TEXT, false},
     {"images", "Number", "of the class in the evaluated part", 0, false},
-    {"accuracy", "Accuracy %", "with the configuration's views, mean over the runs", 2, false},
-    {"precision", "Precision %", "of the images predicted as the class, over all runs", 2, false},
-    {"f1", "F1 %", "harmonic mean of accuracy (recall) and precision, over all runs", 2, false},
-    {"mistaken_for", "most often predicted as", NULL, D9_COLUMN_TEXT, false},
-    {"mistaken_percent", "%", "of the class", 2, false},
+    {"accuracy", "Recall (accuracy), %", "with the configuration's views, mean over the runs", DIGITS, false},
+    {"precision", "Precision, %", "of the images predicted as the class, over all runs", DIGITS, false},
+    {"f1", "F1, %", "harmonic mean of accuracy (recall) and precision, over all runs", DIGITS, false},
+    {"mistaken_for", "Most often predicted as", NULL, D9_COLUMN_TEXT, false},
+    {"mistaken_percent", "Share of the class, %", NULL, DIGITS, false},
 };
 
 /* Returns the class at `place`, 0 being the least accurate; ties keep the order of classes. */
@@ -185,13 +196,12 @@ static d9_status tabulate_classes(d9_context *context, d9_report *report) {
     const d9_confusion matrix = {predictions->counts[0], predictions->classes, D9_REPORT_CLASSES};
     const d9_class_scores macro = d9_confusion_macro(&matrix);
     d9_figures *table;
+    const char *about;
     char *note;
     D9_TRY(d9_report_add_table(context, report, "classes", class_columns, 7, predictions->classes, &table));
-    D9_TRY(d9_arena_format(context, &report->arena, &note,
-                           "Final predictions of %s, over %d of its runs. Macro mean: precision %.2f%%, recall "
-                           "%.2f%%, F1 %.2f%%.",
-                           report->arms[predictions->arm].label, predictions->runs, macro.precision, macro.recall,
-                           macro.f1));
+    D9_TRY(about_predictions(context, report, &about));
+    D9_TRY(d9_arena_format(context, &report->arena, &note, "%s Macro mean: precision %.*f%%, recall %.*f%%, F1 %.*f%%.",
+                           about, DIGITS, macro.precision, DIGITS, macro.recall, DIGITS, macro.f1));
     table->title = "By class";
     table->note = note;
     for (int row = 0; row < predictions->classes; row++) {

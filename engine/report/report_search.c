@@ -89,11 +89,11 @@ static const char *failure_of(const d9_report *report, const d9_report_arm *tria
 
 static const d9_column head_columns[] = {
     {"trial", "Trial", NULL, D9_COLUMN_TEXT, false},
-    {"{name}", "{title}{ |unit|}", "mean over the seeds, with the configuration's TTA views", D9_REPORT_SCORE, false},
-    {"{name}_low", "95% low", "lower end of the 95% interval of the mean (Student's t)", D9_REPORT_SCORE, false},
-    {"{name}_high", "95% high", "upper end of that interval", D9_REPORT_SCORE, false},
+    {"{name}", "{title}{, |unit|}", "mean over the seeds, with the configuration's TTA views", D9_REPORT_SCORE, false},
+    {"{name}_low", "95% interval", "of the mean (Student's t)", D9_REPORT_SCORE, false},
+    {"{name}_high", NULL, NULL, D9_REPORT_SCORE, false},
     {"teraflop", "TFLOP", "operations of a run: training and one evaluation", D9_COLUMN_PLAIN, false},
-    {"runs", "Runs", "finished runs of the configuration", 0, false},
+    {"runs", "Finished runs", "of the configuration", 0, false},
     {"rung", "Rung", "rungs that the trial has finished", 0, false},
     {"frontier", "Frontier", "no other configuration has this {word} or a better one with as few operations",
      D9_COLUMN_TEXT, false},

@@ -23,7 +23,7 @@ static d9_status fit_columns(d9_context *context, d9_report *report, const d9_co
         d9_column *column = &(*fitted)[i];
         *column = columns[i];
         D9_TRY(d9_report_words(context, report, column->key, &column->key));
-        D9_TRY(d9_report_words(context, report, column->heading, &column->heading));
+        if (column->heading) D9_TRY(d9_report_words(context, report, column->heading, &column->heading));
         if (column->hint) D9_TRY(d9_report_words(context, report, column->hint, &column->hint));
         if (column->digits == D9_REPORT_SCORE) column->digits = report->measure->digits;
     }
@@ -48,23 +48,23 @@ done:
 
 static const d9_column arm_columns[] = {
     {"arm", "Arm", NULL, TEXT, false},
-    {"{name}", "{title}{ |unit|}", "mean of the final {plural}, with the configuration's TTA views", SCORE, false},
-    {"{name}_low", "95% low", "lower end of the 95% interval of the mean (Student's t)", SCORE, false},
-    {"{name}_high", "95% high", "upper end of that interval", SCORE, false},
-    {"deviation", "s.d.", "standard deviation from run to run", SCORE, false},
-    {"minimum", "min", NULL, SCORE, false},
-    {"maximum", "max", NULL, SCORE, false},
-    {"runs", "Runs", "finished runs", 0, false},
-    {"asked", "planned", "runs that the experiment plans", 0, false},
-    {"published_{name}", "published{ |unit|}", "what the step's author reports", SCORE, false},
-    {"met", "Reached target", "runs whose final {word} is {bound} the target", 0, false},
-    {"chance", "share", "share of the runs that reached the target", 2, false},
-    {"chance_low", "share 95% low", "lower end of the exact 95% interval (Clopper and Pearson)", 2, false},
-    {"chance_high", "share 95% high", "upper end of that interval", 2, false},
+    {"{name}", "{title}{, |unit|}", "mean of the final {plural}, with the configuration's TTA views", SCORE, false},
+    {"{name}_low", "95% interval", "of the mean (Student's t)", SCORE, false},
+    {"{name}_high", NULL, NULL, SCORE, false},
+    {"deviation", "Standard deviation", "from run to run", SCORE, false},
+    {"minimum", "Range", "lowest and highest run", SCORE, false},
+    {"maximum", NULL, NULL, SCORE, false},
+    {"runs", "Finished runs", "of the planned ones", 0, false},
+    {"asked", NULL, " of ", 0, false},
+    {"published_{name}", "Published{, |unit|}", "what the step's author reports", SCORE, false},
+    {"met", "Reached the target", "runs whose final {word} is {bound} the target", 0, false},
+    {"chance", "Share of these, 95% interval", "of the finished runs; exact interval (Clopper and Pearson)", 2, false},
+    {"chance_low", NULL, ", ", 2, false},
+    {"chance_high", NULL, NULL, 2, false},
     {"epochs", "Epochs", "epochs trained, mean over the runs", D9_COLUMN_PLAIN, false},
-    {"seconds", "Train s", "mean of train_seconds, Page's timer", 2, false},
-    {"published_seconds", "published s", "on the author's machine", 2, false},
-    {"published_hardware", "published on", NULL, TEXT, false},
+    {"seconds", "Training seconds", "mean of train_seconds, Page's timer", 2, false},
+    {"published_seconds", "Published seconds", "on the author's machine", 2, false},
+    {"published_hardware", NULL, NULL, TEXT, false},
     {"edits", "Changes", NULL, TEXT, false},
 };
 
@@ -93,27 +93,29 @@ done:
 
 static const d9_column effect_columns[] = {
     {"arm", "Arm", NULL, TEXT, false},
-    {"baseline", "against", NULL, TEXT, false},
-    {"runs", "Runs", "finished runs of the arm", 0, false},
+    {"baseline", "Compared with", NULL, TEXT, false},
+    {"runs", "Runs compared", "finished runs of the arm; 0 if there is no comparison", 0, false},
     {"difference", "Difference", "{|points|, }arm minus baseline", SCORE, true},
-    {"low", "95% low", "lower end of the 95% interval", SCORE, true},
-    {"high", "95% high", "upper end of that interval", SCORE, true},
+    {"low", "95% interval", NULL, SCORE, true},
+    {"high", NULL, NULL, SCORE, true},
     {"p", "p", "two-sided, for the hypothesis of no difference", 4, false},
-    {"p_holm", "Holm's p", "p adjusted by Holm over all rows", 4, false},
-    {"by", "test", "paired by seed if both arms finished the same seeds; else Welch's t", TEXT, false},
-    {"welch_low", "Welch 95% low", "95% interval without pairing", SCORE, true},
-    {"welch_high", "Welch 95% high", NULL, SCORE, true},
-    {"welch_p", "Welch p", NULL, 4, false},
-    {"seeds_needed", "Seeds to see {effect}", "per arm, to detect {effect points} at 5% significance with 80% power", 0,
-     false},
+    {"p_holm", "p adjusted by Holm", "p adjusted by Holm over all rows", 4, false},
+    {"by", "Test", "paired by seed if both arms finished the same seeds; else Welch's t", TEXT, false},
+    {"welch_low", "95% interval by Welch", "without pairing", SCORE, true},
+    {"welch_high", NULL, NULL, SCORE, true},
+    {"welch_p", "p by Welch", NULL, 4, false},
+    {"seeds_needed", "Seeds needed to see {effect}",
+     "per arm, to detect {effect points} at 5% significance with 80% power", 0, false},
     {"epochs_saved", "Epochs saved", "more epochs that the baseline's curve needs for this {word}", 1, true},
 };
 
 static void fill_effect(const d9_report *report, const d9_report_arm *arm, d9_figures *table, int row) {
     const d9_estimate *e = &arm->difference, *welch = &arm->welch;
     const char *by = isnan(e->low) ? "" : arm->paired ? "paired" : "Welch";
+    const int compared =
+        isnan(e->estimate) ? 0 : arm->count; /* 0: the baseline has no finished run, or the same runs */
     D9_FIGURES_ROW(table, row, d9_text_cell(arm->label), d9_text_cell(report->arms[arm->baseline].label),
-                   d9_real_cell(arm->count), d9_real_cell(e->estimate), d9_real_cell(e->low), d9_real_cell(e->high),
+                   d9_real_cell(compared), d9_real_cell(e->estimate), d9_real_cell(e->low), d9_real_cell(e->high),
                    d9_real_cell(e->p), d9_real_cell(arm->holm), d9_text_cell(by), d9_real_cell(welch->low),
                    d9_real_cell(welch->high), d9_real_cell(welch->p),
                    d9_real_cell(arm->seeds_needed ? (double)arm->seeds_needed : NAN), d9_real_cell(arm->epochs_saved));
@@ -142,18 +144,18 @@ done:
 static const d9_column run_columns[] = {
     {"arm", "Arm", NULL, TEXT, false},
     {"seed", "Seed", NULL, 0, false},
-    {"{name}", "{title}{ |unit|}", "final, with the configuration's TTA views", SCORE, false},
-    {"{name}_plain", "plain{ |unit|}", "final, without TTA", SCORE, false},
-    {"difference", "to baseline",
+    {"{name}", "{title}{, |unit|}", "final, with the configuration's TTA views", SCORE, false},
+    {"{name}_plain", "Without TTA{, |unit|}", "final, without TTA", SCORE, false},
+    {"difference", "Difference from the baseline",
      "minus the baseline's run of the same seed if there is one, else its mean{; |points|}", SCORE, true},
-    {"epoch_to_target", "Target at epoch", NULL, 0, false},
-    {"train_seconds", "Train s", "Page's timer", 2, false},
-    {"process_seconds", "Process s", "everything, from the start of the process", 2, false},
+    {"epoch_to_target", "Epoch that reached the target", NULL, 0, false},
+    {"train_seconds", "Training seconds", "Page's timer", 2, false},
+    {"process_seconds", "Process seconds", "everything, from the start of the process", 2, false},
     {"folder", "Record", NULL, TEXT, false},
-    {"result", "Result", NULL, TEXT, false},
-    {"config", "Config", NULL, TEXT, false},
-    {"epochs_tsv", "Epochs", "DAWNBench's table", TEXT, false},
-    {"submission", "Submission", "DAWNBench's record", TEXT, false},
+    {"result", "Files", "epochs.tsv and submission.json are DAWNBench's formats", TEXT, false},
+    {"config", NULL, NULL, TEXT, false},
+    {"epochs_tsv", NULL, NULL, TEXT, false},
+    {"submission", NULL, NULL, TEXT, false},
     {"plan_sha256", "Plan", "hash of the chosen kernels", TEXT, false},
 };
 
@@ -201,7 +203,7 @@ static const d9_column label_columns[] = {
     {"arm", "Arm", NULL, TEXT, false},
     {"label", "Label", NULL, TEXT, false},
     {"images", "Images", "evaluated images with the label, mean of the runs", 1, false},
-    {"{name}", "{title}{ |unit|}", "mean of the runs, with the configuration's TTA views", SCORE, false},
+    {"{name}", "{title}{, |unit|}", "mean of the runs, with the configuration's TTA views", SCORE, false},
     {"runs", "Runs", "in which it is defined", 0, false},
 };
 

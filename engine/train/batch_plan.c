@@ -1,6 +1,7 @@
 /* Plans only the nodes that make the batch, in a copy of the training graph, where all values keep their offsets. */
 #include "train/batch_plan.h"
 #include "core/system.h"
+#include "core/text.h"
 #include "graph/op.h"
 
 static bool mixes(const d9_node *node) { return node->op == D9_OP_MIX || node->op == D9_OP_PASTE; }
@@ -39,6 +40,49 @@ static void copy_middle(const d9_dataset *data, int64_t image, uint8_t *rgb) {
     }
 }
 
+/* The class of a training image; of an image with several, their names with commas. */
+static void class_of(const d9_dataset *data, int64_t image, d9_text *text) {
+    const int32_t label = data->train.labels[image];
+    if (!data->several) d9_text_add(text, "%s", data->class_names[label]);
+    for (int64_t c = 0; data->several && c < data->classes; c++)
+        if ((uint32_t)label >> c & 1) d9_text_add(text, "%s%s", text->size ? ", " : "", data->class_names[c]);
+}
+
+/* Width of the column of class names. */
+static int names_width(const d9_session *session, int rows) {
+    int widest = 0;
+    for (int row = 0; row < rows; row++) {
+        d9_text text;
+        d9_text_init(session->context, &text);
+        class_of(session->dataset, row, &text);
+        const int width = d9_sheet_name_width(d9_text_get(&text));
+        widest = width > widest ? width : widest;
+        d9_text_free(&text);
+    }
+    return widest;
+}
+
+static d9_status put_names(d9_session *session, d9_sheet *sheet) {
+    d9_status status = D9_OK;
+    d9_text text;
+    d9_text_init(session->context, &text);
+    for (int column = 0; column < sheet->columns; column++) {
+        d9_text_add(&text, column ? "epoch %d" : "original", column);
+        D9_TRY(d9_text_status(&text));
+        d9_sheet_put_heading(sheet, column, d9_text_get(&text));
+        d9_text_free(&text);
+    }
+    for (int row = 0; row < sheet->rows; row++) {
+        class_of(session->dataset, row, &text);
+        D9_TRY(d9_text_status(&text));
+        d9_sheet_put_name(sheet, row, d9_text_get(&text));
+        d9_text_free(&text);
+    }
+done:
+    d9_text_free(&text);
+    return status;
+}
+
 static d9_status fill_sheet(d9_session *session, const d9_graph *graph, d9_plan *plan, d9_sheet *sheet) {
     d9_status status;
     const d9_dataset *data = session->dataset;
@@ -74,13 +118,17 @@ d9_status d9_batch_sheet(d9_session *session, d9_sheet *sheet) {
     d9_context *context = session->context;
     const d9_extent *extent = &session->program.extent;
     const int rows = (int)(extent->batch < D9_BATCH_SHEET_IMAGES ? extent->batch : D9_BATCH_SHEET_IMAGES);
-    const d9_sheet_options options = {.tile_height = (int)extent->height, .tile_width = (int)extent->width};
+    const d9_sheet_options options = {.tile_height = (int)extent->height,
+                                      .tile_width = (int)extent->width,
+                                      .top = D9_SHEET_HEADING,
+                                      .left = names_width(session, rows)};
     d9_graph graph;
     d9_plan *plan = NULL;
     d9_graph_init(&graph);
     D9_TRY(d9_sheet_make(context, rows, D9_BATCH_SHEET_EPOCHS + 1, &options, sheet));
     D9_TRY(d9_batch_plan(session, &graph, &plan));
     D9_TRY(fill_sheet(session, &graph, plan, sheet));
+    D9_TRY(put_names(session, sheet));
 done:
     if (plan) session->backend->plan_free(context, plan);
     d9_graph_free(context, &graph);

@@ -36,15 +36,52 @@ accepts "$dawn9" predict run drawn/test/disc/03.png drawn/test/bars --top 2
 [ "$(wc -l <"$out")" = 8 ] || fail "eight pictures, but $(wc -l <"$out") lines"
 says '^drawn/test/disc/03.png  (bars|disc|stripes) +[0-9.]+%  (bars|disc|stripes) +[0-9.]+%$'
 
-# ---- the sheet: tiles of 192 x 240 in rows of five ----
+# ---- the sheet: tiles of 192 x 320 in rows of five, with --worst-first in another order ----
 accepts "$dawn9" predict run drawn/test --sheet sheet.png
 accepts "$dawn9" predict run drawn/test --sheet sheet.PNG
 refuses 2 'sheet.jpg PNG .png' "$dawn9" predict run drawn/test --sheet sheet.jpg
 /usr/bin/env python3 -c 'import struct
 head = open("sheet.png", "rb").read(24)
 assert head[:8] == b"\x89PNG\r\n\x1a\n", head
-assert struct.unpack(">II", head[16:]) == (5 * (192 + 12) + 12, 5 * (240 + 12) + 12), struct.unpack(">II", head[16:])' \
+assert struct.unpack(">II", head[16:]) == (5 * (192 + 12) + 12, 5 * (320 + 12) + 12), struct.unpack(">II", head[16:])' \
     2>"$err" || fail "the sheet is not what it should be"
+
+accepts "$dawn9" predict run drawn/test --sheet worst.png --worst-first
+refuses 2 '--worst-first --sheet' "$dawn9" predict run drawn/test --worst-first
+# Of one file alone the sheet shows the tile that the sheet of all shows at the place of its probability. drawn/test has
+# its images in folders named by their true class.
+cat >order.py <<'PY'
+import json, struct, subprocess, sys, zlib
+def pixels(path): # rows of an 8-bit RGB image without filters other than those that the rows name
+    data = open(path, "rb").read()
+    width, height = struct.unpack(">II", data[16:24])
+    at, packed = 8, b""
+    while at < len(data):
+        size, = struct.unpack(">I", data[at:at + 4])
+        packed += data[at + 8:at + 8 + size] if data[at + 4:at + 8] == b"IDAT" else b""
+        at += size + 12
+    raw, rows, above = zlib.decompress(packed), [], bytearray(3 * width)
+    for y in range(height):
+        kind, row = raw[y * (3 * width + 1)], bytearray(raw[y * (3 * width + 1) + 1:(y + 1) * (3 * width + 1)])
+        for i in range(3 * width):
+            left, up, corner = row[i - 3] if i >= 3 else 0, above[i], above[i - 3] if i >= 3 else 0
+            guess = left + up - corner
+            nearest = min((abs(guess - left), 0, left), (abs(guess - up), 1, up), (abs(guess - corner), 2, corner))[2]
+            row[i] = (row[i] + (0, left, up, (left + up) // 2, nearest)[kind]) & 255
+        rows.append(bytes(row))
+        above = row
+    return rows
+def tile(rows, place):
+    top, left = 12 + place // 5 * 332, 12 + place % 5 * 204
+    return [row[3 * left:3 * (left + 192)] for row in rows[top:top + 320]]
+lines = [json.loads(line) for line in open("lines.json")]
+true = [next(t["probability"] for t in line["top"] if t["label"] == line["file"].split("/")[-2]) for line in lines]
+order = sorted(range(21), key=lambda i: true[i]) # sorted() is stable
+plain, worst = pixels("sheet.png"), pixels("worst.png")
+assert order != list(range(21)) and len({bytes().join(tile(plain, i)) for i in range(21)}) > 10
+assert all(tile(worst, place) == tile(plain, i) for place, i in enumerate(order)), order
+PY
+accepts python3 order.py
 
 # ---- the same image as PNG and as WebP, with transparent pixels ----
 base64 -d >same.png <<'PICTURE'

@@ -15,6 +15,24 @@ for name in sys.argv[1:]:
 PYTHON
 accepts python3 raise.py runs/seed*/result.json
 accepts "$dawn9" report runs
+# Two arms, and a third with a name that a narrow screen shows in two lines.
+cat >compare.py <<'PYTHON'
+import json, os, shutil
+label = "without anything that a wide screen has room for, on one line of its"
+arms = [{"name": name, "label": label if name == "c" else name, "baseline": None if name == "a" else "a", "edits": ["--set train.lr.peak=0.25"],
+    "grid": {}, "config_hash": name} for name in "abc"]
+runs = [{"arm": name, "seed": seed, "folder": f"runs/{name}/seed{seed}"} for name in "abc" for seed in (1, 2, 3)]
+for run in runs:
+    shutil.copytree(f"runs/seed{run['seed']}", "compared/" + run["folder"])
+    result = json.load(open(f"compared/{run['folder']}/result.json"))
+    result.update(config_hash=run["arm"], accuracy_tta=90 - ord(run["arm"]) / 10 + run["seed"] ** 2 * ord(run["arm"]) / 200)
+    json.dump(result, open(f"compared/{run['folder']}/result.json", "w"))
+json.dump({"title": "t", "question": "q", "kind": "grid", "target": 50, "arms": arms, "runs": runs, "seeds": [1, 2, 3]},
+    open("compared/experiment.json", "w"))
+PYTHON
+mkdir compared
+accepts python3 compare.py
+accepts "$dawn9" report compared
 
 # The page with a script at its end that measures it, clicks, and replaces it by what was found as JSON.
 cat >visit.py <<'PYTHON'
@@ -35,6 +53,9 @@ addEventListener("load", () => {
   const over = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1;
   found.written_over = drawn.flatMap(svg => words(svg).flatMap((one, i, all) => all.slice(i + 1)
     .filter(other => over(box(one), box(other))).map(other => one.textContent + " on " + other.textContent)));
+  found.wide = [...document.querySelectorAll(".scroll")].filter(table => table.scrollWidth > table.clientWidth).length;
+  found.curves = drawn.filter(svg => words(svg).some(text => /^ *accuracy/.test(text.textContent) && !/difference/.test(text.textContent))).length;
+  found.confusions = document.querySelectorAll("#plot-confusion, #table-confusions").length;
   const lengths = drawn.find(svg => svg.closest("#plot-accuracy")), said = word => words(lengths).find(text => text.textContent.trim() === word);
   found.legend_below = words(lengths).filter(text => box(text).top >= box(said("epoch")).bottom - 2).length;
   found.scroll = getComputedStyle(document.querySelector(".scroll")).backgroundImage.includes("gradient");
@@ -53,6 +74,8 @@ addEventListener("load", () => {
 </script>"""
 open("runs/visited.html", "w").write(page.replace("</html>", visitor % "" + "</html>"))
 open("runs/noisy.html", "w").write(page.replace("</html>", visitor % "nonsense();" + "</html>"))
+compared = open("compared/report.html").read()
+open("compared/visited.html", "w").write(compared.replace("</html>", visitor % "" + "</html>"))
 PYTHON
 accepts python3 visit.py
 
@@ -65,11 +88,16 @@ visit() { # FILE [SIZE]: what the script found goes to found.json, the console's
 visit runs/visited.html
 grep CONSOLE console && fail "the console is not silent"
 json found.json 'd["pictures"] >= 3 and d["broken"] == 0 and d["repeated"] == 0 and d["narrow"] == 0'
-json found.json 'd["written_over"] == [] and d["legend_below"] == 1 and d["scroll"]'
+json found.json 'd["written_over"] == [] and d["legend_below"] == 0 and d["scroll"]' # one curve has no legend
+json found.json 'd["curves"] == 1 and d["confusions"] == 1'
 json found.json 'd["once"] == "3 2 1" and d["said"] == "descending" and d["twice"] == "1 2 3" and d["words"] == "1 2 3"'
 visit runs/visited.html 500,800 # no browser window is narrower
 json found.json 'd["pictures"] >= 3 and d["broken"] == 0 and d["narrow"] >= 2 and d["fits"]'
-json found.json 'd["written_over"] == [] and d["legend_below"] == 1'
+json found.json 'd["written_over"] == [] and d["legend_below"] == 0'
+visit compared/visited.html 1400,900
+json found.json 'd["wide"] == 0 and d["legend_below"] == 3 and d["written_over"] == [] and d["curves"] == 1'
+visit compared/visited.html 500,800
+json found.json 'd["fits"] and d["legend_below"] == 3 and d["written_over"] == []'
 visit runs/noisy.html # the script throws: the check of the console sees it
 grep -q CONSOLE console || fail "an error on the console goes unnoticed"
 verdict

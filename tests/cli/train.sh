@@ -183,7 +183,21 @@ accepts "$dawn9" train tiny.yaml --seed 7 --html --out paged
 says '^page       paged/live.html'
 grep -q '<p>finished: accuracy [0-9.]*%, with TTA [0-9.]*%</p>' paged/live.html || fail "the page does not say how it ended"
 grep -q 'http-equiv=refresh' paged/live.html && fail "the page of a run that has ended renews itself"
-grep -Eq 'text-anchor=end>(-|10[0-9]\.[1-9])' paged/live.html && fail "an axis of the page leaves what there can be"
+cat >ticks.py <<'PYTHON'
+import re, sys
+for picture in re.findall("<svg.*?</svg>", open(sys.argv[1]).read(), re.S):
+    for axis in "x", "y": # multiples of 1, 2 or 5 times a power of ten, at equal distances
+        texts = re.findall(f"<text class={axis} .*?>(.*?)</text>", picture)
+        ticks = [float(text) for text in texts]
+        steps = {round(b - a, 9) for a, b in zip(ticks, ticks[1:])}
+        assert len(ticks) >= 2 and len(steps) == 1, ticks
+        step = steps.pop()
+        assert f"{step:e}"[0] in "125" and float(f"{step:e}"[1:8]) == 0, ticks
+        assert all(abs(tick / step - round(tick / step)) < 1e-6 for tick in ticks), ticks
+        assert "-" not in "".join(texts) and (axis == "x" or "Accuracy" not in picture or max(ticks) <= 100), ticks
+    assert ">epoch<" in picture
+PYTHON
+accepts python3 ticks.py paged/live.html
 [ "$(grep -c '<polyline class=first' paged/live.html)" = 2 ] || fail "the page has not two curves"
 [ "$(grep -c '<circle class=first' paged/live.html)" = 4 ] || fail "the page's curves have not a point for each epoch"
 [ "$(grep -c '<circle class=second' paged/live.html)" = 3 ] || fail "the page's dashed curves have not a point for each evaluation"
@@ -242,7 +256,7 @@ accepts "$dawn9" train tiny.yaml $tired --set keep=best --html --out tired-page
 says '^ended      after epoch 3 of 9: 2 epochs without improvement$'
 grep -Eq '<p>finished: accuracy [0-9.]+%; ended after epoch 3 of 9: 2 epochs without .*; model of epoch 1, .*: [0-9.]+%</p>' \
     tired-page/live.html || fail "the page does not say how it ended early: $(grep '^<p>' tired-page/live.html)"
-grep -q '>epoch 3</text>' tired-page/live.html || fail "the axis of the page is of the epochs that were asked for"
+[ "$(grep '<text class=x ' tired-page/live.html | tail -n 1 | sed 's/.*>\(.*\)<.*/\1/')" = 3 ] || fail "the axis of the page is of the epochs that were asked for"
 accepts "$dawn9" report tired-page --json
 json "$out" '[a["epochs"] for a in d["arms"]] == [3]'
 grep -q 'The model is of epoch 1, the best of 3 trained' tired-page/report.html || fail "the report does not name the model's epoch"
@@ -264,6 +278,28 @@ says '^(lowest loss at learning rate [0-9.e+-]+; a usual peak is a tenth of it: 
 grep -q muon "$out" && fail "a test of rates without muon speaks of it"
 says '^plot       rates/rates.svg$'
 awk -F '\t' 'NR > 2 && !($1 > before) { exit 1 } { before = $1 } END { exit NR < 20 }' rates/rates.tsv || fail "the rates do not grow"
+cat >rates.py <<'PYTHON'
+import math, re
+picture = open("rates/rates.svg").read()
+rows = [[float(field) for field in line.split("\t")] for line in open("rates/rates.tsv").read().splitlines()[1:]]
+points = [[float(part) for part in pair.split(",")] for pair in re.search('points="(.*?) ?"', picture).group(1).split()]
+y = [(float(value), float(at) - 4) for at, value in re.findall('class="y" x="[0-9]+" y="([0-9.]+)" text-anchor="end">([0-9.]+)<', picture)]
+x = [(math.log10(float(value)), float(at)) for at, value in re.findall('class="x" x="([0-9.]+)" .*?>([0-9.e+-]+)<', picture)]
+assert len(points) == len(rows) and len(x) >= 2 and len(y) >= 2
+bent = max(row[2] for row in rows) > 10 * min(row[2] for row in rows)
+y = [(math.log(value) if bent else value, at) for value, at in y]
+def place(ticks, value):
+    (a, at), (b, other) = ticks[0], ticks[-1]
+    return at + (value - a) / (b - a) * (other - at)
+for (rate, loss, mean), point in zip(rows, points): # the whole curve, where its axes say
+    assert abs(place(x, math.log10(rate)) - point[0]) < 0.5, (rate, point)
+    assert abs(place(y, math.log(mean) if bent else mean) - point[1]) < 0.5, (mean, point)
+mark = re.findall('class="suggestion" d="M([0-9.]+) ', picture)
+said = re.findall("a usual peak is a tenth of it: --lr ([0-9.e-]+)", open("said").read())
+assert len(mark) == len(said) == 1 and abs(place(x, math.log10(float(said[0]))) - float(mark[0])) < 6, (mark, said)
+PYTHON
+cp "$out" said
+accepts python3 rates.py
 [ "$(ls rates | tr '\n' ' ')" = 'rates.svg rates.tsv ' ] || fail "a test of rates left $(ls rates)"
 refuses 2 '--find-lr train.lr 0' "$dawn9" train tiny.yaml --find-lr --lr 0 --out rates
 refuses 2 '--find-lr --resume' "$dawn9" train tiny.yaml --find-lr --resume

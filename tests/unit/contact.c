@@ -1,4 +1,5 @@
-/* Contact sheets: the font, texts that must fit, thumbnails, and bars for probabilities. */
+/* Contact sheets, and the names and headings of previews: the font, texts that must fit, thumbnails, and bars for
+ * probabilities. */
 #include "data/contact.h"
 #include "data/font.h"
 #include "tests/support/test.h"
@@ -89,14 +90,86 @@ static int64_t count_colour(const d9_sheet *sheet, int row, uint8_t red, uint8_t
     return count;
 }
 
+/* Pixels of a colour in the tile of a sheet with a single row, between two of its rows. */
+static int64_t count_in(const d9_sheet *sheet, int column, int top, int bottom, int red, int green, int blue) {
+    int64_t count = 0;
+    for (int y = top; y < bottom; y++)
+        for (int x = sheet->gap + column * (SIDE + sheet->gap); x < (column + 1) * (SIDE + sheet->gap); x++) {
+            const uint8_t *pixel = sheet->pixels + ((int64_t)y * sheet->width + x) * 3;
+            count += pixel[0] == red && pixel[1] == green && pixel[2] == blue;
+        }
+    return count;
+}
+
+/* Long names take a second line and keep their end; a true class other than the prediction is red. */
+TEST(captions_of_a_tile) {
+    static uint8_t thumbnail[D9_THUMBNAIL_BYTES];
+    d9_sheet sheet;
+    OK(d9_contact_make(&context, 4, &sheet));
+    const int line = 2 * D9_FONT_HEIGHT + 1, text = sheet.height - sheet.gap - 6 * line;
+    OK(d9_contact_put(&context, &sheet, 0, thumbnail, &(d9_caption){"cat", "a.png", NULL, 1}));
+    OK(d9_contact_put(&context, &sheet, 1, thumbnail, &(d9_caption){"cat", "a.png", "cat", 1}));
+    OK(d9_contact_put(&context, &sheet, 2, thumbnail, &(d9_caption){"cat", "a.png", "dog", 1}));
+    OK(d9_contact_put(&context, &sheet, 3, thumbnail,
+                      &(d9_caption){"golden_retriever_puppy", "IMG_20260117_1432_of_the_second_camera_0007.png",
+                                    "a class with a long name that does not fit", 1}));
+    for (int column = 0; column < 4; column++) {
+        const int truth = text + 3 * line;
+        assert_int_equal(count_in(&sheet, column, truth, truth + line, 112, 112, 112) > 0, column == 1);
+        assert_int_equal(count_in(&sheet, column, truth, truth + line, 200, 30, 30) > 0, column >= 2);
+        assert_int_equal(count_in(&sheet, column, text + line, text + 2 * line, 24, 24, 24) > 0, column == 3);
+        assert_int_equal(count_in(&sheet, column, text + 5 * line, sheet.height, 112, 112, 112) > 0, column == 3);
+    }
+    /* another end of the long name is another tile */
+    uint8_t *before = malloc((size_t)sheet.height * (size_t)sheet.width * 3);
+    assert_non_null(before);
+    memcpy(before, sheet.pixels, (size_t)sheet.height * (size_t)sheet.width * 3);
+    OK(d9_contact_put(&context, &sheet, 3, thumbnail,
+                      &(d9_caption){"golden_retriever_puppy", "IMG_20260117_1432_of_the_second_camera_0008.png",
+                                    "a class with a long name that does not fit", 1}));
+    assert_memory_not_equal(before, sheet.pixels, (size_t)sheet.height * (size_t)sheet.width * 3);
+    free(before);
+    d9_sheet_free(&context, &sheet);
+}
+
+/* Names are left of the tiles and headings above them; neither moves or covers a tile. */
+TEST(names_and_headings_of_a_preview) {
+    enum { TILE = 40, PIXELS = TILE * TILE };
+    static uint8_t tile[PIXELS * 3];
+    const int left = d9_sheet_name_width("airplane");
+    const d9_sheet_options options = {
+        .tile_height = TILE, .tile_width = TILE, .scale = 2, .gap = 3, .top = D9_SHEET_HEADING, .left = left};
+    d9_sheet sheet;
+    memset(tile, 7, sizeof tile);
+    OK(d9_sheet_make(&context, 2, 3, &options, &sheet));
+    assert_ints(sheet.height, D9_SHEET_HEADING + 2 * (2 * TILE + 3) + 3, sheet.width, left + 3 * (2 * TILE + 3) + 3);
+    d9_sheet_put_bytes(&sheet, 1, 2, tile);
+    d9_sheet_put_heading(&sheet, 1, "epoch 1");
+    d9_sheet_put_name(&sheet, 0, "airplane, whose name is too long");
+    const int x1 = left + 3 + 2 * TILE + 3, y1 = D9_SHEET_HEADING + 3 + 2 * TILE + 3, x2 = x1 + 2 * TILE + 3;
+    int heading = 0, name = 0, drawn = 0;
+    for (int y = 0; y < sheet.height; y++)
+        for (int x = 0; x < sheet.width; x++) {
+            const uint8_t grey = sheet.pixels[((int64_t)y * sheet.width + x) * 3];
+            const bool above = y < D9_SHEET_HEADING && x >= x1 && x < x1 + 2 * TILE,
+                       beside = x < left && y > D9_SHEET_HEADING && y < y1,
+                       inside = x >= x2 && x < x2 + 2 * TILE && y >= y1 && y < y1 + 2 * TILE;
+            assert_int_equal(grey, above && grey == 240 ? 240 : beside && grey == 240 ? 240 : inside ? 7 : 96);
+            heading += above && grey == 240, name += beside && grey == 240, drawn += inside;
+        }
+    assert_true(heading > 50 && name > 50);
+    assert_int_equal(drawn, 4 * PIXELS);
+    d9_sheet_free(&context, &sheet);
+}
+
 TEST(bars_are_as_long_as_the_probability) {
     static uint8_t thumbnail[D9_THUMBNAIL_BYTES];
     d9_sheet sheet;
     assert_ints(d9_contact_make(&context, 6, &sheet), D9_OK, sheet.columns, 4, sheet.rows, 2);
-    OK(d9_contact_put(&context, &sheet, 0, thumbnail, &(d9_caption){"a", "a.png", 0.25}));
+    OK(d9_contact_put(&context, &sheet, 0, thumbnail, &(d9_caption){"a", "a.png", NULL, 0.25}));
     OK(d9_contact_put(&context, &sheet, 1, thumbnail,
-                      &(d9_caption){"a class with a long name that does not fit", "b.png", 0.5}));
-    OK(d9_contact_put(&context, &sheet, 5, thumbnail, &(d9_caption){"c", "c.png", 1}));
+                      &(d9_caption){"a class with a long name that does not fit", "b.png", NULL, 0.5}));
+    OK(d9_contact_put(&context, &sheet, 5, thumbnail, &(d9_caption){"c", "c.png", NULL, 1}));
     const int bar = sheet.gap + SIDE + 5, next = bar + sheet.tile_height + sheet.gap;
     assert_ints(count_colour(&sheet, bar, 43, 103, 178), SIDE * 3 / 4, count_colour(&sheet, next, 43, 103, 178), SIDE);
     assert_int_equal(count_colour(&sheet, 0, 255, 255, 255), sheet.width);

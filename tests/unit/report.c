@@ -88,6 +88,32 @@ TEST(test_figures, set_up, tear_down) {
     json_decref(rows), d9_arena_free(&context, &arena);
 }
 
+/* The page shows a column without heading in the one before; TSV keeps all columns. */
+TEST(test_joined_columns, set_up, tear_down) {
+    static const d9_column joined[] = {{"low", "95% interval", NULL, 1, false},
+                                       {"high", NULL, NULL, 1, false},
+                                       {"runs", "Runs", NULL, 0, false},
+                                       {"asked", NULL, " of ", 0, false}};
+    d9_arena arena = {0};
+    d9_figures table;
+    d9_text html, tsv;
+    d9_text_init(&context, &html);
+    d9_text_init(&context, &tsv);
+    OK(d9_figures_make(&context, &arena, "sample", joined, 4, 2, &table));
+    D9_FIGURES_ROW(&table, 0, d9_real_cell(-1.5), d9_real_cell(2), d9_real_cell(3), d9_real_cell(4));
+    D9_FIGURES_ROW(&table, 1, d9_real_cell(1), d9_real_cell(NAN), d9_real_cell(NAN), d9_real_cell(4));
+    d9_figures_html(&table, &html);
+    d9_figures_tsv(&table, &tsv);
+    assert_holds(d9_text_get(&html), ">\xe2\x88\x92"
+                                     "1.5 to 2.0</td>");
+    assert_holds(d9_text_get(&html), ">3 of 4</td>");
+    assert_holds(d9_text_get(&html), ">1.0</td>");
+    assert_string_equal(d9_text_get(&tsv), "low\thigh\truns\tasked\n-1.5\t2\t3\t4\n1\t\t\t4\n");
+    d9_text_free(&html);
+    d9_text_free(&tsv);
+    d9_arena_free(&context, &arena);
+}
+
 static void write_json(const char *path, json_t *object) {
     char *dump = json_dumps(object, 0);
     OK(d9_file_write(&context, path, dump, strlen(dump)));
@@ -243,7 +269,103 @@ TEST(test_confusion_matrix, set_up, tear_down) {
     NEAR(rows[3].number, 100);
     NEAR(rows[classes->column_count + 3].number, 50);
     NEAR(rows[classes->column_count + 4].number, 200.0 / 3);
-    assert_holds(classes->note, "precision 75.00%, recall 75.00%, F1 66.67%");
+    assert_holds(classes->note, "precision 75.0%, recall 75.0%, F1 66.7%");
+    for (int c = 0; c < classes->column_count; c++) /* as many decimals as in the matrix */
+        assert_true(classes->columns[c].digits <= 1);
+    assert_null(strstr(classes->note, "best"));
+}
+
+/* Of several arms the note says why the predictions of this one are shown. */
+TEST(test_predictions_of_the_best_arm, set_up, tear_down) {
+    static const int32_t top1[] = {0, 1};
+    static const float confidence[] = {0.5f, 0.75f};
+    const d9_shape shape = {1, {2}};
+    const d9_tensor tensors[] = {{"top1", D9_TENSOR_I32, shape, top1, sizeof top1},
+                                 {"confidence", D9_TENSOR_F32, shape, confidence, sizeof confidence},
+                                 {"label", D9_TENSOR_I32, shape, top1, sizeof top1}};
+    add_arm("base", NULL, 1, 1, low);
+    add_arm("better", "base", 1, 1, high);
+    for (int i = 0; i < 2; i++)
+        OK(d9_safetensors_write(&context,
+                                run_path(folder, i ? "runs/base/seed1/predictions.safetensors"
+                                                   : "runs/better/seed1/predictions.safetensors"),
+                                tensors, 3, NULL, 0));
+    read_report();
+    assert_int_equal(report->predictions.arm, 1);
+    assert_holds(report->tables[report->table_count - 2].note, "better, the arm with the best mean accuracy");
+}
+
+/* Reads column `name` of row `row` (0: the first below the heading) of a data file. */
+static const char *field_of(const char *tsv, const char *name, int row) {
+    static char field[256];
+    int column = 0;
+    const size_t length = strlen(name);
+    for (const char *at = tsv; strncmp(at, name, length) != 0 || !strchr("\t\n", at[length]); column++)
+        assert_non_null(at = strpbrk(at, "\t\n") + 1);
+    for (; row >= 0; row--) assert_non_null(tsv = strchr(tsv, '\n') + 1);
+    for (; column > 0; column--) assert_non_null(tsv = strchr(tsv, '\t') + 1);
+    snprintf(field, sizeof field, "%.*s", (int)strcspn(tsv, "\t\n"), tsv);
+    return field;
+}
+
+/* A comparison whose baseline has no finished run, or the same runs, compares none. */
+TEST(test_runs_of_a_comparison, set_up, tear_down) {
+    d9_text tsv;
+    d9_text_init(&context, &tsv);
+    add_arm("never ran", NULL, 1, 0, NULL);
+    add_arm("alone", "never ran", 1, 1, low);
+    add_arm("base", NULL, 1, 4, low);
+    add_arm("better", "base", 1, 3, high);
+    add_twin("twin", "base", "base", 4);
+    read_report();
+    d9_figures_tsv(&report->tables[1], &tsv);
+    assert_string_equal(report->tables[1].name, "effects");
+    assert_string_equal(field_of(d9_text_get(&tsv), "runs", 0), "0");
+    assert_string_equal(field_of(d9_text_get(&tsv), "runs", 1), "3");
+    assert_string_equal(field_of(d9_text_get(&tsv), "runs", 2), "0");
+    d9_text_free(&tsv);
+}
+
+/* The mean of three runs has a band, that of two has none. */
+TEST(test_bands_need_three_runs, set_up, tear_down) {
+    for (int count = 2; count <= 3; count++) {
+        d9_text tsv;
+        d9_text_init(&context, &tsv);
+        add_arm("a,train.epochs=10", NULL, 1, count, low);
+        add_arm("a,train.epochs=20", NULL, 1, 4, high);
+        read_report();
+        OK(d9_report_score_means(report, &tsv));
+        assert_int_equal(strlen(field_of(d9_text_get(&tsv), "low", 0)) > 0, count == 3);
+        assert_int_equal(strlen(field_of(d9_text_get(&tsv), "high", 0)) > 0, count == 3);
+        assert_true(strlen(field_of(d9_text_get(&tsv), "low", 1)) > 0);
+        d9_text_free(&tsv);
+    }
+}
+
+/* On a narrow screen the lines of a row hold its whole name, and fit. */
+TEST(test_lines_of_a_narrow_forest_plot, set_up, tear_down) {
+    static const char *const name = "an arm whose \u00fcber-long name has more characters than fit into one line of a "
+                                    "narrow-screen-with-an-unbreakable-word-that-is-itself-longer-than-the-line";
+    d9_text tsv, whole;
+    d9_text_init(&context, &tsv);
+    d9_text_init(&context, &whole);
+    add_arm("base", NULL, 1, 4, low);
+    add_arm("short", "base", 1, 4, near);
+    add_twin(name, "base", "short", 4);
+    read_report();
+    OK(d9_report_forest_lines(report, &tsv));
+    assert_holds(d9_text_get(&tsv), "\tagainst base\t0\n"); /* the heading of the group */
+    for (const char *line = strchr(d9_text_get(&tsv), '\n') + 1; *line; line = strchr(line, '\n') + 1) {
+        const char *words = strchr(line, '\t') + 1, *character = words;
+        int characters = 0;
+        for (; *character != '\t'; characters++) d9_text_next(&character);
+        assert_true(characters > 0 && characters <= D9_REPORT_NARROW_LINE);
+        d9_text_add(&whole, "%.*s", (int)(character - words), words);
+    }
+    assert_holds(d9_text_get(&whole), name);
+    assert_holds(d9_text_get(&whole), "p\u00a0");
+    d9_text_free(&tsv);
+    d9_text_free(&whole);
 }
 
 TEST(test_no_clear_effect, set_up, tear_down) {
