@@ -59,7 +59,7 @@ def entries_of(lines):
 UNIT = (r"(?:[mµn]s|s|seconds?|minutes?|min|hours?|images/s|images a second|[GT]FLOP/s|[GT]?FLOPs?|[kKMGT]i?B(?:/s)?|%|percent|per cent|"
         r"points?|times|cycles)(?![\w/])")
 CARD = re.compile(r"\b(?:[HABV][12]00|[TK]\d0?|P100|[345]0[679]0|cards?|GPUs?)\b")
-SAYS_WHENCE = re.compile(r"predict|expect|publish|comput|author|not run|arXiv|[Ss]ource", re.I)
+SAYS_WHENCE = re.compile(r"[Mm]easured|predict|expect|publish|comput|author|not run|arXiv|[Ss]ource", re.I)
 NUMBER = r"[-+−]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?"
 MEASURED = re.compile(rf"(?<![\w.^]){NUMBER}(?=(?:(?:,| to| and| or| beside| ->) {NUMBER})*[ -]?{UNIT})")
 EXEMPT = ("goal", "published", "predicted", "default", "source", "what", "key", "rounds", "commit")

@@ -651,8 +651,9 @@ def differences(folder):
                 ([e["arm"], e["baseline"], *effect_cells(folder, e["arm"])] for e in table(folder + "/report/effects.tsv")))
 
 
+SMALL_AIRBENCH = "airbench94 with a quarter of the channels and of the training images, five epochs"
 ABLATIONS = {"cpu/ablate-small": "dawn94 with a quarter of the width, of the training images and of the epochs",
-             "cpu/ablate-airbench-small": "airbench94 with a quarter of the channels and of the training images, five epochs"}
+             "cpu/ablate-airbench-small": SMALL_AIRBENCH, "gpu/h200-ablate-augmentations-small": SMALL_AIRBENCH}
 
 
 def worth(trick, folder):
@@ -669,8 +670,8 @@ def worth(trick, folder):
     arms = re.compile(rf"with(out)? {trick}( and its companions| and \d+ epochs)?|{trick} instead of .*")
     own = [e for e in table(folder + "/report/effects.tsv") if arms.fullmatch(e["arm"]) and e["p_holm"]]
     effects = "; ".join(map(clause, own))
-    said = (f"**Here.** Change in accuracy in points with its 95% interval, in `experiments/{os.path.basename(folder)}.yaml` "
-            f"({ABLATIONS[folder]}; {own[0]['runs']} seeds). {effects[0].upper() + effects[1:]}. "
+    said = (f"**Here.** Change in accuracy in points with its 95% interval, in `experiments/{os.path.basename(folder).replace('h200-', '')}.yaml` "
+            f"({ABLATIONS[folder]}; {own[0]['runs']} seeds). {effects if effects.startswith(trick) else effects[0].upper() + effects[1:]}. "
             f"[All figures](../../experiments/results/README.md#{folder.replace('/', '')}).")
     return textwrap.fill(said, 120, break_long_words=False, break_on_hyphens=False)
 
