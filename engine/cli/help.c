@@ -102,6 +102,7 @@ static d9_status search(d9_cli *cli, const d9_flag_list *words, d9_text *text) {
     d9_text topic;
     d9_text_init(&cli->context, &topic);
     for (int i = 0; i < words->count; i++) d9_text_add(&topic, "%s%s", i ? " " : "", words->items[i]);
+    D9_TRY(d9_text_status(&topic));
     D9_TRY(d9_help_term(cli, d9_text_get(&topic), text, &found));
     if (!found && !d9_help_search(words, d9_help_width(cli), text)) D9_TRY(unknown_topic(cli, d9_text_get(&topic)));
     status = d9_cli_print_text(cli, text);
@@ -125,6 +126,7 @@ static d9_status explain(d9_cli *cli, const d9_flag_list *words, d9_text *text) 
         status = search(cli, words, text);
         goto done;
     }
+    D9_TRY(d9_text_status(&keys));
     D9_TRY(d9_help_term(cli, topic, text, &is_term));
     if (is_term) d9_text_add(text, "\n");
     d9_text_add(text, "%s", d9_text_get(&keys));

@@ -25,7 +25,7 @@ static void check_golden(const char *folder, const char *precision) {
         assert_true(isnan(row->sensitivity) || (strcmp(precision, "f64") == 0 && row->error <= 3e-6));
     }
     OK(v.status);
-    assert_int_equal(v.count, 31 * 5 + 3 + 1 + v.skipped); /* five groups each, the average of three, the pipeline */
+    assert_int_equal(v.count, 32 * 5 + 3 + 1 + v.skipped); /* five groups each, the average of three, the pipeline */
     assert_int_equal(v.skipped, 2);                        /* patch statistics: CIFAR-10 is missing */
 }
 
