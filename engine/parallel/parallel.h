@@ -22,6 +22,7 @@ typedef struct d9_parallel_kind { /* an implementation; the functions are those 
 struct d9_parallel {
     int rank, ranks;              /* this process's number, and how many there are; all zero: one process */
     int host_rank, host_ranks;    /* the same among the processes of this host */
+    int host;                     /* number of the first of them among all processes */
     int sharers;                  /* processes of this host with the same affinity mask, this one included */
     bool together;                /* all processes end with this one, for a reason on which they agreed */
     const char *launcher;         /* its command, before the number of processes; NULL: none */

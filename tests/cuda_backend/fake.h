@@ -13,6 +13,7 @@
 
 #define D9_FAKE_DEVICE "CUDA model"
 
+enum { D9_FAKE_PCI_BUS = 0x3b };
 enum { D9_FAKE_CHOICES = 7 }; /* number of choices per convolution: see fake_cudnn.c */
 
 typedef struct d9_fake_counts {

@@ -125,7 +125,8 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int devic
                                           .totalGlobalMem = (size_t)fake.memory_bytes,
                                           .major = fake.major,
                                           .minor = fake.minor,
-                                          .multiProcessorCount = 132};
+                                          .multiProcessorCount = 132,
+                                          .pciBusID = D9_FAKE_PCI_BUS};
     return cudaSuccess;
 }
 

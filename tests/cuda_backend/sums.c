@@ -4,7 +4,14 @@
 #include "tests/support/graphs.h"
 #include "tests/support/test.h"
 
-static bool missing; /* another process has no NCCL, which the next agreement says, the first one of a run */
+/* The GPU of the other process, as both are told before the first step of a run: its host and PCI address. */
+typedef struct other_gpu {
+    double host, pci;
+} other_gpu;
+enum { OWN_PCI = (D9_FAKE_PCI_BUS << 8) + 1 };
+static const other_gpu another = {0, OWN_PCI + 256}, same = {0, OWN_PCI}, elsewhere = {1, OWN_PCI}, none = {0, 0};
+static other_gpu other;
+static bool told;
 
 static d9_status broadcast(d9_context *of, d9_parallel *parallel, void *bytes, int64_t size) {
     (void)of;
@@ -13,15 +20,21 @@ static d9_status broadcast(d9_context *of, d9_parallel *parallel, void *bytes, i
 }
 
 static d9_status agree(d9_context *of, d9_parallel *parallel, int *value) {
-    (void)of, (void)parallel;
-    if (missing) *value = 1;
-    missing = false;
+    (void)of, (void)parallel, (void)value;
     return D9_OK;
 }
 
-/* Adds a process with equal values, as the fake of NCCL does. */
+static d9_status tell_gpus(const d9_parallel *parallel, other_gpu *gpus, int64_t count) {
+    assert_ints(count, 4, gpus[parallel->rank].pci == OWN_PCI, 1);
+    gpus[1 - parallel->rank] = other;
+    told = true;
+    return D9_OK;
+}
+
+/* Adds a process with equal values, as the fake of NCCL does, but with the other GPU in the first sum of a run. */
 static d9_status double_all(d9_context *of, d9_parallel *parallel, void *values, int64_t count, bool wide) {
-    (void)of, (void)parallel;
+    (void)of;
+    if (wide && !told) return tell_gpus(parallel, values, count);
     for (int64_t i = 0; i < count; i++)
         if (wide)
             ((double *)values)[i] *= 2;
@@ -31,6 +44,11 @@ static d9_status double_all(d9_context *of, d9_parallel *parallel, void *values,
 }
 
 static const d9_parallel_kind kind = {.name = "two", .sum = double_all, .broadcast = broadcast, .agree = agree};
+
+static void have_other(other_gpu gpu) {
+    other = gpu;
+    told = false;
+}
 
 /* ---- one list of nodes ---- */
 
@@ -112,6 +130,7 @@ TEST(segments_are_added_as_soon_as_they_are_complete) {
         pieces p;
         const bool forward = way % 2;
         fake->reset();
+        have_other(another);
         fake->second_late = way / 2;
         OK(d9_backend_find(&context, "cuda", &cuda));
         make_pieces(&p, forward);
@@ -165,7 +184,7 @@ TEST(training_has_the_bits_of_sums_that_wait) {
         for (int way = 0; way < 3; way++) {
             d9_result result;
             fake->reset();
-            missing = way == 0;
+            have_other(way == 0 ? same : way == 1 ? another : elsewhere);
             fake->second_late = way == 2;
             OK(train(runs[r].options, runs[r].tricks, runs[r].precision, &result));
             if (way == 0) snprintf(waiting, sizeof waiting, "%s", result.params_sha256);
@@ -179,23 +198,38 @@ TEST(training_has_the_bits_of_sums_that_wait) {
 
 /* ---- failures ---- */
 
-static void count_warning(void *user, d9_log_level level, const char *line) {
-    if (level == D9_LOG_WARNING && strstr(line, "another process cannot load NCCL")) ++*(int *)user;
+static void keep_warning(void *user, d9_log_level level, const char *line) {
+    char *kept = user;
+    if (level == D9_LOG_WARNING && strstr(line, "through host memory")) snprintf(kept + strlen(kept), 256, "%s", line);
+}
+
+/* The run goes on, and says why once. */
+static void check_host(other_gpu gpu, const char *reason) {
+    char warnings[1024] = "";
+    d9_result result;
+    fake->reset();
+    have_other(gpu);
+    context.log = keep_warning;
+    context.log_user = warnings;
+    OK(train("", "", "f32", &result));
+    context.log = NULL;
+    const char *found = strstr(warnings, reason);
+    if (!found || strstr(found + 1, "gradients are added")) fail_msg("\"%s\" is not one: %s", warnings, reason);
+    assert_ints(fake->counts.reductions, 0, fake->counts.nccl_ids, 0);
+    d9_result_free(&context, &result);
+    watch_nothing_left();
+}
+
+TEST(processes_that_cannot_join_add_on_the_host) {
+    check_host(none, "process 1 cannot load NCCL");
+    check_host(same, "processes 0 and 1 have one GPU");
 }
 
 TEST(failures_are_named) {
-    int warnings = 0;
     d9_result result;
-    fake->reset();
-    missing = true;
-    context.log = count_warning;
-    context.log_user = &warnings;
-    OK(train("", "", "f32", &result));
-    d9_result_free(&context, &result);
-    context.log = NULL;
-    assert_ints(warnings, 1, fake->counts.reductions, 0);
     for (int launching = 0; launching < 2; launching++) {
         fake->reset();
+        have_other(another);
         fake->without_nccl = !launching;
         fake->fail_reduction = launching ? 2 : 0;
         assert_refusal(train("", "", "f32", &result), D9_DEVICE,

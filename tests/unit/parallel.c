@@ -78,6 +78,7 @@ static const char *find_wrong(d9_parallel *parallel) {
     int greatest = parallel->rank * 10 - 5;
     if (parallel->ranks != 3 || parallel->rank < 0 || parallel->rank > 2) return "ranks";
     if (parallel->host_ranks != 3 || parallel->host_rank != parallel->rank) return "ranks of the host";
+    if (parallel->host != 0) return "the host's number";
     if (parallel->sharers != 3) return "sharers of the processors";
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int wide = 0; wide < 2; wide++)

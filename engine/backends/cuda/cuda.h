@@ -60,8 +60,10 @@ typedef struct d9_cuda_multiplier {
 typedef struct d9_cuda_summer {
     const char *version;   /* at compile time: "NCCL 2.28.9" */
     int64_t segment_bytes; /* size of the pieces in which gradients are added while others are still computed */
-    d9_status (*load)(d9_context *context, void **summer); /* the library, without the other processes */
-    d9_status (*join)(d9_context *context, void *summer, d9_parallel *parallel); /* collective; waits for all */
+    /* Loads the library, without the other processes. *pci: address of this process's GPU on its host, above 0. */
+    d9_status (*load)(d9_context *context, void **summer, int64_t *pci);
+    /* Collective; waits for all processes, which have loaded it and have a GPU each. */
+    d9_status (*join)(d9_context *context, void *summer, d9_parallel *parallel);
     /* Submits the replacement of `values` by their sums over the processes, which call it in the same order with the
      * same counts. May be recorded once it has run. */
     d9_status (*sum)(d9_context *context, void *summer, float *values, int64_t count, d9_cuda_stream stream);

@@ -7,6 +7,7 @@
 #include "backends/cuda/cuda.h"
 #include "core/system.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { CUT = 16 }; /* segments begin at multiples of so many elements, as gradients do (step/layout.c) */
@@ -14,28 +15,48 @@ enum { CUT = 16 }; /* segments begin at multiples of so many elements, as gradie
 /* ---- joining the GPUs ---- */
 
 /* Adds through host memory from now on. */
-static void use_host(d9_context *context, d9_cuda *cuda) {
+static void use_host(d9_context *context, d9_cuda *cuda, const char *found) {
     const char *reason = cuda->summer ? context->message : "this build has no NCCL, whose header nccl.h was not found";
     d9_log(context, D9_LOG_WARNING, "gradients are added through host memory, which is slow: %s",
-           *reason ? reason : "another process cannot load NCCL");
+           *reason ? reason : found);
     d9_context_clear(context);
     if (cuda->summer) cuda->summer->close(context, cuda->summer_state);
     cuda->summer = NULL;
     cuda->summer_state = NULL;
 }
 
-/* Processes can only join their GPUs if all have the library. */
+typedef struct gpu {  /* of a process, as all processes exchange it */
+    double host, pci; /* d9_parallel.host; its address there, 0: the process has no NCCL */
+} gpu;
+
+/* Writes to `reason` why the processes cannot join their GPUs; "": they can. NCCL rejects two processes on one GPU. */
+static void check_gpus(const gpu *gpus, int ranks, char *reason, size_t size) {
+    *reason = 0;
+    for (int a = 0; a < ranks && !*reason; a++) {
+        if (gpus[a].pci == 0) snprintf(reason, size, "process %d cannot load NCCL", a);
+        for (int b = 0; b < a && !*reason; b++)
+            if (gpus[a].host == gpus[b].host && gpus[a].pci == gpus[b].pci)
+                snprintf(reason, size, "processes %d and %d have one GPU, and NCCL needs one for each", b, a);
+    }
+}
+
+/* All processes exchange what each has, so that all come to the same decision. */
 static d9_status join_gpus(d9_context *context, d9_cuda *cuda, d9_parallel *parallel) {
-    d9_status status = D9_OK;
-    int missing;
-    if (cuda->summer) status = cuda->summer->load(context, &cuda->summer_state);
-    missing = !cuda->summer || status != D9_OK;
-    D9_TRY(d9_parallel_agree(context, parallel, &missing));
-    if (missing)
-        use_host(context, cuda);
+    d9_status status;
+    gpu *gpus = NULL;
+    char reason[96];
+    int64_t pci = 0;
+    D9_TRY(D9_ALLOCATE(context, parallel->ranks, "the processes' GPUs", &gpus));
+    if (cuda->summer && cuda->summer->load(context, &cuda->summer_state, &pci) != D9_OK) pci = 0;
+    gpus[parallel->rank] = (gpu){parallel->host, (double)pci};
+    D9_TRY(d9_parallel_sum(context, parallel, gpus, 2 * (int64_t)parallel->ranks, true));
+    check_gpus(gpus, parallel->ranks, reason, sizeof reason);
+    if (*reason)
+        use_host(context, cuda, reason);
     else
         D9_TRY(cuda->summer->join(context, cuda->summer_state, parallel));
 done:
+    d9_release(context, gpus);
     return status;
 }
 

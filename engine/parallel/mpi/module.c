@@ -156,6 +156,8 @@ static d9_status meet_on_host(d9_context *context, d9_parallel *parallel) {
                  "finding the processes of this host"));
     MPI_Comm_rank(host, &parallel->host_rank);
     MPI_Comm_size(host, &parallel->host_ranks);
+    parallel->host = parallel->rank;
+    D9_TRY(check(context, parallel, MPI_Bcast(&parallel->host, 1, MPI_INT, 0, host), "numbering the hosts"));
     D9_TRY(D9_ALLOCATE(context, parallel->host_ranks, "the processors of the other processes", &all));
     D9_TRY(check(context, parallel, MPI_Allgather(own, sizeof own, MPI_CHAR, all, sizeof own, MPI_CHAR, host),
                  "comparing the processors of this host's processes"));

@@ -37,6 +37,7 @@ struct cudaDeviceProp {
     char name[256];
     size_t totalGlobalMem;
     int major, minor, multiProcessorCount;
+    int pciDomainID, pciBusID, pciDeviceID;
 };
 
 cudaError_t cudaGetLastError(void);
