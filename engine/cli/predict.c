@@ -180,11 +180,12 @@ static void report_failure(prediction *self, const d9_cli_sample *sample) {
                                    json_path(self, sample->failure)));
 }
 
-/* The class whose name is that of the file's folder; -1: none. */
+/* The class whose name is that of the file's folder; -1: none. A folder given as DIR/ leads to paths like DIR//FILE. */
 static int64_t true_class(const prediction *self, const char *path) {
     const d9_description *about = self->predictor.description;
-    const char *end = strrchr(path, '/'), *begin = end;
-    while (begin && begin > path && begin[-1] != '/') begin--;
+    const char *end = strrchr(path, '/'), *begin;
+    while (end && end > path && end[-1] == '/') end--;
+    for (begin = end; begin && begin > path && begin[-1] != '/';) begin--;
     for (int64_t c = 0; end && c < about->classes; c++)
         if (strlen(about->class_names[c]) == (size_t)(end - begin) &&
             strncmp(about->class_names[c], begin, (size_t)(end - begin)) == 0)

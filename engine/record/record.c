@@ -295,8 +295,8 @@ done:
 }
 
 d9_status d9_record_predictions(d9_record *record, const int32_t *top1, const float *confidence, const int32_t *labels,
-                                int64_t count, const char *params_sha256) {
-    char path[PATH_BYTES];
+                                int64_t count, const char *params_sha256, int64_t epoch) {
+    char path[PATH_BYTES], number[24];
     const d9_shape shape = {.rank = 1, .d = {count}};
     const size_t bytes = (size_t)count * 4;
     const d9_tensor tensors[] = {
@@ -305,6 +305,7 @@ d9_status d9_record_predictions(d9_record *record, const int32_t *top1, const fl
         {.name = "label", .type = D9_TENSOR_I32, .shape = shape, .bytes = labels, .size = bytes},
     };
     path_in(record, "predictions.safetensors", path);
-    const d9_metadata model = {"params_sha256", params_sha256};
-    return d9_safetensors_write(record->context, path, tensors, count > 0 ? 3 : 0, &model, 1);
+    const d9_metadata model[] = {{"params_sha256", params_sha256}, {"epoch", number}};
+    snprintf(number, sizeof number, "%lld", (long long)epoch);
+    return d9_safetensors_write(record->context, path, tensors, count > 0 ? 3 : 0, model, 2);
 }

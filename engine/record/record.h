@@ -94,9 +94,10 @@ D9_MUST_USE d9_status d9_epoch_json(d9_context *context, const d9_epoch_row *row
  * `views`, else with the score. */
 D9_MUST_USE d9_status d9_record_epoch(d9_record *record, const d9_epoch_row *row, const d9_measure *measure, int views);
 /* Writes predictions.safetensors: top-1 class, its probability and the true label of `count` evaluation images, with
- * the hash of the parameters that made them. `count` 0, for a corpus: only the hash. */
+ * the hash of the parameters that made them and their epoch. `count` 0, for a corpus: only these two. */
 D9_MUST_USE d9_status d9_record_predictions(d9_record *record, const int32_t *top1, const float *confidence,
-                                            const int32_t *labels, int64_t count, const char *params_sha256);
+                                            const int32_t *labels, int64_t count, const char *params_sha256,
+                                            int64_t epoch);
 /* Writes the file `name` of the folder, atomically. */
 D9_MUST_USE d9_status d9_record_write(d9_record *record, const char *name, const d9_text *text);
 /* Writes submission.json, then result.json. */

@@ -11,6 +11,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -175,7 +176,9 @@ static d9_status lower_rates(run *self, int64_t rows) {
     return d9_session_scale_rates(&self->session, factor);
 }
 
-/* Reads the hash of the kept model's parameters, which is recorded beside the model's predictions. */
+/* Reads the hash of the kept model's parameters, which is recorded beside the model's predictions. The model may be of
+ * another epoch than the best one so far if the run began with another `keep` or eval.tta. One of an epoch after the
+ * checkpoint is made again. */
 static d9_status read_kept(d9_context *context, run *self) {
     d9_status status = D9_OK;
     d9_safetensors *file = NULL;
@@ -184,11 +187,13 @@ static d9_status read_kept(d9_context *context, run *self) {
     snprintf(path, sizeof path, "%s/predictions.safetensors", self->options->out);
     if (d9_file_exists(context, path)) D9_TRY(d9_safetensors_read(context, path, &file));
     const char *hash = file ? d9_safetensors_metadata(file, "params_sha256") : NULL;
-    if (!hash)
+    const char *kept = file ? d9_safetensors_metadata(file, "epoch") : NULL; /* NULL: from before it was recorded */
+    const int64_t best = self->result->epochs[d9_best_row(self->result)].epoch, epoch = kept ? atoll(kept) : best;
+    if (!hash || (epoch != best && epoch <= self->result->epoch_count))
         D9_TRY(d9_fail(context, D9_USAGE,
-                       "%s: the model of the best epoch so far, %lld, was not kept; resume with another `keep`, or "
-                       "--overwrite trains the run again",
-                       self->options->out, (long long)self->result->epochs[d9_best_row(self->result)].epoch));
+                       "%s: the model of the best epoch so far, %lld, was not kept; resume with the `keep` and "
+                       "eval.tta of the run's begin, or with another `keep`, or --overwrite trains the run again",
+                       self->options->out, (long long)best));
     snprintf(self->result->params_sha256, sizeof self->result->params_sha256, "%s", hash);
 done:
     d9_safetensors_free(context, file);
@@ -368,7 +373,8 @@ static d9_status write_predictions(run *self) {
     d9_session *session = &self->session;
     const int64_t count = self->latest.top1 ? session->program.extent.eval_images : 0; /* a stream has none */
     return self->options->out ? d9_record_predictions(&self->record, self->latest.top1, self->latest.confidence,
-                                                      session->dataset->test.labels, count, self->result->params_sha256)
+                                                      session->dataset->test.labels, count, self->result->params_sha256,
+                                                      self->result->epoch_count)
                               : D9_OK;
 }
 

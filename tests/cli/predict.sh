@@ -48,6 +48,9 @@ assert struct.unpack(">II", head[16:]) == (5 * (192 + 12) + 12, 5 * (320 + 12) +
 
 accepts "$dawn9" predict run drawn/test --sheet worst.png --worst-first
 refuses 2 '--worst-first --sheet' "$dawn9" predict run drawn/test --worst-first
+accepts "$dawn9" predict run drawn/test/disc --sheet disc.png
+accepts "$dawn9" predict run drawn/test/disc/ --sheet slash.png
+cmp disc.png slash.png || fail "a slash behind the folder hides the true class"
 # Of one file alone the sheet shows the tile that the sheet of all shows at the place of its probability. drawn/test has
 # its images in folders named by their true class.
 cat >order.py <<'PY'

@@ -378,12 +378,13 @@ TEST_WITH(bench *bench, test_predictions, begin, end) {
     d9_record record;
     d9_safetensors *file;
     open_record(bench, &record, false, 0);
-    OK(d9_record_predictions(&record, top1, confidence, labels, 3, "5a"));
+    OK(d9_record_predictions(&record, top1, confidence, labels, 3, "5a", 7));
     OK(d9_safetensors_read(&context, path_in(bench, "predictions.safetensors"), &file));
     assert_memory_equal(d9_safetensors_find(file, "top1")->bytes, top1, sizeof top1);
     assert_memory_equal(d9_safetensors_find(file, "confidence")->bytes, confidence, sizeof confidence);
     assert_memory_equal(d9_safetensors_find(file, "label")->bytes, labels, sizeof labels);
     assert_string_equal(d9_safetensors_metadata(file, "params_sha256"), "5a");
+    assert_string_equal(d9_safetensors_metadata(file, "epoch"), "7");
     d9_safetensors_free(&context, file);
 }
 

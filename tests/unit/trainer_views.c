@@ -160,6 +160,39 @@ TEST_WITH(bench *b, test_best, set_up, tear_down) {
     run_check_resume(b->config, (const int64_t[]){7, 12, 0});
 }
 
+/* Resumes the run with seed 10, if it has begun, and stops it in the epoch after `epochs`. Is it accepted? */
+static bool goes_on(const bench *b, int tta, int64_t epochs) {
+    b->config->eval.tta = tta;
+    const d9_train_options options = {.config = b->config,
+                                      .seed = 10, /* the best of three epochs is 3 by the plain view, 1 by all */
+                                      .out = b->folder,
+                                      .resume = true,
+                                      .stop_after_steps = epochs * b->every.steps / 8 + 1};
+    const run_report part = run_train(&options, NULL);
+    if (part.status == D9_SIGINT) return true;
+    assert_int_equal(part.status, D9_USAGE);
+    assert_words(part.message, "best 3 not kept eval.tta");
+    return false;
+}
+
+/* A run cannot go on with another eval.tta if that makes another epoch the best than that of the kept model, unless the
+ * run will reach the model's epoch again. */
+TEST_WITH(bench *b, test_kept_model_of_another_epoch, set_up, tear_down) {
+    const char *path = run_path(b->folder, "checkpoint.safetensors");
+    uint8_t *bytes;
+    size_t size;
+    b->config->keep = D9_KEEP_BEST;
+    assert_true(goes_on(b, D9_EVAL_TTA_EVERY, 1));
+    OK(d9_file_read(&context, path, &bytes, &size));
+    assert_true(goes_on(b, D9_EVAL_TTA_EVERY, 3));
+    assert_false(goes_on(b, D9_EVAL_TTA_LAST, 3));
+    for (int killed = 0; killed < 2; killed++) { /* the second time after epoch 3 was kept */
+        OK(d9_file_write(&context, path, bytes, size));
+        assert_true(goes_on(b, D9_EVAL_TTA_LAST, 3));
+    }
+    d9_release(&context, bytes);
+}
+
 /* train.plateau follows the plain scores or, with `every`, those with all views. */
 TEST_WITH(bench *b, test_plateau, set_up, tear_down) {
     d9_result result;
