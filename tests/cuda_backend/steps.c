@@ -124,7 +124,7 @@ TEST(every_step_is_the_reference_s) {
         make_training(&t, "fp16");
         t.c.program.seed = 5;
         d9_node dropout = {.op = D9_OP_DROPOUT, .inputs = {t.image}, .input_count = 1, .output_count = 1};
-        dropout.as.dropout = (d9_dropout_attributes){0.5, 99, false, 0, 0};
+        dropout.as.dropout = (d9_dropout_attributes){.p = 0.5, .stream = 99};
         dropout.outputs[0] = op_output(&t.c, "kept", D9_BUFFER_SCRATCH, D9_F16, t.c.graph->values[t.image].shape);
         op_node(&t.c, &dropout);
         op_open(&live, &t.c, cuda, f ? &fused : &unfused);
