@@ -309,3 +309,18 @@ d9_status d9_record_predictions(d9_record *record, const int32_t *top1, const fl
     snprintf(number, sizeof number, "%lld", (long long)epoch);
     return d9_safetensors_write(record->context, path, tensors, count > 0 ? 3 : 0, model, 2);
 }
+
+d9_status d9_record_kept(d9_context *context, const char *folder, char params_sha256[65], int64_t *epoch) {
+    d9_status status = D9_OK;
+    d9_safetensors *file = NULL;
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s/predictions.safetensors", folder);
+    if (d9_file_exists(context, path)) D9_TRY(d9_safetensors_read(context, path, &file));
+    const char *hash = file ? d9_safetensors_metadata(file, "params_sha256") : NULL;
+    const char *number = file ? d9_safetensors_metadata(file, "epoch") : NULL;
+    snprintf(params_sha256, 65, "%s", hash ? hash : "");
+    *epoch = number ? strtoll(number, NULL, 10) : 0;
+done:
+    d9_safetensors_free(context, file);
+    return status;
+}

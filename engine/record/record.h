@@ -98,6 +98,9 @@ D9_MUST_USE d9_status d9_record_epoch(d9_record *record, const d9_epoch_row *row
 D9_MUST_USE d9_status d9_record_predictions(d9_record *record, const int32_t *top1, const float *confidence,
                                             const int32_t *labels, int64_t count, const char *params_sha256,
                                             int64_t epoch);
+/* Reads the hash and the epoch from the predictions.safetensors in `folder`. Empty hash: there is none; epoch 0: it is
+ * from before epochs were recorded. */
+D9_MUST_USE d9_status d9_record_kept(d9_context *context, const char *folder, char params_sha256[65], int64_t *epoch);
 /* Writes the file `name` of the folder, atomically. */
 D9_MUST_USE d9_status d9_record_write(d9_record *record, const char *name, const d9_text *text);
 /* Writes submission.json, then result.json. */

@@ -1,7 +1,6 @@
 /* The training run: steps, epochs, evaluations, the record. One straight loop over the program's steps. */
 #include "core/hash.h"
 #include "core/system.h"
-#include "record/safetensors.h"
 #include "train/tensorboard_run.h"
 #include "train/checkpoint.h"
 #include "train/decisions.h"
@@ -11,7 +10,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -176,27 +174,20 @@ static d9_status lower_rates(run *self, int64_t rows) {
     return d9_session_scale_rates(&self->session, factor);
 }
 
-/* Reads the hash of the kept model's parameters, which is recorded beside the model's predictions. The model may be of
- * another epoch than the best one so far if the run began with another `keep` or eval.tta. One of an epoch after the
- * checkpoint is made again. */
+/* Finds the hash of the kept model. After another eval.tta the best epoch so far may be another one than the model's. A
+ * model of a later epoch than the checkpoint's is trained again. */
 static d9_status read_kept(d9_context *context, run *self) {
     d9_status status = D9_OK;
-    d9_safetensors *file = NULL;
-    char path[600];
+    int64_t kept;
     if (!self->options->out || !keeps_best(self) || d9_best_row(self->result) < 0) goto done;
-    snprintf(path, sizeof path, "%s/predictions.safetensors", self->options->out);
-    if (d9_file_exists(context, path)) D9_TRY(d9_safetensors_read(context, path, &file));
-    const char *hash = file ? d9_safetensors_metadata(file, "params_sha256") : NULL;
-    const char *kept = file ? d9_safetensors_metadata(file, "epoch") : NULL; /* NULL: from before it was recorded */
-    const int64_t best = self->result->epochs[d9_best_row(self->result)].epoch, epoch = kept ? atoll(kept) : best;
-    if (!hash || (epoch != best && epoch <= self->result->epoch_count))
+    const int64_t best = self->result->epochs[d9_best_row(self->result)].epoch;
+    D9_TRY(d9_record_kept(context, self->options->out, self->result->params_sha256, &kept));
+    if (!*self->result->params_sha256 || (kept > 0 && kept != best && kept <= self->result->epoch_count))
         D9_TRY(d9_fail(context, D9_USAGE,
-                       "%s: the model of the best epoch so far, %lld, was not kept; resume with the `keep` and "
-                       "eval.tta of the run's begin, or with another `keep`, or --overwrite trains the run again",
+                       "%s: the model of the best epoch so far, %lld, was not kept; resume with the eval.tta from "
+                       "before or with another `keep`, or --overwrite trains the run again",
                        self->options->out, (long long)best));
-    snprintf(self->result->params_sha256, sizeof self->result->params_sha256, "%s", hash);
 done:
-    d9_safetensors_free(context, file);
     return status;
 }
 

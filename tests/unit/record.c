@@ -384,7 +384,13 @@ TEST_WITH(bench *bench, test_predictions, begin, end) {
     assert_memory_equal(d9_safetensors_find(file, "confidence")->bytes, confidence, sizeof confidence);
     assert_memory_equal(d9_safetensors_find(file, "label")->bytes, labels, sizeof labels);
     assert_string_equal(d9_safetensors_metadata(file, "params_sha256"), "5a");
-    assert_string_equal(d9_safetensors_metadata(file, "epoch"), "7");
+    char hash[65];
+    int64_t epoch;
+    OK(d9_record_kept(&context, bench->folder, hash, &epoch));
+    assert_string_equal(hash, "5a");
+    assert_int_equal(epoch, 7);
+    OK(d9_record_kept(&context, "no such folder", hash, &epoch));
+    assert_ints(hash[0], 0, epoch, 0);
     d9_safetensors_free(&context, file);
 }
 
