@@ -190,6 +190,11 @@ def stated(path, pattern):
     return float(found[0].replace(",", ""))
 
 
+def numbers(path, pattern):
+    """All numbers that the group of the pattern finds in a record."""
+    return [float(number) for found in re.findall(pattern, text(path), flags=re.M) for number in found.split()]
+
+
 def losses(run):
     return [epoch["train_loss"] for epoch in run["epochs"]]
 
