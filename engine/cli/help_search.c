@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Where an entry has the searched words, in the order in which entries are shown. */
+/* Where the searched words are in an entry: in its name; in its text, one after another; or apart from each other.
+ * Entries are shown in this order. */
 typedef enum place_of_words { IN_NAME, IN_SEQUENCE, APART, PLACES } place_of_words;
 
 typedef struct search {

@@ -1,5 +1,5 @@
-/* Contact sheets; see contact.h. A tile is a thumbnail, a bar for the probability, and six lines of
- * text: the label on two, the probability, the true class, the file on two. */
+/* Contact sheets; see contact.h. A tile is a thumbnail, a bar for the probability, and six lines of text: the
+ * label on two, the probability, the true class, the file on two. */
 #include "data/contact.h"
 #include "core/system.h"
 #include "core/text.h"

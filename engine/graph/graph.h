@@ -143,7 +143,8 @@ typedef struct d9_conv_attributes {
 typedef struct d9_pool_attributes {
     int kernel, stride, pad;
 } d9_pool_attributes; /* mean pools have no padding */
-/* What dropout keeps or drops by one random number: an element; a sample, or a token of (T, N, C); the whole batch. */
+/* The elements that dropout keeps or drops together, by one random number: one element; all elements of a sample, or of
+ * a token of (T, N, C); all of the batch. */
 typedef enum d9_dropout_unit { D9_DROP_ELEMENTS, D9_DROP_SAMPLES, D9_DROP_BATCHES } d9_dropout_unit;
 typedef struct d9_dropout_attributes {
     double p;           /* probability that a unit becomes zero, 0 <= p < 1 */

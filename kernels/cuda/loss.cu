@@ -174,7 +174,7 @@ D9_DEVICE void put_slopes(const d9_kernel_loss &s, int64_t n, pair of, double lo
     }
 }
 
-/* Where the results of a sample are written; what is NULL is not written. dlogits may be the logits. */
+/* Places for the results of a sample; a result whose place is NULL is not written. dlogits may be the logits. */
 struct wide_result {
     float *loss;
     int32_t *predicted;

@@ -36,7 +36,8 @@ typedef struct d9_fake_counts {
     int64_t used_bytes, most_bytes;
 } d9_fake_counts;
 
-/* How the fake cuDNN sums weight gradients. RIGHT: in doubles, rounded once; the others have planted faults. */
+/* How the fake cuDNN sums weight gradients. RIGHT: in doubles, rounded once at the end. Each other way has a fault that
+ * tests must find. */
 typedef enum d9_fake_sums {
     D9_FAKE_SUMS_RIGHT,
     D9_FAKE_SUMS_IN_PARTS,         /* of every second output pixel; each of the two rounded to the result's type */

@@ -121,8 +121,9 @@ static void check_places(bool forward) {
     }
 }
 
-/* Whether the second stream runs as early or as late as its events allow, the sums are complete and in time. Those of
- * the first step are launched, of the second captured, and the graph is replayed. */
+/* The second stream may run at any time that its events allow. The test runs it as early as possible and as late as
+ * possible: in both cases the sums must be complete when they are read. The first step launches them, the second
+ * captures them in a graph, and later steps replay it. */
 TEST(segments_are_added_as_soon_as_they_are_complete) {
     for (int way = 0; way < 4; way++) {
         d9_parallel two = {.rank = 1, .ranks = 2, .kind = &kind};

@@ -64,6 +64,10 @@ void assert_words(const char *message, const char *words) {
     if (missing) fail_msg("\"%s\" lacks \"%s\"", message, missing);
 }
 
+void test_within(const char *what, double got, double want, double tolerance) {
+    if (!(fabs(got - want) <= tolerance * (1 + fabs(want)))) fail_msg("%s is %.17g, must be %.17g", what, got, want);
+}
+
 void test_ok(const d9_context *of, d9_status status) {
     if (status != D9_OK) fail_msg("status %d: %s", (int)status, of->message);
 }

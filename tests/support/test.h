@@ -54,6 +54,9 @@ extern d9_context context;
 /* Fails unless `message` is one line that contains each of the words (separated by spaces): keys, values, places and
  * numbers, in any order. Words must match whole words: "3" is not in "13", "0.3" or "layer3". */
 void assert_words(const char *message, const char *words);
+/* Two finite numbers must differ by at most tolerance * (1 + |want|). */
+#define assert_within(got, want, tolerance) test_within(#got, got, want, tolerance)
+void test_within(const char *what, double got, double want, double tolerance);
 /* The call must succeed; otherwise the test fails with the context's message. */
 #define OK(call) test_ok(&context, call)
 void test_ok(const d9_context *of, d9_status status);

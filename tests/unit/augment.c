@@ -2,13 +2,6 @@
 #include "step/augment.h"
 #include "tests/support/test.h"
 
-#define NEAR(got, want, tolerance)                                                                                     \
-    do {                                                                                                               \
-        const double got_ = (got), want_ = (want);                                                                     \
-        if (!(fabs(got_ - want_) <= (tolerance) * (1 + fabs(want_))))                                                  \
-            fail_msg("%s is %.17g, must be %.17g", #got, got_, want_);                                                 \
-    } while (0)
-
 TEST(reflection_repeats_no_edge) {
     const int want[] = {3, 2, 1, 0, 1, 2, 3, 4, 3, 2, 1};
     for (int i = -3; i <= 7; i++) assert_int_equal(d9_augment_reflect(i, 5), want[i + 3]);
@@ -32,7 +25,7 @@ static void check_ranges(const d9_augment_rule *rule, const int span[5]) { /* `s
     }
     for (int s = 0; s < 5; s++)
         for (int i = 0; i < span[s]; i++) /* within five standard deviations */
-            NEAR((seen[s][i] - 9000.0 / span[s]) / (5 * sqrt(9000.0 / span[s])), 0, 1);
+            assert_within((seen[s][i] - 9000.0 / span[s]) / (5 * sqrt(9000.0 / span[s])), 0, 1);
 }
 
 TEST(draws_cover_their_ranges) {
@@ -77,11 +70,11 @@ TEST(jitter_is_uniform_and_each_epoch_another) {
     }
     for (int i = 0; i < 2; i++) { /* uniform in [-1, 1]; five standard deviations */
         assert_true(least[i] >= -1 && least[i] < -0.999 && most[i] <= 1 && most[i] > 0.999);
-        NEAR(sum[i] / SAMPLES, 0, 5 * sqrt(1.0 / 3 / SAMPLES));
-        NEAR(squares[i] / SAMPLES, 1.0 / 3, 5 * sqrt(4.0 / 45 / SAMPLES));
+        assert_within(sum[i] / SAMPLES, 0, 5 * sqrt(1.0 / 3 / SAMPLES));
+        assert_within(squares[i] / SAMPLES, 1.0 / 3, 5 * sqrt(4.0 / 45 / SAMPLES));
     }
-    NEAR(products / SAMPLES, 0, 5.0 / 3 / sqrt(SAMPLES));         /* the two draws are uncorrelated */
-    NEAR(epochs / SAMPLES / 2, 0, 5.0 / 3 / sqrt(2.0 * SAMPLES)); /* and so are those of two epochs */
+    assert_within(products / SAMPLES, 0, 5.0 / 3 / sqrt(SAMPLES));         /* the two draws are uncorrelated */
+    assert_within(epochs / SAMPLES / 2, 0, 5.0 / 3 / sqrt(2.0 * SAMPLES)); /* and so are those of two epochs */
     rule.number[D9_AUGMENT_JITTER][1] = 0;
     d9_augment_draws draws = d9_augment_draw(&rule, 1, 0);
     assert_true(drawn_number(&draws, D9_DRAW_CONTRAST) == 1);
@@ -93,7 +86,7 @@ TEST(jitter_is_uniform_and_each_epoch_another) {
 TEST(jitter_adds_and_then_multiplies) {
     const int32_t quarter = d9_augment_uniform(UINT32_C(0xffffff00), 0, 0.25f), /* the largest word: u = 1 - 2^-23 */
         half = d9_augment_uniform(0, 1, 0.5f), middle = d9_augment_uniform(UINT32_C(0x80000000), 1, 0.5f);
-    NEAR((double)d9_float_of_bits((uint32_t)quarter), 0.25 * (1 - 0x1p-23), 1e-12);
+    assert_within((double)d9_float_of_bits((uint32_t)quarter), 0.25 * (1 - 0x1p-23), 1e-12);
     assert_true(d9_float_of_bits((uint32_t)half) == 0.5f && d9_float_of_bits((uint32_t)middle) == 1.0f);
     assert_true(d9_augment_jitter(3, d9_augment_uniform(0, 0, 0.25f), half) == 1.375f); /* (3 - 1/4) / 2 */
 }
@@ -157,12 +150,12 @@ TEST(resized_boxes_are_torchvision_s) {
     }
     assert_true(different < 10 && count > DRAWS / 2.2);
     const double most = 5 / sqrt(count); /* uniform: variance width^2 / 12 */
-    NEAR(areas / count / (0.47 / sqrt(12)), 0, most);
-    NEAR(squares / count / (0.47 * 0.47 / 12), 1, most);
-    NEAR(ratios / count * sqrt(3), 0, most);
-    NEAR(ratio_squares / count * 3, 1, most);
-    NEAR(places / count * sqrt(12), 0, most);
-    NEAR(place_squares / count * 12, 1, most);
+    assert_within(areas / count / (0.47 / sqrt(12)), 0, most);
+    assert_within(squares / count / (0.47 * 0.47 / 12), 1, most);
+    assert_within(ratios / count * sqrt(3), 0, most);
+    assert_within(ratio_squares / count * 3, 1, most);
+    assert_within(places / count * sqrt(12), 0, most);
+    assert_within(place_squares / count * 12, 1, most);
 }
 
 /* Boxes of the whole area do not fit, so the largest centred one with a permitted ratio of its sides is used. */
@@ -215,26 +208,26 @@ TEST(changes_are_drawn_evenly) {
         negative += row != next.slot[D9_DRAW_CHANGE]; /* here: changes of epoch 3 that differ */
         if (row == D9_CHANGE_NONE || row == D9_CHANGE_ROTATE) continue;
         const double step = draws.slot[D9_DRAW_CHANGE + 1] / (0.5 * d9_change_greatest(row) * D9_CHANGE_UNIT) * STEPS;
-        NEAR(step, round(step), 1e-3);
+        assert_within(step, round(step), 1e-3);
         levels[(int)fabs(round(step))]++;
         if (d9_change_has_sign(row) && step != 0) has_sign++;
     }
-    NEAR(negative / (double)DRAWS, 1 - 1.0 / D9_CHANGES, 0.01); /* each epoch draws anew */
+    assert_within(negative / (double)DRAWS, 1 - 1.0 / D9_CHANGES, 0.01); /* each epoch draws anew */
     negative = 0;
     for (uint32_t sample = 0; sample < DRAWS; sample++) {
         const d9_augment_draws draws = d9_augment_draw(&rule, sample, 2);
         const bool turned = draws.slot[D9_DRAW_CHANGE] == D9_CHANGE_ROTATE;
         negative += !turned && draws.slot[D9_DRAW_CHANGE + 1] < 0;
     }
-    NEAR(negative / (double)has_sign, 0.5, 5 * 0.5 / sqrt(has_sign));
+    assert_within(negative / (double)has_sign, 0.5, 5 * 0.5 / sqrt(has_sign));
     const double each = DRAWS / (double)D9_CHANGES, level = 9.0 * DRAWS / 11 / (STEPS + 1);
-    for (int i = 0; i < D9_CHANGES; i++) NEAR((rows[i] - each) / (5 * sqrt(each)), 0, 1);
-    for (int i = 0; i <= STEPS; i++) NEAR((levels[i] - level) / (5 * sqrt(level)), 0, 1);
+    for (int i = 0; i < D9_CHANGES; i++) assert_within((rows[i] - each) / (5 * sqrt(each)), 0, 1);
+    for (int i = 0; i <= STEPS; i++) assert_within((levels[i] - level) / (5 * sqrt(level)), 0, 1);
 }
 
 TEST(rotations_have_sine_and_cosine) {
     const double greatest = (double)d9_change_greatest(D9_CHANGE_ROTATE);
-    NEAR(greatest, 0.75 * acos(-1), 1e-6);
+    assert_within(greatest, 0.75 * acos(-1), 1e-6);
     for (int level = 0; level <= 1000; level++)
         for (int negative = 0; negative < 2; negative++) {
             const d9_change turn = d9_change_of(D9_CHANGE_ROTATE, (float)level / 1000, negative);

@@ -19,13 +19,6 @@
 #include "kernels/formulas/philox.h"
 #include "tests/support/test.h"
 
-#define NEAR(got, want, tolerance)                                                                                     \
-    do {                                                                                                               \
-        const double got_ = (got), want_ = (want);                                                                     \
-        if (!(fabs(got_ - want_) <= (tolerance) * (1 + fabs(want_))))                                                  \
-            fail_msg("%s is %.17g, must be %.17g", #got, got_, want_);                                                 \
-    } while (0)
-
 /* Error in units in the last place of a float near `want`. */
 static double ulps(float got, double want) {
     int exponent;
@@ -72,17 +65,17 @@ TEST(sigmoid_and_tanh_are_accurate) {
     assert_true(d9_sigmoid_float(0) == 0.5f && d9_sigmoid_float(INFINITY) == 1 && d9_sigmoid_float(-INFINITY) == 0);
     assert_true(d9_tanh_float(0) == 0 && d9_tanh_float(INFINITY) == 1 && d9_tanh_float(-INFINITY) == -1);
     assert_true(d9_sigmoid_double(-800) == 0 && d9_sigmoid_double(800) == 1 && isnan(d9_sigmoid_double(NAN)));
-    for (double x = -40; x <= 40; x += 0.037) NEAR(d9_sigmoid_double(x), 0.5 + tanh(x / 2) / 2, 1e-15);
+    for (double x = -40; x <= 40; x += 0.037) assert_within(d9_sigmoid_double(x), 0.5 + tanh(x / 2) / 2, 1e-15);
 }
 
 TEST(activations_agree_across_precisions) {
     for (int a = 0; a < D9_ACT_COUNT; a++)
         for (double x = -12; x <= 12; x += 0.0371) {
             const float xf = (float)x;
-            NEAR((double)d9_activation_value_float(a, xf, 0.3f),
-                 d9_activation_value_double(a, (double)xf, (double)0.3f), 4e-7);
-            NEAR((double)d9_activation_slope_float(a, xf, 0.3f),
-                 d9_activation_slope_double(a, (double)xf, (double)0.3f), 1e-6);
+            assert_within((double)d9_activation_value_float(a, xf, 0.3f),
+                          d9_activation_value_double(a, (double)xf, (double)0.3f), 4e-7);
+            assert_within((double)d9_activation_slope_float(a, xf, 0.3f),
+                          d9_activation_slope_double(a, (double)xf, (double)0.3f), 1e-6);
         }
 }
 
@@ -96,7 +89,7 @@ TEST(slopes_are_derivatives) {
                 const double above = d9_activation_value_double(a, x + h, alphas[k]);
                 const double below = d9_activation_value_double(a, x - h, alphas[k]);
                 const double slope = d9_activation_slope_double(a, d9_activation_from_output(a) ? y : x, alphas[k]);
-                NEAR(slope, (above - below) / (2 * h), 2e-8);
+                assert_within(slope, (above - below) / (2 * h), 2e-8);
             }
 }
 
@@ -111,14 +104,15 @@ TEST(activations_at_special_values) {
         assert_true(d9_activation_slope_double(a, INFINITY, 0.3) == 1 &&
                     d9_activation_slope_float(a, INFINITY, 0.3f) == 1.0f);
         assert_true(fabs((double)d9_activation_value_float(a, 1e-40f, 0.3f)) <= 1.0001e-40);
-        NEAR(d9_activation_value_double(a, -INFINITY, 0.3), left[a], 1e-12);
-        NEAR((double)d9_activation_value_float(a, -INFINITY, 0.3f), left[a], 1e-7);
-        NEAR(d9_activation_slope_double(a, output ? d9_activation_value_double(a, -1e30, 0.3) : -INFINITY, 0.3),
-             left_slope[a], 1e-12);
-        NEAR(
+        assert_within(d9_activation_value_double(a, -INFINITY, 0.3), left[a], 1e-12);
+        assert_within((double)d9_activation_value_float(a, -INFINITY, 0.3f), left[a], 1e-7);
+        assert_within(
+            d9_activation_slope_double(a, output ? d9_activation_value_double(a, -1e30, 0.3) : -INFINITY, 0.3),
+            left_slope[a], 1e-12);
+        assert_within(
             (double)d9_activation_slope_float(a, output ? d9_activation_value_float(a, -1e30f, 0.3f) : -INFINITY, 0.3f),
             left_slope[a], 1e-7);
-        NEAR(d9_activation_value_double(a, 1e30, 0.3), 1e30, 1e-12);
+        assert_within(d9_activation_value_double(a, 1e30, 0.3), 1e30, 1e-12);
     }
 }
 
@@ -159,7 +153,7 @@ static void check_cell_gradient(int cell, const double *in) {
             const cell_result result = run_cell(cell, moved);
             objective[side] = 0.7 * result.h + (size.memory ? 0.3 * result.c : 0);
         }
-        NEAR(gradient[i], (objective[1] - objective[0]) / (2 * step), 1e-9);
+        assert_within(gradient[i], (objective[1] - objective[0]) / (2 * step), 1e-9);
     }
 }
 
@@ -184,23 +178,23 @@ TEST(cells_agree_across_precisions) {
             for (int i = 0; i < CELL_INPUTS; i++) in[i] = (double)(narrow[i] = (float)in[i]);
             cell_result want = run_cell(cell, in);
             float c = narrow[CELL_INPUTS - 1];
-            NEAR(
+            assert_within(
                 (double)d9_cell_forward_float(cell, narrow, narrow + D9_CELL_GATES, narrow[CELL_INPUTS - 2], &c, saved),
                 want.h, 1e-6);
-            if (size.memory) NEAR((double)c, want.c, 1e-6);
+            if (size.memory) assert_within((double)c, want.c, 1e-6);
             for (int i = 0; i < size.saved; i++) {
-                NEAR((double)saved[i], want.saved[i], 1e-6);
+                assert_within((double)saved[i], want.saved[i], 1e-6);
                 want.saved[i] = (double)saved[i];
             }
             const double dh = d9_cell_backward_double(cell, 0.5, want.saved, in[CELL_INPUTS - 2], in[CELL_INPUTS - 1],
                                                       &memory, dx, own);
-            NEAR((double)d9_cell_backward_float(cell, 0.5f, saved, narrow[CELL_INPUTS - 2], narrow[CELL_INPUTS - 1],
-                                                &dc, dgx, da),
-                 dh, 1e-6);
-            NEAR((double)dc, memory, 1e-6);
+            assert_within((double)d9_cell_backward_float(cell, 0.5f, saved, narrow[CELL_INPUTS - 2],
+                                                         narrow[CELL_INPUTS - 1], &dc, dgx, da),
+                          dh, 1e-6);
+            assert_within((double)dc, memory, 1e-6);
             for (int i = 0; i < size.gates; i++) {
-                NEAR((double)dgx[i], dx[i], 1e-6);
-                NEAR((double)da[i], own[i], 1e-6);
+                assert_within((double)dgx[i], dx[i], 1e-6);
+                assert_within((double)da[i], own[i], 1e-6);
             }
         }
 }
@@ -304,8 +298,9 @@ TEST(loss_is_smoothed_cross_entropy) {
     for (double s = 0; s <= 0.2; s += 0.2) {
         const d9_loss_row_double row = {lse, z[3], total, 5, s};
         const d9_loss_row_float narrow = {(float)lse, (float)z[3], (float)total, 5, (float)s};
-        NEAR(d9_loss_value_double(D9_LOSS_CROSS_ENTROPY, &row), loss_by_definition(z, 5, 3, s), 1e-14);
-        NEAR((double)d9_loss_value_float(D9_LOSS_CROSS_ENTROPY, &narrow), loss_by_definition(z, 5, 3, s), 1e-6);
+        assert_within(d9_loss_value_double(D9_LOSS_CROSS_ENTROPY, &row), loss_by_definition(z, 5, 3, s), 1e-14);
+        assert_within((double)d9_loss_value_float(D9_LOSS_CROSS_ENTROPY, &narrow), loss_by_definition(z, 5, 3, s),
+                      1e-6);
         for (int k = 0; k < 5; k++) {
             const double h = 1e-5, kept = z[k];
             const double slope = d9_loss_slope_double(D9_LOSS_CROSS_ENTROPY, kept, k == 3, &row);
@@ -314,8 +309,9 @@ TEST(loss_is_smoothed_cross_entropy) {
             z[k] = kept - h;
             const double below = loss_by_definition(z, 5, 3, s);
             z[k] = kept;
-            NEAR(slope, (above - below) / (2 * h), 1e-9);
-            NEAR((double)d9_loss_slope_float(D9_LOSS_CROSS_ENTROPY, (float)kept, k == 3, &narrow), slope, 1e-6);
+            assert_within(slope, (above - below) / (2 * h), 1e-9);
+            assert_within((double)d9_loss_slope_float(D9_LOSS_CROSS_ENTROPY, (float)kept, k == 3, &narrow), slope,
+                          1e-6);
         }
     }
 }
@@ -324,16 +320,17 @@ TEST(loss_is_smoothed_cross_entropy) {
 TEST(sigmoid_loss_is_a_mean_of_yes_and_no) {
     const double z[4] = {0.3, -1.2, 2.5, 80}, h = 1e-6;
     const d9_loss_row_double row = {.total = 6, .classes = 4};
-    NEAR(d9_loss_value_double(D9_LOSS_SIGMOID, &row), 1.5, 1e-15);
+    assert_within(d9_loss_value_double(D9_LOSS_SIGMOID, &row), 1.5, 1e-15);
     for (int k = 0; k < 4; k++)
         for (int t = 0; t < 3; t++) {
             const double target = 0.5 * t;
             const double want = target * log1p(exp(-z[k])) + (1 - target) * (z[k] + log1p(exp(-z[k])));
-            NEAR(d9_loss_term_double(D9_LOSS_SIGMOID, z[k], target), want, 1e-14);
-            NEAR((double)d9_loss_term_float(D9_LOSS_SIGMOID, (float)z[k], (float)target), want, 1e-5);
+            assert_within(d9_loss_term_double(D9_LOSS_SIGMOID, z[k], target), want, 1e-14);
+            assert_within((double)d9_loss_term_float(D9_LOSS_SIGMOID, (float)z[k], (float)target), want, 1e-5);
             const double above = d9_loss_term_double(D9_LOSS_SIGMOID, z[k] + h, target);
             const double below = d9_loss_term_double(D9_LOSS_SIGMOID, z[k] - h, target);
-            NEAR(4 * d9_loss_slope_double(D9_LOSS_SIGMOID, z[k], target, &row), (above - below) / (2 * h), 1e-7);
+            assert_within(4 * d9_loss_slope_double(D9_LOSS_SIGMOID, z[k], target, &row), (above - below) / (2 * h),
+                          1e-7);
         }
 }
 
@@ -342,18 +339,18 @@ TEST(labels_are_classes_or_bits) {
     assert_true(d9_loss_is_label(D9_LOSS_CROSS_ENTROPY, 9, 10) && !d9_loss_is_label(D9_LOSS_CROSS_ENTROPY, 10, 10));
     assert_true(d9_loss_is_label(D9_LOSS_SIGMOID, 1023, 10) && !d9_loss_is_label(D9_LOSS_SIGMOID, 1024, 10));
     assert_true(d9_loss_is_label(D9_LOSS_SIGMOID, INT32_MAX, 31) && !d9_loss_is_label(D9_LOSS_SIGMOID, INT32_MAX, 30));
-    NEAR(d9_loss_target_double(D9_LOSS_SIGMOID, 30, INT32_MAX, 5, 0.75), 0.75, 0);
-    NEAR(d9_loss_target_double(D9_LOSS_SIGMOID, 2, 4, 5, 0.75), 1, 0);
-    NEAR(d9_loss_target_double(D9_LOSS_CROSS_ENTROPY, 2, 4, 2, 0.75), 0.25, 0);
+    assert_within(d9_loss_target_double(D9_LOSS_SIGMOID, 30, INT32_MAX, 5, 0.75), 0.75, 0);
+    assert_within(d9_loss_target_double(D9_LOSS_SIGMOID, 2, 4, 5, 0.75), 1, 0);
+    assert_within(d9_loss_target_double(D9_LOSS_CROSS_ENTROPY, 2, 4, 2, 0.75), 0.25, 0);
 }
 
 TEST(norm_pieces) {
-    NEAR(d9_norm_inv_std_double(3.0, 1.0), 0.5, 1e-15);
-    NEAR((double)d9_norm_inv_std_float(3.0f, 1.0f), 0.5, 1e-7);
-    NEAR(d9_norm_apply_double(5, 1, 0.5, 3, -2), 4, 1e-15);
-    NEAR(d9_norm_unbiased_double(3, 4), 4, 1e-15);
-    NEAR(d9_norm_unbiased_double(0, 1), 0, 1e-15); /* one value: no division by zero */
-    NEAR(d9_norm_running_double(2, 5, 0.1), 2.3, 1e-15);
+    assert_within(d9_norm_inv_std_double(3.0, 1.0), 0.5, 1e-15);
+    assert_within((double)d9_norm_inv_std_float(3.0f, 1.0f), 0.5, 1e-7);
+    assert_within(d9_norm_apply_double(5, 1, 0.5, 3, -2), 4, 1e-15);
+    assert_within(d9_norm_unbiased_double(3, 4), 4, 1e-15);
+    assert_within(d9_norm_unbiased_double(0, 1), 0, 1e-15); /* one value: no division by zero */
+    assert_within(d9_norm_running_double(2, 5, 0.1), 2.3, 1e-15);
 }
 
 /* Ten steps as in algorithm 1 of Kingma and Ba, with betas where the engine has 1 - beta, and with weight decay. Engine
@@ -370,9 +367,9 @@ static void check_adam(int row) {
         v = b2 * v + (1 - b2) * h * h;
         if (row == D9_UPDATE_ADAMW) book -= rate * decay * book;
         book -= rate * (m / (1 - pow(b1, t))) / (sqrt(v / (1 - pow(b2, t))) + epsilon);
-        NEAR(w, book, 1e-14);
-        NEAR(p, m, 1e-15);
-        NEAR(q, v, 1e-15);
+        assert_within(w, book, 1e-14);
+        assert_within(p, m, 1e-15);
+        assert_within(q, v, 1e-15);
     }
     assert_true(w < 1.95);
 }
@@ -390,7 +387,7 @@ TEST(adam_at_the_edges) {
     assert_true(w == 3 && p == 0 && q == 0);
     /* the first step moves the weight by the learning rate, whatever the gradient */
     d9_update_one_float(D9_UPDATE_ADAM, -1e-4f, &terms, &w, &p, &q);
-    NEAR((double)w, 3.5, 1e-3);
+    assert_within((double)w, 3.5, 1e-3);
     for (int t = 0; t < 100000; t++) {
         d9_update_one_float(D9_UPDATE_ADAM, 0, &terms, &w, &p, &q);
         assert_true(q >= 0);
@@ -403,14 +400,14 @@ TEST(updates_by_hand) {
     double w = 2, v = 0.5, tw = 2, tv = -0.5 / 0.125, none = 0;
     /* u = -1/8 (3 + 1/4 * 2) = -0.4375; v = 0.9 * 0.5 + u = 0.0125; w = 2 + u + 0.9 v */
     d9_update_one_double(D9_UPDATE_SGD_PAGE, 3, &terms, &w, &v, &none);
-    NEAR(v, 0.0125, 1e-15);
-    NEAR(w, 2 - 0.4375 + 0.01125, 1e-15);
+    assert_within(v, 0.0125, 1e-15);
+    assert_within(w, 2 - 0.4375 + 0.01125, 1e-15);
     d9_update_one_double(D9_UPDATE_SGD_TORCH, 3, &terms, &tw, &tv, &none); /* equal at a constant learning rate */
-    NEAR(tw, w, 1e-15);
-    NEAR(-0.125 * tv, v, 1e-14);
+    assert_within(tw, w, 1e-15);
+    assert_within(-0.125 * tv, v, 1e-14);
     w = 2, v = 0.5; /* v = 0.9 * 0.5 + 3 + 1/4 * 2 = 3.95; w = 2 - v / 8 */
     d9_update_one_double(D9_UPDATE_SGD_PLAIN, 3, &terms, &w, &v, &none);
-    NEAR(v, 3.95, 1e-15);
-    NEAR(w, 2 - 0.49375, 1e-15);
-    NEAR(d9_lerp_double(2, 10, 0.75), 4, 1e-15);
+    assert_within(v, 3.95, 1e-15);
+    assert_within(w, 2 - 0.49375, 1e-15);
+    assert_within(d9_lerp_double(2, 10, 0.75), 4, 1e-15);
 }

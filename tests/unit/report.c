@@ -275,7 +275,7 @@ TEST(test_confusion_matrix, set_up, tear_down) {
     assert_null(strstr(classes->note, "best"));
 }
 
-/* Of several arms the note says why the predictions of this one are shown. */
+/* The page shows the predictions of the arm with the best mean, and its note says so. */
 TEST(test_predictions_of_the_best_arm, set_up, tear_down) {
     static const int32_t top1[] = {0, 1};
     static const float confidence[] = {0.5f, 0.75f};

@@ -70,7 +70,7 @@ static int segments(const d9_result *result, d9_segment_kind kind) {
     return count;
 }
 
-/* By hand: 0 stands for a score that was not evaluated. */
+/* The expected rows were worked out by hand. A score of 0 means: not evaluated after that epoch. */
 TEST(test_decisions) {
     static const struct {
         double plain[4], views[4];
