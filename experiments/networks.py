@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Makes FOLDER/networks.tsv from the records of experiments/networks.sh, with a line per round and one of medians, and
-prints the medians as a table. A ratio is of one round: dawn9 over the faster of PyTorch's two layouts.
+prints the medians as a table. A ratio is of one round: dawn9 over PyTorch in the faster of its two layouts.
 
 usage: networks.py FOLDER
 """
@@ -8,10 +8,11 @@ import csv, json, os, re, statistics, sys
 
 folder = sys.argv[1]
 NETWORKS = ("vgg", "resnet18", "resnet50", "densenet121", "airbench94", "features")
-# Goals by instruction set (of the processor, or that it is restricted to) and network.
-GOALS = {"avx2": {"vgg": 2.5, "resnet18": 4, "resnet50": 1.5, "densenet121": 1.2, "features": 1.5, "airbench94": 5},
-         "avx512": {"vgg": 1.5, "resnet18": 2.5}, "amx": {"resnet18": 2.5, "airbench94": 4}}
-HEADS = ("processor", "threads", "network", "precision", "batch", "round", "dawn9", "contiguous", "channels_last", "ratio", "goal")
+# Goals by precision and network; on a processor without AVX-512 f32 has the goals of f32-avx2.
+GOALS = {"f32": {"vgg": 1.5, "resnet18": 2.5, "resnet50": 2.2, "densenet121": 1.5, "features": 3},
+         "bf16": {"vgg": 1.8, "resnet18": 2.5, "resnet50": 2, "densenet121": 1.5, "airbench94": 4},
+         "f32-avx2": {"vgg": 2.5, "resnet18": 3.3, "resnet50": 1.8, "densenet121": 1.2, "features": 1.5, "airbench94": 5}}
+HEADS = ("processor", "threads", "network", "precision", "batch", "round", "dawn9", "contiguous", "channels_last", "peer", "ratio", "goal")
 
 
 def load(name):
@@ -20,22 +21,24 @@ def load(name):
 
 
 def goal(network, kind):
-    """The instruction set whose goals apply: vector instructions in f32, AMX tiles in bf16."""
-    held = "avx2" if kind == "f32-avx2" or (kind == "f32" and "avx512" not in levels) else "avx512" if kind == "f32" else "amx"
-    return GOALS[held].get(network, "") if held in levels else ""
+    return GOALS["f32-avx2" if kind == "f32" and "avx512" not in levels else kind].get(network, "")
 
 
 def rounds(network, kind):
-    """One row per round that has all three measurements."""
+    """One row per round in which dawn9 and both layouts were measured; of several versions of PyTorch the fastest counts."""
     name = re.compile(rf"{network}-{kind}-(\d+)\.json")
     for number in sorted(int(m[1]) for m in map(name.fullmatch, os.listdir(folder)) if m):
-        if not os.path.exists(f"{folder}/{network}-{kind}-torch-channels_last-{number}.json"):
+        theirs = {layout: [load(peer) for version in ("", "-2")
+                           if os.path.exists(f"{folder}/{(peer := f'{network}-{kind}-torch{version}-{layout}-{number}.json')}")]
+                  for layout in ("contiguous", "channels_last")}
+        if not all(theirs.values()):
             continue
         ours = load(f"{network}-{kind}-{number}.json")
-        theirs = [load(f"{network}-{kind}-torch-{layout}-{number}.json")["images_per_second"] for layout in ("contiguous", "channels_last")]
+        layouts = [max(peer["images_per_second"] for peer in peers) for peers in theirs.values()]
+        best = max((peer for peers in theirs.values() for peer in peers), key=lambda peer: peer["images_per_second"])
         speed = ours["images_per_second"]
-        yield dict(zip(HEADS, (processor, ours["threads"], network, kind, ours["batch_size"], number, speed, *theirs, speed / max(theirs),
-                               goal(network, kind))))
+        yield dict(zip(HEADS, (processor, ours["threads"], network, kind, ours["batch_size"], number, speed, *layouts, best["peer"],
+                               speed / best["images_per_second"], goal(network, kind))))
 
 
 def shown(row):

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Measures images/s of each network in turn with PyTorch, so that other programs affect both equally: a training step of
 # vgg (batch 64), ResNet-18 (batch 128) and airbench94 (batch 1024) on 32 x 32, of ResNet-50 and DenseNet-121 on 224 x
-# 224 (batch 8), and features of ResNet-50 (224 x 224, batch 32, forward only). PyTorch runs in both layouts; the faster
+# 224 (batch 16), and features of ResNet-50 (224 x 224, batch 32, forward only). PyTorch runs in both layouts; the faster
 # of a round counts.
 #
 # usage: experiments/networks.sh OUT [ROUNDS]    a folder for the records; 3 rounds of about 10 minutes on two cores
@@ -11,9 +11,10 @@
 # one JSON file per measurement and networks.tsv. Needs build/ and Debian's python3-torch and libopenblas0-openmp.
 #
 # Environment: NETWORKS (all: vgg resnet18 resnet50 densenet121 airbench94 features), THREADS (nproc), QUIET (a command
-# that runs each measurement, at most a minute each), TINY (1: two small images per step, to try the script).
+# that runs each measurement, at most a minute each), TINY (1: two small images per step, to try the script), PYTHON2 (a
+# Python with another version of PyTorch, which is measured as well; the fastest of all counts).
 set -eu
-[ $# -ge 1 ] || { sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 2; }
 out=$1 rounds=${2-3}
 cd "$(dirname "$0")/.."
 mkdir -p "$out"
@@ -28,7 +29,7 @@ networks=${NETWORKS-vgg resnet18 resnet50 densenet121 airbench94 features}
 
 # Sets the settings of NETWORK: what, config, set..., batch, side, steps of dawn9, steps of PyTorch
 describe() {
-    what=step config=configs/base.yaml side=224 batch=8 ours=5 theirs=3
+    what=step config=configs/base.yaml side=224 batch=16 ours=5 theirs=3
     case $1 in
     vgg) config=configs/rosetta.yaml model='' side=32 batch=64 ours=20 theirs=10 ;;
     resnet18) model="resnet depth=18" side=32 batch=128 ;;
@@ -59,8 +60,12 @@ theirs() { # NAME OPTION...
     name=$1
     shift
     for layout in contiguous channels_last; do
-        ${QUIET-} /usr/bin/python3 experiments/peers/torch_networks.py "$network" --batch $batch --size $side --steps $theirs \
-            --threads "$threads" --layout $layout "$@" >"$out/$name-$layout-$round.json"
+        for version in '' ${PYTHON2:+-2}; do
+            python=/usr/bin/python3
+            [ -z "$version" ] || python=$PYTHON2
+            ${QUIET-} "$python" experiments/peers/torch_networks.py "$network" --batch $batch --size $side --steps $theirs \
+                --threads "$threads" --layout $layout "$@" >"$out/$name$version-$layout-$round.json"
+        done
     done
 }
 

@@ -6,12 +6,13 @@
 tiny | slower | sed 's/\[4, 4, 8, 8\]/[32, 32, 64, 64]/' >slow.yaml # seconds a step
 
 # on_terminal COLUMNS KEYS COMMAND...: on a pseudo-terminal of that width. KEYS: how many times Ctrl-C is pressed, the first
-# once $after has been shown, the second a second after the first was answered. What was shown goes to $out as it came,
+# once $after has been shown, the second a second after the first was answered; the command is stopped in that second, so
+# that it cannot finish its step however fast the machine is. What was shown goes to $out as it came,
 # to $screen as lines without codes, one for each time the cursor went back to the left; the exit status to $status.
 screen=$scratch/screen
 export after='[\r\n]    1 +[0-9]' # the first epoch's row
 cat >"$scratch/terminal.py" <<'PYTHON'
-import fcntl, os, pty, re, select, struct, sys, termios, time
+import fcntl, os, pty, re, select, signal, struct, sys, termios, time
 columns, keys, out, screen, command = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4], sys.argv[5:]
 child, terminal = pty.fork()
 if child == 0:
@@ -28,8 +29,11 @@ while time.monotonic() < until:
             break
         seen += piece
     if pressed < keys and re.search(os.environ["after"].encode(), seen) and (pressed == 0 or b"Ctrl-C again" in seen):
-        time.sleep(1.1 * pressed)  # within a second it would be a copy of the first
+        if pressed:  # within a second it would count as a copy of the first
+            os.kill(child, signal.SIGSTOP)
+            time.sleep(1.1)
         os.write(terminal, b"\x03")
+        os.kill(child, signal.SIGCONT)
         pressed += 1
 else:
     os.kill(child, 9)
