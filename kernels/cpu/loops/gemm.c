@@ -261,21 +261,26 @@ void D9_LOOP_NAME(gemm_pack_across)(const struct d9_gemm_pack *p) {
         pack_across(p, ACROSS, false);
 }
 
+/* Each line of 16 lanes is copied before it is transposed: rows may begin at addresses that share a cache set, which
+ * cannot hold a line of each of them. */
 void D9_LOOP_NAME(gemm_pack_transposed)(const struct d9_gemm_pack *p) {
     const int64_t bytes = p->k_count * (p->pairs ? 2 : 4);
     position at = position_of(p->source, p->from);
-    for (int64_t first = 0; first < p->count; first += p->panel)
-        for (int64_t c = 0; c < p->panel; c++) {
-            float *to = p->to + first * p->lanes + c, lane = 0;
-            int64_t k = 0;
-            if (first + c < p->count) {
-                const char *row = fetch(p->source, at, p->pairs, p->k, p->k_count, p->temporary);
-                advance(p->source, &at);
-                for (; (k + 1) * 4 <= bytes; k++) memcpy(to + k * p->panel, row + k * 4, 4);
-                if (bytes % 4) memcpy(&lane, row + k * 4, 2), to[k++ * p->panel] = lane;
-            }
-            for (; k < p->lanes; k++) to[k * p->panel] = 0;
+    for (int64_t first = 0; first < p->count; first += WIDTH) {
+        const int64_t columns = d9_min(WIDTH, p->count - first);
+        const char *rows[WIDTH];
+        float lines[WIDTH][LINE] = {{0}}, *to = p->to + first * p->lanes;
+        for (int64_t c = 0; c < columns; c++) {
+            rows[c] = fetch(p->source, at, p->pairs, p->k, p->k_count, p->temporary + c * p->temporary_row);
+            advance(p->source, &at);
         }
+        for (int64_t lane = 0; lane < p->lanes; lane += LINE) {
+            for (int64_t c = 0; c < columns; c++)
+                copy_row(rows[c] + lane * 4, d9_min(LINE * 4, bytes - lane * 4), 0, lines[c]);
+            for (int64_t k = 0; k < d9_min(LINE, p->lanes - lane); k++, to += WIDTH)
+                for (int c = 0; c < WIDTH; c++) memcpy(to + c, &lines[c][k], 4);
+        }
+    }
 }
 
 /* ---- multiplying ---- */
