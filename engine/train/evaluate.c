@@ -1,4 +1,5 @@
-/* Evaluation: runs the views of the test images through the evaluation list and averages logits on the host. */
+/* Evaluation: runs the test-time augmentation views of the evaluation images through the nodes of program.eval and
+ * averages their logits on the host. */
 #define D9_REAL double
 #include "core/system.h"
 #include "kernels/formulas/loss.h"

@@ -23,7 +23,7 @@ typedef struct run {                 /* a run in progress */
     d9_record record;
     d9_tensorboard_run tensorboard;
     d9_result *result;
-    double rate_factor;    /* of train.plateau so far */
+    double rate_factor;    /* by which train.plateau has multiplied the learning rates so far */
     int64_t step;          /* the next step */
     int64_t gathered_step; /* step at which every process last had the running statistics of all; -1: never */
     int64_t saved_step;    /* step of the last checkpoint; 0: none */
@@ -159,7 +159,7 @@ static d9_status find_checkpoint(d9_context *context, run *self) {
 
 static bool keeps_best(const run *self) { return self->options->config->keep == D9_KEEP_BEST; }
 
-/* Is the model of the newest row the one to keep? */
+/* True with keep: best if the newest row has the best score, so that its model is to be kept. */
 static bool is_newest_best(const run *self) {
     return keeps_best(self) && d9_best_row(self->result) == self->result->epoch_count - 1;
 }
@@ -174,8 +174,9 @@ static d9_status lower_rates(run *self, int64_t rows) {
     return d9_session_scale_rates(&self->session, factor);
 }
 
-/* Finds the hash of the kept model. After another eval.tta the best epoch so far may be another one than the model's. A
- * model of a later epoch than the checkpoint's is trained again. */
+/* Reads the hash of the kept model of a resumed run with keep: best. Fails if the model is not that of the best epoch
+ * so far, as may happen after a change of eval.tta. A model of an epoch after the checkpoint is accepted: that epoch is
+ * trained again. */
 static d9_status read_kept(d9_context *context, run *self) {
     d9_status status = D9_OK;
     int64_t kept;
@@ -387,7 +388,7 @@ done:
     return status;
 }
 
-/* Keeps the model of the epoch that was just evaluated, and what the record says of it. */
+/* Keeps the model of the epoch that was just evaluated, with its hash, its predictions and its scores by label. */
 static d9_status keep_epoch(run *self) {
     d9_status status;
     D9_TRY(d9_session_params_sha256(&self->session, self->result->params_sha256));
@@ -415,7 +416,7 @@ static d9_status evaluate_epoch(run *self, bool last) {
         D9_TRY(evaluate(self, true, stops ? D9_SEGMENT_FINAL_EVALUATE : D9_SEGMENT_EVALUATE, row->epoch));
     row->score_tta = self->latest.score_tta;
 done:
-    if (status != D9_OK) row->score = row->score_tta = row->eval_loss = NAN; /* the resumed run repeats it */
+    if (status != D9_OK) row->score = row->score_tta = row->eval_loss = NAN; /* the resumed run evaluates again */
     return status;
 }
 

@@ -66,7 +66,7 @@ D9_DEVICE void fill_pixel(const d9_cuda_batch &b, const uint8_t *image, const in
     if (!cut) d9_augment_colour(&rule, draws, b.channels, pixel);
 }
 
-/* The same for rules that resize or change images (d9_augment_general). */
+/* fill_pixel for rules that resize or change images (d9_augment_general). */
 D9_DEVICE void fill_general_pixel(const d9_cuda_batch &b, const uint8_t *image, const int32_t *draws, int y, int x,
                                   float *pixel) {
     const d9_augment_rule &rule = b.rule;

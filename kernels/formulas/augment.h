@@ -235,7 +235,7 @@ typedef struct d9_augment_between {
 } d9_augment_between;
 D9_FN d9_augment_between d9_augment_resize(int i, int out, int32_t span, int size) {
     const int start = d9_augment_span_start(span), count = d9_augment_span_count(span);
-    const int centre = (2 * i + 1) * count - out, at = centre < 0 ? 0 : centre; /* in halves of 1 / out pixels */
+    const int centre = (2 * i + 1) * count - out, at = centre < 0 ? 0 : centre; /* in units of 1 / (2 out) pixel */
     const int first = at / (2 * out), second = first + 1 < count ? first + 1 : first;
     return (d9_augment_between){d9_augment_reflect(start + first, size), d9_augment_reflect(start + second, size),
                                 ((at - 2 * out * first) * D9_RESIZE_UNIT + out) / (2 * out)};

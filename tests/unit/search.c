@@ -240,9 +240,12 @@ static int64_t next(const d9_experiment *experiment, const d9_run_seen *seen) {
 TEST(test_promotions_of_a_list_of_scores) {
     static const double rungs[] = {1, 2, 4};
     static const double scores[TRIALS] = {5, 3, 4, 9, 1, 2, 7, 8, 6};
-    /* Run 3 x trial + rung. Trial 0 is the best of the first three, 3 of four; with 6 the best two of seven are 3 and
-     * 6, and rung 1 then has the trials 0, 3 and 6, of which 3 is best; 7 is among the best two of eight; of nine the
-     * best three, 3, 7 and 6, were all promoted before. */
+    /* The number of a run is 3 x trial + rung. A third of the trials of a rung is promoted, rounded down:
+     *   3 trials at rung 0: trial 0 is the best one and is promoted to rung 1
+     *   4 trials at rung 0: trial 3 is the best one
+     *   7 trials at rung 0: trials 3 and 6 are the best two. Rung 1 then has trials 0, 3 and 6; 3 is promoted to rung 2
+     *   8 trials at rung 0: trial 7 joins the best two
+     *   9 trials at rung 0: the best three, 3, 7 and 6, have been promoted already, so the search ends */
     static const int64_t wanted[] = {0, 3, 6, 1, 9, 10, 12, 15, 18, 19, 11, 21, 22, 24, -1};
     const d9_experiment experiment = made_up(TRIALS, false, 3, rungs);
     d9_run_seen seen[RUNS_MAX] = {0};

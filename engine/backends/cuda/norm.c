@@ -257,9 +257,9 @@ typedef struct gradient { /* arguments of the backward kernels */
     d9_kernel_norm_gradients out; /* dx is the gradient of the norm's input, also with a pool */
 } gradient;
 
-/* The bias of the norm if x gives the activation's derivative, which then need not be read; NULL: it does not, or the
- * pass adds a second gradient: there recomputing took 185 us where reading takes 170 (an H200, the first such norm of
- * dawn94). */
+/* The bias of the norm, if the kernel can recompute the activation's derivative from the norm's x instead of reading an
+ * array; NULL: it cannot, or the pass adds a second gradient, where recomputing is slower: 185 us instead of 170 (an
+ * H200, the first such norm of dawn94). */
 static const float *bias_for(const d9_site *site, const parts *p) {
     const d9_node *nodes = site->graph->nodes;
     if (p->add) return NULL;

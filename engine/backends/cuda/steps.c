@@ -81,8 +81,8 @@ typedef struct progress { /* of a step that is launched */
     int sums;             /* submitted */
 } progress;
 
-/* Runs one rule, after the sums of what the rules before it have completed; under a guard (fp16), gradients are checked
- * before the step's first update. */
+/* Submits the sums of the gradients that earlier rules have completed, then runs one rule. In fp16 (cuda->guard),
+ * checks the gradients before the step's first update. */
 static d9_status run_rule(d9_context *context, const active_set *set, int i, progress *at) {
     d9_status status;
     const d9_placed_rule *placed = &set->plan->placed[i];
