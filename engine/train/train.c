@@ -314,7 +314,7 @@ static d9_status evaluate(run *self, bool all_views, d9_segment_kind kind, int64
     return status == D9_OK ? lap : status;
 }
 
-/* Gives every process the state of all, at most once per step. */
+/* Gives every process the running statistics of all processes, at most once per step. */
 static d9_status gather_state(run *self) {
     if (self->gathered_step == self->step) return D9_OK;
     self->gathered_step = self->step;
