@@ -57,12 +57,12 @@ D9_MUST_USE d9_status d9_parallel_compare(d9_context *context, d9_parallel *para
  * process, with that exit status. */
 void d9_parallel_close(d9_context *context, d9_parallel *parallel, d9_status status);
 
-/* The processes that a launcher says it started, and whether it provides PMI or PMIx, by which they find each other;
- * from the environment. */
+/* Environment of a launcher: how many processes it started, and whether it provides PMI or PMIx, by which they find
+ * each other. */
 typedef struct d9_launch {
     int ranks;           /* 0: no launcher */
     bool meets;          /* it provides PMI or PMIx; false: srun without --mpi */
-    const char *command; /* that starts as many as the number that follows it; NULL: no launcher */
+    const char *command; /* command of the launcher, before the number of processes; NULL: no launcher */
 } d9_launch;
 d9_launch d9_launch_of(const char *(*variable)(void *user, const char *name), void *user);
 

@@ -20,7 +20,7 @@
  * Precision. Transforms and sums are f32. So are the products, except for bf16 arrays on a processor with AVX512_BF16:
  * there V, U and W are rounded to bf16, and a lane holds two values that are neighbours along the sum, two channels or,
  * in the weight gradient, two tiles. The processor multiplies such pairs at twice the rate of f32. An output then errs
- * by up to 1.6% of the values' root mean square, beside 0.2% for rounding the output itself.
+ * by up to 1.6% of the values' root mean square; rounding the output itself errs by 0.2%.
  *
  * Layouts. Channels that a product broadcasts are in groups of 16, (36, C / 16, tiles, 16); channels that form vector
  * lanes are in panels of P, two vectors: (36, C / P, other index, P). Each plane has a cache line of padding; without

@@ -56,7 +56,7 @@ typedef struct d9_cuda_batch {
     const float *table;    /* (C, 256): normalised value of each byte */
     const int32_t *draws;  /* (N, SLOTS), from d9_cuda_draw; NULL: d9_cuda_augment draws the same numbers itself */
     d9_augment_rule rule;
-    int stored, channels; /* stored: C, or 1: all channels are that one */
+    int stored, channels; /* stored: C, or 1: it is used for all channels */
 } d9_cuda_batch;
 
 /* draws (N, SLOTS): random draws for the images of the slice (formulas/augment.h). */

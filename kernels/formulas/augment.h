@@ -226,9 +226,9 @@ D9_FN int d9_augment_column(int x, int crop_x, int mirror, int pad, int out_widt
     return d9_augment_reflect((mirror ? out_width - 1 - x : x) + crop_x - pad, width);
 }
 
-/* Pixels of the image between which row (or column) i of a resized box lies, and the weight of the second, of
- * D9_RESIZE_UNIT. `out`, `size`: rows (columns) of the output and of the image. Pixel centres are at halves, and the
- * edges of the box are repeated. */
+/* The two rows (or columns) of the image from which row (or column) i of the output is interpolated, and the weight of
+ * the second one, in units of 1 / D9_RESIZE_UNIT. `out`, `size`: rows (columns) of the output and of the image. Pixel
+ * centres are at halves, and the edges of the box are repeated. */
 enum { D9_RESIZE_UNIT = 2048 };
 typedef struct d9_augment_between {
     int first, second, weight;

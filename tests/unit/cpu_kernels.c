@@ -58,7 +58,8 @@ static array *fill(fixture *f, int i, int64_t count, d9_kernel_store store, bool
     return a;
 }
 
-/* Array i, filled with NaN, which shows elements not written. Four guard elements follow. Zeros are expected. */
+/* Array i, filled with NaN, so that elements that a kernel does not write are found, and followed by four guard
+ * elements. Its expected values are set to 0. */
 static array *empty(fixture *f, int i, int64_t count, d9_kernel_store store) {
     array *a = &f->a[i];
     assert_true(count + 4 <= MANY);

@@ -161,7 +161,7 @@ static void free_set(d9_context *context, active_set *set) {
     d9_cuda_sums_free(context, &set->sums);
 }
 
-/* Uses the place of the oldest set if there is no other. */
+/* Adds the set of rules active in the current step; if there are MAX_SETS already, it replaces the oldest one. */
 static d9_status new_set(d9_context *context, steps *s, d9_plan *plan, active_set **made) {
     d9_status status;
     const size_t count = (size_t)plan->placed_count;
