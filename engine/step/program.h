@@ -101,7 +101,7 @@ typedef struct d9_tail {
 /* ---- views of test-time augmentation, edited by a trick's on_views. Their logits are averaged by weight. ---- */
 typedef struct d9_view {
     bool mirror;
-    int dy, dx;
+    int dy, dx; /* shift of the crop, in pixels */
     double weight;
 } d9_view;
 enum { D9_MAX_VIEWS = 8 };

@@ -371,7 +371,7 @@ static d9_status write_predictions(run *self) {
 }
 
 /* Copies the scores of the labels from the latest evaluation, if the measure has them. */
-static d9_status keep_labels(run *self) {
+static d9_status keep_label_scores(run *self) {
     d9_status status = D9_OK;
     const d9_dataset *data = self->session.dataset;
     d9_result *result = self->result;
@@ -394,7 +394,7 @@ static d9_status keep_epoch(run *self) {
     D9_TRY(d9_session_params_sha256(&self->session, self->result->params_sha256));
     D9_TRY(write_model(self));
     D9_TRY(write_predictions(self));
-    D9_TRY(keep_labels(self));
+    D9_TRY(keep_label_scores(self));
     D9_TRY(call_kept(self));
 done:
     return status;
@@ -616,7 +616,7 @@ static d9_status describe_model(run *self) {
         D9_TRY(evaluate(self, true, D9_SEGMENT_EVALUATE, result->epoch_count));
     result->score = self->latest.score;
     result->score_tta = self->latest.score_tta;
-    D9_TRY(keep_labels(self));
+    D9_TRY(keep_label_scores(self));
     D9_TRY(d9_session_params_sha256(&self->session, result->params_sha256));
 done:
     return status;
@@ -652,7 +652,7 @@ static d9_status keep_timeline(d9_context *context, run *self) {
 }
 
 /* The options of a process other than rank 0, which writes and reports nothing. */
-static d9_train_options muted(const d9_train_options *options) {
+static d9_train_options without_output(const d9_train_options *options) {
     d9_train_options own = *options;
     own.out = own.save_plan = own.tensorboard = NULL;
     own.observer = (d9_observer){0};
@@ -662,7 +662,7 @@ static d9_train_options muted(const d9_train_options *options) {
 
 d9_status d9_train(d9_context *context, const d9_train_options *given, d9_result *result) {
     d9_status status;
-    const d9_train_options options_of_rank = d9_parallel_rank(given->parallel) > 0 ? muted(given) : *given,
+    const d9_train_options options_of_rank = d9_parallel_rank(given->parallel) > 0 ? without_output(given) : *given,
                            *options = &options_of_rank;
     run self = {.options = options,
                 .parallel = given->parallel,

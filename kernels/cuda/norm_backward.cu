@@ -22,7 +22,7 @@ D9_DEVICE d9_norm_line<V> line_of(const d9_norm_backward &b, int64_t group, int6
 /* t times the activation's slope, whose reference is recomputed from the norm's x. */
 template <int V, int S>
 D9_DEVICE d9_vector<V> times_slope(const d9_norm_backward &b, const d9_norm_line<V> &own, const d9_vector<V> &x,
-                               d9_vector<V> t) {
+                                   d9_vector<V> t) {
     const int store = d9_store_of<S>(b.dy.store);
     d9_vector<V> reference = d9_norm_of(own, x);
     d9_round(store, &reference);

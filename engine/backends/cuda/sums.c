@@ -94,7 +94,7 @@ static d9_node_id find_ready(const d9_plan *plan, const uint8_t *active, int sum
 
 /* Cuts the range of rule `sum` from its end, because the backward pass reaches its begin last: the segment that is
  * ready last is the short one. Returns the number of segments; `made` may be NULL. */
-static int cut(const d9_plan *plan, const uint8_t *active, int sum, int64_t elements, d9_cuda_segment *made) {
+static int cut_range(const d9_plan *plan, const uint8_t *active, int sum, int64_t elements, d9_cuda_segment *made) {
     const d9_cuda_segment all = range_of(plan, plan->placed[sum].site.nodes[0]->inputs[0]);
     int count = 0;
     for (int64_t end = all.end, begin = (end + CUT - 1) / CUT * CUT; end > all.begin; end = begin, count++) {
@@ -127,10 +127,10 @@ d9_status d9_cuda_sums_plan(d9_context *context, const d9_plan *plan, const uint
     sums->waits = false;
     const int64_t elements = cuda->summer->segment_bytes / (int64_t)sizeof(float) / CUT * CUT;
     for (int i = 0; i < plan->placed_count; i++)
-        if (is_sum(plan, active, i)) count += cut(plan, active, i, elements, NULL);
+        if (is_sum(plan, active, i)) count += cut_range(plan, active, i, elements, NULL);
     D9_TRY(D9_ALLOCATE(context, count, "the sums of a step", &sums->segment));
     for (int i = 0; i < plan->placed_count; i++)
-        if (is_sum(plan, active, i)) sums->count += cut(plan, active, i, elements, sums->segment + sums->count);
+        if (is_sum(plan, active, i)) sums->count += cut_range(plan, active, i, elements, sums->segment + sums->count);
     qsort(sums->segment, (size_t)count, sizeof *sums->segment, by_ready);
 done:
     return status;
