@@ -76,19 +76,19 @@ done:
     return status;
 }
 
-/* Applies the enabled tricks and those of `options`. `any`: a trick that fails with D9_USAGE is left out instead. */
-static d9_status apply_tricks(d9_context *context, const d9_config *config, const d9_program_options *options, bool any,
-                              d9_program *program, d9_graph *forward) {
+/* Applies the enabled tricks and those of `options`. `may_skip`: a trick that fails with D9_USAGE is left out. */
+static d9_status apply_tricks(d9_context *context, const d9_config *config, const d9_program_options *options,
+                              bool may_skip, d9_program *program, d9_graph *forward) {
     d9_status status = D9_OK;
     d9_graph before;
     d9_graph_init(&before);
     for (int t = 0; t < D9_TRICK_COUNT + options->trick_count; t++) {
         const bool own = t < D9_TRICK_COUNT;
         if (own && !config->trick_on[t]) continue;
-        if (any) D9_TRY(d9_graph_copy(context, forward, &before));
+        if (may_skip) D9_TRY(d9_graph_copy(context, forward, &before));
         status = apply_trick(context, own ? d9_trick_at(t) : options->tricks[t - D9_TRICK_COUNT],
                              own ? config->trick_options[t] : NULL, program, forward);
-        if (status == D9_USAGE && any) {
+        if (status == D9_USAGE && may_skip) {
             const d9_graph refused = *forward;
             *forward = before;
             before = refused;
@@ -169,7 +169,8 @@ static d9_status place_in_batch(d9_context *context, const d9_config *config, co
 
 /* Builds the forward graph for the sizes of `extent`, and applies the tricks to it and to the settings of `program`. */
 static d9_status build_forward(d9_context *context, const d9_config *config, const d9_extent *extent,
-                               const d9_program_options *options, bool any, d9_program *program, d9_graph *forward) {
+                               const d9_program_options *options, bool may_skip, d9_program *program,
+                               d9_graph *forward) {
     d9_status status;
     program->extent = *extent;
     program->views = (d9_views){.count = 1, .view = {{.weight = 1}}};
@@ -187,7 +188,7 @@ static d9_status build_forward(d9_context *context, const d9_config *config, con
     D9_TRY(config->model->build(context, config->model_options, extent->classes, forward, image, &logits));
     D9_TRY(d9_graph_loss(context, forward, logits));
     forward->nodes[d9_edit_next(forward, D9_OP_LOSS, 0)].as.loss.loss = (d9_loss)config->train.loss;
-    D9_TRY(apply_tricks(context, config, options, any, program, forward));
+    D9_TRY(apply_tricks(context, config, options, may_skip, program, forward));
     D9_TRY(place_in_batch(context, config, extent, forward));
     D9_TRY(d9_graph_infer(context, forward));
     D9_TRY(check_augmentation(context, program));
@@ -369,7 +370,8 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
     program->seed = options->seed;
     if (config->train.decoupled && config->train.optimizer != D9_OPTIMIZER_SGD)
         D9_TRY(d9_fail(context, D9_USAGE, "train.decoupled: such rates are those of sgd; train.optimizer is another"));
-    /* Velocity sums gradients of summed losses (in form page, of means); the last step of an epoch has fewer losses. */
+    /* Velocity would sum gradients of summed losses, but the last step of an epoch of a stream has fewer losses than
+     * the others. In form page velocity sums gradients of mean losses. */
     if (extent->train_tokens && config->train.optimizer == D9_OPTIMIZER_SGD && config->train.momentum > 0 &&
         config->train.momentum_form != D9_MOMENTUM_PAGE)
         D9_TRY(d9_fail(context, D9_USAGE,

@@ -288,7 +288,8 @@ done:
 
 /* ---- training on selected images ---- */
 
-/* Adds the second network's forward pass and the ranking of all images drawn for the step, at the list's beginning. */
+/* Inserts, at the beginning of the list, the second network's forward pass over all images drawn for the step, and the
+ * ranking of these images by its loss. */
 static d9_status add_ranking(const d9_building *b, int64_t drawn, d9_graph *graph) {
     d9_status status;
     d9_graph look;
@@ -312,7 +313,8 @@ done:
     return status;
 }
 
-/* Adds the training of the second network, every few steps on the images that the step selected, at the list's end. */
+/* Appends the nodes that train the second network, on the images that the step selected; they run only every
+ * selection.every steps. */
 static d9_status add_proxy_training(const d9_building *b, int64_t from, d9_graph *graph) {
     d9_status status;
     d9_graph proxy;

@@ -43,7 +43,7 @@ D9_MUST_USE d9_status d9_build_find_phases(const d9_building *b);
 D9_MUST_USE d9_status d9_build_fill_phases(const d9_building *b, const d9_graph *network, d9_node_id updates);
 /* Side of a step's images as a fraction of the full side. */
 double d9_build_scale(const d9_program *program, int64_t step);
-/* Does a change set the number of batches per step? */
+/* True if a change sets the number of batches per step. */
 bool d9_build_changes_batches(const d9_program *program);
 /* Marks parameters that are frozen at step `from` as not trainable, so that no gradients are added for them. */
 void d9_build_mark_frozen(const d9_program *program, int64_t from, d9_graph *list);

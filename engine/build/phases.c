@@ -128,7 +128,7 @@ static int64_t first_uncovered(const d9_program *program, int64_t from, int64_t 
     return from;
 }
 
-/* Has the phase no step, because each would cross the end of the phase or of an epoch? */
+/* True if the phase has no step, because each would cross the end of the phase or of an epoch. */
 static bool is_empty(const d9_program *program, const d9_phase *phase) {
     for (int64_t s = phase->from; s < phase->until; s++)
         if (d9_phase_has_room(program, phase, s)) return false;

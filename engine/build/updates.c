@@ -20,7 +20,8 @@ done:
     return status;
 }
 
-/* Builds the table of a group's learning rate, divided by the losses of the step if the gradient is a sum. */
+/* Builds the table of a group's learning rate by step. For an update by the summed loss it is divided by the number of
+ * losses in the step; group->mean: the update is by the mean loss, and nothing is divided. */
 static d9_status rate_table(d9_context *context, const d9_program_options *options, const d9_group *group,
                             d9_program *program, int *id) {
     d9_status status;
@@ -42,8 +43,8 @@ static int64_t average_start(const d9_program *program, const d9_tail_node *tail
     return begin > 0 ? begin - 1 : -1;
 }
 
-/* Builds the table of a ratio that changes by a power of the progress of the run, or is 0 in the step in which its
- * average starts (d9_tail_node.power, last). */
+/* Builds the table of an average's ratio by step: the constant times (share of the run that is done)^power, and 0 in
+ * the step in which an average over only the last updates starts (d9_tail_node.power, last). */
 static d9_status ratio_table(d9_context *context, d9_program *program, const d9_tail_node *tail, int *id) {
     d9_status status;
     double *values;
@@ -250,7 +251,7 @@ done:
     return status;
 }
 
-/* Is the buffer STATE, or an accumulator with the layout of STATE? */
+/* True if the buffer is STATE, or an accumulator with the layout of STATE. */
 static bool is_state(const d9_program *program, d9_buffer buffer) {
     const int i = (int)buffer - (int)D9_BUFFER_ACCUMULATORS;
     return buffer == D9_BUFFER_STATE || (i >= 0 && i < program->accumulators.count &&

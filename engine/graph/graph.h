@@ -46,7 +46,7 @@ typedef enum d9_buffer {
     D9_BUFFER_ORDER,       /* i32 (steps_per_epoch * batch): the sample indices of the epoch */
     D9_BUFFER_EVAL_DRAWS,  /* i32 (batch, D9_DRAW_SLOTS): crop offset and mirroring of the evaluated view */
     D9_BUFFER_EVAL_ORDER,  /* i32 (batch): the indices of the evaluated test images */
-    D9_BUFFER_CARRY,       /* master type: states of recurrent layers that go on to the next step of a stream */
+    D9_BUFFER_CARRY,       /* master type: states that recurrent layers pass to the next step of a stream */
     D9_BUFFER_EVAL_CARRY,  /* like CARRY, for evaluations */
     D9_BUFFER_TABLE,       /* master type (channels, 256): normalised value of each byte */
     D9_BUFFER_METRICS,     /* f64 (4): summed loss, labelled and correct samples, first non-finite step + 1 (0: none) */
@@ -182,8 +182,9 @@ typedef struct d9_paste_attributes { /* the box: top <= y < bottom, left <= x < 
 } d9_paste_attributes;
 typedef struct d9_update_attributes {
     d9_update update;
-    /* N: losses of a step. Updates by the summed loss take learning rate / N and weight decay * N; those by the mean
-     * loss take both unchanged. share is always 1 / N: it turns a summed gradient into the mean if that is needed. */
+    /* N: number of losses in a step. Updates by the summed loss take learning rate / N and weight decay * N; those by
+     * the mean loss take both unchanged. share is always 1 / N: it turns a summed gradient into the mean if that is
+     * needed. */
     d9_coefficient rate, decay, share;
     d9_coefficient correction[D9_UPDATE_STATES]; /* bias corrections of moving averages: kernels/formulas/update.h */
     double numbers[D9_UPDATE_NUMBERS];           /* hyperparameters of the update rule, such as momentum */
@@ -254,7 +255,7 @@ void d9_graph_init(d9_graph *graph);
 void d9_graph_free(d9_context *context, d9_graph *graph);
 D9_MUST_USE d9_status d9_graph_copy(d9_context *context, const d9_graph *from, d9_graph *to);
 
-/* ---- adding and removing nodes. From d9_graph_conv on, each call infers shapes; x, a, b and y are values ---- */
+/* ---- adding and removing nodes. From d9_graph_embed on, each call infers shapes; x, a, b and y are values ---- */
 D9_MUST_USE d9_status d9_graph_add_value(d9_context *context, d9_graph *graph, const d9_value *value, d9_value_id *id);
 /* Sets *id to the value with the name of `wanted`; adds `wanted`, without a producer, if there is none. */
 D9_MUST_USE d9_status d9_graph_find_or_add(d9_context *context, d9_graph *graph, const d9_value *wanted,
@@ -285,8 +286,8 @@ D9_MUST_USE d9_status d9_graph_tokens(d9_context *context, d9_graph *graph, int6
 D9_MUST_USE d9_status d9_graph_embed(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
                                      int64_t channels, d9_value_id *y);
 /* One recurrent layer (T, N, C) -> (T, N, units) with PyTorch's parameters ROLE.weight_ih_lLAYER, weight_hh, bias_ih
- * and bias_hh, uniform in +-1/sqrt(units). In a stream the states
- * before the first token are those in which the previous step ended, otherwise 0. */
+ * and bias_hh, uniform in +-1/sqrt(units). In a stream the states before the first token are those in which the
+ * previous step ended, otherwise 0. */
 D9_MUST_USE d9_status d9_graph_recur(d9_context *context, d9_graph *graph, const char *role, int layer, d9_value_id x,
                                      d9_recurrent_cell cell, int64_t units, d9_value_id *y);
 D9_MUST_USE d9_status d9_graph_last(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,

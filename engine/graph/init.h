@@ -10,7 +10,7 @@ typedef struct d9_init_site {
     uint64_t seed;
     uint32_t stream;       /* hash of the parameter's name: edits elsewhere in the network do not change its draws */
     const uint8_t *images; /* (image_count, H, W, C); C is 1 if grey */
-    bool grey;             /* the images' only channel stands for all of `channels` */
+    bool grey;             /* images have one channel, which is used for all `channels` */
     int64_t image_count, height, width, channels;
     const double *table; /* (channels, 256): normalised value of each byte */
     int threads;         /* 0: OpenMP's default */

@@ -49,19 +49,20 @@ D9_MUST_USE d9_status d9_parallel_sum(d9_context *context, d9_parallel *parallel
 D9_MUST_USE d9_status d9_parallel_broadcast(d9_context *context, d9_parallel *parallel, void *bytes, int64_t size);
 /* Sets *value to the greatest one of all processes. */
 D9_MUST_USE d9_status d9_parallel_agree(d9_context *context, d9_parallel *parallel, int *value);
-/* Fails with D9_USAGE, naming the first line that differs, on a process whose `text` is another one than that of rank
- * 0. The text says what decides which collective functions are called; "a:" and below it "  b: 1" is named a.b. */
+/* Fails with D9_USAGE on a process whose `text` differs from that of rank 0, and names the first line that differs. The
+ * text lists, as YAML, the settings on which the order of the collective calls depends; "b: 1" below "a:" is named
+ * a.b. */
 D9_MUST_USE d9_status d9_parallel_compare(d9_context *context, d9_parallel *parallel, const char *text);
 /* Leaves the other processes. With a `status` that they do not share (`together` is false) it ends them, and this
  * process, with that exit status. */
 void d9_parallel_close(d9_context *context, d9_parallel *parallel, d9_status status);
 
-/* The processes that a launcher says it started, and whether it provides PMI or PMIx, by which they find each other;
- * from the environment. */
+/* Environment of a launcher: how many processes it started, and whether it provides PMI or PMIx, by which they find
+ * each other. */
 typedef struct d9_launch {
     int ranks;           /* 0: no launcher */
     bool meets;          /* it provides PMI or PMIx; false: srun without --mpi */
-    const char *command; /* that starts as many as the number that follows it; NULL: no launcher */
+    const char *command; /* command of the launcher, before the number of processes; NULL: no launcher */
 } d9_launch;
 d9_launch d9_launch_of(const char *(*variable)(void *user, const char *name), void *user);
 

@@ -101,7 +101,7 @@ typedef struct d9_tail {
 /* ---- views of test-time augmentation, edited by a trick's on_views. Their logits are averaged by weight. ---- */
 typedef struct d9_view {
     bool mirror;
-    int dy, dx;
+    int dy, dx; /* shift of the crop, in pixels */
     double weight;
 } d9_view;
 enum { D9_MAX_VIEWS = 8 };
@@ -255,7 +255,7 @@ int64_t d9_program_images(const d9_program *program, int64_t step);
 int64_t d9_program_losses(const d9_program *program, int64_t step);
 /* The step before this one; `step` is at least 1. */
 int64_t d9_program_step_before(const d9_program *program, int64_t step);
-/* Can a step of the phase begin at `step`? It must lie within the phase and within one epoch. */
+/* True if a step of the phase can begin at `step`: it must lie within the phase and within one epoch. */
 bool d9_phase_has_room(const d9_program *program, const d9_phase *phase, int64_t step);
 /* The phase of a step; D9_NONE if the step runs `train`. */
 int d9_program_phase(const d9_program *program, int64_t step);
@@ -280,7 +280,7 @@ double d9_group_rate(const d9_program *program, const d9_group *group, int64_t s
 /* The name of a buffer: "state", "velocity"; accumulators have their own names. */
 const char *d9_program_buffer_name(const d9_program *program, d9_buffer buffer);
 
-/* Is `when` active in the step of `batches` batches that begins at `step`? */
+/* True if `when` is active in the step of `batches` batches that begins at `step`. */
 bool d9_when_active(const d9_when *when, int64_t step, int64_t batches, int64_t steps_per_epoch);
 /* The class weights (classes) of a loss node or of its gradient; NULL: all 1. */
 const double *d9_class_weights(const d9_program *program, const d9_node *loss);

@@ -5,7 +5,8 @@
 #include "data/preview.h"
 #include "train/session.h"
 
-/* Fills `graph` (initialised, empty) with draw, augment, gather, mix and plans it. Free the plan, then the graph. */
+/* Fills `graph` (initialised, empty) with the nodes of the training list that make the batch: draw, augment, gather,
+ * mix, paste, tokens. Plans it. Free the plan, then the graph. */
 D9_MUST_USE d9_status d9_batch_plan(d9_session *session, d9_graph *graph, d9_plan **plan);
 
 /* Draws a sheet of the first training images, one per row with the name of its class: unchanged, then as augmented in

@@ -124,7 +124,7 @@ static void fill_identity(d9_session *session, identity *self) {
     self->rows[4] = (d9_metadata){"data_digest", d9_session_data_digest(session)};
 }
 
-/* Is this the column that 0.3.0 did not write? It is NAN for an epoch that was not evaluated. */
+/* True for the column that dawn9 0.3.0 did not write. It is NAN for an epoch that was not evaluated. */
 static bool is_eval_loss(const char *name) { return strcmp(name, "epochs/eval_loss") == 0; }
 
 /* ---- checks of the numbers ---- */

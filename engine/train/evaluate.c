@@ -1,4 +1,5 @@
-/* Evaluation: runs the views of the test images through the evaluation list and averages logits on the host. */
+/* Evaluation: runs the test-time augmentation views of the evaluation images through the nodes of program.eval and
+ * averages their logits on the host. */
 #define D9_REAL double
 #include "core/system.h"
 #include "kernels/formulas/loss.h"
@@ -162,7 +163,7 @@ static void warn_undefined(d9_session *session, const double *by_label) {
 
 /* Computes the score in the program's measure, and unless NULL that of each label. Fails with D9_NONFINITE if a logit
  * is not finite, and with D9_DATA if the score is undefined. */
-static d9_status find_score(d9_session *session, const double *logits, double *score, double *by_label) {
+static d9_status compute_score(d9_session *session, const double *logits, double *score, double *by_label) {
     d9_status status;
     const d9_extent *extent = &session->program.extent;
     const d9_measure *measure = session->program.measure;
@@ -276,7 +277,7 @@ done:
 
 /* Computes score and loss of the plain view. */
 static d9_status score_plain(d9_session *session, const double *logits, d9_evaluation *evaluation) {
-    const d9_status status = find_score(session, logits, &evaluation->score, NULL);
+    const d9_status status = compute_score(session, logits, &evaluation->score, NULL);
     if (status == D9_OK) evaluation->loss = mean_loss(session, logits);
     return status;
 }
@@ -370,7 +371,7 @@ static d9_status evaluate(d9_session *session, const d9_views *views, d9_evaluat
     D9_TRY(run_views(session, views, mean + count, mean, evaluation));
     if (session->program.measure->by_label)
         D9_TRY(D9_ALLOCATE(session->context, extent->classes, "scores", &evaluation->by_label));
-    D9_TRY(find_score(session, mean, &evaluation->score_tta, evaluation->by_label));
+    D9_TRY(compute_score(session, mean, &evaluation->score_tta, evaluation->by_label));
     double scores[] = {evaluation->score, evaluation->score_tta};
     D9_TRY(d9_parallel_broadcast(session->context, session->parallel, scores, sizeof scores)); /* rank 0's, for all */
     evaluation->score = scores[0], evaluation->score_tta = scores[1];

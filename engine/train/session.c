@@ -120,7 +120,7 @@ d9_status d9_config_extent(d9_context *context, const d9_config *config, d9_exte
     D9_TRY(d9_config_describe_dataset(context, config, &promised));
     *counted = promised.train.count > 0;
     if (!*counted) {
-        const int64_t n = config->train.accumulate; /* an epoch gets room for an update and any batch_schedule */
+        const int64_t n = config->train.accumulate; /* long enough for an update and any batch_schedule */
         promised.train.count = (n > D9_MAX_BATCHES ? n : D9_MAX_BATCHES) * config->train.batch_size;
         promised.test.count = config->train.batch_size;
         promised.classes = 2;

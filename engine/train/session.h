@@ -43,7 +43,7 @@ typedef struct d9_session {
     bool warned_undefined; /* a warning has named the labels whose score is undefined */
 } d9_session;
 
-/* May an image have several labels? */
+/* True if a sample may have several labels. */
 static inline bool d9_session_several(const d9_session *session) {
     return d9_loss_several(session->config->train.loss) != 0;
 }

@@ -164,7 +164,8 @@ static void copy_rows(const d9_session *session, bool collect, uint8_t *own, uin
     }
 }
 
-static d9_status change_carry(d9_session *session, bool collect, uint8_t *carry) {
+/* Merges the carried states of all processes in `carry`; without `collect`, extracts this process's states from it. */
+static d9_status move_carry(d9_session *session, bool collect, uint8_t *carry) {
     d9_status status;
     const int64_t bytes = session->program.buffer_bytes[D9_BUFFER_CARRY];
     const d9_type type = session->program.precision->master;
@@ -181,8 +182,8 @@ done:
     return status;
 }
 
-d9_status d9_together_collect_carry(d9_session *session, uint8_t *carry) { return change_carry(session, true, carry); }
-d9_status d9_together_deal_carry(d9_session *session, uint8_t *carry) { return change_carry(session, false, carry); }
+d9_status d9_together_collect_carry(d9_session *session, uint8_t *carry) { return move_carry(session, true, carry); }
+d9_status d9_together_deal_carry(d9_session *session, uint8_t *carry) { return move_carry(session, false, carry); }
 
 /* ---- files ---- */
 

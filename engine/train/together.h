@@ -1,6 +1,6 @@
-/* The work that the processes of a run share: their states compared, statistics and logits collected, files of rank 0
- * read by all. With one process each function does nothing, or what its name says for that process. Every process calls
- * them in the same order. */
+/* Exchange between the processes of a run: compares their configurations and states, collects statistics and metrics,
+ * and sends files of rank 0 to all. With one process nothing is exchanged. Every process calls the functions in the
+ * same order. */
 #ifndef D9_TRAIN_TOGETHER_H
 #define D9_TRAIN_TOGETHER_H
 

@@ -23,7 +23,7 @@ typedef struct run {                 /* a run in progress */
     d9_record record;
     d9_tensorboard_run tensorboard;
     d9_result *result;
-    double rate_factor;    /* of train.plateau so far */
+    double rate_factor;    /* by which train.plateau has multiplied the learning rates so far */
     int64_t step;          /* the next step */
     int64_t gathered_step; /* step at which every process last had the running statistics of all; -1: never */
     int64_t saved_step;    /* step of the last checkpoint; 0: none */
@@ -159,7 +159,7 @@ static d9_status find_checkpoint(d9_context *context, run *self) {
 
 static bool keeps_best(const run *self) { return self->options->config->keep == D9_KEEP_BEST; }
 
-/* Is the model of the newest row the one to keep? */
+/* True with keep: best if the newest row has the best score, so that its model is to be kept. */
 static bool is_newest_best(const run *self) {
     return keeps_best(self) && d9_best_row(self->result) == self->result->epoch_count - 1;
 }
@@ -174,8 +174,9 @@ static d9_status lower_rates(run *self, int64_t rows) {
     return d9_session_scale_rates(&self->session, factor);
 }
 
-/* Finds the hash of the kept model. After another eval.tta the best epoch so far may be another one than the model's. A
- * model of a later epoch than the checkpoint's is trained again. */
+/* Reads the hash of the kept model of a resumed run with keep: best. Fails if the model is not that of the best epoch
+ * so far, as may happen after a change of eval.tta. A model of an epoch after the checkpoint is accepted: that epoch is
+ * trained again. */
 static d9_status read_kept(d9_context *context, run *self) {
     d9_status status = D9_OK;
     int64_t kept;
@@ -313,7 +314,7 @@ static d9_status evaluate(run *self, bool all_views, d9_segment_kind kind, int64
     return status == D9_OK ? lap : status;
 }
 
-/* Gives every process the state of all, at most once per step. */
+/* Gives every process the running statistics of all processes, at most once per step. */
 static d9_status gather_state(run *self) {
     if (self->gathered_step == self->step) return D9_OK;
     self->gathered_step = self->step;
@@ -370,7 +371,7 @@ static d9_status write_predictions(run *self) {
 }
 
 /* Copies the scores of the labels from the latest evaluation, if the measure has them. */
-static d9_status keep_labels(run *self) {
+static d9_status keep_label_scores(run *self) {
     d9_status status = D9_OK;
     const d9_dataset *data = self->session.dataset;
     d9_result *result = self->result;
@@ -387,13 +388,13 @@ done:
     return status;
 }
 
-/* Keeps the model of the epoch that was just evaluated, and what the record says of it. */
+/* Keeps the model of the epoch that was just evaluated, with its hash, its predictions and its scores by label. */
 static d9_status keep_epoch(run *self) {
     d9_status status;
     D9_TRY(d9_session_params_sha256(&self->session, self->result->params_sha256));
     D9_TRY(write_model(self));
     D9_TRY(write_predictions(self));
-    D9_TRY(keep_labels(self));
+    D9_TRY(keep_label_scores(self));
     D9_TRY(call_kept(self));
 done:
     return status;
@@ -415,7 +416,7 @@ static d9_status evaluate_epoch(run *self, bool last) {
         D9_TRY(evaluate(self, true, stops ? D9_SEGMENT_FINAL_EVALUATE : D9_SEGMENT_EVALUATE, row->epoch));
     row->score_tta = self->latest.score_tta;
 done:
-    if (status != D9_OK) row->score = row->score_tta = row->eval_loss = NAN; /* the resumed run repeats it */
+    if (status != D9_OK) row->score = row->score_tta = row->eval_loss = NAN; /* the resumed run evaluates again */
     return status;
 }
 
@@ -615,7 +616,7 @@ static d9_status describe_model(run *self) {
         D9_TRY(evaluate(self, true, D9_SEGMENT_EVALUATE, result->epoch_count));
     result->score = self->latest.score;
     result->score_tta = self->latest.score_tta;
-    D9_TRY(keep_labels(self));
+    D9_TRY(keep_label_scores(self));
     D9_TRY(d9_session_params_sha256(&self->session, result->params_sha256));
 done:
     return status;
@@ -651,7 +652,7 @@ static d9_status keep_timeline(d9_context *context, run *self) {
 }
 
 /* The options of a process other than rank 0, which writes and reports nothing. */
-static d9_train_options muted(const d9_train_options *options) {
+static d9_train_options without_output(const d9_train_options *options) {
     d9_train_options own = *options;
     own.out = own.save_plan = own.tensorboard = NULL;
     own.observer = (d9_observer){0};
@@ -661,7 +662,7 @@ static d9_train_options muted(const d9_train_options *options) {
 
 d9_status d9_train(d9_context *context, const d9_train_options *given, d9_result *result) {
     d9_status status;
-    const d9_train_options options_of_rank = d9_parallel_rank(given->parallel) > 0 ? muted(given) : *given,
+    const d9_train_options options_of_rank = d9_parallel_rank(given->parallel) > 0 ? without_output(given) : *given,
                            *options = &options_of_rank;
     run self = {.options = options,
                 .parallel = given->parallel,

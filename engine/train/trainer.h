@@ -43,9 +43,9 @@ D9_MUST_USE d9_status d9_train(d9_context *context, const d9_train_options *opti
 void d9_result_free(d9_context *context, d9_result *result);
 
 /* ---- the work of a run, known in advance ---- */
-/* Is the network evaluated after this epoch (from 1)? `last`: it is the last epoch of the run. */
+/* True if the network is evaluated after this epoch (from 1). `last`: it is the last epoch of the run. */
 bool d9_evaluation_due(const d9_config *config, int64_t epoch, bool last);
-/* Does this evaluation compute all views, by eval.tta? Otherwise it computes only the plain view. */
+/* True if this evaluation computes all views, by eval.tta; false: only the plain view. */
 bool d9_evaluation_is_whole(const d9_config *config, bool last);
 /* Additions and multiplications of convolutions and matrix products: of the steps after the first `steps_done`, forward
  * and backward, and of one evaluation of all images with their views. */

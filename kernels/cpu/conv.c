@@ -1,5 +1,5 @@
 /* The list of convolution kernels. Without a preference (engine/backends/cpu/conv_choice.c) and without oneDNN the
- * first one that fits is used, so the general kernel stands first. */
+ * first one that fits is used, so the general kernel is the first. */
 #include "kernels/cpu/conv.h"
 
 extern const d9_cpu_conv_kernel d9_cpu_conv_gemm, d9_cpu_conv_winograd, d9_cpu_conv_amx;

@@ -46,7 +46,7 @@ bool d9_cpu_has_amx_bf16(void) {
 }
 
 static const level_row levels[] = {
-    {&d9_cpu_loops_plain, always}, /* of the others those that were built (cmake/isa.cmake) */
+    {&d9_cpu_loops_plain, always}, /* the levels below only if they were built (cmake/isa.cmake) */
 #ifdef D9_LEVEL_v2
     {&d9_cpu_loops_v2, has_v2},
 #endif

@@ -40,7 +40,7 @@ typedef struct d9_cpu_batch { /* one augmented batch */
     const int32_t *draws;     /* (N, D9_DRAW_SLOTS): the slots of d9_augment_draws */
     const float *table;       /* (C, 256): normalised value of each byte */
     const d9_augment_rule *rule;
-    int stored, channels; /* stored: C, or 1: all channels are that one */
+    int stored, channels; /* stored: C, or 1: it is used for all channels */
 } d9_cpu_batch;
 
 /* The stage fused before the backward pass of a norm or a bias: dz = (dy + addend) * slope(reference), with each
@@ -190,7 +190,8 @@ int64_t d9_cpu_clip_scratch_bytes(int64_t count);
 void d9_cpu_clip(const d9_cpu *cpu, double share, double most, int64_t count, void *scratch, float *g);
 void d9_cpu_lerp(const d9_cpu *cpu, float ratio, const float *x, int64_t count, float *a);
 
-/* y (N, H, W, C): gather, reflect-pad, crop, mirror, normalise, change colours, zero the cutout square. */
+/* y (N, out_height, out_width, C): gather, reflect-pad, crop or resize, mirror, change, normalise, jitter, zero the
+ * cutout square (formulas/augment.h). */
 void d9_cpu_augment(const d9_cpu *cpu, const d9_cpu_batch *batch, int64_t images, d9_kernel_out y);
 /* y[n] = share x[n] + (1 - share) x[images - 1 - n], images of `size` elements */
 void d9_cpu_mix(const d9_cpu *cpu, d9_kernel_in x, float share, int64_t images, int64_t size, d9_kernel_out y);

@@ -102,7 +102,8 @@ static int64_t product_bytes(const d9_cpu *cpu, int64_t count, int64_t gates, in
     return count * gates > 0 ? d9_round_up(d9_gemm_scratch_bytes(cpu, &g), 64) : 0;
 }
 
-/* The most scratch of the products over the first step and over the others, for both groups of gates. */
+/* Scratch bytes of the largest of four products: over the first step and over all later ones, each for the gates with
+ * shared gradients and for the other gates (cells.def). */
 static int64_t products_bytes(const d9_cpu *cpu, const d9_cpu_recur *l) {
     const d9_cell_size size = d9_cell_size_of(l->cell);
     int64_t most = 0;

@@ -20,7 +20,7 @@
  * Precision. Transforms and sums are f32. So are the products, except for bf16 arrays on a processor with AVX512_BF16:
  * there V, U and W are rounded to bf16, and a lane holds two values that are neighbours along the sum, two channels or,
  * in the weight gradient, two tiles. The processor multiplies such pairs at twice the rate of f32. An output then errs
- * by up to 1.6% of the values' root mean square, beside 0.2% for rounding the output itself.
+ * by up to 1.6% of the values' root mean square; rounding the output itself errs by 0.2%.
  *
  * Layouts. Channels that a product broadcasts are in groups of 16, (36, C / 16, tiles, 16); channels that form vector
  * lanes are in panels of P, two vectors: (36, C / P, other index, P). Each plane has a cache line of padding; without
@@ -60,12 +60,14 @@ static d9_winograd_planes planes_of(d9_winograd_lanes lanes, int64_t channels, i
 
 static int64_t positions_of(d9_winograd_scheme scheme) { return d9_winograd_side(scheme) * d9_winograd_side(scheme); }
 
-/* Lanes of a product's sum for which one panel of u takes at most two thirds of the L1 cache; at least GROUP. */
+/* Block size along the sum of a product: the number of channels (of pairs of channels in bf16) for which one panel of U
+ * takes at most two thirds of the L1 cache, rounded down to a multiple of GROUP; at least GROUP. */
 static int64_t depth_of(const d9_cpu *cpu) {
     return d9_max(GROUP, d9_cpu_cache_bytes(cpu, 0) * 2 / 3 / (cpu->loops->product_width * 4) / GROUP * GROUP);
 }
 
-/* Number of tiles of which depth_of lanes at one position fill an eighth of the L2 cache. */
+/* Number of tiles whose transformed values at one position, for depth_of channels (or pairs), fill an eighth of the L2
+ * cache; at least 1. */
 static int64_t tiles_of(const d9_cpu *cpu) { return d9_max(1, d9_cpu_cache_bytes(cpu, 1) / 8 / (depth_of(cpu) * 4)); }
 
 /* Describes input and output of a convolution as the same number of tiles. */

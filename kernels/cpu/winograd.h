@@ -26,8 +26,7 @@ static inline int d9_winograd_plane(d9_winograd_scheme scheme, int position) {
 
 /* An array (images, height, width, channels) as tiles, high x wide of each image: tile q belongs to image
  * q / (high * wide) and is counted row by row within it. Its first pixel is at (step * row - pad, step * column - pad).
- * Pixels outside of the array are read as
- * zero and not written. */
+ * Pixels outside of the array are read as zero and not written. */
 typedef struct d9_winograd_image {
     d9_winograd_scheme scheme;
     int64_t images, height, width, channels, high, wide, step, pad;

@@ -14,7 +14,7 @@ D9_DEVICE d9_augment_draws draw_for(const d9_cuda_slice &slice, const d9_augment
     return d9_augment_draw_as(GENERAL, &rule, static_cast<uint32_t>(sample_at(slice, n)), epoch);
 }
 
-/* GENERAL: d9_augment_general; with more than three blocks per multiprocessor it would spill registers. */
+/* GENERAL: d9_augment_general; this variant would spill registers with more than three blocks per multiprocessor. */
 template <bool GENERAL>
 __global__ void __launch_bounds__(D9_BLOCK, GENERAL ? 3 : 0)
     draw_kernel(d9_cuda_slice slice, d9_augment_rule rule, int32_t *draws) {
@@ -66,7 +66,7 @@ D9_DEVICE void fill_pixel(const d9_cuda_batch &b, const uint8_t *image, const in
     if (!cut) d9_augment_colour(&rule, draws, b.channels, pixel);
 }
 
-/* The same for rules that resize or change images (d9_augment_general). */
+/* fill_pixel for rules that resize or change images (d9_augment_general). */
 D9_DEVICE void fill_general_pixel(const d9_cuda_batch &b, const uint8_t *image, const int32_t *draws, int y, int x,
                                   float *pixel) {
     const d9_augment_rule &rule = b.rule;
@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(D9_BLOCK, AUGMENT_BLOCKS)
     augment_image<V, false>(slice, b, out);
 }
 
-/* With more than three blocks per multiprocessor it would spill registers. */
+/* With more than three blocks per multiprocessor this kernel would spill registers. */
 template <int V>
 __global__ void __launch_bounds__(D9_BLOCK, 3)
     augment_general_kernel(d9_cuda_slice slice, d9_cuda_batch b, d9_kernel_out out) {

@@ -30,8 +30,9 @@ struct d9_limits {       /* limits of a device for one kernel */
 enum { D9_UNASKED_SHARED = 48 << 10 };
 
 /* The limit of dynamic shared memory to set for a kernel before it is launched with `dynamic_bytes` besides its static
- * arrays; 0: it may be launched as it is. `limit`: in force now; `most`: of a block on this device, static arrays
- * included. The whole of it is asked for, so that a captured launch never meets a lower limit. */
+ * arrays; 0: it may be launched as it is. `limit`: the kernel's limit now; `most`: the largest shared memory of a block
+ * on this device, static arrays included. All of it is requested at once, so that a captured launch never meets a lower
+ * limit. */
 static inline int64_t d9_shared_to_ask(int64_t static_bytes, int64_t dynamic_bytes, int64_t limit, int64_t most) {
     if (static_bytes + dynamic_bytes <= D9_UNASKED_SHARED || limit == most - static_bytes) return 0;
     return most - static_bytes;

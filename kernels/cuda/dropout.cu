@@ -22,8 +22,8 @@ template <int V> D9_DEVICE void drop_run(const d9_dropout &dropout, int64_t at, 
     }
 }
 
-/* The same where a run of elements may begin anywhere in a block of the whole batch, or in a unit: with several
- * processes, or with units of several elements. */
+/* drop_run for several processes, or units of several elements: a run of elements may then begin anywhere in a block of
+ * four elements of the whole batch, or in a unit. */
 template <int V> D9_DEVICE void drop_placed_run(const d9_dropout &dropout, int64_t at, d9_vector<V> *t) {
     const int64_t first = d9_dropout_word(&dropout, at);
     const bool one = first == d9_dropout_word(&dropout, at + V - 1);

@@ -1,10 +1,10 @@
-/* CUDA kernels of operations of graph/ops.def, as C launchers over device arrays. Of convolutions there is only one
- * with few inputs, in closed form (moments, below).
+/* CUDA kernels of operations of graph/ops.def, as C launchers over device arrays. The only convolution among them is
+ * one with few inputs, computed in closed form (d9_cuda_moments).
  *
  * Names and meanings are those of kernels/cpu/kernels.h; storage is f32, bf16 or f16, arithmetic f32, and double in the
- * loss; most sums are f32 over short runs, then double. No result depends on scheduling: there are no floating-point
- * atomics, and partial sums are combined in index order.
- * Activations are (N, H, W, C), convolution weights (O, KH, KW, I). The ghost group of image i is i mod G.
+ * loss over few classes; most sums are f32 over short runs, then double. No result depends on scheduling: there are no
+ * floating-point atomics, and partial sums are combined in index order. Activations are (N, H, W, C), convolution
+ * weights (O, KH, KW, I). The ghost group of image i is i mod G.
  *
  * A launcher enqueues on `stream` and returns the launch's cudaError_t: 0 is cudaSuccess. It never waits or allocates,
  * so it may be captured into a CUDA graph. Arrays are in device memory; structs and lists of pointers are in host
@@ -56,7 +56,7 @@ typedef struct d9_cuda_batch {
     const float *table;    /* (C, 256): normalised value of each byte */
     const int32_t *draws;  /* (N, SLOTS), from d9_cuda_draw; NULL: d9_cuda_augment draws the same numbers itself */
     d9_augment_rule rule;
-    int stored, channels; /* stored: C, or 1: all channels are that one */
+    int stored, channels; /* stored: C, or 1: it is used for all channels */
 } d9_cuda_batch;
 
 /* draws (N, SLOTS): random draws for the images of the slice (formulas/augment.h). */
@@ -119,8 +119,8 @@ typedef struct d9_cuda_prologue {
     d9_kernel_in reference; /* not read if `act` is D9_KERNEL_NO_ACT */
     d9_kernel_in addend;    /* data NULL: no addition */
     d9_kernel_out dz;       /* data NULL: not written */
-    const float *bias; /* of the norm before `act`, to recompute the reference from the norm's x; NULL (required with an
-                          addend): the reference is read */
+    const float *bias; /* of the norm before `act`: `reference` is not read, but recomputed from the norm's x and this
+                          bias. NULL (required with an addend): `reference` is read */
 } d9_cuda_prologue;
 
 /* ---- rows of channels ---- */
@@ -148,7 +148,8 @@ int d9_cuda_norm_eval(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_kern
                       const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue, void *scratch,
                       d9_kernel_out y);
 
-/* A pool before the norm, with 2 x 2 windows side by side; a last row or column that none contains may be left. */
+/* A pool before the norm, with adjacent windows of 2 x 2 pixels; a last row or column may lie outside of all
+ * windows. */
 typedef struct d9_cuda_pool_before {
     d9_kernel_window window;
     d9_kernel_in x;   /* the pool's input */

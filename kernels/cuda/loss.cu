@@ -155,7 +155,8 @@ D9_DEVICE wide_row wide_row_of(const d9_kernel_loss &s, const float *z, pair of)
             static_cast<int32_t>(first)};
 }
 
-/* Writes the gradient of a sample. log_sum_exp is subtracted from the logits, so that theirs becomes 0. */
+/* Writes the gradient of a sample. Subtracts log_sum_exp from the logits, so that the log-sum-exp of the results is
+ * 0. */
 D9_DEVICE void put_slopes(const d9_kernel_loss &s, int64_t n, pair of, double log_sum_exp, float counted,
                           const float *logits, d9_kernel_out dlogits) {
     const int classes = static_cast<int>(s.classes);

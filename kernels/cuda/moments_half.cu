@@ -18,7 +18,7 @@ enum {
     NO_LINE = 1 << 29                   /* outside of every image */
 };
 
-struct patch_row { /* line and column of a row's input from the patch's corner, and its elements */
+struct patch_row { /* distance of a row's input from the patch's corner: in lines, columns, and elements of the image */
     int line, column, offset;
 };
 
@@ -28,7 +28,7 @@ D9_DEVICE patch_row patch_row_of(const d9_cuda_moments &s, int row) {
             line * static_cast<int>(s.width) * inputs + row % run};
 }
 
-/* A row of the patches of four pixels, of which the first has these output column and line. Pixels past the end of a
+/* Loads one row of the patches of four consecutive output pixels, the first at (line, column). Pixels past the end of a
  * run need no zeros, because their gradients are 0. */
 template <int S>
 D9_DEVICE uint2 load_patches(const d9_cuda_moments &s, const uint16_t *image, const patch_row &of, bool is_ones,

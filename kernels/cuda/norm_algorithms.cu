@@ -2,11 +2,12 @@
  * share its rows. The device is queried for the shared memory of a block and for the number of clusters it can run at
  * the same time; a division whose clusters it cannot run is dropped.
  *
- * All divisions move the same number of bytes (a quarter more if x is read twice). Clusters run in waves. A wave takes
- * the time of its blocks on a multiprocessor, of one block more, as the phases of a block cannot all overlap, and of
- * 32 KiB for its barriers; so small blocks and few waves are fast. Pieces of 16 channels fill half of a 64-byte access
- * in half precision. The list is ordered by the time estimated from these, then by the most channels, then by the
- * fewest blocks; tuning on the device may choose another one. */
+ * All divisions move the same number of bytes (a quarter more if x is read twice). Clusters run in waves. The estimated
+ * time of a wave is the sum of three: that of its blocks on a multiprocessor; that of one block more, because the
+ * phases of a block cannot all overlap; and that of moving 32 KiB, for its barriers. So small blocks and few waves are
+ * fast. Fewer than 32 channels are slower in half precision: 16 channels fill half of a 64-byte access. The list is
+ * ordered by the time estimated from these, then by the most channels, then by the fewest blocks; tuning on the device
+ * may choose another one. */
 #include "kernels/cuda/norm_resident.h"
 
 struct ranked {

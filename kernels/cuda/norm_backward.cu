@@ -21,8 +21,8 @@ D9_DEVICE d9_norm_line<V> line_of(const d9_norm_backward &b, int64_t group, int6
 
 /* t times the activation's slope, whose reference is recomputed from the norm's x. */
 template <int V, int S>
-D9_DEVICE d9_vector<V> through(const d9_norm_backward &b, const d9_norm_line<V> &own, const d9_vector<V> &x,
-                               d9_vector<V> t) {
+D9_DEVICE d9_vector<V> times_slope(const d9_norm_backward &b, const d9_norm_line<V> &own, const d9_vector<V> &x,
+                                   d9_vector<V> t) {
     const int store = d9_store_of<S>(b.dy.store);
     d9_vector<V> reference = d9_norm_of(own, x);
     d9_round(store, &reference);
@@ -37,7 +37,7 @@ template <int V, int S>
 D9_DEVICE d9_vector<V> bare_slope(const d9_norm_backward &b, const d9_raw<V, S> &dy, const d9_norm_line<V> &own,
                                   const d9_vector<V> &x) {
     const d9_vector<V> t = d9_open<V, S>(b.dy.store, dy);
-    return b.prologue.bias ? through<V, S>(b, own, x, t) : t;
+    return b.prologue.bias ? times_slope<V, S>(b, own, x, t) : t;
 }
 
 /* ---- the first pass; bare: dz needs no array besides dy and x, so more rows are loaded at once ---- */

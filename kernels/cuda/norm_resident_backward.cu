@@ -169,7 +169,7 @@ int d9_cuda_norm_resident_backward(d9_cuda_stream stream, const d9_kernel_norm *
                                    const d9_kernel_norm_gradients *gradients) {
     const d9_resident plan = d9_resident_plan(norm, algorithm, window);
     d9_norm_backward b = {dy, x, *prologue, mean, inv_std, scale};
-    b.prologue.bias = NULL; /* the reference is read */
+    b.prologue.bias = NULL; /* so the kernel reads prologue->reference and does not recompute it */
     return D9_LAUNCH_RESIDENT(norm_resident_backward_kernel, plan, x.store, algorithm->block_bytes, stream, b,
                               algorithm->keeps_x, static_cast<double *>(scratch), tickets, *gradients);
 }

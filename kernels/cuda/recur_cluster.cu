@@ -6,7 +6,7 @@
  * a warp multiplies its rows with a vector in shared memory: the state h, or backward the gradients of the gates. The
  * lanes' sums are added so that each lane gets one unit and sample (several lanes the same one). It computes the cell
  * and writes the result into the vector of every block, of which there are two: one is read while the next is written.
- * So a step has one barrier of the cluster; what only this thread needs is stored and loaded while it waits there. */
+ * So a step has one barrier of the cluster; a thread stores and loads the values that only it uses while it waits. */
 #include "kernels/cuda/recur_cluster.h"
 #include "kernels/cuda/cluster.h"
 #include "kernels/cuda/vector.h" /* sets D9_REAL to float */
@@ -16,7 +16,7 @@ enum { UNITS = 4, /* of a warp */ MOST_OWN = D9_BLOCK / D9_WARP * UNITS /* of a 
 
 /* The unit and sample of a lane. */
 struct lane_place {
-    int lane, copy, copies; /* `copies` lanes have this unit and sample; which of them this is */
+    int lane, copy, copies; /* copies: number of lanes with this unit and sample; copy: index among them */
     int first, unit, local; /* the warp's first unit; the lane's unit; its sample, in the cluster */
     int64_t sample;
     bool works, first_copy; /* the unit and the sample exist; and this is the first of the copies */

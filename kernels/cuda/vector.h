@@ -1,5 +1,5 @@
-/* Runs of V floats (8, 4 or 1) that a thread loads, computes on and stores: 16 bytes at a time (8 of half precision if
- * V is 4), or element by element if V is 1 or the run is cut off by the end of an array.
+/* Runs of V floats (8, 4 or 1) that a thread loads, computes on and stores: 16 bytes at a time (8 bytes at a time if V
+ * is 4 in half precision), or element by element if V is 1 or the run is cut off by the end of an array.
  *
  * S is the storage type if it is a compile-time constant. With D9_ANY it is read from the argument, by a branch that is
  * the same for all threads. Stores round to nearest even, as in formulas/half.h, by the device's instructions. */

@@ -226,16 +226,16 @@ D9_FN int d9_augment_column(int x, int crop_x, int mirror, int pad, int out_widt
     return d9_augment_reflect((mirror ? out_width - 1 - x : x) + crop_x - pad, width);
 }
 
-/* Pixels of the image between which row (or column) i of a resized box lies, and the weight of the second, of
- * D9_RESIZE_UNIT. `out`, `size`: rows (columns) of the output and of the image. Pixel centres are at halves, and the
- * edges of the box are repeated. */
+/* The two rows (or columns) of the image from which row (or column) i of the output is interpolated, and the weight of
+ * the second one, in units of 1 / D9_RESIZE_UNIT. `out`, `size`: rows (columns) of the output and of the image. Pixel
+ * centres are at halves, and the edges of the box are repeated. */
 enum { D9_RESIZE_UNIT = 2048 };
 typedef struct d9_augment_between {
     int first, second, weight;
 } d9_augment_between;
 D9_FN d9_augment_between d9_augment_resize(int i, int out, int32_t span, int size) {
     const int start = d9_augment_span_start(span), count = d9_augment_span_count(span);
-    const int centre = (2 * i + 1) * count - out, at = centre < 0 ? 0 : centre; /* in halves of 1 / out pixels */
+    const int centre = (2 * i + 1) * count - out, at = centre < 0 ? 0 : centre; /* in units of 1 / (2 out) pixel */
     const int first = at / (2 * out), second = first + 1 < count ? first + 1 : first;
     return (d9_augment_between){d9_augment_reflect(start + first, size), d9_augment_reflect(start + second, size),
                                 ((at - 2 * out * first) * D9_RESIZE_UNIT + out) / (2 * out)};

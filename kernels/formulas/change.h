@@ -1,5 +1,6 @@
-/* One change of an image, drawn from changes.def: where a pixel of the changed image is read, and what becomes of its
- * bytes. All in integers, so every backend has the same bytes; magnitudes are whole numbers of 1 / D9_CHANGE_UNIT.
+/* One change of an image, drawn from changes.def: which pixel of the image each pixel of the changed one shows, and how
+ * its bytes change. All is computed in integers, so that every backend has the same bytes; magnitudes are in units of
+ * 1 / D9_CHANGE_UNIT.
  *
  * Geometry is about the middle of the image and takes the nearest pixel: ROTATE by 90 degrees on 2 x 2 shows at (0, 0)
  * the pixel (0, 1) or (1, 0). A factor 1 + m moves bytes away from black (BRIGHTNESS), from their luminance
@@ -72,8 +73,8 @@ D9_FN d9_change d9_change_of(int row, float share, int negative) {
     return change;
 }
 
-/* Turns row *y, column *x of the changed image (height, width) into the place of the unchanged one that it shows.
- * False: that is outside. Sides are at most 4096. */
+/* Replaces row *y, column *x of the changed image (height, width) by the row and column of the unchanged image that
+ * this pixel shows. False: they are outside of the image. Sides are at most 4096. */
 D9_FN int d9_change_place(d9_change change, int height, int width, int *y, int *x) {
     const int m = change.number[0], n = change.number[1];
     const int down = 2 * *y + 1 - height, right = 2 * *x + 1 - width; /* from the middle, in halves of pixels */

@@ -51,7 +51,7 @@ D9_FN int d9_loss_several(int loss) {
 /* The class whose logit and weight a loss of one class reads; 0 if a sample may have several. */
 D9_FN int32_t d9_loss_class(int loss, int32_t label) { return d9_loss_several(loss) ? 0 : label; }
 
-/* Is `label`, which is not negative, valid for a loss over `classes` classes? */
+/* 1 if `label`, which must not be negative, is valid for a loss over `classes` classes; otherwise 0. */
 D9_FN int d9_loss_is_label(int loss, int32_t label, int64_t classes) {
     return d9_loss_several(loss) ? classes > D9_LABELS_MOST - 1 || label >> classes == 0 : label < classes;
 }

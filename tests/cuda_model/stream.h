@@ -24,8 +24,8 @@ void d9_model_list_clear(d9_model_list *list);
 /* `captured`: a kernel that was never launched is rejected, because lazily loaded code cannot be loaded during capture.
  * Launches on another stream are always rejected. */
 void d9_model_queue_to(d9_model_list *list, const void *stream, bool captured);
-/* Called before a library launches a kernel of its own, with a name for it: rejects it like a kernel that would be
- * loaded during capture. Returns 0 or a cudaError_t. */
+/* Marks a kernel as loaded, by its name. Fake libraries call it before they launch a kernel of their own. Returns a
+ * cudaError_t if the kernel was not loaded yet and a stream is being captured, else 0. */
 int d9_model_load(const char *library_kernel);
 /* Adds `work` with a copy of `bytes` of `what` to the stream's list, or runs it at once without a list. Returns 0 or a
  * cudaError_t. */

@@ -58,7 +58,8 @@ static array *fill(fixture *f, int i, int64_t count, d9_kernel_store store, bool
     return a;
 }
 
-/* Array i, filled with NaN, which shows elements not written. Four guard elements follow. Zeros are expected. */
+/* Array i, filled with NaN, so that elements that a kernel does not write are found, and followed by four guard
+ * elements. Its expected values are set to 0. */
 static array *empty(fixture *f, int i, int64_t count, d9_kernel_store store) {
     array *a = &f->a[i];
     assert_true(count + 4 <= MANY);
@@ -548,8 +549,9 @@ static void run_norms(fixture *f, const d9_cpu *cpu, const d9_kernel_norm *n, in
                          &gradients);
 }
 
-/* Compares one thread, whose caches hold everything, with one group per thread, a few groups at a time, more threads
- * than groups, and streaming stores, aligned and not. */
+/* Norms must have the same bits however their work is divided among threads. Compares one thread, whose caches hold
+ * everything, with several threads that take one group each or a few groups at a time, with more threads than groups,
+ * and with non-temporal stores; each with aligned and with unaligned arrays. */
 static void divisions(fixture *f, const setting *s) {
     static const norm_sizes sizes[] = {{8, 20, 64, 4}, {12, 5, 16, 3}, {6, 7, 32, 1}, {36, 3, 8, 18}};
     if (s->integers || s->cpu.threads > 1) return;

@@ -82,7 +82,7 @@ static void keep_log(void *user, d9_log_level level, const char *line) {
     snprintf(user, 200, "%s", line);
 }
 
-/* A semicolon warns only if no cell has the separator. */
+/* A label with a semicolon or a comma in it causes a warning, unless the separator occurs in some cell. */
 TEST(another_separator_is_warned_of) {
     static const struct {
         const char *text, *says;

@@ -196,7 +196,7 @@ TEST(test_refusals_name_the_place, setup, teardown) {
         {"grid: {train.epochs: [1]}\n", ":5:1 grid"},
         {"ablate: all\n", ":5:1 ablate"},
         {"set: {data.validation: 0}\n", ":2:1 search data.validation test"},
-        {"set: {train.momentum: 2}\n", ":5:23 set.train.momentum 2 0 0.999999"}, /* not the fault of a trial */
+        {"set: {train.momentum: 2}\n", ":5:23 set.train.momentum 2 0 0.999999"}, /* rejected for all trials */
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         snprintf(text, sizeof text, WITH("%s%s"), ranges, rows[i].more);
@@ -214,7 +214,7 @@ TEST(test_refusals_name_the_place, setup, teardown) {
 
 enum { TRIALS = 9, RUNS_MAX = 64 };
 
-/* A search without configurations, for selections alone. */
+/* A search without configurations, enough for d9_experiment_next. */
 static d9_experiment made_up(int trials, bool by_seeds, int rung_count, const double *rungs) {
     static d9_arm arms[RUNS_MAX];
     static const int64_t seeds[] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
@@ -235,14 +235,17 @@ static int64_t next(const d9_experiment *experiment, const d9_run_seen *seen) {
     return index;
 }
 
-/* One process: each run ends before the next is selected. Nine trials with rungs of 1, 2 and 4 epochs; `scores` are of
- * each trial, and a rung adds 10. */
+/* One process: each run ends before the next is selected. Nine trials with rungs of 1, 2 and 4 epochs; the score of a
+ * trial is that in `scores`, plus 10 for each rung after the first. */
 TEST(test_promotions_of_a_list_of_scores) {
     static const double rungs[] = {1, 2, 4};
     static const double scores[TRIALS] = {5, 3, 4, 9, 1, 2, 7, 8, 6};
-    /* Run 3 x trial + rung. Trial 0 is the best of the first three, 3 of four; with 6 the best two of seven are 3 and
-     * 6, and rung 1 then has the trials 0, 3 and 6, of which 3 is best; 7 is among the best two of eight; of nine the
-     * best three, 3, 7 and 6, were all promoted before. */
+    /* The number of a run is 3 x trial + rung. A third of the trials of a rung is promoted, rounded down:
+     *   3 trials at rung 0: trial 0 is the best one and is promoted to rung 1
+     *   4 trials at rung 0: trial 3 is the best one
+     *   7 trials at rung 0: trials 3 and 6 are the best two. Rung 1 then has trials 0, 3 and 6; 3 is promoted to rung 2
+     *   8 trials at rung 0: trial 7 joins the best two
+     *   9 trials at rung 0: the best three, 3, 7 and 6, have been promoted already, so the search ends */
     static const int64_t wanted[] = {0, 3, 6, 1, 9, 10, 12, 15, 18, 19, 11, 21, 22, 24, -1};
     const d9_experiment experiment = made_up(TRIALS, false, 3, rungs);
     d9_run_seen seen[RUNS_MAX] = {0};
@@ -260,15 +263,15 @@ TEST(test_other_processes_and_failures) {
     d9_run_seen seen[RUNS_MAX] = {0};
     seen[0].kind = D9_RUN_RUNNING; /* a second process starts the second trial */
     assert_int_equal(next(&experiment, seen), 2);
-    seen[2].kind = D9_RUN_STOPPED; /* what was begun comes first */
+    seen[2].kind = D9_RUN_STOPPED; /* a run that was begun is continued first */
     assert_int_equal(next(&experiment, seen), 2);
-    seen[2].kind = D9_RUN_FAILED; /* is not tried again, and is no trial of its rung */
+    seen[2].kind = D9_RUN_FAILED; /* a failed run is not repeated, and its trial does not count in the rung */
     assert_int_equal(next(&experiment, seen), 4);
     seen[0] = (d9_run_seen){D9_RUN_DONE, 1, 1, 1}, seen[4] = (d9_run_seen){D9_RUN_DONE, 2, 1, 1};
-    assert_int_equal(next(&experiment, seen), 6); /* two of a rung: a third is less than one */
+    assert_int_equal(next(&experiment, seen), 6); /* two trials at rung 0: a third of them is less than one */
     seen[6] = (d9_run_seen){D9_RUN_DONE, 0, 1, 1};
     assert_int_equal(next(&experiment, seen), 5);
-    seen[5].kind = D9_RUN_FAILED; /* promoted and failed: the second best is not promoted instead */
+    seen[5].kind = D9_RUN_FAILED; /* the promoted trial failed: the second best is not promoted instead */
     assert_int_equal(next(&experiment, seen), 8);
     for (int trial = 4; trial < TRIALS; trial++) seen[2 * trial].kind = D9_RUN_RUNNING;
     assert_int_equal(next(&experiment, seen), -1);
@@ -283,7 +286,7 @@ TEST(test_rungs_of_seeds) {
     for (int t = 0; t < 3; t++) seen[t] = (d9_run_seen){D9_RUN_DONE, first[t], 1, 1};
     assert_int_equal(next(&experiment, seen), 4 + 1); /* seed 2 of trial 1 */
     seen[4 + 1].kind = D9_RUN_RUNNING;
-    assert_int_equal(next(&experiment, seen), 8 + 1); /* its seed 3, by another process */
+    assert_int_equal(next(&experiment, seen), 8 + 1); /* seed 3 of trial 1, by another process */
     seen[8 + 1].kind = D9_RUN_RUNNING;
     assert_int_equal(next(&experiment, seen), 3);
     seen[8 + 1].kind = D9_RUN_WAITING, seen[4 + 1].kind = D9_RUN_FAILED;
@@ -293,7 +296,8 @@ TEST(test_rungs_of_seeds) {
     assert_true(d9_experiment_share(&experiment, 1) == 1 && d9_experiment_share(&experiment, 4 + 1) == 0.25);
 }
 
-/* Trial 0 is best and dear; 1 is nearly as good and cheap; 2 is bad and cheaper still; 3 to 5 are dominated. */
+/* Trial 0 is the best and expensive; 1 is nearly as good and costs half; 2 is bad and the cheapest; each of 3 to 5 is
+ * worse and more expensive than another trial. */
 TEST(test_promotion_by_the_frontier) {
     static const double rungs[] = {1, 2};
     static const double gains[] = {9, 8, 1, 8.5, 7, 0}, teraflop[] = {100, 50, 10, 120, 60, 200};
@@ -302,9 +306,9 @@ TEST(test_promotion_by_the_frontier) {
     for (int t = 0; t < 6; t++) seen[2 * t] = (d9_run_seen){D9_RUN_DONE, gains[t], teraflop[t], 1};
     assert_int_equal(next(&experiment, seen), 1);
     seen[1] = (d9_run_seen){D9_RUN_DONE, 9, 200, 1};
-    assert_int_equal(next(&experiment, seen), 2 * 3 + 1); /* by score alone: 8.5 */
+    assert_int_equal(next(&experiment, seen), 2 * 3 + 1); /* by score alone: trial 3, 8.5 */
     experiment.search.promote = D9_PROMOTE_FRONTIER;
-    assert_int_equal(next(&experiment, seen), 2 * 1 + 1); /* trial 3 is worse and dearer than trial 0 */
+    assert_int_equal(next(&experiment, seen), 2 * 1 + 1); /* trial 3 is worse and costs more than trial 0 */
 }
 
 TEST(test_a_budget_ends_new_runs) {
@@ -319,7 +323,7 @@ TEST(test_a_budget_ends_new_runs) {
     assert_int_equal(next(&experiment, seen), -1);
     experiment.search.hours = 0, experiment.search.teraflop = 99;
     assert_int_equal(next(&experiment, seen), -1);
-    seen[4].kind = D9_RUN_STOPPED; /* is finished */
+    seen[4].kind = D9_RUN_STOPPED; /* is continued although the budget is spent */
     assert_int_equal(next(&experiment, seen), 4);
     d9_search_measure(&experiment, seen, &progress);
     assert_true(progress.over && progress.teraflop == 99 && progress.hours == 1);
@@ -352,7 +356,7 @@ TEST(test_gains) {
 TEST(test_a_grid_is_in_order, setup, teardown) {
     d9_experiment *experiment = load("config: tiny.yaml\nseeds: 2\narms: {a: {}, b: {}, c: {without: [flip]}}\n");
     d9_run_seen seen[6] = {{.kind = D9_RUN_DONE}, {.kind = D9_RUN_WAITING}, {.kind = D9_RUN_RUNNING}};
-    assert_int_equal(next(experiment, seen), 3); /* run 1 is of b, which has the runs of a */
+    assert_int_equal(next(experiment, seen), 3); /* run 1 is of arm b, whose runs are those of arm a */
     seen[3].kind = D9_RUN_FAILED;
     assert_int_equal(next(experiment, seen), 5);
     seen[5].kind = D9_RUN_STOPPED;
@@ -363,7 +367,7 @@ TEST(test_a_grid_is_in_order, setup, teardown) {
     d9_experiment_free(&context, experiment);
 }
 
-/* The states come from the folders: a result, a failure, a rung that nothing has entered. */
+/* Reads the states of runs from their folders: a result, a failure, a rung that no trial has entered. */
 TEST(test_states_are_read_from_disk, setup, teardown) {
     d9_experiment *experiment = load(SEARCH "3\n  rungs: {seeds: [1, 2]}\n  ranges:\n" MOMENTUM);
     d9_run_seen seen[6] = {0};

@@ -332,7 +332,7 @@ TEST_WITH(run_bench *b, test_evaluation_is_left, run_bench_set_up, run_bench_tea
         run_report rest = run_train_ok(&options);
         assert_int_equal(w.epochs, 3 - i);
         run_assert_equal(&rest, &whole, "an evaluation was left");
-        assert_int_equal(rest.final_evaluations, 1); /* the omitted evaluation is in no clock */
+        assert_int_equal(rest.final_evaluations, 1); /* the one omitted is not recorded */
         assert_ints(lines_in(b, "events.jsonl"), 3, lines_in(b, "epochs.tsv"), 4);
         run_folder_remove(b->folder);
         run_folder_make(b->folder);

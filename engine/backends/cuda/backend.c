@@ -1,4 +1,4 @@
-/* The device of the CUDA backend: memory, data besides the program's buffers, checks of indices, peak rates. */
+/* The device of the CUDA backend: memory, the program's data outside of its buffers, checks of indices, peak rates. */
 #include "backends/cuda/cuda.h"
 #include "core/system.h"
 
@@ -179,7 +179,7 @@ d9_status d9_cuda_check(d9_context *context, const d9_site *site, int error) {
                    d9_cuda_of(site)->driver->error(error));
 }
 
-/* ---- data of a program besides its buffers ---- */
+/* ---- a program's data outside of its buffers ---- */
 
 static d9_status upload(d9_context *context, d9_cuda *cuda, const void *bytes, int64_t size, const char *purpose,
                         void **pointer) {

@@ -2,7 +2,7 @@
  * cuDNN, and for large linear layers and the products of orthogonal updates cuBLAS. Steps are submitted without
  * waiting; from the second time that the same nodes run in a step, they are replayed as a CUDA graph (steps.c). Data
  * that changes from step to step is on the device: the step number, the tables of coefficients, the guard. Only
- * runtime.c, cudnn.h, cublas.c and nccl.c include vendor headers. */
+ * module.c, runtime.c, cudnn.h, cublas.c and nccl.c include vendor headers. */
 #ifndef D9_BACKENDS_CUDA_H
 #define D9_BACKENDS_CUDA_H
 
@@ -142,8 +142,8 @@ D9_MUST_USE d9_status d9_cuda_epoch_order_bytes(d9_context *context, const d9_cu
 d9_status d9_cuda_sync(d9_context *context, d9_device *device);
 
 /* ---- memory limit (memory_limit.c), checks of indices (backend.c) ---- */
-/* Scratch bytes known before planning: the most for a norm, bias gradient, converted argument of a convolution,
- * embedding gradient, recurrent gradient, clipping or epoch's order. */
+/* Scratch bytes known before planning: the largest need of any norm, bias gradient, convolution with converted
+ * arguments, embedding gradient, recurrent gradient, clipping or sort of the epoch's order. */
 D9_MUST_USE d9_status d9_cuda_min_scratch(d9_context *context, d9_cuda *cuda, const d9_program *program,
                                           int64_t *bytes);
 /* Returns D9_DEVICE if the program, `scratch_bytes` of scratch memory and the rules' own memory do not fit; the message
@@ -182,7 +182,7 @@ typedef struct d9_cuda_sums { /* of one step, in the order in which they are sub
 D9_MUST_USE d9_status d9_cuda_sums_plan(d9_context *context, const d9_plan *plan, const uint8_t *active,
                                         d9_cuda_sums *sums);
 void d9_cuda_sums_free(d9_context *context, d9_cuda_sums *sums); /* all zero: empty */
-/* Submits the sums from *next on, and advances it, whose gradients are complete before `node` runs. */
+/* Submits the sums, from number *next on, whose gradients are complete before `node` runs; moves *next past them. */
 D9_MUST_USE d9_status d9_cuda_sums_start(d9_context *context, const d9_plan *plan, const d9_cuda_sums *sums,
                                          d9_node_id node, int *next);
 
@@ -285,7 +285,7 @@ D9_CUDA_RUN(orthogonal_update); /* of one or several weights of the same shape (
 bool d9_cuda_orthogonal_match(const d9_site *site);
 d9_status d9_cuda_orthogonal_prepare(d9_context *context, d9_site *site);
 void d9_cuda_orthogonal_release(d9_context *context, d9_site *site);
-/* Large linear layers, alone or with a bias, by the multiplier (linear.c). */
+/* Large linear layers, alone or with a bias, as matrix products of d9_cuda.multiplier: cuBLAS (linear.c). */
 D9_CUDA_RUN(large_linear);
 bool d9_cuda_large_linear_match(const d9_site *site);
 bool d9_cuda_large_linear_bias_match(const d9_site *site);
@@ -296,8 +296,8 @@ d9_kernel_linear d9_cuda_linear_of(const d9_site *site);
 d9_cuda_product d9_cuda_product_of(const d9_site *site, const d9_kernel_linear *layer, d9_op pass);
 /* Number of weights of a linear layer up to which our own dot products compute it: 256 KiB of f32 fit into the L1 cache
  * of an H100's multiprocessor, so that rereading them for every sample costs little. ResNet-9's classifier has 5,120
- * weights. The multiplier also computes smaller layers of more than D9_CUDA_MOST_PAIRS multiplications: the GRU on IMDB
- * has 9,600 tokens for each of 37,500 weights. */
+ * weights. cuBLAS also computes smaller layers of more than D9_CUDA_MOST_PAIRS multiplications: the GRU on IMDB has
+ * 9,600 tokens for each of 37,500 weights. */
 enum { D9_CUDA_MOST_WEIGHTS = 65536, D9_CUDA_MOST_PAIRS = 1 << 27 };
 
 static inline bool d9_cuda_is_large(int64_t rows, int64_t columns, int64_t depth) {

@@ -1,4 +1,4 @@
-/* Large linear layers as matrix products by the multiplier: y = x w^T, and its gradients dx = dy w, dw = dy^T x. */
+/* Large linear layers as matrix products by cuBLAS: y = x w^T, and its gradients dx = dy w, dw = dy^T x. */
 #include "backends/cuda/cuda.h"
 
 d9_cuda_product d9_cuda_product_of(const d9_site *site, const d9_kernel_linear *layer, d9_op pass) {

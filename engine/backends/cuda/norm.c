@@ -99,7 +99,9 @@ static bool are_aligned(const d9_site *site, const parts *p) {
 }
 
 /* True if the pool's windows of 2 x 2 pixels cover its whole input. */
-static bool tiles(const d9_kernel_window *w) { return w->height == 2 * w->out_height && w->width == 2 * w->out_width; }
+static bool covers_input(const d9_kernel_window *w) {
+    return w->height == 2 * w->out_height && w->width == 2 * w->out_width;
+}
 
 /* Lists the one-pass algorithms, fastest first by estimate; none if site or device support none or the query fails. */
 static void list_algorithms(d9_context *context, const d9_site *site,
@@ -111,7 +113,7 @@ static void list_algorithms(d9_context *context, const d9_site *site,
     if (p.norm->op == D9_OP_NORM_EVAL || !are_aligned(site, &p)) return;
     if (p.pool) {
         const d9_kernel_window window = d9_cuda_window_of(site, p.pool);
-        if (!tiles(&window)) return;
+        if (!covers_input(&window)) return;
     }
     const int error = d9_cuda_norm_algorithms(&shape, store, is_backward(&p), p.pool != NULL, algorithms,
                                               D9_CUDA_NORM_ALGORITHMS, count);
@@ -141,7 +143,7 @@ static d9_value_id value_between(const parts *p) { return is_backward(p) ? p->no
 static bool pool_fits(const d9_site *site) {
     const parts p = parts_of(site);
     const d9_kernel_window w = d9_cuda_window_of(site, p.pool);
-    if (w.kernel != 2 || w.stride != 2 || w.pad != 0 || (!is_backward(&p) && !tiles(&w))) return false;
+    if (w.kernel != 2 || w.stride != 2 || w.pad != 0 || (!is_backward(&p) && !covers_input(&w))) return false;
     if (!are_aligned(site, &p) || !has_own_bytes(site, value_between(&p))) return false;
     if (!is_backward(&p)) return p.pool->outputs[0] == x_of(&p);
     const d9_node_id producer = d9_site_value(site, x_of(&p))->producer;
@@ -257,9 +259,9 @@ typedef struct gradient { /* arguments of the backward kernels */
     d9_kernel_norm_gradients out; /* dx is the gradient of the norm's input, also with a pool */
 } gradient;
 
-/* The bias of the norm if x gives the activation's derivative, which then need not be read; NULL: it does not, or the
- * pass adds a second gradient: there recomputing took 185 us where reading takes 170 (an H200, the first such norm of
- * dawn94). */
+/* The bias of the norm, if the kernel can recompute the activation's derivative from the norm's x instead of reading an
+ * array; NULL: it cannot, or the pass adds a second gradient, where recomputing is slower: 185 us instead of 170 (an
+ * H200, the first such norm of dawn94). */
 static const float *bias_for(const d9_site *site, const parts *p) {
     const d9_node *nodes = site->graph->nodes;
     if (p->add) return NULL;

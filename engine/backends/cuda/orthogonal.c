@@ -1,5 +1,5 @@
-/* Muon's update of weights (kernels/formulas/orthogonal.h): our kernels, and three matrix products an iteration by the
- * multiplier. Consecutive updates of weights of one shape are one rule, whose products are batches. */
+/* Muon's update of weights (kernels/formulas/orthogonal.h): our kernels, and three matrix products an iteration by
+ * cuBLAS. Consecutive updates of weights of one shape are one rule, whose products are batched. */
 #include "backends/cuda/cuda.h"
 #include "core/system.h"
 

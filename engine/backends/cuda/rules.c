@@ -1,4 +1,5 @@
-/* The table of rules, and the rules without a file of their own: most call one launcher, convolutions the convolver. */
+/* The table of rules, and the rules without a file of their own. Most of these call one launcher; convolutions call
+ * d9_cuda.convolver, which is cuDNN (conv_cudnn.c). */
 #include "backends/cuda/conv_description.h"
 #include "backends/cuda/cuda.h"
 
@@ -189,7 +190,7 @@ static d9_status run_wide_loss(d9_context *context, const d9_site *site, int64_t
                                                    d9_cuda_output(site, gradient ? gradient->outputs[0] : D9_NONE)));
 }
 
-/* ---- convolutions, by the convolver ---- */
+/* ---- convolutions, by d9_cuda.convolver ---- */
 
 static const d9_cuda_convolver *convolver_of(const d9_site *site) { return d9_cuda_of(site)->convolver; }
 

@@ -81,8 +81,8 @@ typedef struct progress { /* of a step that is launched */
     int sums;             /* submitted */
 } progress;
 
-/* Runs one rule, after the sums of what the rules before it have completed; under a guard (fp16), gradients are checked
- * before the step's first update. */
+/* Submits the sums of the gradients that earlier rules have completed, then runs one rule. In fp16 (cuda->guard),
+ * checks the gradients before the step's first update. */
 static d9_status run_rule(d9_context *context, const active_set *set, int i, progress *at) {
     d9_status status;
     const d9_placed_rule *placed = &set->plan->placed[i];
@@ -161,7 +161,7 @@ static void free_set(d9_context *context, active_set *set) {
     d9_cuda_sums_free(context, &set->sums);
 }
 
-/* Uses the place of the oldest set if there is no other. */
+/* Adds the set of rules active in the current step; if there are MAX_SETS already, it replaces the oldest one. */
 static d9_status new_set(d9_context *context, steps *s, d9_plan *plan, active_set **made) {
     d9_status status;
     const size_t count = (size_t)plan->placed_count;

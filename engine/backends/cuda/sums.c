@@ -10,12 +10,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { CUT = 16 }; /* segments begin at multiples of so many elements, as gradients do (step/layout.c) */
+enum { CUT = 16 }; /* segments begin at multiples of this many elements, as gradients do (step/layout.c) */
 
 /* ---- joining the GPUs ---- */
 
-/* Adds through host memory from now on. */
-static void use_host(d9_context *context, d9_cuda *cuda, const char *found) {
+/* From now on the processes add gradients through host memory. Warns with the reason: this build has no NCCL, the error
+ * in `context`, or otherwise `found`. */
+static void add_through_host(d9_context *context, d9_cuda *cuda, const char *found) {
     const char *reason = cuda->summer ? context->message : "this build has no NCCL, whose header nccl.h was not found";
     d9_log(context, D9_LOG_WARNING, "gradients are added through host memory, which is slow: %s",
            *reason ? reason : found);
@@ -40,7 +41,7 @@ static void check_gpus(const gpu *gpus, int ranks, char *reason, size_t size) {
     }
 }
 
-/* All processes exchange what each has, so that all come to the same decision. */
+/* The processes exchange the addresses of their GPUs, so that all come to the same decision. */
 static d9_status join_gpus(d9_context *context, d9_cuda *cuda, d9_parallel *parallel) {
     d9_status status;
     gpu *gpus = NULL;
@@ -52,7 +53,7 @@ static d9_status join_gpus(d9_context *context, d9_cuda *cuda, d9_parallel *para
     D9_TRY(d9_parallel_sum(context, parallel, gpus, 2 * (int64_t)parallel->ranks, true));
     check_gpus(gpus, parallel->ranks, reason, sizeof reason);
     if (*reason)
-        use_host(context, cuda, reason);
+        add_through_host(context, cuda, reason);
     else
         D9_TRY(cuda->summer->join(context, cuda->summer_state, parallel));
 done:
@@ -92,8 +93,8 @@ static d9_node_id find_ready(const d9_plan *plan, const uint8_t *active, int sum
 }
 
 /* Cuts the range of rule `sum` from its end, because the backward pass reaches its begin last: the segment that is
- * ready last is the short one. Returns their number; `made` may be NULL. */
-static int cut(const d9_plan *plan, const uint8_t *active, int sum, int64_t elements, d9_cuda_segment *made) {
+ * ready last is the short one. Returns the number of segments; `made` may be NULL. */
+static int cut_range(const d9_plan *plan, const uint8_t *active, int sum, int64_t elements, d9_cuda_segment *made) {
     const d9_cuda_segment all = range_of(plan, plan->placed[sum].site.nodes[0]->inputs[0]);
     int count = 0;
     for (int64_t end = all.end, begin = (end + CUT - 1) / CUT * CUT; end > all.begin; end = begin, count++) {
@@ -126,10 +127,10 @@ d9_status d9_cuda_sums_plan(d9_context *context, const d9_plan *plan, const uint
     sums->waits = false;
     const int64_t elements = cuda->summer->segment_bytes / (int64_t)sizeof(float) / CUT * CUT;
     for (int i = 0; i < plan->placed_count; i++)
-        if (is_sum(plan, active, i)) count += cut(plan, active, i, elements, NULL);
+        if (is_sum(plan, active, i)) count += cut_range(plan, active, i, elements, NULL);
     D9_TRY(D9_ALLOCATE(context, count, "the sums of a step", &sums->segment));
     for (int i = 0; i < plan->placed_count; i++)
-        if (is_sum(plan, active, i)) sums->count += cut(plan, active, i, elements, sums->segment + sums->count);
+        if (is_sum(plan, active, i)) sums->count += cut_range(plan, active, i, elements, sums->segment + sums->count);
     qsort(sums->segment, (size_t)count, sizeof *sums->segment, by_ready);
 done:
     return status;

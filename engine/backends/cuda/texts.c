@@ -105,7 +105,7 @@ static int64_t workspace_offset(const d9_cuda_recur *shape) {
     return (d9_cuda_recur_scratch_bytes(shape) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-/* The gradient of U is a product by the multiplier, whose plan is the site's data, or by our own kernel. */
+/* The gradient of U is a matrix product by cuBLAS, whose plan is the site's data, or, if it is small, by our kernel. */
 d9_status d9_cuda_prepare_recur_backward(d9_context *context, d9_site *site) {
     d9_status status;
     const d9_cuda_recur shape = d9_cuda_recur_of(site);

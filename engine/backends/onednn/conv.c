@@ -60,14 +60,15 @@ static d9_dnnl_array plain_array(const d9_onednn_conv *c, int argument) {
     return activation(&c->strip[argument], c->g.type, dnnl_nhwc);
 }
 
-/* Describes the primitive; a backward pass needs the forward description as hint. *description NULL: unavailable. */
+/* Describes the primitive; a backward pass needs as `hint` the description of the forward pass, always as a direct
+ * convolution. *description NULL: oneDNN has no such primitive. */
 static d9_status describe(d9_context *context, const d9_site *site, const d9_onednn_conv *c, d9_conv_pass pass,
                           const_dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *description) {
     d9_status status;
     const d9_conv_geometry *g = &c->g;
     dnnl_primitive_attr_t attributes = NULL;
     const dnnl_format_tag_t tag = c->algorithm->layout == D9_ONEDNN_PLAIN ? dnnl_nhwc : dnnl_format_tag_any;
-    const bool winograd = c->algorithm->layout == D9_ONEDNN_WINOGRAD && pass == g->pass; /* a hint is direct */
+    const bool winograd = c->algorithm->layout == D9_ONEDNN_WINOGRAD && pass == g->pass; /* hint: direct */
     const d9_dnnl_conv conv = {
         .x = activation(&c->strip[D9_CONV_IMAGE], g->type, tag),
         .w = weights(g, pass, dnnl_format_tag_any),

@@ -33,8 +33,8 @@ static double sum_of(const geometry *g, const double *x, int64_t group, int64_t 
 }
 
 /* Computes mean, biased variance and inv_std, each (G, C). */
-static void find_statistics(const geometry *g, const double *x, double epsilon, int threads, double *mean,
-                            double *variance, double *inv_std) {
+static void compute_statistics(const geometry *g, const double *x, double epsilon, int threads, double *mean,
+                               double *variance, double *inv_std) {
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t i = 0; i < g->groups * g->channels; i++) {
         mean[i] = sum_of(g, x, i / g->channels, i % g->channels, 0, 1) / per_group(g);
@@ -92,7 +92,7 @@ d9_status d9_reference_NORM(const d9_reference_op *op) {
     double *variance = scratch, *moved = scratch + 3 * count;
     if (!mean) mean = scratch + count;
     if (!inv_std) inv_std = scratch + 2 * count;
-    find_statistics(&g, in[0], norm->epsilon, op->site->threads, mean, variance, inv_std);
+    compute_statistics(&g, in[0], norm->epsilon, op->site->threads, mean, variance, inv_std);
     apply_norm(&g, in[0], mean, inv_std, in[1], in[2], op->site->threads, y);
     update_running(op, &g, mean, variance, in[3], in[4], moved);
 done:

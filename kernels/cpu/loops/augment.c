@@ -20,7 +20,7 @@ static void fill_run(const d9_cpu_batch *b, const uint8_t *source, const int32_t
     }
 }
 
-/* The same for rules that resize or change images (d9_augment_general); `changes`: they change them. */
+/* fill_run for rules that resize or change images (d9_augment_general); `changes`: they change them. */
 static inline __attribute__((always_inline)) void fill_general_as(bool changes, const d9_cpu_batch *b,
                                                                   const uint8_t *image, const int32_t *draws, int y,
                                                                   int x, int count, float *run) {

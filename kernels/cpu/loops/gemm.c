@@ -206,7 +206,7 @@ void D9_LOOP_NAME(gemm_pack_along)(const struct d9_gemm_pack *p) {
         pack_along(p, false);
 }
 
-/* One lane of a panel: `count` columns of one row or, with pairs, of two; the others are zero. */
+/* Packs one lane of a panel: `count` columns of one row or, with pairs, of two rows; the other columns are zero. */
 D9_INLINE void pack_lane(const int64_t panel, const bool pairs, const void *const *row, int64_t from, int64_t count,
                          float *to) {
     if (pairs) {

@@ -1,5 +1,5 @@
-/* A vector of elements in registers: loads that widen, formulas applied lane by lane, stores that round. It serves
- * loops with several stages and arrays, where tiles (tile.h) would go through the L1 cache between any two stages.
+/* A vector of elements in registers: loads that widen, formulas applied lane by lane, stores that round. For loops with
+ * several stages and arrays, where tiles (tile.h) would go through the L1 cache between any two stages.
  * Storage type and activation are compile-time constants after inlining. The compiler turns the loops over lanes into
  * vector instructions. */
 #ifndef D9_CPU_LANES_H
