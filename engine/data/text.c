@@ -1,6 +1,7 @@
 /* Texts as samples of tokens (data/vocabulary.h): a folder of class folders of .txt files.
  *
- * The vocabulary is that of the training part, validation texts included, unless options->words is given. */
+ * The vocabulary is made of all texts of train/ (or of the folder), including those that are then held out for test or
+ * validation, but not those of test/ or val/; options->words replaces it. */
 #include "data/text.h"
 
 #include <omp.h>

@@ -260,15 +260,15 @@ TEST(test_other_processes_and_failures) {
     d9_run_seen seen[RUNS_MAX] = {0};
     seen[0].kind = D9_RUN_RUNNING; /* a second process starts the second trial */
     assert_int_equal(next(&experiment, seen), 2);
-    seen[2].kind = D9_RUN_STOPPED; /* what was begun comes first */
+    seen[2].kind = D9_RUN_STOPPED; /* an interrupted run comes first */
     assert_int_equal(next(&experiment, seen), 2);
-    seen[2].kind = D9_RUN_FAILED; /* is not tried again, and is no trial of its rung */
+    seen[2].kind = D9_RUN_FAILED; /* a failed run is not repeated, and does not count in its rung */
     assert_int_equal(next(&experiment, seen), 4);
     seen[0] = (d9_run_seen){D9_RUN_DONE, 1, 1, 1}, seen[4] = (d9_run_seen){D9_RUN_DONE, 2, 1, 1};
-    assert_int_equal(next(&experiment, seen), 6); /* two of a rung: a third is less than one */
+    assert_int_equal(next(&experiment, seen), 6); /* a third of two trials is less than one: no promotion */
     seen[6] = (d9_run_seen){D9_RUN_DONE, 0, 1, 1};
     assert_int_equal(next(&experiment, seen), 5);
-    seen[5].kind = D9_RUN_FAILED; /* promoted and failed: the second best is not promoted instead */
+    seen[5].kind = D9_RUN_FAILED; /* a promoted run failed: the second best is not promoted instead */
     assert_int_equal(next(&experiment, seen), 8);
     for (int trial = 4; trial < TRIALS; trial++) seen[2 * trial].kind = D9_RUN_RUNNING;
     assert_int_equal(next(&experiment, seen), -1);
@@ -293,7 +293,7 @@ TEST(test_rungs_of_seeds) {
     assert_true(d9_experiment_share(&experiment, 1) == 1 && d9_experiment_share(&experiment, 4 + 1) == 0.25);
 }
 
-/* Trial 0 is best and dear; 1 is nearly as good and cheap; 2 is bad and cheaper still; 3 to 5 are dominated. */
+/* Trial 0 is best and expensive; 1 is nearly as good and cheap; 2 is bad and cheaper still; 3 to 5 are dominated. */
 TEST(test_promotion_by_the_frontier) {
     static const double rungs[] = {1, 2};
     static const double gains[] = {9, 8, 1, 8.5, 7, 0}, teraflop[] = {100, 50, 10, 120, 60, 200};
@@ -304,7 +304,7 @@ TEST(test_promotion_by_the_frontier) {
     seen[1] = (d9_run_seen){D9_RUN_DONE, 9, 200, 1};
     assert_int_equal(next(&experiment, seen), 2 * 3 + 1); /* by score alone: 8.5 */
     experiment.search.promote = D9_PROMOTE_FRONTIER;
-    assert_int_equal(next(&experiment, seen), 2 * 1 + 1); /* trial 3 is worse and dearer than trial 0 */
+    assert_int_equal(next(&experiment, seen), 2 * 1 + 1); /* trial 3 is worse and more expensive than trial 0 */
 }
 
 TEST(test_a_budget_ends_new_runs) {
@@ -319,7 +319,7 @@ TEST(test_a_budget_ends_new_runs) {
     assert_int_equal(next(&experiment, seen), -1);
     experiment.search.hours = 0, experiment.search.teraflop = 99;
     assert_int_equal(next(&experiment, seen), -1);
-    seen[4].kind = D9_RUN_STOPPED; /* is finished */
+    seen[4].kind = D9_RUN_STOPPED; /* an interrupted run may still be finished */
     assert_int_equal(next(&experiment, seen), 4);
     d9_search_measure(&experiment, seen, &progress);
     assert_true(progress.over && progress.teraflop == 99 && progress.hours == 1);
