@@ -53,7 +53,7 @@ static int compare_places(const void *a, const void *b) {
     return (x->place > y->place) - (x->place < y->place);
 }
 
-/* Lists the texts by class and name: the shuffled order depends on the seed. */
+/* Lists the texts by class and name, because their shuffled order depends on the seed. */
 static d9_status order_texts(d9_context *context, d9_arena *arena, const d9_class_files *files,
                              const d9_class_file ***ordered) {
     d9_status status;
