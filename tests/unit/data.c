@@ -206,7 +206,7 @@ static int check_parts(const char *folder, d9_dataset_options options, const d9_
 }
 
 /* Adding and removing files moves no other file between the parts, and none into or out of the validation images: an
- * evaluation uses the highest draw of a validation image that the model recorded (d9_provenance). */
+ * evaluation takes from the model the limit below which a draw makes a validation image (d9_provenance). */
 TEST_WITH(const char *folder, a_file_that_comes_or_goes_moves_no_other, run_folder_set_up, run_folder_tear_down) {
     char name[64];
     fill_classes(folder, "", 30);

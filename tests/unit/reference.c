@@ -233,7 +233,7 @@ static double update_by_hand(const op_case *c, int64_t i) {
     return w - s / 8 + (v / 2 - s / 8) / 2;
 }
 
-/* Step 4 with 3 per epoch: from the second batch of the second epoch's order. */
+/* Index of sample i of step 4 (from 0): with 3 steps per epoch, the second batch of the second epoch's order. */
 static int64_t sample_of(const op_case *c, int order_input, int64_t batch, int64_t i) {
     return (int64_t)content(c, order_input)[4 % 3 * batch + i];
 }
