@@ -164,7 +164,7 @@ static d9_status train(const char *options, const char *tricks, const char *prec
     return status;
 }
 
-/* All are on the second stream, and the first one waits for them. Returns the number of those in graphs. */
+/* Every sum must run on the second stream, with the first one waiting for it. Returns how many were captured. */
 static int check_reductions(void) {
     int captured = 0;
     assert_true(fake->counts.reductions < D9_FAKE_REDUCTIONS);
