@@ -215,7 +215,7 @@ TEST(test_refusals_name_the_place, setup, teardown) {
 enum { TRIALS = 9, RUNS_MAX = 64 };
 
 /* A search without configurations, for selections alone. */
-static d9_experiment made_up(int trials, bool by_seeds, int rung_count, const double *rungs) {
+static d9_experiment bare_search(int trials, bool by_seeds, int rung_count, const double *rungs) {
     static d9_arm arms[RUNS_MAX];
     static const int64_t seeds[] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
     d9_experiment experiment = {.kind = D9_EXPERIMENT_SEARCH,
@@ -244,7 +244,7 @@ TEST(test_promotions_of_a_list_of_scores) {
      * 6, and rung 1 then has the trials 0, 3 and 6, of which 3 is best; 7 is among the best two of eight; of nine the
      * best three, 3, 7 and 6, were all promoted before. */
     static const int64_t wanted[] = {0, 3, 6, 1, 9, 10, 12, 15, 18, 19, 11, 21, 22, 24, -1};
-    const d9_experiment experiment = made_up(TRIALS, false, 3, rungs);
+    const d9_experiment experiment = bare_search(TRIALS, false, 3, rungs);
     d9_run_seen seen[RUNS_MAX] = {0};
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
         const int64_t index = next(&experiment, seen);
@@ -256,7 +256,7 @@ TEST(test_promotions_of_a_list_of_scores) {
 
 TEST(test_other_processes_and_failures) {
     static const double rungs[] = {1, 2};
-    const d9_experiment experiment = made_up(TRIALS, false, 2, rungs);
+    const d9_experiment experiment = bare_search(TRIALS, false, 2, rungs);
     d9_run_seen seen[RUNS_MAX] = {0};
     seen[0].kind = D9_RUN_RUNNING; /* a second process starts the second trial */
     assert_int_equal(next(&experiment, seen), 2);
@@ -277,7 +277,7 @@ TEST(test_other_processes_and_failures) {
 /* A rung of seeds has several runs, and the score of a trial is the mean over all its seeds. */
 TEST(test_rungs_of_seeds) {
     static const double rungs[] = {1, 3};
-    const d9_experiment experiment = made_up(4, true, 2, rungs);
+    const d9_experiment experiment = bare_search(4, true, 2, rungs);
     d9_run_seen seen[RUNS_MAX] = {0};
     static const double first[] = {1, 3, 2};
     for (int t = 0; t < 3; t++) seen[t] = (d9_run_seen){D9_RUN_DONE, first[t], 1, 1};
@@ -297,7 +297,7 @@ TEST(test_rungs_of_seeds) {
 TEST(test_promotion_by_the_frontier) {
     static const double rungs[] = {1, 2};
     static const double gains[] = {9, 8, 1, 8.5, 7, 0}, teraflop[] = {100, 50, 10, 120, 60, 200};
-    d9_experiment experiment = made_up(6, false, 2, rungs);
+    d9_experiment experiment = bare_search(6, false, 2, rungs);
     d9_run_seen seen[RUNS_MAX] = {0};
     for (int t = 0; t < 6; t++) seen[2 * t] = (d9_run_seen){D9_RUN_DONE, gains[t], teraflop[t], 1};
     assert_int_equal(next(&experiment, seen), 1);
@@ -309,7 +309,7 @@ TEST(test_promotion_by_the_frontier) {
 
 TEST(test_a_budget_ends_new_runs) {
     static const double rungs[] = {1, 2};
-    d9_experiment experiment = made_up(TRIALS, false, 2, rungs);
+    d9_experiment experiment = bare_search(TRIALS, false, 2, rungs);
     d9_run_seen seen[RUNS_MAX] = {0};
     d9_search_progress progress;
     seen[0] = (d9_run_seen){D9_RUN_DONE, 1, 60, 1800}, seen[2] = (d9_run_seen){D9_RUN_DONE, 1, 39, 1800};
@@ -328,7 +328,7 @@ TEST(test_a_budget_ends_new_runs) {
 
 TEST(test_a_budget_ends_a_rung_of_seeds) {
     static const double rungs[] = {2};
-    d9_experiment experiment = made_up(4, true, 1, rungs);
+    d9_experiment experiment = bare_search(4, true, 1, rungs);
     d9_run_seen seen[RUNS_MAX] = {{D9_RUN_DONE, 1, 60, 1800}};
     assert_int_equal(next(&experiment, seen), 4);
     experiment.search.teraflop = 60;
