@@ -4,7 +4,7 @@
 #
 # usage: experiments/bench-sources.sh OUT [ROUNDS]    a folder for the records; 3 rounds of 5 to 10 minutes
 #
-# Each round times `cpu` and `onednn` in f32, `cpu` without oneDNN's module, both in bf16 if the processor has bf16
+# Each round times `cpu`, `onednn` and `cpu` without oneDNN's module in f32, and in bf16 if the processor has bf16
 # instructions, the start of a run, and PyTorch in both layouts. On a processor with AVX-512 also everything restricted
 # to AVX2, which shows what other processors compute, and roughly how fast. Needs build/ and Debian's python3-torch and
 # libopenblas0-openmp.

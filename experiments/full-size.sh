@@ -84,7 +84,7 @@ plan() {
     done
 }
 
-# Prints the seconds of one epoch of EXPERIMENT's network on an idle machine, from two timed steps; measured once.
+# Prints the seconds of one epoch of EXPERIMENT's network, estimated from two steps, which are timed only once.
 epoch_seconds() { # EXPERIMENT
     case $1 in
     airbench*) config=airbench94 precision=f32 ;;

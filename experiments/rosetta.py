@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes FOLDER/rosetta.tsv from the records of experiments/rosetta.sh, with a line per run, and prints both means,
 their difference with its 95% interval (Welch), and the effects of the lessons on accuracy and on the time of a step.
-Seeds ran at the same time, so their seconds are only in rosetta.tsv.
+Seeds ran at the same time, so their seconds are not compared; rosetta.tsv has them.
 
 usage: rosetta.py FOLDER
 """

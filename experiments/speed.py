@@ -43,8 +43,8 @@ def grouped(items, *keys):
     return dict(sorted(groups.items()))
 
 
-def held(run):
-    """Was the run restricted to fewer instructions than its processor has, to compute as another processor would?"""
+def is_restricted(run):
+    """True if the run was restricted to fewer instructions than its processor has, to compute as another one would."""
     return run["config"]["backend_options"]["cpu_level"] != "auto"
 
 
@@ -58,7 +58,7 @@ def number(value, digits):
 
 def accuracy(group):
     sample = list({run["seed"]: run["accuracy_tta"] for run in group}.values())  # a seed that ran twice counts once
-    if len({run["config_hash"] for run in group if not held(run)}) > 1 or len({run["steps"] for run in group}) != 1:
+    if len({run["config_hash"] for run in group if not is_restricted(run)}) > 1 or len({run["steps"] for run in group}) != 1:
         sys.exit(f"speed.py: {group[0]['title']}: runs of several configurations")
     deviation = statistics.stdev(sample) if len(sample) > 1 else math.nan
     mean = statistics.mean(sample)

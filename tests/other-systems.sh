@@ -122,7 +122,7 @@ debian13() {
 
 # ---- CUDA 12.4 ----
 
-# Leaves out the two tests that call cuDNN: a cuDNN for another CUDA loads the libraries of that version.
+# Leaves out the two tests that call cuDNN, because the cuDNN here is for another CUDA, whose libraries it would load.
 cuda12() {
     cudnn=${CUDNN-/usr/local/cuda}
     [ -f "$cudnn/include/cudnn_version.h" ] || skips cudnn "no $cudnn/include/cudnn_version.h"

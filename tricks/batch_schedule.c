@@ -1,7 +1,7 @@
 /* batch_schedule: from a share of the run on, a step takes several batches at once.
  *
  * `batches` has a number for each share of `from`: {from: [0.5, 0.8], batches: [2, 4]} takes one batch per step, then
- * two from half of the steps on, then four. Steps are counted in batches, so epochs, schedules and intervals in steps
+ * two from half of the steps on, then four. Epochs, schedules and intervals in steps still count batches, so they
  * keep their places. If fewer batches are left in an epoch than a step takes, each is a step of its own. train.lr
  * multiplies the mean gradient, so a step of two batches moves as far as a step of one: the learning rate per image
  * falls. With train.decoupled the learning rate is per image, and a step of two batches moves twice as far. */

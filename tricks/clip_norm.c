@@ -23,6 +23,6 @@ const d9_trick d9_trick_clip_norm = {
     .effect = "part of PyTorch's word_language_model: clip 0.25 at learning rate 20",
     .options = options,
     .options_size = sizeof(clip_norm),
-    .conflicts = {"freeze", "whitening_bias", "hard_examples"}, /* gradients that these do not use would still count */
+    .conflicts = {"freeze", "whitening_bias", "hard_examples"}, /* the norm would include unused gradients */
     .on_optimizer = on_optimizer,
 };

@@ -27,7 +27,7 @@ static d9_status fill(d9_context *context, const d9_initializer *self, const d9_
     return d9_whitening_filters(context, &whitening, site, values, count);
 }
 
-/* Does the convolution keep the size of the image, as the two convolutions that replace it do? */
+/* True if the convolution keeps the size of the image, as the two convolutions that replace it do. */
 static bool keeps_size(const d9_conv_attributes *c) { return c->stride == 1 && 2 * c->pad + 1 == c->kernel; }
 
 static d9_status on_model(d9_context *context, const void *opaque, d9_graph *graph) {

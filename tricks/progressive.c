@@ -2,8 +2,7 @@
  *
  * For the first `share` of the run images have `scale` of their height and width; or, with a list of `scales`,
  * scales[i] until epoch until[i]. `form` says whether a small image is a random crop, to which the other augmentations
- * apply as usual, or the image that the step would have seen, resized: crop and mirror come first. Evaluations always
- * use whole images. */
+ * apply as usual, or the whole image, resized after crop and mirror. Evaluations always use whole images. */
 #include "tricks/trick.h"
 
 typedef struct progressive {

@@ -44,7 +44,7 @@ enum {
 
 const d9_trick *d9_trick_at(int index); /* in tricks.def order: the order in which hooks run */
 int d9_trick_index(const char *name);   /* -1: unknown */
-bool d9_tricks_conflict(int a, int b);  /* does one list the other in `conflicts`? */
+bool d9_tricks_conflict(int a, int b);  /* true if one lists the other in `conflicts` */
 
 /* Measured effect of a trick, a row of measured.def: difference in accuracy, in percentage points, of runs without it
  * (D9_LEFT_OUT) or with it (D9_ADDED; D9_ADDED_TO_NONE: to a network without tricks) from the baseline. */

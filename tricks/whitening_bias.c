@@ -54,7 +54,7 @@ static d9_node_id bias_of(const d9_graph *graph, d9_node_id conv) {
     return graph->nodes[n].op == D9_OP_BIAS ? n : D9_NONE;
 }
 
-/* Does the convolution have this size, the number of filters of a whitening layer, and a bias? */
+/* True if the convolution has this size, the number of filters of a whitening layer, and a bias. */
 static bool is_whitening_layer(const d9_graph *graph, d9_node_id conv, int64_t size) {
     const d9_shape *shape = &graph->values[graph->nodes[conv].inputs[1]].shape;
     return shape->d[1] == size && shape->d[0] == 2 * size * size * shape->d[3] && bias_of(graph, conv) != D9_NONE;

@@ -174,7 +174,7 @@ static void print_step(d9_cli *cli, const d9_measurement *m, bool json) {
 }
 
 /* Divides the rate of evaluations by that of their forward pass: the median over pairs of batches, which run one after
- * the other, so that other programs slow down both alike. NAN: of a stream. */
+ * the other, so that other programs slow down both alike. *share: NAN for a stream. */
 static d9_status find_evaluation_share(d9_session *session, int64_t steps, double *share) {
     d9_status status = D9_OK;
     double *shares = NULL;

@@ -111,8 +111,8 @@ done:
     return status;
 }
 
-/* Explains the command, trick or keys named by the only one of `words`, or else searches for it. Keys whose last part
- * is a term of other tools, too, come after the answer to that. */
+/* Explains the command, trick or keys named by the only one of `words`, or else searches for it. If the topic
+ * is also a term of other tools, the answer to that comes first, then the keys that end in it. */
 static d9_status explain(d9_cli *cli, const d9_flag_list *words, d9_text *text) {
     d9_status status;
     const char *topic = words->items[0];

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Where the searched words are in an entry: in its name; in its text, one after another; or apart from each other.
+/* Place of the searched words in an entry: in its name; in its text, one after another; or apart from each other.
  * Entries are shown in this order. */
 typedef enum place_of_words { IN_NAME, IN_SEQUENCE, APART, PLACES } place_of_words;
 

@@ -1,9 +1,9 @@
 /* Submits a Slurm array job of up to TASKS_MAX tasks: one per remaining run or pack of runs, or per several of them. A
  * task is this command with --shard. Also prints the tasks' commands for other launchers.
  *
- * Task I trains shard I of all runs, so the same command submits a killed task again under its number. The tasks of a
- * search are the same: each trains until no run is left. Site options
- * such as partition, time and GPUs are passed with --sbatch or in sbatch's environment variables. */
+ * Task I trains shard I of all runs, so the same command submits a killed task again under its number. All tasks of a
+ * search have one command: each trains until no run is left. Site options such as partition, time and GPUs are passed
+ * with --sbatch or in sbatch's environment variables. */
 #include "cli/runs.h"
 #include "core/system.h"
 #include <errno.h>

@@ -23,7 +23,8 @@ static const char *model_name(const d9_tree *model) {
     return name && name->kind == D9_TREE_SCALAR ? name->text : NULL;
 }
 
-/* Does `over` name another model, so that the options of `under` do not apply? A map without a name keeps the model. */
+/* True if `over` names another model, so that the options of `under` do not apply. A map without a name keeps the
+ * model. */
 static bool is_other_model(const d9_tree *under, const d9_tree *over) {
     if (strcmp(over->key, "model") != 0 || over->parent->parent) return false;
     const char *name = model_name(over), *inherited = model_name(under);

@@ -220,7 +220,7 @@ static bool parse_knot(const char *word, d9_knot *knot) {
     return knot->value >= 0 && !(percent && knot->value > 100);
 }
 
-/* Does the knot lie before its predecessor? Only knots of the same unit are compared: whether end-2 lies before 20%
+/* True if the knot lies before its predecessor. Only knots of the same unit are compared: whether end-2 lies before 20%
  * depends on the number of epochs, and such knots are clamped later. */
 static bool lies_before(const d9_knot *before, const d9_knot *knot) {
     if (before->unit != knot->unit) return false;

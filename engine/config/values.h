@@ -20,7 +20,8 @@ D9_MUST_USE d9_status d9_value_wrong_type(d9_context *context, const d9_tree *no
 /* Appends the field as YAML; false, and nothing is appended, if an optional value is absent. */
 bool d9_value_write(const d9_option *option, const void *base, d9_text *text);
 
-/* Does the field have its default value? False if the option has none. `text` receives only the status of a failure. */
+/* True if the field has its default value; false if the option has none. `text` receives only the status of a failure.
+ */
 bool d9_value_is_default(const d9_option *option, const void *base, d9_text *text);
 
 /* A table of options and the struct that its offsets refer to. */

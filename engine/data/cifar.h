@@ -9,8 +9,8 @@ enum { D9_CIFAR_PATH = D9_PUBLISHED_PATH };
 extern const d9_published d9_cifar10_published, d9_cifar100_published;
 
 /* Finds the file in `folder`: the binary ("data_batch_1.bin") or, without it, the Python version ("data_batch_1").
- * `path` receives its path, or that of the binary. Returns D9_DATA if neither is found and the reason is another than
- * absence. */
+ * *found: one of them exists; `path` receives its path, otherwise that of the binary. Returns D9_DATA, with the reason,
+ * if it cannot be known whether a file exists, or if `folder` is not a folder. */
 D9_MUST_USE d9_status d9_cifar_find(d9_context *context, const char *folder, const d9_dataset_file *file,
                                     char path[D9_CIFAR_PATH], bool *found);
 

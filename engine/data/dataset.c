@@ -98,7 +98,8 @@ void d9_dataset_candidates(const char *name, const char *path, d9_candidates *ca
     if (!cache) add_candidate(candidates, home ? home : ".", "/.cache/dawn9/", name);
 }
 
-/* True also if the file cannot be looked at, for want of a permission for example: loading it then reports why. */
+/* True also if it cannot be known whether the file exists, for example without permission: loading it then reports why.
+ */
 static bool has_file(const d9_published *published, const char *folder, const d9_dataset_file *file) {
     char path[D9_PUBLISHED_PATH];
     d9_context quiet;

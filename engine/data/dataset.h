@@ -89,7 +89,7 @@ typedef struct d9_dataset_options {
                            must have it */
     int64_t length;     /* texts: number of tokens, the last ones of a longer text; 0: 150 */
     int64_t vocabulary_size;    /* texts: largest number of tokens; 0: 30000 */
-    const d9_vocabulary *words; /* texts: of the model that is evaluated; NULL: that of the training part */
+    const d9_vocabulary *words; /* texts: of the model that is evaluated; NULL: made from the dataset's texts */
     int64_t largest_picture;    /* folder: size limit of an image in megapixels; 0: 64 */
     bool skip_damaged; /* folder, text, imdb: leave out files that cannot be decoded, with warnings that name the first
                           50 */

@@ -8,7 +8,7 @@
 D9_MUST_USE d9_status d9_keyed_order(d9_context *context, uint64_t seed, uint32_t epoch, uint32_t stream, uint32_t draw,
                                      int64_t count, int32_t *order);
 
-/* The draw of generated word `number`, uniform in [0, 1). */
+/* The random number in [0, 1) by which `dawn9 generate` selects word `number` of its output. */
 double d9_word_draw(uint64_t seed, int64_t number);
 
 #endif

@@ -52,8 +52,8 @@ typedef struct d9_published {
     const d9_dataset_file *files;
     int count;
     bool fetched; /* `data fetch` downloads them */
-    /* Finds a file in `folder`; `path` receives its path, or the one where it is missing. D9_DATA: neither found nor
-     * missing, with the reason. */
+    /* Finds a file in `folder`; `path` receives its path, or the one where it is missing. D9_DATA, with the
+     * reason, if it cannot be known whether the file exists. */
     d9_status (*find)(d9_context *context, const char *folder, const d9_dataset_file *file,
                       char path[D9_PUBLISHED_PATH], bool *found);
     /* Reads the file `path` of dataset `name`, as it was published; free `*bytes` with d9_release. */

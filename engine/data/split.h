@@ -1,7 +1,7 @@
 /* Which of the user's own images are test and validation images, and whether a model was trained on them.
  *
  * Version 2 of the rule draws by name: an image of a folder is in the test part if draw(seed, class, file name) is
- * below a sixth of 2^64; a class without such an image gives the one with its lowest draw. The draw is Philox at
+ * below a sixth of 2^64; of a class without such an image, the one with the lowest draw is. The draw is Philox at
  * counter = FNV-1a of "CLASS/NAME", so adding, removing or renaming a file moves no other. Version 1 drew by the
  * position in the sorted list of names; models of that time do not record a version. Arrays have no names: both
  * versions draw by their position. */

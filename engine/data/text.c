@@ -1,6 +1,7 @@
 /* Texts as samples of tokens (data/vocabulary.h): a folder of class folders of .txt files.
  *
- * The vocabulary is that of the training part, validation texts included, unless options->words is given. */
+ * The vocabulary is made of all texts of train/ (or of the folder), including those that are then held out for test or
+ * validation, but not those of test/ or val/; options->words replaces it. */
 #include "data/text.h"
 
 #include <omp.h>
@@ -52,7 +53,7 @@ static int compare_places(const void *a, const void *b) {
     return (x->place > y->place) - (x->place < y->place);
 }
 
-/* Lists the texts by class and name: the shuffled order depends on the seed. */
+/* Lists the texts by class and name, because their shuffled order depends on the seed. */
 static d9_status order_texts(d9_context *context, d9_arena *arena, const d9_class_files *files,
                              const d9_class_file ***ordered) {
     d9_status status;

@@ -59,8 +59,8 @@ typedef struct d9_arm {
     d9_config *config; /* resolved; `published` is set only if the results are for exactly this arm */
     char config_hash[65];
     int runs_of; /* index of the first arm with an identical configuration; this arm uses its runs */
-    /* A trial's values were rejected: the message; its `config` is that without drawn values, its hash "", and
-     * its runs have failed. NULL: not rejected */
+    /* The message if a trial's values were rejected; `config` then is without drawn values, the hash "", and the runs
+     * have failed. NULL: not rejected */
     const char *rejected;
 } d9_arm;
 
@@ -159,9 +159,10 @@ D9_MUST_USE d9_status d9_experiment_look(d9_context *context, const d9_experimen
                                          d9_run_seen *seen);
 /* The run to train next, by its index; -1: none, unless a running one ends in a way that changes that.
  *
- * Without a search: the first run that waits or was stopped. In a search, in this order: a run that was stopped or
- * belongs to a rung that a trial has entered; the best trial in the best 1/eta of a rung that has not entered the next
- * one, from the highest rung down; the next trial. Once the budget is spent only stopped runs are left. */
+ * Without a search: the first run that waits or was stopped. In a search, in this order: an unfinished run of a
+ * rung that its trial has entered, from the highest rung down; the first run of the next rung for the best trial that
+ * belongs to the best 1/eta of its rung and has not entered the next one, from the highest rung down; the first run of
+ * the next trial. Once the budget is spent: only runs that were stopped. */
 D9_MUST_USE d9_status d9_experiment_next(d9_context *context, const d9_experiment *experiment, const d9_run_seen *seen,
                                          int64_t *index);
 

@@ -7,7 +7,7 @@
  *       promote: score             # or frontier: accuracy against operations
  *       rungs: {seeds: [1, 3, 9]}  # or {train.epochs: [2, 6, 18]}; default: one rung with the experiment's seeds
  *       budget: {teraflop: 5000}   # or hours, or both: no new run is started after it
- *       ranges:                    # KEY as in --set: a value in which maps like these stand for what is drawn
+ *       ranges:                    # KEY as in --set: a value, in which each of these maps stands for a drawn value
  *         train.momentum: {uniform: [0.5, 0.9]}
  *         tricks.muon.rate: {log: [0.1, 0.4]}
  *         model.widths: [{whole: [32, 64, 8]}, 256, 256]                  # from, to, step (default 1), both included

@@ -162,7 +162,7 @@ static void forward_signal(const worker_pool *pool, int number) {
 /* Returns the first failure of a worker. Killed workers do not count: others, or the next call, take over their
  * runs. */
 static d9_status wait_for_all(worker_pool *pool) {
-    enum { FORWARD_AFTER = 10 }; /* pauses; until then the terminal's own signal arrives */
+    enum { FORWARD_AFTER = 10 }; /* pauses; before that the workers get the terminal's own signal */
     d9_status first = D9_OK;
     int waited = 0; /* pauses since the signal */
     const volatile sig_atomic_t *interrupt = pool->self->run.interrupt;

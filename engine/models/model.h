@@ -13,8 +13,8 @@ typedef struct d9_model {
     size_t options_size;
     bool texts;  /* its samples are texts, as tokens; otherwise images */
     bool stream; /* it reads one text from step to step, and its labels are the tokens that follow */
-    /* Builds from `x`, the image or the tokens, to logits (N, classes), of a stream (T, N, classes); the engine adds
-     * the loss. */
+    /* Adds the network to the graph. x: the images or tokens; *logits: (N, classes) or, of a stream, (T, N, classes).
+     * The engine adds the loss. */
     d9_status (*build)(d9_context *context, const void *options, int64_t classes, d9_graph *graph, d9_value_id x,
                        d9_value_id *logits);
 } d9_model;

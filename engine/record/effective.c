@@ -140,7 +140,7 @@ static const struct bound {
     {"eval_images", true, 1, INFINITY, count_fault},
 };
 
-/* Does the object have a value at the bound's key that is out of bounds? */
+/* True if the object has a value at the bound's key that is out of bounds. */
 static bool exceeds(const json_t *object, const struct bound *bound) {
     const json_t *value = json_object_get(object, bound->key);
     const double number = json_number_value(value);

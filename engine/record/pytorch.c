@@ -47,7 +47,7 @@ typedef struct dictionary {
 
 typedef struct value {
     kind kind;
-    int64_t number; /* or the items of a tuple, or the type of a storage's elements */
+    int64_t number; /* TUPLE: count of its items; STORAGE or its kind: d9_tensor_type */
     union {
         const char *text;
         const struct value *items;
@@ -170,7 +170,7 @@ done:
 
 /* ---- storages and tensors ---- */
 
-/* Is the value a tuple of numbers, none below zero? */
+/* True if the value is a tuple of numbers, none below zero. */
 static bool holds_sizes(const value *tuple) {
     if (tuple->kind != TUPLE) return false;
     for (int64_t i = 0; i < tuple->number; i++)

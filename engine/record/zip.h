@@ -15,7 +15,7 @@ typedef struct d9_zip {
     int count;
 } d9_zip;
 
-/* Does a file begin as a zip archive does? */
+/* True if a file begins as a zip archive does. */
 bool d9_zip_is(const uint8_t *bytes, size_t size);
 /* Lists the files of an archive in memory, which must stay there; the list and names are allocated in `arena`. Checks
  * every checksum. D9_DATA: damaged, compressed, encrypted, of 4 GiB or more, or with a comment. */

@@ -53,7 +53,7 @@ static bool has_epochs(const d9_report *report) {
     return false;
 }
 
-/* Has a run a loss of its evaluations? Records of 0.3.0 have none. */
+/* True if an evaluation of any run has a loss. Records of version 0.3.0 have none. */
 static bool has_eval_loss(const d9_report *report) {
     size_t index;
     const json_t *row;

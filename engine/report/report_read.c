@@ -139,7 +139,7 @@ static const char *relative(const d9_report *report, const char *text) {
     return strncmp(text, report->folder, length) == 0 && text[length] == '/' ? text + length + 1 : text;
 }
 
-/* Did an evaluation during training compute only one of several views? */
+/* True if an evaluation during training computed only one of several views. */
 static bool has_plain_epochs(const json_t *result, const d9_measure *measure) {
     size_t index;
     const json_t *row;
@@ -256,7 +256,7 @@ done:
     return status;
 }
 
-/* Has the run a folder? Most runs that a search lists are never started. */
+/* True if the run has a folder. Most runs that a search lists are never started. */
 static bool is_begun(d9_context *context, const d9_report *report, const char *folder) {
     char path[PATH_BYTES];
     snprintf(path, sizeof path, "%.2000s/%.2000s", report->folder, folder ? folder : "");

@@ -66,7 +66,7 @@ def device_in(folder):
 
 
 def holds(where, device, precision):
-    """Does the prediction apply to this device and precision?"""
+    """True if the prediction applies to this device and precision."""
     return where == "any" or all(word in device.split() + [precision] for word in where.split())
 
 

@@ -217,7 +217,7 @@ stage_speed() {
     return $failed
 }
 
-# REVIEWS: another configuration than that of IMDB. A card that lacks a precision fails only the runs in it.
+# REVIEWS: another configuration than that of IMDB. On a card that lacks a precision only the runs in it fail.
 stage_texts() {
     if [ -n "${REVIEWS-}" ] || "$dawn9" data check imdb; then
         try "$dawn9" train "${REVIEWS-configs/imdb-gru.yaml}" --backend "$backend" --precision "$precision" --overwrite --out "$out/imdb"
@@ -231,8 +231,8 @@ stage_texts() {
     return $failed
 }
 
-# The option of compute-sanitizer for each kernel of kernels/cuda. Its name follows its length in the name that the
-# compiler gives it, so no kernel of cuDNN or CUB is meant: the tools have false findings in those.
+# The option of compute-sanitizer for each kernel of kernels/cuda. The compiler's symbol of a kernel contains the length
+# of its name and then the name; with both, no kernel of cuDNN or CUB is meant: the tools have false findings in those.
 own_kernels() {
     grep -oh '\<[a-z][a-z0-9_]*_kernel(' kernels/cuda/*.cu | tr -d '(' | sort -u | awk '{ print "--kernel-name kns=" length($0) $0 }'
 }

@@ -126,7 +126,8 @@ typedef struct d9_cuda_prologue {
 /* ---- rows of channels ---- */
 int d9_cuda_bias_forward(d9_cuda_stream stream, d9_kernel_in x, const float *bias, d9_kernel_act act, int64_t rows,
                          int64_t channels, d9_kernel_out y);
-int64_t d9_cuda_bias_scratch_bytes(int64_t rows, int64_t channels); /* for d9_cuda_bias_backward; aligned to 16 bytes */
+/* Size of the scratch of d9_cuda_bias_backward, which the caller aligns to 16 bytes. */
+int64_t d9_cuda_bias_scratch_bytes(int64_t rows, int64_t channels);
 /* Two launches: partial sums, then their sum. */
 int d9_cuda_bias_backward(d9_cuda_stream stream, d9_kernel_in dy, const d9_cuda_prologue *prologue, int64_t rows,
                           int64_t channels, void *scratch, float *dbias);
@@ -138,7 +139,8 @@ int d9_cuda_slice_channels(d9_cuda_stream stream, d9_kernel_in x, int64_t rows, 
                            int64_t taken, d9_kernel_out y);
 
 /* ---- normalisation ---- */
-int64_t d9_cuda_norm_scratch_bytes(const d9_kernel_norm *norm); /* for the three functions below; aligned to 16 bytes */
+/* Size of the scratch of the three functions below, which the caller aligns to 16 bytes. */
+int64_t d9_cuda_norm_scratch_bytes(const d9_kernel_norm *norm);
 /* Three launches: partial sums, terms, normalisation. */
 int d9_cuda_norm_forward(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_kernel_in x,
                          const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue, void *scratch,
@@ -225,7 +227,7 @@ typedef struct d9_cuda_moments_weights {
 
 /* True if supported: at most 27 numbers in a patch and 27 filters `between`; fewer than 2^16 groups of equal size. */
 bool d9_cuda_moments_fits(const d9_cuda_moments *shape);
-/* Scratch for each of the four functions below, aligned to 16 bytes. */
+/* Size of the scratch of each of the four functions below, which the caller aligns to 16 bytes. */
 int64_t d9_cuda_moments_scratch_bytes(const d9_cuda_moments *shape);
 int64_t d9_cuda_moments_bytes(const d9_cuda_moments *shape); /* size of `moments`, kept from forward to backward */
 /* Four launches. */
@@ -333,7 +335,8 @@ bool d9_cuda_loss_is_wide(const d9_kernel_loss *shape);
 int d9_cuda_loss_with_metrics(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_cuda_coefficient share,
                               const int64_t *step, const float *weights, const float *logits, const int32_t *labels,
                               const float *factor, void *scratch, float *loss, double *metrics, d9_kernel_out dlogits);
-int64_t d9_cuda_metrics_scratch_bytes(const d9_kernel_loss *shape); /* may be 0; aligned to 16 bytes */
+/* May be 0. The caller aligns the scratch to 16 bytes. */
+int64_t d9_cuda_metrics_scratch_bytes(const d9_kernel_loss *shape);
 
 /* ---- the loss scale and non-finite gradients ----
  *
@@ -372,7 +375,7 @@ typedef struct d9_cuda_clip {   /* kernels/formulas/clip.h */
     const int64_t *step;        /* NULL: step 0 */
     const d9_cuda_guard *guard; /* NULL: gradients are not scaled */
 } d9_cuda_clip;
-int64_t d9_cuda_clip_scratch_bytes(int64_t count); /* aligned to 16 bytes */
+int64_t d9_cuda_clip_scratch_bytes(int64_t count); /* the caller aligns the scratch to 16 bytes */
 /* Scales all gradients g (count) in place, in two launches. Numbers that are not finite stay so, and finite ones stay
  * finite, so that d9_cuda_guard_check may follow. */
 int d9_cuda_clip_gradient(d9_cuda_stream stream, const d9_cuda_clip *clip, int64_t count, void *scratch, float *g);

@@ -147,7 +147,7 @@ D9_DEVICE wide_row wide_row_of(const d9_kernel_loss &s, const float *z, pair of)
     D9_BARRIER(); /* the second sum overwrites the first one's shared memory */
     total = d9_block_sum(total);
     if (threadIdx.x == 0) sums[0] = sum, sums[1] = total;
-    /* the lowest class is the largest of the negated ones */
+    /* of the classes with the largest logit, the lowest: the negated maximum of their negated numbers */
     const double first =
         -block_largest(static_cast<double>(best) == largest ? -static_cast<double>(at) : -INFINITY, first_of);
     return {{d9_log_sum_exp_double(largest, sums[0]), d9_loss_at_target_double(own, partners, s.share), sums[1],

@@ -56,7 +56,8 @@ template <int S> D9_DEVICE d9_vector<4> open_four(uint2 raw) {
     return t;
 }
 
-/* Gradients before the activation of four pixels and four outputs: words 2j and 2j + 1 have output j. */
+/* Gradients with respect to the activation's input, of four pixels and four outputs, two pixels to a word: words 2j and
+ * 2j + 1 hold output j at pixels 0, 1 and 2, 3. */
 template <int S>
 D9_DEVICE void open_slopes(const d9_kernel_act act, const uint2 dy[4], const uint2 y[4], uint32_t words[8]) {
     D9_UNROLL(2)

@@ -19,7 +19,8 @@ Y
     json step.json '0 < d["run_seconds"] < 100' 'all((n["why"] == "") == (n["choice"] == "") for n in d["nodes"])'
     accepts "$dawn9" bench ops --config tiny.yaml --json
     cp "$out" ops.json
-    # 8 convolutions. The first has no gradient to its image; on cpu its two rules include norm and activation, without choice.
+    # 8 convolutions. The first has no gradient to its image; on cpu its two rules include norm and activation, and have no
+    # algorithm to choose.
     json ops.json 'len(d["rules"]) == 3 * 8 - 1'
     json ops.json 'all(r["choice"] in [w["choice"] for w in r["algorithms"]] for r in d["rules"] if "norm" not in r["rule"])'
     json ops.json 'sum("norm" in r["rule"] for r in d["rules"]) == (2 if "'"$backend"'" == "cpu" else 0)'

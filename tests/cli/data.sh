@@ -23,7 +23,7 @@ for action in check fetch; do refuses 2 '--data --json' "$dawn9" data $action --
 refuses 2 'synthetic' "$dawn9" data check synthetic
 refuses 2 'cifar11 cifar10 cifar100' "$dawn9" data check cifar11
 
-# ---- a file that cannot be looked at is neither missing nor there: here a link that leads to itself ----
+# ---- a file of which it cannot be known whether it exists (here a link to itself) is not reported as missing ----
 ln -s loop loop
 refuses 1 'loop/data_batch_1 symbolic' "$dawn9" data check cifar10 --data loop
 refuses 3 'loop/data_batch_1 symbolic' "$dawn9" train cifar.yaml --data loop

@@ -181,7 +181,7 @@ diff -r runs/short held >/dev/null || fail "a refused experiment touched the fol
 echo '{"title":' >held/experiment.json
 refuses 2 'held/experiment.json:[0-9]+' "$dawn9" experiment short.yaml --out held
 
-# ---- a result that cannot be read is neither done nor left ----
+# ---- a result that cannot be read is an error: its run counts neither as done nor as left ----
 rm held/experiment.json held/runs/both/seed1/result.json && ln -s result.json held/runs/both/seed1/result.json
 for way in '' --status --commands --dry-run; do
     ends 3 'held/runs/both/seed1/result.json Too.many.levels' "$dawn9" experiment short.yaml --out held $way

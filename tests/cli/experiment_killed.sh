@@ -20,11 +20,12 @@ left_behind() { find "$1" -name lock -o -name '*.partial' -o -name 'checkpoint*'
 started=$(date +%s%N)
 accepts "$dawn9" experiment six.yaml --out calm --quiet
 whole=$((($(date +%s%N) - started) / 1000000)) # milliseconds
-[ $whole -le 6000 ] || whole=6000 # a busy machine: shorter lives, the same kills
+[ $whole -le 6000 ] || whole=6000 # on a busy machine kills come sooner, but as often
 hashes calm >calm.txt
 [ "$(wc -l <calm.txt)" = 6 ] || fail "the undisturbed pass has not six runs"
 
-# A life: 20 ms and a random part of a quarter of the undisturbed time, so that ten lives reach all parts of the experiment.
+# Time to each kill: 20 ms and a random part of a quarter of the undisturbed time, so that ten kills reach all parts of the
+# experiment.
 seed=${DAWN9_KILL_SEED:-$(date +%s)}
 echo "killing with DAWN9_KILL_SEED=$seed, $whole ms undisturbed"
 awk -v seed="$seed" -v whole="$whole" 'BEGIN { srand(seed); for (i = 0; i < 10; i++) printf "%.3f\n", 0.02 + rand() * whole / 4000 }' >lives1

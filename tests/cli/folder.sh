@@ -82,7 +82,7 @@ grep -q '^dawn9: warning: named/val: .* no test/; data.validation=1 ' "$err" || 
 json named-run/result.json 'd["eval_images"] == 12'
 accepts "$dawn9" train small.yaml --data named --out named-best --set data.validation=1 --set keep=best --set train.epochs=0.5
 says '^accuracy .* on 12 validation images'
-runs "$dawn9" eval named-best --set data.validation=0 # they picked the epoch
+runs "$dawn9" eval named-best --set data.validation=0 # val/ selected the epoch, so this warns
 grep -q '^dawn9: warning: named/val: .* no test/; data.validation=1 ' "$err" || fail "validation images as test images: $(cat "$err")"
 cp -r drawn named/test
 runs "$dawn9" train small.yaml --data named --out named-again --set train.epochs=0.5 --quiet

@@ -1,5 +1,5 @@
-# train.from: weights of a model of dawn9, or of a file with torchvision's names, also PyTorch's own and of 16 bits; other
-# classes; errors that name the tensor; how a record names the file.
+# train.from: weights of a model of dawn9, or of a file with torchvision's names (safetensors or PyTorch's own format, f32 or
+# 16 bits); other classes; errors that name the tensor; how a record names the file.
 . "$(dirname "$0")/lib.sh"
 network_files
 still='train.lr={knots: [0], values: [0]}'

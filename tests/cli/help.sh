@@ -56,7 +56,7 @@ for word in auc AUC Auc; do # a term, and the last part of a key
     accepts "$dawn9" help $word
     says '^`train.loss`' && says '^published.auc$'
 done
-# Terms of other tools: where what they mean is, or what is nearest to it.
+# A term of another tool leads to the option with this meaning, or to the nearest one.
 while read -r named words; do
     accepts "$dawn9" help $words
     says "\`$named"

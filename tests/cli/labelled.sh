@@ -1,4 +1,4 @@
-# Pictures with a CSV: one label and several, their areas in record, report and eval, and rows with errors.
+# Pictures with a table of labels: one label and several, areas under the curve in record, report and eval, rows with errors.
 . "$(dirname "$0")/lib.sh"
 /usr/bin/env python3 "$source/tools/draw_pictures.py" drawn bars=24 disc=24 stripes=24 || fail "the pictures could not be drawn"
 for file in drawn/*/*.png; do

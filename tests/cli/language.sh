@@ -66,7 +66,7 @@ accepts "$dawn9" train language.yaml --data corpus --out stopped --quiet $slow -
 train straight $slow
 json stopped/result.json 'd["resumed"]' 'd["params_sha256"] == json.load(open("straight/result.json"))["params_sha256"]' \
     'd["perplexity"] == json.load(open("straight/result.json"))["perplexity"]'
-# ---- a corpus has a validation part of its own: no number of data.validation takes words from training ----
+# ---- a corpus has a validation part of its own: data.validation takes no words from training, whatever its value ----
 accepts "$dawn9" eval run --data corpus --set data.validation=5
 
 # ---- windows are no images, in the report either ----
@@ -76,7 +76,7 @@ accepts "$dawn9" report aside
 says '^note       Perplexities are of validation windows, not of the test windows.$'
 grep -iq 'images[^"]*</' aside/report.html && fail "images in the report of a language model: $(grep -i 'images[^"]*</' aside/report.html)"
 
-# ---- a momentum whose velocity would sum other numbers of losses ----
+# ---- momentum is rejected where its velocity would add gradients of steps with different numbers of losses ----
 refuses 2 'train.momentum 0.9 momentum_form page adam' "$dawn9" train language.yaml --data corpus --out none --set train.momentum=0.9
 
 # ---- a plateau needs evaluations during training ----
@@ -95,7 +95,7 @@ accepts "$dawn9" generate stopped --words 2 --start 'ann sees' --temperature 0.0
 says '^ann sees [a-z<>]+ [a-z<>]+ $'
 refuses 2 'start zebra <unk>' "$dawn9" generate stopped --start 'ann zebra'
 refuses 2 'temperature 0: 0.001' "$dawn9" generate stopped --temperature 0
-# ---- it ends with the reader of its words, silently, and at a full disk ----
+# ---- generate ends silently when its reader does, and with an error on a full disk ----
 { timeout 20 "$dawn9" generate stopped --words 1000000000 2>"$err"; echo $? >ended; } | head -n 1 >line.txt
 [ "$(cat ended)" = 0 ] && [ ! -s "$err" ] && [ "$(wc -w <line.txt)" = 20 ] || fail "a reader that ended: status $(cat ended), $(cat line.txt)"
 refuses 6 'standard output' timeout 20 sh -c '"$0" generate stopped --words 1000000000 >/dev/full' "$dawn9"

@@ -31,24 +31,24 @@ for pair in v3=avx2 v4=avx512 v4bf16=avx512-bf16; do
     json ${pair%=*}/result.json 'd["isa"] == "'${pair#*=}'"'
 done
 
-# Names of oneDNN's algorithms tell their instruction set ("jit:avx2"): in f32 none beyond the level, and from avx2 on the
-# best within it.
+# Names of oneDNN's algorithms contain their instruction set ("jit:avx2"): in f32 none is beyond the level, and from avx2 on
+# some use the best within it.
 choices='[rule["choice"] for rule in d["rules"]]'
 uses() { json "$1/result.json" "any(\"$2\" in c for c in $choices)"; }
-spares() { json "$1/result.json" "len($choices) > 30 and not any(\"$2\" in c for c in $choices)"; }
+avoids() { json "$1/result.json" "len($choices) > 30 and not any(\"$2\" in c for c in $choices)"; }
 peers=
 case $(cpu_backends) in *onednn*) peers=$ran ;; esac
 for level in $peers; do
     accepts on onednn $level onednn-$level
     case $level in
-    plain | v2) spares onednn-$level avx ;;
-    avx2) uses onednn-$level avx2; spares onednn-$level avx512 ;;
-    *) uses onednn-$level avx512; spares onednn-$level amx ;;
+    plain | v2) avoids onednn-$level avx ;;
+    avx2) uses onednn-$level avx2; avoids onednn-$level avx512 ;;
+    *) uses onednn-$level avx512; avoids onednn-$level amx ;;
     esac
 done
 if [ "$peers" ]; then
     accepts on onednn auto auto --set train.epochs=0.5 # no further than the processor
-    case $ran in *avx512*) uses auto avx512 ;; *avx2*) uses auto avx2; spares auto avx512 ;; esac
+    case $ran in *avx512*) uses auto avx512 ;; *avx2*) uses auto avx2; avoids auto avx512 ;; esac
 fi
 
 # The losses agree up to rounding: closely after two steps, and after all eight within the effect of rounding, because
@@ -87,7 +87,7 @@ pooled() { # LEVEL
 for level in $ran; do
     half cpu $level
     pooled $level
-    case $level in *bf16) spares half-cpu-$level amx ;; esac
+    case $level in *bf16) avoids half-cpu-$level amx ;; esac
 done
 if [ "$peers" ]; then
     refuses 4 'bf16 f32' on onednn v2 x --precision bf16
@@ -95,7 +95,7 @@ if [ "$peers" ]; then
     *avx512-bf16*)
         half onednn avx512-bf16
         uses half-onednn-avx512-bf16 bf16
-        spares half-onednn-avx512-bf16 amx
+        avoids half-onednn-avx512-bf16 amx
         ;;
     esac
 fi

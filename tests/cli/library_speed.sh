@@ -1,6 +1,6 @@
 # Beside other work the library trains in at most 1.3 times the command's time: from Python, and from C with
-# OMP_WAIT_POLICY=passive, as docs/library.md says. Rounds of command, Python and C, each first in a third of them, meet the
-# same work; the median of the rounds' ratios counts. With threads that spin the library took 6 to 11 times as long.
+# OMP_WAIT_POLICY=passive, as docs/library.md says. Each round runs command, Python and C, in rotating order, under the same
+# load; the median of the rounds' ratios counts. With threads that spin the library took 6 to 11 times as long.
 . "$(dirname "$0")/lib.sh"
 /usr/bin/python3 -c 'import numpy' 2>/dev/null || skips numpy "there is no Debian python3-numpy"
 unset OMP_WAIT_POLICY

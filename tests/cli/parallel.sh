@@ -27,7 +27,7 @@ eval: {streams: 3}
 train: {epochs: 2, batch_size: 4, optimizer: sgd, momentum: 0, momentum_form: plain, weight_decay: 0, lr: {knots: [0], values: [1]}}
 tricks: {clip_norm: {most: 0.25}}
 YAML
-sed 's/streams: 3/streams: 4/' language.yaml >shared.yaml # four processes share four columns; three they repeat
+sed 's/streams: 3/streams: 4/' language.yaml >shared.yaml # four processes share four columns, but each evaluates all three
 sed -i 's/dataset: text/&, path: texts/' sentiment.yaml
 for file in resnet9 dawn94 sentiment language shared $networks; do
     sized <$file.yaml >$file.wide.yaml

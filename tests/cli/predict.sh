@@ -51,8 +51,8 @@ refuses 2 '--worst-first --sheet' "$dawn9" predict run drawn/test --worst-first
 accepts "$dawn9" predict run drawn/test/disc --sheet disc.png
 accepts "$dawn9" predict run drawn/test/disc/ --sheet slash.png
 cmp disc.png slash.png || fail "a slash behind the folder hides the true class"
-# Of one file alone the sheet shows the tile that the sheet of all shows at the place of its probability. drawn/test has
-# its images in folders named by their true class.
+# The sheet of a single file has the tile that the sheet of all files has at the position of this file, by probability.
+# drawn/test has its images in folders named by their true class.
 cat >order.py <<'PY'
 import json, struct, subprocess, sys, zlib
 def pixels(path): # rows of an 8-bit RGB image without filters other than those that the rows name

@@ -98,7 +98,7 @@ assert refused(dawn9.Error, "train.epochs", dawn9.train, "tiny.yaml", set=["trai
 assert refused(dawn9.Error, "none.safetensors", dawn9.Model, "none.safetensors").status == 3
 assert refused(dawn9.Error, "interrupted before step 2", dawn9.train, "tiny.yaml", progress=lambda *_: True).status == 130
 refused(KeyError, "mine", dawn9.train, "tiny.yaml", progress=lambda *_: {}["mine"])
-def too_late(*_): # it runs as soon as C calls back, before anything there can catch
+def too_late(*_): # a signal handler that raises: Python runs it at the next callback from C, outside of any try there
     raise TimeoutError("too late")
 signal.signal(signal.SIGALRM, too_late)
 signal.setitimer(signal.ITIMER_REAL, 0.05)
@@ -175,7 +175,7 @@ assert not os.path.exists(folder)
 child_status = []
 dawn9.train("arrays.yaml", images, labels, set=["threads=2", "train.epochs=0.2"], progress=lambda *_: child_status.append(in_child()))
 assert child_status and not any(child_status), child_status
-with again._context.lock:  # another thread computes while this process forks: said in the child
+with again._context.lock:  # another thread computes while this process forks: the child says so
     def forks():
         child = os.fork()
         if child == 0:

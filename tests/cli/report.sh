@@ -108,7 +108,7 @@ says '^  perplexity +[0-9.]+'
 cp exp/runs/full/seed2/result.json confused/runs/full/seed2
 refuses 3 'full/seed2/result.json accuracy perplexity' "$dawn9" report confused
 
-# ---- no result that can be read: said why ----
+# ---- no readable result: the error says why ----
 mkdir looped && cp exp/runs/full/seed1/config.yaml looped && ln -s result.json looped/result.json
 refuses 3 'looped/?result.json|result.json Too.many.levels' "$dawn9" report looped
 

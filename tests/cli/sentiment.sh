@@ -52,7 +52,7 @@ PYTHON
 accepts python3 area.py
 cp -r texts/test other
 for config in '' sentiment.yaml; do
-    accepts "$dawn9" eval $config run --data other --json # by words of their own, which have other numbers, it would guess
+    accepts "$dawn9" eval $config run --data other --json # by a vocabulary of these texts, whose words have other numbers, it would guess
     json "$out" "d['accuracy'] == json.load(open('run/result.json'))['accuracy'] and d['images'] == 64"
 done
 

@@ -1,6 +1,6 @@
 # The command under valgrind: training to the end, stopped and resumed, and the commands that read the run. No error, and
 # no block that nothing points to. f32 on the CPU backend at level plain and on the reference backend, one thread: valgrind
-# 3.19 knows no AVX-512, and cannot see which bytes a second thread's OpenMP has given back.
+# 3.19 knows no AVX-512, and does not see which memory OpenMP has freed in a second thread.
 . "$(dirname "$0")/lib.sh"
 
 command -v valgrind >/dev/null || skips valgrind "not installed (Debian package valgrind)"

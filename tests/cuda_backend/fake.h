@@ -36,11 +36,11 @@ typedef struct d9_fake_counts {
     int64_t used_bytes, most_bytes;
 } d9_fake_counts;
 
-/* How the fake cuDNN sums weight gradients. RIGHT: in doubles, rounded once at the end. Each other way has a fault that
+/* How the fake cuDNN sums weight gradients. RIGHT: in doubles, rounded once at the end. The others have a fault that
  * tests must find. */
 typedef enum d9_fake_sums {
     D9_FAKE_SUMS_RIGHT,
-    D9_FAKE_SUMS_IN_PARTS,         /* of every second output pixel; each of the two rounded to the result's type */
+    D9_FAKE_SUMS_IN_PARTS,         /* two partial sums, even and odd output pixels; both are rounded */
     D9_FAKE_SUMS_WITHOUT_A_PLACE,  /* the last output pixel of the last image is missing */
     D9_FAKE_SUMS_WITH_TAPS_TURNED, /* filters are turned by 180 degrees: convolution in place of correlation */
     D9_FAKE_SUMS_CUT               /* rounded towards zero */
@@ -63,8 +63,8 @@ typedef struct d9_fake {
     int64_t memory_bytes;
     int64_t held_bytes; /* part of memory_bytes used by other processes */
     int choices;        /* choices offered per convolution: D9_FAKE_CHOICES, or only the first ones */
-    /* Value of counts.allocations at an allocation that fails for want of memory, as do later ones that are as large: a
-     * device that has less than it reports. 0: none. */
+    /* Value of counts.allocations at an allocation that fails, as do later ones of at least its size: a device with
+     * less free memory than it reports. 0: none. */
     int64_t refuse_at;
     int64_t fail_at;     /* value of counts.calls at the call that fails; 0: none */
     int fail_with;       /* its cudaError_t */

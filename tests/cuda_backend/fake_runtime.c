@@ -428,7 +428,8 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     return store_error((cudaError_t)d9_model_submit(stream, do_mark, &event, sizeof event));
 }
 
-/* The second stream's next work follows what the first had at the record, or the first waits for the second's. */
+/* If the second stream waits, its next work is placed after the work that the first stream had when the event was
+ * recorded. If the first waits, the second's work up to the event is moved to the end of the first's list. */
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
     BEGIN(begin);
     if (flags != 0 || !event->stream || event->stream == stream) return store_error(cudaErrorInvalidValue);

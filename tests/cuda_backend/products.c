@@ -70,9 +70,8 @@ static void check_biased_logits(rival *r, const product_shape *s, d9_type type) 
 #define CONVS                                                                                                          \
     { "conv", "conv_backward_data", "conv_backward_weight" }
 
-/* Linear layers with more weights than our own kernels accept, and with exactly as many; of texts; f32
- * logits; a stem; a projection; a window with stride 2.
- */
+/* Shapes, in order: two linear layers with more weights than our own kernels accept, and one with exactly as many; two
+ * linear layers of texts; f32 logits; a stem, a projection, and a window with stride 2. */
 void compare_products(rival *r, const d9_type *types, int type_count) {
     static const product_shape shapes[] = {
         {{4, {5, 3, 1, 257}}, {2, {86, 771}}, {2, {5, 86}}, {0, 0, 0}, BY_CUBLAS, false},

@@ -45,7 +45,7 @@ static d9_status double_all(d9_context *of, d9_parallel *parallel, void *values,
 
 static const d9_parallel_kind kind = {.name = "two", .sum = double_all, .broadcast = broadcast, .agree = agree};
 
-static void have_other(other_gpu gpu) {
+static void set_other_gpu(other_gpu gpu) {
     other = gpu;
     told = false;
 }
@@ -131,7 +131,7 @@ TEST(segments_are_added_as_soon_as_they_are_complete) {
         pieces p;
         const bool forward = way % 2;
         fake->reset();
-        have_other(another);
+        set_other_gpu(another);
         fake->second_late = way / 2;
         OK(d9_backend_find(&context, "cuda", &cuda));
         make_pieces(&p, forward);
@@ -164,7 +164,7 @@ static d9_status train(const char *options, const char *tricks, const char *prec
     return status;
 }
 
-/* All are on the second stream, and the first one waits for them. Returns the number of those in graphs. */
+/* Every sum must run on the second stream, with the first one waiting for it. Returns how many were captured. */
 static int check_reductions(void) {
     int captured = 0;
     assert_true(fake->counts.reductions < D9_FAKE_REDUCTIONS);
@@ -185,7 +185,7 @@ TEST(training_has_the_bits_of_sums_that_wait) {
         for (int way = 0; way < 3; way++) {
             d9_result result;
             fake->reset();
-            have_other(way == 0 ? same : way == 1 ? another : elsewhere);
+            set_other_gpu(way == 0 ? same : way == 1 ? another : elsewhere);
             fake->second_late = way == 2;
             OK(train(runs[r].options, runs[r].tricks, runs[r].precision, &result));
             if (way == 0) snprintf(waiting, sizeof waiting, "%s", result.params_sha256);
@@ -209,7 +209,7 @@ static void check_host(other_gpu gpu, const char *reason) {
     char warnings[1024] = "";
     d9_result result;
     fake->reset();
-    have_other(gpu);
+    set_other_gpu(gpu);
     context.log = keep_warning;
     context.log_user = warnings;
     OK(train("", "", "f32", &result));
@@ -230,7 +230,7 @@ TEST(failures_are_named) {
     d9_result result;
     for (int launching = 0; launching < 2; launching++) {
         fake->reset();
-        have_other(another);
+        set_other_gpu(another);
         fake->without_nccl = !launching;
         fake->fail_reduction = launching ? 2 : 0;
         assert_refusal(train("", "", "f32", &result), D9_DEVICE,

@@ -54,7 +54,7 @@ TEST(what_was_chosen_is_remembered) {
     run_without_norms("bf16", "auto", &w); /* another type is timed separately */
     assert_int_equal(fake->counts.listed, asked);
     run_without_norms("f32", "auto", &w);
-    run_without_norms("tf32", "auto", &w); /* so is permission to round */
+    run_without_norms("tf32", "auto", &w); /* separately too: tf32 may round factors */
     assert_int_equal(fake->counts.listed, asked);
     run_without_norms("fp16", "on", &w); /* timed again, once per shape */
     assert_int_equal(fake->counts.listed, asked);

@@ -5,7 +5,7 @@
 #include "tests/support/test.h"
 #include "verify/rule_comparison.h"
 
-/* Small cases; on a GPU a larger one, too, which takes a quarter of a minute on the CPU model. */
+/* Small cases; on a GPU also the last one, which is larger and takes 15 s on the CPU model. */
 TEST(another_framework_s_numbers) {
     static const char *const cases[] = {"airbench",          "vgg",   "densenet", "resnet18_cifar",
                                         "resnet50_imagenet", "adamw", "muon",     "language_lstm_tied",
@@ -165,11 +165,12 @@ TEST(a_first_layer_is_compared_with_sums_in_f32) {
                  slope.backward);
 }
 
-/* ResNet-18 with residual branches that each image drops by itself. */
+/* ResNet-18 with residual branches that are dropped independently for each image. */
 TEST(dropped_branches) { run_check_verify("cuda", "f32", "stochastic_depth.safetensors", 1); }
 
-/* Texts: a network of two recurrent layers, and one whose states go on to the next step and whose gradients are
- * clipped, in f32 and fp16; a whole step, rule by rule, in every precision. */
+/* Networks of texts. In f32 and fp16: the recorded cases of a classifier with two GRU layers, and of a language model,
+ * which carries its states from step to step and clips gradients. In every precision: each rule of a language model's
+ * first step, compared with the reference backend. */
 TEST(texts) {
     static const char *const precisions[] = {"f32", "fp16", "bf16", "tf32"}, *const cases[] = {"text_gru_layers",
                                                                                                "language_lstm_tied"};
@@ -209,8 +210,8 @@ TEST(the_loss_follows_the_reference) {
     if (fake_find()) run_assert_equal(&reports[0], &reports[2], "f32 and tf32 without tensor cores");
 }
 
-/* Losses and evaluations if states are carried from step to step. With 130 hidden units clusters compute the recurrent
- * layer, and cuBLAS its products. */
+/* Compares losses and evaluations of a language model, which carries its states from step to step. With 130 hidden
+ * units clusters of blocks compute the recurrent layers, and cuBLAS their matrix products. */
 static void compare_language_models(int hidden, int epochs) {
     run_report reports[2];
     static const char *const backends[] = {"cuda", "reference"};

@@ -65,7 +65,8 @@ static inline d9_kernel_in d9_plain_in(const float *x) { return (d9_kernel_in){.
 static inline d9_kernel_out d9_plain_out(float *y) { return (d9_kernel_out){.data = y, .store = D9_KERNEL_F32}; }
 d9_cpu d9_plain_cpu(void); /* level "plain", one thread */
 
-/* D9_FOR_SOME_STORES: of case `i` of a slow check one type, by turns, with the race check or the address sanitizer. */
+/* For slow checks. With the race check or the address sanitizer, D9_FOR_SOME_STORES visits only one type in case `i`,
+ * the next one in case i + 1; otherwise all. */
 bool d9_check_skips(d9_kernel_store store, int i);
 #define D9_FOR_SOME_STORES(store, i) D9_FOR_STORES(store) if (!d9_check_skips(store, i))
 #define D9_FOR_STORES(store)         for (d9_kernel_store store = D9_KERNEL_F32; store <= D9_KERNEL_F16; store++)

@@ -9,9 +9,9 @@ typedef struct batch_case {
     int images, batch, steps_per_epoch, height, width, out_height, out_width, channels, pad, mirror, cutout;
     float brightness, contrast;
     bool grey;                 /* stored in one channel */
-    bool resize;               /* boxes are resized */
-    int box_height, box_width; /* of the crop that is resized; 0: it is not */
-    float change;              /* share of the greatest changes */
+    bool resize;               /* D9_AUGMENT_RESIZE: boxes of random size and place are resized to the output */
+    int box_height, box_width; /* D9_AUGMENT_SHRINK: size of the crop that is resized to the output; 0: off */
+    float change;              /* D9_AUGMENT_CHANGE: largest magnitude as a share of the greatest one; 0: off */
 } batch_case;
 static const batch_case cases[] = {
     {9, 1, 2, 5, 7, 5, 7, 3, 2, D9_MIRROR_RANDOM, 2, 0.5f, 0.25f, false, false, 0, 0, 0},
@@ -56,7 +56,7 @@ static site open_site(const batch_case *c) {
                         [D9_AUGMENT_CHANGE] = {c->change}}}};
     const int64_t bytes = (int64_t)c->images * c->height * c->width * stored_of(c);
     s.step = 3 * c->steps_per_epoch + 1;
-    s.from = (c->batch + 1) / 2; /* each step begins so far after the one before it: their images overlap */
+    s.from = (c->batch + 1) / 2; /* also the distance between the starts of steps: half a batch, so they overlap */
     s.images = (uint8_t *)(void *)d9_floats(bytes / 4 + 1);
     for (int64_t i = 0; i < bytes; i++) s.images[i] = (uint8_t)(i * 37 + i / 256);
     s.order = (int32_t *)(void *)d9_floats(c->batch * c->steps_per_epoch);

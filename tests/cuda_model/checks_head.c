@@ -65,8 +65,8 @@ enum { LOSSES = sizeof losses / sizeof *losses };
 typedef struct batch { /* a case of the loss, on both sides */
     float *logits, *loss, *dlogits;
     int32_t *labels;
-    double *weights;    /* by class */
-    float *gpu_weights; /* the same as f32 */
+    double *weights;    /* (classes) */
+    float *gpu_weights; /* `weights` in f32, for the kernel */
     d9_array gpu_loss, gpu_dlogits;
     d9_kernel_loss shape;
 } batch;

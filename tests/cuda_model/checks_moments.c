@@ -203,8 +203,8 @@ typedef struct gradients {                 /* in double */
     double *product, *dw, *dscale, *dbias; /* product: gradient of the product of the filters */
 } gradients;
 
-/* The slope is computed from y as stored, as in the kernel, so the gradient before the activation is bit-identical
- * unless the kernel is contracted. */
+/* The slope is computed from y as stored, as in the kernel, so the gradient before the activation has the kernel's bits
+ * unless the compiler made fused multiply-adds of the kernel's products. */
 static gradients differentiate(site *s) {
     const d9_cuda_moments *c = &s->s;
     const double n = (double)(c->images / c->groups * s->pixels);

@@ -189,7 +189,7 @@ static void check_backward(d9_check *check, site *s, const d9_cuda_norm_algorith
     }
 }
 
-/* ---- algorithms for an H100: some of them with every shape; sizes of dawn94 ---- */
+/* ---- algorithms for an H100: some run on every row of `shapes`; of dawn94's sizes only their choice is tested ---- */
 
 typedef void run_check(d9_check *check, site *s, const d9_cuda_norm_algorithm *algorithm);
 

@@ -14,7 +14,8 @@
 #include <utility>
 #include <vector>
 
-/* Tell AddressSanitizer that the program is about to continue on the stack `bottom`, and that it does. */
+/* Tell AddressSanitizer that the program is about to continue on another stack, which begins at `bottom`, and, once it
+ * runs there, that it does. */
 #ifdef D9_ASAN
 #include <sanitizer/common_interface_defs.h>
 static void start_switch(void **fake, const void *bottom, size_t bytes) {

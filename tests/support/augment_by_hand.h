@@ -33,9 +33,9 @@ static inline double resized_by_hand(const double *image, const double *draws, c
     return floor(sum + 0.5);
 }
 
-/* Sets the place in the image from which a changed pixel comes, computed in doubles by equations about the middle of
- * the image. False: it lies outside. */
-static inline bool unchanged_place_by_hand(const double *change, const int64_t *y, int64_t *row, int64_t *column) {
+/* Replaces the place of a changed pixel by that of its source in the unchanged image, computed in doubles by equations
+ * about the middle of the image. False: the source is outside. */
+static inline bool source_place_by_hand(const double *change, const int64_t *y, int64_t *row, int64_t *column) {
     const double m = change[1] / 65536, n = change[2] / 65536, down = (double)*row + 0.5 - (double)y[1] / 2,
                  right = (double)*column + 0.5 - (double)y[2] / 2;
     double to_down = down, to_right = right;

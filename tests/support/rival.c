@@ -136,7 +136,7 @@ typedef struct chain { /* a graph whose nodes `rule` fuses; outputs: the values 
     const char *rule;
 } chain;
 
-/* Is there an addition, and is it before or after the activation? */
+/* Place of an addition in a chain: none, after the activation, before it. */
 typedef enum addition { ADDS_NOT, ADDS_LAST, ADDS_FIRST, ADDITIONS } addition;
 
 static d9_node celu_node(d9_op op) {

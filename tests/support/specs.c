@@ -292,7 +292,7 @@ static void build_last(op_case *c, const op_spec *s, d9_node *node) {
     node->outputs[0] = result(c, forward ? "y" : "dx", forward ? matrix(s->n, s->c) : samples(s, s->c));
 }
 
-/* variant: the number of processes, of which this is the second; 0: one. The same for dropout. */
+/* variant: the number of processes, of which this is the second; 0: one process. build_dropout reads it likewise. */
 static void build_norm(op_case *c, const op_spec *s, d9_node *node) {
     d9_shape per_group = matrix(s->group_size ? s->n / s->group_size : 1, s->c);
     d9_shape running = per_group;

@@ -1,5 +1,5 @@
-/* Gradient accumulation: an update by several batches equals one by a batch with all their images, where no batch norm
- * looks at the batch; stopping and resuming; refusals. */
+/* Gradient accumulation: in a network without batch norm an update from several batches equals that from one batch with
+ * all their images; stopping and resuming; refusals. */
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 
@@ -21,8 +21,8 @@ static d9_config *configure(const char *backend, const char *precision, const ch
     return program_config(&context, yaml);
 }
 
-/* Trains; returns the state and the average that is evaluated, `count` numbers. `poisoned`: before each update the mean
- * of the last one becomes NaN. Frees the configuration. */
+/* Trains; returns the state and the weight average that is evaluated, `count` numbers, to be freed. `poisoned`: the
+ * mean of the gradients is overwritten with NaN before the first batch of each update. Frees the configuration. */
 static double *train(d9_config *config, int64_t steps, bool poisoned, int64_t *count) {
     d9_session session;
     const d9_session_options options = {.config = config, .seed = 3, .no_eval = true};

@@ -195,7 +195,8 @@ TEST(a_resized_box_is_interpolated) {
             }
 }
 
-/* All changes are equally likely; so are signs, and 31 magnitudes up to the given share of the change's greatest. */
+/* All changes are equally likely, both signs are, and 31 evenly spaced magnitudes are: from 0 to the given share of the
+ * change's greatest magnitude. */
 TEST(changes_are_drawn_evenly) {
     enum { DRAWS = 66000, STEPS = D9_CHANGE_LEVELS - 1 };
     const d9_augment_rule rule = {3, 32, 32, 32, 32, {[D9_AUGMENT_CHANGE] = {0.5f}}};
@@ -312,7 +313,7 @@ TEST(boxes_have_the_area_of_the_weight_at_uniform_places) {
         assert_true(fabs(down / places) < most / 3 && fabs(across / places) < most / 3);
         assert_true(fabs(product / places) < most / 10);
         assert_true(fabs(down_squares / places - 1) < most && fabs(across_squares / places - 1) < most);
-        assert_true(fabs(outside / DRAWS - 0.5) < 0.02); /* of lambda: 1/2; rounding moves it */
+        assert_true(fabs(outside / DRAWS - 0.5) < 0.02); /* the mean weight is 1/2; rounding to pixels moves it */
     }
 }
 

@@ -8,8 +8,8 @@ static void check(d9_class_scores found, double precision, double recall, double
     assert_true(fabs(found.f1 - f1) <= 1e-12);
 }
 
-/* Right are 3 of 4, 1 of 2 and 2 of 5 samples of the three classes, which are predicted 4, 5 and 2 times. The stride is
- * wider than the matrix. */
+/* The three classes have 4, 2 and 5 samples, of which 3, 1 and 2 are right, and are predicted 4, 5 and 2 times. The
+ * stride is wider than the matrix. */
 TEST(rows_are_true_and_columns_predicted) {
     static const int64_t counts[] = {3, 1, 0, 99, 1, 1, 0, 99, 0, 3, 2, 99};
     const d9_confusion matrix = {counts, 3, 4};

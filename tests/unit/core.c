@@ -246,7 +246,7 @@ TEST(test_nearest) {
         {"mea", "ema"},      {"mae", NULL}, /* words this short may differ by one edit, such as a swap */
         {"x", NULL},         {"", NULL},
         {"dropout", NULL},   {"pool_before", "pool_before_activation"},
-        {"net50", "net"}, /* as near to net9, with which it does not begin */
+        {"net50", "net"}, /* net9 is as near, but net50 does not begin with it */
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const char *nearest = d9_text_nearest(rows[i].word, words, (int)(sizeof words / sizeof *words));

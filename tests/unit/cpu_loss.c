@@ -128,7 +128,7 @@ static void check(const fixture *f, const d9_cpu *cpu, const d9_kernel_loss *s, 
     }
 }
 
-static void guard(float *x, int64_t begin, int64_t count) {
+static void fill_guard(float *x, int64_t begin, int64_t count) {
     memset(x + begin, 0xff, (size_t)(count - begin + GUARDS) * sizeof(float));
 }
 
@@ -169,8 +169,8 @@ static void run_threads(fixture *f, const d9_kernel_loss *s, const d9_cpu_loops 
                          .loss = f->loss,
                          .dlogits = {threads == 1 ? f->first : f->dlogits, D9_KERNEL_F32},
                          .correct = &correct};
-        guard(l.dlogits.data, 0, count);
-        guard(f->loss, 0, rows);
+        fill_guard(l.dlogits.data, 0, count);
+        fill_guard(f->loss, 0, rows);
         if (threads > 1) l.logits = memcpy(l.dlogits.data, f->logits, (size_t)count * sizeof(float));
         assert_int_equal(d9_cpu_correct(&cpu, s, l.logits, l.labels), expected);
         d9_cpu_loss_run(&cpu, &l, NULL);
@@ -232,8 +232,8 @@ TEST(nan_and_infinities) {
                 f->labels[0] = p == 3 ? 0 : 5;
                 f->logits[places[p]] = values[v];
                 expect(f, &s, NULL);
-                guard(f->loss, 0, 1);
-                guard(f->dlogits, 0, s.classes);
+                fill_guard(f->loss, 0, 1);
+                fill_guard(f->dlogits, 0, s.classes);
                 d9_cpu_loss_run(&cpu,
                                 &(d9_cpu_loss){.shape = s,
                                                .logits = f->logits,

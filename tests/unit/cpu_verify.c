@@ -1,7 +1,7 @@
-/* verify on the backends cpu and onednn, in f32 and bf16 where available: every golden case on cpu in f32; a case of
- * every kind of network in bf16, which `test_cpu_verify all` runs in every case, too; the same few on onednn, because
- * the others use the same oneDNN code, and where DAWN9_CPU_CEILING is set, because cpu_conv.c, cpu_kernels.c and
- * cpu_recur.c compare the kernels of every instruction set by themselves. */
+/* verify on the backends cpu and onednn, in f32 and bf16 where available. On cpu in f32: every golden case. On cpu in
+ * bf16: one case of every kind of network, or with `test_cpu_verify all` every case. On onednn: one of every kind,
+ * because the others use the same oneDNN code. If DAWN9_CPU_CEILING is set: one of every kind, because cpu_conv.c,
+ * cpu_kernels.c and cpu_recur.c already test the kernels of every instruction set. */
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 
@@ -34,7 +34,7 @@ static void check_cpu(const char *precision, bool all) {
 
 TEST(test_f32) { check_cpu("f32", true); }
 
-/* The state is NULL or, for every case, not. */
+/* *state: not NULL if `test_cpu_verify all` asks for every case. */
 TEST(test_bf16) { check_cpu("bf16", *state); }
 
 TEST(test_onednn_f32) { check_networks("onednn", "f32"); }

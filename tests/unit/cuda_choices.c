@@ -81,7 +81,7 @@ TEST_WITH(const char *folder, a_folder_that_cannot_be_made_is_no_error, run_fold
     OK(d9_cuda_choices_add(&context, choices, "a", "e1"));
     warnings = 0;
     for (int again = 0; again < 2; again++) d9_cuda_choices_save(&context, choices);
-    assert_int_equal(warnings, 1); /* the folder was named */
+    assert_int_equal(warnings, 1); /* only the first time */
     OK(context.status);
     assert_string_equal(d9_cuda_choices_find(choices, "a", false), "e1");
     d9_cuda_choices_close(&context, choices);

@@ -205,7 +205,8 @@ static int check_parts(const char *folder, d9_dataset_options options, const d9_
     return shared;
 }
 
-/* Files that come or go move no validation image either: an evaluation knows the limit by which training chose them. */
+/* Adding and removing files moves no other file between the parts, and none into or out of the validation images: an
+ * evaluation takes from the model the limit below which a draw makes a validation image (d9_provenance). */
 TEST_WITH(const char *folder, a_file_that_comes_or_goes_moves_no_other, run_folder_set_up, run_folder_tear_down) {
     char name[64];
     fill_classes(folder, "", 30);
@@ -230,7 +231,8 @@ TEST_WITH(const char *folder, a_file_that_comes_or_goes_moves_no_other, run_fold
     }
 }
 
-/* The folder that a model was trained on is split by the rule's version of that time; another is evaluated whole. */
+/* A folder that the model was trained on is split by the version of the rule that training used; any other folder is
+ * evaluated whole. */
 TEST_WITH(const char *folder, a_folder_that_was_not_trained_on_is_whole, run_folder_set_up, run_folder_tear_down) {
     fill_classes(folder, "", 12);
     d9_dataset_options options = {.name = "folder", .validation = 4};

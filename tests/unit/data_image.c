@@ -225,7 +225,7 @@ TEST(orientation_is_found_or_upright) {
     d9_image_free(&context, &image), free(file);
 }
 
-/* Is the JPEG decodable with `size` bytes of `tables` inserted before its first Huffman table? */
+/* True if the JPEG is decodable with `size` bytes of `tables` inserted before its first Huffman table. */
 static bool tables_pass(const uint8_t *tables, size_t size) {
     uint8_t file[sizeof jpeg.bytes + 1024];
     const size_t at = marker(196);

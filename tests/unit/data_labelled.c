@@ -82,7 +82,7 @@ static void keep_log(void *user, d9_log_level level, const char *line) {
     snprintf(user, 200, "%s", line);
 }
 
-/* A label with a semicolon or a comma in it causes a warning, unless the separator occurs in some cell. */
+/* A semicolon or comma in a label causes a warning only if no label has the separator, "|". */
 TEST(another_separator_is_warned_of) {
     static const struct {
         const char *text, *says;
@@ -261,7 +261,8 @@ static void write_pictures(const char *folder) {
 
 static const d9_dataset_options on_disk = {.name = "labelled", .image_size = 8, .split_column = "split"};
 
-/* Files by path and by name; the validation part takes the place of the test set only if it is asked for. */
+/* Rows name pictures by path or by file name. Validation images are evaluated instead of test images only with
+ * data.validation. */
 TEST_WITH(const char *folder, pictures_with_a_table, run_folder_set_up, run_folder_tear_down) {
     static const char text[] = "file,label,split\n0.png,a,train\nmore/1.png,b,train\n3.png,b,train\n2.png,a,valid\n"
                                "4.png,a,test\n5.png,b,test\n";

@@ -43,8 +43,8 @@ static const d9_metadata good_texts[TEXT_ROWS] = {
     {"dawn9.words", "[\"<pad>\", \"<start>\", \"<unknown>\", \"<unused>\", \"cat\"]"},
     {"dawn9.length", "7"}};
 
-/* Writes `count` rows of `all`, with one of them replaced, and reads them. `words`: of the error, NULL: there is none.
- */
+/* Writes `count` rows of `all`, with one of them replaced, and reads them. `words`: those of the expected error; NULL:
+ * no error is expected. */
 static void check_rows(run_bench *b, const d9_metadata *all, int count, int row, d9_metadata replaced,
                        const char *words) {
     const float one = 1;

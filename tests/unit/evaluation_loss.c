@@ -63,7 +63,7 @@ TEST(the_loss_is_that_of_the_training) {
 
 TEST(no_view_is_the_plain_one) { check("train: {batch_size: 8}\n", 0, false, 1); }
 
-/* A second network computes losses, too; confident images have one view. */
+/* Neither the losses of a second network (hard_examples) nor evaluating only some images with all views changes it. */
 TEST(a_second_network_and_few_images_with_all_views) {
     check("train: {batch_size: 8}\ntricks: {label_smoothing: {alpha: 0.3}, hard_examples: {}, "
           "multicrop_tta: {shift: 3, share: 0.25}}\n",

@@ -36,7 +36,7 @@ static const struct row {
     {"name: airbench, widths: [4, 6, 6], first_depth: 3, residual: on", "gelu: {}", 17, 6, 8 + 2 * 7 + 2},
     /* norms ahead of convolutions, dropout in a block; shortcuts that are an input and that are a convolution */
     {"name: wide_resnet, depth: 10, width: 1, dropout: 0.3", SMOOTH, 8, 4, 1 + 6 + 2 + 2 * 7 + 2},
-    /* branches dropped for an image; for all images, where no branch is dropped in this step */
+    /* branches dropped per image; branches dropped for a whole batch (none is in this step) */
     {"name: resnet, width: 2, zero_init_residual: off", SMOOTH ", stochastic_depth: {rate: 0.5}", 8, 4,
      20 + 2 * 20 + 2},
     {"name: wide_resnet, depth: 10, width: 1", SMOOTH ", stochastic_depth: {rate: 0.1, mode: batch}", 8, 4,

@@ -328,7 +328,7 @@ TEST(test_live_values_do_not_overlap) {
     }
 }
 
-/* Features are read after the step: no later value may use their memory, as one does if they are not requested. */
+/* Features are read after the step, so no later value may use their memory. Without features one does. */
 TEST(test_features_outlive_the_step) {
     d9_program program;
     int64_t bytes;

@@ -70,7 +70,7 @@ TEST(areas_of_another_program) {
     print_message("compared %d areas\n", cases);
 }
 
-/* Uniform logits have a perplexity of the number of classes, whatever their size. Label -1 does not count. */
+/* If all logits are equal, the perplexity is the number of classes, whatever their value. Label -1 does not count. */
 TEST(test_perplexity) {
     double logits[3 * 5];
     static const int32_t labels[] = {4, -1, 0};

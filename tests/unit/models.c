@@ -60,8 +60,8 @@ static int64_t count_parameters(const d9_graph *graph) {
 }
 
 /* ResNet and DenseNet: torchvision 0.14's numbers for 1000 classes; those for other counts follow from stem and head.
- * The wide ones are also counted in PyTorch (tests/cli/pytorch.sh); published are 2.7 M and 36.5 M. For other networks:
- * sums over their layers. */
+ * The wide ones are also counted in PyTorch (tests/cli/pytorch.sh); their paper has 2.7 M and 36.5 M. For other
+ * networks: sums over their layers. */
 TEST(parameters_are_counted) {
     static const struct {
         const char *model;

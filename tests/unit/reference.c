@@ -233,7 +233,7 @@ static double update_by_hand(const op_case *c, int64_t i) {
     return w - s / 8 + (v / 2 - s / 8) / 2;
 }
 
-/* Step 4 with 3 per epoch: from the second batch of the second epoch's order. */
+/* Index of sample i of step 4 (from 0): with 3 steps per epoch, the second batch of the second epoch's order. */
 static int64_t sample_of(const op_case *c, int order_input, int64_t batch, int64_t i) {
     return (int64_t)content(c, order_input)[4 % 3 * batch + i];
 }
@@ -276,7 +276,7 @@ static double augment_by_hand(const op_case *c, int64_t i) {
     if (dy >= 0 && dy < square && dx >= 0 && dx < square) return 0;
     const double *image = content(c, 0) + sample_of(c, 1, augment->batch, n) * all[1] * all[2] * all[3];
     double bytes[3] = {0};
-    if (!unchanged_place_by_hand(draws + D9_DRAW_CHANGE, y, &row, &column)) return 0;
+    if (!source_place_by_hand(draws + D9_DRAW_CHANGE, y, &row, &column)) return 0;
     for (int64_t at = 0; at < y[3]; at++) {
         const int64_t from = draws[D9_DRAW_MIRROR] != 0 ? y[2] - 1 - column : column;
         if (augment->rule.number[D9_AUGMENT_RESIZE][1] > 0 || augment->rule.number[D9_AUGMENT_SHRINK][0] > 0)
@@ -300,7 +300,7 @@ static double tokens_by_hand(const op_case *c, int64_t i) {
     return content(c, 0)[sample_of(c, 1, c->graph->nodes[0].as.augment.batch, i % samples) * length + i / samples];
 }
 
-/* Step 4 with 3 per epoch is the second window. *label: what follows the token, or -1 at the end of its column. */
+/* Step 4 with 3 per epoch is the second window. *label: the token that follows, or -1 at the end of the column. */
 static double stream_and_label(const op_case *c, int64_t i, double *label) {
     const d9_augment_attributes *stream = &c->graph->nodes[0].as.augment;
     const int64_t columns = out_dims(c)[1], length = dims(c, 0)[0] / stream->batch, at = out_dims(c)[0] + i / columns;
@@ -445,7 +445,8 @@ TEST(labels_of_a_stream_are_the_tokens_that_follow) {
     assert_true(ends > 3 && checked > 2 * ends);
 }
 
-/* The states after the last token; and in bf16 the next token's product reads y as it is stored, rounded. */
+/* The states after the last token, which are outputs too. In bf16 each token reads the y of the one before as stored,
+ * that is rounded. */
 TEST(recurrent_states_go_on) {
     static const d9_type types[][2] = {{D9_F64, D9_F64}, {D9_BF16, D9_F32}};
     int checked = 0, memories = 0;

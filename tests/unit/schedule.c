@@ -75,7 +75,7 @@ TEST(test_dawn94_average) {
 static const struct {
     const char *path;
     double forward, step, views; /* multiplications in evaluation, in training; views in evaluation */
-    int64_t full_steps; /* later steps save `rest`: the gradient into the output of a layer that is then frozen */
+    int64_t full_steps; /* after these a layer is frozen, and each step saves `rest`, the gradient of its output */
     double rest;
     double published; /* TFLOP of a whole run with its last evaluation, by airbench's authors, who count all steps as
                          equal */
@@ -163,7 +163,8 @@ static double forward_of(double side) {
 }
 
 /* The record of July 2026: rates fall for 272 steps of 284 but never below a twentieth; images have 24, 28 and 32
- * pixels for 96, 96 and 92 steps; from step 264 on an average, of which four steps keep 0.7, replaces the weights. */
+ * pixels for 96, 96 and 92 steps; from step 264 on, every four steps the weights become their moving average, which
+ * keeps 0.7 of itself. */
 TEST(test_fewest94_steps) {
     built b = load_program(D9_SOURCE_DIR "/configs/fewest94.yaml");
     const d9_program *p = &b.program;
@@ -246,8 +247,8 @@ TEST(test_knots_never_go_back) {
     NEAR(d9_schedule_at(&half, 19, 10, 2), 0.4, 1e-14);
 }
 
-/* 80 steps, 16 of them warm-up: PyTorch's LinearLR and CosineAnnealingLR, closed and recursive. PyTorch's rate of a
- * step is that at its start; at its end it has that of the next step. */
+/* 80 steps, 16 of them warm-up, compared with the closed and the recursive form of PyTorch's LinearLR and
+ * CosineAnnealingLR. PyTorch uses the rate at the start of a step (lr.at: start), not the one at its end. */
 TEST(test_cosine_is_pytorch) {
     static const char *const warmups[] = {"2", "20%", "end-8"};
     const double start = 0.01, peak = 0.4, end = 0.002, pi = acos(-1);

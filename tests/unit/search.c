@@ -214,8 +214,8 @@ TEST(test_refusals_name_the_place, setup, teardown) {
 
 enum { TRIALS = 9, RUNS_MAX = 64 };
 
-/* A search without configurations, enough for d9_experiment_next. */
-static d9_experiment made_up(int trials, bool by_seeds, int rung_count, const double *rungs) {
+/* A search without configurations, for selections alone. */
+static d9_experiment bare_search(int trials, bool by_seeds, int rung_count, const double *rungs) {
     static d9_arm arms[RUNS_MAX];
     static const int64_t seeds[] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
     d9_experiment experiment = {.kind = D9_EXPERIMENT_SEARCH,
@@ -247,7 +247,7 @@ TEST(test_promotions_of_a_list_of_scores) {
      *   8 trials at rung 0: trial 7 joins the best two
      *   9 trials at rung 0: the best three, 3, 7 and 6, have been promoted already, so the search ends */
     static const int64_t wanted[] = {0, 3, 6, 1, 9, 10, 12, 15, 18, 19, 11, 21, 22, 24, -1};
-    const d9_experiment experiment = made_up(TRIALS, false, 3, rungs);
+    const d9_experiment experiment = bare_search(TRIALS, false, 3, rungs);
     d9_run_seen seen[RUNS_MAX] = {0};
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
         const int64_t index = next(&experiment, seen);
@@ -259,19 +259,19 @@ TEST(test_promotions_of_a_list_of_scores) {
 
 TEST(test_other_processes_and_failures) {
     static const double rungs[] = {1, 2};
-    const d9_experiment experiment = made_up(TRIALS, false, 2, rungs);
+    const d9_experiment experiment = bare_search(TRIALS, false, 2, rungs);
     d9_run_seen seen[RUNS_MAX] = {0};
     seen[0].kind = D9_RUN_RUNNING; /* a second process starts the second trial */
     assert_int_equal(next(&experiment, seen), 2);
-    seen[2].kind = D9_RUN_STOPPED; /* a run that was begun is continued first */
+    seen[2].kind = D9_RUN_STOPPED; /* an interrupted run comes first */
     assert_int_equal(next(&experiment, seen), 2);
-    seen[2].kind = D9_RUN_FAILED; /* a failed run is not repeated, and its trial does not count in the rung */
+    seen[2].kind = D9_RUN_FAILED; /* a failed run is not repeated, and does not count in its rung */
     assert_int_equal(next(&experiment, seen), 4);
     seen[0] = (d9_run_seen){D9_RUN_DONE, 1, 1, 1}, seen[4] = (d9_run_seen){D9_RUN_DONE, 2, 1, 1};
-    assert_int_equal(next(&experiment, seen), 6); /* two trials at rung 0: a third of them is less than one */
+    assert_int_equal(next(&experiment, seen), 6); /* a third of two trials is less than one: no promotion */
     seen[6] = (d9_run_seen){D9_RUN_DONE, 0, 1, 1};
     assert_int_equal(next(&experiment, seen), 5);
-    seen[5].kind = D9_RUN_FAILED; /* the promoted trial failed: the second best is not promoted instead */
+    seen[5].kind = D9_RUN_FAILED; /* a promoted run failed: the second best is not promoted instead */
     assert_int_equal(next(&experiment, seen), 8);
     for (int trial = 4; trial < TRIALS; trial++) seen[2 * trial].kind = D9_RUN_RUNNING;
     assert_int_equal(next(&experiment, seen), -1);
@@ -280,7 +280,7 @@ TEST(test_other_processes_and_failures) {
 /* A rung of seeds has several runs, and the score of a trial is the mean over all its seeds. */
 TEST(test_rungs_of_seeds) {
     static const double rungs[] = {1, 3};
-    const d9_experiment experiment = made_up(4, true, 2, rungs);
+    const d9_experiment experiment = bare_search(4, true, 2, rungs);
     d9_run_seen seen[RUNS_MAX] = {0};
     static const double first[] = {1, 3, 2};
     for (int t = 0; t < 3; t++) seen[t] = (d9_run_seen){D9_RUN_DONE, first[t], 1, 1};
@@ -296,24 +296,23 @@ TEST(test_rungs_of_seeds) {
     assert_true(d9_experiment_share(&experiment, 1) == 1 && d9_experiment_share(&experiment, 4 + 1) == 0.25);
 }
 
-/* Trial 0 is the best and expensive; 1 is nearly as good and costs half; 2 is bad and the cheapest; each of 3 to 5 is
- * worse and more expensive than another trial. */
+/* Trial 0 is best and expensive; 1 is nearly as good and cheap; 2 is bad and cheaper still; 3 to 5 are dominated. */
 TEST(test_promotion_by_the_frontier) {
     static const double rungs[] = {1, 2};
     static const double gains[] = {9, 8, 1, 8.5, 7, 0}, teraflop[] = {100, 50, 10, 120, 60, 200};
-    d9_experiment experiment = made_up(6, false, 2, rungs);
+    d9_experiment experiment = bare_search(6, false, 2, rungs);
     d9_run_seen seen[RUNS_MAX] = {0};
     for (int t = 0; t < 6; t++) seen[2 * t] = (d9_run_seen){D9_RUN_DONE, gains[t], teraflop[t], 1};
     assert_int_equal(next(&experiment, seen), 1);
     seen[1] = (d9_run_seen){D9_RUN_DONE, 9, 200, 1};
     assert_int_equal(next(&experiment, seen), 2 * 3 + 1); /* by score alone: trial 3, 8.5 */
     experiment.search.promote = D9_PROMOTE_FRONTIER;
-    assert_int_equal(next(&experiment, seen), 2 * 1 + 1); /* trial 3 is worse and costs more than trial 0 */
+    assert_int_equal(next(&experiment, seen), 2 * 1 + 1); /* trial 3 is worse and more expensive than trial 0 */
 }
 
 TEST(test_a_budget_ends_new_runs) {
     static const double rungs[] = {1, 2};
-    d9_experiment experiment = made_up(TRIALS, false, 2, rungs);
+    d9_experiment experiment = bare_search(TRIALS, false, 2, rungs);
     d9_run_seen seen[RUNS_MAX] = {0};
     d9_search_progress progress;
     seen[0] = (d9_run_seen){D9_RUN_DONE, 1, 60, 1800}, seen[2] = (d9_run_seen){D9_RUN_DONE, 1, 39, 1800};
@@ -323,7 +322,7 @@ TEST(test_a_budget_ends_new_runs) {
     assert_int_equal(next(&experiment, seen), -1);
     experiment.search.hours = 0, experiment.search.teraflop = 99;
     assert_int_equal(next(&experiment, seen), -1);
-    seen[4].kind = D9_RUN_STOPPED; /* is continued although the budget is spent */
+    seen[4].kind = D9_RUN_STOPPED; /* an interrupted run may still be finished */
     assert_int_equal(next(&experiment, seen), 4);
     d9_search_measure(&experiment, seen, &progress);
     assert_true(progress.over && progress.teraflop == 99 && progress.hours == 1);
@@ -332,7 +331,7 @@ TEST(test_a_budget_ends_new_runs) {
 
 TEST(test_a_budget_ends_a_rung_of_seeds) {
     static const double rungs[] = {2};
-    d9_experiment experiment = made_up(4, true, 1, rungs);
+    d9_experiment experiment = bare_search(4, true, 1, rungs);
     d9_run_seen seen[RUNS_MAX] = {{D9_RUN_DONE, 1, 60, 1800}};
     assert_int_equal(next(&experiment, seen), 4);
     experiment.search.teraflop = 60;

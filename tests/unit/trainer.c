@@ -6,7 +6,7 @@
 #include "tests/support/test.h"
 #include "train/evaluation.h"
 
-/* Resumes in f64 and bf16; test_stopped_anywhere does in f32. */
+/* Repeats a seed in every precision, and resumes in f64 and bf16; test_stopped_anywhere resumes in f32. */
 TEST(test_seeds_in_every_precision) {
     static const char *const precisions[] = {"f64", "f32", "bf16", "fp16"};
     for (int p = 0; p < 4; p++) {

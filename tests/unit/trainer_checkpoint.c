@@ -62,8 +62,8 @@ static d9_status read_into(bench *b, d9_session *session) {
 
 static d9_status read_back(bench *b) { return read_into(b, &b->session); }
 
-/* A session with other options must reject the checkpoint. */
-static void assert_not_its_own(bench *b, const d9_session_options *options) {
+/* A session with these options, which differ from those of the checkpoint, must reject it. */
+static void assert_checkpoint_rejected(bench *b, const d9_session_options *options) {
     d9_session session;
     OK(d9_session_open(&context, options, &session));
     assert_int_equal(read_into(b, &session), D9_USAGE);
@@ -215,8 +215,8 @@ TEST_WITH(bench *b, test_another_seed, set_up, tear_down) {
 TEST_WITH(bench *b, test_another_configuration, set_up, tear_down) {
     d9_config *other = run_config(&context, "reference", "f32", "");
     other->train.weight_decay = 0.25;
-    assert_int_equal(resume(b, other, 7).status, D9_USAGE);                   /* rejected by the folder */
-    assert_not_its_own(b, &(d9_session_options){.config = other, .seed = 7}); /* and by the checkpoint alone */
+    assert_int_equal(resume(b, other, 7).status, D9_USAGE); /* because of the run folder's config.yaml */
+    assert_checkpoint_rejected(b, &(d9_session_options){.config = other, .seed = 7});
     d9_config_free(&context, other);
     assert_goes_on(b, "its own configuration");
 }
@@ -252,7 +252,7 @@ TEST_WITH(bench *b, test_another_data_set, set_up, tear_down) {
     d9_dataset_digest(dataset, again);
     assert_string_equal(again, digest);
     *pixels[0] ^= 1;
-    assert_not_its_own(b, &(d9_session_options){.config = b->config, .seed = 7, .dataset = dataset});
+    assert_checkpoint_rejected(b, &(d9_session_options){.config = b->config, .seed = 7, .dataset = dataset});
     assert_goes_on(b, "its own data set");
 }
 

@@ -115,7 +115,7 @@ TEST_WITH(bench *b, test_only_the_last_has_all_views, set_up, tear_down) {
     d9_result_free(&context, &last);
 }
 
-/* The plain score of an epoch meets the target if that is all that was evaluated. */
+/* In an epoch that was evaluated without all views, the plain score decides if the target is met. */
 TEST_WITH(bench *b, test_target, set_up, tear_down) {
     d9_result last;
     const int64_t best = lowest(&b->every, plain, 7);
@@ -160,7 +160,7 @@ TEST_WITH(bench *b, test_best, set_up, tear_down) {
     run_check_resume(b->config, (const int64_t[]){7, 12, 0});
 }
 
-/* Resumes the run with seed 10, if it has begun, and stops it in the epoch after `epochs`. Is it accepted? */
+/* Starts or resumes the run with seed 10, and stops it in the epoch after `epochs`. False: resuming was rejected. */
 static bool goes_on(const bench *b, int tta, int64_t epochs) {
     b->config->eval.tta = tta;
     const d9_train_options options = {.config = b->config,
@@ -175,8 +175,8 @@ static bool goes_on(const bench *b, int tta, int64_t epochs) {
     return false;
 }
 
-/* A run cannot go on with another eval.tta if that makes another epoch the best than that of the kept model, unless the
- * run will reach the model's epoch again. */
+/* With another eval.tta another epoch may be the best. A run whose kept model is not of that epoch must not be resumed
+ * so, unless the checkpoint is older than that epoch, which will then be repeated. */
 TEST_WITH(bench *b, test_kept_model_of_another_epoch, set_up, tear_down) {
     const char *path = run_path(b->folder, "checkpoint.safetensors");
     uint8_t *bytes;
@@ -186,7 +186,7 @@ TEST_WITH(bench *b, test_kept_model_of_another_epoch, set_up, tear_down) {
     OK(d9_file_read(&context, path, &bytes, &size));
     assert_true(goes_on(b, D9_EVAL_TTA_EVERY, 3));
     assert_false(goes_on(b, D9_EVAL_TTA_LAST, 3));
-    for (int killed = 0; killed < 2; killed++) { /* the second time after epoch 3 was kept */
+    for (int killed = 0; killed < 2; killed++) { /* the second time, epoch 3 was already kept */
         OK(d9_file_write(&context, path, bytes, size));
         assert_true(goes_on(b, D9_EVAL_TTA_LAST, 3));
     }

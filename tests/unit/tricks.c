@@ -168,7 +168,7 @@ TEST(test_mixup) {
     program_drop(&b);
 }
 
-/* The label's share is exactly the share of pixels outside the box of the step, at the size of the step's images. */
+/* The weight of an image's own label in the loss is the share of the pixels outside the step's box. */
 TEST(test_cutmix) {
     built b;
     build(TINY, "cutmix: {alpha: 2, probability: 0.75}", &b);
