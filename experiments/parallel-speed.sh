@@ -1,6 +1,7 @@
 #!/bin/sh
 # Two processes of one thread against one of two threads: images/s of resnet18 on synthetic images, alternating, and the
-# time of a sum of its gradients (45 MB of f32). Run it when nothing else runs.
+# times of a sum of its gradients (45 MB of f32) in shared memory, by exchange, and of a copy of as many bytes. Run it
+# when nothing else runs.
 #
 # usage: experiments/parallel-speed.sh [BUILD] [PAIRS]      default: build 3
 set -eu

@@ -20,8 +20,8 @@ const d9_flag d9_runs_flags[] = {
      .doc = "train each run by N processes, which share its batches; in a Slurm job they are a job step"},
     {"launcher", D9_FLAG_TEXT, offsetof(d9_runs_options, launcher), "COMMAND",
      .doc =
-         "with --ranks: start the processes by this command, before their number; default \"srun --mpi=pmix --ntasks\" "
-         "in a Slurm job, otherwise \"mpirun --bind-to none -np\""},
+         "with --ranks: start the processes by this command, before their number; default \"" D9_LAUNCH_SRUN "\" in a "
+         "Slurm job, otherwise \"" D9_LAUNCH_MPIRUN "\""},
     {"run", D9_FLAG_INTEGER, offsetof(d9_runs_options, run), "INDEX", .minimum = 0, .maximum = 100000000, .doc = NULL},
     {"resume-run", D9_FLAG_SWITCH, offsetof(d9_runs_options, resume_run), .doc = NULL},
     {"shard", D9_FLAG_TEXT, offsetof(d9_runs_options, shard), "I/N", .doc = "train only every Nth run, from the Ith"},

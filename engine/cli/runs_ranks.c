@@ -58,7 +58,7 @@ d9_status d9_runs_prepare_ranks(d9_runs *runs) {
     int count = 0, given = 0;
     if (!runs->options->ranks.given || runs->options->status) goto done;
     D9_TRY(check_arms(runs));
-    if (!launcher) launcher = getenv("SLURM_JOB_ID") ? "srun --mpi=pmix --ntasks" : "mpirun --bind-to none -np";
+    if (!launcher) launcher = getenv("SLURM_JOB_ID") ? D9_LAUNCH_SRUN : D9_LAUNCH_MPIRUN;
     if (!runs->options->slurm && !runs->options->commands) D9_TRY(check_launcher(runs, launcher));
     if (getenv("SLURM_CPUS_PER_TASK")) setenv("SRUN_CPUS_PER_TASK", getenv("SLURM_CPUS_PER_TASK"), 0); /* for srun */
     const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);

@@ -516,6 +516,9 @@ static d9_status find_learning_rate(d9_cli *cli, const train_options *options) {
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (others[i].given)
             return d9_fail(&cli->context, D9_USAGE, "--find-lr: cannot be combined with %s", others[i].option);
+    if (cli->parallel.ranks > 1)
+        return d9_fail(&cli->context, D9_USAGE,
+                       "--find-lr: runs in one process, not in %d: start it without a launcher", cli->parallel.ranks);
     D9_TRY(d9_cli_config(cli, options->config, &options->edits, NULL, &config));
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, &out, "runs/%s-find-lr", config->title));
     d9_cli_name_folder(out + strlen("runs/"), NULL);

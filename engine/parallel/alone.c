@@ -17,12 +17,11 @@ static int positive(const char *text) {
 
 /* Reads the variables of Open MPI's mpirun, then of the launchers of MPICH and of Slurm, then of srun without MPI. */
 d9_launch d9_launch_of(const char *(*variable)(void *user, const char *name), void *user) {
-    static const char srun[] = "srun --mpi=pmix --ntasks";
     const int mpirun = positive(variable(user, "OMPI_COMM_WORLD_SIZE")), pmi = positive(variable(user, "PMI_SIZE")),
               tasks = positive(variable(user, "SLURM_STEP_NUM_TASKS"));
-    if (mpirun) return (d9_launch){mpirun, true, "mpirun --bind-to none -np"};
-    if (pmi) return (d9_launch){pmi, true, tasks ? srun : "mpiexec -n"};
-    return (d9_launch){tasks, variable(user, "PMIX_RANK") != NULL, tasks ? srun : NULL};
+    if (mpirun) return (d9_launch){mpirun, true, D9_LAUNCH_MPIRUN};
+    if (pmi) return (d9_launch){pmi, true, tasks ? D9_LAUNCH_SRUN : "mpiexec -n"};
+    return (d9_launch){tasks, variable(user, "PMIX_RANK") != NULL, tasks ? D9_LAUNCH_SRUN : NULL};
 }
 
 static const char *from_environment(void *user, const char *name) {
@@ -47,6 +46,20 @@ d9_status d9_parallel_open(d9_context *context, d9_parallel *parallel) {
     parallel->launcher = launch.command;
 done:
     return status;
+}
+
+d9_status d9_parallel_allocate(d9_context *context, d9_parallel *parallel, int64_t bytes, const char *purpose,
+                               void **memory) {
+    if (d9_parallel_ranks(parallel) > 1 && parallel->kind->allocate)
+        return parallel->kind->allocate(context, parallel, bytes, purpose, memory);
+    return d9_allocate(context, (size_t)bytes, purpose, memory);
+}
+
+void d9_parallel_release(d9_context *context, d9_parallel *parallel, void *memory) {
+    if (d9_parallel_ranks(parallel) > 1 && parallel->kind->allocate)
+        parallel->kind->release(context, parallel, memory);
+    else
+        d9_release(context, memory);
 }
 
 d9_status d9_parallel_sum(d9_context *context, d9_parallel *parallel, void *values, int64_t count, bool wide) {

@@ -12,6 +12,10 @@ typedef struct d9_parallel d9_parallel;
 
 typedef struct d9_parallel_kind { /* an implementation; the functions are those below */
     const char *name;
+    /* NULL: as with one process */
+    d9_status (*allocate)(d9_context *context, d9_parallel *parallel, int64_t bytes, const char *purpose,
+                          void **memory);
+    void (*release)(d9_context *context, d9_parallel *parallel, void *memory); /* NULL if `allocate` is NULL */
     d9_status (*sum)(d9_context *context, d9_parallel *parallel, void *values, int64_t count, bool wide);
     d9_status (*broadcast)(d9_context *context, d9_parallel *parallel, void *bytes, int64_t size);
     d9_status (*agree)(d9_context *context, d9_parallel *parallel, int *value);
@@ -41,6 +45,12 @@ static inline int d9_parallel_rank(const d9_parallel *parallel) { return paralle
 /* Joins the processes of the launcher whose environment variables are set, if it started more than one. Returns
  * D9_DEVICE if MPI is not installed, or if the processes cannot find each other. */
 D9_MUST_USE d9_status d9_parallel_open(d9_context *context, d9_parallel *parallel);
+/* Allocates as d9_allocate does, if possible memory that the processes of one host share, in which d9_parallel_sum
+ * needs no copies. Not collective, but all must allocate what they sum with the same sizes, or none. Free the memory by
+ * d9_parallel_release, before d9_parallel_close. `parallel` NULL: one process. */
+D9_MUST_USE d9_status d9_parallel_allocate(d9_context *context, d9_parallel *parallel, int64_t bytes,
+                                           const char *purpose, void **memory);
+void d9_parallel_release(d9_context *context, d9_parallel *parallel, void *memory); /* NULL is ignored */
 /* Replaces `values` (count), f64 if `wide`, else f32, by their sums over the processes, added in the order of the
  * ranks: every process gets the same bits. */
 D9_MUST_USE d9_status d9_parallel_sum(d9_context *context, d9_parallel *parallel, void *values, int64_t count,
@@ -57,8 +67,13 @@ D9_MUST_USE d9_status d9_parallel_compare(d9_context *context, d9_parallel *para
  * process, with that exit status. */
 void d9_parallel_close(d9_context *context, d9_parallel *parallel, d9_status status);
 
-/* Environment of a launcher: how many processes it started, and whether it provides PMI or PMIx, by which they find
- * each other. */
+/* Launchers, before the number of processes. Without --kill-on-bad-exit srun may leave the others waiting for one that
+ * was killed. */
+#define D9_LAUNCH_MPIRUN "mpirun --bind-to none -np"
+#define D9_LAUNCH_SRUN   "srun --mpi=pmix --kill-on-bad-exit=1 --ntasks"
+
+/* The processes that a launcher says it started, and whether it provides PMI or PMIx, by which they find each other;
+ * from the environment. */
 typedef struct d9_launch {
     int ranks;           /* 0: no launcher */
     bool meets;          /* it provides PMI or PMIx; false: srun without --mpi */

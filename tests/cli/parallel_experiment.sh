@@ -6,16 +6,16 @@ printf 'title: pair\nconfig: tiny.yaml\nseeds: 1\nset: {train.norm_groups: 2}\na
 mkdir slurm && cat >slurm/srun <<'SH'
 #!/bin/sh
 echo "$@" >>srun.calls
+until [ "$1" = --ntasks ]; do shift; done
+count=$2
 shift 2
-count=$1
-shift
 exec mpirun -q --oversubscribe --bind-to none -np "$count" "$@"
 SH
 chmod +x slurm/srun
 step() { env PATH="$PWD/slurm:$PATH" SLURM_JOB_ID=7 "$@"; }
 accepts "$dawn9" experiment pair.yaml --out alone --quiet
 accepts step "$dawn9" experiment pair.yaml --out steps --quiet --ranks 2
-[ "$(grep -c '^--mpi=pmix --ntasks 2 .*dawn9 experiment pair.yaml' srun.calls)" = 2 ] || fail "srun was called: $(cat srun.calls)"
+[ "$(grep -c '^--mpi=pmix --kill-on-bad-exit=1 --ntasks 2 .*dawn9 experiment pair.yaml' srun.calls)" = 2 ] || fail "srun was called: $(cat srun.calls)"
 for arm in both one; do
     json steps/runs/$arm/seed1/result.json "d['ranks'] == 2" \
         "abs(d['accuracy'] - json.load(open('alone/runs/$arm/seed1/result.json'))['accuracy']) < 1e-9" \
@@ -31,8 +31,8 @@ refuses 4 'ranks no-such-launcher' "$dawn9" experiment pair.yaml --out bad2 --ra
 refuses 2 'ranks workers' "$dawn9" experiment pair.yaml --out bad2 --ranks 2 --workers 2
 observe step "$dawn9" experiment pair.yaml --out failed --quiet --ranks 2 --lr 1e6
 [ $status = 5 ] && grep -q finite failed/runs/both/seed1/failure.json || fail "status $status, 5 expected"
-accepts "$dawn9" experiment pair.yaml --out submitted --ranks 2 --slurm --requeue --dry-run
-says '^sbatch .*--ntasks=2 .*--ranks 2 --shard'
+accepts "$dawn9" experiment pair.yaml --out submitted --ranks 2 --slurm --requeue --pack 2 --tasks 1 --dry-run
+says '^sbatch .*--array=1%1 --ntasks=2 --requeue .*--ranks 2 --pack 2 --shard'
 eval "set -- $(cat "$out")"
 for word in "$@"; do case $word in --wrap=*) echo "${word#--wrap=}" | bash -n || fail "no shell script: $word" ;; esac; done
 sed -i 's/epochs: 2/epochs: 400/' tiny.yaml

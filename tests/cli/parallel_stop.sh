@@ -7,25 +7,35 @@ bits() { json "$1/result.json" "d['params_sha256'] == json.load(open('$2/result.
 # ---- two processes: the same bits twice and with other threads, and after an interrupt of one within an epoch ----
 tiny | sed 's/^tricks: {/&ema: {momentum: 0.9, every: 2}, /; $a keep: all' >tiny.yaml
 train_on 2 cpu.1 tiny.yaml --backend cpu --threads 1
-runs processes 2 "$dawn9" train tiny.yaml --out cpu.2 --quiet --backend cpu --threads 2
+runs processes 2 "$dawn9" train tiny.yaml --out cpu.2 --quiet --backend cpu --threads "$(nproc)"
+[ "$(grep -c '^dawn9: warning: threads' "$err")" = 1 ] || fail "no warning of more threads than cores"
 bits cpu.1 cpu.2
 
-# stop SIGNAL PROCESS CONFIG: trains into the folder `stopped` on two processes, and sends a signal to one within an epoch.
+# start CONFIG OPTION...: trains into the folder `stopped` on $count processes, and returns within an epoch.
+count=2
 cat >report_pid.sh <<'SH'
 echo $$ >pid.$OMPI_COMM_WORLD_RANK
 exec "$@"
 SH
-stop() {
+start() {
     rm -rf stopped pid.*
-    processes 2 sh report_pid.sh "$dawn9" train "$3" --out stopped --quiet >"$out" 2>"$err" &
+    processes $count sh report_pid.sh "$dawn9" train "$@" --out stopped --quiet >"$out" 2>"$err" &
     child=$!
     until_written stopped/events.jsonl $child
     sleep 0.3
+}
+# change COMMAND...: runs it, and waits for the processes.
+change() {
     started=$(date +%s)
-    kill -s "$1" "$(cat "pid.$2")"
+    "$@"
     wait $child
     status=$?
-    [ $(($(date +%s) - started)) -le 10 ] || fail "signal $1 to process $2: the others end after more than 10 s"
+    [ $(($(date +%s) - started)) -le 10 ] || fail "the processes end more than 10 s after $*"
+}
+# stop SIGNAL PROCESS CONFIG: starts the training and sends a signal to one of its processes.
+stop() {
+    start "$3"
+    change kill -s "$1" "$(cat "pid.$2")"
 }
 sed -i 's/f32/f64/; s/0.4, 0/0.02, 0/; s/epochs: 2/epochs: 40/' tiny.yaml # small steps, so that rounding differences stay small
 train_on 2 whole tiny.yaml
@@ -35,9 +45,17 @@ grep -q '^dawn9: interrupted before step .*continues: mpirun --bind-to none -np 
 cp -r stopped stopped.1
 train_on 2 stopped tiny.yaml --resume
 bits whole stopped
-# A checkpoint goes on with another number of processes, which must divide the groups.
+# A checkpoint goes on with another number of processes, which must divide the groups: from two to one, and back.
 train_on 1 stopped.1 tiny.yaml --resume
 same_state whole stopped.1 1e-6
+count=1
+start tiny.yaml --set train.norm_groups=2
+change kill -s TERM "$(cat pid.0)"
+[ $status = 143 ] || fail "status $status, 143 expected"
+count=2
+train_on 2 stopped tiny.yaml --resume
+same_state whole stopped 1e-6
+json stopped/result.json 'd["ranks"] == 2'
 # A finished run is left alone, also where the other process sees no record of it.
 mkdir elsewhere && cp tiny.yaml elsewhere
 set -- "$dawn9" train tiny.yaml --out whole --resume
@@ -48,9 +66,25 @@ stop TERM 0 tiny.yaml
 train_on 1 stopped tiny.yaml --resume
 same_state whole stopped 1e-6
 
+# The others wait for a process that is stopped, and go on with it.
+start tiny.yaml
+kill -s STOP "$(cat pid.1)"
+sleep 0.5
+before=$(wc -c <stopped/events.jsonl)
+sleep 1
+[ "$(wc -c <stopped/events.jsonl)" = "$before" ] && kill -0 $child || fail "the others do not wait"
+kill -s CONT "$(cat pid.1)"
+wait $child || fail "status $? after a stop"
+bits whole stopped
+
 # ---- a process that fails ends all, with its reason and its status ----
 stop KILL 1 tiny.yaml
 [ $status = 137 ] || fail "status $status, 137 expected"
+start tiny.yaml
+change prlimit --pid "$(cat pid.0)" --fsize=1 # as if its disk were full
+[ $status = 6 ] && [ "$(grep -c '^dawn9: .*stopped/events.jsonl' "$err")" = 1 ] || fail "a full disk: status $status"
+train_on 2 stopped tiny.yaml --resume
+bits whole stopped
 # together STATUS WORDS APP [: APP]: mpirun with one process for each APP; one line says the words, within 10 s.
 together() {
     _expected=$1 _words=$2
@@ -65,8 +99,12 @@ together() {
 }
 text_files
 sed -i 's/dataset: text/&, path: texts/' sentiment.yaml
+cp -r texts others && echo 'Another review.' >others/train/neg/0.txt
+mkdir other && commit=$("$dawn9" --version | sed -n 's/.*(commit \([^,]*\),.*/\1/p') &&
+    sed "s/$commit/$(echo "$commit" | tr 0-9a-f 1-9a-f0)/g" "$dawn9" >other/dawn9 && chmod +x other/dawn9 &&
+    ln -s "$(dirname "$dawn9")/dawn9-mpi.so" other || fail "no program of another commit"
 one="-np 1 $dawn9 train tiny.yaml --out bad --quiet --overwrite"
-two="-np 2 ${one#-np 1}" four="-np 4 ${one#-np 1}"
+texts=$(echo "$one" | sed s/tiny/sentiment/) two="-np 2 ${one#-np 1}" four="-np 4 ${one#-np 1}"
 sed 's/0.02, 0/0.03, 0/' tiny.yaml >other.yaml
 together 2 'process.1 seed' $one : $one --seed 7
 together 2 'process.1 train.lr' $one : $(echo "$one" | sed s/tiny/other/)
@@ -74,7 +112,16 @@ together 2 'process.1 eval.every:.2' $one : $one --set eval.every=2
 together 2 'process.1 train.norm_groups:.4' $one : $one --set train.norm_groups=4
 together 2 'process.1 --resume:.1 .0:' ${one%--overwrite} : ${one%--overwrite} --resume
 together 2 'process.1 --runs:' $one : $one --runs 2
-together 3 nowhere $(echo "$one" | sed s/tiny/sentiment/) : $(echo "$one" | sed s/tiny/sentiment/) --data nowhere
+together 2 'process.1 precision' $one : $one --set precision=f32
+together 2 'process.1 backend:' $one --set precision=f32 : $one --set precision=f32 --backend cpu
+together 2 'process.1 version.of.dawn9' $one : $(echo "$one" | sed "s| $dawn9 | $PWD/other/dawn9 |")
+together 2 'process.1 digest.of.the.data' $texts : $texts --data others
+together 2 'find-lr launcher' ${two%--overwrite} --find-lr
+start tiny.yaml
+together 2 'stopped training.in.this.folder' $(echo "$two" | sed s/bad/stopped/)
+change kill -s TERM "$(cat pid.1)"
+[ $status = 143 ] || fail "status $status of the run whose folder another wanted"
+together 3 nowhere $texts : $texts --data nowhere
 together 5 finite $two --lr 1e6 --set precision=f32
 together 6 /proc/bad $two --save-plan /proc/bad
 together 2 'unknown bogus' $two --set train.bogus=1

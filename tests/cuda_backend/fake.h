@@ -27,6 +27,7 @@ typedef struct d9_fake_counts {
     int64_t products, matrices, captured_products; /* batches run; matrices in them; batches captured */
     int64_t unsteady_products;                     /* plans of products that would accept sums in any order */
     int64_t nccl_ids, reductions;                  /* identifiers made; sums of NCCL submitted or captured */
+    int64_t queries, lost_asked, endless_waits;    /* of streams and events; for lost processes; see hang_reduction */
     int64_t on_zeros;                              /* inputs of convolutions that were all zero */
     int64_t read_ahead;                            /* finished calls of d9_cudnn_read_ahead */
     int64_t loaded;   /* different kernels launched, and convolutions by choice, pass and type */
@@ -82,7 +83,11 @@ typedef struct d9_fake {
     d9_fake_sums sums;                   /* of weight gradients */
     bool without_nccl;                   /* processes cannot join */
     int64_t fail_reduction;              /* value of counts.reductions at a sum that fails; 0: none */
-    bool second_late;                    /* the second stream's work runs as late as events allow; otherwise as early */
+    /* Value of counts.reductions at a sum that another process does not join, so that the stream waits until
+     * ncclCommAbort sets this to 0; and of counts.lost_asked from which on that process is reported as lost. 0: none.
+     * Waits without an end are counted. */
+    int64_t hang_reduction, report_lost;
+    bool second_late; /* the second stream's work runs as late as events allow; otherwise as early */
     void (*forbid)(const char *kernel, int error); /* fails launches of kernels with this in their name; NULL: none */
     void (*reset)(void);                           /* restores the initial state; nothing may be open */
 } d9_fake;

@@ -12,7 +12,9 @@ struct ncclComm {
     bool connected;
 };
 
-const char *ncclGetErrorString(ncclResult_t result) { return result == ncclInvalidUsage ? "invalid usage" : "planted"; }
+const char *ncclGetErrorString(ncclResult_t result) {
+    return result == ncclInvalidUsage ? "invalid usage" : result == ncclRemoteError ? "remote error" : "planted";
+}
 const char *ncclGetLastError(ncclComm_t processes) { return processes ? "while adding" : "while joining"; }
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
@@ -32,7 +34,15 @@ ncclResult_t ncclCommInitRank(ncclComm_t *processes, int ranks, ncclUniqueId id,
     return ncclSuccess;
 }
 
+ncclResult_t ncclCommGetAsyncError(ncclComm_t processes, ncclResult_t *lost) {
+    d9_fake *fake = d9_fake_get();
+    if (!processes) return ncclInvalidArgument;
+    *lost = ++fake->counts.lost_asked >= fake->report_lost && d9_fake_hangs() ? ncclRemoteError : ncclSuccess;
+    return ncclSuccess;
+}
+
 ncclResult_t ncclCommAbort(ncclComm_t processes) {
+    d9_fake_get()->hang_reduction = 0;
     d9_fake_get()->counts.live_handles--;
     free(processes);
     return ncclSuccess;

@@ -141,9 +141,12 @@ cudaError_t cudaRuntimeGetVersion(int *version) {
 
 static d9_model_list *first_list(void) { return the_stream.captured ? the_stream.captured : the_stream.pending; }
 
+bool d9_fake_hangs(void) { return fake.hang_reduction && fake.counts.reductions >= fake.hang_reduction; }
+
 /* Runs the queued work; its first error becomes sticky. */
 static cudaError_t drain(void) {
     cudaError_t error = sticky;
+    fake.counts.endless_waits += d9_fake_hangs();
     if (second_stream.pending)
         d9_model_list_move(second_stream.pending, d9_model_list_size(second_stream.pending), the_stream.pending,
                            d9_model_list_size(the_stream.pending));
@@ -315,6 +318,20 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     return drain();
 }
 
+/* The answer of every second query is that work is left. A caller that asks a stream that hangs for ever is let go. */
+static cudaError_t query(void) {
+    enum { ENDLESS = 10000 };
+    BEGIN(begin_uncaptured);
+    const bool asks = ++fake.counts.queries % ENDLESS != 0;
+    if (asks && (d9_fake_hangs() || fake.counts.queries % 2)) return store_error(cudaErrorNotReady);
+    return drain();
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+    (void)stream;
+    return query();
+}
+
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
     BEGIN(begin_uncaptured);
     (void)mode;
@@ -470,6 +487,8 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     BEGIN(begin_uncaptured);
     return event->pending > 0 ? drain() : cudaSuccess;
 }
+
+cudaError_t cudaEventQuery(cudaEvent_t event) { return event->pending > 0 ? query() : cudaSuccess; }
 
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEvent_t to) {
     BEGIN(begin_uncaptured);

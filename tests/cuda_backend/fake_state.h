@@ -12,6 +12,7 @@ void d9_fake_spend(double seconds); /* advances the simulated time */
 int64_t d9_fake_changes(void);      /* kernels, and copies and memsets to device memory, so far */
 void d9_fake_change(void);          /* counts one more of them */
 bool d9_fake_capturing(void);
+bool d9_fake_hangs(void); /* the stream waits in the sum fake.hang_reduction */
 /* Submits work to the first or the second stream; returns 0 or a cudaError_t. d9_fake_place describes a sum that is
  * submitted next. */
 int d9_fake_submit(const void *stream, d9_model_work work, const void *what, size_t bytes);

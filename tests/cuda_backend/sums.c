@@ -226,6 +226,32 @@ TEST(processes_that_cannot_join_add_on_the_host) {
     check_host(same, "processes 0 and 1 have one GPU");
 }
 
+static d9_status train_and_hang(int64_t hang, int64_t fail) {
+    d9_result result;
+    fake->reset();
+    have_other(another);
+    fake->hang_reduction = hang;
+    fake->fail_reduction = fail;
+    fake->report_lost = 50;
+    const d9_status status = train("", "", "f32", &result);
+    if (status == D9_OK) d9_result_free(&context, &result);
+    assert_ints(fake->counts.endless_waits, 0, fake->counts.queries > 0, 1);
+    if (hang) assert_true(fake->counts.lost_asked >= fake->report_lost);
+    watch_nothing_left();
+    return status;
+}
+
+/* The stream waits for ever in a sum that was launched, or that is in a graph: the run ends once NCCL knows that the
+ * other process is lost. So does one that fails itself meanwhile, and then frees its memory. */
+TEST(a_lost_process_ends_a_wait) {
+    OK(train_and_hang(0, 0));
+    const int64_t last = fake->counts.reductions;
+    assert_ints(fake->reduction[1].captured, 0, fake->reduction[last - 1].captured, 1);
+    assert_refusal(train_and_hang(2, 0), D9_DEVICE, "NCCL lost remote adding");
+    assert_refusal(train_and_hang(last, 0), D9_DEVICE, "NCCL lost remote adding");
+    assert_refusal(train_and_hang(2, 3), D9_DEVICE, "NCCL adding gradients");
+}
+
 TEST(failures_are_named) {
     d9_result result;
     for (int launching = 0; launching < 2; launching++) {

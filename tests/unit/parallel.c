@@ -3,6 +3,8 @@
 #include "parallel/parallel.h"
 #include "tests/support/test.h"
 
+#include <sys/resource.h>
+
 /* ---- launchers ---- */
 
 static const char *variable(void *user, const char *name) {
@@ -47,29 +49,70 @@ TEST(one_process_keeps_its_values) {
 /* A number of process `rank` whose sums depend on their order. */
 static double number_of(int rank, int64_t i) { return ldexp(1.0 / (double)(i % 97 + 3 + rank), (int)(i % 31) * rank); }
 
-static bool sum_is_ordered(d9_parallel *parallel, int64_t count, bool wide) {
-    double *d = malloc((size_t)(count + 2) * sizeof *d);
-    float *f = (float *)(void *)d;
-    bool equal = true;
-    for (int64_t i = 0; i < count; i++)
-        if (wide)
-            d[i] = number_of(parallel->rank, i);
-        else
-            f[i] = (float)number_of(parallel->rank, i);
+/* Memory of the sums: of this process alone; shared; or ordinary memory, because process 1 can open no file. */
+typedef enum memory_kind { ALONE, SHARED, NOT_SHARED, MEMORY_KINDS } memory_kind;
+
+static bool allocate(d9_parallel *parallel, memory_kind kind, int64_t bytes, void **memory) {
+    struct rlimit files, none;
+    if (kind == ALONE) return (*memory = malloc((size_t)bytes)) != NULL;
+    getrlimit(RLIMIT_NOFILE, &files);
+    none = (struct rlimit){0, files.rlim_max};
+    if (kind == NOT_SHARED && parallel->rank == 1) setrlimit(RLIMIT_NOFILE, &none);
+    const d9_status status = d9_parallel_allocate(&context, parallel, bytes, "a test", memory);
+    setrlimit(RLIMIT_NOFILE, &files);
+    return status == D9_OK;
+}
+
+/* Number of areas of shared memory that this process has mapped. */
+static int count_areas(void) {
+    char line[600];
+    int count = 0;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (maps && fgets(line, sizeof line, maps)) count += strstr(line, "memfd:dawn9") != NULL;
+    if (maps) fclose(maps);
+    return count;
+}
+
+static void set(void *values, int64_t i, bool wide, double value) {
     if (wide)
-        d[count] = -1; /* a guard */
+        ((double *)values)[i] = value;
     else
-        f[count] = -1;
-    if (d9_parallel_sum(&context, parallel, d, count, wide) != D9_OK) return false;
-    for (int64_t i = 0; i < count; i++) {
-        double all = 0;
-        float narrow = 0;
-        for (int r = 0; r < parallel->ranks; r++) all += number_of(r, i), narrow += (float)number_of(r, i);
-        equal = equal && (wide ? d[i] == all : f[i] == narrow);
-    }
-    equal = equal && (wide ? d[count] == -1 : f[count] == -1);
-    free(d);
-    return equal;
+        ((float *)values)[i] = (float)value;
+}
+
+static double get(const void *values, int64_t i, bool wide) {
+    return wide ? ((const double *)values)[i] : (double)((const float *)values)[i];
+}
+
+/* The sum of all processes' values i in the order of their ranks, in the type of the values. */
+static double ordered_sum(const d9_parallel *parallel, int64_t i, bool wide) {
+    double all = 0;
+    float narrow = 0;
+    for (int r = 0; r < parallel->ranks; r++) all += number_of(r, i), narrow += (float)number_of(r, i);
+    return wide ? all : (double)narrow;
+}
+
+/* Sums `count` values between two guards, in two parts. */
+static bool sum_is_ordered(d9_parallel *parallel, int64_t count, bool wide, memory_kind kind) {
+    const int64_t bytes = wide ? sizeof(double) : sizeof(float), first = count / 3;
+    const int areas = kind == SHARED ? parallel->ranks : kind == NOT_SHARED && parallel->rank != 1;
+    char *values;
+    void *memory;
+    if (!allocate(parallel, kind, (count + 2) * bytes, &memory)) return false;
+    values = memory;
+    set(values, 0, wide, -1), set(values, count + 1, wide, -1);
+    for (int64_t i = 0; i < count; i++) set(values, i + 1, wide, number_of(parallel->rank, i));
+    if (d9_parallel_sum(&context, parallel, values + bytes, first, wide) != D9_OK ||
+        d9_parallel_sum(&context, parallel, values + (first + 1) * bytes, count - first, wide) != D9_OK)
+        return false;
+    bool equal =
+        (count == 0 || count_areas() == areas) && get(values, 0, wide) == -1 && get(values, count + 1, wide) == -1;
+    for (int64_t i = 0; i < count; i++) equal = equal && get(values, i + 1, wide) == ordered_sum(parallel, i, wide);
+    if (kind == ALONE)
+        free(memory);
+    else
+        d9_parallel_release(&context, parallel, memory);
+    return equal && count_areas() == 0;
 }
 
 static const char *find_wrong(d9_parallel *parallel) {
@@ -82,7 +125,8 @@ static const char *find_wrong(d9_parallel *parallel) {
     if (parallel->sharers != 3) return "sharers of the processors";
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int wide = 0; wide < 2; wide++)
-            if (!sum_is_ordered(parallel, sizes[i], wide)) return "sum";
+            for (int kind = 0; kind < MEMORY_KINDS; kind++)
+                if (!sum_is_ordered(parallel, sizes[i], wide, (memory_kind)kind)) return "sum";
     memset(bytes, 'a' + parallel->rank, sizeof bytes);
     if (d9_parallel_broadcast(&context, parallel, bytes, sizeof bytes) != D9_OK) return "broadcast";
     for (size_t i = 0; i < sizeof bytes; i++)
@@ -91,17 +135,36 @@ static const char *find_wrong(d9_parallel *parallel) {
     return NULL;
 }
 
-/* Prints the times of sums of `count` f32 numbers (experiments/parallel-speed.sh). */
+/* Prints, for experiments/parallel-speed.sh, the times of sums of `count` f32 numbers by exchange and in shared memory,
+ * in turn, and of copies: a process that copies its numbers moves as many bytes as in a sum in shared memory. */
 static const char *time_sums(d9_parallel *parallel, int64_t count) {
-    enum { TIMES = 21 };
-    float *values = calloc((size_t)count, sizeof *values);
-    for (int i = 0; i < TIMES; i++) {
-        const double start = d9_clock_now();
-        if (d9_parallel_sum(&context, parallel, values, count, false) != D9_OK) return "sum";
-        if (parallel->rank == 0) printf("%s%.1f", i ? " " : "sums of gradients, ms: ", 1e3 * (d9_clock_now() - start));
+    enum { TIMES = 21, WAYS = 3 };
+    static const char *const names[WAYS] = {"sums by exchange", "sums of gradients", "copies"};
+    double ms[WAYS][TIMES];
+    const int64_t bytes = count * (int64_t)sizeof(float);
+    void *alone, *shared, *copy;
+    if (!allocate(parallel, ALONE, bytes, &alone) || !allocate(parallel, SHARED, bytes, &shared) ||
+        !allocate(parallel, ALONE, bytes, &copy))
+        return "memory";
+    memset(alone, 0, (size_t)bytes), memset(shared, 0, (size_t)bytes), memset(copy, 0, (size_t)bytes);
+    for (int i = -1; i < TIMES; i++) /* the first round, which allocates and maps, is not counted */
+        for (int way = 0; way < WAYS; way++) {
+            int all = 0;
+            if (d9_parallel_agree(&context, parallel, &all) != D9_OK) return "agreement";
+            const double start = d9_clock_now();
+            if (way == 2)
+                memcpy(copy, alone, (size_t)bytes);
+            else if (d9_parallel_sum(&context, parallel, way ? shared : alone, count, false) != D9_OK)
+                return "sum";
+            if (i >= 0) ms[way][i] = 1e3 * (d9_clock_now() - start);
+        }
+    for (int way = 0; way < WAYS && parallel->rank == 0; way++) {
+        printf("%s, ms:", names[way]);
+        for (int i = 0; i < TIMES; i++) printf(" %.1f", ms[way][i]);
+        printf("\n");
     }
-    if (parallel->rank == 0) printf("\n");
-    free(values);
+    free(alone), free(copy);
+    d9_parallel_release(&context, parallel, shared);
     return NULL;
 }
 

@@ -64,6 +64,7 @@ static void release_memory(d9_context *context, const d9_cuda *cuda, void *point
 void d9_cuda_close(d9_context *context, void *backend) {
     d9_cuda *cuda = backend;
     if (!cuda) return;
+    if (cuda->state) cuda->driver->watch(cuda->state, NULL, NULL);
     if (cuda->summer) cuda->summer->close(context, cuda->summer_state);
     for (int t = 0; t < D9_MAX_TABLES; t++) release_memory(context, cuda, cuda->table[t]);
     for (int i = 0; i < D9_CUDA_INDICES; i++) d9_release(context, cuda->indices[i].values);

@@ -67,6 +67,8 @@ typedef struct d9_cuda_summer {
     /* Submits the replacement of `values` by their sums over the processes, which call it in the same order with the
      * same counts. May be recorded once it has run. */
     d9_status (*sum)(d9_context *context, void *summer, float *values, int64_t count, d9_cuda_stream stream);
+    /* Fails if another process or the connection to it is lost; sums that were submitted then end without results. */
+    d9_status (*watch)(d9_context *context, void *summer);
     void (*close)(d9_context *context, void *summer); /* may be NULL; waits for no other process */
 } d9_cuda_summer;
 

@@ -24,6 +24,9 @@ typedef struct d9_cuda_driver {
     d9_status (*write)(d9_context *context, void *driver, void *to, const void *bytes, int64_t size);
     d9_status (*read)(d9_context *context, void *driver, const void *from, void *bytes, int64_t size);
     d9_status (*sync)(d9_context *context, void *driver);
+    /* While the host waits for the stream, from now on watch(context, what) is called again and again; if it fails, so
+     * does the function that waits. NULL: nothing is called. */
+    void (*watch)(void *driver, d9_status (*watch)(d9_context *context, void *what), void *what);
     d9_status (*memory)(d9_context *context, void *driver, int64_t *free_bytes, int64_t *total_bytes);
 
     /* A second stream, made at the first call: `fork` makes it wait for the work submitted to the first one so far,

@@ -15,7 +15,8 @@
 #define D9_NCCL_SEGMENT_BYTES (4 << 20) /* a sum is then long compared with its start; not measured */
 #endif
 
-#define FUNCTIONS(f) f(GetErrorString) f(GetLastError) f(GetUniqueId) f(CommInitRank) f(CommAbort) f(AllReduce)
+#define FUNCTIONS(f)                                                                                                   \
+    f(GetErrorString) f(GetLastError) f(GetUniqueId) f(CommInitRank) f(CommGetAsyncError) f(CommAbort) f(AllReduce)
 
 typedef struct nccl {
     void *library;
@@ -77,9 +78,23 @@ static d9_status sum(d9_context *context, void *summer, float *values, int64_t c
                  "adding gradients");
 }
 
+/* A GPU waits for ever in a sum that another process does not join. NCCL notices lost connections in threads of its
+ * own, and ncclCommAbort ends the wait. */
+static d9_status watch(d9_context *context, void *summer) {
+    nccl *n = summer;
+    ncclResult_t lost = ncclSuccess;
+    if (!n->processes) return d9_fail(context, D9_DEVICE, "NCCL: another process was lost");
+    const ncclResult_t asked = n->CommGetAsyncError(n->processes, &lost);
+    const d9_status status = check(context, n, asked == ncclSuccess ? lost : asked, "another process was lost");
+    if (status != D9_OK) n->CommAbort(n->processes);
+    if (status != D9_OK) n->processes = NULL;
+    return status;
+}
+
 const d9_cuda_summer d9_cuda_nccl = {.version = "NCCL " TEXT(NCCL_MAJOR) "." TEXT(NCCL_MINOR) "." TEXT(NCCL_PATCH),
                                      .segment_bytes = D9_NCCL_SEGMENT_BYTES,
                                      .load = load,
                                      .join = join,
                                      .sum = sum,
+                                     .watch = watch,
                                      .close = close_nccl};

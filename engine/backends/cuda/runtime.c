@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { MARKS = 1024, SLOTS = 8, SLOT_BYTES = 256 << 10 };
 
@@ -22,6 +23,8 @@ typedef struct runtime {
     uint8_t *ring;           /* pinned: (SLOTS, SLOT_BYTES) */
     cudaEvent_t sent[SLOTS]; /* events after each slot's last copy; created at first use */
     int64_t writes;          /* number of writes so far; a write uses slot writes % SLOTS */
+    d9_status (*watch)(d9_context *context, void *watched); /* called while the host waits; NULL: nothing is called */
+    void *watched;
 } runtime;
 
 static d9_status check(d9_context *context, cudaError_t result, const char *what) {
@@ -116,6 +119,31 @@ static const char *error_text(int code) {
     return cudaGetErrorString((cudaError_t)code);
 }
 
+/* ---- waiting ---- */
+
+static void set_watch(void *driver, d9_status (*watch)(d9_context *context, void *what), void *what) {
+    runtime *r = driver;
+    r->watch = watch;
+    r->watched = what;
+}
+
+/* Waits for the event, or for the stream if it is NULL. */
+static d9_status wait_for(d9_context *context, const runtime *r, cudaEvent_t event) {
+    static const struct timespec pause = {.tv_nsec = 50000};
+    d9_status status;
+    cudaError_t result;
+    if (!r->watch)
+        return check(context, event ? cudaEventSynchronize(event) : cudaStreamSynchronize(r->stream), "running");
+    while ((result = event ? cudaEventQuery(event) : cudaStreamQuery(r->stream)) == cudaErrorNotReady) {
+        cudaGetLastError(); /* the next launch would report it */
+        D9_TRY(r->watch(context, r->watched));
+        nanosleep(&pause, NULL);
+    }
+    CUDA_TRY(result, "running");
+done:
+    return status;
+}
+
 /* ---- memory ---- */
 
 static d9_status memory_left(d9_context *context, void *driver, int64_t *free_bytes, int64_t *total_bytes) {
@@ -138,7 +166,8 @@ static d9_status out_of_memory(d9_context *context, int64_t bytes, const char *p
 }
 
 static void release(d9_context *context, void *driver, void *pointer) {
-    (void)context, (void)driver;
+    const runtime *r = driver;
+    if (r->watch) (void)!wait_for(context, r, NULL); /* cudaFree waits, too, but without watching */
     cudaFree(pointer);
 }
 
@@ -159,7 +188,7 @@ done:
 /* Waits for the stream; clears an error left by a library, which would be reported at the next launch. */
 static d9_status synchronize(d9_context *context, void *driver) {
     const runtime *r = driver;
-    const d9_status status = check(context, cudaStreamSynchronize(r->stream), "running");
+    const d9_status status = wait_for(context, r, NULL);
     cudaGetLastError();
     return status;
 }
@@ -172,7 +201,7 @@ static d9_status write_slot(d9_context *context, runtime *r, void *to, const voi
     if (!r->sent[s])
         CUDA_TRY(cudaEventCreateWithFlags(&r->sent[s], cudaEventDisableTiming), "writing to the device");
     else
-        CUDA_TRY(cudaEventSynchronize(r->sent[s]), "running");
+        D9_TRY(wait_for(context, r, r->sent[s]));
     memcpy(slot, bytes, size);
     CUDA_TRY(cudaMemcpyAsync(to, slot, size, cudaMemcpyHostToDevice, r->stream), "writing to the device");
     r->writes++;
@@ -281,7 +310,7 @@ static d9_status elapsed(d9_context *context, void *driver, int from, int to, do
     d9_status status;
     const runtime *r = driver;
     float milliseconds;
-    CUDA_TRY(cudaEventSynchronize(r->mark[to]), "running");
+    D9_TRY(wait_for(context, r, r->mark[to]));
     CUDA_TRY(cudaEventElapsedTime(&milliseconds, r->mark[from], r->mark[to]), "timing");
     *seconds = 1e-3 * (double)milliseconds;
 done:
@@ -300,6 +329,7 @@ const d9_cuda_driver d9_cuda_runtime = {
     .write = write,
     .read = read,
     .sync = synchronize,
+    .watch = set_watch,
     .memory = memory_left,
     .fork = fork_stream,
     .join = join_stream,

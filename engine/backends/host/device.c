@@ -45,7 +45,7 @@ done:
 static void release_buffer(d9_context *context, d9_device *device, int buffer) {
     const d9_host_memory *memory = device->kind->memory;
     if (memory && device->buffers[buffer]) memory->release(context, device->backend, device->buffers[buffer]);
-    if (!memory) d9_release(context, device->buffers[buffer]);
+    if (!memory) d9_parallel_release(context, device->options.parallel, device->buffers[buffer]);
 }
 
 void d9_host_close(d9_context *context, d9_device *device) {
@@ -70,9 +70,11 @@ void d9_host_describe(const d9_device *device, d9_device_info *info) {
     device->kind->describe(device->backend, info);
 }
 
-static d9_status allocate_buffer(d9_context *context, d9_device *device, int64_t bytes, const char *purpose,
+/* The processes of a run add their gradients, so they share that memory if they can. */
+static d9_status allocate_buffer(d9_context *context, d9_device *device, int buffer, int64_t bytes, const char *purpose,
                                  void **memory) {
-    if (!device->kind->memory) return d9_allocate(context, (size_t)bytes, purpose, memory);
+    d9_parallel *sharing = buffer == D9_BUFFER_GRADIENT ? device->options.parallel : NULL;
+    if (!device->kind->memory) return d9_parallel_allocate(context, sharing, bytes, purpose, memory);
     return device->kind->memory->allocate(context, device->backend, bytes, purpose, memory);
 }
 
@@ -82,7 +84,7 @@ d9_status d9_host_allocate(d9_context *context, d9_device *device, const d9_prog
         char purpose[64];
         void *memory;
         snprintf(purpose, sizeof purpose, "the buffer %s", d9_program_buffer_name(program, (d9_buffer)b));
-        D9_TRY(allocate_buffer(context, device, program->buffer_bytes[b], purpose, &memory));
+        D9_TRY(allocate_buffer(context, device, b, program->buffer_bytes[b], purpose, &memory));
         device->buffers[b] = memory;
         device->bytes[b] = program->buffer_bytes[b];
     }

@@ -1,15 +1,18 @@
 /* The module dawn9-mpi.so: the processes of one run over MPI.
  *
- * A sum exchanges pieces: each process gets its piece of every process's array, adds them in the order of the ranks,
- * and sends the result to all. The bits therefore depend neither on the MPI library nor on the sizes of its messages.
- * As with a ring, a process sends and receives 2 (R - 1) / R times the array. */
+ * In a sum each process adds its piece of all arrays, in the order of the ranks. The bits therefore depend neither on
+ * the MPI library nor on the sizes of its messages. If all processes are on one host and the arrays are in memory that
+ * they share, each reads the others' arrays and writes the sums into them. Otherwise they exchange pieces: each gets
+ * its piece of every array, and sends the sums to all. As with a ring, a process sends and receives 2 (R - 1) / R times
+ * the array. */
 #include "core/hash.h"
 #include "core/process.h"
 #include "core/system.h"
-#include "parallel/parallel.h"
+#include "parallel/mpi/shared.h"
 
 #include <limits.h>
 #include <mpi.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -18,6 +21,7 @@ typedef struct world {
     void *pieces; /* this process's piece of every process's array, in the order of the ranks */
     int64_t piece_bytes;
     int *counts, *places; /* (ranks) elements of each process's piece, and where it begins */
+    d9_shared *shared;    /* memory from d9_parallel_allocate, if all processes are on one host */
 } world;
 
 static d9_status check(d9_context *context, const d9_parallel *parallel, int result, const char *work) {
@@ -51,16 +55,14 @@ done:
     return status;
 }
 
-static void add_f32(const float *pieces, int ranks, int64_t count, float *sum) {
-    memcpy(sum, pieces, (size_t)count * sizeof *sum);
-    for (int r = 1; r < ranks; r++)
-        for (int64_t i = 0; i < count; i++) sum[i] += pieces[r * count + i];
-}
-
-static void add_f64(const double *pieces, int ranks, int64_t count, double *sum) {
-    memcpy(sum, pieces, (size_t)count * sizeof *sum);
-    for (int r = 1; r < ranks; r++)
-        for (int64_t i = 0; i < count; i++) sum[i] += pieces[r * count + i];
+/* sum += values; both are f64 if `wide`, else f32. */
+static void add(const void *values, int64_t count, bool wide, void *sum) {
+    const double *restrict d = values;
+    const float *restrict f = values;
+    double *restrict wide_sum = sum;
+    float *restrict narrow_sum = sum;
+    for (int64_t i = 0; wide && i < count; i++) wide_sum[i] += d[i];
+    for (int64_t i = 0; !wide && i < count; i++) narrow_sum[i] += f[i];
 }
 
 /* Sums at most INT_MAX elements, which MPI counts in an int. */
@@ -79,10 +81,8 @@ static d9_status sum_part(d9_context *context, d9_parallel *parallel, void *valu
         context, parallel,
         MPI_Alltoallv(values, self->counts, self->places, type, self->pieces, sizes, begins, type, MPI_COMM_WORLD),
         "exchanging the pieces of a sum"));
-    if (wide)
-        add_f64(self->pieces, ranks, own, (double *)(void *)at);
-    else
-        add_f32(self->pieces, ranks, own, (float *)(void *)at);
+    memcpy(at, self->pieces, (size_t)own * element);
+    for (int64_t r = 1; r < ranks; r++) add((char *)self->pieces + (size_t)(r * own) * element, own, wide, at);
     D9_TRY(check(context, parallel,
                  MPI_Allgatherv(MPI_IN_PLACE, 0, type, values, self->counts, self->places, type, MPI_COMM_WORLD),
                  "collecting the pieces of a sum"));
@@ -90,13 +90,64 @@ done:
     return status;
 }
 
-static d9_status sum(d9_context *context, d9_parallel *parallel, void *values, int64_t count, bool wide) {
-    d9_status status = D9_OK;
-    const int64_t most = INT_MAX / 2;
-    for (int64_t begin = 0; begin < count && status == D9_OK; begin += most)
-        status = sum_part(context, parallel, (char *)values + begin * (wide ? 8 : 4),
-                          count - begin < most ? count - begin : most, wide);
+/* Waits for all processes. What each has written before, the others see behind it. */
+static d9_status meet(d9_context *context, const d9_parallel *parallel) {
+    atomic_thread_fence(memory_order_seq_cst);
+    const d9_status status = check(context, parallel, MPI_Barrier(MPI_COMM_WORLD), "waiting for the other processes");
+    atomic_thread_fence(memory_order_seq_cst);
     return status;
+}
+
+/* Adds this process's piece of the arrays `parts` (ranks), which all processes can reach, by blocks that stay in the L1
+ * cache, and writes the sums into all of them. */
+static d9_status sum_in_place(d9_context *context, const d9_parallel *parallel, uint8_t *const *parts, int64_t count,
+                              bool wide) {
+    enum { BLOCK = 4096 };
+    d9_status status;
+    _Alignas(64) uint8_t block[BLOCK];
+    const int64_t element = wide ? sizeof(double) : sizeof(float), lines = (count * element + 63) / 64,
+                  begin = lines * parallel->rank / parallel->ranks * 64,
+                  next = lines * (parallel->rank + 1) / parallel->ranks * 64,
+                  end = next < count * element ? next : count * element;
+    D9_TRY(meet(context, parallel));
+    for (int64_t at = begin; at < end; at += BLOCK) {
+        const size_t bytes = end - at < BLOCK ? (size_t)(end - at) : BLOCK;
+        memcpy(block, parts[0] + at, bytes);
+        for (int r = 1; r < parallel->ranks; r++) add(parts[r] + at, (int64_t)bytes / element, wide, block);
+        for (int r = 0; r < parallel->ranks; r++) memcpy(parts[r] + at, block, bytes);
+    }
+    D9_TRY(meet(context, parallel));
+done:
+    return status;
+}
+
+static d9_status sum(d9_context *context, d9_parallel *parallel, void *values, int64_t count, bool wide) {
+    d9_status status;
+    const world *self = parallel->state;
+    const int64_t most = INT_MAX / 2, element = wide ? sizeof(double) : sizeof(float);
+    uint8_t *const *parts;
+    D9_TRY(d9_shared_find(context, parallel, self->shared, values, count * element, &parts));
+    if (parts) return sum_in_place(context, parallel, parts, count, wide);
+    for (int64_t begin = 0; begin < count; begin += most)
+        D9_TRY(sum_part(context, parallel, (char *)values + begin * element,
+                        count - begin < most ? count - begin : most, wide));
+done:
+    return status;
+}
+
+/* ---- memory ---- */
+
+static d9_status allocate(d9_context *context, d9_parallel *parallel, int64_t bytes, const char *purpose,
+                          void **memory) {
+    world *self = parallel->state;
+    if (bytes > 0 && parallel->host_ranks == parallel->ranks)
+        return d9_shared_allocate(context, &self->shared, bytes, purpose, memory);
+    return d9_allocate(context, (size_t)bytes, purpose, memory);
+}
+
+static void release_memory(d9_context *context, d9_parallel *parallel, void *memory) {
+    world *self = parallel->state;
+    if (!d9_shared_release(context, &self->shared, memory)) d9_release(context, memory);
 }
 
 /* ---- broadcast, agreement, end ---- */
@@ -170,8 +221,14 @@ done:
     return status;
 }
 
-static const d9_parallel_kind kind = {
-    .name = "MPI", .sum = sum, .broadcast = broadcast, .agree = agree, .abort = end_all, .close = leave};
+static const d9_parallel_kind kind = {.name = "MPI",
+                                      .allocate = allocate,
+                                      .release = release_memory,
+                                      .sum = sum,
+                                      .broadcast = broadcast,
+                                      .agree = agree,
+                                      .abort = end_all,
+                                      .close = leave};
 
 /* Fails if fewer processes met than were launched: under the launcher of another MPI each process meets only itself. */
 static d9_status check_launcher(d9_context *context, int launched, int met) {

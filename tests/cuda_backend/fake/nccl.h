@@ -9,7 +9,13 @@
 #define NCCL_MINOR 28
 #define NCCL_PATCH 9
 
-typedef enum { ncclSuccess = 0, ncclSystemError = 2, ncclInvalidArgument = 4, ncclInvalidUsage = 5 } ncclResult_t;
+typedef enum {
+    ncclSuccess = 0,
+    ncclSystemError = 2,
+    ncclInvalidArgument = 4,
+    ncclInvalidUsage = 5,
+    ncclRemoteError = 6
+} ncclResult_t;
 typedef enum { ncclSum = 0, ncclProd = 1 } ncclRedOp_t;
 typedef enum { ncclHalf = 6, ncclFloat = 7 } ncclDataType_t;
 typedef struct ncclComm *ncclComm_t;
@@ -22,6 +28,7 @@ const char *ncclGetErrorString(ncclResult_t result);
 const char *ncclGetLastError(ncclComm_t processes);
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id);
 ncclResult_t ncclCommInitRank(ncclComm_t *processes, int ranks, ncclUniqueId id, int rank);
+ncclResult_t ncclCommGetAsyncError(ncclComm_t processes, ncclResult_t *lost);
 ncclResult_t ncclCommAbort(ncclComm_t processes);
 ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t operation,
                            ncclComm_t processes, cudaStream_t stream);
