@@ -105,6 +105,7 @@ dawn9_status dawn9_train(dawn9_context *outer, const dawn9_config *config, const
     d9_context *context = d9_api_begin(outer);
     run self = {.outer = outer, .options = options ? options : &nothing, .wants_model = model != NULL};
     d9_result trained = {0};
+    const volatile sig_atomic_t *const before = context->interrupt; /* of the run whose callback calls this function */
     const d9_train_options train = {
         .write_model = d9_model_write,
         .start_model = d9_model_initialize,
@@ -113,10 +114,10 @@ dawn9_status dawn9_train(dawn9_context *outer, const dawn9_config *config, const
         .out = self.options->folder,
         .resume = self.options->resume != 0,
         .overwrite = self.options->overwrite != 0,
-        .interrupt = &self.stop,
         .observer = {.user = &self, .step = self.options->progress ? on_step : NULL, .epoch = on_epoch},
         .kept = on_kept,
     };
+    context->interrupt = &self.stop;
     if (model) *model = NULL;
     if (!train.out && (train.resume || train.overwrite))
         D9_TRY(d9_fail(context, D9_USAGE, "%s is set, but no folder", train.resume ? "resume" : "overwrite"));
@@ -131,5 +132,6 @@ dawn9_status dawn9_train(dawn9_context *outer, const dawn9_config *config, const
 done:
     d9_release(context, self.bytes);
     d9_result_free(context, &trained);
+    context->interrupt = before;
     return d9_api_end(outer, status);
 }

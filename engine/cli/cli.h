@@ -16,12 +16,11 @@ typedef struct d9_cli {
     d9_arena arena;       /* parsed options and texts; lives until the process ends */
     double process_start; /* start of the process, before exec and linking, in seconds on CLOCK_MONOTONIC */
     char *const *words;   /* argv: the program's name first, NULL last */
-    const volatile sig_atomic_t *interrupt; /* the first signal's number, in interruptible commands; else 0 */
-    volatile sig_atomic_t *unsaved_steps;   /* written by the trainer, see d9_train_options */
-    bool terminal;                          /* standard output is a terminal with cursor control (not TERM=dumb) */
-    bool colour;                            /* terminal, and NO_COLOR is unset or empty */
-    d9_parallel parallel;                   /* the processes of a training run; others than rank 0 print nothing */
-    int output_error;                       /* errno of a failure to format or write standard output; 0: none */
+    volatile sig_atomic_t *unsaved_steps; /* written by the trainer, see d9_train_options */
+    bool terminal;                        /* standard output is a terminal with cursor control (not TERM=dumb) */
+    bool colour;                          /* terminal, and NO_COLOR is unset or empty */
+    d9_parallel parallel;                 /* the processes of a training run; others than rank 0 print nothing */
+    int output_error;                     /* errno of a failure to format or write standard output; 0: none */
 } d9_cli;
 
 /* ---- options ---- */
@@ -68,7 +67,7 @@ typedef struct d9_command {
     const d9_example *examples; /* ends with an all-zero row; NULL: none */
     const d9_flag *flags;
     size_t options_size;
-    bool interruptible; /* checks cli->interrupt and ends cleanly; false: SIGINT and the like kill the process */
+    bool interruptible; /* checks context.interrupt and ends cleanly; false: SIGINT and the like kill the process */
     bool computes;      /* runs OpenMP threads for long: see d9_this_process_wait_passively */
     d9_status (*run)(d9_cli *cli, const void *options);
 } d9_command;

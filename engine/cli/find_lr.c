@@ -47,7 +47,6 @@ static d9_status open_session(range_test *self, d9_config *config) {
     d9_session_options options = {.config = config,
                                   .seed = (uint64_t)config->seed,
                                   .no_eval = true,
-                                  .interrupt = self->cli->interrupt,
                                   .program = {.rates = self->rates, .rate_count = STEPS}};
     self->peak = d9_schedule_peak(&config->train.lr);
     if (self->peak <= 0) return d9_fail(context, D9_USAGE, "--find-lr: needs train.lr above 0");

@@ -44,9 +44,14 @@ static void print_lost_steps(void) {
     print_to_terminal(at, (size_t)(end - at));
 }
 
-/* The first signal requests a clean stop; a SIGINT (Ctrl-C) at least a second later ends the process at once, unless a
- * worker's parent queued it. An earlier SIGINT is a copy: `timeout`, for example, signals the process and its group.
- * Other later signals are ignored, because closing a terminal or stopping a service sends several. */
+/* Does a signal, `seconds` after the first, ask to end at once? Not if a worker's parent forwarded it (SI_QUEUE). A
+ * SIGINT within a second is a copy: `timeout`, for example, signals the process and its group. Those who stop a service
+ * or a job may send several SIGTERM in a row, but after half a minute one is meant. */
+static bool ends_at_once(int number, const siginfo_t *about, double seconds) {
+    return about->si_code != SI_QUEUE && ((number == SIGINT && seconds >= 1) || (number == SIGTERM && seconds >= 30));
+}
+
+/* The first signal requests a clean stop. */
 static void on_signal(int number, siginfo_t *about, void *unused) {
     static const char heard[] = "\nstopping after the current batch; Ctrl-C again after one second stops at once\n";
     const int error = errno;
@@ -55,7 +60,7 @@ static void on_signal(int number, siginfo_t *about, void *unused) {
         interrupt_seconds = d9_clock_now();
         interrupt_signal = number;
         if (number == SIGINT) print_to_terminal(heard, sizeof heard - 1);
-    } else if (number == SIGINT && about->si_code != SI_QUEUE && d9_clock_now() - interrupt_seconds >= 1) {
+    } else if (ends_at_once(number, about, d9_clock_now() - interrupt_seconds)) {
         print_lost_steps();
         _exit(128 + number);
     }
@@ -175,12 +180,13 @@ static void on_log(void *user, d9_log_level level, const char *line) {
 }
 
 int main(int count, char **words) {
-    d9_cli cli = {.words = words, .interrupt = &interrupt_signal, .unsaved_steps = &unsaved_steps};
+    d9_cli cli = {.words = words, .unsaved_steps = &unsaved_steps};
     const char *no_color = getenv("NO_COLOR"), *kind = getenv("TERM");
     open_standard_files();
     signal(SIGPIPE, SIG_IGN); /* a reader that leaves early, like `head`, does not end a run */
     signal(SIGXFSZ, SIG_IGN); /* nor does a file that exceeds ulimit -f */
     d9_context_init(&cli.context);
+    cli.context.interrupt = &interrupt_signal;
     cli.context.log = on_log;
     cli.context.log_user = (void *)(uintptr_t)cli.context.system;
     cli.process_start = d9_this_process_start(&cli.context);

@@ -29,27 +29,10 @@ done:
     return status;
 }
 
-typedef struct walk { /* a folder that is being listed */
-    const struct walk *above;
-    struct stat state;
-    int depth;
-} walk;
-
-/* True if the folder is one of those above it: a symbolic link leads back. */
-static bool leads_back(d9_context *context, const char *folder, const walk *above, walk *here) {
-    *here = (walk){.above = above, .depth = above ? above->depth + 1 : 0};
-    if (context->system->stat(context->system->user, folder, &here->state) != 0) return false; /* its listing fails */
-    while (above && !d9_same_file(&above->state, &here->state)) above = above->above;
-    return above;
-}
-
-static d9_status add_folder(d9_cli *cli, d9_cli_samples *samples, const char *folder, const walk *above) {
+static d9_status add_folder(d9_cli *cli, d9_cli_samples *samples, const char *folder, const d9_walk *above) {
     d9_status status = D9_OK;
-    walk here;
-    if (leads_back(&cli->context, folder, above, &here)) {
-        d9_log(&cli->context, D9_LOG_WARNING, "%s: leads back to a folder that it is in; left out", folder);
-        return D9_OK;
-    }
+    d9_walk here;
+    if (!d9_walk_enter(&cli->context, folder, above, &here)) return D9_OK;
     d9_context quiet = cli->context; /* an unreadable folder becomes a row with a failure */
     d9_listing listing;
     if (d9_listing_read(&quiet, &cli->arena, folder, &listing) != D9_OK)

@@ -122,7 +122,6 @@ static d9_status open_runs(d9_cli *cli, const d9_experiment *experiment, const d
                                .run = {.threads = options->edits.threads.value,
                                        .data = options->edits.data,
                                        .process_start = cli->process_start,
-                                       .interrupt = cli->interrupt,
                                        .unsaved_steps = cli->unsaved_steps}},
                       .live = {.cli = cli},
                       .ended = -1};

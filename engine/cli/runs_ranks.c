@@ -39,7 +39,7 @@ static d9_status check_launcher(d9_runs *runs, const char *launcher) {
     d9_context *context = &runs->cli->context;
     char *shell;
     D9_TRY(d9_arena_format(context, &runs->cli->arena, &shell, "set -- %s; command -v \"$1\"", launcher));
-    if (d9_process_launch(context, (const char *const[]){"sh", "-c", shell, NULL}, "/dev/null", NULL) == D9_OK)
+    if (d9_process_launch(context, (const char *const[]){"sh", "-c", shell, NULL}, "/dev/null") == D9_OK)
         goto done;
     d9_context_clear(context);
     status = d9_fail(context, D9_DEVICE, "--ranks: the launcher \"%s\" is not installed; --launcher gives another",

@@ -48,14 +48,12 @@ done:
 }
 
 /* Predicts the seconds of one run of this configuration from D9_TIMED_STEPS timed steps. */
-static d9_status predict_run(d9_context *context, const d9_runs *runs, const d9_config *config,
-                             d9_time_range *seconds) {
+static d9_status predict_run(d9_context *context, const d9_config *config, d9_time_range *seconds) {
     d9_status status;
     d9_session session = {0};
     int64_t step = 0;
     double timed[D9_TIMED_STEPS];
-    const d9_session_options options = {
-        .config = config, .seed = (uint64_t)config->seed, .no_eval = true, .interrupt = runs->cli->interrupt};
+    const d9_session_options options = {.config = config, .seed = (uint64_t)config->seed, .no_eval = true};
     D9_TRY(d9_session_open(context, &options, &session));
     D9_TRY(d9_session_initialize(&session));
     D9_TRY(run_step(&session, &step, timed)); /* its time is replaced: it touches all memory for the first time */
@@ -110,7 +108,7 @@ static d9_status show_time(const d9_runs *runs, const work *first, const work *a
     d9_config config = *d9_experiment_arm(runs->experiment, 0)->config;
     if (runs->options->edits.data) config.data.path = runs->options->edits.data;
     if (runs->options->edits.threads.given) config.threads = runs->options->edits.threads.value;
-    const d9_status status = predict_run(&quiet, runs, &config, &seconds);
+    const d9_status status = predict_run(&quiet, &config, &seconds);
     if (d9_status_is_interrupt(status)) return d9_fail(&runs->cli->context, status, "%s", quiet.message);
     if (status != D9_OK) {
         d9_cli_print(runs->cli, "time       unknown: %s\n", quiet.message);

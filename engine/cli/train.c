@@ -279,7 +279,6 @@ static d9_status train_once(d9_cli *cli, const train_options *options, const d9_
         .save_plan = options->save_plan,
         .tensorboard = tensorboard,
         .process_start = cli->process_start,
-        .interrupt = cli->interrupt,
         .unsaved_steps = cli->unsaved_steps,
         .parallel = &cli->parallel,
         .observer = make_observer(cli, options, config, page, &progress),

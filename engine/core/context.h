@@ -6,6 +6,7 @@
 #ifndef D9_CORE_CONTEXT_H
 #define D9_CORE_CONTEXT_H
 
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -50,6 +51,8 @@ typedef struct d9_context {
     const struct d9_system *system; /* never NULL: d9_system_default(), or a table in which a test injects faults */
     d9_log_sink log;                /* NULL: nothing is logged */
     void *log_user;
+    const volatile sig_atomic_t
+        *interrupt;     /* becomes the number of a signal that asks for an orderly end; NULL: never */
     d9_status status;   /* status of the first failure */
     char message[1024]; /* one line, without a newline; empty before the first failure */
 } d9_context;
@@ -62,6 +65,11 @@ void d9_context_init(d9_context *context);
 
 /* Records status and message if nothing failed before. Returns `status`, so that a function can end with it. */
 d9_status d9_fail(d9_context *context, d9_status status, const char *format, ...) D9_PRINTF(3, 4);
+
+/* Number of the signal that asked for an orderly end; 0: none did. */
+static inline int d9_context_interrupt(const d9_context *context) {
+    return context->interrupt ? *context->interrupt : 0;
+}
 
 /* Clears a failure that the caller has handled, for example a backend that is not available. */
 void d9_context_clear(d9_context *context);

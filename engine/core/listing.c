@@ -62,6 +62,14 @@ done:
     return status;
 }
 
+bool d9_walk_enter(d9_context *context, const char *folder, const d9_walk *above, d9_walk *here) {
+    *here = (d9_walk){.above = above, .depth = above ? above->depth + 1 : 0};
+    if (context->system->stat(context->system->user, folder, &here->state) != 0) return true; /* its listing fails */
+    while (above && !d9_same_file(&above->state, &here->state)) above = above->above;
+    if (above) d9_log(context, D9_LOG_WARNING, "%s: leads back to a folder that it is in; left out", folder);
+    return !above;
+}
+
 void d9_folder_remove(d9_context *context, const char *folder) {
     const int handle = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     DIR *stream = handle < 0 ? NULL : fdopendir(handle);

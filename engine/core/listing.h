@@ -2,6 +2,8 @@
 #ifndef D9_CORE_LISTING_H
 #define D9_CORE_LISTING_H
 
+#include <sys/stat.h>
+
 #include "core/arena.h"
 
 typedef struct d9_entry {
@@ -19,6 +21,16 @@ typedef struct d9_listing {
 
 /* Lists `folder`; symbolic links are followed. Returns D9_DATA if it is not a folder or cannot be read. */
 D9_MUST_USE d9_status d9_listing_read(d9_context *context, d9_arena *arena, const char *folder, d9_listing *listing);
+
+typedef struct d9_walk { /* a folder that is listed with its subfolders */
+    const struct d9_walk *above;
+    struct stat state;
+    int depth; /* 0: the first folder */
+} d9_walk;
+
+/* Fills *here for a subfolder of `above` (NULL: the first folder). Returns false, with a warning, if a symbolic link
+ * leads back to one of the folders above. */
+bool d9_walk_enter(d9_context *context, const char *folder, const d9_walk *above, d9_walk *here);
 
 /* Removes a folder and its contents, dot files included, without following links. A missing folder is not an error;
  * files that cannot be removed are left. */

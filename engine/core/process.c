@@ -130,15 +130,15 @@ static void become_launcher(const char *const *argv, pid_t parent, int output) {
     _exit(NOT_FOUND);
 }
 
-/* Waits for the program; sends it SIGUSR1 once if a signal is in *interrupt. Returns its wait status. */
-static int pass_on_and_wait(pid_t child, const volatile sig_atomic_t *interrupt) {
+/* Waits for the program; sends it SIGUSR1 once if an end is asked for. Returns its wait status. */
+static int pass_on_and_wait(const d9_context *context, pid_t child) {
     const struct timespec poll = {.tv_nsec = POLL_NANOSECONDS / 5};
     bool passed = false;
     int state = 0;
     for (;;) {
         const pid_t ended = waitpid(child, &state, WNOHANG);
         if (ended == child || (ended < 0 && errno != EINTR)) return state;
-        if (interrupt && *interrupt && !passed) passed = kill(child, SIGUSR1) == 0;
+        if (d9_context_interrupt(context) && !passed) passed = kill(child, SIGUSR1) == 0;
         nanosleep(&poll, NULL);
     }
 }
@@ -162,8 +162,7 @@ static d9_status fail_with_log(d9_context *context, d9_status status, const char
     return status;
 }
 
-d9_status d9_process_launch(d9_context *context, const char *const *argv, const char *log,
-                            const volatile sig_atomic_t *interrupt) {
+d9_status d9_process_launch(d9_context *context, const char *const *argv, const char *log) {
     const d9_system *system = context->system;
     const int output = system->open(system->user, log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (output < 0) return d9_fail(context, D9_OUTPUT, "%s: cannot be written: %s", log, strerror(errno));
@@ -171,9 +170,10 @@ d9_status d9_process_launch(d9_context *context, const char *const *argv, const 
     if (child == 0) become_launcher(argv, parent, output);
     system->close(system->user, output);
     if (child < 0) return d9_fail(context, D9_DEVICE, "%s cannot be run: %s", argv[0], strerror(errno));
-    const int state = pass_on_and_wait(child, interrupt);
+    const int state = pass_on_and_wait(context, child);
     if (WIFEXITED(state) && WEXITSTATUS(state) == 0) return D9_OK;
-    if (interrupt && *interrupt) return d9_fail(context, (d9_status)(128 + *interrupt), "interrupted");
+    const int signal_number = d9_context_interrupt(context);
+    if (signal_number) return d9_fail(context, (d9_status)(128 + signal_number), "interrupted");
     const int code = WIFEXITED(state) ? WEXITSTATUS(state) : 0;
     return fail_with_log(context, code >= D9_USAGE && code <= D9_OUTPUT ? (d9_status)code : D9_DEVICE, log);
 }

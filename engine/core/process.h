@@ -25,11 +25,10 @@ D9_MUST_USE d9_status d9_process_run(d9_context *context, const d9_signal_guard 
                                      const char *folder);
 
 /* Runs argv (NULL-terminated), the launcher of several processes, with its output in the file `log`. A signal in
- * *interrupt (may be NULL) is passed on as SIGUSR1, which launchers forward. Returns D9_OK if the program exits with 0,
+ * *context->interrupt is passed on as SIGUSR1, which launchers forward. Returns D9_OK if the program exits with 0,
  * else the status of that signal, else an exit status from 2 to 6 with the program's error line, or D9_DEVICE if it has
  * another status, was killed or cannot be run. D9_OUTPUT: the log cannot be written. */
-D9_MUST_USE d9_status d9_process_launch(d9_context *context, const char *const *argv, const char *log,
-                                        const volatile sig_atomic_t *interrupt);
+D9_MUST_USE d9_status d9_process_launch(d9_context *context, const char *const *argv, const char *log);
 
 enum { D9_PROCESSORS_MAX = 16384 };
 /* Number of processors in the affinity mask of this process; D9_PROCESSORS_MAX if it is unknown. `allowed`

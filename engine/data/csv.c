@@ -107,7 +107,10 @@ static d9_status find_columns(const d9_faults *faults, const char *const *headin
             return d9_fail(faults->context, D9_DATA, "%s:1: the column %s is there %d times", faults->file, name,
                            found);
         if (!name || found || wanted[i].optional) continue;
-        const char *near = d9_text_nearest(name, heading, columns);
+        const char *near = d9_text_nearest(name, heading, columns), *other = strpbrk(heading[0], ";\t");
+        if (columns == 1 && other)
+            return d9_fail(faults->context, D9_DATA, "%s:1: cells are separated by %s, must be by commas", faults->file,
+                           *other == ';' ? "semicolons" : "tabs");
         return d9_fail(faults->context, D9_DATA, "%s:1: no column %s among %d: %s%s%s%s%s%s", faults->file, name,
                        columns, heading[0], columns > 1 ? ", " : "", columns > 1 ? heading[1] : "",
                        columns > 2 ? ", ..." : "", near ? "; did you mean " : "", near ? near : "");

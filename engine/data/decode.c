@@ -124,17 +124,18 @@ done:
 }
 
 /* Decodes in parallel, because a photograph takes about 0.1 s. Sets `faults` (count) to each file's error message or
- * NULL. Returns an error only if it is not due to a file, such as lack of memory. */
+ * NULL. Returns an error only if it is not due to a file, such as lack of memory or an interrupt. */
 static d9_status decode_all(d9_context *context, d9_arena *arena, const reading *reading, d9_class_files *list,
                             d9_split *split, char ***faults) {
     d9_status status = D9_OK;
     const size_t bytes = d9_sample_bytes(reading->dataset);
     d9_context failure = {0};
-    int threads = reading->options->threads > 0 ? reading->options->threads : omp_get_max_threads();
+    int signal_number = 0, threads = reading->options->threads > 0 ? reading->options->threads : omp_get_max_threads();
     D9_TRY(d9_threads_ask(context, threads, &threads));
     D9_TRY(allocate_samples(context, arena, list, reading->dataset, split, faults));
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int64_t i = 0; i < list->count; i++) {
+        if (d9_context_interrupt(context)) continue;
         d9_context own = *context; /* one error message per file */
         d9_status found = reading->kind->decode(&own, reading->options, reading->dataset, &list->files[i],
                                                 split->images + (size_t)i * bytes);
@@ -147,6 +148,8 @@ static d9_status decode_all(d9_context *context, d9_arena *arena, const reading 
         }
     }
     if (failure.status != D9_OK) status = d9_fail(context, failure.status, "%s", failure.message);
+    signal_number = d9_context_interrupt(context);
+    if (signal_number) status = d9_fail(context, (d9_status)(128 + signal_number), "interrupted while reading files");
 done:
     return status;
 }

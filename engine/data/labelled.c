@@ -28,16 +28,19 @@ typedef struct pictures {
     picture **named, **at; /* (count), sorted by `name` and by `below` */
 } pictures;
 
-static d9_status add_folder(d9_context *context, d9_arena *arena, const char *folder, size_t root, int depth,
+static d9_status add_folder(d9_context *context, d9_arena *arena, const char *folder, size_t root, const d9_walk *above,
                             pictures *pictures) {
     d9_status status;
     d9_listing listing;
+    d9_walk here;
+    if (!d9_walk_enter(context, folder, above, &here)) return D9_OK;
+    if (here.depth > DEPTH_MOST)
+        return d9_fail(context, D9_DATA, "%s: folders nested more than %d deep", folder, DEPTH_MOST);
     D9_TRY(d9_listing_read(context, arena, folder, &listing));
     for (int64_t i = 0; i < listing.count; i++) {
         const d9_entry *entry = &listing.entries[i];
         if (entry->foreign) continue;
-        if (entry->folder && depth < DEPTH_MOST)
-            D9_TRY(add_folder(context, arena, entry->path, root, depth + 1, pictures));
+        if (entry->folder) D9_TRY(add_folder(context, arena, entry->path, root, &here, pictures));
         if (entry->folder || !d9_is_image_name(entry->name)) continue;
         D9_TRY(D9_ARENA_GROW(context, arena, pictures->count, &pictures->capacity, &pictures->all));
         pictures->all[pictures->count++] = (picture){entry->name, entry->path, entry->path + root, 0};
@@ -56,7 +59,7 @@ static int by_place(const void *a, const void *b) {
 
 static d9_status find_pictures(d9_context *context, d9_arena *arena, const char *folder, pictures *found) {
     d9_status status;
-    D9_TRY(add_folder(context, arena, folder, strlen(folder) + 1, 0, found));
+    D9_TRY(add_folder(context, arena, folder, strlen(folder) + 1, NULL, found));
     D9_TRY(D9_ARENA_ALLOCATE(context, arena, found->count, &found->named));
     D9_TRY(D9_ARENA_ALLOCATE(context, arena, found->count, &found->at));
     for (int64_t i = 0; i < found->count; i++) found->named[i] = found->at[i] = &found->all[i];
@@ -96,7 +99,9 @@ typedef struct reading {
 
 static d9_status add_row(reading *self, const d9_label_row *row) {
     const picture *second;
-    picture *found = picture_of(&self->pictures, row->file, &second);
+    const char *file = row->file;
+    while (strncmp(file, "./", 2) == 0) file += 2; /* as `find` writes it */
+    picture *found = picture_of(&self->pictures, file, &second);
     d9_class_files *list = &self->files[row->part];
     if (!found)
         return d9_faults_add(self->options->skip_damaged ? &self->left_out : &self->faults, row->line,

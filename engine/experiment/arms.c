@@ -37,14 +37,19 @@ done:
     return status;
 }
 
+/* Rejects edits that the experiment's own keys would replace. */
 static d9_status check_edits(d9_context *context, const d9_config_edits *edits) {
-    static const char own[] = "keep: an experiment sets it for all of its runs, with its key keep (keep: model)";
-    for (int i = 0; i < edits->count; i++) {
-        const d9_config_edit *edit = &edits->items[i];
-        if (edit->kind != D9_EDIT_SET || strncmp(edit->text, "keep=", 5) != 0) continue;
-        return edit->node ? d9_tree_fail(context, edit->node, "%s", own)
-                          : d9_fail(context, D9_USAGE, "--set %s: %s", edit->text, own);
-    }
+    static const struct {
+        const char *key, *says;
+    } own[] = {{"keep=", "keep: an experiment sets it for all of its runs, with its key keep (keep: model)"},
+               {"seed=", "seed: an experiment sets it for each of its runs, with its key seeds (seeds: [1, 2])"}};
+    for (int i = 0; i < edits->count; i++)
+        for (size_t k = 0; k < sizeof own / sizeof *own; k++) {
+            const d9_config_edit *edit = &edits->items[i];
+            if (edit->kind != D9_EDIT_SET || strncmp(edit->text, own[k].key, strlen(own[k].key)) != 0) continue;
+            return edit->node ? d9_tree_fail(context, edit->node, "%s", own[k].says)
+                              : d9_fail(context, D9_USAGE, "--set %s: %s", edit->text, own[k].says);
+        }
     return D9_OK;
 }
 

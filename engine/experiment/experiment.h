@@ -190,7 +190,6 @@ typedef struct d9_run_options { /* depends on the machine, not on the experiment
     int64_t threads_default;    /* used if the configuration does not set threads; 0: no default */
     const char *data;           /* folder of the dataset; NULL: the configuration's */
     double process_start;       /* see d9_train_options */
-    const volatile sig_atomic_t *interrupt;
     volatile sig_atomic_t
         *unsaved_steps; /* as in d9_train_options; -1 if workers train, whose steps are unknown here */
     d9_observer observer;

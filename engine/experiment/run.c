@@ -181,7 +181,7 @@ static d9_status launch(const run *self, const d9_run_options *options, bool res
     words[count++] = index;
     if (resume) words[count++] = "--resume-run";
     words[count] = NULL;
-    D9_TRY(d9_process_launch(self->context, words, path_in(self, "ranks.log", path), options->interrupt));
+    D9_TRY(d9_process_launch(self->context, words, path_in(self, "ranks.log", path)));
     D9_TRY(read_result(self, state, &damaged));
     if (state->kind == D9_RUN_DONE) remove_file(self, "ranks.log"); /* launchers may name hosts in it */
     if (state->kind != D9_RUN_DONE)
@@ -209,7 +209,6 @@ static d9_status train(const run *self, const d9_run_options *options, bool resu
                                      .locked = true,
                                      .checkpoint_every = self->experiment->checkpoint_every,
                                      .process_start = options->process_start,
-                                     .interrupt = options->interrupt,
                                      .unsaved_steps = options->unsaved_steps,
                                      .parallel = options->parallel,
                                      .observer = options->observer};

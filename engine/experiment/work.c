@@ -77,11 +77,11 @@ static bool any_running(const worker *self) {
 /* Trains until every run that is left is being trained by another process. */
 static d9_status train_selected(worker *self) {
     d9_status status = D9_OK;
-    const volatile sig_atomic_t *interrupt = self->run.interrupt;
     self->any_trained = false;
     for (;;) {
         int64_t index;
-        if (interrupt && *interrupt) return fail_interrupted(self->context, *interrupt);
+        const int signal_number = d9_context_interrupt(self->context);
+        if (signal_number) return fail_interrupted(self->context, signal_number);
         D9_TRY(d9_experiment_look(self->context, self->experiment, self->out, self->seen));
         D9_TRY(d9_experiment_next(self->context, self->experiment, self->seen, &index));
         if (index < 0) break;
@@ -165,13 +165,13 @@ static d9_status wait_for_all(worker_pool *pool) {
     enum { FORWARD_AFTER = 10 }; /* pauses; before that the workers get the terminal's own signal */
     d9_status first = D9_OK;
     int waited = 0; /* pauses since the signal */
-    const volatile sig_atomic_t *interrupt = pool->self->run.interrupt;
     const d9_work_observer *observer = &pool->self->options->observer;
     for (int left = pool->started; left > 0;) {
         int state;
         pid_t ended = waitpid(-1, &state, WNOHANG);
         if (ended <= 0) {
-            if (interrupt && *interrupt && ++waited == FORWARD_AFTER) forward_signal(pool, *interrupt);
+            const int signal_number = d9_context_interrupt(pool->self->context);
+            if (signal_number && ++waited == FORWARD_AFTER) forward_signal(pool, signal_number);
             if (observer->waiting && !waited) observer->waiting(observer->user);
             pause_seconds(0.02);
             continue;

@@ -211,7 +211,6 @@ d9_status d9_session_open(d9_context *context, const d9_session_options *options
     session->context = context;
     session->config = options->config;
     session->seed = options->seed;
-    session->interrupt = options->interrupt;
     session->parallel = options->parallel;
     session->observer = options->observer;
     session->mark = options->process_start > 0 ? options->process_start : d9_clock_now();

@@ -34,9 +34,7 @@ typedef struct d9_session {
     d9_program program;
     d9_plan *train_plan, *phase_plan[D9_MAX_PHASES], *eval_plan; /* phase_plan: one for each of program.phase */
     d9_timeline timeline;
-    double mark; /* end of the timeline's last segment, in seconds */
-    const volatile sig_atomic_t
-        *interrupt;        /* set to a signal number: an evaluation ends before its next batch; or NULL */
+    double mark;           /* end of the timeline's last segment, in seconds */
     d9_observer observer;  /* the session itself calls only `lap` and `evaluated` */
     int64_t seen, to_see;  /* views of images: computed in the current evaluation, and all of it */
     d9_parallel *parallel; /* the processes of the run; NULL: one */
@@ -54,9 +52,8 @@ D9_MUST_USE d9_status d9_session_lap(d9_session *session, d9_segment_kind kind, 
 typedef struct d9_session_options {
     const d9_config *config;
     uint64_t seed;
-    const char *plan;                       /* text of a saved plan; NULL: choose implementations */
-    double process_start;                   /* CLOCK_MONOTONIC seconds; 0: now */
-    const volatile sig_atomic_t *interrupt; /* as in d9_train_options */
+    const char *plan;     /* text of a saved plan; NULL: choose implementations */
+    double process_start; /* CLOCK_MONOTONIC seconds; 0: now */
     d9_observer observer;
     d9_parallel *parallel; /* the processes that train together, of which this is one; NULL: one */
     d9_dataset *dataset;   /* the session becomes its owner; NULL: loads that of the configuration */

@@ -250,7 +250,6 @@ static d9_status open_run(d9_context *context, const d9_train_options *given, ru
                                  .seed = options->seed,
                                  .plan = (const char *)plan,
                                  .process_start = options->process_start,
-                                 .interrupt = options->interrupt,
                                  .parallel = self->parallel,
                                  .observer = options->observer};
     D9_TRY(d9_session_open(context, &wanted, &self->session));
@@ -487,7 +486,7 @@ static d9_status stop_reason(const run *self) {
     enum { STEPS = 50 };
     const d9_train_options *options = self->options;
     const d9_session *session = &self->session;
-    int signal = options->interrupt ? *options->interrupt : 0;
+    int signal = d9_context_interrupt(session->context);
     if (self->step % session->program.accumulate != 0) return D9_OK;
     const bool waits = !session->info.asynchronous || self->step % session->program.steps_per_epoch % STEPS == 0;
     if (d9_parallel_ranks(self->parallel) > 1 && !waits) return D9_OK;

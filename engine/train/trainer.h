@@ -18,8 +18,7 @@ typedef struct d9_train_options {
     double checkpoint_seconds; /* by time: after an epoch if the last checkpoint is this old; 0: 30 */
     int64_t stop_after_steps;  /* stop and checkpoint there, as an interrupt would (tests); 0: train to the end */
     double process_start;      /* CLOCK_MONOTONIC seconds; 0: now */
-    const volatile sig_atomic_t *interrupt; /* becomes a signal number; NULL: never */
-    volatile sig_atomic_t *unsaved_steps;   /* set to the number of steps since the last checkpoint; may be NULL */
+    volatile sig_atomic_t *unsaved_steps; /* set to the number of steps since the last checkpoint; may be NULL */
     d9_observer observer;
     /* The processes that train together; each calls d9_train with the same configuration, seed and folder. Rank 0 alone
      * writes, and reads what it has written. NULL: one process. */

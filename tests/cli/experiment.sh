@@ -132,6 +132,10 @@ accepts "$dawn9" experiment alike.yaml --out runs/alike --quiet
 json runs/alike/experiment.json 'len(d["runs"]) == 12 and len({(r["arm"], r["seed"]) for r in d["runs"]}) == 12'
 
 ends 2 'keep' "$dawn9" experiment alike.yaml --out kept --set keep=model
+ends 2 '--set seed=9 seeds' "$dawn9" experiment alike.yaml --out kept --set seed=9
+ends 2 '--set seed=9 seeds' "$dawn9" ablate tiny.yaml --out kept --set seed=9 --dry-run
+echo '{config: tiny.yaml, set: {seed: 9}}' >seed.yaml
+ends 2 'seed.yaml:1:33 seeds' "$dawn9" experiment seed.yaml --out kept
 
 # ---- commands of the tasks, for other launchers ----
 accepts "$dawn9" experiment short.yaml --out listed --commands --pack 2 --threads 1 --quiet

@@ -1,5 +1,17 @@
-# setup.sh and tests/run.sh say what they install, and why, before they do. Their commands are scripts on $PATH.
+# setup.sh and tests/run.sh say what they install, and why, before they do. Their commands are scripts on $PATH. The pages'
+# line that gets the sources does so.
 . "$(dirname "$0")/lib.sh"
+
+# ---- git clone ----
+for page in README.md docs/finetune.md; do
+    grep '^git clone ADDRESS dawn9' "$source/$page" | sed "s|ADDRESS dawn9|--quiet '$source' cloned|; s/ *[&#].*//" >clone.sh
+    [ "$(wc -l <clone.sh)" = 1 ] || fail "$page does not say how to get the sources"
+done
+if git -C "$source" rev-parse >/dev/null 2>&1; then
+    runs sh clone.sh
+    [ -x cloned/setup.sh ] && [ -f cloned/README.md ] && [ -f cloned/CMakeLists.txt ] || fail "the clone holds: $(ls cloned)"
+fi
+
 stubs=$scratch/stubs
 mkdir -p "$stubs" tests
 cp "$source/setup.sh" .

@@ -38,18 +38,19 @@ const d9_system *run_system(void) {
 }
 
 run_report run_train(const d9_train_options *options, const d9_system *system) {
-    d9_context context;
+    d9_context own;
     d9_result result;
     run_report report = {0};
-    d9_context_init(&context);
-    context.system = system ? system : run_system();
+    d9_context_init(&own);
+    own.system = system ? system : run_system();
+    own.interrupt = context.interrupt;
     d9_train_options wanted = *options;
     wanted.write_model = d9_model_write;
-    report.status = d9_train(&context, &wanted, &result);
-    memcpy(report.message, context.message, sizeof report.message);
+    report.status = d9_train(&own, &wanted, &result);
+    memcpy(report.message, own.message, sizeof report.message);
     if (report.status == D9_OK) {
         fill_report(&result, &report);
-        d9_result_free(&context, &result);
+        d9_result_free(&own, &result);
     }
     return report;
 }

@@ -162,6 +162,8 @@ TEST(tables_that_are_refused) {
                 {"file,label,label\na,b,c\n", "2 times", false},
                 {"file,label\n", "no row", false},
                 {"", "no column file", false},
+                {"file;label\na;x\n", "semicolons", false},
+                {"file\tlabel\na\tx\n", "tabs", false},
                 {"file,label\na,b\nc,b\n", "1 different labels", false},
                 {"file,label\na,\xff\n", "UTF-8", false},
                 {"file,label\na,No Finding\n", "0 different labels", true},
@@ -284,14 +286,15 @@ TEST_WITH(const char *folder, pictures_with_a_table, run_folder_set_up, run_fold
     d9_dataset_free(&context, dataset);
 }
 
-/* A missing picture, one with two rows, and a name that two pictures have; --skip-damaged leaves out the missing one.
- */
+/* A missing picture, one with two rows, and a name that two pictures have; --skip-damaged leaves out the missing one. A
+ * link to a folder above gives no picture a second name. */
 TEST_WITH(const char *folder, rows_and_pictures_that_do_not_fit, run_folder_set_up, run_folder_tear_down) {
-    static const char text[] = "file,label,split\n0.png,a,train\n1.png,b,train\n4.png,a,test\n9.jpg,a,test\n";
+    static const char text[] = "file,label,split\n./0.png,a,train\n1.png,b,train\n4.png,a,test\n9.jpg,a,test\n";
     d9_dataset_options options = on_disk;
     d9_dataset *dataset;
     options.path = folder;
     write_pictures(folder);
+    assert_int_equal(symlink("..", run_path(folder, "more/up")), 0);
     run_write(folder, "labels.csv", text, strlen(text));
     assert_refusal(d9_dataset_load(&context, &options, &dataset), D9_DATA, "labels.csv:5: no picture 9.jpg");
     options.skip_damaged = true;

@@ -75,6 +75,49 @@ TEST_WITH(const char *folder, empty_classes_are_left_out_on_request, run_folder_
     run_data_refused(folder, (d9_dataset_options){.name = "folder", .skip_empty = true}, D9_DATA, "train/cow/calf");
 }
 
+static void keep_warning(void *user, d9_log_level level, const char *line) {
+    if (level == D9_LOG_WARNING) snprintf(user, 300, "%s", line);
+}
+
+/* `wanted`: the test images, as " CLASS/NAME " one after another; `warned`: words of the last warning, "" for none. */
+static void check_drawn(const char *folder, const char *wanted, const char *warned) {
+    char name[64], line[300] = "";
+    size_t length = 0;
+    context.log = keep_warning, context.log_user = line;
+    d9_dataset *dataset = run_data(folder, (d9_dataset_options){.name = "folder", .image_size = SIDE});
+    context.log = NULL, context.log_user = NULL;
+    for (int64_t i = 0; i < dataset->test.count; i++) {
+        length += (size_t)snprintf(name, sizeof name, " %s ", dataset->test.names[i] + strlen(folder) + 1);
+        if (!strstr(wanted, name)) fail_msg("%s is a test image", name);
+    }
+    assert_int_equal(length, strlen(wanted));
+    assert_true(*warned ? strstr(line, warned) != NULL : !*line);
+    d9_dataset_free(&context, dataset);
+}
+
+/* The draws of these names were computed by a program of Philox and FNV-1a in another language. Another result needs
+ * another D9_SPLIT_RULE. */
+TEST_WITH(const char *folder, the_names_draw_these_test_images, run_folder_set_up, run_folder_tear_down) {
+    write_part(folder, ".", 16, 10);
+    check_drawn(folder, " ant/0.png  ant/1.png  ant/6.png  ant/10.png  ant/13.png  bee/0.png  bee/6.png ", "");
+    /* ant/2 to ant/5 draw 0.88, 0.33, 0.39 and 0.41, none of them below a sixth: the lowest is for the test */
+    static const int others[] = {0, 1, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    char name[32];
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        snprintf(name, sizeof name, "ant/%d.png", others[i]);
+        remove(run_path(folder, name));
+    }
+    check_drawn(folder, " ant/3.png  bee/0.png  bee/6.png ", "in 1 of 2 classes");
+}
+
+TEST_WITH(const char *folder, an_interrupt_ends_reading, run_folder_set_up, run_folder_tear_down) {
+    const volatile sig_atomic_t number = SIGTERM;
+    write_part(folder, ".", 6, 10);
+    run_write(folder, "ant/3.png", "damaged", 7); /* and is not told as damaged */
+    context.interrupt = &number;
+    run_data_refused(folder, (d9_dataset_options){.name = "folder"}, D9_SIGTERM, "interrupted");
+}
+
 TEST_WITH(const char *folder, a_foreign_folder_with_images_is_a_class, run_folder_set_up, run_folder_tear_down) {
     write_part(folder, ".", 6, 10);
     OK(d9_directory_make(&context, run_path(folder, "lost+found")));

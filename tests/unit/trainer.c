@@ -144,10 +144,10 @@ static void watch_epoch(void *user, const d9_program *program, const d9_epoch_ro
 
 static d9_train_options watched_options(const run_bench *b, watched *w) {
     w->folder = b->folder;
+    context.interrupt = &w->interrupt;
     return (d9_train_options){.config = b->config,
                               .seed = 7,
                               .out = b->folder,
-                              .interrupt = &w->interrupt,
                               .unsaved_steps = &w->unsaved,
                               .observer = {.user = w, .step = watch_step, .epoch = watch_epoch}};
 }
@@ -341,7 +341,8 @@ TEST_WITH(run_bench *b, test_evaluation_is_left, run_bench_set_up, run_bench_tea
 
 TEST_WITH(run_bench *b, test_interrupts, run_bench_set_up, run_bench_tear_down) {
     volatile sig_atomic_t signal_number = SIGTERM;
-    d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder, .interrupt = &signal_number};
+    d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder};
+    context.interrupt = &signal_number;
     assert_int_equal(run_train(&options, NULL).status, D9_SIGTERM); /* before the first step */
     assert_true(run_has(b->folder, "checkpoint.safetensors"));
     signal_number = SIGINT;
@@ -352,8 +353,7 @@ TEST_WITH(run_bench *b, test_interrupts, run_bench_set_up, run_bench_tear_down) 
     run_report whole = run_train_ok(&(d9_train_options){.config = b->config, .seed = 7});
     run_assert_equal(&rest, &whole, "interrupted before the first step");
     signal_number = SIGINT;
-    run_report nowhere =
-        run_train(&(d9_train_options){.config = b->config, .seed = 7, .interrupt = &signal_number}, NULL);
+    run_report nowhere = run_train(&(d9_train_options){.config = b->config, .seed = 7}, NULL);
     assert_words(nowhere.message, "1 13");
 }
 

@@ -231,11 +231,11 @@ TEST_WITH(bench *b, test_interrupted_evaluation, set_up, tear_down) {
     const run_report whole = run_train_ok(&(d9_train_options){.config = b->config, .seed = 5});
     for (int stop = 0; stop < 2; stop++) {
         watched w = {.stop_in = stop};
+        context.interrupt = &w.interrupt;
         d9_train_options options = {.config = b->config,
                                     .seed = 5,
                                     .out = b->folder,
                                     .overwrite = true,
-                                    .interrupt = &w.interrupt,
                                     .observer = {.user = &w, .evaluated = on_evaluated}};
         assert_int_equal(run_train(&options, NULL).status, D9_SIGTERM);
         assert_int_equal(w.evaluations, stop);

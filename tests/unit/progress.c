@@ -1,0 +1,49 @@
+/* The line that tells how long a run takes: by the median of its first steps' times, with their quartiles. */
+#include "cli/progress.h"
+#include "core/system.h"
+#include "tests/support/programs.h"
+#include "tests/support/test.h"
+
+enum { TIMED = D9_TIMED_STEPS };
+static char printed[1000];
+
+static ssize_t keep(void *user, int file, const void *bytes, size_t size) {
+    (void)user;
+    assert_int_equal(file, STDOUT_FILENO);
+    strncat(printed, bytes, size);
+    return (ssize_t)size;
+}
+
+/* Reports a first step of 500 s, and then steps so long that a run of such steps would take these minutes. The line
+ * about the run's length must be this; "": there is none. */
+static void check_told(const double minutes[TIMED], const char *wanted) {
+    built b = program_built(program_config(&context, "model: {name: resnet9, channels: [4, 4, 8, 8]}\n"
+                                                     "train: {epochs: 10, batch_size: 8}\n"),
+                            128, 16, "f32");
+    d9_system system = *d9_system_default();
+    d9_cli cli = {.context = context};
+    d9_progress progress;
+    const d9_observer observer = d9_progress_observer(&progress, &cli, b.config, NULL, false);
+    const double steps_left = d9_seconds_left(&b.program, b.config, 1 + TIMED, 1); /* and evaluations, in steps */
+    double now = 500;
+    system.write = keep, cli.context.system = &system, printed[0] = 0;
+    observer.step(observer.user, &b.program, 1, 2, now);
+    for (int s = 0; s < TIMED; s++) {
+        now += minutes[s] * 60 / steps_left;
+        assert_string_equal(printed, "");
+        observer.step(observer.user, &b.program, s + 2, 2, now);
+    }
+    printed[strcspn(printed, "\n")] = 0;
+    assert_string_equal(strncmp(printed, "about", 5) == 0 ? printed : "", wanted);
+    d9_progress_end(&progress, true, "");
+    program_drop(&b);
+}
+
+TEST(a_run_is_told_by_the_median_of_its_steps) {
+    check_told((double[]){25, 31, 27, 900, 26, 24, 29},
+               "about 27 minutes (25 to 31) with evaluations, by the first steps");
+    check_told((double[]){1, 1, 90, 1.1, 1, 0.1, 1}, "about 1 minute with evaluations, by the first steps");
+    check_told((double[]){190, 300, 210, 192, 180, 216, 240},
+               "about 3.5 hours (3.2 to 4.0) with evaluations, by the first steps");
+    check_told((double[]){0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9}, "");
+}
