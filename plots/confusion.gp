@@ -15,7 +15,7 @@ set cbrange [0:confusion_most]
 set palette defined (0 '#f4f4f2', 1 '#9cc3dc', 2 '#0072b2', 3 '#003a5c')
 set style fill solid 1 noborder
 figure(kind, form) = strcol('ink') eq kind ? sprintf(form, column('percent')) : ''
-plot 'confusion.tsv' using 'column':'row':(column('column') - 0.48):(column('column') + 0.48):(column('row') - 0.46):(column('row') + 0.46):(strcol('ink') eq 'right' || column('percent') == 0 ? NaN : column('percent')):xtic(4):ytic(2) \
+plot 'confusion.tsv' using 'column':'row':(column('column') - 0.48):(column('column') + 0.48):(column('row') - 0.46):(column('row') + 0.46):(strcol('ink') eq 'right' || column('percent') == 0 ? NaN : column('percent')):xtic(shorten(strcol(4), class_max)):ytic(shorten(strcol(2), class_max)) \
          with boxxyerror linecolor palette, \
      '' using 'column':'row':(figure('right', '%.1f')) with labels textcolor rgb ink, \
      '' using 'column':'row':(figure('dark', '%.1f')) with labels textcolor rgb '#101010', \

@@ -18,5 +18,5 @@ plot for [s=0:0] 'curves.tsv' using (column('rank') == s ? column('epoch') : NaN
      for [s=0:(eval_losses ? series : -1)] 'curves.tsv' \
          using (column('rank') == s ? column('epoch') : NaN):(column('eval_loss')) \
          with linespoints linecolor rgb (s ? hue[s] : pale) dashtype '.' linewidth 1.6 pointtype 6 pointsize 1.6 * dot notitle, \
-     for [s=1:series] NaN with linespoints linecolor rgb hue[s] dashtype dash[s] linewidth 1.8 pointtype mark[s] pointsize 0.5 title name[s], \
+     for [s=1:series] NaN with linespoints linecolor rgb hue[s] dashtype dash[s] linewidth 1.8 pointtype mark[s] pointsize 0.5 title shorten(name[s], narrow ? 42 : 90), \
      NaN with lines linecolor rgb pale title (others > 0 ? sprintf('%d others', others) : '')

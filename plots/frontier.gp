@@ -1,4 +1,5 @@
-# trials.tsv: a dot for each trial, by the rungs it has finished; frontier.tsv: the line through the best.
+# trials.tsv: a dot for each trial, by the rungs it has finished; frontier.tsv: the line through the best, with their
+# numbers where they do not overlap that of the trial before.
 set xlabel 'TFLOP of training and evaluation'
 set ylabel measure_axis
 set key bottom right
@@ -13,9 +14,15 @@ set yrange [frontier_low:frontier_high]
 if (exists('target')) { if (target > frontier_low && target < frontier_high) {
     set arrow 1 from graph 0, first target to graph 1, first target nohead linecolor rgb quiet dashtype 3
 } }
+level(accuracy) = frontier_bent ? bend(accuracy) : accuracy
+label_width = 30.0 * (frontier_last - frontier_first) / (narrow ? 380 : 828)
+label_height = 17.0 * (level(frontier_high) - level(frontier_low)) / (plot_height - 65.0)
+label_x = frontier_first - label_width
+label_y = level(frontier_low)
+numbered(x, y) = abs(x - label_x) < label_width && abs(level(y) - label_y) < label_height ? NaN : (label_x = x, label_y = level(y), y)
 rungs = frontier_rungs < 6 ? frontier_rungs : 6
 plot 'frontier.tsv' using 'teraflop':(column(measure)) with steps linecolor rgb quiet linewidth 1.4 title 'frontier', \
      for [r=1:rungs] 'trials.tsv' using (column('rung') == r ? column('teraflop') : NaN):(column(measure)) \
          with points pointtype mark[r] pointsize 0.7 linecolor rgb hue[r] title sprintf('finished rung %d', r), \
-     'frontier.tsv' using 'teraflop':(column(measure)):(strcol('trial')[7:*]) \
+     'frontier.tsv' using 'teraflop':(numbered(column('teraflop'), column(measure))):(strcol('trial')[7:*]) \
          with labels offset 0,0.8 textcolor rgb ink notitle

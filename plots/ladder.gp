@@ -19,9 +19,9 @@ if (exists('target')) { if (target > ladder_low && target < ladder_high) { set a
 set key at screen 0.97, screen 1 - 6.0 / plot_height top right horizontal maxrows (narrow ? 2 : 1) Left reverse noautotitle
 place(row) = row + (narrow ? 0.18 : 0)
 inside(value) = within(value, ladder_low, ladder_high)
-filled = "using (column(measure)):(place(column('row'))):(inside(column('low'))):(inside(column('high')))".(narrow ? "" : ":ytic(2)")." with xerrorbars pointtype 7 pointsize 0.8 linewidth 1.6 linecolor rgb hue[1] title 'measured, with 95% interval'"
+filled = "using (column(measure)):(place(column('row'))):(inside(column('low'))):(inside(column('high')))".(narrow ? "" : ":ytic(shorten(strcol(2), label_max))")." with xerrorbars pointtype 7 pointsize 0.8 linewidth 1.6 linecolor rgb hue[1] title 'measured, with 95% interval'"
 hollow = "with points pointtype 12 pointsize 1.4 linewidth 1.5 linecolor rgb hue[2]"
-labels = "using (narrow ? ladder_low : NaN):(column('row') - 0.2):'label' with labels left textcolor rgb ink"
+labels = "using (narrow ? ladder_low : NaN):(column('row') - 0.2):(shorten(strcol('label'), label_max)) with labels left textcolor rgb ink"
 if (exists('published')) {
     plot 'ladder.tsv' using (column('published_'.measure)):(place(column('row'))) @hollow title 'published', '' @filled, '' @labels
 } else {

@@ -32,7 +32,7 @@ plot for [s=1:series] measure.'_means.tsv' using (column('rank') == s ? column('
      for [s=1:series] measure.'.tsv' using (column('rank') == s ? column('epoch') : NaN):(column(measure)) \
          with points pointtype 6 pointsize 0.45 linewidth 1.2 linecolor rgb hue[s] notitle, \
      for [s=1:series] measure.'_means.tsv' using (column('rank') == s ? column('epoch') : NaN):'mean' \
-         with linespoints linecolor rgb hue[s] dashtype dash[s] linewidth 2 pointtype mark[s] pointsize 0.6 title name[s], \
+         with linespoints linecolor rgb hue[s] dashtype dash[s] linewidth 2 pointtype mark[s] pointsize 0.6 title shorten(name[s], narrow ? 42 : 90), \
      for [s=0:series] measure.'_published.tsv' using (column('rank') == s ? column('epoch') : NaN):(column(measure)) \
          with points pointtype 12 pointsize 1.4 linewidth 1.6 linecolor rgb (s > 0 ? hue[s] : quiet) notitle, \
      NaN with lines linecolor rgb pale title (others > 0 ? sprintf('%d others', others) : '')

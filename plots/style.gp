@@ -24,4 +24,6 @@ set key top left Left reverse noenhanced textcolor rgb ink samplen 4 spacing 1.1
 bend(accuracy) = -log10(100.1 - (accuracy < 100 ? accuracy : 100))
 unbend(place) = 100.1 - 10**(-place)
 bent_tics = "100 90 99 95 98 80 50 99.5 97 0 70 30 99.8 93 85 60 98.5 96"
+# `text` in at most `most` characters
+shorten(text, most) = strlen(text) > most ? text[1:most - 1].'…' : text
 within(value, low, high) = value < low ? low : value > high ? high : value # NaN stays

@@ -66,23 +66,18 @@ done:
     return status;
 }
 
-/* The scores of each label that occurs among the true or the predicted ones, and their macro mean: a label is predicted
- * where its probability is above 1/2. `scores`: (classes). */
-static d9_class_scores score_labels(const d9_dataset *dataset, const d9_evaluation *evaluation,
-                                    d9_class_scores *scores) {
-    d9_class_scores macro = {0};
-    int occur = 0;
-    for (int32_t label = 0; label < dataset->classes; label++) {
-        int64_t counts[4] = {0}; /* of images: [has the label][predicted] */
-        for (int64_t i = 0; i < dataset->test.count; i++)
-            counts[2 * (dataset->test.labels[i] >> label & 1) + (evaluation->top1[i] >> label & 1)]++;
-        scores[label] = d9_confusion_class(&(d9_confusion){counts, 2, 2}, 1);
-        if (counts[0] == dataset->test.count) continue;
-        macro.precision += scores[label].precision, macro.recall += scores[label].recall;
-        macro.f1 += scores[label].f1, occur++;
-    }
-    if (occur > 0) macro.precision /= occur, macro.recall /= occur, macro.f1 /= occur;
-    return macro;
+/* The scores of each label, predicted where its probability is above 1/2, and their macro mean. `scores`: (classes). */
+static d9_status score_labels(d9_cli *cli, const d9_dataset *dataset, const d9_evaluation *evaluation,
+                              d9_class_scores *scores, d9_class_scores *macro) {
+    d9_status status;
+    d9_label_counts *counts;
+    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, dataset->classes, &counts));
+    for (int64_t i = 0; i < dataset->test.count; i++)
+        d9_label_counts_add(counts, dataset->classes, dataset->test.labels[i], evaluation->top1[i]);
+    for (int64_t label = 0; label < dataset->classes; label++) scores[label] = d9_label_scores(&counts[label]);
+    *macro = d9_label_macro(counts, dataset->classes);
+done:
+    return status;
 }
 
 /* For qsort: by score, lowest first; ties by class. */
@@ -103,7 +98,10 @@ static d9_status rank_classes(d9_cli *cli, const d9_session *session, const d9_e
     D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, dataset->classes, &ranked->rows));
     D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, dataset->classes, &images));
     D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, dataset->classes, &scores));
-    ranked->macro = matrix->counts ? d9_confusion_macro(matrix) : score_labels(dataset, evaluation, scores);
+    if (matrix->counts)
+        ranked->macro = d9_confusion_macro(matrix);
+    else
+        D9_TRY(score_labels(cli, dataset, evaluation, scores, &ranked->macro));
     d9_dataset_class_counts(dataset, &dataset->test, images);
     for (int32_t class = 0; class < dataset->classes; class ++) {
         class_row row = {.class = class, .images = images[class], .scores = scores[class]};

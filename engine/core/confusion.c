@@ -1,6 +1,8 @@
 /* Scores of classes from a confusion matrix: see confusion.h. */
 #include "core/confusion.h"
 
+#include <stdbool.h>
+
 static double percent(int64_t part, int64_t whole) { return whole > 0 ? 100 * (double)part / (double)whole : 0; }
 
 /* Counts the samples of a class and those predicted as it. */
@@ -19,17 +21,46 @@ d9_class_scores d9_confusion_class(const d9_confusion *matrix, int64_t class) {
     return (d9_class_scores){percent(hits, predicted), percent(hits, samples), percent(2 * hits, predicted + samples)};
 }
 
+typedef struct mean {
+    d9_class_scores sum;
+    int64_t occurring;
+} mean;
+
+static void add_scores(mean *mean, d9_class_scores own, bool occurs) {
+    mean->sum.precision += own.precision; /* zeros if the class does not occur */
+    mean->sum.recall += own.recall;
+    mean->sum.f1 += own.f1;
+    mean->occurring += occurs;
+}
+
+static d9_class_scores divide(const mean *mean) {
+    const double count = mean->occurring ? (double)mean->occurring : 1;
+    return (d9_class_scores){mean->sum.precision / count, mean->sum.recall / count, mean->sum.f1 / count};
+}
+
 d9_class_scores d9_confusion_macro(const d9_confusion *matrix) {
-    d9_class_scores sum = {0, 0, 0};
-    int64_t samples, predicted, occurring = 0;
+    mean macro = {0};
+    int64_t samples, predicted;
     for (int64_t class = 0; class < matrix->classes; class ++) {
-        const d9_class_scores own = d9_confusion_class(matrix, class);
         count_class(matrix, class, &samples, &predicted);
-        occurring += samples + predicted > 0;
-        sum.precision += own.precision; /* zeros if the class does not occur */
-        sum.recall += own.recall;
-        sum.f1 += own.f1;
+        add_scores(&macro, d9_confusion_class(matrix, class), samples + predicted > 0);
     }
-    const double count = occurring ? (double)occurring : 1;
-    return (d9_class_scores){sum.precision / count, sum.recall / count, sum.f1 / count};
+    return divide(&macro);
+}
+
+void d9_label_counts_add(d9_label_counts *counts, int64_t labels, int32_t has, int32_t predicted) {
+    for (int64_t label = 0; label < labels; label++) counts[label].counts[has >> label & 1][predicted >> label & 1]++;
+}
+
+d9_class_scores d9_label_scores(const d9_label_counts *counts) {
+    return d9_confusion_class(&(d9_confusion){counts->counts[0], 2, 2}, 1);
+}
+
+d9_class_scores d9_label_macro(const d9_label_counts *counts, int64_t labels) {
+    mean macro = {0};
+    for (int64_t label = 0; label < labels; label++) {
+        const int64_t(*own)[2] = counts[label].counts;
+        add_scores(&macro, d9_label_scores(&counts[label]), own[0][1] + own[1][0] + own[1][1] > 0);
+    }
+    return divide(&macro);
 }

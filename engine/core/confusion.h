@@ -23,4 +23,15 @@ d9_class_scores d9_confusion_class(const d9_confusion *matrix, int64_t class);
 /* The macro mean: unweighted, over the classes that occur among the true or the predicted ones; zeros if none does. */
 d9_class_scores d9_confusion_macro(const d9_confusion *matrix);
 
+/* Of samples with several labels: the samples by whether they have a label and whether it is predicted. */
+typedef struct d9_label_counts {
+    int64_t counts[2][2]; /* [has the label][predicted] */
+} d9_label_counts;
+
+/* Counts a sample in the counts of each label (labels); bit l of `has` and of `predicted` is label l. */
+void d9_label_counts_add(d9_label_counts *counts, int64_t labels, int32_t has, int32_t predicted);
+d9_class_scores d9_label_scores(const d9_label_counts *counts);
+/* The macro mean, as d9_confusion_macro's, over the labels that occur. */
+d9_class_scores d9_label_macro(const d9_label_counts *counts, int64_t labels);
+
 #endif

@@ -209,11 +209,11 @@ static void add_forest_label(const forest_row *row, d9_text *text) {
     }
 }
 
-/* "+0.31 [+0.12, +0.50]  p = 0.012", without the brackets if `brief`; p is Holm's. Its blanks do not break a line. */
-static void add_forest_numbers(const d9_report *report, const d9_report_arm *arm, bool brief, d9_text *text) {
+/* "+0.31 [+0.12, +0.50]  p = 0.012"; p is Holm's. Its blanks do not break a line. */
+static void add_forest_numbers(const d9_report *report, const d9_report_arm *arm, d9_text *text) {
     const d9_estimate *e = &arm->difference;
     add_signed(text, report, e->estimate);
-    if (!isnan(e->low) && !brief) {
+    if (!isnan(e->low)) {
         d9_text_add(text, BLANK "[");
         add_signed(text, report, e->low);
         d9_text_add(text, "," BLANK);
@@ -236,7 +236,7 @@ static void put_forest_row(const d9_report *report, const forest_row *row, d9_te
     }
     ADD_NUMBERS(text, arm->difference.estimate, arm->difference.low, arm->difference.high);
     d9_text_add(text, "\t%d\t", arm->holm < 1 - D9_REPORT_LEVEL);
-    add_forest_numbers(report, arm, false, text);
+    add_forest_numbers(report, arm, text);
     d9_text_add(text, "\n");
 }
 
@@ -285,25 +285,25 @@ d9_status d9_report_forest(const d9_report *report, d9_text *text) {
     return put_forest(report, put_forest_row, text);
 }
 
-/* Length in bytes of the first line of `words`: at most D9_REPORT_NARROW_LINE characters, cut behind the last blank
+/* Length in bytes of the first line of `words`: at most D9_REPORT_LABEL_LINE characters, cut behind the last blank
  * among them if there is one. */
 static int first_line(const char *words) {
     const char *at = words, *cut = NULL;
-    for (int i = 0; i < D9_REPORT_NARROW_LINE && *at; i++) {
+    for (int i = 0; i < D9_REPORT_LABEL_LINE && *at; i++) {
         d9_text_next(&at);
         if (at[-1] == ' ') cut = at;
     }
     return (int)((*at && cut ? cut : at) - words);
 }
 
-/* Adds label and numbers of a row as lines that fit a narrow screen. */
+/* Adds label and numbers of a row as the lines above its bar. */
 static void put_forest_lines(const d9_report *report, const forest_row *row, d9_text *text) {
     d9_text words;
     d9_text_init(text->context, &words);
     add_forest_label(row, &words);
     if (row->arm) {
         d9_text_add(&words, "  ");
-        add_forest_numbers(report, row->arm, true, &words);
+        add_forest_numbers(report, row->arm, &words);
     }
     int left = 0;
     for (const char *at = d9_text_get(&words); *at; at += first_line(at)) left++;

@@ -218,6 +218,7 @@ d9_status d9_report_read(d9_context *context, const char *folder, d9_report **re
     D9_TRY(d9_report_compute(context, report));
     D9_TRY(d9_report_judge(context, report));
     D9_TRY(d9_report_tabulate(context, report));
+    D9_TRY(d9_report_tabulate_labels(context, report));
     D9_TRY(d9_report_gather_predictions(context, report));
     D9_TRY(make_commands(context, report));
 done:

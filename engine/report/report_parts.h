@@ -65,9 +65,9 @@ D9_MUST_USE d9_status d9_report_score_runs(const d9_report *report, d9_text *tex
 D9_MUST_USE d9_status d9_report_score_means(const d9_report *report, d9_text *text);
 D9_MUST_USE d9_status d9_report_score_published(const d9_report *report, d9_text *text);
 D9_MUST_USE d9_status d9_report_forest(const d9_report *report, d9_text *text);
-/* Label and numbers of each row of the forest plot as lines for a narrow screen, at most D9_REPORT_NARROW_LINE
- * characters each; `left`: the lines of the row below this one. */
-enum { D9_REPORT_NARROW_LINE = 52 };
+/* Label and numbers of each row of the forest plot as lines above its bar, for narrow screens and long names, of at
+ * most D9_REPORT_LABEL_LINE characters; `left`: the lines of the row below this one. */
+enum { D9_REPORT_LABEL_LINE = 52 };
 D9_MUST_USE d9_status d9_report_forest_lines(const d9_report *report, d9_text *text);
 bool d9_report_is_chain(const d9_report *report); /* three or more arms, each later one compared with the previous */
 D9_MUST_USE d9_status d9_report_ladder(const d9_report *report, d9_text *text);
@@ -86,6 +86,10 @@ D9_MUST_USE d9_status d9_report_gather_predictions(d9_context *context, d9_repor
 D9_MUST_USE d9_status d9_report_confusion(const d9_report *report, d9_text *text); /* data of a plot */
 /* End of the matrix's colour scale, percent: the largest share of a class predicted as one wrong class; at least 10. */
 double d9_report_colour_max(const d9_report *report);
+
+/* ---- report_labels.c ---- */
+/* Adds the table of the labels, if samples have several. */
+D9_MUST_USE d9_status d9_report_tabulate_labels(d9_context *context, d9_report *report);
 
 /* ---- report_plots.c, report_pictures.c ---- */
 typedef struct d9_report_plot {

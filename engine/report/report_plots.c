@@ -11,14 +11,19 @@
 #include "core/process.h"
 #include "report/axis.h"
 
-enum { PATH_BYTES = 4096, LABEL_MAX = 56 /* characters: about half of a plot's width */ };
+enum {
+    PATH_BYTES = 4096,
+    /* characters of a label on a vertical axis; longer ones are cut, except in the forest plot, which moves them */
+    LABEL_MAX = 50,
+    CLASS_MAX = 24 /* the same, of the confusion matrix */
+};
 
 typedef struct drawing {
     d9_context *context;
     d9_report *report;
     d9_text *settings;
     int lines; /* of the last data file, including its heading, without blank lines */
-    int label; /* characters of its longest entry in the second column, at most LABEL_MAX */
+    int label; /* characters of its longest entry in the second column */
     int last;  /* the number in the first column of its last row */
     int tall;  /* of all data files so far: most rows in succession with the same first column */
     bool cut;  /* some interval of this plot is wider than the axis */
@@ -85,7 +90,7 @@ static void set_names(const drawing *drawing) {
     int ranked = 0;
     for (int s = 0; s < report->series_count; s++) ranked += report->series[s].rank > 0;
     set_legend(drawing, ranked + (ranked < report->series_count));
-    d9_text_add(drawing->settings, "series = %d\nothers = %d\narray name[%d] = [", ranked,
+    d9_text_add(drawing->settings, "label_max = %d\nseries = %d\nothers = %d\narray name[%d] = [", LABEL_MAX, ranked,
                 report->series_count - ranked, ranked);
     for (int rank = 1; rank <= ranked; rank++) {
         int s = 0;
@@ -242,15 +247,18 @@ static bool plan_forest(drawing *drawing) {
     }
     drawing->cut = clip_axis(&all, points, median_width(drawing->report, difference_of));
     const double span = all.high - all.low, margin = drawing->cut ? 0 : 0.04 * span;
-    const int narrow_row = 27 + 17 * drawing->tall;
+    const bool above = drawing->label > LABEL_MAX;
+    const int tall_row = 27 + 17 * drawing->tall, tall = 74 + tall_row * drawing->last;
     d9_text_add(drawing->settings,
-                "height_forest = %d\nheight_forest_narrow = %d\nforest_row_narrow = %d\nforest_rows = %d\n"
+                "height_forest = %d\nheight_forest_narrow = %d\nforest_above = %d\nforest_row = %d\nforest_rows = %d\n"
                 "forest_label = %d\n",
-                90 + 27 * drawing->last, 74 + narrow_row * drawing->last, narrow_row, drawing->last, drawing->label);
+                above ? tall : 90 + 27 * drawing->last, tall, above, tall_row, drawing->last, drawing->label);
     d9_text_add(drawing->settings, "forest_low = %.10g\nforest_high = %.10g\nforest_tick = %.10g\n", all.low - margin,
                 all.high + margin, span > 0 ? d9_axis_step(span, 5) : 1);
     return drawing->lines > 1 && span > 0;
 }
+
+static int label_up_to(const drawing *drawing, int most) { return drawing->label < most ? drawing->label : most; }
 
 /* The ladder is drawn if two published scores are known or each arm is compared with the previous one. */
 static bool plan_ladder(drawing *drawing) {
@@ -271,27 +279,29 @@ static bool plan_ladder(drawing *drawing) {
     d9_text_add(drawing->settings,
                 "height_ladder = %d\nheight_ladder_narrow = %d\nladder_rows = %d\nladder_label = %d\n"
                 "ladder_low = %.10g\nladder_high = %.10g\nladder_tick = %.10g\n",
-                135 + 28 * drawing->last, 130 + 44 * drawing->last, drawing->last, drawing->label, all.low - margin,
-                all.high + margin, span > 0 ? d9_axis_step(span, 5) : 1);
+                135 + 28 * drawing->last, 130 + 44 * drawing->last, drawing->last, label_up_to(drawing, LABEL_MAX),
+                all.low - margin, all.high + margin, span > 0 ? d9_axis_step(span, 5) : 1);
     if (published) d9_text_add(drawing->settings, "published = 1\n");
     return published > 1 || (d9_report_is_chain(drawing->report) && span > 0);
 }
 
 static bool plan_step(drawing *drawing) {
     d9_text_add(drawing->settings, "height_step = %d\nheight_step_narrow = %d\nstep_rows = %d\nstep_label = %d\n",
-                80 + 25 * drawing->last, 70 + 40 * drawing->last, drawing->last, drawing->label);
+                80 + 25 * drawing->last, 70 + 40 * drawing->last, drawing->last, label_up_to(drawing, LABEL_MAX));
     return drawing->lines > 1;
 }
 
 /* Class names below the matrix are turned if they are wider than a cell. gnuplot's unit of margins is a line of text,
  * 17 high; a character is about 8 wide. */
 static bool plan_confusion(drawing *drawing) {
-    const int classes = drawing->last + 1, cell = (828 - 8 * drawing->label) / classes;
-    const int turned = 8 * drawing->label > cell ? 4 + 8 * drawing->label * 6 / 10 / 17 : 0;
+    const int label = label_up_to(drawing, CLASS_MAX);
+    const int classes = drawing->last + 1, cell = (828 - 8 * label) / classes;
+    const int turned = 8 * label > cell ? 4 + 8 * label * 6 / 10 / 17 : 0;
     d9_text_add(drawing->settings,
-                "height_confusion = %d\nconfusion_last = %d\nconfusion_most = %.10g\nconfusion_turned = %d\n",
+                "height_confusion = %d\nconfusion_last = %d\nconfusion_most = %.10g\nconfusion_turned = %d\n"
+                "class_max = %d\n",
                 (turned ? 40 + 17 * turned : 110) + 34 * classes, drawing->last, d9_report_colour_max(drawing->report),
-                turned);
+                turned, CLASS_MAX);
     return drawing->lines > 1;
 }
 
@@ -349,7 +359,8 @@ static void note_curves(const drawing *drawing, d9_text *text) {
 
 static void note_frontier(const drawing *drawing, d9_text *text) {
     (void)drawing;
-    d9_text_add(text, "Each trial is a point, at the last rung that it has finished. Numbers: trials on the frontier.");
+    d9_text_add(text, "Each trial is a point, at the last rung that it has finished. Numbers: trials on the frontier, "
+                      "where they fit.");
 }
 
 static void note_step(const drawing *drawing, d9_text *text) {
@@ -408,7 +419,7 @@ static void measure_data(drawing *drawing, const char *text) {
         if (end == line || !label) continue;
         for (label++; *label != '\t' && label < end; width++) d9_text_next(&label);
         if (drawing->lines++ == 0) continue; /* the heading */
-        if (width > drawing->label) drawing->label = width < LABEL_MAX ? width : LABEL_MAX;
+        if (width > drawing->label) drawing->label = width;
         const int row = (int)strtol(line, NULL, 10);
         alike = row == drawing->last ? alike + 1 : 1;
         if (alike > drawing->tall) drawing->tall = alike;

@@ -1,4 +1,5 @@
-/* Tables of a report: arms, effects, runs, machines. report_predictions.c adds those of classes and mistakes. */
+/* Tables of a report: arms, effects, runs, machines. report_predictions.c adds those of classes and mistakes,
+ * report_labels.c that of labels. */
 #include "report/report_parts.h"
 
 #include <math.h>
@@ -197,70 +198,6 @@ done:
     return status;
 }
 
-/* ---- the labels of samples with several ---- */
-
-static const d9_column label_columns[] = {
-    {"arm", "Arm", NULL, TEXT, false},
-    {"label", "Label", NULL, TEXT, false},
-    {"images", "Images", "evaluated images with the label, mean of the runs", 1, false},
-    {"{name}", "{title}{, |unit|}", "mean of the runs, with the configuration's TTA views", SCORE, false},
-    {"runs", "Runs", "in which it is defined", 0, false},
-};
-
-/* The labels of a run with their scores, [{"label", "images", score}, ...]; NULL: it records none. */
-static const json_t *labels_of(const d9_report_run *run) {
-    const json_t *labels = run->result ? json_object_get(run->result, "labels") : NULL;
-    return json_is_array(labels) ? labels : NULL;
-}
-
-/* The first run of an arm that records labels; NULL: none. */
-static const d9_report_run *labelled_run(const d9_report *report, int arm) {
-    for (int i = 0; i < report->run_count; i++)
-        if (report->runs[i].arm == arm && labels_of(&report->runs[i])) return &report->runs[i];
-    return NULL;
-}
-
-/* Fills the row of label `index` of the runs of an arm, in the order of `first`. */
-static void fill_label(const d9_report *report, int arm, const d9_report_run *first, size_t index, d9_figures *table,
-                       int row) {
-    const char *name = json_string_value(json_object_get(json_array_get(labels_of(first), index), "label"));
-    double images = 0, sum = 0;
-    int runs = 0, defined = 0;
-    for (int i = 0; i < report->run_count; i++) {
-        const json_t *labels = report->runs[i].arm == arm ? labels_of(&report->runs[i]) : NULL;
-        const json_t *label = json_array_get(labels, index);
-        const double score = d9_json_score(label, report->measure);
-        if (!label) continue;
-        images += d9_json_real(label, "images");
-        runs++;
-        if (isnan(score)) continue;
-        sum += score;
-        defined++;
-    }
-    D9_FIGURES_ROW(table, row, d9_text_cell(report->arms[arm].label), d9_text_cell(name ? name : ""),
-                   d9_real_cell(images / runs), d9_real_cell(defined ? sum / defined : NAN), d9_real_cell(defined));
-}
-
-static d9_status make_labels_table(d9_context *context, d9_report *report) {
-    d9_status status = D9_OK;
-    d9_figures *table;
-    int rows = 0, row = 0;
-    for (int arm = 0; arm < report->arm_count; arm++) {
-        const d9_report_run *first = labelled_run(report, arm);
-        if (first) rows += (int)json_array_size(labels_of(first));
-    }
-    if (!report->measure->by_label || rows == 0) return D9_OK;
-    D9_TRY(d9_report_add_table(context, report, "labels", label_columns, COUNT(label_columns), rows, &table));
-    table->title = "By label";
-    for (int arm = 0; arm < report->arm_count; arm++) {
-        const d9_report_run *first = labelled_run(report, arm);
-        for (size_t i = 0; first && i < json_array_size(labels_of(first)); i++)
-            fill_label(report, arm, first, i, table, row++);
-    }
-done:
-    return status;
-}
-
 /* ---- machines, and all tables ---- */
 
 static const d9_column machine_columns[] = {
@@ -330,7 +267,6 @@ d9_status d9_report_tabulate(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     D9_TRY(report->search ? d9_report_tabulate_search(context, report) : make_arms_table(context, report));
     D9_TRY(make_effects_table(context, report));
-    D9_TRY(make_labels_table(context, report));
     D9_TRY(make_runs_table(context, report));
     D9_TRY(make_machines_table(context, report));
 done:

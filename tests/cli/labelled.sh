@@ -62,7 +62,15 @@ for label in evaluated["labels"]:
 assert any(0 < label["f1"] < 100 for label in evaluated["labels"]), evaluated
 for key in "precision", "recall", "f1":
     assert abs(evaluated["macro"][key] - sum(label[key] for label in evaluated["labels"]) / labels) < 1e-9, evaluated
+
+# the report's table has the same numbers
+heading, *rows = [line.rstrip("\n").split("\t") for line in open("runs/report/labels.tsv")]
+assert len(rows) == labels
+for row in (dict(zip(heading, row)) for row in rows):
+    label = next(label for label in evaluated["labels"] if label["label"] == row["label"])
+    assert all(abs(float(row[key]) - label[key]) < 1e-6 for key in ("auc", "precision", "recall", "f1")), (row, label)
 PY
+grep -q 'Macro mean of [^<]*: precision' runs/report.html || fail "the report does not say the macro mean"
 
 # ---- one label: the same table, with classes by name ----
 runs "$dawn9" train several.yaml --data drawn --out single --epochs 1 --set train.loss=cross_entropy --set data.no_label= --set data.label_column=kind

@@ -53,6 +53,9 @@ addEventListener("load", () => {
   const over = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1;
   found.written_over = drawn.flatMap(svg => words(svg).flatMap((one, i, all) => all.slice(i + 1)
     .filter(other => over(box(one), box(other))).map(other => one.textContent + " on " + other.textContent)));
+  found.clipped = drawn.flatMap(svg => words(svg).filter(text => box(text).left < box(svg).left - 1
+    || box(text).right > box(svg).right + 1 || box(text).top < box(svg).top - 1 || box(text).bottom > box(svg).bottom + 1)
+    .map(text => text.textContent));
   found.wide = [...document.querySelectorAll(".scroll")].filter(table => table.scrollWidth > table.clientWidth).length;
   found.curves = drawn.filter(svg => words(svg).some(text => /^ *accuracy/.test(text.textContent) && !/difference/.test(text.textContent))).length;
   found.confusions = document.querySelectorAll("#plot-confusion, #table-confusions").length;
@@ -88,16 +91,16 @@ visit() { # FILE [SIZE]: what the script found goes to found.json, the console's
 visit runs/visited.html
 grep CONSOLE console && fail "the console is not silent"
 json found.json 'd["pictures"] >= 3 and d["broken"] == 0 and d["repeated"] == 0 and d["narrow"] == 0'
-json found.json 'd["written_over"] == [] and d["legend_below"] == 0 and d["scroll"]' # one curve has no legend
+json found.json 'd["written_over"] == d["clipped"] == [] and d["legend_below"] == 0 and d["scroll"]' # one curve has no legend
 json found.json 'd["curves"] == 1 and d["confusions"] == 1'
 json found.json 'd["once"] == "3 2 1" and d["said"] == "descending" and d["twice"] == "1 2 3" and d["words"] == "1 2 3"'
 visit runs/visited.html 500,800 # no browser window is narrower
 json found.json 'd["pictures"] >= 3 and d["broken"] == 0 and d["narrow"] >= 2 and d["fits"]'
-json found.json 'd["written_over"] == [] and d["legend_below"] == 0'
+json found.json 'd["written_over"] == d["clipped"] == [] and d["legend_below"] == 0'
 visit compared/visited.html 1400,900
-json found.json 'd["wide"] == 0 and d["legend_below"] == 3 and d["written_over"] == [] and d["curves"] == 1'
+json found.json 'd["wide"] == 0 and d["legend_below"] == 3 and d["written_over"] == d["clipped"] == [] and d["curves"] == 1'
 visit compared/visited.html 500,800
-json found.json 'd["fits"] and d["legend_below"] == 3 and d["written_over"] == []'
+json found.json 'd["fits"] and d["legend_below"] == 3 and d["written_over"] == d["clipped"] == []'
 visit runs/noisy.html # the script throws: the check of the console sees it
 grep -q CONSOLE console || fail "an error on the console goes unnoticed"
 verdict

@@ -342,8 +342,8 @@ TEST(test_bands_need_three_runs, set_up, tear_down) {
     }
 }
 
-/* On a narrow screen the lines of a row hold its whole name, and fit. */
-TEST(test_lines_of_a_narrow_forest_plot, set_up, tear_down) {
+/* The lines above the bar of a row hold its whole name, and fit a narrow screen. */
+TEST(test_lines_of_the_forest_plot, set_up, tear_down) {
     static const char *const name = "an arm whose \u00fcber-long name has more characters than fit into one line of a "
                                     "narrow-screen-with-an-unbreakable-word-that-is-itself-longer-than-the-line";
     d9_text tsv, whole;
@@ -359,7 +359,7 @@ TEST(test_lines_of_a_narrow_forest_plot, set_up, tear_down) {
         const char *words = strchr(line, '\t') + 1, *character = words;
         int characters = 0;
         for (; *character != '\t'; characters++) d9_text_next(&character);
-        assert_true(characters > 0 && characters <= D9_REPORT_NARROW_LINE);
+        assert_true(characters > 0 && characters <= D9_REPORT_LABEL_LINE);
         d9_text_add(&whole, "%.*s", (int)(character - words), words);
     }
     assert_holds(d9_text_get(&whole), name);

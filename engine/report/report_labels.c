@@ -1,0 +1,137 @@
+/* Table of the labels of samples with several: their scores from result.json, and precision, recall and F1 from the
+ * predictions that runs stored (predictions.safetensors: bit l of label and top1 is label l). */
+#include "report/report_parts.h"
+
+#include <math.h>
+
+#include "core/confusion.h"
+
+enum { LABELS_MAX = 31 /* bits of a label */ };
+
+static const d9_column label_columns[] = {
+    {"arm", "Arm", NULL, D9_COLUMN_TEXT, false},
+    {"label", "Label", NULL, D9_COLUMN_TEXT, false},
+    {"images", "Images", "evaluated images with the label, mean of the runs", 1, false},
+    {"{name}", "{title}{, |unit|}", "mean of the runs, with the configuration's TTA views", D9_REPORT_SCORE, false},
+    {"precision", "Precision, %", "of the images predicted to have the label, over all runs", 1, false},
+    {"recall", "Recall, %", "of the images that have the label, over all runs", 1, false},
+    {"f1", "F1, %", "harmonic mean of precision and recall", 1, false},
+    {"runs", "Runs", "in which the score is defined", 0, false},
+};
+
+/* The labels of a run with their scores, [{"label", "images", score}, ...]; NULL: it records none. */
+static const json_t *labels_of(const d9_report_run *run) {
+    const json_t *labels = run->result ? json_object_get(run->result, "labels") : NULL;
+    return json_is_array(labels) ? labels : NULL;
+}
+
+/* The first run of an arm that records labels; NULL: none. */
+static const d9_report_run *labelled_run(const d9_report *report, int arm) {
+    for (int i = 0; i < report->run_count; i++)
+        if (report->runs[i].arm == arm && labels_of(&report->runs[i])) return &report->runs[i];
+    return NULL;
+}
+
+/* Predictions of an arm's runs, summed. */
+typedef struct arm_counts {
+    d9_label_counts labels[LABELS_MAX];
+    int64_t images; /* 0: no run stored predictions of these labels */
+} arm_counts;
+
+/* True if bits beyond those of `labels` labels are zero. */
+static bool fits(double bits, int64_t labels) { return bits >= 0 && bits < (double)((int64_t)1 << labels); }
+
+/* Omits a run that has bits of other labels. */
+static void add_predictions(const d9_run_predictions *read, int64_t labels, arm_counts *sum) {
+    for (int64_t i = 0; i < read->count; i++)
+        if (!fits(read->label[i], labels) || !fits(read->top1[i], labels)) return;
+    for (int64_t i = 0; i < read->count; i++)
+        d9_label_counts_add(sum->labels, labels, (int32_t)read->label[i], (int32_t)read->top1[i]);
+    sum->images += read->count;
+}
+
+static d9_status count_arm(d9_context *context, const d9_report *report, int arm, int64_t labels, arm_counts *sum) {
+    d9_status status = D9_OK;
+    d9_run_predictions read = {0};
+    *sum = (arm_counts){0};
+    for (int i = 0; labels > 0 && labels <= LABELS_MAX && i < report->run_count; i++) {
+        if (report->runs[i].arm != arm || !report->runs[i].result) continue;
+        D9_TRY(d9_run_predictions_read(context, report, &report->runs[i], &read));
+        add_predictions(&read, labels, sum);
+        d9_run_predictions_free(context, &read);
+        read = (d9_run_predictions){0};
+    }
+done:
+    d9_run_predictions_free(context, &read);
+    return status;
+}
+
+/* Fills the row of label `index` of the runs of an arm, in the order of `first`. */
+static void fill_label(const d9_report *report, int arm, const d9_report_run *first, size_t index,
+                       const arm_counts *counts, d9_figures *table, int row) {
+    const char *name = json_string_value(json_object_get(json_array_get(labels_of(first), index), "label"));
+    const d9_class_scores none = {NAN, NAN, NAN},
+                          scores = counts->images ? d9_label_scores(&counts->labels[index]) : none;
+    double images = 0, sum = 0;
+    int runs = 0, defined = 0;
+    for (int i = 0; i < report->run_count; i++) {
+        const json_t *labels = report->runs[i].arm == arm ? labels_of(&report->runs[i]) : NULL;
+        const json_t *label = json_array_get(labels, index);
+        const double score = d9_json_score(label, report->measure);
+        if (!label) continue;
+        images += d9_json_real(label, "images");
+        runs++;
+        if (isnan(score)) continue;
+        sum += score;
+        defined++;
+    }
+    D9_FIGURES_ROW(table, row, d9_text_cell(report->arms[arm].label), d9_text_cell(name ? name : ""),
+                   d9_real_cell(images / runs), d9_real_cell(defined ? sum / defined : NAN),
+                   d9_real_cell(scores.precision), d9_real_cell(scores.recall), d9_real_cell(scores.f1),
+                   d9_real_cell(defined));
+}
+
+/* " Macro mean of base: precision 75.0%, recall 60.0%, F1 66.7%." */
+static void add_macro(const d9_report *report, int arm, const arm_counts *counts, int64_t labels, d9_text *text) {
+    const d9_class_scores macro = d9_label_macro(counts->labels, labels);
+    if (counts->images == 0) return;
+    d9_text_add(text, " Macro mean of %s: precision %.1f%%, recall %.1f%%, F1 %.1f%%.", report->arms[arm].label,
+                macro.precision, macro.recall, macro.f1);
+}
+
+static d9_status fill_arms(d9_context *context, d9_report *report, d9_figures *table, d9_text *note) {
+    d9_status status = D9_OK;
+    arm_counts counts;
+    int row = 0;
+    for (int arm = 0; arm < report->arm_count; arm++) {
+        const d9_report_run *first = labelled_run(report, arm);
+        const size_t labels = first ? json_array_size(labels_of(first)) : 0;
+        D9_TRY(count_arm(context, report, arm, (int64_t)labels, &counts));
+        for (size_t i = 0; i < labels; i++) fill_label(report, arm, first, i, &counts, table, row++);
+        add_macro(report, arm, &counts, (int64_t)labels, note);
+    }
+done:
+    return status;
+}
+
+d9_status d9_report_tabulate_labels(d9_context *context, d9_report *report) {
+    d9_status status = D9_OK;
+    d9_figures *table;
+    d9_text note;
+    int rows = 0;
+    for (int arm = 0; arm < report->arm_count; arm++) {
+        const d9_report_run *first = labelled_run(report, arm);
+        if (first) rows += (int)json_array_size(labels_of(first));
+    }
+    if (!report->measure->by_label || rows == 0) return D9_OK;
+    d9_text_init(context, &note);
+    d9_text_add(&note, "A label is predicted where its probability is above 1/2.");
+    D9_TRY(d9_report_add_table(context, report, "labels", label_columns, sizeof label_columns / sizeof *label_columns,
+                               rows, &table));
+    table->title = "By label";
+    D9_TRY(fill_arms(context, report, table, &note));
+    D9_TRY(d9_report_keep(context, report, &note, &table->note));
+done:
+    d9_text_free(&note);
+    return status;
+}
