@@ -40,20 +40,20 @@ class NoRecord(LookupError):
 
 
 def texts(path):
-    """The records that match a path with * and ?, in order."""
+    """The records that match a path with * and ?, in order; a file beside an archive counts before one in it."""
     path = path[2:] if path.startswith("./") else os.path.join(RESULTS, path)
-    plain = sorted(glob.glob(os.path.join(ROOT, path)))
-    if plain:
-        return [open(each, encoding="utf-8").read() for each in plain]
     folder, name = os.path.split(os.path.join(ROOT, path))
+    found = {}
     while len(folder) > len(ROOT):
-        packed = archive(folder)
-        found = [packed[each].decode() for each in sorted(fnmatch.filter(packed, name))]
-        if found:
-            return found
+        for kept in glob.glob(folder):
+            packed = archive(kept)
+            found.update({os.path.join(kept, each): packed[each].decode() for each in fnmatch.filter(packed, name)})
         folder, parent = os.path.split(folder)
         name = os.path.join(parent, name)
-    raise NoRecord(f"no record {path}")
+    found.update({each: open(each, encoding="utf-8").read() for each in glob.glob(os.path.join(ROOT, path))})
+    if not found:
+        raise NoRecord(f"no record {path}")
+    return [found[each] for each in sorted(found)]
 
 
 def text(path):

@@ -4,14 +4,15 @@
 . "$(dirname "$0")/lib.sh"
 
 cat >"$scratch/curve.py" <<'PYTHON'
-import glob, json, os, re, sys
-FIRST, LATER, MEAN = 0.0125, 0.010, 0.0075
+import glob, os, re, sys
 source = sys.argv[1]
+sys.path.insert(0, source + "/docs")
+from measured import result
+FIRST, LATER, MEAN = 0.0125, 0.010, 0.0075
 curve = [float(line.split()[1]) for line in list(open(source + "/tests/golden/dawn94_curve.tsv"))[1:]]
 arms = {}
-for path in sorted(glob.glob(source + "/experiments/results/cpu/dawn94-*/result.json")):
-    name = os.path.basename(os.path.dirname(path))
-    run = json.load(open(path))
+for name in sorted(map(os.path.basename, glob.glob(source + "/experiments/results/cpu/dawn94-*"))):
+    run = result("cpu/" + name)
     assert [row["epoch"] for row in run["epochs"]] == list(range(1, len(curve) + 1)), name
     off = [row["train_loss"] - loss for row, loss in zip(run["epochs"], curve)]
     for epoch, distance in enumerate(off, 1):
