@@ -53,7 +53,7 @@ static d9_status join_gpus(d9_context *context, d9_cuda *cuda, d9_parallel *para
     D9_TRY(d9_parallel_sum(context, parallel, gpus, 2 * (int64_t)parallel->ranks, true));
     check_gpus(gpus, parallel->ranks, reason, sizeof reason);
     if (*reason) {
-        use_host(context, cuda, reason);
+        add_through_host(context, cuda, reason);
     } else {
         D9_TRY(cuda->summer->join(context, cuda->summer_state, parallel));
         cuda->driver->watch(cuda->state, cuda->summer->watch, cuda->summer_state);
