@@ -161,7 +161,9 @@ TEST(tables_that_are_refused) {
     } rows[] = {{"file,lable\na,b\n", "did you mean lable", false},
                 {"file,label,label\na,b,c\n", "2 times", false},
                 {"file,label\n", "no row", false},
-                {"", "no column file", false},
+                {"", ":1: an empty line", false},
+                {"file;label\na;b\n", "file;label, must be commas", false},
+                {"file\tlabel\na\tb\n", "commas", false},
                 {"file,label\na,b\nc,b\n", "1 different labels", false},
                 {"file,label\na,\xff\n", "UTF-8", false},
                 {"file,label\na,No Finding\n", "0 different labels", true},
@@ -304,6 +306,26 @@ TEST_WITH(const char *folder, rows_and_pictures_that_do_not_fit, run_folder_set_
     OK(d9_directory_make(&context, run_path(folder, "again")));
     write_picture(folder, "again/1.png", 7);
     assert_refusal(d9_dataset_load(&context, &options, &dataset), D9_DATA, "twice.csv:3: the name 1.png");
+}
+
+/* Paths that do not begin below the folder; and groups of which none is for training. */
+TEST_WITH(const char *folder, paths_and_groups_with_advice, run_folder_set_up, run_folder_tear_down) {
+    static const char one_group[] = "file,label,patient\n0.png,a,NaN\n2.png,b,NaN\n";
+    static const char *const files[] = {"./0.png", "../0.png", "/0.png", "more\\1.png"};
+    d9_dataset_options options = on_disk;
+    d9_dataset *dataset;
+    options.path = folder;
+    options.split_column = NULL;
+    write_pictures(folder);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char text[100];
+        snprintf(text, sizeof text, "file,label,patient\n%s,a,1\n2.png,b,1\n", files[i]);
+        run_write(folder, "labels.csv", text, strlen(text));
+        assert_refusal(d9_dataset_load(&context, &options, &dataset), D9_DATA, "labels.csv:2: begin below");
+    }
+    run_write(folder, "labels.csv", one_group, strlen(one_group));
+    options.group_column = "patient";
+    assert_refusal(d9_dataset_load(&context, &options, &dataset), D9_DATA, "train shares 1 group");
 }
 
 /* Both test images have the same labels, so no label has an area under the curve; those for validation differ. */
