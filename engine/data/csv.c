@@ -130,6 +130,9 @@ static d9_status read_heading(const d9_faults *faults, char *line, char *end, co
     if (*columns > D9_CSV_COLUMNS_MOST)
         return d9_fail(faults->context, D9_DATA, "%s:1: %d columns, must be at most %d", faults->file, *columns,
                        D9_CSV_COLUMNS_MOST);
+    if (*columns == 1 && (!*cells[0] || strpbrk(cells[0], ";\t")))
+        return d9_fail(faults->context, D9_DATA, "%s:1: %s, must be the names of columns with commas between them",
+                       faults->file, *cells[0] ? cells[0] : "an empty line");
     return D9_OK;
 }
 

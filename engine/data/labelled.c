@@ -2,6 +2,7 @@
  *
  * A row's file is a path below the folder, or only a file's name, if no other file there has it. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,6 +98,12 @@ typedef struct reading {
     d9_class_files files[D9_PARTS];
 } reading;
 
+/* Advice about a file that is not there, if it is no path below the folder with slashes; otherwise "". */
+static const char *advise(const char *file) {
+    const bool foreign = *file == '/' || *file == '.' || strchr(file, '\\');
+    return foreign ? "; paths begin below that folder, and have slashes" : "";
+}
+
 static d9_status add_row(reading *self, const d9_label_row *row) {
     const picture *second;
     const char *file = row->file;
@@ -105,7 +112,7 @@ static d9_status add_row(reading *self, const d9_label_row *row) {
     d9_class_files *list = &self->files[row->part];
     if (!found)
         return d9_faults_add(self->options->skip_damaged ? &self->left_out : &self->faults, row->line,
-                             "no picture %s in %s", row->file, self->folder);
+                             "no picture %s in %s%s", row->file, self->folder, advise(row->file));
     if (second)
         return d9_faults_add(&self->faults, row->line, "the name %s is that of %s and of %s", row->file, found->below,
                              second->below);
@@ -158,9 +165,14 @@ static int count_parts(const d9_dataset_options *options) {
 static d9_status check_parts(const reading *self) {
     static const char *const needs[] = {"train on", "evaluate on", "validate on"};
     const int parts = count_parts(self->options);
-    for (int p = 0; p < parts && !self->options->known; p++)
-        if (self->files[p].count == 0)
-            return d9_fail(self->context, D9_DATA, "%s: no picture to %s", self->faults.file, needs[p]);
+    for (int p = 0; p < parts && !self->options->known; p++) {
+        char groups[64] = "";
+        if (self->files[p].count > 0) continue;
+        if (self->table.groups > 0)
+            snprintf(groups, sizeof groups, ": data.shares divides %lld group%s", (long long)self->table.groups,
+                     self->table.groups == 1 ? "" : "s");
+        return d9_fail(self->context, D9_DATA, "%s: no picture to %s%s", self->faults.file, needs[p], groups);
+    }
     return D9_OK;
 }
 

@@ -4,6 +4,7 @@
 #include "tests/support/test.h"
 
 #include <sys/resource.h>
+#include <time.h>
 
 /* ---- launchers ---- */
 
@@ -92,19 +93,22 @@ static double ordered_sum(const d9_parallel *parallel, int64_t i, bool wide) {
     return wide ? all : (double)narrow;
 }
 
-/* Sums `count` values between two guards, in two parts. */
+/* Sums `count` values between two guards, in two parts. Process 1 is late, for those that do not wait. */
 static bool sum_is_ordered(d9_parallel *parallel, int64_t count, bool wide, memory_kind kind) {
     const int64_t bytes = wide ? sizeof(double) : sizeof(float), first = count / 3;
+    const struct timespec late = {.tv_nsec = 20000000};
     const int areas = kind == SHARED ? parallel->ranks : kind == NOT_SHARED && parallel->rank != 1;
     char *values;
     void *memory;
     if (!allocate(parallel, kind, (count + 2) * bytes, &memory)) return false;
     values = memory;
     set(values, 0, wide, -1), set(values, count + 1, wide, -1);
-    for (int64_t i = 0; i < count; i++) set(values, i + 1, wide, number_of(parallel->rank, i));
-    if (d9_parallel_sum(&context, parallel, values + bytes, first, wide) != D9_OK ||
-        d9_parallel_sum(&context, parallel, values + (first + 1) * bytes, count - first, wide) != D9_OK)
-        return false;
+    for (int part = 0; part < 2; part++) {
+        const int64_t begin = part ? first : 0, end = part ? count : first;
+        if (parallel->rank == 1) nanosleep(&late, NULL);
+        for (int64_t i = begin; i < end; i++) set(values, i + 1, wide, number_of(parallel->rank, i));
+        if (d9_parallel_sum(&context, parallel, values + (begin + 1) * bytes, end - begin, wide) != D9_OK) return false;
+    }
     bool equal =
         (count == 0 || count_areas() == areas) && get(values, 0, wide) == -1 && get(values, count + 1, wide) == -1;
     for (int64_t i = 0; i < count; i++) equal = equal && get(values, i + 1, wide) == ordered_sum(parallel, i, wide);
