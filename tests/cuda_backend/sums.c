@@ -229,7 +229,7 @@ TEST(processes_that_cannot_join_add_on_the_host) {
 static d9_status train_and_hang(int64_t hang, int64_t fail) {
     d9_result result;
     fake->reset();
-    have_other(another);
+    set_other_gpu(another);
     fake->hang_reduction = hang;
     fake->fail_reduction = fail;
     fake->report_lost = 50;
