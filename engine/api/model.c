@@ -96,10 +96,11 @@ dawn9_status dawn9_evaluate(dawn9_model *model, dawn9_evaluation *evaluation) {
     const d9_config *config = model->config->inner;
     d9_session session = {0};
     d9_evaluation found = {0};
+    d9_provenance known;
     d9_session_options options = {
         .config = config, .seed = (uint64_t)config->seed, .program = {.eval_only = true}, .no_train = true};
-    D9_TRY(d9_config_dataset(context, config, &model->description->data, d9_description_words(model->description),
-                             &options.dataset));
+    D9_TRY(d9_description_provenance(context, model->description, model->name, config, &known));
+    D9_TRY(d9_config_dataset(context, config, &known, d9_description_words(model->description), &options.dataset));
     D9_TRY(d9_description_apply(context, model->description, model->name, options.dataset));
     const d9_session_options open = options;
     options.dataset = NULL; /* now owned by the session */

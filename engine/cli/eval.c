@@ -301,7 +301,7 @@ done:
 /* Loads the configuration at `path`; if NULL, the model's own, and its dataset normalised as in training. */
 static d9_status load(d9_cli *cli, const eval_options *chosen, const char *path, const char *model, d9_config **config,
                       d9_dataset **dataset) {
-    static const d9_provenance nothing = {.rule = D9_SPLIT_RULE}; /* trained on none of the images here */
+    d9_provenance known = {.rule = D9_SPLIT_RULE}; /* of weights from elsewhere: trained on none of the images here */
     d9_status status;
     d9_description *description = NULL;
     if (path) {
@@ -311,8 +311,8 @@ static d9_status load(d9_cli *cli, const eval_options *chosen, const char *path,
         D9_TRY(d9_description_read(&cli->context, model, &description));
         D9_TRY(d9_cli_config_text(cli, model, description->config, &chosen->edits, config));
     }
-    D9_TRY(d9_config_dataset(&cli->context, *config, description ? &description->data : &nothing,
-                             d9_description_words(description), dataset));
+    if (description) D9_TRY(d9_description_provenance(&cli->context, description, model, *config, &known));
+    D9_TRY(d9_config_dataset(&cli->context, *config, &known, d9_description_words(description), dataset));
     if (description) D9_TRY(check_config(cli, path, model, description, *config, *dataset));
     if (!path) D9_TRY(d9_description_apply(&cli->context, description, model, *dataset));
 done:

@@ -107,10 +107,7 @@ static d9_status find_columns(const d9_faults *faults, const char *const *headin
             return d9_fail(faults->context, D9_DATA, "%s:1: the column %s is there %d times", faults->file, name,
                            found);
         if (!name || found || wanted[i].optional) continue;
-        const char *near = d9_text_nearest(name, heading, columns), *other = strpbrk(heading[0], ";\t");
-        if (columns == 1 && other)
-            return d9_fail(faults->context, D9_DATA, "%s:1: cells are separated by %s, must be by commas", faults->file,
-                           *other == ';' ? "semicolons" : "tabs");
+        const char *near = d9_text_nearest(name, heading, columns);
         return d9_fail(faults->context, D9_DATA, "%s:1: no column %s among %d: %s%s%s%s%s%s", faults->file, name,
                        columns, heading[0], columns > 1 ? ", " : "", columns > 1 ? heading[1] : "",
                        columns > 2 ? ", ..." : "", near ? "; did you mean " : "", near ? near : "");
@@ -130,9 +127,10 @@ static d9_status read_heading(const d9_faults *faults, char *line, char *end, co
     if (*columns > D9_CSV_COLUMNS_MOST)
         return d9_fail(faults->context, D9_DATA, "%s:1: %d columns, must be at most %d", faults->file, *columns,
                        D9_CSV_COLUMNS_MOST);
-    if (*columns == 1 && (!*cells[0] || strpbrk(cells[0], ";\t")))
+    const char *other = strpbrk(cells[0], ";\t");
+    if (*columns == 1 && (!*cells[0] || other))
         return d9_fail(faults->context, D9_DATA, "%s:1: %s, must be the names of columns with commas between them",
-                       faults->file, *cells[0] ? cells[0] : "an empty line");
+                       faults->file, !other ? "an empty line" : *other == ';' ? "semicolons" : "tabs");
     return D9_OK;
 }
 

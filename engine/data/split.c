@@ -214,7 +214,8 @@ done:
     return status;
 }
 
-/* Warns if the test images may differ from those of the model's training. `trained`: see count_trained. */
+/* Warns if the test images may differ from those of the model's training, or if that cannot be told. `trained`: see
+ * count_trained. */
 static void warn_changed(d9_context *context, const d9_provenance *known, const int64_t trained[2],
                          const d9_dataset *dataset) {
     const char *noun = d9_sample_noun(dataset);
@@ -223,6 +224,12 @@ static void warn_changed(d9_context *context, const d9_provenance *known, const 
                "the model does not record its %ss: if any were added, removed or renamed since its training, or if "
                "these are others, it was trained on some of the test %ss",
                noun, noun);
+    else if (known->rule != D9_SPLIT_BY_POSITION && known->prepared_otherwise)
+        d9_log(context, D9_LOG_WARNING,
+               "%s is another than in the training of the model: it cannot be told whether it was trained on these "
+               "%ss; %s",
+               dataset->tokens ? "data.length" : "data.image_size, data.fit or data.grey", noun,
+               dataset->drawn ? "only the test part is evaluated" : "the test part is evaluated");
     else if (known->rule != D9_SPLIT_BY_POSITION && known->test != dataset->provenance.test)
         d9_log(context, D9_LOG_WARNING,
                "the test %ss differ from those of the training: of a sample of %d training %ss %lld are now test %ss",
@@ -242,7 +249,8 @@ d9_status d9_split_identify(d9_context *context, const d9_dataset_options *optio
     fill_provenance(all, count, &dataset->provenance);
     if (known) {
         count_trained(all, count, known, trained);
-        dataset->unseen = known->rule != D9_SPLIT_BY_POSITION && trained[0] + trained[1] == 0;
+        dataset->unseen =
+            known->rule != D9_SPLIT_BY_POSITION && !known->prepared_otherwise && trained[0] + trained[1] == 0;
     }
     warn_twice(context, dataset, all, count, dataset->unseen);
     if (dataset->unseen && dataset->drawn) D9_TRY(join_parts(context, dataset));

@@ -340,6 +340,19 @@ done:
     return status;
 }
 
+d9_status d9_description_provenance(d9_context *context, const d9_description *description, const char *path,
+                                    const d9_config *config, d9_provenance *data) {
+    d9_status status;
+    d9_config *own = NULL;
+    D9_TRY(d9_config_parse(context, path, description->config, NULL, &own));
+    *data = description->data;
+    data->prepared_otherwise = own->data.image_size != config->data.image_size || own->data.fit != config->data.fit ||
+                               own->data.grey != config->data.grey || own->data.length != config->data.length;
+done:
+    d9_config_free(context, own);
+    return status;
+}
+
 static d9_status read_file(d9_context *context, const char *path, bool needed, d9_description **description) {
     d9_status status;
     d9_safetensors *file = NULL;

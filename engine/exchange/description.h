@@ -51,6 +51,9 @@ D9_MUST_USE d9_status d9_description_check(d9_context *context, const d9_descrip
 static inline const d9_vocabulary *d9_description_words(const d9_description *description) {
     return description && description->vocabulary.count > 0 ? &description->vocabulary : NULL;
 }
+/* Sets *data to what d9_config_dataset is to know of the samples that trained the model when `config` evaluates it. */
+D9_MUST_USE d9_status d9_description_provenance(d9_context *context, const d9_description *description,
+                                                const char *path, const d9_config *config, d9_provenance *data);
 /* Sets the normalisation of a loaded dataset to the model's. Returns D9_DATA if classes, or kind or size of the samples
  * differ. */
 D9_MUST_USE d9_status d9_description_apply(d9_context *context, const d9_description *description, const char *path,

@@ -56,6 +56,13 @@ runs "$dawn9" eval run --data grown
 grep -q '^dawn9: warning: grown/bars/.* and grown/bars/.* are the same image, one to train on, one to test$' "$err" || fail "a copy in both parts"
 grep -q '^dawn9: warning: grown/.*/.*.png and grown/.*/.*.png are the same image, in two classes$' "$err" || fail "a copy in two classes"
 grep -q '^dawn9: warning: the test images differ from those of the training: .*' "$err" || fail "changed test images"
+for option in data.fit=crop data.grey=on; do # the same images have other pixels
+    runs "$dawn9" eval run --data drawn --set $option
+    says ', on 19 test images$'
+    grep -q "^dawn9: warning: .*data.fit .* only the test part " "$err" || fail "no warning of $option: $(cat "$err")"
+done
+runs "$dawn9" eval small.yaml run --data drawn --set data.image_size=20
+says ', on 19 test images$'
 $pictures others bars=7 disc=8 stripes=9
 accepts "$dawn9" eval run --data others --json
 json "$out" 'd["images"] == 24'
