@@ -265,7 +265,8 @@ static void put_svg(const range_test *self, d9_text *text) {
                 "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" "
                 "font-size=\"13\">\n<style>rect{fill:#fff} text{fill:#1a1a1a} path,polyline{fill:none} "
                 ".grid{stroke:#e2e2df} .axis{stroke:#5c5c5c} .curve{stroke:#0072b2;stroke-width:2} "
-                ".suggestion{stroke:#d55e00;stroke-width:1.5;stroke-dasharray:5 4}\n"
+                ".suggestion{stroke:#d55e00;stroke-width:1.5;stroke-dasharray:5 4} "
+                "@media (max-width:500px){text{font-size:18px}}\n" /* legible on a narrow screen */
                 "@media (prefers-color-scheme:dark){rect{fill:#16181b} text{fill:#ececea} .grid{stroke:#2e3135} "
                 ".axis{stroke:#a6a8ab} .curve{stroke:#6fb8ea} .suggestion{stroke:#ff9b5e}}</style>\n"
                 "<rect width=\"100%%\" height=\"100%%\"/>\n",
