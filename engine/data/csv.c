@@ -130,7 +130,10 @@ static d9_status read_heading(const d9_faults *faults, char *line, char *end, co
     const char *other = strpbrk(cells[0], ";\t");
     if (*columns == 1 && (!*cells[0] || other))
         return d9_fail(faults->context, D9_DATA, "%s:1: %s, must be the names of columns with commas between them",
-                       faults->file, !other ? "an empty line" : *other == ';' ? "semicolons" : "tabs");
+                       faults->file,
+                       !other          ? "an empty line"
+                       : *other == ';' ? "semicolons"
+                                       : "tabs");
     return D9_OK;
 }
 

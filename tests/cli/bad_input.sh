@@ -2,7 +2,7 @@
 . "$(dirname "$0")/lib.sh"
 tiny >tiny.yaml
 at_once() { # reading a FIFO without a writer, or an endless device, would never end
-    command -v timeout >/dev/null && set -- timeout 20 "$@"
+    command -v timeout >/dev/null && set -- timeout 120 "$@"
     "$@"
 }
 accepts "$dawn9" train tiny.yaml --out run --set train.epochs=0.5 --quiet

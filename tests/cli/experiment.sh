@@ -58,12 +58,12 @@ refuses 2 '--out back.slash backslash' "$dawn9" experiment short.yaml --out 'bac
 accepts "$dawn9" experiment short.yaml --status
 says '^runs       0 of 4 done, 4 waiting$'
 [ "$before" = "$(listing)" ] || fail "looking left files: $(listing)"
-tiny | slower | sed 's|\[4, 4, 8, 8\]|[96, 96, 192, 192]|' >slow.yaml # a second a step at least
+tiny | slower | sed 's|\[4, 4, 8, 8\]|[48, 48, 96, 96]|' >slow.yaml # eight steps take seconds
 sed 's/tiny/slow/' short.yaml >short-slow.yaml
 left_early() {
     "$dawn9" experiment short-slow.yaml --dry-run --time &
     child=$!
-    sleep 1
+    until_catching $child
     kill -s INT $child
     wait $child
 }

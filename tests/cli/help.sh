@@ -226,7 +226,7 @@ lines = []
 
 def wait(count):  # until so many lines are there
     global lines
-    end = time.monotonic() + 20
+    end = time.monotonic() + 120
     while len(lines) < count and time.monotonic() < end:
         if select.select([terminal], [], [], 0.02)[0]:
             os.read(terminal, 65536)  # a full terminal would stop bash

@@ -96,7 +96,7 @@ says '^ann sees [a-z<>]+ [a-z<>]+ $'
 refuses 2 'start zebra <unk>' "$dawn9" generate stopped --start 'ann zebra'
 refuses 2 'temperature 0: 0.001' "$dawn9" generate stopped --temperature 0
 # ---- generate ends silently when its reader does, and with an error on a full disk ----
-{ timeout 20 "$dawn9" generate stopped --words 1000000000 2>"$err"; echo $? >ended; } | head -n 1 >line.txt
+{ timeout 120 "$dawn9" generate stopped --words 1000000000 2>"$err"; echo $? >ended; } | head -n 1 >line.txt
 [ "$(cat ended)" = 0 ] && [ ! -s "$err" ] && [ "$(wc -w <line.txt)" = 20 ] || fail "a reader that ended: status $(cat ended), $(cat line.txt)"
-refuses 6 'standard output' timeout 20 sh -c '"$0" generate stopped --words 1000000000 >/dev/full' "$dawn9"
+refuses 6 'standard output' timeout 120 sh -c '"$0" generate stopped --words 1000000000 >/dev/full' "$dawn9"
 verdict

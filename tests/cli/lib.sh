@@ -41,6 +41,15 @@ cpu_backends() { "$dawn9" devices | sed -n '/absent/d; s/^\(cpu\|onednn\) .*/\1/
 
 # until_written FILE PROCESS: waits until a child has written the file or has ended.
 until_written() { until [ -s "$1" ] || ! kill -0 "$2" 2>/dev/null; do sleep 0.02; done; }
+# until_catching PROCESS: waits until dawn9, started in the background with SIGINT ignored, handles it, or has ended.
+until_catching() {
+    while kill -0 "$1" 2>/dev/null; do
+        case $(grep -E '^(Name|SigCgt):' "/proc/$1/status" 2>/dev/null) in
+        *"$(basename "$dawn9")"*[2367abef]) break ;; # bit 1 of the mask
+        esac
+        sleep 0.02
+    done
+}
 
 listing() { find . | LC_ALL=C sort; }
 
@@ -243,16 +252,14 @@ same_bits_by_threads() {
     done
 }
 
-# stop_within_epoch CONFIG DATA OPTION...: trains into the folder `stopped`, and interrupts soon after the first step.
+# interrupt_at PATTERN COMMAND...: runs the command on a terminal, and interrupts it once it shows what matches.
+interrupt_at() { python3 "$source/tests/support/interrupt.py" INT "$@"; }
+
+# stop_within_epoch CONFIG DATA OPTION...: trains into the folder `stopped`, and interrupts after the first step.
 stop_within_epoch() {
     _config=$1 _data=$2
     shift 2
-    "$dawn9" train "$_config" --data "$_data" --out stopped --quiet "$@" &
-    child=$!
-    until [ -e stopped/events.jsonl ] || ! kill -0 $child 2>/dev/null; do sleep 0.02; done
-    sleep 0.1
-    kill -s INT $child
-    wait $child
+    interrupt_at '1/[0-9]+ \[' "$dawn9" train "$_config" --data "$_data" --out stopped "$@"
 }
 
 # needs_mpi: skips the script where no run can have several processes, and sets Open MPI up for a loaded machine.

@@ -322,15 +322,7 @@ says '^lowest loss at learning rate [0-9.e+-]+; a usual peak is a tenth of it: -
 says "^tricks.muon.rate is another peak; here its ratio to train.lr stayed 0.2 to 0.01$"
 sed -n 's/.*--lr \(.*\) --set tricks.muon.rate=\(.*\)/{"lr": \1, "muon": \2}/p' "$out" >both.json
 json both.json 'abs(d["muon"] / d["lr"] / 20 - 1) < 0.15 and d["lr"] < 0.002'
-interrupted_rates() {
-    "$dawn9" train long.yaml --find-lr --out slow-rates &
-    child=$!
-    until [ -d slow-rates ] || ! kill -0 $child 2>/dev/null; do sleep 0.02; done # it is made before the first step
-    sleep 1
-    kill -s INT $child
-    wait $child
-}
-ends 130 'interrupted' interrupted_rates
+ends 130 'interrupted' interrupt_at ' ([2-9]|[1-9][0-9]+)/120 ' "$dawn9" train long.yaml --find-lr --out slow-rates
 [ "$(wc -l <slow-rates/rates.tsv)" -gt 2 ] && [ "$(wc -l <slow-rates/rates.tsv)" -lt 121 ] && [ -s slow-rates/rates.svg ] ||
     fail "a test of rates that was interrupted does not keep those until then"
 says '^ *rate +loss$'

@@ -19,10 +19,32 @@ static const char *fresh_cache(void) {
 /* A norm in one pass, slow on the CPU model, is not timed: its launches fail with cudaErrorInvalidClusterSize. */
 static void time_no_norms(void) { fake->forbid("norm_resident", 912); }
 
-static void run_without_norms(const char *precision, const char *tune, watch *w) {
+/* As watch_run, but only plans the run: fills status, message, plan and log. */
+static void watch_plan(const char *precision, const char *tune, watch *w) {
+    d9_context planning;
+    d9_session session;
+    d9_context_init(&planning);
+    memset(w, 0, sizeof *w);
+    planning.log = watch_log;
+    planning.log_user = w;
+    d9_config *config = watch_config(&planning, precision, tune);
+    w->status = d9_session_open(&planning, &(d9_session_options){.config = config, .seed = 7}, &session);
+    snprintf(w->message, sizeof w->message, "%s", planning.message);
+    if (w->status == D9_OK)
+        snprintf(w->plan, sizeof w->plan, "%s%s", session.backend->plan_text(session.train_plan),
+                 session.backend->plan_text(session.eval_plan));
+    d9_session_close(&session), d9_config_free(&planning, config);
+}
+
+static void watch_plan_afresh(const char *precision, const char *tune, watch *w) {
+    fake->reset();
+    watch_plan(precision, tune, w);
+}
+
+static void plan_without_norms(const char *precision, const char *tune, watch *w) {
     fake->reset();
     time_no_norms();
-    watch_run(precision, tune, w);
+    watch_plan(precision, tune, w);
 }
 
 /* e3 is the fastest choice that can be built and run within the memory limit; workspaces of other choices are freed. */
@@ -45,24 +67,24 @@ TEST(tuning_takes_the_fastest) {
 TEST(what_was_chosen_is_remembered) {
     static watch w;
     const char *path = fresh_cache();
-    run_without_norms("fp16", "auto", &w);
+    plan_without_norms("fp16", "auto", &w);
     const int64_t asked = fake->counts.listed;
     assert_true(asked > 10 && asked < watch_count(w.plan, "e3")); /* equal shapes are timed once */
-    run_without_norms("fp16", "auto", &w);
+    plan_without_norms("fp16", "auto", &w);
     assert_int_equal(fake->counts.listed, 0);
     assert_true(watch_count(w.plan, "e3") > asked);
-    run_without_norms("bf16", "auto", &w); /* another type is timed separately */
+    plan_without_norms("bf16", "auto", &w); /* another type is timed separately */
     assert_int_equal(fake->counts.listed, asked);
-    run_without_norms("f32", "auto", &w);
-    run_without_norms("tf32", "auto", &w); /* separately too: tf32 may round factors */
+    plan_without_norms("f32", "auto", &w);
+    plan_without_norms("tf32", "auto", &w); /* separately too: tf32 may round factors */
     assert_int_equal(fake->counts.listed, asked);
-    run_without_norms("fp16", "on", &w); /* timed again, once per shape */
+    plan_without_norms("fp16", "on", &w); /* timed again, once per shape */
     assert_int_equal(fake->counts.listed, asked);
     OK(d9_file_write(&context, path, "dawn9 choices 2\nhalf a line\n", 28));
-    run_without_norms("fp16", "auto", &w);
+    plan_without_norms("fp16", "auto", &w);
     assert_non_null(strstr(w.log, "cuda-choices.tsv"));
     assert_int_equal(fake->counts.listed, asked);
-    run_without_norms("fp16", "auto", &w);
+    plan_without_norms("fp16", "auto", &w);
     assert_string_equal(w.log, "");
     assert_int_equal(fake->counts.listed, 0);
     watch_nothing_left();
@@ -185,14 +207,14 @@ enum { NORMS = 7 }; /* forward and backward, with and without a pool and an addi
 TEST(the_choice_of_a_norm_is_remembered) {
     static watch first, w;
     const char *path = fresh_cache();
-    watch_run("fp16", "auto", &first);
+    watch_plan("fp16", "auto", &first);
     assert_non_null(strstr(first.plan, "one pass, "));
     assert_int_equal(replace_norms(path, NULL, "two passes"), NORMS);
-    watch_run("fp16", "auto", &w);
+    watch_plan("fp16", "auto", &w);
     assert_null(strstr(w.plan, "one pass, "));
     assert_non_null(strstr(w.plan, "two passes\n"));
     replace_norms(path, NULL, "one pass, 64 blocks of 9999 KiB for 8 channels");
-    watch_run("fp16", "auto", &w); /* unknown choice: timed again */
+    watch_plan("fp16", "auto", &w); /* unknown choice: timed again */
     assert_string_equal(w.plan, first.plan);
     assert_string_equal(w.log, "");
     watch_nothing_left();
@@ -202,9 +224,9 @@ TEST(the_choice_of_a_norm_is_remembered) {
 TEST(the_choice_of_a_norm_belongs_to_its_kernels) {
     static watch first, w;
     const char *path = fresh_cache();
-    watch_run("fp16", "auto", &first);
+    watch_plan("fp16", "auto", &first);
     assert_int_equal(replace_norms(path, "kernels 0123456789ab", "two passes"), NORMS);
-    watch_run_afresh("fp16", "auto", &w);
+    watch_plan_afresh("fp16", "auto", &w);
     assert_string_equal(w.plan, first.plan);
     assert_int_equal(fake->counts.listed, 0);
     watch_nothing_left();
@@ -215,20 +237,20 @@ TEST(what_does_not_repeat_is_banned) {
     fresh_cache();
     time_no_norms();
     fake->unsteady = 3;
-    watch_run("fp16", "auto", &w);
+    watch_plan("fp16", "auto", &w);
     if (w.status != D9_OK) fail_msg("%s", w.message);
     assert_non_null(strstr(w.log, "e3"));
     assert_int_equal(watch_count(w.plan, "e3"), 0);
     assert_true(watch_count(w.plan, "e6") >= 20); /* the second best */
-    run_without_norms("fp16", "auto", &w);
+    plan_without_norms("fp16", "auto", &w);
     assert_int_equal(fake->counts.listed, 0);
     assert_true(watch_count(w.plan, "e6") >= 20);
-    run_without_norms("fp16", "on", &w); /* timed again, but never with the banned choice */
+    plan_without_norms("fp16", "on", &w); /* timed again, but never with the banned choice */
     assert_true(fake->counts.listed > 0);
     assert_int_equal(fake->counts.runs[3], 0);
     assert_true(watch_count(w.plan, "e6") >= 20);
     assert_string_equal(w.log, "");
-    run_without_norms("bf16", "auto", &w); /* nothing is known for another type */
+    plan_without_norms("bf16", "auto", &w); /* nothing is known for another type */
     assert_true(watch_count(w.plan, "e3") >= 20);
     watch_nothing_left();
 }
@@ -238,16 +260,16 @@ TEST(verify_bans_what_was_chosen_before) {
     static watch w;
     static open_run g;
     fresh_cache();
-    watch_run("fp16", "auto", &w);
+    watch_plan("fp16", "auto", &w);
     fake->unsteady = 3;
-    watch_run("fp16", "auto", &w);
+    watch_plan("fp16", "auto", &w);
     assert_true(watch_count(w.plan, "e3") >= 20);
     assert_string_equal(w.log, "");
     open_session(&g, "fp16", "auto", true);
     assert_non_null(strstr(g.w.log, "e3"));
     assert_int_equal(watch_count(plan_of(&g), "e3"), 0);
     close_session(&g);
-    watch_run("fp16", "auto", &w);
+    watch_plan("fp16", "auto", &w);
     assert_true(watch_count(w.plan, "e6") >= 20);
     assert_string_equal(w.log, "");
     fresh_cache();
@@ -306,12 +328,12 @@ TEST(a_choice_made_for_want_of_room_is_not_kept) {
     static watch w;
     fresh_cache();
     limit_free_memory(384 << 10);
-    watch_run("fp16", "auto", &w);
+    watch_plan("fp16", "auto", &w);
     if (w.status != D9_OK) fail_msg("%s", w.message);
     assert_true(watch_count(w.plan, "e1") >= 20);
     assert_int_equal(watch_count(w.plan, "e3"), 0);
     assert_true(fake->counts.runs[7] > 0); /* the choices were timed */
-    watch_run_afresh("fp16", "auto", &w);
+    watch_plan_afresh("fp16", "auto", &w);
     assert_true(watch_count(w.plan, "e3") >= 20);
     watch_nothing_left();
 }
@@ -327,7 +349,7 @@ TEST(workspaces_without_room_are_refused_in_figures) {
     assert_int_equal(w.status, D9_DEVICE);
     assert_words(w.message, "GiB");
     watch_nothing_left();
-    watch_run_afresh("fp16", "auto", &w);
+    watch_plan_afresh("fp16", "auto", &w);
     limit_free_memory(384 << 10);
     d9_config *config = watch_config(&context, "fp16", "off");
     const d9_session_options options = {.config = config, .seed = 7, .plan = w.plan};

@@ -470,6 +470,7 @@ int d9_model_launch(const char *kernel, dim3 grid, dim3 block, const std::functi
     if (!is_legal(grid, block, cluster) || cluster > static_cast<unsigned>(most_blocks))
         return D9_MODEL_INVALID_CONFIGURATION;
     if (dynamic_bytes > D9_MODEL_SHARED_BYTES) return D9_MODEL_INVALID_VALUE;
+    if (!m.dropped.empty() && !m.failure.empty()) return m.error; /* the check without a barrier has its answer */
     int error;
     const auto later = [=] { return d9_model_launch(kernel, grid, block, body, cluster, dynamic_bytes); };
     if (d9_model_queued(kernel, later, &error)) return error;

@@ -1,4 +1,4 @@
-/* The first steps of dawn94 at full width and batch 16, and of a language model with 5,000 words, with default
+/* The first steps of dawn94 at full width and batch 8, and of a language model with 5,000 words, with default
  * algorithms and fused rules, compared with the reference backend rule by rule: golden cases are narrow, and wide
  * layers and many classes use other code. `poisoned`: parameters are NaN, and rows must fail. */
 #include "tests/support/programs.h"
@@ -11,7 +11,7 @@ static void check(const char *backend, const char *precision, const char *model,
     const char *missing = run_missing(&context, backend, precision, NULL);
     if (missing) skip_for(missing, context.message);
     snprintf(yaml, sizeof yaml,
-             "base: %s/configs/dawn94.yaml\nbackend: %s\nprecision: %s\ntrain: {batch_size: 16}\nmodel: {%s}\n"
+             "base: %s/configs/dawn94.yaml\nbackend: %s\nprecision: %s\ntrain: {batch_size: 8}\nmodel: {%s}\n"
              "data: {dataset: synthetic, synthetic_train: 64, synthetic_test: 16}\n"
              "tricks: {ghost_batchnorm: {group_size: 8}}\n",
              D9_SOURCE_DIR, backend, precision, model);

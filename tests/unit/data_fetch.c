@@ -183,16 +183,16 @@ TEST_WITH(const char *folder, a_given_archive_is_read_in_bounds, set_up, tear_do
 }
 
 TEST_WITH(const char *folder, interruption_clears_up, set_up, tear_down) {
-    plant(folder, "curl", "trap '' INT; kill -INT $PPID; sleep 3; echo late >$FOLDER/late"); /* as a background job */
+    plant(folder, "curl", "trap '' INT; kill -INT $PPID; sleep 20; echo late >$FOLDER/late"); /* as a background job */
     plant(folder, "npm", "exit 1");
     fetch_fails(D9_SIGINT, "curl");
-    plant(folder, "curl", "kill -TERM $PPID; sleep 3; echo late >$FOLDER/late"); /* killed before it writes */
+    plant(folder, "curl", "kill -TERM $PPID; sleep 20; echo late >$FOLDER/late"); /* killed before it writes */
     fetch_fails(D9_SIGTERM, "curl");
     assert_false(run_has(folder, "late"));
     plant(folder, "curl", "kill -HUP $PPID; exec sleep 20");
     fetch_fails(D9_SIGHUP, "curl");
     archive = run_path(folder, "bin/curl");
-    plant(folder, "tar", "kill -INT $PPID; sleep 3; touch $FOLDER/late");
+    plant(folder, "tar", "kill -INT $PPID; sleep 20; touch $FOLDER/late");
     fetch_fails(D9_SIGINT, "interrupted tar");
     assert_false(run_has(folder, "late"));
     archive = NULL;
@@ -208,12 +208,16 @@ TEST_WITH(const char *folder, interruption_clears_up, set_up, tear_down) {
 TEST_WITH(const char *folder, a_killed_fetch_ends_its_program_and_the_next_clears_up, set_up, tear_down) {
     archive = run_path(folder, "bin/tar");
     plant(folder, "tar", "touch inside; kill -KILL $PPID; sleep 1; touch $FOLDER/late");
+    int state, held[2]; /* a pipe that is open for writing until the fetch and all that it started have ended */
+    char none;
+    assert_int_equal(pipe(held), 0);
     const pid_t child = fork();
     if (child == 0) _exit((int)d9_data_fetch(&context, "cifar10", target, archive, &report));
-    int state;
+    close(held[1]);
     assert_int_equal(waitpid(child, &state, 0), child);
     assert_true(WIFSIGNALED(state) && run_has(target, ".fetch/inside"));
-    sleep(2);
+    assert_int_equal(read(held[0], &none, 1), 0);
+    close(held[0]);
     assert_false(run_has(folder, "late"));
     plant(folder, "tar", "exit 2");
     assert_int_equal(d9_data_fetch(&context, "cifar10", target, archive, &report), D9_DATA);

@@ -1,37 +1,82 @@
-/* Matrix product, the hot loop of the reference backend: rows of c accumulate multiples of rows of b. Sums are not
- * reordered and operations are not contracted. */
+/* Matrix product, the hot loop of the reference backend. Every sum is made in the order of k, whatever its tile; sums
+ * are not reordered and operations are not contracted. */
 #include "backends/reference/reference.h"
 
-enum { COLUMN_BLOCK = 512, DEPTH_BLOCK = 32 }; /* a block of b has 128 KiB, which stay in the level 2 cache */
+#include <string.h>
 
-/* UBSan is disabled: sums of doubles have no undefined behaviour, and AddressSanitizer still checks each access. With
- * UBSan, unit.tricks_pairs took 39 s instead of 29 (two cores of an AMD EPYC, Zen 4). */
-D9_REFERENCE_CLONED __attribute__((no_sanitize("undefined"))) static void
-add_multiples(const double *a, int64_t a_column, const double *b, int64_t stride, int64_t depth, int64_t columns,
-              double *restrict c) {
-    int64_t k = 0;
-    for (; k + 4 <= depth; k += 4) {
-        const double a0 = a[k * a_column], a1 = a[(k + 1) * a_column], a2 = a[(k + 2) * a_column],
-                     a3 = a[(k + 3) * a_column];
-        const double *b0 = b + k * stride, *b1 = b0 + stride, *b2 = b1 + stride, *b3 = b2 + stride;
-#pragma omp simd
-        for (int64_t j = 0; j < columns; j++) c[j] = c[j] + a0 * b0[j] + a1 * b1[j] + a2 * b2[j] + a3 * b3[j];
+enum { COLUMN_BLOCK = 64, DEPTH_BLOCK = 32 }; /* a block of b has 16 KiB, which stay in the level 1 cache */
+enum { ROWS = 4 };                            /* of a tile, whose sums stay in registers */
+enum { ROWS_TO_PACK = 8 };                    /* from so many rows on, a copy of b's block pays */
+
+typedef struct block { /* c += a b, all three within larger matrices */
+    const double *a, *b;
+    double *c;
+    int64_t a_row, a_column, b_row, c_row; /* distances in doubles */
+    int64_t depth;
+} block;
+
+typedef double wide __attribute__((vector_size(64), aligned(8), may_alias));
+typedef double narrow __attribute__((vector_size(32), aligned(8), may_alias));
+
+/* Defines `name`, which computes columns [j, j + columns of the type) of a block: four rows from row i on, or one. */
+#define TILE(name, type)                                                                                               \
+    __attribute__((always_inline)) static inline void name(const block *p, int64_t i, int64_t j, int rows) {           \
+        const double *a = p->a + i * p->a_row, *b = p->b + j;                                                          \
+        double *c = p->c + i * p->c_row + j;                                                                           \
+        const int64_t row = rows == ROWS ? p->c_row : 0, a_row = rows == ROWS ? p->a_row : 0;                          \
+        type c0 = *(type *)c, c1 = *(type *)(c + row), c2 = *(type *)(c + 2 * row), c3 = *(type *)(c + 3 * row);       \
+        for (int64_t k = 0; k < p->depth; k++, a += p->a_column, b += p->b_row) {                                      \
+            const type bk = *(const type *)b;                                                                          \
+            c0 += a[0] * bk;                                                                                           \
+            if (rows == 1) continue;                                                                                   \
+            c1 += a[a_row] * bk;                                                                                       \
+            c2 += a[2 * a_row] * bk;                                                                                   \
+            c3 += a[3 * a_row] * bk;                                                                                   \
+        }                                                                                                              \
+        *(type *)c = c0;                                                                                               \
+        if (rows == 1) return;                                                                                         \
+        *(type *)(c + row) = c1;                                                                                       \
+        *(type *)(c + 2 * row) = c2;                                                                                   \
+        *(type *)(c + 3 * row) = c3;                                                                                   \
     }
-    for (; k < depth; k++) {
-        const double a0 = a[k * a_column];
-        const double *b0 = b + k * stride;
-#pragma omp simd
-        for (int64_t j = 0; j < columns; j++) c[j] += a0 * b0[j];
-    }
+TILE(add_wide, wide)
+TILE(add_narrow, narrow)
+TILE(add_single, double)
+
+__attribute__((always_inline)) static inline void add_rows(const block *p, int64_t i, int64_t columns, int rows) {
+    int64_t j = 0;
+    for (; j + 8 <= columns; j += 8) add_wide(p, i, j, rows);
+    for (; j + 4 <= columns; j += 4) add_narrow(p, i, j, rows);
+    for (; j < columns; j++) add_single(p, i, j, rows);
+}
+
+/* UBSan is disabled: sums of doubles have no undefined behaviour, and AddressSanitizer still checks each access. */
+D9_REFERENCE_CLONED __attribute__((no_sanitize("undefined"))) static void add_block(const block *p, int64_t rows,
+                                                                                    int64_t columns) {
+    int64_t i = 0;
+    for (; i + ROWS <= rows; i += ROWS) add_rows(p, i, columns, ROWS);
+    for (; i < rows; i++) add_rows(p, i, columns, 1);
 }
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
+/* Rows of b that are a power of two apart would fall on few lines of the cache, so a block within a wide b is copied.
+ */
 void d9_reference_matmul(const double *a, int64_t a_row, int64_t a_column, const double *b, int64_t rows, int64_t depth,
                          int64_t columns, double *c) {
-    for (int64_t j = 0; j < columns; j += COLUMN_BLOCK)
-        for (int64_t k = 0; k < depth; k += DEPTH_BLOCK)
-            for (int64_t i = 0; i < rows; i++)
-                add_multiples(a + i * a_row + k * a_column, a_column, b + k * columns + j, columns,
-                              smaller(DEPTH_BLOCK, depth - k), smaller(COLUMN_BLOCK, columns - j), c + i * columns + j);
+    double packed[DEPTH_BLOCK * COLUMN_BLOCK];
+    const bool packs = columns > COLUMN_BLOCK && rows >= ROWS_TO_PACK;
+    block p = {.a_row = a_row, .a_column = a_column, .b_row = packs ? COLUMN_BLOCK : columns, .c_row = columns};
+    for (int64_t k = 0; k < depth; k += DEPTH_BLOCK)
+        for (int64_t j = 0; j < columns; j += COLUMN_BLOCK) {
+            const int64_t width = smaller(COLUMN_BLOCK, columns - j);
+            const double *from = b + k * columns + j;
+            p.depth = smaller(DEPTH_BLOCK, depth - k);
+            for (int64_t r = 0; packs && r < p.depth; r++)
+                memcpy(packed + r * COLUMN_BLOCK, from + r * columns, (size_t)width * sizeof *packed);
+            p.a = a + k * a_column;
+            p.b = packs ? packed : from;
+            p.c = c + j;
+            add_block(&p, rows, width);
+        }
 }
