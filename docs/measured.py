@@ -451,6 +451,14 @@ def network_table(path, *names):
     return grid(heads, [*lines, [f"{found[0]['processor']}, {found[0]['threads']} threads", "", "", "", "", "", ""]])
 
 
+def convolution_shares(folder, *networks):
+    """Where a step's time goes, by kind of convolution, and the rate of each kind over that of the matrix product."""
+    cells = [[f"{network}, {kind}"] + [cell for choice in ("winograd", "own gemm") for path in [f"{folder}/{network}-{kind}-?.json"]
+                                       for cell in (f"{share(path, choice):.0f}", f"{of_matrix_product(path, choice):.2f}")]
+             + [f"{100 - share(f'{folder}/{network}-{kind}-?.json', 'winograd|gemm'):.0f}"] for network in networks for kind in ("f32", "bf16")]
+    return grid(["network", "Winograd, % of the step", "its rate", "own gemm, % of the step", "its rate", "all else, %"], cells)
+
+
 def features_table(path):
     return grid(["precision", "dawn9, s per 1000 images", "PyTorch, s per 1000 images", "ratio"],
                 ([r["precision"].replace("-avx2", ", AVX2 only"), f"{1e3 / float(r['dawn9']):.1f}",
