@@ -66,17 +66,6 @@ stop TERM 0 tiny.yaml
 train_on 1 stopped tiny.yaml --resume
 same_state whole stopped 1e-6
 
-# The others wait for a process that is stopped, and go on with it.
-start tiny.yaml
-kill -s STOP "$(cat pid.1)"
-sleep 0.5
-before=$(wc -c <stopped/events.jsonl)
-sleep 1
-[ "$(wc -c <stopped/events.jsonl)" = "$before" ] && kill -0 $child || fail "the others do not wait"
-kill -s CONT "$(cat pid.1)"
-wait $child || fail "status $? after a stop"
-bits whole stopped
-
 # ---- a process that fails ends all, with its reason and its status ----
 stop KILL 1 tiny.yaml
 [ $status = 137 ] || fail "status $status, 137 expected"
@@ -117,10 +106,16 @@ together 2 'process.1 backend:' $one --set precision=f32 : $one --set precision=
 together 2 'process.1 version.of.dawn9' $one : $(echo "$one" | sed "s| $dawn9 | $PWD/other/dawn9 |")
 together 2 'process.1 digest.of.the.data' $texts : $texts --data others
 together 2 'find-lr launcher' ${two%--overwrite} --find-lr
+# The others wait for a process that is stopped, and go on with it. Meanwhile their folder is no other run's.
 start tiny.yaml
+kill -s STOP "$(cat pid.1)"
+sleep 0.5
+before=$(wc -c <stopped/events.jsonl)
 together 2 'stopped training.in.this.folder' $(echo "$two" | sed s/bad/stopped/)
-change kill -s TERM "$(cat pid.1)"
-[ $status = 143 ] || fail "status $status of the run whose folder another wanted"
+[ "$(wc -c <stopped/events.jsonl)" = "$before" ] && kill -0 $child || fail "the others do not wait"
+kill -s CONT "$(cat pid.1)"
+wait $child || fail "status $? after a stop"
+bits whole stopped
 together 3 nowhere $texts : $texts --data nowhere
 together 5 finite $two --lr 1e6 --set precision=f32
 together 6 /proc/bad $two --save-plan /proc/bad
