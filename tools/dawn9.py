@@ -221,8 +221,14 @@ def _plain(structure):
     return {name: value.decode() if isinstance(value, bytes) else value for name, value in values.items()}
 
 
+def _plain_array(values, name):
+    if np.ma.is_masked(values):
+        raise ValueError(f"{name} must not be masked: their masked elements would be used")
+    return np.asarray(values)
+
+
 def _checked(images):
-    images = np.asarray(images)
+    images = _plain_array(images, "images")
     if images.dtype != np.uint8 or not (images.ndim == 3 or images.ndim == 4 and images.shape[3] in (1, 3)):
         first = images.ndim == 4 and images.shape[1] in (1, 3)
         raise ValueError(f"images must be uint8, (N, H, W, 3) or (N, H, W); these are {images.dtype}, {images.shape}"
@@ -361,7 +367,7 @@ class Model:
 def _save_arrays(folder, prefix, images, labels):
     if labels is None:
         raise ValueError("labels must be given, one for each image")
-    images, labels = _checked(images), np.asarray(labels)
+    images, labels = _checked(images), _plain_array(labels, "labels")
     if labels.ndim != 1 or labels.dtype.kind not in "biu":
         raise ValueError("labels must be a one-dimensional array of integers")
     for i in (labels.argmin(), labels.argmax()) if len(labels) else ():

@@ -56,6 +56,8 @@ def main():
         sys.exit(__doc__)
     for word in sys.argv[2:]:
         name, count = word.split("=")
+        if name not in ("bars", "checks", "disc", "stripes"):
+            sys.exit(f"draw_pictures.py: {name} is not bars, checks, disc or stripes")
         folder = os.path.join(sys.argv[1], name)
         os.makedirs(folder, exist_ok=True)
         dice = random.Random(folder.rsplit("/", 2)[-2] + name)

@@ -120,7 +120,8 @@ void d9_run_print_end(d9_cli *cli, const d9_result *result, const char *out, boo
     if (verbose) print_rate(cli, result, peak_rate);
     d9_cli_print(cli, "record     %s\n", out);
     d9_run_print_published(cli, result->config);
-    if (result->config->data.validation > 0 && result->config->keep != D9_KEEP_NONE) /* the test part was left alone */
+    const d9_config *config = result->config;
+    if (config->data.validation > 0 && config->keep != D9_KEEP_NONE && !result->no_test) /* it was not evaluated yet */
         d9_cli_print(cli, "%-10s %s eval %s --set data.validation=0\n", "test", d9_cli_shell_word(cli, cli->words[0]),
                      d9_cli_shell_word(cli, out));
     d9_cli_print_next(cli, "report", out);

@@ -398,6 +398,7 @@ d9_status d9_classes_load(d9_context *context, d9_arena *arena, const d9_dataset
     D9_TRY(d9_class_files_decode(context, arena, options, kind, files, parts, dataset));
     const bool only = options->validation && part[D9_PART_VALID] && !part[D9_PART_TEST];
     if (only && !(options->known && options->known->validation)) dataset->valid = dataset->test;
+    dataset->no_test = only;
     if (!options->known) warn_moved(context, kind, &moved, &classes);
 done:
     return status;

@@ -60,6 +60,7 @@ typedef struct d9_dataset {
     d9_split train, test,
         valid;                /* valid: of a stream, a table of labels or a folder with such a part; otherwise empty */
     bool drawn;               /* the test part was drawn from the user's own images */
+    bool no_test;             /* the user's own parts are for training and validation, which is in place of the test */
     bool unseen;              /* the model of options->known was trained on none of the images */
     d9_provenance provenance; /* `rule` only, unless the images are the user's own */
     struct d9_check *check;   /* data/check.h; NULL: no checksums are being computed */

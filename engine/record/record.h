@@ -34,6 +34,7 @@ typedef struct d9_result {
     uint64_t seed;
     const d9_config *config;
     char config_hash[65], plan_sha256[65], params_sha256[65], data_digest[17];
+    bool no_test;         /* see d9_dataset; not recorded */
     char test_digest[17]; /* of the user's own test images, whatever their order; "": another dataset */
     char backend[32], precision[8];
     d9_device_info device;

@@ -629,6 +629,7 @@ static d9_status finish(d9_context *context, run *self) {
     if (self->step < session->program.steps) end_early(self);
     result->epoch_to_target = d9_epoch_to_target(result);
     snprintf(result->data_digest, sizeof result->data_digest, "%s", d9_session_data_digest(session));
+    result->no_test = session->dataset->no_test;
     if (session->dataset->provenance.test)
         snprintf(result->test_digest, sizeof result->test_digest, "%016llx",
                  (unsigned long long)session->dataset->provenance.test);

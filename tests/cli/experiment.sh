@@ -35,7 +35,8 @@ says '^one  .* --without flip  \(against both\)$'
 says '^work       4 of 4 runs left, 8 steps, [0-9.e-]+ TFLOP; --time '
 grep -q '^time ' "$out" && fail "a dry run without --time is timed"
 accepts "$dawn9" experiment short.yaml --dry-run --time
-says '^time       about [0-9:]+:[0-9]{2}( \([0-9:]+ to [0-9:]+\))? for all remaining runs, one at a time; [0-9:]+:[0-9]{2}( \([0-9:]+ to [0-9:]+\))? for one of both'
+range='[0-9:]+:[0-9]{2}( \([0-9:]+ to [0-9:]+\))?' # quartiles of the steps, where they differ
+says "^time       about $range for all remaining runs, one at a time; $range for one of both"
 refuses 2 '--time --dry-run' "$dawn9" experiment short.yaml --time
 refuses 2 '--status --dry-run' "$dawn9" experiment short.yaml --dry-run --status
 refuses 2 '--commands --slurm' env PATH=/nowhere "$dawn9" experiment short.yaml --slurm --commands

@@ -89,6 +89,7 @@ grep -q '^dawn9: warning: named/val: .* no test/; data.validation=1 ' "$err" || 
 json named-run/result.json 'd["eval_images"] == 12'
 accepts "$dawn9" train small.yaml --data named --out named-best --set data.validation=1 --set keep=best --set train.epochs=0.5
 says '^accuracy .* on 12 validation images'
+grep -q '^test ' "$out" && fail "a run whose folder has no test part names the command that evaluates it"
 runs "$dawn9" eval named-best --set data.validation=0 # val/ selected the epoch, so this warns
 grep -q '^dawn9: warning: named/val: .* no test/; data.validation=1 ' "$err" || fail "validation images as test images: $(cat "$err")"
 cp -r drawn named/test
@@ -96,7 +97,7 @@ runs "$dawn9" train small.yaml --data named --out named-again --set train.epochs
 grep -q '^dawn9: warning: named/val: not used: .* named/test; data.validation=1 ' "$err" || fail "an unused val/"
 json named-again/result.json 'd["eval_images"] > 12'
 runs "$dawn9" train small.yaml --data named --out named-both --set data.validation=1 --set keep=best --set train.epochs=0.5
-says '^accuracy .* on 12 validation images'
+says '^accuracy .* on 12 validation images' '^test .* eval named-both --set data.validation=0$'
 runs "$dawn9" eval named-both --set data.validation=0
 says '^accuracy .* on 90 test images'
 runs "$dawn9" eval named-both

@@ -1,6 +1,7 @@
 /* The folders of a user's own split: train/ beside test/ and val/, and folders without images. */
 #include "core/system.h"
 #include "data/dataset.h"
+#include "data/split.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 
@@ -108,14 +109,24 @@ TEST_WITH(const char *folder, the_names_draw_these_test_images, run_folder_set_u
         remove(run_path(folder, name));
     }
     check_drawn(folder, " ant/3.png  bee/0.png  bee/6.png ", "in 1 of 2 classes");
+    assert_true(d9_is_test_draw(UINT64_MAX / 6 - 1) && !d9_is_test_draw(UINT64_MAX / 6 + 1));
+}
+
+static int opened;
+static int count_opening(void *user, const char *path, int flags, int mode) {
+    opened++;
+    return d9_system_default()->open(user, path, flags, mode);
 }
 
 TEST_WITH(const char *folder, an_interrupt_ends_reading, run_folder_set_up, run_folder_tear_down) {
     const volatile sig_atomic_t number = SIGTERM;
+    d9_system system = *d9_system_default();
     write_part(folder, ".", 6, 10);
     run_write(folder, "ant/3.png", "damaged", 7); /* and is not told as damaged */
-    context.interrupt = &number;
+    system.open = count_opening;
+    context.system = &system, context.interrupt = &number;
     run_data_refused(folder, (d9_dataset_options){.name = "folder"}, D9_SIGTERM, "interrupted");
+    assert_int_equal(opened, 0);
 }
 
 TEST_WITH(const char *folder, a_foreign_folder_with_images_is_a_class, run_folder_set_up, run_folder_tear_down) {
