@@ -10,7 +10,7 @@ if (above_bar) { set lmargin 2; set rmargin 2; set tmargin at screen 1 - 12.0 / 
 set xtics forest_tick
 set grid noytics xtics
 unset key
-set arrow 1 from 0, graph 0 to 0, graph 1 nohead back linecolor rgb ink linewidth 1.4
+set arrow 1 from 0, graph 0 to 0, graph 1 nohead back linecolor rgb (above_bar ? pale : ink) linewidth 1.4 # behind words
 row_height = above_bar ? 1.0 * forest_row : 27.0
 place(row) = row + (above_bar ? 0.5 - 14 / row_height : 0)
 line_place(row, line) = place(row) - (17.5 + 17 * line) / row_height

@@ -2,6 +2,7 @@
 #include "report/figures.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 d9_status d9_figures_make(d9_context *context, d9_arena *arena, const char *name, const d9_column *columns,
@@ -158,10 +159,24 @@ static void html_cell(const d9_figures *table, int row, int first, d9_text *text
     d9_text_add(text, "</td>");
 }
 
+/* A heading, which may be the name of a key, can break behind its dots and underscores. */
+static void html_breakable(const char *heading, d9_text *text) {
+    char part[128];
+    for (size_t length; *heading; heading += length) {
+        length = strcspn(heading, "._");
+        length += heading[length] != 0;
+        if (length > sizeof part - 1) length = sizeof part - 1;
+        snprintf(part, sizeof part, "%.*s", (int)length, heading);
+        d9_html_put(text, "", part, heading[length] ? "<wbr>" : "");
+    }
+}
+
 static void html_heading(const d9_column *column, d9_text *text) {
     d9_text_add(text, "<th scope=col%s><button type=button", column->digits == D9_COLUMN_TEXT ? "" : " class=n");
     if (column->hint) d9_html_put(text, " title=\"", column->hint, "\"");
-    d9_html_put(text, ">", column->heading, "</button></th>");
+    d9_text_add(text, ">");
+    html_breakable(column->heading, text);
+    d9_text_add(text, "</button></th>");
 }
 
 /* The page omits columns without any entry, and shows those without heading in the column before. */
