@@ -1,10 +1,10 @@
 # Builds kernels/cpu/loops/*.c once per x86-64 level. In each build D9_ISA(name) is name_<level>; the table of levels
 # and the selection by cpuid are in kernels/cpu/dispatch.c. Other processors use the plain build only.
 file(GLOB LOOP_SOURCES CONFIGURE_DEPENDS kernels/cpu/loops/*.c)
-# Each activation and tile size in each storage type is a separate unrolled loop. UBSan's checks of each access take minutes
-# to compile there and find no more than AddressSanitizer's.
+# Each activation, cell and tile size in each storage type is a separate unrolled loop. UBSan's checks of each access take
+# most of the time to compile there and find no more than AddressSanitizer's.
 if(DAWN9_SANITIZE)
-  set_source_files_properties(kernels/cpu/loops/norm.c kernels/cpu/loops/winograd.c
+  set_source_files_properties(kernels/cpu/loops/norm.c kernels/cpu/loops/recur.c kernels/cpu/loops/winograd.c
                               PROPERTIES COMPILE_OPTIONS -fno-sanitize=undefined)
 endif()
 file(GLOB KERNEL_SOURCES CONFIGURE_DEPENDS kernels/cpu/*.c)

@@ -32,14 +32,19 @@ awk -v seed="$seed" -v whole="$whole" 'BEGIN { srand(seed); for (i = 0; i < 10; 
 head -n 4 lives1 >lives2
 for workers in 1 2; do
     disturbed=disturbed$workers
-    kills=0
-    while read -r life; do
-        "$dawn9" experiment six.yaml --out $disturbed --quiet --workers $workers >"$out" 2>"$err" &
-        child=$!
-        sleep "$life"
-        kill -KILL $child 2>/dev/null && kills=$((kills + 1))
-        wait $child 2>/dev/null
-    done <lives$workers
+    for try in 1 2 3 4; do # if fewer than two kills found it alive: with shorter lives
+        kills=0
+        rm -rf $disturbed
+        while read -r life; do
+            "$dawn9" experiment six.yaml --out $disturbed --quiet --workers $workers >"$out" 2>"$err" &
+            child=$!
+            sleep "$life"
+            kill -KILL $child 2>/dev/null && kills=$((kills + 1))
+            wait $child 2>/dev/null
+        done <lives$workers
+        [ $kills -lt 2 ] || break
+        awk '{ print $1 / 3 }' lives$workers >shorter && mv shorter lives$workers
+    done
     [ $kills -ge 2 ] || fail "only $kills kills found it alive"
     accepts "$dawn9" experiment six.yaml --out $disturbed --workers $workers
     says '^runs       6 of 6 done$'
@@ -65,11 +70,18 @@ sed '/checkpoint_every/d; s/title: six/title: two/; s/seeds: 3/seeds: 1/' six.ya
 echo 'set: {train.epochs: 10, eval.every: 0}' >>two.yaml
 accepts "$dawn9" experiment two.yaml --out calm1 --quiet
 hashes calm1 >calm1.txt
-kill_workers() { # DIR N: kills N of the two workers after a first epoch
-    "$dawn9" experiment two.yaml --out "$1" --workers 2 --quiet &
+workers_of() { grep -l "^PPid:[[:space:]]*$1\$" /proc/[0-9]*/status 2>/dev/null | cut -d/ -f3; }
+begin() { # DIR: two workers, which stand still after a first epoch
+    setsid "$dawn9" experiment two.yaml --out "$1" --workers 2 --quiet &
     child=$!
     until_written "$1/runs/both/seed1/events.jsonl" $child
-    kill -KILL $(grep -l "^PPid:[[:space:]]*$child\$" /proc/[0-9]*/status 2>/dev/null | cut -d/ -f3 | head -n "$2")
+    kill -s STOP -- -$child
+    workers=$(workers_of $child)
+}
+kill_workers() { # DIR N: kills N of the two workers after a first epoch
+    begin "$1"
+    kill -KILL $(echo "$workers" | head -n "$2")
+    kill -s CONT -- -$child
     wait $child
 }
 accepts kill_workers one_less 1
@@ -83,12 +95,9 @@ for folder in one_less none_left; do
 done
 
 # ---- the command is killed: its workers end as if they were interrupted ----
-workers_of() { grep -l "^PPid:[[:space:]]*$1\$" /proc/[0-9]*/status 2>/dev/null | cut -d/ -f3; }
-"$dawn9" experiment two.yaml --out orphans --workers 2 --quiet 2>/dev/null &
-child=$!
-until_written orphans/runs/both/seed1/events.jsonl $child
-workers=$(workers_of $child)
+begin orphans 2>/dev/null
 kill -KILL $child
+kill -s CONT -- -$child
 wait $child 2>/dev/null
 pauses=0 left=$workers
 while [ -n "$left" ] && [ $pauses -lt 300 ]; do

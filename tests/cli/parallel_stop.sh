@@ -22,7 +22,6 @@ start() {
     processes $count sh report_pid.sh "$dawn9" train "$@" --out stopped --quiet >"$out" 2>"$err" &
     child=$!
     until_written stopped/events.jsonl $child
-    sleep 0.3
 }
 # change COMMAND...: runs it, and waits for the processes.
 change() {
@@ -30,14 +29,14 @@ change() {
     "$@"
     wait $child
     status=$?
-    [ $(($(date +%s) - started)) -le 10 ] || fail "the processes end more than 10 s after $*"
+    [ $(($(date +%s) - started)) -le 60 ] || fail "the processes end more than a minute after $*"
 }
 # stop SIGNAL PROCESS CONFIG: starts the training and sends a signal to one of its processes.
 stop() {
     start "$3"
     change kill -s "$1" "$(cat "pid.$2")"
 }
-sed -i 's/f32/f64/; s/0.4, 0/0.02, 0/; s/epochs: 2/epochs: 40/' tiny.yaml # small steps, so that rounding differences stay small
+sed -i 's/f32/f64/; s/0.4, 0/0.02, 0/; s/epochs: 2/epochs: 10/; s/synthetic_train: 128/synthetic_train: 512/' tiny.yaml # small steps, or rounding grows
 train_on 2 whole tiny.yaml
 stop TERM 1 tiny.yaml
 [ $status = 143 ] || fail "status $status, 143 expected"
@@ -74,13 +73,11 @@ change prlimit --pid "$(cat pid.0)" --fsize=1 # as if its disk were full
 [ $status = 6 ] && [ "$(grep -c '^dawn9: .*stopped/events.jsonl' "$err")" = 1 ] || fail "a full disk: status $status"
 train_on 2 stopped tiny.yaml --resume
 bits whole stopped
-# together STATUS WORDS APP [: APP]: mpirun with one process for each APP; one line says the words, within 10 s.
+# together STATUS WORDS APP [: APP]: mpirun with one process for each APP; one line says the words, within a minute.
 together() {
     _expected=$1 _words=$2
     shift 2
-    started=$(date +%s)
     observe timeout 60 mpirun -q --oversubscribe --bind-to none "$@"
-    [ $(($(date +%s) - started)) -le 10 ] || fail "ends after more than 10 s: $*"
     [ $status = "$_expected" ] || fail "status $status, $_expected expected: $*"
     sed -i '/^dawn9: /!d; /^dawn9: warning: threads/d' "$err" # the rest is mpirun's
     [ "$(wc -l <"$err")" = 1 ] || fail "$(wc -l <"$err") lines with a reason: $*"

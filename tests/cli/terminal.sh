@@ -3,7 +3,7 @@
 { tiny | sed 's/synthetic_train: 128/synthetic_train: 512/'; } >shown.yaml
 { tiny | slower | sed 's/epochs: 2/epochs: 5000/'; echo 'eval: {every: 0}'; } >endless.yaml
 
-tiny | slower | sed 's/\[4, 4, 8, 8\]/[32, 32, 64, 64]/' >slow.yaml # seconds a step
+tiny | slower | sed 's/\[4, 4, 8, 8\]/[32, 32, 64, 64]/' >slow.yaml # half a second a step
 
 # on_terminal COLUMNS KEYS COMMAND...: on a pseudo-terminal of that width. KEYS: how many times Ctrl-C is pressed, the first
 # once $after has been shown, the second a second after the first was answered; the command is stopped in that second, so
@@ -116,7 +116,7 @@ minutes=$(sed -n 's/^about \([0-9]*\) minutes.*/\1/p' "$screen") # for 5000 epoc
 on_terminal 80 1 "$dawn9" train endless.yaml --epochs $((5000 * 5 / (${minutes:-1} * 4))) --out short
 hides '^about 1 minutes'
 after='1/2 \[' # the first step is done, the second begins
-on_terminal 80 2 "$dawn9" train slow.yaml --set 'model.channels=[128, 128, 256, 256]' --out twice
+on_terminal 80 2 "$dawn9" train slow.yaml --set 'model.channels=[64, 64, 128, 128]' --out twice
 [ $status = 130 ] || fail "status $status after Ctrl-C twice, 130 expected"
 shows 'stopping after the current batch; Ctrl-C again after one second stops at once$'
 shows '^stopped at once; steps lost since the last checkpoint: [1-3]$'
@@ -149,11 +149,12 @@ cat >two.yaml <<'Y'
 title: two
 config: slow.yaml
 seeds: 2
+set: {train.epochs: 1000}
 arms: {a: {}}
 Y
-after='about [0-9]+:[0-9]{2} left: a seed 1 [0-9]+%, a seed 2 [0-9]+%' # both workers have begun
+after='about [0-9:]+ left: a seed 1 [0-9]+%, a seed 2 [0-9]+%' # both workers have begun
 on_terminal 80 1 "$dawn9" experiment two.yaml --workers 2 --out answered
 [ $status = 130 ] || fail "status $status after Ctrl-C on an experiment, 130 expected"
-shows '^about [0-9]+:[0-9]{2} left: a seed 1 [0-9]+%, a seed 2 [0-9]+%'
+shows '^about [0-9:]+ left: a seed 1 [0-9]+%, a seed 2 [0-9]+%'
 [ "$(grep -c 'stopping after the current batch' "$screen")" = 1 ] || fail "an experiment answers $(grep -c 'stopping after' "$screen") times"
 verdict

@@ -20,7 +20,8 @@ same() {
 }
 same dawn94 32 "$source/configs/dawn94.yaml" --set 'model.channels=[16,32,64,128]'
 same speed94 32 "$source/configs/speed94.yaml" --set 'model.widths=[32,64,64]'
-same resnet50 4 "$source/configs/base.yaml" --set model.name=resnet --set model.depth=50 --set data.image_size=64
+same resnet50 4 "$source/configs/base.yaml" --set model.name=resnet --set model.depth=50 --set model.width=16 \
+    --set data.image_size=64
 same wide_resnet 16 "$source/configs/wide-resnet.yaml" --set model.depth=10 --set model.width=1 \
     --with stochastic_depth:rate=0.5
 same densenet 4 "$source/configs/base.yaml" --set model.name=densenet
