@@ -29,9 +29,9 @@ typedef struct d9_progress {
     d9_live_line live;
     d9_epoch_row evaluated;          /* the last epoch that was evaluated; its score is NAN: none yet */
     int64_t epoch, epoch_first_step; /* current epoch, from 1; steps completed before its first step here */
-    int64_t epoch_steps, timed_end;  /* calls of print_duration in that epoch; steps completed at the last */
-    double timed_seconds;            /* from the start of the epoch to that call */
-    double timed[D9_TIMED_STEPS];    /* seconds per batch of the calls after the first */
+    int64_t epoch_steps, timed_end;  /* calls of print_duration in that epoch; steps completed at timed_seconds */
+    double timed_seconds;            /* epoch time at the end of the last step that was timed, or of the first step */
+    double timed[D9_TIMED_STEPS];    /* seconds per batch of steps 2, 3, ... of the epoch here */
     int64_t steps;                   /* completed; 0: none */
     double loss, step_seconds;       /* means of the current epoch so far; loss NAN: not known */
     double peak_rate;                /* measured, operations per second; 0: not measured */

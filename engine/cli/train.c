@@ -133,8 +133,9 @@ done:
     return status;
 }
 
-/* Finds train.norm_groups for a configuration that does not set it: as in the run that is resumed, or one group per
- * process. 0: the network has no norm over the whole batch, or there is one process. */
+/* Finds train.norm_groups for a configuration that does not set it. If the folder holds a run to resume: its recorded
+ * number, 0 if none or unreadable. Otherwise one group per process; 0 for one process, or without a norm over the whole
+ * batch. */
 static d9_status find_groups(d9_cli *cli, bool resume, const d9_config *config, const char *folder, int64_t *groups) {
     d9_status status = D9_OK;
     char *path;

@@ -21,7 +21,7 @@ typedef struct d9_measure {
     const char *title, *plural_title; /* at the start of a sentence */
     const char *unit;                 /* "%", or "" */
     const char *points;               /* unit of a difference: "percentage points", or "" */
-    const char *brief_points;         /* " points", or "" */
+    const char *brief_points;         /* short form of `points`, with a leading space: " points", or "" */
     bool higher_is_better;
     bool by_class;           /* each sample has one class, so results can be broken down by class */
     bool by_label;           /* each label has a score, and the score of the network is their mean */

@@ -113,6 +113,7 @@ void d9_dataset_free(d9_context *context, d9_dataset *dataset);
 /* Bytes of an evaluated sample and of a training sample; of a stream those of a token. */
 size_t d9_sample_bytes(const d9_dataset *dataset);
 size_t d9_train_sample_bytes(const d9_dataset *dataset);
+/* Size of the stored training images. */
 static inline int64_t d9_train_height(const d9_dataset *dataset) {
     return dataset->train_height ? dataset->train_height : dataset->height;
 }

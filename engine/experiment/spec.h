@@ -24,7 +24,7 @@ typedef struct d9_spec {
     const d9_tree *root;
     d9_spec_head head;
     d9_config_edits shared; /* edits of every arm */
-    d9_config_edits added;  /* edits of the command line, applied after all others */
+    d9_config_edits added;  /* edits of the command line, applied after the file's; `ablate` applies its own later */
     d9_grid grid;
 } d9_spec;
 

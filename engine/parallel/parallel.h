@@ -12,7 +12,7 @@ typedef struct d9_parallel d9_parallel;
 
 typedef struct d9_parallel_kind { /* an implementation; the functions are those below */
     const char *name;
-    /* NULL: as with one process */
+    /* NULL: d9_allocate is used, as with one process */
     d9_status (*allocate)(d9_context *context, d9_parallel *parallel, int64_t bytes, const char *purpose,
                           void **memory);
     void (*release)(d9_context *context, d9_parallel *parallel, void *memory); /* NULL if `allocate` is NULL */

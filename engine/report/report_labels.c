@@ -25,7 +25,7 @@ static const json_t *labels_of(const d9_report_run *run) {
     return json_is_array(labels) ? labels : NULL;
 }
 
-/* The first run of an arm that records labels; NULL: none. */
+/* The arm's first run with recorded labels; NULL: none. */
 static const d9_report_run *labelled_run(const d9_report *report, int arm) {
     for (int i = 0; i < report->run_count; i++)
         if (report->runs[i].arm == arm && labels_of(&report->runs[i])) return &report->runs[i];

@@ -31,6 +31,7 @@ __global__ void __launch_bounds__(D9_BLOCK) bias_kernel(d9_kernel_in x, const fl
     }
 }
 
+/* Adds dz of R rows, p.lines apart from row r on, to `sum`; also writes dz if b.prologue.dz has data. */
 template <int V, int S, int R>
 D9_DEVICE void sum_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t r, const d9_norm_backward &b,
                         d9_vector<V> *sum) {

@@ -99,7 +99,8 @@ D9_DEVICE d9_moments_pair d9_moments_pair_of(int number) {
     return pair;
 }
 
-/* The sum of p_i p_j over a group. */
+/* The sum of p_i p_j over the patches p at all output pixels of a group's images; p_i is row i of a patch. `sums`: the
+ * group's D9_MOMENTS_SUMS, 4 x 4 for each pair of sets. */
 D9_DEVICE double d9_moments_at(const double *sums, int i, int j) {
     int first = i % D9_MOMENTS_SETS, second = j % D9_MOMENTS_SETS, a = i / D9_MOMENTS_SETS, b = j / D9_MOMENTS_SETS;
     if (first > second) {

@@ -42,7 +42,7 @@ D9_DEVICE void set_terms(const d9_norm_plan &p, const d9_norm_backward &b, const
 
 /* Called by the first block of each cluster, one barrier after it wrote its shares. The fences ensure that the shares
  * are visible before the ticket is taken, and that other clusters' shares are visible before they are read here. The
- * last cluster resets the ticket. */
+ * last cluster of a chunk adds all groups' shares into dbias and dscale, and resets the ticket. */
 D9_DEVICE void add_shares(const d9_norm_plan &p, int64_t chunk, const double *shares, unsigned *tickets,
                           const d9_kernel_norm_gradients &gradients) {
     D9_SHARED(unsigned, before, 1);

@@ -14,7 +14,7 @@ bool d9_recur_cluster_plan(const d9_cuda_recur *shape, d9_recur_clusters *plan);
 int d9_recur_cluster_forward(d9_cuda_stream stream, const d9_cuda_recur *shape, const d9_recur_clusters &plan,
                              d9_kernel_in gx, d9_kernel_in u, const float *bias, const d9_cuda_recur_state *first,
                              const d9_cuda_recur_result *out);
-/* Writes da, before and dgx as the first kernel of d9_cuda_recur_backward does. */
+/* Writes da, before and dgx (d9_cuda_recur_backward), in place of recur_backward_kernel. */
 int d9_recur_cluster_backward(d9_cuda_stream stream, const d9_cuda_recur *shape, const d9_recur_clusters &plan,
                               d9_kernel_in dy, const d9_cuda_recur_kept *kept, d9_kernel_in u, float *da, float *before,
                               d9_kernel_out dgx);

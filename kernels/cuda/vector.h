@@ -69,7 +69,7 @@ template <int S> D9_DEVICE void d9_store_one(d9_kernel_out y, int64_t at, float 
         static_cast<uint16_t *>(y.data)[at] = d9_narrow(store, value);
 }
 
-/* ---- 16 bytes ---- */
+/* ---- eight elements at once, in loads and stores of 16 bytes (f32: two of them) ---- */
 
 D9_DEVICE void d9_unpack(int store, uint32_t word, float *low, float *high) {
     *low = d9_widen(store, static_cast<uint16_t>(word & 0xffff));

@@ -37,6 +37,7 @@ D9_FN float d9_change_greatest(int row) {
     }
 }
 
+/* 1 if the magnitude of this row's change may be negative. */
 D9_FN int d9_change_has_sign(int row) {
     switch (row) {
 #define D9_CHANGE(id, greatest, either_sign)                                                                           \

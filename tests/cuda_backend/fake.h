@@ -83,10 +83,12 @@ typedef struct d9_fake {
     d9_fake_sums sums;                   /* of weight gradients */
     bool without_nccl;                   /* processes cannot join */
     int64_t fail_reduction;              /* value of counts.reductions at a sum that fails; 0: none */
-    /* Value of counts.reductions at a sum that another process does not join, so that the stream waits until
-     * ncclCommAbort sets this to 0; and of counts.lost_asked from which on that process is reported as lost. 0: none.
-     * Waits without an end are counted. */
-    int64_t hang_reduction, report_lost;
+    /* Value of counts.reductions at the sum that never completes: the other process does not join it; ncclCommAbort
+     * sets this to 0, which ends the wait. 0: none. Blocking waits before that count as endless_waits. */
+    int64_t hang_reduction;
+    /* While a sum hangs: the query (counts.lost_asked) from which on the other process is reported lost; 0: from the
+     * first. */
+    int64_t report_lost;
     bool second_late; /* the second stream's work runs as late as events allow; otherwise as early */
     void (*forbid)(const char *kernel, int error); /* fails launches of kernels with this in their name; NULL: none */
     void (*reset)(void);                           /* restores the initial state; nothing may be open */

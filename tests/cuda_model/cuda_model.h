@@ -84,7 +84,7 @@ void *d9_model_shared(const void *tag, const char *name, size_t bytes, size_t al
     type *const name = static_cast<type *>(d9_model_shared(&name##_tag, #name, sizeof(type) * (count), alignment))
 #define D9_SHARED(type, name, count) D9_MODEL_SHARED(type, name, count, 16)
 
-/* The launch's dynamic shared memory. */
+/* The dynamic shared memory of the running thread's block; the launch sets its size. */
 void *d9_model_dynamic_shared();
 #define D9_DYNAMIC_SHARED(name) unsigned char *const name = static_cast<unsigned char *>(d9_model_dynamic_shared())
 

@@ -90,8 +90,9 @@ static int64_t count_colour(const d9_sheet *sheet, int row, uint8_t red, uint8_t
     return count;
 }
 
-/* Pixels of a colour in the tile of a sheet with a single row, between two of its rows. */
-static int64_t count_in(const d9_sheet *sheet, int column, int top, int bottom, int red, int green, int blue) {
+/* Counts pixels of a colour in tile `column` of a sheet with one row of tiles, in the sheet's pixel rows top <= y <
+ * bottom. */
+static int64_t count_in_tile(const d9_sheet *sheet, int column, int top, int bottom, int red, int green, int blue) {
     int64_t count = 0;
     for (int y = top; y < bottom; y++)
         for (int x = sheet->gap + column * (SIDE + sheet->gap); x < (column + 1) * (SIDE + sheet->gap); x++) {
@@ -115,10 +116,10 @@ TEST(captions_of_a_tile) {
                                     "a class with a long name that does not fit", 1}));
     for (int column = 0; column < 4; column++) {
         const int truth = text + 3 * line;
-        assert_int_equal(count_in(&sheet, column, truth, truth + line, 112, 112, 112) > 0, column == 1);
-        assert_int_equal(count_in(&sheet, column, truth, truth + line, 200, 30, 30) > 0, column >= 2);
-        assert_int_equal(count_in(&sheet, column, text + line, text + 2 * line, 24, 24, 24) > 0, column == 3);
-        assert_int_equal(count_in(&sheet, column, text + 5 * line, sheet.height, 112, 112, 112) > 0, column == 3);
+        assert_int_equal(count_in_tile(&sheet, column, truth, truth + line, 112, 112, 112) > 0, column == 1);
+        assert_int_equal(count_in_tile(&sheet, column, truth, truth + line, 200, 30, 30) > 0, column >= 2);
+        assert_int_equal(count_in_tile(&sheet, column, text + line, text + 2 * line, 24, 24, 24) > 0, column == 3);
+        assert_int_equal(count_in_tile(&sheet, column, text + 5 * line, sheet.height, 112, 112, 112) > 0, column == 3);
     }
     /* another end of the long name is another tile */
     uint8_t *before = malloc((size_t)sheet.height * (size_t)sheet.width * 3);

@@ -70,7 +70,7 @@ static array *empty(fixture *f, int i, int64_t count, d9_kernel_store store) {
     return a;
 }
 
-/* The relative L2 error of the stored values may be f32_limit in f32, 2^-8 in bf16. With f32_limit 0, results of
+/* The relative L2 error of the stored values is at most f32_limit in f32, 2^-8 in bf16. With f32_limit 0, results of
  * integers must be equal. Not all expected values may be zero. Guards must still be NaN. */
 static void check(const array *a, const setting *s, const char *what, double f32_limit) {
     double error = 0, norm = 0;

@@ -30,7 +30,7 @@ static const struct row {
     {"name: resnet, width: 2, zero_init_residual: off", SMOOTH, 16, 4, 20 + 2 * 20 + 2},
     /* 7x7 with stride 2, a padded pool with overlapping windows, bottlenecks */
     {"name: resnet, depth: 50, width: 2, stem: imagenet, zero_init_residual: off", SMOOTH, 33, 2, 53 + 2 * 53 + 2},
-    /* concatenation, mean pools that omit a row */
+    /* concatenation, a mean pool that omits the last row and column */
     {"name: densenet, growth: 2, features: 4, blocks: [2, 3, 2]", SMOOTH, 10, 6, 17 + 2 * 18 + 2},
     /* a first layer of 2x2 with a bias, residual groups; the head's maximum is over 2x2 */
     {"name: airbench, widths: [4, 6, 6], first_depth: 3, residual: on", "gelu: {}", 17, 6, 8 + 2 * 7 + 2},

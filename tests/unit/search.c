@@ -261,7 +261,7 @@ TEST(test_other_processes_and_failures) {
     static const double rungs[] = {1, 2};
     const d9_experiment experiment = bare_search(TRIALS, false, 2, rungs);
     d9_run_seen seen[RUNS_MAX] = {0};
-    seen[0].kind = D9_RUN_RUNNING; /* a second process starts the second trial */
+    seen[0].kind = D9_RUN_RUNNING; /* trial 0 runs in another process, so this one starts trial 1 */
     assert_int_equal(next(&experiment, seen), 2);
     seen[2].kind = D9_RUN_STOPPED; /* an interrupted run comes first */
     assert_int_equal(next(&experiment, seen), 2);
@@ -338,7 +338,7 @@ TEST(test_a_budget_ends_a_rung_of_seeds) {
     assert_int_equal(next(&experiment, seen), -1);
 }
 
-/* The gain is the score of all views, and grows if the score is better. */
+/* The gain is the score with all views, negated if lower is better. */
 TEST(test_gains) {
     d9_run_state run = {.kind = D9_RUN_DONE, .score = 3, .score_tta = 4, .process_seconds = NAN, .teraflop = NAN};
     for (int i = 0; d9_measure_at(i); i++) {

@@ -14,8 +14,11 @@ typedef struct d9_onednn_algorithm {
 typedef struct d9_library_conv {
     d9_conv_geometry g;
     const d9_onednn_algorithm *algorithm;
-    d9_cpu_strip strip[D9_CONV_ARGUMENTS];                  /* for IMAGE and OUTPUT */
-    dnnl_primitive_t primitive, reorder[D9_CONV_ARGUMENTS]; /* reorder NULL: no conversion, or by a strip */
+    /* images laid side by side, if algorithm->across > 1; for IMAGE and OUTPUT */
+    d9_cpu_strip strip[D9_CONV_ARGUMENTS];
+    dnnl_primitive_t primitive;
+    /* NULL: the layouts are equal, or d9_cpu_strip_pack and d9_cpu_strip_unpack convert */
+    dnnl_primitive_t reorder[D9_CONV_ARGUMENTS];
     dnnl_memory_t memory[D9_CONV_ARGUMENTS], plain[D9_CONV_ARGUMENTS], workspace;
     int64_t staged_at[D9_CONV_ARGUMENTS], workspace_at, scratch_bytes; /* offsets in the scratch memory; size needed */
     char choice[64];

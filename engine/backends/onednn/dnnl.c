@@ -105,7 +105,7 @@ dnnl_status_t d9_dnnl_memory(dnnl_engine_t engine, const d9_dnnl_array *array, v
 
 static layout_view layout_of(const_dnnl_memory_t memory) {
     layout_view l = NULL;
-    dnnl_memory_get_memory_desc(memory, &l); /* fails only without a memory */
+    dnnl_memory_get_memory_desc(memory, &l); /* fails only if `memory` is NULL */
     return l;
 }
 
