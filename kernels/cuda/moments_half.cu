@@ -152,7 +152,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
                     q = load_patch<S>(s, from, of, t == 3, high, first + g + 8 - high * out_width);
         const uint32_t left[2][4] = {{p.x, q.x, p.y, q.y}, {p.z, q.z, p.w, q.w}};
         float sum[BLOCKS][4] = {};
-        D9_UNROLL(PARTS)
+        D9_UNROLL(1)
         for (int part = PARTS - 1; part >= 0; part--) { /* the smallest first */
             D9_UNROLL(BLOCKS)
             for (int j = 0; j < BLOCKS; j++) {

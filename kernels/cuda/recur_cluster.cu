@@ -202,8 +202,9 @@ __global__ void __launch_bounds__(D9_BLOCK, 1)
             for (int r = 0; r < UNITS; r++)
                 bits[r][g * D + d] = weight_at(units, gates, u, g, d * D9_WARP + p.lane, p.first + r);
     D9_UNROLL(D9_CELL_GATES)
-    for (int i = 0; i < D9_CELL_GATES * D; i++)
-        for (int r = 0; r < UNITS; r++) w[r][i] = d9_open_bits(u.store, bits[r][i]);
+    for (int g = 0; g < D9_CELL_GATES; g++)
+        for (int d = 0; d < D; d++)
+            for (int r = 0; r < UNITS; r++) w[r][g * D + d] = d9_open_bits(u.store, bits[r][g * D + d]);
     cluster_step now = kept_at(s, p, kept, dy, s.time - 1);
     clear(vectors, 2 * VECTORS);
     D9_CLUSTER_BARRIER();
