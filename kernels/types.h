@@ -48,10 +48,11 @@ typedef struct d9_kernel_norm_gradients {
  * had been stored, so fused and unfused results are equal bit for bit. */
 typedef struct d9_kernel_epilogue {
     d9_kernel_act act;
-    d9_kernel_in addend; /* data NULL: no addition; otherwise act(norm(x)) + addend, or see adds_first */
-    bool adds_first;     /* the result is act(norm(x) + addend) */
-    d9_kernel_out last;  /* with an addition: output of the second stage. The first stage's output is the norm's `y`,
-                            whose data is NULL if nothing else reads it */
+    d9_kernel_in addend;  /* data NULL: no addition; otherwise act(norm(x)) + addend, or see adds_first */
+    bool adds_first;      /* the result is act(norm(x) + addend) */
+    d9_kernel_out last;   /* with an addition: output of the second stage. The first stage's output is the norm's `y`,
+                             whose data is NULL if nothing else reads it */
+    d9_kernel_out normed; /* CUDA only, without an addition: norm(x) before the activation; data NULL: not written */
 } d9_kernel_epilogue;
 
 typedef struct d9_kernel_window { /* pooling: (N, H, W, C) -> (N, OH, OW, C) */

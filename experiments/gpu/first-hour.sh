@@ -11,6 +11,7 @@
 #   curve     one seed of dawn94, beside tests/golden/dawn94_curve.tsv         OUT/curve/
 #   bench     step, ops (each norm in one pass and in two), pipeline, cold     OUT/bench-*.json
 #             with clocks, power and memory during the runs                    OUT/clocks.csv
+#             step 1 of the ladder in f32, tuned anew                          OUT/bench-step-ladder-f32.json
 #   profile   the norms and the first layer under Nsight Compute               OUT/ncu.txt
 #   precision ResNet-18 to 152 in f32, tf32, bf16, fp16: seconds, memory,
 #             largest batch; ResNet-18's accuracy over seeds                   OUT/precision/, precision-runs/
@@ -40,9 +41,9 @@
 # each tool). PREBUILT: a build folder from another machine, made with -DDAWN9_GPU_TESTS=ON from sources at the same
 # path, for a machine that cannot build; LD_LIBRARY_PATH then names the libraries. BACKEND, CONFIG, SMALL, SMALL_STEPS,
 # CASES, PRECISION_CONFIG, PRECISION_RUNS, BATCH, RECIPES, REVIEWS, LANGUAGE_RUNS and PREDICTIONS are for a rehearsal
-# without a GPU (tests/cli/first_hour.sh).
+# without a GPU (tests/cli/first_hour.sh), and so is LADDER.
 set -eu
-usage() { sed -n '2,43s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,44s/^# \{0,1\}//p' "$0"; }
 case ${1-} in
 '') usage >&2; exit 2 ;;
 -h | --help) usage; exit 0 ;;
@@ -144,6 +145,8 @@ stage_bench() {
             try "$dawn9" bench $what --config "$config" --backend "$backend" --precision "$p" --json >"$out/bench-$what-$p.json"
         done
     done
+    try "$dawn9" bench step --config "${LADDER-configs/ladder/01-baseline.yaml}" --backend "$backend" --precision f32 \
+        --set backend_options.tune=on --json >"$out/bench-step-ladder-f32.json"
     try "$dawn9" bench step --config "$config" --backend "$backend" --precision "$precision"
     return $failed
 }

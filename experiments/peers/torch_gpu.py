@@ -7,7 +7,8 @@ torch.compile. fp16 and bf16 use autocast; tf32 lets cuDNN and cuBLAS round f32 
 
 usage: torch_gpu.py [--ways eager,graph,compiled] [--wait FILE] [--steps 30] NETWORK:PRECISION:BATCH...
 
-  --wait FILE   after the warm-up of all networks, which compiles for minutes, wait until FILE exists
+  --wait FILE   after the warm-up of all networks, which compiles for minutes, wait until FILE exists, then time them;
+                otherwise each is timed after its own warm-up, so that a later one that fails loses no result
 
 Prints one line of JSON per network and way: the median of `steps` steps between CUDA events, in milliseconds.
 """
@@ -88,6 +89,15 @@ def median_milliseconds(step, steps):
     return statistics.median(a.elapsed_time(b) for a, b in times)
 
 
+def time_and_print(name, precision, batch, way, step, steps):
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
+    for _ in range(5):
+        step()
+    print(json.dumps(dict(peer="PyTorch " + torch.__version__, device=torch.cuda.get_device_name(), network=name,
+                          precision=precision, batch=batch, way=way, steps=steps,
+                          step_milliseconds=median_milliseconds(step, steps))), flush=True)
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--ways", default="eager,graph,compiled")
@@ -110,18 +120,15 @@ def main():
                     step = captured(step)
                 torch.cuda.synchronize()
                 ready.append((name, precision, int(batch), way, step))
+                if not a.wait:
+                    time_and_print(*ready.pop(), a.steps)
             except Exception as error:  # one way that fails is a result too
                 print(json.dumps(dict(network=name, precision=precision, way=way, error=str(error)[:300])), flush=True)
                 torch.cuda.synchronize()
     while a.wait and not os.path.exists(a.wait):
         time.sleep(0.1)
-    for name, precision, batch, way, step in ready:
-        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
-        for _ in range(5):
-            step()
-        print(json.dumps(dict(peer="PyTorch " + torch.__version__, device=torch.cuda.get_device_name(), network=name,
-                              precision=precision, batch=batch, way=way, steps=a.steps,
-                              step_milliseconds=median_milliseconds(step, a.steps))), flush=True)
+    for each in ready:
+        time_and_print(*each, a.steps)
 
 
 if __name__ == "__main__":

@@ -141,22 +141,24 @@ int d9_cuda_slice_channels(d9_cuda_stream stream, d9_kernel_in x, int64_t rows, 
 /* ---- normalisation ---- */
 /* Size of the scratch of the three functions below, which the caller aligns to 16 bytes. */
 int64_t d9_cuda_norm_scratch_bytes(const d9_kernel_norm *norm);
-/* Three launches: partial sums, terms, normalisation. */
-int d9_cuda_norm_forward(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_kernel_in x,
-                         const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue, void *scratch,
-                         d9_kernel_out y);
-/* Two launches. Uses the running statistics averaged over the groups; mean and inv_std are not used and may be NULL. */
-int d9_cuda_norm_eval(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_kernel_in x,
-                      const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue, void *scratch,
-                      d9_kernel_out y);
-
 /* A pool before the norm, with adjacent windows of 2 x 2 pixels; a last row or column may lie outside of all
  * windows. */
 typedef struct d9_cuda_pool_before {
     d9_kernel_window window;
-    d9_kernel_in x;   /* the pool's input */
-    d9_kernel_out dx; /* its gradient, an array of its own */
+    d9_kernel_in x;    /* the pool's input */
+    d9_kernel_out out; /* an array of its own. Forward: the pool's output; backward: the gradient of the pool's input */
 } d9_cuda_pool_before;
+
+/* Three launches: partial sums, terms, normalisation. pool: NULL, or the first launch also writes the pool's output,
+ * which is x; an addition is then not supported. */
+int d9_cuda_norm_forward(d9_cuda_stream stream, const d9_kernel_norm *norm, const d9_cuda_pool_before *pool,
+                         d9_kernel_in x, const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue,
+                         void *scratch, d9_kernel_out y);
+/* Two launches. Uses the running statistics averaged over the groups; mean and inv_std are not used and may be NULL.
+ * pool: NULL, or the second launch pools first: x is not read, and pool->out is written only if it has data. */
+int d9_cuda_norm_eval(d9_cuda_stream stream, const d9_kernel_norm *norm, const d9_cuda_pool_before *pool,
+                      d9_kernel_in x, const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue,
+                      void *scratch, d9_kernel_out y);
 /* Three launches, one more with several groups, one less if dx has no data. dx may be dy, the addend or the reference,
  * but not x. pool: NULL, or writes the gradient of the pool's input instead of dx, which must have data and may be
  * overwritten with dz. */
@@ -195,12 +197,13 @@ enum { D9_CUDA_NORM_ALGORITHMS = 32 }; /* an upper bound on the number of divisi
 int d9_cuda_norm_algorithms(const d9_kernel_norm *norm, d9_kernel_store store, bool backward, bool pools,
                             d9_cuda_norm_algorithm *algorithms, int capacity, int *count);
 
-/* window: NULL, or a pool before the norm with 2 x 2 windows that tile x. The pool's output is written to `pooled` if
- * that has data. */
+/* window: NULL, or a pool before the norm with 2 x 2 windows side by side, as in d9_cuda_pool_before. The pool's output
+ * is written to `pooled` if that has data. */
 int d9_cuda_norm_resident(d9_cuda_stream stream, const d9_kernel_norm *norm, const d9_cuda_norm_algorithm *algorithm,
                           const d9_kernel_window *window, d9_kernel_in x, d9_kernel_out pooled,
                           const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue, d9_kernel_out y);
-/* dx is always written. With a window, x is the pool's input and dx the gradient of that input, an array of its own.
+/* dx is always written. With a window, which must tile the pool's input, x is that input and dx its gradient, an array
+ * of its own.
  * scratch: d9_cuda_norm_scratch_bytes. tickets (channels / 8): counters that are zero before the first launch
  * and zero again after each launch. */
 int d9_cuda_norm_resident_backward(d9_cuda_stream stream, const d9_kernel_norm *norm,
@@ -258,6 +261,18 @@ int d9_cuda_linear_backward_data(d9_cuda_stream stream, const d9_kernel_linear *
                                  d9_kernel_out dx);
 int d9_cuda_linear_backward_weight(d9_cuda_stream stream, const d9_kernel_linear *shape, d9_kernel_in dy,
                                    d9_kernel_in x, d9_kernel_out dw);
+
+/* y = alpha op(a) op(b) + beta c + bias for `batch` matrices of one shape, each stored row by row: the products that
+ * cuBLAS has no algorithm for. */
+typedef struct d9_cuda_matrix_product {
+    int64_t batch, rows, columns, depth;  /* op(a): (rows, depth); op(b): (depth, columns) */
+    bool a_transposed, b_transposed;      /* stored as (depth, rows); as (columns, depth) */
+    int64_t a_stride, b_stride, y_stride; /* elements from a matrix to the next one; y's is c's, too */
+    float alpha, beta;
+} d9_cuda_matrix_product;
+/* c, not read if beta is 0, has y's type and may be y. bias (columns): NULL: none. */
+int d9_cuda_multiply(d9_cuda_stream stream, const d9_cuda_matrix_product *shape, d9_kernel_in a, d9_kernel_in b,
+                     const void *c, const float *bias, d9_kernel_out y);
 
 /* ---- the embedding of tokens ---- */
 typedef struct d9_cuda_embedding { /* table (rows, channels), tokens (positions): numbers below `rows` */

@@ -1,4 +1,5 @@
-/* Linear layers as plain dot products, because a classifier is small. x (N, I), w (O, I), y (N, O). */
+/* Linear layers as plain dot products, because a classifier is small: x (N, I), w (O, I), y (N, O). And any product of
+ * matrices, in f32, for those that cuBLAS does not compute. */
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/vector.h"
 
@@ -66,6 +67,69 @@ __global__ void __launch_bounds__(D9_BLOCK)
     d9_store_one<D9_ANY>(dw, o * s.inputs + i, static_cast<float>(sum));
 }
 
+/* ---- products of matrices ---- */
+
+enum { TILE = D9_WARP, TILE_LINES = D9_BLOCK / TILE, TILE_ROWS = TILE / TILE_LINES, TILE_STRIDE = TILE + 1 };
+
+struct factor { /* op(a), or op(b) transposed: (count, depth) */
+    d9_kernel_in x;
+    int64_t count, depth, stride;
+    bool by_depth; /* numbers of one row are neighbours in memory, otherwise those of one column */
+};
+
+/* tile (TILE columns, TILE_STRIDE) = rows [first, first + TILE) of the matrix, columns [from, from + TILE); zeros past
+ * its end. Neighbouring lanes read neighbouring numbers. */
+D9_DEVICE void load_tile(const factor &f, int64_t first, int64_t from, float *tile) {
+    const int lane = static_cast<int>(threadIdx.x) % TILE, line = static_cast<int>(threadIdx.x) / TILE;
+    uint32_t bits[TILE_ROWS];
+    D9_UNROLL(TILE_ROWS)
+    for (int n = 0; n < TILE_ROWS; n++) {
+        const int other = line + TILE_LINES * n;
+        const int64_t i = first + (f.by_depth ? other : lane), k = from + (f.by_depth ? lane : other);
+        const int64_t at = blockIdx.z * f.stride + (f.by_depth ? i * f.depth + k : k * f.count + i);
+        bits[n] = i < f.count && k < D9_END(f.depth) ? d9_fetch_bits(f.x, at) : 0;
+    }
+    D9_UNROLL(TILE_ROWS)
+    for (int n = 0; n < TILE_ROWS; n++) {
+        const int other = line + TILE_LINES * n;
+        tile[(f.by_depth ? lane : other) * TILE_STRIDE + (f.by_depth ? other : lane)] =
+            d9_open_bits(f.x.store, bits[n]);
+    }
+}
+
+/* One block for TILE x TILE numbers of y; a thread has TILE_ROWS of one column. TILE products are summed in f32, then
+ * in double. */
+__global__ void __launch_bounds__(D9_BLOCK) product_kernel(factor a, factor b, float alpha, float beta, d9_kernel_in c,
+                                                           const float *bias, d9_kernel_out y, int64_t stride) {
+    D9_SHARED(float, left, TILE *TILE_STRIDE);
+    D9_SHARED(float, right, TILE *TILE_STRIDE);
+    const int column = static_cast<int>(threadIdx.x) % TILE, line = static_cast<int>(threadIdx.x) / TILE;
+    const int64_t across = (b.count + TILE - 1) / TILE;
+    const int64_t i = blockIdx.x / across * TILE, j = blockIdx.x % across * TILE;
+    double total[TILE_ROWS] = {};
+    for (int64_t from = 0; from < a.depth; from += TILE) {
+        float sum[TILE_ROWS] = {};
+        load_tile(a, i, from, left);
+        load_tile(b, j, from, right);
+        D9_BARRIER();
+        for (int k = 0; k < TILE; k++) {
+            D9_UNROLL(TILE_ROWS)
+            for (int n = 0; n < TILE_ROWS; n++)
+                sum[n] += left[k * TILE_STRIDE + line + TILE_LINES * n] * right[k * TILE_STRIDE + column];
+        }
+        for (int n = 0; n < TILE_ROWS; n++) total[n] += static_cast<double>(sum[n]);
+        D9_BARRIER();
+    }
+    for (int n = 0; n < TILE_ROWS; n++) {
+        const int64_t row = i + line + TILE_LINES * n, at = blockIdx.z * stride + row * b.count + j + column;
+        if (row >= a.count || j + column >= b.count) continue;
+        float t = alpha * static_cast<float>(total[n]);
+        if (c.data) t += beta * d9_load_one<D9_ANY>(c, at);
+        if (bias) t += bias[j + column];
+        d9_store_one<D9_ANY>(y, at, t);
+    }
+}
+
 /* ---- launchers ---- */
 
 static bool is_empty(const d9_kernel_linear *s) { return s->samples <= 0 || s->inputs <= 0 || s->outputs <= 0; }
@@ -99,4 +163,16 @@ int d9_cuda_linear_backward_weight(d9_cuda_stream stream, const d9_kernel_linear
     const dim3 grid(static_cast<unsigned>(d9_ceiling(s.inputs, WEIGHT_COLUMNS)), static_cast<unsigned>(s.outputs));
     if (is_empty(shape)) return 0;
     return D9_LAUNCH(linear_backward_weight_kernel, grid, D9_BLOCK, stream, s, dy, x, dw);
+}
+
+int d9_cuda_multiply(d9_cuda_stream stream, const d9_cuda_matrix_product *shape, d9_kernel_in a, d9_kernel_in b,
+                     const void *c, const float *bias, d9_kernel_out y) {
+    const d9_cuda_matrix_product &s = *shape;
+    const factor left = {a, s.rows, s.depth, s.a_stride, !s.a_transposed};
+    const factor right = {b, s.columns, s.depth, s.b_stride, s.b_transposed};
+    const int64_t tiles = d9_ceiling(s.rows, TILE) * d9_ceiling(s.columns, TILE);
+    if (tiles <= 0 || s.batch <= 0) return 0;
+    const dim3 grid(static_cast<unsigned>(tiles), 1, static_cast<unsigned>(s.batch));
+    return D9_LAUNCH(product_kernel, grid, D9_BLOCK, stream, left, right, s.alpha, s.beta,
+                     d9_kernel_in{s.beta == 0 ? NULL : c, y.store}, bias, y, s.y_stride);
 }

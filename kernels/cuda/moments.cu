@@ -91,11 +91,9 @@ __global__ void __launch_bounds__(D9_BLOCK)
 
 /* ---- terms ---- */
 
-/* Index of a term. A chunk's row has 64 outputs; a thread reads eight of them, 16 bytes at a time, so the lower halves
- * of all groups of eight come first, then the upper halves. */
 D9_DEVICE int64_t term_at(int64_t group, int64_t chunks, int64_t o, int row) {
-    const int in = static_cast<int>(o % D9_MOMENTS_CHUNK), column = in % 8 / 4 * 32 + in / 8 * 4 + in % 4;
-    return (group * chunks + o / D9_MOMENTS_CHUNK) * D9_MOMENTS_TERMS + row * D9_MOMENTS_CHUNK + column;
+    return (group * chunks + o / D9_MOMENTS_CHUNK) * D9_MOMENTS_TERMS +
+           d9_moments_term_at(row, static_cast<int>(o % D9_MOMENTS_CHUNK));
 }
 
 /* Sets the term of this lane's row of p for output o: w times factor, or the bias in the last row, where p is 1. */
@@ -246,10 +244,14 @@ static int sum_moments(d9_cuda_stream stream, const d9_cuda_moments &s, d9_kerne
 static int launch_apply(d9_cuda_stream stream, const d9_cuda_moments &s, int64_t groups, d9_kernel_in x,
                         const float *terms, d9_kernel_act act, d9_kernel_out y) {
     const bool wide = s.outputs % D9_WIDE == 0 && d9_aligned(y.data) && x.store == y.store;
+    if (wide && x.store != D9_KERNEL_F32) return d9_moments_apply_half(stream, s, groups, x, terms, act, y);
     const unsigned spans = static_cast<unsigned>(d9_ceiling(s.out_height * s.out_width, APPLY_SPAN));
     const dim3 grid(static_cast<unsigned>(s.images) * spans, static_cast<unsigned>(d9_moments_chunks(s)));
-    return D9_LAUNCH_BY_STORE(moments_apply_kernel, wide, x.store, grid, stream, s, spans,
-                              static_cast<unsigned>(groups), x, terms, act, y);
+    const unsigned each = static_cast<unsigned>(groups);
+    return wide
+               ? D9_LAUNCH((moments_apply_kernel<D9_WIDE, D9_KERNEL_F32>), grid, D9_BLOCK, stream, s, spans, each, x,
+                           terms, act, y)
+               : D9_LAUNCH((moments_apply_kernel<1, D9_ANY>), grid, D9_BLOCK, stream, s, spans, each, x, terms, act, y);
 }
 
 static dim3 output_grid(const d9_cuda_moments &s, int64_t groups) {

@@ -155,6 +155,17 @@ struct d9_moments_gradient { /* gradient of y, and the array that the activation
     d9_kernel_act act;
 };
 
+/* Index of the term of a patch's row for output o of a chunk. A thread reads eight neighbouring outputs, 16 bytes at a
+ * time, so the lower halves of all groups of eight come first, then the upper halves. */
+D9_DEVICE int d9_moments_term_at(int row, int o) {
+    return row * D9_MOMENTS_CHUNK + o % 8 / 4 * 32 + o / 8 * 4 + o % 4;
+}
+
+/* The last pass of a forward pass for x and y of the same half-precision type, with outputs that are a multiple of
+ * eight and y aligned to 16 bytes: moments_half.cu. Image i uses the terms of group i % groups. */
+int d9_moments_apply_half(d9_cuda_stream stream, const d9_cuda_moments &s, int64_t groups, d9_kernel_in x,
+                          const float *terms, d9_kernel_act act, d9_kernel_out y);
+
 /* The sums of a backward pass for arrays of the half-precision type of x, read 16 bytes at a time: moments_half.cu. */
 int d9_moments_backward_half(d9_cuda_stream stream, const d9_cuda_moments &s, d9_kernel_in x,
                              const d9_moments_gradient &b, double *parts);

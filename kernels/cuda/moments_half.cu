@@ -1,10 +1,15 @@
-/* The sums of a first layer's backward pass, as in moments_backward.cu, for arrays in half precision: their products
- * are a matrix product on tensor cores, rows of the patches by outputs, with the pixels as its reduction.
+/* The two large matrix products of a first layer in closed form, for arrays in half precision, on tensor cores. All
+ * products are exact, and sums are f32, as without tensor cores.
  *
- * A warp takes 16 pixels and half of a chunk's outputs at a time, and needs neither shared memory nor a barrier for
+ * Forward, as in moments.cu: pixels by outputs, with the rows of the patches as the reduction. The f32 weights are
+ * divided into three halves, largest first, whose sum is the weight, after a multiplication by a power of two that
+ * keeps all parts in the range of fp16. A warp takes 16 pixels and a chunk's outputs at a time.
+ *
+ * Backward, the sums of moments_backward.cu: rows of the patches by outputs, with the pixels as the reduction. A warp
+ * takes 16 pixels and half of a chunk's outputs at a time, and needs neither shared memory nor a barrier for
  * them: lane (g, t), of tensor.h, loads rows g, g + 8, g + 16, g + 24 of the patches of pixels 4t to 4t + 3, and
- * outputs 4g to 4g + 3 of the gradient of these pixels. Products are exact; sums are f32 over at most 128 pixels, and
- * double from there on. */
+ * outputs 4g to 4g + 3 of the gradient of these pixels. Sums are f32 over at most 128 pixels, and double from there
+ * on. */
 #include "kernels/cuda/moments.h"
 #include "kernels/cuda/tensor.h"
 
@@ -28,6 +33,161 @@ D9_DEVICE patch_row patch_row_of(const d9_cuda_moments &s, int row) {
             line * static_cast<int>(s.width) * inputs + row % run};
 }
 
+D9_DEVICE uint32_t one_of(int store) { return store == D9_KERNEL_BF16 ? 0x3f80 : 0x3c00; }
+
+/* ---- forward ---- */
+
+enum {
+    SPAN = 512 /* pixels of a block */,
+    PARTS = 3 /* of a weight */,
+    BLOCKS = D9_MOMENTS_CHUNK / 8 /* of 8 outputs */
+};
+enum { EXPONENT_BIAS = 127, TOP_EXPONENT = 13 }; /* of the largest weight after the multiplication */
+
+/* Output of the chunk in column `column` of block j: a lane has the same eight neighbours in blocks 0 to 3 and 4 to 7.
+ */
+D9_DEVICE int output_of(int j, int column) { return j / 4 * 32 + column / 2 * 8 + j % 4 * 2 + column % 2; }
+
+/* 2^exponent, for -126 <= exponent <= 127 */
+D9_DEVICE float power_of_two(int exponent) {
+    return d9_float_of_bits(static_cast<uint32_t>(exponent + EXPONENT_BIAS) << 23);
+}
+
+/* Exponent e of the power of two for which the block's largest weight times 2^e is in [2^13, 2^14). All threads of the
+ * block call it. */
+D9_DEVICE int exponent_of(const float w[8]) {
+    D9_SHARED(int, most, D9_BLOCK / D9_WARP);
+    int largest = 0; /* bits without the sign are in the order of the numbers */
+    for (int k = 0; k < 8; k++) {
+        const int bits = static_cast<int>(d9_float_bits(w[k]) & 0x7fffffff);
+        largest = bits > largest ? bits : largest;
+    }
+    D9_UNROLL(5)
+    for (int offset = D9_REDUCED_LANES / 2; offset > 0; offset /= 2) {
+        const int other = __shfl_xor_sync(0xffffffffu, largest, offset);
+        largest = other > largest ? other : largest;
+    }
+    if (threadIdx.x % D9_WARP == 0) most[threadIdx.x / D9_WARP] = largest;
+    D9_BARRIER();
+    for (int warp = 0; warp < D9_BLOCK / D9_WARP; warp++) largest = most[warp] > largest ? most[warp] : largest;
+    const int exponent = largest >> 23;
+    return TOP_EXPONENT + EXPONENT_BIAS -
+           (exponent < TOP_EXPONENT + 1 ? TOP_EXPONENT + 1
+            : exponent > 254            ? 254
+                                        : exponent);
+}
+
+/* Divides eight weights into PARTS halves each: parts[p] has part p of all, two in a word. */
+template <int S> D9_DEVICE void divide(float w[8], float scale, uint4 parts[PARTS]) {
+    D9_UNROLL(8)
+    for (int k = 0; k < 8; k++) w[k] *= scale;
+    D9_UNROLL(PARTS)
+    for (int part = 0; part < PARTS; part++) {
+        uint32_t words[4];
+        D9_UNROLL(4)
+        for (int pair = 0; pair < 4; pair++) {
+            words[pair] = d9_pack(S, w[2 * pair], w[2 * pair + 1]);
+            float low, high;
+            d9_unpack(S, words[pair], &low, &high);
+            w[2 * pair] -= low;
+            w[2 * pair + 1] -= high;
+        }
+        parts[part] = make_uint4(words[0], words[1], words[2], words[3]);
+    }
+}
+
+/* Rows 8t to 8t + 7 of the patch of a pixel, two in a word; 1 in the last row. */
+template <int S>
+D9_DEVICE uint4 load_patch(const d9_cuda_moments &s, const uint16_t *image, const patch_row of[8], bool has_last,
+                           int line, int column) {
+    const int width = static_cast<int>(s.width), height = static_cast<int>(s.height);
+    const int y = line * s.stride - s.pad, x = column * s.stride - s.pad;
+    const int corner = (y * width + x) * static_cast<int>(s.inputs);
+    uint32_t v[8];
+    D9_UNROLL(8)
+    for (int k = 0; k < 8; k++) {
+        const bool inside = static_cast<unsigned>(y + of[k].line) < static_cast<unsigned>(height) &&
+                            static_cast<unsigned>(x + of[k].column) < static_cast<unsigned>(width);
+        v[k] = 0;
+        if (inside) v[k] = image[corner + of[k].offset];
+    }
+    if (has_last) v[(D9_MOMENTS_ROWS - 1) % 8] = one_of(S);
+    return make_uint4(v[0] | v[1] << 16, v[2] | v[3] << 16, v[4] | v[5] << 16, v[6] | v[7] << 16);
+}
+
+/* One block for a span of an image's pixels and a chunk of outputs. `terms`: d9_moments_term_at. */
+template <int S>
+__global__ void __launch_bounds__(D9_BLOCK, 2)
+    moments_apply_half_kernel(d9_cuda_moments s, unsigned spans, unsigned groups, d9_kernel_in x, const float *terms,
+                              d9_kernel_act act, d9_kernel_out y) {
+    D9_SHARED(uint4, weights, PARTS * BLOCKS * D9_WARP);
+    const int lane = static_cast<int>(threadIdx.x) % D9_WARP, warp = static_cast<int>(threadIdx.x) / D9_WARP;
+    const int g = lane / 4, t = lane % 4;
+    const unsigned image = blockIdx.x / spans, chunk = blockIdx.y;
+    const int out_width = static_cast<int>(s.out_width), pixels = static_cast<int>(s.out_height) * out_width;
+    const int begin = static_cast<int>(blockIdx.x % spans) * SPAN;
+    const int end = static_cast<int>(D9_END(begin + SPAN < pixels ? begin + SPAN : pixels));
+    const float *from_terms = terms + static_cast<int64_t>(image % groups * gridDim.y + chunk) * D9_MOMENTS_TERMS;
+    float w[8]; /* of the thread's lane in block number `warp` */
+    patch_row of[8];
+    D9_UNROLL(8)
+    for (int k = 0; k < 8; k++) {
+        const int row = 8 * t + k;
+        of[k] = patch_row_of(s, row);
+        w[k] = row < D9_MOMENTS_ROWS ? from_terms[d9_moments_term_at(row, output_of(warp, g))] : 0;
+    }
+    const int exponent = exponent_of(w);
+    uint4 parts[PARTS];
+    divide<S>(w, power_of_two(exponent), parts);
+    for (int part = 0; part < PARTS; part++) weights[part * D9_BLOCK + static_cast<int>(threadIdx.x)] = parts[part];
+    D9_BARRIER();
+    const float inverse = power_of_two(-exponent);
+    const d9_act own = d9_act_of(act);
+    const uint16_t *from =
+        static_cast<const uint16_t *>(x.data) + static_cast<int64_t>(image) * s.height * s.width * s.inputs;
+    D9_UNROLL(1)
+    for (int first = begin + warp * STEP; first < end; first += D9_BLOCK / D9_WARP * STEP) {
+        const int low = (first + g) / out_width, high = (first + g + 8) / out_width;
+        const uint4 p = load_patch<S>(s, from, of, t == 3, low, first + g - low * out_width),
+                    q = load_patch<S>(s, from, of, t == 3, high, first + g + 8 - high * out_width);
+        const uint32_t left[2][4] = {{p.x, q.x, p.y, q.y}, {p.z, q.z, p.w, q.w}};
+        float sum[BLOCKS][4] = {};
+        D9_UNROLL(1)
+        for (int part = PARTS - 1; part >= 0; part--) { /* the smallest first */
+            D9_UNROLL(BLOCKS)
+            for (int j = 0; j < BLOCKS; j++) {
+                const uint4 b = weights[part * D9_BLOCK + j * D9_WARP + lane];
+                const uint32_t right[2][2] = {{b.x, b.y}, {b.z, b.w}};
+                d9_mma<S>(left[0], right[0], sum[j]);
+                d9_mma<S>(left[1], right[1], sum[j]);
+            }
+        }
+        D9_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            const int pixel = first + g + i / 2 * 8, half = i % 2;
+            const int64_t c = static_cast<int64_t>(chunk) * D9_MOMENTS_CHUNK + half * 32 + t * 8;
+            d9_vector<8> v;
+            for (int o = 0; o < 8; o++) v.v[o] = sum[half * 4 + o / 2][i / 2 * 2 + o % 2] * inverse;
+            d9_act_run(own, S, &v);
+            if (pixel < end && c < s.outputs)
+                d9_put<8, S>(y, (static_cast<int64_t>(image) * pixels + pixel) * s.outputs + c, 8, v);
+        }
+    }
+}
+
+int d9_moments_apply_half(d9_cuda_stream stream, const d9_cuda_moments &s, int64_t groups, d9_kernel_in x,
+                          const float *terms, d9_kernel_act act, d9_kernel_out y) {
+    const unsigned spans = static_cast<unsigned>(d9_ceiling(s.out_height * s.out_width, SPAN));
+    const dim3 grid(static_cast<unsigned>(s.images) * spans, static_cast<unsigned>(d9_moments_chunks(s)));
+    const unsigned each = static_cast<unsigned>(groups);
+    return x.store == D9_KERNEL_F16 ? D9_LAUNCH(moments_apply_half_kernel<D9_KERNEL_F16>, grid, D9_BLOCK, stream, s,
+                                                spans, each, x, terms, act, y)
+                                    : D9_LAUNCH(moments_apply_half_kernel<D9_KERNEL_BF16>, grid, D9_BLOCK, stream, s,
+                                                spans, each, x, terms, act, y);
+}
+
+/* ---- backward ---- */
+
 /* Loads one row of the patches of four consecutive output pixels, the first at (line, column). Pixels past the end of a
  * run need no zeros, because their gradients are 0. */
 template <int S>
@@ -35,14 +195,13 @@ D9_DEVICE uint2 load_patches(const d9_cuda_moments &s, const uint16_t *image, co
                              int column, int line) {
     const int width = static_cast<int>(s.width), height = static_cast<int>(s.height);
     const int out_width = static_cast<int>(s.out_width), inputs = static_cast<int>(s.inputs);
-    const uint32_t one = S == D9_KERNEL_BF16 ? 0x3f80 : 0x3c00;
     uint32_t v[4];
     D9_UNROLL(4)
     for (int q = 0; q < 4; q++) {
         const int y = line * s.stride - s.pad, x = column * s.stride - s.pad;
         const bool inside = static_cast<unsigned>(y + of.line) < static_cast<unsigned>(height) &&
                             static_cast<unsigned>(x + of.column) < static_cast<unsigned>(width);
-        v[q] = is_ones ? one : 0;
+        v[q] = is_ones ? one_of(S) : 0;
         if (inside) v[q] = image[(y * width + x) * inputs + of.offset];
         if (++column == out_width) column = 0, line++;
     }

@@ -308,6 +308,7 @@ D9_DEVICE void d9_norm_epilogue(const d9_kernel_epilogue &epilogue, d9_act act, 
         d9_norm_add_addend<V, S>(epilogue, store, more, &t);
         if (y.data) d9_put<V, S>(y, at, V, t);
     }
+    if (epilogue.normed.data) d9_put<V, S>(epilogue.normed, at, V, t);
     if (act.activation != D9_KERNEL_NO_ACT) {
         d9_round(store, &t);
         d9_act_run(act, store, &t);

@@ -223,8 +223,8 @@ __global__ void __launch_bounds__(D9_BLOCK, 2) norm_backward_pool_kernel(d9_resi
 
 static bool is_wide(const d9_kernel_norm *norm, const void *scratch, const d9_norm_backward &b,
                     const d9_cuda_pool_before *pool, d9_kernel_out dx) {
-    const bool whole = !pool || (pool->x.store == b.x.store && pool->dx.store == b.x.store &&
-                                 d9_aligned(pool->x.data) && d9_aligned(pool->dx.data));
+    const bool whole = !pool || (pool->x.store == b.x.store && pool->out.store == b.x.store &&
+                                 d9_aligned(pool->x.data) && d9_aligned(pool->out.data));
     return whole && d9_norm_uniform(b, b.x.store) && d9_norm_wide(norm, scratch) && d9_aligned(b.x.data) &&
            d9_aligned(b.mean) && (!dx.data || (dx.store == b.x.store && d9_aligned(dx.data)));
 }
@@ -259,7 +259,7 @@ int d9_cuda_norm_backward(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_
     if (pool) {
         d9_resident plan = {};
         plan.norm = p, plan.window = pool->window, plan.line = d9_divisor_of(pool->window.out_width);
-        pass.x = pool->x, pass.dx = pool->dx;
+        pass.x = pool->x, pass.dx = pool->out;
         return D9_LAUNCH_BY_STORE(norm_backward_pool_kernel, wide, x.store, grid, stream, plan, pass);
     }
     return D9_LAUNCH_BY_STORE(norm_backward_apply_kernel, wide, x.store, grid, stream, p, pass);

@@ -16,15 +16,15 @@ enum {
     MOST_SHARED_BYTES = 48 * 1024 /* of a block, on every device */
 };
 
-/* Gates of a unit's input, or zeros past the last unit. */
+/* Gates of a unit's input in their storage type, or zeros past the last unit. */
 struct recur_gates {
-    float v[D9_CELL_GATES];
+    uint32_t bits[D9_CELL_GATES];
 };
 D9_DEVICE recur_gates gates_at(int units, int gates, d9_kernel_in gx, int64_t row, int k) {
     recur_gates r = {};
     D9_UNROLL(D9_CELL_GATES)
     for (int g = 0; g < D9_CELL_GATES; g++)
-        if (g < gates && k < units) r.v[g] = d9_load_one<D9_ANY>(gx, row * gates * units + (g * units + k));
+        if (g < gates && k < units) r.bits[g] = d9_fetch_bits(gx, row * gates * units + (g * units + k));
     return r;
 }
 
@@ -74,12 +74,14 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
         D9_BARRIER(); /* a is complete, and h has been read */
         for (int k = thread; k < D9_END(units); k += D9_BLOCK) {
             if (k >= D9_BLOCK) input = gates_at(units, size.gates, gx, row, k);
-            float own[D9_CELL_GATES] = {}, saved[D9_CELL_SAVED] = {};
+            float own[D9_CELL_GATES] = {}, from_x[D9_CELL_GATES], saved[D9_CELL_SAVED] = {};
             D9_UNROLL(D9_CELL_GATES)
-            for (int g = 0; g < D9_CELL_GATES; g++)
+            for (int g = 0; g < D9_CELL_GATES; g++) {
+                from_x[g] = d9_open_bits(gx.store, input.bits[g]);
                 if (g < size.gates) own[g] = a[g * units + k];
+            }
             float memory_cell = c[k];
-            h[k] = d9_rounded(out.y.store, d9_cell_forward_float(s.cell, input.v, own, h[k], &memory_cell, saved));
+            h[k] = d9_rounded(out.y.store, d9_cell_forward_float(s.cell, from_x, own, h[k], &memory_cell, saved));
             c[k] = memory_cell;
             d9_store_one<D9_ANY>(out.y, row * units + k, h[k]);
             D9_UNROLL(D9_CELL_SAVED)
@@ -95,9 +97,10 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
 
 /* ---- backward ---- */
 
-/* Values of a unit and step that the backward pass reads, besides U. */
+/* Values of a unit and step that the backward pass reads, besides U; dy and the h before it in their storage types. */
 struct recur_step {
-    float dy, before, c_before, saved[D9_CELL_SAVED];
+    uint32_t dy, before;
+    float c_before, saved[D9_CELL_SAVED];
 };
 D9_DEVICE recur_step step_at(const d9_cuda_recur &s, const d9_cuda_recur_kept &kept, d9_kernel_in dy, int64_t t,
                              int k) {
@@ -105,12 +108,12 @@ D9_DEVICE recur_step step_at(const d9_cuda_recur &s, const d9_cuda_recur_kept &k
     const int64_t n = blockIdx.x, row = t * s.samples + n, row_before = row - s.samples;
     recur_step r = {};
     if (k >= units || t < 0) return r;
-    r.dy = d9_load_one<D9_ANY>(dy, row * units + k);
+    r.dy = d9_fetch_bits(dy, row * units + k);
     if (t > 0) {
-        r.before = d9_load_one<D9_ANY>(kept.y, row_before * units + k);
+        r.before = d9_fetch_bits(kept.y, row_before * units + k);
         r.c_before = kept.saved[row_before * count * units + ((count - 1) * units + k)]; /* c of cells with memory */
     } else {
-        r.before = kept.first.h.data ? d9_load_one<D9_ANY>(kept.first.h, n * units + k) : 0.0f;
+        r.before = kept.first.h.data ? d9_fetch_bits(kept.first.h, n * units + k) : 0;
         r.c_before = kept.first.c ? kept.first.c[n * units + k] : 0.0f;
     }
     D9_UNROLL(D9_CELL_SAVED)
@@ -157,10 +160,12 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
             const recur_step now = k < D9_BLOCK ? first : step_at(s, kept, dy, t, k);
             float dgates[D9_CELL_GATES] = {}, own[D9_CELL_GATES] = {}, d = dh[k], dmemory = dc[k];
             for (int line = 0; line < lines; line++) d += part[line * units + k];
+            const float dy_now = d9_open_bits(dy.store, now.dy),
+                        h_before = d9_open_bits(t > 0 ? kept.y.store : kept.first.h.store, now.before);
             dh[k] =
-                d9_cell_backward_float(s.cell, d + now.dy, now.saved, now.before, now.c_before, &dmemory, dgates, own);
+                d9_cell_backward_float(s.cell, d + dy_now, now.saved, h_before, now.c_before, &dmemory, dgates, own);
             dc[k] = dmemory;
-            all_before[row * units + k] = now.before;
+            all_before[row * units + k] = h_before;
             D9_UNROLL(D9_CELL_GATES)
             for (int g = 0; g < D9_CELL_GATES; g++) {
                 if (g >= gates) continue;

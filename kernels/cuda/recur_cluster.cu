@@ -55,10 +55,10 @@ template <int K> D9_DEVICE float sum_of_lanes(float (&v)[K], int lane) {
     return v[0];
 }
 
-/* Element (g * H + row, column) of U; 0 if it does not exist. */
-D9_DEVICE float weight_at(int units, int gates, d9_kernel_in u, int g, int row, int column) {
+/* Bits of element (g * H + row, column) of U; 0 if it does not exist. */
+D9_DEVICE uint32_t weight_at(int units, int gates, d9_kernel_in u, int g, int row, int column) {
     if (g >= gates || row >= units || column >= units) return 0;
-    return d9_load_one<D9_ANY>(u, (g * units + row) * units + column);
+    return d9_fetch_bits(u, (g * units + row) * units + column);
 }
 
 /* Zeros the vectors. */
@@ -84,15 +84,15 @@ D9_DEVICE float multiply(const float (&w)[UNITS][N], const float *vectors, int d
 
 /* ---- forward ---- */
 
-struct cluster_input { /* gates of the lane's unit */
-    float v[D9_CELL_GATES];
+struct cluster_input { /* gates of the lane's unit, in their storage type */
+    uint32_t bits[D9_CELL_GATES];
 };
 D9_DEVICE cluster_input input_at(const d9_cuda_recur &s, const lane_place &p, int gates, d9_kernel_in gx, int64_t t) {
     cluster_input r = {};
     D9_UNROLL(D9_CELL_GATES)
     for (int g = 0; g < D9_CELL_GATES; g++)
         if (p.works && g < gates && t < s.time)
-            r.v[g] = d9_load_one<D9_ANY>(gx, (t * s.samples + p.sample) * gates * s.units + (g * s.units + p.unit));
+            r.bits[g] = d9_fetch_bits(gx, (t * s.samples + p.sample) * gates * s.units + (g * s.units + p.unit));
     return r;
 }
 
@@ -107,14 +107,19 @@ __global__ void __launch_bounds__(D9_BLOCK, 1)
     const d9_cell_size size = d9_cell_size_of(s.cell);
     const int units = static_cast<int>(s.units);
     const lane_place p = place_of<S>(s);
+    uint32_t bits[D9_CELL_GATES][UNITS][D];
     float w[D9_CELL_GATES][UNITS][D], own_bias[D9_CELL_GATES] = {}, h = 0, c = 0;
     D9_UNROLL(D9_CELL_GATES)
     for (int g = 0; g < D9_CELL_GATES; g++) {
         for (int r = 0; r < UNITS; r++)
             for (int d = 0; d < D; d++)
-                w[g][r][d] = weight_at(units, size.gates, u, g, p.first + r, d * D9_WARP + p.lane);
+                bits[g][r][d] = weight_at(units, size.gates, u, g, p.first + r, d * D9_WARP + p.lane);
         if (p.works && g < size.gates) own_bias[g] = bias[g * units + p.unit];
     }
+    D9_UNROLL(D9_CELL_GATES)
+    for (int g = 0; g < D9_CELL_GATES; g++)
+        for (int r = 0; r < UNITS; r++)
+            for (int d = 0; d < D; d++) w[g][r][d] = d9_open_bits(u.store, bits[g][r][d]);
     if (p.works && first.h.data) h = d9_load_one<D9_ANY>(first.h, p.sample * units + p.unit);
     if (p.works && first.c) c = first.c[p.sample * units + p.unit];
     clear(vectors, 2 * VECTORS);
@@ -130,10 +135,12 @@ __global__ void __launch_bounds__(D9_BLOCK, 1)
     for (int64_t t = 0; t < s.time; t++) {
         const float *now = vectors + (t % 2 ? VECTORS : 0);
         float *next = vectors + (t % 2 ? 0 : VECTORS);
-        float own[D9_CELL_GATES], saved[D9_CELL_SAVED] = {};
+        float own[D9_CELL_GATES], from_x[D9_CELL_GATES], saved[D9_CELL_SAVED] = {};
         D9_UNROLL(D9_CELL_GATES)
         for (int g = 0; g < D9_CELL_GATES; g++) own[g] = multiply<S>(w[g], now, DEPTH, p.lane) + own_bias[g];
-        h = d9_rounded(out.y.store, d9_cell_forward_float(s.cell, input.v, own, h, &c, saved));
+        D9_UNROLL(D9_CELL_GATES)
+        for (int g = 0; g < D9_CELL_GATES; g++) from_x[g] = d9_open_bits(gx.store, input.bits[g]);
+        h = d9_rounded(out.y.store, d9_cell_forward_float(s.cell, from_x, own, h, &c, saved));
         const bool last = t == s.time - 1;
         for (int rank = p.copy; rank < static_cast<int>(gridDim.y) && p.works && !last; rank += p.copies)
             d9_cluster_place(next, static_cast<unsigned>(rank))[p.local * DEPTH + p.unit] = h;
@@ -153,8 +160,9 @@ __global__ void __launch_bounds__(D9_BLOCK, 1)
 
 /* ---- backward ---- */
 
-struct cluster_step { /* values of the lane's unit in a step */
-    float dy, before, c_before, saved[D9_CELL_SAVED];
+struct cluster_step { /* values of the lane's unit in a step; dy and the h before it in their storage types */
+    uint32_t dy, before;
+    float c_before, saved[D9_CELL_SAVED];
 };
 D9_DEVICE cluster_step kept_at(const d9_cuda_recur &s, const lane_place &p, const d9_cuda_recur_kept &kept,
                                d9_kernel_in dy, int64_t t) {
@@ -162,12 +170,12 @@ D9_DEVICE cluster_step kept_at(const d9_cuda_recur &s, const lane_place &p, cons
     const int64_t row = t * s.samples + p.sample, row_before = row - s.samples, state = p.sample * units + p.unit;
     cluster_step r = {};
     if (!p.works || t < 0) return r;
-    r.dy = d9_load_one<D9_ANY>(dy, row * units + p.unit);
+    r.dy = d9_fetch_bits(dy, row * units + p.unit);
     if (t > 0) {
-        r.before = d9_load_one<D9_ANY>(kept.y, row_before * units + p.unit);
+        r.before = d9_fetch_bits(kept.y, row_before * units + p.unit);
         r.c_before = kept.saved[row_before * count * units + ((count - 1) * units + p.unit)]; /* of cells with memory */
     } else {
-        r.before = kept.first.h.data ? d9_load_one<D9_ANY>(kept.first.h, state) : 0.0f;
+        r.before = kept.first.h.data ? d9_fetch_bits(kept.first.h, state) : 0;
         r.c_before = kept.first.c ? kept.first.c[state] : 0.0f;
     }
     D9_UNROLL(D9_CELL_SAVED)
@@ -186,12 +194,17 @@ __global__ void __launch_bounds__(D9_BLOCK, 1)
     D9_SHARED(float, vectors, 2 * VECTORS);
     const int gates = d9_cell_size_of(s.cell).gates, units = static_cast<int>(s.units);
     const lane_place p = place_of<S>(s);
+    uint32_t bits[UNITS][D9_CELL_GATES * D];
     float w[UNITS][D9_CELL_GATES * D], dh = 0, dc = 0;
     D9_UNROLL(D9_CELL_GATES)
     for (int g = 0; g < D9_CELL_GATES; g++)
         for (int d = 0; d < D; d++)
             for (int r = 0; r < UNITS; r++)
-                w[r][g * D + d] = weight_at(units, gates, u, g, d * D9_WARP + p.lane, p.first + r);
+                bits[r][g * D + d] = weight_at(units, gates, u, g, d * D9_WARP + p.lane, p.first + r);
+    D9_UNROLL(D9_CELL_GATES)
+    for (int g = 0; g < D9_CELL_GATES; g++)
+        for (int d = 0; d < D; d++)
+            for (int r = 0; r < UNITS; r++) w[r][g * D + d] = d9_open_bits(u.store, bits[r][g * D + d]);
     cluster_step now = kept_at(s, p, kept, dy, s.time - 1);
     clear(vectors, 2 * VECTORS);
     D9_CLUSTER_BARRIER();
@@ -199,7 +212,9 @@ __global__ void __launch_bounds__(D9_BLOCK, 1)
     for (int64_t t = s.time - 1; t >= 0; t--) {
         float *const next = vectors + (t % 2 ? VECTORS : 0);
         float dgates[D9_CELL_GATES] = {}, own[D9_CELL_GATES] = {};
-        dh = d9_cell_backward_float(s.cell, dh + now.dy, now.saved, now.before, now.c_before, &dc, dgates, own);
+        const float dy_now = d9_open_bits(dy.store, now.dy),
+                    h_before = d9_open_bits(t > 0 ? kept.y.store : kept.first.h.store, now.before);
+        dh = d9_cell_backward_float(s.cell, dh + dy_now, now.saved, h_before, now.c_before, &dc, dgates, own);
         for (int rank = p.copy; rank < static_cast<int>(gridDim.y) && p.works && t > 0; rank += p.copies) {
             float *there = d9_cluster_place(next, static_cast<unsigned>(rank)) + p.local * DEPTH + p.unit;
             D9_UNROLL(D9_CELL_GATES)
@@ -208,7 +223,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 1)
         }
         if (t > 0) D9_CLUSTER_ARRIVE();
         const int64_t row = t * s.samples + p.sample;
-        if (p.first_copy) all_before[row * units + p.unit] = now.before;
+        if (p.first_copy) all_before[row * units + p.unit] = h_before;
         D9_UNROLL(D9_CELL_GATES)
         for (int g = 0; g < D9_CELL_GATES; g++) {
             const int64_t at = row * gates * units + (g * units + p.unit);

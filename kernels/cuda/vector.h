@@ -61,6 +61,17 @@ template <int S> D9_DEVICE float d9_load_one(d9_kernel_in x, int64_t at) {
     return d9_widen(store, static_cast<const uint16_t *>(x.data)[at]);
 }
 
+/* d9_load_one in two steps: the conversion waits for the load, so that a thread with several loads, or with one for its
+ * next trip of a loop, converts after all of them. Bits 0 are the number 0 in every type. */
+template <int S = D9_ANY> D9_DEVICE uint32_t d9_fetch_bits(d9_kernel_in x, int64_t at) {
+    if (d9_store_of<S>(x.store) == D9_KERNEL_F32) return static_cast<const uint32_t *>(x.data)[at];
+    return static_cast<const uint16_t *>(x.data)[at];
+}
+template <int S = D9_ANY> D9_DEVICE float d9_open_bits(d9_kernel_store given, uint32_t bits) {
+    const int store = d9_store_of<S>(given);
+    return store == D9_KERNEL_F32 ? d9_float_of_bits(bits) : d9_widen(store, static_cast<uint16_t>(bits));
+}
+
 template <int S> D9_DEVICE void d9_store_one(d9_kernel_out y, int64_t at, float value) {
     const int store = d9_store_of<S>(y.store);
     if (store == D9_KERNEL_F32)
@@ -82,7 +93,7 @@ D9_DEVICE uint32_t d9_pack(int store, float low, float high) {
 
 /* A whole run in its storage type, so that a load can be in flight while the thread works on another run. */
 template <int V, int S> struct d9_raw { uint4 low, high; }; /* high: only for f32 */
-template <int S> struct d9_raw<1, S> { float value; };
+template <int S> struct d9_raw<1, S> { uint32_t bits; };
 
 template <int S> D9_DEVICE d9_raw<8, S> d9_fetch_whole(d9_kernel_in x, int64_t at) {
     const bool wide = d9_store_of<S>(x.store) == D9_KERNEL_F32;
@@ -181,8 +192,10 @@ template <int S> struct d9_run<4, S> {
 };
 
 template <int S> struct d9_run<1, S> {
-    D9_DEVICE d9_raw<1, S> fetch(d9_kernel_in x, int64_t at) { return {d9_load_one<S>(x, at)}; }
-    D9_DEVICE d9_vector<1> open(d9_kernel_store, const d9_raw<1, S> &raw) { return {{raw.value}}; }
+    D9_DEVICE d9_raw<1, S> fetch(d9_kernel_in x, int64_t at) { return {d9_fetch_bits<S>(x, at)}; }
+    D9_DEVICE d9_vector<1> open(d9_kernel_store store, const d9_raw<1, S> &raw) {
+        return {{d9_open_bits<S>(store, raw.bits)}};
+    }
     D9_DEVICE d9_vector<1> load(d9_kernel_in x, int64_t at, int64_t) { return open(x.store, fetch(x, at)); }
     D9_DEVICE void store(d9_kernel_out y, int64_t at, int64_t, const d9_vector<1> &r) {
         d9_store_one<S>(y, at, r.v[0]);
@@ -196,7 +209,7 @@ template <int V, int S> D9_DEVICE void d9_put(d9_kernel_out y, int64_t at, int64
     d9_run<V, S>::store(y, at, n, r);
 }
 
-/* Loads a whole run in two steps: d9_fetch in its storage type (V 8), then d9_open to f32. V 1: d9_fetch converts. */
+/* Loads a whole run in two steps: d9_fetch in its storage type, then d9_open to f32. */
 template <int V, int S> D9_DEVICE d9_raw<V, S> d9_fetch(d9_kernel_in x, int64_t at) {
     return d9_run<V, S>::fetch(x, at);
 }

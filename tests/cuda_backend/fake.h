@@ -78,7 +78,7 @@ typedef struct d9_fake {
     int64_t spoil_captures_from;         /* value of counts.captures from which on captures fail; 0: never */
     bool without_cudnn;                  /* cudnnCreate fails */
     bool without_cublas;                 /* cublasLtCreate fails */
-    bool without_products;               /* cublasLt offers no algorithm */
+    int without_products;                /* cublasLt offers no algorithm; 2: and reports that it is not supported */
     bool tensor_cores;                   /* tf32 convolutions and products round their inputs */
     d9_fake_sums sums;                   /* of weight gradients */
     bool without_nccl;                   /* processes cannot join */

@@ -161,6 +161,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     d9_fake *fake = d9_fake_get();
     *count = 0;
     if (!handle || requested < 1 || depth_of(&w) == 0) return CUBLAS_STATUS_INVALID_VALUE;
+    if (fake->without_products == 2) return CUBLAS_STATUS_NOT_SUPPORTED;
     if (preference->most < WORKSPACE_BYTES || fake->without_products) return CUBLAS_STATUS_SUCCESS; /* with no result */
     fake->counts.unsteady_products += (preference->sums & ~2u) != 0;
     results[0] = (cublasLtMatmulHeuristicResult_t){.workspaceSize = WORKSPACE_BYTES, .state = CUBLAS_STATUS_SUCCESS};

@@ -22,6 +22,7 @@ void d9_cuda_check_empty(d9_check *check) {
     const d9_kernel_norm norm = {0, 4, 8, 1};
     const d9_kernel_window window = {.images = 0, .height = 4, .width = 4, .channels = 8, .kernel = 2, .stride = 2};
     const d9_kernel_linear linear = {0, 8, 8};
+    const d9_cuda_matrix_product product = {.batch = 0, .rows = 8, .columns = 8, .depth = 8};
     const d9_kernel_loss loss = {0, 10, 0, D9_LOSS_CROSS_ENTROPY, 1};
     const d9_cuda_coefficient one = {NULL, 1};
     const d9_cuda_slice slice = {.batch = 0, .count = 0, .steps_per_epoch = 1};
@@ -55,8 +56,8 @@ void d9_cuda_check_empty(d9_check *check) {
         d9_cuda_mix(NULL, in, one, NULL, 0, 8, out),
         d9_cuda_act_forward(NULL, in, act, 0, out),
         d9_cuda_act_backward(NULL, in, in, act, 0, out),
-        d9_cuda_norm_forward(NULL, &norm, in, &state, &epilogue, NULL, out),
-        d9_cuda_norm_eval(NULL, &norm, in, &state, &epilogue, NULL, out),
+        d9_cuda_norm_forward(NULL, &norm, NULL, in, &state, &epilogue, NULL, out),
+        d9_cuda_norm_eval(NULL, &norm, NULL, in, &state, &epilogue, NULL, out),
         d9_cuda_norm_backward(NULL, &norm, in, &prologue, in, NULL, NULL, NULL, NULL, NULL, &gradients),
         d9_cuda_moments_forward(NULL, &first, in, &weights, &state, act, NULL, NULL, out),
         d9_cuda_moments_eval(NULL, &first, in, &weights, &state, act, NULL, out),
@@ -74,6 +75,7 @@ void d9_cuda_check_empty(d9_check *check) {
         d9_cuda_linear_forward(NULL, &linear, in, in, out),
         d9_cuda_linear_backward_data(NULL, &linear, in, in, out),
         d9_cuda_linear_backward_weight(NULL, &linear, in, in, out),
+        d9_cuda_multiply(NULL, &product, in, in, NULL, NULL, out),
         d9_cuda_tokens(NULL, &slice, NULL, 5, NULL),
         d9_cuda_embed_forward(NULL, &embedding, NULL, NULL, out),
         d9_cuda_embed_backward(NULL, &embedding, in, NULL, NULL, NULL, NULL),

@@ -8,11 +8,12 @@
 #define D9_CUDA_CHECKS(row)                                                                                            \
     row(cast) row(add) row(scale) row(copy) row(act_forward) row(act_extremes) row(act_backward)                       \
     row(norm_forward) row(norm_epilogue) row(norm_eval) row(norm_backward) row(norm_backward_pool) row(norm_shifted)   \
+    row(norm_forward_pool)                                                                                             \
     row(resident) row(resident_backward) row(resident_sizes)                                                           \
     row(moments_forward) row(moments_eval) row(moments_backward) row(moments_stores) row(moments_fits)                 \
     row(pool_forward) row(pool_backward) row(pool_nan) row(mean_pool_forward) row(mean_pool_backward)                  \
     row(bias) row(bias_backward) row(concat) row(dropout)                                                              \
-    row(linear_forward) row(linear_backward_data) row(linear_backward_weight)                                          \
+    row(linear_forward) row(linear_backward_data) row(linear_backward_weight) row(multiply)                            \
     row(loss_forward) row(loss_backward) row(metrics)                                                                  \
     row(update) row(update_guarded) row(orthogonal) row(clip) row(lerp) row(advance)                                   \
     row(guard_check) row(guard_end_step)                                                                               \

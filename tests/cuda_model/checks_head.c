@@ -54,6 +54,61 @@ void d9_cuda_check_linear_forward(d9_check *check) { check_pass(check, LINEAR); 
 void d9_cuda_check_linear_backward_data(d9_check *check) { check_pass(check, BACKWARD_DATA); }
 void d9_cuda_check_linear_backward_weight(d9_check *check) { check_pass(check, BACKWARD_WEIGHT); }
 
+/* ---- products of matrices ---- */
+
+/* One element; ends in the middle of a tile; several tiles and batches, transposed, with a bias, an addend or both. */
+static const d9_cuda_matrix_product products[] = {
+    {.batch = 1, .rows = 1, .columns = 1, .depth = 1, .alpha = 1},
+    {.batch = 1, .rows = 33, .columns = 65, .depth = 70, .b_transposed = true, .alpha = 1},
+    {.batch = 2, .rows = 40, .columns = 7, .depth = 33, .a_transposed = true, .alpha = 1, .beta = 0.5f},
+    {.batch = 3, .rows = 32, .columns = 32, .depth = 64, .alpha = -2, .beta = 1},
+    {.batch = 1, .rows = 5, .columns = 100, .depth = 129, .a_transposed = true, .b_transposed = true, .alpha = 0.25f}};
+
+static double sum_of(const d9_cuda_matrix_product *s, const float *a, const float *b, int64_t i, int64_t j) {
+    double sum = 0;
+    for (int64_t k = 0; k < s->depth; k++)
+        sum += (double)a[s->a_transposed ? k * s->rows + i : i * s->depth + k] *
+               (double)b[s->b_transposed ? j * s->depth + k : k * s->columns + j];
+    return sum;
+}
+
+/* `old`: the addend on entry, the result on return. The values are multiples of 1/8, so sums are exact. */
+static void multiply_plainly(const d9_cuda_matrix_product *s, const float *a, const float *b, const float *bias,
+                             float *old) {
+    for (int64_t m = 0; m < s->batch; m++)
+        for (int64_t i = 0; i < s->rows; i++)
+            for (int64_t j = 0; j < s->columns; j++) {
+                float *y = old + m * s->y_stride + i * s->columns + j;
+                *y = (float)((double)s->alpha * sum_of(s, a + m * s->a_stride, b + m * s->b_stride, i, j) +
+                             (double)s->beta * (double)*y + (bias ? (double)bias[j] : 0));
+            }
+}
+
+void d9_cuda_check_multiply(d9_check *check) {
+    enum { GAP = 3 }; /* elements between two matrices */
+    for (size_t i = 0; i < sizeof products / sizeof *products; i++) D9_FOR_STORES(store) {
+            d9_cuda_matrix_product s = products[i];
+            s.a_stride = s.rows * s.depth + GAP;
+            s.b_stride = s.columns * s.depth + GAP;
+            s.y_stride = s.rows * s.columns;
+            const d9_kernel_store y_store = i % 2 ? store : D9_KERNEL_F32;
+            const float *a = d9_integers(s.batch * s.a_stride, 41), *b = d9_integers(s.batch * s.b_stride, 42);
+            const float *bias = i == 1 || i == 4 ? d9_integers(s.columns, 43) : NULL;
+            float *expected = d9_integers(s.batch * s.y_stride, 44);
+            d9_array gpu_a = d9_array_of(store, s.batch * s.a_stride, 0, a);
+            d9_array gpu_b = d9_array_of(store, s.batch * s.b_stride, 0, b);
+            d9_array y = d9_array_of(y_store, s.batch * s.y_stride, 0, expected);
+            multiply_plainly(&s, a, b, bias, expected);
+            d9_check_launch(
+                check, "multiply",
+                d9_cuda_multiply(NULL, &s, d9_array_in(&gpu_a), d9_array_in(&gpu_b), y.data, bias, d9_array_out(&y)));
+            d9_check_array(check, "multiply", expected, &y, 0);
+            d9_check_done(check);
+        }
+}
+
+/* ---- losses ---- */
+
 /* Samples, classes, smoothing, row of losses.def (0: cross-entropy, 1: sigmoid) and share of each case. The last two
  * have more classes than a warp reads. */
 static const d9_kernel_loss losses[] = {{1, 3, 0.0, 0, 1},    {7, 10, 0.2, 0, 1},     {7, 10, 0.2, 0, 0.75},

@@ -67,9 +67,9 @@ static float *normalise(site *s, bool evaluates) {
 static void launch(d9_check *check, const site *s, const d9_array *y) {
     const d9_kernel_epilogue none = {.act = {D9_KERNEL_NO_ACT, 0}};
     const d9_kernel_norm_state state = gpu_state(s);
-    d9_check_launch(
-        check, "norm_forward",
-        d9_cuda_norm_forward(NULL, &s->norm, d9_array_in(&s->gpu_x), &state, &none, s->scratch.data, d9_array_out(y)));
+    d9_check_launch(check, "norm_forward",
+                    d9_cuda_norm_forward(NULL, &s->norm, NULL, d9_array_in(&s->gpu_x), &state, &none, s->scratch.data,
+                                         d9_array_out(y)));
 }
 
 static void check_forward(d9_check *check, const d9_kernel_norm *shape, d9_kernel_store store, int shift) {
@@ -154,13 +154,16 @@ static void check_epilogue(d9_check *check, const d9_kernel_norm *shape, d9_kern
     stage(&s, how->activation, addend, how->adds_first, expected, sum);
     d9_array y = d9_array_new(store, s.count, 0), b = d9_array_of(store, s.count, 0, addend);
     d9_array out = d9_array_new(store, s.count, 0);
-    const d9_kernel_epilogue epilogue = {{how->activation, 0.3f}, d9_array_in(&b), how->adds_first, d9_array_out(&out)};
+    const d9_kernel_epilogue epilogue = {.act = {how->activation, 0.3f},
+                                         .addend = d9_array_in(&b),
+                                         .adds_first = how->adds_first,
+                                         .last = d9_array_out(&out)};
     d9_kernel_norm_state state = gpu_state(&s);
     if (how->evaluates) state.mean = state.inv_std = NULL;
     const d9_kernel_out kept = {how->keeps_y ? y.data : NULL, store};
     d9_check_launch(check, name,
                     (how->evaluates ? d9_cuda_norm_eval : d9_cuda_norm_forward)(
-                        NULL, &s.norm, d9_array_in(&s.gpu_x), &state, &epilogue, s.scratch.data, kept));
+                        NULL, &s.norm, NULL, d9_array_in(&s.gpu_x), &state, &epilogue, s.scratch.data, kept));
     if (how->keeps_y) d9_check_array(check, "norm_epilogue y", expected, &y, tolerance_of(store));
     d9_check_array(check, name, sum, &out, tolerance_of(store));
     if (how->evaluates) d9_check_array(check, "norm_eval running_mean", s.running[0], &s.gpu_running[0], 0);
@@ -250,6 +253,50 @@ void d9_cuda_check_norm_backward(d9_check *check) {
     }
 }
 
+/* With a pool before the norm, the passes must give the bits of separate kernels. The pool's output is written, but not
+ * in evaluation if nobody wants it. */
+static void check_forward_pool(d9_check *check, const d9_kernel_window *w, d9_kernel_store store, bool evaluates,
+                               bool keeps) {
+    const d9_kernel_norm norm = {w->images, w->out_height * w->out_width, w->channels, w->images % 2 ? 1 : 2};
+    const int64_t whole = w->images * w->height * w->width * w->channels;
+    const d9_array x = d9_array_of(store, whole, 0, d9_random(store, whole, 20));
+    d9_array pooled[2], normed[2], y[2], *const arrays[] = {pooled, normed, y};
+    for (int i = 0; i < 2; i++) { /* separate kernels; with the pool in the passes */
+        site s = open_site(&norm, store, 0, 0);
+        d9_kernel_norm_state state = gpu_state(&s);
+        for (int a = 0; a < 3; a++) arrays[a][i] = d9_array_of(store, s.count, 0, d9_floats(s.count));
+        const d9_kernel_epilogue epilogue = {.act = {D9_ACT_SILU, 0}, .normed = {keeps ? normed[i].data : NULL, store}};
+        const d9_cuda_pool_before pool = {*w, d9_array_in(&x), {evaluates && !keeps ? NULL : pooled[i].data, store}};
+        if (i == 0)
+            d9_check_launch(check, "pool", d9_cuda_pool_forward(NULL, w, d9_array_in(&x), d9_array_out(&pooled[0])));
+        d9_check_launch(check, "norm_forward_pool",
+                        (evaluates ? d9_cuda_norm_eval
+                                   : d9_cuda_norm_forward)(NULL, &norm, i ? &pool : NULL, d9_array_in(&pooled[i]),
+                                                           &state, &epilogue, s.scratch.data, d9_array_out(&y[i])));
+    }
+    for (int a = 0; a < 3; a++) {
+        if (a == 0 ? evaluates && !keeps : a == 1 && !keeps) continue; /* not written */
+        float *expected = d9_floats(y->count);
+        for (int64_t i = 0; i < y->count; i++) expected[i] = d9_array_at(&arrays[a][0], i);
+        d9_check_array(check, "norm_forward_pool", expected, &arrays[a][1], 0);
+    }
+    d9_check_done(check);
+}
+
+/* 2 x 2 windows side by side; most leave a last row or column. */
+static const d9_kernel_window windows[] = {{3, 5, 7, 16, 2, 3, 2, 2, 0},
+                                           {6, 4, 10, 24, 2, 5, 2, 2, 0},
+                                           {2, 3, 8, 8, 1, 4, 2, 2, 0},
+                                           {4, 6, 5, 3, 3, 2, 2, 2, 0},
+                                           {40, 15, 15, 72, 7, 7, 2, 2, 0}};
+enum { WINDOWS = sizeof windows / sizeof *windows };
+
+void d9_cuda_check_norm_forward_pool(d9_check *check) {
+    for (int i = 0; i < WINDOWS; i++) D9_FOR_STORES(store) {
+            for (int how = 0; how < 4; how++) check_forward_pool(check, &windows[i], store, how & 1, how & 2);
+        }
+}
+
 /* With a pool before the norm, the last pass must give the bits of two kernels; the first pass keeps dz in dx. */
 static void check_backward_pool(d9_check *check, const d9_kernel_window *w, d9_kernel_store store, int activation,
                                 bool recomputes) {
@@ -281,12 +328,7 @@ static void check_backward_pool(d9_check *check, const d9_kernel_window *w, d9_k
 }
 
 void d9_cuda_check_norm_backward_pool(d9_check *check) {
-    static const d9_kernel_window windows[] = {{3, 5, 7, 16, 2, 3, 2, 2, 0},
-                                               {6, 4, 10, 24, 2, 5, 2, 2, 0},
-                                               {2, 3, 8, 8, 1, 4, 2, 2, 0},
-                                               {4, 6, 5, 3, 3, 2, 2, 2, 0},
-                                               {40, 15, 15, 72, 7, 7, 2, 2, 0}};
-    for (int i = 0; i < 5; i++) D9_FOR_STORES(store) {
+    for (int i = 0; i < WINDOWS; i++) D9_FOR_STORES(store) {
             for (int recomputes = 0; recomputes < 2; recomputes++)
                 check_backward_pool(check, &windows[i], store, (i + (int)store) % (D9_ACT_COUNT + 1) - 1, recomputes);
         }

@@ -40,7 +40,7 @@ static void run_kernels(d9_check *check, const d9_kernel_norm *norm, const resul
     const int64_t step = 3;
     void *scratch = r->array[8].data;
     const int errors[] = {
-        d9_cuda_norm_forward(NULL, norm, in, &state, &epilogue, scratch, d9_array_out(&r->array[0])),
+        d9_cuda_norm_forward(NULL, norm, NULL, in, &state, &epilogue, scratch, d9_array_out(&r->array[0])),
         d9_cuda_norm_backward(NULL, norm, gradient, &prologue, in, mean, inv_std, scale, NULL, scratch, &gradients),
         d9_cuda_linear_forward(NULL, &linear, in, gradient, d9_array_out(&r->array[6])),
         d9_cuda_linear_backward_weight(NULL, &linear, gradient, in, d9_array_out(&r->array[7])),

@@ -6,14 +6,14 @@
 static const char *const noticed_by[] = {
     /* the end of an array is one too early (not `order`, which would sort uninitialised keys) */
     (" cast add scale copy act_forward act_backward norm_forward norm_epilogue norm_backward norm_backward_pool "
-     "norm_shifted"
+     "norm_forward_pool norm_shifted"
      " pool_forward pool_backward pool_nan mean_pool_forward bias bias_backward concat dropout"
-     " linear_forward linear_backward_data linear_backward_weight loss_forward"
+     " linear_forward linear_backward_data linear_backward_weight multiply loss_forward"
      " loss_backward metrics update update_guarded orthogonal lerp guard_check draw gather rank augment mix paste "
      "resident resident_backward moments_forward moments_eval moments_backward "
      "tokens embed embed_backward recur recur_backward last_backward "),
     /* barriers are missing (not `embed_backward`, which would read at unset positions) */
-    (" norm_forward norm_epilogue norm_backward norm_shifted linear_backward_weight metrics augment repeated"
+    (" norm_forward norm_epilogue norm_backward norm_shifted linear_backward_weight multiply metrics augment repeated"
      " resident resident_backward moments_forward moments_eval moments_backward bias_backward orthogonal"
      " recur recur_backward "),
     /* a warp's reduction adds only half */

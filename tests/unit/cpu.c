@@ -45,7 +45,7 @@ TEST(every_operation_and_fused_rule_in_bf16) {
     check_operations(f, D9_BF16);
 }
 
-TEST(an_output_with_another_reader_is_kept) { rival_wanted_intermediate(&((fixture *)*state)->r); }
+TEST(an_output_with_another_reader_is_kept) { rival_wanted_intermediate(&((fixture *)*state)->r, false); }
 
 TEST(indices_out_of_range_are_refused) {
     static const d9_op ops[] = {D9_OP_DRAW,  D9_OP_AUGMENT,        D9_OP_GATHER, D9_OP_TOKENS,

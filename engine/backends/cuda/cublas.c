@@ -2,7 +2,8 @@
  * y' = op(b)' op(a)' is computed.
  *
  * Each product runs the first algorithm of the heuristics that fits our workspace. A second kernel may add the partial
- * sums of a split K in f32, but never in the order in which blocks finish, so results repeat bit for bit. */
+ * sums of a split K in f32, but never in the order in which blocks finish, so results repeat bit for bit. A product for
+ * which cuBLAS has no such algorithm is computed by our own, slower kernel. */
 #include "backends/cuda/cublas.h"
 #include "backends/cuda/library.h"
 #include "core/system.h"
@@ -37,6 +38,7 @@ typedef struct plan {
     cublasLtMatmulDesc_t operation;
     cublasLtMatrixLayout_t layout[MATRICES];
     cublasLtMatmulHeuristicResult_t found;
+    bool own; /* cuBLAS has no algorithm: our kernel computes it */
 } plan;
 
 static d9_status check(d9_context *context, const cublas *lt, cublasStatus_t result, const char *what) {
@@ -148,15 +150,17 @@ static d9_status find_algorithm(d9_context *context, const cublas *lt, plan *p) 
     for (size_t i = 0; i < sizeof aligned / sizeof *aligned; i++)
         CUBLAS_TRY(lt->MatmulPreferenceSetAttribute(preference, aligned[i], &alignment, sizeof alignment),
                    "an algorithm");
-    CUBLAS_TRY(
-        lt->MatmulAlgoGetHeuristic(lt->handle, p->operation, m[B], m[A], m[Y], m[Y], preference, 1, &p->found, &count),
-        "an algorithm");
-    if (count == 0) {
+    const cublasStatus_t result =
+        lt->MatmulAlgoGetHeuristic(lt->handle, p->operation, m[B], m[A], m[Y], m[Y], preference, 1, &p->found, &count);
+    if (result != CUBLAS_STATUS_NOT_SUPPORTED) CUBLAS_TRY(result, "an algorithm");
+    p->own = result != CUBLAS_STATUS_SUCCESS || count == 0 || p->found.state != CUBLAS_STATUS_SUCCESS;
+    if (p->own) {
         const d9_cuda_product *q = &p->product;
-        D9_TRY(d9_fail(context, D9_DEVICE, "cuBLAS: no algorithm for a %lldx%lld product of %s over %lld terms",
-                       (long long)q->rows, (long long)q->columns, d9_type_name(q->type), (long long)q->depth));
+        p->found.workspaceSize = 0;
+        d9_log(context, D9_LOG_WARNING,
+               "cuBLAS has no algorithm for a %lldx%lld product of %s over %lld terms: a slower kernel computes it",
+               (long long)q->rows, (long long)q->columns, d9_type_name(q->type), (long long)q->depth);
     }
-    CUBLAS_TRY(p->found.state, "an algorithm");
 done:
     if (preference) lt->MatmulPreferenceDestroy(preference);
     return status;
@@ -182,6 +186,26 @@ done:
 
 /* ---- running ---- */
 
+static d9_status run_own(d9_context *context, const d9_cuda_product *q, const d9_cuda_matrices *matrices,
+                         d9_cuda_stream stream) {
+    const d9_cuda_matrix_product shape = {.batch = q->batch,
+                                          .rows = q->rows,
+                                          .columns = q->columns,
+                                          .depth = q->depth,
+                                          .a_transposed = q->a_transposed,
+                                          .b_transposed = q->b_transposed,
+                                          .a_stride = q->a_stride,
+                                          .b_stride = q->b_stride,
+                                          .y_stride = q->y_stride,
+                                          .alpha = q->alpha,
+                                          .beta = q->beta};
+    const d9_kernel_store store = d9_cuda_store_of(q->type);
+    const int error = d9_cuda_multiply(stream, &shape, (d9_kernel_in){matrices->a, store},
+                                       (d9_kernel_in){matrices->b, store}, matrices->c ? matrices->c : matrices->y,
+                                       matrices->bias, (d9_kernel_out){matrices->y, d9_cuda_store_of(q->y_type)});
+    return error ? d9_fail(context, D9_DEVICE, "a product: CUDA error %d", error) : D9_OK;
+}
+
 static d9_status run(d9_context *context, const void *multiplier, const void *made, const d9_cuda_matrices *matrices,
                      void *workspace, d9_cuda_stream stream) {
     const cublas *lt = multiplier;
@@ -189,6 +213,7 @@ static d9_status run(d9_context *context, const void *multiplier, const void *ma
     const cublasLtMatrixLayout_t *m = p->layout;
     const void *c = matrices->c ? matrices->c : matrices->y;
     d9_status status;
+    if (p->own) return run_own(context, &p->product, matrices, stream);
     if (p->product.biased)
         CUBLAS_TRY(lt->MatmulDescSetAttribute(p->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &matrices->bias,
                                               sizeof matrices->bias),

@@ -1,11 +1,11 @@
-/* Rules of batch norm: norm, fused with the pool before and the nodes after; norm_eval, fused with the nodes after;
- * norm_backward, fused with the nodes before and the pool's gradient after. Of the values between the nodes, norm's y
- * is never written, the value between act and add only if a node outside of the rule reads it.
+/* Rules of batch norm: norm and norm_eval, fused with the pool before and the nodes after; norm_backward, fused with
+ * the nodes before and the pool's gradient after. Of the values between the nodes, norm's y and the value between act
+ * and add are written only if a node outside of the rule reads them; in training with passes, the pool's output always.
  *
- * Algorithms: passes over memory, forward with a separate pool; or, except for norm_eval, one pass that keeps its input
- * on chip, in one of the divisions of the work that the device supports (kernels/cuda/norm_algorithms.cu). Tuning times
- * the passes and the most promising divisions, and caches the choice like those of convolutions (choices.h). `tune:
- * off` uses the first division; a saved plan names one. If a launch fails in the first step, the passes are used. */
+ * Algorithms: passes over memory, or, except for norm_eval, one pass that keeps its input on chip, in one of the
+ * divisions of the work that the device supports (kernels/cuda/norm_algorithms.cu). Tuning times the passes and the
+ * most promising divisions, and caches the choice like those of convolutions (choices.h). `tune: off` uses the first
+ * division; a saved plan names one. If a launch fails in the first step, the passes are used. */
 #include "backends/cuda/choices.h"
 #include "backends/cuda/cuda.h"
 #include "core/system.h"
@@ -90,7 +90,8 @@ static bool are_aligned(const d9_site *site, const parts *p) {
     if (is_backward(p) && ((uintptr_t)d9_site_data(site, p->norm->inputs[2]) & 15) != 0) return false;
     for (int n = 0; n < site->node_count; n++) {
         const d9_node *node = site->nodes[n];
-        const bool one = node->op == D9_OP_NORM || node->op == D9_OP_POOL || node->op == D9_OP_ACT;
+        const bool one =
+            node->op == D9_OP_NORM || node->op == D9_OP_NORM_EVAL || node->op == D9_OP_POOL || node->op == D9_OP_ACT;
         for (int i = 0; i < (one ? 1 : 2); i++)
             if (!is_aligned(site, p, node->inputs[i])) return false;
         if (node->outputs[0] == D9_NONE || !is_aligned(site, p, node->outputs[0])) return false;
@@ -111,7 +112,7 @@ static void list_algorithms(d9_context *context, const d9_site *site,
     const d9_kernel_store store = d9_cuda_store_of(d9_site_value(site, x_of(&p))->type);
     *count = 0;
     if (p.norm->op == D9_OP_NORM_EVAL || !are_aligned(site, &p)) return;
-    if (p.pool) {
+    if (p.pool && is_backward(&p)) {
         const d9_kernel_window window = d9_cuda_window_of(site, p.pool);
         if (!covers_input(&window)) return;
     }
@@ -139,12 +140,13 @@ static bool has_own_bytes(const d9_site *site, d9_value_id id) {
 static d9_value_id value_between(const parts *p) { return is_backward(p) ? p->norm->outputs[0] : x_of(p); }
 
 /* True if pool and norm are adjacent (backward: in the forward pass too, and nothing else reads dx), 2 x 2 windows tile
- * the pool's input (backward: up to an odd row or column), and the one-pass kernels take the arrays. */
+ * the pool's input up to an odd row or column, and the one-pass kernels take the arrays. */
 static bool pool_fits(const d9_site *site) {
     const parts p = parts_of(site);
     const d9_kernel_window w = d9_cuda_window_of(site, p.pool);
-    if (w.kernel != 2 || w.stride != 2 || w.pad != 0 || (!is_backward(&p) && !covers_input(&w))) return false;
-    if (!are_aligned(site, &p) || !has_own_bytes(site, value_between(&p))) return false;
+    if (w.kernel != 2 || w.stride != 2 || w.pad != 0) return false;
+    const bool unwritten = p.norm->op == D9_OP_NORM_EVAL && d9_site_internal(site, x_of(&p));
+    if (!are_aligned(site, &p) || (!unwritten && !has_own_bytes(site, value_between(&p)))) return false;
     if (!is_backward(&p)) return p.pool->outputs[0] == x_of(&p);
     const d9_node_id producer = d9_site_value(site, x_of(&p))->producer;
     if (producer == D9_NONE || p.pool->inputs[0] != p.norm->outputs[0]) return false;
@@ -156,10 +158,13 @@ static bool pool_fits(const d9_site *site) {
 
 /* ---- matching ---- */
 
+/* The norm's own output is written if it is read outside of the rule, but not before an addition. */
 bool d9_cuda_norm_match(const d9_site *site) {
     const parts p = parts_of(site);
     const d9_site inner = without_pool(site);
-    return d9_chain_norm_fits(&inner, d9_cuda_storable) && (!p.pool || pool_fits(site));
+    const bool image = d9_site_value(site, x_of(&p))->shape.rank == 4;
+    return image && (p.add ? d9_chain_fits : d9_chain_follows)(&inner, d9_cuda_storable) &&
+           (!p.pool || pool_fits(site));
 }
 
 bool d9_cuda_norm_backward_match(const d9_site *site) {
@@ -178,6 +183,8 @@ static d9_kernel_epilogue epilogue_of(const d9_site *site, const parts *p, d9_ke
     const d9_site inner = without_pool(site);
     d9_kernel_epilogue after = {.act = d9_node_act(p->act)};
     *y = d9_cuda_output(site, (p->act ? p->act : p->norm)->outputs[0]);
+    if (!p->add && p->act && !d9_site_internal(site, p->norm->outputs[0]))
+        after.normed = d9_cuda_output(site, p->norm->outputs[0]);
     if (!p->add) return after;
     const d9_value_id first = site->nodes[1]->outputs[0];
     after.addend = d9_cuda_input(site, d9_chain_addend(&inner));
@@ -228,14 +235,16 @@ static int run_forward_one_pass(const d9_site *site, const parts *p, const d9_ke
 
 static int run_forward_passes(const d9_site *site, const parts *p, const d9_kernel_norm *shape,
                               const d9_kernel_norm_state *state, const d9_kernel_epilogue *after, d9_kernel_out y) {
+    const bool trains = p->norm->op == D9_OP_NORM;
+    d9_cuda_pool_before pool;
     if (p->pool) {
-        const d9_kernel_window window = d9_cuda_window_of(site, p->pool);
-        const int error = d9_cuda_pool_forward(d9_cuda_stream_of(site), &window, d9_cuda_input(site, pool_input_of(p)),
-                                               d9_cuda_output(site, x_of(p)));
-        if (error) return error;
+        pool = (d9_cuda_pool_before){d9_cuda_window_of(site, p->pool), d9_cuda_input(site, pool_input_of(p)),
+                                     d9_cuda_output(site, x_of(p))};
+        if (!trains && d9_site_internal(site, x_of(p))) pool.out.data = NULL;
     }
-    return (p->norm->op == D9_OP_NORM ? d9_cuda_norm_forward : d9_cuda_norm_eval)(
-        d9_cuda_stream_of(site), shape, d9_cuda_input(site, x_of(p)), state, after, d9_cuda_of(site)->scratch, y);
+    return (trains ? d9_cuda_norm_forward : d9_cuda_norm_eval)(d9_cuda_stream_of(site), shape, p->pool ? &pool : NULL,
+                                                               d9_cuda_input(site, x_of(p)), state, after,
+                                                               d9_cuda_of(site)->scratch, y);
 }
 
 D9_CUDA_RUN(norm) {
@@ -390,10 +399,12 @@ static void make_key(const d9_site *site, char key[D9_CUDA_CHOICE_KEY]) {
     const d9_kernel_norm s = shape_of(site);
     const bool reversed = !is_backward(&p) && adds_first(site, &p);
     const bool dz = is_backward(&p) && p.act && !d9_site_internal(site, p.act->outputs[0]);
-    snprintf(text, sizeof text, "norm%s%s%s%s%s%s %s %lldx%lldx%lld groups %lld, kernels " D9_CUDA_KERNELS,
+    const bool kept = !is_backward(&p) && p.act && !d9_site_internal(site, p.norm->outputs[0]);
+    snprintf(text, sizeof text, "norm%s%s%s%s%s%s%s %s %lldx%lldx%lld groups %lld, kernels " D9_CUDA_KERNELS,
              is_backward(&p) ? " backward" : "", p.pool ? " pool" : "", reversed ? " add" : "", p.act ? " act" : "",
-             p.add && !reversed ? " add" : "", dz ? " dz" : "", d9_type_name(d9_site_value(site, x_of(&p))->type),
-             (long long)s.images, (long long)s.pixels, (long long)s.channels, (long long)s.groups);
+             p.add && !reversed ? " add" : "", dz ? " dz" : "", kept ? " kept" : "",
+             d9_type_name(d9_site_value(site, x_of(&p))->type), (long long)s.images, (long long)s.pixels,
+             (long long)s.channels, (long long)s.groups);
     d9_cuda_choice_key(d9_cuda_of(site), text, key);
 }
 

@@ -279,6 +279,7 @@ static const d9_rule d9_cuda_rules[] = {
     NORM_BACKWARD("add+act_backward+norm_backward+pool_backward", 4, D9_OP_ADD, D9_OP_ACT_BACKWARD, D9_OP_NORM_BACKWARD,
                   D9_OP_POOL_BACKWARD),
     NORM("pool+norm+act", 3, D9_OP_POOL, D9_OP_NORM, D9_OP_ACT),
+    NORM("pool+norm_eval+act", 3, D9_OP_POOL, D9_OP_NORM_EVAL, D9_OP_ACT),
     NORM("norm+act+add", 3, D9_OP_NORM, D9_OP_ACT, D9_OP_ADD),
     NORM("norm_eval+act+add", 3, D9_OP_NORM_EVAL, D9_OP_ACT, D9_OP_ADD),
     NORM("norm+add+act", 3, D9_OP_NORM, D9_OP_ADD, D9_OP_ACT),

@@ -100,14 +100,19 @@ static bool follows(const d9_site *site, int n) {
            same_type(site, before, addend);
 }
 
-bool d9_chain_fits(const d9_site *site, bool (*storable)(d9_type type)) {
+bool d9_chain_follows(const d9_site *site, bool (*storable)(d9_type type)) {
     const d9_node *first = site->nodes[0];
     if (!storable(d9_site_value(site, first->inputs[0])->type)) return false;
     if (!same_type(site, first->inputs[0], first->outputs[0])) return false;
     if (d9_site_value(site, first->inputs[1])->type != D9_F32) return false;
     for (int n = 1; n < site->node_count; n++)
         if (!follows(site, n)) return false;
-    return site->node_count == 1 || d9_site_internal(site, first->outputs[0]);
+    return true;
+}
+
+bool d9_chain_fits(const d9_site *site, bool (*storable)(d9_type type)) {
+    return d9_chain_follows(site, storable) &&
+           (site->node_count == 1 || d9_site_internal(site, site->nodes[0]->outputs[0]));
 }
 
 bool d9_chain_norm_fits(const d9_site *site, bool (*storable)(d9_type type)) {

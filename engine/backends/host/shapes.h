@@ -65,6 +65,8 @@ bool d9_conv_types_fit(const d9_site *site, const d9_conv_geometry *geometry);
  * input 1 (scale or bias) is f32, each node reads the one before it, the first one's output is internal if nodes follow
  * and, in d9_chain_norm_fits, input 0 has 4 dimensions. A value between act and add may be used elsewhere. */
 bool d9_chain_fits(const d9_site *site, bool (*storable)(d9_type type));
+/* d9_chain_fits, but other nodes may read the first node's output. */
+bool d9_chain_follows(const d9_site *site, bool (*storable)(d9_type type));
 bool d9_chain_norm_fits(const d9_site *site, bool (*storable)(d9_type type));
 /* Likewise for add, act_backward or both before a norm's or bias's gradient; the output of add must be internal. */
 bool d9_chain_backward_fits(const d9_site *site, bool (*storable)(d9_type type));
