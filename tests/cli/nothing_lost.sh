@@ -28,14 +28,14 @@ same() { # FOLDER: its contents are unchanged
 # ---- a second SIGTERM ends a run at once, but not within 30 seconds (judged at the end of this script) ----
 sed 's/\[4, 4, 8, 8\]/[128, 128, 256, 256]/' long.yaml >steps.yaml # several seconds a step
 second_sigterm() { # the process is stopped meanwhile, so that it cannot finish its step however fast the machine is
-    "$dawn9" train steps.yaml --out second --quiet &
+    "$dawn9" train steps.yaml --out "$scratch/second" --quiet & # outside the folder whose files are compared
     child=$!
-    until [ -s second/config.yaml ] || ! kill -0 $child; do sleep 0.02; done
+    until [ -s "$scratch/second/config.yaml" ] || ! kill -0 $child; do sleep 0.02; done
     sleep 1 # the first step has begun
     kill -TERM $child && sleep 0.1 && kill -STOP $child && sleep 30 && kill -TERM $child && kill -CONT $child
     wait $child
 }
-second_sigterm 2>second.err &
+second_sigterm 2>"$scratch/second.err" &
 second=$!
 
 # ---- a finished run ----
@@ -220,8 +220,8 @@ json blocked/result.json 'd["resumed"] and len(d["epochs"]) == 16'
 
 wait $second
 code=$?
-[ $code = 143 ] && [ ! -s second.err ] && [ -e second/config.yaml ] && [ ! -e second/checkpoint.safetensors ] ||
-    fail "a second SIGTERM: status $code, $(cat second.err)"
+[ $code = 143 ] && [ ! -s "$scratch/second.err" ] && [ ! -e "$scratch/second/checkpoint.safetensors" ] ||
+    fail "a second SIGTERM: status $code, $(cat "$scratch/second.err")"
 
 # ---- more threads than processors ----
 processors=$(nproc)
