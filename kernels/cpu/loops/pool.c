@@ -2,7 +2,7 @@
  * tie the first pixel of the window in row-major order wins; a NaN wins over every number, and a later NaN over an
  * earlier one. */
 #include "kernels/cpu/integers.h"
-#include "kernels/cpu/loops/tile.h"
+#include "kernels/cpu/loops/lanes.h"
 
 static int64_t input_at(const d9_kernel_window *w, int64_t n, int64_t iy, int64_t ix) {
     return ((n * w->height + iy) * w->width + ix) * w->channels;
@@ -72,27 +72,43 @@ void D9_LOOP_NAME(pool)(d9_kernel_in x, const d9_kernel_window *w, int64_t n, in
     }
 }
 
+typedef int32_t place_vector __attribute__((vector_size(4 * D9_LANES), may_alias));
+
+/* Returns the position, 0 .. kernel * kernel - 1, of the maximum in each of `left` lanes of a window that begins at
+ * element `corner`. */
+D9_INLINE place_vector search(const d9_kernel_store store, d9_kernel_in x, const d9_kernel_window *w, int64_t corner,
+                              inside rows, inside columns, int64_t left) {
+    const int64_t pixel = w->channels, line = w->width * pixel;
+    d9_vector best = d9_lanes_load(store, x.data, corner + rows.from * line + columns.from * pixel, left);
+    place_vector place = (place_vector){0} + (int32_t)(rows.from * w->kernel + columns.from);
+    for (int64_t r = rows.from; r < rows.until; r++)
+        for (int64_t q = columns.from; q < columns.until; q++) {
+            const d9_vector v = d9_lanes_load(store, x.data, corner + r * line + q * pixel, left);
+            const place_vector here = (place_vector){0} + (int32_t)(r * w->kernel + q);
+            const place_vector taken = (place_vector)(v > best) | (place_vector)(v != v);
+            best = (d9_vector)((taken & (place_vector)v) | (~taken & (place_vector)best));
+            place = (taken & here) | (~taken & place);
+        }
+    return place;
+}
+
+D9_INLINE void find_stored_places(const d9_kernel_store store, d9_kernel_in x, const d9_kernel_window *w,
+                                  int64_t corner, inside rows, inside columns, int64_t n, int32_t *place) {
+    for (int64_t i = 0; i < n; i += D9_LANES) {
+        const int64_t left = d9_min(D9_LANES, n - i);
+        const place_vector found = search(store, x, w, corner + i, rows, columns, left);
+        memcpy(place + i, &found, (size_t)left * sizeof *place);
+    }
+}
+
 /* Finds the position, 0 .. kernel * kernel - 1, of the maximum in a window for n channels from channel c on. */
 static void find_places(d9_kernel_in x, const d9_kernel_window *w, int64_t image, inside rows, inside columns,
                         int64_t c, int64_t n, int32_t *place) {
-    d9_tile tile, best;
     const int64_t corner = input_at(w, image, rows.first, columns.first) + c;
-    bool first = true;
-    for (int64_t r = rows.from; r < rows.until; r++)
-        for (int64_t q = columns.from; q < columns.until; q++, first = false) {
-            const int32_t here = (int32_t)(r * w->kernel + q);
-            const float *from = d9_tile_load(x, corner + (r * w->width + q) * w->channels, n, tile);
-            if (first) {
-                copy_lanes(from, n, best);
-                for (int64_t i = 0; i < n; i++) place[i] = here;
-                continue;
-            }
-#pragma omp simd
-            for (int64_t i = 0; i < n; i++) {
-                place[i] = wins(from[i], best[i]) ? here : place[i];
-                best[i] = wins(from[i], best[i]) ? from[i] : best[i];
-            }
-        }
+    if (x.store == D9_KERNEL_F32)
+        find_stored_places(D9_KERNEL_F32, x, w, corner, rows, columns, n, place);
+    else
+        find_stored_places(D9_KERNEL_BF16, x, w, corner, rows, columns, n, place);
 }
 
 /* Windows without overlap: the inputs in one dimension whose gradient a window writes. These are its own inputs and
