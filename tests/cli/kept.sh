@@ -47,13 +47,13 @@ for table in arms effects runs; do
 done
 
 # ---- measurements of speed: their summaries ----
-for pair in bench-cpu/bench-bf16 bench-cpu/bench-f32 networks/networks networks/networks-airbench networks/networks-vgg \
-    precision/precision rosetta/rosetta side-by-side/side-by-side bench-sources/sources-avx512; do
+for pair in bench-cpu/bench-bf16 bench-cpu/bench-f32 networks/networks networks/networks-airbench precision/precision \
+    rosetta/rosetta side-by-side/side-by-side bench-sources/sources-avx512 bench-sources/sources-zen4; do
     name=${pair#*/}
     accepts python3 "$source/experiments/${pair%/*}.py" "unpacked/$name"
     same "$out" "$results/cpu/$name/summary.txt"
 done
-for name in networks networks-airbench networks-vgg; do
+for name in networks networks-airbench; do
     same "unpacked/$name/networks.tsv" "$results/cpu/$name/networks.tsv"
 done
 same unpacked/precision/precision.tsv "$results/cpu/precision/precision.tsv"
