@@ -2,7 +2,7 @@
 #include "tests/support/test.h"
 #include <ctype.h>
 
-enum { MOST = 64 };
+enum { MOST = 128 };
 static struct CMUnitTest tests[MOST];
 static size_t count;
 static CMFixtureFunction group[2], set_ups[MOST], *next_set_up = set_ups;
