@@ -34,8 +34,8 @@ typedef struct d9_provenance {
     uint64_t validation_limit;      /* the highest draw of a validation image */
     int trained_count;
     uint64_t trained[D9_TRAINED_MAX]; /* the lowest digests of training images, ascending */
-    bool prepared_otherwise; /* the evaluation resizes or cuts samples otherwise than the training, so that digests of
-                                the same image differ; not recorded */
+    bool prepared_otherwise; /* the evaluation resizes images or makes them grey otherwise than the training, so that
+                                digests of the same image differ; not recorded */
 } d9_provenance;
 
 /* The parts of a dataset, in the order in which arrays hold them. */

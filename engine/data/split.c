@@ -226,9 +226,8 @@ static void warn_changed(d9_context *context, const d9_provenance *known, const 
                noun, noun);
     else if (known->rule != D9_SPLIT_BY_POSITION && known->prepared_otherwise)
         d9_log(context, D9_LOG_WARNING,
-               "%s is another than in the training of the model: it cannot be told whether it was trained on these "
-               "%ss; %s",
-               dataset->tokens ? "data.length" : "data.image_size, data.fit or data.grey", noun,
+               "data.image_size, data.fit or data.grey differs from the training of the model: it cannot be told "
+               "whether it was trained on these images; %s",
                dataset->drawn ? "only the test part is evaluated" : "the test part is evaluated");
     else if (known->rule != D9_SPLIT_BY_POSITION && known->test != dataset->provenance.test)
         d9_log(context, D9_LOG_WARNING,

@@ -347,7 +347,7 @@ d9_status d9_description_provenance(d9_context *context, const d9_description *d
     D9_TRY(d9_config_parse(context, path, description->config, NULL, &own));
     *data = description->data;
     data->prepared_otherwise = own->data.image_size != config->data.image_size || own->data.fit != config->data.fit ||
-                               own->data.grey != config->data.grey || own->data.length != config->data.length;
+                               own->data.grey != config->data.grey;
 done:
     d9_config_free(context, own);
     return status;
