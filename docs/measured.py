@@ -453,10 +453,13 @@ def network_table(path, *names):
 
 def convolution_shares(folder, *networks):
     """Where a step's time goes, by kind of convolution, and the rate of each kind over that of the matrix product."""
-    cells = [[f"{network}, {kind}"] + [cell for choice in ("winograd", "own gemm") for path in [f"{folder}/{network}-{kind}-?.json"]
-                                       for cell in (f"{share(path, choice):.0f}", f"{of_matrix_product(path, choice):.2f}")]
-             + [f"{100 - share(f'{folder}/{network}-{kind}-?.json', 'winograd|gemm'):.0f}"] for network in networks for kind in ("f32", "bf16")]
-    return grid(["network", "Winograd, % of the step", "its rate", "own gemm, % of the step", "its rate", "all else, %"], cells)
+    lines = []
+    for name in (f"{network}-{kind}" for network in networks for kind in ("f32", "bf16")):
+        path = f"{folder}/{name}-?.json"
+        kinds = [(share(path, choice), of_matrix_product(path, choice)) for choice in ("winograd", "own gemm")]
+        lines.append([name.replace("-", ", "), *(cell for part, rate in kinds for cell in (f"{part:.0f}", f"{rate:.2f}")),
+                      f"{100 - sum(part for part, _ in kinds):.0f}"])
+    return grid(["network", "Winograd, % of the step", "its rate", "own gemm, % of the step", "its rate", "all else, %"], lines)
 
 
 def features_table(path):

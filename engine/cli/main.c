@@ -44,9 +44,10 @@ static void print_lost_steps(void) {
     print_to_terminal(at, (size_t)(end - at));
 }
 
-/* Does a signal, `seconds` after the first, ask to end at once? Not if a worker's parent forwarded it (SI_QUEUE). A
- * SIGINT within a second is a copy: `timeout`, for example, signals the process and its group. Those who stop a service
- * or a job may send several SIGTERM in a row, but after half a minute one is meant. */
+/* True if a signal that comes `seconds` after the first one ends the process at once; false if a worker's parent
+ * forwarded it (SI_QUEUE). A SIGINT within a second is taken for a copy of the first: `timeout`, for example, signals
+ * the process and its group. So is a SIGTERM within 30 seconds, because stopping a service or a job may send several.
+ */
 static bool ends_at_once(int number, const siginfo_t *about, double seconds) {
     return about->si_code != SI_QUEUE && ((number == SIGINT && seconds >= 1) || (number == SIGTERM && seconds >= 30));
 }

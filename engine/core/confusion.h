@@ -23,7 +23,8 @@ d9_class_scores d9_confusion_class(const d9_confusion *matrix, int64_t class);
 /* The macro mean: unweighted, over the classes that occur among the true or the predicted ones; zeros if none does. */
 d9_class_scores d9_confusion_macro(const d9_confusion *matrix);
 
-/* Of samples with several labels: the samples by whether they have a label and whether it is predicted. */
+/* For one label of samples that may have several: numbers of samples with and without it, predicted to have it or not.
+ */
 typedef struct d9_label_counts {
     int64_t counts[2][2]; /* [has the label][predicted] */
 } d9_label_counts;

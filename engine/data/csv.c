@@ -127,13 +127,13 @@ static d9_status read_heading(const d9_faults *faults, char *line, char *end, co
     if (*columns > D9_CSV_COLUMNS_MOST)
         return d9_fail(faults->context, D9_DATA, "%s:1: %d columns, must be at most %d", faults->file, *columns,
                        D9_CSV_COLUMNS_MOST);
+    if (*columns > 1) return D9_OK;
+    if (!*cells[0])
+        return d9_fail(faults->context, D9_DATA, "%s:1: an empty line, must be the names of columns", faults->file);
     const char *other = strpbrk(cells[0], ";\t");
-    if (*columns == 1 && (!*cells[0] || other))
-        return d9_fail(faults->context, D9_DATA, "%s:1: %s, must be the names of columns with commas between them",
-                       faults->file,
-                       !other          ? "an empty line"
-                       : *other == ';' ? "semicolons"
-                                       : "tabs");
+    if (other)
+        return d9_fail(faults->context, D9_DATA, "%s:1: %s between the names of columns, must be commas", faults->file,
+                       *other == ';' ? "semicolons" : "tabs");
     return D9_OK;
 }
 

@@ -19,7 +19,7 @@ static const char *fresh_cache(void) {
 /* A norm in one pass, slow on the CPU model, is not timed: its launches fail with cudaErrorInvalidClusterSize. */
 static void time_no_norms(void) { fake->forbid("norm_resident", 912); }
 
-/* As watch_run, but only plans the run: fills status, message, plan and log. */
+/* Plans the run that watch_run would train, without training it; fills status, message, plan and log of w. */
 static void watch_plan(const char *precision, const char *tune, watch *w) {
     d9_context planning;
     d9_session session;
