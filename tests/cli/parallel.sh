@@ -32,7 +32,9 @@ sed -i 's/dataset: text/&, path: texts/' sentiment.yaml
 for file in resnet9 dawn94 sentiment language shared $networks; do
     sized <$file.yaml >$file.wide.yaml
     train_on 1 $file.1 $file.wide.yaml --set train.norm_groups=4
-    train_on 4 $file.4 $file.wide.yaml
-    same_state $file.1 $file.4
+    for count in 2 4; do
+        train_on $count $file.$count $file.wide.yaml
+        same_state $file.1 $file.$count
+    done
 done
 verdict
