@@ -12,7 +12,7 @@ static bool match(const d9_site *site) {
     return d9_conv_types_fit(site, &g);
 }
 
-/* ---- rules of thumb ---- */
+/* ---- first choices ---- */
 
 /* In the backend cpu, the first choice is that of the first row whose conditions hold and whose algorithm fits. Without
  * such a row it is the library's first choice, or our first kernel that fits. Comments say where rows were measured. */

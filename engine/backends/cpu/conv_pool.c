@@ -99,7 +99,7 @@ static const d9_site *forward_site(const d9_site *site) {
 static bool backward_match(const d9_site *site) {
     const d9_node *pool = site->nodes[0];
     if (!pools_by_two(site, pool) || !d9_site_internal(site, pool->outputs[0]) || !forward_site(site)) return false;
-    const d9_cpu_conv_kernel *kernel = pooling_kernel_of(forward_site(site), 0); /* stores the positions */
+    const d9_cpu_conv_kernel *kernel = pooling_kernel_of(forward_site(site), 0); /* writes `places` */
     for (int i = 1; i < site->node_count; i++)
         if (site->nodes[i]->inputs[0] != pool->outputs[0] || pooling_kernel_of(site, i) != kernel) return false;
     return true;

@@ -20,7 +20,7 @@ d9_status d9_cpu_level_choose(d9_context *context, const char *level, d9_cpu *cp
     const level_row *best = &rows[0], *row = NULL; /* every processor runs the first row */
     for (int i = 1; i < ROWS; i++)
         if (runs_here(&rows[i])) best = &rows[i];
-    for (int i = ROWS - 1; i >= 0 && level; i--) /* downwards: "v4bf16" ends at the row without tiles */
+    for (int i = ROWS - 1; i >= 0 && level; i--) /* last match wins: for "v4bf16" without tiles */
         if (strcmp(level, rows[i].isa) == 0 || strcmp(level, rows[i].loops) == 0) row = &rows[i];
     if (!level || strcmp(level, "auto") == 0) row = best;
     if (!row || !runs_here(row))

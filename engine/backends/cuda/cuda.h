@@ -15,13 +15,13 @@
 typedef struct d9_cuda_convolver {
     d9_status (*open)(d9_context *context, const d9_cuda_driver *driver, void *state, void **convolver);
     void (*close)(d9_context *context, void *convolver);
-    void (*describe)(const void *convolver, d9_device_info *info); /* appends to version; may be NULL */
+    void (*describe)(const void *convolver, d9_device_info *info); /* appends to version; NULL: nothing to add */
     bool (*match)(const d9_site *site);
     d9_status (*prepare)(d9_context *context, d9_site *site);
     d9_status (*run)(d9_context *context, const d9_site *site, int64_t step);
     void (*release)(d9_context *context, d9_site *site);
     d9_status (*benchmark)(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count);
-    /* Measures operations per second of a large matrix product; may be NULL. */
+    /* Measures operations per second of a large matrix product. NULL: unknown. */
     d9_status (*peak_rate)(d9_context *context, void *backend, const d9_precision *precision,
                            double *operations_per_second);
 } d9_cuda_convolver;

@@ -1,5 +1,5 @@
-/* A plan covers a list of nodes by rules and runs the rules in order. The first uncovered node always gets the longest
- * rule that fits there.
+/* A plan covers a list of nodes with rules and runs the rules in order. The first uncovered node always gets the
+ * longest rule that fits there.
  *
  * The plan's text has one line per rule, in list order: "RULE<TAB>ROLE<TAB>CHOICE". ROLE is the first node's role, with
  * the prefix "eval:" in the evaluation list and "phase1:" in the list of the program's first phase, so that one file
