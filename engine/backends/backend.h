@@ -15,22 +15,23 @@ typedef struct d9_plan d9_plan;     /* host/plan.h, private to the backends */
 typedef struct d9_device_info {
     char name[128];                /* common name of the processor or GPU */
     char version[128];             /* of libraries: "oneDNN 2.6.3"; if none are used: "own kernels" */
-    char isa[32];                  /* "avx512-bf16", "amx", "sm_90" */
+    char isa[32];                  /* instruction set or GPU architecture: "avx512-bf16", "sm_90" */
     int threads;                   /* number of CPU threads */
     int64_t memory_bytes;          /* memory of the GPU, or host memory that this process may use */
     bool precision[D9_PRECISIONS]; /* true: supported */
     int preferred_precision;       /* index used for `precision: auto`: the fastest in which training converges */
     const char *preferred_why;     /* reason for this preference, for users; "" if there was no choice */
-    bool narrow_gradients; /* weight gradients of convolutions may be rounded to the compute type before they are f32 */
-    int longest_rule;      /* number of nodes of the longest rule that may be used; for d9_program_options */
-    bool asynchronous;     /* `run` submits a step and returns before it is done; reading results waits */
+    bool narrow_gradients; /* convolutions may write weight gradients in the compute type, which are then cast to f32 */
+    int longest_rule;  /* number of nodes of the longest rule that may be used, for d9_program_options.longest_rule */
+    bool asynchronous; /* `run` submits a step and returns before it is done; reading results waits */
 } d9_device_info;
 
-typedef enum d9_tune { D9_TUNE_AUTO, D9_TUNE_ON, D9_TUNE_OFF } d9_tune; /* in the order of backend_options.tune */
+/* In the order of the choices of the option backend_options.tune. */
+typedef enum d9_tune { D9_TUNE_AUTO, D9_TUNE_ON, D9_TUNE_OFF } d9_tune;
 
 typedef struct d9_backend_options {
     int threads;              /* 0: default */
-    d9_parallel *parallel;    /* the processes over which gradients are added; NULL: one process */
+    d9_parallel *parallel;    /* the processes that add up their gradients; NULL: one process */
     bool fuse;                /* false: use only rules of one node */
     d9_tune tune;             /* on: time the algorithms of a node; off: use the first; auto: the backend decides */
     const char *choices;      /* cuda: folder of the cache of tuning results; NULL: in the user's cache folder */
@@ -41,12 +42,12 @@ typedef struct d9_backend_options {
 } d9_backend_options;
 
 typedef struct d9_node_time {  /* a rule in a plan and its time */
-    d9_node_id node;           /* first node of the rule; the next row's rule begins right after its nodes */
+    d9_node_id node;           /* first node of the rule, which covers all nodes before that of the next row */
     const char *rule, *choice; /* valid as long as the plan */
     const char *why;           /* reason for the choice, for users: "first choice"; "" if there was no choice */
     double seconds;            /* of all runs since the last reset */
     int64_t runs;
-    bool in_f32; /* the rule computes in f32 between its nodes, even if values there have narrower types; never tf32 */
+    bool in_f32; /* the rule keeps values between its nodes in f32, even if their types are narrower; it uses no tf32 */
     bool rounds_transforms; /* operands made in the rule (Winograd tiles, gradients of gates) are rounded to half */
 } d9_node_time;
 
@@ -65,7 +66,7 @@ typedef struct d9_peak_rates {
 
 typedef struct d9_backend {
     const char *name, *doc;
-    /* Writes the libraries that it was compiled with, and their versions. NULL: none worth naming. */
+    /* Writes names and versions of the libraries that the backend was compiled with to `text`. NULL: no libraries. */
     void (*libraries)(char *text, size_t size);
     /* Checks quickly for a device; returns D9_DEVICE, with the reason, if there is none. NULL: there always is one. */
     d9_status (*probe)(d9_context *context);
@@ -77,8 +78,9 @@ typedef struct d9_backend {
     d9_status (*allocate)(d9_context *context, d9_device *device, const d9_program *program);
 
     /* Chooses rules for all nodes of `graph`, one of the program's node lists or a part of it. Returns D9_USAGE if
-     * options.force_plan does not fit, otherwise D9_DEVICE, with the node, if no rule or algorithm computes it. Slow:
-     * may time candidates, and then overwrites activations (SCRATCH) and gradients (GRADIENT). */
+     * options.force_plan does not fit the nodes; D9_DEVICE, with the node, if no rule or algorithm computes it, or if
+     * the device lacks the algorithm that force_plan names. Slow: may time candidates, and then overwrites activations
+     * (SCRATCH) and gradients (GRADIENT). */
     d9_status (*plan)(d9_context *context, d9_device *device, const d9_program *program, const d9_graph *graph,
                       d9_plan **plan);
     void (*plan_free)(d9_context *context, d9_plan *plan);
@@ -88,11 +90,12 @@ typedef struct d9_backend {
     bool (*threads_matter)(const char *plan_text);
 
     /* Runs each rule of the plan once, so that no later step loads code. Overwrites what steps write, except GUARD:
-     * call it before the state is written. NULL: no code is loaded late. */
+     * call it before the state is written. NULL: steps load no code. */
     d9_status (*load)(d9_context *context, d9_plan *plan);
     /* Runs one step. Nodes whose `when` is not active are skipped. */
     d9_status (*run)(d9_context *context, d9_plan *plan, int64_t step);
-    /* Times per rule since the last `reset`, in at most `capacity` rows (NULL: none). Returns the number of rules. */
+    /* Writes each rule's time since the last call with `reset`, to at most `capacity` rows (NULL: none). With `reset`,
+     * times then start at 0 again. Returns the number of rules. */
     int (*times)(d9_plan *plan, d9_node_time *rows, int capacity, bool reset);
 
     /* Times the algorithms for row `row` of `times`; *count 0: there is no choice. Overwrites the rule's outputs. */
@@ -101,10 +104,12 @@ typedef struct d9_backend {
     d9_status (*peak_rates)(d9_context *context, d9_device *device, const d9_precision *precision,
                             d9_peak_rates *peak_rates);
 
-    /* Takes over the program's tables after their values have changed. NULL: steps read them from the program. */
+    /* Copies the program's tables to the device, after their values have changed. NULL: steps read the program's. */
     d9_status (*tables)(d9_context *context, d9_device *device, const d9_program *program);
-    /* Fills D9_BUFFER_ORDER, on the device, with the first entries of d9_epoch_order. NULL: the caller writes them. */
+    /* Fills D9_BUFFER_ORDER, on the device, with the first entries of d9_epoch_order for `samples` training samples.
+     * Only for a run of one process. NULL: the caller writes the buffer. */
     d9_status (*order)(d9_context *context, d9_device *device, uint64_t seed, int64_t epoch, int64_t samples);
+    /* Copy `size` bytes to or from a buffer, at byte `offset`. Return D9_DEVICE for a range outside the buffer. */
     d9_status (*write)(d9_context *context, d9_device *device, d9_buffer buffer, int64_t offset, const void *bytes,
                        int64_t size);
     d9_status (*read)(d9_context *context, d9_device *device, d9_buffer buffer, int64_t offset, void *bytes,

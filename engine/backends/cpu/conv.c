@@ -50,7 +50,7 @@ bool d9_conv_algorithm_is(const d9_conv_algorithm *algorithm, const char *choice
     return strncmp(choice, algorithm->text, length) == 0 && (choice[length] == 0 || choice[length] == ' ');
 }
 
-/* Part of an algorithm's name after its source; NULL if it comes from another source. */
+/* Part of an algorithm's text after its source ("own" or the library's name); NULL if its source is another one. */
 static const char *name_within(const char *algorithm, const char *source) {
     const size_t length = strlen(source);
     return strncmp(algorithm, source, length) == 0 && algorithm[length] == ' ' ? algorithm + length + 1 : NULL;

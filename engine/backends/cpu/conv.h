@@ -26,7 +26,8 @@ d9_cpu_conv_shape d9_conv_shape_of(const d9_site *site);
 
 /* Lists the algorithms that fit: the library's, its first choice first, then our kernels. Returns their number. */
 int d9_conv_algorithms(const d9_site *site, d9_conv_algorithm algorithms[D9_CONV_ALGORITHMS]);
-/* The convolution's first choice if it is a kernel of ours that fuses 2 x 2 max pooling; otherwise NULL. */
+/* The first choice for the site, a convolution pass, if that is a kernel of ours that fuses 2 x 2 max pooling;
+ * otherwise NULL. */
 const d9_cpu_conv_kernel *d9_conv_pooling_kernel(const d9_site *site);
 /* True if a choice's text names this algorithm. */
 bool d9_conv_algorithm_is(const d9_conv_algorithm *algorithm, const char *choice);
@@ -41,11 +42,11 @@ D9_MUST_USE d9_status d9_conv_build(d9_context *context, const d9_site *site, co
                                     d9_conv *conv, bool *built);
 void d9_conv_destroy(d9_context *context, const d9_site *site, d9_conv *conv);
 
-/* Implements d9_rule's benchmark for rules that contain convolutions: times the algorithms of each of them. */
+/* Implements d9_rule.benchmark for rules that contain convolutions: times the algorithms of each convolution. */
 D9_MUST_USE d9_status d9_conv_benchmark_parts(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity,
                                               int *count);
 
-/* `bare`: run only the library's call, without converting arguments to and from its layout; ignored by our kernels. */
+/* `bare`: run only the library's call, on the arguments converted last; our kernels ignore it. */
 D9_MUST_USE d9_status d9_conv_run(d9_context *context, const d9_site *site, const d9_conv *conv, bool bare);
 
 #endif

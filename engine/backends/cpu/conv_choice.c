@@ -1,4 +1,4 @@
-/* Chooses the algorithm of a convolution: the first choice by rules of thumb, the fastest of all, or a saved plan's. */
+/* Chooses the algorithm of a convolution: a saved plan's, the fastest by timing, or the first choice by a table. */
 #include "backends/cpu/conv.h"
 #include "core/system.h"
 #include "graph/op.h"
@@ -12,7 +12,7 @@ static bool match(const d9_site *site) {
     return d9_conv_types_fit(site, &g);
 }
 
-/* ---- rules of thumb ---- */
+/* ---- first choices ---- */
 
 /* In the backend cpu, the first choice is that of the first row whose conditions hold and whose algorithm fits. Without
  * such a row it is the library's first choice, or our first kernel that fits. Comments say where rows were measured. */
@@ -31,15 +31,17 @@ static const preference preferences[] = {
     /* Synthetic network, batch 64, 2 cores with AVX-512: 0.3 to 0.9 of oneDNN's time from 16 channels on. At 3 x 3
      * pixels (speed94): 0.6 of the time of "own gemm". */
     {D9_KERNEL_F32, EVERY_PASS, 1, 3, 16, true, "own winograd"},
-    /* ResNet-18, batch 128, 2 cores of a Zen 5: 0.7 to 1.05 of oneDNN's time from 32 channels on; at 16 up to 2. */
+    /* ResNet-18, batch 128, 2 cores of a Zen 5: 0.7 to 1.05 of oneDNN's time from 32 channels on; with 16 channels up
+     * to twice its time. */
     {D9_KERNEL_F32, EVERY_PASS, 2, 4, 32, true, "own winograd"},
-    /* dawn94, batch 512, 2 cores with AMX: the fastest from 8 x 8 on; at 4 x 4 oneDNN's x16 is. */
+    /* dawn94, batch 512, 2 cores with AMX: the fastest from 8 x 8 pixels on; at 4 x 4 oneDNN's x16 is faster. */
     {D9_KERNEL_BF16, WEIGHT, 0, 8, 1, true, "own amx"},
     /* dawn94, batch 512, 2 cores of a Zen 4 with AVX512_BF16: 0.3 to 0.5 of the time of "own gemm". */
     {D9_KERNEL_BF16, EVERY_PASS, 1, 3, 16, false, "own winograd"},
     {D9_KERNEL_BF16, EVERY_PASS, 2, 4, 32, false, "own winograd"},
-    /* The other layers of ResNet-50, batch 8, 2 cores of a Zen 4: in sum 0.99 of oneDNN's time in f32, 0.95 if held to
-     * AVX2, and 0.99 in bf16; and the bits do not depend on the number of threads. */
+    /* The layers of ResNet-50 to which no row above applies, batch 8, 2 cores of a Zen 4: their sum is 0.99 of oneDNN's
+     * time in f32, 0.95 if both are limited to AVX2, and 0.99 in bf16. Unlike oneDNN's, the bits do not depend on the
+     * number of threads. */
     {D9_KERNEL_F32, EVERY_PASS, 0, 1, 1, true, "own gemm"},
     {D9_KERNEL_BF16, EVERY_PASS, 0, 1, 1, false, "own gemm"},
 };
@@ -85,7 +87,8 @@ const d9_cpu_conv_kernel *d9_conv_pooling_kernel(const d9_site *site) {
 
 /* ---- timing ---- */
 
-/* Shortest times after a warm-up, of three whole runs and of three `bare` runs of d9_conv_run. */
+/* Sets the times of a row to the shortest of three runs each, after a warm-up: seconds of whole runs, bare_seconds of
+ * `bare` runs (d9_conv_run). */
 static d9_status time_algorithm(d9_context *context, const d9_site *site, const d9_conv *c, d9_choice_time *row) {
     d9_status status;
     row->seconds = row->bare_seconds = 1e30;

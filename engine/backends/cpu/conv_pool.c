@@ -1,7 +1,8 @@
 /* Rules that fuse a convolution and 2 x 2 max pooling, for kernels that support it (kernels/cpu/conv.h). The
- * convolution's output is written only if another rule reads it or the program keeps all values. The backward rules
- * read instead the position of each maximum in its window, a byte that the forward rule stores. The results are
- * identical to those of the single rules. The backend onednn never uses these rules, to compare oneDNN's own speed. */
+ * convolution's output is written only if another rule reads it or the program keeps all values. Instead of that output
+ * the backward rules read the position of each maximum in its window, a byte that the forward rule stores. The results
+ * are identical to those of the single rules. The backend onednn never uses these rules, because its first choice is
+ * always an algorithm of oneDNN. */
 #include "backends/cpu/conv.h"
 #include "core/system.h"
 
@@ -13,7 +14,8 @@ typedef struct conv_pool {
     bool writes_output; /* the convolution's output must be written */
 } conv_pool;            /* data of the forward rule, also read by the backward rules */
 
-/* True for 2 x 2 max pooling of one type, or its gradient. pooling_kernel_of checks the convolution's types. */
+/* True if the node is 2 x 2 max pooling or its gradient, and its input and output have one type. pooling_kernel_of
+ * checks the convolution's types. */
 static bool pools_by_two(const d9_site *site, const d9_node *pool) {
     return pool->as.pool.kernel == 2 && pool->as.pool.stride == 2 && pool->as.pool.pad == 0 &&
            d9_site_value(site, pool->inputs[0])->type == d9_site_value(site, pool->outputs[0])->type;
@@ -40,7 +42,7 @@ static void run_conv(const d9_site *site, int conv, const conv_pool *made, void 
     made->kernel->run(d9_cpu_of(site), &shape, &arrays, d9_cpu_device_of(site)->scratch);
 }
 
-/* Stores the kernel of the site's convolutions as the plan's choice; `conv`: the first of these nodes. */
+/* Stores the kernel of the site's convolutions as the plan's choice; `conv`: index of the first of these nodes. */
 static void set_choice(const d9_cpu_conv_kernel *kernel, int conv, d9_site *site) {
     d9_conv_name_own(kernel, site->choice, sizeof site->choice);
     site->rounds_transforms = d9_conv_rounds_transforms(site, conv, kernel);
@@ -87,7 +89,8 @@ static d9_status run_forward(d9_context *context, const d9_site *site, int64_t s
 
 /* ---- backward ---- */
 
-/* The site that computed the pooled convolution by the forward rule of this file; NULL: another rule did. */
+/* The site whose rule is this file's forward rule and which computes the convolution that was pooled; NULL: another
+ * rule computes it. */
 static const d9_site *forward_site(const d9_site *site) {
     const d9_site *producer = d9_site_producer(site, site->nodes[0]->inputs[1]);
     return producer && producer->node_count == 2 && producer->nodes[1]->op == D9_OP_POOL ? producer : NULL;
@@ -96,7 +99,7 @@ static const d9_site *forward_site(const d9_site *site) {
 static bool backward_match(const d9_site *site) {
     const d9_node *pool = site->nodes[0];
     if (!pools_by_two(site, pool) || !d9_site_internal(site, pool->outputs[0]) || !forward_site(site)) return false;
-    const d9_cpu_conv_kernel *kernel = pooling_kernel_of(forward_site(site), 0); /* it wrote the positions */
+    const d9_cpu_conv_kernel *kernel = pooling_kernel_of(forward_site(site), 0); /* writes `places` */
     for (int i = 1; i < site->node_count; i++)
         if (site->nodes[i]->inputs[0] != pool->outputs[0] || pooling_kernel_of(site, i) != kernel) return false;
     return true;

@@ -36,7 +36,7 @@ static inline d9_kernel_out d9_cpu_out(const d9_site *site, d9_value_id id) {
     return (d9_kernel_out){d9_site_data(site, id), d9_cpu_store(site, id)};
 }
 
-/* Match functions, for the types of the first node: d9_cpu_any accepts f32, bf16 and integers, d9_cpu_f32 no bf16. */
+/* Match functions. True if inputs and outputs of the first node are f32 or integers or, with d9_cpu_any, bf16. */
 bool d9_cpu_any(const d9_site *site);
 bool d9_cpu_f32(const d9_site *site);
 

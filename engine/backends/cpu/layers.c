@@ -9,7 +9,7 @@ static d9_kernel_in in(const d9_site *site, int i) { return d9_cpu_in(site, inpu
 static d9_kernel_out out(const d9_site *site) { return d9_cpu_out(site, output(site, 0)); }
 static int64_t count(const d9_site *site) { return d9_site_count(site, input(site, 0)); }
 
-/* A rule that consists of one call: RULE(name, kernel, the kernel's arguments). */
+/* Defines run_NAME, the run function of a rule that calls one kernel; after the kernel come its arguments. */
 #define RULE(name, kernel, ...)                                                                                        \
     static d9_status run_##name(d9_context *context, const d9_site *site, int64_t step) {                              \
         (void)context, (void)step;                                                                                     \
@@ -52,7 +52,7 @@ static d9_status run_dropout(d9_context *context, const d9_site *site, int64_t s
     return D9_OK;
 }
 
-/* Bytes per pixel, over all channels. */
+/* Bytes of all channels of a pixel, or of a row of (N, C). */
 static int64_t pixel_bytes(const d9_site *site, d9_value_id id) {
     return d9_shape_channels(&d9_site_value(site, id)->shape) * d9_kernel_store_bytes(d9_cpu_store(site, id));
 }
@@ -83,7 +83,8 @@ static d9_status run_slice(d9_context *context, const d9_site *site, int64_t ste
 
 /* ---- linear layers ---- */
 
-/* Sizes from the weight (O, I) and y, or its gradient, whose rows are images or tokens. */
+/* Sizes of a linear layer with this weight (O, I) or weight gradient; `y` is its output or the gradient of that, with a
+ * row per image or token. */
 static const d9_kernel_linear *linear_of(const d9_site *site, d9_value_id weight, d9_value_id y,
                                          d9_kernel_linear *linear) {
     const d9_shape *w = &d9_site_value(site, weight)->shape;
@@ -91,7 +92,7 @@ static const d9_kernel_linear *linear_of(const d9_site *site, d9_value_id weight
     return linear;
 }
 
-/* The bias, if the site is a linear layer and its bias; NULL if it is the linear layer alone. */
+/* The bias (O), if the site has a bias node after its linear layer; otherwise NULL. */
 static const float *bias_of(const d9_site *site) {
     return site->node_count > 1 ? d9_site_data(site, site->nodes[1]->inputs[1]) : NULL;
 }
@@ -114,7 +115,7 @@ LINEAR(linear_backward_weight, d9_cpu_linear_backward_weight, output(site, 0), i
 
 /* ---- loss and metrics ---- */
 
-/* Reserves scratch for the widest case: bf16 dlogits, which the site may not have. */
+/* Reserves scratch as for dlogits in bf16, the type that needs the most, even if the site computes none. */
 static d9_status prepare_loss(d9_context *context, d9_site *site) {
     const d9_kernel_loss shape = d9_site_loss(site, input(site, 0));
     return d9_cpu_reserve(context, d9_cpu_device_of(site),

@@ -1,4 +1,4 @@
-/* The kernel loops and use of AMX tiles for each instruction set, and its names. */
+/* The instruction sets: their names, their kernel loops, and whether they use AMX tiles. */
 #include "backends/cpu/level.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ d9_status d9_cpu_level_choose(d9_context *context, const char *level, d9_cpu *cp
     const level_row *best = &rows[0], *row = NULL; /* every processor runs the first row */
     for (int i = 1; i < ROWS; i++)
         if (runs_here(&rows[i])) best = &rows[i];
-    for (int i = ROWS - 1; i >= 0 && level; i--) /* so "v4bf16" finds the row without tiles */
+    for (int i = ROWS - 1; i >= 0 && level; i--) /* last match wins: for "v4bf16" without tiles */
         if (strcmp(level, rows[i].isa) == 0 || strcmp(level, rows[i].loops) == 0) row = &rows[i];
     if (!level || strcmp(level, "auto") == 0) row = best;
     if (!row || !runs_here(row))

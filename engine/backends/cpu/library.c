@@ -11,7 +11,7 @@ const d9_installed_module d9_conv_library_file = {"backend onednn", "dawn9-onedn
                                                   "build with libdnnl-dev, or choose another of the backends"};
 
 /* If the module did not load because the machine lacks the version of oneDNN that it was built against, adds to the
- * error which version is here. */
+ * error which version the machine has. */
 static d9_status explain_failure(d9_context *context) {
     static const char *const versions[] = {"libdnnl.so.2", "libdnnl.so.3"};
     char reason[sizeof context->message];

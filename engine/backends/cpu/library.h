@@ -11,15 +11,16 @@ enum { D9_LIBRARY_ALGORITHMS = 12 };
 
 typedef struct d9_conv_library {
     const char *name; /* first word of its choices: "onednn" */
-    /* Opens the library, limited to an instruction set of level.h. Returns D9_DEVICE if it is too late to limit it. */
+    /* Opens the library, limited to an instruction set of level.h. Returns D9_DEVICE if the library already uses a
+     * higher one in this process. */
     d9_status (*open)(d9_context *context, const char *isa, void **state);
     void (*close)(d9_context *context, void *state);
     void (*version)(char *text, size_t size); /* "oneDNN 2.6.3" */
 
     /* Lists the static names of the algorithms that fit, the first choice first; returns their number. */
     int (*algorithms)(const d9_site *site, const char *algorithms[D9_LIBRARY_ALGORITHMS]);
-    /* *conv is NULL if the algorithm does not fit or the library has no implementation of it. Only the first word of
-     * `algorithm` counts. May enlarge the device's scratch memory. */
+    /* *conv is NULL if the algorithm does not fit or the library has no implementation of it. The first word of
+     * `algorithm` is the algorithm's name; the rest is ignored. May enlarge the device's scratch memory. */
     d9_status (*build)(d9_context *context, const d9_site *site, const char *algorithm, d9_library_conv **conv);
     const char *(*choice)(const d9_library_conv *conv); /* "x16 brgconv:avx512_core_amx_bf16" */
     /* `run` converts arguments to and from the library's layout; `run_bare` runs on the arguments converted last. */

@@ -1,8 +1,8 @@
 /* Rules for batch norms and biases, fused with the nodes that follow and, in the backward pass, with the nodes before.
  *
- * norm -> act -> add, or norm -> add -> act, is one pass over the activation after the statistics. Of the values
- * between the nodes, the norm's y is never written; the value between act and add and the output of act_backward are
- * written only if a node outside of the rule reads them. */
+ * norm -> act -> add and norm -> add -> act are computed in one pass over the activation, after the statistics. Of the
+ * values between the nodes, the norm's y is never written; the value between act and add and the output of act_backward
+ * are written only if a node outside of the rule reads them. */
 #include "backends/cpu/cpu.h"
 #include "backends/host/shapes.h"
 
@@ -75,7 +75,8 @@ static d9_cpu_prologue prologue_of(const d9_site *site, d9_kernel_in *dy) {
     return prologue;
 }
 
-/* With an addition, the kernel must write dz, the output of act_backward. */
+/* With an addition the kernel must write dz, the output of act_backward, which prologue_of allows only if dz is not
+ * internal. */
 static bool norm_backward_match(const d9_site *site) {
     return d9_chain_norm_backward_fits(site, storable) &&
            (site->nodes[0]->op != D9_OP_ADD || !d9_site_internal(site, site->nodes[1]->outputs[0]));

@@ -50,8 +50,8 @@ done:
 
 /* ---- recurrent layers ---- */
 
-/* The layer of a site. `y`: the value y or its gradient, (T, N, H); `u`: which input of the node is U; `state`: which
- * is h0, followed by c0. */
+/* The layer of a site. `y`: the value y or its gradient, (T, N, H). `u`, `state`: indices of the node's inputs U and
+ * h0; input `state` + 1 is c0. */
 static d9_cpu_recur layer_of(const d9_site *site, d9_value_id y, int u, int state) {
     const d9_shape *shape = &d9_site_value(site, y)->shape;
     return (d9_cpu_recur){.cell = (int)site->nodes[0]->as.recur.cell,
@@ -129,7 +129,8 @@ static d9_status run_last_backward(d9_context *context, const d9_site *site, int
 
 /* ---- the table ---- */
 
-/* The kernels take embedding tables, biases, saved numbers, c and gradients of parameters only as f32. */
+/* True for D9_NONE and f32, the only type in which the kernels take embedding tables, biases, saved numbers, c and
+ * gradients of parameters. */
 static bool is_f32(const d9_site *site, d9_value_id id) {
     return id == D9_NONE || d9_site_value(site, id)->type == D9_F32;
 }

@@ -82,7 +82,7 @@ void d9_cuda_close(d9_context *context, void *backend) {
 void d9_cuda_describe(const void *backend, d9_device_info *info) {
     const d9_cuda *cuda = backend;
     cuda->driver->describe(cuda->state, info);
-    info->narrow_gradients = true; /* converted by convolutions: d9_conv_staged_bytes */
+    info->narrow_gradients = true; /* conv_cudnn.c casts them: d9_conv_staged_bytes */
     if (cuda->convolver->describe) cuda->convolver->describe(cuda->convolver_state, info);
     cuda->multiplier->describe(info);
 }
@@ -229,7 +229,7 @@ static int32_t gradients_by_offset(const d9_graph *graph, d9_value_id *sorted) {
 }
 
 /* Writes the guard (loss scale and record of non-finite gradients) and the gradients' end offsets. The default scale is
- * 1, because gradients are of the batch's summed loss and so are already large. */
+ * 1, because gradients of the batch's summed loss are already large. */
 static d9_status upload_guard(d9_context *context, d9_cuda *cuda, const d9_device *device, const d9_graph *graph) {
     d9_status status;
     int64_t *ends = NULL;
@@ -307,8 +307,8 @@ static d9_cuda_indices *changed_indices_of(d9_cuda *cuda, const d9_value *value)
     return NULL;
 }
 
-/* Checks that the values of a node's input lie in [0, below) if its buffer was written since the last check, and marks
- * the buffer as checked. A buffer that this plan does not read is left for another plan's check. */
+/* Checks that the values of a node's input lie in [0, below) if the input's buffer was written since the last check,
+ * and marks the buffer as checked. */
 static d9_status check_input(d9_context *context, d9_cuda *cuda, const d9_graph *graph, const d9_node *node, int input,
                              const char *what, int64_t below) {
     const d9_value *value = &graph->values[node->inputs[input]];
@@ -350,7 +350,7 @@ done:
 
 /* ---- synchronisation ---- */
 
-/* Warns of steps that updated no weight because a gradient was not finite. They do not end the run. */
+/* Warns of steps that updated no weight because a gradient was not finite. Such steps do not end the run. */
 static d9_status report_skipped(d9_context *context, d9_cuda *cuda) {
     d9_status status;
     d9_cuda_guard guard;

@@ -18,7 +18,7 @@ struct d9_cuda_choices {
     row *rows;
     int count;
     size_t capacity;
-    bool changed, named; /* since the last save; the user named the folder */
+    bool changed, named; /* choices were added since the last save; the user named the folder */
 };
 
 static const char header[] = "dawn9 choices 2\n", file_name[] = "cuda-choices.tsv";
@@ -73,7 +73,8 @@ static bool read_line(d9_context *context, d9_cuda_choices *choices, const char 
     return true;
 }
 
-/* Parses a file. *damaged is the number of the first damaged line, from 1, and no row is kept; 0: none. */
+/* Parses a file. Sets *damaged to 0 or, if a line is damaged, to the number of the first one, from 1; then no row is
+ * kept. */
 static d9_status read_text(d9_context *context, d9_cuda_choices *choices, const char *text, size_t size, int *damaged) {
     d9_status status = D9_OK;
     const size_t header_size = sizeof header - 1;

@@ -18,7 +18,7 @@ enum { D9_CUDA_CHOICE_KEY = 640, D9_CUDA_CHOICE_NAME = 96 };
 
 typedef struct d9_cuda_choices d9_cuda_choices;
 
-/* Opens the cache, the file cuda-choices.tsv in `folder`, which saving creates. `folder` NULL:
+/* Opens the cache, the file cuda-choices.tsv in `folder`. d9_cuda_choices_save creates the folder. `folder` NULL:
  * ${XDG_CACHE_HOME:-$HOME/.cache}/dawn9; if neither is set, no file. */
 D9_MUST_USE d9_status d9_cuda_choices_open(d9_context *context, const char *folder, d9_cuda_choices **choices);
 void d9_cuda_choices_close(d9_context *context, d9_cuda_choices *choices); /* NULL is ignored */
@@ -28,8 +28,8 @@ const char *d9_cuda_choices_find(const d9_cuda_choices *choices, const char *key
 /* Adds or replaces a choice; ignored if the key is empty, or key or choice too long. Both must be printable ASCII. */
 D9_MUST_USE d9_status d9_cuda_choices_add(d9_context *context, d9_cuda_choices *choices, const char *key,
                                           const char *choice);
-/* Writes the cache if choices were added, with those that other processes wrote meanwhile. A failure is only logged,
- * as a warning if the folder was named, and not tried again. */
+/* Writes the cache if choices were added, with those that other processes wrote meanwhile. A failure is only logged, as
+ * a warning if the user named the folder; later calls then write nothing. */
 void d9_cuda_choices_save(d9_context *context, d9_cuda_choices *choices);
 
 #endif

@@ -28,7 +28,7 @@ typedef struct convolution {
     d9_cudnn_graph graph;
     d9_cudnn_plan plan;
     int64_t staged_bytes[D9_CONV_ARGUMENTS];   /* of the argument in the scratch memory; 0: it is not converted */
-    d9_kernel_store stored[D9_CONV_ARGUMENTS]; /* types in memory of the arguments that are converted */
+    d9_kernel_store stored[D9_CONV_ARGUMENTS]; /* types of the arguments' values in memory */
     /* Smallest scratch size among the choices rejected for lack of memory; 0 if none was rejected. If any was, the
      * choice made instead is not cached. */
     int64_t smallest_rejected;
@@ -130,7 +130,7 @@ static d9_status begin_trial(d9_context *context, const d9_site *site, trial *t)
     D9_TRY(cuda->driver->memory(context, cuda->state, &available, &total));
     if (bytes > available) goto done;
     status = cuda->driver->allocate(context, cuda->state, bytes, "weights to time convolutions with", &t->substitute);
-    D9_TRY(d9_cuda_forgive(context, cuda, status)); /* free memory is not always available */
+    D9_TRY(d9_cuda_forgive(context, cuda, status)); /* it may fail although enough memory is free */
     if (t->substitute) D9_TRY(fill_trial(context, site, t));
 done:
     return status;
@@ -224,7 +224,8 @@ done:
     return status;
 }
 
-/* Times a choice, conversions included. *ran false: banned, not built, too large or failed; the device still works. */
+/* Times a choice, conversions included. *ran false: the choice is banned, cannot be built, is too large, or failed
+ * although the device still works. */
 static d9_status time_choice(d9_context *context, const d9_cuda *cuda, job *j, const d9_cudnn_choice *choice,
                              double give_up, bool *ran, double *seconds) {
     d9_status status;
@@ -276,7 +277,8 @@ done:
     return status;
 }
 
-/* Looks up the cached choice (`tune: on`: of this run; off: none). *found false: none, banned, too large, not built. */
+/* Looks up the cached choice and builds it; with `tune: on` only one that was made in this run, with `tune: off` none.
+ * *found false: there is none, or it is banned, too large or cannot be built. */
 static d9_status find_cached(d9_context *context, const d9_site *site, const char *key, d9_cudnn_choice *choice,
                              bool *found) {
     const d9_cuda *cuda = d9_cuda_of(site);
@@ -298,7 +300,7 @@ static void make_key(const d9_site *site, char key[D9_CUDA_CHOICE_KEY]) {
     d9_cuda_choice_key(d9_cuda_of(site), text, key);
 }
 
-/* Chooses the fastest unless `tune` is off or memory for trial runs is missing; then the first that can be built. */
+/* Chooses the fastest choice or, if `tune` is off or memory for trial runs is missing, the first that can be built. */
 static d9_status choose_anew(d9_context *context, const d9_site *site, trial *t, d9_cudnn_choice *chosen) {
     d9_status status;
     d9_cuda *cuda = d9_cuda_of(site);
@@ -345,8 +347,8 @@ done:
     return status;
 }
 
-/* Chooses until two runs give equal results; `found`: tries *chosen first. Without memory for trial runs, the first
- * choice is taken unchecked. A choice whose results differ is banned; choose_anew fails if none is left. */
+/* Chooses until two runs of the choice give equal results; `found`: tries *chosen first. A choice whose results differ
+ * is banned; choose_anew fails if none is left. Without memory for trial runs, takes the first choice unchecked. */
 static d9_status choose_repeatable(d9_context *context, const d9_site *site, trial *t, bool found,
                                    d9_cudnn_choice *chosen) {
     d9_status status = D9_OK;

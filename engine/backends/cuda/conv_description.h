@@ -1,4 +1,4 @@
-/* Description of a convolution pass in the terms of cuDNN's graph API. A pure function of the geometry, so that
+/* Description of a convolution pass in the terms of cuDNN's graph API. It depends only on the geometry, so that
  * requests to a GPU can be tested on machines without one.
  *
  * cuDNN's dimension order is (N, C, H, W) whatever the memory order; the strides show that channels are contiguous. The
@@ -37,7 +37,7 @@ enum { D9_CONV_MOST_WORKSPACE = 256 << 20 };
 d9_conv_description d9_conv_describe(const d9_conv_geometry *geometry);
 
 /* Sets bytes[a] to the size of argument a after conversion to the type of the description's tensor; 0: the site's value
- * has that type already. Weight gradients are computed in the compute type, because cuDNN offers nothing else for half
+ * has that type already. Only weight gradients are converted: cuDNN offers them for half inputs only in the type of the
  * inputs. Returns the sum. Sizes are multiples of 256, the alignment of device memory. */
 int64_t d9_conv_staged_bytes(const d9_site *site, const d9_conv_description *description,
                              int64_t bytes[D9_CONV_ARGUMENTS]);

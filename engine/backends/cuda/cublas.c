@@ -1,5 +1,5 @@
-/* Products by cuBLASLt; see cublas.h. cuBLAS stores matrices column by column, so ours are their transposes there, and
- * y' = op(b)' op(a)' is computed.
+/* Products by cuBLASLt; see cublas.h. cuBLAS reads matrices column by column, so it sees our matrices transposed, and
+ * computes y' = op(b)' op(a)', where ' is the transpose.
  *
  * Each product runs the first algorithm of the heuristics that fits our workspace. A second kernel may add the partial
  * sums of a split K in f32, but never in the order in which blocks finish, so results repeat bit for bit. A product for
@@ -14,7 +14,7 @@
 
 #define TEXT_OF(x) #x
 #define TEXT(x)    TEXT_OF(x)
-#ifndef D9_CUBLAS_LIBRARY /* tests define it: their fake library */
+#ifndef D9_CUBLAS_LIBRARY /* tests name a fake library instead */
 #define D9_CUBLAS_LIBRARY "libcublasLt.so." TEXT(CUBLAS_VER_MAJOR)
 #endif
 
@@ -116,7 +116,7 @@ static d9_status describe_product(d9_context *context, const cublas *lt, plan *p
     CUBLAS_TRY(lt->MatmulDescCreate(&p->operation, compute, CUDA_R_32F), "a product");
     CUBLAS_TRY(lt->MatmulDescSetAttribute(p->operation, CUBLASLT_MATMUL_DESC_TRANSA, &op_b, sizeof op_b), "a product");
     CUBLAS_TRY(lt->MatmulDescSetAttribute(p->operation, CUBLASLT_MATMUL_DESC_TRANSB, &op_a, sizeof op_a), "a product");
-    if (q->biased) /* cuBLAS adds it to the rows of y', our columns */
+    if (q->biased) /* cuBLAS adds element i to row i of y', our column i */
         CUBLAS_TRY(
             lt->MatmulDescSetAttribute(p->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &with_bias, sizeof with_bias),
             "a bias");
@@ -226,7 +226,7 @@ done:
     return status;
 }
 
-/* The version at compile time: the library is loaded only where it is needed. */
+/* Appends the version at compile time, because the library may never be loaded. */
 static void describe(d9_device_info *info) {
     const size_t used = strlen(info->version);
     snprintf(info->version + used, sizeof info->version - used, ", cuBLAS %d.%d.%d", CUBLAS_VER_MAJOR, CUBLAS_VER_MINOR,

@@ -1,4 +1,5 @@
-/* Matrix products by cuBLAS, whose library is loaded at the first plan: it is large, and many networks need none. */
+/* Matrix products by cuBLAS, whose library is loaded when the first product is planned: it is large, and many networks
+ * do not need it. */
 #ifndef D9_BACKENDS_CUDA_CUBLAS_H
 #define D9_BACKENDS_CUDA_CUBLAS_H
 

@@ -1,6 +1,6 @@
-/* Internals of the CUDA backend: tables of rules (rules.c, moments.c) that call kernels/cuda or, for convolutions,
- * cuDNN, and for large linear layers and the products of orthogonal updates cuBLAS. Steps are submitted without
- * waiting; from the second time that the same nodes run in a step, they are replayed as a CUDA graph (steps.c). Data
+/* Internals of the CUDA backend: tables of rules (rules.c, moments.c) that call kernels/cuda; convolutions call cuDNN,
+ * and large linear layers, gradients of large recurrent weights and orthogonal updates call cuBLAS. Steps are submitted
+ * without waiting; from the second time that the same nodes run in a step, they run as a CUDA graph (steps.c). Data
  * that changes from step to step is on the device: the step number, the tables of coefficients, the guard. Only
  * module.c, runtime.c, cudnn.h, cublas.c and nccl.c include vendor headers. */
 #ifndef D9_BACKENDS_CUDA_H
@@ -15,13 +15,13 @@
 typedef struct d9_cuda_convolver {
     d9_status (*open)(d9_context *context, const d9_cuda_driver *driver, void *state, void **convolver);
     void (*close)(d9_context *context, void *convolver);
-    void (*describe)(const void *convolver, d9_device_info *info); /* appends to version; may be NULL */
+    void (*describe)(const void *convolver, d9_device_info *info); /* appends to version; NULL: nothing to add */
     bool (*match)(const d9_site *site);
     d9_status (*prepare)(d9_context *context, d9_site *site);
     d9_status (*run)(d9_context *context, const d9_site *site, int64_t step);
     void (*release)(d9_context *context, d9_site *site);
     d9_status (*benchmark)(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count);
-    /* Measures operations per second of a large matrix product; may be NULL. */
+    /* Measures operations per second of a large matrix product. NULL: unknown. */
     d9_status (*peak_rate)(d9_context *context, void *backend, const d9_precision *precision,
                            double *operations_per_second);
 } d9_cuda_convolver;
@@ -29,28 +29,29 @@ typedef struct d9_cuda_convolver {
 /* y = alpha op(a) op(b) + beta c + bias for `batch` matrices of one shape, each stored row by row. Products are summed
  * in f32 and rounded once. c may be y; a and b must not overlap y. */
 typedef struct d9_cuda_product {
-    d9_type type, y_type;                 /* of a and b; of c and y: the same or f32. f32, bf16 or fp16 */
+    d9_type type, y_type;                 /* of a and b: f32, bf16 or fp16; of c and y: `type` or f32 */
     bool tf32;                            /* f32 factors may be rounded to tf32 */
     int64_t batch, rows, columns, depth;  /* op(a): (rows, depth); op(b): (depth, columns) */
     bool biased;                          /* a bias (columns) in f32 is added to each row; y must be f32 */
-    bool a_transposed, b_transposed;      /* stored as (depth, rows); as (columns, depth) */
-    int64_t a_stride, b_stride, y_stride; /* elements from a matrix to the next one; y's is c's, too */
+    bool a_transposed, b_transposed;      /* a is stored as (depth, rows); b as (columns, depth) */
+    int64_t a_stride, b_stride, y_stride; /* elements from a matrix to the next one; y_stride also holds for c */
     float alpha, beta;
 } d9_cuda_product;
 typedef struct d9_cuda_matrices { /* aligned to 64 bytes, as is every matrix of the batch */
-    const void *a, *b, *c;        /* c: NULL if beta is 0 */
+    const void *a, *b, *c;        /* c: may be NULL if beta is 0 */
     void *y;
     const float *bias; /* NULL if the product has none */
 } d9_cuda_matrices;
 
-/* An implementation of matrix products: cublas.c. Its state is made at the first plan. */
+/* An implementation of matrix products: cublas.c. */
 typedef struct d9_cuda_multiplier {
     void (*describe)(d9_device_info *info);               /* appends to version */
-    void (*close)(d9_context *context, void *multiplier); /* may be NULL */
-    /* Makes a plan, which keeps a copy of `product`. *workspace_bytes: memory that each run needs. */
+    void (*close)(d9_context *context, void *multiplier); /* multiplier NULL is ignored */
+    /* Makes a plan, which keeps a copy of `product`, and *multiplier, the state, if that is NULL. *workspace_bytes:
+     * memory that each run needs. */
     d9_status (*plan)(d9_context *context, void **multiplier, const d9_cuda_product *product, void **plan,
                       int64_t *workspace_bytes);
-    void (*free_plan)(d9_context *context, const void *multiplier, void *plan); /* may be NULL */
+    void (*free_plan)(d9_context *context, const void *multiplier, void *plan); /* plan NULL is ignored */
     /* Submits a product. `workspace` is aligned to 256 bytes. Equal arguments give equal bits. */
     d9_status (*run)(d9_context *context, const void *multiplier, const void *plan, const d9_cuda_matrices *matrices,
                      void *workspace, d9_cuda_stream stream);
@@ -59,21 +60,21 @@ typedef struct d9_cuda_multiplier {
 /* Sums over the GPUs of the processes: nccl.c, or NULL in a build without it. */
 typedef struct d9_cuda_summer {
     const char *version;   /* at compile time: "NCCL 2.28.9" */
-    int64_t segment_bytes; /* size of the pieces in which gradients are added while others are still computed */
-    /* Loads the library, without the other processes. *pci: address of this process's GPU on its host, above 0. */
+    int64_t segment_bytes; /* size of a segment: of the gradients that one sum adds while others are still computed */
+    /* Loads the library; waits for no other process. *pci: PCI address of this process's GPU on its host, above 0. */
     d9_status (*load)(d9_context *context, void **summer, int64_t *pci);
-    /* Collective; waits for all processes, which have loaded it and have a GPU each. */
+    /* Collective: waits for all processes. Each must have loaded the library and have a GPU of its own. */
     d9_status (*join)(d9_context *context, void *summer, d9_parallel *parallel);
     /* Submits the replacement of `values` by their sums over the processes, which call it in the same order with the
-     * same counts. May be recorded once it has run. */
+     * same counts. Can be recorded in a CUDA graph after its first run. */
     d9_status (*sum)(d9_context *context, void *summer, float *values, int64_t count, d9_cuda_stream stream);
     /* Fails if another process or the connection to it is lost; sums that were submitted then end without results. */
     d9_status (*watch)(d9_context *context, void *summer);
-    void (*close)(d9_context *context, void *summer); /* may be NULL; waits for no other process */
+    void (*close)(d9_context *context, void *summer); /* waits for no other process; summer NULL is ignored */
 } d9_cuda_summer;
 
-/* Host copy of a buffer of indices. Once the host has written it, it is checked before the first step whose plan reads
- * it, because kernels do not check. */
+/* Host copy of a buffer of indices. After the host has written the buffer, the copy is checked before the first step
+ * whose plan reads the buffer, because kernels do not check indices. */
 typedef struct d9_cuda_indices {
     int32_t *values;
     int64_t count;
@@ -90,9 +91,9 @@ typedef struct d9_cuda {
     void *convolver_state;
     const d9_cuda_multiplier *multiplier;
     void *multiplier_state;       /* NULL before the first plan of a product */
-    const d9_cuda_summer *summer; /* NULL: none, or not used, since a process has none */
-    void *summer_state;           /* NULL before the first step, with one process, and without a summer */
-    bool joined;                  /* several processes have joined their GPUs, or agreed not to */
+    const d9_cuda_summer *summer; /* NULL: this build has none, or not every process can use it */
+    void *summer_state;           /* NULL before the processes have joined, with one process, and without a summer */
+    bool joined;                  /* the processes have joined their GPUs, or agreed not to */
     d9_cuda_choices *choices;
     char name[D9_CUDA_CHOICE_KEY]; /* prefix of cache keys: all that choices depend on besides shape and type */
     /* Scratch memory shared by all rules during their run; may move between steps: do not keep the pointer.
@@ -101,8 +102,8 @@ typedef struct d9_cuda {
     void *scratch;
     int64_t scratch_bytes, scratch_needed, scratch_moves;
     int64_t own_bytes; /* total size of the sites' own memory, d9_cuda_own */
-    /* data of the program; made by d9_cuda_allocate, except `step` and its value */
-    int64_t *step;               /* on the device: number of the step that runs next; made by d9_cuda_open */
+    /* data of the program, made by d9_cuda_allocate; but d9_cuda_open makes `step` */
+    int64_t *step;               /* on the device: number of the step that runs next */
     int64_t step_on_device;      /* value of `step` after all submitted work; -1: unknown */
     float *table[D9_MAX_TABLES]; /* on the device: the program's tables */
     d9_cuda_guard *guard;        /* on the device, in D9_BUFFER_GUARD; NULL: not fp16 */
@@ -178,12 +179,12 @@ typedef struct d9_cuda_sums { /* of one step, in the order in which they are sub
     int count;
     bool waits; /* the sum goes through host memory and waits for the stream, so such a step cannot be recorded */
 } d9_cuda_sums;
-/* Finds the sums of a step from its active rules (plan->placed_count). The first call in a run of several processes
- * is collective: they join their GPUs, or agree to add through host memory, with a warning. Free with
- * d9_cuda_sums_free. */
+/* Finds the sums of a step in which the rules with active[i] != 0 run; `active` has plan->placed_count entries. The
+ * first call that finds a sum is collective in a run of several processes: they join their GPUs, or agree to add
+ * through host memory, with a warning. Free with d9_cuda_sums_free. */
 D9_MUST_USE d9_status d9_cuda_sums_plan(d9_context *context, const d9_plan *plan, const uint8_t *active,
                                         d9_cuda_sums *sums);
-void d9_cuda_sums_free(d9_context *context, d9_cuda_sums *sums); /* all zero: empty */
+void d9_cuda_sums_free(d9_context *context, d9_cuda_sums *sums); /* `sums` may be all zero */
 /* Submits the sums, from number *next on, whose gradients are complete before `node` runs; moves *next past them. */
 D9_MUST_USE d9_status d9_cuda_sums_start(d9_context *context, const d9_plan *plan, const d9_cuda_sums *sums,
                                          d9_node_id node, int *next);
@@ -228,8 +229,8 @@ d9_kernel_window d9_cuda_window_of(const d9_site *site, const d9_node *pool);
 void d9_cuda_choice_key(const d9_cuda *cuda, const char *text, char key[D9_CUDA_CHOICE_KEY]);
 
 /* Enlarge the shared scratch memory to at least `bytes`: d9_cuda_reserve for good (while planning only; errors as
- * d9_cuda_check_memory), d9_cuda_borrow until d9_cuda_restore gives it the reserved size again. If one fails, there is
- * no scratch memory left: d9_cuda_restore must succeed before the next step. */
+ * d9_cuda_check_memory), d9_cuda_borrow until d9_cuda_restore gives it the reserved size again. After a failure there
+ * may be no scratch memory: d9_cuda_restore must succeed before the next step. */
 D9_MUST_USE d9_status d9_cuda_reserve(d9_context *context, d9_cuda *cuda, int64_t bytes);
 D9_MUST_USE d9_status d9_cuda_borrow(d9_context *context, d9_cuda *cuda, int64_t bytes);
 D9_MUST_USE d9_status d9_cuda_restore(d9_context *context, d9_cuda *cuda);
@@ -298,8 +299,8 @@ d9_kernel_linear d9_cuda_linear_of(const d9_site *site);
 d9_cuda_product d9_cuda_product_of(const d9_site *site, const d9_kernel_linear *layer, d9_op pass);
 /* Number of weights of a linear layer up to which our own dot products compute it: 256 KiB of f32 fit into the L1 cache
  * of an H100's multiprocessor, so that rereading them for every sample costs little. ResNet-9's classifier has 5,120
- * weights. cuBLAS also computes smaller layers of more than D9_CUDA_MOST_PAIRS multiplications: the GRU on IMDB has
- * 9,600 tokens for each of 37,500 weights. */
+ * weights. cuBLAS also computes smaller layers of more than D9_CUDA_MOST_PAIRS multiplications: the GRU on IMDB
+ * uses each of its 37,500 weights for 9,600 tokens. */
 enum { D9_CUDA_MOST_WEIGHTS = 65536, D9_CUDA_MOST_PAIRS = 1 << 27 };
 
 static inline bool d9_cuda_is_large(int64_t rows, int64_t columns, int64_t depth) {
@@ -308,7 +309,7 @@ static inline bool d9_cuda_is_large(int64_t rows, int64_t columns, int64_t depth
 D9_CUDA_RUN(lerp);
 D9_CUDA_RUN(copy);
 D9_CUDA_RUN(norm); /* norm or norm_eval, alone or before act, or act and add in either order; or pool, norm, act */
-/* Scratch bytes of a norm: for the launchers, and for running statistics during trial runs. */
+/* Scratch bytes of a norm: those of its launchers, followed by the running statistics of trial runs. */
 static inline int64_t d9_cuda_norm_bytes(const d9_kernel_norm *shape) {
     return d9_cuda_norm_scratch_bytes(shape) + 2 * shape->groups * shape->channels * (int64_t)sizeof(float);
 }

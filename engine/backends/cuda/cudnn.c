@@ -230,14 +230,14 @@ static int64_t read_notes(cudnnBackendDescriptor_t engine, cudnnBackendAttribute
     return found < capacity ? found : capacity;
 }
 
-/* Ranks of engines. Excluded: nondeterministic engines; sums or inputs narrower than requested, such as inputs
- * converted to half (DOWN_CONVERT_INPUTS); engines that compile when planned or need a library besides cuDNN; in f32,
- * unless tf32 is allowed, tensor cores, which round inputs to tf32.
+/* Ranks of engines. Excluded are engines that are nondeterministic; that compute sums or inputs in a narrower type than
+ * requested, such as half (DOWN_CONVERT_INPUTS); that compile when planned or need a library besides cuDNN; and, in f32
+ * without tf32, those with tensor cores, which round inputs to tf32.
  *
  * Ranked last: engines without tensor cores where the factors allow them, then those that propagate NaN strictly. */
 enum { RANK_FIRST, RANK_WITHOUT_TENSOR_CORES, RANK_STRICT, RANKS, RANK_EXCLUDED = RANKS };
 
-/* Among the weight gradients in half precision, engine 62 rounds partial sums to it, although its notes do not say so:
+/* For weight gradients in half precision, engine 62 rounds partial sums to that type, although its notes do not say so:
  * `dawn9 verify` on an H200 with cuDNN 9.19 found errors of 2.1e-3 in bf16, and less than 1e-4 for every other engine.
  * cuDNN lists this engine only if a GPU is present, so only `verify` on a GPU can test this. */
 static bool rounds_partial_sums(int64_t engine, const d9_conv_description *d) {

@@ -1,5 +1,6 @@
-/* A thin layer over cuDNN's graph API: a description becomes an operation graph, the graph a list of choices, a choice
- * an execution plan. Excluded are nondeterministic and less precise choices, and those that compile or need cuBLASLt.
+/* A thin layer over cuDNN's graph API. It makes an operation graph from a description, lists the choices for the graph,
+ * and makes an execution plan from a choice. Excluded are nondeterministic and less precise choices, and those that
+ * compile code or need cuBLASLt.
  *
  * Everything up to the plan works without a GPU, given JSON of a device instead of a handle (from cuDNN 9.11 on). */
 #ifndef D9_BACKENDS_CUDA_CUDNN_H
@@ -40,7 +41,7 @@ typedef struct d9_cudnn_choice {
     int64_t knob[D9_CUDNN_KNOBS], value[D9_CUDNN_KNOBS];
 } d9_cudnn_choice;
 void d9_cudnn_choice_name(const d9_cudnn_choice *choice, char name[D9_CUDNN_NAME]);
-/* False if `name` is not such a name. */
+/* Inverse of d9_cudnn_choice_name; false if `name` is not the name of a choice. */
 bool d9_cudnn_choice_parse(const char *name, d9_cudnn_choice *choice);
 
 /* Lists the choices that cuDNN's heuristics offer, best first: mode A, then fallback, without repetitions and excluded
@@ -49,7 +50,7 @@ D9_MUST_USE d9_status d9_cudnn_choices(d9_context *context, const d9_cudnn_targe
                                        d9_cudnn_choice *choices, int capacity, int *count);
 
 typedef struct d9_cudnn_plan {
-    cudnnBackendDescriptor_t engine, config, plan, pack;
+    cudnnBackendDescriptor_t engine, config, plan, pack; /* pack: addresses of the last run's arguments */
     int64_t workspace_bytes;
 } d9_cudnn_plan;
 /* *built is false if the choice cannot compute the graph on the target. */

@@ -24,8 +24,8 @@ typedef struct d9_cuda_driver {
     d9_status (*write)(d9_context *context, void *driver, void *to, const void *bytes, int64_t size);
     d9_status (*read)(d9_context *context, void *driver, const void *from, void *bytes, int64_t size);
     d9_status (*sync)(d9_context *context, void *driver);
-    /* While the host waits for the stream, from now on watch(context, what) is called again and again; if it fails, so
-     * does the function that waits. NULL: nothing is called. */
+    /* From now on, whenever the host waits for the stream, the driver calls watch(context, what) repeatedly; if that
+     * fails, the function that waits fails too. NULL: nothing is called. */
     void (*watch)(void *driver, d9_status (*watch)(d9_context *context, void *what), void *what);
     d9_status (*memory)(d9_context *context, void *driver, int64_t *free_bytes, int64_t *total_bytes);
 
@@ -34,7 +34,8 @@ typedef struct d9_cuda_driver {
     d9_status (*fork)(d9_context *context, void *driver, d9_cuda_stream *second);
     d9_status (*join)(d9_context *context, void *driver);
 
-    /* Makes a graph of what `work` submits, without running it. `work` must not wait; `what` must outlive the graph. */
+    /* Makes a CUDA graph of the work that `work` submits, without running it. `work` must not wait; `what` must outlive
+     * the graph. */
     d9_status (*record)(d9_context *context, void *driver, d9_cuda_work work, void *what, void **graph);
     d9_status (*replay)(d9_context *context, void *driver, void *graph);
     void (*free_graph)(d9_context *context, void *driver, void *graph); /* NULL is ignored */

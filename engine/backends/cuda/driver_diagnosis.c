@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Copies the first word that begins with a digit: "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue ...",
- * or of the open module "... Kernel Module for x86_64  580.65.06  Release Build". */
+ * or, with the open module, "... Kernel Module for x86_64  580.65.06  Release Build". */
 static void find_version(const char *text, char *version, size_t size) {
     for (const char *at = text; *at; at += strcspn(at, " \n"), at += strspn(at, " \n"))
         if (*at >= '0' && *at <= '9') {

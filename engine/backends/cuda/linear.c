@@ -17,7 +17,7 @@ d9_cuda_product d9_cuda_product_of(const d9_site *site, const d9_kernel_linear *
                              .alpha = 1};
 }
 
-/* Sizes from the weight (O, I) and y, or its gradient, whose rows are images or tokens. */
+/* Sizes of a site's linear layer, forward or backward; samples: rows of y, which are images or tokens. */
 d9_kernel_linear d9_cuda_linear_of(const d9_site *site) {
     const d9_node *node = site->nodes[0];
     const bool forward = node->op == D9_OP_LINEAR, gradient = node->op == D9_OP_LINEAR_BACKWARD_WEIGHT;
@@ -37,7 +37,7 @@ bool d9_cuda_large_linear_match(const d9_site *site) {
            d9_cuda_is_large(s.samples, s.inputs, s.outputs);
 }
 
-/* Also requires that only the bias node reads the layer's output, and that output, bias and sum are f32. */
+/* d9_cuda_large_linear_match; also, only the bias node reads the layer's output, and output, bias and sum are f32. */
 bool d9_cuda_large_linear_bias_match(const d9_site *site) {
     const d9_node *linear = site->nodes[0], *bias = site->nodes[1];
     return d9_cuda_large_linear_match(site) && bias->inputs[0] == linear->outputs[0] &&

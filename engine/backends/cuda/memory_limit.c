@@ -15,7 +15,7 @@ static int64_t staged_bytes(const d9_site *site) {
     return d9_conv_staged_bytes(site, &description, bytes);
 }
 
-/* Bytes of a sort of tokens; 0 if the query fails: planning the rule then reports the failure. */
+/* Scratch bytes of an embedding's gradient; 0 if the query fails, which planning the rule reports later. */
 static int64_t embedding_bytes(const d9_site *site) {
     const d9_cuda_embedding shape = d9_cuda_embedding_of(site);
     int64_t bytes;
@@ -50,7 +50,7 @@ static int64_t node_scratch_bytes(const d9_site *site) {
     }
 }
 
-/* The largest requirement of a node, because all share the scratch memory. */
+/* The largest requirement of a node, because all nodes share the scratch memory. */
 static int64_t list_scratch(const d9_program *program, const d9_graph *graph) {
     int64_t most = 0;
     for (d9_node_id n = 0; n < graph->node_count; n++) {
@@ -79,7 +79,7 @@ int64_t d9_cuda_program_bytes(const d9_program *program) {
     return bytes;
 }
 
-/* Estimates the batch size that fits: activations are proportional to it, the rest is nearly constant. */
+/* Its message estimates the batch size that fits: activations are proportional to it, other memory nearly constant. */
 d9_status d9_cuda_check_memory(d9_context *context, const d9_cuda *cuda, const d9_program *program,
                                int64_t scratch_bytes, int64_t held) {
     d9_status status;

@@ -7,7 +7,7 @@
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
-#include <curand.h> /* its version alone: the kernels call only its header (kernels/cuda/philox.h) */
+#include <curand.h> /* only its version; kernels/cuda/philox.h includes its device header */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>

@@ -3,8 +3,8 @@
  * of the convolutions are written only if other rules read them or the program keeps all values.
  *
  * Forward and backward rules share two arrays on the device: the sums over patches and, with two convolutions, a copy
- * of the image, whose memory the graph reuses after the first convolution. The copy has 3 MB where the whitened batch
- * had 28 (512 images of 32 x 32 pixels, fp16).
+ * of the image, whose memory the graph reuses after the first convolution. The copy takes 3 MB, where storing the
+ * first convolution's output would take 28 (512 images of 32 x 32 pixels, fp16).
  *
  * Weights are read from their f32 masters, because a cast copy lives only until its convolution has run. The kernels
  * round them as the cast nodes do, so all rules multiply the same numbers. */
@@ -13,9 +13,9 @@
 
 typedef struct moments_site { /* data of a forward rule */
     d9_cuda_moments shape;
-    d9_cuda_own moments; /* sums over patches, double */
-    d9_cuda_own images;  /* input of the first of two convolutions; empty for a single one, or if not needed */
-    bool writes_first, writes_conv; /* the output of the first, of the last convolution must be written */
+    d9_cuda_own moments;            /* sums over patches, double */
+    d9_cuda_own images;             /* copy of the input of the first of two convolutions; empty if no rule needs it */
+    bool writes_first, writes_conv; /* the output of the first of two, of the last convolution is written */
 } moments_site;
 
 /* ---- nodes of a site ---- */
@@ -39,7 +39,8 @@ static d9_value_id master_of(const d9_site *site, d9_value_id id) {
     return site->graph->nodes[producer].inputs[0];
 }
 
-/* True if the weights, before a cast, are f32 and outside of SCRATCH, so unchanged until their gradient is computed. */
+/* True if the weights, before a cast, are f32 and outside of SCRATCH, so that they do not change until their gradient
+ * is computed. */
 static bool is_master(const d9_site *site, d9_value_id id) {
     const d9_value *value = d9_site_value(site, master_of(site, id));
     return value->buffer != D9_BUFFER_SCRATCH && value->type == D9_F32;
@@ -175,7 +176,8 @@ static d9_status run_forward(d9_context *context, const d9_site *site, int64_t s
 
 /* ---- backward ---- */
 
-/* The site of this file's forward rule that computed the convolution and its sums; NULL: another rule did. */
+/* The site whose rule is this file's forward rule and which computes the convolution and its sums; NULL: another rule
+ * computes them. */
 static const d9_site *forward_site(const d9_site *site) {
     const d9_site *producer = d9_site_producer(site, site->nodes[1]->inputs[1]);
     if (!producer || producer->node_count < 3 || producer->nodes[0]->op != D9_OP_CONV) return NULL;
@@ -197,7 +199,7 @@ static bool backward_match(const d9_site *site) {
            norm->inputs[3] == p.norm->outputs[2] && act->inputs[1] == p.act->outputs[0];
 }
 
-/* True for values that the rule does not read: the convolution's output and, of two convolutions, the first one's. */
+/* True for inputs that the rule does not read: the last convolution's output and, of two, also the first one's. */
 static bool recomputes(const d9_site *site, d9_value_id value) {
     const bool is_image = value == site->nodes[2]->inputs[1] && parts_of(forward_site(site)).first;
     return value == site->nodes[1]->inputs[1] || is_image;

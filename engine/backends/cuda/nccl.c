@@ -8,11 +8,11 @@
 
 #define TEXT_OF(x) #x
 #define TEXT(x)    TEXT_OF(x)
-#ifndef D9_NCCL_LIBRARY /* a test names its fake */
+#ifndef D9_NCCL_LIBRARY /* a test names a fake library instead */
 #define D9_NCCL_LIBRARY "libnccl.so." TEXT(NCCL_MAJOR)
 #endif
 #ifndef D9_NCCL_SEGMENT_BYTES
-#define D9_NCCL_SEGMENT_BYTES (4 << 20) /* a sum is then long compared with its start; not measured */
+#define D9_NCCL_SEGMENT_BYTES (4 << 20) /* so that a sum takes long compared with its start; not measured */
 #endif
 
 #define FUNCTIONS(f)                                                                                                   \

@@ -1,4 +1,4 @@
-/* Sums of gradients between GPUs by NCCL, whose library is loaded by the first step of a run of several processes.
+/* Sums of gradients between GPUs by NCCL, whose library is loaded before the first sum of a run of several processes.
  * D9_CUDA_NCCL is NULL in a build without NCCL's header. */
 #ifndef D9_BACKENDS_CUDA_NCCL_H
 #define D9_BACKENDS_CUDA_NCCL_H

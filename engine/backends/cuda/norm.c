@@ -85,7 +85,8 @@ static bool is_aligned(const d9_site *site, const parts *p, d9_value_id id) {
            ((uintptr_t)d9_site_data(site, id) & 15) == 0;
 }
 
-/* Checks all activations of the site, and the means that a gradient reads. */
+/* True if is_aligned holds for all activations of the site, none of which may be absent, and the means that a gradient
+ * reads are aligned to 16 bytes. */
 static bool are_aligned(const d9_site *site, const parts *p) {
     if (is_backward(p) && ((uintptr_t)d9_site_data(site, p->norm->inputs[2]) & 15) != 0) return false;
     for (int n = 0; n < site->node_count; n++) {
@@ -104,7 +105,8 @@ static bool covers_input(const d9_kernel_window *w) {
     return w->height == 2 * w->out_height && w->width == 2 * w->out_width;
 }
 
-/* Lists the one-pass algorithms, fastest first by estimate; none if site or device support none or the query fails. */
+/* Lists the one-pass algorithms, fastest first by estimate; none if the site or the device supports none, or if the
+ * query fails. */
 static void list_algorithms(d9_context *context, const d9_site *site,
                             d9_cuda_norm_algorithm algorithms[D9_CUDA_NORM_ALGORITHMS], int *count) {
     const parts p = parts_of(site);
@@ -123,7 +125,8 @@ static void list_algorithms(d9_context *context, const d9_site *site,
                d9_cuda_of(site)->driver->error(error));
 }
 
-/* True if no other input or output of the site shares bytes with the value: it may be written before they are read. */
+/* True if no other input or output of the site shares bytes with the value, so that the kernels may write the value
+ * before they have read all inputs. */
 static bool has_own_bytes(const d9_site *site, d9_value_id id) {
     for (int n = 0; n < site->node_count; n++) {
         const d9_node *node = site->nodes[n];
@@ -139,8 +142,10 @@ static bool has_own_bytes(const d9_site *site, d9_value_id id) {
 /* Value between pool and norm: the pool's output; backward, the norm's dx. */
 static d9_value_id value_between(const parts *p) { return is_backward(p) ? p->norm->outputs[0] : x_of(p); }
 
-/* True if pool and norm are adjacent (backward: in the forward pass too, and nothing else reads dx), 2 x 2 windows tile
- * the pool's input up to an odd row or column, and the one-pass kernels take the arrays. */
+/* True if the norm reads the pool's output (backward: the pool's gradient reads the norm's dx, no other node does, and
+ * the norm reads the pool's output in the forward pass); if windows of 2 x 2 pixels tile the pool's input up to an odd
+ * row or column; and if all arrays are aligned and the value between pool and norm, unless unwritten, has its own
+ * bytes. */
 static bool pool_fits(const d9_site *site) {
     const parts p = parts_of(site);
     const d9_kernel_window w = d9_cuda_window_of(site, p.pool);
@@ -158,7 +163,8 @@ static bool pool_fits(const d9_site *site) {
 
 /* ---- matching ---- */
 
-/* The norm's own output is written if it is read outside of the rule, but not before an addition. */
+/* Without an addition, other rules may read the norm's own output, which the rule then writes. With an addition they
+ * may not. */
 bool d9_cuda_norm_match(const d9_site *site) {
     const parts p = parts_of(site);
     const d9_site inner = without_pool(site);

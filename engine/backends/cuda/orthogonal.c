@@ -69,7 +69,7 @@ static d9_cuda_product product_of(const d9_site *site, int which) {
     const d9_cuda_orthogonal_arrays r = d9_cuda_orthogonal_divide(&o, NULL);
     const bool wide = o.rows <= o.columns, gram = which == GRAM, outer = which == OUTER;
     const int64_t side = wide ? o.rows : o.columns, across = wide ? o.columns : o.rows;
-    const int64_t left = outer && !wide, right = outer && wide; /* X is the other operand of the outer product */
+    const int64_t left = outer && !wide, right = outer && wide; /* 1: X is OUTER's left, right operand */
     return (d9_cuda_product){.type = site->nodes[0]->as.update.products,
                              .y_type = site->nodes[0]->as.update.products,
                              .batch = o.filters,

@@ -10,7 +10,8 @@ static d9_kernel_out out(const d9_site *site) { return d9_cuda_output(site, outp
 static void *data(const d9_site *site, int i) { return d9_site_data(site, input(site, i)); }
 static int64_t count(const d9_site *site) { return d9_site_count(site, input(site, 0)); }
 
-/* A rule that consists of one launch on the site's stream: RULE(name, launcher, the launcher's arguments). */
+/* Defines run_NAME, the run function of a rule that calls one launcher, on the site's stream; after the launcher come
+ * its other arguments. */
 #define RULE(name, launcher, ...)                                                                                      \
     static d9_status run_##name(d9_context *context, const d9_site *site, int64_t step) {                              \
         (void)step;                                                                                                    \
@@ -124,7 +125,7 @@ LINEAR(backward_weight)
 
 /* ---- loss and metrics ---- */
 
-/* Address on the device, like all of the program's tables; NULL: every class has weight 1. */
+/* Address on the device of the table of class weights; NULL: every class has weight 1. */
 static const float *class_weights(const d9_site *site) {
     const int table = site->nodes[0]->as.loss.weights;
     return table == D9_NONE ? NULL : d9_cuda_of(site)->table[table];
@@ -165,7 +166,7 @@ static d9_status run_metrics(d9_context *context, const d9_site *site, int64_t s
                                          d9_site_data(site, output(site, 0))));
 }
 
-/* One rule for the loss over many classes and its metrics, and for the gradient if the last node computes it. */
+/* For rules of a loss over many classes, its metrics and, in a site of three nodes, its gradient. */
 static bool wide_loss_match(const d9_site *site) {
     const d9_kernel_loss shape = d9_site_loss(site, input(site, 0));
     return d9_loss_chain_fits(site) && d9_cuda_loss_is_wide(&shape);

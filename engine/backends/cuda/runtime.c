@@ -17,7 +17,7 @@ enum { MARKS = 1024, SLOTS = 8, SLOT_BYTES = 256 << 10 };
 
 typedef struct runtime {
     cudaStream_t stream, second; /* second: NULL before the first fork */
-    cudaEvent_t forked, joined;  /* of the second stream */
+    cudaEvent_t forked, joined;  /* events of the last fork and join of the second stream */
     struct cudaDeviceProp properties;
     cudaEvent_t mark[MARKS]; /* created at first use */
     uint8_t *ring;           /* pinned: (SLOTS, SLOT_BYTES) */
@@ -86,9 +86,9 @@ done:
     return status;
 }
 
-/* Types by compute capability: tensor cores multiply fp16 from 7.0 on, bf16 and tf32 from 8.0 on. On 7.x fp16 is the
- * fastest precision in which training converges: the summed loss scales gradients by the batch size (docs/numerics.md),
- * and steps whose gradients overflow nevertheless are skipped. */
+/* Sets precisions by compute capability: tensor cores multiply fp16 from 7.0 on, bf16 and tf32 from 8.0 on. On 7.x fp16
+ * is the fastest precision in which training converges: the summed loss scales gradients by the batch size
+ * (docs/numerics.md), and steps whose gradients overflow nevertheless are skipped. */
 static void describe_precision(int major, d9_device_info *info) {
     info->precision[D9_PRECISION_F32] = info->precision[D9_PRECISION_FP16] = true;
     info->precision[D9_PRECISION_TF32] = info->precision[D9_PRECISION_BF16] = major >= 8;
@@ -135,7 +135,7 @@ static d9_status wait_for(d9_context *context, const runtime *r, cudaEvent_t eve
     if (!r->watch)
         return check(context, event ? cudaEventSynchronize(event) : cudaStreamSynchronize(r->stream), "running");
     while ((result = event ? cudaEventQuery(event) : cudaStreamQuery(r->stream)) == cudaErrorNotReady) {
-        cudaGetLastError(); /* the next launch would report it */
+        cudaGetLastError(); /* otherwise the next launch would report "not ready" */
         D9_TRY(r->watch(context, r->watched));
         nanosleep(&pause, NULL);
     }
@@ -167,7 +167,7 @@ static d9_status out_of_memory(d9_context *context, int64_t bytes, const char *p
 
 static void release(d9_context *context, void *driver, void *pointer) {
     const runtime *r = driver;
-    if (r->watch) (void)!wait_for(context, r, NULL); /* cudaFree waits, too, but without watching */
+    if (r->watch) (void)!wait_for(context, r, NULL); /* cudaFree waits, too, but does not call `watch` */
     cudaFree(pointer);
 }
 
@@ -220,7 +220,7 @@ done:
     return status;
 }
 
-/* Uses the whole ring as one slot: copies are ordered by the stream, and none is pending afterwards. */
+/* Uses the whole ring as one slot: the stream runs this copy after pending writes have left the ring. */
 static d9_status read(d9_context *context, void *driver, const void *from, void *bytes, int64_t size) {
     enum { RING_BYTES = SLOTS * SLOT_BYTES };
     d9_status status = D9_OK;

@@ -1,4 +1,4 @@
-/* The driver table over the CUDA runtime: the first device visible by CUDA_VISIBLE_DEVICES, and one stream. */
+/* The driver table for the CUDA runtime. It opens the first device that CUDA_VISIBLE_DEVICES shows. */
 #ifndef D9_BACKENDS_CUDA_RUNTIME_H
 #define D9_BACKENDS_CUDA_RUNTIME_H
 

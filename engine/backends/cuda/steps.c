@@ -1,9 +1,11 @@
-/* Runs the steps of a plan. Each set of rules that are active in a step (by their nodes' `when`) is launched one by one
- * the first time (kernels are loaded lazily, and loading cannot be recorded); the second time it is recorded as a CUDA
- * graph, which is replayed from then on. A run with a moving average every few steps has two sets: with and without it.
+/* Runs the steps of a plan. The first time that a set of rules is active in a step (by their nodes' `when`), the rules
+ * are launched one by one, because kernels are loaded at their first launch, and loading cannot be recorded. The second
+ * time they are recorded as a CUDA graph, which is replayed from then on. A run that updates a moving average every few
+ * steps has two sets: with and without this update.
  *
  * Gradients are added over the processes on a second stream, which is part of the graph (sums.c). Sums through host
- * memory wait for the stream, so steps with one are launched one by one, as are those that CUDA refuses to record.
+ * memory wait for the stream, so steps with such a sum are always launched one by one, as are steps that CUDA refuses
+ * to record.
  *
  * A recorded launch repeats identical arguments, so rules read the step number on the device and get step 0 here. */
 #include "backends/cuda/cuda.h"
@@ -18,7 +20,7 @@ typedef struct active_set { /* rules active in a step; `graph` refers to this st
     d9_plan *plan;
     uint8_t *active;       /* (placed_count): 1: the rule is active */
     void *graph;           /* NULL: not recorded */
-    int64_t scratch_moves; /* cuda->scratch_moves when it was recorded */
+    int64_t scratch_moves; /* cuda->scratch_moves when the graph was recorded */
     int64_t runs;
     d9_cuda_sums sums;
     bool unrecorded; /* launched one by one in every step: a rule waits for the stream, or the recording failed */
@@ -47,7 +49,8 @@ static d9_status check_gradient_range(d9_context *context, const d9_plan *plan, 
                                              cuda->gradient_count, cuda->guard));
 }
 
-/* Checks the gradients that this step's updates read; other gradients are left from earlier steps. */
+/* Checks the gradients that this step's updates read; all others are left from earlier steps. Checks neighbouring ones
+ * together. */
 static d9_status check_gradients(d9_context *context, const active_set *set) {
     enum { GAP = 16 }; /* no gap between parameters is larger, in elements (step/layout.c) */
     d9_status status = D9_OK;
@@ -77,8 +80,8 @@ static d9_status update_guard(d9_context *context, const d9_plan *plan, const d9
 }
 
 typedef struct progress { /* of a step that is launched */
-    bool updating;        /* the gradients were checked */
-    int sums;             /* submitted */
+    bool updating;        /* the gradients were checked; only in fp16 */
+    int sums;             /* number of sums submitted */
 } progress;
 
 /* Submits the sums of the gradients that earlier rules have completed, then runs one rule. In fp16 (cuda->guard),
@@ -177,7 +180,7 @@ done:
     return status;
 }
 
-/* Records a step. If that fails although the device works, warns once, and the set's launches are never recorded. */
+/* Records a step. If that fails although the device works, warns once, and the set stays unrecorded for ever. */
 static d9_status record(d9_context *context, active_set *set) {
     d9_cuda *cuda = cuda_of(set->plan);
     const d9_status status = cuda->driver->record(context, cuda->state, launch_step, set, &set->graph);

@@ -14,8 +14,8 @@ enum { CUT = 16 }; /* segments begin at multiples of this many elements, as grad
 
 /* ---- joining the GPUs ---- */
 
-/* From now on the processes add gradients through host memory. Warns with the reason: this build has no NCCL, the error
- * in `context`, or otherwise `found`. */
+/* Makes the process add gradients through host memory from now on. Warns with the reason: that this build has no NCCL,
+ * otherwise the error in `context`, otherwise `found`. */
 static void add_through_host(d9_context *context, d9_cuda *cuda, const char *found) {
     const char *reason = cuda->summer ? context->message : "this build has no NCCL, whose header nccl.h was not found";
     d9_log(context, D9_LOG_WARNING, "gradients are added through host memory, which is slow: %s",
@@ -26,8 +26,8 @@ static void add_through_host(d9_context *context, d9_cuda *cuda, const char *fou
     cuda->summer_state = NULL;
 }
 
-typedef struct gpu {  /* of a process, as all processes exchange it */
-    double host, pci; /* d9_parallel.host; its address there, 0: the process has no NCCL */
+typedef struct gpu {  /* the GPU of a process, as all processes exchange it */
+    double host, pci; /* d9_parallel.host; PCI address on this host, 0: the process cannot load NCCL */
 } gpu;
 
 /* Writes to `reason` why the processes cannot join their GPUs; "": they can. NCCL rejects two processes on one GPU. */
@@ -94,8 +94,9 @@ static d9_node_id find_ready(const d9_plan *plan, const uint8_t *active, int sum
     return D9_NONE;
 }
 
-/* Cuts the range of rule `sum` from its end, because the backward pass reaches its begin last: the segment that is
- * ready last is the short one. Returns the number of segments; `made` may be NULL. */
+/* Cuts the range of rule `sum` into segments of `elements` elements from its end on. The backward pass computes the
+ * begin of the range last, so the segment that is ready last is the short one. Returns the number of segments; `made`
+ * NULL: only counts them. */
 static int cut_range(const d9_plan *plan, const uint8_t *active, int sum, int64_t elements, d9_cuda_segment *made) {
     const d9_cuda_segment all = range_of(plan, plan->placed[sum].site.nodes[0]->inputs[0]);
     int count = 0;

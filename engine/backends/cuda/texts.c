@@ -51,7 +51,7 @@ d9_cuda_recur d9_cuda_recur_of(const d9_site *site) {
     return (d9_cuda_recur){(int)node->as.recur.cell, shape->d[0], shape->d[1], shape->d[2]};
 }
 
-/* True if all values that exist are f32, as biases, saved numbers, c and gradients of parameters must be. */
+/* True if each value is f32 or D9_NONE. Biases, saved numbers, c and gradients of parameters must be f32. */
 static bool are_f32(const d9_site *site, const d9_value_id *values, int count) {
     for (int i = 0; i < count; i++)
         if (values[i] != D9_NONE && d9_site_value(site, values[i])->type != D9_F32) return false;
@@ -69,7 +69,7 @@ bool d9_cuda_recur_match(const d9_site *site) {
            are_f32(site, node->op == D9_OP_RECUR ? forward : backward, 4);
 }
 
-/* States before the first step, from input `first` on: h and c, or only h, or none. */
+/* The states before the first time step: h is input `first` and c the next one; a missing input means zeros. */
 static d9_cuda_recur_state state_of(const d9_site *site, int first) {
     const d9_node *node = site->nodes[0];
     d9_cuda_recur_state state = {{NULL, D9_KERNEL_F32}, NULL};
@@ -93,7 +93,7 @@ D9_CUDA_RUN(recur) {
                                                d9_site_data(site, node->inputs[2]), &first, &out));
 }
 
-/* Sizes of a linear layer with weight U over all time steps, for the gradient of U. */
+/* Sizes of the linear layer with weight U whose samples are those of all time steps; its weight gradient is U's. */
 static d9_kernel_linear layer_of(const d9_cuda_recur *shape) {
     const int64_t gates = d9_cell_size_of(shape->cell).gates;
     return (d9_kernel_linear){shape->time * shape->samples, shape->units, gates * shape->units};

@@ -6,8 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Sets *given to the number of threads that OpenMP gives: oneDNN's barriers would wait for ever for a missing one.
- * Warns only of fewer than the user asked for: `wanted` 0 means the default, the cores that the processes share. */
+/* Sets *given to the number of threads that OpenMP really starts: with a larger number, oneDNN's barriers would wait
+ * for ever for the missing threads. `wanted`: the user's number; 0: the default, the cores divided by the processes
+ * that share them. Warns if OpenMP starts fewer threads than the user wanted. */
 static d9_status ask_threads(d9_context *context, int wanted, const d9_parallel *parallel, int *given) {
     const int own = d9_host_default_threads() / d9_parallel_sharers(parallel);
     const d9_status status = d9_threads_ask(context, wanted > 0 ? wanted : own > 0 ? own : 1, given);
@@ -70,7 +71,7 @@ void d9_host_describe(const d9_device *device, d9_device_info *info) {
     device->kind->describe(device->backend, info);
 }
 
-/* The processes of a run add their gradients, so they share that memory if they can. */
+/* Gradients are allocated in memory that the processes of a run share, if possible, because they add them up. */
 static d9_status allocate_buffer(d9_context *context, d9_device *device, int buffer, int64_t bytes, const char *purpose,
                                  void **memory) {
     d9_parallel *sharing = buffer == D9_BUFFER_GRADIENT ? device->options.parallel : NULL;
@@ -129,5 +130,5 @@ d9_status d9_host_peak_rates(d9_context *context, d9_device *device, const d9_pr
 
 d9_status d9_host_sync(d9_context *context, d9_device *device) {
     if (device->kind->memory) return device->kind->memory->sync(context, device->backend);
-    return D9_OK; /* every run returns when it is done */
+    return D9_OK; /* on the host, d9_backend.run returns after its work is done */
 }

@@ -34,9 +34,10 @@ typedef struct d9_rule {
     const char *name;
     int node_count;
     d9_op ops[D9_MAX_RULE_NODES];
-    bool in_f32; /* the rule computes in f32 between its nodes, even if values there have narrower types; never tf32 */
+    bool in_f32; /* the rule keeps values between its nodes in f32, even if their types are narrower; it uses no tf32 */
     bool (*match)(const d9_site *site); /* NULL: equal ops suffice */
-    /* True if the rule does not read `value`, an input: it recomputes it or does without it; NULL: reads all inputs. */
+    /* True if the rule does not read its input `value`, because it recomputes that value or does not need it. NULL: the
+     * rule reads all inputs. */
     bool (*recomputes)(const d9_site *site, d9_value_id value);
     d9_status (*prepare)(d9_context *context, d9_site *site); /* may be NULL */
     d9_status (*run)(d9_context *context, const d9_site *site, int64_t step);
@@ -67,15 +68,16 @@ bool d9_values_overlap(const d9_value *a, const d9_value *b);
 /* `count` nodes of the site, starting at `first`, as a site. */
 d9_site d9_site_part(const d9_site *site, int first, int count);
 
-/* The earlier site of the plan that writes a value, prepared before `site` is; NULL: none. */
+/* The site before `site` in the plan that writes a value; it is also prepared before `site`. NULL: none. */
 const d9_site *d9_site_producer(const d9_site *site, d9_value_id value);
 
 /* True if another rule of the plan reads the value, so that this site must write it; always true if the program keeps
  * all values. May be called from prepare on. */
 bool d9_site_must_write(const d9_site *site, d9_value_id value);
 
-/* Device memory that the host cannot access. The site's buffers hold its pointers, which rules only pass on. `write`
- * may return before the copy has finished, but `bytes` may be reused at once; `read` waits for all submitted work. */
+/* Device memory that the host cannot access. d9_site.buffers then has device pointers, which rules only pass on.
+ * `write` may return before the copy has finished, but `bytes` may be reused at once; `read` waits for all submitted
+ * work. */
 typedef struct d9_host_memory {
     d9_status (*allocate)(d9_context *context, void *backend, int64_t bytes, const char *purpose, void **pointer);
     void (*release)(d9_context *context, void *backend, void *pointer); /* NULL is ignored */
@@ -88,7 +90,7 @@ typedef struct d9_host_kind {    /* a backend's rules, and functions that the co
     const d9_rule *const *rules; /* tables of rules; the list ends with NULL, each table with a row without a name */
     d9_status (*open)(d9_context *context, const d9_backend_options *options, void **backend); /* may be NULL */
     void (*close)(d9_context *context, void *backend);
-    /* Sets precision, version and isa; may replace the other fields, which are preset to the host's and to f32. */
+    /* Sets precision, version and isa; may replace the other fields, which are preset for a host that prefers f32. */
     void (*describe)(const void *backend, d9_device_info *info);
     /* may be NULL */
     d9_status (*peak_rates)(d9_context *context, void *backend, const d9_precision *precision,
@@ -100,7 +102,7 @@ typedef struct d9_host_kind {    /* a backend's rules, and functions that the co
 #define D9_HOST_ENTRIES                                                                                                \
     .close = d9_host_close, .describe = d9_host_describe, .plan_text = d9_host_plan_text,                              \
     .benchmark = d9_host_benchmark, .peak_rates = d9_host_peak_rates, .read = d9_host_read
-/* Additional entries for backends whose device is the host. */
+/* The entries above, and all others of a backend whose device is the host. */
 #define D9_HOST_ENTRIES_ALL                                                                                            \
     D9_HOST_ENTRIES, .allocate = d9_host_allocate, .plan = d9_host_plan, .plan_free = d9_host_plan_free,               \
                      .run = d9_host_run, .times = d9_host_times, .write = d9_host_write, .sync = d9_host_sync
@@ -133,7 +135,7 @@ void d9_host_caches(int64_t bytes[3]);
 
 /* ---- the integers of a batch, for backends whose buffers lie in the host's memory ---- */
 
-/* Sets *order to the address of the step's first sample index in the epoch's order, the node's input number `input`.
+/* Sets *order to the address of the step's first sample index in the epoch's order, which is input `input` of the node.
  * Returns D9_DEVICE if an index of the step is outside [0, samples). */
 D9_MUST_USE d9_status d9_host_order(d9_context *context, const d9_site *site, int input, int64_t step, int64_t samples,
                                     const int32_t **order);

@@ -127,7 +127,8 @@ static bool shares_core(const d9_machine *machine, int cpu) {
     return false;
 }
 
-/* The quota is rounded up: two threads that sleep while they wait use a quota of 1.5 fully, one would waste a third. */
+/* The quota is rounded up: with a quota of 1.5 processors, two threads use all of it, because they sleep while they
+ * wait for each other; a single thread would leave a third unused. */
 int d9_machine_threads(const d9_machine *machine) {
     int cores = 0;
     for (int cpu = 0; cpu < machine->processors; cpu++)
@@ -158,7 +159,7 @@ void d9_machine_processor(const d9_machine *machine, char *name, size_t size) {
     find_field(text, "model name", brand, sizeof brand);
     find_field(text, "cpu family", family, sizeof family);
     find_field(text, "model", model, sizeof model);
-    /* A hypervisor may hide the model number, which leaves "AMD EPYC" for processors of ten years. */
+    /* A hypervisor may hide the model number. The rest, such as "AMD EPYC", names ten years of different processors. */
     const bool nameless = *brand && !brand[strcspn(brand, "0123456789")] && *family && *model;
     snprintf(name, size, nameless ? "%s family %s model %s" : "%s", *brand ? brand : "processor", family, model);
 }

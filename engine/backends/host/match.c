@@ -76,8 +76,8 @@ static bool overwrites(const d9_site *site, d9_value_id a, d9_value_id b) {
 }
 
 /* True if two scratch values at the boundary of the site (inputs, and outputs that are not internal) share bytes,
- * unless an operation allows it. The last node's outputs are always part of the boundary, because the rule writes them
- * even if no node reads them. */
+ * although no node of the site may overwrite one with the other. The last node's outputs are always part of the
+ * boundary, because the rule writes them even if no node reads them. */
 static bool boundary_overlaps(const d9_site *site) {
     d9_value_id outer[MAX_OUTER];
     int count = 0;

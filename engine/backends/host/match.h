@@ -4,7 +4,7 @@
 
 #include "backends/host/host.h"
 
-/* `site` must have as many nodes filled in as the rule has. */
+/* True if the rule fits `site`, which has as many nodes as the rule. */
 bool d9_rule_fits(const d9_rule *rule, const d9_site *site);
 
 bool d9_site_writes(const d9_site *site, d9_value_id value); /* true if a node of the site writes the value */

@@ -1,4 +1,5 @@
-/* A plan assigns a rule to every node of a list, at each node the longest rule that fits, and runs the rules in order.
+/* A plan covers a list of nodes with rules and runs the rules in order. The first uncovered node always gets the
+ * longest rule that fits there.
  *
  * The plan's text has one line per rule, in list order: "RULE<TAB>ROLE<TAB>CHOICE". ROLE is the first node's role, with
  * the prefix "eval:" in the evaluation list and "phase1:" in the list of the program's first phase, so that one file
@@ -138,8 +139,8 @@ static void fill_site(const d9_plan *plan, const d9_rule *rule, d9_node_id first
     for (int n = 0; n < rule->node_count; n++) site->nodes[n] = &plan->graph->nodes[first + n];
 }
 
-/* True if the rule fits at `first`, is longer than `best`, agrees with the forced plan, if any, and covers one node
- * where fusing is off; then *site and *line are set. */
+/* True if the rule fits at `first`, is longer than `best` (NULL: any), is in an unused line of the forced plan, if any,
+ * and, with fusing off, covers a single node. Then sets *site, and *line to the line (NULL without a forced plan). */
 static bool is_better(const planner *p, const d9_rule *rule, const d9_rule *best, d9_node_id first, d9_site *site,
                       forced_line **line) {
     const d9_plan *plan = p->plan;

@@ -18,8 +18,8 @@ static bool is_linear(d9_op op) {
     return op == D9_OP_LINEAR || op == D9_OP_LINEAR_BACKWARD_DATA || op == D9_OP_LINEAR_BACKWARD_WEIGHT;
 }
 
-/* Treats a linear layer as a 1 x 1 convolution: rows (samples, or tokens of samples) become pixels of one image,
- * features become channels. */
+/* Changes the geometry of a linear layer to that of a 1 x 1 convolution: rows (samples, or tokens of samples) become
+ * pixels of one image, features become channels. */
 static void view_linear(d9_conv_geometry *g) {
     const int64_t outputs = g->w.d[0], inputs = g->w.d[1], rows = d9_shape_count(&g->y) / outputs;
     g->x = (d9_shape){4, {1, rows, 1, inputs}};
@@ -168,7 +168,7 @@ d9_kernel_norm_state d9_site_norm_state(const d9_site *site, const d9_node *norm
     const bool evaluate = norm->op == D9_OP_NORM_EVAL;
     const d9_norm_attributes *as = &norm->as.norm;
     const int64_t channels = d9_site_count(site, norm->inputs[1]), ranks = evaluate ? 1 : d9_ranks_of(as->ranks),
-                  first = evaluate ? 0 : as->rank * channels; /* of this process's rows in the running statistics */
+                  first = evaluate ? 0 : as->rank * channels; /* first of this rank's elements in running_* */
     return (d9_kernel_norm_state){.scale = d9_site_data(site, norm->inputs[1]),
                                   .bias = d9_site_data(site, norm->inputs[2]),
                                   .running_mean = (float *)d9_site_data(site, norm->inputs[3]) + first,

@@ -27,15 +27,17 @@ static inline d9_kernel_act d9_node_act(const d9_node *node) {
 }
 /* The site's dropout in a step, with the number of elements of a sample's row or, for texts, of a token's row. */
 d9_dropout d9_site_dropout(const d9_site *site, int64_t step);
-/* Size of the logits, loss attributes of the first node (zeros for a metrics node), share 1: the caller sets it. */
+/* Size of the logits, and the loss attributes of the first node, of which a metrics node has only the loss. The share
+ * is set to 1; the caller replaces it. */
 static inline d9_kernel_loss d9_site_loss(const d9_site *site, d9_value_id logits) {
     const d9_shape *shape = &d9_site_value(site, logits)->shape;
     const d9_loss_attributes *loss = &site->nodes[0]->as.loss;
     return (d9_kernel_loss){d9_shape_rows(shape), d9_shape_channels(shape), loss->smoothing, (int)loss->loss, 1};
 }
 
-/* For a site of a loss, metrics, the loss's gradient, or several of them in this order: true if they read the same f32
- * logits and the same labels, and have the same attributes. */
+/* For a site of a loss or its gradient alone, or of a loss, metrics and perhaps the gradient, in this order: true if
+ * all read the same f32 logits and the same labels, the metrics read the site's loss, and loss and gradient have the
+ * same attributes. */
 bool d9_loss_chain_fits(const d9_site *site);
 
 /* ---- convolutions ---- */
@@ -68,10 +70,11 @@ bool d9_chain_fits(const d9_site *site, bool (*storable)(d9_type type));
 /* d9_chain_fits, but other nodes may read the first node's output. */
 bool d9_chain_follows(const d9_site *site, bool (*storable)(d9_type type));
 bool d9_chain_norm_fits(const d9_site *site, bool (*storable)(d9_type type));
-/* Likewise for add, act_backward or both before a norm's or bias's gradient; the output of add must be internal. */
+/* The same for a norm's or bias's gradient, alone or after add, act_backward or both in this order: true if the types
+ * agree, each node reads the one before it, and the output of add is internal. */
 bool d9_chain_backward_fits(const d9_site *site, bool (*storable)(d9_type type));
 bool d9_chain_norm_backward_fits(const d9_site *site, bool (*storable)(d9_type type));
-/* The value from outside that the chain's addition adds to a value of the chain; D9_NONE: there is none. */
+/* The input of the chain's addition that no node of the chain writes; D9_NONE: there is none, or no addition. */
 d9_value_id d9_chain_addend(const d9_site *site);
 /* The norm of the site, forward or backward. */
 const d9_node *d9_chain_norm(const d9_site *site);

@@ -10,8 +10,8 @@ static const d9_onednn_algorithm all_algorithms[] = {
 enum { ALGORITHMS = sizeof all_algorithms / sizeof *all_algorithms };
 _Static_assert((int)ALGORITHMS <= (int)D9_LIBRARY_ALGORITHMS, "room for every algorithm");
 
-/* True if `across` images can lie side by side in a strip (conv.c). Always for 1; more must divide the batch size, and
- * the convolution must have padding and stride 1 and keep a width of at most 8 pixels. */
+/* True if `across` images can lie side by side in a strip (conv.c). 1 always fits. A larger number must divide the
+ * batch size; the convolution must have padding, stride 1, and one width of at most 8 pixels for input and output. */
 static bool strips_fit(const d9_conv_geometry *g, int across) {
     return across == 1 ||
            (g->stride == 1 && g->pad > 0 && g->x.d[2] == g->y.d[2] && g->x.d[2] <= 8 && g->x.d[0] % across == 0);
@@ -28,8 +28,9 @@ static bool fits(const d9_conv_geometry *g, const d9_onednn_algorithm *algorithm
     return algorithm->layout == D9_ONEDNN_BLOCKED || strips_fit(g, algorithm->across);
 }
 
-/* True for the first choice: Winograd where it fits. Else in bf16 with AMX tiles, 16 images side by side (4 forward at
- * width 8), halved until they fit. Else one image at a time. Fastest in `bench ops` of dawn94 with AMX. */
+/* True for the first choice: Winograd where it fits. Else in bf16 with AMX tiles, 16 images side by side (4 in forward
+ * passes at width 8), halved until they fit; these numbers were the fastest in `bench ops` of dawn94. Else one image at
+ * a time. */
 static bool is_first(const d9_cpu *cpu, const d9_conv_geometry *g, const d9_onednn_algorithm *algorithm) {
     int across = g->pass == D9_CONV_FORWARD && g->x.d[2] == 8 ? 4 : 16;
     if (winograd_fits(g)) return algorithm->layout == D9_ONEDNN_WINOGRAD;

@@ -97,7 +97,8 @@ static int64_t add_scratch(d9_onednn_conv *c, int64_t bytes) {
     return at;
 }
 
-/* Makes an argument's memory in plain layout and, if the primitive needs another, a reorder to it (output: from it). */
+/* Makes an argument's memory in plain layout and, if the primitive's layout differs, a reorder from the plain layout to
+ * the primitive's; for the output, from the primitive's to the plain layout. */
 static d9_status make_reorder(d9_context *context, const d9_site *site, d9_onednn_conv *c, int argument) {
     d9_status status;
     const dnnl_engine_t engine = d9_onednn_of(site)->engine;
@@ -136,8 +137,9 @@ done:
     return status;
 }
 
-/* oneDNN 2.6's jit_1x1:avx2 adds stale scratch contents to the weight gradient on two or more threads if a strided
- * image has fewer channels than a vector: the errors are as large as the sums. Found with 1 to 5 channels. */
+/* oneDNN 2.6's jit_1x1:avx2 adds stale scratch contents to the weight gradient on two or more threads if the
+ * convolution is strided and its image has fewer channels than a vector has lanes: the errors are as large as the sums.
+ * Found with 1 to 5 channels. */
 static bool has_known_bug(const d9_conv_geometry *g, const char *implementation) {
     return g->pass == D9_CONV_BACKWARD_WEIGHT && g->stride > 1 && g->x.d[3] < 8 &&
            strcmp(implementation, "jit_1x1:avx2") == 0;

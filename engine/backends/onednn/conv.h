@@ -7,20 +7,21 @@
 typedef enum d9_onednn_layout { D9_ONEDNN_PLAIN, D9_ONEDNN_BLOCKED, D9_ONEDNN_WINOGRAD } d9_onednn_layout;
 typedef struct d9_onednn_algorithm {
     const char *name;
-    d9_onednn_layout layout; /* "x1", "x2", ...: (N, H, W, C); "blocked" and "winograd": a layout that oneDNN chooses */
+    d9_onednn_layout layout; /* of activations: "x1", "x2", ...: (N, H, W, C); otherwise oneDNN chooses it */
     int across;              /* "x16": number of images side by side, plain layout only; 1: unchanged */
 } d9_onednn_algorithm;
 
 typedef struct d9_library_conv {
     d9_conv_geometry g;
     const d9_onednn_algorithm *algorithm;
-    /* images laid side by side, if algorithm->across > 1; for IMAGE and OUTPUT */
+    /* sizes of IMAGE and OUTPUT, and how many of their images are laid side by side: algorithm->across */
     d9_cpu_strip strip[D9_CONV_ARGUMENTS];
     dnnl_primitive_t primitive;
     /* NULL: the layouts are equal, or d9_cpu_strip_pack and d9_cpu_strip_unpack convert */
     dnnl_primitive_t reorder[D9_CONV_ARGUMENTS];
+    /* memory: arguments in the primitive's layout; plain: as in the graph's buffers; NULL for images side by side */
     dnnl_memory_t memory[D9_CONV_ARGUMENTS], plain[D9_CONV_ARGUMENTS], workspace;
-    int64_t staged_at[D9_CONV_ARGUMENTS], workspace_at, scratch_bytes; /* offsets in the scratch memory; size needed */
+    int64_t staged_at[D9_CONV_ARGUMENTS], workspace_at, scratch_bytes; /* offsets in the scratch memory; its size */
     char choice[64];
 } d9_onednn_conv;
 

@@ -1,6 +1,6 @@
 /* Hides the differences between oneDNN 2 (Debian 12) and oneDNN 3 (Debian 13, Ubuntu 24.04): descriptions of arrays and
  * of primitives. The rest of their interface is equal and is called directly. Functions that can fail return oneDNN's
- * status; dnnl_unimplemented: the library has no such primitive. */
+ * status; dnnl_unimplemented: the library has no such primitive. The caller destroys the objects that they make. */
 #ifndef D9_BACKENDS_ONEDNN_DNNL_H
 #define D9_BACKENDS_ONEDNN_DNNL_H
 
@@ -32,7 +32,7 @@ dnnl_status_t d9_dnnl_describe_conv(dnnl_engine_t engine, dnnl_prop_kind_t pass,
 dnnl_status_t d9_dnnl_describe_product(dnnl_engine_t engine, const d9_dnnl_array *matrix,
                                        dnnl_primitive_desc_t *description);
 
-/* Makes a memory for an array at `data`, or at DNNL_MEMORY_NONE to be set later. */
+/* Makes a memory for an array at `data`; DNNL_MEMORY_NONE: the address is set later. */
 dnnl_status_t d9_dnnl_memory(dnnl_engine_t engine, const d9_dnnl_array *array, void *data, dnnl_memory_t *memory);
 size_t d9_dnnl_memory_bytes(const_dnnl_memory_t memory);
 bool d9_dnnl_memories_equal(const_dnnl_memory_t a, const_dnnl_memory_t b); /* equal sizes, type and layout */

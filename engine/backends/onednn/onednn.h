@@ -17,8 +17,8 @@ static inline d9_onednn *d9_onednn_of(const d9_site *site) { return d9_cpu_devic
 /* Returns D9_DEVICE with oneDNN's error and the node (`site` NULL: none), unless `result` is success. */
 D9_MUST_USE d9_status d9_onednn_check(d9_context *context, const d9_site *site, dnnl_status_t result);
 
-/* Limits oneDNN to an instruction set of backends/cpu/level.h. Must be the first call into oneDNN, which accepts one
- * limit per process; returns D9_DEVICE if it already uses a higher level, or if `isa` is unknown. */
+/* Limits oneDNN to an instruction set of backends/cpu/level.h. oneDNN accepts one limit per process, before any other
+ * call. Returns D9_DEVICE if oneDNN already uses a higher level, or if `isa` is unknown. */
 D9_MUST_USE d9_status d9_onednn_limit_isa(d9_context *context, const char *isa);
 
 /* Measures the rate of large matrix products of the type, in operations per second; 0: not supported. */

@@ -1,5 +1,5 @@
 /* Operations that make the batch: draws, augmentation, mixing, labels, ranking. The order buffer holds a whole epoch;
- * step s starts at (s mod steps_per_epoch) * batch, where s counts batches, also in phases with several per step. */
+ * step s starts at (s mod steps_per_epoch) * batch. s counts batches, even if steps have several batches. */
 #include "backends/reference/reference.h"
 #include "core/system.h"
 #include "kernels/formulas/augment.h"

@@ -1,4 +1,4 @@
-/* Converts values to doubles and rounds doubles to a value's type; threads divide the parts of PART elements. */
+/* Converts values to doubles and rounds doubles to a value's type. Threads share the parts of PART elements. */
 #include "backends/reference/reference.h"
 #include "kernels/formulas/half.h"
 

@@ -1,4 +1,5 @@
-/* Elementwise operations: cast, activation, addition, scale, updates, and averages and copies of whole buffers. */
+/* Elementwise operations: cast, activation, addition, scale, updates, and averages and copies of whole buffers. Also
+ * the sum of gradients over processes, and their clipping. */
 #define D9_REAL double
 #include "backends/reference/reference.h"
 #include "kernels/formulas/activation.h"

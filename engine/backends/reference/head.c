@@ -46,7 +46,8 @@ d9_status d9_reference_LINEAR_BACKWARD_WEIGHT(const d9_reference_op *op) {
 
 /* ---- loss ---- */
 
-/* Labels of an image and its mixing partner; the first label's share in the target; the image's weight in the loss. */
+/* Labels of an image and of its mixing partner; share of the image's own label in the target; weight of the image in
+ * the loss. */
 typedef struct target {
     int32_t label, other;
     double share, weight;

@@ -1,12 +1,12 @@
-/* Matrix product, the hot loop of the reference backend. Every sum is made in the order of k, whatever its tile; sums
- * are not reordered and operations are not contracted. */
+/* Matrix product, the hot loop of the reference backend. In every tile, each sum adds its products one by one in the
+ * order of k, without fused multiply-adds. */
 #include "backends/reference/reference.h"
 
 #include <string.h>
 
 enum { COLUMN_BLOCK = 64, DEPTH_BLOCK = 32 }; /* a block of b has 16 KiB, which stay in the level 1 cache */
 enum { ROWS = 4 };                            /* of a tile, whose sums stay in registers */
-enum { ROWS_TO_PACK = 8 };                    /* from so many rows on, a copy of b's block pays */
+enum { ROWS_TO_PACK = 8 };                    /* rows of a from which on copying a block of b pays */
 
 typedef struct block { /* c += a b, all three within larger matrices */
     const double *a, *b;
@@ -18,7 +18,7 @@ typedef struct block { /* c += a b, all three within larger matrices */
 typedef double wide __attribute__((vector_size(64), aligned(8), may_alias));
 typedef double narrow __attribute__((vector_size(32), aligned(8), may_alias));
 
-/* Defines `name`, which computes columns [j, j + columns of the type) of a block: four rows from row i on, or one. */
+/* Defines `name`, which computes columns [j, j + lanes of `type`) of a block: `rows` rows from row i on, ROWS or 1. */
 #define TILE(name, type)                                                                                               \
     __attribute__((always_inline)) static inline void name(const block *p, int64_t i, int64_t j, int rows) {           \
         const double *a = p->a + i * p->a_row, *b = p->b + j;                                                          \
@@ -60,8 +60,8 @@ D9_REFERENCE_CLONED __attribute__((no_sanitize("undefined"))) static void add_bl
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* Rows of b that are a power of two apart would fall on few lines of the cache, so a block within a wide b is copied.
- */
+/* A block within a wide b is copied: rows of b that are a power of two apart would share a few sets of the cache and
+ * evict each other. */
 void d9_reference_matmul(const double *a, int64_t a_row, int64_t a_column, const double *b, int64_t rows, int64_t depth,
                          int64_t columns, double *c) {
     double packed[DEPTH_BLOCK * COLUMN_BLOCK];

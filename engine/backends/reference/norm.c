@@ -53,28 +53,29 @@ static void apply_norm(const geometry *g, const double *x, const double *mean, c
         }
 }
 
-/* Index in the running statistics, which have a row for each group of every process, of element i of the statistics
- * (groups, channels) of this process: its group g has row g * ranks + rank. */
-static int64_t own_row(const d9_reference_op *op, const geometry *g, int64_t i) {
+/* The running statistics have a row for each group of every process; group g of this process has row g * ranks + rank.
+ * Returns the index there of element i of this process's statistics (groups, channels). */
+static int64_t running_index(const d9_reference_op *op, const geometry *g, int64_t i) {
     const d9_norm_attributes *norm = &op->node->as.norm;
     const int64_t ranks = d9_ranks_of(norm->ranks);
     return (i / g->channels * ranks + norm->rank) * g->channels + i % g->channels;
 }
 
-/* Updates the running statistics, which are inputs of the node, in place; running_var averages unbiased variances. */
+/* Updates the running statistics, which are inputs of the node, in place; running_var averages unbiased variances.
+ * `moved`: scratch of their size. */
 static void update_running(const d9_reference_op *op, const geometry *g, const double *mean, const double *variance,
                            const double *running_mean, const double *running_var, double *moved) {
     const double momentum = op->node->as.norm.momentum;
     const int64_t count = d9_shape_count(&d9_reference_in(op, 3)->shape);
     memcpy(moved, running_mean, (size_t)count * sizeof *moved);
     for (int64_t i = 0; i < g->groups * g->channels; i++) {
-        const int64_t own = own_row(op, g, i);
+        const int64_t own = running_index(op, g, i);
         moved[own] = d9_norm_running_double(running_mean[own], mean[i], momentum);
     }
     d9_reference_write(op, op->node->inputs[3], moved);
     memcpy(moved, running_var, (size_t)count * sizeof *moved);
     for (int64_t i = 0; i < g->groups * g->channels; i++) {
-        const int64_t own = own_row(op, g, i);
+        const int64_t own = running_index(op, g, i);
         const double fresh = d9_norm_unbiased_double(variance[i], per_group(g));
         moved[own] = d9_norm_running_double(running_var[own], fresh, momentum);
     }

@@ -1,5 +1,5 @@
-/* Pooling. The maximum of a window is the first one in row-major order; NaN exceeds every number, and the last NaN
- * counts, as in PyTorch. Rows and columns outside of all windows have zero gradient. */
+/* Pooling. Of several equal maxima of a window, the first in row-major order gets the gradient. NaN exceeds every
+ * number; of several NaN the last gets it, as in PyTorch. Pixels outside of all windows have zero gradient. */
 #include "backends/reference/reference.h"
 
 #include <math.h>

@@ -96,8 +96,8 @@ done:
     return status;
 }
 
-/* The state before step t of sample n: row t - 1 of `all` (T, N, width), in whose rows the units of that state begin at
- * `from`; before the first step `first` (N, H), or NULL for zeros. */
+/* Unit k of the state before step t of sample n. For t > 0 it is number `from` + k of row (t - 1, n) of `all` (T, N,
+ * width); for t = 0 it comes from `first` (N, H), or is 0 if that is NULL. */
 static double state_before(const layer *l, const double *all, int64_t width, int64_t from, const double *first,
                            int64_t t, int64_t n, int64_t k) {
     if (t > 0) return all[((t - 1) * l->samples + n) * width + from + k];

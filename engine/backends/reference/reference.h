@@ -1,5 +1,5 @@
-/* The reference backend, against which the others are tested. Plain loops, one rule per operation; private to this
- * folder.
+/* The reference backend, against which the other backends are tested: plain loops, one rule per operation. This header
+ * is private to this folder.
  *
  * An operation converts its floating-point inputs to doubles and rounds its outputs once to their types, so that values
  * are rounded where graph/precision.c says, in all precisions. It computes in double, except that colours are changed
@@ -9,7 +9,7 @@
 
 #include "backends/host/host.h"
 
-/* Builds a hot loop for three instruction sets, if the compiler can; the results are identical. */
+/* Builds a function for three instruction sets, if the compiler can; the results are identical. For hot loops. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
 #define D9_REFERENCE_CLONED __attribute__((target_clones("avx512f", "avx2", "default"), noinline))
 #else
@@ -21,8 +21,9 @@ void d9_reference_widen(d9_type type, const void *from, int64_t count, int threa
 void d9_reference_narrow(d9_type type, const double *from, int64_t count, int threads, void *to);
 
 /* An operation while it runs: its node, and its inputs and outputs as doubles, NULL if absent or an array of
- * integers (labels, orders, bytes of images: d9_site_data). An f64 tensor is the value itself, so an output may alias
- * the input it replaces. Outputs are rounded to their types when the operation returns. */
+ * integers (labels, orders, bytes of images), which is read by d9_site_data. For an f64 value the array is the value's
+ * own memory, so an output that replaces an input is the same array. Outputs are rounded to their types when the
+ * operation returns. */
 typedef struct d9_reference_op {
     d9_context *context;
     const d9_site *site; /* of one node */
