@@ -14,20 +14,21 @@ struct d9_shared {
     d9_shared *next;
     uint8_t *own;
     int64_t bytes;
-    int file;               /* -1: ordinary memory, or the others have mapped it */
+    int file;               /* its descriptor; -1: ordinary memory, or closed after all processes mapped it */
     bool mapped, met;       /* `own` is a mapping; the processes have tried to share the area */
-    int ranks;              /* of `part` */
-    uint8_t **base, **part; /* (ranks) their areas, NULL: not shared; result of d9_shared_find */
+    int ranks;              /* length of `base` and `part` */
+    uint8_t **base, **part; /* (ranks) start of each process's area, NULL: not shared; result of d9_shared_find */
 };
 
-typedef struct place { /* of a process's area, for the other processes of its host */
-    int64_t process, file, device, inode, bytes;
+typedef struct place {     /* what another process needs to open an area */
+    int64_t process, file; /* process id of the owner and its file descriptor; -1: the area cannot be shared */
+    int64_t device, inode, bytes;
 } place;
 
 static uint8_t *map(int file, int64_t bytes) {
     void *memory = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (memory == MAP_FAILED) return NULL;
-    (void)madvise(memory, (size_t)bytes, MADV_HUGEPAGE); /* optional, as for other memory */
+    (void)madvise(memory, (size_t)bytes, MADV_HUGEPAGE); /* optional: if it fails, only speed is lost */
     return memory;
 }
 
@@ -84,7 +85,7 @@ bool d9_shared_release(d9_context *context, d9_shared **list, void *memory) {
     return true;
 }
 
-/* Maps the area of another process; NULL: it cannot be reached, or another file has its number. */
+/* Maps the area of another process. Returns NULL if its descriptor cannot be opened, or if that now is another file. */
 static uint8_t *map_other(const place *other) {
     char path[64];
     struct stat state;
@@ -99,7 +100,7 @@ static uint8_t *map_other(const place *other) {
     return mapped;
 }
 
-/* Maps the areas of all processes, or none if one of them cannot map all. */
+/* Maps the areas of all processes in each process; if any process fails to, unmaps them in every process. */
 static d9_status meet(d9_context *context, d9_parallel *parallel, d9_shared *area) {
     d9_status status;
     place own = {.file = -1}, *all = NULL;
@@ -120,7 +121,7 @@ static d9_status meet(d9_context *context, d9_parallel *parallel, d9_shared *are
         fails |= !alike || !area->base[r];
     }
     D9_TRY(d9_parallel_agree(context, parallel, &fails));
-    close_file(area); /* all have opened it */
+    close_file(area); /* every process has tried to open it by now */
     if (fails) unmap_others(context, area);
 done:
     d9_release(context, all);
