@@ -20,9 +20,10 @@ struct d9_shared {
     uint8_t **base, **part; /* (ranks) start of each process's area, NULL: not shared; result of d9_shared_find */
 };
 
-typedef struct place {     /* what another process needs to open an area */
-    int64_t process, file; /* process id of the owner and its file descriptor; -1: the area cannot be shared */
-    int64_t device, inode, bytes;
+/* What another process needs to open an area: the owner's process id and file descriptor, then the file's device, inode
+ * and size. `file` is -1 if the area cannot be shared. */
+typedef struct place {
+    int64_t process, file, device, inode, bytes;
 } place;
 
 static uint8_t *map(int file, int64_t bytes) {
