@@ -93,7 +93,7 @@ done:
 }
 
 /* Waits for all processes. After it, each sees all that the others had written to shared memory before it. */
-static d9_status meet(d9_context *context, const d9_parallel *parallel) {
+static d9_status wait_for_all(d9_context *context, const d9_parallel *parallel) {
     atomic_thread_fence(memory_order_seq_cst);
     const d9_status status = check(context, parallel, MPI_Barrier(MPI_COMM_WORLD), "waiting for the other processes");
     atomic_thread_fence(memory_order_seq_cst);
@@ -111,14 +111,14 @@ static d9_status sum_in_place(d9_context *context, const d9_parallel *parallel, 
                   begin = lines * parallel->rank / parallel->ranks * 64,
                   next = lines * (parallel->rank + 1) / parallel->ranks * 64,
                   end = next < count * element ? next : count * element;
-    D9_TRY(meet(context, parallel));
+    D9_TRY(wait_for_all(context, parallel));
     for (int64_t at = begin; at < end; at += BLOCK) {
         const size_t bytes = end - at < BLOCK ? (size_t)(end - at) : BLOCK;
         memcpy(block, parts[0] + at, bytes);
         for (int r = 1; r < parallel->ranks; r++) add(parts[r] + at, (int64_t)bytes / element, wide, block);
         for (int r = 0; r < parallel->ranks; r++) memcpy(parts[r] + at, block, bytes);
     }
-    D9_TRY(meet(context, parallel));
+    D9_TRY(wait_for_all(context, parallel));
 done:
     return status;
 }
@@ -196,7 +196,7 @@ static void leave(d9_context *context, d9_parallel *parallel) {
 /* ---- connecting ---- */
 
 /* Finds the processes on this host, and how many of them have this process's affinity mask. */
-static d9_status meet_on_host(d9_context *context, d9_parallel *parallel) {
+static d9_status find_host_processes(d9_context *context, d9_parallel *parallel) {
     d9_status status;
     MPI_Comm host = MPI_COMM_NULL;
     bool *allowed = NULL;
@@ -263,7 +263,7 @@ d9_status d9_parallel_module(d9_context *context, int launched, d9_parallel *par
     D9_TRY(D9_ALLOCATE(context, 2 * parallel->ranks, "the processes", &self->places));
     parallel->state = self;
     self = NULL;
-    D9_TRY(meet_on_host(context, parallel));
+    D9_TRY(find_host_processes(context, parallel));
 done:
     release(context, self);
     return status;

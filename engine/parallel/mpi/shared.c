@@ -15,7 +15,7 @@ struct d9_shared {
     uint8_t *own;
     int64_t bytes;
     int file;               /* its descriptor; -1: ordinary memory, or closed after all processes mapped it */
-    bool mapped, met;       /* `own` is a mapping; the processes have tried to share the area */
+    bool mapped, tried;     /* `own` is a mapping; the processes have tried to share the area */
     int ranks;              /* length of `base` and `part` */
     uint8_t **base, **part; /* (ranks) start of each process's area, NULL: not shared; result of d9_shared_find */
 };
@@ -102,12 +102,12 @@ static uint8_t *map_other(const place *other) {
 }
 
 /* Maps the areas of all processes in each process; if any process fails to, unmaps them in every process. */
-static d9_status meet(d9_context *context, d9_parallel *parallel, d9_shared *area) {
+static d9_status map_all(d9_context *context, d9_parallel *parallel, d9_shared *area) {
     d9_status status;
     place own = {.file = -1}, *all = NULL;
     struct stat state;
     int fails = 0;
-    area->met = true;
+    area->tried = true;
     area->ranks = parallel->ranks;
     D9_TRY(D9_ALLOCATE(context, parallel->ranks, "the shared memory", &all));
     D9_TRY(D9_ALLOCATE(context, parallel->ranks, "the shared memory", &area->base));
@@ -136,7 +136,7 @@ d9_status d9_shared_find(d9_context *context, d9_parallel *parallel, d9_shared *
     *parts = NULL;
     while (list && (at < list->own || at + bytes > list->own + list->bytes)) list = list->next;
     if (!list) return D9_OK;
-    if (!list->met) D9_TRY(meet(context, parallel, list));
+    if (!list->tried) D9_TRY(map_all(context, parallel, list));
     for (int r = 0; list->base && r < list->ranks; r++) list->part[r] = list->base[r] + (at - list->own);
     *parts = list->part;
 done:
