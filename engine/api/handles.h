@@ -36,12 +36,13 @@ struct dawn9_model {
     d9_predictor predictor;      /* opened by the first prediction; predictor.context is NULL before */
 };
 
-/* Switch the calling thread to the C locale, whatever the host sets by setlocale, and back to the host's. */
+/* Switch the calling thread to the C locale, in place of the host program's locale, and back. */
 static inline void d9_api_enter(dawn9_context *outer) { outer->host = uselocale(outer->neutral); }
 static inline void d9_api_leave(dawn9_context *outer) { uselocale(outer->host); }
 
-/* Waits for other threads' calls with this context, and clears the message of the previous call. Every API function
- * that can fail begins with it, except dawn9_open, and returns through d9_api_end. */
+/* Waits until no other thread is in a call with this context, locks the context, switches to the C locale and clears
+ * the message of the previous call. Every API function that can fail begins with it, except dawn9_open, and returns
+ * through d9_api_end. */
 static inline d9_context *d9_api_begin(dawn9_context *outer) {
     pthread_mutex_lock(&outer->lock); /* cannot fail: initialized and recursive */
     d9_api_enter(outer);
@@ -49,7 +50,8 @@ static inline d9_context *d9_api_begin(dawn9_context *outer) {
     return &outer->inner;
 }
 
-/* Converts the engine's status: interrupts become DAWN9_STOPPED; all others have equal numbers. */
+/* Undoes the lock and the locale of d9_api_begin, and converts the engine's status: interrupts become DAWN9_STOPPED;
+ * all others have equal numbers. */
 static inline dawn9_status d9_api_end(dawn9_context *outer, d9_status status) {
     d9_api_leave(outer);
     pthread_mutex_unlock(&outer->lock);

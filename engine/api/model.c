@@ -1,4 +1,5 @@
-/* The public API: models. A model is a file in memory; predictions plan its network as needed, evaluations always. */
+/* The public API: models. A model is a file in memory. Its network is planned by the first prediction, which keeps the
+ * plan, and by each evaluation. */
 #include "api/handles.h"
 #include "exchange/model.h"
 #include "core/system.h"
@@ -121,8 +122,8 @@ done:
 
 /* ---- prediction ---- */
 
-/* Opens a predictor with a batch of about `count` images. An open predictor is replaced if its batch is smaller than
- * `count` and than BATCH_WANTED, or if features are needed that it does not compute. */
+/* Opens a predictor for about `count` samples, which choose its batch size. An open predictor is kept if its batch has
+ * at least `count` or BATCH_WANTED samples and if it computes features as needed; otherwise it is replaced. */
 static d9_status open_predictor(dawn9_model *model, int64_t count, bool features) {
     d9_predictor *predictor = &model->predictor;
     const d9_predictor_options options = {.model = model->name,
@@ -157,7 +158,7 @@ static d9_status check(const dawn9_model *model, const samples *given) {
                    given->are_texts ? "texts" : "images");
 }
 
-/* Encodes `count` texts. */
+/* Encodes texts[begin] to texts[begin + count - 1] as tokens (count, width). */
 static d9_status encode(const dawn9_model *model, const char *const *texts, int64_t begin, int64_t count,
                         int32_t *tokens) {
     d9_status status = D9_OK;
@@ -172,7 +173,8 @@ done:
     return status;
 }
 
-/* Runs the opened predictor. Each output may be NULL. */
+/* Runs the opened predictor. Outputs, each of which may be NULL: labels (count), probabilities (count, classes),
+ * features (count, predictor.features). */
 static d9_status predict(dawn9_model *model, const samples *given, int32_t *labels, float *probabilities,
                          float *features) {
     d9_status status;

@@ -105,7 +105,7 @@ dawn9_status dawn9_train(dawn9_context *outer, const dawn9_config *config, const
     d9_context *context = d9_api_begin(outer);
     run self = {.outer = outer, .options = options ? options : &nothing, .wants_model = model != NULL};
     d9_result trained = {0};
-    const volatile sig_atomic_t *const before = context->interrupt; /* of the run whose callback calls this function */
+    const volatile sig_atomic_t *const before = context->interrupt; /* of an outer dawn9_train, if a callback calls */
     const d9_train_options train = {
         .write_model = d9_model_write,
         .start_model = d9_model_initialize,

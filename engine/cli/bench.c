@@ -103,8 +103,8 @@ static void print_table(d9_cli *cli, const d9_measurement *m) {
                  d9_model_sample(m->session->config->model), (double)m->peak_bytes / 1048576);
 }
 
-/* Predicted seconds of the whole run with its evaluations, at the rate in operations/s of the timed steps; false: the
- * steps have no counted operations. */
+/* Predicts the seconds of the whole run with its evaluations, if it computes as many operations per second as the timed
+ * steps. Returns false if the steps have no counted operations. */
 static bool predict_run(const d9_measurement *m, d9_time_range *seconds) {
     const double operations = step_operations(m);
     if (operations <= 0) return false;
@@ -173,8 +173,9 @@ static void print_step(d9_cli *cli, const d9_measurement *m, bool json) {
     print_run(cli, m);
 }
 
-/* Divides the rate of evaluations by that of their forward pass: the median over pairs of batches, which run one after
- * the other, so that other programs slow down both alike. *share: NAN for a stream. */
+/* Sets *share to the rate of whole evaluations divided by the rate of their forward passes alone. Takes the median over
+ * `steps` pairs of batches, one of each kind directly after the other, so that other programs slow both down equally.
+ * *share is NAN for a stream of words. */
 static d9_status find_evaluation_share(d9_session *session, int64_t steps, double *share) {
     d9_status status = D9_OK;
     double *shares = NULL;

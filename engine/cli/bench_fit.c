@@ -1,8 +1,8 @@
 /* dawn9 bench fit: the largest batch of the configuration's network that fits a memory limit, in the configured
  * precision or, for `auto`, in each precision of the device.
  *
- * The buffers of a run are counted: state, gradients, activations, the data set on the device, logits and tables. The
- * backend's own memory (workspace of convolutions, its code) and the process' memory are not. */
+ * The buffers of a run are counted: state, gradients, activations, the data set on the device, logits and tables. Not
+ * counted are the backend's own memory (workspace of convolutions, its code) and that of the rest of the process. */
 #include "backends/backend.h"
 #include "cli/bench.h"
 #include "core/process.h"

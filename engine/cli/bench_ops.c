@@ -10,7 +10,7 @@
 
 enum { MAX_ALGORITHMS = 256 };
 
-typedef struct sums {
+typedef struct sums { /* seconds per step, summed over the rules with a choice */
     double in_step, fastest, bare;
 } sums;
 
@@ -22,14 +22,14 @@ static const d9_choice_time *fastest(const d9_choice_time *choices, int count, b
     return best;
 }
 
-/* Number of rows, from the first on, that belong to the same node of a rule. */
+/* Number of entries, from choices[0] on, that belong to the same node of the rule as choices[0]. */
 static int count_node_rows(const d9_choice_time *choices, int count) {
     int length = 1;
     while (length < count && choices[length].node == choices->node) length++;
     return length;
 }
 
-/* Prints the algorithms of one node. The time "in the step" is that of the node's whole rule. */
+/* Prints the algorithms of one node. The time "in the step" is that of the whole rule that computes the node. */
 static void print_algorithms(d9_cli *cli, const d9_measurement *m, int row, const d9_choice_time *choices, int count) {
     const d9_node_time *time = &m->rows[row];
     const int n = time->node + choices->node;

@@ -14,12 +14,12 @@
 typedef struct d9_cli {
     d9_context context;
     d9_arena arena;       /* parsed options and texts; lives until the process ends */
-    double process_start; /* start of the process, before exec and linking, in seconds on CLOCK_MONOTONIC */
+    double process_start; /* start of this process, before exec and linking, in seconds on CLOCK_MONOTONIC */
     char *const *words;   /* argv: the program's name first, NULL last */
     volatile sig_atomic_t *unsaved_steps; /* written by the trainer, see d9_train_options */
     bool terminal;                        /* standard output is a terminal with cursor control (not TERM=dumb) */
     bool colour;                          /* terminal, and NO_COLOR is unset or empty */
-    d9_parallel parallel;                 /* the processes of a training run; others than rank 0 print nothing */
+    d9_parallel parallel;                 /* the processes of a training run; only rank 0 writes standard output */
     int output_error;                     /* errno of a failure to format or write standard output; 0: none */
 } d9_cli;
 
@@ -34,7 +34,7 @@ typedef enum d9_flag_type {
     D9_FLAG_TEXT,      /* const char * */
     D9_FLAG_INTEGER,   /* d9_flag_integer */
     D9_FLAG_LIST,      /* d9_flag_list: may be repeated */
-    D9_FLAG_TABLE      /* splices in another table; its offsets are relative to `offset` */
+    D9_FLAG_TABLE      /* inserts the rows of `table`; their offsets are relative to `offset` */
 } d9_flag_type;
 
 typedef struct d9_flag_integer {
@@ -76,8 +76,9 @@ const d9_command *d9_command_at(int index);          /* NULL: past the end */
 const char *d9_command_heading(int index);           /* heading above this command in the help; NULL: none */
 const d9_command *d9_command_find(const char *name); /* NULL: no such command */
 
-/* Fills `options` (options_size zeroed bytes) from the words after the command's name. Misuse: D9_USAGE, suggesting an
- * option similar to an unknown one. `help` is set if --help or -h was given; then nothing else is checked. */
+/* Fills `options` (options_size zeroed bytes) from the words after the command's name. Returns D9_USAGE for words that
+ * the command does not accept, with the most similar option if one is unknown. Sets *help if --help or -h was given;
+ * then nothing else is checked. */
 D9_MUST_USE d9_status d9_cli_parse(d9_cli *cli, const d9_command *command, int count, const char *const *words,
                                    void *options, bool *help);
 
@@ -141,7 +142,8 @@ D9_MUST_USE d9_status d9_cli_config_text(d9_cli *cli, const char *name, const ch
                                          d9_config **config);
 
 /* ---- the process ---- */
-/* Joins the processes that a launcher started with this one, if it did. Only rank 0 then prints warnings. */
+/* Connects this process to the others that a launcher started, if one did, and selects its GPU. Only rank 0 then prints
+ * warnings. */
 D9_MUST_USE d9_status d9_cli_join(d9_cli *cli);
 /* Start of this process on CLOCK_MONOTONIC, in seconds; the current time if unknown. */
 double d9_this_process_start(d9_context *context);

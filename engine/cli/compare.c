@@ -120,7 +120,8 @@ done:
     return status;
 }
 
-/* Replaces the configuration of a run by its config.yaml, if there is one: keys added after the run get defaults. */
+/* Reads the configuration of a run again from its config.yaml, if there is one. Keys that dawn9 got after the run then
+ * have their defaults, as in a configuration that was not run. */
 static d9_status reload_configuration(table *table, int run) {
     d9_status status = D9_OK;
     d9_context *context = &table->cli->context;
@@ -372,7 +373,7 @@ static d9_status run(d9_cli *cli, const void *options) {
         const char *word = chosen->runs.items[i];
         if (d9_folder_exists(&cli->context, word)) continue;
         D9_TRY(d9_cli_find(cli, D9_INSTALLED_CONFIGS, word, found));
-        D9_TRY(d9_cli_check_path(cli, found)); /* no similar configuration: suggests a similar run */
+        D9_TRY(d9_cli_check_path(cli, found)); /* fails, naming a run's folder, if that has a similar name */
     }
     D9_TRY(read_words(&table, &chosen->runs));
     for (int r = 0; r < table.count && table.configs_only; r++) D9_TRY(reload_configuration(&table, r));

@@ -136,7 +136,7 @@ static void offer_installed(completer *self, d9_installed_kind kind) {
 static void offer_configurations(completer *self) { offer_installed(self, D9_INSTALLED_CONFIGS); }
 static void offer_experiments(completer *self) { offer_installed(self, D9_INSTALLED_EXPERIMENTS); }
 
-/* Offers the choices of an option or word; without choices, what suits the name of its value, such as CONFIG. */
+/* Offers the choices of an option or word; without choices, candidates for the name of its value, such as CONFIG. */
 static void offer_values(completer *self, const d9_flag *flag) {
     static const struct {
         const char *value;

@@ -1,4 +1,4 @@
-/* dawn9 devices: every backend with its device, or why it is unavailable. */
+/* dawn9 devices: lists every backend with its device, or why it is unavailable. */
 #include "backends/backend.h"
 #include "cli/commands.h"
 #include "core/process.h"

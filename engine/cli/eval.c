@@ -1,5 +1,5 @@
-/* dawn9 eval: the score of a saved model in its measure, accuracy, precision and F1 of each class or label, and of two
- * classes the area under the curve. */
+/* dawn9 eval: evaluates a saved model. Prints its score; for each class or label a score, precision and F1; for two
+ * classes the area under the ROC curve. */
 #include "cli/commands.h"
 #include "cli/model.h"
 #include "core/confusion.h"
@@ -44,7 +44,7 @@ typedef struct class_row {
     d9_class_scores scores; /* of the predicted classes, or of the labels with a probability above 1/2 */
 } class_row;
 
-/* The score of the classes or labels that have one, lowest first. */
+/* Classes or labels that have a score, lowest score first, and the mean over all classes or labels. */
 typedef struct ranking {
     class_row *rows;
     int64_t count;
@@ -66,7 +66,8 @@ done:
     return status;
 }
 
-/* The scores of each label, predicted where its probability is above 1/2, and their macro mean. `scores`: (classes). */
+/* Computes the scores (classes) of each label and their macro mean. A label is predicted if its probability is above
+ * 1/2. */
 static d9_status score_labels(d9_cli *cli, const d9_dataset *dataset, const d9_evaluation *evaluation,
                               d9_class_scores *scores, d9_class_scores *macro) {
     d9_status status;
@@ -87,8 +88,8 @@ static int by_score(const void *a, const void *b) {
                                 : (x->class > y->class) - (x->class < y->class);
 }
 
-/* Lists the classes or labels that have a score, lowest first, with their numbers of images. `matrix`: the predictions;
- * without counts if images have several labels. */
+/* Lists the classes or labels that have a score, lowest first, with their numbers of images. `matrix`: the counted
+ * predictions; its `counts` are NULL if images have several labels. */
 static d9_status rank_classes(d9_cli *cli, const d9_session *session, const d9_evaluation *evaluation,
                               const d9_confusion *matrix, ranking *ranked) {
     d9_status status;
@@ -159,8 +160,8 @@ static void print_classes(d9_cli *cli, const d9_session *session, const ranking 
                  ranked->macro.recall, ranked->macro.f1);
 }
 
-/* The area under the curve of the second of two classes, by its probability (with TTA views); NAN if there are not two
- * classes, or no sample of one. */
+/* Sets *area to the area under the ROC curve of the second of two classes, ranking samples by its probability (with TTA
+ * views). NAN if there are not two classes, or if one has no sample. */
 static d9_status find_area(d9_cli *cli, const d9_session *session, const d9_evaluation *evaluation, double *area) {
     d9_status status = D9_OK;
     const d9_dataset *dataset = session->dataset;
@@ -272,7 +273,7 @@ static d9_status find_files(d9_cli *cli, const eval_options *chosen, const char 
     return d9_cli_model(cli, only ? only : chosen->model, model);
 }
 
-/* Warns if `config` evaluates images that the model, trained by `own`, was trained on. */
+/* Warns if `config` evaluates images that the model was trained on. `own`: the configuration that trained the model. */
 static void warn_validation(d9_cli *cli, const d9_config *own, const d9_config *config, const d9_dataset *dataset) {
     const bool own_part = dataset->stream || dataset->valid.count > 0;
     if (dataset->unseen || own_part || config->data.validation <= own->data.validation) return;
@@ -282,7 +283,8 @@ static void warn_validation(d9_cli *cli, const d9_config *own, const d9_config *
            d9_model_sample(config->model), d9_model_sample(config->model), (long long)own->data.validation);
 }
 
-/* Compares `config` with the one that trained the model. `path` NULL, no CONFIG argument: rejects another normalize. */
+/* Compares `config` with the configuration that trained the model. Warns if it evaluates training images. Without a
+ * CONFIG argument (`path` NULL), another data.normalize is D9_USAGE. */
 static d9_status check_config(d9_cli *cli, const char *path, const char *model, const d9_description *description,
                               const d9_config *config, const d9_dataset *dataset) {
     static const d9_cli_edits none = {0};
@@ -298,10 +300,11 @@ done:
     return status;
 }
 
-/* Loads the configuration at `path`; if NULL, the model's own, and its dataset normalised as in training. */
+/* Loads the configuration at `path` and its dataset. `path` NULL: the model's own configuration, and the dataset
+ * normalised as in training. */
 static d9_status load(d9_cli *cli, const eval_options *chosen, const char *path, const char *model, d9_config **config,
                       d9_dataset **dataset) {
-    d9_provenance known = {.rule = D9_SPLIT_RULE}; /* of weights from elsewhere: trained on none of the images here */
+    d9_provenance known = {.rule = D9_SPLIT_RULE}; /* without a description: trained on none of these images */
     d9_status status;
     d9_description *description = NULL;
     if (path) {

@@ -121,7 +121,7 @@ void d9_run_print_end(d9_cli *cli, const d9_result *result, const char *out, boo
     d9_cli_print(cli, "record     %s\n", out);
     d9_run_print_published(cli, result->config);
     const d9_config *config = result->config;
-    if (config->data.validation > 0 && config->keep != D9_KEEP_NONE && !result->no_test) /* it was not evaluated yet */
+    if (config->data.validation > 0 && config->keep != D9_KEEP_NONE && !result->no_test) /* only validation so far */
         d9_cli_print(cli, "%-10s %s eval %s --set data.validation=0\n", "test", d9_cli_shell_word(cli, cli->words[0]),
                      d9_cli_shell_word(cli, out));
     d9_cli_print_next(cli, "report", out);

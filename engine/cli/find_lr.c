@@ -15,7 +15,8 @@ static const double range_low = 1e-3, range_high = 1e2;
 static const double decay = 0.9;       /* of the exponential moving average of the loss */
 static const double divergence = 3;    /* the test ends when the average exceeds this multiple of its minimum */
 static const double peak_divisor = 10; /* suggested peak: the learning rate of the minimum, divided by this */
-/* A change of the loss counts only above both noise * its scatter and slight * the mean of the first losses. */
+/* A change of the loss counts only if it exceeds `noise` times the losses' scatter from step to step and `slight` times
+ * the mean of the first losses. */
 static const double noise = 1, slight = 0.01;
 enum { STEPS = 120, FIRST = 12, SHOWN = 12, BAR = 40, REDRAWS_PER_SECOND = 10 };
 
@@ -35,7 +36,7 @@ typedef struct range_test {
 
 /* ---- measuring ---- */
 
-/* Sets geometrically growing values of train.lr. Learning rates with another peak (muon) keep their ratio to it. */
+/* Sets geometrically growing values of train.lr. Other learning rates (of muon) keep their ratio to train.lr. */
 static void set_rates(range_test *self) {
     for (int s = 0; s < STEPS; s++)
         self->rates[s] = self->peak * range_low * pow(range_high / range_low, (double)s / (STEPS - 1));
@@ -116,7 +117,7 @@ done:
 
 /* ---- result, and the whole test ---- */
 
-/* The moving average at a point minus the mean of the first losses; 0 if the difference is within the noise. */
+/* The moving average at a point minus the mean of the first losses; 0 if the difference is too small to count. */
 static double loss_change(const range_test *self, const point *at) {
     const int first = self->count < FIRST ? self->count : FIRST, end = self->least < first ? first : self->least + 1;
     double before = 0, squares = 0;
@@ -189,19 +190,20 @@ static void print_advice(const range_test *self) {
 
 enum { WIDTH = 720, HEIGHT = 340, LEFT = 64, RIGHT = 20, TOP = 30, BOTTOM = 50 };
 
-/* An axis in picture units, `low` at `start`, logarithmic if `bent`. */
+/* An axis: values from low to high lie at coordinates from start to end of the picture. */
 typedef struct axis {
     double low, high, start, end;
-    bool bent;
+    bool logarithmic;
 } axis;
 
 static double place(const axis *axis, double value) {
-    const double part = axis->bent ? log(value / axis->low) / log(axis->high / axis->low)
-                                   : (value - axis->low) / (axis->high - axis->low);
+    const double part = axis->logarithmic ? log(value / axis->low) / log(axis->high / axis->low)
+                                          : (value - axis->low) / (axis->high - axis->low);
     return axis->start + part * (axis->end - axis->start);
 }
 
-/* The whole curve fits. If the loss explodes, the axis is logarithmic, or the curve would be flat before. */
+/* The axis of the loss covers the whole curve. It is logarithmic if the highest loss is above 10 times the lowest;
+ * otherwise the curve would look flat before a loss that explodes. */
 static axis loss_axis(const range_test *self) {
     double low = INFINITY, high = -INFINITY;
     for (int i = 0; i < self->count; i++) {
@@ -210,7 +212,7 @@ static axis loss_axis(const range_test *self) {
     }
     axis axis = {low, high, HEIGHT - BOTTOM, TOP, low > 0 && high > 10 * low};
     const double margin = 0.04 * (high > low ? high - low : fmax(fabs(low), 1));
-    if (axis.bent) {
+    if (axis.logarithmic) {
         axis.low /= 1.1, axis.high *= 1.1;
     } else {
         axis.low -= margin, axis.high += margin;
@@ -228,10 +230,10 @@ static void put_loss_tick(const axis *loss, double value, int digits, d9_text *t
 
 static void put_loss_ticks(const axis *loss, d9_text *text) {
     const double step = d9_axis_step(loss->high - loss->low, 5);
-    if (!loss->bent)
+    if (!loss->logarithmic)
         for (double tick = ceil(loss->low / step) + 0.0; /* no -0 */ tick * step <= loss->high; tick++)
             put_loss_tick(loss, tick * step, d9_axis_digits(step), text);
-    for (double power = floor(log10(loss->low)); loss->bent && power <= log10(loss->high); power++)
+    for (double power = floor(log10(loss->low)); loss->logarithmic && power <= log10(loss->high); power++)
         for (int i = 0; i < 3; i++) {
             const double value = (double[]){1, 2, 5}[i] * pow(10, power);
             if (value >= loss->low && value <= loss->high)

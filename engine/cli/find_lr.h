@@ -6,8 +6,9 @@
 
 #include "cli/cli.h"
 
-/* Writes the loss at each learning rate to OUT/rates.tsv and OUT/rates.svg, and prints some of them, also after an
- * interrupt. Uses only the peak of the configured schedule; changes `train.epochs`. Quiet: prints only the result. */
+/* Writes the loss at each learning rate to OUT/rates.tsv and OUT/rates.svg and prints some of these losses, also after
+ * an interrupt. Of the configured schedule it uses only the peak. It sets config->train.epochs. `quiet`: prints only
+ * the result. */
 D9_MUST_USE d9_status d9_find_lr(d9_cli *cli, d9_config *config, const char *out, bool quiet);
 
 #endif

@@ -16,7 +16,7 @@ enum { WORDS_DEFAULT = 1000, WORDS_A_LINE = 20 };
 typedef struct generate_options {
     const char *model, *start, *temperature;
     d9_flag_integer words;
-    d9_cli_edits edits; /* of these only the options below */
+    d9_cli_edits edits; /* only its seed, backend, precision and threads are options of this command */
 } generate_options;
 
 static const d9_flag flags[] = {
@@ -44,13 +44,13 @@ typedef struct generator {
     d9_cli *cli;
     d9_session session;
     const d9_vocabulary *words;
-    double *logits; /* (vocabulary), of the word that follows */
+    double *logits; /* (vocabulary), of the next word */
     double temperature;
     uint64_t seed;
     int64_t printed;
 } generator;
 
-/* The stream that the network reads: one column of two words, of which it reads the first in every step. */
+/* Makes the dataset of the network: one stream of two words. Every step reads the first word, which feed_word sets. */
 static d9_status make_dataset(d9_context *context, const d9_description *description, d9_dataset **made) {
     d9_status status;
     d9_dataset *dataset = NULL;
@@ -110,7 +110,7 @@ static void print_word(generator *self, int32_t token) {
     d9_cli_print(self->cli, "%s%c", self->words->words[token], end);
 }
 
-/* Feeds a word to the network; `logits` become those of the next one. */
+/* Feeds a word to the network, and sets `logits` to those of the word that follows it. */
 static d9_status feed_word(generator *self, int32_t token) {
     d9_status status;
     d9_session *session = &self->session;
@@ -168,7 +168,8 @@ done:
     return status;
 }
 
-/* Stops early if standard output cannot be written, as when its reader has ended. */
+/* Prints `count` drawn words. Stops early if standard output cannot be written, for example because its reader ended.
+ */
 static d9_status print_words(generator *self, int64_t count) {
     d9_status status = D9_OK;
     for (int64_t i = 0; i < count && self->cli->output_error == 0; i++) {

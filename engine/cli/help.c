@@ -43,8 +43,8 @@ static d9_status print_completion(d9_cli *cli, const char *shell) {
     return d9_cli_print_text(cli, &text);
 }
 
-/* Explains the key `topic`; if there is none, all keys *.topic, ignoring case, or, for "train.", train.*. False: there
- * is none. */
+/* Explains the key `topic`. If there is no such key: all keys that end in ".topic", ignoring case, or all that begin
+ * with a topic like "train.". Returns false if there is none. */
 static bool explain_keys(d9_text *text, int width, const char *topic) {
     d9_key key;
     bool found = d9_config_key_find(topic, &key), exact = found;
@@ -64,7 +64,7 @@ static bool explain_keys(d9_text *text, int width, const char *topic) {
     return found;
 }
 
-/* The key of the schedule for a part of it: "train.lr" for "train.lr.peak". NULL: `topic` is not such a part. */
+/* The key of the schedule that `topic` is a part of: "train.lr" for "train.lr.peak". NULL: it is no part of one. */
 static const char *schedule_key(d9_cli *cli, const char *topic) {
     const char *dot = strrchr(topic, '.');
     char *parent;
@@ -111,8 +111,8 @@ done:
     return status;
 }
 
-/* Explains the command, trick or keys named by the only one of `words`, or else searches for it. If the topic
- * is also a term of other tools, the answer to that comes first, then the keys that end in it. */
+/* Explains the command, trick or keys that words[0] names; if it names none, searches for it. If it names keys and is
+ * also a term of other tools, the answer for the term comes first. */
 static d9_status explain(d9_cli *cli, const d9_flag_list *words, d9_text *text) {
     d9_status status;
     const char *topic = words->items[0];

@@ -28,13 +28,14 @@ void d9_wrap(const char *words, int at, int indent, int width, d9_text *text);
 void d9_help_lines(const char *lines, int at, int width, d9_text *text);
 /* Appends the help text of an option with d9_help_lines, then a line for each of its values. */
 void d9_help_option(const d9_option *option, int at, int width, d9_text *text);
-/* Appends each command, option, trick and key whose name, help text or values have all the words, those with them in
- * the name first. A word is found at the start of a word, "augment" in "augmentation". False: none. */
+/* Appends each command, option, trick and key whose name, help text or values contain all `words`; first those whose
+ * name contains them. A word also matches the start of a longer one: "augment" finds "augmentation". Returns false if
+ * nothing matches. */
 bool d9_help_search(const d9_flag_list *words, int width, d9_text *text);
 /* The letter in the form in which words are compared: lower case, "z" as "s". */
 int d9_help_plain(char c);
-/* Looks up `words` among the terms of other tools. Adds the key, option or command that does the same here; if dawn9
- * lacks it, fails and names the nearest. Not a known term: *found is false. */
+/* Looks up `words` among the terms of other tools. Adds the key, option or command of dawn9 that does the same. If
+ * dawn9 has none, returns D9_USAGE with the nearest. *found: the words are a known term. */
 D9_MUST_USE d9_status d9_help_term(d9_cli *cli, const char *words, d9_text *text, bool *found);
 /* Line width of the help: the terminal's, but 40 to 100; 80 without a terminal. */
 int d9_help_width(const d9_cli *cli);

@@ -5,13 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Place of the searched words in an entry: in its name; in its text, one after another; or apart from each other.
+/* Where an entry has the searched words: all in its name; one after another in its text; or apart from each other.
  * Entries are shown in this order. */
 typedef enum place_of_words { IN_NAME, IN_SEQUENCE, APART, PLACES } place_of_words;
 
 typedef struct search {
     const d9_flag_list *words;
-    place_of_words place; /* adds the entries that have the words here first */
+    place_of_words place; /* only entries with this place are added now */
     int width, found;
     d9_text *text;
 } search;

@@ -1,4 +1,4 @@
-/* Joins the processes that a launcher started with this one. */
+/* Connects this process to the others that a launcher started, and selects its GPU. */
 #include "cli/cli.h"
 #include "core/gpu.h"
 #include <stdio.h>

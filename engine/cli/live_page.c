@@ -80,8 +80,8 @@ static void put_axes(const d9_live_page *page, double low, double high, double s
     d9_text_add(text, "<text x=%d y=%d text-anchor=middle>epoch</text>\n", (LEFT + right) / 2, HEIGHT - 5);
 }
 
-/* Draws one curve, or two (`second` may be NULL), on an axis between round values within 0..`most`; without values,
- * nothing. */
+/* Draws one curve, or two (`second` NULL: one). The axis lies between round values and within 0 and `most`. Draws
+ * nothing if no epoch has a value. */
 static void put_curve(const d9_live_page *page, const char *title, figure first, figure second, double most,
                       d9_text *text) {
     double low = INFINITY, high = -INFINITY;

@@ -12,7 +12,7 @@ typedef struct d9_live_page {
     d9_arena arena;
     const char *path; /* NULL: no page */
     const d9_config *config;
-    d9_extent extent; /* this to `views` are copies, because the program is freed before the last write */
+    d9_extent extent; /* `extent` to `views` are copied from the program, which is freed before the last write */
     int64_t all_steps, steps_per_epoch; /* all_steps 0: not planned yet */
     int views;
     d9_epoch_row *rows; /* finished epochs, also those before the run was resumed */
@@ -23,6 +23,7 @@ typedef struct d9_live_page {
     bool warned, finished;   /* finished: the run has ended successfully */
 } d9_live_page;
 
+/* Initialises the page; writes nothing yet. `config` and `path` must outlive it. */
 void d9_live_page_begin(d9_live_page *page, const d9_context *context, const d9_config *config, const char *path);
 /* For the observer of a run (train/session.h). Each rewrites the page; after a step, at most every two seconds. */
 void d9_live_page_planned(d9_live_page *page, const d9_program *program);

@@ -44,10 +44,10 @@ static void print_lost_steps(void) {
     print_to_terminal(at, (size_t)(end - at));
 }
 
-/* True if a signal that comes `seconds` after the first one ends the process at once; false if a worker's parent
- * forwarded it (SI_QUEUE). A SIGINT within a second is taken for a copy of the first: `timeout`, for example, signals
- * the process and its group. So is a SIGTERM within 30 seconds, because stopping a service or a job may send several.
- */
+/* True if a signal that comes `seconds` after the first one ends the process at once. A SIGINT within a second is taken
+ * for a copy of the first one: `timeout`, for example, signals the process and its group. So is a SIGTERM within 30
+ * seconds, because stopping a service or a job may send several. A signal that the parent forwarded to its worker
+ * (SI_QUEUE) never ends it at once. */
 static bool ends_at_once(int number, const siginfo_t *about, double seconds) {
     return about->si_code != SI_QUEUE && ((number == SIGINT && seconds >= 1) || (number == SIGTERM && seconds >= 30));
 }
@@ -80,7 +80,8 @@ static void catch_signals(void) {
 }
 
 /* Opens file descriptors 0, 1 and 2 if they are closed. Otherwise the next file opened would get one of these numbers
- * and receive what is written to standard output or error. */
+ * and receive what is written to standard output or error. They are opened in the wrong direction, so that reading
+ * standard input and writing the others fail, as they would if closed. */
 static void open_standard_files(void) {
     for (int file = STDIN_FILENO; file <= STDERR_FILENO; file++)
         if (fcntl(file, F_GETFD) < 0 && open("/dev/null", file == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0) return;
@@ -160,8 +161,8 @@ static void print_error(const d9_system *system, const char *kind, const char *l
     (void)put; /* nothing can be done about a failure */
 }
 
-/* True if this process prints why it ends: rank 0, or another process that fails alone. If rank 0 fails too, it ends
- * the others by a signal, for which they wait here. */
+/* True if this process prints why it ends: rank 0 always, any other rank only if it fails alone. To find that out, the
+ * rank waits two seconds: if rank 0 fails too, it ends all processes by a signal within this time. */
 static bool prints_reason(const d9_parallel *parallel) {
     const struct timespec first = {.tv_sec = 2};
     return parallel->rank == 0 || (!parallel->together && nanosleep(&first, NULL) == 0);

@@ -46,7 +46,8 @@ static void add_roff(d9_text *text, const char *bytes) {
     }
 }
 
-/* Adds a text of the tables with a full stop and, if its first word is an ordinary one, a capital letter. */
+/* Adds a text of the tables with a full stop. Its first letter becomes a capital if its first word is an ordinary one.
+ */
 static void add_sentence(d9_text *text, const char *sentence) {
     char first[2] = {(char)toupper((unsigned char)sentence[0]), 0};
     const bool word = sentence[strspn(sentence, "abcdefghijklmnopqrstuvwxyz")] == ' '; /* not a file, key or type */

@@ -9,7 +9,7 @@ enum { WARM_STEPS = 3 };
 
 /* ---- counting ---- */
 
-/* The node after the last one of a row's rule: the first node of the next row's, or the end of the list. */
+/* Index of the node after the last node of a row's rule: the first node of the next row, or the end of the list. */
 static int row_end(const d9_measurement *m, int row) {
     return row + 1 < m->row_count ? m->rows[row + 1].node : m->graph->node_count;
 }
@@ -18,7 +18,7 @@ double d9_measured_operations(const d9_measurement *m, int row) {
     return d9_graph_operations(m->graph, m->rows[row].node, row_end(m, row));
 }
 
-/* Elements of the value read by nodes [begin, end): the maximum over its uses as an input. */
+/* Number of elements that nodes [begin, end) read of a value: the maximum over the inputs that are this value. */
 static double elements_read(const d9_graph *graph, d9_value_id id, int begin, int end) {
     double most = 0;
     for (int n = begin; n < end; n++) {
@@ -90,8 +90,9 @@ done:
     return status;
 }
 
-/* On an asynchronous device timing the rules slows steps down, as does what a backend prepares for later runs of the
- * same step. So the steps run three times: the rules are timed, then what is left is prepared, then steps are timed. */
+/* On an asynchronous device, timing the rules slows steps down, and a backend prepares work in the first runs of a step
+ * (CUDA graphs). So the steps run three times: the first time times the rules, the second completes the preparation,
+ * the third times the steps. */
 d9_status d9_measure_plan(d9_session *session, d9_plan *plan, const d9_graph *graph, int64_t steps, d9_measurement *m) {
     d9_status status = D9_OK;
     const d9_backend *backend = session->backend;

@@ -19,8 +19,8 @@ typedef struct d9_measurement {
 } d9_measurement;
 
 /* Runs three steps to warm up, then `steps` timed ones, then measures the peak rates. On an asynchronous device the
- * rules are timed in steps of their own, before. A run that has fewer steps is repeated. For the session's eval_plan, a
- * step is the first batch of evaluation. */
+ * rules are timed in separate steps before the timed ones. If the run has fewer steps, they start over at step 0. For
+ * the session's eval_plan, every step is the first batch of evaluation. */
 D9_MUST_USE d9_status d9_measure_plan(d9_session *session, d9_plan *plan, const d9_graph *graph, int64_t steps,
                                       d9_measurement *measurement);
 void d9_measurement_free(d9_measurement *measurement);
@@ -34,7 +34,8 @@ static inline double d9_measured_step_seconds(const d9_measurement *m) { return 
 
 /* Work of one execution of a row's rule. Operations: multiplications and additions of convolutions and linear layers,
  * 2 * outputs * (kernel area * input channels) with padding counted, and of the matrix products of recurrent cells and
- * of muon; 0 for other nodes. Bytes: of the values read and written, except scratch that only this rule uses. */
+ * of muon; 0 for other nodes. Bytes: size of the values that are read or written, except scratch that only this rule
+ * uses. */
 double d9_measured_operations(const d9_measurement *m, int row);
 double d9_measured_bytes(const d9_measurement *m, int row);
 

@@ -51,7 +51,8 @@ done:
     return status;
 }
 
-/* Adds a file, with a failure if its ending is that of the other kind of sample. */
+/* Adds a file; with a failure if it is an image and the model takes texts, or the reverse, by the ending of its name.
+ */
 static d9_status add_file(d9_cli *cli, d9_cli_samples *samples, const char *path) {
     d9_status status = D9_OK;
     char *failure = NULL;

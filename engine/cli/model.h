@@ -4,7 +4,8 @@
 
 #include "cli/cli.h"
 
-/* Resolves a model argument: a folder means the model.safetensors in it. Fails as d9_cli_check_path for a file. */
+/* Sets *path to the model file that `word` names: a folder means the model.safetensors in it. For other words fails as
+ * d9_cli_check_path does. */
 D9_MUST_USE d9_status d9_cli_model(d9_cli *cli, const char *word, const char **path);
 
 /* ---- samples named on the command line: images or texts ---- */
@@ -19,9 +20,10 @@ typedef struct d9_cli_samples {
     int count, capacity;
 } d9_cli_samples;
 
-/* Lists samples: a file as it is, a folder as the .png, .jpg, .jpeg and .webp files in it and its subfolders, or for
- * texts the .txt files, sorted by name. An unreadable folder, a word whose folder has no samples, and a file whose name
- * is that of the other kind become rows with a failure. */
+/* Lists the samples that `words` name. A file is one sample. A folder stands for the .png, .jpg, .jpeg and .webp files,
+ * or for texts the .txt files, in it and its subfolders, sorted by name. These become rows with a failure: an
+ * unreadable folder, a folder among `words` without samples, an image for a model of texts, a text for one of images.
+ */
 D9_MUST_USE d9_status d9_cli_samples_find(d9_cli *cli, const d9_flag_list *words, d9_cli_samples *samples);
 
 #endif

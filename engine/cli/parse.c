@@ -128,7 +128,8 @@ static d9_status suggest_edit(parser *parser, const char *name) {
     return status;
 }
 
-/* Finds an option whose description contains a name of several words: --lr for --learning-rate. NULL: none. */
+/* Finds an option whose description contains the words of `name`, if it has several: --lr for --learning-rate. NULL:
+ * none. */
 static const char *find_by_words(parser *parser, const char *name) {
     char words[64];
     snprintf(words, sizeof words, "%s", name);

@@ -1,5 +1,5 @@
-/* dawn9 predict: classifies images or texts with a saved model. They are read, classified and printed in batches; an
- * unreadable one does not stop the others. */
+/* dawn9 predict: classifies images or texts with a saved model. Files are read, classified and printed in batches; an
+ * unreadable file does not stop the others. */
 #include "cli/commands.h"
 #include "cli/model.h"
 #include "core/system.h"
@@ -68,10 +68,10 @@ typedef struct prediction { /* state of the command */
     int name_width, label_width; /* columns of the printed table */
     uint8_t *content;            /* BATCH samples: pixels (height, width, 3), or tokens i32 (width) */
     size_t sample_bytes;
-    uint8_t *thumbnails;    /* NULL: no sheet */
+    uint8_t *thumbnails;    /* (BATCH, D9_THUMBNAIL_BYTES); NULL: no sheet */
     double *probabilities;  /* (BATCH, classes) */
     int32_t *order;         /* (classes); the first `top` are sorted, most probable first */
-    double *batch_features; /* NULL: not requested */
+    double *batch_features; /* (BATCH, features.width); NULL: not requested */
     d9_features features;   /* a row per readable file */
     const char **feature_files;
 } prediction;
@@ -170,8 +170,8 @@ static void print_json(const prediction *self, const char *path, const double *p
                                "class", (int)first, "probability", d9_json_number(probabilities[first]), "top", top));
 }
 
-/* Counts an unusable sample, warns if there are several samples (a single one fails in `finish`); --json: adds a line.
- */
+/* Counts an unusable sample. Warns about it if there are several samples; `finish` fails for a single one. With --json
+ * also prints a line. */
 static void report_failure(prediction *self, const d9_cli_sample *sample) {
     self->failed++;
     if (self->samples.count > 1) d9_log(&self->cli->context, D9_LOG_WARNING, "%s", sample->failure);

@@ -1,6 +1,7 @@
-/* dawn9 data preview: the same images in successive epochs of a configuration's augmentation. The images come from the
- * program's own batch nodes on the reference backend: the configuration is loaded with a batch of eight and without
- * tricks that do not augment, only the batch nodes are planned, and their output is read. */
+/* dawn9 data preview: draws the same training images as the configuration augments them in successive epochs. The
+ * images are computed by the batch nodes of the step program itself, on the reference backend: the configuration is
+ * loaded with a batch of eight and without the tricks that do not augment, a plan of the batch nodes alone runs, and
+ * its output is read. */
 #include "backends/backend.h"
 #include "cli/data.h"
 #include "core/system.h"
@@ -103,7 +104,7 @@ static d9_status write_filters(d9_cli *cli, const d9_session *session, const d9_
     extent.batch = config->train.batch_size;
     const d9_program_options wanted = {.seed = (uint64_t)config->seed};
     D9_TRY(d9_program_build(&cli->context, config, &extent, d9_precision_find("f64"), &wanted, &program));
-    const d9_value *weight = first_filters(&program.eval); /* the network without optimizer */
+    const d9_value *weight = first_filters(&program.eval);
     if (!weight)
         D9_TRY(d9_fail(&cli->context, D9_USAGE, "--filters: the first convolution does not have 3 input channels"));
     D9_TRY(D9_ALLOCATE(&cli->context, program.state_elements, "the parameters", &state));

@@ -1,5 +1,5 @@
-/* dawn9 data preview of a dataset of texts: prints the first ten training texts, of a corpus ten lines of 20 words, as
- * tokens and as words. */
+/* dawn9 data preview of a dataset of texts: prints the first ten training texts, or the first ten lines of 20 words of
+ * a corpus, as tokens and as words. */
 #include "cli/data.h"
 #include "train/session.h"
 

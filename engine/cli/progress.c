@@ -253,7 +253,7 @@ static void on_step(void *user, const d9_program *program, int64_t steps, double
                           d9_seconds_left(program, progress->config, steps, progress->step_seconds));
     if (progress->quiet) return;
     if (isfinite(loss))
-        print_duration(progress, program, steps, epoch_seconds, last); /* NAN: steps may only be queued */
+        print_duration(progress, program, steps, epoch_seconds, last); /* NAN: asynchronous, steps are only queued */
     if (!progress->cli->terminal) return;
     if (!last && now - progress->live.shown_seconds < 1.0 / REDRAWS_PER_SECOND) return;
     progress->live.shown_seconds = now;

@@ -18,7 +18,7 @@ void d9_live_line_clear(d9_live_line *line);                  /* erases the line
  * not wrap if the terminal has become narrower. */
 int d9_live_line_padding(const d9_live_line *line, int width);
 
-enum { D9_TIMED_STEPS = 7 }; /* steps that an estimate of a run's time is made from */
+enum { D9_TIMED_STEPS = 7 }; /* number of steps from whose times that of a run is estimated */
 
 /* Formats a range as "4:10 (4:02 to 5:00)", or "4:10" if both ends read the same. */
 void d9_time_range_format(d9_time_range range, char *text, size_t size);
@@ -28,14 +28,15 @@ typedef struct d9_progress {
     const d9_config *config;
     d9_live_line live;
     d9_epoch_row evaluated;          /* the last epoch that was evaluated; its score is NAN: none yet */
-    int64_t epoch, epoch_first_step; /* current epoch, from 1; steps completed before its first step here */
-    int64_t epoch_steps, timed_end;  /* calls of print_duration in that epoch; steps completed at timed_seconds */
-    double timed_seconds;            /* epoch time at the end of the last step that was timed, or of the first step */
-    double timed[D9_TIMED_STEPS];    /* seconds per batch of steps 2, 3, ... of the epoch here */
-    int64_t steps;                   /* completed; 0: none */
-    double loss, step_seconds;       /* means of the current epoch so far; loss NAN: not known */
-    double peak_rate;                /* measured, operations per second; 0: not measured */
-    bool quiet;                      /* prints nothing */
+    int64_t epoch, epoch_first_step; /* current epoch, from 1; batches trained before this process's first step in it */
+    /* Calls of print_duration in the current epoch; batches trained at the end of the last step that it saw. */
+    int64_t epoch_steps, timed_end;
+    double timed_seconds;         /* seconds from the start of the epoch to the end of that step */
+    double timed[D9_TIMED_STEPS]; /* seconds per batch of this process's steps 2, 3, ... of the epoch */
+    int64_t steps;                /* completed; 0: none */
+    double loss, step_seconds;    /* means of the current epoch so far; loss NAN: not known */
+    double peak_rate;             /* measured, operations per second; 0: not measured */
+    bool quiet;                   /* prints nothing; the page is written */
     d9_live_page page;
     bool header; /* the header of the rows was printed */
 } d9_progress;

@@ -1,4 +1,4 @@
-/* dawn9 report: a page about an experiment, a run or a folder of runs. */
+/* dawn9 report: writes a page about an experiment, a run or a folder of runs. */
 #include "cli/commands.h"
 #include "report/report.h"
 

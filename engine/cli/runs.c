@@ -180,7 +180,8 @@ done:
     return status;
 }
 
-/* Trains the remaining runs. Sets `*worker` in a worker process, which must end; its parent prints the error. */
+/* Trains the remaining runs. Returns also in each worker process, with *worker true: the worker must then end, and its
+ * standard error leads nowhere, because the parent prints the error. */
 static d9_status train_runs(d9_runs *runs, bool *worker) {
     const d9_system *system = runs->cli->context.system;
     const size_t size = sizeof *runs->shared + (size_t)runs->count * sizeof *runs->shared->runs;
@@ -206,7 +207,7 @@ d9_status d9_runs_command(d9_cli *cli, const d9_experiment *experiment, const d9
     D9_TRY(d9_runs_prepare_ranks(&runs));
     D9_TRY(d9_runs_check_tasks(&runs));
     if (options->status) return d9_runs_show_status(&runs);
-    const bool tasks = options->slurm || options->commands; /* they check their own GPUs */
+    const bool tasks = options->slurm || options->commands; /* each task checks the GPUs where it runs */
     if (!tasks) D9_TRY(d9_runs_check_devices(&runs));
     if (options->dry_run && !tasks) return d9_runs_show_plan(&runs);
     if (!options->dry_run) D9_TRY(d9_experiment_open(&cli->context, experiment, runs.out));

@@ -23,7 +23,8 @@ D9_MUST_USE d9_status d9_runs_command(d9_cli *cli, const d9_experiment *experime
 
 /* ---- shared by runs.c and runs_*.c ---- */
 typedef struct d9_runs_progress {
-    double first, now; /* share of the run's operations done before its first step here, and now; now 0: not started */
+    /* Share of the run's operations that is done: before its first step in this command, and now. now 0: not started */
+    double first, now;
     double operations; /* of the whole run; 0: not started by this command */
     bool ended;        /* it ended in this command */
 } d9_runs_progress;
@@ -54,13 +55,13 @@ static inline bool d9_runs_is_search(const d9_runs *runs) { return runs->experim
 D9_MUST_USE d9_status d9_runs_is_left(const d9_runs *runs, d9_context *context, const d9_work_options *work,
                                       int64_t index, bool *left);
 
-/* runs_ranks.c: sets the words that start the processes of a run, for --ranks. D9_USAGE if an arm cannot be
- * trained by them, or has a batch norm over the whole batch; D9_DEVICE if the launcher is not installed. */
+/* runs_ranks.c: with --ranks, sets the words that start the processes of a run. D9_USAGE if so many processes cannot
+ * train an arm, or if an arm has a batch norm over the whole batch; D9_DEVICE if the launcher is not installed. */
 D9_MUST_USE d9_status d9_runs_prepare_ranks(d9_runs *runs);
-/* Trains run --run as one of its processes. */
+/* With --run INDEX: trains that run, in one of the processes that the words above started. */
 D9_MUST_USE d9_status d9_runs_train_one(d9_runs *runs);
 
-/* runs_search.c. D9_USAGE for an option that a search cannot have. */
+/* runs_search.c: D9_USAGE for an option that a search cannot have. */
 D9_MUST_USE d9_status d9_runs_check_search(const d9_runs *runs);
 /* Prints title, trials and rungs of a search, without a line break. */
 void d9_runs_print_search_size(const d9_runs *runs);

@@ -1,5 +1,5 @@
-/* Runs of several processes: the command that starts them, LAUNCHER N dawn9 experiment ... --run INDEX, and their work.
- */
+/* Runs of several processes (--ranks): makes the command that starts the processes of a run, LAUNCHER N dawn9
+ * experiment ... --run INDEX, and trains the run in them. */
 #include "cli/runs.h"
 #include "core/process.h"
 #include "core/system.h"
@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* D9_USAGE if N processes cannot compute what an arm configures: the hash of a run must not depend on N. */
+/* D9_USAGE if N processes cannot train an arm, or if an arm has a batch norm over the whole batch: the batch would be
+ * divided into N groups (train.norm_groups), so that the hash of the run would depend on N. */
 static d9_status check_arms(const d9_runs *runs) {
     d9_status status = D9_OK;
     d9_context *context = &runs->cli->context;
@@ -39,8 +40,7 @@ static d9_status check_launcher(d9_runs *runs, const char *launcher) {
     d9_context *context = &runs->cli->context;
     char *shell;
     D9_TRY(d9_arena_format(context, &runs->cli->arena, &shell, "set -- %s; command -v \"$1\"", launcher));
-    if (d9_process_launch(context, (const char *const[]){"sh", "-c", shell, NULL}, "/dev/null") == D9_OK)
-        goto done;
+    if (d9_process_launch(context, (const char *const[]){"sh", "-c", shell, NULL}, "/dev/null") == D9_OK) goto done;
     d9_context_clear(context);
     status = d9_fail(context, D9_DEVICE, "--ranks: the launcher \"%s\" is not installed; --launcher gives another",
                      launcher);
@@ -60,7 +60,8 @@ d9_status d9_runs_prepare_ranks(d9_runs *runs) {
     D9_TRY(check_arms(runs));
     if (!launcher) launcher = getenv("SLURM_JOB_ID") ? D9_LAUNCH_SRUN : D9_LAUNCH_MPIRUN;
     if (!runs->options->slurm && !runs->options->commands) D9_TRY(check_launcher(runs, launcher));
-    if (getenv("SLURM_CPUS_PER_TASK")) setenv("SRUN_CPUS_PER_TASK", getenv("SLURM_CPUS_PER_TASK"), 0); /* for srun */
+    /* srun of newer versions of Slurm does not take the job's SLURM_CPUS_PER_TASK. */
+    if (getenv("SLURM_CPUS_PER_TASK")) setenv("SRUN_CPUS_PER_TASK", getenv("SLURM_CPUS_PER_TASK"), 0);
     const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
     program[length > 0 ? length : 0] = 0;
     while (own[given]) given++;

@@ -63,8 +63,8 @@ static int64_t count_with_file(const d9_runs *runs, const char *name) {
 
 enum { NAME_LEAST = 12, NAME_MOST = 120, LEFT_COLUMNS = 20 };
 
-/* Columns for the names of arms: those of the longest, but at most 120, and at most those that the `others` columns
- * leave, or 12 if they leave fewer. */
+/* Columns for the names of arms: as many as the longest name has, but at most 120, and no more than the terminal has
+ * besides the `others` columns of a line; at least 12 are allowed. */
 static int name_width(const d9_runs *runs, int others) {
     const d9_experiment *experiment = runs->experiment;
     const int columns = d9_cli_columns(runs->cli), room = columns > others + NAME_LEAST ? columns - others : NAME_LEAST;
@@ -271,8 +271,8 @@ static void update_open(d9_runs *runs) {
     }
 }
 
-/* Operations of a run. If it was not started here: those of a run of its arm, else the mean of all runs that were, or
- * 1. */
+/* Operations of a run. If this command has not started it: those of a started run of the same arm; without one, the
+ * mean of all started runs; if none was started, 1. */
 static double operations(const d9_runs *runs, int64_t run) {
     const d9_arm *arm = d9_experiment_arm(runs->experiment, run);
     double sum = 0;
@@ -287,8 +287,9 @@ static double operations(const d9_runs *runs, int64_t run) {
     return known ? sum / (double)known : 1;
 }
 
-/* "about 3:20 left", extrapolated from the operations done by this command; empty if none are done or none are left, or
- * during the first 2 seconds while no run has ended, and in a search, whose runs are not known in advance. */
+/* Writes "about 3:20 left", extrapolated from the operations that this command has done. Writes "" if none are done or
+ * none are left, during the first 2 seconds unless a run has ended, and in a search, whose runs are not known in
+ * advance. */
 static const char *time_left(const d9_runs *runs, char text[48]) {
     enum { SECONDS_LEAST = 2 };
     double computed = 0, left = 0;
@@ -318,7 +319,7 @@ static void update_progress(const d9_runs *runs, int64_t index, const d9_program
     progress->now = 1 - d9_operations_left(program, config, step) / progress->operations;
 }
 
-/* Shows this process' run; with workers, their parent shows all runs. */
+/* Records the progress of a run, and shows it unless this is a worker: the parent of workers shows all runs. */
 static void on_step(void *user, int64_t index, const d9_program *program, int64_t step, double loss) {
     d9_runs *runs = user;
     char text[200], loss_text[32] = "", left[48];
@@ -359,7 +360,8 @@ static void on_waiting(void *user) {
     if (used > begins) d9_live_line_show(&runs->live, text);
 }
 
-/* Columns that a worker must erase before printing, because its parent may have drawn there; else 0. */
+/* Columns that a worker must erase before it prints, because its parent may have drawn a live line; 0 without workers.
+ */
 static int columns_to_erase(const d9_runs *runs) {
     return runs->cli->terminal && uses_workers(runs) ? d9_cli_columns(runs->cli) - 1 : 0;
 }
@@ -396,7 +398,8 @@ static d9_status print_verdict(const d9_runs *runs, const char *head) {
     return d9_cli_print_text(runs->cli, &text);
 }
 
-/* Prints the verdict when the runs done, divided by the arms, reach 2 (intervals need two), 3, ...; not at the end. */
+/* Prints the verdict each time the number of finished runs per arm reaches 2 (intervals need two seeds), 3, and so on,
+ * but not after the last run. */
 static void print_so_far(d9_runs *runs) {
     const int64_t done = count_with_file(runs, "result.json"), arms = runs->experiment->arm_count, seeds = done / arms;
     if (d9_runs_is_search(runs) || arms < 2 || seeds < 2 || done == runs->count || seeds <= runs->shared->reported)

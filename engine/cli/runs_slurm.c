@@ -1,9 +1,10 @@
-/* Submits a Slurm array job of up to TASKS_MAX tasks: one per remaining run or pack of runs, or per several of them. A
- * task is this command with --shard. Also prints the tasks' commands for other launchers.
+/* Submits a Slurm array job with a task for each run, or for each pack of runs. If there are more than TASKS_MAX, a
+ * task has several of them. Tasks without remaining runs are not submitted. A task is this command with --shard. Also
+ * prints the tasks' commands for other launchers.
  *
- * Task I trains shard I of all runs, so the same command submits a killed task again under its number. All tasks of a
- * search have one command: each trains until no run is left. Site options such as partition, time and GPUs are passed
- * with --sbatch or in sbatch's environment variables. */
+ * Task I trains shard I of all runs, so giving the same command again submits a killed task under its old number. All
+ * tasks of a search have the same command: each trains until no run is left. Options of the cluster, such as partition,
+ * time and GPUs, are passed with --sbatch or in sbatch's environment variables. */
 #include "cli/runs.h"
 #include "core/system.h"
 #include <errno.h>
@@ -23,7 +24,8 @@ static int64_t task_count(const d9_runs *runs) {
     return count < TASKS_MAX ? count : TASKS_MAX;
 }
 
-/* Adds this command without options that only the submission needs. `shard`: I of --shard I/N, may be shell code. */
+/* Adds this command without the options that only the submission needs, and with --shard. `shard`: I of --shard I/N,
+ * inserted without quotes, so it may be shell code. */
 static d9_status add_command(const d9_runs *runs, const char *shard, d9_text *text) {
     static const char *const dropped[] = {"--slurm", "--retry", "--json", "--requeue", "--commands", "--dry-run"};
     static const char *const valued[] = {"--sbatch", "--tasks"};
@@ -49,7 +51,7 @@ static d9_status add_command(const d9_runs *runs, const char *shard, d9_text *te
     return d9_text_status(text);
 }
 
-/* Sets `wanted` if a run of the search is left that is not being trained. */
+/* Sets *wanted if the search has a run to train that no process trains now. */
 static d9_status has_next(const d9_runs *runs, bool *wanted) {
     d9_status status;
     int64_t index;
@@ -60,7 +62,7 @@ done:
     return status;
 }
 
-/* Sets `wanted` if a run of the task has neither finished nor, without --retry, failed. */
+/* Sets *wanted if a run of the task must still be trained: it is neither done nor, without --retry, failed. */
 static d9_status has_work(const d9_runs *runs, int64_t task, bool *wanted) {
     d9_status status = D9_OK;
     d9_work_options work = runs->work;
@@ -118,7 +120,7 @@ d9_status d9_runs_check_tasks(const d9_runs *runs) {
     d9_context *context = &runs->cli->context;
     d9_text text;
     d9_text_init(context, &text);
-    if (runs->options->slurm && strchr(runs->out, '\\')) /* Slurm would replace nothing in a pattern */
+    if (runs->options->slurm && strchr(runs->out, '\\')) /* with a backslash, Slurm keeps %A and %a as they are */
         D9_TRY(d9_fail(context, D9_USAGE,
                        "--out %s: with --slurm the name must not contain a backslash, which turns off the patterns in "
                        "the names of Slurm's output files",

@@ -12,8 +12,8 @@
 typedef struct work {
     double runs, steps;
     double operations; /* with evaluations */
-    bool counted; /* false: the images of a folder are not counted yet, so `steps` are unknown and `operations` only
-                     proportional */
+    bool counted;      /* false: the images of a folder are not counted yet; `steps` and `operations` are of an assumed
+                          number of images, good only for ratios of arms */
 } work;
 
 /* Work of one run. Its operations are NAN if its program cannot be built. */
@@ -31,7 +31,7 @@ static work work_of(d9_context *context, const d9_config *config) {
     return found;
 }
 
-/* Runs the step `*step` and advances it. `seconds`: per batch. */
+/* Runs the step *step, and sets *step to the next one and *seconds to the time per batch. */
 static d9_status run_step(d9_session *session, int64_t *step, double *seconds) {
     d9_status status;
     const double start = d9_clock_now();
@@ -56,7 +56,7 @@ static d9_status predict_run(d9_context *context, const d9_config *config, d9_ti
     const d9_session_options options = {.config = config, .seed = (uint64_t)config->seed, .no_eval = true};
     D9_TRY(d9_session_open(context, &options, &session));
     D9_TRY(d9_session_initialize(&session));
-    D9_TRY(run_step(&session, &step, timed)); /* its time is replaced: it touches all memory for the first time */
+    D9_TRY(run_step(&session, &step, timed)); /* warms up: it touches all memory for the first time; not counted */
     for (int i = 0; i < D9_TIMED_STEPS; i++) D9_TRY(run_step(&session, &step, &timed[i]));
     *seconds =
         d9_time_range_times(d9_time_range_of(timed, D9_TIMED_STEPS), d9_seconds_left(&session.program, config, 0, 1));
@@ -65,8 +65,8 @@ done:
     return status;
 }
 
-/* Number of runs to be trained for an arm, in a search the expected number. Fails if one cannot be read, as training
- * would. */
+/* Sets *left to the number of runs of an arm that are to be trained; in a search to the expected number. Fails, as
+ * training would, if the state of a run cannot be read. */
 static d9_status count_left(const d9_runs *runs, const d9_arm *arm, double *left) {
     d9_status status = D9_OK;
     *left = 0;
@@ -80,7 +80,7 @@ done:
     return status;
 }
 
-/* Work of all runs to be trained. An arm whose operations are unknown counts as many as the first arm. */
+/* Work of all runs to be trained. An arm with unknown operations is counted with those of the first arm. */
 static d9_status work_left(const d9_runs *runs, const work *first, work *all) {
     d9_status status = D9_OK;
     const d9_experiment *experiment = runs->experiment;

@@ -155,8 +155,8 @@ done:
     return status;
 }
 
-/* Loads the configuration again with the train.norm_groups of find_groups, unless it sets train.norm_groups itself or
- * find_groups found none. */
+/* Loads the configuration again with the train.norm_groups that process 0 finds by find_groups. Does nothing if the
+ * configuration sets train.norm_groups itself, or if find_groups finds 0. */
 static d9_status divide_norms(d9_cli *cli, const train_options *options, const int64_t *seed, const char *folder,
                               d9_config **config) {
     d9_status status = D9_OK;
@@ -260,7 +260,8 @@ static d9_status measure_peak_rate(void *user, d9_session *session) {
     return status;
 }
 
-/* Trains into `out`. `tensorboard`: event files' folder or NULL. `peak_rate`: operations/s; 0: not measured yet. */
+/* Trains into `out`. `tensorboard`: folder of the event files, or NULL. *peak_rate: operations per second of a large
+ * matrix product; if it is 0, --verbose measures and sets it. */
 static d9_status train_once(d9_cli *cli, const train_options *options, const d9_config *config, const char *out,
                             const char *tensorboard, d9_result *result, double *peak_rate) {
     d9_progress progress;
@@ -305,8 +306,8 @@ done:
     return status;
 }
 
-/* With --resume, reads the result of a finished run from its record. NULL: the run must be trained. Process 0, whose
- * record it is, decides for all; the others, which print nothing, get an empty result. */
+/* With --resume, sets *result to the result in the record of a finished run; NULL: the run must be trained. Process 0,
+ * which alone has the record, decides for all processes; the others, which print nothing, get an empty object. */
 static d9_status find_finished(d9_cli *cli, const train_options *options, const d9_config *config, const char *folder,
                                json_t **result) {
     d9_status status = D9_OK;
@@ -422,7 +423,8 @@ done:
     return status;
 }
 
-/* With --resume, the result of a finished seed is read from its record. */
+/* Trains the run of a seed, prints its result and adds its scores. With --resume, a finished run is not trained: its
+ * result is read from its record. */
 static d9_status train_seed(d9_cli *cli, const train_options *options, int64_t seed, seed_runs *many) {
     d9_status status = D9_OK;
     d9_config *config = NULL;

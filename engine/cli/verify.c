@@ -1,4 +1,5 @@
-/* dawn9 verify: compares this build's step program with another framework's numbers, one row per tensor group. */
+/* dawn9 verify: compares what this build's step program computes with the numbers of another framework; prints a row
+ * per group of tensors. */
 #include "cli/commands.h"
 #include "core/installed.h"
 #include "core/process.h"

@@ -1,4 +1,4 @@
-/* Ablation: arms that leave one trick out of all, and arms that add one trick to none.
+/* Ablation: arms that remove one trick from the full recipe, and arms that add one trick to the recipe without tricks.
  *
  * A trick may have companions (`ablate:` in the configuration): settings that were chosen for it and that change when
  * it is removed. The arm "plain" has no tricks and all companion settings. An arm without "+companions" changes only

@@ -68,8 +68,8 @@ static const d9_config_edit *find_failing_edit(const d9_context *context, const 
     return NULL;
 }
 
-/* Fails with `message` at the place of the responsible edit, or else of the arm. If `message` begins with the edit,
- * that prefix is removed. */
+/* Fails with `message`, at the place in the file of the edit that causes the error; if none does, at that of the arm.
+ * If `message` begins with the edit, that prefix is removed. */
 static d9_status fail_at_edit(d9_context *context, d9_arena *arena, const d9_draft *draft, d9_status why,
                               const char *message) {
     char *prefix;

@@ -6,7 +6,7 @@
 #include "experiment/experiment.h"
 
 typedef struct d9_draft {
-    const char *name, *label, *baseline, *config, *trick;
+    const char *name, *label, *baseline, *config, *trick; /* config: path of the configuration; others: as in d9_arm */
     bool companions;
     const d9_tree *node;      /* place of the arm in the file; NULL: none */
     const d9_tree *published; /* the file's rows of published results; NULL: those of the configuration */
@@ -15,14 +15,15 @@ typedef struct d9_draft {
     int grid_count;
 } d9_draft;
 
-/* Adds the edit of --set KEY=VALUE. `node` is the place of the key in the file; NULL: an ablation's edit has none. */
+/* Adds the edit of --set KEY=VALUE. `node` is the place of the key in the experiment file; NULL: it is not from one. */
 D9_MUST_USE d9_status d9_draft_set(d9_context *context, d9_arena *arena, d9_config_edits *edits, const char *key,
                                    const d9_tree *value, const d9_tree *node);
 /* Appends the edits of `from`, marked as shared by all arms. */
 D9_MUST_USE d9_status d9_draft_share(d9_context *context, d9_arena *arena, d9_config_edits *edits,
                                      const d9_config_edits *from);
 
-/* Loads the draft's configuration and fills `arm`. An error in an edit (KEY=VALUE) gives its line in the file. */
+/* Loads the draft's configuration and fills `arm`. The message of an error in an edit has the edit's line in the file.
+ */
 D9_MUST_USE d9_status d9_draft_resolve(d9_context *context, d9_arena *arena, const d9_draft *draft, d9_arm *arm);
 
 /* Sets experiment->command. `verb` is ablate or experiment; `only` are the tricks selected for an ablation. */

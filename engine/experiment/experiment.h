@@ -1,10 +1,11 @@
-/* An experiment: configurations x grid x seeds, or a search. Every run is trained once, even if a process is killed.
+/* An experiment: configurations x grid x seeds, or a search. A finished run is never repeated; if a process is killed,
+ * another one continues its run.
  *
  *     title: short                     # the folder is runs/TITLE
  *     question: Does CELU help?        # one sentence, for the report
  *     config: ../configs/dawn94.yaml   # relative to this file
  *     seeds: 5                         # 1 to 5; or a list
- *     set: {train.epochs: 4}           # for every arm, as are with: [TRICK] and without: [TRICK]
+ *     set: {train.epochs: 4}           # for every arm; also with: [TRICK] and without: [TRICK]
  *     arms:                            # if omitted: one arm without changes of its own
  *       celu: {baseline: relu}
  *       relu: {without: [celu]}        # config, set, with, without, label, baseline, published
@@ -37,10 +38,11 @@ typedef struct d9_search {
     int64_t trials, seed;   /* seed of the sampler */
     int64_t eta;            /* the best 1/eta of a rung enter the next rung */
     int promote;            /* d9_promote: what is best */
-    double teraflop, hours; /* no new run is started after this much training, the sum over all runs; 0: no limit */
-    bool by_seeds;          /* a rung is a number of seeds, otherwise of epochs */
+    double teraflop, hours; /* budget: no new run starts after the finished runs took this much, in TFLOP of training
+                               and one evaluation each, and in hours of process_seconds; 0: no limit */
+    bool by_seeds;          /* `rungs` are numbers of seeds; false: of epochs */
     int rung_count;
-    double rungs[D9_RUNGS_MAX]; /* increasing */
+    double rungs[D9_RUNGS_MAX]; /* seeds or epochs of each rung, increasing */
 } d9_search;
 
 typedef struct d9_grid_point {
@@ -56,11 +58,11 @@ typedef struct d9_arm {
     d9_config_edits edits; /* of the experiment, the arm, the grid and the command line */
     const d9_grid_point *grid;
     int grid_count;
-    d9_config *config; /* resolved; `published` is set only if the results are for exactly this arm */
+    d9_config *config; /* resolved; its `published` results are removed if they are not for exactly this arm */
     char config_hash[65];
     int runs_of; /* index of the first arm with an identical configuration; this arm uses its runs */
-    /* The message if a trial's values were rejected; `config` then is without drawn values, the hash "", and the runs
-     * have failed. NULL: not rejected */
+    /* Error message of the configuration, if a trial's values were rejected; NULL: they were not. A rejected arm has
+     * the configuration without drawn values and the hash "", and its runs count as failed. */
     const char *rejected;
 } d9_arm;
 
@@ -133,10 +135,10 @@ typedef struct d9_run_state {
     d9_run_kind kind;
     const d9_measure *measure;              /* of the configuration */
     double score, score_tta, train_seconds; /* if done; otherwise NAN */
-    double process_seconds, teraflop;       /* if done and recorded; otherwise NAN: of training and one evaluation */
-    int64_t views;                          /* if done; 0: not recorded */
-    d9_status failure;                      /* if failed */
-    char message[1024];                     /* if failed */
+    double process_seconds, teraflop; /* if done and recorded, otherwise NAN; teraflop: training and one evaluation */
+    int64_t views;                    /* test-time augmentation views, if done; 0: not recorded */
+    d9_status failure;                /* if failed */
+    char message[1024];               /* if failed */
 } d9_run_state;
 
 /* Reads the run's state from its folder. The folder of another run: D9_USAGE. */
@@ -153,11 +155,12 @@ typedef struct d9_run_seen { /* what a selection needs to know of a run */
     double teraflop, seconds; /* if done: operations, process_seconds; 0: not recorded */
 } d9_run_seen;
 d9_run_seen d9_run_see(const d9_run_state *state);
-/* Updates `seen`, the states of all runs (at first zeroed), before a selection. Only a search reads anything: the runs
- * of each trial up to the first rung that is not complete, other than those that had ended before. */
+/* Updates `seen` (d9_experiment_runs items, zeroed before the first call) from the folders of the runs, before a
+ * selection. In a search it reads the runs of each trial up to its first incomplete rung, except those that `seen`
+ * already has as done or failed. Without a search it reads nothing. */
 D9_MUST_USE d9_status d9_experiment_look(d9_context *context, const d9_experiment *experiment, const char *out,
                                          d9_run_seen *seen);
-/* The run to train next, by its index; -1: none, unless a running one ends in a way that changes that.
+/* Sets *index to the run to train next; -1: none at present. The end of a run that is now running may change that.
  *
  * Without a search: the first run that waits or was stopped. In a search, in this order: an unfinished run of a
  * rung that its trial has entered, from the highest rung down; the first run of the next rung for the best trial that
@@ -174,37 +177,38 @@ typedef struct d9_search_progress {
     double teraflop, hours;         /* spent by finished runs */
     bool over;                      /* the budget is spent */
 } d9_search_progress;
-/* The expected number of times that the run is trained: 1, or 0 if d9_experiment_trains excludes it; in a search the
- * planned share of the trials that enter its rung. */
+/* Expected number of times that the run is trained: 1, or 0 if d9_experiment_trains excludes it; in a search the share
+ * of the trials that are planned to enter its rung. */
 double d9_experiment_share(const d9_experiment *experiment, int64_t index);
+/* Computes the progress of a search from the states of its runs. */
 void d9_search_measure(const d9_experiment *experiment, const d9_run_seen *seen, d9_search_progress *progress);
-/* The runs of a trial's rung: its arm, and the range [first, end) of its seeds, by index. */
+/* The runs of a trial in a rung: an arm, and the range [first, end) of indices into the experiment's seeds. */
 typedef struct d9_rung_runs {
     int64_t arm;
     int first, end;
 } d9_rung_runs;
 d9_rung_runs d9_search_rung(const d9_experiment *experiment, int64_t trial, int rung);
 
-typedef struct d9_run_options { /* depends on the machine, not on the experiment */
-    int64_t threads;            /* 0: the configuration's */
-    int64_t threads_default;    /* used if the configuration does not set threads; 0: no default */
-    const char *data;           /* folder of the dataset; NULL: the configuration's */
-    double process_start;       /* see d9_train_options */
-    volatile sig_atomic_t
-        *unsaved_steps; /* as in d9_train_options; -1 if workers train, whose steps are unknown here */
+typedef struct d9_run_options {           /* depends on the machine, not on the experiment */
+    int64_t threads;                      /* 0: the configuration's */
+    int64_t threads_default;              /* used if the configuration does not set threads; 0: no default */
+    const char *data;                     /* folder of the dataset; NULL: the configuration's */
+    double process_start;                 /* see d9_train_options */
+    volatile sig_atomic_t *unsaved_steps; /* as in d9_train_options; the parent of workers sets it to -1, because it
+                                             does not know theirs */
     d9_observer observer;
     /* Words (NULL-terminated) that start the processes of a run, without "--run INDEX"; NULL: this process trains. */
     const char *const *launch;
     d9_parallel *parallel; /* in a process that was started by `launch`: the run's processes; otherwise NULL */
 } d9_run_options;
 
-/* Trains the run in one of the processes that d9_run_train launched, which holds the lock. `resume`: continues from the
- * checkpoint. */
+/* Trains the run in one of the processes that d9_run_train launched; the process that called d9_run_train holds the
+ * lock. `resume`: continues from the checkpoint; false: deletes the record and starts again. */
 D9_MUST_USE d9_status d9_run_train_launched(d9_context *context, const d9_experiment *experiment, const char *out,
                                             int64_t index, bool resume, const d9_run_options *options);
 /* Trains the run unless it is done, has failed, or another process trains it (D9_RUN_RUNNING). D9_USAGE, D9_DEVICE and
- * D9_NONFINITE while training are recorded as the run's failure; other failures, interrupts and the folder of another
- * run are returned. `trained`: this call trained it or tried to. */
+ * D9_NONFINITE while training are recorded as the run's failure, and D9_OK is returned; other failures and interrupts
+ * are returned, and D9_USAGE for the folder of another run. *trained: this call trained it or tried to. */
 D9_MUST_USE d9_status d9_run_train(d9_context *context, const d9_experiment *experiment, const char *out, int64_t index,
                                    const d9_run_options *options, d9_run_state *state, bool *trained);
 

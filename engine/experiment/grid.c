@@ -97,7 +97,8 @@ done:
     return status;
 }
 
-/* Adds one axis at a grid point: the edit, the entry in the record, and the axis' part of name and label. */
+/* Sets the key of one axis to `value` in the draft of a grid point: adds the edit, fills its row of the point, and
+ * appends ",KEY=VALUE" to the name and ", KEY VALUE" to the label. */
 static d9_status add_axis(d9_spec *spec, const d9_tree *axis, const d9_tree *value, d9_draft *draft, d9_grid_point *row,
                           d9_text *name, d9_text *label) {
     d9_status status;

@@ -95,7 +95,7 @@ done:
     return status;
 }
 
-/* Sets `state` from failure.json if it exists, or if the arm was rejected. */
+/* Sets `state` to failed if failure.json exists or the arm was rejected. */
 static d9_status read_failure(const run *self, d9_run_state *state) {
     d9_status status;
     json_t *failure;
@@ -165,7 +165,7 @@ static d9_config run_config(const run *self) {
     return config;
 }
 
-/* Trains in processes of their own, and takes the scores from the record that they write. */
+/* Trains the run in the processes that options->launch starts, and reads the scores from the record that they write. */
 static d9_status launch(const run *self, const d9_run_options *options, bool resume, d9_run_state *state) {
     enum { WORDS = 1024 };
     d9_status status;
@@ -183,7 +183,7 @@ static d9_status launch(const run *self, const d9_run_options *options, bool res
     words[count] = NULL;
     D9_TRY(d9_process_launch(self->context, words, path_in(self, "ranks.log", path)));
     D9_TRY(read_result(self, state, &damaged));
-    if (state->kind == D9_RUN_DONE) remove_file(self, "ranks.log"); /* launchers may name hosts in it */
+    if (state->kind == D9_RUN_DONE) remove_file(self, "ranks.log"); /* a launcher may have written names of hosts */
     if (state->kind != D9_RUN_DONE)
         D9_TRY(d9_fail(self->context, D9_DEVICE, "%s: the processes of the run ended without a result", path));
 done:
@@ -245,7 +245,7 @@ static d9_status take_failure(const run *self, d9_status status, d9_run_state *s
     return record_failure(self, status, state->message);
 }
 
-/* Sets *beginning: config.yaml is the beginning of the file that this run writes. */
+/* Sets *beginning to true if config.yaml, at `path`, is a truncated copy of the file that this run writes. */
 static d9_status is_beginning(const run *self, const char *path, const d9_config *config, bool *beginning) {
     uint8_t *held = NULL;
     size_t size = 0;
@@ -259,8 +259,8 @@ static d9_status is_beginning(const run *self, const char *path, const d9_config
     return status;
 }
 
-/* Fails for the folder of another run. Sets *damaged, with a warning, if the configuration of an unfinished run was
- * truncated, for example by a crash of the machine, or is no configuration. */
+/* Fails if the folder's config.yaml is that of another run. Sets *damaged, with a warning, if it was truncated, for
+ * example by a crash of the machine, or is no configuration. */
 static d9_status check_config(const run *self, bool *damaged) {
     d9_status status;
     char path[PATH_BYTES];

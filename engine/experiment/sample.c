@@ -6,16 +6,16 @@
  *       eta: 3                     # the best third of a rung enters the next one
  *       promote: score             # or frontier: accuracy against operations
  *       rungs: {seeds: [1, 3, 9]}  # or {train.epochs: [2, 6, 18]}; default: one rung with the experiment's seeds
- *       budget: {teraflop: 5000}   # or hours, or both: no new run is started after it
+ *       budget: {teraflop: 5000}   # or hours, or both: no new run is started once finished runs have used it
  *       ranges:                    # KEY as in --set: a value, in which each of these maps stands for a drawn value
  *         train.momentum: {uniform: [0.5, 0.9]}
  *         tricks.muon.rate: {log: [0.1, 0.4]}
- *         model.widths: [{whole: [32, 64, 8]}, 256, 256]                  # from, to, step (default 1), both included
+ *         model.widths: [{whole: [32, 64, 8]}, 256, 256]                  # low, high, step (default 1), ends included
  *         tricks.cutout: {choice: [off, {size: {whole: [4, 12, 2]}}]}     # removes or adds a trick
  *
- * A value depends only on the seed of the sampler, the number of the trial and the place of its range in `ranges`
+ * The draw for a range depends only on the seed of the sampler, the number of the trial and the path of the range
  * ("model.widths[0]"): not on the order of the runs, the other ranges or the number of trials. Numbers of uniform and
- * log have four digits. */
+ * log are rounded to four significant digits. */
 #include "config/values.h"
 #include "core/hash.h"
 #include "experiment/spec.h"
@@ -31,6 +31,7 @@
 typedef enum range_kind { UNIFORM, LOG, WHOLE, CHOICE, NO_RANGE } range_kind;
 static const char *const range_names[] = {"uniform", "log", "whole", "choice"};
 
+/* Kind of the range that `node` is, a map with one of these names as its only key; NO_RANGE: a constant. */
 static range_kind range_of(const d9_tree *node) {
     range_kind kind = UNIFORM;
     if (node->kind != D9_TREE_MAP || node->count != 1) return NO_RANGE;
@@ -38,7 +39,7 @@ static range_kind range_of(const d9_tree *node) {
     return kind;
 }
 
-/* Reads the numbers of a range. `ends[2]`, the step, is 1 if it is not given. */
+/* Reads the numbers of a range: low and high end, step (1 if it is not given). Returns false if they are not valid. */
 static bool read_ends(const d9_tree *list, range_kind kind, double ends[3]) {
     int count = 0;
     int64_t integer;
@@ -80,7 +81,7 @@ typedef struct draw {
     int64_t trial;
 } draw;
 
-/* The random words of a range in this trial. `place`: the range's place, "model.widths[0]". */
+/* The random words of a range in this trial. `place`: the path of the range, "model.widths[0]". */
 static d9_philox words_of(const draw *draw, const char *place) {
     char hex[65], eight[9];
     d9_sha256_hex(&(d9_bytes){place, strlen(place)}, 1, hex);
@@ -89,7 +90,7 @@ static d9_philox words_of(const draw *draw, const char *place) {
                             (uint32_t)strtoul(eight, NULL, 16));
 }
 
-/* Writes the drawn number: four digits, or an end of the range if they round to a number outside. */
+/* Writes the drawn number, rounded to four significant digits; if that is outside the range, the end of the range. */
 static void draw_number(uint32_t word, range_kind kind, const d9_tree *list, char text[32]) {
     double ends[3], value;
     (void)read_ends(list, kind, ends); /* checked before */
@@ -105,7 +106,8 @@ static void draw_number(uint32_t word, range_kind kind, const d9_tree *list, cha
     if (value > ends[1]) snprintf(text, 32, "%.17g", ends[1]);
 }
 
-/* Appends the value of `node` to `parent`, with the key of `named` if it has one. */
+/* Appends a copy of `node` to `parent`, in which drawn values replace the ranges. `place`: path of `node`. The copy
+ * gets the key of `named`, because a value in a list of choices has none. */
 static d9_status draw_value(const draw *draw, const d9_tree *node, const d9_tree *named, const char *place,
                             d9_tree *parent) {
     d9_status status = D9_OK;
@@ -174,7 +176,8 @@ static d9_status write_value(d9_spec *spec, const d9_tree *value, const char **t
     return status;
 }
 
-/* Draws all values of a trial into the draft: as edits, and as its grid point, with space for one more value. */
+/* Draws all values of a trial. Adds them to the draft as edits and as its grid point, which has space for one more row
+ * (add_epochs). */
 static d9_status draw_trial(d9_spec *spec, const d9_tree *ranges, int64_t trial, d9_draft *draft) {
     d9_status status = D9_OK;
     const draw draw = {.spec = spec, .trial = trial};
@@ -369,7 +372,7 @@ done:
     return status;
 }
 
-/* Limits the number of runs. Each rung can promote a trial only if the first has eta^(rungs - 1) trials. */
+/* Fails if there are too few trials for one to reach the last rung, eta^(rungs - 1), or more than D9_RUNS_MAX runs. */
 static d9_status check_size(d9_spec *spec, const d9_tree *node) {
     const d9_experiment *experiment = spec->experiment;
     const d9_search *search = &experiment->search;
@@ -408,7 +411,7 @@ d9_status d9_spec_search(d9_spec *spec, const d9_tree *node, const d9_experiment
     D9_TRY(d9_path_beside(spec->context, spec->arena, experiment->file, spec->head.config, &path));
     base.config = path;
     D9_TRY(d9_config_edits_append(spec->context, spec->arena, &base.edits, &spec->shared));
-    D9_TRY(resolve_base(spec, &base, &alone)); /* reports errors that no value causes */
+    D9_TRY(resolve_base(spec, &base, &alone)); /* reports errors that do not depend on drawn values */
     D9_TRY(D9_ARENA_ALLOCATE(spec->context, spec->arena, search->trials * d9_search_arms(search), &experiment->arms));
     for (int64_t trial = 0; trial < search->trials; trial++) D9_TRY(add_trial(spec, ranges, &base, trial));
     status = check_trials(spec, node);

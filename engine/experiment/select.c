@@ -1,13 +1,14 @@
 /* Selects the next run of an experiment from the states of its runs on disk, the only state that processes share.
  *
  * A search is asynchronous successive halving (Li et al. 2018, arXiv 1810.05934, algorithm 2): a trial that is among
- * the best 1/eta of the trials that have finished a rung enters the next rung, and a process that finds no such trial
- * starts a new one, so that none waits for a rung to fill. A trial has entered a rung if one of its runs there was
- * started, and has finished it if all are done; its score is the mean over its seeds. Trials that failed do not count.
+ * the best 1/eta of the trials that have finished a rung enters the next rung. A process that finds no such trial
+ * starts a new one, so that no process waits until a rung is full. A trial has entered a rung if one of its runs there
+ * was started, and has finished it if all are done; its score is the mean over its seeds. Trials that failed do not
+ * count.
  *
- * "Best" is the score, or, with promote: frontier, the layer of the frontier of score against operations first and the
- * score second: a trial is in layer 1 if no other is as good at no more operations, in layer 2 if only trials of layer
- * 1 are, and so on (as in Schmucker et al. 2021, arXiv 2106.12639). */
+ * Trials are ranked by score or, with promote: frontier, first by their layer of the frontier of score against
+ * operations, then by score. A trial is in layer 1 if no other trial has at least its score with at most its
+ * operations, in layer 2 if only trials of layer 1 have, and so on (as in Schmucker et al. 2021, arXiv 2106.12639). */
 #include "core/system.h"
 #include "experiment/experiment.h"
 
@@ -63,7 +64,7 @@ done:
 
 /* ---- a rung of a trial ---- */
 
-typedef struct standing {
+typedef struct standing { /* the state of a trial in a rung */
     bool entered, finished, failed;
     int64_t open;    /* a run of the rung that waits or was stopped; -1: none */
     int64_t stopped; /* a run of the rung that was stopped; -1: none */
@@ -76,7 +77,7 @@ typedef struct standing {
 static standing standing_of(const d9_experiment *experiment, const d9_run_seen *seen, int64_t trial, int rung) {
     const d9_rung_runs runs = d9_search_rung(experiment, trial, rung);
     standing found = {.finished = true, .open = -1, .stopped = -1, .trial = trial};
-    for (int seed = runs.end; seed-- > 0;) { /* backwards, so that the first open run is the one that stays */
+    for (int seed = runs.end; seed-- > 0;) { /* backwards, so that `open` and `stopped` end as the first such runs */
         const int64_t index = (int64_t)seed * experiment->arm_count + runs.arm;
         const d9_run_kind kind = seen[index].kind;
         found.gain += seen[index].gain / runs.end;
@@ -112,7 +113,7 @@ static void rank(const d9_search *search, standing *all, int64_t count) {
     qsort(all, (size_t)count, sizeof *all, by_cost);
     for (int64_t i = 0; i < count; i++) {
         all[i].layer = 1;
-        for (int64_t j = 0; j < i && search->promote == D9_PROMOTE_FRONTIER; j++) /* cheaper, or as cheap and better */
+        for (int64_t j = 0; j < i && search->promote == D9_PROMOTE_FRONTIER; j++) /* j costs at most as much as i */
             if (all[j].gain >= all[i].gain && all[j].layer >= all[i].layer) all[i].layer = all[j].layer + 1;
     }
     qsort(all, (size_t)count, sizeof *all, by_rank);

@@ -229,6 +229,7 @@ done:
     return status;
 }
 
+/* Reads the whole file. A missing or unreadable file is D9_USAGE, not D9_DATA, because it was named by the user. */
 static d9_status read_file(d9_context *context, const char *path, uint8_t **bytes, size_t *size) {
     d9_context quiet = *context;
     d9_status status = d9_file_read(&quiet, path, bytes, size);

@@ -24,7 +24,7 @@ typedef struct d9_spec {
     const d9_tree *root;
     d9_spec_head head;
     d9_config_edits shared; /* edits of every arm */
-    d9_config_edits added;  /* edits of the command line, applied after the file's; `ablate` applies its own later */
+    d9_config_edits added;  /* edits of the command line, applied after the file's, but before those of `ablate` */
     d9_grid grid;
 } d9_spec;
 
@@ -36,15 +36,15 @@ D9_MUST_USE d9_status d9_spec_seeds(d9_spec *spec, int64_t instead);
 /* Makes `text` a valid folder name: removes spaces, brackets and quotes; slashes, colons and the like become dashes. */
 void d9_spec_folder_name(char *text);
 
-/* Rejects a --set of a key that a grid or search sets: it would override these values, and the records would be wrong.
- */
+/* Rejects a --set of the key `axis`, which the grid or search sets: it would override the values of the axis, and the
+ * records would be wrong. */
 D9_MUST_USE d9_status d9_spec_check_axis(const d9_spec *spec, const d9_tree *axis);
 /* Reads the key `grid` of the file into spec->grid. */
 D9_MUST_USE d9_status d9_spec_grid(d9_spec *spec);
 /* Fills the draft for point `index` of the grid: edits, name, label, baseline. The last axis changes fastest. */
 D9_MUST_USE d9_status d9_spec_point(d9_spec *spec, int64_t index, d9_draft *draft);
 
-/* Reads the key `search`, `node`, draws the trials and makes their arms (sample.c). */
+/* Reads `node`, the value of the key `search`, draws the trials and makes their arms (sample.c). */
 D9_MUST_USE d9_status d9_spec_search(d9_spec *spec, const d9_tree *node, const d9_experiment_options *options);
 
 #endif

@@ -1,9 +1,9 @@
 /* The loop over the runs of an experiment.
  *
- * Every process trains one run of its shard after another, as d9_experiment_next selects them, if it is not done,
- * failed or locked. Processes share only the run folders with their lock files, so workers, a second command and
- * another machine on the same file system cooperate. A process that finds only locked runs waits, and takes over the
- * run of a process that was killed. */
+ * Every process trains the runs of its shard one after another, in the order of d9_experiment_next. It skips runs that
+ * are done, failed or locked by another process. Processes share only the run folders with their lock files, so
+ * workers, a second command and another machine on the same file system cooperate. A process that finds only locked
+ * runs waits, and takes over the run of a process that was killed. */
 #include "experiment/work.h"
 #include "backends/backend.h"
 #include "core/gpu.h"
@@ -57,7 +57,7 @@ static d9_status train_run(worker *self, int64_t index) {
     const double start = d9_clock_now();
     self->index = index;
     D9_TRY(d9_run_train(self->context, self->experiment, self->out, index, &self->run, &state, &trained));
-    if (trained && state.kind == D9_RUN_DONE) /* from the record, as other processes do */
+    if (trained && state.kind == D9_RUN_DONE) /* selects by the rounded scores of the record, as other processes do */
         D9_TRY(d9_run_read_state(self->context, self->experiment, self->out, index, &state));
     self->seen[index] = d9_run_see(&state);
     if (!trained) goto done;
@@ -74,7 +74,7 @@ static bool any_running(const worker *self) {
     return false;
 }
 
-/* Trains until every run that is left is being trained by another process. */
+/* Trains until d9_experiment_next selects no run: all are done, failed or being trained by other processes. */
 static d9_status train_selected(worker *self) {
     d9_status status = D9_OK;
     self->any_trained = false;
@@ -103,7 +103,7 @@ static d9_status divide_threads(d9_context *context, int worker_count, int64_t *
 static d9_status train_runs(worker *self) {
     d9_status status;
     const int64_t count = d9_experiment_runs(self->experiment);
-    double pause = 0.025; /* seconds; doubled, up to 1, while other processes train all that is left */
+    double pause = 0.025; /* seconds; doubled, up to 1, while other processes train all remaining runs */
     if (self->options->observer.step) self->run.observer = (d9_observer){.user = self, .step = on_step};
     if (self->options->worker_count > 1)
         D9_TRY(divide_threads(self->context, self->options->worker_count, &self->run.threads_default));
@@ -115,7 +115,7 @@ static d9_status train_runs(worker *self) {
         if (!any_running(self)) break;
         pause = self->any_trained ? 0.05 : fmin(2 * pause, 1);
         pause_seconds(pause);
-        for (int64_t i = 0; i < count; i++) /* another process may have died */
+        for (int64_t i = 0; i < count; i++) /* tries the runs of other processes, which may have died */
             if (self->seen[i].kind == D9_RUN_RUNNING) self->seen[i].kind = D9_RUN_WAITING;
     }
 done:

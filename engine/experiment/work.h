@@ -4,13 +4,14 @@
 
 #include "experiment/experiment.h"
 
-/* Callbacks in the process that trains; `waiting` is called in the parent of workers. Each may be NULL. They are called
- * often and must return quickly. */
+/* Callbacks; each may be NULL. They are called often and must return quickly. `index`: the run. */
 typedef struct d9_work_observer {
     void *user;
-    void (*step)(void *user, int64_t index, const d9_program *program, int64_t step, double loss); /* see d9_observer */
-    void (*run)(void *user, int64_t index, const d9_run_state *state, double seconds);             /* after training */
-    void (*waiting)(void *user);
+    /* After a step, in the process that trains; see d9_observer. */
+    void (*step)(void *user, int64_t index, const d9_program *program, int64_t step, double loss);
+    /* After a run was trained or has failed, in the process that trained it. `seconds`: time that it took there. */
+    void (*run)(void *user, int64_t index, const d9_run_state *state, double seconds);
+    void (*waiting)(void *user); /* in the parent of workers, while it waits for them */
 } d9_work_observer;
 
 typedef struct d9_work_options {
@@ -18,15 +19,17 @@ typedef struct d9_work_options {
     int64_t pack;               /* number of consecutive runs per pack */
     int worker_count;           /* number of processes; 1 without `devices`: this process trains */
     const char *const *devices; /* (worker_count): the GPU of each worker (core/gpu.h), like "2"; NULL: not selected */
-    d9_run_options run;         /* its `observer` is set if `step` below is, `threads_default` for several workers */
+    d9_run_options run; /* d9_experiment_work itself sets run.observer, and for several workers run.threads_default */
     d9_work_observer observer;
 } d9_work_options;
 
+/* True if the run belongs to the shard. */
 static inline bool d9_work_has(const d9_work_options *options, int64_t index) {
     return index / options->pack % options->shards == options->shard;
 }
 
-/* Trains the shard's runs. An error or interrupt from d9_run_train ends this process or worker; the first is returned.
+/* Trains the shard's runs. After an error or interrupt from d9_run_train, the process or worker that had it trains no
+ * further run. Returns it; of several workers, the first one's.
  *
  * Worker processes are forked. This function also returns in each worker, with `*is_worker` true: the caller then exits
  * with the status and prints no error, because the parent reports the first one. */

@@ -1,5 +1,5 @@
-/* Finds out if a launcher started this process among others, and opens the module with MPI if it did. With one process
- * nothing is opened and the functions do nothing. */
+/* Opens the module with MPI if a launcher started this process together with others, and calls its functions. With one
+ * process nothing is opened and the functions do nothing. */
 #include "core/installed.h"
 #include "core/system.h"
 #include "parallel/parallel.h"
@@ -10,12 +10,14 @@
 static const d9_installed_module mpi = {"several processes", "dawn9-mpi.so", "d9_parallel_module",
                                         "build with libopenmpi-dev, or start one process"};
 
+/* The number in `text`; 0 if that is NULL, not a number above 0, or 2^20 and more. */
 static int positive(const char *text) {
     const long number = text ? strtol(text, NULL, 10) : 0;
     return number > 0 && number < 1 << 20 ? (int)number : 0;
 }
 
-/* Reads the variables of Open MPI's mpirun, then of the launchers of MPICH and of Slurm, then of srun without MPI. */
+/* Reads the variables of Open MPI's mpirun; then PMI's, of MPICH's mpiexec or of srun; then those of srun with PMIx or
+ * without MPI. */
 d9_launch d9_launch_of(const char *(*variable)(void *user, const char *name), void *user) {
     const int mpirun = positive(variable(user, "OMPI_COMM_WORLD_SIZE")), pmi = positive(variable(user, "PMI_SIZE")),
               tasks = positive(variable(user, "SLURM_STEP_NUM_TASKS"));
@@ -78,6 +80,7 @@ d9_status d9_parallel_agree(d9_context *context, d9_parallel *parallel, int *val
 
 static int line_length(const char *text) { return (int)strcspn(text, "\n"); }
 
+/* Fails with the first line in which the texts of this process, `own`, and of process 0, `first`, differ. */
 static d9_status fail_compare(d9_context *context, const d9_parallel *parallel, const char *own, const char *first) {
     const char *line = own, *section = own;
     size_t equal = 0;

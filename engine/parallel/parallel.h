@@ -1,8 +1,8 @@
 /* The processes that train one network together, started by mpirun or srun. Each holds all parameters and a part of
  * each batch; gradients are added over the processes.
  *
- * The functions are collective: every process calls them in the same order with the same sizes. With one process they
- * do nothing. Not thread-safe. */
+ * Functions that communicate are collective: every process calls them in the same order with the same sizes. With one
+ * process they do nothing. Not thread-safe. */
 #ifndef D9_PARALLEL_PARALLEL_H
 #define D9_PARALLEL_PARALLEL_H
 
@@ -10,28 +10,28 @@
 
 typedef struct d9_parallel d9_parallel;
 
-typedef struct d9_parallel_kind { /* an implementation; the functions are those below */
+typedef struct d9_parallel_kind { /* an implementation of the d9_parallel_... functions below */
     const char *name;
-    /* NULL: d9_allocate is used, as with one process */
+    /* NULL: d9_parallel_allocate calls d9_allocate, as with one process */
     d9_status (*allocate)(d9_context *context, d9_parallel *parallel, int64_t bytes, const char *purpose,
                           void **memory);
     void (*release)(d9_context *context, d9_parallel *parallel, void *memory); /* NULL if `allocate` is NULL */
     d9_status (*sum)(d9_context *context, d9_parallel *parallel, void *values, int64_t count, bool wide);
     d9_status (*broadcast)(d9_context *context, d9_parallel *parallel, void *bytes, int64_t size);
     d9_status (*agree)(d9_context *context, d9_parallel *parallel, int *value);
-    void (*abort)(d9_parallel *parallel, int status);
-    void (*close)(d9_context *context, d9_parallel *parallel);
+    void (*abort)(d9_parallel *parallel, int status);          /* ends all processes with this exit status */
+    void (*close)(d9_context *context, d9_parallel *parallel); /* called after `abort` too, if that returns */
 } d9_parallel_kind;
 
 struct d9_parallel {
-    int rank, ranks;              /* this process's number, and how many there are; all zero: one process */
-    int host_rank, host_ranks;    /* the same among the processes of this host */
-    int host;                     /* number of the first of them among all processes */
-    int sharers;                  /* processes of this host with the same affinity mask, this one included */
-    bool together;                /* all processes end with this one, for a reason on which they agreed */
-    const char *launcher;         /* its command, before the number of processes; NULL: none */
+    int rank, ranks;              /* number of this process, from 0, and number of processes; 0 or 1: one process */
+    int host_rank, host_ranks;    /* number of this process on its host, from 0, and number of processes there */
+    int host;                     /* rank of the first process on this host */
+    int sharers;                  /* processes of this host with this process's affinity mask, itself included */
+    bool together;                /* all processes agreed to end, for example after a signal to one of them */
+    const char *launcher;         /* the launcher's command up to the number of processes; NULL: no launcher */
     const d9_parallel_kind *kind; /* NULL: one process */
-    void *state;
+    void *state;                  /* private to `kind` */
 };
 
 static inline int d9_parallel_ranks(const d9_parallel *parallel) {
@@ -42,12 +42,14 @@ static inline int d9_parallel_sharers(const d9_parallel *parallel) {
 }
 static inline int d9_parallel_rank(const d9_parallel *parallel) { return parallel ? parallel->rank : 0; }
 
-/* Joins the processes of the launcher whose environment variables are set, if it started more than one. Returns
- * D9_DEVICE if MPI is not installed, or if the processes cannot find each other. */
+/* Connects this process to the others that mpirun or srun started with it, according to environment variables. Without
+ * a launcher, or with one process, sets `ranks` to 1. Returns D9_DEVICE if MPI is not installed, or if the processes
+ * cannot find each other. */
 D9_MUST_USE d9_status d9_parallel_open(d9_context *context, d9_parallel *parallel);
-/* Allocates as d9_allocate does, if possible memory that the processes of one host share, in which d9_parallel_sum
- * needs no copies. Not collective, but all must allocate what they sum with the same sizes, or none. Free the memory by
- * d9_parallel_release, before d9_parallel_close. `parallel` NULL: one process. */
+/* Allocates zeroed memory like d9_allocate. If all processes are on one host, they share it where possible, so that
+ * d9_parallel_sum needs no copies. Not collective, but an array that d9_parallel_sum adds must come from here, with the
+ * same size, in all processes or in none. Free the memory by d9_parallel_release, before d9_parallel_close. `parallel`
+ * NULL: one process. */
 D9_MUST_USE d9_status d9_parallel_allocate(d9_context *context, d9_parallel *parallel, int64_t bytes,
                                            const char *purpose, void **memory);
 void d9_parallel_release(d9_context *context, d9_parallel *parallel, void *memory); /* NULL is ignored */
@@ -57,28 +59,28 @@ D9_MUST_USE d9_status d9_parallel_sum(d9_context *context, d9_parallel *parallel
                                       bool wide);
 /* Copies `bytes` of rank 0 to every process. */
 D9_MUST_USE d9_status d9_parallel_broadcast(d9_context *context, d9_parallel *parallel, void *bytes, int64_t size);
-/* Sets *value to the greatest one of all processes. */
+/* Sets *value to its maximum over the processes. */
 D9_MUST_USE d9_status d9_parallel_agree(d9_context *context, d9_parallel *parallel, int *value);
 /* Fails with D9_USAGE on a process whose `text` differs from that of rank 0, and names the first line that differs. The
  * text lists, as YAML, the settings on which the order of the collective calls depends; "b: 1" below "a:" is named
  * a.b. */
 D9_MUST_USE d9_status d9_parallel_compare(d9_context *context, d9_parallel *parallel, const char *text);
-/* Leaves the other processes. With a `status` that they do not share (`together` is false) it ends them, and this
- * process, with that exit status. */
+/* Disconnects from the other processes. If this process failed alone (`status` is not D9_OK and `together` is false),
+ * ends all processes, this one included, with `status` as the exit status. */
 void d9_parallel_close(d9_context *context, d9_parallel *parallel, d9_status status);
 
-/* Launchers, before the number of processes. Without --kill-on-bad-exit srun may leave the others waiting for one that
- * was killed. */
+/* Commands of launchers; the number of processes follows. Without --kill-on-bad-exit, if a process is killed, srun may
+ * leave the others waiting for it. */
 #define D9_LAUNCH_MPIRUN "mpirun --bind-to none -np"
 #define D9_LAUNCH_SRUN   "srun --mpi=pmix --kill-on-bad-exit=1 --ntasks"
 
-/* The processes that a launcher says it started, and whether it provides PMI or PMIx, by which they find each other;
- * from the environment. */
+/* The launcher that started this process, as its environment variables tell. */
 typedef struct d9_launch {
-    int ranks;           /* 0: no launcher */
-    bool meets;          /* it provides PMI or PMIx; false: srun without --mpi */
-    const char *command; /* command of the launcher, before the number of processes; NULL: no launcher */
+    int ranks;           /* number of processes that it started; 0: no launcher */
+    bool meets;          /* the processes can find each other, by PMI or PMIx; false: srun without --mpi */
+    const char *command; /* command of the launcher up to the number of processes; NULL: no launcher */
 } d9_launch;
+/* `variable` returns the value of the environment variable `name`, or NULL if it is not set (a test gives its own). */
 d9_launch d9_launch_of(const char *(*variable)(void *user, const char *name), void *user);
 
 #endif

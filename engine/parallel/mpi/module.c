@@ -1,10 +1,10 @@
 /* The module dawn9-mpi.so: the processes of one run over MPI.
  *
- * In a sum each process adds its piece of all arrays, in the order of the ranks. The bits therefore depend neither on
- * the MPI library nor on the sizes of its messages. If all processes are on one host and the arrays are in memory that
- * they share, each reads the others' arrays and writes the sums into them. Otherwise they exchange pieces: each gets
- * its piece of every array, and sends the sums to all. As with a ring, a process sends and receives 2 (R - 1) / R times
- * the array. */
+ * In a sum over R processes, process r adds piece r of every process's array, in the order of the ranks. The bits
+ * therefore depend neither on the MPI library nor on the sizes of its messages. If all processes are on one host and
+ * the arrays are in memory that they share, process r reads the others' arrays and writes the sums into them.
+ * Otherwise it receives piece r of every array, and sends the sums to all. As in a ring all-reduce, a process sends and
+ * receives 2 (R - 1) / R times the size of the array. */
 #include "core/hash.h"
 #include "core/process.h"
 #include "core/system.h"
@@ -18,10 +18,11 @@
 #include <time.h>
 
 typedef struct world {
-    void *pieces; /* this process's piece of every process's array, in the order of the ranks */
-    int64_t piece_bytes;
-    int *counts, *places; /* (ranks) elements of each process's piece, and where it begins */
-    d9_shared *shared;    /* memory from d9_parallel_allocate, if all processes are on one host */
+    void *pieces;        /* this process's piece of every process's array, in the order of the ranks */
+    int64_t piece_bytes; /* size of `pieces`, all together */
+    /* (2 ranks) sizes and offsets in elements: first of each process's piece of the array, then in `pieces` */
+    int *counts, *places;
+    d9_shared *shared; /* memory from d9_parallel_allocate, if all processes are on one host */
 } world;
 
 static d9_status check(d9_context *context, const d9_parallel *parallel, int result, const char *work) {
@@ -34,7 +35,8 @@ static d9_status check(d9_context *context, const d9_parallel *parallel, int res
 
 /* ---- the sum ---- */
 
-/* Cuts `count` elements into a piece for each process; all but the last ones have the same size. */
+/* Cuts `count` elements of `element` bytes into a piece for each process, and makes `pieces` large enough. The pieces
+ * have the same size, except that the last ones may be smaller or empty. */
 static d9_status cut(d9_context *context, const d9_parallel *parallel, int64_t count, size_t element) {
     d9_status status = D9_OK;
     world *self = parallel->state;
@@ -65,7 +67,7 @@ static void add(const void *values, int64_t count, bool wide, void *sum) {
     for (int64_t i = 0; !wide && i < count; i++) narrow_sum[i] += f[i];
 }
 
-/* Sums at most INT_MAX elements, which MPI counts in an int. */
+/* Sums `count` elements by messages. `count` is at most INT_MAX / 2, because MPI counts elements in an int. */
 static d9_status sum_part(d9_context *context, d9_parallel *parallel, void *values, int64_t count, bool wide) {
     d9_status status;
     world *self = parallel->state;
@@ -74,7 +76,7 @@ static d9_status sum_part(d9_context *context, d9_parallel *parallel, void *valu
     const int ranks = parallel->ranks;
     D9_TRY(cut(context, parallel, count, element));
     const int own = self->counts[parallel->rank];
-    int *sizes = self->counts + ranks, *begins = self->places + ranks; /* of the arriving pieces, all equally long */
+    int *sizes = self->counts + ranks, *begins = self->places + ranks; /* of the received pieces, all of size `own` */
     for (int r = 0; r < ranks; r++) sizes[r] = own, begins[r] = r * own;
     char *at = (char *)values + (size_t)self->places[parallel->rank] * element;
     D9_TRY(check(
@@ -90,16 +92,16 @@ done:
     return status;
 }
 
-/* Waits for all processes. What each has written before, the others see behind it. */
-static d9_status meet(d9_context *context, const d9_parallel *parallel) {
+/* Waits for all processes. After it, each sees all that the others had written to shared memory before it. */
+static d9_status wait_for_all(d9_context *context, const d9_parallel *parallel) {
     atomic_thread_fence(memory_order_seq_cst);
     const d9_status status = check(context, parallel, MPI_Barrier(MPI_COMM_WORLD), "waiting for the other processes");
     atomic_thread_fence(memory_order_seq_cst);
     return status;
 }
 
-/* Adds this process's piece of the arrays `parts` (ranks), which all processes can reach, by blocks that stay in the L1
- * cache, and writes the sums into all of them. */
+/* Adds this process's piece of the arrays `parts` (ranks) of `count` elements, which are in shared memory, and writes
+ * the sums into all of them. Works in blocks that stay in the L1 cache. */
 static d9_status sum_in_place(d9_context *context, const d9_parallel *parallel, uint8_t *const *parts, int64_t count,
                               bool wide) {
     enum { BLOCK = 4096 };
@@ -109,14 +111,14 @@ static d9_status sum_in_place(d9_context *context, const d9_parallel *parallel, 
                   begin = lines * parallel->rank / parallel->ranks * 64,
                   next = lines * (parallel->rank + 1) / parallel->ranks * 64,
                   end = next < count * element ? next : count * element;
-    D9_TRY(meet(context, parallel));
+    D9_TRY(wait_for_all(context, parallel));
     for (int64_t at = begin; at < end; at += BLOCK) {
         const size_t bytes = end - at < BLOCK ? (size_t)(end - at) : BLOCK;
         memcpy(block, parts[0] + at, bytes);
         for (int r = 1; r < parallel->ranks; r++) add(parts[r] + at, (int64_t)bytes / element, wide, block);
         for (int r = 0; r < parallel->ranks; r++) memcpy(parts[r] + at, block, bytes);
     }
-    D9_TRY(meet(context, parallel));
+    D9_TRY(wait_for_all(context, parallel));
 done:
     return status;
 }
@@ -191,10 +193,10 @@ static void leave(d9_context *context, d9_parallel *parallel) {
     parallel->state = NULL;
 }
 
-/* ---- meeting ---- */
+/* ---- connecting ---- */
 
-/* Finds the processes on this host, and how many of them may use the same processors. */
-static d9_status meet_on_host(d9_context *context, d9_parallel *parallel) {
+/* Finds the processes on this host, and how many of them have this process's affinity mask. */
+static d9_status find_host_processes(d9_context *context, d9_parallel *parallel) {
     d9_status status;
     MPI_Comm host = MPI_COMM_NULL;
     bool *allowed = NULL;
@@ -244,6 +246,7 @@ static d9_status check_launcher(d9_context *context, int launched, int met) {
                    launched, met, version);
 }
 
+/* The module's only public function. `launched`: number of processes that the launcher started. Fills `parallel`. */
 __attribute__((visibility("default"))) d9_status d9_parallel_module(d9_context *context, int launched,
                                                                     d9_parallel *parallel);
 d9_status d9_parallel_module(d9_context *context, int launched, d9_parallel *parallel) {
@@ -260,7 +263,7 @@ d9_status d9_parallel_module(d9_context *context, int launched, d9_parallel *par
     D9_TRY(D9_ALLOCATE(context, 2 * parallel->ranks, "the processes", &self->places));
     parallel->state = self;
     self = NULL;
-    D9_TRY(meet_on_host(context, parallel));
+    D9_TRY(find_host_processes(context, parallel));
 done:
     release(context, self);
     return status;

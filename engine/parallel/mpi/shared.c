@@ -14,20 +14,22 @@ struct d9_shared {
     d9_shared *next;
     uint8_t *own;
     int64_t bytes;
-    int file;               /* -1: ordinary memory, or the others have mapped it */
-    bool mapped, met;       /* `own` is a mapping; the processes have tried to share the area */
-    int ranks;              /* of `part` */
-    uint8_t **base, **part; /* (ranks) their areas, NULL: not shared; result of d9_shared_find */
+    int file;               /* its descriptor; -1: ordinary memory, or closed after all processes mapped it */
+    bool mapped, tried;     /* `own` is a mapping; the processes have tried to share the area */
+    int ranks;              /* length of `base` and `part` */
+    uint8_t **base, **part; /* (ranks) start of each process's area, NULL: not shared; result of d9_shared_find */
 };
 
-typedef struct place { /* of a process's area, for the other processes of its host */
+/* What another process needs to open an area: the owner's process id and file descriptor, then the file's device, inode
+ * and size. `file` is -1 if the area cannot be shared. */
+typedef struct place {
     int64_t process, file, device, inode, bytes;
 } place;
 
 static uint8_t *map(int file, int64_t bytes) {
     void *memory = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (memory == MAP_FAILED) return NULL;
-    (void)madvise(memory, (size_t)bytes, MADV_HUGEPAGE); /* optional, as for other memory */
+    (void)madvise(memory, (size_t)bytes, MADV_HUGEPAGE); /* optional: if it fails, only speed is lost */
     return memory;
 }
 
@@ -84,7 +86,7 @@ bool d9_shared_release(d9_context *context, d9_shared **list, void *memory) {
     return true;
 }
 
-/* Maps the area of another process; NULL: it cannot be reached, or another file has its number. */
+/* Maps the area of another process. Returns NULL if its descriptor cannot be opened, or if that now is another file. */
 static uint8_t *map_other(const place *other) {
     char path[64];
     struct stat state;
@@ -99,13 +101,13 @@ static uint8_t *map_other(const place *other) {
     return mapped;
 }
 
-/* Maps the areas of all processes, or none if one of them cannot map all. */
-static d9_status meet(d9_context *context, d9_parallel *parallel, d9_shared *area) {
+/* Maps the areas of all processes in each process; if any process fails to, unmaps them in every process. */
+static d9_status map_all(d9_context *context, d9_parallel *parallel, d9_shared *area) {
     d9_status status;
     place own = {.file = -1}, *all = NULL;
     struct stat state;
     int fails = 0;
-    area->met = true;
+    area->tried = true;
     area->ranks = parallel->ranks;
     D9_TRY(D9_ALLOCATE(context, parallel->ranks, "the shared memory", &all));
     D9_TRY(D9_ALLOCATE(context, parallel->ranks, "the shared memory", &area->base));
@@ -120,7 +122,7 @@ static d9_status meet(d9_context *context, d9_parallel *parallel, d9_shared *are
         fails |= !alike || !area->base[r];
     }
     D9_TRY(d9_parallel_agree(context, parallel, &fails));
-    close_file(area); /* all have opened it */
+    close_file(area); /* every process has tried to open it by now */
     if (fails) unmap_others(context, area);
 done:
     d9_release(context, all);
@@ -134,7 +136,7 @@ d9_status d9_shared_find(d9_context *context, d9_parallel *parallel, d9_shared *
     *parts = NULL;
     while (list && (at < list->own || at + bytes > list->own + list->bytes)) list = list->next;
     if (!list) return D9_OK;
-    if (!list->met) D9_TRY(meet(context, parallel, list));
+    if (!list->tried) D9_TRY(map_all(context, parallel, list));
     for (int r = 0; list->base && r < list->ranks; r++) list->part[r] = list->base[r] + (at - list->own);
     *parts = list->part;
 done:

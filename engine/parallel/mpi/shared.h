@@ -1,5 +1,5 @@
-/* Memory that the processes of one host share. Each process makes its own area as a file without a name (memfd); at the
- * first sum the others map it through /proc, which needs neither room in /dev/shm nor a further permission. */
+/* Memory that the processes of one host share. Each process makes its own area as a file without a name (memfd). At the
+ * first sum the other processes map it through /proc, which needs neither space in /dev/shm nor extra permissions. */
 #ifndef D9_PARALLEL_MPI_SHARED_H
 #define D9_PARALLEL_MPI_SHARED_H
 
@@ -7,13 +7,17 @@
 
 typedef struct d9_shared d9_shared; /* a list of areas; NULL: empty */
 
-/* Adds an area of zeroed memory to the list. Where none can be shared it is ordinary memory. */
+/* Adds an area of zeroed memory to the list and sets *memory to its start. If memfd or mmap fails, the area is ordinary
+ * memory, which is not shared. */
 D9_MUST_USE d9_status d9_shared_allocate(d9_context *context, d9_shared **list, int64_t bytes, const char *purpose,
                                          void **memory);
-/* Frees an area, of which the other processes keep their mappings. False: `memory` is none. */
+/* Frees the area that starts at `memory`; the mappings of it in other processes stay valid. Returns false if no area
+ * starts there. */
 bool d9_shared_release(d9_context *context, d9_shared **list, void *memory);
-/* Sets *parts to where all processes (ranks) have the `bytes` that this one has at `values`; NULL: this process cannot
- * reach all of them, or they are in no area. Collective: the first call for an area maps those of the others. */
+/* Sets *parts (ranks) to the addresses, in this process, of the same array in every process: `values` here, with the
+ * same offset in its area in each other process. `bytes` is the size of the array. Sets *parts to NULL if `values` is
+ * in no area, or if any process cannot map the areas of all others. Collective: the first call for an area maps it in
+ * all processes. */
 D9_MUST_USE d9_status d9_shared_find(d9_context *context, d9_parallel *parallel, d9_shared *list, const void *values,
                                      int64_t bytes, uint8_t *const **parts);
 
