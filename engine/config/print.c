@@ -12,7 +12,7 @@ typedef struct printer {
     bool origins;
 } printer;
 
-/* Column of the comments, unless the value before is longer. */
+/* Column in which an origin begins, unless the line is too long before it. */
 enum { ORIGIN_COLUMN = 40 };
 
 /* Adds a comment. Text from a command line may contain line breaks, which a comment must not. */
