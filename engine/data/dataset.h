@@ -3,7 +3,8 @@
  * Sources of images: CIFAR-10 and CIFAR-100 binaries, a folder of class folders of PNG, JPEG or WebP files, NumPy
  * arrays, a table of labels for such files, and a built-in synthetic set of drawn shapes. Sources of texts: the reviews
  * of IMDB, and a folder of class folders of .txt files. Streams of words: a corpus of three text files, and WikiText-2.
- * A sample is an image, u8 (H, W, C), or a text, tokens i32 (1, length, 1), with a label i32. */
+ * A sample is an image, u8 (H, W, C), a text, tokens i32 (1, length, 1), or a token i32 of a stream. Each has a label
+ * i32. */
 #ifndef D9_DATA_DATASET_H
 #define D9_DATA_DATASET_H
 
@@ -88,7 +89,7 @@ typedef struct d9_dataset_options {
     int64_t validation; /* number of training images, chosen by `seed`, that replace the test set; 0: none. A dataset
                            with a validation part of its own uses that part for any number above 0 */
     bool grey;          /* folder, labelled: store images as one channel */
-    d9_image_fit fit;   /* folder, labelled */
+    d9_image_fit fit;   /* folder, labelled: how images of other proportions are resized */
     int64_t input_size; /* side of the network's images: random crops of the training images; evaluated images are
                           resized to it. 0: the size of the images */
     int64_t image_size; /* folder, labelled, arrays, synthetic: side in pixels; 0: 32. Images of files are resized to

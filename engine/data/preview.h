@@ -25,8 +25,8 @@ typedef struct d9_sheet {
 D9_MUST_USE d9_status d9_sheet_make(d9_context *context, int rows, int columns, const d9_sheet_options *options,
                                     d9_sheet *sheet);
 
-/* Values for d9_sheet_options.top, the height of a row of headings, and .left, the width of a column of names of which
- * this is the longest. */
+/* Values for d9_sheet_options.top, the height of a row of headings, and .left, the width of a column of names, the
+ * longest of which is `longest`. */
 enum { D9_SHEET_HEADING = 24 };
 int d9_sheet_name_width(const char *longest);
 /* Write `text` above a column or to the left of a row, shortened to fit. */
