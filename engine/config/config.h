@@ -31,7 +31,7 @@ typedef struct d9_config {
     const char *title; /* `title:`, or the name of the file without .yaml */
 
     /* keys at the top of the file */
-    double target;         /* in `measure` */
+    double target;         /* score that the run is timed to, in the unit of `measure` (accuracy: percent) */
     const char *backend;   /* auto, reference, cpu, onednn, cuda */
     const char *precision; /* auto, f64, f32, tf32, bf16, fp16 */
     int64_t seed;
@@ -51,7 +51,7 @@ typedef struct d9_config {
         const char *dataset;
         const char *path;
         int64_t validation, image_size, largest_picture, length, vocabulary;
-        int64_t input_size; /* 0: none */
+        int64_t input_size; /* side of the network's images; 0: that of the stored images */
         bool check, skip_damaged, skip_empty, grey;
         int64_t synthetic_train, synthetic_test;
         int normalize; /* d9_normalize (data/dataset.h) */
@@ -119,8 +119,8 @@ void d9_config_print(const d9_config *config, bool origins, d9_text *text);
 /* SHA-256 of one line "train.epochs: 3" for each option that differs from its default or has none, "tricks.ema: on" for
  * each trick that is on, and for folder, text and labelled "data.split: 2" (D9_SPLIT_RULE), sorted by key. So a
  * default must never change: a new one needs a new key. The seed and options that do not change a result (is_hashed in
- * hash.c) are left out, so the runs of an arm with all seeds have the same hash. "eval.tta: last" is a line only if it
- * can change the parameters: with several views and eval.patience or train.plateau. "": out of memory. */
+ * hash.c) are left out, so all runs of an experiment's arm have the same hash. There is a line "eval.tta: last" only if
+ * the key can change the parameters: with several views and eval.patience or train.plateau. Out of memory: "". */
 void d9_config_hash(d9_context *context, const d9_config *config, char hex[65]);
 
 /* Describes the first difference that makes the hashes of two configurations differ: "train.epochs is 3, here 4", "it

@@ -1,4 +1,4 @@
-/* One list of edits of a configuration, by --with, --without and --set, an arm of an experiment, or an ablation. */
+/* Lists of edits of a configuration, made by --with, --without, --set, an arm of an experiment or an ablation. */
 #ifndef D9_CONFIG_EDITS_H
 #define D9_CONFIG_EDITS_H
 
@@ -12,7 +12,7 @@ typedef struct d9_config_edit {
     const char *text;           /* with: "ema" or "ema:every=5,momentum=0.9"; without: "ema"; set: "train.epochs=3" */
     const char *option;         /* the option that is short for this --set: "--seed" for "seed=4"; NULL: none */
     const struct d9_tree *node; /* the edit in the file of an experiment; NULL: not from a file */
-    bool shared;                /* made in all arms of an experiment */
+    bool shared;                /* all arms of the experiment have this edit */
 } d9_config_edit;
 
 /* A `with` of a trick that is on changes the options it names; a `set` of an option whose trick is off is rejected. */

@@ -101,7 +101,7 @@ done:
 }
 
 /* eval.tta changes the parameters only through early stopping and the plateau of the learning rate, and only if there
- * are several views. Hashes from before the key mean `every`, so this value adds no line. */
+ * are several views. Older versions without this key behaved like `every`, so that value adds no line to the hash. */
 static d9_status add_deciding_views(settings *all, const d9_config *config) {
     const bool every = config->eval.tta == D9_EVAL_TTA_EVERY;
     bool views = false;

@@ -9,8 +9,9 @@
 D9_MUST_USE d9_status d9_layers_load(d9_context *context, d9_arena *arena, const char *path, const char *yaml,
                                      d9_tree **root);
 
-/* Merges `over` into `under`: maps by key, everything else is replaced; another model.name replaces the whole model,
- * and new `values` of a schedule remove its old `peak`. Nodes of `over` move into `under`. */
+/* Merges `over` into `under`: maps by key, everything else is replaced. Another model.name replaces the whole model,
+ * and keys of a schedule that do not fit its new shape, knots or values are removed (d9_schedule_drop_keys). Nodes of
+ * `over` move into `under`. */
 void d9_layers_merge(d9_tree *under, d9_tree *over);
 
 /* Applies the edits in their order. */

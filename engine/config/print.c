@@ -12,7 +12,7 @@ typedef struct printer {
     bool origins;
 } printer;
 
-/* Column of the comments, unless the value before is longer. */
+/* Column of the "#" before an origin; on a longer line it follows after two spaces. */
 enum { ORIGIN_COLUMN = 40 };
 
 /* Adds a comment. Text from a command line may contain line breaks, which a comment must not. */
@@ -47,7 +47,7 @@ static const char *default_origin(const d9_option *option) {
     return strcmp(option->key, "title") == 0 ? "the file's name" : "default";
 }
 
-/* Prints one option per line, without absent ones; returns their number. */
+/* Prints one option per line, except options without a value; returns the number of lines. */
 static int print_block(const printer *printer, const block *block) {
     int lines = 0;
     for (const d9_option *option = block->options; option && option->type != D9_OPTION_NONE; option++) {

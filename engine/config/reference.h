@@ -8,7 +8,7 @@
 void d9_option_values(const d9_option *option, d9_text *text);
 void d9_option_describe(const d9_option *option, d9_text *text); /* "number, 0 to 1; default 0.99" */
 
-/* Appends the help text of an option, `between`, and "sgd: meaning" for each of its values, separated by `between`. */
+/* Appends the help text of an option, then for each of its named values `between` and its meaning, "sgd: ...". */
 void d9_option_explain(const d9_option *option, const char *between, d9_text *text);
 
 typedef struct d9_key {
@@ -21,9 +21,9 @@ typedef struct d9_key {
 bool d9_config_key(int index, d9_key *key);
 bool d9_config_key_find(const char *path, d9_key *key);
 
-/* Appends the paths of keys, except those of `published`, that end in `word`: "epochs" -> "train.epochs", "alpha" ->
- * "tricks.label_smoothing.alpha or tricks.celu.alpha"; else of the trick with this name: "ema" -> "tricks.ema". False:
- * none. */
+/* Appends the paths of keys, except those of `published`, that end in `word`, separated by " or ": "epochs" ->
+ * "train.epochs". If there are none, appends the path of the trick with this name: "ema" -> "tricks.ema". False if
+ * nothing was appended. */
 bool d9_config_key_paths(const char *word, d9_text *text);
 
 /* Appends the text of docs/config.md: all keys by section, in Markdown. */

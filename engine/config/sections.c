@@ -245,7 +245,7 @@ enum { SECTION_COUNT = sizeof sections / sizeof sections[0] };
 
 const d9_section *d9_section_at(int index) { return index >= 0 && index < SECTION_COUNT ? &sections[index] : NULL; }
 
-static const char model_choices[] = /* "|resnet9|vgg" */
+static const char model_choices[] = /* "|resnet9|vgg|..." */
 #define D9_MODEL(name) "|" #name
 #include "models/models.def"
 #undef D9_MODEL

@@ -11,7 +11,7 @@
 typedef struct d9_place {
     const char *source; /* the file's path; or an option like "--set" or "--seed"; or "default" */
     const char *edit;   /* argument of that option; NULL: the source is no option */
-    int line, column;   /* from 1; line 0: not a file */
+    int line, column;   /* from 1; line 0: the source has no lines, for example an option */
 } d9_place;
 
 typedef enum d9_tree_kind { D9_TREE_SCALAR, D9_TREE_LIST, D9_TREE_MAP } d9_tree_kind;

@@ -91,7 +91,8 @@ static bool has_word(const char *text, int length, const char *word) {
     return false;
 }
 
-/* The only value whose explanation in the help contains this word ("cuda" for "gpu"); otherwise the word itself. */
+/* The value whose explanation in the help contains this word ("cuda" for "gpu"); the word itself if none or several
+ * do. */
 static const char *find_meant(const d9_option *option, const d9_choices *list, const char *word) {
     const char *meant = NULL, *line = strchr(option->doc, '\n');
     int count = 0;
@@ -275,7 +276,7 @@ void d9_schedule_drop_keys(const d9_tree *over, d9_tree *under) {
     if (values) d9_tree_remove(under, "peak"); /* it belongs to the replaced values */
 }
 
-/* Reads one of a few words, "linear|cosine", as its index; without a node the first. */
+/* Sets *index to the index of a word among `choices`, "linear|cosine"; 0 if `node` is NULL. */
 static d9_status read_word(const reading *reading, const d9_tree *node, const char *choices, int *index) {
     const d9_option option = {.choices = choices, .doc = ""};
     *index = 0;

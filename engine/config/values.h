@@ -10,8 +10,8 @@ D9_MUST_USE d9_status d9_value_read(d9_context *context, d9_arena *arena, const 
                                     void *base);
 
 extern const char *const d9_schedule_keys[]; /* keys of a schedule's map, ended by NULL */
-/* Removes the keys of a schedule's map `under` that do not belong to the shape, knots or values set by `over`, which is
- * merged over it. Keeps every other map. */
+/* Prepares merging `over` into `under`: if both are maps of a schedule, removes the keys of `under` that do not fit the
+ * shape, knots or values that `over` sets. A map `over` without these keys changes nothing. */
 void d9_schedule_drop_keys(const d9_tree *over, d9_tree *under);
 
 /* Fails at the node with "needs NEEDED, not FOUND"; FOUND describes the node: "a map", "a list", a scalar's text. */
@@ -36,7 +36,7 @@ D9_MUST_USE d9_status d9_values_bind(d9_context *context, d9_arena *arena, const
 
 bool d9_values_has_key(const d9_binding *bindings, int count, const char *const *others, const char *key);
 
-/* Appends "known: a, b; did you mean b?", the end of an error message. */
+/* Appends the end of an error message, such as "known: a, b; did you mean b?", where `label` is "known:". */
 void d9_suggest(d9_text *text, const char *label, const char *word, const char *const *words, int count);
 
 #endif

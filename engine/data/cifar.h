@@ -9,8 +9,8 @@ enum { D9_CIFAR_PATH = D9_PUBLISHED_PATH };
 extern const d9_published d9_cifar10_published, d9_cifar100_published;
 
 /* Finds the file in `folder`: the binary ("data_batch_1.bin") or, without it, the Python version ("data_batch_1").
- * *found: one of them exists; `path` receives its path, otherwise that of the binary. Returns D9_DATA, with the reason,
- * if it cannot be known whether a file exists, or if `folder` is not a folder. */
+ * *found: one of them exists. `path` receives its path, or that of the missing binary. Returns D9_DATA, with the
+ * reason, if it cannot be known whether a file exists, or if `folder` is not a folder. */
 D9_MUST_USE d9_status d9_cifar_find(d9_context *context, const char *folder, const d9_dataset_file *file,
                                     char path[D9_CIFAR_PATH], bool *found);
 
@@ -18,9 +18,10 @@ D9_MUST_USE d9_status d9_cifar_find(d9_context *context, const char *folder, con
 D9_MUST_USE d9_status d9_cifar_read(d9_context *context, const char *name, const d9_dataset_file *file,
                                     const char *path, uint8_t **bytes, size_t *size);
 
-/* Converts a file of the Python version to the binary layout of `records` records. `labels`: the keys of the labels, in
- * the order of the binary layout; NULL ends them. Returns D9_DATA, with the offset, for a pickle that Python 2 would
- * not have written of such a dictionary. Executes nothing. */
+/* Converts a file of the Python version, `pickle`, to the binary layout of `records` records; free *binary with
+ * d9_release. `labels`: keys of the lists of labels, in the order of the binary layout; labels[1] NULL: there is one.
+ * Returns D9_DATA, with the offset, unless the pickle has the form in which Python 2 wrote such a dictionary. Nothing
+ * in the pickle is executed. */
 D9_MUST_USE d9_status d9_cifar_convert(d9_context *context, const char *path, const char *const labels[2],
                                        int64_t records, const uint8_t *pickle, size_t size, uint8_t **binary);
 

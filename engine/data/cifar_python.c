@@ -34,7 +34,7 @@ enum {
 };
 
 typedef struct opcode {
-    uint8_t code, argument; /* bytes of the argument, which for TEXT and LONG_TEXT is the length of what follows */
+    uint8_t code, argument; /* `argument`: size in bytes; of TEXT and LONG_TEXT that of the length before the text */
 } opcode;
 
 static const opcode opcodes[] = {{PROTOCOL, 1}, {'}', 0},       {MARK, 0},   {LIST, 0},   {APPEND, 0},   {SET_ITEMS, 0},
@@ -96,7 +96,7 @@ static bool has_text(const token *token, const char *text) {
     return is_text(token) && token->size == strlen(text) && memcmp(token->argument, text, token->size) == 0;
 }
 
-/* Reads as many opcodes as `pickle` has; false if one differs from that in `pickle`. */
+/* Reads the opcodes that `pickle` has; false if an opcode or its argument differs. */
 static bool match(reader *r, const char *pickle, size_t size) {
     reader expected = {(const uint8_t *)pickle, size, 0};
     token a, b;

@@ -22,7 +22,7 @@ typedef struct class_folder {
 } class_folder;
 
 typedef struct tree {
-    int64_t count, files; /* number of classes; of files in all of them */
+    int64_t count, files; /* number of classes, and of files in all classes */
     class_folder *classes;
 } tree;
 
@@ -59,7 +59,7 @@ done:
     return status;
 }
 
-/* Rejects folders inside a class folder, except foreign ones, and returns the number of those. */
+/* Rejects folders inside a class folder, except foreign ones (core/listing.h). *foreign: the number of these. */
 static d9_status check_inside(d9_context *context, const d9_file_kind *kind, const d9_entry *folder,
                               const d9_listing *listing, int64_t *foreign) {
     *foreign = 0;
@@ -73,7 +73,8 @@ static d9_status check_inside(d9_context *context, const d9_file_kind *kind, con
     return D9_OK;
 }
 
-/* Reads a class folder, which must hold `least` files. Sets its name to NULL if it is left out, with a warning. */
+/* Reads a class folder, which must hold at least `least` files. If it is left out, with a warning, sets class->name to
+ * NULL. */
 static d9_status read_class(d9_context *context, d9_arena *arena, const d9_dataset_options *options,
                             const d9_file_kind *kind, const d9_entry *folder, int64_t least, class_folder *class) {
     d9_status status = D9_OK;
@@ -139,8 +140,8 @@ static bool is_class(const d9_file_kind *kind, const char *name) {
     return found;
 }
 
-/* Reads the class folders of `root`: at least `least`, none of them empty; 0: a part to evaluate, which may lack
- * classes. */
+/* Reads the class folders of `root`. Rejects fewer than `least` of them, and empty ones. `least` 0: a part to evaluate,
+ * which may lack classes and have empty ones. */
 static d9_status read_tree(d9_context *context, d9_arena *arena, const d9_dataset_options *options,
                            const d9_file_kind *kind, const char *root, int64_t least, tree *tree) {
     d9_status status = D9_OK;
@@ -211,7 +212,7 @@ static void warn_unused(d9_context *context, const d9_file_kind *kind, const d9_
             d9_log(context, D9_LOG_WARNING, "%s: not used: the %s are in %s and %s", root->entries[i].path,
                    kind->samples, train, test ? test : valid);
     if (options->validation || !valid) return;
-    if (!test) /* also for a model whose best epoch these samples may have selected */
+    if (!test) /* also in the evaluation of a model, because these samples may have selected its best epoch */
         d9_log(context, D9_LOG_WARNING,
                "%s: these %s are the test set, because there is no test/; data.validation=1 makes them the validation "
                "set",
@@ -222,8 +223,8 @@ static void warn_unused(d9_context *context, const d9_file_kind *kind, const d9_
                test, kind->samples);
 }
 
-/* Sets part[] to the folders of training, test and validation samples that contain folders; NULL: there is none. Fails
- * if there is a train/ without any of the others, or another one without a train/. */
+/* Sets part[] to the folders of training, test and validation samples, if they contain folders; NULL: there is none.
+ * Fails if there is a train/ but neither of the others, or one of the others but no train/. */
 static d9_status find_split_folders(d9_context *context, d9_arena *arena, const d9_dataset_options *options,
                                     const d9_file_kind *kind, const char *root, const char *part[D9_PARTS]) {
     d9_status status = D9_OK;
@@ -287,7 +288,8 @@ done:
 }
 
 /* Splits a class by D9_SPLIT_BY_NAME. If the draws leave the test part empty, the file with the lowest draw is for the
- * test; if they leave training empty, that with the highest is for training. `moved` counts and names such files. */
+ * test; if they leave training empty, that with the highest is for training. `moved`: number of such files, and the
+ * first of them. */
 static d9_status split_by_name(d9_context *context, d9_arena *arena, uint64_t seed, const class_folder *class,
                                int64_t label, d9_class_files *train, d9_class_files *test, moved_files *moved) {
     d9_status status;
@@ -354,13 +356,13 @@ done:
     return status;
 }
 
-/* Lists the files of the user's own split and sets *parts to their number: 2, or 3 if epochs are evaluated on a
- * validation part beside a test part. Without a test part the validation part is in its place. */
+/* Lists the files of the user's own split and sets *parts to the number of its parts: 2, or 3 if there is a test part
+ * and epochs are evaluated on a validation part. Without a test part, the validation part becomes the test part. */
 static d9_status list_own_split(d9_context *context, d9_arena *arena, const d9_dataset_options *options,
                                 const d9_file_kind *kind, const char *const part[D9_PARTS], const tree *classes,
                                 d9_class_files files[D9_PARTS], int *parts) {
     d9_status status;
-    /* A model that was trained on other validation images, drawn from train/, is evaluated on those. */
+    /* If the training drew its validation images from train/, the model is evaluated on these images. */
     const bool drawn = options->known && options->known->validation > 0;
     const char *roots[D9_PARTS] = {part[D9_PART_TRAIN], part[D9_PART_TEST], part[D9_PART_VALID]};
     tree tree;

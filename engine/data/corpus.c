@@ -3,8 +3,8 @@
  *
  * Words are separated by ASCII white space, as by Python's bytes.split(), and each line ends with the word "<eos>".
  * Tokens number the words in the order of their first place in the three files, as pytorch/examples/word_language_model
- * does: "a b\na\n" is 0 1 2 0 2. With options->words a word that the model does not have is its "<unk>". With
- * options->validation the evaluated part is that for validation. */
+ * does: "a b\na\n" is 0 1 2 0 2. With options->words, a word that the model does not have becomes its "<unk>". With
+ * options->validation, the validation part is also the test part. */
 #include <stdio.h>
 #include <string.h>
 

@@ -54,8 +54,9 @@ d9_status d9_faults_report(d9_faults *faults, bool left_out) {
 
 /* ---- cells and lines ---- */
 
-/* Ends the cell at *at, before `end`, with a zero byte, without its quotation marks, and moves *at past the comma after
- * it, or to NULL at the end of the line. Returns what is wrong with the cell; NULL: nothing. */
+/* Sets *cell to the cell at *at, which is changed in place: it loses its quotation marks and ends with a zero byte.
+ * `end`: end of the line. Moves *at past the comma after the cell, or to NULL at the end of the line. Returns what is
+ * wrong with the cell; NULL: nothing. */
 static const char *read_cell(char **at, char *end, const char **cell) {
     char *from = *at, *to = *at;
     const bool quoted = from < end && *from == '"';
@@ -82,7 +83,8 @@ static char *find_end(char *line, char *text_end, char **next) {
     return end > line && end[-1] == '\r' ? end - 1 : end;
 }
 
-/* Splits a line into at most `most` cells; *count: the number of all. Returns what is wrong with it; NULL: nothing. */
+/* Splits a line into cells, of which `cells` gets the first `most`; *count: the number of all. Returns what is wrong
+ * with the line; NULL: nothing. */
 static const char *split_line(char *line, char *end, int most, const char **cells, int *count) {
     const char *cell, *wrong = NULL;
     for (*count = 0; line && !wrong; ++*count) {

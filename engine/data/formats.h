@@ -25,9 +25,9 @@ void d9_blend_on_white(const uint8_t *rgba, int64_t count, uint8_t *rgb);
 
 /* True if stb_image can safely decode this JPEG: an end marker follows the coded data (stb_image fills missing parts
  * with grey without an error; a motion photo has a video behind the marker), and no Huffman table has more than 256
- * codes (stb_image of 2022 writes such a table past its end). */
+ * codes (with more, stb_image of 2022 writes past the end of its table). */
 bool d9_jpeg_is_decodable(const uint8_t *bytes, size_t size);
-/* Name of a kind of JPEG that cannot be decoded, such as "an arithmetic-coded JPEG"; NULL for others and no JPEG. */
+/* Name of a kind of JPEG that cannot be decoded, such as "an arithmetic-coded JPEG"; NULL for every other file. */
 const char *d9_jpeg_unsupported(const uint8_t *bytes, size_t size);
 /* True for a JPEG of four components without an Adobe marker. They are CMYK, 255 for no ink, as with the marker. */
 bool d9_jpeg_is_unmarked_cmyk(const uint8_t *bytes, size_t size);

@@ -70,7 +70,8 @@ done:
     return status;
 }
 
-/* A picture that the row names; NULL: none. *second: another picture of this file name, so the name is ambiguous. */
+/* The picture with this path below the folder, or else one with this file name; NULL: none. *second: another picture
+ * with the same file name, which makes the name ambiguous; NULL: none. */
 static picture *picture_of(const pictures *pictures, const char *file, const picture **second) {
     picture wanted = {.name = file, .below = file}, *key = &wanted;
     const size_t count = (size_t)pictures->count;
@@ -98,7 +99,8 @@ typedef struct reading {
     d9_class_files files[D9_PARTS];
 } reading;
 
-/* Advice about a file that is not there, if it is no path below the folder with slashes; otherwise "". */
+/* Advice for the message about a missing file, if its path is absolute, begins with a dot or has backslashes; otherwise
+ * "". */
 static const char *advise(const char *file) {
     const bool foreign = *file == '/' || *file == '.' || strchr(file, '\\');
     return foreign ? "; paths begin below that folder, and have slashes" : "";
@@ -107,7 +109,7 @@ static const char *advise(const char *file) {
 static d9_status add_row(reading *self, const d9_label_row *row) {
     const picture *second;
     const char *file = row->file;
-    while (strncmp(file, "./", 2) == 0) file += 2; /* as `find` writes it */
+    while (strncmp(file, "./", 2) == 0) file += 2; /* the command `find` writes paths with ./ */
     picture *found = picture_of(&self->pictures, file, &second);
     d9_class_files *list = &self->files[row->part];
     if (!found)
@@ -156,12 +158,12 @@ done:
     return status;
 }
 
-/* 3 if the table has a validation part of its own and it is wanted, otherwise 2. */
+/* Number of parts to read: 3 if options->validation is set and a column defines a validation part, otherwise 2. */
 static int count_parts(const d9_dataset_options *options) {
     return options->validation && (options->group_column || options->split_column) ? 3 : 2;
 }
 
-/* Rejects a part without files, unless the files are not for training: d9_dataset_load then decides. */
+/* In a training, rejects a part without files; in an evaluation, d9_dataset_load later rejects an empty test set. */
 static d9_status check_parts(const reading *self) {
     static const char *const needs[] = {"train on", "evaluate on", "validate on"};
     const int parts = count_parts(self->options);

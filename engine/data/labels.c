@@ -138,7 +138,8 @@ static int64_t class_of(const reading *self, const char *name) {
     return found ? found - table->class_names : -1;
 }
 
-/* Sets *label; adds a fault and sets *fine to false if the cell has none, or one that is empty, unknown or repeated. */
+/* Sets *label. Adds a fault and sets *fine to false if a label of the cell is empty, unknown to the model or repeated,
+ * or if data.no_label stands beside other labels. */
 static d9_status read_label(const reading *self, const labels *labels, int64_t row, int32_t *label, bool *fine) {
     const int64_t line = self->csv.lines[row];
     *label = 0;
@@ -306,7 +307,7 @@ d9_status d9_labels_read(d9_faults *faults, const d9_dataset_options *options, c
     d9_status status;
     reading self = {.faults = faults, .options = options, .table = table};
     labels labels = {0};
-    /* groups divide the images of a training; an evaluation of other images needs none */
+    /* The group column is optional in an evaluation: groups only divide the images of a training into parts. */
     const d9_csv_column wanted[COLUMNS] = {[FILE_COLUMN] = {options->file_column, false},
                                            [LABEL_COLUMN] = {options->label_column, false},
                                            [GROUP_COLUMN] = {options->group_column, options->known != NULL},

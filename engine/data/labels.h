@@ -4,10 +4,11 @@
  *   a.png,Edema|Mass,1          several labels (options->several): names between data.separator, in any order
  *   b.png,No Finding,1          data.no_label: No Finding, or an empty cell: none of the labels
  *
- * Labels are numbered in the byte order of their names. With a split column its cells decide about the parts: train,
- * test (or valid, val, validation). Otherwise with a group column the groups, in ascending order, are divided by
- * data.shares: the first share is for training, the second for validation, the rest is the test set; no group is in two
- * parts. With neither, the draw of data/split.h by label and file name decides. */
+ * Labels are numbered in the byte order of their names. The parts are given by the cells of a split column: train (or
+ * training), valid (or val, validation) and test, in upper or lower case. Without it, a group column divides the
+ * groups, in ascending order, by data.shares: the first share is for training, the second for validation, the rest is
+ * the test set; no group is in two parts. With neither column, test images are drawn by label and file name
+ * (data/split.h). */
 #ifndef D9_DATA_LABELS_H
 #define D9_DATA_LABELS_H
 
@@ -16,7 +17,7 @@
 
 typedef struct d9_label_row {
     const char *file;  /* as in the CSV */
-    int64_t line, row; /* in the file, and among the rows without the faulty ones that csv.h finds */
+    int64_t line, row; /* line of the file, from 1; row of d9_csv, from 0 */
     int32_t label;     /* number, or bits */
     int part;          /* D9_PART_... */
 } d9_label_row;

@@ -37,7 +37,7 @@ done:
     return status;
 }
 
-/* Upper left corner of a tile. */
+/* Upper left corner of a tile, in pixels of the sheet. */
 static int tile_y(const d9_sheet *sheet, int row) {
     return sheet->top + sheet->gap + row * (sheet->tile_height * sheet->scale + sheet->gap);
 }

@@ -25,10 +25,11 @@ typedef struct d9_sheet {
 D9_MUST_USE d9_status d9_sheet_make(d9_context *context, int rows, int columns, const d9_sheet_options *options,
                                     d9_sheet *sheet);
 
-/* Height of a row of headings, and width of a column of names of which this is the longest, for d9_sheet_options. */
+/* Values for d9_sheet_options.top, the height of a row of headings, and .left, the width of a column of names, the
+ * longest of which is `longest`. */
 enum { D9_SHEET_HEADING = 24 };
 int d9_sheet_name_width(const char *longest);
-/* Write above a column or left of a row, shortened to fit. */
+/* Write `text` above a column or to the left of a row, shortened to fit. */
 void d9_sheet_put_heading(d9_sheet *sheet, int column, const char *text);
 void d9_sheet_put_name(d9_sheet *sheet, int row, const char *text);
 

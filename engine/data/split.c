@@ -166,8 +166,8 @@ static void fill_provenance(const identity *all, int64_t count, d9_provenance *o
     }
 }
 
-/* Warns of equal images in both parts or in two classes: the first NAMED_MOST by name if they have names, and the
- * number of the others. `one_part`: images of both parts are used alike. */
+/* Warns of equal images in both parts or in two classes: names the first NAMED_MOST if they have names, and counts the
+ * others. `one_part`: the model was trained on none of the images, so an image in both parts is not reported. */
 static void warn_twice(d9_context *context, const d9_dataset *dataset, const identity *all, int64_t count,
                        bool one_part) {
     const char *noun = d9_sample_noun(dataset), *same = dataset->tokens ? "have the same tokens" : "are the same image";

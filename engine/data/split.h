@@ -1,10 +1,11 @@
 /* Which of the user's own images are test and validation images, and whether a model was trained on them.
  *
  * Version 2 of the rule draws by name: an image of a folder is in the test part if draw(seed, class, file name) is
- * below a sixth of 2^64; of a class without such an image, the one with the lowest draw is. The draw is Philox at
- * counter = FNV-1a of "CLASS/NAME", so adding, removing or renaming a file moves no other. Version 1 drew by the
- * position in the sorted list of names; models of that time do not record a version. Arrays have no names: both
- * versions draw by their position. */
+ * below a sixth of 2^64. In a class without such an image the one with the lowest draw is in the test part, and in a
+ * class where all are such images the one with the highest draw is not. The draw is Philox at counter = FNV-1a of
+ * "CLASS/NAME", so adding, removing or renaming a file moves no other. Version 1 drew by the position in the sorted
+ * list of names; models of that time do not record a version. Arrays have no names: both versions draw by their
+ * position. */
 #ifndef D9_DATA_SPLIT_H
 #define D9_DATA_SPLIT_H
 
@@ -12,7 +13,7 @@
 
 enum { D9_SPLIT_BY_POSITION = 1, D9_SPLIT_BY_NAME = 2 };
 
-/* Purposes of draws from the random stream D9_STREAM_SPLIT; samples are drawn by position unless by NAME. */
+/* Purposes of draws from the random stream D9_STREAM_SPLIT. D9_DRAW_NAME_...: by file name; the others: by position. */
 enum {
     D9_DRAW_VALIDATION = 0,
     D9_DRAW_CLASS_TEST = 1, /* test images of each class of a folder, in version 1 */
@@ -25,17 +26,18 @@ enum {
 /* Version of the rule that the options ask for: the model's, or the current one. */
 int d9_split_rule(const d9_dataset_options *options);
 
-/* The draw of the file at `path` by its name, uniform in 64 bits. */
+/* The draw of the file at `path`, by the names of its class and of the file without folders; uniform in 64 bits. */
 uint64_t d9_name_draw(uint64_t seed, uint32_t draw, const char *class_name, const char *path);
 /* True for a sixth of all draws. */
 bool d9_is_test_draw(uint64_t draw);
 
 /* Fills dataset->provenance. With options->known, sets dataset->unseen if the model was trained on none of the images;
- * if the test part was drawn, it then has all images. Warns of an image that is in both parts or in two classes, and if
- * the test images are not those of the model's training. Call it before validation images are set aside. */
+ * if the test part was drawn, all images then become the test part. Warns of an image that is in both parts or in two
+ * classes, and if the test images are not those of the model's training. Call it before validation images are set
+ * aside. */
 D9_MUST_USE d9_status d9_split_identify(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset);
 
-/* Moves validation images to a new test set that replaces the old one. */
+/* Moves options->validation images, drawn from train, to a new test set that replaces the old one. */
 D9_MUST_USE d9_status d9_split_off_validation(d9_context *context, const d9_dataset_options *options,
                                               d9_dataset *dataset);
 /* Moves `count` images, drawn by position, from train to test. */

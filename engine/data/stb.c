@@ -1,4 +1,4 @@
-/* The stb libraries, compiled only in this file, used through formats.h, image.h and dataset.h (d9_png_write, _encode).
+/* The stb libraries, compiled only in this file; formats.h, image.h and dataset.h (d9_png_...) declare its functions.
  *
  * The hooks of stb_image's allocator have no user pointer, and a global context is not allowed, so the hooks use the
  * default system's memory. The memory is zeroed, because stb_image uses data that a damaged JPEG lacks (Huffman and

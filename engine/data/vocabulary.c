@@ -13,7 +13,7 @@ enum { SLOTS_FIRST = 1024 };
 typedef struct d9_word {
     const char *text;
     uint32_t hash;
-    int64_t count, first; /* d9_vocabulary_build: occurrences; number of other words seen before it */
+    int64_t count, first; /* used by d9_vocabulary_build: occurrences; number of different words before it */
 } word;
 
 /* ---- words of a text ---- */

@@ -1,9 +1,8 @@
 /* Words of texts as tokens, by the rules of Keras's IMDB data (keras/datasets/imdb.py, preprocessing/text.py).
  *
- * A word is a run of bytes that are neither ASCII control characters, space nor ASCII punctuation; an apostrophe
- * belongs to the word. ASCII letters count as lower case, other bytes stay as they are. Tokens: 0 pads, 1 starts a
- * text, 2 is a word that the vocabulary does not have, 3 is unused, as there, and the word of rank r (1: the most
- * frequent) is r + 3: "The cat, the dog" is 1 4 5 4 6. */
+ * A word is a run of ASCII letters, digits, apostrophes and bytes above 126. ASCII letters are converted to lower case,
+ * other bytes stay as they are. Tokens: 0 pads, 1 starts a text, 2 is a word that the vocabulary does not have, 3 is
+ * unused, as in Keras, and the word of rank r (1: the most frequent) is r + 3: "The cat, the dog" is 1 4 5 4 6. */
 #ifndef D9_DATA_VOCABULARY_H
 #define D9_DATA_VOCABULARY_H
 
@@ -41,7 +40,7 @@ typedef struct d9_word_index {
     size_t slot_count;
 } d9_word_index;
 
-/* The number of a word as it is written; -1: the index does not have it. */
+/* The number of a word, compared byte by byte; -1: the index does not have it. */
 int32_t d9_word_index_find(const d9_word_index *index, const char *word);
 const char *d9_word_index_word(const d9_word_index *index, int64_t number);
 /* Adds a word that the index (zeroed before its first word) does not have. The index keeps the pointer `word`. */
@@ -52,8 +51,8 @@ D9_MUST_USE d9_status d9_word_index_add(d9_context *context, d9_word_index *inde
 D9_MUST_USE d9_status d9_word_index_make(d9_context *context, const d9_vocabulary *vocabulary, d9_word_index *index);
 void d9_word_index_free(d9_context *context, d9_word_index *index);
 
-/* Fills tokens (length) with the last `length` tokens of a checked text, D9_TOKEN_START before its first word included;
- * padding follows a shorter text. Returns the text's number of words. */
+/* Fills tokens (length) with the last `length` tokens of a checked text, which are D9_TOKEN_START and its words, and
+ * pads a shorter text at its end. Returns the text's number of words. */
 int64_t d9_vocabulary_encode(const d9_word_index *index, const uint8_t *text, size_t size, int64_t length,
                              int32_t *tokens);
 

@@ -28,7 +28,8 @@ int d9_edit_activations(d9_graph *graph, d9_act_attributes act);
 /* The convolution that reads the image; D9_NONE if another operation reads it, or several nodes do. */
 d9_node_id d9_edit_stem(const d9_graph *graph);
 
-/* Sets the convolution's input channels and attributes, and resizes its weight: uniform in +-1/sqrt(fan-in). */
+/* Sets the attributes and the number of input channels of a convolution. Its weight gets the matching shape and is
+ * initialised uniform in +-1/sqrt(fan-in). */
 void d9_edit_conv_inputs(d9_graph *graph, d9_node_id conv, int64_t channels, d9_conv_attributes attributes);
 
 /* Replaces the last part of a role: "stem.conv", "whiten" -> "stem.whiten". */

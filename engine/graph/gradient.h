@@ -8,11 +8,13 @@
 typedef struct d9_gradients { /* state of d9_gradient_append */
     d9_context *context;
     d9_graph *graph;
-    d9_value_id *of; /* by forward value v: the value that sums d(summed loss)/dv so far; D9_NONE: none yet */
-    bool *needed;    /* by forward value: true if it depends on a trainable parameter, or on the image (`into_image`) */
+    d9_value_id *of; /* for each forward value v: the value that holds d(summed loss)/dv, summed over the consumers of v
+                        that were visited so far; D9_NONE: none yet */
+    bool *needed;    /* for each forward value: it depends on a trainable parameter, or on the image (`into_image`) */
 } d9_gradients;
 
-/* Adds `part` to the gradient of `value`, unless that is not needed. A node for the sum gets the role of `forward`. */
+/* Adds `part` to the gradient of `value` if that gradient is needed. If this takes an `add` node, it gets the role of
+ * `forward`. */
 D9_MUST_USE d9_status d9_gradient_add(d9_gradients *gradients, const d9_node *forward, d9_value_id value,
                                       d9_value_id part);
 /* Appends `node` with the forward node's role and attributes. Its output 0, created here, is added to the gradient of

@@ -120,10 +120,11 @@ const char *d9_activation_name(d9_activation activation);
 #define D9_CELL_CHOICES (d9_cell_names + 1)
 extern const char d9_cell_names[], d9_cell_doc[];
 
-/* Steps s, counted from 0, in which a node runs, such as an update. every 0: every step. */
+/* Steps in which a node runs, such as an update. Step numbers s count batches from 0: a step of several batches has
+ * several numbers, and the node runs if any of them is due (d9_when_active in step/program.h). every 0: every step. */
 typedef struct d9_when {
-    int64_t every, offset;   /* runs if (s - offset) % every == 0 and s >= offset */
-    int64_t from, until;     /* runs if from <= s < until; until 0: to the end */
+    int64_t every, offset;   /* due if (s - offset) % every == 0 and s >= offset */
+    int64_t from, until;     /* and only if from <= s < until; until 0: to the end */
     bool restart_each_epoch; /* for `every` and `offset`, s counts from the start of the epoch */
 } d9_when;
 
@@ -133,7 +134,7 @@ typedef struct d9_coefficient {
     double constant;
 } d9_coefficient;
 
-/* Number of processes from a field where 0 also means one. */
+/* Number of processes, from a field `ranks` in which both 0 and 1 mean one process. */
 static inline int d9_ranks_of(int ranks) { return ranks > 1 ? ranks : 1; }
 
 /* Attributes: one struct per kind of operation that has any. */
@@ -150,7 +151,7 @@ typedef struct d9_dropout_attributes {
     double p;           /* probability that a unit becomes zero, 0 <= p < 1 */
     uint32_t stream;    /* random stream: d9_role_stream of the node's role */
     bool in_evaluation; /* also active in the evaluation graph */
-    int rank, ranks;    /* this batch's sample n is sample n * ranks + rank of all processes'; both 0: one process */
+    int rank, ranks;    /* sample n of this process is sample n * ranks + rank of the batch; both 0: one process */
     d9_dropout_unit unit;
 } d9_dropout_attributes;
 typedef struct d9_slice_attributes {
@@ -159,7 +160,7 @@ typedef struct d9_slice_attributes {
 typedef struct d9_norm_attributes {
     double epsilon, momentum; /* momentum: weight of the new statistic */
     int64_t group_size;       /* images per ghost group; 0: the whole batch is one group */
-    int rank, ranks;          /* group g is group g * ranks + rank of all processes'; both 0: one process */
+    int rank, ranks;          /* group g of this process is group g * ranks + rank of the batch; both 0: one process */
 } d9_norm_attributes;
 typedef struct d9_act_attributes {
     d9_activation activation;
@@ -182,14 +183,14 @@ typedef struct d9_paste_attributes { /* the box: top <= y < bottom, left <= x < 
 } d9_paste_attributes;
 typedef struct d9_update_attributes {
     d9_update update;
-    /* N: number of losses in a step. Updates by the summed loss take learning rate / N and weight decay * N; those by
-     * the mean loss take both unchanged. share is always 1 / N: it turns a summed gradient into the mean if that is
-     * needed. */
+    /* Learning rate, weight decay, and 1 / N, where N is the number of losses in a step. For an update rule that uses
+     * the gradient of the summed loss, rate is the learning rate / N and decay the weight decay * N. A rule that uses
+     * the mean loss gets both unchanged, and multiplies the summed gradient by share. */
     d9_coefficient rate, decay, share;
     d9_coefficient correction[D9_UPDATE_STATES]; /* bias corrections of moving averages: kernels/formulas/update.h */
     double numbers[D9_UPDATE_NUMBERS];           /* hyperparameters of the update rule, such as momentum */
     d9_type products;                            /* type in which an orthogonalised update multiplies matrices */
-    d9_coefficient renormalise;                  /* above 0: first scale the weight to norm sqrt(rows); orthogonal.h */
+    d9_coefficient renormalise; /* above 0: the weight is first scaled to the norm sqrt(rows) (orthogonal.h) */
 } d9_update_attributes;
 typedef struct d9_lerp_attributes {
     d9_coefficient ratio;
@@ -255,7 +256,8 @@ void d9_graph_init(d9_graph *graph);
 void d9_graph_free(d9_context *context, d9_graph *graph);
 D9_MUST_USE d9_status d9_graph_copy(d9_context *context, const d9_graph *from, d9_graph *to);
 
-/* ---- adding and removing nodes. From d9_graph_embed on, each call infers shapes; x, a, b and y are values ---- */
+/* ---- adding and removing nodes. d9_graph_embed and the builders below it add a node, its parameters and its output,
+ * and infer all shapes. x, a and b are input values; *y gets the output. ---- */
 D9_MUST_USE d9_status d9_graph_add_value(d9_context *context, d9_graph *graph, const d9_value *value, d9_value_id *id);
 /* Sets *id to the value with the name of `wanted`; adds `wanted`, without a producer, if there is none. */
 D9_MUST_USE d9_status d9_graph_find_or_add(d9_context *context, d9_graph *graph, const d9_value *wanted,
@@ -265,13 +267,13 @@ D9_MUST_USE d9_status d9_graph_add_node(d9_context *context, d9_graph *graph, co
 D9_MUST_USE d9_status d9_graph_insert_node(d9_context *context, d9_graph *graph, d9_node_id at, const d9_node *node,
                                            d9_node_id *id);
 typedef struct d9_merge {      /* arguments of d9_graph_merge */
-    const char *prefix;        /* of roles and activations */
-    const char *kept_prefix;   /* of parameters, statistics and gradients */
+    const char *prefix;        /* for roles and activations */
+    const char *kept_prefix;   /* for parameters, statistics and gradients */
     d9_value_id image, labels; /* values of `to` that replace those of `from`; D9_NONE: treated like other values */
     d9_when when;              /* set in each copied node */
 } d9_merge;
 /* Inserts copies of all nodes of `from` before node `at` of `to`. Names get the prefixes, except those of stored values
- * (D9_VALUE_STORED); a value whose name exists in `to` becomes that value and must have its shape. */
+ * (D9_VALUE_STORED). A value is added to `to` unless `to` has one with its name; D9_USAGE if their shapes differ. */
 D9_MUST_USE d9_status d9_graph_merge(d9_context *context, const d9_graph *from, const d9_merge *as, d9_node_id at,
                                      d9_graph *to);
 void d9_graph_remove_node(d9_graph *graph, d9_node_id at); /* its outputs then have no producer */
@@ -285,9 +287,9 @@ D9_MUST_USE d9_status d9_graph_tokens(d9_context *context, d9_graph *graph, int6
  * Result (T, N, C). */
 D9_MUST_USE d9_status d9_graph_embed(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
                                      int64_t channels, d9_value_id *y);
-/* One recurrent layer (T, N, C) -> (T, N, units) with PyTorch's parameters ROLE.weight_ih_lLAYER, weight_hh, bias_ih
- * and bias_hh, uniform in +-1/sqrt(units). In a stream the states before the first token are those in which the
- * previous step ended, otherwise 0. */
+/* One recurrent layer (T, N, C) -> (T, N, units) with PyTorch's parameters ROLE.NAME_lLAYER, NAME being weight_ih,
+ * weight_hh, bias_ih or bias_hh, uniform in +-1/sqrt(units). The initial states are 0; of a stream they are the last
+ * states of the previous step. */
 D9_MUST_USE d9_status d9_graph_recur(d9_context *context, d9_graph *graph, const char *role, int layer, d9_value_id x,
                                      d9_recurrent_cell cell, int64_t units, d9_value_id *y);
 D9_MUST_USE d9_status d9_graph_last(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
@@ -320,21 +322,22 @@ D9_MUST_USE d9_status d9_graph_concat(d9_context *context, d9_graph *graph, cons
                                       d9_value_id b, d9_value_id *y); /* channels of a, then those of b */
 D9_MUST_USE d9_status d9_graph_scale(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
                                      double factor, d9_value_id *y);
-/* Adds the loss of each row of the logits, a cross-entropy; sets graph->logits, labels, loss. Training minimises the
- * SUM of the losses in a batch. */
+/* Adds the labels and the loss of each row of the logits, a cross-entropy; sets graph->logits, classes, labels and
+ * loss. Training minimises the SUM of the losses in a batch. */
 D9_MUST_USE d9_status d9_graph_loss(d9_context *context, d9_graph *graph, d9_value_id logits);
 
 /* ---- queries, and shape inference ---- */
 d9_value_id d9_graph_find_value(const d9_graph *graph, const char *name); /* D9_NONE if there is none */
 /* Number of node inputs that read `value`; `first`, if not NULL, gets the first of these nodes. */
 int d9_graph_consumers(const d9_graph *graph, d9_value_id value, d9_node_id *first);
-d9_value_id d9_graph_parameter(const d9_graph *graph, d9_value_id value); /* `value`, or what it is cast from */
+/* The parameter that a cast node reads to make `value`; without such a node `value` itself. */
+d9_value_id d9_graph_parameter(const d9_graph *graph, d9_value_id value);
 d9_node_id d9_graph_classifier(const d9_graph *graph); /* the last linear layer before the logits; D9_NONE: none */
 uint32_t d9_role_stream(const char *role);             /* random stream that depends only on the role */
 int64_t d9_graph_samples(const d9_graph *graph);       /* images or texts of a batch */
-int64_t d9_node_groups(const d9_graph *graph, const d9_node *norm); /* number of ghost groups of a norm node */
+int64_t d9_node_groups(const d9_graph *graph, const d9_node *norm); /* ghost groups of a norm in this process's batch */
 
-/* Infers the shapes of all values from the image's, in node order. Errors name the node that does not fit. */
+/* Infers the shapes of all values from that of graph->image, in node order. Errors name the node that does not fit. */
 D9_MUST_USE d9_status d9_graph_infer(d9_context *context, d9_graph *graph);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "graph/graph.h"
 
-/* Arguments of an initialiser: its parameter, its random stream, the training images as bytes. */
+/* Arguments of an initialiser: its parameter, its random stream, the stored training images as bytes. */
 typedef struct d9_init_site {
     const d9_value *parameter;
     uint64_t seed;
@@ -26,9 +26,9 @@ d9_status d9_init_normal(d9_context *context, const d9_initializer *self, const 
 d9_status d9_init_constant(d9_context *context, const d9_initializer *self, const d9_init_site *site, double *values,
                            int64_t count);
 
-/* Initialises the parameters and statistics of `phase` in `state`: doubles, laid out as D9_BUFFER_STATE is in the
- * master type. Called once for each phase, so that the caller can time it. The fields parameter and stream of
- * `site` are set here, the others by the caller. */
+/* Initialises the parameters and statistics of `phase` in `state`, which has one double for each element of
+ * D9_BUFFER_STATE. Called once for each phase, so that the caller can time it. The caller sets the fields of `site`
+ * other than parameter and stream. */
 D9_MUST_USE d9_status d9_init_state(d9_context *context, const d9_graph *graph, d9_type master,
                                     const d9_init_site *site, d9_init_phase phase, double *state);
 

@@ -16,7 +16,8 @@ typedef struct d9_onnx_writer {
     void (*integers)(struct d9_onnx_writer *self, const char *name, const int64_t *values, size_t count);
     void (*integer)(struct d9_onnx_writer *self, const char *name, int64_t value);
     void (*real)(struct d9_onnx_writer *self, const char *name, double value);
-    void (*word)(struct d9_onnx_writer *self, const char *name, const char *value); /* a list of one text */
+    /* Writes an attribute that is a list of strings, with the one string `value`. */
+    void (*word)(struct d9_onnx_writer *self, const char *name, const char *value);
     void (*end)(struct d9_onnx_writer *self);
     /* Adds a constant to the model: one number per channel; count 0: a scalar, *values. */
     void (*constant)(struct d9_onnx_writer *self, const char *name, const double *values, int64_t count);
@@ -41,7 +42,7 @@ static inline void d9_onnx_node(d9_onnx_writer *writer, const char *op, const ch
     writer->end(writer);
 }
 
-/* True for the linear layer and the bias before a recurrent layer, which in ONNX are part of it. */
+/* True for the linear layer and the bias before a recurrent layer: ONNX's recurrent nodes include both. */
 static inline bool d9_onnx_is_of_recur(const d9_graph *graph, const d9_node *node) {
     d9_node_id next;
     if (d9_graph_consumers(graph, node->outputs[0], &next) != 1) return false;

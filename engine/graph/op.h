@@ -14,9 +14,9 @@ typedef struct d9_op_info {
     const char *doc;     /* inputs -> outputs with their shapes; optional ones in [brackets] */
     int inputs, outputs; /* maximum numbers */
     int min_inputs;      /* minimum number of inputs; 0: `inputs` */
-    bool update;         /* updates a group's parameters from gradients; only averages and copies may follow it */
+    bool update;         /* updates a group's parameters from gradients; only updates, averages and copies follow it */
     bool per_parameter;  /* the update takes one parameter, with its shape: one node for each parameter of the group */
-    bool batch;          /* makes the batch from the dataset: draws, images, labels */
+    bool batch;          /* makes or mixes the batch: draws, images, tokens, labels */
     bool weighted;       /* input 1 is a weight, which is multiplied in the compute type */
     bool convolution;    /* tf32 rounds its inputs; its weight gradient may be computed in a narrower type */
     bool exact;          /* all backends compute identical bits */
@@ -32,7 +32,7 @@ typedef struct d9_op_info {
     d9_status (*gradient)(d9_gradients *gradients, const d9_node *forward, d9_value_id dy);
     /* Adapts a node to the evaluation graph; false: it is removed, and input 0 replaces output 0. NULL: unchanged. */
     bool (*evaluation)(d9_node *node);
-    /* Number of multiplications and additions, for FLOP rates. NULL: bound by memory traffic. */
+    /* Number of multiplications and additions, for FLOP rates. NULL: 0, because memory traffic limits its speed. */
     double (*operations)(const d9_graph *graph, const d9_node *node);
     /* Number of elements of an input that are read. NULL: all. */
     double (*read)(const d9_graph *graph, const d9_node *node, int input);
@@ -64,8 +64,8 @@ static inline int64_t d9_linear_inputs(const d9_shape *x) {
     return x->rank == 3 ? x->d[2] : d9_shape_count(x) / x->d[0];
 }
 
-/* Operations of the matrix product of a weighted node and of its two backward passes (dy, weight -> dx; dy, x ->
- * dweight). The output is (N, OH, OW, O) or (N, O), the weight has O rows. */
+/* Multiplications and additions of a convolution or linear layer (x, weight -> y), and of its two backward passes (dy,
+ * weight -> dx; dy, x -> dweight). y is (..., O), the weight has O rows. */
 double d9_operations_forward(const d9_graph *graph, const d9_node *node);
 double d9_operations_backward_data(const d9_graph *graph, const d9_node *node);
 double d9_operations_backward_weight(const d9_graph *graph, const d9_node *node);

@@ -5,9 +5,9 @@
 #include "graph/graph.h"
 
 /* A precision consists of the type in which activations and weights are computed, and the master type of parameters,
- * their gradients, statistics, logits and loss. The gradient of many logits has the compute type (ops/loss.c). tf32
- * stores f32; only convolutions and linear layers may round their factors to 10 bits after the leading one, as tensor
- * cores do, with f32 sums. */
+ * their gradients, statistics, logits and loss. With D9_MANY_CLASSES or more, the gradient of the logits has the
+ * compute type (ops/loss.c). tf32 stores f32; only convolutions and linear layers may round their factors to 10 bits of
+ * fraction, as tensor cores do, with f32 sums. */
 typedef struct d9_precision {
     const char *name; /* "f64", "f32", "tf32", "bf16", "fp16" */
     d9_type compute, master;
@@ -27,10 +27,11 @@ D9_MUST_USE d9_status d9_precision_apply(d9_context *context, d9_graph *graph, c
 D9_MUST_USE d9_status d9_gradient_append(d9_context *context, d9_graph *graph, bool into_image);
 d9_value_id d9_gradient_of(const d9_graph *graph, d9_value_id parameter); /* D9_NONE if the parameter is frozen */
 
-/* Builds the evaluation graph from a forward graph before precision and gradients: norms use their running statistics,
- * the loss and, unless in_evaluation, dropout are removed, logits are written to D9_BUFFER_LOGITS; `scored` keeps the
- * loss, and the logits are not kept. Parameters and statistics are read from buffer `state` (D9_BUFFER_STATE, or an
- * accumulator with its layout). */
+/* Builds the evaluation graph from a forward graph to which neither d9_precision_apply nor d9_gradient_append was
+ * applied. Norms use their running statistics; dropout is removed unless its in_evaluation is set. The loss is removed,
+ * and the logits are written to D9_BUFFER_LOGITS; with `scored` the loss stays instead, and the logits are not kept
+ * after the step. Parameters and statistics are read from buffer `state` (D9_BUFFER_STATE, or an accumulator with its
+ * layout). */
 D9_MUST_USE d9_status d9_evaluation_make(d9_context *context, const d9_graph *forward, d9_buffer state, bool scored,
                                          d9_graph *evaluation);
 

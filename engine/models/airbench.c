@@ -94,7 +94,8 @@ done:
     return status;
 }
 
-/* The layer has twice as many filters as a 2x2 patch has elements: whitening sets each filter and its negative. */
+/* The layer has twice as many filters as a 2x2 patch has elements, because the trick that whitens it needs a filter and
+ * its negative for each element. */
 static d9_status first_layer(const builder *b, d9_value_id x, d9_value_id *y) {
     d9_status status;
     const int64_t channels = 2 * 2 * 2 * d9_shape_channels(&b->graph->values[x].shape);

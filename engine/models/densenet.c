@@ -1,7 +1,7 @@
 /* DenseNet-121, with torchvision's names. Each layer of a block reads the concatenated channels of the block's input
  * and of all earlier layers of the block, and adds `growth` channels.
  *
- *   layer       norm, act, conv 1x1 to 4 growth, norm, act, conv 3x3 to growth; concatenated to its input
+ *   layer       norm, act, conv 1x1 to 4 x growth channels, norm, act, conv 3x3 to growth; concatenated to its input
  *   transition  norm, act, conv 1x1 to half the channels, mean pool 2x2
  *   head        norm, act, global mean, linear with bias */
 #include "graph/init.h"

@@ -12,7 +12,7 @@ typedef struct d9_model {
     const d9_option *options; /* ends with an all-zero row; offsets into a struct of options_size bytes */
     size_t options_size;
     bool texts;  /* its samples are texts, as tokens; otherwise images */
-    bool stream; /* it reads one text from step to step, and its labels are the tokens that follow */
+    bool stream; /* each step reads the next tokens of one long text; the label of a token is the token after it */
     /* Adds the network to the graph. x: the images or tokens; *logits: (N, classes) or, of a stream, (T, N, classes).
      * The engine adds the loss. */
     d9_status (*build)(d9_context *context, const void *options, int64_t classes, d9_graph *graph, d9_value_id x,

@@ -95,7 +95,7 @@ const d9_op_info d9_op_TOKENS = {
     .onnx = tokens_to_onnx,
 };
 
-/* Elements read: those of one step. */
+/* Elements read: T + 1 tokens of each column. */
 static double read_step(const d9_graph *graph, const d9_node *node, int input) {
     (void)input;
     return (double)d9_shape_count(&graph->values[node->outputs[0]].shape) + (double)node->as.augment.count;

@@ -41,7 +41,8 @@ static d9_status gradient(d9_gradients *gradients, const d9_node *forward, d9_va
     for (int i = H0; i < forward->input_count; i++) node.inputs[node.input_count++] = forward->inputs[i];
     D9_TRY(d9_gradient_of_parameter(gradients, forward->inputs[U], &node.outputs[1]));
     D9_TRY(d9_gradient_of_parameter(gradients, forward->inputs[B_HH], &node.outputs[2]));
-    gradients->needed[forward->inputs[GX]] = true; /* dU and db_hh are computed with dgx, also where W is frozen */
+    /* The node also computes dU and db_hh, so it is appended even if W and b_ih are frozen. */
+    gradients->needed[forward->inputs[GX]] = true;
     D9_TRY(d9_gradient_of_input(gradients, forward, GX, node));
 done:
     return status;
@@ -59,7 +60,7 @@ static double backward_operations(const d9_graph *graph, const d9_node *node) {
 
 /* ---- ONNX: one node with the linear layer and the bias before it ---- */
 
-/* order: gate i in ONNX is gate order[i] here. activation: NULL: ONNX's default. */
+/* ONNX's recurrent operations. order: ONNX's gate i is gate order[i] of cells.def. activation NULL: ONNX's default. */
 static const struct {
     const char *op, *activation;
     bool reset_after;
@@ -77,7 +78,8 @@ static void put_list(d9_onnx_writer *writer, const d9_node *node, const char *su
     writer->integer_constant(writer, name, values, (size_t)count);
 }
 
-/* Writes a node with inputs a and b, named `a`.SUFFIX, as is its output. axis -1: the node has no attribute `axis`. */
+/* Writes a node with inputs a and b. The node and its output are named A.SUFFIX, which `name` receives. axis -1: the
+ * node has no attribute `axis`. */
 static void put_node(d9_onnx_writer *writer, const char *op, const char *a, const char *b, int axis, const char *suffix,
                      char name[ONNX_NAME]) {
     snprintf(name, ONNX_NAME, "%.*s.%s", D9_NAME_SIZE - 1, a, suffix);
@@ -86,7 +88,9 @@ static void put_node(d9_onnx_writer *writer, const char *op, const char *a, cons
     writer->end(writer);
 }
 
-typedef struct gate_lists { /* names of constants: (gates, H, -1), the order of the gates, (1, gates * H [, -1]) */
+/* Names of the constants that put_gates uses: the shapes (gates, H, -1), (1, gates * H, -1) and (1, gates * H), and the
+ * order of the gates. */
+typedef struct gate_lists {
     char split[ONNX_NAME], order[ONNX_NAME], weights[ONNX_NAME], biases[ONNX_NAME];
 } gate_lists;
 
