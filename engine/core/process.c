@@ -19,7 +19,8 @@
 #include "core/system.h"
 
 enum { POLL_NANOSECONDS = 100000000, LINE_SIZE = 240, NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
-enum { STACK_LEAST_BYTES = 128 << 10 }; /* OMP_STACKSIZE=192k is enough; the system takes a part of it */
+/* Least size of a thread's stack. OMP_STACKSIZE=192k gives it: the system takes a part of that for itself. */
+enum { STACK_LEAST_BYTES = 128 << 10 };
 
 /* Signals that the guard blocks. Not SIGHUP if it is ignored, as under nohup: sigtimedwait would receive it anyway. */
 static void blocked_signals(sigset_t *signals) {

@@ -37,8 +37,8 @@ D9_MUST_USE d9_status d9_allocate(d9_context *context, size_t bytes, const char 
 D9_MUST_USE d9_status d9_allocate_items(d9_context *context, size_t count, size_t item_bytes, const char *purpose,
                                         void *pointer); /* address of a pointer to any object type */
 void d9_release(d9_context *context, void *pointer);    /* NULL is ignored */
-/* Makes room for `more` items after the first `count` of the array `*items` of `*capacity` items (0 if NULL). If it is
- * too small, the items move to an array of at least twice the capacity. */
+/* Makes room for `more` items after the first `count` of the array `*items`, which has space for `*capacity` items (0
+ * if it is NULL). If the space is too small, the items move to an array of at least twice the capacity. */
 #define D9_GROW(context, count, more, purpose, capacity, items)                                                        \
     d9_grow_items((context), (size_t)(count), (size_t)(more), sizeof **(items), (purpose), (capacity), (items))
 D9_MUST_USE d9_status d9_grow_items(d9_context *context, size_t count, size_t more, size_t item_bytes,
@@ -82,8 +82,9 @@ bool d9_lock_is_held(d9_context *context, const char *path);
 
 /* True if `path` exists, and if stat fails for another reason than a missing path: opening it reports the reason. */
 bool d9_file_exists(d9_context *context, const char *path);
-/* Sets *found if `path` exists. Returns `failure`, with the reason, if that cannot be known, for example without the
- * permission to search a folder: for callers that say that a file is there, or is not, and do not open it. */
+/* Sets *found to whether `path` exists. Returns `failure`, with the reason, if that cannot be known, for example
+ * without the permission to search a folder. For callers that report that a file exists or is missing and do not open
+ * it. */
 D9_MUST_USE d9_status d9_file_find(d9_context *context, d9_status failure, const char *path, bool *found);
 bool d9_folder_exists(d9_context *context, const char *path); /* true for a folder or a link to one */
 /* True if both results of stat describe the same file. */
