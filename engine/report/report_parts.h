@@ -47,7 +47,7 @@ D9_MUST_USE d9_status d9_report_tabulate(d9_context *context, d9_report *report)
 
 /* ---- report_search.c ---- */
 D9_MUST_USE d9_status d9_report_tabulate_search(d9_context *context, d9_report *report);
-enum { D9_REPORT_TERAFLOP = 4 };                                     /* column of the operations in its tables */
+enum { D9_REPORT_TERAFLOP = 4 }; /* column of the operations in the tables of a search */
 void d9_report_judge_search(const d9_report *report, d9_text *text); /* adds the verdict */
 
 /* ---- report_data.c: the data files of the plots, one text each ---- */
@@ -65,8 +65,9 @@ D9_MUST_USE d9_status d9_report_score_runs(const d9_report *report, d9_text *tex
 D9_MUST_USE d9_status d9_report_score_means(const d9_report *report, d9_text *text);
 D9_MUST_USE d9_status d9_report_score_published(const d9_report *report, d9_text *text);
 D9_MUST_USE d9_status d9_report_forest(const d9_report *report, d9_text *text);
-/* Label and numbers of each row of the forest plot as lines above its bar, for narrow screens and long names, of at
- * most D9_REPORT_LABEL_LINE characters; `left`: the lines of the row below this one. */
+/* Label and numbers of each row of the forest plot as lines above the row's bar, for narrow screens and long names. A
+ * line has at most D9_REPORT_LABEL_LINE characters; its `left` is the number of lines that follow it in the same
+ * row. */
 enum { D9_REPORT_LABEL_LINE = 52 };
 D9_MUST_USE d9_status d9_report_forest_lines(const d9_report *report, d9_text *text);
 bool d9_report_is_chain(const d9_report *report); /* three or more arms, each later one compared with the previous */

@@ -13,19 +13,20 @@
 
 enum {
     PATH_BYTES = 4096,
-    /* characters of a label on a vertical axis; longer ones are cut, except in the forest plot, which moves them */
+    /* characters of a label on a vertical axis; longer ones are cut, except in the forest plot, which moves them above
+     * the bars */
     LABEL_MAX = 50,
-    CLASS_MAX = 24 /* the same, of the confusion matrix */
+    CLASS_MAX = 24 /* characters of a class name in the confusion matrix */
 };
 
 typedef struct drawing {
     d9_context *context;
     d9_report *report;
     d9_text *settings;
-    int lines; /* of the last data file, including its heading, without blank lines */
+    int lines; /* number of lines of the last data file, including its heading, without blank lines */
     int label; /* characters of its longest entry in the second column */
     int last;  /* the number in the first column of its last row */
-    int tall;  /* of all data files so far: most rows in succession with the same first column */
+    int tall;  /* of the plot's data files so far: the most rows in succession with the same first column */
     bool cut;  /* some interval of this plot is wider than the axis */
 } drawing;
 

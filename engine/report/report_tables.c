@@ -15,7 +15,8 @@ d9_status d9_report_words(d9_context *context, d9_report *report, const char *pa
     return d9_report_keep(context, report, &text, words);
 }
 
-/* Copies the columns, their texts filled in by d9_measure_words, with the decimals of the report's measure. */
+/* Copies the columns. Their texts are completed by d9_measure_words, and D9_REPORT_SCORE becomes the measure's
+ * decimals. */
 static d9_status fit_columns(d9_context *context, d9_report *report, const d9_column *columns, size_t count,
                              d9_column **fitted) {
     d9_status status;
