@@ -1,5 +1,6 @@
 /* fine_tune: for a run that starts from a pretrained model (train.from). At first only the last layer learns, which is
- * newly initialised if the classes differ; then the layers before it learn too, usually at lower learning rates.
+ * newly initialised if its classes differ from the model's; then the layers before it learn too, usually at lower
+ * learning rates.
  *
  *     rates: [0.01, 0.1]     the first half of these layers learns at 0.01 of train.lr, the second half at 0.1
  *
