@@ -32,7 +32,8 @@ static int count_weights(const d9_graph *graph, d9_node_id end) {
     return count;
 }
 
-/* Numbers the parts of the network before its last layer from 1 on. */
+/* Divides the layers before the last into parts, and sets `part` of their parameters to the number of the part, from 1.
+ * Parameters of a part with rate 0 are not trainable. */
 static d9_status on_init(d9_context *context, const void *opaque, d9_graph *graph) {
     const fine_tune *self = opaque;
     const d9_node_id last = d9_graph_classifier(graph);

@@ -34,7 +34,7 @@ static void measure_paths(const d9_graph *graph, int *path) {
     }
 }
 
-/* Fills the branch of every residual addition, in order; returns their number. */
+/* Fills `branches` with the branch of every residual addition, in order; returns their number. */
 static int find_branches(const d9_graph *graph, const int *path, d9_value_id *branches) {
     int count = 0;
     for (d9_node_id n = d9_edit_next(graph, D9_OP_ADD, 0); n != D9_NONE; n = d9_edit_next(graph, D9_OP_ADD, n + 1)) {

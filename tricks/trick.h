@@ -23,7 +23,8 @@ typedef struct d9_trick {
     const char *peak; /* key of the option that is the peak of a learning rate besides train.lr; NULL: none */
     const char *conflicts[D9_MAX_CONFLICTS];
     const char *one_process; /* reason why several processes cannot share a batch with this trick; NULL: they can */
-    /* The hooks, in call order. Each edits its last argument; on_loss the node `loss` (may be D9_NONE). */
+    /* The hooks, in call order. Each edits its last argument; on_loss edits the node `loss` of `graph` (D9_NONE: none),
+     * on_step also the accumulators. */
     d9_status (*on_model)(d9_context *context, const void *options, d9_graph *graph); /* the forward graph */
     d9_status (*on_loss)(d9_context *context, const void *options, d9_graph *graph, d9_node_id loss);
     d9_status (*on_augment)(d9_context *context, const void *options, d9_augmentation *augmentation);

@@ -329,7 +329,7 @@ static d9_status mark_features(d9_context *context, d9_graph *graph) {
 static d9_status finish_eval(const d9_building *b, const d9_graph *forward) {
     d9_status status;
     d9_program *program = b->program;
-    d9_graph columns; /* a stream's network, for the columns of evaluation */
+    d9_graph columns; /* network of a stream, with as many columns as evaluation has */
     d9_graph_init(&columns);
     const int ranks = d9_extent_eval_ranks(&program->extent);
     if (forward->stream) D9_TRY(d9_build_network(b, program->extent.eval_batch / ranks, 1, &columns));
@@ -358,7 +358,7 @@ static d9_status add_own_batch(d9_context *context, const d9_config *config, con
 d9_status d9_program_build(d9_context *context, const d9_config *config, const d9_extent *extent,
                            const d9_precision *precision, const d9_program_options *options, d9_program *program) {
     d9_status status;
-    d9_graph forward, network; /* equal unless a step trains on fewer images than it draws */
+    d9_graph forward, network; /* for the images drawn; for those trained on, fewer if a second network selects them */
     const d9_building b = {context, config, options, program};
     d9_graph_init(&forward);
     d9_graph_init(&network);

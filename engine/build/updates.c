@@ -137,7 +137,8 @@ done:
 
 /* ---- updates and the tail ---- */
 
-/* Finds or adds the value of a shape at element `begin` of a buffer. Its name: "state[WHAT]"; `what` NULL: "state". */
+/* Finds or adds the value with shape `shape` at element `begin` of a buffer. Its name is that of the buffer, "state",
+ * or if `what` is not NULL "state[WHAT]". */
 static d9_status range_value(d9_context *context, d9_program *program, d9_buffer buffer, const char *what,
                              int64_t begin, d9_shape shape, d9_value_id *id) {
     char name[D9_NAME_SIZE];

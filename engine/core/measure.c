@@ -38,9 +38,9 @@ static int by_logit(const void *a, const void *b) {
 }
 
 /* The share of pairs of a positive and a negative sample in which the positive one has the larger logit; a pair of
- * equal logits counts half. By the rank statistic (R - p (p + 1) / 2) / (p n), where R is the sum of the ranks of the p
- * positives, from 1, and equal logits share their mean rank (Hanley and McNeil 1982, Radiology 143). NAN: p or n is 0.
- */
+ * equal logits counts half. Computed by the rank statistic (R - p (p + 1) / 2) / (p n): R is the sum of the ranks, from
+ * 1, of the p positive samples, n the number of negative ones, and equal logits share their mean rank (Hanley and
+ * McNeil 1982, Radiology 143). NAN: p or n is 0. */
 static double area(ranked *samples, int64_t count) {
     double positives = 0, ranks = 0;
     qsort(samples, (size_t)count, sizeof *samples, by_logit);

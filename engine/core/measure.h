@@ -37,8 +37,9 @@ typedef struct d9_measure {
     d9_status (*compute)(d9_context *context, const d9_evaluated *evaluated, double *score, double *by_label);
 } d9_measure;
 
-const d9_measure *d9_measure_find(const char *name); /* NULL: accuracy, the measure of a record without one */
-const d9_measure *d9_measure_at(int index);          /* NULL: no such index */
+/* The measure of this name (NULL: accuracy, the measure of records that name none), or at this index; NULL: none. */
+const d9_measure *d9_measure_find(const char *name);
+const d9_measure *d9_measure_at(int index);
 enum { D9_MEASURE_COUNT = 3 };
 int d9_measure_index(const d9_measure *measure); /* the index to pass to d9_measure_at */
 /* The first measure whose name occurs in the name of a key or column; NULL: none. */

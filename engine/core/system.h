@@ -80,7 +80,8 @@ void d9_lock_free(d9_context *context, const char *path, int lock);
 /* True if any process, this one included, holds the lock. Creates no file; holds a free lock for a moment. */
 bool d9_lock_is_held(d9_context *context, const char *path);
 
-/* True if `path` exists, and if stat fails for another reason than a missing path: opening it reports the reason. */
+/* True if `path` exists, or if stat fails for any other reason than a missing path: opening the file then reports the
+ * reason. */
 bool d9_file_exists(d9_context *context, const char *path);
 /* Sets *found to whether `path` exists. Returns `failure`, with the reason, if that cannot be known, for example
  * without the permission to search a folder. For callers that report that a file exists or is missing and do not open
@@ -95,7 +96,8 @@ double d9_clock_now(void);
 /* Seconds since 1970: for time stamps, never for durations. */
 double d9_clock_wall(void);
 
-/* Returns D9_OUTPUT if `path` exists and is not a folder, or cannot be looked at. Creates nothing. */
+/* Returns D9_OUTPUT if `path` exists and is not a folder, or if that cannot be known. D9_OK if it is missing. Creates
+ * nothing. */
 D9_MUST_USE d9_status d9_directory_check(d9_context *context, const char *path);
 /* Creates a folder and its missing parents, as mkdir -p. Returns D9_OUTPUT on failure. */
 D9_MUST_USE d9_status d9_directory_make(d9_context *context, const char *path);

@@ -24,7 +24,8 @@
 
 enum { D9_DESCRIPTION_ROWS = 10 };
 
-/* Makes the `count` metadata rows of the session's model; their texts live in `arena`. dawn9.graph can be missing. */
+/* Makes the metadata rows of the session's model; *count: their number. Their texts live in `arena`. dawn9.graph can be
+ * missing. */
 D9_MUST_USE d9_status d9_description_make(d9_session *session, d9_arena *arena,
                                           d9_metadata metadata[D9_DESCRIPTION_ROWS], int *count);
 
@@ -46,7 +47,7 @@ D9_MUST_USE d9_status d9_description_read(d9_context *context, const char *path,
 D9_MUST_USE d9_status d9_description_find(d9_context *context, const char *path, d9_description **description);
 /* True if the file's metadata describe a model of texts. */
 bool d9_description_is_of_texts(const d9_safetensors *file);
-/* Returns D9_DATA, with `path`, unless the dataset's samples are of the model's kind, images or texts, and size. */
+/* Returns D9_DATA, with `path`, unless the dataset's samples have the model's kind (images or texts) and size. */
 D9_MUST_USE d9_status d9_description_check(d9_context *context, const d9_description *description, const char *path,
                                            const d9_dataset *dataset);
 /* The vocabulary for d9_config_dataset; NULL if `description` is NULL or describes a model of images. */

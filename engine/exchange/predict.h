@@ -30,7 +30,8 @@ typedef struct d9_predictor {
     d9_session session;
     d9_word_index index; /* of the description's vocabulary */
     int64_t features;    /* features per sample; 0: not requested */
-    /* Size to which pictures are resized first, as in training, before the size of the network's images; 0: none. */
+    /* Size of the stored training images, if it is not that of the network's images: pictures are first resized to it,
+     * then to the network's. 0: pictures are resized once. */
     int64_t stored_height, stored_width;
 } d9_predictor;
 

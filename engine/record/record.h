@@ -72,7 +72,8 @@ typedef enum d9_record_mode {
     D9_RECORD_OVERWRITE /* delete the run */
 } d9_record_mode;
 
-/* Sets *finished: the folder holds a finished run. Returns D9_USAGE for a run of another configuration or seed. */
+/* Sets *finished to whether the folder holds a finished run. Returns D9_USAGE if its run has another configuration or
+ * seed. */
 D9_MUST_USE d9_status d9_record_finished(d9_context *context, const char *folder, const d9_config *config,
                                          bool *finished);
 /* Checks, without writing, that `mode` permits a run in the folder. If not: D9_USAGE, naming the options that help. */

@@ -210,7 +210,7 @@ static void add_forest_label(const forest_row *row, d9_text *text) {
     }
 }
 
-/* "+0.31 [+0.12, +0.50]  p = 0.012"; p is Holm's. Its blanks do not break a line. */
+/* "+0.31 [+0.12, +0.50]  p = 0.012"; p is Holm's. All blanks are no-break spaces. */
 static void add_forest_numbers(const d9_report *report, const d9_report_arm *arm, d9_text *text) {
     const d9_estimate *e = &arm->difference;
     add_signed(text, report, e->estimate);

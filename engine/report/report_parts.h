@@ -1,5 +1,5 @@
 /* Declarations shared by the files of the report, included only by them. Order of calls: gather, compute, judge,
- * tabulate, gather_predictions, draw, picture. */
+ * tabulate, tabulate_labels, gather_predictions; for the page draw, picture. */
 #ifndef D9_REPORT_REPORT_PARTS_H
 #define D9_REPORT_REPORT_PARTS_H
 
@@ -82,7 +82,8 @@ typedef struct d9_run_predictions {
 D9_MUST_USE d9_status d9_run_predictions_read(d9_context *context, const d9_report *report, const d9_report_run *run,
                                               d9_run_predictions *predictions);
 void d9_run_predictions_free(d9_context *context, d9_run_predictions *predictions);
-/* Fills report->predictions from the best arm that has any, and adds tables of classes and mistakes. */
+/* Fills report->predictions from the best arm whose runs stored predictions, and adds tables of classes and
+ * mistakes. */
 D9_MUST_USE d9_status d9_report_gather_predictions(d9_context *context, d9_report *report);
 D9_MUST_USE d9_status d9_report_confusion(const d9_report *report, d9_text *text); /* data of a plot */
 /* End of the matrix's colour scale, percent: the largest share of a class predicted as one wrong class; at least 10. */

@@ -460,7 +460,7 @@ static const char *put_colour(d9_text *text, const char *at) {
     return at + length;
 }
 
-/* Copies [at, end) with control characters beyond ASCII as d9_html_escape writes them. */
+/* Adds the bytes [at, end); control characters beyond ASCII are written as by d9_html_escape. */
 static void put_plain(d9_text *text, const char *at, const char *end) {
     for (const char *plain = at; at < end; plain = at) {
         while (at < end && d9_control_bytes(at) < 2) at++;

@@ -49,14 +49,15 @@ typedef struct d9_group {
     d9_op op;         /* an update operation */
     d9_update update; /* for D9_OP_UPDATE: the row in kernels/formulas/updates.def */
     double numbers[D9_UPDATE_NUMBERS];
-    bool mean;      /* uses the gradient of the mean loss instead of the summed loss */
+    bool mean;      /* the update uses the gradient of the mean loss; false: of the summed loss */
     bool per_image; /* the learning rate is multiplied by images per update / train.batch_size */
     int averages;   /* the first `averages` accumulators are moving averages that start at zero (updates.def) */
     int64_t every;  /* update interval in steps; 0: every step */
     /* Muon: interval in steps at which weights are rescaled to a fixed norm (0: never), and its final value, towards
      * which it changes linearly (0: it is constant). */
     int64_t renormalise_every, renormalise_last;
-    /* Accumulators of the update's states, by name; groups may share them. From the first NULL on, states are zero. */
+    /* Names of the accumulators that hold the update's states; groups may share them. The first NULL ends the list:
+     * further states are read as zero and not kept. */
     const char *accumulators[D9_UPDATE_STATES];
     d9_schedule rate; /* learning rate for a mean loss */
     double rate_multiplier, weight_decay, decay_multiplier;
@@ -123,7 +124,7 @@ double d9_views_per_image(const d9_views *views);
 typedef struct d9_selection {
     const char *trick;   /* the trick's name, for messages; NULL: no second network */
     const char *network; /* the second network: a row of models.def */
-    d9_op order;         /* (loss, order) -> samples, those to train on first: D9_OP_RANK */
+    d9_op order;         /* operation (losses, order) -> samples, those to train on first: D9_OP_RANK */
     char settings[96];   /* options of the second network as a YAML map */
     double share;        /* share of a step's images that the first network trains on */
     int64_t every;       /* update interval of the second network, in steps */

@@ -73,8 +73,8 @@ D9_MUST_USE d9_status d9_config_try(d9_context *context, const d9_config *config
 D9_MUST_USE d9_status d9_config_find_whole_norm(d9_context *context, const d9_config *config, int ranks, bool *found);
 /* Describes the dataset of a configuration as far as it is known without reading a file (d9_dataset_describe). */
 D9_MUST_USE d9_status d9_config_describe_dataset(d9_context *context, const d9_config *config, d9_dataset *promised);
-/* Loads the dataset of a configuration. `known` and `words`: of the model that is to be evaluated; NULL: the samples
- * are for training. */
+/* Loads the dataset of a configuration. `known` and `words`: provenance and vocabulary of the model that is to be
+ * evaluated; NULL: the samples are for training. */
 D9_MUST_USE d9_status d9_config_dataset(d9_context *context, const d9_config *config, const d9_provenance *known,
                                         const d9_vocabulary *words, d9_dataset **dataset);
 /* Opens dataset and device, builds and plans the program, and uploads the data. Does not initialise parameters. */

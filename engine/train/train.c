@@ -30,7 +30,7 @@ typedef struct run {                 /* a run in progress */
     double saved_seconds;  /* time of the last try to write a checkpoint, or of the start; CLOCK_MONOTONIC */
     d9_evaluation latest;
     bool evaluated;                       /* `latest` is set */
-    bool unreported;                      /* the epoch of the last row is trained, but not evaluated and recorded */
+    bool unreported;                      /* the epoch of the last row is trained, but not yet evaluated and recorded */
     char checkpoint[600], lock_path[600]; /* paths of the files; "" without a record */
     int lock;                             /* handle of the lock; -1: not held */
 } run;

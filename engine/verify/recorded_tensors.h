@@ -15,7 +15,7 @@ typedef struct d9_recorded_tensors { /* all zero: empty */
     d9_arena arena;
     d9_recorded_tensor *rows;
     int count, capacity;
-    bool rounds_transforms; /* a rule of the run rounded operands that it had computed itself to half precision */
+    bool rounds_transforms; /* a rule of the run rounded to half precision operands that it had computed itself */
     bool rounds_elsewhere;  /* the run kept values between some nodes in f32, or may have rounded weight gradients */
 } d9_recorded_tensors;
 
