@@ -39,7 +39,7 @@ D9_MUST_USE d9_status d9_build_updates(const d9_building *b);
 /* Computes the step range and the batches per step of each phase. d9_build_fill_phases adds their node lists. */
 D9_MUST_USE d9_status d9_build_find_phases(const d9_building *b);
 /* Builds the node lists of all phases. `network`: the forward graph for one batch of full-size images, copied for
- * phases with such a batch; `updates`: index of the first update node in program->train. */
+ * phases whose steps train on one such batch; `updates`: index of the first update node in program->train. */
 D9_MUST_USE d9_status d9_build_fill_phases(const d9_building *b, const d9_graph *network, d9_node_id updates);
 /* Side of a step's images as a fraction of the full side. */
 double d9_build_scale(const d9_program *program, int64_t step);

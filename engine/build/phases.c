@@ -57,8 +57,8 @@ static d9_status check_same_state(d9_context *context, const d9_program *program
     return D9_OK;
 }
 
-/* Copies the updates and the tail (nodes of `train` from `first` on), except those that end before the phase or begin
- * after it. */
+/* Copies the updates and the tail (nodes of `train` from `first` on), except nodes that run only before or only after
+ * the phase. */
 static d9_status copy_updates(d9_context *context, const d9_graph *train, d9_node_id first, d9_phase *phase) {
     d9_status status = D9_OK;
     for (d9_node_id n = first; n < train->node_count; n++) {

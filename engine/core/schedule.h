@@ -18,9 +18,9 @@ typedef enum d9_schedule_shape {
 typedef struct d9_schedule { /* constant before the first knot and after the last */
     d9_schedule_shape shape;
     int count;
-    d9_knot knots[D9_MAX_KNOTS];
-    int value_count;
-    double values[D9_MAX_KNOTS];
+    d9_knot knots[D9_MAX_KNOTS]; /* (count) */
+    int value_count;             /* equals `count` */
+    double values[D9_MAX_KNOTS]; /* (count): values at the knots */
     bool at_start; /* a step uses the value at its start, as in airbench; false: at its end, as in cifar10-fast */
 } d9_schedule;
 /* Value at `step` (from 0) of a run of `epochs` epochs: at t = (step + 1) / steps_per_epoch epochs, or with at_start at

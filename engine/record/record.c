@@ -88,7 +88,7 @@ static int64_t line_epoch(const char *line, size_t length, bool json) {
     return epoch;
 }
 
-/* Rewrites a file as `header` and those of its complete lines whose epoch is at most `kept`. */
+/* Rewrites a file: `header`, then the file's complete lines of epochs up to `kept`. */
 static d9_status keep_rows(d9_record *record, const char *name, const char *header, bool json, int64_t kept) {
     d9_status status = D9_OK;
     uint8_t *bytes = NULL;

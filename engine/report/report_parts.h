@@ -10,6 +10,7 @@
 /* ---- report_read.c ---- */
 /* Reads experiment.json, or else the folders of runs, and the result.json of each run. */
 D9_MUST_USE d9_status d9_report_gather(d9_context *context, d9_report *report);
+/* Formats a line and adds it to `lines`, the problems or the notes of the report. */
 D9_MUST_USE d9_status d9_report_add_line(d9_context *context, d9_report *report, d9_report_lines *lines,
                                          const char *format, ...) D9_PRINTF(4, 5);
 /* Number of training images that the run set aside and evaluated instead of the test images; 0: none. */
@@ -19,6 +20,7 @@ bool d9_report_same_images(const d9_report_run *one, const d9_report_run *other)
 D9_MUST_USE d9_status d9_report_keep(d9_context *context, d9_report *report, d9_text *text, const char **kept);
 
 /* ---- report_compute.c ---- */
+/* Computes the statistics of the arms, their differences from the baselines, and the series. */
 D9_MUST_USE d9_status d9_report_compute(d9_context *context, d9_report *report);
 
 /* Mean score with Student's interval, clipped to legal scores. */
@@ -40,12 +42,16 @@ D9_MUST_USE d9_status d9_report_judge(d9_context *context, d9_report *report);
 
 /* ---- report_tables.c ---- */
 enum { D9_REPORT_SCORE = -3 }; /* as d9_column.digits: decimals of the report's measure */
+/* Adds an empty table, whose cells the caller fills. `name` is not copied; `columns` are, with the words and decimals
+ * of the measure. */
 D9_MUST_USE d9_status d9_report_add_table(d9_context *context, d9_report *report, const char *name,
                                           const d9_column *columns, size_t column_count, int row_count,
                                           d9_figures **table);
+/* Adds the tables of arms (of a search: frontier and trials), effects, runs and machines. */
 D9_MUST_USE d9_status d9_report_tabulate(d9_context *context, d9_report *report);
 
 /* ---- report_search.c ---- */
+/* Adds the tables frontier and trials. */
 D9_MUST_USE d9_status d9_report_tabulate_search(d9_context *context, d9_report *report);
 enum { D9_REPORT_TERAFLOP = 4 }; /* column of the operations in the tables of a search */
 void d9_report_judge_search(const d9_report *report, d9_text *text); /* adds the verdict */
@@ -79,6 +85,7 @@ typedef struct d9_run_predictions {
     int64_t count;                     /* images; 0: no readable predictions */
     double *top1, *label, *confidence; /* (count) */
 } d9_run_predictions;
+/* Reads the predictions of a run, to be freed. A missing or unreadable file is not an error: `count` is 0. */
 D9_MUST_USE d9_status d9_run_predictions_read(d9_context *context, const d9_report *report, const d9_report_run *run,
                                               d9_run_predictions *predictions);
 void d9_run_predictions_free(d9_context *context, d9_run_predictions *predictions);

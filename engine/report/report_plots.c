@@ -24,8 +24,8 @@ typedef struct drawing {
     d9_report *report;
     d9_text *settings;
     int lines; /* number of lines of the last data file, including its heading, without blank lines */
-    int label; /* characters of its longest entry in the second column */
-    int last;  /* the number in the first column of its last row */
+    int label; /* characters of the longest entry in that file's second column */
+    int last;  /* number in the first column of that file's last row */
     int tall;  /* of the plot's data files so far: the most rows in succession with the same first column */
     bool cut;  /* some interval of this plot is wider than the axis */
 } drawing;

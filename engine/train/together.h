@@ -14,8 +14,8 @@ D9_MUST_USE d9_status d9_together_check(d9_session *session, const d9_train_opti
 D9_MUST_USE d9_status d9_together_gather_state(d9_session *session);
 /* Reads METRICS of all processes: sums of the first three numbers; the last is the first non-finite step + 1, or 0. */
 D9_MUST_USE d9_status d9_together_metrics(d9_session *session, double metrics[4]);
-/* d9_together_collect_carry merges the carried states of all processes, in the layout of D9_BUFFER_CARRY, into those of
- * a run of one process; d9_together_deal_carry extracts this process's states from these. Both work in place. */
+/* d9_together_collect_carry turns `carry`, this process's D9_BUFFER_CARRY, into the carried states of all processes, in
+ * the layout of a run of one process. d9_together_deal_carry does the reverse: it extracts this process's states. */
 D9_MUST_USE d9_status d9_together_collect_carry(d9_session *session, uint8_t *carry);
 D9_MUST_USE d9_status d9_together_deal_carry(d9_session *session, uint8_t *carry);
 /* Reads a file on rank 0 and sends its bytes to every process; only rank 0 needs the file. Otherwise as

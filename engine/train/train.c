@@ -302,8 +302,8 @@ static d9_status check_finite(run *self, const double metrics[4]) {
                    (unsigned long long)self->session.seed);
 }
 
-/* Evaluates with all views, or only the plain view. An interrupted evaluation, which the resumed run repeats, never
- * counts as the final one of the timeline. */
+/* Evaluates with all views, or only the plain view. An interrupted evaluation, which the resumed run repeats, is not
+ * recorded as the final one of the timeline. */
 static d9_status evaluate(run *self, bool all_views, d9_segment_kind kind, int64_t epoch) {
     d9_status status, lap;
     d9_evaluation_free(self->session.context, &self->latest);
@@ -586,9 +586,9 @@ static d9_status write_or_save(d9_context *context, run *self) {
     return status != D9_OK ? status : saved; /* the first error is reported */
 }
 
-/* Corrects the result of a run that stopped early by patience: steps and operations are those done, and the evaluation
- * of its last epoch with all views becomes the final evaluation of the timeline, unless it is already marked as such
- * (the first, if a resumed run repeated it). */
+/* Corrects the result of a run that stopped early by patience: steps and operations become those done. The evaluation
+ * of the last epoch becomes the final one of the timeline, unless one is marked as final already; of several
+ * evaluations, which a resumed run may have repeated, the first is taken. */
 static void end_early(run *self) {
     d9_result *result = self->result;
     d9_segment *segments = self->session.timeline.segments, *found = NULL;

@@ -22,8 +22,8 @@ typedef struct d9_train_options {
     double process_start;      /* CLOCK_MONOTONIC seconds; 0: now */
     volatile sig_atomic_t *unsaved_steps; /* set to the number of steps since the last checkpoint; may be NULL */
     d9_observer observer;
-    /* The processes that train together; each calls d9_train with the same configuration, seed and folder. Rank 0 alone
-     * writes, and reads what it has written. NULL: one process. */
+    /* The processes that train together; each calls d9_train with the same configuration, seed and folder. Only rank 0
+     * writes files, and reads those that it has written. NULL: one process. */
     d9_parallel *parallel;
     /* Writes the trained model if `keep` asks for one (exchange/model.h: d9_model_write); NULL: never. */
     d9_status (*write_model)(d9_session *session, const char *path);
