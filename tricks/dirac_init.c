@@ -12,7 +12,8 @@ static d9_status copy_channels(d9_context *context, const d9_initializer *self, 
     return D9_OK;
 }
 
-/* True for learned convolutions above 1x1: 1x1 ones mix channels, and those of a shortcut change their number. */
+/* True for learned convolutions larger than 1x1. Those of 1x1 serve to mix channels or, in a shortcut, to change their
+ * number. */
 static bool is_initialised(const d9_value *value) {
     return d9_value_learns(value) && value->shape.rank == 4 && value->shape.d[1] > 1;
 }

@@ -1,5 +1,5 @@
 /* ema: evaluates a moving average of parameters and running statistics, a = m^every * a + (1 - m^every) * x, updated
- * every few steps. The average starts from their initial values. */
+ * every few steps. The average starts from the initial parameters and statistics. */
 #include "tricks/trick.h"
 
 #include <math.h>

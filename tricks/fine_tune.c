@@ -1,5 +1,6 @@
 /* fine_tune: for a run that starts from a pretrained model (train.from). At first only the last layer learns, which is
- * newly initialised if the classes differ; then the layers before it learn too, usually at lower learning rates.
+ * newly initialised if its classes differ from the model's; then the layers before it learn too, usually at lower
+ * learning rates.
  *
  *     rates: [0.01, 0.1]     the first half of these layers learns at 0.01 of train.lr, the second half at 0.1
  *
@@ -31,7 +32,8 @@ static int count_weights(const d9_graph *graph, d9_node_id end) {
     return count;
 }
 
-/* Numbers the parts of the network before its last layer from 1 on. */
+/* Divides the layers before the last into parts, and sets `part` of their parameters to the number of the part, from 1.
+ * Parameters of a part with rate 0 are not trainable. */
 static d9_status on_init(d9_context *context, const void *opaque, d9_graph *graph) {
     const fine_tune *self = opaque;
     const d9_node_id last = d9_graph_classifier(graph);

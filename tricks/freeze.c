@@ -26,8 +26,8 @@ static d9_status check(d9_context *context, const freeze *self) {
     return D9_OK;
 }
 
-/* Sets `part` of the parameters that are frozen with a convolution to a number for its share; equal shares have
- * the same number. */
+/* Sets `part` of the parameters that are frozen early to the number, from 1, of the first convolution that is frozen at
+ * the same share of the run. */
 static d9_status on_init(d9_context *context, const void *opaque, d9_graph *graph) {
     d9_status status;
     const d9_real_list *until = &((const freeze *)opaque)->until;

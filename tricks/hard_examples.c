@@ -1,9 +1,9 @@
 /* hard_examples: trains on the hardest images of each step, as ranked by a small network.
  *
- * The small network, airbench's with `widths` and two convolutions per group, computes the loss of every image of the
- * step, and the network trains on the `share` with the largest losses. Every `every` steps the small network trains on
- * these images as well. The tricks of the run that find something to edit in the small network apply to it, too. With
- * train.decoupled a learning rate is per 1024 images that the network trains on. */
+ * The small network is airbench's with `widths` and two convolutions per group. It computes the loss of every image of
+ * the step, and the network trains on the `share` of them with the largest losses. Every `every` steps the small
+ * network trains on these images as well. The tricks of the run that find something to edit in the small network apply
+ * to it, too. With train.decoupled a learning rate is per 1024 images that the network trains on. */
 #include "tricks/trick.h"
 
 #include <stdio.h>

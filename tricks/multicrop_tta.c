@@ -1,5 +1,5 @@
 /* multicrop_tta: predicts from the mean logits of an image and of two copies, shifted up and left, and down and right.
- * The image weighs as much as both copies together or, with `even`, as one of them. With flip_tta these are six views.
+ * The image weighs as much as both copies together or, with `even`, as one of them. With flip_tta there are six views.
  *
  * With a share below 1 an evaluation first computes the unshifted view of all images; only the least confident images
  * get the other views. This needs all test images, so `dawn9 predict` always computes all views. */

@@ -3,7 +3,8 @@
  * less often, the filters are scaled to the norm sqrt(outputs).
  *
  * So weak directions of the gradient count as much as strong ones, and the learning rate alone sets the length of a
- * step. It follows the schedule of train.lr with a peak of its own. All other parameters keep their update. */
+ * step. This learning rate follows the schedule of train.lr with a peak of its own. All other parameters keep their
+ * update. */
 #include "tricks/trick.h"
 
 typedef struct muon {

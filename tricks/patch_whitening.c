@@ -2,8 +2,8 @@
  *
  *   stem conv 3x3, 3 -> c   becomes   whiten 3x3, 3 -> 27 (frozen)  then  conv 1x1, 27 -> c
  *
- * Row j of the filters is eigenvector j of the patch covariance over sqrt(eigenvalue j + epsilon), largest
- * eigenvalue first. Patches come from the first `images` training images, unpadded; their mean is not subtracted. */
+ * Filter j is eigenvector j of the patch covariance, divided by sqrt(eigenvalue j + epsilon); the largest eigenvalue is
+ * first. Patches come from the first `images` training images, unpadded; their mean is not subtracted. */
 #include "step/patches.h"
 #include "tricks/trick.h"
 

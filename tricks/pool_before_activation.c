@@ -18,7 +18,7 @@ static const d9_option options[] = {{"position", D9_OPTION_CHOICE, offsetof(pool
 static d9_status on_model(d9_context *context, const void *opaque, d9_graph *graph) {
     static const d9_op chain[] = {D9_OP_NORM, D9_OP_ACT, D9_OP_POOL};
     const bool before_norm = ((const pool_before_activation *)opaque)->position == 1;
-    const int first = before_norm ? 0 : 1; /* index in `chain` of the operation that the pool goes ahead of */
+    const int first = before_norm ? 0 : 1; /* index in `chain` of the operation before which the pool is moved */
     d9_node_id nodes[3] = {D9_NONE, D9_NONE, D9_NONE};
     int edits = 0;
     for (; d9_edit_chain(graph, chain + first, 3 - first, 0, nodes + first); edits++) {

@@ -1,8 +1,8 @@
 /* random_resized_crop: a box of random size, shape and place, resized to the size of the image.
  *
- * The share of the image's area is uniform from `scale` to 1, the logarithm of width / height uniform between those of
- * 1 / ratio and ratio, the place uniform inside the image: the box of torchvision's RandomResizedCrop. Bytes are
- * interpolated bilinearly and rounded, before they are normalised. */
+ * The box is that of torchvision's RandomResizedCrop: its share of the image's area is uniform between `scale` and 1,
+ * the logarithm of width / height is uniform between log(1 / ratio) and log(ratio), and all places inside the image are
+ * equally likely. Bytes are interpolated bilinearly and rounded, before they are normalised. */
 #include "tricks/trick.h"
 
 typedef struct random_resized_crop {

@@ -2,8 +2,8 @@
  *
  *     y = shortcut + branch / (1 - p) or y = shortcut, with p = rate l / L in the l-th of L additions
  *
- * by one random number for each image (row) or for the batch. Evaluation has all branches. An addition's branch is the
- * input with the longer path from the image; the other one is the shortcut. */
+ * by one random number for each image (row) or for the whole batch. In evaluation no branch is dropped. An addition's
+ * branch is the input with the longer path from the image; the other one is the shortcut. */
 #include "core/system.h"
 #include "tricks/trick.h"
 
@@ -23,7 +23,7 @@ static const d9_option options[] = {
      "batch: all images of a batch drop the same branches"},
     {0}};
 
-/* Number of nodes on the longest path from the image to each value, in the order of the graph's nodes. */
+/* Sets path[v] to the number of nodes on the longest path from the image to value v. */
 static void measure_paths(const d9_graph *graph, int *path) {
     for (d9_node_id n = 0; n < graph->node_count; n++) {
         const d9_node *node = &graph->nodes[n];
@@ -34,7 +34,7 @@ static void measure_paths(const d9_graph *graph, int *path) {
     }
 }
 
-/* Fills the branch of every residual addition, in order; returns their number. */
+/* Fills `branches` with the branch of every residual addition, in order; returns their number. */
 static int find_branches(const d9_graph *graph, const int *path, d9_value_id *branches) {
     int count = 0;
     for (d9_node_id n = d9_edit_next(graph, D9_OP_ADD, 0); n != D9_NONE; n = d9_edit_next(graph, D9_OP_ADD, n + 1)) {

@@ -15,15 +15,16 @@ enum { D9_MAX_CONFLICTS = 4 };
 
 typedef struct d9_trick {
     const char *name;
-    const char *doc;          /* one sentence: what and why */
+    const char *doc;          /* one sentence: what the trick does, and why */
     const char *source;       /* paper, or repository@commit and place */
-    const char *effect;       /* the effect that was published for it */
+    const char *effect;       /* its published effect */
     const d9_option *options; /* ends with an all-zero row; NULL: none */
     size_t options_size;
     const char *peak; /* key of the option that is the peak of a learning rate besides train.lr; NULL: none */
     const char *conflicts[D9_MAX_CONFLICTS];
-    const char *one_process; /* why the trick cannot run with a batch dealt to several processes; NULL: it can */
-    /* The hooks, in call order. Each edits its last argument; on_loss the node `loss` (may be D9_NONE). */
+    const char *one_process; /* reason why several processes cannot share a batch with this trick; NULL: they can */
+    /* The hooks, in call order. Each edits its last argument; on_loss edits the node `loss` of `graph` (D9_NONE: none),
+     * on_step also the accumulators. */
     d9_status (*on_model)(d9_context *context, const void *options, d9_graph *graph); /* the forward graph */
     d9_status (*on_loss)(d9_context *context, const void *options, d9_graph *graph, d9_node_id loss);
     d9_status (*on_augment)(d9_context *context, const void *options, d9_augmentation *augmentation);
@@ -53,7 +54,7 @@ typedef struct d9_measured {
     int trick;              /* its index */
     const char *experiment; /* experiments/EXPERIMENT.yaml */
     d9_measured_side side;
-    bool companions;        /* its companion settings (ablate: in the configuration) changed with it */
+    bool companions;        /* the trick's companions, settings under `ablate` in the configuration, changed with it */
     const char *instead_of; /* the trick that it replaced; NULL: none */
     int runs;
     double difference, low, high; /* low, high: 95% interval */
@@ -61,7 +62,8 @@ typedef struct d9_measured {
 } d9_measured;
 const d9_measured *d9_measured_at(int index); /* NULL past the end */
 
-/* Fails with D9_USAGE: the trick finds nothing to edit, for the reason `why`; --without leaves it out. */
+/* Returns D9_USAGE with the message that the trick finds nothing to edit, because of `why`, and that --without leaves
+ * it out. */
 d9_status d9_trick_refuse(d9_context *context, const char *trick, const char *why);
 
 #endif

@@ -5,7 +5,7 @@
  *
  * Filter j of the first 3 k^2 is patch eigenvector j over sqrt(eigenvalue j + epsilon), as in patch_whitening; the
  * others are their negatives, so that an activation that cuts off negative values loses nothing. A network whose first
- * convolution has this form and a bias (airbench) keeps it; others get a new layer in front of theirs. */
+ * convolution has this form and a bias (airbench) keeps it; other networks get a new layer in front. */
 #include "step/patches.h"
 #include "tricks/trick.h"
 

@@ -18,9 +18,9 @@ static d9_update update_of(const d9_config *config) {
                                                        : optimizers[config->train.optimizer];
 }
 
-/* Converts decoupled settings (docs/airbench.md): learning rates are for a summed loss, per 1024 images, multiplied by
- * 1 + 1 / (1 - momentum), about the factor by which momentum enlarges a step; the weight decay is that of one step at
- * the peak learning rate. */
+/* Converts decoupled settings (docs/airbench.md). train.lr is the learning rate for a summed loss times 1024 m, where m
+ * = 1 + 1 / (1 - momentum) is about the factor by which momentum enlarges a step. train.weight_decay is the weight
+ * decay times the peak of train.lr. */
 static void convert_decoupled(const d9_config *config, d9_group *weights) {
     const double peak = d9_schedule_peak(&config->train.lr);
     weights->per_image = true;
@@ -137,15 +137,15 @@ static d9_status check_augmentation(d9_context *context, const d9_program *progr
     return D9_OK;
 }
 
-/* Tells each dropout which samples of the batch this process has. */
+/* Sets rank and ranks of each dropout, which tell which samples of the batch this process has. */
 static void place_dropout(d9_graph *graph, int rank, int ranks) {
     for (d9_node_id n = 0; n < graph->node_count; n++)
         if (graph->nodes[n].op == D9_OP_DROPOUT)
             graph->nodes[n].as.dropout.rank = rank, graph->nodes[n].as.dropout.ranks = ranks;
 }
 
-/* Tells the operations that depend on the place of a sample in the batch which samples this process has, and divides
- * batch norms without a group size into train.norm_groups. */
+/* Sets rank and ranks of the operations that depend on a sample's place in the batch: they tell which samples this
+ * process has. Divides batch norms without a group size into train.norm_groups groups. */
 static d9_status place_in_batch(d9_context *context, const d9_config *config, const d9_extent *extent,
                                 d9_graph *graph) {
     const int64_t ranks = d9_extent_ranks(extent),
@@ -267,7 +267,7 @@ done:
     return status;
 }
 
-/* Adds groups for the second network, which are updated in the steps in which it trains. */
+/* Adds groups for the parameters of the second network. They are updated in the steps in which it trains. */
 static d9_status add_proxy_groups(d9_context *context, d9_program *program) {
     d9_status status = D9_OK;
     d9_groups *groups = &program->groups;
@@ -329,7 +329,7 @@ static d9_status mark_features(d9_context *context, d9_graph *graph) {
 static d9_status finish_eval(const d9_building *b, const d9_graph *forward) {
     d9_status status;
     d9_program *program = b->program;
-    d9_graph columns; /* a stream's network, for the columns of evaluation */
+    d9_graph columns; /* network of a stream, with as many columns as evaluation has */
     d9_graph_init(&columns);
     const int ranks = d9_extent_eval_ranks(&program->extent);
     if (forward->stream) D9_TRY(d9_build_network(b, program->extent.eval_batch / ranks, 1, &columns));
@@ -345,7 +345,7 @@ done:
     return status;
 }
 
-/* Adds to the message of a failed build how many samples of a batch each of several processes has. */
+/* With several processes, adds to the message of a failed build how many samples of a batch each process has. */
 static d9_status add_own_batch(d9_context *context, const d9_config *config, const d9_extent *extent) {
     char why[sizeof context->message];
     if (d9_extent_ranks(extent) == 1) return D9_USAGE;
@@ -358,7 +358,7 @@ static d9_status add_own_batch(d9_context *context, const d9_config *config, con
 d9_status d9_program_build(d9_context *context, const d9_config *config, const d9_extent *extent,
                            const d9_precision *precision, const d9_program_options *options, d9_program *program) {
     d9_status status;
-    d9_graph forward, network; /* equal unless a step trains on fewer images than it draws */
+    d9_graph forward, network; /* for the images drawn; for those trained on, fewer if a second network selects them */
     const d9_building b = {context, config, options, program};
     d9_graph_init(&forward);
     d9_graph_init(&network);
@@ -371,7 +371,7 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
     if (config->train.decoupled && config->train.optimizer != D9_OPTIMIZER_SGD)
         D9_TRY(d9_fail(context, D9_USAGE, "train.decoupled: such rates are those of sgd; train.optimizer is another"));
     /* Velocity would sum gradients of summed losses, but the last step of an epoch of a stream has fewer losses than
-     * the others. In form page velocity sums gradients of mean losses. */
+     * the others. With train.momentum_form page, velocity sums gradients of mean losses. */
     if (extent->train_tokens && config->train.optimizer == D9_OPTIMIZER_SGD && config->train.momentum > 0 &&
         config->train.momentum_form != D9_MOMENTUM_PAGE)
         D9_TRY(d9_fail(context, D9_USAGE,

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Finds a table by name, because several lists use the same one; D9_NONE if there is none. */
+/* Finds the table of this name, which another list may have made already; D9_NONE if there is none. */
 static int find_table(const d9_program *program, const char *name) {
     int found = D9_NONE;
     for (int t = 0; t < program->table_count; t++)
@@ -138,7 +138,8 @@ static d9_augment_rule augmentation_of(const d9_program *program, bool training,
     return rule;
 }
 
-/* Adds the order of a list's samples: that of the epoch or evaluated batch, or the ranking by a second network. */
+/* Adds the value that holds the order of a list's samples: the order of the epoch or of the evaluated batch, or the
+ * ranking by a second network. */
 static d9_status add_order(d9_context *context, const d9_program *program, d9_graph *graph, batch_kind kind,
                            int64_t drawn, d9_value_id *order) {
     const bool training = kind != EVALUATED;

@@ -17,8 +17,8 @@ typedef struct d9_building {
 
 /* Builds the network, with all tricks, for `images` images per step, whose sides are `scale` times the data's. */
 D9_MUST_USE d9_status d9_build_network(const d9_building *b, int64_t images, double scale, d9_graph *list);
-/* Builds the second network of program->selection for `images` images of the size of those of `like`, with all tricks
- * that do not reject it. */
+/* Builds the second network of program->selection for `images` images as large as those of `like`, with all tricks that
+ * do not reject it. */
 D9_MUST_USE d9_status d9_build_proxy(const d9_building *b, int64_t images, const d9_graph *like, d9_graph *list);
 
 /* ---- the batch and the gradients ---- */
@@ -38,8 +38,8 @@ D9_MUST_USE d9_status d9_build_updates(const d9_building *b);
 
 /* Computes the step range and the batches per step of each phase. d9_build_fill_phases adds their node lists. */
 D9_MUST_USE d9_status d9_build_find_phases(const d9_building *b);
-/* Builds the node lists of all phases. `network`: the forward graph for one batch of full-size images, copied by phases
- * that change neither; `updates`: index of the first update node in program->train. */
+/* Builds the node lists of all phases. `network`: the forward graph for one batch of full-size images, copied for
+ * phases whose steps train on one such batch; `updates`: index of the first update node in program->train. */
 D9_MUST_USE d9_status d9_build_fill_phases(const d9_building *b, const d9_graph *network, d9_node_id updates);
 /* Side of a step's images as a fraction of the full side. */
 double d9_build_scale(const d9_program *program, int64_t step);
@@ -50,9 +50,11 @@ void d9_build_mark_frozen(const d9_program *program, int64_t from, d9_graph *lis
 
 /* ---- tables and values ---- */
 
+/* Adds a table of `count` zeros to the program; the caller fills *values. The name is not copied. D9_USAGE: too many
+ * tables. */
 D9_MUST_USE d9_status d9_build_table(d9_context *context, d9_program *program, const char *name, int64_t count, int *id,
                                      double **values);
-/* Adds a value at a fixed offset, in bytes, of a buffer. */
+/* Adds a value that is stored in a buffer at `offset`, in bytes. */
 D9_MUST_USE d9_status d9_build_stored(d9_context *context, d9_graph *graph, const char *name, d9_buffer buffer,
                                       d9_type type, d9_shape shape, int64_t offset, d9_value_id *id);
 

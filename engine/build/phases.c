@@ -11,8 +11,8 @@ static int64_t change_step(const d9_program *program, const d9_phase_change *cha
 }
 
 typedef struct setting {
-    const d9_phase_change *resize;  /* sets the size of images; NULL: they have their full size */
-    const d9_phase_change *batches; /* sets the number of batches; NULL: one */
+    const d9_phase_change *resize;  /* the change that sets the size of images; NULL: full size */
+    const d9_phase_change *batches; /* the change that sets the number of batches; NULL: one batch */
 } setting;
 
 /* The changes in effect at a step: the last one so far that sets the size, and the last that sets the batches. */
@@ -57,8 +57,8 @@ static d9_status check_same_state(d9_context *context, const d9_program *program
     return D9_OK;
 }
 
-/* Copies the updates and the tail (nodes of `train` from `first` on), except those that end before the phase or begin
- * after it. */
+/* Copies the updates and the tail (nodes of `train` from `first` on), except nodes that run only before or only after
+ * the phase. */
 static d9_status copy_updates(d9_context *context, const d9_graph *train, d9_node_id first, d9_phase *phase) {
     d9_status status = D9_OK;
     for (d9_node_id n = first; n < train->node_count; n++) {
@@ -135,7 +135,8 @@ static bool is_empty(const d9_program *program, const d9_phase *phase) {
     return true;
 }
 
-/* The next step after `from` with other groups, images or batches, or the end. *frozen: a group is frozen at `from`. */
+/* The first step after `from` at which updates of a group begin or end, or the size of images or the number of batches
+ * changes; without one, the end of the run. *frozen: a group is frozen at `from`. */
 static int64_t next_change(const d9_program *program, int64_t from, bool *frozen) {
     int64_t next = program->steps;
     *frozen = false;

@@ -20,8 +20,8 @@ done:
     return status;
 }
 
-/* Builds the table of a group's learning rate by step. For an update by the summed loss it is divided by the number of
- * losses in the step; group->mean: the update is by the mean loss, and nothing is divided. */
+/* Builds the table of a group's learning rate by step. The rates of a group are for the mean loss: unless the update
+ * uses the gradient of the mean loss (group->mean), they are divided by the number of losses in the step. */
 static d9_status rate_table(d9_context *context, const d9_program_options *options, const d9_group *group,
                             d9_program *program, int *id) {
     d9_status status;
@@ -36,8 +36,8 @@ done:
     return status;
 }
 
-/* For an average over only the last updates: the step before these updates, which sets the average to the state; -1:
- * there is no such step, and the average starts from the initial state. */
+/* The step in which an average over only the last updates starts: the step before these updates, in which the average
+ * is set to the state. -1: these are all updates, and the average starts from the initial state. */
 static int64_t average_start(const d9_program *program, const d9_tail_node *tail) {
     const int64_t begin = program->steps - tail->last * program->accumulate;
     return begin > 0 ? begin - 1 : -1;
@@ -113,8 +113,9 @@ done:
     return status;
 }
 
-/* Builds the table of the steps in which weights are renormalised: the first step at least an interval after the
- * previous such step, or the group's beginning. The interval grows linearly to renormalise_last (0: it is constant). */
+/* Builds the table of the steps in which weights are renormalised: each is the first step that is at least an interval
+ * after the previous one, or after the group's beginning. The interval grows linearly to renormalise_last (0: it is
+ * constant). */
 static d9_status renormalise_table(d9_context *context, d9_program *program, const d9_group *group, d9_when when,
                                    int *id) {
     d9_status status;
@@ -136,7 +137,8 @@ done:
 
 /* ---- updates and the tail ---- */
 
-/* Finds or adds the value of a shape at element `begin` of a buffer. Its name: "state[WHAT]"; `what` NULL: "state". */
+/* Finds or adds the value with shape `shape` at element `begin` of a buffer. Its name is that of the buffer, "state",
+ * or if `what` is not NULL "state[WHAT]". */
 static d9_status range_value(d9_context *context, d9_program *program, d9_buffer buffer, const char *what,
                              int64_t begin, d9_shape shape, d9_value_id *id) {
     char name[D9_NAME_SIZE];
@@ -284,8 +286,8 @@ done:
 }
 
 /* Adds the mean of the gradients of an update's batches: after the k-th batch, mean = (1 - 1/k) mean + 1/k gradient.
- * The first gradient is copied, because the last mean may not be finite in fp16; the last mean is copied to the
- * gradient. */
+ * The first gradient is copied to the mean, because the mean of the update before may not be finite in fp16. After the
+ * last batch the mean is copied to the gradient. */
 static d9_status add_accumulation(d9_context *context, d9_program *program) {
     d9_status status;
     d9_buffer buffer;

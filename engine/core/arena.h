@@ -1,4 +1,5 @@
-/* An arena: many small allocations that are freed together. Its memory is zeroed and 16-byte aligned. */
+/* An arena: many small allocations that are freed together. Its memory is zeroed and 16-byte aligned. A zeroed d9_arena
+ * is empty. Its functions return D9_DEVICE if memory runs out. */
 #ifndef D9_CORE_ARENA_H
 #define D9_CORE_ARENA_H
 
@@ -14,8 +15,8 @@ D9_MUST_USE d9_status d9_arena_allocate(d9_context *context, d9_arena *arena, si
     d9_arena_allocate_items((context), (arena), (size_t)(count), sizeof **(pointer), (pointer))
 D9_MUST_USE d9_status d9_arena_allocate_items(d9_context *context, d9_arena *arena, size_t count, size_t item_bytes,
                                               void *pointer); /* address of a pointer to any object type */
-/* Makes the array `*items` of `count` items large enough for one more: a full array moves to one of twice the capacity,
- * at first 16 items. */
+/* Makes the array `*items` of `count` items, in an arena, large enough for one more item. A full array is copied to one
+ * of twice the capacity, at first 16 items, and `*items` and `*capacity` are updated. */
 #define D9_ARENA_GROW(context, arena, count, capacity, items)                                                          \
     d9_arena_grow((context), (arena), (size_t)(count), sizeof **(items), (capacity), (items))
 D9_MUST_USE d9_status d9_arena_grow(d9_context *context, d9_arena *arena, size_t count, size_t item_bytes,

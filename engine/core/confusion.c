@@ -5,7 +5,7 @@
 
 static double percent(int64_t part, int64_t whole) { return whole > 0 ? 100 * (double)part / (double)whole : 0; }
 
-/* Counts the samples of a class and those predicted as it. */
+/* Counts the samples of a class, and the samples that are predicted as this class. */
 static void count_class(const d9_confusion *matrix, int64_t class, int64_t *samples, int64_t *predicted) {
     *samples = *predicted = 0;
     for (int64_t c = 0; c < matrix->classes; c++) {

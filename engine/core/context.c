@@ -24,7 +24,7 @@ int d9_control_bytes(const char *at) {
     const int length = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
     const char *end = at;
     const uint32_t c = lead ? d9_text_next(&end) : 0;
-    if (end - at != length) return 0; /* the end, or an invalid or cut sequence */
+    if (end - at != length) return 0; /* end of the text, or an invalid or truncated sequence */
     return c < ' ' || (c >= 127 && c < 0xa0) || is_format(c) ? length : 0;
 }
 

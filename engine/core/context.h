@@ -52,7 +52,7 @@ typedef struct d9_context {
     d9_log_sink log;                /* NULL: nothing is logged */
     void *log_user;
     const volatile sig_atomic_t
-        *interrupt;     /* becomes the number of a signal that asks for an orderly end; NULL: never */
+        *interrupt;     /* set by a handler to the number of a signal that asks for an orderly end; NULL: never set */
     d9_status status;   /* status of the first failure */
     char message[1024]; /* one line, without a newline; empty before the first failure */
 } d9_context;

@@ -11,7 +11,7 @@ static bool is_uuid(const char *name) { return strncmp(name, "GPU-", 4) == 0 || 
 bool d9_gpu_is_name(const char *name) {
     const bool uuid = is_uuid(name);
     const char *rest = uuid ? name + 4 : name;
-    /* before CUDA 12 the name of a part of a GPU was MIG-GPU-UUID/1/0 */
+    /* before CUDA 12 the UUID of a part of a GPU (MIG) was MIG-GPU-UUID/1/0 */
     return *rest && rest[strspn(rest, uuid ? "0123456789abcdefABCDEFGPU-/" : "0123456789")] == 0;
 }
 

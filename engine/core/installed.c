@@ -17,9 +17,9 @@
 
 enum { FOLDERS = 4 };
 
-/* Folders by kind: `beside` is relative to the folder of this program or library, `below_prefix` to DAWN9_PREFIX.
- * `subfolders`: subfolders, of these and of the current folder, that hold files of this kind; ends with NULL.
- * DAWN9_LIBDIR is lib, lib64 or lib/x86_64-linux-gnu. */
+/* Folders in which files of each kind are looked for. `beside`: relative to the folder of this program or library.
+ * `below_prefix`: relative to DAWN9_PREFIX. `subfolders` (ends with NULL): subfolders of these folders, and of the
+ * current one, that are searched too. DAWN9_LIBDIR is lib, lib64 or lib/x86_64-linux-gnu. */
 static const struct {
     const char *beside[FOLDERS], *below_prefix, *subfolders[FOLDERS];
 } places[] = {
@@ -66,7 +66,7 @@ d9_status d9_path_beside(d9_context *context, d9_arena *arena, const char *file,
     return d9_arena_format(context, arena, joined, "%.*s/%s", length, file, path);
 }
 
-/* Writes the path of `name` in `folder`, relative to `base`, to `path`. True if it exists. */
+/* Writes the path of `name` in `folder`, which is relative to `base`, to `path`. True if the file exists. */
 static bool exists_in(d9_context *context, const char *base, const char *folder, const char *name, char *path) {
     const int kept = climb_parents(base, (int)strlen(base), &folder);
     int length = snprintf(path, D9_INSTALLED_BYTES, "%.*s/%s%s", kept, base, folder, name);

@@ -15,7 +15,8 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(((const d9_entry *)a)->name, ((const d9_entry *)b)->name);
 }
 
-/* Names of folders that operating systems and storage devices add; those that begin with a dot are never listed. */
+/* Names of folders that operating systems and storage devices add. Their hidden folders need no entry: names that begin
+ * with a dot are never listed. */
 static bool is_foreign(const char *name) {
     static const char *const names[] = {"__MACOSX", "@eaDir",       "lost+found",
                                         "#recycle", "$RECYCLE.BIN", "System Volume Information"};
@@ -64,7 +65,7 @@ done:
 
 bool d9_walk_enter(d9_context *context, const char *folder, const d9_walk *above, d9_walk *here) {
     *here = (d9_walk){.above = above, .depth = above ? above->depth + 1 : 0};
-    if (context->system->stat(context->system->user, folder, &here->state) != 0) return true; /* its listing fails */
+    if (context->system->stat(context->system->user, folder, &here->state) != 0) return true; /* listing it will fail */
     while (above && !d9_same_file(&above->state, &here->state)) above = above->above;
     if (above) d9_log(context, D9_LOG_WARNING, "%s: leads back to a folder that it is in; left out", folder);
     return !above;

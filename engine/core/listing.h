@@ -22,14 +22,14 @@ typedef struct d9_listing {
 /* Lists `folder`; symbolic links are followed. Returns D9_DATA if it is not a folder or cannot be read. */
 D9_MUST_USE d9_status d9_listing_read(d9_context *context, d9_arena *arena, const char *folder, d9_listing *listing);
 
-typedef struct d9_walk { /* a folder that is listed with its subfolders */
+typedef struct d9_walk { /* a folder on the way from the first folder of a recursive listing down to the current one */
     const struct d9_walk *above;
     struct stat state;
     int depth; /* 0: the first folder */
 } d9_walk;
 
-/* Fills *here for a subfolder of `above` (NULL: the first folder). Returns false, with a warning, if a symbolic link
- * leads back to one of the folders above. */
+/* Fills *here for `folder`, a subfolder of `above` (NULL: the first folder). Returns false, with a warning, if `folder`
+ * is a symbolic link to one of the folders above it, whose listing would never end. */
 bool d9_walk_enter(d9_context *context, const char *folder, const d9_walk *above, d9_walk *here);
 
 /* Removes a folder and its contents, dot files included, without following links. A missing folder is not an error;

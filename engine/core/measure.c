@@ -16,7 +16,7 @@ int32_t d9_argmax(const double *row, int64_t classes) {
     return best;
 }
 
-/* Percent of the samples whose largest logit is that of their class. */
+/* Percentage of the samples whose largest logit is the one of their class. */
 static d9_status accuracy(d9_context *context, const d9_evaluated *all, double *score, double *by_label) {
     int64_t correct = 0;
     (void)context;
@@ -38,9 +38,9 @@ static int by_logit(const void *a, const void *b) {
 }
 
 /* The share of pairs of a positive and a negative sample in which the positive one has the larger logit; a pair of
- * equal logits counts half. By the rank statistic (R - p (p + 1) / 2) / (p n), where R is the sum of the ranks of the p
- * positives, from 1, and equal logits share their mean rank (Hanley and McNeil 1982, Radiology 143). NAN: p or n is 0.
- */
+ * equal logits counts half. Computed by the rank statistic (R - p (p + 1) / 2) / (p n): R is the sum of the ranks, from
+ * 1, of the p positive samples, n the number of negative ones, and equal logits share their mean rank (Hanley and
+ * McNeil 1982, Radiology 143). NAN: p or n is 0. */
 static double area(ranked *samples, int64_t count) {
     double positives = 0, ranks = 0;
     qsort(samples, (size_t)count, sizeof *samples, by_logit);
@@ -116,7 +116,8 @@ d9_score_text d9_measure_format(const d9_measure *measure, double score) {
 
 enum { FIELD_BYTES = 48 };
 
-/* The text of a field of d9_measure_words; `own` is space for one that is made here. */
+/* The text of field `name` (`length` bytes) in a pattern of d9_measure_words; "" if there is no such field. A number is
+ * formatted into `own`. */
 static const char *field(const d9_measure *measure, const char *name, size_t length, char own[FIELD_BYTES]) {
     const struct {
         const char *name, *text;

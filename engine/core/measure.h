@@ -15,7 +15,7 @@ typedef struct d9_evaluated {
 
 typedef struct d9_measure {
     const char *name, *name_tta;      /* keys in files: without, and with test-time augmentation (TTA) */
-    bool both_keys;                   /* name_tta is written for a single view too */
+    bool both_keys;                   /* records contain name_tta even if the evaluation has a single view */
     const char *epochs_heading;       /* column of epochs.tsv */
     const char *word, *plural;        /* for people, within a sentence */
     const char *title, *plural_title; /* at the start of a sentence */
@@ -30,22 +30,24 @@ typedef struct d9_measure {
     const char *fault;       /* message about a record whose score is not legal */
     double target;           /* default of the configuration key `target` */
     double effect;           /* difference of scores; reports estimate how many seeds it takes to show it */
-    int digits;              /* decimals that people read */
-    /* Computes the score; NAN if it is undefined. by_label: (classes), if the measure has it, gets the score of each
-     * label; NAN if that is undefined, and left out of the mean. NULL: not wanted. Errors: out of memory. */
+    int digits;              /* digits after the decimal point in texts for people */
+    /* Computes the score; NAN if it is undefined. If the measure has by_label, `by_label` (classes; NULL: not wanted)
+     * receives the score of each label: NAN if it is undefined, and the mean leaves that label out. D9_DEVICE: out of
+     * memory. */
     d9_status (*compute)(d9_context *context, const d9_evaluated *evaluated, double *score, double *by_label);
 } d9_measure;
 
-const d9_measure *d9_measure_find(const char *name); /* NULL: accuracy, the measure of a record without one */
-const d9_measure *d9_measure_at(int index);          /* NULL: no such index */
+/* The measure of this name (NULL: accuracy, the measure of records that name none), or at this index; NULL: none. */
+const d9_measure *d9_measure_find(const char *name);
+const d9_measure *d9_measure_at(int index);
 enum { D9_MEASURE_COUNT = 3 };
 int d9_measure_index(const d9_measure *measure); /* the index to pass to d9_measure_at */
 /* The first measure whose name occurs in the name of a key or column; NULL: none. */
 const d9_measure *d9_measure_in(const char *key);
 
-/* Is score a better than b? False if either is NAN. */
+/* True if score `a` is better than `b`; false if either is NAN. */
 bool d9_measure_better(const d9_measure *measure, double a, double b);
-/* Is the score at least as good as the target? False if either is NAN. */
+/* True if the score is at least as good as the target; false if either is NAN. */
 bool d9_measure_reaches(const d9_measure *measure, double score, double target);
 
 /* The index of the largest of `classes` numbers, the first one if several are equal. */

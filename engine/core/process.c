@@ -19,7 +19,8 @@
 #include "core/system.h"
 
 enum { POLL_NANOSECONDS = 100000000, LINE_SIZE = 240, NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
-enum { STACK_LEAST_BYTES = 128 << 10 }; /* OMP_STACKSIZE=192k is enough; the system takes a part of it */
+/* Least size of a thread's stack. OMP_STACKSIZE=192k gives it: the system takes a part of that for itself. */
+enum { STACK_LEAST_BYTES = 128 << 10 };
 
 /* Signals that the guard blocks. Not SIGHUP if it is ignored, as under nohup: sigtimedwait would receive it anyway. */
 static void blocked_signals(sigset_t *signals) {
@@ -130,7 +131,7 @@ static void become_launcher(const char *const *argv, pid_t parent, int output) {
     _exit(NOT_FOUND);
 }
 
-/* Waits for the program; sends it SIGUSR1 once if an end is asked for. Returns its wait status. */
+/* Waits for the program; sends it SIGUSR1, once, if a signal asks for an orderly end. Returns its wait status. */
 static int pass_on_and_wait(const d9_context *context, pid_t child) {
     const struct timespec poll = {.tv_nsec = POLL_NANOSECONDS / 5};
     bool passed = false;
@@ -230,7 +231,7 @@ static int try_threads(int count, pthread_t *threads, int *started) {
     return error;
 }
 
-/* D9_DEVICE if the process cannot have `wanted` threads. */
+/* Returns D9_DEVICE if the process cannot have `wanted` threads. */
 static d9_status check_threads(d9_context *context, int wanted) {
     const struct timespec pause = {.tv_nsec = 1000000};
     const int before = count_threads();

@@ -18,13 +18,13 @@ typedef enum d9_schedule_shape {
 typedef struct d9_schedule { /* constant before the first knot and after the last */
     d9_schedule_shape shape;
     int count;
-    d9_knot knots[D9_MAX_KNOTS];
-    int value_count;
-    double values[D9_MAX_KNOTS];
-    bool at_start; /* steps use the value at their start, as airbench; false: at their end, as cifar10-fast */
+    d9_knot knots[D9_MAX_KNOTS]; /* (count) */
+    int value_count;             /* equals `count` */
+    double values[D9_MAX_KNOTS]; /* (count): values at the knots */
+    bool at_start; /* a step uses the value at its start, as in airbench; false: at its end, as in cifar10-fast */
 } d9_schedule;
 /* Value at `step` (from 0) of a run of `epochs` epochs: at t = (step + 1) / steps_per_epoch epochs, or with at_start at
- * step / steps_per_epoch. A knot that would lie before its predecessor is moved to that one. */
+ * step / steps_per_epoch. A knot that would lie before its predecessor is moved to its predecessor's place. */
 double d9_schedule_at(const d9_schedule *schedule, int64_t step, int64_t steps_per_epoch, double epochs);
 /* The largest value of the schedule; 0 if none is positive. */
 double d9_schedule_peak(const d9_schedule *schedule);

@@ -37,8 +37,8 @@ D9_MUST_USE d9_status d9_allocate(d9_context *context, size_t bytes, const char 
 D9_MUST_USE d9_status d9_allocate_items(d9_context *context, size_t count, size_t item_bytes, const char *purpose,
                                         void *pointer); /* address of a pointer to any object type */
 void d9_release(d9_context *context, void *pointer);    /* NULL is ignored */
-/* Makes room for `more` items after the first `count` of the array `*items` of `*capacity` items (0 if NULL). If it is
- * too small, the items move to an array of at least twice the capacity. */
+/* Makes room for `more` items after the first `count` of the array `*items`, which has space for `*capacity` items (0
+ * if it is NULL). If the space is too small, the items move to an array of at least twice the capacity. */
 #define D9_GROW(context, count, more, purpose, capacity, items)                                                        \
     d9_grow_items((context), (size_t)(count), (size_t)(more), sizeof **(items), (purpose), (capacity), (items))
 D9_MUST_USE d9_status d9_grow_items(d9_context *context, size_t count, size_t more, size_t item_bytes,
@@ -80,10 +80,12 @@ void d9_lock_free(d9_context *context, const char *path, int lock);
 /* True if any process, this one included, holds the lock. Creates no file; holds a free lock for a moment. */
 bool d9_lock_is_held(d9_context *context, const char *path);
 
-/* True if `path` exists, and if stat fails for another reason than a missing path: opening it reports the reason. */
+/* True if `path` exists, or if stat fails for any other reason than a missing path: opening the file then reports the
+ * reason. */
 bool d9_file_exists(d9_context *context, const char *path);
-/* Sets *found if `path` exists. Returns `failure`, with the reason, if that cannot be known, for example without the
- * permission to search a folder: for callers that say that a file is there, or is not, and do not open it. */
+/* Sets *found to whether `path` exists. Returns `failure`, with the reason, if that cannot be known, for example
+ * without the permission to search a folder. For callers that report that a file exists or is missing and do not open
+ * it. */
 D9_MUST_USE d9_status d9_file_find(d9_context *context, d9_status failure, const char *path, bool *found);
 bool d9_folder_exists(d9_context *context, const char *path); /* true for a folder or a link to one */
 /* True if both results of stat describe the same file. */
@@ -94,7 +96,8 @@ double d9_clock_now(void);
 /* Seconds since 1970: for time stamps, never for durations. */
 double d9_clock_wall(void);
 
-/* Returns D9_OUTPUT if `path` exists and is not a folder, or cannot be looked at. Creates nothing. */
+/* Returns D9_OUTPUT if `path` exists and is not a folder, or if that cannot be known. D9_OK if it is missing. Creates
+ * nothing. */
 D9_MUST_USE d9_status d9_directory_check(d9_context *context, const char *path);
 /* Creates a folder and its missing parents, as mkdir -p. Returns D9_OUTPUT on failure. */
 D9_MUST_USE d9_status d9_directory_make(d9_context *context, const char *path);

@@ -20,8 +20,8 @@ typedef struct d9_text {
 void d9_text_init(d9_context *context, d9_text *text);
 void d9_text_add(d9_text *text, const char *format, ...) D9_PRINTF(2, 3);
 void d9_text_add_sh_word(d9_text *text, const char *word); /* quoted so that every sh reads it as one word */
-/* Quotes a word of a command that is shown: one with control characters (d9_control_bytes) becomes $'a\012b', which can
- * be pasted into bash, zsh and ksh. */
+/* Adds a word of a command that the user may paste into a shell: as d9_text_add_sh_word, but a word with control
+ * characters (d9_control_bytes) becomes $'a\012b', which bash, zsh and ksh read. */
 void d9_text_add_shell_word(d9_text *text, const char *word);
 /* Adds the control character at `at` (d9_control_bytes) as \xHH, \uHHHH or \UHHHHHHHH. */
 void d9_text_add_control(d9_text *text, const char *at);
@@ -31,7 +31,7 @@ void d9_text_add_escaped(d9_text *text, const char *foreign);
 const char *d9_text_get(const d9_text *text); /* never NULL */
 D9_MUST_USE d9_status d9_text_status(const d9_text *text);
 void d9_text_free(d9_text *text);
-/* Frees a text whose bytes were added to `whole`, which fails if the part did. */
+/* Frees `part`, a text whose bytes were added to `whole`. If `part` had failed, `whole` fails too. */
 void d9_text_free_part(d9_text *part, d9_text *whole);
 
 /* Returns the code point at *text (not empty) and moves past it. An invalid byte or cut sequence is one character. */
@@ -46,8 +46,9 @@ int d9_text_compare(const void *a, const void *b);
 /* True if the text ends with `ending` and is longer than it. */
 bool d9_text_ends_in(const char *text, const char *ending);
 
-/* The candidate nearest to `word` by edit distance; a tie goes to a candidate with which `word` begins ("resnet50":
- * resnet, not resnet9). If none is near: the first that begins with `word`, of at least 3 letters; or NULL. */
+/* The candidate nearest to `word` by edit distance; in a tie, one that `word` begins with ("resnet50": resnet, not
+ * resnet9). If none is near: the first candidate that begins with `word`, if `word` has 3 letters or more; else
+ * NULL. */
 const char *d9_text_nearest(const char *word, const char *const *candidates, int count);
 
 /* Splits `text` in place at every `mark`, "a,b" into a and b; drops words after `most`. Returns the number of words. */

@@ -8,9 +8,11 @@
  *   dawn9.mean, dawn9.std         JSON lists per channel, for pixels in 0..1: x = (pixel / 255 - mean) / std
  *   dawn9.words                   JSON list of the vocabulary: entry i is token i (data/vocabulary.h)
  *   dawn9.length                  JSON integer: number of tokens of a text
- *   dawn9.data                    optional: the images that trained the model (d9_provenance in data/dataset.h), JSON:
- *                                 "split"; for the user's own images "test" and "trained", 16 hexadecimal digits each;
- *                                 with data.validation also "validation", a list of that number and the limit
+ *   dawn9.data                    optional JSON object about the images that trained the model (d9_provenance in
+ *                                 data/dataset.h): "split", the version of the rule; "trained", a list of digests,
+ *                                 empty unless the images are the user's own; if it is not empty, "test", a digest;
+ *                                 with data.validation also "validation": [data.validation, validation_limit].
+ *                                 Digests and limit are strings of 16 hexadecimal digits
  *   dawn9.version, dawn9.commit   optional: of the build that wrote the file
  *   dawn9.graph                   optional: the network, node by node (exchange/network.h)
  *   format                        optional: "pt", which other tools look for */
@@ -22,7 +24,8 @@
 
 enum { D9_DESCRIPTION_ROWS = 10 };
 
-/* Makes the `count` metadata rows of the session's model; their texts live in `arena`. dawn9.graph can be missing. */
+/* Makes the metadata rows of the session's model; *count: their number. Their texts live in `arena`. dawn9.graph can be
+ * missing. */
 D9_MUST_USE d9_status d9_description_make(d9_session *session, d9_arena *arena,
                                           d9_metadata metadata[D9_DESCRIPTION_ROWS], int *count);
 
@@ -44,14 +47,15 @@ D9_MUST_USE d9_status d9_description_read(d9_context *context, const char *path,
 D9_MUST_USE d9_status d9_description_find(d9_context *context, const char *path, d9_description **description);
 /* True if the file's metadata describe a model of texts. */
 bool d9_description_is_of_texts(const d9_safetensors *file);
-/* Returns D9_DATA, with `path`, unless the dataset's samples are of the model's kind, images or texts, and size. */
+/* Returns D9_DATA, with `path`, unless the dataset's samples have the model's kind (images or texts) and size. */
 D9_MUST_USE d9_status d9_description_check(d9_context *context, const d9_description *description, const char *path,
                                            const d9_dataset *dataset);
-/* The vocabulary for d9_config_dataset; NULL if the model is one of images, or for NULL. */
+/* The vocabulary for d9_config_dataset; NULL if `description` is NULL or describes a model of images. */
 static inline const d9_vocabulary *d9_description_words(const d9_description *description) {
     return description && description->vocabulary.count > 0 ? &description->vocabulary : NULL;
 }
-/* Sets *data to what d9_config_dataset is to know of the samples that trained the model when `config` evaluates it. */
+/* Sets *data to the provenance of the samples that trained the model, for d9_config_dataset when `config` evaluates
+ * that model. Its prepared_otherwise compares the image settings of `config` with those of the model. */
 D9_MUST_USE d9_status d9_description_provenance(d9_context *context, const d9_description *description,
                                                 const char *path, const d9_config *config, d9_provenance *data);
 /* Sets the normalisation of a loaded dataset to the model's. Returns D9_DATA if classes, or kind or size of the samples
@@ -68,13 +72,15 @@ D9_MUST_USE d9_status d9_description_decode(d9_context *context, const char *pat
                                             d9_description **description);
 /* Makes a description for a file without metadata, for example from torchvision: size and normalisation as in `config`,
  * and as many classes as the last layer has rows in the file. The classes are named by number unless the dataset of
- * `config` has the same number of classes. D9_USAGE: texts, which need a vocabulary; `config` has no normalisation. */
+ * `config` has the same number of classes. D9_USAGE: the samples are texts, which need a vocabulary; `config` gives no
+ * normalisation; or the file lacks the weight of the last layer. */
 D9_MUST_USE d9_status d9_description_assume(d9_context *context, const char *path, const d9_safetensors *file,
                                             const d9_config *config, d9_description **description);
-/* Returns D9_USAGE, with `path`, if the network of `config` reads a stream, which has no samples with logits of their
- * own. */
+/* Returns D9_USAGE, with `path`, if the network of `config` reads a stream of tokens: a stream has no samples to
+ * predict. */
 D9_MUST_USE d9_status d9_description_reject_stream(d9_context *context, const char *path, const d9_config *config);
-/* Sizes of a run of `config` with the described images and classes and with one batch of images. */
+/* Sizes of a run of `config` with the described size of samples and classes, and with one batch of samples, both to
+ * train on and to evaluate. */
 d9_extent d9_description_extent(const d9_description *description, const d9_config *config, int64_t batch);
 /* Builds, in f32 and for evaluation only, the program of a run with the sizes of d9_description_extent. */
 D9_MUST_USE d9_status d9_description_program(d9_context *context, const d9_description *description,

@@ -21,8 +21,8 @@ D9_MUST_USE d9_status d9_exchange_read(d9_session *session, const d9_value *valu
 /* Returns D9_DATA, with `path` and the value's name, unless all numbers are finite and variances are not negative. */
 D9_MUST_USE d9_status d9_exchange_check(d9_context *context, const char *path, const d9_value *value,
                                         const double *file_values);
-/* Writes a parameter or statistic of the graph to its place in `state`, laid out as D9_BUFFER_STATE is. A statistic
- * is copied to every ghost group. */
+/* Writes a parameter or statistic of the graph to its place in `state`: doubles in the layout of D9_BUFFER_STATE. A
+ * statistic is copied to every ghost group. */
 void d9_exchange_write(const d9_graph *graph, const d9_value *value, const double *file_values, double *state);
 
 /* True for parameters and statistics, the values of D9_BUFFER_STATE. A model file holds those that evaluation reads. */

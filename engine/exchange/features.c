@@ -1,4 +1,4 @@
-/* Writes features of images to a file; see features.h. */
+/* Writes features of samples to a file; see features.h. */
 #include "exchange/features.h"
 #include "core/system.h"
 #include "core/text.h"

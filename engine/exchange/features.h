@@ -1,4 +1,4 @@
-/* Writes features of images to a file: a matrix f32 (count, width), one row per image. */
+/* Writes features of images or texts to a file: a matrix f32 (count, width), one row per sample. */
 #ifndef D9_EXCHANGE_FEATURES_H
 #define D9_EXCHANGE_FEATURES_H
 
@@ -9,7 +9,7 @@
 typedef struct d9_features {
     float *rows;
     int64_t count, width;
-    const char *const *files; /* (count): image file of each row */
+    const char *const *files; /* (count): file from which the sample of each row was read */
 } d9_features;
 
 /* Returns D9_USAGE unless the name ends in .npy (numpy.load) or .safetensors. */

@@ -3,7 +3,8 @@
 #include "exchange/model.h"
 #include "train/evaluation.h"
 
-/* Converts (count, H, W, C) to (count, C, H, W). */
+/* Converts the evaluated images from (count, H, W, C) to (count, C, H, W). The one channel of images stored as grey is
+ * repeated C times. */
 static void copy_to_planes(const d9_dataset *data, uint8_t *out) {
     const int64_t pixels = data->height * data->width, channels = data->channels, stored = data->grey ? 1 : channels;
     for (int64_t i = 0; i < data->test.count; i++)

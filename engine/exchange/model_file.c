@@ -71,8 +71,8 @@ static bool is_of_head(const d9_graph *graph, const d9_value *value) {
     return false;
 }
 
-/* Number of classes in the file if its last layer is to be skipped, because they differ from the session's by name or
- * number (of rows of the last layer's weight); otherwise 0. */
+/* Decides whether to skip the file's last layer: its classes differ from the session's by name, or by number (rows of
+ * the last layer's weight). Returns the number of classes in the file if so, otherwise 0. */
 static int64_t find_other_classes(const source *self) {
     const d9_graph *graph = &self->session->program.eval;
     const d9_node_id classifier = d9_graph_classifier(graph);
@@ -123,7 +123,7 @@ done:
     return status;
 }
 
-/* Rejects tensors that the network does not have, except PyTorch's num_batches_tracked, which is not used. */
+/* Rejects tensors that the network does not have, except PyTorch's num_batches_tracked, which dawn9 does not use. */
 static d9_status check_others(const source *self) {
     const d9_graph *graph = &self->session->program.eval;
     char text[D9_SHAPE_TEXT];

@@ -4,8 +4,9 @@
  *
  *   nodes      a list of {"op": "Conv", "name": "stem.conv", "inputs": ["image", "stem.conv.weight"],
  *              "output": "stem.conv.out", "attributes": {"strides": [1, 1], ...}}, in execution order. An input is
- *              "images" (bytes, N,C,H,W) or "texts" (tokens, N,T), an earlier output, a tensor of the file or a
- *              constant
+ *              "images" (bytes, N,C,H,W), "texts" (tokens, N,T) or "tokens" (of a stream, T,N), an earlier output, a
+ *              tensor of the file or a constant; of a recurrent node also "" (absent) or the name of a state before the
+ *              tokens. Such a node has "states", the names of its states after the tokens, if a stream carries them on
  *   constants  {"mean": [...], ...}: one number per channel, a scalar, or a list of integers: axes, shapes, indices
  *   views      a list of {"weight", "mirror", "dy", "dx"}, over which evaluation averages logits
  *

@@ -168,8 +168,9 @@ static void put_endpoint(writer *self, int field, const char *name, int element,
     d9_message_end(m, value);
 }
 
-/* Writes the inputs and outputs of a stream: tokens and logits, and each recurrent layer's state before (input) and
- * after the tokens (output). The copy nodes of the list are from the state after to the state before. */
+/* Writes the inputs and outputs of a stream: tokens and logits, and each recurrent layer's state before the tokens (an
+ * input) and after them (an output). The graph has one copy node per state: it copies the state after the tokens to the
+ * state before the next ones. */
 static void put_stream(writer *self) {
     const d9_graph *graph = self->base.graph;
     put_endpoint(self, GRAPH_INPUT, "tokens", ELEMENT_INT64, (int64_t[]){TIME, BATCH}, 2);

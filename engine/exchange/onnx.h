@@ -14,8 +14,9 @@
 
 #include "core/context.h"
 
-/* Sets *input to a description of the input. `model`: a model.safetensors with metadata (exchange/description.h);
- * neither dataset nor backend is needed. Returns D9_USAGE, with the node, if a node cannot be exported. */
+/* Writes the model in the file `model`, a model.safetensors with metadata (exchange/description.h), as ONNX to `path`,
+ * and sets *input to a description of its input. Needs neither dataset nor backend. Returns D9_USAGE, with the node, if
+ * a node cannot be exported. */
 D9_MUST_USE d9_status d9_onnx_write(d9_context *context, const char *model, const char *path, const char **input);
 
 #endif

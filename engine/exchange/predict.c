@@ -1,4 +1,4 @@
-/* Predictions: a session over a dataset of one empty batch, which each batch of samples to predict overwrites. */
+/* Predictions: a session whose evaluation set is one empty batch. Each batch of samples to predict overwrites it. */
 #include "exchange/predict.h"
 #include "core/system.h"
 #include "exchange/model.h"
@@ -39,7 +39,7 @@ static d9_status check_size(d9_context *context, const char *path, const d9_desc
     d9_status status;
     d9_dataset promised;
     D9_TRY(d9_config_describe_dataset(context, config, &promised));
-    promised.channels = made->channels; /* the caller checks them */
+    promised.channels = made->channels; /* d9_predictor_open checks them */
     D9_TRY(d9_description_check(context, made, path, &promised));
 done:
     if (status == D9_DATA) status = context->status = D9_USAGE; /* the configuration is wrong, not the file */

@@ -30,7 +30,8 @@ typedef struct d9_predictor {
     d9_session session;
     d9_word_index index; /* of the description's vocabulary */
     int64_t features;    /* features per sample; 0: not requested */
-    /* Size to which pictures are resized first, as in training, before the size of the network's images; 0: none. */
+    /* Size of the stored training images, if it is not that of the network's images: pictures are first resized to it,
+     * then to the network's. 0: pictures are resized once. */
     int64_t stored_height, stored_width;
 } d9_predictor;
 
@@ -38,8 +39,8 @@ typedef struct d9_predictor {
  * differ. */
 D9_MUST_USE d9_status d9_predictor_open(d9_context *context, const d9_predictor_options *options,
                                         d9_predictor *predictor);
-/* Resizes a picture to pixels u8 (height, width, 3) of the description, as the evaluated images of the training were.
- */
+/* Resizes a picture to pixels u8 (height, width, 3), the size in the description, in the way in which the training run
+ * resized its evaluation images. */
 D9_MUST_USE d9_status d9_predictor_resize(const d9_predictor *predictor, d9_context *context, const char *name,
                                           const d9_image *image, uint8_t *pixels);
 /* Fills tokens (width of the description) for a model of texts. Returns D9_DATA, with `name`, for a text that

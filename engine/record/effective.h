@@ -5,19 +5,20 @@
 #include "config/config.h"
 #include <jansson.h>
 
-/* Parses a JSON file. If the contents are not JSON, *value is NULL, `error` (may be NULL) says where, and the status is
+/* Parses a JSON file. If its content is not JSON, *value is NULL, `error` (may be NULL) says where, and the status is
  * D9_OK. A file that cannot be read: D9_DATA. The caller owns the reference. */
 D9_MUST_USE d9_status d9_json_read(d9_context *context, const char *path, json_t **value, json_error_t *error);
 
-/* Adds the YAML of d9_config_print, without absolute data.path and choices, and with the checksum of train.from
- * in place of its path: paths are valid on this machine only. A title that is not UTF-8 becomes "untitled". */
+/* Adds the YAML of d9_config_print. data.path and backend_options.choices are left out if they are absolute paths, and
+ * train.from has the file's checksum in place of its path, because paths are valid on this machine only. A title that
+ * is not UTF-8 becomes "untitled". */
 D9_MUST_USE d9_status d9_effective_yaml(const d9_config *config, d9_text *text);
 /* Converts that YAML to a JSON object. The caller owns the reference. */
 D9_MUST_USE d9_status d9_effective_json(d9_context *context, const d9_config *config, json_t **object);
 
 /* A JSON number; null for NaN and infinities, which JSON lacks. */
 json_t *d9_json_number(double value);
-/* JSON lists: of strings; of pixel values in byte units (0..255), divided by 255. */
+/* A JSON list of strings; a JSON list of pixel values, which are converted from 0..255 to 0..1. */
 json_t *d9_json_texts(const char *const *texts, int64_t count);
 json_t *d9_json_pixels(const double *values, int64_t count);
 /* A path as a JSON string. If it is not UTF-8, each byte that is not ASCII becomes `?`. NULL: out of memory. */
@@ -25,7 +26,7 @@ json_t *d9_json_path(d9_context *context, d9_arena *arena, const char *path);
 /* The number at `key` of an object; NAN if there is none. */
 double d9_json_real(const json_t *object, const char *key);
 
-/* The measure of a result.json: accuracy if it names none; NULL if it names one that is unknown here. */
+/* The measure of a result.json: accuracy if it names none; NULL if it names one that this build does not know. */
 const d9_measure *d9_result_measure(const json_t *result);
 /* The score in a result.json or in one of its epochs, with TTA if it is recorded; NAN: not evaluated. */
 double d9_json_score(const json_t *object, const d9_measure *measure);

@@ -4,9 +4,9 @@
  *     NAME/data/KEY   the bytes of a storage
  *     and files that are not needed (version, byteorder, ...)
  *
- * A pickle is a program for a machine with a stack and a list of earlier values. This one has the opcodes and the
- * functions that a state dict needs: dictionaries, and tensors of storages. It calls nothing else. A tensor is pickled
- * as
+ * A pickle is a program for a machine with a stack and a memo, a list of earlier values. The machine in this file has
+ * only the opcodes that a state dict needs, and calls only functions that make dictionaries and tensors of storages. A
+ * tensor is pickled as
  *
  *     _rebuild_tensor_v2(("storage", torch.FloatStorage, KEY, device, elements), offset, shape, strides, requires_grad,
  *                        OrderedDict())
@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STACK = 4096 /* Python pickles a thousand entries at a time */, RANK = 4, MAX_PICKLE_BYTES = 4 << 20 };
+enum { STACK = 4096 /* values; Python pickles 1000 entries at a time */, RANK = 4, MAX_PICKLE_BYTES = 4 << 20 };
 
 typedef enum kind {
     MARK,
@@ -42,12 +42,12 @@ typedef enum kind {
 typedef struct dictionary {
     d9_tensor *tensors; /* with their names */
     int count, capacity;
-    const char *other; /* key of an entry that is no tensor; NULL: there is none */
+    const char *other; /* key of an entry that is not a tensor; NULL: there is none */
 } dictionary;
 
 typedef struct value {
     kind kind;
-    int64_t number; /* TUPLE: count of its items; STORAGE or its kind: d9_tensor_type */
+    int64_t number; /* of a NUMBER; TUPLE: count of its items; STORAGE and STORAGE_TYPE: d9_tensor_type */
     union {
         const char *text;
         const struct value *items;
@@ -86,8 +86,8 @@ typedef struct reader {
     int depth;
     value *memo; /* (size) */
     int64_t memo_count;
-    size_t room; /* bytes left for copies of tensors, at first the size of the file: each tensor of a shared storage is
-                    copied */
+    size_t room; /* bytes that copies of tensors may still take, at first the size of the file. Tensors may share a
+                  * storage, and each is copied: without a limit a small file could fill the memory */
 } reader;
 
 static d9_status bad(const reader *r, const char *what) {
@@ -260,7 +260,7 @@ done:
 
 /* ---- opcodes ---- */
 
-/* Reads a name, two lines, and pushes the value that `globals` has for it. */
+/* Reads the name of a class or function (two lines: module, name) and pushes its value from `globals`. */
 static d9_status read_global(reader *r) {
     const char *text = (const char *)r->pickle + r->at;
     const size_t left = r->size - r->at;
@@ -346,7 +346,7 @@ static d9_status set_item(reader *r) {
     return set_items(r, &r->stack[r->depth], 2);
 }
 
-/* Attributes of a dictionary, such as the versions of modules: not needed. */
+/* Drops the attributes of a dictionary, such as the versions of modules, which are not needed. */
 static d9_status drop_attributes(reader *r) {
     value attributes;
     const d9_status status = pop(r, DICT, &attributes);
@@ -428,7 +428,7 @@ done:
 
 /* ---- the file ---- */
 
-/* Finds data.pkl, and the name of the folder that it is in. */
+/* Finds NAME/data.pkl, and sets `folder` to NAME/data/, the folder of the storages. */
 static d9_status find_pickle(reader *r) {
     d9_status status = D9_OK;
     static const char ending[] = "/data.pkl";
@@ -481,7 +481,7 @@ done:
 }
 
 bool d9_pytorch_is(const uint8_t *bytes, size_t size) {
-    /* Before 1.6 a file began with a pickle of this number. */
+    /* Before version 1.6 a file began with a pickle of this magic number. */
     static const uint8_t number[] = {0x80, 2, 0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19};
     return d9_zip_is(bytes, size) || (size >= sizeof number && memcmp(bytes, number, sizeof number) == 0);
 }

@@ -8,7 +8,7 @@
  * anything but a dictionary of contiguous tensors of up to 4 dimensions. `path` is used in messages only. */
 D9_MUST_USE d9_status d9_pytorch_decode(d9_context *context, const char *path, const uint8_t *bytes, size_t size,
                                         d9_safetensors **file);
-/* True if a file begins as one that PyTorch saved, before version 1.6 (unzipped) or later. */
+/* True if a file begins as a zip archive, the format of PyTorch since version 1.6, or as a file of an older PyTorch. */
 bool d9_pytorch_is(const uint8_t *bytes, size_t size);
 
 #endif

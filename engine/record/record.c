@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Files of a run. d9_record_open removes the first LEFTOVERS; if it resumes with keep: best, not the last KEPT of them,
- * which may be of an epoch before the checkpoint. */
+/* Files of a run. d9_record_open removes the first LEFTOVERS of them. If it resumes a run with keep: best, it leaves
+ * the last KEPT of these, predictions and model, which may be of an epoch before the checkpoint. */
 enum { LEFTOVERS = 5, KEPT = 2 };
 static const char *const files[] = {
     "result.json", "submission.json", "live.html",  "predictions.safetensors", "model.safetensors",
@@ -39,7 +39,7 @@ static bool has_file(const d9_record *record, const char *name) {
     return d9_file_exists(record->context, path);
 }
 
-/* D9_USAGE if the folder holds a run of another configuration or seed. */
+/* Returns D9_USAGE if the folder holds a run of another configuration or seed. */
 static d9_status check_same_run(const d9_record *record, const d9_config *config) {
     d9_status status = D9_OK;
     d9_config *held = NULL;
@@ -88,7 +88,7 @@ static int64_t line_epoch(const char *line, size_t length, bool json) {
     return epoch;
 }
 
-/* Rewrites a file as `header` and those of its complete lines whose epoch is at most `kept`. */
+/* Rewrites a file: `header`, then the file's complete lines of epochs up to `kept`. */
 static d9_status keep_rows(d9_record *record, const char *name, const char *header, bool json, int64_t kept) {
     d9_status status = D9_OK;
     uint8_t *bytes = NULL;

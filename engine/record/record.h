@@ -13,10 +13,10 @@ struct json_t;
 
 typedef struct d9_epoch_row {
     int64_t epoch;            /* from 1 */
-    double train_loss;        /* mean over the epoch's images of the (smoothed) training loss */
-    double train_accuracy;    /* percent, of the augmented training images */
-    double score, score_tta;  /* in the measure of the run, plain and with TTA; NAN when not evaluated */
-    double eval_loss;         /* mean loss of the evaluated samples, plain view; NAN when not evaluated */
+    double train_loss;        /* mean of the loss, with its label smoothing, over the samples trained on in the epoch */
+    double train_accuracy;    /* percent, of the augmented training images; NAN if samples have several labels */
+    double score, score_tta;  /* in the measure of the run, plain and with TTA; NAN: not evaluated */
+    double eval_loss;         /* mean loss of the evaluated samples, plain view; NAN: not evaluated */
     double images_per_second; /* of training only */
     double seconds;           /* of training only */
     double hours;             /* DAWNBench clock at the end of the epoch's training */
@@ -35,7 +35,7 @@ typedef struct d9_result {
     const d9_config *config;
     char config_hash[65], plan_sha256[65], params_sha256[65], data_digest[17];
     bool no_test;         /* see d9_dataset; not recorded */
-    char test_digest[17]; /* of the user's own test images, whatever their order; "": another dataset */
+    char test_digest[17]; /* of the user's own test images, whatever their order; "" for other data */
     char backend[32], precision[8];
     d9_device_info device;
     int64_t batch, steps, train_images, eval_images, parameters;
@@ -52,8 +52,8 @@ typedef struct d9_result {
     const d9_timeline *timeline;
     d9_arena arena;                 /* owns what the pointers refer to, except `config` and the timeline's segments */
     const char *const *class_names; /* (classes) */
-    /* (classes): score_tta of each label and number of evaluated images that have it; NULL: of another measure, or
-     * unknown, because the run was resumed after its best epoch */
+    /* (classes): score_tta of each label, and number of evaluated images that have it. Both NULL if the measure has no
+     * by_label, or if the run was resumed after its best epoch */
     const double *by_label;
     const int64_t *label_images;
     int64_t classes, channels;
@@ -72,7 +72,8 @@ typedef enum d9_record_mode {
     D9_RECORD_OVERWRITE /* delete the run */
 } d9_record_mode;
 
-/* Sets *finished: the folder holds a finished run. Returns D9_USAGE for a run of another configuration or seed. */
+/* Sets *finished to whether the folder holds a finished run. Returns D9_USAGE if its run has another configuration or
+ * seed. */
 D9_MUST_USE d9_status d9_record_finished(d9_context *context, const char *folder, const d9_config *config,
                                          bool *finished);
 /* Checks, without writing, that `mode` permits a run in the folder. If not: D9_USAGE, naming the options that help. */
@@ -91,16 +92,16 @@ struct json_t *d9_epoch_object(const d9_epoch_row *row, const d9_measure *measur
 /* Adds the row's line for events.jsonl, including the newline. */
 D9_MUST_USE d9_status d9_epoch_json(d9_context *context, const d9_epoch_row *row, const d9_measure *measure, int views,
                                     d9_text *text);
-/* Appends the row to events.jsonl and, if evaluated, to epochs.tsv, there with its d9_epoch_score if there are several
- * `views`, else with the score. */
+/* Appends the row to events.jsonl. If the epoch was evaluated, also appends a line to epochs.tsv, with d9_epoch_score
+ * if `views` is above 1, else with the plain score. */
 D9_MUST_USE d9_status d9_record_epoch(d9_record *record, const d9_epoch_row *row, const d9_measure *measure, int views);
 /* Writes predictions.safetensors: top-1 class, its probability and the true label of `count` evaluation images, with
- * the hash of the parameters that made them and their epoch. `count` 0, for a corpus: only these two. */
+ * the hash of the parameters that made them and their epoch. `count` 0, for a stream of tokens: only hash and epoch. */
 D9_MUST_USE d9_status d9_record_predictions(d9_record *record, const int32_t *top1, const float *confidence,
                                             const int32_t *labels, int64_t count, const char *params_sha256,
                                             int64_t epoch);
-/* Reads the hash and the epoch from the predictions.safetensors in `folder`. Empty hash: there is none; epoch 0: it is
- * from before epochs were recorded. */
+/* Reads the hash and the epoch from the predictions.safetensors in `folder`. The hash is "" if there is no such file,
+ * the epoch 0 if the file is from a version that did not record it. */
 D9_MUST_USE d9_status d9_record_kept(d9_context *context, const char *folder, char params_sha256[65], int64_t *epoch);
 /* Writes the file `name` of the folder, atomically. */
 D9_MUST_USE d9_status d9_record_write(d9_record *record, const char *name, const d9_text *text);

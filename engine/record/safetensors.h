@@ -39,8 +39,8 @@ typedef struct d9_safetensors {
     int metadata_count;
 } d9_safetensors;
 
-/* Reads a file, also one that PyTorch saved (pytorch.h). Unreadable or malformed: D9_DATA, naming the file and any
- * tensor at fault. */
+/* Reads a safetensors file, or one that PyTorch saved (pytorch.h). Unreadable or malformed: D9_DATA, naming the file
+ * and any tensor at fault. */
 D9_MUST_USE d9_status d9_safetensors_read(d9_context *context, const char *path, d9_safetensors **file);
 /* Decodes a file in memory, whose bytes are no longer needed afterwards. `path` is used in messages only. */
 D9_MUST_USE d9_status d9_safetensors_decode(d9_context *context, const char *path, const uint8_t *bytes, size_t size,
@@ -63,8 +63,8 @@ D9_MUST_USE d9_status d9_safetensors_encode(d9_context *context, const char *pat
                                             size_t *size);
 
 /* Checksum inside a file: the metadata row D9_SEAL_KEY holds D9_SEAL_DIGITS hexadecimal digits, the SHA-256 of the
- * encoded file with zeros as these digits. d9_safetensors_seal writes it, if the row exists. is_sealed is false if the
- * row is missing or the checksum is wrong; it writes the correct checksum into the row. */
+ * encoded file with zeros as these digits. d9_safetensors_seal writes it, if the row exists. d9_safetensors_is_sealed
+ * returns false if the row is missing or the checksum is wrong; it overwrites the row with the correct checksum. */
 #define D9_SEAL_KEY "sha256"
 enum { D9_SEAL_DIGITS = 64 };
 void d9_safetensors_seal(uint8_t *bytes, size_t size);

@@ -39,7 +39,7 @@ typedef struct d9_timeline {
 /* The segments that a clock adds up, and where it stops. */
 typedef enum d9_clock_end {
     D9_CLOCK_WHOLE_RUN,     /* sum of all segments whose kind is in `in` */
-    D9_CLOCK_TARGET,        /* sum of those that began before the training of the target epoch ended */
+    D9_CLOCK_TARGET,        /* the same, of segments that began before the training of the target epoch ended */
     D9_CLOCK_FINAL_ACCURACY /* wall time from the origin to the end of the final evaluation, gaps included */
 } d9_clock_end;
 typedef struct d9_clock {

@@ -5,7 +5,7 @@
  *     22 bytes: offset, size and number of entries of the directory
  *
  * Sizes and offsets have 32 bits; the records for larger archives, which torch.save adds before the last 22 bytes, are
- * skipped. Source: PKWARE's APPNOTE.TXT, 4.3. */
+ * skipped. Source: PKWARE's APPNOTE.TXT, section 4.3. */
 #include "record/zip.h"
 
 #include <stdlib.h>
@@ -34,7 +34,8 @@ static d9_status bad(const reader *reader, const char *what) {
     return d9_fail(reader->context, D9_DATA, "%s: %s", reader->path, what);
 }
 
-/* Reads the file of a directory entry, whose 46 bytes and name are in bounds. */
+/* Finds the bytes of a directory entry's file. The caller has checked that the entry's 46 bytes and name are in
+ * bounds. */
 static d9_status read_file(const reader *reader, const uint8_t *entry, d9_zip_file *file) {
     d9_status status;
     char *name;

@@ -1,3 +1,4 @@
+/* Round ticks of an axis; see axis.h. */
 #include "report/axis.h"
 
 #include <math.h>

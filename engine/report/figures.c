@@ -137,7 +137,7 @@ static void html_content(const d9_column *column, const d9_cell *cell, d9_text *
 
 static bool is_blank(const d9_cell *cell) { return cell->text ? !*cell->text : isnan(cell->number); }
 
-/* A cell, and those of the following columns without heading. */
+/* Adds a cell that also shows the cells of the following columns without heading. */
 static void html_cell(const d9_figures *table, int row, int first, d9_text *text) {
     const d9_cell *cell = cell_at(table, row, first);
     if (!cell->text && isnan(cell->number)) {
@@ -159,7 +159,7 @@ static void html_cell(const d9_figures *table, int row, int first, d9_text *text
     d9_text_add(text, "</td>");
 }
 
-/* A heading, which may be the name of a key, can break behind its dots and underscores. */
+/* Adds a heading that may break after its dots and underscores, because it may be the name of a key. */
 static void html_breakable(const char *heading, d9_text *text) {
     char part[128];
     for (size_t length; *heading; heading += length) {

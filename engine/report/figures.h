@@ -17,9 +17,10 @@ enum { D9_COLUMN_TEXT = -1, D9_COLUMN_PLAIN = -2 /* %.4g */ };
 
 typedef struct d9_column {
     const char *key;     /* the column's name in TSV and JSON: accuracy_low */
-    const char *heading; /* the column's name on the page; NULL: the page shows it in the column before, after `hint` */
-    const char *hint;    /* tool tip that explains the column; NULL: none. Without heading: the words between the cells;
-                            NULL: " to " before a number (the ends of an interval), a blank before a text */
+    const char *heading; /* the column's name on the page; NULL: the page shows the column's cells in the cells of the
+                          * column before */
+    const char *hint;    /* tool tip that explains the column; NULL: none. Of a column without heading: the text before
+                          * its cells; NULL: " to " before a number (the end of an interval), a blank before a text */
     int digits;          /* decimals on the page, or D9_COLUMN_TEXT or D9_COLUMN_PLAIN */
     bool sign;           /* positive numbers are shown with a plus sign */
 } d9_column;

@@ -42,7 +42,7 @@ typedef struct d9_report_arm {
     double published_score, published_seconds, published_epochs; /* NAN: not published */
     const char *published_hardware, *published_source;           /* NULL: not given */
     int asked;                                                   /* planned runs */
-    const struct d9_report_arm *runs_of;                         /* first arm with all these runs, maybe itself */
+    const struct d9_report_arm *runs_of;                         /* first arm with all runs of this one, maybe itself */
     int count;                                                   /* finished runs, sorted by seed: */
     double *scores;                                              /* (count) */
     int64_t *seeds;                                              /* (count) */
@@ -50,14 +50,15 @@ typedef struct d9_report_arm {
     d9_estimate mean;
     int64_t met; /* finished runs whose final score reached the target; `chance`: their share */
     d9_proportion chance;
-    /* Arm minus baseline: paired if both finished the same seeds, at least two; otherwise Welch's t. */
+    /* Arm minus baseline. `difference` is paired if both finished the same seeds, at least two, otherwise equal to
+     * `welch`. */
     bool paired;
     d9_estimate difference, welch;
     double holm;          /* p of `difference`, adjusted by Holm over all arms with a baseline */
     int64_t seeds_needed; /* per arm, for measure->effect and D9_REPORT_POWER; 0: unknown, or over a million */
     int series;           /* index into report->series; arms that differ only in train.epochs share one */
-    double epochs_saved;  /* epochs that the series of the baseline (else the first) needs for this score, minus own;
-                             NAN: off its curve */
+    double epochs_saved;  /* epochs after which the curve of the baseline's series (else of the first arm's) reaches
+                           * this score, minus `trained`; NAN: it does not reach it, or this arm is on it */
 } d9_report_arm;
 
 typedef struct d9_report_series {
@@ -87,7 +88,7 @@ typedef struct d9_report {
     bool experiment, ablation, search;     /* the folder has experiment.json; its kind is ablation or search */
     json_t *record;                        /* experiment.json; NULL: none */
     const d9_measure *measure;             /* of all runs; NULL: no run was read */
-    const char *sample;                    /* the word for a sample of all runs (core/text.h) */
+    const char *sample;                    /* noun for the samples of all runs (core/text.h) */
     double target;                         /* NAN: none */
     d9_report_arm *arms;
     d9_report_run *runs;

@@ -196,8 +196,8 @@ static void rank_series(d9_report *report) {
         give_rank(report, arm, &ranked);
 }
 
-/* The curve of a series: trained epochs and gain of the mean score of its arms, sorted by epochs.
- * Returns the number of points. */
+/* Fills the curve of a series: a point per arm with finished runs, its trained epochs (ascending) and d9_report_gain of
+ * its mean score. Returns the number of points. */
 static int curve_of(const d9_report *report, int series, double *epochs, double *means) {
     int count = 0;
     for (int a = 0; a < report->arm_count; a++) {
@@ -214,8 +214,7 @@ static int curve_of(const d9_report *report, int series, double *epochs, double 
     return count;
 }
 
-/* Sets epochs_saved, the additional epochs that the series of an arm's baseline (else of the first arm) needs for the
- * arm's score, and sweep. */
+/* Sets the epochs_saved of every arm and the report's `sweep` (report.h). */
 static d9_status find_epochs_saved(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     double *epochs = NULL;

@@ -94,8 +94,8 @@ d9_status d9_report_score_runs(const d9_report *report, d9_text *text) {
     return d9_text_status(text);
 }
 
-/* Adds the mean of `runs` runs, with its interval from D9_REPORT_BAND_RUNS runs on: of two runs it is 13 times as wide
- * as the standard error. */
+/* Adds the mean of `runs` runs, and its interval if there are at least D9_REPORT_BAND_RUNS. With two runs the interval
+ * would extend 13 standard errors to each side. */
 static void add_mean(const d9_report *report, int arm, double epoch, const d9_estimate *mean, int runs, d9_text *text) {
     const d9_report_arm *one = &report->arms[arm];
     const bool band = runs >= D9_REPORT_BAND_RUNS;
@@ -104,7 +104,8 @@ static void add_mean(const d9_report *report, int arm, double epoch, const d9_es
     d9_text_add(text, "\n");
 }
 
-/* Mean over an arm's runs after one epoch. Returns how many were evaluated then. `values` has space for every run. */
+/* Computes the mean score of an arm's runs after epoch number `epoch`. Returns the number of runs that were evaluated
+ * after it. `values` has space for every run. */
 static int mean_at(const d9_report *report, int arm, int64_t epoch, double *values, d9_estimate *mean) {
     int count = 0;
     for (int r = 0; r < report->run_count; r++) {
@@ -209,7 +210,7 @@ static void add_forest_label(const forest_row *row, d9_text *text) {
     }
 }
 
-/* "+0.31 [+0.12, +0.50]  p = 0.012"; p is Holm's. Its blanks do not break a line. */
+/* "+0.31 [+0.12, +0.50]  p = 0.012"; p is Holm's. All blanks are no-break spaces. */
 static void add_forest_numbers(const d9_report *report, const d9_report_arm *arm, d9_text *text) {
     const d9_estimate *e = &arm->difference;
     add_signed(text, report, e->estimate);

@@ -1,5 +1,5 @@
-/* Table of the labels of samples with several: their scores from result.json, and precision, recall and F1 from the
- * predictions that runs stored (predictions.safetensors: bit l of label and top1 is label l). */
+/* Table of labels, if a sample may have several. The scores are from result.json; precision, recall and F1 are computed
+ * from the predictions that runs stored (predictions.safetensors: bit l of label and top1 is label l). */
 #include "report/report_parts.h"
 
 #include <math.h>
@@ -41,7 +41,7 @@ typedef struct arm_counts {
 /* True if bits beyond those of `labels` labels are zero. */
 static bool fits(double bits, int64_t labels) { return bits >= 0 && bits < (double)((int64_t)1 << labels); }
 
-/* Omits a run that has bits of other labels. */
+/* Adds the predictions of a run, unless a sample has a bit beyond the labels. */
 static void add_predictions(const d9_run_predictions *read, int64_t labels, arm_counts *sum) {
     for (int64_t i = 0; i < read->count; i++)
         if (!fits(read->label[i], labels) || !fits(read->top1[i], labels)) return;
@@ -66,7 +66,7 @@ done:
     return status;
 }
 
-/* Fills the row of label `index` of the runs of an arm, in the order of `first`. */
+/* Fills the row of the label that is number `index` in the run `first`, with means over the arm's runs. */
 static void fill_label(const d9_report *report, int arm, const d9_report_run *first, size_t index,
                        const arm_counts *counts, d9_figures *table, int row) {
     const char *name = json_string_value(json_object_get(json_array_get(labels_of(first), index), "label"));

@@ -65,7 +65,7 @@ static void put_table(page *page, const d9_figures *table) {
     d9_text_add(page->text, "<p class=quiet><a href=\"report/%s.tsv\">as TSV</a></p></section>\n", table->name);
 }
 
-/* The matrix of all mistakes replaces the table of the most frequent ones. */
+/* True for the table of the most frequent mistakes if the page has the plot of the confusion matrix instead. */
 static bool is_replaced(const page *page, const d9_figures *table) {
     bool matrix = false;
     for (int i = 0; i < page->plot_count; i++) matrix = matrix || strcmp(page->plots[i].name, "confusion") == 0;

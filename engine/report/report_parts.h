@@ -1,5 +1,5 @@
 /* Declarations shared by the files of the report, included only by them. Order of calls: gather, compute, judge,
- * tabulate, gather_predictions, draw, picture. */
+ * tabulate, tabulate_labels, gather_predictions; for the page draw, picture. */
 #ifndef D9_REPORT_REPORT_PARTS_H
 #define D9_REPORT_REPORT_PARTS_H
 
@@ -10,6 +10,7 @@
 /* ---- report_read.c ---- */
 /* Reads experiment.json, or else the folders of runs, and the result.json of each run. */
 D9_MUST_USE d9_status d9_report_gather(d9_context *context, d9_report *report);
+/* Formats a line and adds it to `lines`, the problems or the notes of the report. */
 D9_MUST_USE d9_status d9_report_add_line(d9_context *context, d9_report *report, d9_report_lines *lines,
                                          const char *format, ...) D9_PRINTF(4, 5);
 /* Number of training images that the run set aside and evaluated instead of the test images; 0: none. */
@@ -19,6 +20,7 @@ bool d9_report_same_images(const d9_report_run *one, const d9_report_run *other)
 D9_MUST_USE d9_status d9_report_keep(d9_context *context, d9_report *report, d9_text *text, const char **kept);
 
 /* ---- report_compute.c ---- */
+/* Computes the statistics of the arms, their differences from the baselines, and the series. */
 D9_MUST_USE d9_status d9_report_compute(d9_context *context, d9_report *report);
 
 /* Mean score with Student's interval, clipped to legal scores. */
@@ -40,14 +42,18 @@ D9_MUST_USE d9_status d9_report_judge(d9_context *context, d9_report *report);
 
 /* ---- report_tables.c ---- */
 enum { D9_REPORT_SCORE = -3 }; /* as d9_column.digits: decimals of the report's measure */
+/* Adds an empty table, whose cells the caller fills. `name` is not copied; `columns` are, with the words and decimals
+ * of the measure. */
 D9_MUST_USE d9_status d9_report_add_table(d9_context *context, d9_report *report, const char *name,
                                           const d9_column *columns, size_t column_count, int row_count,
                                           d9_figures **table);
+/* Adds the tables of arms (of a search: frontier and trials), effects, runs and machines. */
 D9_MUST_USE d9_status d9_report_tabulate(d9_context *context, d9_report *report);
 
 /* ---- report_search.c ---- */
+/* Adds the tables frontier and trials. */
 D9_MUST_USE d9_status d9_report_tabulate_search(d9_context *context, d9_report *report);
-enum { D9_REPORT_TERAFLOP = 4 };                                     /* column of the operations in its tables */
+enum { D9_REPORT_TERAFLOP = 4 }; /* column of the operations in the tables of a search */
 void d9_report_judge_search(const d9_report *report, d9_text *text); /* adds the verdict */
 
 /* ---- report_data.c: the data files of the plots, one text each ---- */
@@ -65,8 +71,9 @@ D9_MUST_USE d9_status d9_report_score_runs(const d9_report *report, d9_text *tex
 D9_MUST_USE d9_status d9_report_score_means(const d9_report *report, d9_text *text);
 D9_MUST_USE d9_status d9_report_score_published(const d9_report *report, d9_text *text);
 D9_MUST_USE d9_status d9_report_forest(const d9_report *report, d9_text *text);
-/* Label and numbers of each row of the forest plot as lines above its bar, for narrow screens and long names, of at
- * most D9_REPORT_LABEL_LINE characters; `left`: the lines of the row below this one. */
+/* Label and numbers of each row of the forest plot as lines above the row's bar, for narrow screens and long names. A
+ * line has at most D9_REPORT_LABEL_LINE characters; its `left` is the number of lines that follow it in the same
+ * row. */
 enum { D9_REPORT_LABEL_LINE = 52 };
 D9_MUST_USE d9_status d9_report_forest_lines(const d9_report *report, d9_text *text);
 bool d9_report_is_chain(const d9_report *report); /* three or more arms, each later one compared with the previous */
@@ -78,10 +85,12 @@ typedef struct d9_run_predictions {
     int64_t count;                     /* images; 0: no readable predictions */
     double *top1, *label, *confidence; /* (count) */
 } d9_run_predictions;
+/* Reads the predictions of a run, to be freed. A missing or unreadable file is not an error: `count` is 0. */
 D9_MUST_USE d9_status d9_run_predictions_read(d9_context *context, const d9_report *report, const d9_report_run *run,
                                               d9_run_predictions *predictions);
 void d9_run_predictions_free(d9_context *context, d9_run_predictions *predictions);
-/* Fills report->predictions from the best arm that has any, and adds tables of classes and mistakes. */
+/* Fills report->predictions from the best arm whose runs stored predictions, and adds tables of classes and
+ * mistakes. */
 D9_MUST_USE d9_status d9_report_gather_predictions(d9_context *context, d9_report *report);
 D9_MUST_USE d9_status d9_report_confusion(const d9_report *report, d9_text *text); /* data of a plot */
 /* End of the matrix's colour scale, percent: the largest share of a class predicted as one wrong class; at least 10. */

@@ -13,19 +13,20 @@
 
 enum {
     PATH_BYTES = 4096,
-    /* characters of a label on a vertical axis; longer ones are cut, except in the forest plot, which moves them */
+    /* characters of a label on a vertical axis; longer ones are cut, except in the forest plot, which moves them above
+     * the bars */
     LABEL_MAX = 50,
-    CLASS_MAX = 24 /* the same, of the confusion matrix */
+    CLASS_MAX = 24 /* characters of a class name in the confusion matrix */
 };
 
 typedef struct drawing {
     d9_context *context;
     d9_report *report;
     d9_text *settings;
-    int lines; /* of the last data file, including its heading, without blank lines */
-    int label; /* characters of its longest entry in the second column */
-    int last;  /* the number in the first column of its last row */
-    int tall;  /* of all data files so far: most rows in succession with the same first column */
+    int lines; /* number of lines of the last data file, including its heading, without blank lines */
+    int label; /* characters of the longest entry in that file's second column */
+    int last;  /* number in the first column of that file's last row */
+    int tall;  /* of the plot's data files so far: the most rows in succession with the same first column */
     bool cut;  /* some interval of this plot is wider than the axis */
 } drawing;
 
@@ -459,7 +460,7 @@ static const char *put_colour(d9_text *text, const char *at) {
     return at + length;
 }
 
-/* Copies [at, end) with control characters beyond ASCII as d9_html_escape writes them. */
+/* Adds the bytes [at, end); control characters beyond ASCII are written as by d9_html_escape. */
 static void put_plain(d9_text *text, const char *at, const char *end) {
     for (const char *plain = at; at < end; plain = at) {
         while (at < end && d9_control_bytes(at) < 2) at++;

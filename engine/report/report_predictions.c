@@ -54,7 +54,7 @@ void d9_run_predictions_free(d9_context *context, d9_run_predictions *prediction
 
 /* ---- the matrix ---- */
 
-/* Omits a run with a class number outside 0 to D9_REPORT_CLASSES - 1. */
+/* Adds the predictions of a run, unless a class number is outside 0 to D9_REPORT_CLASSES - 1. */
 static void add_predictions(const d9_run_predictions *predictions, d9_report_predictions *sum) {
     const double *top1 = predictions->top1, *label = predictions->label, most = D9_REPORT_CLASSES;
     for (int64_t i = 0; i < predictions->count; i++)
@@ -121,7 +121,8 @@ static const d9_column confusion_columns[] = {
     {"percent", "Share of the class, %", NULL, DIGITS, false},
 };
 
-/* Index into the matrix of the most frequent mistake after `before`; `before` -1: the most frequent. -1: none left. */
+/* Iterates over the mistakes, the most frequent first. Returns the matrix index of the mistake after `before` (-1: of
+ * the first), or -1 after the last. */
 static int next_mistake(const d9_report_predictions *predictions, int before) {
     int best = -1;
     for (int at = 0; at < predictions->classes * predictions->classes; at++) {
@@ -133,7 +134,7 @@ static int next_mistake(const d9_report_predictions *predictions, int before) {
     return best;
 }
 
-/* Says whose predictions these are, and why those of this arm. */
+/* Makes the note of a table: the arm whose predictions it shows, and the reason for that arm. */
 static d9_status about_predictions(d9_context *context, d9_report *report, const char **about) {
     const d9_report_predictions *predictions = &report->predictions;
     d9_text text;
@@ -176,7 +177,8 @@ static const d9_column class_columns[] = {
     {"mistaken_percent", "Share of the class, %", NULL, DIGITS, false},
 };
 
-/* Returns the class at `place`, 0 being the least accurate; ties keep the order of classes. */
+/* Returns the class at `place` if classes are sorted by accuracy, the least accurate first (0); ties keep their
+ * order. */
 static int class_at(const d9_report_predictions *predictions, int place) {
     for (int class = 0; class < predictions->classes; class ++) {
         int before = 0;

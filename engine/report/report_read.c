@@ -113,7 +113,7 @@ done:
     return status;
 }
 
-/* The word for a sample of a run, by its network. */
+/* Noun for the samples of a run, by its network. */
 static const char *sample_of(const json_t *result) {
     const char *name = json_text(json_object_get(json_object_get(result, "config"), "model"), "name");
     const d9_model *model = name ? d9_model_find(name) : NULL;
@@ -196,7 +196,8 @@ done:
 
 /* ---- experiment.json ---- */
 
-/* Reads {MEASURE, "seconds", "epochs", "hardware", "source"} of an arm or a configuration. Without a run: no score. */
+/* Reads the published {MEASURE, "seconds", "epochs", "hardware", "source"} of an arm or a configuration. Without a
+ * valid run the measure is not known, so no score is read. */
 static d9_status read_published(d9_context *context, d9_report *report, const json_t *object, d9_report_arm *arm) {
     d9_status status = D9_OK;
     arm->published_score = report->measure ? d9_json_real(object, report->measure->name) : NAN;

@@ -1,7 +1,7 @@
 /* The report of a search: the table of trials, the frontier of score against operations, and the verdict.
  *
- * A configuration is on the frontier if no other has at least its mean score with at most its operations. Operations
- * are those of training and of one evaluation, the mean over the runs. An arm of experiment.json is a trial, or a trial
+ * A configuration is on the frontier if no other has at least as good a mean score with at most as many operations.
+ * Operations: of training and of one evaluation, mean over the runs. An arm of experiment.json is a trial, or a trial
  * trained for the epochs of a rung, TRIAL,train.epochs=N: the arms of a trial follow each other. */
 #include "report/report_parts.h"
 
@@ -43,7 +43,7 @@ static bool same_trial(const d9_report_arm *one, const d9_report_arm *other) {
     return length == strcspn(other->name, ",") && strncmp(one->name, other->name, length) == 0;
 }
 
-/* The first arm of the trial after that of `arm` (NULL: of the first trial); NULL: there is none. */
+/* The first arm of the trial that follows the trial of `arm` (NULL: of the first trial); NULL: there is none. */
 static const d9_report_arm *next_trial(const d9_report *report, const d9_report_arm *arm) {
     const d9_report_arm *next = arm ? arm + 1 : report->arms;
     while (arm && next < report->arms + report->arm_count && same_trial(arm, next)) next++;
@@ -56,7 +56,7 @@ static const json_t *arm_record(const d9_report *report, const d9_report_arm *ar
 
 static const json_t *search_record(const d9_report *report) { return json_object_get(report->record, "search"); }
 
-/* Number of rungs that a trial has finished; *last: the arm of the last of them; if there is none, its first arm. */
+/* Number of rungs that a trial has finished. *last: the arm of the last finished rung, or the trial's first arm. */
 static int rungs_finished(const d9_report *report, const d9_report_arm *trial, const d9_report_arm **last) {
     const json_t *rungs = json_object_get(search_record(report), "rungs");
     const char *of = json_string_value(json_object_get(search_record(report), "rungs_of"));
@@ -77,7 +77,8 @@ static int rungs_finished(const d9_report *report, const d9_report_arm *trial, c
     return finished;
 }
 
-/* Why a trial's values were rejected, or the message of its first failed run; NULL: it has not failed. */
+/* The reason for which a trial's values were rejected, or the message of its first failed run; NULL: it has not
+ * failed. */
 static const char *failure_of(const d9_report *report, const d9_report_arm *trial) {
     const char *message = json_string_value(json_object_get(arm_record(report, trial), "rejected"));
     for (const d9_report_run *run = report->runs; !message && run < report->runs + report->run_count; run++)

@@ -15,7 +15,8 @@ d9_status d9_report_words(d9_context *context, d9_report *report, const char *pa
     return d9_report_keep(context, report, &text, words);
 }
 
-/* Copies the columns, their texts filled in by d9_measure_words, with the decimals of the report's measure. */
+/* Copies the columns. Their texts are completed by d9_measure_words, and D9_REPORT_SCORE becomes the measure's
+ * decimals. */
 static d9_status fit_columns(d9_context *context, d9_report *report, const d9_column *columns, size_t count,
                              d9_column **fitted) {
     d9_status status;
@@ -114,7 +115,7 @@ static void fill_effect(const d9_report *report, const d9_report_arm *arm, d9_fi
     const d9_estimate *e = &arm->difference, *welch = &arm->welch;
     const char *by = isnan(e->low) ? "" : arm->paired ? "paired" : "Welch";
     const int compared =
-        isnan(e->estimate) ? 0 : arm->count; /* 0: the baseline has no finished run, or the same runs */
+        isnan(e->estimate) ? 0 : arm->count; /* 0: arm or baseline has no finished run, or they share their runs */
     D9_FIGURES_ROW(table, row, d9_text_cell(arm->label), d9_text_cell(report->arms[arm->baseline].label),
                    d9_real_cell(compared), d9_real_cell(e->estimate), d9_real_cell(e->low), d9_real_cell(e->high),
                    d9_real_cell(e->p), d9_real_cell(arm->holm), d9_text_cell(by), d9_real_cell(welch->low),

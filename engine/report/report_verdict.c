@@ -127,7 +127,8 @@ static void judge_many(const d9_report *report, int comparisons, int clear, int 
 
 /* ---- without comparisons ---- */
 
-/* Mean score as a sort key. Arms with identical configurations have the same runs; only the first of them counts. */
+/* Sort key: gain of the mean score. Arms with identical configurations have the same runs; only the first of them
+ * counts. */
 static double ranked(const d9_report *report, const d9_report_arm *arm, int which) {
     return arm->runs_of == arm ? d9_report_mean_of(report, arm, which) : NAN;
 }
@@ -191,7 +192,7 @@ static bool all_of_same_images(const d9_report *report) {
 }
 
 static void judge_uncompared(const d9_report *report, d9_text *text) {
-    int own = 0, finished = 0; /* arms with runs of their own; those with finished runs */
+    int own = 0, finished = 0; /* arms with runs of their own; those of them with finished runs */
     for (const d9_report_arm *arm = report->arms; arm < report->arms + report->arm_count; arm++) {
         own += arm->runs_of == arm;
         finished += !isnan(ranked(report, arm, 0));

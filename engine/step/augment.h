@@ -20,8 +20,9 @@ typedef struct d9_augmentation {
 double d9_mix_weight(uint64_t seed, int64_t step, double alpha);
 
 /* The box of a step that each image of height x width takes from its partner: rows top <= y < bottom, columns left <= x
- * < right. It covers 1 - d9_mix_weight of the image, with sides rounded to pixels; all places inside the image are
- * equally likely. It is empty, all 0, in a share 1 - probability of the steps. It depends on the arguments only. */
+ * < right. It covers the share 1 - d9_mix_weight of the image, up to rounding of its sides to pixels; all places inside
+ * the image are equally likely. It is empty, all 0, in a share 1 - probability of the steps. It depends on the
+ * arguments only. */
 typedef struct d9_box {
     int64_t top, left, bottom, right;
 } d9_box;

@@ -4,8 +4,8 @@
 
 #include <stdlib.h>
 
-/* Places a value with elements of `size` bytes at *cursor (in elements), with room for `ranks` such values; a gradient
- * is placed where its parameter is. */
+/* Places a value with elements of `size` bytes at *cursor (in elements), and moves *cursor past `ranks` such values.
+ * The gradient of a parameter gets the same offset. */
 static void place(d9_graph *graph, d9_value_id id, int ranks, int64_t size, int64_t *cursor) {
     d9_value *value = &graph->values[id];
     int64_t elements_per_line = 64 / size;
@@ -59,7 +59,8 @@ void d9_layout_copy(const d9_graph *from, d9_graph *to) {
     }
 }
 
-/* Places the states that a list carries from step to step, with room for those of all processes; returns the bytes. */
+/* Places the states that a list carries from step to step, with space for those of `ranks` processes. Returns the
+ * number of bytes. */
 static int64_t place_carried(d9_graph *list, int ranks, int64_t size) {
     int64_t cursor = 0;
     for (int v = 0; v < list->value_count; v++)

@@ -6,7 +6,7 @@
 
 /* Computes the covariance of all size x size patches of the first `images` images (unpadded, mean not subtracted),
  * divided by (patches - 1). Entries are in the order channel, row, column; `covariance` is (d, d), d = channels * size
- * * size. It is computed from exact integer sums of byte products, with the same bits for every thread count.
+ * * size. It is computed from exact integer sums of byte products, so its bits do not depend on the number of threads.
  * `site->table` must be affine in the byte, as normalisation is. */
 D9_MUST_USE d9_status d9_patch_covariance(d9_context *context, const d9_init_site *site, int64_t images, int size,
                                           double *covariance);

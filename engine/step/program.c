@@ -183,7 +183,7 @@ int64_t d9_program_losses(const d9_program *program, int64_t step) {
 }
 
 int64_t d9_program_step_before(const d9_program *program, int64_t step) {
-    int64_t s = (step - 1) / program->steps_per_epoch * program->steps_per_epoch; /* a step begins with each epoch */
+    int64_t s = (step - 1) / program->steps_per_epoch * program->steps_per_epoch; /* every epoch begins with a step */
     while (s + d9_program_batches(program, s) < step) s += d9_program_batches(program, s);
     return s;
 }

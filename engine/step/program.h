@@ -25,7 +25,8 @@ typedef struct d9_accumulators { /* number i has the buffer D9_BUFFER_ACCUMULATO
     int count;
     d9_accumulator accumulator[D9_MAX_ACCUMULATORS];
 } d9_accumulators;
-/* Adds an accumulator. A reserved or used name is D9_USAGE, so that two tricks never share one by accident. */
+/* Adds an accumulator. The name is not copied. D9_USAGE if the name is reserved or used, so that two tricks never share
+ * an accumulator by accident. */
 D9_MUST_USE d9_status d9_accumulator_add(d9_context *context, d9_accumulators *accumulators, const char *name,
                                          d9_accumulator_layout layout, d9_buffer *buffer);
 /* Finds the buffer of an accumulator; D9_BUFFER_COUNT if there is none of this name. */
@@ -48,20 +49,21 @@ typedef struct d9_group {
     d9_op op;         /* an update operation */
     d9_update update; /* for D9_OP_UPDATE: the row in kernels/formulas/updates.def */
     double numbers[D9_UPDATE_NUMBERS];
-    bool mean;      /* uses the gradient of the mean loss instead of the summed loss */
+    bool mean;      /* the update uses the gradient of the mean loss; false: of the summed loss */
     bool per_image; /* the learning rate is multiplied by images per update / train.batch_size */
     int averages;   /* the first `averages` accumulators are moving averages that start at zero (updates.def) */
     int64_t every;  /* update interval in steps; 0: every step */
     /* Muon: interval in steps at which weights are rescaled to a fixed norm (0: never), and its final value, towards
      * which it changes linearly (0: it is constant). */
     int64_t renormalise_every, renormalise_last;
-    /* Accumulators of the update's states, by name; groups may share them. From the first NULL on, states are zero. */
+    /* Names of the accumulators that hold the update's states; groups may share them. The first NULL ends the list:
+     * further states are read as zero and not kept. */
     const char *accumulators[D9_UPDATE_STATES];
     d9_schedule rate; /* learning rate for a mean loss */
     double rate_multiplier, weight_decay, decay_multiplier;
     double from_epoch, until_epoch; /* epochs between which the group is updated; until_epoch 0: to the end */
     /* The group is also updated only between these shares of the run's steps; until_share 0: to the end. from_share is
-     * below 1, and the run's last update is always due. */
+     * below 1; however large it is, the group takes part in the run's last update. */
     double from_share, until_share;
     bool rate_ends;     /* the learning rate schedule ends when the group is frozen, not with the run */
     int64_t begin, end; /* element range in STATE and GRADIENT; set by the layout */
@@ -70,7 +72,8 @@ enum { D9_MAX_GROUPS = 144 }; /* freezing splits a group into up to 17, and a se
 typedef struct d9_groups {
     int count;
     d9_group *group; /* (D9_MAX_GROUPS) */
-    double clip;     /* largest norm of all groups' gradient of the mean loss, before the updates; 0: any */
+    double clip; /* largest norm, over all groups, of the gradient of the mean loss: a larger gradient is scaled down
+                    before the updates; 0: no limit */
 } d9_groups;
 /* Inserts a group at index `at`, before the groups from there on. Too many groups: D9_USAGE. */
 D9_MUST_USE d9_status d9_group_insert(d9_context *context, d9_groups *groups, int at, const d9_group *group);
@@ -88,7 +91,8 @@ typedef struct d9_tail_node {
     d9_buffer to, from; /* STATE, or an accumulator with its layout */
     d9_coefficient ratio;
     double power; /* unless 0, the ratio after step t of T is the constant times (t / T)^power */
-    int64_t last; /* unless 0, only in this many updates at the end of the run and, with ratio 0, in the step before */
+    int64_t last; /* unless 0, the node runs only in this many updates at the end of the run and, with ratio 0, in the
+                   * step before them */
     d9_when when;
 } d9_tail_node;
 enum { D9_MAX_TAIL = 8 };
@@ -120,7 +124,7 @@ double d9_views_per_image(const d9_views *views);
 typedef struct d9_selection {
     const char *trick;   /* the trick's name, for messages; NULL: no second network */
     const char *network; /* the second network: a row of models.def */
-    d9_op order;         /* (loss, order) -> samples, those to train on first: D9_OP_RANK */
+    d9_op order;         /* operation (losses, order) -> samples, those to train on first: D9_OP_RANK */
     char settings[96];   /* options of the second network as a YAML map */
     double share;        /* share of a step's images that the first network trains on */
     int64_t every;       /* update interval of the second network, in steps */
@@ -136,15 +140,15 @@ typedef struct d9_extent {
     /* Tokens of a stream, which training cuts into `batch` columns and evaluation into eval_batch; 0: no stream.
      * train_images and eval_images then count windows of `width` tokens; the last window of each column is padded. */
     int64_t train_tokens, eval_tokens, eval_batch;
-    /* This process's number and how many there are; both 0: one process. Of a batch of `batch` samples, or columns of a
-     * stream, it holds batch / ranks: number rank, rank + ranks, rank + 2 ranks ... */
+    /* Number of this process, and number of processes; both 0: one process. Of a batch of `batch` samples, or columns
+     * of a stream, it holds batch / ranks: number rank, rank + ranks, rank + 2 ranks ... */
     int rank, ranks;
     double epochs;
     double mean[4], std[4]; /* per channel, in byte units */
 } d9_extent;
 static inline int d9_extent_ranks(const d9_extent *extent) { return d9_ranks_of(extent->ranks); }
-/* Number of processes that share the columns of a stream's evaluation; 1: each evaluates all, because the processes do
- * not divide the columns. */
+/* Number of processes that share the columns of a stream's evaluation; 1: each process evaluates all columns, because
+ * their number is not a multiple of the number of processes. */
 static inline int d9_extent_eval_ranks(const d9_extent *extent) {
     return extent->eval_batch % d9_extent_ranks(extent) == 0 ? d9_extent_ranks(extent) : 1;
 }
@@ -174,7 +178,7 @@ typedef struct d9_phase_change {
     int64_t batches;   /* batches per step; 0: unchanged */
 } d9_phase_change;
 enum { D9_MAX_PHASE_CHANGES = 24, D9_MAX_BATCHES = 64 /* of a step */ };
-typedef struct d9_phase_changes { /* scale and batches of a step: of the last change that applies and sets them */
+typedef struct d9_phase_changes { /* a step has scale and batches of the last change before it that sets them */
     int count;
     d9_phase_change change[D9_MAX_PHASE_CHANGES];
 } d9_phase_changes;
@@ -191,7 +195,7 @@ enum { D9_MAX_TABLES = 8 + (3 + D9_UPDATE_STATES) * D9_MAX_GROUPS + D9_MAX_TAIL 
  * steps runs in the step that contains the batch at which it is due. */
 typedef struct d9_phase {
     int64_t from, until; /* range of steps; `until` is excluded */
-    int64_t batches;     /* per step; where fewer are left in the phase or the epoch, another list is used */
+    int64_t batches;     /* per step; a step for which fewer are left in the phase or the epoch runs another list */
     d9_graph list;
 } d9_phase;
 enum { D9_MAX_PHASES = 48 };
@@ -214,7 +218,8 @@ typedef struct d9_program {
     d9_tail tail;
     d9_views views;
     d9_graph train, eval;          /* finished node lists */
-    d9_node loss;                  /* the node of the training loss, for its label smoothing and class weights */
+    d9_node loss;                  /* copy of the node of the training loss, with its label smoothing and class
+                                    * weights */
     d9_phase phase[D9_MAX_PHASES]; /* a step runs the first phase in which it fits (d9_phase_has_room), else `train` */
     int phase_count;
     d9_table *table; /* (D9_MAX_TABLES) */
@@ -253,16 +258,17 @@ int64_t d9_program_selected(const d9_program *program, int64_t images);
 int64_t d9_program_images(const d9_program *program, int64_t step);
 /* The number of losses that this step sums: one per image, or per token that has a label in a stream. */
 int64_t d9_program_losses(const d9_program *program, int64_t step);
-/* The step before this one; `step` is at least 1. */
+/* The step that precedes the one that begins at `step`, which is at least 1. */
 int64_t d9_program_step_before(const d9_program *program, int64_t step);
-/* True if a step of the phase can begin at `step`: it must lie within the phase and within one epoch. */
+/* True if a step of the phase can begin at `step`: all its batches must lie within the phase and within one epoch. */
 bool d9_phase_has_room(const d9_program *program, const d9_phase *phase, int64_t step);
 /* The phase of a step; D9_NONE if the step runs `train`. */
 int d9_program_phase(const d9_program *program, int64_t step);
-/* The number of steps from this one on that run its list, up to the end of the epoch or the next phase boundary. */
+/* The number of steps, from `step` on, that run the same list, up to the end of the epoch or the next phase
+ * boundary. */
 int64_t d9_program_equal_steps(const d9_program *program, int64_t step);
 const d9_graph *d9_program_list(const d9_program *program, int64_t step);
-/* A typical step: the first one of the list on which most batches are trained. */
+/* A typical step: the first step of the list that trains on most batches of the run. */
 int64_t d9_program_usual_step(const d9_program *program);
 /* The first step of the update that is nearest to `steps` steps. */
 int64_t d9_program_round(const d9_program *program, double steps);

@@ -30,7 +30,7 @@ done:
 
 /* ---- the sheet ---- */
 
-/* Copies the middle of a stored training image, as large as the network's, as RGB. */
+/* Copies the middle of a stored training image as RGB; the middle has the size of the network's images. */
 static void copy_middle(const d9_dataset *data, int64_t image, uint8_t *rgb) {
     const int64_t height = d9_train_height(data), width = d9_train_width(data), stored = data->grey ? 1 : 3;
     const uint8_t *pixels = data->train.images + (size_t)image * d9_train_sample_bytes(data);
@@ -40,7 +40,7 @@ static void copy_middle(const d9_dataset *data, int64_t image, uint8_t *rgb) {
     }
 }
 
-/* The class of a training image; of an image with several, their names with commas. */
+/* Adds the name of a training image's class; of an image with several labels, their names with commas. */
 static void class_of(const d9_dataset *data, int64_t image, d9_text *text) {
     const int32_t label = data->train.labels[image];
     if (!data->several) d9_text_add(text, "%s", data->class_names[label]);

@@ -15,8 +15,8 @@
  *
  * The metadata holds the format, the properties that must agree with the run that reads it, the step, the number of
  * threads, the version and commit that wrote it, and the SHA-256 of the file. A reader requires exactly these tensors,
- * in the types and shapes of the run, with finite numbers, except for the scores of an epoch that was not evaluated.
- */
+ * in the types and shapes of the run, with finite numbers. Exceptions: scores and evaluation loss of an epoch may be
+ * NaN (not evaluated), and epochs/eval_loss may be missing (dawn9 0.3.0). */
 #include "core/system.h"
 #include "core/text.h"
 #include "record/safetensors.h"
@@ -124,7 +124,8 @@ static void fill_identity(d9_session *session, identity *self) {
     self->rows[4] = (d9_metadata){"data_digest", d9_session_data_digest(session)};
 }
 
-/* True for the column that dawn9 0.3.0 did not write. It is NAN for an epoch that was not evaluated. */
+/* True for the column of evaluation losses, which dawn9 0.3.0 did not write. It is NAN for an epoch that was not
+ * evaluated. */
 static bool is_eval_loss(const char *name) { return strcmp(name, "epochs/eval_loss") == 0; }
 
 /* ---- checks of the numbers ---- */
@@ -286,7 +287,7 @@ static d9_status find_tensor(d9_session *session, const char *path, const d9_saf
     return d9_fail(session->context, D9_DATA, "%s: tensor %s is %s, must be %s", path, name, theirs, mine);
 }
 
-/* Fills the buffers and columns of the snapshot. Padding between two values of a buffer stays zero. */
+/* Fills the buffers and columns of the snapshot from the file. Padding between two values of a buffer stays zero. */
 static d9_status copy_tensors(d9_session *session, const char *path, const d9_safetensors *file, snapshot *all) {
     d9_status status = D9_OK;
     const d9_tensor *found;

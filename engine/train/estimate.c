@@ -1,5 +1,5 @@
 /* Counts the operations that a run still needs: its remaining steps, and evaluations, with the average number of views
- * per test image. The remaining time is these operations at the rate of steps like the last one. */
+ * per test image. The remaining time assumes that these operations run at the rate of the last step's. */
 #include "graph/op.h"
 #include "train/trainer.h"
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The images of the evaluation set to run. */
+/* The evaluation images that the network is run on. */
 typedef struct selection {
     const int32_t *list; /* their indices; NULL: all images in order */
     int64_t count;

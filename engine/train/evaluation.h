@@ -16,17 +16,19 @@ D9_MUST_USE d9_status d9_session_evaluate_batch(d9_session *session);
 
 typedef struct d9_evaluation { /* d9_evaluation_free frees its arrays */
     double score;              /* in the program's measure, plain view */
-    double
-        loss; /* mean of the training loss, with its label smoothing and class weights, over the samples; plain view */
-    double score_tta;  /* with the views of the configuration; equals `score` if there is one view; NAN: see below */
+    double loss;       /* mean over the samples of the training loss (label smoothing, class weights); plain view */
+    double score_tta;  /* with the views of the configuration; equals `score` if there is one view; NAN: only the plain
+                        * view was computed */
     int32_t *top1;     /* (eval_images), predicted classes by the evaluated views; several labels: bit c for label c */
-    float *confidence; /* softmax probability of top1; several labels: that of the least sure answer */
-    double *by_label;  /* (classes), the score of each label by these views, NAN if undefined; NULL: of another measure
-                        */
+    float *confidence; /* softmax probability of top1; several labels: the probability of the least sure answer */
+    double *by_label;  /* (classes), the score of each label by these views, NAN if undefined; NULL: the measure has
+                        * none */
 } d9_evaluation;
+/* Evaluates all views of the configuration. D9_NONFINITE: a logit or the loss is not finite; D9_DATA: the samples
+ * define no score. Fails on an interrupt. */
 D9_MUST_USE d9_status d9_session_evaluate(d9_session *session, d9_evaluation *evaluation);
-/* Computes only the plain view: the same `score` and `loss`. If the configuration has several views, score_tta is NAN.
- */
+/* Evaluates only the plain view: `score` and `loss` are those of d9_session_evaluate. If the configuration has several
+ * views, score_tta is NAN. */
 D9_MUST_USE d9_status d9_session_evaluate_plain(d9_session *session, d9_evaluation *evaluation);
 void d9_evaluation_free(d9_context *context, d9_evaluation *evaluation);
 

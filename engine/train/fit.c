@@ -34,7 +34,8 @@ static d9_memory_use memory_use_of(const d9_program *program, bool data_known) {
     return use;
 }
 
-/* Finds the memory use of a batch. `whole`: including the parts of the program that depend on the number of steps. */
+/* Finds the memory use of a batch size. `whole`: builds also the parts of the program that depend on the number of
+ * steps. */
 static d9_status batch_memory(search *s, int64_t batch, bool whole, d9_memory_use *use) {
     d9_status status;
     d9_program program = {0};
@@ -49,7 +50,8 @@ done:
     return status;
 }
 
-/* Measures a batch. One that fits becomes the best; until then the last one's `use` is kept. D9_USAGE: rejected. */
+/* Builds the program of a batch size. If it fits, it becomes the best; until one fits, `use` is that of the last size
+ * tried. D9_USAGE: training rejects it. */
 static d9_status try_batch(search *s, int64_t batch, bool *fits) {
     d9_status status;
     d9_memory_use use;

@@ -36,7 +36,7 @@ typedef struct d9_session {
     d9_timeline timeline;
     double mark;           /* end of the timeline's last segment, in seconds */
     d9_observer observer;  /* the session itself calls only `lap` and `evaluated` */
-    int64_t seen, to_see;  /* views of images: computed in the current evaluation, and all of it */
+    int64_t seen, to_see;  /* inferences (images times views) of the current evaluation: done, and their total */
     d9_parallel *parallel; /* the processes of the run; NULL: one */
     bool warned_undefined; /* a warning has named the labels whose score is undefined */
 } d9_session;
@@ -46,7 +46,7 @@ static inline bool d9_session_several(const d9_session *session) {
     return d9_loss_several(session->config->train.loss) != 0;
 }
 
-/* Ends the segment that began at `mark`. */
+/* Ends the segment of the timeline that began at `mark`, and sets `mark` to now. */
 D9_MUST_USE d9_status d9_session_lap(d9_session *session, d9_segment_kind kind, int64_t epoch);
 
 typedef struct d9_session_options {
@@ -71,10 +71,10 @@ D9_MUST_USE d9_status d9_config_try(d9_context *context, const d9_config *config
 /* Sets *found if the network has a batch norm over the whole batch, which several processes must divide
  * (train.norm_groups). Otherwise as d9_config_try, for a run of `ranks` processes. */
 D9_MUST_USE d9_status d9_config_find_whole_norm(d9_context *context, const d9_config *config, int ranks, bool *found);
-/* The sizes of a configuration's dataset as far as they are known without reading a file (data/dataset.h). */
+/* Describes the dataset of a configuration as far as it is known without reading a file (d9_dataset_describe). */
 D9_MUST_USE d9_status d9_config_describe_dataset(d9_context *context, const d9_config *config, d9_dataset *promised);
-/* Loads the dataset of a configuration. `known` and `words`: of the model that is to be evaluated; NULL: the samples
- * are for training. */
+/* Loads the dataset of a configuration. `known` and `words`: provenance and vocabulary of the model that is to be
+ * evaluated; NULL: the samples are for training. */
 D9_MUST_USE d9_status d9_config_dataset(d9_context *context, const d9_config *config, const d9_provenance *known,
                                         const d9_vocabulary *words, d9_dataset **dataset);
 /* Opens dataset and device, builds and plans the program, and uploads the data. Does not initialise parameters. */
@@ -92,6 +92,7 @@ D9_MUST_USE d9_status d9_session_initialize(d9_session *session);
 D9_MUST_USE d9_status d9_session_begin_epoch(d9_session *session, int64_t step);
 /* Makes every batch the first `batch` images, by writing ORDER or EVAL_ORDER; for checks, benchmarks and previews. */
 D9_MUST_USE d9_status d9_session_repeat_batch(d9_session *session, d9_buffer order);
+/* Runs the step that begins at `step`. An asynchronous device may still be computing when this returns. */
 D9_MUST_USE d9_status d9_session_step(d9_session *session, int64_t step);
 d9_plan *d9_session_step_plan(const d9_session *session, int64_t step);
 
@@ -114,8 +115,8 @@ D9_MUST_USE d9_status d9_session_params_sha256(d9_session *session, char hex[65]
 /* Digest of the dataset. The first call computes it and reads all images. */
 const char *d9_session_data_digest(d9_session *session);
 
-/* Fails with the status of an arrived signal; D9_OK: none. `where` is the work in the message: "an evaluation". Of
- * several processes each must call it as often, and all fail if one has a signal. */
+/* Fails with the status of an arrived signal; D9_OK: none. `where` is the work in the message: "an evaluation". All
+ * processes of a run must call it equally often; all fail if one of them has a signal. */
 D9_MUST_USE d9_status d9_session_check_interrupt(const d9_session *session, const char *where);
 
 #endif

@@ -1,8 +1,10 @@
 /* Writes the events of a run for TensorBoard, after each epoch:
  *
- *   loss/train, accuracy/train       as in events.jsonl
+ *   loss/train, loss/evaluation,
+ *   accuracy/train                   as in events.jsonl
  *   MEASURE/plain, MEASURE/tta       as in events.jsonl; MEASURE: accuracy, perplexity, auc
- *   learning_rate/GROUP              weights, biases, ...: in the last step of the epoch
+ *   learning_rate/GROUP              weights, biases, ...: in the last step of the epoch, by the schedule, without the
+ *                                    factor of train.plateau; 0 once the group is frozen
  *   speed/images_per_second
  *   NAME (layer1.conv.weight, ...)   histogram of each trained parameter, not of its EMA
  *   augmentation                     once, before the first step: up to 8 training images, unchanged and as augmented
@@ -24,6 +26,7 @@ typedef struct d9_tensorboard_run { /* all zeros: not open */
  * which overwrites ORDER and scratch, so call it before d9_session_begin_epoch. */
 D9_MUST_USE d9_status d9_tensorboard_run_open(d9_tensorboard_run *run, d9_session *session, const char *folder,
                                               int64_t step);
+/* Writes the event of the epoch that ended before `step`. */
 D9_MUST_USE d9_status d9_tensorboard_run_epoch(d9_tensorboard_run *run, d9_session *session, int64_t step,
                                                const d9_epoch_row *row);
 void d9_tensorboard_run_close(d9_context *context, d9_tensorboard_run *run);

@@ -71,7 +71,7 @@ done:
     return status;
 }
 
-/* The value of the training list that holds this byte of STATE; NULL: none does. */
+/* The value of the training list that contains this byte of STATE; NULL: the byte is padding. */
 static const d9_value *value_at(const d9_session *session, int64_t byte) {
     const d9_graph *graph = &session->program.train;
     for (int v = 0; v < graph->value_count; v++) {

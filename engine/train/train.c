@@ -27,10 +27,10 @@ typedef struct run {                 /* a run in progress */
     int64_t step;          /* the next step */
     int64_t gathered_step; /* step at which every process last had the running statistics of all; -1: never */
     int64_t saved_step;    /* step of the last checkpoint; 0: none */
-    double saved_seconds;  /* when a checkpoint was last tried, else when training began; CLOCK_MONOTONIC */
+    double saved_seconds;  /* time of the last try to write a checkpoint, or of the start; CLOCK_MONOTONIC */
     d9_evaluation latest;
     bool evaluated;                       /* `latest` is set */
-    bool unreported;                      /* the epoch of the last row is trained, but not evaluated and recorded */
+    bool unreported;                      /* the epoch of the last row is trained, but not yet evaluated and recorded */
     char checkpoint[600], lock_path[600]; /* paths of the files; "" without a record */
     int lock;                             /* handle of the lock; -1: not held */
 } run;
@@ -192,7 +192,7 @@ done:
     return status;
 }
 
-/* Warns if the checkpoint comes from another number of threads and the plan's bits depend on it. */
+/* Warns if the number of threads has changed since the checkpoint and the plan's results depend on that number. */
 static void compare_threads(d9_context *context, const run *self, int64_t before) {
     const d9_backend *backend = self->session.backend;
     const int now = self->session.info.threads;
@@ -302,8 +302,8 @@ static d9_status check_finite(run *self, const double metrics[4]) {
                    (unsigned long long)self->session.seed);
 }
 
-/* Evaluates with all views, or only the plain view. An interrupted evaluation, which the resumed run repeats, never
- * counts as the final one of the timeline. */
+/* Evaluates with all views, or only the plain view. An interrupted evaluation, which the resumed run repeats, is not
+ * recorded as the final one of the timeline. */
 static d9_status evaluate(run *self, bool all_views, d9_segment_kind kind, int64_t epoch) {
     d9_status status, lap;
     d9_evaluation_free(self->session.context, &self->latest);
@@ -459,8 +459,8 @@ done:
     return status;
 }
 
-/* Writes a checkpoint after an epoch if one is due: for dawn94 in 0.47 s (79 MB, synced; two Zen 5 cores), 1.6% of the
- * default interval. If it cannot be written the run continues with the previous checkpoint. */
+/* Writes a checkpoint after an epoch if one is due. That takes 0.47 s for dawn94 (79 MB, synced; two Zen 5 cores), 1.6%
+ * of the default interval. If it cannot be written, the run continues with the previous checkpoint. */
 static d9_status checkpoint_if_due(run *self, int64_t epoch) {
     enum { SECONDS = 30 };
     const d9_train_options *options = self->options;
@@ -479,9 +479,9 @@ static d9_status checkpoint_if_due(run *self, int64_t epoch) {
 
 /* ---- stopping ---- */
 
-/* The status with which the run stops before its next step; D9_OK if it continues, as it does within an update. Several
- * processes agree on it: before each step if the device is synchronous, otherwise at the start of an epoch and every 50
- * steps of it. */
+/* The status with which the run stops before its next step; D9_OK: it continues, as it always does between the batches
+ * of an update. Several processes agree on it: before each step if the device is synchronous, otherwise at the start of
+ * an epoch and every 50 steps of it. */
 static d9_status stop_reason(const run *self) {
     enum { STEPS = 50 };
     const d9_train_options *options = self->options;
@@ -521,7 +521,7 @@ static d9_status observe_step(run *self) {
     count_unsaved(self);
     if (!self->options->observer.step) return D9_OK;
     double loss = NAN, seconds = d9_clock_now() - session->mark;
-    if (!session->info.asynchronous) { /* reading metrics does not wait for the device */
+    if (!session->info.asynchronous) { /* not for asynchronous devices, because reading metrics would wait for them */
         d9_status status = d9_session_read(session, D9_BUFFER_METRICS, metrics);
         if (status == D9_OK) status = check_finite(self, metrics);
         if (status != D9_OK) return status;
@@ -560,7 +560,8 @@ static d9_status train(run *self) {
 
 /* ---- the end ---- */
 
-/* Writes predictions (with keep: best, keep_epoch wrote them), model and checkpoint as configured, then result.json. */
+/* Writes predictions (unless keep: best, with which keep_epoch wrote them), model and checkpoint as configured, then
+ * result.json. */
 static d9_status write_record(d9_context *context, run *self) {
     d9_status status;
     d9_session *session = &self->session;
@@ -585,9 +586,9 @@ static d9_status write_or_save(d9_context *context, run *self) {
     return status != D9_OK ? status : saved; /* the first error is reported */
 }
 
-/* Corrects the result of a run that stopped early by patience: steps and operations are those done, and the evaluation
- * of its last epoch with all views becomes the final evaluation of the timeline, unless it is already marked as such
- * (the first, if a resumed run repeated it). */
+/* Corrects the result of a run that stopped early by patience: steps and operations become those done. The evaluation
+ * of the last epoch becomes the final one of the timeline, unless one is marked as final already; of several
+ * evaluations, which a resumed run may have repeated, the first is taken. */
 static void end_early(run *self) {
     d9_result *result = self->result;
     d9_segment *segments = self->session.timeline.segments, *found = NULL;
@@ -611,7 +612,7 @@ static d9_status describe_model(run *self) {
         result->score_tta = best->score_tta;
         goto done;
     }
-    if (!self->evaluated) /* resumed after the last step, whose evaluation the timeline already has */
+    if (!self->evaluated) /* resumed after the last step: the timeline already has the final evaluation */
         D9_TRY(evaluate(self, true, D9_SEGMENT_EVALUATE, result->epoch_count));
     result->score = self->latest.score;
     result->score_tta = self->latest.score_tta;

@@ -9,19 +9,21 @@ typedef struct d9_train_options {
     uint64_t seed;
     const char *out;       /* run folder; NULL: no record on disk */
     bool resume;           /* continue the run in `out`, from its checkpoint if there is one */
-    bool overwrite;        /* delete the run in `out`; with neither, a result, checkpoint or model there is D9_USAGE */
+    bool overwrite;        /* delete the run in `out`. Without resume and overwrite, a result, checkpoint or model there
+                            * is D9_USAGE */
     bool locked;           /* the caller holds out/lock; otherwise d9_train takes it */
     const char *plan;      /* file of a saved plan; NULL: choose implementations */
     const char *save_plan; /* file to write the plan to; NULL: none */
     const char *tensorboard;   /* folder of event files (train/tensorboard_run.h); NULL: none */
     int64_t checkpoint_every;  /* epochs; 0: by time */
     double checkpoint_seconds; /* by time: after an epoch if the last checkpoint is this old; 0: 30 */
-    int64_t stop_after_steps;  /* stop and checkpoint there, as an interrupt would (tests); 0: train to the end */
+    int64_t stop_after_steps;  /* stop after this many steps with a checkpoint, as after an interrupt (tests); 0: train
+                                * to the end */
     double process_start;      /* CLOCK_MONOTONIC seconds; 0: now */
     volatile sig_atomic_t *unsaved_steps; /* set to the number of steps since the last checkpoint; may be NULL */
     d9_observer observer;
-    /* The processes that train together; each calls d9_train with the same configuration, seed and folder. Rank 0 alone
-     * writes, and reads what it has written. NULL: one process. */
+    /* The processes that train together; each calls d9_train with the same configuration, seed and folder. Only rank 0
+     * writes files, and reads those that it has written. NULL: one process. */
     d9_parallel *parallel;
     /* Writes the trained model if `keep` asks for one (exchange/model.h: d9_model_write); NULL: never. */
     d9_status (*write_model)(d9_session *session, const char *path);
@@ -46,8 +48,9 @@ void d9_result_free(d9_context *context, d9_result *result);
 bool d9_evaluation_due(const d9_config *config, int64_t epoch, bool last);
 /* True if this evaluation computes all views, by eval.tta; false: only the plain view. */
 bool d9_evaluation_is_whole(const d9_config *config, bool last);
-/* Additions and multiplications of convolutions and matrix products: of the steps after the first `steps_done`, forward
- * and backward, and of one evaluation of all images with their views. */
+/* Additions and multiplications of convolutions and matrix products, in all processes. d9_train_operations: in the
+ * steps after the first `steps_done`, forward and backward. d9_evaluation_operations: in one evaluation of all images
+ * with their views. */
 double d9_train_operations(const d9_program *program, int64_t steps_done);
 double d9_evaluation_operations(const d9_program *program);
 /* Operations of the rest of a run after `steps_done` steps, evaluations included. */

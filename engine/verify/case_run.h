@@ -10,7 +10,7 @@ typedef struct d9_case_run_options {
     const char *backend, *precision;
     int threads;
     int perturbation;          /* seed of the perturbation of the initial weights; 0: weights as in the file */
-    int perturbation_exponent; /* each weight changes by up to 2^this, relative to its size */
+    int perturbation_exponent; /* each weight changes by up to 2^perturbation_exponent of its size */
 } d9_case_run_options;
 
 /* Runs all steps of a training case, or the batch of an augmentation case. The caller always frees `recorded`. */

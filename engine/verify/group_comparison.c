@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef enum measure { RELATIVE, MOVEMENT, ABSOLUTE } measure; /* of errors; ABSOLUTE: the largest of an element */
+typedef enum measure { RELATIVE, MOVEMENT, ABSOLUTE } measure; /* of a tensor's error; ABSOLUTE: largest |got - want| */
 
 typedef struct group {                  /* a row of the table: tensors whose names have this prefix and suffix */
     const char *name, *prefix, *suffix; /* suffix NULL: any */
@@ -103,7 +103,7 @@ static d9_status read_initial(d9_verification *self, const char *name, int64_t c
 typedef struct tensor_error {
     double error;   /* as defined by the group's measure */
     double cosine;  /* NaN if the group has no cosine, or a tensor is all zeros or holds NaN */
-    double storage; /* largest part of the error that storing the file in f32 can cause */
+    double storage; /* largest part of the error that rounding the file's values to f32 can cause */
 } tensor_error;
 
 static d9_status measure_error(d9_verification *self, const group *g, const d9_recorded_tensor *got, const double *want,
@@ -152,9 +152,8 @@ done:
     return status;
 }
 
-/* True if this tensor of the group is not among the expected ones (in half precision those of the reference backend,
- * otherwise of the file). For MOVEMENT, a value that no step changes may be stored under its name without the prefix.
- */
+/* True if the tensor belongs to the group but is not expected (half precision: by the reference backend, else by the
+ * file). For MOVEMENT, a value that no step changes may be expected under its name without the prefix. */
 static bool is_unexpected(const group *g, const char *name, const d9_recorded_tensors *expected) {
     const char *slash = strchr(name, '/');
     if (!in_group(g, name) || d9_recorded_tensors_find(expected, name)) return false;
@@ -166,8 +165,8 @@ static bool is_unexpected(const group *g, const char *name, const d9_recorded_te
 /* Exponent of the weights' perturbation (case_run.h). f64: the rounding of the file's weights. f32: the error of sums
  * of products in f32, whose rms is 0.4 to 2.3e-6 for the convolutions at hand. Half precisions: 1/64 of their rounding,
  * so that about six in a thousand weights round differently; for a backend that rounds other tensors than the reference
- * does, the whole rounding. tf32: convolutions round two operands, and backward two pairs more, so that errors of
- * 2^-11 in weights, images and gradients add as squares to less than 2^-10; the reference is f32. Rounded transforms:
+ * does, the whole rounding. tf32, compared with f32: a convolution rounds two operands and its backward pass two more
+ * pairs, each by up to 2^-11, and the squares of these errors add up to less than that of 2^-10. Rounded transforms:
  * changes with an rms of 0.5%, half the error of such convolutions. */
 static int perturbation_exponent(const d9_verification *self) {
     static const int of_type[] = {[D9_F64] = -24, [D9_F32] = -20, [D9_BF16] = -14, [D9_F16] = -17};
@@ -176,7 +175,8 @@ static int perturbation_exponent(const d9_verification *self) {
     return self->precision->tf32 ? -10 : of_type[self->precision->compute] + (whole ? 6 : 0);
 }
 
-/* Runs the case on the reference backend unless it already did; `perturbation` 0: with the weights in the file. */
+/* Runs the case on the reference backend unless `recorded` already has its tensors. `perturbation` 0: with the weights
+ * in the file. */
 static d9_status run_reference(d9_verification *self, int perturbation, d9_recorded_tensors *recorded) {
     const d9_case_run_options options = {"reference", d9_verification_reference_precision(self), self->options->threads,
                                          perturbation, perturbation_exponent(self)};

@@ -18,13 +18,15 @@ typedef struct d9_verification {
 
     d9_reference_case reference;  /* the current case */
     d9_recorded_tensors expected; /* tensors of its file */
-    bool rounds_transforms;       /* the tested backend's rule rounded operands made inside of it */
+    bool rounds_transforms;       /* a rule of the tested backend rounded operands that it had computed itself (Winograd
+                                   * tiles) */
     bool rounds_elsewhere;        /* the tested backend rounded other tensors than the reference backend */
     /* Results of the reference backend with the file's weights and with perturbed ones; count 0: not run yet. */
     d9_recorded_tensors unperturbed, perturbed[D9_PERTURBATIONS];
 } d9_verification;
 
-/* True for half precisions: intermediate values are rounded, so results are not compared with the file. */
+/* True for half precisions. They round intermediate values, so results are compared with the reference backend in the
+ * same precision, not with the file. */
 bool d9_verification_is_half(const d9_verification *self);
 /* Precision of the reference backend for the comparison: f32 for tf32, otherwise the same. */
 const char *d9_verification_reference_precision(const d9_verification *self);
@@ -36,8 +38,9 @@ D9_MUST_USE d9_status d9_verification_compare_tensor(d9_verification *self, cons
                                                      int64_t count, double limit);
 /* Reports a row. A row without compared elements fails unless it was skipped. */
 void d9_verification_report(d9_verification *self, d9_verify_row *row);
-/* A sink that keeps the worst row in `user`, a d9_verify_row, initially {.passed = true}: failed rows
- * are worse than passed ones, then a larger ratio of error to limit. Numbers of compared elements are summed. */
+/* A sink that keeps the worst row in `user`, a d9_verify_row, initially {.passed = true}. Failed rows are worse than
+ * passed ones; of two such rows, the one with the larger ratio of error to limit is worse. The kept row sums the
+ * numbers of compared elements. */
 void d9_verification_keep_worst(void *user, const d9_verify_row *row);
 /* Returns a new row for the current case: passed, with nothing compared yet. */
 d9_verify_row d9_verification_row(const d9_verification *self, const char *group, double limit);

@@ -15,14 +15,14 @@ typedef struct d9_recorded_tensors { /* all zero: empty */
     d9_arena arena;
     d9_recorded_tensor *rows;
     int count, capacity;
-    bool rounds_transforms; /* a rule of the run rounded operands made inside of it to half precision */
+    bool rounds_transforms; /* a rule of the run rounded to half precision operands that it had computed itself */
     bool rounds_elsewhere;  /* the run kept values between some nodes in f32, or may have rounded weight gradients */
 } d9_recorded_tensors;
 
 /* Adds a row named `prefix` followed by `name`; the caller fills its `count` values. */
 D9_MUST_USE d9_status d9_recorded_tensors_add(d9_context *context, d9_recorded_tensors *self, const char *prefix,
                                               const char *name, int64_t count, double **values);
-/* NULL if missing */
+/* The row of this name; NULL if there is none. */
 const d9_recorded_tensor *d9_recorded_tensors_find(const d9_recorded_tensors *self, const char *name);
 void d9_recorded_tensors_free(d9_context *context, d9_recorded_tensors *self);
 

@@ -25,19 +25,21 @@ typedef struct comparison {
     const d9_graph *graph;
     d9_plan *plan; /* plan of the tested backend */
     int64_t step;
-    bool truncate; /* truncate the judge's inputs from other rules to tf32 */
+    bool truncate; /* copy_bytes truncates values to tf32 on their way to the reference backend */
     updated_state updated[MAX_UPDATED];
     int updated_count;
     const char *choice;     /* the current rule's */
     bool in_f32;            /* the current rule does not round between its nodes */
-    d9_value *wide;         /* copy of the graph's values, in f32 if a rule with in_f32 does not round them */
-    bool rounds_transforms; /* the current rule rounds operands made inside of it */
+    d9_value *wide;         /* copy of the graph's values; those that a rule with in_f32 does not round have the type
+                             * f32 */
+    bool rounds_transforms; /* the current rule rounds operands that it has computed itself */
     d9_verify_row row;
 } comparison;
 
 /* ---- copying buffers and values between devices ---- */
 
-/* Copies bytes to the judge. With `truncate`, clears the 13 low bits of each f32, which tf32 lacks. */
+/* Copies bytes from the tested to the reference backend. With `truncate`, clears the 13 low bits of each f32, which
+ * tf32 lacks. */
 static d9_status copy_bytes(comparison *c, d9_buffer buffer, int64_t offset, int64_t bytes) {
     d9_status status;
     uint32_t *values = NULL;
@@ -82,11 +84,12 @@ static bool read_outside(const comparison *c, d9_value_id id, d9_node_id begin, 
 
 static bool is_half(d9_type type) { return type == D9_BF16 || type == D9_F16; }
 
-/* True if the judge keeps the value in f32, because the rule that computed it did not round it before its next node. */
+/* True if the reference backend keeps the value in f32, because the rule that computed it did not round it between its
+ * nodes. */
 static bool is_wide(const comparison *c, d9_value_id id) { return c->wide[id].type != c->graph->values[id].type; }
 
-/* If the current rule computes in f32: lets the judge keep half-precision values between the rule's nodes in f32. Such
- * rules round two kinds of operands as their nodes do: cast weights, and gradients before an activation. */
+/* If the current rule computes in f32: the reference backend will keep half-precision values between the rule's nodes
+ * in f32. Such rules round two kinds of values as their nodes do: cast weights, and gradients before an activation. */
 static void widen_between(comparison *c, d9_node_id begin, d9_node_id end) {
     for (d9_node_id n = begin; c->in_f32 && n < end - 1; n++) {
         const d9_node *node = &c->graph->nodes[n];
@@ -100,8 +103,8 @@ static void widen_between(comparison *c, d9_node_id begin, d9_node_id end) {
     }
 }
 
-/* Copies the activations and gradients that a rule reads from other rules. The judge has its own state and batch, and
- * its own f32 copies of values that a rule recomputes in f32. */
+/* Copies the activations and gradients that a rule reads from other rules. The reference backend has its own state and
+ * batch, and its own f32 copies of values that a rule recomputes in f32. */
 static d9_status copy_inputs(comparison *c, d9_node_id begin, d9_node_id end) {
     d9_status status = D9_OK;
     for (d9_node_id n = begin; n < end; n++)
@@ -118,7 +121,7 @@ done:
     return status;
 }
 
-/* ---- running the same nodes on the judge ---- */
+/* ---- running the same nodes on the reference backend ---- */
 
 static d9_status judge_rule(comparison *c, d9_node_id begin, d9_node_id end) {
     d9_status status;
@@ -185,7 +188,7 @@ static d9_type type_of(const comparison *c, const d9_node *node, const d9_value 
     return value->type;
 }
 
-/* True if the tested backend rounded the value once, to type_of, and the judge did not. */
+/* True if the tested backend rounded the value once, to type_of, and the reference backend did not. */
 static bool is_rounded_once(const comparison *c, const d9_node *node, d9_value_id id) {
     const d9_value *value = &c->graph->values[id];
     return (c->in_f32 && is_wide(c, id)) ||
@@ -200,8 +203,8 @@ static double half_ulp(d9_type type, double x) {
     return ldexp(0.5, (x == 0 || exponent < least ? least : exponent) - bits);
 }
 
-/* Moves `got` towards the unrounded `want` by what rounding to nearest may have moved it, so that the error of the
- * numbers that were rounded is left. */
+/* Moves `got` towards the unrounded `want` by up to half an ulp, which rounding to nearest may have added. The rest is
+ * the error that the number had before it was rounded. */
 static void take_off_rounding(d9_type type, double *got, const double *want, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
         const double difference = got[i] - want[i], excess = fabs(difference) - half_ulp(type, want[i]);
@@ -209,7 +212,8 @@ static void take_off_rounding(d9_type type, double *got, const double *want, int
     }
 }
 
-/* True if the node multiplied factors that tensor cores may have rounded, which the judge does not do. */
+/* True if tensor cores may have rounded the factors of the node's products. The reference backend does not round
+ * them. */
 static bool is_tf32(const comparison *c, const d9_node *node) {
     return c->tested->program.precision->tf32 && d9_op_info_of(node->op)->convolution && !c->in_f32;
 }
@@ -236,7 +240,8 @@ static double limit_of(const comparison *c, const d9_node *node, d9_value_id id)
     bool summed = value->kind != D9_VALUE_ACTIVATION || info->in_place; /* running statistics are sums, too */
     bool half = c->judge->program.precision->compute != c->judge->program.precision->master;
     if (info->per_parameter && node->as.update.products != value->type) return 2e-3;
-    /* Updates, and the nodes after them, read copies of the judge's state and gradient: their error is that of f32. */
+    /* Updates and the nodes after them compute in f32, on both backends from the same gradient and the same state
+     * before the step. */
     if (before_of(c, id) && !info->in_place) return 1e-4;
     return !summed ? 1e-5 : half ? 1e-3 : 1e-4;
 }
@@ -258,7 +263,7 @@ static output_error error_of(const double *got, const double *want, const double
     return measured;
 }
 
-/* Change of the judge's output `want` when the node's inputs are truncated to tf32. */
+/* Change of the reference backend's output `want` when the node's inputs are truncated to tf32. */
 static d9_status find_sensitivity(comparison *c, const d9_node *node, d9_value_id id, const double *want, int64_t count,
                                   output_error *truncated) {
     d9_status status;
@@ -449,7 +454,7 @@ done:
     return status;
 }
 
-/* Zeroes what evaluation steps add to (metrics) or continue from (recurrent states). */
+/* Zeroes the metrics, to which evaluation steps add, and the recurrent states, from which they continue. */
 static d9_status reset_evaluation(d9_session *session) {
     d9_status status;
     D9_TRY(d9_session_zero(session, D9_BUFFER_METRICS));
@@ -458,7 +463,7 @@ done:
     return status;
 }
 
-/* Runs the evaluation of a view; of a stream, only the first step, with recurrent states of zero as in the judge. */
+/* Runs the evaluation of a view; of a stream, only the first step, with recurrent states of zero as in compare_view. */
 static d9_status evaluate(d9_session *tested, const d9_view *view) {
     d9_status status;
     const d9_extent *extent = &tested->program.extent;

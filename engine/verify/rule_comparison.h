@@ -1,4 +1,4 @@
-/* Compares training steps and evaluations with the reference backend, rule by rule. (A rule is a backend's
+/* Compares training steps and evaluations of a backend with the reference backend, rule by rule. (A rule is a backend's
  * implementation of one node or several consecutive nodes.) */
 #ifndef D9_VERIFY_RULE_COMPARISON_H
 #define D9_VERIFY_RULE_COMPARISON_H
@@ -6,26 +6,27 @@
 #include "train/session.h"
 #include "verify/verify.h"
 
-/* Both sessions have the same configuration, precision (tf32 is compared with f32) and a `keep_all` program; `judge`
- * runs on the reference backend. The tested backend runs step `step`. Then the judge, starting from the tested
- * backend's state, runs the nodes of each rule with the inputs that the tested backend had, and the outputs are
- * compared. Rounding errors therefore do not propagate from rule to rule or from step to step, and the limits can be
- * tight however much the network amplifies. The error of an output is relative to its norm; that of a state, relative
- * to the rule's change of it: an update that does nothing has error 1.
+/* `tested` and `judge` have the same configuration, the same precision (tf32 is compared with f32) and a `keep_all`
+ * program; `judge` is on the reference backend. `tested` runs step `step`. Then the reference backend, starting from
+ * the state before that step, runs the nodes of each rule with the inputs that the tested backend had, and the outputs
+ * are compared. Rounding errors therefore do not propagate from rule to rule or from step to step, and the limits can
+ * be tight however much the network amplifies. The error of an output is relative to its norm; that of a state,
+ * relative to the rule's change of it: an update that does nothing has error 1.
  *
  *   integers and the augmented batch   equal
  *   f64 1e-9; f32 1e-5, sums over a whole batch (parameter gradients, statistics) and states 1e-4; for a state also
  *   the rounding of its storage
  *   half precision: outputs rounded to it 2e-3, cosine 0.99999; updates with products in it 2e-3; sums 1e-3, because
  *   their terms may have been rounded inside the rule and may cancel; others as f32
- *   a value that only the tested backend rounds (a weight gradient, by cuDNN): first up to half an ulp is taken off the
- *   difference of each element, because correct rounding may have moved it so far; then as f32
- *   a rule that computes in f32 what its nodes store in half precision: the judge hands these values from node to node
- *   in f32, too, casts and gradients before an activation excepted; the values themselves are compared as above
+ *   a value that only the tested backend rounds (a weight gradient, by cuDNN): the difference of each element is first
+ *   reduced by up to half an ulp, which correct rounding may have caused; then as f32
+ *   a rule that computes in f32 what its nodes store in half precision: the reference backend keeps these values in f32
+ *   between the nodes, too, except casts and gradients before an activation; the values themselves are compared as
+ *   above
  *   rules whose convolutions round transformed operands (Winograd with products in bf16): 2e-2, cosine 0.9998; the
  *   largest error measured is 1.4e-2
- *   tf32: outputs of convolutions and linear layers 2e-3, cosine 0.99999, or within twice the change of the judge's
- *   output when its inputs are truncated to tf32 (sums may cancel); others as f32
+ *   tf32: outputs of convolutions and linear layers 2e-3, cosine 0.99999, or within twice the change of the reference
+ *   backend's output when its inputs are truncated to tf32 (sums may cancel); others as f32
  *
  * Reports a row for each rule that ran, unless later nodes overwrote all its results: name, role of its first node,
  * worst output in `note`. `failed` counts failed rows. */

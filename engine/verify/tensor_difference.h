@@ -17,7 +17,7 @@ d9_tensor_difference d9_tensor_difference_of(const double *got, const double *wa
 /* distance / scale. With a scale of 0: 0 if distance is 0, otherwise infinity. NaN stays NaN. */
 double d9_relative_error(double distance, double scale);
 
-/* True if error / limit is NaN or larger than that of the worst error so far; false once the worst is not finite. */
+/* True if error / limit is NaN or larger than worst_error / worst_limit; false if the worst error is not finite. */
 bool d9_error_is_worse(double error, double limit, double worst_error, double worst_limit);
 
 #endif

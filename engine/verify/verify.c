@@ -26,7 +26,8 @@ static void report_worst(d9_verification *self, const char *group, d9_verify_row
     d9_verification_report(self, worst);
 }
 
-/* In half precision and tf32, where the reference backend judges: compares that backend, in f64, with the file. */
+/* In half precision and tf32 the tested backend is compared with the reference backend: compares that, in f64, with the
+ * file. */
 static d9_status verify_reference(d9_verification *self) {
     d9_status status = D9_OK;
     d9_verify_options options = *self->options;
