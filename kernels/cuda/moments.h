@@ -19,7 +19,7 @@ enum {
     D9_MOMENTS_SUMS = D9_MOMENTS_PAIRS * 16,               /* sums of products of rows in a group */
     D9_MOMENTS_CHUNK = 64,                                 /* outputs of a block */
     D9_MOMENTS_TERMS = D9_MOMENTS_ROWS * D9_MOMENTS_CHUNK, /* sums of products of rows and outputs in a chunk */
-    /* blocks that sum: as many as a large GPU runs at a time, whose multiprocessors hold 4 or 3 */
+    /* blocks that sum, forward and backward: as many as run at a time on 128 multiprocessors that hold 4 or 3 each */
     D9_MOMENTS_BLOCKS = 512,
     D9_MOMENTS_BACKWARD_BLOCKS = 384
 };
