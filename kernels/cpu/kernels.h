@@ -44,8 +44,8 @@ typedef struct d9_cpu_batch { /* one augmented batch */
 } d9_cpu_batch;
 
 /* The stage fused before the backward pass of a norm or a bias: dz = (dy + addend) * slope(reference), with each
- * intermediate value rounded to the storage type. dz must have data if there is an addend or,
- * in the backward pass of a bias, an activation; it must have none if there is neither addend nor activation. */
+ * intermediate value rounded to the storage type. dz must have data if there is an addend or, in
+ * the backward pass of a bias, an activation; it must have none if there is neither addend nor activation. */
 typedef struct d9_cpu_prologue {
     d9_kernel_act act;
     d9_kernel_in reference; /* y or x of the activation; its row in activations.def says which */
@@ -109,6 +109,7 @@ void d9_cpu_scale(const d9_cpu *cpu, d9_kernel_in x, float factor, int64_t count
 void d9_cpu_copy(const d9_cpu *cpu, const void *x, int64_t bytes, void *y);
 void d9_cpu_clear(const d9_cpu *cpu, int64_t bytes, void *y);
 void d9_cpu_act_forward(const d9_cpu *cpu, d9_kernel_in x, d9_kernel_act act, int64_t count, d9_kernel_out y);
+/* `reference` is y or x of the activation; its row in activations.def says which. */
 void d9_cpu_act_backward(const d9_cpu *cpu, d9_kernel_in dy, d9_kernel_in reference, d9_kernel_act act, int64_t count,
                          d9_kernel_out dx);
 
@@ -144,6 +145,7 @@ void d9_cpu_bias_forward(const d9_cpu *cpu, d9_kernel_in x, const float *bias, i
 void d9_cpu_bias_backward(const d9_cpu *cpu, d9_kernel_in dy, const d9_cpu_prologue *prologue, int64_t rows,
                           int64_t channels, void *scratch, float *dbias);
 
+/* y = x / (1 - p) or 0. The gradient is the same dropout of dy. */
 void d9_cpu_dropout(const d9_cpu *cpu, d9_kernel_in x, const d9_dropout *dropout, int64_t count, d9_kernel_out y);
 
 /* `count` blocks of `bytes` bytes, with strides in bytes in source and target: for concatenation and slices. */
@@ -172,15 +174,17 @@ typedef struct d9_cpu_loss {
     d9_kernel_out dlogits; /* (samples, classes); may be the array of the logits */
     int64_t *correct;      /* number of correct predictions */
 } d9_cpu_loss;
+/* May be 0; the scratch may then be NULL. */
 int64_t d9_cpu_loss_scratch_bytes(const d9_cpu *cpu, const d9_kernel_loss *shape, d9_kernel_store dlogits);
 void d9_cpu_loss_run(const d9_cpu *cpu, const d9_cpu_loss *loss, void *scratch);
-/* Number of samples whose first largest logit is that of the label. */
+/* Number of samples whose first largest logit is that of the label; 0 if samples may have several classes. */
 int64_t d9_cpu_correct(const d9_cpu *cpu, const d9_kernel_loss *shape, const float *logits, const int32_t *labels);
 /* metrics (4): adds summed loss, labelled samples and correct predictions; the fourth number is the first step, counted
  * from 1, whose summed loss is not finite; 0: none yet. */
 void d9_cpu_metrics(const d9_kernel_loss *shape, const float *loss, const int32_t *labels, int64_t correct,
                     int64_t step, double *metrics);
 
+/* Updates w (count) by its gradient g. state: one array for each state of the update; NULL: zeros, not stored. */
 void d9_cpu_update_group(const d9_cpu *cpu, const d9_cpu_update *rule, const float *g, int64_t count, float *w,
                          float *const state[D9_UPDATE_STATES]);
 /* Bytes of scratch for d9_cpu_orthogonal_update, which depend on sizes and storage type; aligned to 64 bytes. */
@@ -191,6 +195,7 @@ void d9_cpu_orthogonal_update(const d9_cpu *cpu, const d9_cpu_orthogonal *orthog
  * d9_cpu_clip_scratch_bytes. */
 int64_t d9_cpu_clip_scratch_bytes(int64_t count);
 void d9_cpu_clip(const d9_cpu *cpu, double share, double most, int64_t count, void *scratch, float *g);
+/* a = ratio a + (1 - ratio) x */
 void d9_cpu_lerp(const d9_cpu *cpu, float ratio, const float *x, int64_t count, float *a);
 
 /* y (N, out_height, out_width, C): gather, reflect-pad, crop or resize, mirror, change, normalise, jitter, zero the

@@ -6,8 +6,8 @@
  * Many classes (a vocabulary): the exponentials would take longer than the products of the layer that made the logits,
  * and logits in memory would be read several times. A row, which fits in the L2 cache, is therefore read from memory
  * once, and vectors of f32 compute e_k = exp(z_k - max z), their sum (loops/loss.c), and p_k = e_k / sum. The rest of
- * the formulas, and the gradient of the labels' logits, are in double. tests/unit/cpu_loss.c checks
- * that the error of p_k is at most 2^-24 (4 + max z - z_k) p_k and that of the loss at most 2^-24 (2 + loss). */
+ * the formulas, and the gradient of the labels' logits, are in double. tests/unit/cpu_loss.c checks that the
+ * error of p_k is at most 2^-24 (4 + max z - z_k) p_k and that of the loss at most 2^-24 (2 + loss). */
 #include "kernels/cpu/integers.h"
 #include "kernels/cpu/kernels.h"
 

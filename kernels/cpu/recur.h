@@ -1,9 +1,9 @@
 /* Recurrent layers: T steps of a cell (kernels/formulas/cells.h) over N samples with H units and G gates.
  *
  * A thread owns some samples for all steps: threads do not wait for each other within the loop over time, and each
- * sample's results do not depend on the number of threads. U is packed once for all steps. In each step, the sums
- * of a few samples times all gates of one vector of units stay in registers. The gradient of U is computed after the
- * loop, by products over the rows of all steps (gemm.h); the gradient of the bias is summed within the loop. */
+ * sample's results do not depend on the number of threads. U is packed once for all steps. In each step, the sums of
+ * a few samples times all gates of one vector of units stay in registers. The gradient of U is computed after the loop,
+ * by products over the rows of all steps (gemm.h); the gradient of the bias is summed within the loop. */
 #ifndef D9_KERNELS_CPU_RECUR_H
 #define D9_KERNELS_CPU_RECUR_H
 
@@ -61,7 +61,7 @@ struct d9_recur_part { /* samples [begin, end) of a layer, in one thread */
     const d9_cpu_recur_backward *backward;
     float *weights;   /* packed: forward (H / lanes, H, G, lanes), backward (H / lanes, G H, lanes) */
     float *bias;      /* forward (H / lanes, G, lanes) */
-    d9_kernel_out da; /* backward, (T, N, gates H): gradients of U h' + bias for the gates where they differ from dgx */
+    d9_kernel_out da; /* backward, (T, N, D H): gradients of U h' + bias of the last D gates, which differ from dgx */
     float *sums;      /* backward (tiles, G H): sums of the gradient of the bias */
     int64_t begin, end;
     float *work; /* states of all tiles of the part, and gates of one tile */

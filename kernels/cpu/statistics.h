@@ -1,5 +1,5 @@
-/* Statistics of a batch norm's ghost group, in double: they are stored for the backward pass and update the running
- * statistics; evaluation uses the running statistics averaged over the groups. */
+/* Statistics of a batch norm's ghost group, computed in double: they are stored for the backward pass and update the
+ * running statistics; evaluation uses the running statistics averaged over the groups. */
 #ifndef D9_CPU_STATISTICS_H
 #define D9_CPU_STATISTICS_H
 

@@ -3,8 +3,8 @@
  * pass and the data gradient, F(3x3, 4x4) the weight gradient:
  *
  *   forward          y tile (4 x 4)  = A' [sum over inputs  (G w G') * (B' x B)] A,    x tiles of 6 x 6 pixels
- *   data gradient    the forward pass of dy: kernels rotated by 180 degrees, inputs and outputs exchanged, padding 2 -
- * pad weight gradient  dw (3 x 3)      = G' [sum over tiles   (A dy A') * (B' x B)] G,   dy tiles of 4 x 4 pixels
+ *   data gradient    the forward pass of dy: kernels rotated by 180 degrees, inputs and outputs swapped, pad 2 - pad
+ *   weight gradient  dw (3 x 3)      = G' [sum over tiles   (A dy A') * (B' x B)] G,   dy tiles of 4 x 4 pixels
  *
  * where * is the element-wise product of the 36 positions and ' marks a transpose. The work is therefore 36 matrix
  * products, one per position: M = V U over channels, or dU = W' V over tiles, with V = B' x B, U = G w G', W = A dy A'.
@@ -29,7 +29,7 @@
  *
  * Blocks. Forward: each thread takes a range of tiles, `v.rows` at a time. V stays in the L2 cache or nearly so, and M,
  * for `panels_at_once` panels of outputs, is transformed back immediately. One panel of U, over as many channels as
- * fit, stays in the L1 cache while it is multiplied by all tiles. The weight gradient is described below.
+ * fit, stays in the L1 cache while it is multiplied by all tiles of a block. The weight gradient is described below.
  *
  * The result has the same bits for any number of threads and any cache sizes, except for the sign of a NaN: every sum
  * over channels, and over the tiles of a part, is accumulated in order in one f32 that is kept in memory between

@@ -15,7 +15,8 @@ D9_DEVICE d9_augment_draws draw_for(const d9_cuda_slice &slice, const d9_augment
     return d9_augment_draw_as(GENERAL, &rule, static_cast<uint32_t>(sample_at(slice, n)), epoch);
 }
 
-/* GENERAL: d9_augment_general; this variant would spill registers with more than three blocks per multiprocessor. */
+/* GENERAL: d9_augment_general; if true, the kernel would spill registers with more than three blocks per
+ * multiprocessor. */
 template <bool GENERAL>
 __global__ void __launch_bounds__(D9_BLOCK, GENERAL ? 3 : 0)
     draw_kernel(d9_cuda_slice slice, d9_augment_rule rule, int32_t *draws) {

@@ -150,8 +150,8 @@ typedef struct d9_cuda_pool_before {
     d9_kernel_out out; /* an array of its own. Forward: the pool's output; backward: the gradient of the pool's input */
 } d9_cuda_pool_before;
 
-/* Three launches: partial sums, terms, normalisation. pool: NULL, or a pool whose output is x: the first launch
- * also computes and writes it. An addition is then not supported. */
+/* Three launches: partial sums, terms, normalisation. pool: NULL, or a pool whose output is x: the first launch also
+ * computes and writes it. An addition is then not supported. */
 int d9_cuda_norm_forward(d9_cuda_stream stream, const d9_kernel_norm *norm, const d9_cuda_pool_before *pool,
                          d9_kernel_in x, const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue,
                          void *scratch, d9_kernel_out y);
@@ -193,8 +193,8 @@ typedef struct d9_cuda_norm_algorithm {
 } d9_cuda_norm_algorithm;
 
 /* Lists at most `capacity` divisions of the work that the current device can run, ordered by estimated speed. There are
- * none if the channels are not divisible by 8, if no cluster has enough shared memory, or if the device reports that it
- * cannot run such a cluster of this kernel. */
+ * none if the channels are not divisible by 8, if all images together have more than 2^30 pixels, if no cluster has
+ * enough shared memory, or if the device reports that it cannot run such a cluster of this kernel. */
 enum { D9_CUDA_NORM_ALGORITHMS = 32 }; /* an upper bound on the number of divisions */
 int d9_cuda_norm_algorithms(const d9_kernel_norm *norm, d9_kernel_store store, bool backward, bool pools,
                             d9_cuda_norm_algorithm *algorithms, int capacity, int *count);
@@ -204,8 +204,8 @@ int d9_cuda_norm_algorithms(const d9_kernel_norm *norm, d9_kernel_store store, b
 int d9_cuda_norm_resident(d9_cuda_stream stream, const d9_kernel_norm *norm, const d9_cuda_norm_algorithm *algorithm,
                           const d9_kernel_window *window, d9_kernel_in x, d9_kernel_out pooled,
                           const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue, d9_kernel_out y);
-/* dx is always written. prologue->bias is ignored. With a window, x is the pool's input, all of which the windows
- * must cover, and dx its gradient, an array of its own.
+/* dx is always written. prologue->bias is ignored. With a window, x is the pool's input, all of which the windows must
+ * cover, and dx its gradient, an array of its own.
  * scratch: d9_cuda_norm_scratch_bytes. tickets (channels / 8): counters that are zero before the first launch
  * and zero again after each launch. */
 int d9_cuda_norm_resident_backward(d9_cuda_stream stream, const d9_kernel_norm *norm,

@@ -1,15 +1,14 @@
 /* The two large matrix products of a first layer in closed form, for arrays in half precision, on tensor cores. All
  * products are exact, and sums are f32, as without tensor cores.
  *
- * Forward, as in moments.cu: pixels by outputs, with the rows of the patches as the reduction. Each f32
- * weight is multiplied by a power of two, which keeps its parts in the range of fp16, and divided into a sum of three
+ * Forward, as in moments.cu: pixels by outputs, with the rows of the patches as the reduction. Each f32 weight is
+ * multiplied by a power of two, which keeps its parts in the range of fp16, and divided into a sum of three
  * half-precision numbers, largest first. A warp takes 16 pixels and a chunk's outputs at a time.
  *
  * Backward, the sums of moments_backward.cu: rows of the patches by outputs, with the pixels as the reduction. A warp
  * takes 16 pixels and half of a chunk's outputs at a time. Its operands need neither shared memory nor a barrier: lane
- * (g, t), of tensor.h, loads rows g, g + 8, g + 16, g + 24 of the patches of pixels 4t to 4t + 3, and
- * outputs 4g to 4g + 3 of the gradient of these pixels. Sums are f32 over at most 128 pixels, and double from there
- * on. */
+ * (g, t), of tensor.h, loads rows g, g + 8, g + 16, g + 24 of the patches of pixels 4t to 4t + 3, and outputs
+ * 4g to 4g + 3 of the gradient of these pixels. Sums are f32 over at most 128 pixels, and double from there on. */
 #include "kernels/cuda/moments.h"
 #include "kernels/cuda/tensor.h"
 

@@ -1,4 +1,4 @@
-/* Sorts by CUB (order.cu), and the keys of d9_cuda_order (order_keys.cu, which also runs on the CPU model). */
+/* Sorts by CUB (order.cu), and the keys of d9_cuda_order (order_keys.cu, which also runs on the simulated GPU). */
 #ifndef D9_CUDA_ORDER_H
 #define D9_CUDA_ORDER_H
 

@@ -174,7 +174,7 @@ D9_DEVICE cluster_step kept_at(const d9_cuda_recur &s, const lane_place &p, cons
     r.dy = d9_fetch_bits(dy, row * units + p.unit);
     if (t > 0) {
         r.before = d9_fetch_bits(kept.y, row_before * units + p.unit);
-        r.c_before = kept.saved[row_before * count * units + ((count - 1) * units + p.unit)]; /* if there is a memory */
+        r.c_before = kept.saved[row_before * count * units + ((count - 1) * units + p.unit)]; /* c, if any */
     } else {
         r.before = kept.first.h.data ? d9_fetch_bits(kept.first.h, state) : 0;
         r.c_before = kept.first.c ? kept.first.c[state] : 0.0f;

@@ -209,7 +209,8 @@ D9_INLINE void backward_row(const cell_size size, backward_cell *cell, const str
     }
 }
 
-/* dh += da U for `vectors` vectors of units of a tile, from `panel` on. da: tiles of the gates, da_gate floats apart. */
+/* dh += da U for `vectors` vectors of units of a tile, from `panel` on. The gates' tiles in `da` begin da_gate
+ * floats apart. */
 D9_INLINE void backward_product(const cell_size size, const int vectors, const struct d9_recur_part *p, int64_t panel,
                                 const float *da, int64_t da_gate, float *dh) {
     const int64_t h = p->layer->units, apart = size.gates * h * LANES;

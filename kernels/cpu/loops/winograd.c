@@ -77,11 +77,11 @@ D9_INLINE void filter_gradient(const d9_vector *x, d9_vector *y) { /* G' x: 6 to
     y[2] = x[5] + A2 * even_a + B2 * even_b;
 }
 
-/* Stride 2, padding 1. The tile's even pixels (odd pixels of x, because a tile begins at one) are multiplied by the
- * outer two taps of the filter: five of them give four outputs at the first five points. The odd pixels are multiplied
- * by the middle tap, one output each, so these four positions are the pixels themselves. In the data gradient, five
- * pixels of dy give the four odd pixels of dx by the outer taps, and the first four of them the even ones by the middle
- * tap. */
+/* Stride 2, padding 1. The tile's even pixels (odd pixels of x, because a tile begins at an odd one) are multiplied by
+ * the outer two taps of the filter: five of them give four outputs at the first five points. The odd pixels are
+ * multiplied by the middle tap, one output each, so these four positions are the pixels themselves. In the data
+ * gradient, five pixels of dy give the four odd pixels of dx by the outer taps, and the first four of them the even
+ * ones by the middle tap. */
 enum { POINTS = 5 };
 
 D9_INLINE void five_points(one_dimension f, d9_vector *x,
