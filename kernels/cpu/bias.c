@@ -34,7 +34,7 @@ void d9_cpu_bias_forward(const d9_cpu *cpu, d9_kernel_in x, const float *bias, i
     }
 }
 
-/* own (2, until - from) = the sums of part i of the rows */
+/* own (2, until - from): the first row gets the sums of part i of the rows, the second one zeros */
 static void sum_part(const d9_cpu *cpu, d9_kernel_in dz, int64_t rows, int64_t channels, int64_t i, int64_t from,
                      int64_t until, double *own) {
     const d9_cpu_run run = part_of(rows, channels, i);
@@ -42,7 +42,7 @@ static void sum_part(const d9_cpu *cpu, d9_kernel_in dz, int64_t rows, int64_t c
     cpu->loops->bias_sums(dz, &run, channels, from, until, own);
 }
 
-/* Writes dz of part i of the rows, unless it is dy. */
+/* Writes dz of part i of the rows. If dz has no data, it equals dy, and nothing is written. */
 static void apply_prologue(const d9_cpu *cpu, const d9_cpu_prologue *prologue, d9_kernel_in dy, int64_t rows,
                            int64_t channels, int64_t i) {
     const d9_cpu_run run = part_of(rows, channels, i);

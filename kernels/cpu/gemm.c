@@ -44,13 +44,13 @@ static void split_k(const d9_gemm *g, plan *p) {
 static void split_rows_and_columns(const d9_cpu *cpu, const d9_gemm *g, plan *p) {
     const int64_t cache = d9_cpu_cache_bytes(cpu, 1), wanted = (p->across ? LONG_TASKS : TASKS) * cpu->threads;
     int64_t rows, columns;
-    if (p->across) { /* the L2 cache holds a block of sums and one of each operand */
+    if (p->across) { /* three quarters of the L2 cache hold a block of sums and one of each operand */
         const int64_t lanes = cache / LANE * 3 / 4;
         int64_t edge = p->rows;
         while ((edge + p->rows) * (edge + p->rows + 2 * p->k_block) <= lanes) edge += p->rows;
         rows = even_block(g->m, edge, p->rows);
         columns = (lanes - rows * p->k_block) / (rows + p->k_block);
-    } else { /* half of the L2 cache holds a block of sums and one of a */
+    } else { /* half of the L2 cache holds a block of sums and one of `a` */
         columns = WIDE;
         rows = cache / LANE / 2 / (p->k_block + d9_min(columns, p->columns));
     }

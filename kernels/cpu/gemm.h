@@ -13,8 +13,9 @@
 
 #include "kernels/cpu/kernels.h"
 
-/* Row (n, h, w) has index (n * high + h) * wide + w. It consists of the (taps_high, taps_wide, channels) elements, in
- * this order, that begin at line h * step + top and pixel w * step + left of image n. */
+/* An operand, as rows of patches of x. Row (n, h, w) has index (n * high + h) * wide + w. It consists of the
+ * (taps_high, taps_wide, channels) elements, in this order, that begin at line h * step + top and pixel w * step + left
+ * of image n. */
 typedef struct d9_gemm_source {
     d9_kernel_in x;
     int64_t start; /* index in x of the first pixel of image 0 */
@@ -32,7 +33,7 @@ typedef struct d9_gemm_target {
     int64_t start;
     int64_t high, wide;
     int64_t image, line, pixel;
-    const float *bias; /* (N); NULL: none. Not with a long K */
+    const float *bias; /* (N); NULL: none. Must be NULL for D9_GEMM_ACROSS_ACROSS */
 } d9_gemm_target;
 
 /* Meaning of a source's rows. Along K: row r is row r of a, or column r of b. Across K: row r holds the operands of
@@ -72,7 +73,7 @@ struct d9_gemm_pack { /* a block to pack: panels of `panel` rows or columns and 
     int64_t k, k_count;  /* elements along K */
     int panel;
     int64_t lanes;
-    float *temporary; /* the parts of 2 D9_GEMM_AT_ONCE rows, `temporary_row` floats apart */
+    float *temporary; /* buffer for parts of 2 D9_GEMM_AT_ONCE rows of the source, `temporary_row` floats apart */
     int64_t temporary_row;
     float *to;
 };

@@ -4,7 +4,7 @@
  * level and chosen by cpuid. The functions below split the work over threads and combine partial sums; they know
  * shapes, but no graph. Arithmetic is f32, and double in the loss over few classes; storage is f32 or bf16. Statistics
  * and bias gradients are sums in f32 over short runs, then in double. Work is split at fixed positions and partial sums
- * are combined in index order, so results do not depend on the number of threads.
+ * are combined in index order, so results do not depend on the number of threads (except that of amx/conv_weight.c).
  *
  * Activations are (N, H, W, C), convolution weights (O, KH, KW, I). The ghost group of image i is i mod G. Nothing here
  * fails or allocates. If a kernel needs scratch, the caller asks for the size and provides it. In element-wise kernels
@@ -44,8 +44,8 @@ typedef struct d9_cpu_batch { /* one augmented batch */
 } d9_cpu_batch;
 
 /* The stage fused before the backward pass of a norm or a bias: dz = (dy + addend) * slope(reference), with each
- * intermediate value rounded to the storage type. dz must have data if there is an addend, or an activation before
- * a bias; it must have none if there is neither addend nor activation. */
+ * intermediate value rounded to the storage type. dz must have data if there is an addend or, in
+ * the backward pass of a bias, an activation; it must have none if there is neither addend nor activation. */
 typedef struct d9_cpu_prologue {
     d9_kernel_act act;
     d9_kernel_in reference; /* y or x of the activation; its row in activations.def says which */
@@ -53,7 +53,8 @@ typedef struct d9_cpu_prologue {
     d9_kernel_out dz;       /* data NULL: not written */
 } d9_cpu_prologue;
 
-/* Equally spaced images: index of the first element, elements from an image to the next, images, pixels of each. */
+/* `images` images of `pixels` pixels each. The first one begins at element `at`, and each of the others `stride`
+ * elements after the one before it; a negative stride runs backwards. */
 typedef struct d9_cpu_run {
     int64_t at, stride, images, pixels;
 } d9_cpu_run;
@@ -96,7 +97,8 @@ static inline int64_t d9_cpu_cache_bytes(const d9_cpu *cpu, int level) {
     return cpu->cache_bytes[level] > 0 ? cpu->cache_bytes[level] : usual[level];
 }
 
-/* True if an output exceeds half of the L3 cache, so that it is evicted before it is read. Size unknown: false. */
+/* True if an output of so many bytes should be written by non-temporal stores, because it exceeds half of the L3 cache
+ * and would be evicted before it is read. False if the cache's size is unknown. */
 static inline bool d9_cpu_streams(const d9_cpu *cpu, int64_t bytes) {
     return cpu->cache_bytes[2] > 0 && bytes > cpu->cache_bytes[2] / 2;
 }
@@ -107,6 +109,7 @@ void d9_cpu_scale(const d9_cpu *cpu, d9_kernel_in x, float factor, int64_t count
 void d9_cpu_copy(const d9_cpu *cpu, const void *x, int64_t bytes, void *y);
 void d9_cpu_clear(const d9_cpu *cpu, int64_t bytes, void *y);
 void d9_cpu_act_forward(const d9_cpu *cpu, d9_kernel_in x, d9_kernel_act act, int64_t count, d9_kernel_out y);
+/* `reference` is y or x of the activation; its row in activations.def says which. */
 void d9_cpu_act_backward(const d9_cpu *cpu, d9_kernel_in dy, d9_kernel_in reference, d9_kernel_act act, int64_t count,
                          d9_kernel_out dx);
 
@@ -128,9 +131,10 @@ void d9_cpu_norm_backward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kern
 
 /* Maxima of windows; positions outside the image are ignored. */
 void d9_cpu_pool_forward(const d9_cpu *cpu, const d9_kernel_window *window, d9_kernel_in x, d9_kernel_out y);
-/* Each dy goes to the first maximum of its window in row-major order; the rest of dx is zero. */
+/* Each dy is added to dx at the first maximum of its window, in row-major order; all other elements of dx are zero. */
 void d9_cpu_pool_backward(const d9_cpu *cpu, const d9_kernel_window *window, d9_kernel_in dy, d9_kernel_in x,
                           d9_kernel_out dx);
+/* Means of windows without padding. */
 void d9_cpu_mean_pool_forward(const d9_cpu *cpu, const d9_kernel_window *window, d9_kernel_in x, d9_kernel_out y);
 void d9_cpu_mean_pool_backward(const d9_cpu *cpu, const d9_kernel_window *window, d9_kernel_in dy, d9_kernel_out dx);
 
@@ -141,6 +145,7 @@ void d9_cpu_bias_forward(const d9_cpu *cpu, d9_kernel_in x, const float *bias, i
 void d9_cpu_bias_backward(const d9_cpu *cpu, d9_kernel_in dy, const d9_cpu_prologue *prologue, int64_t rows,
                           int64_t channels, void *scratch, float *dbias);
 
+/* y = x / (1 - p) or 0. The gradient is the same dropout of dy. */
 void d9_cpu_dropout(const d9_cpu *cpu, d9_kernel_in x, const d9_dropout *dropout, int64_t count, d9_kernel_out y);
 
 /* `count` blocks of `bytes` bytes, with strides in bytes in source and target: for concatenation and slices. */
@@ -169,15 +174,17 @@ typedef struct d9_cpu_loss {
     d9_kernel_out dlogits; /* (samples, classes); may be the array of the logits */
     int64_t *correct;      /* number of correct predictions */
 } d9_cpu_loss;
+/* May be 0; the scratch may then be NULL. */
 int64_t d9_cpu_loss_scratch_bytes(const d9_cpu *cpu, const d9_kernel_loss *shape, d9_kernel_store dlogits);
 void d9_cpu_loss_run(const d9_cpu *cpu, const d9_cpu_loss *loss, void *scratch);
-/* Number of samples whose first largest logit is that of the label. */
+/* Number of samples whose first largest logit is that of the label; 0 if samples may have several classes. */
 int64_t d9_cpu_correct(const d9_cpu *cpu, const d9_kernel_loss *shape, const float *logits, const int32_t *labels);
 /* metrics (4): adds summed loss, labelled samples and correct predictions; the fourth number is the first step, counted
  * from 1, whose summed loss is not finite; 0: none yet. */
 void d9_cpu_metrics(const d9_kernel_loss *shape, const float *loss, const int32_t *labels, int64_t correct,
                     int64_t step, double *metrics);
 
+/* Updates w (count) by its gradient g. state: one array for each state of the update; NULL: zeros, not stored. */
 void d9_cpu_update_group(const d9_cpu *cpu, const d9_cpu_update *rule, const float *g, int64_t count, float *w,
                          float *const state[D9_UPDATE_STATES]);
 /* Bytes of scratch for d9_cpu_orthogonal_update, which depend on sizes and storage type; aligned to 64 bytes. */
@@ -188,6 +195,7 @@ void d9_cpu_orthogonal_update(const d9_cpu *cpu, const d9_cpu_orthogonal *orthog
  * d9_cpu_clip_scratch_bytes. */
 int64_t d9_cpu_clip_scratch_bytes(int64_t count);
 void d9_cpu_clip(const d9_cpu *cpu, double share, double most, int64_t count, void *scratch, float *g);
+/* a = ratio a + (1 - ratio) x */
 void d9_cpu_lerp(const d9_cpu *cpu, float ratio, const float *x, int64_t count, float *a);
 
 /* y (N, out_height, out_width, C): gather, reflect-pad, crop or resize, mirror, change, normalise, jitter, zero the
@@ -203,7 +211,8 @@ typedef struct d9_cpu_box {
 void d9_cpu_paste(const d9_cpu *cpu, d9_kernel_in x, const d9_cpu_box *box, const int64_t *d, d9_kernel_out y);
 
 /* Images side by side: (N, H, W, C) <-> (N / across, H, across * (W + gap), C), with `gap` zero columns after each
- * image; `across` divides N. For AMX, whose tiles of 16 pixels a narrow image does not fill (onednn/conv.c). */
+ * image; `across` divides N. For AMX, whose tiles of 16 pixels a narrow image does not fill
+ * (engine/backends/onednn/conv.c). */
 typedef struct d9_cpu_strip {
     int64_t images, height, width, channels, across, gap;
 } d9_cpu_strip;

@@ -1,13 +1,13 @@
 /* The loss of each sample, its gradient, and the metrics. Samples are independent, so results do not depend on the
  * number of threads.
  *
- * Few classes: the formulas in double. The 10 to 1000 logits of an image cost nothing.
+ * Few classes: the formulas in double, because 10 to 1000 logits of an image take no noticeable time.
  *
  * Many classes (a vocabulary): the exponentials would take longer than the products of the layer that made the logits,
  * and logits in memory would be read several times. A row, which fits in the L2 cache, is therefore read from memory
  * once, and vectors of f32 compute e_k = exp(z_k - max z), their sum (loops/loss.c), and p_k = e_k / sum. The rest of
- * the formulas, and the gradient of the labels' logits, are in double. tests/unit/cpu_loss.c holds the
- * error of p_k below 2^-24 (4 + max z - z_k) p_k and that of the loss below 2^-24 (2 + loss). */
+ * the formulas, and the gradient of the labels' logits, are in double. tests/unit/cpu_loss.c checks that the
+ * error of p_k is at most 2^-24 (4 + max z - z_k) p_k and that of the loss at most 2^-24 (2 + loss). */
 #include "kernels/cpu/integers.h"
 #include "kernels/cpu/kernels.h"
 
@@ -20,7 +20,7 @@
 #include "kernels/formulas/loss.h"
 #undef D9_REAL
 
-enum { WAKE = 1 << 14 }; /* logits of a batch that is not worth a second thread */
+enum { WAKE = 1 << 14 }; /* a batch with fewer logits runs on one thread */
 
 /* True if vectors of f32 compute the loss; with fewer classes the formulas in double do. */
 static bool has_many(const d9_kernel_loss *s) {
@@ -35,7 +35,7 @@ static int threads_for(const d9_cpu *cpu, const d9_kernel_loss *s) {
 typedef struct sample {
     const float *z;
     int32_t label, other;
-    float largest; /* logit; NaN counts as -inf */
+    float largest; /* the largest logit, where NaN counts as -inf */
     double at_label, at_other;
 } sample;
 
@@ -48,7 +48,8 @@ static sample sample_of(const d9_cpu *cpu, const d9_cpu_loss *l, int64_t n) {
     return of;
 }
 
-/* True if the first largest logit is that of the only label. A NaN at index 0 is the largest: nothing exceeds it. */
+/* True if the first largest logit is that of the label; false if a sample may have several classes. A NaN at index 0 is
+ * the largest, because nothing exceeds it. */
 static bool is_first_largest(const d9_kernel_loss *s, const float *z, float largest, int32_t label) {
     int32_t k = 0;
     if (d9_loss_several(s->loss)) return false;
@@ -97,7 +98,7 @@ static void write_slopes(const d9_cpu *cpu, const d9_kernel_loss *s, const sampl
     store(dz, at + of->other, weight * d9_loss_slope_double(s->loss, of->at_other, target_of(s, of, of->other), row));
 }
 
-/* True if exponentials, which are f32, have no place in dlogits. */
+/* True if the exponentials, which are f32, need scratch, because a row of dlogits cannot hold them. */
 static bool needs_row(const d9_kernel_loss *s, d9_kernel_store dlogits) {
     return has_many(s) && dlogits != D9_KERNEL_F32;
 }
@@ -106,7 +107,7 @@ int64_t d9_cpu_loss_scratch_bytes(const d9_cpu *cpu, const d9_kernel_loss *s, d9
     return needs_row(s, dlogits) ? threads_for(cpu, s) * s->classes * (int64_t)sizeof(float) : 0;
 }
 
-/* `e`: scratch for the exponentials, if dlogits have no place for them. Returns true if the prediction is correct. */
+/* `e`: scratch for the exponentials if needs_row, otherwise not read. Returns true if the prediction is correct. */
 static bool run_sample(const d9_cpu *cpu, const d9_cpu_loss *l, float *e, int64_t n) {
     const d9_kernel_loss *s = &l->shape;
     const sample of = sample_of(cpu, l, n);

@@ -50,7 +50,7 @@ int64_t d9_cpu_moments_scratch_bytes(const d9_cpu_moments *shape) { return lay_o
 
 /* ---- sums ---- */
 
-/* Loops over an image's pixels in runs; the last one may be shorter. */
+/* Loops over an image's pixels in runs [from, from + n) of D9_RUN pixels; the last one may be shorter. */
 #define FOR_RUNS(l, from, n)                                                                                           \
     for (int64_t from = 0, n; from < (l)->pixels && (n = (l)->pixels - from < D9_RUN ? (l)->pixels - from : D9_RUN);   \
          from += n)

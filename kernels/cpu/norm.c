@@ -12,7 +12,7 @@
 
 #include <omp.h>
 
-enum { SLICES = 64 }; /* of all groups together, about; each group has at least one and at most one per image */
+enum { SLICES = 64 }; /* about so many in all groups together; each group has at least one, at most one per image */
 
 typedef struct layout {
     int64_t members, slices; /* images and slices in each group */
@@ -36,7 +36,8 @@ static layout lay_out(const d9_kernel_norm *norm, void *scratch) {
     return l;
 }
 
-/* Index of the first element of image m of group g. Slice s has the images from slice_from(s) to that of s + 1. */
+/* Index of the first element of image m of group g. slice_from: the first image of slice s of a group; the slice ends
+ * before slice_from(s + 1). */
 static int64_t member_at(const d9_kernel_norm *norm, int64_t g, int64_t m) {
     return (g + norm->groups * m) * norm->pixels * norm->channels;
 }
@@ -142,7 +143,7 @@ static void walk_groups(const job *j) {
 
 /* ---- forward ---- */
 
-/* The first pixel of a group is the pivot of its sums. */
+/* The first pixel of a group is the pivot subtracted before the sums, so that a large mean costs no precision. */
 static void find_pivots(const d9_cpu *cpu, const d9_kernel_norm *norm, const layout *l, d9_kernel_in x) {
     for (int64_t g = 0; g < norm->groups; g++) {
         const d9_kernel_in first = {(const char *)x.data + member_at(norm, g, 0) * d9_kernel_store_bytes(x.store),
@@ -224,8 +225,8 @@ void d9_cpu_norm_eval(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_i
 typedef struct backward {
     d9_kernel_in dy;                 /* read by the loops: dy, or dz if it was written before */
     const d9_cpu_prologue *prologue; /* applied by the loops; without activation if dz was written before */
-    d9_kernel_in original_dy;        /* if dz is written */
-    const d9_cpu_prologue *writes;   /* NULL: dz is not written */
+    d9_kernel_in original_dy;        /* input of `writes` */
+    const d9_cpu_prologue *writes;   /* computes dz, which is written; NULL: dz is not written */
     const float *mean, *inv_std, *scale;
     d9_kernel_out dx;
 } backward;

@@ -73,7 +73,7 @@ void d9_cpu_recur_run_forward(const d9_cpu *cpu, const d9_cpu_recur *l, const d9
 
 /* ---- the gradient of U ---- */
 
-typedef struct rows { /* `columns` columns of each of `count` rows, of which one is `stride` elements from the next */
+typedef struct rows { /* `columns` columns of each of `count` rows that are `stride` elements apart */
     d9_kernel_in x;
     int64_t count, columns, stride;
 } rows;
@@ -185,7 +185,7 @@ int64_t d9_cpu_embed_scratch_bytes(int64_t vocabulary, int64_t count) {
     return (vocabulary + 1 + count) * (int64_t)sizeof(int32_t);
 }
 
-/* Counting sort: positions (count), ascending within each token; ends[v]: end of token v's. */
+/* Counting sort: positions (count), ascending within each token; ends[v]: end of those of token v. */
 static void sort_positions(const int32_t *tokens, int64_t count, int64_t vocabulary, int32_t *ends,
                            int32_t *positions) {
     memset(ends, 0, (size_t)(vocabulary + 1) * sizeof *ends);

@@ -1,9 +1,9 @@
 /* Recurrent layers: T steps of a cell (kernels/formulas/cells.h) over N samples with H units and G gates.
  *
  * A thread owns some samples for all steps: threads do not wait for each other within the loop over time, and each
- * sample's results do not depend on the number of threads. U is packed once for all steps. In each step, tiles of a few
- * samples times all gates of one vector of units stay in registers. The gradient of U is computed after the loop,
- * by products over the rows of all steps (gemm.h); that of the bias is a sum over the same rows. */
+ * sample's results do not depend on the number of threads. U is packed once for all steps. In each step, the sums of
+ * a few samples times all gates of one vector of units stay in registers. The gradient of U is computed after the loop,
+ * by products over the rows of all steps (gemm.h); the gradient of the bias is summed within the loop. */
 #ifndef D9_KERNELS_CPU_RECUR_H
 #define D9_KERNELS_CPU_RECUR_H
 
@@ -47,7 +47,7 @@ void d9_cpu_embed(const d9_cpu *cpu, const float *table, const int32_t *tokens, 
                   d9_kernel_out y);
 int64_t d9_cpu_embed_scratch_bytes(int64_t vocabulary, int64_t count);
 /* dtable (V, C): each row is the sum of dy over the positions of its token, in ascending order; with `add` these
- * are added to the row. */
+ * are added to what the row contains. */
 void d9_cpu_embed_backward(const d9_cpu *cpu, d9_kernel_in dy, const int32_t *tokens, int64_t count, int64_t vocabulary,
                            int64_t channels, bool add, void *scratch, float *dtable);
 
@@ -61,7 +61,7 @@ struct d9_recur_part { /* samples [begin, end) of a layer, in one thread */
     const d9_cpu_recur_backward *backward;
     float *weights;   /* packed: forward (H / lanes, H, G, lanes), backward (H / lanes, G H, lanes) */
     float *bias;      /* forward (H / lanes, G, lanes) */
-    d9_kernel_out da; /* backward, (T, N, gates H): gradients of U h' + bias for the gates where they differ from dgx */
+    d9_kernel_out da; /* backward, (T, N, D H): gradients of U h' + bias of the last D gates, which differ from dgx */
     float *sums;      /* backward (tiles, G H): sums of the gradient of the bias */
     int64_t begin, end;
     float *work; /* states of all tiles of the part, and gates of one tile */

@@ -1,5 +1,5 @@
-/* Statistics of a batch norm's ghost group, in double: they are stored for the backward pass and update the running
- * statistics; evaluation uses the running statistics averaged over the groups. */
+/* Statistics of a batch norm's ghost group, computed in double: they are stored for the backward pass and update the
+ * running statistics; evaluation uses the running statistics averaged over the groups. */
 #ifndef D9_CPU_STATISTICS_H
 #define D9_CPU_STATISTICS_H
 
@@ -15,8 +15,8 @@ typedef struct d9_cpu_statistics {
     double mean, inv_std;
 } d9_cpu_statistics;
 
-/* Stores the statistics of n values at index `at` of (G, C). A negative biased variance `spread`, due to rounding,
- * becomes 0. */
+/* Stores mean and inv_std of n values at index `at` of (G, C) and updates the running statistics. `spread` is the
+ * biased variance; if rounding made it negative, it counts as 0. */
 static inline d9_cpu_statistics d9_cpu_statistics_store(const d9_kernel_norm_state *state, int64_t at, double mean,
                                                         double spread, double n) {
     const double variance = spread < 0 ? 0 : spread, inv_std = d9_norm_inv_std_double(variance, state->epsilon);

@@ -1,15 +1,16 @@
 /* Winograd's convolutions: 3 x 3, with a quarter of the multiplications of the plain sum at stride 1
- * (Lavin and Gray, arXiv 1509.09308) and nine sixteenths at stride 2. Stride 1 first. F(4x4, 3x3) for the forward pass
- * and the data gradient, F(3x3, 4x4) for the weight gradient:
+ * (Lavin and Gray, arXiv 1509.09308) and nine sixteenths at stride 2. At stride 1, F(4x4, 3x3) computes the forward
+ * pass and the data gradient, F(3x3, 4x4) the weight gradient:
  *
  *   forward          y tile (4 x 4)  = A' [sum over inputs  (G w G') * (B' x B)] A,    x tiles of 6 x 6 pixels
- *   data gradient    the forward pass of dy: kernels rotated by 180 degrees, inputs and outputs exchanged, 2 - pad
+ *   data gradient    the forward pass of dy: kernels rotated by 180 degrees, inputs and outputs swapped, pad 2 - pad
  *   weight gradient  dw (3 x 3)      = G' [sum over tiles   (A dy A') * (B' x B)] G,   dy tiles of 4 x 4 pixels
  *
- * where * is the element-wise product of the 36 positions. The work is therefore 36 matrix products, one per position:
- * M = V U over channels, or dU = W' V over tiles, with V = B' x B, U = G w G', W = A dy A'. The interpolation points of
- * A, B and G are 0, 11/16, -11/16, 25/16, -25/16 and infinity. They cost as much as 0, 1, -1, 2, -2 and err 2 to 4
- * times less: 0.8 to 2.3e-6 of the values' root mean square, the weight gradient 0.9 to 1.5e-6.
+ * where * is the element-wise product of the 36 positions and ' marks a transpose. The work is therefore 36 matrix
+ * products, one per position: M = V U over channels, or dU = W' V over tiles, with V = B' x B, U = G w G', W = A dy A'.
+ * The interpolation points of A, B and G are 0, 11/16, -11/16, 25/16, -25/16 and infinity. They cost as much as 0, 1,
+ * -1, 2, -2, but the error is 2 to 4 times smaller: 0.8 to 2.3e-6 of the values' root mean square, for the weight
+ * gradient 0.9 to 1.5e-6.
  *
  * Stride 2, padding 1: odd pixels of x are multiplied by the outer two taps, with F(4, 2) at the points above except
  * infinity; even pixels are multiplied by the middle tap, which needs no transform. One side of a tile has 5 + 4
@@ -18,17 +19,17 @@
  * the middle tap.
  *
  * Precision. Transforms and sums are f32. So are the products, except for bf16 arrays on a processor with AVX512_BF16:
- * there V, U and W are rounded to bf16, and a lane holds two values that are neighbours along the sum, two channels or,
- * in the weight gradient, two tiles. The processor multiplies such pairs at twice the rate of f32. An output then errs
- * by up to 1.6% of the values' root mean square; rounding the output itself errs by 0.2%.
+ * there V, U and W are rounded to bf16, and a lane holds two values that are adjacent in the reduction: two channels
+ * or, in the weight gradient, two tiles. The processor multiplies such pairs at twice the rate of f32. An output then
+ * errs by up to 1.6% of the values' root mean square; rounding the output itself errs by 0.2%.
  *
- * Layouts. Channels that a product broadcasts are in groups of 16, (36, C / 16, tiles, 16); channels that form vector
- * lanes are in panels of P, two vectors: (36, C / P, other index, P). Each plane has a cache line of padding; without
- * it the 36 lines of one tile map to the same cache sets, and transforms took 1.4 to 2.1 times as long.
+ * Layouts. Channels that a product broadcasts are in groups of 16, (positions, C / 16, tiles, 16); channels that form
+ * vector lanes are in panels of P, two vectors: (positions, C / P, other index, P). Each plane has a cache line of
+ * padding; without it the lines of one tile map to the same cache sets, and transforms took 1.4 to 2.1 times as long.
  *
  * Blocks. Forward: each thread takes a range of tiles, `v.rows` at a time. V stays in the L2 cache or nearly so, and M,
  * for `panels_at_once` panels of outputs, is transformed back immediately. One panel of U, over as many channels as
- * fit, stays in the L1 cache while it is multiplied by all tiles. The weight gradient is described below.
+ * fit, stays in the L1 cache while it is multiplied by all tiles of a block. The weight gradient is described below.
  *
  * The result has the same bits for any number of threads and any cache sizes, except for the sign of a NaN: every sum
  * over channels, and over the tiles of a part, is accumulated in order in one f32 that is kept in memory between
@@ -60,8 +61,8 @@ static d9_winograd_planes planes_of(d9_winograd_lanes lanes, int64_t channels, i
 
 static int64_t positions_of(d9_winograd_scheme scheme) { return d9_winograd_side(scheme) * d9_winograd_side(scheme); }
 
-/* Block size along the sum of a product: the number of channels (of pairs of channels in bf16) for which one panel of U
- * takes at most two thirds of the L1 cache, rounded down to a multiple of GROUP; at least GROUP. */
+/* Block size along the reduction of a product: the number of channels (of pairs of channels in bf16) for which one
+ * panel of U takes at most two thirds of the L1 cache, rounded down to a multiple of GROUP; at least GROUP. */
 static int64_t depth_of(const d9_cpu *cpu) {
     return d9_max(GROUP, d9_cpu_cache_bytes(cpu, 0) * 2 / 3 / (cpu->loops->product_width * 4) / GROUP * GROUP);
 }

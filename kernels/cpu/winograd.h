@@ -10,7 +10,7 @@
 typedef enum d9_winograd_scheme {
     D9_WINOGRAD_DENSE,   /* stride 1: tiles of 6 x 6 pixels of the input, 4 x 4 of the output; 6 positions */
     D9_WINOGRAD_STRIDED, /* stride 2: tiles of 9 x 9 pixels of x, 4 x 4 of y; 9 positions */
-    D9_WINOGRAD_SPREAD,  /* its data gradient: tiles of 5 x 5 pixels of dy, 8 x 8 of dx; 9 positions */
+    D9_WINOGRAD_SPREAD,  /* stride 2, data gradient: tiles of 5 x 5 pixels of dy, 8 x 8 of dx; 9 positions */
 } d9_winograd_scheme;
 
 /* Transformed planes of a filter, 6 x 6 in every scheme; most positions of any scheme; channels of a group. */
@@ -24,9 +24,9 @@ static inline int d9_winograd_plane(d9_winograd_scheme scheme, int position) {
     return (row < 5 ? row : 5) * 6 + (column < 5 ? column : 5);
 }
 
-/* An array (images, height, width, channels) as tiles, high x wide of each image: tile q belongs to image
- * q / (high * wide) and is counted row by row within it. Its first pixel is at (step * row - pad, step * column - pad).
- * Pixels outside of the array are read as zero and not written. */
+/* An array (images, height, width, channels) as high x wide tiles of each image: tile q belongs to image
+ * q / (high * wide) and is counted row by row within it. The first pixel of the tile in row r and column c of tiles is
+ * at (step * r - pad, step * c - pad). Pixels outside of the array are read as zero and not written. */
 typedef struct d9_winograd_image {
     d9_winograd_scheme scheme;
     int64_t images, height, width, channels, high, wide, step, pad;
@@ -42,7 +42,7 @@ typedef struct d9_winograd_pixels {
     uint8_t *places; /* position of each maximum in its window, 0 to 3 in row-major order; NULL: not written */
 } d9_winograd_pixels;
 
-/* A lane of the planes has four bytes: one f32, or two bf16 that are neighbours along the sum of the products. */
+/* A lane of the planes has four bytes: one f32, or two bf16 that are adjacent in the products' reduction. */
 typedef enum d9_winograd_lanes {
     D9_WINOGRAD_F32,
     D9_WINOGRAD_CHANNEL_PAIRS, /* channels 2k and 2k + 1 of one tile or output */
@@ -51,7 +51,7 @@ typedef enum d9_winograd_lanes {
 
 /* Layout of transformed tiles, filters or products. Lane (q, c, t) lies at q * plane + c / group * rows * group + t *
  * group + c % group. q: position in the tile; c: channel or pair of channels, padded with zeros to whole groups; t <
- * rows: tile or pair of tiles, of filters the other channel or pair of channels. */
+ * rows: tile or pair of tiles. In filters, c counts channels of one kind (input or output), t those of the other. */
 typedef struct d9_winograd_planes {
     d9_winograd_lanes lanes;
     int64_t plane, rows, group; /* counted in lanes */

@@ -1,5 +1,6 @@
 /* The batch: draws, augmented images, labels, tokens and ranks. They have the CPU's bits, because this file is compiled
- * without contraction. Pairs of images mixed by weight may differ in the last bit, because the CPU may contract. */
+ * without contraction (fused multiply-adds). Pairs of images mixed by weight may differ in the last bit, because the
+ * CPU's compiler may contract. */
 #include "kernels/cuda/vector.h"
 #include "kernels/formulas/rank.h"
 
@@ -14,7 +15,8 @@ D9_DEVICE d9_augment_draws draw_for(const d9_cuda_slice &slice, const d9_augment
     return d9_augment_draw_as(GENERAL, &rule, static_cast<uint32_t>(sample_at(slice, n)), epoch);
 }
 
-/* GENERAL: d9_augment_general; this variant would spill registers with more than three blocks per multiprocessor. */
+/* GENERAL: d9_augment_general; if true, the kernel would spill registers with more than three blocks per
+ * multiprocessor. */
 template <bool GENERAL>
 __global__ void __launch_bounds__(D9_BLOCK, GENERAL ? 3 : 0)
     draw_kernel(d9_cuda_slice slice, d9_augment_rule rule, int32_t *draws) {
@@ -86,7 +88,7 @@ enum { AUGMENT_BLOCKS = 4 };
 enum { AUGMENT_BLOCKS = 6 };
 #endif
 
-/* A block per image. */
+/* One block makes one image. */
 template <int V, bool GENERAL>
 D9_DEVICE void augment_image(const d9_cuda_slice &slice, const d9_cuda_batch &b, d9_kernel_out out) {
     D9_SHARED(int32_t, draws, D9_DRAW_SLOTS);

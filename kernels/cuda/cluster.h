@@ -8,10 +8,10 @@
  *   D9_DYNAMIC_SHARED(kept);           `bytes` bytes of shared memory, aligned to 16
  *   D9_CLUSTER_BARRIER();              waits for all threads of all blocks of the cluster
  *   D9_HAS_CLUSTERS                    0 in code for devices without clusters, else 1
- *   D9_CLUSTER_ARRIVE();               D9_CLUSTER_BARRIER in two parts; between them a thread accesses only what no
- *   D9_CLUSTER_WAIT();                 other thread does, which the simulated GPU does not check
+ *   D9_CLUSTER_ARRIVE();               D9_CLUSTER_BARRIER in two parts; between them a thread may access only memory
+ *   D9_CLUSTER_WAIT();                 that no other thread accesses, which the simulated GPU does not check
  *   d9_cluster_shared(part, rank)[i]   element of block `rank`'s D9_SHARED array `part`
- *   d9_cluster_place(part, rank)[i]    the same, to be written
+ *   d9_cluster_place(part, rank)[i]    the same element, writable
  *
  * A block may not end while another may still read its shared memory. */
 #ifndef D9_CUDA_CLUSTER_H
@@ -83,9 +83,9 @@ template <typename... P> static inline int d9_ask_for_shared(void (*kernel)(P...
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(asked)));
 }
 
-/* Fills a launch configuration, and raises the kernel's limit of dynamic shared memory if `bytes` needs that. The
- * driver divides a multiprocessor's memory between shared memory and first-level cache: loads under way need room in
- * the cache, and with the largest share of shared memory one-pass norms took up to 40% longer on an H200. */
+/* Fills a launch configuration, and raises the kernel's limit of dynamic shared memory if `bytes` needs that. How a
+ * multiprocessor's memory is divided between shared memory and L1 cache is left to the driver: with the largest share
+ * of shared memory, loads in flight have too little cache, and one-pass norms took up to 40% longer on an H200. */
 template <typename... P>
 static inline int d9_cluster_config(void (*kernel)(P...), dim3 grid, unsigned block, unsigned cluster, int64_t bytes,
                                     cudaLaunchAttribute *attribute, cudaLaunchConfig_t *config) {

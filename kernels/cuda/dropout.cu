@@ -1,6 +1,6 @@
 /* Dropout, forward and backward: y = x / (1 - p) or 0. If the arrays are aligned, a thread calls Philox once for four
- * elements, or for a unit that is dropped as a whole. The step is read from device memory, because a captured launch is
- * replayed unchanged. */
+ * elements (with several processes for each element), or once for a run within a unit that is dropped as a whole. The
+ * step is read from device memory, because a captured launch is replayed unchanged. */
 #include "kernels/cuda/vector.h"
 
 D9_DEVICE uint32_t draw_word(const d9_dropout &dropout, int64_t word) {

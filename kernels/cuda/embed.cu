@@ -6,8 +6,8 @@
 #include "kernels/cuda/vector.h"
 
 enum {
-    ROWS = 32,   /* of the table in a block of embed_backward_kernel */
-    ADDENDS = 16 /* that one of its threads loads at once */
+    ROWS = 32,   /* rows of the table that a block of embed_backward_kernel computes */
+    ADDENDS = 16 /* gradients that one of its threads loads at once */
 };
 
 __global__ void __launch_bounds__(D9_BLOCK)
@@ -36,8 +36,8 @@ D9_DEVICE int64_t first_of(const uint64_t *sorted, int64_t count, int64_t token)
     return low;
 }
 
-/* Adds the gradients of sorted positions [begin, end) to `sum`, in this order. ADDENDS loads are in flight, as sums can
- * be long: a single word is a tenth of IMDB's tokens. S: storage type of dy. */
+/* Adds the gradients of sorted positions [begin, end) to `sum`, in this order. ADDENDS loads are in flight, because
+ * sums can be long: a single word is a tenth of IMDB's tokens. S: storage type of dy. */
 template <int S>
 D9_DEVICE double add_positions(d9_kernel_in dy, const uint64_t *sorted, int64_t begin, int64_t end, int64_t channels,
                                int64_t channel, double sum) {
@@ -55,7 +55,7 @@ D9_DEVICE double add_positions(d9_kernel_in dy, const uint64_t *sorted, int64_t 
     return sum;
 }
 
-/* Rows of a block are gridDim.x apart: frequent tokens often have the lowest numbers, which are so divided among the
+/* The rows of a block are gridDim.x apart. Frequent tokens often have the lowest numbers; this divides them among the
  * blocks. */
 __global__ void __launch_bounds__(D9_BLOCK)
     embed_backward_kernel(d9_cuda_embedding s, d9_kernel_in dy, const uint64_t *sorted, const float *before,
@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
 
 /* ---- launchers ---- */
 
-static int bits_of(int64_t rows) { /* of the largest token */
+static int bits_of(int64_t rows) { /* number of bits of the largest token */
     int bits = 1;
     while ((rows - 1) >> bits) bits++;
     return bits;

@@ -1,5 +1,5 @@
-/* CUDA kernels of operations of graph/ops.def, as C launchers over device arrays. The only convolution among them is
- * one with few inputs, computed in closed form (d9_cuda_moments).
+/* CUDA kernels of operations of engine/graph/ops.def, as C launchers over device arrays. The only convolution among
+ * them is one with few inputs, computed in closed form (d9_cuda_moments).
  *
  * Names and meanings are those of kernels/cpu/kernels.h; storage is f32, bf16 or f16, arithmetic f32, and double in the
  * loss over few classes; most sums are f32 over short runs, then double. No result depends on scheduling: there are no
@@ -32,7 +32,8 @@ extern "C" {
 
 typedef void *d9_cuda_stream; /* a cudaStream_t; NULL: the default stream */
 
-/* The value is table[*step] if there is a table (step NULL: table[0]), otherwise the constant. */
+/* A number that may change from step to step: table[*step] if there is a table (step NULL: table[0]), otherwise the
+ * constant. */
 typedef struct d9_cuda_coefficient {
     const float *table;
     float constant;
@@ -64,10 +65,10 @@ int d9_cuda_draw(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_aug
 /* y (N, out_height, out_width, C): gather, reflect-pad, crop or resize, mirror, change, normalise, jitter, zero the
  * cutout square: the CPU's bits. */
 int d9_cuda_augment(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_cuda_batch *batch, d9_kernel_out y);
-/* gathered (N): labels of the slice's samples. ranked (N): its samples by decreasing loss (formulas/rank.h). */
+/* gathered (N): labels of the slice's samples. ranked (N): the slice's samples by decreasing loss (formulas/rank.h). */
 int d9_cuda_gather(d9_cuda_stream stream, const d9_cuda_slice *slice, const int32_t *labels, int32_t *gathered);
 int d9_cuda_rank(d9_cuda_stream stream, const d9_cuda_slice *slice, const float *losses, int32_t *ranked);
-/* tokens (length, count): token t of the slice's samples; texts (samples, length). */
+/* tokens (length, count): row t holds token t of each of the slice's samples. texts (samples, length). */
 int d9_cuda_tokens(d9_cuda_stream stream, const d9_cuda_slice *slice, const int32_t *texts, int64_t length,
                    int32_t *tokens);
 /* A corpus of `columns` columns of `length` tokens, each beginning `apart` tokens after the one before it; a step reads
@@ -77,8 +78,8 @@ typedef struct d9_cuda_corpus {
     const int64_t *step; /* step *step % steps_per_epoch; NULL: step 0 */
     int64_t columns, length, time, steps_per_epoch, apart;
 } d9_cuda_corpus;
-/* tokens, labels (time, columns): the step's tokens and those that follow them; 0 and -1 past the end. labels may be
- * NULL. */
+/* tokens (time, columns): the step's tokens; labels (time, columns): the token after each; 0 and -1 past the end.
+ * labels may be NULL. */
 int d9_cuda_read_corpus(d9_cuda_stream stream, const d9_cuda_corpus *corpus, int32_t *tokens, int32_t *labels);
 /* y[n] = share x[n] + (1 - share) x[images - 1 - n], images of `size` elements; the share of *step (NULL: of step 0) */
 int d9_cuda_mix(d9_cuda_stream stream, d9_kernel_in x, d9_cuda_coefficient share, const int64_t *step, int64_t images,
@@ -119,8 +120,8 @@ typedef struct d9_cuda_prologue {
     d9_kernel_in reference; /* not read if `act` is D9_KERNEL_NO_ACT */
     d9_kernel_in addend;    /* data NULL: no addition */
     d9_kernel_out dz;       /* data NULL: not written */
-    const float *bias; /* of the norm before `act`: `reference` is not read, but recomputed from the norm's x and this
-                          bias. NULL (required with an addend): `reference` is read */
+    const float *bias; /* used only by d9_cuda_norm_backward: bias of the norm before `act`. The reference is recomputed
+                          from it and the norm's x. NULL (required with an addend): `reference` is read */
 } d9_cuda_prologue;
 
 /* ---- rows of channels ---- */
@@ -149,8 +150,8 @@ typedef struct d9_cuda_pool_before {
     d9_kernel_out out; /* an array of its own. Forward: the pool's output; backward: the gradient of the pool's input */
 } d9_cuda_pool_before;
 
-/* Three launches: partial sums, terms, normalisation. pool: NULL, or the first launch also writes the pool's output,
- * which is x; an addition is then not supported. */
+/* Three launches: partial sums, terms, normalisation. pool: NULL, or a pool whose output is x: the first launch also
+ * computes and writes it. An addition is then not supported. */
 int d9_cuda_norm_forward(d9_cuda_stream stream, const d9_kernel_norm *norm, const d9_cuda_pool_before *pool,
                          d9_kernel_in x, const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue,
                          void *scratch, d9_kernel_out y);
@@ -160,8 +161,8 @@ int d9_cuda_norm_eval(d9_cuda_stream stream, const d9_kernel_norm *norm, const d
                       d9_kernel_in x, const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue,
                       void *scratch, d9_kernel_out y);
 /* Three launches, one more with several groups, one less if dx has no data. dx may be dy, the addend or the reference,
- * but not x. pool: NULL, or writes the gradient of the pool's input instead of dx, which must have data and may be
- * overwritten with dz. */
+ * but not x. pool: NULL, or the gradient of the pool's input is written to pool->out instead of dx; dx must have data
+ * then, and may be overwritten with dz. */
 int d9_cuda_norm_backward(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_kernel_in dy,
                           const d9_cuda_prologue *prologue, d9_kernel_in x, const float *mean, const float *inv_std,
                           const float *scale, const d9_cuda_pool_before *pool, void *scratch,
@@ -170,7 +171,8 @@ int d9_cuda_norm_backward(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_
 /* ---- pooling ---- */
 /* Maxima of windows; positions outside the image are ignored. */
 int d9_cuda_pool_forward(d9_cuda_stream stream, const d9_kernel_window *window, d9_kernel_in x, d9_kernel_out y);
-/* Each dy goes to the first maximum of its window in row-major order; the rest of dx is zero. dx must not be x. */
+/* Each dy is added to dx at the first maximum of its window, in row-major order; all other elements of dx are zero. dx
+ * must not be x. */
 int d9_cuda_pool_backward(d9_cuda_stream stream, const d9_kernel_window *window, d9_kernel_in dy, d9_kernel_in x,
                           d9_kernel_out dx);
 /* Means of windows without padding. */
@@ -191,8 +193,8 @@ typedef struct d9_cuda_norm_algorithm {
 } d9_cuda_norm_algorithm;
 
 /* Lists at most `capacity` divisions of the work that the current device can run, ordered by estimated speed. There are
- * none if the channels are not divisible by 8, if no cluster has enough shared memory, or if the device reports that it
- * cannot run such a cluster of this kernel. */
+ * none if the channels are not divisible by 8, if all images together have more than 2^30 pixels, if no cluster has
+ * enough shared memory, or if the device reports that it cannot run such a cluster of this kernel. */
 enum { D9_CUDA_NORM_ALGORITHMS = 32 }; /* an upper bound on the number of divisions */
 int d9_cuda_norm_algorithms(const d9_kernel_norm *norm, d9_kernel_store store, bool backward, bool pools,
                             d9_cuda_norm_algorithm *algorithms, int capacity, int *count);
@@ -202,8 +204,8 @@ int d9_cuda_norm_algorithms(const d9_kernel_norm *norm, d9_kernel_store store, b
 int d9_cuda_norm_resident(d9_cuda_stream stream, const d9_kernel_norm *norm, const d9_cuda_norm_algorithm *algorithm,
                           const d9_kernel_window *window, d9_kernel_in x, d9_kernel_out pooled,
                           const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue, d9_kernel_out y);
-/* dx is always written. With a window, which must tile the pool's input, x is that input and dx its gradient, an array
- * of its own.
+/* dx is always written. prologue->bias is ignored. With a window, x is the pool's input, all of which the windows must
+ * cover, and dx its gradient, an array of its own.
  * scratch: d9_cuda_norm_scratch_bytes. tickets (channels / 8): counters that are zero before the first launch
  * and zero again after each launch. */
 int d9_cuda_norm_resident_backward(d9_cuda_stream stream, const d9_kernel_norm *norm,
@@ -282,7 +284,8 @@ typedef struct d9_cuda_embedding { /* table (rows, channels), tokens (positions)
 /* y (positions, channels): the token's row of the table. */
 int d9_cuda_embed_forward(d9_cuda_stream stream, const d9_cuda_embedding *shape, const float *table,
                           const int32_t *tokens, d9_kernel_out y);
-/* Sets *bytes, of scratch aligned to 256 bytes, for d9_cuda_embed_backward. Returns 0 or a cudaError_t. */
+/* Sets *bytes to the size of the scratch of d9_cuda_embed_backward, which the caller aligns to 256 bytes. Returns 0 or
+ * a cudaError_t. */
 int d9_cuda_embed_scratch_bytes(const d9_cuda_embedding *shape, int64_t *bytes);
 /* dtable (rows, channels): `before` (NULL: 0) plus the sum of dy at the row's positions, added in ascending order.
  * `before` may be dtable. Two launches and a sort of the positions. */
@@ -344,8 +347,8 @@ int d9_cuda_loss_backward(d9_cuda_stream stream, const d9_kernel_loss *shape, d9
  * from 1, whose summed loss is not finite; 0: none yet. */
 int d9_cuda_metrics(d9_cuda_stream stream, const d9_kernel_loss *shape, const float *loss, const float *logits,
                     const int32_t *labels, const int64_t *step, void *scratch, double *metrics);
-/* Two launches for many classes (d9_cuda_loss_is_wide): loss and gradient (not if dlogits has no data), one block for
- * each sample; then the metrics. scratch: d9_cuda_metrics_scratch_bytes. dlogits may be the logits. */
+/* Only for many classes (d9_cuda_loss_is_wide). Two launches: loss and gradient (not if dlogits has no data), one block
+ * for each sample; then the metrics. scratch: d9_cuda_metrics_scratch_bytes. dlogits may be the logits. */
 bool d9_cuda_loss_is_wide(const d9_kernel_loss *shape);
 int d9_cuda_loss_with_metrics(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_cuda_coefficient share,
                               const int64_t *step, const float *weights, const float *logits, const int32_t *labels,

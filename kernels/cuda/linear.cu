@@ -1,5 +1,5 @@
-/* Linear layers as plain dot products, because a classifier is small: x (N, I), w (O, I), y (N, O). And any product of
- * matrices, in f32, for those that cuBLAS does not compute. */
+/* Linear layers as plain dot products, because a classifier is small: x (N, I), w (O, I), y (N, O). Also a product of
+ * matrices of any shape, in f32, for the products that cuBLAS does not support. */
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/vector.h"
 

@@ -93,7 +93,8 @@ enum { WIDE_RUN = 4 }; /* logits that a thread loads at once: of classes D9_BLOC
 #define FOR_WIDE_RUNS(from, classes)                                                                                   \
     for (int from = static_cast<int>(threadIdx.x); from < (classes); from += WIDE_RUN * D9_BLOCK)
 
-/* The run from class `from` on; past the last class -infinity, whose exponential is 0. No load waits for a branch. */
+/* The run from class `from` on; past the last class -infinity, whose exponential is 0. All loads are unconditional,
+ * so that they are in flight together. */
 D9_DEVICE d9_vector<WIDE_RUN> wide_run(const float *z, int from, int classes) {
     d9_vector<WIDE_RUN> x;
     D9_UNROLL(WIDE_RUN)

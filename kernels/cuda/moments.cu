@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
     set_terms(g, chunks, o, lane, w, factor, static_cast<double>(state.bias[o]) - mean * factor, terms);
 }
 
-/* Terms from the running statistics averaged over the groups; without a norm if state.scale is NULL. */
+/* Terms from the running statistics averaged over the groups; if state.scale is NULL, of the convolution alone. */
 __global__ void __launch_bounds__(D9_BLOCK)
     moments_eval_terms_kernel(d9_cuda_moments s, d9_moments_map map, int64_t chunks, d9_kernel_norm_state state,
                               float *terms) {
@@ -197,7 +197,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
             const int pixel = from + four * 4 + i;
             d9_vector<8> t;
             for (int o = 0; o < 8; o++) t.v[o] = sum.v[i * 8 + o];
-            /* one set of formulas in each kernel, which would spill with both */
+            /* Only one of the two sets of formulas is compiled: with both the kernel would spill registers. */
             d9_act_run(own, S == D9_ANY ? static_cast<int>(D9_KERNEL_F32) : S, &t);
             if (pixel < end && c < s.outputs)
                 put_eight<V, S>(y, (static_cast<int64_t>(image) * pixels + pixel) * s.outputs + c, s.outputs - c, t);

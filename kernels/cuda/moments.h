@@ -1,11 +1,12 @@
-/* Shared by the kernels of a first layer in closed form (moments.cu, moments_backward.cu): patches in shared memory,
- * the sums of their products, and a warp's algebra on a row of weights.
+/* Shared by the kernels of a first layer in closed form (moments.cu, moments_backward.cu, moments_half.cu): patches in
+ * shared memory, the sums of their products, and a warp's algebra on a row of weights.
  *
  * A patch is a column of ROWS numbers: the convolution's inputs, zeros, and 1 in the last row, so that the sums of
  * products include plain sums. The rows form 7 sets of 4 rows: row i is number i / 7 of set i % 7. A lane sums the
  * 4 x 4 products of a pair of sets; by symmetry 28 of the 49 pairs are enough. Lanes read neighbouring rows.
  *
- * Sums are f32 over at most 64 pixels of one thread, and double from there on, in fixed order. */
+ * Sums are f32 over at most 64 pixels of one thread (on tensor cores, 128 of one warp), and double from there on, in
+ * fixed order. */
 #ifndef D9_CUDA_MOMENTS_H
 #define D9_CUDA_MOMENTS_H
 
@@ -19,7 +20,7 @@ enum {
     D9_MOMENTS_SUMS = D9_MOMENTS_PAIRS * 16,               /* sums of products of rows in a group */
     D9_MOMENTS_CHUNK = 64,                                 /* outputs of a block */
     D9_MOMENTS_TERMS = D9_MOMENTS_ROWS * D9_MOMENTS_CHUNK, /* sums of products of rows and outputs in a chunk */
-    /* blocks that sum: as many as a large GPU runs at a time, whose multiprocessors hold 4 or 3 */
+    /* blocks that sum, forward and backward: as many as run at a time on 128 multiprocessors that hold 4 or 3 each */
     D9_MOMENTS_BLOCKS = 512,
     D9_MOMENTS_BACKWARD_BLOCKS = 384
 };

@@ -27,8 +27,8 @@ template <int V, int S> D9_DEVICE d9_vector<8> load_eight(d9_kernel_in x, int64_
     return t;
 }
 
-/* Gradients before the activation of a tile's pixels, (TILE, CHUNK), with groups of eight outputs in two halves as in
- * term_at (moments.cu); zero from pixel `end` on. */
+/* Writes the gradients before the activation of a tile's pixels to `slopes` (TILE, CHUNK), with the outputs in the
+ * order of d9_moments_term_at; zero from pixel `end` on. */
 template <int V, int S>
 D9_DEVICE void put_slopes(const d9_cuda_moments &s, const d9_moments_gradient &b, int64_t row, int64_t chunk, int from,
                           int end, float *slopes) {

@@ -1,15 +1,14 @@
 /* The two large matrix products of a first layer in closed form, for arrays in half precision, on tensor cores. All
  * products are exact, and sums are f32, as without tensor cores.
  *
- * Forward, as in moments.cu: pixels by outputs, with the rows of the patches as the reduction. The f32 weights are
- * divided into three halves, largest first, whose sum is the weight, after a multiplication by a power of two that
- * keeps all parts in the range of fp16. A warp takes 16 pixels and a chunk's outputs at a time.
+ * Forward, as in moments.cu: pixels by outputs, with the rows of the patches as the reduction. Each f32 weight is
+ * multiplied by a power of two, which keeps its parts in the range of fp16, and divided into a sum of three
+ * half-precision numbers, largest first. A warp takes 16 pixels and a chunk's outputs at a time.
  *
  * Backward, the sums of moments_backward.cu: rows of the patches by outputs, with the pixels as the reduction. A warp
- * takes 16 pixels and half of a chunk's outputs at a time, and needs neither shared memory nor a barrier for
- * them: lane (g, t), of tensor.h, loads rows g, g + 8, g + 16, g + 24 of the patches of pixels 4t to 4t + 3, and
- * outputs 4g to 4g + 3 of the gradient of these pixels. Sums are f32 over at most 128 pixels, and double from there
- * on. */
+ * takes 16 pixels and half of a chunk's outputs at a time. Its operands need neither shared memory nor a barrier: lane
+ * (g, t), of tensor.h, loads rows g, g + 8, g + 16, g + 24 of the patches of pixels 4t to 4t + 3, and outputs
+ * 4g to 4g + 3 of the gradient of these pixels. Sums are f32 over at most 128 pixels, and double from there on. */
 #include "kernels/cuda/moments.h"
 #include "kernels/cuda/tensor.h"
 
@@ -38,14 +37,14 @@ D9_DEVICE uint32_t one_of(int store) { return store == D9_KERNEL_BF16 ? 0x3f80 :
 /* ---- forward ---- */
 
 enum {
-    SPAN = 512 /* pixels of a block */,
-    PARTS = 3 /* of a weight */,
-    BLOCKS = D9_MOMENTS_CHUNK / 8 /* of 8 outputs */
+    SPAN = 512 /* pixels of a thread block */,
+    PARTS = 3 /* parts of a weight */,
+    BLOCKS = D9_MOMENTS_CHUNK / 8 /* blocks of 8 outputs in a chunk */
 };
-enum { EXPONENT_BIAS = 127, TOP_EXPONENT = 13 }; /* of the largest weight after the multiplication */
+enum { EXPONENT_BIAS = 127, TOP_EXPONENT = 13 }; /* TOP_EXPONENT: of the largest weight after the multiplication */
 
-/* Output of the chunk in column `column` of block j: a lane has the same eight neighbours in blocks 0 to 3 and 4 to 7.
- */
+/* The chunk's output in column `column` of block j. A lane t, with columns 2t and 2t + 1 of each block, so has the
+ * outputs 8t to 8t + 7 in blocks 0 to 3, and 32 + 8t to 32 + 8t + 7 in blocks 4 to 7. */
 D9_DEVICE int output_of(int j, int column) { return j / 4 * 32 + column / 2 * 8 + j % 4 * 2 + column % 2; }
 
 /* 2^exponent, for -126 <= exponent <= 127 */
@@ -53,8 +52,8 @@ D9_DEVICE float power_of_two(int exponent) {
     return d9_float_of_bits(static_cast<uint32_t>(exponent + EXPONENT_BIAS) << 23);
 }
 
-/* Exponent e of the power of two for which the block's largest weight times 2^e is in [2^13, 2^14). All threads of the
- * block call it. */
+/* Exponent e of the power of two for which the largest weight of the thread block times 2^e is in [2^13, 2^14), but at
+ * most 126. All threads of the block call it. */
 D9_DEVICE int exponent_of(const float w[8]) {
     D9_SHARED(int, most, D9_BLOCK / D9_WARP);
     int largest = 0; /* bits without the sign are in the order of the numbers */
@@ -77,7 +76,8 @@ D9_DEVICE int exponent_of(const float w[8]) {
                                         : exponent);
 }
 
-/* Divides eight weights into PARTS halves each: parts[p] has part p of all, two in a word. */
+/* Multiplies eight weights by `scale` and divides each into PARTS half-precision numbers: parts[p] has part p of all,
+ * two in a word. w is overwritten. */
 template <int S> D9_DEVICE void divide(float w[8], float scale, uint4 parts[PARTS]) {
     D9_UNROLL(8)
     for (int k = 0; k < 8; k++) w[k] *= scale;
@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
     const int begin = static_cast<int>(blockIdx.x % spans) * SPAN;
     const int end = static_cast<int>(D9_END(begin + SPAN < pixels ? begin + SPAN : pixels));
     const float *from_terms = terms + static_cast<int64_t>(image % groups * gridDim.y + chunk) * D9_MOMENTS_TERMS;
-    float w[8]; /* of the thread's lane in block number `warp` */
+    float w[8]; /* rows 8t to 8t + 7 of output output_of(warp, g) */
     patch_row of[8];
     D9_UNROLL(8)
     for (int k = 0; k < 8; k++) {

@@ -277,7 +277,7 @@ template <int V> D9_DEVICE d9_norm_factors<V> d9_norm_load_terms(const float *fr
             d9_load_floats<V>(from, 3 * apart, V)};
 }
 
-/* Terms of the forward norm of V channels: y = (x - mean) * rate + bias, where rate is scale / deviation. */
+/* Terms of the forward norm of V channels: y = (x - mean) * rate + bias, where rate is scale * inv_std. */
 template <int V> struct d9_norm_line { d9_vector<V> mean, rate, bias; };
 template <int V> D9_DEVICE d9_vector<V> d9_norm_of(const d9_norm_line<V> &own, const d9_vector<V> &x) {
     d9_vector<V> y;
@@ -355,7 +355,7 @@ template <int V, int S> D9_DEVICE d9_norm_fetched<V, S> d9_norm_fetch(const d9_n
     return f;
 }
 
-/* dx of V channels; terms: mean, then a, b and c of dx = a (dz - b - (x - mean) c). */
+/* dx of V channels: b (dz - c - (x - a) d), where a is the mean and a to d are the fields of `own`. */
 template <int V>
 D9_DEVICE d9_vector<V> d9_norm_gradient(const d9_norm_factors<V> &own, const d9_vector<V> &dz, const d9_vector<V> &x) {
     d9_vector<V> t;

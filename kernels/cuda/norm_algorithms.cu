@@ -3,11 +3,11 @@
  * the same time; a division whose clusters it cannot run is dropped.
  *
  * All divisions move the same number of bytes (a quarter more if x is read twice). Clusters run in waves. The estimated
- * time of a wave is the sum of three: that of its blocks on a multiprocessor; that of one block more, because the
- * phases of a block cannot all overlap; and that of moving 32 KiB, for its barriers. So small blocks and few waves are
- * fast. Fewer than 32 channels are slower in half precision: 16 channels fill half of a 64-byte access. The list is
- * ordered by the time estimated from these, then by the most channels, then by the fewest blocks; tuning on the device
- * may choose another one. */
+ * time of a wave is the sum of three times: of its blocks on a multiprocessor; of one more block, because the phases of
+ * a block cannot all overlap; and of moving 32 KiB, for its barriers. So small blocks and few waves are fast. Fewer
+ * than 32 channels are slower in half precision, because 16 channels fill half of a 64-byte access; the estimate adds
+ * 5% for them in every precision. The list is ordered by the estimated time, then by the most channels, then by the
+ * fewest blocks; tuning on the device may choose another division. */
 #include "kernels/cuda/norm_resident.h"
 
 struct ranked {
@@ -32,7 +32,7 @@ static double cost(const d9_kernel_norm *norm, const d9_cuda_norm_algorithm *a, 
     const int64_t clusters = norm->groups * d9_ceiling(norm->channels / D9_WIDE, a->runs);
     const int64_t rows = norm->images / norm->groups * norm->pixels, lines = D9_BLOCK / a->runs * a->blocks;
     const double used = rows < lines ? static_cast<double>(rows) / static_cast<double>(lines) : 1;
-    const double blocks = used * static_cast<double>(clusters * a->blocks) / limits.multiprocessors; /* on each */
+    const double blocks = used * static_cast<double>(clusters * a->blocks) / limits.multiprocessors; /* run by each */
     const double waves = static_cast<double>(d9_ceiling(clusters, at_once)),
                  bytes = static_cast<double>(a->block_bytes);
     return (a->keeps_x ? 1 : 1.25) * (a->runs < 4 ? 1.05 : 1) * (1 + waves * (1 + (32 << 10) / bytes) / blocks);

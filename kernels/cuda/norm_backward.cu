@@ -3,8 +3,8 @@
  *   dx = scale inv_std (dz - S1 / n - (x - mean) inv_std^2 S2 / n),   S1 = sum dz,  S2 = sum dz (x - mean)
  *
  * The steps are: partial sums; the terms of each group and channel, with dscale and dbias; one pass that writes dx. The
- * first pass writes dz, if it is not dy, to its own array or to dx, and the last one reads it; or both compute it from
- * dy and x, if they need no other array. */
+ * first pass writes dz to its own array, if it has one, and the last pass reads it there. Without such an array, both
+ * passes compute dz if that takes only dy and x; otherwise the first pass writes it to dx. */
 #include "kernels/cuda/norm_resident.h" /* windows of a pool */
 
 /* Terms of the forward norm: without b.prologue.bias only the mean. */

@@ -15,7 +15,8 @@ D9_DEVICE void set_terms(const d9_norm_plan &p, const double *sums, int j, int64
     terms[2 * D9_RESIDENT_CHANNELS + j] = state.bias[c];
 }
 
-/* Loads R rows, pooled with P, keeps them, adds them to the thread's sums, and writes `pooled` if P and it has data. */
+/* Loads R rows, pooled with P, keeps them, adds them to the thread's sums, and writes them to `pooled` if P is set and
+ * `pooled` has data. */
 template <int V, int S, bool P, int R>
 D9_DEVICE void keep_rows(const d9_resident &plan, const d9_resident_part &part, int r, d9_kernel_in x,
                          d9_kernel_out pooled, d9_kernel_out kept, int *slot, const d9_vector<V> &pivot,

@@ -94,7 +94,7 @@ D9_DEVICE d9_norm_pair d9_resident_total(const d9_norm_plan &p, const double *su
     return total;
 }
 
-/* Index of the element at row r, the thread's first channel. */
+/* Index of the element at row r and the thread's first channel. */
 D9_DEVICE int64_t d9_resident_at(const d9_norm_plan &p, const d9_resident_part &part, int r) {
     const unsigned row = static_cast<unsigned>(r), member = d9_divided(row, p.image);
     const unsigned others = part.group + (static_cast<unsigned>(p.groups) - 1) * member; /* images of other groups */

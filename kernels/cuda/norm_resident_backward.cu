@@ -65,7 +65,8 @@ D9_DEVICE void add_shares(const d9_norm_plan &p, int64_t chunk, const double *sh
     if (gradients.dbias) gradients.dbias[c] = static_cast<float>(bias);
 }
 
-/* Loads R rows of dz and x, adds them to the thread's sums, and keeps dz, with keeps_x also x, with P the places. */
+/* Loads R rows of dz and x, adds them to the thread's sums, and keeps dz, with keeps_x also x, with P also the
+ * positions of the maxima. */
 template <int V, int S, bool P, int R>
 D9_DEVICE void keep_rows(const d9_resident &plan, const d9_resident_part &part, int r, const d9_norm_backward &b,
                          bool keeps_x, const kept &own, int *slot, const d9_vector<V> &mean, d9_vector<V> *first,
@@ -115,9 +116,9 @@ D9_DEVICE void write_rows(const d9_resident &plan, const d9_resident_part &part,
     }
 }
 
-/* Three blocks must fit into the registers of a multiprocessor if halves are stored: loads, sums and stores of a block
- * follow each other, so those of several blocks overlap. On an H200 that was faster here, and slower in the forward
- * pass. */
+/* With half-precision storage, three blocks must fit into the registers of a multiprocessor: loads, sums and stores of
+ * one block follow each other, but overlap with those of other blocks. On an H200 three blocks were faster than two
+ * here, and slower in the forward pass. */
 template <int V, int S, bool P>
 __global__ void __launch_bounds__(D9_BLOCK, S == D9_KERNEL_F32 ? 2 : 3)
     norm_resident_backward_kernel(d9_resident plan, d9_norm_backward b, bool keeps_x, double *shares, unsigned *tickets,

@@ -1,4 +1,4 @@
-/* Muon's update of weight matrices (kernels/formulas/orthogonal.h) besides its matrix products: momentum and sums of
+/* Muon's update of weight matrices (kernels/formulas/orthogonal.h) except for its matrix products: momentum and sums of
  * squares, the factors that follow from them, the initial X, and the step. Block (i, f) works on filter f. Nothing here
  * waits for the host: learning rates, the step number and whether the weights are normalised are read from device
  * memory. */
@@ -14,8 +14,8 @@ struct terms_of_step {
     float scale, keep, rate; /* factors of H, w and X */
 };
 
-/* The pointer of this block's filter. Selected by comparisons: an index that is no constant would copy the kernel's
- * arguments to local memory. */
+/* The pointer of this block's filter. Selected by comparisons: with a variable index, the compiler would copy the
+ * kernel's arguments to local memory. */
 static_assert(D9_CUDA_MOST_FILTERS == 4, "of_filter compares with each");
 template <class T> D9_DEVICE T *of_filter(T *first, T *second, T *third, T *fourth) {
     T *const low = blockIdx.y == 0 ? first : second, *const high = blockIdx.y == 2 ? third : fourth;

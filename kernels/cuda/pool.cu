@@ -12,7 +12,7 @@ D9_DEVICE int64_t output_at(const d9_kernel_window &w, int64_t n, int64_t oy, in
 }
 
 /* The part of a window inside of the image: rows [top, bottom) and columns [left, right) of the window. The window's
- * first element may be outside, but the part is never empty (graph/ops/pool.c). */
+ * first element may be outside, but the part is never empty (engine/graph/ops/pool.c). */
 struct inside {
     int top, bottom, left, right;
 };
@@ -165,7 +165,8 @@ __global__ void __launch_bounds__(D9_BLOCK, 3)
 
 /* ---- means: without padding ---- */
 
-/* Forward, a row of a window is summed in f32, the rows in double. `share`: 1 / number of elements in a window. */
+/* In the forward pass, each row of a window is summed in f32, the rows in double. `share`: 1 / number of elements in a
+ * window. */
 D9_DEVICE float scaled(double sum, double share) { return static_cast<float>(sum * share); }
 
 template <int V>

@@ -11,8 +11,8 @@
 /* Units, rows and elements of U are counted in int, which needs fewer registers: d9_cuda_recur_fits limits them. */
 enum {
     LANES = 8,                    /* threads that multiply one unit's rows of U with the state */
-    TEAMS = D9_BLOCK / LANES,     /* of a block, each with its own unit */
-    MOST_LINES = 8,               /* of threads, in recur_backward_kernel */
+    TEAMS = D9_BLOCK / LANES,     /* groups of LANES threads in a block, each with its own unit */
+    MOST_LINES = 8,               /* most lines of threads in a block of recur_backward_kernel */
     MOST_SHARED_BYTES = 48 * 1024 /* of a block, on every device */
 };
 
@@ -32,7 +32,7 @@ D9_DEVICE recur_gates gates_at(int units, int gates, d9_kernel_in gx, int64_t ro
 template <int V>
 D9_DEVICE void multiply_state(int units, int gates, d9_kernel_in u, const float *bias, const float *h, float *a) {
     const int lane = static_cast<int>(threadIdx.x) % LANES, team = static_cast<int>(threadIdx.x) / LANES;
-    for (int from = 0; from < units; from += TEAMS) { /* as many iterations for all lanes of a warp */
+    for (int from = 0; from < units; from += TEAMS) { /* equally often in all lanes of a warp, which shuffle */
         const int k = from + team;
         float sum[D9_CELL_GATES] = {};
         for (int i = lane * V; i < units && k < units; i += LANES * V) {
@@ -97,7 +97,8 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
 
 /* ---- backward ---- */
 
-/* Values of a unit and step that the backward pass reads, besides U; dy and the h before it in their storage types. */
+/* Values of a unit and step that the backward pass reads, besides U; dy and `before`, the previous h, in their storage
+ * types. */
 struct recur_step {
     uint32_t dy, before;
     float c_before, saved[D9_CELL_SAVED];

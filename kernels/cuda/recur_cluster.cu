@@ -5,8 +5,9 @@
  * warp, and keeps their part of U in registers for the whole sequence, lane l the columns l, l + 32, ... In every step
  * a warp multiplies its rows with a vector in shared memory: the state h, or backward the gradients of the gates. The
  * lanes' sums are added so that each lane gets one unit and sample (several lanes the same one). It computes the cell
- * and writes the result into the vector of every block, of which there are two: one is read while the next is written.
- * So a step has one barrier of the cluster; a thread stores and loads the values that only it uses while it waits. */
+ * and writes the result into a vector of every block. A block has two vectors, one of which is read while the other is
+ * written, so a step has one barrier of the cluster; while a thread waits, it stores and loads the values that only it
+ * uses. */
 #include "kernels/cuda/recur_cluster.h"
 #include "kernels/cuda/cluster.h"
 #include "kernels/cuda/vector.h" /* sets D9_REAL to float */
@@ -61,12 +62,12 @@ D9_DEVICE uint32_t weight_at(int units, int gates, d9_kernel_in u, int g, int ro
     return d9_fetch_bits(u, (g * units + row) * units + column);
 }
 
-/* Zeros the vectors. */
 D9_DEVICE void clear(float *vectors, int count) {
     for (int i = static_cast<int>(threadIdx.x); i < count; i += D9_BLOCK) vectors[i] = 0;
 }
 
-/* Multiplies the warp's rows with a vector of `depth` elements per sample; returns the lane's unit and sample. */
+/* Multiplies the warp's rows with a vector of `depth` elements per sample; returns the product of the lane's unit and
+ * sample. */
 template <int S, int N>
 D9_DEVICE float multiply(const float (&w)[UNITS][N], const float *vectors, int depth, int lane) {
     float sum[UNITS * S] = {};
@@ -96,7 +97,7 @@ D9_DEVICE cluster_input input_at(const d9_cuda_recur &s, const lane_place &p, in
     return r;
 }
 
-/* D * 32 columns hold a row of U. */
+/* A row of U has at most D * 32 columns. */
 template <int D, int S>
 __global__ void __launch_bounds__(D9_BLOCK, 1)
     recur_cluster_kernel(d9_cuda_recur s, d9_kernel_in gx, d9_kernel_in u, const float *bias, d9_cuda_recur_state first,
@@ -160,7 +161,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 1)
 
 /* ---- backward ---- */
 
-struct cluster_step { /* values of the lane's unit in a step; dy and the h before it in their storage types */
+struct cluster_step { /* values of the lane's unit in a step; dy and `before`, the previous h, in their storage types */
     uint32_t dy, before;
     float c_before, saved[D9_CELL_SAVED];
 };
@@ -173,7 +174,7 @@ D9_DEVICE cluster_step kept_at(const d9_cuda_recur &s, const lane_place &p, cons
     r.dy = d9_fetch_bits(dy, row * units + p.unit);
     if (t > 0) {
         r.before = d9_fetch_bits(kept.y, row_before * units + p.unit);
-        r.c_before = kept.saved[row_before * count * units + ((count - 1) * units + p.unit)]; /* of cells with memory */
+        r.c_before = kept.saved[row_before * count * units + ((count - 1) * units + p.unit)]; /* c, if any */
     } else {
         r.before = kept.first.h.data ? d9_fetch_bits(kept.first.h, state) : 0;
         r.c_before = kept.first.c ? kept.first.c[state] : 0.0f;

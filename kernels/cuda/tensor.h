@@ -1,6 +1,6 @@
 /* A warp's matrix product on tensor cores: d += a b with a (16, 16) and b (16, 8) of half precision, d (16, 8) of f32.
  *
- * Lane l has, with g = l / 4 and t = l % 4, two numbers in each word (PTX ISA, mma.m16n8k16):
+ * Lane l has, with g = l / 4 and t = l % 4 (PTX ISA, mma.m16n8k16; a word of a or b holds two numbers):
  *   a: rows g and g + 8, columns 2t and 2t + 1; then rows g and g + 8, columns 2t + 8 and 2t + 9
  *   b: rows 2t and 2t + 1 of column g; then rows 2t + 8 and 2t + 9
  *   d: row g, columns 2t and 2t + 1; then row g + 8
@@ -22,7 +22,7 @@ template <int S> D9_DEVICE void d9_mma(const uint32_t a[4], const uint32_t b[2],
             : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
-#else /* 7.5 multiplies 8 columns at a time, and no bf16, which it is never given (docs/gpu.md) */
+#else /* compute capability 7.5: 8 columns of a at a time, and no bf16, which it is never given (docs/gpu.md) */
 template <int S> D9_DEVICE void d9_mma(const uint32_t a[4], const uint32_t b[2], float d[4]) {
     for (int half = 0; half < 2 && S != D9_KERNEL_BF16; half++)
         asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
@@ -31,7 +31,7 @@ template <int S> D9_DEVICE void d9_mma(const uint32_t a[4], const uint32_t b[2],
 }
 #endif
 #else
-/* On the CPU each lane publishes its numbers. */
+/* On the simulated GPU, lanes exchange their numbers through shared memory. */
 template <int S> D9_DEVICE void d9_mma(const uint32_t a[4], const uint32_t b[2], float d[4]) {
     D9_SHARED(float, numbers, D9_BLOCK * 12);
     const int lane = static_cast<int>(threadIdx.x) % D9_WARP, g = lane / 4, t = lane % 4;

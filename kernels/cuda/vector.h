@@ -31,7 +31,7 @@ D9_DEVICE float d9_reciprocal_approx(float x) { /* 1 / x, error at most one unit
 D9_DEVICE float d9_widen_fp16(uint16_t h) { return d9_fp16_to_float(h); }
 D9_DEVICE uint16_t d9_narrow_fp16(float x) { return d9_fp16_from_float(x); }
 D9_DEVICE uint16_t d9_narrow_bf16(float x) { return d9_bf16_from_float(x); }
-/* Host models of ex2.approx, for x < 0, and of rcp.approx with their largest relative errors. */
+/* The simulated GPU's ex2.approx, for x < 0, and rcp.approx, each with its largest relative error. */
 D9_DEVICE float d9_exp2_approx(float x) { return exp2f(x) * (x < 0 ? 1 + 0x1p-22f : 1); }
 D9_DEVICE float d9_reciprocal_approx(float x) { return 1 / x * (1 + 0x1p-23f); }
 #endif
@@ -61,8 +61,8 @@ template <int S> D9_DEVICE float d9_load_one(d9_kernel_in x, int64_t at) {
     return d9_widen(store, static_cast<const uint16_t *>(x.data)[at]);
 }
 
-/* d9_load_one in two steps: the conversion waits for the load, so that a thread with several loads, or with one for its
- * next trip of a loop, converts after all of them. Bits 0 are the number 0 in every type. */
+/* d9_load_one in two steps, the load and the conversion to f32, so that a thread can start several loads, or the load
+ * for the next iteration of a loop, before it waits for the first. Bits of 0 are the number 0 in every type. */
 template <int S = D9_ANY> D9_DEVICE uint32_t d9_fetch_bits(d9_kernel_in x, int64_t at) {
     if (d9_store_of<S>(x.store) == D9_KERNEL_F32) return static_cast<const uint32_t *>(x.data)[at];
     return static_cast<const uint16_t *>(x.data)[at];
@@ -244,9 +244,10 @@ struct d9_act {
 };
 D9_DEVICE d9_act d9_act_of(d9_kernel_act act) { return {act.activation, act.alpha, 0x1.715476p+0f / act.alpha}; }
 
-/* Activations and their derivatives for half-precision storage, by the device's 2^x and 1 / x: with a relative error of
- * about 2^-20 they need a fifth to a third of the instructions of the formulas, which would make a memory-bound pass
- * compute-bound. As there, a NaN stays a NaN, and infinities give the limits. */
+/* Activations and their derivatives for half-precision storage, by the device's 2^x and 1 / x, with a relative error
+ * of about 2^-20. They need a fifth to a third of the instructions of formulas/activation.h, which would make a
+ * memory-bound pass compute-bound. As there, a NaN stays a NaN (except in RELU's derivative), and infinities give the
+ * limits. */
 D9_DEVICE float d9_half_RELU(d9_act act, float x) { return d9_act_RELU_float(x, act.alpha); }
 D9_DEVICE float d9_half_slope_RELU(d9_act act, float y) { return d9_act_slope_RELU_float(y, act.alpha); }
 

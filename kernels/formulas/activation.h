@@ -17,7 +17,8 @@ D9_FN D9_REAL D9_OF(d9_act_slope_RELU)(D9_REAL y, D9_REAL alpha) {
     return y <= 0 ? D9_R(0) : D9_R(1);
 }
 
-/* Computes the exponential for every x and selects without a branch: x only above 0, so a NaN stays a NaN. */
+/* Computes the exponential for every x, and then selects without a branch. A NaN is not above 0, so `below`, which is a
+ * NaN, is selected. */
 D9_FN D9_REAL D9_OF(d9_act_CELU)(D9_REAL x, D9_REAL alpha) {
     const D9_REAL below = alpha * D9_OF(d9_expm1_below)(x * (1 / alpha));
     return x > 0 ? x : below;

@@ -1,6 +1,6 @@
 /* The augmentation of a batch: the random draws of a sample, the source pixel of an output pixel, and its colours.
- * Shared by every backend, so that a run sees the same f32 batches bit for bit on each, unless images are mixed. Apart
- * from its trick, a new kind that changes colours needs only an enum constant, draws and a formula in this file.
+ * Every backend uses these formulas, so f32 batches are equal bit for bit on all backends, unless images are mixed. A
+ * new kind that changes colours needs, besides its trick, only an enum constant, draws and a formula in this file.
  *
  * With pad 4 on 32 x 32: crop_y, crop_x in 0..8, where 4 is the centred crop. Output (y, x) of a mirrored sample
  * shows source row reflect(y + crop_y - 4), column reflect((31 - x) + crop_x - 4): crop first, then mirror. A 24 x 24
@@ -8,11 +8,11 @@
  *
  * RESIZE cuts a box of any size out of the image and resizes it to the output, bilinearly, in integers: each byte is
  * rounded once. Its draws use products, quotients and roots of f32, which are the same on every processor. SHRINK
- * resizes the box of CROP in the same way: it has one size and may reach into the padding. CHANGE then changes the
- * cropped or resized, mirrored bytes: change.h.
+ * resizes the box of CROP in the same way; that box has a fixed size and may reach into the padding. CHANGE then
+ * changes the cropped or resized, mirrored bytes: change.h.
  *
- * Colours are f32 arithmetic in every precision, without a product that a following sum could be fused with: every
- * backend computes the same bits. */
+ * Colours are computed in f32 for every storage type. No product is followed by a sum, because a compiler might fuse
+ * the two and change the bits. */
 #ifndef D9_FORMULAS_AUGMENT_H
 #define D9_FORMULAS_AUGMENT_H
 
@@ -23,18 +23,19 @@
 
 #include <stdbool.h>
 
-/* The kinds of augmentation, applied in this order unless a comment says otherwise, and the two settings of each; both
- * 0: off. Kinds between MIRROR and CUTOUT change the colours of a pixel. */
+/* The kinds of augmentation, applied in this order unless a comment says otherwise. Each comment gives the kind's one
+ * or two settings, separated by a semicolon; all 0: off. MIX and PASTE draw once per batch, the other kinds once per
+ * image. Kinds between MIRROR and CUTOUT change the colours of a pixel. */
 typedef enum d9_augment_kind {
-    D9_AUGMENT_CROP,   /* reflect padding in pixels; a smaller output is a random crop even if this is 0 */
+    D9_AUGMENT_CROP,   /* reflect padding in pixels (a smaller output is a random crop even if this is 0) */
     D9_AUGMENT_MIRROR, /* D9_MIRROR_RANDOM or D9_MIRROR_ALTERNATING */
-    D9_AUGMENT_JITTER, /* greatest shift of the normalised pixels; greatest distance from 1 of the factor after it */
+    D9_AUGMENT_JITTER, /* largest shift of normalised values; largest distance from 1 of the factor applied next */
     D9_AUGMENT_CUTOUT, /* side of the zeroed square */
-    D9_AUGMENT_MIX,    /* alpha: weights from Beta(alpha, alpha), one per batch; the kinds above are drawn per image */
-    D9_AUGMENT_PASTE,  /* alpha of the share outside the box, one box per batch; the probability that there is one */
-    D9_AUGMENT_RESIZE, /* instead of CROP: least share of the area, greatest aspect ratio; draws in the slots of CROP */
-    D9_AUGMENT_SHRINK, /* height and width of CROP's box, which is resized to the output; draws as RESIZE has */
-    D9_AUGMENT_CHANGE, /* between MIRROR and JITTER: share of the greatest magnitudes */
+    D9_AUGMENT_MIX,    /* alpha: the weight of an image's own pixels is drawn from Beta(alpha, alpha) */
+    D9_AUGMENT_PASTE,  /* alpha: the share of pixels outside the box is from Beta(alpha, alpha); probability of a box */
+    D9_AUGMENT_RESIZE, /* replaces CROP and uses its draw slots: smallest share of the area; largest aspect ratio */
+    D9_AUGMENT_SHRINK, /* height; width of CROP's box, which is resized to the output (draws are spans, as of RESIZE) */
+    D9_AUGMENT_CHANGE, /* applied between MIRROR and JITTER: largest magnitude, as a share of that in changes.def */
     D9_AUGMENT_KINDS
 } d9_augment_kind;
 
@@ -42,7 +43,7 @@ typedef enum d9_augment_kind {
 enum { D9_MIRROR_NONE, D9_MIRROR_RANDOM, D9_MIRROR_ALTERNATING };
 
 /* The random draws for one image, a row of the `draw` node's output: two slots for each kind before MIX and three for
- * CHANGE, 0 if it is off. The slots of jitter hold the bits of f32 numbers. */
+ * CHANGE; the slots of a kind that is off are 0. The slots of jitter hold the bits of f32 numbers. */
 enum {
     D9_DRAW_CROP_Y = 2 * D9_AUGMENT_CROP,
     D9_DRAW_CROP_X,
@@ -58,12 +59,12 @@ typedef struct d9_augment_draws {
     int32_t slot[D9_DRAW_SLOTS];
 } d9_augment_draws;
 
-enum { D9_AUGMENT_CHANNELS = 4 }; /* of a pixel, at most */
+enum { D9_AUGMENT_CHANNELS = 4 }; /* most channels of a pixel */
 typedef struct d9_augment_rule {
     uint64_t seed;
-    int height, width;         /* of an image */
-    int out_height, out_width; /* of the output: at most the image's, at least the side of the cutout square */
-    float number[D9_AUGMENT_KINDS][2];
+    int height, width;                 /* of an image */
+    int out_height, out_width;         /* of the output: at most the image's, at least the side of the cutout square */
+    float number[D9_AUGMENT_KINDS][2]; /* settings of each kind */
 } d9_augment_rule;
 
 D9_FN int d9_augment_on(const d9_augment_rule *rule, int kind) {
@@ -99,12 +100,13 @@ D9_FN int32_t d9_augment_uniform(uint32_t word, double centre, float range) {
     return (int32_t)d9_float_bits((float)(centre + u * (double)range));
 }
 
-/* A resized box along one axis, in one slot: its first row or column, negative in the padding, and how many. */
+/* One axis of a resized box, packed into one slot: its first row or column, which is negative in the padding, and its
+ * number of rows or columns. */
 D9_FN int32_t d9_augment_span(int start, int count) { return (int32_t)((start & 0xffff) | count << 16); }
 D9_FN int d9_augment_span_start(int32_t span) { return (int16_t)(span & 0xffff); }
 D9_FN int d9_augment_span_count(int32_t span) { return span >> 16; }
 
-/* Rounds half up, without a sum that could be fused with the product that x comes from. 0 <= x < 2^30 */
+/* Rounds half up, for 0 <= x < 2^30. It avoids x + 0.5, which a compiler might fuse with a product that gave x. */
 D9_FN int d9_augment_round(float x) { return ((int)(2 * x) + 1) / 2; }
 
 /* most^(u - 1/2) with u uniform in [0, 1), from the upper 16 bits of the word. most >= 1 */
@@ -118,7 +120,7 @@ D9_FN float d9_augment_root_ratio(uint32_t word, float most) {
 }
 
 /* Draws a box as torchvision's RandomResizedCrop does: its share of the area is uniform in [least, 1), the logarithm of
- * its aspect ratio in [-log most, log most); ten tries until it fits, then the largest middle box of a permitted
+ * its aspect ratio in [-log most, log most). If none of ten tries fits, it is the largest centred box with a permitted
  * ratio. */
 D9_FN void d9_augment_draw_box(const d9_augment_rule *rule, uint32_t sample, uint32_t epoch, d9_augment_draws *draws) {
     const float least = rule->number[D9_AUGMENT_RESIZE][0], most = rule->number[D9_AUGMENT_RESIZE][1];
@@ -149,7 +151,7 @@ D9_FN void d9_augment_draw_box(const d9_augment_rule *rule, uint32_t sample, uin
 D9_FN int32_t d9_augment_mirror(const d9_augment_rule *rule, uint32_t sample, uint32_t epoch) {
     const int alternating = rule->number[D9_AUGMENT_MIRROR][0] == (float)D9_MIRROR_ALTERNATING;
     if (!d9_augment_on(rule, D9_AUGMENT_MIRROR)) return 0;
-    /* Alternating: one draw for all epochs decides if the first epoch mirrors the sample; the others alternate. */
+    /* Alternating: one draw for all epochs decides if the first epoch mirrors the sample; later epochs alternate. */
     const d9_philox word = d9_philox4x32_10(rule->seed, sample, alternating ? 0 : epoch, D9_STREAM_MIRROR, 0);
     const uint32_t bit = d9_philox_below(word.v[0], 2);
     return (int32_t)(alternating ? bit ^ (epoch & 1) : bit);
@@ -165,7 +167,8 @@ D9_FN void d9_augment_draw_pair(const d9_augment_rule *rule, uint32_t sample, ui
     draws->slot[slot + 1] = (int32_t)d9_philox_below(word.v[1], (uint32_t)columns);
 }
 
-/* Draws a change, all equally likely, and its magnitude in equal steps from 0 to the share of the greatest one. */
+/* Draws a change, with equal probabilities, and one of D9_CHANGE_LEVELS equally spaced magnitudes, from 0 to the
+ * setting's share of the change's greatest magnitude. */
 D9_FN void d9_augment_draw_change(const d9_augment_rule *rule, uint32_t sample, uint32_t epoch,
                                   d9_augment_draws *draws) {
     const d9_philox word = d9_philox4x32_10(rule->seed, sample, epoch, D9_STREAM_CHANGE, 0);
@@ -178,12 +181,13 @@ D9_FN void d9_augment_draw_change(const d9_augment_rule *rule, uint32_t sample, 
     draws->slot[D9_DRAW_CHANGE + 2] = change.number[1];
 }
 
-/* True if bytes are not just copied from a cropped, mirrored image: d9_augment_bytes computes them. */
+/* True if d9_augment_bytes must compute the bytes; false if they are copied from the cropped, mirrored image. */
 D9_FN int d9_augment_general(const d9_augment_rule *rule) {
     return d9_augment_resizes(rule) || d9_augment_on(rule, D9_AUGMENT_CHANGE);
 }
 
-/* The draws of a sample in an epoch. general: d9_augment_general(rule), or a constant, so that code is dropped. */
+/* The draws of a sample in an epoch. general: d9_augment_general(rule); if it is a constant, the compiler drops unused
+ * code. */
 D9_FN d9_augment_draws d9_augment_draw_as(bool general, const d9_augment_rule *rule, uint32_t sample, uint32_t epoch) {
     d9_augment_draws draws = {{0}};
     if (general && d9_augment_on(rule, D9_AUGMENT_RESIZE))
@@ -227,8 +231,8 @@ D9_FN int d9_augment_column(int x, int crop_x, int mirror, int pad, int out_widt
 }
 
 /* The two rows (or columns) of the image from which row (or column) i of the output is interpolated, and the weight of
- * the second one, in units of 1 / D9_RESIZE_UNIT. `out`, `size`: rows (columns) of the output and of the image. Pixel
- * centres are at halves, and the edges of the box are repeated. */
+ * the second one, in units of 1 / D9_RESIZE_UNIT. `out`, `size`: rows (columns) of the output and of the image. `span`:
+ * rows (columns) of the box. Pixel centres are at halves, and the edges of the box are repeated. */
 enum { D9_RESIZE_UNIT = 2048 };
 typedef struct d9_augment_between {
     int first, second, weight;
@@ -241,7 +245,7 @@ D9_FN d9_augment_between d9_augment_resize(int i, int out, int32_t span, int siz
                                 ((at - 2 * out * first) * D9_RESIZE_UNIT + out) / (2 * out)};
 }
 
-/* The interpolated byte of channel `c`, from an image with rows of row_size bytes and pixels of `stored`. */
+/* The interpolated byte of channel `c`, from an image with rows of row_size bytes and pixels of `stored` bytes. */
 D9_FN int d9_augment_resized(const uint8_t *image, int row_size, int stored, d9_augment_between y, d9_augment_between x,
                              int c) {
     const uint8_t *top = image + y.first * row_size + c, *bottom = image + y.second * row_size + c;
@@ -252,9 +256,9 @@ D9_FN int d9_augment_resized(const uint8_t *image, int row_size, int stored, d9_
 }
 
 /* For rules that are d9_augment_general: sets the bytes (channels) of output row y, column x from an image (height,
- * width, stored); stored 1: all channels are equal. False: a change moved the pixel's source out of the image, and the
- * pixel is 0, the mean colour. Loops have constant trip counts, so that a GPU unrolls them and loads all channels at
- * once. changes: CHANGE is on; where this is a constant, a compiler drops the code of changes. */
+ * width, stored); stored 1: all channels are equal. Returns false if a change moved the pixel's source out of the
+ * image: the normalised pixel is then 0, the mean colour. `changes`: CHANGE is on; if it is a constant, the compiler
+ * drops unused code. Loops have constant trip counts, so that a GPU unrolls them and loads all channels at once. */
 D9_FN int d9_augment_bytes(bool changes, const d9_augment_rule *rule, const uint8_t *image, int stored, int channels,
                            const int32_t *draws, int y, int x, int *bytes) {
     const d9_change change = {draws[D9_DRAW_CHANGE], {draws[D9_DRAW_CHANGE + 1], draws[D9_DRAW_CHANGE + 2]}};

@@ -1,14 +1,15 @@
 /* Recurrent cells: one unit in one step, forward and backward. Include with D9_REAL set (real.h).
  *
  * gx (gates) is the input's side, W x + b_ih, and a (gates) the state's side, U h' + b_hh, where h' is the state before
- * the step. Equations and order of the gates are those of PyTorch and cuDNN. With d = dh + dy, the gradient of h:
+ * the step. Equations and order of the gates are those of PyTorch and cuDNN. d = dh + dy is the gradient of h, from
+ * the next step and from the output:
  *
  *   ELMAN  h = f(gx + a)                                   p = d f'(h); dgx = da = p
  *   GRU    r, z = sigmoid(gx + a), n = tanh(gx_n + r a_n)  dn = d (1 - z) (1 - n^2), dz = d (h' - n) z (1 - z),
  *          h = (1 - z) n + z h'                            dr = dn a_n r (1 - r); dgx = dr, dz, dn; da = dr, dz, dn r
  *   LSTM   i, f, o = sigmoid, g = tanh of gx + a           dc += d o (1 - tanh(c)^2), do = d tanh(c) o (1 - o)
- *          c = f c' + i g, h = o tanh(c)                   di = dc g i (1 - i), df = dc c' f (1 - f), dg = dc i (1 -
- * g^2)
+ *          c = f c' + i g, h = o tanh(c)                   di = dc g i (1 - i), df = dc c' f (1 - f)
+ *                                                          dg = dc i (1 - g^2), dc' = dc f; dgx = da = di, df, dg, do
  *
  * d9_cell_forward_ID(gx, a, h', &c, saved) returns h, replaces c' by c (LSTM) and fills `saved`, which the backward
  * pass reads: h of ELMAN; r, z, n, a_n of GRU; i, f, g, o, c of LSTM.

@@ -1,11 +1,11 @@
-/* One change of an image, drawn from changes.def: which pixel of the image each pixel of the changed one shows, and how
- * its bytes change. All is computed in integers, so that every backend has the same bytes; magnitudes are in units of
+/* The changes of changes.def, one of which is drawn for an image: a change moves the pixels or alters their bytes.
+ * Pixels are computed in integers, so that every backend has the same bytes. The unit of magnitudes is
  * 1 / D9_CHANGE_UNIT.
  *
- * Geometry is about the middle of the image and takes the nearest pixel: ROTATE by 90 degrees on 2 x 2 shows at (0, 0)
- * the pixel (0, 1) or (1, 0). A factor 1 + m moves bytes away from black (BRIGHTNESS), from their luminance
- * (SATURATION, of 3 channels) or from middle grey (CONTRAST). POSTERIZE clears the m lowest bits, SOLARIZE inverts the
- * bytes from 255 - m on. */
+ * Shears and rotations have the middle of the image as their centre, and every pixel shows the nearest source pixel:
+ * ROTATE by 90 degrees on 2 x 2 shows at (0, 0) the pixel (0, 1) or (1, 0). A factor 1 + m moves bytes away from black
+ * (BRIGHTNESS), from their luminance (SATURATION, of 3 channels) or from middle grey (CONTRAST). POSTERIZE clears the m
+ * lowest bits, SOLARIZE inverts the bytes that are at least 255 - m. */
 #ifndef D9_FORMULAS_CHANGE_H
 #define D9_FORMULAS_CHANGE_H
 
@@ -20,7 +20,8 @@ enum {
 
 enum { D9_CHANGE_UNIT = 1 << 16, D9_CHANGE_LEVELS = 31 };
 
-/* The draws of an image's change: its row of changes.def, and its magnitude; of ROTATE cosine and sine. */
+/* The draws of an image's change: its row of changes.def; number: its magnitude and 0, but for ROTATE the cosine and
+ * the sine of the angle. */
 typedef struct d9_change {
     int32_t row, number[2];
 } d9_change;
@@ -50,7 +51,8 @@ D9_FN int d9_change_has_sign(int row) {
     }
 }
 
-/* Cosine and sine of an angle of at most pi, by Taylor series whose terms are multiples of 2^-40; rounded towards 0. */
+/* turn = cosine and sine of an angle between -pi and pi, by Taylor series whose terms are multiples of 2^-40; rounded
+ * towards 0. */
 D9_FN void d9_change_turn(int32_t angle, int32_t turn[2]) {
     int64_t term = (int64_t)1 << 40, cosine = 0, sine = 0;
     for (int k = 0; k < 24; k++) {
@@ -75,7 +77,7 @@ D9_FN d9_change d9_change_of(int row, float share, int negative) {
 }
 
 /* Replaces row *y, column *x of the changed image (height, width) by the row and column of the unchanged image that
- * this pixel shows. False: they are outside of the image. Sides are at most 4096. */
+ * this pixel shows. Returns false if these are outside of the image. Sides are at most 4096. */
 D9_FN int d9_change_place(d9_change change, int height, int width, int *y, int *x) {
     const int m = change.number[0], n = change.number[1];
     const int down = 2 * *y + 1 - height, right = 2 * *x + 1 - width; /* from the middle, in halves of pixels */
@@ -104,7 +106,7 @@ D9_FN int d9_change_place(d9_change change, int height, int width, int *y, int *
     return to_down >= 0 && *y < height && to_right >= 0 && *x < width;
 }
 
-/* Moves a byte away from `centre` by the factor 1 + m; rounded and limited to a byte. */
+/* Multiplies the distance of a byte from `centre` by 1 + m; the result is rounded and limited to a byte. */
 D9_FN int d9_change_scale(int byte, int centre, int m) {
     const int moved = centre * D9_CHANGE_UNIT + (byte - centre) * (D9_CHANGE_UNIT + m) + D9_CHANGE_UNIT / 2;
     return moved < 0 ? 0 : moved / D9_CHANGE_UNIT > 255 ? 255 : moved / D9_CHANGE_UNIT;
@@ -112,7 +114,7 @@ D9_FN int d9_change_scale(int byte, int centre, int m) {
 
 /* Changes the bytes of a pixel (channels), in place. */
 D9_FN void d9_change_bytes(d9_change change, int channels, int *bytes) {
-    const int m = change.number[0], whole = (m + D9_CHANGE_UNIT / 2) / D9_CHANGE_UNIT; /* bits or bytes */
+    const int m = change.number[0], whole = (m + D9_CHANGE_UNIT / 2) / D9_CHANGE_UNIT; /* bits, or a byte's value */
     const int grey = channels == 3 ? (299 * bytes[0] + 587 * bytes[1] + 114 * bytes[2] + 500) / 1000 : 0;
     for (int c = 0; c < channels; c++) {
         const int byte = bytes[c];

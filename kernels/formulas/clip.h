@@ -5,7 +5,7 @@
 #include "kernels/formulas/common.h"
 #include <math.h>
 
-/* The factor of a gradient g with the sum of squares `squares`, so that the norm of share * g is at most `most`. */
+/* Returns the factor, at most 1, that makes the norm of share * g at most `most`. squares: the sum of squares of g. */
 D9_FN double d9_clip_factor(double squares, double share, double most) {
     const double factor = most / (share * sqrt(squares) + 1e-6);
     return factor < 1 ? factor : 1;

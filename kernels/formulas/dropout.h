@@ -1,9 +1,10 @@
 /* The elements that dropout keeps. Element i of the whole batch reads word k = i / together, and is kept if the word is
- * at least p 2^32. Word k is word k mod 4 of Philox(seed; k / 4, step, D9_STREAM_DROPOUT, stream of the role). The
- * backward pass draws again instead of storing a mask, and every backend keeps the same elements.
+ * at least p 2^32. Word k is word k mod 4 of Philox(seed; k / 4, step, D9_STREAM_DROPOUT, stream), where `stream`
+ * depends on the layer. The backward pass draws again instead of storing a mask, and every backend keeps the same
+ * elements.
  *
- * A process of several holds the samples rank, rank + ranks, rank + 2 ranks ... of the batch, so its sample (or, of
- * texts (T, N, C), its token) n is number n * ranks + rank of the whole batch, and its elements are numbered so. */
+ * With several processes, a process holds the samples rank, rank + ranks, rank + 2 ranks ... of the batch. Its sample n
+ * (of texts (T, N, C): its token n) is therefore number n * ranks + rank of the whole batch. */
 #ifndef D9_FORMULAS_DROPOUT_H
 #define D9_FORMULAS_DROPOUT_H
 
@@ -19,6 +20,7 @@ typedef struct d9_dropout {
     int64_t together; /* consecutive elements of the whole batch that are kept or dropped together */
 } d9_dropout;
 
+/* Dropout with probability p for one process, where each element is kept or dropped by itself. */
 static inline d9_dropout d9_dropout_of(uint64_t seed, int64_t step, uint32_t stream, double p) {
     return (d9_dropout){seed, (uint32_t)step, stream, (uint32_t)(p * 4294967296.0), (float)(1 / (1 - p)), 0, 0, 1, 1};
 }
@@ -34,6 +36,7 @@ D9_FN int64_t d9_dropout_word(const d9_dropout *dropout, int64_t i) {
     return d9_dropout_place(dropout, i) / dropout->together;
 }
 
+/* Words 4 block to 4 block + 3. */
 D9_FN d9_philox d9_dropout_words(const d9_dropout *dropout, int64_t block) {
     return d9_philox4x32_10(dropout->seed, (uint32_t)block, dropout->step, D9_STREAM_DROPOUT, dropout->stream);
 }

@@ -3,8 +3,8 @@
  *   y  = xh * scale + bias                     inv_std = 1 / sqrt(variance + epsilon), variance over n, biased
  *   dx = scale * inv_std * (dy - (sum dy + xh * sum(dy * xh)) / n),   dscale = sum(dy * xh),   dbias = sum dy
  *
- * The running variance takes the unbiased n / (n - 1). Include with D9_REAL set (real.h). Source: Ioffe and Szegedy,
- * "Batch normalization", section 3. */
+ * The running variance averages the unbiased variance, n / (n - 1) times the biased one. Include with D9_REAL set
+ * (real.h). Source: Ioffe and Szegedy, "Batch normalization", section 3. */
 #include "kernels/formulas/real.h"
 
 D9_FN D9_REAL D9_OF(d9_norm_inv_std)(D9_REAL variance, D9_REAL epsilon) {
@@ -20,7 +20,7 @@ D9_FN D9_REAL D9_OF(d9_norm_slope)(D9_REAL dy, D9_REAL xh, D9_REAL sum_dy, D9_RE
     return scale * inv_std * (dy - (sum_dy + xh * sum_dy_xh) * inv_count);
 }
 
-/* One value has no unbiased variance; the biased one, 0, is used. */
+/* The unbiased variance of n values from the biased one. A single value has none; its biased variance, 0, is used. */
 D9_FN D9_REAL D9_OF(d9_norm_unbiased)(D9_REAL variance, D9_REAL n) {
     return n > 1 ? variance * (n / (n - 1)) : variance;
 }

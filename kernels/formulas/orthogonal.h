@@ -34,7 +34,8 @@ D9_FN D9_REAL D9_OF(d9_orthogonal_momentum)(D9_REAL g, D9_REAL momentum, D9_REAL
     return g + momentum * *v;
 }
 
-/* d9_orthogonal_inner gives an element of B from A and A A, d9_orthogonal_outer of X from X and B X. by: (a, b, c). */
+/* d9_orthogonal_inner computes an element of B from those of A and A A; d9_orthogonal_outer an element of the new X
+ * from those of X and B X. by: (a, b, c). */
 D9_FN D9_REAL D9_OF(d9_orthogonal_inner)(const D9_REAL *by, D9_REAL a, D9_REAL square) {
     return by[1] * a + by[2] * square;
 }

@@ -21,7 +21,7 @@ enum {
     D9_STREAM_INIT = 4,      /* initial weights */
     D9_STREAM_SYNTHETIC = 5, /* images of the synthetic data set */
     D9_STREAM_SPLIT = 6,     /* validation and test splits */
-    D9_STREAM_DROPOUT = 7,   /* one word for each element: formulas/dropout.h */
+    D9_STREAM_DROPOUT = 7,   /* one word for each element, or for several: formulas/dropout.h */
     D9_STREAM_JITTER = 8,    /* v[0]: brightness, v[1]: contrast */
     D9_STREAM_MIX = 9,       /* mixing weight of a batch; the counter has the step in place of the sample */
     D9_STREAM_GENERATE = 10, /* generated text; the counter has the number of the word in place of the sample */
@@ -42,7 +42,7 @@ typedef struct d9_philox {
 #define D9_PHILOX_WEYL_1       UINT32_C(0xBB67AE85) /* sqrt(3) - 1 */
 enum { D9_PHILOX_ROUNDS = 10 };
 
-#ifdef D9_PHILOX_WORDS /* of a library: kernels/cuda/philox.h */
+#ifdef D9_PHILOX_WORDS /* a library's Philox: kernels/cuda/philox.h */
 D9_FN d9_philox d9_philox4x32_10(uint64_t key, uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3) {
     const uint4 words = D9_PHILOX_WORDS(key, c0, c1, c2, c3);
     return {{words.x, words.y, words.z, words.w}};

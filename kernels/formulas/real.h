@@ -35,7 +35,8 @@ D9_FN double d9_normal_cdf_double(double x, double *density) {
 D9_FN float d9_log_float(float x) { return logf(x); }
 D9_FN float d9_sqrt_float(float x) { return sqrtf(x); }
 
-/* x = n ln 2 + r with |r| <= ln 2 / 2; returns e^r - 1 (Taylor to r^7: the rest is below 2^-26 of it). */
+/* Sets *n and returns e^r - 1, where x = n ln 2 + r with |r| <= ln 2 / 2. The Taylor series ends at r^7; its remainder
+ * is below 2^-26 of the result. */
 D9_FN float d9_exp_reduce(float x, int32_t *n) {
     const float shift = 0x1.8p23f; /* adding it rounds to an integer in the low bits */
     const float t = x * 0x1.715476p+0f + shift, whole = t - shift;
@@ -58,10 +59,11 @@ D9_FN float d9_exp_float(float x) {
     return (p + 1.0f) * d9_power_of_two(half) * d9_power_of_two(n - half);
 }
 
-/* For x <= 0; for larger x the result is undefined. A NaN stays a NaN. One part of ln 2 is enough here: its error grows
- * with n, but is multiplied by 2^n. The polynomial is the minimax one of its degree, within 2^-26 of e^r - 1. */
+/* e^x - 1 for x <= 0; for larger x the result is undefined. A NaN stays a NaN. With x = n ln 2 + r, ln 2 is a single
+ * float here: the error of r grows with |n|, but is multiplied by 2^n. The polynomial is the minimax one of its degree,
+ * within 2^-26 of e^r - 1. */
 D9_FN float d9_expm1_below_float(float x) {
-    const float shift = 0x1.8p23f + 127; /* the integer has the exponent's bias: the bits of 2^n */
+    const float shift = 0x1.8p23f + 127; /* the low bits of t become n + 127, the exponent field of 2^n */
     const float in = x < -87.0f ? -87.0f : x;
     const float t = in * 0x1.715476p+0f + shift, whole = t - shift, r = in - whole * 0x1.62e43p-1f;
     const float q = 0x1.5554b2p-3f + r * (0x1.5554c8p-5f + r * (0x1.122704p-7f + r * 0x1.6d71ap-10f));
@@ -87,8 +89,8 @@ D9_FN float d9_tanh_float(float x) {
 }
 
 /* Probability of the standard normal distribution below -u, for u >= 0, from e = e^(-u^2 / 2) and t = 1 / (1 + 0.35 u).
- * Divided by e it decreases like 1 / u; it is approximated by t times a minimax polynomial in t, within 2^-24 up to u =
- * 14.5; beyond that e is 0. */
+ * The probability divided by e decreases like 1 / u; this quotient is approximated by t times a minimax polynomial in
+ * t, within 2^-24 up to u = 14.5; for larger u, e is 0. */
 D9_FN float d9_normal_tail_float(float e, float t) {
     const float high = 0x1.464a38p-3f + t * (-0x1.05fb06p-2f + t * (0x1.26fa0cp-3f + t * -0x1.ddb9a4p-6f));
     const float low = 0x1.eac99ep-4f + t * (0x1.b05844p-4f + t * (-0x1.7c5408p-6f + t * high));
@@ -96,7 +98,7 @@ D9_FN float d9_normal_tail_float(float e, float t) {
 }
 
 #ifdef __CUDACC__
-/* The device's function needs fewer registers: with the polynomial above and d9_exp_float, norm kernels spill on
+/* CUDA's erfcf needs fewer registers: with the polynomial above and d9_exp_float, norm kernels spill on
  * compute capability 7.5 and 8.0. */
 D9_FN float d9_normal_cdf_float(float x, float *density) {
     const float below = 0.5f * erfcf(x * -0.70710678118654752440f);

@@ -12,7 +12,7 @@ typedef enum d9_activation {
     D9_ACT_COUNT
 } d9_activation;
 
-/* 1: the derivative is computed from y, so x need not be kept. */
+/* The column from_output of activations.def: 1 if the derivative is computed from y, so that x need not be kept. */
 D9_FN int d9_activation_from_output(int activation) {
     switch (activation) {
 #define D9_ACTIVATION(id, name, from_output, doc)                                                                      \
@@ -31,9 +31,9 @@ typedef enum d9_loss {
 #undef D9_LOSS
     D9_LOSS_COUNT
 } d9_loss;
-enum { D9_MANY_CLASSES = 4096 }; /* from here on, the loss and its gradient take a noticeable part of a step */
+enum { D9_MANY_CLASSES = 4096 }; /* with so many or more, the loss and its gradient take a noticeable part of a step */
 
-enum { D9_LABELS_MOST = 31 /* classes of which a sample may have several: bits of its i32 label */ };
+enum { D9_LABELS_MOST = 31 /* most classes if a sample may have several: each is one bit of its i32 label */ };
 
 /* 1: a sample may have several classes, the bits of its label; 0: it has one, its label. */
 D9_FN int d9_loss_several(int loss) {
@@ -48,7 +48,7 @@ D9_FN int d9_loss_several(int loss) {
     }
 }
 
-/* The class whose logit and weight a loss of one class reads; 0 if a sample may have several. */
+/* The class whose logit and weight the loss reads: the label; 0 if a sample may have several classes. */
 D9_FN int32_t d9_loss_class(int loss, int32_t label) { return d9_loss_several(loss) ? 0 : label; }
 
 /* 1 if `label`, which must not be negative, is valid for a loss over `classes` classes; otherwise 0. */

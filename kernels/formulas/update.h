@@ -1,5 +1,5 @@
 /* Parameter updates of one element. g is the gradient of the summed loss over a batch of N; l = rate / N and
- * d = N decay are the learning rate and weight decay that belong to it; m = numbers[0] is the momentum, v = state[0].
+ * d = N decay are the learning rate and weight decay for the summed loss; m = numbers[0] is the momentum, v = state[0].
  * Updates by the mean loss have l = rate, d = decay and share = 1 / N.
  *
  *   SGD_PAGE   u = -l (g + d w),  v = m v + u,  w = w + u + m v     the learning rate is part of v

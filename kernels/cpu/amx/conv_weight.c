@@ -9,7 +9,7 @@
  *
  * and all nine taps read the same packed bytes. A block of 32 outputs x 32 inputs x 9 taps processes CHUNK tiles of
  * positions at a time, which stay in the L1 cache. Each thread sums its own range of images; the threads' sums are
- * added in order, so the result depends only on the number of threads.
+ * added in order, so the bits of the result depend on the number of threads, but on nothing else of the machine.
  *
  * An infinite x or dy meets zeros of the padding, which gives NaN where a direct convolution gives none; training has
  * diverged then anyway.
@@ -46,7 +46,7 @@ typedef struct layout {
 static layout layout_of(const d9_cpu_conv_shape *s) {
     layout l = {.row = s->width + 1, .image = (s->height + 1) * (s->width + 1)};
     l.sums = s->outputs * s->inputs * TAPS * (int64_t)sizeof(float);
-    const int64_t wanted = l.sums / 2 > GROUP_BYTES ? l.sums / 2 : GROUP_BYTES; /* loads large sums less often */
+    const int64_t wanted = l.sums / 2 > GROUP_BYTES ? l.sums / 2 : GROUP_BYTES; /* to load large sums less often */
     l.group = wanted / ((s->inputs + s->outputs) * 2 * l.image);
     l.group = l.group < 1 ? 1 : l.group > s->images ? s->images : l.group;
     l.positions = d9_round_up(l.group * l.image, DEPTH);
@@ -88,7 +88,7 @@ typedef struct work { /* operands and sums of one thread */
     float *sums;       /* (O / 32, I / 32, 9, 4 tiles, 16, 16) */
     uint16_t *inputs;  /* (I / 16, positions / 2, 16, 2) */
     uint16_t *outputs; /* (O, stride) */
-    int32_t *pixel;    /* (positions): pixel of the group, -1: zero */
+    int32_t *pixel;    /* (positions): index of the pixel in the group; -1: a zero */
     uint16_t *zeros;   /* (I) */
 } work;
 

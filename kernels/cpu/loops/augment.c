@@ -5,7 +5,7 @@
 
 #include "kernels/formulas/augment.h"
 
-/* Writes `count` pixels of output row y, from column x on, to `run` (count, C). */
+/* Writes `count` pixels of output row y, from column x on, to `run` (count, C). `source`: the image's row for row y. */
 static void fill_run(const d9_cpu_batch *b, const uint8_t *source, const int32_t *draws, int y, int x, int count,
                      float *run) {
     const d9_augment_rule *rule = b->rule;
@@ -20,7 +20,8 @@ static void fill_run(const d9_cpu_batch *b, const uint8_t *source, const int32_t
     }
 }
 
-/* fill_run for rules that resize or change images (d9_augment_general); `changes`: they change them. */
+/* fill_run for rules that resize or change images (d9_augment_general). `changes`: D9_AUGMENT_CHANGE is on, as a
+ * compile-time constant. */
 static inline __attribute__((always_inline)) void fill_general_as(bool changes, const d9_cpu_batch *b,
                                                                   const uint8_t *image, const int32_t *draws, int y,
                                                                   int x, int count, float *run) {

@@ -42,7 +42,8 @@ void D9_LOOP_NAME(dropout)(d9_kernel_in x, const d9_dropout *d, d9_kernel_out y,
         const int64_t place = d9_dropout_place(d, at);
         const uint32_t *drawn = words + place % 4;
         n = d9_tile_count(at, end);
-        if (d->ranks > 1) n = d9_min(n, d9_min(d->row - at % d->row, D9_TILE - place % 4)); /* consecutive places */
+        /* with several processes only consecutive places, and no more than there are words */
+        if (d->ranks > 1) n = d9_min(n, d9_min(d->row - at % d->row, D9_TILE - place % 4));
         if (d->together > 1) {
             const int64_t word = d9_dropout_word(d, at);
             const uint32_t one = d9_dropout_words(d, word / 4).v[word % 4];

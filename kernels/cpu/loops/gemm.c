@@ -130,7 +130,7 @@ static inline __attribute__((always_inline)) void copy_lines(const struct d9_gem
                                                              const int64_t length, int64_t stride, float *to) {
     const int64_t bytes = narrow ? 2 : 4;
     walk w = walk_of(s, position, from, count);
-    int64_t filled = 0; /* elements of the line at `to` */
+    int64_t filled = 0; /* elements already written of the line at `to` */
     while (w.left > 0) {
         int64_t at, piece = next_piece(s, &w, &at);
         while (piece > 0) {
@@ -165,7 +165,7 @@ static bool is_plain(const struct d9_gemm_source *s) {
            (s->high - 1) * s->step + s->top < s->height && (s->wide - 1) * s->step + s->left < s->width;
 }
 
-/* Element `from` of a plain source's row. */
+/* Address of element `from` of a plain source's row. */
 static inline const char *plain_row(const struct d9_gemm_source *s, position at, int64_t from) {
     const int64_t line = at.h * s->step + s->top, pixel = at.w * s->step + s->left;
     return (const char *)s->x.data +
@@ -224,8 +224,8 @@ D9_INLINE void pack_lane(const int64_t panel, const bool pairs, const void *cons
     memcpy(to, (const float *)row[0] + from, (size_t)(count < panel ? count : panel) * 4);
 }
 
-/* A few lanes at a time, so that each panel is written in longer stretches: the panels begin at addresses that share
- * cache sets, so lines written in part would be evicted. */
+/* Packs a few lanes at a time, so that each panel is written in longer stretches: the panels begin at addresses that
+ * share cache sets, so partly written cache lines would be evicted. */
 D9_INLINE void pack_across(const struct d9_gemm_pack *p, const int64_t panel, const bool pairs) {
     const int rows_per_lane = pairs ? 2 : 1;
     const bool plain = is_plain(p->source) && d9_kernel_store_bytes(p->source->x.store) == (pairs ? 2 : 4);
@@ -288,7 +288,7 @@ void D9_LOOP_NAME(gemm_pack_transposed)(const struct d9_gemm_pack *p) {
 typedef struct register_tile { /* rows of a times a panel of b */
     const float *a, *b;
     int64_t lanes;
-    bool add;                  /* to `sums` */
+    bool add;                  /* add the product to `sums` */
     float *sums;               /* (rows, WIDTH); written unless `row_starts` is given */
     const int64_t *row_starts; /* index in y of each row's first column; NULL: the sums do not go to y */
     int64_t column;            /* first column */
@@ -317,7 +317,7 @@ D9_INLINE void store_sums(d9_vector sum[D9_PRODUCT_ROWS][2], const int rows, con
     }
 }
 
-/* The left half of a panel's columns, for the last panel: the sums do not go to y. */
+/* Computes only the left half of a panel's columns, if the last panel has no others; the sums do not go to y. */
 D9_INLINE void multiply_left(const bool pairs, const int rows, const d9_product_layout l, int64_t group,
                              const register_tile *t) {
     d9_vector sum[D9_PRODUCT_ROWS];

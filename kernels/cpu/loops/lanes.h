@@ -64,7 +64,7 @@ D9_INLINE d9_narrow_vector d9_lanes_narrow(d9_vector v) {
 D9_INLINE d9_vector d9_lanes_bf16(d9_vector v) { return (d9_vector)(d9_lanes_upper(v) << 16); }
 #endif
 
-/* Each lane holds two values rounded to bf16, `low` in the lower half. */
+/* Rounds both vectors to bf16 and returns pairs: lane i holds low[i] in its lower half and high[i] in its upper one. */
 #ifdef __AVX512BF16__
 D9_INLINE d9_vector d9_lanes_pair(d9_vector low, d9_vector high) {
     static const uint16_t turns[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
@@ -106,7 +106,7 @@ D9_INLINE d9_vector d9_lanes_load_few(const float *x, int64_t left) {
 D9_INLINE void d9_lanes_store_few(d9_vector v, int64_t left, float *y) { memcpy(y, &v, (size_t)left * 4); }
 #endif
 
-/* Loads `left` lanes from element `at`; the other lanes are zero. */
+/* Loads the first `left` lanes, at most D9_LANES, from element `at`; the other lanes are zero. */
 D9_INLINE d9_vector d9_lanes_load(const d9_kernel_store store, const void *x, int64_t at, int64_t left) {
     uint16_t narrow[D9_LANES] = {0};
     if (store == D9_KERNEL_F32) {
@@ -125,6 +125,8 @@ D9_INLINE d9_vector d9_lanes_round(const d9_kernel_store store, d9_vector v) {
     return v;
 }
 
+/* Stores the first `left` lanes, at most D9_LANES, from element `at` on. `stream`: whole vectors, which must be
+ * aligned, are written by non-temporal stores. */
 D9_INLINE void d9_lanes_store(const d9_kernel_store store, bool stream, d9_vector v, int64_t left, void *y,
                               int64_t at) {
     const int64_t bytes = d9_kernel_store_bytes(store);

@@ -1,5 +1,5 @@
-/* Names of one level's loops: every file here is compiled once per level with D9_LEVEL set (cmake/isa.cmake). A loop is
- * defined as `void D9_LOOP_NAME(cast)(...)`. */
+/* Names of one level's loops: every .c file here is compiled once per level with D9_LEVEL set (cmake/isa.cmake). A loop
+ * is defined as `void D9_LOOP_NAME(cast)(...)`. */
 #ifndef D9_CPU_LOOPS_H
 #define D9_CPU_LOOPS_H
 

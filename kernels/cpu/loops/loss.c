@@ -5,7 +5,7 @@
 enum { BLOCK = 512, LANES = 16 };
 
 void D9_LOOP_NAME(largest)(const float *x, int64_t count, float *largest) {
-    float most[LANES]; /* no reduction of OpenMP, whose first value is -inf only in some compilers */
+    float most[LANES]; /* not OpenMP's max reduction: it starts from -inf in some compilers only */
     int64_t i = 0;
     for (int l = 0; l < LANES; l++) most[l] = -INFINITY;
     for (; i + LANES <= count; i += LANES) {

@@ -8,9 +8,9 @@
 enum {
     ROWS = D9_PRODUCT_ROWS,
     WIDTH = D9_PRODUCT_WIDTH,
-    SLACK = D9_RUN + D9_PRODUCT_ROWS, /* at least the pixels of a run, rounded up to whole blocks */
+    RUN_ROWS = D9_RUN + D9_PRODUCT_ROWS, /* at least the pixels of a run, rounded up to whole blocks */
 };
-typedef float run_tile[SLACK * WIDTH] __attribute__((aligned(64)));
+typedef float run_tile[RUN_ROWS * WIDTH] __attribute__((aligned(64)));
 
 /* ---- patches ---- */
 
@@ -32,7 +32,8 @@ static void put_patch(const float *image, const d9_cpu_conv_shape *s, int64_t pi
     }
 }
 
-/* Makes patches of 1 x 1 pixel by copying whole vectors, until the image has too few elements; returns their number. */
+/* Makes patches of 1 x 1 pixel by copying D9_PATCH floats for each, until the image has fewer left; returns the number
+ * of patches. */
 static int64_t put_pixels(const float *image, const d9_cpu_conv_shape *s, int64_t from, int64_t count, float *patches) {
     typedef float loose __attribute__((vector_size(4 * D9_LANES), aligned(4), may_alias));
     typedef int32_t mask __attribute__((vector_size(4 * D9_LANES), may_alias));
@@ -140,7 +141,7 @@ void D9_LOOP_NAME(moments_forward)(const float *patches, int64_t n, int64_t inpu
             else if (stream)
                 d9_stream(tile + p * WIDTH, WIDTH * 4, (char *)to);
             else
-                put_pixel(tile + p * WIDTH, WIDTH, to); /* writes whole vectors */
+                put_pixel(tile + p * WIDTH, WIDTH, to); /* the constant count allows whole vectors */
         }
     }
     if (stream) d9_stream_end();

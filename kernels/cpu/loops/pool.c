@@ -31,7 +31,7 @@ typedef struct range {
     int64_t from, until;
 } range;
 
-/* One dimension: those of all `windows` windows that contain pixel i. */
+/* The range of the windows that contain pixel i along one dimension, which has `windows` windows. */
 static range windows_of(const d9_kernel_window *w, int64_t i, int64_t windows) {
     const int64_t last = (i + w->pad) / w->stride + 1, before = i + w->pad - w->kernel;
     return (range){before < 0 ? 0 : before / w->stride + 1, last < windows ? last : windows};
@@ -111,8 +111,8 @@ static void find_places(d9_kernel_in x, const d9_kernel_window *w, int64_t image
         find_stored_places(D9_KERNEL_BF16, x, w, corner, rows, columns, n, place);
 }
 
-/* Windows without overlap: the inputs in one dimension whose gradient a window writes. These are its own inputs and
- * those up to the next window or, after the last window, up to the edge, which no window contains. */
+/* For windows without overlap: the range of inputs along one dimension whose gradient a window writes. These are its
+ * own inputs and those that no window contains: up to the next window or, after the last window, up to the edge. */
 static range owned_inputs(int64_t first, int64_t next, bool last, int64_t size) {
     return (range){first < 0 ? 0 : first, last ? size : next};
 }

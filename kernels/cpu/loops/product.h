@@ -26,7 +26,8 @@ enum {
     D9_PRODUCT_ACROSS = 2 * D9_PRODUCT_TALL,  /* rows of a panel of such an `a` */
 };
 
-/* Samples of a recurrent layer's tile, whose sums for all gates stay in registers (loops/recur.c). */
+/* D9_RECUR_TILE: samples of a recurrent layer's tile, at most D9_RECUR_ROWS. Their sums for all gates, at most
+ * D9_RECUR_SUMS vectors, stay in registers (loops/recur.c). */
 enum { D9_RECUR_ROWS = 8, D9_RECUR_SUMS = D9_LANES == 16 ? 24 : 12 };
 #define D9_RECUR_TILE(gates) (D9_RECUR_SUMS / (gates) < D9_RECUR_ROWS ? D9_RECUR_SUMS / (gates) : D9_RECUR_ROWS)
 

@@ -160,8 +160,8 @@ D9_INLINE void forward(const cell_size size, forward_cell *cell, const struct d9
 
 /* ---- backward ---- */
 
-/* Backward pass of the cell for one vector of units: computes dgx, da and `own`, the part of the gradient of the state
- * before that does not pass through U; replaces dc by the gradient of the c before. */
+/* Backward pass of the cell for one vector of units: computes dgx, da and `own`, the part of the previous state's
+ * gradient that does not pass through U; replaces dc by the gradient of the previous c. */
 typedef void backward_cell(const float *d, saved_lanes saved, const float *before, const float *c_before, float *dc,
                            gate_lanes dgx, gate_lanes da, float *own);
 
@@ -209,7 +209,8 @@ D9_INLINE void backward_row(const cell_size size, backward_cell *cell, const str
     }
 }
 
-/* dh += da U for `vectors` vectors of units of a tile, from `panel` on. */
+/* dh += da U for `vectors` vectors of units of a tile, from `panel` on. The gates' tiles in `da` begin da_gate
+ * floats apart. */
 D9_INLINE void backward_product(const cell_size size, const int vectors, const struct d9_recur_part *p, int64_t panel,
                                 const float *da, int64_t da_gate, float *dh) {
     const int64_t h = p->layer->units, apart = size.gates * h * LANES;

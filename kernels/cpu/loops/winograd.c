@@ -17,8 +17,8 @@ enum { MOST_SIDE = 9, MOST = D9_WINOGRAD_MOST_POSITIONS };
 /* ---- one dimension ----
  *
  * Points 0, a, -a, b, -b, infinity. Row p of A holds the powers 1, p, p^2, p^3 (infinity: 0, 0, 0, 1); row p of G those
- * up to p^2 over the product of p's distances from the other finite points; row p of B' the coefficients of the
- * polynomial that is zero at all other finite points (infinity: at all of them). "6 to 4": 6 inputs, 4 outputs. */
+ * up to p^2, divided by the product of p's differences from the other finite points; row p of B' the coefficients of
+ * the polynomial that is zero at all other finite points (infinity: at all of them). "6 to 4": 6 inputs, 4 outputs. */
 #define A  0.6875f
 #define B  1.5625f
 #define A2 (A * A)
@@ -77,10 +77,11 @@ D9_INLINE void filter_gradient(const d9_vector *x, d9_vector *y) { /* G' x: 6 to
     y[2] = x[5] + A2 * even_a + B2 * even_b;
 }
 
-/* Stride 2, padding 1. The tile's even pixels are multiplied by the outer two taps of the filter: five of them give
- * four outputs at the first five points. The odd pixels are multiplied by the middle tap, one output each, so these
- * four positions are the pixels themselves. In the data gradient, five pixels of dy give the four odd pixels of dx by
- * the outer taps, and the first four of them the even ones by the middle tap. */
+/* Stride 2, padding 1. The tile's even pixels (odd pixels of x, because a tile begins at an odd one) are multiplied by
+ * the outer two taps of the filter: five of them give four outputs at the first five points. The odd pixels are
+ * multiplied by the middle tap, one output each, so these four positions are the pixels themselves. In the data
+ * gradient, five pixels of dy give the four odd pixels of dx by the outer taps, and the first four of them the even
+ * ones by the middle tap. */
 enum { POINTS = 5 };
 
 D9_INLINE void five_points(one_dimension f, d9_vector *x,
@@ -285,7 +286,7 @@ D9_INLINE void transform_windows(one_dimension f, const int size, const int odd,
 
 /* ---- tiles of an array, or of its maxima, to planes ---- */
 
-enum { PIXELS, EVEN_WINDOWS, ODD_WINDOWS }; /* what a transform reads; `odd` or not, as above */
+enum { PIXELS, EVEN_WINDOWS, ODD_WINDOWS }; /* what a transform reads; ODD_WINDOWS: windows with `odd`, as above */
 
 typedef union addresses { /* of one tile's pixels or windows */
     const void *pixel[MOST];
@@ -381,6 +382,7 @@ typedef struct rectangle {
     int64_t at, rows, columns, row, pixel;
 } rectangle;
 
+/* The part of a tile of size x size pixels inside an array whose sides are those of g divided by `shrink`. */
 static inline rectangle rectangle_of(const d9_winograd_image *g, tile t, int64_t size, int64_t shrink) {
     const int64_t height = g->height / shrink, width = g->width / shrink, row = t.row / shrink,
                   column = t.column / shrink;
@@ -388,7 +390,7 @@ static inline rectangle rectangle_of(const d9_winograd_image *g, tile t, int64_t
                        d9_min(size, width - column), width * g->channels, g->channels};
 }
 
-typedef float line[2 * GROUP] __attribute__((aligned(64))); /* channels of one pixel, at most one cache line */
+typedef float line[2 * GROUP] __attribute__((aligned(64))); /* channels of a pixel, at most a cache line of bf16 */
 
 D9_INLINE void store_line(const float *from, const d9_kernel_store store, int64_t channels, const bool stream,
                           void *array, int64_t at) {
