@@ -244,8 +244,8 @@ tricks: {clip_norm: {most: 0.25}}
 YAML
 }
 
-# same_bits_by_threads: each CPU backend must give the same parameters with one thread and with two. Calls the script's own
-# function `train NAME OPTION...`.
+# same_bits_by_threads: each CPU backend must give the same parameters with one thread and with two. Calls the script's
+# own function `train NAME OPTION...`.
 same_bits_by_threads() {
     for backend in reference $(cpu_backends); do
         for threads in 1 2; do train $backend.$threads --backend $backend --threads $threads --set train.epochs=1; done

@@ -90,9 +90,8 @@ typedef struct d9_fake {
      * first. */
     int64_t report_lost;
     bool second_late; /* the second stream's work runs as late as events allow; otherwise as early */
-    void (*forbid)(const char *kernel,
-                   int error); /* fails launches of kernels whose name contains `kernel`; NULL: none */
-    void (*reset)(void);       /* restores the initial state; nothing may be open */
+    void (*forbid)(const char *kernel, int error); /* fails launches of kernels named so in part; NULL: none */
+    void (*reset)(void);                           /* restores the initial state; nothing may be open */
 } d9_fake;
 
 __attribute__((visibility("default"))) d9_fake *d9_fake_get(void);

@@ -30,10 +30,9 @@ static void finish_switch(void *, const void **, size_t *) {}
 #endif
 
 /* Saves the callee-saved registers (x86-64, System V) on the current stack and the stack pointer in *left, and
- * continues with the stack pointer `to`, which an earlier call saved. The rounding mode is not changed. swapcontext
- * would make a system call for the signal mask each time, and AddressSanitizer's version would forget the state of the
- * other stack.
- */
+ * continues with the stack pointer `to`, saved by an earlier call or made for a new stack. The rounding mode is not
+ * changed. swapcontext would make a system call for the signal mask each time, and AddressSanitizer's version would
+ * forget the state of the other stack. */
 extern "C" void d9_model_change_stacks(void **left, void *to);
 asm(R"(
 .pushsection .text
@@ -231,8 +230,8 @@ fiber *free_fiber() {
 
 std::string where(const thread_state &t) { return std::string(t.file) + ":" + std::to_string(t.line); }
 
-bool same_place(const thread_state &a,
-                const thread_state &b) { /* mostly a file's name has one copy: pointers are compared first */
+/* The file names' pointers are compared first: mostly a name has one copy. */
+bool same_place(const thread_state &a, const thread_state &b) {
     return a.line == b.line && (a.file == b.file || strcmp(a.file, b.file) == 0);
 }
 
@@ -473,8 +472,7 @@ int d9_model_launch(const char *kernel, dim3 grid, dim3 block, const std::functi
     if (!is_legal(grid, block, cluster) || cluster > static_cast<unsigned>(most_blocks))
         return D9_MODEL_INVALID_CONFIGURATION;
     if (dynamic_bytes > D9_MODEL_SHARED_BYTES) return D9_MODEL_INVALID_VALUE;
-    if (!m.dropped.empty() && !m.failure.empty())
-        return m.error; /* a check without one of its barriers has already failed */
+    if (!m.dropped.empty() && !m.failure.empty()) return m.error; /* the check without a barrier has failed already */
     int error;
     const auto later = [=] { return d9_model_launch(kernel, grid, block, body, cluster, dynamic_bytes); };
     if (d9_model_queued(kernel, later, &error)) return error;

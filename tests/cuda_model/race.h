@@ -34,8 +34,8 @@ struct d9_race_thread {
 };
 
 void d9_race_launch(size_t cluster_threads, size_t clusters); /* a launch begins */
-void d9_race_begin(std::vector<d9_race_thread> *cluster, size_t index,
-                   size_t threads); /* numbers its threads; without the check it stays empty */
+/* Fills *cluster with the threads of the cluster of that index; without the check it stays empty. */
+void d9_race_begin(std::vector<d9_race_thread> *cluster, size_t index, size_t threads);
 /* The thread now runs, with its local variables on that stack; NULL: no thread. */
 void d9_race_run(d9_race_thread *thread, const void *stack, size_t bytes);
 /* Threads [begin, end), of each 32 only those with a bit in `lanes`, have reached a barrier. */
