@@ -3,8 +3,8 @@
 # sanitizers nor with every compiler, so only the ordinary GCC build uses it.
 option(DAWN9_CUDA "Build the CUDA kernels where nvcc is found" ON)
 option(DAWN9_CUDA_LINES "Name source lines in the CUDA kernels, for profilers: makes them much larger" OFF)
-# Code for 8.0 also runs on 8.6 and 8.9, which have no kernels of their own. 7.5 is added if the machine has such a GPU.
-# Packages are for every GPU that nvcc supports. CUDAARCHS is the environment variable of CMake's own CUDA language.
+# Code for 8.0 also runs on 8.6 and 8.9, for which dawn9 has no special kernels. 7.5 is added if the machine has such a
+# GPU. Packages are built for `release`, all supported targets. CUDAARCHS is the variable of CMake's own CUDA language.
 set(usual "80;90")
 if(NOT DEFINED DAWN9_CUDA_ARCHITECTURES)
   execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader OUTPUT_VARIABLE found ERROR_QUIET)
@@ -42,7 +42,7 @@ if(NOT DAWN9_NVCC)
   return()
 endif()
 
-# All kernels include this header, which packages install apart from nvcc.
+# All kernels include this cuRAND header (kernels/cuda/philox.h), which distributions package separately from nvcc.
 get_filename_component(nvcc_folder ${DAWN9_NVCC} REALPATH)
 get_filename_component(nvcc_folder ${nvcc_folder} DIRECTORY)
 find_path(CURAND_INCLUDE curand_philox4x32_x.h HINTS ${nvcc_folder}/.. ${nvcc_folder}/../targets/x86_64-linux PATH_SUFFIXES include)
@@ -68,8 +68,8 @@ endif()
 if(NOT architectures)
   message(FATAL_ERROR "DAWN9_CUDA_ARCHITECTURES is empty: name GPU targets such as 80;90, or set DAWN9_CUDA=OFF")
 endif()
-# Machine code runs within one major version. PTX is for later ones; the driver compiles it at the first start. It is
-# that of 9.0, because older PTX has no clusters.
+# Each target gets machine code, which runs on GPUs of its major version, and PTX, from which the driver compiles at the
+# first start on a later GPU. It uses the newest PTX that the GPU supports; PTX older than 9.0 has no clusters.
 foreach(architecture ${architectures})
   if(NOT architecture MATCHES "^[0-9]+[af]?$")
     message(FATAL_ERROR "DAWN9_CUDA_ARCHITECTURES: ${architecture} is no GPU target such as 80")

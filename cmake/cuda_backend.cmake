@@ -1,8 +1,8 @@
 # The CUDA backend, in three parts. dawn9_cuda_rules includes no vendor header and is built everywhere: the tests run it
 # with simulated kernels. dawn9_cudnn is the thin layer over cuDNN, built if cuDNN 9 is found: the tests check that
 # cuDNN accepts its descriptions. dawn9-cuda.so is the module, built if nvcc has also built the kernels. It loads
-# cuBLAS's large library only for networks that need it, and NCCL's for several processes, from the folders where they
-# were found here. Without NCCL several processes add their gradients through host memory.
+# cuBLAS's large library only for networks that need it, and NCCL's only if a run has several processes, from the
+# folders that CMake found. Without NCCL several processes add their gradients through host memory.
 file(GLOB CUDA_BACKEND_SOURCES CONFIGURE_DEPENDS engine/backends/cuda/*.c)
 set(CUDA_VENDOR_SOURCES ${CUDA_BACKEND_SOURCES})
 list(FILTER CUDA_BACKEND_SOURCES EXCLUDE REGEX "/(runtime|module|cudnn|conv_cudnn|cublas|nccl)\\.c$")
@@ -11,7 +11,7 @@ list(FILTER CUDA_VENDOR_SOURCES INCLUDE REGEX "/(runtime|module|conv_cudnn|cubla
 add_library(dawn9_cuda_rules STATIC ${CUDA_BACKEND_SOURCES})
 target_link_libraries(dawn9_cuda_rules PUBLIC dawn9_engine)
 
-# What tuning chose among our own kernels holds for these sources only.
+# Cached choices of tuning among our own kernels are valid only for these sources.
 file(GLOB TIMED_SOURCES CONFIGURE_DEPENDS kernels/cuda/* kernels/formulas/* kernels/*.h)
 add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/cuda_kernels.h
   COMMAND ${CMAKE_COMMAND} -DSOURCE=${CMAKE_SOURCE_DIR} -DOUT=${CMAKE_BINARY_DIR}/cuda_kernels.h -P ${CMAKE_SOURCE_DIR}/cmake/kernels.cmake

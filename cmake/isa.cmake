@@ -1,8 +1,8 @@
 # Builds kernels/cpu/loops/*.c once per x86-64 level. In each build D9_ISA(name) is name_<level>; the table of levels
 # and the selection by cpuid are in kernels/cpu/dispatch.c. Other processors use the plain build only.
 file(GLOB LOOP_SOURCES CONFIGURE_DEPENDS kernels/cpu/loops/*.c)
-# Each activation, cell and tile size in each storage type is a separate unrolled loop. UBSan's checks of each access take
-# most of the time to compile there and find no more than AddressSanitizer's.
+# Each activation, cell and tile size in each storage type is a separate unrolled loop. UBSan's checks of each access
+# would take most of the time to compile these files, and find no more than AddressSanitizer's.
 if(DAWN9_SANITIZE)
   set_source_files_properties(kernels/cpu/loops/norm.c kernels/cpu/loops/recur.c kernels/cpu/loops/winograd.c
                               PROPERTIES COMPILE_OPTIONS -fno-sanitize=undefined)
@@ -20,7 +20,7 @@ endif()
 add_library(dawn9_kernels STATIC ${KERNEL_SOURCES} ${AMX_SOURCES})
 target_link_libraries(dawn9_kernels PUBLIC dawn9_flags)
 
-if(NOT DAWN9_SANITIZE) # whose checks leave little to vectorise
+if(NOT DAWN9_SANITIZE) # sanitizers' checks leave little to vectorise
   set(loop_optimisation -O3)
 endif()
 function(dawn9_isa_level level)
@@ -37,8 +37,8 @@ endfunction()
 
 dawn9_isa_level(plain)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  # Under sanitizers one level beside plain, the highest that this processor runs: the others are the same code with other
-  # instructions, where sanitizers find nothing more.
+  # Under sanitizers only plain and the highest level that this processor runs are built: the other levels are the same
+  # code compiled to other instructions, where sanitizers find nothing more.
   set(levels v2 v3 v4 v4bf16)
   if(DAWN9_SANITIZE)
     execute_process(COMMAND grep -qw avx512_bf16 /proc/cpuinfo RESULT_VARIABLE without_bf16)

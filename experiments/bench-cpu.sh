@@ -3,8 +3,8 @@
 # equally.
 #
 # usage: experiments/bench-cpu.sh PRECISION OUT [ROUNDS [EPOCHS]]
-#   PRECISION is bf16 or f32, OUT a folder for the records. Default: 3 rounds, and 3 real epochs in turn with the same
-#   steps in `bench step`
+#   PRECISION is bf16 or f32, OUT a folder for the records. Default: 3 rounds, then 3 real epochs, each followed by as
+#   many steps in `bench step`
 #
 # Needs CIFAR-10, build/, and Debian's python3-torch and libopenblas0-openmp; 12 minutes in bf16, 25
 # in f32, with nothing else running.
@@ -25,7 +25,7 @@ done
 "$dawn9" bench ops --config $config --precision "$precision" --json >"$out/ops.json"
 "$dawn9" bench pipeline --config $config --precision "$precision" --json >"$out/pipeline.json"
 
-# A real epoch, and the same steps in `bench step`, in turn.
+# A real epoch, then as many steps (97) in `bench step`.
 round=1
 while [ "$round" -le "$epochs" ]; do
     rm -rf "$out/epoch"

@@ -5,16 +5,16 @@
 # usage: experiments/bench-sources.sh OUT [ROUNDS]    a folder for the records; 3 rounds of 5 to 10 minutes
 #
 # Each round times `cpu`, `onednn` and `cpu` without oneDNN's module in f32, and in bf16 if the processor has bf16
-# instructions, the start of a run, and PyTorch in both layouts. On a processor with AVX-512 also everything restricted
-# to AVX2, which shows what other processors compute, and roughly how fast. Needs build/ and Debian's python3-torch and
-# libopenblas0-openmp.
+# instructions, the start of a run, and PyTorch in both layouts. On a processor with AVX-512 it also times `cpu`,
+# `onednn` and PyTorch in f32 restricted to AVX2, which shows roughly how they compare on processors without AVX-512.
+# Needs build/ and Debian's python3-torch and libopenblas0-openmp.
 set -eu
 [ $# -ge 1 ] || { sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2; }
 out=$1 rounds=${2-3}
 cd "$(dirname "$0")/.."
 mkdir -p "$out/alone"
 dawn9=${DAWN9-build/dawn9}
-cp "$dawn9" "$out/alone/dawn9" # without a module beside it, as in a build without oneDNN
+cp "$dawn9" "$out/alone/dawn9" # with no module beside the program, as in a build without oneDNN
 grep -m1 'model name' /proc/cpuinfo >"$out/processor.txt"
 
 # step NAME PROGRAM OPTION...

@@ -46,11 +46,11 @@ report() { # KEPT FOLDER DAWN9
 write() { # KEPT DAWN9
     work=$(mktemp -d)
     trap 'rm -rf "$work"' EXIT
-    name=$(basename "$1") # the page says it
+    name=$(basename "$1") # the page shows this name
     report "$1" "$work/$name" "$2"
     [ ! -f "$1/report.html" ] || cp "$work/$name/report.html" "$1/"
     mkdir -p "$1/report"
-    for table in arms effects frontier trials machines runs; do # a search has the third and fourth, not the first two
+    for table in arms effects frontier trials machines runs; do # arms, effects: not of a search
         [ ! -f "$work/$name/report/$table.tsv" ] || cp "$work/$name/report/$table.tsv" "$1/report/"
     done
 }

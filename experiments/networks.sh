@@ -6,8 +6,8 @@
 #
 # usage: experiments/networks.sh OUT [ROUNDS]    a folder for the records; 3 rounds of about 10 minutes on two cores
 #
-# In f32, and in bf16 if the processor has instructions for it. On a processor with AVX-512 f32 also restricted to AVX2,
-# which shows what other processors compute, and roughly how fast. Images are synthetic, so no data is read. OUT gets
+# Measures in f32, in bf16 if the processor has instructions for it, and on a processor with AVX-512 also in f32
+# restricted to AVX2, which shows roughly how both compare on processors without AVX-512. Images are synthetic. OUT gets
 # one JSON file per measurement and networks.tsv. Needs build/ and Debian's python3-torch and libopenblas0-openmp.
 #
 # Environment: NETWORKS (all: vgg resnet18 resnet50 densenet121 airbench94 features), THREADS (nproc), QUIET (a command
@@ -27,7 +27,8 @@ networks=${NETWORKS-vgg resnet18 resnet50 densenet121 airbench94 features}
     if grep -qw amx_bf16 /proc/cpuinfo; then echo amx; fi
 } >"$out/processor.txt"
 
-# Sets the settings of NETWORK: what, config, set..., batch, side, steps of dawn9, steps of PyTorch
+# Sets the variables for NETWORK: what (step or eval), config, model, side (pixels), batch, and the numbers of steps of
+# dawn9 (ours) and PyTorch (theirs).
 describe() {
     what=step config=configs/base.yaml side=224 batch=16 ours=5 theirs=3
     case $1 in

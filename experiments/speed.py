@@ -8,7 +8,7 @@ The accuracy is the mean with TTA, its 95% interval, and its one-sided 95% bound
 processor, because the machine's load does not change it. A time is the median of the runs that had a machine to
 themselves; folders of other runs end in -shared. A file processor.txt beside the result names the processor if the
 record does not, as with a hypervisor's "AMD EPYC". Operations are those of all steps and of the last evaluation, in
-units of 10^12; if an older program computed more of them for the same bits, the smallest count.
+units of 10^12. Older versions of dawn9 needed more operations for the same results, so the smallest count is given.
 """
 import csv
 import json

@@ -1,5 +1,5 @@
-# trials.tsv: a dot for each trial, by the rungs it has finished; frontier.tsv: the line through the best, with their
-# numbers where they do not overlap that of the trial before.
+# trials.tsv: a dot for each trial, its colour and shape by the number of rungs that it finished; frontier.tsv: the line
+# through the best trials. A trial's number is left out if it would overlap the number before it.
 set xlabel 'TFLOP of training and evaluation'
 set ylabel measure_axis
 set key bottom right

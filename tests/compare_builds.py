@@ -26,11 +26,11 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "sup
 from tensorfile import read, split
 
 STEPS = 12
-TIMES = re.compile("timeline|seconds|per_second|hours")  # of tensors that may differ
+TIMES = re.compile("timeline|seconds|per_second|hours")  # names of tensors that may differ
 
 
 class Wrong(Exception):
-    """What cannot be compared, and why."""
+    """Says what cannot be compared, and why."""
 
 
 WRONG = (Wrong, KeyError, OSError)
@@ -127,7 +127,7 @@ def tensor_bytes(path):
 
 
 def self_check(run):
-    """Flips a bit of each tensor of a run's copy, one after another; prints what is not noticed. True: nothing."""
+    """Flips a bit of each tensor of a run's copy, one after another; prints those not noticed. True: there is none."""
     values, unnoticed, count = read_run(run), [], 0
     first = next(iter(values))
     less = {name: numbers for name, numbers in values.items() if name != first}
@@ -174,7 +174,7 @@ class Build:
         self.tensor_cores = self.make_tensor_cores(f"{programs}/tensor_cores.so")
 
     def make_tensor_cores(self, library):
-        """The fake cuDNN rounds to tf32 when told; preloaded, this tells it."""
+        """Makes a library that, if it is preloaded, makes the fake cuDNN round inputs to tf32."""
         text = ('#include "tests/cuda_backend/fake.h"\n'
                 "d9_fake *d9_fake_get(void) { static d9_fake fake = {.tensor_cores = true}; return &fake; }\n")
         subprocess.run(["cc", "-shared", "-fPIC", f"-I{self.source}", "-xc", "-", "-o", library], input=text, text=True,
@@ -189,7 +189,7 @@ class Build:
         return done.stdout
 
     def train(self, name, config, where, settings, data):
-        """A run with all that it leaves, and its logits. Returns the folder."""
+        """Trains, keeping checkpoint and model, and writes the logits. Returns the folder of the run."""
         more = {"LD_PRELOAD": self.tensor_cores} if "tf32" in where else {}
         config = f"{self.source}/configs/{config}"
         self.run("train", config, "--out", name, "--data", data, "--quiet", *where, *settings, **more)
@@ -263,13 +263,13 @@ def plan(devices, ladder):
 def compare_builds(old_folder, new_folder, work, pattern=""):
     old, new = Build(old_folder, f"{work}/old"), Build(new_folder, f"{work}/new")
     had, has = old.devices(), new.devices()
-    both = {name: precisions for name, precisions in had.items() if name in has}  # onednn with onednn
+    both = {name: precisions for name, precisions in had.items() if name in has}  # compared with themselves
     if any(has[name] != both[name] for name in both) or old.ladder() != new.ladder():
         raise Wrong(f"they differ in what they have: {had} {old.ladder()} and {has} {new.ladder()}")
     for name in sorted(set(had) ^ set(has)):
         print(f"{name}: a backend of one build alone, not compared")
     pictures = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools", "draw_pictures.py")
-    for part, classes in PICTURES.items():  # a split of the user's own, which no version of dawn9 draws
+    for part, classes in PICTURES.items():  # given parts, so that both builds train on the same images
         subprocess.run([sys.executable, pictures, f"{work}/pictures/{part}", *classes], check=True,
                        stdout=subprocess.DEVNULL)
     runs = tensors = numbers = failures = 0

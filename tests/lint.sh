@@ -1,9 +1,11 @@
 #!/bin/sh
 # Rules that a compiler does not check: which folder may include which, without a circle; where names of tricks, printing,
-# unsafe calls and paths may stand; how long files and lines may be. Prints "FILE:LINE: what" of each violation; any: status 1.
+# unsafe calls and paths may stand; how long files and lines may be. Prints "FILE:LINE: what" of each violation, and
+# exits with status 1 if there is one.
 #
-# usage: tests/lint.sh [ROOT]      without ROOT: first proves on planted violations that every rule bites, then this tree
-#        tests/lint.sh --arrows    the rooms (rows of `layers`) and the nearest ones that each includes
+# usage: tests/lint.sh [ROOT]      without ROOT: checks first that planted violations are found, then this tree
+#        tests/lint.sh --arrows    each room (row of `layers`) and the rooms that it includes, without those that it
+#                                  includes through another room as well
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 
@@ -91,7 +93,7 @@ scan() { # ROOT, "arrows" or "", then the files on standard input
     (cd "$1" && LC_ALL=C xargs awk -v arrows="$2" -v layers="$layers" -v libraries="$libraries" -v named="$named" \
         -v tricks="$tricks" -v networks="$networks" -v longest=$longest -v widest=$widest '
 function complain(what) { bad = 1; if (!arrows) print FILENAME ":" FNR ": " what }
-function check_verdict() { # of the script that ends; without its last line it passes whatever its checks find
+function check_verdict() { # called when a script ends; without `verdict` as its last line it passes, whatever fails
     if (script && last != "verdict") { bad = 1; if (!arrows) print script ":1: does not end with verdict" }
     script = ""
 }
@@ -180,7 +182,7 @@ function note_arrow(name,    from, to) {
     if (!((from, to) in arrow)) arrow[from, to] = FILENAME
     if (layer != room_of(to "/")) reaches[layer, room_of(to "/")]
 }
-# Prints the arrows between rooms, without those that follow from two others (`far`).
+# Prints the arrows between rooms, without the `far` ones, which follow from two others.
 function print_arrows(    a, b, c, list) {
     for (b = 1; b <= room_count; b++) for (a = 1; a <= room_count; a++) for (c = 1; c <= room_count; c++)
         if ((room[a], room[b]) in reaches && (room[b], room[c]) in reaches) { reaches[room[a], room[c]]; far[a, c] }
@@ -192,7 +194,8 @@ function print_arrows(    a, b, c, list) {
         print room[a] ": " (list ? list : "nothing of ours")
     }
 }
-# A folder that includes no folder left, or is included by none, is on no circle: removed until nothing changes.
+# Removes folders that include none of the remaining ones or are included by none, until each that remains does both:
+# these are on a circle, or between two.
 function complain_of_circles(    changed, f, g, ends, starts) {
     for (changed = 1; changed;) {
         changed = 0
@@ -292,10 +295,10 @@ lint() {
     }
 }
 
-# ---- the proof that the rules bite ----
+# ---- the check that violations of each rule are found ----
 
 planted=0
-tree() { # FILE TEXT [FILE TEXT]: a tree that holds nothing else; its complaints go to $scratch/said
+tree() { # FILE TEXT [FILE TEXT]: lints a tree of these files alone; the complaints go to $scratch/said
     rm -rf "$scratch/tree"
     while [ $# -gt 0 ]; do
         mkdir -p "$scratch/tree/$(dirname "$1")"
@@ -338,7 +341,7 @@ prove() {
     plant engine/backends/onednn/a.c 'includes backends/reference/reference.h' '#include "backends/reference/reference.h"'
     plant kernels/formulas/a.h 'includes core/context.h' '#include "core/context.h"'
     plant kernels/cpu/a.c 'includes graph/graph.h' '#include "../../engine/graph/graph.h"'
-    circle engine/step/a.c '#include "graph/b.h"' engine/graph/b.h '#include "step/c.h"' # graph may not, and both are told
+    circle engine/step/a.c '#include "graph/b.h"' engine/graph/b.h '#include "step/c.h"' # two complaints of the circle
     plant engine/novel/a.c 'in no row' 'int a;'
     plant engine/step/a.c 'ema is named outside' 'extern const d9_trick d9_trick_ema;'
     plant engine/step/a.c 'ema is named outside' 'int i = D9_TRICK_ema;'

@@ -54,7 +54,8 @@ includes_onednn() {
     printf '#include <oneapi/dnnl/dnnl_version.h>\n#if DNNL_VERSION_MAJOR != 2 && DNNL_VERSION_MAJOR != 3\n#error\n#endif\n' | cc -E - >/dev/null 2>&1
 }
 
-# Whether this machine, or this build on purpose, lacks what the reason names: 0 yes, 1 no, 2 not on the list.
+# Status 0: this machine, or this build on purpose, lacks what the reason names. 1: it does not. 2: the reason is not on
+# the list.
 lacks() { # REASON BUILD
     case $1 in
     cifar10) [ -x "$(folder_of "$2")/dawn9" ] && ! "$(folder_of "$2")/dawn9" data check cifar10 >/dev/null 2>&1 ;;
@@ -114,7 +115,7 @@ install_tools() {
     fi
     echo "tests/run.sh: installing$missing"
     export DEBIAN_FRONTEND=noninteractive
-    apt-get update -qq || true # the lists there are may do
+    apt-get update -qq || true # the lists that are there may be enough
     # shellcheck disable=SC2086 # one word per package
     apt-get install -y -qq --no-install-recommends $missing >/dev/null || true # its absence shows below
 }
@@ -188,7 +189,7 @@ run_tests() {
         --output-junit "$PWD/$folder/results.xml" --test-output-size-passed 10000000 "$@" || status=$?
     before=$(grep -c '^failed' "$results" || true)
     [ ! -f "$folder/results.xml" ] || read_results "$folder/results.xml" "$build" >>"$results"
-    # ctest knows best whether all was well: a verdict that names no test still counts.
+    # If ctest fails although no test is recorded as failed, that counts as a failure, too.
     [ $status = 0 ] || [ "$(grep -c '^failed' "$results" || true)" -gt "$before" ] || note failed "$build" "ctest (status $status)"
 }
 

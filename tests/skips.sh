@@ -1,6 +1,6 @@
 #!/bin/sh
 # tests/run.sh --verdict on skips planted in a CTest folder of its own: in CI a skip counts as one only where its reason
-# is on the list and holds here. What the machine has is found out in other ways than in run.sh.
+# is on the list and holds here. This test finds out what the machine has in other ways than run.sh.
 #
 # usage: tests/skips.sh DAWN9
 set -eu

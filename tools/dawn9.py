@@ -34,7 +34,7 @@ import weakref
 
 @contextlib.contextmanager
 def _passive():
-    """OpenMP's threads sleep while they wait if it is loaded here: it reads that from the environment once."""
+    """Makes OpenMP's threads sleep while they wait, if OpenMP is loaded within: it reads the environment only then."""
     if any(name in os.environ for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")):
         yield
         return
@@ -162,8 +162,8 @@ class _Signals:
 class _Context:
     def __init__(self):
         self.handle, self.lines = c.c_void_p(), []
-        lines = self.lines  # the callback refers to no context, so that a context is freed at once
-        self.lock = threading.RLock()  # from a call until its message has been read
+        lines = self.lines  # the callback must not refer to the context: a cycle would delay freeing it
+        self.lock = threading.RLock()  # held from a call until its message has been read
         self.on_warning = _WARNING(lambda _, line: lines.append(os.fsdecode(line)))
         if _lib.dawn9_open(c.byref(self.handle)) != 0:
             raise MemoryError("no memory for a dawn9 context")
@@ -184,7 +184,7 @@ class _Context:
             self.check(status)
 
     def warn(self):
-        """Gives the warnings that have come to warnings.warn, as of the line that called this module."""
+        """Passes the collected warnings to warnings.warn, which names the line that called this module."""
         frame, level = sys._getframe(), 1
         here = frame.f_code.co_filename
         while frame.f_back and frame.f_code.co_filename == here:
@@ -215,7 +215,7 @@ def _texts(texts):
 
 
 def _plain(structure):
-    """The fields as a dictionary; scores have the keys of files: accuracy and accuracy_tta, or those of another measure."""
+    """The fields as a dictionary; scores have the keys of result.json, accuracy and accuracy_tta or another measure."""
     measure = structure.measure.decode()
     values = {name.replace("score", measure): getattr(structure, name) for name, _ in structure._fields_}
     return {name: value.decode() if isinstance(value, bytes) else value for name, value in values.items()}
@@ -330,7 +330,8 @@ class Model:
         self._call(_lib.dawn9_model_save, _path(path))
 
     def evaluate(self):
-        """Score on the test images of the model's configuration; on all of a folder that it was not trained on."""
+        """The score on the test images of the model's configuration, or on all images of a folder that it was not
+        trained on."""
         found = _Evaluation()
         self._call(_lib.dawn9_evaluate, c.byref(found))
         return _plain(found)
@@ -445,9 +446,10 @@ def _run(config, settings, folder, overwrite, progress):
 def train(config, images=None, labels=None, test=None, set=(), folder=None, overwrite=False, progress=None):
     """Trains `config`, a file or the name of an installed one, on arrays or on its own data set.
 
-    test: (images, labels) to evaluate on; default: a sixth of the images, by position. set: ["train.epochs=3", ...] as --set.
-    folder: for the record of the run. progress(step, steps, loss, epoch): called after each step, and after each epoch
-    with its results; returning a true value stops the run. Returns the model and a dictionary of the result."""
+    test: (images, labels) to evaluate on; default: a sixth of the images, drawn by their positions. set: as --set, for
+    example ["train.epochs=3"]. folder: for the record of the run; None: no record. progress(step, steps, loss, epoch):
+    called after each step, and after each epoch with its results; returning a true value stops the run. Returns the
+    model and a dictionary of the result."""
     settings = [set] if isinstance(set, str) else list(set)
     if images is None:
         if labels is not None or test is not None:

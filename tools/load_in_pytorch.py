@@ -30,7 +30,8 @@ TYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16
 
 
 def read(path):
-    """The tensors and the metadata of a safetensors file. Another or truncated file raises ValueError with its name."""
+    """The tensors and the metadata of a safetensors file. A truncated file or another format raises ValueError with the
+    file's name."""
     try:
         with open(path, "rb") as file:
             header = json.loads(file.read(*struct.unpack("<Q", file.read(8))))
@@ -45,11 +46,11 @@ def read(path):
 
 
 def pool(kind, a):
-    """Padding, which is the same on all sides."""
+    """A pooling layer of class `kind` from a node's attributes. Only padding that is equal on all sides occurs."""
     return kind(a["kernel_shape"], a["strides"], a.get("pads", [0])[0])
 
 
-# A node's operation (those of ONNX), from its attributes and the weights that it reads, to a layer ...
+# Makes the layer of a node with an operation of ONNX, from the node's attributes `a` and the weights `w` that it reads.
 LAYERS = {
     "Conv": lambda a, w: nn.Conv2d(w.shape[1], w.shape[0], w.shape[2:], a["strides"], a["pads"][0], bias=False),
     "BatchNormalization": lambda a, w, *_: nn.BatchNorm2d(len(w), eps=a["epsilon"]),
@@ -64,7 +65,7 @@ LAYERS = {
     "MatMul": lambda a, w: nn.Linear(w.shape[1], w.shape[0], bias=False),
 }
 RECURRENT = {"GRU": nn.GRU, "LSTM": nn.LSTM, "RNN": nn.RNN}
-# ... or from its attributes and inputs to its output.
+# Operations without weights: compute the output from the node's attributes and inputs.
 FUNCTIONS = {
     "Add": lambda a, x, y: x + y,
     "Sub": lambda a, x, y: x - y,
@@ -79,7 +80,7 @@ FUNCTIONS = {
 
 
 class Network(nn.Module):
-    """Layers have the names of their weights, or of their nodes if they have none: net.layer1.conv."""
+    """The network of a file. A layer is named after its weights (net.layer1.conv), or after its node if it has none."""
 
     def __init__(self, weights, metadata):
         super().__init__()
@@ -104,12 +105,12 @@ class Network(nn.Module):
         self.load_state_dict(weights)
 
     def add(self, node, weights, seen):
-        """`seen`: names used here for values of the file, where they differ."""
+        """Adds a node's layer or function. `seen` maps names of the file to the names used here, if these differ."""
         op, attributes, output = node["op"], node["attributes"], node["output"]
         inputs = [seen.get(name, name) for name in node["inputs"]]
         read = [name for name in inputs if name in weights]
         other = [name for name in inputs if name not in weights and name not in self.constants]
-        if not other:  # another layout of a weight, for ONNX; PyTorch's layers have their own
+        if not other:  # ONNX needs the weight in another layout; PyTorch's layers use the weight itself
             seen[output] = inputs[0]
         elif op in RECURRENT:
             self.add_recurrent(op, attributes, other[0], output, read[0], weights)
@@ -131,8 +132,8 @@ class Network(nn.Module):
         self.output = seen.get(output, output)
 
     def add_recurrent(self, op, attributes, x, output, weight, weights):
-        """The node of the first layer runs all, which PyTorch has in one module; those of the others pass its output on.
-        Outputs have the dimension of ONNX's directions, (T, 1, N, C)."""
+        """The node of the first layer runs all layers, which PyTorch has in one module; the nodes of later layers pass
+        its output on. Outputs have ONNX's dimension of directions: (T, 1, N, C)."""
         path, layer = weight.rpartition(".")[0], None
         if weight.endswith("_l0"):
             count = sum(name.startswith(path + ".weight_hh_l") for name in weights)

@@ -109,7 +109,7 @@ stage_verify() {
     return $failed
 }
 
-# With one plan, because another convolution algorithm has other bits.
+# Both runs use one plan, because another convolution algorithm would round differently.
 # shellcheck disable=SC2086 # $small is several words
 stage_repeat() {
     rm -rf "$out/repeat"
@@ -124,8 +124,8 @@ stage_curve() {
     cat tests/golden/dawn94_curve.tsv
 }
 
-# Five times a second: clocks of multiprocessors and memory (MHz), power (W), temperature, memory in use (MiB), of the
-# GPU that dawn9 uses: the first visible one.
+# Records five times a second the clocks of multiprocessors and memory (MHz), power (W), temperature (C) and memory in
+# use (MiB) of the first visible GPU, which dawn9 uses.
 sample_clocks() {
     visible=${CUDA_VISIBLE_DEVICES:-0}
     nvidia-smi -i "${visible%%,*}" --format=csv,noheader,nounits -lms 200 \
@@ -139,7 +139,7 @@ stage_bench() {
     if command -v nvidia-smi; then sample_clocks; fi
     for p in $list; do
         case $p in
-        *f32) [ "$precision" = "$p" ] || continue ;; # verified, not timed
+        *f32) [ "$precision" = "$p" ] || continue ;; # f32 and tf32 are only verified (stage verify)
         esac
         for what in step ops pipeline cold; do
             try "$dawn9" bench $what --config "$config" --backend "$backend" --precision "$p" --json >"$out/bench-$what-$p.json"
@@ -220,7 +220,7 @@ stage_speed() {
     return $failed
 }
 
-# REVIEWS: another configuration than that of IMDB. On a card that lacks a precision only the runs in it fail.
+# REVIEWS: a configuration to train instead of imdb-gru. On a card that lacks a precision only the runs in it fail.
 stage_texts() {
     if [ -n "${REVIEWS-}" ] || "$dawn9" data check imdb; then
         try "$dawn9" train "${REVIEWS-configs/imdb-gru.yaml}" --backend "$backend" --precision "$precision" --overwrite --out "$out/imdb"
@@ -235,7 +235,7 @@ stage_texts() {
 }
 
 # The option of compute-sanitizer for each kernel of kernels/cuda. The compiler's symbol of a kernel contains the length
-# of its name and then the name; with both, no kernel of cuDNN or CUB is meant: the tools have false findings in those.
+# of its name and then the name. Both together match no kernel of cuDNN or CUB, where the tools have false findings.
 own_kernels() {
     grep -oh '\<[a-z][a-z0-9_]*_kernel(' kernels/cuda/*.cu | tr -d '(' | sort -u | awk '{ print "--kernel-name kns=" length($0) $0 }'
 }

@@ -2,8 +2,9 @@
 """PyTorch on a GPU as a peer for `dawn9 bench step`: milliseconds of a training step of each network.
 
 The networks and steps are those of torch_cpu.py (dawn94) and torch_networks.py. Images are random, so no data is read.
-Each network is timed in channels_last by up to three ways: eager; the whole step captured in a CUDA graph; compiled by
-torch.compile. fp16 and bf16 use autocast; tf32 lets cuDNN and cuBLAS round f32 to it; f32 does not.
+Each network is timed in channels_last in up to three ways: eager; graph, the whole step captured in a CUDA graph;
+compiled, forward and loss by torch.compile and the step captured as well. fp16 and bf16 use autocast; tf32 lets cuDNN
+and cuBLAS round f32 to it; f32 does not.
 
 usage: torch_gpu.py [--ways eager,graph,compiled] [--wait FILE] [--steps 30] NETWORK:PRECISION:BATCH...
 
@@ -53,7 +54,7 @@ def training_step(name, precision, batch, compiled):
         optimizer.zero_grad(set_to_none=True)
         forward().backward()
         optimizer.step()
-        if average:  # dawn94 averages at every fifth step: here a fifth of the work by its share of the tensors
+        if average:  # dawn94 updates its EMA at every fifth step; here every step averages a fifth of the tensors
             take = len(average) // 5
             torch._foreach_lerp_(average[:take], [q.detach() for q in net.parameters()][:take], 1 - 0.99**5)
 

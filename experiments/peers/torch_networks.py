@@ -9,7 +9,7 @@ with momentum.
   resnetD     D = 18, 34, 50, 101, 152; 3x3 stem up to 64 pixels, ImageNet's beyond
   densenet121 with the same stems
   airbench94  Keller Jordan's, 32 x 32, without its lookahead
-  features    ResNet-50 up to its mean, 2048 numbers per image: forward only, without gradients
+  features    ResNet-50 up to its average pool, 2048 numbers per image: forward only, without gradients
 
 usage: torch_networks.py NETWORK [--precision f32|bf16] [--layout contiguous|channels_last] [--batch 64] [--size 32]
                          [--classes 10] [--steps 3] [--warm 1] [--threads 2] [--count]

@@ -3,7 +3,7 @@
 #include "tests/support/test.h"
 #include "tests/support/whitening.h"
 
-TEST(test_dawn94_whitens) { /* neighbouring pixels are nearly equal: eigenvalues beyond 10 and 0.01 */
+TEST(test_dawn94_whitens) { /* neighbouring pixels are nearly equal: eigenvalues above 10 and below 0.01 */
     whitening_check("base: " D9_SOURCE_DIR "/configs/dawn94.yaml\nbackend: reference\nprecision: f64\nthreads: 1\n"
                     "model: {channels: [4, 4, 4, 4]}\ntrain: {batch_size: 32}\n",
                     10000, 10, 0.01, 1e-9);

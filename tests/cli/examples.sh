@@ -7,8 +7,8 @@ export PATH="$(dirname "$dawn9"):$PATH"
 small='--backend reference --precision f32 --threads 1 --set data.dataset=synthetic --set data.synthetic_train=32
     --set data.synthetic_test=16 --set model.channels=[4,4,8,8] --set train.epochs=1 --set train.batch_size=32 --set target=5'
 
-# behind EXAMPLE: prints the options to append; `skip` if it needs the network or takes too long.
-behind() {
+# options_for EXAMPLE: prints the options to append; `skip` if the example needs the network or takes too long.
+options_for() {
     case $1 in
     *--dry-run* | *--status* | *'dawn9 config'*) ;;
     'dawn9 train'*' --runs '*) echo "$small" '--quiet' ;;
@@ -42,7 +42,7 @@ for command in $("$dawn9" --help | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p'); do
     "$dawn9" $command --help | sed -n '/^Examples:$/,$p' | grep '^  [^#]' >"$scratch/examples"
     [ -s "$scratch/examples" ] || fail "dawn9 $command --help shows no example"
     while read -r line; do
-        more=$(behind "$line")
+        more=$(options_for "$line")
         [ "$more" != skip ] || continue
         ran=$((ran + 1))
         case $line in

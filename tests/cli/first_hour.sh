@@ -34,7 +34,8 @@ sed 's/resnet/words/; s/title: halves/title: words/' halves.yaml >words-halves.y
 mkdir words && for part in train valid test; do yes 'a cat sees a dog' | head -4 >words/$part.txt; done
 
 # Stand-ins for what only a machine with a GPU has. They reject options that they do not know. $FOUND is a tool of
-# compute-sanitizer that has findings, $BROKEN a stand-in that fails ("compute-sanitizer:memcheck", "ncu", "nvidia-smi").
+# compute-sanitizer that has findings, $DENIED one that the machine does not allow, $BROKEN a stand-in that fails
+# ("compute-sanitizer:memcheck", "ncu", "nvidia-smi").
 mkdir bin peers
 cat >bin/compute-sanitizer <<'SH'
 #!/bin/sh
@@ -206,11 +207,11 @@ FOUND=racecheck DENIED=synccheck accepts sh "$script" found sanitize
 says '^racecheck: FINDINGS: .*ERROR SUMMARY: 2 errors' '^memcheck: nothing found' '^synccheck: this machine does not allow it' \
     '^initcheck: nothing found'
 grep -q '^racecheck: FINDINGS' found/findings.txt || fail "no record of the findings"
-# a tool that fails is one, and the other tools run
+# a tool that ends with another status is a failure, and the other tools run
 BROKEN=compute-sanitizer:memcheck observe sh "$script" broken sanitize
 [ $status = 1 ] || fail "a broken memcheck: status $status"
 says '^memcheck: ended with status 5' '^initcheck: nothing found'
-# so is a profiler that fails for another reason than a permission
+# a profiler that fails for another reason than a missing permission is a failure
 BROKEN=ncu observe sh "$script" broken profile build
 [ $status = 1 ] || fail "a broken ncu: status $status"
 grep -q '^profile  *7 ' "$err" && [ -f broken/build.done ] || fail "not the stages that were expected"

@@ -1,5 +1,5 @@
-# A language model on a small corpus: it learns, its perplexity is that which Python computes from the model file, equal
-# bits on one thread and two, and after an interrupt within an epoch.
+# A language model on a small corpus: it learns; Python computes the same perplexity from the model file; one thread,
+# two threads, and an interrupt within an epoch give the same bits.
 . "$(dirname "$0")/lib.sh"
 stream_files
 train() { # NAME OPTION...

@@ -11,7 +11,7 @@ for what in step pipeline ops eval cold; do accepts "$dawn9" bench $what --confi
 accepts "$dawn9" bench step --config tiny.yaml --steps 40 --json
 json "$out" 'd["batch_size"] == 64 and d["images_per_second"] > 0'
 accepts "$dawn9" bench fit --config tiny.yaml --memory 8G --json
-json "$out" 'd["rows"][0]["batch_size"] == 64 and d["rows"][0]["refused"] == 65' # two of them are an epoch of 128
+json "$out" 'd["rows"][0]["batch_size"] == 64 and d["rows"][0]["refused"] == 65' # 2 x 65 exceed the 128 images
 # 104 images are 13 ghost groups, into which the 64 images that are trained on do not divide; training rejects that batch.
 narrow='--without batch_schedule --with hard_examples:share=0.62 --with ghost_batchnorm:group_size=8'
 # shellcheck disable=SC2086 # several words
@@ -30,7 +30,7 @@ for change in '--epochs 1 --with batch_schedule:from=[0.9],batches=[2]' '--epoch
     accepts "$dawn9" bench fit --config tiny.yaml --without hard_examples $change --memory 8G --json
     json "$out" 'd["rows"][0]["batch_size"] == 128 and d["rows"][0]["all_images"]'
 done
-# Behind batches of 43 to 64, which training rejects for their number of steps, larger ones are found.
+# Batches of 43 to 64 are rejected for their number of steps; larger batches are found nevertheless.
 accepts "$dawn9" bench fit --config tiny.yaml --without hard_examples --with 'batch_schedule:from=[0.8],batches=[3]' --memory 8G --json
 json "$out" 'd["rows"][0]["batch_size"] == 128 and d["rows"][0]["all_images"]'
 # The learning rate of an epoch is that of its last step: here from its third batch on, in the second epoch the last batch.

@@ -93,7 +93,7 @@ ends() {
     [ -z "$(find . -name '*.part*')" ] || fail "half-written files: $(find . -name '*.part*')"
 }
 
-# refuses STATUS WORDS COMMAND...: the same, and no file was added or removed.
+# refuses STATUS WORDS COMMAND...: as `ends`, and no file was added or removed.
 refuses() {
     before=$(listing)
     ends "$@"
@@ -116,7 +116,7 @@ wrong = [expression for expression in sys.argv[2:] if not eval(expression, globa
 if wrong: sys.exit("\n".join(wrong))' "$_file" "$@" 2>"$err" || fail "$_file: $*"
 }
 
-# The last line of every script.
+# Prints the totals and ends the script with the verdict as its status.
 verdict() {
     echo "$checks checks, $failures failed"
     [ $failures = 0 ] && [ $checks -gt 0 ]
@@ -244,7 +244,8 @@ tricks: {clip_norm: {most: 0.25}}
 YAML
 }
 
-# same_bits_by_threads: each CPU backend gives the parameters of one thread with two. The script's `train NAME OPTION...`.
+# same_bits_by_threads: each CPU backend must give the same parameters with one thread and with two. Calls the script's
+# own function `train NAME OPTION...`.
 same_bits_by_threads() {
     for backend in reference $(cpu_backends); do
         for threads in 1 2; do train $backend.$threads --backend $backend --threads $threads --set train.epochs=1; done
@@ -268,7 +269,7 @@ needs_mpi() {
     [ -e "$(dirname "$dawn9")/dawn9-mpi.so" ] || skips mpi "this build has no MPI"
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,vader
     export OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_mpi_yield_when_idle=1
-    export ASAN_OPTIONS="detect_leaks=0:${ASAN_OPTIONS-}" # MPI's
+    export ASAN_OPTIONS="detect_leaks=0:${ASAN_OPTIONS-}" # MPI leaks memory
 }
 
 # processes N COMMAND...

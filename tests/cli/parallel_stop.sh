@@ -73,7 +73,8 @@ change prlimit --pid "$(cat pid.0)" --fsize=1 # as if its disk were full
 [ $status = 6 ] && [ "$(grep -c '^dawn9: .*stopped/events.jsonl' "$err")" = 1 ] || fail "a full disk: status $status"
 train_on 2 stopped tiny.yaml --resume
 bits whole stopped
-# together STATUS WORDS APP [: APP]: mpirun with one process for each APP; one line says the words, within a minute.
+# together STATUS WORDS APP [: APP]: mpirun of each APP (-np N COMMAND...) must end within a minute with this status and
+# one line that contains the words.
 together() {
     _expected=$1 _words=$2
     shift 2

@@ -55,7 +55,7 @@ cmp disc.png slash.png || fail "a slash behind the folder hides the true class"
 # drawn/test has its images in folders named by their true class.
 cat >order.py <<'PY'
 import json, struct, subprocess, sys, zlib
-def pixels(path): # rows of an 8-bit RGB image without filters other than those that the rows name
+def pixels(path): # the rows of an 8-bit RGB PNG, whose filters are undone
     data = open(path, "rb").read()
     width, height = struct.unpack(">II", data[16:24])
     at, packed = 8, b""

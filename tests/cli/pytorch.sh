@@ -1,6 +1,6 @@
 # tools/load_in_pytorch.py: the same logits in PyTorch as in dawn9 eval, for every network, for the baseline and with
-# dawn94's tricks, for texts with every recurrent cell, and the way back. Features of weights with torchvision's names are PyTorch's, for a narrow ResNet-50
-# and for the full one. Needs PyTorch.
+# dawn94's tricks, for texts with every recurrent cell, and for models changed in PyTorch. dawn9 computes the same
+# features as PyTorch from weights with torchvision's names, for a narrow ResNet-50 and for the full one. Needs PyTorch.
 . "$(dirname "$0")/lib.sh"
 python=
 for candidate in python3 /usr/bin/python3; do
@@ -26,7 +26,7 @@ for cell in $cells; do
     accepts "$python" "$source/tools/load_in_pytorch.py" $cell/model.safetensors $cell.logits
     says '^logits: 64 texts, largest difference [0-9.e-]+ of ' '^logits_tta: 64 texts, '
 done
-# A text has the same tokens there, and weights without dawn9's metadata are those of a run that starts from them.
+# In PyTorch a text has the same tokens. A run can start from a file without dawn9's metadata, and has its weights.
 cat >texts.py <<'PYTHON'
 import glob, json, struct, torch
 from load_in_pytorch import load, read, save
@@ -48,7 +48,8 @@ a, b = (read(name + ".logits")[0]["logits"] for name in ("lstm", "plain"))
 import torch
 assert (b - a - torch.tensor([0.5, -0.5])).abs().max() < 1e-5'
 
-# A language model has the record's perplexity there, as loaded and as the module of pytorch/examples, and back here.
+# In PyTorch a language model has the record's perplexity, as loaded and as the module of pytorch/examples; and dawn9
+# finds the perplexity of the model that PyTorch changed.
 stream_files
 for cell in $cells; do
     run=$cell-stream

@@ -90,7 +90,7 @@ typedef struct d9_fake {
      * first. */
     int64_t report_lost;
     bool second_late; /* the second stream's work runs as late as events allow; otherwise as early */
-    void (*forbid)(const char *kernel, int error); /* fails launches of kernels with this in their name; NULL: none */
+    void (*forbid)(const char *kernel, int error); /* fails launches of kernels named so in part; NULL: none */
     void (*reset)(void);                           /* restores the initial state; nothing may be open */
 } d9_fake;
 

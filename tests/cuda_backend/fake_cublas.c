@@ -150,7 +150,7 @@ static int64_t depth_of(const work *w) {
     return ta ? a->rows : a->columns;
 }
 
-/* An algorithm whose results may depend on the order in which blocks finish is offered to those who allow it. */
+/* Counts requests that allow algorithms whose results depend on the order in which blocks finish, but offers none. */
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,

@@ -67,7 +67,7 @@ cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
 size_t cudnnGetVersion(void) { return 91100; }
 const char *cudnnGetErrorString(cudnnStatus_t status) { return status ? "NOT_INITIALIZED" : "SUCCESS"; }
 
-/* Continues until stopped, so nothing may wait for its end. */
+/* Runs until it is stopped, so the caller must not wait for it without stopping it. */
 int64_t d9_cudnn_read_ahead(const atomic_bool *stop) {
     while (!atomic_load(stop)) usleep(50);
     d9_fake_get()->counts.read_ahead++;

@@ -20,7 +20,7 @@ static struct CUstream_st {
     d9_model_list *pending, *captured; /* captured: NULL outside a capture */
     bool spoilt;                       /* by a call that is illegal during capture */
     size_t reads;                      /* queued copies to the host */
-    size_t first_place;                /* of the second stream's next work among that of the first */
+    size_t first_place;                /* second stream: index in the first's list for its next work */
     size_t submitted, joined; /* work on the second stream so far; of it, what the first stream has waited for */
     bool forked;              /* the second stream belongs to the capture */
 } the_stream, second_stream;
@@ -29,7 +29,7 @@ struct CUevent_st {
     int pending; /* records not yet reached by the stream */
     bool timed;
     cudaStream_t stream; /* that recorded it last */
-    size_t place;        /* the first stream: its work so far; the second: its work that is not yet put among it */
+    size_t place;        /* items in the first stream's list, or in the second's that are not in the first's yet */
     size_t submitted;    /* the second stream's work when it was recorded */
 };
 struct CUgraph_st {
@@ -51,7 +51,7 @@ static block blocks[BLOCKS];
 static cudaError_t last, sticky;
 static double now;
 static size_t refused_bytes = SIZE_MAX; /* smallest allocation that fails */
-static int64_t arrived;                 /* number of completed copies and memsets to device memory */
+static int64_t arrived;                 /* completed copies and memsets to device memory, products and sums */
 
 d9_fake *d9_fake_get(void) { return &fake; }
 void d9_fake_spend(double seconds) { now += seconds; }
@@ -318,7 +318,8 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     return drain();
 }
 
-/* The answer of every second query is that work is left. A caller that asks a stream that hangs for ever is let go. */
+/* Every second query reports that work is left. While a sum hangs all do, except every 10,000th, so that a caller that
+ * never gives up does not loop for ever. */
 static cudaError_t query(void) {
     enum { ENDLESS = 10000 };
     BEGIN(begin_uncaptured);

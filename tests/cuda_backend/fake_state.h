@@ -1,4 +1,4 @@
-/* State shared by the fake runtime, the fake cuDNN and the fake cuBLAS. */
+/* State shared by the fakes of the runtime, cuDNN, cuBLAS and NCCL. */
 #ifndef D9_TESTS_CUDA_FAKE_STATE_H
 #define D9_TESTS_CUDA_FAKE_STATE_H
 
@@ -9,8 +9,8 @@
 #include <math.h>
 
 void d9_fake_spend(double seconds); /* advances the simulated time */
-int64_t d9_fake_changes(void);      /* kernels, and copies and memsets to device memory, so far */
-void d9_fake_change(void);          /* counts one more of them */
+int64_t d9_fake_changes(void);      /* operations so far that wrote device memory, except convolutions */
+void d9_fake_change(void);          /* counts one more */
 bool d9_fake_capturing(void);
 bool d9_fake_hangs(void); /* the stream waits in the sum fake.hang_reduction */
 /* Submits work to the first or the second stream; returns 0 or a cudaError_t. d9_fake_place describes a sum that is

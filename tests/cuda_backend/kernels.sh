@@ -1,6 +1,7 @@
 #!/bin/sh
-# The hash to which choices among our own kernels belong: cmake/kernels.cmake in SOURCE. It changes with a kernel, a
-# formula and the rule of norms, and not with anything else. Usage: kernels.sh SOURCE CMAKE
+# Checks the hash that marks tuned choices among our own kernels (cmake/kernels.cmake in SOURCE): it must change with a
+# kernel, a header, a formula, the rule of norms or the compiler's options (cmake/cuda.cmake), and with nothing else.
+# Usage: kernels.sh SOURCE CMAKE
 set -eu
 source=$1 cmake=$2
 work=$(mktemp -d)

@@ -142,7 +142,8 @@ TEST(every_step_is_the_reference_s) {
     }
 }
 
-/* The sum over two processes, of which the other has equal gradients (f32) and no NCCL (zeros, f64). */
+/* The sum over two processes. The other one has equal gradients (f32), and sends zeros (f64), which say that it has no
+ * NCCL. */
 static d9_status add_twin(d9_context *unused, d9_parallel *parallel, void *values, int64_t count, bool wide) {
     (void)unused, (void)parallel;
     for (int64_t i = 0; i < count && !wide; i++) ((float *)values)[i] *= 2;

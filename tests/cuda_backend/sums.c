@@ -4,7 +4,7 @@
 #include "tests/support/graphs.h"
 #include "tests/support/test.h"
 
-/* The GPU of the other process, as both are told before the first step of a run: its host and PCI address. */
+/* Host and PCI address of the other process's GPU. Processes tell each other theirs before the first step of a run. */
 typedef struct other_gpu {
     double host, pci;
 } other_gpu;
@@ -31,7 +31,7 @@ static d9_status tell_gpus(const d9_parallel *parallel, other_gpu *gpus, int64_t
     return D9_OK;
 }
 
-/* Adds a process with equal values, as the fake of NCCL does, but with the other GPU in the first sum of a run. */
+/* Adds the equal values of another process, as the fake of NCCL does; in the first sum of a run, its GPU. */
 static d9_status double_all(d9_context *of, d9_parallel *parallel, void *values, int64_t count, bool wide) {
     (void)of;
     if (wide && !told) return tell_gpus(parallel, values, count);
@@ -104,8 +104,9 @@ static void check_step(pieces *p, int64_t step) {
         if (got[i] != 2 * from[i]) fail_msg("step %lld: %d is %g, not %g", (long long)step, i, got[i], 2 * from[i]);
 }
 
-/* The segments are [640, 896), [384, 640), [128, 384) and [0, 128). In the order of the places they are ready after
- * the copies 3, 2, 1 and 0; in the other order, that of a backward pass, after the copies 1, 2, 3 and 3. */
+/* The segments are [640, 896), [384, 640), [128, 384) and [0, 128). If pieces are copied in
+ * the order of their places, the segments are complete after copies 3, 2, 1 and 0 (counted from 0); in the reverse
+ * order, that of a backward pass, after copies 1, 2, 3 and 3. */
 static void check_places(bool forward) {
     static const int64_t begins[2][SEGMENTS] = {{640, 384, 128, 0}, {0, 128, 384, 640}},
                          ends[2][SEGMENTS] = {{896, 640, 384, 128}, {128, 384, 640, 896}},
@@ -175,7 +176,7 @@ static int check_reductions(void) {
     return captured;
 }
 
-/* Parameters have the bits of sums through host memory, which wait. */
+/* Parameters must have the same bits as with sums through host memory, which make the step wait. */
 TEST(training_has_the_bits_of_sums_that_wait) {
     static const struct {
         const char *options, *tricks, *precision;
@@ -204,7 +205,7 @@ static void keep_warning(void *user, d9_log_level level, const char *line) {
     if (level == D9_LOG_WARNING && strstr(line, "through host memory")) snprintf(kept + strlen(kept), 256, "%s", line);
 }
 
-/* The run goes on, and says why once. */
+/* The run must go on without NCCL, and say why once. */
 static void check_host(other_gpu gpu, const char *reason) {
     char warnings[1024] = "";
     d9_result result;
@@ -242,7 +243,8 @@ static d9_status train_and_hang(int64_t hang, int64_t fail) {
 }
 
 /* The stream waits for ever in a sum that was launched, or that is in a graph: the run ends once NCCL knows that the
- * other process is lost. So does one that fails itself meanwhile, and then frees its memory. */
+ * other process is lost. If another sum fails while one hangs, the run must end, too: freeing its memory must not wait
+ * for ever. */
 TEST(a_lost_process_ends_a_wait) {
     OK(train_and_hang(0, 0));
     const int64_t last = fake->counts.reductions;

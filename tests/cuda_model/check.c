@@ -28,10 +28,11 @@ void d9_check_launch(d9_check *check, const char *what, int error) {
     if (error) d9_check_fail(check, "%s: error %d %s", what, error, d9_model_failure());
 }
 
-/* Blocks of the check that runs: an array's data lie between guards, numbers have none. */
+/* Memory of the running check: arrays, with guard bytes before and after their data, and plain floats without guards.
+ */
 typedef struct block {
     struct block *next;
-    unsigned char *memory, *data; /* data NULL: numbers */
+    unsigned char *memory, *data; /* data NULL: plain floats */
     size_t bytes;                 /* of data */
 } block;
 static block *blocks;

@@ -9,7 +9,7 @@
 
 typedef struct d9_check {
     int64_t compared, failures;
-    bool contracted; /* kernels round no product before adding it: a half may be off by one unit */
+    bool contracted; /* kernels use fused multiply-adds: half-precision values may be off by one unit */
     char first[320]; /* the first failure */
 } d9_check;
 

@@ -11,7 +11,7 @@ typedef struct batch_case {
     bool grey;                 /* stored in one channel */
     bool resize;               /* D9_AUGMENT_RESIZE: boxes of random size and place are resized to the output */
     int box_height, box_width; /* D9_AUGMENT_SHRINK: size of the crop that is resized to the output; 0: off */
-    float change;              /* D9_AUGMENT_CHANGE: largest magnitude as a share of the greatest one; 0: off */
+    float change;              /* D9_AUGMENT_CHANGE: strength of trivial_augment, up to 1; 0: off */
 } batch_case;
 static const batch_case cases[] = {
     {9, 1, 2, 5, 7, 5, 7, 3, 2, D9_MIRROR_RANDOM, 2, 0.5f, 0.25f, false, false, 0, 0, 0},

@@ -149,7 +149,7 @@ static void check_dropout(d9_check *check, int64_t together) {
     }
 }
 
-/* Units that begin in the middle of a thread's run of elements, units of several runs, and the whole array. */
+/* Elements that are dropped together: one; fewer than a thread's run of 8; several runs; the whole array. */
 void d9_cuda_check_dropout(d9_check *check) {
     static const int64_t units[] = {1, 3, 40, INT64_MAX};
     for (int u = 0; u < 4; u++) check_dropout(check, units[u]);

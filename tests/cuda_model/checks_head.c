@@ -110,7 +110,7 @@ void d9_cuda_check_multiply(d9_check *check) {
 /* ---- losses ---- */
 
 /* Samples, classes, smoothing, row of losses.def (0: cross-entropy, 1: sigmoid) and share of each case. The last two
- * have more classes than a warp reads. */
+ * have so many classes that a block instead of a warp computes a sample's loss. */
 static const d9_kernel_loss losses[] = {{1, 3, 0.0, 0, 1},    {7, 10, 0.2, 0, 1},     {7, 10, 0.2, 0, 0.75},
                                         {65, 27, 0.1, 0, 1},  {65, 27, 0.1, 0, 0.25}, {65, 65, 0.2, 0, 1},
                                         {300, 10, 0.2, 0, 1}, {33, 14, 0, 1, 1},      {7, 31, 0, 1, 0.75},
@@ -190,7 +190,7 @@ void d9_cuda_check_loss_backward(d9_check *check) {
             for (int64_t k = 0; k < b.gpu_dlogits.count; k++) b.dlogits[k] *= scaled ? scale : 1;
             float table[3];
             const d9_cuda_coefficient share = share_of(&losses[i], table);
-            if (scaled == 1) /* the gradient takes the memory of the logits */
+            if (scaled == 1) /* the gradient overwrites the logits */
                 memcpy(b.gpu_dlogits.data, b.logits, sizeof(float) * (size_t)b.gpu_dlogits.count);
             const float *logits = scaled == 1 ? b.gpu_dlogits.data : b.logits;
             d9_check_launch(check, "loss_backward",
@@ -213,8 +213,8 @@ static void make_ties(batch *b, const d9_kernel_loss *s) {
     }
 }
 
-/* Adds three steps to the same metrics. The loss is infinite from the second on: that step is recorded, and the third
- * does not replace it. */
+/* Adds three steps, 4 to 6, to the same metrics. The loss is infinite from step 5 on: that step is recorded (as step +
+ * 1), and step 6 does not replace it. */
 void d9_cuda_check_metrics(d9_check *check) {
     for (int i = 0; i < LOSSES; i++) {
         batch b = open_batch(&losses[i], D9_KERNEL_F32);

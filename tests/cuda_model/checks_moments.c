@@ -1,4 +1,4 @@
-/* The closed form of a first layer, compared with convolution, convolution, normalisation and activation in double.
+/* The closed form of a first layer, compared with two convolutions, normalisation and activation in double.
  * Only the weights and the gradient before the activation are rounded to the storage type, as the kernels promise:
  * half-precision outputs then differ by their own rounding, f32 outputs by the order of sums. */
 #include "tests/cuda_model/checks.h"
@@ -25,7 +25,7 @@ static const d9_cuda_moments spans = {2, 17, 32, 3, 17, 32, 64, 1, 3, 1, 1, 27};
 static const d9_cuda_moments turns = {521, 1, 2, 2, 1, 1, 8, 1, 1, 2, 0, 0};
 static const float alpha = 0.3f;
 #define SHIFTS(store)                                                                                                  \
-    ((store) == D9_KERNEL_BF16 ? D9_COUNT_OF_SHIFTS : 1) /* alignment does not depend on the storage type */
+    ((store) == D9_KERNEL_BF16 ? D9_COUNT_OF_SHIFTS : 1) /* shifts are tested in one storage type only */
 
 typedef struct site { /* a case's arrays, in double and for the model */
     d9_cuda_moments s;
@@ -114,7 +114,7 @@ static const float *narrowed(int64_t count, const double *values) {
     return made;
 }
 
-/* Iterates over element (image i, pixel p, output o) for each pixel of a group. */
+/* Iterates over all pixels p of all images i of group g; at: the element of output o at that pixel. */
 #define FOR_GROUP(s, g, o, at)                                                                                         \
     for (int64_t i = (g); i < (s)->s.images; i += (s)->s.groups)                                                       \
         for (int64_t p = 0, at = i * (s)->pixels * (s)->s.outputs + (o); p < (s)->pixels;                              \

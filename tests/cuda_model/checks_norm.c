@@ -125,7 +125,8 @@ static void activate(const site *s, int activation, const float *x, float *y) {
     d9_store_round(s->store, s->count, y);
 }
 
-/* Activation and addition, in either order. y: the norm's output, replaced by the first stage's; last: the second's. */
+/* Activation and addition, in either order. y: on entry the norm's output, on return the first stage's; last: the
+ * second stage's output. */
 static void stage(const site *s, int activation, const float *addend, bool adds_first, float *y, float *last) {
     d9_store_round(s->store, s->count, y);
     if (!adds_first) activate(s, activation, y, y);
@@ -135,7 +136,8 @@ static void stage(const site *s, int activation, const float *addend, bool adds_
     activate(s, activation, y, last);
 }
 
-/* One rounding unit of a stage may become several of the next: two at the largest magnitude. */
+/* An output may be off by two units in the last place of the largest magnitude, because a rounding difference in one
+ * stage may grow in the next. d9_check_array allows one unit anyway; this is the other. */
 static double tolerance_of(d9_kernel_store store) {
     return store == D9_KERNEL_F32 ? 4e-6 : store == D9_KERNEL_BF16 ? 0x1p-7 : 0x1p-10;
 }
@@ -283,7 +285,7 @@ static void check_forward_pool(d9_check *check, const d9_kernel_window *w, d9_ke
     d9_check_done(check);
 }
 
-/* 2 x 2 windows side by side; most leave a last row or column. */
+/* Adjacent windows of 2 x 2 pixels; most leave out the last row or column of the image. */
 static const d9_kernel_window windows[] = {{3, 5, 7, 16, 2, 3, 2, 2, 0},
                                            {6, 4, 10, 24, 2, 5, 2, 2, 0},
                                            {2, 3, 8, 8, 1, 4, 2, 2, 0},
@@ -297,7 +299,9 @@ void d9_cuda_check_norm_forward_pool(d9_check *check) {
         }
 }
 
-/* With a pool before the norm, the last pass must give the bits of two kernels; the first pass keeps dz in dx. */
+/* With a pool before the norm, the last pass must give the bits of a norm and a pool in separate kernels. The array of
+ * dx
+ * (`between`) then holds dz from the first pass. */
 static void check_backward_pool(d9_check *check, const d9_kernel_window *w, d9_kernel_store store, int activation,
                                 bool recomputes) {
     const d9_kernel_norm norm = {w->images, w->out_height * w->out_width, w->channels, w->images % 2 ? 1 : 2};

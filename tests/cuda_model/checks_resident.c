@@ -192,12 +192,12 @@ static void check_backward(d9_check *check, site *s, const d9_cuda_norm_algorith
     }
 }
 
-/* ---- algorithms for an H100: some run on every row of `shapes`; of dawn94's sizes only their choice is tested ---- */
+/* ---- algorithms for an H100: some run on every row of `shapes`; for dawn94's sizes only the choice is tested ---- */
 
 typedef void run_check(d9_check *check, site *s, const d9_cuda_norm_algorithm *algorithm);
 
 static void check_shapes(d9_check *check, bool backward, run_check *run) {
-    const int share = d9_check_skips(D9_KERNEL_F32, 1) ? 3 : 1; /* one in so many is tried */
+    const int share = d9_check_skips(D9_KERNEL_F32, 1) ? 3 : 1; /* one case in `share` is tried */
     int tried = 0, clusters = 0, reread = 0;
     for (int i = 0; i < SHAPES; i++) D9_FOR_SOME_STORES(store, i) {
             const struct shape *shape = &shapes[i];

@@ -7,7 +7,7 @@
 
 /* ---- embeddings ---- */
 
-/* Tables smaller and larger than the 32 rows of a block; the last has rows without a token. */
+/* Tables with fewer and with more than the 32 rows of a block. In all but the first some rows have no token. */
 static const d9_cuda_embedding embeddings[] = {{1, 1, 1}, {3, 65, 27}, {70, 99, 5}, {90, 30, 8}};
 enum { EMBEDDINGS = sizeof embeddings / sizeof *embeddings };
 
@@ -77,9 +77,10 @@ void d9_cuda_check_last_backward(d9_check *check) {
 
 /* ---- recurrent layers ---- */
 
-/* Every cell; units read one by one and in fours, more than the 256 threads of a block, and for each number of lines
- * of the backward pass. From 65 to 256 units, clusters: for each number of columns and samples, more of them than run
- * at the same time, the last one with fewer samples than the others. */
+/* Every cell; numbers of units for loads one by one and in fours, for each number of lines of threads in the backward
+ * pass (lines_of in recur.cu), and above the 256 threads of a block. Layers of 65 to 256 units run in clusters: for
+ * each size in recur_cluster.cu, with more clusters than run at the same time, and with fewer samples in the last one.
+ */
 static const d9_cuda_recur layers[] = {
     {D9_CELL_GRU, 1, 1, 1},          {D9_CELL_LSTM, 3, 2, 7},         {D9_CELL_ELMAN_TANH, 4, 3, 20},
     {D9_CELL_GRU, 2, 2, 260},        {D9_CELL_ELMAN_RELU, 2, 1, 257}, {D9_CELL_LSTM, 2, 1, 100},
@@ -94,7 +95,7 @@ typedef struct arrays { /* of a layer */
     float *gx, *u, *bias, *h0, *c0;
 } arrays;
 
-/* Layer i has states before the first step if i is odd. */
+/* Layer i has initial states if i is odd; otherwise they are zeros. */
 static arrays open_layer(const d9_cuda_recur *s, d9_kernel_store store, int i) {
     arrays a = {.size = d9_cell_size_of(s->cell), .y = s->time * s->samples * s->units};
     a.rows = a.size.gates * s->units;
@@ -131,8 +132,8 @@ static void step_by_hand(const d9_cuda_recur *s, const arrays *a, d9_kernel_stor
     for (int64_t k = 0; k < s->units; k++) h[k] = next[k];
 }
 
-/* A device that runs three clusters of eight blocks or six of four at the same time, and one without clusters, on which
- * only the layers that clusters would compute differ. */
+/* A device that runs three clusters of eight blocks or six of four at the same time, and one without clusters. On the
+ * latter only layers that would otherwise run in clusters are checked; the others run as on the former. */
 static const d9_model_device three_clusters = {232448, 8, 8, 0}, no_clusters = {65536, 1, 40, 0};
 
 static bool takes_clusters(const d9_cuda_recur *s) { return s->units > 64 && s->units <= 256; }
@@ -152,7 +153,7 @@ static void check_forward(d9_check *check, const d9_model_device *device) {
                     step_by_hand(s, &a, store, t * s->samples + n, a.h0 + n * s->units, memory, y, saved);
                 for (int64_t k = 0; k < s->units; k++) c[n * s->units + k] = (float)memory[k];
             }
-            const arrays fresh = open_layer(s, store, i); /* whose h0 was not replaced */
+            const arrays fresh = open_layer(s, store, i); /* a.h0 was replaced by the last state */
             d9_array gx = d9_array_of(store, a.y * a.size.gates, i % 2, a.gx),
                      u = d9_array_of(store, a.rows * s->units, 0, a.u), h0 = d9_array_of(store, states, 0, fresh.h0);
             d9_array out = d9_array_new(store, a.y, i % 2), last = d9_array_new(store, states, 0),

@@ -94,8 +94,8 @@ void d9_cuda_check_update_guarded(d9_check *check) {
         }
 }
 
-/* One to four filters of one shape, without iterations, whose products are the multiplier's; with a guard, also after a
- * bad gradient. Storage types that the CPU lacks are compared with f32. */
+/* Updates one to four filters of one shape, without the iterations, whose matrix products other launches compute. how:
+ * 0: no guard, 1: a guard, 2: a guard that has seen a bad gradient. fp16, which the CPU lacks, is compared with f32. */
 static void check_orthogonal(d9_check *check, d9_cuda_orthogonal rule, int how, bool now) {
     static const double tolerances[] = {[D9_KERNEL_F32] = 1e-5, [D9_KERNEL_BF16] = 2e-3, [D9_KERNEL_F16] = 2e-3};
     const int64_t count = rule.rows * rule.columns;
@@ -146,8 +146,9 @@ void d9_cuda_check_orthogonal(d9_check *check) {
         }
 }
 
-/* Clips `count` gradients by the factor computed by hand; one is `bad` unless that is 0. A loss scale must change
- * nothing; infinity must give NaN in its place and zeros elsewhere, and NaN must leave the others as they are. */
+/* Compares clipped gradients (count) with a factor computed here. With a guard the norm is that of the gradients
+ * without their loss scale. bad: 0, or the value of one gradient: if infinite, it must become NaN and the others 0; if
+ * NaN, the others must stay as they are. */
 static void check_clip(d9_check *check, int64_t count, int shift, double most, const d9_cuda_guard *guard, float bad) {
     const d9_cuda_clip clip = {{shares, 0}, most, &step, guard};
     float *g = d9_random(D9_KERNEL_F32, count, 48);

@@ -8,7 +8,7 @@ enum { MOST = 256 };
 
 static int compare(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-/* Makes the text *sorted of the lines of this kind, sorted. Modifies `text`. */
+/* Writes the lines of `text` that have this kind to *sorted, in order. Modifies `text`. */
 static void collect(char *text, const char *kind, d9_text *sorted) {
     char *lines[MOST], *rest = text;
     int count = 0;

@@ -32,7 +32,7 @@ TEST(shared_memory_is_asked_for) {
     enum { H100 = 227, T4 = 64, BEFORE = 48 };
     assert_int_equal(d9_scenario_shared_to_ask(0, 48, BEFORE, H100), 0);
     assert_int_equal(d9_scenario_shared_to_ask(18, 30, BEFORE, T4), 0);
-    assert_int_equal(d9_scenario_shared_to_ask(18, 40, BEFORE, H100), 209); /* the dynamic part alone need not ask */
+    assert_int_equal(d9_scenario_shared_to_ask(18, 40, BEFORE, H100), 209); /* the dynamic part alone is below 48 KiB */
     assert_int_equal(d9_scenario_shared_to_ask(18, 40, BEFORE, T4), 46);
     assert_int_equal(d9_scenario_shared_to_ask(0, 72, BEFORE, H100), 227);
     assert_int_equal(d9_scenario_shared_to_ask(18, 40, 209, H100), 0); /* was asked for */

@@ -56,7 +56,7 @@ int d9_model_launch(const char *kernel, dim3 grid, dim3 block, const std::functi
                     size_t dynamic_bytes = 0);
 void d9_model_set_stream(const void *stream); /* sets the stream of the next launch */
 
-/* Excludes code that passes arguments from the race check (race.h). */
+/* For functions that only pass arguments on: the race check (race.h) ignores their accesses. */
 #define D9_UNWATCHED __attribute__((no_sanitize("thread")))
 
 /* Evaluates and copies arguments at the launch, as CUDA does, because the kernel may run later. */

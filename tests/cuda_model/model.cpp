@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-/* Tell AddressSanitizer that the program is about to continue on another stack, which begins at `bottom`, and, once it
- * runs there, that it does. */
+/* start_switch tells AddressSanitizer that the program is about to continue on the stack that begins at `bottom`;
+ * finish_switch, called on the new stack, that the change is done. */
 #ifdef D9_ASAN
 #include <sanitizer/common_interface_defs.h>
 static void start_switch(void **fake, const void *bottom, size_t bytes) {
@@ -29,9 +29,10 @@ static void start_switch(void **, const void *, size_t) {}
 static void finish_switch(void *, const void **, size_t *) {}
 #endif
 
-/* Saves the callee-saved registers (x86-64, System V) on the current stack and its end in *left, and continues on the
- * stack that ends at `to`. The rounding mode is not changed. swapcontext would make a system call for the signal mask
- * each time, and AddressSanitizer's version would forget the state of the other stack. */
+/* Saves the callee-saved registers (x86-64, System V) on the current stack and the stack pointer in *left, and
+ * continues with the stack pointer `to`, saved by an earlier call or made for a new stack. The rounding mode is not
+ * changed. swapcontext would make a system call for the signal mask each time, and AddressSanitizer's version would
+ * forget the state of the other stack. */
 extern "C" void d9_model_change_stacks(void **left, void *to);
 asm(R"(
 .pushsection .text
@@ -65,7 +66,7 @@ constexpr size_t stack_bytes = 128 << 10;
 enum class wait { none, turn, barrier, cluster, warp }; /* turn: lets other threads run first */
 
 struct fiber {            /* a stack on which threads run, one after another */
-    void *left = nullptr; /* end of its stack while another runs */
+    void *left = nullptr; /* stack pointer while it does not run */
     std::unique_ptr<char[]> stack;
     void *fake = nullptr;
     int thread = -1; /* -1: the fiber is free */
@@ -105,7 +106,7 @@ struct cluster {
 };
 
 struct machine {               /* the state of the model */
-    void *scheduler = nullptr; /* end of its stack while a fiber runs */
+    void *scheduler = nullptr; /* stack pointer while a fiber runs */
     void *scheduler_fake = nullptr;
     const void *scheduler_stack = nullptr;
     size_t scheduler_bytes = 0;
@@ -229,7 +230,8 @@ fiber *free_fiber() {
 
 std::string where(const thread_state &t) { return std::string(t.file) + ":" + std::to_string(t.line); }
 
-bool same_place(const thread_state &a, const thread_state &b) { /* files mostly have one copy of their name */
+/* The file names' pointers are compared first: mostly a name has one copy. */
+bool same_place(const thread_state &a, const thread_state &b) {
     return a.line == b.line && (a.file == b.file || strcmp(a.file, b.file) == 0);
 }
 
@@ -470,7 +472,7 @@ int d9_model_launch(const char *kernel, dim3 grid, dim3 block, const std::functi
     if (!is_legal(grid, block, cluster) || cluster > static_cast<unsigned>(most_blocks))
         return D9_MODEL_INVALID_CONFIGURATION;
     if (dynamic_bytes > D9_MODEL_SHARED_BYTES) return D9_MODEL_INVALID_VALUE;
-    if (!m.dropped.empty() && !m.failure.empty()) return m.error; /* the check without a barrier has its answer */
+    if (!m.dropped.empty() && !m.failure.empty()) return m.error; /* the check without a barrier has failed already */
     int error;
     const auto later = [=] { return d9_model_launch(kernel, grid, block, body, cluster, dynamic_bytes); };
     if (d9_model_queued(kernel, later, &error)) return error;

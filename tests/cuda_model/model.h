@@ -36,7 +36,8 @@ enum {
     D9_MODEL_CAPTURING = 900
 };
 
-const char *d9_model_failure(void);   /* of the last failed launch; "": none since d9_model_test */
+/* Message of the first failed launch since d9_model_test; "": none. Later launches fail, too, until d9_model_test. */
+const char *d9_model_failure(void);
 void d9_model_test(const char *name); /* names the test to which launches count; forgets the failure */
 
 /* Lists (kernel, test that ran it). NULL: past the end. */

@@ -1,5 +1,5 @@
-// For planted_code.sh: loops whose trips wait for one load, and loops that do not.
-__global__ void chain_kernel(const int *next, int count, int *last) { // each address was loaded
+// For planted_code.sh: loops in which every iteration waits for a single load, and loops that have several in flight.
+__global__ void chain_kernel(const int *next, int count, int *last) { // each address is the result of the load before
     int at = threadIdx.x;
 #pragma unroll 1
     for (int i = 0; i < count; i++) at = next[at];
@@ -17,7 +17,7 @@ __global__ void fold_kernel(const double *sums, int count, double *total) { // o
     for (int i = 0; i < count; i++) sum += sums[i * 64 + threadIdx.x];
     total[threadIdx.x] = sum;
 }
-// Two loads in flight; and an unrolled loop, whose remainder has one.
+// Two loads in flight; and an unrolled loop, whose remainder loop has one load.
 __global__ void two_kernel(const float *x, const float *y, int count, float *dot) {
     float sum = 0;
 #pragma unroll 1

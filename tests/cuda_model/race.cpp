@@ -76,7 +76,7 @@ d9_race_known join(const d9_race_known &a, const d9_race_known &b) {
     return both;
 }
 
-/* Adds what these threads have done to `known`, and increments their clocks. */
+/* Returns `known` with everything that these threads have done so far, and increments their clocks. */
 template <typename T> d9_race_known note(const d9_race_known &known, const T &threads) {
     auto more = known ? std::make_shared<d9_race_knowledge>(*known) : std::make_shared<d9_race_knowledge>();
     for (d9_race_thread *t : threads) {
@@ -265,7 +265,7 @@ void d9_race_atomic(const void *address, size_t bytes) {
     left = join(left, w.thread->fenced);
 }
 
-/* ---- functions called by code compiled with -fsanitize=thread; gcc's types under other sanitizers ---- */
+/* ---- functions called by code compiled with -fsanitize=thread, with the types that gcc has built in ---- */
 
 extern "C" {
 #define D9_ACCESS(name, bytes, what)                                                                                   \

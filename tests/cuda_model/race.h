@@ -33,8 +33,9 @@ struct d9_race_thread {
     d9_race_known fenced, met;      /* known at its last fence; learned by its atomics since, known at the next fence */
 };
 
-void d9_race_launch(size_t cluster_threads, size_t clusters);                           /* a launch begins */
-void d9_race_begin(std::vector<d9_race_thread> *cluster, size_t index, size_t threads); /* empty without the check */
+void d9_race_launch(size_t cluster_threads, size_t clusters); /* a launch begins */
+/* Fills *cluster with the threads of the cluster of that index; without the check it stays empty. */
+void d9_race_begin(std::vector<d9_race_thread> *cluster, size_t index, size_t threads);
 /* The thread now runs, with its local variables on that stack; NULL: no thread. */
 void d9_race_run(d9_race_thread *thread, const void *stack, size_t bytes);
 /* Threads [begin, end), of each 32 only those with a bit in `lanes`, have reached a barrier. */

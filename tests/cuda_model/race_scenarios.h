@@ -16,8 +16,8 @@
 
 /* row(NAME, the kernel, a part of the message) of each scenario with a race */
 #define D9_RACES(row) \
-    row(no_barrier, "barrier_kernel", " of turn, and nothing orders them") /* barrier without its first */ \
-    row(no_second, "barrier_kernel", " of turn, ") /* without its second: values being read are overwritten */ \
+    row(no_barrier, "barrier_kernel", " of turn, and nothing orders them") /* `barrier` without its first barrier */ \
+    row(no_second, "barrier_kernel", " of turn, ") /* without its second barrier: values being read are overwritten */ \
     row(shuffle, "lanes_kernel", " of turn, ") /* lanes exchange values with only a shuffle */ \
     row(some_lanes, "lanes_kernel", " of turn, ") /* __syncwarp orders only its own warp */ \
     row(same_word, "same_kernel", " writes what thread ") /* three warps write different values to a word */ \

@@ -56,7 +56,7 @@ static bool notices(const char *name, const char *site) {
 /* FILE:LINE of barrier or fence `index`; *test: a test that reached it; NULL past the end */
 typedef const char *site_lookup(size_t index, const char **test);
 
-/* There must be at least `least` barriers or fences. A test that reached one must report a race without it. */
+/* There must be at least `least` barriers or fences. Without one of them, a test that reached it must report a race. */
 static void check_sites(site_lookup *site_at, int least) {
     int sites = 0, matter = 0;
     bool noticed = false;

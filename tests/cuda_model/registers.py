@@ -9,7 +9,7 @@ TABLE; without it these are failures:
     Checked only with the version of nvcc that TABLE names, because other versions count differently;
   - a kernel spills, unless it is in COLD, kernels that process only a few values, or in KNOWN;
   - two blocks of the size in __launch_bounds__ do not fit into the registers of a multiprocessor, although they fit
-    into its shared memory; of ALONE, kernels that keep weights in the registers, one block must fit.
+    into its shared memory; of the kernels in ALONE, which keep weights in registers, one block must fit.
 
 ptxas itself limits static shared memory to 48 KiB.
 """
@@ -29,7 +29,8 @@ KNOWN = {  # spills of a few words, because ptxas limits registers for more bloc
     ("norm_backward_pool_kernel<8,0>", "120"),
 }
 OURS = re.compile(r"\d([a-z]\w*?_kernel)(I(?:L[a-z]n?\d+E)+E)?")  # a kernel in a mangled name, but not one of CUB
-# Of a multiprocessor; blocks that must fit into it; unit in which a thread gets them; threads of a block without bounds.
+# Registers of a multiprocessor; blocks that must fit into it; a thread gets registers in units of STEP; threads of a
+# block without launch bounds.
 REGISTERS, BLOCKS, STEP, BLOCK = 65536, 2, 8, 1024
 SHARED = {"75": 64, "80": 164, "86": 100, "89": 100, "90": 228, "100": 228, "120": 100}  # KiB of a multiprocessor
 COUNTS = ("registers", "bytes of static shared memory", "bytes of stack", "bytes of spills")

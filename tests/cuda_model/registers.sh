@@ -1,5 +1,5 @@
 #!/bin/sh
-# Compiles the kernels for every architecture of a release and runs both checks of their machine code.
+# Compiles the kernels for every architecture of a release and runs registers.py and shared_access.py on them.
 #
 # usage: tests/cuda_model/registers.sh [--write] [FOLDER]
 #

@@ -4,7 +4,7 @@ usage: serial_loads.py [--write] TABLE PTX...    the PTX of the kernels, kept be
 
 Follows one trip of each loop, on the path with the fewest loads of the greatest width, and counts the loads in flight
 when an instruction needs the first of them. ptxas moves loads up to the last store, barrier or branch. A loop is serial
-if one load, or if fewer than 16 loads in double precision are in flight: a thread then adds the sums of many blocks.
+if one load is in flight, or fewer than 16 if all are in double precision: such a loop adds the sums of many blocks.
 Two kinds are not judged: loops over all threads of the grid, whose other threads load meanwhile, and remainders of
 unrolled loops.
 
@@ -159,7 +159,7 @@ def scheduled(code):
 
 
 def in_flight(code):
-    """The most loads in flight when one is waited for, in the second of two trips; 0 if none is."""
+    """The most loads in flight when an instruction waits for one, in two successive trips; 0 if none waits."""
     most = now = 0
     pending = set()
     for each in 2 * code:

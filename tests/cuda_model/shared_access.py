@@ -4,7 +4,8 @@ usage: shared_access.py PTX...    the PTX of the kernels, kept below OBJECT.ptx 
 
 `__shared__ float x[64]` is aligned to 4 bytes. Reading it as float4 works only while the arrays before it end at a
 multiple of 16. Each address is traced back to the arrays that it may point into: every value computed from an address
-counts as an address, in any order of instructions. An address without a known array may point into any of the file.
+counts as an address, in any order of instructions. If no array is known for an address, it may point into every array
+of the file.
 """
 import pathlib
 import re
