@@ -37,7 +37,7 @@ typedef enum dawn9_status {
     DAWN9_DEVICE = 4,    /* device or backend failed, or memory ran out */
     DAWN9_NONFINITE = 5, /* training or an evaluation produced inf or NaN */
     DAWN9_OUTPUT = 6,    /* a file could not be written */
-    DAWN9_STOPPED = 130  /* the progress callback asked to stop */
+    DAWN9_STOPPED = 130  /* a callback asked to stop */
 } dawn9_status;
 
 typedef struct dawn9_context dawn9_context;
@@ -59,6 +59,11 @@ DAWN9_API const char *dawn9_message(const dawn9_context *context);
 /* Sets the callback for warnings, one line each without a newline. NULL, the initial state: no warnings. */
 typedef void dawn9_warning_callback(void *user, const char *line);
 DAWN9_API void dawn9_on_warning(dawn9_context *context, dawn9_warning_callback *callback, void *user);
+
+/* Sets the callback before each batch of an evaluation or a prediction, also of the evaluations of dawn9_train. Returning
+ * anything but 0 stops the call, which then returns DAWN9_STOPPED. NULL, the initial state: no callback. */
+typedef int dawn9_batch_callback(void *user);
+DAWN9_API void dawn9_on_batch(dawn9_context *context, dawn9_batch_callback *callback, void *user);
 
 /* ---- configuration ---- */
 

@@ -20,7 +20,7 @@ case $#:${1-} in
     cmake --build $build
     find $build -name '*.gcda' -delete
     export OMP_WAIT_POLICY=passive
-    ctest --test-dir $build --parallel "$(nproc)" --timeout 3600 -LE '^once$|^timing$|^cifar10$' \
+    ctest --test-dir $build --parallel "$(nproc)" --timeout 3600 -LE '^cifar10$|^long$' \
         -E 'docs|slurm|pytorch|onnx$|cpu_conv_many' || true
     ctest --test-dir $build --rerun-failed -N | grep 'Test *#' || true
     ;;

@@ -100,6 +100,7 @@ class _Progress(c.Structure):
 
 _CALLBACK = c.CFUNCTYPE(c.c_int, c.c_void_p, c.POINTER(_Progress))
 _WARNING = c.CFUNCTYPE(None, c.c_void_p, c.c_char_p)
+_BATCH = c.CFUNCTYPE(c.c_int, c.c_void_p)
 
 
 class _TrainOptions(c.Structure):
@@ -110,6 +111,7 @@ with _passive():
     _lib = _find()
 _lib.dawn9_open.argtypes = [c.POINTER(c.c_void_p)]
 _lib.dawn9_on_warning.argtypes, _lib.dawn9_on_warning.restype = [c.c_void_p, _WARNING, c.c_void_p], None
+_lib.dawn9_on_batch.argtypes, _lib.dawn9_on_batch.restype = [c.c_void_p, _BATCH, c.c_void_p], None
 _lib.dawn9_config_load.argtypes = [c.c_void_p, c.c_char_p, c.POINTER(c.c_char_p), c.POINTER(c.c_void_p)]
 _lib.dawn9_train.argtypes = [c.c_void_p, c.c_void_p, c.POINTER(_TrainOptions), c.POINTER(_Result), c.POINTER(c.c_void_p)]
 _lib.dawn9_model_open.argtypes = [c.c_void_p, c.c_char_p, c.POINTER(c.c_char_p), c.POINTER(c.c_void_p)]
@@ -161,23 +163,34 @@ class _Signals:
 
 class _Context:
     def __init__(self):
-        self.handle, self.lines = c.c_void_p(), []
-        lines = self.lines  # the callback must not refer to the context: a cycle would delay freeing it
+        self.handle, self.lines, self.calls = c.c_void_p(), [], []  # calls: the _Signals of each call that is running
+        lines, calls = self.lines, self.calls  # the callbacks must not refer to the context: a cycle would delay freeing it
         self.lock = threading.RLock()  # held from a call until its message has been read
         self.on_warning = _WARNING(lambda _, line: lines.append(os.fsdecode(line)))
         if _lib.dawn9_open(c.byref(self.handle)) != 0:
             raise MemoryError("no memory for a dawn9 context")
         _lib.dawn9_on_warning(self.handle, self.on_warning, None)
+        self.on_batch = _BATCH(lambda _: int(bool(calls[-1].raised)))  # a signal handler runs when Python is called
+        _lib.dawn9_on_batch(self.handle, self.on_batch, None)
 
     def check(self, status):
         self.warn()
         if status != 0:
             raise Error(os.fsdecode(_lib.dawn9_message(self.handle)), status)
 
+    @contextlib.contextmanager
+    def signals(self):
+        with _Signals() as signals:
+            self.calls.append(signals)
+            try:
+                yield signals
+            finally:
+                self.calls.pop()
+
     def call(self, function, *arguments):
         """Calls C, then raises what a signal handler has raised, or the library's error."""
         with self.lock:
-            with _Signals() as signals:
+            with self.signals() as signals:
                 status = function(*arguments)
             if signals.raised:
                 raise signals.raised[0]
@@ -416,7 +429,7 @@ def _run(config, settings, folder, overwrite, progress):
         raise ValueError("folder is empty; None, the default, is no record")
     context, handle, result = _Context(), c.c_void_p(), _Result()
     loaded = _load_config(context, config, settings)
-    with _Signals() as signals:
+    with context.signals() as signals:
 
         def call(_, at):
             try:

@@ -65,6 +65,21 @@ void dawn9_on_warning(dawn9_context *context, dawn9_warning_callback *callback, 
     context->warn_user = user;
 }
 
+static int ask_host(void *user) {
+    dawn9_context *outer = user;
+    d9_api_leave(outer);
+    const int stop = outer->batch(outer->batch_user);
+    d9_api_enter(outer);
+    return stop;
+}
+
+void dawn9_on_batch(dawn9_context *context, dawn9_batch_callback *callback, void *user) {
+    context->batch = callback;
+    context->batch_user = user;
+    context->inner.poll = callback ? ask_host : NULL;
+    context->inner.poll_user = context;
+}
+
 /* ---- configuration ---- */
 
 d9_status d9_api_config(dawn9_context *outer, const char *name, const char *yaml, const char *const *set,

@@ -16,6 +16,8 @@ struct dawn9_context {
     locale_t host;        /* locale of the thread that holds the lock, for its callbacks and after its call */
     dawn9_warning_callback *warn;
     void *warn_user;
+    dawn9_batch_callback *batch;
+    void *batch_user;
 };
 
 struct dawn9_config {

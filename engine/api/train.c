@@ -15,7 +15,6 @@ typedef struct run { /* argument of the trainer's callbacks */
     size_t size;
     bool wants_model;
     int64_t step; /* steps done */
-    double seconds;
 } run;
 
 /* ---- the trainer's observer ---- */

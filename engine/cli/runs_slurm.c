@@ -34,8 +34,13 @@ static d9_status add_command(const d9_runs *runs, const char *shard, d9_text *te
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
     program[length > 0 ? length : 0] = 0;
     d9_text_add_sh_word(text, length > 0 ? program : words[0]);
+    bool sharded = d9_runs_is_search(runs);
     for (int i = 1; words[i]; i++) {
         bool drop = false;
+        if (!sharded && strcmp(words[i], "--") == 0) { /* what follows it is no option */
+            d9_text_add(text, " --shard %s/%lld", shard, (long long)task_count(runs));
+            sharded = true;
+        }
         for (size_t d = 0; d < sizeof dropped / sizeof *dropped; d++) drop = drop || !strcmp(words[i], dropped[d]);
         for (size_t d = 0; d < sizeof valued / sizeof *valued; d++) {
             const size_t bytes = strlen(valued[d]);
@@ -47,7 +52,7 @@ static d9_status add_command(const d9_runs *runs, const char *shard, d9_text *te
         d9_text_add(text, " ");
         d9_text_add_sh_word(text, words[i]);
     }
-    if (!d9_runs_is_search(runs)) d9_text_add(text, " --shard %s/%lld", shard, (long long)task_count(runs));
+    if (!sharded) d9_text_add(text, " --shard %s/%lld", shard, (long long)task_count(runs));
     return d9_text_status(text);
 }
 

@@ -169,7 +169,8 @@ static d9_status divide_norms(d9_cli *cli, const train_options *options, const i
     if (given || groups == 0) goto done;
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, &set, "train.norm_groups=%lld", (long long)groups));
     D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, edits.set.count + 1, &edits.set.items));
-    memcpy(edits.set.items, options->edits.set.items, (size_t)edits.set.count * sizeof *edits.set.items);
+    if (edits.set.count > 0)
+        memcpy(edits.set.items, options->edits.set.items, (size_t)edits.set.count * sizeof *edits.set.items);
     edits.set.items[edits.set.count++] = set;
     d9_config_free(&cli->context, *config);
     D9_TRY(d9_cli_config(cli, options->config, &edits, seed, config));

@@ -9,7 +9,7 @@ const char d9_summary[] = "Trains small networks on images and texts as fast as 
 
 const d9_fact d9_exit_statuses[] = {
     {"0", "done"},
-    {"1", "a check failed: a comparison, or a run of an experiment"},
+    {"1", "a check failed: a comparison of results, or of files with their digests"},
     {"2", "wrong usage or configuration"},
     {"3", "input data: missing, truncated or wrong"},
     {"4", "device or backend error, or out of memory"},

@@ -28,7 +28,7 @@ static const char *model_name(const d9_tree *model) {
 static bool is_other_model(const d9_tree *under, const d9_tree *over) {
     if (strcmp(over->key, "model") != 0 || over->parent->parent) return false;
     const char *name = model_name(over), *inherited = model_name(under);
-    if (!inherited) inherited = d9_model_at(0)->name;
+    if (!inherited) inherited = D9_MODEL_DEFAULT;
     return name && strcmp(name, inherited) != 0;
 }
 

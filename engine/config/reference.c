@@ -87,12 +87,20 @@ static bool ends_in_key(const char *path, const char *word) {
     return tail == length || path[length - tail - 1] == '.';
 }
 
+/* Several models have an option of this path. */
+static bool is_repeated(int index, const char *path) {
+    d9_key key;
+    for (int i = 0; i < index; i++)
+        if (d9_config_key(i, &key) && strcmp(key.path, path) == 0) return true;
+    return false;
+}
+
 /* Keys of `published` are not suggested, because they are only data for reports. */
 bool d9_config_key_paths(const char *word, d9_text *text) {
     d9_key key;
     int found = 0;
     for (int i = 0; *word && d9_config_key(i, &key); i++)
-        if (ends_in_key(key.path, word) && strcmp(key.section, "published") != 0)
+        if (ends_in_key(key.path, word) && strcmp(key.section, "published") != 0 && !is_repeated(i, key.path))
             d9_text_add(text, "%s%s", found++ ? " or " : "", key.path);
     if (!found && d9_trick_index(word) >= 0) d9_text_add(text, "tricks.%s", word), found++;
     return found > 0;

@@ -52,7 +52,9 @@ typedef struct d9_context {
     d9_log_sink log;                /* NULL: nothing is logged */
     void *log_user;
     const volatile sig_atomic_t
-        *interrupt;     /* set by a handler to the number of a signal that asks for an orderly end; NULL: never set */
+        *interrupt; /* set by a handler to the number of a signal that asks for an orderly end; NULL: never set */
+    int (*poll)(void *user); /* called by d9_session_check_interrupt; returns 0 to go on; NULL: never called */
+    void *poll_user;
     d9_status status;   /* status of the first failure */
     char message[1024]; /* one line, without a newline; empty before the first failure */
 } d9_context;

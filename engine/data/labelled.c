@@ -212,15 +212,14 @@ static d9_status fill_defaults(d9_context *context, const d9_dataset_options *op
     if (!filled->file_column) filled->file_column = "file";
     if (!filled->label_column) filled->label_column = "label";
     if (!filled->separator) filled->separator = default_separator;
-    if (own[0] + own[1] + own[2] <= 0) memcpy(own, default_shares, sizeof default_shares);
+    if (own[0] == 0 && own[1] == 0 && own[2] == 0) memcpy(own, default_shares, sizeof default_shares);
     if (!*filled->separator)
         return d9_fail(context, D9_USAGE, "data.separator: must not be empty; it stands between the labels of a cell");
     if (fabs(own[0] + own[1] + own[2] - 1) <= 1e-9 && own[0] > 0 && own[1] >= 0 && own[2] > 0)
         return check_unused(context, filled);
     return d9_fail(context, D9_USAGE,
-                   "data.shares %g, %g, %g: of training, validation and test, must add up to 1, and the first and last "
-                   "be above 0",
-                   own[0], own[1], own[2]);
+                   "data.shares: must be three numbers, of training, validation and test, that add up to 1; the first and "
+                   "the last must be above 0");
 }
 
 d9_status d9_labelled_describe(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {

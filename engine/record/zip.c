@@ -91,9 +91,9 @@ d9_status d9_zip_open(d9_context *context, d9_arena *arena, const char *path, co
                       d9_zip *zip) {
     d9_status status;
     reader reader = {context, arena, path, bytes, size};
-    const uint8_t *end = bytes + size - END;
+    const uint8_t *end = size < END ? NULL : bytes + size - END;
     *zip = (d9_zip){0};
-    if (!d9_zip_is(bytes, size) || size < END || memcmp(end, end_mark, sizeof end_mark) != 0)
+    if (!d9_zip_is(bytes, size) || !end || memcmp(end, end_mark, sizeof end_mark) != 0)
         return bad(&reader, "truncated, or not a zip archive without a comment");
     const size_t count = read_2(end + 10), length = read_4(end + 12), at = read_4(end + 16);
     if (count == 0xffff || at == 0xffffffff) return bad(&reader, "a zip archive of 4 GiB or 65535 files, or more");

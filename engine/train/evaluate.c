@@ -48,7 +48,9 @@ static d9_status write_view(d9_session *session, const d9_view *view, int reach,
 }
 
 d9_status d9_session_check_interrupt(const d9_session *session, const char *where) {
-    int number = d9_context_interrupt(session->context);
+    const d9_context *context = session->context;
+    int number = d9_context_interrupt(context);
+    if (!number && context->poll && context->poll(context->poll_user) != 0) number = SIGINT;
     const d9_status status = d9_parallel_agree(session->context, session->parallel, &number);
     if (status != D9_OK) return status;
     return number ? d9_fail(session->context, (d9_status)(128 + number), "interrupted in %s", where) : D9_OK;

@@ -18,7 +18,7 @@ d9_status d9_session_lap(d9_session *session, d9_segment_kind kind, int64_t epoc
 
 static d9_dataset_options dataset_options(const d9_config *config) {
     const double *shares = config->data.shares.values;
-    const bool three = config->data.shares.count == 3;
+    const bool three = config->data.shares.count == 3 && shares[0] > 0;
     const int most = d9_processors(NULL); /* opening the device warns if `threads` exceeds it */
     return (d9_dataset_options){.name = config->data.dataset,
                                 .path = config->data.path,

@@ -83,6 +83,9 @@ refuses 2 'class_weights' "$dawn9" train several.yaml --set train.class_weights=
 refuses 2 'data.no_label: .*train.loss=sigmoid' "$dawn9" train several.yaml --set train.loss=cross_entropy --data drawn --out no
 refuses 2 'data.separator: .*train.loss=sigmoid' "$dawn9" train several.yaml --set train.loss=cross_entropy --set data.no_label= \
     --set 'data.separator=;' --data drawn --out no
+for shares in '[0.5,0.5]' '[0.9]' '[0,0,0]' '[0.5,0.2,0.4]' '[0,0.5,0.5]'; do
+    refuses 2 'data.shares: must be three' "$dawn9" train several.yaml --set "data.shares=$shares" --data drawn --out no
+done
 refuses 2 'data.shares: .*data.group_column' "$dawn9" train several.yaml --set data.group_column= \
     --set 'data.shares=[0.5,0.2,0.3]' --data drawn --out no
 { cat drawn/labels.csv && echo 'missing.png,lines,bars,1' && echo 'bars/00.png'; } >drawn/faulty.csv

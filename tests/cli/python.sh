@@ -104,6 +104,12 @@ signal.signal(signal.SIGALRM, too_late)
 signal.setitimer(signal.ITIMER_REAL, 0.05)
 refused(TimeoutError, "too late", dawn9.train, "tiny.yaml", set="train.epochs=1000")
 assert signal.getsignal(signal.SIGALRM) == too_late
+import time
+for slow in (lambda: again.predict(np.tile(images, (4000, 1, 1, 1))), lambda: slow_evaluation.evaluate()):
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    started = time.monotonic()
+    refused(TimeoutError, "too late", slow)
+    SECONDS.append(time.monotonic() - started)
 import warnings
 untested = images[1:4], labels[1:4] * 0 # of class 0 alone
 with warnings.catch_warnings(record=True) as heard:

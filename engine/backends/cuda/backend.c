@@ -323,6 +323,14 @@ static d9_status check_input(d9_context *context, d9_cuda *cuda, const d9_graph 
     return D9_OK;
 }
 
+/* The upper limit of labels, excluded: the number of classes or, for a loss of several labels, of their combinations. */
+static int64_t label_limit(const d9_graph *graph) {
+    for (d9_node_id n = 0; n < graph->node_count; n++)
+        if (graph->nodes[n].op == D9_OP_LOSS && d9_loss_several((int)graph->nodes[n].as.loss.loss))
+            return (int64_t)1 << graph->classes;
+    return graph->classes;
+}
+
 d9_status d9_cuda_check_indices(d9_context *context, const d9_plan *plan) {
     d9_status status = D9_OK;
     d9_cuda *cuda = plan->device->backend;
@@ -340,7 +348,7 @@ d9_status d9_cuda_check_indices(d9_context *context, const d9_plan *plan) {
         const int64_t samples = graph->values[node->inputs[0]].shape.d[0];
         D9_TRY(check_input(context, cuda, graph, node, 1, "sample index", samples));
         if (node->op == D9_OP_GATHER && graph->classes > 0)
-            D9_TRY(check_input(context, cuda, graph, node, 0, "label", graph->classes));
+            D9_TRY(check_input(context, cuda, graph, node, 0, "label", label_limit(graph)));
     }
     for (int i = 0; i < D9_CUDA_INDICES; i++) cuda->indices[i].changed &= !cuda->indices[i].checked;
 done:

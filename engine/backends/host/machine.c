@@ -144,8 +144,9 @@ static void find_field(const char *cpuinfo, const char *key, char *value, size_t
     const size_t length = strlen(key);
     snprintf(value, size, "%s", "");
     for (const char *line = cpuinfo; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+        if (strncmp(line, key, length) != 0) continue;
         const char *mark = line + length + strspn(line + length, " \t");
-        if (strncmp(line, key, length) != 0 || *mark != ':') continue;
+        if (*mark != ':') continue;
         mark += 1 + strspn(mark + 1, " \t");
         snprintf(value, size, "%.*s", (int)strcspn(mark, "\n"), mark);
         return;
