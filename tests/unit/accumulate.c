@@ -8,7 +8,8 @@
 static const char vgg[] = "name: vgg, channels: [4, 6], hidden: 8, dropout: [0, 0, 0]",
                   resnet9[] = "name: resnet9, channels: [4, 6, 8, 10]";
 
-/* 2.5 epochs of 46 images: with 12 an update, three updates an epoch and eight in all, ten images left out. */
+/* 2.5 epochs of 46 images. With 12 images per update, an epoch has three updates, which leave out ten images, and the
+ * run eight. */
 static d9_config *configure(const char *backend, const char *precision, const char *model, const char *settings,
                             const char *tricks) {
     char yaml[1024];
@@ -127,7 +128,7 @@ TEST(test_parameters_move_with_the_last_batch) {
     d9_config_free(&context, config);
 }
 
-/* A run stops only between updates, so a checkpoint needs no mean. */
+/* A run stops only between updates, so a checkpoint needs no mean of gradients. */
 TEST(test_resumes_between_updates) {
     static const int64_t stops[] = {1, 5, 6, 13, 0};
     d9_config *config = configure("cpu", "f32", resnet9, "batch_size: 4, accumulate: 3, lr: {peak: 0.1}", augmented);
@@ -182,7 +183,7 @@ static void refuse(const char *settings, const char *tricks, const char *words) 
     d9_config_free(&context, config);
 }
 
-TEST(test_refusals) {
+TEST(test_accumulate_that_does_not_fit_is_rejected) {
     refuse("batch_size: 4, accumulate: 12", "", "train.accumulate 12 48 46");
     refuse("batch_size: 4, accumulate: 2", "batch_schedule: {}", "train.accumulate 2 1 tricks.batch_schedule");
     refuse("batch_size: 4, accumulate: 2", "hard_examples: {}", "train.accumulate 2 1 tricks.hard_examples");

@@ -64,7 +64,7 @@ TEST(threads_change_no_bit_outside_convolutions) {
         op_case c;
         op_case_make(&c, &context, i, f->bf16 ? D9_BF16 : D9_F32, D9_F32, OP_FILL_RANDOM);
         const d9_node *node = &c.graph->nodes[0];
-        const d9_backend_options *second = is_conv(node->op) ? &one : &three; /* bits of convolutions depend on it */
+        const d9_backend_options *second = is_conv(node->op) ? &one : &three; /* convolutions may depend on it */
         for (int o = 0; o < node->output_count; o++) {
             if (node->outputs[o] == D9_NONE) continue;
             rival_run(&c, f->backend, &one, node->outputs[o], f->r.a);

@@ -10,7 +10,7 @@
 
 TEST(a_gpu_is_one_of_those_that_are_visible) {
     static const struct {
-        const char *list, *name, *chosen; /* NULL: not set; refused */
+        const char *list, *name, *chosen; /* list NULL: the variable is not set; chosen NULL: rejected */
     } cases[] = {
         {NULL, "0", "0"},
         {NULL, "11", "11"},
