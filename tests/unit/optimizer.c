@@ -1,5 +1,5 @@
 /* Parameter groups and their updates: a trick of the test trains the head by SGD without momentum, with its own
- * schedule, only from epoch 1 to epoch 2; Adam and Muon; resuming; selectors_match_every_field_that_is_set; groups that
+ * schedule, only from epoch 1 to epoch 2; Adam and Muon; resuming; selectors; groups that
  * are rejected. */
 #include "tests/support/runs.h"
 #include "tests/support/test.h"

@@ -339,7 +339,7 @@ TEST(test_a_budget_ends_a_rung_of_seeds) {
 }
 
 /* The gain is the score with all views, negated if lower is better. */
-TEST(test_gains) {
+TEST(test_gain_is_the_score_or_its_negative) {
     d9_run_state run = {.kind = D9_RUN_DONE, .score = 3, .score_tta = 4, .process_seconds = NAN, .teraflop = NAN};
     for (int i = 0; d9_measure_at(i); i++) {
         const double sign = d9_measure_at(i)->higher_is_better ? 1 : -1;

@@ -108,7 +108,7 @@ static void check_error(const char *backend, const char *precision, const struct
     close_bench(&b);
 }
 
-TEST(test_planted) {
+TEST(test_planted_errors_are_found) {
     static const char *const precisions[] = {"f32", "bf16"};
     for (size_t p = 0; p < 2; p++)
         for (size_t e = 0; e < sizeof errors / sizeof *errors; e += TEST_SHARE)
