@@ -1,5 +1,5 @@
 /* Gradient accumulation: in a network without batch norm an update from several batches equals that from one batch with
- * all their images; stopping and resuming; refusals. */
+ * all their images; stopping and resuming; settings that are rejected. */
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 
@@ -53,7 +53,7 @@ static double *train(d9_config *config, int64_t steps, bool poisoned, int64_t *c
     return state;
 }
 
-/* Largest difference between three batches of 4 for each update and one of 12. */
+/* Largest difference between the states after training with three batches of 4 per update and with one of 12. */
 static double difference(const char *backend, const char *precision, const char *settings, const char *tricks) {
     double *after[2], distance;
     int64_t count = 0;
@@ -94,7 +94,7 @@ TEST(test_batches_are_one_large_batch) {
 }
 
 /* A mean that was not finite, as after an overflow in fp16, does not reach the next update. */
-TEST(test_each_mean_begins_anew) {
+TEST(test_each_mean_of_gradients_begins_anew) {
     static const char settings[] = "batch_size: 4, accumulate: 3, lr: {peak: 0.1}";
     int64_t count;
     double *plain = train(configure("reference", "f64", resnet9, settings, ""), 24, false, &count),

@@ -208,7 +208,7 @@ TEST(changes_are_drawn_evenly) {
         const int row = draws.slot[D9_DRAW_CHANGE];
         assert_in_range(row, 0, D9_CHANGES - 1);
         rows[row]++;
-        negative += row != next.slot[D9_DRAW_CHANGE]; /* in this loop: changes that differ in epoch 3 */
+        negative += row != next.slot[D9_DRAW_CHANGE]; /* counts samples whose change differs in epoch 3 */
         if (row == D9_CHANGE_NONE || row == D9_CHANGE_ROTATE) continue;
         const double step = draws.slot[D9_DRAW_CHANGE + 1] / (0.5 * d9_change_greatest(row) * D9_CHANGE_UNIT) * STEPS;
         assert_within(step, round(step), 1e-3);

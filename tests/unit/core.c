@@ -380,7 +380,7 @@ TEST_WITH(bench *bench, test_file_append, open_bench, close_bench) {
     assert_int_equal(d9_file_append(&context, path, "four\n", 5), D9_OUTPUT);
 }
 
-TEST_WITH(bench *bench, test_file_refusals, open_bench, close_bench) {
+TEST_WITH(bench *bench, test_files_that_cannot_be_read_or_written, open_bench, close_bench) {
     uint8_t *bytes;
     size_t size;
     assert_refusal(d9_file_read(&context, in(bench, "none"), &bytes, &size), D9_DATA, in(bench, "none"));

@@ -465,7 +465,7 @@ static void augmentation_of(fixture *f, const setting *s, bool jitter, int heigh
         const uint8_t byte = images[((order[n] * H + source_row) * W + source_column) * C + c];
         float value = table[c * 256 + byte];
         if (jitter) value = d9_augment_jitter(value, d[D9_DRAW_BRIGHTNESS], d[D9_DRAW_CONTRAST]);
-        assert_true(stored(y, i) == rounded(s->store, cut ? 0 : (double)value)); /* every bit */
+        assert_true(stored(y, i) == rounded(s->store, cut ? 0 : (double)value)); /* exactly equal */
     }
 }
 

@@ -217,7 +217,7 @@ TEST(the_loss_of_several_labels) {
 }
 
 /* One sample with NaN or an infinity at the label, beside it, in the first and in the last place. */
-TEST(nan_and_infinities) {
+TEST(losses_of_nan_and_infinities) {
     fixture *f = *state;
     static const float values[] = {NAN, INFINITY, -INFINITY};
     EACH_LEVEL(loops)

@@ -278,7 +278,7 @@ static void check_embedding(fixture *f, const d9_cpu *cpu, d9_kernel_store store
     assert_true(isnan(stored(y, y->count)) && isnan(stored(dtable, dtable->count)));
 }
 
-TEST(embeddings) {
+TEST(embeddings_and_their_gradients_are_exact) {
     static const int64_t sizes[][3] = {{1, 1, 1}, {5, 7, 3}, {130, 300, 125}, {3, 65, 600}, {200, 11, 16}};
     for (int level = 0; d9_cpu_level_at(level); level++)
         for (int i = 0; i < 6 && d9_cpu_loops_find(d9_cpu_level_at(level)); i++) {

@@ -45,7 +45,7 @@ TEST_WITH(const char *folder, added_choices_are_found_again, run_folder_set_up, 
 
 #define HEADER "dawn9 choices 2\n"
 
-TEST_WITH(const char *folder, a_damaged_file_is_not_believed, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, a_damaged_file_is_ignored, run_folder_set_up, run_folder_tear_down) {
     static const char *const texts[] = {"",
                                         "dawn9 choices 1\n",
                                         "dawn9 choices 2",

@@ -58,7 +58,7 @@ static void check_pixels(const d9_split *split, int64_t image, int record) {
     }
 }
 
-TEST_WITH(const char *folder, cifar10_is_read_and_broken_files_are_refused, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, cifar10_is_read_and_broken_files_are_rejected, run_folder_set_up, run_folder_tear_down) {
     const d9_dataset_options options = {.name = "cifar10"};
     uint8_t *bytes = make_records(BATCH_IMAGES, 1, 10);
     link_cifar10(folder, bytes);
@@ -206,7 +206,7 @@ static int check_parts(const char *folder, d9_dataset_options options, const d9_
 }
 
 /* Adding and removing files moves no other file between the parts, nor into or out of the validation images: a file
- * with a draw below a limit is one, and an evaluation takes this limit from the model (d9_provenance). */
+ * is a validation image if its draw is below a limit, which an evaluation takes from the model (d9_provenance). */
 TEST_WITH(const char *folder, a_file_that_comes_or_goes_moves_no_other, run_folder_set_up, run_folder_tear_down) {
     char name[64];
     fill_classes(folder, "", 30);
@@ -303,7 +303,7 @@ TEST(class_weights_are_inverse_to_class_sizes) {
     assert_true(weights[0] == 6.0 / 8 && weights[1] == 0 && weights[2] == 6.0 / 4 && weights[3] == 0);
 }
 
-TEST_WITH(const char *folder, broken_folders_are_refused, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, broken_folders_are_rejected, run_folder_set_up, run_folder_tear_down) {
     const d9_dataset_options options = {.name = "folder"};
     run_data_refused(folder, (d9_dataset_options){.name = "folder", .path = "no/such/folder"}, D9_DATA,
                      "no/such/folder");
@@ -412,7 +412,7 @@ TEST_WITH(const char *folder, arrays_are_read, run_folder_set_up, run_folder_tea
     d9_dataset_free(&context, drawn);
 }
 
-TEST_WITH(const char *folder, broken_arrays_are_refused, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, broken_arrays_are_rejected, run_folder_set_up, run_folder_tear_down) {
     uint8_t images[ARRAY_IMAGES * 75];
     const int16_t negative[ARRAY_IMAGES] = {0, 1, 2, -1};
     const int64_t lowest[ARRAY_IMAGES] = {INT64_MIN};

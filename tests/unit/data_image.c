@@ -104,7 +104,7 @@ static size_t marker(int code) {
 }
 
 /* A table with 16 counts of 255: stb_image of 2022 would write 4080 sizes into an array of 257. */
-TEST(huffman_tables_of_too_many_codes_are_refused) {
+TEST(huffman_tables_of_too_many_codes_are_rejected) {
     const size_t first = marker(196);
     uint8_t table[4 + 17 + 16 * 255] = {255, 196, (sizeof table - 2) >> 8, (sizeof table - 2) & 255, 0};
     memset(table + 5, 255, 16);
@@ -154,7 +154,7 @@ static void put_16(uint8_t *bytes, int value) { /* big-endian */
     bytes[1] = (uint8_t)value;
 }
 
-TEST(large_pictures_are_refused_by_their_header) {
+TEST(large_pictures_are_rejected_by_their_header) {
     uint8_t file[sizeof rgba.bytes], photo[sizeof jpeg.bytes];
     memcpy(file, rgba.bytes, rgba.size);
     put_16(file + 18, 12000);

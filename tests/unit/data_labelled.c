@@ -155,7 +155,7 @@ TEST(faulty_rows_are_listed) {
     free_reading(&r);
 }
 
-TEST(tables_that_are_refused) {
+TEST(tables_that_are_rejected) {
     static const struct {
         const char *text, *says;
         bool several;

@@ -68,7 +68,7 @@ TEST(the_largest_batch_is_as_counted_by_hand) {
 
 /* With ghost batch norm, a batch is a multiple of the group size. bf16 needs fewer bytes. A configured batch of more
  * images than the training set is an error. */
-TEST(multiples_of_the_group_size) {
+TEST(the_largest_batch_is_a_multiple_of_the_group_size) {
     d9_fit found, half;
     d9_config *config = config_of("model: {channels: [4, 4, 4, 4]}\ntricks: {ghost_batchnorm: {group_size: 16}}\n");
     assert_ints(fit(config, 2 << 20, &found), D9_OK, found.unit, 16);

@@ -365,7 +365,7 @@ TEST(corrections_count_the_group_s_own_steps) {
     d9_program_free(&context, &program);
 }
 
-TEST(invalid_groups_are_refused) {
+TEST(invalid_groups_are_rejected) {
     assert_refused(&(d9_trick){.on_optimizer = select_biases}, "stem.conv.weight");
     assert_refused(&(d9_trick){.on_optimizer = update_by_copying}, "weights copy");
     assert_refused(&(d9_trick){.on_optimizer = keep_average, .on_step = add_average}, "weights average");

@@ -190,7 +190,7 @@ TEST_WITH(bench *bench, test_rows_of_epochs_after_resuming_and_anew, begin, end)
 }
 
 /* Rows and result have the keys of the run's measure; those with TTA only if there are several views. */
-TEST_WITH(bench *bench, test_another_measure, begin, end) {
+TEST_WITH(bench *bench, test_rows_and_result_of_another_measure, begin, end) {
     d9_record record;
     d9_text text;
     bench->config->measure = d9_measure_find("perplexity");
@@ -232,7 +232,7 @@ TEST_WITH(bench *bench, test_resume_drops_half_a_line, begin, end) {
     assert_file(bench, "epochs.tsv", "epoch\thours\ttop1Accuracy\n1\t0.500000000\t90.25\n");
 }
 
-TEST_WITH(bench *bench, test_refuses_another_configuration, begin, end) {
+TEST_WITH(bench *bench, test_rejects_another_configuration, begin, end) {
     d9_record record;
     open_record(bench, &record, false, 0);
     d9_epoch_row row = row_of(1, 90);
@@ -258,7 +258,7 @@ TEST_WITH(bench *bench, test_refuses_another_configuration, begin, end) {
     bench->config = mine;
 }
 
-TEST_WITH(bench *bench, test_unwritable, begin, end) {
+TEST_WITH(bench *bench, test_folder_that_cannot_be_written, begin, end) {
     d9_record record;
     char below[600], longest[700];
     const char *path = path_in(bench, "config.yaml");

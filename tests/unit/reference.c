@@ -582,7 +582,7 @@ TEST(orthogonal_updates_of_zeros) {
     }
 }
 
-TEST(updates_keep_their_state) {
+TEST(states_of_updates_agree_with_equations_by_hand) {
     for (int i = 0; i < op_spec_count(); i++) {
         op_case c;
         if (op_spec_op(i) != D9_OP_UPDATE) continue;
@@ -654,7 +654,7 @@ TEST(metrics_add_up_and_note_the_first_bad_step) {
     op_close(&live), op_case_free(&c);
 }
 
-TEST(a_wrong_index_is_refused) {
+TEST(a_wrong_index_is_rejected) {
     for (int i = 0; i < op_spec_count(); i++) {
         op_case c;
         op_live live;

@@ -155,7 +155,7 @@ static void refuse_with(const char *yaml, const d9_experiment_options *options, 
 static void refuse(const char *yaml, const char *words) { refuse_with(yaml, &(const d9_experiment_options){0}, words); }
 #define WITH(text) "config: tiny.yaml\nsearch:\n  trials: 9\n" text
 
-TEST(test_refusals_name_the_place, setup, teardown) {
+TEST(test_rejections_name_the_place, setup, teardown) {
     const char *ranges = "  ranges: {train.momentum: {uniform: [0.5, 0.9]}}\n";
     char text[1024];
     refuse("config: tiny.yaml\nsearch: 3\n", ":2:9 search trials ranges");

@@ -98,7 +98,7 @@ static d9_buffer accumulator(const bench *b, const char *name) {
 }
 
 /* Every value has its name, shape and the numbers that the session has after reading. */
-TEST_WITH(bench *b, test_values_by_name, set_up, tear_down) {
+TEST_WITH(bench *b, test_a_checkpoint_has_each_value_by_name, set_up, tear_down) {
     const d9_graph *graph = &b->session.program.train;
     int values = 0;
     OK(read_back(b));
@@ -132,7 +132,7 @@ TEST_WITH(bench *b, test_values_by_name, set_up, tear_down) {
 }
 
 /* Reading overwrites all previous contents of the buffers: the gaps between values become zero. */
-TEST_WITH(bench *b, test_gaps_are_zero, set_up, tear_down) {
+TEST_WITH(bench *b, test_reading_sets_gaps_to_zero, set_up, tear_down) {
     const d9_buffer buffers[] = {D9_BUFFER_STATE, accumulator(b, "average"), accumulator(b, "velocity")};
     const d9_graph *graph = &b->session.program.train;
     int64_t gaps = 0;
@@ -174,7 +174,7 @@ TEST_WITH(bench *b, test_unknown_tensors_are_rejected, set_up, tear_down) {
 }
 
 /* A changed bit in the second half of the file, or another checksum, is rejected. */
-TEST_WITH(bench *b, test_checksum, set_up, tear_down) {
+TEST_WITH(bench *b, test_a_wrong_checksum_is_rejected, set_up, tear_down) {
     uint8_t *bytes;
     size_t size;
     OK(d9_file_read(&context, b->path, &bytes, &size));
@@ -204,7 +204,7 @@ static void assert_goes_on(bench *b, const char *what) {
     run_assert_equal(&rest, &whole, what);
 }
 
-TEST_WITH(bench *b, test_another_seed, set_up, tear_down) {
+TEST_WITH(bench *b, test_a_checkpoint_of_another_seed_is_rejected, set_up, tear_down) {
     run_report report = resume(b, b->config, 8);
     assert_int_equal(report.status, D9_USAGE);
     assert_words(report.message, b->path);
@@ -212,7 +212,7 @@ TEST_WITH(bench *b, test_another_seed, set_up, tear_down) {
     assert_goes_on(b, "its own seed");
 }
 
-TEST_WITH(bench *b, test_another_configuration, set_up, tear_down) {
+TEST_WITH(bench *b, test_a_checkpoint_of_another_configuration_is_rejected, set_up, tear_down) {
     d9_config *other = run_config(&context, "reference", "f32", "");
     other->train.weight_decay = 0.25;
     assert_int_equal(resume(b, other, 7).status, D9_USAGE); /* because of the run folder's config.yaml */
@@ -228,7 +228,7 @@ static void assert_other_digest(const d9_dataset *dataset, const char *digest) {
 }
 
 /* The digest differs with one pixel, label or class order; a data set with another digest is rejected. */
-TEST_WITH(bench *b, test_another_data_set, set_up, tear_down) {
+TEST_WITH(bench *b, test_a_checkpoint_of_another_data_set_is_rejected, set_up, tear_down) {
     d9_dataset *dataset;
     OK(d9_config_dataset(&context, b->config, NULL, NULL, &dataset));
     uint8_t *pixels[] = {dataset->train.images + 100, dataset->test.images};
@@ -293,7 +293,7 @@ TEST_WITH(bench *b, test_wrong_metadata_is_rejected, set_up, tear_down) {
 }
 
 /* Truncated at the start, in the header, in the data, by one byte: always D9_DATA, never a new start. */
-TEST_WITH(bench *b, test_truncated, set_up, tear_down) {
+TEST_WITH(bench *b, test_truncated_checkpoints_are_rejected, set_up, tear_down) {
     uint8_t *bytes;
     size_t size;
     OK(d9_file_read(&context, b->path, &bytes, &size));
@@ -477,7 +477,7 @@ static void resume_on_two(const char *backend, char warning[1024]) {
 
 /* A run that resumes with another number of threads warns on oneDNN, whose bits depend on it, and not on the reference
  * backend. */
-TEST(test_another_number_of_threads) {
+TEST(test_resuming_on_more_threads_warns_on_onednn) {
     char warning[1024];
     resume_on_two("reference", warning);
     assert_string_equal(warning, "");

@@ -261,7 +261,7 @@ TEST(test_all_together) {
 }
 
 /* Rejections are tested trick by trick on every network. */
-TEST(test_refusals_on_every_network) {
+TEST(test_rejections_on_every_network) {
     int refused = 0;
     for (int n = 0; n < NETWORKS; n++)
         for (int t = 0; t < D9_TRICK_COUNT; t++)

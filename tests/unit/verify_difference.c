@@ -26,7 +26,7 @@ TEST(test_zeros_have_no_cosine) {
 }
 
 /* NaN at any position, on either side, makes the result NaN. */
-TEST(test_nan_stays) {
+TEST(test_nan_anywhere_makes_the_error_nan) {
     for (int i = 0; i < 6; i++) {
         double spoilt[] = {1, 2, 3};
         const double whole[] = {1, 2, 4};

@@ -40,7 +40,7 @@ static const struct planted_error {
               {"nothing, in evaluations", NULL, true},
               {"momentum 0.89", momentum, false},
               {"no weight decay", no_decay, false},
-              {"half the rate", halved_rates, false},
+              {"half the learning rate", halved_rates, false},
               {"an idle optimizer", idle_optimizer, false},
               {"an idle average", idle_average, false},
               {"epsilon times 2", epsilon, false},
