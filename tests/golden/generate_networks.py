@@ -4,8 +4,8 @@
 The networks are implemented here again, from their papers and torchvision's definitions, and share no code with dawn9.
 Initial weights are exact in bfloat16 and stored in it; images and labels are drawn by numpy. All inputs of a step are
 random, including scales and biases of norms, so that no factor of 1 hides a mistake. Dropout keeps the same elements as
-dawn9: Philox4x32-10 by position, step and role (kernels/formulas/dropout.h). Stochastic depth keeps a branch of an image
-by the word with the number of the image.
+dawn9: Philox4x32-10 by position, step and role (kernels/formulas/dropout.h). Stochastic depth keeps the branch of image
+number i by random word i.
 
 Run:  /usr/bin/python3 generate_networks.py --out DIR [--only NAME]
 Needs python3-torch and python3-numpy (Debian packages).
@@ -180,7 +180,7 @@ CASES = {
 }
 
 def update(form, rate, decay, w, g, v):
-    """Updates in place. plain and torch are torch.optim.SGD, torch with Nesterov; page has the rate inside the velocity."""
+    """Updates w and v in place. plain: torch.optim.SGD; torch: with Nesterov; page: the velocity includes the learning rate."""
     if form == "page":
         d = -rate * (g + decay * w)
         v.mul_(MOMENTUM).add_(d)

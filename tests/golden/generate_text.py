@@ -20,7 +20,7 @@ CELLS = {"elman_tanh": lambda *a, **k: torch.nn.RNN(*a, **k), "elman_relu": lamb
 ADAM = dict(momentum=0.9, beta2=0.999, epsilon=1e-8, weight_decay=0)
 STRONG = dict(momentum=0.8, beta2=0.97, epsilon=1e-3, weight_decay=0.2, bias_lr_multiplier=4.0)
 
-# The first has the optimizer of the comparison of frameworks on IMDB; the others decay strongly.
+# The first has the optimizer settings of the comparison of frameworks on IMDB; the others have strong weight decay.
 CASES = {
     "text_gru": dict(cell="gru", layers=1, vocabulary=50, length=7, embedding=5, hidden=6, batch=4, classes=2, optimizer="adam", train=ADAM, rates=[0.001, 0.002, 0.003]),
     "text_gru_layers": dict(cell="gru", layers=2, vocabulary=30, length=5, embedding=6, hidden=9, batch=5, classes=3, optimizer="adam", train=STRONG, rates=[0.01, 0.02, 0.03]),
@@ -62,7 +62,7 @@ class Language(torch.nn.Module):
         words = philox(SEED, np.arange((x.numel() + 3) // 4), step, 7, role_stream(f"drop{index}")).reshape(-1)[:x.numel()]
         return torch.where(torch.from_numpy((words >= int(s.p * 2**32)).reshape(x.shape)), x / (1 - s.p), torch.zeros_like(x))
     def forward(s, tokens, states, step=None):
-        """Layer by layer, because torch's own dropout between layers draws otherwise. step None: evaluation."""
+        """Runs layer by layer, because torch's own dropout between layers drops other elements. step None: evaluation."""
         x, after = s.drop(s.encoder(tokens), 0, step), []
         for layer in range(s.layers):
             one = type(s.rnn)(x.shape[2], s.rnn.hidden_size).to(x.dtype)
@@ -75,7 +75,7 @@ class Language(torch.nn.Module):
         return s.decoder(x), after
 
 def windows(stream, columns, length):
-    """Tokens (T, N) of each step and their labels (T * N); past the end 0 and -1, which counts nowhere."""
+    """Tokens (T, N) of each step and their labels (T * N). After the stream's end tokens are 0 and labels -1: no label."""
     rows = stream[:len(stream) // columns * columns].view(columns, -1).t()
     for at in range(0, len(rows) - 1, length):
         short = max(0, at + length - (len(rows) - 1))

@@ -1,7 +1,7 @@
-# What R says of the functions of engine/experiment/statistics.h: `Rscript statistics.R > statistics.tsv`.
+# Results that R computes for the functions of engine/report/statistics.h: `Rscript statistics.R > statistics.tsv`.
 #
-# A row is FUNCTION<TAB>arguments<TAB>results: numbers with 17 digits between spaces; a list is written count, values.
-# Needs R 4 (Debian's r-base-core) to make; nothing but the file is needed to test.
+# A row is FUNCTION<TAB>arguments<TAB>results: numbers with 17 digits, separated by spaces. A list is its length, then its values.
+# Making the file needs R 4 (Debian's r-base-core); the tests need only the file.
 set.seed(9)
 options(warn = 2)
 
@@ -20,7 +20,7 @@ for (freedom in c(1, 1.37, 2, 4, 9.5, 29, 200, 98765)) {
         row("shifted_above", numbers(t, freedom, shift), numbers(pt(t, freedom, shift, lower.tail = FALSE)))
 }
 
-# Accuracies as they come: a few hundredths of a percent apart, in few seeds or many.
+# Accuracies in percent, as real runs have them: a standard deviation of 0.1 to 0.3 among 2 to 34 seeds.
 for (n in c(2, 3, 5, 10, 30)) for (level in c(0.95, 0.99)) {
     a <- round(rnorm(n, 94.1, 0.15), 3)
     b <- round(rnorm(n, 94.0, 0.11), 3)
@@ -42,7 +42,7 @@ for (design in 0:1) for (deviation in c(0.02, 0.11, 0.15, 0.4)) {
     type <- c("two.sample", "paired")[design + 1]
     for (n in c(2, 5, 30)) row("power", numbers(design, n, 0.1, deviation, 0.05),
         numbers(power.t.test(n = n, delta = 0.1, sd = deviation, type = type)$power))
-    enough <- 2 # the first n that is enough: the root that power.t.test looks for, made whole
+    enough <- 2 # the least whole n with a power of 0.8; power.t.test itself would give a fractional n
     while (power.t.test(n = enough, delta = 0.1, sd = deviation, type = type)$power < 0.8) enough <- enough + 1
     row("seeds", numbers(design, 0.1, deviation, 0.05, 0.8), numbers(enough))
 }

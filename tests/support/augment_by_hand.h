@@ -1,5 +1,6 @@
-/* Augmented pixels by equations in doubles, to compare the reference backend with. draws: a row of the `draw` node's
- * output; all, out: shapes (N, H, W, C) of the stored images and of the output. */
+/* Augmented pixels, computed by equations in doubles, as expected values for the reference backend. draws: a row of the
+ * `draw` node's output; all, out: shapes (N, H, W, C) of the stored images and of the output; change: the fields of
+ * d9_change. */
 #ifndef D9_TESTS_AUGMENT_BY_HAND_H
 #define D9_TESTS_AUGMENT_BY_HAND_H
 
@@ -10,7 +11,8 @@ static inline int64_t reflected_by_hand(int64_t i, int64_t size) {
     return i < 0 ? -i : i < size ? i : 2 * size - 2 - i;
 }
 
-/* The byte of a resized box, with weights rounded to 1 / 2048. */
+/* The byte of channel `k` at this place of the output, to which the box in `draws` of `image` (H, W, C) is resized with
+ * bilinear weights that are rounded to 1 / 2048. */
 static inline double resized_by_hand(const double *image, const double *draws, const int64_t *all, const int64_t *out,
                                      int64_t row, int64_t column, int64_t k) {
     const int64_t place[2] = {row, draws[D9_DRAW_MIRROR] != 0 ? out[2] - 1 - column : column};
@@ -33,8 +35,8 @@ static inline double resized_by_hand(const double *image, const double *draws, c
     return floor(sum + 0.5);
 }
 
-/* Replaces the place of a changed pixel by that of its source in the unchanged image, computed in doubles by equations
- * about the middle of the image. False: the source is outside. */
+/* Replaces the place of a changed pixel by that of its source in the unchanged image, by equations about the middle of
+ * the image. y: the image's shape (N, H, W, C). False: the source is outside the image. */
 static inline bool source_place_by_hand(const double *change, const int64_t *y, int64_t *row, int64_t *column) {
     const double m = change[1] / 65536, n = change[2] / 65536, down = (double)*row + 0.5 - (double)y[1] / 2,
                  right = (double)*column + 0.5 - (double)y[2] / 2;
@@ -48,7 +50,7 @@ static inline bool source_place_by_hand(const double *change, const int64_t *y, 
     return *row >= 0 && *row < y[1] && *column >= 0 && *column < y[2];
 }
 
-/* A byte of a changed pixel (channels). */
+/* The byte of channel `k` of a pixel (channels) after the change. */
 static inline double changed_by_hand(const double *change, const double *pixel, int64_t channels, int64_t k) {
     const double m = change[1] / 65536, byte = pixel[k];
     const double grey = floor((299 * pixel[0] + 587 * pixel[1] + 114 * pixel[2]) / 1000 + 0.5);

@@ -63,7 +63,7 @@ void op_read(op_live *live, d9_value_id value, double *doubles);
 void op_check_guards(op_live *live);
 void op_close(op_live *live);
 
-/* |got - want|| / ||want||. NaN if a value is NaN, nothing was compared, or more than 90% of `want` is zero. */
+/* ||got - want|| / ||want||. NaN if a value is NaN, nothing was compared, or more than 90% of `want` is zero. */
 double op_error(const double *got, const double *want, int64_t count);
 /* Number of elements that are not equal; here NaN equals NaN. */
 int64_t op_differences(const double *got, const double *want, int64_t count);

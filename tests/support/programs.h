@@ -1,4 +1,4 @@
-/* Step programs for tests: from configurations as text, without data; a program as text. */
+/* Step programs for tests: built from the text of a configuration, without a dataset, and written as text. */
 #ifndef D9_TESTS_PROGRAMS_H
 #define D9_TESTS_PROGRAMS_H
 

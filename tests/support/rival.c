@@ -49,7 +49,7 @@ static bool is_exact(const d9_node *node) {
     case D9_OP_RECUR:
         return node->as.recur.cell == D9_CELL_ELMAN_RELU;
     case D9_OP_RECUR_BACKWARD:
-        return node->as.recur.cell != D9_CELL_LSTM; /* whose backward pass computes tanh */
+        return node->as.recur.cell != D9_CELL_LSTM; /* an LSTM's backward pass computes tanh */
     default:
         return true;
     }

@@ -40,7 +40,8 @@ void rival_fused_rules(rival *r, const d9_type *types, int type_count);
 /* Compares fused chains: bias, act; act_backward, norm_backward; and, where another node reads the output of
  * act_backward too, [add,] act_backward, norm_backward and act_backward, bias_backward. */
 void rival_fused_gradients(rival *r, const d9_type *types, int type_count);
-/* A second node reads norm's output: norm+act must not be fused or, if `written`, write it. */
+/* A second node reads norm's output. Unless `written`, norm and act must not be fused. If `written`, they may be, and
+ * both readers must get the right values. */
 void rival_wanted_intermediate(rival *r, bool written);
 /* Sample and label numbers out of range must give D9_DEVICE with a message, and no read outside an array. */
 void rival_bad_indices(rival *r, const d9_op *ops, size_t op_count);

@@ -326,7 +326,8 @@ double run_distance(const double *a, const double *b, int64_t count) {
     return most;
 }
 
-/* The list of a step must make images of `side` and pool maps of `map` x `map` pixels to one. */
+/* The step's node list must make images of `side` x `side` pixels, and its last pool reduce `map` x `map` pixels to
+ * one. */
 static void check_sizes(const d9_program *program, int64_t step, int side, int map) {
     const d9_graph *list = d9_program_list(program, step);
     const d9_node *pool = &list->nodes[program_find(list, D9_OP_POOL, "head.pool")];
@@ -421,7 +422,7 @@ typedef struct bench {
     const char *backend, *precision;
 } bench;
 
-/* With the narrow network of run_config: checks resuming, or seeds if `stops` is NULL. */
+/* Checks resuming, or seeds if `stops` is NULL, with the narrow network of run_config. */
 static void check_narrow(bench *b, const int64_t *stops) {
     d9_config *config = run_config(&context, b->backend, b->precision, "");
     if (stops)

@@ -89,9 +89,9 @@ void run_steps(d9_session *session, int64_t from, int64_t until);
 /* The largest absolute difference of two elements with the same index. */
 double run_distance(const double *a, const double *b, int64_t count);
 
-/* Trains a narrow network by configs/fewest94.yaml for eight steps, on synthetic images of 20, 24, 28 and 32 pixels in
- * turn. The last max pool must cover its whole map, and the state must agree with that on the reference backend, also
- * after the average of the last steps replaced the weights. */
+/* Trains the network of configs/fewest94.yaml, with fewer channels, for eight steps: two each on synthetic images of
+ * 20, 24, 28 and 32 pixels. At every size the last max pool must cover its whole map. The final state, in which the
+ * average of the last four steps replaced the weights, must agree with the reference backend's. */
 void run_check_smaller_images(const char *backend);
 
 /* Opens a session without evaluation, initialised and ready for step 0, that keeps all values. */

@@ -1,4 +1,4 @@
-"""Compares two runs with keep: all: checkpoints, losses of epochs, predictions.
+"""Compares the checkpoints, losses of epochs and predictions of two runs that were trained with `keep: all`.
 
 usage: same_state.py RUN RUN MOST      MOST: greatest difference of a parameter, relative to the larger of it and 1
 """

@@ -1,10 +1,11 @@
-"""Perplexity of a language model in PyTorch on corpus/test.txt, cut into columns: that of the record RUN/result.json?
+"""Computes the perplexity of a language model on corpus/test.txt in PyTorch, and compares it with RUN/result.json.
 
-    stream_perplexity.py RUN COLUMNS LENGTH     reads LENGTH tokens at a time; the states go on. Status 1 if it differs by
-                                                more than 1e-5 of it
+    stream_perplexity.py RUN COLUMNS LENGTH     cuts the text into columns, reads LENGTH tokens at a time and carries the
+                                                states over; status 1 if the relative difference exceeds 1e-5
 
-The weights pass through a module as pytorch/examples' word_language_model builds it, and back into a model file,
-RUN.back.safetensors, whose decoder has 0.25 added to the bias of the first word.
+Also copies the weights into a module like that of pytorch/examples' word_language_model, whose perplexity must be the
+same. Then adds 0.25 to the decoder's bias of the first word, which must change the perplexity, and saves the result as
+RUN.back.safetensors.
 """
 import json
 import math

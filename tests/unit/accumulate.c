@@ -1,5 +1,5 @@
 /* Gradient accumulation: in a network without batch norm an update from several batches equals that from one batch with
- * all their images; stopping and resuming; refusals. */
+ * all their images; stopping and resuming; settings that are rejected. */
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 
@@ -8,7 +8,8 @@
 static const char vgg[] = "name: vgg, channels: [4, 6], hidden: 8, dropout: [0, 0, 0]",
                   resnet9[] = "name: resnet9, channels: [4, 6, 8, 10]";
 
-/* 2.5 epochs of 46 images: with 12 an update, three updates an epoch and eight in all, ten images left out. */
+/* 2.5 epochs of 46 images. With 12 images per update, an epoch has three updates, which leave out ten images, and the
+ * run eight. */
 static d9_config *configure(const char *backend, const char *precision, const char *model, const char *settings,
                             const char *tricks) {
     char yaml[1024];
@@ -52,7 +53,7 @@ static double *train(d9_config *config, int64_t steps, bool poisoned, int64_t *c
     return state;
 }
 
-/* Largest difference between three batches of 4 for each update and one of 12. */
+/* Largest difference between the states after training with three batches of 4 per update and with one of 12. */
 static double difference(const char *backend, const char *precision, const char *settings, const char *tricks) {
     double *after[2], distance;
     int64_t count = 0;
@@ -93,7 +94,7 @@ TEST(test_batches_are_one_large_batch) {
 }
 
 /* A mean that was not finite, as after an overflow in fp16, does not reach the next update. */
-TEST(test_each_mean_begins_anew) {
+TEST(test_each_mean_of_gradients_begins_anew) {
     static const char settings[] = "batch_size: 4, accumulate: 3, lr: {peak: 0.1}";
     int64_t count;
     double *plain = train(configure("reference", "f64", resnet9, settings, ""), 24, false, &count),
@@ -127,7 +128,7 @@ TEST(test_parameters_move_with_the_last_batch) {
     d9_config_free(&context, config);
 }
 
-/* A run stops only between updates, so a checkpoint needs no mean. */
+/* A run stops only between updates, so a checkpoint needs no mean of gradients. */
 TEST(test_resumes_between_updates) {
     static const int64_t stops[] = {1, 5, 6, 13, 0};
     d9_config *config = configure("cpu", "f32", resnet9, "batch_size: 4, accumulate: 3, lr: {peak: 0.1}", augmented);
@@ -182,7 +183,7 @@ static void refuse(const char *settings, const char *tricks, const char *words) 
     d9_config_free(&context, config);
 }
 
-TEST(test_refusals) {
+TEST(test_accumulate_that_does_not_fit_is_rejected) {
     refuse("batch_size: 4, accumulate: 12", "", "train.accumulate 12 48 46");
     refuse("batch_size: 4, accumulate: 2", "batch_schedule: {}", "train.accumulate 2 1 tricks.batch_schedule");
     refuse("batch_size: 4, accumulate: 2", "hard_examples: {}", "train.accumulate 2 1 tricks.hard_examples");

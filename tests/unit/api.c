@@ -70,7 +70,7 @@ TEST(versions_agree, set_up, tear_down) {
     assert_true(strlen(dawn9_commit()) > 0);
 }
 
-TEST_WITH(dawn9_context *context, configurations, set_up, tear_down) {
+TEST_WITH(dawn9_context *context, configurations_are_parsed_loaded_and_rejected, set_up, tear_down) {
     dawn9_config *config = parse(context, (const char *const[]){"train.epochs=3", "tricks.ema=off", NULL});
     assert_non_null(strstr(dawn9_config_text(config), "epochs: 3"));
     assert_null(strstr(dawn9_config_text(config), "ema"));
@@ -199,7 +199,8 @@ TEST_WITH(dawn9_context *context, stops_and_resumes, set_up, tear_down) {
     dawn9_config_free(config);
 }
 
-/* With keep: best, the model is that of the best epoch, without a folder and after stopping in a later epoch. */
+/* With keep: best, the model is that of the best epoch, both without a folder and if a run was stopped in a later epoch
+ * and resumed. */
 TEST_WITH(dawn9_context *context, keeps_the_best, set_up, tear_down) {
     watched seen = {.stop_at = 22}; /* of 24 steps, 3 per epoch */
     dawn9_result result, again;
@@ -233,7 +234,7 @@ TEST_WITH(dawn9_context *context, keeps_the_best, set_up, tear_down) {
     d9_release(&inner, bytes), d9_release(&inner, others), dawn9_config_free(config);
 }
 
-TEST_WITH(dawn9_context *context, wrong_models, set_up, tear_down) {
+TEST_WITH(dawn9_context *context, wrong_model_files_and_settings_are_rejected, set_up, tear_down) {
     dawn9_model *model;
     dawn9_evaluation evaluation;
     dawn9_config *config;
@@ -258,8 +259,8 @@ TEST_WITH(dawn9_context *context, wrong_models, set_up, tear_down) {
     dawn9_model_free(model);
 }
 
-/* Most images have all three labels, and so several sigmoids above 1/2: the predicted label is the most likely one's
- * number. */
+/* Most images have all three labels, so several sigmoids exceed 1/2. The prediction must be the index of the most
+ * likely label. */
 TEST_WITH(dawn9_context *context, the_most_likely_of_several_labels, set_up, tear_down) {
     enum { IMAGES = 24, LABELS = 3 };
     static const char *const cells[] = {"a|b|c", "a|b|c", "a|b|c", "c", "a|b|c", "", "b|c", "a|b|c"};

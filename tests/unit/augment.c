@@ -39,7 +39,7 @@ TEST(draws_cover_their_ranges) {
     check_ranges(&rule, (const int[5]){1, 9, 2, 4, 20});
 }
 
-TEST(what_is_off_draws_zero) {
+TEST(an_augmentation_that_is_off_draws_zero) {
     const d9_augment_rule rule = {3, 32, 32, 32, 32, {{0}}}, whole = {3, 32, 32, 32, 32, {[D9_AUGMENT_CUTOUT] = {32}}};
     for (uint32_t sample = 0; sample < 100; sample++)
         for (int s = 0; s < D9_DRAW_SLOTS; s++)
@@ -50,7 +50,7 @@ static double drawn_number(const d9_augment_draws *draws, int slot) { /* a slot 
     return (double)d9_float_of_bits((uint32_t)draws->slot[slot]);
 }
 
-TEST(jitter_is_uniform_and_each_epoch_another) {
+TEST(jitter_is_uniform_and_differs_between_epochs) {
     enum { SAMPLES = 20000 };
     const double range[2] = {0.25, 0.5}, centre[2] = {0, 1};
     d9_augment_rule rule = {3, 32, 32, 32, 32, {[D9_AUGMENT_JITTER] = {0.25f, 0.5f}}};
@@ -91,7 +91,7 @@ TEST(jitter_adds_and_then_multiplies) {
     assert_true(d9_augment_jitter(3, d9_augment_uniform(0, 0, 0.25f), half) == 1.375f); /* (3 - 1/4) / 2 */
 }
 
-TEST(alternating_mirror_turns_over) {
+TEST(alternating_mirror_mirrors_the_other_half_next_epoch) {
     const d9_augment_rule rule = {3, 32, 32, 32, 32, {[D9_AUGMENT_MIRROR] = {D9_MIRROR_ALTERNATING}}},
                           random = {3, 32, 32, 32, 32, {[D9_AUGMENT_MIRROR] = {D9_MIRROR_RANDOM}}};
     int mirrored = 0;
@@ -108,7 +108,8 @@ TEST(alternating_mirror_turns_over) {
 
 enum { BOX_ROWS = 240, BOX_COLUMNS = 320 };
 
-/* The tries of torchvision's RandomResizedCrop, in double: sides and place of the box, or 0 if none fits. */
+/* Repeats the attempts of torchvision's RandomResizedCrop in double. box: rows, columns, top, left; without an attempt
+ * that fits, rows and columns are 0. */
 static void box_by_hand(const d9_augment_rule *rule, uint32_t sample, double scale, double ratio, int64_t *box) {
     box[0] = box[1] = 0;
     for (uint32_t attempt = 0; attempt < 10; attempt++) {
@@ -124,7 +125,7 @@ static void box_by_hand(const d9_augment_rule *rule, uint32_t sample, double sca
     }
 }
 
-TEST(resized_boxes_are_torchvision_s) {
+TEST(resized_boxes_match_torchvision) {
     enum { DRAWS = 40000 };
     const d9_augment_rule rule = {3, BOX_ROWS, BOX_COLUMNS, 32, 32, {[D9_AUGMENT_RESIZE] = {0.08f, 4.0f / 3}}};
     double areas = 0, squares = 0, ratios = 0, ratio_squares = 0, places = 0, place_squares = 0, count = 0;
@@ -140,7 +141,7 @@ TEST(resized_boxes_are_torchvision_s) {
         different += box[0] > 0 && (box[0] != rows || box[1] != columns || box[2] != d9_augment_span_start(y) ||
                                     box[3] != d9_augment_span_start(x));
         const double area = (double)(rows * columns) / (BOX_ROWS * BOX_COLUMNS);
-        if (area > 0.55) continue; /* smaller boxes fit with every permitted ratio */
+        if (area > 0.55) continue; /* up to this area, boxes fit with every permitted ratio */
         const double ratio = log((double)columns / (double)rows) / log(4.0 / 3),
                      place = (d9_augment_span_start(y) + 0.5) / (double)(BOX_ROWS - rows + 1) - 0.5;
         count++;
@@ -171,7 +172,8 @@ TEST(a_box_that_never_fits_is_in_the_middle) {
     assert_ints(draws.slot[D9_DRAW_CROP_Y], d9_augment_span(0, 8), draws.slot[D9_DRAW_CROP_X], d9_augment_span(0, 8));
 }
 
-/* Bytes are those of bilinear interpolation, rounded; weights of 1 / 2048 move them by less than 255 / 2048. */
+/* Bytes are those of bilinear interpolation, rounded. Rounding the weights to 1 / 2048 moves them by less than
+ * 255 / 2048. */
 TEST(a_resized_box_is_interpolated) {
     enum { ROWS = 9, COLUMNS = 11, CHANNELS = 3 };
     uint8_t image[ROWS * COLUMNS * CHANNELS];
@@ -206,7 +208,7 @@ TEST(changes_are_drawn_evenly) {
         const int row = draws.slot[D9_DRAW_CHANGE];
         assert_in_range(row, 0, D9_CHANGES - 1);
         rows[row]++;
-        negative += row != next.slot[D9_DRAW_CHANGE]; /* here: changes of epoch 3 that differ */
+        negative += row != next.slot[D9_DRAW_CHANGE]; /* counts samples whose change differs in epoch 3 */
         if (row == D9_CHANGE_NONE || row == D9_CHANGE_ROTATE) continue;
         const double step = draws.slot[D9_DRAW_CHANGE + 1] / (0.5 * d9_change_greatest(row) * D9_CHANGE_UNIT) * STEPS;
         assert_within(step, round(step), 1e-3);

@@ -1,8 +1,8 @@
 /* Commands in which one system call fails: the k-th allocation, open, read, write and so on. A command must end with a
  * documented error status and one line (and warnings) on standard error, or succeed with its usual output, and leave no
  * partial file. After an error it must work again (not tried for allocations, nor with sanitizers). One call of each
- * kind is tried, the first with sanitizers, otherwise the middle one; at most N with `test_commands_each_call N`; all,
- * in minutes, with `test_commands_each_call all`.
+ * kind fails: the first with sanitizers, otherwise the middle one. `test_commands_each_call N` tries up to N calls of
+ * each kind, `test_commands_each_call all` all of them, which takes minutes.
  *
  * Commands run dawn9_main in a child process; the linker (--wrap) replaces d9_system_default. */
 #include "tests/support/each_call.h"
@@ -27,7 +27,7 @@ enum { WORDS_MAX = 12 };
 typedef struct command {
     const char *words[WORDS_MAX];
     const char *makes; /* a folder that does not exist before, or NULL */
-    bool varies;       /* standard output differs between runs: times, or files that it could not read */
+    bool varies;       /* standard output differs between runs: it has times, or names files that could not be read */
 } command;
 
 static void redirect(const char *name, int to) {
@@ -115,7 +115,7 @@ static int64_t some; /* calls tried per kind, at most; 0: one */
 
 static void check_each(const command *c) { /* counts its calls, then lets each call tried fail once */
     char line[1024] = "";
-    for (int i = 0; i < 2; i++) { /* the second run's calls count: like all later runs it finds files of the first */
+    for (int i = 0; i < 2; i++) { /* counts the calls of run 2, which finds files of run 1, as later runs do */
         remove_made(c);
         if (run(c, CALL_allocate, 0)) fail_msg("dawn9 %s: %s", c->words[0], (count_lines("err", line), line));
     }
@@ -174,7 +174,7 @@ static void make_pictures(void) { /* the images of folder.yaml, in two classes *
     }
 }
 
-TEST(test_commands) {
+TEST(test_commands_with_a_failing_call) {
     char folder[RUN_PATH_BYTES], before[RUN_PATH_BYTES];
     run_folder_make(folder);
     assert_non_null(getcwd(before, sizeof before));

@@ -100,11 +100,11 @@ static const struct {
     {"train: {lr: {knots: [0], values: [-1]}}\n", "x.yaml:1:35 train.lr.values[0] -1 0 1000000"},
 };
 
-TEST(test_refusals, enter_source_folder) {
+TEST(test_invalid_files_are_rejected_with_their_place, enter_source_folder) {
     for (int i = 0; i < COUNT(refusals); i++) assert_refused(refusals[i].yaml, NULL, refusals[i].words);
 }
 
-TEST(test_refuses_depth, enter_source_folder) {
+TEST(test_rejects_deep_nesting, enter_source_folder) {
     char yaml[256] = "seed: ";
     memset(yaml + 6, '[', 100);
     assert_refused(yaml, NULL, "x.yaml:1:39 32");
@@ -163,7 +163,7 @@ TEST(test_every_trick_by_default, enter_source_folder) {
     }
 }
 
-TEST(test_schedule, enter_source_folder) {
+TEST(test_schedule_of_knots_and_values, enter_source_folder) {
     d9_config *config = parse("train: {lr: {knots: [0, 2.5, 20%, end-2, end], values: [0, 1, 0.5, 1.0e-1, 0]}}", NULL);
     static const d9_knot knots[] = {{0, D9_KNOT_EPOCHS},
                                     {2.5, D9_KNOT_EPOCHS},
@@ -225,7 +225,7 @@ TEST(test_many_knots, enter_source_folder) {
 }
 
 /* A shape, knots or values set later replace the schedule; peak, warmup, start and end change an inherited cosine. */
-TEST(test_cosine_replaces, enter_source_folder) {
+TEST(test_shape_knots_or_values_replace_the_schedule, enter_source_folder) {
     static const char listed[] = "train: {lr: {knots: [0, 1, end], values: [0, 0.1, 0.04], peak: 5, at: start}}",
                       cosine[] = "train: {lr: {shape: cosine, peak: 0.4, warmup: 10%, start: 0.1, end: 0.01}}";
     assert_learning_rates(listed, "train.lr={shape: cosine, peak: 2, end: 1}", 3, (const double[]){0, 2, 1});
@@ -261,7 +261,7 @@ static void assert_values_explained(const d9_option *option) {
     d9_text_free(&text);
 }
 
-TEST(test_sections, enter_source_folder) {
+TEST(test_sections_list_and_explain_all_options, enter_source_folder) {
     const char *section, *doc;
     const d9_option *options;
     int count = 0, rows = 0, models = 0;

@@ -14,7 +14,7 @@ static double celu_alpha(const d9_config *config) {
     return alpha;
 }
 
-TEST(test_edits, enter_source_folder) {
+TEST(test_edits_change_the_file_and_the_last_counts, enter_source_folder) {
     static d9_config_edit items[] = {{.kind = D9_EDIT_WITH, .text = "celu:alpha=0.2"},
                                      {.kind = D9_EDIT_WITH, .text = "celu"},
                                      {.kind = D9_EDIT_WITH, .text = "flip"},
@@ -53,7 +53,7 @@ TEST(test_order_of_edits, enter_source_folder) {
     d9_arena_free(&context, &arena);
 }
 
-TEST(test_refuses_edits, enter_source_folder) {
+TEST(test_rejects_edits, enter_source_folder) {
     assert_refused("{}", EDIT(SET, "train.epochs"), "--set train.epochs KEY=VALUE");
     assert_refused("{}", EDIT(SET, "=3"), "--set =3 KEY=VALUE");
     assert_refused("{}", EDIT(SET, "train..epochs=3"), "--set train..epochs=3");
@@ -127,7 +127,7 @@ TEST(test_other_model_drops_options, make_folder, remove_folder) {
     d9_config_free(&context, config);
 }
 
-TEST(test_refuses_files, make_folder, remove_folder) {
+TEST(test_rejects_files, make_folder, remove_folder) {
     assert_not_loaded("none.yaml", "none.yaml");
     assert_not_loaded("sub", "sub");
     put("a.yaml", "base: none.yaml\n");

@@ -84,7 +84,7 @@ TEST(test_print_origins_of_odd_words, enter_source_folder) {
     d9_config_free(&context, config);
 }
 
-TEST(test_hash, enter_source_folder) {
+TEST(test_hash_ignores_what_does_not_change_training, enter_source_folder) {
     static const char *const same[] = {"title: t",
                                        "target: 50",
                                        "threads: 3",

@@ -121,7 +121,7 @@ TEST(captions_of_a_tile) {
         assert_int_equal(count_in_tile(&sheet, column, text + line, text + 2 * line, 24, 24, 24) > 0, column == 3);
         assert_int_equal(count_in_tile(&sheet, column, text + 5 * line, sheet.height, 112, 112, 112) > 0, column == 3);
     }
-    /* another end of the long name is another tile */
+    /* a long name that only ends differently gives a different tile */
     uint8_t *before = malloc((size_t)sheet.height * (size_t)sheet.width * 3);
     assert_non_null(before);
     memcpy(before, sheet.pixels, (size_t)sheet.height * (size_t)sheet.width * 3);

@@ -16,7 +16,7 @@ typedef struct faults {
     int allocations_left;               /* -1: unlimited */
     int64_t disk_bytes_left;            /* -1: unlimited */
     size_t most_at_once;                /* bytes that one read or write moves at most; 0: unlimited */
-    int interruptions[KINDS];           /* the next calls of each kind, this many, fail with EINTR */
+    int interruptions[KINDS];           /* number of next calls of each kind that fail with EINTR */
     bool sync, close, rename, truncate; /* true: these calls fail */
     int64_t live;                       /* allocations not released */
 } faults;
@@ -132,7 +132,7 @@ TEST(test_context_keeps_the_first_message) {
     assert_string_equal(line, "1 epoch 3");
 }
 
-TEST_WITH(bench *bench, test_memory, open_bench, close_bench) {
+TEST_WITH(bench *bench, test_memory_is_aligned_and_zero, open_bench, close_bench) {
     void *pointer;
     assert_ints(d9_allocate(&context, 1000, "a test", &pointer), D9_OK, (uintptr_t)pointer % 64, 0);
     for (int i = 0; i < 1000; i++) assert_int_equal(((char *)pointer)[i], 0);
@@ -143,7 +143,7 @@ TEST_WITH(bench *bench, test_memory, open_bench, close_bench) {
     assert_words(context.message, "1000");
 }
 
-TEST(test_typed_memory, open_bench, close_bench) {
+TEST(test_typed_memory_checks_its_size, open_bench, close_bench) {
     d9_arena arena = {0};
     double *numbers = NULL, *more = NULL;
     const double **table = NULL;
@@ -234,7 +234,7 @@ TEST(test_shell_words, open_bench, close_bench) {
     d9_text_free(&text);
 }
 
-TEST(test_nearest) {
+TEST(test_nearest_word) {
     static const char *const words[] = {"epochs", "batch_size", "momentum", "alpha", "pool_before_activation",
                                         "ema",    "net9",       "net"};
     static const struct {
@@ -322,7 +322,7 @@ TEST(test_file_without_a_size, open_bench, close_bench) {
     d9_release(&context, bytes);
 }
 
-/* Rejected at once: special files (opening a FIFO would block, /dev/zero has no end), files above a limit. */
+/* Special files (opening a FIFO would block, /dev/zero has no end) and files above a limit are rejected at once. */
 TEST_WITH(bench *bench, test_special_and_large_files, open_bench, close_bench) {
     uint8_t *bytes;
     size_t size;
@@ -380,7 +380,7 @@ TEST_WITH(bench *bench, test_file_append, open_bench, close_bench) {
     assert_int_equal(d9_file_append(&context, path, "four\n", 5), D9_OUTPUT);
 }
 
-TEST_WITH(bench *bench, test_file_refusals, open_bench, close_bench) {
+TEST_WITH(bench *bench, test_files_that_cannot_be_read_or_written, open_bench, close_bench) {
     uint8_t *bytes;
     size_t size;
     assert_refusal(d9_file_read(&context, in(bench, "none"), &bytes, &size), D9_DATA, in(bench, "none"));
@@ -398,7 +398,7 @@ static int forbidden(void *user, const char *path, struct stat *state) {
     return -1;
 }
 
-TEST_WITH(bench *bench, what_may_not_be_looked_at_is_not_missing, open_bench, close_bench) {
+TEST_WITH(bench *bench, a_file_without_permission_is_not_called_missing, open_bench, close_bench) {
     bool found = true;
     OK(d9_file_find(&context, D9_DATA, in(bench, "none"), &found));
     assert_false(found);

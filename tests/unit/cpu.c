@@ -47,7 +47,7 @@ TEST(every_operation_and_fused_rule_in_bf16) {
 
 TEST(an_output_with_another_reader_is_kept) { rival_wanted_intermediate(&((fixture *)*state)->r, false); }
 
-TEST(indices_out_of_range_are_refused) {
+TEST(indices_out_of_range_are_rejected) {
     static const d9_op ops[] = {D9_OP_DRAW,  D9_OP_AUGMENT,        D9_OP_GATHER, D9_OP_TOKENS,
                                 D9_OP_EMBED, D9_OP_EMBED_BACKWARD, D9_OP_LOSS,   D9_OP_LOSS_BACKWARD};
     rival_bad_indices(&((fixture *)*state)->r, ops, sizeof ops / sizeof *ops);
@@ -64,7 +64,7 @@ TEST(threads_change_no_bit_outside_convolutions) {
         op_case c;
         op_case_make(&c, &context, i, f->bf16 ? D9_BF16 : D9_F32, D9_F32, OP_FILL_RANDOM);
         const d9_node *node = &c.graph->nodes[0];
-        const d9_backend_options *second = is_conv(node->op) ? &one : &three; /* bits of convolutions depend on it */
+        const d9_backend_options *second = is_conv(node->op) ? &one : &three; /* convolutions may depend on it */
         for (int o = 0; o < node->output_count; o++) {
             if (node->outputs[o] == D9_NONE) continue;
             rival_run(&c, f->backend, &one, node->outputs[o], f->r.a);
@@ -176,7 +176,7 @@ TEST(every_convolution_algorithm_agrees) {
         fail_msg("AVX-512, but no convolution by oneDNN's Winograd");
 }
 
-TEST(a_plan_that_does_not_fit_is_refused) {
+TEST(a_plan_that_does_not_fit_is_rejected) {
     fixture *f = *state;
     op_case c;
     make_conv(&c, &context, D9_OP_CONV, D9_F32, 27, OP_FILL_RANDOM);
@@ -188,7 +188,7 @@ TEST(a_plan_that_does_not_fit_is_refused) {
 }
 
 /* f64 and fp16 have no rule: the error names the node. */
-TEST(other_precisions_are_refused_by_name) {
+TEST(other_precisions_are_rejected_by_name) {
     fixture *f = *state;
     static const d9_type types[][2] = {{D9_F64, D9_F64}, {D9_F16, D9_F32}};
     for (int t = 0; t < 2; t++) {

@@ -15,9 +15,9 @@ typedef struct tolerance {
     bool exact;                /* no error is allowed on small integers */
 } tolerance;
 
-/* One and a half times the largest errors in some 40000 results (Zen 5). Pairs in Winograd: the same for the largest
- * error in 1308 results (Zen 4), which is highest where a sum has a single product, as in the data gradient of one
- * output channel. */
+/* Limits are 1.5 times the largest errors in some 40000 results (Zen 5). For Winograd with pairs they are 1.5 times the
+ * largest errors in 1308 results (Zen 4), where a sum of a single product has the largest, as in the data gradient of
+ * one output channel. */
 static const tolerance tolerances[] = {{"winograd", false, {3.2e-6, 2.3e-6, 2e-6}, {3.3e-5, 2.6e-5, 9e-6}, false},
                                        {"winograd", true, {0.024, 0.024, 0.024}, {0.2, 0.33, 0.18}, false},
                                        {"gemm", false, {1.2e-6, 1.2e-6, 1.2e-6}, {6e-6, 6e-6, 6e-6}, true},

@@ -5,7 +5,7 @@
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 
-/* `model`: YAML. */
+/* Checks dawn94. `model`: YAML entries of the network's options, or "". */
 static void check(const char *backend, const char *precision, const char *model, bool poisoned) {
     char yaml[1024];
     const char *missing = run_missing(&context, backend, precision, NULL);
@@ -54,12 +54,12 @@ TEST(language_bf16) { check_language("bf16", false); }
 
 TEST(language_nan_fails) { check_language("f32", true); }
 
-TEST(test_f32) { check("cpu", "f32", "", false); }
+TEST(dawn94_on_cpu_f32) { check("cpu", "f32", "", false); }
 
-TEST(test_bf16) { check("cpu", "bf16", "", false); }
+TEST(dawn94_on_cpu_bf16) { check("cpu", "bf16", "", false); }
 
-TEST(test_onednn_f32) { check("onednn", "f32", "", false); }
+TEST(dawn94_on_onednn_f32) { check("onednn", "f32", "", false); }
 
-TEST(test_onednn_bf16) { check("onednn", "bf16", "", false); }
+TEST(dawn94_on_onednn_bf16) { check("onednn", "bf16", "", false); }
 
-TEST(test_nan_on_both_sides_fails) { check("cpu", "f32", "channels: [8, 8, 16, 16]", true); }
+TEST(dawn94_nan_on_both_sides_fails) { check("cpu", "f32", "channels: [8, 8, 16, 16]", true); }

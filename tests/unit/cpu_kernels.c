@@ -366,7 +366,7 @@ static void biases(fixture *f, const setting *s) {
 }
 
 static void dropouts(fixture *f, const setting *s) {
-    static const int64_t sizes[] = {27, 512, 70001}; /* the last in three pieces */
+    static const int64_t sizes[] = {27, 512, 70001}; /* the last is processed in three pieces */
     static const double shares[] = {0.25, 0.5, 0.9};
     static const int64_t units[] = {1, 9, 1037, INT64_MAX}; /* elements that are kept or dropped together */
     for (int i = 0; i < 36; i++) {
@@ -465,7 +465,7 @@ static void augmentation_of(fixture *f, const setting *s, bool jitter, int heigh
         const uint8_t byte = images[((order[n] * H + source_row) * W + source_column) * C + c];
         float value = table[c * 256 + byte];
         if (jitter) value = d9_augment_jitter(value, d[D9_DRAW_BRIGHTNESS], d[D9_DRAW_CONTRAST]);
-        assert_true(stored(y, i) == rounded(s->store, cut ? 0 : (double)value)); /* every bit */
+        assert_true(stored(y, i) == rounded(s->store, cut ? 0 : (double)value)); /* exactly equal */
     }
 }
 

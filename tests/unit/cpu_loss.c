@@ -1,7 +1,7 @@
 /* The CPU kernels of the loss, its gradient and the metrics, compared with the formulas in double, in place and not, at
  * every level (instruction set) that runs here; bf16 dlogits are compared with the rounded f32 ones. Few classes must
- * have the bits of the formulas in double. One, two and three threads must give the same bits. What lies behind each
- * array must stay as it was. */
+ * have the bits of the formulas in double. One, two and three threads must give the same bits. Nothing may be written
+ * after the end of an array. */
 #include "kernels/cpu/kernels.h"
 #include "kernels/formulas/half.h"
 #include "core/system.h"
@@ -109,8 +109,8 @@ static void compare(const char *what, const d9_cpu *cpu, const d9_kernel_loss *s
              (long long)i, cpu->loops->level, (long long)s->classes, s->smoothing, s->share, (double)got, want, limit);
 }
 
-/* Few classes: the expected bits. Many: p_k = exp(z_k - max z) / sum has the rounding errors of the difference, of the
- * exponential and of the sum; the loss has that of the sum's logarithm. */
+/* Few classes must give the expected bits. With many, p_k = exp(z_k - max z) / sum has the rounding errors of the
+ * difference, of the exponential and of the sum, and the loss has that of the sum's logarithm. */
 static void check(const fixture *f, const d9_cpu *cpu, const d9_kernel_loss *s, const float *dlogits) {
     const double unit_error = s->classes < MANY ? 0 : 0x1p-24;
     const double uniform = 2 * s->smoothing / (double)s->classes; /* limit of the part of smoothing: weights are < 2 */
@@ -217,7 +217,7 @@ TEST(the_loss_of_several_labels) {
 }
 
 /* One sample with NaN or an infinity at the label, beside it, in the first and in the last place. */
-TEST(nan_and_infinities) {
+TEST(losses_of_nan_and_infinities) {
     fixture *f = *state;
     static const float values[] = {NAN, INFINITY, -INFINITY};
     EACH_LEVEL(loops)
@@ -249,7 +249,7 @@ TEST(nan_and_infinities) {
 }
 
 /* A row's logits may all be -inf, or its first be NaN, which no logit exceeds. */
-TEST(predictions) {
+TEST(predictions_with_infinities_and_nan) {
     fixture *f = *state;
     EACH_LEVEL(loops)
     for (int c = 0; c < SIZES; c++) {

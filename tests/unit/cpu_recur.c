@@ -36,7 +36,7 @@ static int tear_down(void **state) {
 
 TEST_GROUP(set_up, tear_down)
 
-/* Fills everything with NaN. */
+/* Sets type and size, and fills the array and the elements behind it with NaN. */
 static void clear(array *a, d9_kernel_store store, int64_t count) {
     assert_true(count <= MANY);
     a->store = store;
@@ -44,7 +44,7 @@ static void clear(array *a, d9_kernel_store store, int64_t count) {
     memset(a->data, 0xff, (size_t)(count + GUARDS) * sizeof(float));
 }
 
-/* Stores the expected values. */
+/* Copies the expected values into the stored data. */
 static void store_all(array *a) {
     for (int64_t i = 0; i < a->count; i++) save(a->data, a->store, i, a->want[i]);
 }
@@ -74,7 +74,7 @@ static void check(const array *a, const layer *l, const char *what) {
     }
     for (int64_t i = a->count; i < a->count + GUARDS; i++)
         if (!isnan(stored(a, i))) fail_msg("%s: written behind its end", what);
-    /* A sum of values that were rounded to bf16, of which one in some hundreds may be rounded differently. */
+    /* f32 results of a bf16 layer are sums of values of which one in some hundreds may be rounded differently. */
     const double relative = a->store == D9_KERNEL_BF16 ? 0x1p-8 : l->store == D9_KERNEL_BF16 ? 1e-3 : 5e-6;
     const double limit = relative * sqrt(norm);
     if (!(sqrt(error) <= limit))
@@ -85,7 +85,7 @@ static void check(const array *a, const layer *l, const char *what) {
 
 /* ---- expected values ---- */
 
-/* The state before step t of sample n: of y or h0; 0 at the beginning without a state. */
+/* The state before step t of sample n, from y or h0; zeros before the first step of a layer without h0. */
 static const double *state_before(const fixture *f, const layer *l, int64_t t, int64_t n) {
     static const double zeros[256];
     if (t > 0) return f->a[Y].want + ((t - 1) * l->samples + n) * l->units;
@@ -278,7 +278,7 @@ static void check_embedding(fixture *f, const d9_cpu *cpu, d9_kernel_store store
     assert_true(isnan(stored(y, y->count)) && isnan(stored(dtable, dtable->count)));
 }
 
-TEST(embeddings) {
+TEST(embeddings_and_their_gradients_are_exact) {
     static const int64_t sizes[][3] = {{1, 1, 1}, {5, 7, 3}, {130, 300, 125}, {3, 65, 600}, {200, 11, 16}};
     for (int level = 0; d9_cpu_level_at(level); level++)
         for (int i = 0; i < 6 && d9_cpu_loops_find(d9_cpu_level_at(level)); i++) {

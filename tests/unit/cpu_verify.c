@@ -1,7 +1,8 @@
 /* verify on the backends cpu and onednn, in f32 and bf16 where available. On cpu in f32: every golden case. On cpu in
- * bf16: one case of every kind of network, or with `test_cpu_verify all` every case. On onednn: those with
- * convolutions, because it computes all else as cpu does. If DAWN9_CPU_CEILING is set: the same few, because
- * cpu_conv.c, cpu_kernels.c and cpu_recur.c already test the kernels of every instruction set. */
+ * bf16: one case of every kind of network, or with `test_cpu_verify all` every case. On onednn: one case of every
+ * network with convolutions, because it computes all else as cpu does. If DAWN9_CPU_CEILING is set, cpu in f32 and
+ * `all` have one case of every kind, too, because cpu_conv.c, cpu_kernels.c and cpu_recur.c test the kernels of every
+ * instruction set. */
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 
@@ -34,14 +35,14 @@ static void check_cpu(const char *precision, bool all) {
     run_check_verify("cpu", precision, "", 32);
 }
 
-TEST(test_f32) { check_cpu("f32", true); }
+TEST(golden_cases_on_cpu_f32) { check_cpu("f32", true); }
 
 /* *state: not NULL if `test_cpu_verify all` asks for every case. */
-TEST(test_bf16) { check_cpu("bf16", *state); }
+TEST(golden_cases_on_cpu_bf16) { check_cpu("bf16", *state); }
 
-TEST(test_onednn_f32) { check_networks("onednn", "f32", IMAGES); }
+TEST(golden_cases_on_onednn_f32) { check_networks("onednn", "f32", IMAGES); }
 
-TEST(test_onednn_bf16) { check_networks("onednn", "bf16", IMAGES); }
+TEST(golden_cases_on_onednn_bf16) { check_networks("onednn", "bf16", IMAGES); }
 
 /* test_cpu_verify [all] */
 int main(int count, char **arguments) {

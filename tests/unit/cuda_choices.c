@@ -17,7 +17,7 @@ static d9_cuda_choices *open_folder(const char *folder) {
     return choices;
 }
 
-TEST_WITH(const char *folder, what_is_added_comes_back, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, added_choices_are_found_again, run_folder_set_up, run_folder_tear_down) {
     char key[32];
     const char *kept = run_path(folder, "kept"); /* made when it is saved */
     d9_cuda_choices *first = open_folder(kept), *second = open_folder(kept);
@@ -26,7 +26,7 @@ TEST_WITH(const char *folder, what_is_added_comes_back, run_folder_set_up, run_f
         OK(d9_cuda_choices_add(&context, i % 2 ? first : second, key, "e1"));
     }
     OK(d9_cuda_choices_add(&context, first, "key 1", "e7 k2=23"));
-    OK(d9_cuda_choices_add(&context, first, "key 0", "e9")); /* replaced by the second cache's, saved later */
+    OK(d9_cuda_choices_add(&context, first, "key 0", "e9")); /* the second cache, saved later, replaces it */
     d9_cuda_choices_save(&context, first);
     d9_cuda_choices_save(&context, second); /* keeps the first one's other keys */
     d9_cuda_choices_close(&context, first), d9_cuda_choices_close(&context, second);
@@ -45,7 +45,7 @@ TEST_WITH(const char *folder, what_is_added_comes_back, run_folder_set_up, run_f
 
 #define HEADER "dawn9 choices 2\n"
 
-TEST_WITH(const char *folder, a_damaged_file_is_not_believed, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, a_damaged_file_is_ignored, run_folder_set_up, run_folder_tear_down) {
     static const char *const texts[] = {"",
                                         "dawn9 choices 1\n",
                                         "dawn9 choices 2",

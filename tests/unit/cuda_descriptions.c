@@ -36,14 +36,14 @@ TEST(tensors_lie_channels_last) {
         }
 }
 
-TEST(ids_differ) {
+TEST(ids_of_tensors_differ) {
     const d9_conv_geometry g = geometry(D9_CONV_FORWARD, D9_F16);
     const d9_conv_description d = d9_conv_describe(&g);
     for (int a = 0; a < D9_CONV_ARGUMENTS; a++)
         for (int b = 0; b < a; b++) assert_int_not_equal(d.tensor[a].id, d.tensor[b].id);
 }
 
-TEST(each_pass_writes_its_own) {
+TEST(each_pass_writes_its_own_tensor) {
     static const int written[] = {D9_CONV_OUTPUT, D9_CONV_IMAGE, D9_CONV_WEIGHTS};
     for (int p = 0; p < 3; p++) {
         const d9_conv_geometry g = geometry((d9_conv_pass)p, D9_BF16);
@@ -95,9 +95,9 @@ static const d9_site *make_filters(filters *f, d9_op op, const d9_type types[3])
     return &f->site;
 }
 
-/* Classifiers stay with our kernels; the input side of the GRU on IMDB has few weights, but many tokens; the output
- * layer of a language model has many weights. */
-TEST(large_linear_layers_are_products) {
+/* Our own kernels compute classifiers; cuBLAS computes the input side of the GRU on IMDB, which has few weights but
+ * many tokens, and the output layer of a language model, which has many weights. */
+TEST(large_linear_layers_use_cublas) {
     assert_false(d9_cuda_is_large(512, 512, 10));
     assert_false(d9_cuda_is_large(1, 65536, 1));
     assert_true(d9_cuda_is_large(1, 65537, 1));

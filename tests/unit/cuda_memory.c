@@ -4,7 +4,7 @@
 #include "tests/support/programs.h"
 #include "tests/support/test.h"
 
-static const double gib = 1.0 / (1 << 30); /* GiB of a byte */
+static const double gib = 1.0 / (1 << 30); /* GiB per byte */
 
 static double needed_gib(const char *precision, int64_t batch) {
     d9_config *config;

@@ -58,7 +58,7 @@ static void check_pixels(const d9_split *split, int64_t image, int record) {
     }
 }
 
-TEST_WITH(const char *folder, cifar10_is_read_and_broken_files_are_refused, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, cifar10_is_read_and_broken_files_are_rejected, run_folder_set_up, run_folder_tear_down) {
     const d9_dataset_options options = {.name = "cifar10"};
     uint8_t *bytes = make_records(BATCH_IMAGES, 1, 10);
     link_cifar10(folder, bytes);
@@ -189,7 +189,7 @@ static int part_of(const d9_dataset *dataset, const char *name) {
     return 0;
 }
 
-/* Loads the folder again; the files that both have must be in the parts in which they were. Returns their number. */
+/* Loads the folder again. Files that were in `before` must be in the same part. Returns the number of such files. */
 static int check_parts(const char *folder, d9_dataset_options options, const d9_dataset *before) {
     int shared = 0;
     d9_dataset *after = run_data(folder, options);
@@ -205,8 +205,8 @@ static int check_parts(const char *folder, d9_dataset_options options, const d9_
     return shared;
 }
 
-/* Adding and removing files moves no other file between the parts, and none into or out of the validation images: an
- * evaluation takes from the model the limit below which a draw makes a validation image (d9_provenance). */
+/* Adding and removing files moves no other file between the parts, nor into or out of the validation images: a file
+ * is a validation image if its draw is below a limit, which an evaluation takes from the model (d9_provenance). */
 TEST_WITH(const char *folder, a_file_that_comes_or_goes_moves_no_other, run_folder_set_up, run_folder_tear_down) {
     char name[64];
     fill_classes(folder, "", 30);
@@ -295,7 +295,7 @@ TEST_WITH(const char *folder, folder_split_by_hand_is_kept, run_folder_set_up, r
     run_data_refused(folder, (d9_dataset_options){.name = "folder"}, D9_DATA, "test/dog train/");
 }
 
-TEST(classes_count_the_less_the_more_images_they_have) {
+TEST(class_weights_are_inverse_to_class_sizes) {
     int32_t labels[] = {0, 2, 0, 0, 2, 0};
     const d9_dataset dataset = {.classes = 4, .train = {.count = 6, .labels = labels}};
     double weights[4];
@@ -303,7 +303,7 @@ TEST(classes_count_the_less_the_more_images_they_have) {
     assert_true(weights[0] == 6.0 / 8 && weights[1] == 0 && weights[2] == 6.0 / 4 && weights[3] == 0);
 }
 
-TEST_WITH(const char *folder, broken_folders_are_refused, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, broken_folders_are_rejected, run_folder_set_up, run_folder_tear_down) {
     const d9_dataset_options options = {.name = "folder"};
     run_data_refused(folder, (d9_dataset_options){.name = "folder", .path = "no/such/folder"}, D9_DATA,
                      "no/such/folder");
@@ -412,7 +412,7 @@ TEST_WITH(const char *folder, arrays_are_read, run_folder_set_up, run_folder_tea
     d9_dataset_free(&context, drawn);
 }
 
-TEST_WITH(const char *folder, broken_arrays_are_refused, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, broken_arrays_are_rejected, run_folder_set_up, run_folder_tear_down) {
     uint8_t images[ARRAY_IMAGES * 75];
     const int16_t negative[ARRAY_IMAGES] = {0, 1, 2, -1};
     const int64_t lowest[ARRAY_IMAGES] = {INT64_MIN};
@@ -519,7 +519,7 @@ static void count_uneven(void *user, d9_log_level level, const char *line) {
     *(int *)user += level == D9_LOG_WARNING && strstr(line, "uneven") != NULL;
 }
 
-TEST(three_times_the_images_are_uneven) {
+TEST(three_times_as_many_images_of_a_class_are_warned_of) {
     int32_t labels[] = {0, 0, 1, 0};
     int warned = 0;
     const char *const names[] = {"cat", "dog"};

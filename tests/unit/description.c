@@ -64,7 +64,7 @@ static void check_description(run_bench *b, int row, d9_metadata replaced, const
     check_rows(b, good, ROWS, row, replaced, words);
 }
 
-TEST_WITH(run_bench *b, descriptions_that_make_no_sense, run_bench_set_up, run_bench_tear_down) {
+TEST_WITH(run_bench *b, invalid_descriptions_are_rejected, run_bench_set_up, run_bench_tear_down) {
     const struct {
         int row;
         const char *value, *words;
@@ -95,7 +95,7 @@ TEST_WITH(run_bench *b, descriptions_that_make_no_sense, run_bench_set_up, run_b
                           missing == OPTIONAL ? NULL : good[missing].key);
 }
 
-TEST_WITH(run_bench *b, descriptions_of_texts, run_bench_set_up, run_bench_tear_down) {
+TEST_WITH(run_bench *b, descriptions_of_models_of_texts, run_bench_set_up, run_bench_tear_down) {
     const struct {
         int row;
         const char *value, *words;

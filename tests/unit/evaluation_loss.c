@@ -22,7 +22,8 @@ static double cross_entropy(const double *logits, int32_t label, double smoothin
     return (1 - smoothing) * own + smoothing * mean;
 }
 
-/* Evaluates a new network. `smoothing`, `weighted`: as in the configuration. `tricks`: 1 with shifted_view, else 0. */
+/* Evaluates a new network, whose loss must be as defined. `smoothing`, `weighted`: as in the configuration `more`.
+ * `tricks`: 1 with shifted_view, else 0. */
 static void check(const char *more, double smoothing, bool weighted, int tricks) {
     char yaml[512];
     d9_session session;
@@ -55,15 +56,16 @@ static void check(const char *more, double smoothing, bool weighted, int tricks)
     d9_evaluation_free(&context, &evaluation), d9_session_close(&session), d9_config_free(&context, config);
 }
 
-TEST(the_loss_is_that_of_the_training) {
+TEST(the_loss_has_label_smoothing_and_class_weights) {
     check("train: {batch_size: 8}\ntricks: {flip_tta: {}}\n", 0, false, 0);
     check("train: {batch_size: 8}\ntricks: {label_smoothing: {alpha: 0.3}}\n", 0.3, false, 0);
     check("train: {batch_size: 8, class_weights: balanced}\ntricks: {label_smoothing: {alpha: 0.1}}\n", 0.1, true, 0);
 }
 
-TEST(no_view_is_the_plain_one) { check("train: {batch_size: 8}\n", 0, false, 1); }
+TEST(the_loss_is_of_the_plain_view_even_if_no_view_is_plain) { check("train: {batch_size: 8}\n", 0, false, 1); }
 
-/* Neither the losses of a second network (hard_examples) nor evaluating only some images with all views changes it. */
+/* Neither the losses of a second network (hard_examples) nor evaluating only some images with all views changes the
+ * loss. */
 TEST(a_second_network_and_few_images_with_all_views) {
     check("train: {batch_size: 8}\ntricks: {label_smoothing: {alpha: 0.3}, hard_examples: {}, "
           "multicrop_tta: {shift: 3, share: 0.25}}\n",

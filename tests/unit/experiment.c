@@ -138,7 +138,7 @@ TEST(test_published_belongs_to_what_was_published, setup, teardown) {
     d9_experiment_free(&context, experiment);
 }
 
-TEST(test_refusals_name_the_place, setup, teardown) {
+TEST(test_rejections_name_the_place, setup, teardown) {
     refuse("config: tiny.yaml\nseed: 3\n", ":2:1 seed config checkpoint_every seeds");
     refuse("title: a\n", ":1:1 config arms");
     refuse("config: none.yaml\n", ":1:9 config");
@@ -202,7 +202,7 @@ TEST(test_an_ablation_moves_each_trick, setup, teardown) {
     d9_experiment_free(&context, experiment);
 }
 
-TEST(test_an_ablation_refuses_what_is_not_on, setup, teardown) {
+TEST(test_an_ablation_rejects_what_is_not_on, setup, teardown) {
     d9_experiment *experiment;
     const char *const only[] = {"cello"};
     const char *path = run_path(folder, "tiny.yaml");
@@ -337,7 +337,7 @@ TEST(test_a_run_is_done_once, setup, teardown) {
     d9_experiment_free(&context, experiment);
 }
 
-TEST(test_a_damaged_result_is_done_again_and_a_foreign_one_refused, setup, teardown) {
+TEST(test_a_damaged_result_is_done_again_and_a_foreign_one_rejected, setup, teardown) {
     bool trained;
     d9_run_state seen;
     const d9_run_options options = {0};

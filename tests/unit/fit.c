@@ -24,12 +24,12 @@ static d9_config *config_of(const char *more) {
 }
 
 static int64_t up_64(int64_t bytes) { return (bytes + 63) / 64 * 64; }
-/* Images and draws. Once augmenting has read the draws, labels and the gradient of the logits take their place, and
- * losses follow. But if labels and gradient need more room, the gradient follows, and losses take the draws' place. So
- * some batches need more than larger ones. */
+/* The images, the draws, and what does not fit into the memory of the draws after augmenting: labels and the gradient
+ * of the logits fit there, so that only the losses follow; or, where rounding makes these two larger than the draws,
+ * labels and losses, so that the gradient follows. Some batches therefore need more than larger ones. */
 static int64_t scratch_bytes(int64_t n) {
     const int64_t draws = up_64(44 * n), labels = up_64(4 * n), gradient = up_64(40 * n);
-    if (n == 1) return up_64(768) + 3 * 64; /* only one of the three fits there */
+    if (n == 1) return up_64(768) + 3 * 64; /* only one of the three fits into the draws' memory */
     return up_64(768 * n) + draws + (labels + gradient <= draws ? labels : gradient);
 }
 static int64_t data(int64_t n) { return (400 + 32) * 192 + 400 * 4 + 400 / n * n * 4; } /* images, labels, order */
@@ -46,7 +46,7 @@ static d9_status fit(const d9_config *config, int64_t bytes, d9_fit *found) {
     return status;
 }
 
-TEST(hand_counted) {
+TEST(the_largest_batch_is_as_counted_by_hand) {
     d9_config *config = config_of("");
     config->model = &head;
     d9_fit found;
@@ -68,7 +68,7 @@ TEST(hand_counted) {
 
 /* With ghost batch norm, a batch is a multiple of the group size. bf16 needs fewer bytes. A configured batch of more
  * images than the training set is an error. */
-TEST(multiples_of_the_group_size) {
+TEST(the_largest_batch_is_a_multiple_of_the_group_size) {
     d9_fit found, half;
     d9_config *config = config_of("model: {channels: [4, 4, 4, 4]}\ntricks: {ghost_batchnorm: {group_size: 16}}\n");
     assert_ints(fit(config, 2 << 20, &found), D9_OK, found.unit, 16);

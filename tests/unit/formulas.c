@@ -239,7 +239,7 @@ static const half_kind kinds[] = {
     {"fp16", d9_fp16_to_float, d9_fp16_from_float, d9_fp16_from_double, 0x7c00},
 };
 
-TEST(every_pattern_survives) {
+TEST(every_half_pattern_survives_a_round_trip) {
     for (int k = 0; k < 2; k++)
         for (uint32_t h = 0; h <= 0xffff; h++) {
             const float x = kinds[k].widen((uint16_t)h);
@@ -316,7 +316,7 @@ TEST(loss_is_smoothed_cross_entropy) {
     }
 }
 
-/* The loss must equal its definition by -log sigmoid, its slope finite differences, also where one term is left. */
+/* The loss must equal its definition by -log sigmoid, its slope finite differences, also for targets 0 and 1. */
 TEST(sigmoid_loss_is_a_mean_of_yes_and_no) {
     const double z[4] = {0.3, -1.2, 2.5, 80}, h = 1e-6;
     const d9_loss_row_double row = {.total = 6, .classes = 4};
@@ -344,7 +344,7 @@ TEST(labels_are_classes_or_bits) {
     assert_within(d9_loss_target_double(D9_LOSS_CROSS_ENTROPY, 2, 4, 2, 0.75), 0.25, 0);
 }
 
-TEST(norm_pieces) {
+TEST(norm_formulas_by_hand) {
     assert_within(d9_norm_inv_std_double(3.0, 1.0), 0.5, 1e-15);
     assert_within((double)d9_norm_inv_std_float(3.0f, 1.0f), 0.5, 1e-7);
     assert_within(d9_norm_apply_double(5, 1, 0.5, 3, -2), 4, 1e-15);

@@ -10,7 +10,7 @@
 
 TEST(a_gpu_is_one_of_those_that_are_visible) {
     static const struct {
-        const char *list, *name, *chosen; /* NULL: not set; refused */
+        const char *list, *name, *chosen; /* list NULL: the variable is not set; chosen NULL: rejected */
     } cases[] = {
         {NULL, "0", "0"},
         {NULL, "11", "11"},
@@ -58,7 +58,7 @@ TEST(a_gpu_is_one_of_those_that_are_visible) {
     unsetenv("CUDA_VISIBLE_DEVICES");
 }
 
-TEST(other_names_are_refused) {
+TEST(other_names_are_rejected) {
     static const char *const names[] = {"", "-1", "1 ", "x", "GPU", "GPU-", "gpu-8f", "GPU-8f,1", "0x1", "MIG-;"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) assert_false(d9_gpu_is_name(names[i]));
 }

@@ -91,7 +91,7 @@ static int64_t work_of(const op_case *c) { /* elements computed if each input el
     return inputs * op_count(c, c->graph->nodes[0].outputs[0]);
 }
 
-/* Every forward case that is small enough to be changed element by element. */
+/* Checks every forward case that is small enough to be changed element by element. */
 TEST(gradients_are_derivatives) {
     int checked[D9_OP_COUNT] = {0}, cells[D9_CELL_COUNT][2] = {{0}}; /* cells: without and with states */
     for (int i = 0; i < op_spec_count(); i++) {

@@ -131,7 +131,7 @@ TEST_WITH(fixture *f, test_copy_is_another_graph, set_up, tear_down) {
 }
 
 /* A graph with more nodes than its first allocation. */
-TEST_WITH(fixture *f, test_grows, set_up, tear_down) {
+TEST_WITH(fixture *f, test_more_nodes_than_first_allocated, set_up, tear_down) {
     d9_value_id y = f->image;
     char role[16];
     for (int i = 0; i < 150; i++) {
@@ -143,7 +143,7 @@ TEST_WITH(fixture *f, test_grows, set_up, tear_down) {
     program_check_graph(&f->graph);
 }
 
-TEST_WITH(fixture *f, test_next, set_up, tear_down) {
+TEST_WITH(fixture *f, test_next_node_of_an_operation, set_up, tear_down) {
     d9_value_id y;
     stack s = build_stack(f);
     OK(d9_graph_act(&context, &f->graph, "again", s.d, &y));
@@ -152,7 +152,7 @@ TEST_WITH(fixture *f, test_next, set_up, tear_down) {
     assert_int_equal(d9_edit_next(&f->graph, D9_OP_ADD, 0), D9_NONE);
 }
 
-TEST_WITH(fixture *f, test_consumers, set_up, tear_down) {
+TEST_WITH(fixture *f, test_consumers_are_counted, set_up, tear_down) {
     d9_node_id first = 99;
     d9_value_id y;
     stack s = build_stack(f);
@@ -164,7 +164,7 @@ TEST_WITH(fixture *f, test_consumers, set_up, tear_down) {
 
 static const d9_op norm_act_pool[] = {D9_OP_NORM, D9_OP_ACT, D9_OP_POOL};
 
-TEST_WITH(fixture *f, test_chain, set_up, tear_down) {
+TEST_WITH(fixture *f, test_chain_of_operations_is_found, set_up, tear_down) {
     d9_node_id nodes[3];
     build_stack(f);
     assert_true(d9_edit_chain(&f->graph, norm_act_pool, 3, 0, nodes));
@@ -251,7 +251,7 @@ TEST_WITH(fixture *f, test_swap_at_the_end, set_up, tear_down) {
     program_check_graph(&f->graph);
 }
 
-TEST_WITH(fixture *f, test_insert, set_up, tear_down) {
+TEST_WITH(fixture *f, test_insert_feeds_all_readers, set_up, tear_down) {
     d9_node_id id;
     d9_value_id y;
     stack s = build_stack(f);
@@ -282,7 +282,7 @@ TEST_WITH(fixture *f, test_insert_at_the_ends, set_up, tear_down) {
     program_check_graph(&f->graph);
 }
 
-TEST_WITH(fixture *f, test_remove, set_up, tear_down) {
+TEST_WITH(fixture *f, test_remove_keeps_producers, set_up, tear_down) {
     stack s = build_stack(f);
     d9_graph_remove_node(&f->graph, 2);
     assert_order(f, "a b d e loss");

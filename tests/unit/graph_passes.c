@@ -64,7 +64,7 @@ static void check_half_types(const char *precision, d9_type half) {
     d9_program_free(&context, &program);
 }
 
-TEST(test_half_precisions) {
+TEST(test_types_in_half_precisions) {
     check_half_types("bf16", D9_BF16);
     check_half_types("fp16", D9_F16);
 }
@@ -81,7 +81,7 @@ static void check_one_type(const char *precision, d9_type type) {
     d9_program_free(&context, &program);
 }
 
-TEST(test_full_precisions) {
+TEST(test_types_in_full_precisions) {
     check_one_type("f32", D9_F32);
     check_one_type("f64", D9_F64);
     check_one_type("tf32", D9_F32);

@@ -56,7 +56,7 @@ TEST(test_two_networks_in_one_list) {
         assert_int_equal(node->when.every, learns ? 3 : 0);
         lessons += learns, looks += looks_on;
     }
-    assert_true(looks > 15 && lessons > 40); /* nodes that rank images; of its training: forward, backward, updates */
+    assert_true(looks > 15 && lessons > 40); /* looks rank images; lessons train: forward, backward, updates */
     const d9_node *own = &train->nodes[program_find(train, D9_OP_UPDATE, "update.weights")],
                   *small = &train->nodes[program_find(train, D9_OP_UPDATE, "update.proxy.weights")];
     for (int64_t s = 0; s < 12; s++)
@@ -114,7 +114,7 @@ static double *network_after(const char *backend, const char *tricks, int64_t st
 }
 
 /* If no image is left out, only their order changes. */
-TEST(test_none_left_out) {
+TEST(test_share_1_leaves_out_no_image) {
     int64_t count;
     double *all = network_after("reference", "crop: {pad: 2}", 3, &count),
            *ranked =
@@ -229,7 +229,7 @@ TEST(test_operations_of_larger_steps) {
 
 /* All images are ranked in each step; the network trains on half of them, and so does the small network in every third
  * step. */
-TEST(test_operations) {
+TEST(test_operations_are_counted) {
     built with = program_built(configure("auto", plain), 32, 16, "f32"),
           without = program_built(configure("auto", "crop: {pad: 2}"), 32, 16, "f32");
     const d9_graph *train = &with.program.train, *whole = &without.program.train;

@@ -319,7 +319,7 @@ TEST(a_saved_plan_is_followed) {
     op_case_free(&t.c);
 }
 
-TEST(a_plan_that_does_not_fit_is_refused) {
+TEST(a_plan_that_does_not_fit_is_rejected) {
     static const char *const cases[][2] = {
         {"scale\tfirst\tfirst\nmul\tsecond\t\n", "2 mul"},
         {"scale\tfirst\tfirst\nadd\tfourth\t\n", "2 fourth"},

@@ -190,7 +190,7 @@ TEST(test_streams_differ, set_up) {
     end(&s);
 }
 
-TEST(test_seed_and_name_alone, set_up) {
+TEST(test_weights_depend_only_on_seed_and_name, set_up) {
     static const char *const untouched[] = {"layer1.conv.weight", "layer2.conv.weight", "layer3.res2.conv.weight",
                                             "head.weight"};
     start plain = begin("", 1), again = begin("", 1), other = begin("", 2), edited = begin(program_many_tricks, 1);
@@ -242,7 +242,7 @@ TEST(test_bias_spread, set_up) {
 }
 
 /* As many filters as there are channels copy one channel each; later ones are as without the trick. */
-TEST(test_dirac, set_up) {
+TEST(test_dirac_filters_copy_channels, set_up) {
     start with = begin("dirac_init: {}", 1), without = begin("", 1);
     static const struct {
         const char *name;
@@ -264,7 +264,7 @@ TEST(test_dirac, set_up) {
     end(&without);
 }
 
-/* The filters of patch_whitening and their negatives; the bias starts at zero. */
+/* The filters are those of patch_whitening and their negatives; the biases start at zero. */
 TEST(test_negated_whitening, set_up) {
     start both = begin("whitening_bias: {size: 3, epsilon: 0.01, images: 8}", 1),
           plain = begin("patch_whitening: {size: 3, epsilon: 0.01, images: 8}", 1);

@@ -29,9 +29,9 @@ typedef struct tree {
 static const tree trees[] = {
     {"eight cores and nothing else", 8, 1, .threads = 8},
     {"no cgroup limits", 8, 1, .group = V2, .files = {{"sys/fs/cgroup/cpu.max", "max 100000\n"}}, .threads = 8},
-    {"hyperthreads far", 4, 2, .threads = 4},
-    {"hyperthreads side by side", 4, 2, true, .threads = 4},
-    {"four a core", 2, 4, true, .threads = 2},
+    {"hyperthreads of a core numbered far apart", 4, 2, .threads = 4},
+    {"hyperthreads of a core numbered side by side", 4, 2, true, .threads = 4},
+    {"four hyperthreads per core", 2, 4, true, .threads = 2},
     {"many cores", 256, 2, .threads = 256},
     {"quota 150% of eight cores", 8, 1, .group = V2,
      .files = {{"sys/fs/cgroup/user.slice/app.scope/cpu.max", "150000 100000\n"}}, .threads = 2},

@@ -85,7 +85,7 @@ TEST(test_perplexity) {
     assert_true(fabs(score_of("perplexity", &summed, NULL) - 33) <= 1e-9);
 }
 
-TEST(test_comparing) {
+TEST(test_better_and_reached_scores) {
     const d9_measure *accuracy = d9_measure_find("accuracy"), *perplexity = d9_measure_find("perplexity");
     assert_true(d9_measure_better(accuracy, 2, 1) && !d9_measure_better(accuracy, 1, 1));
     assert_true(d9_measure_better(perplexity, 1, 2) && !d9_measure_better(perplexity, 1, 1));
@@ -112,7 +112,7 @@ static void check_words(const char *measure, const char *pattern, const char *wa
     d9_text_free(&text);
 }
 
-TEST(test_words) {
+TEST(test_texts_about_a_measure) {
     check_words("accuracy", "{title}{, |unit|}; {name}_low", "Accuracy, %; accuracy_low");
     check_words("perplexity", "{title}{, |unit|}; {name}_low", "Perplexity; perplexity_low");
     check_words("accuracy", "{|points|, }to detect {effect points}, {effect}",

@@ -1,5 +1,6 @@
 /* Parameter groups and their updates: a trick of the test trains the head by SGD without momentum, with its own
- * schedule, only from epoch 1 to epoch 2; Adam and Muon; resuming; selectors; groups that are rejected. */
+ * schedule, only from epoch 1 to epoch 2; Adam and Muon; resuming; selectors; groups that
+ * are rejected. */
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 #include "tricks/trick.h"
@@ -364,7 +365,7 @@ TEST(corrections_count_the_group_s_own_steps) {
     d9_program_free(&context, &program);
 }
 
-TEST(invalid_groups_are_refused) {
+TEST(invalid_groups_are_rejected) {
     assert_refused(&(d9_trick){.on_optimizer = select_biases}, "stem.conv.weight");
     assert_refused(&(d9_trick){.on_optimizer = update_by_copying}, "weights copy");
     assert_refused(&(d9_trick){.on_optimizer = keep_average, .on_step = add_average}, "weights average");
@@ -387,7 +388,7 @@ TEST(a_group_without_members_has_no_update) {
     d9_program_free(&context, &program);
 }
 
-TEST(selectors) {
+TEST(selectors_match_every_field_that_is_set) {
     const d9_value value = {.name = "layer1.conv.weight", .parameter = D9_WEIGHT, .shape = {4, {8, 3, 3, 4}}};
     assert_true(d9_selector_matches(&(d9_selector){0}, &value));
     assert_true(d9_selector_matches(&(d9_selector){.kinds = 1u << D9_WEIGHT, .rank = 4, .role = "layer?.*"}, &value));
@@ -402,7 +403,7 @@ TEST(selectors) {
 }
 
 /* airbench: learning rate 11.5 and decay 0.0153 per 1024 images; with momentum 0.85, 1 + 1 / (1 - momentum) = 23/3. */
-TEST(decoupled_settings) {
+TEST(decoupled_rates_and_decay_are_per_1024_images) {
     d9_config *config = program_config(
         &context, "data: {dataset: synthetic}\nmodel: {channels: [4, 4, 4, 4]}\n"
                   "train: {decoupled: on, batch_size: 8, epochs: 2, momentum: 0.85, weight_decay: 0.0153,\n"

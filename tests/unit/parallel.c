@@ -45,7 +45,7 @@ TEST(one_process_keeps_its_values) {
     assert_true(value == 3 && number == 2);
 }
 
-/* ---- in each of several processes; a message says what is wrong ---- */
+/* ---- run in each of several processes; a returned message says what is wrong ---- */
 
 /* A number of process `rank` whose sums depend on their order. */
 static double number_of(int rank, int64_t i) { return ldexp(1.0 / (double)(i % 97 + 3 + rank), (int)(i % 31) * rank); }
@@ -93,7 +93,7 @@ static double ordered_sum(const d9_parallel *parallel, int64_t i, bool wide) {
     return wide ? all : (double)narrow;
 }
 
-/* Sums `count` values between two guards, in two parts. Process 1 is late, for those that do not wait. */
+/* Sums `count` values between two guards, in two parts. Process 1 comes late: the others must wait for it. */
 static bool sum_is_ordered(d9_parallel *parallel, int64_t count, bool wide, memory_kind kind) {
     const int64_t bytes = wide ? sizeof(double) : sizeof(float), first = count / 3;
     const struct timespec late = {.tv_nsec = 20000000};
@@ -183,7 +183,7 @@ static int be_one_of_several(void) {
     return wrong != NULL;
 }
 
-/* Three processes of this program, which find each other in shared memory, and as those of several machines do. */
+/* Three processes of this program, which communicate through shared memory, and then by TCP, as on several machines. */
 TEST(three_processes_add_and_agree) {
     static const char *const transports[] = {"vader", "tcp -mca btl_tcp_if_include lo"};
     char self[4096], command[4700];

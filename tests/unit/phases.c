@@ -67,7 +67,7 @@ TEST(test_two_lists_over_one_state) {
     d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
-TEST(test_a_share_below_half_a_step) {
+TEST(test_a_share_below_half_a_step_makes_no_phase) {
     d9_program program;
     d9_config *config = configure(resnet9, "auto", "progressive: {share: 0.01}");
     build_program(config, &program);
@@ -249,7 +249,7 @@ static void check_steps(const char *tricks, const step_shape *expected, int64_t 
     d9_config *config = configure(resnet9, "auto", tricks);
     build_program(config, &program);
     int64_t step = 0, before = 0;
-    bool runs[1 + D9_MAX_PHASES] = {false}; /* if a list is used: `train`, then the phases */
+    bool runs[1 + D9_MAX_PHASES] = {false}; /* true if a list is used: `train`, then the phases */
     for (int64_t i = 0; i < count; i++) {
         const d9_graph *list = d9_program_list(&program, step);
         runs[1 + d9_program_phase(&program, step)] = true;
@@ -339,7 +339,7 @@ TEST(test_batches_that_do_not_fit) {
 }
 
 /* The list must change after two steps with share 0.2 and after three with 0.25. */
-TEST(test_the_lists_change_in_time) {
+TEST(test_the_list_changes_at_its_step) {
     int64_t count;
     double *two = train("reference", "progressive: {share: 0.2}", 2, &count),
            *three = train("reference", "progressive: {share: 0.25}", 2, &count);
@@ -497,7 +497,7 @@ TEST(test_layers_that_cannot_freeze) {
     refuse("name: vgg, channels: [3, 4], hidden: 6", "freeze: {until: [0.5, 0.6, 0.6, 0.7]}", "tricks.freeze.until 4");
 }
 
-/* ---- the last layer first ---- */
+/* ---- fine_tune: the last layer is trained first ---- */
 
 static const char tuning[] = "fine_tune: {head: 0.25, rates: [0, 0.1, 0.5]}";
 
@@ -547,7 +547,7 @@ static int changed_parameters(const d9_program *program, const double *a, const 
     return changed;
 }
 
-TEST(test_the_layers_before_it_follow_but_those_of_rate_0) {
+TEST(test_layers_before_the_last_follow_except_at_rate_0) {
     static const char *const backends[] = {"reference", "cpu"};
     double *states[2][5];
     int64_t count;
@@ -574,7 +574,7 @@ TEST(test_parts_that_the_network_does_not_have) {
 }
 
 /* A slow step moves neither the median of the times nor their quartiles. */
-TEST(test_range_of_times) {
+TEST(test_median_and_quartiles_of_times) {
     double one[] = {4}, seven[] = {3, 1, 90, 5, 2, 4, 6};
     const d9_time_range alone = d9_time_range_of(one, 1), range = d9_time_range_times(d9_time_range_of(seven, 7), 10);
     assert_true(alone.low == 4 && alone.median == 4 && alone.high == 4);

@@ -22,7 +22,7 @@ static built make(const char *tricks, int64_t images, const char *precision) {
     return program_built(config_with(tricks), images, 32, precision);
 }
 
-TEST(test_steps) {
+TEST(test_steps_and_sizes_of_buffers) {
     built b = make("", 35, "f32");
     assert_int_equal(b.program.steps_per_epoch, 4); /* the last three images are left out */
     assert_ints(b.program.steps, 12, b.program.buffer_bytes[D9_BUFFER_ORDER], 32 * 4);
@@ -111,7 +111,7 @@ static void check_layout(const d9_program *program, const int *wanted) {
 
 TEST(test_layout) {
     built b = make("", 32, "f32");
-    check_layout(&b.program, (const int[]){9 + 8, 8, 0, 16}); /* 9 weights, 8 norm scales; biases; none; statistics */
+    check_layout(&b.program, (const int[]){9 + 8, 8, 0, 16}); /* weights and norm scales; biases; frozen; statistics */
     program_drop(&b);
     b = make(program_many_tricks, 32, "f64");
     check_layout(&b.program, (const int[]){9, 8, 1 + 8, 16});
@@ -208,7 +208,7 @@ static void assert_refused(const char *tricks, int64_t images, int64_t side, con
     assert_words(context.message, words), d9_context_clear(&context), d9_config_free(&context, config);
 }
 
-TEST(test_refusals) {
+TEST(test_settings_that_do_not_fit_are_rejected) {
     assert_refused("", 7, 32, "train.batch_size 8 7");
     assert_refused("", 32, 4, "layer3.pool 1x1 2x2");
     assert_refused("ghost_batchnorm: {group_size: 3}", 32, 32,

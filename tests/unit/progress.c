@@ -1,4 +1,4 @@
-/* The line that tells how long a run takes: by the median of its first steps' times, with their quartiles. */
+/* The line that predicts how long a run takes, by the median and the quartiles of its first steps' times. */
 #include "cli/progress.h"
 #include "core/system.h"
 #include "tests/support/programs.h"
@@ -15,7 +15,7 @@ static ssize_t keep(void *user, int file, const void *bytes, size_t size) {
 }
 
 /* Reports a first step of 500 s, and then steps so long that a run of such steps would take these minutes. The line
- * about the run's length must be this; "": there is none. */
+ * about the run's length must be `wanted`; "": no line. */
 static void check_told(const double minutes[TIMED], const char *wanted) {
     built b = program_built(program_config(&context, "model: {name: resnet9, channels: [4, 4, 8, 8]}\n"
                                                      "train: {epochs: 10, batch_size: 8}\n"),
@@ -39,7 +39,7 @@ static void check_told(const double minutes[TIMED], const char *wanted) {
     program_drop(&b);
 }
 
-TEST(a_run_is_told_by_the_median_of_its_steps) {
+TEST(the_length_of_a_run_is_predicted_by_its_median_step) {
     check_told((double[]){25, 31, 27, 900, 26, 24, 29},
                "about 27 minutes (25 to 31) with evaluations, by the first steps");
     check_told((double[]){1, 1, 90, 1.1, 1, 0.1, 1}, "about 1 minute with evaluations, by the first steps");

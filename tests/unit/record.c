@@ -163,7 +163,7 @@ TEST(test_process_clock_counts_gaps, begin, end) {
     d9_timeline_free(&timeline);
 }
 
-TEST_WITH(bench *bench, test_rows, begin, end) {
+TEST_WITH(bench *bench, test_rows_of_epochs_after_resuming_and_anew, begin, end) {
     d9_record record;
     open_record(bench, &record, false, 0);
     assert_file(bench, "events.jsonl", "");
@@ -190,7 +190,7 @@ TEST_WITH(bench *bench, test_rows, begin, end) {
 }
 
 /* Rows and result have the keys of the run's measure; those with TTA only if there are several views. */
-TEST_WITH(bench *bench, test_another_measure, begin, end) {
+TEST_WITH(bench *bench, test_rows_and_result_of_another_measure, begin, end) {
     d9_record record;
     d9_text text;
     bench->config->measure = d9_measure_find("perplexity");
@@ -232,7 +232,7 @@ TEST_WITH(bench *bench, test_resume_drops_half_a_line, begin, end) {
     assert_file(bench, "epochs.tsv", "epoch\thours\ttop1Accuracy\n1\t0.500000000\t90.25\n");
 }
 
-TEST_WITH(bench *bench, test_refuses_another_configuration, begin, end) {
+TEST_WITH(bench *bench, test_rejects_another_configuration, begin, end) {
     d9_record record;
     open_record(bench, &record, false, 0);
     d9_epoch_row row = row_of(1, 90);
@@ -258,7 +258,7 @@ TEST_WITH(bench *bench, test_refuses_another_configuration, begin, end) {
     bench->config = mine;
 }
 
-TEST_WITH(bench *bench, test_unwritable, begin, end) {
+TEST_WITH(bench *bench, test_folder_that_cannot_be_written, begin, end) {
     d9_record record;
     char below[600], longest[700];
     const char *path = path_in(bench, "config.yaml");
@@ -341,7 +341,7 @@ TEST_WITH(bench *bench, test_result_of_a_resumed_run_without_target, begin, end)
     json_decref(root), d9_text_free(&text);
 }
 
-/* All fields required by DAWNBench's README. */
+/* The submission has all fields that DAWNBench's README requires. */
 TEST(test_submission, begin, end) {
     static const char *const fields[] = {"version", "author",   "authorEmail", "framework", "codeURL",
                                          "model",   "hardware", "costPerHour", "timestamp", "misc"};
@@ -357,7 +357,7 @@ TEST(test_submission, begin, end) {
     json_decref(root);
 }
 
-TEST(test_leftovers_go, begin, end) {
+TEST(test_files_of_an_earlier_run_are_removed, begin, end) {
     static const char *const names[] = {"result.json", "submission.json", "predictions.safetensors",
                                         "model.safetensors"};
     bench *bench = *state;
@@ -407,7 +407,7 @@ TEST_WITH(bench *bench, test_title_that_is_not_utf8, begin, end) {
     bench->config->title = title;
 }
 
-TEST(test_numbers) {
+TEST(test_json_numbers_are_null_unless_finite) {
     json_t *null = d9_json_number(INFINITY), *real = d9_json_number(-2.5);
     assert_true(json_is_null(null) && json_real_value(real) == -2.5);
     json_decref(null), json_decref(real);

@@ -32,7 +32,7 @@ TEST(every_op_writes_all_of_its_outputs) {
                 for (int64_t k = 0; k < op_count(&c, id); k++) {
                     assert_true(!isnan(many_a[k]));
                     if (c.graph->values[id].type == D9_I32 && (op_spec_op(i) != D9_OP_STREAM || o == 0))
-                        assert_true(many_a[k] != -1); /* unwritten; a stream's label is -1 past the end */
+                        assert_true(many_a[k] != -1); /* unwritten: -1, as are labels after a stream's end */
                 }
             }
             op_case_free(&c);
@@ -445,8 +445,8 @@ TEST(labels_of_a_stream_are_the_tokens_that_follow) {
     assert_true(ends > 3 && checked > 2 * ends);
 }
 
-/* The states after the last token, which are outputs too. In bf16 each token reads the y of the one before as stored,
- * that is rounded. */
+/* Checks the states after the last token, which are outputs, too. In bf16 each token reads the y of the previous token
+ * as stored, which is rounded. */
 TEST(recurrent_states_go_on) {
     static const d9_type types[][2] = {{D9_F64, D9_F64}, {D9_BF16, D9_F32}};
     int checked = 0, memories = 0;
@@ -582,7 +582,7 @@ TEST(orthogonal_updates_of_zeros) {
     }
 }
 
-TEST(updates_keep_their_state) {
+TEST(states_of_updates_agree_with_equations_by_hand) {
     for (int i = 0; i < op_spec_count(); i++) {
         op_case c;
         if (op_spec_op(i) != D9_OP_UPDATE) continue;
@@ -654,7 +654,7 @@ TEST(metrics_add_up_and_note_the_first_bad_step) {
     op_close(&live), op_case_free(&c);
 }
 
-TEST(a_wrong_index_is_refused) {
+TEST(a_wrong_index_is_rejected) {
     for (int i = 0; i < op_spec_count(); i++) {
         op_case c;
         op_live live;

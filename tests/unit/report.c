@@ -56,7 +56,7 @@ static void assert_holds(const char *text, const char *part) {
     if (!strstr(text, part)) fail_msg("'%s' is not in:\n%s", part, text);
 }
 
-TEST(test_figures, set_up, tear_down) {
+TEST(test_tables_as_tsv_html_and_json, set_up, tear_down) {
     d9_arena arena = {0};
     d9_figures table;
     d9_text text;
@@ -180,7 +180,7 @@ static void read_report(void) {
 static const double low[] = {93.9, 94.0, 94.1, 93.95}, high[] = {94.4, 94.5, 94.55, 94.45},
                     near[] = {93.95, 93.9, 94.2, 94.0};
 
-TEST(test_pairs, set_up, tear_down) {
+TEST(test_paired_and_unpaired_differences, set_up, tear_down) {
     d9_estimate want;
     double p[2], adjusted[2];
     add_arm("base", NULL, 1, 4, low);
@@ -535,14 +535,14 @@ TEST(test_arms_that_share_runs, set_up, tear_down) {
     assert_holds(report->verdict, "; b follows, ");
 }
 
-TEST(test_target, set_up, tear_down) {
+TEST(test_mean_above_the_target, set_up, tear_down) {
     add_arm("alone", NULL, 1, 4, high);
     read_report();
     assert_holds(report->verdict, "4 runs: mean 94.47% [94.37, 94.58]");
     assert_holds(report->verdict, "4 of 4 reach 94%; the mean is above the target.");
 }
 
-TEST(test_no_baseline, set_up, tear_down) {
+TEST(test_verdict_without_a_baseline, set_up, tear_down) {
     add_arm("a", NULL, 1, 4, low);
     add_arm("b", NULL, 1, 4, near);
     read_report();
@@ -566,7 +566,7 @@ static const d9_figures *find_table(const char *name) {
     return NULL;
 }
 
-/* Checks a column of text, "" for numbers that are missing, with the rows separated by spaces. */
+/* Checks a column, with its rows separated by spaces and "-" for an empty text or a missing number. */
 static void assert_column(const char *table_name, const char *key, const char *wanted) {
     const d9_figures *table = find_table(table_name);
     char got[1024] = "";

@@ -121,14 +121,14 @@ static void assert_refused(const char *words) {
     assert_words(context.message, words);
 }
 
-TEST(test_refuses_wrong_headers, NULL, remove_file) {
+TEST(test_rejects_wrong_headers, NULL, remove_file) {
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         write_file(wrong[i].header, strlen(wrong[i].header), wrong[i].data_bytes);
         assert_refused(wrong[i].words);
     }
 }
 
-TEST(test_refuses_wrong_lengths, NULL, remove_file) {
+TEST(test_rejects_wrong_lengths, NULL, remove_file) {
     write_file("{}", 3, 0);
     assert_refused("11 10");
     write_file("{}", UINT64_MAX, 0);
@@ -141,7 +141,7 @@ TEST(test_refuses_wrong_lengths, NULL, remove_file) {
 }
 
 /* Every prefix of a valid file is rejected, so a truncated download never loads. */
-TEST(test_refuses_every_prefix, NULL, remove_file) {
+TEST(test_rejects_every_prefix, NULL, remove_file) {
     const float values[3] = {1, 2, 3};
     const d9_tensor tensor = {"w", D9_TENSOR_F32, {1, {3}}, values, sizeof values};
     uint8_t *bytes;
@@ -161,7 +161,7 @@ TEST(test_missing_file, NULL, remove_file) {
     assert_refused("");
 }
 
-TEST(test_refuses_to_write_nonsense, NULL, remove_file) {
+TEST(test_invalid_tensors_are_not_written, NULL, remove_file) {
     const float values[3] = {1, 2, 3};
     const d9_tensor twice[] = {{"w", D9_TENSOR_F32, {1, {3}}, values, 12}, {"w", D9_TENSOR_F32, {1, {3}}, values, 12}};
     const d9_tensor wrong_size = {"w", D9_TENSOR_F32, {1, {2}}, values, 12};

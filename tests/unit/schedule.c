@@ -162,7 +162,7 @@ static double forward_of(double side) {
            2 * 256 * 256 * 9 * s2 * s2 + 256 * 256 * 9 * s3 * s3 + 2560;
 }
 
-/* The record of July 2026: rates fall for 272 steps of 284 but never below a twentieth; images have 24, 28 and 32
+/* The record of July 2026: learning rates fall over 272 of 284 steps, to a twentieth; images have 24, 28 and 32
  * pixels for 96, 96 and 92 steps; from step 264 on, every four steps the weights become their moving average, which
  * keeps 0.7 of itself. */
 TEST(test_fewest94_steps) {
@@ -207,7 +207,7 @@ TEST(test_fewest94_steps) {
     program_drop(&b);
 }
 
-TEST(test_constant_outside) {
+TEST(test_constant_before_the_first_and_after_the_last_knot) {
     const d9_knot knots[] = {{1, D9_KNOT_EPOCHS}, {2, D9_KNOT_EPOCHS}};
     d9_schedule s = SCHEDULE(2, knots, 3, 5);
     assert_true(d9_schedule_at(&s, 0, 10, 4) == 3); /* epoch 0.1 */
@@ -221,7 +221,7 @@ TEST(test_constant_outside) {
     assert_true(d9_schedule_at(&one, 0, 10, 4) == 7 && d9_schedule_at(&one, 30, 10, 4) == 7);
 }
 
-TEST(test_units) {
+TEST(test_units_of_knots) {
     const d9_knot knots[] = {
         {0, D9_KNOT_EPOCHS}, {25, D9_KNOT_PERCENT}, {3, D9_KNOT_BEFORE_END}, {0, D9_KNOT_BEFORE_END}};
     d9_schedule s = SCHEDULE(4, knots, 0, 8, 2, 0); /* 0, 2, 5 and 8 of 8 epochs */
@@ -276,7 +276,7 @@ TEST(test_cosine_is_pytorch) {
     }
 }
 
-/* Without a warm-up the first step has the peak, and the sum of all rates is that of the cosine's mean. */
+/* Without a warm-up the first step has the peak, and the learning rates of n steps sum to (n + 1) / 2 peaks. */
 TEST(test_cosine_without_warmup) {
     d9_config *config = program_config(&context, "train: {lr: {shape: cosine, peak: 3, at: start}}\n");
     double sum = 0;
@@ -306,7 +306,7 @@ static void assert_when(d9_when when, const char *pattern) { /* a character per 
     assert_string_equal(got, pattern);
 }
 
-TEST(test_when) {
+TEST(test_steps_in_which_a_node_runs) {
     assert_when((d9_when){0}, "xxxxxxxxxxxxxxxx");
     assert_when((d9_when){.every = 1}, "xxxxxxxxxxxxxxxx");
     assert_when((d9_when){.every = 3}, "x..x..x..x..x..x");

@@ -155,7 +155,7 @@ static void refuse_with(const char *yaml, const d9_experiment_options *options, 
 static void refuse(const char *yaml, const char *words) { refuse_with(yaml, &(const d9_experiment_options){0}, words); }
 #define WITH(text) "config: tiny.yaml\nsearch:\n  trials: 9\n" text
 
-TEST(test_refusals_name_the_place, setup, teardown) {
+TEST(test_rejections_name_the_place, setup, teardown) {
     const char *ranges = "  ranges: {train.momentum: {uniform: [0.5, 0.9]}}\n";
     char text[1024];
     refuse("config: tiny.yaml\nsearch: 3\n", ":2:9 search trials ranges");
@@ -339,7 +339,7 @@ TEST(test_a_budget_ends_a_rung_of_seeds) {
 }
 
 /* The gain is the score with all views, negated if lower is better. */
-TEST(test_gains) {
+TEST(test_gain_is_the_score_or_its_negative) {
     d9_run_state run = {.kind = D9_RUN_DONE, .score = 3, .score_tta = 4, .process_seconds = NAN, .teraflop = NAN};
     for (int i = 0; d9_measure_at(i); i++) {
         const double sign = d9_measure_at(i)->higher_is_better ? 1 : -1;

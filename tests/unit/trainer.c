@@ -81,7 +81,7 @@ static void assert_refused(const d9_train_options *options, const char *words) {
 }
 
 /* A finished run and a checkpoint are deleted only with --overwrite. */
-TEST_WITH(run_bench *b, test_what_is_there_stays, run_bench_set_up, run_bench_tear_down) {
+TEST_WITH(run_bench *b, test_a_run_is_overwritten_only_on_request, run_bench_set_up, run_bench_tear_down) {
     d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder, .stop_after_steps = 4};
     assert_int_equal(run_train(&options, NULL).status, D9_SIGINT);
     options.stop_after_steps = 0;
@@ -106,7 +106,7 @@ TEST_WITH(run_bench *b, test_what_is_there_stays, run_bench_set_up, run_bench_te
 }
 
 /* One process per folder. A lock file without a holder, as left by a killed process, does not matter. */
-TEST_WITH(run_bench *b, test_one_at_a_time, run_bench_set_up, run_bench_tear_down) {
+TEST_WITH(run_bench *b, test_one_process_per_folder, run_bench_set_up, run_bench_tear_down) {
     char words[64];
     int lock;
     const d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder};
@@ -316,7 +316,7 @@ TEST_WITH(run_bench *b, test_lower_is_better, run_bench_set_up, run_bench_tear_d
 
 /* An interrupt in the last step of an epoch omits the evaluation; the resumed run does it, and its rows are those of an
  * uninterrupted run. */
-TEST_WITH(run_bench *b, test_evaluation_is_left, run_bench_set_up, run_bench_tear_down) {
+TEST_WITH(run_bench *b, test_an_evaluation_omitted_by_an_interrupt_is_repeated, run_bench_set_up, run_bench_tear_down) {
     static const int64_t ends[] = {5, 10, 13};
     static const char *const words[] = {"6 13 --resume", "11 13 --resume", "13 --resume"};
     run_report whole = run_train_ok(&(d9_train_options){.config = b->config, .seed = 7});
@@ -387,7 +387,7 @@ static void on_epoch(void *user, const d9_program *program, const d9_epoch_row *
     assert_true(right > 0 && fabs(right - round(right)) < 1e-9);
 }
 
-TEST_WITH(run_bench *b, test_observers, run_bench_set_up, run_bench_tear_down) {
+TEST_WITH(run_bench *b, test_observers_see_every_step_and_epoch, run_bench_set_up, run_bench_tear_down) {
     watcher w = {0};
     const d9_observer observer = {.user = &w, .planned = on_planned, .step = on_step, .epoch = on_epoch};
     run_report watched = run_train_ok(&(d9_train_options){.config = b->config, .seed = 8, .observer = observer});
@@ -494,7 +494,7 @@ TEST_WITH(run_bench *b, test_every_test_image_is_evaluated, run_bench_set_up, ru
 
 /* Images for which the first view is least confident use the mean of all views, the others only the first view; no
  * image of the first kind is more confident than one of the second. */
-TEST(test_the_least_sure_are_looked_at_again) {
+TEST(test_the_least_confident_images_get_all_views) {
     enum { IMAGES = 21, CLASSES = 10, AGAIN = 5 };
     d9_session session;
     d9_evaluation evaluation;
@@ -553,7 +553,7 @@ TEST_WITH(run_bench *b, test_loss_that_is_not_finite, run_bench_set_up, run_benc
     d9_config_free(&context, config);
 }
 
-/* Data for another framework: each image as planes (C, H, W), its label, its logits. */
+/* A file of logits, for other frameworks, has each image as planes (C, H, W), its label and its logits. */
 static void check_logits_file(run_bench *b, d9_session *session) {
     d9_safetensors *file;
     double logits[21 * 10], written[21 * 10];

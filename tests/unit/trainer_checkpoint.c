@@ -98,7 +98,7 @@ static d9_buffer accumulator(const bench *b, const char *name) {
 }
 
 /* Every value has its name, shape and the numbers that the session has after reading. */
-TEST_WITH(bench *b, test_values_by_name, set_up, tear_down) {
+TEST_WITH(bench *b, test_a_checkpoint_has_each_value_by_name, set_up, tear_down) {
     const d9_graph *graph = &b->session.program.train;
     int values = 0;
     OK(read_back(b));
@@ -131,8 +131,8 @@ TEST_WITH(bench *b, test_values_by_name, set_up, tear_down) {
     assert_int_equal(tensor(b, "timeline/train/epoch")->shape.d[0], 2); /* a whole epoch and a partial one */
 }
 
-/* Reading overwrites all previous contents of the buffers, including the gaps. */
-TEST_WITH(bench *b, test_gaps_are_zero, set_up, tear_down) {
+/* Reading overwrites all previous contents of the buffers: the gaps between values become zero. */
+TEST_WITH(bench *b, test_reading_sets_gaps_to_zero, set_up, tear_down) {
     const d9_buffer buffers[] = {D9_BUFFER_STATE, accumulator(b, "average"), accumulator(b, "velocity")};
     const d9_graph *graph = &b->session.program.train;
     int64_t gaps = 0;
@@ -160,7 +160,7 @@ TEST_WITH(bench *b, test_gaps_are_zero, set_up, tear_down) {
     assert_true(gaps > 0);
 }
 
-TEST_WITH(bench *b, test_no_more_is_read, set_up, tear_down) {
+TEST_WITH(bench *b, test_unknown_tensors_are_rejected, set_up, tear_down) {
     d9_tensor more[512];
     static const float number = 1;
     assert_true(b->file->tensor_count < 512);
@@ -174,7 +174,7 @@ TEST_WITH(bench *b, test_no_more_is_read, set_up, tear_down) {
 }
 
 /* A changed bit in the second half of the file, or another checksum, is rejected. */
-TEST_WITH(bench *b, test_checksum, set_up, tear_down) {
+TEST_WITH(bench *b, test_a_wrong_checksum_is_rejected, set_up, tear_down) {
     uint8_t *bytes;
     size_t size;
     OK(d9_file_read(&context, b->path, &bytes, &size));
@@ -195,7 +195,7 @@ static run_report resume(bench *b, const d9_config *config, uint64_t seed) {
     return run_train(&(d9_train_options){.config = config, .seed = seed, .out = b->folder, .resume = true}, NULL);
 }
 
-/* The rejected run left the checkpoint unchanged, and its own run resumes from it. */
+/* A rejected run must have left the checkpoint unchanged: the run that wrote it resumes from it. */
 static void assert_goes_on(bench *b, const char *what) {
     run_report whole = run_train_ok(&(d9_train_options){.config = b->config, .seed = 7});
     run_report rest =
@@ -204,7 +204,7 @@ static void assert_goes_on(bench *b, const char *what) {
     run_assert_equal(&rest, &whole, what);
 }
 
-TEST_WITH(bench *b, test_another_seed, set_up, tear_down) {
+TEST_WITH(bench *b, test_a_checkpoint_of_another_seed_is_rejected, set_up, tear_down) {
     run_report report = resume(b, b->config, 8);
     assert_int_equal(report.status, D9_USAGE);
     assert_words(report.message, b->path);
@@ -212,7 +212,7 @@ TEST_WITH(bench *b, test_another_seed, set_up, tear_down) {
     assert_goes_on(b, "its own seed");
 }
 
-TEST_WITH(bench *b, test_another_configuration, set_up, tear_down) {
+TEST_WITH(bench *b, test_a_checkpoint_of_another_configuration_is_rejected, set_up, tear_down) {
     d9_config *other = run_config(&context, "reference", "f32", "");
     other->train.weight_decay = 0.25;
     assert_int_equal(resume(b, other, 7).status, D9_USAGE); /* because of the run folder's config.yaml */
@@ -228,7 +228,7 @@ static void assert_other_digest(const d9_dataset *dataset, const char *digest) {
 }
 
 /* The digest differs with one pixel, label or class order; a data set with another digest is rejected. */
-TEST_WITH(bench *b, test_another_data_set, set_up, tear_down) {
+TEST_WITH(bench *b, test_a_checkpoint_of_another_data_set_is_rejected, set_up, tear_down) {
     d9_dataset *dataset;
     OK(d9_config_dataset(&context, b->config, NULL, NULL, &dataset));
     uint8_t *pixels[] = {dataset->train.images + 100, dataset->test.images};
@@ -256,7 +256,7 @@ TEST_WITH(bench *b, test_another_data_set, set_up, tear_down) {
     assert_goes_on(b, "its own data set");
 }
 
-TEST_WITH(bench *b, test_metadata, set_up, tear_down) {
+TEST_WITH(bench *b, test_wrong_metadata_is_rejected, set_up, tear_down) {
     static const struct {
         const char *key, *value;
         d9_status status;
@@ -293,7 +293,7 @@ TEST_WITH(bench *b, test_metadata, set_up, tear_down) {
 }
 
 /* Truncated at the start, in the header, in the data, by one byte: always D9_DATA, never a new start. */
-TEST_WITH(bench *b, test_truncated, set_up, tear_down) {
+TEST_WITH(bench *b, test_truncated_checkpoints_are_rejected, set_up, tear_down) {
     uint8_t *bytes;
     size_t size;
     OK(d9_file_read(&context, b->path, &bytes, &size));
@@ -312,7 +312,7 @@ TEST_WITH(bench *b, test_truncated, set_up, tear_down) {
 }
 
 /* Each tensor missing, of another type, one row longer, of another rank. */
-TEST_WITH(bench *b, test_each_tensor, set_up, tear_down) {
+TEST_WITH(bench *b, test_each_missing_or_malformed_tensor_is_rejected, set_up, tear_down) {
     static const uint8_t zeros[65536];
     for (int t = 0; t < b->file->tensor_count; t++) {
         const d9_tensor whole = b->file->tensors[t];
@@ -353,7 +353,7 @@ TEST_WITH(bench *b, test_each_tensor, set_up, tear_down) {
 }
 
 /* Sizes that once overflowed an array of rows of 72 bytes: nine rows, and one byte less than ten. */
-TEST_WITH(bench *b, test_epoch_rows, set_up, tear_down) {
+TEST_WITH(bench *b, test_wrong_sizes_of_epoch_rows_are_rejected, set_up, tear_down) {
     static const uint8_t zeros[719];
     static const struct {
         d9_tensor_type type;
@@ -380,7 +380,7 @@ TEST_WITH(bench *b, test_epoch_rows, set_up, tear_down) {
     assert_refusal(d9_checkpoint_read(&b->session, b->path, 0, &b->progress), D9_DATA, "1 0");
 }
 
-TEST_WITH(bench *b, test_times, set_up, tear_down) {
+TEST_WITH(bench *b, test_invalid_times_are_rejected, set_up, tear_down) {
     static const double wrongs[] = {-1, (double)NAN, (double)INFINITY};
     d9_tensor *seconds = tensor(b, "timeline/load/seconds"), whole = *seconds;
     assert_int_equal(whole.shape.d[0], 1);
@@ -407,7 +407,7 @@ static void check_number(bench *b, const char *name, const void *number) {
 
 /* A checkpoint is rejected if a tensor has NaN or infinity, a variance is negative, an accuracy is above 100, or an
  * epoch is outside the run. */
-TEST_WITH(bench *b, test_numbers, set_up, tear_down) {
+TEST_WITH(bench *b, test_invalid_numbers_are_rejected, set_up, tear_down) {
     int tried = 0;
     for (int t = 0; t < b->file->tensor_count; t++) {
         const d9_tensor whole = b->file->tensors[t];
@@ -442,7 +442,7 @@ TEST_WITH(bench *b, test_numbers, set_up, tear_down) {
 }
 
 /* A state that could not be read again is not written, and the previous checkpoint stays. */
-TEST_WITH(bench *b, test_no_number_to_go_on_from, set_up, tear_down) {
+TEST_WITH(bench *b, test_a_state_with_nan_is_not_written, set_up, tear_down) {
     const size_t state_bytes = (size_t)b->session.program.buffer_bytes[D9_BUFFER_STATE];
     float *numbers = test_malloc(state_bytes);
     OK(read_back(b));
@@ -475,8 +475,9 @@ static void resume_on_two(const char *backend, char warning[1024]) {
     d9_result_free(&own, &result), d9_config_free(&context, config), run_folder_remove(folder);
 }
 
-/* oneDNN's bits depend on the number of threads, those of the reference backend do not. */
-TEST(test_another_number_of_threads) {
+/* A run that resumes with another number of threads warns on oneDNN, whose bits depend on it, and not on the reference
+ * backend. */
+TEST(test_resuming_on_more_threads_warns_on_onednn) {
     char warning[1024];
     resume_on_two("reference", warning);
     assert_string_equal(warning, "");

@@ -43,7 +43,7 @@ static void check_failing_call(run_bench *b, const run_report *whole, each_call 
 enum { SOME = 20 / TEST_SHARE }; /* most calls tried of each kind */
 static bool every;               /* tries all calls */
 
-TEST_WITH(run_bench *b, test_each_call, run_bench_set_up, run_bench_tear_down) {
+TEST_WITH(run_bench *b, test_runs_with_a_failing_call, run_bench_set_up, run_bench_tear_down) {
     planted counted = {.victim = 0};
     const run_report whole = train(b, &counted, false);
     if (whole.status != D9_OK) fail_msg("%s", whole.message);

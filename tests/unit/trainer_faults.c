@@ -131,7 +131,7 @@ static void check_failed(bench *b, const run_report *report, const disk *d, cons
 }
 
 /* Each file of a record with each kind of failure. Checkpoints are written each epoch, so that the run can resume. */
-TEST_WITH(bench *b, test_each_file_each_fault, set_up, tear_down) {
+TEST_WITH(bench *b, test_each_fault_of_each_file, set_up, tear_down) {
     static const char *const files[] = {
         "config.yaml",       "events.jsonl",    "epochs.tsv", "checkpoint.safetensors", "predictions.safetensors",
         "model.safetensors", "submission.json", "result.json"};

@@ -55,7 +55,7 @@ static int64_t stopped(const d9_result *result, figure figure, int64_t patience)
 
 static bool has_views(const d9_result *result, int64_t row) { return !isnan(with_views(result, row)); }
 
-/* The scores that a row has are those of the run that computes all. */
+/* The scores in each row must equal those of the run that computes all views. */
 static void check_rows(const bench *b, const d9_result *result) {
     for (int64_t e = 0; e < result->epoch_count; e++) {
         assert_true(plain(result, e) == plain(&b->every, e));
@@ -71,7 +71,7 @@ static int segments(const d9_result *result, d9_segment_kind kind) {
 }
 
 /* The expected rows were worked out by hand. A score of 0 means: not evaluated after that epoch. */
-TEST(test_decisions) {
+TEST(test_best_row_target_and_patience_by_hand) {
     static const struct {
         double plain[4], views[4];
         int tta;
@@ -116,7 +116,7 @@ TEST_WITH(bench *b, test_only_the_last_has_all_views, set_up, tear_down) {
 }
 
 /* In an epoch that was evaluated without all views, the plain score decides if the target is met. */
-TEST_WITH(bench *b, test_target, set_up, tear_down) {
+TEST_WITH(bench *b, test_target_is_met_by_the_plain_score, set_up, tear_down) {
     d9_result last;
     const int64_t best = lowest(&b->every, plain, 7);
     b->config->target = plain(&b->every, best);
@@ -126,7 +126,7 @@ TEST_WITH(bench *b, test_target, set_up, tear_down) {
 }
 
 /* Early stopping follows the plain scores, and the model where it stopped is evaluated with all views. */
-TEST_WITH(bench *b, test_patience, set_up, tear_down) {
+TEST_WITH(bench *b, test_patience_follows_the_plain_scores, set_up, tear_down) {
     d9_result last;
     b->config->eval.patience = 1;
     const int64_t rows = stopped(&b->every, plain, 1);
@@ -146,7 +146,7 @@ TEST_WITH(bench *b, test_patience, set_up, tear_down) {
 }
 
 /* keep: best follows the plain scores; each model that is kept is evaluated with all views. */
-TEST_WITH(bench *b, test_best, set_up, tear_down) {
+TEST_WITH(bench *b, test_best_follows_the_plain_scores, set_up, tear_down) {
     d9_result last;
     b->config->keep = D9_KEEP_BEST;
     const int64_t best = lowest(&b->every, plain, 8);
@@ -175,8 +175,8 @@ static bool goes_on(const bench *b, int tta, int64_t epochs) {
     return false;
 }
 
-/* With another eval.tta another epoch may be the best. A run whose kept model is not of that epoch must not be resumed
- * so, unless the checkpoint is older than that epoch, which will then be repeated. */
+/* With another eval.tta, another epoch may be the best. Resuming with it must be rejected if the kept model is of the
+ * previously best epoch, unless the checkpoint is older than the new best epoch, which is then trained again. */
 TEST_WITH(bench *b, test_kept_model_of_another_epoch, set_up, tear_down) {
     const char *path = run_path(b->folder, "checkpoint.safetensors");
     uint8_t *bytes;
@@ -194,7 +194,7 @@ TEST_WITH(bench *b, test_kept_model_of_another_epoch, set_up, tear_down) {
 }
 
 /* train.plateau follows the plain scores or, with `every`, those with all views. */
-TEST_WITH(bench *b, test_plateau, set_up, tear_down) {
+TEST_WITH(bench *b, test_plateau_follows_the_scores_of_eval_tta, set_up, tear_down) {
     d9_result result;
     b->config->train.plateau = 0.5;
     for (int tta = D9_EVAL_TTA_LAST; tta <= D9_EVAL_TTA_EVERY; tta++) {

@@ -119,7 +119,7 @@ static double augmented_by(const built *b, int kind, int number) {
     return (double)used->number[kind][number];
 }
 
-TEST(test_augmentations) {
+TEST(test_augmentations_set_their_numbers) {
     built b;
     build(TINY, "crop: {pad: 3}, cutout: {size: 5}, flip: {rule: alternating}, color_jitter: {brightness: 0.25}", &b);
     assert_true(augmented_by(&b, D9_AUGMENT_CROP, 0) == 3 && augmented_by(&b, D9_AUGMENT_CUTOUT, 0) == 5);
@@ -363,7 +363,7 @@ TEST(test_whitened_stem) {
     program_drop(&b);
 }
 
-TEST(test_average) {
+TEST(test_ema_averages_the_state) {
     built b;
     build(TINY, "ema: {momentum: 0.9, every: 3, restart_each_epoch: off}", &b);
     const d9_node *lerp = node_at(&b, D9_OP_LERP, "tail.average");
@@ -453,7 +453,8 @@ TEST(test_shifted_views) {
     assert_int_equal(views.count, 3), d9_context_clear(&context), program_drop(&b);
 }
 
-/* bias_anneal: the rate is linear from multiplier * peak of train.lr to 0; the decay is divided by the multiplier. */
+/* bias_anneal: the learning rate falls linearly from multiplier * peak of train.lr to 0; the decay is divided by the
+ * multiplier. */
 TEST(test_whitening_bias_rate) {
     built b;
     build(RESNET9, "whitening_bias: {bias_epochs: 1.5, bias_lr_multiplier: 64, bias_anneal: on}", &b);
@@ -469,7 +470,8 @@ TEST(test_whitening_bias_rate) {
     program_drop(&b);
 }
 
-/* A new first layer; its bias is a separate group with the weights' learning rate, until the given epoch. */
+/* The trick adds a first layer, whose bias is a separate group with the weights' learning rate and is trained until the
+ * given epoch. */
 TEST(test_whitening_layer) {
     static const char *const roles[] = {"stem.whiten", "stem.whiten.bias", "stem.whiten.act", "stem.conv"};
     built b;
@@ -524,7 +526,8 @@ TEST(test_mirrored_views) {
     assert_true(sum == 1);
 }
 
-/* One node per trainable filter, 1x1 or larger, in its own shape; other parameters use the usual update. */
+/* Each trainable filter, even of 1x1, has a node of its own with the filter's shape; other parameters use the usual
+ * update. */
 TEST(test_muon_takes_filters) {
     built b;
     build(RESNET9, "patch_whitening: {}, muon: {rate: 0.3, momentum: 0.5, iterations: 4, renormalise_every: 2}", &b);
@@ -574,7 +577,7 @@ static void assert_refused(tiny_model tiny, const char *tricks, const char *word
     d9_config_free(&context, b.config);
 }
 
-TEST(test_nothing_to_edit) {
+TEST(test_tricks_that_find_nothing_to_edit_are_rejected) {
     tiny_model no_norm = tiny_model_default(), no_act = no_norm, no_pool = no_norm, strided = no_norm, pool = no_norm,
                shared = no_norm;
     no_norm.norm = false;
@@ -615,7 +618,7 @@ TEST(test_tricks_on_a_network_without_norm_act_and_pool) {
     program_drop(&b);
 }
 
-TEST(test_hooks_refuse) {
+TEST(test_hooks_reject_what_does_not_fit) {
     d9_accumulators accumulators = {0};
     d9_tail tail = {0};
     d9_views views = {.count = 1, .view = {{.weight = 1}}};

@@ -245,7 +245,7 @@ TEST(test_no_cell_is_empty) {
     assert_int_equal(filled, IN_PAIRS * D9_TRICK_COUNT * (D9_TRICK_COUNT + 1) / 2);
 }
 
-/* Each trick with all others that may be combined with it, on every network. */
+/* Trains each trick together with all others that may be combined with it, on every network. */
 TEST(test_all_together) {
     program_check_networks(&networks[0].recipe, NETWORKS, sizeof *networks, false);
     for (int n = 0; n < NETWORKS; n++) {
@@ -261,7 +261,7 @@ TEST(test_all_together) {
 }
 
 /* Rejections are tested trick by trick on every network. */
-TEST(test_refusals_on_every_network) {
+TEST(test_rejections_on_every_network) {
     int refused = 0;
     for (int n = 0; n < NETWORKS; n++)
         for (int t = 0; t < D9_TRICK_COUNT; t++)
@@ -311,7 +311,7 @@ static void write_base(const char *folder, unsigned set) {
     OK(d9_file_write(&context, run_path(folder, "base.yaml"), yaml, (size_t)size));
 }
 
-/* A file that switches off one trick of its base, compared with one without it; the others stay on. */
+/* A file that switches off one trick of its base must equal one without this trick; the other tricks stay on. */
 TEST(test_off_is_absent) {
     char folder[RUN_PATH_BYTES], base[RUN_PATH_BYTES + 32];
     run_folder_make(folder);

@@ -55,8 +55,8 @@ TEST_WITH(const char *folder, test_elements_are_counted, run_folder_set_up, run_
     d9_safetensors_free(&context, file);
 }
 
-/* Verifies a case: text_gru (4 texts of 7 tokens, 50 words) or language_gru (58 tokens, 23 words); with another tensor
- * `tokens`, or another metadata row `key`. */
+/* The case `name`, text_gru (4 texts of 7 tokens, 50 words) or language_gru (58 tokens, 23 words), must be rejected
+ * with another tensor `tokens` (without bytes: its own) or another value of the metadata row `key` (NULL: its own). */
 static void assert_tokens_refused(const char *folder, const char *name, d9_tensor tokens, const char *key,
                                   const char *value, const char *words) {
     d9_safetensors *file;

@@ -7,7 +7,7 @@ static void assert_close(double got, double want) {
     if (!(fabs(got - want) <= 1e-15 * fabs(want))) fail_msg("%.17g, not %.17g", got, want);
 }
 
-TEST(test_by_hand) {
+TEST(test_difference_by_hand) {
     const double got[] = {3, 0, 4}, want[] = {3, 4, 0};
     const d9_tensor_difference difference = d9_tensor_difference_of(got, want, 3);
     assert_close(difference.distance, sqrt(32));
@@ -26,7 +26,7 @@ TEST(test_zeros_have_no_cosine) {
 }
 
 /* NaN at any position, on either side, makes the result NaN. */
-TEST(test_nan_stays) {
+TEST(test_nan_anywhere_makes_the_error_nan) {
     for (int i = 0; i < 6; i++) {
         double spoilt[] = {1, 2, 3};
         const double whole[] = {1, 2, 4};
@@ -39,7 +39,7 @@ TEST(test_nan_stays) {
     assert_true(isnan(d9_relative_error(NAN, 0)) && isnan(d9_relative_error(0, NAN)));
 }
 
-TEST(test_the_worst) {
+TEST(test_the_worse_error_is_relative_to_its_limit) {
     assert_true(d9_error_is_worse(2e-5, 1e-5, 1e-3, 1e-3));
     assert_false(d9_error_is_worse(1e-4, 1e-3, 1e-6, 1e-6)); /* larger, but a smaller part of its limit */
     assert_true(d9_error_is_worse(1, 0, 1e-3, 1e-5));        /* a limit of 0 is exceeded */
@@ -62,7 +62,7 @@ TEST(test_nothing_compared_fails) {
 }
 
 /* One failed row makes the summary fail, at any position and however few elements it compared. */
-TEST(test_the_worst_row) {
+TEST(test_the_worst_row_is_kept) {
     const d9_verify_row rows[] = {{.name = "a", .error = 1e-6, .limit = 1e-5, .compared = 10, .passed = true},
                                   {.name = "b", .error = 2e-5, .limit = 1e-5, .compared = 1, .passed = false},
                                   {.name = "c", .error = 9e-6, .limit = 1e-5, .compared = 100, .passed = true}};

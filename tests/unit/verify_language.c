@@ -60,7 +60,7 @@ static d9_config *open_language(const char *backend, const char *precision, bool
     return config;
 }
 
-TEST(test_steps) {
+TEST(test_rules_of_two_steps_agree) {
     static const char *const precisions[] = {"f32", "bf16"};
     for (int p = 0; p < 2; p++) {
         bench b = {0};

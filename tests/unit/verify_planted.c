@@ -241,7 +241,7 @@ static void pick(const fixture *f, bool first, int spoilt[GROUPS]) {
         }
 }
 
-TEST(test_unspoilt) {
+TEST(test_the_unchanged_case_passes) {
     fixture *f = *state;
     static const char *const precisions[] = {"f64", "f32"};
     for (int p = 0; p < 2; p++) {
@@ -251,7 +251,7 @@ TEST(test_unspoilt) {
     }
 }
 
-/* Each expected tensor in turn, one percent too large: in each round, the next one of every row. */
+/* Makes each expected tensor 1% too large in turn: in each round, the next tensor of every row. */
 TEST(test_each_tensor_one_percent) {
     fixture *f = *state;
     int all = 0;
@@ -286,9 +286,9 @@ static void check_first_and_last(fixture *f, wrong how) {
     }
 }
 
-TEST(test_nan) { check_first_and_last(*state, ONE_NAN); }
-TEST(test_missing) { check_first_and_last(*state, DROPPED); }
-TEST(test_another_size) { check_first_and_last(*state, CUT); }
+TEST(test_nan_in_a_tensor_fails) { check_first_and_last(*state, ONE_NAN); }
+TEST(test_a_missing_tensor_fails) { check_first_and_last(*state, DROPPED); }
+TEST(test_a_tensor_of_another_size_fails) { check_first_and_last(*state, CUT); }
 
 static void assert_refused(fixture *f, const char *tensor, wrong how, const char *words) {
     static d9_tensor tensors[MAX_TENSORS];
@@ -358,7 +358,7 @@ TEST(test_configurations_that_do_not_fit) {
     assert_metadata_refused(f, "dawn9.names", NULL, "init/stem.conv.weight");
 }
 
-TEST(test_files_that_are_none) {
+TEST(test_files_that_are_no_case_are_rejected) {
     fixture *f = *state;
     const char *path = write_case(f, f->tensors, f->tensor_count);
     assert_int_equal(truncate(path, 5000), 0);

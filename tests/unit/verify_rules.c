@@ -40,7 +40,7 @@ static const struct planted_error {
               {"nothing, in evaluations", NULL, true},
               {"momentum 0.89", momentum, false},
               {"no weight decay", no_decay, false},
-              {"half the rate", halved_rates, false},
+              {"half the learning rate", halved_rates, false},
               {"an idle optimizer", idle_optimizer, false},
               {"an idle average", idle_average, false},
               {"epsilon times 2", epsilon, false},
@@ -108,7 +108,7 @@ static void check_error(const char *backend, const char *precision, const struct
     close_bench(&b);
 }
 
-TEST(test_planted) {
+TEST(test_planted_errors_are_found) {
     static const char *const precisions[] = {"f32", "bf16"};
     for (size_t p = 0; p < 2; p++)
         for (size_t e = 0; e < sizeof errors / sizeof *errors; e += TEST_SHARE)
