@@ -60,8 +60,8 @@ DAWN9_API const char *dawn9_message(const dawn9_context *context);
 typedef void dawn9_warning_callback(void *user, const char *line);
 DAWN9_API void dawn9_on_warning(dawn9_context *context, dawn9_warning_callback *callback, void *user);
 
-/* Sets the callback before each batch of an evaluation or a prediction, also of the evaluations of dawn9_train. Returning
- * anything but 0 stops the call, which then returns DAWN9_STOPPED. NULL, the initial state: no callback. */
+/* Sets the callback before each batch of an evaluation or a prediction, also of the evaluations of dawn9_train.
+ * Returning anything but 0 stops the call, which then returns DAWN9_STOPPED. NULL, the initial state: no callback. */
 typedef int dawn9_batch_callback(void *user);
 DAWN9_API void dawn9_on_batch(dawn9_context *context, dawn9_batch_callback *callback, void *user);
 
@@ -174,7 +174,8 @@ DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_evaluate(dawn9_model *model, dawn9_e
  * A model of several labels (train.loss: sigmoid) has the sigmoid of the mean logit of each label instead: these
  * probabilities are independent of each other, a row does not sum to 1, and the most likely label may be an unlikely
  * one. Either output may be NULL. The first call plans the network, which takes long; so does a call with more images
- * than the planned batch, unless that has at least 64. Returns DAWN9_USAGE for a model of texts. */
+ * than the planned batch, unless that has at least 64 or is the training batch. Returns DAWN9_USAGE for a model of
+ * texts. */
 DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_predict(dawn9_model *model, const uint8_t *images, int64_t count,
                                                     int32_t *labels, float *probabilities);
 

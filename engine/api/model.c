@@ -123,7 +123,8 @@ done:
 /* ---- prediction ---- */
 
 /* Opens a predictor for about `count` samples, which choose its batch size. An open predictor is kept if its batch has
- * at least `count` or BATCH_WANTED samples and if it computes features as needed; otherwise it is replaced. */
+ * at least `count` or BATCH_WANTED samples, or is the training batch, and if it computes features as needed; otherwise
+ * it is replaced. */
 static d9_status open_predictor(dawn9_model *model, int64_t count, bool features) {
     d9_predictor *predictor = &model->predictor;
     const d9_predictor_options options = {.model = model->name,
@@ -132,8 +133,9 @@ static d9_status open_predictor(dawn9_model *model, int64_t count, bool features
                                           .samples = count,
                                           .features = features || predictor->features > 0};
     if (predictor->context) {
-        const int64_t batch = predictor->session.program.extent.batch;
-        if ((count <= batch || batch >= BATCH_WANTED) && (predictor->features > 0 || !features)) return D9_OK;
+        const int64_t batch = predictor->session.program.extent.batch, largest = predictor->config->train.batch_size;
+        if ((count <= batch || batch >= BATCH_WANTED || batch == largest) && (predictor->features > 0 || !features))
+            return D9_OK;
         d9_predictor_close(predictor);
     }
     return d9_predictor_open(model->context, &options, predictor);

@@ -218,8 +218,8 @@ static d9_status fill_defaults(d9_context *context, const d9_dataset_options *op
     if (fabs(own[0] + own[1] + own[2] - 1) <= 1e-9 && own[0] > 0 && own[1] >= 0 && own[2] > 0)
         return check_unused(context, filled);
     return d9_fail(context, D9_USAGE,
-                   "data.shares: must be three numbers, of training, validation and test, that add up to 1; the first and "
-                   "the last must be above 0");
+                   "data.shares: must be three numbers, of training, validation and test, that add up to 1; the first "
+                   "and the last must be above 0");
 }
 
 d9_status d9_labelled_describe(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {

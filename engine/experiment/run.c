@@ -177,10 +177,13 @@ static d9_status launch(const run *self, const d9_run_options *options, bool res
     if (options->launch[count])
         return d9_fail(self->context, D9_USAGE, "--ranks: a command of more than %d words cannot be launched", WORDS);
     snprintf(index, sizeof index, "%lld", (long long)self->index);
-    words[count++] = "--run";
-    words[count++] = index;
-    if (resume) words[count++] = "--resume-run";
-    words[count] = NULL;
+    const char *const added[] = {"--run", index, "--resume-run"};
+    const int more = resume ? 3 : 2;
+    int at = 0; /* what follows "--" is no option */
+    while (at < count && strcmp(words[at], "--") != 0) at++;
+    memmove(words + at + more, words + at, (size_t)(count - at) * sizeof *words);
+    memcpy(words + at, added, (size_t)more * sizeof *words);
+    words[count + more] = NULL;
     D9_TRY(d9_process_launch(self->context, words, path_in(self, "ranks.log", path)));
     D9_TRY(read_result(self, state, &damaged));
     if (state->kind == D9_RUN_DONE) remove_file(self, "ranks.log"); /* a launcher may have written names of hosts */

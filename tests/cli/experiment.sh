@@ -139,8 +139,8 @@ echo '{config: tiny.yaml, set: {seed: 9}}' >seed.yaml
 ends 2 'seed.yaml:1:33 seeds' "$dawn9" experiment seed.yaml --out kept
 
 # ---- commands of the tasks, for other launchers ----
-accepts "$dawn9" experiment short.yaml --out listed --commands --pack 2 --threads 1 --quiet
-[ "$(grep -c -- "experiment short.yaml --out listed --pack 2 --threads 1 --quiet --shard [12]/2\$" "$out")" = 2 ] || fail "commands: $(cat "$out")"
+accepts "$dawn9" experiment --out listed --commands --pack 2 --threads 1 --quiet -- short.yaml
+[ "$(grep -c -- "experiment --out listed --pack 2 --threads 1 --quiet --shard [12]/2 -- short.yaml\$" "$out")" = 2 ] || fail "commands: $(cat "$out")"
 cp "$out" commands.sh
 head -n 1 commands.sh >first.sh
 accepts sh -e first.sh

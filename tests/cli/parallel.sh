@@ -33,7 +33,7 @@ for file in resnet9 dawn94 sentiment language shared $networks; do
     sized <$file.yaml >$file.wide.yaml
     train_on 1 $file.1 $file.wide.yaml --set train.norm_groups=4
     for count in 2 4; do
-        train_on $count $file.$count $file.wide.yaml
+        train_on $count $file.$count $file.wide.yaml --set train.norm_groups=4
         same_state $file.1 $file.$count
     done
 done

@@ -14,8 +14,8 @@ SH
 chmod +x slurm/srun
 step() { env PATH="$PWD/slurm:$PATH" SLURM_JOB_ID=7 "$@"; }
 accepts "$dawn9" experiment pair.yaml --out alone --quiet
-accepts step "$dawn9" experiment pair.yaml --out steps --quiet --ranks 2
-[ "$(grep -c '^--mpi=pmix --kill-on-bad-exit=1 --ntasks 2 .*dawn9 experiment pair.yaml' srun.calls)" = 2 ] || fail "srun was called: $(cat srun.calls)"
+accepts step "$dawn9" experiment --out steps --quiet --ranks 2 -- pair.yaml
+[ "$(grep -c '^--mpi=pmix --kill-on-bad-exit=1 --ntasks 2 .*dawn9 experiment .* --run [01] -- pair.yaml' srun.calls)" = 2 ] || fail "srun was called: $(cat srun.calls)"
 for arm in both one; do
     json steps/runs/$arm/seed1/result.json "d['ranks'] == 2" \
         "abs(d['accuracy'] - json.load(open('alone/runs/$arm/seed1/result.json'))['accuracy']) < 1e-9" \

@@ -199,6 +199,43 @@ TEST_WITH(dawn9_context *context, stops_and_resumes, set_up, tear_down) {
     dawn9_config_free(config);
 }
 
+typedef struct batches {
+    int calls, stop_at; /* so far; the call that stops */
+} batches;
+
+static int count_batch(void *user) { /* the callback of batches */
+    batches *b = user;
+    return ++b->calls == b->stop_at;
+}
+
+/* The callback of batches stops an evaluation, a prediction, and a training run in its evaluation; later calls work. */
+TEST_WITH(dawn9_context *context, a_batch_of_an_evaluation_stops, set_up, tear_down) {
+    batches seen = {0};
+    dawn9_model *model;
+    dawn9_evaluation evaluation;
+    int32_t labels[TEST];
+    d9_context inner;
+    d9_dataset *dataset = test_images(&inner);
+    dawn9_config *config = parse(context, NULL);
+    ok(context, dawn9_train(context, config, NULL, NULL, &model));
+    dawn9_on_batch(context, count_batch, &seen);
+    ok(context, dawn9_evaluate(model, &evaluation));
+    const int calls = seen.calls;
+    assert_true(calls >= 2);
+    seen = (batches){.stop_at = calls};
+    refused(context, dawn9_evaluate(model, &evaluation), DAWN9_STOPPED, "interrupted evaluation");
+    assert_int_equal(seen.calls, calls);
+    seen = (batches){.stop_at = 2};
+    refused(context, dawn9_predict(model, dataset->test.images, TEST, labels, NULL), DAWN9_STOPPED, "interrupted");
+    assert_int_equal(seen.calls, 2);
+    seen = (batches){.stop_at = 1};
+    refused(context, dawn9_train(context, config, NULL, NULL, NULL), DAWN9_STOPPED, "interrupted 5 8");
+    dawn9_on_batch(context, NULL, NULL);
+    ok(context, dawn9_predict(model, dataset->test.images, TEST, labels, NULL));
+    d9_dataset_free(&inner, dataset);
+    dawn9_config_free(config), dawn9_model_free(model);
+}
+
 /* With keep: best, the model is that of the best epoch, both without a folder and if a run was stopped in a later epoch
  * and resumed. */
 TEST_WITH(dawn9_context *context, keeps_the_best, set_up, tear_down) {

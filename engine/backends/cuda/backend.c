@@ -323,7 +323,7 @@ static d9_status check_input(d9_context *context, d9_cuda *cuda, const d9_graph 
     return D9_OK;
 }
 
-/* The upper limit of labels, excluded: the number of classes or, for a loss of several labels, of their combinations. */
+/* Labels must be below it: the number of classes or, for a loss of several labels, of their combinations. */
 static int64_t label_limit(const d9_graph *graph) {
     for (d9_node_id n = 0; n < graph->node_count; n++)
         if (graph->nodes[n].op == D9_OP_LOSS && d9_loss_several((int)graph->nodes[n].as.loss.loss))
