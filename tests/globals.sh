@@ -58,7 +58,7 @@ plant 1 'static _Thread_local int counter; int next(void) { return counter++; }'
 plant 1 '_Thread_local int counter = 3;'
 plant 1 'const char *word = "a pointer that is not const";'
 plant 1 'int table[2] __attribute__((section(".data.mine"))) = {1, 2};'
-plant 2 'static int gomp_critical_, interrupt_signal; int next(void) { return gomp_critical_++ + interrupt_signal++; }' # of another file
+plant 2 'static int gomp_critical_, interrupt_signal; int next(void) { return gomp_critical_++ + interrupt_signal++; }' # near two exceptions: the compiler's name begins with a dot, interrupt_signal is allowed in main.c alone
 plant 0 'static const char *const words[] = {"a", "b"}; const char *word(int i) { return words[i]; }'
 plant 0 'const int numbers[] = {1, 2, 3}; const struct { int (*call)(void); } row = {0};'
 plant 0 'void next(int *x) {

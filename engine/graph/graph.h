@@ -93,7 +93,7 @@ typedef struct d9_value {
     d9_shape shape;
     d9_node_id producer; /* node that writes an activation or the logits; D9_NONE for other values */
     d9_buffer buffer;
-    int64_t offset;      /* in bytes from the start of the buffer; set by graph/memory.c and step/layout.c */
+    int64_t offset; /* in bytes from the start of the buffer; set by graph/memory.c, step/layout.c, d9_build_stored */
     d9_initializer init; /* for parameters and statistics */
     /* only for parameters: */
     d9_parameter_kind parameter;

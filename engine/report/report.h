@@ -5,8 +5,8 @@
  * FOLDER holds experiment.json (experiment/experiment.h), or is a run, or has runs as subfolders. The report adds
  *
  *   report.html     a self-contained page: question, verdict, tables, plots, every run
- *   report/         the tables as NAME.tsv (trials and frontier of a search); data and gnuplot script of each plot,
- *                   NAME.svg, NAME.png
+ *   report/         each table as NAME.tsv, such as arms, effects and runs; of each plot the data (.tsv), the gnuplot
+ *                   script (.gp), NAME.svg and NAME.png
  *
  * A run that is missing, unfinished, truncated, a copy, or of another configuration or seed is excluded and listed in
  * `problems`. The score of a run is its final one, in the measure of its model, with the TTA views of its

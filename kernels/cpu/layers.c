@@ -47,13 +47,12 @@ static d9_gemm linear_product(int pass, const d9_kernel_linear *s, d9_kernel_in 
         D9_GEMM_ACROSS_ACROSS, s->outputs, s->inputs, s->samples, dy, x, d9_gemm_result(c, s->outputs, s->inputs)};
 }
 
-/* f32 operands need the most scratch: bf16 is packed as bf16 or as f32. */
 int64_t d9_cpu_linear_scratch_bytes(const d9_cpu *cpu, const d9_kernel_linear *s) {
     int64_t largest = 0;
     for (int pass = 0; pass < LINEAR_PASSES; pass++) {
         const d9_gemm g = linear_product(pass, s, (d9_kernel_in){NULL, D9_KERNEL_F32},
                                          (d9_kernel_in){NULL, D9_KERNEL_F32}, (d9_kernel_out){NULL, D9_KERNEL_F32});
-        const int64_t bytes = d9_gemm_scratch_bytes(cpu, &g);
+        const int64_t bytes = d9_gemm_most_scratch_bytes(cpu, g);
         largest = bytes > largest ? bytes : largest;
     }
     return largest;

@@ -1,10 +1,11 @@
-/* The division of work in the passes of a normalisation; also used by channels.cu and moments*.cu.
+/* The division of work in the passes of a normalisation, which channels.cu also uses; moments.cu uses its statistics.
  *
  * The rows of ghost group g are the pixels of its images g, g + G, g + 2G ...: row r is pixel r % pixels of member r /
  * pixels. A block works on one slice of one group's rows and on at most 8 runs of 8 channels, or 32 single channels:
  * `columns` threads (a power of two) along the channels, and `lines` rows at once. A thread loads several of its rows
- * before it uses the first. Partial sums are f32 over at most FOLD rows of a thread, then double, in fixed order. With
- * several passes the division depends only on the shape and V, not on the device. */
+ * before it uses the first. Partial sums are f32 over at most D9_NORM_FOLD rows of a thread, then double, in fixed
+ * order. The division depends only on the shape and the number of channels that a thread loads at once (8 or 1), not on
+ * the device, unlike that of the kernels of one pass (norm_resident.h). */
 #ifndef D9_CUDA_NORM_H
 #define D9_CUDA_NORM_H
 

@@ -5,6 +5,7 @@
 #include "kernels/formulas/activation.h"
 #include "kernels/formulas/augment.h"
 #include "kernels/formulas/update.h"
+#include "kernels/cpu/gemm.h"
 #include "tests/support/kernel_arrays.h"
 
 enum { MANY = 1 << 18, ARRAYS = 8, SCRATCH = 1 << 24 }; /* elements of an array, arrays, bytes */
@@ -412,6 +413,42 @@ static void linears(fixture *f, const setting *s) {
     }
 }
 
+static d9_gemm product_in(d9_kernel_store store, d9_gemm_form form, int64_t m, int64_t n, int64_t k) {
+    const d9_gemm_source a = d9_gemm_matrix((d9_kernel_in){NULL, store}, m, k),
+                         b = d9_gemm_matrix((d9_kernel_in){NULL, store}, n, k);
+    return (d9_gemm){form, m, n, k, a, b, d9_gemm_result((d9_kernel_out){NULL, D9_KERNEL_F32}, m, n)};
+}
+
+/* The scratch of a linear layer is enough for its products in f32 and in bf16. In the shapes that are given bf16 needs
+ * more, where it is multiplied in pairs. */
+static void scratch_of_linears(fixture *f, const setting *s) {
+    static const struct {
+        d9_kernel_linear shape;
+        int threads;
+        int64_t cache; /* L2, bytes */
+    } known[] = {{{5824, 575, 1}, 1, 2 << 20}, {{62359, 696, 2}, 8, 2 << 20}, {{12655, 1, 578}, 16, 256 << 10}};
+    (void)f;
+    for (int i = 0; i < 3000; i++) {
+        d9_cpu cpu = s->cpu;
+        d9_kernel_linear l = {1 + (int64_t)i * 7919 % 60000, 1 + (int64_t)i * 104729 % 700, 1 + i % 600};
+        cpu.threads = 1 << i % 5;
+        cpu.cache_bytes[1] = (int64_t)(256 << 10) << i % 4;
+        if (i < 3) l = known[i].shape, cpu.threads = known[i].threads, cpu.cache_bytes[1] = known[i].cache;
+        const int64_t given = d9_cpu_linear_scratch_bytes(&cpu, &l);
+        for (int bf16 = 0; bf16 < 2; bf16++) {
+            const d9_kernel_store store = bf16 ? D9_KERNEL_BF16 : D9_KERNEL_F32;
+            const d9_gemm products[] = {product_in(store, D9_GEMM_ALONG_ALONG, l.samples, l.outputs, l.inputs),
+                                        product_in(store, D9_GEMM_ALONG_ACROSS, l.samples, l.inputs, l.outputs),
+                                        product_in(store, D9_GEMM_ACROSS_ACROSS, l.outputs, l.inputs, l.samples)};
+            for (int p = 0; p < 3; p++)
+                if (d9_gemm_scratch_bytes(&cpu, &products[p]) > given)
+                    fail_msg("linear layer %lld x %lld x %lld, product %d: %lld bytes of scratch, %lld needed",
+                             (long long)l.samples, (long long)l.inputs, (long long)l.outputs, p, (long long)given,
+                             (long long)d9_gemm_scratch_bytes(&cpu, &products[p]));
+        }
+    }
+}
+
 /* Adding the bias within the product gives the bits of adding it afterwards, also in a partial panel of columns. */
 static void biased_linears(fixture *f, const setting *s) {
     static const d9_kernel_linear shapes[] = {{7, 65, 10}, {33, 300, 65}, {65, 20, 600}};
@@ -591,6 +628,7 @@ EVERYWHERE(pools)
 EVERYWHERE(biases)
 EVERYWHERE(dropouts)
 EVERYWHERE(linears)
+EVERYWHERE(scratch_of_linears)
 EVERYWHERE(biased_linears)
 EVERYWHERE(augmentation)
 EVERYWHERE(strips)

@@ -47,7 +47,7 @@ TEST(one_process_keeps_its_values) {
 
 /* ---- run in each of several processes; a returned message says what is wrong ---- */
 
-/* A number of process `rank` whose sums depend on their order. */
+/* Number i of process `rank`: its sum over the processes depends on the order of addition. */
 static double number_of(int rank, int64_t i) { return ldexp(1.0 / (double)(i % 97 + 3 + rank), (int)(i % 31) * rank); }
 
 /* Memory of the sums: of this process alone; shared; or ordinary memory, because process 1 can open no file. */
