@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Where an entry has the searched words: all in its name; one after another in its text; or apart from each other.
- * Entries are shown in this order. */
+/* Where the searched words were found: all of them in the entry's name; as a phrase in its text; or each somewhere in
+ * its name or text. Results are listed in this order. */
 typedef enum place_of_words { IN_NAME, IN_SEQUENCE, APART, PLACES } place_of_words;
 
 typedef struct search {

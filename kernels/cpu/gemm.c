@@ -86,7 +86,7 @@ int64_t d9_gemm_scratch_bytes(const d9_cpu *cpu, const d9_gemm *gemm) {
     return p.shared + cpu->threads * p.thread;
 }
 
-int64_t d9_gemm_most_scratch_bytes(const d9_cpu *cpu, d9_gemm gemm) {
+int64_t d9_gemm_max_scratch_bytes(const d9_cpu *cpu, d9_gemm gemm) {
     gemm.a.x.store = gemm.b.x.store = D9_KERNEL_F32;
     const int64_t f32 = d9_gemm_scratch_bytes(cpu, &gemm);
     gemm.a.x.store = gemm.b.x.store = D9_KERNEL_BF16;

@@ -54,7 +54,7 @@ typedef struct d9_gemm {
 int64_t d9_gemm_scratch_bytes(const d9_cpu *cpu, const d9_gemm *gemm);
 /* The most that the product needs with operands of any types: pairs of bf16 have shorter blocks of K, which allow
  * larger blocks of rows, so neither f32 nor bf16 always needs more. */
-int64_t d9_gemm_most_scratch_bytes(const d9_cpu *cpu, d9_gemm gemm);
+int64_t d9_gemm_max_scratch_bytes(const d9_cpu *cpu, d9_gemm gemm);
 void d9_gemm_run(const d9_cpu *cpu, const d9_gemm *gemm, void *scratch); /* scratch: aligned to 64 bytes */
 
 /* A plain (rows, columns) array as a source, and as a target. */

@@ -52,7 +52,7 @@ int64_t d9_cpu_linear_scratch_bytes(const d9_cpu *cpu, const d9_kernel_linear *s
     for (int pass = 0; pass < LINEAR_PASSES; pass++) {
         const d9_gemm g = linear_product(pass, s, (d9_kernel_in){NULL, D9_KERNEL_F32},
                                          (d9_kernel_in){NULL, D9_KERNEL_F32}, (d9_kernel_out){NULL, D9_KERNEL_F32});
-        const int64_t bytes = d9_gemm_most_scratch_bytes(cpu, g);
+        const int64_t bytes = d9_gemm_max_scratch_bytes(cpu, g);
         largest = bytes > largest ? bytes : largest;
     }
     return largest;

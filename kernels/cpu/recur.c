@@ -99,7 +99,7 @@ static int64_t product_bytes(const d9_cpu *cpu, int64_t count, int64_t gates, in
     const rows a = {{NULL, D9_KERNEL_F32}, count, gates * units, gates * units},
                b = {{NULL, D9_KERNEL_F32}, count, units, units};
     const d9_gemm g = product_of(&a, &b, NULL);
-    return count * gates > 0 ? d9_round_up(d9_gemm_most_scratch_bytes(cpu, g), 64) : 0;
+    return count * gates > 0 ? d9_round_up(d9_gemm_max_scratch_bytes(cpu, g), 64) : 0;
 }
 
 /* Scratch bytes of the largest of four products: over the first step and over all later ones, each for the gates with

@@ -20,8 +20,8 @@ struct d9_shared {
     uint8_t **base, **part; /* (ranks) start of each process's area, NULL: not shared; result of d9_shared_find */
 };
 
-/* What another process needs to open an area: the owner's process id and file descriptor, then the file's device, inode
- * and size. `file` is -1 if the area cannot be shared. */
+/* Identifies a shared memory file to the other processes, which open it as /proc/PROCESS/fd/FILE. They compare device,
+ * inode and size, in bytes, to see that it is the right file. `file` is -1 if the memory cannot be shared. */
 typedef struct place {
     int64_t process, file, device, inode, bytes;
 } place;
