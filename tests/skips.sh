@@ -40,17 +40,17 @@ expect() { # STATE TEST PATTERN
 }
 there() { expect failed "$1" " \\(skipped for want of $1, which is there\\)"; }
 lacking() { expect skipped "$1" " \\($1\\)"; }
-refused=', which CI does not accept\)'
+rejected=', which CI does not accept\)'
 
 judge true
 [ $status = 1 ] || { echo "FAILED: status $status"; failures=1; }
-expect failed silent " \\(skipped for want of a reason$refused"
-expect failed formless " \\(skipped for want of a reason$refused"
-expect failed unknown " \\(skipped for want of moonlight$refused"
+expect failed silent " \\(skipped for want of a reason$rejected"
+expect failed formless " \\(skipped for want of a reason$rejected"
+expect failed unknown " \\(skipped for want of moonlight$rejected"
 lacking cifar10
 expect skipped within/first ' \(cifar10\)'
-expect failed within/second " \\(skipped for want of a reason$refused" # a reason is good for one skip
-expect failed within/third " \\(skipped for want of moonlight$refused"
+expect failed within/second " \\(skipped for want of a reason$rejected" # a reason is good for one skip
+expect failed within/third " \\(skipped for want of moonlight$rejected"
 if [ "$(uname -m)" = x86_64 ]; then there x86-64; else lacking x86-64; fi
 if ls "$(clang -print-runtime-dir 2>/dev/null)"/libclang_rt.fuzzer[.-]* >/dev/null 2>&1; then there sanitizers; else lacking sanitizers; fi
 if command -v valgrind >/dev/null; then there valgrind; else lacking valgrind; fi

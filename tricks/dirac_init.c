@@ -27,7 +27,7 @@ static d9_status on_init(d9_context *context, const void *opaque, d9_graph *grap
         graph->values[v].init.adjust = copy_channels;
         edits++;
     }
-    return edits ? D9_OK : d9_trick_refuse(context, "dirac_init", "the model has no learned convolution above 1x1");
+    return edits ? D9_OK : d9_trick_reject(context, "dirac_init", "the model has no learned convolution above 1x1");
 }
 
 const d9_trick d9_trick_dirac_init = {

@@ -18,7 +18,7 @@ static d9_status on_init(d9_context *context, const void *opaque, d9_graph *grap
             .name = "constant", .fill = d9_init_constant, .a = ((const frozen_bn_scale *)opaque)->scale};
         edits++;
     }
-    return edits ? D9_OK : d9_trick_refuse(context, "frozen_bn_scale", "the model has no batch norm scale");
+    return edits ? D9_OK : d9_trick_reject(context, "frozen_bn_scale", "the model has no batch norm scale");
 }
 
 const d9_trick d9_trick_frozen_bn_scale = {

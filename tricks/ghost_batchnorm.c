@@ -10,13 +10,13 @@ static const d9_option options[] = {{"group_size", D9_OPTION_INT, offsetof(ghost
                                     {0}};
 
 static d9_status on_model(d9_context *context, const void *opaque, d9_graph *graph) {
-    int64_t size = ((const ghost_batchnorm *)opaque)->group_size, batch = graph->values[graph->image].shape.d[0];
+    int64_t size = ((const ghost_batchnorm *)opaque)->group_size, batch = graph->values[graph->input].shape.d[0];
     int edits = 0;
     for (d9_node_id n = d9_edit_next(graph, D9_OP_NORM, 0); n != D9_NONE; n = d9_edit_next(graph, D9_OP_NORM, n + 1)) {
         graph->nodes[n].as.norm.group_size = size;
         edits++;
     }
-    if (!edits) return d9_trick_refuse(context, "ghost_batchnorm", "the model has no batch norm");
+    if (!edits) return d9_trick_reject(context, "ghost_batchnorm", "the model has no batch norm");
     if (batch % size == 0) return D9_OK;
     return d9_fail(context, D9_USAGE,
                    "a batch of %lld images does not divide into ghost groups of %lld: train.batch_size must be a "

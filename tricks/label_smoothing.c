@@ -10,9 +10,9 @@ static const d9_option options[] = {{"alpha", D9_OPTION_REAL, offsetof(label_smo
                                     {0}};
 
 static d9_status on_loss(d9_context *context, const void *opaque, d9_graph *graph, d9_node_id loss) {
-    if (loss == D9_NONE) return d9_trick_refuse(context, "label_smoothing", "the model has no cross-entropy loss");
+    if (loss == D9_NONE) return d9_trick_reject(context, "label_smoothing", "the model has no cross-entropy loss");
     if (d9_loss_several((int)graph->nodes[loss].as.loss.loss))
-        return d9_trick_refuse(context, "label_smoothing", "train.loss: an image has several labels");
+        return d9_trick_reject(context, "label_smoothing", "train.loss: an image has several labels");
     graph->nodes[loss].as.loss.smoothing = ((const label_smoothing *)opaque)->alpha;
     return D9_OK;
 }

@@ -43,7 +43,7 @@ static d9_status on_optimizer(d9_context *context, const void *opaque, const d9_
     const muon *self = opaque;
     const d9_selector filters = {.kinds = 1u << D9_WEIGHT, .rank = 4};
     const d9_value *filter = first_filter(graph, &filters);
-    if (!filter) return d9_trick_refuse(context, "muon", "the model has no convolution that learns");
+    if (!filter) return d9_trick_reject(context, "muon", "the model has no convolution that learns");
     if (self->coefficients.count != 3)
         return d9_fail(context, D9_USAGE, "tricks.muon.coefficients: %d numbers, where an iteration has three",
                        self->coefficients.count);
@@ -63,7 +63,7 @@ static d9_status on_optimizer(d9_context *context, const void *opaque, const d9_
                       .weight_decay = self->weight_decay,
                       .decay_multiplier = 1};
     const double peak = d9_schedule_peak(&group.rate);
-    if (peak == 0) return d9_trick_refuse(context, "muon", "train.lr is 0 in every step");
+    if (peak == 0) return d9_trick_reject(context, "muon", "train.lr is 0 in every step");
     group.rate_multiplier = self->rate / peak;
     return d9_group_insert(context, groups, before, &group);
 }

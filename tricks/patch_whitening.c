@@ -37,9 +37,9 @@ static d9_status on_model(d9_context *context, const void *opaque, d9_graph *gra
     if (self->size % 2 == 0)
         return d9_fail(context, D9_USAGE, "tricks.patch_whitening.size is %lld; it must be odd", (long long)self->size);
     if (stem == D9_NONE || !keeps_size(&graph->nodes[stem].as.conv))
-        return d9_trick_refuse(context, "patch_whitening", "no convolution that keeps the image's size reads it alone");
+        return d9_trick_reject(context, "patch_whitening", "no convolution that keeps the image's size reads it alone");
     int size = (int)self->size;
-    int64_t channels = graph->values[graph->image].shape.d[3], d = channels * size * size;
+    int64_t channels = graph->values[graph->input].shape.d[3], d = channels * size * size;
     d9_node whiten = {.op = D9_OP_CONV, .input_count = 2, .output_count = 1, .as.conv = {size, 1, size / 2}};
     d9_shape filters = {4, {d, size, size, channels}};
     d9_edit_sibling_role(graph->nodes[stem].role, "whiten", whiten.role);
@@ -50,7 +50,7 @@ static d9_status on_model(d9_context *context, const void *opaque, d9_graph *gra
         (d9_initializer){.name = "patch_whitening", .fill = fill, .phase = D9_INIT_FROM_IMAGES, .options = self};
 
     d9_edit_conv_inputs(graph, stem, d, (d9_conv_attributes){1, 1, 0}); /* the 1x1 on the whitened channels */
-    D9_TRY(d9_edit_insert(context, graph, graph->image, &whiten, NULL));
+    D9_TRY(d9_edit_insert(context, graph, graph->input, &whiten, NULL));
 done:
     return status;
 }

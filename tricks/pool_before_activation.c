@@ -26,7 +26,7 @@ static d9_status on_model(d9_context *context, const void *opaque, d9_graph *gra
         if (before_norm) d9_edit_swap(graph, nodes[0], nodes[1]);
     }
     if (edits) return D9_OK;
-    return d9_trick_refuse(context, "pool_before_activation",
+    return d9_trick_reject(context, "pool_before_activation",
                            before_norm ? "the model has no norm-act-pool chain" : "the model has no act-pool chain");
 }
 

@@ -65,7 +65,7 @@ static d9_status on_model(d9_context *context, const void *opaque, d9_graph *gra
     measure_paths(graph, path);
     const int count = find_branches(graph, path, branches);
     for (int i = 0; i < count; i++) D9_TRY(drop(context, graph, branches[i], self->rate * (i + 1) / count, self->mode));
-    if (count == 0) status = d9_trick_refuse(context, "stochastic_depth", "the model has no residual additions");
+    if (count == 0) status = d9_trick_reject(context, "stochastic_depth", "the model has no residual additions");
 done:
     d9_release(context, path);
     d9_release(context, branches);

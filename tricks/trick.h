@@ -64,6 +64,6 @@ const d9_measured *d9_measured_at(int index); /* NULL past the end */
 
 /* Returns D9_USAGE with the message that the trick finds nothing to edit, because of `why`, and that --without leaves
  * it out. */
-d9_status d9_trick_refuse(d9_context *context, const char *trick, const char *why);
+d9_status d9_trick_reject(d9_context *context, const char *trick, const char *why);
 
 #endif

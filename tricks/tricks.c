@@ -39,7 +39,7 @@ const d9_measured *d9_measured_at(int index) {
     return index >= 0 && index < count ? &rows[index] : NULL;
 }
 
-d9_status d9_trick_refuse(d9_context *context, const char *trick, const char *why) {
+d9_status d9_trick_reject(d9_context *context, const char *trick, const char *why) {
     return d9_fail(context, D9_USAGE, "tricks.%s finds nothing to edit: %s; --without %s leaves it out", trick, why,
                    trick);
 }

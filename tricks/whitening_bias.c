@@ -63,7 +63,7 @@ static bool is_whitening_layer(const d9_graph *graph, d9_node_id conv, int64_t s
 /* Inserts convolution, bias and activation between the image and `stem`. */
 static d9_status insert_layer(d9_context *context, d9_graph *graph, d9_node_id stem, int64_t size) {
     d9_status status;
-    const int64_t channels = d9_shape_channels(&graph->values[graph->image].shape),
+    const int64_t channels = d9_shape_channels(&graph->values[graph->input].shape),
                   filters = 2 * size * size * channels;
     const int side = (int)size;
     const d9_shape weight = {4, {filters, size, size, channels}}, one_each = {1, {filters}};
@@ -76,7 +76,7 @@ static d9_status insert_layer(d9_context *context, d9_graph *graph, d9_node_id s
     D9_TRY(d9_edit_parameter(context, graph, conv.role, "weight", &weight, D9_WEIGHT, &conv.inputs[1]));
     D9_TRY(d9_edit_parameter(context, graph, conv.role, "bias", &one_each, D9_BIAS, &bias.inputs[1]));
     d9_edit_conv_inputs(graph, stem, filters, graph->nodes[stem].as.conv);
-    D9_TRY(d9_edit_insert(context, graph, graph->image, &conv, &n));
+    D9_TRY(d9_edit_insert(context, graph, graph->input, &conv, &n));
     D9_TRY(d9_edit_insert(context, graph, graph->nodes[n].outputs[0], &bias, &n));
     D9_TRY(d9_edit_insert(context, graph, graph->nodes[n].outputs[0], &act, &n));
 done:
@@ -88,7 +88,7 @@ static d9_status on_model(d9_context *context, const void *opaque, d9_graph *gra
     const whitening_bias *self = opaque;
     const d9_node_id stem = d9_edit_stem(graph);
     if (stem == D9_NONE || graph->nodes[stem].as.conv.stride != 1)
-        return d9_trick_refuse(context, "whitening_bias", "no convolution of stride 1 reads the image alone");
+        return d9_trick_reject(context, "whitening_bias", "no convolution of stride 1 reads the image alone");
     if (!is_whitening_layer(graph, stem, self->size)) {
         if (self->size % 2 == 0)
             return d9_fail(context, D9_USAGE,

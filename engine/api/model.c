@@ -111,7 +111,7 @@ dawn9_status dawn9_evaluate(dawn9_model *model, dawn9_evaluation *evaluation) {
     *evaluation = (dawn9_evaluation){.measure = session.program.measure->name,
                                      .score = found.score,
                                      .score_tta = found.score_tta,
-                                     .images = session.program.extent.eval_images,
+                                     .images = session.program.extent.eval_samples,
                                      .views = session.program.views.count};
 done:
     d9_evaluation_free(context, &found);

@@ -89,9 +89,9 @@ static d9_status apply_tricks(d9_context *context, const d9_config *config, cons
         status = apply_trick(context, own ? d9_trick_at(t) : options->tricks[t - D9_TRICK_COUNT],
                              own ? config->trick_options[t] : NULL, program, forward);
         if (status == D9_USAGE && may_skip) {
-            const d9_graph refused = *forward;
+            const d9_graph rejected = *forward;
             *forward = before;
-            before = refused;
+            before = rejected;
             d9_context_clear(context);
             status = D9_OK;
         }
@@ -201,8 +201,8 @@ done:
 static d9_status set_batch_size(const d9_building *b, int64_t images, d9_graph *list) {
     d9_status status;
     const int64_t usual = d9_extent_own_batch(&b->program->extent);
-    list->values[list->image].shape.d[list->vocabulary ? 1 : 0] = images;
-    list->values[list->labels].shape.d[0] = images * (list->stream ? list->values[list->image].shape.d[0] : 1);
+    list->values[list->input].shape.d[list->vocabulary ? 1 : 0] = images;
+    list->values[list->labels].shape.d[0] = images * (list->stream ? list->values[list->input].shape.d[0] : 1);
     for (int v = 0; v < list->value_count; v++)
         if (list->values[v].buffer == D9_BUFFER_CARRY) list->values[v].shape.d[0] = images;
     for (d9_node_id n = d9_edit_next(list, D9_OP_NORM, 0); n != D9_NONE; n = d9_edit_next(list, D9_OP_NORM, n + 1)) {
@@ -238,7 +238,7 @@ done:
 d9_status d9_build_proxy(const d9_building *b, int64_t images, const d9_graph *like, d9_graph *list) {
     d9_status status;
     const d9_selection *selection = &b->program->selection;
-    const d9_shape *image = &like->values[like->image].shape;
+    const d9_shape *image = &like->values[like->input].shape;
     const d9_place place = {.source = "the proxy"};
     d9_program unused = {0};
     d9_extent extent = b->program->extent;
@@ -386,18 +386,18 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
             "and eval.streams %lld: each column needs two",
             (long long)extent->train_tokens, (long long)extent->eval_tokens, (long long)extent->batch,
             (long long)extent->eval_batch));
-    if (extent->batch > extent->train_images && !options->eval_only)
+    if (extent->batch > extent->train_samples && !options->eval_only)
         D9_TRY(d9_fail(context, D9_USAGE, "train.batch_size is %lld but there are only %lld training %ss",
-                       (long long)extent->batch, (long long)extent->train_images, d9_model_sample(config->model)));
+                       (long long)extent->batch, (long long)extent->train_samples, d9_model_sample(config->model)));
     D9_TRY(check_ranks(context, config, extent, options));
     const int64_t per_update = extent->batch * config->train.accumulate; /* images */
-    if (per_update > extent->train_images && !options->eval_only)
+    if (per_update > extent->train_samples && !options->eval_only)
         D9_TRY(d9_fail(context, D9_USAGE,
                        "train.accumulate %lld: an update needs %lld images, but there are only %lld to train on",
-                       (long long)config->train.accumulate, (long long)per_update, (long long)extent->train_images));
+                       (long long)config->train.accumulate, (long long)per_update, (long long)extent->train_samples));
     program->accumulate = config->train.accumulate;
-    program->steps_per_epoch =
-        options->steps_per_epoch ? options->steps_per_epoch : program->accumulate * (extent->train_images / per_update);
+    program->steps_per_epoch = options->steps_per_epoch ? options->steps_per_epoch
+                                                        : program->accumulate * (extent->train_samples / per_update);
     if (options->eval_only && program->steps_per_epoch == 0) program->steps_per_epoch = 1;
     program->steps = options->rates ? options->rate_count
                                     : d9_program_round(program, extent->epochs * (double)program->steps_per_epoch);

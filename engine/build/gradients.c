@@ -30,7 +30,7 @@ static d9_status add_mixture(d9_context *context, d9_program *program, d9_graph 
     d9_status status;
     static const char name[] = "mixture";
     double *shares;
-    d9_node mix = {D9_OP_MIX, "image.mix", {plain}, 1, {graph->image}, 1, .as.mix = {{D9_NONE, 1}}};
+    d9_node mix = {D9_OP_MIX, "image.mix", {plain}, 1, {graph->input}, 1, .as.mix = {{D9_NONE, 1}}};
     int *table = &mix.as.mix.share.table;
     *table = find_table(program, name);
     if (*table == D9_NONE) {
@@ -79,7 +79,7 @@ static d9_status add_pasting(d9_context *context, d9_program *program, d9_graph 
                            "image.paste",
                            {plain},
                            1,
-                           {graph->image},
+                           {graph->input},
                            1,
                            .as.paste = {by_step[0], by_step[1], by_step[2], by_step[3]}};
     graph->nodes[d9_edit_next(graph, D9_OP_LOSS, 0)].as.loss.share = by_step[4];
@@ -155,11 +155,11 @@ static d9_status add_order(d9_context *context, const d9_program *program, d9_gr
 /* Adds the nodes draw, augment and mix or paste (if images are mixed) at the beginning of a training list, or only
  * augment at the beginning of the evaluation list. `stored`: all images. */
 static d9_status add_image_nodes(d9_context *context, d9_program *program, d9_graph *graph, bool training,
-                                 const d9_augment_attributes *augment, d9_value_id stored, d9_value_id order) {
+                                 const d9_batch_attributes *augment, d9_value_id stored, d9_value_id order) {
     d9_status status;
     const d9_shape draws_shape = {2, {augment->count, D9_DRAW_SLOTS}},
                    table_shape = {2, {program->extent.channels, 256}};
-    d9_value_id table, draws, image = graph->image;
+    d9_value_id table, draws, image = graph->input;
     D9_TRY(
         d9_build_stored(context, graph, "table", D9_BUFFER_TABLE, program->precision->master, table_shape, 0, &table));
     if (training) {
@@ -176,10 +176,10 @@ static d9_status add_image_nodes(d9_context *context, d9_program *program, d9_gr
         D9_TRY(d9_graph_add_value(context, graph, &plain, &image));
         D9_TRY((mixes ? add_mixture : add_pasting)(context, program, graph, image));
     }
-    const d9_node node = {D9_OP_AUGMENT, "image", {stored, order, draws, table}, 4, {image}, 1, .as.augment = *augment};
+    const d9_node node = {D9_OP_AUGMENT, "image", {stored, order, draws, table}, 4, {image}, 1, .as.batch = *augment};
     D9_TRY(d9_graph_insert_node(context, graph, 0, &node, NULL));
     if (training) {
-        const d9_node draw = {D9_OP_DRAW, "draws", {order}, 1, {draws}, 1, .as.augment = *augment};
+        const d9_node draw = {D9_OP_DRAW, "draws", {order}, 1, {draws}, 1, .as.batch = *augment};
         D9_TRY(d9_graph_insert_node(context, graph, 0, &draw, NULL));
     }
 done:
@@ -196,12 +196,12 @@ static d9_status add_stream_node(d9_context *context, const d9_program *program,
                     .role = "tokens",
                     .input_count = 1,
                     .output_count = 2,
-                    .outputs = {graph->image, graph->labels},
-                    .as.augment = {.batch = all,
-                                   .count = columns,
-                                   .steps_per_epoch = d9_stream_windows(count, all, e->width),
-                                   .samples = count,
-                                   .first = columns < all ? e->rank : 0}};
+                    .outputs = {graph->input, graph->labels},
+                    .as.batch = {.batch = all,
+                                 .count = columns,
+                                 .steps_per_epoch = d9_stream_windows(count, all, e->width),
+                                 .samples = count,
+                                 .first = columns < all ? e->rank : 0}};
     D9_TRY(d9_build_stored(context, graph, "stream", training ? D9_BUFFER_IMAGES : D9_BUFFER_EVAL_IMAGES, D9_I32,
                            (d9_shape){1, {count}}, 0, &node.inputs[0]));
     D9_TRY(d9_graph_insert_node(context, graph, 0, &node, NULL));
@@ -234,12 +234,12 @@ static d9_status add_batch_nodes(d9_context *context, d9_program *program, d9_gr
     const bool training = kind != EVALUATED, texts = graph->vocabulary > 0;
     if (graph->stream) return add_stream_node(context, program, graph, training);
     const d9_extent *e = &program->extent;
-    const d9_shape *made = &graph->values[graph->image].shape;
-    const int64_t samples = training ? e->train_images : e->eval_images;
-    d9_augment_attributes augment = {.batch = kind == SELECTED ? 0 : d9_extent_own_batch(e), /* 0: start at order[0] */
-                                     .count = d9_graph_samples(graph),
-                                     .steps_per_epoch = training ? program->steps_per_epoch : 1,
-                                     .samples = samples};
+    const d9_shape *made = &graph->values[graph->input].shape;
+    const int64_t samples = training ? e->train_samples : e->eval_samples;
+    d9_batch_attributes augment = {.batch = kind == SELECTED ? 0 : d9_extent_own_batch(e), /* 0: start at order[0] */
+                                   .count = d9_graph_samples(graph),
+                                   .steps_per_epoch = training ? program->steps_per_epoch : 1,
+                                   .samples = samples};
     const d9_shape stored_shape = d9_extent_stored(e, training);
     d9_value_id order, stored, labels;
     if (!texts) augment.rule = augmentation_of(program, training, made);
@@ -250,12 +250,12 @@ static d9_status add_batch_nodes(d9_context *context, d9_program *program, d9_gr
     if (training) {
         D9_TRY(d9_build_stored(context, graph, texts ? "texts.labels" : "images.labels", D9_BUFFER_LABELS, D9_I32,
                                (d9_shape){1, {samples}}, 0, &labels));
-        const d9_node gather = {D9_OP_GATHER, "labels", {labels, order}, 2, {graph->labels}, 1, .as.augment = augment};
+        const d9_node gather = {D9_OP_GATHER, "labels", {labels, order}, 2, {graph->labels}, 1, .as.batch = augment};
         D9_TRY(d9_graph_insert_node(context, graph, 0, &gather, NULL));
     }
     if (!texts) D9_TRY(add_image_nodes(context, program, graph, training, &augment, stored, order));
     if (texts) {
-        const d9_node node = {D9_OP_TOKENS, "tokens", {stored, order}, 2, {graph->image}, 1, .as.augment = augment};
+        const d9_node node = {D9_OP_TOKENS, "tokens", {stored, order}, 2, {graph->input}, 1, .as.batch = augment};
         D9_TRY(d9_graph_insert_node(context, graph, 0, &node, NULL));
     }
 done:
@@ -297,9 +297,9 @@ static d9_status add_ranking(const d9_building *b, int64_t drawn, d9_graph *grap
     d9_value ranked = {"ranked", D9_VALUE_ACTIVATION, D9_I32, .shape = {1, {drawn}}, .producer = D9_NONE};
     const d9_merge as = {"proxy.look.", "proxy.", D9_NONE, D9_NONE, {0}};
     d9_node rank = {b->program->selection.order, "rank", .input_count = 2, .output_count = 1,
-                    .as.augment = {.batch = b->program->extent.batch,
-                                   .count = drawn,
-                                   .steps_per_epoch = b->program->steps_per_epoch}};
+                    .as.batch = {.batch = b->program->extent.batch,
+                                 .count = drawn,
+                                 .steps_per_epoch = b->program->steps_per_epoch}};
     d9_graph_init(&look);
     D9_TRY(d9_build_proxy(b, drawn, graph, &look));
     D9_TRY(set_types_and_weights(b, &look));
@@ -319,9 +319,9 @@ done:
 static d9_status add_proxy_training(const d9_building *b, int64_t from, d9_graph *graph) {
     d9_status status;
     d9_graph proxy;
-    const d9_merge as = {"proxy.", "proxy.", graph->image, graph->labels, {.every = b->program->selection.every}};
+    const d9_merge as = {"proxy.", "proxy.", graph->input, graph->labels, {.every = b->program->selection.every}};
     d9_graph_init(&proxy);
-    D9_TRY(d9_build_proxy(b, graph->values[graph->image].shape.d[0], graph, &proxy));
+    D9_TRY(d9_build_proxy(b, graph->values[graph->input].shape.d[0], graph, &proxy));
     d9_build_mark_frozen(b->program, from, &proxy);
     D9_TRY(set_types_and_weights(b, &proxy));
     D9_TRY(d9_gradient_append(b->context, &proxy, false));

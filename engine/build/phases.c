@@ -42,7 +42,7 @@ bool d9_build_changes_batches(const d9_program *program) {
 static d9_status check_same_state(d9_context *context, const d9_program *program, const d9_phase_change *resize,
                                   const d9_graph *list) {
     const d9_graph *train = &program->train;
-    const d9_shape *image = &list->values[list->image].shape;
+    const d9_shape *image = &list->values[list->input].shape;
     for (int v = 0; v < list->value_count; v++) {
         const d9_value *value = &list->values[v];
         if (value->kind != D9_VALUE_PARAMETER && value->kind != D9_VALUE_STATISTIC) continue;

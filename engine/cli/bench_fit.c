@@ -71,8 +71,8 @@ static void print_row(d9_cli *cli, const d9_config *config, const d9_precision *
         snprintf(note, sizeof note, "   all training %ss", d9_model_sample(config->model));
     else if (fit->all)
         snprintf(note, sizeof note, "   the largest train.batch_size");
-    else if (fit->refused)
-        snprintf(note, sizeof note, "   training rejects %lld", (long long)fit->refused);
+    else if (fit->rejected)
+        snprintf(note, sizeof note, "   training rejects %lld", (long long)fit->rejected);
     d9_cli_print(cli, "%-10s %8lld %13.3f %10.1f %8.1f %10.1f %12.1f %9.1f %7.1f%s\n", precision->name,
                  (long long)fit->batch, mib * (double)use->activations / (double)fit->batch,
                  mib * (double)d9_memory_total(use), mib * (double)use->state, mib * (double)use->gradients,
@@ -92,7 +92,7 @@ static json_t *row_json(const d9_precision *precision, const d9_fit *fit) {
     const d9_memory_use *use = &fit->use;
     return json_pack("{s:s, s:I, s:I, s:b, s:o, s:I, s:I, s:I, s:I, s:I, s:I}", "precision", precision->name,
                      "batch_size", (json_int_t)fit->batch, "multiple_of", (json_int_t)fit->unit, "all_images",
-                     (int)fit->all, "refused", fit->refused ? json_integer((json_int_t)fit->refused) : json_null(),
+                     (int)fit->all, "rejected", fit->rejected ? json_integer((json_int_t)fit->rejected) : json_null(),
                      "bytes", (json_int_t)d9_memory_total(use), "state_bytes", (json_int_t)use->state, "gradient_bytes",
                      (json_int_t)use->gradients, "activation_bytes", (json_int_t)use->activations, "data_bytes",
                      (json_int_t)use->data, "other_bytes", (json_int_t)use->other);

@@ -184,7 +184,7 @@ static json_t *evaluation_json(const d9_session *session, const d9_evaluation *e
     const d9_measure *measure = program->measure;
     json_t *object = json_object();
     d9_scores_set(object, measure, program->views.count, evaluation->score, evaluation->score_tta);
-    json_object_update_new(object, json_pack("{s:I, s:i, s:s, s:s}", "images", (json_int_t)program->extent.eval_images,
+    json_object_update_new(object, json_pack("{s:I, s:i, s:s, s:s}", "images", (json_int_t)program->extent.eval_samples,
                                              "views", program->views.count, "backend", session->backend->name,
                                              "precision", program->precision->name));
     if (ranked->rows) json_object_set_new(object, "macro", scores_json(&ranked->macro));
@@ -206,9 +206,9 @@ static void print_text(d9_cli *cli, const d9_session *session, const d9_evaluati
     const char *sample = d9_model_sample(session->config->model);
     if (unseen && session->dataset->drawn)
         d9_cli_print(cli, ", on all %lld %ss: none is among the training %ss that the model records\n",
-                     (long long)program->extent.eval_images, sample, sample);
+                     (long long)program->extent.eval_samples, sample, sample);
     else
-        d9_cli_print(cli, ", on %lld %s %ss\n", (long long)program->extent.eval_images,
+        d9_cli_print(cli, ", on %lld %s %ss\n", (long long)program->extent.eval_samples,
                      session->config->data.validation > 0 && !unseen ? "validation" : "test", sample);
     if (!isnan(area))
         d9_cli_print(cli, "AUC %s, of %s against %s\n", d9_measure_format(d9_measure_find("auc"), area).text,

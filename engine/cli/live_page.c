@@ -126,7 +126,7 @@ static void put_figures(const filling *self) {
     const d9_live_page *page = self->page;
     const d9_extent *extent = &page->extent;
     const char *sample = d9_model_sample(page->config->model);
-    d9_text_add(self->text, "%lld training %ss, batches of %lld", (long long)extent->train_images, sample,
+    d9_text_add(self->text, "%lld training %ss, batches of %lld", (long long)extent->train_samples, sample,
                 (long long)extent->batch);
     if (isfinite(page->rate)) d9_text_add(self->text, ", %.0f %ss/s", page->rate, sample);
     if (isfinite(page->loss)) d9_text_add(self->text, ", loss of this epoch %.4f", page->loss);

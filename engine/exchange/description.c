@@ -502,8 +502,8 @@ d9_status d9_description_reject_stream(d9_context *context, const char *path, co
 }
 
 d9_extent d9_description_extent(const d9_description *description, const d9_config *config, int64_t batch) {
-    d9_extent extent = {.train_images = batch,
-                        .eval_images = batch,
+    d9_extent extent = {.train_samples = batch,
+                        .eval_samples = batch,
                         .height = description->height,
                         .width = description->width,
                         .channels = description->channels,

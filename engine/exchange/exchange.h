@@ -26,7 +26,7 @@ D9_MUST_USE d9_status d9_exchange_check(d9_context *context, const char *path, c
 void d9_exchange_write(const d9_graph *graph, const d9_value *value, const double *file_values, double *state);
 
 /* True for parameters and statistics, the values of D9_BUFFER_STATE. A model file holds those that evaluation reads. */
-static inline bool d9_exchange_is_stored(const d9_value *value) {
+static inline bool d9_exchange_is_state(const d9_value *value) {
     return value->kind == D9_VALUE_PARAMETER || value->kind == D9_VALUE_STATISTIC;
 }
 

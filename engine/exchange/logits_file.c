@@ -12,11 +12,11 @@ static void copy_to_planes(const d9_dataset *data, uint8_t *out) {
             for (int64_t p = 0; p < pixels; p++) *out++ = data->test.images[(i * pixels + p) * stored + c % stored];
 }
 
-/* Computes the logits of the evaluation images, averaged over `views`, as a tensor `name` (eval_images, classes). */
+/* Computes the logits of the evaluation images, averaged over `views`, as a tensor `name` (eval_samples, classes). */
 static d9_status compute_logits(d9_session *session, d9_arena *arena, const d9_views *views, const char *name,
                                 d9_tensor *tensor) {
     d9_status status;
-    const d9_shape shape = {2, {session->program.extent.eval_images, session->program.extent.classes}};
+    const d9_shape shape = {2, {session->program.extent.eval_samples, session->program.extent.classes}};
     double *wide;
     D9_TRY(D9_ARENA_ALLOCATE(session->context, arena, d9_shape_count(&shape), &wide));
     D9_TRY(d9_session_logits(session, views, wide));

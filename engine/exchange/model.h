@@ -21,7 +21,7 @@ D9_MUST_USE d9_status d9_model_initialize(d9_session *session, const char *from)
 D9_MUST_USE d9_status d9_model_load(d9_session *session, const char *path, const d9_safetensors *file);
 
 /* Writes a safetensors file for other frameworks: `logits` without and `logits_tta` with test-time augmentation, f32
- * (eval_images, classes); `images` u8 (eval_images, C, H, W), or `texts` i32 (eval_images, T); `labels` i32. */
+ * (eval_samples, classes); `images` u8 (eval_samples, C, H, W), or `texts` i32 (eval_samples, T); `labels` i32. */
 D9_MUST_USE d9_status d9_logits_write(d9_session *session, const char *path);
 
 #endif

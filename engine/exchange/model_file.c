@@ -33,7 +33,7 @@ d9_status d9_model_encode(d9_session *session, const char *path, uint8_t **bytes
     *bytes = NULL;
     D9_TRY(D9_ARENA_ALLOCATE(session->context, &arena, graph->value_count, &tensors));
     for (int v = 0; v < graph->value_count; v++)
-        if (d9_exchange_is_stored(&graph->values[v]))
+        if (d9_exchange_is_state(&graph->values[v]))
             D9_TRY(read_tensor(session, &arena, &graph->values[v], &tensors[count++]));
     D9_TRY(d9_description_make(session, &arena, metadata, &rows));
     D9_TRY(d9_safetensors_encode(session->context, path, tensors, count, metadata, rows, bytes, size));
@@ -130,7 +130,7 @@ static d9_status check_others(const source *self) {
     for (int i = 0; i < self->file->tensor_count; i++) {
         const d9_tensor *tensor = &self->file->tensors[i];
         const d9_value_id id = d9_graph_find_value(graph, tensor->name);
-        if ((id != D9_NONE && d9_exchange_is_stored(&graph->values[id])) ||
+        if ((id != D9_NONE && d9_exchange_is_state(&graph->values[id])) ||
             d9_text_ends_in(tensor->name, ".num_batches_tracked"))
             continue;
         return d9_fail(self->session->context, D9_USAGE,
@@ -149,7 +149,7 @@ static d9_status load_weights(source *self) {
     D9_TRY(D9_ALLOCATE(session->context, session->program.state_elements, "state", &self->state));
     if (self->keeps_head) D9_TRY(d9_session_read_state(session, D9_BUFFER_STATE, self->state));
     for (int v = 0; v < graph->value_count; v++)
-        if (d9_exchange_is_stored(&graph->values[v])) D9_TRY(import_value(self, &graph->values[v]));
+        if (d9_exchange_is_state(&graph->values[v])) D9_TRY(import_value(self, &graph->values[v]));
     D9_TRY(check_others(self));
     if (self->other_classes)
         d9_log(session->context, D9_LOG_WARNING,

@@ -201,7 +201,7 @@ static d9_status put_graph(writer *self) {
     for (int n = 0; n < graph->node_count; n++) D9_TRY(put_node(self, &graph->nodes[n]));
     d9_message_text(&self->message, GRAPH_NAME, "dawn9");
     for (int v = 0; v < graph->value_count; v++)
-        if (d9_exchange_is_stored(&graph->values[v])) D9_TRY(put_tensor(self, &graph->values[v]));
+        if (d9_exchange_is_state(&graph->values[v])) D9_TRY(put_tensor(self, &graph->values[v]));
     if (graph->stream)
         put_stream(self);
     else

@@ -66,7 +66,7 @@ done:
 d9_status d9_graph_image(d9_context *context, d9_graph *graph, const d9_shape *shape, d9_value_id *x) {
     d9_value value = {.name = "image", .kind = D9_VALUE_ACTIVATION, .shape = *shape, .producer = D9_NONE};
     d9_status status = d9_graph_add_value(context, graph, &value, x);
-    graph->image = *x;
+    graph->input = *x;
     return status;
 }
 
@@ -78,7 +78,7 @@ d9_status d9_graph_tokens(d9_context *context, d9_graph *graph, int64_t length, 
                       .shape = make_shape(2, length, samples, 0, 0),
                       .producer = D9_NONE};
     d9_status status = d9_graph_add_value(context, graph, &value, x);
-    graph->image = *x;
+    graph->input = *x;
     graph->vocabulary = vocabulary;
     graph->stream = stream;
     return status;

@@ -79,7 +79,7 @@ int d9_edit_activations(d9_graph *graph, d9_act_attributes act) {
 
 d9_node_id d9_edit_stem(const d9_graph *graph) {
     d9_node_id n = D9_NONE;
-    if (d9_graph_consumers(graph, graph->image, &n) != 1) return D9_NONE;
+    if (d9_graph_consumers(graph, graph->input, &n) != 1) return D9_NONE;
     return graph->nodes[n].op == D9_OP_CONV ? n : D9_NONE;
 }
 

@@ -79,7 +79,7 @@ static d9_status differentiate(d9_gradients *g, const d9_node *forward) {
     const d9_op_info *info = d9_op_info_of(forward->op);
     const d9_value_id y = forward->outputs[0];
     if (y != g->graph->loss && g->of[y] == D9_NONE) return D9_OK; /* no gradient reaches y */
-    if (y == g->graph->image) return D9_OK; /* the node that makes the image is not differentiated */
+    if (y == g->graph->input) return D9_OK; /* the node that makes the image is not differentiated */
     if (info->gradient) return info->gradient(g, forward, g->of[y]);
     return d9_fail(g->context, D9_USAGE, "%s: %s has no gradient", forward->role, d9_op_name(forward->op));
 }
@@ -95,7 +95,7 @@ d9_status d9_gradient_append(d9_context *context, d9_graph *graph, bool into_ima
         g.of[v] = D9_NONE;
         g.needed[v] = d9_value_learns(&graph->values[v]);
     }
-    g.needed[graph->image] = into_image;
+    g.needed[graph->input] = into_image;
     for (d9_node_id n = 0; n < nodes; n++) {
         const d9_node *node = &graph->nodes[n];
         for (int i = 0; i < node->input_count; i++)

@@ -50,7 +50,7 @@ bool d9_shape_equal(const d9_shape *a, const d9_shape *b) {
 
 void d9_graph_init(d9_graph *graph) {
     memset(graph, 0, sizeof *graph);
-    graph->image = graph->logits = graph->loss = graph->labels = graph->features = D9_NONE;
+    graph->input = graph->logits = graph->loss = graph->labels = graph->features = D9_NONE;
 }
 
 void d9_graph_free(d9_context *context, d9_graph *graph) {
@@ -152,7 +152,7 @@ d9_node_id d9_graph_classifier(const d9_graph *graph) {
 }
 
 int64_t d9_graph_samples(const d9_graph *graph) {
-    return graph->values[graph->image].shape.d[graph->vocabulary ? 1 : 0];
+    return graph->values[graph->input].shape.d[graph->vocabulary ? 1 : 0];
 }
 
 /* FNV-1a hash */

@@ -202,13 +202,13 @@ typedef struct d9_clip_attributes {
 typedef struct d9_recur_attributes {
     d9_recurrent_cell cell;
 } d9_recur_attributes;
-typedef struct d9_augment_attributes {     /* for draw, augment, gather, tokens, stream, rank */
+typedef struct d9_batch_attributes {       /* for draw, augment, gather, tokens, stream, rank */
     int64_t batch, count, steps_per_epoch; /* makes `count` samples (stream: columns), from
                                               order[step % steps_per_epoch * batch] on */
     int64_t samples;                       /* number of samples in the dataset; of a stream, tokens */
     d9_augment_rule rule;                  /* only in draw and augment */
     int64_t first;                         /* stream: column n of the step is column first + n * (batch / count) */
-} d9_augment_attributes;
+} d9_batch_attributes;
 
 typedef struct d9_node {
     d9_op op;
@@ -233,7 +233,7 @@ typedef struct d9_node {
         d9_lerp_attributes lerp;
         d9_recur_attributes recur;
         d9_clip_attributes clip;
-        d9_augment_attributes augment;
+        d9_batch_attributes batch;
     } as;
 } d9_node;
 
@@ -244,9 +244,9 @@ typedef struct d9_graph {
     d9_node *nodes; /* in execution order */
     int node_count;
     size_t node_capacity;
-    /* Inputs and outputs of every model: image (N, H, W, C), or the tokens i32 (T, N) of texts; loss and labels, one
-     * for each row of the logits (N, or T * N of a stream). */
-    d9_value_id image, logits, loss, labels;
+    /* Inputs and outputs of every model. `input`: images (N, H, W, C), or the tokens i32 (T, N) of texts; loss and
+     * labels, one for each row of the logits (N, or T * N of a stream). */
+    d9_value_id input, logits, loss, labels;
     d9_value_id features;        /* input of the classifier, if it must be kept after the step; otherwise D9_NONE */
     int64_t classes, vocabulary; /* vocabulary: number of different tokens; 0: the samples are images */
     bool stream;                 /* each step continues the tokens and the recurrent states of the step before */
@@ -269,7 +269,7 @@ D9_MUST_USE d9_status d9_graph_insert_node(d9_context *context, d9_graph *graph,
 typedef struct d9_merge {      /* arguments of d9_graph_merge */
     const char *prefix;        /* for roles and activations */
     const char *kept_prefix;   /* for parameters, statistics and gradients */
-    d9_value_id image, labels; /* values of `to` that replace those of `from`; D9_NONE: treated like other values */
+    d9_value_id input, labels; /* values of `to` that replace those of `from`; D9_NONE: treated like other values */
     d9_when when;              /* set in each copied node */
 } d9_merge;
 /* Inserts copies of all nodes of `from` before node `at` of `to`. Names get the prefixes, except those of stored values
@@ -279,7 +279,7 @@ D9_MUST_USE d9_status d9_graph_merge(d9_context *context, const d9_graph *from, 
 void d9_graph_remove_node(d9_graph *graph, d9_node_id at); /* its outputs then have no producer */
 
 D9_MUST_USE d9_status d9_graph_image(d9_context *context, d9_graph *graph, const d9_shape *shape, d9_value_id *x);
-/* Makes graph->image the tokens i32 (length, samples) of texts, or of columns of a stream; each is below
+/* Makes graph->input the tokens i32 (length, samples) of texts, or of columns of a stream; each is below
  * `vocabulary`. */
 D9_MUST_USE d9_status d9_graph_tokens(d9_context *context, d9_graph *graph, int64_t length, int64_t samples,
                                       int64_t vocabulary, bool stream, d9_value_id *x);
@@ -337,7 +337,7 @@ uint32_t d9_role_stream(const char *role);             /* random stream that dep
 int64_t d9_graph_samples(const d9_graph *graph);       /* images or texts of a batch */
 int64_t d9_node_groups(const d9_graph *graph, const d9_node *norm); /* ghost groups of a norm in this process's batch */
 
-/* Infers the shapes of all values from that of graph->image, in node order. Errors name the node that does not fit. */
+/* Infers the shapes of all values from that of graph->input, in node order. Errors name the node that does not fit. */
 D9_MUST_USE d9_status d9_graph_infer(d9_context *context, d9_graph *graph);
 
 #endif

@@ -60,7 +60,7 @@ d9_status d9_graph_merge(d9_context *context, const d9_graph *from, const d9_mer
     merging m = {context, from, as, to, NULL};
     D9_TRY(D9_ALLOCATE(context, from->value_count + 1, "graph", &m.value_in_to));
     for (int v = 0; v < from->value_count; v++) m.value_in_to[v] = D9_NONE;
-    if (as->image != D9_NONE) m.value_in_to[from->image] = as->image;
+    if (as->input != D9_NONE) m.value_in_to[from->input] = as->input;
     if (as->labels != D9_NONE) m.value_in_to[from->labels] = as->labels;
     for (d9_node_id n = 0; n < from->node_count; n++) D9_TRY(insert_copy(&m, &from->nodes[n], at + n));
 done:

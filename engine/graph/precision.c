@@ -43,7 +43,7 @@ d9_status d9_precision_apply(d9_context *context, d9_graph *graph, const d9_prec
         if (graph->values[v].kind == D9_VALUE_PARAMETER || graph->values[v].kind == D9_VALUE_STATISTIC ||
             graph->values[v].buffer == D9_BUFFER_CARRY || graph->values[v].buffer == D9_BUFFER_EVAL_CARRY)
             graph->values[v].type = precision->master;
-    if (!graph->vocabulary) graph->values[graph->image].type = precision->compute;
+    if (!graph->vocabulary) graph->values[graph->input].type = precision->compute;
     for (d9_node_id n = 0; n < graph->node_count; n++) {
         const d9_op_info *info = d9_op_info_of(graph->nodes[n].op);
         if (info->weighted && precision->compute != precision->master)

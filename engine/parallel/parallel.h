@@ -77,7 +77,7 @@ void d9_parallel_close(d9_context *context, d9_parallel *parallel, d9_status sta
 /* The launcher that started this process, as its environment variables tell. */
 typedef struct d9_launch {
     int ranks;           /* number of processes that it started; 0: no launcher */
-    bool meets;          /* the processes can find each other, by PMI or PMIx; false: srun without --mpi */
+    bool connects;       /* the processes can find each other, by PMI or PMIx; false: srun without --mpi */
     const char *command; /* command of the launcher up to the number of processes; NULL: no launcher */
 } d9_launch;
 /* `variable` returns the value of the environment variable `name`, or NULL if it is not set (a test gives its own). */

@@ -72,7 +72,7 @@ static int64_t place_carried(d9_graph *list, int ranks, int64_t size) {
 d9_shape d9_extent_stored(const d9_extent *extent, bool training) {
     const bool larger = training && extent->train_height > 0;
     return (d9_shape){4,
-                      {training ? extent->train_images : extent->eval_images,
+                      {training ? extent->train_samples : extent->eval_samples,
                        larger ? extent->train_height : extent->height, larger ? extent->train_width : extent->width,
                        extent->grey ? 1 : extent->channels}};
 }
@@ -106,7 +106,7 @@ d9_status d9_layout_buffers(d9_context *context, d9_program *program, const d9_p
     for (int p = 0; p < program->phase_count; p++)
         (void)place_carried(&program->phase[p].list, d9_extent_ranks(e), size);
     bytes[D9_BUFFER_IMAGES] = e->train_tokens ? e->train_tokens * token : d9_shape_count(&trained) * element;
-    bytes[D9_BUFFER_LABELS] = e->train_tokens ? 0 : e->train_images * (int64_t)sizeof(int32_t);
+    bytes[D9_BUFFER_LABELS] = e->train_tokens ? 0 : e->train_samples * (int64_t)sizeof(int32_t);
     bytes[D9_BUFFER_EVAL_IMAGES] = e->eval_tokens ? e->eval_tokens * token : d9_shape_count(&evaluated) * element;
     bytes[D9_BUFFER_ORDER] = program->steps_per_epoch * batch * (int64_t)sizeof(int32_t);
     bytes[D9_BUFFER_EVAL_DRAWS] = batch * D9_DRAW_SLOTS * (int64_t)sizeof(int32_t);

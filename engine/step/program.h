@@ -132,13 +132,13 @@ typedef struct d9_selection {
 
 /* ---- sizes of the data and the run, and tables ---- */
 typedef struct d9_extent {
-    int64_t train_images, eval_images, height, width, channels, classes, batch; /* batch: of all processes */
+    int64_t train_samples, eval_samples, height, width, channels, classes, batch; /* batch: of all processes */
     /* Size of the stored training images, if the network sees random crops of them; 0: height and width. */
     int64_t train_height, train_width;
     bool grey;          /* images are stored as one channel, which the batch repeats */
     int64_t vocabulary; /* texts: number of different tokens; their length is `width`, height 1; 0: images */
     /* Tokens of a stream, which training cuts into `batch` columns and evaluation into eval_batch; 0: no stream.
-     * train_images and eval_images then count windows of `width` tokens; the last window of each column is padded. */
+     * train_samples and eval_samples then count windows of `width` tokens; the last window of each column is padded. */
     int64_t train_tokens, eval_tokens, eval_batch;
     /* Number of this process, and number of processes; both 0: one process. Of a batch of `batch` samples, or columns
      * of a stream, it holds batch / ranks: number rank, rank + ranks, rank + 2 ranks ... */

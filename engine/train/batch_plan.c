@@ -20,7 +20,7 @@ d9_status d9_batch_plan(d9_session *session, d9_graph *graph, d9_plan **plan) {
     for (int n = 0; n < graph->node_count; n++) {
         if (!makes_batch(graph, &graph->nodes[n])) continue;
         graph->nodes[kept++] = graph->nodes[n];
-        if (graph->nodes[n].op == D9_OP_AUGMENT || mixes(&graph->nodes[n])) graph->image = graph->nodes[n].outputs[0];
+        if (graph->nodes[n].op == D9_OP_AUGMENT || mixes(&graph->nodes[n])) graph->input = graph->nodes[n].outputs[0];
     }
     graph->node_count = kept;
     D9_TRY(d9_session_plan(session, graph, plan));
@@ -86,7 +86,7 @@ done:
 static d9_status fill_sheet(d9_session *session, const d9_graph *graph, d9_plan *plan, d9_sheet *sheet) {
     d9_status status;
     const d9_dataset *data = session->dataset;
-    const int64_t pixels = data->height * data->width * 3, count = d9_shape_count(&graph->values[graph->image].shape);
+    const int64_t pixels = data->height * data->width * 3, count = d9_shape_count(&graph->values[graph->input].shape);
     double *wide = NULL;
     float *narrow = NULL;
     uint8_t *rgb = NULL;
@@ -101,7 +101,7 @@ static d9_status fill_sheet(d9_session *session, const d9_graph *graph, d9_plan 
     for (int epoch = 0; epoch < D9_BATCH_SHEET_EPOCHS; epoch++) {
         D9_TRY(session->backend->run(session->context, plan, epoch * session->program.steps_per_epoch));
         D9_TRY(session->backend->sync(session->context, session->device));
-        D9_TRY(d9_session_read_value(session, &graph->values[graph->image], wide));
+        D9_TRY(d9_session_read_value(session, &graph->values[graph->input], wide));
         for (int64_t i = 0; i < sheet->rows * pixels; i++) narrow[i] = (float)wide[i];
         for (int row = 0; row < sheet->rows; row++)
             d9_sheet_put_reals(sheet, row, epoch + 1, narrow + row * pixels, data->mean, data->std);

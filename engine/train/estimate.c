@@ -65,7 +65,7 @@ double d9_train_operations(const d9_program *program, int64_t steps_done) {
 }
 
 double d9_evaluation_operations(const d9_program *program) {
-    return (double)program->extent.eval_images / (double)program->extent.batch * d9_views_per_image(&program->views) *
+    return (double)program->extent.eval_samples / (double)program->extent.batch * d9_views_per_image(&program->views) *
            operations(&program->eval, 1) * d9_extent_ranks(&program->extent);
 }
 
@@ -77,9 +77,9 @@ double d9_operations_left(const d9_program *program, const d9_config *config, in
             evaluations +=
                 d9_evaluation_is_whole(config, epoch == epochs) ? 1 : 1 / d9_views_per_image(&program->views);
     const d9_extent *extent = &program->extent;
-    const int64_t computed = (extent->eval_images + extent->batch - 1) / extent->batch * extent->batch;
+    const int64_t computed = (extent->eval_samples + extent->batch - 1) / extent->batch * extent->batch;
     return d9_train_operations(program, steps_done) + /* an evaluation computes its last batch in full */
-           evaluations * d9_evaluation_operations(program) * (double)computed / (double)extent->eval_images;
+           evaluations * d9_evaluation_operations(program) * (double)computed / (double)extent->eval_samples;
 }
 
 double d9_seconds_left(const d9_program *program, const d9_config *config, int64_t steps_done, double step_seconds) {

@@ -60,7 +60,7 @@ d9_status d9_session_check_interrupt(const d9_session *session, const char *wher
 typedef struct output {
     const d9_value *made; /* its value in the graph, for one batch */
     int64_t width;        /* numbers per image */
-    double *batch, *all;  /* (batch, width); (eval_images, width), the weighted sum over the views */
+    double *batch, *all;  /* (batch, width); (eval_samples, width), the weighted sum over the views */
 } output;
 
 static d9_status begin_output(d9_session *session, d9_value_id id, double *all, output *made) {
@@ -68,7 +68,7 @@ static d9_status begin_output(d9_session *session, d9_value_id id, double *all, 
     const d9_value *value = &session->program.eval.values[id];
     const int64_t count = d9_shape_count(&value->shape);
     *made = (output){.made = value, .width = count / d9_extent_own_batch(extent), .all = all};
-    memset(all, 0, (size_t)(extent->eval_images * made->width) * sizeof *all);
+    memset(all, 0, (size_t)(extent->eval_samples * made->width) * sizeof *all);
     return D9_ALLOCATE(session->context, count, "outputs", &made->batch);
 }
 
@@ -120,7 +120,7 @@ static d9_status run_images(d9_session *session, const d9_views *views, const se
     }
     for (int o = 0; o < count; o++) /* a process has zeros where others have their images */
         D9_TRY(d9_parallel_sum(session->context, session->parallel, outputs[o].all,
-                               extent->eval_images * outputs[o].width, true));
+                               extent->eval_samples * outputs[o].width, true));
 done:
     d9_release(session->context, order);
     d9_release(session->context, draws);
@@ -129,7 +129,7 @@ done:
 }
 
 d9_status d9_session_outputs(d9_session *session, const d9_views *views, double *logits, double *features) {
-    return run_images(session, views, &(selection){NULL, session->program.extent.eval_images}, logits, features);
+    return run_images(session, views, &(selection){NULL, session->program.extent.eval_samples}, logits, features);
 }
 
 d9_status d9_session_logits(d9_session *session, const d9_views *views, double *logits) {
@@ -140,8 +140,8 @@ d9_status d9_session_evaluate_batch(d9_session *session) {
     d9_status status;
     const d9_extent *extent = &session->program.extent;
     double *logits;
-    D9_TRY(D9_ALLOCATE(session->context, extent->eval_images * extent->classes, "logits", &logits));
-    const int64_t count = extent->batch < extent->eval_images ? extent->batch : extent->eval_images;
+    D9_TRY(D9_ALLOCATE(session->context, extent->eval_samples * extent->classes, "logits", &logits));
+    const int64_t count = extent->batch < extent->eval_samples ? extent->batch : extent->eval_samples;
     status = run_images(session, &plain_view, &(selection){NULL, count}, logits, NULL);
     d9_release(session->context, logits);
 done:
@@ -171,9 +171,9 @@ static d9_status compute_score(d9_session *session, const double *logits, double
     const d9_measure *measure = session->program.measure;
     const d9_evaluated all = {.logits = logits,
                               .labels = session->dataset->test.labels,
-                              .samples = extent->eval_images,
+                              .samples = extent->eval_samples,
                               .classes = extent->classes};
-    for (int64_t i = 0; i < extent->eval_images * extent->classes; i++)
+    for (int64_t i = 0; i < extent->eval_samples * extent->classes; i++)
         if (!isfinite(logits[i]))
             return d9_fail(session->context, D9_NONFINITE, "the logits of evaluation %s %lld are not finite",
                            d9_model_sample(session->config->model), (long long)(i / extent->classes));
@@ -200,7 +200,7 @@ static double sample_loss(const d9_loss_attributes *how, const double *row, int6
 
 static double mean_loss(const d9_session *session, const double *logits) {
     const d9_program *program = &session->program;
-    const int64_t samples = program->extent.eval_images, classes = program->extent.classes;
+    const int64_t samples = program->extent.eval_samples, classes = program->extent.classes;
     const double *weights = d9_class_weights(program, &program->loss);
     double sum = 0;
     for (int64_t i = 0; i < samples; i++) {
@@ -233,7 +233,7 @@ static int32_t prediction(const d9_session *session, const double *row) {
 
 static void store_predictions(const d9_session *session, const double *logits, d9_evaluation *evaluation) {
     const d9_extent *extent = &session->program.extent;
-    for (int64_t i = 0; i < extent->eval_images; i++) {
+    for (int64_t i = 0; i < extent->eval_samples; i++) {
         const double *row = logits + i * extent->classes;
         evaluation->top1[i] = prediction(session, row);
         evaluation->confidence[i] = (float)confidence(session, row);
@@ -261,13 +261,13 @@ static d9_status select_unsure(d9_session *session, const d9_views *views, const
     const d9_extent *extent = &session->program.extent;
     const int64_t classes = extent->classes;
     ranked *all = NULL;
-    D9_TRY(D9_ALLOCATE(session->context, extent->eval_images, "images by confidence", &all));
-    for (int64_t i = 0; i < extent->eval_images; i++)
+    D9_TRY(D9_ALLOCATE(session->context, extent->eval_samples, "images by confidence", &all));
+    for (int64_t i = 0; i < extent->eval_samples; i++)
         all[i] = (ranked){confidence(session, view_logits + i * classes), (int32_t)i};
-    qsort(all, (size_t)extent->eval_images, sizeof *all, by_confidence);
-    const int64_t alone = (int64_t)ceil(views->alone * (double)extent->eval_images);
-    *images = (selection){list, extent->eval_images - alone};
-    memcpy(mean_logits, view_logits, (size_t)(extent->eval_images * classes) * sizeof *mean_logits);
+    qsort(all, (size_t)extent->eval_samples, sizeof *all, by_confidence);
+    const int64_t alone = (int64_t)ceil(views->alone * (double)extent->eval_samples);
+    *images = (selection){list, extent->eval_samples - alone};
+    memcpy(mean_logits, view_logits, (size_t)(extent->eval_samples * classes) * sizeof *mean_logits);
     for (int64_t i = 0; i < images->count; i++) {
         list[i] = all[i].image;
         memset(mean_logits + list[i] * classes, 0, (size_t)classes * sizeof *mean_logits);
@@ -303,10 +303,10 @@ static d9_status run_views(d9_session *session, const d9_views *views, double *v
                            d9_evaluation *evaluation) {
     d9_status status;
     const d9_extent *extent = &session->program.extent;
-    selection images = {NULL, extent->eval_images};
+    selection images = {NULL, extent->eval_samples};
     int32_t *list = NULL;
     evaluation->score = NAN;
-    D9_TRY(D9_ALLOCATE(session->context, extent->eval_images, "the least sure images", &list));
+    D9_TRY(D9_ALLOCATE(session->context, extent->eval_samples, "the least sure images", &list));
     for (int v = 0; v < views->count; v++) {
         D9_TRY(run_view(session, &views->view[v], &images, view_logits, evaluation));
         if (v == 0 && views->alone > 0) D9_TRY(select_unsure(session, views, view_logits, mean_logits, list, &images));
@@ -358,18 +358,18 @@ done:
 static d9_status evaluate(d9_session *session, const d9_views *views, d9_evaluation *evaluation) {
     d9_status status;
     const d9_extent *extent = &session->program.extent;
-    int64_t count = extent->eval_images * extent->classes;
+    int64_t count = extent->eval_samples * extent->classes;
     double *mean = NULL;
     memset(evaluation, 0, sizeof *evaluation);
     session->seen = 0;
-    session->to_see = (int64_t)((double)extent->eval_images * d9_views_per_image(views));
+    session->to_see = (int64_t)((double)extent->eval_samples * d9_views_per_image(views));
     if (session->program.eval.loss != D9_NONE) {
         D9_TRY(evaluate_stream(session, evaluation));
         goto done;
     }
     D9_TRY(D9_ALLOCATE(session->context, 2 * count, "logits", &mean));
-    D9_TRY(D9_ALLOCATE(session->context, extent->eval_images, "predictions", &evaluation->top1));
-    D9_TRY(D9_ALLOCATE(session->context, extent->eval_images, "predictions", &evaluation->confidence));
+    D9_TRY(D9_ALLOCATE(session->context, extent->eval_samples, "predictions", &evaluation->top1));
+    D9_TRY(D9_ALLOCATE(session->context, extent->eval_samples, "predictions", &evaluation->confidence));
     D9_TRY(run_views(session, views, mean + count, mean, evaluation));
     if (session->program.measure->by_label)
         D9_TRY(D9_ALLOCATE(session->context, extent->classes, "scores", &evaluation->by_label));

@@ -5,9 +5,9 @@
 #include "core/measure.h"
 #include "train/session.h"
 
-/* Computes logits (eval_images, classes), the weighted sum over `views`, ignoring `alone`. Fails on an interrupt. */
+/* Computes logits (eval_samples, classes), the weighted sum over `views`, ignoring `alone`. Fails on an interrupt. */
 D9_MUST_USE d9_status d9_session_logits(d9_session *session, const d9_views *views, double *logits);
-/* Like d9_session_logits; `features` (NULL: none) gets the sum of the classifier's inputs, (eval_images, elements per
+/* Like d9_session_logits; `features` (NULL: none) gets the sum of the classifier's inputs, (eval_samples, elements per
  * image of eval.features), if the program was built with features. */
 D9_MUST_USE d9_status d9_session_outputs(d9_session *session, const d9_views *views, double *logits, double *features);
 /* Evaluates the plain view of the first batch and discards its logits, so that a caller can time it. Not for streams.
@@ -19,7 +19,7 @@ typedef struct d9_evaluation { /* d9_evaluation_free frees its arrays */
     double loss;       /* mean over the samples of the training loss (label smoothing, class weights); plain view */
     double score_tta;  /* with the views of the configuration; equals `score` if there is one view; NAN: only the plain
                         * view was computed */
-    int32_t *top1;     /* (eval_images), predicted classes by the evaluated views; several labels: bit c for label c */
+    int32_t *top1;     /* (eval_samples), predicted classes by the evaluated views; several labels: bit c for label c */
     float *confidence; /* softmax probability of top1; several labels: the probability of the least sure answer */
     double *by_label;  /* (classes), the score of each label by these views, NAN if undefined; NULL: the measure has
                         * none */

@@ -84,7 +84,7 @@ done:
  * beyond if there is none. Training rejects a batch for its number of steps, so the next one tried has fewer. */
 static d9_status try_from(search *s, int64_t *units, int64_t high, bool *fits) {
     d9_status status = D9_USAGE;
-    const int64_t unit = s->best->unit, images = s->extent.train_images;
+    const int64_t unit = s->best->unit, images = s->extent.train_samples;
     *fits = false;
     while (status == D9_USAGE && *units < high) {
         status = try_batch(s, *units * unit, fits);
@@ -99,7 +99,7 @@ static d9_status try_from(search *s, int64_t *units, int64_t high, bool *fits) {
 static d9_status find_batch(search *s, bool fits) {
     d9_status status = D9_OK;
     const int64_t unit = s->best->unit, given = s->config->train.batch_size / unit,
-                  past = s->extent.train_images / unit + 1;
+                  past = s->extent.train_samples / unit + 1;
     /* in units: the largest batch that fits, and a limit from which on no batch both fits and is accepted */
     int64_t low = fits ? given : 0, high = fits ? past : given;
     while (high - low > 1) {
@@ -111,11 +111,11 @@ static d9_status find_batch(search *s, bool fits) {
             low = accepted;
         } else {
             high = tried;
-            s->best->refused = accepted > tried ? tried * unit : 0;
+            s->best->rejected = accepted > tried ? tried * unit : 0;
         }
     }
     s->best->all = high == past;
-    if (low == 0 && s->best->refused) D9_TRY(batch_memory(s, unit, true, &s->best->use)); /* fails with the reason */
+    if (low == 0 && s->best->rejected) D9_TRY(batch_memory(s, unit, true, &s->best->use)); /* fails with the reason */
 done:
     return status;
 }
@@ -132,7 +132,7 @@ d9_status d9_fit_batch(d9_context *context, const d9_config *config, const d9_pr
     bool fits;
     *fit = (d9_fit){0};
     D9_TRY(d9_config_extent(context, config, &s.extent, &fit->data_known));
-    if (!fit->data_known) s.extent.train_images = s.extent.eval_images = MOST;
+    if (!fit->data_known) s.extent.train_samples = s.extent.eval_samples = MOST;
     D9_TRY(try_batch(&s, config->train.batch_size, &fits));
     D9_TRY(find_unit(&s));
     D9_TRY(find_batch(&s, fits));

@@ -82,8 +82,8 @@ done:
 }
 
 static d9_extent extent_of(const d9_config *config, const d9_dataset *dataset, const d9_parallel *parallel) {
-    d9_extent extent = {.train_images = dataset->train.count,
-                        .eval_images = dataset->test.count,
+    d9_extent extent = {.train_samples = dataset->train.count,
+                        .eval_samples = dataset->test.count,
                         .height = dataset->height,
                         .width = dataset->width,
                         .train_height = dataset->train_height,
@@ -100,8 +100,9 @@ static d9_extent extent_of(const d9_config *config, const d9_dataset *dataset, c
         extent.train_tokens = dataset->train.count;
         extent.eval_tokens = dataset->test.count;
         extent.eval_batch = config->eval.streams;
-        extent.train_images = d9_stream_windows(extent.train_tokens, extent.batch, extent.width) * extent.batch;
-        extent.eval_images = d9_stream_windows(extent.eval_tokens, extent.eval_batch, extent.width) * extent.eval_batch;
+        extent.train_samples = d9_stream_windows(extent.train_tokens, extent.batch, extent.width) * extent.batch;
+        extent.eval_samples =
+            d9_stream_windows(extent.eval_tokens, extent.eval_batch, extent.width) * extent.eval_batch;
     }
     memcpy(extent.mean, dataset->mean, sizeof extent.mean);
     memcpy(extent.std, dataset->std, sizeof extent.std);
@@ -414,7 +415,7 @@ done:
 d9_status d9_session_begin_epoch(d9_session *session, int64_t step) {
     d9_status status;
     const d9_program *program = &session->program;
-    const int64_t epoch = step / program->steps_per_epoch, count = program->extent.train_images;
+    const int64_t epoch = step / program->steps_per_epoch, count = program->extent.train_samples;
     if (session->backend->order && d9_extent_ranks(&program->extent) == 1)
         D9_TRY(session->backend->order(session->context, session->device, session->seed, epoch, count));
     else

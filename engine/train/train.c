@@ -135,8 +135,8 @@ static d9_status describe_run(d9_context *context, run *self) {
     result->batch = program->extent.batch;
     result->ranks = d9_extent_ranks(&program->extent);
     result->steps = program->steps;
-    result->train_images = program->extent.train_images;
-    result->eval_images = program->extent.eval_images;
+    result->train_images = program->extent.train_samples;
+    result->eval_images = program->extent.eval_samples;
     result->parameters = program->trainable_count + program->frozen_count;
     result->views = program->views.count;
     result->train_operations = d9_train_operations(program, 0);
@@ -362,7 +362,7 @@ static d9_status call_kept(run *self) {
 
 static d9_status write_predictions(run *self) {
     d9_session *session = &self->session;
-    const int64_t count = self->latest.top1 ? session->program.extent.eval_images : 0; /* a stream has none */
+    const int64_t count = self->latest.top1 ? session->program.extent.eval_samples : 0; /* a stream has none */
     return self->options->out ? d9_record_predictions(&self->record, self->latest.top1, self->latest.confidence,
                                                       session->dataset->test.labels, count, self->result->params_sha256,
                                                       self->result->epoch_count)

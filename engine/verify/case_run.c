@@ -123,7 +123,7 @@ static d9_status record_all(run *self, const char *prefix, d9_buffer buffer) {
     const d9_graph *graph = &self->session->program.train;
     for (int v = 0; v < graph->value_count; v++) {
         const d9_value *value = &graph->values[v];
-        if (!d9_exchange_is_stored(value)) continue;
+        if (!d9_exchange_is_state(value)) continue;
         if (buffer == D9_BUFFER_GRADIENT && d9_gradient_of(graph, v) == D9_NONE) continue;
         D9_TRY(record_one(self, prefix, d9_reference_case_name_in_file(self->reference, value->name), value, buffer));
     }
@@ -136,7 +136,7 @@ static d9_status record_logits(run *self, const char *name, const d9_views *view
     const d9_extent *extent = &self->session->program.extent;
     double *logits;
     D9_TRY(d9_recorded_tensors_add(self->session->context, self->recorded, "eval/", name,
-                                   extent->eval_images * extent->classes, &logits));
+                                   extent->eval_samples * extent->classes, &logits));
     D9_TRY(d9_session_logits(self->session, views, logits));
 done:
     return status;
@@ -212,7 +212,7 @@ static d9_status write_draws(d9_session *session, const d9_reference_case *refer
                                                      [D9_DRAW_CUTOUT_Y] = "cutout_y",
                                                      [D9_DRAW_CUTOUT_X] = "cutout_x"};
     d9_status status;
-    const d9_augment_rule *rule = &session->program.eval.nodes[0].as.augment.rule;
+    const d9_augment_rule *rule = &session->program.eval.nodes[0].as.batch.rule;
     const int64_t n = session->program.extent.batch;
     int32_t *draws = NULL;
     double *wide = NULL;
@@ -249,13 +249,13 @@ static d9_status run_augmentation(d9_context *context, const d9_reference_case *
     d9_session_options session_options = {.no_eval = true}; /* the plan is made below */
     d9_graph *graph = &session.program.eval;
     D9_TRY(open_session(context, reference, options, &session_options, &config, &session));
-    const d9_value *image = &graph->values[graph->image];
+    const d9_value *image = &graph->values[graph->input];
     graph->node_count = 1;
     const int draw = d9_edit_next(&session.program.train, D9_OP_DRAW, 0);
-    graph->nodes[0].as.augment.rule = session.program.train.nodes[draw].as.augment.rule;
-    if (d9_augment_colours(&graph->nodes[0].as.augment.rule))
+    graph->nodes[0].as.batch.rule = session.program.train.nodes[draw].as.batch.rule;
+    if (d9_augment_colours(&graph->nodes[0].as.batch.rule))
         D9_TRY(d9_fail(context, D9_DATA, "case %s: a case file has no draws that change colours", reference->name));
-    if (d9_augment_general(&graph->nodes[0].as.augment.rule))
+    if (d9_augment_general(&graph->nodes[0].as.batch.rule))
         D9_TRY(d9_fail(context, D9_DATA, "case %s: a case file has no draws of resized boxes and changes",
                        reference->name));
     D9_TRY(d9_session_plan(&session, graph, &session.eval_plan));

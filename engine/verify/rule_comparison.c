@@ -21,7 +21,7 @@ typedef struct updated_state {
 
 typedef struct comparison {
     d9_context *context;
-    d9_session *tested, *judge;
+    d9_session *tested, *expected;
     const d9_graph *graph;
     d9_plan *plan; /* plan of the tested backend */
     int64_t step;
@@ -47,7 +47,7 @@ static d9_status copy_bytes(comparison *c, d9_buffer buffer, int64_t offset, int
     D9_TRY(D9_ALLOCATE(c->context, bytes / 4 + 1, "a tensor", &values));
     D9_TRY(c->tested->backend->read(c->context, c->tested->device, buffer, offset, values, bytes));
     for (int64_t i = 0; c->truncate && i < bytes / 4; i++) values[i] &= 0xffffe000u;
-    D9_TRY(c->judge->backend->write(c->context, c->judge->device, buffer, offset, values, bytes));
+    D9_TRY(c->expected->backend->write(c->context, c->expected->device, buffer, offset, values, bytes));
 done:
     d9_release(c->context, values);
     return status;
@@ -123,7 +123,7 @@ done:
 
 /* ---- running the same nodes on the reference backend ---- */
 
-static d9_status judge_rule(comparison *c, d9_node_id begin, d9_node_id end) {
+static d9_status compare_rule(comparison *c, d9_node_id begin, d9_node_id end) {
     d9_status status;
     d9_graph part = *c->graph; /* shares the arrays, which are only read */
     d9_plan *plan = NULL;
@@ -131,10 +131,10 @@ static d9_status judge_rule(comparison *c, d9_node_id begin, d9_node_id end) {
     part.nodes += begin;
     part.node_count = end - begin;
     D9_TRY(copy_inputs(c, begin, end));
-    D9_TRY(c->judge->backend->plan(c->context, c->judge->device, &c->judge->program, &part, &plan));
-    D9_TRY(c->judge->backend->run(c->context, plan, c->step));
+    D9_TRY(c->expected->backend->plan(c->context, c->expected->device, &c->expected->program, &part, &plan));
+    D9_TRY(c->expected->backend->run(c->context, plan, c->step));
 done:
-    c->judge->backend->plan_free(c->context, plan);
+    c->expected->backend->plan_free(c->context, plan);
     return status;
 }
 
@@ -171,7 +171,7 @@ static d9_status save_updated(comparison *c, d9_node_id begin, d9_node_id end) {
             updated_state *m = &c->updated[c->updated_count++];
             *m = (updated_state){.id = id};
             D9_TRY(D9_ALLOCATE(c->context, d9_shape_count(&value->shape), "a state", &m->before));
-            D9_TRY(d9_session_read_value(c->judge, value, m->before));
+            D9_TRY(d9_session_read_value(c->expected, value, m->before));
         }
 done:
     return status;
@@ -235,10 +235,10 @@ static double limit_of(const comparison *c, const d9_node *node, d9_value_id id)
     case D9_F32:
         break;
     default:
-        return c->judge->program.precision->master == D9_F64 ? 1e-9 : 1e-4; /* metrics are f64 sums */
+        return c->expected->program.precision->master == D9_F64 ? 1e-9 : 1e-4; /* metrics are f64 sums */
     }
     bool summed = value->kind != D9_VALUE_ACTIVATION || info->in_place; /* running statistics are sums, too */
-    bool half = c->judge->program.precision->compute != c->judge->program.precision->master;
+    bool half = c->expected->program.precision->compute != c->expected->program.precision->master;
     if (info->per_parameter && node->as.update.products != value->type) return 2e-3;
     /* Updates and the nodes after them compute in f32, on both backends from the same gradient and the same state
      * before the step. */
@@ -271,10 +271,10 @@ static d9_status find_sensitivity(comparison *c, const d9_node *node, d9_value_i
     double *values = NULL;
     D9_TRY(D9_ALLOCATE(c->context, count, "values to compare", &values));
     c->truncate = true;
-    status = judge_rule(c, n, n + 1);
+    status = compare_rule(c, n, n + 1);
     c->truncate = false;
     D9_TRY(status);
-    D9_TRY(d9_session_read_value(c->judge, &c->graph->values[id], values));
+    D9_TRY(d9_session_read_value(c->expected, &c->graph->values[id], values));
     *truncated = error_of(values, want, NULL, count);
 done:
     d9_release(c->context, values);
@@ -289,10 +289,11 @@ static d9_status compare_value(comparison *c, const d9_node *node, d9_value_id i
     D9_TRY(D9_ALLOCATE(c->context, 2 * count, "values to compare", &got));
     double *want = got + count;
     D9_TRY(d9_session_read_value(c->tested, value, got));
-    D9_TRY(d9_session_read_value(c->judge, c->in_f32 ? &c->wide[id] : value, want));
+    D9_TRY(d9_session_read_value(c->expected, c->in_f32 ? &c->wide[id] : value, want));
     if (is_rounded_once(c, node, id)) take_off_rounding(type_of(c, node, value), got, want, count);
     const output_error measured = error_of(got, want, before_of(c, id), count);
-    const double limit = limit_of(c, node, id) + (c->judge->program.precision->master == D9_F32 ? measured.storage : 0);
+    const double limit =
+        limit_of(c, node, id) + (c->expected->program.precision->master == D9_F32 ? measured.storage : 0);
     d9_type type = type_of(c, node, value);
     bool half = type == D9_BF16 || type == D9_F16 || is_tf32(c, node) || c->rounds_transforms;
     const double least = c->rounds_transforms ? least_cosine_transformed : least_cosine;
@@ -391,7 +392,7 @@ static d9_status compare_rules(comparison *c, const char *name, d9_verify_sink s
         snprintf(c->row.name, sizeof c->row.name, "%.20s %s", name, rules[r].rule);
         snprintf(c->row.group, sizeof c->row.group, "%s", first->role);
         D9_TRY(save_updated(c, rules[r].node, rules[r + 1].node));
-        D9_TRY(judge_rule(c, rules[r].node, rules[r + 1].node));
+        D9_TRY(compare_rule(c, rules[r].node, rules[r + 1].node));
         bool written_over;
         D9_TRY(compare_outputs(c, rules[r].node, rules[r + 1].node, &written_over));
         free_updated(c);
@@ -407,12 +408,12 @@ done:
     return status;
 }
 
-d9_status d9_rules_compare(d9_session *tested, d9_session *judge, int64_t step, const char *name, d9_verify_sink sink,
-                           void *user, int *failed) {
+d9_status d9_rules_compare(d9_session *tested, d9_session *expected, int64_t step, const char *name,
+                           d9_verify_sink sink, void *user, int *failed) {
     d9_status status;
     comparison c = {.context = tested->context,
                     .tested = tested,
-                    .judge = judge,
+                    .expected = expected,
                     .graph = &tested->program.train,
                     .plan = tested->train_plan,
                     .step = step};
@@ -442,14 +443,14 @@ done:
     return status;
 }
 
-d9_status d9_rules_compare_steps(d9_session *tested, d9_session *judge, int64_t steps, const char *name,
+d9_status d9_rules_compare_steps(d9_session *tested, d9_session *expected, int64_t steps, const char *name,
                                  d9_verify_sink sink, void *user) {
     d9_status status = D9_OK;
     int failed;
     for (int64_t step = 0; step < steps; step++)
-        D9_TRY(d9_rules_compare(tested, judge, step, name, sink, user, &failed));
+        D9_TRY(d9_rules_compare(tested, expected, step, name, sink, user, &failed));
     D9_TRY(shrink_convolutions(tested));
-    D9_TRY(d9_rules_compare(tested, judge, 0, name, sink, user, &failed));
+    D9_TRY(d9_rules_compare(tested, expected, 0, name, sink, user, &failed));
 done:
     return status;
 }
@@ -469,7 +470,7 @@ static d9_status evaluate(d9_session *tested, const d9_view *view) {
     const d9_extent *extent = &tested->program.extent;
     double *logits = NULL;
     if (!tested->dataset->stream) {
-        D9_TRY(D9_ALLOCATE(tested->context, extent->eval_images * extent->classes, "logits", &logits));
+        D9_TRY(D9_ALLOCATE(tested->context, extent->eval_samples * extent->classes, "logits", &logits));
         D9_TRY(d9_session_logits(tested, &(d9_views){.count = 1, .view = {*view}}, logits));
         goto done;
     }
@@ -480,28 +481,28 @@ done:
     return status;
 }
 
-static d9_status compare_view(d9_session *tested, d9_session *judge, const d9_view *view, const char *name,
+static d9_status compare_view(d9_session *tested, d9_session *expected, const d9_view *view, const char *name,
                               d9_verify_sink sink, void *user) {
     d9_status status;
     comparison c = {.context = tested->context,
                     .tested = tested,
-                    .judge = judge,
+                    .expected = expected,
                     .graph = &tested->program.eval,
                     .plan = tested->eval_plan};
     int failed;
     D9_TRY(evaluate(tested, view));
     D9_TRY(copy_state_and_batch(&c));
-    D9_TRY(reset_evaluation(judge));
+    D9_TRY(reset_evaluation(expected));
     D9_TRY(compare_rules(&c, name, sink, user, &failed));
 done:
     return status;
 }
 
-d9_status d9_rules_compare_views(d9_session *tested, d9_session *judge, const char *name, d9_verify_sink sink,
+d9_status d9_rules_compare_views(d9_session *tested, d9_session *expected, const char *name, d9_verify_sink sink,
                                  void *user) {
     d9_status status = D9_OK;
     const d9_views *views = &tested->program.views;
-    for (int v = 0; v < views->count; v++) D9_TRY(compare_view(tested, judge, &views->view[v], name, sink, user));
+    for (int v = 0; v < views->count; v++) D9_TRY(compare_view(tested, expected, &views->view[v], name, sink, user));
 done:
     return status;
 }

@@ -6,8 +6,8 @@
 #include "train/session.h"
 #include "verify/verify.h"
 
-/* `tested` and `judge` have the same configuration, the same precision (tf32 is compared with f32) and a `keep_all`
- * program; `judge` is on the reference backend. `tested` runs step `step`. Then the reference backend, starting from
+/* `tested` and `expected` have the same configuration, the same precision (tf32 is compared with f32) and a `keep_all`
+ * program; `expected` is on the reference backend. `tested` runs step `step`. Then the reference backend, starting from
  * the state before that step, runs the nodes of each rule with the inputs that the tested backend had, and the outputs
  * are compared. Rounding errors therefore do not propagate from rule to rule or from step to step, and the limits can
  * be tight however much the network amplifies. The error of an output is relative to its norm; that of a state,
@@ -30,17 +30,17 @@
  *
  * Reports a row for each rule that ran, unless later nodes overwrote all its results: name, role of its first node,
  * worst output in `note`. `failed` counts failed rows. */
-D9_MUST_USE d9_status d9_rules_compare(d9_session *tested, d9_session *judge, int64_t step, const char *name,
+D9_MUST_USE d9_status d9_rules_compare(d9_session *tested, d9_session *expected, int64_t step, const char *name,
                                        d9_verify_sink sink, void *user, int *failed);
 
 /* Compares steps 0 to `steps` - 1, and step 0 again with the trained convolutions' weights divided by 256: variances
  * are then about as large as the norms' epsilon, which otherwise has no visible effect. */
-D9_MUST_USE d9_status d9_rules_compare_steps(d9_session *tested, d9_session *judge, int64_t steps, const char *name,
+D9_MUST_USE d9_status d9_rules_compare_steps(d9_session *tested, d9_session *expected, int64_t steps, const char *name,
                                              d9_verify_sink sink, void *user);
 
 /* For each view of the program: runs an evaluation with `tested`, then compares the rules of its last batch with those
- * of `judge`, which starts from the same state. */
-D9_MUST_USE d9_status d9_rules_compare_views(d9_session *tested, d9_session *judge, const char *name,
+ * of `expected`, which starts from the same state. */
+D9_MUST_USE d9_status d9_rules_compare_views(d9_session *tested, d9_session *expected, const char *name,
                                              d9_verify_sink sink, void *user);
 
 #endif

@@ -41,7 +41,7 @@ static d9_status verify_reference(d9_verification *self) {
     if (!d9_verification_is_half(self) && !self->precision->tf32) return D9_OK;
     options.backend = "reference";
     D9_TRY(d9_verification_compare_groups(&by_reference));
-    report_worst(self, "its judge, in f64", &worst);
+    report_worst(self, "the reference backend, in f64", &worst);
 done:
     free_tensors(&by_reference);
     return status;
@@ -49,8 +49,8 @@ done:
 
 static d9_status verify_rules(d9_verification *self) {
     d9_status status = D9_OK;
-    d9_config tested_config, judge_config;
-    d9_session tested = {0}, judge = {0};
+    d9_config tested_config, expected_config;
+    d9_session tested = {0}, expected = {0};
     const d9_reference_case *reference = &self->reference;
     const int threads = self->options->threads;
     const d9_case_run_options options = {self->options->backend, self->options->precision, threads, 0, 0},
@@ -58,15 +58,15 @@ static d9_status verify_rules(d9_verification *self) {
     d9_verify_row steps = {.passed = true}, evaluations = {.passed = true};
     if (strcmp(options.backend, "reference") == 0 || reference->augmentation) return D9_OK;
     D9_TRY(d9_case_session(self->context, reference, &options, &tested_config, &tested));
-    D9_TRY(d9_case_session(self->context, reference, &by_reference, &judge_config, &judge));
-    D9_TRY(
-        d9_rules_compare_steps(&tested, &judge, reference->steps, reference->name, d9_verification_keep_worst, &steps));
-    D9_TRY(d9_rules_compare_views(&tested, &judge, reference->name, d9_verification_keep_worst, &evaluations));
+    D9_TRY(d9_case_session(self->context, reference, &by_reference, &expected_config, &expected));
+    D9_TRY(d9_rules_compare_steps(&tested, &expected, reference->steps, reference->name, d9_verification_keep_worst,
+                                  &steps));
+    D9_TRY(d9_rules_compare_views(&tested, &expected, reference->name, d9_verification_keep_worst, &evaluations));
     report_worst(self, "rule by rule", &steps);
     report_worst(self, "evaluation by rule", &evaluations);
 done:
     d9_session_close(&tested);
-    d9_session_close(&judge);
+    d9_session_close(&expected);
     return status;
 }
 

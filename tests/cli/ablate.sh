@@ -30,13 +30,13 @@ json direct.json 'len(d["arms"]) == 2 + 2 * (10 + 1)'
 accepts "$dawn9" experiment "$source/experiments/ablate-dawn94.yaml" --dry-run --json
 json "$out" 'd["arms"] == json.load(open("direct.json"))["arms"] and d["runs"] == json.load(open("direct.json"))["runs"]'
 
-refuses 2 'ablate' "$dawn9" ablate tiny.yaml --set 'tricks={crop: off, flip: off, celu: off, frozen_bn_scale: off, flip_tta: off}'
+rejects 2 'ablate' "$dawn9" ablate tiny.yaml --set 'tricks={crop: off, flip: off, celu: off, frozen_bn_scale: off, flip_tta: off}'
 sed 's/celu.alpha: 0.075/celu.alhpa: 0.075/' tiny.yaml >bad.yaml
-refuses 2 'tricks.celu.alhpa alpha' "$dawn9" ablate bad.yaml
+rejects 2 'tricks.celu.alhpa alpha' "$dawn9" ablate bad.yaml
 sed 's/ablate: {frozen_bn_scale/ablate: {frozen_bn/' tiny.yaml >bad.yaml
-refuses 2 'bad.yaml:[0-9]+:[0-9]+ ablate.frozen_bn frozen_bn_scale' "$dawn9" ablate bad.yaml
+rejects 2 'bad.yaml:[0-9]+:[0-9]+ ablate.frozen_bn frozen_bn_scale' "$dawn9" ablate bad.yaml
 
-refuses 2 '--lr train.lr.peak' "$dawn9" ablate tiny.yaml --lr abc
+rejects 2 '--lr train.lr.peak' "$dawn9" ablate tiny.yaml --lr abc
 
 # ---- the commands under "Reproduce" on a page make the same tables ----
 again() { # PAGE: writes its commands to again.sh

@@ -15,76 +15,76 @@ says '^dawn9 [0-9]+\.[0-9]+\.[0-9]+ \(commit [^ ]+, ' '^backends .*reference$'
 
 # ---- wrong arguments ----
 tiny >tiny.yaml
-refuses 2 'command' "$dawn9"
-refuses 2 '--hlep --help' "$dawn9" --hlep
-refuses 2 '-x' "$dawn9" -x
-refuses 2 'tiny.yaml' "$dawn9" tiny.yaml
+rejects 2 'command' "$dawn9"
+rejects 2 '--hlep --help' "$dawn9" --hlep
+rejects 2 '-x' "$dawn9" -x
+rejects 2 'tiny.yaml' "$dawn9" tiny.yaml
 cp tiny.yaml 'a tiny.yaml'
-refuses 2 "train.'a.tiny.yaml'" "$dawn9" 'a tiny.yaml'
+rejects 2 "train.'a.tiny.yaml'" "$dawn9" 'a tiny.yaml'
 rm 'a tiny.yaml'
-refuses 2 'tiny.yml tiny.yaml' "$dawn9" train tiny.yml
-refuses 2 '\./tiny \./tiny.yaml' "$dawn9" config ./tiny
-refuses 2 'elsewhere/tiny.yaml' "$dawn9" train elsewhere/tiny.yaml
+rejects 2 'tiny.yml tiny.yaml' "$dawn9" train tiny.yml
+rejects 2 '\./tiny \./tiny.yaml' "$dawn9" config ./tiny
+rejects 2 'elsewhere/tiny.yaml' "$dawn9" train elsewhere/tiny.yaml
 mkdir -p configs && tiny >configs/small-one.yaml
-refuses 2 'config/small-one.yaml mean configs/small-one.yaml' "$dawn9" train config/small-one.yaml
+rejects 2 'config/small-one.yaml mean configs/small-one.yaml' "$dawn9" train config/small-one.yaml
 rm -r configs
-refuses 2 'ACTION check fetch preview' "$dawn9" data
-refuses 2 '--out OUT' "$dawn9" export a-run --out a.onnx
-refuses 2 'zzzzzz zzzzzz.yaml configs/ configs/ladder/' "$dawn9" eval zzzzzz model
+rejects 2 'ACTION check fetch preview' "$dawn9" data
+rejects 2 '--out OUT' "$dawn9" export a-run --out a.onnx
+rejects 2 'zzzzzz zzzzzz.yaml configs/ configs/ladder/' "$dawn9" eval zzzzzz model
 mkdir -p a-run && cp tiny.yaml a-run/config.yaml
-refuses 2 'a-run a-run/config.yaml' "$dawn9" train a-run
-refuses 2 '\.' "$dawn9" train .
-refuses 2 'trian train' "$dawn9" trian
-refuses 2 'zzzzzz' "$dawn9" zzzzzz
-refuses 2 '--sed --se[et]' "$dawn9" train tiny.yaml --sed 1
-refuses 2 '--precison --precision' "$dawn9" verify --precison f32
-refuses 2 '--image_size --set data.image_size=VALUE' "$dawn9" train tiny.yaml --image_size 3
-refuses 2 '--set data.image_size=VALUE' "$dawn9" config tiny.yaml --image-size=3
-refuses 2 '--set tricks.mixup.alpha tricks.label_smoothing.alpha tricks.celu.alpha=VALUE' "$dawn9" eval x y --alpha 3
-refuses 2 '--ema --with' "$dawn9" train tiny.yaml --ema
-refuses 2 '--learning-rate --lr' "$dawn9" train tiny.yaml --learning-rate 1
-refuses 2 '--learning_rate --lr' "$dawn9" config tiny.yaml --learning_rate=1
-refuses 2 '--rate-learning' "$dawn9" train tiny.yaml --rate-learning 1
-refuses 2 '--epochs' "$dawn9" report --epochs
-refuses 2 '-q' "$dawn9" train tiny.yaml -q
-refuses 2 'CONFIG' "$dawn9" train
-refuses 2 'MODEL' "$dawn9" eval tiny.yaml
-refuses 2 'RUN' "$dawn9" compare --json
-refuses 2 'more' "$dawn9" train tiny.yaml more
-refuses 2 '--set K=V' "$dawn9" train tiny.yaml --set
-refuses 2 '--out --dry-run --out=--dry-run' "$dawn9" experiment tiny.yaml --out --dry-run
-refuses 2 '--data --out=x' "$dawn9" train tiny.yaml --data --out=x
-refuses 2 'tiny.yaml' "$dawn9" experiment tiny.yaml --slurm --sbatch --time=10 # no option here: --time takes no value
+rejects 2 'a-run a-run/config.yaml' "$dawn9" train a-run
+rejects 2 '\.' "$dawn9" train .
+rejects 2 'trian train' "$dawn9" trian
+rejects 2 'zzzzzz' "$dawn9" zzzzzz
+rejects 2 '--sed --se[et]' "$dawn9" train tiny.yaml --sed 1
+rejects 2 '--precison --precision' "$dawn9" verify --precison f32
+rejects 2 '--image_size --set data.image_size=VALUE' "$dawn9" train tiny.yaml --image_size 3
+rejects 2 '--set data.image_size=VALUE' "$dawn9" config tiny.yaml --image-size=3
+rejects 2 '--set tricks.mixup.alpha tricks.label_smoothing.alpha tricks.celu.alpha=VALUE' "$dawn9" eval x y --alpha 3
+rejects 2 '--ema --with' "$dawn9" train tiny.yaml --ema
+rejects 2 '--learning-rate --lr' "$dawn9" train tiny.yaml --learning-rate 1
+rejects 2 '--learning_rate --lr' "$dawn9" config tiny.yaml --learning_rate=1
+rejects 2 '--rate-learning' "$dawn9" train tiny.yaml --rate-learning 1
+rejects 2 '--epochs' "$dawn9" report --epochs
+rejects 2 '-q' "$dawn9" train tiny.yaml -q
+rejects 2 'CONFIG' "$dawn9" train
+rejects 2 'MODEL' "$dawn9" eval tiny.yaml
+rejects 2 'RUN' "$dawn9" compare --json
+rejects 2 'more' "$dawn9" train tiny.yaml more
+rejects 2 '--set K=V' "$dawn9" train tiny.yaml --set
+rejects 2 '--out --dry-run --out=--dry-run' "$dawn9" experiment tiny.yaml --out --dry-run
+rejects 2 '--data --out=x' "$dawn9" train tiny.yaml --data --out=x
+rejects 2 'tiny.yaml' "$dawn9" experiment tiny.yaml --slurm --sbatch --time=10 # no option here: --time takes no value
 accepts "$dawn9" train tiny.yaml --out=--quiet --epochs 1 --quiet
 [ -s ./--quiet/result.json ] || fail "--out=--quiet is not the folder"
 rm -r ./--quiet
-refuses 2 '--sbatch empty' "$dawn9" experiment tiny.yaml --slurm --dry-run --sbatch=
-refuses 2 'CONFIG' "$dawn9" config
-refuses 2 'empty' "$dawn9" train ''
-refuses 2 '--out DIR' "$dawn9" train tiny.yaml --out ''
-refuses 2 '--help' "$dawn9" train --help=1
-refuses 2 '--json' "$dawn9" train tiny.yaml --json=yes
-refuses 2 '--seed x1' "$dawn9" train tiny.yaml --seed x1
-refuses 2 '--seed -1 0' "$dawn9" train tiny.yaml --seed -1
-refuses 2 '--runs 0 1' "$dawn9" train tiny.yaml --runs 0
-refuses 2 '--threads 4097 0 4096' "$dawn9" config tiny.yaml --threads 4097
+rejects 2 '--sbatch empty' "$dawn9" experiment tiny.yaml --slurm --dry-run --sbatch=
+rejects 2 'CONFIG' "$dawn9" config
+rejects 2 'empty' "$dawn9" train ''
+rejects 2 '--out DIR' "$dawn9" train tiny.yaml --out ''
+rejects 2 '--help' "$dawn9" train --help=1
+rejects 2 '--json' "$dawn9" train tiny.yaml --json=yes
+rejects 2 '--seed x1' "$dawn9" train tiny.yaml --seed x1
+rejects 2 '--seed -1 0' "$dawn9" train tiny.yaml --seed -1
+rejects 2 '--runs 0 1' "$dawn9" train tiny.yaml --runs 0
+rejects 2 '--threads 4097 0 4096' "$dawn9" config tiny.yaml --threads 4097
 accepts "$dawn9" config tiny.yaml --threads 4096
-refuses 2 'ACTION chek check\|fetch\|preview check' "$dawn9" data chek
-refuses 2 'WHAT opss step\|eval\|pipeline\|ops\|cold\|fit' "$dawn9" bench opss
-refuses 2 'emma ema' "$dawn9" tricks emma
-refuses 2 '--data --json' "$dawn9" data check --set a=b
-refuses 2 '--data --json' "$dawn9" data check --epochs 3
-refuses 2 '--data --json' "$dawn9" data check --with ema
-refuses 2 'configuration' "$dawn9" data preview --out x.png
-refuses 2 '--out' "$dawn9" data preview tiny.yaml
+rejects 2 'ACTION chek check\|fetch\|preview check' "$dawn9" data chek
+rejects 2 'WHAT opss step\|eval\|pipeline\|ops\|cold\|fit' "$dawn9" bench opss
+rejects 2 'emma ema' "$dawn9" tricks emma
+rejects 2 '--data --json' "$dawn9" data check --set a=b
+rejects 2 '--data --json' "$dawn9" data check --epochs 3
+rejects 2 '--data --json' "$dawn9" data check --with ema
+rejects 2 'configuration' "$dawn9" data preview --out x.png
+rejects 2 '--out' "$dawn9" data preview tiny.yaml
 
 # ---- options and words mix; `--` ends the options; a repeated option collects ----
 accepts "$dawn9" config --set train.epochs=3 tiny.yaml --set=seed=9
 says '^seed: 9' '^  epochs: 3'
 accepts "$dawn9" config tiny.yaml --epochs 3 --batch-size 7 --lr 0.3
 says '^  epochs: 3' '^  batch_size: 7' '^  lr: \{knots: .*, values: \[0, 0\.3, '
-refuses 2 '--epochs train\.epochs' "$dawn9" config tiny.yaml --epochs three
-refuses 2 '--set train.lr=100 train\.lr \{peak 100\} --lr 100' "$dawn9" config tiny.yaml --set train.lr=100
+rejects 2 '--epochs train\.epochs' "$dawn9" config tiny.yaml --epochs three
+rejects 2 '--set train.lr=100 train\.lr \{peak 100\} --lr 100' "$dawn9" config tiny.yaml --set train.lr=100
 cp tiny.yaml -- -odd.yaml
 accepts "$dawn9" config -- -odd.yaml
 accepts "$dawn9" config tiny.yaml --with celu:alpha=0.1 --without flip --seed 4 --origins

@@ -10,16 +10,16 @@ accepts "$dawn9" train tiny.yaml --out run --set train.epochs=0.5 --quiet
 # ---- FIFOs and devices in place of files ----
 /usr/bin/env python3 "$source/tools/draw_pictures.py" drawn bars=2 disc=2 || fail "the pictures could not be drawn"
 mkfifo pipe pipe.yaml pipe.png drawn/bars/x.png
-refuses 2 'pipe.yaml' at_once "$dawn9" config pipe.yaml
-refuses 2 '/dev/zero' at_once "$dawn9" train /dev/zero
+rejects 2 'pipe.yaml' at_once "$dawn9" config pipe.yaml
+rejects 2 '/dev/zero' at_once "$dawn9" train /dev/zero
 printf 'base: /dev/zero\n' >zero.yaml
-refuses 2 'zero.yaml:1:7 /dev/zero' at_once "$dawn9" config zero.yaml
-refuses 3 'drawn/bars/x.png' at_once "$dawn9" train "$source/configs/folder.yaml" --data drawn --out never --set threads=1
-refuses 3 'pipe.png' at_once "$dawn9" predict run pipe.png
-refuses 3 'pipe' at_once "$dawn9" predict pipe drawn/bars/00.png
-refuses 3 'pipe' at_once "$dawn9" eval pipe
-refuses 3 'pipe' at_once "$dawn9" export pipe model.onnx
-refuses 3 'pipe' at_once "$dawn9" train tiny.yaml --out never --plan pipe
+rejects 2 'zero.yaml:1:7 /dev/zero' at_once "$dawn9" config zero.yaml
+rejects 3 'drawn/bars/x.png' at_once "$dawn9" train "$source/configs/folder.yaml" --data drawn --out never --set threads=1
+rejects 3 'pipe.png' at_once "$dawn9" predict run pipe.png
+rejects 3 'pipe' at_once "$dawn9" predict pipe drawn/bars/00.png
+rejects 3 'pipe' at_once "$dawn9" eval pipe
+rejects 3 'pipe' at_once "$dawn9" export pipe model.onnx
+rejects 3 'pipe' at_once "$dawn9" train tiny.yaml --out never --plan pipe
 rm drawn/bars/x.png
 
 # ---- images whose header states too many pixels; memory of decoding ----
@@ -35,12 +35,12 @@ png("small.png", 2, bytes(2 * (1 + 2 * 8)))
 png("huge.png", 12000, b"")
 png("bomb.png", 2, bytes(100000000))
 PYTHON
-refuses 3 'huge.png 12000 144.0 64 data.largest_picture' "$dawn9" predict run huge.png
+rejects 3 'huge.png 12000 144.0 64 data.largest_picture' "$dawn9" predict run huge.png
 cp large.png drawn/bars/
 folder="--data drawn --set train.epochs=0.5 --set train.batch_size=2 --set threads=1 --set backend=reference --set precision=f32 --quiet"
 folder="$folder --set model.channels=[4,4,4,4] --set data.image_size=16 --set eval.every=0"
 # shellcheck disable=SC2086 # one word per option
-refuses 3 'drawn/bars/large.png 2000 4.0 3' \
+rejects 3 'drawn/bars/large.png 2000 4.0 3' \
     "$dawn9" train "$source/configs/folder.yaml" --out never $folder --set data.largest_picture=3
 /usr/bin/env python3 - "$dawn9" 2>"$err" <<'PYTHON' || fail "decoding takes more memory than it may"
 import os, subprocess, sys
@@ -56,18 +56,18 @@ PYTHON
 
 # ---- configurations: time with many keys; config and train report the same errors ----
 /usr/bin/env python3 -c 'for i in range(100000): print("k%d: 1" % i)' >many.yaml
-refuses 2 'many.yaml:1025:1 1024' at_once "$dawn9" config many.yaml
+rejects 2 'many.yaml:1025:1 1024' at_once "$dawn9" config many.yaml
 head -n 1000 many.yaml >thousand.yaml
-refuses 2 'thousand.yaml:1:1 k0' at_once "$dawn9" config thousand.yaml
+rejects 2 'thousand.yaml:1:1 k0' at_once "$dawn9" config thousand.yaml
 head -c 1100000 /dev/zero | tr '\0' '#' >long.yaml
-refuses 2 'long.yaml 1 MiB' "$dawn9" config long.yaml
+rejects 2 'long.yaml 1 MiB' "$dawn9" config long.yaml
 both() { # PATTERN OPTION...
     pattern=$1
     shift
-    refuses 2 "$pattern" "$dawn9" train tiny.yaml --out never "$@"
-    cp "$err" refused
-    refuses 2 "$pattern" "$dawn9" config tiny.yaml "$@"
-    cmp -s refused "$err" || fail "config says it otherwise: $(cat refused)"
+    rejects 2 "$pattern" "$dawn9" train tiny.yaml --out never "$@"
+    cp "$err" rejected
+    rejects 2 "$pattern" "$dawn9" config tiny.yaml "$@"
+    cmp -s rejected "$err" || fail "config says it otherwise: $(cat rejected)"
 }
 both 'train.epochs 0.1 4' --set train.epochs=0.1
 both 'train.batch_size 1000 128' --set train.batch_size=1000
@@ -84,10 +84,10 @@ spoil() { # NAME VALUE: bad.safetensors is the model with VALUE as first number 
 }
 damaged() { # NAME VALUE PATTERN
     spoil "$1" "$2"
-    refuses 3 "bad.safetensors $3" at_once "$dawn9" eval bad.safetensors
-    refuses 3 "bad.safetensors $3" at_once "$dawn9" eval tiny.yaml bad.safetensors
-    refuses 3 "bad.safetensors $3" at_once "$dawn9" export bad.safetensors model.onnx
-    refuses 3 "bad.safetensors $3" at_once "$dawn9" predict bad.safetensors drawn/bars/00.png
+    rejects 3 "bad.safetensors $3" at_once "$dawn9" eval bad.safetensors
+    rejects 3 "bad.safetensors $3" at_once "$dawn9" eval tiny.yaml bad.safetensors
+    rejects 3 "bad.safetensors $3" at_once "$dawn9" export bad.safetensors model.onnx
+    rejects 3 "bad.safetensors $3" at_once "$dawn9" predict bad.safetensors drawn/bars/00.png
 }
 damaged stem.conv.weight nan 'stem.conv.weight -?nan'
 damaged head.weight inf 'head.weight inf'
@@ -95,7 +95,7 @@ damaged stem.norm.running_var -0.5 'stem.norm.running_var -0.5'
 spoil dawn9.config 'base: /dev/zero'
 for command in 'eval bad.safetensors' 'export bad.safetensors model.onnx' 'predict bad.safetensors drawn/bars/00.png'; do
     # shellcheck disable=SC2086 # one word per argument
-    refuses 3 'bad.safetensors dawn9.config' at_once "$dawn9" $command
+    rejects 3 'bad.safetensors dawn9.config' at_once "$dawn9" $command
 done
 
 # ---- control characters in files are shown as text, never sent to the terminal (obeyed) ----
@@ -123,7 +123,7 @@ accepts "$dawn9" report shown
 grep -q 'di.u202esc' shown/report.html && grep -q '<h1>ti.u2066ny</h1>' shown/report.html && ! grep -q "$reverse" shown/report.html ||
     fail "a report's page obeys what a file says"
 printf '"\\e[2J\\n\\x9b": 1\n' >odd.yaml
-refuses 2 'odd.yaml:1:1' "$dawn9" config odd.yaml
+rejects 2 'odd.yaml:1:1' "$dawn9" config odd.yaml
 obeyed "$err" && fail "a message obeys what a file says"
 printf 'title: "a\\e[2J\\x9b\\u202e"\n' >odd.yaml
 accepts "$dawn9" config odd.yaml
@@ -135,7 +135,7 @@ impossible() { # SED PATTERN
     rm -rf lies && mkdir lies && cp -r run lies/one && cp -r run lies/two
     sed -i "$1" lies/one/result.json
     cmp -s run/result.json lies/one/result.json && fail "$1 changes nothing"
-    refuses 3 "lies/one/result.json $2" "$dawn9" compare run lies/one
+    rejects 3 "lies/one/result.json $2" "$dawn9" compare run lies/one
     observe "$dawn9" report lies
     grep -q "one/result.json: " "$out" "$err" || fail "report takes $1: $(cat "$out" "$err")"
 }

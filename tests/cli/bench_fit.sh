@@ -30,14 +30,14 @@ accepts "$dawn9" bench fit --config tiny.yaml --set data.dataset=folder --memory
 says "^images of a folder are not included"
 
 # If no precision fits, the error states the need of the smallest one.
-refuses 2 '1 f32 [0-9.]+ MiB' "$dawn9" bench fit --config tiny.yaml --memory 4K
-refuses 2 '1 bf16' "$dawn9" bench fit --config tiny.yaml --backend cpu --precision auto --memory 4K
-refuses 2 '16 f32' "$dawn9" bench fit --config tiny.yaml --with ghost_batchnorm:group_size=16 --memory 4K --precision f32
-refuses 2 '--steps' "$dawn9" bench fit --config tiny.yaml --steps 3
-refuses 2 'batch_size 500 128' "$dawn9" bench fit --config tiny.yaml --set train.batch_size=500
+rejects 2 '1 f32 [0-9.]+ MiB' "$dawn9" bench fit --config tiny.yaml --memory 4K
+rejects 2 '1 bf16' "$dawn9" bench fit --config tiny.yaml --backend cpu --precision auto --memory 4K
+rejects 2 '16 f32' "$dawn9" bench fit --config tiny.yaml --with ghost_batchnorm:group_size=16 --memory 4K --precision f32
+rejects 2 '--steps' "$dawn9" bench fit --config tiny.yaml --steps 3
+rejects 2 'batch_size 500 128' "$dawn9" bench fit --config tiny.yaml --set train.batch_size=500
 for size in 16 16X G 0G -1G 1e9T 1.5.5M nanG; do
-    refuses 2 '16G' "$dawn9" bench fit --config tiny.yaml --memory=$size
+    rejects 2 '16G' "$dawn9" bench fit --config tiny.yaml --memory=$size
 done
-refuses 2 'memory fit' "$dawn9" bench step --config tiny.yaml --memory 1G
-refuses 4 'tf32' "$dawn9" bench fit --config tiny.yaml --precision tf32
+rejects 2 'memory fit' "$dawn9" bench step --config tiny.yaml --memory 1G
+rejects 4 'tf32' "$dawn9" bench fit --config tiny.yaml --precision tf32
 verdict

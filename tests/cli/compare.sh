@@ -31,7 +31,7 @@ accepts "$dawn9" compare runs/a "$source/experiments/results/cpu/dawn94-bf16-see
 says '^  accuracy_tta +[0-9.]+ +94.20$'
 
 # ---- one run alone ----
-refuses 2 'runs/a' "$dawn9" compare runs/a
+rejects 2 'runs/a' "$dawn9" compare runs/a
 
 # ---- configurations compared with each other and with a run; input that cannot be compared ----
 tiny >one.yaml
@@ -40,21 +40,21 @@ accepts "$dawn9" compare one.yaml two.yaml
 [ "$(sed -n '2,$p' "$out" | tr -s ' ')" = "$(printf 'configuration\n train.epochs 2 3')" ] || fail "two configurations: $(cat "$out")"
 accepts "$dawn9" compare one.yaml runs/a --json
 json "$out" 'list(d) == ["runs", "configuration"] and d["runs"] == ["one.yaml", "runs/a"]'
-refuses 2 'one.yaml' "$dawn9" compare one.yaml
+rejects 2 'one.yaml' "$dawn9" compare one.yaml
 echo 'seed: x' >bad.yaml
-refuses 2 'bad.yaml:1:7 seed' "$dawn9" compare one.yaml bad.yaml
+rejects 2 'bad.yaml:1:7 seed' "$dawn9" compare one.yaml bad.yaml
 mkdir configs && mv two.yaml configs/
 accepts "$dawn9" compare one two.yaml --json
 json "$out" 'd["configuration"] == {"train.epochs": [2, 3]} and d["runs"] == ["one", "two.yaml"]'
 mv configs/two.yaml . && rmdir configs
-refuses 2 'two.yaml' "$dawn9" compare one.yaml twoo.yaml
-refuses 3 'nothing' "$dawn9" compare runs/a nothing
+rejects 2 'two.yaml' "$dawn9" compare one.yaml twoo.yaml
+rejects 3 'nothing' "$dawn9" compare runs/a nothing
 mkdir empty
-refuses 3 'empty' "$dawn9" compare runs/a empty
+rejects 3 'empty' "$dawn9" compare runs/a empty
 mkdir cut && head -c 300 runs/a/result.json >cut/result.json
-refuses 3 'cut/result.json:[0-9]+' "$dawn9" compare runs/a cut
+rejects 3 'cut/result.json:[0-9]+' "$dawn9" compare runs/a cut
 mkdir other && echo '{"accuracy": 99}' >other/result.json
-refuses 3 'other/result.json' "$dawn9" compare runs/a other
+rejects 3 'other/result.json' "$dawn9" compare runs/a other
 echo '[1]' >other/result.json
-refuses 3 'other/result.json' "$dawn9" compare runs/a other
+rejects 3 'other/result.json' "$dawn9" compare runs/a other
 verdict

@@ -4,47 +4,47 @@ tiny >tiny.yaml
 train="$dawn9 train"
 
 # ---- files ----
-refuses 2 'none.yaml' $train none.yaml
+rejects 2 'none.yaml' $train none.yaml
 
 # ---- edits from the command line ----
-refuses 2 'cleu.*celu' $train tiny.yaml --with cleu
-refuses 2 '--with ema,celu' $train tiny.yaml --with ema,celu
-refuses 2 '--without crop,flip' $train tiny.yaml --without crop,flip
-refuses 2 '--with ema=3 NAME NAME:KEY=VALUE' $train tiny.yaml --with ema=3
-refuses 2 '--seed 9223372036854775807' $train tiny.yaml --seed 9223372036854775807
+rejects 2 'cleu.*celu' $train tiny.yaml --with cleu
+rejects 2 '--with ema,celu' $train tiny.yaml --with ema,celu
+rejects 2 '--without crop,flip' $train tiny.yaml --without crop,flip
+rejects 2 '--with ema=3 NAME NAME:KEY=VALUE' $train tiny.yaml --with ema=3
+rejects 2 '--seed 9223372036854775807' $train tiny.yaml --seed 9223372036854775807
 
 # ---- a key in the wrong place ----
-refuses 2 'epochs train.epochs' $train tiny.yaml --set epochs=3
-refuses 2 'ema tricks.ema' $train tiny.yaml --set ema.every=3
-refuses 2 'train.seed seed' $train tiny.yaml --set train.seed=3
+rejects 2 'epochs train.epochs' $train tiny.yaml --set epochs=3
+rejects 2 'ema tricks.ema' $train tiny.yaml --set ema.every=3
+rejects 2 'train.seed seed' $train tiny.yaml --set train.seed=3
 { tiny; echo 'batch_size: 32'; } >bad.yaml
-refuses 2 'bad.yaml:9:1 batch_size train.batch_size' $train bad.yaml
+rejects 2 'bad.yaml:9:1 batch_size train.batch_size' $train bad.yaml
 printf 'config: tiny.yaml\nseeds: 2\n' >experiment.yaml
-refuses 2 'experiment.yaml:1:1' $train experiment.yaml
-refuses 2 'tiny.yaml:[0-9]+:1' "$dawn9" experiment tiny.yaml
-refuses 2 'experimnt.yaml experiment.yaml' "$dawn9" experiment experimnt.yaml
-refuses 2 'tinny.yaml tiny.yaml' "$dawn9" ablate tinny.yaml
-refuses 2 'empty' "$dawn9" ablate tiny.yaml --only crop,
+rejects 2 'experiment.yaml:1:1' $train experiment.yaml
+rejects 2 'tiny.yaml:[0-9]+:1' "$dawn9" experiment tiny.yaml
+rejects 2 'experimnt.yaml experiment.yaml' "$dawn9" experiment experimnt.yaml
+rejects 2 'tinny.yaml tiny.yaml' "$dawn9" ablate tinny.yaml
+rejects 2 'empty' "$dawn9" ablate tiny.yaml --only crop,
 
 # ---- suggestions of files with the same name ----
 mkdir configs && tiny >configs/small.yaml
 accepts "$dawn9" config small
 says '^title: small'
-refuses 2 'smal.yaml configs/small.yaml' $train smal.yaml
+rejects 2 'smal.yaml configs/small.yaml' $train smal.yaml
 mkdir -p runs/first
-refuses 2 'runs/frist runs/first' "$dawn9" report runs/frist
-refuses 2 'runs/frist runs/first' "$dawn9" compare runs/first runs/frist
-refuses 3 'zzzzzz' "$dawn9" report zzzzzz
+rejects 2 'runs/frist runs/first' "$dawn9" report runs/frist
+rejects 2 'runs/frist runs/first' "$dawn9" compare runs/first runs/frist
+rejects 3 'zzzzzz' "$dawn9" report zzzzzz
 
 # ---- backends and precisions that are missing here ----
-refuses 2 'referense reference' $train tiny.yaml --backend referense
-refuses 2 'f23 f32' $train tiny.yaml --precision f23
+rejects 2 'referense reference' $train tiny.yaml --backend referense
+rejects 2 'f23 f32' $train tiny.yaml --precision f23
 "$dawn9" devices >"$out"
 if grep -q '^onednn .*absent' "$out"; then
-    refuses 4 'onednn.*libdnnl-dev' $train tiny.yaml --backend onednn
+    rejects 4 'onednn.*libdnnl-dev' $train tiny.yaml --backend onednn
 else
-    refuses 4 'f64 onednn' $train tiny.yaml --backend onednn --precision f64
-    refuses 4 'tf32 onednn f32' $train tiny.yaml --backend onednn --precision tf32
+    rejects 4 'f64 onednn' $train tiny.yaml --backend onednn --precision f64
+    rejects 4 'tf32 onednn f32' $train tiny.yaml --backend onednn --precision tf32
 fi
-refuses 4 'tf32 reference f64 f32 bf16 fp16' $train tiny.yaml --backend reference --precision tf32
+rejects 4 'tf32 reference f64 f32 bf16 fp16' $train tiny.yaml --backend reference --precision tf32
 verdict

@@ -15,7 +15,7 @@ if ! grep -q '^cuda *absent: ' "$out"; then
     verdict
 fi
 says '^cuda *absent: .*(NVIDIA driver|is older than CUDA|no GPU|is not installed)'
-refuses 4 'cuda NVIDIA|CUDA|GPU|installed' "$dawn9" train cuda.yaml --backend cuda --out run
+rejects 4 'cuda NVIDIA|CUDA|GPU|installed' "$dawn9" train cuda.yaml --backend cuda --out run
 accepts "$dawn9" train cuda.yaml --backend auto --out run --quiet
 json run/result.json 'd["backend"] == "cpu"'
 verdict

@@ -9,36 +9,36 @@ mkdir data
 for name in data_batch_1 data_batch_2 data_batch_3 data_batch_4 data_batch_5; do
     truncate -s 30730000 data/$name.bin
 done
-refuses 3 'test_batch.bin' "$dawn9" train cifar.yaml --data data
-refuses 3 'nowhere' "$dawn9" train cifar.yaml --data nowhere
+rejects 3 'test_batch.bin' "$dawn9" train cifar.yaml --data data
+rejects 3 'nowhere' "$dawn9" train cifar.yaml --data nowhere
 
 # ---- data check: the state of each file; status 1 if one is not as published ----
-refuses 1 'data_batch_1.bin|test_batch.bin' "$dawn9" data check --data data
+rejects 1 'data_batch_1.bin|test_batch.bin' "$dawn9" data check --data data
 says '^path  data$' '^data_batch_1.bin +wrong checksum' '^test_batch.bin +missing'
-refuses 1 '.' "$dawn9" data check cifar10 --data data --json
+rejects 1 '.' "$dawn9" data check cifar10 --data data --json
 json "$out" 'd["path"] == "data" and len(d["files"]) == 6'
 json "$out" '{f["name"]: f["state"] for f in d["files"]}["test_batch.bin"] == "missing"'
-refuses 1 'nowhere data.fetch.cifar10' "$dawn9" data check cifar10 --data nowhere
-for action in check fetch; do refuses 2 '--data --json' "$dawn9" data $action --data nowhere --no-check; done
-refuses 2 'synthetic' "$dawn9" data check synthetic
-refuses 2 'cifar11 cifar10 cifar100' "$dawn9" data check cifar11
+rejects 1 'nowhere data.fetch.cifar10' "$dawn9" data check cifar10 --data nowhere
+for action in check fetch; do rejects 2 '--data --json' "$dawn9" data $action --data nowhere --no-check; done
+rejects 2 'synthetic' "$dawn9" data check synthetic
+rejects 2 'cifar11 cifar10 cifar100' "$dawn9" data check cifar11
 
 # ---- a file of which it cannot be known whether it exists (here a link to itself) is not reported as missing ----
 ln -s loop loop
-refuses 1 'loop/data_batch_1 symbolic' "$dawn9" data check cifar10 --data loop
-refuses 3 'loop/data_batch_1 symbolic' "$dawn9" train cifar.yaml --data loop
-refuses 1 'cifar.yaml: folder' "$dawn9" data check cifar10 --data cifar.yaml
-refuses 3 'cifar.yaml: folder' "$dawn9" train cifar.yaml --data cifar.yaml
+rejects 1 'loop/data_batch_1 symbolic' "$dawn9" data check cifar10 --data loop
+rejects 3 'loop/data_batch_1 symbolic' "$dawn9" train cifar.yaml --data loop
+rejects 1 'cifar.yaml: folder' "$dawn9" data check cifar10 --data cifar.yaml
+rejects 3 'cifar.yaml: folder' "$dawn9" train cifar.yaml --data cifar.yaml
 grep -q fetch "$err" && fail "fetching is no remedy: $(cat "$err")"
 for command in 'train tiny.yaml' 'train tiny.yaml --runs 2' 'train tiny.yaml --find-lr'; do
-    refuses 6 'loop symbolic' "$dawn9" $command --out loop/run
+    rejects 6 'loop symbolic' "$dawn9" $command --out loop/run
 done
 printf 'config: tiny.yaml\nseeds: [1]\n' >arms.yaml
-refuses 3 'loop symbolic' "$dawn9" experiment arms.yaml --out loop/run
+rejects 3 'loop symbolic' "$dawn9" experiment arms.yaml --out loop/run
 
 # ---- a folder of class folders ----
 mkdir -p pictures/cat pictures/dog
-refuses 3 'pictures' "$dawn9" train folder.yaml --data pictures
+rejects 3 'pictures' "$dawn9" train folder.yaml --data pictures
 for class in cat dog; do
     for i in 1 2 3; do echo 'no picture' >pictures/$class/$i.png; done
 done
@@ -49,7 +49,7 @@ sed -n 's/^dawn9: warning: \(pictures[^:]*png\): .* PNG, .*/\1/p' "$err" >named
 { LC_ALL=C sort -c named && [ "$(wc -l <named)" = 6 ] && [ "$(wc -l <"$err")" = 7 ]; } ||
     fail "damaged pictures are not named in order: $(cat "$err")"
 [ "$(tail -n 1 "$err")" = 'dawn9: 6 images cannot be read, named above; --skip-damaged leaves them out' ] || fail "damaged pictures: $(tail -n 1 "$err")"
-refuses 3 'pictures/none|none' "$dawn9" train folder.yaml --data pictures/none
+rejects 3 'pictures/none|none' "$dawn9" train folder.yaml --data pictures/none
 
 # ---- preview: a PNG sheet, and the filters ----
 accepts "$dawn9" data preview tiny.yaml --out sheet.png --filters filters.png --with patch_whitening --with cutout:size=8
@@ -67,11 +67,11 @@ cmp -s hard.png filters.png || fail "the filters are not the network's"
 cmp -s sheet.png first.png || fail "the images that a step takes are other ones where it learns from the hard ones"
 accepts "$dawn9" data preview tiny.yaml --out sheet.png --without crop --without flip
 cmp -s sheet.png first.png && fail "no augmentation looks like some"
-refuses 2 '--out x.jpg PNG .png' "$dawn9" data preview tiny.yaml --out x.jpg
-refuses 2 '--filters ./x.tiff PNG' "$dawn9" data preview tiny.yaml --filters ./x.tiff
+rejects 2 '--out x.jpg PNG .png' "$dawn9" data preview tiny.yaml --out x.jpg
+rejects 2 '--filters ./x.tiff PNG' "$dawn9" data preview tiny.yaml --filters ./x.tiff
 accepts "$dawn9" data preview tiny.yaml --out SHEET.PNG
-refuses 6 'none/sheet.png' "$dawn9" data preview tiny.yaml --out none/sheet.png
-refuses 6 '/dev/full' "$dawn9" data preview tiny.yaml --out /dev/full
+rejects 6 'none/sheet.png' "$dawn9" data preview tiny.yaml --out none/sheet.png
+rejects 6 '/dev/full' "$dawn9" data preview tiny.yaml --out /dev/full
 # ---- an archive from a pipe is no file ----
 observe sh -c "echo x | '$dawn9' data fetch cifar10 --data piped --from /dev/stdin"
 [ $status = 3 ] && grep -q '^dawn9: /dev/stdin: not a regular file$' "$err" || fail "an archive from a pipe: $(cat "$err")"

@@ -12,7 +12,7 @@ $may_not ls closed >"$out" 2>&1 && fail "the folder can be read"
 denied() { # STATUS PLACE COMMAND...
     expected=$1 place=$2
     shift 2
-    refuses "$expected" "$place Permission denied" $may_not "$dawn9" "$@"
+    rejects "$expected" "$place Permission denied" $may_not "$dawn9" "$@"
     grep -Eq 'missing|gets it|No such|holds an' "$err" && fail "told as something else: $(cat "$err")"
 }
 train="train tiny.yaml --out new"

@@ -20,7 +20,7 @@ accepts "$dawn9" export first first.onnx
 accepts "$dawn9" data preview first/config.yaml --out sheet.png
 accepts "$dawn9" predict first sheet.png
 
-refuses 2 'another configuration' "$dawn9" train first/config.yaml --out half --resume --set train.momentum=0.8
+rejects 2 'another configuration' "$dawn9" train first/config.yaml --out half --resume --set train.momentum=0.8
 accepts "$dawn9" train first/config.yaml --out half --resume --quiet
 json half/result.json "$near"' < 5 and d["accuracy"] > 85 and d["resumed"]'
 accepts "$dawn9" compare first half

@@ -17,17 +17,17 @@ for name in plans plans.yaml experiments/plans; do
     accepts "$dawn9" experiment $name --dry-run --json
     json "$out" 'd["file"] == "experiments/plans.yaml"'
 done
-refuses 2 './plans' "$dawn9" experiment ./plans
-refuses 2 'plan.yam experiments/plans.yaml' "$dawn9" experiment plan.yam
-refuses 2 'steps.yam steps.yam.yaml experiments/' "$dawn9" experiment steps.yam
-refuses 2 'tiny-config configs/tiny-config.yaml' "$dawn9" experiment tiny-config
-refuses 2 'plans experiments/plans.yaml' "$dawn9" train plans
+rejects 2 './plans' "$dawn9" experiment ./plans
+rejects 2 'plan.yam experiments/plans.yaml' "$dawn9" experiment plan.yam
+rejects 2 'steps.yam steps.yam.yaml experiments/' "$dawn9" experiment steps.yam
+rejects 2 'tiny-config configs/tiny-config.yaml' "$dawn9" experiment tiny-config
+rejects 2 'plans experiments/plans.yaml' "$dawn9" train plans
 accepts "$dawn9" experiment short.yaml --dry-run --set 'model.channels=[4, 4, 8, 8]'
 says "^all arms --set 'model.channels=\[4, 4, 8, 8\]'\$"
 rm -r experiments configs
 
 # ---- dry run and status ----
-refuses 2 'none.yaml experiments/' "$dawn9" experiment none.yaml
+rejects 2 'none.yaml experiments/' "$dawn9" experiment none.yaml
 before=$(listing)
 accepts "$dawn9" experiment short.yaml --dry-run
 says '^short: 2 arms x 2 seeds = 4 runs, into runs/short$' '^Does the mirror help\?$'
@@ -37,12 +37,12 @@ grep -q '^time ' "$out" && fail "a dry run without --time is timed"
 accepts "$dawn9" experiment short.yaml --dry-run --time
 range='[0-9:]+:[0-9]{2}( \([0-9:]+ to [0-9:]+\))?' # quartiles of the steps, where they differ
 says "^time       about $range for all remaining runs, one at a time; $range for one of both"
-refuses 2 '--time --dry-run' "$dawn9" experiment short.yaml --time
-refuses 2 '--status --dry-run' "$dawn9" experiment short.yaml --dry-run --status
-refuses 2 '--commands --slurm' env PATH=/nowhere "$dawn9" experiment short.yaml --slurm --commands
-refuses 2 '--json --commands' "$dawn9" experiment short.yaml --commands --json
-refuses 2 '--json --slurm --dry-run' "$dawn9" experiment short.yaml --json --slurm --dry-run
-for option in slurm commands retry; do refuses 2 "--status --$option" "$dawn9" experiment short.yaml --status --$option; done
+rejects 2 '--time --dry-run' "$dawn9" experiment short.yaml --time
+rejects 2 '--status --dry-run' "$dawn9" experiment short.yaml --dry-run --status
+rejects 2 '--commands --slurm' env PATH=/nowhere "$dawn9" experiment short.yaml --slurm --commands
+rejects 2 '--json --commands' "$dawn9" experiment short.yaml --commands --json
+rejects 2 '--json --slurm --dry-run' "$dawn9" experiment short.yaml --json --slurm --dry-run
+for option in slurm commands retry; do rejects 2 "--status --$option" "$dawn9" experiment short.yaml --status --$option; done
 accepts "$dawn9" experiment short.yaml --dry-run --shard 2/3
 says '^short: 2 arms x 2 seeds = 4 runs, shard 2 of 3, into runs/short$' '^work       1 of 1 runs left, 2 steps, '
 accepts "$dawn9" experiment short.yaml --dry-run --json --shard 1/2 --pack 2
@@ -55,7 +55,7 @@ eval "$(cat "$out")" >words
 [ "$(head -n 5 words | tr '\n' ' ')" = "--parsable --job-name=short --array=1-2%1 --output=50%% it's/slurm/%A_%a.txt --time=5 " ] ||
     fail "sbatch gets: $(cat words)"
 grep -q "^--wrap=exec .* --out '50% it'.''s' --pack 2 --shard \"\$SLURM_ARRAY_TASK_ID\"/2\$" words || fail "a task is: $(cat words)"
-refuses 2 '--out back.slash backslash' "$dawn9" experiment short.yaml --out 'back\slash' --slurm --dry-run
+rejects 2 '--out back.slash backslash' "$dawn9" experiment short.yaml --out 'back\slash' --slurm --dry-run
 accepts "$dawn9" experiment short.yaml --status
 says '^runs       0 of 4 done, 4 waiting$'
 [ "$before" = "$(listing)" ] || fail "looking left files: $(listing)"
@@ -149,10 +149,10 @@ accepts sh -e first.sh
 accepts sh -e commands.sh
 accepts "$dawn9" experiment short.yaml --out listed --commands --pack 2
 [ ! -s "$out" ] || fail "commands for what is done: $(cat "$out")"
-refuses 2 '--commands newline' "$dawn9" experiment short.yaml --out 'two
+rejects 2 '--commands newline' "$dawn9" experiment short.yaml --out 'two
 lines' --commands
-refuses 2 '--pack --slurm --commands --shard' "$dawn9" experiment short.yaml --out listed --pack 2
-refuses 2 '--requeue --slurm' "$dawn9" experiment short.yaml --out listed --requeue
+rejects 2 '--pack --slurm --commands --shard' "$dawn9" experiment short.yaml --out listed --pack 2
+rejects 2 '--requeue --slurm' "$dawn9" experiment short.yaml --out listed --requeue
 
 # ---- shards and workers: the same runs, each once ----
 accepts "$dawn9" experiment short.yaml --out shards --shard 2/3
@@ -178,13 +178,13 @@ done
 
 # ---- changed configurations; folders that do not belong to the experiment ----
 rm -rf held && cp -rp runs/short held
-refuses 2 'runs/short both --out' "$dawn9" experiment short.yaml --set train.momentum=0.8
+rejects 2 'runs/short both --out' "$dawn9" experiment short.yaml --set train.momentum=0.8
 sed 's/title: short/title: other/' short.yaml >other.yaml
-refuses 2 'runs/short short other' "$dawn9" experiment other.yaml --out runs/short
-refuses 2 'experiment' "$dawn9" ablate tiny.yaml --out runs/short
-diff -r runs/short held >/dev/null || fail "a refused experiment touched the folder"
+rejects 2 'runs/short short other' "$dawn9" experiment other.yaml --out runs/short
+rejects 2 'experiment' "$dawn9" ablate tiny.yaml --out runs/short
+diff -r runs/short held >/dev/null || fail "a rejected experiment touched the folder"
 echo '{"title":' >held/experiment.json
-refuses 2 'held/experiment.json:[0-9]+' "$dawn9" experiment short.yaml --out held
+rejects 2 'held/experiment.json:[0-9]+' "$dawn9" experiment short.yaml --out held
 
 # ---- a result that cannot be read is an error: its run counts neither as done nor as left ----
 rm held/experiment.json held/runs/both/seed1/result.json && ln -s result.json held/runs/both/seed1/result.json
@@ -224,12 +224,12 @@ for kept in 40 0; do # an unfinished run whose configuration was truncated
 done
 
 # ---- bad input, one line each ----
-refuses 2 '2 I/N' "$dawn9" experiment short.yaml --out x --shard 2
-refuses 2 '4/3 I/N' "$dawn9" experiment short.yaml --out x --shard 4/3
-refuses 2 '0,,1' "$dawn9" experiment short.yaml --out x --devices 0,,1
-refuses 2 '1 N' "$dawn9" experiment short.yaml --out x --seed 3
-refuses 2 '--slurm' "$dawn9" experiment short.yaml --out x --sbatch=-n1
-refuses 6 '/proc' "$dawn9" experiment short.yaml --out /proc/none
+rejects 2 '2 I/N' "$dawn9" experiment short.yaml --out x --shard 2
+rejects 2 '4/3 I/N' "$dawn9" experiment short.yaml --out x --shard 4/3
+rejects 2 '0,,1' "$dawn9" experiment short.yaml --out x --devices 0,,1
+rejects 2 '1 N' "$dawn9" experiment short.yaml --out x --seed 3
+rejects 2 '--slurm' "$dawn9" experiment short.yaml --out x --sbatch=-n1
+rejects 6 '/proc' "$dawn9" experiment short.yaml --out /proc/none
 
 # ---- the files of experiments/ ----
 for file in "$source"/experiments/*.yaml; do

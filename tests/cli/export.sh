@@ -89,13 +89,13 @@ json "$out" 'd["accuracy"] == json.load(open("vgg/result.json"))["accuracy"]'
 accepts "$dawn9" train vgg.yaml --out stays --quiet --set model.dropout_in_evaluation=on
 accepts "$dawn9" eval stays
 grep -q dawn9.graph stays/model.safetensors && fail "a description without dropout"
-refuses 2 'block1.drop ONNX' "$dawn9" export stays/model.safetensors x.onnx
-[ ! -e x.onnx ] || fail "a refused export left a file"
+rejects 2 'block1.drop ONNX' "$dawn9" export stays/model.safetensors x.onnx
+[ ! -e x.onnx ] || fail "a rejected export left a file"
 
-refuses 3 'nothing.safetensors' "$dawn9" export nothing.safetensors x.onnx
-refuses 3 'dawn9.config' "$dawn9" export run/predictions.safetensors x.onnx
-refuses 6 'nowhere/x.onnx' "$dawn9" export run/model.safetensors nowhere/x.onnx
-refuses 2 'OUT' "$dawn9" export run/model.safetensors
-refuses 2 'OUT m.pt ONNX .onnx' "$dawn9" export run/model.safetensors m.pt
+rejects 3 'nothing.safetensors' "$dawn9" export nothing.safetensors x.onnx
+rejects 3 'dawn9.config' "$dawn9" export run/predictions.safetensors x.onnx
+rejects 6 'nowhere/x.onnx' "$dawn9" export run/model.safetensors nowhere/x.onnx
+rejects 2 'OUT' "$dawn9" export run/model.safetensors
+rejects 2 'OUT m.pt ONNX .onnx' "$dawn9" export run/model.safetensors m.pt
 [ ! -e m.pt ] || fail "ONNX is in m.pt"
 verdict

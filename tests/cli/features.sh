@@ -55,22 +55,22 @@ rm drawn/bars/05.png
 accepts "$dawn9" predict foreign.safetensors drawn --config foreign.yaml --set data.normalize=imagenet --features foreign.npy --top 3
 says '^drawn/bars/00.png  [0-9] +[0-9.]+%  [0-9] +[0-9.]+%  [0-9] '
 head -c 128 foreign.npy | grep -q "'shape': (76, 128)" || fail "features of another shape"
-refuses 3 'foreign.safetensors dawn9.config' "$dawn9" predict foreign.safetensors drawn --features x.npy
-refuses 2 'foreign.safetensors data.normalize' "$dawn9" predict foreign.safetensors drawn --config foreign.yaml
-refuses 2 'fc2.weight [0-9]+ fc.weight 128' \
+rejects 3 'foreign.safetensors dawn9.config' "$dawn9" predict foreign.safetensors drawn --features x.npy
+rejects 2 'foreign.safetensors data.normalize' "$dawn9" predict foreign.safetensors drawn --config foreign.yaml
+rejects 2 'fc2.weight [0-9]+ fc.weight 128' \
     "$dawn9" predict foreign.safetensors drawn --config vgg.yaml --set data.normalize=imagenet
-refuses 2 'foreign.safetensors layer3.6.conv1.weight 16 64 1' \
+rejects 2 'foreign.safetensors layer3.6.conv1.weight 16 64 1' \
     "$dawn9" predict foreign.safetensors drawn --config foreign.yaml --set data.normalize=imagenet --set model.depth=101
 accepts $tensors bottleneck/model.safetensors empty.safetensors fc.weight=0,0 fc.bias=0,0
-refuses 2 'fc.weight 128 0' "$dawn9" predict empty.safetensors drawn --config foreign.yaml --set data.normalize=imagenet
+rejects 2 'fc.weight 128 0' "$dawn9" predict empty.safetensors drawn --config foreign.yaml --set data.normalize=imagenet
 accepts "$dawn9" eval bottleneck.yaml foreign.safetensors --set data.normalize=imagenet
-refuses 2 'data.normalize CONFIG' "$dawn9" eval vgg --set data.normalize=imagenet
+rejects 2 'data.normalize CONFIG' "$dawn9" eval vgg --set data.normalize=imagenet
 
 for option in features=x.npy sheet=x.png; do
-    refuses 6 "no/where/x.*" "$dawn9" predict vgg drawn "--${option%=*}" "no/where/${option#*=}"
+    rejects 6 "no/where/x.*" "$dawn9" predict vgg drawn "--${option%=*}" "no/where/${option#*=}"
     [ ! -s "$out" ] || fail "--${option%=*}: pictures were looked at before"
 done
-refuses 6 'no/where' "$dawn9" eval vgg --logits no/where
+rejects 6 'no/where' "$dawn9" eval vgg --logits no/where
 
 # ---- file names that are not UTF-8 ----
 mkdir names
@@ -79,10 +79,10 @@ accepts "$dawn9" predict vgg names --features names.safetensors
 accepts grep -aqF 'names/first.png\",\"names/other?.png\",\"names/third.png' names.safetensors
 
 # ---- impossible requests ----
-refuses 2 '--features out.txt .npy .safetensors' "$dawn9" predict vgg drawn --features out.txt
-refuses 2 '--set --config' "$dawn9" predict vgg drawn --set model.hidden=3
-refuses 2 'out.npy --sheet --features' "$dawn9" predict vgg drawn --sheet out.npy --features out.npy
+rejects 2 '--features out.txt .npy .safetensors' "$dawn9" predict vgg drawn --features out.txt
+rejects 2 '--set --config' "$dawn9" predict vgg drawn --set model.hidden=3
+rejects 2 'out.npy --sheet --features' "$dawn9" predict vgg drawn --sheet out.npy --features out.npy
 cp drawn/bars/00.png picture.npy
-refuses 2 'picture.npy' "$dawn9" predict vgg picture.npy --features picture.npy
-refuses 2 'vgg/model.safetensors 20x20 24x24' "$dawn9" predict vgg drawn --config vgg.yaml --set data.image_size=24
+rejects 2 'picture.npy' "$dawn9" predict vgg picture.npy --features picture.npy
+rejects 2 'vgg/model.safetensors 20x20 24x24' "$dawn9" predict vgg drawn --config vgg.yaml --set data.image_size=24
 verdict

@@ -34,17 +34,17 @@ PYTHON
 json "$out" 'exec(open("matrix.py").read(), globals()) is None'
 accepts "$dawn9" eval poor
 says '^ +[0-9.]+%  disc \([0-9]+ of [0-9]+\), precision [0-9.]+%, F1 [0-9.]+%$' '^macro mean: precision [0-9.]+%, recall [0-9.]+%, F1 [0-9.]+%$'
-refuses 6 'none/poor.tsv' "$dawn9" eval poor --confusion none/poor.tsv
+rejects 6 'none/poor.tsv' "$dawn9" eval poor --confusion none/poor.tsv
 
 # ---- a record has no absolute path: --data names the data again ----
 accepts "$dawn9" train small.yaml --data "$PWD/drawn" --out far --set train.epochs=0.5 --quiet
-refuses 2 'data.path --data DIR' "$dawn9" eval far
+rejects 2 'data.path --data DIR' "$dawn9" eval far
 accepts "$dawn9" eval far --data "$PWD/drawn" --json
 json "$out" 'd["accuracy"] == json.load(open("far/result.json"))["accuracy"]'
-refuses 2 'data.path --data DIR' "$dawn9" train far/config.yaml --out further --resume
+rejects 2 'data.path --data DIR' "$dawn9" train far/config.yaml --out further --resume
 accepts "$dawn9" train far/config.yaml --out further --resume --data drawn --quiet
 mkdir beside && cd beside || exit 1
-refuses 3 'drawn --data DIR' "$dawn9" eval ../run
+rejects 3 'drawn --data DIR' "$dawn9" eval ../run
 accepts "$dawn9" eval ../run --data ../drawn
 cd ..
 
@@ -103,7 +103,7 @@ says '^accuracy .* on 90 test images'
 runs "$dawn9" eval named-both
 says '^accuracy .* on 12 validation images'
 cp -r named/val named/validation
-refuses 3 'named/val named/validation' "$dawn9" train small.yaml --data named --out none
+rejects 3 'named/val named/validation' "$dawn9" train small.yaml --data named --out none
 rm -r named/validation
 
 # ---- folders without images ----
@@ -114,7 +114,7 @@ grep -q '^dawn9: warning: named/test/nothing: a folder without images, left out$
 json named-empty/result.json 'd["params_sha256"] == json.load(open("named-again/result.json"))["params_sha256"]' \
     'd["config_hash"] == json.load(open("named-again/result.json"))["config_hash"]'
 rm -r named/train/__MACOSX
-refuses 3 'named/test/nothing' "$dawn9" train small.yaml --data named --out none --set data.validation=1
+rejects 3 'named/test/nothing' "$dawn9" train small.yaml --data named --out none --set data.validation=1
 rm -r named/test/nothing
 
 # ---- folders and images beside them are named; names in any case; the legal names of a missing part ----
@@ -128,9 +128,9 @@ cp drawn/bars/00.png named/Train/
 runs "$dawn9" train small.yaml --data named/Train --out named-loose --set train.epochs=0.5 --quiet
 [ "$(cat "$err")" = 'dawn9: warning: named/Train: 1 image is left out, outside the class folders' ] || fail "an image beside class folders: $(cat "$err")"
 mv named/TEST named/Tests
-refuses 3 'named/Train test/ val/ valid/ validation/' "$dawn9" train small.yaml --data named --out none
+rejects 3 'named/Train test/ val/ valid/ validation/' "$dawn9" train small.yaml --data named --out none
 mv named/Tests named/Test && mv named/Train named/learn
-refuses 3 'named/Test train/' "$dawn9" train small.yaml --data named --out none
+rejects 3 'named/Test train/' "$dawn9" train small.yaml --data named --out none
 
 # ---- class weights change no bit if classes are even ----
 mkdir even && cp -r drawn even/train && cp -r uneven/test even/test
@@ -151,14 +151,14 @@ mkdir uneven/test/stripes # as if it were missing
 observe "$dawn9" train small.yaml --data uneven --out untested --overwrite --set train.epochs=0.5 --quiet
 [ $status = 0 ] && grep -q '^dawn9: warning: the accuracy leaves out .*(stripes 0)$' "$err" || fail "status $status of an empty class: $(cat "$err")"
 mkdir -p hollow-test/test/stripes && cp -r uneven/train hollow-test/
-refuses 3 'hollow-test/test evaluate' "$dawn9" train small.yaml --data hollow-test --out none
+rejects 3 'hollow-test/test evaluate' "$dawn9" train small.yaml --data hollow-test --out none
 
 # ---- names of folders with special characters; broken links ----
 cp -r drawn 'my #1: "data"'
 accepts "$dawn9" train small.yaml --data 'my #1: "data"' --out marks --set train.epochs=0.5 --quiet
 accepts "$dawn9" eval marks
 ln -s nowhere 'my #1: "data"/bars/link.png'
-refuses 3 'bars/link.png --skip-damaged' "$dawn9" eval marks
+rejects 3 'bars/link.png --skip-damaged' "$dawn9" eval marks
 observe "$dawn9" eval marks --skip-damaged
 [ $status = 0 ] && [ "$(wc -l <"$err")" = 1 ] || fail "status $status with a broken link: $(cat "$err")"
 
@@ -171,8 +171,8 @@ observe "$dawn9" train small.yaml --data many --out many-run
 grep -q '^dawn9: warning: many/disc: 1 file is not .png, .jpg, .jpeg or .webp and left out$' "$err" || fail "a stray file: $(cat "$err")"
 
 cp -r drawn ghosts && ln -s nowhere ghosts/ghost
-refuses 3 'ghosts/ghost' "$dawn9" train small.yaml --data ghosts --out ghost
-refuses 2 'drawn/disc/04.png --out' "$dawn9" data preview small.yaml --data drawn --out drawn/disc/04.png
+rejects 3 'ghosts/ghost' "$dawn9" train small.yaml --data ghosts --out ghost
+rejects 2 'drawn/disc/04.png --out' "$dawn9" data preview small.yaml --data drawn --out drawn/disc/04.png
 accepts "$dawn9" ablate small.yaml --data "$PWD/drawn" --set train.epochs=0.5 --seeds 1 --only crop --quiet --out ablated
 accepts "$dawn9" report ablated
 grep -q -- '--data DIR --seeds 1 --out runs/ablated$' ablated/report.html || fail "the page's command lacks the pictures"
@@ -180,18 +180,18 @@ accepts "$dawn9" report far
 grep -q 'config.yaml --out runs/again --data DIR$' far/report.html || fail "the page's command lacks the pictures"
 
 # ---- errors: one line, exit status 3, nothing written ----
-train="$dawn9 train small.yaml --out refused --data"
+train="$dawn9 train small.yaml --out rejected --data"
 mkdir -p empty one/bars hollow/bars hollow/disc flat
 cp drawn/bars/00.png one/bars/
 cp drawn/bars/0[012].png flat/
 cp drawn/bars/00.png drawn/bars/01.png hollow/bars/
-refuses 3 'nowhere' $train nowhere
-refuses 3 'empty 0 2' $train empty
-refuses 3 'one 1 2' $train one
-refuses 3 'flat 3 flat/CLASS/picture.png' $train flat
-refuses 3 'hollow/disc --skip-empty' $train hollow
+rejects 3 'nowhere' $train nowhere
+rejects 3 'empty 0 2' $train empty
+rejects 3 'one 1 2' $train one
+rejects 3 'flat 3 flat/CLASS/picture.png' $train flat
+rejects 3 'hollow/disc --skip-empty' $train hollow
 cp drawn/disc/00.png hollow/disc/
-refuses 3 'hollow/disc 1 2' $train hollow
+rejects 3 'hollow/disc 1 2' $train hollow
 head -c 60 drawn/disc/00.png >hollow/disc/01.png
 cp hollow/disc/01.png hollow/disc/02.png
 for threads in 1 2; do
@@ -204,8 +204,8 @@ observe $train hollow --skip-damaged
 [ $status = 3 ] && grep -q '^dawn9: disc: no training image of this class is left$' "$err" || fail "a class without pictures: $(cat "$err")"
 mkdir "$(printf 'one/caf\351')" && cp drawn/disc/0[01].png one/caf*/
 cp drawn/bars/01.png one/bars/
-refuses 3 'one' $train one
+rejects 3 'one' $train one
 # Evaluation alone takes any batch.
 accepts "$dawn9" eval far/config.yaml further/model.safetensors --data drawn --set train.batch_size=1000
-refuses 2 'train.batch_size 1000 71' $train drawn --set train.batch_size=1000
+rejects 2 'train.batch_size 1000 71' $train drawn --set train.batch_size=1000
 verdict

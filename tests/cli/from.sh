@@ -32,18 +32,18 @@ grep -rq 'high.safetensors' high && fail "the record says where the weights lay"
 accepts "$dawn9" eval high
 mkdir moved && mv high.safetensors moved/other.name
 accepts "$dawn9" train basic.yaml --out high --resume --quiet --set train.from=moved/other.name --set "$still"
-refuses 2 'high/config.yaml train.from sha256' \
+rejects 2 'high/config.yaml train.from sha256' \
     "$dawn9" train basic.yaml --out high --resume --set train.from=low.safetensors --set "$still"
-refuses 2 'train.from' "$dawn9" train basic.yaml --out high --resume --set "$still"
-refuses 2 "train.from sha256:$sum" "$dawn9" train high/config.yaml --out again
+rejects 2 'train.from' "$dawn9" train basic.yaml --out high --resume --set "$still"
+rejects 2 "train.from sha256:$sum" "$dawn9" train high/config.yaml --out again
 
 # ---- from the folder of a run, which cannot be overwritten meanwhile ----
 accepts "$dawn9" train basic.yaml --out folder --quiet --set train.from=first
 json folder/result.json 'd["config"]["train"]["from"].startswith("sha256:")'
 
-refuses 2 'folder/model.safetensors --out' "$dawn9" train basic.yaml --out folder --overwrite --set train.from=folder
+rejects 2 'folder/model.safetensors --out' "$dawn9" train basic.yaml --out folder --overwrite --set train.from=folder
 accepts "$dawn9" train basic.yaml --runs 2 --out seeds --quiet
-refuses 2 'seeds/seed1/model.safetensors --out' \
+rejects 2 'seeds/seed1/model.safetensors --out' \
     "$dawn9" train basic.yaml --runs 2 --out seeds --overwrite --set train.from=seeds/seed1
 
 # ---- a checkpoint resumes without the file of initial weights ----
@@ -90,8 +90,8 @@ observe "$dawn9" train folder.yaml --data drawn --out again --set "$still" --set
 # ---- tensors that do not fit: name, shape and expected shape ----
 from() {
     observe python3 "$source/tests/support/tensors.py" first/model.safetensors wrong.safetensors "$3"
-    refuses "$1" "$2" "$dawn9" train basic.yaml --out wrong --set train.from=wrong.safetensors
-    [ ! -e wrong ] || fail "a refused run left a folder"
+    rejects "$1" "$2" "$dawn9" train basic.yaml --out wrong --set train.from=wrong.safetensors
+    [ ! -e wrong ] || fail "a rejected run left a folder"
 }
 from 2 'wrong.safetensors: has no layer2.0.downsample.0.weight, which this configuration.s network has as \(8, 4, 1, 1\)$' \
     -layer2.0.downsample.0.weight
@@ -104,12 +104,12 @@ from 2 'wrong.safetensors: fc.weight is \(0, 32\), in this configuration.s netwo
 from 3 'wrong.safetensors: damaged: bn1.running_var holds -1, but a variance must not be negative$' bn1.running_var=-1
 accepts python3 "$source/tests/support/tensors.py" first/model.safetensors counted.safetensors +bn1.num_batches_tracked
 accepts "$dawn9" train basic.yaml --out counted --quiet --set train.from=counted.safetensors
-refuses 2 'first/model.safetensors block1.conv1.weight 4 3' "$dawn9" train vgg.yaml --out wrong --set train.from=first
-refuses 2 'first/model.safetensors conv1.weight 4 3 7' "$dawn9" train bottleneck.yaml --out wrong --set train.from=first
-refuses 2 'train.from nowhere.safetensors' "$dawn9" train basic.yaml --out wrong --set train.from=nowhere.safetensors
-refuses 2 'train.from' "$dawn9" train basic.yaml --out wrong --set 'train.from=[a]'
-refuses 3 'basic.yaml' "$dawn9" train basic.yaml --out wrong --set train.from=basic.yaml
-refuses 2 'first/model.safetensors fc.weight 10 32 3' "$dawn9" eval folder.yaml first/model.safetensors --data drawn
+rejects 2 'first/model.safetensors block1.conv1.weight 4 3' "$dawn9" train vgg.yaml --out wrong --set train.from=first
+rejects 2 'first/model.safetensors conv1.weight 4 3 7' "$dawn9" train bottleneck.yaml --out wrong --set train.from=first
+rejects 2 'train.from nowhere.safetensors' "$dawn9" train basic.yaml --out wrong --set train.from=nowhere.safetensors
+rejects 2 'train.from' "$dawn9" train basic.yaml --out wrong --set 'train.from=[a]'
+rejects 3 'basic.yaml' "$dawn9" train basic.yaml --out wrong --set train.from=basic.yaml
+rejects 2 'first/model.safetensors fc.weight 10 32 3' "$dawn9" eval folder.yaml first/model.safetensors --data drawn
 
 # ---- a file that PyTorch saved: features as PyTorch computed them, and a run from it ----
 weights="$source/tests/fixtures/pytorch"
@@ -130,18 +130,18 @@ assert all(abs(a - b) <= 1e-5 * max(one) for a, b in zip(one, other)), max(abs(a
 runs "$dawn9" train foreign.yaml --data drawn --out foreign --set "$still" --set train.from="$weights/weights.pth"
 grep -q 'weights.pth: knows 1000 classes, here are 3: the last layer is initialised anew$' "$err" || fail "no word on the new head"
 json foreign/result.json 'd["config"]["train"]["from"] == "sha256:'"$(sha256sum "$weights/weights.pth" | cut -d ' ' -f 1)"'"'
-refuses 2 'types.pth conv1.weight' "$dawn9" train foreign.yaml --data drawn --out wrong --set train.from="$weights/types.pth"
+rejects 2 'types.pth conv1.weight' "$dawn9" train foreign.yaml --data drawn --out wrong --set train.from="$weights/types.pth"
 
 # ---- weights that were published: downloaded by name, known by their checksum ----
 export XDG_CACHE_HOME="$PWD/cache"
 unset DAWN9_DATA
-refuses 3 'cache/dawn9/resnet18 data.fetch.resnet18' "$dawn9" train foreign.yaml --data drawn --out wrong --set train.from=resnet18
+rejects 3 'cache/dawn9/resnet18 data.fetch.resnet18' "$dawn9" train foreign.yaml --data drawn --out wrong --set train.from=resnet18
 accepts "$dawn9" config foreign.yaml --set train.from=resnet18
 mkdir -p cache/dawn9/resnet18
 truncate -s 46830571 cache/dawn9/resnet18/resnet18-f37072fd.pth
-refuses 3 'cache/dawn9/resnet18/resnet18-f37072fd.pth SHA-256 f37072fd47e8' \
+rejects 3 'cache/dawn9/resnet18/resnet18-f37072fd.pth SHA-256 f37072fd47e8' \
     "$dawn9" train foreign.yaml --data drawn --out wrong --set train.from=resnet18
-refuses 1 'resnet18-f37072fd.pth SHA-256' "$dawn9" data check resnet18
+rejects 1 'resnet18-f37072fd.pth SHA-256' "$dawn9" data check resnet18
 says '^resnet18-f37072fd.pth wrong checksum +46830571 bytes '
 observe "$dawn9" data check resnet18 --json
 json "$out" 'len(d["files"][0]["sha256"]) == 64 and d["files"][0]["state"] == "wrong checksum"'
@@ -163,7 +163,7 @@ for n in (name for name in exact if name.endswith("weight")):
     assert list(other[n]) == [struct.unpack("<e", struct.pack("<e", x))[0] for x in exact[n]], n
     assert list(one[n]) != list(exact[n]) or "norm" in n or "bn" in n or "downsample.1" in n, n'
 accepts python3 "$source/tests/support/tensors.py" first/model.safetensors wide.safetensors F64
-refuses 3 'wide.safetensors conv1.weight F64 F32 F16 BF16' "$dawn9" train basic.yaml --out wrong --set train.from=wide.safetensors
+rejects 3 'wide.safetensors conv1.weight F64 F32 F16 BF16' "$dawn9" train basic.yaml --out wrong --set train.from=wide.safetensors
 
 # A model's own configuration opens no file.
 cat >hostile.py <<'PY'
@@ -173,5 +173,5 @@ at = data.index(b"sha256:")
 open("hostile.safetensors", "wb").write(data[:at] + b"sha25\x2f:" + data[at + 7:])
 PY
 accepts python3 hostile.py
-refuses 3 'dawn9.config train.from' "$dawn9" predict hostile.safetensors drawn
+rejects 3 'dawn9.config train.from' "$dawn9" predict hostile.safetensors drawn
 verdict

@@ -30,9 +30,9 @@ says '^tricks.celu.alpha$' '^tricks.label_smoothing.alpha$'
 accepts "$dawn9" help eval.
 says '^eval.every$'
 [ "$(grep -c '^[a-z]' "$out")" = "$(grep -c '^eval[.]' "$out")" ] || fail "help eval. explains other keys"
-refuses 2 'trian train' "$dawn9" help trian
-refuses 2 'ghost_batchnorm' "$dawn9" help ghost_batchnrom
-refuses 2 'train.momentum' "$dawn9" help train.momentm
+rejects 2 'trian train' "$dawn9" help trian
+rejects 2 'ghost_batchnorm' "$dawn9" help ghost_batchnrom
+rejects 2 'train.momentum' "$dawn9" help train.momentm
 accepts "$dawn9" help model.name
 for model in resnet9 vgg resnet densenet airbench wide_resnet; do says "^    $model: "; done
 accepts "$dawn9" help train.optimizer
@@ -75,12 +75,12 @@ data.fit center crop
 eval roc
 WORDS
 while read -r named words; do
-    refuses 2 "\`$named\` ${words%% *} has.no nearest" "$dawn9" help $words
+    rejects 2 "\`$named\` ${words%% *} has.no nearest" "$dawn9" help $words
 done <<'WORDS'
 trivial_augment AutoAugment
 data.validation k-fold
 WORDS
-refuses 2 'train extra' "$dawn9" help train extra
+rejects 2 'train extra' "$dawn9" help train extra
 for name in $(grep -o '`[a-z][a-z_.]*`' "$source/engine/cli/help_terms.c" | tr -d '`' | sort -u); do
     accepts "$dawn9" help $name
     grep -Eq "^($name|usage: dawn9 $name .*)\$" "$out" || fail "help names $name, which is not there"
@@ -88,8 +88,8 @@ done
 for option in $(grep -o '`train --[a-z-]*' "$source/engine/cli/help_terms.c" | sed 's/.* //' | sort -u); do
     "$dawn9" train --help | grep -q -- "^  $option" || fail "help names train $option, which is not there"
 done
-refuses 2 'momentm momentum' "$dawn9" help momentm
-refuses 2 'bash\|zsh\|fish zsh' "$dawn9" help --completion zshh
+rejects 2 'momentm momentum' "$dawn9" help momentm
+rejects 2 'bash\|zsh\|fish zsh' "$dawn9" help --completion zshh
 
 # ---- help is fast and loads no vendor library ----
 LD_DEBUG=files LD_DEBUG_OUTPUT="$scratch/loaded" "$dawn9" --help >"$out"
@@ -100,7 +100,7 @@ grep -Eq 'dnnl|cuda|cudnn|dawn9-' "$err" && fail "--help maps a vendor's library
 # ---- the reference page in docs/ is that of this build ----
 accepts "$dawn9" config --reference
 cmp "$out" "$source/docs/config.md" >"$err" || fail "docs/config.md is out of date: dawn9 config --reference >docs/config.md"
-refuses 2 'tiny.yaml' "$dawn9" config tiny.yaml --reference
+rejects 2 'tiny.yaml' "$dawn9" config tiny.yaml --reference
 
 # ---- tricks as JSON ----
 accepts "$dawn9" tricks --json

@@ -32,17 +32,17 @@ says '^title: 01-baseline|^train:'
 # shellcheck disable=SC2086 # one word per key
 accepts "$prefix/bin/dawn9" train synthetic.yaml --threads 1 --out run --quiet $(printf ' --set %s' $small)
 says '^accuracy '
-refuses 2 'elsewhere.yaml' "$prefix/bin/dawn9" train elsewhere.yaml
+rejects 2 'elsewhere.yaml' "$prefix/bin/dawn9" train elsewhere.yaml
 for name in synthetic configs/synthetic.yaml configs/ladder/01-baseline ladder/01-baseline 01-baseline; do # as --help writes them
     accepts "$prefix/bin/dawn9" config $name
 done
 accepts "$prefix/bin/dawn9" compare dawn94 configs/speed94.yaml --json
 json "$out" 'd["runs"] == ["dawn94", "configs/speed94.yaml"] and d["configuration"]'
-refuses 2 'synthtic configs/synthetic.yaml' "$prefix/bin/dawn9" train synthtic
-refuses 2 'ladder-smal.yaml experiments/ladder-small.yaml' "$prefix/bin/dawn9" experiment ladder-smal.yaml
-refuses 2 'elsewhere.yaml experiments/' "$prefix/bin/dawn9" experiment elsewhere.yaml
-refuses 2 "elsewhere elsewhere.yaml experiments/ $prefix/share/dawn9/" "$prefix/bin/dawn9" experiment elsewhere
-refuses 2 './synthetic.yaml' "$prefix/bin/dawn9" train ./synthetic.yaml
+rejects 2 'synthtic configs/synthetic.yaml' "$prefix/bin/dawn9" train synthtic
+rejects 2 'ladder-smal.yaml experiments/ladder-small.yaml' "$prefix/bin/dawn9" experiment ladder-smal.yaml
+rejects 2 'elsewhere.yaml experiments/' "$prefix/bin/dawn9" experiment elsewhere.yaml
+rejects 2 "elsewhere elsewhere.yaml experiments/ $prefix/share/dawn9/" "$prefix/bin/dawn9" experiment elsewhere
+rejects 2 './synthetic.yaml' "$prefix/bin/dawn9" train ./synthetic.yaml
 for name in ladder-small ladder-small.yaml experiments/ladder-small.yaml; do
     accepts "$prefix/bin/dawn9" experiment $name --dry-run --json
     says '"title": "ladder-small"'
@@ -114,9 +114,9 @@ int main() {
     if (dawn9_open(&opened) != DAWN9_OK) return 1;
     std::unique_ptr<dawn9_context, decltype(&dawn9_close)> context(opened, dawn9_close);
     dawn9_model *model = nullptr;
-    const bool refused = dawn9_model_open(context.get(), "program.cpp", nullptr, &model) == DAWN9_DATA;
+    const bool rejected = dawn9_model_open(context.get(), "program.cpp", nullptr, &model) == DAWN9_DATA;
     std::printf("%s %s\n", dawn9_version(), dawn9_message(context.get()));
-    return refused && !std::strcmp(dawn9_version(), DAWN9_VERSION) ? 0 : 1;
+    return rejected && !std::strcmp(dawn9_version(), DAWN9_VERSION) ? 0 : 1;
 }
 CPP
     eval "accepts c++ -Wall -Wextra -Wpedantic -Werror program.cpp -o program \

@@ -76,17 +76,17 @@ grep -q 'Macro mean of [^<]*: precision' runs/report.html || fail "the report do
 runs "$dawn9" train several.yaml --data drawn --out single --epochs 1 --set train.loss=cross_entropy --set data.no_label= --set data.label_column=kind
 json single/result.json 'd["classes"] == ["bars", "disc", "stripes"]' '"accuracy" in d and "labels" not in d'
 
-# ---- what is refused ----
-refuses 2 'data.dataset labelled' "$dawn9" train several.yaml --set data.dataset=folder --data drawn --out no
-refuses 2 'label_smoothing' "$dawn9" train several.yaml --with label_smoothing --data drawn --out no
-refuses 2 'class_weights' "$dawn9" train several.yaml --set train.class_weights=balanced --data drawn --out no
-refuses 2 'data.no_label: .*train.loss=sigmoid' "$dawn9" train several.yaml --set train.loss=cross_entropy --data drawn --out no
-refuses 2 'data.separator: .*train.loss=sigmoid' "$dawn9" train several.yaml --set train.loss=cross_entropy --set data.no_label= \
+# ---- what is rejected ----
+rejects 2 'data.dataset labelled' "$dawn9" train several.yaml --set data.dataset=folder --data drawn --out no
+rejects 2 'label_smoothing' "$dawn9" train several.yaml --with label_smoothing --data drawn --out no
+rejects 2 'class_weights' "$dawn9" train several.yaml --set train.class_weights=balanced --data drawn --out no
+rejects 2 'data.no_label: .*train.loss=sigmoid' "$dawn9" train several.yaml --set train.loss=cross_entropy --data drawn --out no
+rejects 2 'data.separator: .*train.loss=sigmoid' "$dawn9" train several.yaml --set train.loss=cross_entropy --set data.no_label= \
     --set 'data.separator=;' --data drawn --out no
 for shares in '[0.5,0.5]' '[0.9]' '[0,0,0]' '[0.5,0.2,0.4]' '[0,0.5,0.5]'; do
-    refuses 2 'data.shares: must be three' "$dawn9" train several.yaml --set "data.shares=$shares" --data drawn --out no
+    rejects 2 'data.shares: must be three' "$dawn9" train several.yaml --set "data.shares=$shares" --data drawn --out no
 done
-refuses 2 'data.shares: .*data.group_column' "$dawn9" train several.yaml --set data.group_column= \
+rejects 2 'data.shares: .*data.group_column' "$dawn9" train several.yaml --set data.group_column= \
     --set 'data.shares=[0.5,0.2,0.3]' --data drawn --out no
 { cat drawn/labels.csv && echo 'missing.png,lines,bars,1' && echo 'bars/00.png'; } >drawn/faulty.csv
 observe "$dawn9" train several.yaml --set data.table=faulty.csv --data drawn --out no

@@ -77,10 +77,10 @@ says '^note       Perplexities are of validation windows, not of the test window
 grep -iq 'images[^"]*</' aside/report.html && fail "images in the report of a language model: $(grep -i 'images[^"]*</' aside/report.html)"
 
 # ---- momentum is rejected where its velocity would add gradients of steps with different numbers of losses ----
-refuses 2 'train.momentum 0.9 momentum_form page adam' "$dawn9" train language.yaml --data corpus --out none --set train.momentum=0.9
+rejects 2 'train.momentum 0.9 momentum_form page adam' "$dawn9" train language.yaml --data corpus --out none --set train.momentum=0.9
 
 # ---- a plateau needs evaluations during training ----
-refuses 2 'train.plateau eval.every 0' "$dawn9" train language.yaml --data corpus --out none \
+rejects 2 'train.plateau eval.every 0' "$dawn9" train language.yaml --data corpus --out none \
     --set train.plateau=0.5 --set data.validation=1 --set eval.every=0
 
 # ---- words of the model, by seed; a beginning with an unknown word ----
@@ -93,10 +93,10 @@ accepts "$dawn9" generate stopped --words 40 --seed 6
 cmp -s words.txt "$out" && fail "another seed gives the same words"
 accepts "$dawn9" generate stopped --words 2 --start 'ann sees' --temperature 0.01
 says '^ann sees [a-z<>]+ [a-z<>]+ $'
-refuses 2 'start zebra <unk>' "$dawn9" generate stopped --start 'ann zebra'
-refuses 2 'temperature 0: 0.001' "$dawn9" generate stopped --temperature 0
+rejects 2 'start zebra <unk>' "$dawn9" generate stopped --start 'ann zebra'
+rejects 2 'temperature 0: 0.001' "$dawn9" generate stopped --temperature 0
 # ---- generate ends silently when its reader does, and with an error on a full disk ----
 { timeout 120 "$dawn9" generate stopped --words 1000000000 2>"$err"; echo $? >ended; } | head -n 1 >line.txt
 [ "$(cat ended)" = 0 ] && [ ! -s "$err" ] && [ "$(wc -w <line.txt)" = 20 ] || fail "a reader that ended: status $(cat ended), $(cat line.txt)"
-refuses 6 'standard output' timeout 120 sh -c '"$0" generate stopped --words 1000000000 >/dev/full' "$dawn9"
+rejects 6 'standard output' timeout 120 sh -c '"$0" generate stopped --words 1000000000 >/dev/full' "$dawn9"
 verdict

@@ -11,18 +11,18 @@ for what in step pipeline ops eval cold; do accepts "$dawn9" bench $what --confi
 accepts "$dawn9" bench step --config tiny.yaml --steps 40 --json
 json "$out" 'd["batch_size"] == 64 and d["images_per_second"] > 0'
 accepts "$dawn9" bench fit --config tiny.yaml --memory 8G --json
-json "$out" 'd["rows"][0]["batch_size"] == 64 and d["rows"][0]["refused"] == 65' # 2 x 65 exceed the 128 images
+json "$out" 'd["rows"][0]["batch_size"] == 64 and d["rows"][0]["rejected"] == 65' # 2 x 65 exceed the 128 images
 # 104 images are 13 ghost groups, into which the 64 images that are trained on do not divide; training rejects that batch.
 narrow='--without batch_schedule --with hard_examples:share=0.62 --with ghost_batchnorm:group_size=8'
 # shellcheck disable=SC2086 # several words
 accepts "$dawn9" bench fit --config tiny.yaml $narrow --memory 8G --json
-json "$out" 'd["rows"][0]["batch_size"] == 96 and d["rows"][0]["refused"] == 104 and not d["rows"][0]["all_images"]'
+json "$out" 'd["rows"][0]["batch_size"] == 96 and d["rows"][0]["rejected"] == 104 and not d["rows"][0]["all_images"]'
 # shellcheck disable=SC2086
 accepts "$dawn9" bench fit --config tiny.yaml $narrow --memory 8G
 says '^f32 +96 .* training rejects 104$'
 # shellcheck disable=SC2086
 accepts "$dawn9" bench fit --config tiny.yaml $narrow --memory 4M --json
-json "$out" '64 < d["rows"][0]["batch_size"] < 96 and d["rows"][0]["refused"] is None and not d["rows"][0]["all_images"]'
+json "$out" '64 < d["rows"][0]["batch_size"] < 96 and d["rows"][0]["rejected"] is None and not d["rows"][0]["all_images"]'
 # There are no larger steps if the change rounds to the end of the run, with this or a larger batch, or if none fits.
 for change in '--epochs 1 --with batch_schedule:from=[0.9],batches=[2]' '--epochs 1 --with batch_schedule:from=[0.5],batches=[2]' \
     '--epochs 3 --with batch_schedule:from=[0.9],batches=[2]' '--epochs 3 --with batch_schedule:from=[0.95],batches=[4]'; do
@@ -45,6 +45,6 @@ accepts "$dawn9" data preview tiny.yaml --out sheet.png --filters filters.png
 accepts "$dawn9" predict run sheet.png
 accepts "$dawn9" train tiny.yaml --find-lr --out rates
 accepts "$dawn9" ablate tiny.yaml --seeds 1 --only batch_schedule,hard_examples --out ablation
-refuses 2 'tricks.batch_schedule 5 4' "$dawn9" train tiny.yaml --set 'tricks.batch_schedule.batches=[5,1]'
-refuses 2 'tricks.hard_examples' "$dawn9" train tiny.yaml --with mixup
+rejects 2 'tricks.batch_schedule 5 4' "$dawn9" train tiny.yaml --set 'tricks.batch_schedule.batches=[5,1]'
+rejects 2 'tricks.hard_examples' "$dawn9" train tiny.yaml --with mixup
 verdict

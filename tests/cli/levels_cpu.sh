@@ -14,7 +14,7 @@ ran=
 for level in plain v2 avx2 avx512 avx512-bf16 amx; do
     observe on cpu $level $level
     if [ $status = 4 ]; then
-        grep -Eq "cpu_level $level: .*(sse4.2|avx)" "$err" || fail "$level: refused with"
+        grep -Eq "cpu_level $level: .*(sse4.2|avx)" "$err" || fail "$level: rejected with"
         continue
     fi
     [ $status = 0 ] || fail "$level: status $status"
@@ -90,7 +90,7 @@ for level in $ran; do
     case $level in *bf16) avoids half-cpu-$level amx ;; esac
 done
 if [ "$peers" ]; then
-    refuses 4 'bf16 f32' on onednn v2 x --precision bf16
+    rejects 4 'bf16 f32' on onednn v2 x --precision bf16
     case $ran in
     *avx512-bf16*)
         half onednn avx512-bf16
@@ -102,5 +102,5 @@ fi
 
 # ---- several runs in one process; an unknown level ----
 accepts on cpu v2 many --set train.epochs=1 --runs 2
-refuses 2 'cpu_level v5 auto plain avx2 avx512 avx512-bf16 amx v2 v3 v4 v4bf16' on cpu v5 x
+rejects 2 'cpu_level v5 auto plain avx2 avx512 avx512-bf16 amx v2 v3 v4 v4bf16' on cpu v5 x
 verdict

@@ -93,8 +93,8 @@ ends() {
     [ -z "$(find . -name '*.part*')" ] || fail "half-written files: $(find . -name '*.part*')"
 }
 
-# refuses STATUS WORDS COMMAND...: as `ends`, and no file was added or removed.
-refuses() {
+# rejects STATUS WORDS COMMAND...: as `ends`, and no file was added or removed.
+rejects() {
     before=$(listing)
     ends "$@"
     [ "$before" = "$(listing)" ] || fail "files appeared or went: $*"

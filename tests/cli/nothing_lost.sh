@@ -41,13 +41,13 @@ second=$!
 # ---- a finished run ----
 accepts "$dawn9" train tiny.yaml --out run --quiet
 cp -r run run.before
-refuses 2 'run --resume --overwrite --out' "$dawn9" train tiny.yaml --out run
-refuses 2 'run 1 2 --overwrite' "$dawn9" train tiny.yaml --out run --seed 2
-refuses 2 'seed' "$dawn9" train tiny.yaml --out run --seed 2 --resume
-refuses 2 'run run/config.yaml train.epochs 2 3' "$dawn9" train tiny.yaml --out run --set train.epochs=3 --resume
-refuses 2 'tricks.flip_tta' "$dawn9" train tiny.yaml --out run --without flip_tta
-refuses 2 'tricks.cutout' "$dawn9" train tiny.yaml --out run --with cutout:size=4
-refuses 2 '--overwrite' "$dawn9" train tiny.yaml --out run --resume --overwrite
+rejects 2 'run --resume --overwrite --out' "$dawn9" train tiny.yaml --out run
+rejects 2 'run 1 2 --overwrite' "$dawn9" train tiny.yaml --out run --seed 2
+rejects 2 'seed' "$dawn9" train tiny.yaml --out run --seed 2 --resume
+rejects 2 'run run/config.yaml train.epochs 2 3' "$dawn9" train tiny.yaml --out run --set train.epochs=3 --resume
+rejects 2 'tricks.flip_tta' "$dawn9" train tiny.yaml --out run --without flip_tta
+rejects 2 'tricks.cutout' "$dawn9" train tiny.yaml --out run --with cutout:size=4
+rejects 2 '--overwrite' "$dawn9" train tiny.yaml --out run --resume --overwrite
 accepts "$dawn9" train tiny.yaml --out run --resume
 says '^finished   before, [0-9.]+% plain, [0-9.]+% with TTA; --overwrite trains it again$'
 accepts "$dawn9" train tiny.yaml --out run --resume --json
@@ -62,12 +62,12 @@ json run/result.json 'd["seed"] == 2'
 mkdir kept own && cp run/model.safetensors kept/ && { echo '# mine' && cat tiny.yaml; } >own/config.yaml
 cp -r kept kept.before && cp -r own own.before && ln -s own/config.yaml linked.yaml
 for resume in '' --resume; do
-    refuses 2 'kept model.safetensors --overwrite --out' "$dawn9" train tiny.yaml --out kept $resume
+    rejects 2 'kept model.safetensors --overwrite --out' "$dawn9" train tiny.yaml --out kept $resume
 done
 same kept
 for config in own/config.yaml linked.yaml; do
     for overwrite in '' --overwrite; do
-        refuses 2 'own/config.yaml --out' "$dawn9" train $config --out own $overwrite
+        rejects 2 'own/config.yaml --out' "$dawn9" train $config --out own $overwrite
     done
 done
 same own
@@ -101,10 +101,10 @@ echo '{config: tiny.yaml, seeds: 1, set: {train.epochs: 1}, title: ..}' >dots.ya
 accepts "$dawn9" experiment dots.yaml --out trials --quiet
 accepts "$dawn9" experiment dots.yaml --out trials --quiet
 for runs in '' '--runs 1'; do
-    refuses 2 'trials --out' "$dawn9" train tiny.yaml --out trials --overwrite $runs
+    rejects 2 'trials --out' "$dawn9" train tiny.yaml --out trials --overwrite $runs
 done
-refuses 2 'run config.yaml --out' "$dawn9" experiment dots.yaml --out run
-refuses 2 'run config.yaml --out' "$dawn9" ablate tiny.yaml --only flip --out run
+rejects 2 'run config.yaml --out' "$dawn9" experiment dots.yaml --out run
+rejects 2 'run config.yaml --out' "$dawn9" ablate tiny.yaml --only flip --out run
 accepts "$dawn9" experiment dots.yaml --dry-run
 says ', into runs/-\.$'
 accepts "$dawn9" train tiny.yaml --set title=.. --set train.epochs=0.5 --runs 1 --quiet
@@ -115,20 +115,20 @@ cp run/model.safetensors model && cp tiny.yaml read.yaml && ln -s model link && 
 printf 'P6 1 1 255 abc' >picture.png
 for file in model read.yaml picture.png; do cp $file $file.before; done
 rm -rf read.before && cp -r read read.before
-refuses 2 'link OUT' "$dawn9" export model link
-refuses 2 'model --logits' "$dawn9" eval read.yaml model --logits model
-refuses 2 'read.yaml --logits' "$dawn9" eval read.yaml model --logits read.yaml
-refuses 2 'read/model.safetensors --logits' "$dawn9" eval read --logits read/model.safetensors
-refuses 2 'read.yaml --save-plan' "$dawn9" train read.yaml --save-plan read.yaml
-refuses 2 'read.yaml --out' "$dawn9" data preview read.yaml --out read.yaml
-refuses 2 'read.yaml --filters' "$dawn9" data preview read.yaml --filters read.yaml
-refuses 2 './picture.png --sheet' "$dawn9" predict model tiny.yaml picture.png --sheet ./picture.png
-refuses 2 'read/model.safetensors --sheet' "$dawn9" predict read picture.png --sheet read/model.safetensors
+rejects 2 'link OUT' "$dawn9" export model link
+rejects 2 'model --logits' "$dawn9" eval read.yaml model --logits model
+rejects 2 'read.yaml --logits' "$dawn9" eval read.yaml model --logits read.yaml
+rejects 2 'read/model.safetensors --logits' "$dawn9" eval read --logits read/model.safetensors
+rejects 2 'read.yaml --save-plan' "$dawn9" train read.yaml --save-plan read.yaml
+rejects 2 'read.yaml --out' "$dawn9" data preview read.yaml --out read.yaml
+rejects 2 'read.yaml --filters' "$dawn9" data preview read.yaml --filters read.yaml
+rejects 2 './picture.png --sheet' "$dawn9" predict model tiny.yaml picture.png --sheet ./picture.png
+rejects 2 'read/model.safetensors --sheet' "$dawn9" predict read picture.png --sheet read/model.safetensors
 for kept in model read.yaml picture.png read; do same $kept; done
 
 # ---- several seeds: errors come before training ----
 accepts "$dawn9" train tiny.yaml --set train.epochs=0.5 --seed 6 --out many/seed6 --quiet
-refuses 2 'many/seed6' "$dawn9" train tiny.yaml --set train.epochs=0.5 --runs 3 --seed 5 --out many
+rejects 2 'many/seed6' "$dawn9" train tiny.yaml --set train.epochs=0.5 --runs 3 --seed 5 --out many
 accepts "$dawn9" train tiny.yaml --set train.epochs=0.5 --runs 3 --seed 5 --out many --quiet --resume
 says '^seed 6: finished before, many/seed6$'
 
@@ -147,7 +147,7 @@ kill -INT $child
 wait $child
 [ -f both/checkpoint.safetensors ] && [ ! -e both/lock ] || fail "an interrupted run left: $(ls both)"
 rm -rf both.before && cp -r both both.before
-refuses 2 'both --resume --overwrite' "$dawn9" train long.yaml --out both
+rejects 2 'both --resume --overwrite' "$dawn9" train long.yaml --out both
 same both
 for try in 1 2 3; do # in the same moment: one trains, the other does not
     "$dawn9" train tiny.yaml --out race$try --quiet >race.first 2>&1 &

@@ -8,7 +8,7 @@ onednn_is() { # PATTERN
 }
 onednn_is 'dawn9-onednn\.so is not installed: build with libdnnl-dev'
 tiny >tiny.yaml
-refuses 4 'dawn9-onednn\.so' "$alone/dawn9" bench cold --config tiny.yaml --backend onednn
+rejects 4 'dawn9-onednn\.so' "$alone/dawn9" bench cold --config tiny.yaml --backend onednn
 
 # Modules that do not open: of another version of oneDNN, and of something else.
 echo 'int dnnl_nothing;' >library.c

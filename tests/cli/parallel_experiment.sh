@@ -23,12 +23,12 @@ for arm in both one; do
 done
 accepts "$dawn9" experiment pair.yaml --out steps --quiet
 [ "$(wc -l <srun.calls)" = 2 ] || fail "finished runs were started again"
-refuses 2 '2 both norm_groups' "$dawn9" experiment pair.yaml --out bad2 --ranks 2 --set train.norm_groups=0
-refuses 2 'both norm_groups 2 3' "$dawn9" experiment pair.yaml --out bad2 --ranks 3 --set train.batch_size=48
-refuses 2 'both batch_size 32 3' "$dawn9" experiment pair.yaml --out bad2 --ranks 3 --set train.norm_groups=4
-refuses 2 'both mixup' "$dawn9" experiment pair.yaml --out bad2 --ranks 2 --with mixup
-refuses 4 'ranks no-such-launcher' "$dawn9" experiment pair.yaml --out bad2 --ranks 2 --launcher 'no-such-launcher -n'
-refuses 2 'ranks workers' "$dawn9" experiment pair.yaml --out bad2 --ranks 2 --workers 2
+rejects 2 '2 both norm_groups' "$dawn9" experiment pair.yaml --out bad2 --ranks 2 --set train.norm_groups=0
+rejects 2 'both norm_groups 2 3' "$dawn9" experiment pair.yaml --out bad2 --ranks 3 --set train.batch_size=48
+rejects 2 'both batch_size 32 3' "$dawn9" experiment pair.yaml --out bad2 --ranks 3 --set train.norm_groups=4
+rejects 2 'both mixup' "$dawn9" experiment pair.yaml --out bad2 --ranks 2 --with mixup
+rejects 4 'ranks no-such-launcher' "$dawn9" experiment pair.yaml --out bad2 --ranks 2 --launcher 'no-such-launcher -n'
+rejects 2 'ranks workers' "$dawn9" experiment pair.yaml --out bad2 --ranks 2 --workers 2
 observe step "$dawn9" experiment pair.yaml --out failed --quiet --ranks 2 --lr 1e6
 [ $status = 5 ] && grep -q finite failed/runs/both/seed1/failure.json || fail "status $status, 5 expected"
 accepts "$dawn9" experiment pair.yaml --out submitted --ranks 2 --slurm --requeue --pack 2 --tasks 1 --dry-run

@@ -39,7 +39,7 @@ says '^drawn/test/disc/03.png  (bars|disc|stripes) +[0-9.]+%  (bars|disc|stripes
 # ---- the sheet: tiles of 192 x 320 in rows of five, with --worst-first in another order ----
 accepts "$dawn9" predict run drawn/test --sheet sheet.png
 accepts "$dawn9" predict run drawn/test --sheet sheet.PNG
-refuses 2 'sheet.jpg PNG .png' "$dawn9" predict run drawn/test --sheet sheet.jpg
+rejects 2 'sheet.jpg PNG .png' "$dawn9" predict run drawn/test --sheet sheet.jpg
 /usr/bin/env python3 -c 'import struct
 head = open("sheet.png", "rb").read(24)
 assert head[:8] == b"\x89PNG\r\n\x1a\n", head
@@ -47,7 +47,7 @@ assert struct.unpack(">II", head[16:]) == (5 * (192 + 12) + 12, 5 * (320 + 12) +
     2>"$err" || fail "the sheet is not what it should be"
 
 accepts "$dawn9" predict run drawn/test --sheet worst.png --worst-first
-refuses 2 '--worst-first --sheet' "$dawn9" predict run drawn/test --worst-first
+rejects 2 '--worst-first --sheet' "$dawn9" predict run drawn/test --worst-first
 accepts "$dawn9" predict run drawn/test/disc --sheet disc.png
 accepts "$dawn9" predict run drawn/test/disc/ --sheet slash.png
 cmp disc.png slash.png || fail "a slash behind the folder hides the true class"
@@ -98,9 +98,9 @@ if "$dawn9" predict run same.webp 2>"$err" >"$out"; then
     accepts "$dawn9" predict run same.png same.webp --top 3
     [ "$(sed 's/^[^ ]* *//' "$out" | sort -u | wc -l)" = 1 ] || fail "WebP is another picture than PNG: $(cat "$out")"
     head -c 60 same.webp >cut.webp
-    refuses 3 'cut.webp' "$dawn9" predict run cut.webp
+    rejects 3 'cut.webp' "$dawn9" predict run cut.webp
 else
-    grep -q 'same.webp: a WebP image, but this build has no libwebp' "$err" || fail "WebP is refused without the reason: $(cat "$err")"
+    grep -q 'same.webp: a WebP image, but this build has no libwebp' "$err" || fail "WebP is rejected without the reason: $(cat "$err")"
 fi
 
 # ---- unreadable files: one line each, the others are predicted, status 3 ----
@@ -111,8 +111,8 @@ observe "$dawn9" predict run odd nothing gone.png --json
 grep -q '^dawn9: warning: odd/00a.png: ' "$err" || fail "the broken picture is not named"
 grep -q '^dawn9: warning: nothing: no .png, .jpg, .jpeg or .webp in it$' "$err" || fail "the empty folder is not named"
 [ "$(tail -n 1 "$err")" = 'dawn9: 3 of 5 files could not be read' ] || fail "the last line counts otherwise"
-refuses 3 'odd/00a.png' "$dawn9" predict run odd/00a.png
-refuses 3 'gone.png' "$dawn9" predict run gone.png --sheet sheet2.png
+rejects 3 'odd/00a.png' "$dawn9" predict run odd/00a.png
+rejects 3 'gone.png' "$dawn9" predict run gone.png --sheet sheet2.png
 
 # ---- folders that other programs add are left out ----
 mkdir -p added/@eaDir/00.png added/__MACOSX && cp odd/00.png added && cp odd/00.png added/@eaDir/00.png && cp odd/00.png added/__MACOSX
@@ -125,12 +125,12 @@ runs "$dawn9" predict run loop/in/00.png loop/in/again
 [ "$(wc -l <"$out")" = 2 ] && grep -q '^dawn9: warning: loop/in/again/in/again: ' "$err" || fail "a folder in itself: $(cat "$out" "$err")"
 
 # ---- invalid models ----
-refuses 3 'drawn/model.safetensors' "$dawn9" predict drawn odd/00.png
-refuses 3 'run/predictions.safetensors dawn9.config' "$dawn9" predict run/predictions.safetensors odd/00.png
-refuses 2 'FILE' "$dawn9" predict run
+rejects 3 'drawn/model.safetensors' "$dawn9" predict drawn odd/00.png
+rejects 3 'run/predictions.safetensors dawn9.config' "$dawn9" predict run/predictions.safetensors odd/00.png
+rejects 2 'FILE' "$dawn9" predict run
 accepts "$dawn9" predict --help
 says '^usage: dawn9 predict MODEL FILE... '
-refuses 2 'backend' "$dawn9" predict run odd/00.png --backend abacus
+rejects 2 'backend' "$dawn9" predict run odd/00.png --backend abacus
 
 # ---- eval: the record's accuracy from the model and the data alone ----
 accepts "$dawn9" eval run --data drawn --json
@@ -139,7 +139,7 @@ json run/result.json 'all(d[k] == json.load(open("eval.json"))[k] for k in ("acc
 accepts "$dawn9" eval elsewhere/my-model --data drawn --without flip_tta
 says '^accuracy [0-9.]+%, on 21 test images$'
 mv drawn/train/disc drawn/train/ring && mv drawn/test/disc drawn/test/ring
-refuses 3 'run/model.safetensors 1 disc ring' "$dawn9" eval run --data drawn
+rejects 3 'run/model.safetensors 1 disc ring' "$dawn9" eval run --data drawn
 
 # ---- a model of the synthetic set predicts images ----
 tiny >tiny.yaml

@@ -86,23 +86,23 @@ except KeyboardInterrupt:
     pass
 
 # what goes wrong
-def refused(error, says, call, *arguments, **named):
+def rejected(error, says, call, *arguments, **named):
     try:
         call(*arguments, **named)
     except error as raised:
         assert says in str(raised), raised
         return raised
-    raise AssertionError(f"not refused: {says}")
+    raise AssertionError(f"not rejected: {says}")
 
-assert refused(dawn9.Error, "train.epochs", dawn9.train, "tiny.yaml", set=["train.epochs=x"]).status == 2
-assert refused(dawn9.Error, "none.safetensors", dawn9.Model, "none.safetensors").status == 3
-assert refused(dawn9.Error, "interrupted before step 2", dawn9.train, "tiny.yaml", progress=lambda *_: True).status == 130
-refused(KeyError, "mine", dawn9.train, "tiny.yaml", progress=lambda *_: {}["mine"])
+assert rejected(dawn9.Error, "train.epochs", dawn9.train, "tiny.yaml", set=["train.epochs=x"]).status == 2
+assert rejected(dawn9.Error, "none.safetensors", dawn9.Model, "none.safetensors").status == 3
+assert rejected(dawn9.Error, "interrupted before step 2", dawn9.train, "tiny.yaml", progress=lambda *_: True).status == 130
+rejected(KeyError, "mine", dawn9.train, "tiny.yaml", progress=lambda *_: {}["mine"])
 def too_late(*_): # a signal handler that raises: Python runs it at the next callback from C, outside of any try there
     raise TimeoutError("too late")
 signal.signal(signal.SIGALRM, too_late)
 signal.setitimer(signal.ITIMER_REAL, 0.05)
-refused(TimeoutError, "too late", dawn9.train, "tiny.yaml", set="train.epochs=1000")
+rejected(TimeoutError, "too late", dawn9.train, "tiny.yaml", set="train.epochs=1000")
 assert signal.getsignal(signal.SIGALRM) == too_late
 import time
 many = np.tile(images, (30, 1, 1, 1))
@@ -110,7 +110,7 @@ started = time.monotonic()
 again.predict(many)
 whole = time.monotonic() - started
 signal.setitimer(signal.ITIMER_REAL, whole / 10)
-refused(TimeoutError, "too late", again.predict, many)
+rejected(TimeoutError, "too late", again.predict, many)
 assert time.monotonic() - started < 1.7 * whole, "a prediction goes on after a signal"
 assert (again.predict(images)[1] == probabilities).all()
 import warnings
@@ -121,34 +121,34 @@ with warnings.catch_warnings(record=True) as heard:
 assert any("(1 0, 2 0)" in str(w.message) and w.filename == __file__ for w in heard), [str(w.message) for w in heard]
 with warnings.catch_warnings():
     warnings.simplefilter("error")
-    refused(UserWarning, "both parts", dawn9.train, "arrays.yaml", images, labels, test=untested, set="train.epochs=1")
-refused(ValueError, "folder", dawn9.train, "tiny.yaml", folder="")
-refused(TypeError, "bool", dawn9.train, "tiny.yaml", folder=False)
+    rejected(UserWarning, "both parts", dawn9.train, "arrays.yaml", images, labels, test=untested, set="train.epochs=1")
+rejected(ValueError, "folder", dawn9.train, "tiny.yaml", folder="")
+rejected(TypeError, "bool", dawn9.train, "tiny.yaml", folder=False)
 assert (dawn9.Model("run").predict(images)[1] == probabilities).all() # of a run's folder, as the commands
-refused(dawn9.Error, "others/model.safetensors", dawn9.Model, "others")
-refused(ValueError, "3 labels for 4 images", dawn9.train, "arrays.yaml", images[:4], labels[:3])
-refused(ValueError, "the model takes", again.predict, images[:, :8])
-refused(ValueError, "must be uint8", again.predict, images / 255)
+rejected(dawn9.Error, "others/model.safetensors", dawn9.Model, "others")
+rejected(ValueError, "3 labels for 4 images", dawn9.train, "arrays.yaml", images[:4], labels[:3])
+rejected(ValueError, "the model takes", again.predict, images[:, :8])
+rejected(ValueError, "must be uint8", again.predict, images / 255)
 hidden = np.ma.masked_greater(images, 100) # whose masked pixels would be used
-refused(ValueError, "images must not be masked", again.predict, hidden)
-refused(ValueError, "labels must not be masked", dawn9.train, "arrays.yaml", images, np.ma.masked_equal(labels, 1))
-refused(dawn9.Error, "one class, must be at least 2", dawn9.train, "arrays.yaml", images, labels * 0)
-refused(ValueError, "label 1 is -1", dawn9.train, "arrays.yaml", images[:3], np.array([0, -1, 1]))
-refused(ValueError, "label 2 is 70000", dawn9.train, "arrays.yaml", images[:3], np.array([0, 1, 70000]))
-refused(ValueError, "no image has label 1, but one has 6", dawn9.train, "arrays.yaml", images, labels * 3)
-refused(ValueError, "labels must be", dawn9.train, "arrays.yaml", images)
-refused(ValueError, "labels must be given, one for each image", dawn9.train, "arrays.yaml", images)
-refused(ValueError, "images.transpose(0, 2, 3, 1) puts the channels last", dawn9.train, "arrays.yaml", images.transpose(0, 3, 1, 2), labels)
-refused(ValueError, "test must be a pair: (images, labels)", dawn9.train, "arrays.yaml", images, labels, test=images)
+rejected(ValueError, "images must not be masked", again.predict, hidden)
+rejected(ValueError, "labels must not be masked", dawn9.train, "arrays.yaml", images, np.ma.masked_equal(labels, 1))
+rejected(dawn9.Error, "one class, must be at least 2", dawn9.train, "arrays.yaml", images, labels * 0)
+rejected(ValueError, "label 1 is -1", dawn9.train, "arrays.yaml", images[:3], np.array([0, -1, 1]))
+rejected(ValueError, "label 2 is 70000", dawn9.train, "arrays.yaml", images[:3], np.array([0, 1, 70000]))
+rejected(ValueError, "no image has label 1, but one has 6", dawn9.train, "arrays.yaml", images, labels * 3)
+rejected(ValueError, "labels must be", dawn9.train, "arrays.yaml", images)
+rejected(ValueError, "labels must be given, one for each image", dawn9.train, "arrays.yaml", images)
+rejected(ValueError, "images.transpose(0, 2, 3, 1) puts the channels last", dawn9.train, "arrays.yaml", images.transpose(0, 3, 1, 2), labels)
+rejected(ValueError, "test must be a pair: (images, labels)", dawn9.train, "arrays.yaml", images, labels, test=images)
 # arguments that would be ignored
-refused(ValueError, "need images", dawn9.train, "tiny.yaml", None, labels)
-refused(ValueError, "need images", dawn9.train, "tiny.yaml", test=(images, labels))
+rejected(ValueError, "need images", dawn9.train, "tiny.yaml", None, labels)
+rejected(ValueError, "need images", dawn9.train, "tiny.yaml", test=(images, labels))
 for setting in "data.dataset=synthetic", "data.path=elsewhere", "data.image_size=8", "data={dataset: synthetic}":
-    refused(ValueError, "data.dataset, data.path and data.image_size", dawn9.train, "arrays.yaml", images, labels, set=setting)
+    rejected(ValueError, "data.dataset, data.path and data.image_size", dawn9.train, "arrays.yaml", images, labels, set=setting)
 dawn9.train("arrays.yaml", images, labels, set=["data.dataset=arrays", "train.epochs=1"])
-refused(dawn9.Error, "no folder", dawn9.train, "tiny.yaml", overwrite=True)
+rejected(dawn9.Error, "no folder", dawn9.train, "tiny.yaml", overwrite=True)
 for call in again.save, dawn9.Model, dawn9.train, lambda x: dawn9.train("tiny.yaml", folder=x), lambda x: dawn9.train("tiny.yaml", set=x):
-    refused(ValueError, "null", call, "x\0y")
+    rejected(ValueError, "null", call, "x\0y")
 assert not os.path.exists("x")
 
 # one model in four threads, with batches of all sizes; closed by one of them, once
@@ -164,9 +164,9 @@ with dawn9.Model("model.safetensors") as third:
 third.close()
 import copy, pickle
 for clone in copy.copy, copy.deepcopy, pickle.dumps: # two owners of one handle would free it twice
-    refused(TypeError, "copied", clone, third)
-refused(ValueError, "closed", third.predict, images)
-refused(ValueError, "closed", lambda: third.config)
+    rejected(TypeError, "copied", clone, third)
+rejected(ValueError, "closed", third.predict, images)
+rejected(ValueError, "closed", lambda: third.config)
 
 # a child of fork computes with two threads as its parent has, also one forked during a step
 def in_child():
@@ -192,7 +192,7 @@ with again._context.lock:  # another thread computes while this process forks: t
         child = os.fork()
         if child == 0:
             signal.alarm(60)
-            refused(ValueError, "forked", again.predict, images)
+            rejected(ValueError, "forked", again.predict, images)
             os._exit(0)
         sure.append(os.waitpid(child, 0)[1] == 0)
     thread = threading.Thread(target=forks)

@@ -118,6 +118,6 @@ parameters() { # DEPTH WIDTH
 parameters 16 4
 parameters 28 10
 sed 's/stem: imagenet/stem: cifar/' width16.yaml >wrong.yaml
-refuses 2 'weights.safetensors conv1.weight 16 3 7' \
+rejects 2 'weights.safetensors conv1.weight 16 3 7' \
     "$dawn9" predict width16/weights.safetensors width16/pictures --config wrong.yaml --features x.npy
 verdict

@@ -106,11 +106,11 @@ grep -qi 'accurac' confused/report.html && fail "the page of perplexities names 
 accepts "$dawn9" compare confused
 says '^  perplexity +[0-9.]+'
 cp exp/runs/full/seed2/result.json confused/runs/full/seed2
-refuses 3 'full/seed2/result.json accuracy perplexity' "$dawn9" report confused
+rejects 3 'full/seed2/result.json accuracy perplexity' "$dawn9" report confused
 
 # ---- no readable result: the error says why ----
 mkdir looped && cp exp/runs/full/seed1/config.yaml looped && ln -s result.json looped/result.json
-refuses 3 'looped/?result.json|result.json Too.many.levels' "$dawn9" report looped
+rejects 3 'looped/?result.json|result.json Too.many.levels' "$dawn9" report looped
 
 # ---- runs with other images ----
 cp -r exp mixed
@@ -202,17 +202,17 @@ says '^verdict    One run: [0-9.]+%.*A single run has no interval\.$'
 grep -q 'href="./result.json"' many/seed2/report.html || fail "a single run does not link its record"
 
 # ---- nothing to report, or nowhere to put it ----
-refuses 3 'nowhere' "$dawn9" report nowhere
-refuses 3 'nothing experiment.json' "$dawn9" report nothing
+rejects 3 'nowhere' "$dawn9" report nowhere
+rejects 3 'nothing experiment.json' "$dawn9" report nothing
 rm exp/runs/full/seed1/result.json exp/runs/full/seed3/result.json exp/runs/bare/seed3/result.json
-refuses 3 'exp 6' "$dawn9" report exp
+rejects 3 'exp 6' "$dawn9" report exp
 echo '{"title": "x", "arms": []' >exp/experiment.json
-refuses 3 'exp/experiment.json JSON' "$dawn9" report exp
+rejects 3 'exp/experiment.json JSON' "$dawn9" report exp
 echo '{"title": "x", "arms": []}' >exp/experiment.json
-refuses 3 'exp/experiment.json' "$dawn9" report exp
+rejects 3 'exp/experiment.json' "$dawn9" report exp
 echo '{"arms": [{"name": "a", "baseline": "b"}], "runs": []}' >exp/experiment.json
-refuses 3 'baseline' "$dawn9" report exp
+rejects 3 'baseline' "$dawn9" report exp
 rm -r many/seed2/report
 echo x >many/seed2/report
-refuses 6 'many/seed2/report' "$dawn9" report many/seed2
+rejects 6 'many/seed2/report' "$dawn9" report many/seed2
 verdict

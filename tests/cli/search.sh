@@ -31,11 +31,11 @@ json "$out" '[("rejected" in a) == (a["grid"]["train.momentum"] > 0.999999) for 
 json "$out" '0 < sum("rejected" in a for a in d["arms"]) < 5'
 
 # ---- options that a search cannot have, and one that it needs ----
-refuses 2 '--shard search command disk' "$dawn9" experiment short.yaml --shard 1/2
-refuses 2 '--commands search' "$dawn9" experiment short.yaml --commands
-refuses 2 '--slurm --tasks' "$dawn9" experiment short.yaml --slurm --dry-run
-refuses 2 '--pack search' "$dawn9" experiment short.yaml --slurm --dry-run --tasks 2 --pack 2
-refuses 2 'short.yaml:9:18 seeds --seeds' "$dawn9" experiment short.yaml --seeds 3
+rejects 2 '--shard search command disk' "$dawn9" experiment short.yaml --shard 1/2
+rejects 2 '--commands search' "$dawn9" experiment short.yaml --commands
+rejects 2 '--slurm --tasks' "$dawn9" experiment short.yaml --slurm --dry-run
+rejects 2 '--pack search' "$dawn9" experiment short.yaml --slurm --dry-run --tasks 2 --pack 2
+rejects 2 'short.yaml:9:18 seeds --seeds' "$dawn9" experiment short.yaml --seeds 3
 accepts "$dawn9" experiment short.yaml --slurm --dry-run --tasks 3
 says ' --array=1-3(%3)? ' 'experiment short.yaml'
 grep -q -- --shard "$out" && fail "a task of a search is a shard: $(cat "$out")"
@@ -108,7 +108,7 @@ accepts "$dawn9" experiment more.yaml --out two --quiet
 says '^search     8 of 8 trials begun'
 runs_of two | grep -v trial0008 | grep 'seed1/' | cmp -s calm1.txt - || fail "another number of trials changed those before"
 sed 's/0.4, 1.3/0.3, 1.3/' short.yaml >other.yaml
-refuses 2 'runs/short trial000[1-7] --out' "$dawn9" experiment other.yaml
+rejects 2 'runs/short trial000[1-7] --out' "$dawn9" experiment other.yaml
 
 # ---- the report ----
 runs "$dawn9" report runs/short --json

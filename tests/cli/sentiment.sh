@@ -82,7 +82,7 @@ observe "$dawn9" predict run zero.txt bytes.txt empty.txt signs.txt long.txt non
 cp "$err" warnings
 for name in zero bytes empty signs long none; do
     grep -q "^dawn9: warning: $name.txt: " warnings || fail "no warning names $name.txt"
-    refuses 3 "$name.txt" "$dawn9" predict run $name.txt
+    rejects 3 "$name.txt" "$dawn9" predict run $name.txt
 done
 observe "$dawn9" predict run empty.txt --json
 python3 -c 'import json, sys; assert "empty.txt" in json.load(open(sys.argv[1]))["error"]' "$out" || fail "no line of JSON says it"
@@ -91,15 +91,15 @@ python3 -c 'import json, sys; assert "empty.txt" in json.load(open(sys.argv[1]))
 mkdir pictures && /usr/bin/env python3 "$source/tools/draw_pictures.py" pictures disc=1
 tiny | sed 's/image_size: 16, //' >tiny.yaml
 accepts "$dawn9" train tiny.yaml --out images --quiet
-refuses 3 'disc/00.png image texts' "$dawn9" predict run pictures/disc/00.png
-refuses 3 'pictures .txt' "$dawn9" predict run pictures
-refuses 3 'good.txt text images' "$dawn9" predict images good.txt
-refuses 3 'texts .png' "$dawn9" predict images texts
-refuses 2 '--sheet images texts' "$dawn9" predict run good.txt --sheet sheet.png
-refuses 3 'images/model.safetensors images texts' "$dawn9" eval images --set data.dataset=text --data texts
-refuses 3 'run/model.safetensors 12 20' "$dawn9" eval run --data texts --set data.length=20
-refuses 2 'run/model.safetensors 12 20' "$dawn9" predict run good.txt --config sentiment.yaml --set data.length=20
-refuses 2 'run/model.safetensors texts images' "$dawn9" predict run good.txt --config tiny.yaml
+rejects 3 'disc/00.png image texts' "$dawn9" predict run pictures/disc/00.png
+rejects 3 'pictures .txt' "$dawn9" predict run pictures
+rejects 3 'good.txt text images' "$dawn9" predict images good.txt
+rejects 3 'texts .png' "$dawn9" predict images texts
+rejects 2 '--sheet images texts' "$dawn9" predict run good.txt --sheet sheet.png
+rejects 3 'images/model.safetensors images texts' "$dawn9" eval images --set data.dataset=text --data texts
+rejects 3 'run/model.safetensors 12 20' "$dawn9" eval run --data texts --set data.length=20
+rejects 2 'run/model.safetensors 12 20' "$dawn9" predict run good.txt --config sentiment.yaml --set data.length=20
+rejects 2 'run/model.safetensors texts images' "$dawn9" predict run good.txt --config tiny.yaml
 
 # ---- a network of a stream has no samples to classify ----
 mkdir corpus && for part in train valid test; do seq 1 200 | sed 's/$/ a b c/' >corpus/$part.txt; done
@@ -107,19 +107,19 @@ sed '/^train/d; /^data/d; s/^model.*/model: {name: language, embedding: 4, hidde
 echo 'data: {dataset: corpus, length: 5}' >>stream.yaml
 echo 'train: {epochs: 0.1, batch_size: 4, momentum: 0, weight_decay: 0, lr: {knots: [0], values: [0.1]}}' >>stream.yaml
 runs "$dawn9" train stream.yaml --data corpus --out stream --quiet
-refuses 2 'stream/model.safetensors language' "$dawn9" predict stream good.txt
-refuses 2 'stream.logits language' "$dawn9" eval stream --data corpus --logits stream.logits
+rejects 2 'stream/model.safetensors language' "$dawn9" predict stream good.txt
+rejects 2 'stream.logits language' "$dawn9" eval stream --data corpus --logits stream.logits
 
 # ---- weights of a model: with its words, not with others ----
 train tuned --set train.from=run --set 'train.lr={knots: [0], values: [0]}' --set train.epochs=1
 json tuned/result.json "d['accuracy'] == json.load(open('run/result.json'))['accuracy']"
 ends 2 'run/model.safetensors vocabulary token' "$dawn9" train sentiment.yaml --data other --out never --set train.from=run
 python3 "$source/tests/support/tensorfile.py" run/model.safetensors odd.safetensors dawn9.words '["<pad>", 1, "a", "b", "c"]'
-refuses 3 'odd.safetensors dawn9.words' "$dawn9" predict odd.safetensors good.txt
+rejects 3 'odd.safetensors dawn9.words' "$dawn9" predict odd.safetensors good.txt
 python3 "$source/tests/support/tensorfile.py" run/model.safetensors odd.safetensors dawn9.words '["a", "b", "c", "d", "e"]'
-refuses 2 'odd.safetensors encoder.weight 5' "$dawn9" predict odd.safetensors good.txt
+rejects 2 'odd.safetensors encoder.weight 5' "$dawn9" predict odd.safetensors good.txt
 python3 "$source/tests/support/tensorfile.py" run/model.safetensors odd.safetensors dawn9.length 0
-refuses 3 'odd.safetensors dawn9.length' "$dawn9" predict odd.safetensors good.txt
+rejects 3 'odd.safetensors dawn9.length' "$dawn9" predict odd.safetensors good.txt
 
 # ---- equal bits: with one thread and two, and stopped within an epoch and resumed ----
 same_bits_by_threads

@@ -137,6 +137,6 @@ wait_for_jobs
 
 # ---- errors of submission ----
 observe "$dawn9" experiment killed.yaml --slurm --sbatch=--partition=none
-[ $status = 4 ] && grep -q '^dawn9: sbatch refused the job' "$err" || fail "status $status: $(cat "$err")"
+[ $status = 4 ] && grep -q '^dawn9: sbatch rejected the job' "$err" || fail "status $status: $(cat "$err")"
 ends 4 'sbatch' env PATH=/nowhere "$dawn9" experiment killed.yaml --slurm
 verdict

@@ -12,7 +12,7 @@ head -n 2 "$out" | cmp -s - run/events.jsonl || fail "--events does not print th
 [ "$(wc -l <"$out")" = 3 ] || fail "--events prints $(wc -l <"$out") lines, 3 expected"
 tail -n 1 "$out" >last.json
 json last.json 'd == json.load(open("run/result.json"))'
-refuses 2 'give only one' "$dawn9" train tiny.yaml --out x --json --events
+rejects 2 'give only one' "$dawn9" train tiny.yaml --out x --json --events
 
 # ---- watching changes no bit ----
 accepts "$dawn9" train tiny.yaml --out plain --quiet

@@ -27,23 +27,23 @@ grep -q '^dawn9: warning: mails/ham: 1 file is not .txt and left out$' "$err" ||
 rm mails/ham/dots.txt mails/ham/notes.md
 
 # ---- errors: one line ----
-refuses 2 '--out --filters text' "$dawn9" data preview text.yaml --data mails --out sheet.png
-refuses 2 'data.image_size images text' "$dawn9" data preview text.yaml --data mails --set data.image_size=64
-refuses 2 'data.normalize images' "$dawn9" data preview text.yaml --data mails --set data.normalize=unit
-refuses 2 'data.length 0 1' "$dawn9" data preview text.yaml --data mails --set data.length=0
-refuses 2 'data.vocabulary 0 5' "$dawn9" data preview text.yaml --data mails --set data.vocabulary=0
+rejects 2 '--out --filters text' "$dawn9" data preview text.yaml --data mails --out sheet.png
+rejects 2 'data.image_size images text' "$dawn9" data preview text.yaml --data mails --set data.image_size=64
+rejects 2 'data.normalize images' "$dawn9" data preview text.yaml --data mails --set data.normalize=unit
+rejects 2 'data.length 0 1' "$dawn9" data preview text.yaml --data mails --set data.length=0
+rejects 2 'data.vocabulary 0 5' "$dawn9" data preview text.yaml --data mails --set data.vocabulary=0
 tiny >tiny.yaml
-refuses 2 'data.length texts synthetic' "$dawn9" train tiny.yaml --set data.length=20 --out none
-refuses 2 'data.path --data DIR' "$dawn9" data preview text.yaml
-refuses 3 'nowhere' "$dawn9" data preview text.yaml --data nowhere
+rejects 2 'data.length texts synthetic' "$dawn9" train tiny.yaml --set data.length=20 --out none
+rejects 2 'data.path --data DIR' "$dawn9" data preview text.yaml
+rejects 3 'nowhere' "$dawn9" data preview text.yaml --data nowhere
 printf 'caf\351' >mails/ham/latin.txt
-refuses 3 'mails/ham/latin.txt UTF-8 --skip-damaged' "$dawn9" data preview text.yaml --data mails
+rejects 3 'mails/ham/latin.txt UTF-8 --skip-damaged' "$dawn9" data preview text.yaml --data mails
 printf 'a\0b' >mails/spam/zero.txt
 observe "$dawn9" data preview text.yaml --data mails --skip-damaged
 [ $status = 0 ] && [ "$(grep -c 'left out$' "$err")" = 2 ] || fail "damaged texts are not left out: status $status, $(cat "$err")"
 rm mails/ham/latin.txt
 head -c 1000000 /dev/zero | tr '\0' x >mails/spam/zero.txt
-refuses 3 'mails/spam/zero.txt word 1000000 1000' "$dawn9" data preview text.yaml --data mails
+rejects 3 'mails/spam/zero.txt word 1000000 1000' "$dawn9" data preview text.yaml --data mails
 
 # ---- the layout of IMDB's archive; what is no review is ignored ----
 for part in train test; do
@@ -54,27 +54,27 @@ done
 mkdir aclImdb/train/unsup && echo 'no class' >aclImdb/train/unsup/0_0.txt && echo >aclImdb/train/labeledBow.feat
 accepts "$dawn9" data preview imdb.yaml --data .
 says '^8 training texts, 8 test texts, 13 tokens$' '^  1 4 [78] 5 6 [0-9]+$' '^  <start> a neg film number '
-refuses 1 'train/neg 89 16302492' "$dawn9" data check imdb --data .
+rejects 1 'train/neg 89 16302492' "$dawn9" data check imdb --data .
 says '^aclImdb/train/neg +wrong size' '^aclImdb/test/pos +wrong size'
-refuses 1 'nowhere data.fetch.imdb' "$dawn9" data check imdb --data nowhere
-refuses 1 'elsewhere elsewhere/imdb cache/dawn9/imdb data.fetch.imdb' env DAWN9_DATA=elsewhere XDG_CACHE_HOME=cache "$dawn9" data check imdb
-refuses 3 'train/neg nowhere data.fetch.imdb' "$dawn9" data preview imdb.yaml --data nowhere
+rejects 1 'nowhere data.fetch.imdb' "$dawn9" data check imdb --data nowhere
+rejects 1 'elsewhere elsewhere/imdb cache/dawn9/imdb data.fetch.imdb' env DAWN9_DATA=elsewhere XDG_CACHE_HOME=cache "$dawn9" data check imdb
+rejects 3 'train/neg nowhere data.fetch.imdb' "$dawn9" data preview imdb.yaml --data nowhere
 tar -czf given.tar.gz aclImdb
-refuses 3 'given.tar.gz train/neg 89 16302492' "$dawn9" data fetch imdb --from given.tar.gz --data fetched
-refuses 3 'imdb.yaml aclImdb_v1.tar.gz' "$dawn9" data fetch imdb --from imdb.yaml --data fetched
+rejects 3 'given.tar.gz train/neg 89 16302492' "$dawn9" data fetch imdb --from given.tar.gz --data fetched
+rejects 3 'imdb.yaml aclImdb_v1.tar.gz' "$dawn9" data fetch imdb --from imdb.yaml --data fetched
 [ ! -e fetched ] || fail "a failed fetch left a folder"
 before=$(listing)
-refuses 6 'aclImdb/train/neg --data' "$dawn9" data fetch imdb --from given.tar.gz --data aclImdb
+rejects 6 'aclImdb/train/neg --data' "$dawn9" data fetch imdb --from given.tar.gz --data aclImdb
 [ "$before" = "$(listing)" ] || fail "a fetch changed reviews"
 
 # ---- WikiText-2 under its names or as train.txt, valid.txt and test.txt ----
 mkdir -p words/wikitext-2 && echo 'a b c' | tee words/train.txt words/valid.txt >words/wikitext-2/wiki.test.tokens
-refuses 1 'words/train.txt 6 10797148' "$dawn9" data check wikitext2 --data words
+rejects 1 'words/train.txt 6 10797148' "$dawn9" data check wikitext2 --data words
 says '^train.txt +wrong size +6 bytes' '^wikitext-2/wiki.test.tokens +wrong size +6 bytes'
 observe "$dawn9" data check wikitext2 --data words --json
 json "$out" '[(f["name"], f["read"]) for f in d["files"]][1:] == [("wiki.valid.tokens", "valid.txt"), ("wiki.test.tokens", "wikitext-2/wiki.test.tokens")]'
-refuses 1 'nowhere data.fetch.wikitext2' "$dawn9" data check wikitext2 --data nowhere
-refuses 3 'text.yaml wikitext-2-v1.zip' "$dawn9" data fetch wikitext2 --from text.yaml --data fetched
+rejects 1 'nowhere data.fetch.wikitext2' "$dawn9" data check wikitext2 --data nowhere
+rejects 3 'text.yaml wikitext-2-v1.zip' "$dawn9" data fetch wikitext2 --from text.yaml --data fetched
 echo 'model: {name: language, embedding: 4, hidden: 4}' >words.yaml
-refuses 3 'wiki.train.tokens nowhere data.fetch.wikitext2' "$dawn9" train words.yaml --set data.dataset=wikitext2 --data nowhere --out none
+rejects 3 'wiki.train.tokens nowhere data.fetch.wikitext2' "$dawn9" train words.yaml --set data.dataset=wikitext2 --data nowhere --out none
 verdict

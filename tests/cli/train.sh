@@ -48,7 +48,7 @@ says '^rate       [0-9]+ GFLOP/s in training, [0-9]\.[0-9][0-9] times that of a 
 # ---- a small stack, of the main thread and of the others ----
 small_stack() { (ulimit -s 192 && exec "$@"); }
 accepts small_stack "$dawn9" train tiny.yaml --backend cpu --threads 2 --quiet --out small-stack
-refuses 4 'threads 16 OMP_STACKSIZE=192k' env OMP_STACKSIZE=16k "$dawn9" train tiny.yaml --backend cpu --threads 2 --out no-stack
+rejects 4 'threads 16 OMP_STACKSIZE=192k' env OMP_STACKSIZE=16k "$dawn9" train tiny.yaml --backend cpu --threads 2 --out no-stack
 
 # ---- eval gives the accuracy of the record, from the record alone ----
 accepts "$dawn9" eval run/config.yaml run/model.safetensors --json
@@ -74,10 +74,10 @@ for name, key in (("logits", "accuracy"), ("logits_tta", "accuracy_tta")):
 assert top1 == list(predicted["top1"][1])
 PYTHON
 accepts python3 logits.py
-refuses 2 'run/model.safetensors' "$dawn9" eval run/config.yaml run/model.safetensors --set model.channels=[4,4,8,16]
-refuses 3 'nothing.safetensors' "$dawn9" eval run/config.yaml nothing.safetensors
+rejects 2 'run/model.safetensors' "$dawn9" eval run/config.yaml run/model.safetensors --set model.channels=[4,4,8,16]
+rejects 3 'nothing.safetensors' "$dawn9" eval run/config.yaml nothing.safetensors
 head -c 1000 run/model.safetensors >cut.safetensors
-refuses 3 'cut.safetensors' "$dawn9" eval run/config.yaml cut.safetensors
+rejects 3 'cut.safetensors' "$dawn9" eval run/config.yaml cut.safetensors
 
 # ---- quiet, JSON, several seeds ----
 accepts "$dawn9" train tiny.yaml --out quiet --quiet --data "$scratch/elsewhere"
@@ -92,8 +92,8 @@ json many/seed5/result.json 'd["seed"] == 5'
 json many/seed6/result.json 'd["seed"] == 6 and d["params_sha256"] != json.load(open("many/seed5/result.json"))["params_sha256"]'
 says '^compare    .*/dawn9 compare many$'
 
-refuses 2 'run --runs --out' "$dawn9" train tiny.yaml --runs 2 --out run
-refuses 2 'many --out' "$dawn9" train tiny.yaml --out many --overwrite
+rejects 2 'run --runs --out' "$dawn9" train tiny.yaml --runs 2 --out run
+rejects 2 'many --out' "$dawn9" train tiny.yaml --out many --overwrite
 
 # ---- several seeds, interrupted: --resume counts what is finished by its record ----
 cp -r many half && rm -r half/seed6 && cp half/seed5/result.json seed5.json
@@ -105,9 +105,9 @@ cmp -s half/seed5/result.json seed5.json || fail "a finished seed was trained ag
 accepts "$dawn9" train tiny.yaml --runs 2 --seed 5 --set train.epochs=1 --out half --resume --json
 json "$out" 'len(d["runs"]) == 2 and d["accuracy"]["runs"] == 2'
 json "$out" 'd["runs"][1]["params_sha256"] == json.load(open("many/seed6/result.json"))["params_sha256"]'
-refuses 2 'half/seed5' "$dawn9" train tiny.yaml --runs 2 --seed 5 --out half --resume
+rejects 2 'half/seed5' "$dawn9" train tiny.yaml --runs 2 --seed 5 --out half --resume
 echo '{}' >half/seed5/result.json
-refuses 3 'half/seed5/result.json' "$dawn9" train tiny.yaml --runs 2 --seed 5 --set train.epochs=1 --out half --resume
+rejects 3 'half/seed5/result.json' "$dawn9" train tiny.yaml --runs 2 --seed 5 --set train.epochs=1 --out half --resume
 accepts "$dawn9" train tiny.yaml --set train.epochs=1 --set keep=none --quiet
 [ -f runs/tiny-seed1/result.json ] && [ ! -f runs/tiny-seed1/model.safetensors ] || fail "runs/tiny-seed1 is not as keep: none has it"
 accepts "$dawn9" train tiny.yaml --set title=a/b --set train.epochs=0.5 --quiet
@@ -117,9 +117,9 @@ accepts "$dawn9" train tiny.yaml --set title=a/b --set train.epochs=0.5 --quiet
 accepts "$dawn9" train tiny.yaml --set train.epochs=1 --out plan --save-plan saved.plan --quiet
 accepts "$dawn9" train tiny.yaml --set train.epochs=1 --out planned --plan saved.plan --quiet
 json planned/result.json 'd["plan_sha256"] == json.load(open("plan/result.json"))["plan_sha256"]'
-refuses 3 'no.plan' "$dawn9" train tiny.yaml --out x --plan no.plan
+rejects 3 'no.plan' "$dawn9" train tiny.yaml --out x --plan no.plan
 echo nonsense >bad.plan
-refuses 2 'plan' "$dawn9" train tiny.yaml --out x --plan bad.plan
+rejects 2 'plan' "$dawn9" train tiny.yaml --out x --plan bad.plan
 
 # A plan with rules that pool, and the same rule by rule: both are followed, and give the same bits.
 cat >pools.yaml <<Y
@@ -145,8 +145,8 @@ done
 
 # ---- folders that cannot be written ----
 echo x >file
-refuses 6 'file' "$dawn9" train tiny.yaml --out file/run
-refuses 6 '/proc' "$dawn9" train tiny.yaml --out /proc/none
+rejects 6 'file' "$dawn9" train tiny.yaml --out file/run
+rejects 6 '/proc' "$dawn9" train tiny.yaml --out /proc/none
 
 # ---- a non-finite loss: status 5 and no result ----
 hot='train.lr={knots: [0, end], values: [1.0e6, 1.0e6]}'
@@ -172,7 +172,7 @@ accepts "$dawn9" train long.yaml --out broken --quiet --html --resume
 [ "$(grep -c '^<tr><td>' broken/live.html)" = 30 ] || fail "the page of a resumed run lacks epochs"
 ends 143 '[0-9]+ 60 --resume' interrupted TERM events.jsonl stopped --quiet
 [ -f stopped/checkpoint.safetensors ] && [ ! -e stopped/result.json ] || fail "an interrupted run left: $(ls stopped)"
-refuses 2 'another' "$dawn9" train long.yaml --out stopped --resume --seed 2
+rejects 2 'another' "$dawn9" train long.yaml --out stopped --resume --seed 2
 accepts "$dawn9" train long.yaml --out stopped --resume --quiet
 accepts "$dawn9" train long.yaml --out straight --quiet
 json stopped/result.json 'd["resumed"] and "process_seconds" not in d'
@@ -205,12 +205,12 @@ grep -q TTA paged/live.html || fail "the page of a run with views has no column 
 accepts "$dawn9" train tiny.yaml --without flip_tta --html --out paged-plain --set train.epochs=1
 [ "$(grep -c '<circle' paged-plain/live.html)" = 3 ] || fail "one epoch is not to be seen in the page's curves"
 grep -q TTA paged-plain/live.html && fail "the page of a run with one view speaks of TTA"
-refuses 2 '--html --events' "$dawn9" train tiny.yaml --seed 8 --html --events --out none
+rejects 2 '--html --events' "$dawn9" train tiny.yaml --seed 8 --html --events --out none
 
 # ---- keep: best and early stopping, by validation images only ----
-refuses 2 'keep data.validation' "$dawn9" train tiny.yaml --set keep=best --out best
-refuses 2 'eval.patience data.validation' "$dawn9" train tiny.yaml --set eval.patience=2 --out best
-refuses 2 'eval.patience eval.every 1' "$dawn9" train tiny.yaml --set eval.patience=2 --set eval.every=2 \
+rejects 2 'keep data.validation' "$dawn9" train tiny.yaml --set keep=best --out best
+rejects 2 'eval.patience data.validation' "$dawn9" train tiny.yaml --set eval.patience=2 --out best
+rejects 2 'eval.patience eval.every 1' "$dawn9" train tiny.yaml --set eval.patience=2 --set eval.every=2 \
     --set data.validation=64 --out best
 accepts "$dawn9" train tiny.yaml --set keep=best --set data.validation=64 --set train.epochs=6 --lr 0.9 --out best
 says "^test       $dawn9 eval best --set data.validation=0\$" # the test part is not evaluated yet
@@ -301,11 +301,11 @@ PYTHON
 cp "$out" said
 accepts python3 rates.py
 [ "$(ls rates | tr '\n' ' ')" = 'rates.svg rates.tsv ' ] || fail "a test of rates left $(ls rates)"
-refuses 2 '--find-lr train.lr 0' "$dawn9" train tiny.yaml --find-lr --lr 0 --out rates
-refuses 2 '--find-lr --resume' "$dawn9" train tiny.yaml --find-lr --resume
-refuses 2 '--find-lr --html' "$dawn9" train tiny.yaml --find-lr --html
-refuses 2 'run config.yaml --out' "$dawn9" train tiny.yaml --find-lr --out run
-refuses 2 '--html --events' "$dawn9" train tiny.yaml --runs 2 --html --events --out none
+rejects 2 '--find-lr train.lr 0' "$dawn9" train tiny.yaml --find-lr --lr 0 --out rates
+rejects 2 '--find-lr --resume' "$dawn9" train tiny.yaml --find-lr --resume
+rejects 2 '--find-lr --html' "$dawn9" train tiny.yaml --find-lr --html
+rejects 2 'run config.yaml --out' "$dawn9" train tiny.yaml --find-lr --out run
+rejects 2 '--html --events' "$dawn9" train tiny.yaml --runs 2 --html --events --out none
 accepts "$dawn9" train tiny.yaml --find-lr --lr 1000000 --out hot-rates
 says '^no learning rate from [0-9.e+-]+ on lowers the loss'
 [ -z "$(grep -E '^ +[0-9]' "$out" | sort | uniq -d)" ] || fail "rows of a short table are there twice"
@@ -328,7 +328,7 @@ ends 130 'interrupted' interrupt_at ' ([2-9]|[1-9][0-9]+)/120 ' "$dawn9" train l
 says '^ *rate +loss$'
 grep -Eq '^(lowest loss|the loss|no learning rate)' "$out" && fail "a test of rates that was interrupted gives advice"
 echo x >a-file
-refuses 6 'a-file' "$dawn9" train tiny.yaml --set data.dataset=cifar10 --data nowhere --out a-file
-refuses 6 'a-file' "$dawn9" train tiny.yaml --find-lr --out a-file
-[ ! -s "$out" ] || fail "a folder that cannot be is refused after $(cat "$out")"
+rejects 6 'a-file' "$dawn9" train tiny.yaml --set data.dataset=cifar10 --data nowhere --out a-file
+rejects 6 'a-file' "$dawn9" train tiny.yaml --find-lr --out a-file
+[ ! -s "$out" ] || fail "a folder that cannot be is rejected after $(cat "$out")"
 verdict

@@ -14,16 +14,16 @@ json "$out" 'all(r["error"] <= r["limit"] and r["compared"] > 0 for r in d["rows
 for spoilt in 'eval/logits 1000' 'step1/loss nan'; do
     # shellcheck disable=SC2086 # two words
     accepts python3 "$source/tests/support/tensorfile.py" "$DAWN9_CASES" wrong.safetensors $spoilt
-    refuses 1 '' "$dawn9" verify --cases wrong.safetensors --backend reference --precision f64 --threads 1
+    rejects 1 '' "$dawn9" verify --cases wrong.safetensors --backend reference --precision f64 --threads 1
     says "^wrong .* FAILED .*${spoilt% *}\$"
 done
 
 # ---- files that are not cases ----
-refuses 3 'nowhere' "$dawn9" verify --cases nowhere
+rejects 3 'nowhere' "$dawn9" verify --cases nowhere
 mkdir empty
-refuses 3 'empty' "$dawn9" verify --cases empty
+rejects 3 'empty' "$dawn9" verify --cases empty
 head -c 5000 "$DAWN9_CASES" >cut.safetensors
-refuses 3 'cut.safetensors' "$dawn9" verify --cases cut.safetensors --backend reference
+rejects 3 'cut.safetensors' "$dawn9" verify --cases cut.safetensors --backend reference
 
 # ---- bench ----
 accepts "$dawn9" bench step --config tiny.yaml --json
@@ -48,5 +48,5 @@ json "$out" 'd["first"] == d["segments"]["train"] and 0 < d["again"] < 60'
 json "$out" 'abs(sum(d["segments"].values()) - d["seconds_after_first_step"]) < 1e-6'
 accepts "$dawn9" bench cold --config tiny.yaml
 says 'process start to first training step .*; step 1 [0-9.]* ms, step 2 [0-9.]* ms$'
-refuses 2 '--steps' "$dawn9" bench cold --config tiny.yaml --steps 3
+rejects 2 '--steps' "$dawn9" bench cold --config tiny.yaml --steps 3
 verdict

@@ -38,9 +38,9 @@ for limit in OMP_THREAD_LIMIT=1 OMP_MAX_ACTIVE_LEVELS=0 OMP_DYNAMIC=true; do
     accepts env $limit timeout -s KILL 100 "$dawn9" train cpu.yaml --epochs 2 --out limited --overwrite --quiet
     [ $limit = OMP_DYNAMIC=true ] || json limited/result.json 'd["threads"] == 1'
 done
-if [ "$(nproc)" -gt 1 ]; then # a stack of 127 TiB cannot be had: the system refuses the thread, as under ulimit -u
-    refused() { (ulimit -s 140000000000 && exec "$dawn9" train cpu.yaml --out refused --threads 2); }
-    refuses 4 'threads 1 2 ulimit --threads' refused
+if [ "$(nproc)" -gt 1 ]; then # a stack of 127 TiB cannot be had: the system rejects the thread, as under ulimit -u
+    rejected() { (ulimit -s 140000000000 && exec "$dawn9" train cpu.yaml --out rejected --threads 2); }
+    rejects 4 'threads 1 2 ulimit --threads' rejected
 fi
 
 # ---- the process clock counts from the first start, not from the second ----

@@ -239,7 +239,7 @@ TEST(the_likeliest_choices_come_first) {
 }
 
 /* Shows that the checks can fail: cuDNN rejects an output that does not match the input. */
-TEST(a_wrong_description_is_refused) {
+TEST(a_wrong_description_is_rejected) {
     fixture *f = *state;
     d9_cudnn_graph graph;
     const d9_conv_geometry g = {.x = {4, {16, 32, 32, 64}},
@@ -249,10 +249,10 @@ TEST(a_wrong_description_is_refused) {
                                 .stride = 1,
                                 .pad = 1};
     const d9_conv_description description = d9_conv_describe(&g);
-    assert_refusal(d9_cudnn_graph_make(&context, &f->h200, &description, &graph), D9_DEVICE, "cuDNN");
+    assert_rejection(d9_cudnn_graph_make(&context, &f->h200, &description, &graph), D9_DEVICE, "cuDNN");
 }
 
-TEST(names_that_are_none_are_refused) {
+TEST(names_that_are_none_are_rejected) {
     static const char *const names[] = {
         "",
         "e",
@@ -271,7 +271,7 @@ TEST(names_that_are_none_are_refused) {
     assert_ints(choice.knob_count, 2, choice.value[1], -1);
 }
 
-TEST(properties_that_are_none_are_refused) {
+TEST(properties_that_are_none_are_rejected) {
     cudnnBackendDescriptor_t properties;
     assert_int_equal(d9_cudnn_properties(&context, "{\"deviceVer\":", &properties), D9_DEVICE);
     assert_null(properties), d9_context_clear(&context);

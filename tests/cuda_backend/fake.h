@@ -18,7 +18,7 @@ enum { D9_FAKE_CHOICES = 7 }; /* number of choices per convolution: see fake_cud
 
 typedef struct d9_fake_counts {
     int64_t calls;                             /* of the runtime, except a few queries */
-    int64_t allocations, frees, writes, reads; /* refused allocations included */
+    int64_t allocations, frees, writes, reads; /* rejected allocations included */
     int64_t waits;                             /* waits with queued work other than copies to the host */
     int64_t captures, instantiations, replays;
     int64_t convolutions, plans, listed;           /* run; built; requests for lists of choices */
@@ -66,7 +66,7 @@ typedef struct d9_fake {
     int choices;        /* choices offered per convolution: D9_FAKE_CHOICES, or only the first ones */
     /* Value of counts.allocations at an allocation that fails, as do later ones of at least its size: a device with
      * less free memory than it reports. 0: none. */
-    int64_t refuse_at;
+    int64_t reject_at;
     int64_t fail_at;     /* value of counts.calls at the call that fails; 0: none */
     int fail_with;       /* its cudaError_t */
     int64_t short_bytes; /* allocations end this many bytes early, so that their last bytes count as past the end */

@@ -27,7 +27,7 @@ typedef struct fake_choice { /* its engine is its index in `fake_choices` */
 } fake_choice;
 static const fake_choice fake_choices[] = {
     {0}, {512 << 10, 50e-6}, {0}, {1 << 20, 20e-6}, {768 << 10, 1e-6}, {1 << 30, 5e-6}, {6 << 20, 30e-6}, {0, 90e-6}};
-enum { CHOICES = sizeof fake_choices / sizeof *fake_choices - 1, REFUSED = 2, FAILING = 4 };
+enum { CHOICES = sizeof fake_choices / sizeof *fake_choices - 1, REJECTD = 2, FAILING = 4 };
 _Static_assert(CHOICES == (int)D9_FAKE_CHOICES, "they are counted there");
 
 struct cudnnContext {
@@ -123,7 +123,7 @@ d9_status d9_cudnn_plan_make(d9_context *context, const d9_cudnn_target *target,
                              const d9_cudnn_choice *choice, d9_cudnn_plan *plan, bool *built) {
     (void)context, (void)target, (void)graph;
     *plan = (d9_cudnn_plan){0};
-    *built = choice->engine > 0 && choice->engine <= CHOICES && choice->engine != REFUSED;
+    *built = choice->engine > 0 && choice->engine <= CHOICES && choice->engine != REJECTD;
     if (!*built) return D9_OK;
     plan->plan = make();
     memcpy(plan->plan, &(char){(char)choice->engine}, 1);

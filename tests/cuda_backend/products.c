@@ -26,19 +26,19 @@ static void make_product(op_case *c, d9_context *context, const product_shape *s
     op_node(c, &node);
 }
 
-static void run_integers(rival *r, op_case *c, d9_value_id out, const char *rule) {
+static void run_integers(backend_test *r, op_case *c, d9_value_id out, const char *rule) {
     char text[256];
-    rival_read_plan(c, r->backend, &r->fused, text, sizeof text);
+    backend_test_read_plan(c, r->backend, &r->fused, text, sizeof text);
     if (strncmp(text, rule, strlen(rule)) != 0 || text[strlen(rule)] != '\t')
         fail_msg("%s was not used: %s", rule, text);
-    assert_true(op_count(c, out) <= RIVAL_MANY);
-    rival_run(c, r->backend, &r->fused, out, r->a);
-    rival_run(c, &d9_backend_reference, NULL, out, r->b);
+    assert_true(op_count(c, out) <= BACKEND_TEST_MANY);
+    backend_test_run(c, r->backend, &r->fused, out, r->a);
+    backend_test_run(c, &d9_backend_reference, NULL, out, r->b);
 }
 
 /* Sums of integers are exact, so results must be equal. The weight gradient of a convolution is rounded to the compute
  * type, that of a linear layer is not. */
-static void check_product(rival *r, const product_shape *s, product p, d9_type type) {
+static void check_product(backend_test *r, const product_shape *s, product p, d9_type type) {
     op_case c;
     make_product(&c, r->context, s, p, type);
     const d9_value_id out = c.graph->nodes[0].outputs[0];
@@ -51,7 +51,7 @@ static void check_product(rival *r, const product_shape *s, product p, d9_type t
 }
 
 /* f32 logits with a bias, which is added to the sum before it is stored. */
-static void check_biased_logits(rival *r, const product_shape *s, d9_type type) {
+static void check_biased_logits(backend_test *r, const product_shape *s, d9_type type) {
     op_case c;
     make_product(&c, r->context, s, PRODUCT, type);
     d9_node bias = {.op = D9_OP_BIAS, .inputs = {c.graph->nodes[0].outputs[0]}, .input_count = 2, .output_count = 1};
@@ -72,7 +72,7 @@ static void check_biased_logits(rival *r, const product_shape *s, d9_type type) 
 
 /* Shapes, in order: two linear layers with more weights than our own kernels accept, and one with exactly as many; two
  * linear layers of texts; f32 logits; a stem, a projection, and a window with stride 2. */
-void compare_products(rival *r, const d9_type *types, int type_count) {
+void compare_products(backend_test *r, const d9_type *types, int type_count) {
     static const product_shape shapes[] = {
         {{4, {5, 3, 1, 257}}, {2, {86, 771}}, {2, {5, 86}}, {0, 0, 0}, BY_CUBLAS, false},
         {{2, {7, 1024}}, {2, {65, 1024}}, {2, {7, 65}}, {0, 0, 0}, BY_CUBLAS, false},
@@ -121,7 +121,7 @@ static int add_updates(op_case *c, d9_type type, int count, d9_shape weights, do
 
 /* Updates of one shape and rule in a row are one batch of at most four. Another shape, the transposed shape, another
  * rate or another momentum begins a new one. */
-void compare_orthogonal_updates(rival *r, const d9_type *types, int type_count) {
+void compare_orthogonal_updates(backend_test *r, const d9_type *types, int type_count) {
     static const char *const rules[] = {"orthogonal_update of 4\t",
                                         "orthogonal_update\t",
                                         "orthogonal_update of 2\t",
@@ -140,12 +140,12 @@ void compare_orthogonal_updates(rival *r, const d9_type *types, int type_count) 
         count += add_updates(&c, types[t], 3, (d9_shape){2, {45, 7}}, 0.25, 0.5, values + count);
         count += add_updates(&c, types[t], 2, (d9_shape){2, {45, 7}}, 0.25, 0.75, values + count);
         count += add_updates(&c, types[t], 2, (d9_shape){2, {9, 35}}, 0.25, 0.75, values + count);
-        rival_read_plan(&c, r->backend, &r->fused, text, sizeof text);
+        backend_test_read_plan(&c, r->backend, &r->fused, text, sizeof text);
         const char *line = text;
         for (int i = 0; rules[i]; i++, line = strchr(line, '\n') + 1)
             if (strncmp(line, rules[i], strlen(rules[i])) != 0) fail_msg("%s is not in its place: %s", rules[i], text);
         assert_int_equal(*line, 0);
-        rival_compare_fused(r, &c, "orthogonal_update", values, count);
+        backend_test_compare_fused(r, &c, "orthogonal_update", values, count);
         op_case_free(&c);
     }
 }

@@ -2,11 +2,11 @@
 #ifndef D9_TESTS_CUDA_PRODUCTS_H
 #define D9_TESTS_CUDA_PRODUCTS_H
 
-#include "tests/support/rival.h"
+#include "tests/support/backend_test.h"
 
 /* Compares each pass in each type with the reference; fails the test on a difference or an unexpected rule. */
-void compare_products(rival *r, const d9_type *types, int type_count);
+void compare_products(backend_test *r, const d9_type *types, int type_count);
 /* Compares orthogonal updates, alone and in batches, with the reference. */
-void compare_orthogonal_updates(rival *r, const d9_type *types, int type_count);
+void compare_orthogonal_updates(backend_test *r, const d9_type *types, int type_count);
 
 #endif

@@ -50,7 +50,7 @@ TEST(steps_load_no_code) {
 }
 
 /* If none of the three graphs can be recorded, or only the first, training gives the same weights, with one warning. */
-TEST(a_refused_capture_costs_only_time) {
+TEST(a_rejected_capture_costs_only_time) {
     static watch recorded, w;
     watch_run_afresh("fp16", "off", &recorded);
     const int64_t replays = fake->counts.replays;
@@ -150,7 +150,7 @@ TEST(products_are_batches_in_the_captured_step) {
         watch_nothing_left();
     }
     fake->without_cublas = true;
-    assert_refusal(train_filters("muon: {iterations: 2}", NULL, &result), D9_DEVICE, "cuBLAS NOT_INITIALIZED");
+    assert_rejection(train_filters("muon: {iterations: 2}", NULL, &result), D9_DEVICE, "cuBLAS NOT_INITIALIZED");
     watch_nothing_left();
 }
 
@@ -160,7 +160,7 @@ static void count_warning(void *user, d9_log_level level, const char *line) {
 }
 
 /* If cuBLAS has no algorithm, our kernel is captured in its place: the same losses but for rounding. */
-TEST(products_that_cublas_refuses_are_computed_by_our_kernel) {
+TEST(products_that_cublas_rejects_are_computed_by_our_kernel) {
     enum { PRODUCTS = 3, BATCHES = 5 };
     double loss = 0;
     const d9_log_sink log = context.log;
@@ -334,7 +334,7 @@ TEST(the_order_is_the_host_s) {
     static d9_program program;
     d9_device *device;
     fake->reset();
-    program.extent.train_images = SAMPLES;
+    program.extent.train_samples = SAMPLES;
     program.buffer_bytes[D9_BUFFER_ORDER] = sizeof got;
     const d9_backend *backend = open_device(&device);
     OK(backend->allocate(&context, device, &program));
@@ -451,7 +451,7 @@ TEST(every_call_may_fail) {
 
 /* True if the run is rejected for lack of memory, with an error in GiB; false if it runs, with e7, the choice without a
  * workspace. */
-static bool is_refused(int64_t bytes) {
+static bool is_rejected(int64_t bytes) {
     static watch w;
     fake->reset();
     fake->memory_bytes = bytes;
@@ -466,16 +466,16 @@ static bool is_refused(int64_t bytes) {
     return true;
 }
 
-TEST(short_memory_is_refused_in_figures) {
+TEST(short_memory_is_rejected_in_figures) {
     static watch w;
     static const int64_t less[] = {256, 4096, 5000, 8192, 100000, 300000, 520000, 540000};
     enum { LESS = sizeof less / sizeof *less };
-    int refused = 0;
+    int rejected = 0;
     watch_run_afresh("fp16", "off", &w);
     const int64_t enough = fake->counts.most_bytes;
-    for (int part = 1; part < 7; part++) assert_true(is_refused(enough * part / 28)); /* no choice helps here */
-    for (int i = 0; i < LESS; i++) refused += is_refused(enough - less[i]);
-    assert_true(refused > 0 && refused < LESS);
+    for (int part = 1; part < 7; part++) assert_true(is_rejected(enough * part / 28)); /* no choice helps here */
+    for (int i = 0; i < LESS; i++) rejected += is_rejected(enough - less[i]);
+    assert_true(rejected > 0 && rejected < LESS);
     fake->reset();
     fake->memory_bytes = enough;
     watch_run("fp16", "off", &w);

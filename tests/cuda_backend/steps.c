@@ -2,7 +2,7 @@
  * step, the guard of fp16, times. The reference runs the same cases node by node. */
 #include "tests/cuda_backend/fake.h"
 #include "kernels/cuda/kernels.h"
-#include "tests/support/rival.h"
+#include "tests/support/backend_test.h"
 #include "tests/support/test.h"
 
 enum { IMAGES = 5, STEPS_PER_EPOCH = 3, STEPS = 12, SAMPLES = 100, WEIGHTS = 37 };
@@ -31,10 +31,10 @@ static void add_batch(training *t) {
         op_input(c, "order", D9_BUFFER_ORDER, D9_I32, vector(IMAGES * STEPS_PER_EPOCH), 0, SAMPLES - 1);
     const d9_augment_rule rule = {
         11, 9, 7, 9, 7, {[D9_AUGMENT_CROP] = {2}, [D9_AUGMENT_MIRROR] = {D9_MIRROR_RANDOM}, [D9_AUGMENT_CUTOUT] = {3}}};
-    const d9_augment_attributes attributes = {IMAGES, IMAGES, STEPS_PER_EPOCH, SAMPLES, rule, 0};
-    d9_node draw = {.op = D9_OP_DRAW, .inputs = {order}, .input_count = 1, .output_count = 1, .as.augment = attributes};
+    const d9_batch_attributes attributes = {IMAGES, IMAGES, STEPS_PER_EPOCH, SAMPLES, rule, 0};
+    d9_node draw = {.op = D9_OP_DRAW, .inputs = {order}, .input_count = 1, .output_count = 1, .as.batch = attributes};
     draw.outputs[0] = op_output(c, "draws", D9_BUFFER_SCRATCH, D9_I32, (d9_shape){2, {IMAGES, D9_DRAW_SLOTS}});
-    d9_node augment = {.op = D9_OP_AUGMENT, .input_count = 4, .output_count = 1, .as.augment = attributes};
+    d9_node augment = {.op = D9_OP_AUGMENT, .input_count = 4, .output_count = 1, .as.batch = attributes};
     augment.inputs[0] = op_input(c, "images", D9_BUFFER_IMAGES, D9_U8, all, 0, 255);
     augment.inputs[1] = order;
     augment.inputs[2] = draw.outputs[0];
@@ -85,7 +85,8 @@ static void make_training(training *t, const char *precision) {
     t->c.program.buffer_bytes[D9_BUFFER_GUARD] = found->compute == D9_F16 ? 64 : 0;
     t->c.program.steps = STEPS;
     t->c.program.steps_per_epoch = STEPS_PER_EPOCH;
-    t->c.program.extent = (d9_extent){.train_images = SAMPLES, .height = 9, .width = 7, .channels = 3, .batch = IMAGES};
+    t->c.program.extent =
+        (d9_extent){.train_samples = SAMPLES, .height = 9, .width = 7, .channels = 3, .batch = IMAGES};
     OK(D9_ARENA_ALLOCATE(&context, &t->c.program.arena, 2, &t->c.program.table));
     t->c.program.table[0] = (d9_table){"rates", rates, STEPS};
     t->c.program.table[1] = (d9_table){"ratios", ratios, STEPS};
@@ -104,7 +105,7 @@ static d9_value_id open_training(training *t, op_live *live, const char *precisi
 static void close_training(training *t, op_live *live) { op_close(live), op_case_free(&t->c); }
 
 static void assert_near(op_live *a, op_live *b, d9_value_id value, const char *what, int64_t step) {
-    static double got[RIVAL_MANY], want[RIVAL_MANY];
+    static double got[BACKEND_TEST_MANY], want[BACKEND_TEST_MANY];
     const int64_t count = op_count(a->c, value);
     op_read(a, value, got);
     op_read(b, value, want);
@@ -257,7 +258,7 @@ TEST(every_gradient_of_a_batch_is_checked) {
         c->graph->values[g].kind = D9_VALUE_GRADIENT;
     }
     c->program.group_elements = c->program.buffer_bytes[D9_BUFFER_GRADIENT] / 4;
-    rival_read_plan(c, cuda, &fused, text, sizeof text);
+    backend_test_read_plan(c, cuda, &fused, text, sizeof text);
     assert_non_null(strstr(text, "orthogonal_update of 2"));
     op_open(&live, c, cuda, &fused);
     memcpy(gradient, c->content[g], sizeof gradient);

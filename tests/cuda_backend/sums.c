@@ -249,9 +249,9 @@ TEST(a_lost_process_ends_a_wait) {
     OK(train_and_hang(0, 0));
     const int64_t last = fake->counts.reductions;
     assert_ints(fake->reduction[1].captured, 0, fake->reduction[last - 1].captured, 1);
-    assert_refusal(train_and_hang(2, 0), D9_DEVICE, "NCCL lost remote adding");
-    assert_refusal(train_and_hang(last, 0), D9_DEVICE, "NCCL lost remote adding");
-    assert_refusal(train_and_hang(2, 3), D9_DEVICE, "NCCL adding gradients");
+    assert_rejection(train_and_hang(2, 0), D9_DEVICE, "NCCL lost remote adding");
+    assert_rejection(train_and_hang(last, 0), D9_DEVICE, "NCCL lost remote adding");
+    assert_rejection(train_and_hang(2, 3), D9_DEVICE, "NCCL adding gradients");
 }
 
 TEST(failures_are_named) {
@@ -261,8 +261,8 @@ TEST(failures_are_named) {
         set_other_gpu(another);
         fake->without_nccl = !launching;
         fake->fail_reduction = launching ? 2 : 0;
-        assert_refusal(train("", "", "f32", &result), D9_DEVICE,
-                       launching ? "NCCL adding gradients" : "NCCL invalid usage joining");
+        assert_rejection(train("", "", "f32", &result), D9_DEVICE,
+                         launching ? "NCCL adding gradients" : "NCCL invalid usage joining");
         watch_nothing_left();
     }
 }

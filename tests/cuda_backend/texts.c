@@ -4,7 +4,7 @@
 #include "tests/support/test.h"
 
 /* 15 tokens, three without a label, of 2,500 words. For the first token, words 7, its label, and 2,499 tie. */
-static void make_wide_loss(op_case *c, rival *r, bool gradient, bool in_place, d9_value_id values[3]) {
+static void make_wide_loss(op_case *c, backend_test *r, bool gradient, bool in_place, d9_value_id values[3]) {
     const d9_shape tokens = {3, {3, 5, 2500}};
     op_case_begin(c, r->context, "loss", D9_F32, D9_F32, OP_FILL_RANDOM);
     const d9_value_id logits = op_input(c, "logits", D9_BUFFER_SCRATCH, D9_F32, tokens, -3, 3),
@@ -29,7 +29,7 @@ static void make_wide_loss(op_case *c, rival *r, bool gradient, bool in_place, d
     if (in_place) c->graph->values[values[2]].offset = c->graph->values[logits].offset;
 }
 
-void compare_wide_losses(rival *r) {
+void compare_wide_losses(backend_test *r) {
     static const char *const rules[] = {"loss+metrics\t", "loss+metrics+loss_backward\t",
                                         "loss+metrics+loss_backward\t"};
     for (int i = 0; i < 3; i++) {
@@ -37,21 +37,21 @@ void compare_wide_losses(rival *r) {
         char text[256];
         d9_value_id values[3];
         make_wide_loss(&c, r, i > 0, i > 1, values);
-        rival_read_plan(&c, r->backend, &r->fused, text, sizeof text);
+        backend_test_read_plan(&c, r->backend, &r->fused, text, sizeof text);
         if (strncmp(text, rules[i], strlen(rules[i])) != 0) fail_msg("%s was not used: %s", rules[i], text);
-        rival_compare_fused(r, &c, rules[i], values, i > 0 ? 3 : 2);
+        backend_test_compare_fused(r, &c, rules[i], values, i > 0 ? 3 : 2);
         op_case_free(&c);
     }
 }
 
 /* The first case of an operation in the table of cases, in f16. */
-static void make_case(op_case *c, rival *r, d9_op op) {
+static void make_case(op_case *c, backend_test *r, d9_op op) {
     int i = 0;
     while (op_spec_op(i) != op) i++;
     op_case_make(c, r->context, i, D9_F16, D9_F32, OP_FILL_RANDOM);
 }
 
-void reject_bad_tokens(rival *r) {
+void reject_bad_tokens(backend_test *r) {
     for (int of = 0; of < 5; of++) { /* what is out of range: none, a token, a sample; in a stream: none, a token */
         const int bad = of % 3;
         op_case c;
@@ -70,7 +70,7 @@ void reject_bad_tokens(rival *r) {
 }
 
 /* The buffers are small, but the rules need large scratch. */
-void reject_large_texts(rival *r) {
+void reject_large_texts(backend_test *r) {
     static const d9_op ops[] = {D9_OP_EMBED_BACKWARD, D9_OP_RECUR_BACKWARD};
     for (int i = 0; i < 2; i++) {
         op_case c;
@@ -85,7 +85,7 @@ void reject_large_texts(rival *r) {
     }
 }
 
-static void plan_units(rival *r, int64_t units, d9_status expected) {
+static void plan_units(backend_test *r, int64_t units, d9_status expected) {
     op_case c;
     d9_device *device;
     d9_plan *plan;
@@ -102,7 +102,7 @@ static void plan_units(rival *r, int64_t units, d9_status expected) {
     op_case_free(&c);
 }
 
-void reject_many_units(rival *r) {
+void reject_many_units(backend_test *r) {
     plan_units(r, 1755, D9_OK);
     plan_units(r, 1756, D9_DEVICE);
 }

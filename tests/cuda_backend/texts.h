@@ -3,15 +3,15 @@
 #ifndef D9_TESTS_CUDA_TEXTS_H
 #define D9_TESTS_CUDA_TEXTS_H
 
-#include "tests/support/rival.h"
+#include "tests/support/backend_test.h"
 
 /* The loss over many words with its metrics, without and with its gradient, which may take the memory of the logits. */
-void compare_wide_losses(rival *r);
+void compare_wide_losses(backend_test *r);
 /* Samples and tokens out of range must give D9_DEVICE. */
-void reject_bad_tokens(rival *r);
+void reject_bad_tokens(backend_test *r);
 /* A program must not be allocated whose embedding or recurrent layer needs more scratch memory than the device has. */
-void reject_large_texts(rival *r);
+void reject_large_texts(backend_test *r);
 /* A recurrent layer with more units than a block's shared memory holds must not be planned. */
-void reject_many_units(rival *r);
+void reject_many_units(backend_test *r);
 
 #endif

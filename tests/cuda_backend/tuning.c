@@ -280,21 +280,21 @@ TEST(verify_bans_what_was_chosen_before) {
     close_session(&g);
 }
 
-/* CUDA may refuse memory that it reports as free. Whichever allocation it refuses, the run ends with an error, or its
+/* CUDA may reject memory that it reports as free. Whichever allocation it rejects, the run ends with an error, or its
  * scratch memory is as large as its steps need: the fake checks the workspaces of convolutions. */
-TEST(refused_allocations_leave_enough_scratch) {
+TEST(rejected_allocations_leave_enough_scratch) {
     static open_run g;
-    int64_t asked = 1, refused = 0, ended = 0;
-    for (int64_t n = 0; n <= asked; n++) { /* 0: none is refused */
+    int64_t asked = 1, rejected = 0, ended = 0;
+    for (int64_t n = 0; n <= asked; n++) { /* 0: none is rejected */
         d9_context_init(&g.context);
         fresh_cache();
-        fake->refuse_at = n;
+        fake->reject_at = n;
         time_no_norms();
         d9_config *config = watch_config(&g.context, "fp16", "on");
         const d9_session_options options = {.config = config, .seed = 7, .no_eval = true};
         const d9_status status = d9_session_open(&g.context, &options, &g.session);
         if (n == 0) asked = fake->counts.allocations;
-        refused += n > 0 && fake->counts.allocations >= n;
+        rejected += n > 0 && fake->counts.allocations >= n;
         if (status == D9_OK) {
             const d9_cuda *cuda = g.session.device->backend;
             if (cuda->scratch_bytes < cuda->scratch_needed)
@@ -310,7 +310,7 @@ TEST(refused_allocations_leave_enough_scratch) {
         }
         d9_session_close(&g.session), d9_config_free(&g.context, config), watch_nothing_left();
     }
-    assert_int_equal(refused, asked);
+    assert_int_equal(rejected, asked);
     if (ended < 10 || asked - ended < 4) fail_msg("%d of %d runs ended", (int)ended, (int)asked);
 }
 
@@ -339,7 +339,7 @@ TEST(a_choice_made_for_want_of_room_is_not_kept) {
 }
 
 /* If all choices need more memory than there is, or the one of a saved plan does, the error says how much. */
-TEST(workspaces_without_room_are_refused_in_figures) {
+TEST(workspaces_without_room_are_rejected_in_figures) {
     static watch w;
     d9_session session;
     fresh_cache();
@@ -353,7 +353,7 @@ TEST(workspaces_without_room_are_refused_in_figures) {
     limit_free_memory(384 << 10);
     d9_config *config = watch_config(&context, "fp16", "off");
     const d9_session_options options = {.config = config, .seed = 7, .plan = w.plan};
-    assert_refusal(d9_session_open(&context, &options, &session), D9_DEVICE, "GiB");
+    assert_rejection(d9_session_open(&context, &options, &session), D9_DEVICE, "GiB");
     d9_config_free(&context, config), watch_nothing_left();
 }
 

@@ -125,7 +125,7 @@ TEST(every_place_runs_once) {
     for (size_t i = 0; i < sizeof seen / sizeof *seen; i++) assert_int_equal(seen[i], 1);
 }
 
-static void assert_refused(int (*scenario)(void), const char *reason) {
+static void assert_rejected(int (*scenario)(void), const char *reason) {
     int in[THREADS], out[THREADS];
     d9_model_test("scenario");
     assert_int_equal(scenario(), D9_MODEL_LAUNCH_FAILURE);
@@ -152,24 +152,25 @@ TEST(captures_load_nothing) {
     d9_model_test("capture");
 }
 
-TEST(mistakes_are_refused) {
-    assert_refused(d9_scenario_divergent, "divergent barrier: threads wait at");
-    assert_refused(d9_scenario_left_alone, "which others have not reached");
-    assert_refused(d9_scenario_deadlock, "deadlock");
-    assert_refused(d9_scenario_missing_lane, "misses a lane that has ended");
-    assert_refused(d9_scenario_outside_mask, "lane 0 reads lane 20");
-    assert_refused(d9_scenario_two_exchanges, "lanes of one warp exchange at");
-    assert_refused(d9_scenario_ended_block, "shared memory of a block that has ended");
-    assert_refused(d9_scenario_mixed_barriers, "divergent barrier: threads wait at");
+TEST(mistakes_are_rejected) {
+    assert_rejected(d9_scenario_divergent, "divergent barrier: threads wait at");
+    assert_rejected(d9_scenario_left_alone, "which others have not reached");
+    assert_rejected(d9_scenario_deadlock, "deadlock");
+    assert_rejected(d9_scenario_missing_lane, "misses a lane that has ended");
+    assert_rejected(d9_scenario_outside_mask, "lane 0 reads lane 20");
+    assert_rejected(d9_scenario_two_exchanges, "lanes of one warp exchange at");
+    assert_rejected(d9_scenario_ended_block, "shared memory of a block that has ended");
+    assert_rejected(d9_scenario_mixed_barriers, "divergent barrier: threads wait at");
     assert_int_equal(d9_scenario_too_many_threads(), D9_MODEL_INVALID_CONFIGURATION);
     assert_int_equal(d9_scenario_broken_cluster(), D9_MODEL_INVALID_CONFIGURATION);
 }
 
 #ifdef D9_MODEL_ALIGNMENT /* without it, UBSan's own library would end the program */
 TEST(wide_accesses_are_aligned) {
-    assert_refused(d9_scenario_plain_array, "at byte 0 of plain: an address that is no multiple of 16, ");
-    assert_refused(d9_scenario_odd_place, "at byte 4 of aligned: an address that is no multiple of 16, ");
-    assert_refused(d9_scenario_odd_store, "in global memory: an address that is no multiple of 16, ");
-    assert_refused(d9_scenario_odd_double, "at byte 4 of dynamic shared memory: an address that is no multiple of 8, ");
+    assert_rejected(d9_scenario_plain_array, "at byte 0 of plain: an address that is no multiple of 16, ");
+    assert_rejected(d9_scenario_odd_place, "at byte 4 of aligned: an address that is no multiple of 16, ");
+    assert_rejected(d9_scenario_odd_store, "in global memory: an address that is no multiple of 16, ");
+    assert_rejected(d9_scenario_odd_double,
+                    "at byte 4 of dynamic shared memory: an address that is no multiple of 8, ");
 }
 #endif

@@ -75,7 +75,7 @@ int d9_model_call(const void *stream, const char *name, dim3 grid, dim3 block, u
 
 /* True if `launch` was queued, or rejected with *error: stream.h. */
 bool d9_model_queued(const char *kernel, const std::function<int()> &launch, int *error);
-int d9_model_refuse(const std::string &why, int error); /* records the failure; returns `error` */
+int d9_model_reject(const std::string &why, int error); /* records the failure; returns `error` */
 
 /* A block's array: one per declaration; aligned to `alignment`, never to more. */
 void *d9_model_shared(const void *tag, const char *name, size_t bytes, size_t alignment);

@@ -26,6 +26,6 @@ int d9_model_clusters(unsigned cluster, size_t bytes) {
     const size_t has = static_cast<size_t>(device.shared_bytes) + reserved_bytes;
     const size_t by_memory = has / (bytes + static_bytes + reserved_bytes);
     const size_t blocks = by_memory < blocks_by_registers ? by_memory : blocks_by_registers;
-    if (device.refuses && cluster >= static_cast<unsigned>(device.refuses)) return 0;
+    if (device.rejects && cluster >= static_cast<unsigned>(device.rejects)) return 0;
     return static_cast<int>(blocks * static_cast<size_t>(device.multiprocessors) / cluster);
 }

@@ -643,7 +643,7 @@ extern "C" void __ubsan_handle_type_mismatch_v1(const d9_misaligned *what, uintp
 
 const char *d9_model_failure(void) { return m.failure.c_str(); }
 
-int d9_model_refuse(const std::string &why, int error) {
+int d9_model_reject(const std::string &why, int error) {
     fail(why);
     return error;
 }

@@ -44,7 +44,7 @@ bool d9_model_queued(const char *kernel, const std::function<int()> &launch, int
     if (k.forbidden && std::string(kernel).find(k.forbidden) != std::string::npos) *error = k.forbidden_error;
     if (*error) return true;
     if (k.launched_on != k.stream)
-        *error = d9_model_refuse(std::string(kernel) + " was launched on another stream", invalid_handle);
+        *error = d9_model_reject(std::string(kernel) + " was launched on another stream", invalid_handle);
     else
         *error = d9_model_load(kernel);
     if (!*error) k.list->items.push_back({launch, nullptr, {}});
@@ -53,7 +53,7 @@ bool d9_model_queued(const char *kernel, const std::function<int()> &launch, int
 
 int d9_model_load(const char *kernel) {
     if (k.captured && !k.loaded.count(kernel))
-        return d9_model_refuse(std::string(kernel) + " would be loaded while a stream is captured", D9_MODEL_CAPTURING);
+        return d9_model_reject(std::string(kernel) + " would be loaded while a stream is captured", D9_MODEL_CAPTURING);
     k.loaded.insert(kernel);
     return 0;
 }
@@ -92,7 +92,7 @@ void d9_model_list_add(d9_model_list *list, d9_model_work work, const void *what
 
 int d9_model_submit(const void *stream, d9_model_work work, const void *what, size_t bytes) {
     if (!k.list) return work(what);
-    if (stream != k.stream) return d9_model_refuse("work was submitted to another stream", invalid_handle);
+    if (stream != k.stream) return d9_model_reject("work was submitted to another stream", invalid_handle);
     d9_model_list_add(k.list, work, what, bytes);
     return 0;
 }

@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fuzz_put(&bench, "data/labels.npy", data + 2 + images, size - 2 - images);
     const d9_status status = d9_dataset_load(&bench.context, &options, &dataset);
     if (status != D9_OK)
-        fuzz_check_refusal(&bench, status);
+        fuzz_check_rejection(&bench, status);
     else
         fuzz_require(add_bytes(&dataset->train, dataset->classes) + add_bytes(&dataset->test, dataset->classes) >= 0 &&
                          dataset->train.count >= dataset->classes && dataset->test.count >= 1,

@@ -105,7 +105,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (status == D9_OK) {
         round_trip(&progress);
     } else {
-        fuzz_check_refusal(&shared, status);
+        fuzz_check_rejection(&shared, status);
         if (size % 16 == 0) require_own(&progress); /* costly, so only sometimes */
     }
     fuzz_require(shared.blocks <= blocks + 1, "what reading allocates is released"); /* the timeline may keep one */

@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         const d9_status status =
             d9_cifar_convert(&bench.context, "fuzz", keys[set], RECORDS, pickle, size - 2 + ROWS, &binary);
         if (status != D9_OK) {
-            fuzz_check_refusal(&bench, status);
+            fuzz_check_rejection(&bench, status);
             continue;
         }
         fuzz_require(d9_cifar_convert(&bench.context, "fuzz", keys[set], RECORDS, pickle, size - 2 + ROWS, &again) ==

@@ -55,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (status == D9_OK)
         round_trip(&bench, &image);
     else
-        fuzz_check_refusal(&bench, status);
+        fuzz_check_rejection(&bench, status);
     d9_image_free(&bench.context, &image);
     fuzz_end(&bench);
     free(bytes);

@@ -41,7 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (status == D9_OK) check_rows(&table, several);
     if (status == D9_OK) status = d9_faults_report(&faults, false);
     fuzz_require((status == D9_OK) == (faults.count == 0 && bench.context.status == D9_OK), "a fault is an error");
-    if (status != D9_OK) fuzz_check_refusal(&bench, status);
+    if (status != D9_OK) fuzz_check_rejection(&bench, status);
     d9_arena_free(&bench.context, &arena);
     free(text);
     fuzz_end(&bench);

@@ -10,8 +10,8 @@
 static const char yaml[] = "model: {channels: [2, 2, 2, 4]}\ntrain: {epochs: 2, batch_size: 2}\n"
                            "tricks: {crop: {pad: 1}, flip: {}, ema: {every: 1}, celu: {}, label_smoothing: {}, "
                            "pool_before_activation: {}, patch_whitening: {}}\n";
-static const d9_extent extent = {.train_images = 4,
-                                 .eval_images = 2,
+static const d9_extent extent = {.train_samples = 4,
+                                 .eval_samples = 2,
                                  .height = 16,
                                  .width = 16,
                                  .channels = 3,
@@ -71,7 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         require_ok(plan(backend, d9_text_get(&said), false, &again));
         fuzz_require(strcmp(d9_text_get(&said), d9_text_get(&again)) == 0, "a plan's text makes the same plan");
     } else {
-        fuzz_check_refusal(&shared, status);
+        fuzz_check_rejection(&shared, status);
     }
     d9_text_free(&said), d9_text_free(&again);
     fuzz_require(shared.blocks == blocks, "everything is released");

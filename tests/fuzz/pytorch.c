@@ -39,7 +39,7 @@ static void round_trip(fuzz_bench *bench, const d9_safetensors *file, size_t siz
         d9_safetensors_encode(&bench->context, "fuzz", file->tensors, file->tensor_count, NULL, 0, &bytes, &bytes_size);
     if (status != D9_OK) { /* memory ran out */
         fuzz_require(status == D9_DEVICE, "what was decoded can be encoded");
-        return fuzz_check_refusal(bench, status);
+        return fuzz_check_rejection(bench, status);
     }
     fuzz_require(d9_safetensors_decode(&bench->context, "fuzz", bytes, bytes_size, &again) == D9_OK &&
                      again->tensor_count == file->tensor_count,
@@ -67,7 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (status == D9_OK)
         round_trip(&bench, file, size);
     else
-        fuzz_check_refusal(&bench, status);
+        fuzz_check_rejection(&bench, status);
     d9_safetensors_free(&bench.context, file);
     fuzz_end(&bench);
     free(bytes);

@@ -59,7 +59,7 @@ static void try_report(fuzz_bench *bench) {
     if (status == D9_OK)
         check_page(bench);
     else
-        fuzz_check_refusal(bench, status);
+        fuzz_check_rejection(bench, status);
     d9_report_free(&bench->context, report);
 }
 
@@ -88,7 +88,7 @@ static void try_compare(fuzz_bench *bench, bool json) {
     if (status == D9_OK)
         check_printed(bench, json);
     else
-        fuzz_check_refusal(bench, status);
+        fuzz_check_rejection(bench, status);
     d9_arena_free(&bench->context, &cli.arena), free(options);
 }
 

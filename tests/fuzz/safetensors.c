@@ -44,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (status == D9_OK)
         round_trip(&bench, file);
     else
-        fuzz_check_refusal(&bench, status);
+        fuzz_check_rejection(&bench, status);
     d9_safetensors_is_sealed(bytes, file_size);
     d9_safetensors_free(&bench.context, file);
     fuzz_end(&bench);

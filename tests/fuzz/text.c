@@ -49,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     while (count < TEXTS && fuzz_part(&rest, &left, &part, &part_size)) {
         const d9_status status = d9_text_check(&bench.context, "a.txt", part, part_size);
         if (status != D9_OK)
-            fuzz_check_refusal(&bench, status);
+            fuzz_check_rejection(&bench, status);
         else
             texts[count++] = (d9_bytes){part, part_size};
     }

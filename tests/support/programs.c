@@ -19,8 +19,8 @@ d9_config *program_config(d9_context *context, const char *yaml) {
 }
 
 d9_extent program_extent(const d9_config *config, int64_t images, int64_t side) {
-    return (d9_extent){.train_images = images,
-                       .eval_images = images / 2,
+    return (d9_extent){.train_samples = images,
+                       .eval_samples = images / 2,
                        .height = side,
                        .width = side,
                        .channels = 3,
@@ -79,7 +79,7 @@ void program_check_graph(const d9_graph *graph) {
         for (int i = 0; i < node->input_count; i++) {
             assert_in_range(node->inputs[i], 0, graph->value_count - 1);
             const d9_value *value = &graph->values[node->inputs[i]];
-            if (!makes_batch && (node->inputs[i] == graph->image || node->inputs[i] == graph->labels)) continue;
+            if (!makes_batch && (node->inputs[i] == graph->input || node->inputs[i] == graph->labels)) continue;
             if (value->kind == D9_VALUE_ACTIVATION && (value->producer == D9_NONE || value->producer >= n))
                 fail_msg("%s %s reads %s before it is written", d9_op_name(node->op), node->role, value->name);
         }
@@ -124,7 +124,7 @@ static void write_when(const d9_when *when, d9_text *text) {
                 (long long)when->from, (long long)when->until, when->restart_each_epoch ? " of each epoch" : "");
 }
 
-static void write_batch(const d9_augment_attributes *batch, d9_text *text) {
+static void write_batch(const d9_batch_attributes *batch, d9_text *text) {
     const d9_augment_rule *rule = &batch->rule;
     d9_text_add(text, " batch %lld count %lld steps %lld samples %lld seed %llu %dx%d from %dx%d",
                 (long long)batch->batch, (long long)batch->count, (long long)batch->steps_per_epoch,
@@ -192,7 +192,7 @@ static void write_attributes(const d9_node *node, d9_text *text) {
     case D9_OP_DRAW:
     case D9_OP_AUGMENT:
     case D9_OP_GATHER:
-        write_batch(&node->as.augment, text);
+        write_batch(&node->as.batch, text);
         break;
     default:
         break;

@@ -331,7 +331,7 @@ double run_distance(const double *a, const double *b, int64_t count) {
 static void check_sizes(const d9_program *program, int64_t step, int side, int map) {
     const d9_graph *list = d9_program_list(program, step);
     const d9_node *pool = &list->nodes[program_find(list, D9_OP_POOL, "head.pool")];
-    const d9_shape *image = &list->values[list->image].shape, *from = &list->values[pool->inputs[0]].shape,
+    const d9_shape *image = &list->values[list->input].shape, *from = &list->values[pool->inputs[0]].shape,
                    *to = &list->values[pool->outputs[0]].shape;
     assert_ints(image->d[1], side, image->d[2], side);
     assert_ints(from->d[1], map, from->d[2], map);
@@ -378,10 +378,10 @@ static double *train_smaller_images(const char *backend, int64_t *count) {
 
 void run_check_smaller_images(const char *backend) {
     int64_t count;
-    double *tested = train_smaller_images(backend, &count), *judge = train_smaller_images("reference", &count);
-    const double distance = run_distance(tested, judge, count);
+    double *tested = train_smaller_images(backend, &count), *expected = train_smaller_images("reference", &count);
+    const double distance = run_distance(tested, expected, count);
     if (!(distance < 1e-3)) fail_msg("%s is off by %g", backend, distance);
-    free(tested), free(judge);
+    free(tested), free(expected);
 }
 
 void run_open_ready(d9_context *context, const d9_config *config, d9_session *session) {
@@ -400,22 +400,22 @@ static void poison(d9_session *session) {
 }
 
 void run_check_rules(d9_context *context, const d9_config *config, bool poisoned, int least) {
-    d9_config judge_config = *config;
-    judge_config.backend = "reference";
-    if (strcmp(config->precision, "tf32") == 0) judge_config.precision = "f32";
-    d9_session tested, judge;
+    d9_config expected_config = *config;
+    expected_config.backend = "reference";
+    if (strcmp(config->precision, "tf32") == 0) expected_config.precision = "f32";
+    d9_session tested, expected;
     run_open_ready(context, config, &tested);
-    run_open_ready(context, &judge_config, &judge);
+    run_open_ready(context, &expected_config, &expected);
     if (poisoned) poison(&tested);
     int failed = -1, rows = 0;
-    if (d9_rules_compare(&tested, &judge, 0, config->precision, print_failure, &rows, &failed) != D9_OK)
+    if (d9_rules_compare(&tested, &expected, 0, config->precision, print_failure, &rows, &failed) != D9_OK)
         fail_msg("%s", context->message);
     if (poisoned)
         assert_true(failed > 10);
     else
         assert_int_equal(failed, 0);
     assert_true(rows > least);
-    d9_session_close(&tested), d9_session_close(&judge);
+    d9_session_close(&tested), d9_session_close(&expected);
 }
 
 typedef struct bench {
@@ -527,7 +527,7 @@ d9_dataset *run_data(const char *folder, d9_dataset_options options) {
     return dataset;
 }
 
-void run_data_refused(const char *folder, d9_dataset_options options, d9_status expected, const char *words) {
+void run_data_rejected(const char *folder, d9_dataset_options options, d9_status expected, const char *words) {
     d9_dataset *dataset;
     if (!options.path) options.path = folder;
     d9_context_clear(&context);

@@ -111,6 +111,6 @@ int run_backend_main(const char *backend, const char *precision);
 /* Loads a dataset, from `folder` unless the options name a path. Fails the test if it cannot be loaded. */
 d9_dataset *run_data(const char *folder, d9_dataset_options options);
 /* Loading must fail with this status and a message with these words. */
-void run_data_refused(const char *folder, d9_dataset_options options, d9_status expected, const char *words);
+void run_data_rejected(const char *folder, d9_dataset_options options, d9_status expected, const char *words);
 
 #endif

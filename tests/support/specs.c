@@ -505,11 +505,11 @@ enum { SAMPLES = 100, STEPS_PER_EPOCH = 3 };
 
 static void build_stream(op_case *c, const op_spec *s, d9_node *node) {
     c->program.steps_per_epoch = STEPS_PER_EPOCH;
-    node->as.augment = (d9_augment_attributes){.batch = s->variant ? s->n * s->variant : s->n,
-                                               .count = s->n,
-                                               .steps_per_epoch = STEPS_PER_EPOCH,
-                                               .samples = s->o,
-                                               .first = s->variant ? 1 : 0};
+    node->as.batch = (d9_batch_attributes){.batch = s->variant ? s->n * s->variant : s->n,
+                                           .count = s->n,
+                                           .steps_per_epoch = STEPS_PER_EPOCH,
+                                           .samples = s->o,
+                                           .first = s->variant ? 1 : 0};
     node->inputs[0] = op_input(c, "stream", D9_BUFFER_IMAGES, D9_I32, vector(s->o), 0, 30000);
     node->outputs[0] = op_output(c, "tokens", D9_BUFFER_SCRATCH, D9_I32, matrix(s->t, s->n));
     node->outputs[1] = op_output(c, "labels", D9_BUFFER_SCRATCH, D9_I32, vector(s->t * s->n));
@@ -522,8 +522,7 @@ static double bits_of(double x) { return (double)(int32_t)d9_float_bits((float)x
 /* A ranking of the losses of `n` images, at least two of which are equal. */
 static void build_rank(op_case *c, const op_spec *s, d9_node *node) {
     const int64_t batches = s->n % 3 == 0 ? 3 : 1;
-    node->as.augment =
-        (d9_augment_attributes){.batch = s->n / batches, .count = s->n, .steps_per_epoch = STEPS_PER_EPOCH};
+    node->as.batch = (d9_batch_attributes){.batch = s->n / batches, .count = s->n, .steps_per_epoch = STEPS_PER_EPOCH};
     c->program.steps_per_epoch = STEPS_PER_EPOCH;
     node->inputs[0] = op_input(c, "loss", D9_BUFFER_SCRATCH, c->master, vector(s->n), 0, 8);
     for (int64_t i = 0; i + 3 < s->n; i += 3) c->content[node->inputs[0]][i] = c->content[node->inputs[0]][i + 3];
@@ -542,10 +541,10 @@ static void build_batch(op_case *c, const op_spec *s, d9_node *node) {
                changes = s->group_size >= 3;
     d9_value_id order = op_input(c, "order", D9_BUFFER_ORDER, D9_I32, vector(s->n * STEPS_PER_EPOCH), 0, SAMPLES - 1);
     c->program.extent =
-        (d9_extent){.train_images = SAMPLES, .height = s->h, .width = s->w, .channels = s->c, .batch = s->n};
+        (d9_extent){.train_samples = SAMPLES, .height = s->h, .width = s->w, .channels = s->c, .batch = s->n};
     c->program.steps_per_epoch = STEPS_PER_EPOCH;
     const int64_t batches = s->n % 3 == 0 ? 3 : 1;
-    node->as.augment = (d9_augment_attributes){
+    node->as.batch = (d9_batch_attributes){
         s->n / batches,
         s->n,
         STEPS_PER_EPOCH,

@@ -61,7 +61,7 @@ void test_within(const char *what, double got, double want, double tolerance);
 #define OK(call) test_ok(&context, call)
 void test_ok(const d9_context *of, d9_status status);
 /* The call must return `status`, with these words in the context's message, which is cleared. */
-#define assert_refusal(call, status, words)                                                                            \
+#define assert_rejection(call, status, words)                                                                          \
     (assert_int_equal(call, status), assert_words(context.message, words), d9_context_clear(&context))
 /* NULL; or `words` from the first missing word on; or "(one line)" if the message is empty or has a line break. */
 const char *missing_word(const char *message, const char *words);

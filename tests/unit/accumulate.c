@@ -175,18 +175,18 @@ TEST(test_changes_come_between_updates) {
     program_drop(&b);
 }
 
-static void refuse(const char *settings, const char *tricks, const char *words) {
+static void reject(const char *settings, const char *tricks, const char *words) {
     d9_config *config = configure("auto", "f32", resnet9, settings, tricks);
     d9_context_clear(&context);
-    assert_refusal(d9_config_try(&context, config), D9_USAGE, words);
+    assert_rejection(d9_config_try(&context, config), D9_USAGE, words);
     d9_context_clear(&context);
     d9_config_free(&context, config);
 }
 
 TEST(test_accumulate_that_does_not_fit_is_rejected) {
-    refuse("batch_size: 4, accumulate: 12", "", "train.accumulate 12 48 46");
-    refuse("batch_size: 4, accumulate: 2", "batch_schedule: {}", "train.accumulate 2 1 tricks.batch_schedule");
-    refuse("batch_size: 4, accumulate: 2", "hard_examples: {}", "train.accumulate 2 1 tricks.hard_examples");
+    reject("batch_size: 4, accumulate: 12", "", "train.accumulate 12 48 46");
+    reject("batch_size: 4, accumulate: 2", "batch_schedule: {}", "train.accumulate 2 1 tricks.batch_schedule");
+    reject("batch_size: 4, accumulate: 2", "hard_examples: {}", "train.accumulate 2 1 tricks.hard_examples");
     d9_config *config = configure("auto", "f32", resnet9, "batch_size: 4, accumulate: 11", "");
     OK(d9_config_try(&context, config));
     d9_config_free(&context, config);

@@ -35,7 +35,7 @@ static void ok(const dawn9_context *context, dawn9_status status) {
     if (status != DAWN9_OK) fail_msg("status %d: %s", (int)status, dawn9_message(context));
     assert_string_equal(dawn9_message(context), "");
 }
-static void refused(const dawn9_context *context, dawn9_status status, dawn9_status wanted, const char *words) {
+static void rejected(const dawn9_context *context, dawn9_status status, dawn9_status wanted, const char *words) {
     assert_int_equal(status, wanted);
     assert_words(dawn9_message(context), words);
 }
@@ -78,13 +78,13 @@ TEST_WITH(dawn9_context *context, configurations_are_parsed_loaded_and_rejected,
     config = parse(context, NULL);
     assert_non_null(strstr(dawn9_config_text(config), "ema"));
     dawn9_config_free(config), dawn9_config_free(NULL);
-    refused(context, dawn9_config_parse(context, "tiny", "train: {epoch: 1}", NULL, &config), DAWN9_USAGE,
-            "tiny:1:9 train.epoch");
+    rejected(context, dawn9_config_parse(context, "tiny", "train: {epoch: 1}", NULL, &config), DAWN9_USAGE,
+             "tiny:1:9 train.epoch");
     assert_null(config);
-    refused(context, dawn9_config_load(context, "no-such.yaml", NULL, &config), DAWN9_USAGE, "no-such.yaml");
+    rejected(context, dawn9_config_load(context, "no-such.yaml", NULL, &config), DAWN9_USAGE, "no-such.yaml");
     const char *const wrong[] = {"train.lr.knot=3", NULL};
-    refused(context, dawn9_config_load(context, D9_SOURCE_DIR "/configs/synthetic.yaml", wrong, &config), DAWN9_USAGE,
-            "knots");
+    rejected(context, dawn9_config_load(context, D9_SOURCE_DIR "/configs/synthetic.yaml", wrong, &config), DAWN9_USAGE,
+             "knots");
     ok(context, dawn9_config_load(context, D9_SOURCE_DIR "/configs/synthetic.yaml", NULL, &config)); /* no message */
     dawn9_config_free(config);
 }
@@ -128,7 +128,7 @@ static void check_predictions(dawn9_context *context, dawn9_model *model, double
     }
     ok(context, dawn9_predict(model, dataset->test.images, TEST, NULL, NULL));
     ok(context, dawn9_predict(model, NULL, 0, NULL, NULL));
-    refused(context, dawn9_predict(model, dataset->test.images, -1, NULL, NULL), DAWN9_USAGE, "-1");
+    rejected(context, dawn9_predict(model, dataset->test.images, -1, NULL, NULL), DAWN9_USAGE, "-1");
     d9_dataset_free(&inner, dataset);
 }
 
@@ -157,7 +157,7 @@ TEST_WITH(dawn9_context *context, trains_saves_opens_evaluates_predicts, set_up,
     assert_string_equal(result.precision, "f32");
     assert_int_equal(strlen(result.params_sha256), 64);
     ok(context, dawn9_model_save(model, path));
-    refused(context, dawn9_model_save(model, folder), DAWN9_OUTPUT, folder);
+    rejected(context, dawn9_model_save(model, folder), DAWN9_OUTPUT, folder);
     ok(context, dawn9_model_open(context, path, NULL, &opened));
     assert_ints(dawn9_model_height(opened), 16, dawn9_model_width(opened), 16, dawn9_model_classes(opened), CLASSES);
     assert_non_null(dawn9_model_class_name(opened, 0));
@@ -186,7 +186,7 @@ TEST_WITH(dawn9_context *context, stops_and_resumes, set_up, tear_down) {
     dawn9_config *config = parse(context, NULL);
     ok(context, dawn9_train(context, config, NULL, &whole, NULL));
     dawn9_train_options options = {.folder = folder, .progress = watch, .user = &seen};
-    refused(context, dawn9_train(context, config, &options, &resumed, &model), DAWN9_STOPPED, "6 8");
+    rejected(context, dawn9_train(context, config, &options, &resumed, &model), DAWN9_STOPPED, "6 8");
     assert_null(model);
     assert_int_equal(seen.last_step, 5);
     options = (dawn9_train_options){.folder = folder, .resume = 1};
@@ -195,7 +195,7 @@ TEST_WITH(dawn9_context *context, stops_and_resumes, set_up, tear_down) {
     assert_true(isnan(resumed.total_seconds) && run_has(folder, "result.json") && run_has(folder, "model.safetensors"));
     seen = (watched){.stop_at = 1};
     options = (dawn9_train_options){.progress = watch, .user = &seen};
-    refused(context, dawn9_train(context, config, &options, NULL, NULL), DAWN9_STOPPED, "2 8");
+    rejected(context, dawn9_train(context, config, &options, NULL, NULL), DAWN9_STOPPED, "2 8");
     dawn9_config_free(config);
 }
 
@@ -223,13 +223,13 @@ TEST_WITH(dawn9_context *context, a_batch_of_an_evaluation_stops, set_up, tear_d
     const int calls = seen.calls;
     assert_true(calls >= 2);
     seen = (batches){.stop_at = calls};
-    refused(context, dawn9_evaluate(model, &evaluation), DAWN9_STOPPED, "interrupted evaluation");
+    rejected(context, dawn9_evaluate(model, &evaluation), DAWN9_STOPPED, "interrupted evaluation");
     assert_int_equal(seen.calls, calls);
     seen = (batches){.stop_at = 2};
-    refused(context, dawn9_predict(model, dataset->test.images, TEST, labels, NULL), DAWN9_STOPPED, "interrupted");
+    rejected(context, dawn9_predict(model, dataset->test.images, TEST, labels, NULL), DAWN9_STOPPED, "interrupted");
     assert_int_equal(seen.calls, 2);
     seen = (batches){.stop_at = 1};
-    refused(context, dawn9_train(context, config, NULL, NULL, NULL), DAWN9_STOPPED, "interrupted 5 8");
+    rejected(context, dawn9_train(context, config, NULL, NULL, NULL), DAWN9_STOPPED, "interrupted 5 8");
     dawn9_on_batch(context, NULL, NULL);
     ok(context, dawn9_predict(model, dataset->test.images, TEST, labels, NULL));
     d9_dataset_free(&inner, dataset);
@@ -253,7 +253,7 @@ TEST_WITH(dawn9_context *context, keeps_the_best, set_up, tear_down) {
     ok(context, dawn9_model_save(model, saved));
     dawn9_model_free(model);
     dawn9_train_options options = {.folder = folder, .progress = watch, .user = &seen};
-    refused(context, dawn9_train(context, config, &options, NULL, &model), DAWN9_STOPPED, "23 24");
+    rejected(context, dawn9_train(context, config, &options, NULL, &model), DAWN9_STOPPED, "23 24");
     options = (dawn9_train_options){.folder = folder, .resume = 1};
     ok(context, dawn9_train(context, config, &options, &again, &model));
     ok(context, dawn9_evaluate(model, &resumed));
@@ -275,24 +275,25 @@ TEST_WITH(dawn9_context *context, wrong_model_files_and_settings_are_rejected, s
     dawn9_model *model;
     dawn9_evaluation evaluation;
     dawn9_config *config;
-    refused(context, dawn9_model_open(context, D9_SOURCE_DIR "/configs/base.yaml", NULL, &model), DAWN9_DATA,
-            "base.yaml");
+    rejected(context, dawn9_model_open(context, D9_SOURCE_DIR "/configs/base.yaml", NULL, &model), DAWN9_DATA,
+             "base.yaml");
     assert_null(model);
-    refused(context, dawn9_model_open(context, "no-such.safetensors", NULL, &model), DAWN9_DATA, "no-such.safetensors");
+    rejected(context, dawn9_model_open(context, "no-such.safetensors", NULL, &model), DAWN9_DATA,
+             "no-such.safetensors");
     config = parse(context, (const char *const[]){"train.epochs=0.3", NULL});
     ok(context, dawn9_train(context, config, NULL, NULL, &model));
     dawn9_config_free(config);
     const char *path = run_path(folder, "m.safetensors");
     ok(context, dawn9_model_save(model, path));
     dawn9_model_free(model);
-    refused(context, dawn9_model_open(context, path, (const char *const[]){"data.dataset=cifar", NULL}, &model),
-            DAWN9_USAGE, "cifar10");
+    rejected(context, dawn9_model_open(context, path, (const char *const[]){"data.dataset=cifar", NULL}, &model),
+             DAWN9_USAGE, "cifar10");
     ok(context, dawn9_model_open(context, path, (const char *const[]){"model.channels=[8, 8, 8, 8]", NULL}, &model));
-    refused(context, dawn9_evaluate(model, &evaluation), DAWN9_USAGE, "");
-    refused(context, dawn9_predict(model, NULL, 0, NULL, NULL), DAWN9_USAGE, "");
+    rejected(context, dawn9_evaluate(model, &evaluation), DAWN9_USAGE, "");
+    rejected(context, dawn9_predict(model, NULL, 0, NULL, NULL), DAWN9_USAGE, "");
     dawn9_model_free(model);
     ok(context, dawn9_model_open(context, path, (const char *const[]){"data.image_size=48", NULL}, &model));
-    refused(context, dawn9_evaluate(model, &evaluation), DAWN9_DATA, "16x16");
+    rejected(context, dawn9_evaluate(model, &evaluation), DAWN9_DATA, "16x16");
     dawn9_model_free(model);
 }
 
@@ -365,8 +366,8 @@ TEST(each_context_has_its_own_message, set_up, tear_down) {
     dawn9_context *context = *state, *other;
     dawn9_config *config;
     assert_int_equal(dawn9_open(&other), DAWN9_OK);
-    refused(context, dawn9_config_load(context, "first.yaml", NULL, &config), DAWN9_USAGE, "first.yaml");
-    refused(other, dawn9_config_load(other, "second.yaml", NULL, &config), DAWN9_USAGE, "second.yaml");
+    rejected(context, dawn9_config_load(context, "first.yaml", NULL, &config), DAWN9_USAGE, "first.yaml");
+    rejected(other, dawn9_config_load(other, "second.yaml", NULL, &config), DAWN9_USAGE, "second.yaml");
     assert_words(dawn9_message(context), "first.yaml");
     dawn9_close(other), dawn9_close(NULL);
 }

@@ -5,7 +5,7 @@
 
 static const struct {
     const char *yaml, *words;
-} refusals[] = {
+} rejections[] = {
     {"", "x.yaml:1:1"},
     {"# only a comment\n", "x.yaml:2:1"},
     {"- a\n", "x.yaml:1:1 {seed:"},
@@ -101,13 +101,13 @@ static const struct {
 };
 
 TEST(test_invalid_files_are_rejected_with_their_place, enter_source_folder) {
-    for (int i = 0; i < COUNT(refusals); i++) assert_refused(refusals[i].yaml, NULL, refusals[i].words);
+    for (int i = 0; i < COUNT(rejections); i++) assert_rejected(rejections[i].yaml, NULL, rejections[i].words);
 }
 
 TEST(test_rejects_deep_nesting, enter_source_folder) {
     char yaml[256] = "seed: ";
     memset(yaml + 6, '[', 100);
-    assert_refused(yaml, NULL, "x.yaml:1:39 32");
+    assert_rejected(yaml, NULL, "x.yaml:1:39 32");
 }
 
 TEST(test_required_option, enter_source_folder) {
@@ -212,7 +212,7 @@ TEST(test_many_knots, enter_source_folder) {
         d9_text_add(&yaml, "]}}");
         snprintf(words, sizeof words, "x.yaml:1:21 train.lr.knots %d 256", count);
         if (count > 256) {
-            assert_refused(d9_text_get(&yaml), NULL, words);
+            assert_rejected(d9_text_get(&yaml), NULL, words);
         } else {
             d9_config *config = parse(d9_text_get(&yaml), NULL);
             const d9_schedule *lr = &config->train.lr;

@@ -54,26 +54,26 @@ TEST(test_order_of_edits, enter_source_folder) {
 }
 
 TEST(test_rejects_edits, enter_source_folder) {
-    assert_refused("{}", EDIT(SET, "train.epochs"), "--set train.epochs KEY=VALUE");
-    assert_refused("{}", EDIT(SET, "=3"), "--set =3 KEY=VALUE");
-    assert_refused("{}", EDIT(SET, "train..epochs=3"), "--set train..epochs=3");
-    assert_refused("{}", EDIT(SET, "train.=3"), "--set train.=3");
-    assert_refused("{}", EDIT(SET, "base=a.yaml"), "--set base=a.yaml");
-    assert_refused("{}", EDIT(SET, "seed=[1"), "--set seed=[1");
-    assert_refused("{}", EDIT(SET, "train.epoch=3"), "--set train.epoch=3 batch_size image_gradient epochs");
-    assert_refused("{}", EDIT(SET, "train.epochs=0"), "--set train.epochs=0 train.epochs 0 0.001 1000000");
-    assert_refused("{}", EDIT(SET, "train.epochs.x=0"), "--set train.epochs.x=0 train.epochs");
-    assert_refused("{}", EDIT(SET, "tricks.celu.alpha=1"), "--set tricks.celu.alpha=1 tricks.celu --with celu");
-    assert_refused("tricks: {celu: off}", EDIT(SET, "tricks.celu.alpha=1"),
-                   "--set tricks.celu.alpha=1 tricks.celu --with celu");
-    assert_refused("{}", EDIT(WITH, ""), "--with NAME:KEY=VALUE");
-    assert_refused("{}", EDIT(WITH, "ema:"), "--with ema: NAME:KEY=VALUE");
-    assert_refused("{}", EDIT(WITH, "ema:every"), "--with ema:every NAME:KEY=VALUE");
-    assert_refused("{}", EDIT(WITH, "ema:every=1,every=2"), "--with ema:every=1,every=2 tricks.ema.every");
-    assert_refused("{}", EDIT(WITH, "ema:evry=5"),
-                   "--with ema:evry=5 tricks.ema.evry momentum every restart_each_epoch");
-    assert_refused("{}", EDIT(WITHOUT, ""), "--without");
-    assert_refused("{}", EDIT(WITHOUT, "cellu"), "--without cellu celu");
+    assert_rejected("{}", EDIT(SET, "train.epochs"), "--set train.epochs KEY=VALUE");
+    assert_rejected("{}", EDIT(SET, "=3"), "--set =3 KEY=VALUE");
+    assert_rejected("{}", EDIT(SET, "train..epochs=3"), "--set train..epochs=3");
+    assert_rejected("{}", EDIT(SET, "train.=3"), "--set train.=3");
+    assert_rejected("{}", EDIT(SET, "base=a.yaml"), "--set base=a.yaml");
+    assert_rejected("{}", EDIT(SET, "seed=[1"), "--set seed=[1");
+    assert_rejected("{}", EDIT(SET, "train.epoch=3"), "--set train.epoch=3 batch_size image_gradient epochs");
+    assert_rejected("{}", EDIT(SET, "train.epochs=0"), "--set train.epochs=0 train.epochs 0 0.001 1000000");
+    assert_rejected("{}", EDIT(SET, "train.epochs.x=0"), "--set train.epochs.x=0 train.epochs");
+    assert_rejected("{}", EDIT(SET, "tricks.celu.alpha=1"), "--set tricks.celu.alpha=1 tricks.celu --with celu");
+    assert_rejected("tricks: {celu: off}", EDIT(SET, "tricks.celu.alpha=1"),
+                    "--set tricks.celu.alpha=1 tricks.celu --with celu");
+    assert_rejected("{}", EDIT(WITH, ""), "--with NAME:KEY=VALUE");
+    assert_rejected("{}", EDIT(WITH, "ema:"), "--with ema: NAME:KEY=VALUE");
+    assert_rejected("{}", EDIT(WITH, "ema:every"), "--with ema:every NAME:KEY=VALUE");
+    assert_rejected("{}", EDIT(WITH, "ema:every=1,every=2"), "--with ema:every=1,every=2 tricks.ema.every");
+    assert_rejected("{}", EDIT(WITH, "ema:evry=5"),
+                    "--with ema:evry=5 tricks.ema.evry momentum every restart_each_epoch");
+    assert_rejected("{}", EDIT(WITHOUT, ""), "--without");
+    assert_rejected("{}", EDIT(WITHOUT, "cellu"), "--without cellu celu");
 }
 
 static char folder[RUN_PATH_BYTES];
@@ -93,7 +93,7 @@ static void put(const char *path, const char *yaml) { OK(d9_file_write(&context,
 static void assert_not_loaded(const char *path, const char *words) {
     d9_config *config;
     d9_context_clear(&context);
-    assert_refusal(d9_config_load(&context, path, NULL, &config), D9_USAGE, words);
+    assert_rejection(d9_config_load(&context, path, NULL, &config), D9_USAGE, words);
     assert_null(config);
 }
 

@@ -35,7 +35,7 @@ static inline d9_config *load(const char *path) {
     return config;
 }
 
-static inline void assert_refused(const char *yaml, const d9_config_edits *edits, const char *words) {
+static inline void assert_rejected(const char *yaml, const d9_config_edits *edits, const char *words) {
     d9_config *config = (d9_config *)&context; /* must become NULL */
     d9_context_clear(&context);
     assert_int_equal(d9_config_parse(&context, "x.yaml", yaml, edits, &config), D9_USAGE);

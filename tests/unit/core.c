@@ -330,7 +330,7 @@ TEST_WITH(bench *bench, test_special_and_large_files, open_bench, close_bench) {
     assert_int_equal(mkfifo(path, 0600), 0);
     for (int i = 0; i < 3; i++) {
         d9_context_clear(&context);
-        assert_refusal(d9_file_read(&context, special[i], &bytes, &size), D9_DATA, special[i]);
+        assert_rejection(d9_file_read(&context, special[i], &bytes, &size), D9_DATA, special[i]);
         assert_null(bytes);
     }
     d9_context_clear(&context);
@@ -338,7 +338,7 @@ TEST_WITH(bench *bench, test_special_and_large_files, open_bench, close_bench) {
     OK(d9_file_write(&context, path, "123", 3));
     OK(d9_file_read_limited(&context, path, 3, &bytes, &size));
     d9_release(&context, bytes);
-    assert_refusal(d9_file_read_limited(&context, path, 2, &bytes, &size), D9_DATA, path);
+    assert_rejection(d9_file_read_limited(&context, path, 2, &bytes, &size), D9_DATA, path);
     assert_int_equal(truncate(path, D9_TEXT_MAX_BYTES + 1), 0); /* a sparse file */
     d9_context_clear(&context);
     assert_int_equal(d9_file_read(&context, path, &bytes, &size), D9_DATA);
@@ -383,11 +383,11 @@ TEST_WITH(bench *bench, test_file_append, open_bench, close_bench) {
 TEST_WITH(bench *bench, test_files_that_cannot_be_read_or_written, open_bench, close_bench) {
     uint8_t *bytes;
     size_t size;
-    assert_refusal(d9_file_read(&context, in(bench, "none"), &bytes, &size), D9_DATA, in(bench, "none"));
+    assert_rejection(d9_file_read(&context, in(bench, "none"), &bytes, &size), D9_DATA, in(bench, "none"));
     assert_null(bytes), d9_context_clear(&context);
-    assert_refusal(d9_file_read(&context, bench->folder, &bytes, &size), D9_DATA, bench->folder);
-    assert_refusal(d9_file_write(&context, bench->folder, "x", 1), D9_OUTPUT, bench->folder);
-    assert_refusal(d9_file_write(&context, "/dev/null", "x", 1), D9_OUTPUT, "/dev/null");
+    assert_rejection(d9_file_read(&context, bench->folder, &bytes, &size), D9_DATA, bench->folder);
+    assert_rejection(d9_file_write(&context, bench->folder, "x", 1), D9_OUTPUT, bench->folder);
+    assert_rejection(d9_file_write(&context, "/dev/null", "x", 1), D9_OUTPUT, "/dev/null");
     assert_int_equal(d9_file_write(&context, in(bench, "no/such/folder"), "x", 1), D9_OUTPUT);
     assert_int_equal(run_folder_count(bench->folder, ""), 0);
 }
@@ -405,8 +405,8 @@ TEST_WITH(bench *bench, a_file_without_permission_is_not_called_missing, open_be
     OK(d9_file_find(&context, D9_DATA, bench->folder, &found));
     assert_true(found);
     bench->system.stat = forbidden;
-    assert_refusal(d9_file_find(&context, D9_DATA, "closed/x", &found), D9_DATA, "closed/x Permission");
-    assert_refusal(d9_directory_make(&context, "closed"), D9_OUTPUT, "closed Permission");
+    assert_rejection(d9_file_find(&context, D9_DATA, "closed/x", &found), D9_DATA, "closed/x Permission");
+    assert_rejection(d9_directory_make(&context, "closed"), D9_OUTPUT, "closed Permission");
 }
 
 static int open_to_read(void *user, const char *path, int flags, int mode) {
@@ -452,7 +452,7 @@ TEST_WITH(bench *bench, test_directory_make, open_bench, close_bench) {
     struct stat made;
     assert_true(stat(in(bench, "a/b/c"), &made) == 0 && S_ISDIR(made.st_mode));
     OK(d9_file_write(&context, in(bench, "a/file"), "x", 1));
-    assert_refusal(d9_directory_make(&context, in(bench, "a/file/d")), D9_OUTPUT, "a/file");
+    assert_rejection(d9_directory_make(&context, in(bench, "a/file/d")), D9_OUTPUT, "a/file");
     assert_int_equal(d9_directory_make(&context, "/proc/none/x"), D9_OUTPUT), d9_context_clear(&context);
     assert_int_equal(d9_directory_make(&context, ""), D9_OUTPUT);
 }

@@ -3,14 +3,14 @@
  * compares whole networks. */
 #include "core/system.h"
 #include "kernels/cpu/kernels.h"
-#include "tests/support/rival.h"
+#include "tests/support/backend_test.h"
 #include "tests/support/test.h"
 
 typedef struct fixture {
     const d9_backend *backend; /* cpu or onednn */
     bool bf16;
     char library[128]; /* such as "oneDNN 2.6.3"; "": not installed */
-    rival r;
+    backend_test r;
 } fixture;
 
 static const d9_backend_options fused = {.threads = 2, .fuse = true}, unfused = {.threads = 2};
@@ -26,15 +26,15 @@ static bool open_fixture(fixture *f, const char *backend) { /* false: the backen
     const char *library = strstr(info.version, "oneDNN");
     snprintf(f->library, sizeof f->library, "%s", library ? library : "");
     f->backend->close(&context, device);
-    rival_open(&f->r, &context, f->backend);
+    backend_test_open(&f->r, &context, f->backend);
     return true;
 }
 
-/* rival.h documents these checks. */
+/* backend_test.h documents these checks. */
 static void check_operations(fixture *f, d9_type type) {
-    rival_every_operation(&f->r, &type, 1);
-    rival_fused_rules(&f->r, &type, 1);
-    rival_fused_gradients(&f->r, &type, 1);
+    backend_test_every_operation(&f->r, &type, 1);
+    backend_test_fused_rules(&f->r, &type, 1);
+    backend_test_fused_gradients(&f->r, &type, 1);
 }
 
 TEST(every_operation_and_fused_rule_in_f32) { check_operations(*state, D9_F32); }
@@ -45,12 +45,12 @@ TEST(every_operation_and_fused_rule_in_bf16) {
     check_operations(f, D9_BF16);
 }
 
-TEST(an_output_with_another_reader_is_kept) { rival_wanted_intermediate(&((fixture *)*state)->r, false); }
+TEST(an_output_with_another_reader_is_kept) { backend_test_wanted_intermediate(&((fixture *)*state)->r, false); }
 
 TEST(indices_out_of_range_are_rejected) {
     static const d9_op ops[] = {D9_OP_DRAW,  D9_OP_AUGMENT,        D9_OP_GATHER, D9_OP_TOKENS,
                                 D9_OP_EMBED, D9_OP_EMBED_BACKWARD, D9_OP_LOSS,   D9_OP_LOSS_BACKWARD};
-    rival_bad_indices(&((fixture *)*state)->r, ops, sizeof ops / sizeof *ops);
+    backend_test_bad_indices(&((fixture *)*state)->r, ops, sizeof ops / sizeof *ops);
 }
 
 static bool is_conv(d9_op op) {
@@ -67,8 +67,8 @@ TEST(threads_change_no_bit_outside_convolutions) {
         const d9_backend_options *second = is_conv(node->op) ? &one : &three; /* convolutions may depend on it */
         for (int o = 0; o < node->output_count; o++) {
             if (node->outputs[o] == D9_NONE) continue;
-            rival_run(&c, f->backend, &one, node->outputs[o], f->r.a);
-            rival_run(&c, f->backend, second, node->outputs[o], f->r.b);
+            backend_test_run(&c, f->backend, &one, node->outputs[o], f->r.a);
+            backend_test_run(&c, f->backend, second, node->outputs[o], f->r.b);
             if (op_differences(f->r.a, f->r.b, op_count(&c, node->outputs[o]))) fail_msg("%s: bits differ", c.name);
         }
         op_case_free(&c);
@@ -91,7 +91,7 @@ TEST(a_padded_pool_is_by_itself) {
         pool.outputs[0] = op_output(&c, "pooled", D9_BUFFER_SCRATCH, D9_F32, (d9_shape){4, {2, 4 + pad, 3 + pad, 64}});
         op_node(&c, &conv);
         op_node(&c, &pool);
-        rival_read_plan(&c, f->backend, &fused, text, sizeof text);
+        backend_test_read_plan(&c, f->backend, &fused, text, sizeof text);
         assert_int_equal(strstr(text, "conv+pool\t") != NULL, strcmp(f->backend->name, "cpu") == 0 && !pad);
         op_case_free(&c);
     }
@@ -164,7 +164,7 @@ TEST(every_convolution_algorithm_agrees) {
             own += strncmp(rows[r].choice, "own ", 4) == 0;
             amx += strcmp(rows[r].choice, "own amx") == 0;
             if (!transformed || c.fill == OP_FILL_RANDOM) /* integers must agree exactly, but Winograd rounds */
-                rival_compare(&f->r, &c, &options);
+                backend_test_compare(&f->r, &c, &options);
         }
         op_case_free(&c);
     }
@@ -198,8 +198,8 @@ TEST(other_precisions_are_rejected_by_name) {
         op_case_make(&c, &context, 0, types[t][0], types[t][1], OP_FILL_RANDOM);
         OK(f->backend->open(&context, &fused, &device));
         OK(f->backend->allocate(&context, device, &c.program));
-        assert_refusal(f->backend->plan(&context, device, &c.program, c.graph, &plan), D9_DEVICE,
-                       c.graph->nodes[0].role);
+        assert_rejection(f->backend->plan(&context, device, &c.program, c.graph, &plan), D9_DEVICE,
+                         c.graph->nodes[0].role);
         f->backend->close(&context, device);
         op_case_free(&c);
     }
@@ -212,7 +212,7 @@ static int check_backend(const char *name) {
     const struct CMUnitTest absent[] = {cmocka_unit_test_prestate(the_library_is_not_here, &f)};
     if (!open_fixture(&f, name)) return cmocka_run_group_tests_name(name, absent, NULL, NULL);
     const int failed = test_run(&f);
-    rival_close(&f.r);
+    backend_test_close(&f.r);
     return failed;
 }
 

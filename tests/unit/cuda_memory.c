@@ -12,7 +12,7 @@ static double needed_gib(const char *precision, int64_t batch) {
     int64_t bytes = 0, largest = 0;
     OK(d9_config_load(&context, D9_SOURCE_DIR "/configs/dawn94.yaml", NULL, &config));
     d9_extent extent = program_extent(config, 50000, 32);
-    extent.eval_images = 10000;
+    extent.eval_samples = 10000;
     assert_int_equal(extent.batch, 512);
     extent.batch = batch;
     program_make(&context, config, &extent, precision, false, &program);

@@ -84,14 +84,14 @@ TEST_WITH(const char *folder, cifar10_is_read_and_broken_files_are_rejected, run
     d9_dataset_free(&context, dataset);
     bytes[(size_t)17 * RECORD] = 11;
     run_write(folder, "data_batch_3.bin", bytes, (size_t)BATCH_IMAGES * RECORD);
-    run_data_refused(folder, options, D9_DATA, "data_batch_3.bin 17 11 0 9");
+    run_data_rejected(folder, options, D9_DATA, "data_batch_3.bin 17 11 0 9");
     run_write(folder, "data_batch_3.bin", bytes, (size_t)4 * RECORD + 1000);
-    run_data_refused(folder, options, D9_DATA, "data_batch_3.bin 4 30730000");
+    run_data_rejected(folder, options, D9_DATA, "data_batch_3.bin 4 30730000");
     bytes = realloc(bytes, (size_t)BATCH_IMAGES * RECORD + 1);
     assert_non_null(bytes);
     bytes[(size_t)BATCH_IMAGES * RECORD] = 0;
     run_write(folder, "data_batch_3.bin", bytes, (size_t)BATCH_IMAGES * RECORD + 1);
-    run_data_refused(folder, options, D9_DATA, "data_batch_3.bin 30730001 10000");
+    run_data_rejected(folder, options, D9_DATA, "data_batch_3.bin 30730001 10000");
     free(bytes);
 }
 
@@ -106,14 +106,14 @@ TEST_WITH(const char *folder, cifar100_takes_the_fine_label, run_folder_set_up, 
     d9_dataset_free(&context, dataset);
     bytes[(size_t)3 * 3074] = 20;
     run_write(folder, "test.bin", bytes, (size_t)10000 * 3074);
-    run_data_refused(folder, options, D9_DATA, "test.bin 3 20 0 19");
+    run_data_rejected(folder, options, D9_DATA, "test.bin 3 20 0 19");
     free(bytes);
 }
 
 TEST_WITH(const char *folder, missing_files_say_where_and_how, run_folder_set_up, run_folder_tear_down) {
     char found[RUN_PATH_BYTES];
-    run_data_refused(folder, (d9_dataset_options){.name = "cifar10"}, D9_DATA, "dawn9");
-    run_data_refused(folder, (d9_dataset_options){.name = "cifar1"}, D9_USAGE, "cifar1 cifar10");
+    run_data_rejected(folder, (d9_dataset_options){.name = "cifar10"}, D9_DATA, "dawn9");
+    run_data_rejected(folder, (d9_dataset_options){.name = "cifar1"}, D9_USAGE, "cifar1 cifar10");
 
     /* search order: $DAWN9_DATA, its subfolder, the cache folder */
     setenv("XDG_CACHE_HOME", run_path(folder, "cache"), 1), setenv("DAWN9_DATA", folder, 1);
@@ -285,14 +285,14 @@ TEST_WITH(const char *folder, classes_of_two_images_are_split, run_folder_set_up
 
 TEST_WITH(const char *folder, folder_split_by_hand_is_kept, run_folder_set_up, run_folder_tear_down) {
     fill_classes(folder, "train/", 4);
-    run_data_refused(folder, (d9_dataset_options){.name = "folder"}, D9_DATA, "train: test/");
+    run_data_rejected(folder, (d9_dataset_options){.name = "folder"}, D9_DATA, "train: test/");
     fill_classes(folder, "test/", 1);
     d9_dataset *dataset = run_data(folder, (d9_dataset_options){.name = "folder"});
     assert_ints(dataset->train.count, 12, dataset->test.count, 3);
     d9_dataset_free(&context, dataset);
     make_folder(folder, "test/dog");
     write_picture(folder, "test/dog/1.png", 4, 4, 1);
-    run_data_refused(folder, (d9_dataset_options){.name = "folder"}, D9_DATA, "test/dog train/");
+    run_data_rejected(folder, (d9_dataset_options){.name = "folder"}, D9_DATA, "test/dog train/");
 }
 
 TEST(class_weights_are_inverse_to_class_sizes) {
@@ -305,18 +305,18 @@ TEST(class_weights_are_inverse_to_class_sizes) {
 
 TEST_WITH(const char *folder, broken_folders_are_rejected, run_folder_set_up, run_folder_tear_down) {
     const d9_dataset_options options = {.name = "folder"};
-    run_data_refused(folder, (d9_dataset_options){.name = "folder", .path = "no/such/folder"}, D9_DATA,
-                     "no/such/folder");
+    run_data_rejected(folder, (d9_dataset_options){.name = "folder", .path = "no/such/folder"}, D9_DATA,
+                      "no/such/folder");
     make_folder(folder, "ant");
-    run_data_refused(folder, options, D9_DATA, "/ant");
+    run_data_rejected(folder, options, D9_DATA, "/ant");
     write_picture(folder, "ant/1.png", 3, 5, 9);
-    run_data_refused(folder, options, D9_DATA, "1 2");
+    run_data_rejected(folder, options, D9_DATA, "1 2");
     make_folder(folder, "bee");
     write_picture(folder, "bee/1.png", 3, 5, 9);
-    run_data_refused(folder, options, D9_DATA, "/ant 1 2");
+    run_data_rejected(folder, options, D9_DATA, "/ant 1 2");
     write_picture(folder, "ant/2.png", 3, 5, 9);
     run_write(folder, "bee/2.jpg", "not an image", 12);
-    run_data_refused(folder, options, D9_DATA, "bee/2.jpg PNG JPEG WebP");
+    run_data_rejected(folder, options, D9_DATA, "bee/2.jpg PNG JPEG WebP");
 
     /* The first half of a PNG. */
     uint8_t *bytes;
@@ -325,10 +325,10 @@ TEST_WITH(const char *folder, broken_folders_are_rejected, run_folder_set_up, ru
     OK(d9_file_read(&context, run_path(folder, "bee/2.jpg"), &bytes, &size));
     run_write(folder, "bee/2.jpg", bytes, size / 2);
     d9_release(&context, bytes);
-    run_data_refused(folder, options, D9_DATA, "bee/2.jpg");
+    run_data_rejected(folder, options, D9_DATA, "bee/2.jpg");
     write_picture(folder, "bee/2.jpg", 200, 100, 9);
     make_folder(folder, "bee/wings");
-    run_data_refused(folder, options, D9_DATA, "bee/wings");
+    run_data_rejected(folder, options, D9_DATA, "bee/wings");
 }
 
 /* The error counts the damaged images; with skip_damaged, the rest loads as if they did not exist. */
@@ -349,7 +349,7 @@ TEST_WITH(const char *folder, damaged_pictures_are_left_out, run_folder_set_up, 
     }
     d9_dataset_free(&context, rest), d9_dataset_free(&context, whole);
     options.skip_damaged = false;
-    run_data_refused(folder, options, D9_DATA, "3 --skip-damaged");
+    run_data_rejected(folder, options, D9_DATA, "3 --skip-damaged");
 }
 
 /* Writes a file as numpy.save does: the header is filled with spaces to 128 bytes and ends with a newline. */
@@ -417,9 +417,9 @@ TEST_WITH(const char *folder, broken_arrays_are_rejected, run_folder_set_up, run
     const int16_t negative[ARRAY_IMAGES] = {0, 1, 2, -1};
     const int64_t lowest[ARRAY_IMAGES] = {INT64_MIN};
     const uint8_t zeros[ARRAY_IMAGES] = {0}, gap[ARRAY_IMAGES] = {[3] = 2};
-    run_data_refused(folder, array_options, D9_DATA, "images.npy");
+    run_data_rejected(folder, array_options, D9_DATA, "images.npy");
     write_arrays(folder, "", images);
-    run_data_refused(folder, (d9_dataset_options){.name = "arrays"}, D9_DATA, "5 32 data.image_size");
+    run_data_rejected(folder, (d9_dataset_options){.name = "arrays"}, D9_DATA, "5 32 data.image_size");
     const struct {
         const char *head;
         const void *labels;
@@ -438,7 +438,7 @@ TEST_WITH(const char *folder, broken_arrays_are_rejected, run_folder_set_up, run
                {NPY("|u1", "12,"), gap, sizeof gap, "1 2"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         write_npy(folder, "labels.npy", bad[i].head, bad[i].labels, bad[i].size);
-        run_data_refused(folder, array_options, D9_DATA, bad[i].words);
+        run_data_rejected(folder, array_options, D9_DATA, bad[i].words);
     }
     static const struct {
         const char *head, *words;
@@ -458,15 +458,15 @@ TEST_WITH(const char *folder, broken_arrays_are_rejected, run_folder_set_up, run
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         write_npy(folder, "images.npy", wrong[i].head, images, sizeof images);
-        run_data_refused(folder, array_options, D9_DATA, "images.npy");
+        run_data_rejected(folder, array_options, D9_DATA, "images.npy");
         assert_words(context.message, wrong[i].words);
     }
     run_write(folder, "images.npy", "\x93NUMPY\x01\x00\xff\xff  ", 12);
-    run_data_refused(folder, array_options, D9_DATA, "images.npy");
+    run_data_rejected(folder, array_options, D9_DATA, "images.npy");
     run_write(folder, "images.npy", "PK not numpy", 12);
-    run_data_refused(folder, array_options, D9_DATA, "images.npy");
+    run_data_rejected(folder, array_options, D9_DATA, "images.npy");
     run_write(folder, "images.npy", "", 0);
-    run_data_refused(folder, array_options, D9_DATA, "images.npy");
+    run_data_rejected(folder, array_options, D9_DATA, "images.npy");
 }
 
 /* Writes images.npy of format `version` with a header of `length` bytes. */
@@ -492,14 +492,14 @@ TEST_WITH(const char *folder, arrays_keep_their_limits, run_folder_set_up, run_f
         assert_int_equal(dataset->train.images[0], images[0]);
         d9_dataset_free(&context, dataset);
         write_headed(folder, version, 4096, images);
-        run_data_refused(folder, array_options, D9_DATA, "images.npy header");
+        run_data_rejected(folder, array_options, D9_DATA, "images.npy header");
     }
     write_arrays(folder, "", images);
     write_npy(folder, "labels.npy", NPY("<i4", "12,"), labels, sizeof labels);
-    run_data_refused(folder, array_options, D9_DATA, "labels.npy gap 65535");
+    run_data_rejected(folder, array_options, D9_DATA, "labels.npy gap 65535");
     labels[2] = 65536;
     write_npy(folder, "labels.npy", NPY("<i4", "12,"), labels, sizeof labels);
-    run_data_refused(folder, array_options, D9_DATA, "labels.npy 2 65536 0 65535");
+    run_data_rejected(folder, array_options, D9_DATA, "labels.npy 2 65536 0 65535");
 }
 
 /* Of the 300 training pixels none, 1 or 4 differ: variances of 0, 0.003 and 0.013. */
@@ -545,7 +545,7 @@ TEST_WITH(const char *folder, a_class_keeps_an_image_to_train_on, run_folder_set
         d9_dataset *dataset;
         d9_context_clear(&context);
         if (d9_dataset_load(&context, &options, &dataset) != D9_OK) {
-            run_data_refused(folder, options, D9_DATA, "2");
+            run_data_rejected(folder, options, D9_DATA, "2");
             others++;
             continue;
         }
@@ -566,7 +566,7 @@ TEST_WITH(const char *folder, synthetic_is_a_function_of_its_seed, run_folder_se
     assert_memory_not_equal(a->train.images, a->test.images, PIXELS * 3);
     for (int channel = 0; channel < 3; channel++)
         assert_true(a->mean[channel] > 110 && a->mean[channel] < 146 && a->std[channel] > 40 && a->std[channel] < 80);
-    run_data_refused(folder, (d9_dataset_options){.name = "synthetic", .synthetic_train = -1}, D9_USAGE, "-1 1");
+    run_data_rejected(folder, (d9_dataset_options){.name = "synthetic", .synthetic_train = -1}, D9_USAGE, "-1 1");
     d9_dataset_free(&context, a), d9_dataset_free(&context, b), d9_dataset_free(&context, c);
 }
 
@@ -606,7 +606,7 @@ TEST_WITH(const char *folder, validation_replaces_the_test_set, run_folder_set_u
     /* validation images are drawn at random: they are not the last ones */
     assert_memory_not_equal(split->test.images, whole->train.images + 140 * PIXELS * 3, 60 * PIXELS * 3);
     cut.validation = 200;
-    run_data_refused(folder, cut, D9_USAGE, "data.validation 200 0 199");
+    run_data_rejected(folder, cut, D9_USAGE, "data.validation 200 0 199");
     d9_dataset_free(&context, whole), d9_dataset_free(&context, split), d9_dataset_free(&context, again);
 }
 

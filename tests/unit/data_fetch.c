@@ -116,11 +116,11 @@ TEST_WITH(const char *folder, wrong_corpora_leave_nothing, set_up, tear_down) {
     assert_false(d9_file_exists(&context, target));
     d9_context_clear(&context);
     assert_int_equal(system_in(folder, WORDS), 0);
-    assert_refusal(d9_data_fetch(&context, "wikitext2", target, run_path(folder, "given.tar"), &report), D9_DATA,
-                   "given.tar: wiki.train.tokens: 5 bytes 10797148");
+    assert_rejection(d9_data_fetch(&context, "wikitext2", target, run_path(folder, "given.tar"), &report), D9_DATA,
+                     "given.tar: wiki.train.tokens: 5 bytes 10797148");
     run_write(folder, "given.tar", "no zip", 6);
-    assert_refusal(d9_data_fetch(&context, "wikitext2", target, run_path(folder, "given.tar"), &report), D9_DATA,
-                   "given.tar 6 bytes wikitext-2-v1.zip: End-of-central-directory");
+    assert_rejection(d9_data_fetch(&context, "wikitext2", target, run_path(folder, "given.tar"), &report), D9_DATA,
+                     "given.tar 6 bytes wikitext-2-v1.zip: End-of-central-directory");
     assert_false(d9_file_exists(&context, target));
 }
 
@@ -129,17 +129,17 @@ TEST_WITH(const char *folder, wrong_corpora_leave_nothing, set_up, tear_down) {
 
 TEST_WITH(const char *folder, wrong_weights_leave_nothing, set_up, tear_down) {
     plant(folder, "curl", "for last; do :; done; echo $last >files/" WEIGHTS);
-    assert_refusal(d9_data_fetch(&context, "resnet18", target, NULL, &report), D9_DATA,
-                   "PyTorch's server: " WEIGHTS ": 58 bytes 46830571");
+    assert_rejection(d9_data_fetch(&context, "resnet18", target, NULL, &report), D9_DATA,
+                     "PyTorch's server: " WEIGHTS ": 58 bytes 46830571");
     plant(folder, "curl", "truncate -s 46830571 files/" WEIGHTS);
-    assert_refusal(d9_data_fetch(&context, "resnet18", target, NULL, &report), D9_DATA, WEIGHTS ": SHA-256 " SUM);
+    assert_rejection(d9_data_fetch(&context, "resnet18", target, NULL, &report), D9_DATA, WEIGHTS ": SHA-256 " SUM);
     assert_int_equal(system_in(folder, "truncate -s 46830571 given.tar"), 0);
-    assert_refusal(d9_data_fetch(&context, "resnet18", target, run_path(folder, "given.tar"), &report), D9_DATA,
-                   "given.tar: " WEIGHTS ": SHA-256 " SUM);
+    assert_rejection(d9_data_fetch(&context, "resnet18", target, run_path(folder, "given.tar"), &report), D9_DATA,
+                     "given.tar: " WEIGHTS ": SHA-256 " SUM);
     assert_false(d9_file_exists(&context, target));
     make_folder(folder, "target");
     run_write(folder, "target/" WEIGHTS, "x", 1);
-    assert_refusal(d9_data_check(&context, "resnet18", target, &report), D9_CHECK_FAILED, WEIGHTS " 1 46830571");
+    assert_rejection(d9_data_check(&context, "resnet18", target, &report), D9_CHECK_FAILED, WEIGHTS " 1 46830571");
     assert_ints(report.count, 1, report.row[0].state, D9_FILE_WRONG_SIZE);
 }
 
@@ -200,7 +200,7 @@ TEST_WITH(const char *folder, interruption_clears_up, set_up, tear_down) {
     d9_signal_guard_begin(&guard);
     raise(SIGTERM);
     d9_context_clear(&context);
-    assert_refusal(d9_signal_guard_check(&context), D9_SIGTERM, "interrupted");
+    assert_rejection(d9_signal_guard_check(&context), D9_SIGTERM, "interrupted");
     assert_int_equal(d9_signal_guard_check(&context), D9_OK);
     d9_signal_guard_end(&guard);
 }
@@ -230,7 +230,7 @@ TEST_WITH(const char *folder, a_second_fetch_is_rejected, set_up, tear_down) {
     int lock;
     make_folder(folder, "target");
     OK(d9_lock_take(&context, run_path(target, ".fetch.lock"), &lock));
-    assert_refusal(d9_data_fetch(&context, "cifar10", target, NULL, &report), D9_OUTPUT, ".fetch.lock process");
+    assert_rejection(d9_data_fetch(&context, "cifar10", target, NULL, &report), D9_OUTPUT, ".fetch.lock process");
     d9_lock_free(&context, run_path(target, ".fetch.lock"), lock);
 }
 
@@ -296,11 +296,11 @@ TEST_WITH(const char *folder, sheets_become_records_but_not_without_their_sums, 
     fetch_fails(D9_DATA, "data_batch_1.bin aadd24acce27caa71bf4b10992e9e7b2d74c2540");
     d9_context_clear(&context);
     write_labels(folder, "package/train_lables.json", 50000, 20003);
-    assert_refusal(d9_sheets_convert(&context, package, decoded), D9_DATA, "train_lables.json 20003 0 9");
+    assert_rejection(d9_sheets_convert(&context, package, decoded), D9_DATA, "train_lables.json 20003 0 9");
     write_labels(folder, "package/train_lables.json", 49999, -1);
-    assert_refusal(d9_sheets_convert(&context, package, decoded), D9_DATA, "50000");
+    assert_rejection(d9_sheets_convert(&context, package, decoded), D9_DATA, "50000");
     OK(d9_png_write(&context, run_path(package, "data_batch_1.png"), (const uint8_t[]){1, 2, 3}, 1, 1));
-    assert_refusal(d9_sheets_convert(&context, package, decoded), D9_DATA, "data_batch_1.png 1 1024 10000");
+    assert_rejection(d9_sheets_convert(&context, package, decoded), D9_DATA, "data_batch_1.png 1 1024 10000");
 }
 
 TEST_WITH(const char *folder, check_tells_each_state, set_up, tear_down) {
@@ -320,16 +320,16 @@ TEST_WITH(const char *folder, check_tells_each_state, set_up, tear_down) {
     /* Only the given folder is searched; the error names the folder inside it that has the files. */
     d9_context_clear(&context);
     d9_dataset *dataset;
-    assert_refusal(d9_data_check(&context, "cifar10", folder, &report), D9_CHECK_FAILED, "target --data target");
-    assert_refusal(d9_dataset_load(&context, &(d9_dataset_options){.name = "cifar10", .path = folder}, &dataset),
-                   D9_DATA, "target --data target");
+    assert_rejection(d9_data_check(&context, "cifar10", folder, &report), D9_CHECK_FAILED, "target --data target");
+    assert_rejection(d9_dataset_load(&context, &(d9_dataset_options){.name = "cifar10", .path = folder}, &dataset),
+                     D9_DATA, "target --data target");
 
     /* The user's own folder is never changed: with wrong files in it, nothing is downloaded. */
     setenv("DAWN9_DATA", target, 1);
     plant(folder, "curl", "touch $FOLDER/called; exit 28");
     plant(folder, "npm", "exit 1");
     d9_context_clear(&context);
-    assert_refusal(d9_data_fetch(&context, "cifar10", NULL, NULL, &report), D9_DATA, "target/data_batch_1.bin SHA-1");
+    assert_rejection(d9_data_fetch(&context, "cifar10", NULL, NULL, &report), D9_DATA, "target/data_batch_1.bin SHA-1");
     assert_false(run_has(folder, "called"));
     d9_context_clear(&context);
     assert_int_equal(d9_data_check(&context, "synthetic", NULL, &report), D9_USAGE);
@@ -385,13 +385,13 @@ TEST_WITH(const char *folder, the_python_version_is_converted_and_runs_nothing, 
     }
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         run_write(folder, "batch", pickle, make_pickle(wrong[i].head, wrong[i].size - 1, pickle));
-        assert_refusal(d9_cifar_read(&context, "cifar10", &file, path, &bytes, &read), D9_DATA, "byte Python");
+        assert_rejection(d9_cifar_read(&context, "cifar10", &file, path, &bytes, &read), D9_DATA, "byte Python");
     }
     run_write(folder, "batch",
               "\x80\2}(U\6labels](K\6K\x09"
               "eu.",
               21); /* no pixels */
-    assert_refusal(d9_cifar_read(&context, "cifar10", &file, path, &bytes, &read), D9_DATA, "byte 20");
+    assert_rejection(d9_cifar_read(&context, "cifar10", &file, path, &bytes, &read), D9_DATA, "byte 20");
     setenv("DAWN9_DATA", folder, 1); /* the loader looks for this version, too */
     make_folder(folder, "cifar10"), run_write(folder, "cifar10/data_batch_1", "x", 1);
     d9_dataset_folder("cifar10", NULL, chosen, sizeof chosen);

@@ -72,10 +72,10 @@ TEST(jpeg_is_decoded) {
     d9_image_free(&context, &image);
 }
 
-static void refused(const uint8_t *bytes, size_t size, int64_t megapixels, const char *words) {
+static void rejected(const uint8_t *bytes, size_t size, int64_t megapixels, const char *words) {
     d9_image image;
     uint8_t *part = exact(bytes, size);
-    assert_refusal(d9_image_decode(&context, "dir/picture", part, size, megapixels, &image), D9_DATA, words);
+    assert_rejection(d9_image_decode(&context, "dir/picture", part, size, megapixels, &image), D9_DATA, words);
     assert_null(image.pixels), free(part);
 }
 
@@ -83,7 +83,7 @@ static void refused(const uint8_t *bytes, size_t size, int64_t megapixels, const
 TEST(no_part_of_an_image_is_an_image) {
     const picture *const whole[] = {&grey16, &rgba, &jpeg};
     for (int i = 0; i < 3; i++)
-        for (size_t size = 0; size + 12 < whole[i]->size; size++) refused(whole[i]->bytes, size, 0, "dir/picture");
+        for (size_t size = 0; size + 12 < whole[i]->size; size++) rejected(whole[i]->bytes, size, 0, "dir/picture");
 }
 
 TEST(every_checksum_of_a_png_is_checked) {
@@ -92,7 +92,7 @@ TEST(every_checksum_of_a_png_is_checked) {
         at += 12 + (size_t)(palette.bytes[at + 2] << 8 | palette.bytes[at + 3]);
         memcpy(file, palette.bytes, palette.size);
         file[at - 1] ^= 1;
-        refused(file, palette.size, 0, "");
+        rejected(file, palette.size, 0, "");
     }
 }
 
@@ -114,15 +114,15 @@ TEST(huffman_tables_of_too_many_codes_are_rejected) {
         memcpy(file, jpeg.bytes, at);
         memcpy(file + at, table, sizeof table);
         memcpy(file + at + sizeof table, jpeg.bytes + at, jpeg.size - at);
-        refused(file, jpeg.size + sizeof table, 0, "");
+        rejected(file, jpeg.size + sizeof table, 0, "");
         if (!behind) continue;
         memcpy(file + at + 4 + 17, jpeg.bytes + at, 2); /* the segment is cut off after the counts */
-        refused(file, at + 4 + 17 + 2, 0, "");
+        rejected(file, at + 4 + 17 + 2, 0, "");
     }
     uint8_t file[sizeof jpeg.bytes]; /* counts for more values than the segment has */
     memcpy(file, jpeg.bytes, jpeg.size);
     file[first + 5] = 200;
-    refused(file, jpeg.size, 0, "");
+    rejected(file, jpeg.size, 0, "");
     assert_true(d9_jpeg_is_decodable(jpeg.bytes, jpeg.size));
     memcpy(file, jpeg.bytes, jpeg.size); /* one code more than there are values */
     file[first + 5]++;
@@ -159,19 +159,19 @@ TEST(large_pictures_are_rejected_by_their_header) {
     memcpy(file, rgba.bytes, rgba.size);
     put_16(file + 18, 12000);
     put_16(file + 22, 12000);
-    refused(file, rgba.size, 0, "12000 144.0 64 data.largest_picture");
-    refused(file, rgba.size, 144, ""); /* within this limit, but the file has only two pixels */
+    rejected(file, rgba.size, 0, "12000 144.0 64 data.largest_picture");
+    rejected(file, rgba.size, 144, ""); /* within this limit, but the file has only two pixels */
     put_16(file + 18, 20000);
-    refused(file, rgba.size, 268, "1 16384");
+    rejected(file, rgba.size, 268, "1 16384");
     const size_t frame = marker(192);
     memcpy(photo, jpeg.bytes, jpeg.size);
     put_16(photo + frame + 5, 8001);
     put_16(photo + frame + 7, 8000);
-    refused(photo, jpeg.size, 0, "8000 8001 64.0");
+    rejected(photo, jpeg.size, 0, "8000 8001 64.0");
     photo[frame + 1] = 194; /* progressive, chroma not subsampled: 12 bytes per pixel */
     photo[frame + 11] = 17;
     put_16(photo + frame + 5, 6000);
-    refused(photo, jpeg.size, 0, "549 275");
+    rejected(photo, jpeg.size, 0, "549 275");
 }
 
 /* An upright 3 x 2 image, stored in each of the eight orientations that cameras write, must be upright again. */
@@ -263,7 +263,7 @@ TEST(a_jpeg_ends_at_its_end_marker) {
     d9_image_free(&context, &photo), d9_image_free(&context, &still);
     const size_t size = with_exif(preview, sizeof preview, part);
     assert_true(d9_jpeg_is_decodable(part, size));
-    refused(part, size - 2, 0, "");
+    rejected(part, size - 2, 0, "");
 }
 
 TEST(unsupported_formats_are_named_in_the_error) {
@@ -277,16 +277,16 @@ TEST(unsupported_formats_are_named_in_the_error) {
     } jpegs[] = {{0xc9, 8, "arithmetic-coded"}, {0xca, 8, "arithmetic-coded"}, {0xc3, 8, "lossless"},
                  {0xc1, 12, "12-bit"},          {0xf7, 8, "JPEG-LS"},          {0xc5, 8, "hierarchical"}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        refused((const uint8_t *)others[i].begin, strlen(others[i].begin), 0, others[i].word);
+        rejected((const uint8_t *)others[i].begin, strlen(others[i].begin), 0, others[i].word);
     for (size_t i = 0; i < sizeof jpegs / sizeof *jpegs; i++) {
         uint8_t file[sizeof jpeg.bytes];
         memcpy(file, jpeg.bytes, jpeg.size);
         file[marker(0xc0) + 4] = (uint8_t)jpegs[i].bits;
         file[marker(0xc0) + 1] = (uint8_t)jpegs[i].frame;
-        refused(file, jpeg.size, 0, jpegs[i].word);
+        rejected(file, jpeg.size, 0, jpegs[i].word);
     }
     d9_picture_header header;
-    if (d9_webp_header(webp.bytes, webp.size, &header)) refused(animated.bytes, animated.size, 0, "animated");
+    if (d9_webp_header(webp.bytes, webp.size, &header)) rejected(animated.bytes, animated.size, 0, "animated");
 }
 
 /* The picture, of orientation 6, must decode to one that is 1 wide, 2 high and begins with the pixel `first`. */

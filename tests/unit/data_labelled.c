@@ -144,7 +144,7 @@ TEST(faulty_rows_are_listed) {
     for (int i = 0; i < ROWS; i++) d9_text_add(&text, "%s\n", rows[i].row);
     OK(read_text(&r, &options, d9_text_get(&text)));
     assert_ints(r.faults.count, ROWS - 2, r.table.count, 2);
-    assert_refusal(d9_faults_report(&r.faults, false), D9_DATA, "11 errors");
+    assert_rejection(d9_faults_report(&r.faults, false), D9_DATA, "11 errors");
     for (int i = 0; i < ROWS; i++) {
         if (!rows[i].says) continue;
         const d9_fault *fault = &r.faults.fault[found++];
@@ -172,7 +172,7 @@ TEST(tables_that_are_rejected) {
                  "32 different labels", true}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         reading r;
-        assert_refusal(read_text(&r, rows[i].several ? &several : &one, rows[i].text), D9_DATA, rows[i].says);
+        assert_rejection(read_text(&r, rows[i].several ? &several : &one, rows[i].text), D9_DATA, rows[i].says);
         free_reading(&r);
     }
     reading r;
@@ -297,7 +297,7 @@ TEST_WITH(const char *folder, rows_and_pictures_that_do_not_fit, run_folder_set_
     write_pictures(folder);
     assert_int_equal(symlink("..", run_path(folder, "more/up")), 0);
     run_write(folder, "labels.csv", text, strlen(text));
-    assert_refusal(d9_dataset_load(&context, &options, &dataset), D9_DATA, "labels.csv:5: no picture 9.jpg");
+    assert_rejection(d9_dataset_load(&context, &options, &dataset), D9_DATA, "labels.csv:5: no picture 9.jpg");
     options.skip_damaged = true;
     OK(d9_dataset_load(&context, &options, &dataset));
     assert_ints(dataset->train.count, 2, dataset->test.count, 1);
@@ -305,10 +305,10 @@ TEST_WITH(const char *folder, rows_and_pictures_that_do_not_fit, run_folder_set_
     run_write(folder, "twice.csv", text, strlen(text) - 1 - strlen("9.jpg,a,test"));
     OK(d9_file_append(&context, run_path(folder, "twice.csv"), "more/1.png,b,test\n", 18));
     options.table = "twice.csv";
-    assert_refusal(d9_dataset_load(&context, &options, &dataset), D9_DATA, "twice.csv:5: more/1.png is in line 3");
+    assert_rejection(d9_dataset_load(&context, &options, &dataset), D9_DATA, "twice.csv:5: more/1.png is in line 3");
     OK(d9_directory_make(&context, run_path(folder, "again")));
     write_picture(folder, "again/1.png", 7);
-    assert_refusal(d9_dataset_load(&context, &options, &dataset), D9_DATA, "twice.csv:3: the name 1.png");
+    assert_rejection(d9_dataset_load(&context, &options, &dataset), D9_DATA, "twice.csv:3: the name 1.png");
 }
 
 /* Rejected with advice: paths that do not begin below the folder, and groups none of which is for training. */
@@ -324,11 +324,11 @@ TEST_WITH(const char *folder, paths_and_groups_with_advice, run_folder_set_up, r
         char text[100];
         snprintf(text, sizeof text, "file,label,patient\n%s,a,1\n2.png,b,1\n", files[i]);
         run_write(folder, "labels.csv", text, strlen(text));
-        assert_refusal(d9_dataset_load(&context, &options, &dataset), D9_DATA, "labels.csv:2: begin below");
+        assert_rejection(d9_dataset_load(&context, &options, &dataset), D9_DATA, "labels.csv:2: begin below");
     }
     run_write(folder, "labels.csv", one_group, strlen(one_group));
     options.group_column = "patient";
-    assert_refusal(d9_dataset_load(&context, &options, &dataset), D9_DATA, "train shares 1 group");
+    assert_rejection(d9_dataset_load(&context, &options, &dataset), D9_DATA, "train shares 1 group");
 }
 
 /* Both test images have the same labels, so no label has an area under the curve; those for validation differ. */
@@ -341,7 +341,7 @@ TEST_WITH(const char *folder, labels_that_define_no_area, run_folder_set_up, run
     options.several = true;
     write_pictures(folder);
     run_write(folder, "labels.csv", text, strlen(text));
-    assert_refusal(d9_dataset_load(&context, &options, &dataset), D9_DATA, "labels.csv: the area under the curve");
+    assert_rejection(d9_dataset_load(&context, &options, &dataset), D9_DATA, "labels.csv: the area under the curve");
     options.validation = 1;
     OK(d9_dataset_load(&context, &options, &dataset));
     d9_dataset_free(&context, dataset);
@@ -383,11 +383,11 @@ TEST_WITH(const char *folder, another_table_needs_no_groups, run_folder_set_up, 
     options.group_column = "patient";
     write_pictures(folder);
     run_write(folder, "labels.csv", text, strlen(text));
-    assert_refusal(d9_dataset_load(&context, &options, &dataset), D9_DATA, "no column patient");
+    assert_rejection(d9_dataset_load(&context, &options, &dataset), D9_DATA, "no column patient");
     options.known = &known;
     OK(d9_dataset_load(&context, &options, &dataset));
     assert_int_equal(dataset->test.count, 4);
     d9_dataset_free(&context, dataset);
     run_write(folder, "labels.csv", wrong, strlen(wrong));
-    assert_refusal(d9_dataset_load(&context, &options, &dataset), D9_DATA, "no column file");
+    assert_rejection(d9_dataset_load(&context, &options, &dataset), D9_DATA, "no column file");
 }

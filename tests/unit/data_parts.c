@@ -56,7 +56,7 @@ TEST_WITH(const char *folder, a_validation_part_is_beside_or_instead_of_the_test
     d9_dataset_free(&context, dataset);
 
     OK(d9_directory_make(&context, run_path(folder, "val/ant")));
-    run_data_refused(folder, (d9_dataset_options){.name = "folder"}, D9_DATA, "/val /Valid");
+    run_data_rejected(folder, (d9_dataset_options){.name = "folder"}, D9_DATA, "/val /Valid");
 }
 
 TEST_WITH(const char *folder, empty_classes_are_left_out_on_request, run_folder_set_up, run_folder_tear_down) {
@@ -68,12 +68,12 @@ TEST_WITH(const char *folder, empty_classes_are_left_out_on_request, run_folder_
     OK(d9_directory_make(&context, run_path(folder, "train/bee/@eaDir/0.png")));
     check_parts(folder, (d9_dataset_options){.skip_empty = false}, 10, 6, 200);
     OK(d9_directory_make(&context, run_path(folder, "train/cow")));
-    run_data_refused(folder, strict, D9_DATA, "train/cow --skip-empty");
+    run_data_rejected(folder, strict, D9_DATA, "train/cow --skip-empty");
     check_parts(folder, lenient, 10, 6, 200);
     OK(d9_directory_make(&context, run_path(folder, "test/cow")));
     check_parts(folder, lenient, 10, 6, 200);
     OK(d9_directory_make(&context, run_path(folder, "train/cow/calf"))); /* images may be in it */
-    run_data_refused(folder, (d9_dataset_options){.name = "folder", .skip_empty = true}, D9_DATA, "train/cow/calf");
+    run_data_rejected(folder, (d9_dataset_options){.name = "folder", .skip_empty = true}, D9_DATA, "train/cow/calf");
 }
 
 static void keep_warning(void *user, d9_log_level level, const char *line) {
@@ -125,7 +125,7 @@ TEST_WITH(const char *folder, an_interrupt_ends_reading, run_folder_set_up, run_
     run_write(folder, "ant/3.png", "damaged", 7); /* must not be reported: it is not read */
     system.open = count_opening;
     context.system = &system, context.interrupt = &number;
-    run_data_refused(folder, (d9_dataset_options){.name = "folder"}, D9_SIGTERM, "interrupted");
+    run_data_rejected(folder, (d9_dataset_options){.name = "folder"}, D9_SIGTERM, "interrupted");
     assert_int_equal(opened, 0);
 }
 

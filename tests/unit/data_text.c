@@ -96,7 +96,7 @@ TEST_WITH(const char *folder, reviews_become_tokens_by_hand, run_folder_set_up, 
 
 /* Other files of the archive are ignored; reviews are also found in its own folder, aclImdb. */
 TEST_WITH(const char *folder, imdb_ignores_what_is_no_review, run_folder_set_up, run_folder_tear_down) {
-    run_data_refused(folder, (d9_dataset_options){.name = "imdb"}, D9_DATA, "train/neg --data fetch");
+    run_data_rejected(folder, (d9_dataset_options){.name = "imdb"}, D9_DATA, "train/neg --data fetch");
     write_reviews(run_path(folder, "aclImdb"));
     write_text(folder, "aclImdb/train/unsup/0_0.txt", "good");
     write_text(folder, "aclImdb/train/labeledBow.feat", "9 0:9");
@@ -187,7 +187,7 @@ TEST_WITH(const char *folder, validation_texts_replace_the_test_part, run_folder
 /* A folder with this text must be rejected, and with skip_damaged be loaded without it. */
 static void check_damaged(const char *folder, const char *text, size_t size, const char *words) {
     run_write(folder, "spam/2.txt", text, size);
-    run_data_refused(folder, (d9_dataset_options){.name = "text"}, D9_DATA, words);
+    run_data_rejected(folder, (d9_dataset_options){.name = "text"}, D9_DATA, words);
     d9_dataset *dataset = run_data(folder, (d9_dataset_options){.name = "text", .skip_damaged = true});
     assert_int_equal(dataset->train.count + dataset->test.count, 7);
     d9_dataset_free(&context, dataset);
@@ -212,19 +212,19 @@ TEST_WITH(const char *folder, damaged_texts_are_rejected, run_folder_set_up, run
 
 TEST_WITH(const char *folder, options_of_images_and_texts_are_told_apart, run_folder_set_up, run_folder_tear_down) {
     write_reviews(folder);
-    run_data_refused(folder, (d9_dataset_options){.name = "imdb", .image_size = 64}, D9_USAGE,
-                     "data.image_size: imdb texts");
-    run_data_refused(folder, (d9_dataset_options){.name = "imdb", .normalize = D9_NORMALIZE_UNIT}, D9_USAGE,
-                     "data.normalize");
-    run_data_refused(folder, (d9_dataset_options){.name = "text", .largest_picture = 2}, D9_USAGE,
-                     "data.largest_picture");
-    run_data_refused(folder, (d9_dataset_options){.name = "folder", .length = 20}, D9_USAGE,
-                     "data.length: folder images");
-    run_data_refused(folder, (d9_dataset_options){.name = "synthetic", .vocabulary_size = 20}, D9_USAGE,
-                     "data.vocabulary");
-    run_data_refused(folder, (d9_dataset_options){.name = "imdb", .length = -1}, D9_USAGE, "data.length -1 1");
-    run_data_refused(folder, (d9_dataset_options){.name = "imdb", .vocabulary_size = 4}, D9_USAGE,
-                     "data.vocabulary 4 5");
+    run_data_rejected(folder, (d9_dataset_options){.name = "imdb", .image_size = 64}, D9_USAGE,
+                      "data.image_size: imdb texts");
+    run_data_rejected(folder, (d9_dataset_options){.name = "imdb", .normalize = D9_NORMALIZE_UNIT}, D9_USAGE,
+                      "data.normalize");
+    run_data_rejected(folder, (d9_dataset_options){.name = "text", .largest_picture = 2}, D9_USAGE,
+                      "data.largest_picture");
+    run_data_rejected(folder, (d9_dataset_options){.name = "folder", .length = 20}, D9_USAGE,
+                      "data.length: folder images");
+    run_data_rejected(folder, (d9_dataset_options){.name = "synthetic", .vocabulary_size = 20}, D9_USAGE,
+                      "data.vocabulary");
+    run_data_rejected(folder, (d9_dataset_options){.name = "imdb", .length = -1}, D9_USAGE, "data.length -1 1");
+    run_data_rejected(folder, (d9_dataset_options){.name = "imdb", .vocabulary_size = 4}, D9_USAGE,
+                      "data.vocabulary 4 5");
     d9_dataset_free(&context, run_data(folder, (d9_dataset_options){.name = "imdb", .image_size = 32}));
 }
 
@@ -243,7 +243,7 @@ TEST_WITH(const char *folder, a_corpus_is_a_stream_of_words, run_folder_set_up, 
     const d9_vocabulary model = {3, known}, without = {2, less};
     static const int32_t by_model[] = {1, 2, 0, 0, 1, 2, 1, 0};
     write_text(folder, "train.txt", "The\tcat\n\n = cat\v\f=\r\n");
-    run_data_refused(folder, (d9_dataset_options){.name = "corpus"}, D9_DATA, "valid.txt --data");
+    run_data_rejected(folder, (d9_dataset_options){.name = "corpus"}, D9_DATA, "valid.txt --data");
     write_text(folder, "valid.txt", "the cat");
     write_text(folder, "wikitext-2/wiki.test.tokens", "the dog,\n<unk>\n");
     d9_dataset *dataset = run_data(folder, (d9_dataset_options){.name = "corpus"});
@@ -260,25 +260,26 @@ TEST_WITH(const char *folder, a_corpus_is_a_stream_of_words, run_folder_set_up, 
     d9_dataset_free(&context, dataset);
     d9_context_clear(&context);
     dataset = run_data(folder, (d9_dataset_options){.name = "wikitext2", .check = true});
-    assert_refusal(d9_dataset_verify(&context, dataset), D9_DATA, "train.txt: SHA-1 863f29c46ef9 fetch wikitext2");
+    assert_rejection(d9_dataset_verify(&context, dataset), D9_DATA, "train.txt: SHA-1 863f29c46ef9 fetch wikitext2");
     d9_dataset_free(&context, dataset);
-    run_data_refused(folder, (d9_dataset_options){.name = "corpus", .words = &without}, D9_DATA, "train.txt The <unk>");
+    run_data_rejected(folder, (d9_dataset_options){.name = "corpus", .words = &without}, D9_DATA,
+                      "train.txt The <unk>");
     dataset = run_data(folder, (d9_dataset_options){.name = "corpus", .validation = 1}); /* evaluates valid.txt */
     assert_ptr_equal(dataset->test.images, dataset->valid.images);
     d9_dataset_free(&context, dataset);
-    run_data_refused(folder, (d9_dataset_options){.name = "corpus", .image_size = 9}, D9_USAGE,
-                     "data.image_size corpus");
-    run_data_refused(folder, (d9_dataset_options){.name = "corpus", .vocabulary_size = 20}, D9_USAGE,
-                     "data.vocabulary 20: corpus");
+    run_data_rejected(folder, (d9_dataset_options){.name = "corpus", .image_size = 9}, D9_USAGE,
+                      "data.image_size corpus");
+    run_data_rejected(folder, (d9_dataset_options){.name = "corpus", .vocabulary_size = 20}, D9_USAGE,
+                      "data.vocabulary 20: corpus");
     write_text(folder, "valid.txt", "");
-    run_data_refused(folder, (d9_dataset_options){.name = "corpus"}, D9_DATA, "valid.txt: empty");
+    run_data_rejected(folder, (d9_dataset_options){.name = "corpus"}, D9_DATA, "valid.txt: empty");
     write_text(folder, "valid.txt", "caf\351");
-    run_data_refused(folder, (d9_dataset_options){.name = "corpus"}, D9_DATA, "valid.txt: UTF-8");
+    run_data_rejected(folder, (d9_dataset_options){.name = "corpus"}, D9_DATA, "valid.txt: UTF-8");
     char word[1002];
     memset(word, 'x', 1001);
     word[1001] = 0;
     write_text(folder, "valid.txt", word);
-    run_data_refused(folder, (d9_dataset_options){.name = "corpus"}, D9_DATA, "valid.txt: byte 0: 1000");
+    run_data_rejected(folder, (d9_dataset_options){.name = "corpus"}, D9_DATA, "valid.txt: byte 0: 1000");
     write_text(folder, "valid.txt", word + 1);
     d9_dataset_free(&context, run_data(folder, (d9_dataset_options){.name = "corpus"}));
 }
@@ -286,9 +287,9 @@ TEST_WITH(const char *folder, a_corpus_is_a_stream_of_words, run_folder_set_up, 
 /* Errors of a folder of texts ask for texts, not for images. */
 TEST_WITH(const char *folder, broken_folders_of_texts_are_rejected, run_folder_set_up, run_folder_tear_down) {
     write_text(folder, "loose.txt", "good");
-    run_data_refused(folder, (d9_dataset_options){.name = "text"}, D9_DATA, "1 texts CLASS/text.txt");
+    run_data_rejected(folder, (d9_dataset_options){.name = "text"}, D9_DATA, "1 texts CLASS/text.txt");
     OK(d9_directory_make(&context, run_path(folder, "ham")));
-    run_data_refused(folder, (d9_dataset_options){.name = "text"}, D9_DATA, "ham texts (.txt)");
+    run_data_rejected(folder, (d9_dataset_options){.name = "text"}, D9_DATA, "ham texts (.txt)");
     write_text(folder, "ham/1.txt", "good");
-    run_data_refused(folder, (d9_dataset_options){.name = "text"}, D9_DATA, "1 2 CLASS/text.txt");
+    run_data_rejected(folder, (d9_dataset_options){.name = "text"}, D9_DATA, "1 2 CLASS/text.txt");
 }

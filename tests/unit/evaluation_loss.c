@@ -41,7 +41,7 @@ static void check(const char *more, double smoothing, bool weighted, int tricks)
         .program = {.tricks = (const d9_trick *const[]){&shifted_view}, .trick_count = tricks}};
     OK(d9_session_open(&context, &options, &session));
     OK(d9_session_initialize(&session));
-    assert_int_equal(session.program.extent.eval_images, IMAGES);
+    assert_int_equal(session.program.extent.eval_samples, IMAGES);
     OK(d9_session_logits(&session, &(d9_views){.count = 1, .view = {{.weight = 1}}}, logits[0]));
     OK(d9_session_evaluate(&session, &evaluation));
     d9_dataset_class_weights(session.dataset, weights);

@@ -59,14 +59,14 @@ static void assert_edits(const d9_arm *arm, bool shared, const char *wanted) {
 }
 
 /* The file must be rejected with a message of these words, after "FOLDER/x.yaml". */
-static void refuse_with(const char *yaml, const d9_experiment_options *options, const char *words) {
+static void reject_with(const char *yaml, const d9_experiment_options *options, const char *words) {
     d9_experiment *experiment = (d9_experiment *)&context; /* must become NULL */
     char wanted[1024];
     snprintf(wanted, sizeof wanted, "%s/x.yaml%s", folder, words);
-    assert_refusal(load_with(yaml, options, &experiment), D9_USAGE, wanted);
+    assert_rejection(load_with(yaml, options, &experiment), D9_USAGE, wanted);
     assert_null(experiment);
 }
-static void refuse(const char *yaml, const char *words) { refuse_with(yaml, &no_options, words); }
+static void reject(const char *yaml, const char *words) { reject_with(yaml, &no_options, words); }
 
 static const d9_arm *find_arm(const d9_experiment *experiment, const char *name) {
     for (int i = 0; i < experiment->arm_count; i++)
@@ -120,7 +120,7 @@ TEST(test_the_command_line_comes_last, setup, teardown) {
     assert_true(experiment->arms[0].config->train.momentum == 0.5);
     assert_edits(experiment->arms, true, "--set train.momentum=0.5;");
     d9_experiment_free(&context, experiment);
-    refuse_with("config: tiny.yaml\ngrid: {train.momentum: [0.1, 0.2]}\n", &options,
+    reject_with("config: tiny.yaml\ngrid: {train.momentum: [0.1, 0.2]}\n", &options,
                 ":2:8 grid.train.momentum --set train.momentum=0.5");
 }
 
@@ -139,30 +139,30 @@ TEST(test_published_belongs_to_what_was_published, setup, teardown) {
 }
 
 TEST(test_rejections_name_the_place, setup, teardown) {
-    refuse("config: tiny.yaml\nseed: 3\n", ":2:1 seed config checkpoint_every seeds");
-    refuse("title: a\n", ":1:1 config arms");
-    refuse("config: none.yaml\n", ":1:9 config");
-    refuse("config: tiny.yaml\ngrid: {}\n", ":2:7 grid");
-    refuse("config: tiny.yaml\ngrid: {train.epochs: []}\n", ":2:22 grid.train.epochs");
-    refuse("config: tiny.yaml\ngrid: {seed: [1, 2]}\n", ":2:8 grid.seed seeds");
-    refuse("config: tiny.yaml\ngrid: {train.epohcs: [1]}\n", ":2:23 grid.train.epohcs[0] epochs");
-    refuse("config: tiny.yaml\ngrid: {train.epochs: [1, 1.0]}\narms: {a: {}}\nseeds: [4, 2, 4]\n", ":4:15 seeds[2] 4");
-    refuse("config: tiny.yaml\nseeds: []\n", ":2:8 seeds");
-    refuse("config: tiny.yaml\nseeds: 0\n", ":2:8 seeds 1 100000");
-    refuse("config: tiny.yaml\nseeds: [1, -1]\n", ":2:12 seeds[1] 0");
-    refuse("arms: {a: {}}\n", ":1:8 arms.a config");
-    refuse("config: tiny.yaml\narms: {}\n", ":2:7 arms");
-    refuse("config: tiny.yaml\narms: {a/b: {}}\n", ":2:8 arms.a/b");
-    refuse("config: tiny.yaml\narms: {a: {tricks: []}}\n", ":2:12 arms.a.tricks config with without");
-    refuse("config: tiny.yaml\narms:\n  a: {set: {model.chanels: [1]}}\n", ":3:28 arms.a.set.model.chanels channels");
-    refuse("config: tiny.yaml\narms: {a: {without: [emma]}}\n", ":2:22 arms.a.without[0] emma crop ema");
-    refuse("config: tiny.yaml\nset: {train.momentum: 2}\narms: {a: {}}\n", ":2:23 set.train.momentum 2 0 0.999999");
-    refuse("config: tiny.yaml\narms: {a: {baseline: bb}, b: {}}\n", " arms.a.baseline bb b");
-    refuse("config: tiny.yaml\narms: {a: {baseline: a}}\n", " arms.a.baseline");
-    refuse("config: tiny.yaml\ngrid: {train.epochs: [1, 1]}\n", " tiny,train.epochs=1");
-    refuse("config: tiny.yaml\narms: {a: {published: [{accuracy: 3}]}}\n", ":2:24 arms.a.published[0] epochs");
-    refuse("config: tiny.yaml\nablate: all\ngrid: {train.epochs: [1]}\n", ":3:1 grid");
-    refuse("config: tiny.yaml\nkeep: some\n", ":2:7 keep some none model all");
+    reject("config: tiny.yaml\nseed: 3\n", ":2:1 seed config checkpoint_every seeds");
+    reject("title: a\n", ":1:1 config arms");
+    reject("config: none.yaml\n", ":1:9 config");
+    reject("config: tiny.yaml\ngrid: {}\n", ":2:7 grid");
+    reject("config: tiny.yaml\ngrid: {train.epochs: []}\n", ":2:22 grid.train.epochs");
+    reject("config: tiny.yaml\ngrid: {seed: [1, 2]}\n", ":2:8 grid.seed seeds");
+    reject("config: tiny.yaml\ngrid: {train.epohcs: [1]}\n", ":2:23 grid.train.epohcs[0] epochs");
+    reject("config: tiny.yaml\ngrid: {train.epochs: [1, 1.0]}\narms: {a: {}}\nseeds: [4, 2, 4]\n", ":4:15 seeds[2] 4");
+    reject("config: tiny.yaml\nseeds: []\n", ":2:8 seeds");
+    reject("config: tiny.yaml\nseeds: 0\n", ":2:8 seeds 1 100000");
+    reject("config: tiny.yaml\nseeds: [1, -1]\n", ":2:12 seeds[1] 0");
+    reject("arms: {a: {}}\n", ":1:8 arms.a config");
+    reject("config: tiny.yaml\narms: {}\n", ":2:7 arms");
+    reject("config: tiny.yaml\narms: {a/b: {}}\n", ":2:8 arms.a/b");
+    reject("config: tiny.yaml\narms: {a: {tricks: []}}\n", ":2:12 arms.a.tricks config with without");
+    reject("config: tiny.yaml\narms:\n  a: {set: {model.chanels: [1]}}\n", ":3:28 arms.a.set.model.chanels channels");
+    reject("config: tiny.yaml\narms: {a: {without: [emma]}}\n", ":2:22 arms.a.without[0] emma crop ema");
+    reject("config: tiny.yaml\nset: {train.momentum: 2}\narms: {a: {}}\n", ":2:23 set.train.momentum 2 0 0.999999");
+    reject("config: tiny.yaml\narms: {a: {baseline: bb}, b: {}}\n", " arms.a.baseline bb b");
+    reject("config: tiny.yaml\narms: {a: {baseline: a}}\n", " arms.a.baseline");
+    reject("config: tiny.yaml\ngrid: {train.epochs: [1, 1]}\n", " tiny,train.epochs=1");
+    reject("config: tiny.yaml\narms: {a: {published: [{accuracy: 3}]}}\n", ":2:24 arms.a.published[0] epochs");
+    reject("config: tiny.yaml\nablate: all\ngrid: {train.epochs: [1]}\n", ":3:1 grid");
+    reject("config: tiny.yaml\nkeep: some\n", ":2:7 keep some none model all");
 }
 
 TEST(test_an_ablation_moves_each_trick, setup, teardown) {
@@ -259,7 +259,7 @@ TEST(test_a_folder_keeps_what_it_has, setup, teardown) {
                   {"title: t\nconfig: tiny.yaml\narms: {a: {without: [flip]}}\n", "a"}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         experiment = load(others[i].yaml);
-        assert_refusal(d9_experiment_open(&context, experiment, out), D9_USAGE, others[i].words);
+        assert_rejection(d9_experiment_open(&context, experiment, out), D9_USAGE, others[i].words);
         d9_experiment_free(&context, experiment);
     }
     json_t *after = read_record(out);
@@ -360,7 +360,7 @@ TEST(test_a_damaged_result_is_done_again_and_a_foreign_one_rejected, setup, tear
     OK(d9_directory_make(&context, run_path(out, "runs/tiny/seed2")));
     write_text("out/runs/tiny/seed2/result.json", (const char *)bytes); /* the result of seed 1 */
     d9_release(&context, bytes);
-    assert_refusal(d9_run_train(&context, two, out, 1, &options, &seen, &trained), D9_USAGE, "seed2");
+    assert_rejection(d9_run_train(&context, two, out, 1, &options, &seen, &trained), D9_USAGE, "seed2");
     d9_experiment_free(&context, two), d9_experiment_free(&context, experiment);
     d9_experiment_free(&context, other);
 }

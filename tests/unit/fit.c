@@ -78,7 +78,7 @@ TEST(the_largest_batch_is_a_multiple_of_the_group_size) {
     OK(fit(config, 4 << 10, &found));
     assert_true(found.batch == 0 && found.unit == 16);
     config->train.batch_size = 500;
-    assert_refusal(fit(config, 2 << 20, &found), D9_USAGE, "400");
+    assert_rejection(fit(config, 2 << 20, &found), D9_USAGE, "400");
     d9_config_free(&context, config);
 }
 
@@ -90,13 +90,13 @@ TEST(larger_than_rejected_sizes) {
     config->model = &head;
     config->train.batch_size = 120;
     OK(fit(config, needed(112), &found));
-    assert_true(found.batch > 66 && found.batch <= 112 && found.refused == 0);
+    assert_true(found.batch > 66 && found.batch <= 112 && found.rejected == 0);
     assert_true(d9_memory_total(&found.use) <= needed(112));
     d9_config_free(&context, config);
     /* Above 200 images an epoch has one batch, too few for a step of two batches: rejected. */
     config = config_of("tricks: {batch_schedule: {from: [0.4], batches: [2]}}\n");
     config->model = &head;
-    assert_ints(fit(config, 1 << 30, &found), D9_OK, found.batch, 200, found.refused, 201);
+    assert_ints(fit(config, 1 << 30, &found), D9_OK, found.batch, 200, found.rejected, 201);
     assert_false(found.all);
     d9_config_free(&context, config);
 }

@@ -3,7 +3,7 @@
 #include "core/system.h"
 #include "graph/op.h"
 #include "kernels/formulas/philox.h"
-#include "tests/support/rival.h"
+#include "tests/support/backend_test.h"
 #include "tests/support/test.h"
 
 enum { MANY = 1 << 17 };
@@ -157,7 +157,7 @@ TEST(loss_gradient_is_of_the_sum_over_samples) {
         op_case_make(&c, &context, i, D9_F64, D9_F64, OP_FILL_RANDOM);
         double *logits = c.content[c.graph->nodes[0].inputs[0]];
         const int64_t classes = d9_shape_channels(&c.graph->values[c.graph->nodes[0].inputs[0]].shape);
-        rival_run(&c, &d9_backend_reference, NULL, c.graph->nodes[0].outputs[0], many_a);
+        backend_test_run(&c, &d9_backend_reference, NULL, c.graph->nodes[0].outputs[0], many_a);
         for (int64_t k = 0; k < op_count(&c, c.graph->nodes[0].inputs[0]); k++) {
             const double kept = logits[k], h = 1e-5;
             logits[k] = kept + h;

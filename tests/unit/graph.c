@@ -61,7 +61,7 @@ static void assert_input(const fixture *f, const char *role, int slot, d9_value_
     fail_msg("no node %s", role);
 }
 
-static void assert_fails(d9_status status, const char *words) { assert_refusal(status, D9_USAGE, words); }
+static void assert_fails(d9_status status, const char *words) { assert_rejection(status, D9_USAGE, words); }
 
 TEST_WITH(fixture *f, test_builders_infer_shapes, set_up, tear_down) {
     stack s = build_stack(f);
@@ -276,7 +276,7 @@ TEST_WITH(fixture *f, test_insert_at_the_ends, set_up, tear_down) {
     OK(d9_edit_insert(&context, &f->graph, s.e, &scale, NULL));
     assert_order(f, "first a b c d e last loss");
     assert_input(f, "first", 0, f->image);
-    assert_int_equal(f->graph.image, f->image);
+    assert_int_equal(f->graph.input, f->image);
     assert_string_equal(f->graph.values[f->graph.logits].name, "last.out");
     assert_input(f, "loss", 0, f->graph.logits);
     program_check_graph(&f->graph);
@@ -404,7 +404,7 @@ TEST(a_node_has_the_inputs_of_its_operation) {
     d9_graph graph;
     d9_graph_init(&graph);
     const d9_node node = {.op = D9_OP_CONV, .role = "here", .input_count = 1, .output_count = 1};
-    assert_refusal(d9_graph_add_node(&context, &graph, &node, NULL), D9_USAGE, "1");
+    assert_rejection(d9_graph_add_node(&context, &graph, &node, NULL), D9_USAGE, "1");
     d9_graph_free(&context, &graph);
 }
 
@@ -422,7 +422,7 @@ TEST(an_orthogonal_update_counts_its_products) {
 TEST(a_step_reads_a_batch_of_images_and_order) {
     d9_value values[] = {{.shape = {4, {1000, 8, 8, 3}}}, {.shape = {1, {1000}}}, {.shape = {2, {3, 256}}}};
     d9_node node = {.op = D9_OP_AUGMENT, .inputs = {0, 1, 2}};
-    node.as.augment.count = 50;
+    node.as.batch.count = 50;
     const d9_graph graph = {.values = values, .nodes = &node};
     const double expected[] = {50 * 192, 50, 3 * 256};
     for (int i = 0; i < 3; i++) assert_true(d9_op_info_of(D9_OP_AUGMENT)->read(&graph, &node, i) == expected[i]);

@@ -212,7 +212,7 @@ TEST(test_operation_without_gradient) {
     OK(d9_graph_linear(&context, &graph, "head", x, 10, &x));
     OK(d9_graph_loss(&context, &graph, x));
     graph.nodes[1].op = D9_OP_NORM_EVAL;
-    assert_refusal(d9_gradient_append(&context, &graph, false), D9_USAGE, "norm_eval");
+    assert_rejection(d9_gradient_append(&context, &graph, false), D9_USAGE, "norm_eval");
     d9_graph_free(&context, &graph);
 }
 
@@ -223,8 +223,8 @@ TEST(test_evaluation_list) {
     assert_ints(program_count(e, D9_OP_NORM, false), 0, program_count(e, D9_OP_NORM_EVAL, false), 8);
     assert_ints(program_count(e, D9_OP_DRAW, false), 0, program_count(e, D9_OP_LOSS, false), 0);
     assert_ints(program_count(e, D9_OP_METRICS, false), 0, e->nodes[0].op, D9_OP_AUGMENT);
-    assert_true(e->nodes[0].as.augment.rule.number[D9_AUGMENT_CROP][0] == 0); /* no crop or cutout at evaluation */
-    assert_true(e->nodes[0].as.augment.rule.number[D9_AUGMENT_CUTOUT][0] == 0);
+    assert_true(e->nodes[0].as.batch.rule.number[D9_AUGMENT_CROP][0] == 0); /* no crop or cutout at evaluation */
+    assert_true(e->nodes[0].as.batch.rule.number[D9_AUGMENT_CUTOUT][0] == 0);
     assert_ints(e->values[e->logits].buffer, D9_BUFFER_LOGITS, e->loss, D9_NONE);
     int compared = 0;
     for (int v = 0; v < e->value_count; v++) { /* averaged values, at the offsets that they have in the state */
@@ -322,7 +322,7 @@ TEST(test_live_values_do_not_overlap) {
         }
         /* a planted overlap is found */
         d9_value_id conv = d9_graph_find_value(&shared.train, "stem.conv.out");
-        shared.train.values[conv].offset = shared.train.values[shared.train.image].offset;
+        shared.train.values[conv].offset = shared.train.values[shared.train.input].offset;
         assert_true(count_clashes(&shared.train, true, 1, bytes, &values) > 0);
         d9_program_free(&context, &shared), d9_program_free(&context, &kept);
     }

@@ -45,8 +45,8 @@ TEST(test_two_networks_in_one_list) {
     program_check_graph(train);
     assert_int_equal(value_of(train, "proxy.look.image")->shape.d[0], BATCH);
     assert_int_equal(value_of(train, "proxy.look.ranked")->shape.d[0], BATCH);
-    assert_ints(train->values[train->image].shape.d[0], BATCH / 2, train->values[train->logits].shape.d[0], BATCH / 2);
-    assert_ints(train->values[train->labels].shape.d[0], BATCH / 2, eval->values[eval->image].shape.d[0], BATCH);
+    assert_ints(train->values[train->input].shape.d[0], BATCH / 2, train->values[train->logits].shape.d[0], BATCH / 2);
+    assert_ints(train->values[train->labels].shape.d[0], BATCH / 2, eval->values[eval->input].shape.d[0], BATCH);
     for (int v = 0; v < eval->value_count; v++) assert_null(strstr(eval->values[v].name, "proxy"));
     int lessons = 0, looks = 0;
     for (d9_node_id n = 0; n < train->node_count; n++) {
@@ -270,7 +270,7 @@ TEST(test_the_model_is_the_network) {
     d9_release(&context, bytes), d9_session_close(&session), d9_config_free(&context, config);
 }
 
-static void refuse(const char *tricks, const char *words) { /* opening a session must fail with these words */
+static void reject(const char *tricks, const char *words) { /* opening a session must fail with these words */
     d9_session session;
     d9_config *config = configure("reference", tricks);
     assert_int_equal(d9_session_open(&context, &(d9_session_options){.config = config, .seed = 5}, &session), D9_USAGE);
@@ -278,10 +278,10 @@ static void refuse(const char *tricks, const char *words) { /* opening a session
 }
 
 TEST(test_tricks_that_do_not_fit) {
-    refuse("hard_examples: {widths: [4, 4]}", "tricks.hard_examples.widths 2");
-    refuse("hard_examples: {share: 0.625}, ghost_batchnorm: {group_size: 2}",
+    reject("hard_examples: {widths: [4, 4]}", "tricks.hard_examples.widths 2");
+    reject("hard_examples: {share: 0.625}, ghost_batchnorm: {group_size: 2}",
            "stem.norm 4 group_size 2 5 tricks.hard_examples");
-    refuse("hard_examples: {}, progressive: {scale: 0.5}", "tricks.hard_examples 8x8 airbench 9");
+    reject("hard_examples: {}, progressive: {scale: 0.5}", "tricks.hard_examples 8x8 airbench 9");
 }
 
 /* freeze splits weights, filters and biases into 17 groups each; the whitening bias is one more: in both networks. */

@@ -411,7 +411,7 @@ TEST(backends_are_found_by_name) {
     assert_string_equal(d9_backend_name_at(2), "onednn");
     assert_string_equal(d9_backend_name_at(3), "reference");
     assert_null(d9_backend_name_at(4));
-    assert_refusal(d9_backend_find(&context, "refrence", &backend), D9_USAGE, "reference");
+    assert_rejection(d9_backend_find(&context, "refrence", &backend), D9_USAGE, "reference");
 }
 
 TEST(precisions_are_chosen) {
@@ -431,14 +431,14 @@ TEST(precisions_are_chosen) {
     assert_string_equal(precision->name, "f32");
     OK(d9_backend_precision(&context, &plain, &f32, "bf16", &precision));
     assert_string_equal(precision->name, "bf16");
-    assert_refusal(d9_backend_precision(&context, &plain, &f32, "fp16", &precision), D9_DEVICE, "f32 bf16");
+    assert_rejection(d9_backend_precision(&context, &plain, &f32, "fp16", &precision), D9_DEVICE, "f32 bf16");
     assert_null(precision);
-    assert_refusal(d9_backend_precision(&context, &plain, &f32, "tf32", &precision), D9_DEVICE, "tf32");
+    assert_rejection(d9_backend_precision(&context, &plain, &f32, "tf32", &precision), D9_DEVICE, "tf32");
     assert_null(precision);
     OK(d9_backend_precision(&context, &plain, &gpu, "tf32", &precision));
     assert_ptr_equal(precision, d9_precision_at(D9_PRECISION_TF32));
-    assert_refusal(d9_backend_precision(&context, &plain, &gpu, "f64", &precision), D9_DEVICE, "f32 tf32 bf16 fp16");
-    assert_refusal(d9_backend_precision(&context, &plain, &gpu, "tf31", &precision), D9_USAGE, "tf32");
+    assert_rejection(d9_backend_precision(&context, &plain, &gpu, "f64", &precision), D9_DEVICE, "f32 tf32 bf16 fp16");
+    assert_rejection(d9_backend_precision(&context, &plain, &gpu, "tf31", &precision), D9_USAGE, "tf32");
     assert_int_equal(d9_backend_precision(&context, &plain, &f32, "fp23", &precision), D9_USAGE);
     assert_words(context.message, "f64 f32 tf32 bf16 fp16");
 }

@@ -346,9 +346,9 @@ static d9_status build(const d9_trick *trick, d9_program *program) {
     return status;
 }
 
-static void assert_refused(const d9_trick *trick, const char *words) {
+static void assert_rejected(const d9_trick *trick, const char *words) {
     d9_program program;
-    assert_refusal(build(trick, &program), D9_USAGE, words);
+    assert_rejection(build(trick, &program), D9_USAGE, words);
 }
 
 TEST(corrections_count_the_group_s_own_steps) {
@@ -366,18 +366,18 @@ TEST(corrections_count_the_group_s_own_steps) {
 }
 
 TEST(invalid_groups_are_rejected) {
-    assert_refused(&(d9_trick){.on_optimizer = select_biases}, "stem.conv.weight");
-    assert_refused(&(d9_trick){.on_optimizer = update_by_copying}, "weights copy");
-    assert_refused(&(d9_trick){.on_optimizer = keep_average, .on_step = add_average}, "weights average");
-    assert_refused(&(d9_trick){.on_optimizer = name_like_biases}, "biases");
-    assert_refused(&(d9_trick){.on_optimizer = longest_name}, "");
-    assert_refused(&(d9_trick){.on_optimizer = keep_state}, "state");
-    assert_refused(&(d9_trick){.on_optimizer = keep_the_second}, "weights second");
-    assert_refused(&(d9_trick){.on_optimizer = end_before_begin}, "weights 8 4");
-    assert_refused(&(d9_trick){.on_optimizer = end_at_once}, "weights 0");
-    assert_refused(&(d9_trick){.on_optimizer = insert_too_many}, "144");
-    assert_refused(&(d9_trick){.on_step = average_in_the_wrong_layout}, "state short");
-    assert_refused(&(d9_trick){.on_step = add_activation}, "state");
+    assert_rejected(&(d9_trick){.on_optimizer = select_biases}, "stem.conv.weight");
+    assert_rejected(&(d9_trick){.on_optimizer = update_by_copying}, "weights copy");
+    assert_rejected(&(d9_trick){.on_optimizer = keep_average, .on_step = add_average}, "weights average");
+    assert_rejected(&(d9_trick){.on_optimizer = name_like_biases}, "biases");
+    assert_rejected(&(d9_trick){.on_optimizer = longest_name}, "");
+    assert_rejected(&(d9_trick){.on_optimizer = keep_state}, "state");
+    assert_rejected(&(d9_trick){.on_optimizer = keep_the_second}, "weights second");
+    assert_rejected(&(d9_trick){.on_optimizer = end_before_begin}, "weights 8 4");
+    assert_rejected(&(d9_trick){.on_optimizer = end_at_once}, "weights 0");
+    assert_rejected(&(d9_trick){.on_optimizer = insert_too_many}, "144");
+    assert_rejected(&(d9_trick){.on_step = average_in_the_wrong_layout}, "state short");
+    assert_rejected(&(d9_trick){.on_step = add_activation}, "state");
 }
 
 TEST(a_group_without_members_has_no_update) {

@@ -15,9 +15,9 @@ static const char *variable(void *user, const char *name) {
     return NULL;
 }
 
-static void expect_launch(const char *const *set, int ranks, bool meets, const char *program) {
+static void expect_launch(const char *const *set, int ranks, bool connects, const char *program) {
     const d9_launch found = d9_launch_of(variable, (void *)(uintptr_t)set);
-    assert_ints(found.ranks, ranks, found.meets, meets);
+    assert_ints(found.ranks, ranks, found.connects, connects);
     assert_true(program ? found.command && strncmp(found.command, program, strlen(program)) == 0 : !found.command);
 }
 

@@ -98,7 +98,7 @@ TEST(test_no_patches, set_up) {
     double covariance[MAX_D * MAX_D];
     d9_init_site s = make_site();
     s.height = 2;
-    assert_refusal(d9_patch_covariance(&context, &s, IMAGES, 3, covariance), D9_USAGE, "23 2x7 3x3");
+    assert_rejection(d9_patch_covariance(&context, &s, IMAGES, 3, covariance), D9_USAGE, "23 2x7 3x3");
 }
 
 static void check_eigen(const double *matrix, int d, const char *what) {

@@ -42,11 +42,11 @@ TEST(test_two_lists_over_one_state) {
     assert_int_equal(program.phase[0].until, 4); /* 3.6 rounded */
     assert_true(d9_program_list(&program, 3) == early && d9_program_list(&program, 4) == train);
     assert_int_equal(d9_program_usual_step(&program), 4);
-    const d9_shape *small = &early->values[early->image].shape, *whole = &train->values[train->image].shape;
+    const d9_shape *small = &early->values[early->input].shape, *whole = &train->values[train->input].shape;
     assert_true(small->d[1] == 10 && small->d[2] == 10 && whole->d[1] == 16 && whole->d[2] == 16);
-    const d9_augment_rule *draw = &early->nodes[program_find(early, D9_OP_DRAW, "draws")].as.augment.rule;
+    const d9_augment_rule *draw = &early->nodes[program_find(early, D9_OP_DRAW, "draws")].as.batch.rule;
     assert_true(draw->height == 16 && draw->out_height == 10 && draw->out_width == 10 && d9_augment_pad(draw) == 2);
-    assert_int_equal(train->nodes[program_find(train, D9_OP_DRAW, "draws")].as.augment.rule.out_height, 16);
+    assert_int_equal(train->nodes[program_find(train, D9_OP_DRAW, "draws")].as.batch.rule.out_height, 16);
     int shared = 0;
     for (int v = 0; v < early->value_count; v++) {
         const d9_value *value = &early->values[v];
@@ -89,7 +89,7 @@ TEST(test_sizes_by_epoch) {
         build_program(config, &program);
         for (int64_t s = 0; s < program.steps; s++) { /* four in an epoch */
             const d9_graph *list = d9_program_list(&program, s);
-            const d9_augment_rule *rule = &list->nodes[program_find(list, D9_OP_DRAW, "draws")].as.augment.rule;
+            const d9_augment_rule *rule = &list->nodes[program_find(list, D9_OP_DRAW, "draws")].as.batch.rule;
             const int side = s < 3 ? 8 : s < 8 ? 13 : 16, shrunk = side < 16 ? cases[i].shrunk : 0;
             assert_ints(rule->out_height, side, rule->out_width, side);
             assert_int_equal((int)rule->number[D9_AUGMENT_SHRINK][0], shrunk);
@@ -139,7 +139,7 @@ TEST(a_shrunk_image_is_the_cropped_one_resized) {
     assert_true(moved > 50 && mirrored > 50);
 }
 
-static void refuse(const char *model, const char *tricks, const char *words) { /* opening a session must fail */
+static void reject(const char *model, const char *tricks, const char *words) { /* opening a session must fail */
     d9_session session;
     d9_config *config = configure(model, "reference", tricks);
     assert_int_equal(d9_session_open(&context, &(d9_session_options){.config = config, .seed = 5}, &session), D9_USAGE);
@@ -147,12 +147,12 @@ static void refuse(const char *model, const char *tricks, const char *words) { /
 }
 
 TEST(test_networks_that_smaller_images_do_not_fit) {
-    refuse("name: vgg, channels: [3, 4], hidden: 6", "progressive: {}", "progressive fc1.weight 12x12 16x16");
-    refuse("name: airbench, widths: [4, 6, 6]", "progressive: {scale: 0.5}", "8x8 airbench 9");
-    refuse(resnet9, "cutout: {size: 13}, progressive: {}", "12x12 cutout 12 13");
-    refuse(resnet9, "progressive: {scales: [0.5]}", "tricks.progressive scales 1 until 0");
-    refuse(resnet9, "progressive: {scales: [0.5, 0.6], until: [2, 2]}", "tricks.progressive.until 2");
-    refuse(resnet9, "progressive: {scales: [0.5], until: [0]}", "tricks.progressive.until 0");
+    reject("name: vgg, channels: [3, 4], hidden: 6", "progressive: {}", "progressive fc1.weight 12x12 16x16");
+    reject("name: airbench, widths: [4, 6, 6]", "progressive: {scale: 0.5}", "8x8 airbench 9");
+    reject(resnet9, "cutout: {size: 13}, progressive: {}", "12x12 cutout 12 13");
+    reject(resnet9, "progressive: {scales: [0.5]}", "tricks.progressive scales 1 until 0");
+    reject(resnet9, "progressive: {scales: [0.5, 0.6], until: [2, 2]}", "tricks.progressive.until 2");
+    reject(resnet9, "progressive: {scales: [0.5], until: [0]}", "tricks.progressive.until 0");
 }
 
 /* A box, and the share of the label, are for the size of the step's images. */
@@ -233,7 +233,7 @@ TEST(test_a_plan_of_each_list) {
     d9_session_close(&again);
     char *line = strstr(text, "\tphase1:draws\t");
     line[8] = 'x'; /* a node that does not exist */
-    assert_refusal(d9_session_open(&context, &options, &again), D9_USAGE, "phase1:xraws");
+    assert_rejection(d9_session_open(&context, &options, &again), D9_USAGE, "phase1:xraws");
     d9_session_close(&session), d9_config_free(&context, config);
 }
 
@@ -253,7 +253,7 @@ static void check_steps(const char *tricks, const step_shape *expected, int64_t 
     for (int64_t i = 0; i < count; i++) {
         const d9_graph *list = d9_program_list(&program, step);
         runs[1 + d9_program_phase(&program, step)] = true;
-        const d9_shape *image = &list->values[list->image].shape;
+        const d9_shape *image = &list->values[list->input].shape;
         program_check_graph(list);
         assert_ints(step, expected[i].step, d9_program_batches(&program, step), expected[i].batches);
         assert_true(image->d[0] == 8 * expected[i].batches && image->d[1] == expected[i].side);
@@ -333,9 +333,9 @@ TEST(test_averages_move_with_their_batch) {
 }
 
 TEST(test_batches_that_do_not_fit) {
-    refuse(resnet9, "batch_schedule: {batches: [5]}", "tricks.batch_schedule 5 4");
-    refuse(resnet9, "batch_schedule: {from: [0.2, 0.5]}", "tricks.batch_schedule 2 batches 1");
-    refuse(resnet9, "batch_schedule: {from: [0.5, 0.5], batches: [2, 3]}", "tricks.batch_schedule.from 0.5");
+    reject(resnet9, "batch_schedule: {batches: [5]}", "tricks.batch_schedule 5 4");
+    reject(resnet9, "batch_schedule: {from: [0.2, 0.5]}", "tricks.batch_schedule 2 batches 1");
+    reject(resnet9, "batch_schedule: {from: [0.5, 0.5], batches: [2, 3]}", "tricks.batch_schedule.from 0.5");
 }
 
 /* The list must change after two steps with share 0.2 and after three with 0.25. */
@@ -418,7 +418,7 @@ TEST(test_phases_of_sizes_and_of_freezing) {
     for (int p = 0; p < 4; p++) {
         const d9_graph *list = &program.phase[p].list;
         assert_ints(program.phase[p].from, from[p], program.phase[p].until, p < 3 ? from[p + 1] : 12);
-        assert_ints(list->values[list->image].shape.d[1], side[p], makes(list, "stem.whiten.bias.grad"), p == 0);
+        assert_ints(list->values[list->input].shape.d[1], side[p], makes(list, "stem.whiten.bias.grad"), p == 0);
         assert_int_equal(makes(list, "stem.conv.weight.grad"), p < 3);
     }
     d9_program_free(&context, &program), d9_config_free(&context, config);
@@ -493,8 +493,8 @@ TEST(test_layers_freeze_at_their_steps) {
 }
 
 TEST(test_layers_that_cannot_freeze) {
-    refuse(resnet9, "freeze: {until: [0.6, 0.5]}", "tricks.freeze.until 0.5 0.6");
-    refuse("name: vgg, channels: [3, 4], hidden: 6", "freeze: {until: [0.5, 0.6, 0.6, 0.7]}", "tricks.freeze.until 4");
+    reject(resnet9, "freeze: {until: [0.6, 0.5]}", "tricks.freeze.until 0.5 0.6");
+    reject("name: vgg, channels: [3, 4], hidden: 6", "freeze: {until: [0.5, 0.6, 0.6, 0.7]}", "tricks.freeze.until 4");
 }
 
 /* ---- fine_tune: the last layer is trained first ---- */
@@ -569,7 +569,7 @@ TEST(test_layers_before_the_last_follow_except_at_rate_0) {
 }
 
 TEST(test_parts_that_the_network_does_not_have) {
-    refuse("name: vgg, channels: [3, 4], hidden: 6", "fine_tune: {rates: [0.1, 0.1, 0.1, 0.1, 0.1, 0.1]}",
+    reject("name: vgg, channels: [3, 4], hidden: 6", "fine_tune: {rates: [0.1, 0.1, 0.1, 0.1, 0.1, 0.1]}",
            "tricks.fine_tune.rates 6 1 5");
 }
 

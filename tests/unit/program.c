@@ -198,7 +198,7 @@ TEST(test_padding_for_shifted_views) {
     assert_ints(d9_views_padding(&views), 3, d9_views_padding(&(d9_views){.count = 1, .view = {{.weight = 1}}}), 0);
 }
 
-static void assert_refused(const char *tricks, int64_t images, int64_t side, const char *words) {
+static void assert_rejected(const char *tricks, int64_t images, int64_t side, const char *words) {
     d9_config *config = config_with(tricks);
     d9_extent extent = program_extent(config, images, side);
     d9_program program;
@@ -209,15 +209,15 @@ static void assert_refused(const char *tricks, int64_t images, int64_t side, con
 }
 
 TEST(test_settings_that_do_not_fit_are_rejected) {
-    assert_refused("", 7, 32, "train.batch_size 8 7");
-    assert_refused("", 32, 4, "layer3.pool 1x1 2x2");
-    assert_refused("ghost_batchnorm: {group_size: 3}", 32, 32,
-                   "8 3 train.batch_size tricks.ghost_batchnorm.group_size");
-    assert_refused("ghost_batchnorm: {group_size: 16}", 32, 32,
-                   "8 16 train.batch_size tricks.ghost_batchnorm.group_size");
-    assert_refused("patch_whitening: {size: 2}", 32, 32, "tricks.patch_whitening.size 2");
-    assert_refused("crop: {pad: 8}", 32, 8, "8x8 7 8");
-    assert_refused("cutout: {size: 9}", 32, 8, "8x8 cutout 8 9");
+    assert_rejected("", 7, 32, "train.batch_size 8 7");
+    assert_rejected("", 32, 4, "layer3.pool 1x1 2x2");
+    assert_rejected("ghost_batchnorm: {group_size: 3}", 32, 32,
+                    "8 3 train.batch_size tricks.ghost_batchnorm.group_size");
+    assert_rejected("ghost_batchnorm: {group_size: 16}", 32, 32,
+                    "8 16 train.batch_size tricks.ghost_batchnorm.group_size");
+    assert_rejected("patch_whitening: {size: 2}", 32, 32, "tricks.patch_whitening.size 2");
+    assert_rejected("crop: {pad: 8}", 32, 8, "8x8 7 8");
+    assert_rejected("cutout: {size: 9}", 32, 8, "8x8 cutout 8 9");
 }
 
 TEST(test_largest_augmentation) { /* the bounds themselves are legal */

@@ -230,7 +230,7 @@ TEST(too_many_values_are_rejected) {
     memset(pickle, 'N', sizeof pickle), memcpy(pickle, "\x80\2", 2);
     add_file(&a, "file/data.pkl", pickle, sizeof pickle);
     close_archive(&a);
-    assert_refusal(decode(a.bytes, a.size), D9_DATA, "4099 many");
+    assert_rejection(decode(a.bytes, a.size), D9_DATA, "4099 many");
 }
 
 /* ---- damaged archives ---- */
@@ -273,9 +273,9 @@ TEST(wrong_entries_are_named) {
     archive twice = {.count = 0}, other = {.count = 0};
     for (int i = 0; i < 2; i++) add_file(&twice, "file/data.pkl", "\x80\2}.", 4);
     close_archive(&twice);
-    assert_refusal(decode(twice.bytes, twice.size), D9_DATA, "file/data.pkl twice");
+    assert_rejection(decode(twice.bytes, twice.size), D9_DATA, "file/data.pkl twice");
     add_file(&other, "file/other", "", 0);
     close_archive(&other);
-    assert_refusal(decode(other.bytes, other.size), D9_DATA, "without data.pkl");
-    assert_refusal(decode("\x80\2\x8a\x0a\x6c\xfc\x9c\x46\xf9 j\xa8P\x19", 14), D9_DATA, "before 1.6");
+    assert_rejection(decode(other.bytes, other.size), D9_DATA, "without data.pkl");
+    assert_rejection(decode("\x80\2\x8a\x0a\x6c\xfc\x9c\x46\xf9 j\xa8P\x19", 14), D9_DATA, "before 1.6");
 }

@@ -9,7 +9,7 @@
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 
-enum { STEPS = 3, MOST_REFUSED = 20 /* per wanted configuration */ };
+enum { STEPS = 3, MOST_REJECTD = 20 /* per wanted configuration */ };
 static int wanted_count = 32;
 static uint64_t first_seed = 1;
 static bool want_all = true; /* requires that each network for images and each trick has trained to the end */
@@ -236,7 +236,7 @@ static bool check_resumed(draw *d, const d9_config *config) {
     run_folder_make(parts_folder);
     const run_report whole = train(config, whole_folder, 0, false);
     if (whole.status != D9_OK && whole.status != D9_NONFINITE)
-        FAIL(d, "config accepts what train refuses: status %d: %s", (int)whole.status, whole.message);
+        FAIL(d, "config accepts what train rejects: status %d: %s", (int)whole.status, whole.message);
     run_report parts = train(config, parts_folder, 1 + below(d, STEPS - 1), false);
     if (parts.status == D9_SIGINT) parts = train(config, parts_folder, 0, true);
     if (parts.status != whole.status)
@@ -250,12 +250,12 @@ static bool check_resumed(draw *d, const d9_config *config) {
     return ended;
 }
 
-typedef enum outcome { ABSENT, REFUSED, DIVERGED, ENDED } outcome;
+typedef enum outcome { ABSENT, REJECTD, DIVERGED, ENDED } outcome;
 
 static outcome check_draw(draw *d) {
     d9_context context, absent;
     d9_config *config = NULL;
-    outcome came = REFUSED;
+    outcome came = REJECTD;
     d9_context_init(&context), d9_context_init(&absent);
     context.system = run_system();
     d9_text_init(&context, &d->yaml);
@@ -292,12 +292,12 @@ TEST(test_random_configs) {
         const outcome came = check_draw(&d);
         counts[came]++;
         if (came == ENDED) models |= 1u << d.model, tricks |= d.tricks;
-        if (counts[REFUSED] > wanted_count * MOST_REFUSED)
-            fail_msg("%d trained, %d were refused; networks %x and tricks %x have trained", counts[ENDED],
-                     counts[REFUSED], models, tricks);
+        if (counts[REJECTD] > wanted_count * MOST_REJECTD)
+            fail_msg("%d trained, %d were rejected; networks %x and tricks %x have trained", counts[ENDED],
+                     counts[REJECTD], models, tricks);
     }
-    print_message("%d trained to their end, %d left the finite numbers, %d were refused, %d have no backend here\n",
-                  counts[ENDED], counts[DIVERGED], counts[REFUSED], counts[ABSENT]);
+    print_message("%d trained to their end, %d left the finite numbers, %d were rejected, %d have no backend here\n",
+                  counts[ENDED], counts[DIVERGED], counts[REJECTD], counts[ABSENT]);
 }
 
 int main(int count, char **arguments) {

@@ -264,7 +264,7 @@ TEST_WITH(bench *bench, test_folder_that_cannot_be_written, begin, end) {
     const char *path = path_in(bench, "config.yaml");
     OK(d9_file_write(&context, path, "x", 1));
     snprintf(below, sizeof below, "%s/run", path);
-    assert_refusal(d9_record_open(&context, &record, below, bench->config, D9_RECORD_NEW, 0), D9_OUTPUT, path);
+    assert_rejection(d9_record_open(&context, &record, below, bench->config, D9_RECORD_NEW, 0), D9_OUTPUT, path);
     memset(longest, 'a', sizeof longest - 1);
     longest[sizeof longest - 1] = 0;
     assert_int_equal(d9_record_open(&context, &record, longest, bench->config, D9_RECORD_NEW, 0), D9_OUTPUT);

@@ -2,7 +2,7 @@
  * tests its gradients. */
 #include "core/system.h"
 #include "tests/support/augment_by_hand.h"
-#include "tests/support/rival.h"
+#include "tests/support/backend_test.h"
 #include "tests/support/share.h"
 #include "tests/support/test.h"
 
@@ -13,8 +13,8 @@ static double many_a[MANY], many_b[MANY];
 /* ---- every operation, every type ---- */
 
 static void run_once(op_case *c, int threads, int output, double *doubles) {
-    rival_run(c, &d9_backend_reference, &(d9_backend_options){.threads = threads}, c->graph->nodes[0].outputs[output],
-              doubles);
+    backend_test_run(c, &d9_backend_reference, &(d9_backend_options){.threads = threads},
+                     c->graph->nodes[0].outputs[output], doubles);
 }
 
 TEST(every_op_writes_all_of_its_outputs) {
@@ -239,7 +239,7 @@ static int64_t sample_of(const op_case *c, int order_input, int64_t batch, int64
 }
 
 static double gather_by_hand(const op_case *c, int64_t i) {
-    return content(c, 0)[sample_of(c, 1, c->graph->nodes[0].as.augment.batch, i)];
+    return content(c, 0)[sample_of(c, 1, c->graph->nodes[0].as.batch.batch, i)];
 }
 
 /* The sample at position `place` of the ranking: `place` images have a larger loss or, if equal, a lower index. */
@@ -249,20 +249,20 @@ static double rank_by_hand(const op_case *c, int64_t place) {
     for (int64_t i = 0; i < n; i++) {
         int64_t before = 0;
         for (int64_t j = 0; j < n; j++) before += (float)loss[j] > (float)loss[i] || (loss[j] == loss[i] && j < i);
-        if (before == place) return (double)sample_of(c, 1, c->graph->nodes[0].as.augment.batch, i);
+        if (before == place) return (double)sample_of(c, 1, c->graph->nodes[0].as.batch.batch, i);
     }
     return -1;
 }
 
 static double draw_by_hand(const op_case *c, int64_t i) {
-    const d9_augment_attributes *draw = &c->graph->nodes[0].as.augment;
+    const d9_batch_attributes *draw = &c->graph->nodes[0].as.batch;
     const uint32_t sample = (uint32_t)sample_of(c, 0, draw->batch, i / D9_DRAW_SLOTS);
     return d9_augment_draw(&draw->rule, sample, 1).slot[i % D9_DRAW_SLOTS];
 }
 
 /* Finds source pixels by lists of the row and column numbers of the padded image. */
 static double augment_by_hand(const op_case *c, int64_t i) {
-    const d9_augment_attributes *augment = &c->graph->nodes[0].as.augment;
+    const d9_batch_attributes *augment = &c->graph->nodes[0].as.batch;
     const int64_t *y = out_dims(c), *all = c->graph->values[c->graph->nodes[0].inputs[0]].shape.d;
     int64_t k = i % y[3], column = i / y[3] % y[2], row = i / y[3] / y[2] % y[1], n = i / y[3] / y[2] / y[1];
     const double *draws = content(c, 2) + n * D9_DRAW_SLOTS;
@@ -297,12 +297,12 @@ static double augment_by_hand(const op_case *c, int64_t i) {
 
 static double tokens_by_hand(const op_case *c, int64_t i) {
     const int64_t length = out_dims(c)[0], samples = out_dims(c)[1];
-    return content(c, 0)[sample_of(c, 1, c->graph->nodes[0].as.augment.batch, i % samples) * length + i / samples];
+    return content(c, 0)[sample_of(c, 1, c->graph->nodes[0].as.batch.batch, i % samples) * length + i / samples];
 }
 
 /* Step 4 with 3 per epoch is the second window. *label: the token that follows, or -1 at the end of the column. */
 static double stream_and_label(const op_case *c, int64_t i, double *label) {
-    const d9_augment_attributes *stream = &c->graph->nodes[0].as.augment;
+    const d9_batch_attributes *stream = &c->graph->nodes[0].as.batch;
     const int64_t columns = out_dims(c)[1], length = dims(c, 0)[0] / stream->batch, at = out_dims(c)[0] + i / columns;
     const double *column = content(c, 0) + (stream->first + i % columns * (stream->batch / columns)) * length;
     *label = at + 1 < length ? column[at + 1] : -1;
@@ -668,10 +668,10 @@ TEST(a_wrong_index_is_rejected) {
         d9_value_id id = node->inputs[input];
         int64_t beside = 0; /* entries of the order after those of step 2 */
         if (op == D9_OP_DRAW || op == D9_OP_GATHER || op == D9_OP_AUGMENT || op == D9_OP_TOKENS)
-            beside = 2 * (node->as.augment.count - node->as.augment.batch);
+            beside = 2 * (node->as.batch.count - node->as.batch.batch);
         c.content[id][op_count(&c, id) - 1 - beside] = 100;
         op_open(&live, &c, &d9_backend_reference, NULL);
-        assert_refusal(d9_backend_reference.run(&context, live.plan, 2), D9_DEVICE, "100");
+        assert_rejection(d9_backend_reference.run(&context, live.plan, 2), D9_DEVICE, "100");
         op_close(&live), op_case_free(&c);
     }
 }

@@ -112,7 +112,7 @@ static void write_file(const char *header, uint64_t claimed, int data_bytes) {
     assert_int_equal(fclose(file), 0);
 }
 
-static void assert_refused(const char *words) {
+static void assert_rejected(const char *words) {
     d9_safetensors *file = (d9_safetensors *)1;
     d9_context_clear(&context);
     assert_int_equal(d9_safetensors_read(&context, path, &file), D9_DATA);
@@ -124,20 +124,20 @@ static void assert_refused(const char *words) {
 TEST(test_rejects_wrong_headers, NULL, remove_file) {
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         write_file(wrong[i].header, strlen(wrong[i].header), wrong[i].data_bytes);
-        assert_refused(wrong[i].words);
+        assert_rejected(wrong[i].words);
     }
 }
 
 TEST(test_rejects_wrong_lengths, NULL, remove_file) {
     write_file("{}", 3, 0);
-    assert_refused("11 10");
+    assert_rejected("11 10");
     write_file("{}", UINT64_MAX, 0);
-    assert_refused("");
+    assert_rejected("");
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
     fputs("1234567", file);
     fclose(file);
-    assert_refused("7");
+    assert_rejected("7");
 }
 
 /* Every prefix of a valid file is rejected, so a truncated download never loads. */
@@ -150,7 +150,7 @@ TEST(test_rejects_every_prefix, NULL, remove_file) {
     OK(d9_file_read(&context, path, &bytes, &size));
     for (size_t length = 0; length < size; length++) {
         OK(d9_file_write(&context, path, bytes, length));
-        assert_refused("");
+        assert_rejected("");
         d9_context_clear(&context);
     }
     d9_release(&context, bytes);
@@ -158,7 +158,7 @@ TEST(test_rejects_every_prefix, NULL, remove_file) {
 
 TEST(test_missing_file, NULL, remove_file) {
     unlink(path);
-    assert_refused("");
+    assert_rejected("");
 }
 
 TEST(test_invalid_tensors_are_not_written, NULL, remove_file) {

@@ -14,7 +14,7 @@ static d9_config *load(const char *path) {
 static built load_program(const char *path) {
     built b = {.config = load(path)};
     d9_extent extent = program_extent(b.config, 50000, 32);
-    extent.eval_images = 10000;
+    extent.eval_samples = 10000;
     program_make(&context, b.config, &extent, "f32", false, &b.program);
     return b;
 }
@@ -178,7 +178,7 @@ TEST(test_fewest94_steps) {
     for (int64_t s = 0; s < 284; s++) {
         const double now = fmax(1 - (double)s / 272, 0.05);
         const d9_graph *list = d9_program_list(p, s);
-        const d9_augment_rule *rule = &list->nodes[program_find(list, D9_OP_AUGMENT, "image")].as.augment.rule;
+        const d9_augment_rule *rule = &list->nodes[program_find(list, D9_OP_AUGMENT, "image")].as.batch.rule;
         const int side = s < 96 ? 24 : s < 192 ? 28 : 32;
         NEAR(d9_coefficient_at(p, &head->rate, s) / (0.5415 * 9 / 256 * 9 / 256), now, 1e-3);
         NEAR(d9_coefficient_at(p, &filters->rate, s) / 0.2255, now, 1e-3);

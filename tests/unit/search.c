@@ -145,39 +145,39 @@ TEST(test_a_rejected_trial_has_failed, setup, teardown) {
     d9_experiment_free(&context, experiment);
 }
 
-static void refuse_with(const char *yaml, const d9_experiment_options *options, const char *words) {
+static void reject_with(const char *yaml, const d9_experiment_options *options, const char *words) {
     d9_experiment *experiment = (d9_experiment *)&context; /* must become NULL */
     char wanted[1024];
     snprintf(wanted, sizeof wanted, "x.yaml%s", words);
-    assert_refusal(load_with(yaml, options, &experiment), D9_USAGE, wanted);
+    assert_rejection(load_with(yaml, options, &experiment), D9_USAGE, wanted);
     assert_null(experiment);
 }
-static void refuse(const char *yaml, const char *words) { refuse_with(yaml, &(const d9_experiment_options){0}, words); }
+static void reject(const char *yaml, const char *words) { reject_with(yaml, &(const d9_experiment_options){0}, words); }
 #define WITH(text) "config: tiny.yaml\nsearch:\n  trials: 9\n" text
 
 TEST(test_rejections_name_the_place, setup, teardown) {
     const char *ranges = "  ranges: {train.momentum: {uniform: [0.5, 0.9]}}\n";
     char text[1024];
-    refuse("config: tiny.yaml\nsearch: 3\n", ":2:9 search trials ranges");
-    refuse("config: tiny.yaml\nsearch: {ranges: {}}\n", ":2:9 search trials");
-    refuse("config: tiny.yaml\nsearch: {trials: 0}\n", ":2:18 search.trials 1 100000");
-    refuse("config: tiny.yaml\nsearch: {trials: 3, etta: 3}\n", ":2:21 search.etta eta rungs budget ranges");
-    refuse("search: {trials: 3}\n", ":1:9 search config");
-    refuse(WITH(""), ":3:3 search ranges");
-    refuse(WITH("  ranges: {train.momentum: 0.5}\n"), ":4:28 search.ranges.train.momentum uniform log whole choice");
-    refuse(WITH("  ranges: {train.momentum: {uniform: [0.9, 0.5]}}\n"), ":4:38 search.ranges.train.momentum.uniform");
-    refuse(WITH("  ranges: {train.momentum: {uniform: [0.9]}}\n"), ":4:38 increasing");
-    refuse(WITH("  ranges: {train.momentum: {log: [0, 0.5]}}\n"), ":4:34 above 0");
-    refuse(WITH("  ranges: {train.epochs: {whole: [1.5, 3]}}\n"), ":4:34 whole");
-    refuse(WITH("  ranges: {train.epochs: {whole: [1, 3, 0]}}\n"), ":4:34 step 1");
-    refuse(WITH("  ranges: {train.epochs: {choice: [1]}}\n"), ":4:35 two");
-    refuse(WITH("  ranges: {train.epochs: {choice: [1, {log: [2]}]}}\n"),
+    reject("config: tiny.yaml\nsearch: 3\n", ":2:9 search trials ranges");
+    reject("config: tiny.yaml\nsearch: {ranges: {}}\n", ":2:9 search trials");
+    reject("config: tiny.yaml\nsearch: {trials: 0}\n", ":2:18 search.trials 1 100000");
+    reject("config: tiny.yaml\nsearch: {trials: 3, etta: 3}\n", ":2:21 search.etta eta rungs budget ranges");
+    reject("search: {trials: 3}\n", ":1:9 search config");
+    reject(WITH(""), ":3:3 search ranges");
+    reject(WITH("  ranges: {train.momentum: 0.5}\n"), ":4:28 search.ranges.train.momentum uniform log whole choice");
+    reject(WITH("  ranges: {train.momentum: {uniform: [0.9, 0.5]}}\n"), ":4:38 search.ranges.train.momentum.uniform");
+    reject(WITH("  ranges: {train.momentum: {uniform: [0.9]}}\n"), ":4:38 increasing");
+    reject(WITH("  ranges: {train.momentum: {log: [0, 0.5]}}\n"), ":4:34 above 0");
+    reject(WITH("  ranges: {train.epochs: {whole: [1.5, 3]}}\n"), ":4:34 whole");
+    reject(WITH("  ranges: {train.epochs: {whole: [1, 3, 0]}}\n"), ":4:34 step 1");
+    reject(WITH("  ranges: {train.epochs: {choice: [1]}}\n"), ":4:35 two");
+    reject(WITH("  ranges: {train.epochs: {choice: [1, {log: [2]}]}}\n"),
            ":4:45 search.ranges.train.epochs.choice[1].log");
-    refuse(WITH("  ranges: {train.epohcs: {uniform: [1, 2]}}\n"), ":4:26 search.ranges.train.epohcs epochs");
-    refuse(WITH("  ranges: {tricks.fliip: {choice: [on, off]}}\n"), ":4:26 search.ranges.tricks.fliip flip");
-    refuse(WITH("  ranges: {seed: {whole: [1, 9]}}\n"), ":4:12 search.ranges.seed");
-    refuse(WITH("  ranges: {data.validation: {whole: [1, 9]}}\n"), ":4:12 search.ranges.data.validation");
-    refuse(WITH("  rungs: {train.epochs: [1, 2]}\n  ranges: {train.epochs: {uniform: [1, 2]}}\n"),
+    reject(WITH("  ranges: {train.epohcs: {uniform: [1, 2]}}\n"), ":4:26 search.ranges.train.epohcs epochs");
+    reject(WITH("  ranges: {tricks.fliip: {choice: [on, off]}}\n"), ":4:26 search.ranges.tricks.fliip flip");
+    reject(WITH("  ranges: {seed: {whole: [1, 9]}}\n"), ":4:12 search.ranges.seed");
+    reject(WITH("  ranges: {data.validation: {whole: [1, 9]}}\n"), ":4:12 search.ranges.data.validation");
+    reject(WITH("  rungs: {train.epochs: [1, 2]}\n  ranges: {train.epochs: {uniform: [1, 2]}}\n"),
            ":5:12 search.ranges.train.epochs rungs");
     static const struct {
         const char *more, *words;
@@ -200,14 +200,14 @@ TEST(test_rejections_name_the_place, setup, teardown) {
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         snprintf(text, sizeof text, WITH("%s%s"), ranges, rows[i].more);
-        refuse(text, rows[i].words);
+        reject(text, rows[i].words);
     }
     d9_config_edit edit = {.kind = D9_EDIT_SET, .text = "train.momentum=0.5"};
     snprintf(text, sizeof text, WITH("%s"), ranges);
-    refuse_with(text, &(const d9_experiment_options){.edits = {.items = &edit, .count = 1}},
+    reject_with(text, &(const d9_experiment_options){.edits = {.items = &edit, .count = 1}},
                 ":4:12 search.ranges.train.momentum --set train.momentum=0.5");
     snprintf(text, sizeof text, WITH("%s  rungs: {seeds: [1, 3]}\n"), ranges);
-    refuse_with(text, &(const d9_experiment_options){.seeds = 2}, ":5:18 search.rungs.seeds --seeds");
+    reject_with(text, &(const d9_experiment_options){.seeds = 2}, ":5:18 search.rungs.seeds --seeds");
 }
 
 /* ---- which run comes next ---- */

@@ -120,7 +120,7 @@ TEST_WITH(const char *folder, test_full_disk_and_lack_of_memory, run_folder_set_
     failing.write = write_to_full_disk;
     d9_tensorboard_begin(&board, 1, 1.5e9);
     d9_tensorboard_scalar(&board, "a", 1);
-    assert_refusal(d9_tensorboard_end(&board), D9_OUTPUT, "events.out.tfevents");
+    assert_rejection(d9_tensorboard_end(&board), D9_OUTPUT, "events.out.tfevents");
     assert_int_equal(size_of(board.path), before);
     failing = *d9_system_default();
     failing.allocate = allocate_nothing;

@@ -51,8 +51,8 @@ TEST_WITH(run_bench *b, test_resumed_after_the_end, run_bench_set_up, run_bench_
     run_report whole = run_train_ok(&options);
     assert_true(run_has(b->folder, "checkpoint.safetensors"));
     options.resume = true;
-    run_report refused = run_train(&options, NULL);
-    assert_ints(refused.status, D9_USAGE, unlink(run_path(b->folder, "result.json")), 0);
+    run_report rejected = run_train(&options, NULL);
+    assert_ints(rejected.status, D9_USAGE, unlink(run_path(b->folder, "result.json")), 0);
     run_report again = run_train_ok(&options);
     assert_true(again.resumed);
     run_assert_equal(&again, &whole, "resumed after the last step");
@@ -74,10 +74,10 @@ TEST_WITH(run_bench *b, test_nothing_to_resume, run_bench_set_up, run_bench_tear
     run_assert_equal(&anew, &first, "begun anew");
 }
 
-static void assert_refused(const d9_train_options *options, const char *words) {
-    const run_report refused = run_train(options, NULL);
-    assert_int_equal(refused.status, D9_USAGE);
-    assert_words(refused.message, words);
+static void assert_rejected(const d9_train_options *options, const char *words) {
+    const run_report rejected = run_train(options, NULL);
+    assert_int_equal(rejected.status, D9_USAGE);
+    assert_words(rejected.message, words);
 }
 
 /* A finished run and a checkpoint are deleted only with --overwrite. */
@@ -85,18 +85,18 @@ TEST_WITH(run_bench *b, test_a_run_is_overwritten_only_on_request, run_bench_set
     d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder, .stop_after_steps = 4};
     assert_int_equal(run_train(&options, NULL).status, D9_SIGINT);
     options.stop_after_steps = 0;
-    assert_refused(&options, "--resume --overwrite");
+    assert_rejected(&options, "--resume --overwrite");
     assert_true(run_has(b->folder, "checkpoint.safetensors") && !run_has(b->folder, "lock"));
     options.resume = true;
     run_report whole = run_train_ok(&options);
     options.resume = false;
-    assert_refused(&options, "--resume --overwrite");
+    assert_rejected(&options, "--resume --overwrite");
     d9_config *other = run_config(&context, "reference", "f32", "");
     other->seed = 8;
     options.config = other;
-    assert_refused(&options, "");
+    assert_rejected(&options, "");
     options.resume = options.overwrite = true;
-    assert_refused(&options, "");
+    assert_rejected(&options, "");
     assert_true(run_has(b->folder, "result.json") && run_has(b->folder, "model.safetensors"));
     options.resume = false;
     options.config = b->config;
@@ -112,7 +112,7 @@ TEST_WITH(run_bench *b, test_one_process_per_folder, run_bench_set_up, run_bench
     const d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder};
     OK(d9_lock_take(&context, run_path(b->folder, "lock"), &lock));
     snprintf(words, sizeof words, "%ld", (long)getpid());
-    assert_refused(&options, words);
+    assert_rejected(&options, words);
     assert_int_equal(run_folder_count(b->folder, ""), 1); /* the lock */
     close(lock);
     assert_true(run_has(b->folder, "lock"));
@@ -423,7 +423,7 @@ TEST_WITH(run_bench *b, test_seconds_left, run_bench_set_up, run_bench_tear_down
     d9_session session;
     open_session(b->config, &session);
     const d9_program *program = &session.program;
-    const int64_t batches = (program->extent.eval_images + program->extent.batch - 1) / program->extent.batch;
+    const int64_t batches = (program->extent.eval_samples + program->extent.batch - 1) / program->extent.batch;
     const double share = d9_graph_operations(&program->eval, 0, program->eval.node_count) /
                          d9_graph_operations(&program->train, 0, program->train.node_count);
     const double plain = share * (double)batches, evaluation = plain * program->views.count;

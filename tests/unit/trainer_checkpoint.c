@@ -71,7 +71,7 @@ static void assert_checkpoint_rejected(bench *b, const d9_session_options *optio
 }
 
 /* Reading must fail with this status and a message with the file and the words. */
-static void assert_refused(bench *b, d9_status wanted, const char *words) {
+static void assert_rejected(bench *b, d9_status wanted, const char *words) {
     assert_int_equal(read_back(b), wanted);
     assert_words(context.message, b->path);
     assert_words(context.message, words), d9_context_clear(&context);
@@ -167,10 +167,10 @@ TEST_WITH(bench *b, test_unknown_tensors_are_rejected, set_up, tear_down) {
     memcpy(more, b->file->tensors, (size_t)b->file->tensor_count * sizeof *more);
     more[b->file->tensor_count] = (d9_tensor){"state/of.the.weather", D9_TENSOR_F32, {1, {1}}, &number, sizeof number};
     put_tensors(b, more, b->file->tensor_count + 1);
-    assert_refused(b, D9_DATA, "state/of.the.weather");
+    assert_rejected(b, D9_DATA, "state/of.the.weather");
     more[b->file->tensor_count].name = "timeline/weather/seconds";
     put_tensors(b, more, b->file->tensor_count + 1);
-    assert_refused(b, D9_DATA, "");
+    assert_rejected(b, D9_DATA, "");
 }
 
 /* A changed bit in the second half of the file, or another checksum, is rejected. */
@@ -181,14 +181,14 @@ TEST_WITH(bench *b, test_a_wrong_checksum_is_rejected, set_up, tear_down) {
     for (size_t back = 1; back < size / 2; back += size / 20) {
         bytes[size - back] ^= 1;
         OK(d9_file_write(&context, b->path, bytes, size));
-        assert_refused(b, D9_DATA, "");
+        assert_rejected(b, D9_DATA, "");
         bytes[size - back] ^= 1;
     }
     OK(d9_file_write(&context, b->path, bytes, size));
     d9_release(&context, bytes);
     *metadata(b, "sha256") = "none";
     put(b);
-    assert_refused(b, D9_DATA, "");
+    assert_rejected(b, D9_DATA, "");
 }
 
 static run_report resume(bench *b, const d9_config *config, uint64_t seed) {
@@ -279,14 +279,14 @@ TEST_WITH(bench *b, test_wrong_metadata_is_rejected, set_up, tear_down) {
         const char **value = metadata(b, wrongs[i].key), *before = *value;
         *value = wrongs[i].value;
         put(b);
-        assert_refused(b, wrongs[i].status, wrongs[i].words);
+        assert_rejected(b, wrongs[i].status, wrongs[i].words);
         *value = before;
     }
     d9_metadata kept = b->file->metadata[0];
     assert_string_equal(kept.key, "format");
     b->file->metadata[0] = (d9_metadata){"key", "value"};
     put(b);
-    assert_refused(b, D9_DATA, "");
+    assert_rejected(b, D9_DATA, "");
     b->file->metadata[0] = kept;
     put(b);
     assert_goes_on(b, "the metadata as it was");
@@ -320,13 +320,13 @@ TEST_WITH(bench *b, test_each_missing_or_malformed_tensor_is_rejected, set_up, t
         b->file->tensors[t].name = "another";
         put(b);
         const bool added_later = strcmp(whole.name, "epochs/eval_loss") == 0; /* 0.3.0 did not write it */
-        assert_refused(b, D9_DATA, added_later ? "tensor another" : whole.name);
+        assert_rejected(b, D9_DATA, added_later ? "tensor another" : whole.name);
         snprintf(words, sizeof words, "%s", whole.name);
         b->file->tensors[t] = whole;
         b->file->tensors[t].type = D9_TENSOR_U8;
         b->file->tensors[t].shape = (d9_shape){1, {(int64_t)whole.size}};
         put(b);
-        assert_refused(b, D9_DATA, words);
+        assert_rejected(b, D9_DATA, words);
         const size_t longer = whole.size + whole.size / (size_t)(whole.shape.d[0] ? whole.shape.d[0] : 1) +
                               (whole.size ? 0 : d9_tensor_type_bytes(whole.type));
         b->file->tensors[t] = whole;
@@ -338,13 +338,13 @@ TEST_WITH(bench *b, test_each_missing_or_malformed_tensor_is_rejected, set_up, t
         /* the seconds determine the number of segments; their epochs must match */
         if (strncmp(whole.name, "timeline/", 9) == 0)
             snprintf(words, sizeof words, "%.*s/epoch", (int)(strrchr(whole.name, '/') - whole.name), whole.name);
-        assert_refused(b, D9_DATA, words);
+        assert_rejected(b, D9_DATA, words);
         b->file->tensors[t] = whole;
         b->file->tensors[t].shape = (d9_shape){2, {1, d9_shape_count(&whole.shape)}};
         put(b);
         if (whole.shape.rank != 2 || whole.shape.d[0] != 1) {
             snprintf(words, sizeof words, "%s", whole.name);
-            assert_refused(b, D9_DATA, words);
+            assert_rejected(b, D9_DATA, words);
         }
         b->file->tensors[t] = whole;
     }
@@ -369,7 +369,7 @@ TEST_WITH(bench *b, test_wrong_sizes_of_epoch_rows_are_rejected, set_up, tear_do
         const int64_t count = (int64_t)(wrongs[i].size / d9_tensor_type_bytes(wrongs[i].type));
         *hours = (d9_tensor){whole.name, wrongs[i].type, {1, {count}}, zeros, wrongs[i].size};
         put(b);
-        assert_refused(b, D9_DATA, wrongs[i].words);
+        assert_rejected(b, D9_DATA, wrongs[i].words);
         run_report report = resume(b, b->config, 7);
         assert_int_equal(report.status, D9_DATA);
         assert_words(report.message, wrongs[i].words);
@@ -377,7 +377,7 @@ TEST_WITH(bench *b, test_wrong_sizes_of_epoch_rows_are_rejected, set_up, tear_do
     *hours = whole;
     put(b);
     b->progress = (d9_progress_state){.epochs = b->rows};
-    assert_refusal(d9_checkpoint_read(&b->session, b->path, 0, &b->progress), D9_DATA, "1 0");
+    assert_rejection(d9_checkpoint_read(&b->session, b->path, 0, &b->progress), D9_DATA, "1 0");
 }
 
 TEST_WITH(bench *b, test_invalid_times_are_rejected, set_up, tear_down) {
@@ -387,7 +387,7 @@ TEST_WITH(bench *b, test_invalid_times_are_rejected, set_up, tear_down) {
     for (int i = 0; i < 3; i++) {
         seconds->bytes = &wrongs[i];
         put(b);
-        assert_refused(b, D9_DATA, "timeline/load/seconds");
+        assert_rejected(b, D9_DATA, "timeline/load/seconds");
     }
     *seconds = whole;
 }
@@ -400,7 +400,7 @@ static void check_number(bench *b, const char *name, const void *number) {
     memcpy(bytes, number, d9_tensor_type_bytes(whole.type));
     wrong->bytes = bytes;
     put(b);
-    assert_refused(b, D9_DATA, name);
+    assert_rejected(b, D9_DATA, name);
     *wrong = whole;
     test_free(bytes);
 }
@@ -421,7 +421,7 @@ TEST_WITH(bench *b, test_invalid_numbers_are_rejected, set_up, tear_down) {
         b->file->tensors[t].bytes = bytes;
         put(b);
         snprintf(words, sizeof words, "%s", whole.name);
-        assert_refused(b, D9_DATA, words);
+        assert_rejected(b, D9_DATA, words);
         b->file->tensors[t] = whole;
         test_free(bytes);
         tried++;
@@ -436,7 +436,7 @@ TEST_WITH(bench *b, test_invalid_numbers_are_rejected, set_up, tear_down) {
     for (int i = 0; i < 2; i++) {
         epoch->bytes = &wrongs[i];
         put(b);
-        assert_refused(b, D9_DATA, "");
+        assert_rejected(b, D9_DATA, "");
     }
     *epoch = whole;
 }
@@ -449,7 +449,7 @@ TEST_WITH(bench *b, test_a_state_with_nan_is_not_written, set_up, tear_down) {
     OK(d9_session_read(&b->session, D9_BUFFER_STATE, numbers));
     numbers[0] = NAN;
     OK(d9_session_write(&b->session, D9_BUFFER_STATE, numbers));
-    assert_refusal(d9_checkpoint_write(&b->session, b->path, &b->progress), D9_NONFINITE, "state/stem.conv.weight");
+    assert_rejection(d9_checkpoint_write(&b->session, b->path, &b->progress), D9_NONFINITE, "state/stem.conv.weight");
     OK(read_back(b));
     test_free(numbers);
 }

@@ -113,8 +113,8 @@ static const d9_value *value_at(const built *b, const char *name) {
 
 /* A number of an augmentation kind, which must be equal in the nodes that draw and augment. */
 static double augmented_by(const built *b, int kind, int number) {
-    const d9_augment_rule *drawn = &node_at(b, D9_OP_DRAW, "draws")->as.augment.rule,
-                          *used = &node_at(b, D9_OP_AUGMENT, "image")->as.augment.rule;
+    const d9_augment_rule *drawn = &node_at(b, D9_OP_DRAW, "draws")->as.batch.rule,
+                          *used = &node_at(b, D9_OP_AUGMENT, "image")->as.batch.rule;
     assert_memory_equal(drawn, used, sizeof *drawn);
     return (double)used->number[kind][number];
 }
@@ -127,18 +127,18 @@ TEST(test_augmentations_set_their_numbers) {
     assert_true(augmented_by(&b, D9_AUGMENT_JITTER, 0) == 0.25);
     assert_true(augmented_by(&b, D9_AUGMENT_JITTER, 1) == (double)0.13f);
     for (int kind = 0; kind < D9_AUGMENT_KINDS; kind++) /* evaluation uses the original image */
-        assert_false(d9_augment_on(&b.program.eval.nodes[0].as.augment.rule, kind));
+        assert_false(d9_augment_on(&b.program.eval.nodes[0].as.batch.rule, kind));
     program_drop(&b);
     build(TINY, "color_jitter: {brightness: 0, contrast: 0}", &b); /* no effect */
     assert_true(augmented_by(&b, D9_AUGMENT_JITTER, 0) == 0 && augmented_by(&b, D9_AUGMENT_JITTER, 1) == 0);
     program_drop(&b);
     build(TINY, "random_resized_crop: {ratio: 2}", &b);
     assert_true(augmented_by(&b, D9_AUGMENT_RESIZE, 0) == (double)0.08f && augmented_by(&b, D9_AUGMENT_RESIZE, 1) == 2);
-    assert_false(d9_augment_on(&b.program.eval.nodes[0].as.augment.rule, D9_AUGMENT_RESIZE));
+    assert_false(d9_augment_on(&b.program.eval.nodes[0].as.batch.rule, D9_AUGMENT_RESIZE));
     program_drop(&b);
     build(TINY, "trivial_augment: {strength: 0.5}", &b);
     assert_true(augmented_by(&b, D9_AUGMENT_CHANGE, 0) == 0.5);
-    assert_false(d9_augment_on(&b.program.eval.nodes[0].as.augment.rule, D9_AUGMENT_CHANGE));
+    assert_false(d9_augment_on(&b.program.eval.nodes[0].as.batch.rule, D9_AUGMENT_CHANGE));
     program_drop(&b);
     build(TINY, "flip: {}", &b);
     for (int kind = 0; kind < D9_AUGMENT_KINDS; kind++)
@@ -152,7 +152,7 @@ TEST(test_mixup) {
     build(TINY, "mixup: {alpha: 0.5}", &b);
     const d9_node *mix = node_at(&b, D9_OP_MIX, "image.mix"), *augment = node_at(&b, D9_OP_AUGMENT, "image");
     const int table = mix->as.mix.share.table;
-    assert_ints(mix->inputs[0], augment->outputs[0], mix->outputs[0], b.program.train.image);
+    assert_ints(mix->inputs[0], augment->outputs[0], mix->outputs[0], b.program.train.input);
     assert_string_equal(b.program.table[table].name, "mixture");
     assert_int_equal(node_at(&b, D9_OP_LOSS, "loss")->as.loss.share.table, table);
     const d9_node_id backward = d9_edit_next(&b.program.train, D9_OP_LOSS_BACKWARD, 0);
@@ -174,9 +174,9 @@ TEST(test_cutmix) {
     build(TINY, "cutmix: {alpha: 2, probability: 0.75}", &b);
     const d9_node *paste = node_at(&b, D9_OP_PASTE, "image.paste"), *augment = node_at(&b, D9_OP_AUGMENT, "image");
     const d9_node_id backward = d9_edit_next(&b.program.train, D9_OP_LOSS_BACKWARD, 0);
-    const d9_shape *image = &b.program.train.values[b.program.train.image].shape;
+    const d9_shape *image = &b.program.train.values[b.program.train.input].shape;
     const int table = node_at(&b, D9_OP_LOSS, "loss")->as.loss.share.table;
-    assert_ints(paste->inputs[0], augment->outputs[0], paste->outputs[0], b.program.train.image);
+    assert_ints(paste->inputs[0], augment->outputs[0], paste->outputs[0], b.program.train.input);
     assert_int_equal(b.program.train.nodes[backward].as.loss.share.table, table);
     const d9_coefficient edges[] = {paste->as.paste.top, paste->as.paste.left, paste->as.paste.bottom,
                                     paste->as.paste.right};
@@ -344,7 +344,7 @@ TEST(test_whitened_stem) {
     build(TINY, "patch_whitening: {size: 3}", &b);
     const d9_node *whiten = node_at(&b, D9_OP_CONV, "features.0.whiten"),
                   *stem = node_at(&b, D9_OP_CONV, "features.0.filter");
-    assert_ints(whiten->inputs[0], b.program.train.image, stem->inputs[0], whiten->outputs[0]);
+    assert_ints(whiten->inputs[0], b.program.train.input, stem->inputs[0], whiten->outputs[0]);
     assert_ints(whiten->as.conv.kernel, 3, whiten->as.conv.pad, 1, stem->as.conv.kernel, 1, stem->as.conv.pad, 0);
     const d9_value *filters = value_at(&b, "features.0.whiten.weight"), *mix = value_at(&b, "features.0.filter.weight");
     assert_true(d9_shape_equal(&filters->shape, &(d9_shape){4, {27, 3, 3, 3}}));
@@ -435,7 +435,7 @@ TEST(test_shifted_views) {
         assert_true(view->mirror == want[v].mirror && view->dy == want[v].dy && view->dx == want[v].dx &&
                     view->weight == want[v].weight);
     }
-    assert_true(b.program.eval.nodes[0].as.augment.rule.number[D9_AUGMENT_CROP][0] == 2);
+    assert_true(b.program.eval.nodes[0].as.batch.rule.number[D9_AUGMENT_CROP][0] == 2);
     assert_true(b.program.views.alone == 0 && d9_views_per_image(&b.program.views) == 6);
     program_drop(&b);
     build(TINY, "multicrop_tta: {share: 0.25}, flip_tta: {}", &b);
@@ -571,9 +571,9 @@ TEST(test_silu_leaves_the_first_to_gelu) {
     program_drop(&b);
 }
 
-static void assert_refused(tiny_model tiny, const char *tricks, const char *words) {
+static void assert_rejected(tiny_model tiny, const char *tricks, const char *words) {
     built b;
-    assert_refusal(try_build(TINY, &tiny, tricks, &b), D9_USAGE, words);
+    assert_rejection(try_build(TINY, &tiny, tricks, &b), D9_USAGE, words);
     d9_config_free(&context, b.config);
 }
 
@@ -587,25 +587,25 @@ TEST(test_tricks_that_find_nothing_to_edit_are_rejected) {
     pool.stem = TINY_STEM_POOL;
     shared.stem = TINY_STEM_SHARED;
     static const char chain[] = "tricks.pool_before_activation --without", stem[] = "tricks.patch_whitening --without";
-    assert_refused(no_norm, "pool_before_activation: {}", chain);
-    assert_refused(no_act, "pool_before_activation: {}", chain);
-    assert_refused(no_pool, "pool_before_activation: {}", chain);
-    assert_refused(no_act, "pool_before_activation: {position: before_act}", chain);
-    assert_refused(no_act, "celu: {}", "tricks.celu --without");
-    assert_refused(no_act, "gelu: {}", "tricks.gelu --without");
-    assert_refused(no_act, "silu: {}", "tricks.silu --without");
-    assert_refused(tiny_model_default(), "muon: {coefficients: [3, -2]}", "tricks.muon.coefficients 2");
-    assert_refused(tiny_model_default(), "muon: {renormalise_every: 0, renormalise_last: 4}",
-                   "tricks.muon.renormalise_last renormalise_every 0");
-    assert_refused(strided, "whitening_bias: {}", "tricks.whitening_bias --without");
-    assert_refused(tiny_model_default(), "whitening_bias: {size: 2}", "tricks.whitening_bias.size 2");
-    assert_refused(no_norm, "ghost_batchnorm: {group_size: 4}", "tricks.ghost_batchnorm --without");
-    assert_refused(tiny_model_default(), "ghost_batchnorm: {group_size: 3}",
-                   "8 3 train.batch_size tricks.ghost_batchnorm.group_size");
-    assert_refused(no_norm, "frozen_bn_scale: {}", "tricks.frozen_bn_scale --without");
-    assert_refused(strided, "patch_whitening: {}", stem);
-    assert_refused(pool, "patch_whitening: {}", stem);
-    assert_refused(shared, "patch_whitening: {}", stem);
+    assert_rejected(no_norm, "pool_before_activation: {}", chain);
+    assert_rejected(no_act, "pool_before_activation: {}", chain);
+    assert_rejected(no_pool, "pool_before_activation: {}", chain);
+    assert_rejected(no_act, "pool_before_activation: {position: before_act}", chain);
+    assert_rejected(no_act, "celu: {}", "tricks.celu --without");
+    assert_rejected(no_act, "gelu: {}", "tricks.gelu --without");
+    assert_rejected(no_act, "silu: {}", "tricks.silu --without");
+    assert_rejected(tiny_model_default(), "muon: {coefficients: [3, -2]}", "tricks.muon.coefficients 2");
+    assert_rejected(tiny_model_default(), "muon: {renormalise_every: 0, renormalise_last: 4}",
+                    "tricks.muon.renormalise_last renormalise_every 0");
+    assert_rejected(strided, "whitening_bias: {}", "tricks.whitening_bias --without");
+    assert_rejected(tiny_model_default(), "whitening_bias: {size: 2}", "tricks.whitening_bias.size 2");
+    assert_rejected(no_norm, "ghost_batchnorm: {group_size: 4}", "tricks.ghost_batchnorm --without");
+    assert_rejected(tiny_model_default(), "ghost_batchnorm: {group_size: 3}",
+                    "8 3 train.batch_size tricks.ghost_batchnorm.group_size");
+    assert_rejected(no_norm, "frozen_bn_scale: {}", "tricks.frozen_bn_scale --without");
+    assert_rejected(strided, "patch_whitening: {}", stem);
+    assert_rejected(pool, "patch_whitening: {}", stem);
+    assert_rejected(shared, "patch_whitening: {}", stem);
 }
 
 /* Tricks that need no norm, activation or pool apply to a network without them. */
@@ -627,27 +627,27 @@ TEST(test_hooks_reject_what_does_not_fit) {
     const void *ema = b.config->trick_options[D9_TRICK_ema],
                *smoothing = b.config->trick_options[D9_TRICK_label_smoothing];
     OK(d9_trick_at(D9_TRICK_ema)->on_step(&context, ema, &accumulators, &tail));
-    assert_refusal(d9_trick_at(D9_TRICK_ema)->on_step(&context, ema, &accumulators, &tail), D9_USAGE, "optimizer");
+    assert_rejection(d9_trick_at(D9_TRICK_ema)->on_step(&context, ema, &accumulators, &tail), D9_USAGE, "optimizer");
     assert_int_equal(tail.count, 1);
     tail.count = D9_MAX_TAIL;
-    assert_refusal(d9_trick_at(D9_TRICK_ema)->on_step(&context, ema, &accumulators, &tail), D9_USAGE, "tricks.ema");
+    assert_rejection(d9_trick_at(D9_TRICK_ema)->on_step(&context, ema, &accumulators, &tail), D9_USAGE, "tricks.ema");
     assert_int_equal(tail.count, D9_MAX_TAIL);
     for (int i = 1; i < D9_MAX_VIEWS; i *= 2) OK(d9_trick_at(D9_TRICK_flip_tta)->on_views(&context, NULL, &views));
     assert_ints(d9_trick_at(D9_TRICK_flip_tta)->on_views(&context, NULL, &views), D9_USAGE, views.count, D9_MAX_VIEWS);
     d9_context_clear(&context);
-    assert_refusal(d9_trick_at(D9_TRICK_label_smoothing)->on_loss(&context, smoothing, NULL, D9_NONE), D9_USAGE,
-                   "tricks.label_smoothing --without");
+    assert_rejection(d9_trick_at(D9_TRICK_label_smoothing)->on_loss(&context, smoothing, NULL, D9_NONE), D9_USAGE,
+                     "tricks.label_smoothing --without");
     program_drop(&b);
     d9_graph nothing;
     d9_graph_init(&nothing);
     build(TINY, "muon: {}", &b);
     const void *muon = b.config->trick_options[D9_TRICK_muon];
-    assert_refusal(d9_trick_at(D9_TRICK_muon)->on_optimizer(&context, muon, &nothing, &b.program.groups), D9_USAGE,
-                   "tricks.muon --without");
+    assert_rejection(d9_trick_at(D9_TRICK_muon)->on_optimizer(&context, muon, &nothing, &b.program.groups), D9_USAGE,
+                     "tricks.muon --without");
     b.config->train.lr.values[0] = 0;
     d9_groups groups = {.count = 1, .group = &(d9_group){.rate = b.config->train.lr}};
-    assert_refusal(d9_trick_at(D9_TRICK_muon)->on_optimizer(&context, muon, &b.program.train, &groups), D9_USAGE,
-                   "tricks.muon train.lr 0 --without");
+    assert_rejection(d9_trick_at(D9_TRICK_muon)->on_optimizer(&context, muon, &b.program.train, &groups), D9_USAGE,
+                     "tricks.muon train.lr 0 --without");
     program_drop(&b);
 }
 

@@ -10,7 +10,7 @@
 #include "train/evaluation.h"
 
 enum { MAX_YAML = 2048 };
-typedef enum cell { EMPTY, TRAINED, CONFLICT, REFUSED } cell; /* a cell of the table */
+typedef enum cell { EMPTY, TRAINED, CONFLICT, REJECTD } cell; /* a cell of the table */
 
 /* Options that suit a batch of 8 images of 12x12, in the order of tricks.def. */
 static const char *const options[] = {"{pad: 3}",
@@ -52,11 +52,11 @@ _Static_assert(sizeof options / sizeof *options == D9_TRICK_COUNT, "a row of opt
     "train: {epochs: 1, batch_size: 8, lr: {knots: [0, end], values: [0.1, 0.05]}}\n"
 static const char recipe[] = RECIPE("12", "name: resnet9, channels: [4, 4, 6, 6]");
 
-/* `refuse`: a bit for each trick that finds nothing to edit or whose shapes do not fit. */
+/* `reject`: a bit for each trick that finds nothing to edit or whose shapes do not fit. */
 #define BIT(trick) (1u << D9_TRICK_##trick)
 static const struct network {
     const char *name, *recipe;
-    unsigned refuse;
+    unsigned reject;
 } networks[] = {
     {"tiny", recipe, BIT(progressive) | BIT(stochastic_depth)},
     {"resnet", RECIPE("12", "name: resnet, width: 2"), BIT(pool_before_activation)},
@@ -140,11 +140,11 @@ static outcome train_two_steps(const d9_config *config) {
     return came;
 }
 
-/* `first` and all tricks that conflict neither with it nor with an earlier one, except those of `refuse`. */
-static unsigned compatible_tricks(int first, unsigned refuse) {
+/* `first` and all tricks that conflict neither with it nor with an earlier one, except those of `reject`. */
+static unsigned compatible_tricks(int first, unsigned reject) {
     unsigned set = 1u << first;
     for (int t = 0; t < D9_TRICK_COUNT; t++) {
-        bool fits = !(refuse >> t & 1);
+        bool fits = !(reject >> t & 1);
         for (int other = 0; other < D9_TRICK_COUNT; other++)
             fits &= !(set >> other & 1 && d9_tricks_conflict(t, other));
         if (fits) set |= 1u << t;
@@ -169,14 +169,14 @@ static outcome train_set(const struct network *network, unsigned set) {
 }
 
 /* One of the tricks must be rejected because it finds nothing to edit or its shapes do not fit. */
-static void check_refusal(const struct network *network, unsigned set) {
+static void check_rejection(const struct network *network, unsigned set) {
     tiny_model tiny;
     d9_session session;
     d9_config *config = make_config_on(network, set, &tiny);
     bool named = false;
     assert_int_equal(d9_session_open(&context, &(d9_session_options){.config = config, .seed = 5}, &session), D9_USAGE);
     for (int t = 0; t < D9_TRICK_COUNT; t++)
-        named |= (network->refuse & set) >> t & 1 && strstr(context.message, d9_trick_at(t)->name) &&
+        named |= (network->reject & set) >> t & 1 && strstr(context.message, d9_trick_at(t)->name) &&
                  strstr(context.message,
                         t == D9_TRICK_progressive ? ": this network cannot train on " : " finds nothing to edit: ");
     if (!named) fail_msg("%s: %s", network->name, context.message);
@@ -201,16 +201,16 @@ static cell run_pair(const struct network *network, int a, int b, outcome *came)
         check_conflict(a, b);
         return CONFLICT;
     }
-    if (set & network->refuse) {
-        check_refusal(network, set);
-        return REFUSED;
+    if (set & network->reject) {
+        check_rejection(network, set);
+        return REJECTD;
     }
     *came = train_set(network, set);
     return TRAINED;
 }
 
 static void print_table(int network) {
-    static const char *const words[] = {"EMPTY", "ok", "conflict", "refused"};
+    static const char *const words[] = {"EMPTY", "ok", "conflict", "rejected"};
     print_message("%-24s", networks[network].name);
     for (int b = 0; b < D9_TRICK_COUNT; b++) print_message(" %8.8s", d9_trick_at(b)->name);
     print_message("\n");
@@ -251,22 +251,22 @@ TEST(test_all_together) {
     for (int n = 0; n < NETWORKS; n++) {
         unsigned done = 0;
         for (int t = 0; t < D9_TRICK_COUNT; t++) {
-            if ((done | networks[n].refuse) >> t & 1) continue;
-            const unsigned set = compatible_tricks(t, networks[n].refuse);
+            if ((done | networks[n].reject) >> t & 1) continue;
+            const unsigned set = compatible_tricks(t, networks[n].reject);
             train_set(&networks[n], set);
             done |= set;
         }
-        assert_int_equal(done | networks[n].refuse, (1u << D9_TRICK_COUNT) - 1);
+        assert_int_equal(done | networks[n].reject, (1u << D9_TRICK_COUNT) - 1);
     }
 }
 
 /* Rejections are tested trick by trick on every network. */
 TEST(test_rejections_on_every_network) {
-    int refused = 0;
+    int rejected = 0;
     for (int n = 0; n < NETWORKS; n++)
         for (int t = 0; t < D9_TRICK_COUNT; t++)
-            if (networks[n].refuse >> t & 1) check_refusal(&networks[n], 1u << t), refused++;
-    assert_int_equal(refused, 15);
+            if (networks[n].reject >> t & 1) check_rejection(&networks[n], 1u << t), rejected++;
+    assert_int_equal(rejected, 15);
 }
 
 static void write_program(const d9_config *config, d9_text *text) {

@@ -57,8 +57,8 @@ TEST_WITH(const char *folder, test_elements_are_counted, run_folder_set_up, run_
 
 /* The case `name`, text_gru (4 texts of 7 tokens, 50 words) or language_gru (58 tokens, 23 words), must be rejected
  * with another tensor `tokens` (without bytes: its own) or another value of the metadata row `key` (NULL: its own). */
-static void assert_tokens_refused(const char *folder, const char *name, d9_tensor tokens, const char *key,
-                                  const char *value, const char *words) {
+static void assert_tokens_rejected(const char *folder, const char *name, d9_tensor tokens, const char *key,
+                                   const char *value, const char *words) {
     d9_safetensors *file;
     const char *path = run_path(folder, "text.safetensors");
     OK(d9_safetensors_read(&context, name, &file));
@@ -69,31 +69,31 @@ static void assert_tokens_refused(const char *folder, const char *name, d9_tenso
     OK(d9_safetensors_write(&context, path, file->tensors, file->tensor_count, file->metadata, file->metadata_count));
     d9_safetensors_free(&context, file);
     verify(folder, path, "f32");
-    assert_refusal(v.status, D9_DATA, words);
+    assert_rejection(v.status, D9_DATA, words);
 }
 
-static void assert_text_refused(const char *folder, d9_tensor tokens, const char *key, const char *value,
-                                const char *words) {
-    assert_tokens_refused(folder, CASES "/text_gru.safetensors", tokens, key, value, words);
+static void assert_text_rejected(const char *folder, d9_tensor tokens, const char *key, const char *value,
+                                 const char *words) {
+    assert_tokens_rejected(folder, CASES "/text_gru.safetensors", tokens, key, value, words);
 }
 
 TEST_WITH(const char *folder, test_texts_that_do_not_fit, run_folder_set_up, run_folder_tear_down) {
     static int64_t words[4 * 8] = {0};
     d9_tensor good = {"tokens", D9_TENSOR_I64, {2, {4, 7}}, (const uint8_t *)words, 4 * 7 * sizeof *words}, bad = good;
     bad.type = D9_TENSOR_I32, bad.size /= 2;
-    assert_text_refused(folder, bad, NULL, NULL, "tokens i64");
+    assert_text_rejected(folder, bad, NULL, NULL, "tokens i64");
     bad = good, bad.name = "images";
-    assert_text_refused(folder, bad, NULL, NULL, "tokens");
+    assert_text_rejected(folder, bad, NULL, NULL, "tokens");
     bad = good, bad.shape.d[0] = 3, bad.size = 3 * 7 * sizeof *words;
-    assert_text_refused(folder, bad, NULL, NULL, "3 4");
+    assert_text_rejected(folder, bad, NULL, NULL, "3 4");
     bad = good, bad.shape.d[1] = 8, bad.size = 4 * 8 * sizeof *words;
-    assert_text_refused(folder, bad, NULL, NULL, "tokens 4 7");
+    assert_text_rejected(folder, bad, NULL, NULL, "tokens 4 7");
     words[9] = 50;
-    assert_text_refused(folder, good, NULL, NULL, "50 1 49");
+    assert_text_rejected(folder, good, NULL, NULL, "50 1 49");
     words[9] = -1;
-    assert_text_refused(folder, good, NULL, NULL, "-1 1 49");
-    assert_text_refused(folder, (d9_tensor){0}, "dawn9.length", "8", "tokens 4 8");
-    assert_text_refused(folder, (d9_tensor){0}, "dawn9.words", "[\"a\"]", "dawn9.words");
+    assert_text_rejected(folder, good, NULL, NULL, "-1 1 49");
+    assert_text_rejected(folder, (d9_tensor){0}, "dawn9.length", "8", "tokens 4 8");
+    assert_text_rejected(folder, (d9_tensor){0}, "dawn9.words", "[\"a\"]", "dawn9.words");
 }
 
 TEST_WITH(const char *folder, test_streams_that_do_not_fit, run_folder_set_up, run_folder_tear_down) {
@@ -101,18 +101,18 @@ TEST_WITH(const char *folder, test_streams_that_do_not_fit, run_folder_set_up, r
     static int64_t words[4 * 14] = {0};
     d9_tensor good = {"tokens", D9_TENSOR_I64, {1, {4 * 14}}, (const uint8_t *)words, sizeof words}, bad = good;
     bad.name = "images";
-    assert_tokens_refused(folder, path, bad, NULL, NULL, "tokens i64");
+    assert_tokens_rejected(folder, path, bad, NULL, NULL, "tokens i64");
     bad = good, bad.shape = (d9_shape){2, {4, 14}};
-    assert_tokens_refused(folder, path, bad, NULL, NULL, "tokens i64");
+    assert_tokens_rejected(folder, path, bad, NULL, NULL, "tokens i64");
     bad = good, bad.type = D9_TENSOR_I32, bad.size /= 2;
-    assert_tokens_refused(folder, path, bad, NULL, NULL, "tokens i64");
+    assert_tokens_rejected(folder, path, bad, NULL, NULL, "tokens i64");
     words[9] = 23;
-    assert_tokens_refused(folder, path, good, NULL, NULL, "23 22");
+    assert_tokens_rejected(folder, path, good, NULL, NULL, "23 22");
 }
 
 TEST_WITH(const char *folder, test_precisions_that_cannot_be_verified, run_folder_set_up, run_folder_tear_down) {
     verify(folder, CASES, "f31");
-    assert_refusal(v.status, D9_USAGE, "f31 f64 f32 tf32 bf16 fp16");
+    assert_rejection(v.status, D9_USAGE, "f31 f64 f32 tf32 bf16 fp16");
     verify(folder, CASES, "bf16");
     assert_int_equal(v.status, D9_USAGE);
     verify(folder, CASES, "tf32");

@@ -32,7 +32,7 @@ static d9_dataset *make_stream(void) {
 }
 
 typedef struct bench {
-    d9_session tested, judge;
+    d9_session tested, expected;
     int rows, failed;
 } bench;
 
@@ -66,15 +66,15 @@ TEST(test_rules_of_two_steps_agree) {
         bench b = {0};
         d9_context_init(&context);
         d9_config *tested = open_language("cpu", precisions[p], true, &b.tested),
-                  *judge = open_language("reference", precisions[p], true, &b.judge);
+                  *expected = open_language("reference", precisions[p], true, &b.expected);
         const d9_graph *graph = &b.tested.program.train;
         const d9_node_id slopes = d9_edit_next(graph, D9_OP_LOSS_BACKWARD, 0);
         assert_int_equal(graph->values[graph->nodes[slopes].outputs[0]].type, p ? D9_BF16 : D9_F32);
-        OK(d9_rules_compare_steps(&b.tested, &b.judge, 2, precisions[p], count_row, &b));
+        OK(d9_rules_compare_steps(&b.tested, &b.expected, 2, precisions[p], count_row, &b));
         assert_true(b.rows > 20);
         assert_int_equal(b.failed, 0);
-        d9_session_close(&b.tested), d9_session_close(&b.judge);
-        d9_config_free(&context, tested), d9_config_free(&context, judge);
+        d9_session_close(&b.tested), d9_session_close(&b.expected);
+        d9_config_free(&context, tested), d9_config_free(&context, expected);
     }
 }
 

@@ -290,7 +290,7 @@ TEST(test_nan_in_a_tensor_fails) { check_first_and_last(*state, ONE_NAN); }
 TEST(test_a_missing_tensor_fails) { check_first_and_last(*state, DROPPED); }
 TEST(test_a_tensor_of_another_size_fails) { check_first_and_last(*state, CUT); }
 
-static void assert_refused(fixture *f, const char *tensor, wrong how, const char *words) {
+static void assert_rejected(fixture *f, const char *tensor, wrong how, const char *words) {
     static d9_tensor tensors[MAX_TENSORS];
     int kept = 0;
     for (int i = 0; i < f->tensor_count; i++) {
@@ -303,59 +303,61 @@ static void assert_refused(fixture *f, const char *tensor, wrong how, const char
         tensors[kept++] = copy;
     }
     verify(f, write_case(f, tensors, kept), "f32");
-    assert_refusal(f->v.status, D9_DATA, words);
+    assert_rejection(f->v.status, D9_DATA, words);
 }
 
 TEST(test_inputs_that_do_not_fit) {
     fixture *f = *state;
-    assert_refused(f, "init/layer1.conv.weight", DROPPED, "init/layer1.conv.weight");
-    assert_refused(f, "init/layer1.conv.weight", CUT, "init/layer1.conv.weight");
-    assert_refused(f, "images", DROPPED, "images");
-    assert_refused(f, "images", CUT, "7 8");
-    assert_refused(f, "labels", CUT, "8");
+    assert_rejected(f, "init/layer1.conv.weight", DROPPED, "init/layer1.conv.weight");
+    assert_rejected(f, "init/layer1.conv.weight", CUT, "init/layer1.conv.weight");
+    assert_rejected(f, "images", DROPPED, "images");
+    assert_rejected(f, "images", CUT, "7 8");
+    assert_rejected(f, "labels", CUT, "8");
 }
 
 /* A case with `text` in this metadata row must be rejected; NULL: without the row. */
-static void assert_metadata_refused(fixture *f, const char *key, const char *text, const char *words) {
+static void assert_metadata_rejected(fixture *f, const char *key, const char *text, const char *words) {
     d9_metadata *row = row_of_metadata(f, key);
     const d9_metadata kept = *row;
     *row = (d9_metadata){text ? key : "absent", text ? text : ""};
     verify(f, write_case(f, f->tensors, f->tensor_count), "f32");
-    assert_refusal(f->v.status, D9_DATA, words);
+    assert_rejection(f->v.status, D9_DATA, words);
     *row = kept;
 }
 
-static void assert_setting_refused(fixture *f, const char *key, json_t *value, const char *words) {
-    assert_metadata_refused(f, "case", with_setting(f, row_of_metadata(f, "case")->value, key, value), words);
+static void assert_setting_rejected(fixture *f, const char *key, json_t *value, const char *words) {
+    assert_metadata_rejected(f, "case", with_setting(f, row_of_metadata(f, "case")->value, key, value), words);
 }
 
 TEST(test_settings_that_do_not_fit) {
     fixture *f = *state;
-    assert_setting_refused(f, "lr", NULL, "lr");
-    assert_setting_refused(f, "steps", json_string("two"), "steps");
-    assert_setting_refused(f, "steps", json_integer(3), "");
-    assert_setting_refused(f, "lr", json_pack("[f, s]", 0.2, "fast"), "lr");
-    assert_setting_refused(f, "bn_eps", json_real(1e-3), "0.001 0.1");
-    assert_metadata_refused(f, "case", "{not JSON", "case");
-    assert_metadata_refused(f, "case", NULL, "");
+    assert_setting_rejected(f, "lr", NULL, "lr");
+    assert_setting_rejected(f, "steps", json_string("two"), "steps");
+    assert_setting_rejected(f, "steps", json_integer(3), "");
+    assert_setting_rejected(f, "lr", json_pack("[f, s]", 0.2, "fast"), "lr");
+    assert_setting_rejected(f, "bn_eps", json_real(1e-3), "0.001 0.1");
+    assert_metadata_rejected(f, "case", "{not JSON", "case");
+    assert_metadata_rejected(f, "case", NULL, "");
 }
 
 /* An invalid configuration in the file is D9_DATA, not D9_USAGE as on the command line. */
 TEST(test_configurations_that_do_not_fit) {
     fixture *f = *state;
     const char *config = row_of_metadata(f, "dawn9.config")->value;
-    assert_metadata_refused(f, "dawn9.config", NULL, "dawn9.config");
-    assert_metadata_refused(f, "dawn9.config", replaced(f, config, "momentum: 0.9\n", "momentums: 0.9\n"), "momentums");
-    assert_metadata_refused(f, "dawn9.config", replaced(f, config, "batch_size: 8", "batch_size: eight"), "batch_size");
-    assert_metadata_refused(f, "dawn9.config", replaced(f, config, "group_size: 4", "group_size: 3"),
-                            "ghost_batchnorm");
-    assert_metadata_refused(f, "dawn9.config", replaced(f, config, "batch_size: 8", "batch_size: 16"), "8 16");
-    assert_metadata_refused(f, "dawn9.mean", NULL, "dawn9.mean");
-    assert_metadata_refused(f, "dawn9.image_size", "[40, 40]", "(8, 3, 40, 40)");
-    assert_metadata_refused(f, "dawn9.classes", "[\"only\"]", "0");
-    assert_metadata_refused(f, "dawn9.names", "[]", "dawn9.names");
-    assert_metadata_refused(f, "dawn9.names", "{\"prep.conv.weight\": 1}", "");
-    assert_metadata_refused(f, "dawn9.names", NULL, "init/stem.conv.weight");
+    assert_metadata_rejected(f, "dawn9.config", NULL, "dawn9.config");
+    assert_metadata_rejected(f, "dawn9.config", replaced(f, config, "momentum: 0.9\n", "momentums: 0.9\n"),
+                             "momentums");
+    assert_metadata_rejected(f, "dawn9.config", replaced(f, config, "batch_size: 8", "batch_size: eight"),
+                             "batch_size");
+    assert_metadata_rejected(f, "dawn9.config", replaced(f, config, "group_size: 4", "group_size: 3"),
+                             "ghost_batchnorm");
+    assert_metadata_rejected(f, "dawn9.config", replaced(f, config, "batch_size: 8", "batch_size: 16"), "8 16");
+    assert_metadata_rejected(f, "dawn9.mean", NULL, "dawn9.mean");
+    assert_metadata_rejected(f, "dawn9.image_size", "[40, 40]", "(8, 3, 40, 40)");
+    assert_metadata_rejected(f, "dawn9.classes", "[\"only\"]", "0");
+    assert_metadata_rejected(f, "dawn9.names", "[]", "dawn9.names");
+    assert_metadata_rejected(f, "dawn9.names", "{\"prep.conv.weight\": 1}", "");
+    assert_metadata_rejected(f, "dawn9.names", NULL, "init/stem.conv.weight");
 }
 
 TEST(test_files_that_are_no_case_are_rejected) {

@@ -53,22 +53,22 @@ static const struct planted_error {
 typedef struct bench {
     d9_reference_case reference;
     d9_config configs[2];
-    d9_session tested, judge;
+    d9_session tested, expected;
     d9_graph wrong; /* the graph with the error, which the plan refers to */
     int rows, failed;
 } bench;
 
 static void open_bench(bench *b, const char *backend, const char *precision) {
-    const d9_case_run_options options = {backend, precision, 2, 0, 0}, judge = {"reference", precision, 2, 0, 0};
+    const d9_case_run_options options = {backend, precision, 2, 0, 0}, expected = {"reference", precision, 2, 0, 0};
     memset(b, 0, sizeof *b);
     d9_context_init(&context);
     OK(d9_reference_case_open(&context, CASE, &b->reference));
     OK(d9_case_session(&context, &b->reference, &options, &b->configs[0], &b->tested));
-    OK(d9_case_session(&context, &b->reference, &judge, &b->configs[1], &b->judge));
+    OK(d9_case_session(&context, &b->reference, &expected, &b->configs[1], &b->expected));
 }
 
 static void close_bench(bench *b) {
-    d9_session_close(&b->tested), d9_session_close(&b->judge), d9_release(&context, b->wrong.nodes);
+    d9_session_close(&b->tested), d9_session_close(&b->expected), d9_release(&context, b->wrong.nodes);
     d9_reference_case_close(&context, &b->reference);
 }
 
@@ -100,8 +100,8 @@ static void check_error(const char *backend, const char *precision, const struct
         plan_wrongly(&b, &b.tested.program.train, error->plant, &b.tested.train_plan);
     /* Two steps show every error but that of the average, which is updated in the fifth. */
     const int64_t steps = error->plant == idle_average ? b.reference.steps : 2;
-    OK(error->evaluation ? d9_rules_compare_views(&b.tested, &b.judge, error->name, count_row, &b)
-                         : d9_rules_compare_steps(&b.tested, &b.judge, steps, error->name, count_row, &b));
+    OK(error->evaluation ? d9_rules_compare_views(&b.tested, &b.expected, error->name, count_row, &b)
+                         : d9_rules_compare_steps(&b.tested, &b.expected, steps, error->name, count_row, &b));
     assert_true(b.rows > 20);
     if ((b.failed > 0) != (error->plant != NULL))
         fail_msg("%s in %s, planted: %s. %d rows of %d failed", backend, precision, error->name, b.failed, b.rows);

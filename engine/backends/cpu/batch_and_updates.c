@@ -6,7 +6,7 @@
 static d9_status run_augment(d9_context *context, const d9_site *site, int64_t step) {
     d9_status status;
     const d9_node *node = site->nodes[0];
-    const d9_augment_attributes *augment = &node->as.augment;
+    const d9_batch_attributes *augment = &node->as.batch;
     const d9_shape *shape = &d9_site_value(site, node->inputs[0])->shape; /* (count, H, W, C) */
     d9_cpu_batch batch = {.images = d9_site_data(site, node->inputs[0]),
                           .draws = d9_site_data(site, node->inputs[2]),
@@ -23,7 +23,7 @@ done:
 static d9_status run_rank(d9_context *context, const d9_site *site, int64_t step) {
     d9_status status;
     const d9_node *node = site->nodes[0];
-    const int64_t count = node->as.augment.count;
+    const int64_t count = node->as.batch.count;
     const float *losses = d9_site_data(site, node->inputs[0]);
     int32_t *ranked = d9_site_data(site, node->outputs[0]);
     const int32_t *order;

@@ -38,12 +38,12 @@ void d9_cuda_choice_key(const d9_cuda *cuda, const char *text, char key[D9_CUDA_
 }
 
 d9_status d9_cuda_open(d9_context *context, const d9_cuda_driver *driver, const d9_cuda_convolver *convolver,
-                       const d9_cuda_multiplier *multiplier, const d9_cuda_summer *summer, const char *choices,
+                       const d9_cuda_multiplier *multiplier, const d9_cuda_reducer *reducer, const char *choices,
                        void **backend) {
     d9_status status;
     d9_cuda *cuda = NULL;
     D9_TRY(D9_ALLOCATE(context, 1, "the CUDA backend", &cuda));
-    *cuda = (d9_cuda){.driver = driver, .convolver = convolver, .multiplier = multiplier, .summer = summer};
+    *cuda = (d9_cuda){.driver = driver, .convolver = convolver, .multiplier = multiplier, .reducer = reducer};
     D9_TRY(driver->open(context, &cuda->state));
     cuda->stream = driver->stream(cuda->state);
     D9_TRY(make_step_counter(context, cuda));
@@ -65,7 +65,7 @@ void d9_cuda_close(d9_context *context, void *backend) {
     d9_cuda *cuda = backend;
     if (!cuda) return;
     if (cuda->state) cuda->driver->watch(cuda->state, NULL, NULL);
-    if (cuda->summer) cuda->summer->close(context, cuda->summer_state);
+    if (cuda->reducer) cuda->reducer->close(context, cuda->reducer_state);
     for (int t = 0; t < D9_MAX_TABLES; t++) release_memory(context, cuda, cuda->table[t]);
     for (int i = 0; i < D9_CUDA_INDICES; i++) d9_release(context, cuda->indices[i].values);
     release_memory(context, cuda, cuda->step);
@@ -152,8 +152,8 @@ done:
     return status;
 }
 
-d9_status d9_cuda_own_allocate(d9_context *context, d9_cuda *cuda, int64_t bytes, const char *purpose,
-                               d9_cuda_own *own) {
+d9_status d9_cuda_site_allocate(d9_context *context, d9_cuda *cuda, int64_t bytes, const char *purpose,
+                                d9_cuda_site_memory *own) {
     d9_status status;
     const int64_t held = d9_cuda_program_bytes(cuda->program) + cuda->scratch_bytes;
     D9_TRY(d9_cuda_check_memory(context, cuda, cuda->program, cuda->scratch_bytes + bytes, held));
@@ -164,10 +164,10 @@ done:
     return status;
 }
 
-void d9_cuda_own_free(d9_context *context, d9_cuda *cuda, d9_cuda_own *own) {
+void d9_cuda_site_free(d9_context *context, d9_cuda *cuda, d9_cuda_site_memory *own) {
     release_memory(context, cuda, own->data);
     cuda->own_bytes -= own->bytes;
-    *own = (d9_cuda_own){NULL, 0};
+    *own = (d9_cuda_site_memory){NULL, 0};
 }
 
 d9_status d9_cuda_restore(d9_context *context, d9_cuda *cuda) {
@@ -341,7 +341,7 @@ d9_status d9_cuda_check_indices(d9_context *context, const d9_plan *plan) {
     for (d9_node_id n = 0; n < graph->node_count; n++) {
         const d9_node *node = &graph->nodes[n];
         if (node->op == D9_OP_DRAW)
-            D9_TRY(check_input(context, cuda, graph, node, 0, "sample index", node->as.augment.samples));
+            D9_TRY(check_input(context, cuda, graph, node, 0, "sample index", node->as.batch.samples));
         if ((node->op == D9_OP_TOKENS || node->op == D9_OP_STREAM) && graph->vocabulary > 0)
             D9_TRY(check_input(context, cuda, graph, node, 0, "token", graph->vocabulary));
         if (node->op != D9_OP_AUGMENT && node->op != D9_OP_GATHER && node->op != D9_OP_TOKENS) continue;

@@ -4,27 +4,27 @@
 
 #include <string.h>
 
-static d9_cuda_slice slice_of(const d9_site *site, d9_value_id order, const d9_augment_attributes *batch) {
+static d9_cuda_slice slice_of(const d9_site *site, d9_value_id order, const d9_batch_attributes *batch) {
     return (d9_cuda_slice){d9_site_data(site, order), d9_cuda_of(site)->step, batch->batch, batch->count,
                            batch->steps_per_epoch};
 }
 
 D9_CUDA_RUN(draw) {
     const d9_node *node = site->nodes[0];
-    const d9_cuda_slice slice = slice_of(site, node->inputs[0], &node->as.augment);
+    const d9_cuda_slice slice = slice_of(site, node->inputs[0], &node->as.batch);
     (void)step;
     return d9_cuda_check(
         context, site,
-        d9_cuda_draw(d9_cuda_stream_of(site), &slice, &node->as.augment.rule, d9_site_data(site, node->outputs[0])));
+        d9_cuda_draw(d9_cuda_stream_of(site), &slice, &node->as.batch.rule, d9_site_data(site, node->outputs[0])));
 }
 
 /* `draws` NULL: the kernel makes the random draws itself, by the node's augmentation rule. */
 static d9_status augment(d9_context *context, const d9_site *site, const d9_node *node, const int32_t *draws) {
-    const d9_cuda_slice slice = slice_of(site, node->inputs[1], &node->as.augment);
+    const d9_cuda_slice slice = slice_of(site, node->inputs[1], &node->as.batch);
     const d9_cuda_batch batch = {.images = d9_site_data(site, node->inputs[0]),
                                  .table = d9_site_data(site, node->inputs[3]),
                                  .draws = draws,
-                                 .rule = node->as.augment.rule,
+                                 .rule = node->as.batch.rule,
                                  .stored = (int)d9_site_value(site, node->inputs[0])->shape.d[3],
                                  .channels = (int)d9_site_value(site, node->outputs[0])->shape.d[3]};
     return d9_cuda_check(
@@ -41,7 +41,7 @@ D9_CUDA_RUN(augment) {
 /* True if both nodes have equal batch, order and augmentation, the types fit, and no other node reads the draws. */
 bool d9_cuda_draw_augment_match(const d9_site *site) {
     const d9_node *draw = site->nodes[0], *augment = site->nodes[1];
-    const d9_augment_attributes *drawn = &draw->as.augment, *used = &augment->as.augment;
+    const d9_batch_attributes *drawn = &draw->as.batch, *used = &augment->as.batch;
     return augment->inputs[2] == draw->outputs[0] && d9_site_internal(site, draw->outputs[0]) &&
            augment->inputs[1] == draw->inputs[0] && drawn->batch == used->batch && drawn->count == used->count &&
            drawn->steps_per_epoch == used->steps_per_epoch &&
@@ -57,7 +57,7 @@ D9_CUDA_RUN(draw_augment) {
 
 D9_CUDA_RUN(gather) {
     const d9_node *node = site->nodes[0];
-    const d9_cuda_slice slice = slice_of(site, node->inputs[1], &node->as.augment);
+    const d9_cuda_slice slice = slice_of(site, node->inputs[1], &node->as.batch);
     (void)step;
     return d9_cuda_check(context, site,
                          d9_cuda_gather(d9_cuda_stream_of(site), &slice, d9_site_data(site, node->inputs[0]),
@@ -66,7 +66,7 @@ D9_CUDA_RUN(gather) {
 
 D9_CUDA_RUN(tokens) {
     const d9_node *node = site->nodes[0];
-    const d9_cuda_slice slice = slice_of(site, node->inputs[1], &node->as.augment);
+    const d9_cuda_slice slice = slice_of(site, node->inputs[1], &node->as.batch);
     (void)step;
     return d9_cuda_check(context, site,
                          d9_cuda_tokens(d9_cuda_stream_of(site), &slice, d9_site_data(site, node->inputs[0]),
@@ -76,7 +76,7 @@ D9_CUDA_RUN(tokens) {
 
 D9_CUDA_RUN(stream) {
     const d9_node *node = site->nodes[0];
-    const d9_augment_attributes *stream = &node->as.augment;
+    const d9_batch_attributes *stream = &node->as.batch;
     const int64_t length = stream->samples / stream->batch; /* columns first, first + batch / count, ... are read */
     const d9_cuda_corpus corpus = {.tokens =
                                        (const int32_t *)d9_site_data(site, node->inputs[0]) + stream->first * length,
@@ -94,7 +94,7 @@ D9_CUDA_RUN(stream) {
 
 D9_CUDA_RUN(rank) {
     const d9_node *node = site->nodes[0];
-    const d9_cuda_slice slice = slice_of(site, node->inputs[1], &node->as.augment);
+    const d9_cuda_slice slice = slice_of(site, node->inputs[1], &node->as.batch);
     (void)step;
     return d9_cuda_check(context, site,
                          d9_cuda_rank(d9_cuda_stream_of(site), &slice, d9_site_data(site, node->inputs[0]),

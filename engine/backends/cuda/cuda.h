@@ -58,20 +58,20 @@ typedef struct d9_cuda_multiplier {
 } d9_cuda_multiplier;
 
 /* Sums over the GPUs of the processes: nccl.c, or NULL in a build without it. */
-typedef struct d9_cuda_summer {
+typedef struct d9_cuda_reducer {
     const char *version;   /* at compile time: "NCCL 2.28.9" */
     int64_t segment_bytes; /* size of a segment: of the gradients that one sum adds while others are still computed */
     /* Loads the library; waits for no other process. *pci: PCI address of this process's GPU on its host, above 0. */
-    d9_status (*load)(d9_context *context, void **summer, int64_t *pci);
+    d9_status (*load)(d9_context *context, void **reducer, int64_t *pci);
     /* Collective: waits for all processes. Each must have loaded the library and have a GPU of its own. */
-    d9_status (*join)(d9_context *context, void *summer, d9_parallel *parallel);
+    d9_status (*join)(d9_context *context, void *reducer, d9_parallel *parallel);
     /* Submits the replacement of `values` by their sums over the processes, which call it in the same order with the
      * same counts. Can be recorded in a CUDA graph after its first run. */
-    d9_status (*sum)(d9_context *context, void *summer, float *values, int64_t count, d9_cuda_stream stream);
+    d9_status (*sum)(d9_context *context, void *reducer, float *values, int64_t count, d9_cuda_stream stream);
     /* Fails if another process or the connection to it is lost; sums that were submitted then end without results. */
-    d9_status (*watch)(d9_context *context, void *summer);
-    void (*close)(d9_context *context, void *summer); /* waits for no other process; summer NULL is ignored */
-} d9_cuda_summer;
+    d9_status (*watch)(d9_context *context, void *reducer);
+    void (*close)(d9_context *context, void *reducer); /* waits for no other process; reducer NULL is ignored */
+} d9_cuda_reducer;
 
 /* Host copy of a buffer of indices. After the host has written the buffer, the copy is checked before the first step
  * whose plan reads the buffer, because kernels do not check indices. */
@@ -90,10 +90,10 @@ typedef struct d9_cuda {
     const d9_cuda_convolver *convolver;
     void *convolver_state;
     const d9_cuda_multiplier *multiplier;
-    void *multiplier_state;       /* NULL before the first plan of a product */
-    const d9_cuda_summer *summer; /* NULL: this build has none, or not every process can use it */
-    void *summer_state;           /* NULL before the processes have joined, with one process, and without a summer */
-    bool joined;                  /* the processes have joined their GPUs, or agreed not to */
+    void *multiplier_state;         /* NULL before the first plan of a product */
+    const d9_cuda_reducer *reducer; /* NULL: this build has none, or not every process can use it */
+    void *reducer_state;            /* NULL before the processes have joined, with one process, and without a reducer */
+    bool joined;                    /* the processes have joined their GPUs, or agreed not to */
     d9_cuda_choices *choices;
     char name[D9_CUDA_CHOICE_KEY]; /* prefix of cache keys: all that choices depend on besides shape and type */
     /* Scratch memory shared by all rules during their run; may move between steps: do not keep the pointer.
@@ -101,7 +101,7 @@ typedef struct d9_cuda {
      * graphs. */
     void *scratch;
     int64_t scratch_bytes, scratch_needed, scratch_moves;
-    int64_t own_bytes; /* total size of the sites' own memory, d9_cuda_own */
+    int64_t own_bytes; /* total size of all d9_cuda_site_memory */
     /* data of the program, made by d9_cuda_allocate; but d9_cuda_open makes `step` */
     int64_t *step;               /* on the device: number of the step that runs next */
     int64_t step_on_device;      /* value of `step` after all submitted work; -1: unknown */
@@ -122,7 +122,7 @@ static inline d9_cuda_stream d9_cuda_stream_of(const d9_site *site) { return d9_
 /* ---- device (backend.c, order.c): entries of d9_host_kind and d9_backend; tables of rules ---- */
 D9_MUST_USE d9_status d9_cuda_open(d9_context *context, const d9_cuda_driver *driver,
                                    const d9_cuda_convolver *convolver, const d9_cuda_multiplier *multiplier,
-                                   const d9_cuda_summer *summer, const char *choices, void **backend);
+                                   const d9_cuda_reducer *reducer, const char *choices, void **backend);
 void d9_cuda_close(d9_context *context, void *backend);
 void d9_cuda_describe(const void *backend, d9_device_info *info);
 d9_status d9_cuda_peak_rates(d9_context *context, void *backend, const d9_precision *precision,
@@ -235,13 +235,13 @@ D9_MUST_USE d9_status d9_cuda_reserve(d9_context *context, d9_cuda *cuda, int64_
 D9_MUST_USE d9_status d9_cuda_borrow(d9_context *context, d9_cuda *cuda, int64_t bytes);
 D9_MUST_USE d9_status d9_cuda_restore(d9_context *context, d9_cuda *cuda);
 /* Memory owned by one site, allocated in prepare, with errors as d9_cuda_check_memory, and freed in release. */
-typedef struct d9_cuda_own {
+typedef struct d9_cuda_site_memory {
     void *data;
     int64_t bytes;
-} d9_cuda_own;
-D9_MUST_USE d9_status d9_cuda_own_allocate(d9_context *context, d9_cuda *cuda, int64_t bytes, const char *purpose,
-                                           d9_cuda_own *own);
-void d9_cuda_own_free(d9_context *context, d9_cuda *cuda, d9_cuda_own *own); /* `own` may be empty */
+} d9_cuda_site_memory;
+D9_MUST_USE d9_status d9_cuda_site_allocate(d9_context *context, d9_cuda *cuda, int64_t bytes, const char *purpose,
+                                            d9_cuda_site_memory *own);
+void d9_cuda_site_free(d9_context *context, d9_cuda *cuda, d9_cuda_site_memory *own); /* `own` may be empty */
 /* Sets *has: true if the free memory suffices to enlarge the scratch memory to `bytes`. */
 D9_MUST_USE d9_status d9_cuda_can_enlarge(d9_context *context, const d9_cuda *cuda, int64_t bytes, bool *has);
 

@@ -45,11 +45,11 @@ static d9_status open_device(d9_context *context, const d9_backend_options *opti
 }
 
 static void name_libraries(char *text, size_t size) {
-    const d9_cuda_summer *const summer = D9_CUDA_NCCL;
+    const d9_cuda_reducer *const reducer = D9_CUDA_NCCL;
     snprintf(text, size, "CUDA %d.%d, cuDNN %d.%d.%d, cuBLAS %d.%d.%d, cuRAND %d.%d.%d%s%s", CUDART_VERSION / 1000,
              CUDART_VERSION % 1000 / 10, CUDNN_MAJOR, CUDNN_MINOR, CUDNN_PATCHLEVEL, CUBLAS_VER_MAJOR, CUBLAS_VER_MINOR,
-             CUBLAS_VER_PATCH, CURAND_VER_MAJOR, CURAND_VER_MINOR, CURAND_VER_PATCH, summer ? ", " : "",
-             summer ? summer->version : "");
+             CUBLAS_VER_PATCH, CURAND_VER_MAJOR, CURAND_VER_MINOR, CURAND_VER_PATCH, reducer ? ", " : "",
+             reducer ? reducer->version : "");
 }
 
 static const d9_backend backend_cuda =

@@ -13,8 +13,8 @@
 
 typedef struct moments_site { /* data of a forward rule */
     d9_cuda_moments shape;
-    d9_cuda_own moments;            /* sums over patches, double */
-    d9_cuda_own images;             /* copy of the input of the first of two convolutions; empty if no rule needs it */
+    d9_cuda_site_memory moments;    /* sums over patches, double */
+    d9_cuda_site_memory images;     /* copy of the input of the first of two convolutions; empty if no rule needs it */
     bool writes_first, writes_conv; /* the output of the first of two, of the last convolution is written */
 } moments_site;
 
@@ -117,10 +117,10 @@ static d9_status forward_prepare(d9_context *context, d9_site *site) {
                           .writes_conv = d9_site_must_write(site, p.conv->outputs[0])};
     D9_TRY(d9_cuda_reserve(context, cuda, d9_cuda_moments_scratch_bytes(&own->shape)));
     D9_TRY(
-        d9_cuda_own_allocate(context, cuda, d9_cuda_moments_bytes(&own->shape), "moments of patches", &own->moments));
+        d9_cuda_site_allocate(context, cuda, d9_cuda_moments_bytes(&own->shape), "moments of patches", &own->moments));
     if (p.first && !d9_site_internal(site, p.first->outputs[0]))
-        D9_TRY(d9_cuda_own_allocate(context, cuda, d9_site_bytes(site, site->nodes[0]->inputs[0]),
-                                    "the first layer's images", &own->images));
+        D9_TRY(d9_cuda_site_allocate(context, cuda, d9_site_bytes(site, site->nodes[0]->inputs[0]),
+                                     "the first layer's images", &own->images));
 done:
     return status;
 }
@@ -129,8 +129,8 @@ static void forward_release(d9_context *context, d9_site *site) {
     d9_cuda *cuda = d9_cuda_of(site);
     moments_site *own = site->data;
     if (!own) return;
-    d9_cuda_own_free(context, cuda, &own->moments);
-    d9_cuda_own_free(context, cuda, &own->images);
+    d9_cuda_site_free(context, cuda, &own->moments);
+    d9_cuda_site_free(context, cuda, &own->images);
     d9_release(context, own);
     site->data = NULL;
 }

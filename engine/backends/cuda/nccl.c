@@ -33,15 +33,15 @@ static d9_status check(d9_context *context, const nccl *n, ncclResult_t result, 
 
 /* ncclCommAbort waits for no other process, unlike ncclCommDestroy, so a process that fails can leave. At the end of a
  * run no process needs another's buffers: all have read their results and met since the last sum. */
-static void close_nccl(d9_context *context, void *summer) {
-    nccl *n = summer;
+static void close_nccl(d9_context *context, void *reducer) {
+    nccl *n = reducer;
     if (!n) return;
     if (n->processes) n->CommAbort(n->processes);
     if (n->library) dlclose(n->library);
     d9_release(context, n);
 }
 
-static d9_status load(d9_context *context, void **summer, int64_t *pci) {
+static d9_status load(d9_context *context, void **reducer, int64_t *pci) {
     d9_status status;
     struct cudaDeviceProp device;
     nccl *n = NULL;
@@ -53,16 +53,16 @@ static d9_status load(d9_context *context, void **summer, int64_t *pci) {
     if (cudaGetDeviceProperties(&device, 0) != cudaSuccess)
         D9_TRY(d9_fail(context, D9_DEVICE, "CUDA does not say which GPU NCCL is to use"));
     *pci = (((int64_t)device.pciDomainID << 16) | (device.pciBusID << 8) | device.pciDeviceID) + 1;
-    *summer = n;
+    *reducer = n;
     n = NULL;
 done:
     close_nccl(context, n);
     return status;
 }
 
-static d9_status join(d9_context *context, void *summer, d9_parallel *parallel) {
+static d9_status join(d9_context *context, void *reducer, d9_parallel *parallel) {
     d9_status status = D9_OK;
-    nccl *n = summer;
+    nccl *n = reducer;
     ncclUniqueId id = {.internal = {0}};
     if (parallel->rank == 0) D9_TRY(check(context, n, n->GetUniqueId(&id), "making an identifier"));
     D9_TRY(d9_parallel_broadcast(context, parallel, &id, sizeof id));
@@ -72,16 +72,16 @@ done:
     return status;
 }
 
-static d9_status sum(d9_context *context, void *summer, float *values, int64_t count, d9_cuda_stream stream) {
-    const nccl *n = summer;
+static d9_status sum(d9_context *context, void *reducer, float *values, int64_t count, d9_cuda_stream stream) {
+    const nccl *n = reducer;
     return check(context, n, n->AllReduce(values, values, (size_t)count, ncclFloat, ncclSum, n->processes, stream),
                  "adding gradients");
 }
 
 /* A GPU waits for ever in a sum that another process does not join. NCCL notices lost connections in threads of its
  * own, and ncclCommAbort ends the wait. */
-static d9_status watch(d9_context *context, void *summer) {
-    nccl *n = summer;
+static d9_status watch(d9_context *context, void *reducer) {
+    nccl *n = reducer;
     ncclResult_t lost = ncclSuccess;
     if (!n->processes) return d9_fail(context, D9_DEVICE, "NCCL: another process was lost");
     const ncclResult_t asked = n->CommGetAsyncError(n->processes, &lost);
@@ -91,10 +91,10 @@ static d9_status watch(d9_context *context, void *summer) {
     return status;
 }
 
-const d9_cuda_summer d9_cuda_nccl = {.version = "NCCL " TEXT(NCCL_MAJOR) "." TEXT(NCCL_MINOR) "." TEXT(NCCL_PATCH),
-                                     .segment_bytes = D9_NCCL_SEGMENT_BYTES,
-                                     .load = load,
-                                     .join = join,
-                                     .sum = sum,
-                                     .watch = watch,
-                                     .close = close_nccl};
+const d9_cuda_reducer d9_cuda_nccl = {.version = "NCCL " TEXT(NCCL_MAJOR) "." TEXT(NCCL_MINOR) "." TEXT(NCCL_PATCH),
+                                      .segment_bytes = D9_NCCL_SEGMENT_BYTES,
+                                      .load = load,
+                                      .join = join,
+                                      .sum = sum,
+                                      .watch = watch,
+                                      .close = close_nccl};

@@ -6,7 +6,7 @@
 #include "backends/cuda/cuda.h"
 
 #if DAWN9_NCCL
-extern const d9_cuda_summer d9_cuda_nccl;
+extern const d9_cuda_reducer d9_cuda_nccl;
 #define D9_CUDA_NCCL &d9_cuda_nccl
 #else
 #define D9_CUDA_NCCL NULL

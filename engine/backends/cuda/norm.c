@@ -20,7 +20,7 @@ enum { MAX_ALGORITHMS = 8, TIMED_RUNS = 2 }; /* one-pass algorithms that are tri
 typedef struct norm_site {
     d9_cuda_norm_algorithm algorithm; /* runs 0: passes over memory */
     bool trial;                       /* trial run: running statistics are kept in scratch memory */
-    d9_cuda_own tickets;              /* counters of the one-pass backward kernel (kernels/cuda/kernels.h) */
+    d9_cuda_site_memory tickets;      /* counters of the one-pass backward kernel (kernels/cuda/kernels.h) */
 } norm_site;
 
 static const d9_cuda_norm_algorithm passes = {.runs = 0};
@@ -452,8 +452,8 @@ d9_status d9_cuda_norm_prepare(d9_context *context, d9_site *site) {
     *own = (norm_site){.algorithm = passes};
     list_algorithms(context, site, algorithms, &count);
     if (count > 0 && is_backward(&p))
-        D9_TRY(d9_cuda_own_allocate(context, cuda, shape.channels / 8 * (int64_t)sizeof(uint32_t), "tickets",
-                                    &own->tickets));
+        D9_TRY(d9_cuda_site_allocate(context, cuda, shape.channels / 8 * (int64_t)sizeof(uint32_t), "tickets",
+                                     &own->tickets));
     D9_TRY(choose(context, site, algorithms, count, &own->algorithm));
     if (p.norm->op != D9_OP_NORM_EVAL) name_algorithm(&own->algorithm, site->choice, sizeof site->choice);
 done:
@@ -464,7 +464,7 @@ void d9_cuda_norm_release(d9_context *context, d9_site *site) {
     d9_cuda *cuda = d9_cuda_of(site);
     norm_site *own = site->data;
     if (!own) return;
-    d9_cuda_own_free(context, cuda, &own->tickets);
+    d9_cuda_site_free(context, cuda, &own->tickets);
     d9_release(context, own);
     site->data = NULL;
 }

@@ -15,7 +15,7 @@ static d9_status sorting_bytes(d9_context *context, const d9_cuda *cuda, int64_t
 
 d9_status d9_cuda_epoch_order_bytes(d9_context *context, const d9_cuda *cuda, const d9_program *program,
                                     int64_t *bytes) {
-    const int64_t samples = program->extent.train_images;
+    const int64_t samples = program->extent.train_samples;
     const d9_status status = sorting_bytes(context, cuda, samples, bytes);
     *bytes += samples * (int64_t)sizeof(int32_t);
     return status;

@@ -17,13 +17,13 @@ enum { CUT = 16 }; /* segments begin at multiples of this many elements, as grad
 /* Makes the process add gradients through host memory from now on. Warns with the reason: that this build has no NCCL,
  * otherwise the error in `context`, otherwise `found`. */
 static void add_through_host(d9_context *context, d9_cuda *cuda, const char *found) {
-    const char *reason = cuda->summer ? context->message : "this build has no NCCL, whose header nccl.h was not found";
+    const char *reason = cuda->reducer ? context->message : "this build has no NCCL, whose header nccl.h was not found";
     d9_log(context, D9_LOG_WARNING, "gradients are added through host memory, which is slow: %s",
            *reason ? reason : found);
     d9_context_clear(context);
-    if (cuda->summer) cuda->summer->close(context, cuda->summer_state);
-    cuda->summer = NULL;
-    cuda->summer_state = NULL;
+    if (cuda->reducer) cuda->reducer->close(context, cuda->reducer_state);
+    cuda->reducer = NULL;
+    cuda->reducer_state = NULL;
 }
 
 typedef struct gpu {  /* the GPU of a process, as all processes exchange it */
@@ -48,15 +48,15 @@ static d9_status join_gpus(d9_context *context, d9_cuda *cuda, d9_parallel *para
     char reason[96];
     int64_t pci = 0;
     D9_TRY(D9_ALLOCATE(context, parallel->ranks, "the processes' GPUs", &gpus));
-    if (cuda->summer && cuda->summer->load(context, &cuda->summer_state, &pci) != D9_OK) pci = 0;
+    if (cuda->reducer && cuda->reducer->load(context, &cuda->reducer_state, &pci) != D9_OK) pci = 0;
     gpus[parallel->rank] = (gpu){parallel->host, (double)pci};
     D9_TRY(d9_parallel_sum(context, parallel, gpus, 2 * (int64_t)parallel->ranks, true));
     check_gpus(gpus, parallel->ranks, reason, sizeof reason);
     if (*reason) {
         add_through_host(context, cuda, reason);
     } else {
-        D9_TRY(cuda->summer->join(context, cuda->summer_state, parallel));
-        cuda->driver->watch(cuda->state, cuda->summer->watch, cuda->summer_state);
+        D9_TRY(cuda->reducer->join(context, cuda->reducer_state, parallel));
+        cuda->driver->watch(cuda->state, cuda->reducer->watch, cuda->reducer_state);
     }
 done:
     d9_release(context, gpus);
@@ -123,12 +123,12 @@ d9_status d9_cuda_sums_plan(d9_context *context, const d9_plan *plan, const uint
     *sums = (d9_cuda_sums){0};
     for (int i = 0; i < plan->placed_count; i++) sums->waits |= is_sum(plan, active, i);
     if (!sums->waits) return D9_OK;
-    if (d9_parallel_ranks(parallel) > 1 && !cuda->summer_state && !cuda->joined)
+    if (d9_parallel_ranks(parallel) > 1 && !cuda->reducer_state && !cuda->joined)
         D9_TRY(join_gpus(context, cuda, parallel));
     cuda->joined = true;
-    if (!cuda->summer_state) goto done;
+    if (!cuda->reducer_state) goto done;
     sums->waits = false;
-    const int64_t elements = cuda->summer->segment_bytes / (int64_t)sizeof(float) / CUT * CUT;
+    const int64_t elements = cuda->reducer->segment_bytes / (int64_t)sizeof(float) / CUT * CUT;
     for (int i = 0; i < plan->placed_count; i++)
         if (is_sum(plan, active, i)) count += cut_range(plan, active, i, elements, NULL);
     D9_TRY(D9_ALLOCATE(context, count, "the sums of a step", &sums->segment));
@@ -155,8 +155,8 @@ d9_status d9_cuda_sums_start(d9_context *context, const d9_plan *plan, const d9_
         const d9_cuda_segment *segment = &sums->segment[*next];
         d9_cuda_stream beside;
         D9_TRY(cuda->driver->fork(context, cuda->state, &beside));
-        D9_TRY(cuda->summer->sum(context, cuda->summer_state, gradient + segment->begin, segment->end - segment->begin,
-                                 beside));
+        D9_TRY(cuda->reducer->sum(context, cuda->reducer_state, gradient + segment->begin,
+                                  segment->end - segment->begin, beside));
     }
 done:
     return status;
@@ -184,5 +184,5 @@ done:
 D9_CUDA_RUN(all_reduce) {
     const d9_cuda *cuda = d9_cuda_of(site);
     (void)step;
-    return cuda->summer_state ? cuda->driver->join(context, cuda->state) : add_on_host(context, site);
+    return cuda->reducer_state ? cuda->driver->join(context, cuda->state) : add_on_host(context, site);
 }

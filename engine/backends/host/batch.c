@@ -3,7 +3,7 @@
 
 d9_status d9_host_order(d9_context *context, const d9_site *site, int input, int64_t step, int64_t samples,
                         const int32_t **order) {
-    const d9_augment_attributes *batch = &site->nodes[0]->as.augment;
+    const d9_batch_attributes *batch = &site->nodes[0]->as.batch;
     *order = (const int32_t *)d9_site_data(site, site->nodes[0]->inputs[input]) +
              step % batch->steps_per_epoch * batch->batch;
     for (int64_t i = 0; i < batch->count; i++)
@@ -15,7 +15,7 @@ d9_status d9_host_order(d9_context *context, const d9_site *site, int input, int
 
 d9_status d9_host_draw(d9_context *context, const d9_site *site, int64_t step) {
     d9_status status;
-    const d9_augment_attributes *draw = &site->nodes[0]->as.augment;
+    const d9_batch_attributes *draw = &site->nodes[0]->as.batch;
     const uint32_t epoch = (uint32_t)(step / draw->steps_per_epoch);
     int32_t *draws = d9_site_data(site, site->nodes[0]->outputs[0]); /* (N, SLOTS) */
     const int32_t *order;
@@ -33,7 +33,7 @@ d9_status d9_host_gather(d9_context *context, const d9_site *site, int64_t step)
     const int32_t *labels = d9_site_data(site, site->nodes[0]->inputs[0]), *order;
     int32_t *gathered = d9_site_data(site, site->nodes[0]->outputs[0]);
     D9_TRY(d9_host_order(context, site, 1, step, d9_site_count(site, site->nodes[0]->inputs[0]), &order));
-    for (int64_t i = 0; i < site->nodes[0]->as.augment.count; i++) gathered[i] = labels[order[i]];
+    for (int64_t i = 0; i < site->nodes[0]->as.batch.count; i++) gathered[i] = labels[order[i]];
 done:
     return status;
 }
@@ -62,7 +62,7 @@ d9_status d9_host_check_tokens(d9_context *context, const d9_site *site, int64_t
 d9_status d9_host_tokens(d9_context *context, const d9_site *site, int64_t step) {
     d9_status status;
     const d9_shape *shape = &d9_site_value(site, site->nodes[0]->inputs[0])->shape; /* (count, 1, T, 1) */
-    const int64_t samples = site->nodes[0]->as.augment.count, length = shape->d[2];
+    const int64_t samples = site->nodes[0]->as.batch.count, length = shape->d[2];
     const int32_t *texts = d9_site_data(site, site->nodes[0]->inputs[0]), *order;
     int32_t *tokens = d9_site_data(site, site->nodes[0]->outputs[0]); /* (T, N) */
     D9_TRY(d9_host_order(context, site, 1, step, shape->d[0], &order));
@@ -73,7 +73,7 @@ done:
 }
 
 d9_status d9_host_stream(d9_context *context, const d9_site *site, int64_t step) {
-    const d9_augment_attributes *stream = &site->nodes[0]->as.augment;
+    const d9_batch_attributes *stream = &site->nodes[0]->as.batch;
     const int64_t columns = stream->count, length = stream->samples / stream->batch, apart = stream->batch / columns,
                   time = d9_site_value(site, site->nodes[0]->outputs[0])->shape.d[0],
                   first = step % stream->steps_per_epoch * time;

@@ -28,7 +28,7 @@ static void augment_sample(const uint8_t *image, const d9_augment_rule *rule, in
 
 d9_status d9_reference_AUGMENT(const d9_reference_op *op) {
     d9_status status;
-    const d9_augment_attributes *augment = &op->node->as.augment;
+    const d9_batch_attributes *augment = &op->node->as.batch;
     const d9_shape *shape = &d9_reference_in(op, 0)->shape, /* (count, H, W, C) */
         *batch = &d9_reference_out(op, 0)->shape;
     const uint8_t *images = d9_site_data(op->site, op->node->inputs[0]);
@@ -77,7 +77,7 @@ d9_status d9_reference_PASTE(const d9_reference_op *op) {
 
 d9_status d9_reference_RANK(const d9_reference_op *op) {
     d9_status status;
-    const int64_t count = op->node->as.augment.count;
+    const int64_t count = op->node->as.batch.count;
     int32_t *ranked = d9_site_data(op->site, op->node->outputs[0]);
     const int32_t *order;
     const double *wide = op->in[0];

@@ -7,7 +7,7 @@
 static double read_batch(const d9_graph *graph, const d9_node *node, int input) {
     const d9_shape *shape = d9_input_shape(graph, node, input);
     const double all = (double)d9_shape_count(shape);
-    return input < 2 ? all * (double)node->as.augment.count / (double)shape->d[0] : all;
+    return input < 2 ? all * (double)node->as.batch.count / (double)shape->d[0] : all;
 }
 
 /* Elements read: all losses, and as many of the order. */
@@ -98,7 +98,7 @@ const d9_op_info d9_op_TOKENS = {
 /* Elements read: T + 1 tokens of each column. */
 static double read_step(const d9_graph *graph, const d9_node *node, int input) {
     (void)input;
-    return (double)d9_shape_count(&graph->values[node->outputs[0]].shape) + (double)node->as.augment.count;
+    return (double)d9_shape_count(&graph->values[node->outputs[0]].shape) + (double)node->as.batch.count;
 }
 
 /* Writes nothing: the tokens are an input of the ONNX model. */

@@ -39,13 +39,13 @@ static void check(fuzz_bench *bench, const d9_config *config) {
     fuzz_require(d9_effective_json(&bench->context, config, &object) == D9_OK, "a configuration becomes JSON");
     json_decref(object);
     const d9_status status = d9_config_try(&bench->context, config);
-    if (status != D9_OK) fuzz_check_refusal(bench, status);
+    if (status != D9_OK) fuzz_check_rejection(bench, status);
 }
 
 void fuzz_check_config(fuzz_bench *bench, d9_status status, d9_config *config) {
     if (status == D9_OK)
         check(bench, config);
     else
-        fuzz_check_refusal(bench, status);
+        fuzz_check_rejection(bench, status);
     d9_config_free(&bench->context, config);
 }

@@ -260,12 +260,12 @@ size_t fuzz_split(const uint8_t *file, size_t file_size, uint8_t *data) {
     return file_size - 7;
 }
 
-void fuzz_check_refusal(fuzz_bench *bench, d9_status status) {
+void fuzz_check_rejection(fuzz_bench *bench, d9_status status) {
     const char *message = bench->context.message;
     fuzz_require(status == bench->context.status, "the status that came is that of the message");
     fuzz_require(status == D9_USAGE || status == D9_DATA || status == D9_DEVICE || status == D9_OUTPUT,
-                 "a refusal has a documented status");
-    fuzz_require(*message, "a refusal has a message");
+                 "a rejection has a documented status");
+    fuzz_require(*message, "a rejection has a message");
     for (const char *at = message; *at; at++)
         fuzz_require(d9_control_bytes(at) == 0, "a message is one printable line");
     d9_context_clear(&bench->context);

@@ -38,7 +38,7 @@ bool fuzz_part(const uint8_t **data, size_t *size, const uint8_t **part, size_t 
 char *fuzz_text(const uint8_t *bytes, size_t size); /* zero-terminated copy from malloc */
 
 /* Checks an error: a documented status, and a message of one printable line. Clears it. */
-void fuzz_check_refusal(fuzz_bench *bench, d9_status status);
+void fuzz_check_rejection(fuzz_bench *bench, d9_status status);
 
 /* Makes a safetensors file: bytes before the byte 255 are the header, whose length is prepended, and the rest is data.
  * Without such a byte the input is unchanged. From malloc. */

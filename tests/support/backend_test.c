@@ -1,28 +1,28 @@
-/* A backend against the reference: see rival.h. */
+/* A backend against the reference: see backend_test.h. */
 #include "core/system.h"
-#include "tests/support/rival.h"
+#include "tests/support/backend_test.h"
 #include "tests/support/test.h"
 
 static const d9_backend_options serial = {.threads = 1};
 
-void rival_open(rival *r, d9_context *context, const d9_backend *backend) {
+void backend_test_open(backend_test *r, d9_context *context, const d9_backend *backend) {
     void *memory;
-    *r = (rival){
+    *r = (backend_test){
         .context = context, .backend = backend, .fused = {.threads = 2, .fuse = true}, .unfused = {.threads = 2}};
-    test_ok(context, d9_allocate(context, 2 * RIVAL_MANY * sizeof(double), "a test", &memory));
+    test_ok(context, d9_allocate(context, 2 * BACKEND_TEST_MANY * sizeof(double), "a test", &memory));
     r->a = memory;
-    r->b = r->a + RIVAL_MANY;
+    r->b = r->a + BACKEND_TEST_MANY;
 }
 
-void rival_close(rival *r) { d9_release(r->context, r->a); }
+void backend_test_close(backend_test *r) { d9_release(r->context, r->a); }
 
 static void open_and_step(op_live *live, op_case *c, const d9_backend *backend, const d9_backend_options *options) {
     op_open(live, c, backend, options);
     op_step(live, 4);
 }
 
-void rival_run(op_case *c, const d9_backend *backend, const d9_backend_options *options, d9_value_id value,
-               double *doubles) {
+void backend_test_run(op_case *c, const d9_backend *backend, const d9_backend_options *options, d9_value_id value,
+                      double *doubles) {
     op_live live;
     open_and_step(&live, c, backend, options);
     op_read(&live, value, doubles);
@@ -77,11 +77,11 @@ static double limit_for(const op_case *c, d9_type type) {
     return limit_of(node->op == D9_OP_ORTHOGONAL_UPDATE ? node->as.update.products : type);
 }
 
-static void compare(rival *r, op_case *c, d9_value_id value, const d9_backend_options *options, op_live *tested,
+static void compare(backend_test *r, op_case *c, d9_value_id value, const d9_backend_options *options, op_live *tested,
                     op_live *reference) {
     const int64_t count = op_count(c, value);
     const d9_value *v = &c->graph->values[value];
-    assert_true(count <= RIVAL_MANY);
+    assert_true(count <= BACKEND_TEST_MANY);
     op_read(reference, value, r->b);
     op_read(tested, value, r->a);
     d9_type type = v->type;
@@ -99,7 +99,7 @@ static void compare(rival *r, op_case *c, d9_value_id value, const d9_backend_op
         fail_msg("%s %s: %s: error %.3g, limit %.3g", d9_type_name(c->compute), c->name, v->name, error, limit);
 }
 
-void rival_compare(rival *r, op_case *c, const d9_backend_options *options) {
+void backend_test_compare(backend_test *r, op_case *c, const d9_backend_options *options) {
     const d9_node *node = &c->graph->nodes[0];
     op_live tested, reference;
     open_and_step(&tested, c, r->backend, options);
@@ -110,18 +110,18 @@ void rival_compare(rival *r, op_case *c, const d9_backend_options *options) {
     op_close(&tested), op_close(&reference);
 }
 
-void rival_every_operation(rival *r, const d9_type *types, int type_count) {
+void backend_test_every_operation(backend_test *r, const d9_type *types, int type_count) {
     for (int i = 0; i < op_spec_count(); i++)
         for (int variant = 0; variant < 2 * type_count; variant++) {
             op_case c;
             op_case_make(&c, r->context, i, types[variant / 2], D9_F32, variant & 1 ? OP_FILL_INTEGER : OP_FILL_RANDOM);
-            rival_compare(r, &c, &r->fused);
+            backend_test_compare(r, &c, &r->fused);
             op_case_free(&c);
         }
 }
 
-void rival_read_plan(op_case *c, const d9_backend *backend, const d9_backend_options *options, char *text,
-                     size_t size) {
+void backend_test_read_plan(op_case *c, const d9_backend *backend, const d9_backend_options *options, char *text,
+                            size_t size) {
     op_live live;
     op_open(&live, c, backend, options);
     snprintf(text, size, "%s", backend->plan_text(live.plan));
@@ -276,14 +276,14 @@ static void read_all(op_case *c, const d9_backend *backend, const d9_backend_opt
     int64_t used = 0;
     open_and_step(&live, c, backend, options);
     for (int i = 0; i < count; i++) {
-        assert_true(used + op_count(c, values[i]) <= RIVAL_MANY);
+        assert_true(used + op_count(c, values[i]) <= BACKEND_TEST_MANY);
         op_read(&live, values[i], doubles + used);
         used += op_count(c, values[i]);
     }
     op_close(&live);
 }
 
-void rival_compare_fused(rival *r, op_case *c, const char *rule, const d9_value_id *values, int count) {
+void backend_test_compare_fused(backend_test *r, op_case *c, const char *rule, const d9_value_id *values, int count) {
     const double limit = c->compute == D9_F32 ? 1e-5 : 1e-3;
     int64_t at = 0;
     read_all(c, r->backend, &r->fused, values, count, r->a);
@@ -300,18 +300,18 @@ void rival_compare_fused(rival *r, op_case *c, const char *rule, const d9_value_
     }
 }
 
-static void check_chain(rival *r, op_case *c, const chain *made) {
+static void check_chain(backend_test *r, op_case *c, const chain *made) {
     char text[512];
-    rival_read_plan(c, r->backend, &r->fused, text, sizeof text);
+    backend_test_read_plan(c, r->backend, &r->fused, text, sizeof text);
     if (strncmp(text, made->rule, strlen(made->rule)) != 0 || text[strlen(made->rule)] != '\t')
         fail_msg("the rule %s was not used: %s", made->rule, text);
-    rival_read_plan(c, r->backend, &r->unfused, text, sizeof text);
+    backend_test_read_plan(c, r->backend, &r->unfused, text, sizeof text);
     assert_null(strchr(text, '+'));
-    rival_compare_fused(r, c, made->rule, made->outputs, made->count);
+    backend_test_compare_fused(r, c, made->rule, made->outputs, made->count);
     op_case_free(c);
 }
 
-void rival_fused_rules(rival *r, const d9_type *types, int type_count) {
+void backend_test_fused_rules(backend_test *r, const d9_type *types, int type_count) {
     for (int i = 0; i < type_count; i++) {
         for (int v = 0; v < 4 * ADDITIONS; v++) {
             op_case c;
@@ -324,7 +324,7 @@ void rival_fused_rules(rival *r, const d9_type *types, int type_count) {
     }
 }
 
-void rival_fused_gradients(rival *r, const d9_type *types, int type_count) {
+void backend_test_fused_gradients(backend_test *r, const d9_type *types, int type_count) {
     for (int i = 0; i < type_count; i++) {
         op_case c;
         chain made = make_bias_chain(&c, r->context, types[i]);
@@ -341,7 +341,7 @@ void rival_fused_gradients(rival *r, const d9_type *types, int type_count) {
     }
 }
 
-void rival_wanted_intermediate(rival *r, bool written) {
+void backend_test_wanted_intermediate(backend_test *r, bool written) {
     op_case c;
     char text[512];
     const chain made = make_norm_chain(&c, r->context, false, ADDS_NOT, false, D9_F32);
@@ -352,16 +352,16 @@ void rival_wanted_intermediate(rival *r, bool written) {
                       .as.scale = {2}};
     reader.outputs[0] = op_output(&c, "reader", D9_BUFFER_SCRATCH, D9_F32, images(6, 3, 5, 27));
     op_node(&c, &reader);
-    rival_read_plan(&c, r->backend, &r->fused, text, sizeof text);
+    backend_test_read_plan(&c, r->backend, &r->fused, text, sizeof text);
     if (!written && strchr(text, '+')) fail_msg("fused despite a second reader: %s", text);
     if (written) {
-        rival_compare_fused(r, &c, made.rule, made.outputs, made.count);
-        rival_compare_fused(r, &c, made.rule, reader.outputs, 1);
+        backend_test_compare_fused(r, &c, made.rule, made.outputs, made.count);
+        backend_test_compare_fused(r, &c, made.rule, reader.outputs, 1);
     }
     op_case_free(&c);
 }
 
-static d9_status status_of_call(rival *r, op_case *c, d9_status (*after)(rival *, op_live *)) {
+static d9_status status_of_call(backend_test *r, op_case *c, d9_status (*after)(backend_test *, op_live *)) {
     op_live live;
     op_open(&live, c, r->backend, &r->unfused);
     const d9_status status = after(r, &live);
@@ -369,7 +369,7 @@ static d9_status status_of_call(rival *r, op_case *c, d9_status (*after)(rival *
     return status;
 }
 
-static d9_status run_with_bad_indices(rival *r, op_live *live) {
+static d9_status run_with_bad_indices(backend_test *r, op_live *live) {
     const d9_node *node = &live->c->graph->nodes[0];
     const d9_value_id id = node->inputs[node->op == D9_OP_DRAW ? 0 : 1];
     const int64_t count = op_count(live->c, id);
@@ -380,7 +380,7 @@ static d9_status run_with_bad_indices(rival *r, op_live *live) {
     return status;
 }
 
-void rival_bad_indices(rival *r, const d9_op *ops, size_t op_count) {
+void backend_test_bad_indices(backend_test *r, const d9_op *ops, size_t op_count) {
     for (size_t k = 0; k < op_count; k++)
         for (int i = 0; i < op_spec_count(); i++) {
             op_case c;

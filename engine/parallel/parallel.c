@@ -38,7 +38,7 @@ d9_status d9_parallel_open(d9_context *context, d9_parallel *parallel) {
     const d9_launch launch = d9_launch_of(from_environment, NULL);
     *parallel = (d9_parallel){.ranks = 1, .host_ranks = 1, .sharers = 1};
     if (launch.ranks <= 1) return D9_OK;
-    if (!launch.meets)
+    if (!launch.connects)
         return d9_fail(context, D9_DEVICE,
                        "srun started %d tasks that cannot find each other: give srun --mpi=pmix, or one task",
                        launch.ranks);
