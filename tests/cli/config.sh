@@ -19,6 +19,9 @@ rejects 2 'ema tricks.ema' $train tiny.yaml --set ema.every=3
 rejects 2 'train.seed seed' $train tiny.yaml --set train.seed=3
 { tiny; echo 'batch_size: 32'; } >bad.yaml
 rejects 2 'bad.yaml:9:1 batch_size train.batch_size' $train bad.yaml
+{ tiny; echo 'train.batch_size: 32'; } >bad.yaml
+rejects 2 'bad.yaml:9:1 train:.{batch_size:' $train bad.yaml
+rejects 2 'lr:.{peak:' $train tiny.yaml --set 'train={lr.peak: 1}'
 printf 'config: tiny.yaml\nseeds: 2\n' >experiment.yaml
 rejects 2 'experiment.yaml:1:1' $train experiment.yaml
 rejects 2 'tiny.yaml:[0-9]+:1' "$dawn9" experiment tiny.yaml
