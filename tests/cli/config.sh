@@ -12,6 +12,8 @@ rejects 2 '--with ema,celu' $train tiny.yaml --with ema,celu
 rejects 2 '--without crop,flip' $train tiny.yaml --without crop,flip
 rejects 2 '--with ema=3 NAME NAME:KEY=VALUE' $train tiny.yaml --with ema=3
 rejects 2 '--seed 9223372036854775807' $train tiny.yaml --seed 9223372036854775807
+rejects 2 '--seed 9223372036854775808 64.bits' $train tiny.yaml --seed 9223372036854775808
+rejects 2 'seed 18446744073709551616 range 9e.18' $train tiny.yaml --set seed=18446744073709551616
 
 # ---- a key in the wrong place ----
 rejects 2 'epochs train.epochs' $train tiny.yaml --set epochs=3
