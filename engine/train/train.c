@@ -253,7 +253,7 @@ static d9_status open_run(d9_context *context, const d9_train_options *given, ru
                                  .parallel = self->parallel,
                                  .observer = options->observer};
     D9_TRY(d9_session_open(context, &wanted, &self->session));
-    D9_TRY(d9_dataset_warn(context, self->session.dataset));
+    D9_TRY(d9_session_warn(&self->session));
     if (options->save_plan) D9_TRY(save_plan(context, options->save_plan, &self->session));
     D9_TRY(describe_run(context, self));
     D9_TRY(d9_together_check(&self->session, given));
