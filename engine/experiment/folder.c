@@ -123,9 +123,9 @@ static d9_status add_arm_json(d9_context *context, const d9_arm *arm, json_t *ar
     for (int i = 0; i < arm->grid_count; i++)
         json_object_set_new(grid, arm->grid[i].key, value_json(arm->grid[i].value));
     json_t *object =
-        json_pack("{s:s, s:o, s:o, s:s, s:o, s:o, s:s, s:f}", "name", arm->name, "label", text_json(arm->label),
-                  "baseline", text_json(arm->baseline), "config", portable_path(arm->config->path), "edits", edits,
-                  "grid", grid, "config_hash", arm->config_hash, "epochs", arm->config->train.epochs);
+        json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:s, s:f}", "name", arm->name, "label", text_json(arm->label),
+                  "baseline", text_json(arm->baseline), "config", text_json(portable_path(arm->config->path)), "edits",
+                  edits, "grid", grid, "config_hash", arm->config_hash, "epochs", arm->config->train.epochs);
     if (json_object_size(published) > 0) json_object_set(object, "published", published);
     json_decref(published);
     if (arm->rejected) json_object_set_new(object, "rejected", text_json(arm->rejected));
