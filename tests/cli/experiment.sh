@@ -217,6 +217,14 @@ diff -r runs/short held >/dev/null || fail "a rejected experiment touched the fo
 echo '{"title":' >held/experiment.json
 rejects 2 'held/experiment.json:[0-9]+' "$dawn9" experiment short.yaml --out held
 
+# ---- records of many runs and epochs may be larger than other texts ----
+rm -rf large && cp -rp runs/short large && rm -r large/report*
+for file in experiment.json runs/both/seed1/result.json; do head -c 17000000 /dev/zero | tr '\0' ' ' >>large/$file; done
+accepts "$dawn9" experiment short.yaml --out large --seeds 3
+says '^short: .* = 6 runs, 6 done before$'
+accepts "$dawn9" report large --json
+json "$out" 'd["finished"] == 6 and d["problems"] == []'
+
 # ---- a result that cannot be read is an error: its run counts neither as done nor as left ----
 rm held/experiment.json held/runs/both/seed1/result.json && ln -s result.json held/runs/both/seed1/result.json
 for way in '' --status --commands --dry-run; do
