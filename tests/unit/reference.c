@@ -126,19 +126,16 @@ static double linear_by_hand(const op_case *c, int64_t i) {
 
 /* Element i, normalised by the mean and variance of its group and channel, scaled and shifted. */
 static double norm_by_hand(const op_case *c, int64_t i) {
-    const int64_t *x = dims(c, 0);
-    const double *values = content(c, 0);
-    int64_t pixels = x[1] * x[2], group_size = c->graph->nodes[0].as.norm.group_size;
-    int64_t groups = group_size ? x[0] / group_size : 1, channel = i % x[3], group = i / x[3] / pixels % groups;
-    double count = 0, sum = 0, squares = 0;
-    for (int64_t at = 0; at < x[0] * pixels * x[3]; at++)
-        if (at % x[3] == channel && at / x[3] / pixels % groups == group) {
-            count++;
-            sum += values[at];
-            squares += values[at] * values[at];
+    const int64_t *x = dims(c, 0), pixels = x[1] * x[2], group_size = c->graph->nodes[0].as.norm.group_size,
+                  groups = group_size ? x[0] / group_size : 1, channel = i % x[3], group = i / x[3] / pixels % groups;
+    const double *values = content(c, 0), count = (double)(x[0] / groups * pixels);
+    double mean = 0, squares = 0;
+    for (int64_t n = group; n < x[0]; n += groups)
+        for (int64_t p = 0; p < pixels; p++) {
+            const double value = values[(n * pixels + p) * x[3] + channel];
+            mean += value / count, squares += value * value / count;
         }
-    double mean = sum / count, variance = squares / count - mean * mean;
-    return (values[i] - mean) / sqrt(variance + 1e-5) * content(c, 1)[channel] + content(c, 2)[channel];
+    return (values[i] - mean) / sqrt(squares - mean * mean + 1e-5) * content(c, 1)[channel] + content(c, 2)[channel];
 }
 
 static double norm_eval_by_hand(const op_case *c, int64_t i) {
@@ -357,43 +354,44 @@ static double unit_by_hand(d9_recurrent_cell cell, const double *x, const double
 
 enum { MOST_UNITS = 130 };
 
-/* Element i of y (T, N, H): runs its sample from the first token on. *memory: c of that unit and token. */
-static double recur_and_memory(const op_case *c, int64_t i, double *memory) {
+/* y (T, N, H) and, for LSTM, the memory c of each unit and token. */
+static void recur_by_hand(const op_case *c, double *y, double *memory) {
     const d9_node *node = &c->graph->nodes[0];
-    const int64_t n = out_dims(c)[1], units = out_dims(c)[2], rows = dims(c, 0)[2], sample = i / units % n;
-    double h[MOST_UNITS] = {0}, next[MOST_UNITS], cells[MOST_UNITS] = {0}, x[4], a[4];
-    assert_true(units <= MOST_UNITS && rows <= 4 * units);
-    for (int64_t k = 0; k < units; k++) {
-        if (node->input_count > 3) h[k] = content(c, 3)[sample * units + k];
-        if (node->input_count > 4) cells[k] = content(c, 4)[sample * units + k];
-    }
-    for (int64_t t = 0; t <= i / units / n; t++) {
+    const int64_t tokens = out_dims(c)[0], n = out_dims(c)[1], units = out_dims(c)[2], rows = dims(c, 0)[2];
+    assert_true(units <= MOST_UNITS && rows <= 4 * units && tokens * n * units <= MANY);
+    for (int64_t sample = 0; sample < n; sample++) {
+        double h[MOST_UNITS] = {0}, next[MOST_UNITS], cells[MOST_UNITS] = {0}, x[4], a[4];
         for (int64_t k = 0; k < units; k++) {
-            for (int64_t row = k; row < rows; row += units) { /* gates are one after another */
-                x[row / units] = content(c, 0)[(t * n + sample) * rows + row];
-                a[row / units] = content(c, 2)[row];
-                for (int64_t j = 0; j < units; j++) a[row / units] += content(c, 1)[row * units + j] * h[j];
-            }
-            next[k] = op_round(c->compute, unit_by_hand(node->as.recur.cell, x, a, h[k], &cells[k]));
+            if (node->input_count > 3) h[k] = content(c, 3)[sample * units + k];
+            if (node->input_count > 4) cells[k] = content(c, 4)[sample * units + k];
         }
-        memcpy(h, next, sizeof h);
+        for (int64_t t = 0; t < tokens; t++) {
+            for (int64_t k = 0; k < units; k++) {
+                for (int64_t row = k; row < rows; row += units) { /* gates are one after another */
+                    x[row / units] = content(c, 0)[(t * n + sample) * rows + row];
+                    a[row / units] = content(c, 2)[row];
+                    for (int64_t j = 0; j < units; j++) a[row / units] += content(c, 1)[row * units + j] * h[j];
+                }
+                next[k] = op_round(c->compute, unit_by_hand(node->as.recur.cell, x, a, h[k], &cells[k]));
+            }
+            memcpy(h, next, sizeof h);
+            memcpy(y + (t * n + sample) * units, h, (size_t)units * sizeof *h);
+            memcpy(memory + (t * n + sample) * units, cells, (size_t)units * sizeof *h);
+        }
     }
-    *memory = cells[i % units];
-    return h[i % units];
 }
-
-static double recur_by_hand(const op_case *c, int64_t i) { return recur_and_memory(c, i, &(double){0}); }
 
 static double loss_by_hand(const op_case *c, int64_t i) { return op_loss_by_hand(c, i); }
 
 #define HANDS(X)                                                                                                       \
     X(CONV, conv)                                                                                                      \
-    X(LINEAR, linear) X(NORM, norm) X(NORM_EVAL, norm_eval) X(POOL, pool) X(MEAN_POOL, mean_pool) X(BIAS, bias)        \
+    X(LINEAR, linear)                                                                                                  \
+    X(NORM, norm) X(NORM_EVAL, norm_eval) X(POOL, pool) X(MEAN_POOL, mean_pool) X(BIAS, bias)                          \
         X(BIAS_BACKWARD, bias_backward) X(DROPOUT, dropout) X(CONCAT, concat) X(SLICE, slice) X(MIX, mix)              \
             X(PASTE, paste) X(RANK, rank) X(ADD, add) X(SCALE, scale) X(CAST, copy) X(COPY, copy) X(LERP, lerp)        \
                 X(UPDATE, update) X(GATHER, gather) X(DRAW, draw) X(AUGMENT, augment) X(TOKENS, tokens)                \
-                    X(EMBED, embed) X(EMBED_BACKWARD, embed_backward) X(RECUR, recur) X(LAST, last)                    \
-                        X(LAST_BACKWARD, last_backward) X(STREAM, stream) X(CLIP, clip) X(LOSS, loss)
+                    X(EMBED, embed) X(EMBED_BACKWARD, embed_backward) X(LAST, last) X(LAST_BACKWARD, last_backward)    \
+                        X(STREAM, stream) X(CLIP, clip) X(LOSS, loss)
 
 TEST(forward_agrees_with_loops_by_hand) {
 #define ROW(op, name) [D9_OP_##op] = name##_by_hand,
@@ -429,10 +427,11 @@ TEST(labels_of_a_stream_are_the_tokens_that_follow) {
     assert_true(ends > 3 && checked > 2 * ends);
 }
 
-/* Checks the states after the last token, which are outputs, too. In bf16 each token reads the y of the previous token
- * as stored, which is rounded. */
-TEST(recurrent_states_go_on) {
+/* Checks outputs and the states after the last token, which are outputs, too. In bf16 each token reads the y of the
+ * previous token as stored, which is rounded. */
+TEST(recurrences_agree_with_equations_by_hand) {
     static const d9_type types[][2] = {{D9_F64, D9_F64}, {D9_BF16, D9_F32}};
+    static double y[MANY], memory[MANY];
     int checked = 0, memories = 0;
     for (int i = 0; i < 2 * op_spec_count(); i++) {
         op_case c;
@@ -440,15 +439,13 @@ TEST(recurrent_states_go_on) {
         op_case_make(&c, &context, i / 2, types[i % 2][0], types[i % 2][1], OP_FILL_RANDOM);
         const d9_node *node = &c.graph->nodes[0];
         const int64_t count = op_count(&c, node->outputs[0]), state = out_dims(&c)[1] * out_dims(&c)[2];
-        double memory;
-        run_once(&c, 1, 0, many_a);
-        for (int64_t k = 0; k < count; k += TEST_SHARE) OP_NEAR(many_a[k], recur_by_hand(&c, k), 1e-12);
+        recur_by_hand(&c, y, memory);
+        run_once(&c, 2, 0, many_a);
+        for (int64_t k = 0; k < count; k++) OP_NEAR(many_a[k], y[k], 1e-12);
         for (int o = 2; o < node->output_count; o++) {
             run_once(&c, 1, o, many_a);
-            for (int64_t k = 0; k < state; k += TEST_SHARE) {
-                const double h = recur_and_memory(&c, count - state + k, &memory);
-                OP_NEAR(many_a[k], o == 2 ? h : memory, o == 3 && i % 2 ? 1e-7 : 1e-12);
-            }
+            for (int64_t k = 0; k < state; k++)
+                OP_NEAR(many_a[k], (o == 2 ? y : memory)[count - state + k], o == 3 && i % 2 ? 1e-7 : 1e-12);
             memories += o == 3;
         }
         checked += node->output_count > 2;
