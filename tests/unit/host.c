@@ -44,29 +44,20 @@ static int64_t count(const d9_site *site) {
     return d9_shape_count(&site->graph->values[site->nodes[0]->inputs[0]].shape);
 }
 
-static d9_status run_scale(d9_context *context, const d9_site *site, int64_t step) {
-    const d9_node *n = site->nodes[0];
-    (void)context, (void)step;
-    for (int64_t i = 0; i < count(site); i++)
-        data(site, n->outputs[0])[i] = (float)n->as.scale.factor * data(site, n->inputs[0])[i];
-    return D9_OK;
-}
-static d9_status run_add(d9_context *context, const d9_site *site, int64_t step) {
-    const d9_node *n = site->nodes[0];
-    (void)context, (void)step;
-    for (int64_t i = 0; i < count(site); i++)
-        data(site, n->outputs[0])[i] = data(site, n->inputs[0])[i] + data(site, n->inputs[1])[i];
-    return D9_OK;
-}
+/* Defines a rule's function, with its nodes n and m, that computes element i. */
+#define RUN(name, ...)                                                                                                 \
+    static d9_status name(d9_context *context, const d9_site *site, int64_t step) {                                    \
+        const d9_node *n = site->nodes[0], *m = site->nodes[1];                                                        \
+        (void)context, (void)step, (void)m;                                                                            \
+        for (int64_t i = 0; i < count(site); i++) __VA_ARGS__;                                                         \
+        return D9_OK;                                                                                                  \
+    }
+#define IN(node, input) data(site, (node)->inputs[input])[i]
+#define OUT(node)       data(site, (node)->outputs[0])[i]
+RUN(run_scale, OUT(n) = (float)n->as.scale.factor * IN(n, 0))
+RUN(run_add, OUT(n) = IN(n, 0) + IN(n, 1))
 /* factor * x + b, without storing the intermediate value */
-static d9_status run_fused(d9_context *context, const d9_site *site, int64_t step) {
-    const d9_node *s = site->nodes[0], *a = site->nodes[1];
-    (void)context, (void)step;
-    for (int64_t i = 0; i < count(site); i++)
-        data(site, a->outputs[0])[i] =
-            (float)s->as.scale.factor * data(site, s->inputs[0])[i] + data(site, a->inputs[1])[i];
-    return D9_OK;
-}
+RUN(run_fused, OUT(m) = (float)n->as.scale.factor * IN(n, 0) + IN(m, 1))
 
 /* True if scale's output is the first input of add. */
 static bool feeds(const d9_site *site) { return site->nodes[1]->inputs[0] == site->nodes[0]->outputs[0]; }
@@ -392,10 +383,8 @@ TEST(backends_are_found_by_name) {
     assert_ptr_equal(backend, &d9_backend_reference);
     OK(d9_backend_find(&context, "auto", &backend));
     assert_non_null(backend);
-    assert_string_equal(d9_backend_name_at(0), "cuda");
-    assert_string_equal(d9_backend_name_at(1), "cpu");
-    assert_string_equal(d9_backend_name_at(2), "onednn");
-    assert_string_equal(d9_backend_name_at(3), "reference");
+    static const char *const names[] = {"cuda", "cpu", "onednn", "reference"};
+    for (int i = 0; i < 4; i++) assert_string_equal(d9_backend_name_at(i), names[i]);
     assert_null(d9_backend_name_at(4));
     assert_rejection(d9_backend_find(&context, "refrence", &backend), D9_USAGE, "reference");
 }
@@ -411,20 +400,26 @@ TEST(precisions_are_chosen) {
                                 .preferred_precision = D9_PRECISION_F32,
                                 .preferred_why = ""};
     const d9_device_info gpu = {.name = "c", .isa = "sm_90", .precision = {false, true, true, true, true}};
-    OK(d9_backend_precision(&context, &plain, &bf16, "auto", &precision));
-    assert_string_equal(precision->name, "bf16");
-    OK(d9_backend_precision(&context, &plain, &f32, "auto", &precision));
-    assert_string_equal(precision->name, "f32");
-    OK(d9_backend_precision(&context, &plain, &f32, "bf16", &precision));
-    assert_string_equal(precision->name, "bf16");
-    assert_rejection(d9_backend_precision(&context, &plain, &f32, "fp16", &precision), D9_DEVICE, "f32 bf16");
-    assert_null(precision);
-    assert_rejection(d9_backend_precision(&context, &plain, &f32, "tf32", &precision), D9_DEVICE, "tf32");
-    assert_null(precision);
-    OK(d9_backend_precision(&context, &plain, &gpu, "tf32", &precision));
-    assert_ptr_equal(precision, d9_precision_at(D9_PRECISION_TF32));
-    assert_rejection(d9_backend_precision(&context, &plain, &gpu, "f64", &precision), D9_DEVICE, "f32 tf32 bf16 fp16");
-    assert_rejection(d9_backend_precision(&context, &plain, &gpu, "tf31", &precision), D9_USAGE, "tf32");
-    assert_int_equal(d9_backend_precision(&context, &plain, &f32, "fp23", &precision), D9_USAGE);
-    assert_words(context.message, "f64 f32 tf32 bf16 fp16");
+    const struct {
+        const d9_device_info *device;
+        const char *asked;
+        int status; /* D9_OK: `words` is the precision; or: of the message */
+        const char *words;
+    } rows[] = {{&bf16, "auto", D9_OK, "bf16"},
+                {&f32, "auto", D9_OK, "f32"},
+                {&f32, "bf16", D9_OK, "bf16"},
+                {&gpu, "tf32", D9_OK, "tf32"},
+                {&f32, "fp16", D9_DEVICE, "f32 bf16"},
+                {&f32, "tf32", D9_DEVICE, "tf32"},
+                {&gpu, "f64", D9_DEVICE, "f32 tf32 bf16 fp16"},
+                {&gpu, "tf31", D9_USAGE, "tf32"},
+                {&f32, "fp23", D9_USAGE, "f64 f32 tf32 bf16 fp16"}};
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        assert_int_equal(d9_backend_precision(&context, &plain, rows[r].device, rows[r].asked, &precision),
+                         rows[r].status);
+        if (rows[r].status == D9_OK)
+            assert_string_equal(precision->name, rows[r].words);
+        else
+            assert_null(precision), assert_words(context.message, rows[r].words), d9_context_clear(&context);
+    }
 }

@@ -12,7 +12,7 @@
 enum { MAX_YAML = 2048 };
 typedef enum cell { EMPTY, TRAINED, CONFLICT, REJECTED } cell; /* a cell of the table */
 
-/* Options that suit a batch of 8 images from 8x8 up; NULL: the defaults do. */
+/* Options that suit a batch of 8 images of 12x12; NULL: the defaults do. */
 static const char *const options[D9_TRICK_COUNT] = {[D9_TRICK_crop] = "pad: 3",
                                                     [D9_TRICK_cutout] = "size: 5",
                                                     [D9_TRICK_batch_schedule] = "from: [0], batches: [2]",
@@ -45,7 +45,7 @@ static const struct network {
     unsigned reject;
 } networks[] = {
     {"tiny", recipe, BIT(progressive) | BIT(stochastic_depth)},
-    {"resnet", RECIPE("8", "name: resnet, width: 2"), BIT(pool_before_activation)},
+    {"resnet", RECIPE("12", "name: resnet, width: 2"), BIT(pool_before_activation)},
     {"resnet9", recipe, 0},
     {"resnet, imagenet", RECIPE("23", "name: resnet, depth: 50, width: 2, stem: imagenet"),
      BIT(patch_whitening) | BIT(whitening_bias)},
