@@ -434,7 +434,7 @@ TEST(test_tricks_that_find_nothing_to_edit_are_rejected) {
     enum { NO_NORM = 1, NO_ACT = 2, NO_POOL = 4 };
     static const struct {
         int without; /* parts */
-        tiny_stem stem;
+        int stem;    /* tiny_stem */
         const char *tricks, *words;
     } rows[] = {
         {NO_NORM, 0, "pool_before_activation: {}", "tricks.pool_before_activation --without"},
