@@ -8,7 +8,7 @@
 #
 # The build has no optimisation beyond -O1, so that lines stay separate. All its tests run, those labelled long too,
 # except those that ctest's -LE and -E below name. So in the fault tests each allocation and write fails once
-# (tests/unit/trainer_each_call.c, commands_each_call.c). A test that fails here because of gcov's messages (a file size
+# (tests/unit/trainer_faults.c, commands_each_call.c). A test that fails here because of gcov's messages (a file size
 # limit is reached) or the speed of this build is reported, but does not invalidate the table.
 set -eu
 cd "$(dirname "$0")/.."

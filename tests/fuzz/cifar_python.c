@@ -4,12 +4,9 @@
 #define _GNU_SOURCE /* memmem */
 #include "data/cifar.h"
 #include "tests/fuzz/support/fuzz.h"
-#include <stdlib.h>
-#include <string.h>
 
 enum { RECORDS = 2, ROW = 3072, ROWS = RECORDS * ROW };
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const char *const keys[2][2] = {{"labels", NULL}, {"coarse_labels", "fine_labels"}};
     fuzz_bench bench;
@@ -25,10 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         const size_t bytes = (size_t)RECORDS * (ROW + 1 + (size_t)set);
         const d9_status status =
             d9_cifar_convert(&bench.context, "fuzz", keys[set], RECORDS, pickle, size - 2 + ROWS, &binary);
-        if (status != D9_OK) {
-            fuzz_check_rejection(&bench, status);
-            continue;
-        }
+        if (!fuzz_accepted(&bench, status)) continue;
         fuzz_require(d9_cifar_convert(&bench.context, "fuzz", keys[set], RECORDS, pickle, size - 2 + ROWS, &again) ==
                              D9_OK &&
                          memcmp(binary, again, bytes) == 0,

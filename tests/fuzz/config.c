@@ -1,7 +1,6 @@
 /* YAML configurations: a file and, after a byte 255, the file base.yaml that it may inherit from. */
 #include "tests/fuzz/support/configuration.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fuzz_bench bench;
     const uint8_t *part;

@@ -1,8 +1,6 @@
 /* Edits of a configuration on the command line. Each line of the input is one: `+` and an argument of --with, `-` and
  * an argument of --without, otherwise an argument of --set. */
 #include "tests/fuzz/support/configuration.h"
-#include <stdlib.h>
-#include <string.h>
 
 enum { LINES = 32 };
 
@@ -12,7 +10,6 @@ static const char base[] = "data: {dataset: synthetic, synthetic_train: 64, synt
                            "tricks: {flip: {}, crop: {pad: 2}, ema: {}}\n"
                            "ablate: {ema: {train.weight_decay: 0.001}}\n";
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fuzz_bench bench;
     char *text = fuzz_text(data, size);

@@ -5,8 +5,6 @@
 #include "cli/commands.h"
 #include "report/report.h"
 #include "tests/fuzz/support/fuzz.h"
-#include <stdlib.h>
-#include <string.h>
 
 static const char experiment[] =
     "{\"title\": \"fuzz\", \"file\": \"fuzz.yaml\", \"target\": 94,"
@@ -56,10 +54,7 @@ static void try_report(fuzz_bench *bench) {
             json_decref(table);
         }
     }
-    if (status == D9_OK)
-        check_page(bench);
-    else
-        fuzz_check_rejection(bench, status);
+    if (fuzz_accepted(bench, status)) check_page(bench);
     d9_report_free(&bench->context, report);
 }
 
@@ -85,14 +80,10 @@ static void try_compare(fuzz_bench *bench, bool json) {
     fuzz_require(status == D9_OK, "the words are understood");
     status = compare->run(&cli, options);
     bench->context = cli.context;
-    if (status == D9_OK)
-        check_printed(bench, json);
-    else
-        fuzz_check_rejection(bench, status);
+    if (fuzz_accepted(bench, status)) check_printed(bench, json);
     d9_arena_free(&bench->context, &cli.arena), free(options);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fuzz_bench bench;
     parts p = {0};

@@ -7,44 +7,24 @@
 #include "tests/support/test.h"
 
 enum { BATCH = 8 };
+static const char plain[] = "hard_examples: {share: 0.5, widths: [2, 3, 4], every: 3}, crop: {pad: 2}";
 
 /* 12 steps of 8 images of 16 x 16, four steps per epoch. */
 static d9_config *configure(const char *backend, const char *tricks) {
-    char yaml[1024];
-    snprintf(yaml, sizeof yaml,
-             "data: {dataset: synthetic, synthetic_train: 32, synthetic_test: 12, image_size: 16}\n"
-             "backend: %s\nprecision: f32\nthreads: 1\nmodel: {name: resnet9, channels: [4, 6, 8, 10]}\n"
-             "train: {epochs: 3, batch_size: 8, lr: {knots: [0], values: [0.1]}}\ntricks: {%s}\n",
-             backend, tricks);
-    return program_config(&context, yaml);
+    return program_yaml("data: {dataset: synthetic, synthetic_train: 32, synthetic_test: 12, image_size: 16}\n"
+                        "backend: %s\nprecision: f32\nthreads: 1\nmodel: {name: resnet9, channels: [4, 6, 8, 10]}\n"
+                        "train: {epochs: 3, batch_size: 8, lr: {knots: [0], values: [0.1]}}\ntricks: {%s}\n",
+                        backend, tricks);
 }
 
-static void open_session(const d9_config *config, d9_session *session) {
-    const d9_session_options options = {.config = config, .seed = 5, .program.keep_all = true};
-    OK(d9_session_open(&context, &options, session));
-    OK(d9_session_initialize(session));
-}
-
-static const d9_value *value_of(const d9_graph *graph, const char *name) {
-    const d9_value_id id = d9_graph_find_value(graph, name);
-    if (id == D9_NONE) fail_msg("there is no %s", name);
-    return &graph->values[id];
-}
-
-static void read_integers(d9_session *session, const d9_value *value, int32_t *got) {
-    const int64_t bytes = d9_shape_count(&value->shape) * (int64_t)sizeof *got;
-    OK(session->backend->read(&context, session->device, value->buffer, value->offset, got, bytes));
-}
-
-static const char plain[] = "hard_examples: {share: 0.5, widths: [2, 3, 4], every: 3}, crop: {pad: 2}";
+static d9_program *build(const char *tricks) { return program_of(configure("auto", tricks), 32, 16, "f32"); }
 
 TEST(test_two_networks_in_one_list) {
-    built b = program_built(configure("auto", plain), 32, 16, "f32");
-    const d9_program *program = &b.program;
+    const d9_program *program = build(plain);
     const d9_graph *train = &program->train, *eval = &program->eval;
     program_check_graph(train);
-    assert_int_equal(value_of(train, "proxy.look.image")->shape.d[0], BATCH);
-    assert_int_equal(value_of(train, "proxy.look.ranked")->shape.d[0], BATCH);
+    assert_int_equal(program_value(train, "proxy.look.image")->shape.d[0], BATCH);
+    assert_int_equal(program_value(train, "proxy.look.ranked")->shape.d[0], BATCH);
     assert_ints(train->values[train->input].shape.d[0], BATCH / 2, train->values[train->logits].shape.d[0], BATCH / 2);
     assert_ints(train->values[train->labels].shape.d[0], BATCH / 2, eval->values[eval->input].shape.d[0], BATCH);
     for (int v = 0; v < eval->value_count; v++) assert_null(strstr(eval->values[v].name, "proxy"));
@@ -57,71 +37,68 @@ TEST(test_two_networks_in_one_list) {
         lessons += learns, looks += looks_on;
     }
     assert_true(looks > 15 && lessons > 40); /* looks rank images; lessons train: forward, backward, updates */
-    const d9_node *own = &train->nodes[program_find(train, D9_OP_UPDATE, "update.weights")],
-                  *small = &train->nodes[program_find(train, D9_OP_UPDATE, "update.proxy.weights")];
-    for (int64_t s = 0; s < 12; s++)
-        assert_true(program->table[own->as.update.rate.table].values[s] == 0.1 / (BATCH / 2) &&
-                    program->table[small->as.update.rate.table].values[s] == 0.1 / (BATCH / 2));
-    program_drop(&b);
+    static const char *const updates[] = {"update.weights", "update.proxy.weights"};
+    for (int64_t s = 0; s < 24; s++) {
+        const d9_node *update = program_node(train, D9_OP_UPDATE, updates[s % 2]);
+        assert_true(program->table[update->as.update.rate.table].values[s / 2] == 0.1 / (BATCH / 2));
+    }
 }
 
 /* The network trains on the images with the largest losses, and on their labels. */
 TEST(test_the_hardest_are_chosen) {
-    static const char *const backends[] = {"reference", "cpu"};
-    for (int b = 0; b < 2; b++)
-        for (int64_t step = 0; step < 6; step += 5) {
-            d9_session session;
-            double losses[BATCH];
-            int32_t order[32], ranked[BATCH], labels[BATCH / 2];
-            d9_config *config = configure(backends[b], plain);
-            open_session(config, &session);
-            run_steps(&session, 0, step + 1);
-            const d9_graph *train = &session.program.train;
-            const d9_node *rank = &train->nodes[program_find(train, D9_OP_RANK, "proxy.look.rank")];
-            OK(d9_session_read_value(&session, &train->values[rank->inputs[0]], losses));
-            OK(d9_session_read(&session, D9_BUFFER_ORDER, order));
-            read_integers(&session, value_of(train, "proxy.look.ranked"), ranked);
-            read_integers(&session, &train->values[train->labels], labels);
-            for (int place = 0; place < BATCH; place++) {
-                const int32_t *taken = order + step % 4 * BATCH;
-                int i = 0, before = 0;
-                while (taken[i] != ranked[place]) i++;
-                for (int j = 0; j < BATCH; j++) before += losses[j] > losses[i];
-                assert_int_equal(before, place); /* no two losses are equal */
-                if (place < BATCH / 2) assert_int_equal(labels[place], session.dataset->train.labels[ranked[place]]);
-            }
-            d9_session_close(&session), d9_config_free(&context, config);
+    for (int run = 0; run < 4; run++) {
+        const int64_t step = run / 2 * 5;
+        double losses[BATCH];
+        int32_t order[32], ranked[BATCH], labels[BATCH / 2];
+        d9_session opened, *session = &opened;
+        const d9_session_options options = {
+            .config = configure(run % 2 ? "cpu" : "reference", plain), .seed = 5, .program.keep_all = true};
+        OK(d9_session_open(&context, &options, session));
+        OK(d9_session_initialize(session));
+        run_steps(session, 0, step + 1);
+        const d9_graph *train = &session->program.train;
+        const d9_node *rank = program_node(train, D9_OP_RANK, "proxy.look.rank");
+        const d9_value *places = program_value(train, "proxy.look.ranked"), *own = &train->values[train->labels];
+        OK(d9_session_read_value(session, &train->values[rank->inputs[0]], losses));
+        OK(d9_session_read(session, D9_BUFFER_ORDER, order));
+        OK(session->backend->read(&context, session->device, places->buffer, places->offset, ranked, sizeof ranked));
+        OK(session->backend->read(&context, session->device, own->buffer, own->offset, labels, sizeof labels));
+        for (int place = 0; place < BATCH; place++) {
+            const int32_t *taken = order + step % 4 * BATCH;
+            int i = 0, before = 0;
+            while (taken[i] != ranked[place]) i++;
+            for (int j = 0; j < BATCH; j++) before += losses[j] > losses[i];
+            assert_int_equal(before, place); /* no two losses are equal */
+            if (place < BATCH / 2) assert_int_equal(labels[place], session->dataset->train.labels[ranked[place]]);
         }
+        d9_session_close(session);
+    }
 }
 
 /* Parameters of the network after some steps, in the order of the evaluation list. */
 static double *network_after(const char *backend, const char *tricks, int64_t steps, int64_t *count) {
-    d9_session session;
-    d9_config *config = configure(backend, tricks);
-    double *all = calloc(1 << 16, sizeof *all);
-    open_session(config, &session);
-    run_steps(&session, 0, steps);
+    d9_session *session = run_session(configure(backend, tricks), 5);
+    double *all = test_room((1 << 16) * sizeof *all);
+    run_steps(session, 0, steps);
     *count = 0;
-    for (int v = 0; v < session.program.eval.value_count; v++) {
-        const d9_value *value = &session.program.eval.values[v];
+    for (int v = 0; v < session->program.eval.value_count; v++) {
+        const d9_value *value = &session->program.eval.values[v];
         if (value->kind != D9_VALUE_PARAMETER) continue;
-        OK(d9_session_read_value(&session, value, all + *count));
+        OK(d9_session_read_value(session, value, all + *count));
         *count += d9_shape_count(&value->shape);
         assert_true(*count < 1 << 16);
     }
-    d9_session_close(&session), d9_config_free(&context, config);
     return all;
 }
 
 /* If no image is left out, only their order changes. */
 TEST(test_share_1_leaves_out_no_image) {
     int64_t count;
-    double *all = network_after("reference", "crop: {pad: 2}", 3, &count),
-           *ranked =
-               network_after("reference", "hard_examples: {share: 1, widths: [2, 3, 4]}, crop: {pad: 2}", 3, &count),
-           *half = network_after("reference", plain, 3, &count);
+    const double *all = network_after("reference", "crop: {pad: 2}", 3, &count),
+                 *ranked = network_after("reference", "hard_examples: {share: 1, widths: [2, 3, 4]}, crop: {pad: 2}", 3,
+                                         &count),
+                 *half = network_after("reference", plain, 3, &count);
     assert_true(count > 1000 && run_distance(all, ranked, count) < 1e-5 && run_distance(all, half, count) > 1e-3);
-    free(all), free(ranked), free(half);
 }
 
 TEST(test_backends_agree) {
@@ -131,30 +108,24 @@ TEST(test_backends_agree) {
                "ghost_batchnorm: {group_size: 4}, muon: {}, lookahead: {every: 2}"};
     for (int t = 0; t < 2; t++) {
         int64_t count;
-        double *reference = network_after("reference", tricks[t], 4, &count),
-               *cpu = network_after("cpu", tricks[t], 4, &count);
+        const double *reference = network_after("reference", tricks[t], 4, &count),
+                     *cpu = network_after("cpu", tricks[t], 4, &count);
         assert_true(run_distance(reference, cpu, count) < 2e-4);
-        free(reference), free(cpu);
     }
 }
 
 /* The second network is updated in every third step, from the first on. */
 TEST(test_the_small_network_learns_every_third_step) {
-    d9_session session;
-    d9_config *config = configure("cpu", plain);
-    double *before, *after;
-    open_session(config, &session);
-    const d9_value *weight = value_of(&session.program.train, "proxy.group2.conv1.weight");
+    d9_session *session = run_session(configure("cpu", plain), 5);
+    const d9_value *weight = program_value(&session->program.train, "proxy.group2.conv1.weight");
     const int64_t count = d9_shape_count(&weight->shape);
-    before = calloc((size_t)count, sizeof *before);
-    after = calloc((size_t)count, sizeof *after);
+    double *states[2] = {test_room((size_t)count * sizeof(double)), test_room((size_t)count * sizeof(double))};
+    OK(d9_session_read_value(session, weight, states[1]));
     for (int64_t step = 0; step < 8; step++) {
-        OK(d9_session_read_value(&session, weight, before));
-        run_steps(&session, step, step + 1);
-        OK(d9_session_read_value(&session, weight, after));
-        assert_int_equal(run_distance(before, after, count) > 0, step % 3 == 0);
+        run_steps(session, step, step + 1);
+        OK(d9_session_read_value(session, weight, states[step % 2]));
+        assert_int_equal(run_distance(states[0], states[1], count) > 0, step % 3 == 0);
     }
-    free(before), free(after), d9_session_close(&session), d9_config_free(&context, config);
 }
 
 /* A decoupled learning rate applies per image, so it is equal if a step trains on 5 images, 3 of 5, or 5 of 10. */
@@ -165,14 +136,12 @@ TEST(test_decoupled_rates_are_per_image) {
     double rates[3];
     for (int t = 0; t < 3; t++) {
         d9_config *config = configure("auto", tricks[t]);
-        config->train.batch_size = 5;
-        config->train.decoupled = true;
-        built b = program_built(config, 32, 16, "f32");
-        const d9_node *node = &b.program.train.nodes[program_find(&b.program.train, D9_OP_UPDATE, "update.biases")];
-        rates[t] = d9_coefficient_at(&b.program, &node->as.update.rate, 4);
-        assert_int_equal(d9_program_images(&b.program, 4), t == 1 ? 3 : 5);
+        config->train.batch_size = 5, config->train.decoupled = true;
+        const d9_program *program = program_of(config, 32, 16, "f32");
+        rates[t] = d9_coefficient_at(program,
+                                     &program_node(&program->train, D9_OP_UPDATE, "update.biases")->as.update.rate, 4);
+        assert_int_equal(d9_program_images(program, 4), t == 1 ? 3 : 5);
         assert_true(rates[0] > 0 && fabs(rates[t] / rates[0] - 1) < 1e-12);
-        program_drop(&b);
     }
 }
 
@@ -180,60 +149,35 @@ TEST(test_decoupled_rates_are_per_image) {
 TEST(test_adam_and_muon_count_own_updates) {
     d9_config *config = configure("auto", "hard_examples: {widths: [2, 3, 4], every: 3}");
     config->train.optimizer = D9_OPTIMIZER_ADAM;
-    built b = program_built(config, 32, 16, "f32");
-    const d9_node *node = &b.program.train.nodes[program_find(&b.program.train, D9_OP_UPDATE, "update.proxy.weights")];
+    const d9_program *program = program_of(config, 32, 16, "f32");
+    const d9_node *node = program_node(&program->train, D9_OP_UPDATE, "update.proxy.weights");
     for (int lesson = 0; lesson < 4; lesson++) {
-        const double held = d9_coefficient_at(&b.program, &node->as.update.correction[0], 3 * lesson);
+        const double held = d9_coefficient_at(program, &node->as.update.correction[0], 3 * lesson);
         assert_true(fabs(held - (1 - pow(1 - node->as.update.numbers[0], lesson + 1))) < 1e-12);
     }
-    program_drop(&b);
-    config = configure("auto", "hard_examples: {widths: [2, 3, 4], every: 3}, muon: {renormalise_every: 4}");
-    b = program_built(config, 32, 16, "f32");
-    const d9_graph *train = &b.program.train;
-    node = &train->nodes[program_find(train, D9_OP_ORTHOGONAL_UPDATE, "update.proxy.group1.conv1.weight")];
+    program = build("hard_examples: {widths: [2, 3, 4], every: 3}, muon: {renormalise_every: 4}");
+    node = program_node(&program->train, D9_OP_ORTHOGONAL_UPDATE, "update.proxy.group1.conv1.weight");
     /* Updated in steps 0, 3, 6 and 9; renormalised in the first of these that is at least 4 steps after the previous
      * renormalisation, or after step -1. */
     for (int64_t s = 0; s < 12; s++)
-        assert_true(d9_coefficient_at(&b.program, &node->as.update.renormalise, s) == (s == 3 || s == 9));
-    program_drop(&b);
+        assert_true(d9_coefficient_at(program, &node->as.update.renormalise, s) == (s == 3 || s == 9));
 }
 
 /* A freeze of more layers than the small network has must not affect that network. */
 TEST(test_the_small_network_is_not_frozen) {
-    built b = program_built(
-        configure("auto", "hard_examples: {widths: [2, 3, 4]}, freeze: {until: [0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5]}"),
-        32, 16, "f32");
-    const d9_graph *train = &b.program.train, *list = &b.program.phase[0].list;
-    assert_int_equal(value_of(train, "proxy.group1.conv1.weight")->part, 0);
-    assert_ints(value_of(train, "layer1.conv.weight")->part, 1, b.program.phase_count, 1);
-    assert_int_equal(list->nodes[program_find(list, D9_OP_UPDATE, "update.proxy.weights")].when.until, 0);
-    program_drop(&b);
-}
-
-static double training_operations(int batch, const char *tricks) {
-    d9_config *config = configure("auto", tricks);
-    config->train.batch_size = batch;
-    built b = program_built(config, 32, 16, "f32");
-    const double operations = d9_train_operations(&b.program, 0);
-    program_drop(&b);
-    return operations;
-}
-
-/* Steps of two batches have as many operations as steps with a batch twice as large. */
-TEST(test_operations_of_larger_steps) {
-    const double large = training_operations(16, "hard_examples: {widths: [2, 3, 4], every: 1}"),
-                 twice = training_operations(8, "hard_examples: {widths: [2, 3, 4], every: 2}, "
-                                                "batch_schedule: {from: [0], batches: [2]}");
-    assert_true(large > 0 && fabs(twice / large - 1) < 1e-12);
+    const d9_program *program =
+        build("hard_examples: {widths: [2, 3, 4]}, freeze: {until: [0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5]}");
+    assert_int_equal(program_value(&program->train, "proxy.group1.conv1.weight")->part, 0);
+    assert_ints(program_value(&program->train, "layer1.conv.weight")->part, 1, program->phase_count, 1);
+    assert_int_equal(program_node(&program->phase[0].list, D9_OP_UPDATE, "update.proxy.weights")->when.until, 0);
 }
 
 /* All images are ranked in each step; the network trains on half of them, and so does the small network in every third
- * step. */
+ * step. Steps of two batches have as many operations as steps with a batch twice as large. */
 TEST(test_operations_are_counted) {
-    built with = program_built(configure("auto", plain), 32, 16, "f32"),
-          without = program_built(configure("auto", "crop: {pad: 2}"), 32, 16, "f32");
-    const d9_graph *train = &with.program.train, *whole = &without.program.train;
-    double own = 0, look = 0, lesson = 0;
+    const d9_program *with = build(plain), *without = build("crop: {pad: 2}");
+    const d9_graph *train = &with->train, *whole = &without->train;
+    double own = 0, look = 0, lesson = 0, larger[2];
     for (d9_node_id n = 0; n < train->node_count; n++) {
         const double operations = d9_graph_operations(train, n, n + 1);
         const char *role = train->nodes[n].role;
@@ -246,52 +190,49 @@ TEST(test_operations_are_counted) {
     const int lessons[] = {4, 3, 3, 3, 2, 2, 2, 1, 1, 1, 0, 0};                /* remaining after `done` steps */
     for (int done = 0; done < 12; done++) {
         const double left = (12 - done) * (own + look) + lessons[done] * lesson;
-        assert_true(fabs(d9_train_operations(&with.program, done) / left - 1) < 1e-12);
+        assert_true(fabs(d9_train_operations(with, done) / left - 1) < 1e-12);
     }
-    program_drop(&with), program_drop(&without);
-}
-
-static int occurrences(const uint8_t *bytes, size_t size, const char *word) {
-    int count = 0;
-    for (size_t i = 0; i + strlen(word) <= size; i++) count += memcmp(bytes + i, word, strlen(word)) == 0;
-    return count;
+    for (int twice = 0; twice < 2; twice++) {
+        d9_config *config =
+            configure("auto", twice ? "hard_examples: {widths: [2, 3, 4], every: 2}, batch_schedule: {from: [0], "
+                                      "batches: [2]}"
+                                    : "hard_examples: {widths: [2, 3, 4], every: 1}");
+        config->train.batch_size = twice ? 8 : 16;
+        larger[twice] = d9_train_operations(program_of(config, 32, 16, "f32"), 0);
+    }
+    assert_true(larger[0] > 0 && fabs(larger[1] / larger[0] - 1) < 1e-12);
 }
 
 /* The saved model contains the network that is evaluated, not the small one. */
 TEST(test_the_model_is_the_network) {
-    d9_session session;
-    d9_config *config = configure("cpu", plain);
+    d9_session *session = run_session(configure("cpu", plain), 5);
     uint8_t *bytes;
     size_t size;
-    open_session(config, &session);
-    run_steps(&session, 0, 2);
-    OK(d9_model_encode(&session, "model.safetensors", &bytes, &size));
-    assert_ints(occurrences(bytes, size, "\"proxy."), 0, occurrences(bytes, size, "\"layer1.conv.weight\""), 1);
-    d9_release(&context, bytes), d9_session_close(&session), d9_config_free(&context, config);
-}
-
-static void reject(const char *tricks, const char *words) { /* opening a session must fail with these words */
-    d9_session session;
-    d9_config *config = configure("reference", tricks);
-    assert_int_equal(d9_session_open(&context, &(d9_session_options){.config = config, .seed = 5}, &session), D9_USAGE);
-    assert_words(context.message, words), d9_context_clear(&context), d9_config_free(&context, config);
+    int own = 0;
+    OK(d9_model_encode(session, "model.safetensors", &bytes, &size));
+    for (size_t i = 0; i + 20 <= size; i++) {
+        assert_memory_not_equal(bytes + i, "\"proxy.", 7);
+        own += memcmp(bytes + i, "\"layer1.conv.weight\"", 20) == 0;
+    }
+    assert_int_equal(own, 1);
+    d9_release(&context, bytes);
 }
 
 TEST(test_tricks_that_do_not_fit) {
-    reject("hard_examples: {widths: [4, 4]}", "tricks.hard_examples.widths 2");
-    reject("hard_examples: {share: 0.625}, ghost_batchnorm: {group_size: 2}",
-           "stem.norm 4 group_size 2 5 tricks.hard_examples");
-    reject("hard_examples: {}, progressive: {scale: 0.5}", "tricks.hard_examples 8x8 airbench 9");
+    static const char *const rows[][2] = {
+        {"hard_examples: {widths: [4, 4]}", "tricks.hard_examples.widths 2"},
+        {"hard_examples: {share: 0.625}, ghost_batchnorm: {group_size: 2}",
+         "stem.norm 4 group_size 2 5 tricks.hard_examples"},
+        {"hard_examples: {}, progressive: {scale: 0.5}", "tricks.hard_examples 8x8 airbench 9"}};
+    for (int r = 0; r < 3; r++) run_session_rejected(configure("reference", rows[r][0]), rows[r][1]);
 }
 
 /* freeze splits weights, filters and biases into 17 groups each; the whitening bias is one more: in both networks. */
 TEST(test_there_is_room_for_all_groups) {
-    d9_config *config = program_config(
-        &context, "model: {name: airbench, widths: [4, 4, 4], depth: 6}\n"
-                  "train: {epochs: 20, batch_size: 8, lr: {knots: [0], values: [0.1]}}\n"
-                  "tricks: {hard_examples: {}, muon: {}, whitening_bias: {}, freeze: {until: [0.05, 0.1, 0.15, 0.2, "
-                  "0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8]}}\n");
-    built b = program_built(config, 32, 16, "f32");
-    assert_int_equal(b.program.groups.count, 2 * (3 * 17 + 1));
-    program_drop(&b);
+    const d9_config *config =
+        program_yaml("model: {name: airbench, widths: [4, 4, 4], depth: 6}\n"
+                     "train: {epochs: 20, batch_size: 8, lr: {knots: [0], values: [0.1]}}\n"
+                     "tricks: {hard_examples: {}, muon: {}, whitening_bias: {}, freeze: {until: [0.05, 0.1, 0.15, 0.2, "
+                     "0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8]}}\n");
+    assert_int_equal(program_of(config, 32, 16, "f32")->groups.count, 2 * (3 * 17 + 1));
 }

@@ -44,29 +44,20 @@ static int64_t count(const d9_site *site) {
     return d9_shape_count(&site->graph->values[site->nodes[0]->inputs[0]].shape);
 }
 
-static d9_status run_scale(d9_context *context, const d9_site *site, int64_t step) {
-    const d9_node *n = site->nodes[0];
-    (void)context, (void)step;
-    for (int64_t i = 0; i < count(site); i++)
-        data(site, n->outputs[0])[i] = (float)n->as.scale.factor * data(site, n->inputs[0])[i];
-    return D9_OK;
-}
-static d9_status run_add(d9_context *context, const d9_site *site, int64_t step) {
-    const d9_node *n = site->nodes[0];
-    (void)context, (void)step;
-    for (int64_t i = 0; i < count(site); i++)
-        data(site, n->outputs[0])[i] = data(site, n->inputs[0])[i] + data(site, n->inputs[1])[i];
-    return D9_OK;
-}
+/* Defines a rule's function, with its nodes n and m, that computes element i. */
+#define RUN(name, ...)                                                                                                 \
+    static d9_status name(d9_context *context, const d9_site *site, int64_t step) {                                    \
+        const d9_node *n = site->nodes[0], *m = site->nodes[1];                                                        \
+        (void)context, (void)step, (void)m;                                                                            \
+        for (int64_t i = 0; i < count(site); i++) __VA_ARGS__;                                                         \
+        return D9_OK;                                                                                                  \
+    }
+#define IN(node, input) data(site, (node)->inputs[input])[i]
+#define OUT(node)       data(site, (node)->outputs[0])[i]
+RUN(run_scale, OUT(n) = (float)n->as.scale.factor * IN(n, 0))
+RUN(run_add, OUT(n) = IN(n, 0) + IN(n, 1))
 /* factor * x + b, without storing the intermediate value */
-static d9_status run_fused(d9_context *context, const d9_site *site, int64_t step) {
-    const d9_node *s = site->nodes[0], *a = site->nodes[1];
-    (void)context, (void)step;
-    for (int64_t i = 0; i < count(site); i++)
-        data(site, a->outputs[0])[i] =
-            (float)s->as.scale.factor * data(site, s->inputs[0])[i] + data(site, a->inputs[1])[i];
-    return D9_OK;
-}
+RUN(run_fused, OUT(m) = (float)n->as.scale.factor * IN(n, 0) + IN(m, 1))
 
 /* True if scale's output is the first input of add. */
 static bool feeds(const d9_site *site) { return site->nodes[1]->inputs[0] == site->nodes[0]->outputs[0]; }
@@ -163,8 +154,13 @@ static void add_node(chain *t, d9_op op, const char *role, d9_value_id a, d9_val
     op_node(&t->c, &node);
 }
 
-static void make_chain(chain *t, bool second_reader) {
+static void free_chain(void *t) { op_case_free(&((chain *)t)->c); }
+
+/* Lives until the test ends. */
+static chain *make_chain(bool second_reader) {
+    chain *t = test_room(sizeof *t);
     op_case_begin(&t->c, &context, "chain", D9_F32, D9_F32, OP_FILL_INTEGER);
+    test_keep(t, free_chain);
     t->x = vector(t, "x", true);
     t->b = vector(t, "b", true);
     t->y = vector(t, "y", false);
@@ -173,6 +169,7 @@ static void make_chain(chain *t, bool second_reader) {
     add_node(t, D9_OP_SCALE, "first", t->x, D9_NONE, t->y);
     add_node(t, D9_OP_ADD, "second", t->y, t->b, t->z);
     if (second_reader) add_node(t, D9_OP_ADD, "third", t->y, t->y, t->w);
+    return t;
 }
 
 /* Runs step 0: z must be 2x + b, and w, if computed, 4x. Checks the plan's text. */
@@ -195,34 +192,27 @@ static void expect_plan(chain *t, const d9_backend *backend, const d9_backend_op
 static const d9_backend_options fused = {.threads = 1, .fuse = true}, unfused = {.threads = 1};
 
 TEST(the_longest_rule_wins) {
-    chain t;
-    make_chain(&t, false);
-    expect_plan(&t, &plain, &fused, "scale+add\tfirst\t\n");
-    expect_plan(&t, &plain, &unfused, "scale\tfirst\tfirst\nadd\tsecond\t\n");
-    op_case_free(&t.c);
+    chain *t = make_chain(false);
+    expect_plan(t, &plain, &fused, "scale+add\tfirst\t\n");
+    expect_plan(t, &plain, &unfused, "scale\tfirst\tfirst\nadd\tsecond\t\n");
 }
 
 TEST(a_value_wanted_outside_stops_a_rule_that_does_not_write_it) {
-    chain t;
-    make_chain(&t, true);
-    expect_plan(&t, &plain, &fused, "scale\tfirst\tfirst\nadd\tsecond\t\nadd\tthird\t\n");
-    expect_plan(&t, &writing, &fused, "scale+add\tfirst\t\nadd\tthird\t\n");
-    op_case_free(&t.c);
-    make_chain(&t, false);
-    t.c.graph->values[t.y].buffer = D9_BUFFER_ACCUMULATORS; /* not scratch: it outlives the step */
-    t.c.program.buffer_bytes[D9_BUFFER_ACCUMULATORS] = t.c.program.buffer_bytes[D9_BUFFER_SCRATCH];
-    expect_plan(&t, &plain, &fused, "scale\tfirst\tfirst\nadd\tsecond\t\n");
-    op_case_free(&t.c);
+    chain *t = make_chain(true);
+    expect_plan(t, &plain, &fused, "scale\tfirst\tfirst\nadd\tsecond\t\nadd\tthird\t\n");
+    expect_plan(t, &writing, &fused, "scale+add\tfirst\t\nadd\tthird\t\n");
+    t = make_chain(false);
+    t->c.graph->values[t->y].buffer = D9_BUFFER_ACCUMULATORS; /* not scratch: it outlives the step */
+    t->c.program.buffer_bytes[D9_BUFFER_ACCUMULATORS] = t->c.program.buffer_bytes[D9_BUFFER_SCRATCH];
+    expect_plan(t, &plain, &fused, "scale\tfirst\tfirst\nadd\tsecond\t\n");
 }
 
 TEST(a_value_that_every_reader_recomputes_is_not_written) {
-    chain t;
-    make_chain(&t, false);
-    expect_plan(&t, &asking, &fused, "scale\tfirst\twanted\nadd\tsecond\t\n");
-    expect_plan(&t, &recomputing, &fused, "scale\tfirst\tunread\nadd\tsecond\t\n");
-    t.c.program.keep_all = true;
-    expect_plan(&t, &recomputing, &fused, "scale\tfirst\twanted\nadd\tsecond\t\n");
-    op_case_free(&t.c);
+    chain *t = make_chain(false);
+    expect_plan(t, &asking, &fused, "scale\tfirst\twanted\nadd\tsecond\t\n");
+    expect_plan(t, &recomputing, &fused, "scale\tfirst\tunread\nadd\tsecond\t\n");
+    t->c.program.keep_all = true;
+    expect_plan(t, &recomputing, &fused, "scale\tfirst\twanted\nadd\tsecond\t\n");
 }
 
 static void expect_text(chain *t, const char *text) { /* plans `plain` with fusion, without running it */
@@ -236,21 +226,19 @@ static void expect_text(chain *t, const char *text) { /* plans `plain` with fusi
 TEST(other_steps_and_shared_memory_stop_a_rule) {
     static const d9_when others[] = {
         {.every = 2}, {.offset = 1}, {.from = 1}, {.until = 9}, {.every = 2, .restart_each_epoch = true}};
-    chain t;
-    make_chain(&t, false);
-    t.c.graph->nodes[1].when = (d9_when){.every = 2};
-    expect_plan(&t, &plain, &fused, "scale\tfirst\tfirst\nadd\tsecond\t\n");
-    t.c.graph->nodes[0].when = (d9_when){.every = 2};
-    expect_plan(&t, &plain, &fused, "scale+add\tfirst\t\n");
+    chain *t = make_chain(false);
+    t->c.graph->nodes[1].when = (d9_when){.every = 2};
+    expect_plan(t, &plain, &fused, "scale\tfirst\tfirst\nadd\tsecond\t\n");
+    t->c.graph->nodes[0].when = (d9_when){.every = 2};
+    expect_plan(t, &plain, &fused, "scale+add\tfirst\t\n");
     for (int k = 0; k < 5; k++) {
-        t.c.graph->nodes[0].when = (d9_when){.every = k == 4 ? 2 : 0};
-        t.c.graph->nodes[1].when = others[k];
-        expect_text(&t, "scale\tfirst\tfirst\nadd\tsecond\t\n");
+        t->c.graph->nodes[0].when = (d9_when){.every = k == 4 ? 2 : 0};
+        t->c.graph->nodes[1].when = others[k];
+        expect_text(t, "scale\tfirst\tfirst\nadd\tsecond\t\n");
     }
-    t.c.graph->nodes[0].when = t.c.graph->nodes[1].when = (d9_when){.every = 2};
-    t.c.graph->values[t.z].offset = t.c.graph->values[t.x].offset; /* z takes the memory of x */
-    expect_text(&t, "scale\tfirst\tfirst\nadd\tsecond\t\n");
-    op_case_free(&t.c);
+    t->c.graph->nodes[0].when = t->c.graph->nodes[1].when = (d9_when){.every = 2};
+    t->c.graph->values[t->z].offset = t->c.graph->values[t->x].offset; /* z takes the memory of x */
+    expect_text(t, "scale\tfirst\tfirst\nadd\tsecond\t\n");
 }
 
 /* The addend of norm, act, add is the input of add that is not the output of act; D9_NONE if both or none are. */
@@ -268,21 +256,20 @@ TEST(the_addend_of_a_chain) {
 }
 
 TEST(nodes_run_when_they_are_due) {
-    chain t;
     op_live live;
     double z[LENGTH];
     d9_node_time rows[4];
-    make_chain(&t, false);
-    t.c.graph->nodes[1].when = (d9_when){.every = 3, .offset = 1};
-    op_open(&live, &t.c, &plain, &fused);
+    chain *t = make_chain(false);
+    t->c.graph->nodes[1].when = (d9_when){.every = 3, .offset = 1};
+    op_open(&live, &t->c, &plain, &fused);
     for (int64_t step = 0; step < 8; step++) op_step(&live, step);
     assert_int_equal(plain.times(live.plan, rows, 4, true), 2);
     assert_true(rows[0].runs == 8 && rows[1].runs == 3 && rows[0].node == 0 && rows[1].node == 1);
     assert_true(rows[0].seconds >= 0 && strcmp(rows[1].rule, "add") == 0);
     assert_ints(plain.times(live.plan, rows, 1, false), 2, rows[0].runs, 0);
-    op_read(&live, t.z, z);
+    op_read(&live, t->z, z);
     assert_true(z[0] == z[0]);
-    op_close(&live), op_case_free(&t.c);
+    op_close(&live);
 }
 
 /* Planning with these options must fail with this status and words, and release every prepared site. */
@@ -298,25 +285,21 @@ static void expect_failure(chain *t, const d9_backend_options *options, d9_statu
 }
 
 TEST(a_node_without_a_rule_is_named) {
-    chain t;
-    make_chain(&t, true);
-    t.c.graph->nodes[2].op = D9_OP_LERP;
-    expect_failure(&t, &fused, D9_DEVICE, "lerp third");
-    t.c.graph->nodes[2].op = D9_OP_ADD;
-    t.c.graph->nodes[0].as.scale.factor = 13; /* prepare fails */
-    expect_failure(&t, &unfused, D9_DEVICE, "thirteen");
-    op_case_free(&t.c);
+    chain *t = make_chain(true);
+    t->c.graph->nodes[2].op = D9_OP_LERP;
+    expect_failure(t, &fused, D9_DEVICE, "lerp third");
+    t->c.graph->nodes[2].op = D9_OP_ADD;
+    t->c.graph->nodes[0].as.scale.factor = 13; /* prepare fails */
+    expect_failure(t, &unfused, D9_DEVICE, "thirteen");
 }
 
 TEST(a_saved_plan_is_followed) {
-    chain t;
     d9_backend_options forced = fused;
-    make_chain(&t, false);
+    chain *t = make_chain(false);
     forced.force_plan = "scale\tfirst\tsecond\nadd\tsecond\t\nadd\teval:elsewhere\t\n";
-    expect_plan(&t, &plain, &forced, "scale\tfirst\tsecond\nadd\tsecond\t\n");
+    expect_plan(t, &plain, &forced, "scale\tfirst\tsecond\nadd\tsecond\t\n");
     forced.force_plan = "add\teval:elsewhere\t\n"; /* no line for this list: planned freely */
-    expect_plan(&t, &plain, &forced, "scale+add\tfirst\t\n");
-    op_case_free(&t.c);
+    expect_plan(t, &plain, &forced, "scale+add\tfirst\t\n");
 }
 
 TEST(a_plan_that_does_not_fit_is_rejected) {
@@ -328,23 +311,20 @@ TEST(a_plan_that_does_not_fit_is_rejected) {
         {"scale+add\tfirst\t\nadd\tsecond\t\n", "2 add second"},
         {"scale first first\n", "1 RULE<TAB>ROLE<TAB>CHOICE"},
     };
-    chain t;
-    make_chain(&t, false);
+    chain *t = make_chain(false);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         d9_backend_options forced = {.threads = 1, .fuse = true, .force_plan = cases[i][0]};
-        expect_failure(&t, &forced, D9_USAGE, cases[i][1]);
+        expect_failure(t, &forced, D9_USAGE, cases[i][1]);
     }
-    op_case_free(&t.c);
 }
 
 TEST(reading_and_writing_stay_inside) {
-    chain t;
     d9_device *device;
     uint8_t bytes[64];
-    make_chain(&t, false);
-    int64_t size = t.c.program.buffer_bytes[D9_BUFFER_SCRATCH];
+    chain *t = make_chain(false);
+    int64_t size = t->c.program.buffer_bytes[D9_BUFFER_SCRATCH];
     OK(plain.open(&context, &fused, &device));
-    OK(plain.allocate(&context, device, &t.c.program));
+    OK(plain.allocate(&context, device, &t->c.program));
     const int64_t bad[][2] = {{size - 3, 4}, {-1, 1}, {0, -1}, {size + 1, 0}, {INT64_MAX, 8}};
     for (int i = 0; i < 5; i++) {
         assert_int_equal(plain.write(&context, device, D9_BUFFER_SCRATCH, bad[i][0], bytes, bad[i][1]), D9_DEVICE);
@@ -355,17 +335,15 @@ TEST(reading_and_writing_stay_inside) {
     OK(plain.read(&context, device, D9_BUFFER_SCRATCH, size - 4, bytes, 4));
     assert_true(bytes[0] == 0 && bytes[3] == 0); /* buffers start as zeros */
     plain.close(&context, device);
-    op_case_free(&t.c);
 }
 
 /* ---- lack of memory at each allocation in turn ---- */
 
 TEST(lack_of_memory_is_reported_and_leaks_nothing) {
-    chain t;
     planted p = {.kind = CALL_allocate};
     const d9_system system = planted_system(&p, d9_system_default());
     d9_context failing;
-    make_chain(&t, false);
+    chain *t = make_chain(false);
     d9_context_init(&failing);
     failing.system = &system;
     do {
@@ -374,14 +352,13 @@ TEST(lack_of_memory_is_reported_and_leaks_nothing) {
         p.calls[CALL_allocate] = 0, p.victim++, p.met = false;
         d9_context_clear(&failing);
         d9_status status = plain.open(&failing, &fused, &device);
-        if (status == D9_OK) status = plain.allocate(&failing, device, &t.c.program);
-        if (status == D9_OK) status = plain.plan(&failing, device, &t.c.program, t.c.graph, &plan);
+        if (status == D9_OK) status = plain.allocate(&failing, device, &t->c.program);
+        if (status == D9_OK) status = plain.plan(&failing, device, &t->c.program, t->c.graph, &plan);
         plain.plan_free(&failing, plan);
         plain.close(&failing, device);
         assert_ints(status, p.met ? D9_DEVICE : D9_OK, p.live, 0);
     } while (p.met);
     assert_true(p.victim > 3);
-    op_case_free(&t.c);
 }
 
 /* ---- the machine, the table of backends, precisions ---- */
@@ -406,10 +383,8 @@ TEST(backends_are_found_by_name) {
     assert_ptr_equal(backend, &d9_backend_reference);
     OK(d9_backend_find(&context, "auto", &backend));
     assert_non_null(backend);
-    assert_string_equal(d9_backend_name_at(0), "cuda");
-    assert_string_equal(d9_backend_name_at(1), "cpu");
-    assert_string_equal(d9_backend_name_at(2), "onednn");
-    assert_string_equal(d9_backend_name_at(3), "reference");
+    static const char *const names[] = {"cuda", "cpu", "onednn", "reference"};
+    for (int i = 0; i < 4; i++) assert_string_equal(d9_backend_name_at(i), names[i]);
     assert_null(d9_backend_name_at(4));
     assert_rejection(d9_backend_find(&context, "refrence", &backend), D9_USAGE, "reference");
 }
@@ -425,20 +400,26 @@ TEST(precisions_are_chosen) {
                                 .preferred_precision = D9_PRECISION_F32,
                                 .preferred_why = ""};
     const d9_device_info gpu = {.name = "c", .isa = "sm_90", .precision = {false, true, true, true, true}};
-    OK(d9_backend_precision(&context, &plain, &bf16, "auto", &precision));
-    assert_string_equal(precision->name, "bf16");
-    OK(d9_backend_precision(&context, &plain, &f32, "auto", &precision));
-    assert_string_equal(precision->name, "f32");
-    OK(d9_backend_precision(&context, &plain, &f32, "bf16", &precision));
-    assert_string_equal(precision->name, "bf16");
-    assert_rejection(d9_backend_precision(&context, &plain, &f32, "fp16", &precision), D9_DEVICE, "f32 bf16");
-    assert_null(precision);
-    assert_rejection(d9_backend_precision(&context, &plain, &f32, "tf32", &precision), D9_DEVICE, "tf32");
-    assert_null(precision);
-    OK(d9_backend_precision(&context, &plain, &gpu, "tf32", &precision));
-    assert_ptr_equal(precision, d9_precision_at(D9_PRECISION_TF32));
-    assert_rejection(d9_backend_precision(&context, &plain, &gpu, "f64", &precision), D9_DEVICE, "f32 tf32 bf16 fp16");
-    assert_rejection(d9_backend_precision(&context, &plain, &gpu, "tf31", &precision), D9_USAGE, "tf32");
-    assert_int_equal(d9_backend_precision(&context, &plain, &f32, "fp23", &precision), D9_USAGE);
-    assert_words(context.message, "f64 f32 tf32 bf16 fp16");
+    const struct {
+        const d9_device_info *device;
+        const char *asked;
+        int status; /* D9_OK: `words` is the precision; or: of the message */
+        const char *words;
+    } rows[] = {{&bf16, "auto", D9_OK, "bf16"},
+                {&f32, "auto", D9_OK, "f32"},
+                {&f32, "bf16", D9_OK, "bf16"},
+                {&gpu, "tf32", D9_OK, "tf32"},
+                {&f32, "fp16", D9_DEVICE, "f32 bf16"},
+                {&f32, "tf32", D9_DEVICE, "tf32"},
+                {&gpu, "f64", D9_DEVICE, "f32 tf32 bf16 fp16"},
+                {&gpu, "tf31", D9_USAGE, "tf32"},
+                {&f32, "fp23", D9_USAGE, "f64 f32 tf32 bf16 fp16"}};
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        assert_int_equal(d9_backend_precision(&context, &plain, rows[r].device, rows[r].asked, &precision),
+                         rows[r].status);
+        if (rows[r].status == D9_OK)
+            assert_string_equal(precision->name, rows[r].words);
+        else
+            assert_null(precision), assert_words(context.message, rows[r].words), d9_context_clear(&context);
+    }
 }

@@ -23,93 +23,67 @@ typedef struct tree {
     double gibibyte; /* expected memory limit; 0: none */
 } tree;
 
-#define V1 "12:cpuset:/x\n4:memory:/box\n3:cpu,cpuacct:/box\n1:name=systemd:/box\n"
-#define V2 "0::/user.slice/app.scope\n"
+#define V1     "12:cpuset:/x\n4:memory:/box\n3:cpu,cpuacct:/box\n1:name=systemd:/box\n"
+#define V2     "0::/user.slice/app.scope\n"
+#define CGROUP "sys/fs/cgroup/"
+#define APP    CGROUP "user.slice/app.scope/"
 
 static const tree trees[] = {
     {"eight cores and nothing else", 8, 1, .threads = 8},
-    {"no cgroup limits", 8, 1, .group = V2, .files = {{"sys/fs/cgroup/cpu.max", "max 100000\n"}}, .threads = 8},
+    {"no cgroup limits", 8, 1, .group = V2, .files = {{CGROUP "cpu.max", "max 100000\n"}}, .threads = 8},
     {"hyperthreads of a core numbered far apart", 4, 2, .threads = 4},
     {"hyperthreads of a core numbered side by side", 4, 2, true, .threads = 4},
     {"four hyperthreads per core", 2, 4, true, .threads = 2},
-    {"many cores", 256, 2, .threads = 256},
-    {"quota 150% of eight cores", 8, 1, .group = V2,
-     .files = {{"sys/fs/cgroup/user.slice/app.scope/cpu.max", "150000 100000\n"}}, .threads = 2},
-    {"quota 20%", 8, 1, .group = V2, .files = {{"sys/fs/cgroup/user.slice/app.scope/cpu.max", "20000 100000\n"}},
-     .threads = 1},
-    {"quota 300%, another period", 8, 1, .group = V2,
-     .files = {{"sys/fs/cgroup/user.slice/app.scope/cpu.max", "30000 10000\n"}}, .threads = 3},
-    {"quota beyond the machine", 2, 1, .group = V2,
-     .files = {{"sys/fs/cgroup/user.slice/app.scope/cpu.max", "800000 100000\n"}}, .threads = 2},
+    {"many cores", 72, 2, .threads = 72},
+    {"quota 150% of eight cores", 8, 1, .group = V2, .files = {{APP "cpu.max", "150000 100000\n"}}, .threads = 2},
+    {"quota 20%", 8, 1, .group = V2, .files = {{APP "cpu.max", "20000 100000\n"}}, .threads = 1},
+    {"quota 300%, another period", 8, 1, .group = V2, .files = {{APP "cpu.max", "30000 10000\n"}}, .threads = 3},
+    {"quota beyond the machine", 2, 1, .group = V2, .files = {{APP "cpu.max", "800000 100000\n"}}, .threads = 2},
     {"the least quota is further up", 16, 1, .group = V2,
-     .files = {{"sys/fs/cgroup/user.slice/cpu.max", "400000 100000\n"},
-               {"sys/fs/cgroup/user.slice/app.scope/cpu.max", "max 100000\n"}},
-     .threads = 4},
+     .files = {{CGROUP "user.slice/cpu.max", "400000 100000\n"}, {APP "cpu.max", "max 100000\n"}}, .threads = 4},
     {"the least quota is further down", 16, 1, .group = V2,
-     .files = {{"sys/fs/cgroup/user.slice/cpu.max", "800000 100000\n"},
-               {"sys/fs/cgroup/user.slice/app.scope/cpu.max", "500000 100000\n"}},
-     .threads = 5},
+     .files = {{CGROUP "user.slice/cpu.max", "800000 100000\n"}, {APP "cpu.max", "500000 100000\n"}}, .threads = 5},
     {"a quota that the group above does not grant", 16, 1, .group = V2,
-     .files = {{"sys/fs/cgroup/user.slice/cpu.max", "300000 100000\n"},
-               {"sys/fs/cgroup/user.slice/app.scope/cpu.max", "600000 100000\n"}},
-     .threads = 3},
+     .files = {{CGROUP "user.slice/cpu.max", "300000 100000\n"}, {APP "cpu.max", "600000 100000\n"}}, .threads = 3},
     {"a container that sees itself as the root", 8, 1, .group = "0::/\n",
-     .files = {{"sys/fs/cgroup/cpu.max", "250000 100000\n"}, {"sys/fs/cgroup/memory.max", "1073741824\n"}},
-     .threads = 3, .gibibyte = 1},
+     .files = {{CGROUP "cpu.max", "250000 100000\n"}, {CGROUP "memory.max", "1073741824\n"}}, .threads = 3,
+     .gibibyte = 1},
     {"a group outside of what the container sees", 8, 1, .group = "0::/../../pod7\n",
-     .files = {{"sys/fs/cgroup/cpu.max", "600000 100000\n"}}, .threads = 6},
+     .files = {{CGROUP "cpu.max", "600000 100000\n"}}, .threads = 6},
     {"version 1", 8, 1, .group = V1,
-     .files = {{"sys/fs/cgroup/cpu/box/cpu.cfs_quota_us", "400000\n"},
-               {"sys/fs/cgroup/cpu/box/cpu.cfs_period_us", "100000\n"},
-               {"sys/fs/cgroup/memory/box/memory.limit_in_bytes", "2147483648\n"}},
+     .files = {{CGROUP "cpu/box/cpu.cfs_quota_us", "400000\n"},
+               {CGROUP "cpu/box/cpu.cfs_period_us", "100000\n"},
+               {CGROUP "memory/box/memory.limit_in_bytes", "2147483648\n"}},
      .threads = 4, .gibibyte = 2},
     {"version 1 without a quota", 8, 1, .group = V1,
-     .files = {{"sys/fs/cgroup/cpu/box/cpu.cfs_quota_us", "-1\n"},
-               {"sys/fs/cgroup/cpu/box/cpu.cfs_period_us", "100000\n"}},
+     .files = {{CGROUP "cpu/box/cpu.cfs_quota_us", "-1\n"}, {CGROUP "cpu/box/cpu.cfs_period_us", "100000\n"}},
      .threads = 8},
     {"version 1 in a container: only the root is there", 8, 1, .group = V1,
-     .files = {{"sys/fs/cgroup/cpu/cpu.cfs_quota_us", "200000\n"},
-               {"sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n"},
-               {"sys/fs/cgroup/memory/memory.limit_in_bytes", "3221225472\n"}},
+     .files = {{CGROUP "cpu/cpu.cfs_quota_us", "200000\n"},
+               {CGROUP "cpu/cpu.cfs_period_us", "100000\n"},
+               {CGROUP "memory/memory.limit_in_bytes", "3221225472\n"}},
      .threads = 2, .gibibyte = 3},
     {"both versions: the least counts", 8, 1, .group = V1 "0::/box\n",
-     .files = {{"sys/fs/cgroup/cpu/box/cpu.cfs_quota_us", "600000\n"},
-               {"sys/fs/cgroup/cpu/box/cpu.cfs_period_us", "100000\n"},
-               {"sys/fs/cgroup/box/cpu.max", "300000 100000\n"}},
+     .files = {{CGROUP "cpu/box/cpu.cfs_quota_us", "600000\n"},
+               {CGROUP "cpu/box/cpu.cfs_period_us", "100000\n"},
+               {CGROUP "box/cpu.max", "300000 100000\n"}},
      .threads = 3},
     {"affinity smaller than the quota", 8, 1, .allowed = "2-3", .group = V2,
-     .files = {{"sys/fs/cgroup/user.slice/app.scope/cpu.max", "400000 100000\n"}}, .threads = 2},
+     .files = {{APP "cpu.max", "400000 100000\n"}}, .threads = 2},
     {"quota smaller than the affinity", 8, 1, .allowed = "0-5", .group = V2,
-     .files = {{"sys/fs/cgroup/user.slice/app.scope/cpu.max", "400000 100000\n"}}, .threads = 4},
+     .files = {{APP "cpu.max", "400000 100000\n"}}, .threads = 4},
     {"affinity to two hyperthreads of one core", 4, 2, .allowed = "1,5", .threads = 1},
     {"affinity to the upper hyperthreads alone", 4, 2, .allowed = "4-7", .threads = 4},
     {"affinity to processors beyond the first hundreds", 512, 2, .allowed = "500-503,1012-1015", .threads = 4},
     {"files that hold nonsense", 4, 1, .group = "nonsense\n::\n0\n" V2,
-     .files = {{"sys/fs/cgroup/user.slice/app.scope/cpu.max", "much\n"},
-               {"sys/fs/cgroup/cpu.max", "100000\n"},
-               {"sys/fs/cgroup/user.slice/app.scope/memory.max", "max\n"}},
-     .threads = 4},
+     .files = {{APP "cpu.max", "much\n"}, {CGROUP "cpu.max", "100000\n"}, {APP "memory.max", "max\n"}}, .threads = 4},
 };
 
 static void write_file(const char *root, const char *path, const char *text) {
     char folder[128];
     snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
     OK(d9_directory_make(&context, run_path(root, folder)));
-    FILE *out = fopen(run_path(root, path), "w");
-    assert_non_null(out);
-    assert_true(fputs(text, out) >= 0 && fclose(out) == 0);
-}
-
-static void write_siblings(const char *root, const tree *t) {
-    for (int cpu = 0; cpu < t->cores * t->siblings; cpu++) {
-        char path[128], list[64] = "";
-        int core = t->neighbours ? cpu / t->siblings : cpu % t->cores;
-        for (int s = 0; s < t->siblings && !t->neighbours; s++)
-            snprintf(list + strlen(list), sizeof list - strlen(list), "%s%d", s ? "," : "", core + s * t->cores);
-        if (t->neighbours) snprintf(list, sizeof list, "%d-%d", core * t->siblings, (core + 1) * t->siblings - 1);
-        snprintf(path, sizeof path, "sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
-        write_file(root, path, list);
-    }
+    run_write(root, path, text, strlen(text));
 }
 
 static void set_allowed(const tree *t, bool allowed[MAX_PROCESSORS]) {
@@ -123,14 +97,28 @@ static void set_allowed(const tree *t, bool allowed[MAX_PROCESSORS]) {
     }
 }
 
+/* Of allowed processors; no other's file is there. */
+static void write_siblings(const char *root, const tree *t, const bool *allowed) {
+    for (int cpu = 0; cpu < t->cores * t->siblings; cpu++) {
+        char path[128], list[64] = "";
+        const int core = t->neighbours ? cpu / t->siblings : cpu % t->cores;
+        if (!allowed[cpu]) continue;
+        for (int s = 0; s < t->siblings && !t->neighbours; s++)
+            snprintf(list + strlen(list), sizeof list - strlen(list), "%s%d", s ? "," : "", core + s * t->cores);
+        if (t->neighbours) snprintf(list, sizeof list, "%d-%d", core * t->siblings, (core + 1) * t->siblings - 1);
+        snprintf(path, sizeof path, "sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
+        write_file(root, path, list);
+    }
+}
+
 static void check_tree(const tree *t) {
     bool allowed[MAX_PROCESSORS];
     char root[RUN_PATH_BYTES];
     run_folder_make(root);
-    write_siblings(root, t);
+    set_allowed(t, allowed);
+    write_siblings(root, t, allowed);
     if (t->group) write_file(root, "proc/self/cgroup", t->group);
     for (int i = 0; i < MAX_FILES && t->files[i].path; i++) write_file(root, t->files[i].path, t->files[i].text);
-    set_allowed(t, allowed);
     const d9_machine machine = {run_path(root, "proc"), run_path(root, "sys"), allowed, MAX_PROCESSORS};
     int threads = d9_machine_threads(&machine);
     double limit = d9_machine_memory_limit(&machine) / GIB;
@@ -140,6 +128,7 @@ static void check_tree(const tree *t) {
 }
 
 TEST(every_machine_gets_its_threads) {
+    context.system = run_system();
     for (size_t i = 0; i < sizeof trees / sizeof *trees; i++) check_tree(&trees[i]);
 }
 

@@ -23,14 +23,8 @@ static int set_up(void **state) {
     return 0;
 }
 
-static d9_init_site make_site(void) {
-    return (d9_init_site){.images = images,
-                          .image_count = IMAGES,
-                          .height = HEIGHT,
-                          .width = WIDTH,
-                          .channels = CHANNELS,
-                          .table = table};
-}
+static const d9_init_site site = {
+    .images = images, .image_count = IMAGES, .height = HEIGHT, .width = WIDTH, .channels = CHANNELS, .table = table};
 
 static double pixel(int64_t image, int y, int x, int c) {
     return table[c * 256 + images[((image * HEIGHT + y) * WIDTH + x) * CHANNELS + c]];
@@ -56,7 +50,7 @@ TEST(test_covariance, set_up) {
         int64_t ask, images; /* images asked for, images used */
         int size;
     } cases[] = {{IMAGES, IMAGES, 3}, {1, 1, 3}, {5, 5, 5}, {7, 7, 1}, {10000, IMAGES, 3}};
-    d9_init_site s = make_site();
+    d9_init_site s = site;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int d = CHANNELS * cases[i].size * cases[i].size;
         OK(d9_patch_covariance(&context, &s, cases[i].ask, cases[i].size, got));
@@ -71,7 +65,7 @@ TEST(test_covariance, set_up) {
 TEST(test_threads_change_no_bit, set_up) {
     static double one[27 * 27], many[27 * 27];
     static const int threads[] = {0, 2, 3, 4}; /* 0: as many as available */
-    d9_init_site s = make_site();
+    d9_init_site s = site;
     s.threads = 1;
     OK(d9_patch_covariance(&context, &s, IMAGES, 3, one));
     for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
@@ -96,7 +90,7 @@ TEST(test_large_sums, set_up) {
 
 TEST(test_no_patches, set_up) {
     double covariance[MAX_D * MAX_D];
-    d9_init_site s = make_site();
+    d9_init_site s = site;
     s.height = 2;
     assert_rejection(d9_patch_covariance(&context, &s, IMAGES, 3, covariance), D9_USAGE, "23 2x7 3x3");
 }

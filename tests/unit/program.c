@@ -9,56 +9,44 @@
 
 /* resnet9 with these tricks and batch 8 */
 static d9_config *config_with(const char *tricks) {
-    char yaml[1024];
-    snprintf(yaml, sizeof yaml,
-             "data: {dataset: synthetic}\nmodel: {name: resnet9, channels: [4, 6, 8, 10]}\n"
-             "train: {epochs: 3, batch_size: 8, weight_decay: 0.01, bias_lr_multiplier: 16, "
-             "lr: {knots: [0, end], values: [0.5, 0]}}\ntricks: {%s}\n",
-             tricks);
-    return program_config(&context, yaml);
+    return program_yaml("data: {dataset: synthetic}\nmodel: {name: resnet9, channels: [4, 6, 8, 10]}\n"
+                        "train: {epochs: 3, batch_size: 8, weight_decay: 0.01, bias_lr_multiplier: 16, "
+                        "lr: {knots: [0, end], values: [0.5, 0]}}\ntricks: {%s}\n",
+                        tricks);
 }
 
-static built make(const char *tricks, int64_t images, const char *precision) {
-    return program_built(config_with(tricks), images, 32, precision);
+static const d9_program *make(const char *tricks, int64_t images, const char *precision) {
+    return program_of(config_with(tricks), images, 32, precision);
 }
 
 TEST(test_steps_and_sizes_of_buffers) {
-    built b = make("", 35, "f32");
-    assert_int_equal(b.program.steps_per_epoch, 4); /* the last three images are left out */
-    assert_ints(b.program.steps, 12, b.program.buffer_bytes[D9_BUFFER_ORDER], 32 * 4);
-    assert_int_equal(b.program.buffer_bytes[D9_BUFFER_IMAGES], 35 * 32 * 32 * 3);
-    assert_int_equal(b.program.buffer_bytes[D9_BUFFER_EVAL_IMAGES], 17 * 32 * 32 * 3);
-    assert_int_equal(d9_accumulator_find(&b.program.accumulators, "average"), D9_BUFFER_COUNT); /* there is none */
-    program_drop(&b);
-}
-
-/* 2.9 epochs of 4 steps are 11.6: rounded to the nearest number of steps. */
-TEST(test_part_of_an_epoch) {
+    const d9_program *program = make("", 35, "f32");
+    assert_int_equal(program->steps_per_epoch, 4); /* the last three images are left out */
+    assert_ints(program->steps, 12, program->buffer_bytes[D9_BUFFER_ORDER], 32 * 4);
+    assert_int_equal(program->buffer_bytes[D9_BUFFER_IMAGES], 35 * 32 * 32 * 3);
+    assert_int_equal(program->buffer_bytes[D9_BUFFER_EVAL_IMAGES], 17 * 32 * 32 * 3);
+    assert_int_equal(d9_accumulator_find(&program->accumulators, "average"), D9_BUFFER_COUNT); /* there is none */
     d9_config *config = config_with("");
-    d9_extent extent = program_extent(config, 35, 32);
-    d9_program program;
-    extent.epochs = 2.9;
-    program_make(&context, config, &extent, "f32", false, &program);
-    assert_int_equal(program.steps, 12);
-    d9_program_free(&context, &program), d9_config_free(&context, config);
+    config->train.epochs = 2.9; /* 11.6 steps: rounded to the nearest number */
+    assert_int_equal(program_of(config, 35, 32, "f32")->steps, 12);
 }
 
 TEST(test_rates_given_instead_of_a_schedule) {
     static const double rates[] = {0.25, 4, 0.125};
-    d9_config *config = config_with("");
-    d9_extent extent = program_extent(config, 64, 32);
+    const d9_config *config = config_with("");
+    const d9_extent extent = program_extent(config, 64, 32);
     const d9_program_options options = {.seed = 1, .rates = rates, .rate_count = 3, .steps_per_epoch = 3};
     d9_program program;
     OK(d9_program_build(&context, config, &extent, d9_precision_find("f64"), &options, &program));
     assert_int_equal(program.steps, 3);
-    const d9_node *weights = &program.train.nodes[program_find(&program.train, D9_OP_UPDATE, "update.weights")];
-    const d9_node *biases = &program.train.nodes[program_find(&program.train, D9_OP_UPDATE, "update.biases")];
+    const d9_node *weights = program_node(&program.train, D9_OP_UPDATE, "update.weights"),
+                  *biases = program_node(&program.train, D9_OP_UPDATE, "update.biases");
     for (int s = 0; s < 3; s++) {
         assert_true(d9_coefficient_at(&program, &weights->as.update.rate, s) == rates[s] / 8);
         assert_true(d9_coefficient_at(&program, &biases->as.update.rate, s) == 16 * rates[s] / 8);
     }
     assert_true(weights->as.update.decay.constant == 0.01 * 8 && biases->as.update.decay.constant == 0.01 * 8 / 16);
-    d9_program_free(&context, &program), d9_config_free(&context, config);
+    d9_program_free(&context, &program);
 }
 
 enum { WEIGHTS, BIASES, FROZEN, STATISTICS, REGIONS };
@@ -110,44 +98,34 @@ static void check_layout(const d9_program *program, const int *wanted) {
 }
 
 TEST(test_layout) {
-    built b = make("", 32, "f32");
-    check_layout(&b.program, (const int[]){9 + 8, 8, 0, 16}); /* weights and norm scales; biases; frozen; statistics */
-    program_drop(&b);
-    b = make(program_many_tricks, 32, "f64");
-    check_layout(&b.program, (const int[]){9, 8, 1 + 8, 16});
-    assert_int_equal(b.program.buffer_bytes[d9_accumulator_find(&b.program.accumulators, "average")],
-                     b.program.buffer_bytes[D9_BUFFER_STATE]);
-    program_drop(&b);
+    check_layout(make("", 32, "f32"), (const int[]){9 + 8, 8, 0, 16}); /* weights, norm scales; biases; statistics */
+    const d9_program *program = make(program_many_tricks, 32, "f64");
+    check_layout(program, (const int[]){9, 8, 1 + 8, 16});
+    assert_int_equal(program->buffer_bytes[d9_accumulator_find(&program->accumulators, "average")],
+                     program->buffer_bytes[D9_BUFFER_STATE]);
 }
 
-/* The published network: 6,573,120 parameters (two 3x3 convolutions per residual, no biases except batch norm's). */
+/* unit.models has the published number of the network's parameters. */
 TEST(test_parameter_count) {
-    built b = program_built(program_config(&context, "data: {dataset: synthetic}\n"), 1024, 32, "f32");
-    int64_t convolutions = 9 * (3 * 64 + 64 * 128 + 2 * 128 * 128 + 128 * 256 + 256 * 512 + 2 * 512 * 512);
-    int64_t norms = 2 * (64 + 3 * 128 + 256 + 3 * 512);
-    assert_ints(b.program.trainable_count, convolutions + norms + 5120, b.program.trainable_count, 6573120);
-    assert_int_equal(b.program.frozen_count, 0);
-    program_drop(&b);
+    const d9_program *program = program_of(program_yaml("data: {dataset: synthetic}\n"), 1024, 32, "f32");
+    assert_ints(program->trainable_count, 6573120, program->frozen_count, 0);
 }
 
 TEST(test_order_of_the_list) {
-    built b = make(program_many_tricks, 32, "bf16");
-    const d9_graph *g = &b.program.train;
-    assert_ints(g->nodes[0].op, D9_OP_DRAW, g->nodes[1].op, D9_OP_AUGMENT, g->nodes[2].op, D9_OP_MIX);
-    assert_int_equal(g->nodes[3].op, D9_OP_GATHER);
-    d9_node_id metrics = program_find(g, D9_OP_METRICS, "metrics"), loss = program_find(g, D9_OP_LOSS, "loss");
-    d9_node_id weights = program_find(g, D9_OP_UPDATE, "update.weights"),
-               biases = program_find(g, D9_OP_UPDATE, "update.biases");
-    d9_node_id average = program_find(g, D9_OP_LERP, "tail.average");
+    const d9_graph *g = &make(program_many_tricks, 32, "bf16")->train;
+    assert_ints(g->nodes[0].op, D9_OP_DRAW, g->nodes[1].op, D9_OP_AUGMENT, g->nodes[2].op, D9_OP_MIX, g->nodes[3].op,
+                D9_OP_GATHER);
+    const d9_node_id metrics = program_find(g, D9_OP_METRICS, "metrics"), loss = program_find(g, D9_OP_LOSS, "loss"),
+                     weights = program_find(g, D9_OP_UPDATE, "update.weights"),
+                     biases = program_find(g, D9_OP_UPDATE, "update.biases"),
+                     average = program_find(g, D9_OP_LERP, "tail.average");
     assert_true(loss < metrics && metrics < weights && weights < biases && biases < average);
     assert_int_equal(average, g->node_count - 1);
     for (d9_node_id n = 0; n < g->node_count; n++) { /* within the network only backward nodes lack a gradient rule */
         const d9_op_info *info = d9_op_info_of(g->nodes[n].op);
-        const bool outside = info->batch || info->update || n == metrics || n == average;
-        if (!outside && !info->gradient) assert_true(n > metrics && n < weights);
-        if (!outside && !(n > metrics && n < weights)) assert_true(info->gradient != NULL);
+        const bool network = !info->batch && !info->update && n != metrics && n != average;
+        if (network && !(n > metrics && n < weights)) assert_true(info->gradient != NULL);
     }
-    program_drop(&b);
 }
 
 /* The gradient with respect to the image adds a node for the first layer, and with a frozen whitening layer one for the
@@ -161,8 +139,7 @@ TEST(test_gradient_into_the_image) {
         d9_config *config = config_with(rows[i].tricks);
         assert_false(config->train.image_gradient);
         config->train.image_gradient = true;
-        built off = make(rows[i].tricks, 32, "bf16"), on = program_built(config, 32, 32, "bf16");
-        const d9_graph *a = &off.program.train, *b = &on.program.train;
+        const d9_graph *a = &make(rows[i].tricks, 32, "bf16")->train, *b = &program_of(config, 32, 32, "bf16")->train;
         assert_int_equal(b->node_count, a->node_count + rows[i].more);
         assert_int_equal(program_count(b, D9_OP_CONV_BACKWARD_DATA, true),
                          program_count(a, D9_OP_CONV_BACKWARD_DATA, true) + rows[i].more);
@@ -175,7 +152,6 @@ TEST(test_gradient_into_the_image) {
         }
         assert_int_equal(m, b->node_count);
         program_check_graph(b);
-        program_drop(&off), program_drop(&on);
     }
 }
 
@@ -183,10 +159,8 @@ TEST(test_gradient_into_the_image) {
 TEST(test_built_twice) {
     d9_text text[2];
     for (int i = 0; i < 2; i++) {
-        built b = make(program_many_tricks, 32, "bf16");
         d9_text_init(&context, &text[i]);
-        program_write_lists(&b.program, &text[i]);
-        program_drop(&b);
+        program_write_lists(make(program_many_tricks, 32, "bf16"), &text[i]);
     }
     assert_true(text[0].size > 5000);
     assert_string_equal(d9_text_get(&text[0]), d9_text_get(&text[1]));
@@ -198,35 +172,27 @@ TEST(test_padding_for_shifted_views) {
     assert_ints(d9_views_padding(&views), 3, d9_views_padding(&(d9_views){.count = 1, .view = {{.weight = 1}}}), 0);
 }
 
-static void assert_rejected(const char *tricks, int64_t images, int64_t side, const char *words) {
-    d9_config *config = config_with(tricks);
-    d9_extent extent = program_extent(config, images, side);
-    d9_program program;
-    assert_int_equal(d9_program_build(&context, config, &extent, d9_precision_find("f32"),
-                                      &(d9_program_options){.seed = 1}, &program),
-                     D9_USAGE);
-    assert_words(context.message, words), d9_context_clear(&context), d9_config_free(&context, config);
-}
-
 TEST(test_settings_that_do_not_fit_are_rejected) {
-    assert_rejected("", 7, 32, "train.batch_size 8 7");
-    assert_rejected("", 32, 4, "layer3.pool 1x1 2x2");
-    assert_rejected("ghost_batchnorm: {group_size: 3}", 32, 32,
-                    "8 3 train.batch_size tricks.ghost_batchnorm.group_size");
-    assert_rejected("ghost_batchnorm: {group_size: 16}", 32, 32,
-                    "8 16 train.batch_size tricks.ghost_batchnorm.group_size");
-    assert_rejected("patch_whitening: {size: 2}", 32, 32, "tricks.patch_whitening.size 2");
-    assert_rejected("crop: {pad: 8}", 32, 8, "8x8 7 8");
-    assert_rejected("cutout: {size: 9}", 32, 8, "8x8 cutout 8 9");
-}
-
-TEST(test_largest_augmentation) { /* the bounds themselves are legal */
-    built b = program_built(config_with("crop: {pad: 7}, cutout: {size: 8}"), 32, 8, "f32");
-    program_drop(&b);
+    static const struct {
+        const char *tricks;
+        int64_t images, side;
+        const char *words;
+    } rows[] = {
+        {"", 7, 32, "train.batch_size 8 7"},
+        {"", 32, 4, "layer3.pool 1x1 2x2"},
+        {"ghost_batchnorm: {group_size: 3}", 32, 32, "8 3 train.batch_size tricks.ghost_batchnorm.group_size"},
+        {"ghost_batchnorm: {group_size: 16}", 32, 32, "8 16 train.batch_size tricks.ghost_batchnorm.group_size"},
+        {"patch_whitening: {size: 2}", 32, 32, "tricks.patch_whitening.size 2"},
+        {"crop: {pad: 8}", 32, 8, "8x8 7 8"},
+        {"cutout: {size: 9}", 32, 8, "8x8 cutout 8 9"},
+    };
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
+        program_rejected(config_with(rows[r].tricks), rows[r].images, rows[r].side, rows[r].words);
+    program_of(config_with("crop: {pad: 7}, cutout: {size: 8}"), 32, 8, "f32"); /* the bounds themselves are legal */
 }
 
 TEST(test_out_of_memory_anywhere) {
-    d9_config *config = config_with(program_many_tricks);
+    const d9_config *config = config_with(program_many_tricks);
     const d9_extent extent = program_extent(config, 32, 32);
     planted p = {.kind = CALL_allocate};
     const d9_system system = planted_system(&p, d9_system_default());
@@ -247,5 +213,4 @@ TEST(test_out_of_memory_anywhere) {
         assert_int_equal(p.live, 0);
     } while (p.met);
     assert_true(p.victim > 10);
-    d9_config_free(&context, config);
 }

@@ -17,26 +17,25 @@ static ssize_t keep(void *user, int file, const void *bytes, size_t size) {
 /* Reports a first step of 500 s, and then steps so long that a run of such steps would take these minutes. The line
  * about the run's length must be `wanted`; "": no line. */
 static void check_told(const double minutes[TIMED], const char *wanted) {
-    built b = program_built(program_config(&context, "model: {name: resnet9, channels: [4, 4, 8, 8]}\n"
-                                                     "train: {epochs: 10, batch_size: 8}\n"),
-                            128, 16, "f32");
+    const d9_config *config =
+        program_yaml("model: {name: resnet9, channels: [4, 4, 8, 8]}\ntrain: {epochs: 10, batch_size: 8}\n");
+    const d9_program *program = program_of(config, 128, 16, "f32");
     d9_system system = *d9_system_default();
     d9_cli cli = {.context = context};
     d9_progress progress;
-    const d9_observer observer = d9_progress_observer(&progress, &cli, b.config, NULL, false);
-    const double steps_left = d9_seconds_left(&b.program, b.config, 1 + TIMED, 1); /* and evaluations, in steps */
+    const d9_observer observer = d9_progress_observer(&progress, &cli, config, NULL, false);
+    const double steps_left = d9_seconds_left(program, config, 1 + TIMED, 1); /* and evaluations, in steps */
     double now = 500;
     system.write = keep, cli.context.system = &system, printed[0] = 0;
-    observer.step(observer.user, &b.program, 1, 2, now);
+    observer.step(observer.user, program, 1, 2, now);
     for (int s = 0; s < TIMED; s++) {
         now += minutes[s] * 60 / steps_left;
         assert_string_equal(printed, "");
-        observer.step(observer.user, &b.program, s + 2, 2, now);
+        observer.step(observer.user, program, s + 2, 2, now);
     }
     printed[strcspn(printed, "\n")] = 0;
     assert_string_equal(strncmp(printed, "about", 5) == 0 ? printed : "", wanted);
     d9_progress_end(&progress, true, "");
-    program_drop(&b);
 }
 
 TEST(the_length_of_a_run_is_predicted_by_its_median_step) {

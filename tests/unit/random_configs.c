@@ -9,7 +9,7 @@
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 
-enum { STEPS = 3, MOST_REJECTD = 20 /* per wanted configuration */ };
+enum { STEPS = 3, MOST_REJECTED = 20 /* per wanted configuration */ };
 static int wanted_count = 32;
 static uint64_t first_seed = 1;
 static bool want_all = true; /* requires that each network for images and each trick has trained to the end */
@@ -250,12 +250,12 @@ static bool check_resumed(draw *d, const d9_config *config) {
     return ended;
 }
 
-typedef enum outcome { ABSENT, REJECTD, DIVERGED, ENDED } outcome;
+typedef enum outcome { ABSENT, REJECTED, DIVERGED, ENDED } outcome;
 
 static outcome check_draw(draw *d) {
     d9_context context, absent;
     d9_config *config = NULL;
-    outcome came = REJECTD;
+    outcome came = REJECTED;
     d9_context_init(&context), d9_context_init(&absent);
     context.system = run_system();
     d9_text_init(&context, &d->yaml);
@@ -292,12 +292,12 @@ TEST(test_random_configs) {
         const outcome came = check_draw(&d);
         counts[came]++;
         if (came == ENDED) models |= 1u << d.model, tricks |= d.tricks;
-        if (counts[REJECTD] > wanted_count * MOST_REJECTD)
+        if (counts[REJECTED] > wanted_count * MOST_REJECTED)
             fail_msg("%d trained, %d were rejected; networks %x and tricks %x have trained", counts[ENDED],
-                     counts[REJECTD], models, tricks);
+                     counts[REJECTED], models, tricks);
     }
     print_message("%d trained to their end, %d left the finite numbers, %d were rejected, %d have no backend here\n",
-                  counts[ENDED], counts[DIVERGED], counts[REJECTD], counts[ABSENT]);
+                  counts[ENDED], counts[DIVERGED], counts[REJECTED], counts[ABSENT]);
 }
 
 int main(int count, char **arguments) {

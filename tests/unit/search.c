@@ -12,29 +12,34 @@ static char folder[RUN_PATH_BYTES];
     "data: {dataset: synthetic, synthetic_train: 64, synthetic_test: 32, validation: 16}\n"                            \
     "train: {epochs: 1, batch_size: 16}\ntricks: {flip: {}}\n"
 
-static int setup(void **state) {
+/* One folder for all tests. */
+static int set_up(void **state) {
     (void)state;
     run_folder_make(folder);
-    OK(d9_file_write(&context, run_path(folder, "tiny.yaml"), TINY, strlen(TINY)));
+    run_write(folder, "tiny.yaml", TINY, strlen(TINY));
     return 0;
 }
 
-static int teardown(void **state) {
+static int tear_down(void **state) {
     (void)state;
     run_folder_remove(folder);
     return 0;
 }
 
+TEST_GROUP(set_up, tear_down)
+
 static d9_status load_with(const char *yaml, const d9_experiment_options *options, d9_experiment **experiment) {
-    OK(d9_file_write(&context, run_path(folder, "x.yaml"), yaml, strlen(yaml)));
+    run_write(folder, "x.yaml", yaml, strlen(yaml));
     return d9_experiment_load(&context, run_path(folder, "x.yaml"), options, experiment);
 }
 
+static void free_experiment(void *experiment) { d9_experiment_free(&context, experiment); }
+
+/* Lives until the test ends. */
 static d9_experiment *load(const char *yaml) {
-    const d9_experiment_options options = {0};
     d9_experiment *experiment;
-    if (load_with(yaml, &options, &experiment) != D9_OK) fail_msg("%s", context.message);
-    return experiment;
+    OK(load_with(yaml, &(const d9_experiment_options){0}, &experiment));
+    return test_keep(experiment, free_experiment);
 }
 
 static const char *value_of(const d9_arm *arm, const char *key) {
@@ -56,7 +61,7 @@ static const char *value_of(const d9_arm *arm, const char *key) {
 
 /* The values were computed by a separate program in Python from Philox (SC11), SHA-256 and the description in sample.c.
  */
-TEST(test_values_follow_from_seed_trial_and_place, setup, teardown) {
+TEST(test_values_follow_from_seed_trial_and_place) {
     static const char *const rows[3][5] = {
         {"0.6865", "0.002063", "[4, 4, 8, 8]", "on", "off"},
         {"0.6239", "0.0007242", "[8, 8, 8, 8]", "on", "{alpha: 0.3949}"},
@@ -77,10 +82,9 @@ TEST(test_values_follow_from_seed_trial_and_place, setup, teardown) {
         assert_null(arm->rejected);
     }
     assert_string_equal(experiment->arms[2].name, "trial0003");
-    d9_experiment_free(&context, experiment);
 }
 
-TEST(test_values_do_not_depend_on_other_ranges_or_trials, setup, teardown) {
+TEST(test_values_do_not_depend_on_other_ranges_or_trials) {
     d9_experiment *one = load(SEARCH "3\n  ranges:\n" MOMENTUM OTHERS),
                   *other = load(SEARCH "4\n  ranges:\n" OTHERS MOMENTUM),
                   *reseeded = load("config: tiny.yaml\nsearch:\n  trials: 3\n  ranges:\n" MOMENTUM);
@@ -90,10 +94,9 @@ TEST(test_values_do_not_depend_on_other_ranges_or_trials, setup, teardown) {
         equal += strcmp(value_of(&one->arms[t], "train.momentum"), value_of(&reseeded->arms[t], "train.momentum")) == 0;
     }
     assert_true(equal < 3);
-    d9_experiment_free(&context, one), d9_experiment_free(&context, other), d9_experiment_free(&context, reseeded);
 }
 
-TEST(test_values_fill_their_ranges, setup, teardown) {
+TEST(test_values_fill_their_ranges) {
     d9_experiment *experiment = load("config: tiny.yaml\nsearch:\n  trials: 400\n  ranges:\n"
                                      "    train.momentum: {uniform: [0.5, 0.9]}\n    train.epochs: {whole: [1, 4]}\n"
                                      "    train.weight_decay: {log: [0.0001, 0.01]}\n");
@@ -110,22 +113,20 @@ TEST(test_values_fill_their_ranges, setup, teardown) {
     /* five standard errors: 0.4 / sqrt(12 x 400), 2 / sqrt(12 x 400), and sqrt(400 x 3/16) */
     assert_true(fabs(sum / 400 - 0.7) < 0.029 && fabs(logs / 400 + 3) < 0.145);
     for (int e = 1; e <= 4; e++) assert_true(abs(counts[e] - 100) < 44);
-    d9_experiment_free(&context, experiment);
 }
 
-TEST(test_rungs_of_epochs_are_arms_of_the_trial, setup, teardown) {
+TEST(test_rungs_of_epochs_are_arms_of_the_trial) {
     d9_experiment *experiment = load(SEARCH "9\n  rungs: {train.epochs: [0.5, 2]}\n  ranges:\n" MOMENTUM);
     assert_ints(experiment->arm_count, 18, experiment->seed_count, 1);
     const d9_arm *arm = &experiment->arms[2 * 4 + 1];
     assert_string_equal(arm->name, "trial0005,train.epochs=2");
     assert_true(arm->config->train.epochs == 2 && arm[-1].config->train.epochs == 0.5);
     assert_true(arm->config->train.momentum == arm[-1].config->train.momentum);
-    d9_experiment_free(&context, experiment);
 }
 
 /* ---- trials whose values are rejected, and files that are ---- */
 
-TEST(test_a_rejected_trial_has_failed, setup, teardown) {
+TEST(test_a_rejected_trial_has_failed) {
     d9_experiment *experiment =
         load("config: tiny.yaml\nsearch:\n  trials: 12\n  ranges: {train.momentum: {uniform: [0.5, 1.5]}}\n");
     int rejected = 0;
@@ -142,7 +143,6 @@ TEST(test_a_rejected_trial_has_failed, setup, teardown) {
         rejected++;
     }
     assert_true(rejected > 0 && rejected < 12);
-    d9_experiment_free(&context, experiment);
 }
 
 static void reject_with(const char *yaml, const d9_experiment_options *options, const char *words) {
@@ -152,62 +152,55 @@ static void reject_with(const char *yaml, const d9_experiment_options *options, 
     assert_rejection(load_with(yaml, options, &experiment), D9_USAGE, wanted);
     assert_null(experiment);
 }
-static void reject(const char *yaml, const char *words) { reject_with(yaml, &(const d9_experiment_options){0}, words); }
-#define WITH(text) "config: tiny.yaml\nsearch:\n  trials: 9\n" text
+#define NINE(text)   "config: tiny.yaml\nsearch:\n  trials: 9\n" text
+#define RANGES(text) NINE("  ranges: {train.momentum: {uniform: [0.5, 0.9]}}\n" text)
 
-TEST(test_rejections_name_the_place, setup, teardown) {
-    const char *ranges = "  ranges: {train.momentum: {uniform: [0.5, 0.9]}}\n";
-    char text[1024];
-    reject("config: tiny.yaml\nsearch: 3\n", ":2:9 search trials ranges");
-    reject("config: tiny.yaml\nsearch: {ranges: {}}\n", ":2:9 search trials");
-    reject("config: tiny.yaml\nsearch: {trials: 0}\n", ":2:18 search.trials 1 100000");
-    reject("config: tiny.yaml\nsearch: {trials: 3, etta: 3}\n", ":2:21 search.etta eta rungs budget ranges");
-    reject("search: {trials: 3}\n", ":1:9 search config");
-    reject(WITH(""), ":3:3 search ranges");
-    reject(WITH("  ranges: {train.momentum: 0.5}\n"), ":4:28 search.ranges.train.momentum uniform log whole choice");
-    reject(WITH("  ranges: {train.momentum: {uniform: [0.9, 0.5]}}\n"), ":4:38 search.ranges.train.momentum.uniform");
-    reject(WITH("  ranges: {train.momentum: {uniform: [0.9]}}\n"), ":4:38 increasing");
-    reject(WITH("  ranges: {train.momentum: {log: [0, 0.5]}}\n"), ":4:34 above 0");
-    reject(WITH("  ranges: {train.epochs: {whole: [1.5, 3]}}\n"), ":4:34 whole");
-    reject(WITH("  ranges: {train.epochs: {whole: [1, 3, 0]}}\n"), ":4:34 step 1");
-    reject(WITH("  ranges: {train.epochs: {choice: [1]}}\n"), ":4:35 two");
-    reject(WITH("  ranges: {train.epochs: {choice: [1, {log: [2]}]}}\n"),
-           ":4:45 search.ranges.train.epochs.choice[1].log");
-    reject(WITH("  ranges: {train.epohcs: {uniform: [1, 2]}}\n"), ":4:26 search.ranges.train.epohcs epochs");
-    reject(WITH("  ranges: {tricks.fliip: {choice: [on, off]}}\n"), ":4:26 search.ranges.tricks.fliip flip");
-    reject(WITH("  ranges: {seed: {whole: [1, 9]}}\n"), ":4:12 search.ranges.seed");
-    reject(WITH("  ranges: {data.validation: {whole: [1, 9]}}\n"), ":4:12 search.ranges.data.validation");
-    reject(WITH("  rungs: {train.epochs: [1, 2]}\n  ranges: {train.epochs: {uniform: [1, 2]}}\n"),
-           ":5:12 search.ranges.train.epochs rungs");
-    static const struct {
-        const char *more, *words;
-    } rows[] = {
-        {"  rungs: {seed: [1, 3]}\n", ":5:10 search.rungs seeds train.epochs"},
-        {"  rungs: {seeds: [3, 1]}\n", ":5:22 search.rungs.seeds[1] increasing"},
-        {"  rungs: {seeds: [1, 2.5]}\n", ":5:22 search.rungs.seeds[1] whole"},
-        {"  rungs: {train.epochs: [0, 2]}\n", ":5:26 search.rungs.train.epochs[0] above 0"},
-        {"  rungs: {seeds: [1, 2, 3, 4]}\n", ":3:11 search.trials 27"},
-        {"  rungs: {seeds: [1, 3]}\nseeds: 3\n", ":6:1 seeds rungs"},
-        {"  budget: {hours: -1}\n", ":5:19 search.budget.hours 0"},
-        {"  budget: {tflop: 1}\n", ":5:12 search.budget.tflop teraflop hours"},
-        {"  promote: best\n", ":5:12 search.promote score frontier"},
-        {"  eta: 1\n", ":5:8 search.eta 2"},
-        {"arms: {a: {}}\n", ":5:1 arms"},
-        {"grid: {train.epochs: [1]}\n", ":5:1 grid"},
-        {"ablate: all\n", ":5:1 ablate"},
-        {"set: {data.validation: 0}\n", ":2:1 search data.validation test"},
-        {"set: {train.momentum: 2}\n", ":5:23 set.train.momentum 2 0 0.999999"}, /* rejected for all trials */
+TEST(test_rejections_name_the_place) {
+    static const char *const rows[][2] = {
+        {"config: tiny.yaml\nsearch: 3\n", ":2:9 search trials ranges"},
+        {"config: tiny.yaml\nsearch: {ranges: {}}\n", ":2:9 search trials"},
+        {"config: tiny.yaml\nsearch: {trials: 0}\n", ":2:18 search.trials 1 100000"},
+        {"config: tiny.yaml\nsearch: {trials: 3, etta: 3}\n", ":2:21 search.etta eta rungs budget ranges"},
+        {"search: {trials: 3}\n", ":1:9 search config"},
+        {NINE(""), ":3:3 search ranges"},
+        {NINE("  ranges: {train.momentum: 0.5}\n"), ":4:28 search.ranges.train.momentum uniform log whole choice"},
+        {NINE("  ranges: {train.momentum: {uniform: [0.9, 0.5]}}\n"), ":4:38 search.ranges.train.momentum.uniform"},
+        {NINE("  ranges: {train.momentum: {uniform: [0.9]}}\n"), ":4:38 increasing"},
+        {NINE("  ranges: {train.momentum: {log: [0, 0.5]}}\n"), ":4:34 above 0"},
+        {NINE("  ranges: {train.epochs: {whole: [1.5, 3]}}\n"), ":4:34 whole"},
+        {NINE("  ranges: {train.epochs: {whole: [1, 3, 0]}}\n"), ":4:34 step 1"},
+        {NINE("  ranges: {train.epochs: {choice: [1]}}\n"), ":4:35 two"},
+        {NINE("  ranges: {train.epochs: {choice: [1, {log: [2]}]}}\n"),
+         ":4:45 search.ranges.train.epochs.choice[1].log"},
+        {NINE("  ranges: {train.epohcs: {uniform: [1, 2]}}\n"), ":4:26 search.ranges.train.epohcs epochs"},
+        {NINE("  ranges: {tricks.fliip: {choice: [on, off]}}\n"), ":4:26 search.ranges.tricks.fliip flip"},
+        {NINE("  ranges: {seed: {whole: [1, 9]}}\n"), ":4:12 search.ranges.seed"},
+        {NINE("  ranges: {data.validation: {whole: [1, 9]}}\n"), ":4:12 search.ranges.data.validation"},
+        {NINE("  rungs: {train.epochs: [1, 2]}\n  ranges: {train.epochs: {uniform: [1, 2]}}\n"),
+         ":5:12 search.ranges.train.epochs rungs"},
+        {RANGES("  rungs: {seed: [1, 3]}\n"), ":5:10 search.rungs seeds train.epochs"},
+        {RANGES("  rungs: {seeds: [3, 1]}\n"), ":5:22 search.rungs.seeds[1] increasing"},
+        {RANGES("  rungs: {seeds: [1, 2.5]}\n"), ":5:22 search.rungs.seeds[1] whole"},
+        {RANGES("  rungs: {train.epochs: [0, 2]}\n"), ":5:26 search.rungs.train.epochs[0] above 0"},
+        {RANGES("  rungs: {seeds: [1, 2, 3, 4]}\n"), ":3:11 search.trials 27"},
+        {RANGES("  rungs: {seeds: [1, 3]}\nseeds: 3\n"), ":6:1 seeds rungs"},
+        {RANGES("  budget: {hours: -1}\n"), ":5:19 search.budget.hours 0"},
+        {RANGES("  budget: {tflop: 1}\n"), ":5:12 search.budget.tflop teraflop hours"},
+        {RANGES("  promote: best\n"), ":5:12 search.promote score frontier"},
+        {RANGES("  eta: 1\n"), ":5:8 search.eta 2"},
+        {RANGES("arms: {a: {}}\n"), ":5:1 arms"},
+        {RANGES("grid: {train.epochs: [1]}\n"), ":5:1 grid"},
+        {RANGES("ablate: all\n"), ":5:1 ablate"},
+        {RANGES("set: {data.validation: 0}\n"), ":2:1 search data.validation test"},
+        {RANGES("set: {train.momentum: 2}\n"), ":5:23 set.train.momentum 2 0 0.999999"}, /* rejected for all trials */
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        snprintf(text, sizeof text, WITH("%s%s"), ranges, rows[i].more);
-        reject(text, rows[i].words);
-    }
     d9_config_edit edit = {.kind = D9_EDIT_SET, .text = "train.momentum=0.5"};
-    snprintf(text, sizeof text, WITH("%s"), ranges);
-    reject_with(text, &(const d9_experiment_options){.edits = {.items = &edit, .count = 1}},
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        reject_with(rows[i][0], &(const d9_experiment_options){0}, rows[i][1]);
+    reject_with(RANGES(""), &(const d9_experiment_options){.edits = {.items = &edit, .count = 1}},
                 ":4:12 search.ranges.train.momentum --set train.momentum=0.5");
-    snprintf(text, sizeof text, WITH("%s  rungs: {seeds: [1, 3]}\n"), ranges);
-    reject_with(text, &(const d9_experiment_options){.seeds = 2}, ":5:18 search.rungs.seeds --seeds");
+    reject_with(RANGES("  rungs: {seeds: [1, 3]}\n"), &(const d9_experiment_options){.seeds = 2},
+                ":5:18 search.rungs.seeds --seeds");
 }
 
 /* ---- which run comes next ---- */
@@ -352,7 +345,7 @@ TEST(test_gain_is_the_score_or_its_negative) {
 }
 
 /* A grid takes its runs in their order. */
-TEST(test_a_grid_is_in_order, setup, teardown) {
+TEST(test_a_grid_is_in_order) {
     d9_experiment *experiment = load("config: tiny.yaml\nseeds: 2\narms: {a: {}, b: {}, c: {without: [flip]}}\n");
     d9_run_seen seen[6] = {{.kind = D9_RUN_DONE}, {.kind = D9_RUN_WAITING}, {.kind = D9_RUN_RUNNING}};
     assert_int_equal(next(experiment, seen), 3); /* run 1 is of arm b, whose runs are those of arm a */
@@ -363,11 +356,10 @@ TEST(test_a_grid_is_in_order, setup, teardown) {
     seen[5].kind = D9_RUN_DONE;
     assert_int_equal(next(experiment, seen), -1);
     assert_true(d9_experiment_share(experiment, 0) == 1 && d9_experiment_share(experiment, 1) == 0);
-    d9_experiment_free(&context, experiment);
 }
 
 /* Reads the states of runs from their folders: a result, a failure, a rung that no trial has entered. */
-TEST(test_states_are_read_from_disk, setup, teardown) {
+TEST(test_states_are_read_from_disk) {
     d9_experiment *experiment = load(SEARCH "3\n  rungs: {seeds: [1, 2]}\n  ranges:\n" MOMENTUM);
     d9_run_seen seen[6] = {0};
     const d9_run_options options = {0};
@@ -386,5 +378,4 @@ TEST(test_states_are_read_from_disk, setup, teardown) {
     OK(d9_file_write(&context, run_path(out, "runs/trial0002/seed1/failure.json"), "{\"message\": \"m\"}", 16));
     OK(d9_experiment_look(&context, experiment, out, seen));
     assert_ints(seen[1].kind, D9_RUN_FAILED, next(experiment, seen), 2);
-    d9_experiment_free(&context, experiment);
 }

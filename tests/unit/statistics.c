@@ -12,114 +12,70 @@ typedef struct row {
     int in_count, want_count, got_count, at; /* at: index of the next argument */
 } row;
 
+typedef struct list {
+    int64_t count;
+    const double *values;
+} list;
+
 static double next_argument(row *row) {
     assert_true(row->at < row->in_count);
     return row->in[row->at++];
 }
 
-static const double *next_list(row *row, int64_t *count) {
-    *count = (int64_t)next_argument(row);
-    assert_true(*count >= 0 && row->at + *count <= row->in_count);
-    const double *values = row->in + row->at;
-    row->at += (int)*count;
-    return values;
+static list next_list(row *row) { /* its length, then its values */
+    const int64_t count = (int64_t)next_argument(row);
+    assert_true(count >= 0 && row->at + count <= row->in_count);
+    row->at += (int)count;
+    return (list){count, row->in + row->at - count};
 }
 
-static void add(row *row, double value) { row->got[row->got_count++] = value; } /* a result */
-
-static void add_estimate(row *row, const d9_estimate *e) {
-    const double values[] = {e->estimate, e->low, e->high, e->error, e->freedom, e->p};
-    for (int i = 0; i < 6; i++) add(row, values[i]);
+static void add(row *row, int count, const double *values) { /* results */
+    for (int i = 0; i < count; i++) row->got[row->got_count++] = values[i];
 }
+#define ADD(...) add(row, sizeof(double[]){__VA_ARGS__} / sizeof(double), (double[]){__VA_ARGS__})
 
-/* Callers, one for each function name in statistics.tsv. */
-static void call_beta(row *row) { add(row, d9_incomplete_beta(row->in[0], row->in[1], row->in[2])); }
-static void call_beta_inverse(row *row) { add(row, d9_incomplete_beta_inverse(row->in[0], row->in[1], row->in[2])); }
-static void call_two_sided(row *row) { add(row, d9_student_two_sided(row->in[0], row->in[1])); }
-static void call_quantile(row *row) { add(row, d9_student_quantile(row->in[0], row->in[1])); }
-static void call_shifted(row *row) { add(row, d9_noncentral_t_above(row->in[0], row->in[1], row->in[2])); }
-
-static void call_describe(row *row) {
-    int64_t count;
-    d9_sample sample;
-    const double *values = next_list(row, &count);
-    d9_sample_describe(values, count, &sample);
-    assert_int_equal(sample.count, count);
-    add(row, sample.mean);
-    add(row, sample.deviation);
-    add(row, sample.minimum);
-    add(row, sample.maximum);
-}
-
-static void call_mean(row *row) {
-    int64_t count;
-    d9_estimate result;
-    const double level = next_argument(row), *values = next_list(row, &count);
-    d9_mean_estimate(values, count, level, &result);
-    add_estimate(row, &result);
-}
-
-static void call_welch(row *row) {
-    int64_t a_count, b_count;
-    d9_estimate result;
-    const double level = next_argument(row), *a = next_list(row, &a_count), *b = next_list(row, &b_count);
-    d9_welch_difference(a, a_count, b, b_count, level, &result);
-    add_estimate(row, &result);
-}
-
-static void call_paired(row *row) {
-    int64_t a_count, b_count;
-    d9_estimate result;
-    const double level = next_argument(row), *a = next_list(row, &a_count), *b = next_list(row, &b_count);
-    assert_int_equal(a_count, b_count);
-    d9_paired_difference(a, b, a_count, level, &result);
-    add_estimate(row, &result);
-}
-
-static void call_chance(row *row) {
-    d9_proportion chance;
-    d9_proportion_estimate((int64_t)row->in[0], (int64_t)row->in[1], row->in[2], &chance);
-    add(row, chance.share);
-    add(row, chance.low);
-    add(row, chance.high);
-}
-
-static void call_holm(row *row) {
-    int64_t count;
-    const double *p = next_list(row, &count);
-    d9_holm(p, count, row->got);
-    row->got_count = (int)count;
-}
+static void add_estimate(row *row, d9_estimate e) { ADD(e.estimate, e.low, e.high, e.error, e.freedom, e.p); }
 
 static d9_design design(const row *row) { return row->in[0] == 0 ? D9_DESIGN_TWO_SAMPLES : D9_DESIGN_PAIRED; }
-static void call_power(row *row) { add(row, d9_power(design(row), row->in[1], row->in[2], row->in[3], row->in[4])); }
-static void call_seeds(row *row) {
-    add(row, (double)d9_seeds_needed(design(row), row->in[1], row->in[2], row->in[3], row->in[4]));
-}
 
-static void call_reach(row *row) {
-    int64_t count;
-    const double level = next_argument(row), *epochs = next_list(row, &count), *accuracy = next_list(row, &count);
-    add(row, d9_epochs_to_reach(epochs, accuracy, count, level));
-}
+/* One for each function name in statistics.tsv: the arguments are in row->in. */
+#define CALL(name, ...)                                                                                                \
+    static void call_##name(row *row) {                                                                                \
+        const double *in = row->in;                                                                                    \
+        (void)in;                                                                                                      \
+        __VA_ARGS__;                                                                                                   \
+    }
+CALL(beta, ADD(d9_incomplete_beta(in[0], in[1], in[2])))
+CALL(beta_inverse, ADD(d9_incomplete_beta_inverse(in[0], in[1], in[2])))
+CALL(two_sided, ADD(d9_student_two_sided(in[0], in[1])))
+CALL(quantile, ADD(d9_student_quantile(in[0], in[1])))
+CALL(shifted_above, ADD(d9_noncentral_t_above(in[0], in[1], in[2])))
+CALL(describe, d9_sample sample; const list a = next_list(row); d9_sample_describe(a.values, a.count, &sample);
+     assert_int_equal(sample.count, a.count); ADD(sample.mean, sample.deviation, sample.minimum, sample.maximum))
+CALL(mean, d9_estimate result; const double level = next_argument(row); const list a = next_list(row);
+     d9_mean_estimate(a.values, a.count, level, &result); add_estimate(row, result))
+CALL(welch, d9_estimate result; const double level = next_argument(row); const list a = next_list(row);
+     const list b = next_list(row); d9_welch_difference(a.values, a.count, b.values, b.count, level, &result);
+     add_estimate(row, result))
+CALL(paired, d9_estimate result; const double level = next_argument(row); const list a = next_list(row);
+     const list b = next_list(row); assert_int_equal(a.count, b.count);
+     d9_paired_difference(a.values, b.values, a.count, level, &result); add_estimate(row, result))
+CALL(chance, d9_proportion chance; d9_proportion_estimate((int64_t)in[0], (int64_t)in[1], in[2], &chance);
+     ADD(chance.share, chance.low, chance.high))
+CALL(holm, const list a = next_list(row); d9_holm(a.values, a.count, row->got); row->got_count = (int)a.count)
+CALL(power, ADD(d9_power(design(row), in[1], in[2], in[3], in[4])))
+CALL(seeds, ADD((double)d9_seeds_needed(design(row), in[1], in[2], in[3], in[4])))
+CALL(reach, const double level = next_argument(row); const list a = next_list(row); const list b = next_list(row);
+     ADD(d9_epochs_to_reach(a.values, b.values, b.count, level)))
 
 static const struct {
     const char *name;
     void (*call)(row *row);
-} calls[] = {{"beta", call_beta},
-             {"beta_inverse", call_beta_inverse},
-             {"two_sided", call_two_sided},
-             {"quantile", call_quantile},
-             {"shifted_above", call_shifted},
-             {"describe", call_describe},
-             {"mean", call_mean},
-             {"welch", call_welch},
-             {"paired", call_paired},
-             {"chance", call_chance},
-             {"holm", call_holm},
-             {"power", call_power},
-             {"seeds", call_seeds},
-             {"reach", call_reach}};
+} calls[] = {
+#define ROW(name)                                                                                                      \
+    { #name, call_##name }
+    ROW(beta),  ROW(beta_inverse), ROW(two_sided), ROW(quantile), ROW(shifted_above), ROW(describe), ROW(mean),
+    ROW(welch), ROW(paired),       ROW(chance),    ROW(holm),     ROW(power),         ROW(seeds),    ROW(reach)};
 enum { CALLS = sizeof calls / sizeof *calls };
 
 /* Reads the numbers of a column; returns their count. */

@@ -1,4 +1,6 @@
-/* Runs on a failing disk: the documented status, a message with the file, and no partial file. Also saved plans. */
+/* Runs on a failing disk: the documented status, a message with the file, and no partial file. Runs in which one system
+ * call fails: up to 20 calls of each kind; all, in minutes, by `test_trainer_faults all`. Also saved plans. */
+#include "tests/support/each_call.h"
 #include "tests/support/runs.h"
 #include "tests/support/share.h"
 #include "tests/support/test.h"
@@ -92,37 +94,38 @@ static d9_system system_on(disk *d) {
     return system;
 }
 
-typedef struct bench {
-    d9_config *config;
-    char folder[RUN_PATH_BYTES];
-    run_report whole; /* without failures */
-} bench;
+/* The run of `b` without failures, trained once. */
+static const run_report *whole_run(const run_bench *b) {
+    static run_report whole;
+    if (!whole.epoch_count) whole = run_train_ok(&(d9_train_options){.config = b->config, .seed = 7});
+    return &whole;
+}
 
+/* The smallest images, because each test trains many times. The last checkpoint is kept. */
 static int set_up(void **state) {
-    static bench b;
-    b.config = run_config(&context, "reference", "f32", "keep: all\n");
-    run_folder_make(b.folder);
-    b.whole = run_train_ok(&(d9_train_options){.config = b.config, .seed = 7});
-    *state = &b;
+    run_bench_set_up(state);
+    d9_config *config = ((run_bench *)*state)->config;
+    config->data.image_size = 8, config->keep = D9_KEEP_ALL;
     return 0;
 }
 
-static int tear_down(void **state) {
-    bench *b = *state;
-    run_folder_remove(b->folder), d9_config_free(&context, b->config);
-    return 0;
+#define FAULT_TEST(name) TEST_WITH(run_bench *b, name, set_up, run_bench_tear_down)
+#define OPTIONS(b, ...)                                                                                                \
+    (d9_train_options) { .config = (b)->config, .seed = 7, .out = (b)->folder, __VA_ARGS__ }
+
+static run_report train_on(disk *d, d9_train_options options) {
+    const d9_system system = system_on(d);
+    return run_train(&options, &system);
 }
 
 /* On a working disk, the failed run resumes and ends as without the failure. */
-static void assert_recovers(bench *b, const char *what) {
-    run_report rest =
-        run_train_ok(&(d9_train_options){.config = b->config, .seed = 7, .out = b->folder, .resume = true});
-    run_assert_equal(&rest, &b->whole, what);
-    run_folder_remove(b->folder);
-    run_folder_make(b->folder);
+static void assert_recovers(run_bench *b, const char *what) {
+    const run_report rest = run_train_ok(&OPTIONS(b, .resume = true));
+    run_assert_equal(&rest, whole_run(b), what);
+    run_folder_remove(b->folder), run_folder_make(b->folder);
 }
 
-static void check_failed(bench *b, const run_report *report, const disk *d, const char *what) {
+static void check_failed(run_bench *b, const run_report *report, const disk *d, const char *what) {
     if (d->hits == 0) fail_msg("%s: the fault was never met", what);
     if (report->status != D9_OUTPUT) fail_msg("%s: status %d: %s", what, (int)report->status, report->message);
     if (!strstr(report->message, b->folder)) fail_msg("%s: \"%s\" names no file", what, report->message);
@@ -131,7 +134,7 @@ static void check_failed(bench *b, const run_report *report, const disk *d, cons
 }
 
 /* Each file of a record with each kind of failure. Checkpoints are written each epoch, so that the run can resume. */
-TEST_WITH(bench *b, test_each_fault_of_each_file, set_up, tear_down) {
+FAULT_TEST(test_each_fault_of_each_file) {
     static const char *const files[] = {
         "config.yaml",       "events.jsonl",    "epochs.tsv", "checkpoint.safetensors", "predictions.safetensors",
         "model.safetensors", "submission.json", "result.json"};
@@ -140,95 +143,69 @@ TEST_WITH(bench *b, test_each_fault_of_each_file, set_up, tear_down) {
         const char *file = files[i / KINDS];
         char what[64];
         disk d = {.fault = (fault)(FAULT_OPEN + i % KINDS), .victim = file, .room = INT64_MAX, .marked = -1};
-        d9_system system = system_on(&d);
         snprintf(what, sizeof what, "%s of %s", fault_names[d.fault], file);
-        d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder, .checkpoint_every = 1};
-        run_report report = run_train(&options, &system);
+        const run_report report = train_on(&d, OPTIONS(b, .checkpoint_every = 1));
         check_failed(b, &report, &d, what);
         if (!strstr(report.message, file)) fail_msg("%s: \"%s\" does not name it", what, report.message);
         assert_recovers(b, what);
     }
 }
 
-/* A disk that is full after some number of bytes, in the first nine tenths of those that a run writes. */
-TEST_WITH(bench *b, test_full_disk, set_up, tear_down) {
+/* A disk that is full after some number of bytes, in the first nine tenths of those that a run writes: timings vary in
+ * the last tenth of the record. */
+FAULT_TEST(test_full_disk) {
     enum { CASES = 25 / TEST_SHARE };
     disk whole = {.room = INT64_MAX, .marked = -1};
-    d9_system system = system_on(&whole);
-    d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder, .checkpoint_every = 1};
-    run_report report = run_train(&options, &system);
-    OK(report.status);
+    OK(train_on(&whole, OPTIONS(b, .checkpoint_every = 1)).status);
     assert_true(whole.written > 1000 && whole.hits == 0);
     for (int i = 0; i < CASES; i++) {
         char what[64];
-        disk d = {.room = whole.written * 9 / 10 * i / CASES,
-                  .marked = -1}; /* timings vary in the last tenth of the record */
-        system = system_on(&d);
+        disk d = {.room = whole.written * 9 / 10 * i / CASES, .marked = -1};
         snprintf(what, sizeof what, "full after %lld bytes", (long long)d.room);
-        run_folder_remove(b->folder);
-        run_folder_make(b->folder);
-        report = run_train(&options, &system);
+        run_folder_remove(b->folder), run_folder_make(b->folder);
+        const run_report report = train_on(&d, OPTIONS(b, .checkpoint_every = 1));
         check_failed(b, &report, &d, what);
         assert_recovers(b, what);
     }
 }
 
-TEST_WITH(bench *b, test_full_disk_at_an_interrupt, set_up, tear_down) {
-    disk d = {.fault = FAULT_WRITE, .victim = "checkpoint", .room = INT64_MAX, .marked = -1};
-    d9_system system = system_on(&d);
-    d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder, .stop_after_steps = 7};
-    run_report report = run_train(&options, &system);
-    check_failed(b, &report, &d, "full at an interrupt");
-    assert_false(run_has(b->folder, "checkpoint.safetensors"));
+/* Only the checkpoint, or only the model, cannot be written. At an interrupt the run fails and an old checkpoint
+ * survives; at the model the training is not lost; at a checkpoint by time the run goes on. */
+FAULT_TEST(test_disk_that_is_full_for_one_file) {
+    static const struct {
+        const char *what, *victim;
+        int64_t first, stop; /* steps of an earlier run, 0: none; steps after which this one stops */
+        double seconds;      /* between checkpoints */
+        bool ends, checkpoint;
+    } rows[] = {{"full at an interrupt", "checkpoint", 0, 7, 0, false, false},
+                {"full at the second interrupt", "checkpoint", 4, 9, 0, false, true},
+                {"full at the model", "model", 0, 0, 0, false, true},
+                {"full at a checkpoint", "checkpoint", 0, 0, 1e-9, true, false}};
+    b->config->keep = D9_KEEP_MODEL;
+    for (int r = 0; r < 4; r++) {
+        disk d = {.fault = FAULT_WRITE, .victim = rows[r].victim, .room = INT64_MAX, .marked = -1};
+        if (rows[r].first)
+            assert_int_equal(run_train(&OPTIONS(b, .stop_after_steps = rows[r].first), NULL).status, D9_SIGINT);
+        const run_report report = train_on(&d, OPTIONS(b, .stop_after_steps = rows[r].stop, .resume = rows[r].first > 0,
+                                                       .checkpoint_seconds = rows[r].seconds));
+        if (rows[r].ends) {
+            OK(report.status);
+            assert_true(d.hits > 0);
+            run_assert_equal(&report, whole_run(b), rows[r].what);
+            run_check_files(b->folder, rows[r].what);
+        } else {
+            check_failed(b, &report, &d, rows[r].what);
+            assert_non_null(strstr(report.message, rows[r].victim));
+        }
+        assert_int_equal(run_has(b->folder, "checkpoint.safetensors"), rows[r].checkpoint);
+        if (!rows[r].ends) assert_recovers(b, rows[r].what);
+    }
 }
 
-/* An old checkpoint survives a failure to write a new one. */
-TEST_WITH(bench *b, test_old_checkpoint_survives, set_up, tear_down) {
-    d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder, .stop_after_steps = 4};
-    assert_int_equal(run_train(&options, NULL).status, D9_SIGINT);
-    disk d = {.fault = FAULT_WRITE, .victim = "checkpoint", .room = INT64_MAX, .marked = -1};
-    d9_system system = system_on(&d);
-    options.resume = true;
-    options.stop_after_steps = 9;
-    run_report report = run_train(&options, &system);
-    check_failed(b, &report, &d, "full at the second interrupt");
-    assert_true(run_has(b->folder, "checkpoint.safetensors"));
-    assert_recovers(b, "from the first checkpoint");
-}
-
-/* A full disk when the model is written: the training is not lost. */
-TEST_WITH(bench *b, test_full_disk_at_the_model, set_up, tear_down) {
-    d9_config *config = run_config(&context, "reference", "f32", "");
-    disk d = {.fault = FAULT_WRITE, .victim = "model", .room = INT64_MAX, .marked = -1};
-    d9_system system = system_on(&d);
-    d9_train_options options = {.config = config, .seed = 7, .out = b->folder};
-    run_report report = run_train(&options, &system);
-    check_failed(b, &report, &d, "full at the model");
-    assert_words(report.message, "model.safetensors");
-    assert_true(run_has(b->folder, "checkpoint.safetensors"));
-    assert_recovers(b, "from the checkpoint of its end");
-    d9_config_free(&context, config);
-}
-
-/* A disk that is full only for checkpoints does not end the run. */
-TEST_WITH(bench *b, test_full_disk_at_a_checkpoint, set_up, tear_down) {
-    d9_config *config = run_config(&context, "reference", "f32", "");
-    disk d = {.fault = FAULT_WRITE, .victim = "checkpoint", .room = INT64_MAX, .marked = -1};
-    d9_system system = system_on(&d);
-    d9_train_options options = {.config = config, .seed = 7, .out = b->folder, .checkpoint_seconds = 1e-9};
-    run_report report = run_train(&options, &system);
-    assert_true(d.hits > 0);
-    OK(report.status);
-    run_assert_equal(&report, &b->whole, "without a checkpoint");
-    run_check_files(b->folder, "without a checkpoint");
-    d9_config_free(&context, config);
-}
-
-TEST_WITH(bench *b, test_folder_that_cannot_be_made, set_up, tear_down) {
+FAULT_TEST(test_folder_that_cannot_be_made) {
     disk d = {.fault = FAULT_OPEN, .room = INT64_MAX, .marked = -1};
-    d9_system system = system_on(&d);
     const char *path = run_path(b->folder, "below");
-    run_report report = run_train(&(d9_train_options){.config = b->config, .seed = 7, .out = path}, &system);
+    const run_report report = train_on(&d, (d9_train_options){.config = b->config, .seed = 7, .out = path});
     assert_ints(report.status, D9_OUTPUT, run_folder_count(b->folder, ""), 0);
 }
 
@@ -246,28 +223,71 @@ static void make_scarce(void *user, const d9_program *program, const d9_epoch_ro
 }
 
 /* A run continues without a checkpoint if the disk is full. Any other reason ends it. */
-TEST_WITH(bench *b, test_no_memory_for_a_checkpoint, set_up, tear_down) {
+FAULT_TEST(test_no_memory_for_a_checkpoint) {
     d9_system system = *d9_system_default();
     system.allocate = scarce_allocate;
-    run_report end = run_train(&(d9_train_options){.config = b->config,
-                                                   .seed = 7,
-                                                   .out = b->folder,
-                                                   .checkpoint_every = 1,
-                                                   .observer = {.epoch = make_scarce}},
-                               &system);
+    const run_report end = run_train(&OPTIONS(b, .checkpoint_every = 1, .observer = {.epoch = make_scarce}), &system);
     assert_ints(scarce, 0, end.status, D9_DEVICE);
 }
 
-TEST_WITH(bench *b, test_saved_plan, set_up, tear_down) {
+FAULT_TEST(test_saved_plan) {
     const char *path = run_path(b->folder, "plan.tsv");
-    run_report saved = run_train_ok(&(d9_train_options){.config = b->config, .seed = 7, .save_plan = path});
-    run_report followed = run_train_ok(&(d9_train_options){.config = b->config, .seed = 7, .plan = path});
+    d9_train_options options = {.config = b->config, .seed = 7, .save_plan = path};
+    const run_report saved = run_train_ok(&options);
+    options.save_plan = NULL, options.plan = path;
+    const run_report followed = run_train_ok(&options);
     assert_string_equal(saved.plan_sha256, followed.plan_sha256);
     run_assert_equal(&saved, &followed, "by a saved plan");
-    run_report none =
-        run_train(&(d9_train_options){.config = b->config, .seed = 7, .plan = run_path(b->folder, "none.tsv")}, NULL);
-    assert_int_equal(none.status, D9_DATA);
     run_write(b->folder, "plan.tsv", "conv\tstem.conv\n", 15);
-    run_report wrong = run_train(&(d9_train_options){.config = b->config, .seed = 7, .plan = path}, NULL);
-    assert_int_equal(wrong.status, D9_USAGE);
+    assert_int_equal(run_train(&options, NULL).status, D9_USAGE);
+    options.plan = run_path(b->folder, "none.tsv");
+    assert_int_equal(run_train(&options, NULL).status, D9_DATA);
+}
+
+/* ---- one call fails: the k-th allocation, open, read, write and so on ---- */
+
+static run_report train_planted(run_bench *b, planted *p, bool resume) {
+    const d9_system system = planted_system(p, run_system()); /* without syncing */
+    return run_train(&OPTIONS(b, .checkpoint_every = 1, .resume = resume), &system);
+}
+
+/* The run must end with a documented status and a message, or as without the failure; resumed on a working system, it
+ * must end as without the failure. */
+static void check_failing_call(run_bench *b, each_call kind, int64_t k) {
+    planted p = {.kind = kind, .victim = k}, none = {.victim = 0};
+    char what[64];
+    snprintf(what, sizeof what, "%s %lld", each_call_names[kind], (long long)k);
+    const run_report report = train_planted(b, &p, false);
+    assert_true(p.met);
+    run_check_files(b->folder, what);
+    if (report.status == D9_OK) return run_assert_equal(&report, whole_run(b), what); /* the call did not matter */
+    if ((report.status != D9_OUTPUT && report.status != D9_DATA && report.status != D9_USAGE &&
+         report.status != D9_DEVICE) ||
+        !report.message[0])
+        fail_msg("%s: status %d, \"%s\"", what, (int)report.status, report.message);
+    const run_report again = train_planted(b, &none, true);
+    if (again.status != D9_OK) fail_msg("%s, then resumed: %s", what, again.message);
+    run_assert_equal(&again, whole_run(b), what);
+}
+
+enum { SOME = 20 / TEST_SHARE }; /* most calls tried of each kind */
+static bool every;               /* tries all calls */
+
+FAULT_TEST(test_runs_with_a_failing_call) {
+    b->config->keep = D9_KEEP_MODEL;
+    planted counted = {.victim = 0};
+    OK(train_planted(b, &counted, false).status);
+    for (int kind = 0; kind < CALL_COUNT; kind++) {
+        const int64_t step = every ? 1 : 1 + counted.calls[kind] / SOME;
+        for (int64_t k = 1; k <= counted.calls[kind]; k += step) {
+            run_folder_remove(b->folder), run_folder_make(b->folder);
+            check_failing_call(b, (each_call)kind, k);
+        }
+        print_message("%s: %lld calls\n", each_call_names[kind], (long long)counted.calls[kind]);
+    }
+}
+
+int main(int count, char **arguments) {
+    every = count == 2 && strcmp(arguments[1], "all") == 0;
+    return test_run(NULL);
 }

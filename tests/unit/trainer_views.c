@@ -30,14 +30,21 @@ static int tear_down(void **state) {
     return 0;
 }
 
-static void train(const bench *b, d9_result *result) {
+static void free_result(void *result) { d9_result_free(&context, result); }
+
+/* A run's result, which lives until the test ends. */
+static const d9_result *train(const bench *b) {
+    d9_result *result = test_room(sizeof *result);
     OK(d9_train(&context, &(d9_train_options){.config = b->config, .seed = 5, .out = b->folder, .overwrite = true},
                 result));
+    return test_keep(result, free_result);
 }
 
 static double plain(const d9_result *result, int64_t row) { return result->epochs[row].score; }
 static double with_views(const d9_result *result, int64_t row) { return result->epochs[row].score_tta; }
 typedef double (*figure)(const d9_result *result, int64_t row);
+/* The scores that decide. */
+static figure deciding(int tta) { return tta == D9_EVAL_TTA_EVERY ? with_views : plain; }
 
 static int64_t lowest(const d9_result *result, figure figure, int64_t rows) {
     int64_t best = 0;
@@ -75,89 +82,98 @@ TEST(test_best_row_target_and_patience_by_hand) {
     static const struct {
         double plain[4], views[4];
         int tta;
-        int64_t best, first; /* row; epoch that reaches a target of at most 5 */
+        int64_t best, first; /* row; epoch that reaches a target of 5 */
         bool stops;          /* by a patience of 2 */
+        const char *measure; /* NULL: perplexity */
     } rows[] = {
-        {{7, 6, 8, 9}, {7, 8, 6, 6.5}, D9_EVAL_TTA_LAST, 1, 0, true},
-        {{7, 6, 8, 9}, {7, 8, 6, 6.5}, D9_EVAL_TTA_EVERY, 2, 0, false},
-        {{7, 6, 6, 6}, {7, 6, 6, 6}, D9_EVAL_TTA_EVERY, 1, 0, true},
-        {{9, 8, 7, 6}, {0, 0, 0, 5}, D9_EVAL_TTA_LAST, 3, 4, false},
-        {{9, 5, 4, 6}, {0, 0, 0, 6}, D9_EVAL_TTA_LAST, 2, 2, false},
-        {{9, 5, 4, 4}, {9, 6, 6, 3}, D9_EVAL_TTA_EVERY, 3, 4, false},
-        {{0, 5, 0, 6}, {0, 5, 0, 6}, D9_EVAL_TTA_LAST, 1, 2, true},
-        {{0, 0, 0, 0}, {0, 0, 0, 0}, D9_EVAL_TTA_LAST, -1, 0, false},
+        {{7, 6, 8, 9}, {7, 8, 6, 6.5}, D9_EVAL_TTA_LAST, 1, 0, true, NULL},
+        {{7, 6, 8, 9}, {7, 8, 6, 6.5}, D9_EVAL_TTA_EVERY, 2, 0, false, NULL},
+        {{7, 6, 6, 6}, {7, 6, 6, 6}, D9_EVAL_TTA_EVERY, 1, 0, true, NULL},
+        {{9, 8, 7, 6}, {0, 0, 0, 5}, D9_EVAL_TTA_LAST, 3, 4, false, NULL},
+        {{9, 5, 4, 6}, {0, 0, 0, 6}, D9_EVAL_TTA_LAST, 2, 2, false, NULL},
+        {{9, 5, 4, 4}, {9, 6, 6, 3}, D9_EVAL_TTA_EVERY, 3, 4, false, NULL},
+        {{0, 5, 0, 6}, {0, 5, 0, 6}, D9_EVAL_TTA_LAST, 1, 2, true, NULL},
+        {{0, 0, 0, 0}, {0, 0, 0, 0}, D9_EVAL_TTA_LAST, -1, 0, false, NULL},
+        {{1, 6, 7, 2}, {1, 4, 5, 5}, D9_EVAL_TTA_EVERY, 2, 3, false, "accuracy"},
+        {{1, 6, 4, 5}, {0, 0, 0, 9}, D9_EVAL_TTA_LAST, 1, 2, true, "accuracy"},
     };
     for (int r = 0; r < (int)(sizeof rows / sizeof *rows); r++) {
         d9_epoch_row epochs[4] = {0};
-        const d9_config config = {
-            .eval = {.tta = rows[r].tta, .patience = 2}, .measure = d9_measure_find("perplexity"), .target = 5};
+        const d9_config config = {.eval = {.tta = rows[r].tta, .patience = 2},
+                                  .measure = d9_measure_find(rows[r].measure ? rows[r].measure : "perplexity"),
+                                  .target = 5};
         const d9_result result = {.config = &config, .epochs = epochs, .epoch_count = 4};
-        for (int e = 0; e < 4; e++) {
+        for (int e = 0; e < 4; e++)
             epochs[e] = (d9_epoch_row){.epoch = e + 1,
                                        .score = rows[r].plain[e] > 0 ? rows[r].plain[e] : NAN,
                                        .score_tta = rows[r].views[e] > 0 ? rows[r].views[e] : NAN};
-        }
-        assert_ints(d9_best_row(&result), rows[r].best, d9_epoch_to_target(&result), rows[r].first);
-        assert_int_equal(d9_out_of_patience(&result), rows[r].stops);
+        if (d9_best_row(&result) != rows[r].best || d9_epoch_to_target(&result) != rows[r].first ||
+            d9_out_of_patience(&result) != rows[r].stops)
+            fail_msg("row %d: best %lld, target %lld, stops %d", r, (long long)d9_best_row(&result),
+                     (long long)d9_epoch_to_target(&result), d9_out_of_patience(&result));
     }
 }
 
 /* `last` changes neither the parameters nor the final scores; only the last row has a score with all views. */
 TEST_WITH(bench *b, test_only_the_last_has_all_views, set_up, tear_down) {
-    d9_result last;
-    train(b, &last);
-    assert_string_equal(last.params_sha256, b->every.params_sha256);
-    assert_true(last.score == b->every.score && last.score_tta == b->every.score_tta && last.score != last.score_tta);
-    assert_int_equal(last.epoch_count, 8);
-    check_rows(b, &last);
-    for (int64_t e = 0; e < 8; e++) assert_int_equal(has_views(&last, e), e == 7);
-    assert_ints(segments(&last, D9_SEGMENT_EVALUATE), 7, segments(&last, D9_SEGMENT_FINAL_EVALUATE), 1);
-    d9_result_free(&context, &last);
+    const d9_result *last = train(b);
+    assert_string_equal(last->params_sha256, b->every.params_sha256);
+    assert_true(last->score == b->every.score && last->score_tta == b->every.score_tta &&
+                last->score != last->score_tta);
+    assert_int_equal(last->epoch_count, 8);
+    check_rows(b, last);
+    for (int64_t e = 0; e < 8; e++) assert_int_equal(has_views(last, e), e == 7);
+    assert_ints(segments(last, D9_SEGMENT_EVALUATE), 7, segments(last, D9_SEGMENT_FINAL_EVALUATE), 1);
 }
 
 /* In an epoch that was evaluated without all views, the plain score decides if the target is met. */
-TEST_WITH(bench *b, test_target_is_met_by_the_plain_score, set_up, tear_down) {
-    d9_result last;
-    const int64_t best = lowest(&b->every, plain, 7);
-    b->config->target = plain(&b->every, best);
-    train(b, &last);
-    assert_int_equal(last.epoch_to_target, best + 1);
-    d9_result_free(&context, &last);
+TEST_WITH(bench *b, test_target_is_met_by_the_scores_of_eval_tta, set_up, tear_down) {
+    for (int tta = D9_EVAL_TTA_LAST; tta <= D9_EVAL_TTA_EVERY; tta++) {
+        const int64_t best = lowest(&b->every, deciding(tta), 7);
+        b->config->eval.tta = tta;
+        b->config->target = deciding(tta)(&b->every, best);
+        assert_int_equal(train(b)->epoch_to_target, best + 1);
+    }
+}
+
+/* keep: best follows the same scores; each model that is kept is evaluated with all views. */
+TEST_WITH(bench *b, test_best_follows_the_scores_of_eval_tta, set_up, tear_down) {
+    b->config->keep = D9_KEEP_BEST;
+    for (int tta = D9_EVAL_TTA_LAST; tta <= D9_EVAL_TTA_EVERY; tta++) {
+        const int64_t best = lowest(&b->every, deciding(tta), 8);
+        b->config->eval.tta = tta;
+        const d9_result *result = train(b);
+        assert_int_equal(result->best_epoch, best + 1);
+        assert_true(result->score == plain(&b->every, best) && result->score_tta == with_views(&b->every, best));
+        check_rows(b, result);
+        for (int64_t e = 0; e < 8 && tta == D9_EVAL_TTA_LAST; e++)
+            assert_int_equal(has_views(result, e), e == 7 || lowest(result, plain, e + 1) == e);
+    }
+    b->config->eval.tta = D9_EVAL_TTA_LAST;
+    b->config->eval.patience = 3;
+    run_check_resume(b->config, (const int64_t[]){7, 12, 0});
 }
 
 /* Early stopping follows the plain scores, and the model where it stopped is evaluated with all views. */
-TEST_WITH(bench *b, test_patience_follows_the_plain_scores, set_up, tear_down) {
-    d9_result last;
+TEST_WITH(bench *b, test_patience_follows_the_scores_of_eval_tta, set_up, tear_down) {
     b->config->eval.patience = 1;
-    const int64_t rows = stopped(&b->every, plain, 1);
-    assert_true(rows > 1 && rows < 8);
-    train(b, &last);
-    assert_int_equal(last.epoch_count, rows);
-    check_rows(b, &last);
-    for (int64_t e = 0; e < rows; e++) assert_int_equal(has_views(&last, e), e == rows - 1);
-    assert_true(last.score_tta == with_views(&b->every, rows - 1));
-    assert_ints(segments(&last, D9_SEGMENT_EVALUATE), rows, segments(&last, D9_SEGMENT_FINAL_EVALUATE), 1);
-    int evaluation = last.timeline->count - 1; /* the last of the two evaluations of the epoch is the final one */
-    while (last.timeline->segments[evaluation].kind != D9_SEGMENT_EVALUATE &&
-           last.timeline->segments[evaluation].kind != D9_SEGMENT_FINAL_EVALUATE)
-        evaluation--;
-    assert_int_equal(last.timeline->segments[evaluation].kind, D9_SEGMENT_FINAL_EVALUATE);
-    d9_result_free(&context, &last);
-}
-
-/* keep: best follows the plain scores; each model that is kept is evaluated with all views. */
-TEST_WITH(bench *b, test_best_follows_the_plain_scores, set_up, tear_down) {
-    d9_result last;
-    b->config->keep = D9_KEEP_BEST;
-    const int64_t best = lowest(&b->every, plain, 8);
-    train(b, &last);
-    assert_int_equal(last.best_epoch, best + 1);
-    assert_true(last.score == plain(&b->every, best) && last.score_tta == with_views(&b->every, best));
-    check_rows(b, &last);
-    for (int64_t e = 0; e < 8; e++) assert_int_equal(has_views(&last, e), e == 7 || lowest(&last, plain, e + 1) == e);
-    d9_result_free(&context, &last);
-    b->config->eval.patience = 3;
-    run_check_resume(b->config, (const int64_t[]){7, 12, 0});
+    for (int tta = D9_EVAL_TTA_EVERY; tta >= D9_EVAL_TTA_LAST; tta--) {
+        const int64_t rows = stopped(&b->every, deciding(tta), 1);
+        b->config->eval.tta = tta;
+        assert_true(rows > 1 && rows < 8);
+        const d9_result *result = train(b);
+        assert_int_equal(result->epoch_count, rows);
+        check_rows(b, result);
+        assert_true(result->score_tta == with_views(&b->every, rows - 1));
+        if (tta == D9_EVAL_TTA_EVERY) continue;
+        for (int64_t e = 0; e < rows; e++) assert_int_equal(has_views(result, e), e == rows - 1);
+        assert_ints(segments(result, D9_SEGMENT_EVALUATE), rows, segments(result, D9_SEGMENT_FINAL_EVALUATE), 1);
+        int last = result->timeline->count - 1; /* the last of the two evaluations of the epoch is the final one */
+        while (result->timeline->segments[last].kind != D9_SEGMENT_EVALUATE &&
+               result->timeline->segments[last].kind != D9_SEGMENT_FINAL_EVALUATE)
+            last--;
+        assert_int_equal(result->timeline->segments[last].kind, D9_SEGMENT_FINAL_EVALUATE);
+    }
 }
 
 /* Starts or resumes the run with seed 10, and stops it in the epoch after `epochs`. False: resuming was rejected. */
@@ -195,18 +211,16 @@ TEST_WITH(bench *b, test_kept_model_of_another_epoch, set_up, tear_down) {
 
 /* train.plateau follows the plain scores or, with `every`, those with all views. */
 TEST_WITH(bench *b, test_plateau_follows_the_scores_of_eval_tta, set_up, tear_down) {
-    d9_result result;
     b->config->train.plateau = 0.5;
     for (int tta = D9_EVAL_TTA_LAST; tta <= D9_EVAL_TTA_EVERY; tta++) {
         double factor = 1;
         b->config->eval.tta = tta;
-        train(b, &result);
+        const d9_result *result = train(b);
         for (int64_t e = 0; e < 8; e++) {
-            assert_true(fabs(result.epochs[e].learning_rate - factor * b->every.epochs[e].learning_rate) < 1e-12);
-            if (lowest(&result, tta == D9_EVAL_TTA_EVERY ? with_views : plain, e + 1) != e) factor /= 2;
+            assert_true(fabs(result->epochs[e].learning_rate - factor * b->every.epochs[e].learning_rate) < 1e-12);
+            if (lowest(result, deciding(tta), e + 1) != e) factor /= 2;
         }
         assert_true(factor < 1);
-        d9_result_free(&context, &result);
     }
 }
 

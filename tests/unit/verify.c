@@ -72,42 +72,35 @@ static void assert_tokens_rejected(const char *folder, const char *name, d9_tens
     assert_rejection(v.status, D9_DATA, words);
 }
 
-static void assert_text_rejected(const char *folder, d9_tensor tokens, const char *key, const char *value,
-                                 const char *words) {
-    assert_tokens_rejected(folder, CASES "/text_gru.safetensors", tokens, key, value, words);
-}
-
-TEST_WITH(const char *folder, test_texts_that_do_not_fit, run_folder_set_up, run_folder_tear_down) {
-    static int64_t words[4 * 8] = {0};
-    d9_tensor good = {"tokens", D9_TENSOR_I64, {2, {4, 7}}, (const uint8_t *)words, 4 * 7 * sizeof *words}, bad = good;
-    bad.type = D9_TENSOR_I32, bad.size /= 2;
-    assert_text_rejected(folder, bad, NULL, NULL, "tokens i64");
-    bad = good, bad.name = "images";
-    assert_text_rejected(folder, bad, NULL, NULL, "tokens");
-    bad = good, bad.shape.d[0] = 3, bad.size = 3 * 7 * sizeof *words;
-    assert_text_rejected(folder, bad, NULL, NULL, "3 4");
-    bad = good, bad.shape.d[1] = 8, bad.size = 4 * 8 * sizeof *words;
-    assert_text_rejected(folder, bad, NULL, NULL, "tokens 4 7");
-    words[9] = 50;
-    assert_text_rejected(folder, good, NULL, NULL, "50 1 49");
-    words[9] = -1;
-    assert_text_rejected(folder, good, NULL, NULL, "-1 1 49");
-    assert_text_rejected(folder, (d9_tensor){0}, "dawn9.length", "8", "tokens 4 8");
-    assert_text_rejected(folder, (d9_tensor){0}, "dawn9.words", "[\"a\"]", "dawn9.words");
-}
-
-TEST_WITH(const char *folder, test_streams_that_do_not_fit, run_folder_set_up, run_folder_tear_down) {
-    static const char *const path = CASES "/language_gru.safetensors";
-    static int64_t words[4 * 14] = {0};
-    d9_tensor good = {"tokens", D9_TENSOR_I64, {1, {4 * 14}}, (const uint8_t *)words, sizeof words}, bad = good;
-    bad.name = "images";
-    assert_tokens_rejected(folder, path, bad, NULL, NULL, "tokens i64");
-    bad = good, bad.shape = (d9_shape){2, {4, 14}};
-    assert_tokens_rejected(folder, path, bad, NULL, NULL, "tokens i64");
-    bad = good, bad.type = D9_TENSOR_I32, bad.size /= 2;
-    assert_tokens_rejected(folder, path, bad, NULL, NULL, "tokens i64");
-    words[9] = 23;
-    assert_tokens_rejected(folder, path, good, NULL, NULL, "23 22");
+TEST_WITH(const char *folder, test_texts_and_streams_that_do_not_fit, run_folder_set_up, run_folder_tear_down) {
+    static const char *const text = CASES "/text_gru.safetensors", *const stream = CASES "/language_gru.safetensors";
+    static int64_t zeros[4 * 14] = {0}, high[4 * 14] = {[9] = 50}, negative[4 * 14] = {[9] = -1},
+                             beyond[4 * 14] = {[9] = 23};
+    const struct {
+        const char *name, *tensor;
+        const int64_t *words;
+        d9_tensor_type type;
+        d9_shape shape;
+        const char *key, *value, *rejection;
+    } rows[] = {
+        {text, "tokens", zeros, D9_TENSOR_I32, {2, {4, 7}}, NULL, NULL, "tokens i64"},
+        {text, "images", zeros, D9_TENSOR_I64, {2, {4, 7}}, NULL, NULL, "tokens"},
+        {text, "tokens", zeros, D9_TENSOR_I64, {2, {3, 7}}, NULL, NULL, "3 4"},
+        {text, "tokens", zeros, D9_TENSOR_I64, {2, {4, 8}}, NULL, NULL, "tokens 4 7"},
+        {text, "tokens", high, D9_TENSOR_I64, {2, {4, 7}}, NULL, NULL, "50 1 49"},
+        {text, "tokens", negative, D9_TENSOR_I64, {2, {4, 7}}, NULL, NULL, "-1 1 49"},
+        {text, "tokens", NULL, D9_TENSOR_I64, {2, {4, 7}}, "dawn9.length", "8", "tokens 4 8"},
+        {text, "tokens", NULL, D9_TENSOR_I64, {2, {4, 7}}, "dawn9.words", "[\"a\"]", "dawn9.words"},
+        {stream, "images", zeros, D9_TENSOR_I64, {1, {56}}, NULL, NULL, "tokens i64"},
+        {stream, "tokens", zeros, D9_TENSOR_I64, {2, {4, 14}}, NULL, NULL, "tokens i64"},
+        {stream, "tokens", zeros, D9_TENSOR_I32, {1, {56}}, NULL, NULL, "tokens i64"},
+        {stream, "tokens", beyond, D9_TENSOR_I64, {1, {56}}, NULL, NULL, "23 22"},
+    };
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        const size_t size = (size_t)d9_shape_count(&rows[r].shape) * d9_tensor_type_bytes(rows[r].type);
+        const d9_tensor tokens = {rows[r].tensor, rows[r].type, rows[r].shape, rows[r].words, rows[r].words ? size : 0};
+        assert_tokens_rejected(folder, rows[r].name, tokens, rows[r].key, rows[r].value, rows[r].rejection);
+    }
 }
 
 TEST_WITH(const char *folder, test_precisions_that_cannot_be_verified, run_folder_set_up, run_folder_tear_down) {

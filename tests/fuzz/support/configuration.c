@@ -1,7 +1,6 @@
 /* Properties of every accepted configuration: see configuration.h. */
 #include "tests/fuzz/support/configuration.h"
 #include "train/session.h"
-#include <string.h>
 
 static void print(fuzz_bench *bench, const d9_config *config, bool origins, d9_text *text) {
     d9_text_init(&bench->context, text);
@@ -39,13 +38,10 @@ static void check(fuzz_bench *bench, const d9_config *config) {
     fuzz_require(d9_effective_json(&bench->context, config, &object) == D9_OK, "a configuration becomes JSON");
     json_decref(object);
     const d9_status status = d9_config_try(&bench->context, config);
-    if (status != D9_OK) fuzz_check_rejection(bench, status);
+    fuzz_accepted(bench, status);
 }
 
 void fuzz_check_config(fuzz_bench *bench, d9_status status, d9_config *config) {
-    if (status == D9_OK)
-        check(bench, config);
-    else
-        fuzz_check_rejection(bench, status);
+    if (fuzz_accepted(bench, status)) check(bench, config);
     d9_config_free(&bench->context, config);
 }

@@ -8,6 +8,10 @@
 #define D9_TESTS_FUZZ_H
 
 #include "core/system.h"
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size); /* the target */
 
 enum { FUZZ_FILES = 128, FUZZ_PATH = 128, FUZZ_MEMORY = 64 << 20 };
 
@@ -37,8 +41,9 @@ fuzz_file *fuzz_find(fuzz_bench *bench, const char *path); /* NULL: no such file
 bool fuzz_part(const uint8_t **data, size_t *size, const uint8_t **part, size_t *part_size);
 char *fuzz_text(const uint8_t *bytes, size_t size); /* zero-terminated copy from malloc */
 
-/* Checks an error: a documented status, and a message of one printable line. Clears it. */
-void fuzz_check_rejection(fuzz_bench *bench, d9_status status);
+/* True if the status is D9_OK. Otherwise checks the error, which has a documented status and a message of one printable
+ * line, and clears it. */
+bool fuzz_accepted(fuzz_bench *bench, d9_status status);
 
 /* Makes a safetensors file: bytes before the byte 255 are the header, whose length is prepended, and the rest is data.
  * Without such a byte the input is unchanged. From malloc. */
