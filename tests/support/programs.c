@@ -37,6 +37,36 @@ void program_make(d9_context *context, const d9_config *config, const d9_extent 
     test_ok(context, d9_program_build(context, config, extent, d9_precision_find(precision), &options, program));
 }
 
+static void free_config(void *config) { d9_config_free(&context, config); }
+
+d9_config *program_kept(d9_config *config) { return test_keep(config, free_config); }
+
+d9_config *program_yaml(const char *yaml, ...) {
+    char text[4096];
+    va_list arguments;
+    va_start(arguments, yaml);
+    assert_in_range(vsnprintf(text, sizeof text, yaml, arguments), 0, sizeof text - 1);
+    va_end(arguments);
+    return program_kept(program_config(&context, text));
+}
+
+static void free_program(void *program) { d9_program_free(&context, program); }
+
+d9_program *program_of(const d9_config *config, int64_t images, int64_t side, const char *precision) {
+    d9_program *program = test_room(sizeof *program);
+    const d9_extent extent = program_extent(config, images, side);
+    program_make(&context, config, &extent, precision, false, program);
+    return test_keep(program, free_program);
+}
+
+void program_rejected(const d9_config *config, int64_t images, int64_t side, const char *words) {
+    const d9_extent extent = program_extent(config, images, side);
+    d9_program program;
+    assert_rejection(d9_program_build(&context, config, &extent, d9_precision_find("f32"),
+                                      &(d9_program_options){.seed = 1}, &program),
+                     D9_USAGE, words);
+}
+
 built program_built(d9_config *config, int64_t images, int64_t side, const char *precision) {
     built b = {.config = config};
     const d9_extent extent = program_extent(config, images, side);
@@ -113,6 +143,16 @@ d9_node_id program_find(const d9_graph *graph, d9_op op, const char *role) {
         if (graph->nodes[n].op == op && strcmp(graph->nodes[n].role, role) == 0) return n;
     fail_msg("there is no %s %s", d9_op_name(op), role);
     return D9_NONE;
+}
+
+const d9_node *program_node(const d9_graph *graph, d9_op op, const char *role) {
+    return &graph->nodes[program_find(graph, op, role)];
+}
+
+const d9_value *program_value(const d9_graph *graph, const char *name) {
+    const d9_value_id id = d9_graph_find_value(graph, name);
+    if (id == D9_NONE) fail_msg("there is no value %s", name);
+    return &graph->values[id];
 }
 
 static void write_shape(const d9_shape *shape, d9_text *text) {

@@ -16,6 +16,14 @@ d9_extent program_extent(const d9_config *config, int64_t images,
 void program_make(d9_context *context, const d9_config *config, const d9_extent *extent, const char *precision,
                   bool keep_all, d9_program *program);
 
+/* These live until the running test ends. program_yaml: a configuration, its YAML written as by printf. program_of: a
+ * program for `images` RGB training images of side x side. */
+d9_config *program_yaml(const char *yaml, ...) __attribute__((format(printf, 1, 2)));
+d9_config *program_kept(d9_config *config); /* returns it; only its end is new */
+d9_program *program_of(const d9_config *config, int64_t images, int64_t side, const char *precision);
+/* Building that program in f32 must fail with D9_USAGE and these words. */
+void program_rejected(const d9_config *config, int64_t images, int64_t side, const char *words);
+
 /* A configuration and its program for `images` RGB training images of side x side; program_drop frees both. */
 typedef struct built {
     d9_config *config;
@@ -37,6 +45,9 @@ bool program_is_backward(const d9_graph *graph, d9_node_id n);
 int program_count(const d9_graph *graph, d9_op op, bool backward);
 /* The node with this operation and role; fails if there is none. */
 d9_node_id program_find(const d9_graph *graph, d9_op op, const char *role);
+const d9_node *program_node(const d9_graph *graph, d9_op op, const char *role);
+/* The value with this name; fails if there is none. */
+const d9_value *program_value(const d9_graph *graph, const char *name);
 
 /* Writes parts of a program as text, so that comparing texts shows the effect of a trick. */
 typedef enum program_part {

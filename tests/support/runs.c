@@ -312,6 +312,22 @@ static void print_failure(void *user, const d9_verify_row *row) {
                     row->limit, row->cosine, row->note);
 }
 
+static void close_session(void *session) { d9_session_close(session); }
+
+d9_session *run_session(const d9_config *config, uint64_t seed) {
+    d9_session *session = test_room(sizeof *session);
+    OK(d9_session_open(&context, &(d9_session_options){.config = config, .seed = seed}, session));
+    test_keep(session, close_session);
+    OK(d9_session_initialize(session));
+    return session;
+}
+
+void run_session_rejected(const d9_config *config, const char *words) {
+    d9_session session;
+    const d9_session_options options = {.config = config, .seed = 5};
+    assert_rejection(d9_session_open(&context, &options, &session), D9_USAGE, words);
+}
+
 void run_steps(d9_session *session, int64_t from, int64_t until) {
     for (int64_t step = from; step < until; step += d9_program_batches(&session->program, step)) {
         if (step % session->program.steps_per_epoch == 0)
@@ -520,11 +536,13 @@ int run_backend_main(const char *backend, const char *precision) {
     return failed;
 }
 
+static void drop_data(void *dataset) { d9_dataset_free(&context, dataset); }
+
 d9_dataset *run_data(const char *folder, d9_dataset_options options) {
     d9_dataset *dataset;
     if (!options.path) options.path = folder;
     OK(d9_dataset_load(&context, &options, &dataset));
-    return dataset;
+    return test_keep(dataset, drop_data);
 }
 
 void run_data_rejected(const char *folder, d9_dataset_options options, d9_status expected, const char *words) {

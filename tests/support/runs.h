@@ -84,6 +84,11 @@ const d9_verify_row *run_verified_row(const run_verified *v, const char *group);
  * must be of the group "rule by rule". */
 void run_check_verify(const char *backend, const char *precision, const char *cases, int training_cases);
 
+/* An initialised session, closed when the running test ends. */
+d9_session *run_session(const d9_config *config, uint64_t seed);
+/* Opening a session must fail with D9_USAGE and these words. */
+void run_session_rejected(const d9_config *config, const char *words);
+
 /* Trains from step `from` to before step `until`. */
 void run_steps(d9_session *session, int64_t from, int64_t until);
 /* The largest absolute difference of two elements with the same index. */
@@ -108,7 +113,7 @@ const char *run_missing(d9_context *context, const char *backend, const char *pr
 /* main for programs that check seeds, resuming and threads on a backend; skips if it is unavailable. */
 int run_backend_main(const char *backend, const char *precision);
 
-/* Loads a dataset, from `folder` unless the options name a path. Fails the test if it cannot be loaded. */
+/* Loads a dataset, from `folder` unless the options name a path, which lives until the running test ends. */
 d9_dataset *run_data(const char *folder, d9_dataset_options options);
 /* Loading must fail with this status and a message with these words. */
 void run_data_rejected(const char *folder, d9_dataset_options options, d9_status expected, const char *words);

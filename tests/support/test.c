@@ -2,25 +2,47 @@
 #include "tests/support/test.h"
 #include <ctype.h>
 
-enum { MOST = 128 };
+enum { MOST = 128, MOST_KEPT = 2048 };
 static struct CMUnitTest tests[MOST];
 static size_t count;
-static CMFixtureFunction group[2], set_ups[MOST], *next_set_up = set_ups;
+static CMFixtureFunction group[2], set_ups[MOST], tear_downs[MOST];
+static int current = -1; /* the running test */
+static struct kept {
+    void *thing;
+    void (*release)(void *thing);
+} kept[MOST_KEPT];
+static int kept_count;
 d9_context context;
 static d9_context fresh;
 
 __attribute__((constructor)) static void init_context(void) { d9_context_init(&context); }
 
+void *test_keep(void *thing, void (*release)(void *thing)) {
+    assert_true(thing && kept_count < MOST_KEPT);
+    kept[kept_count++] = (struct kept){thing, release};
+    return thing;
+}
+
+void *test_room(size_t bytes) { return test_keep(calloc(1, bytes ? bytes : 1), free); }
+
 /* Set-up of each test, called in their order: restores `context` and calls the test's own set-up. */
 static int begin(void **state) {
-    const CMFixtureFunction set_up = *next_set_up++;
-    if (next_set_up == set_ups + 1) fresh = context;
+    if (++current == 0) fresh = context;
     context = fresh;
-    return set_up ? set_up(state) : 0;
+    return set_ups[current] ? set_ups[current](state) : 0;
+}
+
+static int end(void **state) {
+    context = fresh;
+    while (kept_count > 0) kept_count--, kept[kept_count].release(kept[kept_count].thing);
+    return tear_downs[current] ? tear_downs[current](state) : 0;
 }
 
 void test_add(const char *name, CMUnitTestFunction test, CMFixtureFunction set_up, CMFixtureFunction tear_down) {
-    if (count < MOST) tests[count] = (struct CMUnitTest){name, test, begin, tear_down, NULL}, set_ups[count] = set_up;
+    if (count < MOST) {
+        tests[count] = (struct CMUnitTest){name, test, begin, end, NULL};
+        set_ups[count] = set_up, tear_downs[count] = tear_down;
+    }
     count++;
 }
 

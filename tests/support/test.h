@@ -43,6 +43,11 @@ int test_run(void *state);
 /* Restored before each test to its value after main and the set-up of TEST_GROUP. */
 extern d9_context context;
 
+/* Releases `thing` when the running test ends, before its tear-down; what was kept last goes first. Returns `thing`. */
+void *test_keep(void *thing, void (*release)(void *thing));
+/* Zeros, freed when the running test ends. */
+void *test_room(size_t bytes);
+
 /* assert_int_equal of up to four pairs: assert_ints(got, want, got, want). */
 #define assert_ints(...)                        D9_NTH_(__VA_ARGS__, D9_8_, , D9_6_, , D9_4_, , D9_2_, )(__VA_ARGS__)
 #define D9_NTH_(a, b, c, d, e, f, g, h, n, ...) n

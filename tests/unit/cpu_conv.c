@@ -428,7 +428,7 @@ TEST(every_kernel_is_right) {
     for (size_t i = 0; i < sizeof windows / sizeof *windows; i++)
         for (int stride = 1; stride <= 3; stride++) check_sizes(compared, *state, windows[i], stride);
     for (size_t i = 0; i < sizeof large / sizeof *large; i++) check_case(compared, large[i]);
-    for (int k = 0; k < kernels; k++) /* amx is tested by conv_weight.c */
+    for (int k = 0; k < kernels; k++) /* cpu_kernels.c tests amx */
         assert_true(compared[k] > 0 || strcmp(d9_cpu_conv_kernels[k]->name, "amx") == 0);
 }
 
