@@ -195,6 +195,87 @@ TEST(a_padded_pool_is_by_itself) {
     }
 }
 
+/* ---- a convolution of few input channels, whose batch norm has statistics in closed form (kernels/cpu/moments.h) ----
+ */
+
+typedef struct few_inputs {
+    int64_t n, h, w, c, o;
+    int kernel, stride, pad;
+    int64_t group_size;
+} few_inputs;
+
+/* conv -> norm -> act and, if `trains`, the gradients of their parameters; returns the number of values to compare. */
+static int make_few(op_case *c, const few_inputs *s, bool trains, d9_value_id values[9]) {
+    const d9_buffer scratch = D9_BUFFER_SCRATCH, state = D9_BUFFER_STATE, gradient = D9_BUFFER_GRADIENT;
+    const int64_t oh = (s->h + 2 * s->pad - s->kernel) / s->stride + 1,
+                  ow = (s->w + 2 * s->pad - s->kernel) / s->stride + 1;
+    const d9_shape x = {4, {s->n, s->h, s->w, s->c}}, w = {4, {s->o, s->kernel, s->kernel, s->c}},
+                   y = {4, {s->n, oh, ow, s->o}}, vector = {1, {s->o}}, groups = {2, {s->n / s->group_size, s->o}};
+    d9_node conv = {.op = D9_OP_CONV, .input_count = 2, .output_count = 1},
+            norm = {.op = trains ? D9_OP_NORM : D9_OP_NORM_EVAL, .input_count = 5, .output_count = trains ? 3 : 1},
+            act = {.op = D9_OP_ACT, .input_count = 1, .output_count = 1, .as.act = {D9_ACT_CELU, 0.3}};
+    conv.as.conv = (d9_conv_attributes){s->kernel, s->stride, s->pad};
+    norm.as.norm = (d9_norm_attributes){1e-5, 0.25, s->group_size, 0, 0};
+    op_case_begin(c, &context, "few inputs", D9_F32, D9_F32, OP_FILL_RANDOM);
+    conv.inputs[0] = op_input(c, "x", scratch, D9_F32, x, -1, 1.5);
+    conv.inputs[1] = op_input(c, "w", state, D9_F32, w, -1, 1);
+    norm.inputs[0] = conv.outputs[0] = op_output(c, "conv.out", scratch, D9_F32, y);
+    norm.inputs[1] = op_input(c, "scale", state, D9_F32, vector, 0.5, 1.5);
+    norm.inputs[2] = op_input(c, "bias", state, D9_F32, vector, -1, 1);
+    values[1] = norm.inputs[3] = op_input(c, "running_mean", state, D9_F32, groups, 0.5, 1.5);
+    values[2] = norm.inputs[4] = op_input(c, "running_var", state, D9_F32, groups, 0.5, 1.5);
+    act.inputs[0] = norm.outputs[0] = op_output(c, "norm.out", scratch, D9_F32, y);
+    values[0] = act.outputs[0] = op_output(c, "act.out", scratch, D9_F32, y);
+    if (trains) values[3] = norm.outputs[1] = op_output(c, "mean", scratch, D9_F32, groups);
+    if (trains) values[4] = norm.outputs[2] = op_output(c, "inv_std", scratch, D9_F32, groups);
+    op_node(c, &conv), op_node(c, &norm), op_node(c, &act);
+    if (!trains) return 1;
+    d9_node slope = {.op = D9_OP_ACT_BACKWARD, .input_count = 2, .output_count = 1, .as = act.as},
+            centre = {.op = D9_OP_NORM_BACKWARD, .input_count = 5, .output_count = 3, .as = norm.as},
+            weight = {.op = D9_OP_CONV_BACKWARD_WEIGHT, .input_count = 2, .output_count = 1, .as = conv.as};
+    slope.inputs[0] = op_input(c, "dy", scratch, D9_F32, y, -1, 1);
+    slope.inputs[1] = act.outputs[0];
+    centre.inputs[0] = slope.outputs[0] = op_output(c, "dz", scratch, D9_F32, y);
+    centre.inputs[1] = conv.outputs[0], centre.inputs[2] = norm.outputs[1], centre.inputs[3] = norm.outputs[2];
+    centre.inputs[4] = norm.inputs[1], weight.inputs[1] = conv.inputs[0];
+    weight.inputs[0] = centre.outputs[0] = op_output(c, "dx", scratch, D9_F32, y);
+    values[5] = centre.outputs[1] = op_output(c, "dscale", gradient, D9_F32, vector);
+    values[6] = centre.outputs[2] = op_output(c, "dbias", gradient, D9_F32, vector);
+    values[7] = weight.outputs[0] = op_output(c, "dw", gradient, D9_F32, w);
+    op_node(c, &slope), op_node(c, &centre), op_node(c, &weight);
+    return 8;
+}
+
+TEST(at_each_level_statistics_in_closed_form) {
+    fixture *f = *state;
+    static const few_inputs rows[] = {{6, 9, 9, 3, 64, 3, 1, 1, 3},
+                                      {7, 8, 11, 27, 65, 1, 1, 0, 7},
+                                      {4, 7, 5, 1, 5, 3, 2, 0, 1},
+                                      {2, 4, 4, 6, 16, 2, 1, 1, 2}};
+    const bool has_rules = strcmp(f->backend->name, "cpu") == 0;
+    for (int i = 0; i < 8; i++) {
+        op_case c;
+        char text[1024];
+        d9_value_id values[9];
+        const bool trains = i % 2;
+        const int count = make_few(&c, &rows[i / 2], trains, values);
+        backend_test_read_plan(&c, f->backend, &f->r.fused, text, sizeof text);
+        assert_int_equal(strstr(text, trains ? "conv+norm+act\t" : "conv+norm_eval+act\t") != NULL, has_rules);
+        assert_int_equal(strstr(text, "\nact_backward+norm_backward+conv_backward_weight\t") != NULL,
+                         has_rules && trains);
+        f->r.fused_sums_differ = true;
+        backend_test_compare_fused(&f->r, &c, "statistics in closed form", values, count);
+        f->r.fused_sums_differ = false;
+        for (int v = 0; v < count && has_rules; v++) {
+            const d9_backend_options one = {.threads = 1, .fuse = true, .cpu_level = level};
+            backend_test_run(&c, f->backend, &one, values[v], f->r.a);
+            backend_test_run(&c, f->backend, &f->r.fused, values[v], f->r.b);
+            assert_int_equal(op_differences(f->r.a, f->r.b, op_count(&c, values[v])), 0);
+        }
+        op_case_free(&c);
+    }
+}
+
 /* A 3 x 3 convolution of 8 images of 4 x 4, or one of its gradients. */
 static void make_conv(op_case *c, d9_context *context, d9_op op, d9_type type, int64_t channels, op_fill fill) {
     const int64_t outputs = channels % 2 ? 65 : 64;
