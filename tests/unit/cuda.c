@@ -177,6 +177,7 @@ static void check_tensor(const d9_conv_tensor *t, d9_type type, const int64_t di
 
 TEST(tensors_lie_channels_last) {
     static const d9_type types[] = {D9_F16, D9_BF16, D9_F32};
+    static const int written[] = {D9_CONV_OUTPUT, D9_CONV_IMAGE, D9_CONV_WEIGHTS};
     for (int t = 0; t < 3; t++)
         for (int p = D9_CONV_FORWARD; p <= D9_CONV_BACKWARD_WEIGHT; p++) {
             const d9_conv_geometry g = geometry((d9_conv_pass)p, types[t]);
@@ -185,23 +186,11 @@ TEST(tensors_lie_channels_last) {
             check_tensor(&d.tensor[D9_CONV_WEIGHTS], types[t], (int64_t[]){4, 3, 3, 3}, (int64_t[]){27, 1, 9, 3});
             check_tensor(&d.tensor[D9_CONV_OUTPUT], types[t], (int64_t[]){7, 4, 2, 2}, (int64_t[]){16, 1, 8, 4});
             assert_true(d.stride[0] == 2 && d.stride[1] == 2 && d.pad[0] == 0 && d.pad[1] == 0 && d.dilation[0] == 1);
-            assert_int_equal(d.accumulate, D9_F32);
+            assert_ints(d.accumulate, D9_F32, d.written, written[p - D9_CONV_FORWARD]);
+            assert_true(d9_conv_operations(&d) == 2.0 * 7 * 2 * 2 * 4 * 3 * 3 * 3);
+            for (int a = 0; a < D9_CONV_ARGUMENTS; a++)
+                for (int b = 0; b < a; b++) assert_int_not_equal(d.tensor[a].id, d.tensor[b].id);
         }
-}
-
-TEST(ids_of_tensors_differ) {
-    const d9_conv_geometry g = geometry(D9_CONV_FORWARD, D9_F16);
-    const d9_conv_description d = d9_conv_describe(&g);
-    for (int a = 0; a < D9_CONV_ARGUMENTS; a++)
-        for (int b = 0; b < a; b++) assert_int_not_equal(d.tensor[a].id, d.tensor[b].id);
-}
-
-TEST(each_pass_writes_its_own_tensor) {
-    static const int written[] = {D9_CONV_OUTPUT, D9_CONV_IMAGE, D9_CONV_WEIGHTS};
-    for (int p = 0; p < 3; p++) {
-        const d9_conv_geometry g = geometry((d9_conv_pass)p, D9_BF16);
-        assert_int_equal(d9_conv_describe(&g).written, written[p]);
-    }
 }
 
 /* The text that identifies a tuned choice names tf32: f32 convolutions must not use a choice tuned for tf32. */
@@ -220,12 +209,6 @@ TEST(tf32_is_a_description_of_its_own) {
         assert_non_null(strstr(text[0], " f32 x 7x3x5x6 w 4x3x3x3 y 7x4x2x2 pad 0 stride 2"));
         assert_non_null(strstr(text[1], " tf32 x 7x3x5x6 w 4x3x3x3 y 7x4x2x2 pad 0 stride 2"));
     }
-}
-
-TEST(operations_are_counted) {
-    const d9_conv_geometry g = geometry(D9_CONV_FORWARD, D9_F16);
-    const d9_conv_description d = d9_conv_describe(&g);
-    assert_true(d9_conv_operations(&d) == 2.0 * 7 * 2 * 2 * 4 * 3 * 3 * 3);
 }
 
 typedef struct filters { /* a convolution of 3 images of 1 x 1 x 70 by 5 filters of 1 x 1 */

@@ -467,25 +467,20 @@ TEST(thumbnails_show_the_whole_picture) {
     assert_int_equal(thumbnail[3 * 95], 77);
 }
 
-static int64_t count_colour(const d9_sheet *sheet, int row, uint8_t red, uint8_t green, uint8_t blue) { /* pixels */
+/* Pixels of a colour in the columns [left, right) of the pixel rows [top, bottom). */
+static int64_t count_colour(const d9_sheet *sheet, int left, int right, int top, int bottom, const uint8_t colour[3]) {
     int64_t count = 0;
-    for (int x = 0; x < sheet->width; x++) {
-        const uint8_t *pixel = sheet->pixels + ((int64_t)row * sheet->width + x) * 3;
-        count += pixel[0] == red && pixel[1] == green && pixel[2] == blue;
-    }
+    for (int y = top; y < bottom; y++)
+        for (int x = left; x < right; x++)
+            count += memcmp(sheet->pixels + ((int64_t)y * sheet->width + x) * 3, colour, 3) == 0;
     return count;
 }
 
-/* Counts pixels of a colour in tile `column` of a sheet with one row of tiles, in the sheet's pixel rows top <= y <
- * bottom. */
+/* The same in tile `column` of a sheet with one row of tiles. */
 static int64_t count_in_tile(const d9_sheet *sheet, int column, int top, int bottom, int red, int green, int blue) {
-    int64_t count = 0;
-    for (int y = top; y < bottom; y++)
-        for (int x = sheet->gap + column * (SIDE + sheet->gap); x < (column + 1) * (SIDE + sheet->gap); x++) {
-            const uint8_t *pixel = sheet->pixels + ((int64_t)y * sheet->width + x) * 3;
-            count += pixel[0] == red && pixel[1] == green && pixel[2] == blue;
-        }
-    return count;
+    const int left = sheet->gap + column * (SIDE + sheet->gap);
+    return count_colour(sheet, left, left + SIDE, top, bottom,
+                        (const uint8_t[]){(uint8_t)red, (uint8_t)green, (uint8_t)blue});
 }
 
 /* Long names take a second line and keep their end; a true class other than the prediction is red. */
@@ -558,7 +553,9 @@ TEST(bars_are_as_long_as_the_probability) {
                       &(d9_caption){"a class with a long name that does not fit", "b.png", NULL, 0.5}));
     OK(d9_contact_put(&context, &sheet, 5, thumbnail, &(d9_caption){"c", "c.png", NULL, 1}));
     const int bar = sheet.gap + SIDE + 5, next = bar + sheet.tile_height + sheet.gap;
-    assert_ints(count_colour(&sheet, bar, 43, 103, 178), SIDE * 3 / 4, count_colour(&sheet, next, 43, 103, 178), SIDE);
-    assert_int_equal(count_colour(&sheet, 0, 255, 255, 255), sheet.width);
+    static const uint8_t blue[] = {43, 103, 178}, white[] = {255, 255, 255};
+    assert_ints(count_colour(&sheet, 0, sheet.width, bar, bar + 1, blue), SIDE * 3 / 4,
+                count_colour(&sheet, 0, sheet.width, next, next + 1, blue), SIDE);
+    assert_int_equal(count_colour(&sheet, 0, sheet.width, 0, 1, white), sheet.width);
     d9_sheet_free(&context, &sheet);
 }

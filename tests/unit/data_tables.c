@@ -145,20 +145,20 @@ static const d9_dataset_options several = {.name = "labelled",
                                            .shares = {0.7, 0.1, 0.2}};
 
 typedef struct reading {
-    d9_arena arena;
     d9_faults faults;
     d9_label_table table;
 } reading;
 
+static void drop_arena(void *arena) { d9_arena_free(&context, arena); }
+
+/* What is read lives until the test ends. */
 static d9_status read_text(reading *r, const d9_dataset_options *options, const char *text) {
     char *copy;
-    *r = (reading){.faults = {.context = &context, .file = "labels.csv"}};
-    r->faults.arena = &r->arena;
-    OK(d9_arena_copy(&context, &r->arena, text, &copy));
+    d9_arena *arena = test_keep(test_room(sizeof *arena), drop_arena);
+    *r = (reading){.faults = {.context = &context, .file = "labels.csv", .arena = arena}};
+    OK(d9_arena_copy(&context, arena, text, &copy));
     return d9_labels_read(&r->faults, options, copy, strlen(copy), &r->table);
 }
-
-static void free_reading(reading *r) { d9_arena_free(&context, &r->arena); }
 
 static void check_row(const reading *r, int row, const char *file, int32_t label) {
     assert_string_equal(r->table.rows[row].file, file);
@@ -179,7 +179,6 @@ TEST(a_label_for_each_file) {
     check_row(&r, 1, "b,c.png", 2);
     check_row(&r, 2, "d e.png", 0);
     assert_ints(r.table.rows[1].line, 4, r.table.rows[2].line, 5);
-    free_reading(&r);
 }
 
 TEST(several_labels_are_bits) {
@@ -191,7 +190,6 @@ TEST(several_labels_are_bits) {
     check_row(&r, 1, "b", 0);
     check_row(&r, 2, "c", 0);
     check_row(&r, 3, "d", 2);
-    free_reading(&r);
 }
 
 TEST(spaces_around_labels_do_not_count) {
@@ -200,12 +198,10 @@ TEST(spaces_around_labels_do_not_count) {
     assert_ints(r.faults.count, 0, r.table.classes, 2);
     const int32_t bits[] = {3, 0, 0, 2};
     for (int i = 0; i < 4; i++) assert_int_equal(r.table.rows[i].label, bits[i]);
-    free_reading(&r);
     OK(read_text(&r, &one, "file,label\na,to be \nb, to be\nc,iris\nd, \n"));
     assert_ints(r.faults.count, 1, r.table.classes, 2, r.table.rows[0].label, 1);
     assert_int_equal(r.table.rows[1].label, 1);
     assert_non_null(strstr(r.faults.fault[0].text, "no label"));
-    free_reading(&r);
 }
 
 static void keep_log(void *user, d9_log_level level, const char *line) {
@@ -228,7 +224,6 @@ TEST(another_separator_is_warned_of) {
         OK(read_text(&r, &several, rows[i].text));
         context.log = NULL, context.log_user = NULL;
         assert_true(*rows[i].says ? strstr(line, rows[i].says) != NULL : !*line);
-        free_reading(&r);
     }
 }
 
@@ -243,7 +238,6 @@ TEST(labels_keep_the_numbers_of_the_model) {
     assert_ints(r.faults.count, 1, r.table.count, 1);
     check_row(&r, 0, "a", 2);
     assert_non_null(strstr(r.faults.fault[0].text, "Hernia"));
-    free_reading(&r);
 }
 
 /* Every faulty row is in the list, with its line; the rows between them are read. */
@@ -282,7 +276,6 @@ TEST(faulty_rows_are_listed) {
             fail_msg("row %s: line %lld, %s", rows[i].row, (long long)fault->line, fault->text);
     }
     d9_text_free(&text);
-    free_reading(&r);
 }
 
 TEST(tables_that_are_rejected) {
@@ -303,13 +296,11 @@ TEST(tables_that_are_rejected) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         reading r;
         assert_rejection(read_text(&r, rows[i].several ? &several : &one, rows[i].text), D9_DATA, rows[i].says);
-        free_reading(&r);
     }
     reading r;
     OK(read_text(&r, &several,
                  "file,label\na,0|1|2|3|4|5|6|7|8|9|10|11|12|13|14|15|16|17|18|19|20|21|22|23|24|25|26|27|28|29|30\n"));
     assert_ints(r.table.classes, 31, r.table.rows[0].label, INT32_MAX);
-    free_reading(&r);
 }
 
 static void count_parts(const d9_label_table *table, int64_t counts[D9_PARTS]) {
@@ -335,7 +326,6 @@ TEST(groups_are_divided_in_their_order) {
             if (r.table.rows[i].part != part) fail_msg("group %d is in part %d", number, r.table.rows[i].part);
         }
         d9_text_free(&text);
-        free_reading(&r);
     }
 }
 
@@ -350,14 +340,14 @@ TEST(a_column_says_the_part) {
                 D9_PART_TEST);
     assert_non_null(strstr(r.faults.fault[0].text, "dev"));
     assert_non_null(strstr(r.faults.fault[1].text, "line 2")); /* group 1 is in two parts */
-    free_reading(&r);
 }
 
 /* Published: 21,563, 3,080 and 6,162 patients. */
 TEST(the_split_of_the_real_x_rays) {
     const char *path = getenv("DAWN9_XRAY_CSV");
     d9_dataset_options options = several;
-    reading r = {.faults = {.context = &context, .file = path, .arena = &r.arena}};
+    d9_arena arena = {0};
+    reading r = {.faults = {.context = &context, .file = path, .arena = &arena}};
     uint8_t *bytes;
     size_t size;
     int64_t counts[D9_PARTS];
@@ -371,8 +361,7 @@ TEST(the_split_of_the_real_x_rays) {
     assert_ints(r.faults.count, 0, r.table.classes, 14, r.table.groups, 30805);
     assert_int_equal(r.table.count, 112120);
     assert_ints(counts[D9_PART_TRAIN], 87306, counts[D9_PART_VALID], 7616, counts[D9_PART_TEST], 17198);
-    free_reading(&r);
-    d9_release(&context, bytes);
+    d9_arena_free(&context, &arena), d9_release(&context, bytes);
 }
 
 /* ---- pictures ---- */
@@ -500,8 +489,7 @@ TEST_WITH(const char *folder, another_table_needs_no_groups, run_folder_set_up, 
     run_write(folder, "labels.csv", text, strlen(text));
     run_data_rejected(folder, options, D9_DATA, "no column patient");
     options.known = &known;
-    dataset = run_data(folder, options);
-    assert_int_equal(dataset->test.count, 4);
+    assert_int_equal(run_data(folder, options)->test.count, 4);
     run_write(folder, "labels.csv", wrong, strlen(wrong));
     run_data_rejected(folder, options, D9_DATA, "no column file");
 }
