@@ -54,20 +54,12 @@ typedef struct op_spec {
     d9_loss loss;
 } op_spec;
 
-/* Forward and backward operations of the same sizes. */
-#define PAIR(operation, ...)                                                                                           \
-    {.op = operation, __VA_ARGS__}, { .op = operation##_BACKWARD, __VA_ARGS__ }
-#define THREE(operation, ...)                                                                                          \
-    {.op = operation, __VA_ARGS__}, {.op = operation##_BACKWARD_DATA, __VA_ARGS__}, {                                  \
-        .op = operation##_BACKWARD_WEIGHT, __VA_ARGS__                                                                 \
-    }
-
 int op_spec_count(void);
 d9_op op_spec_op(int index);
 /* The loss of image or token i in a case of D9_OP_LOSS, computed with plain loops. */
 double op_loss_by_hand(const op_case *c, int64_t i);
+/* Makes a case of these sizes; op_case_make: of a row of the table. */
 void op_case_of(op_case *c, d9_context *context, const op_spec *spec, d9_type compute, d9_type master, op_fill fill);
-/* op_case_of for a row of the table. */
 void op_case_make(op_case *c, d9_context *context, int index, d9_type compute, d9_type master, op_fill fill);
 
 typedef struct op_live { /* a case on an open device */

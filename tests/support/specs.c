@@ -3,6 +3,14 @@
 #include "tests/support/graphs.h"
 #include "tests/support/test.h"
 
+/* Forward and backward operations of the same sizes. */
+#define PAIR(operation, ...)                                                                                           \
+    {.op = operation, __VA_ARGS__}, { .op = operation##_BACKWARD, __VA_ARGS__ }
+#define THREE(operation, ...)                                                                                          \
+    {.op = operation, __VA_ARGS__}, {.op = operation##_BACKWARD_DATA, __VA_ARGS__}, {                                  \
+        .op = operation##_BACKWARD_WEIGHT, __VA_ARGS__                                                                 \
+    }
+
 /* A recurrent layer of `c` units. kernel 1: the states before the first token are inputs, those after the last token
  * outputs; pad 1: the forward node has no output `saved`, the backward node none for parameters. */
 #define CELL(cell)                                                                                                     \
