@@ -43,10 +43,23 @@ int64_t op_count(const op_case *c, d9_value_id value); /* number of elements */
 double op_round(d9_type type, double x);               /* x rounded to `type` */
 
 /* ---- the table of cases: every operation, also at odd sizes ---- */
+typedef struct op_spec {
+    d9_op op;
+    int64_t t;             /* tokens of each text; 0: the samples are images */
+    int64_t n, h, w, c, o; /* samples, height, width, channels; outputs, classes or vocabulary */
+    int kernel, stride, pad;
+    int64_t group_size;
+    int variant;      /* of the op: activation, update or mirror rule, ... */
+    double parameter; /* of the op: alpha, smoothing, factor, jitter, ... */
+    d9_loss loss;
+} op_spec;
+
 int op_spec_count(void);
 d9_op op_spec_op(int index);
 /* The loss of image or token i in a case of D9_OP_LOSS, computed with plain loops. */
 double op_loss_by_hand(const op_case *c, int64_t i);
+/* Makes a case of these sizes; op_case_make: of a row of the table. */
+void op_case_of(op_case *c, d9_context *context, const op_spec *spec, d9_type compute, d9_type master, op_fill fill);
 void op_case_make(op_case *c, d9_context *context, int index, d9_type compute, d9_type master, op_fill fill);
 
 typedef struct op_live { /* a case on an open device */

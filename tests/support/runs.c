@@ -536,11 +536,13 @@ int run_backend_main(const char *backend, const char *precision) {
     return failed;
 }
 
+static void drop_data(void *dataset) { d9_dataset_free(&context, dataset); }
+
 d9_dataset *run_data(const char *folder, d9_dataset_options options) {
     d9_dataset *dataset;
     if (!options.path) options.path = folder;
     OK(d9_dataset_load(&context, &options, &dataset));
-    return dataset;
+    return test_keep(dataset, drop_data);
 }
 
 void run_data_rejected(const char *folder, d9_dataset_options options, d9_status expected, const char *words) {

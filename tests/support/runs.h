@@ -113,7 +113,7 @@ const char *run_missing(d9_context *context, const char *backend, const char *pr
 /* main for programs that check seeds, resuming and threads on a backend; skips if it is unavailable. */
 int run_backend_main(const char *backend, const char *precision);
 
-/* Loads a dataset, from `folder` unless the options name a path. Fails the test if it cannot be loaded. */
+/* Loads a dataset, from `folder` unless the options name a path, which lives until the running test ends. */
 d9_dataset *run_data(const char *folder, d9_dataset_options options);
 /* Loading must fail with this status and a message with these words. */
 void run_data_rejected(const char *folder, d9_dataset_options options, d9_status expected, const char *words);

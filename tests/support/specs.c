@@ -3,17 +3,6 @@
 #include "tests/support/graphs.h"
 #include "tests/support/test.h"
 
-typedef struct op_spec {
-    d9_op op;
-    int64_t t;             /* tokens of each text; 0: the samples are images */
-    int64_t n, h, w, c, o; /* samples, height, width, channels; outputs, classes or vocabulary */
-    int kernel, stride, pad;
-    int64_t group_size;
-    int variant;      /* of the op: activation, update or mirror rule, ... */
-    double parameter; /* of the op: alpha, smoothing, factor, jitter, ... */
-    d9_loss loss;
-} op_spec;
-
 /* Forward and backward operations of the same sizes. */
 #define PAIR(operation, ...)                                                                                           \
     {.op = operation, __VA_ARGS__}, { .op = operation##_BACKWARD, __VA_ARGS__ }
@@ -292,13 +281,15 @@ static void build_last(op_case *c, const op_spec *s, d9_node *node) {
     node->outputs[0] = result(c, forward ? "y" : "dx", forward ? matrix(s->n, s->c) : samples(s, s->c));
 }
 
-/* variant: the number of processes, of which this is the second; 0: one process. build_dropout reads it likewise. */
+/* variant: the number of processes, of which this is the second; 0: one process. build_dropout reads it likewise.
+ * parameter: added to x, so that the mean may exceed the spread. */
 static void build_norm(op_case *c, const op_spec *s, d9_node *node) {
     d9_shape per_group = matrix(s->group_size ? s->n / s->group_size : 1, s->c);
     d9_shape running = per_group;
     node->as.norm = (d9_norm_attributes){1e-5, 0.1, s->group_size, s->variant ? 1 : 0, s->variant};
     if (s->variant && s->op == D9_OP_NORM) running.d[0] *= s->variant;
-    node->inputs[0] = activation(c, "x", samples(s, s->c));
+    node->inputs[0] =
+        op_input(c, "x", D9_BUFFER_SCRATCH, c->compute, samples(s, s->c), s->parameter - 2, s->parameter + 2);
     node->inputs[1] = op_input(c, "scale", D9_BUFFER_STATE, c->master, vector(s->c), 0.5, 2);
     node->inputs[2] = op_input(c, "bias", D9_BUFFER_STATE, c->master, vector(s->c), -1, 1);
     node->inputs[3] = op_input(c, "running_mean", D9_BUFFER_STATE, c->master, running, -1, 1);
@@ -609,7 +600,7 @@ static void build_batch(op_case *c, const op_spec *s, d9_node *node) {
     node->outputs[0] = result(c, "image", made);
 }
 
-void op_case_make(op_case *c, d9_context *context, int index, d9_type compute, d9_type master_type, op_fill fill) {
+void op_case_of(op_case *c, d9_context *context, const op_spec *s, d9_type compute, d9_type master_type, op_fill fill) {
     static void (*const builders[D9_OP_COUNT])(op_case *, const op_spec *, d9_node *) = {
         [D9_OP_CONV] = build_conv,
         [D9_OP_CONV_BACKWARD_DATA] = build_conv,
@@ -658,7 +649,6 @@ void op_case_make(op_case *c, d9_context *context, int index, d9_type compute, d
         [D9_OP_LAST] = build_last,
         [D9_OP_LAST_BACKWARD] = build_last,
     };
-    const op_spec *s = &specs[index];
     char name[96];
     d9_node node = {.op = s->op, .input_count = 1, .output_count = 1};
     snprintf(name, sizeof name, "%s:t%lldn%lldh%lldw%lldc%lldo%lldk%ds%dp%dg%lldv%d", d9_op_name(s->op),
@@ -667,6 +657,10 @@ void op_case_make(op_case *c, d9_context *context, int index, d9_type compute, d
     op_case_begin(c, context, name, compute, master_type, fill);
     builders[s->op](c, s, &node);
     op_node(c, &node);
+}
+
+void op_case_make(op_case *c, d9_context *context, int index, d9_type compute, d9_type master_type, op_fill fill) {
+    op_case_of(c, context, &specs[index], compute, master_type, fill);
 }
 
 /* Sigmoid loss of a sample: w times that for the labels `own` and 1 - w times that for the labels `other` of the sample

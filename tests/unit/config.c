@@ -1,7 +1,41 @@
-/* Configurations: errors, defaults, bounds, learning rate schedules, and the list of options. */
-#include "config_testing.h"
+/* Configurations: errors, defaults, schedules; edits, inheritance, lack of memory; printing and hashes. */
 #include "backends/backend.h"
+#include "config/config.h"
 #include "config/reference.h"
+#include "config/tree.h"
+#include "config/values.h"
+#include "config_testing.h"
+#include "core/hash.h"
+#include "core/system.h"
+#include "record/effective.h"
+#include "tests/support/each_call.h"
+#include "tests/support/runs.h"
+#include "tests/support/test.h"
+
+/* A list of one edit: --with, --without or --set. */
+#define EDIT(kind, text)                                                                                               \
+    (&(d9_config_edits){.items = &(d9_config_edit){D9_EDIT_##kind, text, NULL, NULL, false}, .count = 1})
+
+/* Configurations live until the test ends. */
+static d9_config *parse(const char *yaml, const d9_config_edits *edits) {
+    d9_config *config;
+    OK(d9_config_parse(&context, "x.yaml", yaml, edits, &config));
+    return program_kept(config);
+}
+static d9_config *load_with(const char *path, const d9_config_edits *edits) {
+    d9_config *config;
+    OK(d9_config_load(&context, path, edits, &config));
+    return program_kept(config);
+}
+
+static void assert_rejected(const char *yaml, const d9_config_edits *edits, const char *words) {
+    d9_config *config = (d9_config *)&context; /* must become NULL */
+    d9_context_clear(&context);
+    assert_int_equal(d9_config_parse(&context, "x.yaml", yaml, edits, &config), D9_USAGE);
+    assert_words(context.message, words);
+    assert_null(config);
+    d9_context_clear(&context);
+}
 
 static const struct {
     const char *yaml, *words;
@@ -39,14 +73,8 @@ static const struct {
     {"title:\n", "x.yaml:1:7 title"},
     {"title: [a]\n", "x.yaml:1:8 title"},
     {"seed: 1.5\n", "x.yaml:1:7 seed 1.5"},
-    {"seed: 1e3\n", "x.yaml:1:7 seed 1e3"},
-    {"seed: 9223372036854775808\n", "x.yaml:1:7 seed 9223372036854775808"},
     {"seed: \"7\"\n", "x.yaml:1:7 seed 7"},
     {"train: {epochs: ten}\n", "x.yaml:1:17 train.epochs ten"},
-    {"train: {epochs: .inf}\n", "x.yaml:1:17 train.epochs .inf"},
-    {"train: {epochs: nan}\n", "x.yaml:1:17 train.epochs nan"},
-    {"train: {epochs: 1e999}\n", "x.yaml:1:17 train.epochs 1e999"},
-    {"train: {epochs: 0x10}\n", "x.yaml:1:17 train.epochs 0x10"},
     {"train: {epochs: {}}\n", "x.yaml:1:17 train.epochs"},
     {"backend_options: {fuse: 1}\n", "x.yaml:1:25 backend_options.fuse on off 1"},
     {"backend: gpu\n", "x.yaml:1:10 backend gpu mean cuda?"},
@@ -83,7 +111,6 @@ static const struct {
     {"train: {lr: {shape: cosine, peak: 1, start: 2}}\n", "x.yaml:1:45 train.lr.start 2 peak 1"},
     {"train: {lr: {shape: linear, peak: 1, warmup: 1}}\n", "x.yaml:1:46 train.lr.warmup cosine"},
     {"train: {lr: {knots: [0], values: [0], peak: 2}}\n", "x.yaml:1:45 train.lr.peak 0 2"},
-    {"train: {lr: {knots: [0, end]}}\n", "x.yaml:1:13 train.lr values"},
     {"train: {lr: {values: [0, 1]}}\n", "x.yaml:1:13 train.lr knots"},
     {"train: {lr: {knots: [0, end], values: [1]}}\n", "x.yaml:1:13 train.lr 1 2"},
     {"train: {lr: {knots: [], values: []}}\n", "x.yaml:1:21 train.lr.knots"},
@@ -92,7 +119,6 @@ static const struct {
     {"train: {lr: {knots: [-1], values: [1]}}\n", "x.yaml:1:22 train.lr.knots[0] -1"},
     {"train: {lr: {knots: [end-2%], values: [1]}}\n", "x.yaml:1:22 train.lr.knots[0] end-2%"},
     {"train: {lr: {knots: [end--2], values: [1]}}\n", "x.yaml:1:22 train.lr.knots[0] end--2"},
-    {"train: {lr: {knots: [inf], values: [1]}}\n", "x.yaml:1:22 train.lr.knots[0] inf"},
     {"train: {lr: {knots: [\"0\"], values: [1]}}\n", "x.yaml:1:22 train.lr.knots[0] 0"},
     {"train: {lr: {knots: [5, 3], values: [1, 2]}}\n", "x.yaml:1:25 train.lr.knots[1] 3"},
     {"train: {lr: {knots: [end-2, end-3], values: [1, 2]}}\n", "x.yaml:1:29 train.lr.knots[1] end-3"},
@@ -143,14 +169,12 @@ TEST(test_defaults, enter_source_folder) {
     assert_true(!config->published.hardware && !config->published.source);
     assert_string_equal(config->model->name, "resnet9");
     for (int i = 0; i < D9_TRICK_COUNT; i++) assert_true(!config->trick_on[i] && !config->trick_options[i]);
-    d9_config_free(&context, config);
 }
 
 TEST(test_bounds_are_legal, enter_source_folder) {
     d9_config *config = parse("target: 100\nthreads: 4096\ntrain: {epochs: 0.001, momentum: 0.999999}\n", NULL);
     assert_true(config->target == 100 && config->train.epochs == 0.001 && config->train.momentum == 0.999999);
     assert_int_equal(config->threads, 4096);
-    d9_config_free(&context, config);
 }
 
 /* A trick with its default options passes the checks, and no other trick is on. */
@@ -159,7 +183,6 @@ TEST(test_every_trick_by_default, enter_source_folder) {
         d9_config *config = parse("{}", EDIT(WITH, d9_trick_at(i)->name));
         for (int j = 0; j < D9_TRICK_COUNT; j++)
             assert_ints(config->trick_on[j], i == j, config->trick_options[j] != NULL, i == j);
-        d9_config_free(&context, config);
     }
 }
 
@@ -176,14 +199,12 @@ TEST(test_schedule_of_knots_and_values, enter_source_folder) {
         assert_true(config->train.lr.knots[i].value == knots[i].value && config->train.lr.values[i] == values[i]);
         assert_int_equal(config->train.lr.knots[i].unit, knots[i].unit);
     }
-    d9_config_free(&context, config);
 }
 
 static void assert_learning_rates(const char *yaml, const char *set, int count, const double *values) {
     d9_config *config = parse(yaml, set ? EDIT(SET, set) : NULL);
     assert_int_equal(config->train.lr.value_count, count);
     for (int i = 0; i < count; i++) assert_true(config->train.lr.values[i] == values[i]);
-    d9_config_free(&context, config);
 }
 
 /* A peak scales the file's schedule, or the default one. It does not scale values that are set later. */
@@ -218,7 +239,6 @@ TEST(test_many_knots, enter_source_folder) {
             const d9_schedule *lr = &config->train.lr;
             for (int i = 0; i < count; i++) assert_true(lr->knots[i].value == i && lr->values[i] == i % 7);
             assert_true(d9_schedule_at(lr, 2 * 255 - 1, 2, 300) == 255 % 7);
-            d9_config_free(&context, config);
         }
         d9_text_free(&yaml);
     }
@@ -239,10 +259,8 @@ TEST(test_shape_knots_or_values_replace_the_schedule, enter_source_folder) {
     const d9_schedule *lr = &config->train.lr;
     assert_true(lr->shape == D9_SCHEDULE_COSINE && !lr->at_start && lr->knots[1].value == 2 && lr->knots[2].value == 0);
     assert_ints(lr->knots[1].unit, D9_KNOT_BEFORE_END, lr->knots[2].unit, D9_KNOT_BEFORE_END);
-    d9_config_free(&context, config);
     config = parse(listed, EDIT(SET, "train.lr.shape=cosine"));
     assert_true(config->train.lr.at_start);
-    d9_config_free(&context, config);
 }
 
 /* The help text of a choice has one line for each value, in their order, which begins with the value. */
@@ -280,4 +298,363 @@ TEST(test_sections_list_and_explain_all_options, enter_source_folder) {
     while (d9_model_at(models)) models++;
     assert_int_equal(count, 6 + 1 + models + D9_TRICK_COUNT);
     assert_false(d9_config_section(-1, &section, &doc, &options));
+}
+
+static double celu_alpha(const d9_config *config) {
+    d9_text text;
+    double alpha = NAN;
+    int index = d9_trick_index("celu");
+    d9_text_init(&context, &text);
+    if (config->trick_on[index]) d9_value_write(d9_trick_at(index)->options, config->trick_options[index], &text);
+    if (!d9_text_to_real(d9_text_get(&text), &alpha)) alpha = NAN;
+    d9_text_free(&text);
+    return alpha;
+}
+
+TEST(test_edits_change_the_file_and_the_last_counts, enter_source_folder) {
+    static d9_config_edit items[] = {{.kind = D9_EDIT_WITH, .text = "celu:alpha=0.2"},
+                                     {.kind = D9_EDIT_WITH, .text = "celu"},
+                                     {.kind = D9_EDIT_WITH, .text = "flip"},
+                                     {.kind = D9_EDIT_WITHOUT, .text = "flip"},
+                                     {.kind = D9_EDIT_WITHOUT, .text = "cutout"},
+                                     {.kind = D9_EDIT_SET, .text = "train.epochs=3"},
+                                     {.kind = D9_EDIT_SET, .text = "tricks.celu.alpha=0.5"},
+                                     {.kind = D9_EDIT_SET, .text = "train.epochs=4.5"},
+                                     {.kind = D9_EDIT_SET, .text = "data.path="},
+                                     {.kind = D9_EDIT_SET, .text = "train.lr={knots: [0, end], values: [1, 0]}"},
+                                     {.kind = D9_EDIT_SET, .text = "model.channels=[8,16,32,64]"}};
+    d9_config_edits edits = {.items = items, .count = 5};
+    const char *yaml = "data: {path: d}\ntrain: {epochs: 9}\ntricks: {celu: {alpha: 0.1}, cutout: {}}\n";
+    d9_config *config = parse(yaml, &edits);
+    assert_true(celu_alpha(config) == 0.2 && config->train.epochs == 9);
+    assert_string_equal(config->data.path, "d");
+    assert_true(!config->trick_on[d9_trick_index("flip")] && !config->trick_on[d9_trick_index("cutout")]);
+    edits.count = COUNT(items);
+    config = parse(yaml, &edits);
+    assert_true(celu_alpha(config) == 0.5 && config->train.epochs == 4.5); /* the last edit counts */
+    assert_null(config->data.path);
+    assert_int_equal(config->train.lr.count, 2);
+}
+
+/* Edits are kept in the order --with, --without, --set; those of one kind in the order given. */
+TEST(test_order_of_edits, enter_source_folder) {
+    static const d9_config_edit_kind kinds[] = {D9_EDIT_SET, D9_EDIT_WITHOUT, D9_EDIT_SET, D9_EDIT_WITH};
+    static const char *const texts[] = {"a=1", "ema", "a=2", "flip"}, *const order[] = {"flip", "ema", "a=1", "a=2"};
+    d9_arena arena = {0};
+    d9_config_edits edits = {0};
+    for (int i = 0; i < 4; i++)
+        OK(d9_config_edits_add(&context, &arena, &edits, (d9_config_edit){kinds[i], texts[i], 0, 0, 0}));
+    for (int i = 0; i < 4; i++) assert_string_equal(edits.items[i].text, order[i]);
+    d9_arena_free(&context, &arena);
+}
+
+TEST(test_rejects_edits, enter_source_folder) {
+    assert_rejected("{}", EDIT(SET, "train.epochs"), "--set train.epochs KEY=VALUE");
+    assert_rejected("{}", EDIT(SET, "=3"), "--set =3 KEY=VALUE");
+    assert_rejected("{}", EDIT(SET, "train..epochs=3"), "--set train..epochs=3");
+    assert_rejected("{}", EDIT(SET, "train.=3"), "--set train.=3");
+    assert_rejected("{}", EDIT(SET, "base=a.yaml"), "--set base=a.yaml");
+    assert_rejected("{}", EDIT(SET, "seed=[1"), "--set seed=[1");
+    assert_rejected("{}", EDIT(SET, "train.epoch=3"), "--set train.epoch=3 batch_size image_gradient epochs");
+    assert_rejected("{}", EDIT(SET, "train.epochs=0"), "--set train.epochs=0 train.epochs 0 0.001 1000000");
+    assert_rejected("{}", EDIT(SET, "train.epochs.x=0"), "--set train.epochs.x=0 train.epochs");
+    assert_rejected("{}", EDIT(SET, "tricks.celu.alpha=1"), "--set tricks.celu.alpha=1 tricks.celu --with celu");
+    assert_rejected("tricks: {celu: off}", EDIT(SET, "tricks.celu.alpha=1"),
+                    "--set tricks.celu.alpha=1 tricks.celu --with celu");
+    assert_rejected("{}", EDIT(WITH, ""), "--with NAME:KEY=VALUE");
+    assert_rejected("{}", EDIT(WITH, "ema:"), "--with ema: NAME:KEY=VALUE");
+    assert_rejected("{}", EDIT(WITH, "ema:every"), "--with ema:every NAME:KEY=VALUE");
+    assert_rejected("{}", EDIT(WITH, "ema:every=1,every=2"), "--with ema:every=1,every=2 tricks.ema.every");
+    assert_rejected("{}", EDIT(WITH, "ema:evry=5"),
+                    "--with ema:evry=5 tricks.ema.evry momentum every restart_each_epoch");
+    assert_rejected("{}", EDIT(WITHOUT, ""), "--without");
+    assert_rejected("{}", EDIT(WITHOUT, "cellu"), "--without cellu celu");
+}
+
+static char folder[RUN_PATH_BYTES];
+
+static int make_folder(void **state) {
+    (void)state, run_folder_make(folder);
+    return chdir(folder) == 0 && d9_directory_make(&context, "sub") == D9_OK ? 0 : -1;
+}
+
+static int remove_folder(void **state) {
+    (void)state, run_folder_remove(folder);
+    return chdir(D9_SOURCE_DIR);
+}
+
+static void put(const char *path, const char *yaml) { OK(d9_file_write(&context, path, yaml, strlen(yaml))); }
+
+static void assert_not_loaded(const char *path, const char *words) {
+    d9_config *config;
+    d9_context_clear(&context);
+    assert_rejection(d9_config_load(&context, path, NULL, &config), D9_USAGE, words);
+    assert_null(config);
+}
+
+TEST(test_inheritance, make_folder, remove_folder) {
+    put("sub/c.yaml",
+        "title: c\npublished: {seconds: 9}\nseed: 7\ntrain: {epochs: 5, lr: {knots: [0, 1], values: [0, "
+        "1]}}\n"
+        "model: {name: resnet9, logits_scale: 0.5}\ntricks: {celu: {alpha: 0.1}, flip: {}, cutout: {}}\n");
+    put("b.yaml", "base: sub/c.yaml\ntrain: {lr: {values: [0, 2]}}\nmodel: {channels: [8, 8, 8, 8]}\n"
+                  "tricks: {flip: off, celu: on}\n");
+    put("a.yaml", "base: b.yaml\ntrain: {batch_size: 64}\ntricks: {flip: on, cutout: off}\n");
+    d9_config *config = load_with("a.yaml", NULL);
+    assert_string_equal(config->title, "a");
+    assert_true(isnan(config->published.seconds)); /* published results are not inherited */
+    assert_true(config->seed == 7 && config->train.epochs == 5 && config->train.batch_size == 64);
+    assert_true(config->train.lr.knots[1].value == 1 && config->train.lr.values[1] == 2 && celu_alpha(config) == 0.1);
+    assert_true(config->trick_on[d9_trick_index("flip")] && !config->trick_on[d9_trick_index("cutout")]);
+}
+
+/* Naming a model drops the inherited options of another model, before they are checked. */
+TEST(test_other_model_drops_options, make_folder, remove_folder) {
+    put("b.yaml", "model: {name: resnet9, logits_scale: 0.5}\n");
+    put("a.yaml", "base: b.yaml\nmodel: {name: resnet9}\n");
+    d9_config *config = load_with("a.yaml", NULL);
+    assert_non_null(d9_tree_find(d9_tree_find(config->tree, "model"), "logits_scale"));
+    put("b.yaml", "model: {name: another, logits_scale: wrong}\n");
+    config = load_with("a.yaml", NULL); /* no option of b's model remains */
+    assert_null(d9_tree_find(d9_tree_find(config->tree, "model"), "logits_scale"));
+}
+
+TEST(test_rejects_files, make_folder, remove_folder) {
+    assert_not_loaded("none.yaml", "none.yaml");
+    assert_not_loaded("sub", "sub");
+    put("a.yaml", "base: none.yaml\n");
+    assert_not_loaded("a.yaml", "a.yaml:1:7 base none.yaml");
+    put("sub/c.yaml", "base: a.yaml\n");
+    assert_not_loaded("sub/c.yaml", "sub/c.yaml:1:7 base sub/a.yaml relative there a.yaml");
+    put("a.yaml", "base: [b.yaml]\n");
+    assert_not_loaded("a.yaml", "a.yaml:1:7 base");
+    put("a.yaml", "base: a.yaml\n");
+    assert_not_loaded("a.yaml", "a.yaml:1:7 base");
+    put("a.yaml", "seed: 2\nbase: sub/c.yaml\n");
+    put("sub/c.yaml", "base: ../b.yaml\n");
+    put("b.yaml", "base: sub/../a.yaml\n"); /* another path of a.yaml */
+    assert_not_loaded("a.yaml", "b.yaml:1:7 base a.yaml sub/c.yaml sub/../a.yaml");
+    put("b.yaml", "train: {epochs: 0}\n"); /* errors name the place of the value */
+    assert_not_loaded("a.yaml", "b.yaml:1:17 train.epochs 0 0.001 1000000");
+    OK(d9_file_write(&context, "b.yaml", "seed: 1\0", 8));
+    assert_not_loaded("b.yaml", "b.yaml");
+    put("b.yaml", "title: \x01\n");
+    assert_not_loaded("b.yaml", "b.yaml:1:1 7");
+}
+
+TEST(test_out_of_memory, enter_source_folder) {
+    planted p = {.kind = CALL_allocate};
+    const d9_system system = planted_system(&p, d9_system_default());
+    context.system = &system;
+    do {
+        d9_config *config;
+        d9_context_clear(&context);
+        p.calls[CALL_allocate] = 0, p.victim++, p.met = false;
+        const d9_status status =
+            d9_config_load(&context, "configs/ladder/13-ten-epochs.yaml", EDIT(SET, "tricks.ema.every=3"), &config);
+        assert_int_equal(status, p.met ? D9_DEVICE : D9_OK);
+        d9_config_free(&context, config);
+        assert_int_equal(p.live, 0);
+    } while (p.met);
+    assert_true(p.victim > 10);
+}
+
+static void assert_round_trip(const d9_config *config) {
+    char hash[65], again[65];
+    d9_text text, second, origins;
+    d9_text_init(&context, &text), d9_text_init(&context, &second), d9_text_init(&context, &origins);
+    d9_config_print(config, false, &text);
+    d9_config_print(config, true, &origins);
+    const char *printed[] = {d9_text_get(&text), d9_text_get(&origins)};
+    d9_config_hash(&context, config, hash);
+    for (int i = 0; i < 2; i++) {
+        d9_config *back = parse(printed[i], NULL);
+        second.size = 0;
+        d9_config_print(back, false, &second);
+        d9_config_hash(&context, back, again);
+        assert_string_equal(d9_text_get(&second), d9_text_get(&text));
+        assert_string_equal(again, hash);
+        assert_true(back->train.epochs == config->train.epochs && back->target == config->target);
+    }
+    d9_text_free(&text), d9_text_free(&second), d9_text_free(&origins);
+}
+
+TEST(test_print_round_trip, enter_source_folder) {
+    for (int i = 0; i < COUNT(config_files); i++) {
+        d9_config *config = load_with(config_files[i], NULL);
+        assert_round_trip(config);
+    }
+    d9_config *config =
+        parse("title: 'a \"q\" \\ # : é'\ntarget: 0.1\ndata: {path: \"a\\tb c\"}\nkeep: all\n"
+              "backend_options: {fuse: no, tune: on}\ntricks: {flip: {rule: alternating}}\n"
+              "train: {epochs: 0.30000000000000004, weight_decay: 1.0e-30, momentum_form: torch,\n"
+              "  lr: {knots: [0.1, 33.3%, end-0.5], values: [1.0e-3, 0.3333333333333333, 0], at: start}}\n",
+              NULL);
+    assert_string_equal(config->title, "a \"q\" \\ # : é");
+    assert_string_equal(config->data.path, "a\tb c");
+    assert_round_trip(config);
+    config =
+        parse("train: {lr: {end: 1.0e-4, warmup: end-1.5, shape: cosine, peak: 0.3, start: 0.1, at: start}}", NULL);
+    assert_round_trip(config);
+}
+
+/* A text is quoted where YAML has another type for it, so that no reader of a record takes it for a number, a date, a
+ * truth value or null. */
+TEST(test_print_quotes_texts_of_other_types, enter_source_folder) {
+    static const struct {
+        const char *text;
+        bool quoted;
+    } rows[] = {{"1.10", true}, {"007", true},  {"1e3", true},   {"-5", true},         {"1_000", true},
+                {"0x1e", true}, {"no", true},   {"On", true},    {"null", true},       {".inf", true},
+                {"TRUE", true}, {"a b", true},  {"e", false},    {"2024-01-01", true}, {"none", false},
+                {".", false},   {"./1", false}, {"v1.0", false}, {"1st", false},       {"dawn94", false}};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char yaml[64], line[64];
+        d9_text text;
+        json_t *effective;
+        snprintf(yaml, sizeof yaml, "title: '%s'", rows[i].text);
+        snprintf(line, sizeof line, rows[i].quoted ? "title: \"%s\"\n" : "title: %s\n", rows[i].text);
+        d9_config *config = parse(yaml, NULL);
+        d9_text_init(&context, &text);
+        d9_config_print(config, false, &text);
+        assert_memory_equal(d9_text_get(&text), line, strlen(line));
+        OK(d9_effective_json(&context, config, &effective));
+        assert_string_equal(json_string_value(json_object_get(effective, "title")), rows[i].text);
+        assert_round_trip(config);
+        json_decref(effective);
+        d9_text_free(&text);
+        d9_config_free(&context, config);
+    }
+}
+
+TEST(test_print_origins, enter_source_folder) {
+    static d9_config_edit items[] = {{.kind = D9_EDIT_WITH, .text = "ema:every=7"},
+                                     {.kind = D9_EDIT_WITHOUT, .text = "flip"},
+                                     {.kind = D9_EDIT_SET, .text = "train.epochs=3"},
+                                     {.kind = D9_EDIT_SET, .text = "seed=2", .option = "--seed"}};
+    d9_config_edits edits = {.items = items, .count = COUNT(items)};
+    const d9_config *config = load_with("configs/dawn94.yaml", &edits);
+    static const char *const lines[] = {
+        "title: dawn94                           # the file's name\n",
+        "threads: 0                              # default\n",
+        "seed: 2                                 # --seed 2\n",
+        "  epochs: 3                             # --set train.epochs=3\n",
+        "    every: 7                            # --with ema:every=7\n",
+        "  batch_size: 512                       # configs/base.yaml:10\n",
+        "tricks:\n  crop:\n    pad: 4                              # configs/dawn94.yaml:10\n",
+        "  # flip: off                           # --without flip\n",
+        "  lr: {knots: [0, 20%, end-2], values: [0, 1, 0.1]}  # configs/dawn94.yaml:8\n",
+        "  flip_tta: {}                          # configs/dawn94.yaml:19\n"};
+    d9_text text;
+    d9_text_init(&context, &text);
+    d9_config_print(config, true, &text);
+    for (int i = 0; i < COUNT(lines); i++)
+        if (!strstr(d9_text_get(&text), lines[i])) fail_msg("no line %s in\n%s", lines[i], d9_text_get(&text));
+    d9_text_free(&text);
+}
+
+/* An edit may contain a newline; the printout must still be YAML of the same configuration. */
+TEST(test_print_origins_of_odd_words, enter_source_folder) {
+    static d9_config_edit items[] = {{.kind = D9_EDIT_SET, .text = "target=\n 50"},
+                                     {.kind = D9_EDIT_SET, .text = "tricks={ema: off}"}};
+    d9_config_edits edits = {.items = items, .count = COUNT(items)};
+    const d9_config *config = load_with("configs/dawn94.yaml", &edits);
+    assert_true(config->target == 50);
+    assert_round_trip(config);
+}
+
+TEST(test_hash_ignores_what_does_not_change_training, enter_source_folder) {
+    static const char *const same[] = {"title: t",
+                                       "target: 50",
+                                       "threads: 3",
+                                       "keep: all",
+                                       "seed: 2",
+                                       "data: {path: d}",
+                                       "backend_options: {choices: d}",
+                                       "eval: {every: 2}",
+                                       "{eval: {tta: every}, tricks: {flip_tta: off}}",
+                                       "published: {seconds: 1}",
+                                       "tricks: {celu: off}",
+                                       "train: {epochs: 24}"},
+                             *const other[] = {"backend: reference",       "precision: f32",
+                                               "train: {epochs: 25}",      "data: {validation: 10}",
+                                               "tricks: {celu: {}}",       "backend_options: {fuse: off}",
+                                               "model: {logits_scale: 1}", "train: {lr: {knots: [0], values: [1]}}"};
+    char plain[65], hash[65];
+    for (int i = -1; i < COUNT(same) + COUNT(other); i++) {
+        d9_config *config = parse(i < 0 ? "{}" : i < COUNT(same) ? same[i] : other[i - COUNT(same)], NULL);
+        d9_config_hash(&context, config, i < 0 ? plain : hash);
+        assert_int_equal(strlen(i < 0 ? plain : hash), 64);
+        if (i >= 0) assert_int_equal(strcmp(plain, hash) == 0, i < COUNT(same));
+    }
+}
+
+/* docs/records.md documents the text that is hashed; it must be the same in every later version. */
+TEST(test_hash_of_changes, enter_source_folder) {
+    static const struct {
+        const char *yaml, *hashed;
+    } rows[] = {
+        {"{}", ""},
+        {"train: {epochs: 24, momentum: 0.90}", ""},
+        {"{tricks: {ema: {every: 2}, celu: {alpha: 5e-1}}, train: {epochs: 3}, backend: cpu}",
+         "backend: cpu\ntrain.epochs: 3\ntricks.celu: on\ntricks.celu.alpha: 0.5\ntricks.ema: on\ntricks.ema.every: "
+         "2\n"},
+        {"{eval: {tta: every}, tricks: {flip_tta: {}}}", "tricks.flip_tta: on\n"},
+        {"{tricks: {flip_tta: {}}, data: {validation: 9}, keep: best}", "data.validation: 9\ntricks.flip_tta: on\n"},
+        {"{tricks: {flip_tta: {}}, data: {validation: 9}, eval: {patience: 2, tta: every}}",
+         "data.validation: 9\neval.patience: 2\ntricks.flip_tta: on\n"},
+        {"{tricks: {flip_tta: {}}, data: {validation: 9}, eval: {patience: 2}}",
+         "data.validation: 9\neval.patience: 2\neval.tta: last\ntricks.flip_tta: on\n"},
+        {"{tricks: {flip_tta: {}}, data: {validation: 9}, train: {plateau: 0.5}}",
+         "data.validation: 9\neval.tta: last\ntrain.plateau: 0.5\ntricks.flip_tta: on\n"},
+        {"{data: {validation: 9}, eval: {patience: 2}}", "data.validation: 9\neval.patience: 2\n"},
+        {"{model: {name: vgg, hidden: 13}, data: {path: d}}", "model.hidden: 13\nmodel.name: vgg\n"},
+        {"data: {dataset: folder}", "data.dataset: folder\ndata.split: 2\n"},
+        {"train: {lr: {knots: [0, end], values: [1.0, 2]}}", "train.lr: {knots: [0, end], values: [1, 2]}\n"},
+        {"train: {lr: {shape: linear, knots: [0, 20%, end], values: [0, 0.4, 0]}}", ""},
+        {"train: {lr: {shape: cosine, peak: 0.4, warmup: 20%}}",
+         "train.lr: {shape: cosine, peak: 0.4, warmup: 20%, start: 0, end: 0}\n"},
+        {"train: {lr: {end: 0.01, start: 0.1, peak: 0.4, shape: cosine, at: start}}",
+         "train.lr: {shape: cosine, peak: 0.4, warmup: 0, start: 0.1, end: 0.01, at: start}\n"},
+    };
+    char hash[65], expected[65];
+    for (int i = 0; i < COUNT(rows); i++) {
+        d9_config *config = parse(rows[i].yaml, NULL);
+        d9_config_hash(&context, config, hash);
+        d9_sha256_hex(&(d9_bytes){rows[i].hashed, strlen(rows[i].hashed)}, 1, expected);
+        if (strcmp(hash, expected) != 0) fail_msg("%s: another hash", rows[i].yaml);
+    }
+}
+
+/* Values that are not set, or equal the default in any notation, count as the default. */
+TEST(test_default_values, enter_source_folder) {
+    static const struct {
+        const char *fallback, *same, *other;
+        d9_option_type type;
+    } rows[] = {{"off", "false", "on", D9_OPTION_BOOL},
+                {"0.50", "5e-1", "0.25", D9_OPTION_REAL},
+                {"", NULL, "0", D9_OPTION_REAL},
+                {"3", "3", "-3", D9_OPTION_INT},
+                {"b", "b", "a", D9_OPTION_CHOICE},
+                {"", "\"\"", "a", D9_OPTION_TEXT},
+                {"[1, 2]", "[ 1,2 ]", "[1]", D9_OPTION_INTS},
+                {"{knots: [0, end], values: [1, 2]}", "{knots: [0.0, end], values: [1.0, 2]}",
+                 "{knots: [0, end], values: [1, 3]}", D9_OPTION_SCHEDULE}};
+    for (int i = 0; i < COUNT(rows); i++) {
+        const d9_option option = {
+            "key", rows[i].type, 0, rows[i].fallback, 0, 0, rows[i].type == D9_OPTION_CHOICE ? "a|b" : NULL, "a key"};
+        const char *const values[] = {NULL, rows[i].same, rows[i].other};
+        d9_arena arena = {0};
+        for (int v = 0; v < COUNT(values); v++) {
+            const d9_place place = {.source = "x"};
+            d9_schedule field = {0};
+            d9_tree *node = NULL;
+            d9_text text;
+            if (values[v]) OK(d9_tree_parse(&context, &arena, &place, values[v], strlen(values[v]), &node));
+            OK(d9_value_read(&context, &arena, &option, node, &field));
+            d9_text_init(&context, &text);
+            assert_ints(d9_value_is_default(&option, &field, &text), v < 2, d9_text_status(&text), D9_OK);
+        }
+        d9_arena_free(&context, &arena);
+    }
 }

@@ -1,4 +1,4 @@
-/* Shared by the tests of configurations: loading that must succeed or fail, and the files of the ladder. */
+/* Shared by config.c and ladder.c: loading a file of configs/, and the files of the ladder. */
 #ifndef D9_TESTS_CONFIG_TESTING_H
 #define D9_TESTS_CONFIG_TESTING_H
 
@@ -14,34 +14,15 @@
 #include <unistd.h>
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
-/* A list of one edit: --with, --without or --set. */
-#define EDIT(kind, text)                                                                                               \
-    (&(d9_config_edits){.items = &(d9_config_edit){D9_EDIT_##kind, text, NULL, NULL, false}, .count = 1})
-
 static inline int enter_source_folder(void **state) {
     (void)state;
     return chdir(D9_SOURCE_DIR);
-}
-
-static inline d9_config *parse(const char *yaml, const d9_config_edits *edits) {
-    d9_config *config;
-    if (d9_config_parse(&context, "x.yaml", yaml, edits, &config) != D9_OK) fail_msg("%s", context.message);
-    return config;
 }
 
 static inline d9_config *load(const char *path) {
     d9_config *config;
     if (d9_config_load(&context, path, NULL, &config) != D9_OK) fail_msg("%s", context.message);
     return config;
-}
-
-static inline void assert_rejected(const char *yaml, const d9_config_edits *edits, const char *words) {
-    d9_config *config = (d9_config *)&context; /* must become NULL */
-    d9_context_clear(&context);
-    assert_int_equal(d9_config_parse(&context, "x.yaml", yaml, edits, &config), D9_USAGE);
-    assert_words(context.message, words);
-    assert_null(config);
-    d9_context_clear(&context);
 }
 
 /* Some files of configs/, and all of configs/ladder/, which begin at LADDER. */

@@ -51,6 +51,14 @@ static guarded between_guards(int64_t bytes, int64_t shift) { /* begins `shift` 
     return g;
 }
 
+/* Scratch in memory that all runs share, because new pages for each would take longer than many kernels. */
+static guarded scratch_of(int64_t bytes) {
+    static guarded room;
+    if (bytes > room.payload || !room.all) free(room.all), room = between_guards(bytes, 0);
+    memset(room.all, 0xff, (size_t)(bytes + 2 * GUARD));
+    return (guarded){.all = room.all, .bytes = bytes, .payload = bytes, .data = room.data};
+}
+
 static void check_guards(const guarded *g) {
     for (int i = 0; i < GUARD; i++) assert_true(g->all[i] == 0xff && g->all[GUARD + g->bytes + i] == 0xff);
 }
@@ -214,13 +222,12 @@ static guarded run(const conv_case *c, const d9_cpu_conv_kernel *kernel, const d
     const int out = array_of(c->shape.pass);
     /* some heights: not aligned to a cache line, which rules out streaming stores */
     const int64_t shift = c->shape.height / 4 % 2 ? each : 0;
-    guarded scratch = between_guards(bytes, 0), to = between_guards(c->counts[out] * each, shift);
+    guarded scratch = scratch_of(bytes), to = between_guards(c->counts[out] * each, shift);
     d9_cpu_conv_arrays arrays = {.x = c->inputs[0].data, .w = c->inputs[1].data, .y = c->inputs[2].data};
     *(out == 0 ? &arrays.x : out == 1 ? &arrays.w : &arrays.y) = to.data;
     kernel->run(cpu, &c->shape, &arrays, scratch.data);
     check_guards(&scratch);
     check_guards(&to);
-    free(scratch.all);
     return to;
 }
 
@@ -261,14 +268,13 @@ static int64_t pixel_of(const d9_cpu_conv_shape *s, const pooled *p, int64_t win
 /* Runs a pass with the pool, or without (`p` NULL). y: the output's gradient; to: the result, NULL: only maxima. */
 static void run_pooled(const conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu *cpu, const pooled *p,
                        float *y, float *to) {
-    guarded scratch = between_guards(kernel->scratch_bytes(cpu, &c->shape), 0);
+    guarded scratch = scratch_of(kernel->scratch_bytes(cpu, &c->shape));
     const bool forward = c->shape.pass == D9_CPU_CONV_FORWARD;
     const d9_cpu_conv_arrays arrays = {c->shape.pass == D9_CPU_CONV_BACKWARD_DATA ? to : c->inputs[0].data,
                                        c->shape.pass == D9_CPU_CONV_BACKWARD_WEIGHT ? to : c->inputs[1].data,
                                        forward ? to : y, p ? p->maxima.data : NULL, p ? place_at(p, 0) : NULL};
     kernel->run(cpu, &c->shape, &arrays, scratch.data);
     check_guards(&scratch);
-    free(scratch.all);
 }
 
 static void check_maxima(const conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu *cpu, const pooled *p,
@@ -428,7 +434,7 @@ TEST(every_kernel_is_right) {
     for (size_t i = 0; i < sizeof windows / sizeof *windows; i++)
         for (int stride = 1; stride <= 3; stride++) check_sizes(compared, *state, windows[i], stride);
     for (size_t i = 0; i < sizeof large / sizeof *large; i++) check_case(compared, large[i]);
-    for (int k = 0; k < kernels; k++) /* amx is tested by conv_weight.c */
+    for (int k = 0; k < kernels; k++) /* cpu_kernels.c tests amx */
         assert_true(compared[k] > 0 || strcmp(d9_cpu_conv_kernels[k]->name, "amx") == 0);
 }
 

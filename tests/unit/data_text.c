@@ -86,12 +86,10 @@ TEST_WITH(const char *folder, reviews_become_tokens_by_hand, run_folder_set_up, 
     assert_true(dataset->tokens && dataset->mean[0] == 0 && dataset->std[0] == 1 && d9_sample_bytes(dataset) == 28);
     check_words(&dataset->vocabulary, 13);
     check_tokens(dataset, rows, 10);
-    d9_dataset_free(&context, dataset);
 
     dataset = run_data(folder, (d9_dataset_options){.name = "imdb", .length = 3});
     check_words(&dataset->vocabulary, WORDS);
     check_tokens(dataset, cut, 4);
-    d9_dataset_free(&context, dataset);
 }
 
 /* Other files of the archive are ignored; reviews are also found in its own folder, aclImdb. */
@@ -106,7 +104,6 @@ TEST_WITH(const char *folder, imdb_ignores_what_is_no_review, run_folder_set_up,
     assert_ints(dataset->train.count, 5, dataset->test.count, 5);
     assert_int_equal(dataset->classes, 2);
     assert_string_equal(dataset->class_names[0], "neg");
-    d9_dataset_free(&context, dataset);
 }
 
 /* Reviews other than the published ones are used, but d9_dataset_verify reports them. */
@@ -122,7 +119,6 @@ TEST_WITH(const char *folder, other_reviews_have_another_checksum, run_folder_se
     assert_int_equal(d9_dataset_verify(&context, dataset), D9_DATA);
     assert_words(context.message, "train/neg: SHA-1 daf9ba12ea9b fetch imdb");
     d9_context_clear(&context);
-    d9_dataset_free(&context, dataset);
 }
 
 /* The vocabulary of a model replaces that of the training part. */
@@ -136,11 +132,9 @@ TEST_WITH(const char *folder, words_of_a_model_are_kept, run_folder_set_up, run_
     assert_int_equal(dataset->vocabulary.count, 6);
     check_tokens(dataset, rows, 2);
     d9_dataset_digest(dataset, given);
-    d9_dataset_free(&context, dataset);
     dataset = run_data(folder, (d9_dataset_options){.name = "imdb", .length = 7});
     d9_dataset_digest(dataset, built);
     assert_string_not_equal(built, given);
-    d9_dataset_free(&context, dataset);
 }
 
 /* Neither the seed, which shuffles the texts, nor the number of threads changes a token. */
@@ -160,19 +154,16 @@ TEST_WITH(const char *folder, texts_are_split_by_name, run_folder_set_up, run_fo
     assert_int_equal(tokens[2], 4); /* "is" */
     const d9_provenance known = dataset->provenance;
     assert_true(known.rule == D9_SPLIT_RULE && known.trained_count > 40);
-    d9_dataset_free(&context, dataset);
 
     dataset = run_data(folder, (d9_dataset_options){.name = "text", .threads = 2, .known = &known});
     d9_dataset_digest(dataset, digest[1]);
     assert_string_equal(digest[0], digest[1]);
     assert_true(!dataset->unseen && dataset->test.count == held_out);
-    d9_dataset_free(&context, dataset);
 
     dataset = run_data(folder, (d9_dataset_options){.name = "text", .seed = 7});
     int32_t label;
     const int32_t *other = find_tokens(dataset, "ham/1.txt", &label);
     assert_ints(other[2], 4, label, 0);
-    d9_dataset_free(&context, dataset);
 }
 
 TEST_WITH(const char *folder, validation_texts_replace_the_test_part, run_folder_set_up, run_folder_tear_down) {
@@ -181,7 +172,6 @@ TEST_WITH(const char *folder, validation_texts_replace_the_test_part, run_folder
     assert_ints(dataset->train.count, 3, dataset->test.count, 2);
     check_words(&dataset->vocabulary, WORDS);
     for (int64_t i = 0; i < 2; i++) assert_non_null(strstr(dataset->test.names[i], "/train/"));
-    d9_dataset_free(&context, dataset);
 }
 
 /* A folder with this text must be rejected, and with skip_damaged be loaded without it. */
@@ -190,7 +180,6 @@ static void check_damaged(const char *folder, const char *text, size_t size, con
     run_data_rejected(folder, (d9_dataset_options){.name = "text"}, D9_DATA, words);
     d9_dataset *dataset = run_data(folder, (d9_dataset_options){.name = "text", .skip_damaged = true});
     assert_int_equal(dataset->train.count + dataset->test.count, 7);
-    d9_dataset_free(&context, dataset);
 }
 
 TEST_WITH(const char *folder, damaged_texts_are_rejected, run_folder_set_up, run_folder_tear_down) {
@@ -206,7 +195,7 @@ TEST_WITH(const char *folder, damaged_texts_are_rejected, run_folder_set_up, run
     check_damaged(folder, word, LONG, "spam/2.txt: word 1048576 1000");
     check_damaged(folder, word, 1001, "spam/2.txt: word 1001 1000");
     run_write(folder, "spam/2.txt", word, 1000);
-    d9_dataset_free(&context, run_data(folder, (d9_dataset_options){.name = "text"}));
+    run_data(folder, (d9_dataset_options){.name = "text"});
     free(word);
 }
 
@@ -225,7 +214,7 @@ TEST_WITH(const char *folder, options_of_images_and_texts_are_told_apart, run_fo
     run_data_rejected(folder, (d9_dataset_options){.name = "imdb", .length = -1}, D9_USAGE, "data.length -1 1");
     run_data_rejected(folder, (d9_dataset_options){.name = "imdb", .vocabulary_size = 4}, D9_USAGE,
                       "data.vocabulary 4 5");
-    d9_dataset_free(&context, run_data(folder, (d9_dataset_options){.name = "imdb", .image_size = 32}));
+    run_data(folder, (d9_dataset_options){.name = "imdb", .image_size = 32});
 }
 
 static void check_stream(const d9_split *split, const int32_t *tokens, int count) {
@@ -253,20 +242,16 @@ TEST_WITH(const char *folder, a_corpus_is_a_stream_of_words, run_folder_set_up, 
     check_stream(&dataset->test, test, 5);
     assert_ints(dataset->vocabulary.count, 7, dataset->classes, 7);
     for (int i = 0; i < 7; i++) assert_string_equal(dataset->vocabulary.words[i], words[i]);
-    d9_dataset_free(&context, dataset);
 
     dataset = run_data(folder, (d9_dataset_options){.name = "wikitext2", .words = &model});
     check_stream(&dataset->train, by_model, 8);
-    d9_dataset_free(&context, dataset);
     d9_context_clear(&context);
     dataset = run_data(folder, (d9_dataset_options){.name = "wikitext2", .check = true});
     assert_rejection(d9_dataset_verify(&context, dataset), D9_DATA, "train.txt: SHA-1 863f29c46ef9 fetch wikitext2");
-    d9_dataset_free(&context, dataset);
     run_data_rejected(folder, (d9_dataset_options){.name = "corpus", .words = &without}, D9_DATA,
                       "train.txt The <unk>");
     dataset = run_data(folder, (d9_dataset_options){.name = "corpus", .validation = 1}); /* evaluates valid.txt */
     assert_ptr_equal(dataset->test.images, dataset->valid.images);
-    d9_dataset_free(&context, dataset);
     run_data_rejected(folder, (d9_dataset_options){.name = "corpus", .image_size = 9}, D9_USAGE,
                       "data.image_size corpus");
     run_data_rejected(folder, (d9_dataset_options){.name = "corpus", .vocabulary_size = 20}, D9_USAGE,
@@ -281,7 +266,7 @@ TEST_WITH(const char *folder, a_corpus_is_a_stream_of_words, run_folder_set_up, 
     write_text(folder, "valid.txt", word);
     run_data_rejected(folder, (d9_dataset_options){.name = "corpus"}, D9_DATA, "valid.txt: byte 0: 1000");
     write_text(folder, "valid.txt", word + 1);
-    d9_dataset_free(&context, run_data(folder, (d9_dataset_options){.name = "corpus"}));
+    run_data(folder, (d9_dataset_options){.name = "corpus"});
 }
 
 /* Errors of a folder of texts ask for texts, not for images. */

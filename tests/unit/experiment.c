@@ -34,14 +34,19 @@ static int teardown(void **state) {
     return 0;
 }
 
+static void drop_experiment(void *experiment) { d9_experiment_free(&context, experiment); }
+
+/* A loaded experiment lives until the test ends. */
 static d9_status load_with(const char *yaml, const d9_experiment_options *options, d9_experiment **experiment) {
     write_text("x.yaml", yaml);
-    return d9_experiment_load(&context, run_path(folder, "x.yaml"), options, experiment);
+    const d9_status status = d9_experiment_load(&context, run_path(folder, "x.yaml"), options, experiment);
+    if (status == D9_OK) test_keep(*experiment, drop_experiment);
+    return status;
 }
 
 static d9_experiment *load(const char *yaml) {
     d9_experiment *experiment;
-    if (load_with(yaml, &no_options, &experiment) != D9_OK) fail_msg("%s", context.message);
+    OK(load_with(yaml, &no_options, &experiment));
     return experiment;
 }
 
@@ -84,7 +89,6 @@ TEST(test_a_file_without_arms_is_one_arm, setup, teardown) {
     assert_null(experiment->arms[0].baseline);
     assert_ints(experiment->seed_count, 5, experiment->seeds[4], 5, experiment->keep, D9_KEEP_NONE);
     assert_true(d9_config_published(experiment->arms[0].config) == 90);
-    d9_experiment_free(&context, experiment);
 }
 
 TEST(test_arms_are_crossed_with_the_grid, setup, teardown) {
@@ -108,7 +112,6 @@ TEST(test_arms_are_crossed_with_the_grid, setup, teardown) {
     for (int i = 0; i < 8; i++)
         for (int j = 0; j < i; j++)
             assert_string_not_equal(experiment->arms[i].config_hash, experiment->arms[j].config_hash);
-    d9_experiment_free(&context, experiment);
 }
 
 TEST(test_the_command_line_comes_last, setup, teardown) {
@@ -119,7 +122,6 @@ TEST(test_the_command_line_comes_last, setup, teardown) {
     assert_int_equal(experiment->seed_count, 2);
     assert_true(experiment->arms[0].config->train.momentum == 0.5);
     assert_edits(experiment->arms, true, "--set train.momentum=0.5;");
-    d9_experiment_free(&context, experiment);
     reject_with("config: tiny.yaml\ngrid: {train.momentum: [0.1, 0.2]}\n", &options,
                 ":2:8 grid.train.momentum --set train.momentum=0.5");
 }
@@ -135,7 +137,6 @@ TEST(test_published_belongs_to_what_was_published, setup, teardown) {
     assert_null(find_arm(experiment, "rows,train.epochs=1")->config->published.source);
     assert_true(d9_config_published(find_arm(experiment, "rows,train.epochs=2")->config) == 60);
     assert_true(isnan(d9_config_published(find_arm(experiment, "rows,train.epochs=3")->config)));
-    d9_experiment_free(&context, experiment);
 }
 
 TEST(test_rejections_name_the_place, setup, teardown) {
@@ -168,8 +169,8 @@ TEST(test_rejections_name_the_place, setup, teardown) {
 TEST(test_an_ablation_moves_each_trick, setup, teardown) {
     d9_experiment *experiment;
     const char *const only[] = {"celu", "frozen_bn_scale"};
-    if (d9_experiment_ablation(&context, run_path(folder, "tiny.yaml"), only, 2, &no_options, &experiment) != D9_OK)
-        fail_msg("%s", context.message);
+    OK(d9_experiment_ablation(&context, run_path(folder, "tiny.yaml"), only, 2, &no_options, &experiment));
+    test_keep(experiment, drop_experiment);
     assert_string_equal(experiment->title, "ablate-tiny");
     assert_ints(experiment->kind, D9_EXPERIMENT_ABLATION, experiment->arm_count, 2 + 3 + 3);
     const int celu = d9_trick_index("celu"), frozen = d9_trick_index("frozen_bn_scale"), ema = d9_trick_index("ema");
@@ -199,7 +200,6 @@ TEST(test_an_ablation_moves_each_trick, setup, teardown) {
         assert_true(made->config->train.bias_lr_multiplier == rows[i].bias);
         assert_int_equal(made->companions, strstr(rows[i].name, "+companions") != NULL);
     }
-    d9_experiment_free(&context, experiment);
 }
 
 TEST(test_an_ablation_rejects_what_is_not_on, setup, teardown) {
@@ -235,7 +235,7 @@ TEST(test_the_record_says_what_there_is_to_run, setup, teardown) {
     assert_non_null(json_object_get(json_array_get(json_object_get(record, "arms"), 0), "published"));
     assert_string_equal(json_string_value(json_object_get(run, "folder")), "runs/b/seed2");
     assert_int_equal(run_folder_count(out, ""), 1); /* the lock file is removed */
-    json_decref(record), d9_experiment_free(&context, experiment);
+    json_decref(record);
 }
 
 TEST(test_a_folder_keeps_what_it_has, setup, teardown) {
@@ -243,7 +243,6 @@ TEST(test_a_folder_keeps_what_it_has, setup, teardown) {
     d9_experiment *experiment =
         load("title: t\nconfig: tiny.yaml\nseeds: [1, 2]\narms: {a: {}, b: {without: [ema]}}\n");
     OK(d9_experiment_open(&context, experiment, out));
-    d9_experiment_free(&context, experiment);
     experiment = load("title: t\nconfig: tiny.yaml\nseeds: [2, 3]\narms: {a: {}, c: {without: [flip]}}\n");
     OK(d9_experiment_open(&context, experiment, out));
     json_t *record = read_record(out);
@@ -251,7 +250,6 @@ TEST(test_a_folder_keeps_what_it_has, setup, teardown) {
     assert_int_equal(json_array_size(json_object_get(record, "seeds")), 3);
     /* new: arms a and c, seeds 2 and 3; kept: arm a, seed 1, and arm b, seeds 1 and 2 */
     assert_int_equal(json_array_size(json_object_get(record, "runs")), 4 + 3);
-    d9_experiment_free(&context, experiment);
     static const struct {
         const char *yaml, *words;
     } others[] = {{"title: u\nconfig: tiny.yaml\n", "t u"},
@@ -260,7 +258,6 @@ TEST(test_a_folder_keeps_what_it_has, setup, teardown) {
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         experiment = load(others[i].yaml);
         assert_rejection(d9_experiment_open(&context, experiment, out), D9_USAGE, others[i].words);
-        d9_experiment_free(&context, experiment);
     }
     json_t *after = read_record(out);
     assert_true(json_equal(record, after));
@@ -269,7 +266,6 @@ TEST(test_a_folder_keeps_what_it_has, setup, teardown) {
     experiment = load("title: t\nconfig: tiny.yaml\n");
     assert_int_equal(d9_experiment_open(&context, experiment, out), D9_USAGE);
     assert_true(d9_file_exists(&context, run_path(out, "experiment.json")));
-    d9_experiment_free(&context, experiment);
 }
 
 static int failing_lock(void *user, int file, const char *path) { /* `user`: the error */
@@ -301,14 +297,12 @@ TEST(test_a_run_without_its_lock_is_not_trained, setup, teardown) {
         d9_context_init(&context);
     }
     assert_int_equal(seen.kind, D9_RUN_RUNNING);
-    d9_experiment_free(&context, experiment);
 }
 
 static d9_run_state do_run(const d9_experiment *experiment, const char *out, int64_t index, bool *trained) {
     const d9_run_options options = {0};
     d9_run_state made;
-    if (d9_run_train(&context, experiment, out, index, &options, &made, trained) != D9_OK)
-        fail_msg("%s", context.message);
+    OK(d9_run_train(&context, experiment, out, index, &options, &made, trained));
     return made;
 }
 
@@ -334,7 +328,6 @@ TEST(test_a_run_is_done_once, setup, teardown) {
     seen = do_run(experiment, out, 1, &trained);
     assert_true(trained && seen.kind == D9_RUN_DONE);
     assert_int_equal(run_folder_count(run_path(out, "runs/tiny/seed2"), ".partial"), 0);
-    d9_experiment_free(&context, experiment);
 }
 
 TEST(test_a_damaged_result_is_done_again_and_a_foreign_one_rejected, setup, teardown) {
@@ -361,8 +354,6 @@ TEST(test_a_damaged_result_is_done_again_and_a_foreign_one_rejected, setup, tear
     write_text("out/runs/tiny/seed2/result.json", (const char *)bytes); /* the result of seed 1 */
     d9_release(&context, bytes);
     assert_rejection(d9_run_train(&context, two, out, 1, &options, &seen, &trained), D9_USAGE, "seed2");
-    d9_experiment_free(&context, two), d9_experiment_free(&context, experiment);
-    d9_experiment_free(&context, other);
 }
 
 TEST(test_a_failure_is_recorded_and_stays, setup, teardown) {
@@ -377,5 +368,4 @@ TEST(test_a_failure_is_recorded_and_stays, setup, teardown) {
     OK(d9_run_forget_failure(&context, experiment, out, 0));
     seen = do_run(experiment, out, 0, &trained);
     assert_true(trained && seen.kind == D9_RUN_FAILED);
-    d9_experiment_free(&context, experiment);
 }

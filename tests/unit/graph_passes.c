@@ -6,18 +6,29 @@
 #include "tests/support/programs.h"
 #include "tests/support/test.h"
 
-/* Builds the program of resnet9 at 32x32 with batch 8. `tricks`: YAML. */
-static void make(const char *tricks, const char *precision, bool keep_all, d9_program *program) {
-    static const char frame[] = "data: {dataset: synthetic}\nmodel: {name: resnet9, channels: [4, 6, 8, 10]}\n"
-                                "train: {epochs: 2, batch_size: 8, lr: {knots: [0], values: [0.1]}}\ntricks: {%s}\n";
-    char yaml[1024];
-    snprintf(yaml, sizeof yaml, frame, tricks);
-    d9_config *config = program_config(&context, yaml);
-    d9_extent extent = program_extent(config, 32, 32);
+static void drop_program(void *program) { d9_program_free(&context, program); }
+
+/* The program of resnet9 at 32x32 with batch 8, which lives until the test ends. `tricks`: YAML. */
+static d9_program *make(const char *tricks, const char *precision, bool keep_all) {
+    const d9_config *config =
+        program_yaml("data: {dataset: synthetic}\nmodel: {name: resnet9, channels: [4, 6, 8, 10]}\n"
+                     "train: {epochs: 2, batch_size: 8, lr: {knots: [0], values: [0.1]}}\ntricks: {%s}\n",
+                     tricks);
+    const d9_extent extent = program_extent(config, 32, 32);
+    d9_program *program = test_room(sizeof *program);
     program_make(&context, config, &extent, precision, keep_all, program);
+    test_keep(program, drop_program);
     program_check_graph(&program->train);
     program_check_graph(&program->eval);
-    d9_config_free(&context, config);
+    return program;
+}
+
+static void drop_graph(void *graph) { d9_graph_free(&context, graph); }
+
+static d9_graph *make_graph(void) { /* without nodes; lives until the test ends */
+    d9_graph *graph = test_room(sizeof *graph);
+    d9_graph_init(graph);
+    return test_keep(graph, drop_graph);
 }
 
 static d9_type type_of(const d9_graph *graph, const char *name) {
@@ -36,12 +47,11 @@ static void assert_types(const d9_graph *graph, d9_type type, const char *const 
                  (int)(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *)))
 
 static void check_half_types(const char *precision, d9_type half) {
-    d9_program program;
     char weight[32], head[32];
     snprintf(weight, sizeof weight, "layer1.conv.weight.%s", d9_type_name(half));
     snprintf(head, sizeof head, "head.weight.%s", d9_type_name(half));
-    make(program_many_tricks, precision, false, &program);
-    const d9_graph *g = &program.train;
+    d9_program *program = make(program_many_tricks, precision, false);
+    const d9_graph *g = &program->train;
     TYPES(g, half, "image", "stem.whiten.out", "stem.conv.out", "stem.norm.out", "stem.act.out", "layer1.pool.out",
           "layer1.add.out", "head.pool.out", weight, head);
     TYPES(g, D9_F32, "layer1.conv.weight", "stem.whiten.weight", "stem.norm.weight", "stem.norm.bias",
@@ -59,9 +69,8 @@ static void check_half_types(const char *precision, d9_type half) {
         assert_int_equal(g->values[v].type, type_of(g, of));
     }
     assert_int_equal(program_count(g, D9_OP_CAST, false), 10); /* whiten, eight convolutions, head */
-    assert_ints(program_count(g, D9_OP_CAST, true), 0, program_count(&program.eval, D9_OP_CAST, false), 10);
-    TYPES(&program.eval, D9_F32, "head.out", "head.scale.out");
-    d9_program_free(&context, &program);
+    assert_ints(program_count(g, D9_OP_CAST, true), 0, program_count(&program->eval, D9_OP_CAST, false), 10);
+    TYPES(&program->eval, D9_F32, "head.out", "head.scale.out");
 }
 
 TEST(test_types_in_half_precisions) {
@@ -70,15 +79,13 @@ TEST(test_types_in_half_precisions) {
 }
 
 static void check_one_type(const char *precision, d9_type type) {
-    d9_program program;
-    make(program_many_tricks, precision, false, &program);
-    for (int v = 0; v < program.train.value_count; v++) {
-        const d9_value *value = &program.train.values[v];
+    d9_program *program = make(program_many_tricks, precision, false);
+    for (int v = 0; v < program->train.value_count; v++) {
+        const d9_value *value = &program->train.values[v];
         if (value->type == D9_I32 || value->type == D9_U8 || strcmp(value->name, "metrics") == 0) continue;
         if (value->type != type) fail_msg("%s: %s is %s", precision, value->name, d9_type_name(value->type));
     }
-    assert_int_equal(program_count(&program.train, D9_OP_CAST, false), 0);
-    d9_program_free(&context, &program);
+    assert_int_equal(program_count(&program->train, D9_OP_CAST, false), 0);
 }
 
 TEST(test_types_in_full_precisions) {
@@ -102,9 +109,8 @@ static bool has_gradient(const d9_graph *graph, const char *name) {
 }
 
 TEST(test_plain_gradients) {
-    d9_program program;
-    make("", "f32", false, &program);
-    const d9_graph *g = &program.train;
+    d9_program *program = make("", "f32", false);
+    const d9_graph *g = &program->train;
     assert_false(has_gradient(g, "image"));
     assert_true(has_gradient(g, "stem.conv.out"));
     assert_int_equal(program_count(g, D9_OP_CONV_BACKWARD_WEIGHT, true), 8);
@@ -118,13 +124,11 @@ TEST(test_plain_gradients) {
             assert_int_equal(g->values[gradient].buffer, D9_BUFFER_GRADIENT);
             assert_true(d9_shape_equal(&g->values[gradient].shape, &g->values[v].shape));
         }
-    d9_program_free(&context, &program);
 }
 
 TEST(test_frozen_parts_get_no_gradient) {
-    d9_program program;
-    make(program_many_tricks, "bf16", false, &program);
-    const d9_graph *g = &program.train;
+    d9_program *program = make(program_many_tricks, "bf16", false);
+    const d9_graph *g = &program->train;
     assert_false(has_gradient(g, "image") || has_gradient(g, "stem.whiten.weight"));
     assert_false(has_gradient(g, "stem.whiten.out") || has_gradient(g, "layer1.norm.weight"));
     assert_true(has_gradient(g, "layer1.norm.bias") && has_gradient(g, "stem.conv.weight"));
@@ -135,42 +139,38 @@ TEST(test_frozen_parts_get_no_gradient) {
             assert_int_equal(g->nodes[n].outputs[1], D9_NONE);
             assert_true(g->nodes[n].outputs[2] != D9_NONE);
         }
-    d9_program_free(&context, &program);
 }
 
 /* Embedding and input weights are frozen: their gradients are absent, those of the state's side are not. */
 TEST(test_a_recurrent_weight_learns_by_itself) {
     static const char *const learns[] = {"rnn.weight_hh_l0", "rnn.bias_hh_l0", "head.weight"};
-    d9_graph graph;
+    d9_graph *graph = make_graph();
     d9_value_id x;
     int gradients = 0;
-    d9_graph_init(&graph);
-    OK(d9_graph_tokens(&context, &graph, 5, 4, 30, false, &x));
-    OK(d9_graph_embed(&context, &graph, "encoder", x, 7, &x));
-    OK(d9_graph_recur(&context, &graph, "rnn", 0, x, D9_CELL_GRU, 6, &x));
-    OK(d9_graph_last(&context, &graph, "last", x, &x));
-    OK(d9_graph_linear(&context, &graph, "head", x, 2, &x));
-    OK(d9_graph_loss(&context, &graph, x));
-    for (int v = 0; v < graph.value_count; v++) graph.values[v].trainable = false;
-    for (int i = 0; i < 3; i++) graph.values[d9_graph_find_value(&graph, learns[i])].trainable = true;
-    OK(d9_gradient_append(&context, &graph, false));
-    program_check_graph(&graph);
-    for (int v = 0; v < graph.value_count; v++) gradients += graph.values[v].kind == D9_VALUE_GRADIENT;
+    OK(d9_graph_tokens(&context, graph, 5, 4, 30, false, &x));
+    OK(d9_graph_embed(&context, graph, "encoder", x, 7, &x));
+    OK(d9_graph_recur(&context, graph, "rnn", 0, x, D9_CELL_GRU, 6, &x));
+    OK(d9_graph_last(&context, graph, "last", x, &x));
+    OK(d9_graph_linear(&context, graph, "head", x, 2, &x));
+    OK(d9_graph_loss(&context, graph, x));
+    for (int v = 0; v < graph->value_count; v++) graph->values[v].trainable = false;
+    for (int i = 0; i < 3; i++) graph->values[d9_graph_find_value(graph, learns[i])].trainable = true;
+    OK(d9_gradient_append(&context, graph, false));
+    program_check_graph(graph);
+    for (int v = 0; v < graph->value_count; v++) gradients += graph->values[v].kind == D9_VALUE_GRADIENT;
     assert_int_equal(gradients, 3);
-    assert_int_equal(program_count(&graph, D9_OP_RECUR_BACKWARD, true), 1);
-    const d9_node *node = &graph.nodes[d9_edit_next(&graph, D9_OP_RECUR_BACKWARD, 0)];
+    assert_int_equal(program_count(graph, D9_OP_RECUR_BACKWARD, true), 1);
+    const d9_node *node = &graph->nodes[d9_edit_next(graph, D9_OP_RECUR_BACKWARD, 0)];
     for (int i = 0; i < 2; i++)
-        assert_int_equal(node->outputs[1 + i], d9_gradient_of(&graph, d9_graph_find_value(&graph, learns[i])));
-    assert_ints(program_count(&graph, D9_OP_EMBED_BACKWARD, true), 0,
-                program_count(&graph, D9_OP_LINEAR_BACKWARD_WEIGHT, true), 1);
-    d9_graph_free(&context, &graph);
+        assert_int_equal(node->outputs[1 + i], d9_gradient_of(graph, d9_graph_find_value(graph, learns[i])));
+    assert_ints(program_count(graph, D9_OP_EMBED_BACKWARD, true), 0,
+                program_count(graph, D9_OP_LINEAR_BACKWARD_WEIGHT, true), 1);
 }
 
 /* The input of a residual has two readers: its gradient is the sum of two, which the next backward node reads. */
 TEST(test_residuals_accumulate) {
-    d9_program program;
-    make("", "f32", false, &program);
-    const d9_graph *g = &program.train;
+    d9_program *program = make("", "f32", false);
+    const d9_graph *g = &program->train;
     assert_int_equal(program_count(g, D9_OP_ADD, true), 2);
     for (d9_node_id n = 0; n < g->node_count; n++) {
         const d9_node *node = &g->nodes[n];
@@ -180,46 +180,40 @@ TEST(test_residuals_accumulate) {
         assert_ints(d9_graph_consumers(g, node->outputs[0], &reader), 1, g->nodes[reader].op, D9_OP_POOL_BACKWARD);
         assert_true(reader > n);
     }
-    d9_program_free(&context, &program);
 }
 
 TEST(test_three_readers_need_two_sums) {
-    d9_graph graph;
+    d9_graph *graph = make_graph();
     d9_value_id x, a, b, sum;
-    d9_graph_init(&graph);
-    OK(d9_graph_image(&context, &graph, &(d9_shape){4, {2, 4, 4, 3}}, &x));
-    OK(d9_graph_conv(&context, &graph, "conv", x, 3, 3, 1, &x));
-    OK(d9_graph_act(&context, &graph, "a", x, &a));
-    OK(d9_graph_act(&context, &graph, "b", x, &b));
-    OK(d9_graph_add(&context, &graph, "ab", a, b, &sum));
-    OK(d9_graph_add(&context, &graph, "abx", sum, x, &sum));
-    OK(d9_graph_add(&context, &graph, "twice", sum, sum, &sum)); /* one value as both inputs */
-    OK(d9_graph_linear(&context, &graph, "head", sum, 10, &x));
-    OK(d9_graph_loss(&context, &graph, x));
-    OK(d9_gradient_append(&context, &graph, false));
-    assert_int_equal(program_count(&graph, D9_OP_ADD, true), 3);
-    program_check_graph(&graph);
-    d9_graph_free(&context, &graph);
+    OK(d9_graph_image(&context, graph, &(d9_shape){4, {2, 4, 4, 3}}, &x));
+    OK(d9_graph_conv(&context, graph, "conv", x, 3, 3, 1, &x));
+    OK(d9_graph_act(&context, graph, "a", x, &a));
+    OK(d9_graph_act(&context, graph, "b", x, &b));
+    OK(d9_graph_add(&context, graph, "ab", a, b, &sum));
+    OK(d9_graph_add(&context, graph, "abx", sum, x, &sum));
+    OK(d9_graph_add(&context, graph, "twice", sum, sum, &sum)); /* one value as both inputs */
+    OK(d9_graph_linear(&context, graph, "head", sum, 10, &x));
+    OK(d9_graph_loss(&context, graph, x));
+    OK(d9_gradient_append(&context, graph, false));
+    assert_int_equal(program_count(graph, D9_OP_ADD, true), 3);
+    program_check_graph(graph);
 }
 
 TEST(test_operation_without_gradient) {
-    d9_graph graph;
+    d9_graph *graph = make_graph();
     d9_value_id x;
-    d9_graph_init(&graph);
-    OK(d9_graph_image(&context, &graph, &(d9_shape){4, {2, 4, 4, 3}}, &x));
-    OK(d9_graph_conv(&context, &graph, "conv", x, 3, 3, 1, &x));
-    OK(d9_graph_norm(&context, &graph, "norm", x, &x));
-    OK(d9_graph_linear(&context, &graph, "head", x, 10, &x));
-    OK(d9_graph_loss(&context, &graph, x));
-    graph.nodes[1].op = D9_OP_NORM_EVAL;
-    assert_rejection(d9_gradient_append(&context, &graph, false), D9_USAGE, "norm_eval");
-    d9_graph_free(&context, &graph);
+    OK(d9_graph_image(&context, graph, &(d9_shape){4, {2, 4, 4, 3}}, &x));
+    OK(d9_graph_conv(&context, graph, "conv", x, 3, 3, 1, &x));
+    OK(d9_graph_norm(&context, graph, "norm", x, &x));
+    OK(d9_graph_linear(&context, graph, "head", x, 10, &x));
+    OK(d9_graph_loss(&context, graph, x));
+    graph->nodes[1].op = D9_OP_NORM_EVAL;
+    assert_rejection(d9_gradient_append(&context, graph, false), D9_USAGE, "norm_eval");
 }
 
 TEST(test_evaluation_list) {
-    d9_program program;
-    make(program_many_tricks, "bf16", false, &program);
-    const d9_graph *e = &program.eval, *g = &program.train;
+    d9_program *program = make(program_many_tricks, "bf16", false);
+    const d9_graph *e = &program->eval, *g = &program->train;
     assert_ints(program_count(e, D9_OP_NORM, false), 0, program_count(e, D9_OP_NORM_EVAL, false), 8);
     assert_ints(program_count(e, D9_OP_DRAW, false), 0, program_count(e, D9_OP_LOSS, false), 0);
     assert_ints(program_count(e, D9_OP_METRICS, false), 0, e->nodes[0].op, D9_OP_AUGMENT);
@@ -230,16 +224,14 @@ TEST(test_evaluation_list) {
     for (int v = 0; v < e->value_count; v++) { /* averaged values, at the offsets that they have in the state */
         const d9_value *value = &e->values[v];
         if (value->kind != D9_VALUE_PARAMETER && value->kind != D9_VALUE_STATISTIC) continue;
-        assert_int_equal(value->buffer, d9_accumulator_find(&program.accumulators, "average"));
+        assert_int_equal(value->buffer, d9_accumulator_find(&program->accumulators, "average"));
         assert_int_equal(value->offset, g->values[d9_graph_find_value(g, value->name)].offset);
         compared++;
     }
     assert_int_equal(compared, 10 + 8 * 4);
     for (d9_node_id n = 0; n < e->node_count; n++) assert_int_not_equal(e->nodes[n].op, D9_OP_LOSS);
-    d9_program_free(&context, &program);
-    make("", "bf16", false, &program);
-    assert_int_equal(program.eval.values[d9_graph_find_value(&program.eval, "head.weight")].buffer, D9_BUFFER_STATE);
-    d9_program_free(&context, &program);
+    program = make("", "bf16", false);
+    assert_int_equal(program->eval.values[d9_graph_find_value(&program->eval, "head.weight")].buffer, D9_BUFFER_STATE);
 }
 
 typedef struct span { /* of value `id`: bytes of scratch; the node that writes it, and its last reader */
@@ -302,38 +294,36 @@ TEST(test_live_values_do_not_overlap) {
     static const char *const precisions[] = {"f64", "f32", "bf16"};
     for (int p = 0; p < 3; p++) {
         int values, eval_values;
-        d9_program shared, kept;
-        make(program_many_tricks, precisions[p], false, &shared);
-        make(program_many_tricks, precisions[p], true, &kept);
-        int64_t bytes = shared.buffer_bytes[D9_BUFFER_SCRATCH], all = kept.buffer_bytes[D9_BUFFER_SCRATCH];
-        assert_int_equal(count_clashes(&shared.train, false, D9_MAX_RULE_NODES, bytes, &values), 0);
-        assert_int_equal(count_clashes(&shared.eval, false, D9_MAX_RULE_NODES, bytes, &eval_values), 0);
+        d9_program *shared = make(program_many_tricks, precisions[p], false);
+        d9_program *kept = make(program_many_tricks, precisions[p], true);
+        int64_t bytes = shared->buffer_bytes[D9_BUFFER_SCRATCH], all = kept->buffer_bytes[D9_BUFFER_SCRATCH];
+        assert_int_equal(count_clashes(&shared->train, false, D9_MAX_RULE_NODES, bytes, &values), 0);
+        assert_int_equal(count_clashes(&shared->eval, false, D9_MAX_RULE_NODES, bytes, &eval_values), 0);
         assert_true(values > 80 && eval_values > 30);
-        assert_int_equal(count_clashes(&kept.train, true, 1, all, &values), 0);
-        assert_int_equal(count_clashes(&kept.eval, true, 1, all, &eval_values), 0);
+        assert_int_equal(count_clashes(&kept->train, true, 1, all, &values), 0);
+        assert_int_equal(count_clashes(&kept->eval, true, 1, all, &eval_values), 0);
         assert_true(bytes < all * 7 / 10); /* sharing saves memory */
-        const d9_node *slopes = &shared.train.nodes[d9_edit_next(&shared.train, D9_OP_LOSS_BACKWARD, 0)];
-        assert_int_equal(shared.train.values[slopes->inputs[0]].offset, shared.train.values[slopes->outputs[0]].offset);
+        const d9_node *slopes = &shared->train.nodes[d9_edit_next(&shared->train, D9_OP_LOSS_BACKWARD, 0)];
+        assert_int_equal(shared->train.values[slopes->inputs[0]].offset,
+                         shared->train.values[slopes->outputs[0]].offset);
         print_message("%s: %lld bytes of scratch for %d values, %lld if all were kept\n", precisions[p],
                       (long long)bytes, values, (long long)all);
         for (int longest = 1; longest < D9_MAX_RULE_NODES; longest++) {
-            OK(d9_memory_plan(&context, &shared.train, false, longest, &bytes));
-            assert_int_equal(count_clashes(&shared.train, false, longest, bytes, &values), 0);
+            OK(d9_memory_plan(&context, &shared->train, false, longest, &bytes));
+            assert_int_equal(count_clashes(&shared->train, false, longest, bytes, &values), 0);
         }
         /* a planted overlap is found */
-        d9_value_id conv = d9_graph_find_value(&shared.train, "stem.conv.out");
-        shared.train.values[conv].offset = shared.train.values[shared.train.input].offset;
-        assert_true(count_clashes(&shared.train, true, 1, bytes, &values) > 0);
-        d9_program_free(&context, &shared), d9_program_free(&context, &kept);
+        d9_value_id conv = d9_graph_find_value(&shared->train, "stem.conv.out");
+        shared->train.values[conv].offset = shared->train.values[shared->train.input].offset;
+        assert_true(count_clashes(&shared->train, true, 1, bytes, &values) > 0);
     }
 }
 
 /* Features are read after the step, so no later value may use their memory. Without features one does. */
 TEST(test_features_outlive_the_step) {
-    d9_program program;
     int64_t bytes;
-    make(program_many_tricks, "f32", false, &program);
-    d9_graph *graph = &program.eval;
+    d9_program *program = make(program_many_tricks, "f32", false);
+    d9_graph *graph = &program->eval;
     const d9_value_id kept = d9_graph_find_value(graph, "stem.norm.out");
     for (int features = 0; features < 2; features++) {
         int covered = 0;
@@ -348,5 +338,4 @@ TEST(test_features_outlive_the_step) {
         }
         assert_int_equal(covered > 0, !features);
     }
-    d9_program_free(&context, &program);
 }

@@ -108,7 +108,7 @@ static const char *pinned(const draw *d, const char *section, const char *key) {
         {"data", "vocabulary", "30000"},      /* likewise */
         {"train", "batch_size", d->batch},    /* the number of images depends on it */
         {"train", "norm_groups", "0"},        /* must divide the batch */
-        {"train", "accumulate", "1"},         /* some tricks reject more (tests/unit/accumulate.c) */
+        {"train", "accumulate", "1"},         /* some tricks reject more (tests/unit/batch.c) */
         {"train", "epochs", "1.5"},           /* three steps, of two per epoch, with an evaluation in between */
         {"batch_schedule", "batches", "[2]"}, /* an epoch has two batches */
         {"progressive", "scales", "[0.875]"}, /* as many as in `until`, and not too small for the networks */

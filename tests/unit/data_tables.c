@@ -1,9 +1,139 @@
-/* Tables of labels: hand-written CSV and its faults; division into parts by groups, by a column or at random; pictures
- * with such a table. The split of the real chest X-rays is tested if DAWN9_XRAY_CSV names their table. */
+/* The user's own division into parts: folders train/, test/ and val/; tables of labels with their faults. The split of
+ * the real chest X-rays is tested if DAWN9_XRAY_CSV names their table. */
 #include "core/system.h"
+#include "data/dataset.h"
 #include "data/labels.h"
+#include "data/split.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
+
+enum { SIDE = 8, CLASSES = 2 };
+
+/* Writes `images` pictures in each of the classes ant and bee of FOLDER/PART, each of one colour, from `colour` on. */
+static void write_part(const char *folder, const char *part, int images, uint8_t colour) {
+    static const char *const classes[] = {"ant", "bee"};
+    uint8_t pixels[SIDE * SIDE * 3];
+    char name[128];
+    for (int c = 0; c < CLASSES; c++) {
+        snprintf(name, sizeof name, "%s/%s", part, classes[c]);
+        OK(d9_directory_make(&context, run_path(folder, name)));
+        for (int i = 0; i < images; i++) {
+            snprintf(name, sizeof name, "%s/%s/%d.png", part, classes[c], i);
+            memset(pixels, colour + CLASSES * i + c, sizeof pixels);
+            OK(d9_png_write(&context, run_path(folder, name), pixels, SIDE, SIDE));
+        }
+    }
+}
+
+/* Checks the number of training images, and the number and the first colour of the images that epochs are evaluated on.
+ */
+static void check_parts(const char *folder, d9_dataset_options options, int64_t train, int64_t count, uint8_t colour) {
+    options.name = "folder", options.image_size = SIDE;
+    d9_dataset *dataset = run_data(folder, options);
+    assert_ints(dataset->train.count, train, dataset->test.count, count);
+    assert_int_equal(dataset->test.images[0], colour);
+}
+
+TEST_WITH(const char *folder, a_validation_part_is_beside_or_instead_of_the_test, run_folder_set_up,
+          run_folder_tear_down) {
+    const d9_dataset_options plain = {.validation = 0}, validation = {.validation = 1};
+    write_part(folder, "train", 5, 10);
+    write_part(folder, "Valid", 2, 100);
+    check_parts(folder, plain, 10, 4, 100); /* instead of test/ */
+    check_parts(folder, validation, 10, 4, 100);
+    write_part(folder, "test", 3, 200);
+    check_parts(folder, plain, 10, 6, 200);
+    check_parts(folder, validation, 10, 4, 100);
+    check_parts(folder, (d9_dataset_options){.validation = 77}, 10, 4, 100); /* any number but 0 selects it */
+
+    /* A model whose validation images were drawn from train/ is evaluated on such images. */
+    d9_dataset *dataset = run_data(folder, (d9_dataset_options){.name = "folder", .image_size = SIDE});
+    d9_provenance drawn = dataset->provenance;
+    drawn.validation = 2, drawn.validation_limit = UINT64_MAX / 2;
+    dataset =
+        run_data(folder, (d9_dataset_options){.name = "folder", .image_size = SIDE, .validation = 2, .known = &drawn});
+    assert_int_equal(dataset->train.count + dataset->test.count, 10);
+
+    OK(d9_directory_make(&context, run_path(folder, "val/ant")));
+    run_data_rejected(folder, (d9_dataset_options){.name = "folder"}, D9_DATA, "/val /Valid");
+}
+
+TEST_WITH(const char *folder, empty_classes_are_left_out_on_request, run_folder_set_up, run_folder_tear_down) {
+    const d9_dataset_options strict = {.name = "folder"}, lenient = {.skip_empty = true};
+    write_part(folder, "train", 5, 10);
+    write_part(folder, "test", 3, 200);
+    OK(d9_directory_make(&context, run_path(folder, "train/__MACOSX/ant"))); /* foreign: always left out */
+    OK(d9_directory_make(&context, run_path(folder, "test/lost+found")));
+    OK(d9_directory_make(&context, run_path(folder, "train/bee/@eaDir/0.png")));
+    check_parts(folder, (d9_dataset_options){.skip_empty = false}, 10, 6, 200);
+    OK(d9_directory_make(&context, run_path(folder, "train/cow")));
+    run_data_rejected(folder, strict, D9_DATA, "train/cow --skip-empty");
+    check_parts(folder, lenient, 10, 6, 200);
+    OK(d9_directory_make(&context, run_path(folder, "test/cow")));
+    check_parts(folder, lenient, 10, 6, 200);
+    OK(d9_directory_make(&context, run_path(folder, "train/cow/calf"))); /* images may be in it */
+    run_data_rejected(folder, (d9_dataset_options){.name = "folder", .skip_empty = true}, D9_DATA, "train/cow/calf");
+}
+
+static void keep_warning(void *user, d9_log_level level, const char *line) {
+    if (level == D9_LOG_WARNING) snprintf(user, 300, "%s", line);
+}
+
+/* `wanted`: the test images, as " CLASS/NAME " one after another; `warned`: words of the last warning, "" for none. */
+static void check_drawn(const char *folder, const char *wanted, const char *warned) {
+    char name[64], line[300] = "";
+    size_t length = 0;
+    context.log = keep_warning, context.log_user = line;
+    d9_dataset *dataset = run_data(folder, (d9_dataset_options){.name = "folder", .image_size = SIDE});
+    context.log = NULL, context.log_user = NULL;
+    for (int64_t i = 0; i < dataset->test.count; i++) {
+        length += (size_t)snprintf(name, sizeof name, " %s ", dataset->test.names[i] + strlen(folder) + 1);
+        if (!strstr(wanted, name)) fail_msg("%s is a test image", name);
+    }
+    assert_int_equal(length, strlen(wanted));
+    assert_true(*warned ? strstr(line, warned) != NULL : !*line);
+}
+
+/* Another program, which has Philox and FNV-1a in another language, computed the draws of these names. If the result
+ * changes, D9_SPLIT_RULE must change. */
+TEST_WITH(const char *folder, the_names_draw_these_test_images, run_folder_set_up, run_folder_tear_down) {
+    write_part(folder, ".", 16, 10);
+    check_drawn(folder, " ant/0.png  ant/1.png  ant/6.png  ant/10.png  ant/13.png  bee/0.png  bee/6.png ", "");
+    /* ant/2 to ant/5 draw 0.88, 0.33, 0.39 and 0.41, none of them below a sixth: the lowest is for the test */
+    static const int others[] = {0, 1, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    char name[32];
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        snprintf(name, sizeof name, "ant/%d.png", others[i]);
+        remove(run_path(folder, name));
+    }
+    check_drawn(folder, " ant/3.png  bee/0.png  bee/6.png ", "in 1 of 2 classes");
+    assert_true(d9_is_test_draw(UINT64_MAX / 6 - 1) && !d9_is_test_draw(UINT64_MAX / 6 + 1));
+}
+
+static int opened;
+static int count_opening(void *user, const char *path, int flags, int mode) {
+    opened++;
+    return d9_system_default()->open(user, path, flags, mode);
+}
+
+TEST_WITH(const char *folder, an_interrupt_ends_reading, run_folder_set_up, run_folder_tear_down) {
+    const volatile sig_atomic_t number = SIGTERM;
+    d9_system system = *d9_system_default();
+    write_part(folder, ".", 6, 10);
+    run_write(folder, "ant/3.png", "damaged", 7); /* must not be reported: it is not read */
+    system.open = count_opening;
+    context.system = &system, context.interrupt = &number;
+    run_data_rejected(folder, (d9_dataset_options){.name = "folder"}, D9_SIGTERM, "interrupted");
+    assert_int_equal(opened, 0);
+}
+
+TEST_WITH(const char *folder, a_foreign_folder_with_images_is_a_class, run_folder_set_up, run_folder_tear_down) {
+    write_part(folder, ".", 6, 10);
+    OK(d9_directory_make(&context, run_path(folder, "lost+found")));
+    assert_int_equal(rename(run_path(folder, "ant"), run_path(folder, "lost+found")), 0);
+    d9_dataset *dataset = run_data(folder, (d9_dataset_options){.name = "folder"});
+    assert_string_equal(dataset->class_names[1], "lost+found");
+}
 
 static const d9_dataset_options one = {.name = "labelled", .file_column = "file", .label_column = "label"};
 static const d9_dataset_options several = {.name = "labelled",
@@ -15,20 +145,20 @@ static const d9_dataset_options several = {.name = "labelled",
                                            .shares = {0.7, 0.1, 0.2}};
 
 typedef struct reading {
-    d9_arena arena;
     d9_faults faults;
     d9_label_table table;
 } reading;
 
+static void drop_arena(void *arena) { d9_arena_free(&context, arena); }
+
+/* What is read lives until the test ends. */
 static d9_status read_text(reading *r, const d9_dataset_options *options, const char *text) {
     char *copy;
-    *r = (reading){.faults = {.context = &context, .file = "labels.csv"}};
-    r->faults.arena = &r->arena;
-    OK(d9_arena_copy(&context, &r->arena, text, &copy));
+    d9_arena *arena = test_keep(test_room(sizeof *arena), drop_arena);
+    *r = (reading){.faults = {.context = &context, .file = "labels.csv", .arena = arena}};
+    OK(d9_arena_copy(&context, arena, text, &copy));
     return d9_labels_read(&r->faults, options, copy, strlen(copy), &r->table);
 }
-
-static void free_reading(reading *r) { d9_arena_free(&context, &r->arena); }
 
 static void check_row(const reading *r, int row, const char *file, int32_t label) {
     assert_string_equal(r->table.rows[row].file, file);
@@ -49,7 +179,6 @@ TEST(a_label_for_each_file) {
     check_row(&r, 1, "b,c.png", 2);
     check_row(&r, 2, "d e.png", 0);
     assert_ints(r.table.rows[1].line, 4, r.table.rows[2].line, 5);
-    free_reading(&r);
 }
 
 TEST(several_labels_are_bits) {
@@ -61,7 +190,6 @@ TEST(several_labels_are_bits) {
     check_row(&r, 1, "b", 0);
     check_row(&r, 2, "c", 0);
     check_row(&r, 3, "d", 2);
-    free_reading(&r);
 }
 
 TEST(spaces_around_labels_do_not_count) {
@@ -70,12 +198,10 @@ TEST(spaces_around_labels_do_not_count) {
     assert_ints(r.faults.count, 0, r.table.classes, 2);
     const int32_t bits[] = {3, 0, 0, 2};
     for (int i = 0; i < 4; i++) assert_int_equal(r.table.rows[i].label, bits[i]);
-    free_reading(&r);
     OK(read_text(&r, &one, "file,label\na,to be \nb, to be\nc,iris\nd, \n"));
     assert_ints(r.faults.count, 1, r.table.classes, 2, r.table.rows[0].label, 1);
     assert_int_equal(r.table.rows[1].label, 1);
     assert_non_null(strstr(r.faults.fault[0].text, "no label"));
-    free_reading(&r);
 }
 
 static void keep_log(void *user, d9_log_level level, const char *line) {
@@ -98,7 +224,6 @@ TEST(another_separator_is_warned_of) {
         OK(read_text(&r, &several, rows[i].text));
         context.log = NULL, context.log_user = NULL;
         assert_true(*rows[i].says ? strstr(line, rows[i].says) != NULL : !*line);
-        free_reading(&r);
     }
 }
 
@@ -113,7 +238,6 @@ TEST(labels_keep_the_numbers_of_the_model) {
     assert_ints(r.faults.count, 1, r.table.count, 1);
     check_row(&r, 0, "a", 2);
     assert_non_null(strstr(r.faults.fault[0].text, "Hernia"));
-    free_reading(&r);
 }
 
 /* Every faulty row is in the list, with its line; the rows between them are read. */
@@ -152,7 +276,6 @@ TEST(faulty_rows_are_listed) {
             fail_msg("row %s: line %lld, %s", rows[i].row, (long long)fault->line, fault->text);
     }
     d9_text_free(&text);
-    free_reading(&r);
 }
 
 TEST(tables_that_are_rejected) {
@@ -173,13 +296,11 @@ TEST(tables_that_are_rejected) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         reading r;
         assert_rejection(read_text(&r, rows[i].several ? &several : &one, rows[i].text), D9_DATA, rows[i].says);
-        free_reading(&r);
     }
     reading r;
     OK(read_text(&r, &several,
                  "file,label\na,0|1|2|3|4|5|6|7|8|9|10|11|12|13|14|15|16|17|18|19|20|21|22|23|24|25|26|27|28|29|30\n"));
     assert_ints(r.table.classes, 31, r.table.rows[0].label, INT32_MAX);
-    free_reading(&r);
 }
 
 static void count_parts(const d9_label_table *table, int64_t counts[D9_PARTS]) {
@@ -205,7 +326,6 @@ TEST(groups_are_divided_in_their_order) {
             if (r.table.rows[i].part != part) fail_msg("group %d is in part %d", number, r.table.rows[i].part);
         }
         d9_text_free(&text);
-        free_reading(&r);
     }
 }
 
@@ -220,14 +340,14 @@ TEST(a_column_says_the_part) {
                 D9_PART_TEST);
     assert_non_null(strstr(r.faults.fault[0].text, "dev"));
     assert_non_null(strstr(r.faults.fault[1].text, "line 2")); /* group 1 is in two parts */
-    free_reading(&r);
 }
 
 /* Published: 21,563, 3,080 and 6,162 patients. */
 TEST(the_split_of_the_real_x_rays) {
     const char *path = getenv("DAWN9_XRAY_CSV");
     d9_dataset_options options = several;
-    reading r = {.faults = {.context = &context, .file = path, .arena = &r.arena}};
+    d9_arena arena = {0};
+    reading r = {.faults = {.context = &context, .file = path, .arena = &arena}};
     uint8_t *bytes;
     size_t size;
     int64_t counts[D9_PARTS];
@@ -241,8 +361,7 @@ TEST(the_split_of_the_real_x_rays) {
     assert_ints(r.faults.count, 0, r.table.classes, 14, r.table.groups, 30805);
     assert_int_equal(r.table.count, 112120);
     assert_ints(counts[D9_PART_TRAIN], 87306, counts[D9_PART_VALID], 7616, counts[D9_PART_TEST], 17198);
-    free_reading(&r);
-    d9_release(&context, bytes);
+    d9_arena_free(&context, &arena), d9_release(&context, bytes);
 }
 
 /* ---- pictures ---- */
@@ -271,20 +390,17 @@ TEST_WITH(const char *folder, pictures_with_a_table, run_folder_set_up, run_fold
                                "4.png,a,test\n5.png,b,test\n";
     d9_dataset_options options = on_disk;
     d9_dataset *dataset;
-    options.path = folder;
     write_pictures(folder);
     OK(d9_directory_make(&context, run_path(folder, "@eaDir"))); /* its copies are not used */
     write_picture(folder, "@eaDir/3.png", 7);
     run_write(folder, "labels.csv", text, strlen(text));
-    OK(d9_dataset_load(&context, &options, &dataset));
+    dataset = run_data(folder, options);
     assert_ints(dataset->train.count, 3, dataset->test.count, 2, dataset->valid.count, 0);
     assert_ints(dataset->test.images[0], 80, dataset->test.labels[0], 0, dataset->test.images[192], 100);
     assert_int_equal(dataset->test.labels[1], 1);
-    d9_dataset_free(&context, dataset);
     options.validation = 1;
-    OK(d9_dataset_load(&context, &options, &dataset));
+    dataset = run_data(folder, options);
     assert_ints(dataset->train.count, 3, dataset->test.count, 1, dataset->test.images[0], 40);
-    d9_dataset_free(&context, dataset);
 }
 
 /* Errors: a missing picture, one with two rows, and a name that two pictures have. --skip-damaged leaves out the
@@ -293,22 +409,20 @@ TEST_WITH(const char *folder, rows_and_pictures_that_do_not_fit, run_folder_set_
     static const char text[] = "file,label,split\n./0.png,a,train\n1.png,b,train\n4.png,a,test\n9.jpg,a,test\n";
     d9_dataset_options options = on_disk;
     d9_dataset *dataset;
-    options.path = folder;
     write_pictures(folder);
     assert_int_equal(symlink("..", run_path(folder, "more/up")), 0);
     run_write(folder, "labels.csv", text, strlen(text));
-    assert_rejection(d9_dataset_load(&context, &options, &dataset), D9_DATA, "labels.csv:5: no picture 9.jpg");
+    run_data_rejected(folder, options, D9_DATA, "labels.csv:5: no picture 9.jpg");
     options.skip_damaged = true;
-    OK(d9_dataset_load(&context, &options, &dataset));
+    dataset = run_data(folder, options);
     assert_ints(dataset->train.count, 2, dataset->test.count, 1);
-    d9_dataset_free(&context, dataset);
     run_write(folder, "twice.csv", text, strlen(text) - 1 - strlen("9.jpg,a,test"));
     OK(d9_file_append(&context, run_path(folder, "twice.csv"), "more/1.png,b,test\n", 18));
     options.table = "twice.csv";
-    assert_rejection(d9_dataset_load(&context, &options, &dataset), D9_DATA, "twice.csv:5: more/1.png is in line 3");
+    run_data_rejected(folder, options, D9_DATA, "twice.csv:5: more/1.png is in line 3");
     OK(d9_directory_make(&context, run_path(folder, "again")));
     write_picture(folder, "again/1.png", 7);
-    assert_rejection(d9_dataset_load(&context, &options, &dataset), D9_DATA, "twice.csv:3: the name 1.png");
+    run_data_rejected(folder, options, D9_DATA, "twice.csv:3: the name 1.png");
 }
 
 /* Rejected with advice: paths that do not begin below the folder, and groups none of which is for training. */
@@ -316,19 +430,17 @@ TEST_WITH(const char *folder, paths_and_groups_with_advice, run_folder_set_up, r
     static const char one_group[] = "file,label,patient\n0.png,a,NaN\n2.png,b,NaN\n";
     static const char *const files[] = {"../0.png", "/0.png", "more\\1.png"};
     d9_dataset_options options = on_disk;
-    d9_dataset *dataset;
-    options.path = folder;
     options.split_column = NULL;
     write_pictures(folder);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char text[100];
         snprintf(text, sizeof text, "file,label,patient\n%s,a,1\n2.png,b,1\n", files[i]);
         run_write(folder, "labels.csv", text, strlen(text));
-        assert_rejection(d9_dataset_load(&context, &options, &dataset), D9_DATA, "labels.csv:2: begin below");
+        run_data_rejected(folder, options, D9_DATA, "labels.csv:2: begin below");
     }
     run_write(folder, "labels.csv", one_group, strlen(one_group));
     options.group_column = "patient";
-    assert_rejection(d9_dataset_load(&context, &options, &dataset), D9_DATA, "train shares 1 group");
+    run_data_rejected(folder, options, D9_DATA, "train shares 1 group");
 }
 
 /* Both test images have the same labels, so no label has an area under the curve; those for validation differ. */
@@ -336,15 +448,12 @@ TEST_WITH(const char *folder, labels_that_define_no_area, run_folder_set_up, run
     static const char text[] =
         "file,label,split\n0.png,a,train\n1.png,b,train\n2.png,a,test\n3.png,a,test\n4.png,a|b,valid\n5.png,,valid\n";
     d9_dataset_options options = on_disk;
-    d9_dataset *dataset;
-    options.path = folder;
     options.several = true;
     write_pictures(folder);
     run_write(folder, "labels.csv", text, strlen(text));
-    assert_rejection(d9_dataset_load(&context, &options, &dataset), D9_DATA, "labels.csv: the area under the curve");
+    run_data_rejected(folder, options, D9_DATA, "labels.csv: the area under the curve");
     options.validation = 1;
-    OK(d9_dataset_load(&context, &options, &dataset));
-    d9_dataset_free(&context, dataset);
+    run_data(folder, options);
 }
 
 /* Without columns for groups and the split, data.validation takes so many training images, as it does for folders. */
@@ -352,7 +461,6 @@ TEST_WITH(const char *folder, validation_images_of_a_plain_table, run_folder_set
     d9_dataset_options options = on_disk;
     d9_dataset *dataset;
     d9_text text;
-    options.path = folder;
     options.split_column = NULL;
     write_pictures(folder);
     d9_text_init(&context, &text);
@@ -360,14 +468,12 @@ TEST_WITH(const char *folder, validation_images_of_a_plain_table, run_folder_set
     for (int i = 0; i < 10; i++) d9_text_add(&text, "%d.png,%s\n", i, i % 4 < 2 ? "a" : "b");
     run_write(folder, "labels.csv", d9_text_get(&text), strlen(d9_text_get(&text)));
     d9_text_free(&text);
-    OK(d9_dataset_load(&context, &options, &dataset));
+    dataset = run_data(folder, options);
     const int64_t trained = dataset->train.count, tested = dataset->test.count;
     assert_int_equal(trained + tested, 10);
-    d9_dataset_free(&context, dataset);
     options.validation = 3;
-    OK(d9_dataset_load(&context, &options, &dataset));
+    dataset = run_data(folder, options);
     assert_ints(dataset->train.count, trained - 3, dataset->test.count, 3);
-    d9_dataset_free(&context, dataset);
 }
 
 /* A table without training images of the model needs no column of groups: the model is evaluated on all of it. */
@@ -376,18 +482,14 @@ TEST_WITH(const char *folder, another_table_needs_no_groups, run_folder_set_up, 
     static const char *const names[] = {"a", "b"};
     const d9_provenance known = {.rule = D9_SPLIT_RULE, .classes = 2, .class_names = names};
     d9_dataset_options options = on_disk;
-    d9_dataset *dataset;
-    options.path = folder;
     options.several = true;
     options.split_column = NULL;
     options.group_column = "patient";
     write_pictures(folder);
     run_write(folder, "labels.csv", text, strlen(text));
-    assert_rejection(d9_dataset_load(&context, &options, &dataset), D9_DATA, "no column patient");
+    run_data_rejected(folder, options, D9_DATA, "no column patient");
     options.known = &known;
-    OK(d9_dataset_load(&context, &options, &dataset));
-    assert_int_equal(dataset->test.count, 4);
-    d9_dataset_free(&context, dataset);
+    assert_int_equal(run_data(folder, options)->test.count, 4);
     run_write(folder, "labels.csv", wrong, strlen(wrong));
-    assert_rejection(d9_dataset_load(&context, &options, &dataset), D9_DATA, "no column file");
+    run_data_rejected(folder, options, D9_DATA, "no column file");
 }
