@@ -5,23 +5,20 @@
     echo 'ablate: {frozen_bn_scale: {celu.alpha: 0.075, train.bias_lr_multiplier: 2}}'
 } >tiny.yaml
 
-accepts "$dawn9" config tiny.yaml
-says '^  frozen_bn_scale: \{celu.alpha: 0.075, train.bias_lr_multiplier: 2\}$'
+prints '^  frozen_bn_scale: \{celu.alpha: 0.075, train.bias_lr_multiplier: 2\}$' "$dawn9" config tiny.yaml
 cp "$out" effective.yaml
 accepts "$dawn9" config effective.yaml
-cmp -s "$out" effective.yaml || fail "the effective configuration does not load to itself"
+same "$out" effective.yaml "the effective configuration does not load to itself"
 
-accepts "$dawn9" ablate tiny.yaml --only celu,frozen_bn_scale --seeds 2 --quiet
-says '^runs       16 of 16 done$'
+prints '^runs       16 of 16 done$' "$dawn9" ablate tiny.yaml --only celu,frozen_bn_scale --seeds 2 --quiet
 record=runs/ablate-tiny/experiment.json
-json $record 'd["kind"] == "ablation" and len(d["arms"]) == 8'
-json $record '[a.get("trick") for a in d["arms"]][2:] == ["celu"] + ["frozen_bn_scale"] * 2 + ["celu"] + ["frozen_bn_scale"] * 2'
-json $record 'sorted({r["seed"] for r in d["runs"]}) == [1, 2] and len({a["config_hash"] for a in d["arms"]}) == 8'
+json $record 'd["kind"] == "ablation" and len(d["arms"]) == 8' \
+    '[a.get("trick") for a in d["arms"]][2:] == ["celu"] + ["frozen_bn_scale"] * 2 + ["celu"] + ["frozen_bn_scale"] * 2' \
+    'sorted({r["seed"] for r in d["runs"]}) == [1, 2] and len({a["config_hash"] for a in d["arms"]}) == 8'
 # an arm's run equals a separate run with the same edits
 accepts "$dawn9" train tiny.yaml --without frozen_bn_scale --set tricks.celu.alpha=0.075 --set train.bias_lr_multiplier=2 --seed 2 --quiet --out alone
-json alone/result.json 'd["params_sha256"] == json.load(open("runs/ablate-tiny/runs/without-frozen_bn_scale+companions/seed2/result.json"))["params_sha256"]'
-accepts "$dawn9" ablate tiny.yaml --only celu,frozen_bn_scale --seeds 2 --status
-says '^runs       16 of 16 done$'
+same_bits alone runs/ablate-tiny/runs/without-frozen_bn_scale+companions/seed2
+prints '^runs       16 of 16 done$' "$dawn9" ablate tiny.yaml --only celu,frozen_bn_scale --seeds 2 --status
 
 # every trick of dawn94, with the configuration's companions; the experiment file plans the same arms and runs
 accepts "$dawn9" ablate "$source/configs/dawn94.yaml" --dry-run --json --seeds 10
@@ -47,19 +44,19 @@ PATH=$(dirname "$dawn9"):$PATH
 accepts "$dawn9" ablate tiny.yaml --only celu --seeds 2 --quiet --set 'train.lr={knots: [0, end], values: [0.4, 0]}' --out runs/asked
 accepts "$dawn9" report runs/asked
 again runs/asked/report.html
-[ "$(wc -l <again.sh)" = 2 ] || fail "again: $(cat again.sh)"
+lines_are 2 again.sh
 accepts "$dawn9" ablate tiny.yaml --only flip --seeds 2 --quiet --set 'train.lr={knots: [0, end], values: [0.4, 0]}' --out runs/asked
 (cd runs/asked && "$dawn9" report .) >"$out" 2>"$err" || fail "a report of the folder one is in"
 again runs/asked/report.html
 [ "$(grep -c -- '--only .* --seeds 2 --out runs/asked$' again.sh)" = 2 ] && [ "$(wc -l <again.sh)" = 3 ] || fail "again: $(cat again.sh)"
 mkdir elsewhere && cp tiny.yaml elsewhere
 (cd elsewhere && sh -e ../again.sh) >"$err" 2>&1 || fail "the commands of a page fail: $(cat "$err")"
-cmp -s runs/asked/report/effects.tsv elsewhere/runs/asked/report/effects.tsv || fail "the page's commands make other figures"
+same runs/asked/report/effects.tsv elsewhere/runs/asked/report/effects.tsv "the page's commands make other figures"
 accepts "$dawn9" train tiny.yaml --runs 2 --quiet --out runs/plain
 accepts "$dawn9" report runs/plain
 again runs/plain/report.html
 (cd runs && sh -e ../again.sh) >"$err" 2>&1 || fail "the commands of a page fail: $(cat "$err")"
 cut -f 2-8 runs/plain/report/arms.tsv >a.tsv
 cut -f 2-8 runs/runs/again/report/arms.tsv >b.tsv
-cmp -s a.tsv b.tsv || fail "the page's commands make other figures: $(cat b.tsv)"
+same a.tsv b.tsv "the page's commands make other figures: $(cat b.tsv)"
 verdict

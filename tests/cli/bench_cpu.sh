@@ -6,7 +6,7 @@ backend: $backend
 precision: f32
 threads: 1
 model: {name: resnet9, channels: [8, 8, 64, 64]}
-data: {dataset: synthetic, synthetic_train: 64, synthetic_test: 16}
+data: {dataset: synthetic, image_size: 16, synthetic_train: 64, synthetic_test: 16}
 train: {epochs: 1, batch_size: 16}
 tricks: {pool_before_activation: {position: before_norm}}
 Y
@@ -14,19 +14,19 @@ Y
     cp "$out" step.json
     # The best node's share of the peak rates. The limits are wide, to check units and not speed: small arrays stay in the
     # cache and exceed the copy's rate, Winograd counts four times what it multiplies, other processes slow both.
-    json step.json '0.05 < max(n["of_ceiling"] for n in d["nodes"] if n["gflop_per_second"]) < 40'
-    json step.json '0.05 < max(n["of_ceiling"] for n in d["nodes"] if n["gigabytes_per_second"]) < 20'
-    json step.json '0 < d["run_seconds"] < 100' 'all((n["why"] == "") == (n["choice"] == "") for n in d["nodes"])'
+    json step.json '0.05 < max(n["of_ceiling"] for n in d["nodes"] if n["gflop_per_second"]) < 40' \
+        '0.05 < max(n["of_ceiling"] for n in d["nodes"] if n["gigabytes_per_second"]) < 20' \
+        '0 < d["run_seconds"] < 100' 'all((n["why"] == "") == (n["choice"] == "") for n in d["nodes"])'
     accepts "$dawn9" bench ops --config tiny.yaml --json
     cp "$out" ops.json
     # 8 convolutions. The first has no gradient to its image; on cpu its two rules include norm and activation, and have no
     # algorithm to choose.
-    json ops.json 'len(d["rules"]) == 3 * 8 - 1'
-    json ops.json 'all(r["choice"] in [w["choice"] for w in r["algorithms"]] for r in d["rules"] if "norm" not in r["rule"])'
-    json ops.json 'sum("norm" in r["rule"] for r in d["rules"]) == (2 if "'"$backend"'" == "cpu" else 0)'
-    json ops.json '(sum("pool" in r["rule"] for r in d["rules"]) > 0) == ("'"$backend"'" == "cpu")'
-    json ops.json 'all(any(w["choice"].startswith("own ") for w in r["algorithms"]) for r in d["rules"])'
-    json ops.json 'd["fastest_bare_seconds"] <= sum(min(w["seconds"] for w in r["algorithms"]) for r in d["rules"]) * 1.5'
+    json ops.json 'len(d["rules"]) == 3 * 8 - 1' \
+        'all(r["choice"] in [w["choice"] for w in r["algorithms"]] for r in d["rules"] if "norm" not in r["rule"])' \
+        'sum("norm" in r["rule"] for r in d["rules"]) == (2 if "'"$backend"'" == "cpu" else 0)' \
+        '(sum("pool" in r["rule"] for r in d["rules"]) > 0) == ("'"$backend"'" == "cpu")' \
+        'all(any(w["choice"].startswith("own ") for w in r["algorithms"]) for r in d["rules"])' \
+        'd["fastest_bare_seconds"] <= sum(min(w["seconds"] for w in r["algorithms"]) for r in d["rules"]) * 1.5'
 done
 # The same as text, on the last backend.
 accepts "$dawn9" bench step --config tiny.yaml

@@ -6,28 +6,25 @@ accepts "$dawn9" bench fit --config tiny.yaml --memory 2M
 says '^tiny on reference \(.*\), [0-9]+ parameters: the largest batch in 2 MiB$' '^included: buffers of the run'
 accepts "$dawn9" bench fit --config tiny.yaml --memory 2M --json
 cp "$out" fit.json
-json fit.json 'd["bench"] == "fit" and d["memory_bytes"] == 2 << 20 and d["data_counted"] and len(d["rows"]) == 1'
-json fit.json 'd["rows"][0]["bytes"] <= 2 << 20 and d["rows"][0]["precision"] == "f32" and not d["rows"][0]["all_images"]'
-json fit.json 'd["rows"][0]["bytes"] == sum(d["rows"][0][k + "_bytes"] for k in ("state", "gradient", "activation", "data", "other"))'
+json fit.json 'd["bench"] == "fit" and d["memory_bytes"] == 2 << 20 and d["data_counted"] and len(d["rows"]) == 1' \
+    'd["rows"][0]["bytes"] <= 2 << 20 and d["rows"][0]["precision"] == "f32" and not d["rows"][0]["all_images"]' \
+    'd["rows"][0]["bytes"] == sum(d["rows"][0][k + "_bytes"] for k in ("state", "gradient", "activation", "data", "other"))'
 # The batch found is accepted as train.batch_size; in 1 TiB all training images fit.
 batch=$(sed -n 's/.*"batch_size": \([0-9]*\),/\1/p' fit.json)
 [ "$batch" -ge 1 ] || fail "no batch in fit.json"
-accepts "$dawn9" bench fit --config tiny.yaml --memory 1T --set train.batch_size="$batch"
-says 'all training images$'
+prints 'all training images$' "$dawn9" bench fit --config tiny.yaml --memory 1T --set train.batch_size="$batch"
 
 # Lists each precision of the backend, unless one is requested; half precision fits more images.
 accepts "$dawn9" bench fit --config tiny.yaml --memory 4M --backend cpu --precision auto --json
 cp "$out" all.json
 accepts "$dawn9" devices --json
 cp "$out" devices.json
-json all.json '[r["precision"] for r in d["rows"]] == next(b for b in json.load(open("devices.json")) if b["backend"] == "cpu")["precisions"]'
-json all.json 'all(r["batch_size"] > d["rows"][0]["batch_size"] for r in d["rows"] if r["precision"] in ("bf16", "fp16"))'
+json all.json '[r["precision"] for r in d["rows"]] == next(b for b in json.load(open("devices.json")) if b["backend"] == "cpu")["precisions"]' \
+    'all(r["batch_size"] > d["rows"][0]["batch_size"] for r in d["rows"] if r["precision"] in ("bf16", "fp16"))'
 
 # Without --memory: the device's. A batch is a multiple of the ghost group's size. Images of a folder are not counted or read.
-accepts "$dawn9" bench fit --config tiny.yaml --with ghost_batchnorm:group_size=16
-says 'a multiple of 16$'
-accepts "$dawn9" bench fit --config tiny.yaml --set data.dataset=folder --memory 8M
-says "^images of a folder are not included"
+prints 'a multiple of 16$' "$dawn9" bench fit --config tiny.yaml --with ghost_batchnorm:group_size=16
+prints "^images of a folder are not included" "$dawn9" bench fit --config tiny.yaml --set data.dataset=folder --memory 8M
 
 # If no precision fits, the error states the need of the smallest one.
 rejects 2 '1 f32 [0-9.]+ MiB' "$dawn9" bench fit --config tiny.yaml --memory 4K

@@ -2,13 +2,12 @@
 # PyTorch's.
 . "$(dirname "$0")/lib.sh"
 
-accepts "$dawn9" data check cifar10 --data "$data" --json
-json "$out" 'len(d["files"]) == 6 and all(f["state"] == "ok" for f in d["files"])'
+replies 'len(d["files"]) == 6 and all(f["state"] == "ok" for f in d["files"])' "$dawn9" data check cifar10 --data "$data" --json
 
 accepts "$dawn9" verify --cases "$source/tests/golden/cases/patch_whitening.safetensors" --data "$data" \
     --backend reference --precision f64 --json
-json "$out" 'd["failed"] == 0 and d["skipped"] == 0'
-json "$out" 'sorted(r["compared"] for r in d["rows"] if r["group"].startswith("whiten.")) == [27, 27 * 27]'
+json "$out" 'd["failed"] == 0 and d["skipped"] == 0' \
+    'sorted(r["compared"] for r in d["rows"] if r["group"].startswith("whiten.")) == [27, 27 * 27]'
 
 # ---- a changed pixel is rejected, unless checks are off ----
 mkdir changed && cp "$data"/*.bin changed/
@@ -19,7 +18,7 @@ train="$train --set model.channels=[4,4,4,4] --set train.epochs=0.02 --set eval.
 rejects 3 'changed/data_batch_4.bin SHA-1 [0-9a-f]{12}\.\.\. aab85764eb35' $train --data changed
 accepts $train --data changed --no-check
 accepts $train --data "$data" --out right
-grep -q "^  check: on$" right/config.yaml || fail "the record does not say that the data were checked"
+has right/config.yaml "^  check: on$"
 
 # ---- a fetch names the files that it replaces ----
 truncate -s 5 changed/test_batch.bin

@@ -7,6 +7,6 @@
 accepts "$dawn9" train "$source/configs/dawn94.yaml" --without ema --set 'model.channels=[16, 32, 64, 128]' \
     --set train.epochs=3 --set 'train.lr={knots: [0, 20%, end], values: [0, 1.0, 0]}' --set eval.every=0 \
     --data "$data" --out run --json
-json "$out" '1.780 < d["epochs"][0]["train_loss"] < 1.936' '1.345 < d["epochs"][1]["train_loss"] < 1.488'
-json "$out" '1.239 < d["epochs"][2]["train_loss"] < 1.322' '78.9 < d["accuracy_tta"] < 87.7'
+json "$out" '1.780 < d["epochs"][0]["train_loss"] < 1.936' '1.345 < d["epochs"][1]["train_loss"] < 1.488' \
+    '1.239 < d["epochs"][2]["train_loss"] < 1.322' '78.9 < d["accuracy_tta"] < 87.7'
 verdict

@@ -21,14 +21,13 @@ says '^  params_sha256 '
 
 # ---- JSON has the values of the records; a folder stands for its runs, in the order of names ----
 accepts "$dawn9" compare runs/ --json
-json "$out" 'd["runs"] == ["runs//a", "runs//b", "runs//deep/c"] or d["runs"] == ["runs/a", "runs/b", "runs/deep/c"]'
-json "$out" 'd["configuration"]["train.batch_size"] == [32, 32, 64] and d["configuration"]["tricks.ema.momentum"] == [None, 0.99, None]'
-json "$out" 'd["outcome"]["accuracy"] == [json.load(open("runs/" + r + "/result.json"))["accuracy"] for r in ["a", "b", "deep/c"]]'
-json "$out" 'd["machine"]["precision"] == ["f32", "f64", "f32"] and "backend" not in d["machine"]'
+json "$out" 'd["runs"] == ["runs//a", "runs//b", "runs//deep/c"] or d["runs"] == ["runs/a", "runs/b", "runs/deep/c"]' \
+    'd["configuration"]["train.batch_size"] == [32, 32, 64] and d["configuration"]["tricks.ema.momentum"] == [None, 0.99, None]' \
+    'd["outcome"]["accuracy"] == [json.load(open("runs/" + r + "/result.json"))["accuracy"] for r in ["a", "b", "deep/c"]]' \
+    'd["machine"]["precision"] == ["f32", "f64", "f32"] and "backend" not in d["machine"]'
 
 # ---- the committed record ----
-accepts "$dawn9" compare runs/a "$source/experiments/results/cpu/dawn94-bf16-seed1"
-says '^  accuracy_tta +[0-9.]+ +94.20$'
+prints '^  accuracy_tta +[0-9.]+ +94.20$' "$dawn9" compare runs/a "$source/experiments/results/cpu/dawn94-bf16-seed1"
 
 # ---- one run alone ----
 rejects 2 'runs/a' "$dawn9" compare runs/a
@@ -38,14 +37,12 @@ tiny >one.yaml
 sed 's/epochs: 2/epochs: 3/' one.yaml >two.yaml
 accepts "$dawn9" compare one.yaml two.yaml
 [ "$(sed -n '2,$p' "$out" | tr -s ' ')" = "$(printf 'configuration\n train.epochs 2 3')" ] || fail "two configurations: $(cat "$out")"
-accepts "$dawn9" compare one.yaml runs/a --json
-json "$out" 'list(d) == ["runs", "configuration"] and d["runs"] == ["one.yaml", "runs/a"]'
+replies 'list(d) == ["runs", "configuration"] and d["runs"] == ["one.yaml", "runs/a"]' "$dawn9" compare one.yaml runs/a --json
 rejects 2 'one.yaml' "$dawn9" compare one.yaml
 echo 'seed: x' >bad.yaml
 rejects 2 'bad.yaml:1:7 seed' "$dawn9" compare one.yaml bad.yaml
 mkdir configs && mv two.yaml configs/
-accepts "$dawn9" compare one two.yaml --json
-json "$out" 'd["configuration"] == {"train.epochs": [2, 3]} and d["runs"] == ["one", "two.yaml"]'
+replies 'd["configuration"] == {"train.epochs": [2, 3]} and d["runs"] == ["one", "two.yaml"]' "$dawn9" compare one two.yaml --json
 mv configs/two.yaml . && rmdir configs
 rejects 2 'two.yaml' "$dawn9" compare one.yaml twoo.yaml
 rejects 3 'nothing' "$dawn9" compare runs/a nothing
@@ -57,4 +54,30 @@ mkdir other && echo '{"accuracy": 99}' >other/result.json
 rejects 3 'other/result.json' "$dawn9" compare runs/a other
 echo '[1]' >other/result.json
 rejects 3 'other/result.json' "$dawn9" compare runs/a other
+
+# ---- tests/compare_builds.py notices a flipped bit in any tensor of a run with every optional buffer, and with none ----
+compare="python3 $source/tests/compare_builds.py"
+
+tiny | sed 's/epochs: 2/epochs: 3/' >plain.yaml # 12 steps
+{
+    sed '/^precision/d; /^tricks/d; /^model/d' plain.yaml
+    echo 'precision: fp16'
+    echo 'model: {name: resnet9, channels: [4, 6, 8, 10]}'
+    echo 'tricks: {crop: {pad: 4}, flip_tta: {}, ghost_batchnorm: {group_size: 8}, frozen_bn_scale: {},'
+    echo '  patch_whitening: {images: 100}, ema: {momentum: 0.9, every: 2}}'
+} >tricks.yaml
+for name in plain tricks; do
+    accepts "$dawn9" train $name.yaml --set keep=all --out $name --quiet
+    accepts "$dawn9" eval $name --logits $name/logits.safetensors
+    prints '^self-check: a flipped bit in each of [0-9]+ tensors: noticed$' $compare --self-check $name
+done
+
+# ---- a run that is not one of 12 steps ----
+accepts "$dawn9" train plain.yaml --set keep=all --set train.epochs=2 --out short --quiet
+observe $compare --self-check short
+[ $status = 1 ] && grep -q 'the checkpoint is of step 8, not 12' "$err" || fail "status $status, 1 expected"
+
+# ---- no builds ----
+observe $compare . . both
+[ $status = 1 ] && grep -q 'CMakeCache.txt' "$err" || fail "status $status, 1 expected"
 verdict

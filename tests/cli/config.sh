@@ -33,8 +33,7 @@ rejects 2 'empty' "$dawn9" ablate tiny.yaml --only crop,
 
 # ---- suggestions of files with the same name ----
 mkdir configs && tiny >configs/small.yaml
-accepts "$dawn9" config small
-says '^title: small'
+prints '^title: small' "$dawn9" config small
 rejects 2 'smal.yaml configs/small.yaml' $train smal.yaml
 mkdir -p runs/first
 rejects 2 'runs/frist runs/first' "$dawn9" report runs/frist

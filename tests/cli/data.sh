@@ -16,8 +16,8 @@ rejects 3 'nowhere' "$dawn9" train cifar.yaml --data nowhere
 rejects 1 'data_batch_1.bin|test_batch.bin' "$dawn9" data check --data data
 says '^path  data$' '^data_batch_1.bin +wrong checksum' '^test_batch.bin +missing'
 rejects 1 '.' "$dawn9" data check cifar10 --data data --json
-json "$out" 'd["path"] == "data" and len(d["files"]) == 6'
-json "$out" '{f["name"]: f["state"] for f in d["files"]}["test_batch.bin"] == "missing"'
+json "$out" 'd["path"] == "data" and len(d["files"]) == 6' \
+    '{f["name"]: f["state"] for f in d["files"]}["test_batch.bin"] == "missing"'
 rejects 1 'nowhere data.fetch.cifar10' "$dawn9" data check cifar10 --data nowhere
 for action in check fetch; do rejects 2 '--data --json' "$dawn9" data $action --data nowhere --no-check; done
 rejects 2 'synthetic' "$dawn9" data check synthetic
@@ -59,14 +59,14 @@ for picture in sheet filters; do
 done
 cp sheet.png first.png
 accepts "$dawn9" data preview tiny.yaml --out sheet.png --with cutout:size=8
-cmp -s sheet.png first.png || fail "the same preview came out otherwise"
+same sheet.png first.png "the same preview came out otherwise"
 accepts "$dawn9" data preview tiny.yaml --out sheet.png --filters hard.png --with cutout:size=8 --with patch_whitening \
     --with 'hard_examples:widths=[2,3,4]'
 says '^hard.png: 27 filters of '
-cmp -s hard.png filters.png || fail "the filters are not the network's"
-cmp -s sheet.png first.png || fail "the images that a step takes are other ones where it learns from the hard ones"
+same hard.png filters.png "the filters are not the network's"
+same sheet.png first.png "the images that a step takes are other ones where it learns from the hard ones"
 accepts "$dawn9" data preview tiny.yaml --out sheet.png --without crop --without flip
-cmp -s sheet.png first.png && fail "no augmentation looks like some"
+differ sheet.png first.png "no augmentation looks like some"
 rejects 2 '--out x.jpg PNG .png' "$dawn9" data preview tiny.yaml --out x.jpg
 rejects 2 '--filters ./x.tiff PNG' "$dawn9" data preview tiny.yaml --filters ./x.tiff
 accepts "$dawn9" data preview tiny.yaml --out SHEET.PNG

@@ -13,7 +13,7 @@ denied() { # STATUS PLACE COMMAND...
     expected=$1 place=$2
     shift 2
     rejects "$expected" "$place Permission denied" $may_not "$dawn9" "$@"
-    grep -Eq 'missing|gets it|No such|holds an' "$err" && fail "told as something else: $(cat "$err")"
+    lacks "$err" 'missing|gets it|No such|holds an'
 }
 train="train tiny.yaml --out new"
 denied 2 closed/tiny.yaml config closed/tiny.yaml

@@ -18,6 +18,9 @@ for trick in $(sed -n 's/^D9_TRICK(\(.*\))$/\1/p' "$2/tricks/tricks.def"); do
     done
 done
 python3 "$2/tests/docs.py" look "$2" "$1"
+# Every measured number on a page follows from a committed record.
+python3 "$2/docs/figures.py" prove
+python3 "$2/docs/figures.py" check
 
 # docs/correctness.md names the commit of the last complete run of tests/run.sh --long, an ancestor of HEAD, or says that
 # none is recorded.

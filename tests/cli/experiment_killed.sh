@@ -22,7 +22,7 @@ accepts "$dawn9" experiment six.yaml --out calm --quiet
 whole=$((($(date +%s%N) - started) / 1000000)) # milliseconds
 [ $whole -le 6000 ] || whole=6000 # on a busy machine kills come sooner, but as often
 hashes calm >calm.txt
-[ "$(wc -l <calm.txt)" = 6 ] || fail "the undisturbed pass has not six runs"
+lines_are 6 calm.txt
 
 # Time to each kill: 20 ms and a random part of a quarter of the undisturbed time, so that ten kills reach all parts of the
 # experiment.
@@ -46,10 +46,9 @@ for workers in 1 2; do
         awk '{ print $1 / 3 }' lives$workers >shorter && mv shorter lives$workers
     done
     [ $kills -ge 2 ] || fail "only $kills kills found it alive"
-    accepts "$dawn9" experiment six.yaml --out $disturbed --workers $workers
-    says '^runs       6 of 6 done$'
+    prints '^runs       6 of 6 done$' "$dawn9" experiment six.yaml --out $disturbed --workers $workers
     hashes $disturbed >disturbed.txt
-    cmp -s calm.txt disturbed.txt || fail "other runs or other numbers after $kills kills: $(diff calm.txt disturbed.txt)"
+    same calm.txt disturbed.txt "other runs or other numbers after $kills kills: $(diff calm.txt disturbed.txt)"
     [ -z "$(left_behind $disturbed)" ] || fail "left behind: $(left_behind $disturbed)"
     json $disturbed/experiment.json 'd == json.load(open("calm/experiment.json"))'
 done
@@ -57,12 +56,11 @@ done
 # ---- two at once: each run once ----
 "$dawn9" experiment six.yaml --out both >first.txt 2>&1 &
 child=$!
-accepts "$dawn9" experiment six.yaml --out both
-says '^runs       6 of 6 done$'
+prints '^runs       6 of 6 done$' "$dawn9" experiment six.yaml --out both
 wait $child || fail "the other one failed: $(cat first.txt)"
 [ "$(cat "$out" first.txt | grep -c ' seed ')" = 6 ] || fail "not six runs together: $(cat "$out" first.txt)"
 hashes both >disturbed.txt
-cmp -s calm.txt disturbed.txt || fail "two at once ended with other numbers"
+same calm.txt disturbed.txt "two at once ended with other numbers"
 
 # ---- a killed worker's run is taken over; if all are killed that is reported ----
 # Two runs that are long enough to be caught after their first epoch.
@@ -71,7 +69,7 @@ echo 'set: {train.epochs: 10, eval.every: 0}' >>two.yaml
 accepts "$dawn9" experiment two.yaml --out calm1 --quiet
 hashes calm1 >calm1.txt
 workers_of() { grep -l "^PPid:[[:space:]]*$1\$" /proc/[0-9]*/status 2>/dev/null | cut -d/ -f3; }
-begin() { # DIR: two workers, which stand still after a first epoch
+begin_two() { # DIR: two workers, which stand still after a first epoch
     setsid "$dawn9" experiment two.yaml --out "$1" --workers 2 --quiet &
     child=$!
     until_written "$1/runs/both/seed1/events.jsonl" $child
@@ -79,23 +77,22 @@ begin() { # DIR: two workers, which stand still after a first epoch
     workers=$(workers_of $child)
 }
 kill_workers() { # DIR N: kills N of the two workers after a first epoch
-    begin "$1"
+    begin_two "$1"
     kill -KILL $(echo "$workers" | head -n "$2")
     kill -s CONT -- -$child
     wait $child
 }
-accepts kill_workers one_less 1
-says '^runs       2 of 2 done$'
+prints '^runs       2 of 2 done$' kill_workers one_less 1
 observe kill_workers none_left 2
 [ $status = 4 ] && grep -q '^dawn9: all workers were killed .*repeat the command' "$err" || fail "status $status: $(cat "$err")"
 accepts "$dawn9" experiment two.yaml --out none_left --quiet
 for folder in one_less none_left; do
     hashes $folder >disturbed.txt
-    cmp -s calm1.txt disturbed.txt || fail "killed workers changed numbers: $(diff calm1.txt disturbed.txt)"
+    same calm1.txt disturbed.txt "killed workers changed numbers: $(diff calm1.txt disturbed.txt)"
 done
 
 # ---- the command is killed: its workers end as if they were interrupted ----
-begin orphans 2>/dev/null
+begin_two orphans 2>/dev/null
 kill -KILL $child
 kill -s CONT -- -$child
 wait $child 2>/dev/null
@@ -112,7 +109,7 @@ done
 [ -f orphans/runs/both/seed1/checkpoint.safetensors ] || fail "a worker whose parent was killed left no checkpoint"
 accepts "$dawn9" experiment two.yaml --out orphans --quiet
 hashes orphans >disturbed.txt
-cmp -s calm1.txt disturbed.txt || fail "a killed command changed numbers"
+same calm1.txt disturbed.txt "a killed command changed numbers"
 
 # ---- Ctrl-C reaches the workers once ----
 typed() {
@@ -130,22 +127,17 @@ done
 
 # ---- interrupts ----
 interrupted() { # SIGNAL DIR WORKERS
-    "$dawn9" experiment two.yaml --out "$2" --quiet --workers "$3" &
-    child=$!
-    until_written "$2/runs/both/seed1/events.jsonl" $child
-    kill -s "$1" $child
-    wait $child
+    signalled "$1" "$2/runs/both/seed1/events.jsonl" "$dawn9" experiment two.yaml --out "$2" --quiet --workers "$3"
 }
 ends 130 'interrupted' interrupted INT stopped 1
-accepts "$dawn9" experiment two.yaml --out stopped --status
-says ' stopped$'
+prints ' stopped$' "$dawn9" experiment two.yaml --out stopped --status
 ends 143 'interrupted' interrupted TERM stopped2 2
 ends 129 'interrupted' interrupted HUP stopped3 2
 for folder in stopped stopped2 stopped3; do
     accepts "$dawn9" experiment two.yaml --out $folder --quiet
     hashes $folder >disturbed.txt
-    cmp -s calm1.txt disturbed.txt || fail "the interrupted experiment ended with other numbers"
+    same calm1.txt disturbed.txt "the interrupted experiment ended with other numbers"
     [ -z "$(left_behind $folder)" ] || fail "left behind: $(left_behind $folder)"
 done
-grep -q '"resumed": true' stopped/runs/both/seed1/result.json || fail "the interrupted run did not go on from its checkpoint"
+has stopped/runs/both/seed1/result.json '"resumed": true'
 verdict

@@ -9,11 +9,10 @@
 accepts "$dawn9" train dawn94.yaml --out run --quiet --set keep=model
 accepts "$dawn9" export run/model.safetensors model.onnx
 accepts "$dawn9" export run folder.onnx
-cmp -s model.onnx folder.onnx || fail "a folder's model is not its file's"
+same model.onnx folder.onnx "a folder's model is not its file's"
 
-cat >check.py <<'PYTHON'
-import collections, json, struct
-from tensorfile import read
+asserts <<'PYTHON'
+import collections, struct
 from tfevents import fields, varint
 
 def several(data, number):
@@ -58,7 +57,6 @@ assert kinds == {"Sub": 1, "Div": 1, "Conv": 9, "BatchNormalization": 8, "Celu":
                  "Gemm": 1, "Mul": 1}, kinds
 assert text(several(graph, 11)[0], 1) == ["images"] and text(several(graph, 12)[0], 1) == ["logits"]
 PYTHON
-accepts python3 check.py
 
 # ---- the description in the model file: the same nodes ----
 cat >graph.py <<'PYTHON'
@@ -82,8 +80,7 @@ accepts python3 graph.py vgg/model.safetensors '[false, true]' '{"Sub": 1, "Div"
     "Relu": 5, "MaxPool": 2, "Flatten": 2, "Gemm": 2}'
 
 # A linear layer that reads images: its columns are in the order (C, H, W) in the model file, (H, W, C) in the engine.
-accepts "$dawn9" eval vgg.yaml vgg/model.safetensors --json
-json "$out" 'd["accuracy"] == json.load(open("vgg/result.json"))["accuracy"]'
+replies 'd["accuracy"] == result("vgg")["accuracy"]' "$dawn9" eval vgg.yaml vgg/model.safetensors --json
 
 # Dropout that stays in evaluation cannot be exported: the run succeeds without a description, and there is no ONNX.
 accepts "$dawn9" train vgg.yaml --out stays --quiet --set model.dropout_in_evaluation=on

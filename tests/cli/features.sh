@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 network_files
 tensors="python3 $source/tests/support/tensors.py"
-/usr/bin/env python3 "$source/tools/draw_pictures.py" drawn bars=40 disc=37
+draw drawn bars=40 disc=37
 printf broken >drawn/bars/05.png
 for name in bottleneck vgg; do
     accepts "$dawn9" train $name.yaml --out $name --quiet

@@ -96,25 +96,25 @@ for stage in build ops verify repeat curve bench profile precision peers seeds c
 done
 json records/devices.json 'any(d["backend"] == "reference" and d["present"] for d in d)'
 json records/verify-f32.json 'd["failed"] == 0 and d["passed"] > 0'
-json records/curve/result.json 'd["accuracy"] > 0'
+record records/curve 'd["accuracy"] > 0'
 for what in step ops pipeline cold; do json records/bench-$what-f32.json 'd["bench"] == "'$what'"'; done
 for tool in memcheck racecheck synccheck initcheck; do
-    grep -q 'ERROR SUMMARY: 0' records/$tool.txt || fail "$tool left no record"
-    grep -q "^$tool: nothing found" records/findings.txt || fail "$tool is not in findings.txt"
+    has records/$tool.txt 'ERROR SUMMARY: 0'
+    has records/findings.txt "^$tool: nothing found"
     # exactly our kernels, as the compiler names them
     sed 's/^kns=[0-9]*//' records/kernels-$tool.txt >checked.txt
     cat "$source"/kernels/cuda/*.cu | tr '\n' ' ' |
         grep -o '__global__ [^(]*\(([^()]*)\)\? *[a-z0-9_]*(' | sed 's/($//; s/.* //; s/.*)//' | sort >kernels.txt
-    cmp -s checked.txt kernels.txt || fail "$tool checks other kernels: $(diff checked.txt kernels.txt | head -n 3)"
+    same checked.txt kernels.txt "$tool checks other kernels: $(diff checked.txt kernels.txt | head -n 3)"
     awk -F= '{ name = $2; sub(/^[0-9]*/, "", name); if ($2 != length(name) name) exit 1 }' records/kernels-$tool.txt ||
         fail "$tool: not the lengths of the names"
 done
 [ "$(wc -l <kernels.txt)" -ge 60 ] || fail "$(wc -l <kernels.txt) kernels"
-grep -q 'does not allow reading' records/profile.txt || fail "profile: not a word on the counters"
-grep -q '^1755, 2619' records/clocks.csv || fail "the clocks left no record"
-[ "$(wc -l <records/precision/precision.tsv)" = 2 ] || fail "precision left no record"
+has records/profile.txt 'does not allow reading'
+has records/clocks.csv '^1755, 2619'
+lines_are 2 records/precision/precision.tsv
 [ "$(find records/precision-runs -name result.json | wc -l)" = 6 ] || fail "precision left no runs"
-grep -q '94.1' records/peer-peer_a.txt || fail "the peer left no record"
+has records/peer-peer_a.txt '94.1'
 [ -f records/cold/1/result.json ] || fail "cold left no record"
 
 for run in 1 on off; do [ -f records/cold/$run/result.json ] || fail "cold left no record of $run"; done
@@ -123,8 +123,7 @@ for run in 1 on off; do [ -f records/cold/$run/result.json ] || fail "cold left 
 
 [ -f records/imdb/result.json ] && [ "$(find records/language -name result.json | wc -l)" = 2 ] || fail "texts left no runs"
 
-accepts sh "$script" records curve
-says '^curve: done before'
+prints '^curve: done before' sh "$script" records curve
 
 # ---- predictions and measurements ----
 # The reference backend times no norm with both algorithms, and every other measurement is found: by stages, clocks, runs and benches.
@@ -152,11 +151,9 @@ accepts compare planted
 says '^NVIDIA H200, fp16: ' '^a step .* 2.6 to 3.6 .* 3.1  inside$'
 [ "$(grep -c '^a step  ' "$out")" = 1 ] || fail "a step of another card is compared"
 step "NVIDIA H100 80GB HBM3" 0.0091
-accepts compare planted
-says '^a step .* [0-9.]+ to [0-9.]+ .* 9.1  outside$'
+prints '^a step .* [0-9.]+ to [0-9.]+ .* 9.1  outside$' compare planted
 step "Tesla T4" 0.0091
-accepts compare planted
-says '^stage build '
+prints '^stage build ' compare planted
 ! grep -q '^a step' "$out" || fail "an H200's step is compared with a T4's"
 for wrong in '{"seconds": 1}' '{"step_seconds": NaN, "nodes": []}' '{'; do
     step "NVIDIA H200" 0.0031
@@ -190,8 +187,8 @@ printf 'print("94.2")\n' >peers/peer_b.py
 observe sh "$script" again build peers bench
 [ $status = 1 ] || fail "a failing peer: status $status"
 [ -f again/build.done ] && [ ! -f again/peers.done ] && [ -f again/bench.done ] || fail "not the stages that were expected"
-grep -q '94.2' again/peer-peer_b.txt || fail "the failing peer kept the next from running"
-grep -q '^peers  *3 ' "$err" || fail "the failing peer is not in the table"
+has again/peer-peer_b.txt '94.2'
+has "$err" '^peers  *3 '
 ! grep -q '^b[a-z]*  *[0-9]' "$err" || fail "a stage without a failure is in the table"
 [ "$(cut -f 1,3 again/stages.tsv | tr '\t\n' ': ')" = "stage:status build:0 peers:3 bench:0 " ] || fail "not the stages of stages.tsv"
 observe sh "$script" again nonsense
@@ -206,7 +203,7 @@ observe env PREBUILT="$PWD/nowhere" sh "$script" again2 build
 FOUND=racecheck DENIED=synccheck accepts sh "$script" found sanitize
 says '^racecheck: FINDINGS: .*ERROR SUMMARY: 2 errors' '^memcheck: nothing found' '^synccheck: this machine does not allow it' \
     '^initcheck: nothing found'
-grep -q '^racecheck: FINDINGS' found/findings.txt || fail "no record of the findings"
+has found/findings.txt '^racecheck: FINDINGS'
 # a tool that ends with another status is a failure, and the other tools run
 BROKEN=compute-sanitizer:memcheck observe sh "$script" broken sanitize
 [ $status = 1 ] || fail "a broken memcheck: status $status"

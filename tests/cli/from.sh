@@ -26,8 +26,8 @@ assert all(abs(b - a - 65.61) < 1e-3 for a, b in zip(one["bn1.running_mean"], ot
 
 # ---- a record names the file by its SHA-256, not by its path ----
 sum=$(sha256sum high.safetensors | cut -d ' ' -f 1)
-json high/result.json 'd["config"]["train"]["from"] == "sha256:'"$sum"'"'
-grep -q "^  from: \"sha256:$sum\"$" high/config.yaml || fail "the record does not name the weights by their sum"
+record high 'd["config"]["train"]["from"] == "sha256:'"$sum"'"'
+has high/config.yaml "^  from: \"sha256:$sum\"$"
 grep -rq 'high.safetensors' high && fail "the record says where the weights lay"
 accepts "$dawn9" eval high
 mkdir moved && mv high.safetensors moved/other.name
@@ -39,7 +39,7 @@ rejects 2 "train.from sha256:$sum" "$dawn9" train high/config.yaml --out again
 
 # ---- from the folder of a run, which cannot be overwritten meanwhile ----
 accepts "$dawn9" train basic.yaml --out folder --quiet --set train.from=first
-json folder/result.json 'd["config"]["train"]["from"].startswith("sha256:")'
+record folder 'd["config"]["train"]["from"].startswith("sha256:")'
 
 rejects 2 'folder/model.safetensors --out' "$dawn9" train basic.yaml --out folder --overwrite --set train.from=folder
 accepts "$dawn9" train basic.yaml --runs 2 --out seeds --quiet
@@ -62,15 +62,15 @@ ends 130 '--resume' stopped "$(wc -l <stopped/epochs.tsv)" stopped/config.yaml -
 
 # ---- other classes: the last layer is new ----
 mkdir -p drawn/train drawn/test
-/usr/bin/env python3 "$source/tools/draw_pictures.py" drawn/train bars=24 disc=24 stripes=24
-/usr/bin/env python3 "$source/tools/draw_pictures.py" drawn/test bars=7 disc=7 stripes=7
+draw drawn/train bars=24 disc=24 stripes=24
+draw drawn/test bars=7 disc=7 stripes=7
 sed 's/dataset: synthetic/dataset: folder/' basic.yaml >folder.yaml
 for name in fresh tuned; do
     from=
     [ $name = fresh ] || from='--set train.from=first'
     runs "$dawn9" train folder.yaml --data drawn --out $name --set "$still" $from
 done
-grep -q 'first/model.safetensors: knows 10 classes, here are 3: the last layer is initialised anew$' "$err" || fail "no word on the new head"
+has "$err" 'first/model.safetensors: knows 10 classes, here are 3: the last layer is initialised anew$'
 accepts python3 compare.py first/model.safetensors tuned/model.safetensors '
 assert one["layer1.0.conv1.weight"] == other["layer1.0.conv1.weight"]'
 accepts python3 compare.py fresh/model.safetensors tuned/model.safetensors '
@@ -81,7 +81,7 @@ mkdir renamed
 cp -r drawn/train drawn/test renamed/
 for set in train test; do mv renamed/$set/disc renamed/$set/round; done
 runs "$dawn9" train folder.yaml --data renamed --out renamed-run --set "$still" --set train.from=tuned
-grep -q 'tuned/model.safetensors: knows 3 other classes, here are 3: ' "$err" || fail "no word on other names"
+has "$err" 'tuned/model.safetensors: knows 3 other classes, here are 3: '
 accepts python3 compare.py fresh/model.safetensors renamed-run/model.safetensors '
 assert one["fc.weight"] == other["fc.weight"] and one["conv1.weight"] != other["conv1.weight"]'
 observe "$dawn9" train folder.yaml --data drawn --out again --set "$still" --set train.from=tuned
@@ -130,8 +130,8 @@ one, other = one["features"], other["features"]
 assert len(one) == len(other) == 32 and max(one) > 1
 assert all(abs(a - b) <= 1e-5 * max(one) for a, b in zip(one, other)), max(abs(a - b) for a, b in zip(one, other))'
 runs "$dawn9" train foreign.yaml --data drawn --out foreign --set "$still" --set train.from="$weights/weights.pth"
-grep -q 'weights.pth: knows 1000 classes, here are 3: the last layer is initialised anew$' "$err" || fail "no word on the new head"
-json foreign/result.json 'd["config"]["train"]["from"] == "sha256:'"$(sha256sum "$weights/weights.pth" | cut -d ' ' -f 1)"'"'
+has "$err" 'weights.pth: knows 1000 classes, here are 3: the last layer is initialised anew$'
+record foreign 'd["config"]["train"]["from"] == "sha256:'"$(sha256sum "$weights/weights.pth" | cut -d ' ' -f 1)"'"'
 rejects 2 'types.pth conv1.weight' "$dawn9" train foreign.yaml --data drawn --out wrong --set train.from="$weights/types.pth"
 
 # ---- weights that were published: downloaded by name, known by their checksum ----
@@ -168,12 +168,11 @@ accepts python3 "$source/tests/support/tensors.py" first/model.safetensors wide.
 rejects 3 'wide.safetensors conv1.weight F64 F32 F16 BF16' "$dawn9" train basic.yaml --out wrong --set train.from=wide.safetensors
 
 # A model's own configuration opens no file.
-cat >hostile.py <<'PY'
+asserts <<'PYTHON'
 import struct
 data = open("high/model.safetensors", "rb").read()
 at = data.index(b"sha256:")
 open("hostile.safetensors", "wb").write(data[:at] + b"sha25\x2f:" + data[at + 7:])
-PY
-accepts python3 hostile.py
+PYTHON
 rejects 3 'dawn9.config train.from' "$dawn9" predict hostile.safetensors drawn
 verdict

@@ -4,64 +4,62 @@
 results=$source/experiments/results
 keep=$source/experiments/keep.sh
 
-same() { # OURS COMMITTED
-    cmp "$1" "$2" >"$err" 2>&1 || fail "not what its records give (meant so? experiments/keep.sh write): $2"
+made() { # OURS COMMITTED
+    same "$1" "$2" "not what its records give (meant so? experiments/keep.sh write): $2"
 }
 
 # ---- the archives have their digests and canonical packing ----
 accepts env -C "$results" sha256sum --check --quiet archives.sha256
-for archive in "$results"/*/*/records.tar.gz; do
-    kept=$(dirname "$archive") name=$(basename "$(dirname "$archive")")
-    grep -q "  ${archive#"$results/"}$" "$results/archives.sha256" || fail "$archive is not in archives.sha256"
-    accepts "$keep" unpack "$kept" "unpacked/$name"
-    accepts "$keep" pack "unpacked/$name" "packed/all/$name"
-    gzip -dc "$archive" >committed.tar
-    gzip -dc "packed/all/$name/records.tar.gz" >again.tar
-    same again.tar committed.tar
-done
+(cd "$results" && echo */*/records.tar.gz | tr ' ' '\n') >archives
+sed 's/^[0-9a-f]*  //' "$results/archives.sha256" | LC_ALL=C sort | diff archives - >"$err" || fail "other archives than in archives.sha256"
+while read -r archive; do
+    kept=${archive%/*} name=${archive%/*}
+    name=${name#*/}
+    accepts "$keep" unpack "$results/$kept" "unpacked/$name"
+    accepts "$keep" pack "unpacked/$name" "packed/$name/all/$name"
+    gzip -dc "$results/$archive" >committed.tar
+    gzip -dc "packed/$name/all/$name/records.tar.gz" | cmp -s - committed.tar || fail "not packed as keep.sh packs: $archive"
+done <archives
 
 # ---- experiments: tables ----
-for kept in cpu/ablate-airbench-small cpu/ablate-small cpu/ladder-small cpu/resnet18-small gpu/h200-ladder; do
-    name=$(basename $kept)
+tables() { # KEPT TABLE...
+    kept=$1 name=${1#*/}
+    shift
     accepts "$keep" report "$results/$kept" "$name" "$dawn9"
-    for table in arms effects runs machines; do same "$name/report/$table.tsv" "$results/$kept/report/$table.tsv"; done
+    for table in "$@"; do made "$name/report/$table.tsv" "$results/$kept/report/$table.tsv"; done
+}
+for kept in cpu/ablate-airbench-small cpu/ablate-small cpu/ladder-small cpu/resnet18-small gpu/h200-ladder; do
+    tables $kept arms effects runs machines
 done
+tables cpu/first-trick effects
 for page in "$results"/*/*/report.html; do # a committed page links nothing that is missing
     for link in $(grep -o 'href="[^"#]*' "$page" | cut -d '"' -f 2 | grep -v '^data:' | sort -u); do
         [ -f "$(dirname "$page")/$link" ] || fail "$page links what is not there: $link"
     done
 done
-accepts "$keep" report "$results/cpu/first-trick" first-trick "$dawn9"
-same first-trick/report/effects.tsv "$results/cpu/first-trick/report/effects.tsv"
 python3 "$source/experiments/measured.py" ablate-small resnet18-small ablate-airbench-small >measured.def
-same measured.def "$source/tricks/measured.def"
+made measured.def "$source/tricks/measured.def"
 
 # ---- a changed run changes the tables ----
-sed -E 's/^(  "accuracy_tta": [0-9])[0-9]*/\10/' ladder-small/runs/11-ema/seed3/result.json >changed
-cmp -s changed ladder-small/runs/11-ema/seed3/result.json && fail "no run was changed"
-mv changed ladder-small/runs/11-ema/seed3/result.json
+run=ladder-small/runs/11-ema/seed3/result.json
+sed -E 's/^(  "accuracy_tta": [0-9])[0-9]*/\10/' $run >changed
+differ changed $run && mv changed $run
 accepts "$dawn9" report ladder-small
-for table in arms effects runs; do
-    cmp -s "ladder-small/report/$table.tsv" "$results/cpu/ladder-small/report/$table.tsv" &&
-        fail "a changed run leaves $table.tsv as it was"
-done
+for table in arms effects runs; do differ "ladder-small/report/$table.tsv" "$results/cpu/ladder-small/report/$table.tsv"; done
 
 # ---- measurements of speed: their summaries ----
+plots # of precision.py
 for pair in bench-cpu/bench-bf16 bench-cpu/bench-f32 networks/networks networks/networks-airbench precision/precision \
     rosetta/rosetta side-by-side/side-by-side bench-sources/sources-avx512 bench-sources/sources-zen4; do
     name=${pair#*/}
     accepts python3 "$source/experiments/${pair%/*}.py" "unpacked/$name"
-    same "$out" "$results/cpu/$name/summary.txt"
+    made "$out" "$results/cpu/$name/summary.txt"
 done
-for name in networks networks-airbench; do
-    same "unpacked/$name/networks.tsv" "$results/cpu/$name/networks.tsv"
-done
-same unpacked/precision/precision.tsv "$results/cpu/precision/precision.tsv"
-same unpacked/rosetta/rosetta.tsv "$results/cpu/rosetta/rosetta.tsv"
-
 accepts python3 "$source/experiments/speed.py" unpacked/recipes
-same "$out" "$results/speed/recipes/summary.txt"
-same unpacked/recipes/speed.tsv "$results/speed/recipes/speed.tsv"
+made "$out" "$results/speed/recipes/summary.txt"
+for table in cpu/networks/networks cpu/networks-airbench/networks cpu/precision/precision cpu/rosetta/rosetta speed/recipes/speed; do
+    made "unpacked/${table#*/}.tsv" "$results/$table.tsv"
+done
 
 # ---- configurations of measured runs are those of today's files ----
 hashes='import json, sys

@@ -1,6 +1,6 @@
 # Pictures with a table of labels: one label and several, areas under the curve in record, report and eval, rows with errors.
 . "$(dirname "$0")/lib.sh"
-/usr/bin/env python3 "$source/tools/draw_pictures.py" drawn bars=24 disc=24 stripes=24 || fail "the pictures could not be drawn"
+draw drawn bars=24 disc=24 stripes=24
 for file in drawn/*/*.png; do
     place=${file#drawn/} kind=$(basename "$(dirname "$file")") number=$(basename "$file" .png)
     case $kind in bars) names='lines|straight' ;; stripes) names='lines' ;; *) names='none' ;; esac
@@ -15,11 +15,11 @@ tricks: {flip: {}}
 precision: f32
 YAML
 runs "$dawn9" train several.yaml --data drawn --out runs/several
-json runs/several/result.json 'd["measure"] == "auc" and d["auc"] > 0.7' 'd["classes"] == ["lines", "straight"]' \
+record runs/several 'd["measure"] == "auc" and d["auc"] > 0.7' 'd["classes"] == ["lines", "straight"]' \
     '[l["label"] for l in d["labels"]] == d["classes"]' \
     'abs(sum(l["auc"] for l in d["labels"]) / 2 - d["auc"]) < 1e-9'
 accepts "$dawn9" eval runs/several --data drawn --json
-json "$out" 'abs(d["auc"] - json.load(open("runs/several/result.json"))["auc"]) < 1e-9' 'len(d["labels"]) == 2'
+json "$out" 'abs(d["auc"] - result("runs/several")["auc"]) < 1e-9' 'len(d["labels"]) == 2'
 cp "$out" evaluated
 accepts "$dawn9" predict runs/several drawn/bars/00.png --top 2 --json
 json "$out" 'len(d["top"]) == 2 and all(0 <= t["probability"] <= 1 for t in d["top"])'
@@ -30,13 +30,10 @@ grep -q straight runs/report/labels.tsv || fail "the report has no table of labe
 accepts "$dawn9" eval runs/several --data drawn --logits logits.safetensors
 awk -F, '$4 >= 9 { print "drawn/" $1 }' rows >tested
 "$dawn9" predict runs/several $(cat tested) --top 2 --json >predicted || fail "predict of the test images: status $?"
-python3 - >compared 2>&1 <<'PY' || fail "probabilities of predict and eval: $(cat compared)"
-import json, math, struct
-data = open("logits.safetensors", "rb").read()
-begin = 8 + struct.unpack("<Q", data[:8])[0]
-tensors = json.loads(data[8:begin])
-rows, labels = tensors["logits"]["shape"]
-logits = struct.unpack(f"<{rows * labels}f", data[begin:begin + 4 * rows * labels])
+asserts <<'PYTHON'
+import math
+tensors = read("logits.safetensors")[1]
+(rows, labels), logits = tensors["logits"]
 lines = [json.loads(line) for line in open("predicted")]
 assert len(lines) == rows > 10, (len(lines), rows)
 for i, line in enumerate(lines):
@@ -45,14 +42,14 @@ for i, line in enumerate(lines):
         assert abs(top["probability"] - wanted) < 1e-5, (line["file"], top, wanted)
 
 # the loss of the last evaluation: binary cross-entropy, mean over labels and images
-bits = struct.unpack(f"<{rows}i", data[begin + tensors["labels"]["data_offsets"][0]:][:4 * rows])
+bits = tensors["labels"][1]
 loss = sum(math.log1p(math.exp(-z if bits[i // labels] >> i % labels & 1 else z)) for i, z in enumerate(logits)) / len(logits)
-recorded = [epoch["eval_loss"] for epoch in json.load(open("runs/several/result.json"))["epochs"]]
+recorded = [epoch["eval_loss"] for epoch in result("runs/several")["epochs"]]
 assert abs(recorded[-1] - loss) < 1e-5 and recorded[0] > loss and len(recorded) == 6, (recorded, loss)
 
 # precision, recall and F1 of each label, predicted where its logit is above 0, and their means
 evaluated = json.load(open("evaluated"))
-names = json.load(open("runs/several/result.json"))["classes"]
+names = result("runs/several")["classes"]
 for label in evaluated["labels"]:
     k = names.index(label["label"])
     has, said = [b >> k & 1 for b in bits], [z > 0 for z in logits[k::labels]]
@@ -69,12 +66,12 @@ assert len(rows) == labels
 for row in (dict(zip(heading, row)) for row in rows):
     label = next(label for label in evaluated["labels"] if label["label"] == row["label"])
     assert all(abs(float(row[key]) - label[key]) < 1e-6 for key in ("auc", "precision", "recall", "f1")), (row, label)
-PY
-grep -q 'Macro mean of [^<]*: precision' runs/report.html || fail "the report does not say the macro mean"
+PYTHON
+has runs/report.html 'Macro mean of [^<]*: precision'
 
 # ---- one label: the same table, with classes by name ----
 runs "$dawn9" train several.yaml --data drawn --out single --epochs 1 --set train.loss=cross_entropy --set data.no_label= --set data.label_column=kind
-json single/result.json 'd["classes"] == ["bars", "disc", "stripes"]' '"accuracy" in d and "labels" not in d'
+record single 'd["classes"] == ["bars", "disc", "stripes"]' '"accuracy" in d and "labels" not in d'
 
 # ---- what is rejected ----
 rejects 2 'data.dataset labelled' "$dawn9" train several.yaml --set data.dataset=folder --data drawn --out no

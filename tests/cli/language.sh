@@ -50,30 +50,28 @@ train run
 json run/result.json '1 < d["perplexity"] <= 4' 'all(abs(__import__("math").exp(e["eval_loss"]) / e["perplexity"] - 1) < 1e-9 for e in d["epochs"])'
 accepts python3 perplexity.py run lstm 2 off
 train tied --set 'model={name: language, cell: gru, layers: 1, embedding: 8, hidden: 8, tied: on}' --set train.epochs=1
-json tied/result.json '1 < d["perplexity"] <= 20'
+record tied '1 < d["perplexity"] <= 20'
 accepts python3 perplexity.py tied gru 1 on
-accepts "$dawn9" eval run --data corpus --json
-json "$out" "d['perplexity'] == json.load(open('run/result.json'))['perplexity']"
+replies "d['perplexity'] == result('run')['perplexity']" "$dawn9" eval run --data corpus --json
 
 # ---- equal bits: however often it is evaluated, with one thread and two, and stopped within an epoch and resumed ----
 train seldom --set eval.every=0
-json seldom/result.json "d['params_sha256'] == json.load(open('run/result.json'))['params_sha256']"
+same_bits seldom run
 same_bits_by_threads
 slow="--set data.length=1 --set train.epochs=2 --set model.hidden=70"
 ends 130 '598 --resume' stop_within_epoch language.yaml corpus $slow
-grep -Eq 'before step ([1-9]|[1-9][0-9]|[12][0-9][0-9]) of 598' "$err" || fail "not stopped within the first epoch: $(cat "$err")"
+has "$err" 'before step ([1-9]|[1-9][0-9]|[12][0-9][0-9]) of 598'
 accepts "$dawn9" train language.yaml --data corpus --out stopped --quiet $slow --resume
 train straight $slow
-json stopped/result.json 'd["resumed"]' 'd["params_sha256"] == json.load(open("straight/result.json"))["params_sha256"]' \
-    'd["perplexity"] == json.load(open("straight/result.json"))["perplexity"]'
+record stopped 'd["resumed"]' 'd["params_sha256"] == result("straight")["params_sha256"]' \
+    'd["perplexity"] == result("straight")["perplexity"]'
 # ---- a corpus has a validation part of its own: data.validation takes no words from training, whatever its value ----
 accepts "$dawn9" eval run --data corpus --set data.validation=5
 
 # ---- windows are no images, in the report either ----
 accepts "$dawn9" train language.yaml --data corpus --out aside --set train.epochs=0.3 --set data.validation=1
 says ' steps of 4 windows, ' '^epoch  train loss  perplexity  windows/s  seconds$' ' validation windows; '
-accepts "$dawn9" report aside
-says '^note       Perplexities are of validation windows, not of the test windows.$'
+prints '^note       Perplexities are of validation windows, not of the test windows.$' "$dawn9" report aside
 grep -iq 'images[^"]*</' aside/report.html && fail "images in the report of a language model: $(grep -i 'images[^"]*</' aside/report.html)"
 
 # ---- momentum is rejected where its velocity would add gradients of steps with different numbers of losses ----
@@ -92,11 +90,10 @@ accepts "$dawn9" generate stopped --words 40 --seed 5 --threads 1
 cp "$out" words.txt
 [ "$(wc -w <words.txt)" = 40 ] && [ "$(wc -l <words.txt)" = 2 ] || fail "not two lines of 20 words: $(cat words.txt)"
 accepts "$dawn9" generate stopped --words 40 --seed 5 --threads 2
-cmp -s words.txt "$out" || fail "the same seed gives other words"
+same words.txt "$out" "the same seed gives other words"
 accepts "$dawn9" generate stopped --words 40 --seed 6
-cmp -s words.txt "$out" && fail "another seed gives the same words"
-accepts "$dawn9" generate stopped --words 2 --start 'ann sees' --temperature 0.01
-says '^ann sees [a-z<>]+ [a-z<>]+ $'
+differ words.txt "$out" "another seed gives the same words"
+prints '^ann sees [a-z<>]+ [a-z<>]+ $' "$dawn9" generate stopped --words 2 --start 'ann sees' --temperature 0.01
 rejects 2 'start zebra <unk>' "$dawn9" generate stopped --start 'ann zebra'
 rejects 2 'temperature 0: 0.001' "$dawn9" generate stopped --temperature 0
 # ---- generate ends silently when its reader does, and with an error on a full disk ----

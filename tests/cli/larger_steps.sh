@@ -5,11 +5,10 @@
 tiny | sed 's/^tricks: {/&batch_schedule: {from: [0, 0.75], batches: [2, 1]}, hard_examples: {widths: [2, 3, 4]}, /' >tiny.yaml
 
 accepts "$dawn9" train tiny.yaml --out run
-json run/result.json 'len(d["epochs"]) == 2 and d["train_teraflop"] > 0'
+record run 'len(d["epochs"]) == 2 and d["train_teraflop"] > 0'
 accepts "$dawn9" train tiny.yaml --precision f64 --out wide --runs 2
 for what in step pipeline ops eval cold; do accepts "$dawn9" bench $what --config tiny.yaml; done
-accepts "$dawn9" bench step --config tiny.yaml --steps 40 --json
-json "$out" 'd["batch_size"] == 64 and d["images_per_second"] > 0'
+replies 'd["batch_size"] == 64 and d["images_per_second"] > 0' "$dawn9" bench step --config tiny.yaml --steps 40 --json
 accepts "$dawn9" bench fit --config tiny.yaml --memory 8G --json
 json "$out" 'd["rows"][0]["batch_size"] == 64 and d["rows"][0]["rejected"] == 65' # 2 x 65 exceed the 128 images
 # 104 images are 13 ghost groups, into which the 64 images that are trained on do not divide; training rejects that batch.
@@ -18,8 +17,7 @@ narrow='--without batch_schedule --with hard_examples:share=0.62 --with ghost_ba
 accepts "$dawn9" bench fit --config tiny.yaml $narrow --memory 8G --json
 json "$out" 'd["rows"][0]["batch_size"] == 96 and d["rows"][0]["rejected"] == 104 and not d["rows"][0]["all_images"]'
 # shellcheck disable=SC2086
-accepts "$dawn9" bench fit --config tiny.yaml $narrow --memory 8G
-says '^f32 +96 .* training rejects 104$'
+prints '^f32 +96 .* training rejects 104$' "$dawn9" bench fit --config tiny.yaml $narrow --memory 8G
 # shellcheck disable=SC2086
 accepts "$dawn9" bench fit --config tiny.yaml $narrow --memory 4M --json
 json "$out" '64 < d["rows"][0]["batch_size"] < 96 and d["rows"][0]["rejected"] is None and not d["rows"][0]["all_images"]'

@@ -13,14 +13,18 @@ case $0 in
 esac
 scratch=$(mktemp -d -t dawn9-cli.XXXXXX) || exit 1
 trap 'rm -rf "$scratch"' EXIT
-mkdir "$scratch/work" "$scratch/home" && cd "$scratch/work" || exit 1
+mkdir "$scratch/work" "$scratch/home" "$scratch/bin" && cd "$scratch/work" || exit 1
 out=$scratch/out err=$scratch/err
 checks=0 failures=0
 # Hides settings and files of the machine that runs the tests.
 unset DAWN9_DATA DAWN9_CASES XDG_CACHE_HOME NO_COLOR
 export HOME="$scratch/home" OMP_WAIT_POLICY=passive
-# The interpreter itself: the shim of a version manager takes ten times as long to start.
-if command -v python3 >/dev/null; then PATH=$(python3 -c 'import os, sys; print(os.path.dirname(sys.executable))'):$PATH; fi
+# Two programs take long to start: the shim of a version manager, and gnuplot, which is hidden where no plot is judged.
+# plots: brings it back; status 0 if it is installed.
+no_plots() { ln -sf /bin/false "$scratch/bin/gnuplot"; }
+plots() { rm -f "$scratch/bin/gnuplot" && command -v gnuplot >/dev/null; }
+no_plots && PATH=$scratch/bin:$PATH
+[ ! -x /usr/bin/python3 ] || ln -s /usr/bin/python3 "$scratch/bin/python3"
 export PYTHONPATH="$source/tests/support" PYTHONDONTWRITEBYTECODE=1 # tensorfile.py, tfevents.py
 
 fail() {
@@ -39,19 +43,7 @@ skips() {
 # The CPU backends of this build: onednn only if its library is installed.
 cpu_backends() { "$dawn9" devices | sed -n '/absent/d; s/^\(cpu\|onednn\) .*/\1/p'; }
 
-# until_written FILE PROCESS: waits until a child has written the file or has ended.
-until_written() { until [ -s "$1" ] || ! kill -0 "$2" 2>/dev/null; do sleep 0.02; done; }
-# until_catching PROCESS: waits until dawn9, started in the background with SIGINT ignored, handles it, or has ended.
-until_catching() {
-    while kill -0 "$1" 2>/dev/null; do
-        case $(grep -E '^(Name|SigCgt):' "/proc/$1/status" 2>/dev/null) in
-        *"$(basename "$dawn9")"*[2367abef]) break ;; # bit 1 of the mask
-        esac
-        sleep 0.02
-    done
-}
-
-listing() { find . | LC_ALL=C sort; }
+# ---- running commands; processes are started often, and each costs milliseconds ----
 
 # Runs the command; standard output and error go to $out and $err, its status to $status.
 observe() {
@@ -73,47 +65,158 @@ runs() {
     [ $status = 0 ] || fail "status $status, 0 expected: $*"
 }
 
-# ends STATUS WORDS COMMAND...: this status, and exactly one line on standard error, which begins "dawn9: " and holds each
-# of the words (regular expressions, divided by spaces): places, keys, values and numbers, in any order.
-ends() {
+# complains STATUS WORDS COMMAND...: this status, and exactly one line on standard error, which begins "dawn9: " and holds
+# each of the words (regular expressions, divided by spaces): places, keys, values and numbers, in any order.
+complains() {
     _expected=$1 _words=$2
     shift 2
     observe "$@"
     [ $status = "$_expected" ] || fail "status $status, $_expected expected: $*"
-    [ "$(wc -l <"$err")" = 1 ] || fail "standard error has $(wc -l <"$err") lines, 1 expected: $*"
-    grep -q '^dawn9: ' "$err" || fail "standard error does not begin with 'dawn9: ': $*"
+    _pattern='^(?=dawn9: )'
     set -f # a word is no pattern of files
     for _word in $_words; do
-        _left='' _right=''
-        case $_word in [A-Za-z0-9_]*) _left='(^|[^A-Za-z0-9_])' ;; esac
-        case $_word in *[A-Za-z0-9_]) _right='([^A-Za-z0-9_]|$)' ;; esac
-        grep -Eq -- "$_left($_word)$_right" "$err" || fail "standard error does not hold '$_word': $*"
+        case $_word in [A-Za-z0-9_]*) _left='(?<![A-Za-z0-9_])' ;; *) _left= ;; esac
+        case $_word in *[A-Za-z0-9_]) _right='(?![A-Za-z0-9_])' ;; *) _right= ;; esac
+        _pattern="$_pattern(?=.*$_left(?:$_word)$_right)"
     done
     set +f
-    [ -z "$(find . -name '*.part*')" ] || fail "half-written files: $(find . -name '*.part*')"
+    { read -r _line && ! read -r _line && LC_ALL=C grep -Pq -- "$_pattern" "$err"; } <"$err" ||
+        fail "standard error is not one line with '$_words': $*"
 }
-
-# rejects STATUS WORDS COMMAND...: as `ends`, and no file was added or removed.
+# ends STATUS WORDS COMMAND...: as `complains`, and no half-written file stays.
+ends() {
+    complains "$@"
+    _left=$(find . -name '*.part*')
+    [ -z "$_left" ] || fail "half-written files: $_left"
+}
+listing() { find . | LC_ALL=C sort; }
+# rejects STATUS WORDS COMMAND...: as `complains`, and no file was added or removed.
 rejects() {
-    before=$(listing)
-    ends "$@"
-    [ "$before" = "$(listing)" ] || fail "files appeared or went: $*"
+    _before=$(find .)
+    complains "$@"
+    [ "$_before" = "$(find .)" ] || fail "files appeared or went: $*"
 }
 
-# says PATTERN...: each pattern matches standard output.
-says() {
-    for _pattern in "$@"; do grep -Eq -- "$_pattern" "$out" || fail "standard output does not match '$_pattern'"; done
+# has FILE PATTERN...: each pattern matches a line of the file. lacks FILE PATTERN...: none does.
+has() {
+    _file=$1
+    shift
+    for _pattern in "$@"; do grep -Eq -- "$_pattern" "$_file" || fail "${_file#"$scratch/"} does not match '$_pattern'"; done
+}
+lacks() {
+    _file=$1
+    shift
+    for _pattern in "$@"; do
+        grep -Eq -- "$_pattern" "$_file"
+        [ $? = 1 ] || fail "${_file#"$scratch/"} matches '$_pattern'"
+    done
+}
+# The same of standard output, and of the warnings on standard error.
+says() { has "$out" "$@"; }
+hides() { lacks "$out" "$@"; }
+warns() { for _warning in "$@"; do has "$err" "^dawn9: warning: $_warning"; done; }
+
+# prints PATTERN COMMAND...: accepts the command, and its output matches the pattern.
+prints() {
+    _output=$1
+    shift
+    accepts "$@"
+    says "$_output"
 }
 
-# json FILE EXPRESSION...: checks a JSON file without jq; each expression is Python over `d`.
+# count_is NUMBER PATTERN [FILE]: so many lines of the file, else of standard output, match the pattern.
+count_is() {
+    _count=$(grep -Ec -- "$2" "${3-$out}")
+    [ "$_count" = "$1" ] || fail "$_count lines match '$2', $1 expected: $(head -n 20 "${3-$out}")"
+}
+# lines_are NUMBER FILE
+lines_are() { count_is "$1" '' "$2"; }
+# is TEXT TEXT [WHAT]: the texts are equal.
+is() { [ "$1" = "$2" ] || fail "${3-}: '$1', '$2' expected"; }
+# same A B [WHAT], differ A B [WHAT]: the files have the same bytes, or not.
+same() { cmp -s "$1" "$2" || fail "${3-$1 is not $2}"; }
+differ() {
+    cmp -s "$1" "$2"
+    [ $? = 1 ] || fail "${3-$1 is $2}"
+}
+
+# json FILE EXPRESSION...: checks a JSON file without jq; each expression is Python over `d`, and result(FOLDER) is the
+# record of a run.
 json() {
     _file=$1
     shift
     checks=$((checks + $#))
     python3 -S -c 'import json, sys
 d = json.load(open(sys.argv[1]))
+def result(run): return json.load(open(run + "/result.json"))
 wrong = [expression for expression in sys.argv[2:] if not eval(expression, globals())]
 if wrong: sys.exit("\n".join(wrong))' "$_file" "$@" 2>"$err" || fail "$_file: $*"
+}
+# replies EXPRESSION COMMAND...: accepts the command, and the expression holds for the JSON that it prints.
+replies() {
+    _expression=$1
+    shift
+    accepts "$@"
+    json "$out" "$_expression"
+}
+# record RUN EXPRESSION...: json of the run's result.
+record() {
+    _run=$1
+    shift
+    json "$_run/result.json" "$@"
+}
+# asserts ARGUMENT...: runs the Python script on standard input, which may use json, sys, result(FOLDER) and tensorfile's
+# read; its assertions must hold.
+asserts() {
+    checks=$((checks + 1))
+    python3 -S -c 'import json, sys
+from tensorfile import read
+def result(run): return json.load(open(run + "/result.json"))
+exec(compile(sys.stdin.read(), "asserts", "exec"))' "$@" >"$out" 2>"$err" || fail "asserts $*: $(tail -n 1 "$err")"
+}
+digests_of() { # RUN...: of their parameters, a line each
+    for _run in "$@"; do set -- "$@" "$_run/result.json" && shift; done
+    grep -ho '"params_sha256": "[0-9a-f]\{64\}"' "$@"
+}
+# same_bits RUN RUN...: they have the same parameters. other_bits RUN RUN: they have not.
+same_bits() {
+    checks=$((checks + 1))
+    digests_of "$@" | awk -v runs=$# '{ n++ } n > 1 && $0 != last { exit } { last = $0; same++ } END { exit same != runs }' ||
+        fail "other parameters: $*"
+}
+other_bits() {
+    checks=$((checks + 1))
+    [ "$(digests_of "$@" | sort -u | wc -l)" = $# ] || fail "the same parameters: $*"
+}
+
+# ---- signals ----
+
+# until_written FILE PROCESS: waits until a child has written the file or has ended.
+until_written() { until [ -s "$1" ] || ! kill -0 "$2" 2>/dev/null; do sleep 0.05; done; }
+# until_catching PROCESS: waits until dawn9, started in the background with SIGINT ignored, handles it, or has ended.
+until_catching() {
+    while kill -0 "$1" 2>/dev/null; do
+        case $(grep -E '^(Name|SigCgt):' "/proc/$1/status" 2>/dev/null) in
+        *"$(basename "$dawn9")"*[2367abef]) break ;; # bit 1 of the mask
+        esac
+        sleep 0.05
+    done
+}
+# begin FILE COMMAND...: starts $child in the background, and waits until it has written the file.
+begin() {
+    _file=$1
+    shift
+    "$@" &
+    child=$!
+    until_written "$_file" $child
+}
+# signalled SIGNAL FILE COMMAND...: the command gets the signal once it has written the file.
+signalled() {
+    _signal=$1
+    shift
+    begin "$@"
+    kill -s "$_signal" $child
+    wait $child
 }
 
 # Prints the totals and ends the script with the verdict as its status.
@@ -138,6 +241,9 @@ train: {epochs: 2, batch_size: 32, lr: {knots: [0, 1, end], values: [0, 0.4, 0]}
 tricks: {crop: {pad: 4}, flip: {}, flip_tta: {}}
 YAML
 }
+
+# draw FOLDER CLASS=COUNT...: pictures in class folders.
+draw() { python3 "$source/tools/draw_pictures.py" "$@" || fail "the pictures could not be drawn"; }
 
 # drawn_file EPOCHS BATCH TRICKS: small.yaml, a network for folders of drawn pictures (tools/draw_pictures.py).
 drawn_file() {
@@ -181,7 +287,7 @@ network_files() {
     done
 }
 network_file() { # NAME MODEL [TRICKS]
-    tiny | sed "s/^model.*/model: $2/; s/epochs: 2/epochs: 1/; s/image_size: 16/image_size: 20/; s/flip_tta: {}/&${3-}/" >"$1.yaml"
+    tiny | sed "s/^model.*/model: $2/; s/epochs: 2/epochs: 1/; s/train: 128/train: 64/; s/size: 32/size: 16/; s/image_size: 16/image_size: 20/; s/flip_tta: {}/&${3-}/" >"$1.yaml"
 }
 
 # text_files: writes texts/, 128 training and 64 test texts, of which one class has the words "bad", "awful" and the
@@ -249,7 +355,7 @@ YAML
 same_bits_by_threads() {
     for backend in reference $(cpu_backends); do
         for threads in 1 2; do train $backend.$threads --backend $backend --threads $threads --set train.epochs=1; done
-        json $backend.1/result.json "d['params_sha256'] == json.load(open('$backend.2/result.json'))['params_sha256']"
+        same_bits $backend.1 $backend.2
     done
 }
 

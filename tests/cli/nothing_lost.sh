@@ -50,13 +50,11 @@ rejects 2 'tricks.cutout' "$dawn9" train tiny.yaml --out run --with cutout:size=
 rejects 2 '--overwrite' "$dawn9" train tiny.yaml --out run --resume --overwrite
 accepts "$dawn9" train tiny.yaml --out run --resume
 says '^finished   before, [0-9.]+% plain, [0-9.]+% with TTA; --overwrite trains it again$'
-accepts "$dawn9" train tiny.yaml --out run --resume --json
-json "$out" 'd == json.load(open("run/result.json"))'
-accepts "$dawn9" train tiny.yaml --out run --resume --events
-json "$out" 'd == json.load(open("run/result.json"))'
+replies 'd == result("run")' "$dawn9" train tiny.yaml --out run --resume --json
+replies 'd == result("run")' "$dawn9" train tiny.yaml --out run --resume --events
 same run
 accepts "$dawn9" train tiny.yaml --out run --seed 2 --overwrite --quiet
-json run/result.json 'd["seed"] == 2'
+record run 'd["seed"] == 2'
 
 # ---- a model without a run, and the given configuration, are not overwritten ----
 mkdir kept own && cp run/model.safetensors kept/ && { echo '# mine' && cat tiny.yaml; } >own/config.yaml
@@ -105,8 +103,7 @@ for runs in '' '--runs 1'; do
 done
 rejects 2 'run config.yaml --out' "$dawn9" experiment dots.yaml --out run
 rejects 2 'run config.yaml --out' "$dawn9" ablate tiny.yaml --only flip --out run
-accepts "$dawn9" experiment dots.yaml --dry-run
-says ', into runs/-\.$'
+prints ', into runs/-\.$' "$dawn9" experiment dots.yaml --dry-run
 accepts "$dawn9" train tiny.yaml --set title=.. --set train.epochs=0.5 --runs 1 --quiet
 [ -f runs/-./seed1/result.json ] && [ ! -e seed1 ] || fail "a run of the title .. is not in runs/-."
 
@@ -159,7 +156,7 @@ for try in 1 2 3; do # in the same moment: one trains, the other does not
     *) fail "two at once ended with $? and $status" ;;
     esac
     cat race.first "$err" | grep -Eq 'process [0-9]+ is training|holds a finished run' || fail "neither says why: $(cat race.first)"
-    json race$try/result.json 'd["epochs"][-1]["epoch"] == 2'
+    record race$try 'd["epochs"][-1]["epoch"] == 2'
 done
 
 # ---- SIGHUP writes a checkpoint, and is ignored under nohup ----
@@ -216,7 +213,7 @@ blocked() {
 ends 6 'model.safetensors --resume' blocked
 rmdir blocked/model.safetensors
 accepts "$dawn9" train long.yaml --set train.epochs=16 --out blocked --quiet --resume
-json blocked/result.json 'd["resumed"] and len(d["epochs"]) == 16'
+record blocked 'd["resumed"] and len(d["epochs"]) == 16'
 
 # ---- a folder whose name the system rejects holds no checkpoint ----
 ends 6 'too.long' "$dawn9" train tiny.yaml --out "fresh/$(printf 't%.0s' $(seq 256))"
@@ -232,5 +229,5 @@ processors=$(nproc)
 observe "$dawn9" train tiny.yaml --threads 999 --out threads --quiet
 [ $status = 0 ] && [ "$(cat "$err")" = "dawn9: warning: threads: 999 are too many for the $processors processor$([ "$processors" = 1 ] || echo s) that this process may use: using $processors" ] ||
     fail "--threads 999: status $status"
-json threads/result.json "d[\"threads\"] == $processors"
+record threads "d[\"threads\"] == $processors"
 verdict

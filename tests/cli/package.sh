@@ -10,8 +10,7 @@ try_command() { # PREFIX
     backends=$(sed -n 's/^backends //p' "$out")
     [ "$backends" = "$("$dawn9" --version | sed -n 's/^backends //p')" ] || fail "the package has backends $backends"
     # shellcheck disable=SC2086 # one word per option
-    accepts env -i "HOME=$HOME" OMP_WAIT_POLICY=passive "$1/bin/dawn9" train synthetic.yaml --out run $small
-    says '^accuracy '
+    prints '^accuracy ' env -i "HOME=$HOME" OMP_WAIT_POLICY=passive "$1/bin/dawn9" train synthetic.yaml --out run $small
     [ -f run/result.json ] || fail "no record"
     for file in include/dawn9.h lib/pkgconfig/dawn9.pc lib/cmake/dawn9/dawn9-config.cmake share/dawn9/configs/dawn94.yaml \
         share/doc/dawn9/copyright share/doc/dawn9/README.md share/doc/dawn9/examples/train.c; do
@@ -48,7 +47,6 @@ if command -v dpkg-shlibdeps >/dev/null && command -v file >/dev/null; then
     for needed in libc6 libgomp1 libjansson4 libmd0 libpng16-16 libyaml-0-2 zlib1g $(case $backends in *onednn*) echo libdnnl ;; esac); do
         says "^Depends: (.*, )?$needed"
     done
-    accepts dpkg-deb --info "$package" shlibs
-    says '^libdawn9 [0-9.]+ dawn9'
+    prints '^libdawn9 [0-9.]+ dawn9' dpkg-deb --info "$package" shlibs
 fi
 verdict

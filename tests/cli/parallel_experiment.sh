@@ -17,12 +17,12 @@ accepts "$dawn9" experiment pair.yaml --out alone --quiet
 accepts step "$dawn9" experiment --out steps --quiet --ranks 2 -- pair.yaml
 [ "$(grep -c '^--mpi=pmix --kill-on-bad-exit=1 --ntasks 2 .*dawn9 experiment .* --run [01] -- pair.yaml' srun.calls)" = 2 ] || fail "srun was called: $(cat srun.calls)"
 for arm in both one; do
-    json steps/runs/$arm/seed1/result.json "d['ranks'] == 2" \
-        "abs(d['accuracy'] - json.load(open('alone/runs/$arm/seed1/result.json'))['accuracy']) < 1e-9" \
-        "d['config_hash'] == json.load(open('alone/runs/$arm/seed1/result.json'))['config_hash']"
+    record steps/runs/$arm/seed1 "d['ranks'] == 2" \
+        "abs(d['accuracy'] - result('alone/runs/$arm/seed1')['accuracy']) < 1e-9" \
+        "d['config_hash'] == result('alone/runs/$arm/seed1')['config_hash']"
 done
 accepts "$dawn9" experiment pair.yaml --out steps --quiet
-[ "$(wc -l <srun.calls)" = 2 ] || fail "finished runs were started again"
+lines_are 2 srun.calls
 rejects 2 '2 both norm_groups' "$dawn9" experiment pair.yaml --out bad2 --ranks 2 --set train.norm_groups=0
 rejects 2 'both norm_groups 2 3' "$dawn9" experiment pair.yaml --out bad2 --ranks 3 --set train.batch_size=48
 rejects 2 'both batch_size 32 3' "$dawn9" experiment pair.yaml --out bad2 --ranks 3 --set train.norm_groups=4

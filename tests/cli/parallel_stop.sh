@@ -2,7 +2,7 @@
 # another number of processes; one that fails ends all.
 . "$(dirname "$0")/lib.sh"
 needs_mpi
-bits() { json "$1/result.json" "d['params_sha256'] == json.load(open('$2/result.json'))['params_sha256']"; }
+bits() { json "$1/result.json" "d['params_sha256'] == result('$2')['params_sha256']"; }
 
 # ---- two processes: the same bits twice and with other threads, and after an interrupt of one within an epoch ----
 tiny | sed 's/^tricks: {/&ema: {momentum: 0.9, every: 2}, /; $a keep: all' >tiny.yaml
@@ -40,7 +40,7 @@ sed -i 's/f32/f64/; s/0.4, 0/0.02, 0/; s/epochs: 2/epochs: 10/; s/synthetic_trai
 train_on 2 whole tiny.yaml
 stop TERM 1 tiny.yaml
 [ $status = 143 ] || fail "status $status, 143 expected"
-grep -q '^dawn9: interrupted before step .*continues: mpirun --bind-to none -np 2 .*dawn9 train .*--resume' "$err" || fail "no reason"
+has "$err" '^dawn9: interrupted before step .*continues: mpirun --bind-to none -np 2 .*dawn9 train .*--resume'
 cp -r stopped stopped.1
 train_on 2 stopped tiny.yaml --resume
 bits whole stopped
@@ -54,12 +54,12 @@ change kill -s TERM "$(cat pid.0)"
 count=2
 train_on 2 stopped tiny.yaml --resume
 same_state whole stopped 1e-6
-json stopped/result.json 'd["ranks"] == 2'
+record stopped 'd["ranks"] == 2'
 # A finished run is left alone, also where the other process sees no record of it.
 mkdir elsewhere && cp tiny.yaml elsewhere
 set -- "$dawn9" train tiny.yaml --out whole --resume
 runs timeout 60 mpirun -q --oversubscribe --bind-to none -np 1 "$@" : -np 1 -wdir "$PWD/elsewhere" "$@"
-grep -q 'finished   before' "$out" || fail "process 0 does not decide about --resume"
+says 'finished   before'
 [ ! -e elsewhere/whole ] || fail "process 1 has a record"
 stop TERM 0 tiny.yaml
 train_on 1 stopped tiny.yaml --resume
@@ -74,15 +74,31 @@ change prlimit --pid "$(cat pid.0)" --fsize=1 # as if its disk were full
 train_on 2 stopped tiny.yaml --resume
 bits whole stopped
 # together STATUS WORDS APP [: APP]: mpirun of each APP (-np N COMMAND...) must end within a minute with this status and
-# one line that contains the words.
+# one line that contains the words. Four at a time, in folders of their own.
+number=0
 together() {
-    _expected=$1 _words=$2
+    number=$((number + 1)) _expected=$1 _words=$2
     shift 2
-    observe timeout 60 mpirun -q --oversubscribe --bind-to none "$@"
-    [ $status = "$_expected" ] || fail "status $status, $_expected expected: $*"
-    sed -i '/^dawn9: /!d; /^dawn9: warning: threads/d' "$err" # the rest is mpirun's
-    [ "$(wc -l <"$err")" = 1 ] || fail "$(wc -l <"$err") lines with a reason: $*"
-    for _word in $_words; do grep -q -- "$_word" "$err" || fail "no '$_word': $*"; done
+    (
+        for _word in "$@"; do
+            [ "$_word" != bad ] || _word=bad$number
+            set -- "$@" "$_word" && shift
+        done
+        out=$scratch/$number.out err=$scratch/$number.err
+        observe timeout 60 mpirun -q --oversubscribe --bind-to none "$@"
+        [ $status = "$_expected" ] || fail "status $status, $_expected expected: $*"
+        sed -i '/^dawn9: /!d; /^dawn9: warning: threads/d' "$err" # the rest is mpirun's
+        lines_are 1 "$err"
+        for _word in $_words; do grep -q -- "$_word" "$err" || fail "no '$_word': $*"; done
+        [ $failures = 0 ] && : >"$scratch/$number.judged"
+    ) &
+    [ $((number % 4)) != 0 ] || wait
+}
+# All of them have passed.
+judged() {
+    wait
+    checks=$((checks + number)) _passed=$(ls "$scratch"/*.judged | wc -l)
+    [ "$_passed" = $number ] || failures=$((failures + number - _passed))
 }
 text_files
 sed -i 's/dataset: text/&, path: texts/' sentiment.yaml
@@ -104,16 +120,6 @@ together 2 'process.1 backend:' $one --set precision=f32 : $one --set precision=
 together 2 'process.1 version.of.dawn9' $one : $(echo "$one" | sed "s| $dawn9 | $PWD/other/dawn9 |")
 together 2 'process.1 digest.of.the.data' $texts : $texts --data others
 together 2 'find-lr launcher' ${two%--overwrite} --find-lr
-# The others wait for a process that is stopped, and go on with it. Meanwhile their folder is no other run's.
-start tiny.yaml
-kill -s STOP "$(cat pid.1)"
-sleep 0.5
-before=$(wc -c <stopped/events.jsonl)
-together 2 'stopped training.in.this.folder' $(echo "$two" | sed s/bad/stopped/)
-[ "$(wc -c <stopped/events.jsonl)" = "$before" ] && kill -0 $child || fail "the others do not wait"
-kill -s CONT "$(cat pid.1)"
-wait $child || fail "status $? after a stop"
-bits whole stopped
 together 3 nowhere $texts : $texts --data nowhere
 together 5 finite $two --lr 1e6 --set precision=f32
 together 6 /proc/bad $two --save-plan /proc/bad
@@ -122,6 +128,19 @@ together 2 'batch_size 30 4' $four --batch-size 30
 together 2 'mixup 2' $two --with mixup
 together 2 'norm_groups 3 2' $two --set train.norm_groups=3 --batch-size 48
 together 2 'ghost_batchnorm 32 16' $two --with ghost_batchnorm:group_size=32
+judged
+# The others wait for a process that is stopped, and go on with it. Meanwhile their folder is no other run's.
+start tiny.yaml
+kill -s STOP "$(cat pid.1)"
+sleep 0.5
+before=$(wc -c <stopped/events.jsonl)
+observe timeout 60 mpirun -q --oversubscribe --bind-to none $(echo "$two" | sed s/bad/stopped/)
+[ $status = 2 ] || fail "status $status, 2 expected in a folder that is in use"
+count_is 1 '^dawn9: .*stopped.*training in this folder' "$err"
+[ "$(wc -c <stopped/events.jsonl)" = "$before" ] && kill -0 $child || fail "the others do not wait"
+kill -s CONT "$(cat pid.1)"
+wait $child || fail "status $? after a stop"
+bits whole stopped
 
 # ---- no MPI, or no launcher of this MPI ----
 cp "$dawn9" alone

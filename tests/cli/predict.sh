@@ -1,20 +1,19 @@
 # dawn9 predict, and eval of a model alone: the model file is all they need besides the images.
 . "$(dirname "$0")/lib.sh"
-pictures="/usr/bin/env python3 $source/tools/draw_pictures.py"
 drawn_file 8 16 'ghost_batchnorm: {group_size: 8}, patch_whitening: {}, ema: {}, flip_tta: {}'
 mkdir -p drawn/train drawn/test
-$pictures drawn/train bars=24 disc=24 stripes=24
-$pictures drawn/test bars=7 disc=7 stripes=7
+draw drawn/train bars=24 disc=24 stripes=24
+draw drawn/test bars=7 disc=7 stripes=7
 runs "$dawn9" train small.yaml --data "$PWD/drawn" --set data.fit=crop --out run
 grep -rqF "$PWD" run && fail "an absolute path is in the record"
 
 # predict gives the record's predictions of all test images, in the order in which the folder is listed.
-cat >compare.py <<'PY'
-import json
-from tensorfile import read
+accepts "$dawn9" predict run drawn/test --json --top 9
+cp "$out" lines.json
+asserts <<'PYTHON'
 recorded = read("run/predictions.safetensors")[1]
 rows = [json.loads(line) for line in open("lines.json")]
-result = json.load(open("run/result.json"))
+result = result("run")
 names = result["classes"]
 assert len(rows) == 21 and names == ["bars", "disc", "stripes"]
 assert [r["class"] for r in rows] == list(recorded["top1"][1]), "top1"
@@ -23,38 +22,36 @@ assert max(abs(r["probability"] - c) for r, c in zip(rows, recorded["confidence"
 assert all(abs(sum(t["probability"] for t in r["top"]) - 1) <= 1e-6 and len(r["top"]) == 3 for r in rows)
 right = sum(r["file"].split("/")[-2] == r["label"] for r in rows)
 assert abs(100 * right / 21 - result["accuracy_tta"]) < 1e-9, "accuracy"
-PY
-accepts "$dawn9" predict run drawn/test --json --top 9
-cp "$out" lines.json
-accepts python3 compare.py
+PYTHON
 
 # ---- a prediction does not depend on the batch or the path ----
 mkdir elsewhere && cp run/model.safetensors elsewhere/my-model
 accepts "$dawn9" predict elsewhere/my-model drawn/test/disc/03.png --json --top 3
 grep -qxF "$(cat "$out")" lines.json || fail "alone the picture got another answer"
 accepts "$dawn9" predict run drawn/test/disc/03.png drawn/test/bars --top 2
-[ "$(wc -l <"$out")" = 8 ] || fail "eight pictures, but $(wc -l <"$out") lines"
+lines_are 8 "$out"
 says '^drawn/test/disc/03.png  (bars|disc|stripes) +[0-9.]+%  (bars|disc|stripes) +[0-9.]+%$'
 
 # ---- the sheet: tiles of 192 x 320 in rows of five, with --worst-first in another order ----
 accepts "$dawn9" predict run drawn/test --sheet sheet.png
 accepts "$dawn9" predict run drawn/test --sheet sheet.PNG
 rejects 2 'sheet.jpg PNG .png' "$dawn9" predict run drawn/test --sheet sheet.jpg
-/usr/bin/env python3 -c 'import struct
+python3 -c 'import struct
 head = open("sheet.png", "rb").read(24)
 assert head[:8] == b"\x89PNG\r\n\x1a\n", head
 assert struct.unpack(">II", head[16:]) == (5 * (192 + 12) + 12, 5 * (320 + 12) + 12), struct.unpack(">II", head[16:])' \
     2>"$err" || fail "the sheet is not what it should be"
 
-accepts "$dawn9" predict run drawn/test --sheet worst.png --worst-first
 rejects 2 '--worst-first --sheet' "$dawn9" predict run drawn/test --worst-first
 accepts "$dawn9" predict run drawn/test/disc --sheet disc.png
 accepts "$dawn9" predict run drawn/test/disc/ --sheet slash.png
 cmp disc.png slash.png || fail "a slash behind the folder hides the true class"
-# The sheet of a single file has the tile that the sheet of all files has at the position of this file, by probability.
-# drawn/test has its images in folders named by their true class.
-cat >order.py <<'PY'
-import json, struct, subprocess, sys, zlib
+# --worst-first has the tiles of the plain sheet in the order of the true class's probability, which names the folder.
+for order in '' --worst-first; do
+    accepts "$dawn9" predict run drawn/test/*/00.png drawn/test/bars/01.png drawn/test/stripes/01.png --sheet row$order.png $order
+done
+asserts <<'PYTHON'
+import struct, zlib
 def pixels(path): # the rows of an 8-bit RGB PNG, whose filters are undone
     data = open(path, "rb").read()
     width, height = struct.unpack(">II", data[16:24])
@@ -75,16 +72,15 @@ def pixels(path): # the rows of an 8-bit RGB PNG, whose filters are undone
         above = row
     return rows
 def tile(rows, place):
-    top, left = 12 + place // 5 * 332, 12 + place % 5 * 204
-    return [row[3 * left:3 * (left + 192)] for row in rows[top:top + 320]]
-lines = [json.loads(line) for line in open("lines.json")]
-true = [next(t["probability"] for t in line["top"] if t["label"] == line["file"].split("/")[-2]) for line in lines]
-order = sorted(range(21), key=lambda i: true[i]) # sorted() is stable
-plain, worst = pixels("sheet.png"), pixels("worst.png")
-assert order != list(range(21)) and len({bytes().join(tile(plain, i)) for i in range(21)}) > 10
+    return [row[3 * (12 + place * 204):3 * (204 + place * 204)] for row in rows[12:332]]
+files = [f"drawn/test/{name}.png" for name in ("bars/00", "disc/00", "stripes/00", "bars/01", "stripes/01")]
+lines = {line["file"]: line for line in map(json.loads, open("lines.json"))}
+true = [next(t["probability"] for t in lines[file]["top"] if t["label"] == file.split("/")[-2]) for file in files]
+order = sorted(range(5), key=lambda i: true[i]) # sorted() is stable
+plain, worst = pixels("row.png"), pixels("row--worst-first.png")
+assert order != list(range(5)) and len({bytes().join(tile(plain, i)) for i in range(5)}) == 5
 assert all(tile(worst, place) == tile(plain, i) for place, i in enumerate(order)), order
-PY
-accepts python3 order.py
+PYTHON
 
 # ---- eval --mistakes: a tile for each misclassified test image, the most confident prediction first ----
 runs "$dawn9" train small.yaml --data "$PWD/drawn" --set train.epochs=0.5 --out poor --quiet
@@ -122,7 +118,7 @@ if "$dawn9" predict run same.webp 2>"$err" >"$out"; then
     head -c 60 same.webp >cut.webp
     rejects 3 'cut.webp' "$dawn9" predict run cut.webp
 else
-    grep -q 'same.webp: a WebP image, but this build has no libwebp' "$err" || fail "WebP is rejected without the reason: $(cat "$err")"
+    has "$err" 'same.webp: a WebP image, but this build has no libwebp'
 fi
 
 # ---- unreadable files: one line each, the others are predicted, status 3 ----
@@ -130,8 +126,7 @@ mkdir odd && cp drawn/test/bars/00.png drawn/test/bars/01.png odd/ && head -c 50
 observe "$dawn9" predict run odd nothing gone.png --json
 [ $status = 3 ] || fail "status $status, 3 expected of broken pictures"
 [ "$(wc -l <"$out")" = 5 ] && [ "$(grep -c '"error"' "$out")" = 3 ] || fail "not a line for each of five"
-grep -q '^dawn9: warning: odd/00a.png: ' "$err" || fail "the broken picture is not named"
-grep -q '^dawn9: warning: nothing: no .png, .jpg, .jpeg or .webp in it$' "$err" || fail "the empty folder is not named"
+warns 'odd/00a.png: ' 'nothing: no .png, .jpg, .jpeg or .webp in it$'
 [ "$(tail -n 1 "$err")" = 'dawn9: 3 of 5 files could not be read' ] || fail "the last line counts otherwise"
 rejects 3 'odd/00a.png' "$dawn9" predict run odd/00a.png
 rejects 3 'gone.png' "$dawn9" predict run gone.png --sheet sheet2.png
@@ -139,7 +134,7 @@ rejects 3 'gone.png' "$dawn9" predict run gone.png --sheet sheet2.png
 # ---- folders that other programs add are left out ----
 mkdir -p added/@eaDir/00.png added/__MACOSX && cp odd/00.png added && cp odd/00.png added/@eaDir/00.png && cp odd/00.png added/__MACOSX
 runs "$dawn9" predict run added
-[ "$(wc -l <"$out")" = 1 ] || fail "copies of other programs are predicted: $(cat "$out")"
+lines_are 1 "$out"
 
 # ---- a link to a folder above: the pictures are predicted, the link is named ----
 mkdir -p loop/in && cp odd/00.png loop/in && ln -s .. loop/in/again
@@ -150,24 +145,21 @@ runs "$dawn9" predict run loop/in/00.png loop/in/again
 rejects 3 'drawn/model.safetensors' "$dawn9" predict drawn odd/00.png
 rejects 3 'run/predictions.safetensors dawn9.config' "$dawn9" predict run/predictions.safetensors odd/00.png
 rejects 2 'FILE' "$dawn9" predict run
-accepts "$dawn9" predict --help
-says '^usage: dawn9 predict MODEL FILE... '
+prints '^usage: dawn9 predict MODEL FILE... ' "$dawn9" predict --help
 rejects 2 'backend' "$dawn9" predict run odd/00.png --backend abacus
 
 # ---- eval: the record's accuracy from the model and the data alone ----
 accepts "$dawn9" eval run --data drawn --json
 cp "$out" eval.json
-json run/result.json 'all(d[k] == json.load(open("eval.json"))[k] for k in ("accuracy", "accuracy_tta"))'
-accepts "$dawn9" eval elsewhere/my-model --data drawn --without flip_tta
-says '^accuracy [0-9.]+%, on 21 test images$'
+record run 'all(d[k] == json.load(open("eval.json"))[k] for k in ("accuracy", "accuracy_tta"))'
+prints '^accuracy [0-9.]+%, on 21 test images$' "$dawn9" eval elsewhere/my-model --data drawn --without flip_tta
 mv drawn/train/disc drawn/train/ring && mv drawn/test/disc drawn/test/ring
 rejects 3 'run/model.safetensors 1 disc ring' "$dawn9" eval run --data drawn
 
 # ---- a model of the synthetic set predicts images ----
 tiny >tiny.yaml
 accepts "$dawn9" train tiny.yaml --out tiny --set train.epochs=0.5 --quiet
-accepts "$dawn9" predict tiny odd/00.png --top 10
-says ' (disc|square|triangle|plus) '
+prints ' (disc|square|triangle|plus) ' "$dawn9" predict tiny odd/00.png --top 10
 
 # ---- columns have widths in characters, not bytes ----
 mkdir -p wide && cp odd/00.png "wide/$(printf 'gr\303\266\303\237e.png')" && cp odd/00.png wide/zwei01.png

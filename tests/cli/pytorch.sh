@@ -56,12 +56,10 @@ for cell in $cells; do
     stream_model $cell
     accepts "$python" "$source/tests/support/stream_perplexity.py" $run 3 5
     changed=$(sed 's/.*; //' "$out")
-    accepts "$dawn9" eval $run.back.safetensors --data corpus --json
-    json "$out" "abs(d['perplexity'] / $changed - 1) <= 1e-5"
+    replies "abs(d['perplexity'] / $changed - 1) <= 1e-5" "$dawn9" eval $run.back.safetensors --data corpus --json
 done
 
-accepts "$python" "$source/tools/load_in_pytorch.py" dawn94/model.safetensors
-says 'CELU\(alpha=0.3\)'
+prints 'CELU\(alpha=0.3\)' "$python" "$source/tools/load_in_pytorch.py" dawn94/model.safetensors
 
 # Logits of another model do not pass: the comparison compares.
 observe "$python" "$source/tools/load_in_pytorch.py" dawn94/model.safetensors before_act.logits

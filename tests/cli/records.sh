@@ -3,8 +3,8 @@
 # Accuracy with TTA is at least 93.7 in each run, and its mean over three seeds at least 93.9, 93.95 for dawn94-bf16.
 . "$(dirname "$0")/lib.sh"
 
-cat >"$scratch/curve.py" <<'PYTHON'
-import glob, os, re, sys
+asserts "$source" <<'PYTHON'
+import glob, os, re
 source = sys.argv[1]
 sys.path.insert(0, source + "/docs")
 from measured import result
@@ -28,6 +28,5 @@ for arm, runs in whole.items():
     assert accuracy >= (93.95 if arm == "dawn94-bf16-seed" else 93.9), (arm, accuracy)
 print(sum(map(len, arms.values())), "runs;", ", ".join(f"{arm}: mean of {len(runs)}" for arm, runs in whole.items()))
 PYTHON
-accepts python3 "$scratch/curve.py" "$source"
 cat "$out"
 verdict

@@ -6,8 +6,7 @@ tiny >tiny.yaml
 mkdir -p exp/runs
 accepts "$dawn9" train tiny.yaml --runs 3 --out exp/runs/full
 accepts "$dawn9" train tiny.yaml --runs 3 --out exp/runs/bare --without crop --set keep=none
-cat >make.py <<'PYTHON'
-import json, sys
+asserts <<'PYTHON'
 arm = lambda name, label, baseline: {"name": name, "label": label, "baseline": baseline, "edits": ["--without crop"] if baseline else [],
     "grid": {}, "config_hash": json.load(open(f"exp/runs/{name}/seed1/result.json"))["config_hash"]}
 runs = [{"arm": a, "seed": s, "folder": f"runs/{a}/seed{s}"} for s in (1, 2, 3) for a in ("full", "bare")]
@@ -16,27 +15,25 @@ json.dump({"title": "crop & <b>bold</b>", "question": "Is 'crop' worth it?<scrip
     "file": "tiny.yaml", "arms": [arm("full", "full", None), arm("bare", "without <i>\"crop\"</i>", "full")], "seeds": [1, 2, 3],
     "runs": runs}, open("exp/experiment.json", "w"))
 PYTHON
-accepts python3 make.py
-accepts "$dawn9" report exp
-says '^verdict    without <i>"crop"</i> (and full cannot be told apart|is (better|worse) than full)'
+prints '^verdict    without <i>"crop"</i> (and full cannot be told apart|is (better|worse) than full)' "$dawn9" report exp
 says '^runs       6 of 6 finished, in 2 arms$' '^page       exp/report.html$'
 for table in arms effects runs machines; do
     [ -s exp/report/$table.tsv ] || fail "there is no $table.tsv"
-    grep -q "<table id=\"table-$table\">" exp/report.html || fail "the page lacks the table $table"
+    has exp/report.html "<table id=\"table-$table\">"
 done
-grep -q '”crop”' exp/report/forest.tsv || fail "gnuplot would cut a label at its quote"
+has exp/report/forest.tsv '”crop”'
 [ "$(wc -l <exp/report/runs.tsv)" = 7 ] && [ "$(wc -l <exp/report/effects.tsv)" = 2 ] || fail "not a row for each run and difference"
-grep -q 'bare/seed2/result.json">result.json</a>' exp/report.html || fail "a run is not linked"
-grep -qE '<script>alert|<b>|<i>' exp/report.html && fail "the page holds text that is not escaped"
-grep -q 'crop &amp; &lt;b&gt;bold&lt;/b&gt;' exp/report.html || fail "the title is not on the page"
+has exp/report.html 'bare/seed2/result.json">result.json</a>'
+lacks exp/report.html '<script>alert|<b>|<i>'
+has exp/report.html 'crop &amp; &lt;b&gt;bold&lt;/b&gt;'
 grep -oE "(src|href)=[\"'][^\"']*|url\(.{8}|@import" exp/report.html |
     grep -vE "^(src=.data:image/png;base64,|href=.(\./|report/|data:,|#))" >"$err" && fail "the page wants something from elsewhere"
 grep -qF "$scratch" exp/report.html && fail "the page names a folder of this machine"
-grep -q 'dawn9 ablate tiny.yaml --only crop --seeds 3 --out runs/exp$' exp/report.html || fail "the page lacks the command that makes it again"
+has exp/report.html 'dawn9 ablate tiny.yaml --only crop --seeds 3 --out runs/exp$'
 
 # The curves of runs that were evaluated with TTA only at the end are without TTA throughout, and say so.
-cat >curves.py <<'PYTHON'
-import csv, json
+asserts <<'PYTHON'
+import csv
 rows = {(row["arm"], row["seed"], row["epoch"]): float(row["accuracy"]) for row in csv.DictReader(
     (line for line in open("exp/report/curves.tsv") if line.strip()), delimiter="\t")}
 runs = [json.load(open(f"exp/runs/full/seed{seed}/result.json")) for seed in (1, 2, 3)]
@@ -44,24 +41,24 @@ assert any(run["accuracy"] != run["accuracy_tta"] for run in runs)
 for run in runs:
     assert [rows["full", str(run["seed"]), str(e)] for e in (1, 2)] == [row["accuracy"] for row in run["epochs"]], rows
 PYTHON
-accepts python3 curves.py
-grep -q 'without TTA' exp/report/settings.gp || fail "the curves do not say that they are without TTA"
+has exp/report/settings.gp 'without TTA'
 mkdir -p every
 accepts "$dawn9" train tiny.yaml --set eval.tta=every --out every/run
 accepts "$dawn9" report every
-grep -q 'without TTA' every/report/settings.gp && fail "curves with TTA are said to be without"
+lacks every/report/settings.gp 'without TTA'
 cut -f 7 every/report/curves.tsv >"$out"
-json every/run/result.json '[float(x) for x in open("'"$out"'").read().split()[1:]] == [e["accuracy_tta"] for e in d["epochs"]]'
+record every/run '[float(x) for x in open("'"$out"'").read().split()[1:]] == [e["accuracy_tta"] for e in d["epochs"]]'
 
 [ "$(head -n 1 exp/report/arms.tsv | cut -f 1-4)" = "$(printf 'arm\taccuracy\taccuracy_low\taccuracy_high')" ] || fail "accuracy is not beside the arm"
 
 accepts "$dawn9" report exp --json
-json "$out" 'd["finished"] == d["asked"] == 6 and d["problems"] == [] and len(d["runs"]) == 6'
-json "$out" 'd["arms"][0]["met"] <= 3 and d["effects"][0]["baseline"] == "full"'
+json "$out" 'd["finished"] == d["asked"] == 6 and d["problems"] == [] and len(d["runs"]) == 6' \
+    'd["arms"][0]["met"] <= 3 and d["effects"][0]["baseline"] == "full"'
 
 # ---- a ladder ----
-cat >chain.py <<'PYTHON'
-import json, os
+if plots; then
+    mkdir chain && cp -r exp/runs chain
+    asserts <<'PYTHON'
 record = json.load(open("exp/experiment.json"))
 third = dict(record["arms"][0], name="third", label="third", baseline="bare")
 record["arms"].append(third)
@@ -73,17 +70,17 @@ for arm in "full", "bare":
         result = json.load(open(path))
         json.dump(dict(result, train_seconds=4321.0), open(path, "w"))
 PYTHON
-if command -v gnuplot >/dev/null; then
-    mkdir chain && cp -r exp/runs chain
-    accepts python3 chain.py
     accepts "$dawn9" report chain
     [ "$(grep -c '> *third<' chain/report/ladder.svg)" = 1 ] || fail "a step is named twice"
-    grep -q '> *4000<' chain/report/ladder.svg || fail "the axis of seconds has none of 4321"
+    has chain/report/ladder.svg '> *4000<'
 fi
+no_plots
 
 # ---- runs of another measure, of which the lowest is best ----
-cat >perplexity.py <<'PYTHON'
-import glob, json
+mkdir confused && cp -r exp/runs confused
+sed 's/"target": 5/"target": 220/' exp/experiment.json >confused/experiment.json
+asserts <<'PYTHON'
+import glob
 for path in glob.glob("confused/runs/*/*/result.json"):
     result = json.load(open(path))
     result["measure"] = "perplexity"
@@ -93,18 +90,15 @@ for path in glob.glob("confused/runs/*/*/result.json"):
             row["perplexity" + key] = None if score is None else 200 - score + (50 if "bare" in path else 0)
     json.dump(result, open(path, "w"))
 PYTHON
-mkdir confused && cp -r exp/runs confused
-sed 's/"target": 5/"target": 220/' exp/experiment.json >confused/experiment.json
-accepts python3 perplexity.py
-accepts "$dawn9" report confused
-says '^verdict    without <i>"crop"</i> is worse than full: [+][0-9.]+ \['
+prints '^verdict    without <i>"crop"</i> is worse than full: [+][0-9.]+ \[' "$dawn9" report confused
+plots && curve='aria-label="perplexity"' || curve=perplexity
 accepts "$dawn9" report confused --json
-json "$out" 'd["arms"][0]["perplexity"] < d["arms"][1]["perplexity"] and d["arms"][0]["met"] == 3 and d["arms"][1]["met"] == 0'
-json "$out" '"accuracy" not in d["arms"][0] and d["runs"][0]["perplexity"] > 100'
+json "$out" 'd["arms"][0]["perplexity"] < d["arms"][1]["perplexity"] and d["arms"][0]["met"] == 3 and d["arms"][1]["met"] == 0' \
+    '"accuracy" not in d["arms"][0] and d["runs"][0]["perplexity"] > 100'
 grep -qi 'accurac' confused/report.html && fail "the page of perplexities names accuracy"
-[ ! -e confused/report/perplexity.svg ] || grep -q 'aria-label="perplexity"' confused/report.html || fail "the page lacks a curve"
-accepts "$dawn9" compare confused
-says '^  perplexity +[0-9.]+'
+no_plots
+has confused/report.html "$curve"
+prints '^  perplexity +[0-9.]+' "$dawn9" compare confused
 cp exp/runs/full/seed2/result.json confused/runs/full/seed2
 rejects 3 'full/seed2/result.json accuracy perplexity' "$dawn9" report confused
 
@@ -117,33 +111,30 @@ cp -r exp mixed
 digest=$(sed -n 's/.*"data_digest": "\([0-9a-f]*\)".*/\1/p' mixed/runs/full/seed2/result.json)
 [ ${#digest} = 16 ] || fail "the record has no data_digest: $digest"
 sed -i "s/$digest/0123456789abcdef/" mixed/runs/full/seed2/result.json
-accepts "$dawn9" report mixed --json
-json "$out" 'd["problems"] == ["runs/full/seed2: evaluated on other images than runs/full/seed1"]'
+replies 'd["problems"] == ["runs/full/seed2: evaluated on other images than runs/full/seed1"]' "$dawn9" report mixed --json
 
 # ---- a seed trained twice is one sample ----
 mkdir twice
 for name in a b c; do cp -r exp/runs/full/seed1 twice/$name; done
 accepts "$dawn9" report twice --json
-json "$out" 'd["finished"] == 1 and [p.split(":")[0] for p in d["problems"]] == ["b", "c"]'
-json "$out" 'all("does not count: the same configuration and seed as a" in p for p in d["problems"])'
+json "$out" 'd["finished"] == 1 and [p.split(":")[0] for p in d["problems"]] == ["b", "c"]' \
+    'all("does not count: the same configuration and seed as a" in p for p in d["problems"])'
 
 # ---- the same seed with other images is neither pooled nor ranked with the first ----
 sed -i "s/$digest/0123456789abcdef/" twice/c/result.json
 accepts "$dawn9" report twice --json
-json "$out" 'd["finished"] == 2 and [a["runs"] for a in d["arms"]] == [1, 1]'
-json "$out" '[p.split(" the ")[0] for p in d["problems"]] == ["b: does not count:", "c: evaluated on other images than a"]'
-json "$out" 'd["verdict"].startswith("These runs were not all evaluated on the same images: their accuracies are not compared.")'
-grep -q '<h2>Not counted, or not comparable</h2>' twice/report.html || fail "the page calls what it counts not counted"
+json "$out" 'd["finished"] == 2 and [a["runs"] for a in d["arms"]] == [1, 1]' \
+    '[p.split(" the ")[0] for p in d["problems"]] == ["b: does not count:", "c: evaluated on other images than a"]' \
+    'd["verdict"].startswith("These runs were not all evaluated on the same images: their accuracies are not compared.")'
+has twice/report.html '<h2>Not counted, or not comparable</h2>'
 
 # ---- validation images are not test images, and the page says which were used ----
 mkdir aside
 accepts "$dawn9" train tiny.yaml --quiet --set data.validation=32 --out aside/some
-accepts "$dawn9" report aside
-says '^note       Accuracies are of validation images, not of the test images\.$'
-grep -q ' Accuracies are of validation images, ' aside/report.html || fail "the page takes validation images for test images"
+prints '^note       Accuracies are of validation images, not of the test images\.$' "$dawn9" report aside
+has aside/report.html ' Accuracies are of validation images, '
 cp -r exp/runs/full/seed2 aside/none
-accepts "$dawn9" report aside
-says '^note       Accuracies of 1 runs are of validation images, of the other 1 of test images\.$'
+prints '^note       Accuracies of 1 runs are of validation images, of the other 1 of test images\.$' "$dawn9" report aside
 says '^verdict    These runs were not all evaluated on the same images'
 says '^missing    some: requests other data than none: '
 
@@ -152,32 +143,31 @@ again=$(sed -n '/<h2>Reproduce/,/<\/pre>/p' aside/report.html)
 case $again in *DIR*) fail "a folder of data where there is none: $again" ;; esac
 sed -i 's/"dataset": "synthetic"/&, "path": "arr"/' aside/none/result.json
 accepts "$dawn9" report aside
-grep -q '<p>With dawn9 at the commit of the table above, beside this folder; DIR is the folder of the data:</p>' aside/report.html ||
-    fail "the page does not say what DIR is"
-grep -q 'dawn9 train aside/none/config.yaml --out runs/again/none --data DIR$' aside/report.html || fail "a path that leads nowhere"
-grep -q 'above, in the folder that these paths start from:</p>' exp/report.html || fail "the page does not say where its commands run"
+has aside/report.html '<p>With dawn9 at the commit of the table above, beside this folder; DIR is the folder of the data:</p>'
+has aside/report.html 'dawn9 train aside/none/config.yaml --out runs/again/none --data DIR$'
+has exp/report.html 'above, in the folder that these paths start from:</p>'
 
 # ---- plots: SVG in the page, PNG files; the page without gnuplot ----
-if command -v gnuplot >/dev/null; then
+if plots; then
+    accepts "$dawn9" report exp
     for plot in forest accuracy curves confusion; do
         [ "$(head -c 4 exp/report/$plot.png | tail -c 3)" = PNG ] || fail "$plot.png is no PNG"
-        grep -q "<svg role=img aria-label=\"$plot\"" exp/report.html || fail "the page lacks the plot $plot"
+        has exp/report.html "<svg role=img aria-label=\"$plot\""
     done
     (cd exp/report && gnuplot -c draw.gp forest pdf 2>"$err") || fail "forest.pdf was not drawn"
     [ "$(head -c 4 exp/report/forest.pdf)" = %PDF ] || fail "forest.pdf is no PDF"
     cp exp/report.html first.html
     accepts "$dawn9" report exp/
-    cmp -s first.html exp/report.html || fail "the same runs give another page"
+    same first.html exp/report.html "the same runs give another page"
 fi
-grep -q '<img alt="The worst mistakes of one run" src="data:image/png;base64,iVBORw0KGgo' exp/report.html ||
-    fail "the page lacks the pictures of mistakes"
+no_plots
+has exp/report.html '<img alt="The worst mistakes of one run" src="data:image/png;base64,iVBORw0KGgo'
 [ "$(head -n 1 exp/report/confusions.tsv)" = "$(printf 'shown\tanswer\timages\tpercent')" ] || fail "there is no confusions.tsv"
 mkdir nothing
-accepts env PATH="$PWD/nothing" "$dawn9" report exp
-says '^note       There are no plots: gnuplot is not installed'
-grep -q 'There are no plots: gnuplot is not installed' exp/report.html || fail "the page does not say why it has no plots"
-grep -q '<svg' exp/report.html && fail "a plot without gnuplot"
-grep -q 'id="table-effects"' exp/report.html || fail "no tables without gnuplot"
+prints '^note       There are no plots: gnuplot is not installed' env PATH="$PWD/nothing" "$dawn9" report exp
+has exp/report.html 'There are no plots: gnuplot is not installed'
+lacks exp/report.html '<svg'
+has exp/report.html 'id="table-effects"'
 
 # ---- incomplete runs: one line each, the others count ----
 rm exp/runs/bare/seed1/result.json
@@ -189,19 +179,20 @@ says '^runs       2 of 6 finished' '^missing    runs/bare/seed1: not finished: i
 says '^missing    runs/bare/seed2/result.json: [a-zA-Z ]+: line [0-9]+' '^missing    runs/full/seed2: not run yet$'
 says '^missing    runs/full/seed3/result.json: is the run of another configuration$'
 says '^verdict .*too few runs for an interval.*4 of 6 runs are missing'
-grep -q 'not run yet</li>' exp/report.html || fail "the page does not name what is missing"
+has exp/report.html 'not run yet</li>'
 
 # ---- folders of plain runs, and a single one ----
 accepts "$dawn9" train tiny.yaml --runs 2 --set train.epochs=1 --out many
+plots
 accepts "$dawn9" report many
+no_plots
 says '^verdict    2 runs: mean [0-9.]+%'
-grep -q 'aria-label="accuracy"' many/report.html && fail "one evaluation a run is no curve over epochs"
+lacks many/report.html 'aria-label="accuracy"'
 : >many/report/accuracy.png
 accepts "$dawn9" report many
 [ ! -e many/report/accuracy.png ] || fail "a plot stays that the page does not have"
-accepts "$dawn9" report many/seed2
-says '^verdict    One run: [0-9.]+%.*A single run has no interval\.$'
-grep -q 'href="./result.json"' many/seed2/report.html || fail "a single run does not link its record"
+prints '^verdict    One run: [0-9.]+%.*A single run has no interval\.$' "$dawn9" report many/seed2
+has many/seed2/report.html 'href="./result.json"'
 
 # ---- nothing to report, or nowhere to put it ----
 rejects 3 'nowhere' "$dawn9" report nowhere

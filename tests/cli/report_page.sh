@@ -1,23 +1,22 @@
 # The page of dawn9 report in a browser: no errors in its console, every picture is loaded, tables sort on a click.
 . "$(dirname "$0")/lib.sh"
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || skips chromium "no browser here"
-command -v gnuplot >/dev/null || skips gnuplot "not installed"
+plots || skips gnuplot "not installed"
 tiny >tiny.yaml
 accepts "$dawn9" train tiny.yaml --runs 3 --out runs
 # From 57 to 100%: an axis on which not every accuracy has room for its label.
-cat >raise.py <<'PYTHON'
-import json, sys
+asserts runs/seed*/result.json <<'PYTHON'
 for name in sys.argv[1:]:
     result = json.load(open(name))
     for row, accuracy in [(result["epochs"][0], 57), (result["epochs"][-1], 100), (result, 100)]:
         row.update(accuracy=accuracy, accuracy_tta=accuracy)
     json.dump(result, open(name, "w"))
 PYTHON
-accepts python3 raise.py runs/seed*/result.json
 accepts "$dawn9" report runs
 # Two arms, and a third with a name that a narrow screen shows in two lines.
-cat >compare.py <<'PYTHON'
-import json, os, shutil
+mkdir compared
+asserts <<'PYTHON'
+import os, shutil
 label = "without anything that a wide screen has room for, on one line of its"
 arms = [{"name": name, "label": label if name == "c" else name, "baseline": None if name == "a" else "a", "edits": ["--set train.lr.peak=0.25"],
     "grid": {}, "config_hash": name} for name in "abc"]
@@ -30,13 +29,10 @@ for run in runs:
 json.dump({"title": "t", "question": "q", "kind": "grid", "target": 50, "arms": arms, "runs": runs, "seeds": [1, 2, 3]},
     open("compared/experiment.json", "w"))
 PYTHON
-mkdir compared
-accepts python3 compare.py
 accepts "$dawn9" report compared
 
 # The page with a script at its end that measures it, clicks, and replaces it by what was found as JSON.
-cat >visit.py <<'PYTHON'
-import sys
+asserts <<'PYTHON'
 page = open("runs/report.html").read()
 visitor = """<script>
 addEventListener("load", () => {
@@ -80,7 +76,6 @@ open("runs/noisy.html", "w").write(page.replace("</html>", visitor % "nonsense()
 compared = open("compared/report.html").read()
 open("compared/visited.html", "w").write(compared.replace("</html>", visitor % "" + "</html>"))
 PYTHON
-accepts python3 visit.py
 
 visit() { # FILE [SIZE]: what the script found goes to found.json, the console's output to console
     timeout 120 "$browser" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --window-size="${2-1000,800}" --user-data-dir="$scratch/browser" \
@@ -92,11 +87,11 @@ visit runs/visited.html
 grep CONSOLE console && fail "the console is not silent"
 json found.json 'd["pictures"] >= 3 and d["broken"] == 0 and d["repeated"] == 0 and d["narrow"] == 0'
 json found.json 'd["written_over"] == d["clipped"] == [] and d["legend_below"] == 0 and d["scroll"]' # one curve has no legend
-json found.json 'd["curves"] == 1 and d["confusions"] == 1'
-json found.json 'd["once"] == "3 2 1" and d["said"] == "descending" and d["twice"] == "1 2 3" and d["words"] == "1 2 3"'
+json found.json 'd["curves"] == 1 and d["confusions"] == 1' \
+    'd["once"] == "3 2 1" and d["said"] == "descending" and d["twice"] == "1 2 3" and d["words"] == "1 2 3"'
 visit runs/visited.html 500,800 # no browser window is narrower
-json found.json 'd["pictures"] >= 3 and d["broken"] == 0 and d["narrow"] >= 2 and d["fits"]'
-json found.json 'd["written_over"] == d["clipped"] == [] and d["legend_below"] == 0'
+json found.json 'd["pictures"] >= 3 and d["broken"] == 0 and d["narrow"] >= 2 and d["fits"]' \
+    'd["written_over"] == d["clipped"] == [] and d["legend_below"] == 0'
 visit compared/visited.html 1400,900
 json found.json 'd["wide"] == 0 and d["legend_below"] == 3 and d["written_over"] == d["clipped"] == [] and d["curves"] == 1'
 visit compared/visited.html 500,800

@@ -10,7 +10,7 @@ train() { # NAME OPTION...
 
 # ---- it learns, and the file holds its words ----
 train run
-json run/result.json 'd["accuracy"] >= 90 and d["eval_images"] == 64'
+record run 'd["accuracy"] >= 90 and d["eval_images"] == 64'
 # ---- no message calls a text an image ----
 accepts "$dawn9" train sentiment.yaml --data texts --out shown --set train.epochs=1 --html
 says ' steps of 16 texts, ' '^epoch  train loss  accuracy   texts/s  seconds$' ', on 64 test texts'
@@ -19,56 +19,49 @@ says '>texts/s<' '128 training texts, '
 grep -i image "$out" && fail "images of a run on texts"
 accepts "$dawn9" bench step --config sentiment.yaml --data texts --steps 1
 says ' steps of 16 texts$' ' texts/s, '
-accepts "$dawn9" bench fit --config sentiment.yaml --data texts
-says ' MiB/text '
+prints ' MiB/text ' "$dawn9" bench fit --config sentiment.yaml --data texts
 runs "$dawn9" eval run --data texts --set data.validation=5
-grep -q '^dawn9: warning: .* 5 of these texts are training texts ' "$err" || fail "no warning of training texts: $(cat "$err")"
-cat >holds.py <<'PYTHON'
-import json
-from tensorfile import read
+warns '.* 5 of these texts are training texts '
+asserts <<'PYTHON'
 metadata, tensors = read("run/model.safetensors")
 words = json.loads(metadata["dawn9.words"])
 assert words[:4] == ["<pad>", "<start>", "<unknown>", "<unused>"] and "bad" in words and len(words) <= 60
 assert metadata["dawn9.length"] == "12" and not {"dawn9.image_size", "dawn9.mean", "dawn9.std"} & set(metadata)
 assert tensors["encoder.weight"][0] == [len(words), 8] and tensors["rnn.weight_hh_l0"][0] == [36, 12]
 PYTHON
-accepts python3 holds.py
 
 # ---- eval: the record's accuracy; texts of another folder by the model's words ----
-accepts "$dawn9" eval run --data texts --json
-json "$out" "d['accuracy'] == json.load(open('run/result.json'))['accuracy'] and d['images'] == 64"
+replies "d['accuracy'] == result('run')['accuracy'] and d['images'] == 64" "$dawn9" eval run --data texts --json
 cp "$out" eval.json
-accepts "$dawn9" eval run --data texts --logits run.logits
-says '^AUC 0[.][0-9]+, of pos against neg$'
-cat >area.py <<'PYTHON'
-import json
-from tensorfile import read
+prints '^AUC 0[.][0-9]+, of pos against neg$' "$dawn9" eval run --data texts --logits run.logits
+asserts <<'PYTHON'
 _, tensors = read("run.logits")
 (_, logits), (_, labels) = tensors["logits_tta"], tensors["labels"]
 second = [b - a for a, b in zip(logits[::2], logits[1::2])]
 pairs = [(p > n) + 0.5 * (p == n) for p, a in zip(second, labels) if a for n, b in zip(second, labels) if not b]
 assert len(pairs) == 32 * 32 and abs(json.load(open("eval.json"))["auc"] - sum(pairs) / len(pairs)) < 1e-6
 PYTHON
-accepts python3 area.py
 cp -r texts/test other
 for config in '' sentiment.yaml; do
     accepts "$dawn9" eval $config run --data other --json # by a vocabulary of these texts, whose words have other numbers, it would guess
-    json "$out" "d['accuracy'] == json.load(open('run/result.json'))['accuracy'] and d['images'] == 64"
+    json "$out" "d['accuracy'] == result('run')['accuracy'] and d['images'] == 64"
 done
 
 # ---- predict ----
 accepts "$dawn9" predict run texts/test --json --top 2
-python3 -c 'import json, sys
-rows = [json.loads(line) for line in open(sys.argv[1])]
+cp "$out" lines
+asserts <<'PYTHON'
+rows = [json.loads(line) for line in open("lines")]
 right = sum(row["file"].split("/")[-2] == row["label"] for row in rows)
-assert len(rows) == 64 and 100 * right / 64 == json.load(open("run/result.json"))["accuracy"]
-assert all(abs(sum(t["probability"] for t in row["top"]) - 1) <= 1e-6 for row in rows)' "$out" 2>"$err" || fail "predictions"
+assert len(rows) == 64 and 100 * right / 64 == result("run")["accuracy"]
+assert all(abs(sum(t["probability"] for t in row["top"]) - 1) <= 1e-6 for row in rows)
+PYTHON
 printf 'word1 word2 GOOD! word3' >good.txt
 printf 'It is bad' >bad.TXT
 mkdir texts.d && cp good.txt texts.d/ && echo x >texts.d/notes.md
 accepts "$dawn9" predict run good.txt bad.TXT texts.d
 says '^good.txt +pos +[0-9.]+%$' '^bad.TXT +neg' '^texts.d/good.txt +pos'
-[ "$(wc -l <"$out")" = 3 ] || fail "three texts, but $(wc -l <"$out") lines"
+lines_are 3 "$out"
 accepts "$dawn9" predict run good.txt --features features.npy
 
 # ---- texts that cannot be read: a line each, and the others are classified ----
@@ -81,14 +74,14 @@ observe "$dawn9" predict run zero.txt bytes.txt empty.txt signs.txt long.txt non
 [ $status = 3 ] && [ "$(wc -l <"$out")" = 1 ] && [ "$(wc -l <"$err")" = 7 ] || fail "bad texts: status $status, $(cat "$out")"
 cp "$err" warnings
 for name in zero bytes empty signs long none; do
-    grep -q "^dawn9: warning: $name.txt: " warnings || fail "no warning names $name.txt"
+    has warnings "^dawn9: warning: $name.txt: "
     rejects 3 "$name.txt" "$dawn9" predict run $name.txt
 done
 observe "$dawn9" predict run empty.txt --json
 python3 -c 'import json, sys; assert "empty.txt" in json.load(open(sys.argv[1]))["error"]' "$out" || fail "no line of JSON says it"
 
 # ---- images for texts, texts for images ----
-mkdir pictures && /usr/bin/env python3 "$source/tools/draw_pictures.py" pictures disc=1
+mkdir pictures && draw pictures disc=1
 tiny | sed 's/image_size: 16, //' >tiny.yaml
 accepts "$dawn9" train tiny.yaml --out images --quiet
 rejects 3 'disc/00.png image texts' "$dawn9" predict run pictures/disc/00.png
@@ -113,7 +106,7 @@ rejects 2 'stream.logits language' "$dawn9" eval stream --data corpus --logits s
 
 # ---- weights of a model: with its words, not with others ----
 train tuned --set train.from=run --set 'train.lr={knots: [0], values: [0]}' --set train.epochs=1
-json tuned/result.json "d['accuracy'] == json.load(open('run/result.json'))['accuracy']"
+record tuned "d['accuracy'] == result('run')['accuracy']"
 ends 2 'run/model.safetensors vocabulary token' "$dawn9" train sentiment.yaml --data other --out never --set train.from=run
 python3 "$source/tests/support/tensorfile.py" run/model.safetensors odd.safetensors dawn9.words '["<pad>", 1, "a", "b", "c"]'
 rejects 3 'odd.safetensors dawn9.words' "$dawn9" predict odd.safetensors good.txt
@@ -126,8 +119,8 @@ rejects 3 'odd.safetensors dawn9.length' "$dawn9" predict odd.safetensors good.t
 same_bits_by_threads
 slow="--set train.batch_size=2 --set model.hidden=80 --set train.epochs=2 --set data.length=40"
 ends 130 '128 --resume' stop_within_epoch sentiment.yaml texts $slow
-grep -Eq 'before step ([1-9]|[1-5][0-9]|6[0-3]) of 128' "$err" || fail "not stopped within the first epoch: $(cat "$err")"
+has "$err" 'before step ([1-9]|[1-5][0-9]|6[0-3]) of 128'
 accepts "$dawn9" train sentiment.yaml --data texts --out stopped --quiet $slow --resume
 train straight $slow
-json stopped/result.json 'd["resumed"]' 'd["params_sha256"] == json.load(open("straight/result.json"))["params_sha256"]'
+record stopped 'd["resumed"]' 'd["params_sha256"] == result("straight")["params_sha256"]'
 verdict

@@ -5,7 +5,7 @@
 # ---- git clone ----
 for page in README.md docs/finetune.md; do
     grep '^git clone ADDRESS dawn9' "$source/$page" | sed "s|ADDRESS dawn9|--quiet '$source' cloned|; s/ *[&#].*//" >clone.sh
-    [ "$(wc -l <clone.sh)" = 1 ] || fail "$page does not say how to get the sources"
+    lines_are 1 clone.sh
 done
 if git -C "$source" rev-parse >/dev/null 2>&1; then
     runs sh clone.sh
@@ -38,5 +38,5 @@ observe env PATH="$stubs" sh ./setup.sh --data
 # ---- the tools of the tests ----
 printf '#!/bin/sh\nexit 1\n' >setup.sh
 observe env PATH="$stubs" sh tests/run.sh
-grep -q '^tests/run.sh: installing .*clang' "$out" || fail "tests/run.sh does not say what it installs: $(cat "$out")"
+says '^tests/run.sh: installing .*clang'
 verdict

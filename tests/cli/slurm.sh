@@ -54,19 +54,15 @@ trap stop EXIT
 munged --force --key-file="$cluster/key" --socket="$cluster/munge.socket" --pid-file="$cluster/munged.pid" \
     --log-file="$cluster/munged.log" --seed-file="$cluster/munged.seed" >"$err" 2>&1 &&
     slurmctld -c >"$err" 2>&1 && slurmd -c -N "$node" >"$err" 2>&1 || { fail "Slurm does not start"; cat "$cluster"/*.log; verdict; }
-for _ in $(seq 100); do
-    [ "$(sinfo -h -o %t 2>/dev/null)" = idle ] && break
-    sleep 0.2
-done
-[ "$(sinfo -h -o %t)" = idle ] || { fail "the node is $(sinfo -h -o %t)"; tail -n 20 "$cluster"/*.log; verdict; }
-
-wait_for_jobs() {
+until_holds() { # CONDITION: waits at most two minutes
     for _ in $(seq 600); do
-        [ -z "$(squeue -h)" ] && return
+        eval "$1" && return
         sleep 0.2
     done
-    fail "jobs do not end: $(squeue -h)"
+    return 1
 }
+until_holds '[ "$(sinfo -h -o %t 2>/dev/null)" = idle ]' || { fail "the node is $(sinfo -h -o %t)"; tail -n 20 "$cluster"/*.log; verdict; }
+wait_for_jobs() { until_holds '[ -z "$(squeue -h)" ]' || fail "jobs do not end: $(squeue -h)"; }
 
 # ---- an array job ----
 tiny | sed 's/epochs: 2/epochs: 1/; s/synthetic_train: 128/synthetic_train: 64/' >tiny.yaml
@@ -75,62 +71,41 @@ accepts "$dawn9" experiment array.yaml --out calm --quiet
 accepts "$dawn9" experiment array.yaml --out "it's 5% out" --slurm --sbatch --comment=hello
 says '^submitted  job [0-9]+, 4 tasks \(1-4\)$'
 wait_for_jobs
-accepts "$dawn9" experiment array.yaml --out "it's 5% out" --status
-says '^runs       4 of 4 done$'
+prints '^runs       4 of 4 done$' "$dawn9" experiment array.yaml --out "it's 5% out" --status
 hashes() { (cd "$1" && grep -H params_sha256 runs/*/*/result.json); }
 [ "$(hashes calm)" = "$(hashes "it's 5% out")" ] || fail "other numbers: $(hashes "it's 5% out")"
 [ "$(ls "it's 5% out/slurm" | wc -l)" = 4 ] || fail "not an output for each task: $(ls "it's 5% out/slurm")"
-accepts "$dawn9" experiment array.yaml --out "it's 5% out" --slurm
-says "^no runs are left in it's 5% out\$"
+prints "^no runs are left in it's 5% out\$" "$dawn9" experiment array.yaml --out "it's 5% out" --slurm
 
 # ---- a worker is killed: the same command submits only its run ----
 tiny | slower | sed 's/epochs: 2/epochs: 400/' >long.yaml
 printf 'title: killed\nseeds: 1\ncheckpoint_every: 1\narms: {short: {config: tiny.yaml}, long: {config: long.yaml}}\n' >killed.yaml
 accepts "$dawn9" experiment killed.yaml --slurm
-for _ in $(seq 300); do
-    [ -s runs/killed/runs/long/seed1/events.jsonl ] && [ -f runs/killed/runs/short/seed1/result.json ] && break
-    sleep 0.1
-done
-accepts "$dawn9" experiment killed.yaml --status
-says '^long +seed 1 +running$'
+until_holds '[ -s runs/killed/runs/long/seed1/events.jsonl ] && [ -f runs/killed/runs/short/seed1/result.json ]'
+prints '^long +seed 1 +running$' "$dawn9" experiment killed.yaml --status
 scancel --signal=KILL --full --state=RUNNING --user=root
 wait_for_jobs
 accepts "$dawn9" experiment killed.yaml --status --json
 json "$out" '{r["arm"]: r["state"] for r in d["runs"]} == {"short": "done", "long": "stopped"}'
-accepts "$dawn9" experiment killed.yaml --slurm
-says '^submitted  job [0-9]+, 1 task \(2\)$'
-for _ in $(seq 300); do
-    [ -n "$(squeue -h --states=RUNNING)" ] && break
-    sleep 0.1
-done
+prints '^submitted  job [0-9]+, 1 task \(2\)$' "$dawn9" experiment killed.yaml --slurm
+until_holds '[ -n "$(squeue -h --states=RUNNING)" ]'
 sleep 1
 scancel --signal=TERM --full --state=RUNNING --user=root # the program stops in good order
 wait_for_jobs
-accepts "$dawn9" experiment killed.yaml --status
-says '^long +seed 1 +stopped$'
-grep -q 'interrupted: finished runs are kept' runs/killed/slurm/*_2.txt || fail "the task said: $(cat runs/killed/slurm/*_2.txt)"
+prints '^long +seed 1 +stopped$' "$dawn9" experiment killed.yaml --status
+has runs/killed/slurm/*_2.txt 'interrupted: finished runs are kept'
 [ -f runs/killed/runs/long/seed1/checkpoint.safetensors ] || fail "no checkpoint"
 
 # ---- packs, a limit of tasks, and a task that is requeued before its time limit ----
-accepts "$dawn9" experiment array.yaml --out packed --slurm --pack 2 --tasks 1
-says '^submitted  job [0-9]+, 2 tasks \(1-2\)$'
+prints '^submitted  job [0-9]+, 2 tasks \(1-2\)$' "$dawn9" experiment array.yaml --out packed --slurm --pack 2 --tasks 1
 wait_for_jobs
-accepts "$dawn9" experiment array.yaml --out packed --status
-says '^runs       4 of 4 done$'
+prints '^runs       4 of 4 done$' "$dawn9" experiment array.yaml --out packed --status
 [ "$(ls packed/slurm | wc -l)" = 2 ] || fail "not an output for each pack: $(ls packed/slurm)"
 accepts "$dawn9" experiment killed.yaml --out again --slurm --requeue --pack 2
 job=$(sed -n 's/^submitted  job \([0-9]*\),.*/\1/p' "$out")
-for _ in $(seq 300); do
-    [ -s again/runs/long/seed1/events.jsonl ] && break
-    sleep 0.1
-done
+until_holds '[ -s again/runs/long/seed1/events.jsonl ]'
 scancel --signal=USR1 --batch "${job}_1" # as Slurm does two minutes before the limit
-for _ in $(seq 300); do
-    scontrol show job "${job}_1" >"$out"
-    grep -q 'Restarts=1' "$out" && break
-    sleep 0.1
-done
-says 'Restarts=1'
+until_holds 'scontrol show job "${job}_1" >"$out" && grep -q Restarts=1 "$out"' || fail "the task was not started again"
 [ -f again/runs/long/seed1/checkpoint.safetensors ] || fail "the task that comes again has no checkpoint"
 scancel "$job"
 wait_for_jobs

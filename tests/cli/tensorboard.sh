@@ -9,20 +9,19 @@ ended=$(date +%s)
 
 # ---- --events: the lines of events.jsonl, then the result ----
 head -n 2 "$out" | cmp -s - run/events.jsonl || fail "--events does not print the lines of events.jsonl"
-[ "$(wc -l <"$out")" = 3 ] || fail "--events prints $(wc -l <"$out") lines, 3 expected"
+lines_are 3 "$out"
 tail -n 1 "$out" >last.json
-json last.json 'd == json.load(open("run/result.json"))'
+json last.json 'd == result("run")'
 rejects 2 'give only one' "$dawn9" train tiny.yaml --out x --json --events
 
 # ---- watching changes no bit ----
 accepts "$dawn9" train tiny.yaml --out plain --quiet
-json run/result.json 'd["params_sha256"] == json.load(open("plain/result.json"))["params_sha256"]'
+same_bits run plain
 
 # ---- the file ----
 accepts "$dawn9" data preview tiny.yaml --out preview.png
-cat >check.py <<'PYTHON'
-import glob, json, math, struct, sys
-from tensorfile import read
+asserts "$began" "$ended" <<'PYTHON'
+import glob, math, struct
 from tfevents import events
 
 def near(a, b):
@@ -78,21 +77,14 @@ for name, numbers in model.items():
         counts[min(int((x - h["min"]) / width), 63)] += 1
     assert counts == h["bucket"], name
 PYTHON
-accepts python3 check.py "$began" "$ended"
 
 # ---- interrupted and resumed: a second file from the right step ----
 sed 's/epochs: 2/epochs: 30/' tiny.yaml >long.yaml
-interrupted() {
-    "$dawn9" train long.yaml --out half --tensorboard logs/half --quiet &
-    child=$!
-    until_written "half/events.jsonl" $child
-    kill -s INT $child
-    wait $child
-}
-ends 130 'interrupted before step' interrupted
+ends 130 'interrupted before step' \
+    signalled INT half/events.jsonl "$dawn9" train long.yaml --out half --tensorboard logs/half --quiet
 accepts "$dawn9" train long.yaml --out half --tensorboard logs/half --quiet --resume
-cat >resumed.py <<'PYTHON'
-import glob, json
+asserts <<'PYTHON'
+import glob
 from tfevents import events
 first, second = (list(events(path)) for path in sorted(glob.glob("logs/half/*")))
 done = [e["step"] for e in first if "loss/train" in e["values"]]
@@ -104,7 +96,6 @@ losses = [e["values"]["loss/train"] for e in first + second if "loss/train" in e
 rows = [json.loads(line)["train_loss"] for line in open("half/events.jsonl")]
 assert all(abs(a - b) <= 1e-6 * b for a, b in zip(losses, rows)) and len(losses) == len(rows) == 30
 PYTHON
-accepts python3 resumed.py
 
 # ---- the learning rates of train.plateau ----
 tiny | sed 's/epochs: 2/epochs: 5/; s/synthetic_train: 128/&, validation: 32/; s/train: {/&plateau: 0.5, /; s/0, 0.4, 0/1.0e-6, 1.0e-6, 1.0e-6/' >plateau.yaml

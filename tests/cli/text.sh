@@ -16,24 +16,18 @@ says '^[0-9]+ training texts, [0-9]+ test texts, 37 tokens$' '^mails/(ham|spam)/
 [ "$(grep -c '^mails/' "$out")" = 10 ] || fail "not ten texts: $(cat "$out")"
 cp "$out" first
 accepts "$dawn9" data preview text.yaml --data mails --threads 2
-cmp -s first "$out" || fail "another number of threads shows other tokens"
+same first "$out" "another number of threads shows other tokens"
 
 # ---- texts without a word are kept, with one warning; other files are left out ----
 printf ' ...\n' >mails/ham/dots.txt && echo >mails/ham/notes.md
 runs "$dawn9" data preview text.yaml --data mails
-grep -q '^dawn9: warning: 1 text has no word and is kept as <start> alone (mails/ham/dots.txt)$' "$err" || fail "texts without words"
-grep -q '^dawn9: warning: mails/ham: 1 file is not .txt and left out$' "$err" || fail "a file that is no text"
-[ "$(wc -l <"$err")" = 2 ] || fail "other warnings: $(cat "$err")"
+warns '1 text has no word and is kept as <start> alone \(mails/ham/dots.txt\)$'
+warns 'mails/ham: 1 file is not .txt and left out$'
+lines_are 2 "$err"
 rm mails/ham/dots.txt mails/ham/notes.md
 
 # ---- errors: one line ----
 rejects 2 '--out --filters text' "$dawn9" data preview text.yaml --data mails --out sheet.png
-rejects 2 'data.image_size images text' "$dawn9" data preview text.yaml --data mails --set data.image_size=64
-rejects 2 'data.normalize images' "$dawn9" data preview text.yaml --data mails --set data.normalize=unit
-rejects 2 'data.length 0 1' "$dawn9" data preview text.yaml --data mails --set data.length=0
-rejects 2 'data.vocabulary 0 5' "$dawn9" data preview text.yaml --data mails --set data.vocabulary=0
-tiny >tiny.yaml
-rejects 2 'data.length texts synthetic' "$dawn9" train tiny.yaml --set data.length=20 --out none
 rejects 2 'data.path --data DIR' "$dawn9" data preview text.yaml
 rejects 3 'nowhere' "$dawn9" data preview text.yaml --data nowhere
 printf 'caf\351' >mails/ham/latin.txt
@@ -42,8 +36,6 @@ printf 'a\0b' >mails/spam/zero.txt
 observe "$dawn9" data preview text.yaml --data mails --skip-damaged
 [ $status = 0 ] && [ "$(grep -c 'left out$' "$err")" = 2 ] || fail "damaged texts are not left out: status $status, $(cat "$err")"
 rm mails/ham/latin.txt
-head -c 1000000 /dev/zero | tr '\0' x >mails/spam/zero.txt
-rejects 3 'mails/spam/zero.txt word 1000000 1000' "$dawn9" data preview text.yaml --data mails
 
 # ---- the layout of IMDB's archive; what is no review is ignored ----
 for part in train test; do
@@ -61,11 +53,8 @@ rejects 1 'elsewhere elsewhere/imdb cache/dawn9/imdb data.fetch.imdb' env DAWN9_
 rejects 3 'train/neg nowhere data.fetch.imdb' "$dawn9" data preview imdb.yaml --data nowhere
 tar -czf given.tar.gz aclImdb
 rejects 3 'given.tar.gz train/neg 89 16302492' "$dawn9" data fetch imdb --from given.tar.gz --data fetched
-rejects 3 'imdb.yaml aclImdb_v1.tar.gz' "$dawn9" data fetch imdb --from imdb.yaml --data fetched
 [ ! -e fetched ] || fail "a failed fetch left a folder"
-before=$(listing)
 rejects 6 'aclImdb/train/neg --data' "$dawn9" data fetch imdb --from given.tar.gz --data aclImdb
-[ "$before" = "$(listing)" ] || fail "a fetch changed reviews"
 
 # ---- WikiText-2 under its names or as train.txt, valid.txt and test.txt ----
 mkdir -p words/wikitext-2 && echo 'a b c' | tee words/train.txt words/valid.txt >words/wikitext-2/wiki.test.tokens
@@ -74,7 +63,6 @@ says '^train.txt +wrong size +6 bytes' '^wikitext-2/wiki.test.tokens +wrong size
 observe "$dawn9" data check wikitext2 --data words --json
 json "$out" '[(f["name"], f["read"]) for f in d["files"]][1:] == [("wiki.valid.tokens", "valid.txt"), ("wiki.test.tokens", "wikitext-2/wiki.test.tokens")]'
 rejects 1 'nowhere data.fetch.wikitext2' "$dawn9" data check wikitext2 --data nowhere
-rejects 3 'text.yaml wikitext-2-v1.zip' "$dawn9" data fetch wikitext2 --from text.yaml --data fetched
 echo 'model: {name: language, embedding: 4, hidden: 4}' >words.yaml
 rejects 3 'wiki.train.tokens nowhere data.fetch.wikitext2' "$dawn9" train words.yaml --set data.dataset=wikitext2 --data nowhere --out none
 verdict

@@ -13,8 +13,7 @@ same() {
             accepts "$dawn9" train "$@" --quiet --out "$name.$precision.$threads" --precision $precision \
                 --threads $threads --epochs 1 --set train.batch_size=$batch --set data.dataset=synthetic \
                 --set data.synthetic_train=$((2 * batch)) --set data.synthetic_test=$batch
-            json "$name.$precision.$threads/result.json" \
-                "d['params_sha256'] == json.load(open('$name.$precision.1/result.json'))['params_sha256']"
+            record $name.$precision.$threads "d['params_sha256'] == result('$name.$precision.1')['params_sha256']"
         done
     done
 }
@@ -24,5 +23,5 @@ same resnet50 4 "$source/configs/base.yaml" --set model.name=resnet --set model.
     --set data.image_size=64
 same wide_resnet 16 "$source/configs/wide-resnet.yaml" --set model.depth=10 --set model.width=1 \
     --with stochastic_depth:rate=0.5
-same densenet 4 "$source/configs/base.yaml" --set model.name=densenet
+same densenet 4 "$source/configs/base.yaml" --set model.name=densenet --set model.blocks=[3,3,3]
 verdict

@@ -40,14 +40,8 @@ clean 0 predict cpu preview.png
 
 # Interrupted after its first epoch: a checkpoint stays, and training resumes from it.
 sed 's/epochs: 0.75/epochs: 3/' cpu.yaml >long.yaml
-valgrind_log=$scratch/interrupted
-$watched --log-file="$valgrind_log" "$dawn9" train long.yaml --out long >"$out" 2>"$err" &
-child=$!
-until_written long/events.jsonl $child
-kill -s INT $child
-status=0
-wait $child || status=$?
-[ $status = 130 ] && [ ! -s "$valgrind_log" ] && [ -s long/checkpoint.safetensors ] || { fail "interrupted: status $status"; head -n 60 "$valgrind_log"; }
+observe signalled INT long/events.jsonl $watched --log-file="$scratch/valgrind" "$dawn9" train long.yaml --out long
+[ $status = 130 ] && [ ! -s "$scratch/valgrind" ] && [ -s long/checkpoint.safetensors ] || { fail "interrupted: status $status"; head -n 60 "$scratch/valgrind"; }
 clean 0 train long.yaml --out long --resume
 
 # Rejected input leaks nothing either.

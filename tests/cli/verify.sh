@@ -7,8 +7,8 @@ export DAWN9_CASES="$source/tests/golden/cases/baseline.safetensors"
 accepts "$dawn9" verify --backend reference --precision f64 --threads 1
 says '^baseline +.*loss.* ok' '^1 cases: [1-9][0-9]* comparisons ok \([0-9]+ by sensitivity\), 0 FAILED'
 accepts "$dawn9" verify --backend reference --precision f64 --threads 1 --json
-json "$out" 'd["cases"] == 1 and d["failed"] == 0 and d["passed"] >= 5'
-json "$out" 'all(r["error"] <= r["limit"] and r["compared"] > 0 for r in d["rows"] if not r["skipped"])'
+json "$out" 'd["cases"] == 1 and d["failed"] == 0 and d["passed"] >= 5' \
+    'all(r["error"] <= r["limit"] and r["compared"] > 0 for r in d["rows"] if not r["skipped"])'
 
 # ---- a case with one wrong number fails with its place ----
 for spoilt in 'eval/logits 1000' 'step1/loss nan'; do
@@ -27,26 +27,24 @@ rejects 3 'cut.safetensors' "$dawn9" verify --cases cut.safetensors --backend re
 
 # ---- bench ----
 accepts "$dawn9" bench step --config tiny.yaml --json
-json "$out" 'd["images_per_second"] > 0 and d["step_seconds"] > 0 and d["peak_bytes"] > 1 << 20 and d["steps"] == 20'
-json "$out" 'abs(d["images_per_second"] * d["step_seconds"] - d["batch_size"]) < 1e-6 * d["batch_size"]'
-json "$out" 'all(n["rule"] and n["role"] for n in d["nodes"]) and any(n["gflop_per_second"] > 0 for n in d["nodes"])'
-json "$out" 'sum(n["seconds"] for n in d["nodes"]) <= d["step_seconds"] * 1.01'
-json "$out" 'all(min((n["gigabytes_per_second"] for n in d["nodes"] if n["node"] == name), default=0) > 0 for name in ("norm", "update", "augment"))'
-json "$out" '{"update", "metrics", "gather", "loss", "conv_backward_data"} <= {n["node"] for n in d["nodes"]}'
+json "$out" 'd["images_per_second"] > 0 and d["step_seconds"] > 0 and d["peak_bytes"] > 1 << 20 and d["steps"] == 20' \
+    'abs(d["images_per_second"] * d["step_seconds"] - d["batch_size"]) < 1e-6 * d["batch_size"]' \
+    'all(n["rule"] and n["role"] for n in d["nodes"]) and any(n["gflop_per_second"] > 0 for n in d["nodes"])' \
+    'sum(n["seconds"] for n in d["nodes"]) <= d["step_seconds"] * 1.01' \
+    'all(min((n["gigabytes_per_second"] for n in d["nodes"] if n["node"] == name), default=0) > 0 for name in ("norm", "update", "augment"))' \
+    '{"update", "metrics", "gather", "loss", "conv_backward_data"} <= {n["node"] for n in d["nodes"]}'
 # bench eval: a batch of the evaluation, without gradients, updates and labels
 accepts "$dawn9" bench eval --config tiny.yaml --json
 json "$out" 'd["bench"] == "eval" and d["batch_size"] == 32 and d["images_per_second"] > 0'
 json "$out" 'any(n["node"] == "norm_eval" for n in d["nodes"])' '0.02 < d["evaluation_share"] < 1.5' # 32 tiny images take 1 ms
 json "$out" 'not any("backward" in n["node"] or n["node"] in ("update", "metrics", "gather", "loss") for n in d["nodes"])'
-accepts "$dawn9" bench eval --config tiny.yaml --steps 2
-says '^an evaluation, .*: [01][.][0-9]{2} of this rate$'
+prints '^an evaluation, .*: [0-9]+[.][0-9]{2} of this rate$' "$dawn9" bench eval --config tiny.yaml --steps 2
 accepts "$dawn9" bench pipeline --config tiny.yaml
 says '^augment ' 'images/s' 'of which making its batch is [0-9.]*%'
 accepts "$dawn9" bench cold --config tiny.yaml --json
-json "$out" '0 < d["seconds_to_first_step"] < d["seconds_after_first_step"] < 60'
-json "$out" 'd["first"] == d["segments"]["train"] and 0 < d["again"] < 60'
-json "$out" 'abs(sum(d["segments"].values()) - d["seconds_after_first_step"]) < 1e-6'
-accepts "$dawn9" bench cold --config tiny.yaml
-says 'process start to first training step .*; step 1 [0-9.]* ms, step 2 [0-9.]* ms$'
+json "$out" '0 < d["seconds_to_first_step"] < d["seconds_after_first_step"] < 60' \
+    'd["first"] == d["segments"]["train"] and 0 < d["again"] < 60' \
+    'abs(sum(d["segments"].values()) - d["seconds_after_first_step"]) < 1e-6'
+prints 'process start to first training step .*; step 1 [0-9.]* ms, step 2 [0-9.]* ms$' "$dawn9" bench cold --config tiny.yaml
 rejects 2 '--steps' "$dawn9" bench cold --config tiny.yaml --steps 3
 verdict

@@ -33,16 +33,9 @@ void op_case_free(op_case *c) {
 int64_t op_count(const op_case *c, d9_value_id value) { return d9_shape_count(&c->graph->values[value].shape); }
 
 double op_round(d9_type type, double x) {
-    switch (type) {
-    case D9_F32:
-        return (double)(float)x;
-    case D9_BF16:
-        return (double)d9_bf16_to_float(d9_bf16_from_double(x));
-    case D9_F16:
-        return (double)d9_fp16_to_float(d9_fp16_from_double(x));
-    default:
-        return x;
-    }
+    if (type == D9_BF16) return (double)d9_bf16_to_float(d9_bf16_from_double(x));
+    if (type == D9_F16) return (double)d9_fp16_to_float(d9_fp16_from_double(x));
+    return type == D9_F32 ? (double)(float)x : x;
 }
 
 d9_value_id op_output(op_case *c, const char *name, d9_buffer buffer, d9_type type, d9_shape shape) {
@@ -85,43 +78,26 @@ void op_node(op_case *c, const d9_node *node) {
 }
 
 static void pack(d9_type type, double x, void *to) {
-    switch (type) {
-    case D9_F64:
+    if (type == D9_F64)
         *(double *)to = x;
-        break;
-    case D9_F32:
+    else if (type == D9_F32)
         *(float *)to = (float)x;
-        break;
-    case D9_BF16:
+    else if (type == D9_BF16)
         *(uint16_t *)to = d9_bf16_from_double(x);
-        break;
-    case D9_F16:
+    else if (type == D9_F16)
         *(uint16_t *)to = d9_fp16_from_double(x);
-        break;
-    case D9_I32:
+    else if (type == D9_I32)
         *(int32_t *)to = (int32_t)x;
-        break;
-    default:
+    else
         *(uint8_t *)to = (uint8_t)x;
-        break;
-    }
 }
 
 static double unpack(d9_type type, const void *from) {
-    switch (type) {
-    case D9_F64:
-        return *(const double *)from;
-    case D9_F32:
-        return (double)*(const float *)from;
-    case D9_BF16:
-        return (double)d9_bf16_to_float(*(const uint16_t *)from);
-    case D9_F16:
-        return (double)d9_fp16_to_float(*(const uint16_t *)from);
-    case D9_I32:
-        return (double)*(const int32_t *)from;
-    default:
-        return (double)*(const uint8_t *)from;
-    }
+    if (type == D9_F64) return *(const double *)from;
+    if (type == D9_F32) return (double)*(const float *)from;
+    if (type == D9_BF16) return (double)d9_bf16_to_float(*(const uint16_t *)from);
+    if (type == D9_F16) return (double)d9_fp16_to_float(*(const uint16_t *)from);
+    return type == D9_I32 ? (double)*(const int32_t *)from : (double)*(const uint8_t *)from;
 }
 
 /* Fills a buffer with guard bytes, and the values in it with bytes 0xff, which are NaN in floats. */

@@ -261,7 +261,8 @@ static void write_node(const d9_graph *graph, const d9_node *node, bool places, 
     d9_text_add(text, "\n");
 }
 
-static void write_forward(const d9_graph *graph, d9_text *text) {
+static void write_forward(const d9_program *program, d9_text *text) {
+    const d9_graph *graph = &program->train;
     for (d9_node_id n = 0; n < graph->node_count; n++) {
         const d9_node *node = &graph->nodes[n];
         if (!program_is_backward(graph, n) && node->op >= D9_OP_CAST && node->op <= D9_OP_SCALE)
@@ -269,7 +270,8 @@ static void write_forward(const d9_graph *graph, d9_text *text) {
     }
 }
 
-static void write_parameters(const d9_graph *graph, d9_text *text) {
+static void write_parameters(const d9_program *program, d9_text *text) {
+    const d9_graph *graph = &program->train;
     for (int v = 0; v < graph->value_count; v++) {
         const d9_value *value = &graph->values[v];
         if (value->kind != D9_VALUE_PARAMETER) continue;
@@ -280,7 +282,8 @@ static void write_parameters(const d9_graph *graph, d9_text *text) {
     }
 }
 
-static void write_loss(const d9_graph *graph, d9_text *text) {
+static void write_loss(const d9_program *program, d9_text *text) {
+    const d9_graph *graph = &program->train;
     for (d9_node_id n = 0; n < graph->node_count; n++) {
         const d9_node *node = &graph->nodes[n];
         if (node->op != D9_OP_LOSS && node->op != D9_OP_LOSS_BACKWARD) continue;
@@ -290,9 +293,11 @@ static void write_loss(const d9_graph *graph, d9_text *text) {
     }
 }
 
-static void write_ops(const d9_program *program, d9_op first, d9_op last, d9_text *text) {
+static void write_augmentation(const d9_program *program, d9_text *text) {
+    for (int kind = 0; kind < D9_AUGMENT_KINDS; kind++)
+        d9_text_add(text, "%g %g\n", program->augmentation.number[kind][0], program->augmentation.number[kind][1]);
     for (d9_node_id n = 0; n < program->train.node_count; n++)
-        if (program->train.nodes[n].op >= first && program->train.nodes[n].op <= last)
+        if (program->train.nodes[n].op >= D9_OP_DRAW && program->train.nodes[n].op <= D9_OP_PASTE)
             write_node(&program->train, &program->train.nodes[n], false, text);
 }
 
@@ -342,42 +347,19 @@ static void write_phases(const d9_program *program, d9_text *text) {
     }
 }
 
-const char *program_part_name(program_part part) {
-    static const char *const names[PROGRAM_PARTS] = {"augmentation", "forward", "parameters", "loss",
-                                                     "groups",       "tail",    "views",      "phases"};
-    return names[part];
-}
-
-void program_write(const d9_program *program, program_part part, d9_text *text) {
-    switch (part) {
-    case PROGRAM_AUGMENTATION:
-        for (int kind = 0; kind < D9_AUGMENT_KINDS; kind++)
-            d9_text_add(text, "%g %g\n", program->augmentation.number[kind][0], program->augmentation.number[kind][1]);
-        write_ops(program, D9_OP_DRAW, D9_OP_PASTE, text);
-        break;
-    case PROGRAM_FORWARD:
-        write_forward(&program->train, text);
-        break;
-    case PROGRAM_PARAMETERS:
-        write_parameters(&program->train, text);
-        break;
-    case PROGRAM_LOSS:
-        write_loss(&program->train, text);
-        break;
-    case PROGRAM_GROUPS:
-        write_groups(program, text);
-        break;
-    case PROGRAM_TAIL:
-        write_tail(program, text);
-        break;
-    case PROGRAM_VIEWS:
-        write_views(program, text);
-        break;
-    default:
-        write_phases(program, text);
-        break;
-    }
-}
+static const struct {
+    const char *name;
+    void (*write)(const d9_program *, d9_text *);
+} parts[PROGRAM_PARTS] = {[PROGRAM_AUGMENTATION] = {"augmentation", write_augmentation},
+                          [PROGRAM_FORWARD] = {"forward", write_forward},
+                          [PROGRAM_PARAMETERS] = {"parameters", write_parameters},
+                          [PROGRAM_LOSS] = {"loss", write_loss},
+                          [PROGRAM_GROUPS] = {"groups", write_groups},
+                          [PROGRAM_TAIL] = {"tail", write_tail},
+                          [PROGRAM_VIEWS] = {"views", write_views},
+                          [PROGRAM_PHASES] = {"phases", write_phases}};
+const char *program_part_name(program_part part) { return parts[part].name; }
+void program_write(const d9_program *program, program_part part, d9_text *text) { parts[part].write(program, text); }
 
 void program_write_lists(const d9_program *program, d9_text *text) {
     write_list(&program->train, text);

@@ -600,6 +600,7 @@ static void build_batch(op_case *c, const op_spec *s, d9_node *node) {
     node->outputs[0] = result(c, "image", made);
 }
 
+<<<<<<< HEAD
 void op_case_of(op_case *c, d9_context *context, const op_spec *s, d9_type compute, d9_type master_type, op_fill fill) {
     static void (*const builders[D9_OP_COUNT])(op_case *, const op_spec *, d9_node *) = {
         [D9_OP_CONV] = build_conv,
@@ -648,6 +649,51 @@ void op_case_of(op_case *c, d9_context *context, const op_spec *s, d9_type compu
         [D9_OP_RECUR_BACKWARD] = build_recur_backward,
         [D9_OP_LAST] = build_last,
         [D9_OP_LAST_BACKWARD] = build_last,
+=======
+typedef void builder(op_case *c, const op_spec *s, d9_node *node);
+
+#define BY(op, build)       [D9_OP_##op] = build
+#define PAIR_BY(op, build)  BY(op, build), BY(op##_BACKWARD, build)
+#define THREE_BY(op, build) BY(op, build), BY(op##_BACKWARD_DATA, build), BY(op##_BACKWARD_WEIGHT, build)
+
+void op_case_make(op_case *c, d9_context *context, int index, d9_type compute, d9_type master_type, op_fill fill) {
+    static builder *const builders[D9_OP_COUNT] = {
+        THREE_BY(CONV, build_conv),
+        THREE_BY(LINEAR, build_linear),
+        BY(NORM, build_norm),
+        BY(NORM_EVAL, build_norm),
+        BY(NORM_BACKWARD, build_norm_backward),
+        PAIR_BY(POOL, build_pool),
+        PAIR_BY(MEAN_POOL, build_pool),
+        PAIR_BY(BIAS, build_bias),
+        BY(CONCAT, build_channels),
+        BY(SLICE, build_channels),
+        BY(DROPOUT, build_dropout),
+        PAIR_BY(ACT, build_elementwise),
+        BY(ADD, build_elementwise),
+        BY(SCALE, build_elementwise),
+        BY(CAST, build_elementwise),
+        PAIR_BY(LOSS, build_loss),
+        BY(METRICS, build_metrics),
+        BY(UPDATE, build_update),
+        BY(ORTHOGONAL_UPDATE, build_orthogonal_update),
+        BY(LERP, build_update),
+        BY(COPY, build_update),
+        BY(DRAW, build_batch),
+        BY(AUGMENT, build_batch),
+        BY(GATHER, build_batch),
+        BY(MIX, build_mix),
+        BY(PASTE, build_paste),
+        BY(RANK, build_rank),
+        BY(TOKENS, build_batch),
+        BY(STREAM, build_stream),
+        BY(CLIP, build_clip),
+        BY(ALL_REDUCE, build_all_reduce),
+        PAIR_BY(EMBED, build_embed),
+        BY(RECUR, build_recur),
+        BY(RECUR_BACKWARD, build_recur_backward),
+        PAIR_BY(LAST, build_last),
+>>>>>>> t3
     };
     char name[96];
     d9_node node = {.op = s->op, .input_count = 1, .output_count = 1};

@@ -1,5 +1,8 @@
-# `devices` tells why oneDNN's module is not there: missing, or it cannot be opened. `cpu` works without it.
+# Backends that are missing: `devices` lists them with the reason, naming one ends with status 4, and the others work.
 . "$(dirname "$0")/lib.sh"
+tiny >tiny.yaml
+
+# ---- oneDNN's module is missing, or cannot be opened ----
 alone=$scratch/alone
 mkdir "$alone" && cp "$dawn9" "$alone/dawn9" || exit 1
 onednn_is() { # PATTERN
@@ -7,7 +10,6 @@ onednn_is() { # PATTERN
     says "^onednn +absent: .*$1" '^cpu .* own kernels$'
 }
 onednn_is 'dawn9-onednn\.so is not installed: build with libdnnl-dev'
-tiny >tiny.yaml
 rejects 4 'dawn9-onednn\.so' "$alone/dawn9" bench cold --config tiny.yaml --backend onednn
 
 # Modules that do not open: of another version of oneDNN, and of something else.
@@ -19,4 +21,19 @@ here=$(ldconfig -p 2>/dev/null | sed -n 's/.*\(libdnnl\.so\.[23]\) .*/\1/p' | he
 onednn_is "libdnnl\\.so\\.9: cannot open.*${here:+this machine has $here: built against another version}"
 cc -shared -fPIC -o "$alone/dawn9-onednn.so" library.c || exit 1
 onednn_is 'd9_conv_library_module'
+
+# ---- CUDA without a GPU, or a build without it: `auto` selects another backend ----
+accepts "$dawn9" --version
+if grep -q '^backends.* cuda' "$out"; then # versions as compiled
+    says '^cuda *compiled with CUDA [0-9.]+, cuDNN 9[0-9.]+, cuBLAS [0-9.]+, cuRAND [0-9.]+(, NCCL [0-9.]+)?$'
+fi
+prints '^cuda ' "$dawn9" devices
+if ! grep -q '^cuda *absent: ' "$out"; then
+    echo "a GPU answers: nothing more to check of its absence"
+    verdict
+fi
+says '^cuda *absent: .*(NVIDIA driver|is older than CUDA|no GPU|is not installed)'
+rejects 4 'cuda NVIDIA|CUDA|GPU|installed' "$dawn9" train tiny.yaml --backend cuda --out run
+accepts "$dawn9" train tiny.yaml --backend auto --out run --quiet
+record run 'd["backend"] == "cpu"'
 verdict
