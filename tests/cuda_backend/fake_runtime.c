@@ -50,7 +50,7 @@ static d9_fake fake = FRESH;
 static block blocks[BLOCKS];
 static cudaError_t last, sticky;
 static double now;
-static size_t refused_bytes = SIZE_MAX; /* smallest allocation that fails */
+static size_t rejected_bytes = SIZE_MAX; /* smallest allocation that fails */
 static int64_t arrived;                 /* completed copies and memsets to device memory, products and sums */
 
 d9_fake *d9_fake_get(void) { return &fake; }
@@ -184,8 +184,8 @@ cudaError_t cudaMalloc(void **pointer, size_t bytes) {
     BEGIN(begin_uncaptured);
     while (b < BLOCKS && blocks[b].data) b++;
     if (bytes == 0 || b == BLOCKS) return store_error(cudaErrorInvalidValue);
-    if (++fake.counts.allocations == fake.refuse_at) refused_bytes = bytes;
-    if (bytes >= refused_bytes || (int64_t)bytes > bytes_left()) return store_error(cudaErrorMemoryAllocation);
+    if (++fake.counts.allocations == fake.reject_at) rejected_bytes = bytes;
+    if (bytes >= rejected_bytes || (int64_t)bytes > bytes_left()) return store_error(cudaErrorMemoryAllocation);
     const size_t room = (bytes + 255) / 256 * 256;
     *pointer = aligned_alloc(256, room + GUARD);
     if (!*pointer) return store_error(cudaErrorMemoryAllocation);
@@ -499,7 +499,7 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEven
 
 static void reset(void) {
     fake = fresh;
-    refused_bytes = SIZE_MAX;
+    rejected_bytes = SIZE_MAX;
     last = sticky = cudaSuccess;
     d9_model_set_pending_error(0);
     d9_model_forbid(NULL, 0);

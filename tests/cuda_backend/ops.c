@@ -239,7 +239,7 @@ TEST(products_of_all_sizes_are_the_reference_s) {
 
 TEST(products_that_cublas_rejects_are_the_reference_s) {
     RUNNING();
-    if (!D9_ON_FAKE) return;
+    FAKE_ONLY("cuBLAS cannot be made to reject products");
     fake_find()->counts.products = 0, fake_find()->without_products = 1;
     compare_products(&((fixture *)*state)->r, types, TYPES);
     compare_orthogonal_updates(&((fixture *)*state)->r, types, TYPES);
@@ -539,7 +539,7 @@ TEST(the_recipe_takes_one_pass_everywhere) {
     d9_backend_options untimed = f->r.fused;
     untimed.tune = D9_TUNE_OFF; /* tuning would run the fake's slow convolutions */
     RUNNING();
-    if (!D9_ON_FAKE) return; /* the fake's limits are known */
+    FAKE_ONLY("the plan is that of the fake's limits");
     built b = program_built(program_config(&context, yaml), 128, 32, "fp16");
     OK(f->r.backend->open(&context, &untimed, &device));
     OK(f->r.backend->allocate(&context, device, &b.program));
@@ -594,7 +594,7 @@ TEST(too_much_memory_is_rejected_in_figures) {
     fixture *f = *state;
     op_case c;
     d9_device *device;
-    if (!D9_ON_FAKE) return; /* the fake's memory is known and small */
+    FAKE_ONLY("the fake's memory is known and small");
     op_case_make(&c, &context, 0, D9_F32, D9_F32, OP_FILL_RANDOM);
     c.program.extent.batch = 4096;
     c.program.buffer_bytes[D9_BUFFER_SCRATCH] = (int64_t)1 << 30;
@@ -632,13 +632,18 @@ TEST(texts_that_do_not_fit_are_rejected) {
     RUNNING();
     reject_bad_tokens(r);
     reject_many_units(r);
-    if (D9_ON_FAKE) reject_large_texts(r); /* the fake's memory is known and small */
+}
+
+TEST(large_texts_are_rejected) {
+    RUNNING();
+    FAKE_ONLY("the fake's memory is known and small");
+    reject_large_texts(&((fixture *)*state)->r);
 }
 
 /* The buffers are small, but the rules need large scratch. */
 TEST(scratch_is_counted_before_it_is_asked_for) {
     fixture *f = *state;
-    if (!D9_ON_FAKE) return; /* the fake's memory is known and small */
+    FAKE_ONLY("the fake's memory is known and small");
     assert_rejected(f, D9_OP_NORM, 1 << 24, 0);
     assert_rejected(f, D9_OP_NORM_BACKWARD, 1 << 24, 0);
     assert_rejected(f, D9_OP_CONV_BACKWARD_WEIGHT, 1 << 24, 0);
