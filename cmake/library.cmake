@@ -16,7 +16,7 @@ if(NOT DAWN9_SANITIZE) # with sanitizers the program links their runtime
 endif()
 
 set(static_objects $<TARGET_OBJECTS:dawn9_api> $<TARGET_OBJECTS:dawn9_engine> $<TARGET_OBJECTS:dawn9_kernels>)
-foreach(level plain v2 v3 v4 v4bf16)
+foreach(level plain v3 v4 v4bf16)
   if(TARGET dawn9_loops_${level})
     list(APPEND static_objects $<TARGET_OBJECTS:dawn9_loops_${level}>)
   endif()

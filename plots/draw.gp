@@ -1,10 +1,10 @@
 # Draws one plot as SVG and PNG: gnuplot -c draw.gp NAME, in the folder with NAME.gp, settings.gp and the data. If
-# settings.gp has a height for narrow screens, also as NAME-narrow.svg.
+# settings.gp has a height for narrow screens, also as NAME-narrow.svg. gnuplot -c draw.gp NAME pdf draws NAME.pdf alone.
 load 'settings.gp'
 plot_name = ARG1
 wide_height = exists('height_'.plot_name) ? value('height_'.plot_name) : 420
 
-do for [kind in "svg png narrow"] {
+do for [kind in (exists('ARG2') ? ARG2 : 'svg png narrow')] {
     narrow = kind eq "narrow"
     if (narrow && !exists('height_'.plot_name.'_narrow')) { break }
     plot_height = narrow ? value('height_'.plot_name.'_narrow') : wide_height
@@ -13,6 +13,7 @@ do for [kind in "svg png narrow"] {
     } else {
         set terminal svg size (narrow ? 450 : 900),plot_height dynamic noenhanced font 'sans-serif,13' name plot_name
     }
+    if (kind eq "pdf") { set terminal pdfcairo size 9,0.01*plot_height noenhanced font 'sans,9.4' }
     set output plot_name.(narrow ? '-narrow.svg' : '.'.kind)
     load 'style.gp'
     load plot_name.'.gp'

@@ -246,6 +246,8 @@ def _checked(images):
         first = images.ndim == 4 and images.shape[1] in (1, 3)
         raise ValueError(f"images must be uint8, (N, H, W, 3) or (N, H, W); these are {images.dtype}, {images.shape}"
                          + (": images.transpose(0, 2, 3, 1) puts the channels last" if first else ""))
+    if images.ndim == 3 and images.shape[2] == 3:  # no grey images, because a side has 4 pixels or more
+        raise ValueError(f"images of shape {images.shape} are one image: images[None] is an array of one")
     return images
 
 

@@ -4,6 +4,7 @@
 #include "cli/model.h"
 #include "core/confusion.h"
 #include "core/system.h"
+#include "data/contact.h"
 #include "exchange/description.h"
 #include "exchange/model.h"
 #include "report/figures.h"
@@ -14,7 +15,7 @@
 #include <string.h>
 
 typedef struct eval_options {
-    const char *config, *model, *logits, *confusion;
+    const char *config, *model, *logits, *confusion, *mistakes;
     d9_cli_edits edits;
     bool json;
 } eval_options;
@@ -29,6 +30,8 @@ static const d9_flag flags[] = {
      .doc = "write logits, images and labels as safetensors (tools/load_in_pytorch.py compares)"},
     {"confusion", D9_FLAG_TEXT, offsetof(eval_options, confusion), "FILE",
      .doc = "write the confusion matrix as TSV: a row for each true class, a column for each predicted one"},
+    {"mistakes", D9_FLAG_TEXT, offsetof(eval_options, mistakes), "OUT.png",
+     .doc = "draw the misclassified images as the network sees them, the most confident predictions first"},
     {"json", D9_FLAG_SWITCH, offsetof(eval_options, json), .doc = "print JSON"},
     {.type = D9_FLAG_END},
 };
@@ -241,7 +244,83 @@ done:
     return status;
 }
 
-/* Prints the evaluation, and writes its confusion matrix if that is wanted. */
+/* ---- the sheet of mistakes ---- */
+
+typedef struct mistake { /* a misclassified image */
+    int64_t sample;
+    float confidence;
+} mistake;
+
+/* For qsort: the most confident first; ties by sample. */
+static int by_confidence(const void *a, const void *b) {
+    const mistake *x = a, *y = b;
+    return x->confidence != y->confidence ? (x->confidence < y->confidence) - (x->confidence > y->confidence)
+                                          : (x->sample > y->sample) - (x->sample < y->sample);
+}
+
+/* Lists the misclassified images, the most confident first. */
+static d9_status find_mistakes(d9_cli *cli, const d9_split *test, const d9_evaluation *evaluation, mistake **list,
+                               int64_t *count) {
+    d9_status status;
+    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, test->count, list));
+    for (int64_t i = 0; i < test->count; i++)
+        if (evaluation->top1[i] != test->labels[i]) (*list)[(*count)++] = (mistake){i, evaluation->confidence[i]};
+    qsort(*list, (size_t)*count, sizeof **list, by_confidence);
+done:
+    return status;
+}
+
+/* Draws one mistake at `index` of the sheet. It is named by its file, or by its number from 0. */
+static d9_status draw_mistake(d9_cli *cli, const d9_dataset *dataset, const d9_evaluation *evaluation,
+                              const mistake *one, int index, d9_sheet *sheet) {
+    d9_status status;
+    uint8_t *pixels = NULL;
+    char number[32];
+    const d9_split *test = &dataset->test;
+    const int64_t size = dataset->height * dataset->width;
+    snprintf(number, sizeof number, "%lld", (long long)one->sample);
+    const char *path = test->names ? test->names[one->sample] : number, *slash = strrchr(path, '/');
+    D9_TRY(D9_ALLOCATE(&cli->context, D9_THUMBNAIL_BYTES + size * 3, "a thumbnail", &pixels));
+    d9_sample_to_rgb(dataset, test->images + (size_t)one->sample * d9_sample_bytes(dataset), size,
+                     pixels + D9_THUMBNAIL_BYTES);
+    const d9_image image = {
+        .width = (int)dataset->width, .height = (int)dataset->height, .pixels = pixels + D9_THUMBNAIL_BYTES};
+    D9_TRY(d9_thumbnail_make(&cli->context, &image, pixels));
+    const d9_caption caption = {.label = dataset->class_names[evaluation->top1[one->sample]],
+                                .truth = dataset->class_names[test->labels[one->sample]],
+                                .name = slash ? slash + 1 : path,
+                                .probability = (double)one->confidence};
+    D9_TRY(d9_contact_put(&cli->context, sheet, index, pixels, &caption));
+done:
+    d9_release(&cli->context, pixels);
+    return status;
+}
+
+/* Writes the sheet of at most SHEET_MAX mistakes; a warning says if there are more, or none and so no file. */
+static d9_status write_mistakes(d9_cli *cli, const d9_dataset *dataset, const d9_evaluation *evaluation,
+                                const char *path) {
+    enum { SHEET_MAX = 100 };
+    d9_status status;
+    mistake *list = NULL;
+    int64_t count = 0;
+    d9_sheet sheet = {0};
+    D9_TRY(find_mistakes(cli, &dataset->test, evaluation, &list, &count));
+    const int shown = count < SHEET_MAX ? (int)count : SHEET_MAX;
+    if (shown == 0) {
+        d9_log(&cli->context, D9_LOG_WARNING, "%s: not written, no image is misclassified", path);
+        goto done;
+    }
+    if (shown < count)
+        d9_log(&cli->context, D9_LOG_WARNING, "%s: shows the worst %d of %lld mistakes", path, shown, (long long)count);
+    D9_TRY(d9_contact_make(&cli->context, shown, &sheet));
+    for (int i = 0; i < shown; i++) D9_TRY(draw_mistake(cli, dataset, evaluation, &list[i], i, &sheet));
+    D9_TRY(d9_sheet_write(&cli->context, &sheet, path));
+done:
+    d9_sheet_free(&cli->context, &sheet);
+    return status;
+}
+
+/* Prints the evaluation, and writes its confusion matrix and its mistakes if they are wanted. */
 static d9_status print_evaluation(d9_cli *cli, const d9_session *session, const d9_evaluation *evaluation,
                                   const eval_options *chosen) {
     d9_status status = D9_OK;
@@ -253,6 +332,7 @@ static d9_status print_evaluation(d9_cli *cli, const d9_session *session, const 
     if (measure->by_class || measure->by_label) D9_TRY(rank_classes(cli, session, evaluation, &matrix, &ranked));
     D9_TRY(find_area(cli, session, evaluation, &area));
     if (chosen->confusion) D9_TRY(write_confusion(cli, session, &matrix, chosen->confusion));
+    if (chosen->mistakes) D9_TRY(write_mistakes(cli, session->dataset, evaluation, chosen->mistakes));
     if (chosen->json)
         d9_cli_print_json(cli, evaluation_json(session, evaluation, &ranked, area));
     else
@@ -332,17 +412,21 @@ static d9_status run(d9_cli *cli, const void *options) {
     d9_session session = {0};
     d9_evaluation evaluation = {0};
     D9_TRY(find_files(cli, chosen, &path, &model));
-    D9_TRY(d9_cli_check_output(cli, chosen->logits, "--logits", path));
-    D9_TRY(d9_cli_check_output(cli, chosen->logits, "--logits", model));
-    D9_TRY(d9_file_check_writable(&cli->context, chosen->logits));
-    D9_TRY(d9_cli_check_output(cli, chosen->confusion, "--confusion", path));
-    D9_TRY(d9_cli_check_output(cli, chosen->confusion, "--confusion", model));
-    D9_TRY(d9_file_check_writable(&cli->context, chosen->confusion));
+    const struct {
+        const char *file, *option;
+    } outputs[] = {{chosen->logits, "--logits"}, {chosen->confusion, "--confusion"}, {chosen->mistakes, "--mistakes"}};
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
+        D9_TRY(d9_cli_check_output(cli, outputs[i].file, outputs[i].option, path));
+        D9_TRY(d9_cli_check_output(cli, outputs[i].file, outputs[i].option, model));
+        D9_TRY(d9_file_check_writable(&cli->context, outputs[i].file));
+    }
+    D9_TRY(d9_cli_check_ending(cli, chosen->mistakes, "--mistakes", ".png", "PNG"));
     D9_TRY(load(cli, chosen, path, model, &config, &dataset));
-    if (chosen->confusion && !config->measure->by_class)
-        D9_TRY(d9_fail(&cli->context, D9_USAGE,
-                       "--confusion: needs one class for each sample; the measure of this model is %s",
-                       config->measure->word));
+    if ((chosen->confusion || chosen->mistakes) && !config->measure->by_class)
+        D9_TRY(d9_fail(&cli->context, D9_USAGE, "%s: needs one class for each sample; the measure of this model is %s",
+                       chosen->confusion ? "--confusion" : "--mistakes", config->measure->word));
+    if (chosen->mistakes && dataset->tokens)
+        D9_TRY(d9_fail(&cli->context, D9_USAGE, "--mistakes: draws images, but the model takes texts"));
     const d9_session_options open = {.config = config,
                                      .seed = (uint64_t)config->seed,
                                      .process_start = cli->process_start,
@@ -367,7 +451,8 @@ done:
 static const d9_example examples[] = {
     {"the model of a run", "dawn9 eval runs/first"},
     {"also with mirrored images", "dawn9 eval runs/first --with flip_tta"},
-    {"with the confusion matrix", "dawn9 eval runs/first --confusion confusion.tsv"},
+    {"with the confusion matrix, and pictures of the mistakes",
+     "dawn9 eval runs/first --confusion confusion.tsv --mistakes mistakes.png"},
     {0},
 };
 

@@ -70,6 +70,9 @@ static const term terms[] = {
      "each evaluation has one, eval_loss in events.jsonl; `report` and `train --html` draw its curve"},
     {"confusion matrix", false,
      "`eval --confusion FILE` writes that of a model; the page of `report` has that of the runs"},
+    {"mistake,error,worst error,wrong,misclassified,top losses,error analysis", false,
+     "`eval --mistakes FILE` draws the misclassified test images, `predict --sheet FILE --worst-first` those of a "
+     "folder"},
     {"auc,auroc,roc,roc auc,area under the curve", false,
      "`train.loss` sigmoid makes the area under the curve the measure of a run; `eval` shows it for two classes"},
     {"f1,f1 score,recall,precision recall,classification report", false,

@@ -66,7 +66,7 @@ static d9_status store_integer(parser *parser, const d9_flag *flag, const char *
     d9_flag_integer *target = (d9_flag_integer *)(void *)(parser->options + flag->offset);
     bool bounded = flag->minimum != 0 || flag->maximum != 0;
     if (!d9_text_to_integer(value, &target->value))
-        return fail_usage(parser, "--%s: \"%s\" is not an integer", flag->name, value);
+        return fail_usage(parser, "--%s: \"%s\" is not an integer of 64 bits", flag->name, value);
     if (bounded && flag->maximum == INT64_MAX && target->value < flag->minimum)
         return d9_fail(&parser->cli->context, D9_USAGE, "--%s: %s is out of range, must be at least %lld", flag->name,
                        value, (long long)flag->minimum);

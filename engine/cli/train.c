@@ -218,9 +218,10 @@ static d9_status add_how_to_resume(d9_cli *cli, d9_status status, const char *ou
     d9_text text;
     d9_text_init(&cli->context, &text);
     const bool interrupted = d9_status_is_interrupt(status);
+    bool found;
     if (!interrupted && status != D9_OUTPUT) goto done;
     if (d9_arena_format(&cli->context, &cli->arena, &checkpoint, "%s/checkpoint.safetensors", out) != D9_OK) goto done;
-    if (!interrupted && !d9_file_exists(&cli->context, checkpoint)) goto done;
+    if (!interrupted && (d9_file_find(&cli->context, status, checkpoint, &found) != D9_OK || !found)) goto done;
     d9_text_add(&text, "%s%s: ", cli->context.message,
                 interrupted ? "" : "; a checkpoint is there, --resume continues");
     add_resume_command(cli, &text);

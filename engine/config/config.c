@@ -13,8 +13,8 @@
 
 /* ---- sections and initial weights ---- */
 
-/* Fails if the first unknown key belongs in another map, like `epochs` at the top, and suggests its path. A key that
- * exists nowhere is left to d9_values_bind, which lists the known ones. */
+/* Fails if the first unknown key belongs in another map, like `epochs` or `train.epochs` at the top, and suggests its
+ * path, or the map. A key that exists nowhere is left to d9_values_bind, which lists the known ones. */
 static d9_status check_misplaced(d9_context *context, const d9_tree *map, const d9_binding *binding,
                                  const char *const *others) {
     d9_status status = D9_OK;
@@ -22,6 +22,10 @@ static d9_status check_misplaced(d9_context *context, const d9_tree *map, const 
     d9_text_init(context, &text);
     for (const d9_tree *child = map->first; child; child = child->next) {
         if (d9_values_has_key(binding, 1, others, child->key)) continue;
+        const char *dot = strchr(child->key, '.');
+        if (dot)
+            D9_TRY(d9_tree_fail_key(context, child, "unknown key; did you mean %.*s: {%s: ...}?",
+                                    (int)(dot - child->key), child->key, dot + 1));
         if (!d9_config_key_paths(child->key, &text)) break;
         D9_TRY(d9_text_status(&text));
         D9_TRY(d9_tree_fail_key(context, child, "unknown key; did you mean %s?", d9_text_get(&text)));

@@ -50,7 +50,7 @@ static const d9_option backend_options[] = {
     {"choices", D9_OPTION_TEXT, FIELD(backend_options.choices), "", 0, 0, NULL,
      "folder in which cuda keeps what it tuned, for later runs; default: ~/.cache/dawn9"},
     {"cpu_level", D9_OPTION_TEXT, FIELD(backend_options.cpu_level), "auto", 0, 0,
-     "auto|plain|avx2|avx512|avx512-bf16|amx|v2|v3|v4|v4bf16",
+     "auto|plain|avx2|avx512|avx512-bf16|amx|v3|v4|v4bf16",
      "highest instruction set that the CPU backends use, by name or by x86-64 level\n"
      "auto: the best of the processor\n"
      "plain: no vector instructions beyond the compiler's default\n"
@@ -58,7 +58,6 @@ static const d9_option backend_options[] = {
      "avx512: AVX-512\n"
      "avx512-bf16: AVX-512 with products of bf16\n"
      "amx: matrix products of bf16 (AMX)\n"
-     "v2: SSE4.2\n"
      "v3: as avx2\n"
      "v4: as avx512\n"
      "v4bf16: as avx512-bf16"},

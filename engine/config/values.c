@@ -57,10 +57,14 @@ static d9_status read_real(const reading *reading, const d9_tree *node, void *fi
 }
 
 static d9_status read_integer(const reading *reading, const d9_tree *node, void *field) {
-    int64_t *value = field;
-    if (node->kind != D9_TREE_SCALAR || node->quoted || !d9_text_to_integer(node->text, value))
+    double value; /* also of a number with more than 64 bits, which is out of range */
+    if (node->kind != D9_TREE_SCALAR || node->quoted || node->text[strspn(node->text, "0123456789+-")] ||
+        !d9_text_to_real(node->text, &value))
         return d9_value_wrong_type(reading->context, node, "a whole number");
-    return check_bounds(reading, node, (double)*value);
+    const d9_status status = check_bounds(reading, node, value);
+    if (status == D9_OK && !d9_text_to_integer(node->text, field))
+        return d9_value_wrong_type(reading->context, node, "a whole number of 64 bits");
+    return status;
 }
 
 static void write_integer(const void *field, d9_text *text) {
@@ -148,10 +152,18 @@ done:
     return status;
 }
 
+/* True for a text that readers of YAML take for a number, a date, a truth value or null unless it is quoted. */
+static bool reads_as_another_type(const char *value) {
+    static const char *const words[] = {"true", "false", "yes", "no", "on", "off", "null", ".inf", ".nan"};
+    bool found = strpbrk(value, "0123456789") && !value[strspn(value, "0123456789+-._:eExX")];
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) found |= strcasecmp(value, words[i]) == 0;
+    return found;
+}
+
 static void write_text(const void *field, d9_text *text) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-";
     const char *value = *(const char *const *)field;
-    if (value[strspn(value, plain)] || strchr("+-", *value))
+    if (value[strspn(value, plain)] || strchr("+-", *value) || reads_as_another_type(value))
         d9_tree_quote(value, text);
     else
         d9_text_add(text, "%s", value);

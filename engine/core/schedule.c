@@ -32,6 +32,11 @@ double d9_schedule_at(const d9_schedule *schedule, int64_t step, int64_t steps_p
     return left_value;
 }
 
+bool d9_schedule_only_warms_up(const d9_schedule *schedule, double epochs) {
+    return schedule->shape == D9_SCHEDULE_COSINE && schedule->count > 1 &&
+           knot_epochs(&schedule->knots[schedule->count - 2], epochs) >= epochs;
+}
+
 double d9_schedule_peak(const d9_schedule *schedule) {
     double peak = 0;
     for (int i = 0; i < schedule->value_count; i++) peak = fmax(peak, schedule->values[i]);

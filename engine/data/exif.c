@@ -1,4 +1,5 @@
-/* Reads the orientation from Exif data, which lie in a JPEG's APP1 segment or a WebP's EXIF chunk; applies it.
+/* Reads the orientation from Exif data, which lie in a JPEG's APP1 segment, a WebP's EXIF or a PNG's eXIf chunk;
+ * applies it.
  *
  * All offsets come from the file, so each is checked against the size before use. */
 #include "data/exif.h"
@@ -7,14 +8,13 @@
 #include <string.h>
 
 enum {
-    APP1 = 0xe1,
-    START_OF_SCAN = 0xda,
     TIFF_HEADER = 8,
     RIFF_HEADER = 12,
     CHUNK_HEADER = 8,
     ENTRY = 12,
     TAG_ORIENTATION = 0x0112,
-    TYPE_SHORT = 3
+    TYPE_SHORT = 3,
+    TYPE_LONG = 4 /* against the standard, but some phones write it */
 };
 
 typedef struct tiff {
@@ -46,22 +46,10 @@ int d9_exif_orientation(const uint8_t *exif, size_t size) {
     for (size_t i = 0; i < count; i++) {
         const size_t at = directory + 2 + i * ENTRY;
         if (at + ENTRY > size) return 1;
-        if (read_16(&t, at) != TAG_ORIENTATION || read_16(&t, at + 2) != TYPE_SHORT) continue;
-        const unsigned value = read_16(&t, at + 8);
+        const unsigned type = read_16(&t, at + 2);
+        if (read_16(&t, at) != TAG_ORIENTATION || (type != TYPE_SHORT && type != TYPE_LONG)) continue;
+        const size_t value = type == TYPE_SHORT ? read_16(&t, at + 8) : read_32(&t, at + 8);
         return value >= 1 && value <= 8 ? (int)value : 1;
-    }
-    return 1;
-}
-
-int d9_exif_jpeg_orientation(const uint8_t *bytes, size_t size) {
-    if (size < 4 || bytes[0] != 0xff || bytes[1] != 0xd8) return 1;
-    for (size_t at = 2; at + 4 <= size && bytes[at] == 0xff && bytes[at + 1] != START_OF_SCAN;) {
-        const size_t length =
-            (size_t)(bytes[at + 2] << 8 | bytes[at + 3]); /* includes the two bytes of the length itself */
-        if (length < 2 || length > size - at - 2) return 1;
-        if (bytes[at + 1] == APP1 && has_prefix(bytes + at + 4, length - 2))
-            return d9_exif_orientation(bytes + at + 4, length - 2);
-        at += 2 + length;
     }
     return 1;
 }

@@ -9,8 +9,7 @@
  * front; 1 (upright) if there is none or an invalid one. */
 int d9_exif_orientation(const uint8_t *exif, size_t size);
 
-/* Orientation of a JPEG or WebP file by its Exif data. */
-int d9_exif_jpeg_orientation(const uint8_t *bytes, size_t size);
+/* Orientation of a WebP file by its Exif data. */
 int d9_exif_webp_orientation(const uint8_t *bytes, size_t size);
 
 /* Turns the image `stored` (height, width, 3) upright; for an orientation of 5 to 8, `seen` is (width, height, 3). */

@@ -108,9 +108,11 @@ d9_status d9_data_check(d9_context *context, const char *name, const char *path,
     d9_dataset_folder(name, path, report->folder, sizeof report->folder);
     check_folder(context, name, report->folder, report);
     if (!report->count)
-        return d9_fail(context, D9_USAGE,
-                       "data check %s: has no published files; must be cifar10, cifar100, imdb, wikitext2 or resnet18",
-                       name);
+        return d9_fail(
+            context, D9_USAGE,
+            "data check %s: has no published files; must be cifar10, cifar100, imdb, wikitext2 or resnet18. Your "
+            "own files are checked when they are read: dawn9 data preview CONFIG --data DIR",
+            name);
     if (files_in_state(report, D9_FILE_MISSING) == report->count && d9_published_files(name)->fetched)
         return report_none(context, name, path, report);
     return report_mismatch(context, D9_CHECK_FAILED, report);

@@ -31,6 +31,8 @@ bool d9_jpeg_is_decodable(const uint8_t *bytes, size_t size);
 const char *d9_jpeg_unsupported(const uint8_t *bytes, size_t size);
 /* True for a JPEG of four components without an Adobe marker. They are CMYK, 255 for no ink, as with the marker. */
 bool d9_jpeg_is_unmarked_cmyk(const uint8_t *bytes, size_t size);
+/* Orientation of a JPEG by its Exif data (exif.h). */
+int d9_jpeg_orientation(const uint8_t *bytes, size_t size);
 
 /* Decode a file whose header was accepted. `image` has its width and height, and gets the pixels as they are stored;
  * *orientation is set to its Exif orientation (exif.h). Return D9_DATA if the file is damaged. */

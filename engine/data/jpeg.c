@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "data/exif.h"
+
 enum {
     FILL = 0xff,
     START = 0xd8,
@@ -18,6 +20,7 @@ enum {
     COMPONENTS_MAX = 4,
     CODES_MAX = 256,
     TABLE_HEAD = 17,
+    EXIF = 0xe1, /* also of other data, such as XMP */
     ADOBE = 0xee,
     ADOBE_BYTES = 12
 };
@@ -129,4 +132,13 @@ bool d9_jpeg_is_unmarked_cmyk(const uint8_t *bytes, size_t size) {
         if (found.marker >= FRAME_FIRST && found.marker <= FRAME_LAST) four = found.size > 5 && found.bytes[5] == 4;
     }
     return four;
+}
+
+int d9_jpeg_orientation(const uint8_t *bytes, size_t size) {
+    segment found;
+    if (!is_jpeg(bytes, size)) return 1;
+    for (size_t at = 2; next_segment(bytes, size, false, &at, &found) && found.marker != SCAN;)
+        if (found.marker == EXIF && found.size >= 6 && memcmp(found.bytes, "Exif\0", 6) == 0)
+            return d9_exif_orientation(found.bytes, found.size);
+    return 1;
 }

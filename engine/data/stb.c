@@ -10,7 +10,6 @@
 
 #include "core/system.h"
 #include "data/dataset.h"
-#include "data/exif.h"
 
 enum { STB_ALIGNMENT = 64 };
 static const uint8_t adobe_cmyk[] = {0xff, 0xee, 0, 14, 'A', 'd', 'o', 'b', 'e', 0, 100, 0, 0, 0, 0, 0};
@@ -71,7 +70,7 @@ d9_status d9_jpeg_decode(d9_context *context, const char *name, const uint8_t *b
     d9_status status = D9_OK;
     int width = 0, height = 0, channels;
     uint8_t *rgb = NULL, *marked = NULL;
-    *orientation = d9_exif_jpeg_orientation(bytes, size);
+    *orientation = d9_jpeg_orientation(bytes, size);
     if (d9_jpeg_is_unmarked_cmyk(bytes, size)) {
         D9_TRY(mark_as_cmyk(context, name, bytes, size, &marked));
         bytes = marked;

@@ -95,17 +95,32 @@ static d9_status report_wrong_shape(const source *self, const d9_tensor *tensor,
                    d9_exchange_shape_text(&tensor->shape, there), where, d9_exchange_shape_text(wanted, here));
 }
 
+/* The file's first tensor whose name is this one behind a prefix, as DataParallel writes "module."; NULL: none. */
+static const char *find_prefixed(const d9_safetensors *file, const char *name) {
+    for (int i = 0; i < file->tensor_count; i++) {
+        const char *theirs = file->tensors[i].name;
+        const size_t length = strlen(theirs), end = strlen(name);
+        if (length > end && theirs[length - end - 1] == '.' && strcmp(theirs + length - end, name) == 0) return theirs;
+    }
+    return NULL;
+}
+
+static d9_status report_missing(const source *self, const d9_value *value, const d9_shape *wanted) {
+    char text[D9_SHAPE_TEXT];
+    const char *prefixed = find_prefixed(self->file, value->name);
+    return d9_fail(self->session->context, D9_USAGE, "%s: has no %s, which this configuration's network has as %s%s%s",
+                   self->path, value->name, d9_exchange_shape_text(wanted, text), prefixed ? "; it has " : "",
+                   prefixed ? prefixed : "");
+}
+
 static d9_status import_value(source *self, const d9_value *value) {
     d9_status status;
     d9_context *context = self->session->context;
     const bool left = self->other_classes && is_of_head(&self->session->program.eval, value);
     d9_shape shape = d9_exchange_shape(value);
     double *wide = NULL;
-    char text[D9_SHAPE_TEXT];
     const d9_tensor *tensor = d9_safetensors_find(self->file, value->name);
-    if (!tensor)
-        return d9_fail(context, D9_USAGE, "%s: has no %s, which this configuration's network has as %s", self->path,
-                       value->name, d9_exchange_shape_text(&shape, text));
+    if (!tensor) return report_missing(self, value, &shape);
     if (left) shape.d[0] = self->other_classes;
     if (!d9_shape_equal(&tensor->shape, &shape))
         return report_wrong_shape(self, tensor, &shape,

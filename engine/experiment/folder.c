@@ -123,9 +123,9 @@ static d9_status add_arm_json(d9_context *context, const d9_arm *arm, json_t *ar
     for (int i = 0; i < arm->grid_count; i++)
         json_object_set_new(grid, arm->grid[i].key, value_json(arm->grid[i].value));
     json_t *object =
-        json_pack("{s:s, s:o, s:o, s:s, s:o, s:o, s:s, s:f}", "name", arm->name, "label", text_json(arm->label),
-                  "baseline", text_json(arm->baseline), "config", portable_path(arm->config->path), "edits", edits,
-                  "grid", grid, "config_hash", arm->config_hash, "epochs", arm->config->train.epochs);
+        json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:s, s:f}", "name", arm->name, "label", text_json(arm->label),
+                  "baseline", text_json(arm->baseline), "config", text_json(portable_path(arm->config->path)), "edits",
+                  edits, "grid", grid, "config_hash", arm->config_hash, "epochs", arm->config->train.epochs);
     if (json_object_size(published) > 0) json_object_set(object, "published", published);
     json_decref(published);
     if (arm->rejected) json_object_set_new(object, "rejected", text_json(arm->rejected));
@@ -198,10 +198,11 @@ static bool keys_equal(const json_t *one, const json_t *other, const char *const
     return all;
 }
 
-/* Finds the item of the list that equals `like` in these keys; NULL: none. */
-static json_t *find_equal(const json_t *list, const char *const keys[2], const json_t *like) {
+/* Finds the item of the list that equals `like` in these keys; NULL: none. Begins at index `at`, where it mostly is. */
+static json_t *find_equal(const json_t *list, size_t at, const char *const keys[2], const json_t *like) {
     size_t i;
-    json_t *item;
+    json_t *item = json_array_get(list, at);
+    if (item && keys_equal(item, like, keys)) return item;
     json_array_foreach(list, i, item) if (keys_equal(item, like, keys)) return item;
     return NULL;
 }
@@ -219,7 +220,7 @@ static d9_status check_held(d9_context *context, const char *out, const json_t *
                            "%s: holds another experiment (%s \"%s\", not \"%s\"); give another --out", out, keys[k],
                            string_at(held, keys[k]), string_at(wanted, keys[k]));
     json_array_foreach(json_object_get(held, "arms"), i, arm) {
-        const json_t *mine = find_equal(json_object_get(wanted, "arms"), by_name, arm);
+        const json_t *mine = find_equal(json_object_get(wanted, "arms"), i, by_name, arm);
         if (!mine || strcmp(string_at(mine, "config_hash"), string_at(arm, "config_hash")) == 0) continue;
         return d9_fail(context, D9_USAGE,
                        "%s: its arm %s has another configuration (%.12s, now %.12s); give another --out, or rename the "
@@ -234,7 +235,7 @@ static void keep_earlier(const json_t *held, json_t *wanted, const char *list, c
     size_t i;
     json_t *item, *kept = json_object_get(wanted, list);
     json_array_foreach(json_object_get(held, list), i, item) {
-        if (!find_equal(kept, keys, item)) json_array_append(kept, item);
+        if (!find_equal(kept, i, keys, item)) json_array_append(kept, item);
     }
 }
 
@@ -245,7 +246,7 @@ static void keep_commands(const json_t *held, json_t *wanted) {
     const json_t *earlier = json_object_get(held, "commands");
     json_array_foreach(earlier, i, item) json_array_append(all, item);
     json_array_foreach(json_object_get(wanted, "commands"), i, item) {
-        if (!find_equal(all, whole, item)) json_array_append(all, item);
+        if (!find_equal(all, i, whole, item)) json_array_append(all, item);
     }
     json_object_set_new(wanted, "commands", all);
 }

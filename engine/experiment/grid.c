@@ -65,12 +65,24 @@ void d9_spec_folder_name(char *text) {
     *put = 0;
 }
 
+/* True if the edit replaces the value of `key`: a --set of it or of a map that holds it, or --without its trick. */
+static bool replaces(const d9_config_edit *edit, const char *key) {
+    static const char tricks[] = "tricks.";
+    if (edit->kind == D9_EDIT_WITH) return false;
+    if (edit->kind == D9_EDIT_WITHOUT) {
+        if (strncmp(key, tricks, strlen(tricks)) != 0) return false;
+        key += strlen(tricks);
+    }
+    const size_t length = strcspn(edit->text, "=");
+    return strncmp(edit->text, key, length) == 0 && (key[length] == 0 || key[length] == '.');
+}
+
 d9_status d9_spec_check_axis(const d9_spec *spec, const d9_tree *axis) {
-    size_t length = strlen(axis->key);
     for (int i = 0; i < spec->added.count; i++) {
         const d9_config_edit *edit = &spec->added.items[i];
-        if (edit->kind == D9_EDIT_SET && strncmp(edit->text, axis->key, length) == 0 && edit->text[length] == '=')
-            return d9_tree_fail_key(spec->context, axis, "is also set by --set %s", edit->text);
+        if (replaces(edit, axis->key))
+            return d9_tree_fail_key(spec->context, axis, "is also set by %s %s", d9_config_edit_option(edit->kind),
+                                    edit->text);
     }
     return D9_OK;
 }

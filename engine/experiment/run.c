@@ -145,15 +145,18 @@ d9_status d9_run_forget_failure(d9_context *context, const d9_experiment *experi
 static d9_status record_failure(const run *self, d9_status why, const char *message) {
     d9_status status = D9_OK;
     char path[PATH_BYTES];
+    d9_arena arena = {0};
     path_in(self, "failure.json", path);
-    json_t *object = json_pack("{s:i, s:s, s:s, s:I}", "status", (int)why, "message", message, "config_hash",
-                               self->arm->config_hash, "seed", (json_int_t)self->seed);
+    json_t *object =
+        json_pack("{s:i, s:o, s:s, s:I}", "status", (int)why, "message", d9_json_path(self->context, &arena, message),
+                  "config_hash", self->arm->config_hash, "seed", (json_int_t)self->seed);
     char *dump = object ? json_dumps(object, JSON_INDENT(2)) : NULL;
     if (!dump) D9_TRY(d9_fail(self->context, D9_DEVICE, "out of memory for %s", path));
     status = d9_file_write(self->context, path, dump, strlen(dump));
 done:
     free(dump);
     json_decref(object);
+    d9_arena_free(self->context, &arena);
     return status;
 }
 

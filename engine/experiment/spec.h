@@ -36,8 +36,8 @@ D9_MUST_USE d9_status d9_spec_seeds(d9_spec *spec, int64_t instead);
 /* Makes `text` a valid folder name: removes spaces, brackets and quotes; slashes, colons and the like become dashes. */
 void d9_spec_folder_name(char *text);
 
-/* Rejects a --set of the key `axis`, which the grid or search sets: it would override the values of the axis, and the
- * records would be wrong. */
+/* Rejects a --set of the key `axis`, which the grid or search sets, or of a map that holds it, and --without its trick:
+ * they would override the values of the axis, and the records would be wrong. */
 D9_MUST_USE d9_status d9_spec_check_axis(const d9_spec *spec, const d9_tree *axis);
 /* Reads the key `grid` of the file into spec->grid. */
 D9_MUST_USE d9_status d9_spec_grid(d9_spec *spec);

@@ -9,7 +9,7 @@
 d9_status d9_json_read(d9_context *context, const char *path, json_t **value, json_error_t *error) {
     uint8_t *bytes;
     size_t size;
-    const d9_status status = d9_file_read(context, path, &bytes, &size);
+    const d9_status status = d9_file_read_limited(context, path, D9_RECORD_MAX_BYTES, &bytes, &size);
     *value = status == D9_OK ? json_loadb((const char *)bytes, size, 0, error) : NULL;
     d9_release(context, bytes);
     return status;

@@ -98,7 +98,8 @@ static d9_status keep_rows(d9_record *record, const char *name, const char *head
     d9_text_init(record->context, &text);
     path_in(record, name, path);
     d9_text_add(&text, "%s", header);
-    if (kept > 0 && d9_file_exists(record->context, path)) D9_TRY(d9_file_read(record->context, path, &bytes, &size));
+    if (kept > 0 && d9_file_exists(record->context, path))
+        D9_TRY(d9_file_read_limited(record->context, path, D9_RECORD_MAX_BYTES, &bytes, &size));
     for (const char *line = (const char *)bytes; line && *line;) {
         size_t length = strcspn(line, "\n");
         int64_t epoch = line_epoch(line, length, json);

@@ -50,7 +50,7 @@ static json_t *read_object(d9_context *context, const char *path, char problem[M
     json_t *object = NULL;
     d9_context quiet = *context; /* an incomplete record must not end the report */
     d9_context_clear(&quiet);
-    if (d9_file_read(&quiet, path, &bytes, &size) != D9_OK) {
+    if (d9_file_read_limited(&quiet, path, D9_RECORD_MAX_BYTES, &bytes, &size) != D9_OK) {
         snprintf(problem, MESSAGE_BYTES, "%s", quiet.message);
         return NULL;
     }
@@ -77,7 +77,7 @@ static int64_t last_epoch(d9_context *context, const char *folder) {
     d9_context quiet = *context;
     d9_context_clear(&quiet);
     snprintf(path, sizeof path, "%s/events.jsonl", folder);
-    if (d9_file_read(&quiet, path, &bytes, &size) != D9_OK) return 0;
+    if (d9_file_read_limited(&quiet, path, D9_RECORD_MAX_BYTES, &bytes, &size) != D9_OK) return 0;
     for (const char *line = (const char *)bytes, *end; (end = strchr(line, '\n')); line = end + 1) {
         json_t *row = json_loadb(line, (size_t)(end - line), 0, NULL);
         const json_t *value = json_object_get(row, "epoch");

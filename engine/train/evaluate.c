@@ -163,8 +163,15 @@ static void warn_undefined(d9_session *session, const double *by_label) {
     d9_text_free(&names);
 }
 
+/* Fails with D9_DATA if the score is undefined, and with D9_NONFINITE if it is infinite, as a perplexity can be. */
+static d9_status check_score(d9_session *session, double score) {
+    const char *word = session->program.measure->word;
+    if (isnan(score)) return d9_fail(session->context, D9_DATA, "the evaluation samples define no %s", word);
+    return isinf(score) ? d9_fail(session->context, D9_NONFINITE, "the %s of the evaluation is infinite", word) : D9_OK;
+}
+
 /* Computes the score in the program's measure, and unless NULL that of each label. Fails with D9_NONFINITE if a logit
- * is not finite, and with D9_DATA if the score is undefined. */
+ * is not finite, and like check_score. */
 static d9_status compute_score(d9_session *session, const double *logits, double *score, double *by_label) {
     d9_status status;
     const d9_extent *extent = &session->program.extent;
@@ -178,7 +185,7 @@ static d9_status compute_score(d9_session *session, const double *logits, double
             return d9_fail(session->context, D9_NONFINITE, "the logits of evaluation %s %lld are not finite",
                            d9_model_sample(session->config->model), (long long)(i / extent->classes));
     D9_TRY(measure->compute(session->context, &all, score, by_label));
-    if (isnan(*score)) D9_TRY(d9_fail(session->context, D9_DATA, "the evaluation samples define no %s", measure->word));
+    D9_TRY(check_score(session, *score));
     warn_undefined(session, by_label);
 done:
     return status;
@@ -349,6 +356,7 @@ static d9_status evaluate_stream(d9_session *session, d9_evaluation *evaluation)
         D9_TRY(d9_fail(session->context, D9_NONFINITE, "the loss of the evaluation is not finite"));
     const d9_evaluated all = {.loss = metrics[0], .counted = metrics[1]};
     D9_TRY(session->program.measure->compute(session->context, &all, &evaluation->score, NULL));
+    D9_TRY(check_score(session, evaluation->score));
     evaluation->loss = all.loss / all.counted;
     evaluation->score_tta = evaluation->score;
 done:

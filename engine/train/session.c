@@ -189,6 +189,15 @@ done:
     return status;
 }
 
+d9_status d9_session_warn(d9_session *session) {
+    const d9_config *config = session->config;
+    if (d9_schedule_only_warms_up(&config->train.lr, config->train.epochs))
+        d9_log(session->context, D9_LOG_WARNING,
+               "train.lr: the warm-up takes all of train.epochs, %g, so the learning rate never falls",
+               config->train.epochs);
+    return d9_dataset_warn(session->context, session->dataset);
+}
+
 static d9_status upload_dataset(d9_session *session) {
     d9_status status;
     const d9_dataset *data = session->dataset;

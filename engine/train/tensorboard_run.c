@@ -41,7 +41,7 @@ static void add_histograms(d9_tensorboard_run *run, const d9_session *session) {
     }
 }
 
-d9_status d9_tensorboard_run_epoch(d9_tensorboard_run *run, d9_session *session, int64_t step,
+d9_status d9_tensorboard_run_epoch(d9_tensorboard_run *run, d9_session *session, int64_t step, double rate_factor,
                                    const d9_epoch_row *row) {
     d9_status status;
     const d9_program *program = &session->program;
@@ -60,8 +60,9 @@ d9_status d9_tensorboard_run_epoch(d9_tensorboard_run *run, d9_session *session,
     for (int g = 0; g < program->groups.count; g++) {
         const d9_group *group = &program->groups.group[g];
         snprintf(tag, sizeof tag, "learning_rate/%s", group->name);
-        d9_tensorboard_scalar(files, tag,
-                              before < d9_group_until(program, group) ? d9_group_rate(program, group, before) : 0);
+        d9_tensorboard_scalar(
+            files, tag,
+            before < d9_group_until(program, group) ? rate_factor * d9_group_rate(program, group, before) : 0);
     }
     d9_tensorboard_scalar(files, "speed/images_per_second", row->images_per_second);
     add_histograms(run, session);

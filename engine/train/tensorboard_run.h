@@ -3,8 +3,7 @@
  *   loss/train, loss/evaluation,
  *   accuracy/train                   as in events.jsonl
  *   MEASURE/plain, MEASURE/tta       as in events.jsonl; MEASURE: accuracy, perplexity, auc
- *   learning_rate/GROUP              weights, biases, ...: in the last step of the epoch, by the schedule, without the
- *                                    factor of train.plateau; 0 once the group is frozen
+ *   learning_rate/GROUP              weights, biases, ...: in the last step of the epoch; 0 once the group is frozen
  *   speed/images_per_second
  *   NAME (layer1.conv.weight, ...)   histogram of each trained parameter, not of its EMA
  *   augmentation                     once, before the first step: up to 8 training images, unchanged and as augmented
@@ -26,9 +25,10 @@ typedef struct d9_tensorboard_run { /* all zeros: not open */
  * which overwrites ORDER and scratch, so call it before d9_session_begin_epoch. */
 D9_MUST_USE d9_status d9_tensorboard_run_open(d9_tensorboard_run *run, d9_session *session, const char *folder,
                                               int64_t step);
-/* Writes the event of the epoch that ended before `step`. */
+/* Writes the event of the epoch that ended before `step`. `rate_factor`: by which train.plateau had multiplied its
+ * learning rates. */
 D9_MUST_USE d9_status d9_tensorboard_run_epoch(d9_tensorboard_run *run, d9_session *session, int64_t step,
-                                               const d9_epoch_row *row);
+                                               double rate_factor, const d9_epoch_row *row);
 void d9_tensorboard_run_close(d9_context *context, d9_tensorboard_run *run);
 
 #endif

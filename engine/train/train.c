@@ -253,7 +253,7 @@ static d9_status open_run(d9_context *context, const d9_train_options *given, ru
                                  .parallel = self->parallel,
                                  .observer = options->observer};
     D9_TRY(d9_session_open(context, &wanted, &self->session));
-    D9_TRY(d9_dataset_warn(context, self->session.dataset));
+    D9_TRY(d9_session_warn(&self->session));
     if (options->save_plan) D9_TRY(save_plan(context, options->save_plan, &self->session));
     D9_TRY(describe_run(context, self));
     D9_TRY(d9_together_check(&self->session, given));
@@ -302,14 +302,14 @@ static d9_status check_finite(run *self, const double metrics[4]) {
                    (unsigned long long)self->session.seed);
 }
 
-/* Evaluates with all views, or only the plain view. An interrupted evaluation, which the resumed run repeats, is not
- * recorded as the final one of the timeline. */
+/* Evaluates with all views, or only the plain view. The timeline has an interrupted evaluation, which the resumed run
+ * repeats, outside of the epochs, so that it is not taken for the final one. */
 static d9_status evaluate(run *self, bool all_views, d9_segment_kind kind, int64_t epoch) {
     d9_status status, lap;
     d9_evaluation_free(self->session.context, &self->latest);
     status = (all_views ? d9_session_evaluate : d9_session_evaluate_plain)(&self->session, &self->latest);
     self->evaluated = status == D9_OK;
-    lap = d9_session_lap(&self->session, self->evaluated ? kind : D9_SEGMENT_EVALUATE, epoch);
+    lap = d9_session_lap(&self->session, self->evaluated ? kind : D9_SEGMENT_EVALUATE, self->evaluated ? epoch : 0);
     return status == D9_OK ? lap : status;
 }
 
@@ -425,12 +425,13 @@ static d9_status report_epoch(run *self) {
     d9_session *session = &self->session;
     const d9_program *program = &session->program;
     d9_epoch_row *row = &self->result->epochs[self->result->epoch_count - 1];
+    const double factor = self->rate_factor; /* of this epoch */
     D9_TRY(evaluate_epoch(self, self->step == program->steps));
     self->unreported = false;
     D9_TRY(lower_rates(self, self->result->epoch_count));
     if (is_newest_best(self)) D9_TRY(keep_epoch(self));
     if (self->options->out) D9_TRY(d9_record_epoch(&self->record, row, program->measure, program->views.count));
-    if (self->tensorboard.state) D9_TRY(d9_tensorboard_run_epoch(&self->tensorboard, session, self->step, row));
+    if (self->tensorboard.state) D9_TRY(d9_tensorboard_run_epoch(&self->tensorboard, session, self->step, factor, row));
     if (self->options->observer.epoch) self->options->observer.epoch(self->options->observer.user, program, row);
     D9_TRY(d9_session_lap(session, D9_SEGMENT_SAVE, row->epoch));
 done:

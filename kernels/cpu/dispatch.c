@@ -13,7 +13,7 @@ static bool always(void) { return true; }
 extern const d9_cpu_loops d9_cpu_loops_plain;
 
 #ifdef D9_X86_LEVELS
-extern const d9_cpu_loops d9_cpu_loops_v2, d9_cpu_loops_v3, d9_cpu_loops_v4, d9_cpu_loops_v4bf16;
+extern const d9_cpu_loops d9_cpu_loops_v3, d9_cpu_loops_v4, d9_cpu_loops_v4bf16;
 
 /* False if DAWN9_CPU_CEILING=avx2, with which tests treat this processor as one without AVX-512 and AMX. */
 static bool allows_avx512(void) {
@@ -21,10 +21,8 @@ static bool allows_avx512(void) {
     return !ceiling || strcmp(ceiling, "avx2") != 0;
 }
 
-static bool has_v2(void) { return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt"); }
 static bool has_v3(void) {
-    return has_v2() && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-           __builtin_cpu_supports("bmi2");
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
 }
 static bool has_v4(void) {
     return allows_avx512() && has_v3() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -47,9 +45,6 @@ bool d9_cpu_has_amx_bf16(void) {
 
 static const level_row levels[] = {
     {&d9_cpu_loops_plain, always}, /* the levels below only if they were built (cmake/isa.cmake) */
-#ifdef D9_LEVEL_v2
-    {&d9_cpu_loops_v2, has_v2},
-#endif
 #ifdef D9_LEVEL_v3
     {&d9_cpu_loops_v3, has_v3},
 #endif

@@ -65,7 +65,7 @@ struct d9_gemm_pack;
 struct d9_gemm_block;
 struct d9_recur_part; /* kernels/cpu/recur.h */
 typedef struct d9_cpu_loops {
-    const char *level;                               /* "plain", "v2", "v3", "v4", "v4bf16" */
+    const char *level;                               /* "plain", "v3", "v4", "v4bf16" */
     int product_rows, product_across, product_width; /* D9_PRODUCT_ROWS, _ACROSS and _WIDTH of loops/product.h */
     int recur_rows[D9_CELL_COUNT];                   /* samples of a recurrent layer's tile, by cell */
     bool product_pairs;                              /* products multiply pairs of bf16 */

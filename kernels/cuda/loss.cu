@@ -115,7 +115,7 @@ D9_DEVICE double block_largest(double x, double *part) {
 
 struct wide_row {
     d9_loss_row_double terms;
-    int32_t best; /* the first class with the largest logit */
+    int32_t best; /* the first class with the largest logit; a NaN is never the largest */
 };
 
 /* row_of by a block, returned to every thread. A thread reads its logits once and keeps its sum of exponentials
@@ -202,7 +202,10 @@ __global__ void __launch_bounds__(D9_BLOCK, WIDE_BLOCKS)
     const double weight = counts ? weight_of(s, weights, of) : 0;
     if (threadIdx.x == 0 && out.loss)
         out.loss[n] = counts ? static_cast<float>(weight * d9_loss_value_double(s.loss, &row.terms)) : 0;
-    if (threadIdx.x == 0 && out.predicted) out.predicted[n] = row.best;
+    if (threadIdx.x == 0 && out.predicted) { /* nothing exceeds a NaN in the first place */
+        const float first = logits[n * s.classes];
+        out.predicted[n] = first == first ? row.best : 0;
+    }
     const float counted = static_cast<float>((factor ? static_cast<double>(*factor) : 1) * weight);
     if (out.dlogits.data) put_slopes(s, n, of, row.terms.log_sum_exp, counted, logits, out.dlogits);
 }

@@ -4,8 +4,9 @@
  * pixels. A block works on one slice of one group's rows and on at most 8 runs of 8 channels, or 32 single channels:
  * `columns` threads (a power of two) along the channels, and `lines` rows at once. A thread loads several of its rows
  * before it uses the first. Partial sums are f32 over at most D9_NORM_FOLD rows of a thread, then double, in fixed
- * order. The division depends only on the shape and the number of channels that a thread loads at once (8 or 1), not on
- * the device, unlike that of the kernels of one pass (norm_resident.h). */
+ * order. (With more than D9_NORM_SLICES slices, from 33 million rows on, a thread sums more rows in f32 instead.) The
+ * division depends only on the shape and the number of channels that a thread loads at once (8 or 1), not on the
+ * device, unlike that of the kernels of one pass (norm_resident.h). */
 #ifndef D9_CUDA_NORM_H
 #define D9_CUDA_NORM_H
 
@@ -17,7 +18,8 @@
 #include "kernels/formulas/norm.h"
 #undef D9_REAL
 
-enum { D9_NORM_FOLD = 64, D9_NORM_BLOCKS = 1024 }; /* rows summed in f32 by a thread; blocks that fill a large GPU */
+/* rows summed in f32 by a thread; blocks that fill a large GPU; the most blocks along a grid's y */
+enum { D9_NORM_FOLD = 64, D9_NORM_BLOCKS = 1024, D9_NORM_SLICES = 65535 };
 
 /* Divides numbers below 2^31 by a multiplication: Granlund and Montgomery, "Division by invariant integers", sec. 4. */
 struct d9_divisor {
@@ -57,6 +59,7 @@ static inline d9_norm_plan d9_norm_divide(const d9_kernel_norm *norm, int64_t la
     const int64_t least = d9_ceiling(p.rows, static_cast<int64_t>(p.lines) * D9_NORM_FOLD);
     const int64_t most = d9_ceiling(p.rows, p.lines), wanted = d9_ceiling(D9_NORM_BLOCKS, p.groups * p.chunks);
     p.slices = wanted > most ? most : wanted < least ? least : wanted;
+    if (p.slices > D9_NORM_SLICES) p.slices = D9_NORM_SLICES;
     return p;
 }
 

@@ -12,6 +12,8 @@ rejects 2 '--with ema,celu' $train tiny.yaml --with ema,celu
 rejects 2 '--without crop,flip' $train tiny.yaml --without crop,flip
 rejects 2 '--with ema=3 NAME NAME:KEY=VALUE' $train tiny.yaml --with ema=3
 rejects 2 '--seed 9223372036854775807' $train tiny.yaml --seed 9223372036854775807
+rejects 2 '--seed 9223372036854775808 64.bits' $train tiny.yaml --seed 9223372036854775808
+rejects 2 'seed 18446744073709551616 range 9e.18' $train tiny.yaml --set seed=18446744073709551616
 
 # ---- a key in the wrong place ----
 rejects 2 'epochs train.epochs' $train tiny.yaml --set epochs=3
@@ -19,6 +21,9 @@ rejects 2 'ema tricks.ema' $train tiny.yaml --set ema.every=3
 rejects 2 'train.seed seed' $train tiny.yaml --set train.seed=3
 { tiny; echo 'batch_size: 32'; } >bad.yaml
 rejects 2 'bad.yaml:9:1 batch_size train.batch_size' $train bad.yaml
+{ tiny; echo 'train.batch_size: 32'; } >bad.yaml
+rejects 2 'bad.yaml:9:1 train:.{batch_size:' $train bad.yaml
+rejects 2 'lr:.{peak:' $train tiny.yaml --set 'train={lr.peak: 1}'
 printf 'config: tiny.yaml\nseeds: 2\n' >experiment.yaml
 rejects 2 'experiment.yaml:1:1' $train experiment.yaml
 rejects 2 'tiny.yaml:[0-9]+:1' "$dawn9" experiment tiny.yaml

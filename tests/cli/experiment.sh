@@ -176,6 +176,37 @@ for way in '' --dry-run; do
 done
 [ ! -e devices ] && [ ! -e gpus ] || fail "--devices wrote before a GPU was found"
 
+# ---- a parent that ignores SIGCHLD: dawn9 waits for its children all the same, and sees which have failed ----
+cat >ignoring.py <<'PYTHON'
+import os, signal, sys
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+os.execvp(sys.argv[1], sys.argv[1:])
+PYTHON
+accepts timeout -k 1 120 python3 ignoring.py "$dawn9" experiment short.yaml --seeds 1 --out ignored --workers 2 --quiet
+mkdir bin && printf '#!/bin/sh\nexit 1\n' >bin/sbatch && chmod +x bin/sbatch
+ends 4 'sbatch' env PATH="$PWD/bin:$PATH" python3 ignoring.py "$dawn9" experiment short.yaml --out unsent --slurm
+ends 4 '--devices 4096' timeout -k 1 120 python3 ignoring.py "$dawn9" experiment short.yaml --set backend=auto --set precision=auto --out gpus --devices 4096
+
+# ---- names that are not UTF-8 ----
+odd=$(printf 'odd\377')
+cp tiny.yaml "$odd.yaml"
+accepts "$dawn9" ablate "$odd.yaml" --only flip --seeds 1 --out "$odd" --quiet
+json "$odd/experiment.json" '[a["name"] for a in d["arms"]] == ["full", "plain", "without-flip", "with-flip"]'
+accepts "$dawn9" ablate "$odd.yaml" --only flip --seeds 1 --out "$odd" --status --json
+json "$out" 'd["out"] == "odd?" and d["done"] == 4'
+rm -r "$odd"
+ends 4 '1 1 ranks.log' "$dawn9" ablate "$odd.yaml" --only flip --seeds 1 --out "$odd" --set train.norm_groups=2 --ranks 2 --launcher false --shard 1/4
+json "$odd/runs/full/seed1/failure.json" 'd["status"] == 4 and "odd?/runs/full/seed1/ranks.log" in d["message"]'
+
+# ---- options that would replace the values of a grid ----
+echo '{config: tiny.yaml, seeds: 1, grid: {tricks.crop.pad: [1, 2]}}' >grid.yaml
+for set in tricks.crop.pad=3 'tricks.crop={pad: 3}' tricks.crop=off; do
+    rejects 2 "grid.yaml:1:38 tricks.crop.pad --set" "$dawn9" experiment grid.yaml --dry-run --set "$set"
+done
+rejects 2 'grid.yaml:1:38 tricks.crop.pad --without' "$dawn9" experiment grid.yaml --dry-run --without crop
+accepts "$dawn9" experiment grid.yaml --dry-run --without flip --set train.epochs=3
+says '^grid: 2 arms x 1 seed = 2 runs, '
+
 # ---- changed configurations; folders that do not belong to the experiment ----
 rm -rf held && cp -rp runs/short held
 rejects 2 'runs/short both --out' "$dawn9" experiment short.yaml --set train.momentum=0.8
@@ -185,6 +216,14 @@ rejects 2 'experiment' "$dawn9" ablate tiny.yaml --out runs/short
 diff -r runs/short held >/dev/null || fail "a rejected experiment touched the folder"
 echo '{"title":' >held/experiment.json
 rejects 2 'held/experiment.json:[0-9]+' "$dawn9" experiment short.yaml --out held
+
+# ---- records of many runs and epochs may be larger than other texts ----
+cp -rp runs/short large
+for file in experiment.json runs/both/seed1/result.json; do head -c 17000000 /dev/zero | tr '\0' ' ' >>large/$file; done
+accepts "$dawn9" experiment short.yaml --out large --seeds 3
+says '^short: .* = 6 runs, 6 done before$'
+accepts "$dawn9" report large --json
+json "$out" 'd["finished"] == 6 and d["problems"] == []'
 
 # ---- a result that cannot be read is an error: its run counts neither as done nor as left ----
 rm held/experiment.json held/runs/both/seed1/result.json && ln -s result.json held/runs/both/seed1/result.json

@@ -95,6 +95,8 @@ from() {
 }
 from 2 'wrong.safetensors: has no layer2.0.downsample.0.weight, which this configuration.s network has as \(8, 4, 1, 1\)$' \
     -layer2.0.downsample.0.weight
+observe python3 "$source/tests/support/tensors.py" first/model.safetensors wrong.safetensors -fc.bias +module.fc.bias
+rejects 2 'wrong.safetensors has.no.fc.bias, it.has.module.fc.bias' "$dawn9" train basic.yaml --out wrong --set train.from=wrong.safetensors
 from 2 'wrong.safetensors: has layer5.weight, \(2\), which this configuration.s network does not have$' +layer5.weight
 from 2 'wrong.safetensors: layer1.0.conv1.weight is \(2, 4, 3, 3\), in this configuration.s network \(4, 4, 3, 3\)$' \
     layer1.0.conv1.weight=1,3

@@ -83,6 +83,10 @@ rejects 2 'train.momentum 0.9 momentum_form page adam' "$dawn9" train language.y
 rejects 2 'train.plateau eval.every 0' "$dawn9" train language.yaml --data corpus --out none \
     --set train.plateau=0.5 --set data.validation=1 --set eval.every=0
 
+# ---- a perplexity too large for a number ends the run, like a loss ----
+ends 5 'perplexity infinite' "$dawn9" train language.yaml --data corpus --out diverged --set train.epochs=1 --set 'train.lr={knots: [0], values: [20000]}'
+[ ! -e diverged/result.json ] || fail "a run with an infinite perplexity counts as finished"
+
 # ---- words of the model, by seed; a beginning with an unknown word ----
 accepts "$dawn9" generate stopped --words 40 --seed 5 --threads 1
 cp "$out" words.txt

@@ -218,6 +218,10 @@ rmdir blocked/model.safetensors
 accepts "$dawn9" train long.yaml --set train.epochs=16 --out blocked --quiet --resume
 json blocked/result.json 'd["resumed"] and len(d["epochs"]) == 16'
 
+# ---- a folder whose name the system rejects holds no checkpoint ----
+ends 6 'too.long' "$dawn9" train tiny.yaml --out "fresh/$(printf 't%.0s' $(seq 256))"
+grep -q checkpoint "$err" && fail "a checkpoint is named that cannot exist"
+
 wait $second
 code=$?
 [ $code = 143 ] && [ ! -s "$scratch/second.err" ] && [ ! -e "$scratch/second/checkpoint.safetensors" ] ||

@@ -86,6 +86,28 @@ assert all(tile(worst, place) == tile(plain, i) for place, i in enumerate(order)
 PY
 accepts python3 order.py
 
+# ---- eval --mistakes: a tile for each misclassified test image, the most confident prediction first ----
+runs "$dawn9" train small.yaml --data "$PWD/drawn" --set train.epochs=0.5 --out poor --quiet
+accepts "$dawn9" predict poor drawn/test --json
+cp "$out" lines.json
+accepts "$dawn9" eval poor --data drawn --mistakes mistakes.png
+cat >mistakes.py <<'PY'
+source = open("order.py").read()
+exec(source[:source.index("lines = ")])
+wrong = sorted((line["probability"] for line in map(json.loads, open("lines.json"))
+                if line["label"] != line["file"].split("/")[-2]), reverse=True)
+rows, columns = pixels("mistakes.png"), next(c for c in range(1, 11) if c * c >= len(wrong))
+assert len(wrong) > 2 and len({round(192 * p) for p in wrong}) > 1, wrong
+assert len(rows[0]) == 3 * (12 + 204 * columns) and len(rows) == 12 + 332 * -(-len(wrong) // columns), (wrong, len(rows))
+bars = []
+for place in range(len(wrong)): # the bar has the length of the probability
+    row, left = rows[12 + place // columns * 332 + 197], 12 + place % columns * 204
+    bars.append(sum(row[3 * x:3 * x + 3] == bytes((43, 103, 178)) for x in range(left, left + 192)))
+assert all(abs(bar - 192 * p) <= 1 for bar, p in zip(bars, wrong)), (bars, wrong)
+PY
+accepts python3 mistakes.py
+rejects 2 'mistakes.jpg PNG .png' "$dawn9" eval poor --data drawn --mistakes mistakes.jpg
+
 # ---- the same image as PNG and as WebP, with transparent pixels ----
 base64 -d >same.png <<'PICTURE'
 iVBORw0KGgoAAAANSUhEUgAAAAYAAAAGCAYAAADgzO9IAAAAcklEQVR4nA3MMRUEMQwDUcExgwOxjRkERBoxCAg3YhAQacxgQSwIXep5fwCYgc+J18Sh

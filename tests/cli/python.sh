@@ -128,6 +128,8 @@ assert (dawn9.Model("run").predict(images)[1] == probabilities).all() # of a run
 rejected(dawn9.Error, "others/model.safetensors", dawn9.Model, "others")
 rejected(ValueError, "3 labels for 4 images", dawn9.train, "arrays.yaml", images[:4], labels[:3])
 rejected(ValueError, "the model takes", again.predict, images[:, :8])
+rejected(ValueError, "images[None]", again.predict, images[0])
+rejected(ValueError, "images[None]", dawn9.train, "arrays.yaml", images[0], labels)
 rejected(ValueError, "must be uint8", again.predict, images / 255)
 hidden = np.ma.masked_greater(images, 100) # whose masked pixels would be used
 rejected(ValueError, "images must not be masked", again.predict, hidden)

@@ -163,6 +163,8 @@ if command -v gnuplot >/dev/null; then
         [ "$(head -c 4 exp/report/$plot.png | tail -c 3)" = PNG ] || fail "$plot.png is no PNG"
         grep -q "<svg role=img aria-label=\"$plot\"" exp/report.html || fail "the page lacks the plot $plot"
     done
+    (cd exp/report && gnuplot -c draw.gp forest pdf 2>"$err") || fail "forest.pdf was not drawn"
+    [ "$(head -c 4 exp/report/forest.pdf)" = %PDF ] || fail "forest.pdf is no PDF"
     cp exp/report.html first.html
     accepts "$dawn9" report exp/
     cmp -s first.html exp/report.html || fail "the same runs give another page"

@@ -36,6 +36,7 @@ rejects 2 '--commands search' "$dawn9" experiment short.yaml --commands
 rejects 2 '--slurm --tasks' "$dawn9" experiment short.yaml --slurm --dry-run
 rejects 2 '--pack search' "$dawn9" experiment short.yaml --slurm --dry-run --tasks 2 --pack 2
 rejects 2 'short.yaml:9:18 seeds --seeds' "$dawn9" experiment short.yaml --seeds 3
+rejects 2 'short.yaml:13:5 tricks.cutout --without' "$dawn9" experiment short.yaml --without cutout
 accepts "$dawn9" experiment short.yaml --slurm --dry-run --tasks 3
 says ' --array=1-3(%3)? ' 'experiment short.yaml'
 grep -q -- --shard "$out" && fail "a task of a search is a shard: $(cat "$out")"

@@ -96,6 +96,7 @@ rejects 3 'pictures .txt' "$dawn9" predict run pictures
 rejects 3 'good.txt text images' "$dawn9" predict images good.txt
 rejects 3 'texts .png' "$dawn9" predict images texts
 rejects 2 '--sheet images texts' "$dawn9" predict run good.txt --sheet sheet.png
+rejects 2 '--mistakes images texts' "$dawn9" eval run --mistakes sheet.png
 rejects 3 'images/model.safetensors images texts' "$dawn9" eval images --set data.dataset=text --data texts
 rejects 3 'run/model.safetensors 12 20' "$dawn9" eval run --data texts --set data.length=20
 rejects 2 'run/model.safetensors 12 20' "$dawn9" predict run good.txt --config sentiment.yaml --set data.length=20

@@ -106,6 +106,19 @@ assert all(abs(a - b) <= 1e-6 * b for a, b in zip(losses, rows)) and len(losses)
 PYTHON
 accepts python3 resumed.py
 
+# ---- the learning rates of train.plateau ----
+tiny | sed 's/epochs: 2/epochs: 5/; s/synthetic_train: 128/&, validation: 32/; s/train: {/&plateau: 0.5, /; s/0, 0.4, 0/1.0e-6, 1.0e-6, 1.0e-6/' >plateau.yaml
+accepts "$dawn9" train plateau.yaml --out plateau --tensorboard logs/plateau --quiet
+cat >plateau.py <<'PYTHON'
+import glob, json
+from tfevents import events
+rates = [e["values"]["learning_rate/weights"] for e in events(glob.glob("logs/plateau/*")[0]) if "loss/train" in e["values"]]
+rows = [json.loads(line)["learning_rate"] for line in open("plateau/events.jsonl")]
+assert len(rates) == len(rows) == 5 and rows[4] < 0.6 * rows[0], rows
+assert all(abs(a - b) <= 1e-6 * b for a, b in zip(rates, rows)), (rates, rows)
+PYTHON
+accepts python3 plateau.py
+
 # ---- several seeds, and a folder that cannot be made ----
 accepts "$dawn9" train tiny.yaml --runs 2 --set train.epochs=1 --out many --tensorboard logs/many --quiet
 [ "$(ls logs/many)" = "$(printf 'seed1\nseed2')" ] || fail "--runs 2 wrote $(ls logs/many)"

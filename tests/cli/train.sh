@@ -29,6 +29,11 @@ accepts "$dawn9" train tiny.yaml --set train.accumulate=2 --set train.epochs=1 -
 says '4 steps of 32 images, .* an update every 2 steps,'
 grep -q '^ended' "$out" && fail "a run of all its epochs ended early"
 
+# ---- a warm-up that takes the whole run ----
+runs "$dawn9" train tiny.yaml --set 'train.lr={shape: cosine, peak: 0.1, warmup: 1}' --set train.epochs=1 --quiet --out warm
+[ "$(wc -l <"$err")" = 1 ] && grep -q '^dawn9: warning: train.lr: .*warm-up.* 1,' "$err" || fail "a warm-up as long as the run: $(cat "$err")"
+accepts "$dawn9" train tiny.yaml --set 'train.lr={shape: cosine, peak: 0.1, warmup: 0.5}' --set train.epochs=1 --quiet --out warm --overwrite
+
 # ---- all four clocks; no TTA column with a single view ----
 accepts "$dawn9" train tiny.yaml --without flip_tta --verbose --out plain
 says '^time       train_seconds [0-9.]+ \(Page.s timer\), airbench_seconds .*dawnbench_seconds .*process_seconds [0-9.]+ \(everything\)$'

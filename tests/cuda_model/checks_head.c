@@ -207,6 +207,25 @@ static void make_ties(batch *b, const d9_kernel_loss *s) {
     }
 }
 
+/* A NaN in the first place is the largest logit, because nothing exceeds it; anywhere else it is never the largest. */
+static void check_nan(d9_check *check, const d9_kernel_loss *s) {
+    batch b = open_batch(s, D9_KERNEL_F32);
+    const d9_cpu cpu = d9_plain_cpu();
+    const int64_t step = 0;
+    double got[4] = {0};
+    d9_array scratch = d9_array_new(D9_KERNEL_F32, d9_cuda_metrics_scratch_bytes(&b.shape) / 4, 0);
+    make_ties(&b, s);
+    for (int64_t n = 0; n < s->samples; n++) {
+        b.logits[n * s->classes + (n % 2 ? s->classes / 2 : 0)] = NAN;
+        if (n % 4 == 0) b.labels[n] = 0;
+    }
+    LAUNCH(d9_cuda_metrics(NULL, &b.shape, b.loss, b.logits, b.labels, &step, scratch.data, got));
+    const double expected = (double)d9_cpu_correct(&cpu, s, b.logits, b.labels);
+    check->compared++;
+    if (got[2] != expected) d9_check_fail(check, "metrics: %g correct with NaN, not %g", got[2], expected);
+    d9_check_done(check);
+}
+
 /* Adds three steps, 4 to 6, to the same metrics. The loss is infinite from step 5 on: that step is recorded (as step +
  * 1), and step 6 does not replace it. */
 void d9_cuda_check_metrics(d9_check *check) {
@@ -232,5 +251,6 @@ void d9_cuda_check_metrics(d9_check *check) {
         }
         if (expected[3] != 6) d9_check_fail(check, "metrics: the CPU recorded step %g", expected[3]);
         d9_check_done(check);
+        check_nan(check, &losses[i]);
     }
 }

@@ -83,7 +83,23 @@ static void check_forward(d9_check *check, const d9_kernel_norm *shape, d9_kerne
     d9_check_done(check);
 }
 
+/* A grid has at most 65535 blocks along y, where the slices of a group's rows are. The scratch has two sums of a slice
+ * and four terms for each group and channel; that of a bias, one sum of a slice for each channel. */
+static void check_slices(d9_check *check) {
+    static const d9_kernel_norm large[] = {{1 << 20, 33, 30, 1}, {1 << 22, 100, 64, 2}, {1 << 20, 2047, 1, 1}};
+    for (size_t i = 0; i < sizeof large / sizeof *large; i++) {
+        const d9_kernel_norm *s = &large[i];
+        const int64_t terms = s->groups * s->channels * 16,
+                      norm = (d9_cuda_norm_scratch_bytes(s) - terms) / (s->groups * s->channels * 16),
+                      bias = d9_cuda_bias_scratch_bytes(s->images * s->pixels, s->channels) / (s->channels * 8);
+        check->compared += 2;
+        if (norm < 32767 || norm > 65535 || bias < 32767 || bias > 65535)
+            d9_check_fail(check, "norm %zu: %lld slices, bias: %lld", i, (long long)norm, (long long)bias);
+    }
+}
+
 void d9_cuda_check_norm_forward(d9_check *check) {
+    check_slices(check);
     for (int i = 0; i < SHAPES; i++) D9_FOR_STORES(store) {
             for (int shift = 0; shift < D9_COUNT_OF_SHIFTS; shift++) check_forward(check, &shapes[i], store, shift);
         }

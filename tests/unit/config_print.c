@@ -1,6 +1,7 @@
 /* Printed configurations, which load to the same configuration and name the origin of each value; hashes. */
 #include "config_testing.h"
 #include "core/hash.h"
+#include "record/effective.h"
 
 static void assert_round_trip(const d9_config *config) {
     char hash[65], again[65];
@@ -43,6 +44,35 @@ TEST(test_print_round_trip, enter_source_folder) {
         parse("train: {lr: {end: 1.0e-4, warmup: end-1.5, shape: cosine, peak: 0.3, start: 0.1, at: start}}", NULL);
     assert_round_trip(config);
     d9_config_free(&context, config);
+}
+
+/* A text is quoted where YAML has another type for it, so that no reader of a record takes it for a number, a date, a
+ * truth value or null. */
+TEST(test_print_quotes_texts_of_other_types, enter_source_folder) {
+    static const struct {
+        const char *text;
+        bool quoted;
+    } rows[] = {{"1.10", true}, {"007", true},  {"1e3", true},   {"-5", true},         {"1_000", true},
+                {"0x1e", true}, {"no", true},   {"On", true},    {"null", true},       {".inf", true},
+                {"TRUE", true}, {"a b", true},  {"e", false},    {"2024-01-01", true}, {"none", false},
+                {".", false},   {"./1", false}, {"v1.0", false}, {"1st", false},       {"dawn94", false}};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char yaml[64], line[64];
+        d9_text text;
+        json_t *effective;
+        snprintf(yaml, sizeof yaml, "title: '%s'", rows[i].text);
+        snprintf(line, sizeof line, rows[i].quoted ? "title: \"%s\"\n" : "title: %s\n", rows[i].text);
+        d9_config *config = parse(yaml, NULL);
+        d9_text_init(&context, &text);
+        d9_config_print(config, false, &text);
+        assert_memory_equal(d9_text_get(&text), line, strlen(line));
+        OK(d9_effective_json(&context, config, &effective));
+        assert_string_equal(json_string_value(json_object_get(effective, "title")), rows[i].text);
+        assert_round_trip(config);
+        json_decref(effective);
+        d9_text_free(&text);
+        d9_config_free(&context, config);
+    }
 }
 
 TEST(test_print_origins, enter_source_folder) {

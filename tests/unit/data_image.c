@@ -194,6 +194,24 @@ static size_t with_exif(const uint8_t *exif, size_t exif_size, uint8_t *out) {
     return jpeg.size + exif_size;
 }
 
+static int orientation_with(const uint8_t *exif, size_t exif_size) {
+    uint8_t *file = malloc(jpeg.size + exif_size);
+    assert_non_null(file);
+    const int orientation = d9_jpeg_orientation(file, with_exif(exif, exif_size, file));
+    free(file);
+    return orientation;
+}
+
+/* Any marker may have fill bytes in front of it (ITU T.81, B.1.1.2); some phones write the orientation as a long
+ * integer. */
+TEST(orientation_is_found_behind_fill_bytes_and_as_a_long) {
+    uint8_t exif[] = {255, 255, 255,  225, 0, 34, 'E', 'x', 'i', 'f', 0, 0, 'I', 'I', 42, 0, 8, 0, 0, 0,
+                      1,   0,   0x12, 1,   4, 0,  1,   0,   0,   0,   6, 0, 0,   0,   0,  0, 0, 0, 0, 0};
+    assert_ints(orientation_with(exif, sizeof exif), 6, orientation_with(exif + 2, sizeof exif - 2), 6);
+    exif[32] = 1; /* 65542: only its lower half would be an orientation */
+    assert_int_equal(orientation_with(exif, sizeof exif), 1);
+}
+
 TEST(orientation_is_found_or_upright) {
     const uint8_t little[] = {255, 225, 0,    34, 'E', 'x', 'i', 'f', 0, 0, 'I', 'I', 42, 0, 8, 0, 0, 0,
                               1,   0,   0x12, 1,  3,   0,   1,   0,   0, 0, 6,   0,   0,  0, 0, 0, 0, 0};
@@ -202,10 +220,10 @@ TEST(orientation_is_found_or_upright) {
     uint8_t *file = malloc(jpeg.size + sizeof little);
     assert_non_null(file);
     size_t size = with_exif(little, sizeof little, file);
-    assert_int_equal(d9_exif_jpeg_orientation(file, size), 6);
+    assert_int_equal(d9_jpeg_orientation(file, size), 6);
     for (size_t i = 0; i < size; i++) { /* truncated anywhere */
         uint8_t *part = exact(file, i);
-        const int orientation = d9_exif_jpeg_orientation(part, i);
+        const int orientation = d9_jpeg_orientation(part, i);
         assert_true(orientation == 1 || orientation == 6);
         free(part);
     }
@@ -213,13 +231,13 @@ TEST(orientation_is_found_or_upright) {
         const uint8_t before = file[i];
         for (int value = 0; value < 256; value += 15) {
             file[i] = (uint8_t)value;
-            assert_in_range(d9_exif_jpeg_orientation(file, size), 1, 8);
+            assert_in_range(d9_jpeg_orientation(file, size), 1, 8);
         }
         file[i] = before;
     }
     size = with_exif(big, sizeof big, file);
-    assert_ints(d9_exif_jpeg_orientation(file, size), 8, d9_exif_jpeg_orientation(jpeg.bytes, jpeg.size), 1);
-    assert_int_equal(d9_exif_jpeg_orientation(rgba.bytes, rgba.size), 1);
+    assert_ints(d9_jpeg_orientation(file, size), 8, d9_jpeg_orientation(jpeg.bytes, jpeg.size), 1);
+    assert_int_equal(d9_jpeg_orientation(rgba.bytes, rgba.size), 1);
     d9_image image;
     assert_ints(d9_image_decode(&context, "turned", file, size, 0, &image), D9_OK, image.width * image.height, 64);
     d9_image_free(&context, &image), free(file);

@@ -286,6 +286,25 @@ TEST(test_cosine_without_warmup) {
     d9_config_free(&context, config);
 }
 
+/* A warm-up at least as long as the run leaves no cosine. Knots beyond the end of a linear schedule are legal. */
+TEST(test_cosine_that_only_warms_up) {
+    static const struct {
+        const char *lr;
+        double epochs;
+        bool only;
+    } rows[] = {{"shape: cosine, peak: 1, warmup: 5", 5, true},      {"shape: cosine, peak: 1, warmup: 5", 2, true},
+                {"shape: cosine, peak: 1, warmup: 5", 6, false},     {"shape: cosine, peak: 1, warmup: end", 6, true},
+                {"shape: cosine, peak: 1, warmup: end-1", 6, false}, {"shape: cosine, peak: 1", 6, false},
+                {"knots: [0, 8, end], values: [0, 1, 0]", 2, false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char yaml[160];
+        snprintf(yaml, sizeof yaml, "train: {lr: {%s}}\n", rows[i].lr);
+        d9_config *config = program_config(&context, yaml);
+        assert_int_equal(d9_schedule_only_warms_up(&config->train.lr, rows[i].epochs), rows[i].only);
+        d9_config_free(&context, config);
+    }
+}
+
 TEST(test_fractional_epochs) {
     d9_config *config = program_config(&context, "data: {dataset: synthetic}\ntrain: {epochs: 2.5, batch_size: 12, "
                                                  "lr: {knots: [0, 50%, end], values: [0, 1, 0]}}\n");

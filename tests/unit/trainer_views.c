@@ -225,6 +225,32 @@ static void on_evaluated(void *user, const d9_program *program, int64_t seen, in
     w->evaluations += seen == all;
 }
 
+/* With early stopping, the final evaluation of the timeline is the repeated one, not the one that was interrupted. */
+TEST_WITH(bench *b, test_interrupted_last_evaluation_is_not_final, set_up, tear_down) {
+    d9_result result;
+    b->config->eval.patience = 1, b->config->eval.tta = D9_EVAL_TTA_EVERY;
+    const int64_t rows = stopped(&b->every, with_views, 1);
+    watched w = {.stop_in = rows - 1};
+    d9_train_options options = {.config = b->config,
+                                .seed = 5,
+                                .out = b->folder,
+                                .overwrite = true,
+                                .observer = {.user = &w, .evaluated = on_evaluated}};
+    assert_true(rows > 1 && rows < 8);
+    context.interrupt = &w.interrupt;
+    assert_int_equal(run_train(&options, NULL).status, D9_SIGTERM);
+    w = (watched){.stop_in = -1};
+    options.overwrite = false, options.resume = true;
+    OK(d9_train(&context, &options, &result));
+    assert_ints(result.epoch_count, rows, segments(&result, D9_SEGMENT_FINAL_EVALUATE), 1);
+    int last = result.timeline->count - 1;
+    while (last > 0 && result.timeline->segments[last].kind != D9_SEGMENT_EVALUATE &&
+           result.timeline->segments[last].kind != D9_SEGMENT_FINAL_EVALUATE)
+        last--;
+    assert_int_equal(result.timeline->segments[last].kind, D9_SEGMENT_FINAL_EVALUATE);
+    d9_result_free(&context, &result);
+}
+
 /* An interrupt in either of an epoch's two evaluations leaves no half of its row: the resumed run repeats both. */
 TEST_WITH(bench *b, test_interrupted_evaluation, set_up, tear_down) {
     b->config->keep = D9_KEEP_BEST;

@@ -8,8 +8,11 @@ typedef struct level_row {
     bool tiles;
 } level_row;
 
-static const level_row rows[] = {{"plain", "plain", false}, {"sse4.2", "v2", false},          {"avx2", "v3", false},
-                                 {"avx512", "v4", false},   {"avx512-bf16", "v4bf16", false}, {"amx", "v4bf16", true}};
+static const level_row rows[] = {{"plain", "plain", false},
+                                 {"avx2", "v3", false},
+                                 {"avx512", "v4", false},
+                                 {"avx512-bf16", "v4bf16", false},
+                                 {"amx", "v4bf16", true}};
 enum { ROWS = sizeof rows / sizeof *rows };
 
 static bool runs_here(const level_row *row) {

@@ -9,7 +9,6 @@ typedef struct level_row {
 } level_row;
 
 static const level_row rows[] = {{"plain", dnnl_cpu_isa_sse41},
-                                 {"sse4.2", dnnl_cpu_isa_sse41},
                                  {"avx2", dnnl_cpu_isa_avx2},
                                  {"avx512", dnnl_cpu_isa_avx512_core},
                                  {"avx512-bf16", dnnl_cpu_isa_avx512_core_bf16},
