@@ -50,6 +50,10 @@ cpu_has() { grep -Eqw "$1" /proc/cpuinfo; } # FLAG|FLAG...
 folder_of() { echo "${1%+avx2}"; }                                                # BUILD
 held_to_avx2() { [ "$1" != "$(folder_of "$1")" ]; }                               # BUILD
 built_with() { grep -q "^$2\$" "$(folder_of "$1")/CMakeCache.txt" 2>/dev/null; } # BUILD NAME:TYPE=VALUE
+of_the_table() { # BUILD: its nvcc has the version that tests/cuda_model/serial_loads.tsv names
+    "$(sed -n 's/^DAWN9_NVCC:[A-Z]*=//p' "$(folder_of "$1")/CMakeCache.txt")" --version 2>/dev/null |
+        grep -q "V$(sed -n '1s/.* //p' tests/cuda_model/serial_loads.tsv)$"
+}
 includes_onednn() {
     printf '#include <oneapi/dnnl/dnnl_version.h>\n#if DNNL_VERSION_MAJOR != 2 && DNNL_VERSION_MAJOR != 3\n#error\n#endif\n' | cc -E - >/dev/null 2>&1
 }
@@ -68,6 +72,7 @@ lacks() { # REASON BUILD
     numpy) ! has_numpy ;;
     xray-table) [ ! -r "${DAWN9_XRAY_CSV-}" ] ;;
     areas) [ ! -r "${DAWN9_AREAS-}" ] ;;
+    nvcc) ! of_the_table "$2" ;;
     valgrind) ! has_command valgrind ;;
     analysers) ! has_command clang || ! has_command clang-tidy || ! has_command cppcheck ;;
     *) return 2 ;;

@@ -96,5 +96,10 @@ typedef struct d9_fake {
 
 __attribute__((visibility("default"))) d9_fake *d9_fake_get(void);
 d9_fake *fake_find(void); /* NULL: the module is not the fake */
+/* Skips the calling test on a real GPU. */
+#define FAKE_ONLY(why)                                                                                                 \
+    do {                                                                                                               \
+        if (!D9_ON_FAKE) skip_for("fake", why);                                                                        \
+    } while (0)
 
 #endif

@@ -51,7 +51,7 @@ static block blocks[BLOCKS];
 static cudaError_t last, sticky;
 static double now;
 static size_t rejected_bytes = SIZE_MAX; /* smallest allocation that fails */
-static int64_t arrived;                 /* completed copies and memsets to device memory, products and sums */
+static int64_t arrived;                  /* completed copies and memsets to device memory, products and sums */
 
 d9_fake *d9_fake_get(void) { return &fake; }
 void d9_fake_spend(double seconds) { now += seconds; }

@@ -1,29 +1,28 @@
-/* First layers as graphs: first_layer.h. */
-#include "tests/cuda_backend/first_layer.h"
+/* First layers as graphs: ops.h. */
+#include "tests/cuda_backend/ops.h"
 #include <stdio.h>
 #include <string.h>
+
+static const d9_norm_attributes rule = {1e-5, 0.1, 2, 0, 0};
 
 /* Adds a convolution's weights, cast to the compute type by a node if needed. */
 static d9_value_id add_weights(op_case *c, const char *name, d9_shape shape) {
     const d9_value_id master = op_input(c, name, D9_BUFFER_STATE, c->master, shape, -1, 1);
     if (c->compute == c->master) return master;
-    d9_node cast = {.op = D9_OP_CAST, .inputs = {master}, .input_count = 1, .output_count = 1};
     char narrow[32];
     snprintf(narrow, sizeof narrow, "%s.narrow", name);
-    cast.outputs[0] = op_output(c, narrow, D9_BUFFER_SCRATCH, c->compute, shape);
-    op_node(c, &cast);
-    return cast.outputs[0];
+    const d9_value_id cast = op_output(c, narrow, D9_BUFFER_SCRATCH, c->compute, shape);
+    OP_ADD(c, D9_OP_CAST, (master), (cast));
+    return cast;
 }
 
 static d9_value_id add_conv(op_case *c, const char *name, d9_value_id x, d9_shape weights, int stride, d9_shape y) {
-    d9_node conv = {.op = D9_OP_CONV, .inputs = {x}, .input_count = 2, .output_count = 1};
-    conv.as.conv = (d9_conv_attributes){(int)weights.d[1], stride, (int)weights.d[1] / 2};
-    conv.inputs[1] = add_weights(c, name, weights);
+    const d9_value_id w = add_weights(c, name, weights);
     char out[32];
     snprintf(out, sizeof out, "%s.out", name);
-    conv.outputs[0] = op_output(c, out, D9_BUFFER_SCRATCH, c->compute, y);
-    op_node(c, &conv);
-    return conv.outputs[0];
+    const d9_value_id conv = op_output(c, out, D9_BUFFER_SCRATCH, c->compute, y);
+    OP_ADD(c, D9_OP_CONV, (x, w), (conv), .as.conv = {(int)weights.d[1], stride, (int)weights.d[1] / 2});
+    return conv;
 }
 
 static void add_first_gradient(first_case *f, d9_value_id x, d9_value_id y, d9_value_id mean, d9_value_id inv_std,
@@ -31,22 +30,18 @@ static void add_first_gradient(first_case *f, d9_value_id x, d9_value_id y, d9_v
     op_case *c = &f->c;
     const d9_shape shape = c->graph->values[y].shape, vector = {1, {shape.d[3]}};
     const d9_buffer s = D9_BUFFER_SCRATCH, g = D9_BUFFER_GRADIENT;
-    d9_node act = {.op = D9_OP_ACT_BACKWARD, .input_count = 2, .output_count = 1, .as.act = {D9_ACT_CELU, 0.3}};
-    act.inputs[0] = op_input(c, "dy", s, c->compute, shape, -2, 2);
-    act.inputs[1] = y;
-    act.outputs[0] = op_output(c, "dz", s, c->compute, shape);
-    d9_node norm = {.op = D9_OP_NORM_BACKWARD, .inputs = {act.outputs[0], f->conv, mean, inv_std, scale}};
-    norm.input_count = 5, norm.output_count = 3, norm.as.norm = (d9_norm_attributes){1e-5, 0.1, 2, 0, 0};
-    norm.outputs[0] = op_output(c, "dconv", s, c->compute, shape);
-    norm.outputs[1] = f->outputs[f->count++] = op_output(c, "dscale", g, c->master, vector);
-    norm.outputs[2] = f->outputs[f->count++] = op_output(c, "dbias", g, c->master, vector);
-    d9_node weight = {.op = D9_OP_CONV_BACKWARD_WEIGHT, .inputs = {norm.outputs[0], x}, .input_count = 2};
-    weight.output_count = 1, weight.as.conv = *conv;
-    weight.outputs[0] = f->outputs[f->count++] = op_output(
-        c, "dw", g, c->master, (d9_shape){4, {shape.d[3], conv->kernel, conv->kernel, c->graph->values[x].shape.d[3]}});
-    op_node(c, &act);
-    op_node(c, &norm);
-    op_node(c, &weight);
+    const d9_shape weights = {4, {shape.d[3], conv->kernel, conv->kernel, c->graph->values[x].shape.d[3]}};
+    const d9_value_id dy = op_input(c, "dy", s, c->compute, shape, -2, 2),
+                      dz = op_output(c, "dz", s, c->compute, shape),
+                      dconv = op_output(c, "dconv", s, c->compute, shape),
+                      outputs[] = {op_output(c, "dscale", g, c->master, vector),
+                                   op_output(c, "dbias", g, c->master, vector),
+                                   op_output(c, "dw", g, c->master, weights)};
+    for (int i = 0; i < 3; i++) f->outputs[f->count++] = outputs[i];
+    OP_ADD(c, D9_OP_ACT_BACKWARD, (dy, y), (dz), .as.act = {D9_ACT_CELU, 0.3});
+    OP_ADD(c, D9_OP_NORM_BACKWARD, (dz, f->conv, mean, inv_std, scale), (dconv, outputs[0], outputs[1]),
+           .as.norm = rule);
+    OP_ADD(c, D9_OP_CONV_BACKWARD_WEIGHT, (dconv, x), (outputs[2]), .as.conv = *conv);
 }
 
 void make_first(first_case *f, d9_context *context, d9_type compute, first_how how) {
@@ -66,24 +61,24 @@ void make_first(first_case *f, d9_context *context, d9_type compute, first_how h
             if (strcmp(c->graph->values[v].name, "filters") == 0) c->graph->values[v].trainable = how.trains_filters;
     }
     f->conv = add_conv(c, "weight", x, (d9_shape){4, {24, kernel, kernel, how.whiten ? 27 : 3}}, stride, y);
-    d9_node norm = {.op = how.evaluate ? D9_OP_NORM_EVAL : D9_OP_NORM, .inputs = {f->conv}, .input_count = 5};
-    norm.output_count = how.evaluate ? 1 : 3, norm.as.norm = (d9_norm_attributes){1e-5, 0.1, 2, 0, 0};
-    norm.inputs[1] = op_input(c, "scale", D9_BUFFER_STATE, master, vector, 0.5, 2);
-    norm.inputs[2] = op_input(c, "bias", D9_BUFFER_STATE, master, vector, -1, 1);
-    norm.inputs[3] = op_input(c, "running_mean", D9_BUFFER_STATE, master, pairs, -1, 1);
-    norm.inputs[4] = op_input(c, "running_var", D9_BUFFER_STATE, master, pairs, 0.5, 2);
-    norm.outputs[0] = op_output(c, "norm.out", s, compute, y);
-    d9_node act = {.op = D9_OP_ACT, .inputs = {norm.outputs[0]}, .input_count = 1, .output_count = 1};
-    act.as.act = (d9_act_attributes){D9_ACT_CELU, 0.3};
-    act.outputs[0] = f->outputs[f->count++] = op_output(c, "act.out", s, compute, y);
-    for (int i = 1; i < 3 && !how.evaluate; i++) {
-        norm.outputs[i] = f->outputs[f->count++] = op_output(c, i == 1 ? "mean" : "inv_std", s, master, pairs);
-        f->outputs[f->count++] = norm.inputs[2 + i];
+    const d9_value_id scale = op_input(c, "scale", D9_BUFFER_STATE, master, vector, 0.5, 2),
+                      bias = op_input(c, "bias", D9_BUFFER_STATE, master, vector, -1, 1),
+                      running[] = {op_input(c, "running_mean", D9_BUFFER_STATE, master, pairs, -1, 1),
+                                   op_input(c, "running_var", D9_BUFFER_STATE, master, pairs, 0.5, 2)},
+                      normed = op_output(c, "norm.out", s, compute, y), act = op_output(c, "act.out", s, compute, y);
+    f->outputs[f->count++] = act;
+    if (how.evaluate) {
+        OP_ADD(c, D9_OP_NORM_EVAL, (f->conv, scale, bias, running[0], running[1]), (normed), .as.norm = rule);
+        OP_ADD(c, D9_OP_ACT, (normed), (act), .as.act = {D9_ACT_CELU, 0.3});
+        return;
     }
-    op_node(c, &norm);
-    op_node(c, &act);
-    if (!how.evaluate)
-        add_first_gradient(f, x, act.outputs[0], norm.outputs[1], norm.outputs[2], norm.inputs[1], &conv);
+    const d9_value_id mean = op_output(c, "mean", s, master, pairs),
+                      inv_std = op_output(c, "inv_std", s, master, pairs),
+                      outputs[] = {mean, running[0], inv_std, running[1]};
+    for (int i = 0; i < 4; i++) f->outputs[f->count++] = outputs[i];
+    OP_ADD(c, D9_OP_NORM, (f->conv, scale, bias, running[0], running[1]), (normed, mean, inv_std), .as.norm = rule);
+    OP_ADD(c, D9_OP_ACT, (normed), (act), .as.act = {D9_ACT_CELU, 0.3});
+    add_first_gradient(f, x, act, mean, inv_std, scale, &conv);
 }
 
 void copy_inputs(first_case *to, const first_case *from) {

@@ -4,9 +4,7 @@
 #include "core/system.h"
 #include "core/text.h"
 #include "tests/cuda_backend/fake.h"
-#include "tests/cuda_backend/first_layer.h"
-#include "tests/cuda_backend/products.h"
-#include "tests/cuda_backend/texts.h"
+#include "tests/cuda_backend/ops.h"
 #include "tests/cuda_model/coverage.h"
 #include "tests/support/programs.h"
 #include "tests/support/backend_test.h"
@@ -98,22 +96,18 @@ TEST(a_batch_drawn_on_the_way_has_the_same_bits) {
         attributes.rule.number[D9_AUGMENT_MIRROR][0] = D9_MIRROR_RANDOM;
         attributes.rule.number[D9_AUGMENT_JITTER][0] = jitter ? 0.25f : 0;
         attributes.rule.number[D9_AUGMENT_CUTOUT][0] = 3;
-        d9_node draw = {.op = D9_OP_DRAW, .input_count = 1, .output_count = 1, .as.batch = attributes};
-        draw.inputs[0] = op_input(&c, "order", D9_BUFFER_ORDER, D9_I32, (d9_shape){1, {15}}, 0, 99);
-        draw.outputs[0] = op_output(&c, "draws", D9_BUFFER_SCRATCH, D9_I32, (d9_shape){2, {5, D9_DRAW_SLOTS}});
-        d9_node augment = {.op = D9_OP_AUGMENT, .input_count = 4, .output_count = 1, .as.batch = attributes};
-        augment.inputs[0] = op_input(&c, "images", D9_BUFFER_IMAGES, D9_U8, all, 0, 255);
-        augment.inputs[1] = draw.inputs[0];
-        augment.inputs[2] = draw.outputs[0];
-        augment.inputs[3] = op_input(&c, "table", D9_BUFFER_TABLE, D9_F32, table, -2, 2);
-        augment.outputs[0] = op_output(&c, "image", D9_BUFFER_SCRATCH, type, (d9_shape){4, {5, height, 7, 3}});
-        op_node(&c, &draw);
-        op_node(&c, &augment);
+        const d9_value_id order = op_input(&c, "order", D9_BUFFER_ORDER, D9_I32, (d9_shape){1, {15}}, 0, 99),
+                          draws = op_output(&c, "draws", D9_BUFFER_SCRATCH, D9_I32, (d9_shape){2, {5, D9_DRAW_SLOTS}}),
+                          images = op_input(&c, "images", D9_BUFFER_IMAGES, D9_U8, all, 0, 255),
+                          values = op_input(&c, "table", D9_BUFFER_TABLE, D9_F32, table, -2, 2),
+                          image = op_output(&c, "image", D9_BUFFER_SCRATCH, type, (d9_shape){4, {5, height, 7, 3}});
+        OP_ADD(&c, D9_OP_DRAW, (order), (draws), .as.batch = attributes);
+        OP_ADD(&c, D9_OP_AUGMENT, (images, order, draws, values), (image), .as.batch = attributes);
         backend_test_read_plan(&c, f->r.backend, &f->r.fused, text, sizeof text);
         assert_non_null(strstr(text, "draw+augment"));
-        backend_test_run(&c, f->r.backend, &f->r.fused, augment.outputs[0], f->r.a);
-        backend_test_run(&c, &d9_backend_reference, &f->r.unfused, augment.outputs[0], f->r.b);
-        assert_int_equal(op_differences(f->r.a, f->r.b, op_count(&c, augment.outputs[0])), 0);
+        backend_test_run(&c, f->r.backend, &f->r.fused, image, f->r.a);
+        backend_test_run(&c, &d9_backend_reference, &f->r.unfused, image, f->r.b);
+        assert_int_equal(op_differences(f->r.a, f->r.b, op_count(&c, image)), 0);
         op_case_free(&c);
     }
 }
@@ -210,11 +204,9 @@ TEST(other_readers_find_the_outputs_of_convolutions) {
         make_first(&c, &context, types[t], (first_how){.whiten = true, .kernel = 1});
         const d9_value_id read[] = {c.whitened, c.conv};
         for (int i = 0; i < 2; i++) {
-            d9_node scale = {
-                .op = D9_OP_SCALE, .inputs = {read[i]}, .input_count = 1, .output_count = 1, .as.scale = {2}};
-            scale.outputs[0] = op_output(&c.c, i ? "a reader" : "another", D9_BUFFER_SCRATCH, types[t],
-                                         c.c.graph->values[read[i]].shape);
-            op_node(&c.c, &scale);
+            const d9_value_id scaled = op_output(&c.c, i ? "a reader" : "another", D9_BUFFER_SCRATCH, types[t],
+                                                 c.c.graph->values[read[i]].shape);
+            OP_ADD(&c.c, D9_OP_SCALE, (read[i]), (scaled), .as.scale = {2});
         }
         backend_test_read_plan(&c.c, f->r.backend, &f->r.fused, text, sizeof text);
         assert_int_equal(lines_with(text, first_gradient), 1);
@@ -239,7 +231,7 @@ TEST(products_of_all_sizes_are_the_reference_s) {
 
 TEST(products_that_cublas_rejects_are_the_reference_s) {
     RUNNING();
-    if (!D9_ON_FAKE) return;
+    FAKE_ONLY("cuBLAS cannot be made to reject products");
     fake_find()->counts.products = 0, fake_find()->without_products = 1;
     compare_products(&((fixture *)*state)->r, types, TYPES);
     compare_orthogonal_updates(&((fixture *)*state)->r, types, TYPES);
@@ -278,94 +270,87 @@ static d9_value_id add_compared_output(chain *k, const char *name, d9_type type,
 }
 
 static d9_value_id add_pool(chain *k, d9_type type, d9_shape whole, bool read_again) {
-    d9_node pool = {.op = D9_OP_POOL, .input_count = 1, .output_count = 1, .as.pool = {2, 2, 0}};
-    pool.inputs[0] = op_input(&k->c, "whole", D9_BUFFER_SCRATCH, type, whole, -2, 2);
-    pool.outputs[0] = op_output(&k->c, "pooled", D9_BUFFER_SCRATCH, type, pooled_shape);
-    if (read_again) k->outputs[k->count++] = pool.outputs[0];
-    op_node(&k->c, &pool);
-    return pool.outputs[0];
+    const d9_value_id x = op_input(&k->c, "whole", D9_BUFFER_SCRATCH, type, whole, -2, 2),
+                      y = op_output(&k->c, "pooled", D9_BUFFER_SCRATCH, type, pooled_shape);
+    if (read_again) k->outputs[k->count++] = y;
+    OP_ADD(&k->c, D9_OP_POOL, (x), (y), .as.pool = {2, 2, 0});
+    return y;
 }
 
 typedef enum reader { NO_READER, READER_OF_NORM, READER_AFTER, READER_BETWEEN, READER_AND_SUM } reader;
 
 static void add_reader(chain *k, d9_type type, d9_value_id read) {
-    d9_node scale = {.op = D9_OP_SCALE, .inputs = {read}, .input_count = 1, .output_count = 1, .as.scale = {2}};
     char name[32];
     snprintf(name, sizeof name, "reader %d", (int)read);
-    scale.outputs[0] = add_compared_output(k, name, type, pooled_shape);
-    op_node(&k->c, &scale);
+    const d9_value_id y = add_compared_output(k, name, type, pooled_shape);
+    OP_ADD(&k->c, D9_OP_SCALE, (read), (y), .as.scale = {2});
 }
+
+static const d9_norm_attributes norm_rule = {1e-5, 0.1, 2, 0, 0};
 
 /* Builds pool, norm (of evaluation if `evaluates`), act. READER_OF_NORM: another node reads the norm's output, as the
  * gradients of some activations do; READER_AFTER: the pool's output, after act; READER_BETWEEN: between pool and norm;
  * READER_AND_SUM: between, with an addition between norm and act whose sum another node reads as well. */
 static void make_forward(chain *k, d9_context *context, d9_type type, d9_shape whole, bool evaluates, reader reads) {
+    op_case *c = &k->c;
     k->count = 0;
-    op_case_begin(&k->c, context, "chain", type, D9_F32, OP_FILL_RANDOM);
-    d9_node norm = {.op = D9_OP_NORM, .input_count = 5, .output_count = 3, .as.norm = {1e-5, 0.1, 2, 0, 0}};
-    if (evaluates) norm.op = D9_OP_NORM_EVAL, norm.output_count = 1;
-    norm.inputs[0] = add_pool(k, type, whole, reads >= READER_AFTER);
-    if (reads >= READER_BETWEEN) add_reader(k, type, norm.inputs[0]);
-    norm.inputs[1] = op_input(&k->c, "scale", D9_BUFFER_STATE, D9_F32, vector, 0.5, 2);
-    norm.inputs[2] = op_input(&k->c, "bias", D9_BUFFER_STATE, D9_F32, vector, -1, 1);
-    norm.inputs[3] = op_input(&k->c, "running_mean", D9_BUFFER_STATE, D9_F32, statistics, -1, 1);
-    norm.inputs[4] = op_input(&k->c, "running_var", D9_BUFFER_STATE, D9_F32, statistics, 0.5, 2);
-    norm.outputs[0] = op_output(&k->c, "norm.out", D9_BUFFER_SCRATCH, type, pooled_shape);
-    if (!evaluates) norm.outputs[1] = add_compared_output(k, "mean", D9_F32, statistics);
-    if (!evaluates) norm.outputs[2] = add_compared_output(k, "inv_std", D9_F32, statistics);
-    d9_node act = {.op = D9_OP_ACT, .input_count = 1, .output_count = 1, .as.act = {D9_ACT_CELU, 0.3}};
-    act.inputs[0] = norm.outputs[0];
-    act.outputs[0] = add_compared_output(k, "act.out", type, pooled_shape);
-    op_node(&k->c, &norm);
-    if (reads == READER_AND_SUM) {
-        d9_node sum = {.op = D9_OP_ADD, .inputs = {norm.outputs[0]}, .input_count = 2, .output_count = 1};
-        sum.inputs[1] = op_input(&k->c, "skip", D9_BUFFER_SCRATCH, type, pooled_shape, -2, 2);
-        act.inputs[0] = sum.outputs[0] = op_output(&k->c, "sum", D9_BUFFER_SCRATCH, type, pooled_shape);
-        op_node(&k->c, &sum);
+    op_case_begin(c, context, "chain", type, D9_F32, OP_FILL_RANDOM);
+    const d9_value_id x = add_pool(k, type, whole, reads >= READER_AFTER);
+    if (reads >= READER_BETWEEN) add_reader(k, type, x);
+    const d9_value_id scale = op_input(c, "scale", D9_BUFFER_STATE, D9_F32, vector, 0.5, 2),
+                      bias = op_input(c, "bias", D9_BUFFER_STATE, D9_F32, vector, -1, 1),
+                      mean = op_input(c, "running_mean", D9_BUFFER_STATE, D9_F32, statistics, -1, 1),
+                      variance = op_input(c, "running_var", D9_BUFFER_STATE, D9_F32, statistics, 0.5, 2),
+                      y = op_output(c, "norm.out", D9_BUFFER_SCRATCH, type, pooled_shape);
+    d9_value_id acted = y;
+    if (evaluates) {
+        OP_ADD(c, D9_OP_NORM_EVAL, (x, scale, bias, mean, variance), (y), .as.norm = norm_rule);
+    } else {
+        const d9_value_id of_batch = add_compared_output(k, "mean", D9_F32, statistics),
+                          inv_std = add_compared_output(k, "inv_std", D9_F32, statistics);
+        OP_ADD(c, D9_OP_NORM, (x, scale, bias, mean, variance), (y, of_batch, inv_std), .as.norm = norm_rule);
     }
-    op_node(&k->c, &act);
-    if (reads == READER_AND_SUM) add_reader(k, type, act.inputs[0]);
-    k->outputs[k->count++] = norm.inputs[3];
-    if (reads == READER_AFTER) add_reader(k, type, norm.inputs[0]);
-    if (reads == READER_OF_NORM) add_reader(k, type, norm.outputs[0]);
+    const d9_value_id out = add_compared_output(k, "act.out", type, pooled_shape);
+    if (reads == READER_AND_SUM) {
+        const d9_value_id skip = op_input(c, "skip", D9_BUFFER_SCRATCH, type, pooled_shape, -2, 2);
+        acted = op_output(c, "sum", D9_BUFFER_SCRATCH, type, pooled_shape);
+        OP_ADD(c, D9_OP_ADD, (y, skip), (acted));
+    }
+    OP_ADD(c, D9_OP_ACT, (acted), (out), .as.act = {D9_ACT_CELU, 0.3});
+    if (reads == READER_AND_SUM) add_reader(k, type, acted);
+    k->outputs[k->count++] = mean;
+    if (reads == READER_AFTER) add_reader(k, type, x);
+    if (reads == READER_OF_NORM) add_reader(k, type, y);
 }
 
 /* Builds [add,] act_backward, norm_backward [, pool_backward], preceded by the pool whose output the norm has read.
  * whole: shape of the pool's input; NULL: without pool_backward. */
 static void make_backward(chain *k, d9_context *context, d9_type type, bool add, const d9_shape *whole) {
     const d9_buffer s = D9_BUFFER_SCRATCH;
+    op_case *c = &k->c;
     k->count = 0;
-    op_case_begin(&k->c, context, "chain", type, D9_F32, OP_FILL_RANDOM);
-    d9_value_id dy = op_input(&k->c, "dy", s, type, pooled_shape, -2, 2);
-    const d9_value_id pooled = add_pool(k, type, whole ? *whole : unpooled_shape, false);
-    d9_node sum = {.op = D9_OP_ADD, .inputs = {dy}, .input_count = 2, .output_count = 1};
+    op_case_begin(c, context, "chain", type, D9_F32, OP_FILL_RANDOM);
+    d9_value_id dy = op_input(c, "dy", s, type, pooled_shape, -2, 2);
+    const d9_value_id pooled = add_pool(k, type, whole ? *whole : unpooled_shape, false), given = dy;
     if (add) {
-        sum.inputs[1] = op_input(&k->c, "more", s, type, pooled_shape, -2, 2);
-        dy = sum.outputs[0] = op_output(&k->c, "sum", s, type, pooled_shape);
-        op_node(&k->c, &sum);
+        const d9_value_id more = op_input(c, "more", s, type, pooled_shape, -2, 2);
+        dy = op_output(c, "sum", s, type, pooled_shape);
+        OP_ADD(c, D9_OP_ADD, (given, more), (dy));
     }
-    d9_node act = {.op = D9_OP_ACT_BACKWARD, .inputs = {dy}, .input_count = 2, .output_count = 1};
-    act.as.act = (d9_act_attributes){D9_ACT_CELU, 0.3};
-    act.inputs[1] = op_input(&k->c, "y", s, type, pooled_shape, -0.3, 2);
-    act.outputs[0] = op_output(&k->c, "dz", s, type, pooled_shape);
-    op_node(&k->c, &act);
-    d9_node norm = {.op = D9_OP_NORM_BACKWARD, .input_count = 5, .output_count = 3, .as.norm = {1e-5, 0.1, 2, 0, 0}};
-    norm.inputs[0] = act.outputs[0];
-    norm.inputs[1] = pooled;
-    norm.inputs[2] = op_input(&k->c, "mean", s, D9_F32, statistics, -1, 1);
-    norm.inputs[3] = op_input(&k->c, "inv_std", s, D9_F32, statistics, 0.5, 2);
-    norm.inputs[4] = op_input(&k->c, "scale", D9_BUFFER_STATE, D9_F32, vector, 0.5, 2);
-    norm.outputs[0] = op_output(&k->c, "norm.dx", s, type, pooled_shape);
-    if (!whole) k->outputs[k->count++] = norm.outputs[0];
-    norm.outputs[1] = add_compared_output(k, "dscale", D9_F32, vector);
-    norm.outputs[2] = add_compared_output(k, "dbias", D9_F32, vector);
-    op_node(&k->c, &norm);
+    const d9_value_id y = op_input(c, "y", s, type, pooled_shape, -0.3, 2),
+                      dz = op_output(c, "dz", s, type, pooled_shape),
+                      mean = op_input(c, "mean", s, D9_F32, statistics, -1, 1),
+                      inv_std = op_input(c, "inv_std", s, D9_F32, statistics, 0.5, 2),
+                      scale = op_input(c, "scale", D9_BUFFER_STATE, D9_F32, vector, 0.5, 2),
+                      dx = op_output(c, "norm.dx", s, type, pooled_shape);
+    if (!whole) k->outputs[k->count++] = dx;
+    const d9_value_id dscale = add_compared_output(k, "dscale", D9_F32, vector),
+                      dbias = add_compared_output(k, "dbias", D9_F32, vector);
+    OP_ADD(c, D9_OP_ACT_BACKWARD, (dy, y), (dz), .as.act = {D9_ACT_CELU, 0.3});
+    OP_ADD(c, D9_OP_NORM_BACKWARD, (dz, pooled, mean, inv_std, scale), (dx, dscale, dbias), .as.norm = norm_rule);
     if (!whole) return;
-    d9_node gradient = {.op = D9_OP_POOL_BACKWARD, .input_count = 2, .output_count = 1, .as.pool = {2, 2, 0}};
-    gradient.inputs[0] = norm.outputs[0];
-    gradient.inputs[1] = k->c.graph->nodes[0].inputs[0];
-    gradient.outputs[0] = add_compared_output(k, "dx", type, *whole);
-    op_node(&k->c, &gradient);
+    const d9_value_id unpooled = add_compared_output(k, "dx", type, *whole);
+    OP_ADD(c, D9_OP_POOL_BACKWARD, (dx, c->graph->nodes[0].inputs[0]), (unpooled), .as.pool = {2, 2, 0});
 }
 
 /* The rule must run in one pass exactly if `in_one_pass`. Its results must be equal to those of unfused nodes, bit for
@@ -539,7 +524,7 @@ TEST(the_recipe_takes_one_pass_everywhere) {
     d9_backend_options untimed = f->r.fused;
     untimed.tune = D9_TUNE_OFF; /* tuning would run the fake's slow convolutions */
     RUNNING();
-    if (!D9_ON_FAKE) return; /* the fake's limits are known */
+    FAKE_ONLY("the plan is that of the fake's limits");
     built b = program_built(program_config(&context, yaml), 128, 32, "fp16");
     OK(f->r.backend->open(&context, &untimed, &device));
     OK(f->r.backend->allocate(&context, device, &b.program));
@@ -594,7 +579,7 @@ TEST(too_much_memory_is_rejected_in_figures) {
     fixture *f = *state;
     op_case c;
     d9_device *device;
-    if (!D9_ON_FAKE) return; /* the fake's memory is known and small */
+    FAKE_ONLY("the fake's memory is known and small");
     op_case_make(&c, &context, 0, D9_F32, D9_F32, OP_FILL_RANDOM);
     c.program.extent.batch = 4096;
     c.program.buffer_bytes[D9_BUFFER_SCRATCH] = (int64_t)1 << 30;
@@ -610,40 +595,45 @@ TEST(too_much_memory_is_rejected_in_figures) {
     op_case_free(&c);
 }
 
-/* The operation's case with `channels` times as many channels and `samples` training images must not fit. */
-static void assert_rejected(fixture *f, d9_op op, int64_t channels, int64_t samples) {
-    op_case c;
-    d9_device *device;
-    int i = 0;
-    while (op_spec_op(i) != op) i++;
-    op_case_make(&c, &context, i, D9_F16, D9_F32, OP_FILL_RANDOM);
-    for (d9_value_id v = 0; v < c.graph->value_count; v++)
-        if (c.graph->values[v].shape.rank == 4) c.graph->values[v].shape.d[3] *= channels;
-    c.program.extent.train_samples = samples;
-    OK(f->r.backend->open(&context, &f->r.fused, &device));
-    if (f->r.backend->allocate(&context, device, &c.program) != D9_DEVICE) fail_msg("%s fits", d9_op_name(op));
-    assert_words(context.message, "GiB"), d9_context_clear(&context);
-    f->r.backend->close(&context, device);
-    op_case_free(&c);
-}
-
 TEST(texts_that_do_not_fit_are_rejected) {
     backend_test *r = &((fixture *)*state)->r;
     RUNNING();
     reject_bad_tokens(r);
     reject_many_units(r);
-    if (D9_ON_FAKE) reject_large_texts(r); /* the fake's memory is known and small */
 }
 
-/* The buffers are small, but the rules need large scratch. */
+/* The buffers are small, but the rules need large scratch: for many channels, tokens or recurrent steps, and for
+ * sorting the training samples. */
 TEST(scratch_is_counted_before_it_is_asked_for) {
-    fixture *f = *state;
-    if (!D9_ON_FAKE) return; /* the fake's memory is known and small */
-    assert_rejected(f, D9_OP_NORM, 1 << 24, 0);
-    assert_rejected(f, D9_OP_NORM_BACKWARD, 1 << 24, 0);
-    assert_rejected(f, D9_OP_CONV_BACKWARD_WEIGHT, 1 << 24, 0);
-    assert_rejected(f, D9_OP_BIAS_BACKWARD, 1 << 24, 0);
-    assert_rejected(f, D9_OP_COPY, 1, 1 << 28); /* for sorting the samples */
+    static const struct {
+        d9_op op;
+        int64_t channels, positions, samples; /* factors of the last size of images, and of the first of texts */
+    } rows[] = {{D9_OP_NORM, 1 << 24, 1, 0},
+                {D9_OP_NORM_BACKWARD, 1 << 24, 1, 0},
+                {D9_OP_CONV_BACKWARD_WEIGHT, 1 << 24, 1, 0},
+                {D9_OP_BIAS_BACKWARD, 1 << 24, 1, 0},
+                {D9_OP_EMBED_BACKWARD, 1, 1 << 30, 0},
+                {D9_OP_RECUR_BACKWARD, 1, 1 << 30, 0},
+                {D9_OP_COPY, 1, 1, 1 << 28}};
+    backend_test *r = &((fixture *)*state)->r;
+    FAKE_ONLY("the fake's memory is known and small");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        op_case c;
+        d9_device *device;
+        make_half_case(&c, r, rows[i].op);
+        for (d9_value_id v = 0; v < c.graph->value_count; v++) {
+            d9_shape *shape = &c.graph->values[v].shape;
+            if (shape->rank == 4) shape->d[3] *= rows[i].channels;
+            if (v < 2) shape->d[0] *= rows[i].positions; /* tokens, or steps of dy and y */
+        }
+        c.program.extent.train_samples = rows[i].samples;
+        OK(r->backend->open(&context, &r->fused, &device));
+        if (r->backend->allocate(&context, device, &c.program) != D9_DEVICE)
+            fail_msg("%s fits", d9_op_name(rows[i].op));
+        assert_words(context.message, "GiB"), d9_context_clear(&context);
+        r->backend->close(&context, device);
+        op_case_free(&c);
+    }
 }
 
 /* Adds the rules of a file (first string of each row of `table`) and their tests to `rows`; returns the rules' number.

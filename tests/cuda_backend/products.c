@@ -1,5 +1,5 @@
-/* Convolutions and linear layers of other networks, and products of orthogonal updates: products.h. */
-#include "tests/cuda_backend/products.h"
+/* Convolutions and linear layers of other networks, and products of orthogonal updates: ops.h. */
+#include "tests/cuda_backend/ops.h"
 #include "tests/support/test.h"
 
 typedef enum product { PRODUCT, PRODUCT_DATA, PRODUCT_WEIGHT, PRODUCTS } product;
@@ -17,13 +17,12 @@ static void make_product(op_case *c, d9_context *context, const product_shape *s
     const d9_buffer scratch = D9_BUFFER_SCRATCH;
     const d9_type y = s->logits ? D9_F32 : type;
     op_case_begin(c, context, "product", type, D9_F32, OP_FILL_INTEGER);
-    d9_node node = {.op = ops[s->w.rank == 2][p], .input_count = 2, .output_count = 1, .as.conv = s->conv};
-    node.inputs[0] = op_input(c, "a", scratch, p == PRODUCT ? type : y, p == PRODUCT ? s->x : s->y, -2, 2);
-    node.inputs[1] = op_input(c, "b", scratch, type, p == PRODUCT_WEIGHT ? s->x : s->w, -2, 2);
-    node.outputs[0] = p == PRODUCT_WEIGHT
-                          ? op_output(c, "out", D9_BUFFER_GRADIENT, D9_F32, s->w)
-                          : op_output(c, "out", scratch, p == PRODUCT ? y : type, p == PRODUCT ? s->y : s->x);
-    op_node(c, &node);
+    const d9_value_id a = op_input(c, "a", scratch, p == PRODUCT ? type : y, p == PRODUCT ? s->x : s->y, -2, 2),
+                      b = op_input(c, "b", scratch, type, p == PRODUCT_WEIGHT ? s->x : s->w, -2, 2),
+                      out = p == PRODUCT_WEIGHT
+                                ? op_output(c, "out", D9_BUFFER_GRADIENT, D9_F32, s->w)
+                                : op_output(c, "out", scratch, p == PRODUCT ? y : type, p == PRODUCT ? s->y : s->x);
+    OP_ADD(c, ops[s->w.rank == 2][p], (a, b), (out), .as.conv = s->conv);
 }
 
 static void run_integers(backend_test *r, op_case *c, d9_value_id out, const char *rule) {
@@ -54,12 +53,11 @@ static void check_product(backend_test *r, const product_shape *s, product p, d9
 static void check_biased_logits(backend_test *r, const product_shape *s, d9_type type) {
     op_case c;
     make_product(&c, r->context, s, PRODUCT, type);
-    d9_node bias = {.op = D9_OP_BIAS, .inputs = {c.graph->nodes[0].outputs[0]}, .input_count = 2, .output_count = 1};
-    bias.inputs[1] = op_input(&c, "bias", D9_BUFFER_STATE, D9_F32, (d9_shape){1, {s->w.d[0]}}, -9, 9);
-    bias.outputs[0] = op_output(&c, "biased", D9_BUFFER_SCRATCH, D9_F32, s->y);
-    op_node(&c, &bias);
-    run_integers(r, &c, bias.outputs[0], "linear+bias by cuBLAS");
-    if (op_differences(r->a, r->b, op_count(&c, bias.outputs[0]))) fail_msg("%s: biased integers", d9_type_name(type));
+    const d9_value_id bias = op_input(&c, "bias", D9_BUFFER_STATE, D9_F32, (d9_shape){1, {s->w.d[0]}}, -9, 9),
+                      biased = op_output(&c, "biased", D9_BUFFER_SCRATCH, D9_F32, s->y);
+    OP_ADD(&c, D9_OP_BIAS, (c.graph->nodes[0].outputs[0], bias), (biased));
+    run_integers(r, &c, biased, "linear+bias by cuBLAS");
+    if (op_differences(r->a, r->b, op_count(&c, biased))) fail_msg("%s: biased integers", d9_type_name(type));
     op_case_free(&c);
 }
 

@@ -112,14 +112,8 @@ TEST(timed_steps_are_replays) {
 /* Trains 8 steps by `tricks`, in one of several processes unless `parallel` is NULL; *result is filled if that
  * succeeds. */
 static d9_status train_filters(const char *tricks, d9_parallel *parallel, d9_result *result) {
-    char yaml[512];
-    snprintf(yaml, sizeof yaml,
-             "data: {dataset: synthetic, synthetic_train: 32, synthetic_test: 12, image_size: 8}\nprecision: fp16\n"
-             "backend: cuda\nbackend_options: {tune: off}\neval: {every: 0}\n"
-             "model: {name: resnet9, channels: [4, 6, 8, 8]}\n"
-             "train: {epochs: 2, batch_size: 8, %slr: {knots: [0, end], values: [0.1, 0]}}\ntricks: {%s}\n",
-             parallel ? "norm_groups: 2, " : "", tricks);
-    d9_config *config = program_config(&context, yaml);
+    const char *train = parallel ? "epochs: 2, batch_size: 8, norm_groups: 2" : "epochs: 2, batch_size: 8";
+    d9_config *config = watch_small_config("cuda", "fp16", 8, train, tricks);
     const d9_train_options options = {.config = config, .seed = 7, .parallel = parallel};
     const d9_status status = d9_train(&context, &options, result);
     d9_config_free(&context, config);
@@ -221,15 +215,10 @@ TEST(steps_may_take_two_batches) {
     int64_t writes[13] = {0}; /* by the number of batches trained: 12, four per epoch */
     fake->reset();
     for (int large = 0; large < 2; large++) {
-        char yaml[512];
-        snprintf(yaml, sizeof yaml,
-                 "data: {dataset: synthetic, synthetic_train: 32, synthetic_test: 12, image_size: 8}\nprecision: f32\n"
-                 "backend: cuda\nbackend_options: {tune: off}\neval: {every: 0}\n"
-                 "model: {name: resnet9, channels: [4, 6, 8, 8]}\n"
-                 "train: {epochs: 3, batch_size: %d, weight_decay: 0.01, lr: {knots: [0, end], values: [0.1, 0]}}\n"
-                 "tricks: {crop: {pad: 1}%s}\n",
-                 large ? 16 : 8, large ? "" : ", batch_schedule: {from: [0], batches: [2]}");
-        d9_config *config = program_config(&context, yaml);
+        d9_config *config = watch_small_config(
+            "cuda", "f32", 8,
+            large ? "epochs: 3, batch_size: 16, weight_decay: 0.01" : "epochs: 3, batch_size: 8, weight_decay: 0.01",
+            large ? "crop: {pad: 1}" : "crop: {pad: 1}, batch_schedule: {from: [0], batches: [2]}");
         const d9_train_options options = {
             .config = config, .seed = 7, .observer = {.user = writes, .step = note_writes}};
         OK(d9_train(&context, &options, &results[large]));
@@ -248,16 +237,9 @@ TEST(hard_images_are_chosen) {
     double losses[2];
     fake->reset();
     for (int b = 0; b < 2; b++) {
-        char yaml[512];
         d9_result result;
-        snprintf(yaml, sizeof yaml,
-                 "data: {dataset: synthetic, synthetic_train: 32, synthetic_test: 12, image_size: 16}\nprecision: f32\n"
-                 "backend: %s\nbackend_options: {tune: off}\neval: {every: 0}\n"
-                 "model: {name: resnet9, channels: [4, 6, 8, 8]}\n"
-                 "train: {epochs: 2, batch_size: 8, lr: {knots: [0, end], values: [0.1, 0]}}\n"
-                 "tricks: {crop: {pad: 1}, hard_examples: {widths: [2, 3, 4], every: 2}}\n",
-                 backends[b]);
-        d9_config *config = program_config(&context, yaml);
+        d9_config *config = watch_small_config(backends[b], "f32", 16, "epochs: 2, batch_size: 8",
+                                               "crop: {pad: 1}, hard_examples: {widths: [2, 3, 4], every: 2}");
         OK(d9_train(&context, &(d9_train_options){.config = config, .seed = 7}, &result));
         losses[b] = result.epochs[1].train_loss;
         d9_result_free(&context, &result), d9_config_free(&context, config);
@@ -294,15 +276,10 @@ TEST(steps_with_hard_images_agree) {
         d9_config *config[2];
         double *state[2];
         for (int b = 0; b < 2; b++) {
-            char yaml[768];
-            snprintf(yaml, sizeof yaml,
-                     "data: {dataset: synthetic, synthetic_train: 32, synthetic_test: 12, image_size: 16}\n"
-                     "precision: f32\nbackend: %s\nbackend_options: {tune: off}\nthreads: 1\n"
-                     "model: {name: resnet9, channels: [4, 6, 8, 8]}\n"
-                     "train: {epochs: 2, batch_size: 8, lr: {knots: [0, end], values: [0.1, 0]}}\n"
-                     "tricks: {hard_examples: {widths: [2, 3, 4], every: 2}, freeze: {until: [0.5]}, %s}\n",
-                     backends[b], tricks[t]);
-            config[b] = program_config(&context, yaml);
+            char all[512];
+            snprintf(all, sizeof all, "hard_examples: {widths: [2, 3, 4], every: 2}, freeze: {until: [0.5]}, %s",
+                     tricks[t]);
+            config[b] = watch_small_config(backends[b], "f32", 16, "epochs: 2, batch_size: 8", all);
             OK(d9_session_open(&context, &(d9_session_options){.config = config[b], .seed = 7}, &session[b]));
             OK(d9_session_initialize(&session[b]));
             state[b] = calloc((size_t)session[b].program.state_elements, sizeof(double));

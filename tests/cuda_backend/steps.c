@@ -19,7 +19,7 @@ static void keep_warning(void *user, d9_log_level level, const char *line) {
  * the second of the three steps of each epoch. */
 typedef struct training {
     op_case c;
-    d9_value_id image, w, v, average;
+    d9_value_id image, w, gradient, v, average;
 } training;
 
 static d9_shape vector(int64_t n) { return (d9_shape){1, {n}}; }
@@ -32,45 +32,37 @@ static void add_batch(training *t) {
     const d9_augment_rule rule = {
         11, 9, 7, 9, 7, {[D9_AUGMENT_CROP] = {2}, [D9_AUGMENT_MIRROR] = {D9_MIRROR_RANDOM}, [D9_AUGMENT_CUTOUT] = {3}}};
     const d9_batch_attributes attributes = {IMAGES, IMAGES, STEPS_PER_EPOCH, SAMPLES, rule, 0};
-    d9_node draw = {.op = D9_OP_DRAW, .inputs = {order}, .input_count = 1, .output_count = 1, .as.batch = attributes};
-    draw.outputs[0] = op_output(c, "draws", D9_BUFFER_SCRATCH, D9_I32, (d9_shape){2, {IMAGES, D9_DRAW_SLOTS}});
-    d9_node augment = {.op = D9_OP_AUGMENT, .input_count = 4, .output_count = 1, .as.batch = attributes};
-    augment.inputs[0] = op_input(c, "images", D9_BUFFER_IMAGES, D9_U8, all, 0, 255);
-    augment.inputs[1] = order;
-    augment.inputs[2] = draw.outputs[0];
-    augment.inputs[3] = op_input(c, "table", D9_BUFFER_TABLE, D9_F32, (d9_shape){2, {3, 256}}, -2, 2);
-    t->image = augment.outputs[0] = op_output(c, "image", D9_BUFFER_SCRATCH, c->compute, batch);
-    op_node(c, &draw);
-    op_node(c, &augment);
+    const d9_value_id draws = op_output(c, "draws", D9_BUFFER_SCRATCH, D9_I32, (d9_shape){2, {IMAGES, D9_DRAW_SLOTS}}),
+                      images = op_input(c, "images", D9_BUFFER_IMAGES, D9_U8, all, 0, 255),
+                      table = op_input(c, "table", D9_BUFFER_TABLE, D9_F32, (d9_shape){2, {3, 256}}, -2, 2);
+    t->image = op_output(c, "image", D9_BUFFER_SCRATCH, c->compute, batch);
+    OP_ADD(c, D9_OP_DRAW, (order), (draws), .as.batch = attributes);
+    OP_ADD(c, D9_OP_AUGMENT, (images, order, draws, table), (t->image), .as.batch = attributes);
+}
+
+/* Adds the gradient `name` of the group of all gradients. */
+static d9_value_id add_gradient(op_case *c, const char *name, d9_shape shape) {
+    const d9_value_id g = op_input(c, name, D9_BUFFER_GRADIENT, D9_F32, shape, -2, 2);
+    c->graph->values[g].kind = D9_VALUE_GRADIENT;
+    c->program.group_elements = c->program.buffer_bytes[D9_BUFFER_GRADIENT] / 4;
+    return g;
 }
 
 static void add_update(training *t) {
     op_case *c = &t->c;
-    d9_node update = {.op = D9_OP_UPDATE,
-                      .input_count = 3,
-                      .output_count = 2,
-                      .as.update = {.update = D9_UPDATE_SGD_PAGE,
-                                    .rate = {0, 0},
-                                    .decay = {D9_NONE, 0.25},
-                                    .share = {D9_NONE, 1},
-                                    .correction = {{D9_NONE, 1}, {D9_NONE, 1}},
-                                    .numbers = {0.5}}};
-    t->w = update.inputs[0] = update.outputs[0] = op_input(c, "w", D9_BUFFER_STATE, D9_F32, vector(WEIGHTS), -2, 2);
-    update.inputs[1] = op_input(c, "layer.weight.grad", D9_BUFFER_GRADIENT, D9_F32, vector(WEIGHTS), -2, 2);
-    t->v = update.inputs[2] = update.outputs[1] =
-        op_input(c, "v", D9_BUFFER_ACCUMULATORS, D9_F32, vector(WEIGHTS), -2, 2);
-    d9_node lerp = {.op = D9_OP_LERP,
-                    .input_count = 2,
-                    .output_count = 1,
-                    .as.lerp = {{1, 0}},
-                    .when = {.every = 3, .offset = 1, .restart_each_epoch = true}};
-    t->average = lerp.inputs[0] = lerp.outputs[0] =
-        op_input(c, "average", D9_BUFFER_ACCUMULATORS + 1, D9_F32, vector(WEIGHTS), -2, 2);
-    lerp.inputs[1] = t->w;
-    op_node(c, &update);
-    op_node(c, &lerp);
-    c->graph->values[update.inputs[1]].kind = D9_VALUE_GRADIENT;
-    c->program.group_elements = c->program.buffer_bytes[D9_BUFFER_GRADIENT] / 4;
+    t->w = op_input(c, "w", D9_BUFFER_STATE, D9_F32, vector(WEIGHTS), -2, 2);
+    t->gradient = add_gradient(c, "layer.weight.grad", vector(WEIGHTS));
+    t->v = op_input(c, "v", D9_BUFFER_ACCUMULATORS, D9_F32, vector(WEIGHTS), -2, 2);
+    t->average = op_input(c, "average", D9_BUFFER_ACCUMULATORS + 1, D9_F32, vector(WEIGHTS), -2, 2);
+    OP_ADD(c, D9_OP_UPDATE, (t->w, t->gradient, t->v), (t->w, t->v),
+           .as.update = {.update = D9_UPDATE_SGD_PAGE,
+                         .rate = {0, 0},
+                         .decay = {D9_NONE, 0.25},
+                         .share = {D9_NONE, 1},
+                         .correction = {{D9_NONE, 1}, {D9_NONE, 1}},
+                         .numbers = {0.5}});
+    OP_ADD(c, D9_OP_LERP, (t->average, t->w), (t->average), .as.lerp = {{1, 0}},
+           .when = {.every = 3, .offset = 1, .restart_each_epoch = true});
 }
 
 static void make_training(training *t, const char *precision) {
@@ -95,11 +87,10 @@ static void make_training(training *t, const char *precision) {
     add_update(t);
 }
 
-/* Makes the training and opens it on the CUDA backend with default options; returns the gradient. */
-static d9_value_id open_training(training *t, op_live *live, const char *precision) {
+/* Makes the training and opens it on the CUDA backend with default options. */
+static void open_training(training *t, op_live *live, const char *precision) {
     make_training(t, precision);
     op_open(live, &t->c, cuda, NULL);
-    return t->c.graph->nodes[2].inputs[1];
 }
 
 static void close_training(training *t, op_live *live) { op_close(live), op_case_free(&t->c); }
@@ -124,17 +115,15 @@ TEST(every_step_is_the_reference_s) {
         op_live live, judge;
         make_training(&t, "fp16");
         t.c.program.seed = 5;
-        d9_node dropout = {.op = D9_OP_DROPOUT, .inputs = {t.image}, .input_count = 1, .output_count = 1};
-        dropout.as.dropout = (d9_dropout_attributes){.p = 0.5, .stream = 99};
-        dropout.outputs[0] = op_output(&t.c, "kept", D9_BUFFER_SCRATCH, D9_F16, t.c.graph->values[t.image].shape);
-        op_node(&t.c, &dropout);
+        const d9_value_id kept = op_output(&t.c, "kept", D9_BUFFER_SCRATCH, D9_F16, t.c.graph->values[t.image].shape);
+        OP_ADD(&t.c, D9_OP_DROPOUT, (t.image), (kept), .as.dropout = {.p = 0.5, .stream = 99});
         op_open(&live, &t.c, cuda, f ? &fused : &unfused);
         op_open(&judge, &t.c, &d9_backend_reference, &unfused);
         for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
             op_step(&live, steps[i]);
             op_step(&judge, steps[i]);
             assert_near(&live, &judge, t.image, "image", steps[i]);
-            assert_near(&live, &judge, dropout.outputs[0], "kept", steps[i]);
+            assert_near(&live, &judge, kept, "kept", steps[i]);
             assert_near(&live, &judge, t.w, "w", steps[i]);
             assert_near(&live, &judge, t.v, "v", steps[i]);
             assert_near(&live, &judge, t.average, "average", steps[i]);
@@ -161,11 +150,9 @@ TEST(gradients_are_summed_in_every_step) {
     op_live live;
     double got[WEIGHTS], average[WEIGHTS];
     make_training(&t, "f32");
-    const d9_value_id g = t.c.graph->nodes[2].inputs[1];
-    d9_node sum = {.op = D9_OP_ALL_REDUCE, .inputs = {g}, .input_count = 1, .outputs = {g}, .output_count = 1};
-    d9_node copy = {.op = D9_OP_COPY, .inputs = {g}, .input_count = 1, .outputs = {t.average}, .output_count = 1};
-    op_node(&t.c, &sum);
-    op_node(&t.c, &copy);
+    const d9_value_id g = t.gradient;
+    OP_ADD(&t.c, D9_OP_ALL_REDUCE, (g), (g));
+    OP_ADD(&t.c, D9_OP_COPY, (g), (t.average));
     op_open(&live, &t.c, cuda, &options);
     for (int s = 0; s < 6; s++) {
         op_step(&live, s);
@@ -183,7 +170,8 @@ TEST(a_gradient_that_is_not_finite_skips_the_step) {
     training t;
     op_live live;
     double before[WEIGHTS], after[WEIGHTS], gradient[WEIGHTS];
-    const d9_value_id g = open_training(&t, &live, "fp16");
+    open_training(&t, &live, "fp16");
+    const d9_value_id g = t.gradient;
     memcpy(gradient, t.c.content[g], sizeof gradient);
     for (int s = 0; s < 4; s++) {
         const bool bad = s == 1 || s == 2;
@@ -216,16 +204,13 @@ TEST(gradients_of_other_steps_skip_nothing) {
     other.when.every = 0;
     const d9_value_id w = other.inputs[0] = other.outputs[0] =
         op_input(c, "other", D9_BUFFER_STATE, D9_F32, vector(WEIGHTS), -2, 2);
-    other.inputs[1] = op_input(c, "other.grad", D9_BUFFER_GRADIENT, D9_F32, vector(WEIGHTS), -2, 2);
+    other.inputs[1] = add_gradient(c, "other.grad", vector(WEIGHTS));
     other.inputs[2] = other.outputs[1] = op_input(c, "other.v", D9_BUFFER_ACCUMULATORS, D9_F32, vector(WEIGHTS), -2, 2);
     op_node(c, &other);
-    c->graph->values[other.inputs[1]].kind = D9_VALUE_GRADIENT;
-    c->program.group_elements = c->program.buffer_bytes[D9_BUFFER_GRADIENT] / 4;
     op_open(&live, c, cuda, NULL);
-    const d9_value_id g = c->graph->nodes[2].inputs[1];
-    memcpy(gradient, c->content[g], sizeof gradient);
+    memcpy(gradient, c->content[t.gradient], sizeof gradient);
     gradient[20] = INFINITY;
-    op_write(&live, g, gradient);
+    op_write(&live, t.gradient, gradient);
     for (int s = 0; s < 4; s++) { /* the first group is updated in steps 0 and 2 */
         op_read(&live, w, before);
         op_step(&live, s);
@@ -248,16 +233,13 @@ TEST(every_gradient_of_a_batch_is_checked) {
     for (int i = 0; i < 2; i++) {
         static const char *const names[2][3] = {{"a", "a.grad", "a.v"}, {"b", "b.grad", "b.v"}};
         const d9_shape shape = {2, {3, 7}};
-        d9_node update = {.op = D9_OP_ORTHOGONAL_UPDATE, .input_count = 3, .output_count = 2};
-        update.as.update = (d9_update_attributes){.rate = {D9_NONE, 0.5}, .decay = {D9_NONE, 0}, .products = D9_F16};
-        update.as.update.renormalise.table = D9_NONE;
-        update.inputs[0] = update.outputs[0] = op_input(c, names[i][0], D9_BUFFER_STATE, D9_F32, shape, -2, 2);
-        g = update.inputs[1] = op_input(c, names[i][1], D9_BUFFER_GRADIENT, D9_F32, shape, -2, 2);
-        update.inputs[2] = update.outputs[1] = op_input(c, names[i][2], D9_BUFFER_ACCUMULATORS, D9_F32, shape, -2, 2);
-        op_node(c, &update);
-        c->graph->values[g].kind = D9_VALUE_GRADIENT;
+        const d9_value_id w = op_input(c, names[i][0], D9_BUFFER_STATE, D9_F32, shape, -2, 2);
+        g = add_gradient(c, names[i][1], shape);
+        const d9_value_id v = op_input(c, names[i][2], D9_BUFFER_ACCUMULATORS, D9_F32, shape, -2, 2);
+        OP_ADD(c, D9_OP_ORTHOGONAL_UPDATE, (w, g, v), (w, v),
+               .as.update = {
+                   .rate = {D9_NONE, 0.5}, .decay = {D9_NONE, 0}, .renormalise.table = D9_NONE, .products = D9_F16});
     }
-    c->program.group_elements = c->program.buffer_bytes[D9_BUFFER_GRADIENT] / 4;
     backend_test_read_plan(c, cuda, &fused, text, sizeof text);
     assert_non_null(strstr(text, "orthogonal_update of 2"));
     op_open(&live, c, cuda, &fused);
@@ -289,7 +271,7 @@ static void run_scaled(const d9_backend_options *options, double weights[SCALED_
     double gradient[WEIGHTS];
     make_training(&t, "fp16");
     op_open(&live, &t.c, cuda, options);
-    const d9_value_id g = t.c.graph->nodes[2].inputs[1];
+    const d9_value_id g = t.gradient;
     for (int s = 0; s < SCALED_STEPS; s++) {
         const double scale = (double)read_guard(&live).scale;
         for (int i = 0; i < WEIGHTS; i++) gradient[i] = s == BAD_STEP ? INFINITY : scale * t.c.content[g][i];
@@ -324,9 +306,9 @@ TEST(other_precisions_have_no_guard) {
     training t;
     op_live live;
     double w[WEIGHTS];
-    const d9_value_id g = open_training(&t, &live, "f32");
-    t.c.content[g][20] = INFINITY;
-    op_write(&live, g, t.c.content[g]);
+    open_training(&t, &live, "f32");
+    t.c.content[t.gradient][20] = INFINITY;
+    op_write(&live, t.gradient, t.c.content[t.gradient]);
     op_step(&live, 0);
     op_read(&live, t.w, w);
     assert_true(fabs(w[20]) > 1e30 || w[20] != w[20]);

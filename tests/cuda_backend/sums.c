@@ -63,9 +63,7 @@ typedef struct pieces {
 } pieces;
 
 static void copy(op_case *c, d9_value_id from, d9_value_id to, d9_when when) {
-    d9_node node = {
-        .op = D9_OP_COPY, .inputs = {from}, .input_count = 1, .outputs = {to}, .output_count = 1, .when = when};
-    op_node(c, &node);
+    OP_ADD(c, D9_OP_COPY, (from), (to), .when = when);
 }
 
 /* Copies each piece to the gradient, in the order of their places if `forward`, adds the gradient over the processes,
@@ -87,9 +85,7 @@ static void make_pieces(pieces *p, bool forward) {
         copy(&p->c, p->from[k], gradient[k], (d9_when){0});
     }
     copy(&p->c, p->from[0], gradient[0], (d9_when){.from = STEPS}); /* is not active */
-    d9_node sum = {.op = D9_OP_ALL_REDUCE, .input_count = 1, .output_count = 1};
-    sum.inputs[0] = sum.outputs[0] = p->all;
-    op_node(&p->c, &sum);
+    OP_ADD(&p->c, D9_OP_ALL_REDUCE, (p->all), (p->all));
     copy(&p->c, p->all, p->last, (d9_when){0});
 }
 
@@ -149,16 +145,10 @@ TEST(segments_are_added_as_soon_as_they_are_complete) {
 
 static d9_status train(const char *options, const char *tricks, const char *precision, d9_result *result) {
     static d9_parallel two;
-    char yaml[512];
+    char all[128];
     two = (d9_parallel){.ranks = 2, .kind = &kind};
-    snprintf(yaml, sizeof yaml,
-             "data: {dataset: synthetic, synthetic_train: 32, synthetic_test: 12, image_size: 8}\nprecision: %s\n"
-             "backend: cuda\nbackend_options: {tune: off}\neval: {every: 0}\n"
-             "model: {name: resnet9, channels: [4, 6, 8, 8]}\n"
-             "train: {epochs: 3, batch_size: 8, norm_groups: 2, %slr: {knots: [0, end], values: [0.1, 0]}}\n"
-             "tricks: {%s}\n",
-             precision, options, tricks);
-    d9_config *config = program_config(&context, yaml);
+    snprintf(all, sizeof all, "epochs: 3, batch_size: 8, norm_groups: 2%s", options);
+    d9_config *config = watch_small_config("cuda", precision, 8, all, tricks);
     const d9_status status =
         d9_train(&context, &(d9_train_options){.config = config, .seed = 7, .parallel = &two}, result);
     d9_config_free(&context, config);
@@ -180,7 +170,7 @@ static int check_reductions(void) {
 TEST(training_has_the_bits_of_sums_that_wait) {
     static const struct {
         const char *options, *tricks, *precision;
-    } runs[] = {{"", "", "fp16"}, {"accumulate: 2, ", "", "f32"}, {"", "clip_norm: {most: 0.5}, muon: {}", "fp16"}};
+    } runs[] = {{"", "", "fp16"}, {", accumulate: 2", "", "f32"}, {"", "clip_norm: {most: 0.5}, muon: {}", "fp16"}};
     for (size_t r = 0; r < sizeof runs / sizeof *runs; r++) {
         char waiting[65] = "";
         for (int way = 0; way < 3; way++) {

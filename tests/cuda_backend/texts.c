@@ -1,5 +1,5 @@
-/* The loss over a vocabulary, and rejected texts: texts.h. */
-#include "tests/cuda_backend/texts.h"
+/* The loss over a vocabulary, and rejected texts: ops.h. */
+#include "tests/cuda_backend/ops.h"
 #include "kernels/formulas/rows.h"
 #include "tests/support/test.h"
 
@@ -13,19 +13,13 @@ static void make_wide_loss(op_case *c, backend_test *r, bool gradient, bool in_p
     c->content[logits][7] = c->content[logits][2499] = 5;
     c->content[labels][0] = 7;
     const d9_loss_attributes attributes = {.smoothing = 0.1, .share = {D9_NONE, 0.75}, .weights = D9_NONE};
-    d9_node loss = {.op = D9_OP_LOSS, .inputs = {logits, labels}, .input_count = 2, .output_count = 1};
-    d9_node metrics = {.op = D9_OP_METRICS, .input_count = 4, .output_count = 1};
-    d9_node back = {.op = D9_OP_LOSS_BACKWARD, .inputs = {logits, labels}, .input_count = 2, .output_count = 1};
-    loss.as.loss = back.as.loss = attributes;
-    values[0] = loss.outputs[0] = metrics.inputs[0] =
-        op_output(c, "each", D9_BUFFER_SCRATCH, D9_F32, (d9_shape){1, {15}});
-    metrics.inputs[1] = logits, metrics.inputs[2] = labels;
-    values[1] = metrics.inputs[3] = metrics.outputs[0] =
-        op_input(c, "metrics", D9_BUFFER_METRICS, D9_F64, (d9_shape){1, {4}}, 0, 0);
-    op_node(c, &loss), op_node(c, &metrics);
+    values[0] = op_output(c, "each", D9_BUFFER_SCRATCH, D9_F32, (d9_shape){1, {15}});
+    values[1] = op_input(c, "metrics", D9_BUFFER_METRICS, D9_F64, (d9_shape){1, {4}}, 0, 0);
+    OP_ADD(c, D9_OP_LOSS, (logits, labels), (values[0]), .as.loss = attributes);
+    OP_ADD(c, D9_OP_METRICS, (values[0], logits, labels, values[1]), (values[1]));
     if (!gradient) return;
-    values[2] = back.outputs[0] = op_output(c, "dlogits", D9_BUFFER_SCRATCH, D9_F32, tokens);
-    op_node(c, &back);
+    values[2] = op_output(c, "dlogits", D9_BUFFER_SCRATCH, D9_F32, tokens);
+    OP_ADD(c, D9_OP_LOSS_BACKWARD, (logits, labels), (values[2]), .as.loss = attributes);
     if (in_place) c->graph->values[values[2]].offset = c->graph->values[logits].offset;
 }
 
@@ -44,8 +38,7 @@ void compare_wide_losses(backend_test *r) {
     }
 }
 
-/* The first case of an operation in the table of cases, in f16. */
-static void make_case(op_case *c, backend_test *r, d9_op op) {
+void make_half_case(op_case *c, backend_test *r, d9_op op) {
     int i = 0;
     while (op_spec_op(i) != op) i++;
     op_case_make(c, r->context, i, D9_F16, D9_F32, OP_FILL_RANDOM);
@@ -56,7 +49,7 @@ void reject_bad_tokens(backend_test *r) {
         const int bad = of % 3;
         op_case c;
         op_live live;
-        make_case(&c, r, of < 3 ? D9_OP_TOKENS : D9_OP_STREAM);
+        make_half_case(&c, r, of < 3 ? D9_OP_TOKENS : D9_OP_STREAM);
         const d9_node *node = &c.graph->nodes[0];
         c.graph->vocabulary = 30001;
         if (bad) c.content[node->inputs[bad - 1]][17] = 30001;
@@ -69,27 +62,11 @@ void reject_bad_tokens(backend_test *r) {
     }
 }
 
-/* The buffers are small, but the rules need large scratch. */
-void reject_large_texts(backend_test *r) {
-    static const d9_op ops[] = {D9_OP_EMBED_BACKWARD, D9_OP_RECUR_BACKWARD};
-    for (int i = 0; i < 2; i++) {
-        op_case c;
-        d9_device *device;
-        make_case(&c, r, ops[i]);
-        for (d9_value_id v = 0; v < 2; v++) c.graph->values[v].shape.d[0] <<= 30; /* tokens, or steps of dy and y */
-        OK(r->backend->open(r->context, &r->fused, &device));
-        if (r->backend->allocate(r->context, device, &c.program) != D9_DEVICE) fail_msg("%s fits", c.name);
-        assert_words(r->context->message, "GiB"), d9_context_clear(r->context);
-        r->backend->close(r->context, device);
-        op_case_free(&c);
-    }
-}
-
 static void plan_units(backend_test *r, int64_t units, d9_status expected) {
     op_case c;
     d9_device *device;
     d9_plan *plan;
-    make_case(&c, r, D9_OP_RECUR);
+    make_half_case(&c, r, D9_OP_RECUR);
     d9_node *node = &c.graph->nodes[0];
     node->as.recur.cell = D9_CELL_LSTM;
     c.graph->values[node->outputs[0]].shape.d[2] = units;

@@ -56,6 +56,18 @@ d9_config *watch_config(d9_context *context, const char *precision, const char *
     return config;
 }
 
+d9_config *watch_small_config(const char *backend, const char *precision, int image_size, const char *train,
+                              const char *tricks) {
+    char yaml[1024];
+    snprintf(yaml, sizeof yaml,
+             "data: {dataset: synthetic, synthetic_train: 32, synthetic_test: 12, image_size: %d}\nprecision: %s\n"
+             "backend: %s\nbackend_options: {tune: off}\nthreads: 1\neval: {every: 0}\n"
+             "model: {name: resnet9, channels: [4, 6, 8, 8]}\n"
+             "train: {%s, lr: {knots: [0, end], values: [0.1, 0]}}\ntricks: {%s}\n",
+             image_size, precision, backend, train, tricks);
+    return program_config(&context, yaml);
+}
+
 void watch_run(const char *precision, const char *tune, watch *w) {
     d9_system system = *run_system();
     d9_context context;

@@ -17,6 +17,9 @@ typedef struct watch {
 
 /* A configuration for some epochs of tiny images, evaluated at the end. */
 d9_config *watch_config(d9_context *context, const char *precision, const char *tune);
+/* A run of resnet9 with few channels on 32 synthetic images, not evaluated. `train` begins with the epochs. */
+d9_config *watch_small_config(const char *backend, const char *precision, int image_size, const char *train,
+                              const char *tricks);
 extern d9_fake *fake; /* set by main, which is in watch.c */
 
 /* Trains once; fills *w, whose kernel_driver is an input. plan and params_sha256 are empty after a failure. */

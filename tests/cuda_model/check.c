@@ -24,8 +24,8 @@ bool d9_check_skips(d9_kernel_store store, int i) {
     return (TEST_SHARE > 1 || d9_model_watches()) && (int)store != i % (D9_KERNEL_F16 + 1);
 }
 
-void d9_check_launch(d9_check *check, const char *what, int error) {
-    if (error) d9_check_fail(check, "%s: error %d %s", what, error, d9_model_failure());
+void d9_check_launch(d9_check *check, int error) {
+    if (error) d9_check_fail(check, "%s: error %d %s", check->name, error, d9_model_failure());
 }
 
 /* Memory of the running check: arrays, with guard bytes before and after their data, and plain floats without guards.
@@ -135,11 +135,17 @@ void d9_check_array(d9_check *check, const char *what, const float *expected, co
     }
 }
 
-float *d9_floats(int64_t count) {
-    float *values = get_memory((size_t)count * sizeof *values);
-    memset(values, 0, (size_t)count * sizeof *values);
-    add_block((unsigned char *)values, NULL, 0);
+void *d9_zeros(int64_t bytes) {
+    void *values = get_memory((size_t)bytes);
+    memset(values, 0, (size_t)bytes);
+    add_block(values, NULL, 0);
     return values;
+}
+
+const float *d9_narrowed(int64_t count, const double *values) {
+    float *made = d9_floats(count);
+    for (int64_t i = 0; i < count; i++) made[i] = (float)values[i];
+    return made;
 }
 
 float *d9_random(d9_kernel_store store, int64_t count, uint32_t seed) {

@@ -8,14 +8,16 @@
 #include "kernels/formulas/rows.h"
 
 typedef struct d9_check {
+    const char *name;
     int64_t compared, failures;
     bool contracted; /* kernels use fused multiply-adds: half-precision values may be off by one unit */
     char first[320]; /* the first failure */
 } d9_check;
 
 void d9_check_fail(d9_check *check, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* `error` is a launcher's return value; if not 0, fails with the model's message. */
-void d9_check_launch(d9_check *check, const char *what, int error);
+/* `error` is a launcher's return value; if not 0, fails with the model's message, which names the kernel. */
+void d9_check_launch(d9_check *check, int error);
+#define LAUNCH(call) d9_check_launch(check, call)
 
 /* ---- arrays between guard bytes, at first NaN (0xff), and plain arrays of floats; d9_check_done frees all ---- */
 typedef struct d9_array {
@@ -28,8 +30,8 @@ typedef struct d9_array {
 d9_array d9_array_new(d9_kernel_store store, int64_t count, int shift);
 d9_array d9_array_of(d9_kernel_store store, int64_t count, int shift,
                      const float *values); /* `values` rounded to `store` */
-static inline d9_kernel_in d9_array_in(const d9_array *array) { return (d9_kernel_in){array->data, array->store}; }
-static inline d9_kernel_out d9_array_out(const d9_array *array) { return (d9_kernel_out){array->data, array->store}; }
+#define IN(array)  ((d9_kernel_in){(array).data, (array).store})
+#define OUT(array) ((d9_kernel_out){(array).data, (array).store})
 
 float d9_store_rounded(d9_kernel_store store, float value);
 void d9_store_round(d9_kernel_store store, int64_t count, float *values);
@@ -43,7 +45,12 @@ void d9_check_array(d9_check *check, const char *what, const float *expected, co
  * kernels are contracted, because each value may then be off by one. */
 double d9_check_sums(const d9_check *check, d9_kernel_store store, double tolerance);
 
-float *d9_floats(int64_t count);                                       /* zeros */
+/* Zeros, aligned to 64 bytes. */
+void *d9_zeros(int64_t bytes);
+static inline float *d9_floats(int64_t count) { return d9_zeros(count * (int64_t)sizeof(float)); }
+static inline double *d9_doubles(int64_t count) { return d9_zeros(count * (int64_t)sizeof(double)); }
+static inline int32_t *d9_ints(int64_t count) { return d9_zeros(count * (int64_t)sizeof(int32_t)); }
+const float *d9_narrowed(int64_t count, const double *values);
 float *d9_random(d9_kernel_store store, int64_t count, uint32_t seed); /* in [-1, 1], representable in `store` */
 float *d9_integers(int64_t count, uint32_t seed);                      /* -4 .. 4 */
 void d9_check_done(d9_check *check); /* frees all memory; fails if guard bytes were overwritten */

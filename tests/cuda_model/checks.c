@@ -7,7 +7,7 @@ const d9_cuda_check d9_cuda_checks[] = {D9_CUDA_CHECKS(ROW)};
 const int d9_cuda_check_count = (int)(sizeof d9_cuda_checks / sizeof *d9_cuda_checks);
 
 d9_check d9_cuda_check_run(const char *name, d9_cuda_check_function *run, bool contracted) {
-    d9_check check = {.contracted = contracted};
+    d9_check check = {.name = name, .contracted = contracted};
     d9_model_test(name);
     run(&check);
     d9_check_done(&check);

@@ -57,12 +57,12 @@ static site open_site(const batch_case *c) {
     const int64_t bytes = (int64_t)c->images * c->height * c->width * stored_of(c);
     s.step = 3 * c->steps_per_epoch + 1;
     s.from = (c->batch + 1) / 2; /* also the distance between the starts of steps: half a batch, so they overlap */
-    s.images = (uint8_t *)(void *)d9_floats(bytes / 4 + 1);
+    s.images = d9_zeros(bytes);
     for (int64_t i = 0; i < bytes; i++) s.images[i] = (uint8_t)(i * 37 + i / 256);
-    s.order = (int32_t *)(void *)d9_floats(c->batch * c->steps_per_epoch);
+    s.order = d9_ints(c->batch * c->steps_per_epoch);
     for (int i = 0; i < c->batch * c->steps_per_epoch; i++) s.order[i] = (c->images - 1 - i) % c->images;
-    s.draws = (int32_t *)(void *)d9_floats(c->batch * D9_DRAW_SLOTS);
-    s.labels = (int32_t *)(void *)d9_floats(c->images);
+    s.draws = d9_ints(c->batch * D9_DRAW_SLOTS);
+    s.labels = d9_ints(c->images);
     for (int i = 0; i < c->images; i++) s.labels[i] = i * 3 + 1;
     s.table = d9_random(D9_KERNEL_F32, c->channels * 256, 51);
     for (int n = 0; n < c->batch; n++) {
@@ -91,8 +91,7 @@ void d9_cuda_check_corpus(d9_check *check) {
     for (int i = 0; i < 3; i++) {
         const int64_t time = sizes[i].time, columns = sizes[i].columns, length = sizes[i].length,
                       steps = (length - 1 + time - 1) / time, count = columns * time;
-        int32_t *all = (int32_t *)(void *)d9_floats(columns * length), *tokens = (int32_t *)(void *)d9_floats(count),
-                *labels = (int32_t *)(void *)d9_floats(count);
+        int32_t *all = d9_ints(columns * length), *tokens = d9_ints(count), *labels = d9_ints(count);
         for (int64_t k = 0; k < columns * length; k++) all[k] = (int32_t)(7 * k + 3);
         for (int64_t at = 2 * steps; at < 3 * steps; at++) {
             const d9_cuda_corpus corpus = {all, &at, columns, length, time, steps, length};
@@ -103,10 +102,10 @@ void d9_cuda_check_corpus(d9_check *check) {
                     labels[t * columns + n] = row + 1 < length ? all[n * length + row + 1] : -1;
                 }
             d9_array own = d9_array_new(D9_KERNEL_F32, count, 0), next = d9_array_new(D9_KERNEL_F32, count, 0);
-            d9_check_launch(check, "corpus", d9_cuda_read_corpus(NULL, &corpus, own.data, next.data));
+            LAUNCH(d9_cuda_read_corpus(NULL, &corpus, own.data, next.data));
             check_integers(check, "corpus: tokens", tokens, &own);
             check_integers(check, "corpus: labels", labels, &next);
-            d9_check_launch(check, "corpus", d9_cuda_read_corpus(NULL, &corpus, own.data, NULL));
+            LAUNCH(d9_cuda_read_corpus(NULL, &corpus, own.data, NULL));
             check_integers(check, "corpus without labels", tokens, &own);
         }
         d9_check_done(check);
@@ -118,7 +117,7 @@ void d9_cuda_check_draw(d9_check *check) {
         site s = open_site(&cases[i]);
         const d9_cuda_slice slice = slice_of(&s);
         d9_array got = d9_array_new(D9_KERNEL_F32, s.c->batch * D9_DRAW_SLOTS, 0);
-        d9_check_launch(check, "draw", d9_cuda_draw(NULL, &slice, &s.rule, got.data));
+        LAUNCH(d9_cuda_draw(NULL, &slice, &s.rule, got.data));
         check_integers(check, "draw", s.draws, &got);
         d9_check_done(check);
     }
@@ -130,10 +129,10 @@ void d9_cuda_check_gather(d9_check *check) {
             site s = open_site(&cases[i]);
             d9_cuda_slice slice = slice_of(&s);
             if (!with_step) slice.step = NULL;
-            int32_t *expected = (int32_t *)(void *)d9_floats(s.c->batch);
+            int32_t *expected = d9_ints(s.c->batch);
             for (int n = 0; n < s.c->batch; n++) expected[n] = s.labels[s.order[(with_step ? s.from : 0) + n]];
             d9_array got = d9_array_new(D9_KERNEL_F32, s.c->batch, 0);
-            d9_check_launch(check, "gather", d9_cuda_gather(NULL, &slice, s.labels, got.data));
+            LAUNCH(d9_cuda_gather(NULL, &slice, s.labels, got.data));
             check_integers(check, "gather", expected, &got);
             d9_check_done(check);
         }
@@ -144,13 +143,13 @@ void d9_cuda_check_tokens(d9_check *check) {
     for (int i = 0; i < CASES; i++) {
         site s = open_site(&cases[i]);
         const d9_cuda_slice slice = slice_of(&s);
-        int32_t *texts = (int32_t *)(void *)d9_floats(s.c->images * LENGTH);
-        int32_t *expected = (int32_t *)(void *)d9_floats(s.c->batch * LENGTH);
+        int32_t *texts = d9_ints(s.c->images * LENGTH);
+        int32_t *expected = d9_ints(s.c->batch * LENGTH);
         for (int k = 0; k < s.c->images * LENGTH; k++) texts[k] = k * 7 + 1;
         for (int t = 0; t < LENGTH; t++)
             for (int n = 0; n < s.c->batch; n++) expected[t * s.c->batch + n] = texts[s.order[s.from + n] * LENGTH + t];
         d9_array got = d9_array_new(D9_KERNEL_F32, s.c->batch * LENGTH, 0);
-        d9_check_launch(check, "tokens", d9_cuda_tokens(NULL, &slice, texts, LENGTH, got.data));
+        LAUNCH(d9_cuda_tokens(NULL, &slice, texts, LENGTH, got.data));
         check_integers(check, "tokens", expected, &got);
         d9_check_done(check);
     }
@@ -178,7 +177,7 @@ void d9_cuda_check_rank(d9_check *check) {
         expected[before] = order[i];
     }
     d9_array got = d9_array_new(D9_KERNEL_F32, COUNT, 0);
-    d9_check_launch(check, "rank", d9_cuda_rank(NULL, &slice, losses, got.data));
+    LAUNCH(d9_cuda_rank(NULL, &slice, losses, got.data));
     check_integers(check, "rank", expected, &got);
 }
 
@@ -197,7 +196,7 @@ void d9_cuda_check_augment(d9_check *check) {
             const d9_cuda_batch batch = {s.images, s.table,      how & 1 ? s.draws : NULL,
                                          s.rule,   stored_of(c), c->channels};
             d9_array y = d9_array_new(store, count, how >> 1);
-            d9_check_launch(check, "augment", d9_cuda_augment(NULL, &slice, &batch, d9_array_out(&y)));
+            LAUNCH(d9_cuda_augment(NULL, &slice, &batch, OUT(y)));
             d9_check_array(check, "augment", expected, &y, 0);
             d9_check_done(check);
         }
@@ -218,8 +217,7 @@ void d9_cuda_check_mix(d9_check *check) {
             d9_cpu_mix(&cpu, d9_plain_in(x), how & 1 ? table[step] : share.constant, images, size,
                        d9_plain_out(expected));
             d9_array in = d9_array_of(store, count, how >> 1, x), y = d9_array_new(store, count, how >> 1);
-            d9_check_launch(check, "mix",
-                            d9_cuda_mix(NULL, d9_array_in(&in), share, &step, images, size, d9_array_out(&y)));
+            LAUNCH(d9_cuda_mix(NULL, IN(in), share, &step, images, size, OUT(y)));
             d9_check_array(check, "mix", expected, &y, 1e-6);
             d9_check_done(check);
         }
@@ -251,7 +249,7 @@ void d9_cuda_check_paste(d9_check *check) {
             float *expected = d9_floats(count);
             d9_cpu_paste(&cpu, d9_plain_in(x), box, d, d9_plain_out(expected));
             d9_array in = d9_array_of(store, count, how & 1, x), y = d9_array_new(store, count, how & 1);
-            d9_check_launch(check, "paste", d9_cuda_paste_box(NULL, &paste, d9_array_in(&in), d9_array_out(&y)));
+            LAUNCH(d9_cuda_paste_box(NULL, &paste, IN(in), OUT(y)));
             d9_check_array(check, "paste", expected, &y, 0);
             d9_check_done(check);
         }
@@ -263,13 +261,13 @@ void d9_cuda_check_order(d9_check *check) {
         d9_context context;
         size_t bytes = 0;
         d9_context_init(&context);
-        int32_t *expected = (int32_t *)(void *)d9_floats(sizes[i]);
+        int32_t *expected = d9_ints(sizes[i]);
         if (d9_keyed_order(&context, SEED, 5, D9_STREAM_ORDER, 0, sizes[i], expected))
             d9_check_fail(check, "order: the CPU's");
-        d9_check_launch(check, "order", d9_cuda_order_scratch_bytes(sizes[i], &bytes));
+        LAUNCH(d9_cuda_order_scratch_bytes(sizes[i], &bytes));
         d9_array scratch = d9_array_new(D9_KERNEL_F32, (int64_t)(bytes + 3) / 4, 0);
         d9_array got = d9_array_new(D9_KERNEL_F32, sizes[i], 0);
-        d9_check_launch(check, "order", d9_cuda_order(NULL, SEED, 5, sizes[i], scratch.data, got.data));
+        LAUNCH(d9_cuda_order(NULL, SEED, 5, sizes[i], scratch.data, got.data));
         check_integers(check, "order", expected, &got);
         d9_check_done(check);
     }

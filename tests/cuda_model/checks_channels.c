@@ -26,9 +26,7 @@ void d9_cuda_check_bias(d9_check *check) {
         if (i % 2) d9_cpu_act_forward(&cpu, d9_plain_in(expected), act, count, d9_plain_out(expected));
         d9_array in = d9_array_of(store, count, shift, x), bias = d9_array_of(D9_KERNEL_F32, channels, 0, b);
         d9_array out = d9_array_new(store, count, shift);
-        d9_check_launch(
-            check, "bias",
-            d9_cuda_bias_forward(NULL, d9_array_in(&in), bias.data, act, rows, channels, d9_array_out(&out)));
+        LAUNCH(d9_cuda_bias_forward(NULL, IN(in), bias.data, act, rows, channels, OUT(out)));
         d9_check_array(check, "bias", expected, &out, i % 2 ? 1e-6 : 0);
         d9_check_done(check);
     }
@@ -49,11 +47,9 @@ static void run_bias_backward(d9_check *check, const d9_array *dy, d9_cuda_prolo
     d9_array out[2], scratch = d9_array_new(D9_KERNEL_F32, d9_cuda_bias_scratch_bytes(rows, channels) / 4, 0);
     for (unsigned seed = 0; seed < 2; seed++) {
         out[seed] = d9_array_new(D9_KERNEL_F32, channels, 0);
-        if (seed && before.reference.data) before.dz = d9_array_out(dz);
+        if (seed && before.reference.data) before.dz = OUT(*dz);
         d9_model_seed(seed);
-        d9_check_launch(
-            check, "bias_backward",
-            d9_cuda_bias_backward(NULL, d9_array_in(dy), &before, rows, channels, scratch.data, out[seed].data));
+        LAUNCH(d9_cuda_bias_backward(NULL, IN(*dy), &before, rows, channels, scratch.data, out[seed].data));
         d9_check_array(check, "bias_backward", expected, &out[seed], tolerance);
     }
     d9_model_seed(0);
@@ -78,7 +74,7 @@ void d9_cuda_check_bias_backward(d9_check *check) {
         d9_array dy = d9_array_of(store, count, shift, given), reference = d9_array_of(store, count, shift, y);
         d9_array wanted = d9_array_new(store, count, shift);
         d9_cuda_prologue before = {.act = act};
-        if (slope) before.reference = d9_array_in(&reference);
+        if (slope) before.reference = IN(reference);
         const double most = d9_check_sums(check, store, 1e-6);
         run_bias_backward(check, &dy, before, rows, channels, expected, slope ? most : 0, &wanted);
         if (slope) d9_check_array(check, "bias_backward dz", dz, &wanted, 1e-6);
@@ -101,14 +97,10 @@ static void check_concat(d9_check *check, int i, d9_kernel_store store, int shif
     d9_array left = d9_array_of(store, rows * first, shift, a), right = d9_array_of(store, rows * second, 0, b);
     d9_array whole = d9_array_new(store, rows * wide, shift);
     d9_array sides[] = {d9_array_new(store, rows * first, 0), d9_array_new(store, rows * second, shift)};
-    d9_check_launch(
-        check, "concat",
-        d9_cuda_concat(NULL, d9_array_in(&left), d9_array_in(&right), rows, first, second, d9_array_out(&whole)));
+    LAUNCH(d9_cuda_concat(NULL, IN(left), IN(right), rows, first, second, OUT(whole)));
     d9_check_array(check, "concat", expected, &whole, 0);
     for (int s = 0; s < 2; s++) {
-        d9_check_launch(check, "slice",
-                        d9_cuda_slice_channels(NULL, d9_array_in(&whole), rows, wide, s ? first : 0, s ? second : first,
-                                               d9_array_out(&sides[s])));
+        LAUNCH(d9_cuda_slice_channels(NULL, IN(whole), rows, wide, s ? first : 0, s ? second : first, OUT(sides[s])));
         d9_check_array(check, "slice", s ? b : a, &sides[s], 0);
     }
     d9_check_done(check);
@@ -141,9 +133,7 @@ static void check_dropout(d9_check *check, int64_t together) {
         float *expected = d9_floats(count);
         drop(&dropout, *step, count, x, expected);
         d9_array in = d9_array_of(store, count, shift, x), out = d9_array_new(store, count, shift);
-        d9_check_launch(
-            check, "dropout",
-            d9_cuda_dropout(NULL, d9_array_in(&in), &dropout, *step == 977 ? NULL : step, count, d9_array_out(&out)));
+        LAUNCH(d9_cuda_dropout(NULL, IN(in), &dropout, *step == 977 ? NULL : step, count, OUT(out)));
         d9_check_array(check, "dropout", expected, &out, 0);
         d9_check_done(check);
     }

@@ -17,7 +17,7 @@ void d9_cuda_check_cast(d9_check *check) {
     FOR_ALL(count, store, shift) D9_FOR_STORES(to) {
         const float *values = d9_random(store, count, 1);
         d9_array x = d9_array_of(store, count, shift, values), y = d9_array_new(to, count, shift);
-        d9_check_launch(check, "cast", d9_cuda_cast(NULL, d9_array_in(&x), count, d9_array_out(&y)));
+        LAUNCH(d9_cuda_cast(NULL, IN(x), count, OUT(y)));
         d9_check_array(check, "cast", values, &y, 0);
         d9_check_done(check);
     }
@@ -31,7 +31,7 @@ void d9_cuda_check_add(d9_check *check) {
         d9_cpu_add(&cpu, d9_plain_in(a), d9_plain_in(b), count, d9_plain_out(expected));
         d9_array x = d9_array_of(store, count, shift, a), y = d9_array_of(D9_KERNEL_F32, count, 0, b);
         /* in place: the sum goes where a was */
-        d9_check_launch(check, "add", d9_cuda_add(NULL, d9_array_in(&x), d9_array_in(&y), count, d9_array_out(&x)));
+        LAUNCH(d9_cuda_add(NULL, IN(x), IN(y), count, OUT(x)));
         d9_check_array(check, "add", expected, &x, 0);
         d9_check_done(check);
     }
@@ -44,7 +44,7 @@ void d9_cuda_check_scale(d9_check *check) {
         float *expected = d9_floats(count);
         d9_cpu_scale(&cpu, d9_plain_in(values), 0.0625f, count, d9_plain_out(expected));
         d9_array x = d9_array_of(store, count, shift, values), y = d9_array_new(D9_KERNEL_F32, count, 0);
-        d9_check_launch(check, "scale", d9_cuda_scale(NULL, d9_array_in(&x), 0.0625f, count, d9_array_out(&y)));
+        LAUNCH(d9_cuda_scale(NULL, IN(x), 0.0625f, count, OUT(y)));
         d9_check_array(check, "scale", expected, &y, 0);
         d9_check_done(check);
     }
@@ -54,7 +54,7 @@ void d9_cuda_check_copy(d9_check *check) {
     FOR_ALL(count, store, shift) {
         const float *values = d9_random(store, count, 4);
         d9_array x = d9_array_of(store, count, 0, values), y = d9_array_new(store, count, shift);
-        d9_check_launch(check, "copy", d9_cuda_copy(NULL, x.data, x.bytes, y.data));
+        LAUNCH(d9_cuda_copy(NULL, x.data, x.bytes, y.data));
         d9_check_array(check, "copy", values, &y, 0);
         d9_check_done(check);
     }
@@ -68,7 +68,7 @@ void d9_cuda_check_act_forward(d9_check *check) {
             const d9_kernel_act act = {activation, 0.3f};
             d9_cpu_act_forward(&cpu, d9_plain_in(values), act, count, d9_plain_out(expected));
             d9_array x = d9_array_of(store, count, shift, values), y = d9_array_new(store, count, shift);
-            d9_check_launch(check, "act", d9_cuda_act_forward(NULL, d9_array_in(&x), act, count, d9_array_out(&y)));
+            LAUNCH(d9_cuda_act_forward(NULL, IN(x), act, count, OUT(y)));
             d9_check_array(check, "act", expected, &y, 1e-6);
             d9_check_done(check);
         }
@@ -88,11 +88,8 @@ void d9_cuda_check_act_extremes(d9_check *check) {
             d9_cpu_act_backward(&cpu, d9_plain_in(ones), d9_plain_in(values), act, COUNT, d9_plain_out(expected[1]));
             d9_array x = d9_array_of(store, COUNT, 0, values), dy = d9_array_of(store, COUNT, 0, ones);
             d9_array got[2] = {d9_array_new(store, COUNT, 0), d9_array_new(store, COUNT, 0)};
-            d9_check_launch(check, "act",
-                            d9_cuda_act_forward(NULL, d9_array_in(&x), act, COUNT, d9_array_out(&got[0])));
-            d9_check_launch(
-                check, "act_backward",
-                d9_cuda_act_backward(NULL, d9_array_in(&dy), d9_array_in(&x), act, COUNT, d9_array_out(&got[1])));
+            LAUNCH(d9_cuda_act_forward(NULL, IN(x), act, COUNT, OUT(got[0])));
+            LAUNCH(d9_cuda_act_backward(NULL, IN(dy), IN(x), act, COUNT, OUT(got[1])));
             for (int k = 0; k < 2 * COUNT; k++) {
                 const float wanted = d9_store_rounded(store, expected[k / COUNT][k % COUNT]);
                 const float value = d9_array_at(&got[k / COUNT], k % COUNT);
@@ -118,9 +115,7 @@ void d9_cuda_check_act_backward(d9_check *check) {
             d9_array by = d9_array_of(store, count, shift, reference), to = d9_array_new(store, count, 0);
             for (int in_place = 0; in_place < 2; in_place++) {
                 d9_array from = d9_array_of(store, count, in_place ? shift : 0, dy), *out = in_place ? &by : &to;
-                d9_check_launch(
-                    check, "act_backward",
-                    d9_cuda_act_backward(NULL, d9_array_in(&from), d9_array_in(&by), act, count, d9_array_out(out)));
+                LAUNCH(d9_cuda_act_backward(NULL, IN(from), IN(by), act, count, OUT(*out)));
                 d9_check_array(check, "act_backward", expected, out, 1e-6);
             }
             d9_check_done(check);

@@ -43,8 +43,7 @@ static void check_pass(d9_check *check, pass pass) {
             d9_array gpu_a = d9_array_of(store, left, shift, a), gpu_b = d9_array_of(store, right, shift, b);
             d9_array out = d9_array_new(pass == BACKWARD_DATA ? store : D9_KERNEL_F32, count, shift);
             run_cpu(&cpu, pass, s, a, b, expected);
-            d9_check_launch(check, names[pass],
-                            launch(pass, s, d9_array_in(&gpu_a), d9_array_in(&gpu_b), d9_array_out(&out)));
+            LAUNCH(launch(pass, s, IN(gpu_a), IN(gpu_b), OUT(out)));
             d9_check_array(check, names[pass], expected, &out, i % 2 ? 1e-6 : 0);
             d9_check_done(check);
         }
@@ -99,9 +98,7 @@ void d9_cuda_check_multiply(d9_check *check) {
             d9_array gpu_b = d9_array_of(store, s.batch * s.b_stride, 0, b);
             d9_array y = d9_array_of(y_store, s.batch * s.y_stride, 0, expected);
             multiply_plainly(&s, a, b, bias, expected);
-            d9_check_launch(
-                check, "multiply",
-                d9_cuda_multiply(NULL, &s, d9_array_in(&gpu_a), d9_array_in(&gpu_b), y.data, bias, d9_array_out(&y)));
+            LAUNCH(d9_cuda_multiply(NULL, &s, IN(gpu_a), IN(gpu_b), y.data, bias, OUT(y)));
             d9_check_array(check, "multiply", expected, &y, 0);
             d9_check_done(check);
         }
@@ -133,12 +130,12 @@ static batch open_batch(const d9_kernel_loss *s, d9_kernel_store store) {
     for (int64_t i = 0; i < count; i++) b.logits[i] *= 8;
     b.loss = d9_floats(s->samples);
     b.dlogits = d9_floats(count);
-    b.labels = (int32_t *)(void *)d9_floats(s->samples);
+    b.labels = d9_ints(s->samples);
     for (int64_t n = 0; n < s->samples; n++)
         b.labels[n] =
             (int32_t)(d9_loss_several(s->loss) ? n * 715827883 % (INT64_C(1) << s->classes) : n * 7 % s->classes);
     b.gpu_weights = d9_floats(s->classes);
-    b.weights = (double *)(void *)d9_floats(2 * s->classes);
+    b.weights = d9_doubles(s->classes);
     for (int64_t k = 0; k < s->classes; k++) b.weights[k] = b.gpu_weights[k] = 0.25f * (float)(1 + k % 7);
     b.gpu_loss = d9_array_new(D9_KERNEL_F32, s->samples, 0);
     b.gpu_dlogits = d9_array_new(store, count, 0);
@@ -171,10 +168,8 @@ void d9_cuda_check_loss_forward(d9_check *check) {
         run_loss(&b, &losses[i], i % 2 && !losses[i].loss ? b.weights : NULL, b.loss, NULL);
         float table[3];
         const d9_cuda_coefficient share = share_of(&losses[i], table);
-        d9_check_launch(check, "loss",
-                        d9_cuda_loss_forward(NULL, &b.shape, share, &loss_step,
-                                             i % 2 && !losses[i].loss ? b.gpu_weights : NULL, b.logits, b.labels,
-                                             b.gpu_loss.data));
+        LAUNCH(d9_cuda_loss_forward(NULL, &b.shape, share, &loss_step, i % 2 && !losses[i].loss ? b.gpu_weights : NULL,
+                                    b.logits, b.labels, b.gpu_loss.data));
         d9_check_array(check, "loss", b.loss, &b.gpu_loss, 1e-6);
         d9_check_done(check);
     }
@@ -193,10 +188,9 @@ void d9_cuda_check_loss_backward(d9_check *check) {
             if (scaled == 1) /* the gradient overwrites the logits */
                 memcpy(b.gpu_dlogits.data, b.logits, sizeof(float) * (size_t)b.gpu_dlogits.count);
             const float *logits = scaled == 1 ? b.gpu_dlogits.data : b.logits;
-            d9_check_launch(check, "loss_backward",
-                            d9_cuda_loss_backward(NULL, &b.shape, share, &loss_step,
-                                                  i % 2 && !losses[i].loss ? b.gpu_weights : NULL, logits, b.labels,
-                                                  scaled ? &scale : NULL, d9_array_out(&b.gpu_dlogits)));
+            LAUNCH(d9_cuda_loss_backward(NULL, &b.shape, share, &loss_step,
+                                         i % 2 && !losses[i].loss ? b.gpu_weights : NULL, logits, b.labels,
+                                         scaled ? &scale : NULL, OUT(b.gpu_dlogits)));
             d9_check_array(check, "loss_backward", b.dlogits, &b.gpu_dlogits, 1e-6);
             d9_check_done(check);
         }
@@ -225,8 +219,7 @@ static void check_nan(d9_check *check, const d9_kernel_loss *s) {
         b.logits[n * s->classes + (n % 2 ? s->classes / 2 : 0)] = NAN;
         if (n % 4 == 0) b.labels[n] = 0;
     }
-    d9_check_launch(check, "metrics",
-                    d9_cuda_metrics(NULL, &b.shape, b.loss, b.logits, b.labels, &step, scratch.data, got));
+    LAUNCH(d9_cuda_metrics(NULL, &b.shape, b.loss, b.logits, b.labels, &step, scratch.data, got));
     const double expected = (double)d9_cpu_correct(&cpu, s, b.logits, b.labels);
     check->compared++;
     if (got[2] != expected) d9_check_fail(check, "metrics: %g correct with NaN, not %g", got[2], expected);
@@ -247,8 +240,7 @@ void d9_cuda_check_metrics(d9_check *check) {
         for (int64_t step = 4; step < 7; step++) {
             d9_cpu_metrics(&losses[i], b.loss, b.labels, d9_cpu_correct(&cpu, &losses[i], b.logits, b.labels), step,
                            expected);
-            d9_check_launch(check, "metrics",
-                            d9_cuda_metrics(NULL, &b.shape, b.loss, b.logits, b.labels, &step, scratch.data, got));
+            LAUNCH(d9_cuda_metrics(NULL, &b.shape, b.loss, b.logits, b.labels, &step, scratch.data, got));
             for (int k = 0; k < 4; k++) {
                 const double error = fabs(got[k] - expected[k]);
                 check->compared++;

@@ -38,7 +38,6 @@ typedef struct site { /* a case's arrays, in double and for the model */
     d9_array gpu_x, gpu_dy, gpu_y, gpu_mean, gpu_inv_std, gpu_running[2], scratch, moments;
 } site;
 
-static double *doubles(int64_t count) { return (double *)(void *)d9_floats(2 * count); }
 static double rounded(const site *s, float value) { return (double)d9_store_rounded(s->store, value); }
 
 /* Input k of the patch at a pixel of image i. */
@@ -82,11 +81,11 @@ static site open_site(const d9_cuda_moments *shape, d9_kernel_store store, int s
     s.bias = d9_random(D9_KERNEL_F32, shape->outputs, 76);
     s.running = d9_random(D9_KERNEL_F32, 2 * s.statistics, 77);
     for (int64_t k = 0; k < 2 * s.statistics; k++) s.running[k] += 1.5f; /* variances must be positive */
-    s.product = doubles(shape->outputs * s.patch);
-    s.conv = doubles(s.y_count);
-    s.y = doubles(s.y_count);
-    s.mean = doubles(s.statistics);
-    s.inv_std = doubles(s.statistics);
+    s.product = d9_doubles(shape->outputs * s.patch);
+    s.conv = d9_doubles(s.y_count);
+    s.y = d9_doubles(s.y_count);
+    s.mean = d9_doubles(s.statistics);
+    s.inv_std = d9_doubles(s.statistics);
     s.gpu_x = d9_array_of(store, s.x_count, 0, s.x);
     s.gpu_dy = d9_array_of(store, s.y_count, shift, s.dy);
     s.gpu_y = d9_array_new(store, s.y_count, shift);
@@ -106,12 +105,6 @@ static d9_cuda_moments_weights weights_of(const site *s) {
 
 static d9_kernel_norm_state state_of(const site *s) {
     return d9_norm_state_of(s->scale, s->bias, s->gpu_running, &s->gpu_mean, &s->gpu_inv_std);
-}
-
-static const float *narrowed(int64_t count, const double *values) {
-    float *made = d9_floats(count);
-    for (int64_t i = 0; i < count; i++) made[i] = (float)values[i];
-    return made;
 }
 
 /* Iterates over all pixels p of all images i of group g; at: the element of output o at that pixel. */
@@ -144,19 +137,18 @@ static void forward(d9_check *check, site *s) { /* in double, and on the model *
     const d9_kernel_norm_state state = state_of(s);
     const d9_kernel_act act = {D9_ACT_CELU, alpha};
     normalise(s);
-    d9_check_launch(check, "moments_forward",
-                    d9_cuda_moments_forward(NULL, &s->s, d9_array_in(&s->gpu_x), &weights, &state, act, s->scratch.data,
-                                            s->moments.data, d9_array_out(&s->gpu_y)));
+    LAUNCH(d9_cuda_moments_forward(NULL, &s->s, IN(s->gpu_x), &weights, &state, act, s->scratch.data, s->moments.data,
+                                   OUT(s->gpu_y)));
 }
 
 static void check_forward(d9_check *check, const d9_cuda_moments *shape, d9_kernel_store store, int shift) {
     site s = open_site(shape, store, shift);
     forward(check, &s);
-    d9_check_array(check, "moments mean", narrowed(s.statistics, s.mean), &s.gpu_mean, 1e-6);
-    d9_check_array(check, "moments inv_std", narrowed(s.statistics, s.inv_std), &s.gpu_inv_std, 2e-6);
+    d9_check_array(check, "moments mean", d9_narrowed(s.statistics, s.mean), &s.gpu_mean, 1e-6);
+    d9_check_array(check, "moments inv_std", d9_narrowed(s.statistics, s.inv_std), &s.gpu_inv_std, 2e-6);
     d9_check_array(check, "moments running_mean", s.running, &s.gpu_running[0], 1e-6);
     d9_check_array(check, "moments running_var", s.running + s.statistics, &s.gpu_running[1], 1e-6);
-    d9_check_array(check, "moments_forward", narrowed(s.y_count, s.y), &s.gpu_y, 3e-6);
+    d9_check_array(check, "moments_forward", d9_narrowed(s.y_count, s.y), &s.gpu_y, 3e-6);
     d9_check_done(check);
 }
 
@@ -184,14 +176,10 @@ static void check_eval(d9_check *check, const d9_cuda_moments *shape, d9_kernel_
         const double z = (s.conv[at] - mean) / sqrt(variance + 1e-5) * (double)s.scale[o] + (double)s.bias[o];
         s.y[at] = z > 0 ? z : 0;
     }
-    d9_check_launch(check, "moments_eval",
-                    d9_cuda_moments_eval(NULL, shape, d9_array_in(&s.gpu_x), &weights, &state, act, s.scratch.data,
-                                         d9_array_out(&s.gpu_y)));
-    d9_check_launch(
-        check, "moments_conv",
-        d9_cuda_moments_conv(NULL, shape, d9_array_in(&s.gpu_x), &weights, s.scratch.data, d9_array_out(&conv)));
-    d9_check_array(check, "moments_eval", narrowed(s.y_count, s.y), &s.gpu_y, 3e-6);
-    d9_check_array(check, "moments_conv", narrowed(s.y_count, s.conv), &conv, 3e-6);
+    LAUNCH(d9_cuda_moments_eval(NULL, shape, IN(s.gpu_x), &weights, &state, act, s.scratch.data, OUT(s.gpu_y)));
+    LAUNCH(d9_cuda_moments_conv(NULL, shape, IN(s.gpu_x), &weights, s.scratch.data, OUT(conv)));
+    d9_check_array(check, "moments_eval", d9_narrowed(s.y_count, s.y), &s.gpu_y, 3e-6);
+    d9_check_array(check, "moments_conv", d9_narrowed(s.y_count, s.conv), &conv, 3e-6);
     d9_check_done(check);
 }
 
@@ -208,8 +196,9 @@ typedef struct gradients {                 /* in double */
 static gradients differentiate(site *s) {
     const d9_cuda_moments *c = &s->s;
     const double n = (double)(c->images / c->groups * s->pixels);
-    const gradients d = {doubles(c->outputs * s->patch), doubles(s->w_count), doubles(c->outputs), doubles(c->outputs)};
-    double *dz = doubles(s->y_count);
+    const gradients d = {d9_doubles(c->outputs * s->patch), d9_doubles(s->w_count), d9_doubles(c->outputs),
+                         d9_doubles(c->outputs)};
+    double *dz = d9_doubles(s->y_count);
     for (int64_t k = 0; k < s->y_count; k++)
         dz[k] = rounded(s, s->dy[k] * d9_act_slope_CELU_float(d9_array_at(&s->gpu_y, k), alpha));
     for (int64_t at = 0; at < s->statistics; at++) {
@@ -247,14 +236,12 @@ static void check_backward(d9_check *check, const d9_cuda_moments *shape, d9_ker
     const d9_cuda_moments_gradients to = {dw.data, all_wanted ? dscale.data : NULL, all_wanted ? dbias.data : NULL};
     forward(check, &s);
     const gradients d = differentiate(&s);
-    d9_check_launch(check, "moments_backward",
-                    d9_cuda_moments_backward(NULL, shape, d9_array_in(&s.gpu_dy), act, d9_array_in(&s.gpu_y),
-                                             d9_array_in(&s.gpu_x), &weights, s.gpu_mean.data, s.gpu_inv_std.data,
-                                             s.scale, s.moments.data, s.scratch.data, &to));
+    LAUNCH(d9_cuda_moments_backward(NULL, shape, IN(s.gpu_dy), act, IN(s.gpu_y), IN(s.gpu_x), &weights, s.gpu_mean.data,
+                                    s.gpu_inv_std.data, s.scale, s.moments.data, s.scratch.data, &to));
     const double most = d9_check_sums(check, store, 1e-5);
-    d9_check_array(check, "moments dw", narrowed(s.w_count, d.dw), &dw, most);
-    if (all_wanted) d9_check_array(check, "moments dscale", narrowed(shape->outputs, d.dscale), &dscale, most);
-    if (all_wanted) d9_check_array(check, "moments dbias", narrowed(shape->outputs, d.dbias), &dbias, most);
+    d9_check_array(check, "moments dw", d9_narrowed(s.w_count, d.dw), &dw, most);
+    if (all_wanted) d9_check_array(check, "moments dscale", d9_narrowed(shape->outputs, d.dscale), &dscale, most);
+    if (all_wanted) d9_check_array(check, "moments dbias", d9_narrowed(shape->outputs, d.dbias), &dbias, most);
     d9_check_done(check);
 }
 

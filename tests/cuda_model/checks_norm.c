@@ -40,7 +40,7 @@ static site open_site(const d9_kernel_norm *shape, d9_kernel_store store, int sh
     s.gpu_mean = d9_array_new(D9_KERNEL_F32, s.statistics, 0);
     s.gpu_inv_std = d9_array_new(D9_KERNEL_F32, s.statistics, 0);
     s.scratch = d9_array_new(D9_KERNEL_F32, d9_cuda_norm_scratch_bytes(&s.norm) / 4, 0);
-    s.cpu_scratch = (double *)(void *)d9_floats(d9_cpu_norm_scratch_bytes(shape) / 4);
+    s.cpu_scratch = d9_zeros(d9_cpu_norm_scratch_bytes(shape));
     return s;
 }
 
@@ -67,9 +67,7 @@ static float *normalise(site *s, bool evaluates) {
 static void launch(d9_check *check, const site *s, const d9_array *y) {
     const d9_kernel_epilogue none = {.act = {D9_KERNEL_NO_ACT, 0}};
     const d9_kernel_norm_state state = gpu_state(s);
-    d9_check_launch(check, "norm_forward",
-                    d9_cuda_norm_forward(NULL, &s->norm, NULL, d9_array_in(&s->gpu_x), &state, &none, s->scratch.data,
-                                         d9_array_out(y)));
+    LAUNCH(d9_cuda_norm_forward(NULL, &s->norm, NULL, IN(s->gpu_x), &state, &none, s->scratch.data, OUT(*y)));
 }
 
 static void check_forward(d9_check *check, const d9_kernel_norm *shape, d9_kernel_store store, int shift) {
@@ -172,16 +170,13 @@ static void check_epilogue(d9_check *check, const d9_kernel_norm *shape, d9_kern
     stage(&s, how->activation, addend, how->adds_first, expected, sum);
     d9_array y = d9_array_new(store, s.count, 0), b = d9_array_of(store, s.count, 0, addend);
     d9_array out = d9_array_new(store, s.count, 0);
-    const d9_kernel_epilogue epilogue = {.act = {how->activation, 0.3f},
-                                         .addend = d9_array_in(&b),
-                                         .adds_first = how->adds_first,
-                                         .last = d9_array_out(&out)};
+    const d9_kernel_epilogue epilogue = {
+        .act = {how->activation, 0.3f}, .addend = IN(b), .adds_first = how->adds_first, .last = OUT(out)};
     d9_kernel_norm_state state = gpu_state(&s);
     if (how->evaluates) state.mean = state.inv_std = NULL;
     const d9_kernel_out kept = {how->keeps_y ? y.data : NULL, store};
-    d9_check_launch(check, name,
-                    (how->evaluates ? d9_cuda_norm_eval : d9_cuda_norm_forward)(
-                        NULL, &s.norm, NULL, d9_array_in(&s.gpu_x), &state, &epilogue, s.scratch.data, kept));
+    LAUNCH((how->evaluates ? d9_cuda_norm_eval : d9_cuda_norm_forward)(NULL, &s.norm, NULL, IN(s.gpu_x), &state,
+                                                                       &epilogue, s.scratch.data, kept));
     if (how->keeps_y) d9_check_array(check, "norm_epilogue y", expected, &y, tolerance_of(store));
     d9_check_array(check, name, sum, &out, tolerance_of(store));
     if (how->evaluates) d9_check_array(check, "norm_eval running_mean", s.running[0], &s.gpu_running[0], 0);
@@ -245,9 +240,8 @@ static void check_backward(d9_check *check, const d9_kernel_norm *shape, const b
     const d9_kernel_norm_gradients got = {{how->wants_dx ? g.data : NULL, how->store}, /* dx overwrites dy */
                                           how->wants_scale ? gpu_dscale.data : NULL,
                                           gpu_dbias.data};
-    d9_check_launch(check, "norm_backward",
-                    d9_cuda_norm_backward(NULL, &s.norm, d9_array_in(&g), &prologue, d9_array_in(&s.gpu_x), s.mean,
-                                          s.inv_std, s.scale, NULL, s.scratch.data, &got));
+    LAUNCH(d9_cuda_norm_backward(NULL, &s.norm, IN(g), &prologue, IN(s.gpu_x), s.mean, s.inv_std, s.scale, NULL,
+                                 s.scratch.data, &got));
     const double tolerance = d9_check_sums(
         check, how->store, how->store == D9_KERNEL_F32 ? 4e-6 : 1e-4); /* dz may differ by a unit in places */
     d9_check_array(check, "dbias", dbias, &gpu_dbias, tolerance);
@@ -284,13 +278,10 @@ static void check_forward_pool(d9_check *check, const d9_kernel_window *w, d9_ke
         d9_kernel_norm_state state = gpu_state(&s);
         for (int a = 0; a < 3; a++) arrays[a][i] = d9_array_of(store, s.count, 0, d9_floats(s.count));
         const d9_kernel_epilogue epilogue = {.act = {D9_ACT_SILU, 0}, .normed = {keeps ? normed[i].data : NULL, store}};
-        const d9_cuda_pool_before pool = {*w, d9_array_in(&x), {evaluates && !keeps ? NULL : pooled[i].data, store}};
-        if (i == 0)
-            d9_check_launch(check, "pool", d9_cuda_pool_forward(NULL, w, d9_array_in(&x), d9_array_out(&pooled[0])));
-        d9_check_launch(check, "norm_forward_pool",
-                        (evaluates ? d9_cuda_norm_eval
-                                   : d9_cuda_norm_forward)(NULL, &norm, i ? &pool : NULL, d9_array_in(&pooled[i]),
-                                                           &state, &epilogue, s.scratch.data, d9_array_out(&y[i])));
+        const d9_cuda_pool_before pool = {*w, IN(x), {evaluates && !keeps ? NULL : pooled[i].data, store}};
+        if (i == 0) LAUNCH(d9_cuda_pool_forward(NULL, w, IN(x), OUT(pooled[0])));
+        LAUNCH((evaluates ? d9_cuda_norm_eval : d9_cuda_norm_forward)(NULL, &norm, i ? &pool : NULL, IN(pooled[i]),
+                                                                      &state, &epilogue, s.scratch.data, OUT(y[i])));
     }
     for (int a = 0; a < 3; a++) {
         if (a == 0 ? evaluates && !keeps : a == 1 && !keeps) continue; /* not written */
@@ -329,18 +320,16 @@ static void check_backward_pool(d9_check *check, const d9_kernel_window *w, d9_k
     const float *mean = d9_random(D9_KERNEL_F32, s.statistics, 23);
     const float *inv_std = d9_random(D9_KERNEL_F32, s.statistics, 24);
     const d9_cuda_prologue prologue = {
-        .act = {activation, 0.3f}, .reference = d9_array_in(&y), .bias = recomputes ? s.bias : NULL};
+        .act = {activation, 0.3f}, .reference = IN(y), .bias = recomputes ? s.bias : NULL};
     d9_array between = d9_array_new(store, s.count, 0), dx[2];
-    const d9_kernel_norm_gradients gradients = {d9_array_out(&between), NULL, NULL};
+    const d9_kernel_norm_gradients gradients = {OUT(between), NULL, NULL};
     for (int i = 0; i < 2; i++) dx[i] = d9_array_new(store, whole, 0);
-    const d9_cuda_pool_before pool = {*w, d9_array_in(&x), d9_array_out(&dx[1])};
-    d9_check_launch(check, "pool", d9_cuda_pool_forward(NULL, w, d9_array_in(&x), d9_array_out(&pooled)));
+    const d9_cuda_pool_before pool = {*w, IN(x), OUT(dx[1])};
+    LAUNCH(d9_cuda_pool_forward(NULL, w, IN(x), OUT(pooled)));
     for (int i = 0; i < 2; i++)
-        d9_check_launch(
-            check, "norm_backward_pool",
-            d9_cuda_norm_backward(NULL, &norm, d9_array_in(&dy), &prologue, d9_array_in(&pooled), mean, inv_std,
-                                  s.scale, i ? &pool : NULL, s.scratch.data, &gradients) ||
-                (!i && d9_cuda_pool_backward(NULL, w, d9_array_in(&between), d9_array_in(&x), d9_array_out(&dx[0]))));
+        LAUNCH(d9_cuda_norm_backward(NULL, &norm, IN(dy), &prologue, IN(pooled), mean, inv_std, s.scale,
+                                     i ? &pool : NULL, s.scratch.data, &gradients) ||
+               (!i && d9_cuda_pool_backward(NULL, w, IN(between), IN(x), OUT(dx[0]))));
     float *expected = d9_floats(whole);
     for (int64_t i = 0; i < whole; i++) expected[i] = d9_array_at(&dx[0], i);
     d9_check_array(check, "norm_backward_pool", expected, &dx[1], 0);

@@ -66,7 +66,7 @@ static void find_means(const d9_kernel_window *w, const float *x, float *y) {
 }
 
 static void spread_evenly(const d9_kernel_window *w, const float *dy, float *dx) {
-    double *sums = (double *)(void *)d9_floats(2 * input_count(w));
+    double *sums = d9_doubles(input_count(w));
     for (int64_t i = 0; i < output_count(w); i++)
         for (int k = 0; k < w->kernel * w->kernel; k++)
             sums[element_of(w, i, row_of(w, i) + k / w->kernel, column_of(w, i) + k % w->kernel)] += (double)dy[i];
@@ -104,8 +104,7 @@ static void check_pass(d9_check *check, pass pass) {
             compute(pass, w, values, gradient, expected);
             d9_array x = d9_array_of(store, inputs, shift, values), dy = d9_array_of(store, outputs, shift, gradient);
             d9_array result = d9_array_new(store, backward ? inputs : outputs, shift);
-            d9_check_launch(check, names[pass],
-                            launch(pass, w, d9_array_in(&x), d9_array_in(&dy), d9_array_out(&result)));
+            LAUNCH(launch(pass, w, IN(x), IN(dy), OUT(result)));
             d9_check_array(check, names[pass], expected, &result, mean && shift ? 1e-6 : 0);
             d9_check_done(check);
         }
@@ -125,9 +124,8 @@ void d9_cuda_check_pool_nan(d9_check *check) {
     values[BEFORE] = values[HERE] = NAN;
     d9_array x = d9_array_of(D9_KERNEL_F32, COUNT, 0, values), y = d9_array_new(D9_KERNEL_F32, OUT, 0);
     d9_array g = d9_array_of(D9_KERNEL_F32, OUT, 0, dy), dx = d9_array_new(D9_KERNEL_F32, COUNT, 0);
-    d9_check_launch(check, "pool_nan", d9_cuda_pool_forward(NULL, &window, d9_array_in(&x), d9_array_out(&y)));
-    d9_check_launch(check, "pool_nan",
-                    d9_cuda_pool_backward(NULL, &window, d9_array_in(&g), d9_array_in(&x), d9_array_out(&dx)));
+    LAUNCH(d9_cuda_pool_forward(NULL, &window, IN(x), OUT(y)));
+    LAUNCH(d9_cuda_pool_backward(NULL, &window, IN(g), IN(x), OUT(dx)));
     for (int64_t i = 0; i < OUT; i++) {
         check->compared++;
         if ((i == 3) != isnan(d9_array_at(&y, i))) d9_check_fail(check, "pool_nan: element %d", (int)i);

@@ -26,7 +26,7 @@ static void run_kernels(d9_check *check, const d9_kernel_norm *norm, const resul
     const float *x = d9_random(D9_KERNEL_F32, COUNT, 61), *dy = d9_random(D9_KERNEL_F32, COUNT, 62);
     const float *scale = d9_random(D9_KERNEL_F32, CHANNELS, 63), *bias = scale;
     float *running = d9_floats(2 * GROUPS * CHANNELS);
-    int32_t *labels = (int32_t *)(void *)d9_floats(SAMPLES);
+    int32_t *labels = d9_ints(SAMPLES);
     const d9_kernel_act act = {D9_ACT_CELU, 0.3f};
     const d9_kernel_epilogue epilogue = {.act = act};
     const d9_cuda_prologue prologue = {.act = act, .reference = {dy, D9_KERNEL_F32}};
@@ -34,18 +34,18 @@ static void run_kernels(d9_check *check, const d9_kernel_norm *norm, const resul
     float *mean = r->array[1].data, *inv_std = r->array[2].data;
     const d9_kernel_norm_state state = {scale, bias, running, running + GROUPS * CHANNELS, mean, inv_std, 1e-5,
                                         0.1,   0,    0};
-    const d9_kernel_norm_gradients gradients = {d9_array_out(&r->array[3]), r->array[4].data, r->array[5].data};
+    const d9_kernel_norm_gradients gradients = {OUT(r->array[3]), r->array[4].data, r->array[5].data};
     const d9_kernel_linear linear = {SAMPLES, INPUTS, OUTPUTS};
     const d9_kernel_loss loss = {SAMPLES, OUTPUTS, 0.2, D9_LOSS_CROSS_ENTROPY, 1};
     const int64_t step = 3;
     void *scratch = r->array[8].data;
     const int errors[] = {
-        d9_cuda_norm_forward(NULL, norm, NULL, in, &state, &epilogue, scratch, d9_array_out(&r->array[0])),
+        d9_cuda_norm_forward(NULL, norm, NULL, in, &state, &epilogue, scratch, OUT(r->array[0])),
         d9_cuda_norm_backward(NULL, norm, gradient, &prologue, in, mean, inv_std, scale, NULL, scratch, &gradients),
-        d9_cuda_linear_forward(NULL, &linear, in, gradient, d9_array_out(&r->array[6])),
-        d9_cuda_linear_backward_weight(NULL, &linear, gradient, in, d9_array_out(&r->array[7])),
+        d9_cuda_linear_forward(NULL, &linear, in, gradient, OUT(r->array[6])),
+        d9_cuda_linear_backward_weight(NULL, &linear, gradient, in, OUT(r->array[7])),
         d9_cuda_metrics(NULL, &loss, x, dy, labels, &step, NULL, metrics)};
-    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) d9_check_launch(check, "repeated", errors[i]);
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) LAUNCH(errors[i]);
 }
 
 /* Norms in one pass, by clusters of blocks; the seed decides which block adds the groups' sums. */
@@ -54,26 +54,22 @@ static void run_resident(d9_check *check, const d9_kernel_norm *norm, const resu
     const d9_kernel_in in = {x, D9_KERNEL_F32}, gradient = {x, D9_KERNEL_F32};
     float *running = d9_floats(2 * GROUPS * CHANNELS), *mean = d9_floats(GROUPS * CHANNELS);
     float *inv_std = d9_floats(GROUPS * CHANNELS);
-    uint32_t *tickets = (uint32_t *)(void *)d9_floats(CHANNELS / 8);
+    uint32_t *tickets = d9_zeros(CHANNELS / 8 * 4);
     const d9_kernel_norm_state state = {scale, scale, running, running + GROUPS * CHANNELS, mean, inv_std, 1e-5,
                                         0.1,   0,     0};
     const d9_kernel_epilogue epilogue = {.act = {D9_ACT_CELU, 0.3f}};
     const d9_cuda_prologue prologue = {.act = epilogue.act, .reference = in};
-    const d9_kernel_norm_gradients gradients = {d9_array_out(&r->array[10]), r->array[11].data, r->array[12].data};
+    const d9_kernel_norm_gradients gradients = {OUT(r->array[10]), r->array[11].data, r->array[12].data};
     d9_cuda_norm_algorithm forward, backward;
     int found[2];
-    d9_check_launch(check, "repeated",
-                    d9_cuda_norm_algorithms(norm, D9_KERNEL_F32, false, false, &forward, 1, &found[0]));
-    d9_check_launch(check, "repeated",
-                    d9_cuda_norm_algorithms(norm, D9_KERNEL_F32, true, false, &backward, 1, &found[1]));
+    LAUNCH(d9_cuda_norm_algorithms(norm, D9_KERNEL_F32, false, false, &forward, 1, &found[0]));
+    LAUNCH(d9_cuda_norm_algorithms(norm, D9_KERNEL_F32, true, false, &backward, 1, &found[1]));
     if (!found[0] || !found[1] || forward.blocks < 2 || backward.blocks < 2)
         return d9_check_fail(check, "repeated: no clusters");
-    d9_check_launch(check, "repeated",
-                    d9_cuda_norm_resident(NULL, norm, &forward, NULL, in, (d9_kernel_out){NULL, D9_KERNEL_F32}, &state,
-                                          &epilogue, d9_array_out(&r->array[9])));
-    d9_check_launch(check, "repeated",
-                    d9_cuda_norm_resident_backward(NULL, norm, &backward, NULL, gradient, &prologue, in, mean, inv_std,
-                                                   scale, r->array[8].data, tickets, &gradients));
+    LAUNCH(d9_cuda_norm_resident(NULL, norm, &forward, NULL, in, (d9_kernel_out){NULL, D9_KERNEL_F32}, &state,
+                                 &epilogue, OUT(r->array[9])));
+    LAUNCH(d9_cuda_norm_resident_backward(NULL, norm, &backward, NULL, gradient, &prologue, in, mean, inv_std, scale,
+                                          r->array[8].data, tickets, &gradients));
 }
 
 void d9_cuda_check_repeated(d9_check *check) {

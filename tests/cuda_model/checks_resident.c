@@ -86,9 +86,9 @@ static d9_kernel_norm_state state_of(const site *s, const outputs *w) {
 static d9_kernel_epilogue epilogue_of(const site *s, const outputs *w) {
     d9_kernel_epilogue epilogue = {.act = s->act};
     if (!s->adds) return epilogue;
-    epilogue.addend = d9_array_in(&s->addend);
+    epilogue.addend = IN(s->addend);
     epilogue.adds_first = s->adds_first;
-    epilogue.last = d9_array_out(&w->sum);
+    epilogue.last = OUT(w->sum);
     return epilogue;
 }
 
@@ -101,28 +101,24 @@ static void compare(d9_check *check, const char *what, const d9_array *separate,
 
 /* The norm's input: the pool's output, if there is a pool. */
 static d9_kernel_in norm_input(d9_check *check, const site *s) {
-    if (!s->window.kernel) return d9_array_in(&s->x);
-    d9_check_launch(check, "pool",
-                    d9_cuda_pool_forward(NULL, &s->window, d9_array_in(&s->x), d9_array_out(&s->separate.pooled)));
-    return d9_array_in(&s->separate.pooled);
+    if (!s->window.kernel) return IN(s->x);
+    LAUNCH(d9_cuda_pool_forward(NULL, &s->window, IN(s->x), OUT(s->separate.pooled)));
+    return IN(s->separate.pooled);
 }
 
 static void forward_separate(d9_check *check, const site *s) {
     const d9_kernel_norm_state state = state_of(s, &s->separate);
     const d9_kernel_epilogue epilogue = epilogue_of(s, &s->separate);
-    d9_check_launch(check, "norm_forward",
-                    d9_cuda_norm_forward(NULL, &s->norm, NULL, norm_input(check, s), &state, &epilogue, s->scratch.data,
-                                         d9_array_out(&s->separate.y)));
+    LAUNCH(d9_cuda_norm_forward(NULL, &s->norm, NULL, norm_input(check, s), &state, &epilogue, s->scratch.data,
+                                OUT(s->separate.y)));
 }
 
 static void forward_one_pass(d9_check *check, const site *s, const d9_cuda_norm_algorithm *algorithm) {
     const bool pools = s->window.kernel > 0;
     const d9_kernel_norm_state state = state_of(s, &s->one_pass);
     const d9_kernel_epilogue epilogue = epilogue_of(s, &s->one_pass);
-    d9_check_launch(check, "norm_resident",
-                    d9_cuda_norm_resident(NULL, &s->norm, algorithm, pools ? &s->window : NULL, d9_array_in(&s->x),
-                                          d9_array_out(&s->one_pass.pooled), &state, &epilogue,
-                                          d9_array_out(&s->one_pass.y)));
+    LAUNCH(d9_cuda_norm_resident(NULL, &s->norm, algorithm, pools ? &s->window : NULL, IN(s->x),
+                                 OUT(s->one_pass.pooled), &state, &epilogue, OUT(s->one_pass.y)));
 }
 
 static void check_forward(d9_check *check, site *s, const d9_cuda_norm_algorithm *algorithm) {
@@ -139,10 +135,10 @@ static void check_forward(d9_check *check, site *s, const d9_cuda_norm_algorithm
 }
 
 static d9_cuda_prologue prologue_of(const site *s, const outputs *w) {
-    d9_cuda_prologue prologue = {.act = s->act, .reference = d9_array_in(&s->reference)};
+    d9_cuda_prologue prologue = {.act = s->act, .reference = IN(s->reference)};
     if (w == &s->one_pass) prologue.bias = s->bias; /* one-pass norms ignore the bias and read the reference */
-    if (s->wants_dz) prologue.dz = d9_array_out(&w->dz);
-    if (s->adds) prologue.addend = d9_array_in(&s->addend);
+    if (s->wants_dz) prologue.dz = OUT(w->dz);
+    if (s->adds) prologue.addend = IN(s->addend);
     return prologue;
 }
 
@@ -150,26 +146,22 @@ static void backward_separate(d9_check *check, const site *s) {
     const outputs *w = &s->separate;
     const d9_cuda_prologue prologue = prologue_of(s, w);
     const bool pools = s->window.kernel > 0;
-    const d9_kernel_in x = norm_input(check, s), between = d9_array_in(&w->sum);
-    const d9_kernel_norm_gradients gradients = {d9_array_out(pools ? &w->sum : &w->dx), w->dscale.data, w->dbias.data};
-    d9_check_launch(check, "norm_backward",
-                    d9_cuda_norm_backward(NULL, &s->norm, d9_array_in(&s->dy), &prologue, x, w->statistics[MEAN].data,
-                                          w->statistics[INV_STD].data, s->scale, NULL, s->scratch.data, &gradients));
-    if (pools)
-        d9_check_launch(check, "pool_backward",
-                        d9_cuda_pool_backward(NULL, &s->window, between, d9_array_in(&s->x), d9_array_out(&w->dx)));
+    const d9_kernel_in x = norm_input(check, s), between = IN(w->sum);
+    const d9_kernel_norm_gradients gradients = {OUT(*(pools ? &w->sum : &w->dx)), w->dscale.data, w->dbias.data};
+    LAUNCH(d9_cuda_norm_backward(NULL, &s->norm, IN(s->dy), &prologue, x, w->statistics[MEAN].data,
+                                 w->statistics[INV_STD].data, s->scale, NULL, s->scratch.data, &gradients));
+    if (pools) LAUNCH(d9_cuda_pool_backward(NULL, &s->window, between, IN(s->x), OUT(w->dx)));
 }
 
 static void backward_one_pass(d9_check *check, const site *s, const d9_cuda_norm_algorithm *algorithm,
                               uint32_t *tickets) {
     const outputs *w = &s->one_pass;
     const d9_cuda_prologue prologue = prologue_of(s, w);
-    const d9_kernel_norm_gradients gradients = {d9_array_out(&w->dx), w->dscale.data, w->dbias.data};
-    d9_check_launch(check, "norm_resident_backward",
-                    d9_cuda_norm_resident_backward(
-                        NULL, &s->norm, algorithm, s->window.kernel ? &s->window : NULL, d9_array_in(&s->dy), &prologue,
-                        d9_array_in(&s->x), s->separate.statistics[MEAN].data, s->separate.statistics[INV_STD].data,
-                        s->scale, s->scratch.data, tickets, &gradients));
+    const d9_kernel_norm_gradients gradients = {OUT(w->dx), w->dscale.data, w->dbias.data};
+    LAUNCH(d9_cuda_norm_resident_backward(NULL, &s->norm, algorithm, s->window.kernel ? &s->window : NULL, IN(s->dy),
+                                          &prologue, IN(s->x), s->separate.statistics[MEAN].data,
+                                          s->separate.statistics[INV_STD].data, s->scale, s->scratch.data, tickets,
+                                          &gradients));
 }
 
 /* Runs twice: the tickets must be reset, and another thread order must give the same bits. */
@@ -204,9 +196,7 @@ static void check_shapes(d9_check *check, bool backward, run_check *run) {
             const d9_kernel_norm norm = {shape->images, shape->height * shape->width, shape->channels, shape->groups};
             d9_cuda_norm_algorithm algorithms[D9_CUDA_NORM_ALGORITHMS];
             int count;
-            d9_check_launch(
-                check, "norm_algorithms",
-                d9_cuda_norm_algorithms(&norm, store, backward, false, algorithms, D9_CUDA_NORM_ALGORITHMS, &count));
+            LAUNCH(d9_cuda_norm_algorithms(&norm, store, backward, false, algorithms, D9_CUDA_NORM_ALGORITHMS, &count));
             for (int k = (i + (int)store) % 3; k < count; k += backward ? 5 : 3) {
                 const int variant = i + k + (int)store, activation = variant % (D9_ACT_COUNT + 1) - 1;
                 const bool pools = variant % 2 && algorithms[k].keeps_x;
@@ -230,8 +220,7 @@ static void check_first(d9_check *check, const d9_kernel_norm *norm, bool backwa
                         const d9_cuda_norm_algorithm *wanted) {
     d9_cuda_norm_algorithm algorithm = {.runs = 0};
     int count;
-    d9_check_launch(check, "norm_algorithms",
-                    d9_cuda_norm_algorithms(norm, D9_KERNEL_F16, backward, false, &algorithm, 1, &count));
+    LAUNCH(d9_cuda_norm_algorithms(norm, D9_KERNEL_F16, backward, false, &algorithm, 1, &count));
     check->compared++;
     if (count != 1 || algorithm.runs != wanted->runs || algorithm.blocks != wanted->blocks ||
         algorithm.keeps_x != wanted->keeps_x)
@@ -246,9 +235,7 @@ static int most_blocks(d9_check *check, const d9_kernel_norm *norm, const d9_mod
     d9_cuda_norm_algorithm algorithms[D9_CUDA_NORM_ALGORITHMS];
     int count, most = -1;
     d9_model_set_device(device);
-    d9_check_launch(
-        check, "norm_algorithms",
-        d9_cuda_norm_algorithms(norm, D9_KERNEL_F16, true, true, algorithms, D9_CUDA_NORM_ALGORITHMS, &count));
+    LAUNCH(d9_cuda_norm_algorithms(norm, D9_KERNEL_F16, true, true, algorithms, D9_CUDA_NORM_ALGORITHMS, &count));
     for (int k = 0; k < count; k++) {
         const int64_t rows =
             (norm->images / norm->groups * norm->pixels + algorithms[k].blocks - 1) / algorithms[k].blocks;

@@ -12,7 +12,7 @@ static const d9_cuda_embedding embeddings[] = {{1, 1, 1}, {3, 65, 27}, {70, 99, 
 enum { EMBEDDINGS = sizeof embeddings / sizeof *embeddings };
 
 static int32_t *tokens_of(const d9_cuda_embedding *s) {
-    int32_t *tokens = (int32_t *)(void *)d9_floats(s->positions);
+    int32_t *tokens = d9_ints(s->positions);
     for (int64_t i = 0; i < s->positions; i++) tokens[i] = (int32_t)(i * i * 5 % s->rows);
     tokens[s->positions / 2] = (int32_t)(s->rows - 1);
     return tokens;
@@ -28,7 +28,7 @@ void d9_cuda_check_embed(d9_check *check) {
             for (int64_t k = 0; k < count; k++)
                 expected[k] = table[tokens[k / s->channels] * s->channels + k % s->channels];
             d9_array y = d9_array_new(store, count, i % 2);
-            d9_check_launch(check, "embed", d9_cuda_embed_forward(NULL, s, table, tokens, d9_array_out(&y)));
+            LAUNCH(d9_cuda_embed_forward(NULL, s, table, tokens, OUT(y)));
             d9_check_array(check, "embed", expected, &y, 0);
             d9_check_done(check);
         }
@@ -49,12 +49,10 @@ void d9_cuda_check_embed_backward(d9_check *check) {
                     if (tokens[p] == k / s->channels) sum += (double)dy[p * s->channels + k % s->channels];
                 expected[k] = (float)sum;
             }
-            d9_check_launch(check, "embed_backward", d9_cuda_embed_scratch_bytes(s, &bytes));
+            LAUNCH(d9_cuda_embed_scratch_bytes(s, &bytes));
             d9_array in = d9_array_of(store, count, i % 2, dy), scratch = d9_array_new(D9_KERNEL_F32, bytes / 4, 0),
                      dtable = d9_array_new(D9_KERNEL_F32, size, 0);
-            d9_check_launch(
-                check, "embed_backward",
-                d9_cuda_embed_backward(NULL, s, d9_array_in(&in), tokens, before, scratch.data, dtable.data));
+            LAUNCH(d9_cuda_embed_backward(NULL, s, IN(in), tokens, before, scratch.data, dtable.data));
             d9_check_array(check, "embed_backward", expected, &dtable, 0);
             d9_check_done(check);
         }
@@ -68,8 +66,7 @@ void d9_cuda_check_last_backward(d9_check *check) {
             float *expected = d9_floats(time * count);
             for (int64_t k = 0; k < count; k++) expected[(time - 1) * count + k] = x[k];
             d9_array in = d9_array_of(store, count, 0, x), dx = d9_array_new(store, time * count, 0);
-            d9_check_launch(check, "last_backward",
-                            d9_cuda_last_backward(NULL, d9_array_in(&in), time, count, d9_array_out(&dx)));
+            LAUNCH(d9_cuda_last_backward(NULL, IN(in), time, count, OUT(dx)));
             d9_check_array(check, "last_backward", expected, &dx, 0);
             d9_check_done(check);
         }
@@ -109,7 +106,7 @@ static arrays open_layer(const d9_cuda_recur *s, d9_kernel_store store, int i) {
 }
 
 static d9_cuda_recur_state state_of(const d9_array *h0, const float *c0, int i) {
-    if (i % 2) return (d9_cuda_recur_state){d9_array_in(h0), c0};
+    if (i % 2) return (d9_cuda_recur_state){IN(*h0), c0};
     return (d9_cuda_recur_state){{NULL, D9_KERNEL_F32}, NULL};
 }
 
@@ -146,7 +143,7 @@ static void check_forward(d9_check *check, const d9_model_device *device) {
             const arrays a = open_layer(s, store, i);
             const int64_t states = s->samples * s->units;
             float *y = d9_floats(a.y), *saved = d9_floats(a.y * a.size.saved), *c = d9_floats(states);
-            double *memory = (double *)(void *)d9_floats(2 * s->units);
+            double *memory = d9_doubles(s->units);
             for (int64_t n = 0; n < s->samples; n++) {
                 for (int64_t k = 0; k < s->units; k++) memory[k] = (double)a.c0[n * s->units + k];
                 for (int64_t t = 0; t < s->time; t++)
@@ -160,10 +157,9 @@ static void check_forward(d9_check *check, const d9_model_device *device) {
                      kept = d9_array_new(D9_KERNEL_F32, a.y * a.size.saved, 0),
                      last_c = d9_array_new(D9_KERNEL_F32, states, 0);
             const d9_cuda_recur_state first = state_of(&h0, fresh.c0, i);
-            const d9_cuda_recur_result result = {d9_array_out(&out), kept.data, d9_array_out(&last), last_c.data};
+            const d9_cuda_recur_result result = {OUT(out), kept.data, OUT(last), last_c.data};
             const double tolerance = store == D9_KERNEL_F32 ? 2e-6 : store == D9_KERNEL_BF16 ? 1e-2 : 2e-3;
-            d9_check_launch(check, "recur",
-                            d9_cuda_recur_forward(NULL, s, d9_array_in(&gx), d9_array_in(&u), a.bias, &first, &result));
+            LAUNCH(d9_cuda_recur_forward(NULL, s, IN(gx), IN(u), a.bias, &first, &result));
             d9_check_array(check, "recur: y", y, &out, tolerance);
             d9_check_array(check, "recur: saved", saved, &kept, tolerance);
             d9_check_array(check, "recur: last h", a.h0, &last, tolerance);
@@ -182,8 +178,8 @@ void d9_cuda_check_recur(d9_check *check) {
 static void backward_by_hand(const d9_cuda_recur *s, const arrays *a, const float *dy, const float *y,
                              const float *saved, float *dgx, double *du, double *db) {
     const int64_t units = s->units, width = a->size.saved * units;
-    double *dh = (double *)(void *)d9_floats(2 * units), *dc = (double *)(void *)d9_floats(2 * units);
-    double *da = (double *)(void *)d9_floats(2 * a->rows);
+    double *dh = d9_doubles(units), *dc = d9_doubles(units);
+    double *da = d9_doubles(a->rows);
     for (int64_t n = 0; n < s->samples; n++) {
         for (int64_t k = 0; k < units; k++) dh[k] = dc[k] = 0;
         for (int64_t t = s->time - 1; t >= 0; t--) {
@@ -211,12 +207,6 @@ static void backward_by_hand(const d9_cuda_recur *s, const arrays *a, const floa
     }
 }
 
-static float *narrowed(const double *x, int64_t count) {
-    float *y = d9_floats(count);
-    for (int64_t i = 0; i < count; i++) y[i] = (float)x[i];
-    return y;
-}
-
 static void check_backward(d9_check *check, const d9_model_device *device) {
     d9_model_set_device(device);
     for (int i = 0; i < LAYERS; i++) D9_FOR_SOME_STORES(store, i) {
@@ -227,20 +217,19 @@ static void check_backward(d9_check *check, const d9_model_device *device) {
             const float *dy = d9_random(store, a.y, 79), *y = d9_random(store, a.y, 80),
                         *saved = d9_random(D9_KERNEL_F32, a.y * a.size.saved, 81);
             float *dgx = d9_floats(a.y * a.size.gates);
-            double *du = (double *)(void *)d9_floats(2 * weights), *db = (double *)(void *)d9_floats(2 * a.rows);
+            double *du = d9_doubles(weights), *db = d9_doubles(a.rows);
             backward_by_hand(s, &a, dy, y, saved, dgx, du, db);
             d9_array gpu_dy = d9_array_of(store, a.y, i % 2, dy), gpu_y = d9_array_of(store, a.y, 0, y),
                      u = d9_array_of(store, weights, 0, a.u), h0 = d9_array_of(store, s->samples * s->units, 0, a.h0),
                      out = d9_array_new(store, a.y * a.size.gates, i % 2),
                      gpu_du = d9_array_new(D9_KERNEL_F32, weights, 0), gpu_db = d9_array_new(D9_KERNEL_F32, a.rows, 0),
                      scratch = d9_array_new(D9_KERNEL_F32, d9_cuda_recur_scratch_bytes(s) / 4, 0);
-            const d9_cuda_recur_kept kept = {d9_array_in(&gpu_y), saved, state_of(&h0, a.c0, i)};
-            d9_check_launch(check, "recur_backward",
-                            d9_cuda_recur_backward(NULL, s, d9_array_in(&gpu_dy), &kept, d9_array_in(&u), scratch.data,
-                                                   d9_array_out(&out), gpu_du.data, gpu_db.data));
+            const d9_cuda_recur_kept kept = {IN(gpu_y), saved, state_of(&h0, a.c0, i)};
+            LAUNCH(d9_cuda_recur_backward(NULL, s, IN(gpu_dy), &kept, IN(u), scratch.data, OUT(out), gpu_du.data,
+                                          gpu_db.data));
             d9_check_array(check, "recur_backward: dgx", dgx, &out, 2e-6);
-            d9_check_array(check, "recur_backward: du", narrowed(du, weights), &gpu_du, 2e-6);
-            d9_check_array(check, "recur_backward: db", narrowed(db, a.rows), &gpu_db, 2e-6);
+            d9_check_array(check, "recur_backward: du", d9_narrowed(weights, du), &gpu_du, 2e-6);
+            d9_check_array(check, "recur_backward: db", d9_narrowed(a.rows, db), &gpu_db, 2e-6);
             d9_check_done(check);
         }
     d9_model_set_device(NULL);

@@ -70,9 +70,7 @@ void d9_cuda_check_update(d9_check *check) {
                         group s = open_group(counts[i], store, how == 3, state_count);
                         const d9_cuda_update rule = rule_of(row, how & 2);
                         update_on_cpu(&s, &rule);
-                        d9_check_launch(
-                            check, "update",
-                            d9_cuda_update_group(NULL, &rule, d9_array_in(&s.gpu_g), counts[i], s.gpu_w.data, s.gpu));
+                        LAUNCH(d9_cuda_update_group(NULL, &rule, IN(s.gpu_g), counts[i], s.gpu_w.data, s.gpu));
                         close_group(check, &s);
                     }
             }
@@ -88,8 +86,7 @@ void d9_cuda_check_update_guarded(d9_check *check) {
             rule.guard = &guard;
             for (int64_t k = 0; k < counts[i]; k++) s.g[k] *= 0.25f;
             if (!bad) update_on_cpu(&s, &rule);
-            d9_check_launch(check, "update_guarded",
-                            d9_cuda_update_group(NULL, &rule, d9_array_in(&s.gpu_g), counts[i], s.gpu_w.data, s.gpu));
+            LAUNCH(d9_cuda_update_group(NULL, &rule, IN(s.gpu_g), counts[i], s.gpu_w.data, s.gpu));
             close_group(check, &s);
         }
 }
@@ -119,8 +116,8 @@ static void check_orthogonal(d9_check *check, d9_cuda_orthogonal rule, int how, 
         filters.w[f] = s[f].gpu_w.data;
         filters.velocity[f] = s[f].gpu_state[0].data;
     }
-    d9_check_launch(check, "orthogonal", d9_cuda_orthogonal_start(NULL, &rule, &filters, &arrays));
-    d9_check_launch(check, "orthogonal", d9_cuda_orthogonal_apply(NULL, &rule, &filters, &arrays));
+    LAUNCH(d9_cuda_orthogonal_start(NULL, &rule, &filters, &arrays));
+    LAUNCH(d9_cuda_orthogonal_apply(NULL, &rule, &filters, &arrays));
     for (int f = 0; f < rule.filters; f++) {
         d9_check_array(check, "orthogonal w", s[f].w, &s[f].gpu_w, tolerances[rule.store]);
         d9_check_array(check, "orthogonal velocity", s[f].state[0], &s[f].gpu_state[0], 1e-6);
@@ -160,7 +157,7 @@ static void check_clip(d9_check *check, int64_t count, int shift, double most, c
     const double norm = (double)shares[STEP] * sqrt(squares) * (guard ? (double)guard->inverse : 1);
     const double factor = bad != 0 ? !isinf(bad) : norm + 1e-6 > most ? most / (norm + 1e-6) : 1;
     for (int64_t i = 0; i < count; i++) g[i] = (float)(factor * (double)g[i]);
-    d9_check_launch(check, "clip", d9_cuda_clip_gradient(NULL, &clip, count, scratch.data, gpu.data));
+    LAUNCH(d9_cuda_clip_gradient(NULL, &clip, count, scratch.data, gpu.data));
     if (bad == 0) d9_check_array(check, "clip", g, &gpu, 1e-7);
     for (int64_t i = 0; i < count && bad != 0; i++) {
         check->compared++;
@@ -191,9 +188,7 @@ void d9_cuda_check_lerp(d9_check *check) {
             d9_array gpu_x = d9_array_of(D9_KERNEL_F32, counts[i], shift, x);
             d9_array gpu_a = d9_array_of(D9_KERNEL_F32, counts[i], shift, a);
             d9_cpu_lerp(&cpu, ratios[STEP], x, counts[i], a);
-            d9_check_launch(
-                check, "lerp",
-                d9_cuda_lerp(NULL, (d9_cuda_coefficient){ratios, 0}, &step, gpu_x.data, counts[i], gpu_a.data));
+            LAUNCH(d9_cuda_lerp(NULL, (d9_cuda_coefficient){ratios, 0}, &step, gpu_x.data, counts[i], gpu_a.data));
             d9_check_array(check, "lerp", a, &gpu_a, 1e-6);
             d9_check_done(check);
         }
@@ -206,8 +201,8 @@ static void expect(d9_check *check, const char *what, double got, double expecte
 
 void d9_cuda_check_advance(d9_check *check) {
     int64_t counter = INT64_C(1) << 40;
-    d9_check_launch(check, "advance", d9_cuda_advance(NULL, 1, &counter));
-    d9_check_launch(check, "advance", d9_cuda_advance(NULL, 3, &counter));
+    LAUNCH(d9_cuda_advance(NULL, 1, &counter));
+    LAUNCH(d9_cuda_advance(NULL, 3, &counter));
     expect(check, "advance", (double)(counter - (INT64_C(1) << 40)), 4);
 }
 
@@ -229,9 +224,7 @@ void d9_cuda_check_guard_check(d9_check *check) {
             d9_array array = d9_array_of(store, COUNT, store == D9_KERNEL_BF16, g);
             for (int part = 0; part < 2; part++) { /* all gradients, or those from element 500 on */
                 d9_cuda_guard guard = {.scale = 1, .inverse = 1, .bad = D9_CUDA_FINE};
-                d9_check_launch(
-                    check, "guard_check",
-                    d9_cuda_guard_check(NULL, d9_array_in(&array), COUNT, from[part], ends[part], 4, &guard));
+                LAUNCH(d9_cuda_guard_check(NULL, IN(array), COUNT, from[part], ends[part], 4, &guard));
                 expect(check, "guard_check", guard.bad, places[p].parameter);
             }
             d9_check_done(check);
@@ -247,7 +240,7 @@ void d9_cuda_check_guard_end_step(d9_check *check) {
     for (int64_t at = 0; at < 7; at++) {
         const int64_t number = at + 10;
         if (bad[at]) guard.bad = at == 2 ? 5 : 3;
-        d9_check_launch(check, "guard_end_step", d9_cuda_guard_end_step(NULL, &rule, &number, &guard));
+        LAUNCH(d9_cuda_guard_end_step(NULL, &rule, &number, &guard));
         expect(check, "scale", (double)guard.scale, (double)scales[at]);
         expect(check, "inverse", (double)guard.inverse, 1 / (double)scales[at]);
         expect(check, "bad", guard.bad, D9_CUDA_FINE);
@@ -257,8 +250,7 @@ void d9_cuda_check_guard_end_step(d9_check *check) {
     expect(check, "first_parameter", guard.first_parameter, 5);
     const d9_cuda_guard_rule fixed = {1, 1, 0};
     const int64_t late = 99;
-    for (int at = 0; at < 4; at++)
-        d9_check_launch(check, "guard_end_step", d9_cuda_guard_end_step(NULL, &fixed, &late, &guard));
+    for (int at = 0; at < 4; at++) LAUNCH(d9_cuda_guard_end_step(NULL, &fixed, &late, &guard));
     expect(check, "a static scale", (double)guard.scale, 512);
     expect(check, "first_step stays", (double)guard.first_step, 13);
 }

@@ -1,5 +1,6 @@
 /* Every launcher of kernels/cuda on the CPU's execution model, compared with kernels/cpu and the formulas; and the
- * table of every __global__ function with the checks that ran it, at least one for each. */
+ * table of every __global__ function with the checks that ran it, at least one for each. With the argument `races` no
+ * check may have a race (race.h), and without any barrier or fence one of them must. */
 #include "core/system.h"
 #include "tests/cuda_model/checks.h"
 #include "tests/cuda_model/coverage.h"
@@ -9,6 +10,7 @@
 #include <dirent.h>
 
 static void run_check(const char *name, d9_cuda_check_function *run) {
+    d9_model_seed(0);
     const d9_check check = d9_cuda_check_run(name, run, D9_CONTRACTED);
     if (check.failures) fail_msg("%lld of %lld: %s", (long long)check.failures, (long long)check.compared, check.first);
     assert_true(check.compared > 0);
@@ -19,19 +21,19 @@ static void run_check(const char *name, d9_cuda_check_function *run) {
 D9_CUDA_CHECKS(CHECK_TEST)
 
 /* Built with D9_CONTRACTED as by nvcc, a product is not rounded before it is added; in the other build it is. */
-TEST(products_are_contracted_as_built) {
+static void products_are_contracted_as_built(__attribute__((unused)) void **state) {
     enum { COUNT = 1000 };
     const float ratio = 0.3f, *x = d9_random(D9_KERNEL_F32, COUNT, 61);
     float *a = d9_random(D9_KERNEL_F32, COUNT, 62), *rounded = d9_floats(COUNT);
     const int64_t step = 0;
-    d9_check check = {0};
+    d9_check check = {.name = "lerp"};
     int differ = 0;
     d9_model_test("lerp");
     for (int i = 0; i < COUNT; i++) {
         volatile const float old = ratio * a[i], new = (1 - ratio) * x[i];
         rounded[i] = old + new;
     }
-    d9_check_launch(&check, "lerp", d9_cuda_lerp(NULL, (d9_cuda_coefficient){&ratio, 0}, &step, x, COUNT, a));
+    d9_check_launch(&check, d9_cuda_lerp(NULL, (d9_cuda_coefficient){&ratio, 0}, &step, x, COUNT, a));
     for (int i = 0; i < COUNT; i++) differ += a[i] != rounded[i];
     assert_int_equal(check.failures, 0);
     assert_int_equal(differ > COUNT / 20, D9_CONTRACTED);
@@ -69,7 +71,7 @@ static bool next_kernel(const char **text, char *name, size_t size) {
     return true;
 }
 
-TEST(every_kernel_has_run) {
+static void every_kernel_has_run(__attribute__((unused)) void **state) {
     const char *folder = D9_SOURCE_DIR "/kernels/cuda";
     static char rows[1 << 16];
     int kernels = 0;
@@ -95,4 +97,53 @@ TEST(every_kernel_has_run) {
     closedir(listing);
     assert_true(kernels > 20);
     coverage_check("kernel", rows);
+}
+
+/* True if the check `name` reports a race without the barrier or fence at `site`. */
+static bool notices(const char *name, const char *site) {
+    d9_check check = {.failures = 0};
+    d9_model_drop(site);
+    for (int i = 0; i < d9_cuda_check_count; i++)
+        if (strcmp(d9_cuda_checks[i].name, name) == 0) check = d9_cuda_check_run(name, d9_cuda_checks[i].run, false);
+    d9_model_drop(NULL);
+    return check.failures > 0 && strstr(check.first, ": race: thread ");
+}
+
+/* FILE:LINE of barrier or fence `index`; *test: a test that reached it; NULL past the end */
+typedef const char *site_lookup(size_t index, const char **test);
+
+/* There must be at least `least` barriers or fences. Without one of them, a test that reached it must report a race. */
+static void check_sites(site_lookup *site_at, int least) {
+    int sites = 0, matter = 0;
+    bool noticed = false;
+    char last[256] = "";
+    const char *site, *test;
+    for (size_t i = 0; (site = site_at(i, &test)); i++) {
+        if (strcmp(site, last) != 0) {
+            snprintf(last, sizeof last, "%s", site);
+            sites++;
+            noticed = false;
+        }
+        if (noticed || !notices(test, site)) continue;
+        noticed = true;
+        matter++;
+    }
+    assert_true(sites >= least);
+    assert_int_equal(matter, sites);
+}
+
+static void every_barrier_prevents_a_race(__attribute__((unused)) void **state) { check_sites(d9_model_barrier_at, 5); }
+static void every_fence_prevents_a_race(__attribute__((unused)) void **state) { check_sites(d9_model_fence_at, 2); }
+
+int main(int argc, __attribute__((unused)) char **argv) {
+    const bool races = argc > 1;
+    d9_model_watch(races);
+    if (races) {
+        test_add("every_barrier_prevents_a_race", every_barrier_prevents_a_race, NULL, NULL);
+        test_add("every_fence_prevents_a_race", every_fence_prevents_a_race, NULL, NULL);
+    } else {
+        test_add("products_are_contracted_as_built", products_are_contracted_as_built, NULL, NULL);
+        test_add("every_kernel_has_run", every_kernel_has_run, NULL, NULL);
+    }
+    return test_run(NULL);
 }

@@ -1,5 +1,5 @@
-/* The execution model itself: barriers and exchanges interleave as in CUDA, and undefined behaviour is rejected with a
- * reason. */
+/* The execution model itself: barriers and exchanges interleave as in CUDA, undefined behaviour is rejected with a
+ * reason, and the race check (race.h) finds races. */
 #include "tests/cuda_model/model.h"
 #include "tests/cuda_model/scenarios.h"
 #include "tests/cuda_model/stream.h"
@@ -106,33 +106,33 @@ TEST(clusters_run_in_any_order) {
     d9_model_seed(0);
 }
 
+/* Message and error of a scenario that must fail; the failed launch must not affect later ones. */
+static void assert_rejected(const d9_scenario *s, int error) {
+    int in[THREADS], out[THREADS];
+    d9_model_test("scenario");
+    const int got = s->run();
+    const char *said = d9_model_failure();
+    if (got != error) fail_msg("%s: error %d, not %d: %s", s->name, got, error, said);
+    if ((s->begin && strncmp(said, s->begin, strlen(s->begin)) != 0) || (s->reason && !strstr(said, s->reason)))
+        fail_msg("%s: \"%s\" does not say \"%s\"", s->name, said, s->reason);
+    d9_model_test("scenario");
+    fill_with_squares(in);
+    assert_ints(d9_scenario_reverse(in, out), 0, out[0], in[THREADS - 1]);
+}
+
 TEST(shared_memory_has_an_end) {
     const int64_t most = 232448, fixed = (4088 + 15) / 16 * 16 + 2064;
     d9_model_test("room");
     assert_ints(d9_scenario_shared_bytes(most - fixed), 0, d9_scenario_shared_bytes(most + 1), D9_MODEL_INVALID_VALUE);
     assert_string_equal(d9_model_failure(), "");
-    assert_int_equal(d9_scenario_shared_bytes(most - fixed + 1), D9_MODEL_INVALID_VALUE);
-    assert_string_equal(d9_model_failure(), "room_kernel: 6160 bytes of static and 226289 of dynamic shared memory");
-    d9_model_test("room");
-    assert_int_equal(d9_scenario_static_room(), D9_MODEL_INVALID_VALUE);
-    assert_string_equal(d9_model_failure(), "static_room_kernel: 49168 bytes of static shared memory");
-    d9_model_test("room");
+    assert_int_equal(most - fixed + 1, 226289);
+    for (const d9_scenario *s = d9_scenario_large_arrays; s->name; s++) assert_rejected(s, D9_MODEL_INVALID_VALUE);
 }
 
 TEST(every_place_runs_once) {
     int seen[2 * 3 * 4 * 5] = {0};
     assert_int_equal(d9_scenario_places(seen), 0);
     for (size_t i = 0; i < sizeof seen / sizeof *seen; i++) assert_int_equal(seen[i], 1);
-}
-
-static void assert_rejected(int (*scenario)(void), const char *reason) {
-    int in[THREADS], out[THREADS];
-    d9_model_test("scenario");
-    assert_int_equal(scenario(), D9_MODEL_LAUNCH_FAILURE);
-    if (!strstr(d9_model_failure(), reason)) fail_msg("\"%s\" does not say \"%s\"", d9_model_failure(), reason);
-    d9_model_test("scenario"); /* the failed launch must not affect later ones */
-    fill_with_squares(in);
-    assert_ints(d9_scenario_reverse(in, out), 0, out[0], in[THREADS - 1]);
 }
 
 /* A library's kernel cannot be loaded while a stream is captured, only before. */
@@ -153,24 +153,32 @@ TEST(captures_load_nothing) {
 }
 
 TEST(mistakes_are_rejected) {
-    assert_rejected(d9_scenario_divergent, "divergent barrier: threads wait at");
-    assert_rejected(d9_scenario_left_alone, "which others have not reached");
-    assert_rejected(d9_scenario_deadlock, "deadlock");
-    assert_rejected(d9_scenario_missing_lane, "misses a lane that has ended");
-    assert_rejected(d9_scenario_outside_mask, "lane 0 reads lane 20");
-    assert_rejected(d9_scenario_two_exchanges, "lanes of one warp exchange at");
-    assert_rejected(d9_scenario_ended_block, "shared memory of a block that has ended");
-    assert_rejected(d9_scenario_mixed_barriers, "divergent barrier: threads wait at");
-    assert_int_equal(d9_scenario_too_many_threads(), D9_MODEL_INVALID_CONFIGURATION);
-    assert_int_equal(d9_scenario_broken_cluster(), D9_MODEL_INVALID_CONFIGURATION);
+    for (const d9_scenario *s = d9_scenario_mistakes; s->name; s++) assert_rejected(s, D9_MODEL_LAUNCH_FAILURE);
+    for (const d9_scenario *s = d9_scenario_illegal_grids; s->name; s++)
+        assert_rejected(s, D9_MODEL_INVALID_CONFIGURATION);
 }
 
-#ifdef D9_MODEL_ALIGNMENT /* without it, UBSan's own library would end the program */
-TEST(wide_accesses_are_aligned) {
-    assert_rejected(d9_scenario_plain_array, "at byte 0 of plain: an address that is no multiple of 16, ");
-    assert_rejected(d9_scenario_odd_place, "at byte 4 of aligned: an address that is no multiple of 16, ");
-    assert_rejected(d9_scenario_odd_store, "in global memory: an address that is no multiple of 16, ");
-    assert_rejected(d9_scenario_odd_double,
-                    "at byte 4 of dynamic shared memory: an address that is no multiple of 8, ");
+#ifdef D9_MODEL_RACES
+/* In any order of the threads, a race must be found and ordered threads must pass. */
+TEST(races_are_found) {
+    enum { SEEDS = 16 };
+    d9_model_watch(true);
+    for (unsigned seed = 0; seed < SEEDS; seed++) {
+        d9_model_seed(seed);
+        for (const d9_scenario *s = d9_scenario_ordered; s->name; s++) {
+            d9_model_test(s->name);
+            if (s->run()) fail_msg("%s, seed %u: %s", s->name, seed, d9_model_failure());
+        }
+        for (const d9_scenario *s = d9_scenario_races; s->name; s++) assert_rejected(s, D9_MODEL_LAUNCH_FAILURE);
+    }
+    d9_model_watch(false);
+    d9_model_seed(0);
+}
+
+TEST(races_are_ignored_unless_watched) {
+    for (const d9_scenario *s = d9_scenario_races; s->name; s++) {
+        d9_model_test(s->name);
+        if (s->run()) fail_msg("%s: %s", s->name, d9_model_failure());
+    }
 }
 #endif

@@ -7,8 +7,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <functional>
-#include <string>
 
 #define __global__ static
 #define __device__
@@ -52,30 +50,32 @@ extern d9_model_place d9_model_here;
 /* Limits of an H100: blocks of a cluster; a block's static shared memory; static and dynamic together, 227 KiB. */
 enum { D9_MODEL_CLUSTER = 8, D9_MODEL_STATIC_BYTES = 48 << 10, D9_MODEL_SHARED_BYTES = 232448 };
 
-int d9_model_launch(const char *kernel, dim3 grid, dim3 block, const std::function<void()> &body, unsigned cluster = 1,
-                    size_t dynamic_bytes = 0);
+/* Calls body(arguments) for each thread. Copies `bytes` of arguments, as CUDA does, because the kernel may run later.
+ */
+typedef void d9_model_body(const void *arguments);
+int d9_model_launch(const char *kernel, dim3 grid, dim3 block, unsigned cluster, size_t dynamic_bytes,
+                    d9_model_body *body, const void *arguments, size_t bytes);
 void d9_model_set_stream(const void *stream); /* sets the stream of the next launch */
 
 /* For functions that only pass arguments on: the race check (race.h) ignores their accesses. */
 #define D9_UNWATCHED __attribute__((no_sanitize("thread")))
 
-/* Evaluates and copies arguments at the launch, as CUDA does, because the kernel may run later. */
-template <typename K, typename... A>
+template <typename F> D9_UNWATCHED void d9_model_call_body(const void *call) { (*static_cast<const F *>(call))(); }
+template <typename F>
 int d9_model_call(const void *stream, const char *name, dim3 grid, dim3 block, unsigned cluster, int64_t dynamic_bytes,
-                  K kernel, A... arguments) {
+                  const F &call) {
+    static_assert(__is_trivially_copyable(F), "arguments of kernels are copied as bytes");
     d9_model_set_stream(stream);
-    return d9_model_launch(
-        name, grid, block, [=]() D9_UNWATCHED { kernel(arguments...); }, cluster, static_cast<size_t>(dynamic_bytes));
+    return d9_model_launch(name, grid, block, cluster, static_cast<size_t>(dynamic_bytes), d9_model_call_body<F>, &call,
+                           sizeof call);
+}
+template <typename K, typename... A> auto d9_model_bind(K kernel, A... arguments) {
+    return [=]() D9_UNWATCHED { kernel(arguments...); };
 }
 #define D9_LAUNCH_CLUSTER(kernel, grid, block, cluster, bytes, stream, ...)                                            \
-    d9_model_call(                                                                                                     \
-        stream, #kernel, grid, block, cluster, bytes, [](auto... arguments) D9_UNWATCHED { kernel(arguments...); },    \
-        ##__VA_ARGS__)
+    d9_model_call(stream, #kernel, grid, block, cluster, bytes,                                                        \
+                  d9_model_bind([](auto... arguments) D9_UNWATCHED { kernel(arguments...); }, ##__VA_ARGS__))
 #define D9_LAUNCH(kernel, grid, block, stream, ...) D9_LAUNCH_CLUSTER(kernel, grid, block, 1, 0, stream, ##__VA_ARGS__)
-
-/* True if `launch` was queued, or rejected with *error: stream.h. */
-bool d9_model_queued(const char *kernel, const std::function<int()> &launch, int *error);
-int d9_model_reject(const std::string &why, int error); /* records the failure; returns `error` */
 
 /* A block's array: one per declaration; aligned to `alignment`, never to more. */
 void *d9_model_shared(const void *tag, const char *name, size_t bytes, size_t alignment);

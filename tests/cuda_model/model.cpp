@@ -6,6 +6,7 @@
 #include "tests/cuda_model/model.h"
 #include "tests/cuda_model/race.h"
 #include "tests/cuda_model/sanitizer.h"
+#include "tests/cuda_model/stream.h"
 #include <algorithm>
 #include <memory>
 #include <numeric>
@@ -117,7 +118,8 @@ struct machine {               /* the state of the model */
     std::vector<cluster *> live;
     cluster *in = nullptr; /* the running cluster */
     int running = -1;      /* its running thread */
-    const std::function<void()> *body = nullptr;
+    d9_model_body *body = nullptr;
+    const void *arguments = nullptr; /* of the body */
     std::string failure, test;
     int error = 0;                                       /* of the failure */
     std::set<std::pair<std::string, std::string>> rows;  /* kernel, test */
@@ -193,7 +195,7 @@ void fiber_main() {
     fiber *self = current();
     for (;;) {
         do {
-            (*m.body)();
+            m.body(m.arguments);
             thread_state &state = state_of(m.running);
             state.ended = true;
             state.on = nullptr;
@@ -464,8 +466,8 @@ static bool is_legal(dim3 grid, dim3 block, unsigned cluster) {
            (cluster == 1 || threads % 32 == 0);
 }
 
-int d9_model_launch(const char *kernel, dim3 grid, dim3 block, const std::function<void()> &body, unsigned cluster,
-                    size_t dynamic_bytes) {
+int d9_model_launch(const char *kernel, dim3 grid, dim3 block, unsigned cluster, size_t dynamic_bytes,
+                    d9_model_body *body, const void *arguments, size_t bytes) {
     int64_t block_bytes;
     int most_blocks, multiprocessors;
     d9_model_room(&block_bytes, &most_blocks, &multiprocessors);
@@ -474,11 +476,15 @@ int d9_model_launch(const char *kernel, dim3 grid, dim3 block, const std::functi
     if (dynamic_bytes > D9_MODEL_SHARED_BYTES) return D9_MODEL_INVALID_VALUE;
     if (!m.dropped.empty() && !m.failure.empty()) return m.error; /* the check without a barrier has failed already */
     int error;
-    const auto later = [=] { return d9_model_launch(kernel, grid, block, body, cluster, dynamic_bytes); };
+    const char *from = static_cast<const char *>(arguments);
+    const auto later = [=, copy = std::vector<char>(from, from + bytes)] {
+        return d9_model_launch(kernel, grid, block, cluster, dynamic_bytes, body, copy.data(), bytes);
+    };
     if (d9_model_queued(kernel, later, &error)) return error;
     const size_t clusters = size_t(grid.x) * (grid.y / cluster) * grid.z;
     m.rows.insert({bare_name(kernel), m.test});
-    m.body = &body;
+    m.body = body;
+    m.arguments = arguments;
     m.block_threads = size_t(block.x) * block.y * block.z;
     m.dynamic_bytes = dynamic_bytes;
     d9_model_here.block_size = block;

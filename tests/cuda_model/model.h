@@ -12,7 +12,7 @@
  *   - if shared memory of a block that has ended is read;
  *   - if an address is not aligned to the type accessed. A D9_SHARED array is at an odd multiple of 16, aligned as
  *     declared and never to more;
- *   - if two accesses race (race.h), with kernels compiled for that check: unit.cuda_races.
+ *   - if two accesses race, where the race check is on (d9_model_watch).
  * Grids that no GPU accepts: cudaErrorInvalidConfiguration. More shared memory than an H100 has per block, 48 KiB of
  * D9_SHARED arrays or 227 KiB with the dynamic part: cudaErrorInvalidValue.
  *
@@ -22,6 +22,7 @@
 #ifndef D9_TESTS_CUDA_MODEL_H
 #define D9_TESTS_CUDA_MODEL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #ifdef __cplusplus
@@ -48,7 +49,9 @@ const char *d9_model_barrier_at(size_t index, const char **test);
 const char *d9_model_fence_at(size_t index, const char **test); /* lists fences likewise */
 void d9_model_drop(const char *site); /* ignores that barrier or fence from now on; NULL: none */
 
-int d9_model_watches(void);        /* 1: the kernels are compiled for the race check (race.h) */
+/* Turns the race check (race.h) on or off for later launches; initially off. Kernels must be compiled for it. */
+void d9_model_watch(bool on);
+bool d9_model_watches(void);
 void d9_model_seed(unsigned seed); /* seed of the order of clusters, warps and lanes; initially 0 */
 
 #ifdef __cplusplus

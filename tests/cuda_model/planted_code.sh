@@ -81,4 +81,6 @@ expect 1 '^5 kernels, 3 complaints' serial ''
 for kernel in chain one fold; do expect 1 "^${kernel}_kernel: 1 serial loops, 0 in the table" serial ''; done
 expect 1 '^one_kernel: 1 serial loops, 0' serial "$(echo "$listed" | sed 's/a copy//')" # a reason is missing
 expect 1 '^grid_kernel: in the table, but it has no serial loop' serial "${listed}grid_kernel\t1\ta grid\n"
+version=0.0
+expect 77 '^skipped: nvcc: the table is of version 0.0, ' serial "$listed"
 echo "$checks checks"

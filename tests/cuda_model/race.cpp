@@ -58,7 +58,7 @@ struct watcher {                      /* the state of the check */
 };
 
 watcher w;
-bool watches; /* kernels are compiled for the check; set before `w` is constructed */
+bool compiled, watches; /* kernels are compiled for the check (set before `w` is constructed); it is on */
 
 uint32_t cluster_of(uint32_t number) { return (number - w.first) / w.cluster_threads; }
 uint32_t index_in_cluster(uint32_t number) { return (number - w.first) % w.cluster_threads; }
@@ -186,7 +186,8 @@ void on_write(const void *address, size_t bytes, const void *code) {
 
 } // namespace
 
-int d9_model_watches(void) { return watches; }
+void d9_model_watch(bool on) { watches = on && compiled; }
+bool d9_model_watches(void) { return watches; }
 
 /* ---- functions called by the scheduler ---- */
 
@@ -200,8 +201,8 @@ void d9_race_launch(size_t cluster_threads, size_t clusters) {
 }
 
 void d9_race_begin(std::vector<d9_race_thread> *cluster, size_t index, size_t threads) {
+    cluster->assign(watches ? threads : 0, d9_race_thread());
     if (!watches) return;
-    cluster->assign(threads, d9_race_thread());
     for (size_t i = 0; i < threads; i++) (*cluster)[i].number = w.first + static_cast<uint32_t>(index * threads + i);
 }
 
@@ -270,7 +271,9 @@ void d9_race_atomic(const void *address, size_t bytes) {
 extern "C" {
 #define D9_ACCESS(name, bytes, what)                                                                                   \
     void __tsan_##name(void *at);                                                                                      \
-    void __tsan_##name(void *at) { what(at, bytes, __builtin_return_address(0)); }
+    void __tsan_##name(void *at) {                                                                                     \
+        if (w.thread) what(at, bytes, __builtin_return_address(0));                                                    \
+    }
 #define D9_ACCESSES(bytes)                                                                                             \
     D9_ACCESS(read##bytes, bytes, on_read)                                                                             \
     D9_ACCESS(write##bytes, bytes, on_write)                                                                           \
@@ -290,7 +293,7 @@ void __tsan_func_exit(void *);
 
 void __tsan_read_range(void *at, long bytes) { on_read(at, static_cast<size_t>(bytes), __builtin_return_address(0)); }
 void __tsan_write_range(void *at, long bytes) { on_write(at, static_cast<size_t>(bytes), __builtin_return_address(0)); }
-void __tsan_init(void) { watches = true; } /* called before main */
+void __tsan_init(void) { compiled = true; } /* called before main */
 void __tsan_func_entry(void *) {}
 void __tsan_func_exit(void *) {}
 }

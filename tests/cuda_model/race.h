@@ -4,7 +4,7 @@
  * Kernels are compiled with -fsanitize=thread, which calls a function at each load and store. These functions are
  * implemented here instead of by ThreadSanitizer, which is made for thousands of threads, not millions (gcc 12: 0.3 to
  * 2 ms per fiber, measured on two cores of an AMD Zen 5), keeps four accesses per word, and knows neither blocks nor
- * shared memory. Without that option nothing is recorded.
+ * shared memory. Without that option, and unless d9_model_watch turned the check on, nothing is recorded.
  *
  * Two accesses of a byte by two CUDA threads, one of them a write, are ordered by
  *   - launches: one ends before the next begins;

@@ -1,4 +1,4 @@
-/* Small kernels that the execution model must run correctly, or reject. Each function returns the launch's error. */
+/* Small kernels that the execution model must run correctly, or reject. Functions return the launch's error. */
 #ifndef D9_TESTS_CUDA_SCENARIOS_H
 #define D9_TESTS_CUDA_SCENARIOS_H
 
@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-enum { D9_SCENARIO_THREADS = 96 };
+enum { D9_SCENARIO_THREADS = 96, D9_SCENARIO_BLOCKS = 6 };
 
 /* out (threads): `in` reversed through shared memory, three times. */
 int d9_scenario_reverse(const int *in, int *out);
@@ -24,9 +24,7 @@ int d9_scenario_poison(unsigned *shared);
 int d9_scenario_neighbours(int *out);
 /* place (3): addresses of D9_SHARED arrays of 1, 5 and 64 bytes, modulo 32. */
 int d9_scenario_alignment(unsigned *place);
-/* trace (2 x blocks): blocks of a grid of D9_SCENARIO_BLOCKS, in the order in which they start and pass their
- * barrier. */
-enum { D9_SCENARIO_BLOCKS = 6 };
+/* trace (2 x blocks): blocks of the grid, in the order in which they start and pass their barrier. */
 int d9_scenario_trace(unsigned *count, int *trace);
 /* A launch with 6160 bytes of static shared memory and `dynamic_bytes` of dynamic. */
 int d9_scenario_shared_bytes(int64_t dynamic_bytes);
@@ -34,22 +32,15 @@ int d9_scenario_shared_bytes(int64_t dynamic_bytes);
 int d9_scenario_shared_to_ask(int static_kib, int dynamic_kib, int limit_kib, int most_kib);
 int d9_scenario_places(int *seen); /* seen (2 * 3 * 4 * 5): 1 for each thread of a grid (2, 3) of blocks (4, 5) */
 
-/* Kernels that must be rejected. */
-int d9_scenario_divergent(void);     /* half of the block waits at another barrier */
-int d9_scenario_left_alone(void);    /* one thread ends before the barrier */
-int d9_scenario_deadlock(void);      /* half of a warp exchanges, the other half waits at a barrier */
-int d9_scenario_missing_lane(void);  /* a lane ends before an exchange of all lanes */
-int d9_scenario_outside_mask(void);  /* a lane reads a lane outside the mask */
-int d9_scenario_two_exchanges(void); /* lanes of a warp exchange at different places */
-int d9_scenario_too_many_threads(void);
-int d9_scenario_ended_block(void);    /* a block ends before the other of the cluster reads its shared memory */
-int d9_scenario_mixed_barriers(void); /* half a block waits at a cluster barrier, half at a block barrier */
-int d9_scenario_broken_cluster(void); /* a grid of 5 rows in clusters of 4 */
-int d9_scenario_static_room(void);    /* two arrays of 24 KiB and one of a byte */
-int d9_scenario_plain_array(void);    /* reads 16 bytes of an array declared without alignment */
-int d9_scenario_odd_place(void);      /* reads 16 bytes of an aligned array from its second element */
-int d9_scenario_odd_store(void);      /* stores 16 bytes at an odd multiple of 8 in global memory */
-int d9_scenario_odd_double(void);     /* reads a double at an odd multiple of 4 in dynamic shared memory */
+typedef struct d9_scenario {
+    const char *name; /* NULL: end of the table */
+    int (*run)(void);
+    const char *begin, *reason; /* of a failure's message: how it begins, and a part of it; NULL: any */
+} d9_scenario;
+/* Kernels that must be rejected: as failed launches; by the limits of a grid; by the limits of shared memory. */
+extern const d9_scenario d9_scenario_mistakes[], d9_scenario_illegal_grids[], d9_scenario_large_arrays[];
+/* Kernels whose threads are ordered, and kernels with a race, for the race check. */
+extern const d9_scenario d9_scenario_ordered[], d9_scenario_races[];
 
 #ifdef __cplusplus
 }

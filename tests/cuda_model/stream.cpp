@@ -3,7 +3,6 @@
 #include "tests/cuda_model/cuda_model.h"
 #include "tests/cuda_model/model.h"
 #include <set>
-#include <string>
 #include <vector>
 
 namespace {

@@ -46,6 +46,13 @@ void d9_model_unload(void);
 
 #ifdef __cplusplus
 }
+
+#include <functional>
+#include <string>
+
+/* Between model.cpp and stream.cpp. True if `launch` was queued, or rejected with *error. */
+bool d9_model_queued(const char *kernel, const std::function<int()> &launch, int *error);
+int d9_model_reject(const std::string &why, int error); /* records the failure; returns `error` */
 #endif
 
 #endif

@@ -38,6 +38,16 @@ d9_value_id op_input(op_case *c, const char *name, d9_buffer buffer, d9_type typ
 d9_value_id op_with_content(op_case *c, const char *name, d9_type type, d9_shape shape, const double *content);
 d9_value_id op_output(op_case *c, const char *name, d9_buffer buffer, d9_type type, d9_shape shape);
 void op_node(op_case *c, const d9_node *node); /* a node without a role gets the case's name as its role */
+/* Adds a node: OP_ADD(&c, D9_OP_ADD, (a, b), (y), .role = "sum"). */
+#define OP_ADD(c, what, ins, outs, ...)                                                                                \
+    op_node(c, &(d9_node){.op = what,                                                                                  \
+                          .inputs = {OP_IDS_ ins},                                                                     \
+                          .input_count = OP_COUNT_ ins,                                                                \
+                          .outputs = {OP_IDS_ outs},                                                                   \
+                          .output_count = OP_COUNT_ outs,                                                              \
+                          ##__VA_ARGS__})
+#define OP_IDS_(...)   __VA_ARGS__
+#define OP_COUNT_(...) (int)(sizeof((d9_value_id[]){__VA_ARGS__}) / sizeof(d9_value_id))
 void op_case_free(op_case *c);
 int64_t op_count(const op_case *c, d9_value_id value); /* number of elements */
 double op_round(d9_type type, double x);               /* x rounded to `type` */
