@@ -105,17 +105,12 @@ if [ "$peers" ]; then
 fi
 
 # ---- several runs in one process; an unknown level ----
-<<<<<<< HEAD
 accepts on cpu plain many --set train.epochs=1 --runs 2
 rejects 2 'cpu_level v5 auto plain avx2 avx512 avx512-bf16 amx v3 v4 v4bf16' on cpu v5 x
-=======
-accepts on cpu v2 many --set train.epochs=1 --runs 2
-rejects 2 'cpu_level v5 auto plain avx2 avx512 avx512-bf16 amx v2 v3 v4 v4bf16' on cpu v5 x
 
 asserts <<'PYTHON'
 rows = [line.rstrip("\n").split("\t") for line in open("expected")]
 wrong = [row for row in rows if not eval(row[1], {**globals(), "d": result(row[0])})]
 assert not wrong and len(rows) >= 20, wrong
 PYTHON
->>>>>>> t3
 verdict

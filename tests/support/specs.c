@@ -600,63 +600,13 @@ static void build_batch(op_case *c, const op_spec *s, d9_node *node) {
     node->outputs[0] = result(c, "image", made);
 }
 
-<<<<<<< HEAD
-void op_case_of(op_case *c, d9_context *context, const op_spec *s, d9_type compute, d9_type master_type, op_fill fill) {
-    static void (*const builders[D9_OP_COUNT])(op_case *, const op_spec *, d9_node *) = {
-        [D9_OP_CONV] = build_conv,
-        [D9_OP_CONV_BACKWARD_DATA] = build_conv,
-        [D9_OP_CONV_BACKWARD_WEIGHT] = build_conv,
-        [D9_OP_LINEAR] = build_linear,
-        [D9_OP_LINEAR_BACKWARD_DATA] = build_linear,
-        [D9_OP_LINEAR_BACKWARD_WEIGHT] = build_linear,
-        [D9_OP_NORM] = build_norm,
-        [D9_OP_NORM_EVAL] = build_norm,
-        [D9_OP_NORM_BACKWARD] = build_norm_backward,
-        [D9_OP_POOL] = build_pool,
-        [D9_OP_POOL_BACKWARD] = build_pool,
-        [D9_OP_MEAN_POOL] = build_pool,
-        [D9_OP_MEAN_POOL_BACKWARD] = build_pool,
-        [D9_OP_BIAS] = build_bias,
-        [D9_OP_BIAS_BACKWARD] = build_bias,
-        [D9_OP_CONCAT] = build_channels,
-        [D9_OP_SLICE] = build_channels,
-        [D9_OP_DROPOUT] = build_dropout,
-        [D9_OP_ACT] = build_elementwise,
-        [D9_OP_ACT_BACKWARD] = build_elementwise,
-        [D9_OP_ADD] = build_elementwise,
-        [D9_OP_SCALE] = build_elementwise,
-        [D9_OP_CAST] = build_elementwise,
-        [D9_OP_LOSS] = build_loss,
-        [D9_OP_LOSS_BACKWARD] = build_loss,
-        [D9_OP_METRICS] = build_metrics,
-        [D9_OP_UPDATE] = build_update,
-        [D9_OP_ORTHOGONAL_UPDATE] = build_orthogonal_update,
-        [D9_OP_LERP] = build_update,
-        [D9_OP_COPY] = build_update,
-        [D9_OP_DRAW] = build_batch,
-        [D9_OP_AUGMENT] = build_batch,
-        [D9_OP_GATHER] = build_batch,
-        [D9_OP_MIX] = build_mix,
-        [D9_OP_PASTE] = build_paste,
-        [D9_OP_RANK] = build_rank,
-        [D9_OP_TOKENS] = build_batch,
-        [D9_OP_STREAM] = build_stream,
-        [D9_OP_CLIP] = build_clip,
-        [D9_OP_ALL_REDUCE] = build_all_reduce,
-        [D9_OP_EMBED] = build_embed,
-        [D9_OP_EMBED_BACKWARD] = build_embed,
-        [D9_OP_RECUR] = build_recur,
-        [D9_OP_RECUR_BACKWARD] = build_recur_backward,
-        [D9_OP_LAST] = build_last,
-        [D9_OP_LAST_BACKWARD] = build_last,
-=======
 typedef void builder(op_case *c, const op_spec *s, d9_node *node);
 
 #define BY(op, build)       [D9_OP_##op] = build
 #define PAIR_BY(op, build)  BY(op, build), BY(op##_BACKWARD, build)
 #define THREE_BY(op, build) BY(op, build), BY(op##_BACKWARD_DATA, build), BY(op##_BACKWARD_WEIGHT, build)
 
-void op_case_make(op_case *c, d9_context *context, int index, d9_type compute, d9_type master_type, op_fill fill) {
+void op_case_of(op_case *c, d9_context *context, const op_spec *s, d9_type compute, d9_type master_type, op_fill fill) {
     static builder *const builders[D9_OP_COUNT] = {
         THREE_BY(CONV, build_conv),
         THREE_BY(LINEAR, build_linear),
@@ -693,7 +643,6 @@ void op_case_make(op_case *c, d9_context *context, int index, d9_type compute, d
         BY(RECUR, build_recur),
         BY(RECUR_BACKWARD, build_recur_backward),
         PAIR_BY(LAST, build_last),
->>>>>>> t3
     };
     char name[96];
     d9_node node = {.op = s->op, .input_count = 1, .output_count = 1};
