@@ -1,12 +1,11 @@
-/* CPU kernels at every level (instruction set) that runs here: what cpu.c, which runs every operation through the
- * backend, cannot vary: caches, special values, arrays that are not aligned, fused calls; and the weight gradient on
- * AMX. */
+/* The CPU kernels except convolutions, compared with plain loops in double, at every level (instruction set) that runs
+ * here, in f32 and bf16, for odd sizes, with one and several threads. */
 #include "kernels/cpu/statistics.h" /* has its own D9_REAL */
 #define D9_REAL double
-#include "kernels/cpu/conv.h"
+#include "kernels/formulas/activation.h"
+#include "kernels/formulas/augment.h"
+#include "kernels/formulas/update.h"
 #include "kernels/cpu/gemm.h"
-#include "kernels/formulas/dropout.h"
-#include "kernels/formulas/philox.h"
 #include "tests/support/kernel_arrays.h"
 
 enum { MANY = 1 << 18, ARRAYS = 8, SCRATCH = 1 << 24 }; /* elements of an array, arrays, bytes */
@@ -111,6 +110,26 @@ static void check_everywhere(fixture *f, void (*run)(fixture *, const setting *)
     assert_true(levels > 0);
 }
 
+static const int64_t counts[] = {1, 7, 65, 511, 513, 70001};
+#define FOR_COUNTS for (size_t z = 0; z < sizeof counts / sizeof *counts; z++)
+
+static void elementwise(fixture *f, const setting *s) {
+    FOR_COUNTS {
+        const int64_t n = counts[z];
+        array *a = fill(f, 0, n, s->store, s->integers), *b = fill(f, 1, n, s->store, s->integers), *y;
+        y = empty(f, 2, n, s->store);
+        d9_cpu_add(&s->cpu, in(a), in(b), n, out(y));
+        double sum = 0;
+        for (int64_t i = 0; i < n; i++) y->want[i] = a->want[i] + b->want[i], sum += fabs(y->want[i]);
+        if (sum > 0) check(y, s, "add", s->integers ? 0 : 1e-7);
+        y = empty(f, 2, n, D9_KERNEL_F32);
+        d9_cpu_scale(&s->cpu, in(a), 0.375f, n, out(y));
+        sum = 0;
+        for (int64_t i = 0; i < n; i++) y->want[i] = 0.375 * a->want[i], sum += fabs(y->want[i]);
+        if (sum > 0) check(y, s, "scale", s->integers ? 0 : 1e-7);
+    }
+}
+
 /* Casts 60000 positive numbers with various low bits, infinities, NaN, an overflow, and -0; widens them again. */
 static void casts(fixture *f, const setting *s) {
     const int64_t n = 60000;
@@ -128,9 +147,224 @@ static void casts(fixture *f, const setting *s) {
     for (int64_t i = 0; i < n; i++) assert_true(d9_float_bits(from[i]) == (uint32_t)to[i] << 16);
 }
 
+static void activations(fixture *f, const setting *s) {
+    for (int id = 0; id < D9_ACT_COUNT; id++) FOR_COUNTS {
+            const int64_t n = counts[z];
+            const d9_kernel_act act = {id, 0.3f};
+            array *x = fill(f, 0, n, s->store, false), *dy = fill(f, 1, n, s->store, false), *y;
+            if (x->want[0] <= 0) continue; /* if n is 1, ReLU would give only zeros */
+            y = empty(f, 2, n, s->store);
+            d9_cpu_act_forward(&s->cpu, in(x), act, n, out(y));
+            for (int64_t i = 0; i < n; i++) y->want[i] = d9_activation_value_double(id, x->want[i], (double)act.alpha);
+            check(y, s, "act", 3e-7);
+            y = empty(f, 2, n, s->store);
+            d9_cpu_act_backward(&s->cpu, in(dy), in(x), act, n, out(y));
+            for (int64_t i = 0; i < n; i++)
+                y->want[i] = dy->want[i] * d9_activation_slope_double(id, x->want[i], (double)act.alpha);
+            check(y, s, "act_backward", 3e-7);
+        }
+}
+
+/* Each update rule, with none, one and both of the state arrays, and lerp. formulas.c tests the formulas. */
+static void updates(fixture *f, const setting *s) {
+    if (s->store != D9_KERNEL_F32) return; /* weights and states are f32 */
+    for (int way = 0; way < (1 + D9_UPDATE_STATES) * D9_UPDATE_COUNT; way++) {
+        const int kept = way % (1 + D9_UPDATE_STATES), row = way / (1 + D9_UPDATE_STATES);
+        const int64_t n = 40007;
+        const d9_cpu_update rule = {row, 0.125f, 0.25f, 0.5f, {0.875f, 0.75f}, {0.5f, 0.75f, 0.25f}};
+        const d9_update_terms_double terms = {0.125, 0.25, 0.5, {0.875, 0.75}, {0.5, 0.75, 0.25}};
+        array *w = fill(f, 0, n, D9_KERNEL_F32, false), *g = fill(f, 1, n, D9_KERNEL_F32, false);
+        array *state[D9_UPDATE_STATES];
+        float *kept_in[D9_UPDATE_STATES] = {NULL};
+        for (int k = 0; k < D9_UPDATE_STATES; k++) {
+            state[k] = fill(f, 2 + k, n, D9_KERNEL_F32, false);
+            for (int64_t i = 0; i < n && k > 0; i++)
+                state[k]->data[i] = fabsf(state[k]->data[i]); /* averaged squares */
+            for (int64_t i = 0; i < n; i++) state[k]->want[i] = k < kept ? (double)state[k]->data[i] : 0;
+            memset(state[k]->data + n, 0xff, 16);
+            if (k < kept) kept_in[k] = state[k]->data;
+        }
+        memset(w->data + n, 0xff, 16);
+        d9_cpu_update_group(&s->cpu, &rule, g->data, n, w->data, kept_in);
+        for (int64_t i = 0; i < n; i++)
+            d9_update_one_double(row, g->want[i], &terms, &w->want[i], &state[0]->want[i], &state[1]->want[i]);
+        check(w, s, "updated weights", 3e-7);
+        for (int k = 0; k < kept; k++) check(state[k], s, "kept", 3e-7);
+    }
+    array *a = fill(f, 0, 40007, D9_KERNEL_F32, false), *x = fill(f, 1, 40007, D9_KERNEL_F32, false);
+    memset(a->data + a->count, 0xff, 16);
+    d9_cpu_lerp(&s->cpu, 0.95f, x->data, a->count, a->data);
+    for (int64_t i = 0; i < a->count; i++) a->want[i] = (double)0.95f * a->want[i] + (1 - (double)0.95f) * x->want[i];
+    check(a, s, "lerp", 3e-7);
+}
+
 typedef struct norm_sizes {
     int64_t images, pixels, channels, groups;
 } norm_sizes;
+static const norm_sizes norms[] = {{1, 15, 3, 1}, {7, 6, 27, 1},   {65, 4, 27, 5},
+                                   {8, 9, 65, 4}, {6, 70, 513, 3}, {4, 1, 65, 2}};
+
+/* Iterates over the elements of channel c in group g; their index is `at`. */
+#define FOR_MEMBERS(n, g, c)                                                                                           \
+    for (int64_t i_ = (g); i_ < (n)->images; i_ += (n)->groups)                                                        \
+        for (int64_t at = i_ * (n)->pixels * (n)->channels + (c); at < (i_ + 1) * (n)->pixels * (n)->channels;         \
+             at += (n)->channels)
+
+static void norm_case(fixture *f, const setting *s, const d9_kernel_norm *n, double offset) {
+    const int64_t count = n->images * n->pixels * n->channels, c_count = n->channels, gc = n->groups * c_count;
+    const double members = (double)(n->images / n->groups * n->pixels);
+    array *x = fill(f, 0, count, s->store, s->integers), *scale = fill(f, 1, 2 * c_count, D9_KERNEL_F32, false);
+    for (int64_t i = 0; i < count; i++)
+        put(x, i, x->want[i] + offset); /* offset 30: a mean much larger than the spread */
+    array *mean = empty(f, 2, gc, D9_KERNEL_F32), *inv_std = empty(f, 3, gc, D9_KERNEL_F32),
+          *y = empty(f, 4, count, s->store);
+    array *running = fill(f, 5, 2 * gc, D9_KERNEL_F32, false);
+    assert_true(d9_cpu_norm_scratch_bytes(n) <= 1 << 24);
+    memset(running->data + 2 * gc, 0xff, 16);
+    const d9_kernel_norm_state state = {scale->data,
+                                        scale->data + c_count,
+                                        running->data,
+                                        running->data + gc,
+                                        mean->data,
+                                        inv_std->data,
+                                        1e-2,
+                                        0.1,
+                                        0,
+                                        0};
+    const d9_kernel_epilogue none = {.act = {D9_KERNEL_NO_ACT, 0}};
+    d9_cpu_norm_forward(&s->cpu, n, in(x), &state, &none, f->scratch, out(y));
+    double means = 0, sizes = 0;
+    for (int64_t g = 0; g < n->groups; g++)
+        for (int64_t c = 0; c < c_count; c++) {
+            double sum = 0, squares = 0;
+            FOR_MEMBERS(n, g, c) sum += x->want[at];
+            FOR_MEMBERS(n, g, c) squares += (x->want[at] - sum / members) * (x->want[at] - sum / members);
+            const double variance = squares / members, inverse = 1 / sqrt(variance + 1e-2);
+            means += sum / members * sum / members;
+            sizes += sum / members * sum / members + variance;
+            mean->want[g * c_count + c] = sum / members;
+            inv_std->want[g * c_count + c] = inverse;
+            running->want[g * c_count + c] = 0.9 * running->want[g * c_count + c] + 0.1 * sum / members;
+            running->want[gc + g * c_count + c] =
+                0.9 * running->want[gc + g * c_count + c] + 0.1 * (members > 1 ? squares / (members - 1) : variance);
+            FOR_MEMBERS(n, g, c)
+            y->want[at] = (x->want[at] - sum / members) * inverse * scale->want[c] + scale->want[c_count + c];
+        }
+    const double cancelled = 1e-6 * (1 + fabs(offset));      /* x - mean loses digits in f32 */
+    check(mean, s, "norm mean", 2e-7 * sqrt(sizes / means)); /* relative to the values: means may be near 0 */
+    check(inv_std, s, "norm inv_std", 1e-6);
+    check(running, s, "norm running statistics", 1e-6);
+    check(y, s, "norm", cancelled);
+}
+
+static void norm_backward_case(fixture *f, const setting *s, const d9_kernel_norm *n) {
+    const int64_t count = n->images * n->pixels * n->channels, c_count = n->channels, gc = n->groups * c_count;
+    const double members = (double)(n->images / n->groups * n->pixels);
+    array *x = fill(f, 0, count, s->store, s->integers), *dy = fill(f, 1, count, s->store, s->integers);
+    array *mean = fill(f, 2, gc, D9_KERNEL_F32, false), *inv_std = fill(f, 3, gc, D9_KERNEL_F32, false),
+          *scale = fill(f, 4, c_count, D9_KERNEL_F32, false);
+    array *dx = empty(f, 5, count, s->store), *dscale = empty(f, 6, c_count, D9_KERNEL_F32),
+          *dbias = empty(f, 7, c_count, D9_KERNEL_F32);
+    const d9_cpu_prologue none = {.act = {D9_KERNEL_NO_ACT, 0}};
+    const d9_kernel_norm_gradients gradients = {out(dx), dscale->data, dbias->data};
+    d9_cpu_norm_backward(&s->cpu, n, in(dy), &none, in(x), mean->data, inv_std->data, scale->data, f->scratch,
+                         &gradients);
+    for (int64_t g = 0; g < n->groups; g++)
+        for (int64_t c = 0; c < c_count; c++) {
+            const double m = mean->want[g * c_count + c], r = inv_std->want[g * c_count + c];
+            double sum = 0, product = 0;
+            FOR_MEMBERS(n, g, c) {
+                sum += dy->want[at];
+                product += dy->want[at] * (x->want[at] - m) * r;
+            }
+            dbias->want[c] += sum;
+            dscale->want[c] += product;
+            FOR_MEMBERS(n, g, c)
+            dx->want[at] = scale->want[c] * r * (dy->want[at] - (sum + (x->want[at] - m) * r * product) / members);
+        }
+    check(dx, s, "norm_backward dx", 3e-6);
+    check(dscale, s, "norm_backward dscale", 3e-6);
+    check(dbias, s, "norm_backward dbias", 3e-6);
+}
+
+static void normalisation(fixture *f, const setting *s) {
+    for (size_t i = 0; i < sizeof norms / sizeof *norms; i++) {
+        const d9_kernel_norm n = {norms[i].images, norms[i].pixels, norms[i].channels, norms[i].groups};
+        if (n.pixels * n.images / n.groups > 2) norm_case(f, s, &n, 0);
+        if (n.pixels * n.images / n.groups > 2) norm_case(f, s, &n, 30);
+        norm_backward_case(f, s, &n);
+    }
+}
+
+/* Index of element k of the window of output o; -1: outside the image. */
+static int64_t place_at(const d9_kernel_window *w, int64_t o, int64_t k) {
+    const int64_t c = o % w->channels, ox = o / w->channels % w->out_width;
+    const int64_t oy = o / w->channels / w->out_width % w->out_height,
+                  n = o / w->channels / w->out_width / w->out_height;
+    const int64_t iy = oy * w->stride - w->pad + k / w->kernel, ix = ox * w->stride - w->pad + k % w->kernel;
+    if (iy < 0 || ix < 0 || iy >= w->height || ix >= w->width) return -1;
+    return ((n * w->height + iy) * w->width + ix) * w->channels + c;
+}
+
+static void pools(fixture *f, const setting *s) {
+    static const d9_kernel_window windows[] = {
+        {7, 8, 6, 27, 4, 3, 2, 2, 0},   {3, 9, 7, 65, 4, 3, 2, 2, 0},  {2, 4, 4, 513, 1, 1, 4, 4, 0},
+        {1, 7, 7, 3, 3, 3, 3, 2, 0},    {2, 7, 7, 65, 2, 2, 2, 4, 0},  {2, 9, 6, 27, 5, 3, 3, 2, 1},
+        {1, 5, 8, 513, 3, 5, 2, 2, 1},  {2, 6, 5, 16, 2, 2, 3, 3, 1},  {1, 5, 4, 33, 3, 3, 2, 2, 1},
+        {1, 6, 19, 70, 3, 10, 3, 2, 1}, {1, 7, 18, 66, 7, 18, 5, 1, 2}};
+    for (size_t i = 0; i < sizeof windows / sizeof *windows; i++) {
+        const d9_kernel_window *w = &windows[i];
+        const int64_t in_count = w->images * w->height * w->width * w->channels;
+        const int64_t out_count = w->images * w->out_height * w->out_width * w->channels;
+        const int64_t places = (int64_t)w->kernel * w->kernel;
+        array *x = fill(f, 0, in_count, s->store, s->integers), *dy = fill(f, 1, out_count, s->store, s->integers);
+        array *y = empty(f, 2, out_count, s->store), *dx = empty(f, 3, in_count, s->store);
+        d9_cpu_pool_forward(&s->cpu, w, in(x), out(y));
+        d9_cpu_pool_backward(&s->cpu, w, in(dy), in(x), out(dx));
+        for (int64_t o = 0; o < out_count; o++) {
+            int64_t best = -1;
+            for (int64_t k = 0; k < places; k++) {
+                const int64_t at = place_at(w, o, k);
+                if (at >= 0 && (best < 0 || x->want[at] > x->want[best])) best = at;
+            }
+            y->want[o] = x->want[best];
+            dx->want[best] += dy->want[o];
+        }
+        check(y, s, "pool", 0);
+        check(dx, s, "pool_backward", s->integers ? 0 : 2e-7);
+        if (w->pad) continue;
+        y = empty(f, 2, out_count, s->store), dx = empty(f, 3, in_count, s->store);
+        d9_cpu_mean_pool_forward(&s->cpu, w, in(x), out(y));
+        d9_cpu_mean_pool_backward(&s->cpu, w, in(dy), out(dx));
+        for (int64_t o = 0; o < out_count; o++)
+            for (int64_t k = 0; k < places; k++) {
+                y->want[o] += x->want[place_at(w, o, k)] / (double)places;
+                dx->want[place_at(w, o, k)] += dy->want[o] / (double)places;
+            }
+        check(y, s, "mean_pool", 3e-7);
+        check(dx, s, "mean_pool_backward", 3e-7);
+    }
+}
+
+static void biases(fixture *f, const setting *s) {
+    static const int64_t shapes[][2] = {{7, 27}, {65, 64}, {1000, 3}, {3, 513}, {56, 4609}}; /* rows, channels */
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const int64_t rows = shapes[i][0], channels = shapes[i][1], count = rows * channels;
+        const d9_kernel_epilogue none = {.act = {D9_KERNEL_NO_ACT, 0}};
+        const d9_cpu_prologue plain = {.act = {D9_KERNEL_NO_ACT, 0}};
+        array *x = fill(f, 0, count, s->store, s->integers), *b = fill(f, 1, channels, D9_KERNEL_F32, s->integers);
+        array *y = empty(f, 2, count, s->store), *db = empty(f, 3, channels, D9_KERNEL_F32);
+        assert_true(d9_cpu_bias_scratch_bytes(channels) <= SCRATCH);
+        d9_cpu_bias_forward(&s->cpu, in(x), b->data, rows, channels, &none, f->scratch, out(y));
+        d9_cpu_bias_backward(&s->cpu, in(x), &plain, rows, channels, f->scratch, db->data);
+        for (int64_t k = 0; k < count; k++) {
+            y->want[k] = x->want[k] + b->want[k % channels];
+            db->want[k % channels] += x->want[k];
+        }
+        check(y, s, "bias", s->integers ? 0 : 1e-7);
+        check(db, s, "bias_backward", s->integers ? 0 : 1e-6);
+    }
+}
 
 static void dropouts(fixture *f, const setting *s) {
     static const int64_t sizes[] = {27, 512, 70001}; /* the last is processed in three pieces */
@@ -149,6 +383,33 @@ static void dropouts(fixture *f, const setting *s) {
                 y->want[e] = x->want[e] / (1 - shares[i % 3]);
         }
         check(y, s, "dropout", 2e-7);
+    }
+}
+
+static void linears(fixture *f, const setting *s) {
+    static const d9_kernel_linear shapes[] = {{7, 65, 10}, {65, 162, 3}, {1, 1027, 27}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const d9_kernel_linear *l = &shapes[i];
+        array *x = fill(f, 0, l->samples * l->inputs, s->store, s->integers),
+              *w = fill(f, 1, l->outputs * l->inputs, s->store, s->integers);
+        array *dy = fill(f, 2, l->samples * l->outputs, D9_KERNEL_F32, s->integers),
+              *y = empty(f, 3, l->samples * l->outputs, D9_KERNEL_F32);
+        array *dx = empty(f, 4, l->samples * l->inputs, s->store),
+              *dw = empty(f, 5, l->outputs * l->inputs, D9_KERNEL_F32);
+        assert_true(d9_cpu_linear_scratch_bytes(&s->cpu, l) <= SCRATCH);
+        d9_cpu_linear_forward(&s->cpu, l, in(x), in(w), NULL, f->scratch, out(y));
+        d9_cpu_linear_backward_data(&s->cpu, l, in(dy), in(w), f->scratch, out(dx));
+        d9_cpu_linear_backward_weight(&s->cpu, l, in(dy), in(x), f->scratch, out(dw));
+        for (int64_t n = 0; n < l->samples; n++)
+            for (int64_t o = 0; o < l->outputs; o++)
+                for (int64_t k = 0; k < l->inputs; k++) {
+                    y->want[n * l->outputs + o] += x->want[n * l->inputs + k] * w->want[o * l->inputs + k];
+                    dx->want[n * l->inputs + k] += dy->want[n * l->outputs + o] * w->want[o * l->inputs + k];
+                    dw->want[o * l->inputs + k] += dy->want[n * l->outputs + o] * x->want[n * l->inputs + k];
+                }
+        check(y, s, "linear", s->integers ? 0 : 1e-6);
+        check(dx, s, "linear_backward_data", s->integers ? 0 : 1e-6);
+        check(dw, s, "linear_backward_weight", s->integers ? 0 : 1e-6);
     }
 }
 
@@ -205,6 +466,49 @@ static void biased_linears(fixture *f, const setting *s) {
         d9_cpu_bias_forward(&s->cpu, in(plain), bias->data, l->samples, l->outputs, &none, f->scratch, out(want));
         assert_memory_equal(y->data, want->data, (size_t)(count * d9_kernel_store_bytes(s->store)));
     }
+}
+
+static void augmentation_of(fixture *f, const setting *s, bool jitter, int height, int width) {
+    enum { N = 7, H = 13, W = 300, C = 3, PAD = 4, CUT = 5, SAMPLES = 3 };
+    static uint8_t images[SAMPLES * H * W * C];
+    static float table[C * 256];
+    int32_t order[N], draws[N * D9_DRAW_SLOTS];
+    const d9_augment_rule rule = {9,
+                                  H,
+                                  W,
+                                  height,
+                                  width,
+                                  {[D9_AUGMENT_CROP] = {PAD},
+                                   [D9_AUGMENT_MIRROR] = {D9_MIRROR_RANDOM},
+                                   [D9_AUGMENT_JITTER] = {jitter ? 0.25f : 0, jitter ? 0.5f : 0},
+                                   [D9_AUGMENT_CUTOUT] = {CUT}}};
+    for (int i = 0; i < SAMPLES * H * W * C; i++) images[i] = (uint8_t)(i * 37 + i / 251);
+    for (int i = 0; i < C * 256; i++) table[i] = (float)(i % 256) / 64.0f - (float)(i / 256);
+    for (int n = 0; n < N; n++) {
+        const d9_augment_draws drawn = d9_augment_draw(&rule, (uint32_t)n, 2);
+        order[n] = (n * 2) % SAMPLES;
+        memcpy(draws + n * D9_DRAW_SLOTS, drawn.slot, sizeof drawn.slot);
+    }
+    const d9_cpu_batch batch = {images, order, draws, table, &rule, C, C};
+    array *y = empty(f, 0, N * height * width * C, s->store);
+    d9_cpu_augment(&s->cpu, &batch, N, out(y));
+    for (int64_t i = 0; i < y->count; i++) {
+        const int c = (int)(i % C), x = (int)(i / C % width), row = (int)(i / C / width % height),
+                  n = (int)(i / C / width / height);
+        const int32_t *d = draws + n * D9_DRAW_SLOTS;
+        const int source_row = d9_augment_row(row, d[D9_DRAW_CROP_Y], PAD, H),
+                  source_column = d9_augment_column(x, d[D9_DRAW_CROP_X], d[D9_DRAW_MIRROR], PAD, width, W);
+        const bool cut = d9_augment_cut(row, d[D9_DRAW_CUTOUT_Y], CUT) && d9_augment_cut(x, d[D9_DRAW_CUTOUT_X], CUT);
+        const uint8_t byte = images[((order[n] * H + source_row) * W + source_column) * C + c];
+        float value = table[c * 256 + byte];
+        if (jitter) value = d9_augment_jitter(value, d[D9_DRAW_BRIGHTNESS], d[D9_DRAW_CONTRAST]);
+        assert_true(stored(y, i) == rounded(s->store, cut ? 0 : (double)value)); /* exactly equal */
+    }
+}
+
+static void augmentation(fixture *f, const setting *s) {
+    for (int jitter = 0; jitter < 2; jitter++) augmentation_of(f, s, jitter, 13, 300);
+    augmentation_of(f, s, false, 9, 277);
 }
 
 static void strips(fixture *f, const setting *s) { /* four images side by side, and back */
@@ -315,10 +619,18 @@ static void divisions(fixture *f, const setting *s) {
 
 #define EVERYWHERE(name)                                                                                               \
     TEST(test_##name) { check_everywhere(*state, name); }
+EVERYWHERE(elementwise)
 EVERYWHERE(casts)
+EVERYWHERE(activations)
+EVERYWHERE(updates)
+EVERYWHERE(normalisation)
+EVERYWHERE(pools)
+EVERYWHERE(biases)
 EVERYWHERE(dropouts)
+EVERYWHERE(linears)
 EVERYWHERE(scratch_of_linears)
 EVERYWHERE(biased_linears)
+EVERYWHERE(augmentation)
 EVERYWHERE(strips)
 EVERYWHERE(fusion)
 EVERYWHERE(divisions)
@@ -345,122 +657,6 @@ TEST(negative_variance_counts_as_zero) {
                                        .momentum = 0.5};
     const d9_cpu_statistics made = d9_cpu_statistics_store(&kept, 0, 8, -1e-3, 4);
     assert_true(made.inv_std == 2 && inv_std == 2 && mean == 8 && running_mean == 4 && running_var == 0.5f);
-}
-
-/* ---- the weight gradient on AMX: narrow and wide rows, more threads than images, a partial group of images ---- */
-
-enum { GUARD = 64 };
-
-extern const d9_cpu_conv_kernel d9_cpu_conv_amx;
-
-static d9_cpu best_cpu(int threads) {
-    return (d9_cpu){.loops = d9_cpu_loops_find(NULL), .tiles = d9_cpu_has_amx_bf16(), .threads = threads};
-}
-
-static d9_cpu_conv_shape shape_of(int64_t images, int64_t height, int64_t width, int64_t inputs, int64_t outputs) {
-    return (d9_cpu_conv_shape){.pass = D9_CPU_CONV_BACKWARD_WEIGHT,
-                               .store = D9_KERNEL_BF16,
-                               .images = images,
-                               .height = height,
-                               .width = width,
-                               .inputs = inputs,
-                               .out_height = height,
-                               .out_width = width,
-                               .outputs = outputs,
-                               .kernel = 3,
-                               .stride = 1,
-                               .pad = 1};
-}
-
-static bool fits(const d9_cpu *cpu, d9_cpu_conv_shape shape) { return d9_cpu_conv_amx.fits(cpu, &shape); }
-
-static uint16_t *small_integers(int64_t count, uint32_t seed) { /* from -3 to 3, as bf16 */
-    uint16_t *values = aligned_alloc(64, (size_t)(count * 2 + 63) / 64 * 64);
-    assert_non_null(values);
-    for (int64_t i = 0; i < count; i++)
-        values[i] =
-            d9_bf16_from_float((float)d9_philox_below(d9_philox4x32_10(seed, (uint32_t)i, 0, 0, 0).v[0], 7) - 3);
-    return values;
-}
-
-/* The gradient's element of output channel o, input channel i and this tap. */
-static double plain_sum(const d9_cpu_conv_shape *s, const uint16_t *x, const uint16_t *dy, int64_t o, int64_t tap,
-                        int64_t i) {
-    double sum = 0;
-    for (int64_t n = 0; n < s->images; n++)
-        for (int64_t r = 0; r < s->height; r++)
-            for (int64_t c = 0; c < s->width; c++) {
-                const int64_t y0 = r + tap / 3 - 1, x0 = c + tap % 3 - 1;
-                if (y0 < 0 || x0 < 0 || y0 >= s->height || x0 >= s->width) continue;
-                sum += (double)d9_bf16_to_float(dy[((n * s->height + r) * s->width + c) * s->outputs + o]) *
-                       (double)d9_bf16_to_float(x[((n * s->height + y0) * s->width + x0) * s->inputs + i]);
-            }
-    return sum;
-}
-
-/* Compares all of a small gradient, every 37th element of a large one. */
-static void check_weight_gradient(const d9_cpu_conv_shape *s, int threads) {
-    const d9_cpu cpu = best_cpu(threads);
-    const int64_t pixels = s->images * s->height * s->width, count = s->outputs * 9 * s->inputs;
-    uint16_t *x = small_integers(pixels * s->inputs, 1), *dy = small_integers(pixels * s->outputs, 2);
-    assert_true(fits(&cpu, *s));
-    const int64_t bytes = d9_cpu_conv_amx.scratch_bytes(&cpu, s);
-    char *scratch = aligned_alloc(64, (size_t)bytes + GUARD);
-    float *dw = malloc((size_t)(count + GUARD) * sizeof *dw);
-    assert_true(scratch && dw);
-    memset(scratch, 0xff, (size_t)bytes + GUARD); /* NaN shows reads of unwritten memory */
-    memset(dw, 0xff, (size_t)(count + GUARD) * sizeof *dw);
-    d9_cpu_conv_amx.run(&cpu, s, &(d9_cpu_conv_arrays){.x = x, .w = dw, .y = dy}, scratch);
-    for (int64_t k = 0; k<count; k += count> 50000 ? 37 : 1) {
-        const double want = plain_sum(s, x, dy, k / 9 / s->inputs, k / s->inputs % 9, k % s->inputs);
-        if (!((double)dw[k] == want))
-            fail_msg("%d x %d, %d images, %d -> %d channels, %d threads: element %d is %g, must be %g", (int)s->height,
-                     (int)s->width, (int)s->images, (int)s->inputs, (int)s->outputs, threads, (int)k, (double)dw[k],
-                     want);
-    }
-    for (int i = 0; i < GUARD; i++)
-        assert_true(scratch[bytes + i] == (char)0xff && d9_float_bits(dw[count + i]) == UINT32_C(0xffffffff));
-    free(x), free(dy), free(scratch), free(dw);
-}
-
-/* Everywhere else the kernel must reject every shape. */
-static void skip_without_amx(void) {
-    const d9_cpu cpu = best_cpu(1);
-    for (int64_t side = 8; side <= 16; side += 8)
-        assert_int_equal(fits(&cpu, shape_of(1, side, side, 4 * side, 32)), d9_cpu_has_amx_bf16());
-    if (!d9_cpu_has_amx_bf16()) skip_for("amx", "no tiles of bf16 on this processor");
-}
-
-TEST(weight_gradients_on_amx_are_exact) {
-    skip_without_amx();
-    static const int sizes[][5] = {
-        {1, 4, 4, 32, 32},   {7, 4, 4, 64, 32},   {3, 8, 8, 32, 96},   {65, 4, 8, 32, 32},
-        {2, 6, 8, 64, 64},   {5, 16, 16, 32, 64}, {1, 32, 32, 32, 32}, {3, 3, 48, 32, 32},
-        {130, 4, 4, 32, 32}, {40, 16, 16, 32, 32} /* last: two groups with one thread */
-    };
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        const int *n = sizes[i];
-        const d9_cpu_conv_shape shape = shape_of(n[0], n[1], n[2], n[3], n[4]);
-        for (int threads = 1; threads <= 3; threads++) check_weight_gradient(&shape, threads);
-    }
-}
-
-TEST(amx_rejects_other_shapes) {
-    skip_without_amx();
-    d9_cpu cpu = best_cpu(1);
-    assert_false(fits(&cpu, shape_of(1, 8, 12, 32, 32)) || fits(&cpu, shape_of(1, 8, 8, 33, 32)));
-    assert_false(fits(&cpu, shape_of(1, 8, 8, 32, 16)) || fits(&cpu, shape_of(1, 3, 4, 32, 32)));
-    d9_cpu_conv_shape other[6];
-    for (int i = 0; i < 6; i++) other[i] = shape_of(1, 8, 8, 32, 32);
-    other[0].pass = D9_CPU_CONV_FORWARD;
-    other[1].pass = D9_CPU_CONV_BACKWARD_DATA;
-    other[2].store = D9_KERNEL_F32;
-    other[3].kernel = 1;
-    other[4].stride = 2;
-    other[5].pad = 0;
-    for (int i = 0; i < 6; i++) assert_false(fits(&cpu, other[i]));
-    cpu.tiles = false;
-    assert_false(fits(&cpu, shape_of(1, 8, 8, 32, 32)));
 }
 
 TEST_GROUP(set_up, tear_down)
