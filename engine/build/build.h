@@ -1,6 +1,5 @@
 /* Builds the step program: model, tricks, passes, and the node lists of steps and evaluation. */
-#ifndef D9_BUILD_BUILD_H
-#define D9_BUILD_BUILD_H
+#pragma once
 
 #include "config/config.h"
 #include "step/program.h"
@@ -10,5 +9,3 @@
 D9_MUST_USE d9_status d9_program_build(d9_context *context, const d9_config *config, const d9_extent *extent,
                                        const d9_precision *precision, const d9_program_options *options,
                                        d9_program *program);
-
-#endif

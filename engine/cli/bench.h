@@ -1,6 +1,5 @@
 /* Two kinds of `dawn9 bench` that have their own file, and output shared by bench.c and bench_ops.c. */
-#ifndef D9_CLI_BENCH_H
-#define D9_CLI_BENCH_H
+#pragma once
 
 #include "cli/measure.h"
 
@@ -14,5 +13,3 @@ D9_MUST_USE d9_status d9_bench_fit(d9_cli *cli, const d9_config *config, const c
 void d9_bench_head(d9_cli *cli, const d9_measurement *m);
 /* Makes an object of the JSON members that bench.c and bench_ops.c share. `what`: the kind, "step". */
 json_t *d9_bench_json(const d9_measurement *m, const char *what);
-
-#endif

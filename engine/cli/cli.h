@@ -3,8 +3,7 @@
  * A subcommand is a const struct at the end of a file; commands.c lists them. Its options are rows of a table, from
  * which parsing, help, completion and suggestions are made. A subcommand returns a status; main.c prints the error
  * line and ends the process. */
-#ifndef D9_CLI_CLI_H
-#define D9_CLI_CLI_H
+#pragma once
 
 #include "config/config.h"
 #include "parallel/parallel.h"
@@ -154,5 +153,3 @@ int64_t d9_this_process_peak_bytes(void); /* maximum resident set size; 0: unkno
  * both cores (experiments/results, dawn94-bf16-seed1-shared). OpenMP reads its policy before main, so this restarts the
  * program with OMP_WAIT_POLICY=passive, in the same process. Returns if that is unnecessary or impossible. */
 void d9_this_process_wait_passively(char *const *words);
-
-#endif

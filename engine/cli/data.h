@@ -1,6 +1,5 @@
 /* Options of dawn9 data, and its action preview. */
-#ifndef D9_CLI_DATA_H
-#define D9_CLI_DATA_H
+#pragma once
 
 #include "cli/cli.h"
 
@@ -18,5 +17,3 @@ D9_MUST_USE d9_status d9_data_preview_texts(d9_cli *cli, const d9_config *config
 /* Draws augmented training images to `out` and the first convolution's filters to `filters`, each if not NULL. If the
  * dataset has texts, calls d9_data_preview_texts. */
 D9_MUST_USE d9_status d9_data_preview(d9_cli *cli, const d9_data_options *options);
-
-#endif

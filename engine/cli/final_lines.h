@@ -1,6 +1,5 @@
 /* The final lines that dawn9 train prints about a run. */
-#ifndef D9_CLI_FINAL_LINES_H
-#define D9_CLI_FINAL_LINES_H
+#pragma once
 
 #include "cli/cli.h"
 #include "train/trainer.h"
@@ -18,5 +17,3 @@ void d9_run_print_published(d9_cli *cli, const d9_config *config);
 void d9_run_print_end(d9_cli *cli, const d9_result *result, const char *out, bool verbose, double peak_rate);
 /* Formats the scores and the text of d9_run_print_ending as one sentence, for live.html. */
 void d9_run_describe(const d9_result *result, char *text, size_t size);
-
-#endif

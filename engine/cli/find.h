@@ -1,6 +1,5 @@
 /* Finds the file that a word of the command line names, for commands that take a configuration or an experiment. */
-#ifndef D9_CLI_FIND_H
-#define D9_CLI_FIND_H
+#pragma once
 
 #include "cli/cli.h"
 #include "core/installed.h"
@@ -13,5 +12,3 @@ D9_MUST_USE d9_status d9_cli_find(d9_cli *cli, d9_installed_kind kind, const cha
  * not found: the message then has the folders that were searched. */
 D9_MUST_USE d9_status d9_cli_find_file(d9_cli *cli, d9_installed_kind kind, const char *word,
                                        char found[D9_INSTALLED_BYTES]);
-
-#endif

@@ -1,8 +1,7 @@
 /* dawn9 train --find-lr: a learning rate range test (Smith 2015, arXiv 1506.01186). The learning rate grows by a
  * constant factor per step, from far too small to far too large; the training loss shows the useful range. The trained
  * network is discarded. */
-#ifndef D9_CLI_FIND_LR_H
-#define D9_CLI_FIND_LR_H
+#pragma once
 
 #include "cli/cli.h"
 
@@ -10,5 +9,3 @@
  * an interrupt. Of the configured schedule it uses only the peak. It sets config->train.epochs. `quiet`: prints only
  * the result. */
 D9_MUST_USE d9_status d9_find_lr(d9_cli *cli, d9_config *config, const char *out, bool quiet);
-
-#endif

@@ -1,7 +1,6 @@
 /* OUT/live.html: curves, speed and time left of a run, in a page that reloads itself every few seconds. It is
  * replaced by renaming, so a browser never loads a partial page, and no server is needed. */
-#ifndef D9_CLI_LIVE_PAGE_H
-#define D9_CLI_LIVE_PAGE_H
+#pragma once
 
 #include "core/arena.h"
 #include "record/record.h"
@@ -33,5 +32,3 @@ void d9_live_page_step(d9_live_page *page, int64_t steps, double loss, double st
 void d9_live_page_epoch(d9_live_page *page, const d9_epoch_row *row);
 /* Writes the page for the last time, without reload. `state`: how the run ended. `finished`: successfully. */
 void d9_live_page_end(d9_live_page *page, bool finished, const char *state);
-
-#endif

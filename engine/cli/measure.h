@@ -1,6 +1,5 @@
 /* Measures the rules (node implementations) of a plan and the peak rates of the machine, for `dawn9 bench`. */
-#ifndef D9_CLI_MEASURE_H
-#define D9_CLI_MEASURE_H
+#pragma once
 
 #include "cli/cli.h"
 #include "train/session.h"
@@ -45,5 +44,3 @@ typedef struct d9_rate {
     bool operations; /* rates in operations; false: in bytes, because the rule has no counted operations */
 } d9_rate;
 d9_rate d9_measured_rate(const d9_measurement *m, int row);
-
-#endif

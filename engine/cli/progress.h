@@ -1,6 +1,5 @@
 /* Output of a run during training: a live line on a terminal, a line per epoch, and live.html. */
-#ifndef D9_CLI_PROGRESS_H
-#define D9_CLI_PROGRESS_H
+#pragma once
 
 #include "cli/cli.h"
 #include "cli/live_page.h"
@@ -49,5 +48,3 @@ void d9_progress_end(d9_progress *progress, bool finished, const char *state);
 
 /* Formats seconds as "4:10" or "1:02:03". */
 void d9_duration_format(double seconds, char *text, size_t size);
-
-#endif

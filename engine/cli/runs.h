@@ -1,6 +1,5 @@
 /* Many runs: options, output and training shared by `experiment` and `ablate`. */
-#ifndef D9_CLI_RUNS_H
-#define D9_CLI_RUNS_H
+#pragma once
 
 #include "cli/cli.h"
 #include "cli/progress.h"
@@ -90,5 +89,3 @@ D9_MUST_USE d9_status d9_runs_check_tasks(const d9_runs *runs);
 D9_MUST_USE d9_status d9_runs_submit(const d9_runs *runs);
 /* Prints the commands of these tasks, one per line, for any launcher. */
 D9_MUST_USE d9_status d9_runs_print_commands(const d9_runs *runs);
-
-#endif

@@ -7,8 +7,7 @@
  * `published` describe one file and are not inherited. A file that inherits itself is rejected with the chain of files.
  *
  * Loading also reads the file that `train.from` names, for its SHA-256. */
-#ifndef D9_CONFIG_CONFIG_H
-#define D9_CONFIG_CONFIG_H
+#pragma once
 
 #include "config/edits.h"
 #include "core/installed.h"
@@ -129,5 +128,3 @@ void d9_config_difference(const d9_config *there, const d9_config *here, d9_text
 
 /* Enumerates all option tables, with sections "train", "tricks.ema", "model (resnet9)". False past the end. */
 bool d9_config_section(int index, const char **section, const char **doc, const d9_option **options);
-
-#endif

@@ -1,6 +1,5 @@
 /* Lists of edits of a configuration, made by --with, --without, --set, an arm of an experiment or an ablation. */
-#ifndef D9_CONFIG_EDITS_H
-#define D9_CONFIG_EDITS_H
+#pragma once
 
 #include "core/arena.h"
 #include "core/text.h"
@@ -31,5 +30,3 @@ D9_MUST_USE d9_status d9_config_edits_append(d9_context *context, d9_arena *aren
 const char *d9_config_edit_option(d9_config_edit_kind kind); /* "--with", "--without" or "--set" */
 /* Appends the edit as on a shell's command line: "--without ema", "--set 'model.channels=[4, 8]'". */
 void d9_config_edit_write(const d9_config_edit *edit, d9_text *text);
-
-#endif

@@ -1,6 +1,5 @@
 /* The GPU of a process, if several processes of a host use one each. */
-#ifndef D9_CORE_GPU_H
-#define D9_CORE_GPU_H
+#pragma once
 
 #include "core/context.h"
 
@@ -11,5 +10,3 @@ bool d9_gpu_is_name(const char *name);
  * variable, a number is an index, from 0, into its entries, and a UUID must match an entry unless the entries are
  * numbers. Returns D9_DEVICE if no entry fits. */
 D9_MUST_USE d9_status d9_gpu_choose(d9_context *context, const char *name);
-
-#endif

@@ -1,7 +1,6 @@
 /* Runs another program and waits for it; an interrupt such as Ctrl-C ends the program first, so that its files can be
  * removed. Also counts the processors that this process may use. */
-#ifndef D9_CORE_PROCESS_H
-#define D9_CORE_PROCESS_H
+#pragma once
 
 #include <signal.h>
 
@@ -42,5 +41,3 @@ int d9_threads_limit(d9_context *context, int64_t wanted, int sharers);
  * region. D9_DEVICE if the system refuses the threads, because OpenMP would then end the process, or if their
  * stacks (OMP_STACKSIZE) are too small. */
 D9_MUST_USE d9_status d9_threads_ask(d9_context *context, int wanted, int *given);
-
-#endif

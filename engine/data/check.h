@@ -1,6 +1,5 @@
 /* Verifies checksums of published files on a background thread; see check.c. */
-#ifndef D9_DATA_CHECK_H
-#define D9_DATA_CHECK_H
+#pragma once
 
 #include "data/source.h"
 
@@ -13,5 +12,3 @@ D9_MUST_USE d9_status d9_check_add(d9_context *context, d9_dataset *dataset, con
 void d9_check_start(d9_dataset *dataset);
 /* Waits for the thread, discards its result and frees the files. */
 void d9_check_free(d9_context *context, d9_dataset *dataset);
-
-#endif

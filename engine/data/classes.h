@@ -5,8 +5,7 @@
  *
  * Classes are numbered in the byte order of their names. The training samples are shuffled once by the seed, so that
  * the first N of them are a random sample of the classes. */
-#ifndef D9_DATA_CLASSES_H
-#define D9_DATA_CLASSES_H
+#pragma once
 
 #include "data/source.h"
 
@@ -60,5 +59,3 @@ D9_MUST_USE d9_status d9_class_files_shuffle(d9_context *context, d9_arena *aren
 D9_MUST_USE d9_status d9_class_files_decode(d9_context *context, d9_arena *arena, const d9_dataset_options *options,
                                             const d9_file_kind *kind, d9_class_files *lists, int parts,
                                             d9_dataset *dataset);
-
-#endif

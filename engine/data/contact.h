@@ -4,8 +4,7 @@
  *   d9_thumbnail_make(context, &image, tile)              from any thread
  *   d9_contact_put(context, &sheet, index, tile, &caption)
  *   d9_sheet_write(context, &sheet, "sheet.png"); d9_sheet_free(context, &sheet)      (data/preview.h) */
-#ifndef D9_DATA_CONTACT_H
-#define D9_DATA_CONTACT_H
+#pragma once
 
 #include "data/image.h"
 #include "data/preview.h"
@@ -26,5 +25,3 @@ typedef struct d9_caption {
 D9_MUST_USE d9_status d9_contact_make(d9_context *context, int count, d9_sheet *sheet);
 D9_MUST_USE d9_status d9_contact_put(d9_context *context, d9_sheet *sheet, int index, const uint8_t *thumbnail,
                                      const d9_caption *caption);
-
-#endif

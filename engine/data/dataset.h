@@ -5,8 +5,7 @@
  * of IMDB, and a folder of class folders of .txt files. Streams of words: a corpus of three text files, and WikiText-2.
  * A sample is an image, u8 (H, W, C), a text, tokens i32 (1, length, 1), or a token i32 of a stream. Each has a label
  * i32. */
-#ifndef D9_DATA_DATASET_H
-#define D9_DATA_DATASET_H
+#pragma once
 
 #include "core/arena.h"
 #include "core/context.h"
@@ -186,5 +185,3 @@ D9_MUST_USE d9_status d9_png_write(d9_context *context, const char *path, const 
 /* Encodes a PNG in memory, to be freed with d9_release. */
 D9_MUST_USE d9_status d9_png_encode(d9_context *context, const uint8_t *pixels, int width, int height, uint8_t **png,
                                     size_t *size);
-
-#endif

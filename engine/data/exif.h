@@ -1,6 +1,5 @@
 /* Turns photographs upright: cameras store the sensor's rows and note the orientation in Exif (DC-008, tag 0x0112). */
-#ifndef D9_DATA_EXIF_H
-#define D9_DATA_EXIF_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -15,5 +14,3 @@ int d9_exif_webp_orientation(const uint8_t *bytes, size_t size);
 
 /* Turns the image `stored` (height, width, 3) upright; for an orientation of 5 to 8, `seen` is (width, height, 3). */
 void d9_exif_orient(int orientation, const uint8_t *stored, int width, int height, uint8_t *seen);
-
-#endif

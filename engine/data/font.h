@@ -1,7 +1,6 @@
 /* Draws small text on images: a proportional 5x7 bitmap font of ASCII. Characters U+00C0 to U+017F are drawn as
  * the similar ASCII letter or as a question mark, others outside ASCII as a box. */
-#ifndef D9_DATA_FONT_H
-#define D9_DATA_FONT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -20,5 +19,3 @@ void d9_font_draw(const d9_canvas *canvas, int x, int y, int scale, const uint8_
 
 /* Copies `text` to `fitted`; ".." replaces its last UTF-8 characters if it exceeds `width` pixels or `size` bytes. */
 void d9_font_fit(const char *text, int scale, int width, char *fitted, size_t size);
-
-#endif

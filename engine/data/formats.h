@@ -1,7 +1,6 @@
 /* Image formats used by d9_image_decode: PNG by libpng (png.c), JPEG by stb_image (jpeg.c checks the file, stb.c
  * decodes it), WebP by libwebp (webp.c) if the build has it. */
-#ifndef D9_DATA_FORMATS_H
-#define D9_DATA_FORMATS_H
+#pragma once
 
 #include "data/image.h"
 
@@ -40,5 +39,3 @@ D9_MUST_USE d9_status d9_jpeg_decode(d9_context *context, const char *name, cons
                                      d9_image *image, int *orientation);
 D9_MUST_USE d9_status d9_webp_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size,
                                      d9_image *image, int *orientation);
-
-#endif

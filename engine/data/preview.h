@@ -3,8 +3,7 @@
  *   d9_sheet_make(context, rows, columns, &(d9_sheet_options){.tile_height = 32, .tile_width = 32}, &sheet)
  *   d9_sheet_put_reals(&sheet, row, column, pixels, dataset->mean, dataset->std)
  *   d9_sheet_write(context, &sheet, "preview.png"); d9_sheet_free(context, &sheet) */
-#ifndef D9_DATA_PREVIEW_H
-#define D9_DATA_PREVIEW_H
+#pragma once
 
 #include "core/context.h"
 
@@ -47,5 +46,3 @@ void d9_sheet_put_filter(d9_sheet *sheet, int row, int column, const double *fil
 
 D9_MUST_USE d9_status d9_sheet_write(d9_context *context, const d9_sheet *sheet, const char *path); /* as a PNG */
 void d9_sheet_free(d9_context *context, d9_sheet *sheet);
-
-#endif

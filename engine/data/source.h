@@ -1,7 +1,6 @@
 /* The sources of d9_dataset_load. A load function gets a d9_dataset that is zeroed except for its name, and fills
  * sizes, class names, train and test, and mean and std if they are published. */
-#ifndef D9_DATA_SOURCE_H
-#define D9_DATA_SOURCE_H
+#pragma once
 
 #include "data/dataset.h"
 
@@ -80,5 +79,3 @@ void d9_dataset_candidates(const char *name, const char *path, d9_candidates *ca
 /* Writes "; FOLDER/SUB has it: --data FOLDER/SUB" if a subfolder has the dataset's first published file, such as the
  * cifar-10-batches-py of an unpacked archive; otherwise "". */
 void d9_dataset_below(d9_context *context, const char *name, const char *folder, char *hint, size_t size);
-
-#endif

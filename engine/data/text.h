@@ -1,6 +1,5 @@
 /* Folders of class folders of texts, as samples of tokens. */
-#ifndef D9_DATA_TEXT_H
-#define D9_DATA_TEXT_H
+#pragma once
 
 #include "data/classes.h"
 
@@ -12,5 +11,3 @@ D9_MUST_USE d9_status d9_text_decode(d9_context *context, const d9_dataset_optio
  * test, its published checksum, for options->check; NULL: none. */
 D9_MUST_USE d9_status d9_texts_load(d9_context *context, const d9_dataset_options *options, const char *folder,
                                     const d9_file_kind *kind, const d9_dataset_file *published, d9_dataset *dataset);
-
-#endif

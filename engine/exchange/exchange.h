@@ -3,8 +3,7 @@
  *
  * A linear layer that reads feature maps flattens them, as C,H,W in files and as H,W,C in the engine; the columns of
  * its weight are in that order, so they are permuted like those of a convolution. */
-#ifndef D9_EXCHANGE_EXCHANGE_H
-#define D9_EXCHANGE_EXCHANGE_H
+#pragma once
 
 #include "train/session.h"
 
@@ -29,5 +28,3 @@ void d9_exchange_write(const d9_graph *graph, const d9_value *value, const doubl
 static inline bool d9_exchange_is_state(const d9_value *value) {
     return value->kind == D9_VALUE_PARAMETER || value->kind == D9_VALUE_STATISTIC;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Files that a session writes for other programs: its model, and logits for comparison. */
-#ifndef D9_EXCHANGE_MODEL_H
-#define D9_EXCHANGE_MODEL_H
+#pragma once
 
 #include "record/safetensors.h"
 #include "train/session.h"
@@ -23,5 +22,3 @@ D9_MUST_USE d9_status d9_model_load(d9_session *session, const char *path, const
 /* Writes a safetensors file for other frameworks: `logits` without and `logits_tta` with test-time augmentation, f32
  * (eval_samples, classes); `images` u8 (eval_samples, C, H, W), or `texts` i32 (eval_samples, T); `labels` i32. */
 D9_MUST_USE d9_status d9_logits_write(d9_session *session, const char *path);
-
-#endif

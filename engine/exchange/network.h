@@ -11,8 +11,7 @@
  *   views      a list of {"weight", "mirror", "dy", "dx"}, over which evaluation averages logits
  *
  * The last output is "logits". */
-#ifndef D9_EXCHANGE_NETWORK_H
-#define D9_EXCHANGE_NETWORK_H
+#pragma once
 
 #include "build/build.h"
 
@@ -20,5 +19,3 @@
  * `extent`: from a session or from the model's description. */
 D9_MUST_USE d9_status d9_network_describe(d9_context *context, const d9_config *config, const d9_extent *extent,
                                           d9_arena *arena, const char **text);
-
-#endif

@@ -9,8 +9,7 @@
  *
  * Metadata: dawn9.config, dawn9.classes (JSON list), dawn9.words (JSON list) of texts, dawn9.version, as in
  * model.safetensors. */
-#ifndef D9_EXCHANGE_ONNX_H
-#define D9_EXCHANGE_ONNX_H
+#pragma once
 
 #include "core/context.h"
 
@@ -18,5 +17,3 @@
  * and sets *input to a description of its input. Needs neither dataset nor backend. Returns D9_USAGE, with the node, if
  * a node cannot be exported. */
 D9_MUST_USE d9_status d9_onnx_write(d9_context *context, const char *model, const char *path, const char **input);
-
-#endif

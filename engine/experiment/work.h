@@ -1,6 +1,5 @@
 /* Trains the remaining runs of an experiment, in this process or in several worker processes. */
-#ifndef D9_EXPERIMENT_WORK_H
-#define D9_EXPERIMENT_WORK_H
+#pragma once
 
 #include "experiment/experiment.h"
 
@@ -35,5 +34,3 @@ static inline bool d9_work_has(const d9_work_options *options, int64_t index) {
  * with the status and prints no error, because the parent reports the first one. */
 D9_MUST_USE d9_status d9_experiment_work(d9_context *context, const d9_experiment *experiment, const char *out,
                                          const d9_work_options *options, bool *is_worker);
-
-#endif

@@ -1,7 +1,6 @@
 /* Helpers for the gradient functions of operations (d9_op_info in graph/ops/), which append backward nodes.
  * d9_gradient_append (passes.h) calls those functions from the last forward node to the first. */
-#ifndef D9_GRAPH_GRADIENT_H
-#define D9_GRAPH_GRADIENT_H
+#pragma once
 
 #include "graph/graph.h"
 
@@ -27,5 +26,3 @@ D9_MUST_USE d9_status d9_gradient_node(d9_gradients *gradients, const d9_node *f
 /* For a node of x and a weight: appends dweight = weight_op (dy, x), then dx = data_op (dy, weight), each if needed. */
 D9_MUST_USE d9_status d9_gradient_weighted(d9_gradients *gradients, const d9_node *forward, d9_value_id dy,
                                            d9_op weight_op, d9_op data_op);
-
-#endif

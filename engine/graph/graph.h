@@ -7,8 +7,7 @@
  * Activations are (N, H, W, C) of images and (T, N, C) of texts with T tokens; convolution weights (O, KH, KW, I);
  * linear weights (O, I); per-channel vectors (C); running statistics (G, C) with G ghost groups. Sample i is in ghost
  * group i mod G. */
-#ifndef D9_GRAPH_GRAPH_H
-#define D9_GRAPH_GRAPH_H
+#pragma once
 
 #include "core/arena.h"
 #include "core/context.h"
@@ -339,5 +338,3 @@ int64_t d9_node_groups(const d9_graph *graph, const d9_node *norm); /* ghost gro
 
 /* Infers the shapes of all values from that of graph->input, in node order. Errors name the node that does not fit. */
 D9_MUST_USE d9_status d9_graph_infer(d9_context *context, d9_graph *graph);
-
-#endif

@@ -2,8 +2,7 @@
  * depend on a backend. An operation of ops.def without a d9_op_info does not link.
  *
  * A backend implements one or several consecutive operations by a function, called a rule (backends/host/host.h). */
-#ifndef D9_GRAPH_OP_H
-#define D9_GRAPH_OP_H
+#pragma once
 
 #include "graph/gradient.h"
 #include "graph/passes.h"
@@ -74,5 +73,3 @@ d9_type d9_type_compute(const d9_graph *graph, const d9_node *node, int slot, co
 d9_type d9_type_master(const d9_graph *graph, const d9_node *node, int slot, const d9_precision *precision);
 d9_type d9_type_of_input(const d9_graph *graph, const d9_node *node, int slot, const d9_precision *precision);
 d9_type d9_type_preset(const d9_graph *graph, const d9_node *node, int slot, const d9_precision *precision);
-
-#endif

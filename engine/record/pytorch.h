@@ -1,6 +1,5 @@
 /* Files of weights that PyTorch saved: torch.save(model.state_dict(), FILE) of version 1.6 or later. */
-#ifndef D9_RECORD_PYTORCH_H
-#define D9_RECORD_PYTORCH_H
+#pragma once
 
 #include "record/safetensors.h"
 
@@ -10,5 +9,3 @@ D9_MUST_USE d9_status d9_pytorch_decode(d9_context *context, const char *path, c
                                         d9_safetensors **file);
 /* True if a file begins as a zip archive, the format of PyTorch since version 1.6, or as a file of an older PyTorch. */
 bool d9_pytorch_is(const uint8_t *bytes, size_t size);
-
-#endif

@@ -1,6 +1,5 @@
 /* The safetensors format: 8-byte little-endian header length, JSON header, raw little-endian data. */
-#ifndef D9_RECORD_SAFETENSORS_H
-#define D9_RECORD_SAFETENSORS_H
+#pragma once
 
 #include "core/arena.h"
 #include "graph/graph.h"
@@ -69,5 +68,3 @@ D9_MUST_USE d9_status d9_safetensors_encode(d9_context *context, const char *pat
 enum { D9_SEAL_DIGITS = 64 };
 void d9_safetensors_seal(uint8_t *bytes, size_t size);
 bool d9_safetensors_is_sealed(uint8_t *bytes, size_t size);
-
-#endif

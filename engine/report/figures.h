@@ -6,8 +6,7 @@
  *
  * Texts are not copied; they must live as long as the table. TSV writes numbers with 10 digits, the page with the
  * decimals of the column. NAN is an empty cell in TSV, null in JSON and a dash on the page. */
-#ifndef D9_REPORT_FIGURES_H
-#define D9_REPORT_FIGURES_H
+#pragma once
 
 #include "core/arena.h"
 #include "core/text.h"
@@ -63,5 +62,3 @@ void d9_html_put(d9_text *text, const char *before, const char *words, const cha
 /* Adds text as a TSV field: control characters (tabs, newlines) become spaces. */
 void d9_tsv_field(d9_text *text, const char *bytes);
 void d9_tsv_number(d9_text *text, double number); /* NAN: nothing */
-
-#endif

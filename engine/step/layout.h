@@ -1,6 +1,5 @@
 /* The layout of parameters, statistics and buffers. */
-#ifndef D9_STEP_LAYOUT_H
-#define D9_STEP_LAYOUT_H
+#pragma once
 
 #include "step/program.h"
 
@@ -13,5 +12,3 @@ D9_MUST_USE d9_status d9_layout_buffers(d9_context *context, d9_program *program
 
 /* The largest shift of any view in either direction, in pixels: the padding that evaluation needs. */
 int d9_views_padding(const d9_views *views);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * config -> model -> tricks -> precision -> gradients -> groups and tail -> layout -> step program (build/build.h). A
  * backend plans and runs it. It contains no callbacks, except initialisers, which run once before the first step. */
-#ifndef D9_STEP_PROGRAM_H
-#define D9_STEP_PROGRAM_H
+#pragma once
 
 #include "core/arena.h"
 #include "core/measure.h"
@@ -291,5 +290,3 @@ bool d9_when_active(const d9_when *when, int64_t step, int64_t batches, int64_t 
 /* The class weights (classes) of a loss node or of its gradient; NULL: all 1. */
 const double *d9_class_weights(const d9_program *program, const d9_node *loss);
 double d9_coefficient_at(const d9_program *program, const d9_coefficient *coefficient, int64_t step);
-
-#endif

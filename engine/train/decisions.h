@@ -1,7 +1,6 @@
 /* Decisions of a run by the scores of its epochs: the best, reaching the target, stopping early. The deciding score
  * is that of the plain view or, if eval.tta is `every`, that of all views. */
-#ifndef D9_TRAIN_DECISIONS_H
-#define D9_TRAIN_DECISIONS_H
+#pragma once
 
 #include "record/record.h"
 
@@ -15,5 +14,3 @@ int64_t d9_best_row(const d9_result *result); /* of all rows */
 bool d9_out_of_patience(const d9_result *result);
 /* The first epoch whose d9_epoch_score reached the target; 0: none. */
 int64_t d9_epoch_to_target(const d9_result *result);
-
-#endif

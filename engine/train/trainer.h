@@ -1,6 +1,5 @@
 /* The trainer: runs the steps of a session, evaluates, writes checkpoints and keeps the record. */
-#ifndef D9_TRAIN_TRAINER_H
-#define D9_TRAIN_TRAINER_H
+#pragma once
 
 #include "train/session.h"
 
@@ -64,5 +63,3 @@ typedef struct d9_time_range {
 } d9_time_range;
 d9_time_range d9_time_range_of(double *seconds, int64_t count); /* sorts `seconds`; `count` > 0 */
 d9_time_range d9_time_range_times(d9_time_range range, double factor);
-
-#endif

@@ -1,6 +1,5 @@
 /* Runs a reference case on a backend and records the tensors that can be compared with those of the case file. */
-#ifndef D9_VERIFY_CASE_RUN_H
-#define D9_VERIFY_CASE_RUN_H
+#pragma once
 
 #include "train/session.h"
 #include "verify/recorded_tensors.h"
@@ -21,5 +20,3 @@ D9_MUST_USE d9_status d9_case_run(d9_context *context, const d9_reference_case *
  * `config` receives the configuration used by the session and must live as long. */
 D9_MUST_USE d9_status d9_case_session(d9_context *context, const d9_reference_case *reference,
                                       const d9_case_run_options *options, d9_config *config, d9_session *session);
-
-#endif

@@ -1,6 +1,5 @@
 /* Compares a backend's tensors for a reference case with the expected ones, group by group. */
-#ifndef D9_VERIFY_GROUP_COMPARISON_H
-#define D9_VERIFY_GROUP_COMPARISON_H
+#pragma once
 
 #include "verify/case_run.h"
 #include "verify/verify.h"
@@ -44,5 +43,3 @@ void d9_verification_report(d9_verification *self, d9_verify_row *row);
 void d9_verification_keep_worst(void *user, const d9_verify_row *row);
 /* Returns a new row for the current case: passed, with nothing compared yet. */
 d9_verify_row d9_verification_row(const d9_verification *self, const char *group, double limit);
-
-#endif

@@ -1,7 +1,6 @@
 /* Tensors recorded by the run of a reference case, in the names and layout of a case file: "step2/loss",
  * "grad/layer1.conv.weight", "eval/logits". */
-#ifndef D9_VERIFY_RECORDED_TENSORS_H
-#define D9_VERIFY_RECORDED_TENSORS_H
+#pragma once
 
 #include "core/arena.h"
 
@@ -25,5 +24,3 @@ D9_MUST_USE d9_status d9_recorded_tensors_add(d9_context *context, d9_recorded_t
 /* The row of this name; NULL if there is none. */
 const d9_recorded_tensor *d9_recorded_tensors_find(const d9_recorded_tensors *self, const char *name);
 void d9_recorded_tensors_free(d9_context *context, d9_recorded_tensors *self);
-
-#endif

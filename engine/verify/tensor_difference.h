@@ -1,6 +1,5 @@
 /* Difference of two tensors: the errors and cosines that verify reports. */
-#ifndef D9_VERIFY_TENSOR_DIFFERENCE_H
-#define D9_VERIFY_TENSOR_DIFFERENCE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,5 +18,3 @@ double d9_relative_error(double distance, double scale);
 
 /* True if error / limit is NaN or larger than worst_error / worst_limit; false if the worst error is not finite. */
 bool d9_error_is_worse(double error, double limit, double worst_error, double worst_limit);
-
-#endif

@@ -1,6 +1,5 @@
 /* Runs reference cases (reference_case.h: files made by another framework) through the trainer's own step program. */
-#ifndef D9_VERIFY_VERIFY_H
-#define D9_VERIFY_VERIFY_H
+#pragma once
 
 #include "core/context.h"
 
@@ -44,5 +43,3 @@ typedef void (*d9_verify_sink)(void *user, const d9_verify_row *row);
  *
  * Returns D9_CHECK_FAILED if a row failed, D9_DATA if a file is not a reference case. */
 D9_MUST_USE d9_status d9_verify(d9_context *context, const d9_verify_options *options, d9_verify_sink sink, void *user);
-
-#endif

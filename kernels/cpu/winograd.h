@@ -1,6 +1,5 @@
 /* Interface between winograd.c, which explains the method, and its serial loops (loops/winograd.c). */
-#ifndef D9_CPU_WINOGRAD_H
-#define D9_CPU_WINOGRAD_H
+#pragma once
 
 #include "kernels/types.h"
 
@@ -65,5 +64,3 @@ typedef struct d9_winograd_filter {
     bool rotated;
     d9_kernel_store store;
 } d9_winograd_filter;
-
-#endif

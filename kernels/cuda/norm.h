@@ -6,8 +6,7 @@
  * before it uses the first. Partial sums are f32 over at most D9_NORM_FOLD rows of a thread, then double, in fixed
  * order. The division depends only on the shape and the number of channels that a thread loads at once (8 or 1), not on
  * the device, unlike that of the kernels of one pass (norm_resident.h). */
-#ifndef D9_CUDA_NORM_H
-#define D9_CUDA_NORM_H
+#pragma once
 
 #include "kernels/cuda/vector.h"
 
@@ -409,5 +408,3 @@ static inline bool d9_norm_uniform(const d9_norm_backward &b, d9_kernel_store st
      : (store) == D9_KERNEL_F32 ? D9_LAUNCH((kernel<D9_WIDE, D9_KERNEL_F32>), grid, D9_BLOCK, stream, __VA_ARGS__)     \
      : (store) == D9_KERNEL_F16 ? D9_LAUNCH((kernel<D9_WIDE, D9_KERNEL_F16>), grid, D9_BLOCK, stream, __VA_ARGS__)     \
                                 : D9_LAUNCH((kernel<D9_WIDE, D9_KERNEL_BF16>), grid, D9_BLOCK, stream, __VA_ARGS__))
-
-#endif

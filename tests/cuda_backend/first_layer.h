@@ -1,7 +1,6 @@
 /* A network's first layer as a graph: optional whitening, a convolution, batch norm and activation; and the gradients
  * of the convolution's weights, scale and bias. */
-#ifndef D9_TESTS_CUDA_FIRST_LAYER_H
-#define D9_TESTS_CUDA_FIRST_LAYER_H
+#pragma once
 
 #include "tests/support/graphs.h"
 
@@ -23,5 +22,3 @@ void make_first(first_case *f, d9_context *context, d9_type compute, first_how h
 
 /* Copies the inputs of `from` by name. Weights are rounded to the compute type of `from`, as its casts do. */
 void copy_inputs(first_case *to, const first_case *from);
-
-#endif

@@ -1,6 +1,5 @@
 /* Convolutions and linear layers that dawn94 does not have: strides, large windows, hidden layers. */
-#ifndef D9_TESTS_CUDA_PRODUCTS_H
-#define D9_TESTS_CUDA_PRODUCTS_H
+#pragma once
 
 #include "tests/support/backend_test.h"
 
@@ -8,5 +7,3 @@
 void compare_products(backend_test *r, const d9_type *types, int type_count);
 /* Compares orthogonal updates, alone and in batches, with the reference. */
 void compare_orthogonal_updates(backend_test *r, const d9_type *types, int type_count);
-
-#endif

@@ -1,7 +1,6 @@
 /* The loss over a vocabulary; texts that the CUDA backend must reject. Their operations are among the cases of
  * tests/support/specs.c. */
-#ifndef D9_TESTS_CUDA_TEXTS_H
-#define D9_TESTS_CUDA_TEXTS_H
+#pragma once
 
 #include "tests/support/backend_test.h"
 
@@ -13,5 +12,3 @@ void reject_bad_tokens(backend_test *r);
 void reject_large_texts(backend_test *r);
 /* A recurrent layer with more units than a block's shared memory holds must not be planned. */
 void reject_many_units(backend_test *r);
-
-#endif

@@ -1,6 +1,5 @@
 /* Small kernels whose threads are ordered, or race. Each function d9_race_NAME returns the launch's error. */
-#ifndef D9_TESTS_CUDA_RACE_SCENARIOS_H
-#define D9_TESTS_CUDA_RACE_SCENARIOS_H
+#pragma once
 
 /* clang-format off */
 /* row(NAME) of each scenario without a race */
@@ -39,6 +38,4 @@ D9_ORDERED(D9_RACE_DECLARE)
 D9_RACES(D9_RACE_DECLARE)
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -1,6 +1,5 @@
 /* Small kernels that the execution model must run correctly, or reject. Each function returns the launch's error. */
-#ifndef D9_TESTS_CUDA_SCENARIOS_H
-#define D9_TESTS_CUDA_SCENARIOS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -53,6 +52,4 @@ int d9_scenario_odd_double(void);     /* reads a double at an odd multiple of 4 
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -3,8 +3,7 @@
  *
  *   d9_model_queue_to(list, stream, false)     launches on `stream` are added to the list, and run with it
  *   d9_model_queue_to(NULL, NULL, false)       launches run at once (the initial state) */
-#ifndef D9_TESTS_CUDA_STREAM_H
-#define D9_TESTS_CUDA_STREAM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,6 +45,4 @@ void d9_model_unload(void);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -1,6 +1,5 @@
 /* Shared by the tests of configurations: loading that must succeed or fail, and the files of the ladder. */
-#ifndef D9_TESTS_CONFIG_TESTING_H
-#define D9_TESTS_CONFIG_TESTING_H
+#pragma once
 
 #include "config/config.h"
 #include "config/tree.h"
@@ -64,5 +63,3 @@ static const char *const config_files[] = {
     "configs/ladder/13-ten-epochs.yaml",
 };
 enum { LADDER = 3, LADDER_COUNT = 13 };
-
-#endif

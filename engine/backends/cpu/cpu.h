@@ -1,8 +1,7 @@
 /* Internals of the CPU backend: tables of rules that call kernels/cpu; convolutions by our own kernels or a library
  * (library.h), as conv_choice.c decides. Activations in the graph's buffers are (N, H, W, C), weights (O, KH, KW, I).
  */
-#ifndef D9_BACKENDS_CPU_H
-#define D9_BACKENDS_CPU_H
+#pragma once
 
 #include "backends/cpu/library.h"
 #include "backends/host/shapes.h"
@@ -47,5 +46,3 @@ extern const d9_rule d9_cpu_norm_rules[], d9_cpu_conv_rules[], d9_cpu_conv_pool_
 /* Measures the rates of a product of large matrices in the precision's compute type and of a large copy. */
 d9_status d9_cpu_peak_rates(d9_context *context, void *device, const d9_precision *precision,
                             d9_peak_rates *peak_rates);
-
-#endif

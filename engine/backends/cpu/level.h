@@ -1,6 +1,5 @@
 /* The instruction set of a device. A lower one than the processor's best shows what older processors compute. */
-#ifndef D9_BACKENDS_CPU_LEVEL_H
-#define D9_BACKENDS_CPU_LEVEL_H
+#pragma once
 
 #include "core/context.h"
 #include "kernels/cpu/kernels.h"
@@ -9,5 +8,3 @@
  * processor. *isa: "amx", "avx512-bf16", "avx512", "avx2", "sse4.2" or "plain". Returns D9_DEVICE if the level is
  * unknown or this processor does not support it. */
 D9_MUST_USE d9_status d9_cpu_level_choose(d9_context *context, const char *level, d9_cpu *cpu, const char **isa);
-
-#endif

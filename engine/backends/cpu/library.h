@@ -1,7 +1,6 @@
 /* An optional library of convolutions besides our own kernels: a module that is opened if installed. The library has
  * one or more named algorithms ("x16", "winograd"). */
-#ifndef D9_BACKENDS_CPU_LIBRARY_H
-#define D9_BACKENDS_CPU_LIBRARY_H
+#pragma once
 
 #include "backends/host/host.h"
 
@@ -35,5 +34,3 @@ typedef struct d9_conv_library {
 /* The module exports `const d9_conv_library *d9_conv_library_module(void)`. Returns D9_DEVICE with the reason if it is
  * missing: not built, built against another version, or oneDNN is not installed. */
 D9_MUST_USE d9_status d9_conv_library_find(d9_context *context, const d9_conv_library **library);
-
-#endif

@@ -1,10 +1,7 @@
 /* Matrix products by cuBLAS, whose library is loaded when the first product is planned: it is large, and many networks
  * do not need it. */
-#ifndef D9_BACKENDS_CUDA_CUBLAS_H
-#define D9_BACKENDS_CUDA_CUBLAS_H
+#pragma once
 
 #include "backends/cuda/cuda.h"
 
 extern const d9_cuda_multiplier d9_cuda_cublas;
-
-#endif

@@ -3,8 +3,7 @@
  * without waiting; from the second time that the same nodes run in a step, they run as a CUDA graph (steps.c). Data
  * that changes from step to step is on the device: the step number, the tables of coefficients, the guard. Only
  * module.c, runtime.c, cudnn.h, cublas.c and nccl.c include vendor headers. */
-#ifndef D9_BACKENDS_CUDA_H
-#define D9_BACKENDS_CUDA_H
+#pragma once
 
 #include "backends/cuda/choices.h"
 #include "backends/cuda/driver.h"
@@ -328,5 +327,3 @@ bool d9_cuda_norm_backward_match(const d9_site *site);
 d9_status d9_cuda_norm_prepare(d9_context *context, d9_site *site);
 void d9_cuda_norm_release(d9_context *context, d9_site *site);
 d9_status d9_cuda_norm_benchmark(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count);
-
-#endif

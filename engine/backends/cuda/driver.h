@@ -1,7 +1,6 @@
 /* The functions of CUDA that the backend needs besides kernels, as a table, so that tests can run the rules in host
  * memory with kernels simulated on the CPU. runtime.c implements it with the CUDA runtime. No vendor header. */
-#ifndef D9_BACKENDS_CUDA_DRIVER_H
-#define D9_BACKENDS_CUDA_DRIVER_H
+#pragma once
 
 #include "backends/backend.h"
 #include "kernels/cuda/kernels.h"
@@ -44,5 +43,3 @@ typedef struct d9_cuda_driver {
     d9_status (*mark)(d9_context *context, void *driver, int slot);
     d9_status (*elapsed)(d9_context *context, void *driver, int from, int to, double *seconds);
 } d9_cuda_driver;
-
-#endif

@@ -1,6 +1,5 @@
 /* Explains why no GPU is available, with advice. Includes no vendor header: runtime.c collects the facts. */
-#ifndef D9_BACKENDS_CUDA_DRIVER_DIAGNOSIS_H
-#define D9_BACKENDS_CUDA_DRIVER_DIAGNOSIS_H
+#pragma once
 
 #include "core/context.h"
 
@@ -19,5 +18,3 @@ void d9_cuda_diagnosis_installed(const d9_context *context, char *version, size_
 
 /* Fails with D9_DEVICE and the reason. */
 D9_MUST_USE d9_status d9_cuda_diagnosis_report(d9_context *context, const d9_cuda_diagnosis *diagnosis);
-
-#endif

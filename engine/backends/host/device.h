@@ -1,6 +1,5 @@
 /* Definition of a device; private to the backends. */
-#ifndef D9_BACKENDS_HOST_DEVICE_H
-#define D9_BACKENDS_HOST_DEVICE_H
+#pragma once
 
 #include "backends/host/host.h"
 
@@ -17,5 +16,3 @@ struct d9_device {
 /* Common name of the processor, and the memory in bytes that this process may use (within cgroup limits). */
 void d9_host_processor(char *name, size_t size);
 int64_t d9_host_memory_bytes(void);
-
-#endif

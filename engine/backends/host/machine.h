@@ -1,6 +1,5 @@
 /* Resources that this process may use, read from a tree of kernel files; private to this folder. */
-#ifndef D9_BACKENDS_HOST_MACHINE_H
-#define D9_BACKENDS_HOST_MACHINE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,5 +20,3 @@ double d9_machine_memory_limit(const d9_machine *machine);
 void d9_machine_caches(const d9_machine *machine, int64_t bytes[3]);
 /* Common name of the processor; "processor" if unknown. */
 void d9_machine_processor(const d9_machine *machine, char *name, size_t size);
-
-#endif

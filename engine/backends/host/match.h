@@ -1,6 +1,5 @@
 /* Decides whether a rule fits at a position of the node list, by the conditions in host.h; private to this folder. */
-#ifndef D9_BACKENDS_HOST_MATCH_H
-#define D9_BACKENDS_HOST_MATCH_H
+#pragma once
 
 #include "backends/host/host.h"
 
@@ -8,5 +7,3 @@
 bool d9_rule_fits(const d9_rule *rule, const d9_site *site);
 
 bool d9_site_writes(const d9_site *site, d9_value_id value); /* true if a node of the site writes the value */
-
-#endif

@@ -1,6 +1,5 @@
 /* Definition of a plan; for host/plan.c and for backends with their own run function. */
-#ifndef D9_BACKENDS_HOST_PLAN_H
-#define D9_BACKENDS_HOST_PLAN_H
+#pragma once
 
 #include "backends/host/device.h"
 #include "core/text.h"
@@ -28,5 +27,3 @@ struct d9_plan {
 static inline bool d9_plan_active(const d9_plan *plan, int i, int64_t step) {
     return d9_when_active(&plan->placed[i].site.nodes[0]->when, step, plan->batches, plan->program->steps_per_epoch);
 }
-
-#endif

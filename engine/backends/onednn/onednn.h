@@ -1,7 +1,6 @@
 /* Internals of the oneDNN module, a library of convolutions (backends/cpu/library.h). A convolution's run reorders the
  * weights (O, KH, KW, I) as its implementation requires. */
-#ifndef D9_BACKENDS_ONEDNN_H
-#define D9_BACKENDS_ONEDNN_H
+#pragma once
 
 #include "backends/cpu/cpu.h"
 
@@ -23,5 +22,3 @@ D9_MUST_USE d9_status d9_onednn_limit_isa(d9_context *context, const char *isa);
 
 /* Measures the rate of large matrix products of the type, in operations per second; 0: not supported. */
 D9_MUST_USE d9_status d9_onednn_matrix_rate(d9_context *context, void *state, d9_type type, double *rate);
-
-#endif
