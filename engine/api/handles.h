@@ -3,7 +3,6 @@
 
 #include "dawn9.h"
 #include "exchange/predict.h"
-#include "record/safetensors.h"
 
 #include <locale.h>
 #include <pthread.h>

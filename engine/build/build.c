@@ -3,7 +3,6 @@
 #include "config/values.h"
 #include "step/layout.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 /* ---- the plain network, edited by the tricks ---- */

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "config/config.h"
-#include "step/program.h"
 
 /* Builds the whole program, to be freed with d9_program_free. `config` must outlive it. D9_USAGE, with the reason, if
  * the settings do not fit together. */

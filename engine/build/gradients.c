@@ -3,7 +3,6 @@
 #include "build/parts.h"
 #include "step/layout.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

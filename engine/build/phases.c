@@ -2,8 +2,6 @@
 #include "build/parts.h"
 #include "step/layout.h"
 
-#include <math.h>
-
 /* The first step to which a change applies. */
 static int64_t change_step(const d9_program *program, const d9_phase_change *change) {
     return d9_program_round(program, change->from * (double)program->steps +

@@ -13,9 +13,7 @@
 #include "record/effective.h"
 #include "train/batch_plan.h"
 #include "train/evaluation.h"
-#include "train/trainer.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { TIMED_STEPS = 20 };

@@ -8,7 +8,6 @@
 #include "config/config.h"
 #include "parallel/parallel.h"
 #include <jansson.h>
-#include <signal.h>
 
 typedef struct d9_cli {
     d9_context context;

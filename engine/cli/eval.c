@@ -9,7 +9,6 @@
 #include "report/figures.h"
 #include "train/evaluation.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

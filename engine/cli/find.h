@@ -2,7 +2,6 @@
 #pragma once
 
 #include "cli/cli.h"
-#include "core/installed.h"
 
 /* Finds the file as d9_installed_resolve does. If there is none but a similar name exists: D9_USAGE with that name. If
  * nothing is similar: D9_OK with the word itself, and loading will fail. */

@@ -1,7 +1,6 @@
 /* Learning rate range test: see find_lr.h. */
 #include "cli/find_lr.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

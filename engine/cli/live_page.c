@@ -1,8 +1,6 @@
 /* Writes live.html, the page that reloads itself: plots/live.html with its {{placeholders}} filled. */
 #include "cli/live_page.h"
 
-#include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "cli/progress.h"

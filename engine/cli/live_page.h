@@ -2,9 +2,7 @@
  * replaced by renaming, so a browser never loads a partial page, and no server is needed. */
 #pragma once
 
-#include "core/arena.h"
 #include "record/record.h"
-#include "step/program.h"
 
 typedef struct d9_live_page {
     d9_context context; /* own copy: failing to write the page is only a warning */

@@ -3,8 +3,6 @@
 #include "core/system.h"
 #include "graph/op.h"
 
-#include <math.h>
-
 enum { WARM_STEPS = 3 };
 
 /* ---- counting ---- */

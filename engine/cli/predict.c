@@ -7,9 +7,7 @@
 #include "record/effective.h"
 #include "exchange/features.h"
 #include "exchange/predict.h"
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct predict_options {

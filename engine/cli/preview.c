@@ -2,10 +2,8 @@
  * images are computed by the batch nodes of the step program itself, on the reference backend: the configuration is
  * loaded with a batch of eight and without the tricks that do not augment, a plan of the batch nodes alone runs, and
  * its output is read. */
-#include "backends/backend.h"
 #include "cli/data.h"
 #include "core/system.h"
-#include "data/preview.h"
 #include "train/batch_plan.h"
 #include <string.h>
 

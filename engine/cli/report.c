@@ -2,8 +2,6 @@
 #include "cli/commands.h"
 #include "report/report.h"
 
-#include <stddef.h>
-
 typedef struct report_options {
     const char *folder;
     bool json;

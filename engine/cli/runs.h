@@ -1,7 +1,6 @@
 /* Many runs: options, output and training shared by `experiment` and `ablate`. */
 #pragma once
 
-#include "cli/cli.h"
 #include "cli/progress.h"
 #include "experiment/work.h"
 

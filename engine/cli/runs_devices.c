@@ -1,6 +1,5 @@
 /* The GPUs of --devices, which are opened before anything is written. */
 #include "cli/runs.h"
-#include "backends/backend.h"
 #include "core/gpu.h"
 #include "core/system.h"
 

@@ -1,8 +1,6 @@
 /* The parts of an experiment's output and options that only a search has. */
 #include "cli/runs.h"
 
-#include <stdio.h>
-
 d9_status d9_runs_check_search(const d9_runs *runs) {
     const d9_runs_options *options = runs->options;
     if (!d9_runs_is_search(runs)) return D9_OK;

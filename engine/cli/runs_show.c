@@ -12,9 +12,7 @@
 #include "core/system.h"
 #include "record/effective.h"
 #include "report/report.h"
-#include "train/trainer.h"
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -8,9 +8,7 @@
 #include "core/system.h"
 #include "exchange/model.h"
 #include "record/effective.h"
-#include "train/trainer.h"
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -11,8 +11,6 @@
 
 #include "config/edits.h"
 #include "core/installed.h"
-#include "core/measure.h"
-#include "core/option.h"
 #include "models/model.h"
 #include "tricks/trick.h"
 

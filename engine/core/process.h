@@ -2,8 +2,6 @@
  * removed. Also counts the processors that this process may use. */
 #pragma once
 
-#include <signal.h>
-
 #include "core/context.h"
 
 /* Between begin and end SIGINT, SIGTERM and, unless it is ignored, SIGHUP are blocked. When one of them arrives,

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/hash.h"
 #include "core/system.h"
 
 enum { FILES_MAX = 8, SHA1_HEX = 41, SHOWN = 12 };

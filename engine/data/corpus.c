@@ -10,7 +10,6 @@
 
 #include "core/system.h"
 #include "data/check.h"
-#include "data/source.h"
 
 enum { LENGTH_MAX = 65536 };
 #define LINE_END "<eos>"

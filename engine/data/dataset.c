@@ -12,7 +12,6 @@
 #include "data/check.h"
 #include "data/cifar.h"
 #include "data/imdb.h"
-#include "data/image.h"
 #include "data/split.h"
 
 enum { SIDE_DEFAULT = 32, SIDE_MIN = 4 };

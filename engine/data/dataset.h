@@ -7,8 +7,6 @@
  * i32. */
 #pragma once
 
-#include "core/arena.h"
-#include "core/context.h"
 #include "data/image.h"
 #include "data/vocabulary.h"
 

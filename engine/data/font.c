@@ -3,7 +3,6 @@
 #include "core/text.h"
 #include "data/font.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 

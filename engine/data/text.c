@@ -13,7 +13,6 @@
 #include "core/process.h"
 #include "core/system.h"
 #include "data/check.h"
-#include "data/vocabulary.h"
 
 enum { LENGTH_MAX = 65536, VOCABULARY_MAX = 10000000 };
 

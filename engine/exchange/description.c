@@ -1,8 +1,6 @@
 /* Writes and reads the metadata of a model; see description.h. */
 #include "exchange/description.h"
 
-#include <jansson.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,8 +3,6 @@
 
 #include "core/context.h"
 
-#include <stdint.h>
-
 typedef struct d9_features {
     float *rows;
     int64_t count, width;

@@ -5,9 +5,7 @@
 #include "graph/op.h"
 #include "record/effective.h"
 
-#include <jansson.h>
 #include <stdlib.h>
-#include <string.h>
 
 typedef struct writer {
     d9_onnx_writer base; /* given to an operation's `onnx` function */

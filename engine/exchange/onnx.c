@@ -7,7 +7,6 @@
 #include "graph/onnx.h"
 #include "graph/op.h"
 #include "record/message.h"
-#include "record/record.h"
 
 /* Field numbers of onnx.proto, and values of enums. */
 enum { MODEL_IR = 1, MODEL_PRODUCER = 2, MODEL_VERSION = 3, MODEL_GRAPH = 7, MODEL_OPSET = 8, MODEL_METADATA = 14 };

@@ -8,7 +8,6 @@
  *   d9_predictor_close(&predictor) */
 #pragma once
 
-#include "data/image.h"
 #include "exchange/description.h"
 
 typedef struct d9_predictor_options {

@@ -10,7 +10,6 @@
 #pragma once
 
 #include "core/arena.h"
-#include "core/context.h"
 #include "kernels/formulas/augment.h"
 #include "kernels/formulas/rows.h"
 

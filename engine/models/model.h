@@ -2,7 +2,6 @@
 #pragma once
 
 #include "core/option.h"
-#include "core/text.h"
 #include "graph/graph.h"
 
 typedef struct d9_model {

@@ -1,7 +1,6 @@
 /* The safetensors format: 8-byte little-endian header length, JSON header, raw little-endian data. */
 #pragma once
 
-#include "core/arena.h"
 #include "graph/graph.h"
 
 /* Element types that dawn9 reads and writes, named as in the format. */

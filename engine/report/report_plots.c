@@ -2,7 +2,6 @@
  * embedded in the page. Without gnuplot the report has a note instead of plots. */
 #include "report/report_parts.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

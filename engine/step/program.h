@@ -4,7 +4,6 @@
  * backend plans and runs it. It contains no callbacks, except initialisers, which run once before the first step. */
 #pragma once
 
-#include "core/arena.h"
 #include "core/measure.h"
 #include "core/schedule.h"
 #include "graph/passes.h"

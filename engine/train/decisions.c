@@ -1,8 +1,6 @@
 /* Decisions of a run by the scores of its epochs. */
 #include "train/decisions.h"
 
-#include <math.h>
-
 double d9_deciding_score(const d9_result *result, int64_t row) {
     const d9_epoch_row *epoch = &result->epochs[row];
     return result->config->eval.tta == D9_EVAL_TTA_EVERY ? epoch->score_tta : epoch->score;

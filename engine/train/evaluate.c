@@ -7,7 +7,6 @@
 #include "train/evaluation.h"
 #include "train/together.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

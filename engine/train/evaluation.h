@@ -1,7 +1,6 @@
 /* Evaluation of a session's network: logits of the evaluation images, and scores. */
 #pragma once
 
-#include "core/measure.h"
 #include "train/session.h"
 
 /* Computes logits (eval_samples, classes), the weighted sum over `views`, ignoring `alone`. Fails on an interrupt. */

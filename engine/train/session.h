@@ -5,7 +5,6 @@
 #include "build/build.h"
 #include "data/dataset.h"
 #include "record/record.h"
-#include <signal.h>
 
 /* Callbacks that report the progress of a run; each may be NULL. The run waits for them, so they must return soon. */
 typedef struct d9_observer {

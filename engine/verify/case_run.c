@@ -3,10 +3,8 @@
 #include "verify/case_run.h"
 #include "core/system.h"
 #include "exchange/exchange.h"
-#include "kernels/formulas/philox.h"
 #include "train/evaluation.h"
 
-#include <math.h>
 #include <stdio.h>
 
 /* ---- the session ---- */

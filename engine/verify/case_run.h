@@ -1,7 +1,6 @@
 /* Runs a reference case on a backend and records the tensors that can be compared with those of the case file. */
 #pragma once
 
-#include "train/session.h"
 #include "verify/recorded_tensors.h"
 #include "verify/reference_case.h"
 

@@ -3,7 +3,6 @@
 #include "core/system.h"
 #include "verify/patch_statistics.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

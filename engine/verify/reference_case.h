@@ -13,10 +13,7 @@
  *                   configuration's dataset */
 #pragma once
 
-#include "config/config.h"
-#include "data/dataset.h"
 #include "exchange/description.h"
-#include "record/safetensors.h"
 
 struct json_t;
 

@@ -1,13 +1,10 @@
 /* verify: compares each reference case by tensor group, rule by rule, and by patch statistics. See verify.h. */
 #include "verify/verify.h"
 #include "core/system.h"
-#include "core/text.h"
-#include "verify/group_comparison.h"
 #include "verify/patch_statistics.h"
 #include "verify/rule_comparison.h"
 
 #include <dirent.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,8 +4,6 @@
 
 #include "kernels/types.h"
 
-#include <math.h>
-
 #define D9_REAL double
 #include "kernels/formulas/norm.h"
 #undef D9_REAL

@@ -3,8 +3,6 @@
 
 #include "kernels/types.h"
 
-#include <stdbool.h>
-
 /* Tile sizes, and the number of transformed positions on each side of a tile. */
 typedef enum d9_winograd_scheme {
     D9_WINOGRAD_DENSE,   /* stride 1: tiles of 6 x 6 pixels of the input, 4 x 4 of the output; 6 positions */

@@ -10,7 +10,6 @@
 
 #include <cublasLt.h>
 #include <stdio.h>
-#include <string.h>
 
 #define TEXT_OF(x) #x
 #define TEXT(x)    TEXT_OF(x)

@@ -6,7 +6,6 @@
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
-#include <cudnn.h>
 #include <curand.h> /* only its version; kernels/cuda/philox.h includes its device header */
 #include <pthread.h>
 #include <stdio.h>

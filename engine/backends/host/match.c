@@ -2,8 +2,6 @@
 #include "backends/host/match.h"
 #include "graph/op.h"
 
-#include <string.h>
-
 static bool in_site(const d9_site *site, const d9_node *node) {
     for (int n = 0; n < site->node_count; n++)
         if (site->nodes[n] == node) return true;

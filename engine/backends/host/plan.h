@@ -2,7 +2,6 @@
 #pragma once
 
 #include "backends/host/device.h"
-#include "core/text.h"
 
 typedef struct d9_placed_rule { /* a rule and the nodes that it covers in the plan */
     const d9_rule *rule;
