@@ -8,7 +8,7 @@
 #include "parallel/parallel.h"
 #include "step/program.h"
 
-typedef struct d9_device d9_device; /* host/device.h, private to the backends */
+typedef struct d9_device d9_device; /* host/plan.h, private to the backends */
 typedef struct d9_plan d9_plan;     /* host/plan.h, private to the backends */
 
 typedef struct d9_device_info {

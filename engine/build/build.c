@@ -1,7 +1,7 @@
 /* Builds a program: the plain network, edited by the tricks; then types, gradients and the nodes around the network. */
 #include "build/parts.h"
 #include "config/values.h"
-#include "step/layout.h"
+#include "step/program.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Adds the nodes around the network to a list: the batch before it, metrics and gradients after it, and, if a step
  * trains only on selected images, the second network that selects them. */
 #include "build/parts.h"
-#include "step/layout.h"
+#include "step/program.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -7,7 +7,7 @@
  *   cold      time from the start of the process to the end of the first training step; time of the step repeated
  *   fit       runs no step: the largest batch that fits into memory */
 #include "cli/bench.h"
-#include "cli/commands.h"
+#include "cli/cli.h"
 #include "cli/progress.h"
 #include "core/system.h"
 #include "record/effective.h"

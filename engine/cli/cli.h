@@ -152,3 +152,16 @@ int64_t d9_this_process_peak_bytes(void); /* maximum resident set size; 0: unkno
  * both cores (experiments/results, dawn94-bf16-seed1-shared). OpenMP reads its policy before main, so this restarts the
  * program with OMP_WAIT_POLICY=passive, in the same process. Returns if that is unnecessary or impossible. */
 void d9_this_process_wait_passively(char *const *words);
+
+extern const d9_command d9_command_train, d9_command_eval, d9_command_predict, d9_command_generate, d9_command_export,
+    d9_command_verify, d9_command_bench, d9_command_experiment, d9_command_ablate, d9_command_report,
+    d9_command_compare, d9_command_data, d9_command_tricks, d9_command_config, d9_command_devices, d9_command_help;
+
+/* Finds the file as d9_installed_resolve does. If there is none but a similar name exists: D9_USAGE with that name. If
+ * nothing is similar: D9_OK with the word itself, and loading will fail. */
+D9_MUST_USE d9_status d9_cli_find(d9_cli *cli, d9_installed_kind kind, const char *word,
+                                  char found[D9_INSTALLED_BYTES]);
+/* Finds the file as d9_cli_find does. D9_USAGE also if the word names a folder, or is a name without a folder that is
+ * not found: the message then has the folders that were searched. */
+D9_MUST_USE d9_status d9_cli_find_file(d9_cli *cli, d9_installed_kind kind, const char *word,
+                                       char found[D9_INSTALLED_BYTES]);

@@ -1,6 +1,6 @@
 /* Options that edit a configuration, and the loading of configurations; also checks of output paths, and the quoting of
  * paths in messages. */
-#include "cli/find.h"
+#include "cli/cli.h"
 #include "config/tree.h"
 #include "core/system.h"
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Measures the time of each rule of a plan. */
-#include "cli/measure.h"
+#include "cli/bench.h"
 #include "core/system.h"
 #include "graph/op.h"
 

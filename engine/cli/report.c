@@ -1,5 +1,5 @@
 /* dawn9 report: writes a page about an experiment, a run or a folder of runs. */
-#include "cli/commands.h"
+#include "cli/cli.h"
 #include "report/report.h"
 
 typedef struct report_options {

@@ -1,7 +1,6 @@
 /* dawn9 train: one run, runs over several seeds, or a learning rate range test. */
-#include "cli/commands.h"
-#include "cli/find_lr.h"
-#include "cli/final_lines.h"
+#include "cli/cli.h"
+#include "cli/train.h"
 #include "cli/progress.h"
 #include "report/statistics.h"
 #include "core/listing.h"

@@ -1,5 +1,5 @@
 /* dawn9 tricks: lists the tricks, or describes one. */
-#include "cli/commands.h"
+#include "cli/cli.h"
 #include "cli/help.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* dawn9 verify: compares what this build's step program computes with the numbers of another framework; prints a row
  * per group of tensors. */
-#include "cli/commands.h"
+#include "cli/cli.h"
 #include "core/process.h"
 #include "core/system.h"
 #include "record/effective.h"

@@ -1,4 +1,4 @@
-/* Reads the value of an option from a tree node and writes it as YAML (values.c); reads a whole map (bind.c). */
+/* Reads the value of an option from a tree node and writes it as YAML ; reads a whole map. */
 #pragma once
 
 #include "core/option.h"

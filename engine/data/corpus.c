@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "core/system.h"
-#include "data/check.h"
+#include "data/source.h"
 
 enum { LENGTH_MAX = 65536 };
 #define LINE_END "<eos>"

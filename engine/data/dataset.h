@@ -63,7 +63,7 @@ typedef struct d9_dataset {
     bool no_test;             /* the folder has val/ but no test/, and options->validation is set: `test` is val/ */
     bool unseen;              /* the model of options->known was trained on none of the images */
     d9_provenance provenance; /* `rule` only, unless the images are the user's own */
-    struct d9_check *check;   /* data/check.h; NULL: no checksums are being computed */
+    struct d9_check *check;   /* data/check.c; NULL: no checksums are being computed */
 } d9_dataset;
 
 /* Names of all sources, as choices of an option, and the default. */

@@ -1,7 +1,7 @@
 /* Reads the orientation from Exif data, which lie in a JPEG's APP1 segment or a WebP's EXIF chunk; applies it.
  *
  * All offsets come from the file, so each is checked against the size before use. */
-#include "data/exif.h"
+#include "data/formats.h"
 
 #include <stdbool.h>
 #include <string.h>

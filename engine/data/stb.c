@@ -10,7 +10,6 @@
 
 #include "core/system.h"
 #include "data/dataset.h"
-#include "data/exif.h"
 
 enum { STB_ALIGNMENT = 64 };
 static const uint8_t adobe_cmyk[] = {0xff, 0xee, 0, 14, 'A', 'd', 'o', 'b', 'e', 0, 100, 0, 0, 0, 0, 0};

@@ -7,7 +7,6 @@
 #include "config/tree.h"
 #include "core/system.h"
 #include "exchange/exchange.h"
-#include "exchange/network.h"
 #include "record/effective.h"
 
 enum { BYTE_MAX = 255, CHANNELS_MAX = 4, SIDE_MAX = 4096, LENGTH_MAX = 65536 };

@@ -14,7 +14,7 @@
  *                                 with data.validation also "validation": [data.validation, validation_limit].
  *                                 Digests and limit are strings of 16 hexadecimal digits
  *   dawn9.version, dawn9.commit   optional: of the build that wrote the file
- *   dawn9.graph                   optional: the network, node by node (exchange/network.h)
+ *   dawn9.graph                   optional: the network, node by node (exchange/exchange.h)
  *   format                        optional: "pt", which other tools look for */
 #pragma once
 

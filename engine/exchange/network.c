@@ -1,5 +1,5 @@
-/* Writes the evaluation graph as JSON; see network.h. */
-#include "exchange/network.h"
+/* Writes the evaluation graph as JSON; see exchange.h. */
+#include "exchange/exchange.h"
 #include "exchange/description.h"
 #include "graph/onnx.h"
 #include "graph/op.h"

@@ -1,6 +1,6 @@
-/* Writes the evaluation graph as ONNX; see onnx.h. Activations are N,C,H,W in ONNX, or T,N,C of texts; weights are as
+/* Writes the evaluation graph as ONNX; see model.h. Activations are N,C,H,W in ONNX, or T,N,C of texts; weights are as
  * in model.safetensors. */
-#include "exchange/onnx.h"
+#include "exchange/model.h"
 #include "core/system.h"
 #include "exchange/description.h"
 #include "exchange/exchange.h"

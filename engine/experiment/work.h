@@ -17,7 +17,7 @@ typedef struct d9_work_options {
     int64_t shard, shards;      /* only the packs p of runs with p % shards == shard */
     int64_t pack;               /* number of consecutive runs per pack */
     int worker_count;           /* number of processes; 1 without `devices`: this process trains */
-    const char *const *devices; /* (worker_count): the GPU of each worker (core/gpu.h), like "2"; NULL: not selected */
+    const char *const *devices; /* (worker_count): the GPU of each worker, for d9_gpu_choose; NULL: not selected */
     d9_run_options run; /* d9_experiment_work itself sets run.observer, and for several workers run.threads_default */
     d9_work_observer observer;
 } d9_work_options;

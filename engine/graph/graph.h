@@ -1,6 +1,6 @@
 /* The graph: the computation of one step, as data. Values are tensors, nodes are operations.
  *
- * A model file builds the plain forward graph; tricks edit it (graph/edit.h); graph/precision.c gives every value a
+ * A model file builds the plain forward graph; tricks edit it (graph/edit.h); graph/passes.c gives every value a
  * type; graph/gradient.c appends the backward nodes; build/updates.c adds updates and tail nodes. A backend only sees
  * the finished list of nodes, in execution order.
  *

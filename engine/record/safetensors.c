@@ -10,7 +10,6 @@
 #include "record/safetensors.h"
 #include "core/hash.h"
 #include "core/system.h"
-#include "record/pytorch.h"
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>

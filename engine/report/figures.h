@@ -62,3 +62,9 @@ void d9_html_put(d9_text *text, const char *before, const char *words, const cha
 /* Adds text as a TSV field: control characters (tabs, newlines) become spaces. */
 void d9_tsv_field(d9_text *text, const char *bytes);
 void d9_tsv_number(d9_text *text, double number); /* NAN: nothing */
+
+/* ---- round ticks of an axis ---- */
+/* Distance of ticks: the smallest 1, 2 or 5 times a power of ten that divides `range` (> 0) into at most `most` parts.
+ */
+double d9_axis_step(double range, int most);
+int d9_axis_digits(double step); /* decimals that write a multiple of `step` */

@@ -8,7 +8,7 @@
 
 #include "core/system.h"
 #include "core/process.h"
-#include "report/axis.h"
+#include "report/figures.h"
 
 enum {
     PATH_BYTES = 4096,

@@ -2,7 +2,7 @@
 #include "core/system.h"
 #include "train/tensorboard_run.h"
 #include "train/checkpoint.h"
-#include "train/decisions.h"
+#include "train/trainer.h"
 #include "train/evaluation.h"
 #include "train/together.h"
 

@@ -1,7 +1,7 @@
-/* Compares covariance and eigenvalues of image patches of a dataset; see patch_statistics.h. */
+/* Compares covariance and eigenvalues of image patches of a dataset; see group_comparison.h. */
 #include "step/patches.h"
 #include "core/system.h"
-#include "verify/patch_statistics.h"
+#include "verify/group_comparison.h"
 
 #include <stdio.h>
 #include <string.h>

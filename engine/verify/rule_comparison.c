@@ -3,7 +3,7 @@
 #include "core/system.h"
 #include "graph/op.h"
 #include "train/evaluation.h"
-#include "verify/tensor_difference.h"
+#include "verify/verify.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 /* Contact sheets, and the names and headings of previews: the font, texts that must fit, thumbnails, and bars for
  * probabilities. */
-#include "data/contact.h"
-#include "data/font.h"
+#include "data/preview.h"
 #include "tests/support/test.h"
 
 enum { SIDE = D9_THUMBNAIL_SIDE };

@@ -1,6 +1,5 @@
 /* Decoding of each kind of PNG, JPEG and WebP, damaged and too large files, Exif orientation, and resizing. */
 #include <sys/mman.h>
-#include "data/exif.h"
 #include "data/formats.h"
 #include "data/image.h"
 #include "tests/support/runs.h"

@@ -1,5 +1,5 @@
 /* The choice of a GPU within CUDA_VISIBLE_DEVICES. */
-#include "core/gpu.h"
+#include "core/process.h"
 #include "tests/support/test.h"
 #include <stdlib.h>
 

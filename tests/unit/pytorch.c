@@ -2,7 +2,7 @@
  * compares the features of such weights with PyTorch's. */
 #include <zlib.h>
 #include "core/system.h"
-#include "record/pytorch.h"
+#include "record/safetensors.h"
 #include "tests/support/each_call.h"
 #include "tests/support/test.h"
 

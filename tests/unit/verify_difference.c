@@ -1,6 +1,6 @@
 /* Errors and cosines as verify computes them: compared by hand in a small case, and with zeros, NaN and infinity. */
 #include "verify/group_comparison.h"
-#include "verify/tensor_difference.h"
+#include "verify/verify.h"
 #include "tests/support/test.h"
 
 static void assert_close(double got, double want) {

@@ -43,3 +43,9 @@ typedef struct d9_cuda_driver {
     d9_status (*mark)(d9_context *context, void *driver, int slot);
     d9_status (*elapsed)(d9_context *context, void *driver, int from, int to, double *seconds);
 } d9_cuda_driver;
+
+/* The table for the CUDA runtime. It opens the first device that CUDA_VISIBLE_DEVICES shows. */
+extern const d9_cuda_driver d9_cuda_runtime;
+
+/* Checks for a device without creating a context; returns D9_DEVICE with the reason if there is none. */
+D9_MUST_USE d9_status d9_cuda_runtime_probe(d9_context *context);

@@ -1,8 +1,7 @@
 /* Resources that this process may use: physical cores within affinity mask and cgroup quota, memory within the cgroup
  * limit. Read from procfs and sysfs; a missing file means no limit. */
 #define _GNU_SOURCE /* strsep */
-#include "backends/host/machine.h"
-#include "backends/host/device.h"
+#include "backends/host/plan.h"
 #include "core/process.h"
 #include "core/system.h"
 

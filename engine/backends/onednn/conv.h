@@ -1,4 +1,4 @@
-/* A convolution pass as an oneDNN primitive; private to conv.c, algorithms.c and module.c. */
+/* A convolution pass as an oneDNN primitive; private to conv.c and module.c. */
 #pragma once
 
 #include "backends/onednn/onednn.h"

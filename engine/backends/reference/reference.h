@@ -2,7 +2,7 @@
  * is private to this folder.
  *
  * An operation converts its floating-point inputs to doubles and rounds its outputs once to their types, so that values
- * are rounded where graph/precision.c says, in all precisions. It computes in double, except that colours are changed
+ * are rounded where graph/passes.c says, in all precisions. It computes in double, except that colours are changed
  * and losses ranked in f32, and orthogonal updates round their products. Threads do not change results. */
 #pragma once
 
