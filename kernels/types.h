@@ -1,7 +1,6 @@
 /* Arguments of the CPU and CUDA kernels: arrays with a storage type, shapes, and fused stages. Both use the same names
  * and meanings. Activations are (N, H, W, C). Image i belongs to ghost group i mod G. */
-#ifndef D9_KERNELS_TYPES_H
-#define D9_KERNELS_TYPES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -71,5 +70,3 @@ typedef struct d9_kernel_loss { /* a loss is numbered by its row in kernels/form
     double share; /* weight of image n's own label in its target; the label of image samples - 1 - n has weight
                      1 - share. 1: images are not mixed */
 } d9_kernel_loss;
-
-#endif

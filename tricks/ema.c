@@ -2,8 +2,6 @@
  * every few steps. The average starts from the initial parameters and statistics. */
 #include "tricks/trick.h"
 
-#include <math.h>
-
 typedef struct ema {
     double momentum;
     int64_t every;

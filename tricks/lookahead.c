@@ -9,8 +9,6 @@
  * steps; evaluations use the weights. */
 #include "tricks/trick.h"
 
-#include <math.h>
-
 typedef struct lookahead {
     double decay, power;
     int64_t every, last;

@@ -3,8 +3,7 @@
  * Every hook is optional, is called before planning, once for each forward graph that is built, and may fail with
  * D9_USAGE. A trick edits data (graph, augmentation, phases, second network, groups, tail, views) and runs no code
  * while training, so a trick that is off costs nothing. */
-#ifndef D9_TRICKS_TRICK_H
-#define D9_TRICKS_TRICK_H
+#pragma once
 
 #include "core/option.h"
 #include "graph/edit.h"
@@ -65,5 +64,3 @@ const d9_measured *d9_measured_at(int index); /* NULL past the end */
 /* Returns D9_USAGE with the message that the trick finds nothing to edit, because of `why`, and that --without leaves
  * it out. */
 d9_status d9_trick_reject(d9_context *context, const char *trick, const char *why);
-
-#endif

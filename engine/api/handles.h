@@ -1,10 +1,8 @@
 /* Definitions of the handles of dawn9.h, and functions that begin and end API calls. */
-#ifndef D9_API_HANDLES_H
-#define D9_API_HANDLES_H
+#pragma once
 
 #include "dawn9.h"
 #include "exchange/predict.h"
-#include "record/safetensors.h"
 
 #include <locale.h>
 #include <pthread.h>
@@ -68,5 +66,3 @@ D9_MUST_USE d9_status d9_api_config(dawn9_context *outer, const char *name, cons
  * configuration; NULL: the configuration stored in the file. */
 D9_MUST_USE d9_status d9_api_model(dawn9_context *outer, const char *name, uint8_t *bytes, size_t size,
                                    const char *yaml, const char *const *set, dawn9_model **model);
-
-#endif

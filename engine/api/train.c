@@ -4,7 +4,6 @@
 #include "exchange/model.h"
 #include "train/trainer.h"
 
-#include <math.h>
 #include <stdio.h>
 
 typedef struct run { /* argument of the trainer's callbacks */

@@ -3,13 +3,12 @@
  *
  * Call `open`, then `allocate` once; then `plan`, `write`, `run` and `read` in any order, each plan before it is run;
  * at the end `plan_free` for each plan, and `close`. Not thread-safe. */
-#ifndef D9_BACKENDS_BACKEND_H
-#define D9_BACKENDS_BACKEND_H
+#pragma once
 
 #include "parallel/parallel.h"
 #include "step/program.h"
 
-typedef struct d9_device d9_device; /* host/device.h, private to the backends */
+typedef struct d9_device d9_device; /* host/plan.h, private to the backends */
 typedef struct d9_plan d9_plan;     /* host/plan.h, private to the backends */
 
 typedef struct d9_device_info {
@@ -129,5 +128,3 @@ bool d9_backend_is_installed(d9_context *context, int index);
 /* Precision named `wanted`; "auto": info->preferred_precision. D9_USAGE: unknown; D9_DEVICE: not supported. */
 D9_MUST_USE d9_status d9_backend_precision(d9_context *context, const d9_backend *backend, const d9_device_info *info,
                                            const char *wanted, const d9_precision **precision);
-
-#endif

@@ -2,7 +2,6 @@
  * backend, so that `dawn9 --help` loads no vendor library and one package serves machines with and without it. */
 #include "backends/backend.h"
 #include "core/installed.h"
-#include "core/text.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,9 +1,8 @@
 /* Builds a program: the plain network, edited by the tricks; then types, gradients and the nodes around the network. */
 #include "build/parts.h"
 #include "config/values.h"
-#include "step/layout.h"
+#include "step/program.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 /* ---- the plain network, edited by the tricks ---- */

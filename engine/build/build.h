@@ -1,14 +1,10 @@
 /* Builds the step program: model, tricks, passes, and the node lists of steps and evaluation. */
-#ifndef D9_BUILD_BUILD_H
-#define D9_BUILD_BUILD_H
+#pragma once
 
 #include "config/config.h"
-#include "step/program.h"
 
 /* Builds the whole program, to be freed with d9_program_free. `config` must outlive it. D9_USAGE, with the reason, if
  * the settings do not fit together. */
 D9_MUST_USE d9_status d9_program_build(d9_context *context, const d9_config *config, const d9_extent *extent,
                                        const d9_precision *precision, const d9_program_options *options,
                                        d9_program *program);
-
-#endif

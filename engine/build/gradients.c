@@ -1,9 +1,8 @@
 /* Adds the nodes around the network to a list: the batch before it, metrics and gradients after it, and, if a step
  * trains only on selected images, the second network that selects them. */
 #include "build/parts.h"
-#include "step/layout.h"
+#include "step/program.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

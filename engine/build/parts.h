@@ -1,7 +1,6 @@
 /* Internal interface of engine/build: the network (build.c), the batch and the gradients (gradients.c), the updates
  * (updates.c), the phases (phases.c). */
-#ifndef D9_BUILD_PARTS_H
-#define D9_BUILD_PARTS_H
+#pragma once
 
 #include "build/build.h"
 
@@ -57,5 +56,3 @@ D9_MUST_USE d9_status d9_build_table(d9_context *context, d9_program *program, c
 /* Adds a value that is stored in a buffer at `offset`, in bytes. */
 D9_MUST_USE d9_status d9_build_stored(d9_context *context, d9_graph *graph, const char *name, d9_buffer buffer,
                                       d9_type type, d9_shape shape, int64_t offset, d9_value_id *id);
-
-#endif

@@ -1,8 +1,6 @@
 /* Phases: steps on smaller images, with other numbers of batches, or without the gradients of frozen parameters. */
 #include "build/parts.h"
-#include "step/layout.h"
-
-#include <math.h>
+#include "step/program.h"
 
 /* The first step to which a change applies. */
 static int64_t change_step(const d9_program *program, const d9_phase_change *change) {

@@ -2,7 +2,6 @@
 #include "build/parts.h"
 #include "graph/op.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

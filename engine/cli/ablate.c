@@ -1,7 +1,6 @@
 /* dawn9 ablate: measures each trick of a configuration by runs without it, and with it alone. */
 #include "cli/runs.h"
-#include "cli/commands.h"
-#include "cli/find.h"
+#include "cli/cli.h"
 
 typedef struct ablate_options {
     const char *config, *only;

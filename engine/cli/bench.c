@@ -7,15 +7,13 @@
  *   cold      time from the start of the process to the end of the first training step; time of the step repeated
  *   fit       runs no step: the largest batch that fits into memory */
 #include "cli/bench.h"
-#include "cli/commands.h"
+#include "cli/cli.h"
 #include "cli/progress.h"
 #include "core/system.h"
 #include "record/effective.h"
 #include "train/batch_plan.h"
 #include "train/evaluation.h"
-#include "train/trainer.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { TIMED_STEPS = 20 };

@@ -1,8 +1,50 @@
 /* Two kinds of `dawn9 bench` that have their own file, and output shared by bench.c and bench_ops.c. */
-#ifndef D9_CLI_BENCH_H
-#define D9_CLI_BENCH_H
+#pragma once
 
-#include "cli/measure.h"
+#include "cli/cli.h"
+#include "train/session.h"
+
+/* Measures the rules (node implementations) of a plan and the peak rates of the machine, for `dawn9 bench`. */
+typedef struct d9_measurement {
+    const d9_session *session;
+    d9_plan *plan;
+    const d9_graph *graph;
+    d9_node_time *rows; /* (row_count), one per rule */
+    int row_count;
+    int64_t steps, batches;   /* timed steps; batches per step */
+    double seconds;           /* wall time of all timed steps */
+    double *step_seconds;     /* (steps), of each; on an asynchronous device all are the mean */
+    int64_t peak_bytes;       /* of the process, after the steps */
+    d9_peak_rates peak_rates; /* measured after the steps; zeros: unknown to the backend */
+} d9_measurement;
+
+/* Runs three steps to warm up, then `steps` timed ones, then measures the peak rates. On an asynchronous device the
+ * rules are timed in separate steps before the timed ones. If the run has fewer steps, they start over at step 0. For
+ * the session's eval_plan, every step is the first batch of evaluation. */
+D9_MUST_USE d9_status d9_measure_plan(d9_session *session, d9_plan *plan, const d9_graph *graph, int64_t steps,
+                                      d9_measurement *measurement);
+void d9_measurement_free(d9_measurement *measurement);
+
+/* Images per step. */
+static inline int64_t d9_measured_images(const d9_measurement *m) {
+    return m->batches * m->session->program.extent.batch;
+}
+
+static inline double d9_measured_step_seconds(const d9_measurement *m) { return m->seconds / (double)m->steps; }
+
+/* Work of one execution of a row's rule. Operations: multiplications and additions of convolutions and linear layers,
+ * 2 * outputs * (kernel area * input channels) with padding counted, and of the matrix products of recurrent cells and
+ * of muon; 0 for other nodes. Bytes: size of the values that are read or written, except scratch that only this rule
+ * uses. */
+double d9_measured_operations(const d9_measurement *m, int row);
+double d9_measured_bytes(const d9_measurement *m, int row);
+
+/* Rate of a row's rule and the machine's peak rate (0: unknown), both per second. */
+typedef struct d9_rate {
+    double per_second, peak;
+    bool operations; /* rates in operations; false: in bytes, because the rule has no counted operations */
+} d9_rate;
+d9_rate d9_measured_rate(const d9_measurement *m, int row);
 
 /* Times every algorithm of the rules that have a choice, and prints them with the planned one marked. */
 D9_MUST_USE d9_status d9_bench_ops(d9_cli *cli, d9_session *session, const d9_measurement *step, bool json);
@@ -14,5 +56,3 @@ D9_MUST_USE d9_status d9_bench_fit(d9_cli *cli, const d9_config *config, const c
 void d9_bench_head(d9_cli *cli, const d9_measurement *m);
 /* Makes an object of the JSON members that bench.c and bench_ops.c share. `what`: the kind, "step". */
 json_t *d9_bench_json(const d9_measurement *m, const char *what);
-
-#endif

@@ -3,12 +3,10 @@
  *
  * The buffers of a run are counted: state, gradients, activations, the data set on the device, logits and tables. Not
  * counted are the backend's own memory (workspace of convolutions, its code) and that of the rest of the process. */
-#include "backends/backend.h"
 #include "cli/bench.h"
 #include "core/process.h"
 #include "train/fit.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

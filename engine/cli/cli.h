@@ -3,13 +3,11 @@
  * A subcommand is a const struct at the end of a file; commands.c lists them. Its options are rows of a table, from
  * which parsing, help, completion and suggestions are made. A subcommand returns a status; main.c prints the error
  * line and ends the process. */
-#ifndef D9_CLI_CLI_H
-#define D9_CLI_CLI_H
+#pragma once
 
 #include "config/config.h"
 #include "parallel/parallel.h"
 #include <jansson.h>
-#include <signal.h>
 
 typedef struct d9_cli {
     d9_context context;
@@ -155,4 +153,15 @@ int64_t d9_this_process_peak_bytes(void); /* maximum resident set size; 0: unkno
  * program with OMP_WAIT_POLICY=passive, in the same process. Returns if that is unnecessary or impossible. */
 void d9_this_process_wait_passively(char *const *words);
 
-#endif
+extern const d9_command d9_command_train, d9_command_eval, d9_command_predict, d9_command_generate, d9_command_export,
+    d9_command_verify, d9_command_bench, d9_command_experiment, d9_command_ablate, d9_command_report,
+    d9_command_compare, d9_command_data, d9_command_tricks, d9_command_config, d9_command_devices, d9_command_help;
+
+/* Finds the file as d9_installed_resolve does. If there is none but a similar name exists: D9_USAGE with that name. If
+ * nothing is similar: D9_OK with the word itself, and loading will fail. */
+D9_MUST_USE d9_status d9_cli_find(d9_cli *cli, d9_installed_kind kind, const char *word,
+                                  char found[D9_INSTALLED_BYTES]);
+/* Finds the file as d9_cli_find does. D9_USAGE also if the word names a folder, or is a name without a folder that is
+ * not found: the message then has the folders that were searched. */
+D9_MUST_USE d9_status d9_cli_find_file(d9_cli *cli, d9_installed_kind kind, const char *word,
+                                       char found[D9_INSTALLED_BYTES]);

@@ -1,5 +1,5 @@
 /* Table of subcommands, in the order of the help. */
-#include "cli/commands.h"
+#include "cli/cli.h"
 #include <string.h>
 
 static const struct {

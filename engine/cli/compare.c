@@ -9,8 +9,7 @@
  *
  * A run is read from its result.json and, if a configuration is compared too, from its config.yaml. Of configuration,
  * machine and rules only differences are shown. */
-#include "cli/commands.h"
-#include "cli/find.h"
+#include "cli/cli.h"
 #include "core/system.h"
 #include "core/listing.h"
 #include "record/effective.h"

@@ -1,7 +1,6 @@
 /* Shell completion: lists candidates for the word at the cursor. The scripts in completions/ call it. */
 #include "cli/help.h"
 
-#include "core/installed.h"
 #include "core/listing.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* dawn9 config: prints the effective configuration with all defaults filled in, or describes every key. */
-#include "cli/commands.h"
+#include "cli/cli.h"
 #include "config/reference.h"
 #include "train/session.h"
 

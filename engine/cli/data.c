@@ -1,6 +1,6 @@
 /* dawn9 data: checks and downloads datasets, and shows training images, texts and initial filters. */
 #include "cli/data.h"
-#include "cli/commands.h"
+#include "cli/cli.h"
 #include "data/fetch.h"
 #include <string.h>
 

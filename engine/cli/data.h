@@ -1,6 +1,5 @@
 /* Options of dawn9 data, and its action preview. */
-#ifndef D9_CLI_DATA_H
-#define D9_CLI_DATA_H
+#pragma once
 
 #include "cli/cli.h"
 
@@ -12,11 +11,6 @@ typedef struct d9_data_options {
     bool json;
 } d9_data_options;
 
-/* Prints training texts of a configuration with a dataset of texts. D9_USAGE if `out` or `filters` is set. */
-D9_MUST_USE d9_status d9_data_preview_texts(d9_cli *cli, const d9_config *config, const d9_data_options *options);
-
-/* Draws augmented training images to `out` and the first convolution's filters to `filters`, each if not NULL. If the
- * dataset has texts, calls d9_data_preview_texts. */
+/* Draws augmented training images to `out` and the first convolution's filters to `filters`, each if not NULL. Of a
+ * dataset of texts, prints training texts; D9_USAGE if `out` or `filters` is set. */
 D9_MUST_USE d9_status d9_data_preview(d9_cli *cli, const d9_data_options *options);
-
-#endif

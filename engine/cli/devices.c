@@ -1,6 +1,6 @@
 /* dawn9 devices: lists every backend with its device, or why it is unavailable. */
 #include "backends/backend.h"
-#include "cli/commands.h"
+#include "cli/cli.h"
 #include "core/process.h"
 
 typedef struct devices_options {

@@ -1,7 +1,6 @@
 /* Options that edit a configuration, and the loading of configurations; also checks of output paths, and the quoting of
  * paths in messages. */
 #include "cli/cli.h"
-#include "cli/find.h"
 #include "config/tree.h"
 #include "core/system.h"
 #include <stdlib.h>

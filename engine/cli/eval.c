@@ -1,16 +1,15 @@
 /* dawn9 eval: evaluates a saved model. Prints its score; for each class or label a score, precision and F1; for two
  * classes the area under the ROC curve. */
-#include "cli/commands.h"
+#include "cli/cli.h"
 #include "cli/model.h"
 #include "core/confusion.h"
 #include "core/system.h"
-#include "data/contact.h"
+#include "data/preview.h"
 #include "exchange/description.h"
 #include "exchange/model.h"
 #include "report/figures.h"
 #include "train/evaluation.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

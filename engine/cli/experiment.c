@@ -1,7 +1,6 @@
 /* dawn9 experiment: trains each run of an experiment file once: configurations x grid x seeds, or a search. */
 #include "cli/runs.h"
-#include "cli/commands.h"
-#include "cli/find.h"
+#include "cli/cli.h"
 
 typedef struct experiment_options {
     const char *file;

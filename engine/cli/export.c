@@ -1,7 +1,7 @@
 /* dawn9 export: writes a trained model for other runtimes. */
-#include "cli/commands.h"
+#include "cli/cli.h"
 #include "cli/model.h"
-#include "exchange/onnx.h"
+#include "exchange/model.h"
 
 typedef struct export_options {
     const char *model, *out;

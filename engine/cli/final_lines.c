@@ -1,7 +1,6 @@
-/* The final lines of a run; see final_lines.h. */
-#include "cli/final_lines.h"
-#include "train/decisions.h"
-#include <math.h>
+/* The final lines of a run; see train.h. */
+#include "cli/train.h"
+#include "train/trainer.h"
 #include <stdio.h>
 
 void d9_run_print_scores(d9_cli *cli, const d9_measure *measure, double plain, double tta, bool views) {

@@ -1,5 +1,5 @@
-/* Finds files named on the command line, and suggests similar names; see find.h. */
-#include "cli/find.h"
+/* Finds files named on the command line, and suggests similar names; see cli.h. */
+#include "cli/cli.h"
 
 #include <string.h>
 

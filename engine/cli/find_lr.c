@@ -1,14 +1,13 @@
-/* Learning rate range test: see find_lr.h. */
-#include "cli/find_lr.h"
+/* Learning rate range test: see train.h. */
+#include "cli/train.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/progress.h"
 #include "core/system.h"
 #include "exchange/model.h"
-#include "report/axis.h"
+#include "report/figures.h"
 
 /* Range of learning rates, as multiples of the configured peak. */
 static const double range_low = 1e-3, range_high = 1e2;

@@ -1,14 +1,11 @@
 /* dawn9 generate: text of a language model, one word after another. */
-#include "cli/commands.h"
+#include "cli/cli.h"
 #include "cli/model.h"
 #include "core/system.h"
-#include "core/text.h"
 #include "data/order.h"
 #include "exchange/description.h"
 #include "exchange/model.h"
 
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { WORDS_DEFAULT = 1000, WORDS_A_LINE = 20 };

@@ -1,6 +1,6 @@
 /* dawn9 help: explains commands, tricks and keys; prints the manual page and the shells' completion scripts. */
 #include "cli/help.h"
-#include "cli/commands.h"
+#include "cli/cli.h"
 #include "config/values.h"
 #include <string.h>
 #include <strings.h>

@@ -1,6 +1,5 @@
 /* Help in all its forms, generated from the tables of commands, options, keys and tricks. */
-#ifndef D9_CLI_HELP_H
-#define D9_CLI_HELP_H
+#pragma once
 
 #include "cli/cli.h"
 #include "config/reference.h"
@@ -56,5 +55,3 @@ void d9_complete(const char *const *words, int count, d9_text *text);
 
 /* Prints the full description of a trick. */
 D9_MUST_USE d9_status d9_help_trick(d9_cli *cli, const d9_trick *trick);
-
-#endif

@@ -3,7 +3,6 @@
 #include "cli/help.h"
 
 #include <ctype.h>
-#include <stdio.h>
 #include <string.h>
 
 typedef struct term {

@@ -1,13 +1,9 @@
 /* Writes live.html, the page that reloads itself: plots/live.html with its {{placeholders}} filled. */
-#include "cli/live_page.h"
 
-#include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "cli/progress.h"
 #include "core/system.h"
-#include "report/axis.h"
 #include "report/figures.h"
 #include "report/template.h"
 

@@ -1,9 +1,7 @@
 /* Measures the time of each rule of a plan. */
-#include "cli/measure.h"
+#include "cli/bench.h"
 #include "core/system.h"
 #include "graph/op.h"
-
-#include <math.h>
 
 enum { WARM_STEPS = 3 };
 

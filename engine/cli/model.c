@@ -1,8 +1,6 @@
 /* Models and samples named on the command line: see model.h. */
 #include "cli/model.h"
 
-#include <string.h>
-
 #include "core/system.h"
 #include "data/image.h"
 #include "data/vocabulary.h"

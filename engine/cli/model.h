@@ -1,6 +1,5 @@
 /* Models, and the images or texts for them, named on the command line. */
-#ifndef D9_CLI_MODEL_H
-#define D9_CLI_MODEL_H
+#pragma once
 
 #include "cli/cli.h"
 
@@ -25,5 +24,3 @@ typedef struct d9_cli_samples {
  * unreadable folder, a folder among `words` without samples, an image for a model of texts, a text for one of images.
  */
 D9_MUST_USE d9_status d9_cli_samples_find(d9_cli *cli, const d9_flag_list *words, d9_cli_samples *samples);
-
-#endif

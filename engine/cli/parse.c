@@ -2,7 +2,6 @@
  *
  *     --set K=V, --set=K=V    are equivalent; options and words may be mixed; `--` ends the options */
 #include "cli/help.h"
-#include "config/reference.h"
 #include "core/system.h"
 #include <stdio.h>
 #include <string.h>

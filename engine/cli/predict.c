@@ -1,15 +1,13 @@
 /* dawn9 predict: classifies images or texts with a saved model. Files are read, classified and printed in batches; an
  * unreadable file does not stop the others. */
-#include "cli/commands.h"
+#include "cli/cli.h"
 #include "cli/model.h"
 #include "core/system.h"
-#include "data/contact.h"
+#include "data/preview.h"
 #include "record/effective.h"
 #include "exchange/features.h"
 #include "exchange/predict.h"
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct predict_options {

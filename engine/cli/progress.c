@@ -10,8 +10,6 @@
  * On a narrow terminal the live line drops its least important parts, and the rows their last columns. */
 #include "cli/progress.h"
 #include "core/system.h"
-#include "train/trainer.h"
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -1,8 +1,6 @@
 /* dawn9 report: writes a page about an experiment, a run or a folder of runs. */
-#include "cli/commands.h"
+#include "cli/cli.h"
 #include "report/report.h"
-
-#include <stddef.h>
 
 typedef struct report_options {
     const char *folder;

@@ -1,12 +1,89 @@
 /* Options shared by `experiment` and `ablate`, and their dispatch to runs_*.c. */
 #include "cli/runs.h"
-#include "core/gpu.h"
+#include "core/process.h"
 #include "core/system.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <errno.h>
+#include <sys/wait.h>
+
+/* ---- the GPUs of --devices, which are opened before anything is written ---- */
+
+/* D9_USAGE if an arm has a backend that uses no GPU. */
+static d9_status check_backends(d9_context *context, const d9_experiment *experiment) {
+    for (int i = 0; i < experiment->arm_count; i++) {
+        const char *backend = experiment->arms[i].config->backend;
+        if (strcmp(backend, "auto") != 0 && strcmp(backend, "cuda") != 0)
+            return d9_fail(context, D9_USAGE, "--devices: the arm %s has backend %s, which uses no GPU (auto, cuda)",
+                           experiment->arms[i].name, backend);
+    }
+    return D9_OK;
+}
+
+/* Selects the worker's GPU and returns D9_DEVICE if there is none of this name. */
+static d9_status open_gpu(d9_context *context, const char *name) {
+    d9_device_info info;
+    d9_status status = d9_gpu_choose(context, name);
+    if (status == D9_OK) status = d9_backend_describe(context, "cuda", 0, &info);
+    if (status == D9_OK) return D9_OK;
+    const d9_context why = *context;
+    d9_context_clear(context);
+    return d9_fail(context, status, "--devices: GPU %s: %s", name, why.message);
+}
+
+/* Opens a worker's GPU in a process of its own, because a forked process cannot use CUDA after its parent did. */
+static d9_status check_gpu(d9_context *context, const char *name) {
+    const d9_system *system = context->system;
+    char message[sizeof context->message] = "";
+    int state = 0, ends[2];
+    if (pipe(ends) != 0) return d9_fail(context, D9_DEVICE, "cannot create a pipe for the GPUs");
+    const pid_t child = fork();
+    if (child == 0) {
+        const d9_status status = open_gpu(context, name);
+        const ssize_t put = system->write(system->user, ends[1], context->message, strlen(context->message));
+        (void)put; /* the parent gets the exit status in any case */
+        _exit((int)status);
+    }
+    while (child > 0 && waitpid(child, &state, 0) < 0 && errno == EINTR) continue;
+    system->close(system->user, ends[1]);
+    const ssize_t got = system->read(system->user, ends[0], message, sizeof message - 1);
+    system->close(system->user, ends[0]);
+    if (child > 0 && WIFEXITED(state) && WEXITSTATUS(state) == 0) return D9_OK;
+    if (child < 0 || !WIFEXITED(state) || got <= 0)
+        return d9_fail(context, D9_DEVICE, "--devices: GPU %s could not be opened", name);
+    return d9_fail(context, (d9_status)WEXITSTATUS(state), "%s", message);
+}
+
+/* D9_USAGE if an arm's backend uses no GPU, D9_DEVICE if a worker's GPU cannot be opened. Does nothing without
+ * --devices. */
+static d9_status check_devices(const d9_runs *runs) {
+    d9_status status;
+    d9_context *context = &runs->cli->context;
+    if (!runs->work.devices) return D9_OK;
+    D9_TRY(check_backends(context, runs->experiment));
+    for (int i = 0; i < runs->work.worker_count; i++) D9_TRY(check_gpu(context, runs->work.devices[i]));
+done:
+    return status;
+}
+
+/* D9_USAGE for an option that a search cannot have. */
+static d9_status check_search(const d9_runs *runs) {
+    const d9_runs_options *options = runs->options;
+    if (!d9_runs_is_search(runs)) return D9_OK;
+    const char *wrong =
+        options->shard ? "--shard: not with a search, whose runs follow from the scores of all others; give the same "
+                         "command on each machine, with one disk"
+        : options->pack.given ? "--pack: not with a search, whose runs are not known in advance"
+        : options->commands ? "--commands: not with a search, whose runs are not known in advance; start this command "
+                              "once for each worker instead"
+        : options->slurm && !options->tasks.given
+            ? "--slurm: a search needs --tasks N, the number of tasks, each of which trains until no run is left"
+            : NULL;
+    return wrong ? d9_fail(&runs->cli->context, D9_USAGE, "%s", wrong) : D9_OK;
+}
 
 const d9_flag d9_runs_flags[] = {
     {"seeds", D9_FLAG_INTEGER, offsetof(d9_runs_options, seeds), "N", .minimum = 1, .maximum = 100000,
@@ -152,7 +229,7 @@ static d9_status open_runs(d9_cli *cli, const d9_experiment *experiment, const d
             ? "--status: trains nothing; give it without --slurm, --commands and --retry"
             : NULL;
     if (alone) D9_TRY(d9_fail(&cli->context, D9_USAGE, "%s", alone));
-    D9_TRY(d9_runs_check_search(runs));
+    D9_TRY(check_search(runs));
 done:
     return status;
 }
@@ -208,7 +285,7 @@ d9_status d9_runs_command(d9_cli *cli, const d9_experiment *experiment, const d9
     D9_TRY(d9_runs_check_tasks(&runs));
     if (options->status) return d9_runs_show_status(&runs);
     const bool tasks = options->slurm || options->commands; /* each task checks the GPUs where it runs */
-    if (!tasks) D9_TRY(d9_runs_check_devices(&runs));
+    if (!tasks) D9_TRY(check_devices(&runs));
     if (options->dry_run && !tasks) return d9_runs_show_plan(&runs);
     if (!options->dry_run) D9_TRY(d9_experiment_open(&cli->context, experiment, runs.out));
     if (options->retry && !options->dry_run) D9_TRY(forget_failures(&runs));

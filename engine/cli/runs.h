@@ -1,8 +1,6 @@
 /* Many runs: options, output and training shared by `experiment` and `ablate`. */
-#ifndef D9_CLI_RUNS_H
-#define D9_CLI_RUNS_H
+#pragma once
 
-#include "cli/cli.h"
 #include "cli/progress.h"
 #include "experiment/work.h"
 
@@ -61,17 +59,6 @@ D9_MUST_USE d9_status d9_runs_prepare_ranks(d9_runs *runs);
 /* With --run INDEX: trains that run, in one of the processes that the words above started. */
 D9_MUST_USE d9_status d9_runs_train_one(d9_runs *runs);
 
-/* runs_search.c: D9_USAGE for an option that a search cannot have. */
-D9_MUST_USE d9_status d9_runs_check_search(const d9_runs *runs);
-/* Prints title, trials and rungs of a search, without a line break. */
-void d9_runs_print_search_size(const d9_runs *runs);
-/* Prints how far a search is and, with `next`, which run comes next; nothing for another experiment. */
-D9_MUST_USE d9_status d9_runs_show_search(const d9_runs *runs, bool next);
-
-/* runs_devices.c: D9_USAGE if an arm's backend uses no GPU, D9_DEVICE if a worker's GPU cannot be opened. Does nothing
- * without --devices. */
-D9_MUST_USE d9_status d9_runs_check_devices(const d9_runs *runs);
-
 /* runs_time.c: prints the number of remaining runs, their steps and operations and, with --time, how long they take on
  * this machine. */
 D9_MUST_USE d9_status d9_runs_show_work(const d9_runs *runs);
@@ -90,5 +77,3 @@ D9_MUST_USE d9_status d9_runs_check_tasks(const d9_runs *runs);
 D9_MUST_USE d9_status d9_runs_submit(const d9_runs *runs);
 /* Prints the commands of these tasks, one per line, for any launcher. */
 D9_MUST_USE d9_status d9_runs_print_commands(const d9_runs *runs);
-
-#endif

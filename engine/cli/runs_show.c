@@ -12,9 +12,7 @@
 #include "core/system.h"
 #include "record/effective.h"
 #include "report/report.h"
-#include "train/trainer.h"
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -90,10 +88,20 @@ static const char *shorten(const char *name, int width, short_text text) {
 
 static const char *plural(int64_t count) { return count == 1 ? "" : "s"; }
 
+/* Prints title, trials and rungs of a search, without a line break. */
+static void print_search_size(const d9_runs *runs) {
+    const d9_search *search = &runs->experiment->search;
+    d9_cli_print(runs->cli, "%s: a search of %lld trial%s, rungs of ", runs->experiment->title,
+                 (long long)search->trials, search->trials == 1 ? "" : "s");
+    for (int i = 0; i < search->rung_count; i++) d9_cli_print(runs->cli, "%s%.10g", i ? ", " : "", search->rungs[i]);
+    d9_cli_print(runs->cli, " %s%s, the best 1/%lld promoted", search->by_seeds ? "seed" : "epoch",
+                 search->rung_count == 1 && search->rungs[0] == 1 ? "" : "s", (long long)search->eta);
+}
+
 static void print_size(const d9_runs *runs) {
     const d9_experiment *experiment = runs->experiment;
     if (d9_runs_is_search(runs)) {
-        d9_runs_print_search_size(runs);
+        print_search_size(runs);
         return;
     }
     d9_cli_print(runs->cli, "%s: %d arm%s x %d seed%s = %lld run%s", experiment->title, experiment->arm_count,
@@ -112,6 +120,33 @@ static const char *arm_name(const d9_runs *runs, int64_t index) {
 }
 
 static long long seed_of(const d9_runs *runs, int64_t index) { return d9_experiment_seed(runs->experiment, index); }
+
+/* Prints how far a search is and, with `next`, which run comes next; nothing for another experiment. */
+static d9_status show_search(const d9_runs *runs, bool next) {
+    d9_status status = D9_OK;
+    const d9_experiment *experiment = runs->experiment;
+    const d9_search *search = &experiment->search;
+    d9_search_progress progress;
+    int64_t index;
+    if (!d9_runs_is_search(runs)) return D9_OK;
+    D9_TRY(d9_experiment_look(&runs->cli->context, experiment, runs->out, runs->seen));
+    D9_TRY(d9_experiment_next(&runs->cli->context, experiment, runs->seen, &index));
+    d9_search_measure(experiment, runs->seen, &progress);
+    d9_cli_print(runs->cli, "search     %lld of %lld trials begun, %lld failed, finished by rung ",
+                 (long long)progress.begun, (long long)search->trials, (long long)progress.failed);
+    for (int i = 0; i < search->rung_count; i++)
+        d9_cli_print(runs->cli, "%s%lld", i ? ", " : "", (long long)progress.finished[i]);
+    d9_cli_print(runs->cli, "; %.4g", progress.teraflop);
+    if (search->teraflop > 0) d9_cli_print(runs->cli, " of %.4g", search->teraflop);
+    d9_cli_print(runs->cli, " TFLOP, %.2g", progress.hours);
+    if (search->hours > 0) d9_cli_print(runs->cli, " of %.4g", search->hours);
+    d9_cli_print(runs->cli, " hours%s\n", progress.over ? ": the budget is spent" : "");
+    if (next && index >= 0)
+        d9_cli_print(runs->cli, "next       %s seed %lld\n", d9_experiment_arm(experiment, index)->name,
+                     (long long)d9_experiment_seed(experiment, index));
+done:
+    return status;
+}
 
 /* ---- the plan ---- */
 
@@ -163,7 +198,7 @@ d9_status d9_runs_show_plan(const d9_runs *runs) {
     for (int i = 0; i < experiment->seed_count; i++) d9_cli_print(runs->cli, " %lld", (long long)experiment->seeds[i]);
     d9_cli_print(runs->cli, "\n");
     D9_TRY(d9_runs_show_work(runs));
-    D9_TRY(d9_runs_show_search(runs, true));
+    D9_TRY(show_search(runs, true));
 done:
     return status;
 }
@@ -241,7 +276,7 @@ d9_status d9_runs_show_status(const d9_runs *runs) {
     if (runs->options->json) return print_json(runs, &tally);
     d9_status status = count_states(runs, &tally, print_state, NULL);
     if (status == D9_OK) print_tally(runs, &tally);
-    if (status == D9_OK) status = d9_runs_show_search(runs, true);
+    if (status == D9_OK) status = show_search(runs, true);
     return status;
 }
 
@@ -439,7 +474,7 @@ d9_status d9_runs_show_end(const d9_runs *runs) {
     D9_TRY(runs->options->json ? print_json(runs, &tally) : count_states(runs, &tally, NULL, NULL));
     if (!runs->options->json) {
         print_tally(runs, &tally);
-        D9_TRY(d9_runs_show_search(runs, false));
+        D9_TRY(show_search(runs, false));
         D9_TRY(print_verdict(runs, "verdict"));
         d9_cli_print(runs->cli, "record     %s\n", runs->out);
         if (tally.of[D9_RUN_DONE] > 0) d9_cli_print_next(runs->cli, "report", runs->out);

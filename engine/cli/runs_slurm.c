@@ -7,7 +7,6 @@
  * time and GPUs, are passed with --sbatch or in sbatch's environment variables. */
 #include "cli/runs.h"
 #include "core/system.h"
-#include <errno.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <string.h>

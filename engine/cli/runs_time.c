@@ -2,12 +2,6 @@
  * the time of other arms follows from their operations. */
 #include "cli/runs.h"
 #include "core/system.h"
-#include "graph/passes.h"
-#include "build/build.h"
-#include "train/trainer.h"
-
-#include <math.h>
-#include <stdio.h>
 
 typedef struct work {
     double runs, steps;

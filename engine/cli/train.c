@@ -1,16 +1,13 @@
 /* dawn9 train: one run, runs over several seeds, or a learning rate range test. */
-#include "cli/commands.h"
-#include "cli/find_lr.h"
-#include "cli/final_lines.h"
+#include "cli/cli.h"
+#include "cli/train.h"
 #include "cli/progress.h"
 #include "report/statistics.h"
 #include "core/listing.h"
 #include "core/system.h"
 #include "exchange/model.h"
 #include "record/effective.h"
-#include "train/trainer.h"
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

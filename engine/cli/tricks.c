@@ -1,8 +1,6 @@
 /* dawn9 tricks: lists the tricks, or describes one. */
-#include "cli/commands.h"
+#include "cli/cli.h"
 #include "cli/help.h"
-#include "core/text.h"
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -1,12 +1,10 @@
 /* dawn9 verify: compares what this build's step program computes with the numbers of another framework; prints a row
  * per group of tensors. */
-#include "cli/commands.h"
-#include "core/installed.h"
+#include "cli/cli.h"
 #include "core/process.h"
 #include "core/system.h"
 #include "record/effective.h"
 #include "verify/verify.h"
-#include <math.h>
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>

@@ -4,11 +4,9 @@
 #include "config/reference.h"
 #include "config/sections.h"
 #include "config/values.h"
-#include "core/hash.h"
 #include "core/system.h"
 #include "data/dataset.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* ---- sections and initial weights ---- */

@@ -1,7 +1,6 @@
 /* Lists of edits, and their application as layers: each edit becomes a small tree that is merged over the file. */
 #include "config/layers.h"
 
-#include <ctype.h>
 #include <string.h>
 
 /* ---- lists ---- */

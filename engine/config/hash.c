@@ -1,8 +1,6 @@
 /* Compares configurations: the hash, and a description of the first difference. */
-#include "config/config.h"
 #include "config/sections.h"
 #include "config/values.h"
-#include "core/hash.h"
 #include "data/dataset.h"
 
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /* Loads and merges configuration files and their bases, and rejects a file that inherits itself. */
 #include "config/layers.h"
 #include "config/values.h"
-#include "core/installed.h"
 #include "core/system.h"
 
 #include <string.h>

@@ -1,6 +1,5 @@
 /* Merges layers of configuration trees: a file over its base, the command line over the file. */
-#ifndef D9_CONFIG_LAYERS_H
-#define D9_CONFIG_LAYERS_H
+#pragma once
 
 #include "config/config.h"
 #include "config/tree.h"
@@ -20,5 +19,3 @@ D9_MUST_USE d9_status d9_layers_edit(d9_context *context, d9_arena *arena, const
 /* Replaces `tricks: {x: on}` by `{x: {}}`. `off` stays a scalar, so that it replaces an inherited map. */
 void d9_layers_normalize(d9_tree *root);
 bool d9_layers_is_off(const d9_tree *trick); /* true for off, false and no */
-
-#endif

@@ -1,7 +1,5 @@
 /* Prints the effective configuration as YAML, for users and records. */
-#include "config/config.h"
 #include "config/sections.h"
-#include "config/tree.h"
 #include "config/values.h"
 
 #include <stdio.h>

@@ -1,6 +1,5 @@
 /* The option tables in words: the description of an option, a key found by its path, and the reference page. */
-#ifndef D9_CONFIG_REFERENCE_H
-#define D9_CONFIG_REFERENCE_H
+#pragma once
 
 #include "config/config.h"
 
@@ -28,5 +27,3 @@ bool d9_config_key_paths(const char *word, d9_text *text);
 
 /* Appends the text of docs/config.md: all keys by section, in Markdown. */
 void d9_config_reference(d9_text *text);
-
-#endif

@@ -2,8 +2,6 @@
 #include "config/sections.h"
 #include "data/dataset.h"
 
-#include <math.h>
-
 #define FIELD(name) offsetof(d9_config, name)
 #define ENDLESS     INFINITY
 

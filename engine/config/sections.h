@@ -1,6 +1,5 @@
 /* The option tables of a configuration, in the order in which they are printed. */
-#ifndef D9_CONFIG_SECTIONS_H
-#define D9_CONFIG_SECTIONS_H
+#pragma once
 
 #include "config/config.h"
 
@@ -14,5 +13,3 @@ const d9_section *d9_section_at(int index);
 
 /* The row of `model.name`. Its offset is 0, because it is read into a const char *. */
 const d9_option *d9_section_model_name(void);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Only maps, lists and scalars: anchors, aliases, tags, second documents and duplicate keys are rejected. Nodes are
  * freed with their arena. Invalid YAML is D9_USAGE, "FILE:LINE:COLUMN: key.path: ..."; lack of memory is D9_DEVICE. */
-#ifndef D9_CONFIG_TREE_H
-#define D9_CONFIG_TREE_H
+#pragma once
 
 #include "core/arena.h"
 #include "core/text.h"
@@ -53,5 +52,3 @@ D9_MUST_USE d9_status d9_tree_fail_at(d9_context *context, const d9_place *place
 /* d9_tree_fail_at with the text `reason`, which is freed; `place` is that of the value or key. */
 D9_MUST_USE d9_status d9_tree_fail_text(d9_context *context, const d9_tree *node, const d9_place *place,
                                         d9_text *reason);
-
-#endif

@@ -1,6 +1,5 @@
-/* Reads the value of an option from a tree node and writes it as YAML (values.c); reads a whole map (bind.c). */
-#ifndef D9_CONFIG_VALUES_H
-#define D9_CONFIG_VALUES_H
+/* Reads the value of an option from a tree node and writes it as YAML ; reads a whole map. */
+#pragma once
 
 #include "core/option.h"
 #include "config/tree.h"
@@ -38,5 +37,3 @@ bool d9_values_has_key(const d9_binding *bindings, int count, const char *const 
 
 /* Appends the end of an error message, such as "known: a, b; did you mean b?", where `label` is "known:". */
 void d9_suggest(d9_text *text, const char *label, const char *word, const char *const *words, int count);
-
-#endif

@@ -1,7 +1,6 @@
 /* An arena: many small allocations that are freed together. Its memory is zeroed and 16-byte aligned. A zeroed d9_arena
  * is empty. Its functions return D9_DEVICE if memory runs out. */
-#ifndef D9_CORE_ARENA_H
-#define D9_CORE_ARENA_H
+#pragma once
 
 #include "core/context.h"
 
@@ -28,5 +27,3 @@ D9_MUST_USE d9_status d9_arena_copy_all(d9_context *context, d9_arena *arena, co
 D9_MUST_USE d9_status d9_arena_format(d9_context *context, d9_arena *arena, char **text, const char *format, ...)
     D9_PRINTF(4, 5);
 void d9_arena_free(d9_context *context, d9_arena *arena);
-
-#endif

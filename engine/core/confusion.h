@@ -4,8 +4,7 @@
  *   precision = hits / predicted       hits: samples of the class that are predicted as the class
  *   recall    = hits / samples         predicted: samples predicted as the class; samples: those of the class
  *   F1        = 2 hits / (predicted + samples), the harmonic mean of the two */
-#ifndef D9_CORE_CONFUSION_H
-#define D9_CORE_CONFUSION_H
+#pragma once
 
 #include <stdint.h>
 
@@ -35,5 +34,3 @@ void d9_label_counts_add(d9_label_counts *counts, int64_t labels, int32_t has, i
 d9_class_scores d9_label_scores(const d9_label_counts *counts);
 /* The macro mean: unweighted, over the labels that some sample has or is predicted to have; zeros if there is none. */
 d9_class_scores d9_label_macro(const d9_label_counts *counts, int64_t labels);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Conventions: everything that can fail returns d9_status; results are returned through out-parameters; the first
  * message is kept; only the command line prints or exits. */
-#ifndef D9_CORE_CONTEXT_H
-#define D9_CORE_CONTEXT_H
+#pragma once
 
 #include <signal.h>
 #include <stdarg.h>
@@ -77,5 +76,3 @@ static inline int d9_context_interrupt(const d9_context *context) {
 void d9_context_clear(d9_context *context);
 
 void d9_log(d9_context *context, d9_log_level level, const char *format, ...) D9_PRINTF(3, 4);
-
-#endif

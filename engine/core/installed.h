@@ -1,8 +1,7 @@
 /* Finds the files that come with dawn9: modules, configurations, experiments and reference cases. The search starts at
  * the program or libdawn9.so that contains this code, so an installed folder may be moved. A program that links
  * libdawn9.a lies elsewhere: it, or its user, sets DAWN9_PREFIX to the folder in which dawn9 is installed. */
-#ifndef D9_CORE_INSTALLED_H
-#define D9_CORE_INSTALLED_H
+#pragma once
 
 #include "core/arena.h"
 
@@ -43,5 +42,3 @@ typedef struct d9_installed_module {
 /* Loads a module and returns the address of the function it exports. The module stays loaded until the process ends.
  * Returns D9_DEVICE, with the reason, if it is missing, cannot be loaded or does not export the function. */
 D9_MUST_USE d9_status d9_installed_open(d9_context *context, const d9_installed_module *module, void **symbol);
-
-#endif

@@ -1,6 +1,5 @@
 /* Contents of a folder, in an order that does not depend on the file system. */
-#ifndef D9_CORE_LISTING_H
-#define D9_CORE_LISTING_H
+#pragma once
 
 #include <sys/stat.h>
 
@@ -35,5 +34,3 @@ bool d9_walk_enter(d9_context *context, const char *folder, const d9_walk *above
 /* Removes a folder and its contents, dot files included, without following links. A missing folder is not an error;
  * files that cannot be removed are left. */
 void d9_folder_remove(d9_context *context, const char *folder);
-
-#endif

@@ -1,7 +1,6 @@
 /* Measures of a trained network: accuracy, area under the curve (AUC), perplexity. A run has one, which its model names
  * (d9_model.measure). Target, best epoch, early stopping, records and reports use it through this table. */
-#ifndef D9_CORE_MEASURE_H
-#define D9_CORE_MEASURE_H
+#pragma once
 
 #include "core/text.h"
 
@@ -62,5 +61,3 @@ d9_score_text d9_measure_format(const d9_measure *measure, double score);
  * ("0.1"), "effect points" ("0.1 points") or bound ("at least").
  * "{BEFORE|FIELD|AFTER}" adds nothing if the text is empty: "{title}{, |unit|}" is "Accuracy, %" or "Perplexity". */
 void d9_measure_words(const d9_measure *measure, const char *pattern, d9_text *text);
-
-#endif

@@ -1,7 +1,6 @@
 /* The option table: each row describes one key. The parser, --set, the help text, the printed effective configuration
  * and the reference page are generated from it. */
-#ifndef D9_CORE_OPTION_H
-#define D9_CORE_OPTION_H
+#pragma once
 
 #include "core/arena.h"
 #include "core/schedule.h"
@@ -39,5 +38,3 @@ typedef struct d9_option {
     const char *choices;     /* legal values of a choice or text, "before_act|before_norm"; NULL: any text */
     const char *doc;         /* help text, with the unit; of a choice also "\nWORD: meaning" for each word */
 } d9_option;
-
-#endif

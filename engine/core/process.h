@@ -1,9 +1,6 @@
 /* Runs another program and waits for it; an interrupt such as Ctrl-C ends the program first, so that its files can be
  * removed. Also counts the processors that this process may use. */
-#ifndef D9_CORE_PROCESS_H
-#define D9_CORE_PROCESS_H
-
-#include <signal.h>
+#pragma once
 
 #include "core/context.h"
 
@@ -43,4 +40,11 @@ int d9_threads_limit(d9_context *context, int64_t wanted, int sharers);
  * stacks (OMP_STACKSIZE) are too small. */
 D9_MUST_USE d9_status d9_threads_ask(d9_context *context, int wanted, int *given);
 
-#endif
+/* ---- the GPU of a process, if several processes of a host use one each ---- */
+/* True if `name` is a GPU's number, or its UUID as CUDA accepts it: "GPU-8f6c2d31", "MIG-...". */
+bool d9_gpu_is_name(const char *name);
+
+/* Sets CUDA_VISIBLE_DEVICES to one GPU; CUDA reads the variable when the device is opened. If a scheduler has set the
+ * variable, a number is an index, from 0, into its entries, and a UUID must match an entry unless the entries are
+ * numbers. Returns D9_DEVICE if no entry fits. */
+D9_MUST_USE d9_status d9_gpu_choose(d9_context *context, const char *name);

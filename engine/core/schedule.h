@@ -1,6 +1,5 @@
 /* A schedule: a hyperparameter, such as the learning rate, as a function of the epoch, given at knots. */
-#ifndef D9_CORE_SCHEDULE_H
-#define D9_CORE_SCHEDULE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,5 +30,3 @@ double d9_schedule_at(const d9_schedule *schedule, int64_t step, int64_t steps_p
 bool d9_schedule_only_warms_up(const d9_schedule *schedule, double epochs);
 /* The largest value of the schedule; 0 if none is positive. */
 double d9_schedule_peak(const d9_schedule *schedule);
-
-#endif

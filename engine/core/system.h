@@ -1,7 +1,6 @@
 /* The table of the engine's file and memory calls; libraries, and calls without an entry, bypass it. Tests replace
  * entries to inject faults: a full disk, a short read, a failed allocation. Failures follow POSIX: -1 and errno. */
-#ifndef D9_CORE_SYSTEM_H
-#define D9_CORE_SYSTEM_H
+#pragma once
 
 #include "core/context.h"
 #include <sys/stat.h>
@@ -102,5 +101,3 @@ double d9_clock_wall(void);
 D9_MUST_USE d9_status d9_directory_check(d9_context *context, const char *path);
 /* Creates a folder and its missing parents, as mkdir -p. Returns D9_OUTPUT on failure. */
 D9_MUST_USE d9_status d9_directory_make(d9_context *context, const char *path);
-
-#endif

@@ -1,7 +1,6 @@
 /* A growing string, and functions that measure, split and parse text. The string keeps its first failure for
  * d9_text_status, so that text can be composed without checking every call. */
-#ifndef D9_CORE_TEXT_H
-#define D9_CORE_TEXT_H
+#pragma once
 
 #include "core/context.h"
 
@@ -65,5 +64,3 @@ void d9_choices_split(const char *choices, d9_choices *list); /* NULL: no words 
 /* Parse a decimal number. Return false if the text is anything else, or the number too large for the type. */
 bool d9_text_to_real(const char *text, double *value);
 bool d9_text_to_integer(const char *text, int64_t *value);
-
-#endif

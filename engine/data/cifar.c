@@ -4,7 +4,7 @@
  * the fine label; the fine one is the class), then 3072 bytes of pixels, three planes R, G, B of 32 rows of 32. The
  * planes are interleaved to (H, W, C) here. The Python version is converted to this layout first (cifar_python.c).
  * Source: https://www.cs.toronto.edu/~kriz/cifar.html */
-#include "data/check.h"
+#include "data/source.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 /* Files of CIFAR-10 and CIFAR-100: in the official binary layout, or in the version for Python, which is converted. */
-#ifndef D9_DATA_CIFAR_H
-#define D9_DATA_CIFAR_H
+#pragma once
 
 #include "data/source.h"
 
@@ -24,5 +23,3 @@ D9_MUST_USE d9_status d9_cifar_read(d9_context *context, const char *name, const
  * in the pickle is executed. */
 D9_MUST_USE d9_status d9_cifar_convert(d9_context *context, const char *path, const char *const labels[2],
                                        int64_t records, const uint8_t *pickle, size_t size, uint8_t **binary);
-
-#endif

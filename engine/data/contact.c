@@ -1,9 +1,8 @@
-/* Contact sheets; see contact.h. A tile is a thumbnail, a bar for the probability, and six lines of text: the
+/* Contact sheets; see preview.h. A tile is a thumbnail, a bar for the probability, and six lines of text: the
  * label on two, the probability, the true class, the file on two. */
-#include "data/contact.h"
+#include "data/preview.h"
 #include "core/system.h"
 #include "core/text.h"
-#include "data/font.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "core/system.h"
-#include "data/check.h"
 #include "data/source.h"
 
 enum { LENGTH_MAX = 65536 };

@@ -1,7 +1,6 @@
 /* Reads CSV, a line at a time, so that an unclosed quotation mark spoils one row and not the rest of the file. */
 #include "data/csv.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

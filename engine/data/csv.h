@@ -3,8 +3,7 @@
  * A row is a line, ended by LF or CRLF, with as many cells as the heading; empty lines are skipped. A cell that begins
  * with a quotation mark ends with one, may contain commas, and has quotation marks doubled. Line breaks inside cells
  * are a fault. The text must be UTF-8 without zero bytes; a byte order mark is skipped. */
-#ifndef D9_DATA_CSV_H
-#define D9_DATA_CSV_H
+#pragma once
 
 #include "core/arena.h"
 
@@ -46,5 +45,3 @@ typedef struct d9_csv {
  * lacks a column that is not optional. */
 D9_MUST_USE d9_status d9_csv_read(d9_faults *faults, char *text, size_t size, const d9_csv_column *wanted, int count,
                                   d9_csv *csv);
-
-#endif

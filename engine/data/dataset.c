@@ -9,10 +9,8 @@
 #include "core/listing.h"
 #include "core/system.h"
 #include "core/text.h"
-#include "data/check.h"
+#include "data/source.h"
 #include "data/cifar.h"
-#include "data/imdb.h"
-#include "data/image.h"
 #include "data/split.h"
 
 enum { SIDE_DEFAULT = 32, SIDE_MIN = 4 };

@@ -5,11 +5,8 @@
  * of IMDB, and a folder of class folders of .txt files. Streams of words: a corpus of three text files, and WikiText-2.
  * A sample is an image, u8 (H, W, C), a text, tokens i32 (1, length, 1), or a token i32 of a stream. Each has a label
  * i32. */
-#ifndef D9_DATA_DATASET_H
-#define D9_DATA_DATASET_H
+#pragma once
 
-#include "core/arena.h"
-#include "core/context.h"
 #include "data/image.h"
 #include "data/vocabulary.h"
 
@@ -66,7 +63,7 @@ typedef struct d9_dataset {
     bool no_test;             /* the folder has val/ but no test/, and options->validation is set: `test` is val/ */
     bool unseen;              /* the model of options->known was trained on none of the images */
     d9_provenance provenance; /* `rule` only, unless the images are the user's own */
-    struct d9_check *check;   /* data/check.h; NULL: no checksums are being computed */
+    struct d9_check *check;   /* data/check.c; NULL: no checksums are being computed */
 } d9_dataset;
 
 /* Names of all sources, as choices of an option, and the default. */
@@ -186,5 +183,3 @@ D9_MUST_USE d9_status d9_png_write(d9_context *context, const char *path, const 
 /* Encodes a PNG in memory, to be freed with d9_release. */
 D9_MUST_USE d9_status d9_png_encode(d9_context *context, const uint8_t *pixels, int width, int height, uint8_t **png,
                                     size_t *size);
-
-#endif

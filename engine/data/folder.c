@@ -1,7 +1,6 @@
 /* A folder of class folders of PNG, JPEG or WebP files of any size, resized to one square; see data/classes.h. */
 #include "core/system.h"
 #include "data/classes.h"
-#include "data/image.h"
 
 enum { SIDE_MAX = 4096 };
 

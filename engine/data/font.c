@@ -1,9 +1,8 @@
 /* The font: a glyph is up to nine rows of five pixels, the leftmost in bit 4; rows 8 and 9 are below the baseline.
  * Blank columns on either side are not part of a character's width. */
 #include "core/text.h"
-#include "data/font.h"
+#include "data/preview.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 

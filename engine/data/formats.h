@@ -1,9 +1,10 @@
 /* Image formats used by d9_image_decode: PNG by libpng (png.c), JPEG by stb_image (jpeg.c checks the file, stb.c
  * decodes it), WebP by libwebp (webp.c) if the build has it. */
-#ifndef D9_DATA_FORMATS_H
-#define D9_DATA_FORMATS_H
+#pragma once
 
 #include "data/image.h"
+#include <stddef.h>
+#include <stdint.h>
 
 /* Size information from a file's header. */
 typedef struct d9_picture_header {
@@ -31,11 +32,11 @@ bool d9_jpeg_is_decodable(const uint8_t *bytes, size_t size);
 const char *d9_jpeg_unsupported(const uint8_t *bytes, size_t size);
 /* True for a JPEG of four components without an Adobe marker. They are CMYK, 255 for no ink, as with the marker. */
 bool d9_jpeg_is_unmarked_cmyk(const uint8_t *bytes, size_t size);
-/* Orientation of a JPEG by its Exif data (exif.h). */
+/* Orientation of a JPEG by its Exif data (exif.c). */
 int d9_jpeg_orientation(const uint8_t *bytes, size_t size);
 
 /* Decode a file whose header was accepted. `image` has its width and height, and gets the pixels as they are stored;
- * *orientation is set to its Exif orientation (exif.h). Return D9_DATA if the file is damaged. */
+ * *orientation is set to its Exif orientation (exif.c). Return D9_DATA if the file is damaged. */
 D9_MUST_USE d9_status d9_png_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size,
                                     d9_image *image, int *orientation);
 D9_MUST_USE d9_status d9_jpeg_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size,
@@ -43,4 +44,13 @@ D9_MUST_USE d9_status d9_jpeg_decode(d9_context *context, const char *name, cons
 D9_MUST_USE d9_status d9_webp_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size,
                                      d9_image *image, int *orientation);
 
-#endif
+/* ---- the orientation of photographs: cameras store the sensor's rows and note it in Exif (DC-008, tag 0x0112) ---- */
+/* Orientation, 1 to 8, in Exif data: a TIFF header and its first directory, with or without "Exif" and two zeros in
+ * front; 1 (upright) if there is none or an invalid one. */
+int d9_exif_orientation(const uint8_t *exif, size_t size);
+
+/* Orientation of a WebP file by its Exif data. */
+int d9_exif_webp_orientation(const uint8_t *bytes, size_t size);
+
+/* Turns the image `stored` (height, width, 3) upright; for an orientation of 5 to 8, `seen` is (width, height, 3). */
+void d9_exif_orient(int orientation, const uint8_t *stored, int width, int height, uint8_t *seen);

@@ -1,6 +1,5 @@
 /* Images in memory: reads PNG, JPEG and WebP, and resizes. */
-#ifndef D9_DATA_IMAGE_H
-#define D9_DATA_IMAGE_H
+#pragma once
 
 #include "core/context.h"
 
@@ -38,5 +37,3 @@ D9_MUST_USE d9_status d9_image_resize(d9_context *context, const char *name, con
 typedef enum d9_image_fit { D9_FIT_STRETCH, D9_FIT_CROP, D9_FIT_LETTERBOX } d9_image_fit;
 D9_MUST_USE d9_status d9_image_resize_as(d9_context *context, const char *name, const d9_image *image, d9_image_fit fit,
                                          int width, int height, uint8_t *pixels);
-
-#endif

@@ -1,5 +1,5 @@
 /* Reviews of IMDB: their names and order, and their published checksums. */
-#include "data/imdb.h"
+#include "data/source.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "core/listing.h"
 #include "core/system.h"
-#include "data/text.h"
+#include "data/classes.h"
 
 /* SHA-1 of the reviews of the copy Wang-Zhengkang/aclImdb@d5f55256, whose training words and their counts are those of
  * Keras's imdb_word_index.json. */

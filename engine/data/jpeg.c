@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#include "data/exif.h"
-
 enum {
     FILL = 0xff,
     START = 0xd8,

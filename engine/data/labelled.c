@@ -9,7 +9,6 @@
 #include "core/listing.h"
 #include "core/system.h"
 #include "data/classes.h"
-#include "data/image.h"
 #include "data/labels.h"
 
 enum { SIDE_MAX = 4096, DEPTH_MOST = 16 };

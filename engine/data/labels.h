@@ -9,8 +9,7 @@
  * groups, in ascending order, by data.shares: the first share is for training, the second for validation, the rest is
  * the test set; no group is in two parts. With neither column, test images are drawn by label and file name
  * (data/split.h). */
-#ifndef D9_DATA_LABELS_H
-#define D9_DATA_LABELS_H
+#pragma once
 
 #include "data/csv.h"
 #include "data/dataset.h"
@@ -34,5 +33,3 @@ typedef struct d9_label_table {
  * are too few or too many labels. */
 D9_MUST_USE d9_status d9_labels_read(d9_faults *faults, const d9_dataset_options *options, char *text, size_t size,
                                      d9_label_table *table);
-
-#endif

@@ -1,6 +1,5 @@
 /* Seeded permutations for the epoch order and the data splits. */
-#ifndef D9_DATA_ORDER_H
-#define D9_DATA_ORDER_H
+#pragma once
 
 #include "core/context.h"
 
@@ -10,5 +9,3 @@ D9_MUST_USE d9_status d9_keyed_order(d9_context *context, uint64_t seed, uint32_
 
 /* The random number in [0, 1) by which `dawn9 generate` selects word `number` of its output. */
 double d9_word_draw(uint64_t seed, int64_t number);
-
-#endif

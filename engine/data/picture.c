@@ -4,7 +4,6 @@
 #include <strings.h>
 
 #include "core/system.h"
-#include "data/exif.h"
 #include "data/formats.h"
 
 enum { SIDE_MAX = 16384, MEGA = 1000000, MIB = 1 << 20 };

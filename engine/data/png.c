@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "core/system.h"
-#include "data/exif.h"
 
 enum { SIGNATURE_BYTES = 8, HEADER_BYTES = 33, RGBA = 4 };
 

@@ -6,7 +6,6 @@
 
 #include "core/system.h"
 #include "data/dataset.h"
-#include "data/font.h"
 
 enum { SCALE_DEFAULT = 3, GAP_DEFAULT = 2, SIDE_MAX = 65536, GREY = 96 };
 

@@ -3,10 +3,12 @@
  *   d9_sheet_make(context, rows, columns, &(d9_sheet_options){.tile_height = 32, .tile_width = 32}, &sheet)
  *   d9_sheet_put_reals(&sheet, row, column, pixels, dataset->mean, dataset->std)
  *   d9_sheet_write(context, &sheet, "preview.png"); d9_sheet_free(context, &sheet) */
-#ifndef D9_DATA_PREVIEW_H
-#define D9_DATA_PREVIEW_H
+#pragma once
 
 #include "core/context.h"
+#include "data/image.h"
+#include <stddef.h>
+#include <stdint.h>
 
 typedef struct d9_sheet_options {
     int tile_height, tile_width; /* in pixels of the tile */
@@ -48,4 +50,42 @@ void d9_sheet_put_filter(d9_sheet *sheet, int row, int column, const double *fil
 D9_MUST_USE d9_status d9_sheet_write(d9_context *context, const d9_sheet *sheet, const char *path); /* as a PNG */
 void d9_sheet_free(d9_context *context, d9_sheet *sheet);
 
-#endif
+/* Contact sheet of images with captions, for viewing a model's predictions.
+ *
+ *   d9_contact_make(context, count, &sheet)
+ *   d9_thumbnail_make(context, &image, tile)              from any thread
+ *   d9_contact_put(context, &sheet, index, tile, &caption)
+ *   d9_sheet_write(context, &sheet, "sheet.png"); d9_sheet_free(context, &sheet)      (data/preview.h) */
+enum { D9_THUMBNAIL_SIDE = 192, D9_THUMBNAIL_BYTES = D9_THUMBNAIL_SIDE * D9_THUMBNAIL_SIDE * 3 };
+
+/* Scales the whole image, without distortion, to the centre of a white square (D9_THUMBNAIL_SIDE, D9_THUMBNAIL_SIDE,
+ * 3). Small images are enlarged without smoothing. */
+D9_MUST_USE d9_status d9_thumbnail_make(d9_context *context, const d9_image *image, uint8_t *thumbnail);
+
+typedef struct d9_caption {
+    const char *label, *name; /* predicted class and file, on two lines each if necessary */
+    const char *truth;        /* true class; NULL: not known. One other than `label` is written in red */
+    double probability;       /* of `label`, 0 to 1, written as a percentage and drawn as a bar */
+} d9_caption;
+
+/* Makes a white sheet for `count` tiles, up to ten in a row; tiles are numbered row by row. */
+D9_MUST_USE d9_status d9_contact_make(d9_context *context, int count, d9_sheet *sheet);
+D9_MUST_USE d9_status d9_contact_put(d9_context *context, d9_sheet *sheet, int index, const uint8_t *thumbnail,
+                                     const d9_caption *caption);
+
+/* Draws small text on images: a proportional 5x7 bitmap font of ASCII. Characters U+00C0 to U+017F are drawn as
+ * the similar ASCII letter or as a question mark, others outside ASCII as a box. */
+enum { D9_FONT_HEIGHT = 9 }; /* rows of a line, 7 of them above the baseline; a row is `scale` pixels high */
+
+typedef struct d9_canvas {
+    uint8_t *pixels; /* (height, width, 3) */
+    int height, width;
+} d9_canvas;
+
+int d9_font_width(const char *text, int scale); /* in pixels */
+
+/* Draws `text` with its upper left corner at (x, y), clipped to the canvas. */
+void d9_font_draw(const d9_canvas *canvas, int x, int y, int scale, const uint8_t colour[3], const char *text);
+
+/* Copies `text` to `fitted`; ".." replaces its last UTF-8 characters if it exceeds `width` pixels or `size` bytes. */
+void d9_font_fit(const char *text, int scale, int width, char *fitted, size_t size);

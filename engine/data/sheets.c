@@ -7,7 +7,6 @@
 #include <jansson.h>
 
 #include "core/system.h"
-#include "data/image.h"
 
 enum { SHEETS = 6, IMAGES = 10000, PIXELS = 1024, CHANNELS = 3, RECORD_BYTES = 1 + CHANNELS * PIXELS, CLASSES = 10 };
 

@@ -1,7 +1,6 @@
 /* The sources of d9_dataset_load. A load function gets a d9_dataset that is zeroed except for its name, and fills
  * sizes, class names, train and test, and mean and std if they are published. */
-#ifndef D9_DATA_SOURCE_H
-#define D9_DATA_SOURCE_H
+#pragma once
 
 #include "data/dataset.h"
 
@@ -60,7 +59,7 @@ typedef struct d9_published {
     d9_status (*read)(d9_context *context, const char *name, const d9_dataset_file *file, const char *path,
                       uint8_t **bytes, size_t *size);
 } d9_published;
-extern const d9_published d9_wikitext2_published; /* of the other datasets: data/cifar.h, data/imdb.h */
+extern const d9_published d9_wikitext2_published; /* of the other datasets: data/cifar.h */
 /* Published weights of a network: a name like that of a dataset, and a file (weights.c). */
 extern const char d9_weights_name[];
 extern const d9_published d9_weights_published;
@@ -81,4 +80,15 @@ void d9_dataset_candidates(const char *name, const char *path, d9_candidates *ca
  * cifar-10-batches-py of an unpacked archive; otherwise "". */
 void d9_dataset_below(d9_context *context, const char *name, const char *folder, char *hint, size_t size);
 
-#endif
+/* Verifies checksums of published files on a background thread; see check.c. */
+typedef struct d9_check d9_check;
+
+/* Takes ownership of `bytes`, the content of `file`; frees them at once if `file` has no published checksum. */
+D9_MUST_USE d9_status d9_check_add(d9_context *context, d9_dataset *dataset, const d9_dataset_file *file,
+                                   const char *path, uint8_t *bytes, size_t size);
+/* Starts the thread; if that fails, computes the checksums before it returns. No file may be added after this. */
+void d9_check_start(d9_dataset *dataset);
+/* Waits for the thread, discards its result and frees the files. */
+void d9_check_free(d9_context *context, d9_dataset *dataset);
+
+extern const d9_published d9_imdb_published;

@@ -6,8 +6,7 @@
  * "CLASS/NAME", so adding, removing or renaming a file moves no other. Version 1 drew by the position in the sorted
  * list of names; models of that time do not record a version. Arrays have no names: both versions draw by their
  * position. */
-#ifndef D9_DATA_SPLIT_H
-#define D9_DATA_SPLIT_H
+#pragma once
 
 #include "data/source.h"
 
@@ -43,5 +42,3 @@ D9_MUST_USE d9_status d9_split_off_validation(d9_context *context, const d9_data
 /* Moves `count` images, drawn by position, from train to test. */
 D9_MUST_USE d9_status d9_split_off_test(d9_context *context, const d9_dataset_options *options, int64_t count,
                                         d9_dataset *dataset);
-
-#endif

@@ -2,7 +2,7 @@
  *
  * The vocabulary is made of all texts of train/ (or of the folder), including those that are then held out for test or
  * validation, but not those of test/ or val/; options->words replaces it. */
-#include "data/text.h"
+#include "data/classes.h"
 
 #include <omp.h>
 #include <stdio.h>
@@ -12,8 +12,7 @@
 
 #include "core/process.h"
 #include "core/system.h"
-#include "data/check.h"
-#include "data/vocabulary.h"
+#include "data/source.h"
 
 enum { LENGTH_MAX = 65536, VOCABULARY_MAX = 10000000 };
 

@@ -3,8 +3,7 @@
  * A word is a run of ASCII letters, digits, apostrophes and bytes above 126. ASCII letters are converted to lower case,
  * other bytes stay as they are. Tokens: 0 pads, 1 starts a text, 2 is a word that the vocabulary does not have, 3 is
  * unused, as in Keras, and the word of rank r (1: the most frequent) is r + 3: "The cat, the dog" is 1 4 5 4 6. */
-#ifndef D9_DATA_VOCABULARY_H
-#define D9_DATA_VOCABULARY_H
+#pragma once
 
 #include "core/arena.h"
 #include "core/hash.h"
@@ -55,5 +54,3 @@ void d9_word_index_free(d9_context *context, d9_word_index *index);
  * pads a shorter text at its end. Returns the text's number of words. */
 int64_t d9_vocabulary_encode(const d9_word_index *index, const uint8_t *text, size_t size, int64_t length,
                              int32_t *tokens);
-
-#endif

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "core/system.h"
-#include "data/exif.h"
 
 bool d9_is_webp(const uint8_t *bytes, size_t size) {
     return size >= 12 && memcmp(bytes, "RIFF", 4) == 0 && memcmp(bytes + 8, "WEBP", 4) == 0;

@@ -1,15 +1,12 @@
 /* Writes and reads the metadata of a model; see description.h. */
 #include "exchange/description.h"
 
-#include <jansson.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "config/tree.h"
 #include "core/system.h"
 #include "exchange/exchange.h"
-#include "exchange/network.h"
 #include "record/effective.h"
 
 enum { BYTE_MAX = 255, CHANNELS_MAX = 4, SIDE_MAX = 4096, LENGTH_MAX = 65536 };

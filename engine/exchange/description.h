@@ -14,10 +14,9 @@
  *                                 with data.validation also "validation": [data.validation, validation_limit].
  *                                 Digests and limit are strings of 16 hexadecimal digits
  *   dawn9.version, dawn9.commit   optional: of the build that wrote the file
- *   dawn9.graph                   optional: the network, node by node (exchange/network.h)
+ *   dawn9.graph                   optional: the network, node by node (exchange/exchange.h)
  *   format                        optional: "pt", which other tools look for */
-#ifndef D9_EXCHANGE_DESCRIPTION_H
-#define D9_EXCHANGE_DESCRIPTION_H
+#pragma once
 
 #include "record/safetensors.h"
 #include "train/session.h"
@@ -90,5 +89,3 @@ D9_MUST_USE d9_status d9_description_program(d9_context *context, const d9_descr
 D9_MUST_USE d9_status d9_description_dataset(d9_context *context, const d9_description *description, const char *name,
                                              int64_t count, d9_dataset **dataset);
 void d9_description_free(d9_context *context, d9_description *description);
-
-#endif

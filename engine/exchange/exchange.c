@@ -2,7 +2,6 @@
 #include "exchange/exchange.h"
 #include "core/system.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

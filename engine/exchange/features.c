@@ -1,7 +1,6 @@
 /* Writes features of samples to a file; see features.h. */
 #include "exchange/features.h"
 #include "core/system.h"
-#include "core/text.h"
 #include "record/effective.h"
 #include "record/safetensors.h"
 

@@ -1,10 +1,7 @@
 /* Writes features of images or texts to a file: a matrix f32 (count, width), one row per sample. */
-#ifndef D9_EXCHANGE_FEATURES_H
-#define D9_EXCHANGE_FEATURES_H
+#pragma once
 
 #include "core/context.h"
-
-#include <stdint.h>
 
 typedef struct d9_features {
     float *rows;
@@ -16,5 +13,3 @@ typedef struct d9_features {
 D9_MUST_USE d9_status d9_features_check(d9_context *context, const char *path);
 /* Writes the file. A .safetensors file has one tensor, `features`; its metadata row dawn9.files lists `files`. */
 D9_MUST_USE d9_status d9_features_write(d9_context *context, const char *path, const d9_features *features);
-
-#endif

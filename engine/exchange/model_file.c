@@ -1,13 +1,9 @@
 /* Trained models as safetensors files; see model.h, exchange.h and description.h. */
-#include "config/config.h"
-#include "core/hash.h"
 #include "core/system.h"
-#include "core/text.h"
 #include "exchange/description.h"
 #include "exchange/exchange.h"
 #include "exchange/model.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* Reads a stored value as f32, into the arena. */

@@ -1,13 +1,11 @@
-/* Writes the evaluation graph as JSON; see network.h. */
-#include "exchange/network.h"
+/* Writes the evaluation graph as JSON; see exchange.h. */
+#include "exchange/exchange.h"
 #include "exchange/description.h"
 #include "graph/onnx.h"
 #include "graph/op.h"
 #include "record/effective.h"
 
-#include <jansson.h>
 #include <stdlib.h>
-#include <string.h>
 
 typedef struct writer {
     d9_onnx_writer base; /* given to an operation's `onnx` function */

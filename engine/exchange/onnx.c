@@ -1,13 +1,12 @@
-/* Writes the evaluation graph as ONNX; see onnx.h. Activations are N,C,H,W in ONNX, or T,N,C of texts; weights are as
+/* Writes the evaluation graph as ONNX; see model.h. Activations are N,C,H,W in ONNX, or T,N,C of texts; weights are as
  * in model.safetensors. */
-#include "exchange/onnx.h"
+#include "exchange/model.h"
 #include "core/system.h"
 #include "exchange/description.h"
 #include "exchange/exchange.h"
 #include "graph/onnx.h"
 #include "graph/op.h"
 #include "record/message.h"
-#include "record/record.h"
 
 /* Field numbers of onnx.proto, and values of enums. */
 enum { MODEL_IR = 1, MODEL_PRODUCER = 2, MODEL_VERSION = 3, MODEL_GRAPH = 7, MODEL_OPSET = 8, MODEL_METADATA = 14 };

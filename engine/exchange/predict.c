@@ -4,7 +4,6 @@
 #include "exchange/model.h"
 #include "train/evaluation.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { CHANNELS = 3, BATCH_WANTED = 64 };

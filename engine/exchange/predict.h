@@ -6,10 +6,8 @@
  *   d9_predictor_encode(&predictor, context, name, text, size, tokens)        a text's tokens
  *   d9_predictor_run(&predictor, samples, count, probabilities, features)     any number of times
  *   d9_predictor_close(&predictor) */
-#ifndef D9_EXCHANGE_PREDICT_H
-#define D9_EXCHANGE_PREDICT_H
+#pragma once
 
-#include "data/image.h"
 #include "exchange/description.h"
 
 typedef struct d9_predictor_options {
@@ -54,5 +52,3 @@ D9_MUST_USE d9_status d9_predictor_encode(const d9_predictor *predictor, d9_cont
 D9_MUST_USE d9_status d9_predictor_run(d9_predictor *predictor, const void *samples, int64_t count,
                                        double *probabilities, double *features);
 void d9_predictor_close(d9_predictor *predictor);
-
-#endif

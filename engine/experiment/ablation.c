@@ -14,7 +14,6 @@
 #include "config/values.h"
 #include "experiment/draft.h"
 
-#include <stdio.h>
 #include <string.h>
 
 typedef struct ablation {

@@ -4,8 +4,6 @@
 #include "config/values.h"
 #include "experiment/draft.h"
 
-#include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /* ---- edits ---- */

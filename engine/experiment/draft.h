@@ -1,6 +1,5 @@
 /* Drafts: arms of an experiment file or ablation before their configurations are loaded. */
-#ifndef D9_EXPERIMENT_DRAFT_H
-#define D9_EXPERIMENT_DRAFT_H
+#pragma once
 
 #include "config/tree.h"
 #include "experiment/experiment.h"
@@ -37,5 +36,3 @@ D9_MUST_USE d9_status d9_arms_check(d9_context *context, d9_experiment *experime
 /* Adds the arms of an ablation of `base` (configuration and edits). `only` as in d9_experiment_ablation. */
 D9_MUST_USE d9_status d9_ablation_arms(d9_context *context, const d9_draft *base, const char *const *only,
                                        int only_count, d9_experiment *experiment);
-
-#endif

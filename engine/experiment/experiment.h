@@ -21,8 +21,7 @@
  * Files below OUT: experiment.json, written first, lists the runs. runs/ARM[,KEY=VALUE...]/seedN are ordinary run
  * records. A failed run has a failure.json there. A process that trains a run holds `lock` in its folder and removes it
  * afterwards. */
-#ifndef D9_EXPERIMENT_EXPERIMENT_H
-#define D9_EXPERIMENT_EXPERIMENT_H
+#pragma once
 
 #include "train/session.h"
 #include <jansson.h>
@@ -211,5 +210,3 @@ D9_MUST_USE d9_status d9_run_train_launched(d9_context *context, const d9_experi
  * are returned, and D9_USAGE for the folder of another run. *trained: this call trained it or tried to. */
 D9_MUST_USE d9_status d9_run_train(d9_context *context, const d9_experiment *experiment, const char *out, int64_t index,
                                    const d9_run_options *options, d9_run_state *state, bool *trained);
-
-#endif

@@ -3,7 +3,6 @@
 #include "experiment/experiment.h"
 #include "record/effective.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

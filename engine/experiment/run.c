@@ -10,7 +10,6 @@
 #include "record/effective.h"
 #include "train/trainer.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

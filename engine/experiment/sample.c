@@ -17,11 +17,8 @@
  * ("model.widths[0]"): not on the order of the runs, the other ranges or the number of trials. Numbers of uniform and
  * log are rounded to four significant digits. */
 #include "config/values.h"
-#include "core/hash.h"
 #include "experiment/spec.h"
-#include "kernels/formulas/philox.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

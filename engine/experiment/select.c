@@ -12,9 +12,7 @@
 #include "core/system.h"
 #include "experiment/experiment.h"
 
-#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 d9_rung_runs d9_search_rung(const d9_experiment *experiment, int64_t trial, int rung) {
     const d9_search *search = &experiment->search;

@@ -1,10 +1,8 @@
 /* Reads an experiment file (example: experiment.h) into drafts and expands them: arms x grid. */
 #include "config/values.h"
-#include "core/installed.h"
 #include "core/system.h"
 #include "experiment/spec.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { NAME_MAX_BYTES = 200 };

@@ -1,6 +1,5 @@
 /* State shared by the readers of an experiment file. */
-#ifndef D9_EXPERIMENT_SPEC_H
-#define D9_EXPERIMENT_SPEC_H
+#pragma once
 
 #include "experiment/draft.h"
 
@@ -46,5 +45,3 @@ D9_MUST_USE d9_status d9_spec_point(d9_spec *spec, int64_t index, d9_draft *draf
 
 /* Reads `node`, the value of the key `search`, draws the trials and makes their arms (sample.c). */
 D9_MUST_USE d9_status d9_spec_search(d9_spec *spec, const d9_tree *node, const d9_experiment_options *options);
-
-#endif

@@ -5,12 +5,9 @@
  * workers, a second command and another machine on the same file system cooperate. A process that finds only locked
  * runs waits, and takes over the run of a process that was killed. */
 #include "experiment/work.h"
-#include "backends/backend.h"
-#include "core/gpu.h"
+#include "core/process.h"
 #include "core/system.h"
 
-#include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 /* Trains the remaining runs of an experiment, in this process or in several worker processes. */
-#ifndef D9_EXPERIMENT_WORK_H
-#define D9_EXPERIMENT_WORK_H
+#pragma once
 
 #include "experiment/experiment.h"
 
@@ -18,7 +17,7 @@ typedef struct d9_work_options {
     int64_t shard, shards;      /* only the packs p of runs with p % shards == shard */
     int64_t pack;               /* number of consecutive runs per pack */
     int worker_count;           /* number of processes; 1 without `devices`: this process trains */
-    const char *const *devices; /* (worker_count): the GPU of each worker (core/gpu.h), like "2"; NULL: not selected */
+    const char *const *devices; /* (worker_count): the GPU of each worker, for d9_gpu_choose; NULL: not selected */
     d9_run_options run; /* d9_experiment_work itself sets run.observer, and for several workers run.threads_default */
     d9_work_observer observer;
 } d9_work_options;
@@ -35,5 +34,3 @@ static inline bool d9_work_has(const d9_work_options *options, int64_t index) {
  * with the status and prints no error, because the parent reports the first one. */
 D9_MUST_USE d9_status d9_experiment_work(d9_context *context, const d9_experiment *experiment, const char *out,
                                          const d9_work_options *options, bool *is_worker);
-
-#endif

@@ -3,9 +3,7 @@
 #include "graph/init.h"
 #include "graph/op.h"
 
-#include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 static d9_shape make_shape(int rank, int64_t a, int64_t b, int64_t c, int64_t d) {
     return (d9_shape){rank, {a, b, c, d}};

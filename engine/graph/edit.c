@@ -2,7 +2,6 @@
 #include "graph/edit.h"
 #include "graph/init.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -1,8 +1,7 @@
 /* Edits of a forward graph, for use by tricks. Nothing here depends on a trick or a model.
  *
  * Tricks run before d9_gradient_append, so edits never meet backward nodes. After all tricks, shapes are inferred. */
-#ifndef D9_GRAPH_EDIT_H
-#define D9_GRAPH_EDIT_H
+#pragma once
 
 #include "graph/graph.h"
 
@@ -38,5 +37,3 @@ void d9_edit_sibling_role(const char *role, const char *name, char sibling[D9_NA
 /* Adds a parameter named ROLE.SLOT. */
 D9_MUST_USE d9_status d9_edit_parameter(d9_context *context, d9_graph *graph, const char *role, const char *slot,
                                         const d9_shape *shape, d9_parameter_kind kind, d9_value_id *id);
-
-#endif

@@ -1,5 +1,4 @@
 /* The gradient pass (d9_gradient_append). When a value gets a second gradient contribution, an `add` node sums them. */
-#include "graph/gradient.h"
 #include "core/system.h"
 #include "graph/op.h"
 

@@ -3,7 +3,6 @@
 #include "core/system.h"
 #include "graph/op.h"
 
-#include <stdio.h>
 #include <string.h>
 
 size_t d9_type_bytes(d9_type type) {

@@ -1,17 +1,15 @@
 /* The graph: the computation of one step, as data. Values are tensors, nodes are operations.
  *
- * A model file builds the plain forward graph; tricks edit it (graph/edit.h); graph/precision.c gives every value a
+ * A model file builds the plain forward graph; tricks edit it (graph/edit.h); graph/passes.c gives every value a
  * type; graph/gradient.c appends the backward nodes; build/updates.c adds updates and tail nodes. A backend only sees
  * the finished list of nodes, in execution order.
  *
  * Activations are (N, H, W, C) of images and (T, N, C) of texts with T tokens; convolution weights (O, KH, KW, I);
  * linear weights (O, I); per-channel vectors (C); running statistics (G, C) with G ghost groups. Sample i is in ghost
  * group i mod G. */
-#ifndef D9_GRAPH_GRAPH_H
-#define D9_GRAPH_GRAPH_H
+#pragma once
 
 #include "core/arena.h"
-#include "core/context.h"
 #include "kernels/formulas/augment.h"
 #include "kernels/formulas/rows.h"
 
@@ -339,5 +337,3 @@ int64_t d9_node_groups(const d9_graph *graph, const d9_node *norm); /* ghost gro
 
 /* Infers the shapes of all values from that of graph->input, in node order. Errors name the node that does not fit. */
 D9_MUST_USE d9_status d9_graph_infer(d9_context *context, d9_graph *graph);
-
-#endif

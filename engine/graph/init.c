@@ -1,10 +1,6 @@
 /* Initial values of parameters. Each parameter has its own Philox stream, given by a hash of its name, so that editing
  * one part of a network does not change the draws of another. */
 #include "graph/init.h"
-#include "kernels/formulas/philox.h"
-
-#include <math.h>
-#include <string.h>
 
 #define TAU 6.283185307179586
 

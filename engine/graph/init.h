@@ -1,6 +1,5 @@
 /* Initialisers of parameters and the data available to them. */
-#ifndef D9_GRAPH_INIT_H
-#define D9_GRAPH_INIT_H
+#pragma once
 
 #include "graph/graph.h"
 
@@ -31,5 +30,3 @@ d9_status d9_init_constant(d9_context *context, const d9_initializer *self, cons
  * other than parameter and stream. */
 D9_MUST_USE d9_status d9_init_state(d9_context *context, const d9_graph *graph, d9_type master,
                                     const d9_init_site *site, d9_init_phase phase, double *state);
-
-#endif

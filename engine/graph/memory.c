@@ -3,7 +3,6 @@
  * aligned; blocks are sorted by offset, so that one pass finds a gap. */
 #include "core/system.h"
 #include "graph/op.h"
-#include "graph/passes.h"
 
 typedef struct block {
     int64_t offset, bytes;

@@ -1,7 +1,6 @@
 /* Interface with which the onnx functions of operations (d9_op_info in graph/ops/) write a network as ONNX nodes;
  * exchange/onnx.c and exchange/network.c implement it. Attributes of a node are written between `begin` and `end`. */
-#ifndef D9_GRAPH_ONNX_H
-#define D9_GRAPH_ONNX_H
+#pragma once
 
 #include "graph/graph.h"
 
@@ -49,5 +48,3 @@ static inline bool d9_onnx_is_of_recur(const d9_graph *graph, const d9_node *nod
     const d9_op op = graph->nodes[next].op;
     return op == D9_OP_RECUR || (op == D9_OP_BIAS && d9_onnx_is_of_recur(graph, &graph->nodes[next]));
 }
-
-#endif

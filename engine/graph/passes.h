@@ -1,6 +1,5 @@
 /* The passes that turn the graph, edited by the tricks, into the node lists of a step program (step/program.h). */
-#ifndef D9_GRAPH_PASSES_H
-#define D9_GRAPH_PASSES_H
+#pragma once
 
 #include "graph/graph.h"
 
@@ -45,5 +44,3 @@ D9_MUST_USE d9_status d9_memory_plan(d9_context *context, d9_graph *graph, bool 
                                      int64_t *scratch_bytes);
 /* With keep_all: offset in SCRATCH of the room for a copy of the value in f32. */
 int64_t d9_memory_wide_offset(const d9_value *value);
-
-#endif

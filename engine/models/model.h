@@ -1,9 +1,7 @@
 /* A model: a file that builds the plain network's forward graph, and its row in models.def. */
-#ifndef D9_MODELS_MODEL_H
-#define D9_MODELS_MODEL_H
+#pragma once
 
 #include "core/option.h"
-#include "core/text.h"
 #include "graph/graph.h"
 
 typedef struct d9_model {
@@ -27,5 +25,3 @@ static inline const char *d9_model_sample(const d9_model *model) {
 #define D9_MODEL_DEFAULT "resnet9"               /* used if a configuration names no model */
 const d9_model *d9_model_find(const char *name); /* NULL if unknown */
 const d9_model *d9_model_at(int index);          /* NULL past the end */
-
-#endif

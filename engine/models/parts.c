@@ -2,7 +2,6 @@
 #include "models/parts.h"
 #include "graph/init.h"
 
-#include <math.h>
 #include <stdio.h>
 
 const char *d9_parts_role(char name[D9_NAME_SIZE], const char *base, const char *part) {

@@ -1,7 +1,6 @@
 /* Parts shared by several networks: stems for small images and for those of ImageNet, layers with a bias, the head, and
  * initial weights. */
-#ifndef D9_MODELS_PARTS_H
-#define D9_MODELS_PARTS_H
+#pragma once
 
 #include "graph/graph.h"
 
@@ -50,5 +49,3 @@ d9_fans d9_parts_fans(const d9_shape *weight);
 /* Initialises every convolution from a normal distribution with standard deviation sqrt(2 / fan), where fan is the
  * fan-out or the fan-in: He et al. 2015, arXiv 1502.01852. */
 void d9_parts_init_convolutions(d9_graph *graph, bool fan_out);
-
-#endif

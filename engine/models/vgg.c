@@ -10,7 +10,6 @@
 #include "models/model.h"
 #include "models/parts.h"
 
-#include <math.h>
 #include <stdio.h>
 
 typedef struct vgg {

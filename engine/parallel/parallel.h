@@ -3,8 +3,7 @@
  *
  * Functions that communicate are collective: every process calls them in the same order with the same sizes. With one
  * process they do nothing. Not thread-safe. */
-#ifndef D9_PARALLEL_PARALLEL_H
-#define D9_PARALLEL_PARALLEL_H
+#pragma once
 
 #include "core/context.h"
 
@@ -82,5 +81,3 @@ typedef struct d9_launch {
 } d9_launch;
 /* `variable` returns the value of the environment variable `name`, or NULL if it is not set (a test gives its own). */
 d9_launch d9_launch_of(const char *(*variable)(void *user, const char *name), void *user);
-
-#endif

@@ -2,7 +2,6 @@
  * not have. The JSON is converted from that YAML, so both hold the same keys. */
 #include "record/effective.h"
 #include "core/system.h"
-#include <math.h>
 #include <string.h>
 #include <yaml.h>
 

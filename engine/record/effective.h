@@ -1,6 +1,5 @@
 /* The effective configuration in run records (YAML and JSON, without absolute paths), and helpers for JSON. */
-#ifndef D9_RECORD_EFFECTIVE_H
-#define D9_RECORD_EFFECTIVE_H
+#pragma once
 
 #include "config/config.h"
 #include <jansson.h>
@@ -34,5 +33,3 @@ double d9_json_score(const json_t *object, const d9_measure *measure);
 /* Describes an impossible value in a result.json (an accuracy of 150, a negative time); NULL if there is none. Missing
  * keys are not reported. */
 const char *d9_result_fault(const json_t *result);
-
-#endif

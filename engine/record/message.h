@@ -10,8 +10,7 @@
  *   d9_message_free(&event);
  *
  * The first allocation failure is kept for d9_message_status, so no other call needs a check. */
-#ifndef D9_RECORD_MESSAGE_H
-#define D9_RECORD_MESSAGE_H
+#pragma once
 
 #include "core/context.h"
 
@@ -37,5 +36,3 @@ void d9_message_integers(d9_message *message, int field, const int64_t *values, 
 /* Fields added between begin and end form one message in `field`. Pass the result of begin to end. Messages nest. */
 size_t d9_message_begin(d9_message *message, int field);
 void d9_message_end(d9_message *message, size_t begin);
-
-#endif

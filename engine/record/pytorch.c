@@ -13,7 +13,7 @@
  *
  * and a parameter as _rebuild_parameter(tensor, requires_grad, OrderedDict()). Opcodes: Lib/pickletools.py of Python.
  */
-#include "record/pytorch.h"
+#include "record/safetensors.h"
 #include "record/zip.h"
 
 #include "core/system.h"

@@ -9,7 +9,6 @@
 #include "record/effective.h"
 #include "record/safetensors.h"
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

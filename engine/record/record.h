@@ -2,8 +2,7 @@
  * predictions.safetensors, result.json. They contain no absolute path and no host name.
  *
  * result.json is written last, by rename, so it exists only for a finished run. */
-#ifndef D9_RECORD_RECORD_H
-#define D9_RECORD_RECORD_H
+#pragma once
 
 #include "backends/backend.h"
 #include "config/config.h"
@@ -115,5 +114,3 @@ D9_MUST_USE d9_status d9_result_json(d9_context *context, const d9_result *resul
 const char *d9_build_version(void);
 const char *d9_build_commit(void);
 const char *d9_build_compiler(void);
-
-#endif

@@ -10,8 +10,6 @@
 #include "record/safetensors.h"
 #include "core/hash.h"
 #include "core/system.h"
-#include "record/pytorch.h"
-#include "kernels/formulas/half.h"
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>

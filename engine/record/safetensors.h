@@ -1,8 +1,6 @@
 /* The safetensors format: 8-byte little-endian header length, JSON header, raw little-endian data. */
-#ifndef D9_RECORD_SAFETENSORS_H
-#define D9_RECORD_SAFETENSORS_H
+#pragma once
 
-#include "core/arena.h"
 #include "graph/graph.h"
 
 /* Element types that dawn9 reads and writes, named as in the format. */
@@ -39,7 +37,7 @@ typedef struct d9_safetensors {
     int metadata_count;
 } d9_safetensors;
 
-/* Reads a safetensors file, or one that PyTorch saved (pytorch.h). Unreadable or malformed: D9_DATA, naming the file
+/* Reads a safetensors file, or one that PyTorch saved (pytorch.c). Unreadable or malformed: D9_DATA, naming the file
  * and any tensor at fault. */
 D9_MUST_USE d9_status d9_safetensors_read(d9_context *context, const char *path, d9_safetensors **file);
 /* Decodes a file in memory, whose bytes are no longer needed afterwards. `path` is used in messages only. */
@@ -70,4 +68,10 @@ enum { D9_SEAL_DIGITS = 64 };
 void d9_safetensors_seal(uint8_t *bytes, size_t size);
 bool d9_safetensors_is_sealed(uint8_t *bytes, size_t size);
 
-#endif
+/* ---- files of weights that PyTorch saved: torch.save(model.state_dict(), FILE) of version 1.6 or later ---- */
+/* Decodes a file in memory, whose bytes are no longer needed afterwards. Executes nothing. D9_DATA, with the place, for
+ * anything but a dictionary of contiguous tensors of up to 4 dimensions. `path` is used in messages only. */
+D9_MUST_USE d9_status d9_pytorch_decode(d9_context *context, const char *path, const uint8_t *bytes, size_t size,
+                                        d9_safetensors **file);
+/* True if a file begins as a zip archive, the format of PyTorch since version 1.6, or as a file of an older PyTorch. */
+bool d9_pytorch_is(const uint8_t *bytes, size_t size);

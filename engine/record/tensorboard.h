@@ -11,8 +11,7 @@
  *   d9_tensorboard_close(&board);
  *
  * Wall times are seconds since 1970. No host name is written. */
-#ifndef D9_RECORD_TENSORBOARD_H
-#define D9_RECORD_TENSORBOARD_H
+#pragma once
 
 #include "record/message.h"
 
@@ -43,5 +42,3 @@ D9_MUST_USE d9_status d9_tensorboard_end(d9_tensorboard *board);
 
 /* CRC-32C (Castagnoli, reflected), as in iSCSI; the CRC of "123456789" is 0xe3069283. */
 uint32_t d9_crc32c(const void *bytes, size_t size);
-
-#endif

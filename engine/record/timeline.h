@@ -1,6 +1,5 @@
 /* The timeline of a run: named segments that do not overlap, and clocks that add them up. */
-#ifndef D9_RECORD_TIMELINE_H
-#define D9_RECORD_TIMELINE_H
+#pragma once
 
 #include "core/arena.h"
 
@@ -61,5 +60,3 @@ void d9_timeline_init(d9_context *context, d9_timeline *timeline, double origin)
 D9_MUST_USE d9_status d9_timeline_add(d9_timeline *timeline, d9_segment_kind kind, int64_t epoch, double start,
                                       double end);
 void d9_timeline_free(d9_timeline *timeline);
-
-#endif

@@ -1,6 +1,5 @@
 /* Reader of zip archives whose files are stored without compression, as torch.save writes them. */
-#ifndef D9_RECORD_ZIP_H
-#define D9_RECORD_ZIP_H
+#pragma once
 
 #include "core/arena.h"
 
@@ -22,5 +21,3 @@ bool d9_zip_is(const uint8_t *bytes, size_t size);
 D9_MUST_USE d9_status d9_zip_open(d9_context *context, d9_arena *arena, const char *path, const uint8_t *bytes,
                                   size_t size, d9_zip *zip);
 const d9_zip_file *d9_zip_find(const d9_zip *zip, const char *name); /* NULL: absent */
-
-#endif

@@ -1,6 +1,5 @@
 /* Tables as TSV, HTML and JSON, and the escaping that each needs. */
 #include "report/figures.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -218,3 +217,10 @@ json_t *d9_figures_json(const d9_figures *table) {
     }
     return rows;
 }
+
+double d9_axis_step(double range, int most) {
+    const double least = range / most, power = pow(10, floor(log10(least))), part = least / power;
+    return (part <= 1 ? 1 : part <= 2 ? 2 : part <= 5 ? 5 : 10) * power;
+}
+
+int d9_axis_digits(double step) { return (int)fmax(0, -floor(log10(step) + 1e-9)); }

@@ -6,8 +6,7 @@
  *
  * Texts are not copied; they must live as long as the table. TSV writes numbers with 10 digits, the page with the
  * decimals of the column. NAN is an empty cell in TSV, null in JSON and a dash on the page. */
-#ifndef D9_REPORT_FIGURES_H
-#define D9_REPORT_FIGURES_H
+#pragma once
 
 #include "core/arena.h"
 #include "core/text.h"
@@ -64,4 +63,8 @@ void d9_html_put(d9_text *text, const char *before, const char *words, const cha
 void d9_tsv_field(d9_text *text, const char *bytes);
 void d9_tsv_number(d9_text *text, double number); /* NAN: nothing */
 
-#endif
+/* ---- round ticks of an axis ---- */
+/* Distance of ticks: the smallest 1, 2 or 5 times a power of ten that divides `range` (> 0) into at most `most` parts.
+ */
+double d9_axis_step(double range, int most);
+int d9_axis_digits(double step); /* decimals that write a multiple of `step` */

@@ -11,8 +11,7 @@
  * A run that is missing, unfinished, truncated, a copy, or of another configuration or seed is excluded and listed in
  * `problems`. The score of a run is its final one, in the measure of its model, with the TTA views of its
  * configuration. Runs of different measures are D9_DATA. */
-#ifndef D9_REPORT_REPORT_H
-#define D9_REPORT_REPORT_H
+#pragma once
 
 #include "core/measure.h"
 #include "report/statistics.h"
@@ -110,5 +109,3 @@ D9_MUST_USE d9_status d9_report_read(d9_context *context, const char *folder, d9
 /* Writes page, tables and plots. Without gnuplot the plots are omitted and a note says so. */
 D9_MUST_USE d9_status d9_report_write(d9_context *context, d9_report *report);
 void d9_report_free(d9_context *context, d9_report *report);
-
-#endif

@@ -1,7 +1,6 @@
 /* Computes the statistics of a report: each arm's runs, and its difference from the baseline. */
 #include "report/report_parts.h"
 
-#include <math.h>
 #include <string.h>
 
 const d9_report_arm *d9_report_next(const d9_report *report, d9_report_size *size, int which,

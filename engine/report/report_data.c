@@ -2,7 +2,6 @@
  * D9_REPORT_SERIES, or 0 for grey. A blank line ends a curve. */
 #include "report/report_parts.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,6 @@
  * from the predictions that runs stored (predictions.safetensors: bit l of label and top1 is label l). */
 #include "report/report_parts.h"
 
-#include <math.h>
-
 #include "core/confusion.h"
 
 enum { LABELS_MAX = 31 /* bits of a label */ };

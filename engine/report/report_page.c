@@ -1,7 +1,6 @@
 /* Writes report.html by filling the {{placeholders}} of plots/report.html. Holds d9_report_read and d9_report_write. */
 #include "report/report_parts.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 /* Declarations shared by the files of the report, included only by them. Order of calls: gather, compute, judge,
  * tabulate, tabulate_labels, gather_predictions; for the page draw, picture. */
-#ifndef D9_REPORT_REPORT_PARTS_H
-#define D9_REPORT_REPORT_PARTS_H
+#pragma once
 
 #include "record/effective.h"
 #include "report/report.h"
@@ -117,5 +116,3 @@ void d9_report_convert_svg(const char *svg, const char *name, d9_text *text);
 /* Adds pictures: the worst mistakes, if the data set is available, and the images that `dawn9 data preview` wrote
  * beside the runs. */
 D9_MUST_USE d9_status d9_report_picture(d9_context *context, d9_report *report, d9_report_plot *plots, int *count);
-
-#endif

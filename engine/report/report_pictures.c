@@ -2,7 +2,6 @@
  * --filters DIR/filters.png` wrote beside the runs. Each is a PNG file, embedded in the page as base64. */
 #include "report/report_parts.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -2,14 +2,13 @@
  * embedded in the page. Without gnuplot the report has a note instead of plots. */
 #include "report/report_parts.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/system.h"
 #include "core/process.h"
-#include "report/axis.h"
+#include "report/figures.h"
 
 enum {
     PATH_BYTES = 4096,

@@ -2,9 +2,7 @@
  * the runs of one arm. */
 #include "report/report_parts.h"
 
-#include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "core/confusion.h"
 #include "core/system.h"

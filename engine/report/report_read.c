@@ -1,7 +1,6 @@
 /* Reads experiment.json or the run folders, and each run's result.json. Incomplete records get a line in `problems`. */
 #include "report/report_parts.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

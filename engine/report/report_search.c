@@ -5,7 +5,6 @@
  * trained for the epochs of a rung, TRIAL,train.epochs=N: the arms of a trial follow each other. */
 #include "report/report_parts.h"
 
-#include <math.h>
 #include <string.h>
 
 /* ---- trials and arms ---- */

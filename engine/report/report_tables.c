@@ -2,7 +2,6 @@
  * report_labels.c that of labels. */
 #include "report/report_parts.h"
 
-#include <math.h>
 #include <string.h>
 
 #define TEXT  D9_COLUMN_TEXT

@@ -2,8 +2,6 @@
  * below 1 - D9_REPORT_LEVEL. */
 #include "report/report_parts.h"
 
-#include <math.h>
-
 #define ALPHA (1 - D9_REPORT_LEVEL)
 #define MINUS "\xe2\x88\x92"
 

@@ -4,8 +4,7 @@
  * The results agree with R 4 to 1e-9 (tests/golden/statistics.R): t.test, binom.test, p.adjust, power.t.test, pbeta,
  * pt, qt, approx. Sources: continued fraction of the incomplete beta function (NIST DLMF 8.17.22), Welch's degrees of
  * freedom (Welch 1947, Biometrika 34), Holm 1979 (Scand. J. Statist. 6), Clopper and Pearson 1934 (Biometrika 26). */
-#ifndef D9_REPORT_STATISTICS_H
-#define D9_REPORT_STATISTICS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -77,5 +76,3 @@ int64_t d9_seeds_needed(d9_design design, double difference, double deviation, d
 /* Epochs at which the piecewise linear curve through (epochs[i], scores[i]), epochs increasing, first reaches
  * `level`. NAN: the level is above the curve or below its first point. */
 double d9_epochs_to_reach(const double *epochs, const double *scores, int64_t count, double level);
-
-#endif

@@ -1,6 +1,5 @@
 /* The files of plots/, compiled into the program. */
-#ifndef D9_REPORT_TEMPLATE_H
-#define D9_REPORT_TEMPLATE_H
+#pragma once
 
 #include "core/text.h"
 
@@ -13,5 +12,3 @@ const d9_template *d9_template_at(int index); /* NULL: past the end */
 /* Appends the template `name`. `put` is called for each {{placeholder}} and writes its replacement. */
 void d9_template_fill(const char *name, void (*put)(void *user, const char *place, size_t length), void *user,
                       d9_text *text);
-
-#endif

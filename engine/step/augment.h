@@ -4,8 +4,7 @@
  * by table, jitter, zero the cutout square; then mix two images. Draws are Philox4x32-10 with key = seed and
  * counter = (sample, epoch, stream, draw), of mixtures and boxes (step, 0, stream, 0). The kinds, their settings and
  * the formulas are in kernels/formulas/augment.h, which all backends share. */
-#ifndef D9_STEP_AUGMENT_H
-#define D9_STEP_AUGMENT_H
+#pragma once
 
 #include "kernels/formulas/augment.h"
 
@@ -27,5 +26,3 @@ typedef struct d9_box {
     int64_t top, left, bottom, right;
 } d9_box;
 d9_box d9_paste_box(uint64_t seed, int64_t step, double alpha, double probability, int64_t height, int64_t width);
-
-#endif

@@ -1,6 +1,6 @@
 /* Layout of the state: groups first, then frozen parameters, then statistics, each value at a multiple of 64 bytes, so
  * that one update covers a group and one lerp covers the state. */
-#include "step/layout.h"
+#include "step/program.h"
 
 #include <stdlib.h>
 

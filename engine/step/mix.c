@@ -2,10 +2,7 @@
  * t = sqrt(2a (u^(-1/a) - 1)) cos(2 pi v) is a Student's t with 2a degrees of freedom, and 1/2 (1 + t / sqrt(2a + t^2))
  * is of Beta(a, a). Source: Bailey 1994, "Polar generation of random variates with the t-distribution", Mathematics of
  * Computation 62. */
-#include "kernels/formulas/philox.h"
 #include "step/augment.h"
-
-#include <math.h>
 
 double d9_mix_weight(uint64_t seed, int64_t step, double alpha) {
     const d9_philox word = d9_philox4x32_10(seed, (uint32_t)step, 0, D9_STREAM_MIX, 0);

@@ -2,7 +2,6 @@
 #include "step/patches.h"
 #include "core/system.h"
 
-#include <math.h>
 #include <omp.h>
 #include <string.h>
 

@@ -1,6 +1,5 @@
 /* Whitening filters, from statistics of image patches and the eigenvectors of a symmetric matrix. */
-#ifndef D9_STEP_PATCHES_H
-#define D9_STEP_PATCHES_H
+#pragma once
 
 #include "graph/init.h"
 
@@ -26,5 +25,3 @@ typedef struct d9_whitening {
 } d9_whitening;
 D9_MUST_USE d9_status d9_whitening_filters(d9_context *context, const d9_whitening *whitening, const d9_init_site *site,
                                            double *values, int64_t count);
-
-#endif

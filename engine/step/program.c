@@ -3,7 +3,6 @@
 #include "step/program.h"
 
 #include <fnmatch.h>
-#include <math.h>
 #include <string.h>
 
 /* ---- accumulators ---- */

@@ -2,10 +2,8 @@
  *
  * config -> model -> tricks -> precision -> gradients -> groups and tail -> layout -> step program (build/build.h). A
  * backend plans and runs it. It contains no callbacks, except initialisers, which run once before the first step. */
-#ifndef D9_STEP_PROGRAM_H
-#define D9_STEP_PROGRAM_H
+#pragma once
 
-#include "core/arena.h"
 #include "core/measure.h"
 #include "core/schedule.h"
 #include "graph/passes.h"
@@ -292,4 +290,13 @@ bool d9_when_active(const d9_when *when, int64_t step, int64_t batches, int64_t 
 const double *d9_class_weights(const d9_program *program, const d9_node *loss);
 double d9_coefficient_at(const d9_program *program, const d9_coefficient *coefficient, int64_t step);
 
-#endif
+/* ---- the layout of parameters, statistics and buffers (layout.c) ---- */
+/* Sets the offsets of parameters, gradients and statistics, the groups' ranges, and the program's element counts. */
+D9_MUST_USE d9_status d9_layout_state(d9_context *context, d9_program *program);
+/* Gives parameters (and their gradients) and statistics of `to` the offsets of those with the same name in `from`. */
+void d9_layout_copy(const d9_graph *from, d9_graph *to);
+/* Plans the scratch memory of all lists, and sets the size of every buffer. */
+D9_MUST_USE d9_status d9_layout_buffers(d9_context *context, d9_program *program, const d9_program_options *options);
+
+/* The largest shift of any view in either direction, in pixels: the padding that evaluation needs. */
+int d9_views_padding(const d9_views *views);

@@ -1,7 +1,6 @@
 /* Plans only the nodes that make the batch, in a copy of the training graph, where all values keep their offsets. */
 #include "train/batch_plan.h"
 #include "core/system.h"
-#include "core/text.h"
 #include "graph/op.h"
 
 static bool mixes(const d9_node *node) { return node->op == D9_OP_MIX || node->op == D9_OP_PASTE; }

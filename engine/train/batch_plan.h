@@ -1,6 +1,5 @@
 /* Plans only the nodes that make the batch, for `bench pipeline`, `data preview` and the images in TensorBoard. */
-#ifndef D9_TRAIN_BATCH_PLAN_H
-#define D9_TRAIN_BATCH_PLAN_H
+#pragma once
 
 #include "data/preview.h"
 #include "train/session.h"
@@ -14,5 +13,3 @@ D9_MUST_USE d9_status d9_batch_plan(d9_session *session, d9_graph *graph, d9_pla
  * Overwrites ORDER and scratch. The images need three channels. The caller frees the sheet. */
 enum { D9_BATCH_SHEET_IMAGES = 8, D9_BATCH_SHEET_EPOCHS = 8 };
 D9_MUST_USE d9_status d9_batch_sheet(d9_session *session, d9_sheet *sheet);
-
-#endif

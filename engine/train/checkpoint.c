@@ -18,12 +18,10 @@
  * in the types and shapes of the run, with finite numbers. Exceptions: scores and evaluation loss of an epoch may be
  * NaN (not evaluated), and epochs/eval_loss may be missing (dawn9 0.3.0). */
 #include "core/system.h"
-#include "core/text.h"
 #include "record/safetensors.h"
 #include "train/checkpoint.h"
 #include "train/together.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

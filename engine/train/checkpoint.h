@@ -1,6 +1,5 @@
 /* Checkpoints: the file from which an interrupted run continues. */
-#ifndef D9_TRAIN_CHECKPOINT_H
-#define D9_TRAIN_CHECKPOINT_H
+#pragma once
 
 #include "train/session.h"
 
@@ -19,5 +18,3 @@ D9_MUST_USE d9_status d9_checkpoint_write(d9_session *session, const char *path,
  * D9_USAGE: of another configuration, seed, precision, backend, data set or version; D9_DATA: no valid checkpoint. */
 D9_MUST_USE d9_status d9_checkpoint_read(d9_session *session, const char *path, int64_t capacity,
                                          d9_progress_state *progress);
-
-#endif

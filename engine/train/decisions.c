@@ -1,7 +1,5 @@
 /* Decisions of a run by the scores of its epochs. */
-#include "train/decisions.h"
-
-#include <math.h>
+#include "train/trainer.h"
 
 double d9_deciding_score(const d9_result *result, int64_t row) {
     const d9_epoch_row *epoch = &result->epochs[row];

@@ -3,7 +3,6 @@
 #include "graph/op.h"
 #include "train/trainer.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 /* Operations of an average step of `batches` batches. A node that runs only every few steps counts as a fraction. */

@@ -3,11 +3,10 @@
 #define D9_REAL double
 #include "core/system.h"
 #include "kernels/formulas/loss.h"
-#include "step/layout.h"
+#include "step/program.h"
 #include "train/evaluation.h"
 #include "train/together.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

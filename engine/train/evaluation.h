@@ -1,8 +1,6 @@
 /* Evaluation of a session's network: logits of the evaluation images, and scores. */
-#ifndef D9_TRAIN_EVALUATION_H
-#define D9_TRAIN_EVALUATION_H
+#pragma once
 
-#include "core/measure.h"
 #include "train/session.h"
 
 /* Computes logits (eval_samples, classes), the weighted sum over `views`, ignoring `alone`. Fails on an interrupt. */
@@ -31,5 +29,3 @@ D9_MUST_USE d9_status d9_session_evaluate(d9_session *session, d9_evaluation *ev
  * views, score_tta is NAN. */
 D9_MUST_USE d9_status d9_session_evaluate_plain(d9_session *session, d9_evaluation *evaluation);
 void d9_evaluation_free(d9_context *context, d9_evaluation *evaluation);
-
-#endif

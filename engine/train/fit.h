@@ -1,6 +1,5 @@
 /* Finds the largest batch that fits into a memory, by building programs: it needs no device and no data. */
-#ifndef D9_TRAIN_FIT_H
-#define D9_TRAIN_FIT_H
+#pragma once
 
 #include "build/build.h"
 
@@ -28,5 +27,3 @@ typedef struct d9_fit {
 /* Finds the largest batch whose buffers take at most `bytes`. `longest_rule` as in d9_program_options. */
 D9_MUST_USE d9_status d9_fit_batch(d9_context *context, const d9_config *config, const d9_precision *precision,
                                    int longest_rule, int64_t bytes, d9_fit *fit);
-
-#endif

@@ -1,5 +1,4 @@
 /* A session: dataset, device, program and plans, opened in the order of the timeline. */
-#include "core/hash.h"
 #include "core/process.h"
 #include "core/system.h"
 #include "graph/op.h"

@@ -1,12 +1,10 @@
 /* A session: dataset, device, program and plans, opened once for training, evaluation, verification or a benchmark. It
  * keeps the timeline of a run. */
-#ifndef D9_TRAIN_SESSION_H
-#define D9_TRAIN_SESSION_H
+#pragma once
 
 #include "build/build.h"
 #include "data/dataset.h"
 #include "record/record.h"
-#include <signal.h>
 
 /* Callbacks that report the progress of a run; each may be NULL. The run waits for them, so they must return soon. */
 typedef struct d9_observer {
@@ -120,5 +118,3 @@ const char *d9_session_data_digest(d9_session *session);
 /* Fails with the status of an arrived signal; D9_OK: none. `where` is the work in the message: "an evaluation". All
  * processes of a run must call it equally often; all fail if one of them has a signal. */
 D9_MUST_USE d9_status d9_session_check_interrupt(const d9_session *session, const char *where);
-
-#endif

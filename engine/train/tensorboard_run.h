@@ -10,8 +10,7 @@
  *                                    in eight epochs
  *
  * The step of an event is the number of batches trained. */
-#ifndef D9_TRAIN_TENSORBOARD_RUN_H
-#define D9_TRAIN_TENSORBOARD_RUN_H
+#pragma once
 
 #include "record/tensorboard.h"
 #include "train/session.h"
@@ -30,5 +29,3 @@ D9_MUST_USE d9_status d9_tensorboard_run_open(d9_tensorboard_run *run, d9_sessio
 D9_MUST_USE d9_status d9_tensorboard_run_epoch(d9_tensorboard_run *run, d9_session *session, int64_t step,
                                                double rate_factor, const d9_epoch_row *row);
 void d9_tensorboard_run_close(d9_context *context, d9_tensorboard_run *run);
-
-#endif

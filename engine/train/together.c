@@ -3,10 +3,7 @@
  * of the stream. */
 #include "train/together.h"
 #include "core/system.h"
-#include "core/text.h"
-#include "record/record.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* ---- the same run everywhere ---- */

@@ -1,8 +1,7 @@
 /* Exchange between the processes of a run: compares their configurations and states, collects statistics and metrics,
  * and sends files of rank 0 to all. With one process nothing is exchanged. Every process calls the functions in the
  * same order. */
-#ifndef D9_TRAIN_TOGETHER_H
-#define D9_TRAIN_TOGETHER_H
+#pragma once
 
 #include "train/trainer.h"
 
@@ -22,5 +21,3 @@ D9_MUST_USE d9_status d9_together_deal_carry(d9_session *session, uint8_t *carry
  * d9_file_read_limited. */
 D9_MUST_USE d9_status d9_together_read(d9_session *session, const char *path, size_t most, uint8_t **bytes,
                                        size_t *size);
-
-#endif

@@ -1,14 +1,11 @@
 /* The training run: steps, epochs, evaluations, the record. One straight loop over the program's steps. */
-#include "core/hash.h"
 #include "core/system.h"
 #include "train/tensorboard_run.h"
 #include "train/checkpoint.h"
-#include "train/decisions.h"
+#include "train/trainer.h"
 #include "train/evaluation.h"
 #include "train/together.h"
-#include "train/trainer.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>

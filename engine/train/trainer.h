@@ -1,8 +1,8 @@
 /* The trainer: runs the steps of a session, evaluates, writes checkpoints and keeps the record. */
-#ifndef D9_TRAIN_TRAINER_H
-#define D9_TRAIN_TRAINER_H
+#pragma once
 
 #include "train/session.h"
+#include "record/record.h"
 
 typedef struct d9_train_options {
     const d9_config *config;
@@ -65,4 +65,16 @@ typedef struct d9_time_range {
 d9_time_range d9_time_range_of(double *seconds, int64_t count); /* sorts `seconds`; `count` > 0 */
 d9_time_range d9_time_range_times(d9_time_range range, double factor);
 
-#endif
+/* Decisions of a run by the scores of its epochs: the best, reaching the target, stopping early. The deciding score
+ * is that of the plain view or, if eval.tta is `every`, that of all views. */
+
+/* The deciding score of a row; NAN if its epoch was not evaluated. */
+double d9_deciding_score(const d9_result *result, int64_t row);
+/* Index of the first of `rows` rows with the best deciding score; -1 if none of these epochs was evaluated. */
+int64_t d9_best_of(const d9_result *result, int64_t rows);
+int64_t d9_best_row(const d9_result *result); /* of all rows */
+/* True if eval.patience epochs have passed without a better score. A configuration with eval.patience evaluates after
+ * each epoch. */
+bool d9_out_of_patience(const d9_result *result);
+/* The first epoch whose d9_epoch_score reached the target; 0: none. */
+int64_t d9_epoch_to_target(const d9_result *result);

@@ -3,10 +3,8 @@
  * training made to it, so that an optimizer that does nothing has error 1. See verify.h for rows beyond their limit. */
 #include "verify/group_comparison.h"
 #include "core/system.h"
-#include "core/text.h"
-#include "verify/tensor_difference.h"
+#include "verify/verify.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,5 @@
 /* Compares a backend's tensors for a reference case with the expected ones, group by group. */
-#ifndef D9_VERIFY_GROUP_COMPARISON_H
-#define D9_VERIFY_GROUP_COMPARISON_H
+#pragma once
 
 #include "verify/case_run.h"
 #include "verify/verify.h"
@@ -45,4 +44,5 @@ void d9_verification_keep_worst(void *user, const d9_verify_row *row);
 /* Returns a new row for the current case: passed, with nothing compared yet. */
 d9_verify_row d9_verification_row(const d9_verification *self, const char *group, double limit);
 
-#endif
+/* Reports a row each for covariance and eigenvalues, if the file has them; one skipped row if no dataset loads. */
+D9_MUST_USE d9_status d9_patch_statistics_compare(d9_verification *self);

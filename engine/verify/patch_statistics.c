@@ -1,9 +1,8 @@
-/* Compares covariance and eigenvalues of image patches of a dataset; see patch_statistics.h. */
+/* Compares covariance and eigenvalues of image patches of a dataset; see group_comparison.h. */
 #include "step/patches.h"
 #include "core/system.h"
-#include "verify/patch_statistics.h"
+#include "verify/group_comparison.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

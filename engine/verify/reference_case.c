@@ -1,7 +1,6 @@
 /* Reads a reference case; see reference_case.h. */
 #include "verify/reference_case.h"
 #include "core/system.h"
-#include "build/build.h"
 #include "exchange/exchange.h"
 
 #include <jansson.h>

@@ -11,13 +11,9 @@
  *   dawn9.patches   optional JSON object, in a file with statistics of image patches: {"images": 2000, "size": 3,
  *                   "covariance": TENSOR, "eigenvalues": TENSOR}, of the first `images` training images of the
  *                   configuration's dataset */
-#ifndef D9_VERIFY_REFERENCE_CASE_H
-#define D9_VERIFY_REFERENCE_CASE_H
+#pragma once
 
-#include "config/config.h"
-#include "data/dataset.h"
 #include "exchange/description.h"
-#include "record/safetensors.h"
 
 struct json_t;
 
@@ -57,5 +53,3 @@ const d9_tensor *d9_reference_case_initial(const d9_reference_case *self, const 
 /* Makes a dataset of the batch, for training and evaluation. The dataset refers to the case, which must outlive it. */
 D9_MUST_USE d9_status d9_reference_case_dataset(d9_context *context, const d9_reference_case *self,
                                                 d9_dataset **dataset);
-
-#endif

@@ -2,11 +2,9 @@
 #include "verify/rule_comparison.h"
 #include "core/system.h"
 #include "graph/op.h"
-#include "graph/passes.h"
 #include "train/evaluation.h"
-#include "verify/tensor_difference.h"
+#include "verify/verify.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

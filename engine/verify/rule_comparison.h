@@ -1,7 +1,6 @@
 /* Compares training steps and evaluations of a backend with the reference backend, rule by rule. (A rule is a backend's
  * implementation of one node or several consecutive nodes.) */
-#ifndef D9_VERIFY_RULE_COMPARISON_H
-#define D9_VERIFY_RULE_COMPARISON_H
+#pragma once
 
 #include "train/session.h"
 #include "verify/verify.h"
@@ -42,5 +41,3 @@ D9_MUST_USE d9_status d9_rules_compare_steps(d9_session *tested, d9_session *exp
  * of `expected`, which starts from the same state. */
 D9_MUST_USE d9_status d9_rules_compare_views(d9_session *tested, d9_session *expected, const char *name,
                                              d9_verify_sink sink, void *user);
-
-#endif

@@ -1,16 +1,40 @@
 /* verify: compares each reference case by tensor group, rule by rule, and by patch statistics. See verify.h. */
 #include "verify/verify.h"
 #include "core/system.h"
-#include "core/text.h"
 #include "verify/group_comparison.h"
-#include "verify/patch_statistics.h"
 #include "verify/rule_comparison.h"
-
 #include <dirent.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <math.h>
+
+d9_tensor_difference d9_tensor_difference_of(const double *got, const double *want, int64_t count) {
+    double squares = 0, got_square = 0, want_square = 0, dot = 0, largest = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const double difference = got[i] - want[i];
+        squares += difference * difference;
+        got_square += got[i] * got[i];
+        want_square += want[i] * want[i];
+        dot += got[i] * want[i];
+        if (!(fabs(difference) <= largest) && !isnan(largest)) largest = fabs(difference);
+    }
+    return (d9_tensor_difference){.distance = sqrt(squares),
+                                  .want_norm = sqrt(want_square),
+                                  .largest = largest,
+                                  .cosine = dot / (sqrt(got_square) * sqrt(want_square))};
+}
+
+double d9_relative_error(double distance, double scale) {
+    if (isnan(scale)) return scale;
+    if (scale > 0) return distance / scale;
+    return distance > 0 ? INFINITY : distance;
+}
+
+bool d9_error_is_worse(double error, double limit, double worst_error, double worst_limit) {
+    if (!isfinite(worst_error)) return false;
+    return !(error * worst_limit <= worst_error * limit); /* not error / limit, because a limit may be 0 */
+}
 
 static void free_tensors(d9_verification *self) {
     for (int p = 0; p < D9_PERTURBATIONS; p++) d9_recorded_tensors_free(self->context, &self->perturbed[p]);

@@ -1,8 +1,9 @@
 /* Runs reference cases (reference_case.h: files made by another framework) through the trainer's own step program. */
-#ifndef D9_VERIFY_VERIFY_H
-#define D9_VERIFY_VERIFY_H
+#pragma once
 
 #include "core/context.h"
+#include <stdbool.h>
+#include <stdint.h>
 
 typedef struct d9_verify_options {
     const char *cases;   /* a folder of NAME.safetensors files, or one file */
@@ -45,4 +46,18 @@ typedef void (*d9_verify_sink)(void *user, const d9_verify_row *row);
  * Returns D9_CHECK_FAILED if a row failed, D9_DATA if a file is not a reference case. */
 D9_MUST_USE d9_status d9_verify(d9_context *context, const d9_verify_options *options, d9_verify_sink sink, void *user);
 
-#endif
+/* Difference of two tensors: the errors and cosines that verify reports. */
+typedef struct d9_tensor_difference {
+    double distance;  /* L2 norm of got - want */
+    double want_norm; /* L2 norm of want */
+    double largest;   /* largest |got - want|; NaN if any difference is NaN */
+    double cosine;    /* of the angle between the tensors; NaN if one is all zeros or holds NaN */
+} d9_tensor_difference;
+
+d9_tensor_difference d9_tensor_difference_of(const double *got, const double *want, int64_t count);
+
+/* distance / scale. With a scale of 0: 0 if distance is 0, otherwise infinity. NaN stays NaN. */
+double d9_relative_error(double distance, double scale);
+
+/* True if error / limit is NaN or larger than worst_error / worst_limit; false if the worst error is not finite. */
+bool d9_error_is_worse(double error, double limit, double worst_error, double worst_limit);

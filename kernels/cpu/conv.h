@@ -7,8 +7,7 @@
  * A kernel that `pools` a shape fuses 2 x 2 max pooling: the forward pass also writes the maxima (N, OH / 2, OW / 2,
  * O), stored like y, and the position of each maximum; y itself is not written if it is NULL. If y is NULL in a
  * backward pass, the gradient is read as the gradient of the maxima. */
-#ifndef D9_KERNELS_CPU_CONV_H
-#define D9_KERNELS_CPU_CONV_H
+#pragma once
 
 #include "kernels/cpu/kernels.h"
 
@@ -42,5 +41,3 @@ typedef struct d9_cpu_conv_kernel {
 } d9_cpu_conv_kernel;
 
 extern const d9_cpu_conv_kernel *const d9_cpu_conv_kernels[]; /* ends with NULL */
-
-#endif

@@ -8,8 +8,7 @@
  *
  * K is split at positions that depend only on shape, type and instruction set, and the parts are added in order. The
  * result therefore depends neither on the number of threads nor on the cache sizes. */
-#ifndef D9_KERNELS_CPU_GEMM_H
-#define D9_KERNELS_CPU_GEMM_H
+#pragma once
 
 #include "kernels/cpu/kernels.h"
 
@@ -92,5 +91,3 @@ struct d9_gemm_block { /* packed operands to multiply */
     const float *bias;         /* of the first column; NULL: none */
     d9_kernel_out y;
 };
-
-#endif

@@ -9,8 +9,7 @@
  * Activations are (N, H, W, C), convolution weights (O, KH, KW, I). The ghost group of image i is i mod G. Nothing here
  * fails or allocates. If a kernel needs scratch, the caller asks for the size and provides it. In element-wise kernels
  * and norms an output may be the same array as an input of the same size and type; any other overlap is an error. */
-#ifndef D9_KERNELS_CPU_H
-#define D9_KERNELS_CPU_H
+#pragma once
 
 #include "kernels/cpu/winograd.h"
 #include "kernels/formulas/dropout.h"
@@ -218,5 +217,3 @@ typedef struct d9_cpu_strip {
 } d9_cpu_strip;
 void d9_cpu_strip_pack(const d9_cpu *cpu, const d9_cpu_strip *strip, const void *x, d9_kernel_store store, void *y);
 void d9_cpu_strip_unpack(const d9_cpu *cpu, const d9_cpu_strip *strip, const void *y, d9_kernel_store store, void *x);
-
-#endif

@@ -13,7 +13,6 @@
 
 #include "kernels/formulas/half.h"
 
-#include <math.h>
 #include <string.h>
 
 #define D9_REAL double

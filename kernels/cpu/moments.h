@@ -15,8 +15,7 @@
  * each summed over the groups. Neither the convolution's output nor its gradient is read or written. Sums are f32 over
  * D9_RUN pixels and double beyond, in order: the bits do not depend on the number of threads. The formulas are
  * evaluated in double. */
-#ifndef D9_KERNELS_CPU_MOMENTS_H
-#define D9_KERNELS_CPU_MOMENTS_H
+#pragma once
 
 #include "kernels/cpu/conv.h"
 
@@ -50,5 +49,3 @@ typedef struct d9_cpu_moments_gradients {
 void d9_cpu_moments_backward(const d9_cpu *cpu, const d9_cpu_moments *shape, const float *dy, d9_kernel_act act,
                              const float *y, const float *x, const float *w, const float *mean, const float *inv_std,
                              const float *scale, void *scratch, const d9_cpu_moments_gradients *gradients);
-
-#endif

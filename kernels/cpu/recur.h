@@ -4,8 +4,7 @@
  * sample's results do not depend on the number of threads. U is packed once for all steps. In each step, the sums of
  * a few samples times all gates of one vector of units stay in registers. The gradient of U is computed after the loop,
  * by products over the rows of all steps (gemm.h); the gradient of the bias is summed within the loop. */
-#ifndef D9_KERNELS_CPU_RECUR_H
-#define D9_KERNELS_CPU_RECUR_H
+#pragma once
 
 #include "kernels/cpu/kernels.h"
 
@@ -66,5 +65,3 @@ struct d9_recur_part { /* samples [begin, end) of a layer, in one thread */
     int64_t begin, end;
     float *work; /* states of all tiles of the part, and gates of one tile */
 };
-
-#endif

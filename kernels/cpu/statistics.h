@@ -1,11 +1,8 @@
 /* Statistics of a batch norm's ghost group, computed in double: they are stored for the backward pass and update the
  * running statistics; evaluation uses the running statistics averaged over the groups. */
-#ifndef D9_CPU_STATISTICS_H
-#define D9_CPU_STATISTICS_H
+#pragma once
 
 #include "kernels/types.h"
-
-#include <math.h>
 
 #define D9_REAL double
 #include "kernels/formulas/norm.h"
@@ -42,5 +39,3 @@ static inline d9_cpu_statistics d9_cpu_statistics_average(const d9_kernel_norm_s
     return (d9_cpu_statistics){mean / (double)groups,
                                d9_norm_inv_std_double(variance / (double)groups, state->epsilon)};
 }
-
-#endif

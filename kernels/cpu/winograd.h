@@ -1,10 +1,7 @@
 /* Interface between winograd.c, which explains the method, and its serial loops (loops/winograd.c). */
-#ifndef D9_CPU_WINOGRAD_H
-#define D9_CPU_WINOGRAD_H
+#pragma once
 
 #include "kernels/types.h"
-
-#include <stdbool.h>
 
 /* Tile sizes, and the number of transformed positions on each side of a tile. */
 typedef enum d9_winograd_scheme {
@@ -65,5 +62,3 @@ typedef struct d9_winograd_filter {
     bool rotated;
     d9_kernel_store store;
 } d9_winograd_filter;
-
-#endif

@@ -14,8 +14,7 @@
  *   d9_cluster_place(part, rank)[i]    the same element, writable
  *
  * A block may not end while another may still read its shared memory. */
-#ifndef D9_CUDA_CLUSTER_H
-#define D9_CUDA_CLUSTER_H
+#pragma once
 
 #include "kernels/cuda/launch.h"
 
@@ -147,6 +146,4 @@ static inline int d9_device_clusters(void (*kernel)(P...), unsigned block, unsig
     }
     return error ? 0 : fit;
 }
-#endif
-
 #endif

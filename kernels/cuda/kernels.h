@@ -15,8 +15,7 @@
  *
  * A captured step is replayed unchanged. Values that change from step to step are therefore read from device memory:
  * the step number from a counter that d9_cuda_advance increments, learning rates from tables indexed by it. */
-#ifndef D9_KERNELS_CUDA_H
-#define D9_KERNELS_CUDA_H
+#pragma once
 
 #ifdef __CUDACC__
 #include "kernels/cuda/philox.h" /* before the formulas that draw */
@@ -455,6 +454,4 @@ int d9_cuda_lerp(d9_cuda_stream stream, d9_cuda_coefficient ratio, const int64_t
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -10,8 +10,7 @@
  * Four places where kernels are most easily wrong are macros: the barrier, the fence, the width of a warp's reduction
  * and the end of an array. Tests build the kernels with a mistake in one of them (not the fence) and check that the
  * comparison with the CPU fails. */
-#ifndef D9_CUDA_LAUNCH_H
-#define D9_CUDA_LAUNCH_H
+#pragma once
 
 #include "kernels/cuda/kernels.h"
 
@@ -68,5 +67,3 @@ D9_DEVICE int64_t d9_threads() { return static_cast<int64_t>(gridDim.x) * blockD
 D9_DEVICE float d9_coefficient(d9_cuda_coefficient coefficient, const int64_t *step) {
     return coefficient.table ? coefficient.table[step ? *step : 0] : coefficient.constant;
 }
-
-#endif

@@ -7,8 +7,7 @@
  *
  * Sums are f32 over at most 64 pixels of one thread (on tensor cores, 128 of one warp), and double from there on, in
  * fixed order. */
-#ifndef D9_CUDA_MOMENTS_H
-#define D9_CUDA_MOMENTS_H
+#pragma once
 
 #include "kernels/cuda/norm.h"
 #include "kernels/cuda/reduce.h"
@@ -174,5 +173,3 @@ int d9_moments_backward_half(d9_cuda_stream stream, const d9_cuda_moments &s, d9
 /* Sums (G, slices, count) parts over the slices, to (G, count). */
 int d9_moments_add_slices(d9_cuda_stream stream, const double *parts, int64_t groups, int64_t slices, int64_t count,
                           double *sums);
-
-#endif

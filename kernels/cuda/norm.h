@@ -7,8 +7,7 @@
  * order. (With more than D9_NORM_SLICES slices, from 33 million rows on, a thread sums more rows in f32 instead.) The
  * division depends only on the shape and the number of channels that a thread loads at once (8 or 1), not on the
  * device, unlike that of the kernels of one pass (norm_resident.h). */
-#ifndef D9_CUDA_NORM_H
-#define D9_CUDA_NORM_H
+#pragma once
 
 #include "kernels/cuda/vector.h"
 
@@ -412,5 +411,3 @@ static inline bool d9_norm_uniform(const d9_norm_backward &b, d9_kernel_store st
      : (store) == D9_KERNEL_F32 ? D9_LAUNCH((kernel<D9_WIDE, D9_KERNEL_F32>), grid, D9_BLOCK, stream, __VA_ARGS__)     \
      : (store) == D9_KERNEL_F16 ? D9_LAUNCH((kernel<D9_WIDE, D9_KERNEL_F16>), grid, D9_BLOCK, stream, __VA_ARGS__)     \
                                 : D9_LAUNCH((kernel<D9_WIDE, D9_KERNEL_BF16>), grid, D9_BLOCK, stream, __VA_ARGS__))
-
-#endif

@@ -8,8 +8,7 @@
  *
  * With a window, row r is the maximum of a 2 x 2 window of the pool's input, and the norm's dx goes to the first
  * position of that maximum, as in the pool's own kernels; the pool's output and its gradient need not be stored. */
-#ifndef D9_CUDA_NORM_RESIDENT_H
-#define D9_CUDA_NORM_RESIDENT_H
+#pragma once
 
 #include "kernels/cuda/cluster.h"
 #include "kernels/cuda/norm.h"
@@ -191,5 +190,3 @@ int d9_norm_resident_backward_clusters(d9_kernel_store store, bool pools, const 
 #define D9_LAUNCH_RESIDENT_AS(name, plan, bytes, stream, ...)                                                          \
     D9_LAUNCH_CLUSTER(name, d9_norm_grid((plan).norm), D9_BLOCK, static_cast<unsigned>((plan).norm.slices), bytes,     \
                       stream, plan, __VA_ARGS__)
-
-#endif

@@ -1,6 +1,5 @@
 /* Sorts by CUB (order.cu), and the keys of d9_cuda_order (order_keys.cu, which also runs on the simulated GPU). */
-#ifndef D9_CUDA_ORDER_H
-#define D9_CUDA_ORDER_H
+#pragma once
 
 #include "kernels/cuda/kernels.h"
 
@@ -16,6 +15,4 @@ int d9_cuda_sort_scratch_bytes(int64_t count, int bits, size_t *bytes);
 int d9_cuda_sort(d9_cuda_stream stream, const uint64_t *keys, int64_t count, int bits, void *scratch, uint64_t *sorted);
 #ifdef __cplusplus
 }
-#endif
-
 #endif

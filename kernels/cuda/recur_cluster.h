@@ -1,6 +1,5 @@
 /* Recurrent layers by clusters of blocks (recur_cluster.cu), for the launchers in recur.cu. */
-#ifndef D9_CUDA_RECUR_CLUSTER_H
-#define D9_CUDA_RECUR_CLUSTER_H
+#pragma once
 
 #include "kernels/cuda/kernels.h"
 
@@ -18,5 +17,3 @@ int d9_recur_cluster_forward(d9_cuda_stream stream, const d9_cuda_recur *shape, 
 int d9_recur_cluster_backward(d9_cuda_stream stream, const d9_cuda_recur *shape, const d9_recur_clusters &plan,
                               d9_kernel_in dy, const d9_cuda_recur_kept *kept, d9_kernel_in u, float *da, float *before,
                               d9_kernel_out dgx);
-
-#endif

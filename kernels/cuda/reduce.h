@@ -1,6 +1,5 @@
 /* Deterministic sums over a warp and over a block: lane and warp fix the order of the additions. */
-#ifndef D9_CUDA_REDUCE_H
-#define D9_CUDA_REDUCE_H
+#pragma once
 
 #include "kernels/cuda/launch.h"
 
@@ -30,5 +29,3 @@ D9_DEVICE double d9_block_sum(double x) {
         for (int i = 0; i < D9_BLOCK / D9_WARP; i++) total += part[i];
     return total;
 }
-
-#endif

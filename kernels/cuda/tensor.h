@@ -5,8 +5,7 @@
  *   b: rows 2t and 2t + 1 of column g; then rows 2t + 8 and 2t + 9
  *   d: row g, columns 2t and 2t + 1; then row g + 8
  * Products are exact. A GPU adds them in an order of its own, always the same, and may truncate where others round. */
-#ifndef D9_CUDA_TENSOR_H
-#define D9_CUDA_TENSOR_H
+#pragma once
 
 #include "kernels/cuda/vector.h"
 
@@ -49,6 +48,4 @@ template <int S> D9_DEVICE void d9_mma(const uint32_t a[4], const uint32_t b[2],
     }
     __syncwarp();
 }
-#endif
-
 #endif

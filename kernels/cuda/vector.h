@@ -3,8 +3,7 @@
  *
  * S is the storage type if it is a compile-time constant. With D9_ANY it is read from the argument, by a branch that is
  * the same for all threads. Stores round to nearest even, as in formulas/half.h, by the device's instructions. */
-#ifndef D9_CUDA_VECTOR_H
-#define D9_CUDA_VECTOR_H
+#pragma once
 
 #include "kernels/cuda/launch.h"
 
@@ -346,5 +345,3 @@ static inline bool d9_aligned(const void *data) { return (reinterpret_cast<uintp
     ((count) <= 0 ? 0                                                                                                  \
      : (aligned)  ? D9_LAUNCH_RUNS_OF(D9_FOUR, kernel, count, stream, __VA_ARGS__)                                     \
                   : D9_LAUNCH_RUNS_OF(1, kernel, count, stream, __VA_ARGS__))
-
-#endif

@@ -13,8 +13,7 @@
  *
  * Colours are computed in f32 for every storage type. No product is followed by a sum, because a compiler might fuse
  * the two and change the bits. */
-#ifndef D9_FORMULAS_AUGMENT_H
-#define D9_FORMULAS_AUGMENT_H
+#pragma once
 
 #include "kernels/formulas/change.h"
 #include "kernels/formulas/half.h"
@@ -313,5 +312,3 @@ D9_FN void d9_augment_colour(const d9_augment_rule *rule, const int32_t *draws, 
 
 /* Mixes an element of an image, with weight `share`, with the element of its partner. */
 D9_FN float d9_augment_mix(float own, float other, float share) { return share * own + (1 - share) * other; }
-
-#endif

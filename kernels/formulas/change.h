@@ -6,8 +6,7 @@
  * ROTATE by 90 degrees on 2 x 2 shows at (0, 0) the pixel (0, 1) or (1, 0). A factor 1 + m moves bytes away from black
  * (BRIGHTNESS), from their luminance (SATURATION, of 3 channels) or from middle grey (CONTRAST). POSTERIZE clears the m
  * lowest bits, SOLARIZE inverts the bytes that are at least 255 - m. */
-#ifndef D9_FORMULAS_CHANGE_H
-#define D9_FORMULAS_CHANGE_H
+#pragma once
 
 #include "kernels/formulas/common.h"
 
@@ -139,5 +138,3 @@ D9_FN void d9_change_bytes(d9_change change, int channels, int *bytes) {
         }
     }
 }
-
-#endif

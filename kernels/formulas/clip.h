@@ -1,6 +1,5 @@
 /* Clipping by the global norm, as PyTorch's clip_grad_norm_. */
-#ifndef D9_FORMULAS_CLIP_H
-#define D9_FORMULAS_CLIP_H
+#pragma once
 
 #include "kernels/formulas/common.h"
 #include <math.h>
@@ -10,5 +9,3 @@ D9_FN double d9_clip_factor(double squares, double share, double most) {
     const double factor = most / (share * sqrt(squares) + 1e-6);
     return factor < 1 ? factor : 1;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* D9_FN, the qualifier of every formula: an inline function for the C compiler, a host and device function for nvcc. */
-#ifndef D9_FORMULAS_COMMON_H
-#define D9_FORMULAS_COMMON_H
+#pragma once
 
 #include <stdint.h>
 
@@ -8,6 +7,4 @@
 #define D9_FN static __host__ __device__ __forceinline__
 #else
 #define D9_FN static inline
-#endif
-
 #endif

@@ -5,8 +5,7 @@
  *
  * With several processes, a process holds the samples rank, rank + ranks, rank + 2 ranks ... of the batch. Its sample n
  * (of texts (T, N, C): its token n) is therefore number n * ranks + rank of the whole batch. */
-#ifndef D9_FORMULAS_DROPOUT_H
-#define D9_FORMULAS_DROPOUT_H
+#pragma once
 
 #include "kernels/formulas/philox.h"
 
@@ -40,5 +39,3 @@ D9_FN int64_t d9_dropout_word(const d9_dropout *dropout, int64_t i) {
 D9_FN d9_philox d9_dropout_words(const d9_dropout *dropout, int64_t block) {
     return d9_philox4x32_10(dropout->seed, (uint32_t)block, dropout->step, D9_STREAM_DROPOUT, dropout->stream);
 }
-
-#endif

@@ -3,8 +3,7 @@
  * The functions have no branches, so that loops over them vectorise. Denormals are kept in both directions; narrowing
  * turns overflow into infinity and a NaN into a quiet NaN of the same sign. The `_from_double` forms give the same
  * result as one rounding: a double first becomes a float by round-to-odd, after which the second rounding is right. */
-#ifndef D9_FORMULAS_HALF_H
-#define D9_FORMULAS_HALF_H
+#pragma once
 
 #include "kernels/formulas/common.h"
 
@@ -65,5 +64,3 @@ D9_FN float d9_float_round_odd(double x) {
 
 D9_FN uint16_t d9_bf16_from_double(double x) { return d9_bf16_from_float(d9_float_round_odd(x)); }
 D9_FN uint16_t d9_fp16_from_double(double x) { return d9_fp16_from_float(d9_float_round_odd(x)); }
-
-#endif

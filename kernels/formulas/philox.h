@@ -7,8 +7,7 @@
  * 1, 2, 3", SC11.
  *
  * dawn9's use: key = seed, counter = (sample, epoch, stream, draw). */
-#ifndef D9_FORMULAS_PHILOX_H
-#define D9_FORMULAS_PHILOX_H
+#pragma once
 
 #include "kernels/formulas/common.h"
 
@@ -77,5 +76,3 @@ D9_FN double d9_philox_unit(uint32_t word) { return (double)word * (1.0 / 429496
 
 /* A 64-bit sort key of two words; v[0] is the low half. */
 D9_FN uint64_t d9_philox_pair(d9_philox draw) { return (uint64_t)draw.v[0] | (uint64_t)draw.v[1] << 32; }
-
-#endif

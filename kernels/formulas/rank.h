@@ -1,7 +1,6 @@
 /* Images in order of decreasing loss. NaN counts as the largest loss; among equal losses the earlier image comes first.
  * The order is therefore the same on every backend. */
-#ifndef D9_FORMULAS_RANK_H
-#define D9_FORMULAS_RANK_H
+#pragma once
 
 #include "kernels/formulas/half.h"
 
@@ -22,5 +21,3 @@ D9_FN int64_t d9_rank_of(const float *losses, int64_t n, int64_t i) {
     }
     return before;
 }
-
-#endif

@@ -11,8 +11,7 @@
  * functions below, as D9_OF(d9_exp) and so on. The float exponentials are our own: they have no branches, so that loops
  * vectorise (GCC needs -fno-trapping-math for that), and they do not depend on libm. Their error is at most 1.1 units
  * in the last place; tests/unit/formulas.c checks it for every 1009th float. */
-#ifndef D9_FORMULAS_REAL_H
-#define D9_FORMULAS_REAL_H
+#pragma once
 
 #include "kernels/formulas/half.h"
 #include <math.h>
@@ -112,6 +111,4 @@ D9_FN float d9_normal_cdf_float(float x, float *density) {
     *density = e;
     return x < 0 ? tail : 1 - tail;
 }
-#endif
-
 #endif

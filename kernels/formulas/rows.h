@@ -1,7 +1,6 @@
 /* Enumerations of the rows of activations.def, losses.def, updates.def and cells.def, used by graph, kernels and
  * formulas. */
-#ifndef D9_FORMULAS_ROWS_H
-#define D9_FORMULAS_ROWS_H
+#pragma once
 
 #include "kernels/formulas/common.h"
 
@@ -94,5 +93,3 @@ enum {
     D9_UPDATE_STATES = 2,  /* most states of an update for each parameter */
     D9_UPDATE_NUMBERS = 5, /* most constants of an update: momentum, ... */
 };
-
-#endif

@@ -1,7 +1,6 @@
 /* Devices for asking cuDNN without a GPU (cudnn.h): one card of each architecture, from data sheets and the table of
  * compute capabilities in CUDA's programming guide. None of the values were read from a device. */
-#ifndef D9_TESTS_CUDA_DEVICELESS_H
-#define D9_TESTS_CUDA_DEVICELESS_H
+#pragma once
 
 #include "backends/cuda/cudnn.h"
 #include "tests/support/test.h"
@@ -73,5 +72,3 @@ static inline void test_keep_compiler(void) {
     void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     (void)library;
 }
-
-#endif

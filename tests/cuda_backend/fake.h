@@ -5,8 +5,7 @@
  * old bytes, and one that overwrites the source of a queued copy sends wrong ones. Work on the second stream is put
  * among that of the first, as early or as late as the events allow. Time is simulated: a kernel, copy or
  * memset takes a microsecond, a convolution the time of its choice, a matrix product 5 us. */
-#ifndef D9_TESTS_CUDA_FAKE_H
-#define D9_TESTS_CUDA_FAKE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -101,5 +100,3 @@ d9_fake *fake_find(void); /* NULL: the module is not the fake */
     do {                                                                                                               \
         if (!D9_ON_FAKE) skip_for("fake", why);                                                                        \
     } while (0)
-
-#endif

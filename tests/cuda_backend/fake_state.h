@@ -1,6 +1,5 @@
 /* State shared by the fakes of the runtime, cuDNN, cuBLAS and NCCL. */
-#ifndef D9_TESTS_CUDA_FAKE_STATE_H
-#define D9_TESTS_CUDA_FAKE_STATE_H
+#pragma once
 
 #include "engine/graph/graph.h"
 #include "kernels/formulas/half.h"
@@ -40,5 +39,3 @@ static inline void d9_fake_store(d9_type type, void *data, int64_t i, double x) 
     else
         ((uint16_t *)data)[i] = type == D9_BF16 ? d9_bf16_from_double(x) : d9_fp16_from_double(x);
 }
-
-#endif

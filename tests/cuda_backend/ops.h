@@ -1,6 +1,5 @@
 /* Parts of ops.c in files of their own: first layers, products of other networks than dawn94's, and texts. */
-#ifndef D9_TESTS_CUDA_OPS_H
-#define D9_TESTS_CUDA_OPS_H
+#pragma once
 
 #include "tests/support/backend_test.h"
 
@@ -38,5 +37,3 @@ void reject_many_units(backend_test *r);
 
 /* The first case of an operation in the table of cases, in f16. */
 void make_half_case(op_case *c, backend_test *r, d9_op op);
-
-#endif

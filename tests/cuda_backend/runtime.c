@@ -1,7 +1,7 @@
 /* Calls of the CUDA backend to the CUDA runtime, cuDNN and cuBLAS, counted by their fake (fake.h): no allocation or
  * wait within an epoch, one captured graph per combination of active nodes, failing calls, limited memory, precisions
  * of a device, and copies. */
-#include "cli/measure.h"
+#include "cli/bench.h"
 #include "data/dataset.h"
 #include "tests/cuda_backend/watch.h"
 #include "tests/support/test.h"

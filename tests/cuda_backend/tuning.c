@@ -1,7 +1,7 @@
 /* Selection among cuDNN's algorithms by the CUDA backend, on their fake (fake_cudnn.c): the fastest one that fits in
  * memory and whose bits repeat, timed on random numbers. Selected and banned choices are cached. */
 #include "backends/cuda/cuda.h"
-#include "backends/host/device.h"
+#include "backends/host/plan.h"
 #include "core/system.h"
 #include "core/text.h"
 #include "tests/cuda_backend/watch.h"

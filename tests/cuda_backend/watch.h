@@ -1,6 +1,5 @@
 /* Short training runs on the fake of CUDA and cuDNN (fake.h), with its counters after each step and the log. */
-#ifndef D9_TESTS_CUDA_WATCH_H
-#define D9_TESTS_CUDA_WATCH_H
+#pragma once
 
 #include "tests/cuda_backend/fake.h"
 #include "tests/support/runs.h"
@@ -33,5 +32,3 @@ int watch_count(const char *plan, const char *choice);
 /* Fails if anything of the fake is open or allocated, a call was illegal during capture, or a write went past an
  * allocation. */
 void watch_nothing_left(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* Comparison of a kernel on the execution model with the CPU's: arrays with guard bytes, and the first difference. A
  * check is a function and its name (checks.h); planted.c runs the same checks with mistakes planted in the kernels. */
-#ifndef D9_TESTS_CUDA_CHECK_H
-#define D9_TESTS_CUDA_CHECK_H
+#pragma once
 
 #include "kernels/cpu/kernels.h"
 #include "kernels/cuda/kernels.h"
@@ -78,5 +77,3 @@ bool d9_check_skips(d9_kernel_store store, int i);
 #define D9_FOR_SOME_STORES(store, i) D9_FOR_STORES(store) if (!d9_check_skips(store, i))
 #define D9_FOR_STORES(store)         for (d9_kernel_store store = D9_KERNEL_F32; store <= D9_KERNEL_F16; store++)
 enum { D9_COUNT_OF_SHIFTS = 2 }; /* shift 0: aligned to 16 bytes; 1: one element beyond */
-
-#endif

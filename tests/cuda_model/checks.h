@@ -1,6 +1,5 @@
 /* The table of checks: every launcher of kernels/cuda/kernels.h on the execution model. */
-#ifndef D9_TESTS_CUDA_CHECKS_H
-#define D9_TESTS_CUDA_CHECKS_H
+#pragma once
 
 #include "tests/cuda_model/check.h"
 
@@ -35,5 +34,3 @@ extern const int d9_cuda_check_count;
 
 /* Runs a check, whose launches count to the test `name`. `contracted`: see d9_check. */
 d9_check d9_cuda_check_run(const char *name, d9_cuda_check_function *run, bool contracted);
-
-#endif

@@ -1,7 +1,6 @@
 /* CUDA as a kernel sees it when kernels/cuda is compiled as C++ for the CPU: the subset that kernels/cuda uses. model.h
  * describes semantics and checks. */
-#ifndef D9_TESTS_CUDA_MODEL_KERNEL_H
-#define D9_TESTS_CUDA_MODEL_KERNEL_H
+#pragma once
 
 #include <math.h>
 #include <stddef.h>
@@ -151,5 +150,3 @@ int atomicMin(int *at, int value);
 unsigned atomicAdd(unsigned *at, unsigned value);
 void d9_model_fence(const char *file, int line);
 #define __threadfence() d9_model_fence(__FILE__, __LINE__)
-
-#endif

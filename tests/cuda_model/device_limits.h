@@ -1,6 +1,5 @@
 /* Limits of the modelled device, on which the algorithms of norms depend: an H100's, unless a test sets others. */
-#ifndef D9_TESTS_CUDA_DEVICE_LIMITS_H
-#define D9_TESTS_CUDA_DEVICE_LIMITS_H
+#pragma once
 
 #ifdef __cplusplus
 extern "C" {
@@ -17,6 +16,4 @@ void d9_model_set_device(const d9_model_device *device); /* NULL: an H100 again 
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

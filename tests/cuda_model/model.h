@@ -19,8 +19,7 @@
  * Not checked: array bounds (AddressSanitizer checks them), registers, code that is not executed (an array in a branch
  * that is not taken does not count), concurrent blocks per device, bank conflicts, limits of smaller GPUs. Memory is
  * sequentially consistent here; only the race check models a GPU's weaker order. */
-#ifndef D9_TESTS_CUDA_MODEL_H
-#define D9_TESTS_CUDA_MODEL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -56,6 +55,4 @@ void d9_model_seed(unsigned seed); /* seed of the order of clusters, warps and l
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -14,8 +14,7 @@
  * An atomic and a plain access of a word are ordered like two plain accesses, or by an atomic of the second thread
  * after the first thread's. Volatile accesses, fences of a block and asynchronous copies are not supported; kernels
  * have none. */
-#ifndef D9_TESTS_CUDA_RACE_H
-#define D9_TESTS_CUDA_RACE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -49,5 +48,3 @@ void d9_race_atomic(const void *at, size_t bytes); /* a relaxed read-modify-writ
 void d9_race_found(const std::string &what);                  /* fails the launch */
 std::string d9_race_thread_at(size_t cluster, size_t thread); /* names a thread and its block */
 std::string d9_race_name_of_memory(uintptr_t at);             /* names the shared array, or global memory */
-
-#endif

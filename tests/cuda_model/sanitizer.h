@@ -1,6 +1,5 @@
 /* Marks memory for AddressSanitizer; does nothing without it. */
-#ifndef D9_TESTS_CUDA_SANITIZER_H
-#define D9_TESTS_CUDA_SANITIZER_H
+#pragma once
 
 #include <stddef.h>
 
@@ -19,6 +18,4 @@ static inline void d9_memory_allow(const void *from, size_t bytes) { __asan_unpo
 #else
 static inline void d9_memory_forbid(const void *from, size_t bytes) { (void)from, (void)bytes; }
 static inline void d9_memory_allow(const void *from, size_t bytes) { (void)from, (void)bytes; }
-#endif
-
 #endif

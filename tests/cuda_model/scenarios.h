@@ -1,6 +1,5 @@
 /* Small kernels that the execution model must run correctly, or reject. Functions return the launch's error. */
-#ifndef D9_TESTS_CUDA_SCENARIOS_H
-#define D9_TESTS_CUDA_SCENARIOS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -44,6 +43,4 @@ extern const d9_scenario d9_scenario_ordered[], d9_scenario_races[];
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -3,8 +3,7 @@
  *
  *   d9_model_queue_to(list, stream, false)     launches on `stream` are added to the list, and run with it
  *   d9_model_queue_to(NULL, NULL, false)       launches run at once (the initial state) */
-#ifndef D9_TESTS_CUDA_STREAM_H
-#define D9_TESTS_CUDA_STREAM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -53,6 +52,4 @@ void d9_model_unload(void);
 /* Between model.cpp and stream.cpp. True if `launch` was queued, or rejected with *error. */
 bool d9_model_queued(const char *kernel, const std::function<int()> &launch, int *error);
 int d9_model_reject(const std::string &why, int error); /* records the failure; returns `error` */
-#endif
-
 #endif

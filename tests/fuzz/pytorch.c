@@ -1,6 +1,6 @@
 /* Files of torch.save: the checksums of the archive's files are corrected first. A decoded file, encoded as
  * safetensors, decodes to the same tensors, which together are no larger than the file. */
-#include "record/pytorch.h"
+#include "record/safetensors.h"
 #include "tests/fuzz/support/fuzz.h"
 #include <zlib.h>
 

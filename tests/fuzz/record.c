@@ -2,7 +2,7 @@
  * result.json of both runs (the first is used for both if there is no second), experiment.json, and a run's
  * events.jsonl. An empty part means no file, but for experiment.json the default below. The report's page must contain
  * no script from the input; compare must print no control characters, and valid JSON. */
-#include "cli/commands.h"
+#include "cli/cli.h"
 #include "report/report.h"
 #include "tests/fuzz/support/fuzz.h"
 

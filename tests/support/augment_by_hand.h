@@ -1,8 +1,7 @@
 /* Augmented pixels, computed by equations in doubles, as expected values for the reference backend. draws: a row of the
  * `draw` node's output; all, out: shapes (N, H, W, C) of the stored images and of the output; change: the fields of
  * d9_change. */
-#ifndef D9_TESTS_AUGMENT_BY_HAND_H
-#define D9_TESTS_AUGMENT_BY_HAND_H
+#pragma once
 
 #include "kernels/formulas/augment.h"
 #include <math.h>
@@ -65,5 +64,3 @@ static inline double changed_by_hand(const double *change, const double *pixel, 
         return byte;
     return fmin(fmax(floor(centre + (byte - centre) * (1 + m) + 0.5), 0), 255);
 }
-
-#endif

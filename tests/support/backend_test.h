@@ -2,8 +2,7 @@
  *
  * Outputs must be equal where arithmetic on small integers is exact, and otherwise agree within their type's rounding.
  * Fused rules must give the same values as unfused ones. Any difference fails the test. */
-#ifndef D9_TESTS_BACKEND_TEST_H
-#define D9_TESTS_BACKEND_TEST_H
+#pragma once
 
 #include "tests/support/graphs.h"
 
@@ -46,5 +45,3 @@ void backend_test_fused_gradients(backend_test *r, const d9_type *types, int typ
 void backend_test_wanted_intermediate(backend_test *r, bool written);
 /* Sample and label numbers out of range must give D9_DEVICE with a message, and no read outside an array. */
 void backend_test_bad_indices(backend_test *r, const d9_op *ops, size_t op_count);
-
-#endif

@@ -1,6 +1,5 @@
 /* A system in which call number `victim` of one kind fails, for tests that let each call fail in turn. */
-#ifndef D9_TESTS_EACH_CALL_H
-#define D9_TESTS_EACH_CALL_H
+#pragma once
 
 #include "core/system.h"
 #include "tests/support/share.h"
@@ -38,5 +37,3 @@ typedef struct planted {       /* which call fails, and what happened so far */
 
 /* Returns a system that passes calls on to `base`, except the failing one. `base` must not need `user`. */
 d9_system planted_system(planted *p, const d9_system *base);
-
-#endif

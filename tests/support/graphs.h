@@ -11,8 +11,7 @@
  * Inputs are doubles that are representable in the value's type. Guard bytes surround every value. Outputs are
  * initialised to NaN (0xff bytes), which shows elements that were not written. A failing call fails the test with the
  * context's message. */
-#ifndef D9_TESTS_GRAPHS_H
-#define D9_TESTS_GRAPHS_H
+#pragma once
 
 #include "backends/backend.h"
 
@@ -100,5 +99,3 @@ extern const d9_backend d9_backend_reference;
         if (!(fabs(got_ - want_) <= (tolerance) * (1 + fabs(want_))))                                                  \
             fail_msg("%s: %s is %.17g, must be %.17g", c.name, #got, got_, want_);                                     \
     } while (0)
-
-#endif

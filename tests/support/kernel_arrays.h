@@ -1,6 +1,5 @@
 /* Values as a kernel of the CPU stores them, in f32 or bf16, and as doubles. */
-#ifndef D9_TESTS_KERNEL_ARRAYS_H
-#define D9_TESTS_KERNEL_ARRAYS_H
+#pragma once
 
 #include "core/system.h"
 #include "kernels/cpu/kernels.h"
@@ -47,5 +46,3 @@ static inline void make_arrays(array *arrays, int count, size_t elements, size_t
 static inline void free_arrays(array *arrays, int count) {
     for (int i = 0; i < count; i++) d9_release(&context, arrays[i].want);
 }
-
-#endif

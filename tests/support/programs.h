@@ -1,6 +1,5 @@
 /* Step programs for tests: built from the text of a configuration, without a dataset, and written as text. */
-#ifndef D9_TESTS_PROGRAMS_H
-#define D9_TESTS_PROGRAMS_H
+#pragma once
 
 #include "build/build.h"
 #include "tests/support/graphs.h"
@@ -65,5 +64,3 @@ const char *program_part_name(program_part part);
 void program_write(const d9_program *program, program_part part, d9_text *text);
 /* Writes the node lists of training, evaluation and phases with the offset of each value, and the sizes of buffers. */
 void program_write_lists(const d9_program *program, d9_text *text);
-
-#endif

@@ -1,6 +1,5 @@
 /* Training runs for tests: results that can be compared, and temporary folders. */
-#ifndef D9_TESTS_RUNS_H
-#define D9_TESTS_RUNS_H
+#pragma once
 
 #include "core/system.h"
 #include "tests/support/programs.h"
@@ -117,5 +116,3 @@ int run_backend_main(const char *backend, const char *precision);
 d9_dataset *run_data(const char *folder, d9_dataset_options options);
 /* Loading must fail with this status and a message with these words. */
 void run_data_rejected(const char *folder, d9_dataset_options options, d9_status expected, const char *words);
-
-#endif

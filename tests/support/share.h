@@ -1,6 +1,5 @@
 /* With the address sanitizer, which is several times slower, some tests run only one in TEST_SHARE cases. */
-#ifndef D9_TESTS_SHARE_H
-#define D9_TESTS_SHARE_H
+#pragma once
 
 #if defined(__has_feature)
 #define D9_HAS_FEATURE(feature) __has_feature(feature)
@@ -11,6 +10,4 @@
 enum { TEST_SHARE = 5 };
 #else
 enum { TEST_SHARE = 1 };
-#endif
-
 #endif

@@ -7,8 +7,7 @@
  *     TEST_GROUP(set_up, tear_down)            one fixture for all tests of the file
  *
  * main is in main.c; a program with its own main calls test_run. */
-#ifndef D9_TESTS_TEST_H
-#define D9_TESTS_TEST_H
+#pragma once
 
 #include <math.h>
 #include <setjmp.h>
@@ -75,5 +74,3 @@ const char *missing_word(const char *message, const char *words);
  * `skipped` returns the exit status of a program that can run no test; skip_for skips the calling test. */
 int skipped(const char *reason, const char *why);
 #define skip_for(reason, why) (skipped(reason, why), skip())
-
-#endif

@@ -6,8 +6,7 @@
  *   classifier          linear on the flattened features; its output is the logits, without scale or global pool
  *
  * norm, act and pool can be omitted, so that tricks which need them find nothing to edit. */
-#ifndef D9_TESTS_TINY_MODEL_H
-#define D9_TESTS_TINY_MODEL_H
+#pragma once
 
 #include "config/config.h"
 
@@ -26,5 +25,3 @@ tiny_model tiny_model_default(void); /* two stages of 4 and 6 channels with norm
 
 /* Replaces the configuration's network by the tiny model; `options` must outlive it. */
 void tiny_model_use(d9_config *config, tiny_model *options);
-
-#endif

@@ -1,6 +1,5 @@
 /* Shared by config.c and ladder.c: loading a file of configs/, and the files of the ladder. */
-#ifndef D9_TESTS_CONFIG_TESTING_H
-#define D9_TESTS_CONFIG_TESTING_H
+#pragma once
 
 #include "config/config.h"
 #include "config/tree.h"
@@ -45,5 +44,3 @@ static const char *const config_files[] = {
     "configs/ladder/13-ten-epochs.yaml",
 };
 enum { LADDER = 3, LADDER_COUNT = 13 };
-
-#endif

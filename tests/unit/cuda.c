@@ -3,7 +3,7 @@
 #include "backends/cuda/choices.h"
 #include "backends/cuda/conv_description.h"
 #include "backends/cuda/cuda.h"
-#include "core/gpu.h"
+#include "core/process.h"
 #include "tests/support/programs.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"

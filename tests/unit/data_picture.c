@@ -1,7 +1,5 @@
 /* Pictures: decoding of each format with its faults, orientation, resizing; contact sheets and previews. */
-#include "data/contact.h"
-#include "data/exif.h"
-#include "data/font.h"
+#include "data/preview.h"
 #include "data/formats.h"
 #include "data/image.h"
 #include "tests/support/runs.h"

@@ -3,7 +3,7 @@
 #include "record/safetensors.h"
 #include "tests/support/programs.h"
 #include "tests/support/test.h"
-#include "verify/tensor_difference.h"
+#include "verify/verify.h"
 
 enum { IMAGES = 8, SIDE = 16 };
 

@@ -2,7 +2,7 @@
 #include "core/system.h"
 #include "graph/edit.h"
 #include "graph/op.h"
-#include "step/layout.h"
+#include "step/program.h"
 #include "tests/support/each_call.h"
 #include "tests/support/programs.h"
 #include "tests/support/test.h"

@@ -4,7 +4,6 @@
  */
 #include <zlib.h>
 #include "core/system.h"
-#include "record/pytorch.h"
 #include "record/safetensors.h"
 #include "tests/support/each_call.h"
 #include "tests/support/test.h"

@@ -2,7 +2,7 @@
  * the learning rate and the target. Scores are perplexities, which differ in every epoch and view; lower is better. */
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
-#include "train/decisions.h"
+#include "train/trainer.h"
 
 typedef struct bench {
     d9_config *config; /* eight epochs, two views, 10 validation images */

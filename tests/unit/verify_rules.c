@@ -12,7 +12,7 @@
 #include "verify/case_run.h"
 #include "verify/group_comparison.h"
 #include "verify/rule_comparison.h"
-#include "verify/tensor_difference.h"
+#include "verify/verify.h"
 
 typedef void planted(d9_graph *graph);
 

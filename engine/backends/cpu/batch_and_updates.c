@@ -1,6 +1,5 @@
 /* CPU rules for the nodes that make the batch, update parameters, and average or copy buffers after the updates. */
 #include "backends/cpu/cpu.h"
-#include "kernels/formulas/augment.h"
 #include "kernels/formulas/rank.h"
 
 static d9_status run_augment(d9_context *context, const d9_site *site, int64_t step) {

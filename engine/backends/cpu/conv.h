@@ -3,8 +3,7 @@
  * The text of an algorithm is "own NAME" for a kernel of kernels/cpu/conv.h, "LIBRARY NAME" for an algorithm of the
  * library. A plan's choice is this text; for the library, the implementation follows ("onednn x16
  * brgconv:avx512_core_amx_bf16"). */
-#ifndef D9_BACKENDS_CPU_CONV_H
-#define D9_BACKENDS_CPU_CONV_H
+#pragma once
 
 #include "backends/cpu/cpu.h"
 #include "kernels/cpu/conv.h"
@@ -48,5 +47,3 @@ D9_MUST_USE d9_status d9_conv_benchmark_parts(d9_context *context, d9_site *site
 
 /* `bare`: run only the library's call, on the arguments converted last; our kernels ignore it. */
 D9_MUST_USE d9_status d9_conv_run(d9_context *context, const d9_site *site, const d9_conv *conv, bool bare);
-
-#endif

@@ -1,16 +1,46 @@
-/* Internals of the CPU backend: tables of rules that call kernels/cpu; convolutions by our own kernels or a library
- * (library.h), as conv_choice.c decides. Activations in the graph's buffers are (N, H, W, C), weights (O, KH, KW, I).
- */
-#ifndef D9_BACKENDS_CPU_H
-#define D9_BACKENDS_CPU_H
+/* Internals of the CPU backend: tables of rules that call kernels/cpu; convolutions by our own kernels or a library,
+ * as conv_choice.c decides. Activations in the graph's buffers are (N, H, W, C), weights (O, KH, KW, I). */
+#pragma once
 
-#include "backends/cpu/library.h"
 #include "backends/host/shapes.h"
 #include "kernels/cpu/kernels.h"
 
+/* An optional library of convolutions besides our own kernels: a module that is opened if installed. The library has
+ * one or more named algorithms ("x16", "winograd"). */
+typedef struct d9_library_conv d9_library_conv; /* a convolution and its algorithm, defined by the library */
+
+enum { D9_LIBRARY_ALGORITHMS = 12 };
+
+typedef struct d9_conv_library {
+    const char *name; /* first word of its choices: "onednn" */
+    /* Opens the library, limited to the instruction set `isa` of d9_cpu_device. Returns D9_DEVICE if the library
+     * already uses a higher one in this process. */
+    d9_status (*open)(d9_context *context, const char *isa, void **state);
+    void (*close)(d9_context *context, void *state);
+    void (*version)(char *text, size_t size); /* "oneDNN 2.6.3" */
+
+    /* Lists the static names of the algorithms that fit, the first choice first; returns their number. */
+    int (*algorithms)(const d9_site *site, const char *algorithms[D9_LIBRARY_ALGORITHMS]);
+    /* *conv is NULL if the algorithm does not fit or the library has no implementation of it. The first word of
+     * `algorithm` is the algorithm's name; the rest is ignored. May enlarge the device's scratch memory. */
+    d9_status (*build)(d9_context *context, const d9_site *site, const char *algorithm, d9_library_conv **conv);
+    const char *(*choice)(const d9_library_conv *conv); /* "x16 brgconv:avx512_core_amx_bf16" */
+    /* `run` converts arguments to and from the library's layout; `run_bare` runs on the arguments converted last. */
+    d9_status (*run)(d9_context *context, const d9_site *site, const d9_library_conv *conv);
+    d9_status (*run_bare)(d9_context *context, const d9_site *site, const d9_library_conv *conv);
+    void (*destroy)(d9_context *context, d9_library_conv *conv); /* NULL is ignored */
+
+    /* Measures the rate of large matrix products of the type; 0: the library has none. */
+    d9_status (*matrix_rate)(d9_context *context, void *state, d9_type type, double *operations_per_second);
+} d9_conv_library;
+
+/* The module exports `const d9_conv_library *d9_conv_library_module(void)`. Returns D9_DEVICE with the reason if it is
+ * missing: not built, built against another version, or oneDNN is not installed. */
+D9_MUST_USE d9_status d9_conv_library_find(d9_context *context, const d9_conv_library **library);
+
 typedef struct d9_cpu_device {
     d9_cpu cpu;
-    const char *isa;                /* instruction set, as named in level.h */
+    const char *isa;                /* instruction set, as named in backend.c */
     const d9_conv_library *library; /* NULL: not available */
     void *library_state;            /* made by the library's open */
     bool library_first; /* true in the backend onednn: our own convolutions are used only if the library has none */
@@ -47,5 +77,3 @@ extern const d9_rule d9_cpu_norm_rules[], d9_cpu_conv_rules[], d9_cpu_conv_pool_
 /* Measures the rates of a product of large matrices in the precision's compute type and of a large copy. */
 d9_status d9_cpu_peak_rates(d9_context *context, void *device, const d9_precision *precision,
                             d9_peak_rates *peak_rates);
-
-#endif

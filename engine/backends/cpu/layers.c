@@ -1,5 +1,4 @@
 /* Rules without a choice of algorithm, most of them of one node: each calls a CPU kernel. */
-#include "backends/host/shapes.h"
 #include "backends/cpu/cpu.h"
 
 static d9_value_id input(const d9_site *site, int i) { return site->nodes[0]->inputs[i]; }

@@ -1,5 +1,5 @@
 /* Finds oneDNN's convolutions, or explains why they are missing. */
-#include "backends/cpu/library.h"
+#include "backends/cpu/cpu.h"
 #include "core/installed.h"
 
 #include <dlfcn.h>

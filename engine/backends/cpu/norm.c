@@ -4,7 +4,6 @@
  * values between the nodes, the norm's y is never written; the value between act and add and the output of act_backward
  * are written only if a node outside of the rule reads them. */
 #include "backends/cpu/cpu.h"
-#include "backends/host/shapes.h"
 
 static bool storable(d9_type type) { return type == D9_F32 || type == D9_BF16; }
 

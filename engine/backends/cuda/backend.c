@@ -2,7 +2,6 @@
 #include "backends/cuda/cuda.h"
 #include "core/system.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

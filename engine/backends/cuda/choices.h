@@ -8,8 +8,7 @@
  *
  * The parser is strict: if a line is damaged, that is logged, and the whole file is ignored and replaced by the next
  * save. A cache that cannot be read or written only costs tuning time. */
-#ifndef D9_BACKENDS_CUDA_CHOICES_H
-#define D9_BACKENDS_CUDA_CHOICES_H
+#pragma once
 
 #include "core/context.h"
 
@@ -31,5 +30,3 @@ D9_MUST_USE d9_status d9_cuda_choices_add(d9_context *context, d9_cuda_choices *
 /* Writes the cache if choices were added, with those that other processes wrote meanwhile. A failure is only logged, as
  * a warning if the user named the folder; later calls then write nothing. */
 void d9_cuda_choices_save(d9_context *context, d9_cuda_choices *choices);
-
-#endif

@@ -9,11 +9,10 @@
  * 188288). If memory allows, a newly tuned choice is therefore run twice on the same random numbers before it is used;
  * so is every choice in a program that keeps all values (`verify`), except those of a saved plan. A choice whose
  * results differ is banned for this kind of device and library. */
-#include "backends/cuda/choices.h"
-#include "backends/cuda/conv_cudnn.h"
+#include "backends/cuda/cuda.h"
+#include "backends/cuda/cudnn.h"
 #include "core/system.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

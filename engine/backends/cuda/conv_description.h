@@ -7,8 +7,7 @@
  *   image    id 1  f16  dims 512 64 32 32   strides 65536 1 2048 64
  *   weights  id 2  f16  dims 128 64 3 3     strides 576 1 192 64
  *   output   id 3  f16  dims 512 128 32 32  strides 131072 1 4096 128    written */
-#ifndef D9_BACKENDS_CUDA_CONV_DESCRIPTION_H
-#define D9_BACKENDS_CUDA_CONV_DESCRIPTION_H
+#pragma once
 
 #include "backends/host/shapes.h"
 
@@ -49,5 +48,3 @@ void d9_conv_text(const d9_conv_description *description, char text[D9_CONV_TEXT
 
 /* Number of multiplications and additions. */
 double d9_conv_operations(const d9_conv_description *description);
-
-#endif

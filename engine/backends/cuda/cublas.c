@@ -1,16 +1,15 @@
-/* Products by cuBLASLt; see cublas.h. cuBLAS reads matrices column by column, so it sees our matrices transposed, and
+/* Products by cuBLASLt; cuBLAS reads matrices column by column, so it sees our matrices transposed, and
  * computes y' = op(b)' op(a)', where ' is the transpose.
  *
  * Each product runs the first algorithm of the heuristics that fits our workspace. A second kernel may add the partial
  * sums of a split K in f32, but never in the order in which blocks finish, so results repeat bit for bit. A product for
  * which cuBLAS has no such algorithm is computed by our own, slower kernel. */
-#include "backends/cuda/cublas.h"
+#include "backends/cuda/cuda.h"
 #include "backends/cuda/library.h"
 #include "core/system.h"
 
 #include <cublasLt.h>
 #include <stdio.h>
-#include <string.h>
 
 #define TEXT_OF(x) #x
 #define TEXT(x)    TEXT_OF(x)

@@ -3,8 +3,7 @@
  * without waiting; from the second time that the same nodes run in a step, they run as a CUDA graph (steps.c). Data
  * that changes from step to step is on the device: the step number, the tables of coefficients, the guard. Only
  * module.c, runtime.c, cudnn.h, cublas.c and nccl.c include vendor headers. */
-#ifndef D9_BACKENDS_CUDA_H
-#define D9_BACKENDS_CUDA_H
+#pragma once
 
 #include "backends/cuda/choices.h"
 #include "backends/cuda/driver.h"
@@ -329,4 +328,15 @@ d9_status d9_cuda_norm_prepare(d9_context *context, d9_site *site);
 void d9_cuda_norm_release(d9_context *context, d9_site *site);
 d9_status d9_cuda_norm_benchmark(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count);
 
+/* ---- the vendor's libraries, used by module.c ---- */
+extern const d9_cuda_convolver d9_cuda_cudnn; /* conv_cudnn.c */
+/* cublas.c: the library is loaded when the first product is planned: it is large, and many networks do not need it. */
+extern const d9_cuda_multiplier d9_cuda_cublas;
+/* nccl.c: the library is loaded before the first sum of a run of several processes. D9_CUDA_NCCL is NULL in a build
+ * without NCCL's header. */
+#if DAWN9_NCCL
+extern const d9_cuda_reducer d9_cuda_nccl;
+#define D9_CUDA_NCCL &d9_cuda_nccl
+#else
+#define D9_CUDA_NCCL NULL
 #endif

@@ -3,8 +3,7 @@
  * compile code or need cuBLASLt.
  *
  * Everything up to the plan works without a GPU, given JSON of a device instead of a handle (from cuDNN 9.11 on). */
-#ifndef D9_BACKENDS_CUDA_CUDNN_H
-#define D9_BACKENDS_CUDA_CUDNN_H
+#pragma once
 
 #include "backends/cuda/conv_description.h"
 
@@ -62,5 +61,3 @@ void d9_cudnn_plan_free(d9_cudnn_plan *plan);
 /* Submits the pass to the handle's stream. `data`: addresses by argument. */
 D9_MUST_USE d9_status d9_cudnn_run(d9_context *context, cudnnHandle_t handle, const d9_cudnn_graph *graph,
                                    d9_cudnn_plan *plan, void *const data[D9_CONV_ARGUMENTS], void *workspace);
-
-#endif

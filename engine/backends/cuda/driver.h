@@ -1,7 +1,6 @@
 /* The functions of CUDA that the backend needs besides kernels, as a table, so that tests can run the rules in host
  * memory with kernels simulated on the CPU. runtime.c implements it with the CUDA runtime. No vendor header. */
-#ifndef D9_BACKENDS_CUDA_DRIVER_H
-#define D9_BACKENDS_CUDA_DRIVER_H
+#pragma once
 
 #include "backends/backend.h"
 #include "kernels/cuda/kernels.h"
@@ -45,4 +44,8 @@ typedef struct d9_cuda_driver {
     d9_status (*elapsed)(d9_context *context, void *driver, int from, int to, double *seconds);
 } d9_cuda_driver;
 
-#endif
+/* The table for the CUDA runtime. It opens the first device that CUDA_VISIBLE_DEVICES shows. */
+extern const d9_cuda_driver d9_cuda_runtime;
+
+/* Checks for a device without creating a context; returns D9_DEVICE with the reason if there is none. */
+D9_MUST_USE d9_status d9_cuda_runtime_probe(d9_context *context);

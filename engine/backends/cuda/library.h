@@ -1,6 +1,5 @@
 /* Functions of a vendor's library that is loaded only where it is needed. */
-#ifndef D9_BACKENDS_CUDA_LIBRARY_H
-#define D9_BACKENDS_CUDA_LIBRARY_H
+#pragma once
 
 #include "core/context.h"
 
@@ -16,5 +15,3 @@ static inline d9_status d9_cuda_library_find(d9_context *context, const char *li
     memcpy(function, &symbol, sizeof symbol); /* ISO C has no cast from an object pointer to a function pointer */
     return D9_OK;
 }
-
-#endif

@@ -1,8 +1,6 @@
 /* Times work on the device, for planning and benchmarks; see cuda.h. */
 #include "backends/cuda/cuda.h"
 #include "core/system.h"
-#include "kernels/formulas/half.h"
-#include "kernels/formulas/philox.h"
 
 enum { TIMED_TOGETHER = 8 };
 

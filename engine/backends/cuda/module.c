@@ -1,12 +1,9 @@
 /* The module dawn9-cuda.so: combines the CUDA runtime, our kernels, cuDNN, cuBLAS and NCCL. */
-#include "backends/cuda/conv_cudnn.h"
-#include "backends/cuda/cublas.h"
-#include "backends/cuda/nccl.h"
-#include "backends/cuda/runtime.h"
+#include "backends/cuda/cuda.h"
+#include "backends/cuda/cudnn.h"
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
-#include <cudnn.h>
 #include <curand.h> /* only its version; kernels/cuda/philox.h includes its device header */
 #include <pthread.h>
 #include <stdio.h>

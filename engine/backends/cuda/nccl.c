@@ -1,6 +1,6 @@
-/* Sums between GPUs by NCCL; see nccl.h. Each process has one GPU. Process 0 makes the identifier by which the others
+/* Sums between GPUs by NCCL; Each process has one GPU. Process 0 makes the identifier by which the others
  * find it, and MPI carries it. */
-#include "backends/cuda/nccl.h"
+#include "backends/cuda/cuda.h"
 #include "backends/cuda/library.h"
 #include "core/system.h"
 

@@ -6,12 +6,10 @@
  * divisions of the work that the device supports (kernels/cuda/norm_algorithms.cu). Tuning times the passes and the
  * most promising divisions, and caches the choice like those of convolutions (choices.h). `tune: off` uses the first
  * division; a saved plan names one. If a launch fails in the first step, the passes are used. */
-#include "backends/cuda/choices.h"
 #include "backends/cuda/cuda.h"
 #include "core/system.h"
 #include "cuda_kernels.h" /* generated: D9_CUDA_KERNELS */
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

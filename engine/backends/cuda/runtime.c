@@ -3,15 +3,78 @@
  * Copies to and from the device use a ring of pinned slots: a write waits only if all slots are in use, and the
  * caller's memory is not accessed after a call returns, even if it failed. CUDA may stage copies of pageable memory
  * before it returns, but does not guarantee it. */
-#include "backends/cuda/runtime.h"
-#include "backends/cuda/driver_diagnosis.h"
+#include "backends/cuda/driver.h"
 #include "core/system.h"
-
 #include <cuda_runtime_api.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+/* ---- why no GPU is available ---- */
+
+typedef struct diagnosis {
+    int driver_version;  /* latest CUDA version that the driver supports, 12040 is 12.4; 0: no driver */
+    int runtime_version; /* CUDA version of this build */
+    bool too_old;        /* the runtime rejects the driver as too old, or finds none */
+    bool none;           /* the driver works but shows no device to this process */
+    const char *error;   /* error text of the runtime */
+    const char *visible; /* CUDA_VISIBLE_DEVICES; NULL: not set */
+    char installed[32];  /* version of the kernel driver, "550.54.15"; "": unknown */
+} diagnosis;
+
+/* Copies the first word that begins with a digit: "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue ...",
+ * or, with the open module, "... Kernel Module for x86_64  580.65.06  Release Build". */
+static void find_version(const char *text, char *version, size_t size) {
+    for (const char *at = text; *at; at += strcspn(at, " \n"), at += strspn(at, " \n"))
+        if (*at >= '0' && *at <= '9') {
+            snprintf(version, size, "%.*s", (int)strcspn(at, " \n"), at);
+            return;
+        }
+}
+
+/* Reads the driver's version from /proc/driver/nvidia/version; "" if it is not there. */
+static void read_driver_version(const d9_context *context, char *version, size_t size) {
+    char text[512];
+    const d9_system *system = context->system;
+    version[0] = 0;
+    const int file = system->open(system->user, "/proc/driver/nvidia/version", O_RDONLY | O_CLOEXEC, 0);
+    if (file < 0) return;
+    const ssize_t got = system->read(system->user, file, text, sizeof text - 1);
+    system->close(system->user, file);
+    text[got > 0 ? got : 0] = 0;
+    find_version(text, version, size);
+}
+
+/* Lowest driver version for CUDA 12 and for 13 (CUDA's release notes, "Minimum Required Driver Version"). */
+static int lowest_driver(int major) { return major >= 13 ? 580 : 525; }
+
+static d9_status report_driver(d9_context *context, const diagnosis *a) {
+    const int wanted = a->runtime_version / 1000;
+    char own[48] = "the NVIDIA driver";
+    if (a->driver_version == 0 && *a->installed)
+        return d9_fail(
+            context, D9_DEVICE,
+            "backend cuda: the NVIDIA driver %s is loaded, but libcuda.so.1 is missing (in a container: it has "
+            "no access to the GPU)",
+            a->installed);
+    if (a->driver_version == 0) return d9_fail(context, D9_DEVICE, "backend cuda: no NVIDIA driver installed");
+    if (*a->installed) snprintf(own, sizeof own, "driver %s", a->installed);
+    return d9_fail(context, D9_DEVICE, "backend cuda: %s (for CUDA %d.%d) is older than CUDA %d needs (%d)", own,
+                   a->driver_version / 1000, a->driver_version % 1000 / 10, wanted, lowest_driver(wanted));
+}
+
+static d9_status report_diagnosis(d9_context *context, const diagnosis *a) {
+    if (a->too_old || a->driver_version == 0) return report_driver(context, a);
+    if (a->none && a->visible)
+        return d9_fail(context, D9_DEVICE, "backend cuda: no GPU is visible: CUDA_VISIBLE_DEVICES is \"%s\"",
+                       a->visible);
+    if (a->none)
+        return d9_fail(context, D9_DEVICE, "backend cuda: the NVIDIA driver%s%s finds no GPU", *a->installed ? " " : "",
+                       a->installed);
+    return d9_fail(context, D9_DEVICE, "backend cuda: no GPU available: %s", a->error);
+}
 
 enum { MARKS = 1024, SLOTS = 8, SLOT_BYTES = 256 << 10 };
 
@@ -39,7 +102,7 @@ static d9_status check(d9_context *context, cudaError_t result, const char *what
 
 d9_status d9_cuda_runtime_probe(d9_context *context) {
     int count = 0;
-    d9_cuda_diagnosis diagnosis = {.visible = getenv("CUDA_VISIBLE_DEVICES")};
+    diagnosis diagnosis = {.visible = getenv("CUDA_VISIBLE_DEVICES")};
     setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 0); /* numbers devices as nvidia-smi does */
     const cudaError_t result = cudaGetDeviceCount(&count);
     if (result == cudaSuccess && count > 0) return D9_OK;
@@ -49,8 +112,8 @@ d9_status d9_cuda_runtime_probe(d9_context *context) {
     diagnosis.error = cudaGetErrorString(result);
     cudaDriverGetVersion(&diagnosis.driver_version);
     cudaRuntimeGetVersion(&diagnosis.runtime_version);
-    d9_cuda_diagnosis_installed(context, diagnosis.installed, sizeof diagnosis.installed);
-    return d9_cuda_diagnosis_report(context, &diagnosis);
+    read_driver_version(context, diagnosis.installed, sizeof diagnosis.installed);
+    return report_diagnosis(context, &diagnosis);
 }
 
 static void close_device(d9_context *context, void *driver) {

@@ -1,6 +1,5 @@
 /* CUDA rules for texts: embeddings, recurrent layers, the last token. */
 #include "backends/cuda/cuda.h"
-#include "kernels/formulas/rows.h"
 
 /* ---- embeddings ---- */
 

@@ -1,5 +1,5 @@
 /* A device: the program's buffers, in host memory or allocated by the backend, and the backend's data. */
-#include "backends/host/device.h"
+#include "backends/host/plan.h"
 #include "core/process.h"
 #include "core/system.h"
 

@@ -7,8 +7,7 @@
  *     has read all inputs, and
  *   - every value between its nodes is internal (d9_site_internal), unless the rule has a `match` function, which must
  *     check these values: the rule writes all that are not internal. */
-#ifndef D9_BACKENDS_HOST_H
-#define D9_BACKENDS_HOST_H
+#pragma once
 
 #include "backends/backend.h"
 
@@ -149,5 +148,3 @@ D9_MUST_USE d9_status d9_host_check_labels(d9_context *context, const d9_site *s
                                            int64_t samples, int64_t classes);
 /* Returns D9_DEVICE if a token of an embedding's node, its input 1, is outside [0, vocabulary). */
 D9_MUST_USE d9_status d9_host_check_tokens(d9_context *context, const d9_site *site, int64_t vocabulary);
-
-#endif

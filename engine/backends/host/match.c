@@ -1,8 +1,6 @@
 /* Decides whether a rule fits at a position of the node list. */
-#include "backends/host/match.h"
+#include "backends/host/shapes.h"
 #include "graph/op.h"
-
-#include <string.h>
 
 static bool in_site(const d9_site *site, const d9_node *node) {
     for (int n = 0; n < site->node_count; n++)

@@ -6,7 +6,7 @@
  * can hold the texts of all lists. In backend_options.force_plan, the lines of a list must cover it exactly; a list
  * without any line is planned freely. */
 #include "backends/host/plan.h"
-#include "backends/host/match.h"
+#include "backends/host/shapes.h"
 #include "core/system.h"
 
 #include <stdio.h>

@@ -1,7 +1,6 @@
 /* Properties of the nodes that a rule covers (d9_site): their types, the geometry of a convolution, and whether the
  * nodes around a norm, bias or loss can be computed together. See shapes.h. */
 #include "backends/host/shapes.h"
-#include "backends/host/match.h"
 
 bool d9_site_types(const d9_site *site, bool (*allowed)(d9_type type)) {
     const d9_node *node = site->nodes[0];

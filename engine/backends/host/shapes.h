@@ -1,7 +1,6 @@
 /* Properties of a site that several backends use: types, attributes for kernels, the geometry of a convolution, and
  * whether the nodes around a norm or bias form a chain that one rule can compute. */
-#ifndef D9_BACKENDS_HOST_SHAPES_H
-#define D9_BACKENDS_HOST_SHAPES_H
+#pragma once
 
 #include "backends/host/host.h"
 #include "kernels/formulas/dropout.h"
@@ -83,4 +82,8 @@ d9_kernel_norm d9_chain_extent(const d9_site *site);
 /* Arrays and attributes of a norm or norm_eval node; the latter writes no statistics. */
 d9_kernel_norm_state d9_site_norm_state(const d9_site *site, const d9_node *norm);
 
-#endif
+/* ---- whether a rule fits at a position of the node list, by the conditions in host.h (match.c) ---- */
+/* True if the rule fits `site`, which has as many nodes as the rule. */
+bool d9_rule_fits(const d9_rule *rule, const d9_site *site);
+
+bool d9_site_writes(const d9_site *site, d9_value_id value); /* true if a node of the site writes the value */

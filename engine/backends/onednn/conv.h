@@ -1,6 +1,5 @@
-/* A convolution pass as an oneDNN primitive; private to conv.c, algorithms.c and module.c. */
-#ifndef D9_BACKENDS_ONEDNN_CONV_H
-#define D9_BACKENDS_ONEDNN_CONV_H
+/* A convolution pass as an oneDNN primitive; private to conv.c and module.c. */
+#pragma once
 
 #include "backends/onednn/onednn.h"
 
@@ -39,5 +38,3 @@ void d9_onednn_conv_destroy(d9_onednn_conv *conv);
 D9_MUST_USE d9_status d9_onednn_conv_run(d9_context *context, const d9_site *site, const d9_onednn_conv *conv);
 D9_MUST_USE d9_status d9_onednn_conv_run_primitive(d9_context *context, const d9_site *site,
                                                    const d9_onednn_conv *conv);
-
-#endif

@@ -1,8 +1,7 @@
 /* Hides the differences between oneDNN 2 (Debian 12) and oneDNN 3 (Debian 13, Ubuntu 24.04): descriptions of arrays and
  * of primitives. The rest of their interface is equal and is called directly. Functions that can fail return oneDNN's
  * status; dnnl_unimplemented: the library has no such primitive. The caller destroys the objects that they make. */
-#ifndef D9_BACKENDS_ONEDNN_DNNL_H
-#define D9_BACKENDS_ONEDNN_DNNL_H
+#pragma once
 
 #include <oneapi/dnnl/dnnl.h>
 #include <stdbool.h>
@@ -41,5 +40,3 @@ dnnl_status_t d9_dnnl_reorder(dnnl_engine_t engine, const_dnnl_memory_t from, co
 
 /* Version of the headers used for the build; dnnl_version() is that of the loaded library. */
 dnnl_version_t d9_dnnl_version_built(void);
-
-#endif

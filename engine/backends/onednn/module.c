@@ -1,8 +1,36 @@
 /* The module's exported interface: oneDNN's convolutions as a library for backends/cpu. */
 #include "backends/onednn/conv.h"
 #include "core/system.h"
-
+#include "backends/onednn/onednn.h"
 #include <stdio.h>
+#include <string.h>
+
+/* Limits oneDNN to the instruction set of our own kernels. */
+typedef struct level_row {
+    const char *name;
+    dnnl_cpu_isa_t isa; /* bit set that includes the lower levels */
+} level_row;
+
+static const level_row rows[] = {{"plain", dnnl_cpu_isa_sse41},
+                                 {"avx2", dnnl_cpu_isa_avx2},
+                                 {"avx512", dnnl_cpu_isa_avx512_core},
+                                 {"avx512-bf16", dnnl_cpu_isa_avx512_core_bf16},
+                                 {"amx", dnnl_cpu_isa_avx512_core_amx}};
+
+/* oneDNN rejects a limit once it has chosen an instruction set; that is an error only if the set exceeds the limit. */
+static d9_status set_limit(d9_context *context, const level_row *row) {
+    if (dnnl_set_max_cpu_isa(row->isa) == dnnl_success) return D9_OK;
+    if (((unsigned)dnnl_get_effective_cpu_isa() & ~(unsigned)row->isa) == 0) return D9_OK;
+    return d9_fail(context, D9_DEVICE, "cpu_level %s: oneDNN already uses a higher level in this process", row->name);
+}
+
+/* Limits oneDNN to an instruction set of d9_cpu_device. oneDNN accepts one limit per process, before any other call.
+ * Returns D9_DEVICE if oneDNN already uses a higher level, or if `isa` is unknown. */
+static d9_status limit_isa(d9_context *context, const char *isa) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(isa, rows[i].name) == 0) return set_limit(context, &rows[i]);
+    return d9_fail(context, D9_DEVICE, "cpu_level %s: oneDNN has no such level", isa);
+}
 
 d9_status d9_onednn_check(d9_context *context, const d9_site *site, dnnl_status_t result) {
     static const char *const names[] = {"success",       "out of memory", "invalid arguments", "unimplemented",
@@ -24,7 +52,7 @@ static d9_status open_library(d9_context *context, const char *isa, void **state
     d9_status status;
     d9_onednn *library = NULL;
     D9_TRY(D9_ALLOCATE(context, 1, "oneDNN", &library));
-    D9_TRY(d9_onednn_limit_isa(context, isa));
+    D9_TRY(limit_isa(context, isa));
     D9_TRY(d9_onednn_check(context, NULL, dnnl_engine_create(&library->engine, dnnl_cpu, 0)));
     D9_TRY(d9_onednn_check(context, NULL, dnnl_stream_create(&library->stream, library->engine, dnnl_stream_in_order)));
     *state = library;

@@ -1,7 +1,6 @@
-/* Internals of the oneDNN module, a library of convolutions (backends/cpu/library.h). A convolution's run reorders the
+/* Internals of the oneDNN module, a library of convolutions (backends/cpu/cpu.h). A convolution's run reorders the
  * weights (O, KH, KW, I) as its implementation requires. */
-#ifndef D9_BACKENDS_ONEDNN_H
-#define D9_BACKENDS_ONEDNN_H
+#pragma once
 
 #include "backends/cpu/cpu.h"
 
@@ -17,11 +16,5 @@ static inline d9_onednn *d9_onednn_of(const d9_site *site) { return d9_cpu_devic
 /* Returns D9_DEVICE with oneDNN's error and the node (`site` NULL: none), unless `result` is success. */
 D9_MUST_USE d9_status d9_onednn_check(d9_context *context, const d9_site *site, dnnl_status_t result);
 
-/* Limits oneDNN to an instruction set of backends/cpu/level.h. oneDNN accepts one limit per process, before any other
- * call. Returns D9_DEVICE if oneDNN already uses a higher level, or if `isa` is unknown. */
-D9_MUST_USE d9_status d9_onednn_limit_isa(d9_context *context, const char *isa);
-
 /* Measures the rate of large matrix products of the type, in operations per second; 0: not supported. */
 D9_MUST_USE d9_status d9_onednn_matrix_rate(d9_context *context, void *state, d9_type type, double *rate);
-
-#endif

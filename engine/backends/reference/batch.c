@@ -2,7 +2,6 @@
  * step s starts at (s mod steps_per_epoch) * batch. s counts batches, even if steps have several batches. */
 #include "backends/reference/reference.h"
 #include "core/system.h"
-#include "kernels/formulas/augment.h"
 #include "kernels/formulas/rank.h"
 
 d9_status d9_reference_DRAW(const d9_reference_op *op) { return d9_host_draw(op->context, op->site, op->step); }

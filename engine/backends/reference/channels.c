@@ -1,7 +1,6 @@
 /* Operations that depend on an element's channel or index: bias, dropout, concatenation, slices. */
 #include "backends/reference/reference.h"
 #include "backends/host/shapes.h"
-#include "kernels/formulas/dropout.h"
 
 #include <string.h>
 

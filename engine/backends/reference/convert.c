@@ -1,6 +1,5 @@
 /* Converts values to doubles and rounds doubles to a value's type. Threads share the parts of PART elements. */
 #include "backends/reference/reference.h"
-#include "kernels/formulas/half.h"
 
 enum { PART = 10000 };
 

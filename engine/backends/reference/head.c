@@ -3,7 +3,6 @@
 #include "backends/reference/reference.h"
 #include "kernels/formulas/loss.h"
 
-#include <math.h>
 #include <string.h>
 
 /* ---- linear: x (rows, I), weight (O, I), y (rows, O); a row is an image or a token ---- */

@@ -2,7 +2,6 @@
  * number; of several NaN the last gets it, as in PyTorch. Pixels outside of all windows have zero gradient. */
 #include "backends/reference/reference.h"
 
-#include <math.h>
 #include <string.h>
 
 typedef struct geometry {

@@ -3,7 +3,6 @@
 #include "core/system.h"
 
 #include <stdio.h>
-#include <string.h>
 
 /* ---- workspace: one area for each input, output and scratch array, grown on demand ---- */
 

@@ -2,10 +2,9 @@
  * is private to this folder.
  *
  * An operation converts its floating-point inputs to doubles and rounds its outputs once to their types, so that values
- * are rounded where graph/precision.c says, in all precisions. It computes in double, except that colours are changed
+ * are rounded where graph/passes.c says, in all precisions. It computes in double, except that colours are changed
  * and losses ranked in f32, and orthogonal updates round their products. Threads do not change results. */
-#ifndef D9_BACKENDS_REFERENCE_H
-#define D9_BACKENDS_REFERENCE_H
+#pragma once
 
 #include "backends/host/host.h"
 
@@ -60,5 +59,3 @@ void d9_reference_matmul(const double *a, int64_t a_row, int64_t a_column, const
 #define D9_OP(id, name) d9_status d9_reference_##id(const d9_reference_op *op);
 #include "graph/ops.def"
 #undef D9_OP
-
-#endif

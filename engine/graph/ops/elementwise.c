@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-/* ---- cast: inserted by precision.c to narrow a weight ---- */
+/* ---- cast: inserted by passes.c to narrow a weight ---- */
 
 /* No node is needed: the only reader of the cast writes its weight gradient directly to the parameter's gradient. */
 static d9_status cast_gradient(d9_gradients *gradients, const d9_node *forward, d9_value_id dy) {

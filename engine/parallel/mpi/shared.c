@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <mpi.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -1,7 +1,6 @@
 /* Memory that the processes of one host share. Each process makes its own area as a file without a name (memfd). At the
  * first sum the other processes map it through /proc, which needs neither space in /dev/shm nor extra permissions. */
-#ifndef D9_PARALLEL_MPI_SHARED_H
-#define D9_PARALLEL_MPI_SHARED_H
+#pragma once
 
 #include "parallel/parallel.h"
 
@@ -20,5 +19,3 @@ bool d9_shared_release(d9_context *context, d9_shared **list, void *memory);
  * all processes. */
 D9_MUST_USE d9_status d9_shared_find(d9_context *context, d9_parallel *parallel, d9_shared *list, const void *values,
                                      int64_t bytes, uint8_t *const **parts);
-
-#endif

@@ -1,7 +1,6 @@
 /* Conversion of arrays between bf16 and float, rounded to nearest even. With AVX512_BF16 the processor's instruction
  * rounds. It flushes denormals (below 1.2e-38) to zero, which the formula in half.h keeps; otherwise the two agree. */
-#ifndef D9_CPU_BF16_H
-#define D9_CPU_BF16_H
+#pragma once
 
 #include "kernels/formulas/half.h"
 
@@ -45,6 +44,4 @@ static inline void d9_bf16_round(int64_t n, float *x) {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) x[i] = d9_bf16_to_float(d9_bf16_from_float(x[i]));
 }
-#endif
-
 #endif

@@ -9,8 +9,6 @@
 #include "kernels/cpu/loops/product.h"
 #include "kernels/cpu/loops/tile.h"
 
-#include <string.h>
-
 enum {
     LINE = D9_GEMM_LINE,
     LANES = D9_LANES,

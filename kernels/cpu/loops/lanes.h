@@ -2,8 +2,7 @@
  * several stages and arrays, where tiles (tile.h) would go through the L1 cache between any two stages.
  * Storage type and activation are compile-time constants after inlining. The compiler turns the loops over lanes into
  * vector instructions. */
-#ifndef D9_CPU_LANES_H
-#define D9_CPU_LANES_H
+#pragma once
 
 #include "kernels/cpu/loops/product.h"
 #include "kernels/cpu/loops/tile.h"
@@ -174,5 +173,3 @@ D9_INLINE d9_vector d9_lanes_slope(const int activation, float alpha, d9_vector 
         return dy;
     }
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Names of one level's loops: every .c file here is compiled once per level with D9_LEVEL set (cmake/isa.cmake). A loop
  * is defined as `void D9_LOOP_NAME(cast)(...)`. */
-#ifndef D9_CPU_LOOPS_H
-#define D9_CPU_LOOPS_H
+#pragma once
 
 #include "kernels/cpu/kernels.h"
 
@@ -13,5 +12,3 @@
 #define D9_LOOP(name, arguments) void D9_LOOP_NAME(name) arguments;
 #include "kernels/cpu/loops.def"
 #undef D9_LOOP
-
-#endif

@@ -1,7 +1,6 @@
 /* Non-temporal stores, for arrays too large to stay in a cache until they are read again: the line is not read before
  * it is written, and other data are not evicted. */
-#ifndef D9_CPU_STREAM_H
-#define D9_CPU_STREAM_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -56,5 +55,3 @@ static inline void d9_stream(const void *from, int64_t bytes, char *to) {
     else
         for (int64_t i = 0; i < bytes; i += D9_LINE) d9_stream_line((const char *)from + i, to + i);
 }
-
-#endif

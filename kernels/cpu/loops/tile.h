@@ -2,8 +2,7 @@
  * bf16 is widened into a tile and rounded from it.
  *
  * Inner loops are plain C over a tile, most with `omp simd`: the compiler uses vectors as wide as the level allows. */
-#ifndef D9_CPU_TILE_H
-#define D9_CPU_TILE_H
+#pragma once
 
 #define D9_REAL float
 #include "kernels/formulas/activation.h"
@@ -63,5 +62,3 @@ void D9_ISA(d9_tile_act)(d9_kernel_act act, int64_t n, float *t);
 void D9_ISA(d9_tile_slope)(d9_kernel_act act, const float *dy, const float *reference, int64_t n, float *t);
 #define d9_tile_act   D9_ISA(d9_tile_act)
 #define d9_tile_slope D9_ISA(d9_tile_slope)
-
-#endif

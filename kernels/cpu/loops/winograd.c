@@ -9,8 +9,6 @@
 #include "kernels/cpu/loops/stream.h"
 #include "kernels/cpu/winograd.h"
 
-#include <string.h>
-
 enum { LANES = D9_LANES, WIDTH = D9_PRODUCT_WIDTH, GROUP = D9_WINOGRAD_GROUP, PLANES = D9_WINOGRAD_PLANES };
 enum { MOST_SIDE = 9, MOST = D9_WINOGRAD_MOST_POSITIONS };
 

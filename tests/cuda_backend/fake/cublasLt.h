@@ -1,7 +1,6 @@
 /* The part of cuBLASLt that engine/backends/cuda/cublas.c uses, declared as documented, for its fake (fake_cublas.c).
  * Visible, because cublas.c looks its functions up in the library. */
-#ifndef D9_FAKE_CUBLASLT_H
-#define D9_FAKE_CUBLASLT_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 #include <stdint.h>
@@ -88,5 +87,3 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
                               cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t *algo, void *workspace,
                               size_t workspace_bytes, cudaStream_t stream);
 #pragma GCC visibility pop
-
-#endif

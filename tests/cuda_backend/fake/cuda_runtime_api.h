@@ -1,7 +1,6 @@
 /* The part of the CUDA runtime that engine/backends/cuda/runtime.c uses, declared as documented, for its fake
  * (fake_runtime.c). The real module is built with the real header. */
-#ifndef D9_FAKE_CUDA_RUNTIME_API_H
-#define D9_FAKE_CUDA_RUNTIME_API_H
+#pragma once
 
 #include <stddef.h>
 
@@ -77,5 +76,3 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
 cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEvent_t to);
-
-#endif

@@ -1,6 +1,5 @@
 /* The part of cuDNN's header that engine/backends/cuda uses, for a build with the fake (fake_cudnn.c). */
-#ifndef D9_FAKE_CUDNN_H
-#define D9_FAKE_CUDNN_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 #include <stddef.h>
@@ -18,5 +17,3 @@ cudnnStatus_t cudnnDestroy(cudnnHandle_t handle);
 cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream);
 size_t cudnnGetVersion(void);
 const char *cudnnGetErrorString(cudnnStatus_t status);
-
-#endif

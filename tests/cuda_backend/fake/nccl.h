@@ -1,7 +1,6 @@
 /* The part of NCCL that engine/backends/cuda/nccl.c uses, declared as documented, for its fake (fake_nccl.c).
  * Visible, because nccl.c looks its functions up in the library. */
-#ifndef D9_FAKE_NCCL_H
-#define D9_FAKE_NCCL_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -33,5 +32,3 @@ ncclResult_t ncclCommAbort(ncclComm_t processes);
 ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t operation,
                            ncclComm_t processes, cudaStream_t stream);
 #pragma GCC visibility pop
-
-#endif

@@ -4,8 +4,7 @@
  *   fuzz_begin(&bench); fuzz_put(&bench, "run/result.json", bytes, size); ... fuzz_end(&bench);
  *
  * A violated property aborts the process, so that libFuzzer keeps the input. */
-#ifndef D9_TESTS_FUZZ_H
-#define D9_TESTS_FUZZ_H
+#pragma once
 
 #include "core/system.h"
 #include <stdlib.h>
@@ -53,5 +52,3 @@ size_t fuzz_split(const uint8_t *file, size_t file_size, uint8_t *data);
 
 void fuzz_require(bool holds, const char *what);
 void *fuzz_own(size_t size); /* zeros from malloc, never NULL: memory of the test itself, which is not counted */
-
-#endif
