@@ -46,11 +46,7 @@ rejects 2 '--worst-first --sheet' "$dawn9" predict run drawn/test --worst-first
 accepts "$dawn9" predict run drawn/test/disc --sheet disc.png
 accepts "$dawn9" predict run drawn/test/disc/ --sheet slash.png
 cmp disc.png slash.png || fail "a slash behind the folder hides the true class"
-# --worst-first has the tiles of the plain sheet in the order of the true class's probability, which names the folder.
-for order in '' --worst-first; do
-    accepts "$dawn9" predict run drawn/test/*/00.png drawn/test/bars/01.png drawn/test/stripes/01.png --sheet row$order.png $order
-done
-asserts <<'PYTHON'
+cat >pixels.py <<'PYTHON'
 import struct, zlib
 def pixels(path): # the rows of an 8-bit RGB PNG, whose filters are undone
     data = open(path, "rb").read()
@@ -71,6 +67,13 @@ def pixels(path): # the rows of an 8-bit RGB PNG, whose filters are undone
         rows.append(bytes(row))
         above = row
     return rows
+PYTHON
+# --worst-first has the tiles of the plain sheet in the order of the true class's probability, which names the folder.
+for order in '' --worst-first; do
+    accepts "$dawn9" predict run drawn/test/*/00.png drawn/test/bars/01.png drawn/test/stripes/01.png --sheet row$order.png $order
+done
+asserts <<'PYTHON'
+from pixels import pixels
 def tile(rows, place):
     return [row[3 * (12 + place * 204):3 * (204 + place * 204)] for row in rows[12:332]]
 files = [f"drawn/test/{name}.png" for name in ("bars/00", "disc/00", "stripes/00", "bars/01", "stripes/01")]
@@ -87,9 +90,8 @@ runs "$dawn9" train small.yaml --data "$PWD/drawn" --set train.epochs=0.5 --out 
 accepts "$dawn9" predict poor drawn/test --json
 cp "$out" lines.json
 accepts "$dawn9" eval poor --data drawn --mistakes mistakes.png
-cat >mistakes.py <<'PY'
-source = open("order.py").read()
-exec(source[:source.index("lines = ")])
+asserts <<'PYTHON'
+from pixels import pixels
 wrong = sorted((line["probability"] for line in map(json.loads, open("lines.json"))
                 if line["label"] != line["file"].split("/")[-2]), reverse=True)
 rows, columns = pixels("mistakes.png"), next(c for c in range(1, 11) if c * c >= len(wrong))
@@ -100,8 +102,7 @@ for place in range(len(wrong)): # the bar has the length of the probability
     row, left = rows[12 + place // columns * 332 + 197], 12 + place % columns * 204
     bars.append(sum(row[3 * x:3 * x + 3] == bytes((43, 103, 178)) for x in range(left, left + 192)))
 assert all(abs(bar - 192 * p) <= 1 for bar, p in zip(bars, wrong)), (bars, wrong)
-PY
-accepts python3 mistakes.py
+PYTHON
 rejects 2 'mistakes.jpg PNG .png' "$dawn9" eval poor --data drawn --mistakes mistakes.jpg
 
 # ---- the same image as PNG and as WebP, with transparent pixels ----
