@@ -15,7 +15,8 @@
  * Include with D9_REAL set (real.h). Source: Jordan, cifar10-airbench@f1c599c4, airbench94_muon.py. */
 #include "kernels/formulas/real.h"
 
-#pragma once
+#ifndef D9_FORMULAS_ORTHOGONAL_H
+#define D9_FORMULAS_ORTHOGONAL_H
 #define D9_ORTHOGONAL_EPSILON 1e-7
 
 /* Factor of w. norm: |w| if w is normalised in this step, otherwise 0. A w of zeros stays zero. */
@@ -25,3 +26,21 @@ D9_FN double d9_orthogonal_weight_factor(double rows, double norm, double rate, 
 
 /* Factor that makes H the initial X. */
 D9_FN double d9_orthogonal_scale(double norm) { return 1 / (norm + D9_ORTHOGONAL_EPSILON); }
+#endif
+
+/* Updates v and returns H. */
+D9_FN D9_REAL D9_OF(d9_orthogonal_momentum)(D9_REAL g, D9_REAL momentum, D9_REAL *v) {
+    *v = momentum * *v + g;
+    return g + momentum * *v;
+}
+
+/* d9_orthogonal_inner computes an element of B from those of A and A A; d9_orthogonal_outer an element of the new X
+ * from those of X and B X. by: (a, b, c). */
+D9_FN D9_REAL D9_OF(d9_orthogonal_inner)(const D9_REAL *by, D9_REAL a, D9_REAL square) {
+    return by[1] * a + by[2] * square;
+}
+D9_FN D9_REAL D9_OF(d9_orthogonal_outer)(const D9_REAL *by, D9_REAL x, D9_REAL product) { return by[0] * x + product; }
+
+D9_FN D9_REAL D9_OF(d9_orthogonal_apply)(D9_REAL w, D9_REAL keep, D9_REAL rate, D9_REAL x) {
+    return keep * w - rate * x;
+}
