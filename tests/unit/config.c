@@ -523,7 +523,6 @@ TEST(test_print_quotes_texts_of_other_types, enter_source_folder) {
         assert_round_trip(config);
         json_decref(effective);
         d9_text_free(&text);
-        d9_config_free(&context, config);
     }
 }
 
