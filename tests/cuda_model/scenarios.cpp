@@ -9,7 +9,9 @@ enum { THREADS = D9_SCENARIO_THREADS, BLOCKS = D9_SCENARIO_BLOCKS };
 int words[8 * THREADS]; /* for up to eight blocks */
 const int zeros[THREADS] = {0};
 unsigned tickets;
+#ifdef D9_MODEL_ALIGNMENT
 alignas(16) uint32_t aligned_words[8];
+#endif
 
 template <bool FIRST, bool SECOND> __global__ void reverse_kernel(const int *in, int *out) {
     D9_SHARED(int, turn, THREADS);
