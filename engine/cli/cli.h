@@ -95,7 +95,9 @@ bool d9_flag_is_words(const d9_flag *flag); /* true: all remaining words */
  * including newlines, like d9_text_add_escaped. Supported conversions: d, u, x, c, s, e, f, g, with ll, l, z.
  * d9_cli_print_text prints a text with its newlines. */
 void d9_cli_print(d9_cli *cli, const char *format, ...) D9_PRINTF(2, 3);
-int d9_cli_columns(const d9_cli *cli);               /* width of the terminal, 80 if unknown; INT_MAX without one */
+int d9_cli_columns(const d9_cli *cli); /* width of the terminal, 80 if unknown; INT_MAX without one */
+/* A JSON string of a text that may not be UTF-8, such as a path, as d9_json_path makes it in the arena of `cli`. */
+json_t *d9_cli_json_text(d9_cli *cli, const char *text);
 void d9_cli_print_json(d9_cli *cli, json_t *object); /* consumes the reference; NULL: stored as out of memory */
 /* Prints the object on a single line, with reals in `digits` significant digits; consumes it as d9_cli_print_json. */
 void d9_cli_print_json_line(d9_cli *cli, json_t *object, int digits);

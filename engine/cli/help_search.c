@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Where the searched words were found: all of them in the entry's name; as a phrase in its text; or each somewhere in
- * its name or text. Results are listed in this order. */
+/* How well an entry matches the searched words, best first, which is the order of the results. IN_NAME: its name has
+ * all words. IN_SEQUENCE: its text has them one after the other. APART: its name or text has each of them. */
 typedef enum place_of_words { IN_NAME, IN_SEQUENCE, APART, PLACES } place_of_words;
 
 typedef struct search {

@@ -187,7 +187,7 @@ int main(int count, char **words) {
     open_standard_files();
     signal(SIGPIPE, SIG_IGN); /* a reader that leaves early, like `head`, does not end a run */
     signal(SIGXFSZ, SIG_IGN); /* nor does a file that exceeds ulimit -f */
-    signal(SIGCHLD, SIG_DFL); /* ignored, as a parent may leave it, the system would keep no exit status of children */
+    signal(SIGCHLD, SIG_DFL); /* if a parent left it ignored, children would leave no exit status */
     d9_context_init(&cli.context);
     cli.context.interrupt = &interrupt_signal;
     cli.context.log = on_log;

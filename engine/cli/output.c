@@ -1,6 +1,7 @@
 /* Writes standard output through the system table, so that errors such as a full disk or a closed pipe are detected. */
 #include "cli/cli.h"
 #include "core/system.h"
+#include "record/effective.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -132,6 +133,8 @@ static void print_object(d9_cli *cli, json_t *object, size_t format) {
     free(dump);
     json_decref(object);
 }
+
+json_t *d9_cli_json_text(d9_cli *cli, const char *text) { return d9_json_path(&cli->context, &cli->arena, text); }
 
 void d9_cli_print_json(d9_cli *cli, json_t *object) {
     print_object(cli, object, JSON_INDENT(2) | JSON_REAL_PRECISION(12));

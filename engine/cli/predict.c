@@ -150,10 +150,6 @@ static void print_text(const prediction *self, const char *path, const double *p
     d9_cli_print(self->cli, "\n");
 }
 
-static json_t *json_path(const prediction *self, const char *path) {
-    return d9_json_path(&self->cli->context, &self->cli->arena, path);
-}
-
 static void print_line(const prediction *self, json_t *object) { d9_cli_print_json_line(self->cli, object, 9); }
 
 static void print_json(const prediction *self, const char *path, const double *probabilities) {
@@ -164,8 +160,9 @@ static void print_json(const prediction *self, const char *path, const double *p
         json_array_append_new(top,
                               json_pack("{s:s, s:i, s:o}", "label", names[self->order[k]], "class", (int)self->order[k],
                                         "probability", d9_json_number(probabilities[self->order[k]])));
-    print_line(self, json_pack("{s:o, s:s, s:i, s:o, s:o}", "file", json_path(self, path), "label", names[first],
-                               "class", (int)first, "probability", d9_json_number(probabilities[first]), "top", top));
+    print_line(self,
+               json_pack("{s:o, s:s, s:i, s:o, s:o}", "file", d9_cli_json_text(self->cli, path), "label", names[first],
+                         "class", (int)first, "probability", d9_json_number(probabilities[first]), "top", top));
 }
 
 /* Counts an unusable sample. Warns about it if there are several samples; `finish` fails for a single one. With --json
@@ -174,8 +171,8 @@ static void report_failure(prediction *self, const d9_cli_sample *sample) {
     self->failed++;
     if (self->samples.count > 1) d9_log(&self->cli->context, D9_LOG_WARNING, "%s", sample->failure);
     if (self->options->json)
-        print_line(self, json_pack("{s:o, s:o}", "file", json_path(self, sample->path), "error",
-                                   json_path(self, sample->failure)));
+        print_line(self, json_pack("{s:o, s:o}", "file", d9_cli_json_text(self->cli, sample->path), "error",
+                                   d9_cli_json_text(self->cli, sample->failure)));
 }
 
 /* The class whose name is that of the file's folder; -1: none. A folder given as DIR/ leads to paths like DIR//FILE. */

@@ -232,23 +232,20 @@ static void print_state(const d9_runs *runs, int64_t index, const d9_run_state *
                      state->kind == D9_RUN_FAILED ? state->message : "");
 }
 
-static json_t *text_json(const d9_runs *runs, const char *text) {
-    return d9_json_path(&runs->cli->context, &runs->cli->arena, text);
-}
-
 static void add_state(const d9_runs *runs, int64_t index, const d9_run_state *state, json_t *rows) {
     json_t *object = json_pack("{s:s, s:I, s:s}", "arm", arm_name(runs, index), "seed",
                                (json_int_t)seed_of(runs, index), "state", d9_run_kind_name(state->kind));
     d9_scores_set(object, state->measure, (int)state->views, state->score, state->score_tta);
     json_object_set_new(object, "train_seconds", d9_json_number(state->train_seconds));
-    if (state->kind == D9_RUN_FAILED) json_object_set_new(object, "message", text_json(runs, state->message));
+    if (state->kind == D9_RUN_FAILED)
+        json_object_set_new(object, "message", d9_cli_json_text(runs->cli, state->message));
     json_array_append_new(rows, object);
 }
 
 static d9_status print_json(const d9_runs *runs, tally *tally) {
     json_t *rows = json_array();
-    json_t *object =
-        json_pack("{s:o, s:o}", "title", text_json(runs, runs->experiment->title), "out", text_json(runs, runs->out));
+    json_t *object = json_pack("{s:o, s:o}", "title", d9_cli_json_text(runs->cli, runs->experiment->title), "out",
+                               d9_cli_json_text(runs->cli, runs->out));
     const d9_status status = count_states(runs, tally, add_state, rows);
     for (int k = 0; k < KINDS; k++)
         json_object_set_new(object, d9_run_kind_name(kinds[k]), json_integer(tally->of[kinds[k]]));

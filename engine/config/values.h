@@ -1,4 +1,4 @@
-/* Reads the value of an option from a tree node and writes it as YAML ; reads a whole map. */
+/* Reads the value of an option from a tree node, writes it as YAML, and reads whole maps of options. */
 #pragma once
 
 #include "core/option.h"

@@ -44,7 +44,7 @@ D9_MUST_USE d9_status d9_grow_items(d9_context *context, size_t count, size_t mo
                                     const char *purpose, size_t *capacity, void *items);
 
 /* Size limits in bytes for reading a file, by its content: text, such as configurations; records of runs and
- * experiments, of which a run of many epochs has a long one; images and published data files; tensors. */
+ * experiments, which grow with the number of epochs and runs; images and published data files; tensors. */
 #define D9_TEXT_MAX_BYTES    ((size_t)16 << 20)
 #define D9_RECORD_MAX_BYTES  ((size_t)1 << 30)
 #define D9_IMAGE_MAX_BYTES   ((size_t)1 << 30)

@@ -202,7 +202,7 @@ __global__ void __launch_bounds__(D9_BLOCK, WIDE_BLOCKS)
     const double weight = counts ? weight_of(s, weights, of) : 0;
     if (threadIdx.x == 0 && out.loss)
         out.loss[n] = counts ? static_cast<float>(weight * d9_loss_value_double(s.loss, &row.terms)) : 0;
-    if (threadIdx.x == 0 && out.predicted) { /* nothing exceeds a NaN in the first place */
+    if (threadIdx.x == 0 && out.predicted) { /* no logit compares as larger than a NaN in class 0 */
         const float first = logits[n * s.classes];
         out.predicted[n] = first == first ? row.best : 0;
     }

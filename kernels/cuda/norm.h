@@ -17,7 +17,7 @@
 #include "kernels/formulas/norm.h"
 #undef D9_REAL
 
-/* rows summed in f32 by a thread; blocks that fill a large GPU; the most blocks along a grid's y */
+/* rows summed in f32 by a thread; blocks that fill a large GPU; largest number of blocks along a grid's y */
 enum { D9_NORM_FOLD = 64, D9_NORM_BLOCKS = 1024, D9_NORM_SLICES = 65535 };
 
 /* Divides numbers below 2^31 by a multiplication: Granlund and Montgomery, "Division by invariant integers", sec. 4. */

@@ -111,7 +111,7 @@ lacks() {
         [ $? = 1 ] || fail "${_file#"$scratch/"} matches '$_pattern'"
     done
 }
-# The same of standard output, and of the warnings on standard error.
+# says, hides PATTERN...: as `has` and `lacks`, of standard output. warns TEXT...: standard error has each warning.
 says() { has "$out" "$@"; }
 hides() { lacks "$out" "$@"; }
 warns() { for _warning in "$@"; do has "$err" "^dawn9: warning: $_warning"; done; }

@@ -94,7 +94,7 @@ together() {
     ) &
     [ $((number % 4)) != 0 ] || wait
 }
-# All of them have passed.
+# Waits for the checks in the background; each that left no mark has failed.
 judged() {
     wait
     checks=$((checks + number)) _passed=$(ls "$scratch"/*.judged | wc -l)

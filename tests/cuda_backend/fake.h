@@ -36,8 +36,8 @@ typedef struct d9_fake_counts {
     int64_t used_bytes, most_bytes;
 } d9_fake_counts;
 
-/* How the fake cuDNN computes weight gradients. RIGHT adds in double precision and rounds the sum once. Each of the
- * other values makes an error on purpose, which the checks of cuDNN's algorithms must detect. */
+/* Ways in which the fake cuDNN can compute weight gradients. RIGHT adds in double precision and rounds the sum once.
+ * Each of the other values makes an error on purpose, which the checks of cuDNN's algorithms must detect. */
 typedef enum d9_fake_sums {
     D9_FAKE_SUMS_RIGHT,
     D9_FAKE_SUMS_IN_PARTS,         /* two partial sums, even and odd output pixels; both are rounded */

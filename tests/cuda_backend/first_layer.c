@@ -1,4 +1,4 @@
-/* First layers as graphs: ops.h. */
+/* Tests of first layers, each a graph of several nodes; declared in ops.h. */
 #include "tests/cuda_backend/ops.h"
 #include <stdio.h>
 #include <string.h>

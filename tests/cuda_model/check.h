@@ -44,7 +44,7 @@ void d9_check_array(d9_check *check, const char *what, const float *expected, co
  * kernels are contracted, because each value may then be off by one. */
 double d9_check_sums(const d9_check *check, d9_kernel_store store, double tolerance);
 
-/* Zeros, aligned to 64 bytes. */
+/* Allocates zeroed memory, aligned to 64 bytes. */
 void *d9_zeros(int64_t bytes);
 static inline float *d9_floats(int64_t count) { return d9_zeros(count * (int64_t)sizeof(float)); }
 static inline double *d9_doubles(int64_t count) { return d9_zeros(count * (int64_t)sizeof(double)); }

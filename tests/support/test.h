@@ -44,7 +44,7 @@ extern d9_context context;
 
 /* Releases `thing` when the running test ends, before its tear-down; what was kept last goes first. Returns `thing`. */
 void *test_keep(void *thing, void (*release)(void *thing));
-/* Zeros, freed when the running test ends. */
+/* Allocates zeroed memory, which is freed when the running test ends. */
 void *test_room(size_t bytes);
 
 /* assert_int_equal of up to four pairs: assert_ints(got, want, got, want). */

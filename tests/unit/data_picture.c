@@ -492,7 +492,7 @@ static int64_t count_colour(const d9_sheet *sheet, int left, int right, int top,
     return count;
 }
 
-/* The same in tile `column` of a sheet with one row of tiles. */
+/* Counts the pixels of a colour in tile `column` of a sheet with one row of tiles. */
 static int64_t count_in_tile(const d9_sheet *sheet, int column, int top, int bottom, int red, int green, int blue) {
     const int left = sheet->gap + column * (SIDE + sheet->gap);
     return count_colour(sheet, left, left + SIDE, top, bottom,

@@ -1,5 +1,5 @@
-/* The user's own division into parts: folders train/, test/ and val/; tables of labels with their faults. The split of
- * the real chest X-rays is tested if DAWN9_XRAY_CSV names their table. */
+/* Parts for training, validation and test that the user chose: folders train/, test/ and val/; tables of labels with
+ * their faults. The split of the real chest X-rays is tested if DAWN9_XRAY_CSV names their table. */
 #include "core/system.h"
 #include "data/dataset.h"
 #include "data/labels.h"
@@ -151,7 +151,7 @@ typedef struct reading {
 
 static void drop_arena(void *arena) { d9_arena_free(&context, arena); }
 
-/* What is read lives until the test ends. */
+/* Reads `text` as the contents of labels.csv. The results in `r` are freed when the test ends. */
 static d9_status read_text(reading *r, const d9_dataset_options *options, const char *text) {
     char *copy;
     d9_arena *arena = test_keep(test_room(sizeof *arena), drop_arena);

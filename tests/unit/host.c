@@ -156,7 +156,7 @@ static void add_node(chain *t, d9_op op, const char *role, d9_value_id a, d9_val
 
 static void free_chain(void *t) { op_case_free(&((chain *)t)->c); }
 
-/* Lives until the test ends. */
+/* Makes a chain of nodes, which is freed when the test ends. */
 static chain *make_chain(bool second_reader) {
     chain *t = test_room(sizeof *t);
     op_case_begin(&t->c, &context, "chain", D9_F32, D9_F32, OP_FILL_INTEGER);

@@ -254,7 +254,8 @@ TEST(test_whitening_is_pytorchs, set_up) {
     }
 }
 
-/* As many filters as there are channels are PyTorch's; later ones are as without the trick. */
+/* For a layer of C input channels, the first C filters equal those of PyTorch's dirac_, and the trick leaves the others
+ * unchanged. */
 TEST(test_dirac_is_pytorchs, set_up) {
     static const struct {
         const char *name;

@@ -97,7 +97,7 @@ static void set_allowed(const tree *t, bool allowed[MAX_PROCESSORS]) {
     }
 }
 
-/* Of allowed processors; no other's file is there. */
+/* Writes the list of sibling threads of each allowed processor. The other processors get no file. */
 static void write_siblings(const char *root, const tree *t, const bool *allowed) {
     for (int cpu = 0; cpu < t->cores * t->siblings; cpu++) {
         char path[128], list[64] = "";

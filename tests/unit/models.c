@@ -33,7 +33,7 @@ done:
 
 static void free_graph(void *graph) { d9_graph_free(&context, graph); }
 
-/* Lives until the test ends. */
+/* Builds a network, which is freed when the test ends. */
 static const network *build(const char *model, int64_t side, int64_t classes) {
     network *b = test_room(sizeof *b);
     OK(try_build(model, side, classes, b));

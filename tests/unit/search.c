@@ -35,7 +35,7 @@ static d9_status load_with(const char *yaml, const d9_experiment_options *option
 
 static void free_experiment(void *experiment) { d9_experiment_free(&context, experiment); }
 
-/* Lives until the test ends. */
+/* Loads an experiment, which is freed when the test ends. */
 static d9_experiment *load(const char *yaml) {
     d9_experiment *experiment;
     OK(load_with(yaml, &(const d9_experiment_options){0}, &experiment));

@@ -38,7 +38,7 @@ static void add_estimate(row *row, d9_estimate e) { ADD(e.estimate, e.low, e.hig
 
 static d9_design design(const row *row) { return row->in[0] == 0 ? D9_DESIGN_TWO_SAMPLES : D9_DESIGN_PAIRED; }
 
-/* One for each function name in statistics.tsv: the arguments are in row->in. */
+/* Defines the call of a function of statistics.tsv, with its arguments in row->in. */
 #define CALL(name, ...)                                                                                                \
     static void call_##name(row *row) {                                                                                \
         const double *in = row->in;                                                                                    \

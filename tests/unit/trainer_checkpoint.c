@@ -79,7 +79,7 @@ static void assert_rejected(bench *b, d9_status wanted, const char *words) {
     assert_words(context.message, words), d9_context_clear(&context);
 }
 
-/* So must it with this tensor in place of `at`, which is then as before. */
+/* Reading must also fail while `wrong` replaces the tensor `at`, which is restored afterwards. */
 static void assert_tensor_rejected(bench *b, d9_tensor *at, d9_tensor wrong, const char *words) {
     const d9_tensor whole = *at;
     char kept[160];

@@ -43,7 +43,7 @@ static const d9_result *train(const bench *b) {
 static double plain(const d9_result *result, int64_t row) { return result->epochs[row].score; }
 static double with_views(const d9_result *result, int64_t row) { return result->epochs[row].score_tta; }
 typedef double (*figure)(const d9_result *result, int64_t row);
-/* The scores that decide. */
+/* The scores by which the best epoch is chosen. */
 static figure deciding(int tta) { return tta == D9_EVAL_TTA_EVERY ? with_views : plain; }
 
 static int64_t lowest(const d9_result *result, figure figure, int64_t rows) {

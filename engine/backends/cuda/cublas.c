@@ -1,4 +1,4 @@
-/* Products by cuBLASLt; cuBLAS reads matrices column by column, so it sees our matrices transposed, and
+/* Products by cuBLASLt. cuBLAS reads matrices column by column, so it sees our matrices transposed, and
  * computes y' = op(b)' op(a)', where ' is the transpose.
  *
  * Each product runs the first algorithm of the heuristics that fits our workspace. A second kernel may add the partial

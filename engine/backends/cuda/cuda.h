@@ -330,7 +330,7 @@ d9_status d9_cuda_norm_benchmark(d9_context *context, d9_site *site, d9_choice_t
 
 /* ---- the vendor's libraries, used by module.c ---- */
 extern const d9_cuda_convolver d9_cuda_cudnn; /* conv_cudnn.c */
-/* cublas.c: the library is loaded when the first product is planned: it is large, and many networks do not need it. */
+/* cublas.c: the library is large and many networks do not need it, so planning the first product loads it. */
 extern const d9_cuda_multiplier d9_cuda_cublas;
 /* nccl.c: the library is loaded before the first sum of a run of several processes. D9_CUDA_NCCL is NULL in a build
  * without NCCL's header. */

@@ -1,4 +1,4 @@
-/* Sums between GPUs by NCCL; Each process has one GPU. Process 0 makes the identifier by which the others
+/* Sums between GPUs by NCCL. Each process has one GPU. Process 0 makes the identifier by which the others
  * find it, and MPI carries it. */
 #include "backends/cuda/cuda.h"
 #include "backends/cuda/library.h"

@@ -232,8 +232,8 @@ static const d9_parallel_kind kind = {.name = "MPI",
                                       .abort = end_all,
                                       .close = leave};
 
-/* Fails if fewer processes met than were launched: under the launcher of another MPI each process connects only itself.
- */
+/* Fails if fewer processes met than were launched: under the launcher of another MPI each process is
+ * alone. */
 static d9_status check_launcher(d9_context *context, int launched, int met) {
     char version[MPI_MAX_LIBRARY_VERSION_STRING];
     int length = 0;
