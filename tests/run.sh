@@ -3,7 +3,7 @@
 #
 #   build             gcc, as setup.sh makes it     every test but those labelled long
 #   build+avx2        the same, held to AVX2        tests that depend on the processor
-#   build-sanitized   clang with AddressSanitizer   unit tests, some commands (label smoke), each fuzz target for 10
+#   build-sanitized   clang with AddressSanitizer   unit tests, some commands (label smoke), each fuzz target for 5
 #                     and UBSan, without nvcc       seconds; warnings are errors
 #
 # usage: tests/run.sh [--fast | --long | --verdict BUILD...]
@@ -225,7 +225,7 @@ fi
 
 [ $extent = fast ] || install_tools
 install_onnxruntime
-long='^long$' processor='^processor$' targets=all fuzz_seconds=10
+long='^long$' processor='^processor$' targets=all fuzz_seconds=5
 [ $extent != long ] || { long='^none$' processor='^processor' targets='all planted_kernels' fuzz_seconds=60; }
 
 if [ $extent = fast ]; then
