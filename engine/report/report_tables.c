@@ -76,10 +76,11 @@ static d9_status make_arms_table(d9_context *context, d9_report *report) {
     table->title = "Arms";
     for (int i = 0; i < report->arm_count; i++) {
         const d9_report_arm *arm = &report->arms[i];
-        const bool aimed = !isnan(report->target) && arm->count > 0;
+        const bool aimed = !isnan(report->target) && arm->count > 0, ranges = arm->count > 1;
         D9_FIGURES_ROW(table, i, d9_text_cell(arm->label), d9_real_cell(arm->sample.mean), d9_real_cell(arm->mean.low),
                        d9_real_cell(arm->mean.high), d9_real_cell(arm->sample.deviation),
-                       d9_real_cell(arm->sample.minimum), d9_real_cell(arm->sample.maximum), d9_real_cell(arm->count),
+                       d9_real_cell(ranges ? arm->sample.minimum : NAN),
+                       d9_real_cell(ranges ? arm->sample.maximum : NAN), d9_real_cell(arm->count),
                        d9_real_cell(arm->asked), d9_real_cell(arm->published_score),
                        d9_real_cell(aimed ? (double)arm->met : NAN), d9_real_cell(arm->chance.share),
                        d9_real_cell(arm->chance.low), d9_real_cell(arm->chance.high), d9_real_cell(arm->trained),
@@ -169,14 +170,24 @@ static d9_status link_file(d9_context *context, d9_report *report, d9_figures *t
     return status;
 }
 
-static d9_status fill_run(d9_context *context, d9_report *report, const d9_report_run *run, d9_figures *table,
-                          int row) {
+/* True if the score of any run depends on TTA. */
+static bool any_views(const d9_report *report) {
+    for (int i = 0; i < report->run_count; i++)
+        if (report->runs[i].result &&
+            report->runs[i].score != d9_json_real(report->runs[i].result, report->measure->name))
+            return true;
+    return false;
+}
+
+static d9_status fill_run(d9_context *context, d9_report *report, const d9_report_run *run, bool views,
+                          d9_figures *table, int row) {
     static const char *const files[] = {"", "result.json", "config.yaml", "epochs.tsv", "submission.json"};
     d9_status status = D9_OK;
     const char *plan = json_string_value(json_object_get(run->result, "plan_sha256"));
     char *brief;
     D9_FIGURES_ROW(table, row, d9_text_cell(report->arms[run->arm].label), d9_real_cell((double)run->seed),
-                   d9_real_cell(run->score), d9_real_cell(d9_json_real(run->result, report->measure->name)),
+                   d9_real_cell(run->score),
+                   d9_real_cell(views ? d9_json_real(run->result, report->measure->name) : NAN),
                    d9_real_cell(run->difference), d9_real_cell(run->epoch_to_target), d9_real_cell(run->train_seconds),
                    d9_real_cell(run->process_seconds));
     for (int n = 0; n < 5; n++) D9_TRY(link_file(context, report, table, row, 8 + n, run->folder, files[n]));
@@ -189,11 +200,12 @@ done:
 static d9_status make_runs_table(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     d9_figures *table;
+    const bool views = any_views(report);
     int row = 0;
     D9_TRY(d9_report_add_table(context, report, "runs", run_columns, COUNT(run_columns), report->finished, &table));
     table->title = "Every run";
     for (int i = 0; i < report->run_count; i++)
-        if (report->runs[i].result) D9_TRY(fill_run(context, report, &report->runs[i], table, row++));
+        if (report->runs[i].result) D9_TRY(fill_run(context, report, &report->runs[i], views, table, row++));
 done:
     return status;
 }

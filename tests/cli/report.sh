@@ -46,6 +46,13 @@ mkdir -p every
 accepts "$dawn9" train tiny.yaml --set eval.tta=every --out every/run
 accepts "$dawn9" report every
 lacks every/report/settings.gp 'without TTA'
+# A single run has no range, and one without TTA has no score of its own without it.
+has every/report.html 'final, without TTA'
+lacks every/report.html 'lowest and highest run'
+has exp/report.html 'lowest and highest run'
+accepts "$dawn9" train tiny.yaml --without flip_tta --out without/run
+accepts "$dawn9" report without
+lacks without/report.html 'final, without TTA'
 cut -f 7 every/report/curves.tsv >"$out"
 record every/run '[float(x) for x in open("'"$out"'").read().split()[1:]] == [e["accuracy_tta"] for e in d["epochs"]]'
 
