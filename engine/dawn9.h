@@ -60,8 +60,9 @@ DAWN9_API const char *dawn9_message(const dawn9_context *context);
 typedef void dawn9_warning_callback(void *user, const char *line);
 DAWN9_API void dawn9_on_warning(dawn9_context *context, dawn9_warning_callback *callback, void *user);
 
-/* Sets the callback before each batch of an evaluation or a prediction, also of the evaluations of dawn9_train.
- * Returning anything but 0 stops the call, which then returns DAWN9_STOPPED. NULL, the initial state: no callback. */
+/* Sets the callback that is called before each view of each batch of an evaluation or a prediction, also in
+ * dawn9_train. Returning anything but 0 stops the call, which then returns DAWN9_STOPPED. NULL, the initial state: no
+ * callback. */
 typedef int dawn9_batch_callback(void *user);
 DAWN9_API void dawn9_on_batch(dawn9_context *context, dawn9_batch_callback *callback, void *user);
 
@@ -71,10 +72,12 @@ DAWN9_API void dawn9_on_batch(dawn9_context *context, dawn9_batch_callback *call
  * installed with dawn9. `set` changes options, as --set of the command does: "KEY=VALUE" strings, then NULL; or NULL
  * for no changes.
  *     {"train.epochs=3", "threads=1", "data.path=images", "tricks.ema=off", "tricks.cutout={size: 8}", NULL}
- * Errors: DAWN9_USAGE; the message has file, line, column and the legal values. */
+ * Returns DAWN9_USAGE if the file cannot be read or the configuration is invalid; the message for an invalid value has
+ * file, line, column and the legal values. */
 DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_config_load(dawn9_context *context, const char *path,
                                                         const char *const *set, dawn9_config **config);
-/* Parses a configuration. `name`: the title, used in messages. `base:` is relative to the current folder. */
+/* Parses a configuration. Messages call it `name`, which is also its title unless `yaml` has the key `title`. `base:`
+ * is relative to the current folder. */
 DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_config_parse(dawn9_context *context, const char *name, const char *yaml,
                                                          const char *const *set, dawn9_config **config);
 /* The effective configuration as YAML, with every default filled in; valid as long as `config`. */
@@ -107,7 +110,8 @@ typedef struct dawn9_progress {
  * run before its next step: dawn9_train then returns DAWN9_STOPPED. */
 typedef int dawn9_progress_callback(void *user, const dawn9_progress *progress);
 
-typedef struct dawn9_train_options { /* all zero: nothing is written to disk, no callback */
+/* All zero: no record and no callback. The backend `cuda` may still save what it tuned (backend_options.choices). */
+typedef struct dawn9_train_options {
     const char *folder; /* of the run record (docs/records.md), created if missing; NULL: no record. A run that is
                            stopped leaves a checkpoint there. If the folder already holds a run, and neither `resume`
                            nor `overwrite` is set, or if another process trains in it: DAWN9_USAGE */
@@ -173,9 +177,9 @@ DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_evaluate(dawn9_model *model, dawn9_e
  * the most likely class of each image; probabilities (count, classes): softmax of the mean logits, each row sums to 1.
  * A model of several labels (train.loss: sigmoid) has the sigmoid of the mean logit of each label instead: these
  * probabilities are independent of each other, a row does not sum to 1, and the most likely label may be an unlikely
- * one. Either output may be NULL. The first call plans the network, which takes long; so does a call with more images
- * than the planned batch, unless that has at least 64 or is the training batch. Returns DAWN9_USAGE for a model of
- * texts. */
+ * one. Either output may be NULL. The first call plans the network, which takes long. A call with more images than the
+ * planned batch plans it again, unless that batch has at least 64 images or is the training batch. Returns DAWN9_USAGE
+ * for a model of texts. */
 DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_predict(dawn9_model *model, const uint8_t *images, int64_t count,
                                                     int32_t *labels, float *probabilities);
 

@@ -455,7 +455,7 @@ static int by_name(const void *a, const void *b) {
     return strcmp(((const d9_tensor *)a)->name, ((const d9_tensor *)b)->name);
 }
 
-/* Moves the tensors of the dictionary, whose names must differ and be printable ASCII, to the result. */
+/* Moves the tensors of the dictionary to the result. Their names must differ and be printable ASCII without spaces. */
 static d9_status take_tensors(const reader *r, const dictionary *dict, d9_safetensors *made) {
     d9_status status;
     if (dict->other || dict->count == 0)

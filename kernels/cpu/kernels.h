@@ -39,7 +39,7 @@ typedef struct d9_cpu_batch { /* one augmented batch */
     const int32_t *draws;     /* (N, D9_DRAW_SLOTS): the slots of d9_augment_draws */
     const float *table;       /* (C, 256): normalised value of each byte */
     const d9_augment_rule *rule;
-    int stored, channels; /* stored: C, or 1: it is used for all channels */
+    int stored, channels; /* stored: C; or 1: the one stored channel is used for all C */
 } d9_cpu_batch;
 
 /* The stage fused before the backward pass of a norm or a bias: dz = (dy + addend) * slope(reference), with each

@@ -21,7 +21,7 @@
 
 enum { WAKE = 1 << 14 }; /* a batch with fewer logits runs on one thread */
 
-/* True if vectors of f32 compute the loss; with fewer classes the formulas in double do. */
+/* True if vectors of f32 compute the loss. Other losses, and fewer classes, take the formulas in double. */
 static bool has_many(const d9_kernel_loss *s) {
     return s->loss == D9_LOSS_CROSS_ENTROPY && s->classes >= D9_MANY_CLASSES;
 }

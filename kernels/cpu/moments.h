@@ -12,9 +12,9 @@
  *   sum dz xh = inv_std (W D - mean S)         (row by row)
  *   dbias = S,  dscale = sum dz xh,  dW = scale inv_std (D - S m^T - (sum dz xh) inv_std (W Q - mean m^T))
  *
- * each summed over the groups. Neither the convolution's output nor its gradient is read or written. Sums are f32 over
- * D9_RUN pixels and double beyond, in order: the bits do not depend on the number of threads. The formulas are
- * evaluated in double. */
+ * each summed over the groups. The convolution's output is never read, and is written only to `conv`, if that is not
+ * NULL; its gradient is neither read nor written. Sums are f32 over D9_RUN pixels and double beyond, in order: the bits
+ * do not depend on the number of threads. The formulas are evaluated in double. */
 #pragma once
 
 #include "kernels/cpu/conv.h"

@@ -7,10 +7,11 @@
  * weights (O, KH, KW, I). The ghost group of image i is i mod G.
  *
  * A launcher enqueues on `stream` and returns the launch's cudaError_t: 0 is cudaSuccess. It never waits or allocates,
- * so it may be captured into a CUDA graph. Arrays are in device memory; structs and lists of pointers are in host
- * memory and are read before the launcher returns. Arrays at multiples of 16 bytes with channel counts divisible by 8
- * are read and written 16 bytes at a time; others are slower, and their sums may have another order. An output may be
- * the same array as an input of the same size and store unless a comment forbids it; any other overlap is an error.
+ * so it may be captured into a CUDA graph. Arrays are in device memory; structs (except d9_cuda_guard) and lists of
+ * pointers are in host memory and are read before the launcher returns. Arrays at multiples of 16 bytes with channel
+ * counts divisible by 8 are read and written 16 bytes at a time; others are slower, and their sums may have another
+ * order. An output may be the same array as an input of the same size and store unless a comment forbids it; any other
+ * overlap is an error.
  * Counts of 0 launch nothing.
  *
  * A captured step is replayed unchanged. Values that change from step to step are therefore read from device memory:
@@ -56,13 +57,13 @@ typedef struct d9_cuda_batch {
     const float *table;    /* (C, 256): normalised value of each byte */
     const int32_t *draws;  /* (N, SLOTS), from d9_cuda_draw; NULL: d9_cuda_augment draws the same numbers itself */
     d9_augment_rule rule;
-    int stored, channels; /* stored: C, or 1: it is used for all channels */
+    int stored, channels; /* stored: C; or 1: the one stored channel is used for all C */
 } d9_cuda_batch;
 
 /* draws (N, SLOTS): random draws for the images of the slice (formulas/augment.h). */
 int d9_cuda_draw(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_augment_rule *rule, int32_t *draws);
 /* y (N, out_height, out_width, C): gather, reflect-pad, crop or resize, mirror, change, normalise, jitter, zero the
- * cutout square: the CPU's bits. */
+ * cutout square. The result has the CPU's bits. */
 int d9_cuda_augment(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_cuda_batch *batch, d9_kernel_out y);
 /* gathered (N): labels of the slice's samples. ranked (N): the slice's samples by decreasing loss (formulas/rank.h). */
 int d9_cuda_gather(d9_cuda_stream stream, const d9_cuda_slice *slice, const int32_t *labels, int32_t *gathered);
@@ -77,8 +78,8 @@ typedef struct d9_cuda_corpus {
     const int64_t *step; /* step *step % steps_per_epoch; NULL: step 0 */
     int64_t columns, length, time, steps_per_epoch, apart;
 } d9_cuda_corpus;
-/* tokens (time, columns): the step's tokens; labels (time, columns): the token after each; 0 and -1 past the end.
- * labels may be NULL. */
+/* tokens (time, columns): the step's tokens; labels (time, columns): the token after each. A token without a successor
+ * in its column becomes 0, with label -1; so does every place past the end. labels may be NULL. */
 int d9_cuda_read_corpus(d9_cuda_stream stream, const d9_cuda_corpus *corpus, int32_t *tokens, int32_t *labels);
 /* y[n] = share x[n] + (1 - share) x[images - 1 - n], images of `size` elements; the share of *step (NULL: of step 0) */
 int d9_cuda_mix(d9_cuda_stream stream, d9_kernel_in x, d9_cuda_coefficient share, const int64_t *step, int64_t images,

@@ -161,8 +161,9 @@ D9_DEVICE int d9_moments_term_at(int row, int o) {
     return row * D9_MOMENTS_CHUNK + o % 8 / 4 * 32 + o / 8 * 4 + o % 4;
 }
 
-/* The last pass of a forward pass for x and y of the same half-precision type, with outputs that are a multiple of
- * eight and y aligned to 16 bytes: moments_half.cu. Image i uses the terms of group i % groups. */
+/* Writes y from x and the terms, in training and evaluation: moments_half.cu. x and y have one half-precision type, the
+ * number of outputs is a multiple of eight, and y is aligned to 16 bytes. Image i uses the terms of group i % groups.
+ */
 int d9_moments_apply_half(d9_cuda_stream stream, const d9_cuda_moments &s, int64_t groups, d9_kernel_in x,
                           const float *terms, d9_kernel_act act, d9_kernel_out y);
 

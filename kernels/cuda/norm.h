@@ -4,9 +4,9 @@
  * pixels. A block works on one slice of one group's rows and on at most 8 runs of 8 channels, or 32 single channels:
  * `columns` threads (a power of two) along the channels, and `lines` rows at once. A thread loads several of its rows
  * before it uses the first. Partial sums are f32 over at most D9_NORM_FOLD rows of a thread, then double, in fixed
- * order. (With more than D9_NORM_SLICES slices, from 33 million rows on, a thread sums more rows in f32 instead.) The
- * division depends only on the shape and the number of channels that a thread loads at once (8 or 1), not on the
- * device, unlike that of the kernels of one pass (norm_resident.h). */
+ * order. (If that needs more than D9_NORM_SLICES slices, at the earliest from 33 million rows on, a thread sums more in
+ * f32.) The division depends only on the shape and the number of channels that a thread loads at once (8 or 1), not on
+ * the device, unlike that of the kernels of one pass (norm_resident.h). */
 #pragma once
 
 #include "kernels/cuda/vector.h"
@@ -253,8 +253,8 @@ D9_DEVICE d9_norm_pair d9_norm_total(const d9_norm_plan &p, const d9_fold &own, 
     return {total[0], total[1]};
 }
 
-/* Forward: computes mean and variance of n values from sums about a pivot and, if `writes`, stores them and moves the
- * running statistics at index `at` of (G, C). Returns 1 / sqrt(variance + epsilon). */
+/* Forward: computes mean and variance of n values from sums about a pivot. If `writes`, stores mean and inv_std and
+ * moves the running statistics, at index `at` of (G, C). Returns inv_std = 1 / sqrt(variance + epsilon). */
 D9_DEVICE float d9_norm_statistics(const d9_kernel_norm_state &state, int64_t at, double n, double pivot,
                                    d9_norm_pair total, bool writes, double *mean) {
     const double shift = total.first / n, spread = total.second / n - shift * shift;

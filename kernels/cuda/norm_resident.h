@@ -162,7 +162,7 @@ D9_DEVICE void d9_resident_scatter(const d9_kernel_window &w, int64_t corner, un
     }
 }
 
-/* For the current device and the forward or backward kernel: d9_device_limits and d9_device_clusters (cluster.h). */
+/* Call d9_device_limits and d9_device_clusters (cluster.h) for the forward or the backward kernel. */
 int d9_norm_resident_limits(d9_limits *limits);
 int d9_norm_resident_backward_limits(d9_limits *limits);
 int d9_norm_resident_clusters(d9_kernel_store store, bool pools, const d9_cuda_norm_algorithm *algorithm,

@@ -4,7 +4,8 @@
  *   a: rows g and g + 8, columns 2t and 2t + 1; then rows g and g + 8, columns 2t + 8 and 2t + 9
  *   b: rows 2t and 2t + 1 of column g; then rows 2t + 8 and 2t + 9
  *   d: row g, columns 2t and 2t + 1; then row g + 8
- * Products are exact. A GPU adds them in an order of its own, always the same, and may truncate where others round. */
+ * Products are exact. Each GPU adds them in one fixed order, which may differ from another GPU's, and may truncate a
+ * sum that another GPU rounds. */
 #pragma once
 
 #include "kernels/cuda/vector.h"

@@ -21,7 +21,7 @@ D9_DEVICE float d9_exp2_approx(float x) { /* 2^x, relative error at most 2^-22 (
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
-D9_DEVICE float d9_reciprocal_approx(float x) { /* 1 / x, error at most one unit (PTX ISA: rcp.approx) */
+D9_DEVICE float d9_reciprocal_approx(float x) { /* 1 / x, error at most one ulp (PTX ISA: rcp.approx) */
     float y;
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
@@ -35,7 +35,8 @@ D9_DEVICE float d9_exp2_approx(float x) { return exp2f(x) * (x < 0 ? 1 + 0x1p-22
 D9_DEVICE float d9_reciprocal_approx(float x) { return 1 / x * (1 + 0x1p-23f); }
 #endif
 
-enum { D9_ANY = -1, D9_WIDE = 8, D9_FOUR = 4 }; /* elements in 16 bytes: 8 of half precision, 4 of f32 */
+/* D9_ANY: the argument says which storage type; the others: elements in 16 bytes of half precision or f32 */
+enum { D9_ANY = -1, D9_WIDE = 8, D9_FOUR = 4 };
 
 template <int V> struct d9_vector { float v[V]; };
 
@@ -244,8 +245,9 @@ struct d9_act {
 D9_DEVICE d9_act d9_act_of(d9_kernel_act act) { return {act.activation, act.alpha, 0x1.715476p+0f / act.alpha}; }
 
 /* Activations and their derivatives for half-precision storage, by the device's 2^x and 1 / x, with a relative error
- * of about 2^-20. They need a fifth to a third of the instructions of formulas/activation.h, which would make a
- * memory-bound pass compute-bound. As there, a NaN stays a NaN (except in RELU's derivative), and infinities give the
+ * of about 2^-20, except CELU near 0: it subtracts 1 from 2^x, so its absolute error is about 2^-22 alpha there. They
+ * need a fifth to a third of the instructions of formulas/activation.h, which would make a memory-bound pass
+ * compute-bound. As there, a NaN stays a NaN (except in RELU's derivative), and infinities give the
  * limits. */
 D9_DEVICE float d9_half_RELU(d9_act act, float x) { return d9_act_RELU_float(x, act.alpha); }
 D9_DEVICE float d9_half_slope_RELU(d9_act act, float y) { return d9_act_slope_RELU_float(y, act.alpha); }

@@ -136,7 +136,7 @@ says_of records/predictions.txt '^clock of the multiprocessors .* 1755  inside$'
 says_of records/predictions.txt '^a step .* outside$'
 compare() { python3 "$source/experiments/gpu/compare.py" "$@"; }
 
-# Records of a card that there are predictions for, and of one that there are none for.
+# compare.py has predictions for a step of an H200 and of an H100, but none for a T4: it must not judge that one.
 step() { # DEVICE SECONDS: the records of its step, in planted/
     rm -rf planted && mkdir planted
     echo '[{"backend": "cuda", "present": 1, "device": "'"$1"'"}]' >planted/devices.json

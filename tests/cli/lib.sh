@@ -282,7 +282,8 @@ network_files() {
     network_file air '{name: airbench, widths: [4, 6, 6], residual: on}' ', gelu: {}, whitening_bias: {size: 2}, multicrop_tta: {}'
     network_file wide '{name: wide_resnet, depth: 16, width: 1, dropout: 0.3}' ', celu: {}, stochastic_depth: {rate: 0.5}'
     for network in $(sed -n 's/^D9_MODEL(\(.*\))$/\1/p' "$source/engine/models/models.def"); do
-        ! grep -q '\.texts = true' "$source/engine/models/$network.c" 2>/dev/null || continue # text_files
+        # Networks of texts get their files from text_files and stream_files.
+        ! grep -q '\.texts = true' "$source/engine/models/$network.c" 2>/dev/null || continue
         tiny | cat - ./*.yaml | grep -q "name: $network," || fail "no file has the network $network"
     done
 }

@@ -108,7 +108,7 @@ static void check_places(bool forward) {
                          ends[2][SEGMENTS] = {{896, 640, 384, 128}, {128, 384, 640, 896}},
                          after[2][SEGMENTS] = {{2, 3, 4, 4}, {1, 2, 3, 4}};
     const float *gradient = fake->reduction[SEGMENTS + (forward ? 0 : SEGMENTS - 1)].values; /* the lowest */
-    for (int r = SEGMENTS; r < 2 * SEGMENTS; r++) { /* those of the first step are not captured */
+    for (int r = SEGMENTS; r < 2 * SEGMENTS; r++) { /* the sums of the first step are not captured */
         const d9_fake_reduction *sum = &fake->reduction[r];
         const int k = r - SEGMENTS;
         assert_ints(sum->values - gradient, begins[forward][k], sum->count, ends[forward][k] - begins[forward][k]);

@@ -9,18 +9,18 @@ static d9_kernel_out out(const d9_site *site) { return d9_cpu_out(site, output(s
 static int64_t count(const d9_site *site) { return d9_site_count(site, input(site, 0)); }
 
 /* Defines run_NAME, the run function of a rule that calls one kernel; after the kernel come its arguments. */
-#define RULE(name, kernel, ...)                                                                                        \
+#define RUN(name, kernel, ...)                                                                                         \
     static d9_status run_##name(d9_context *context, const d9_site *site, int64_t step) {                              \
         (void)context, (void)step;                                                                                     \
         kernel(d9_cpu_of(site), __VA_ARGS__);                                                                          \
         return D9_OK;                                                                                                  \
     }
 
-RULE(cast, d9_cpu_cast, in(site, 0), count(site), out(site))
-RULE(add, d9_cpu_add, in(site, 0), in(site, 1), count(site), out(site))
-RULE(scale, d9_cpu_scale, in(site, 0), (float)site->nodes[0]->as.scale.factor, count(site), out(site))
-RULE(act, d9_cpu_act_forward, in(site, 0), d9_node_act(site->nodes[0]), count(site), out(site))
-RULE(act_backward, d9_cpu_act_backward, in(site, 0), in(site, 1), d9_node_act(site->nodes[0]), count(site), out(site))
+RUN(cast, d9_cpu_cast, in(site, 0), count(site), out(site))
+RUN(add, d9_cpu_add, in(site, 0), in(site, 1), count(site), out(site))
+RUN(scale, d9_cpu_scale, in(site, 0), (float)site->nodes[0]->as.scale.factor, count(site), out(site))
+RUN(act, d9_cpu_act_forward, in(site, 0), d9_node_act(site->nodes[0]), count(site), out(site))
+RUN(act_backward, d9_cpu_act_backward, in(site, 0), in(site, 1), d9_node_act(site->nodes[0]), count(site), out(site))
 
 /* ---- pools ---- */
 
@@ -32,15 +32,15 @@ static const d9_kernel_window *window_of(const d9_site *site, d9_value_id x, d9_
     return window;
 }
 
-RULE(pool, d9_cpu_pool_forward, window_of(site, input(site, 0), output(site, 0), &(d9_kernel_window){0}), in(site, 0),
-     out(site))
-RULE(pool_backward, d9_cpu_pool_backward, window_of(site, input(site, 1), input(site, 0), &(d9_kernel_window){0}),
-     in(site, 0), in(site, 1), out(site))
+RUN(pool, d9_cpu_pool_forward, window_of(site, input(site, 0), output(site, 0), &(d9_kernel_window){0}), in(site, 0),
+    out(site))
+RUN(pool_backward, d9_cpu_pool_backward, window_of(site, input(site, 1), input(site, 0), &(d9_kernel_window){0}),
+    in(site, 0), in(site, 1), out(site))
 
-RULE(mean_pool, d9_cpu_mean_pool_forward, window_of(site, input(site, 0), output(site, 0), &(d9_kernel_window){0}),
-     in(site, 0), out(site))
-RULE(mean_pool_backward, d9_cpu_mean_pool_backward,
-     window_of(site, output(site, 0), input(site, 0), &(d9_kernel_window){0}), in(site, 0), out(site))
+RUN(mean_pool, d9_cpu_mean_pool_forward, window_of(site, input(site, 0), output(site, 0), &(d9_kernel_window){0}),
+    in(site, 0), out(site))
+RUN(mean_pool_backward, d9_cpu_mean_pool_backward,
+    window_of(site, output(site, 0), input(site, 0), &(d9_kernel_window){0}), in(site, 0), out(site))
 
 /* ---- dropout, concatenation, slices ---- */
 
@@ -106,8 +106,8 @@ static bool linear_bias_match(const d9_site *site) {
         const d9_kernel_linear *shape = linear_of(site, weight, y, &(d9_kernel_linear){0});                            \
         return d9_cpu_reserve(context, d9_cpu_device_of(site), d9_cpu_linear_scratch_bytes(d9_cpu_of(site), shape));   \
     }                                                                                                                  \
-    RULE(name, kernel, linear_of(site, weight, y, &(d9_kernel_linear){0}), __VA_ARGS__,                                \
-         d9_cpu_device_of(site)->scratch, d9_cpu_out(site, site->nodes[site->node_count - 1]->outputs[0]))
+    RUN(name, kernel, linear_of(site, weight, y, &(d9_kernel_linear){0}), __VA_ARGS__,                                 \
+        d9_cpu_device_of(site)->scratch, d9_cpu_out(site, site->nodes[site->node_count - 1]->outputs[0]))
 LINEAR(linear, d9_cpu_linear_forward, input(site, 1), output(site, 0), in(site, 0), in(site, 1), bias_of(site))
 LINEAR(linear_backward_data, d9_cpu_linear_backward_data, input(site, 1), input(site, 0), in(site, 0), in(site, 1))
 LINEAR(linear_backward_weight, d9_cpu_linear_backward_weight, output(site, 0), input(site, 0), in(site, 0), in(site, 1))

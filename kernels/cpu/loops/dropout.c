@@ -42,7 +42,8 @@ void D9_LOOP_NAME(dropout)(d9_kernel_in x, const d9_dropout *d, d9_kernel_out y,
         const int64_t place = d9_dropout_place(d, at);
         const uint32_t *drawn = words + place % 4;
         n = d9_tile_count(at, end);
-        /* with several processes only consecutive places, and no more than there are words */
+        /* With several processes, places are consecutive only within a row. The drawn words begin at a multiple of 4,
+         * so D9_TILE - place % 4 of them are left. */
         if (d->ranks > 1) n = d9_min(n, d9_min(d->row - at % d->row, D9_TILE - place % 4));
         if (d->together > 1) {
             const int64_t word = d9_dropout_word(d, at);

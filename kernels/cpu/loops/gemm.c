@@ -2,7 +2,7 @@
  *
  *   along        (lines of K, panel, D9_GEMM_LINE)   an operand whose rows run along K: whole lines are copied
  *   across       (K, panel)                          an operand whose rows are steps of K: pieces of rows are copied
- *   transposed   (K, panel)                          rows along K, transposed: only for weights, which are small */
+ *   transposed   (K, panel)                          rows along K, transposed: only for the b of a b^T */
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/integers.h"
 #include "kernels/cpu/loops/lanes.h"

@@ -84,7 +84,7 @@ typedef float saved_lanes[D9_CELL_SAVED][LANES] __attribute__((aligned(4 * D9_LA
 /* Computes h, c and `saved` for one vector of units. */
 typedef void forward_cell(gate_lanes gx, float (*a)[LANES], const float *before, float *c, saved_lanes saved, float *h);
 
-/* a (rows, G, H) = U before + bias for a tile. */
+/* a (rows, G, H rounded up to LINE) = U before + bias for a tile; without has_state only the bias. */
 D9_INLINE void forward_product(const cell_size size, const struct d9_recur_part *p, bool has_state, const float *before,
                                float *a) {
     const int gates = size.gates, rows = size.rows;
@@ -128,7 +128,7 @@ D9_INLINE void forward_row(const cell_size size, forward_cell *cell, const struc
     }
 }
 
-/* Fills tiles with the state before the first step; zeros fill up the tiles. */
+/* Fills tiles with the states `from` (N, H), or with zeros if it has no data; zeros fill up the tiles. */
 static void load_states(const struct d9_recur_part *p, d9_kernel_in from, const int rows, int64_t tile_size,
                         float *tiles) {
     const int64_t h = p->layer->units;

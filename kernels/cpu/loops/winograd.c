@@ -518,7 +518,7 @@ D9_INLINE void gather(const d9_winograd_filter *s, const d9_kernel_store store, 
         }
 }
 
-/* Transforms LANES outputs of one input to vectors `stride` floats apart. */
+/* Transforms the taps of LANES filters to vectors `stride` floats apart. */
 D9_INLINE void transform_taps(const d9_winograd_filter *s, const void *const *tap, int64_t offset, float *to,
                               int64_t stride) {
     if (s->scheme == D9_WINOGRAD_DENSE)
