@@ -476,7 +476,7 @@ def train(config, images=None, labels=None, test=None, set=(), folder=None, over
         if not isinstance(test, (tuple, list)) or len(test) != 2:
             raise ValueError("test must be a pair: (images, labels)")
         _save_arrays(data.name, "test_", *test)
-    ours = ["data.dataset=arrays", f"data.path={json.dumps(data.name)}", f"data.image_size={np.shape(images)[1]}"]
+    ours = ["data.dataset=arrays", f"data.path={json.dumps(data.name, ensure_ascii=False)}", f"data.image_size={np.shape(images)[1]}"]
     asked, needed = _effective(config, ours + settings), _effective(config, settings + ours)
     if asked != needed:
         other = next(line.strip() for line in asked if line not in needed)

@@ -156,7 +156,7 @@ class Network(nn.Module):
             return torch.tensor([[rank[word] if word in rank else rank["<unk>"] for word in text.split()] for text in texts]).T
         rank, rows = {word: token for token, word in enumerate(self.words) if token > 3}, []
         for text in texts:
-            words = re.findall(r"[^\x00-\x20!-&(-/:-@\[-`{-\x7f]+", text.encode().lower().decode())
+            words = re.findall(r"[^\x00-\x20!-&(-/:-@\[-`{-~]+", text.encode().lower().decode())
             row = ([1] + [rank.get(word, 2) for word in words])[-self.length:]
             rows.append(row + [0] * (self.length - len(row)))
         return torch.tensor(rows)

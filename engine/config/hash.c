@@ -18,10 +18,11 @@ typedef struct settings {
     d9_arena arena;
     setting *items;
     int count, capacity;
+    bool decide; /* evaluations change the parameters: through early stopping or the plateau of the learning rate */
 } settings;
 
 /* False for options that do not change the result of a run, and for the seed, which a run records separately. */
-static bool is_hashed(const char *key) {
+static bool is_hashed(const settings *all, const char *key) {
     static const char *const others[] = {"title",
                                          "target",
                                          "threads",
@@ -29,7 +30,6 @@ static bool is_hashed(const char *key) {
                                          "seed",
                                          "backend_options.choices",
                                          "data.path",
-                                         "eval.every",
                                          "eval.tta", /* see add_deciding_views */
                                          "data.check",
                                          "data.skip_damaged",
@@ -37,6 +37,7 @@ static bool is_hashed(const char *key) {
                                          "data.largest_picture"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strcmp(key, others[i]) == 0) return false;
+    if (strcmp(key, "eval.every") == 0) return all->decide;
     return strncmp(key, "published.", strlen("published.")) != 0;
 }
 
@@ -56,7 +57,7 @@ static d9_status add_option(settings *all, const char *section, const d9_option 
     char *key;
     d9_text_init(all->context, &value);
     D9_TRY(d9_arena_format(all->context, &all->arena, &key, "%s%s%s", section, *section ? "." : "", option->key));
-    if (!is_hashed(key)) goto done;
+    if (!is_hashed(all, key)) goto done;
     const bool is_default = d9_value_is_default(option, base, &value);
     d9_value_write(option, base, &value);
     D9_TRY(d9_text_status(&value));
@@ -84,27 +85,25 @@ done:
     return status;
 }
 
-/* The version of the rule that draws test and validation samples by the names of files. */
+/* The version of the rule that draws test and validation samples by the names of files. Version 3 differs from 2 only
+ * for tables without a column of groups or parts. */
 static d9_status add_split_rule(settings *all, const d9_config *config) {
-    d9_status status;
-    char *rule;
     static const char *const drawn[] = {"folder", "text", "labelled"};
     bool by_name = false;
     for (size_t i = 0; i < sizeof drawn / sizeof *drawn; i++) by_name |= !strcmp(config->data.dataset, drawn[i]);
     if (!by_name) return D9_OK;
-    D9_TRY(d9_arena_format(all->context, &all->arena, &rule, "%d", D9_SPLIT_RULE));
-    D9_TRY(add_setting(all, "data.split", rule, false));
-done:
-    return status;
+    const bool by_path =
+        strcmp(config->data.dataset, "labelled") == 0 && !config->data.group_column && !config->data.split_column;
+    return add_setting(all, "data.split", by_path ? "3" : "2", false);
 }
 
-/* eval.tta changes the parameters only through early stopping and the plateau of the learning rate, and only if there
- * are several views. Older versions without this key behaved like `every`, so that value adds no line to the hash. */
+/* eval.tta changes the parameters only if evaluations do, and only if there are several views. Older versions without
+ * this key behaved like `every`, so that value adds no line to the hash. */
 static d9_status add_deciding_views(settings *all, const d9_config *config) {
     const bool every = config->eval.tta == D9_EVAL_TTA_EVERY;
     bool views = false;
     for (int i = 0; i < D9_TRICK_COUNT; i++) views |= config->trick_on[i] && d9_trick_at(i)->on_views;
-    if (!views || (config->eval.patience == 0 && config->train.plateau == 1)) return D9_OK;
+    if (!views || !all->decide) return D9_OK;
     return add_setting(all, "eval.tta", every ? "every" : "last", every);
 }
 
@@ -113,6 +112,7 @@ static d9_status collect_settings(const d9_config *config, settings *all) {
     d9_config hashed = *config;
     const d9_section *section;
     hashed.train.from = config->train.from_sha256;
+    all->decide = config->eval.patience > 0 || config->train.plateau < 1;
     for (int i = 0; (section = d9_section_at(i)); i++)
         D9_TRY(add_options(all, i > 0 ? section->name : "", section->options, &hashed));
     D9_TRY(add_split_rule(all, config));

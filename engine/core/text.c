@@ -92,6 +92,10 @@ uint32_t d9_text_next(const char **text) {
     return character;
 }
 
+size_t d9_text_mark_bytes(const uint8_t *text, size_t size) {
+    return size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+}
+
 int d9_text_columns(const char *text) {
     /* Unicode 15: blocks in which all or nearly all characters have this width. */
     static const struct {

@@ -36,6 +36,9 @@ void d9_text_free_part(d9_text *part, d9_text *whole);
 /* Returns the code point at *text (not empty) and moves past it. An invalid byte or cut sequence is one character. */
 uint32_t d9_text_next(const char **text);
 
+/* Bytes of the byte order mark at the beginning of a UTF-8 file: 3, or 0 if there is none. */
+size_t d9_text_mark_bytes(const uint8_t *text, size_t size);
+
 /* Number of terminal columns of a UTF-8 text: 2 for wide East Asian characters and emoji, 0 for combining marks. */
 int d9_text_columns(const char *text);
 

@@ -178,7 +178,7 @@ static d9_status find_split_folder(d9_context *context, d9_arena *arena, const d
         if (!entry->folder || strcasecmp(entry->name, name) != 0) continue;
         D9_TRY(d9_listing_read(context, arena, entry->path, &inside));
         for (int64_t j = 0; j < inside.count; j++)
-            if (inside.entries[j].folder) *path = entry->path;
+            if (inside.entries[j].folder && !inside.entries[j].foreign) *path = entry->path;
     }
 done:
     return status;
@@ -297,7 +297,7 @@ static d9_status split_by_name(d9_context *context, d9_arena *arena, uint64_t se
     uint64_t *draws;
     D9_TRY(D9_ARENA_ALLOCATE(context, arena, class->count, &draws));
     for (int64_t j = 0; j < class->count; j++) {
-        draws[j] = d9_name_draw(seed, D9_DRAW_NAME_TEST, class->name, class->paths[j]);
+        draws[j] = d9_name_draw(seed, D9_DRAW_NAME_TEST, class->name, d9_name_of_file(class->paths[j]));
         below += d9_is_test_draw(draws[j]);
         if (draws[j] < draws[lowest]) lowest = j;
         if (draws[j] > draws[highest]) highest = j;

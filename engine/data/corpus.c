@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/system.h"
+#include "core/text.h"
 #include "data/source.h"
 
 enum { LENGTH_MAX = 65536 };
@@ -64,7 +65,7 @@ static d9_status add_words(corpus *corpus, const char *path, const uint8_t *text
     d9_status status = D9_OK;
     char word[D9_WORD_MAX_BYTES + 1];
     size_t length = 0;
-    for (size_t i = 0; i <= size; i++) {
+    for (size_t i = d9_text_mark_bytes(text, size); i <= size; i++) {
         const bool ends = i == size || is_space(text[i]);
         if (ends && length > 0) {
             word[length] = 0;

@@ -146,7 +146,7 @@ d9_status d9_csv_read(d9_faults *faults, char *text, size_t size, const d9_csv_c
     int columns = 0, found, *places;
     int64_t number = 1;
     D9_TRY(d9_text_check_bytes(context, faults->file, (const uint8_t *)text, size));
-    if (size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) line += 3;
+    line += d9_text_mark_bytes((const uint8_t *)text, size);
     *csv = (d9_csv){.columns = count};
     D9_TRY(D9_ARENA_ALLOCATE(context, faults->arena, count, &places));
     D9_TRY(D9_ARENA_ALLOCATE(context, faults->arena, count_lines(text, size) * count, &csv->cells));

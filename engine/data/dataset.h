@@ -20,7 +20,7 @@ typedef struct d9_split {
 /* Identifies the user's own images or texts that a model was trained with. Models record it, so that an evaluation
  * finds the test part again and recognises other images (data/split.h). */
 enum {
-    D9_SPLIT_RULE = 2 /* current version of the rule in data/split.h; 1: of models that do not record it */,
+    D9_SPLIT_RULE = 3 /* current version of the rule in data/split.h; 1: of models that do not record it */,
     D9_TRAINED_MAX = 64
 };
 typedef struct d9_provenance {
@@ -59,6 +59,7 @@ typedef struct d9_dataset {
                                `normalize`; texts: 0 and 1 */
     d9_split train, test,
         valid;                /* valid: of a stream, a table of labels or a folder with such a part; otherwise empty */
+    size_t root_bytes;        /* of a table of labels: bytes of the data folder's path and a slash before each name */
     bool drawn;               /* the test part was drawn from the user's own images */
     bool no_test;             /* the folder has val/ but no test/, and options->validation is set: `test` is val/ */
     bool unseen;              /* the model of options->known was trained on none of the images */

@@ -179,11 +179,12 @@ static d9_status check_parts(const reading *self) {
 
 /* ---- the dataset ---- */
 
-static d9_status name_classes(d9_context *context, const d9_label_table *table, d9_dataset *dataset) {
+static d9_status describe(d9_context *context, const d9_label_table *table, const char *folder, d9_dataset *dataset) {
     d9_status status;
     D9_TRY(d9_arena_copy_all(context, &dataset->arena, table->class_names, table->classes, &dataset->class_names));
     dataset->classes = table->classes;
     dataset->drawn = table->drawn;
+    dataset->root_bytes = strlen(folder) + 1;
 done:
     return status;
 }
@@ -244,7 +245,7 @@ d9_status d9_labelled_load(d9_context *context, const d9_dataset_options *option
     D9_TRY(d9_class_files_check_folder(context, options, folder, "its pictures and their table of labels"));
     D9_TRY(list_files(&self));
     D9_TRY(check_parts(&self));
-    D9_TRY(name_classes(context, &self.table, dataset));
+    D9_TRY(describe(context, &self.table, folder, dataset));
     D9_TRY(d9_class_files_shuffle(context, &arena, options->seed, &self.files[D9_PART_TRAIN]));
     D9_TRY(d9_class_files_decode(context, &arena, options, &d9_image_files, self.files, count_parts(options), dataset));
 done:

@@ -41,6 +41,16 @@ static char *next_label(const char *separator, char **rest) {
     return label ? trim(label) : NULL;
 }
 
+/* Removes spaces and tabs around groups and parts. */
+static void trim_cells(const reading *self) {
+    static const int columns[] = {GROUP_COLUMN, SPLIT_COLUMN};
+    for (int64_t i = 0; i < self->csv.rows; i++)
+        for (size_t c = 0; c < sizeof columns / sizeof *columns; c++) {
+            const char **at = &self->csv.cells[i * COLUMNS + columns[c]];
+            if (*at) *at = trim((char *)*at); /* the text belongs to the caller, who lets it be changed */
+        }
+}
+
 static bool is_none(const reading *self, const char *label) {
     return self->options->several && (!*label || (self->options->no_label && !strcmp(label, self->options->no_label)));
 }
@@ -254,11 +264,11 @@ static d9_status find_parts(const reading *self) {
     if (grouped) D9_TRY(sort_groups(self, &groups));
     for (int64_t i = 0; i < table->count; i++) {
         const d9_label_row *row = &table->rows[i];
-        const char *class = self->options->several ? "" : table->class_names[row->label];
+        const char *class = self->options->several ? "" : table->class_names[row->label], *name = row->file;
+        if (d9_split_rule(self->options) < D9_SPLIT_BY_PATH) name = d9_name_of_file(name);
         parts[i] = self->options->split_column ? part_of(cell(self, row->row, SPLIT_COLUMN))
-                   : !d9_is_test_draw(d9_name_draw(self->options->seed, D9_DRAW_NAME_TEST, class, row->file))
-                       ? D9_PART_TRAIN
-                       : D9_PART_TEST;
+                   : !d9_is_test_draw(d9_name_draw(self->options->seed, D9_DRAW_NAME_TEST, class, name)) ? D9_PART_TRAIN
+                                                                                                         : D9_PART_TEST;
     }
     table->drawn = !self->options->split_column;
     if (groups && table->drawn) divide_groups(self, groups, parts);
@@ -316,6 +326,7 @@ d9_status d9_labels_read(d9_faults *faults, const d9_dataset_options *options, c
     self.separator = options->several ? options->separator : NULL;
     D9_TRY(d9_csv_read(faults, text, size, wanted, COLUMNS, &self.csv));
     if (self.csv.rows == 0 && faults->count == 0) D9_TRY(d9_fail(faults->context, D9_DATA, "%s: no row", faults->file));
+    trim_cells(&self);
     D9_TRY(split_labels(&self, &labels));
     warn_separator(&self, &labels);
     D9_TRY(find_classes(&self, &labels));

@@ -19,9 +19,13 @@ static uint64_t fnv1a(uint64_t hash, const char *text) {
     return hash;
 }
 
-uint64_t d9_name_draw(uint64_t seed, uint32_t draw, const char *class_name, const char *path) {
+const char *d9_name_of_file(const char *path) {
     const char *slash = strrchr(path, '/');
-    const uint64_t hash = fnv1a(fnv1a(fnv1a(UINT64_C(0xcbf29ce484222325), class_name), "/"), slash ? slash + 1 : path);
+    return slash ? slash + 1 : path;
+}
+
+uint64_t d9_name_draw(uint64_t seed, uint32_t draw, const char *class_name, const char *name) {
+    const uint64_t hash = fnv1a(fnv1a(fnv1a(UINT64_C(0xcbf29ce484222325), class_name), "/"), name);
     return d9_philox_pair(d9_philox4x32_10(seed, (uint32_t)hash, (uint32_t)(hash >> 32), D9_STREAM_SPLIT, draw));
 }
 
@@ -107,10 +111,12 @@ static d9_status hold_out_by_name(d9_context *context, const d9_dataset_options 
     D9_TRY(D9_ALLOCATE(context, train->count, "a split", &draws));
     D9_TRY(D9_ALLOCATE(context, train->count, "a split", &sorted));
     D9_TRY(D9_ALLOCATE(context, train->count, "a split", &marked));
-    for (int64_t i = 0; i < train->count; i++)
-        draws[i] = sorted[i] =
-            d9_name_draw(options->seed, D9_DRAW_NAME_VALIDATION,
-                         dataset->several ? "" : dataset->class_names[train->labels[i]], train->names[i]);
+    const bool by_path = dataset->root_bytes > 0 && d9_split_rule(options) >= D9_SPLIT_BY_PATH;
+    for (int64_t i = 0; i < train->count; i++) {
+        const char *class_name = dataset->several ? "" : dataset->class_names[train->labels[i]],
+                   *name = by_path ? train->names[i] + dataset->root_bytes : d9_name_of_file(train->names[i]);
+        draws[i] = sorted[i] = d9_name_draw(options->seed, D9_DRAW_NAME_VALIDATION, class_name, name);
+    }
     qsort(sorted, (size_t)train->count, sizeof *sorted, compare_numbers);
     own->validation = options->validation;
     own->validation_limit =

@@ -4,13 +4,14 @@
  * below a sixth of 2^64. In a class without such an image the one with the lowest draw is in the test part, and in a
  * class where all are such images the one with the highest draw is not. The draw is Philox at counter = FNV-1a of
  * "CLASS/NAME", so adding, removing or renaming a file moves no other. Version 1 drew by the position in the sorted
- * list of names; models of that time do not record a version. Arrays have no names: both versions draw by their
- * position. */
+ * list of names; models of that time do not record a version. Arrays have no names: every version draws by their
+ * position. Version 3 draws images of a table (labels.h) by their whole path below the data folder, because names such
+ * as PATIENT/front.png repeat; version 2 drew them by the file name, too. */
 #pragma once
 
 #include "data/source.h"
 
-enum { D9_SPLIT_BY_POSITION = 1, D9_SPLIT_BY_NAME = 2 };
+enum { D9_SPLIT_BY_POSITION = 1, D9_SPLIT_BY_NAME = 2, D9_SPLIT_BY_PATH = 3 };
 
 /* Purposes of draws from the random stream D9_STREAM_SPLIT. D9_DRAW_NAME_...: by file name; the others: by position. */
 enum {
@@ -25,8 +26,9 @@ enum {
 /* Version of the rule that the options ask for: the model's, or the current one. */
 int d9_split_rule(const d9_dataset_options *options);
 
-/* The draw of the file at `path`, by the names of its class and of the file without folders; uniform in 64 bits. */
-uint64_t d9_name_draw(uint64_t seed, uint32_t draw, const char *class_name, const char *path);
+/* The draw of a file by the name of its class and `name`; uniform in 64 bits. */
+uint64_t d9_name_draw(uint64_t seed, uint32_t draw, const char *class_name, const char *name);
+const char *d9_name_of_file(const char *path); /* without folders */
 /* True for a sixth of all draws. */
 bool d9_is_test_draw(uint64_t draw);
 

@@ -7,6 +7,7 @@
 #include <jansson.h>
 
 #include "core/system.h"
+#include "core/text.h"
 
 enum { SLOTS_FIRST = 1024 };
 
@@ -127,7 +128,7 @@ void d9_word_index_free(d9_context *context, d9_word_index *index) {
 
 static d9_status count_words(d9_context *context, d9_arena *arena, const d9_bytes *text, d9_word_index *index) {
     d9_status status = D9_OK;
-    const uint8_t *at = text->bytes, *end = at + text->size;
+    const uint8_t *bytes = text->bytes, *at = bytes + d9_text_mark_bytes(bytes, text->size), *end = bytes + text->size;
     char word[D9_WORD_MAX_BYTES + 1], *copy;
     while (next_word(&at, end, word) > 0) {
         int32_t found = d9_word_index_find(index, word);
@@ -188,13 +189,13 @@ static int32_t find_token(const d9_word_index *index, const char *word) {
 
 int64_t d9_vocabulary_encode(const d9_word_index *index, const uint8_t *text, size_t size, int64_t length,
                              int32_t *tokens) {
-    const uint8_t *at = text, *end = text + size;
+    const uint8_t *begin = text + d9_text_mark_bytes(text, size), *at = begin, *end = text + size;
     char word[D9_WORD_MAX_BYTES + 1];
     int64_t words = 0, count = 0;
     for (size_t bytes; (bytes = find_word(&at, end)) > 0; at += bytes) words++;
     const int64_t skipped = words + 1 > length ? words + 1 - length : 0; /* tokens before the last `length` */
     if (skipped == 0) tokens[count++] = D9_TOKEN_START;
-    at = text;
+    at = begin;
     for (int64_t i = 1; i <= words; i++) {
         next_word(&at, end, word);
         if (i >= skipped) tokens[count++] = find_token(index, word);

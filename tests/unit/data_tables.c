@@ -127,6 +127,15 @@ TEST_WITH(const char *folder, an_interrupt_ends_reading, run_folder_set_up, run_
     assert_int_equal(opened, 0);
 }
 
+/* A class may have the name of a part: only class folders within make it one. */
+TEST_WITH(const char *folder, a_class_is_named_train, run_folder_set_up, run_folder_tear_down) {
+    write_part(folder, ".", 6, 10);
+    assert_int_equal(rename(run_path(folder, "ant"), run_path(folder, "train")), 0);
+    OK(d9_directory_make(&context, run_path(folder, "train/@eaDir")));
+    d9_dataset *dataset = run_data(folder, (d9_dataset_options){.name = "folder"});
+    assert_string_equal(dataset->class_names[1], "train");
+}
+
 TEST_WITH(const char *folder, a_foreign_folder_with_images_is_a_class, run_folder_set_up, run_folder_tear_down) {
     write_part(folder, ".", 6, 10);
     OK(d9_directory_make(&context, run_path(folder, "lost+found")));
@@ -202,6 +211,39 @@ TEST(spaces_around_labels_do_not_count) {
     assert_ints(r.faults.count, 1, r.table.classes, 2, r.table.rows[0].label, 1);
     assert_int_equal(r.table.rows[1].label, 1);
     assert_non_null(strstr(r.faults.fault[0].text, "no label"));
+}
+
+/* Groups "a", " a" and "a " are one, so their images are in one part. */
+TEST(spaces_around_groups_and_parts_do_not_count) {
+    d9_dataset_options options = one;
+    reading r;
+    options.group_column = "group";
+    OK(read_text(&r, &options, "file,label,group\na,x,1\nb,y,2 \nc,x, 1\nd,y,\t2\n"));
+    assert_ints(r.table.groups, 2, r.faults.count, 0);
+    assert_ints(r.table.rows[0].part, r.table.rows[2].part, r.table.rows[1].part, r.table.rows[3].part);
+    options.group_column = NULL, options.split_column = "split";
+    OK(read_text(&r, &options, "file,label,split\na,x, train\nb,y,test \n"));
+    assert_ints(r.faults.count, 0, r.table.rows[1].part, D9_PART_TEST);
+}
+
+/* Files of the same name in the folders of 90 patients are drawn one by one: version 3 of the rule. */
+TEST(equal_file_names_are_drawn_by_their_folders) {
+    for (int version = 2; version <= 3; version++) {
+        d9_dataset_options options = one;
+        const d9_provenance known = {.rule = version};
+        reading r;
+        d9_text text;
+        int tested[2] = {0};
+        if (version == 2) options.known = &known;
+        d9_text_init(&context, &text);
+        d9_text_add(&text, "file,label\n");
+        for (int i = 0; i < 180; i++) d9_text_add(&text, "p%d/%s.png,x\n", i / 2, i % 2 ? "side" : "front");
+        OK(read_text(&r, &options, d9_text_get(&text)));
+        for (int i = 0; i < 180; i++) tested[i % 2] += r.table.rows[i].part == D9_PART_TEST;
+        d9_text_free(&text);
+        for (int view = 0; view < 2; view++) /* 15 of 90 are expected, with a deviation of 3.5 */
+            assert_int_equal(version == 3, tested[view] > 2 && tested[view] < 30);
+    }
 }
 
 static void keep_log(void *user, d9_log_level level, const char *line) {
@@ -474,6 +516,7 @@ TEST_WITH(const char *folder, validation_images_of_a_plain_table, run_folder_set
     options.validation = 3;
     dataset = run_data(folder, options);
     assert_ints(dataset->train.count, trained - 3, dataset->test.count, 3);
+    assert_string_equal(dataset->test.names[0] + dataset->root_bytes, d9_name_of_file(dataset->test.names[0]));
 }
 
 /* A table without training images of the model needs no column of groups: the model is evaluated on all of it. */

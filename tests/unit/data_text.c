@@ -269,6 +269,21 @@ TEST_WITH(const char *folder, a_corpus_is_a_stream_of_words, run_folder_set_up, 
     run_data(folder, (d9_dataset_options){.name = "corpus"});
 }
 
+/* A byte order mark at the beginning of a file belongs to no word. */
+TEST_WITH(const char *folder, a_byte_order_mark_is_no_word, run_folder_set_up, run_folder_tear_down) {
+    static const char marked[] = "\xef\xbb\xbfhello there", *const names[] = {"train.txt", "valid.txt", "test.txt"};
+    static const char *const parts[] = {"train/a/0.txt", "train/b/0.txt", "test/a/0.txt", "test/b/0.txt"};
+    static const int32_t stream[] = {0, 1, 2};
+    for (int i = 0; i < 4; i++) write_text(folder, parts[i], i % 2 ? marked : marked + 3);
+    d9_dataset *dataset = run_data(folder, (d9_dataset_options){.name = "text", .length = 3});
+    const int32_t *tokens = (const int32_t *)(const void *)dataset->train.images;
+    assert_memory_equal(tokens, tokens + 3, 3 * sizeof *tokens);
+    for (int i = 0; i < 3; i++) write_text(folder, names[i], i == 1 ? marked + 3 : marked);
+    dataset = run_data(folder, (d9_dataset_options){.name = "corpus"});
+    check_stream(&dataset->train, stream, 3);
+    check_stream(&dataset->valid, stream, 3);
+}
+
 /* Errors of a folder of texts ask for texts, not for images. */
 TEST_WITH(const char *folder, broken_folders_of_texts_are_rejected, run_folder_set_up, run_folder_tear_down) {
     write_text(folder, "loose.txt", "good");
