@@ -208,7 +208,12 @@ static json_t *find_equal(const json_t *list, size_t at, const char *const keys[
 
 static const char *const by_name[2] = {"name"}, *const by_run[2] = {"arm", "seed"}, *const whole[2] = {0};
 
-/* Returns D9_USAGE if the title, kind or an arm's configuration in `held`, experiment.json, differs from `wanted`. */
+static const json_t *rungs_of(const json_t *record) {
+    return json_object_get(json_object_get(record, "search"), "rungs");
+}
+
+/* Returns D9_USAGE if the title, kind, rungs or an arm's configuration in `held`, experiment.json, differs from
+ * `wanted`. */
 static d9_status check_held(d9_context *context, const char *out, const json_t *held, const json_t *wanted) {
     static const char *const keys[] = {"title", "kind"};
     size_t i;
@@ -218,6 +223,10 @@ static d9_status check_held(d9_context *context, const char *out, const json_t *
             return d9_fail(context, D9_USAGE,
                            "%s: holds another experiment (%s \"%s\", not \"%s\"); give another --out", out, keys[k],
                            string_at(held, keys[k]), string_at(wanted, keys[k]));
+    const json_t *rungs = rungs_of(held), *mine_rungs = rungs_of(wanted);
+    for (i = 0; i < json_array_size(rungs); i++) /* further rungs may follow; arms of a trial must stay together */
+        if (!json_equal(json_array_get(rungs, i), json_array_get(mine_rungs, i)))
+            return d9_fail(context, D9_USAGE, "%s: its search has other rungs; give another --out", out);
     json_array_foreach(json_object_get(held, "arms"), i, arm) {
         const json_t *mine = find_equal(json_object_get(wanted, "arms"), i, by_name, arm);
         if (!mine || strcmp(string_at(mine, "config_hash"), string_at(arm, "config_hash")) == 0) continue;

@@ -65,7 +65,13 @@ void d9_spec_folder_name(char *text) {
     *put = 0;
 }
 
-/* True if the edit replaces the value of `key`: a --set of it or of a map that holds it, or --without its trick. */
+/* True if both are the same, or if `key` is that of a value within the map `map`. */
+static bool is_within(const char *key, const char *map, size_t map_length) {
+    return strncmp(key, map, map_length) == 0 && (key[map_length] == 0 || key[map_length] == '.');
+}
+
+/* True if the edit changes the value of `key`: a --set of it, of a map that holds it or of a value within it, or
+ * --without its trick. */
 static bool replaces(const d9_config_edit *edit, const char *key) {
     static const char tricks[] = "tricks.";
     if (edit->kind == D9_EDIT_WITH) return false;
@@ -74,10 +80,13 @@ static bool replaces(const d9_config_edit *edit, const char *key) {
         key += strlen(tricks);
     }
     const size_t length = strcspn(edit->text, "=");
-    return strncmp(edit->text, key, length) == 0 && (key[length] == 0 || key[length] == '.');
+    return is_within(key, edit->text, length) || (edit->kind == D9_EDIT_SET && is_within(edit->text, key, strlen(key)));
 }
 
-d9_status d9_spec_check_axis(const d9_spec *spec, const d9_tree *axis) {
+d9_status d9_spec_check_axis(const d9_spec *spec, const d9_tree *axes, const d9_tree *axis) {
+    for (const d9_tree *other = axes->first; other != axis; other = other->next)
+        if (is_within(axis->key, other->key, strlen(other->key)) || is_within(other->key, axis->key, strlen(axis->key)))
+            return d9_tree_fail_key(spec->context, axis, "is also set by %s", other->key);
     for (int i = 0; i < spec->added.count; i++) {
         const d9_config_edit *edit = &spec->added.items[i];
         if (replaces(edit, axis->key))
@@ -100,7 +109,7 @@ d9_status d9_spec_grid(d9_spec *spec) {
             D9_TRY(d9_tree_fail(spec->context, axis, "an empty grid: needs a list of values, like [10, 20]"));
         if (strcmp(axis->key, "seed") == 0)
             D9_TRY(d9_tree_fail_key(spec->context, axis, "seeds are not a grid axis: use the experiment's key seeds"));
-        D9_TRY(d9_spec_check_axis(spec, axis));
+        D9_TRY(d9_spec_check_axis(spec, map, axis));
         spec->grid.points *= axis->count;
         if (spec->grid.points > D9_RUNS_MAX)
             D9_TRY(d9_tree_fail(spec->context, map, "more than %d points", D9_RUNS_MAX));

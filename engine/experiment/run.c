@@ -62,6 +62,17 @@ static d9_status read_json(const run *self, const char *name, json_t **object) {
     return has_file(self, name) ? d9_json_read(self->context, path_in(self, name, path), object, NULL) : D9_OK;
 }
 
+/* Seconds from the start of the process; of a resumed run, which has several processes, those of its segments. */
+static double process_seconds_of(const json_t *result) {
+    const double whole = d9_json_real(result, "process_seconds");
+    const json_t *segment;
+    double sum = 0;
+    size_t i;
+    if (!isnan(whole)) return whole;
+    json_array_foreach(json_object_get(result, "timeline"), i, segment) sum += d9_json_real(segment, "seconds");
+    return sum;
+}
+
 /* Sets `state` from result.json if it exists; `damaged`: it exists but has no configuration hash or seed. */
 static d9_status read_result(const run *self, d9_run_state *state, bool *damaged) {
     d9_status status;
@@ -87,7 +98,7 @@ static d9_status read_result(const run *self, d9_run_state *state, bool *damaged
     state->score_tta = d9_json_real(result, state->measure->name_tta);
     state->views = json_integer_value(json_object_get(result, "views"));
     state->train_seconds = d9_json_real(result, "train_seconds");
-    state->process_seconds = d9_json_real(result, "process_seconds");
+    state->process_seconds = process_seconds_of(result);
     state->teraflop = d9_json_real(result, "train_teraflop") + d9_json_real(result, "evaluation_teraflop");
 done:
     json_decref(result);

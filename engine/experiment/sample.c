@@ -15,7 +15,7 @@
  *
  * The draw for a range depends only on the seed of the sampler, the number of the trial and the path of the range
  * ("model.widths[0]"): not on the order of the runs, the other ranges or the number of trials. Numbers of uniform and
- * log are rounded to four significant digits. */
+ * log are rounded to four significant digits, in narrow ranges to more. */
 #include "config/values.h"
 #include "experiment/spec.h"
 
@@ -87,7 +87,24 @@ static d9_philox words_of(const draw *draw, const char *place) {
                             (uint32_t)strtoul(eight, NULL, 16));
 }
 
-/* Writes the drawn number, rounded to four significant digits; if that is outside the range, the end of the range. */
+/* Significant digits of a number drawn from the range: four, and more if four give fewer than a hundred numbers. */
+static int digits_of(const double ends[2]) {
+    const double largest = fmax(fabs(ends[0]), fabs(ends[1]));
+    int digits = 4;
+    while (digits < 15 && ends[1] - ends[0] < 100 * pow(10, floor(log10(largest)) + 1 - digits)) digits++;
+    return digits;
+}
+
+/* Writes the shortest text that reads as the number. */
+static void write_shortest(double value, char text[32]) {
+    double back = NAN;
+    for (int digits = 1; digits <= 17 && back != value; digits++) {
+        snprintf(text, 32, "%.*g", digits, value);
+        (void)d9_text_to_real(text, &back);
+    }
+}
+
+/* Writes the drawn number, rounded to digits_of; if that is outside the range, the end of the range. */
 static void draw_number(uint32_t word, range_kind kind, const d9_tree *list, char text[32]) {
     double ends[3], value;
     (void)read_ends(list, kind, ends); /* checked before */
@@ -98,9 +115,9 @@ static void draw_number(uint32_t word, range_kind kind, const d9_tree *list, cha
     }
     const double low = kind == LOG ? log(ends[0]) : ends[0], high = kind == LOG ? log(ends[1]) : ends[1];
     value = low + d9_philox_unit(word) * (high - low);
-    snprintf(text, 32, "%.4g", kind == LOG ? exp(value) : value);
-    if (!d9_text_to_real(text, &value) || value < ends[0]) snprintf(text, 32, "%.17g", ends[0]);
-    if (value > ends[1]) snprintf(text, 32, "%.17g", ends[1]);
+    snprintf(text, 32, "%.*g", digits_of(ends), kind == LOG ? exp(value) : value);
+    if (!d9_text_to_real(text, &value) || value < ends[0]) write_shortest(ends[0], text);
+    if (value > ends[1]) write_shortest(ends[1], text);
 }
 
 /* Appends a copy of `node` to `parent`, in which drawn values replace the ranges. `place`: path of `node`. The copy
@@ -363,7 +380,7 @@ static d9_status read_ranges(d9_spec *spec, const d9_tree *search, const d9_tree
                 D9_TRY(d9_tree_fail_key(spec->context, range, "must be the same in all trials"));
         if (!spec->experiment->search.by_seeds && strcmp(range->key, "train.epochs") == 0)
             D9_TRY(d9_tree_fail_key(spec->context, range, "the rungs set it; give rungs of seeds, or no range"));
-        D9_TRY(d9_spec_check_axis(spec, range));
+        D9_TRY(d9_spec_check_axis(spec, ranges, range));
     }
 done:
     return status;

@@ -35,9 +35,10 @@ D9_MUST_USE d9_status d9_spec_seeds(d9_spec *spec, int64_t instead);
 /* Makes `text` a valid folder name: removes spaces, brackets and quotes; slashes, colons and the like become dashes. */
 void d9_spec_folder_name(char *text);
 
-/* Rejects a --set of the key `axis`, which the grid or search sets, or of a map that holds it, and --without its trick:
- * they would override the values of the axis, and the records would be wrong. */
-D9_MUST_USE d9_status d9_spec_check_axis(const d9_spec *spec, const d9_tree *axis);
+/* Rejects a --set of the key `axis`, which the grid or search sets, of a map that holds it or of a key within it, and
+ * --without its trick: they would override the values of the axis, and the records would be wrong. So would an earlier
+ * axis of `axes` that sets the same values. */
+D9_MUST_USE d9_status d9_spec_check_axis(const d9_spec *spec, const d9_tree *axes, const d9_tree *axis);
 /* Reads the key `grid` of the file into spec->grid. */
 D9_MUST_USE d9_status d9_spec_grid(d9_spec *spec);
 /* Fills the draft for point `index` of the grid: edits, name, label, baseline. The last axis changes fastest. */

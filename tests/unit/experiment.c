@@ -124,6 +124,11 @@ TEST(test_the_command_line_comes_last, setup, teardown) {
     assert_edits(experiment->arms, true, "--set train.momentum=0.5;");
     reject_with("config: tiny.yaml\ngrid: {train.momentum: [0.1, 0.2]}\n", &options,
                 ":2:8 grid.train.momentum --set train.momentum=0.5");
+    edit.text = "tricks.cutout.size=2";
+    reject_with("config: tiny.yaml\ngrid: {tricks.cutout: [{size: 4}, {size: 8}]}\n", &options,
+                ":2:8 grid.tricks.cutout --set tricks.cutout.size=2");
+    reject("config: tiny.yaml\ngrid: {tricks.cutout.size: [4, 8], tricks.cutout: [{size: 2}]}\n",
+           ":2:36 grid.tricks.cutout tricks.cutout.size");
 }
 
 TEST(test_published_belongs_to_what_was_published, setup, teardown) {

@@ -115,6 +115,21 @@ TEST(test_values_fill_their_ranges) {
     for (int e = 1; e <= 4; e++) assert_true(abs(counts[e] - 100) < 44);
 }
 
+/* Near 1, four digits would leave six numbers. */
+TEST(test_a_narrow_range_has_many_values) {
+    d9_experiment *experiment =
+        load("config: tiny.yaml\nsearch:\n  trials: 60\n  ranges: {train.momentum: {uniform: [0.9895, 0.98999]}}\n");
+    int values = 0;
+    for (int t = 0; t < 60; t++) {
+        bool repeats = false;
+        const char *value = value_of(&experiment->arms[t], "train.momentum");
+        assert_true(strlen(value) <= 8);
+        for (int s = 0; s < t; s++) repeats |= strcmp(value, value_of(&experiment->arms[s], "train.momentum")) == 0;
+        values += !repeats;
+    }
+    assert_true(values > 45); /* 490 numbers */
+}
+
 TEST(test_rungs_of_epochs_are_arms_of_the_trial) {
     d9_experiment *experiment = load(SEARCH "9\n  rungs: {train.epochs: [0.5, 2]}\n  ranges:\n" MOMENTUM);
     assert_ints(experiment->arm_count, 18, experiment->seed_count, 1);
