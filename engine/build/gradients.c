@@ -24,6 +24,13 @@ d9_status d9_build_stored(d9_context *context, d9_graph *graph, const char *name
     return d9_graph_add_value(context, graph, &value, id);
 }
 
+/* Entries of a table by step that the making of batches reads: previews show D9_PREVIEW_EPOCHS epochs, also if the run
+ * is shorter. */
+static int64_t steps_of_batches(const d9_program *program) {
+    const int64_t previewed = (D9_PREVIEW_EPOCHS - 1) * program->steps_per_epoch + 1;
+    return program->steps > previewed ? program->steps : previewed;
+}
+
 /* Mixes image n and its target with those of image N - 1 - n: adds a node, and a table of weights by step. */
 static d9_status add_mixture(d9_context *context, d9_program *program, d9_graph *graph, d9_value_id plain) {
     d9_status status;
@@ -33,8 +40,9 @@ static d9_status add_mixture(d9_context *context, d9_program *program, d9_graph 
     int *table = &mix.as.mix.share.table;
     *table = find_table(program, name);
     if (*table == D9_NONE) {
-        D9_TRY(d9_build_table(context, program, name, program->steps, table, &shares));
-        for (int64_t s = 0; s < program->steps; s++)
+        const int64_t steps = steps_of_batches(program);
+        D9_TRY(d9_build_table(context, program, name, steps, table, &shares));
+        for (int64_t s = 0; s < steps; s++)
             shares[s] = d9_mix_weight(program->seed, s, program->augmentation.number[D9_AUGMENT_MIX][0]);
     }
     graph->nodes[d9_edit_next(graph, D9_OP_LOSS, 0)].as.loss.share = mix.as.mix.share;
@@ -47,7 +55,8 @@ done:
  * and the share of the image outside the box. */
 static void fill_boxes(const d9_program *program, double *const *values) {
     const double *paste = program->augmentation.number[D9_AUGMENT_PASTE];
-    for (int64_t s = 0; s < program->steps; s++) {
+    const int64_t steps = steps_of_batches(program);
+    for (int64_t s = 0; s < steps; s++) {
         const double scale = d9_build_scale(program, s);
         const int64_t height = llround(scale * (double)program->extent.height),
                       width = llround(scale * (double)program->extent.width);
@@ -71,7 +80,9 @@ static d9_status add_pasting(d9_context *context, d9_program *program, d9_graph 
     const bool filled = find_table(program, names[0]) != D9_NONE;
     for (int t = 0; t < TABLES; t++) {
         by_step[t] = (d9_coefficient){find_table(program, names[t]), 0};
-        if (!filled) D9_TRY(d9_build_table(context, program, names[t], program->steps, &by_step[t].table, &values[t]));
+        if (!filled)
+            D9_TRY(
+                d9_build_table(context, program, names[t], steps_of_batches(program), &by_step[t].table, &values[t]));
     }
     if (!filled) fill_boxes(program, values);
     const d9_node paste = {D9_OP_PASTE,

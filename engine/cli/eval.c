@@ -162,22 +162,15 @@ static void print_classes(d9_cli *cli, const d9_session *session, const ranking 
                  ranked->macro.recall, ranked->macro.f1);
 }
 
-/* Sets *area to the area under the ROC curve of the second of two classes, ranking samples by its probability (with TTA
- * views). NAN if there are not two classes, or if one has no sample. */
+/* Sets *area to the area under the ROC curve of the second of two classes, ranking samples by its logit minus that of
+ * the first (with TTA views). NAN if there are not two classes, or if one has no sample. */
 static d9_status find_area(d9_cli *cli, const d9_session *session, const d9_evaluation *evaluation, double *area) {
-    d9_status status = D9_OK;
     const d9_dataset *dataset = session->dataset;
-    double *second;
     *area = NAN;
-    if (!session->program.measure->by_class || dataset->classes != 2) return D9_OK;
-    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, dataset->test.count, &second));
-    for (int64_t i = 0; i < dataset->test.count; i++)
-        second[i] = evaluation->top1[i] ? (double)evaluation->confidence[i] : 1 - (double)evaluation->confidence[i];
+    if (!session->program.measure->by_class || !evaluation->margin) return D9_OK;
     const d9_evaluated all = {
-        .logits = second, .labels = dataset->test.labels, .samples = dataset->test.count, .classes = 1};
-    D9_TRY(d9_measure_find("auc")->compute(&cli->context, &all, area, NULL));
-done:
-    return status;
+        .logits = evaluation->margin, .labels = dataset->test.labels, .samples = dataset->test.count, .classes = 1};
+    return d9_measure_find("auc")->compute(&cli->context, &all, area, NULL);
 }
 
 static json_t *evaluation_json(const d9_session *session, const d9_evaluation *evaluation, const ranking *ranked,

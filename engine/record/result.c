@@ -42,14 +42,14 @@ static json_t *epochs_json(const d9_result *result) {
     return rows;
 }
 
-/* `start` is written in seconds since timeline->origin. */
+/* `start` is written in seconds since timeline->origin; null: the segment is one of an earlier process. */
 static json_t *timeline_json(const d9_timeline *timeline) {
     json_t *rows = json_array();
     for (int i = 0; i < timeline->count; i++) {
         const d9_segment *segment = &timeline->segments[i];
-        json_t *row =
-            json_pack("{s:s, s:o, s:o}", "name", d9_segment_name(segment->kind), "start",
-                      d9_json_number(segment->start - timeline->origin), "seconds", d9_json_number(segment->seconds));
+        json_t *row = json_pack("{s:s, s:o, s:o}", "name", d9_segment_name(segment->kind), "start",
+                                d9_json_number(segment->start > 0 ? segment->start - timeline->origin : NAN), "seconds",
+                                d9_json_number(segment->seconds));
         if (segment->epoch > 0) json_object_set_new(row, "epoch", json_integer(segment->epoch));
         json_array_append_new(rows, row);
     }

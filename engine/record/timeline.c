@@ -83,7 +83,8 @@ double d9_timeline_sum(const d9_timeline *timeline, const d9_clock *clock, int64
     if (isnan(until)) return NAN;
     for (int i = 0; i < timeline->count; i++) {
         const d9_segment *segment = &timeline->segments[i];
-        if (clock->in[segment->kind] && segment->start < until) seconds += segment->seconds;
+        const bool later = clock->until == D9_CLOCK_TARGET && segment->epoch > epoch_to_target;
+        if (clock->in[segment->kind] && segment->start < until && !later) seconds += segment->seconds;
     }
     return seconds;
 }

@@ -52,7 +52,7 @@ const d9_clock *d9_clock_find(const char *name); /* NULL: no such clock */
 
 /* Seconds of a clock. D9_CLOCK_TARGET: NAN if `epoch_to_target` is 0 (target not reached); D9_CLOCK_FINAL_ACCURACY: NAN
  * without a final evaluation. The timeline of a resumed run also has the segments of its earlier processes, with start
- * 0: a D9_CLOCK_TARGET clock counts them all, even if the target was reached before the last of them. */
+ * 0: a D9_CLOCK_TARGET clock counts those of no epoch, such as loading, even if the target was reached before them. */
 double d9_timeline_sum(const d9_timeline *timeline, const d9_clock *clock, int64_t epoch_to_target);
 
 void d9_timeline_init(d9_context *context, d9_timeline *timeline, double origin);

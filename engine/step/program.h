@@ -9,6 +9,8 @@
 #include "graph/passes.h"
 #include "step/augment.h"
 
+enum { D9_PREVIEW_EPOCHS = 8 /* epochs whose batches a preview shows, also if the run is shorter */ };
+
 /* ---- accumulators: named arrays that updates and the tail keep between steps, besides the state ---- */
 typedef enum d9_accumulator_layout {
     D9_ACCUMULATOR_OF_GROUPS, /* one element per trained parameter, laid out as GRADIENT; initially zero */

@@ -97,7 +97,7 @@ static d9_status fill_sheet(d9_session *session, const d9_graph *graph, d9_plan 
         copy_middle(data, row, rgb);
         d9_sheet_put_bytes(sheet, row, 0, rgb);
     }
-    for (int epoch = 0; epoch < D9_BATCH_SHEET_EPOCHS; epoch++) {
+    for (int epoch = 0; epoch < D9_PREVIEW_EPOCHS; epoch++) {
         D9_TRY(session->backend->run(session->context, plan, epoch * session->program.steps_per_epoch));
         D9_TRY(session->backend->sync(session->context, session->device));
         D9_TRY(d9_session_read_value(session, &graph->values[graph->input], wide));
@@ -124,7 +124,7 @@ d9_status d9_batch_sheet(d9_session *session, d9_sheet *sheet) {
     d9_graph graph;
     d9_plan *plan = NULL;
     d9_graph_init(&graph);
-    D9_TRY(d9_sheet_make(context, rows, D9_BATCH_SHEET_EPOCHS + 1, &options, sheet));
+    D9_TRY(d9_sheet_make(context, rows, D9_PREVIEW_EPOCHS + 1, &options, sheet));
     D9_TRY(d9_batch_plan(session, &graph, &plan));
     D9_TRY(fill_sheet(session, &graph, plan, sheet));
     D9_TRY(put_names(session, sheet));

@@ -243,6 +243,7 @@ static void store_predictions(const d9_session *session, const double *logits, d
         const double *row = logits + i * extent->classes;
         evaluation->top1[i] = prediction(session, row);
         evaluation->confidence[i] = (float)confidence(session, row);
+        if (evaluation->margin) evaluation->margin[i] = row[1] - row[0];
     }
 }
 
@@ -377,6 +378,8 @@ static d9_status evaluate(d9_session *session, const d9_views *views, d9_evaluat
     D9_TRY(D9_ALLOCATE(session->context, 2 * count, "logits", &mean));
     D9_TRY(D9_ALLOCATE(session->context, extent->eval_samples, "predictions", &evaluation->top1));
     D9_TRY(D9_ALLOCATE(session->context, extent->eval_samples, "predictions", &evaluation->confidence));
+    if (extent->classes == 2 && !d9_session_several(session))
+        D9_TRY(D9_ALLOCATE(session->context, extent->eval_samples, "predictions", &evaluation->margin));
     D9_TRY(run_views(session, views, mean + count, mean, evaluation));
     if (session->program.measure->by_label)
         D9_TRY(D9_ALLOCATE(session->context, extent->classes, "scores", &evaluation->by_label));
@@ -405,6 +408,7 @@ d9_status d9_session_evaluate_plain(d9_session *session, d9_evaluation *evaluati
 void d9_evaluation_free(d9_context *context, d9_evaluation *evaluation) {
     d9_release(context, evaluation->top1);
     d9_release(context, evaluation->confidence);
+    d9_release(context, evaluation->margin);
     d9_release(context, evaluation->by_label);
     memset(evaluation, 0, sizeof *evaluation);
 }

@@ -19,6 +19,7 @@ typedef struct d9_evaluation { /* d9_evaluation_free frees its arrays */
                         * view was computed */
     int32_t *top1;     /* (eval_samples), predicted classes by the evaluated views; several labels: bit c for label c */
     float *confidence; /* softmax probability of top1; several labels: the probability of the least sure answer */
+    double *margin;    /* (eval_samples), logit of the second class minus that of the first; NULL: not two classes */
     double *by_label;  /* (classes), the score of each label by these views, NAN if undefined; NULL: the measure has
                         * none */
 } d9_evaluation;

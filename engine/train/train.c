@@ -263,8 +263,9 @@ static d9_status open_run(d9_context *context, const d9_train_options *given, ru
     if (options->out)
         D9_TRY(d9_record_open(context, &self->record, options->out, options->config, self->mode,
                               self->result->epoch_count - self->unreported));
-    if (options->tensorboard)
-        D9_TRY(d9_tensorboard_run_open(&self->tensorboard, &self->session, options->tensorboard, self->step));
+    if (options->tensorboard) /* it drops earlier events from this step on; the last summary stays */
+        D9_TRY(d9_tensorboard_run_open(&self->tensorboard, &self->session, options->tensorboard,
+                                       self->step + (self->step > 0 && !self->unreported)));
     if (options->ready) D9_TRY(options->ready(options->observer.user, &self->session));
     D9_TRY(d9_session_lap(&self->session, D9_SEGMENT_SAVE, 0));
     self->saved_seconds = self->session.mark;

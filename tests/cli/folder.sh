@@ -34,6 +34,20 @@ accepts "$dawn9" eval poor
 says '^ +[0-9.]+%  disc \([0-9]+ of [0-9]+\), precision [0-9.]+%, F1 [0-9.]+%$' '^macro mean: precision [0-9.]+%, recall [0-9.]+%, F1 [0-9.]+%$'
 rejects 6 'none/poor.tsv' "$dawn9" eval poor --confusion none/poor.tsv
 
+# ---- the area of two classes depends on the order of the logits alone, also where probabilities are 1 in f32 ----
+draw pair bars=20 disc=20
+runs "$dawn9" train small.yaml --data pair --out two --set train.epochs=0.5 --quiet
+accepts "$dawn9" eval two --data pair --json
+cp "$out" two.json
+json two.json '0 < d["auc"] < 1'
+replies 'd["auc"] == json.load(open("two.json"))["auc"]' "$dawn9" eval two --data pair --json --set model.logits_scale=1e4
+
+# ---- a preview shows eight epochs, also of a shorter run ----
+for epochs in 1 10; do
+    accepts "$dawn9" data preview small.yaml --data drawn --with cutmix --epochs $epochs --out preview.$epochs.png
+done
+same preview.1.png preview.10.png
+
 # ---- a record has no absolute path: --data names the data again ----
 accepts "$dawn9" train small.yaml --data "$PWD/drawn" --out far --set train.epochs=0.5 --quiet
 rejects 2 'data.path --data DIR' "$dawn9" eval far

@@ -90,7 +90,7 @@ first, second = (list(events(path)) for path in sorted(glob.glob("logs/half/*"))
 done = [e["step"] for e in first if "loss/train" in e["values"]]
 rest = [e["step"] for e in second if "loss/train" in e["values"]]
 assert done and done + rest == [4 * epoch for epoch in range(1, 31)], (done, rest)
-assert second[1]["session"] == 1 and done[-1] <= second[1]["step"] <= rest[0], second[1] # equal: interrupted in an evaluation
+assert second[1]["session"] == 1 and done[-1] < second[1]["step"] <= rest[0], second[1] # TensorBoard drops earlier events from this step on
 assert not any("augmentation" in e["values"] for e in second)
 losses = [e["values"]["loss/train"] for e in first + second if "loss/train" in e["values"]]
 rows = [json.loads(line)["train_loss"] for line in open("half/events.jsonl")]

@@ -139,6 +139,16 @@ TEST_WITH(bench *bench, test_clocks, begin, end) {
     assert_null(d9_clock_find("seconds"));
 }
 
+/* A resumed run has its earlier epochs' segments, with start 0: later ones than the target's do not count. */
+TEST(test_clock_of_a_resumed_run, begin, end) {
+    d9_timeline timeline;
+    d9_timeline_init(&context, &timeline, 1000);
+    for (int epoch = 1; epoch <= 3; epoch++) OK(d9_timeline_add(&timeline, D9_SEGMENT_TRAIN, epoch, 0, 1 << epoch));
+    OK(d9_timeline_add(&timeline, D9_SEGMENT_TRAIN, 4, 1001, 1017));
+    assert_true(d9_timeline_sum(&timeline, d9_clock_find("dawnbench_seconds"), 2) == 2 + 4);
+    assert_true(d9_timeline_sum(&timeline, d9_clock_find("dawnbench_seconds"), 4) == 2 + 4 + 8 + 16);
+}
+
 /* An interrupted epoch has two segments: the target is reached at the end of the last one. */
 TEST(test_clock_of_an_interrupted_epoch, begin, end) {
     d9_timeline timeline;
