@@ -39,6 +39,11 @@ class NoRecord(LookupError):
     pass
 
 
+def by_number(name):
+    """Sorts round-2 before round-10."""
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
+
+
 def texts(path):
     """The records that match a path with * and ?, in order; a file beside an archive counts before one in it."""
     path = path[2:] if path.startswith("./") else os.path.join(RESULTS, path)
@@ -53,7 +58,7 @@ def texts(path):
     found.update({each: open(each, encoding="utf-8").read() for each in glob.glob(os.path.join(ROOT, path))})
     if not found:
         raise NoRecord(f"no record {path}")
-    return [found[each] for each in sorted(found)]
+    return [found[each] for each in sorted(found, key=by_number)]
 
 
 def text(path):
@@ -402,32 +407,32 @@ def amx(*folders):
 
     def of_matrix(folder):
         gflop = sum(rule["gflop"] for rule in record(folder + "/ops.json")["rules"])
-        return [gflop / s["step_seconds"] / s["matrix_gflop_per_second"] for s in records(folder + "/step-?.json")]
+        return [gflop / s["step_seconds"] / s["matrix_gflop_per_second"] for s in records(folder + "/step-[0-9]*.json")]
 
     def batch(folder):
-        return [100 * each(folder + "/pipeline.json", "step_seconds")[0] / median(each(folder + "/step-?.json", "step_seconds"))]
+        return [100 * each(folder + "/pipeline.json", "step_seconds")[0] / median(each(folder + "/step-[0-9]*.json", "step_seconds"))]
 
     lines = [
-        ("dawn9, images/s", 0, "", lambda f: rates(f + "/step-?.json")),
-        ("PyTorch, images/s", 0, "", lambda f: rates(f + "/torch-?.json")),
-        ("dawn9 over PyTorch", 1, "2.0", lambda f: per_round(rates(f + "/step-?.json"), rates(f + "/torch-?.json"))),
+        ("dawn9, images/s", 0, "", lambda f: rates(f + "/step-[0-9]*.json")),
+        ("PyTorch, images/s", 0, "", lambda f: rates(f + "/torch-[0-9]*.json")),
+        ("dawn9 over PyTorch", 1, "2.0", lambda f: per_round(rates(f + "/step-[0-9]*.json"), rates(f + "/torch-[0-9]*.json"))),
         ("time of a step over that of the fastest convolutions alone", 2, "1.25: missed", lambda f: per_fastest(f, "fastest_bare_seconds")),
         ("the same, with the reorders that these convolutions need", 2, "", lambda f: per_fastest(f, "fastest_seconds")),
         ("rate of a step over that of the matrix product", 2, "0.65 (bf16), 0.60 (f32)", of_matrix),
-        ("peak memory, GiB", 2, "2.5 (bf16)", lambda f: [max(each(f + "/step-?.json", "peak_bytes")) / 2**30]),
-        ("from the start of the process to the first step, s", 2, "2.0: missed in f32", lambda f: each(f + "/cold-?.json", "seconds_to_first_step")),
-        ("from the start of the process to the end of that step, s", 2, "", lambda f: each(f + "/cold-?.json", "seconds_after_first_step")),
+        ("peak memory, GiB", 2, "2.5 (bf16)", lambda f: [max(each(f + "/step-[0-9]*.json", "peak_bytes")) / 2**30]),
+        ("from the start of the process to the first step, s", 2, "2.0: missed in f32", lambda f: each(f + "/cold-[0-9]*.json", "seconds_to_first_step")),
+        ("from the start of the process to the end of that step, s", 2, "", lambda f: each(f + "/cold-[0-9]*.json", "seconds_after_first_step")),
         ("making the batch, percent of a step", 2, "2", batch),
-        ("a real epoch, images/s", 0, "", lambda f: epoch_rates(f + "/epoch-?.json")),
-        ("the same steps in `bench step`, images/s", 0, "within 3%: missed in bf16", lambda f: rates(f + "/step97-?.json")),
+        ("a real epoch, images/s", 0, "", lambda f: epoch_rates(f + "/epoch-[0-9]*.json")),
+        ("the same steps in `bench step`, images/s", 0, "within 3%: missed in bf16", lambda f: rates(f + "/step97-[0-9]*.json")),
     ]
     return grid(["", "bf16", "f32", "goal"],
                 ([title, *(cell(values(folder), digits) for folder in folders), goal] for title, digits, goal, values in lines))
 
 
 def half_epoch():
-    found = {"training": epoch_rates("cpu/half-epoch/epoch-?.json"), "`bench step`, same settings": rates("cpu/half-epoch/same-?.json"),
-             "`bench step`": rates("cpu/half-epoch/plain-?.json")}
+    found = {"training": epoch_rates("cpu/half-epoch/epoch-[0-9]*.json"), "`bench step`, same settings": rates("cpu/half-epoch/same-[0-9]*.json"),
+             "`bench step`": rates("cpu/half-epoch/plain-[0-9]*.json")}
     return grid(["images/s", "1", "2", "3", "median"],
                 ([what, *(f"{rate:.0f}" for rate in (*values, median(values)))] for what, values in found.items()))
 
@@ -455,7 +460,7 @@ def convolution_shares(folder, *networks):
     """Where a step's time goes, by kind of convolution, and the rate of each kind over that of the matrix product."""
     lines = []
     for name in (f"{network}-{kind}" for network in networks for kind in ("f32", "bf16")):
-        path = f"{folder}/{name}-?.json"
+        path = f"{folder}/{name}-[0-9]*.json"
         kinds = [(share(path, choice), of_matrix_product(path, choice)) for choice in ("winograd", "own gemm")]
         lines.append([name.replace("-", ", "), *(cell for part, rate in kinds for cell in (f"{part:.0f}", f"{rate:.2f}")),
                       f"{100 - sum(part for part, _ in kinds):.0f}"])

@@ -3,15 +3,16 @@
 
 usage: bench-cpu.py FOLDER
 """
-import glob, json, statistics, sys
+import glob, json, re, statistics, sys
 
 folder = sys.argv[1]
-load = lambda name: [json.load(open(path)) for path in sorted(glob.glob(f"{folder}/{name}"))]
+by_round = lambda path: int((re.findall(r"-(\d+)\.json$", path) or [0])[0])
+load = lambda name: [json.load(open(path)) for path in sorted(glob.glob(f"{folder}/{name}"), key=by_round)]
 median = lambda rows, key: statistics.median(row[key] for row in rows)
 
-steps, peers, cold = load("step-?.json"), load("torch-?.json"), load("cold-?.json")
+steps, peers, cold = load("step-[0-9]*.json"), load("torch-[0-9]*.json"), load("cold-[0-9]*.json")
 ops, pipeline = load("ops.json")[0], load("pipeline.json")[0]
-epochs, steps97 = load("epoch-?.json"), load("step97-?.json")
+epochs, steps97 = load("epoch-[0-9]*.json"), load("step97-[0-9]*.json")
 each = lambda rows, key, digits=0: ", ".join(f"{row[key]:.{digits}f}" for row in rows)
 
 

@@ -336,7 +336,7 @@ static void print_table(const table *table) {
 
 static void print_json(const table *table) {
     json_t *all = json_object(), *runs = json_array();
-    for (int r = 0; r < table->count; r++) json_array_append_new(runs, json_string(table->paths[r]));
+    for (int r = 0; r < table->count; r++) json_array_append_new(runs, d9_cli_json_text(table->cli, table->paths[r]));
     json_object_set_new(all, "runs", runs);
     for (int s = 0; s < (table->configs_only ? 1 : PART_COUNT); s++) {
         json_t *rows = json_object();

@@ -14,18 +14,19 @@ static const d9_flag flags[] = {
     {.type = D9_FLAG_END},
 };
 
-static json_t *lines_json(const d9_report_lines *lines) {
+static json_t *lines_json(d9_cli *cli, const d9_report_lines *lines) {
     json_t *array = json_array();
-    for (int i = 0; i < lines->count; i++) json_array_append_new(array, json_string(lines->items[i]));
+    for (int i = 0; i < lines->count; i++) json_array_append_new(array, d9_cli_json_text(cli, lines->items[i]));
     return array;
 }
 
 static void print_json(d9_cli *cli, const d9_report *report) {
     json_t *object = json_pack("{s:s, s:s, s:i, s:i, s:o, s:o}", "title", report->title, "verdict", report->verdict,
                                "finished", report->finished, "asked", report->run_count, "problems",
-                               lines_json(&report->problems), "notes", lines_json(&report->notes));
+                               lines_json(cli, &report->problems), "notes", lines_json(cli, &report->notes));
     for (int i = 0; i < report->table_count; i++)
-        json_object_set_new(object, report->tables[i].name, d9_figures_json(&report->tables[i]));
+        json_object_set_new(object, report->tables[i].name,
+                            d9_figures_json(&cli->context, &cli->arena, &report->tables[i]));
     d9_cli_print_json(cli, object);
 }
 

@@ -37,21 +37,26 @@ static d9_status put_tensor(writer *self, const d9_value *value) {
     d9_status status;
     const d9_shape shape = d9_exchange_shape(value);
     const d9_tensor *tensor = d9_safetensors_find(self->file, value->name);
+    const int64_t count = d9_shape_count(&shape);
     double *wide = NULL;
-    if (!tensor || tensor->type != D9_TENSOR_F32 || !d9_shape_equal(&tensor->shape, &shape))
+    float *narrow = NULL;
+    if (!tensor || !d9_tensor_type_has_weights(tensor->type) || !d9_shape_equal(&tensor->shape, &shape))
         return d9_fail(self->context, D9_DATA, "%s: %s is missing or does not fit its configuration", self->path,
                        value->name);
-    D9_TRY(D9_ALLOCATE(self->context, d9_shape_count(&shape), value->name, &wide));
+    D9_TRY(D9_ALLOCATE(self->context, count, value->name, &wide));
+    D9_TRY(D9_ALLOCATE(self->context, count, value->name, &narrow));
     d9_tensor_to_doubles(tensor, wide);
     D9_TRY(d9_exchange_check(self->context, self->path, value, wide));
+    for (int64_t i = 0; i < count; i++) narrow[i] = (float)wide[i];
     const size_t begin = d9_message_begin(&self->message, GRAPH_INITIALIZER);
     d9_message_integers(&self->message, TENSOR_DIMS, shape.d, (size_t)shape.rank);
     d9_message_integer(&self->message, TENSOR_TYPE, ELEMENT_FLOAT);
     d9_message_text(&self->message, TENSOR_NAME, value->name);
-    d9_message_bytes(&self->message, TENSOR_RAW, tensor->bytes, tensor->size);
+    d9_message_bytes(&self->message, TENSOR_RAW, narrow, (size_t)count * sizeof *narrow);
     d9_message_end(&self->message, begin);
 done:
     d9_release(self->context, wide);
+    d9_release(self->context, narrow);
     return status;
 }
 

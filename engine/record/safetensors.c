@@ -29,6 +29,10 @@ static const struct {
 enum { TYPE_COUNT = sizeof types / sizeof types[0] };
 
 const char *d9_tensor_type_name(d9_tensor_type type) { return types[type].name; }
+bool d9_tensor_type_has_weights(d9_tensor_type type) {
+    return type == D9_TENSOR_F32 || type == D9_TENSOR_F16 || type == D9_TENSOR_BF16;
+}
+
 size_t d9_tensor_type_bytes(d9_tensor_type type) { return types[type].bytes; }
 
 /* ---- reading ---- */

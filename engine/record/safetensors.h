@@ -16,6 +16,7 @@ typedef enum d9_tensor_type {
 const char *d9_tensor_type_name(d9_tensor_type type); /* "F32", as in files */
 size_t d9_tensor_type_bytes(d9_tensor_type type);     /* of one element */
 d9_tensor_type d9_tensor_type_of(d9_type type);
+bool d9_tensor_type_has_weights(d9_tensor_type type); /* one in which weights are accepted: F32, F16 or BF16 */
 
 typedef struct d9_tensor {
     const char *name;

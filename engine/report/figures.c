@@ -1,5 +1,6 @@
 /* Tables as TSV, HTML and JSON, and the escaping that each needs. */
 #include "report/figures.h"
+#include "record/effective.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -202,13 +203,13 @@ void d9_figures_html(const d9_figures *table, d9_text *text) {
 
 /* ---- JSON ---- */
 
-json_t *d9_figures_json(const d9_figures *table) {
+json_t *d9_figures_json(d9_context *context, d9_arena *arena, const d9_figures *table) {
     json_t *rows = json_array();
     for (int r = 0; rows && r < table->row_count; r++) {
         json_t *object = json_object();
         for (int c = 0; c < table->column_count; c++) {
             const d9_cell *cell = cell_at(table, r, c);
-            json_t *value = cell->text               ? json_string(cell->text)
+            json_t *value = cell->text               ? d9_json_path(context, arena, cell->text)
                             : isfinite(cell->number) ? json_real(cell->number)
                                                      : NULL;
             json_object_set_new(object, table->columns[c].key, value ? value : json_null());

@@ -52,7 +52,8 @@ d9_cell d9_real_cell(double number);
 
 void d9_figures_tsv(const d9_figures *table, d9_text *text);
 void d9_figures_html(const d9_figures *table, d9_text *text); /* without empty columns; clicking a heading sorts */
-json_t *d9_figures_json(const d9_figures *table);             /* a list of objects, one per row; NULL: out of memory */
+/* A list of objects, one per row, with texts that may not be UTF-8 as d9_json_path makes them; NULL: out of memory. */
+json_t *d9_figures_json(d9_context *context, d9_arena *arena, const d9_figures *table);
 
 /* Adds text with &, <, > and quotes escaped for HTML; control characters of ASCII become spaces, others, such as
  * U+202E, which reverses what follows, are written as \u202e. */

@@ -63,6 +63,11 @@ static void clip(d9_estimate *estimate, double low, double high) {
     estimate->high = fmin(estimate->high, high);
 }
 
+void d9_report_clip_difference(const d9_report *report, d9_estimate *difference) {
+    const double range = report->measure->maximum - report->measure->minimum;
+    clip(difference, -range, range);
+}
+
 void d9_report_mean(const d9_report *report, const double *scores, int count, d9_estimate *mean) {
     d9_mean_estimate(scores, count, D9_REPORT_LEVEL, mean);
     clip(mean, report->measure->minimum, report->measure->maximum);
@@ -108,9 +113,8 @@ static void compare_with_baseline(d9_report *report, d9_report_arm *arm) {
             deviation = arm->difference.error * sqrt((double)arm->count);
         }
     }
-    const double range = report->measure->maximum - report->measure->minimum;
-    clip(&arm->difference, -range, range);
-    clip(&arm->welch, -range, range);
+    d9_report_clip_difference(report, &arm->difference);
+    d9_report_clip_difference(report, &arm->welch);
     if (deviation == 0 && arm->difference.estimate != 0)
         deviation = NAN; /* no variance was observed, but there may be some */
     arm->seeds_needed = d9_seeds_needed(arm->paired ? D9_DESIGN_PAIRED : D9_DESIGN_TWO_SAMPLES, report->measure->effect,

@@ -24,6 +24,8 @@ D9_MUST_USE d9_status d9_report_compute(d9_context *context, d9_report *report);
 
 /* Mean score with Student's interval, clipped to legal scores. */
 void d9_report_mean(const d9_report *report, const double *scores, int count, d9_estimate *mean);
+/* Clips the interval of a difference of two scores to the possible differences. */
+void d9_report_clip_difference(const d9_report *report, d9_estimate *difference);
 
 typedef double d9_report_size(const d9_report *report, const d9_report_arm *arm, int which);
 /* Iterates over the arms by decreasing `size`, ties in the order of the experiment; arms of size NAN are skipped.

@@ -146,6 +146,7 @@ static void judge_best(const d9_report *report, int arms, d9_text *text) {
     }
     const int pairs = arms * (arms - 1) / 2;
     d9_welch_difference(best->scores, best->count, second->scores, second->count, 1 - ALPHA / pairs, &e);
+    d9_report_clip_difference(report, &e);
     d9_text_add(text, "; %s follows, ", second->label);
     add_difference(report, text, &(d9_estimate){.estimate = -e.estimate, .low = -e.high, .high = -e.low});
     if (isnan(e.low)) {

@@ -32,6 +32,10 @@ prints '^  accuracy_tta +[0-9.]+ +94.20$' "$dawn9" compare runs/a "$source/exper
 # ---- one run alone ----
 rejects 2 'runs/a' "$dawn9" compare runs/a
 
+odd=$(printf 'odd\377')
+cp -r runs/a "$odd"
+replies 'd["runs"] == ["runs/a", "odd?"]' "$dawn9" compare runs/a "$odd" --json
+
 # ---- configurations compared with each other and with a run; input that cannot be compared ----
 tiny >one.yaml
 sed 's/epochs: 2/epochs: 3/' one.yaml >two.yaml

@@ -82,7 +82,7 @@ REPORT_TEST(test_tables_as_tsv_html_and_json) {
     assert_holds(html, "<td><span>line end</span></td>"); /* CSS limits the width of the span */
     assert_null(strstr(html, "Nothing"));                 /* an empty column is omitted */
     d9_text_free(&text);
-    json_t *rows = d9_figures_json(&table);
+    json_t *rows = d9_figures_json(&context, &arena, &table);
     assert_int_equal(json_array_size(rows), 3);
     assert_true(json_is_null(json_object_get(json_array_get(rows, 2), "p")));
     NEAR(json_real_value(json_object_get(json_array_get(rows, 2), "difference")), 12);
@@ -485,8 +485,8 @@ REPORT_TEST(test_stopped_early) {
 /* Each row: arms (`of`: of which it shares the runs), parts of the verdict, and one that it must not have. */
 REPORT_TEST(test_verdicts) {
     static const double with[] = {94.21, 94.5}, without[] = {94.01, 94.3}, same[] = {94.3, 94.3},
-                        rest[] = {93.0, 93.1, 93.2, 93.1}, first[] = {94.3, 94.5, 94.4, 94.6},
-                        second[] = {94.1, 94.2, 94.3, 94.2};
+                        rest[] = {93.0, 93.1, 93.2, 93.1}, apart[] = {10, 90}, below[] = {60, 20},
+                        first[] = {94.3, 94.5, 94.4, 94.6}, second[] = {94.1, 94.2, 94.3, 94.2};
     static const struct {
         struct {
             const char *name, *baseline, *of;
@@ -533,6 +533,10 @@ REPORT_TEST(test_verdicts) {
           {"b", "late", NULL, 4, low},
           {"twin", "late", "a", 4, NULL}},
          {"; b follows, "}, /* the baseline has no run yet */
+         NULL},
+        /* no difference is beyond 100 points */
+        {{{"wide", NULL, NULL, 2, apart}, {"other", NULL, NULL, 2, below}},
+         {"[" MINUS "100.00, 100.00]: the interval spans zero"},
          NULL},
     };
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
