@@ -95,6 +95,16 @@ def rates(path):
     return each(path, "images_per_second")
 
 
+def median_rate(path, network, precision):
+    """dawn9's images/s of a network of experiments/networks.sh."""
+    return next(float(row["dawn9"]) for row in table(path) if (row["network"], row["precision"], row["round"]) == (network, precision, "median"))
+
+
+def over_fastest(ours, *others):
+    """Ratio of our run of each round to the fastest of the others in that round."""
+    return per_round(ours, [max(rates_of_round) for rates_of_round in zip(*others)])
+
+
 def milliseconds(path):
     return [1e3 * seconds for seconds in each(path, "step_seconds")]
 
@@ -143,6 +153,15 @@ def of_matrix_product(path, choice):
         chosen = [node for node in bench["nodes"] if re.search(choice, node["choice"])]
         ratios.append(sum(node["seconds"] * node["of_ceiling"] for node in chosen) / sum(node["seconds"] for node in chosen))
     return median(ratios)
+
+
+def part_of_step(path, rule, role=""):
+    """Percent of a step in the nodes whose rule and role match, and their rate over the matrix product's: medians."""
+    found = [[node for node in bench["nodes"] if re.search(rule, node["rule"]) and re.search(role, node["role"])]
+             for bench in records(path)]
+    seconds = [sum(node["seconds"] for node in chosen) for chosen in found]
+    rates_of = [sum(node["seconds"] * node["of_ceiling"] for node in chosen) for chosen in found]
+    return 100 * median(sum(node["share"] for node in chosen) for chosen in found), median(per_round(rates_of, seconds))
 
 
 def at_rate(networks, network, path, choice, rate):
@@ -463,9 +482,13 @@ def convolution_shares(folder, *networks):
 
 
 def features_table(path):
-    return grid(["precision", "dawn9, s per 1000 images", "PyTorch, s per 1000 images", "ratio"],
+    def goal(r):
+        met = r["goal"] and ("met" if float(r["ratio"]) >= float(r["goal"]) else "missed")
+        return met and f"{float(r['goal']):g}: {met}"
+
+    return grid(["precision", "dawn9, s per 1000 images", "PyTorch, s per 1000 images", "ratio", "goal"],
                 ([r["precision"].replace("-avx2", ", AVX2 only"), f"{1e3 / float(r['dawn9']):.1f}",
-                  f"{1e3 / max(float(r['contiguous']), float(r['channels_last'])):.1f}", f"{float(r['ratio']):.2f}"]
+                  f"{1e3 / max(float(r['contiguous']), float(r['channels_last'])):.1f}", f"{float(r['ratio']):.2f}", goal(r)]
                  for r in table(path) if (r["network"], r["round"]) == ("features", "median")))
 
 
