@@ -514,12 +514,22 @@ def precision_table(path):
 # ---- tables of recipes and experiments ----
 
 
-def recipe_accuracy(path):
-    """Accuracy and operations of the recipes, over all seeds of a precision."""
+def recipe_accuracy(path, later):
+    """Accuracy and operations of the recipes, over all seeds of a precision. A recipe that also ran in the folder
+    `later` has the operations of the program with fewer."""
+
+    def teraflop(recipe, counted):
+        try:
+            found = result(f"{later}/{recipe}/seed1")
+        except NoRecord:
+            return counted
+        return f"{min(float(counted), found['train_teraflop'] + found['evaluation_teraflop']):.1f}"
+
     keys = ("recipe", "precision", "seeds", "accuracy", "deviation", "low", "high", "bound", "published", "teraflop")
     lines = dict.fromkeys(tuple(r[key] for key in keys) for r in table(path))
     return grid(["recipe", "precision", "seeds", "with TTA, %", "standard deviation", "95% interval", "mean is at least, %", "published", "TFLOP"],
-                ([*cells[:5], f"{float(cells[5]):.2f} to {float(cells[6]):.2f}" if cells[5] else "", *cells[7:]] for cells in lines))
+                ([*cells[:5], f"{float(cells[5]):.2f} to {float(cells[6]):.2f}" if cells[5] else "", *cells[7:9], teraflop(cells[0], cells[9])]
+                 for cells in lines))
 
 
 def recipe_times(path):
@@ -541,10 +551,22 @@ def minutes(seconds):
 
 
 def results_table(speed, *dawn94):
-    """README's first table: recipes whose mean reaches 94%, with its bound and the times."""
+    """README's first table: recipes whose mean reaches 94%, with its bound and times (median, or both of two runs)."""
+
+    def name(recipe):
+        earlier = os.path.exists(os.path.join(ROOT, "experiments", "earlier", recipe + ".yaml"))
+        return f"`{recipe}` (earlier)" if earlier else f"`{recipe}`"
+
+    def times(r, key):
+        if r["runs"] != "2":
+            return minutes(r[key])
+        alone = sorted(each(f"{os.path.dirname(speed)}/{r['recipe']}/seed?/result.json", key))
+        assert len(alone) == 2, f"{len(alone)} runs of {r['recipe']}"
+        return " and ".join(f"{seconds / 60:.1f}" for seconds in alone) + " min"
+
     timed = [r for r in table(speed) if r["runs"] != "0" and float(r["accuracy"]) >= 94]
-    lines = [[f"`{r['recipe']}`, {r['precision']}", f"{float(r['accuracy']):.2f}%", f"{float(r['bound']):.2f}%", r["seeds"],
-              minutes(r["train_seconds"]), minutes(r["process_seconds"]), r["runs"], f"{r['processor']}, {r['isa']}"]
+    lines = [[f"{name(r['recipe'])}, {r['precision']}", f"{float(r['accuracy']):.2f}%", f"{float(r['bound']):.2f}%", r["seeds"],
+              times(r, "train_seconds"), times(r, "process_seconds"), r["runs"], f"{r['processor']}, {r['isa']}"]
              for r in sorted(timed, key=lambda r: float(r["train_seconds"]))]
     for runs, processor in dawn94:
         first = result(runs)
