@@ -100,6 +100,16 @@ def rates(path):
     return each(path, "images_per_second")
 
 
+def median_rate(path, network, precision):
+    """dawn9's images/s of a network of experiments/networks.sh."""
+    return next(float(row["dawn9"]) for row in table(path) if (row["network"], row["precision"], row["round"]) == (network, precision, "median"))
+
+
+def over_fastest(ours, *others):
+    """Ratio of our run of each round to the fastest of the others in that round."""
+    return per_round(ours, [max(rates_of_round) for rates_of_round in zip(*others)])
+
+
 def milliseconds(path):
     return [1e3 * seconds for seconds in each(path, "step_seconds")]
 
@@ -148,6 +158,15 @@ def of_matrix_product(path, choice):
         chosen = [node for node in bench["nodes"] if re.search(choice, node["choice"])]
         ratios.append(sum(node["seconds"] * node["of_ceiling"] for node in chosen) / sum(node["seconds"] for node in chosen))
     return median(ratios)
+
+
+def part_of_step(path, rule, role=""):
+    """Percent of a step in the nodes whose rule and role match, and their rate over the matrix product's: medians."""
+    found = [[node for node in bench["nodes"] if re.search(rule, node["rule"]) and re.search(role, node["role"])]
+             for bench in records(path)]
+    seconds = [sum(node["seconds"] for node in chosen) for chosen in found]
+    rates_of = [sum(node["seconds"] * node["of_ceiling"] for node in chosen) for chosen in found]
+    return 100 * median(sum(node["share"] for node in chosen) for chosen in found), median(per_round(rates_of, seconds))
 
 
 def at_rate(networks, network, path, choice, rate):
@@ -468,9 +487,13 @@ def convolution_shares(folder, *networks):
 
 
 def features_table(path):
-    return grid(["precision", "dawn9, s per 1000 images", "PyTorch, s per 1000 images", "ratio"],
+    def goal(r):
+        met = r["goal"] and ("met" if float(r["ratio"]) >= float(r["goal"]) else "missed")
+        return met and f"{float(r['goal']):g}: {met}"
+
+    return grid(["precision", "dawn9, s per 1000 images", "PyTorch, s per 1000 images", "ratio", "goal"],
                 ([r["precision"].replace("-avx2", ", AVX2 only"), f"{1e3 / float(r['dawn9']):.1f}",
-                  f"{1e3 / max(float(r['contiguous']), float(r['channels_last'])):.1f}", f"{float(r['ratio']):.2f}"]
+                  f"{1e3 / max(float(r['contiguous']), float(r['channels_last'])):.1f}", f"{float(r['ratio']):.2f}", goal(r)]
                  for r in table(path) if (r["network"], r["round"]) == ("features", "median")))
 
 
@@ -496,12 +519,22 @@ def precision_table(path):
 # ---- tables of recipes and experiments ----
 
 
-def recipe_accuracy(path):
-    """Accuracy and operations of the recipes, over all seeds of a precision."""
+def recipe_accuracy(path, later):
+    """Accuracy and operations of the recipes, over all seeds of a precision. A recipe that also ran in the folder
+    `later` has the operations of the program with fewer."""
+
+    def teraflop(recipe, counted):
+        try:
+            found = result(f"{later}/{recipe}/seed1")
+        except NoRecord:
+            return counted
+        return f"{min(float(counted), found['train_teraflop'] + found['evaluation_teraflop']):.1f}"
+
     keys = ("recipe", "precision", "seeds", "accuracy", "deviation", "low", "high", "bound", "published", "teraflop")
     lines = dict.fromkeys(tuple(r[key] for key in keys) for r in table(path))
     return grid(["recipe", "precision", "seeds", "with TTA, %", "standard deviation", "95% interval", "mean is at least, %", "published", "TFLOP"],
-                ([*cells[:5], f"{float(cells[5]):.2f} to {float(cells[6]):.2f}" if cells[5] else "", *cells[7:]] for cells in lines))
+                ([*cells[:5], f"{float(cells[5]):.2f} to {float(cells[6]):.2f}" if cells[5] else "", *cells[7:9], teraflop(cells[0], cells[9])]
+                 for cells in lines))
 
 
 def recipe_times(path):
@@ -523,10 +556,22 @@ def minutes(seconds):
 
 
 def results_table(speed, *dawn94):
-    """README's first table: recipes whose mean reaches 94%, with its bound and the times."""
+    """README's first table: recipes whose mean reaches 94%, with its bound and times (median, or both of two runs)."""
+
+    def name(recipe):
+        earlier = os.path.exists(os.path.join(ROOT, "experiments", "earlier", recipe + ".yaml"))
+        return f"`{recipe}` (earlier)" if earlier else f"`{recipe}`"
+
+    def times(r, key):
+        if r["runs"] != "2":
+            return minutes(r[key])
+        alone = sorted(each(f"{os.path.dirname(speed)}/{r['recipe']}/seed?/result.json", key))
+        assert len(alone) == 2, f"{len(alone)} runs of {r['recipe']}"
+        return " and ".join(f"{seconds / 60:.1f}" for seconds in alone) + " min"
+
     timed = [r for r in table(speed) if r["runs"] != "0" and float(r["accuracy"]) >= 94]
-    lines = [[f"`{r['recipe']}`, {r['precision']}", f"{float(r['accuracy']):.2f}%", f"{float(r['bound']):.2f}%", r["seeds"],
-              minutes(r["train_seconds"]), minutes(r["process_seconds"]), r["runs"], f"{r['processor']}, {r['isa']}"]
+    lines = [[f"{name(r['recipe'])}, {r['precision']}", f"{float(r['accuracy']):.2f}%", f"{float(r['bound']):.2f}%", r["seeds"],
+              times(r, "train_seconds"), times(r, "process_seconds"), r["runs"], f"{r['processor']}, {r['isa']}"]
              for r in sorted(timed, key=lambda r: float(r["train_seconds"]))]
     for runs, processor in dawn94:
         first = result(runs)
