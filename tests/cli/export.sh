@@ -11,6 +11,27 @@ accepts "$dawn9" export run/model.safetensors model.onnx
 accepts "$dawn9" export run folder.onnx
 same model.onnx folder.onnx "a folder's model is not its file's"
 
+# Weights in bf16 are exported as the same numbers in f32.
+asserts <<'PYTHON'
+whole = open("run/model.safetensors", "rb").read()
+begin = 8 + int.from_bytes(whole[:8], "little")
+header = json.loads(whole[8:begin])
+def write(path, dtype, put):
+    entries, data = {"__metadata__": header["__metadata__"]}, b""
+    for name, entry in header.items():
+        if name == "__metadata__": continue
+        at, end = (begin + offset for offset in entry["data_offsets"])
+        values = b"".join(put(whole[i + 2:i + 4]) for i in range(at, end, 4))
+        entries[name] = {"dtype": dtype, "shape": entry["shape"], "data_offsets": [len(data), len(data) + len(values)]}
+        data += values
+    text = json.dumps(entries).encode()
+    open(path, "wb").write(len(text).to_bytes(8, "little") + text + data)
+write("bf16.safetensors", "BF16", lambda upper: upper)
+write("f32.safetensors", "F32", lambda upper: bytes(2) + upper)
+PYTHON
+for type in bf16 f32; do accepts "$dawn9" export $type.safetensors $type.onnx; done
+same bf16.onnx f32.onnx
+
 asserts <<'PYTHON'
 import collections, struct
 from tfevents import fields, varint
