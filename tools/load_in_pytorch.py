@@ -151,6 +151,7 @@ class Network(nn.Module):
     def encode(self, texts):
         """Tokens (N, T) of texts, as dawn9 makes them: engine/data/vocabulary.h. Of a stream (T, N): texts of equal length,
         whose words are separated by blanks; an unknown word is <unk>."""
+        texts = [text.removeprefix("\ufeff") for text in texts]
         if self.input == "tokens":
             rank = {word: token for token, word in enumerate(self.words)}
             return torch.tensor([[rank[word] if word in rank else rank["<unk>"] for word in text.split()] for text in texts]).T

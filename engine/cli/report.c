@@ -21,9 +21,10 @@ static json_t *lines_json(d9_cli *cli, const d9_report_lines *lines) {
 }
 
 static void print_json(d9_cli *cli, const d9_report *report) {
-    json_t *object = json_pack("{s:s, s:s, s:i, s:i, s:o, s:o}", "title", report->title, "verdict", report->verdict,
-                               "finished", report->finished, "asked", report->run_count, "problems",
-                               lines_json(cli, &report->problems), "notes", lines_json(cli, &report->notes));
+    json_t *object =
+        json_pack("{s:o, s:o, s:i, s:i, s:o, s:o}", "title", d9_cli_json_text(cli, report->title), "verdict",
+                  d9_cli_json_text(cli, report->verdict), "finished", report->finished, "asked", report->run_count,
+                  "problems", lines_json(cli, &report->problems), "notes", lines_json(cli, &report->notes));
     for (int i = 0; i < report->table_count; i++)
         json_object_set_new(object, report->tables[i].name,
                             d9_figures_json(&cli->context, &cli->arena, &report->tables[i]));

@@ -143,11 +143,11 @@ double d9_config_published(const d9_config *config);
 void d9_config_print(const d9_config *config, bool origins, d9_text *text);
 
 /* SHA-256 of one line "train.epochs: 3" for each option that differs from its default or has none, "tricks.ema: on" for
- * each trick that is on, and for folder, text and labelled "data.split: 2", the version of the rule that draws the test
- * part (hash.c), sorted by key. So a default must never change: a new one needs a new key. The seed and options that do
- * not change a result (is_hashed in hash.c) are left out, so all runs of an experiment's arm have the same hash.
- * eval.every and eval.tta have lines only if they can change the parameters: with eval.patience or train.plateau, and
- * for eval.tta with several views. Out of memory: "". */
+ * each trick that is on, and for folder, text and labelled "data.split: 2" (or 3), the version of the rule that draws
+ * the test part (hash.c), sorted by key. So a default must never change: a new one needs a new key. The seed and
+ * options that do not change a result (is_hashed in hash.c) are left out, so all runs of an experiment's arm have the
+ * same hash. eval.every and eval.tta have lines only if they can change the parameters: eval.every with train.plateau,
+ * eval.tta with several views and train.plateau or eval.patience. Out of memory: "". */
 void d9_config_hash(d9_context *context, const d9_config *config, char hex[65]);
 
 /* Describes the first difference that makes the hashes of two configurations differ: "train.epochs is 3, here 4", "it

@@ -18,11 +18,11 @@ typedef struct settings {
     d9_arena arena;
     setting *items;
     int count, capacity;
-    bool decide; /* evaluations change the parameters: through early stopping or the plateau of the learning rate */
+    bool plateau; /* the learning rates depend on evaluations, so eval.every is hashed */
 } settings;
 
 /* False for options that do not change the result of a run, and for the seed, which a run records separately. */
-static bool is_hashed(const settings *all, const char *key) {
+static bool is_hashed(const char *key) {
     static const char *const others[] = {"title",
                                          "target",
                                          "threads",
@@ -30,14 +30,14 @@ static bool is_hashed(const settings *all, const char *key) {
                                          "seed",
                                          "backend_options.choices",
                                          "data.path",
-                                         "eval.tta", /* see add_deciding_views */
+                                         "eval.every", /* see collect_settings */
+                                         "eval.tta",   /* see add_deciding_views */
                                          "data.check",
                                          "data.skip_damaged",
                                          "data.skip_empty",
                                          "data.largest_picture"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strcmp(key, others[i]) == 0) return false;
-    if (strcmp(key, "eval.every") == 0) return all->decide;
     return strncmp(key, "published.", strlen("published.")) != 0;
 }
 
@@ -57,7 +57,7 @@ static d9_status add_option(settings *all, const char *section, const d9_option 
     char *key;
     d9_text_init(all->context, &value);
     D9_TRY(d9_arena_format(all->context, &all->arena, &key, "%s%s%s", section, *section ? "." : "", option->key));
-    if (!is_hashed(all, key)) goto done;
+    if (!is_hashed(key) && !(all->plateau && strcmp(key, "eval.every") == 0)) goto done;
     const bool is_default = d9_value_is_default(option, base, &value);
     d9_value_write(option, base, &value);
     D9_TRY(d9_text_status(&value));
@@ -94,16 +94,17 @@ static d9_status add_split_rule(settings *all, const d9_config *config) {
     if (!by_name) return D9_OK;
     const bool by_path =
         strcmp(config->data.dataset, "labelled") == 0 && !config->data.group_column && !config->data.split_column;
-    return add_setting(all, "data.split", by_path ? "3" : "2", false);
+    return add_setting(all, "data.split", by_path ? "3" /* D9_SPLIT_BY_PATH */ : "2" /* D9_SPLIT_BY_NAME */, false);
 }
 
-/* eval.tta changes the parameters only if evaluations do, and only if there are several views. Older versions without
+/* eval.tta changes the parameters only through early stopping and the plateau of the learning rate, and only if there
+ * are several views. Older versions without
  * this key behaved like `every`, so that value adds no line to the hash. */
 static d9_status add_deciding_views(settings *all, const d9_config *config) {
     const bool every = config->eval.tta == D9_EVAL_TTA_EVERY;
     bool views = false;
     for (int i = 0; i < D9_TRICK_COUNT; i++) views |= config->trick_on[i] && d9_trick_at(i)->on_views;
-    if (!views || !all->decide) return D9_OK;
+    if (!views || (config->eval.patience == 0 && !all->plateau)) return D9_OK;
     return add_setting(all, "eval.tta", every ? "every" : "last", every);
 }
 
@@ -112,7 +113,7 @@ static d9_status collect_settings(const d9_config *config, settings *all) {
     d9_config hashed = *config;
     const d9_section *section;
     hashed.train.from = config->train.from_sha256;
-    all->decide = config->eval.patience > 0 || config->train.plateau < 1;
+    all->plateau = config->train.plateau < 1;
     for (int i = 0; (section = d9_section_at(i)); i++)
         D9_TRY(add_options(all, i > 0 ? section->name : "", section->options, &hashed));
     D9_TRY(add_split_rule(all, config));

@@ -69,15 +69,9 @@ static void write_integer(const void *field, d9_text *text) {
     d9_text_add(text, "%lld", (long long)*(const int64_t *)field);
 }
 
-/* Writes the shortest decimal that reads back to the same bits. */
 static void write_real(const void *field, d9_text *text) {
-    const double value = *(const double *)field;
-    char digits[40];
-    for (int precision = 6; precision <= 17; precision++) {
-        snprintf(digits, sizeof digits, "%.*g", precision, value);
-        double back;
-        if (d9_text_to_real(digits, &back) && back == value) break;
-    }
+    char digits[D9_REAL_BYTES];
+    d9_text_of_real(*(const double *)field, digits);
     d9_text_add(text, "%s", digits);
 }
 

@@ -189,6 +189,14 @@ bool d9_text_to_real(const char *text, double *value) {
     return true;
 }
 
+void d9_text_of_real(double value, char text[D9_REAL_BYTES]) {
+    for (int precision = 6; precision <= 17; precision++) {
+        double back;
+        snprintf(text, D9_REAL_BYTES, "%.*g", precision, value);
+        if (d9_text_to_real(text, &back) && back == value) break;
+    }
+}
+
 bool d9_text_to_integer(const char *text, int64_t *value) {
     if (!*text || text[strspn(text, "0123456789+-")]) return false;
     char *end;

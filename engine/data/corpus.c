@@ -1,10 +1,11 @@
 /* A corpus as a stream of words, for language models: three files, train.txt, valid.txt and test.txt, or WikiText-2's
  * wiki.train.tokens, wiki.valid.tokens and wiki.test.tokens (Merity et al. 2016).
  *
- * Words are separated by ASCII white space, as by Python's bytes.split(), and each line ends with the word "<eos>".
- * Tokens number the words in the order of their first place in the three files, as pytorch/examples/word_language_model
- * does: "a b\na\n" is 0 1 2 0 2. With options->words, a word that the model does not have becomes its "<unk>". With
- * options->validation, the validation part is also the test part. */
+ * A byte order mark at the beginning of a file is skipped. Words are separated by ASCII white space, as by Python's
+ * bytes.split(), and each line ends with the word "<eos>". Tokens number the words in the order of their first place in
+ * the three files, as pytorch/examples/word_language_model does: "a b\na\n" is 0 1 2 0 2. With options->words, a word
+ * that the model does not have becomes its "<unk>". With options->validation, the validation part is also the test
+ * part. */
 #include <stdio.h>
 #include <string.h>
 

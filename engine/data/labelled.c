@@ -107,9 +107,7 @@ static const char *advise(const char *file) {
 
 static d9_status add_row(reading *self, const d9_label_row *row) {
     const picture *second;
-    const char *file = row->file;
-    while (strncmp(file, "./", 2) == 0) file += 2; /* the command `find` writes paths with ./ */
-    picture *found = picture_of(&self->pictures, file, &second);
+    picture *found = picture_of(&self->pictures, row->file, &second);
     d9_class_files *list = &self->files[row->part];
     if (!found)
         return d9_faults_add(self->options->skip_damaged ? &self->left_out : &self->faults, row->line,

@@ -41,9 +41,9 @@ static char *next_label(const char *separator, char **rest) {
     return label ? trim(label) : NULL;
 }
 
-/* Removes spaces and tabs around groups and parts. */
+/* Removes spaces and tabs around labels, groups and parts. */
 static void trim_cells(const reading *self) {
-    static const int columns[] = {GROUP_COLUMN, SPLIT_COLUMN};
+    static const int columns[] = {LABEL_COLUMN, GROUP_COLUMN, SPLIT_COLUMN};
     for (int64_t i = 0; i < self->csv.rows; i++)
         for (size_t c = 0; c < sizeof columns / sizeof *columns; c++) {
             const char **at = &self->csv.cells[i * COLUMNS + columns[c]];
@@ -69,8 +69,7 @@ static d9_status split_labels(reading *self, labels *labels) {
     D9_TRY(D9_ARENA_ALLOCATE(context, self->faults->arena, self->csv.rows + 1, &labels->begin));
     for (int64_t i = 0; i < self->csv.rows; i++) {
         const char **whole = &self->csv.cells[i * COLUMNS + LABEL_COLUMN];
-        char *rest = trim((char *)*whole); /* the text belongs to the caller, who lets it be changed */
-        *whole = rest;
+        char *rest = (char *)*whole; /* the text belongs to the caller, who lets it be changed */
         const bool none = is_none(self, rest);
         labels->begin[i] = count;
         for (char *label; !none && (label = next_label(self->separator, &rest)) != NULL;) {
@@ -304,9 +303,11 @@ static d9_status read_rows(const reading *self, const labels *labels) {
         int32_t label;
         D9_TRY(check_row(self, i, &fine));
         if (fine) D9_TRY(read_label(self, labels, i, &label, &fine));
+        const char *file = cell(self, i, FILE_COLUMN);
+        while (fine && strncmp(file, "./", 2) == 0) file += 2; /* the command `find` writes paths with ./ */
         if (fine)
-            table->rows[table->count++] = (d9_label_row){
-                .file = cell(self, i, FILE_COLUMN), .line = self->csv.lines[i], .row = i, .label = label};
+            table->rows[table->count++] =
+                (d9_label_row){.file = file, .line = self->csv.lines[i], .row = i, .label = label};
     }
 done:
     return status;

@@ -7,15 +7,15 @@
  * Labels are numbered in the byte order of their names. The parts are given by the cells of a split column: train (or
  * training), valid (or val, validation) and test, in upper or lower case. Without it, a group column divides the
  * groups, in ascending order, by data.shares: the first share is for training, the second for validation, the rest is
- * the test set; no group is in two parts. With neither column, test images are drawn by label and file name
- * (data/split.h). */
+ * the test set; no group is in two parts. With neither column, test images are drawn by label and file,
+ * as the table writes it (data/split.h). */
 #pragma once
 
 #include "data/csv.h"
 #include "data/dataset.h"
 
 typedef struct d9_label_row {
-    const char *file;  /* as in the CSV */
+    const char *file;  /* as in the CSV, without ./ */
     int64_t line, row; /* line of the file, from 1; row of d9_csv, from 0 */
     int32_t label;     /* number, or bits */
     int part;          /* D9_PART_... */

@@ -5,15 +5,16 @@
  * class where all are such images the one with the highest draw is not. The draw is Philox at counter = FNV-1a of
  * "CLASS/NAME", so adding, removing or renaming a file moves no other. Version 1 drew by the position in the sorted
  * list of names; models of that time do not record a version. Arrays have no names: every version draws by their
- * position. Version 3 draws images of a table (labels.h) by their whole path below the data folder, because names such
- * as PATIENT/front.png repeat; version 2 drew them by the file name, too. */
+ * position. Version 3 draws images of a table (labels.h) by the path in the table, and validation images by the path
+ * below the data folder, because names such as PATIENT/front.png repeat; version 2 drew them by the file name, too. */
 #pragma once
 
 #include "data/source.h"
 
 enum { D9_SPLIT_BY_POSITION = 1, D9_SPLIT_BY_NAME = 2, D9_SPLIT_BY_PATH = 3 };
 
-/* Purposes of draws from the random stream D9_STREAM_SPLIT. D9_DRAW_NAME_...: by file name; the others: by position. */
+/* Purposes of draws from the random stream D9_STREAM_SPLIT. D9_DRAW_NAME_...: by name or path; the others: by position.
+ */
 enum {
     D9_DRAW_VALIDATION = 0,
     D9_DRAW_CLASS_TEST = 1, /* test images of each class of a folder, in version 1 */

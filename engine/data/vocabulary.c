@@ -67,7 +67,7 @@ d9_status d9_text_check_bytes(d9_context *context, const char *name, const uint8
 }
 
 d9_status d9_text_check(d9_context *context, const char *name, const uint8_t *text, size_t size) {
-    const uint8_t *at = text, *end = text + size;
+    const uint8_t *at = text + d9_text_mark_bytes(text, size), *end = text + size;
     d9_status status = d9_text_check_bytes(context, name, text, size);
     if (status != D9_OK) return status;
     for (size_t word; (word = find_word(&at, end)) > 0; at += word)

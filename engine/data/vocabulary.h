@@ -1,8 +1,9 @@
 /* Words of texts as tokens, by the rules of Keras's IMDB data (keras/datasets/imdb.py, preprocessing/text.py).
  *
- * A word is a run of ASCII letters, digits, apostrophes and bytes above 126. ASCII letters are converted to lower case,
- * other bytes stay as they are. Tokens: 0 pads, 1 starts a text, 2 is a word that the vocabulary does not have, 3 is
- * unused, as in Keras, and the word of rank r (1: the most frequent) is r + 3: "The cat, the dog" is 1 4 5 4 6. */
+ * A byte order mark at the beginning of a file is skipped. A word is a run of ASCII letters, digits, apostrophes and
+ * bytes above 126. ASCII letters are converted to lower case, other bytes stay as they are. Tokens: 0 pads, 1 starts a
+ * text, 2 is a word that the vocabulary does not have, 3 is unused, as in Keras, and the word of rank r (1: the most
+ * frequent) is r + 3: "The cat, the dog" is 1 4 5 4 6. */
 #pragma once
 
 #include "core/arena.h"

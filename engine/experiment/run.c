@@ -68,7 +68,7 @@ static double process_seconds_of(const json_t *result) {
     const json_t *segment;
     double sum = 0;
     size_t i;
-    if (!isnan(whole)) return whole;
+    if (!isnan(whole) || json_array_size(json_object_get(result, "timeline")) == 0) return whole;
     json_array_foreach(json_object_get(result, "timeline"), i, segment) sum += d9_json_real(segment, "seconds");
     return sum;
 }

@@ -95,15 +95,6 @@ static int digits_of(const double ends[2]) {
     return digits;
 }
 
-/* Writes the shortest text that reads as the number. */
-static void write_shortest(double value, char text[32]) {
-    double back = NAN;
-    for (int digits = 1; digits <= 17 && back != value; digits++) {
-        snprintf(text, 32, "%.*g", digits, value);
-        (void)d9_text_to_real(text, &back);
-    }
-}
-
 /* Writes the drawn number, rounded to digits_of; if that is outside the range, the end of the range. */
 static void draw_number(uint32_t word, range_kind kind, const d9_tree *list, char text[32]) {
     double ends[3], value;
@@ -116,8 +107,8 @@ static void draw_number(uint32_t word, range_kind kind, const d9_tree *list, cha
     const double low = kind == LOG ? log(ends[0]) : ends[0], high = kind == LOG ? log(ends[1]) : ends[1];
     value = low + d9_philox_unit(word) * (high - low);
     snprintf(text, 32, "%.*g", digits_of(ends), kind == LOG ? exp(value) : value);
-    if (!d9_text_to_real(text, &value) || value < ends[0]) write_shortest(ends[0], text);
-    if (value > ends[1]) write_shortest(ends[1], text);
+    if (!d9_text_to_real(text, &value) || value < ends[0]) d9_text_of_real(ends[0], text);
+    if (value > ends[1]) d9_text_of_real(ends[1], text);
 }
 
 /* Appends a copy of `node` to `parent`, in which drawn values replace the ranges. `place`: path of `node`. The copy

@@ -43,10 +43,12 @@ json two.json '0 < d["auc"] < 1'
 replies 'd["auc"] == json.load(open("two.json"))["auc"]' "$dawn9" eval two --data pair --json --set model.logits_scale=1e4
 
 # ---- a preview shows eight epochs, also of a shorter run ----
-for epochs in 1 10; do
-    accepts "$dawn9" data preview small.yaml --data drawn --with cutmix --epochs $epochs --out preview.$epochs.png
+for trick in cutmix mixup; do
+    for epochs in 1 10; do
+        accepts "$dawn9" data preview small.yaml --data drawn --with $trick --epochs $epochs --out $trick.$epochs.png
+    done
+    same $trick.1.png $trick.10.png
 done
-same preview.1.png preview.10.png
 
 # ---- a record has no absolute path: --data names the data again ----
 accepts "$dawn9" train small.yaml --data "$PWD/drawn" --out far --set train.epochs=0.5 --quiet

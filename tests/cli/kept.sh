@@ -28,7 +28,7 @@ tables() { # KEPT TABLE...
     accepts "$keep" report "$results/$kept" "$name" "$dawn9"
     for table in "$@"; do made "$name/report/$table.tsv" "$results/$kept/report/$table.tsv"; done
 }
-for kept in cpu/ablate-airbench-small cpu/ablate-small cpu/ladder-small cpu/resnet18-small gpu/h200-ladder; do
+for kept in cpu/ablate-airbench-small cpu/ablate-small cpu/ladder-small cpu/resnet18-small gpu/h200-ladder gpu/h200-ladder-seed2; do
     tables $kept arms effects runs machines
 done
 tables cpu/first-trick effects

@@ -53,6 +53,10 @@ has exp/report.html 'lowest and highest run'
 accepts "$dawn9" train tiny.yaml --without flip_tta --out without/run
 accepts "$dawn9" report without
 lacks without/report.html 'final, without TTA'
+odd=without/$(printf 'then\377')
+cp -r without/run "$odd"
+sed -i 's/"config_hash": "./&0/' "$odd/result.json"
+replies 'len(d["runs"]) == 2 and "(then?)" in d["verdict"]' "$dawn9" report without --json
 cut -f 7 every/report/curves.tsv >"$out"
 record every/run '[float(x) for x in open("'"$out"'").read().split()[1:]] == [e["accuracy_tta"] for e in d["epochs"]]'
 

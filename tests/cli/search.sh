@@ -107,18 +107,13 @@ sed 's/0.4, 1.3/0.3, 1.3/' short.yaml >other.yaml
 rejects 2 'runs/short trial000[1-7] --out' "$dawn9" experiment other.yaml
 
 # ---- hours of a resumed run count; other rungs need another folder ----
-sed 's/eta: 2/eta: 2\n  budget: {hours: 1.0e-5}/; s/rungs: .*/rungs: {seeds: [1]}/' short.yaml >hours.yaml
+sed 's/eta: 2/eta: 2\n  budget: {hours: 1.0e-5}/; s/rungs: .*/rungs: {seeds: [1]}/; s/0.4, 1.3/0.4, 0.9/; s/tiny.yaml/long.yaml/' short.yaml >hours.yaml
 sed 's/epochs: 1/epochs: 30/' tiny.yaml >long.yaml
-sed -i 's/tiny.yaml/long.yaml/' hours.yaml
-"$dawn9" experiment hours.yaml --out hours --quiet >"$out" 2>"$err" &
-child=$!
-until ls hours/runs/*/seed1/events.jsonl >/dev/null 2>&1 || ! kill -0 $child 2>/dev/null; do sleep 0.02; done
-kill -TERM $child
-wait $child
+signalled TERM hours/runs/trial0001/seed1/events.jsonl "$dawn9" experiment hours.yaml --out hours --quiet
 accepts "$dawn9" experiment hours.yaml --out hours
 says '^runs       1 done' ': the budget is spent$'
-record hours/runs/*/seed1 'd["resumed"]' '"process_seconds" not in d or d["process_seconds"] is None' 'all(s["start"] is None or s["start"] >= 0 for s in d["timeline"])'
-sed 's/seeds: \[1, 2\]/seeds: [2, 4]/' short.yaml >rungs.yaml
+record hours/runs/trial0001/seed1 'd["resumed"]' '"process_seconds" not in d or d["process_seconds"] is None' 'all(s["start"] is None or s["start"] >= 0 for s in d["timeline"])'
+sed 's/seeds: \[1, 2\]/train.epochs: [1, 2]/' short.yaml >rungs.yaml
 rejects 2 'runs/short rungs --out' "$dawn9" experiment rungs.yaml
 
 # ---- the report ----

@@ -83,7 +83,7 @@ TEST_WITH(run_bench *b, invalid_descriptions_are_rejected, run_bench_set_up, run
         {4, "[1, 1]", "dawn9.std"},
         {4, "[0]", "dawn9.std"},
         {5, "[2]", "dawn9.data"},
-        {5, "{\"split\": 3, \"trained\": []}", "dawn9.data 3 2"},
+        {5, "{\"split\": 4, \"trained\": []}", "dawn9.data 4 3"},
         {5, "{\"split\": 2, \"test\": \"0\", \"trained\": [\"0123456789abcdef\"]}", "dawn9.data"},
         {5, "{\"split\": 2, \"validation\": [0, \"0123456789abcdef\"], \"trained\": []}", "dawn9.data"},
     };
