@@ -49,7 +49,7 @@ static void try_report(fuzz_bench *bench) {
     if (status == D9_OK) {
         status = d9_report_write(&bench->context, report);
         for (int i = 0; i < report->table_count; i++) {
-            json_t *table = d9_figures_json(&report->tables[i]);
+            json_t *table = d9_figures_json(&bench->context, &report->arena, &report->tables[i]);
             fuzz_require(table != NULL, "a table becomes JSON");
             json_decref(table);
         }
