@@ -279,9 +279,15 @@ done:
 
 /* ---- rows ---- */
 
+static const char *file_of(const reading *self, int64_t row) {
+    const char *file = cell(self, row, FILE_COLUMN);
+    while (strncmp(file, "./", 2) == 0) file += 2; /* the command `find` writes paths with ./ */
+    return file;
+}
+
 /* Adds a fault and sets *fine to false if a cell is wrong; of the labels checks only that a required one is there. */
 static d9_status check_row(const reading *self, int64_t row, bool *fine) {
-    const char *file = cell(self, row, FILE_COLUMN), *group = cell(self, row, GROUP_COLUMN),
+    const char *file = file_of(self, row), *group = cell(self, row, GROUP_COLUMN),
                *split = cell(self, row, SPLIT_COLUMN), *label = cell(self, row, LABEL_COLUMN);
     const int64_t line = self->csv.lines[row];
     *fine = false;
@@ -303,11 +309,9 @@ static d9_status read_rows(const reading *self, const labels *labels) {
         int32_t label;
         D9_TRY(check_row(self, i, &fine));
         if (fine) D9_TRY(read_label(self, labels, i, &label, &fine));
-        const char *file = cell(self, i, FILE_COLUMN);
-        while (fine && strncmp(file, "./", 2) == 0) file += 2; /* the command `find` writes paths with ./ */
         if (fine)
             table->rows[table->count++] =
-                (d9_label_row){.file = file, .line = self->csv.lines[i], .row = i, .label = label};
+                (d9_label_row){.file = file_of(self, i), .line = self->csv.lines[i], .row = i, .label = label};
     }
 done:
     return status;

@@ -2,6 +2,7 @@
  * texts follow, each ended by a byte 255. Every token has a word, a word of the vocabulary encodes to its own token,
  * and a text keeps its number of words. */
 #include "data/vocabulary.h"
+#include <stdio.h>
 #include "tests/fuzz/support/fuzz.h"
 
 enum { TEXTS = 16 };
@@ -22,8 +23,9 @@ static void check_text(const d9_vocabulary *vocabulary, const d9_word_index *ind
 
 static void check_words(const d9_vocabulary *vocabulary, const d9_word_index *index) {
     for (int64_t i = D9_TOKEN_WORDS; i < vocabulary->count; i++) {
-        const char *word = vocabulary->words[i];
+        char word[D9_WORD_MAX_BYTES + 2]; /* after a space, because a byte order mark at the beginning is skipped */
         int32_t tokens[2];
+        snprintf(word, sizeof word, " %s", vocabulary->words[i]);
         fuzz_require(d9_vocabulary_encode(index, (const uint8_t *)word, strlen(word), 2, tokens) == 1,
                      "a word is one word");
         fuzz_require(tokens[0] == D9_TOKEN_START && tokens[1] == i, "a word has its own token");

@@ -305,6 +305,7 @@ TEST(faulty_rows_are_listed) {
                 {"b.png,\"Mass\" ,1", "behind"},
                 {"b.png,Ma\rss,1", "carriage return"},
                 {",Mass,1", "no file"},
+                {"./,Mass,1", "no file"},
                 {"b.png,Mass,", "no group"},
                 {"b.png,Mass||Edema,1", "empty"},
                 {"b.png,Mass|Mass,1", "twice"},
@@ -321,7 +322,7 @@ TEST(faulty_rows_are_listed) {
     for (int i = 0; i < ROWS; i++) d9_text_add(&text, "%s\n", rows[i].row);
     OK(read_text(&r, &options, d9_text_get(&text)));
     assert_ints(r.faults.count, ROWS - 2, r.table.count, 2);
-    assert_rejection(d9_faults_report(&r.faults, false), D9_DATA, "11 errors");
+    assert_rejection(d9_faults_report(&r.faults, false), D9_DATA, "12 errors");
     for (int i = 0; i < ROWS; i++) {
         if (!rows[i].says) continue;
         const d9_fault *fault = &r.faults.fault[found++];

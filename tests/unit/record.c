@@ -147,6 +147,7 @@ TEST(test_clock_of_a_resumed_run, begin, end) {
     OK(d9_timeline_add(&timeline, D9_SEGMENT_TRAIN, 4, 1001, 1017));
     assert_true(d9_timeline_sum(&timeline, d9_clock_find("dawnbench_seconds"), 2) == 2 + 4);
     assert_true(d9_timeline_sum(&timeline, d9_clock_find("dawnbench_seconds"), 4) == 2 + 4 + 8 + 16);
+    d9_timeline_free(&timeline);
 }
 
 /* An interrupted epoch has two segments: the target is reached at the end of the last one. */
