@@ -271,7 +271,7 @@ static d9_status draw_mistake(d9_cli *cli, const d9_dataset *dataset, const d9_e
     const d9_split *test = &dataset->test;
     const int64_t size = dataset->height * dataset->width;
     snprintf(number, sizeof number, "%lld", (long long)one->sample);
-    const char *path = test->names ? test->names[one->sample] : number, *slash = strrchr(path, '/');
+    const char *path = test->names ? test->names[one->sample] : number;
     D9_TRY(D9_ALLOCATE(&cli->context, D9_THUMBNAIL_BYTES + size * 3, "a thumbnail", &pixels));
     d9_sample_to_rgb(dataset, test->images + (size_t)one->sample * d9_sample_bytes(dataset), size,
                      pixels + D9_THUMBNAIL_BYTES);
@@ -280,7 +280,7 @@ static d9_status draw_mistake(d9_cli *cli, const d9_dataset *dataset, const d9_e
     D9_TRY(d9_thumbnail_make(&cli->context, &image, pixels));
     const d9_caption caption = {.label = dataset->class_names[evaluation->top1[one->sample]],
                                 .truth = dataset->class_names[test->labels[one->sample]],
-                                .name = slash ? slash + 1 : path,
+                                .name = d9_text_file_name(path),
                                 .probability = (double)one->confidence};
     D9_TRY(d9_contact_put(&cli->context, sheet, index, pixels, &caption));
 done:

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How well an entry matches the searched words, best first, which is the order of the results. IN_NAME: its name has
- * all words. IN_SEQUENCE: its text has them one after the other. APART: its name or text has each of them. */
+/* Where an entry has the searched words. IN_NAME: its name has all of them. IN_SEQUENCE: its text has them one after
+ * the other. APART: its name or text has each of them. Results are listed in this order. */
 typedef enum place_of_words { IN_NAME, IN_SEQUENCE, APART, PLACES } place_of_words;
 
 typedef struct search {

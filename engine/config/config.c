@@ -239,7 +239,7 @@ static d9_status build_config(d9_context *context, d9_config *config, const char
     D9_TRY(bind_ablate(context, config, root));
     if (!edits || !edits->eval_only) D9_TRY(check_selection(context, config, root));
     if (config->title) goto done;
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *name = d9_text_file_name(path);
     const size_t length = strlen(name);
     const bool yaml_file = length > 5 && strcmp(name + length - 5, ".yaml") == 0;
     D9_TRY(d9_arena_format(context, &config->arena, &title, "%.*s", (int)length - (yaml_file ? 5 : 0), name));

@@ -92,6 +92,11 @@ uint32_t d9_text_next(const char **text) {
     return character;
 }
 
+const char *d9_text_file_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 size_t d9_text_mark_bytes(const uint8_t *text, size_t size) {
     return size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
 }

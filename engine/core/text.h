@@ -36,6 +36,8 @@ void d9_text_free_part(d9_text *part, d9_text *whole);
 /* Returns the code point at *text (not empty) and moves past it. An invalid byte or cut sequence is one character. */
 uint32_t d9_text_next(const char **text);
 
+const char *d9_text_file_name(const char *path); /* the part of `path` after its last slash */
+
 /* Bytes of the byte order mark at the beginning of a UTF-8 file: 3, or 0 if there is none. */
 size_t d9_text_mark_bytes(const uint8_t *text, size_t size);
 

@@ -8,6 +8,7 @@
 #include <jansson.h>
 
 #include "core/system.h"
+#include "core/text.h"
 #include "core/listing.h"
 #include "data/order.h"
 #include "data/split.h"
@@ -297,7 +298,7 @@ static d9_status split_by_name(d9_context *context, d9_arena *arena, uint64_t se
     uint64_t *draws;
     D9_TRY(D9_ARENA_ALLOCATE(context, arena, class->count, &draws));
     for (int64_t j = 0; j < class->count; j++) {
-        draws[j] = d9_name_draw(seed, D9_DRAW_NAME_TEST, class->name, d9_name_of_file(class->paths[j]));
+        draws[j] = d9_name_draw(seed, D9_DRAW_NAME_TEST, class->name, d9_text_file_name(class->paths[j]));
         below += d9_is_test_draw(draws[j]);
         if (draws[j] < draws[lowest]) lowest = j;
         if (draws[j] > draws[highest]) highest = j;

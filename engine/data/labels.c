@@ -68,8 +68,7 @@ static d9_status split_labels(reading *self, labels *labels) {
     int64_t count = 0;
     D9_TRY(D9_ARENA_ALLOCATE(context, self->faults->arena, self->csv.rows + 1, &labels->begin));
     for (int64_t i = 0; i < self->csv.rows; i++) {
-        const char **whole = &self->csv.cells[i * COLUMNS + LABEL_COLUMN];
-        char *rest = (char *)*whole; /* the text belongs to the caller, who lets it be changed */
+        char *rest = (char *)cell(self, i, LABEL_COLUMN); /* the text belongs to the caller, who lets it be changed */
         const bool none = is_none(self, rest);
         labels->begin[i] = count;
         for (char *label; !none && (label = next_label(self->separator, &rest)) != NULL;) {
@@ -264,7 +263,7 @@ static d9_status find_parts(const reading *self) {
     for (int64_t i = 0; i < table->count; i++) {
         const d9_label_row *row = &table->rows[i];
         const char *class = self->options->several ? "" : table->class_names[row->label], *name = row->file;
-        if (d9_split_rule(self->options) < D9_SPLIT_BY_PATH) name = d9_name_of_file(name);
+        if (d9_split_rule(self->options) < D9_SPLIT_BY_PATH) name = d9_text_file_name(name);
         parts[i] = self->options->split_column ? part_of(cell(self, row->row, SPLIT_COLUMN))
                    : !d9_is_test_draw(d9_name_draw(self->options->seed, D9_DRAW_NAME_TEST, class, name)) ? D9_PART_TRAIN
                                                                                                          : D9_PART_TEST;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/system.h"
+#include "core/text.h"
 #include "data/order.h"
 #include "kernels/formulas/philox.h"
 
@@ -17,11 +18,6 @@ int d9_split_rule(const d9_dataset_options *options) { return options->known ? o
 static uint64_t fnv1a(uint64_t hash, const char *text) {
     for (; *text; text++) hash = (hash ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
     return hash;
-}
-
-const char *d9_name_of_file(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
 }
 
 uint64_t d9_name_draw(uint64_t seed, uint32_t draw, const char *class_name, const char *name) {
@@ -114,7 +110,7 @@ static d9_status hold_out_by_name(d9_context *context, const d9_dataset_options 
     const bool by_path = dataset->root_bytes > 0 && d9_split_rule(options) >= D9_SPLIT_BY_PATH;
     for (int64_t i = 0; i < train->count; i++) {
         const char *class_name = dataset->several ? "" : dataset->class_names[train->labels[i]],
-                   *name = by_path ? train->names[i] + dataset->root_bytes : d9_name_of_file(train->names[i]);
+                   *name = by_path ? train->names[i] + dataset->root_bytes : d9_text_file_name(train->names[i]);
         draws[i] = sorted[i] = d9_name_draw(options->seed, D9_DRAW_NAME_VALIDATION, class_name, name);
     }
     qsort(sorted, (size_t)train->count, sizeof *sorted, compare_numbers);

@@ -5,8 +5,11 @@
  * class where all are such images the one with the highest draw is not. The draw is Philox at counter = FNV-1a of
  * "CLASS/NAME", so adding, removing or renaming a file moves no other. Version 1 drew by the position in the sorted
  * list of names; models of that time do not record a version. Arrays have no names: every version draws by their
- * position. Version 3 draws images of a table (labels.h) by the path in the table, and validation images by the path
- * below the data folder, because names such as PATIENT/front.png repeat; version 2 drew them by the file name, too. */
+ * position.
+ *
+ * Version 3 differs for images of a table (labels.h), whose file names may repeat: PATIENT/front.png. It draws the test
+ * part by the path that the table has, and validation images by the path below the data folder. Version 2 drew both by
+ * the file name. */
 #pragma once
 
 #include "data/source.h"
@@ -29,7 +32,6 @@ int d9_split_rule(const d9_dataset_options *options);
 
 /* The draw of a file by the name of its class and `name`; uniform in 64 bits. */
 uint64_t d9_name_draw(uint64_t seed, uint32_t draw, const char *class_name, const char *name);
-const char *d9_name_of_file(const char *path); /* without folders */
 /* True for a sixth of all draws. */
 bool d9_is_test_draw(uint64_t draw);
 

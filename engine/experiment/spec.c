@@ -38,7 +38,7 @@ static const char *const arm_others[] = {"set", "with", "without", "published", 
 
 /* The file's name without folder and extension. */
 static d9_status file_stem(d9_context *context, d9_arena *arena, const char *path, const char **name) {
-    const char *slash = strrchr(path, '/'), *start = slash ? slash + 1 : path, *dot = strrchr(start, '.');
+    const char *start = d9_text_file_name(path), *dot = strrchr(start, '.');
     char *made;
     d9_status status = d9_arena_format(context, arena, &made, "%.*s",
                                        (int)(dot && dot > start ? dot - start : (int)strlen(start)), start);

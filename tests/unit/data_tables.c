@@ -251,8 +251,8 @@ TEST(equal_file_names_are_drawn_by_their_folders) {
             parts[i] = part;
         }
         d9_text_free(&text);
-        for (int view = 0; view < 2;
-             view++) /* by path 15 of 90 are expected, with a deviation of 3.5; by name 0, 45 or 90 */
+        /* by path 15 of 90 are expected, with a deviation of 3.5; by name 0, 45 or 90 */
+        for (int view = 0; view < 2; view++)
             assert_int_equal(!by_name, tested[view] > 2 && tested[view] < 30);
     }
 }
