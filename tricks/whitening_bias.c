@@ -117,6 +117,9 @@ static d9_status on_init(d9_context *context, const void *opaque, d9_graph *grap
     return D9_OK;
 }
 
+/* The ends of an annealed learning rate. */
+static const d9_knot ends[] = {{0, D9_KNOT_EPOCHS}, {0, D9_KNOT_BEFORE_END}};
+
 /* Gives the bias a group of its own that ends after bias_epochs. By default it has the learning rate and decay of the
  * weights, not those of the norms' biases. */
 static d9_status on_optimizer(d9_context *context, const void *opaque, const d9_graph *graph, d9_groups *groups) {
@@ -124,6 +127,8 @@ static d9_status on_optimizer(d9_context *context, const void *opaque, const d9_
     const d9_value *bias = &graph->values[graph->nodes[bias_of(graph, conv)].inputs[1]];
     const int weights = d9_groups_find(groups, &graph->values[graph->nodes[conv].inputs[1]]);
     const whitening_bias *self = opaque;
+    d9_status status;
+    double *values;
     if (self->bias_epochs == 0) return D9_OK;
     d9_group group = groups->group[weights];
     snprintf(group.name, sizeof group.name, "whitening_bias");
@@ -132,14 +137,15 @@ static d9_status on_optimizer(d9_context *context, const void *opaque, const d9_
     group.until_epoch = self->bias_epochs;
     group.rate_multiplier *= self->bias_lr_multiplier;
     group.decay_multiplier /= self->bias_lr_multiplier;
-    if (self->bias_anneal)
-        group.rate = (d9_schedule){.count = 2,
-                                   .knots = {{0, D9_KNOT_EPOCHS}, {0, D9_KNOT_BEFORE_END}},
-                                   .value_count = 2,
-                                   .values = {d9_schedule_peak(&group.rate), 0},
-                                   .at_start = group.rate.at_start};
+    if (self->bias_anneal) {
+        D9_TRY(D9_ARENA_ALLOCATE(context, groups->arena, 2, &values));
+        values[0] = d9_schedule_peak(&group.rate);
+        group.rate = (d9_schedule){.count = 2, .knots = ends, .values = values, .at_start = group.rate.at_start};
+    }
     group.rate_ends = self->bias_anneal;
-    return d9_group_insert(context, groups, 0, &group);
+    D9_TRY(d9_group_insert(context, groups, 0, &group));
+done:
+    return status;
 }
 
 const d9_trick d9_trick_whitening_bias = {

@@ -50,6 +50,7 @@ static d9_status make_groups(d9_context *context, const d9_config *config, d9_ar
     biases.rate_multiplier *= m;
     biases.decay_multiplier = 1 / m; /* learning rate times decay is the same for both groups */
     D9_TRY(D9_ARENA_ALLOCATE(context, arena, D9_MAX_GROUPS, &groups->group));
+    groups->arena = arena;
     groups->count = 2;
     groups->group[0] = weights;
     groups->group[1] = biases;

@@ -137,9 +137,9 @@ static const char preface[] =
     "what\n"
     "is left. Without `warmup` it begins at `peak`; `start` and `end` are 0 unless given. A file or `--set` with "
     "another\n"
-    "shape, knots or values replaces an inherited schedule; `peak` and `--lr` change only the peak of a cosine. A list "
-    "has\n"
-    "at most 256 knots. A warm-up that takes the whole run gives a warning.\n"
+    "shape, knots or values replaces an inherited schedule; `peak` and `--lr` change only the peak of a cosine. A "
+    "warm-up\n"
+    "that takes the whole run gives a warning.\n"
     "A step uses the value at its end, as Page's recipe does, or with `at: start` at its start, as airbench's do.\n";
 
 /* Adds text to a table cell; a bar would end the cell, so it is escaped. */

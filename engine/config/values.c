@@ -2,6 +2,7 @@
 #include "config/values.h"
 #include "step/program.h"
 #include <ctype.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -249,8 +250,10 @@ static void write_knot(const void *field, d9_text *text) {
     if (knot->unit == D9_KNOT_PERCENT) d9_text_add(text, "%%");
 }
 
-/* Scales a schedule to another largest value, rounded to 15 significant digits, so that a tenth of 0.2 is 0.02. */
-static d9_status scale_to_peak(const reading *reading, const d9_tree *node, d9_schedule *schedule) {
+/* Scales the values of a schedule to another largest value, rounded to 15 significant digits, so that a tenth of 0.2 is
+ * 0.02. */
+static d9_status scale_to_peak(const reading *reading, const d9_tree *node, const d9_schedule *schedule,
+                               double *values) {
     d9_status status = D9_OK;
     double peak;
     char digits[32];
@@ -259,9 +262,9 @@ static d9_status scale_to_peak(const reading *reading, const d9_tree *node, d9_s
     if (peak == largest) goto done;
     if (largest == 0)
         D9_TRY(d9_tree_fail(reading->context, node, "every value is 0, so none can become %s", node->text));
-    for (int i = 0; i < schedule->value_count; i++) {
-        snprintf(digits, sizeof digits, "%.15g", schedule->values[i] / largest * peak);
-        schedule->values[i] = schedule->values[i] == largest ? peak : strtod(digits, NULL);
+    for (int i = 0; i < schedule->count; i++) {
+        snprintf(digits, sizeof digits, "%.15g", values[i] / largest * peak);
+        values[i] = values[i] == largest ? peak : strtod(digits, NULL);
     }
 done:
     return status;
@@ -294,9 +297,24 @@ static d9_status read_below(const reading *reading, const d9_tree *node, double 
     return d9_tree_fail(reading->context, node, "%s lies above the peak of the cosine, %.10g", node->text, peak);
 }
 
+/* Gives a schedule zeroed arrays for `count` knots and values, and returns them for writing. */
+static d9_status allocate_points(const reading *reading, int count, d9_schedule *schedule, d9_knot **knots,
+                                 double **values) {
+    d9_status status;
+    D9_TRY(D9_ARENA_ALLOCATE(reading->context, reading->arena, count, knots));
+    D9_TRY(D9_ARENA_ALLOCATE(reading->context, reading->arena, count, values));
+    schedule->count = count;
+    schedule->knots = *knots;
+    schedule->values = *values;
+done:
+    return status;
+}
+
 /* Reads the warm-up and the cosine: linear from `start` to `peak` at the knot `warmup`, half a cosine to `end`. */
 static d9_status read_cosine(const reading *reading, const d9_tree *map, d9_schedule *schedule) {
     d9_status status = D9_OK;
+    d9_knot *knots;
+    double *values;
     const d9_tree *peak = d9_tree_find(map, "peak"), *warmup = d9_tree_find(map, "warmup");
     for (int i = 0; i < 2; i++)
         if (d9_tree_find(map, knot_keys[i]))
@@ -305,12 +323,12 @@ static d9_status read_cosine(const reading *reading, const d9_tree *map, d9_sche
     if (!peak)
         D9_TRY(d9_tree_fail(reading->context, map,
                             "peak must be given, like {shape: cosine, peak: 0.4, warmup: 5}, or by --lr 0.4"));
-    schedule->count = schedule->value_count = 3;
-    schedule->knots[2].unit = D9_KNOT_BEFORE_END;
-    D9_TRY(read_real(reading, peak, &schedule->values[1]));
-    if (warmup) D9_TRY(read_knot(reading, warmup, &schedule->knots[1]));
-    D9_TRY(read_below(reading, d9_tree_find(map, "start"), schedule->values[1], &schedule->values[0]));
-    D9_TRY(read_below(reading, d9_tree_find(map, "end"), schedule->values[1], &schedule->values[2]));
+    D9_TRY(allocate_points(reading, 3, schedule, &knots, &values));
+    knots[2].unit = D9_KNOT_BEFORE_END;
+    D9_TRY(read_real(reading, peak, &values[1]));
+    if (warmup) D9_TRY(read_knot(reading, warmup, &knots[1]));
+    D9_TRY(read_below(reading, d9_tree_find(map, "start"), values[1], &values[0]));
+    D9_TRY(read_below(reading, d9_tree_find(map, "end"), values[1], &values[2]));
 done:
     return status;
 }
@@ -320,6 +338,9 @@ static d9_status read_knots(const reading *reading, const d9_tree *node, d9_sche
     d9_status status = D9_OK;
     d9_context *context = reading->context;
     d9_tree *fallback;
+    d9_knot *knot;
+    double *value;
+    int value_count;
     for (int i = 0; i < 3; i++)
         if (d9_tree_find(node, cosine_keys[i]))
             D9_TRY(d9_tree_fail(context, d9_tree_find(node, cosine_keys[i]), "needs shape: cosine"));
@@ -332,14 +353,15 @@ static d9_status read_knots(const reading *reading, const d9_tree *node, d9_sche
         values = d9_tree_find(fallback, "values");
     }
     if (!knots || !values) D9_TRY(d9_tree_fail(context, node, "%s must be given", knots ? "values" : "knots"));
-    D9_TRY(read_list(reading, knots, "a list of knots, like [0, 20%, end-2]", read_knot, read->knots,
-                     sizeof *read->knots, D9_MAX_KNOTS, &read->count));
-    D9_TRY(read_list(reading, values, "a list of numbers, like [0, 0.5]", read_real, read->values, sizeof *read->values,
-                     D9_MAX_KNOTS, &read->value_count));
-    if (read->count != read->value_count)
-        D9_TRY(d9_tree_fail(context, node, "%d values for %d knots; there must be one for each", read->value_count,
+    D9_TRY(allocate_points(reading, knots->count > values->count ? knots->count : values->count, read, &knot, &value));
+    D9_TRY(read_list(reading, knots, "a list of knots, like [0, 20%, end-2]", read_knot, knot, sizeof *knot, INT_MAX,
+                     &read->count));
+    D9_TRY(read_list(reading, values, "a list of numbers, like [0, 0.5]", read_real, value, sizeof *value, INT_MAX,
+                     &value_count));
+    if (read->count != value_count)
+        D9_TRY(d9_tree_fail(context, node, "%d values for %d knots; there must be one for each", value_count,
                             read->count)); /* reported at the map, because either list may be inherited */
-    if (peak) D9_TRY(scale_to_peak(reading, peak, read));
+    if (peak) D9_TRY(scale_to_peak(reading, peak, read, value));
 done:
     return status;
 }
@@ -384,7 +406,7 @@ static void write_knots(const d9_schedule *schedule, d9_text *text) {
     d9_text_add(text, "{knots: ");
     write_list(schedule->knots, sizeof *schedule->knots, schedule->count, write_knot, text);
     d9_text_add(text, ", values: ");
-    write_list(schedule->values, sizeof *schedule->values, schedule->value_count, write_real, text);
+    write_list(schedule->values, sizeof *schedule->values, schedule->count, write_real, text);
 }
 
 static void write_schedule(const void *field, d9_text *text) {
@@ -450,7 +472,14 @@ bool d9_value_write(const d9_option *option, const void *base, d9_text *text) {
 
 bool d9_value_is_default(const d9_option *option, const void *base, d9_text *text) {
     d9_status status;
-    d9_schedule storage = {0}; /* space for a value of any type: this is the largest */
+    union {
+        int64_t integer;
+        double real;
+        const char *text;
+        d9_int_list integers;
+        d9_real_list reals;
+        d9_schedule schedule;
+    } storage = {0}; /* space for a value of any type */
     d9_option stored = *option;
     d9_arena arena = {0};
     d9_text value, fallback;

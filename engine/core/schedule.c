@@ -39,6 +39,6 @@ bool d9_schedule_only_warms_up(const d9_schedule *schedule, double epochs) {
 
 double d9_schedule_peak(const d9_schedule *schedule) {
     double peak = 0;
-    for (int i = 0; i < schedule->value_count; i++) peak = fmax(peak, schedule->values[i]);
+    for (int i = 0; i < schedule->count; i++) peak = fmax(peak, schedule->values[i]);
     return peak;
 }

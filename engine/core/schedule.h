@@ -9,7 +9,6 @@ typedef struct d9_knot {
     double value; /* by `unit`: epochs since the start, percent of the run, or epochs before its end */
     d9_knot_unit unit;
 } d9_knot;
-enum { D9_MAX_KNOTS = 256 };
 typedef enum d9_schedule_shape {
     D9_SCHEDULE_LINEAR,      /* linear between knots */
     D9_SCHEDULE_COSINE       /* linear, but half a cosine between the last two knots */
@@ -17,9 +16,8 @@ typedef enum d9_schedule_shape {
 typedef struct d9_schedule { /* constant before the first knot and after the last */
     d9_schedule_shape shape;
     int count;
-    d9_knot knots[D9_MAX_KNOTS]; /* (count) */
-    int value_count;             /* equals `count` */
-    double values[D9_MAX_KNOTS]; /* (count): values at the knots */
+    const d9_knot *knots; /* (count) */
+    const double *values; /* (count): values at the knots */
     bool at_start; /* a step uses the value at its start, as in airbench; false: at its end, as in cifar10-fast */
 } d9_schedule;
 /* Value at `step` (from 0) of a run of `epochs` epochs: at t = (step + 1) / steps_per_epoch epochs, or with at_start at

@@ -72,6 +72,7 @@ enum { D9_MAX_GROUPS = 144 }; /* freezing splits a group into up to 17, and a se
 typedef struct d9_groups {
     int count;
     d9_group *group; /* (D9_MAX_GROUPS) */
+    d9_arena *arena; /* the program's; for the memory that groups point to */
     double clip; /* largest norm, over all groups, of the gradient of the mean loss: a larger gradient is scaled down
                     before the updates; 0: no limit */
 } d9_groups;

@@ -10,6 +10,7 @@
 #include "kernels/formulas/update.h"
 #include "train/checkpoint.h"
 
+static const d9_knot start[] = {{0, D9_KNOT_EPOCHS}};
 static const double head_rate = 0.05;
 
 /* Inserts a group for the head's weight before the others: the first group that selects a value updates it. */
@@ -21,7 +22,7 @@ static d9_status add_head(d9_context *inner, const void *options, const d9_graph
     head.selects = (d9_selector){.kinds = 1u << D9_WEIGHT, .rank = 2, .role = "head.*"};
     head.numbers[0] = 0;
     memset(head.accumulators, 0, sizeof head.accumulators);
-    head.rate = (d9_schedule){.count = 1, .value_count = 1, .values = {head_rate}};
+    head.rate = (d9_schedule){.count = 1, .knots = start, .values = &head_rate};
     head.from_epoch = 1, head.until_epoch = 2;
     return d9_group_insert(inner, groups, 0, &head);
 }

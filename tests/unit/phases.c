@@ -399,8 +399,9 @@ TEST(test_layers_freeze_at_their_steps) {
     } groups[] = {
         {"update.weights.stop1", 3}, {"update.biases.stop1", 3}, {"update.weights.stop3", 9}, {"update.weights", 12}};
     d9_config *config = configure("auto", "freeze: {until: [0.25, 0.25, 0.75]}");
-    config->train.lr = (d9_schedule){
-        .count = 2, .knots = {{0, D9_KNOT_EPOCHS}, {0, D9_KNOT_BEFORE_END}}, .value_count = 2, .values = {0.8, 0}};
+    config->train.lr = (d9_schedule){.count = 2,
+                                     .knots = (const d9_knot[]){{0, D9_KNOT_EPOCHS}, {0, D9_KNOT_BEFORE_END}},
+                                     .values = (const double[]){0.8, 0}};
     const d9_program *program = program_of(config, 32, 16, "f32");
     assert_int_equal(program->phase_count, 2);
     assert_int_equal(program->groups.count, 6); /* weights and biases of two layers, of the third, and of the rest */

@@ -109,13 +109,7 @@ TEST(test_operations) {
     }
 }
 
-static d9_schedule schedule(int count, const d9_knot *knots, const double *values) {
-    d9_schedule made = {.count = count, .value_count = count};
-    memcpy(made.knots, knots, (size_t)count * sizeof *knots);
-    memcpy(made.values, values, (size_t)count * sizeof *values);
-    return made;
-}
-#define SCHEDULE(count, knots, ...) schedule(count, knots, (const double[]){__VA_ARGS__})
+#define SCHEDULE(n, points, ...) ((d9_schedule){.count = n, .knots = points, .values = (const double[]){__VA_ARGS__}})
 
 /* Hiverge's 245 steps, from step 0: each learning rate falls from its peak to a 245th of it in the last step; the
  * whitening bias has seven steps. Filters are renormalised at least 2 + int(15 (s + 1) / 245) steps apart. */
