@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the medians of a folder of experiments/bench-cpu.sh, each beside its goal.
+"""Prints what experiments/bench-cpu.sh measured in a folder, mostly a value for each round, and the goals.
 
 usage: bench-cpu.py FOLDER
 """

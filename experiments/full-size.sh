@@ -93,12 +93,13 @@ epoch_seconds() { # EXPERIMENT
     esac
     file=$work/seconds-$(basename $config)
     [ -s "$file" ] || "$program/build/dawn9" bench step --config "$program/configs/$config.yaml" --precision $precision --steps 2 --json |
-        python3 -c 'import json, sys; print(50000 / json.load(sys.stdin)["images_per_second"])' >"$file"
+        python3 -c 'import json, sys; print(50000 / json.load(sys.stdin)["images_per_second"])' >"$file" || return
     cat "$file"
 }
 
 hours_of() { # EXPERIMENT EPOCHS: evaluations after every epoch take about a tenth of the time
-    awk -v seconds="$(epoch_seconds "$1")" -v epochs="$2" 'BEGIN { printf "%.2f", 1.1 * seconds * epochs / 3600 }'
+    seconds=$(epoch_seconds "$1") || return
+    awk -v seconds="$seconds" -v epochs="$2" 'BEGIN { printf "%.2f", 1.1 * seconds * epochs / 3600 }'
 }
 
 # Packs the finished runs of EXPERIMENT; experiments/keep.sh leaves out weights and predictions.

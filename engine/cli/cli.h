@@ -24,10 +24,10 @@ typedef struct d9_cli {
 /* ---- options ---- */
 typedef enum d9_flag_type {
     D9_FLAG_END,
-    D9_FLAG_ARGUMENT,  /* const char *: a required word; `name` in capitals */
-    D9_FLAG_OPTIONAL,  /* const char *: an optional word */
-    D9_FLAG_WORDS,     /* d9_flag_list: all remaining words, at least one; must be the last word */
-    D9_FLAG_ANY_WORDS, /* d9_flag_list: all remaining words, or none; must be the last word */
+    D9_FLAG_ARGUMENT,  /* const char *: a required argument; `name` in capitals */
+    D9_FLAG_OPTIONAL,  /* const char *: an optional argument */
+    D9_FLAG_WORDS,     /* d9_flag_list: all remaining arguments, at least one; must be the last row */
+    D9_FLAG_ANY_WORDS, /* d9_flag_list: all remaining arguments, or none; must be the last row */
     D9_FLAG_SWITCH,    /* bool */
     D9_FLAG_TEXT,      /* const char * */
     D9_FLAG_INTEGER,   /* d9_flag_integer */

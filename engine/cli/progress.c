@@ -31,7 +31,7 @@ void d9_time_range_format(d9_time_range range, char *text, size_t size) {
     snprintf(text, size, strcmp(low, high) == 0 ? "%s" : "%s (%s to %s)", median, low, high);
 }
 
-/* ---- the live line ---- */
+/* ---- the line of a run, redrawn in place ---- */
 
 int d9_live_line_padding(const d9_live_line *line, int width) {
     const int room = d9_cli_columns(line->cli) - 1, old = line->width < room ? line->width : room;

@@ -31,7 +31,8 @@ void d9_live_page_resumed(d9_live_page *page, int64_t steps, const d9_epoch_row 
 /* Call it only if the page has a path. `steps`: completed; `left`: seconds to the end of the run. */
 void d9_live_page_step(d9_live_page *page, int64_t steps, double loss, double step_seconds, double left);
 void d9_live_page_epoch(d9_live_page *page, const d9_epoch_row *row);
-/* Writes the page for the last time, without reload. `state`: how the run ended. `finished`: successfully. */
+/* Writes the page for the last time, without reload. `state`: how the run ended. `finished`: the run ended
+ * successfully. */
 void d9_live_page_end(d9_live_page *page, bool finished, const char *state);
 
 /* A terminal line that is redrawn in place. */
@@ -72,7 +73,7 @@ typedef struct d9_progress {
 /* Returns an observer that draws with `progress`, which must outlive it. `page`: a d9_live_page file; NULL: none. */
 d9_observer d9_progress_observer(d9_progress *progress, d9_cli *cli, const d9_config *config, const char *page,
                                  bool quiet);
-/* Erases the live line and ends the page. `state`: how the run ended. `finished`: successfully. */
+/* Erases the live line and ends the page. `state`: how the run ended. `finished`: the run ended successfully. */
 void d9_progress_end(d9_progress *progress, bool finished, const char *state);
 
 /* Formats seconds as "4:10" or "1:02:03". */

@@ -53,10 +53,11 @@ static inline bool d9_runs_is_search(const d9_runs *runs) { return runs->experim
 D9_MUST_USE d9_status d9_runs_is_left(const d9_runs *runs, d9_context *context, const d9_work_options *work,
                                       int64_t index, bool *left);
 
-/* runs_ranks.c: with --ranks, sets the words that start the processes of a run. D9_USAGE if so many processes cannot
- * train an arm, or if an arm has a batch norm over the whole batch; D9_DEVICE if the launcher is not installed. */
+/* runs_ranks.c: with --ranks, builds the command that starts the processes of a run. D9_USAGE if so many processes
+ * cannot train an arm, or if an arm has a batch norm over the whole batch; D9_DEVICE if the launcher is not
+ * installed. */
 D9_MUST_USE d9_status d9_runs_prepare_ranks(d9_runs *runs);
-/* With --run INDEX: trains that run, in one of the processes that the words above started. */
+/* With --run INDEX: trains that run, in one of the processes that this command started. */
 D9_MUST_USE d9_status d9_runs_train_one(d9_runs *runs);
 
 /* runs_time.c: prints the number of remaining runs, their steps and operations and, with --time, how long they take on

@@ -21,8 +21,8 @@ static bool start_ticks(const char *stat, unsigned long long *ticks) {
     return field && sscanf(field, "%llu", ticks) == 1;
 }
 
-/* The kernel counts from boot including suspension (CLOCK_BOOTTIME), in ticks of usually 10 ms, rounded down. The
- * process may therefore appear up to one tick older than it is. */
+/* The kernel gives the start of a process as the time since boot, including suspension (CLOCK_BOOTTIME), in ticks of
+ * usually 10 ms, rounded down. The process may therefore appear up to one tick older than it is. */
 double d9_this_process_start(d9_context *context) {
     double now = d9_clock_now(), start = now;
     uint8_t *stat = NULL;

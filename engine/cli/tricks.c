@@ -29,7 +29,7 @@ static d9_status unknown_trick(d9_cli *cli, const char *name) {
                    nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
 }
 
-/* ---- one trick in words ---- */
+/* ---- the description of one trick ---- */
 
 enum { LABEL_COLUMNS = 13 };
 

@@ -1,5 +1,5 @@
-/* The option table: each row describes one key. The parser, --set, the help text, the printed effective configuration
- * and the reference page are generated from it. */
+/* The option table: each row describes one key. Reading YAML and --set follow it; the help text, the printed effective
+ * configuration and the reference page are written from it. */
 #pragma once
 
 #include "core/arena.h"

@@ -328,7 +328,7 @@ done:
 }
 
 /* Replaces the temporary folder in a message by the archive that the user gave, if any. */
-static d9_status name_archive(d9_context *context, const fetch *fetch) {
+static d9_status put_archive_in_message(d9_context *context, const fetch *fetch) {
     char message[sizeof context->message];
     const size_t length = strlen(fetch->result);
     if (strncmp(context->message, fetch->result, length) != 0 || context->message[length] != '/') return D9_DATA;
@@ -349,7 +349,7 @@ static d9_status try_source(d9_context *context, fetch *fetch, const source *sou
     D9_TRY(put_in_place(context, fetch, report));
     snprintf(report->folder, sizeof report->folder, "%s", fetch->folder);
 done:
-    if (status == D9_DATA) status = name_archive(context, fetch);
+    if (status == D9_DATA) status = put_archive_in_message(context, fetch);
     d9_folder_remove(context, fetch->work);
     return status;
 }

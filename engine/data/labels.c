@@ -170,7 +170,7 @@ static d9_status read_label(const reading *self, const labels *labels, int64_t r
 /* ---- parts ---- */
 
 typedef struct grouped {
-    const char *name;
+    const char *name, *key; /* key: "" if all names are whole numbers, otherwise the name */
     int64_t row;
     uint64_t number; /* of the name, if all are whole numbers; otherwise 0 */
 } grouped;
@@ -178,7 +178,7 @@ typedef struct grouped {
 static int by_group(const void *a, const void *b) {
     const grouped *x = a, *y = b;
     if (x->number != y->number) return x->number < y->number ? -1 : 1;
-    const int order = strcmp(x->name, y->name);
+    const int order = strcmp(x->key, y->key);
     return order ? order : (x->row > y->row) - (x->row < y->row);
 }
 
@@ -196,18 +196,16 @@ static d9_status sort_groups(const reading *self, grouped **groups) {
     bool numbers = true;
     D9_TRY(D9_ARENA_ALLOCATE(self->faults->context, self->faults->arena, count, groups));
     for (int64_t i = 0; i < count; i++) {
-        (*groups)[i] = (grouped){cell(self, self->table->rows[i].row, GROUP_COLUMN), i, 0};
+        (*groups)[i] = (grouped){cell(self, self->table->rows[i].row, GROUP_COLUMN), "", i, 0};
         numbers &= read_number((*groups)[i].name, &(*groups)[i].number);
     }
-    for (int64_t i = 0; i < count && !numbers; i++) (*groups)[i].number = 0;
+    for (int64_t i = 0; i < count && !numbers; i++) (*groups)[i].number = 0, (*groups)[i].key = (*groups)[i].name;
     qsort(*groups, (size_t)count, sizeof **groups, by_group);
 done:
     return status;
 }
 
-static bool same_group(const grouped *a, const grouped *b) {
-    return a->number == b->number && (a->number > 0 || !strcmp(a->name, b->name));
-}
+static bool same_group(const grouped *a, const grouped *b) { return a->number == b->number && !strcmp(a->key, b->key); }
 
 /* The first floor(n shares[0]) of n groups are for training, floor(n shares[1]) for validation, the rest for test. */
 static void divide_groups(const reading *self, const grouped *groups, int *parts) {

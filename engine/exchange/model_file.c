@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Reads a stored value as f32, into the arena. */
+/* Reads a parameter or statistic from the device, as an f32 tensor in the arena. */
 static d9_status read_tensor(d9_session *session, d9_arena *arena, const d9_value *value, d9_tensor *tensor) {
     d9_status status;
     const d9_shape shape = d9_exchange_shape(value);

@@ -134,8 +134,9 @@ typedef struct d9_run_state {
     d9_run_kind kind;
     const d9_measure *measure;              /* of the configuration */
     double score, score_tta, train_seconds; /* if done; otherwise NAN */
-    double process_seconds, teraflop;       /* if done and recorded, otherwise NAN; of all processes of a resumed run;
-                                               teraflop: training and one evaluation */
+    double process_seconds, teraflop;       /* if done and recorded, otherwise NAN. The seconds are those of all
+                                               processes of a resumed run, the operations those of training and one
+                                               evaluation. */
     int64_t views;                          /* test-time augmentation views, if done; 0: not recorded */
     d9_status failure;                      /* if failed */
     char message[1024];                     /* if failed */

@@ -56,7 +56,7 @@ d9_status d9_spec_seeds(d9_spec *spec, int64_t instead) {
 
 /* ---- the grid ---- */
 
-void d9_spec_folder_name(char *text) {
+void d9_spec_clean_folder_name(char *text) {
     char *put = text;
     for (const char *at = text; *at; at++) {
         if (strchr(" []{}\"'", *at)) continue;
@@ -129,7 +129,7 @@ static d9_status add_axis(d9_spec *spec, const d9_tree *axis, const d9_tree *val
     const char *text = draft->edits.items[draft->edits.count - 1].text + strlen(axis->key) + 1; /* after "KEY=" */
     *row = (d9_grid_point){axis->key, text};
     D9_TRY(d9_arena_copy(spec->context, spec->arena, text, &tidy));
-    d9_spec_folder_name(tidy);
+    d9_spec_clean_folder_name(tidy);
     d9_text_add(name, ",%s=%s", axis->key, tidy);
     d9_text_add(label, ", %s %s", dot ? dot + 1 : axis->key, text);
 done:

@@ -120,7 +120,6 @@ static d9_status read_arm(d9_spec *spec, const d9_tree *arm) {
     arm_head head = {0};
     char *path;
     d9_draft draft = {.name = arm->key, .node = arm, .published = d9_tree_find(arm, "published")};
-    D9_TRY(check_name(spec->context, arm));
     D9_TRY(d9_values_bind(spec->context, spec->arena, arm, &(d9_binding){arm_options, &head}, 1, arm_others));
     const char *config = head.config ? head.config : spec->head.config;
     if (!config) D9_TRY(d9_tree_fail_key(spec->context, arm, "has no config, and neither has the experiment"));
@@ -141,16 +140,16 @@ static d9_status read_arms(d9_spec *spec) {
     d9_status status = D9_OK;
     d9_experiment *experiment = spec->experiment;
     const d9_tree *arms = d9_tree_find(spec->root, "arms");
-    d9_tree *lone;
+    d9_tree *made = NULL, *only;
     const char *name;
     if (!arms) {
         if (!spec->head.config) D9_TRY(d9_tree_fail(spec->context, spec->root, "config or arms must be given"));
-        d9_tree *made;
         D9_TRY(file_stem(spec->context, spec->arena, spec->head.config, &name));
-        d9_spec_folder_name((char *)name);
+        d9_spec_clean_folder_name((char *)name);
+        if (!*name || *name == '.') name = "only";
         D9_TRY(d9_tree_make(spec->context, spec->arena, D9_TREE_MAP, &spec->root->place, NULL, &made));
-        D9_TRY(d9_tree_make(spec->context, spec->arena, D9_TREE_MAP, &spec->root->place, name, &lone));
-        d9_tree_append(made, lone);
+        D9_TRY(d9_tree_make(spec->context, spec->arena, D9_TREE_MAP, &spec->root->place, name, &only));
+        d9_tree_append(made, only);
         arms = made;
     }
     if (arms->kind != D9_TREE_MAP || !arms->first)
@@ -158,7 +157,10 @@ static d9_status read_arms(d9_spec *spec) {
     if (arms->count * spec->grid.points * experiment->seed_count > D9_RUNS_MAX)
         D9_TRY(d9_tree_fail(spec->context, arms, "more than %d runs", D9_RUNS_MAX));
     D9_TRY(D9_ARENA_ALLOCATE(spec->context, spec->arena, arms->count * spec->grid.points, &experiment->arms));
-    for (const d9_tree *arm = arms->first; arm; arm = arm->next) D9_TRY(read_arm(spec, arm));
+    for (const d9_tree *arm = arms->first; arm; arm = arm->next) {
+        if (arms != made) D9_TRY(check_name(spec->context, arm));
+        D9_TRY(read_arm(spec, arm));
+    }
 done:
     return status;
 }

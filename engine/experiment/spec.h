@@ -32,8 +32,10 @@ D9_MUST_USE d9_status d9_seeds_set_first(d9_context *context, d9_experiment *exp
 /* Reads the file's `seeds`, a number (default 5) or a list. If `instead` is not 0, sets the seeds 1 to `instead`. */
 D9_MUST_USE d9_status d9_spec_seeds(d9_spec *spec, int64_t instead);
 
-/* Makes `text` a valid folder name: removes spaces, brackets and quotes; slashes, colons and the like become dashes. */
-void d9_spec_folder_name(char *text);
+/* Makes `text` a valid folder name: removes spaces, brackets and quotes; slashes, colons and the like become dashes. It
+ * may become
+ * "", or begin with a dot. */
+void d9_spec_clean_folder_name(char *text);
 
 /* Rejects a --set of the key `axis`, which the grid or search sets, of a map that holds it or of a key within it, and
  * --without its trick: they would override the values of the axis, and the records would be wrong. So would an earlier

@@ -243,7 +243,7 @@ done:
     return status;
 }
 
-/* Calls one of the functions that a state dict needs. */
+/* The opcode REDUCE, which calls a function. Only those that a state dict needs are allowed. */
 static d9_status reduce(reader *r) {
     d9_status status;
     value tuple;

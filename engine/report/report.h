@@ -33,7 +33,7 @@ typedef struct d9_report_run {
 } d9_report_run;
 
 typedef struct d9_report_arm {
-    const char *name, *label, *edits; /* edits: key=value changes as one text, may be "" */
+    const char *name, *label, *edits; /* edits: "--set K=V; --without TRICK", "" if there are none */
     const char *config_hash;          /* NULL: not recorded */
     int baseline;                     /* index; -1: none */
     double epochs;                    /* configured epochs; NAN: no finished run */

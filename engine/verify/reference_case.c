@@ -246,13 +246,14 @@ static d9_status make_samples(d9_context *context, const d9_reference_case *self
     const d9_description *about = self->description;
     const bool texts = about->vocabulary.count > 0;
     const d9_tensor *samples = d9_safetensors_find(self->file, texts ? "tokens" : "images");
-    const d9_tensor *labels = d9_safetensors_find(self->file, "labels"); /* an augmentation case needs none */
+    const d9_tensor *labels = d9_safetensors_find(self->file, "labels"); /* NULL only in an augmentation case */
     const int64_t n = self->config->train.batch_size;
     const d9_shape image = {4, {n, about->channels, about->height, about->width}}, text = {2, {n, about->width}};
     const d9_shape *wanted = texts ? &text : &image;
     char size[D9_SHAPE_TEXT];
     if (!samples || samples->type != (texts ? D9_TENSOR_I64 : D9_TENSOR_U8) || samples->shape.rank != wanted->rank)
         D9_TRY(fail_case(context, self, texts ? "needs tokens i64 (N, T)" : "needs images u8 (N, C, H, W)"));
+    if (!labels && !self->augmentation) D9_TRY(fail_case(context, self, "needs labels (N)"));
     if (samples->shape.d[0] != n || (labels && d9_shape_count(&labels->shape) != n))
         D9_TRY(d9_fail(context, D9_DATA, "case %s: %lld %s, must be %lld with as many labels", self->name,
                        (long long)samples->shape.d[0], texts ? "texts" : "images", (long long)n));

@@ -74,7 +74,7 @@ typedef struct job {
     layout l;
     d9_kernel_in x;
     bool stream;
-    int64_t arrays; /* number of arrays that a pass reads */
+    int64_t arrays; /* number of arrays that the first pass reads */
     void (*sums)(const struct job *job, int64_t g, const d9_cpu_run *run, double *sums);
     void (*terms)(const struct job *job, int64_t g);
     void (*apply)(const struct job *job, int64_t g, const d9_cpu_run *run); /* NULL: no second pass */

@@ -199,8 +199,8 @@ enum { D9_CUDA_NORM_ALGORITHMS = 32 }; /* an upper bound on the number of divisi
 int d9_cuda_norm_algorithms(const d9_kernel_norm *norm, d9_kernel_store store, bool backward, bool pools,
                             d9_cuda_norm_algorithm *algorithms, int capacity, int *count);
 
-/* window: NULL, or a pool before the norm with 2 x 2 windows side by side, as in d9_cuda_pool_before. The pool's output
- * is written to `pooled` if that has data. */
+/* window: NULL, or a pool before the norm with 2 x 2 windows that do not overlap, as in d9_cuda_pool_before. The pool's
+ * output is written to `pooled` if that has data. */
 int d9_cuda_norm_resident(d9_cuda_stream stream, const d9_kernel_norm *norm, const d9_cuda_norm_algorithm *algorithm,
                           const d9_kernel_window *window, d9_kernel_in x, d9_kernel_out pooled,
                           const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue, d9_kernel_out y);
@@ -310,7 +310,7 @@ typedef struct d9_cuda_recur_result { /* all but y may have no data: not written
     d9_kernel_out last_h;
     float *last_c; /* h and c after the last step */
 } d9_cuda_recur_result;
-typedef struct d9_cuda_recur_kept { /* of the forward pass, for the backward pass */
+typedef struct d9_cuda_recur_kept { /* what the backward pass reads of the forward pass */
     d9_kernel_in y;
     const float *saved;
     d9_cuda_recur_state first;

@@ -10,7 +10,7 @@
 #include "kernels/formulas/loss.h"
 #undef D9_REAL
 
-/* Labels of a sample and of its mixup partner. */
+/* Labels of a sample and of its partner in mixup or CutMix. */
 struct pair {
     int32_t label, other;
 };

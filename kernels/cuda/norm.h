@@ -242,7 +242,7 @@ D9_DEVICE void d9_fold_slices(const d9_fold &own, const double *parts, int64_t s
     }
 }
 
-/* The two sums of the thread's channel of a group. */
+/* Two sums of one channel over a group. */
 struct d9_norm_pair {
     double first, second;
 };

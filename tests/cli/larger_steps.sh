@@ -31,7 +31,8 @@ done
 # Batches of 43 to 64 are rejected for their number of steps; larger batches are found nevertheless.
 accepts "$dawn9" bench fit --config tiny.yaml --without hard_examples --with 'batch_schedule:from=[0.8],batches=[3]' --memory 8G --json
 json "$out" 'd["rows"][0]["batch_size"] == 128 and d["rows"][0]["all_images"]'
-# The learning rate of an epoch is that of its last step: here from its third batch on, in the second epoch the last batch.
+# The recorded learning rate of an epoch is that at the start of its last step. In the first epoch that step begins at
+# the third of four batches; in the second it is the fourth batch alone.
 accepts "$dawn9" train tiny.yaml --set 'train.lr={knots: [0, end], values: [0.4, 0], at: start}' --out rate
 sed -n 's/.*"learning_rate":\([0-9.]*\).*/\1/p' rate/events.jsonl >rates.txt
 [ "$(tr '\n' ' ' <rates.txt)" = '0.3 0.05 ' ] || fail "rates of the epochs: $(cat rates.txt)"

@@ -178,7 +178,7 @@ digests_of() { # RUN...: of their parameters, a line each
     for _run in "$@"; do set -- "$@" "$_run/result.json" && shift; done
     grep -ho '"params_sha256": "[0-9a-f]\{64\}"' "$@"
 }
-# same_bits RUN RUN...: they have the same parameters. other_bits RUN RUN: they have not.
+# same_bits RUN RUN...: checks that the runs ended with the same parameters. other_bits RUN RUN: with different ones.
 same_bits() {
     checks=$((checks + 1))
     digests_of "$@" | awk -v runs=$# '{ n++ } n > 1 && $0 != last { exit } { last = $0; same++ } END { exit same != runs }' ||

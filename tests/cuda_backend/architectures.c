@@ -110,7 +110,8 @@ TEST(every_convolution_has_a_plan) {
     fixture *f = *state;
     int without = 0, asked = 0;
     for (int d = 0; d < TEST_DEVICES; d++) {
-        const int count = test_devices[d].version < 80 ? BF16 : PRECISIONS; /* bf16 and tf32 need 8.0: see runtime.c */
+        const int count =
+            test_devices[d].version < 80 ? BF16 : PRECISIONS; /* bf16 and tf32 need compute capability 8.0 */
         for (int p = 0; p < count; p++) without += check_device(f, d, p, &asked);
     }
     print_message("%d questions\n", asked);

@@ -586,7 +586,8 @@ TEST(too_much_memory_is_rejected_in_figures) {
     OK(f->r.backend->open(&context, &f->r.fused, &device));
     assert_int_equal(f->r.backend->allocate(&context, device, &c.program), D9_DEVICE);
     assert_words(context.message, "1.00 0.50 4096");
-    assert_non_null(strstr(context.message, " 204")); /* what fits: half of the batch, minus the few bytes in use */
+    assert_non_null(strstr(context.message,
+                           " 204")); /* the batch that fits: just below half of 4096, because a few bytes are in use */
     d9_context_clear(&context);
     c.program.buffer_bytes[D9_BUFFER_STATE] = (int64_t)2 << 30;
     assert_rejection(f->r.backend->allocate(&context, device, &c.program), D9_DEVICE, "2.00");

@@ -358,7 +358,7 @@ static void build_channels(op_case *c, const op_spec *s, d9_node *node) {
     node->outputs[0] = result(c, "y", samples(s, s->c + s->o));
 }
 
-/* kernel: the unit that is kept or dropped. */
+/* s->kernel: the unit that is kept or dropped. */
 static void build_dropout(op_case *c, const op_spec *s, d9_node *node) {
     c->program.seed = 7;
     node->as.dropout = (d9_dropout_attributes){s->parameter, d9_role_stream("dropout"), false, s->variant ? 1 : 0,

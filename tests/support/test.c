@@ -6,7 +6,7 @@ enum { MOST = 128, MOST_KEPT = 2048 };
 static struct CMUnitTest tests[MOST];
 static size_t count;
 static CMFixtureFunction group[2], set_ups[MOST], tear_downs[MOST];
-static int current = -1; /* the running test */
+static int current = -1; /* index of the running test */
 static struct kept {
     void *thing;
     void (*release)(void *thing);

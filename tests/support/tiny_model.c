@@ -28,8 +28,8 @@ done:
     return status;
 }
 
-/* Adds a second reader of the image, whose output is added to the first stage's input. */
-static d9_status share(d9_context *context, d9_graph *graph, d9_value_id *x) {
+/* Adds a second operation that reads the image; its output is added to the first stage's input. */
+static d9_status add_second_consumer(d9_context *context, d9_graph *graph, d9_value_id *x) {
     d9_status status;
     d9_value_id faint;
     D9_TRY(d9_graph_scale(context, graph, "features.faint", *x, 0.5, &faint));
@@ -45,7 +45,7 @@ static d9_status build(d9_context *context, const void *opaque, int64_t classes,
     d9_value_id y = x;
     if (self->stem == TINY_STEM_POOL)
         D9_TRY(d9_graph_pool(context, graph, "features.shrink", y, (d9_pool_attributes){2, 2, 0}, &y));
-    if (self->stem == TINY_STEM_SHARED) D9_TRY(share(context, graph, &y));
+    if (self->stem == TINY_STEM_SHARED) D9_TRY(add_second_consumer(context, graph, &y));
     for (int i = 0; i < self->widths.count; i++) D9_TRY(stage(context, graph, self, i, &y));
     D9_TRY(d9_graph_linear(context, graph, "classifier", y, classes, logits));
 done:

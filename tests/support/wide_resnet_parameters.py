@@ -1,8 +1,8 @@
-"""Prints how many parameters PyTorch's definition of a wide residual network has, for 10 classes.
+"""Prints the number of parameters of a wide residual network for 10 classes, as PyTorch counts them.
 
 python3 wide_resnet_parameters.py DEPTH WIDTH
 
-The network is that of tests/golden/generate_networks.py. Needs python3-torch and python3-numpy.
+The network is the one that tests/golden/generate_networks.py writes in PyTorch. Needs python3-torch and python3-numpy.
 """
 import os
 import sys

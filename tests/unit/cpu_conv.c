@@ -365,7 +365,7 @@ static int check_passes(conv_case *c, const d9_cpu_conv_kernel *kernel, const d9
     return compared;
 }
 
-/* Tests all passes with every instruction set that runs here; returns the number of comparisons. */
+/* Tests the passes that the kernel accepts, with every instruction set that runs here; returns their number. */
 static int check_instruction_sets(conv_case *c, const d9_cpu_conv_kernel *kernel, d9_kernel_store store) {
     int compared = 0;
     store_inputs(c, store);

@@ -217,10 +217,25 @@ TEST(test_an_ablation_rejects_what_is_not_on, setup, teardown) {
     assert_null(experiment);
 }
 
-static json_t *read_record(const char *out) {
+static json_t *read_experiment_json(const char *out) {
     json_t *object = json_load_file(run_path(out, "experiment.json"), 0, NULL);
     assert_non_null(object);
     return object;
+}
+
+/* The only arm has the name of the configuration's file, whatever that is. */
+TEST(test_the_only_arm_is_named_after_its_file, setup, teardown) {
+    static const char *const files[][2] = {{"lr=0.1.yaml", "lr=0.1"},
+                                           {"gr\u00f6\u00dfe.yaml", "gr\u00f6\u00dfe"},
+                                           {"a b.yaml", "ab"},
+                                           {" .yaml", "only"},
+                                           {"...yaml", "only"}};
+    char yaml[64];
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        write_text(files[i][0], "seed: 1\n");
+        snprintf(yaml, sizeof yaml, "title: t\nconfig: \"%s\"\n", files[i][0]);
+        assert_string_equal(load(yaml)->arms[0].name, files[i][1]);
+    }
 }
 
 TEST(test_the_record_says_what_there_is_to_run, setup, teardown) {
@@ -228,7 +243,7 @@ TEST(test_the_record_says_what_there_is_to_run, setup, teardown) {
     d9_experiment *experiment =
         load("title: t\nconfig: tiny.yaml\nseeds: 2\narms: {a: {}, b: {without: [ema], baseline: a}}\n");
     OK(d9_experiment_open(&context, experiment, out));
-    json_t *record = read_record(out), *b = json_array_get(json_object_get(record, "arms"), 1),
+    json_t *record = read_experiment_json(out), *b = json_array_get(json_object_get(record, "arms"), 1),
            *run = json_array_get(json_object_get(record, "runs"), 3);
     assert_string_equal(json_string_value(json_object_get(record, "kind")), "grid");
     assert_string_equal(json_string_value(json_object_get(record, "file")), "x.yaml"); /* its path was absolute */
@@ -250,7 +265,7 @@ TEST(test_a_folder_keeps_what_it_has, setup, teardown) {
     OK(d9_experiment_open(&context, experiment, out));
     experiment = load("title: t\nconfig: tiny.yaml\nseeds: [2, 3]\narms: {a: {}, c: {without: [flip]}}\n");
     OK(d9_experiment_open(&context, experiment, out));
-    json_t *record = read_record(out);
+    json_t *record = read_experiment_json(out);
     assert_int_equal(json_array_size(json_object_get(record, "arms")), 3);
     assert_int_equal(json_array_size(json_object_get(record, "seeds")), 3);
     /* new: arms a and c, seeds 2 and 3; kept: arm a, seed 1, and arm b, seeds 1 and 2 */
@@ -264,7 +279,7 @@ TEST(test_a_folder_keeps_what_it_has, setup, teardown) {
         experiment = load(others[i].yaml);
         assert_rejection(d9_experiment_open(&context, experiment, out), D9_USAGE, others[i].words);
     }
-    json_t *after = read_record(out);
+    json_t *after = read_experiment_json(out);
     assert_true(json_equal(record, after));
     json_decref(record), json_decref(after);
     write_text("out/experiment.json", "{\"title\": ");

@@ -142,7 +142,7 @@ TEST(test_frozen_parts_get_no_gradient) {
 }
 
 /* Embedding and input weights are frozen: their gradients are absent, those of the state's side are not. */
-TEST(test_a_recurrent_weight_learns_by_itself) {
+TEST(test_recurrent_weights_train_while_input_weights_are_frozen) {
     static const char *const learns[] = {"rnn.weight_hh_l0", "rnn.bias_hh_l0", "head.weight"};
     d9_graph *graph = make_graph();
     d9_value_id x;

@@ -76,7 +76,7 @@ TEST(test_the_hardest_are_chosen) {
 }
 
 /* Parameters of the network after some steps, in the order of the evaluation list. */
-static double *network_after(const char *backend, const char *tricks, int64_t steps, int64_t *count) {
+static double *parameters_after(const char *backend, const char *tricks, int64_t steps, int64_t *count) {
     d9_session *session = run_session(configure(backend, tricks), 5);
     double *all = test_room((1 << 16) * sizeof *all);
     run_steps(session, 0, steps);
@@ -94,10 +94,10 @@ static double *network_after(const char *backend, const char *tricks, int64_t st
 /* If no image is left out, only their order changes. */
 TEST(test_share_1_leaves_out_no_image) {
     int64_t count;
-    const double *all = network_after("reference", "crop: {pad: 2}", 3, &count),
-                 *ranked = network_after("reference", "hard_examples: {share: 1, widths: [2, 3, 4]}, crop: {pad: 2}", 3,
-                                         &count),
-                 *half = network_after("reference", plain, 3, &count);
+    const double *all = parameters_after("reference", "crop: {pad: 2}", 3, &count),
+                 *ranked = parameters_after("reference", "hard_examples: {share: 1, widths: [2, 3, 4]}, crop: {pad: 2}",
+                                            3, &count),
+                 *half = parameters_after("reference", plain, 3, &count);
     assert_true(count > 1000 && run_distance(all, ranked, count) < 1e-5 && run_distance(all, half, count) > 1e-3);
 }
 
@@ -108,8 +108,8 @@ TEST(test_backends_agree) {
                "ghost_batchnorm: {group_size: 4}, muon: {}, lookahead: {every: 2}"};
     for (int t = 0; t < 2; t++) {
         int64_t count;
-        const double *reference = network_after("reference", tricks[t], 4, &count),
-                     *cpu = network_after("cpu", tricks[t], 4, &count);
+        const double *reference = parameters_after("reference", tricks[t], 4, &count),
+                     *cpu = parameters_after("cpu", tricks[t], 4, &count);
         assert_true(run_distance(reference, cpu, count) < 2e-4);
     }
 }

@@ -113,7 +113,7 @@ static const char *pinned(const draw *d, const char *section, const char *key) {
         {"batch_schedule", "batches", "[2]"}, /* an epoch has two batches */
         {"progressive", "scales", "[0.875]"}, /* as many as in `until`, and not too small for the networks */
         {"progressive", "until", "[0.5]"},
-        {"wide_resnet", "width", "1"}, /* 16 channels or more: the reference backend takes minutes for wide ones */
+        {"wide_resnet", "width", "1"}, /* wider networks take minutes on the reference backend */
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (strcmp(rows[i].section, section) == 0 && strcmp(rows[i].key, key) == 0) return rows[i].value;

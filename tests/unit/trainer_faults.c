@@ -34,7 +34,7 @@ static int disk_open(void *user, const char *path, int flags, int mode) {
     return file;
 }
 
-/* FAULT_WRITE: half of the victim's first bytes are written, then none, as on a disk that fills up. */
+/* FAULT_WRITE: the first write to the victim stores half of its bytes, and later ones fail, as on a full disk. */
 static ssize_t disk_write(void *user, int file, const void *bytes, size_t size) {
     disk *d = user;
     bool fails = d->fault == FAULT_WRITE && file == d->marked;

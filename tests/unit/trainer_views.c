@@ -54,7 +54,7 @@ static int64_t lowest(const d9_result *result, figure figure, int64_t rows) {
 }
 
 /* The number of epochs after which early stopping ends the run. */
-static int64_t stopped(const d9_result *result, figure figure, int64_t patience) {
+static int64_t early_stop_epochs(const d9_result *result, figure figure, int64_t patience) {
     int64_t rows = 1;
     while (rows < result->epoch_count && rows - 1 - lowest(result, figure, rows) < patience) rows++;
     return rows;
@@ -158,7 +158,7 @@ TEST_WITH(bench *b, test_best_follows_the_scores_of_eval_tta, set_up, tear_down)
 TEST_WITH(bench *b, test_patience_follows_the_scores_of_eval_tta, set_up, tear_down) {
     b->config->eval.patience = 1;
     for (int tta = D9_EVAL_TTA_EVERY; tta >= D9_EVAL_TTA_LAST; tta--) {
-        const int64_t rows = stopped(&b->every, deciding(tta), 1);
+        const int64_t rows = early_stop_epochs(&b->every, deciding(tta), 1);
         b->config->eval.tta = tta;
         assert_true(rows > 1 && rows < 8);
         const d9_result *result = train(b);
@@ -243,7 +243,7 @@ static void on_evaluated(void *user, const d9_program *program, int64_t seen, in
 TEST_WITH(bench *b, test_interrupted_last_evaluation_is_not_final, set_up, tear_down) {
     d9_result result;
     b->config->eval.patience = 1, b->config->eval.tta = D9_EVAL_TTA_EVERY;
-    const int64_t rows = stopped(&b->every, with_views, 1);
+    const int64_t rows = early_stop_epochs(&b->every, with_views, 1);
     watched w = {.stop_in = rows - 1};
     d9_train_options options = {.config = b->config,
                                 .seed = 5,

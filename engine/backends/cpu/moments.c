@@ -62,7 +62,7 @@ static d9_status run_forward(d9_context *context, const d9_site *site, int64_t s
 /* ---- backward ---- */
 
 /* The convolution that wrote the norm's input; NULL: another operation did, or the site's weight gradient is that of a
- * convolution of another image. */
+ * convolution with another input. */
 static const d9_node *forward_conv(const d9_site *site) {
     const d9_node_id producer = d9_site_value(site, site->nodes[1]->inputs[1])->producer;
     if (producer == D9_NONE) return NULL;

@@ -179,7 +179,7 @@ d9_status d9_cuda_check(d9_context *context, const d9_site *site, int error) {
                    d9_cuda_of(site)->driver->error(error));
 }
 
-/* ---- a program's data outside of its buffers ---- */
+/* ---- memory of a program: tables, indices, the guard, buffers ---- */
 
 static d9_status upload(d9_context *context, d9_cuda *cuda, const void *bytes, int64_t size, const char *purpose,
                         void **pointer) {

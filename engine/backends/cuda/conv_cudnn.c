@@ -181,8 +181,8 @@ done:
 
 /* ---- choosing and preparing ---- */
 
-static d9_status build(d9_context *context, const d9_cuda *cuda, convolution *c, const d9_cudnn_choice *choice,
-                       bool *built) {
+static d9_status build_plan(d9_context *context, const d9_cuda *cuda, convolution *c, const d9_cudnn_choice *choice,
+                            bool *built) {
     d9_status status;
     const d9_cudnn_target target = target_of(cuda);
     d9_cudnn_plan_free(&c->plan);
@@ -199,12 +199,12 @@ static int64_t scratch_bytes_of(const convolution *c) {
 }
 
 /* Builds the plan unless the choice is banned or exceeds the free memory. */
-static d9_status build_within(d9_context *context, const d9_cuda *cuda, convolution *c, const d9_cudnn_choice *choice,
-                              bool *built) {
+static d9_status build_plan_in_free_memory(d9_context *context, const d9_cuda *cuda, convolution *c,
+                                           const d9_cudnn_choice *choice, bool *built) {
     d9_status status;
     *built = false;
     if (is_banned(cuda, c, choice)) return D9_OK;
-    D9_TRY(build(context, cuda, c, choice, built));
+    D9_TRY(build_plan(context, cuda, c, choice, built));
     if (!*built) goto done;
     D9_TRY(d9_cuda_can_enlarge(context, cuda, scratch_bytes_of(c), built));
     if (!*built && (c->smallest_rejected == 0 || scratch_bytes_of(c) < c->smallest_rejected))
@@ -228,7 +228,7 @@ done:
 static d9_status time_choice(d9_context *context, const d9_cuda *cuda, job *j, const d9_cudnn_choice *choice,
                              double give_up, bool *ran, double *seconds) {
     d9_status status;
-    D9_TRY(build_within(context, cuda, j->convolution, choice, ran));
+    D9_TRY(build_plan_in_free_memory(context, cuda, j->convolution, choice, ran));
     if (*ran) D9_TRY(d9_cuda_try_time(context, cuda, run_within, j, TIMED_RUNS, give_up, ran, seconds));
 done:
     return status;
@@ -259,7 +259,7 @@ static d9_status first_buildable(d9_context *context, d9_cuda *cuda, convolution
     *first = -1;
     for (int i = 0; i < count && *first < 0; i++) {
         bool built;
-        D9_TRY(build_within(context, cuda, c, &choices[i], &built));
+        D9_TRY(build_plan_in_free_memory(context, cuda, c, &choices[i], &built));
         if (built) *first = i;
     }
 done:
@@ -283,7 +283,7 @@ static d9_status find_cached(d9_context *context, const d9_site *site, const cha
     const d9_cuda *cuda = d9_cuda_of(site);
     const char *name = d9_cuda_choices_find(cuda->choices, key, site->options->tune == D9_TUNE_ON);
     *found = name && site->options->tune != D9_TUNE_OFF && d9_cudnn_choice_parse(name, choice);
-    return *found ? build_within(context, cuda, site->data, choice, found) : D9_OK;
+    return *found ? build_plan_in_free_memory(context, cuda, site->data, choice, found) : D9_OK;
 }
 
 static d9_status cache_choice(d9_context *context, const d9_site *site, const char *key,
@@ -331,7 +331,7 @@ static d9_status check_repeats(d9_context *context, const d9_site *site, trial *
     uint8_t *bits[2] = {NULL, NULL};
     d9_cuda *cuda = d9_cuda_of(site);
     convolution *c = site->data;
-    D9_TRY(build(context, cuda, c, choice, &built));
+    D9_TRY(build_plan(context, cuda, c, choice, &built));
     if (!built) goto done; /* prepare reports the failure */
     D9_TRY(d9_cuda_borrow(context, cuda, scratch_bytes_of(c)));
     for (int i = 0; i < 2; i++) {
@@ -399,7 +399,7 @@ static d9_status prepare(d9_context *context, d9_site *site) {
     for (int a = 0; a < D9_CONV_ARGUMENTS; a++) c->stored[a] = d9_cuda_store_of(d9_site_value(site, g.value[a])->type);
     D9_TRY(d9_cudnn_graph_make(context, &target, &description, &c->graph));
     if (!d9_cudnn_choice_parse(site->choice, &choice)) D9_TRY(choose(context, site, &choice));
-    D9_TRY(build(context, cuda, c, &choice, &built));
+    D9_TRY(build_plan(context, cuda, c, &choice, &built));
     if (!built)
         D9_TRY(
             d9_fail(context, D9_DEVICE, "%s: cuDNN cannot run %s on this device", site->nodes[0]->role, site->choice));
@@ -438,7 +438,7 @@ static d9_status benchmark(d9_context *context, d9_site *site, d9_choice_time *r
         d9_cudnn_choice_name(&choices[i], row->choice);
         (*count)++;
     }
-    if (d9_cudnn_choice_parse(site->choice, &used)) D9_TRY(build(context, cuda, j.convolution, &used, &ran));
+    if (d9_cudnn_choice_parse(site->choice, &used)) D9_TRY(build_plan(context, cuda, j.convolution, &used, &ran));
 done:
     d9_release(context, choices);
     return status;

@@ -1,5 +1,5 @@
-/* Sums between GPUs by NCCL. Each process has one GPU. Process 0 makes the identifier by which the others
- * find it, and MPI carries it. */
+/* Sums between GPUs by NCCL. Each process has one GPU. Process 0 makes the ncclUniqueId by which the others
+ * find it; MPI broadcasts it. */
 #include "backends/cuda/cuda.h"
 #include "backends/cuda/library.h"
 #include "core/system.h"

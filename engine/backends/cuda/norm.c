@@ -75,7 +75,7 @@ static d9_value_id x_of(const parts *p) { return p->norm->inputs[is_backward(p) 
 
 static d9_value_id pool_input_of(const parts *p) { return p->pool->inputs[is_backward(p) ? 1 : 0]; }
 
-/* ---- requirements of the one-pass kernels ---- */
+/* ---- requirements of the one-pass kernels, and of a pool in the kernel ---- */
 
 /* True if the value has x's type and is aligned to 16 bytes. */
 static bool is_aligned(const d9_site *site, const parts *p, d9_value_id id) {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Limits oneDNN to the instruction set of our own kernels. */
+/* An instruction set of our own kernels, and the limit of oneDNN that corresponds to it. */
 typedef struct level_row {
     const char *name;
     dnnl_cpu_isa_t isa; /* bit set that includes the lower levels */

@@ -62,7 +62,7 @@ static int64_t running_index(const d9_reference_op *op, const geometry *g, int64
 }
 
 /* Updates the running statistics, which are inputs of the node, in place; running_var averages unbiased variances.
- * `moved`: scratch of their size. */
+ * `moved`: scratch of the size of one of them. */
 static void update_running(const d9_reference_op *op, const geometry *g, const double *mean, const double *variance,
                            const double *running_mean, const double *running_var, double *moved) {
     const double momentum = op->node->as.norm.momentum;

@@ -1,5 +1,6 @@
 /* Memory that the processes of one host share. Each process makes its own area as a file without a name (memfd). At the
- * first sum the other processes map it through /proc, which needs neither space in /dev/shm nor extra permissions. */
+ * first all-reduce the other processes map it through /proc, which needs neither space in /dev/shm nor extra
+ * permissions. */
 #pragma once
 
 #include "parallel/parallel.h"
