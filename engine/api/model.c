@@ -39,18 +39,13 @@ dawn9_status dawn9_model_open(dawn9_context *outer, const char *path, const char
     d9_context *context = d9_api_begin(outer);
     uint8_t *bytes = NULL;
     size_t size;
-    d9_text inside;
-    d9_text_init(context, &inside);
+    d9_arena arena = {0};
     *model = NULL;
-    if (d9_folder_exists(context, path)) {
-        d9_text_add(&inside, "%s/model.safetensors", path);
-        D9_TRY(d9_text_status(&inside));
-        path = d9_text_get(&inside);
-    }
+    D9_TRY(d9_model_path(context, &arena, path, &path));
     D9_TRY(d9_file_read_limited(context, path, D9_TENSORS_MAX_BYTES, &bytes, &size));
     D9_TRY(d9_api_model(outer, path, bytes, size, NULL, set, model));
 done:
-    d9_text_free(&inside);
+    d9_arena_free(context, &arena);
     return d9_api_end(outer, status);
 }
 

@@ -54,7 +54,8 @@ static bool explain_keys(d9_text *text, int width, const char *topic) {
             length > tail && key.path[length - tail - 1] == '.' && strcasecmp(key.path + length - tail, topic) == 0;
         const bool begins = tail > 1 && topic[tail - 1] == '.' && strncmp(key.path, topic, tail) == 0;
         if (exact ? strcmp(key.path, topic) != 0 : !ends && !begins) continue;
-        d9_text_add(text, "%s\n  ", key.path);
+        const char *network = strchr(key.section, '('); /* of "model (vgg)" */
+        d9_text_add(text, "%s%s%s\n  ", key.path, network ? " " : "", network ? network : "");
         d9_help_option(key.option, 2, width, text);
         d9_text_add(text, "  ");
         d9_option_describe(key.option, text);

@@ -9,12 +9,9 @@
 enum { DEPTH_MAX = 32 };
 
 d9_status d9_cli_model(d9_cli *cli, const char *word, const char **path) {
-    char *inside = NULL;
     *path = word;
-    if (!d9_folder_exists(&cli->context, word)) return d9_cli_check_path(cli, word);
-    d9_status status = d9_arena_format(&cli->context, &cli->arena, &inside, "%s/model.safetensors", word);
-    *path = inside;
-    return status;
+    return d9_folder_exists(&cli->context, word) ? d9_model_path(&cli->context, &cli->arena, word, path)
+                                                 : d9_cli_check_path(cli, word);
 }
 
 static d9_status add_sample(d9_cli *cli, d9_cli_samples *samples, const char *path, const char *failure) {

@@ -100,8 +100,8 @@ static d9_status run(d9_cli *cli, const void *options) {
                                          "passed", tally.passed, "passed_by_sensitivity", tally.by_sensitivity,
                                          "failed", tally.failed, "skipped", tally.skipped));
     } else if (status == D9_OK || status == D9_CHECK_FAILED) {
-        d9_cli_print(cli, "%d cases: %d comparisons ok (%d by sensitivity), %d FAILED, %d skipped\n", tally.cases,
-                     tally.passed, tally.by_sensitivity, tally.failed, tally.skipped);
+        d9_cli_print(cli, "%d case%s: %d comparisons ok (%d by sensitivity), %d FAILED, %d skipped\n", tally.cases,
+                     tally.cases == 1 ? "" : "s", tally.passed, tally.by_sensitivity, tally.failed, tally.skipped);
     }
     json_decref(tally.rows);
     if (status == D9_OK && tally.passed == 0)

@@ -72,7 +72,7 @@ static d9_status identify_weights(d9_context *context, d9_config *config, const 
     const char *path = config->train.from;
     uint8_t *bytes = NULL;
     size_t size;
-    char *inside, *sum, hex[65];
+    char *sum, hex[65];
     config->train.from_sha256 = path;
     if (!path || strncmp(path, D9_FROM_RECORD, strlen(D9_FROM_RECORD)) == 0) return D9_OK;
     const d9_dataset_file *published = d9_weights_file(context, path);
@@ -81,12 +81,9 @@ static d9_status identify_weights(d9_context *context, d9_config *config, const 
         config->train.from_sha256 = sum;
         goto done;
     }
-    if (d9_folder_exists(context, path)) {
-        D9_TRY(d9_arena_format(context, &config->arena, &inside, "%s/model.safetensors", path));
-        config->train.from = inside;
-    }
     d9_context quiet = *context;
-    if (d9_file_read_limited(&quiet, config->train.from, D9_TENSORS_MAX_BYTES, &bytes, &size) != D9_OK)
+    if (d9_model_path(&quiet, &config->arena, path, &config->train.from) != D9_OK ||
+        d9_file_read_limited(&quiet, config->train.from, D9_TENSORS_MAX_BYTES, &bytes, &size) != D9_OK)
         D9_TRY(d9_tree_fail(context, d9_tree_find(d9_tree_find(root, "train"), "from"), "%s", quiet.message));
     d9_sha256_hex(&(d9_bytes){bytes, size}, 1, hex);
     D9_TRY(d9_arena_format(context, &config->arena, &sum, D9_FROM_RECORD "%s", hex));

@@ -66,6 +66,26 @@ d9_status d9_path_beside(d9_context *context, d9_arena *arena, const char *file,
     return d9_arena_format(context, arena, joined, "%.*s/%s", length, file, path);
 }
 
+d9_status d9_model_path(d9_context *context, d9_arena *arena, const char *word, const char **path) {
+    static const struct {
+        const char *file, *reason;
+    } reasons[] = {{"result.json", "the run kept no model; keep: model in its configuration or experiment keeps it"},
+                   {"checkpoint.safetensors", "the run is not finished; its command continues it with --resume"}};
+    d9_status status = D9_OK;
+    char *inside;
+    *path = word;
+    if (!d9_folder_exists(context, word)) return D9_OK;
+    D9_TRY(d9_arena_format(context, arena, &inside, "%s/model.safetensors", word));
+    *path = inside;
+    for (int i = 0; i < 2 && !d9_file_exists(context, *path); i++) {
+        D9_TRY(d9_arena_format(context, arena, &inside, "%s/%s", word, reasons[i].file));
+        if (d9_file_exists(context, inside))
+            D9_TRY(d9_fail(context, D9_DATA, "%s: no model is in this folder: %s", word, reasons[i].reason));
+    }
+done:
+    return status;
+}
+
 /* Writes the path of `name` in `folder`, which is relative to `base`, to `path`. True if the file exists. */
 static bool exists_in(d9_context *context, const char *base, const char *folder, const char *name, char *path) {
     const int kept = climb_parents(base, (int)strlen(base), &folder);

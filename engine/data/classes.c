@@ -336,11 +336,12 @@ done:
 
 static void warn_moved(d9_context *context, const d9_file_kind *kind, const moved_files *moved, const tree *tree) {
     if (moved->count == 0) return;
-    d9_log(context, D9_LOG_WARNING,
-           "few %s: in %lld of %lld classes the names draw no %s for the test set, or all %s; one %s of each is moved "
-           "(%s%s)",
-           kind->samples, (long long)moved->count, (long long)tree->count, kind->sample, kind->samples, kind->sample,
-           moved->first, moved->count > 1 ? ", ..." : "");
+    d9_log(
+        context, D9_LOG_WARNING,
+        "few %s: by their names %lld of %lld classes would have no %s to test on, or none to train on; one %s of each "
+        "is moved (%s%s)",
+        kind->samples, (long long)moved->count, (long long)tree->count, kind->sample, kind->sample, moved->first,
+        moved->count > 1 ? ", ..." : "");
 }
 
 /* ---- the dataset ---- */

@@ -109,9 +109,9 @@ static d9_status find_columns(const d9_faults *faults, const char *const *headin
                            found);
         if (!name || found || wanted[i].optional) continue;
         const char *near = d9_text_nearest(name, heading, columns);
-        return d9_fail(faults->context, D9_DATA, "%s:1: no column %s among %d: %s%s%s%s%s%s", faults->file, name,
+        return d9_fail(faults->context, D9_DATA, "%s:1: no column %s among %d: %s%s%s%s%s%s%s", faults->file, name,
                        columns, heading[0], columns > 1 ? ", " : "", columns > 1 ? heading[1] : "",
-                       columns > 2 ? ", ..." : "", near ? "; did you mean " : "", near ? near : "");
+                       columns > 2 ? ", ..." : "", near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
     }
     return D9_OK;
 }

@@ -93,20 +93,20 @@ enum { LISTED_NOT_STARTED = 5 }; /* runs without a folder that get a line each; 
 static d9_status add_unfinished(d9_context *context, d9_report *report, d9_report_run *run, const char *path) {
     d9_status status = D9_OK;
     char failure[PATH_BYTES + 16], problem[MESSAGE_BYTES];
+    const char *name = strcmp(run->folder, ".") == 0 ? path : run->folder;
     snprintf(failure, sizeof failure, "%s/failure.json", path);
     if (!d9_file_exists(context, path)) {
         if (report->not_started++ >= LISTED_NOT_STARTED) return D9_OK;
-        return d9_report_add_line(context, report, &report->problems, "%s: not run yet", run->folder);
+        return d9_report_add_line(context, report, &report->problems, "%s: not run yet", name);
     }
     json_t *failed = d9_file_exists(context, failure) ? read_object(context, failure, problem) : NULL;
     const int64_t epoch = last_epoch(context, path);
     D9_TRY(copy_text(context, report, json_text(failed, "message"), &run->failure));
     if (run->failure && report->search) goto done;
-    status = run->failure
-                 ? d9_report_add_line(context, report, &report->problems, "%s: failed: %s", run->folder, run->failure)
-             : epoch ? d9_report_add_line(context, report, &report->problems,
-                                          "%s: not finished: its last epoch is %lld", run->folder, (long long)epoch)
-                     : d9_report_add_line(context, report, &report->problems, "%s: not finished", run->folder);
+    status = run->failure ? d9_report_add_line(context, report, &report->problems, "%s: failed: %s", name, run->failure)
+             : epoch      ? d9_report_add_line(context, report, &report->problems,
+                                               "%s: not finished: its last epoch is %lld", name, (long long)epoch)
+                          : d9_report_add_line(context, report, &report->problems, "%s: not finished", name);
 done:
     json_decref(failed);
     return status;

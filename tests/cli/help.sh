@@ -65,6 +65,8 @@ train.loss AUC
 trivial_augment rotation
 data.fit center crop
 eval roc
+data.grey gray
+train.loss multi-label
 WORDS
 while read -r named words; do
     rejects 2 "\`$named\` ${words%% *} has.no nearest" "$dawn9" help $words
@@ -74,7 +76,7 @@ data.validation k-fold
 WORDS
 rejects 2 'train extra' "$dawn9" help train extra
 for name in $(grep -o '`[a-z][a-z_.]*`' "$source/engine/cli/help_terms.c" | tr -d '`' | sort -u); do
-    prints "^($name|usage: dawn9 $name .*)\$" "$dawn9" help $name
+    prints "^($name( \(.*\))?|usage: dawn9 $name .*)\$" "$dawn9" help $name
 done
 for option in $(grep -o '`train --[a-z-]*' "$source/engine/cli/help_terms.c" | sed 's/.* //' | sort -u); do
     "$dawn9" train --help | grep -q -- "^  $option" || fail "help names train $option, which is not there"

@@ -52,7 +52,7 @@ fi
 cases=$(dirname "$(find "$prefix" -name baseline.safetensors)")
 is "$(cd "$cases" && echo *.safetensors)" "$(cd "$source/tests/golden/cases" && echo *.safetensors)" "the installed cases"
 find "$cases" -name '*.safetensors' ! -name baseline.safetensors -delete
-prints '^1 cases: [0-9]+ comparisons ok' "$prefix/bin/dawn9" verify --backend reference --precision f64 --data /nowhere
+prints '^1 case: [0-9]+ comparisons ok' "$prefix/bin/dawn9" verify --backend reference --precision f64 --data /nowhere
 cd ..
 
 # ---- the examples, by the CMake package ----

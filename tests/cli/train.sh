@@ -108,6 +108,11 @@ echo '{}' >half/seed5/result.json
 rejects 3 'half/seed5/result.json' "$dawn9" train tiny.yaml --runs 2 --seed 5 --set train.epochs=1 --out half --resume
 accepts "$dawn9" train tiny.yaml --set train.epochs=1 --set keep=none --quiet
 [ -f runs/tiny-seed1/result.json ] && [ ! -f runs/tiny-seed1/model.safetensors ] || fail "runs/tiny-seed1 is not as keep: none has it"
+# A folder without a model says why.
+rejects 3 'runs/tiny-seed1 keep' "$dawn9" eval runs/tiny-seed1
+rejects 2 'train.from runs/tiny-seed1 keep' "$dawn9" train tiny.yaml --set train.from=runs/tiny-seed1
+mkdir half && : >half/checkpoint.safetensors
+rejects 3 'half --resume' "$dawn9" export half half.onnx
 accepts "$dawn9" train tiny.yaml --set title=a/b --set train.epochs=0.5 --quiet
 [ -f runs/a-b-seed1/result.json ] || fail "the slash of a title nests: $(ls runs)"
 

@@ -5,7 +5,7 @@ tiny >tiny.yaml
 # ---- one case through the step program ----
 export DAWN9_CASES="$source/tests/golden/cases/baseline.safetensors"
 accepts "$dawn9" verify --backend reference --precision f64 --threads 1
-says '^baseline +.*loss.* ok' '^1 cases: [1-9][0-9]* comparisons ok \([0-9]+ by sensitivity\), 0 FAILED'
+says '^baseline +.*loss.* ok' '^1 case: [1-9][0-9]* comparisons ok \([0-9]+ by sensitivity\), 0 FAILED'
 accepts "$dawn9" verify --backend reference --precision f64 --threads 1 --json
 json "$out" 'd["cases"] == 1 and d["failed"] == 0 and d["passed"] >= 5' \
     'all(r["error"] <= r["limit"] and r["compared"] > 0 for r in d["rows"] if not r["skipped"])'
