@@ -111,8 +111,8 @@ accepts "$dawn9" train tiny.yaml --set train.epochs=1 --set keep=none --quiet
 # A folder without a model says why.
 rejects 3 'runs/tiny-seed1 keep' "$dawn9" eval runs/tiny-seed1
 rejects 2 'train.from runs/tiny-seed1 keep' "$dawn9" train tiny.yaml --set train.from=runs/tiny-seed1
-mkdir half && : >half/checkpoint.safetensors
-rejects 3 'half --resume' "$dawn9" export half half.onnx
+mkdir begun && : >begun/checkpoint.safetensors
+rejects 3 'begun --resume' "$dawn9" export begun begun.onnx
 accepts "$dawn9" train tiny.yaml --set title=a/b --set train.epochs=0.5 --quiet
 [ -f runs/a-b-seed1/result.json ] || fail "the slash of a title nests: $(ls runs)"
 
