@@ -48,7 +48,7 @@ static d9_status run(d9_cli *cli, const void *options) {
     }
     d9_cli_print(cli, "verdict    %s\nruns       %d of %d finished, in %d arm%s\n", report->verdict, report->finished,
                  report->run_count, report->arm_count, report->arm_count == 1 ? "" : "s");
-    print_lines(cli, "missing", &report->problems);
+    print_lines(cli, "problem", &report->problems);
     print_lines(cli, "note", &report->notes);
     d9_cli_print(cli, "page       %s/report.html\n", report->folder);
 done:

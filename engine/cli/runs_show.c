@@ -20,7 +20,7 @@
 
 typedef struct tally {
     int64_t of[D9_RUN_DONE + 1];
-    int64_t failed_index; /* the first failed run; -1: none */
+    int64_t failed_index; /* the first failed run, of --shard if that is given; -1: none */
     d9_run_state failed;
 } tally;
 
@@ -38,7 +38,7 @@ static d9_status count_states(const d9_runs *runs, tally *tally,
         D9_TRY(d9_run_read_state(&runs->cli->context, runs->experiment, runs->out, i, &state));
         tally->of[state.kind]++;
         if (show) show(runs, i, &state, rows);
-        if (state.kind != D9_RUN_FAILED || tally->failed_index >= 0) continue;
+        if (state.kind != D9_RUN_FAILED || tally->failed_index >= 0 || !d9_work_has(&runs->work, i)) continue;
         tally->failed_index = i;
         tally->failed = state;
     }

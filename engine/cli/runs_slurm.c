@@ -74,8 +74,13 @@ static d9_status has_work(const d9_runs *runs, int64_t task, bool *wanted) {
     if (d9_runs_is_search(runs)) return has_next(runs, wanted);
     work.shard = task;
     work.shards = task_count(runs);
-    for (int64_t i = 0; i < runs->count && !*wanted; i++)
+    for (int64_t i = 0; i < runs->count && !*wanted; i++) {
+        d9_run_state state;
         D9_TRY(d9_runs_is_left(runs, &runs->cli->context, &work, i, wanted));
+        if (!*wanted) continue;
+        D9_TRY(d9_run_read_state(&runs->cli->context, runs->experiment, runs->out, i, &state));
+        *wanted = state.kind != D9_RUN_RUNNING; /* in another task */
+    }
 done:
     return status;
 }

@@ -33,9 +33,10 @@ typedef struct d9_config_edits {
     bool eval_only; /* the configuration trains nothing: checks of early stopping and of keep: best are left out */
 } d9_config_edits;
 
-/* Inserts the edit after all others of its kind, so that the order of the list is with, without, set. */
+/* Inserts the edit before the edits of later kinds at the end of the list: the order is with, without, set. */
 D9_MUST_USE d9_status d9_config_edits_add(d9_context *context, d9_arena *arena, d9_config_edits *edits,
                                           d9_config_edit edit);
+/* Appends edits that are applied after all in the list, such as those of the command line after those of a file. */
 D9_MUST_USE d9_status d9_config_edits_append(d9_context *context, d9_arena *arena, d9_config_edits *edits,
                                              const d9_config_edits *from);
 

@@ -17,7 +17,10 @@ d9_status d9_config_edits_add(d9_context *context, d9_arena *arena, d9_config_ed
 d9_status d9_config_edits_append(d9_context *context, d9_arena *arena, d9_config_edits *edits,
                                  const d9_config_edits *from) {
     d9_status status = D9_OK;
-    for (int i = 0; i < from->count; i++) D9_TRY(d9_config_edits_add(context, arena, edits, from->items[i]));
+    for (int i = 0; i < from->count; i++) {
+        D9_TRY(D9_ARENA_GROW(context, arena, edits->count, &edits->capacity, &edits->items));
+        edits->items[edits->count++] = from->items[i];
+    }
 done:
     return status;
 }

@@ -1,4 +1,5 @@
 /* Axes of an experiment: seeds and grid. */
+#include "config/reference.h"
 #include "experiment/spec.h"
 
 #include <string.h>
@@ -6,8 +7,11 @@
 /* ---- seeds ---- */
 
 static d9_status read_seed(d9_context *context, const d9_tree *node, int64_t *seed) {
-    if (node->kind != D9_TREE_SCALAR || node->quoted || !d9_text_to_integer(node->text, seed) || *seed < 0)
-        return d9_tree_fail(context, node, "must be an integer from 0");
+    d9_key key;
+    const double largest = d9_config_key_find("seed", &key) ? key.option->maximum : 0;
+    if (node->kind != D9_TREE_SCALAR || node->quoted || !d9_text_to_integer(node->text, seed) || *seed < 0 ||
+        (double)*seed > largest)
+        return d9_tree_fail(context, node, "must be an integer from 0 to %.10g", largest);
     return D9_OK;
 }
 
@@ -70,16 +74,25 @@ static bool is_within(const char *key, const char *map, size_t map_length) {
     return strncmp(key, map, map_length) == 0 && (key[map_length] == 0 || key[map_length] == '.');
 }
 
-/* True if the edit changes the value of `key`: a --set of it, of a map that holds it or of a value within it, or
- * --without its trick. */
+/* True if "TRICK:KEY=VALUE,..." names the option. */
+static bool names_option(const char *with, const char *option) {
+    const size_t length = strlen(option);
+    for (const char *at = strchr(with, ':'); at; at = strchr(at + 1, ','))
+        if (strncmp(at + 1, option, length) == 0 && at[1 + length] == '=') return true;
+    return false;
+}
+
+/* True if the edit changes the value of `key`: a --set of it, of a map that holds it or of a value within it, --without
+ * its trick, or --with it. */
 static bool replaces(const d9_config_edit *edit, const char *key) {
     static const char tricks[] = "tricks.";
-    if (edit->kind == D9_EDIT_WITH) return false;
-    if (edit->kind == D9_EDIT_WITHOUT) {
+    if (edit->kind != D9_EDIT_SET) {
         if (strncmp(key, tricks, strlen(tricks)) != 0) return false;
         key += strlen(tricks);
     }
-    const size_t length = strcspn(edit->text, "=");
+    const size_t length = strcspn(edit->text, edit->kind == D9_EDIT_WITH ? ":" : "=");
+    if (edit->kind == D9_EDIT_WITH)
+        return is_within(key, edit->text, length) && (key[length] == 0 || names_option(edit->text, key + length + 1));
     return is_within(key, edit->text, length) || (edit->kind == D9_EDIT_SET && is_within(edit->text, key, strlen(key)));
 }
 

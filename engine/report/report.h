@@ -53,7 +53,9 @@ typedef struct d9_report_arm {
      * `welch`. */
     bool paired;
     d9_estimate difference, welch;
-    double holm;          /* p of `difference`, adjusted by Holm over all arms with a baseline */
+    bool comparable; /* all finished runs of the arm and of its baseline were evaluated on the same images */
+    const struct d9_report_arm *comparison_of; /* the first arm that compares the same two sets of runs, maybe itself */
+    double holm;                               /* p of `difference`, adjusted by Holm over all comparisons */
     int64_t seeds_needed; /* per arm, for measure->effect and D9_REPORT_POWER; 0: unknown, or over a million */
     int series;           /* index into report->series; arms that differ only in train.epochs share one */
     double epochs_saved;  /* epochs after which the curve of the baseline's series (else of the first arm's) reaches
@@ -61,6 +63,7 @@ typedef struct d9_report_arm {
 } d9_report_arm;
 
 typedef struct d9_report_series {
+    const char *name; /* that of an arm, without its train.epochs */
     const char *label;
     int rank; /* 1..D9_REPORT_SERIES: colour in the plots; 0: grey */
 } d9_report_series;

@@ -97,12 +97,22 @@ static bool runs_are_subset(const d9_report *report, int arm, int other) {
     return true;
 }
 
+static bool is_comparable(const d9_report *report, const d9_report_arm *arm, const d9_report_arm *base) {
+    const int a = (int)(arm - report->arms), b = (int)(base - report->arms);
+    const d9_report_run *end = report->runs + report->run_count;
+    for (const d9_report_run *one = report->runs; one < end; one++)
+        for (const d9_report_run *other = report->runs; one->arm == a && one->result && other < end; other++)
+            if (other->arm == b && other->result && !d9_report_same_images(one, other)) return false;
+    return true;
+}
+
 static void compare_with_baseline(d9_report *report, d9_report_arm *arm) {
     const d9_estimate nothing = {NAN, NAN, NAN, NAN, NAN, NAN};
     arm->difference = arm->welch = nothing;
     double deviation = arm->sample.deviation;
     const d9_report_arm *base = arm->baseline >= 0 ? &report->arms[arm->baseline] : NULL;
-    if (base && base->runs_of != arm->runs_of) {
+    arm->comparable = base && is_comparable(report, arm, base);
+    if (arm->comparable && base->runs_of != arm->runs_of) {
         d9_welch_difference(arm->scores, arm->count, base->scores, base->count, D9_REPORT_LEVEL, &arm->welch);
         arm->difference = arm->welch;
         arm->paired = arm->count >= 2 && same_seeds(arm, base);
@@ -121,15 +131,28 @@ static void compare_with_baseline(d9_report *report, d9_report_arm *arm) {
                                         deviation, 1 - D9_REPORT_LEVEL, D9_REPORT_POWER);
 }
 
+/* True if two arms with baselines compare the same two sets of runs, in either direction. */
+static bool is_same_comparison(const d9_report *report, const d9_report_arm *one, const d9_report_arm *other) {
+    const d9_report_arm *a = report->arms[one->baseline].runs_of, *b = report->arms[other->baseline].runs_of;
+    return (one->runs_of == other->runs_of && a == b) || (one->runs_of == b && a == other->runs_of);
+}
+
+/* A comparison that several arms make counts once. */
 static d9_status adjust_p_values(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     double *p = NULL;
     const size_t count = (size_t)report->arm_count;
     D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, 2 * count, &p));
     double *adjusted = p + count;
-    for (size_t i = 0; i < count; i++) p[i] = report->arms[i].difference.p;
+    for (size_t i = 0; i < count; i++) {
+        d9_report_arm *arm = &report->arms[i], *first = report->arms;
+        while (first < arm && (first->baseline < 0 || arm->baseline < 0 || !is_same_comparison(report, first, arm)))
+            first++;
+        arm->comparison_of = first;
+        p[i] = first == arm ? arm->difference.p : (double)NAN;
+    }
     d9_holm(p, report->arm_count, adjusted);
-    for (size_t i = 0; i < count; i++) report->arms[i].holm = adjusted[i];
+    for (size_t i = 0; i < count; i++) report->arms[i].holm = adjusted[report->arms[i].comparison_of - report->arms];
 done:
     return status;
 }
@@ -138,7 +161,7 @@ static void set_run_differences(d9_report *report) {
     for (int r = 0; r < report->run_count; r++) {
         d9_report_run *run = &report->runs[r];
         const int baseline = run->arm >= 0 ? report->arms[run->arm].baseline : -1;
-        if (!run->result || baseline < 0) continue;
+        if (!run->result || baseline < 0 || !report->arms[run->arm].comparable) continue;
         const d9_report_arm *base = &report->arms[baseline];
         double reference = base->sample.mean;
         for (int i = 0; i < base->count; i++)
@@ -164,15 +187,16 @@ static void series_name(const char *name, d9_text *text) {
 static d9_status find_series(d9_context *context, d9_report *report, d9_report_arm *arm) {
     d9_status status = D9_OK;
     d9_text text;
-    char *label;
+    char *name;
     d9_text_init(context, &text);
     series_name(arm->name, &text);
     D9_TRY(d9_text_status(&text));
-    const bool grid = strcmp(arm->name, d9_text_get(&text)) != 0;
-    D9_TRY(d9_arena_copy(context, &report->arena, grid ? d9_text_get(&text) : arm->label, &label));
+    D9_TRY(d9_arena_copy(context, &report->arena, d9_text_get(&text), &name));
     for (arm->series = 0; arm->series < report->series_count; arm->series++)
-        if (strcmp(report->series[arm->series].label, label) == 0) break;
-    if (arm->series == report->series_count) report->series[report->series_count++].label = label;
+        if (strcmp(report->series[arm->series].name, name) == 0) break;
+    if (arm->series == report->series_count)
+        report->series[report->series_count++] =
+            (d9_report_series){.name = name, .label = strcmp(arm->name, name) == 0 ? arm->label : name};
 done:
     d9_text_free(&text);
     return status;

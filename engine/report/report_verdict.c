@@ -32,7 +32,10 @@ static void add_mean(const d9_report *report, d9_text *text, const d9_report_arm
 
 static void add_seeds(d9_text *text, int count) { d9_text_add(text, "%d %s", count, count == 1 ? "seed" : "seeds"); }
 
-static bool is_compared(const d9_report_arm *arm) { return arm->baseline >= 0 && !isnan(arm->difference.estimate); }
+/* A comparison that several arms make is named for the first of them. */
+static bool is_compared(const d9_report_arm *arm) {
+    return arm->baseline >= 0 && arm->comparison_of == arm && !isnan(arm->difference.estimate);
+}
 static bool is_clear(const d9_report_arm *arm) { return arm->holm < ALPHA; }
 
 /* Size of the difference of a compared arm for which is_clear equals `clear`; NAN for all other arms. */

@@ -147,7 +147,7 @@ has aside/report.html ' Accuracies are of validation images, '
 cp -r exp/runs/full/seed2 aside/none
 prints '^note       Accuracies of 1 runs are of validation images, of the other 1 of test images\.$' "$dawn9" report aside
 says '^verdict    These runs were not all evaluated on the same images'
-says '^missing    some: requests other data than none: '
+says '^problem    some: requests other data than none: '
 
 # ---- "Reproduce" with a relative path of data ----
 again=$(sed -n '/<h2>Reproduce/,/<\/pre>/p' aside/report.html)
@@ -186,9 +186,9 @@ head -c 700 exp/runs/bare/seed2/result.json >cut && mv cut exp/runs/bare/seed2/r
 cp exp/runs/bare/seed3/result.json exp/runs/full/seed3/result.json
 rm -r exp/runs/full/seed2
 accepts "$dawn9" report exp
-says '^runs       2 of 6 finished' '^missing    runs/bare/seed1: not finished: its last epoch is 2$'
-says '^missing    runs/bare/seed2/result.json: [a-zA-Z ]+: line [0-9]+' '^missing    runs/full/seed2: not run yet$'
-says '^missing    runs/full/seed3/result.json: is the run of another configuration$'
+says '^runs       2 of 6 finished' '^problem    runs/bare/seed1: not finished: its last epoch is 2$'
+says '^problem    runs/bare/seed2/result.json: [a-zA-Z ]+: line [0-9]+' '^problem    runs/full/seed2: not run yet$'
+says '^problem    runs/full/seed3/result.json: is the run of another configuration$'
 says '^verdict .*too few runs for an interval.*4 of 6 runs are missing'
 has exp/report.html 'not run yet</li>'
 

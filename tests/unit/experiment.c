@@ -129,6 +129,14 @@ TEST(test_the_command_line_comes_last, setup, teardown) {
                 ":2:8 grid.tricks.cutout --set tricks.cutout.size=2");
     reject("config: tiny.yaml\ngrid: {tricks.cutout.size: [4, 8], tricks.cutout: [{size: 2}]}\n",
            ":2:36 grid.tricks.cutout tricks.cutout.size");
+    edit = (d9_config_edit){.kind = D9_EDIT_WITH, .text = "ema:every=3,momentum=0.5"};
+    OK(load_with("config: tiny.yaml\nwithout: [ema]\ngrid: {tricks.cutout.size: [4, 8]}\nwith: [cutout]\n", &options,
+                 &experiment));
+    assert_true(experiment->arms[0].config->trick_on[d9_trick_index("ema")]);
+    reject_with("config: tiny.yaml\ngrid: {tricks.ema.every: [1, 2]}\n", &options,
+                ":2:8 grid.tricks.ema.every --with ema:every=3,momentum=0.5");
+    reject_with("config: tiny.yaml\ngrid: {tricks.ema: [{every: 1}, {every: 2}]}\n", &options,
+                ":2:8 grid.tricks.ema --with ema:every=3,momentum=0.5");
 }
 
 TEST(test_published_belongs_to_what_was_published, setup, teardown) {
@@ -156,6 +164,7 @@ TEST(test_rejections_name_the_place, setup, teardown) {
     reject("config: tiny.yaml\nseeds: []\n", ":2:8 seeds");
     reject("config: tiny.yaml\nseeds: 0\n", ":2:8 seeds 1 100000");
     reject("config: tiny.yaml\nseeds: [1, -1]\n", ":2:12 seeds[1] 0");
+    reject("config: tiny.yaml\nseeds: [1, 9223372036854775807]\n", ":2:12 seeds[1] 9000000000000000000");
     reject("arms: {a: {}}\n", ":1:8 arms.a config");
     reject("config: tiny.yaml\narms: {}\n", ":2:7 arms");
     reject("config: tiny.yaml\narms: {a/b: {}}\n", ":2:8 arms.a/b");

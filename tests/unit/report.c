@@ -132,6 +132,7 @@ static void list_run(const char *arm, int seed, const char *of, char at[256]) {
 }
 
 static int stops_after = 1000; /* epochs after which the runs of the next arms stop early */
+static int validation;         /* data.validation of the next arms */
 
 /* Adds an arm with finished runs with seeds from `first_seed` on; "NAME,train.epochs=N" trains for N epochs. */
 static void add_arm(const char *name, const char *baseline, int first_seed, int count, const double *scores) {
@@ -147,10 +148,10 @@ static void add_arm(const char *name, const char *baseline, int first_seed, int 
         OK(d9_directory_make(&context, run_path(folder, at)));
         strcat(at, "/result.json");
         write_json(run_path(folder, at),
-                   json_pack("{s:s, s:f, s:f, s:s, s:i, s:o, s:f, s:f, s:{s:{s:f}}}", "measure", measured, measured,
+                   json_pack("{s:s, s:f, s:f, s:s, s:i, s:o, s:f, s:f, s:{s:{s:f}, s:{s:i}}}", "measure", measured, measured,
                              scores[i] - 1, d9_measure_find(measured)->name_tta, scores[i], "config_hash", name, "seed",
                              first_seed + i, "epochs", rows, "train_teraflop", teraflop, "evaluation_teraflop", 0.5,
-                             "config", "train", "epochs", configured));
+                             "config", "train", "epochs", configured, "data", "validation", validation));
     }
 }
 
@@ -398,6 +399,18 @@ REPORT_TEST(test_epochs_saved) {
     assert_holds(report->verdict, "this equals 20.0 epochs.");
 }
 
+/* A label is only shown: arms of equal labels are no series. */
+REPORT_TEST(test_equal_labels) {
+    for (int i = 0; i < 2; i++) {
+        add_arm(i ? "a" : "b", NULL, 1, 2, low);
+        json_object_set_new(json_array_get(arms, (size_t)i), "label", json_string("X"));
+    }
+    read_report();
+    assert_int_equal(report->series_count, 2);
+    assert_string_equal(report->series[1].label, "X");
+    assert_false(report->sweep);
+}
+
 static const double confused[] = {120, 121, 119, 120.5}, sure[] = {110, 111.5, 109, 110};
 
 /* The lowest perplexity is the best, in the verdict, in the order of differences and against the target. */
@@ -554,6 +567,31 @@ REPORT_TEST(test_verdicts) {
         if (r == 7)
             assert_true(report->arms[2].runs_of == &report->arms[0] && report->arms[1].runs_of == &report->arms[1]);
     }
+}
+
+/* Two arms that compare the same two sets of runs, in opposite directions, are one comparison. */
+REPORT_TEST(test_a_comparison_counts_once) {
+    add_arm("full", NULL, 1, 4, high);
+    add_arm("without", "full", 1, 4, low);
+    add_twin("plain", NULL, "without", 4);
+    add_twin("with", "plain", "full", 4);
+    read_report();
+    NEAR(report->arms[1].holm, report->arms[1].difference.p);
+    NEAR(report->arms[3].holm, report->arms[1].difference.p);
+    NEAR(report->arms[3].difference.estimate, -report->arms[1].difference.estimate);
+    assert_holds(report->verdict, "without is worse than full: ");
+}
+
+/* Runs that were evaluated on different images are not compared. */
+REPORT_TEST(test_other_images_are_not_compared) {
+    add_arm("test", NULL, 1, 4, low);
+    validation = 64;
+    add_arm("held out", "test", 1, 4, high);
+    validation = 0;
+    read_report();
+    assert_true(isnan(report->arms[1].difference.estimate) && isnan(report->arms[1].holm));
+    assert_true(isnan(report->runs[4].difference));
+    assert_holds(report->verdict, "not all evaluated on the same ");
 }
 
 /* ---- a search ---- */
