@@ -17,7 +17,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 RESULTS = os.path.join("experiments", "results")
 sys.path[:0] = [os.path.join(ROOT, "experiments"), os.path.join(ROOT, "experiments", "gpu")]
-from student import quantile, welch  # pylint: disable=wrong-import-position
+from student import below, quantile, welch  # pylint: disable=wrong-import-position
 
 # ---- records ----
 
@@ -279,6 +279,21 @@ def pooled(a, b):
     half = quantile(0.975, freedom) * (variance * (1 / len(a) + 1 / len(b))) ** 0.5
     difference = mean(a) - mean(b)
     return difference, difference - half, difference + half
+
+
+def pooled_p(a, b):
+    """The p-value of no difference in that comparison."""
+    difference, low, _ = pooled(a, b)
+    freedom = len(a) + len(b) - 2
+    return 2 * (1 - below(abs(difference) * quantile(0.975, freedom) / (difference - low), freedom))
+
+
+def holm(values):
+    """p-values with Holm's correction, by the same names."""
+    corrected, largest = {}, 0
+    for i, name in enumerate(sorted(values, key=values.get)):
+        largest = corrected[name] = max(largest, min(1, (len(values) - i) * values[name]))
+    return corrected
 
 
 def from_published(folder):
@@ -722,24 +737,45 @@ ABLATIONS = {"cpu/ablate-small": "dawn94 with a quarter of the width, of the tra
              "cpu/ablate-airbench-small": SMALL_AIRBENCH, "gpu/h200-ablate-augmentations-small": SMALL_AIRBENCH}
 
 
+def effect_words(difference, low, high, p_holm):
+    """An effect with its interval; it is said if it is not significant."""
+    unclear = "" if p_holm <= 0.05 else f", not significant (p = {p_holm:.2g} after Holm's correction)"
+    return f"{signed(difference)} [{signed(low)}, {signed(high)}]{unclear}"
+
+
+def paragraph(words):
+    return textwrap.fill(words, 120, break_long_words=False, break_on_hyphens=False)
+
+
 def worth(trick, folder):
-    """The paragraph of a trick's page with its effect in an ablation."""
+    """The paragraph of a trick's page with its effect in an ablation of reduced size."""
 
     def clause(e):
         where = ("removed" if e["arm"].startswith("without ") else e["arm"] if not e["arm"].startswith("with ") else
                  "added to the network without tricks" if e["baseline"] == "no tricks" else "added")
         longer = re.search(r" and (\d+ epochs)$", e["arm"])
         where += f", with {longer[1]}" if longer else " together with its companions" if e["arm"].endswith(" and its companions") else ""
-        unclear = "" if float(e["p_holm"]) <= 0.05 else f", not significant (p = {float(e['p_holm']):.2g} after Holm's correction)"
-        return f"{where}: {signed(e['difference'])} [{signed(e['low'])}, {signed(e['high'])}]{unclear}"
+        return f"{where}: {effect_words(*(float(e[key]) for key in ('difference', 'low', 'high', 'p_holm')))}"
 
     arms = re.compile(rf"with(out)? {trick}( and its companions| and \d+ epochs)?|{trick} instead of .*")
     own = [e for e in table(folder + "/report/effects.tsv") if arms.fullmatch(e["arm"]) and e["p_holm"]]
     effects = "; ".join(map(clause, own))
-    said = (f"**Here.** Change in accuracy in points with its 95% interval, in `experiments/{os.path.basename(folder).replace('h200-', '')}.yaml` "
-            f"({ABLATIONS[folder]}; {own[0]['runs']} seeds). {effects if effects.startswith(trick) else effects[0].upper() + effects[1:]}. "
-            f"[All figures](../../experiments/results/README.md#{folder.replace('/', '')}).")
-    return textwrap.fill(said, 120, break_long_words=False, break_on_hyphens=False)
+    return paragraph(f"**Here, at a small size.** Change in accuracy in points with its 95% interval, in "
+                     f"`experiments/{os.path.basename(folder).replace('h200-', '')}.yaml` ({ABLATIONS[folder]}; {own[0]['runs']} seeds). "
+                     f"{effects if effects.startswith(trick) else effects[0].upper() + effects[1:]}. "
+                     f"[All figures](../../experiments/results/README.md#{folder.replace('/', '')}).")
+
+
+def worth_at_full_size(trick, folder, full):
+    """The paragraph of a trick's page with its effect in an ablation of the whole recipe, against all runs `full` of it."""
+    base = best(full)
+    arms = {arm["arm"]: best(f"{folder}/runs/{arm['arm']}/seed*") for arm in table(folder + "/report/arms.tsv") if arm["arm"] != "full"}
+    corrected = holm({name: pooled_p(runs, base) for name, runs in arms.items()})
+    own = {f"without-{trick}": "Removed", f"without-{trick}+companions": "removed together with its companions"}
+    effects = "; ".join(f"{where}: {effect_words(*pooled(arms[name], base), corrected[name])}" for name, where in own.items() if name in arms)
+    return paragraph(f"**Here, at full size.** Change in accuracy in points with its 95% interval, measured in "
+                     f"`experiments/{os.path.basename(folder).replace('h200-', '')}.yaml` (dawn94 on an H200; {len(arms['without-' + trick])} seeds "
+                     f"against {len(base)} of the full recipe). {effects}. [All](../page.md#each-of-the-eight-tricks-left-out).")
 
 
 BUILT_IN = {"float": float, "abs": abs, "min": min, "max": max, "sum": sum, "len": len, "round": round}
