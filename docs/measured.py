@@ -534,6 +534,12 @@ def precision_table(path):
 # ---- tables of recipes and experiments ----
 
 
+def earlier(recipe):
+    """A recipe's name; it is said if another recipe has that name now."""
+    places = (os.path.join(ROOT, folder, recipe + ".yaml") for folder in ("configs", os.path.join("experiments", "earlier")))
+    return f"{recipe} (earlier)" if all(map(os.path.exists, places)) else recipe
+
+
 def recipe_accuracy(path, later):
     """Accuracy and operations of the recipes, over all seeds of a precision. A recipe that also ran in the folder
     `later` has the operations of the program with fewer."""
@@ -548,7 +554,7 @@ def recipe_accuracy(path, later):
     keys = ("recipe", "precision", "seeds", "accuracy", "deviation", "low", "high", "bound", "published", "teraflop")
     lines = dict.fromkeys(tuple(r[key] for key in keys) for r in table(path))
     return grid(["recipe", "precision", "seeds", "with TTA, %", "standard deviation", "95% interval", "mean is at least, %", "published", "TFLOP"],
-                ([*cells[:5], f"{float(cells[5]):.2f} to {float(cells[6]):.2f}" if cells[5] else "", *cells[7:9], teraflop(cells[0], cells[9])]
+                ([earlier(cells[0]), *cells[1:5], f"{float(cells[5]):.2f} to {float(cells[6]):.2f}" if cells[5] else "", *cells[7:9], teraflop(cells[0], cells[9])]
                  for cells in lines))
 
 
@@ -556,7 +562,7 @@ def recipe_times(path):
     """Medians of the runs that had the machine to themselves."""
     return grid(["recipe", "precision", "processor", "threads", "runs", "training", "airbench's clock", "whole process",
                  "process over airbench's clock, %"],
-                ([r["recipe"], r["precision"], f"{r['processor']}, {r['isa']}", r["threads"], r["runs"],
+                ([earlier(r["recipe"]), r["precision"], f"{r['processor']}, {r['isa']}", r["threads"], r["runs"],
                   *(f"{float(r[clock]):.0f} s" for clock in ("train_seconds", "airbench_seconds", "process_seconds")),
                   f"{float(r['over_airbench']):.1f}"] for r in table(path) if r["runs"] != "0"))
 
@@ -570,12 +576,12 @@ def minutes(seconds):
     return f"{float(seconds) / 60:.1f} min"
 
 
-def results_table(speed, *dawn94):
-    """README's first table: recipes whose mean reaches 94%, with its bound and times (median, or both of two runs)."""
+def results_table(speed, *others):
+    """README's first table: recipes whose mean reaches 94%, with its bound and times (median, or both of two runs); the
+    others are (name, runs, processor), timed by their first run."""
 
     def name(recipe):
-        earlier = os.path.exists(os.path.join(ROOT, "experiments", "earlier", recipe + ".yaml"))
-        return f"`{recipe}` (earlier)" if earlier else f"`{recipe}`"
+        return f"`{recipe}`" + earlier(recipe)[len(recipe):]
 
     def times(r, key):
         if r["runs"] != "2":
@@ -585,14 +591,16 @@ def results_table(speed, *dawn94):
         return " and ".join(f"{seconds / 60:.1f}" for seconds in alone) + " min"
 
     timed = [r for r in table(speed) if r["runs"] != "0" and float(r["accuracy"]) >= 94]
-    lines = [[f"{name(r['recipe'])}, {r['precision']}", f"{float(r['accuracy']):.2f}%", f"{float(r['bound']):.2f}%", r["seeds"],
-              times(r, "train_seconds"), times(r, "process_seconds"), r["runs"], f"{r['processor']}, {r['isa']}"]
-             for r in sorted(timed, key=lambda r: float(r["train_seconds"]))]
-    for runs, processor in dawn94:
-        first = result(runs)
-        lines.append([f"`dawn94`, {first['precision']}", f"{mean(best(runs)):.2f}%", f"{at_least(best(runs)):.2f}%", str(len(best(runs))),
-                      minutes(first["train_seconds"]), minutes(first["process_seconds"]), "1", f"{processor}, {first['isa']}"])
-    return grid(["recipe", "mean accuracy", "mean is at least", "seeds", "training", "whole process", "timed runs", "two cores of"], lines)
+    lines = [(float(r["train_seconds"]), [
+        f"{name(r['recipe'])}, {r['precision']}", f"{float(r['accuracy']):.2f}%", f"{float(r['bound']):.2f}%", r["seeds"],
+        times(r, "train_seconds"), times(r, "process_seconds"), r["runs"], f"{r['processor']}, {r['isa']}"]) for r in timed]
+    for recipe, runs, processor in others:
+        first, found = result(runs), best(runs)
+        lines.append((first["train_seconds"], [
+            f"`{recipe}`, {first['precision']}", f"{mean(found):.2f}%", f"{at_least(found):.2f}%" if len(found) > 1 else "", str(len(found)),
+            minutes(first["train_seconds"]), minutes(first["process_seconds"]), "1", f"{processor}, {first['isa']}"]))
+    heads = ["recipe", "mean accuracy", "mean is at least", "seeds", "training", "whole process", "timed runs", "two cores of"]
+    return grid(heads, (cells for _, cells in sorted(lines, key=lambda line: line[0])))
 
 
 def gpu_results_table(*recipes):
@@ -613,7 +621,7 @@ def search_table(folder):
         run = result(f"{folder}/runs/{arm['name']}/seed1")
         teraflop = run["train_teraflop"] + run["evaluation_teraflop"]
         first = first or (run["accuracy_tta"], teraflop)
-        lines.append([arm["label"] or arm["name"], f"{run['accuracy']:.2f}", f"{run['accuracy_tta']:.2f}", signed(run["accuracy_tta"] - first[0]),
+        lines.append([arm["label"] or earlier(arm["name"]), f"{run['accuracy']:.2f}", f"{run['accuracy_tta']:.2f}", signed(run["accuracy_tta"] - first[0]),
                       f"{teraflop:.1f}", f"{signed(100 * (teraflop / first[1] - 1))}%"])
     return grid(["arm", "plain, %", "with TTA, %", "difference from the first arm", "TFLOP", "relative to the first arm"], lines)
 
