@@ -621,7 +621,7 @@ def search_table(folder):
         run = result(f"{folder}/runs/{arm['name']}/seed1")
         teraflop = run["train_teraflop"] + run["evaluation_teraflop"]
         first = first or (run["accuracy_tta"], teraflop)
-        lines.append([arm["label"] or earlier(arm["name"]), f"{run['accuracy']:.2f}", f"{run['accuracy_tta']:.2f}", signed(run["accuracy_tta"] - first[0]),
+        lines.append([earlier(arm["label"] or arm["name"]), f"{run['accuracy']:.2f}", f"{run['accuracy_tta']:.2f}", signed(run["accuracy_tta"] - first[0]),
                       f"{teraflop:.1f}", f"{signed(100 * (teraflop / first[1] - 1))}%"])
     return grid(["arm", "plain, %", "with TTA, %", "difference from the first arm", "TFLOP", "relative to the first arm"], lines)
 
