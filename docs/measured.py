@@ -17,7 +17,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 RESULTS = os.path.join("experiments", "results")
 sys.path[:0] = [os.path.join(ROOT, "experiments"), os.path.join(ROOT, "experiments", "gpu")]
-from student import quantile, welch  # pylint: disable=wrong-import-position
+from student import below, quantile, welch  # pylint: disable=wrong-import-position
 
 # ---- records ----
 
@@ -281,6 +281,21 @@ def pooled(a, b):
     return difference, difference - half, difference + half
 
 
+def pooled_p(a, b):
+    """The p-value of no difference in that comparison."""
+    difference, low, _ = pooled(a, b)
+    freedom = len(a) + len(b) - 2
+    return 2 * (1 - below(abs(difference) * quantile(0.975, freedom) / (difference - low), freedom))
+
+
+def holm(values):
+    """p-values with Holm's correction, by the same names."""
+    corrected, largest = {}, 0
+    for i, name in enumerate(sorted(values, key=values.get)):
+        largest = corrected[name] = max(largest, min(1, (len(values) - i) * values[name]))
+    return corrected
+
+
 def from_published(folder):
     """Measured minus published accuracy of each arm that ran and has a published one."""
     return [float(arm["accuracy"]) - float(arm["published_accuracy"]) for arm in table(folder + "/report/arms.tsv") if arm["accuracy"] and arm["published_accuracy"]]
@@ -519,6 +534,12 @@ def precision_table(path):
 # ---- tables of recipes and experiments ----
 
 
+def earlier(recipe):
+    """A recipe's name; it is said if another recipe has that name now."""
+    places = (os.path.join(ROOT, folder, recipe + ".yaml") for folder in ("configs", os.path.join("experiments", "earlier")))
+    return f"{recipe} (earlier)" if all(map(os.path.exists, places)) else recipe
+
+
 def recipe_accuracy(path, later):
     """Accuracy and operations of the recipes, over all seeds of a precision. A recipe that also ran in the folder
     `later` has the operations of the program with fewer."""
@@ -533,7 +554,7 @@ def recipe_accuracy(path, later):
     keys = ("recipe", "precision", "seeds", "accuracy", "deviation", "low", "high", "bound", "published", "teraflop")
     lines = dict.fromkeys(tuple(r[key] for key in keys) for r in table(path))
     return grid(["recipe", "precision", "seeds", "with TTA, %", "standard deviation", "95% interval", "mean is at least, %", "published", "TFLOP"],
-                ([*cells[:5], f"{float(cells[5]):.2f} to {float(cells[6]):.2f}" if cells[5] else "", *cells[7:9], teraflop(cells[0], cells[9])]
+                ([earlier(cells[0]), *cells[1:5], f"{float(cells[5]):.2f} to {float(cells[6]):.2f}" if cells[5] else "", *cells[7:9], teraflop(cells[0], cells[9])]
                  for cells in lines))
 
 
@@ -541,7 +562,7 @@ def recipe_times(path):
     """Medians of the runs that had the machine to themselves."""
     return grid(["recipe", "precision", "processor", "threads", "runs", "training", "airbench's clock", "whole process",
                  "process over airbench's clock, %"],
-                ([r["recipe"], r["precision"], f"{r['processor']}, {r['isa']}", r["threads"], r["runs"],
+                ([earlier(r["recipe"]), r["precision"], f"{r['processor']}, {r['isa']}", r["threads"], r["runs"],
                   *(f"{float(r[clock]):.0f} s" for clock in ("train_seconds", "airbench_seconds", "process_seconds")),
                   f"{float(r['over_airbench']):.1f}"] for r in table(path) if r["runs"] != "0"))
 
@@ -555,12 +576,12 @@ def minutes(seconds):
     return f"{float(seconds) / 60:.1f} min"
 
 
-def results_table(speed, *dawn94):
-    """README's first table: recipes whose mean reaches 94%, with its bound and times (median, or both of two runs)."""
+def results_table(speed, *others):
+    """README's first table: recipes whose mean reaches 94%, with its bound and times (median, or both of two runs); the
+    others are (name, runs, processor), timed by their first run."""
 
     def name(recipe):
-        earlier = os.path.exists(os.path.join(ROOT, "experiments", "earlier", recipe + ".yaml"))
-        return f"`{recipe}` (earlier)" if earlier else f"`{recipe}`"
+        return f"`{recipe}`" + earlier(recipe)[len(recipe):]
 
     def times(r, key):
         if r["runs"] != "2":
@@ -570,14 +591,16 @@ def results_table(speed, *dawn94):
         return " and ".join(f"{seconds / 60:.1f}" for seconds in alone) + " min"
 
     timed = [r for r in table(speed) if r["runs"] != "0" and float(r["accuracy"]) >= 94]
-    lines = [[f"{name(r['recipe'])}, {r['precision']}", f"{float(r['accuracy']):.2f}%", f"{float(r['bound']):.2f}%", r["seeds"],
-              times(r, "train_seconds"), times(r, "process_seconds"), r["runs"], f"{r['processor']}, {r['isa']}"]
-             for r in sorted(timed, key=lambda r: float(r["train_seconds"]))]
-    for runs, processor in dawn94:
-        first = result(runs)
-        lines.append([f"`dawn94`, {first['precision']}", f"{mean(best(runs)):.2f}%", f"{at_least(best(runs)):.2f}%", str(len(best(runs))),
-                      minutes(first["train_seconds"]), minutes(first["process_seconds"]), "1", f"{processor}, {first['isa']}"])
-    return grid(["recipe", "mean accuracy", "mean is at least", "seeds", "training", "whole process", "timed runs", "two cores of"], lines)
+    lines = [(float(r["train_seconds"]), [
+        f"{name(r['recipe'])}, {r['precision']}", f"{float(r['accuracy']):.2f}%", f"{float(r['bound']):.2f}%", r["seeds"],
+        times(r, "train_seconds"), times(r, "process_seconds"), r["runs"], f"{r['processor']}, {r['isa']}"]) for r in timed]
+    for recipe, runs, processor in others:
+        first, found = result(runs), best(runs)
+        lines.append((first["train_seconds"], [
+            f"`{recipe}`, {first['precision']}", f"{mean(found):.2f}%", f"{at_least(found):.2f}%" if len(found) > 1 else "", str(len(found)),
+            minutes(first["train_seconds"]), minutes(first["process_seconds"]), "1", f"{processor}, {first['isa']}"]))
+    heads = ["recipe", "mean accuracy", "mean is at least", "seeds", "training", "whole process", "timed runs", "two cores of"]
+    return grid(heads, (cells for _, cells in sorted(lines, key=lambda line: line[0])))
 
 
 def gpu_results_table(*recipes):
@@ -598,7 +621,7 @@ def search_table(folder):
         run = result(f"{folder}/runs/{arm['name']}/seed1")
         teraflop = run["train_teraflop"] + run["evaluation_teraflop"]
         first = first or (run["accuracy_tta"], teraflop)
-        lines.append([arm["label"] or arm["name"], f"{run['accuracy']:.2f}", f"{run['accuracy_tta']:.2f}", signed(run["accuracy_tta"] - first[0]),
+        lines.append([earlier(arm["label"] or arm["name"]), f"{run['accuracy']:.2f}", f"{run['accuracy_tta']:.2f}", signed(run["accuracy_tta"] - first[0]),
                       f"{teraflop:.1f}", f"{signed(100 * (teraflop / first[1] - 1))}%"])
     return grid(["arm", "plain, %", "with TTA, %", "difference from the first arm", "TFLOP", "relative to the first arm"], lines)
 
@@ -722,24 +745,45 @@ ABLATIONS = {"cpu/ablate-small": "dawn94 with a quarter of the width, of the tra
              "cpu/ablate-airbench-small": SMALL_AIRBENCH, "gpu/h200-ablate-augmentations-small": SMALL_AIRBENCH}
 
 
+def effect_words(difference, low, high, p_holm):
+    """An effect with its interval; it is said if it is not significant."""
+    unclear = "" if p_holm <= 0.05 else f", not significant (p = {p_holm:.2g} after Holm's correction)"
+    return f"{signed(difference)} [{signed(low)}, {signed(high)}]{unclear}"
+
+
+def paragraph(words):
+    return textwrap.fill(words, 120, break_long_words=False, break_on_hyphens=False)
+
+
 def worth(trick, folder):
-    """The paragraph of a trick's page with its effect in an ablation."""
+    """The paragraph of a trick's page with its effect in an ablation of reduced size."""
 
     def clause(e):
         where = ("removed" if e["arm"].startswith("without ") else e["arm"] if not e["arm"].startswith("with ") else
                  "added to the network without tricks" if e["baseline"] == "no tricks" else "added")
         longer = re.search(r" and (\d+ epochs)$", e["arm"])
         where += f", with {longer[1]}" if longer else " together with its companions" if e["arm"].endswith(" and its companions") else ""
-        unclear = "" if float(e["p_holm"]) <= 0.05 else f", not significant (p = {float(e['p_holm']):.2g} after Holm's correction)"
-        return f"{where}: {signed(e['difference'])} [{signed(e['low'])}, {signed(e['high'])}]{unclear}"
+        return f"{where}: {effect_words(*(float(e[key]) for key in ('difference', 'low', 'high', 'p_holm')))}"
 
     arms = re.compile(rf"with(out)? {trick}( and its companions| and \d+ epochs)?|{trick} instead of .*")
     own = [e for e in table(folder + "/report/effects.tsv") if arms.fullmatch(e["arm"]) and e["p_holm"]]
     effects = "; ".join(map(clause, own))
-    said = (f"**Here.** Change in accuracy in points with its 95% interval, in `experiments/{os.path.basename(folder).replace('h200-', '')}.yaml` "
-            f"({ABLATIONS[folder]}; {own[0]['runs']} seeds). {effects if effects.startswith(trick) else effects[0].upper() + effects[1:]}. "
-            f"[All figures](../../experiments/results/README.md#{folder.replace('/', '')}).")
-    return textwrap.fill(said, 120, break_long_words=False, break_on_hyphens=False)
+    return paragraph(f"**Here, at a small size.** Change in accuracy in points with its 95% interval, in "
+                     f"`experiments/{os.path.basename(folder).replace('h200-', '')}.yaml` ({ABLATIONS[folder]}; {own[0]['runs']} seeds). "
+                     f"{effects if effects.startswith(trick) else effects[0].upper() + effects[1:]}. "
+                     f"[All figures](../../experiments/results/README.md#{folder.replace('/', '')}).")
+
+
+def worth_at_full_size(trick, folder, full):
+    """The paragraph of a trick's page with its effect in an ablation of the whole recipe, against all runs `full` of it."""
+    base = best(full)
+    arms = {arm["arm"]: best(f"{folder}/runs/{arm['arm']}/seed*") for arm in table(folder + "/report/arms.tsv") if arm["arm"] != "full"}
+    corrected = holm({name: pooled_p(runs, base) for name, runs in arms.items()})
+    own = {f"without-{trick}": "Removed", f"without-{trick}+companions": "removed together with its companions"}
+    effects = "; ".join(f"{where}: {effect_words(*pooled(arms[name], base), corrected[name])}" for name, where in own.items() if name in arms)
+    return paragraph(f"**Here, at full size.** Change in accuracy in points with its 95% interval, measured in "
+                     f"`experiments/{os.path.basename(folder).replace('h200-', '')}.yaml` (dawn94 on an H200; {len(arms['without-' + trick])} seeds "
+                     f"against {len(base)} of the full recipe). {effects}. [All](../page.md#each-of-the-eight-tricks-left-out).")
 
 
 BUILT_IN = {"float": float, "abs": abs, "min": min, "max": max, "sum": sum, "len": len, "round": round}

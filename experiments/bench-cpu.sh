@@ -9,7 +9,9 @@
 # Needs CIFAR-10, build/, and Debian's python3-torch and libopenblas0-openmp; 12 minutes in bf16, 25
 # in f32, with nothing else running.
 set -eu
-[ $# -ge 2 ] || { sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2; }
+usage() { sed -n '2,10s/^# \{0,1\}//p' "$0"; }
+case ${1-} in -h | --help) usage; exit 0 ;; esac
+[ $# -ge 2 ] || { usage >&2; exit 2; }
 precision=$1 out=$2 rounds=${3-3} epochs=${4-3}
 cd "$(dirname "$0")/.."
 mkdir -p "$out"

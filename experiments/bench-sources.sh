@@ -9,7 +9,9 @@
 # `onednn` and PyTorch in f32 restricted to AVX2, which shows roughly how they compare on processors without AVX-512.
 # Needs build/ and Debian's python3-torch and libopenblas0-openmp.
 set -eu
-[ $# -ge 1 ] || { sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2; }
+usage() { sed -n '2,10s/^# \{0,1\}//p' "$0"; }
+case ${1-} in -h | --help) usage; exit 0 ;; esac
+[ $# -ge 1 ] || { usage >&2; exit 2; }
 out=$1 rounds=${2-3}
 cd "$(dirname "$0")/.."
 mkdir -p "$out/alone"

@@ -4,8 +4,8 @@
 usage: experiments/measured.py FOLDER... >tricks/measured.def
 
 Each FOLDER has the name of a file in experiments/, without .yaml, and contains report/effects.tsv (`dawn9 report`). The arms
-labelled "with TRICK", "without TRICK" or "TRICK instead of TRICK" are used, except those without an interval (fewer than
-two runs).
+labelled "with TRICK", "without TRICK" or "TRICK instead of TRICK", or named so with hyphens, are used, except those without
+an interval (fewer than two runs). The name of a machine, "h200-", is no part of the experiment's name.
 """
 import csv
 import os
@@ -17,7 +17,7 @@ HEAD = """\
  *
  * Made by experiments/measured.py from the reports of experiments; shown by `dawn9 tricks NAME`.
  * D9_MEASURED(trick, experiment, side, companions, instead of, runs, difference, low, high, Holm's p) */"""
-ARM = re.compile(r"(?:with|(?P<out>without)) (?P<one>[a-z0-9_]+)(?P<companions> and its companions)?|"
+ARM = re.compile(r"(?:with|(?P<out>without))[ -](?P<one>[a-z0-9_]+)(?P<companions> and its companions|\+companions)?|"
                  r"(?P<taking>[a-z0-9_]+) instead of (?P<place>[a-z0-9_]+)")
 
 
@@ -39,7 +39,7 @@ def main():
     lines = [HEAD]
     for folder in sys.argv[1:]:
         with open(os.path.join(folder, "report", "effects.tsv"), encoding="utf-8") as file:
-            found = list(rows(os.path.basename(os.path.normpath(folder)), file))
+            found = list(rows(os.path.basename(os.path.normpath(folder)).removeprefix("h200-"), file))
         if not found:
             sys.exit(f"measured.py: {folder} has no arm with or without a trick")
         lines += found

@@ -14,7 +14,9 @@
 # that runs each measurement, at most a minute each), TINY (1: two small images per step, to try the script), PYTHON2 (a
 # Python with another version of PyTorch, which is measured as well; the fastest of all counts).
 set -eu
-[ $# -ge 1 ] || { sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 2; }
+usage() { sed -n '2,15s/^# \{0,1\}//p' "$0"; }
+case ${1-} in -h | --help) usage; exit 0 ;; esac
+[ $# -ge 1 ] || { usage >&2; exit 2; }
 out=$1 rounds=${2-3}
 cd "$(dirname "$0")/.."
 mkdir -p "$out"

@@ -5,6 +5,7 @@
 #
 # usage: experiments/parallel-speed.sh [BUILD] [PAIRS]      default: build 3
 set -eu
+case ${1-} in -h | --help) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 cd "$(dirname "$0")/.."
 build=$(cd "${1-build}" && pwd) pairs=${2-3}
 folder=$(mktemp -d -t dawn9-parallel.XXXXXX)

@@ -14,7 +14,9 @@
 # Environment: LESSONS, ROUNDS, EXPERIMENT (file of the baseline), EPOCHS and IMAGES of PyTorch (10, 50000; less for a
 # trial), QUIET (a command that runs each training).
 set -eu
-[ $# -ge 1 ] || { sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 2; }
+usage() { sed -n '2,15s/^# \{0,1\}//p' "$0"; }
+case ${1-} in -h | --help) usage; exit 0 ;; esac
+[ $# -ge 1 ] || { usage >&2; exit 2; }
 out=$1 seeds=${2-3}
 cd "$(dirname "$0")/.."
 dawn9=${DAWN9-build/dawn9}

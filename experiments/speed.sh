@@ -9,7 +9,9 @@
 # airbench94-muon airbench94: files of configs/ by their names), PRECISION (auto), MORE (more arguments of `train`),
 # DAWN9 (build/dawn9).
 set -eu
-[ $# -ge 1 ] || { sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2; }
+usage() { sed -n '2,10s/^# \{0,1\}//p' "$0"; }
+case ${1-} in -h | --help) usage; exit 0 ;; esac
+[ $# -ge 1 ] || { usage >&2; exit 2; }
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
 shift

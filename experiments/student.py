@@ -3,18 +3,19 @@ import math
 import statistics
 
 
-def quantile(p, degrees):
-    """Quantile of Student's t: bisection over the integral of the density by Simpson's rule."""
+def below(t, degrees, pieces=2000):
+    """Probability of a value below t >= 0: the integral of the density by Simpson's rule."""
     factor = math.exp(math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2)) / math.sqrt(degrees * math.pi)
+    density = [factor * (1 + (i * t / pieces) ** 2 / degrees) ** (-(degrees + 1) / 2) for i in range(pieces + 1)]
+    return 0.5 + t / pieces / 3 * sum(d * (1 if i in (0, pieces) else 4 if i % 2 else 2) for i, d in enumerate(density))
 
-    def below(t, pieces=2000):
-        density = [factor * (1 + (i * t / pieces) ** 2 / degrees) ** (-(degrees + 1) / 2) for i in range(pieces + 1)]
-        return 0.5 + t / pieces / 3 * sum(d * (1 if i in (0, pieces) else 4 if i % 2 else 2) for i, d in enumerate(density))
 
+def quantile(p, degrees):
+    """Quantile of Student's t, by bisection."""
     low, high = 0.0, 1000.0
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if below(middle) < p else (low, middle)
+        low, high = (middle, high) if below(middle, degrees) < p else (low, middle)
     return low
 
 

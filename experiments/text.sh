@@ -9,7 +9,9 @@
 # and time.
 # Environment: THREADS (nproc), NETWORKS (imdb language), TINY (1: one step each, to try the script).
 set -eu
-[ $# -ge 3 ] || { sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2; }
+usage() { sed -n '2,10s/^# \{0,1\}//p' "$0"; }
+case ${1-} in -h | --help) usage; exit 0 ;; esac
+[ $# -ge 3 ] || { usage >&2; exit 2; }
 out=$1 imdb=$2 wikitext=$3 rounds=${4-5}
 cd "$(dirname "$0")/.."
 mkdir -p "$out"

@@ -9,7 +9,8 @@ static const d9_option root_options[] = {
     {"title", D9_OPTION_TEXT, FIELD(title), "", 0, 0, NULL,
      "name of this configuration in reports; default: the name of the file. Never inherited"},
     {"target", D9_OPTION_REAL, FIELD(target), "94", 0, ENDLESS, NULL,
-     "test accuracy that the run is timed to, percent; of a model with another measure, that"},
+     "score of the test part that the run is timed to; default: accuracy 94 (percent), area under the curve 0.8, "
+     "perplexity 100"},
     {"backend", D9_OPTION_TEXT, FIELD(backend), "auto", 0, 0, "auto|reference|cpu|onednn|cuda",
      "compute backend, the device and kernels that train\n"
      "auto: the fastest on this machine\n"
@@ -81,7 +82,8 @@ static const d9_option data_options[] = {
      "corpus: your own stream of words, the files train.txt, valid.txt and test.txt\n"
      "synthetic: generated shapes, no files"},
     {"path", D9_OPTION_TEXT, FIELD(data.path), "", 0, 0, NULL,
-     "folder of the dataset; default: the places where setup.sh puts it"},
+     "folder of the dataset; default, for a published one: the first of $DAWN9_DATA, $DAWN9_DATA/NAME and "
+     "~/.cache/dawn9/NAME (or $XDG_CACHE_HOME/dawn9/NAME) that has one of its files; NAME: cifar10, for example"},
     {"check", D9_OPTION_BOOL, FIELD(data.check), "on", 0, 0, NULL,
      "compare the files of the dataset with their published checksums while the run is planned"},
     {"validation", D9_OPTION_INT, FIELD(data.validation), "0", 0, 1e9, NULL,
@@ -153,8 +155,7 @@ static const d9_option eval_options[] = {
      "columns into which the evaluated part of a corpus is cut; each loses its first word and the states before it"},
     {"patience", D9_OPTION_INT, FIELD(eval.patience), "0", 0, 1e6, NULL,
      "early stopping: end training after this many epochs in a row without a better accuracy (or other measure of the "
-     "model); 0: never. Needs "
-     "data.validation, because the test set must not be used for selection"},
+     "model); 0: never. Needs eval.every: 1, and data.validation, because the test set must not be used for selection"},
     {0},
 };
 
@@ -184,7 +185,8 @@ static const d9_option train_options[] = {
      "learning rate and weight decay as airbench states them, so that each can be changed alone: for a summed loss, "
      "per 1024 images, times 1 + 1 / (1 - momentum); the decay is that of a step at the peak learning rate"},
     {"optimizer", D9_OPTION_CHOICE, FIELD(train.optimizer), "sgd", 0, 0, "sgd|adam|adamw",
-     "update rule of the parameters\n"
+     "update rule of the parameters; adam and adamw need about a hundredth of the default of train.lr, which is for "
+     "sgd\n"
      "sgd: stochastic gradient descent with momentum\n"
      "adam: adds the weight decay to the gradient\n"
      "adamw: subtracts the weight decay from the weights"},
