@@ -59,8 +59,8 @@ rejects 3 'other/result.json' "$dawn9" compare runs/a other
 echo '[1]' >other/result.json
 rejects 3 'other/result.json' "$dawn9" compare runs/a other
 
-# ---- tests/compare_builds.py notices a flipped bit in any tensor of a run with every optional buffer, and with none ----
-compare="python3 $source/tests/compare_builds.py"
+# ---- tools/compare_builds.py notices a flipped bit in any tensor of a run with every optional buffer, and with none ----
+compare="python3 $source/tools/compare_builds.py"
 
 tiny | sed 's/epochs: 2/epochs: 3/' >plain.yaml # 12 steps
 {

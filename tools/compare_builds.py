@@ -22,7 +22,8 @@ import sys
 import tempfile
 from array import array
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
 from tensorfile import read, split
 
 STEPS = 12
@@ -268,7 +269,7 @@ def compare_builds(old_folder, new_folder, work, pattern=""):
         raise Wrong(f"they differ in what they have: {had} {old.ladder()} and {has} {new.ladder()}")
     for name in sorted(set(had) ^ set(has)):
         print(f"{name}: a backend of one build alone, not compared")
-    pictures = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools", "draw_pictures.py")
+    pictures = os.path.join(ROOT, "tools", "draw_pictures.py")
     for part, classes in PICTURES.items():  # given parts, so that both builds train on the same images
         subprocess.run([sys.executable, pictures, f"{work}/pictures/{part}", *classes], check=True,
                        stdout=subprocess.DEVNULL)

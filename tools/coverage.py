@@ -1,4 +1,4 @@
-"""Prints the table of tests/coverage.sh, separated by tabs: python3 tests/coverage.py BUILD [FILES]
+"""Prints the table of tools/coverage.sh, separated by tabs: python3 tools/coverage.py BUILD [FILES]
 
 A line or a branch counts as executed if it was in any of its builds (a header in several files, a loop at several
 levels). A branch is one outcome of a condition as gcov -b counts them ("a && b" has two conditions), including the

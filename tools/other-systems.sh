@@ -8,7 +8,7 @@
 #              and libraries come from CUDNN=FOLDER (/usr/local/cuda) of this machine
 #   aarch64    the plain build cross-compiled against Debian's arm64 libraries; its unit tests under qemu-user
 #
-# usage: tests/other-systems.sh debian13|cuda12|aarch64 [FOLDER]
+# usage: tools/other-systems.sh debian13|cuda12|aarch64 [FOLDER]
 #
 # FOLDER (build-systems) gets one folder for the system, which is removed first. Needs root, apt and the network; 10 GB
 # and 40 minutes on two cores for debian13, 10 GB and 15 minutes for cuda12, 2 GB and 15 minutes for aarch64. If one of
@@ -18,7 +18,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-usage="usage: tests/other-systems.sh debian13|cuda12|aarch64 [FOLDER]"
+usage="usage: tools/other-systems.sh debian13|cuda12|aarch64 [FOLDER]"
 case $#:${1-} in
 [12]:debian13 | [12]:cuda12 | [12]:aarch64) system=$1 ;;
 1:-h | 1:--help) echo "$usage"; exit 0 ;;
@@ -82,7 +82,7 @@ inside() {
     unshare --mount --propagation private sh -c '
         mount -t proc proc "$0/proc" && mount -t sysfs sys "$0/sys" && mount --rbind /dev "$0/dev" &&
             exec env -i PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin HOME=/root LANG=C.UTF-8 \
-                DEBIAN_FRONTEND=noninteractive chroot "$0" sh -c "cd /root/dawn9 && $1"' "$root" "$1"
+                DEBIAN_FRONTEND=noninteractive chroot "$0" sh -c "cd ~/dawn9 && $1"' "$root" "$1"
 }
 
 installs() { inside "apt-get install -y -qq --no-install-recommends $* >/dev/null"; }

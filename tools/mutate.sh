@@ -1,10 +1,10 @@
 #!/bin/sh
-# Plants random mistakes in product code and prints those that no test notices: tests/mutate.py says how.
+# Plants random mistakes in product code and prints those that no test notices: tools/mutate.py says how.
 #
 # It works on the last commit, in a clone of its own with two builds: build/mutate (kept for the next call).
 # The first call on a commit measures which test covers which line; that takes as long as the tests do.
 #
-# usage: tests/mutate.sh [N [SEED [PATH]]]: N mutants (20) chosen with SEED (1) in the C files below PATH (all of the product)
+# usage: tools/mutate.sh [N [SEED [PATH]]]: N mutants (20) chosen with SEED (1) in the C files below PATH (all of the product)
 # Environment: TESTS, a regular expression for the names of the tests that count; JOBS, the number of compilers.
 set -eu
 cd "$(dirname "$0")/.."
@@ -33,4 +33,4 @@ configure build
 compile="<CMAKE_C_COMPILER> <DEFINES> <INCLUDES> <FLAGS> -O1 -g0 --coverage -o <OBJECT> -c <SOURCE>"
 configure build-coverage "-DCMAKE_C_COMPILE_OBJECT=$compile" -DCMAKE_EXE_LINKER_FLAGS=--coverage \
     -DCMAKE_SHARED_LINKER_FLAGS=--coverage -DCMAKE_MODULE_LINKER_FLAGS=--coverage
-exec python3 tests/mutate.py "$tree" "$commit" "${JOBS:-$(nproc)}" "${1:-20}" "${2:-1}" "${3:-}"
+exec python3 tools/mutate.py "$tree" "$commit" "${JOBS:-$(nproc)}" "${1:-20}" "${2:-1}" "${3:-}"

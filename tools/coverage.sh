@@ -2,7 +2,7 @@
 # Counts the lines and branches of engine, tricks and kernels that the tests execute: writes tests/coverage.tsv, from
 # which docs/figures.py makes the table of tests/coverage.md.
 #
-# usage: tests/coverage.sh [--table]    --table: runs nothing, and counts again what an earlier call has executed
+# usage: tools/coverage.sh [--table]    --table: runs nothing, and counts again what an earlier call has executed
 #
 # Outside CI: a quarter of an hour to build and an hour to test on two cores. Needs gcc and its gcov, python3.
 #
@@ -25,6 +25,6 @@ case $#:${1-} in
     ctest --test-dir $build --rerun-failed -N | grep 'Test *#' || true
     ;;
 1:--table) ;;
-*) echo "usage: tests/coverage.sh [--table]" >&2; exit 2 ;;
+*) echo "usage: tools/coverage.sh [--table]" >&2; exit 2 ;;
 esac
-python3 tests/coverage.py $build >tests/coverage.tsv
+python3 tools/coverage.py $build >tests/coverage.tsv
