@@ -210,7 +210,7 @@ def check_page(page, entries):
             complaints += [f"measured, without an entry: {', '.join(unknown)}: {' '.join(chunk.split())[:90]}"] * bool(unknown)
     complaints += [f"not said whether predicted or published: {chunk[:90]}" for chunk in of_a_card(page)]
     complaints += [f"ctest has no test {name}" for name in dict.fromkeys(TEST.findall(page)) if not is_test(name)]
-    complaints += [f"there is no {path}" for path in dict.fromkeys(re.findall(r"`(tests/[a-z0-9_./]+\.[a-z]+)`", page))
+    complaints += [f"there is no {path}" for path in dict.fromkeys(re.findall(r"`((?:tests|tools)/[a-z0-9_./-]+\.[a-z]+)`", page))
                    if not os.path.exists(os.path.join(ROOT, path))]
     return page, complaints
 

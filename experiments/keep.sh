@@ -50,7 +50,9 @@ write() { # KEPT DAWN9
     report "$1" "$work/$name" "$2"
     [ ! -f "$1/report.html" ] || cp "$work/$name/report.html" "$1/"
     mkdir -p "$1/report"
-    for table in arms effects frontier trials machines runs; do # arms, effects: not of a search
+    tables="arms effects frontier trials" # arms, effects: not of a search
+    [ ! -f "$1/report.html" ] || tables="$tables machines runs" # a page links them
+    for table in $tables; do
         [ ! -f "$work/$name/report/$table.tsv" ] || cp "$work/$name/report/$table.tsv" "$1/report/"
     done
 }

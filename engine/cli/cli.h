@@ -151,7 +151,7 @@ int64_t d9_this_process_peak_bytes(void); /* maximum resident set size; 0: unkno
 
 /* Makes OpenMP threads sleep while waiting, unless the user chose a policy. By default they spin, which takes cores
  * from other processes and from the thread that they wait for: 113 instead of 654 images/s while other programs used
- * both cores (experiments/results, dawn94-bf16-seed1-shared). OpenMP reads its policy before main, so this restarts the
+ * both cores (experiments/results, dawn94-bf16/seed1-shared). OpenMP reads its policy before main, so this restarts the
  * program with OMP_WAIT_POLICY=passive, in the same process. Returns if that is unnecessary or impossible. */
 void d9_this_process_wait_passively(char *const *words);
 

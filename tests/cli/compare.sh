@@ -27,7 +27,7 @@ json "$out" 'd["runs"] == ["runs//a", "runs//b", "runs//deep/c"] or d["runs"] ==
     'd["machine"]["precision"] == ["f32", "f64", "f32"] and "backend" not in d["machine"]'
 
 # ---- the committed record ----
-prints '^  accuracy_tta +[0-9.]+ +94.20$' "$dawn9" compare runs/a "$source/experiments/results/cpu/dawn94-bf16-seed1"
+prints '^  accuracy_tta +[0-9.]+ +94.20$' "$dawn9" compare runs/a "$source/experiments/results/cpu/dawn94-bf16/seed1"
 
 # ---- one run alone ----
 rejects 2 'runs/a' "$dawn9" compare runs/a
@@ -59,8 +59,8 @@ rejects 3 'other/result.json' "$dawn9" compare runs/a other
 echo '[1]' >other/result.json
 rejects 3 'other/result.json' "$dawn9" compare runs/a other
 
-# ---- tests/compare_builds.py notices a flipped bit in any tensor of a run with every optional buffer, and with none ----
-compare="python3 $source/tests/compare_builds.py"
+# ---- tools/compare_builds.py notices a flipped bit in any tensor of a run with every optional buffer, and with none ----
+compare="python3 $source/tools/compare_builds.py"
 
 tiny | sed 's/epochs: 2/epochs: 3/' >plain.yaml # 12 steps
 {

@@ -2,15 +2,17 @@
 #include "data/preview.h"
 #include "data/formats.h"
 #include "data/image.h"
+#include "record/safetensors.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 #include <sys/mman.h>
 
-/* The files of tests/fixtures/images. The PNGs have two pixels each: 16-bit grey 0x4099, 0xffff; grey with alpha
- * (100, 255), (0, 51); a palette's second colour and its transparent first; red and half transparent blue; (201, 128,
- * 9) with alpha 100, which is 233.8, 205.2, 158.5 on white, and a transparent pixel. The JPEG has 8 x 8 pixels of (200,
- * 60, 30); cmyk has as many of cyan, magenta, yellow, black 240, 120, 60, 200 without an Adobe marker. The WebP has the
- * pixels (200, 60, 30) and (10, 20, 30); `animated` is an animation of two such pictures. */
+/* The files whose bytes are tensors of tests/fixtures/images.safetensors. The PNGs have two pixels each: 16-bit grey
+ * 0x4099, 0xffff; grey with alpha (100, 255), (0, 51); a palette's second colour and its transparent first; red and
+ * half transparent blue; (201, 128, 9) with alpha 100, which is 233.8, 205.2, 158.5 on white, and a transparent pixel.
+ * The JPEG has 8 x 8 pixels of (200, 60, 30); cmyk has as many of cyan, magenta, yellow, black 240, 120, 60, 200
+ * without an Adobe marker. The WebP has the pixels (200, 60, 30) and (10, 20, 30); `animated` is an animation of two
+ * such pictures. */
 typedef struct picture {
     const char *name;
     uint8_t bytes[1024];
@@ -26,15 +28,16 @@ static const uint8_t exif_chunk[] = {0, 0, 0, 26, 101, 88, 73, 102, 73, 73, 42, 
 
 static int read_pictures(void **state) {
     picture *const all[] = {&grey16, &grey_alpha, &palette, &rgba, &rounded, &jpeg, &cmyk, &webp, &animated};
+    d9_safetensors *file;
     (void)state;
+    OK(d9_safetensors_read(&context, D9_SOURCE_DIR "/tests/fixtures/images.safetensors", &file));
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        uint8_t *bytes;
-        OK(d9_file_read(&context, run_path(D9_SOURCE_DIR "/tests/fixtures/images", all[i]->name), &bytes,
-                        &all[i]->size));
-        assert_true(all[i]->size <= sizeof all[i]->bytes);
-        memcpy(all[i]->bytes, bytes, all[i]->size);
-        d9_release(&context, bytes);
+        const d9_tensor *tensor = d9_safetensors_find(file, all[i]->name);
+        assert_true(tensor && tensor->size <= sizeof all[i]->bytes);
+        all[i]->size = tensor->size;
+        memcpy(all[i]->bytes, tensor->bytes, tensor->size);
     }
+    d9_safetensors_free(&context, file);
     return 0;
 }
 TEST_GROUP(read_pictures, NULL)

@@ -1,0 +1,30 @@
+#!/bin/sh
+# Counts the lines and branches of engine, tricks and kernels that the tests execute: writes tests/coverage.tsv, from
+# which docs/figures.py makes the table of tests/coverage.md.
+#
+# usage: tools/coverage.sh [--table]    --table: runs nothing, and counts again what an earlier call has executed
+#
+# Outside CI: a quarter of an hour to build and an hour to test on two cores. Needs gcc and its gcov, python3.
+#
+# The build has no optimisation beyond -O1, so that lines stay separate. All its tests run, those labelled long too,
+# except those that ctest's -LE and -E below name. So in the fault tests each allocation and write fails once
+# (tests/unit/trainer_faults.c, commands_each_call.c). A test that fails here because of gcov's messages (a file size
+# limit is reached) or the speed of this build is reported, but does not invalidate the table.
+set -eu
+cd "$(dirname "$0")/.."
+build=build-coverage
+case $#:${1-} in
+0:)
+    cmake -G Ninja -S . -B $build -DDAWN9_TESTS=ON -DDAWN9_CUDA=OFF -DCMAKE_BUILD_TYPE=Debug \
+        -DCMAKE_C_FLAGS="--coverage -O1" -DCMAKE_CXX_FLAGS="--coverage -O1" >$build.log
+    cmake --build $build
+    find $build -name '*.gcda' -delete
+    export OMP_WAIT_POLICY=passive
+    ctest --test-dir $build --parallel "$(nproc)" --timeout 3600 -LE '^cifar10$|^long$' \
+        -E 'docs|slurm|pytorch|onnx$|cpu_conv_many' || true
+    ctest --test-dir $build --rerun-failed -N | grep 'Test *#' || true
+    ;;
+1:--table) ;;
+*) echo "usage: tools/coverage.sh [--table]" >&2; exit 2 ;;
+esac
+python3 tools/coverage.py $build >tests/coverage.tsv
