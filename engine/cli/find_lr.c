@@ -1,10 +1,9 @@
-/* Learning rate range test: see train.h. */
-#include "cli/train.h"
+/* Learning rate range test: see progress.h. */
+#include "cli/progress.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/progress.h"
 #include "core/system.h"
 #include "exchange/model.h"
 #include "report/figures.h"

@@ -1,6 +1,5 @@
 /* dawn9 generate: text of a language model, one word after another. */
 #include "cli/cli.h"
-#include "cli/model.h"
 #include "core/system.h"
 #include "data/order.h"
 #include "exchange/description.h"
