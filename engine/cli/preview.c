@@ -4,7 +4,7 @@
  * its output is read. */
 #include "cli/cli.h"
 #include "core/system.h"
-#include "train/batch_plan.h"
+#include "data/preview.h"
 #include "train/session.h"
 #include <string.h>
 
