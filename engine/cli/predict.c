@@ -4,7 +4,6 @@
 #include "core/system.h"
 #include "data/preview.h"
 #include "record/effective.h"
-#include "exchange/features.h"
 #include "exchange/predict.h"
 #include <stdio.h>
 #include <string.h>
