@@ -1,5 +1,5 @@
 /* The option tables of all keys except the options of tricks and models. */
-#include "config/sections.h"
+#include "config/config.h"
 #include "data/dataset.h"
 
 #define FIELD(name) offsetof(d9_config, name)
