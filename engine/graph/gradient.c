@@ -20,7 +20,7 @@ static d9_status new_gradient(d9_gradients *g, d9_value_id like, const char *suf
 d9_status d9_gradient_node(d9_gradients *g, const d9_node *forward, d9_node node) {
     node.as = forward->as;
     snprintf(node.role, sizeof node.role, "%s", forward->role);
-    return d9_graph_add_node(g->context, g->graph, &node, NULL);
+    return d9_graph_add_node(g->context, g->graph, &node);
 }
 
 d9_status d9_gradient_add(d9_gradients *g, const d9_node *forward, d9_value_id value, d9_value_id part) {
