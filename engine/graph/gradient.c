@@ -74,6 +74,10 @@ done:
     return status;
 }
 
+d9_status d9_gradient_same(d9_gradients *g, const d9_node *forward, d9_value_id dy) {
+    return d9_gradient_of_input(g, forward, 0, (d9_node){.op = forward->op, .inputs = {dy}, .input_count = 1});
+}
+
 static d9_status differentiate(d9_gradients *g, const d9_node *forward) {
     const d9_op_info *info = d9_op_info_of(forward->op);
     const d9_value_id y = forward->outputs[0];
