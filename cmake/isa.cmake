@@ -9,15 +9,15 @@ if(DAWN9_SANITIZE)
 endif()
 file(GLOB KERNEL_SOURCES CONFIGURE_DEPENDS kernels/cpu/*.c)
 
-# AMX if the compiler supports it, otherwise kernels/cpu/no_amx.c.
+# AMX if the compiler supports it: D9_AMX (kernels/cpu/conv.c).
 include(CheckCCompilerFlag)
 check_c_compiler_flag("-mamx-tile -mamx-bf16" DAWN9_AMX)
 if(DAWN9_AMX)
   file(GLOB AMX_SOURCES CONFIGURE_DEPENDS kernels/cpu/amx/*.c)
   set_source_files_properties(${AMX_SOURCES} PROPERTIES COMPILE_OPTIONS "-O3;-march=x86-64-v4;-mamx-tile;-mamx-bf16")
-  list(FILTER KERNEL_SOURCES EXCLUDE REGEX "no_amx")
 endif()
 add_library(dawn9_kernels STATIC ${KERNEL_SOURCES} ${AMX_SOURCES})
+target_compile_definitions(dawn9_kernels PRIVATE $<$<BOOL:${DAWN9_AMX}>:D9_AMX>)
 target_link_libraries(dawn9_kernels PUBLIC dawn9_flags)
 
 if(NOT DAWN9_SANITIZE) # sanitizers' checks leave little to vectorise

@@ -230,7 +230,7 @@ static d9_status carry_states(d9_context *context, d9_graph *graph) {
                             .outputs = {graph->nodes[n].inputs[i]},
                             .output_count = 1};
             snprintf(copy.role, sizeof copy.role, "%s", graph->values[graph->nodes[n].inputs[i]].name);
-            D9_TRY(d9_graph_add_node(context, graph, &copy, NULL));
+            D9_TRY(d9_graph_add_node(context, graph, &copy));
         }
 done:
     return status;
@@ -283,7 +283,7 @@ static d9_status add_metrics(d9_context *context, d9_graph *graph) {
                           {metrics},
                           .output_count = 1,
                           .as.loss.loss = graph->nodes[d9_edit_next(graph, D9_OP_LOSS, 0)].as.loss.loss};
-    D9_TRY(d9_graph_add_node(context, graph, &node, NULL));
+    D9_TRY(d9_graph_add_node(context, graph, &node));
 done:
     return status;
 }
@@ -317,7 +317,7 @@ static d9_status add_ranking(const d9_building *b, int64_t drawn, d9_graph *grap
     rank.inputs[0] = look.loss;
     rank.inputs[1] = d9_graph_find_value(&look, "order");
     D9_TRY(d9_graph_add_value(b->context, &look, &ranked, &rank.outputs[0]));
-    D9_TRY(d9_graph_add_node(b->context, &look, &rank, NULL));
+    D9_TRY(d9_graph_add_node(b->context, &look, &rank));
     D9_TRY(d9_graph_merge(b->context, &look, &as, 0, graph));
 done:
     d9_graph_free(b->context, &look);

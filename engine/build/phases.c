@@ -66,7 +66,7 @@ static d9_status copy_updates(d9_context *context, const d9_graph *train, d9_nod
             D9_TRY(d9_graph_find_or_add(context, &phase->list, &train->values[node.inputs[i]], &node.inputs[i]));
         for (int i = 0; i < node.output_count; i++)
             D9_TRY(d9_graph_find_or_add(context, &phase->list, &train->values[node.outputs[i]], &node.outputs[i]));
-        D9_TRY(d9_graph_add_node(context, &phase->list, &node, NULL));
+        D9_TRY(d9_graph_add_node(context, &phase->list, &node));
     }
 done:
     return status;

@@ -197,7 +197,7 @@ static d9_status add_update_node(d9_context *context, const d9_group *group, con
     node.outputs[0] = node.inputs[0];
     D9_TRY(add_accumulators(context, group, updated, program, &node));
     snprintf(node.role, sizeof node.role, "update.%.*s", (int)sizeof node.role - 8, updated->name);
-    D9_TRY(d9_graph_add_node(context, &program->train, &node, NULL));
+    D9_TRY(d9_graph_add_node(context, &program->train, &node));
 done:
     return status;
 }
@@ -279,7 +279,7 @@ static d9_status add_tail_node(d9_context *context, d9_program *program, const d
     node.inputs[node.input_count++] = from;
     node.outputs[0] = to;
     snprintf(node.role, sizeof node.role, "tail.%s", d9_program_buffer_name(program, tail->to));
-    D9_TRY(d9_graph_add_node(context, &program->train, &node, NULL));
+    D9_TRY(d9_graph_add_node(context, &program->train, &node));
 done:
     return status;
 }
@@ -309,9 +309,9 @@ static d9_status add_accumulation(d9_context *context, d9_program *program) {
     first.inputs[0] = each.inputs[1] = last.outputs[0] = gradient;
     first.outputs[0] = each.inputs[0] = each.outputs[0] = last.inputs[0] = mean;
     last.when = updates_to_steps(program, last.when);
-    D9_TRY(d9_graph_add_node(context, &program->train, &first, NULL));
-    D9_TRY(d9_graph_add_node(context, &program->train, &each, NULL));
-    D9_TRY(d9_graph_add_node(context, &program->train, &last, NULL));
+    D9_TRY(d9_graph_add_node(context, &program->train, &first));
+    D9_TRY(d9_graph_add_node(context, &program->train, &each));
+    D9_TRY(d9_graph_add_node(context, &program->train, &last));
 done:
     return status;
 }
@@ -335,7 +335,7 @@ static d9_status add_all_reduces(d9_context *context, d9_program *program) {
         snprintf(node.role, sizeof node.role, "sum.%.*s", (int)sizeof node.role - 5, group[first].name);
         D9_TRY(range_value(context, program, D9_BUFFER_GRADIENT, node.role, group[first].begin, all, &node.inputs[0]));
         node.outputs[0] = node.inputs[0];
-        D9_TRY(d9_graph_add_node(context, &program->train, &node, NULL));
+        D9_TRY(d9_graph_add_node(context, &program->train, &node));
     }
 done:
     return status;
@@ -353,7 +353,7 @@ static d9_status add_clip(d9_context *context, d9_program *program) {
     D9_TRY(set_share(context, program, "clip", &node.as.clip.share));
     D9_TRY(range_value(context, program, D9_BUFFER_GRADIENT, NULL, 0, all, &node.inputs[0]));
     node.outputs[0] = node.inputs[0];
-    D9_TRY(d9_graph_add_node(context, &program->train, &node, NULL));
+    D9_TRY(d9_graph_add_node(context, &program->train, &node));
 done:
     return status;
 }

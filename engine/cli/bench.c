@@ -11,7 +11,6 @@
 #include "cli/progress.h"
 #include "core/system.h"
 #include "record/effective.h"
-#include "train/batch_plan.h"
 #include "train/evaluation.h"
 
 #include <string.h>

@@ -167,3 +167,38 @@ D9_MUST_USE d9_status d9_cli_find(d9_cli *cli, d9_installed_kind kind, const cha
  * not found: the message then has the folders that were searched. */
 D9_MUST_USE d9_status d9_cli_find_file(d9_cli *cli, d9_installed_kind kind, const char *word,
                                        char found[D9_INSTALLED_BYTES]);
+
+/* ---- models, and the images or texts for them, named on the command line ---- */
+/* Sets *path to the model file that `word` names: a folder means the model.safetensors in it. For other words fails as
+ * d9_cli_check_path does. */
+D9_MUST_USE d9_status d9_cli_model(d9_cli *cli, const char *word, const char **path);
+
+typedef struct d9_cli_sample {
+    const char *path;
+    const char *failure; /* why it cannot be used; NULL: none yet */
+} d9_cli_sample;
+
+typedef struct d9_cli_samples {
+    bool texts; /* set by the caller: the model takes texts; false: images */
+    d9_cli_sample *rows;
+    int count, capacity;
+} d9_cli_samples;
+
+/* Lists the samples that `words` name. A file is one sample. A folder stands for the .png, .jpg, .jpeg and .webp files,
+ * or for texts the .txt files, in it and its subfolders, sorted by name. These become rows with a failure: an
+ * unreadable folder, a folder among `words` without samples, an image for a model of texts, a text for one of images.
+ */
+D9_MUST_USE d9_status d9_cli_samples_find(d9_cli *cli, const d9_flag_list *words, d9_cli_samples *samples);
+
+/* ---- dawn9 data, and its action preview ---- */
+typedef struct d9_data_options {
+    const char *action, *what; /* what: dataset for check and fetch, configuration for preview */
+    d9_cli_edits edits;
+    const char *from;          /* archive for fetch */
+    const char *out, *filters; /* PNG files that preview writes */
+    bool json;
+} d9_data_options;
+
+/* Draws augmented training images to `out` and the first convolution's filters to `filters`, each if not NULL. Of a
+ * dataset of texts, prints training texts; D9_USAGE if `out` or `filters` is set. */
+D9_MUST_USE d9_status d9_data_preview(d9_cli *cli, const d9_data_options *options);

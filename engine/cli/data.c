@@ -1,5 +1,4 @@
 /* dawn9 data: checks and downloads datasets, and shows training images, texts and initial filters. */
-#include "cli/data.h"
 #include "cli/cli.h"
 #include "data/fetch.h"
 #include <string.h>

@@ -1,7 +1,6 @@
 /* dawn9 eval: evaluates a saved model. Prints its score; for each class or label a score, precision and F1; for two
  * classes the area under the ROC curve. */
 #include "cli/cli.h"
-#include "cli/model.h"
 #include "core/confusion.h"
 #include "core/system.h"
 #include "data/preview.h"

@@ -1,6 +1,5 @@
 /* dawn9 export: writes a trained model for other runtimes. */
 #include "cli/cli.h"
-#include "cli/model.h"
 #include "exchange/model.h"
 
 typedef struct export_options {

@@ -1,6 +1,5 @@
-/* The final lines of a run; see train.h. */
-#include "cli/train.h"
-#include "train/trainer.h"
+/* The final lines of a run; see progress.h. */
+#include "cli/progress.h"
 #include <stdio.h>
 
 void d9_run_print_scores(d9_cli *cli, const d9_measure *measure, double plain, double tta, bool views) {

@@ -1,12 +1,12 @@
-/* Learning rate range test: see train.h. */
-#include "cli/train.h"
+/* Learning rate range test: see progress.h. */
+#include "cli/progress.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/progress.h"
 #include "core/system.h"
 #include "exchange/model.h"
+#include "experiment/experiment.h"
 #include "report/figures.h"
 
 /* Range of learning rates, as multiples of the configured peak. */
@@ -306,26 +306,10 @@ done:
     return status;
 }
 
-static d9_status reject_run_folder(d9_cli *cli, const char *out) {
-    static const char *const files[] = {"config.yaml", "result.json", "experiment.json", "lock"};
-    d9_status status = D9_OK;
-    char *path;
-    bool held;
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        D9_TRY(d9_arena_format(&cli->context, &cli->arena, &path, "%s/%s", out, files[i]));
-        D9_TRY(d9_file_find(&cli->context, D9_OUTPUT, path, &held));
-        if (held)
-            D9_TRY(d9_fail(&cli->context, D9_USAGE, "%s: holds a run or an experiment (%s); give another --out", out,
-                           files[i]));
-    }
-done:
-    return status;
-}
-
 d9_status d9_find_lr(d9_cli *cli, d9_config *config, const char *out, bool quiet) {
     d9_status status, measured;
     range_test self = {.cli = cli, .live = {.cli = cli->terminal && !quiet ? cli : NULL}};
-    D9_TRY(reject_run_folder(cli, out));
+    D9_TRY(d9_experiment_reject_folder(&cli->context, &cli->arena, out, true));
     D9_TRY(open_session(&self, config));
     D9_TRY(d9_directory_make(&cli->context, out)); /* fails before the steps, not after */
     d9_live_line_clear(&self.live);

@@ -1,8 +1,7 @@
 /* dawn9 generate: text of a language model, one word after another. */
 #include "cli/cli.h"
-#include "cli/model.h"
 #include "core/system.h"
-#include "data/order.h"
+#include "data/dataset.h"
 #include "exchange/description.h"
 #include "exchange/model.h"
 

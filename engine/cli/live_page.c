@@ -4,8 +4,7 @@
 
 #include "cli/progress.h"
 #include "core/system.h"
-#include "report/figures.h"
-#include "report/template.h"
+#include "report/report.h"
 
 enum {
     WRITE_SECONDS = 2,

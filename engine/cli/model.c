@@ -1,5 +1,5 @@
-/* Models and samples named on the command line: see model.h. */
-#include "cli/model.h"
+/* Models and samples named on the command line: see cli.h. */
+#include "cli/cli.h"
 
 #include "core/system.h"
 #include "data/image.h"

@@ -1,11 +1,9 @@
 /* dawn9 predict: classifies images or texts with a saved model. Files are read, classified and printed in batches; an
  * unreadable file does not stop the others. */
 #include "cli/cli.h"
-#include "cli/model.h"
 #include "core/system.h"
 #include "data/preview.h"
 #include "record/effective.h"
-#include "exchange/features.h"
 #include "exchange/predict.h"
 #include <stdio.h>
 #include <string.h>

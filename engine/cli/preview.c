@@ -2,9 +2,9 @@
  * images are computed by the batch nodes of the step program itself, on the reference backend: the configuration is
  * loaded with a batch of eight and without the tricks that do not augment, a plan of the batch nodes alone runs, and
  * its output is read. */
-#include "cli/data.h"
+#include "cli/cli.h"
 #include "core/system.h"
-#include "train/batch_plan.h"
+#include "data/preview.h"
 #include "train/session.h"
 #include <string.h>
 

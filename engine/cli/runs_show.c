@@ -46,14 +46,14 @@ done:
     return status;
 }
 
-/* Number of runs, one per arm and seed, whose folder has a file of this name. Files are not read. */
-static int64_t count_with_file(const d9_runs *runs, const char *name) {
+/* Number of runs, one per arm and seed, whose folder has a result.json. The files are not read. */
+static int64_t count_results(const d9_runs *runs) {
     d9_context quiet = runs->cli->context;
     int64_t found = 0;
     for (int64_t i = 0; i < runs->count; i++) {
         char folder[D9_RUN_FOLDER_BYTES], path[D9_RUN_FOLDER_BYTES + 16];
         if (d9_experiment_folder(&quiet, runs->experiment, runs->out, i, folder) != D9_OK) continue;
-        snprintf(path, sizeof path, "%s/%s", folder, name);
+        snprintf(path, sizeof path, "%s/result.json", folder);
         found += d9_file_exists(&quiet, path);
     }
     return found;
@@ -284,7 +284,7 @@ static bool is_quiet(const d9_runs *runs) { return runs->options->quiet || runs-
 void d9_runs_show_start(const d9_runs *runs) {
     if (is_quiet(runs)) return;
     print_size(runs);
-    int64_t before = count_with_file(runs, "result.json");
+    int64_t before = count_results(runs);
     if (before > 0) d9_cli_print(runs->cli, ", %lld done before", (long long)before);
     if (runs->work.worker_count > 1) d9_cli_print(runs->cli, ", %d at a time", runs->work.worker_count);
     d9_cli_print(runs->cli, "\n");
@@ -406,7 +406,7 @@ static int columns_to_erase(const d9_runs *runs) {
 /* Prints the line of an ended run with a single write, because several workers share the screen. */
 static void print_run(const d9_runs *runs, int64_t index, const d9_run_state *state, double seconds) {
     char scores[112], figures[1100], left[48] = "", of[24] = "";
-    const int64_t done = count_with_file(runs, "result.json");
+    const int64_t done = count_results(runs);
     const int others = (int)strlen("1234/1234    seed 123    12345.7 s") + score_text(state, scores, sizeof scores);
     const int width = name_width(runs, others);
     snprintf(figures, sizeof figures, "%s  %7.1f s", scores, seconds);
@@ -438,7 +438,7 @@ static d9_status print_verdict(const d9_runs *runs, const char *head) {
 /* Prints the verdict each time the number of finished runs per arm reaches 2 (intervals need two seeds), 3, and so on,
  * but not after the last run. */
 static void print_so_far(d9_runs *runs) {
-    const int64_t done = count_with_file(runs, "result.json"), arms = runs->experiment->arm_count, seeds = done / arms;
+    const int64_t done = count_results(runs), arms = runs->experiment->arm_count, seeds = done / arms;
     if (d9_runs_is_search(runs) || arms < 2 || seeds < 2 || done == runs->count || seeds <= runs->shared->reported)
         return;
     runs->shared->reported = seeds;

@@ -1,6 +1,5 @@
 /* dawn9 train: one run, runs over several seeds, or a learning rate range test. */
 #include "cli/cli.h"
-#include "cli/train.h"
 #include "cli/progress.h"
 #include "report/statistics.h"
 #include "core/listing.h"

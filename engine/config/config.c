@@ -2,7 +2,6 @@
 #include "config/config.h"
 #include "config/layers.h"
 #include "config/reference.h"
-#include "config/sections.h"
 #include "config/values.h"
 #include "core/system.h"
 #include "data/dataset.h"

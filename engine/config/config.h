@@ -157,3 +157,15 @@ void d9_config_difference(const d9_config *there, const d9_config *here, d9_text
 
 /* Enumerates all option tables, with sections "train", "tricks.ema", "model (resnet9)". False past the end. */
 bool d9_config_section(int index, const char **section, const char **doc, const d9_option **options);
+
+/* ---- the option tables, in the order in which they are printed ---- */
+typedef struct d9_section {
+    const char *name, *doc;
+    const d9_option *options; /* offsets into d9_config */
+} d9_section;
+
+/* The sections of every configuration; index 0 is the root. NULL past the end. */
+const d9_section *d9_section_at(int index);
+
+/* The row of `model.name`. Its offset is 0, because it is read into a const char *. */
+const d9_option *d9_section_model_name(void);

@@ -1,5 +1,5 @@
 /* Compares configurations: the hash, and a description of the first difference. */
-#include "config/sections.h"
+#include "config/config.h"
 #include "config/values.h"
 #include "data/dataset.h"
 

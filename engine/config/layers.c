@@ -56,20 +56,20 @@ void d9_layers_merge(d9_tree *under, d9_tree *over) {
     }
 }
 
-static bool is_one_of(const d9_tree *node, const char *const *words, int count) {
+static bool is_one_of(const d9_tree *node, const char *const words[3]) {
     if (node->kind != D9_TREE_SCALAR || node->quoted) return false;
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < 3; i++)
         if (strcmp(node->text, words[i]) == 0) return true;
     return false;
 }
 
-bool d9_layers_is_off(const d9_tree *trick) { return is_one_of(trick, (const char *const[]){"off", "false", "no"}, 3); }
+bool d9_layers_is_off(const d9_tree *trick) { return is_one_of(trick, (const char *const[]){"off", "false", "no"}); }
 
 void d9_layers_normalize(d9_tree *root) {
     d9_tree *tricks = d9_tree_find(root, "tricks");
     if (!tricks || tricks->kind != D9_TREE_MAP) return;
     for (d9_tree *trick = tricks->first; trick; trick = trick->next)
-        if (is_one_of(trick, (const char *const[]){"on", "true", "yes"}, 3)) trick->kind = D9_TREE_MAP;
+        if (is_one_of(trick, (const char *const[]){"on", "true", "yes"})) trick->kind = D9_TREE_MAP;
 }
 
 /* ---- loading ---- */

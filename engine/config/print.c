@@ -1,5 +1,5 @@
 /* Prints the effective configuration as YAML, for users and records. */
-#include "config/sections.h"
+#include "config/config.h"
 #include "config/values.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Describes the option tables in words, for help, suggestions and the reference page. */
+#include "config/config.h"
 #include "config/reference.h"
-#include "config/sections.h"
 
 #include <ctype.h>
 #include <stdio.h>

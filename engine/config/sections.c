@@ -1,5 +1,5 @@
 /* The option tables of all keys except the options of tricks and models. */
-#include "config/sections.h"
+#include "config/config.h"
 #include "data/dataset.h"
 
 #define FIELD(name) offsetof(d9_config, name)
@@ -125,7 +125,7 @@ static const d9_option data_options[] = {
      "labelled, train.loss sigmoid: text between the labels of a cell"},
     {"no_label", D9_OPTION_TEXT, FIELD(data.no_label), "", 0, 0, NULL,
      "labelled, train.loss sigmoid: cell of an image without labels, such as No Finding; an empty cell says the same"},
-    {"largest_picture", D9_OPTION_INT, FIELD(data.largest_picture), "64", 1, 268, NULL,
+    {"largest_picture", D9_OPTION_INT, FIELD(data.largest_picture), "64", 1, D9_MEGAPIXELS_MAX, NULL,
      "largest image of a folder, megapixels; a larger one is rejected before it is decoded"},
     {"skip_damaged", D9_OPTION_BOOL, FIELD(data.skip_damaged), "off", 0, 0, NULL,
      "leave out files of a folder that cannot be read, with a warning for each"},

@@ -10,7 +10,6 @@
 #include "core/system.h"
 #include "core/text.h"
 #include "core/listing.h"
-#include "data/order.h"
 #include "data/split.h"
 #include "kernels/formulas/philox.h"
 

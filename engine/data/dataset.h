@@ -178,6 +178,11 @@ D9_MUST_USE d9_status d9_weights_find(d9_context *context, d9_arena *arena, cons
 /* Epoch order: sample indices sorted by 64-bit random numbers: Philox with key `seed`, counter (sample, epoch, 0, 0).
  * `order` has `count` entries; an epoch uses the first steps_per_epoch * batch. */
 D9_MUST_USE d9_status d9_epoch_order(d9_context *context, uint64_t seed, int64_t epoch, int64_t count, int32_t *order);
+/* Writes 0 .. count-1 sorted by the 64-bit Philox keys at counter = (i, epoch, stream, draw); ties by i. */
+D9_MUST_USE d9_status d9_keyed_order(d9_context *context, uint64_t seed, uint32_t epoch, uint32_t stream, uint32_t draw,
+                                     int64_t count, int32_t *order);
+/* The random number in [0, 1) by which `dawn9 generate` selects word `number` of its output. */
+double d9_word_draw(uint64_t seed, int64_t number);
 
 /* Writes a PNG of pixels u8 (height, width, 3). Returns D9_OUTPUT on failure. */
 D9_MUST_USE d9_status d9_png_write(d9_context *context, const char *path, const uint8_t *pixels, int width, int height);

@@ -7,7 +7,6 @@
 #include "core/system.h"
 #include "core/text.h"
 #include "data/classes.h"
-#include "data/order.h"
 #include "data/split.h"
 #include "kernels/formulas/philox.h"
 

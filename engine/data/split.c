@@ -6,7 +6,6 @@
 
 #include "core/system.h"
 #include "core/text.h"
-#include "data/order.h"
 #include "kernels/formulas/philox.h"
 
 enum { TEST_SHARE = 6, NAMED_MOST = 10 };

@@ -1,5 +1,5 @@
-/* Writes features of samples to a file; see features.h. */
-#include "exchange/features.h"
+/* Writes features of samples to a file; see predict.h. */
+#include "exchange/predict.h"
 #include "core/system.h"
 #include "record/effective.h"
 #include "record/safetensors.h"

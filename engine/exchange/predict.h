@@ -52,3 +52,15 @@ D9_MUST_USE d9_status d9_predictor_encode(const d9_predictor *predictor, d9_cont
 D9_MUST_USE d9_status d9_predictor_run(d9_predictor *predictor, const void *samples, int64_t count,
                                        double *probabilities, double *features);
 void d9_predictor_close(d9_predictor *predictor);
+
+/* ---- files of features: a matrix f32 (count, width), one row per image or text ---- */
+typedef struct d9_features {
+    float *rows;
+    int64_t count, width;
+    const char *const *files; /* (count): file from which the sample of each row was read */
+} d9_features;
+
+/* Returns D9_USAGE unless the name ends in .npy (numpy.load) or .safetensors. */
+D9_MUST_USE d9_status d9_features_check(d9_context *context, const char *path);
+/* Writes the file. A .safetensors file has one tensor, `features`; its metadata row dawn9.files lists `files`. */
+D9_MUST_USE d9_status d9_features_write(d9_context *context, const char *path, const d9_features *features);

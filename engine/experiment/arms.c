@@ -1,6 +1,5 @@
 /* Converts drafts to arms: loads their configurations, reports errors with their place in the experiment's file, and
  * finds arms with identical configurations. */
-#include "config/sections.h"
 #include "config/values.h"
 #include "experiment/draft.h"
 

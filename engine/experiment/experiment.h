@@ -113,6 +113,9 @@ D9_MUST_USE d9_status d9_experiment_folder(d9_context *context, const d9_experim
 
 /* experiment.json as a JSON object. The caller owns the reference. */
 D9_MUST_USE d9_status d9_experiment_json(d9_context *context, const d9_experiment *experiment, json_t **object);
+/* Returns D9_USAGE if the folder holds files of a single run or, with `experiments`, of an experiment, or a lock. */
+D9_MUST_USE d9_status d9_experiment_reject_folder(d9_context *context, d9_arena *arena, const char *out,
+                                                  bool experiments);
 /* Makes `out` and writes experiment.json, keeping what it already lists. Returns D9_USAGE and changes nothing if the
  * folder holds another experiment, an arm of the same name with another configuration, or a single run. */
 D9_MUST_USE d9_status d9_experiment_open(d9_context *context, const d9_experiment *experiment, const char *out);

@@ -319,16 +319,17 @@ static d9_status wait_for_lock(d9_context *context, const char *path, int *lock)
     }
 }
 
-/* Rejects the folder of a single run, because its files would mix with the experiment's. */
-static d9_status reject_run_folder(d9_context *context, d9_arena *arena, const char *out) {
-    static const char *const files[] = {"config.yaml", "result.json"};
+d9_status d9_experiment_reject_folder(d9_context *context, d9_arena *arena, const char *out, bool experiments) {
+    static const char *const files[] = {"config.yaml", "result.json", "experiment.json", "lock"};
     d9_status status = D9_OK;
     char *path;
     bool held;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < (experiments ? 4 : 2); i++) {
         D9_TRY(d9_arena_format(context, arena, &path, "%s/%s", out, files[i]));
         D9_TRY(d9_file_find(context, D9_OUTPUT, path, &held));
-        if (held) D9_TRY(d9_fail(context, D9_USAGE, "%s: holds a run (%s); give another --out", out, files[i]));
+        if (held)
+            D9_TRY(d9_fail(context, D9_USAGE, "%s: holds a run%s (%s); give another --out", out,
+                           experiments ? " or an experiment" : "", files[i]));
     }
 done:
     return status;
@@ -347,7 +348,7 @@ d9_status d9_experiment_open(d9_context *context, const d9_experiment *experimen
     if (held)
         D9_TRY(check_held(context, out, held, wanted));
     else
-        D9_TRY(reject_run_folder(context, &arena, out));
+        D9_TRY(d9_experiment_reject_folder(context, &arena, out, false)); /* files of a run would mix with its own */
     D9_TRY(d9_directory_make(context, out));
     D9_TRY(wait_for_lock(context, lock_path, &lock));
     D9_TRY(merge_and_write(context, out, path, wanted));

@@ -54,7 +54,7 @@ d9_status d9_edit_parameter(d9_context *context, d9_graph *graph, const char *ro
 static d9_status add_node(d9_context *context, d9_graph *graph, const char *role, d9_node *node, d9_value_id *y) {
     d9_status status;
     snprintf(node->role, sizeof node->role, "%s", role);
-    D9_TRY(d9_graph_add_node(context, graph, node, NULL));
+    D9_TRY(d9_graph_add_node(context, graph, node));
     D9_TRY(d9_graph_infer(context, graph));
     *y = node->outputs[0];
 done:

@@ -20,7 +20,7 @@ static d9_status new_gradient(d9_gradients *g, d9_value_id like, const char *suf
 d9_status d9_gradient_node(d9_gradients *g, const d9_node *forward, d9_node node) {
     node.as = forward->as;
     snprintf(node.role, sizeof node.role, "%s", forward->role);
-    return d9_graph_add_node(g->context, g->graph, &node, NULL);
+    return d9_graph_add_node(g->context, g->graph, &node);
 }
 
 d9_status d9_gradient_add(d9_gradients *g, const d9_node *forward, d9_value_id value, d9_value_id part) {
@@ -72,6 +72,10 @@ d9_status d9_gradient_weighted(d9_gradients *g, const d9_node *forward, d9_value
     D9_TRY(d9_gradient_of_input(g, forward, 0, data));
 done:
     return status;
+}
+
+d9_status d9_gradient_same(d9_gradients *g, const d9_node *forward, d9_value_id dy) {
+    return d9_gradient_of_input(g, forward, 0, (d9_node){.op = forward->op, .inputs = {dy}, .input_count = 1});
 }
 
 static d9_status differentiate(d9_gradients *g, const d9_node *forward) {

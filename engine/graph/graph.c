@@ -92,10 +92,6 @@ d9_status d9_graph_find_or_add(d9_context *context, d9_graph *graph, const d9_va
     return d9_graph_add_value(context, graph, &value, id);
 }
 
-d9_status d9_graph_add_node(d9_context *context, d9_graph *graph, const d9_node *node, d9_node_id *id) {
-    return d9_graph_insert_node(context, graph, graph->node_count, node, id);
-}
-
 d9_status d9_graph_insert_node(d9_context *context, d9_graph *graph, d9_node_id at, const d9_node *node,
                                d9_node_id *id) {
     d9_status status;
@@ -112,6 +108,10 @@ d9_status d9_graph_insert_node(d9_context *context, d9_graph *graph, d9_node_id 
     if (id) *id = at;
 done:
     return status;
+}
+
+d9_status d9_graph_add_node(d9_context *context, d9_graph *graph, const d9_node *node) {
+    return d9_graph_insert_node(context, graph, graph->node_count, node, NULL);
 }
 
 void d9_graph_remove_node(d9_graph *graph, d9_node_id at) {

@@ -260,7 +260,7 @@ D9_MUST_USE d9_status d9_graph_add_value(d9_context *context, d9_graph *graph, c
 /* Sets *id to the value with the name of `wanted`; adds `wanted`, without a producer, if there is none. */
 D9_MUST_USE d9_status d9_graph_find_or_add(d9_context *context, d9_graph *graph, const d9_value *wanted,
                                            d9_value_id *id);
-D9_MUST_USE d9_status d9_graph_add_node(d9_context *context, d9_graph *graph, const d9_node *node, d9_node_id *id);
+D9_MUST_USE d9_status d9_graph_add_node(d9_context *context, d9_graph *graph, const d9_node *node);
 /* Inserts the node before node `at`; later nodes, and their values' producers, move up. `id` may be NULL. */
 D9_MUST_USE d9_status d9_graph_insert_node(d9_context *context, d9_graph *graph, d9_node_id at, const d9_node *node,
                                            d9_node_id *id);

@@ -31,6 +31,8 @@ D9_MUST_USE d9_status d9_gradient_node(d9_gradients *gradients, const d9_node *f
 /* For a node of x and a weight: appends dweight = weight_op (dy, x), then dx = data_op (dy, weight), each if needed. */
 D9_MUST_USE d9_status d9_gradient_weighted(d9_gradients *gradients, const d9_node *forward, d9_value_id dy,
                                            d9_op weight_op, d9_op data_op);
+/* The gradient function of operations whose dx is the operation itself on dy, such as dropout. */
+D9_MUST_USE d9_status d9_gradient_same(d9_gradients *gradients, const d9_node *forward, d9_value_id dy);
 
 struct d9_onnx_writer;
 

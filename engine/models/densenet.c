@@ -81,7 +81,7 @@ static d9_status build(d9_context *context, const void *opaque, int64_t classes,
     }
     snprintf(norm, sizeof norm, "features.norm%d", last + 2);
     D9_TRY(d9_parts_norm_act(context, graph, norm, "relu", y, &y));
-    D9_TRY(d9_parts_mean_head(context, graph, "avgpool", "classifier", y, classes, logits));
+    D9_TRY(d9_parts_mean_head(context, graph, "classifier", y, classes, logits));
     d9_parts_init_convolutions(graph, false);
     graph->values[d9_graph_find_value(graph, "classifier.bias")].init =
         (d9_initializer){.name = "constant", .fill = d9_init_constant, .a = 0};

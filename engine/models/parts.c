@@ -87,16 +87,16 @@ done:
     return status;
 }
 
-d9_status d9_parts_mean_head(d9_context *context, d9_graph *graph, const char *pool, const char *linear, d9_value_id x,
-                             int64_t classes, d9_value_id *logits) {
+d9_status d9_parts_mean_head(d9_context *context, d9_graph *graph, const char *linear, d9_value_id x, int64_t classes,
+                             d9_value_id *logits) {
     d9_status status;
     d9_value_id y;
     const d9_shape shape = graph->values[x].shape;
     const int side = (int)shape.d[1];
     if (shape.d[1] != shape.d[2])
-        return d9_fail(context, D9_USAGE, "%s: the images must be square; here %lldx%lld pixels remain", pool,
+        return d9_fail(context, D9_USAGE, "avgpool: the images must be square; here %lldx%lld pixels remain",
                        (long long)shape.d[1], (long long)shape.d[2]);
-    D9_TRY(d9_graph_mean_pool(context, graph, pool, x, (d9_pool_attributes){side, side, 0}, &y));
+    D9_TRY(d9_graph_mean_pool(context, graph, "avgpool", x, (d9_pool_attributes){side, side, 0}, &y));
     D9_TRY(d9_parts_linear_bias(context, graph, linear, y, classes, logits));
 done:
     return status;

@@ -37,9 +37,9 @@ D9_MUST_USE d9_status d9_parts_conv_bias(d9_context *context, d9_graph *graph, c
 D9_MUST_USE d9_status d9_parts_linear_bias(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
                                            int64_t outputs, d9_value_id *y);
 
-/* Global mean pool, then a linear layer with bias. Returns D9_USAGE unless x is square. */
-D9_MUST_USE d9_status d9_parts_mean_head(d9_context *context, d9_graph *graph, const char *pool, const char *linear,
-                                         d9_value_id x, int64_t classes, d9_value_id *logits);
+/* Global mean pool `avgpool`, then a linear layer with bias. Returns D9_USAGE unless x is square. */
+D9_MUST_USE d9_status d9_parts_mean_head(d9_context *context, d9_graph *graph, const char *linear, d9_value_id x,
+                                         int64_t classes, d9_value_id *logits);
 
 /* Fan-in and fan-out of a weight (O, K, K, I) or (O, I). */
 typedef struct d9_fans {

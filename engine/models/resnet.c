@@ -117,7 +117,7 @@ static d9_status build(d9_context *context, const void *opaque, int64_t classes,
             const block b = {context, graph, role};
             D9_TRY(add_block(&b, self, y, self->width << s, s > 0 && i == 0 ? 2 : 1, &y));
         }
-    D9_TRY(d9_parts_mean_head(context, graph, "avgpool", "fc", y, classes, logits));
+    D9_TRY(d9_parts_mean_head(context, graph, "fc", y, classes, logits));
     d9_parts_init_convolutions(graph, true);
 done:
     return status;

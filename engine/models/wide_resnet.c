@@ -108,7 +108,7 @@ static d9_status build(d9_context *context, const void *opaque, int64_t classes,
             D9_TRY(add_block(&b, self->dropout, y, (STEM * self->width) << g, g > 0 && i == 0 ? 2 : 1, &y));
         }
     D9_TRY(d9_parts_norm_act(context, graph, "bn", "relu", y, &y));
-    D9_TRY(d9_parts_mean_head(context, graph, "avgpool", "fc", y, classes, logits));
+    D9_TRY(d9_parts_mean_head(context, graph, "fc", y, classes, logits));
     initialize(graph);
 done:
     return status;

@@ -7,6 +7,20 @@
 #include <string.h>
 #include <time.h>
 
+#include "commit.h" /* generated: D9_COMMIT */
+
+#if defined(__clang__)
+#define COMPILER "clang " __clang_version__
+#elif defined(__GNUC__)
+#define COMPILER "gcc " __VERSION__
+#else
+#define COMPILER "unknown"
+#endif
+
+const char *d9_build_version(void) { return DAWN9_VERSION; }
+const char *d9_build_commit(void) { return D9_COMMIT; }
+const char *d9_build_compiler(void) { return COMPILER; }
+
 /* Sets `key` and takes ownership of `value`. False if `value` is NULL or memory runs out. */
 static bool set(json_t *object, const char *key, json_t *value) { return json_object_set_new(object, key, value) == 0; }
 

@@ -112,3 +112,14 @@ D9_MUST_USE d9_status d9_report_read(d9_context *context, const char *folder, d9
 /* Writes page, tables and plots. Without gnuplot the plots are omitted and a note says so. */
 D9_MUST_USE d9_status d9_report_write(d9_context *context, d9_report *report);
 void d9_report_free(d9_context *context, d9_report *report);
+
+/* ---- the files of plots/, compiled into the program ---- */
+typedef struct d9_template {
+    const char *name, *bytes;
+    size_t size;
+} d9_template;
+const d9_template *d9_template_at(int index); /* NULL: past the end */
+
+/* Appends the template `name`. `put` is called for each {{placeholder}} and writes its replacement. */
+void d9_template_fill(const char *name, void (*put)(void *user, const char *place, size_t length), void *user,
+                      d9_text *text);

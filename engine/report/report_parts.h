@@ -4,7 +4,6 @@
 
 #include "record/effective.h"
 #include "report/report.h"
-#include "report/template.h"
 
 /* ---- report_read.c ---- */
 /* Reads experiment.json, or else the folders of runs, and the result.json of each run. */

@@ -1,5 +1,5 @@
 /* The files of plots/, compiled into the program: cmake/embed.cmake generates the header. */
-#include "report/template.h"
+#include "report/report.h"
 #include "templates.h" /* generated: templates[], each followed by a zero byte */
 
 #include <string.h>

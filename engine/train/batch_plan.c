@@ -1,6 +1,7 @@
 /* Plans only the nodes that make the batch, in a copy of the training graph, where all values keep their offsets. */
-#include "train/batch_plan.h"
+#include "train/session.h"
 #include "core/system.h"
+#include "data/preview.h"
 #include "graph/op.h"
 
 static bool mixes(const d9_node *node) { return node->op == D9_OP_MIX || node->op == D9_OP_PASTE; }

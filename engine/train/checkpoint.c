@@ -19,8 +19,7 @@
  * NaN (not evaluated), and epochs/eval_loss may be missing (dawn9 0.3.0). */
 #include "core/system.h"
 #include "record/safetensors.h"
-#include "train/checkpoint.h"
-#include "train/together.h"
+#include "train/trainer_parts.h"
 
 #include <stdio.h>
 #include <string.h>

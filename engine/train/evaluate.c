@@ -5,7 +5,7 @@
 #include "kernels/formulas/loss.h"
 #include "step/program.h"
 #include "train/evaluation.h"
-#include "train/together.h"
+#include "train/trainer_parts.h"
 
 #include <stdlib.h>
 #include <string.h>

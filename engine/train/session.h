@@ -6,6 +6,8 @@
 #include "data/dataset.h"
 #include "record/record.h"
 
+struct d9_sheet; /* data/preview.h */
+
 /* Callbacks that report the progress of a run; each may be NULL. The run waits for them, so they must return soon. */
 typedef struct d9_observer {
     void *user;
@@ -114,6 +116,17 @@ D9_MUST_USE d9_status d9_session_set_state(d9_session *session, const double *st
 D9_MUST_USE d9_status d9_session_params_sha256(d9_session *session, char hex[65]);
 /* Digest of the dataset. The first call computes it and reads all images. */
 const char *d9_session_data_digest(d9_session *session);
+
+/* ---- only the nodes that make the batch, for `bench pipeline`, `data preview` and the images in TensorBoard ---- */
+/* Fills `graph` (initialised, empty) with the nodes of the training list that make the batch: draw, augment, gather,
+ * mix, paste, tokens. Plans it. Free the plan, then the graph. */
+D9_MUST_USE d9_status d9_batch_plan(d9_session *session, d9_graph *graph, d9_plan **plan);
+
+/* Draws a sheet of the first training images, one per row with the name of its class: unchanged, then as augmented in
+ * each of the first D9_PREVIEW_EPOCHS epochs, which the headings number. Overwrites ORDER and scratch. The images need
+ * three channels. The caller frees the sheet. */
+enum { D9_BATCH_SHEET_IMAGES = 8 };
+D9_MUST_USE d9_status d9_batch_sheet(d9_session *session, struct d9_sheet *sheet);
 
 /* Fails with the status of an arrived signal; D9_OK: none. `where` is the work in the message: "an evaluation". All
  * processes of a run must call it equally often; all fail if one of them has a signal. */

@@ -1,7 +1,7 @@
-/* Events of a run for TensorBoard: see tensorboard_run.h. */
-#include "train/tensorboard_run.h"
+/* Events of a run for TensorBoard: see trainer_parts.h. */
+#include "train/trainer_parts.h"
 #include "core/system.h"
-#include "train/batch_plan.h"
+#include "data/preview.h"
 
 #include <stdio.h>
 

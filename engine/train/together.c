@@ -1,7 +1,7 @@
 /* Exchange of data between the processes of a run. Where R processes divide the rows of an array, process `rank` holds
  * rows rank, rank + R, rank + 2 R ... A row of running statistics is a ghost group; a row of carried states is a column
  * of the stream. */
-#include "train/together.h"
+#include "train/trainer_parts.h"
 #include "core/system.h"
 
 #include <string.h>

@@ -1,10 +1,7 @@
 /* The training run: steps, epochs, evaluations, the record. One straight loop over the program's steps. */
 #include "core/system.h"
-#include "train/tensorboard_run.h"
-#include "train/checkpoint.h"
-#include "train/trainer.h"
+#include "train/trainer_parts.h"
 #include "train/evaluation.h"
-#include "train/together.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -14,7 +14,7 @@ typedef struct d9_train_options {
     bool locked;           /* the caller holds out/lock; otherwise d9_train takes it */
     const char *plan;      /* file of a saved plan; NULL: choose implementations */
     const char *save_plan; /* file to write the plan to; NULL: none */
-    const char *tensorboard;   /* folder of event files (train/tensorboard_run.h); NULL: none */
+    const char *tensorboard;   /* folder of event files (train/trainer_parts.h); NULL: none */
     int64_t checkpoint_every;  /* epochs; 0: by time */
     double checkpoint_seconds; /* by time: after an epoch if the last checkpoint is this old; 0: 30 */
     int64_t stop_after_steps;  /* stop after this many steps with a checkpoint, as after an interrupt (tests); 0: train

@@ -4,5 +4,13 @@
 
 extern const d9_cpu_conv_kernel d9_cpu_conv_gemm, d9_cpu_conv_winograd, d9_cpu_conv_amx;
 
+#ifndef D9_AMX /* the compiler does not support AMX: instead of the kernel of amx/, one that fits no shape */
+static bool never_fits(const d9_cpu *cpu, const d9_cpu_conv_shape *shape) {
+    (void)cpu, (void)shape;
+    return false;
+}
+const d9_cpu_conv_kernel d9_cpu_conv_amx = {.name = "amx", .fits = never_fits};
+#endif
+
 const d9_cpu_conv_kernel *const d9_cpu_conv_kernels[] = {&d9_cpu_conv_gemm, &d9_cpu_conv_winograd, &d9_cpu_conv_amx,
                                                          NULL};

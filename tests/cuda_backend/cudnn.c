@@ -60,13 +60,11 @@ static int list_choices(fixture *f, const d9_conv_description *description, d9_c
     return count;
 }
 
-/* Checks that there are engines and choices with proper names, and that the first choice can be planned. */
+/* Checks that there are choices with proper names, and that the first choice can be planned. */
 static void check_conv(fixture *f, const d9_conv_description *description, const char *what) {
     d9_cudnn_graph graph;
-    int64_t engines;
     const int count = list_choices(f, description, &graph, f->choices);
-    OK(d9_cudnn_engine_count(&context, &graph, &engines));
-    if (engines <= 0 || count <= 0) fail_msg("%s: %d choices from %d engines", what, count, (int)engines);
+    if (count <= 0) fail_msg("%s: no choices", what);
     check_names(f->choices, count);
     check_plan(f, &graph, &f->choices[0], what);
     d9_cudnn_graph_free(&graph);

@@ -1,7 +1,7 @@
 /* The batch: draws and images equal to the CPU's bit for bit, labels, and the order of an epoch. */
 #include "tests/cuda_model/checks.h"
 #include "core/context.h"
-#include "data/order.h"
+#include "data/dataset.h"
 #include <math.h>
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #define _GNU_SOURCE /* memmem */
 #include "tests/fuzz/support/fuzz.h"
 #include "record/safetensors.h"
-#include "train/checkpoint.h"
+#include "train/trainer_parts.h"
 
 enum { ROWS = 8 };
 static const char path[] = "checkpoint.safetensors";

@@ -74,7 +74,7 @@ d9_value_id op_with_content(op_case *c, const char *name, d9_type type, d9_shape
 void op_node(op_case *c, const d9_node *node) {
     d9_node copy = *node;
     if (!*copy.role) snprintf(copy.role, sizeof copy.role, "%.60s", c->name);
-    test_ok(c->context, d9_graph_add_node(c->context, c->graph, &copy, NULL));
+    test_ok(c->context, d9_graph_add_node(c->context, c->graph, &copy));
 }
 
 static void pack(d9_type type, double x, void *to) {

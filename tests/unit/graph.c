@@ -404,7 +404,7 @@ TEST(a_node_has_the_inputs_of_its_operation) {
     d9_graph graph;
     d9_graph_init(&graph);
     const d9_node node = {.op = D9_OP_CONV, .role = "here", .input_count = 1, .output_count = 1};
-    assert_rejection(d9_graph_add_node(&context, &graph, &node, NULL), D9_USAGE, "1");
+    assert_rejection(d9_graph_add_node(&context, &graph, &node), D9_USAGE, "1");
     d9_graph_free(&context, &graph);
 }
 

@@ -8,7 +8,7 @@
 
 #define D9_REAL double
 #include "kernels/formulas/update.h"
-#include "train/checkpoint.h"
+#include "train/trainer_parts.h"
 
 static const d9_knot start[] = {{0, D9_KNOT_EPOCHS}};
 static const double head_rate = 0.05;

@@ -4,7 +4,7 @@
 #include "record/safetensors.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
-#include "train/checkpoint.h"
+#include "train/trainer_parts.h"
 
 enum { STOP = 7, MOST_ROWS = 8 };
 static const char checkpoint[] = "checkpoint.safetensors";

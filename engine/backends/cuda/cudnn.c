@@ -189,16 +189,6 @@ void d9_cudnn_graph_free(d9_cudnn_graph *g) {
     for (int a = 0; a < D9_CONV_ARGUMENTS; a++) destroy(&g->tensor[a]);
 }
 
-d9_status d9_cudnn_engine_count(d9_context *context, const d9_cudnn_graph *g, int64_t *count) {
-    d9_status status;
-    int64_t found = 0;
-    CUDNN_TRY(cudnnBackendGetAttribute(g->graph, CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT, CUDNN_TYPE_INT64, 1,
-                                       &found, count),
-              "counting engines");
-done:
-    return status;
-}
-
 /* ---- choices ---- */
 
 void d9_cudnn_choice_name(const d9_cudnn_choice *choice, char name[D9_CUDNN_NAME]) {

@@ -30,7 +30,6 @@ typedef struct d9_cudnn_graph {
 D9_MUST_USE d9_status d9_cudnn_graph_make(d9_context *context, const d9_cudnn_target *target,
                                           const d9_conv_description *description, d9_cudnn_graph *graph);
 void d9_cudnn_graph_free(d9_cudnn_graph *graph); /* may be partially built */
-D9_MUST_USE d9_status d9_cudnn_engine_count(d9_context *context, const d9_cudnn_graph *graph, int64_t *count);
 
 /* An engine and its knobs; its name is like "e47 k2=23 k24=1". */
 enum { D9_CUDNN_KNOBS = 16, D9_CUDNN_NAME = 96 };

@@ -13,7 +13,7 @@
  * "winograd", F(4x4, 3x3) in f32: a quarter of the multiplications, on activations in oneDNN's blocked layout. oneDNN 2
  * has it for AVX-512, oneDNN 3.7 does not. Measured on those cores, batch 512, 128 -> 128 channels at 16 x 16: forward
  * 100 -> 42 ms, data gradient 106 -> 42, weight gradient 102 -> 45, before the reorders. */
-#include "backends/onednn/conv.h"
+#include "backends/onednn/onednn.h"
 #include "backends/onednn/dnnl.h"
 #include <omp.h>
 #include <stdio.h>

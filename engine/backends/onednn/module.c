@@ -1,7 +1,6 @@
 /* The module's exported interface: oneDNN's convolutions as a library for backends/cpu. */
-#include "backends/onednn/conv.h"
-#include "core/system.h"
 #include "backends/onednn/onednn.h"
+#include "core/system.h"
 #include <stdio.h>
 #include <string.h>
 

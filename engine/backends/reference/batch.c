@@ -29,7 +29,7 @@ d9_status d9_reference_AUGMENT(const d9_reference_op *op) {
     d9_status status;
     const d9_batch_attributes *augment = &op->node->as.batch;
     const d9_shape *shape = &d9_reference_in(op, 0)->shape, /* (count, H, W, C) */
-        *batch = &d9_reference_out(op, 0)->shape;
+        *batch = &d9_reference_out(op)->shape;
     const uint8_t *images = d9_site_data(op->site, op->node->inputs[0]);
     const int32_t *draws = d9_site_data(op->site, op->node->inputs[2]), *order;
     const int64_t pixels = d9_shape_count(shape) / shape->d[0], made = d9_shape_count(batch) / batch->d[0];

@@ -60,12 +60,12 @@ d9_status d9_reference_CONCAT(const d9_reference_op *op) {
 }
 
 d9_status d9_reference_SLICE(const d9_reference_op *op) {
-    const int64_t channels = channels_of(d9_reference_in(op, 0)), taken = channels_of(d9_reference_out(op, 0));
+    const int64_t channels = channels_of(d9_reference_in(op, 0)), taken = channels_of(d9_reference_out(op));
     const int64_t offset = op->node->as.slice.offset;
     const double *x = op->in[0];
     double *y = op->out[0];
 #pragma omp parallel for num_threads(op->site->threads) schedule(static)
-    for (int64_t row = 0; row < count_of(d9_reference_out(op, 0)) / taken; row++)
+    for (int64_t row = 0; row < count_of(d9_reference_out(op)) / taken; row++)
         memcpy(y + row * taken, x + row * channels + offset, (size_t)taken * sizeof *y);
     return D9_OK;
 }

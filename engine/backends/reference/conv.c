@@ -71,7 +71,7 @@ static void transpose(const double *a, int64_t rows, int64_t columns, double *b)
 
 d9_status d9_reference_CONV(const d9_reference_op *op) {
     d9_status status;
-    const geometry g = geometry_of(op, d9_reference_in(op, 0), d9_reference_out(op, 0));
+    const geometry g = geometry_of(op, d9_reference_in(op, 0), d9_reference_out(op));
     const double *x = op->in[0], *weight = op->in[1];
     double *y = op->out[0], *turned, *patches;
     D9_TRY(d9_reference_scratch(op, 0, g.patch * g.out, &turned));
@@ -91,7 +91,7 @@ done:
 
 d9_status d9_reference_CONV_BACKWARD_DATA(const d9_reference_op *op) {
     d9_status status;
-    const geometry g = geometry_of(op, d9_reference_out(op, 0), d9_reference_in(op, 0));
+    const geometry g = geometry_of(op, d9_reference_out(op), d9_reference_in(op, 0));
     const double *dy = op->in[0], *weight = op->in[1];
     double *dx = op->out[0], *patches;
     D9_TRY(d9_reference_scratch(op, 1, g.pixels * g.patch * op->site->threads, &patches));

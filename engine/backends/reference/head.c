@@ -10,7 +10,7 @@
 static int64_t rows_of(const d9_shape *y) { return d9_shape_count(y) / d9_shape_channels(y); }
 
 d9_status d9_reference_LINEAR(const d9_reference_op *op) {
-    const int64_t rows = rows_of(&d9_reference_out(op, 0)->shape), out = d9_reference_in(op, 1)->shape.d[0];
+    const int64_t rows = rows_of(&d9_reference_out(op)->shape), out = d9_reference_in(op, 1)->shape.d[0];
     const int64_t in = d9_reference_in(op, 1)->shape.d[1];
     const double *x = op->in[0], *weight = op->in[1];
     double *y = op->out[0];
@@ -34,8 +34,8 @@ d9_status d9_reference_LINEAR_BACKWARD_DATA(const d9_reference_op *op) {
 }
 
 d9_status d9_reference_LINEAR_BACKWARD_WEIGHT(const d9_reference_op *op) {
-    const int64_t rows = rows_of(&d9_reference_in(op, 0)->shape), out = d9_reference_out(op, 0)->shape.d[0];
-    const int64_t in = d9_reference_out(op, 0)->shape.d[1];
+    const int64_t rows = rows_of(&d9_reference_in(op, 0)->shape), out = d9_reference_out(op)->shape.d[0];
+    const int64_t in = d9_reference_out(op)->shape.d[1];
     const double *dy = op->in[0], *x = op->in[1];
     double *dweight = op->out[0];
     memset(dweight, 0, (size_t)(out * in) * sizeof(double));

@@ -41,7 +41,7 @@ static int64_t window_maximum(const geometry *g, const double *x, int64_t oh, in
 }
 
 d9_status d9_reference_POOL(const d9_reference_op *op) {
-    const geometry g = geometry_of(op, d9_reference_in(op, 0), d9_reference_out(op, 0));
+    const geometry g = geometry_of(op, d9_reference_in(op, 0), d9_reference_out(op));
     const double *x = op->in[0];
     double *y = op->out[0];
 #pragma omp parallel for num_threads(op->site->threads) schedule(static)
@@ -78,7 +78,7 @@ static int64_t element_index(const geometry *g, int64_t i, int64_t k) {
 }
 
 d9_status d9_reference_MEAN_POOL(const d9_reference_op *op) {
-    const geometry g = geometry_of(op, d9_reference_in(op, 0), d9_reference_out(op, 0));
+    const geometry g = geometry_of(op, d9_reference_in(op, 0), d9_reference_out(op));
     const double *x = op->in[0];
     double *y = op->out[0];
 #pragma omp parallel for num_threads(op->site->threads) schedule(static)
@@ -92,7 +92,7 @@ d9_status d9_reference_MEAN_POOL(const d9_reference_op *op) {
 }
 
 d9_status d9_reference_MEAN_POOL_BACKWARD(const d9_reference_op *op) {
-    const geometry g = geometry_of(op, d9_reference_out(op, 0), d9_reference_in(op, 0));
+    const geometry g = geometry_of(op, d9_reference_out(op), d9_reference_in(op, 0));
     const double *dy = op->in[0];
     double *dx = op->out[0];
     memset(dx, 0, (size_t)(g.images * g.inputs) * sizeof(double));

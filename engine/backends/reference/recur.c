@@ -23,7 +23,7 @@ done:
 
 d9_status d9_reference_EMBED_BACKWARD(const d9_reference_op *op) {
     d9_status status;
-    const d9_shape *table = &d9_reference_out(op, 0)->shape;
+    const d9_shape *table = &d9_reference_out(op)->shape;
     const int32_t *tokens = d9_site_data(op->site, op->node->inputs[1]);
     const int64_t count = d9_shape_count(&d9_reference_in(op, 1)->shape), channels = table->d[1];
     D9_TRY(d9_host_check_tokens(op->context, op->site, table->d[0]));
@@ -58,7 +58,7 @@ static double as_stored(const d9_reference_op *op, d9_value_id y, double h) {
 }
 
 d9_status d9_reference_RECUR(const d9_reference_op *op) {
-    const layer l = layer_of(op, &d9_reference_out(op, 0)->shape);
+    const layer l = layer_of(op, &d9_reference_out(op)->shape);
     const int gates = l.size.gates, saved_count = l.size.saved, cell = (int)op->node->as.recur.cell;
     const bool has_state = op->node->input_count > 3;
     const double *u = op->in[1], *bias = op->in[2];
@@ -154,7 +154,7 @@ d9_status d9_reference_LAST(const d9_reference_op *op) {
 }
 
 d9_status d9_reference_LAST_BACKWARD(const d9_reference_op *op) {
-    const d9_shape *x = &d9_reference_out(op, 0)->shape;
+    const d9_shape *x = &d9_reference_out(op)->shape;
     const int64_t count = x->d[1] * x->d[2];
     memset(op->out[0], 0, (size_t)d9_shape_count(x) * sizeof(double));
     memcpy(op->out[0] + (x->d[0] - 1) * count, op->in[0], (size_t)count * sizeof(double));

@@ -42,8 +42,8 @@ static inline const d9_value *d9_reference_in(const d9_reference_op *op, int i) 
     return &op->site->graph->values[op->node->inputs[i]];
 }
 
-static inline const d9_value *d9_reference_out(const d9_reference_op *op, int i) {
-    return &op->site->graph->values[op->node->outputs[i]];
+static inline const d9_value *d9_reference_out(const d9_reference_op *op) {
+    return &op->site->graph->values[op->node->outputs[0]];
 }
 
 static inline double d9_reference_coefficient(const d9_reference_op *op, const d9_coefficient *of) {

@@ -10,11 +10,6 @@ static d9_status shape(d9_context *context, d9_graph *graph, const d9_node *node
     return d9_shape_same(context, graph, node);
 }
 
-static d9_status gradient(d9_gradients *gradients, const d9_node *forward, d9_value_id dy) {
-    return d9_gradient_of_input(gradients, forward, 0,
-                                (d9_node){.op = D9_OP_DROPOUT, .inputs = {dy}, .input_count = 1});
-}
-
 static bool evaluation(d9_node *node) { return node->as.dropout.in_evaluation; }
 
 const d9_op_info d9_op_DROPOUT = {
@@ -23,6 +18,6 @@ const d9_op_info d9_op_DROPOUT = {
     .outputs = 1,
     .shape = shape,
     .type = d9_type_of_input,
-    .gradient = gradient,
+    .gradient = d9_gradient_same,
     .evaluation = evaluation,
 };

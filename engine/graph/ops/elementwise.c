@@ -56,10 +56,6 @@ const d9_op_info d9_op_ADD = {
 
 /* ---- scale ---- */
 
-static d9_status scale_gradient(d9_gradients *gradients, const d9_node *forward, d9_value_id dy) {
-    return d9_gradient_of_input(gradients, forward, 0, (d9_node){.op = D9_OP_SCALE, .inputs = {dy}, .input_count = 1});
-}
-
 static d9_status scale_to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_node *node) {
     char factor[D9_NAME_SIZE + 8];
     (void)context;
@@ -76,6 +72,6 @@ const d9_op_info d9_op_SCALE = {
     .outputs = 1,
     .shape = d9_shape_same,
     .type = d9_type_of_input,
-    .gradient = scale_gradient,
+    .gradient = d9_gradient_same,
     .onnx = scale_to_onnx,
 };
