@@ -31,9 +31,9 @@ for object in "$@"; do cp -r "$object.ptx" "$object.ptxas" "$scratch/cuda"; done
 original=$(dirname "$1")
 set -- "$scratch"/cuda/*.ptx
 objects=$(for folder in "$@"; do echo "${folder%.ptx}"; done)
-# registers [--write]: runs registers.py on the modified logs
+# registers [--write]: judges the modified logs
 registers() { # $objects: one word per object
-    "$python" "$here/registers.py" "$@" "$scratch/table.tsv" $objects
+    "$python" "$here/ptx.py" registers "$@" "$scratch/table.tsv" $objects
 }
 expect 0 ' kernels$' registers --write
 expect 0 ', 0 complaints' registers
@@ -56,28 +56,27 @@ expect 1 'metrics_kernel for [0-9]*: .* bytes of spills, .* in the table' regist
 
 # ---- shared memory ----
 for aligned in 4 16; do
-    "$nvcc" -arch=compute_80 -DALIGNED=$aligned -ptx "$here/planted_access.cu" -o "$scratch/planted-$aligned.ptx"
+    "$nvcc" -arch=compute_80 -DALIGNED=$aligned -ptx "$here/planted.cu" -o "$scratch/planted-$aligned.ptx"
 done
-expect 1 'ld.shared.v4.* moves 16 bytes of .*kept, which is aligned to 4$' "$python" "$here/shared_access.py" "$scratch/planted-4.ptx"
-expect 0 ' 0 are wider' "$python" "$here/shared_access.py" "$scratch/planted-16.ptx"
+expect 1 'ld.shared.v4.* moves 16 bytes of .*kept, which is aligned to 4$' "$python" "$here/ptx.py" shared "$scratch/planted-4.ptx"
+expect 0 ' 0 are wider' "$python" "$here/ptx.py" shared "$scratch/planted-16.ptx"
 # An address that cannot be traced may point into any array.
 sed 's/\[%r[0-9]*\]/[%unknown]/' "$scratch/planted-4.ptx" >"$scratch/planted-unknown.ptx"
-expect 1 'moves 16 bytes of .*kept' "$python" "$here/shared_access.py" "$scratch/planted-unknown.ptx"
+expect 1 'moves 16 bytes of .*kept' "$python" "$here/ptx.py" shared "$scratch/planted-unknown.ptx"
 
 # ---- loads: a store after every second load ----
 cat "$original"/norm*.o.ptx/*.ptx >"$scratch/norms.ptx"
 awk '{ print } /ld\.global.*\.v4/ && ++loads % 2 == 0 { print "\tst.global.u32 \t[%rd1], %r1;" }' "$scratch/norms.ptx" >"$scratch/early.ptx"
-expect 0 ' 0 store too early' "$python" "$here/loads_first.py" "$scratch/norms.ptx"
-expect 1 'norm_resident_kernel .*: 2 loads before a store, not 4' "$python" "$here/loads_first.py" "$scratch/early.ptx"
+expect 0 ' 0 store too early' "$python" "$here/ptx.py" first "$scratch/norms.ptx"
+expect 1 'norm_resident_kernel<8,.*: 2 loads before a store, not 4' "$python" "$here/ptx.py" first "$scratch/early.ptx"
 
 # ---- serial loads ----
-"$nvcc" -arch=compute_80 -ptx "$here/planted_loads.cu" -o "$scratch/loads.ptx"
-version=$(sed -n 's/.*release .*, V//p' "$scratch/loads.ptx")
+version=$(sed -n 's/.*release .*, V//p' "$scratch/planted-16.ptx")
 # serial TABLE: judges the planted loops by a table of these lines.
-serial() { printf "# nvcc $version\nkernel\tloops\treason\n$1" >"$scratch/serial.tsv" && "$python" "$here/serial_loads.py" "$scratch/serial.tsv" "$scratch/loads.ptx"; }
+serial() { printf "# nvcc $version\nkernel\tloops\treason\n$1" >"$scratch/serial.tsv" && "$python" "$here/ptx.py" serial "$scratch/serial.tsv" "$scratch/planted-16.ptx"; }
 listed='chain_kernel\t1\ta list\none_kernel\t1\ta copy\nfold_kernel\t1\ta fold\n'
-expect 0 '^5 kernels, 0 complaints' serial "$listed"
-expect 1 '^5 kernels, 3 complaints' serial ''
+expect 0 '^6 kernels, 0 complaints' serial "$listed"
+expect 1 '^6 kernels, 3 complaints' serial ''
 for kernel in chain one fold; do expect 1 "^${kernel}_kernel: 1 serial loops, 0 in the table" serial ''; done
 expect 1 '^one_kernel: 1 serial loops, 0' serial "$(echo "$listed" | sed 's/a copy//')" # a reason is missing
 expect 1 '^grid_kernel: in the table, but it has no serial loop' serial "${listed}grid_kernel\t1\ta grid\n"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Compiles the kernels for every architecture of a release and runs registers.py and shared_access.py on them.
+# Checks the code of the kernels for every architecture of a release: registers, and accesses to shared memory (ptx.py).
 #
 # usage: tests/cuda_model/registers.sh [--write] [FOLDER]
 #
@@ -20,6 +20,6 @@ mkdir -p "$build"
 cmake -G Ninja -S . -B "$build" -DDAWN9_TESTS=OFF -DDAWN9_CUDA_ARCHITECTURES=release >"$build/configure.log"
 if grep 'nvcc not found' "$build/configure.log"; then exit 1; fi
 cmake --build "$build" --target dawn9_cuda_kernels --parallel "$(nproc)" >"$build/build.log" || { cat "$build/build.log"; exit 1; }
-[ -z "$write" ] || python3 tests/cuda_model/registers.py --write tests/cuda_model/registers.tsv "$build"/cuda/*.o
-python3 tests/cuda_model/registers.py tests/cuda_model/registers.tsv "$build"/cuda/*.o
-python3 tests/cuda_model/shared_access.py "$build"/cuda/*.ptx/*.ptx
+[ -z "$write" ] || python3 tests/cuda_model/ptx.py registers --write tests/cuda_model/registers.tsv "$build"/cuda/*.o
+python3 tests/cuda_model/ptx.py registers tests/cuda_model/registers.tsv "$build"/cuda/*.o
+python3 tests/cuda_model/ptx.py shared "$build"/cuda/*.ptx/*.ptx

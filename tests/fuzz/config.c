@@ -1,5 +1,5 @@
 /* YAML configurations: a file and, after a byte 255, the file base.yaml that it may inherit from. */
-#include "tests/fuzz/support/configuration.h"
+#include "tests/fuzz/support/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fuzz_bench bench;

@@ -1,6 +1,6 @@
 /* Edits of a configuration on the command line. Each line of the input is one: `+` and an argument of --with, `-` and
  * an argument of --without, otherwise an argument of --set. */
-#include "tests/fuzz/support/configuration.h"
+#include "tests/fuzz/support/fuzz.h"
 
 enum { LINES = 32 };
 

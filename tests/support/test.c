@@ -54,6 +54,8 @@ int test_run(void *state) {
     return _cmocka_run_group_tests("tests", tests, count, group[0], group[1]);
 }
 
+__attribute__((weak)) int main(void) { return test_run(NULL); } /* of programs without their own */
+
 static bool is_part(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
 /* True if the `length` bytes at `at` are a whole word of `text`. A decimal number is one word: "3" is not a word of

@@ -6,7 +6,7 @@
  *     TEST(name, set_up, tear_down) { ... }
  *     TEST_GROUP(set_up, tear_down)            one fixture for all tests of the file
  *
- * main is in main.c; a program with its own main calls test_run. */
+ * main is in test.c; a program with its own main calls test_run. */
 #pragma once
 
 #include <math.h>

@@ -1,5 +1,6 @@
 /* A system in memory, and checks common to all targets: see fuzz.h. */
 #include "tests/fuzz/support/fuzz.h"
+#include "train/session.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -269,4 +270,75 @@ bool fuzz_accepted(fuzz_bench *bench, d9_status status) {
         fuzz_require(d9_control_bytes(at) == 0, "a message is one printable line");
     d9_context_clear(&bench->context);
     return false;
+}
+
+void fuzz_round_trip(fuzz_bench *bench, const d9_safetensors *file, d9_status also) {
+    d9_safetensors *again = NULL;
+    uint8_t *bytes = NULL;
+    size_t size;
+    const d9_status status = d9_safetensors_encode(&bench->context, "fuzz", file->tensors, file->tensor_count,
+                                                   file->metadata, file->metadata_count, &bytes, &size);
+    fuzz_require(status == D9_OK || status == also, "what was decoded can be encoded");
+    if (!fuzz_accepted(bench, status)) return;
+    fuzz_require(d9_safetensors_decode(&bench->context, "fuzz", bytes, size, &again) == D9_OK,
+                 "what was encoded can be decoded");
+    fuzz_require(file->tensor_count == again->tensor_count && file->metadata_count == again->metadata_count,
+                 "as many come back");
+    for (int m = 0; m < file->metadata_count; m++) {
+        const char *back = d9_safetensors_metadata(again, file->metadata[m].key);
+        fuzz_require(back && strcmp(back, file->metadata[m].value) == 0, "metadata comes back");
+    }
+    for (int t = 0; t < file->tensor_count; t++) {
+        const d9_tensor *tensor = &file->tensors[t], *back = d9_safetensors_find(again, tensor->name);
+        fuzz_require(back && back->type == tensor->type && d9_shape_equal(&back->shape, &tensor->shape) &&
+                         back->size == tensor->size && memcmp(back->bytes, tensor->bytes, tensor->size) == 0,
+                     "a tensor comes back");
+        fuzz_require(tensor->size == (size_t)d9_shape_count(&tensor->shape) * d9_tensor_type_bytes(tensor->type),
+                     "a tensor has the size of its shape");
+    }
+    d9_safetensors_free(&bench->context, again), d9_release(&bench->context, bytes);
+}
+
+static void print_config(fuzz_bench *bench, const d9_config *config, bool origins, d9_text *text) {
+    d9_text_init(&bench->context, text);
+    d9_config_print(config, origins, text);
+    fuzz_require(d9_text_status(text) == D9_OK, "a configuration can be printed");
+}
+
+/* A printed configuration, with or without origins, parses to the same configuration. */
+static void config_round_trip(fuzz_bench *bench, const d9_config *config, bool origins) {
+    d9_text printed, again, difference;
+    d9_config *back = NULL;
+    char hash[65], hash_back[65];
+    print_config(bench, config, origins, &printed);
+    if (d9_config_parse(&bench->context, config->path, d9_text_get(&printed), NULL, &back) != D9_OK)
+        fuzz_require(false, bench->context.message);
+    if (origins) {
+        d9_text_free(&printed);
+        print_config(bench, config, false, &printed);
+    }
+    print_config(bench, back, false, &again);
+    fuzz_require(strcmp(d9_text_get(&printed), d9_text_get(&again)) == 0, "what was printed parses to the same");
+    d9_config_hash(&bench->context, config, hash);
+    d9_config_hash(&bench->context, back, hash_back);
+    fuzz_require(strcmp(hash, hash_back) == 0, "and has the same hash");
+    d9_text_init(&bench->context, &difference);
+    d9_config_difference(config, back, &difference);
+    fuzz_require(*d9_text_get(&difference) == 0, "and differs in nothing");
+    d9_text_free(&difference), d9_text_free(&printed), d9_text_free(&again), d9_config_free(&bench->context, back);
+}
+
+static void check_config(fuzz_bench *bench, const d9_config *config) {
+    json_t *object = NULL;
+    config_round_trip(bench, config, false);
+    config_round_trip(bench, config, true);
+    fuzz_require(d9_effective_json(&bench->context, config, &object) == D9_OK, "a configuration becomes JSON");
+    json_decref(object);
+    const d9_status status = d9_config_try(&bench->context, config);
+    fuzz_accepted(bench, status);
+}
+
+void fuzz_check_config(fuzz_bench *bench, d9_status status, d9_config *config) {
+    if (fuzz_accepted(bench, status)) check_config(bench, config);
+    d9_config_free(&bench->context, config);
 }

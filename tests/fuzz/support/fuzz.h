@@ -7,6 +7,8 @@
 #pragma once
 
 #include "core/system.h"
+#include "record/effective.h"
+#include "record/safetensors.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,6 +51,13 @@ bool fuzz_accepted(fuzz_bench *bench, d9_status status);
 uint8_t *fuzz_tensors(const uint8_t *data, size_t size, size_t *file_size);
 /* Makes the input from which fuzz_tensors makes this file; returns its size, at most the file's. */
 size_t fuzz_split(const uint8_t *file, size_t file_size, uint8_t *data);
+
+/* What was decoded must encode, or be rejected with the status `also`, and decode to the same tensors and metadata. */
+void fuzz_round_trip(fuzz_bench *bench, const d9_safetensors *file, d9_status also);
+/* Checks the result of parsing a configuration, and frees it. `config` NULL: it was rejected. An accepted one, printed
+ * with or without origins, must parse to the same configuration and hash; it must convert to JSON; its program must be
+ * built, or rejected with a message. */
+void fuzz_check_config(fuzz_bench *bench, d9_status status, d9_config *config);
 
 void fuzz_require(bool holds, const char *what);
 void *fuzz_own(size_t size); /* zeros from malloc, never NULL: memory of the test itself, which is not counted */
