@@ -665,13 +665,11 @@ static int add_rows_of_rules(const char *file, const char *table, d9_text *rows)
 }
 
 TEST(every_rule_has_run) {
-    d9_text rows;
-    d9_text_init(&context, &rows);
-    const int rules = add_rows_of_rules("rules.c", "static const d9_rule d9_cuda_rules[] = {", &rows) +
-                      add_rows_of_rules("moments.c", "const d9_rule d9_cuda_moments_rules[] = {", &rows);
+    d9_text *rows = test_text();
+    const int rules = add_rows_of_rules("rules.c", "static const d9_rule d9_cuda_rules[] = {", rows) +
+                      add_rows_of_rules("moments.c", "const d9_rule d9_cuda_moments_rules[] = {", rows);
     assert_int_equal(rules, ran_count);
-    if (D9_ON_FAKE) coverage_check("rule", d9_text_get(&rows));
-    d9_text_free(&rows);
+    if (D9_ON_FAKE) coverage_check("rule", d9_text_get(rows));
 }
 
 int main(void) {

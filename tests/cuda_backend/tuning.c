@@ -182,9 +182,8 @@ TEST(a_norm_that_cannot_be_launched_takes_two_passes) {
 static int replace_norms(const char *path, const char *kernels, const char *choice) {
     uint8_t *bytes;
     size_t size;
-    d9_text text;
     int count = 0;
-    d9_text_init(&context, &text);
+    d9_text *text = test_text();
     OK(d9_file_read(&context, path, &bytes, &size));
     for (const char *line = (const char *)bytes, *end; line < (const char *)bytes + size; line = end + 1) {
         end = strchr(line, '\n');
@@ -193,12 +192,12 @@ static int replace_norms(const char *path, const char *kernels, const char *choi
         const char *tab = is_norm ? strchr(line, '\t') : end, *key_end = tab;
         if (is_norm && kernels) key_end = strstr(norm, "kernels ");
         if (!key_end || key_end > tab) fail_msg("a norm whose choice is not bound to its kernels: %.200s", norm);
-        d9_text_add(&text, "%.*s%s", (int)(key_end - line), line, is_norm && kernels ? kernels : "");
-        d9_text_add(&text, is_norm ? "\t%s\n" : "\n", choice);
+        d9_text_add(text, "%.*s%s", (int)(key_end - line), line, is_norm && kernels ? kernels : "");
+        d9_text_add(text, is_norm ? "\t%s\n" : "\n", choice);
         count += is_norm;
     }
-    OK(d9_file_write(&context, path, text.bytes, text.size));
-    d9_text_free(&text), d9_release(&context, bytes);
+    OK(d9_file_write(&context, path, text->bytes, text->size));
+    d9_release(&context, bytes);
     return count;
 }
 

@@ -25,6 +25,14 @@ void *test_keep(void *thing, void (*release)(void *thing)) {
 
 void *test_room(size_t bytes) { return test_keep(calloc(1, bytes ? bytes : 1), free); }
 
+static void free_text(void *text) { d9_text_free(text); }
+
+d9_text *test_text(void) {
+    d9_text *text = test_room(sizeof *text);
+    d9_text_init(&context, text);
+    return test_keep(text, free_text);
+}
+
 /* Set-up of each test, called in their order: restores `context` and calls the test's own set-up. */
 static int begin(void **state) {
     if (++current == 0) fresh = context;

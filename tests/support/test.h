@@ -21,6 +21,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "core/context.h"
+#include "core/text.h"
 
 #define TEST(...) TEST_OF(__VA_ARGS__, NULL, NULL, NULL)
 /* A test that takes its fixture by name: TEST_WITH(bench *b, name, set_up, tear_down). */
@@ -46,6 +47,8 @@ extern d9_context context;
 void *test_keep(void *thing, void (*release)(void *thing));
 /* Allocates zeroed memory, which is freed when the running test ends. */
 void *test_room(size_t bytes);
+/* An empty text, which is freed when the running test ends. */
+d9_text *test_text(void);
 
 /* assert_int_equal of up to four pairs: assert_ints(got, want, got, want). */
 #define assert_ints(...)                        D9_NTH_(__VA_ARGS__, D9_8_, , D9_6_, , D9_4_, , D9_2_, )(__VA_ARGS__)

@@ -235,13 +235,11 @@ TEST_WITH(const char *folder, a_second_fetch_is_rejected, set_up, tear_down) {
 }
 
 static void write_labels(const char *folder, const char *name, int count, int wrong) { /* label `wrong` is 10 */
-    d9_text text;
-    d9_text_init(&context, &text);
-    for (int i = 0; i < count; i++) d9_text_add(&text, "%s%d", i ? "," : "[", i == wrong ? 10 : i / 3 % 10);
-    d9_text_add(&text, "]");
-    OK(d9_text_status(&text));
-    run_write(folder, name, text.bytes, text.size);
-    d9_text_free(&text);
+    d9_text *text = test_text();
+    for (int i = 0; i < count; i++) d9_text_add(text, "%s%d", i ? "," : "[", i == wrong ? 10 : i / 3 % 10);
+    d9_text_add(text, "]");
+    OK(d9_text_status(text));
+    run_write(folder, name, text->bytes, text->size);
 }
 
 /* Makes the npm package: labels, and six sheets, links to one whose pixel p of image i is (i, p, 7) modulo 256. libpng

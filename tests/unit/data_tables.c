@@ -235,22 +235,20 @@ TEST(equal_file_names_are_drawn_by_their_folders) {
         d9_dataset_options options = one;
         const d9_provenance known = {.rule = 2, .classes = 0};
         reading r;
-        d9_text text;
         int tested[2] = {0};
         if (by_name) options.known = &known;
-        d9_text_init(&context, &text);
-        d9_text_add(&text, "file,label\n");
+        d9_text *text = test_text();
+        d9_text_add(text, "file,label\n");
         for (int i = 0; i < 180; i++)
-            d9_text_add(&text, "%sp%d/%s.png,%s\n", dots ? "./" : "", i / 2, i % 2 ? "side" : "front",
+            d9_text_add(text, "%sp%d/%s.png,%s\n", dots ? "./" : "", i / 2, i % 2 ? "side" : "front",
                         i % 4 < 2 ? "x" : "y");
-        OK(read_text(&r, &options, d9_text_get(&text)));
+        OK(read_text(&r, &options, d9_text_get(text)));
         for (int i = 0; i < 180; i++) {
             const int part = r.table.rows[i].part;
             tested[i % 2] += part == D9_PART_TEST;
             assert_true(!dots || part == parts[i]);
             parts[i] = part;
         }
-        d9_text_free(&text);
         /* by path 15 of 90 are expected, with a deviation of 3.5; by name 0, 45 or 90 */
         for (int view = 0; view < 2; view++) assert_int_equal(!by_name, tested[view] > 2 && tested[view] < 30);
     }
@@ -313,13 +311,12 @@ TEST(faulty_rows_are_listed) {
     enum { ROWS = sizeof rows / sizeof *rows };
     d9_dataset_options options = several;
     reading r;
-    d9_text text;
     int found = 0;
     options.group_column = "group";
-    d9_text_init(&context, &text);
-    d9_text_add(&text, "file,label,group\n");
-    for (int i = 0; i < ROWS; i++) d9_text_add(&text, "%s\n", rows[i].row);
-    OK(read_text(&r, &options, d9_text_get(&text)));
+    d9_text *text = test_text();
+    d9_text_add(text, "file,label,group\n");
+    for (int i = 0; i < ROWS; i++) d9_text_add(text, "%s\n", rows[i].row);
+    OK(read_text(&r, &options, d9_text_get(text)));
     assert_ints(r.faults.count, ROWS - 2, r.table.count, 2);
     assert_rejection(d9_faults_report(&r.faults, false), D9_DATA, "12 errors");
     for (int i = 0; i < ROWS; i++) {
@@ -328,7 +325,6 @@ TEST(faulty_rows_are_listed) {
         if (fault->line != i + 2 || !strstr(fault->text, rows[i].says))
             fail_msg("row %s: line %lld, %s", rows[i].row, (long long)fault->line, fault->text);
     }
-    d9_text_free(&text);
 }
 
 TEST(tables_that_are_rejected) {
@@ -370,14 +366,12 @@ TEST(groups_are_compared_as_numbers) {
     for (int i = 0; i < 2; i++) {
         d9_dataset_options options = several;
         reading r;
-        d9_text text;
         options.group_column = "group";
-        d9_text_init(&context, &text);
-        d9_text_add(&text, "file,label,group\n");
-        for (int row = 0; row < 4; row++) d9_text_add(&text, "%d.png,Mass,%s\n", row, rows[i].groups[row]);
-        OK(read_text(&r, &options, d9_text_get(&text)));
+        d9_text *text = test_text();
+        d9_text_add(text, "file,label,group\n");
+        for (int row = 0; row < 4; row++) d9_text_add(text, "%d.png,Mass,%s\n", row, rows[i].groups[row]);
+        OK(read_text(&r, &options, d9_text_get(text)));
         assert_ints(r.table.groups, rows[i].count, r.faults.count, 0);
-        d9_text_free(&text);
     }
 }
 
@@ -386,19 +380,17 @@ TEST(groups_are_divided_in_their_order) {
     for (int names = 0; names < 2; names++) {
         d9_dataset_options options = several;
         reading r;
-        d9_text text;
         options.group_column = "group";
-        d9_text_init(&context, &text);
-        d9_text_add(&text, "file,label,group\n");
-        for (int i = 0; i < 20; i++) d9_text_add(&text, "%d.png,Mass,%s%d\n", i, names ? "p" : "", 1 + i * 7 % 10);
-        OK(read_text(&r, &options, d9_text_get(&text)));
+        d9_text *text = test_text();
+        d9_text_add(text, "file,label,group\n");
+        for (int i = 0; i < 20; i++) d9_text_add(text, "%d.png,Mass,%s%d\n", i, names ? "p" : "", 1 + i * 7 % 10);
+        OK(read_text(&r, &options, d9_text_get(text)));
         assert_ints(r.table.groups, 10, r.table.count, 20);
         for (int i = 0; i < 20; i++) {
             const int number = 1 + i * 7 % 10, rank = !names ? number : number == 1 ? 1 : number == 10 ? 2 : number + 1;
             const int part = rank <= 7 ? D9_PART_TRAIN : rank == 8 ? D9_PART_VALID : D9_PART_TEST;
             if (r.table.rows[i].part != part) fail_msg("group %d is in part %d", number, r.table.rows[i].part);
         }
-        d9_text_free(&text);
     }
 }
 
@@ -533,14 +525,12 @@ TEST_WITH(const char *folder, labels_that_define_no_area, run_folder_set_up, run
 TEST_WITH(const char *folder, validation_images_of_a_plain_table, run_folder_set_up, run_folder_tear_down) {
     d9_dataset_options options = on_disk;
     d9_dataset *dataset;
-    d9_text text;
     options.split_column = NULL;
     write_pictures(folder);
-    d9_text_init(&context, &text);
-    d9_text_add(&text, "file,label\n");
-    for (int i = 0; i < 10; i++) d9_text_add(&text, "%d.png,%s\n", i, i % 4 < 2 ? "a" : "b");
-    run_write(folder, "labels.csv", d9_text_get(&text), strlen(d9_text_get(&text)));
-    d9_text_free(&text);
+    d9_text *text = test_text();
+    d9_text_add(text, "file,label\n");
+    for (int i = 0; i < 10; i++) d9_text_add(text, "%d.png,%s\n", i, i % 4 < 2 ? "a" : "b");
+    run_write(folder, "labels.csv", d9_text_get(text), strlen(d9_text_get(text)));
     dataset = run_data(folder, options);
     const int64_t trained = dataset->train.count, tested = dataset->test.count;
     assert_int_equal(trained + tested, 10);

@@ -52,15 +52,13 @@ static d9_experiment *load(const char *yaml) {
 
 /* Checks the edits that all arms share (`shared`) or those of this arm alone, each followed by a semicolon. */
 static void assert_edits(const d9_arm *arm, bool shared, const char *wanted) {
-    d9_text text;
-    d9_text_init(&context, &text);
+    d9_text *text = test_text();
     for (int i = 0; i < arm->edits.count; i++) {
         if (arm->edits.items[i].shared != shared) continue;
-        d9_config_edit_write(&arm->edits.items[i], &text);
-        d9_text_add(&text, ";");
+        d9_config_edit_write(&arm->edits.items[i], text);
+        d9_text_add(text, ";");
     }
-    assert_string_equal(d9_text_get(&text), wanted);
-    d9_text_free(&text);
+    assert_string_equal(d9_text_get(text), wanted);
 }
 
 /* The file must be rejected with a message of these words, after "FOLDER/x.yaml". */

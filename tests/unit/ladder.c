@@ -68,22 +68,20 @@ static void assert_contains(const char *path, const char *printed, const char *l
 }
 
 static void assert_step(const char *path, const d9_config *config, const step *step) {
-    d9_text text, wanted;
-    d9_text_init(&context, &text), d9_text_init(&context, &wanted);
-    d9_config_print(config, false, &text);
-    d9_text_add(&wanted, "  lr: {knots: [%s], values: [%s]}\n|  logits_scale: %.10g\n|", step->knots, step->values,
+    d9_text *text = test_text(), *wanted = test_text();
+    d9_config_print(config, false, text);
+    d9_text_add(wanted, "  lr: {knots: [%s], values: [%s]}\n|  logits_scale: %.10g\n|", step->knots, step->values,
                 step->logits_scale);
-    d9_text_add(&wanted,
+    d9_text_add(wanted,
                 "  epochs: %.10g\n|  batch_size: 512\n|  weight_decay: 0.0005\n|  momentum: 0.9\n|"
                 "  bias_lr_multiplier: %.10g\n|  momentum_form: page\n|  channels: [64, 128, 256, 512]\n|",
                 step->epochs, step->bias);
-    if (step->pool) d9_text_add(&wanted, "  pool_before_activation:\n    position: %s\n|", step->pool);
-    if (step->celu) d9_text_add(&wanted, "  celu:\n    alpha: %s\n|", step->celu);
-    if (step->cutout) d9_text_add(&wanted, "  cutout:\n    size: %s\n|", step->cutout);
-    write_constants(&wanted, step->tricks);
-    for (char *line = strtok(wanted.bytes, "|"); line; line = strtok(NULL, "|"))
-        assert_contains(path, d9_text_get(&text), line);
-    d9_text_free(&text), d9_text_free(&wanted);
+    if (step->pool) d9_text_add(wanted, "  pool_before_activation:\n    position: %s\n|", step->pool);
+    if (step->celu) d9_text_add(wanted, "  celu:\n    alpha: %s\n|", step->celu);
+    if (step->cutout) d9_text_add(wanted, "  cutout:\n    size: %s\n|", step->cutout);
+    write_constants(wanted, step->tricks);
+    for (char *line = strtok(wanted->bytes, "|"); line; line = strtok(NULL, "|"))
+        assert_contains(path, d9_text_get(text), line);
     for (int t = 0; t < D9_TRICK_COUNT; t++) assert_int_equal(config->trick_on[t], step->tricks >> t & 1);
     assert_true(same(config->published.seconds, step->seconds) && same(d9_config_published(config), step->accuracy));
     assert_true(same(config->published.epochs, step->epochs) && config->target == 94);

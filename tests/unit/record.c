@@ -203,7 +203,6 @@ TEST_WITH(bench *bench, test_rows_of_epochs_after_resuming_and_anew, begin, end)
 /* Rows and result have the keys of the run's measure; those with TTA only if there are several views. */
 TEST_WITH(bench *bench, test_rows_and_result_of_another_measure, begin, end) {
     d9_record record;
-    d9_text text;
     bench->config->measure = d9_measure_find("perplexity");
     open_record(bench, &record, false, 0);
     d9_epoch_row row = row_of(1, 90);
@@ -213,10 +212,10 @@ TEST_WITH(bench *bench, test_rows_and_result_of_another_measure, begin, end) {
                 "{\"epoch\":1,\"train_loss\":1.5,\"train_accuracy\":50.0,\"perplexity\":90.0,\"eval_loss\":0.75,"
                 "\"images_per_second\":100.0,\"seconds\":2.0,\"hours\":0.5,\"learning_rate\":0.25}\n");
     for (int views = 1; views <= 2; views++) {
-        d9_text_init(&context, &text);
+        d9_text *text = test_text();
         bench->result.views = views;
-        OK(d9_result_json(&context, &bench->result, &text));
-        json_t *root = json_loads(d9_text_get(&text), 0, NULL);
+        OK(d9_result_json(&context, &bench->result, text));
+        json_t *root = json_loads(d9_text_get(text), 0, NULL);
         const json_t *last = json_array_get(json_object_get(root, "epochs"), 1);
         assert_string_equal(json_string_value(json_object_get(root, "measure")), "perplexity");
         assert_ptr_equal(d9_result_measure(root), bench->config->measure);
@@ -227,7 +226,7 @@ TEST_WITH(bench *bench, test_rows_and_result_of_another_measure, begin, end) {
         assert_null(d9_result_fault(root));
         json_object_set_new(root, "measure", json_string("bleu"));
         assert_non_null(d9_result_fault(root));
-        json_decref(root), d9_text_free(&text);
+        json_decref(root);
     }
 }
 
@@ -345,17 +344,16 @@ TEST_WITH(bench *bench, test_result, begin, end) {
 }
 
 TEST_WITH(bench *bench, test_result_of_a_resumed_run_without_target, begin, end) {
-    d9_text text;
     bench->result.resumed = true;
     bench->result.epoch_to_target = 0;
-    d9_text_init(&context, &text);
-    OK(d9_result_json(&context, &bench->result, &text));
-    json_t *root = json_loads(d9_text_get(&text), 0, NULL);
+    d9_text *text = test_text();
+    OK(d9_result_json(&context, &bench->result, text));
+    json_t *root = json_loads(d9_text_get(text), 0, NULL);
     assert_true(json_is_true(json_object_get(root, "resumed")));
     assert_null(json_object_get(root, "process_seconds"));
     assert_true(json_is_null(json_object_get(root, "dawnbench_seconds")));
     assert_true(json_is_null(json_object_get(root, "epoch_to_target")));
-    json_decref(root), d9_text_free(&text);
+    json_decref(root);
 }
 
 /* The submission has all fields that DAWNBench's README requires. */
