@@ -89,9 +89,8 @@ static const char *const precisions[] = {"fp16", "bf16", "f32", "tf32"};
 
 /* With batches of 16. architectures.c asks about every configuration with its own batch. */
 TEST(every_convolution_of_dawn94_has_a_plan) {
-    d9_config *config =
-        program_config(&context, "base: " D9_SOURCE_DIR "/configs/dawn94.yaml\ntrain: {batch_size: 16}\n"
-                                 "tricks: {ghost_batchnorm: {group_size: 8}}\n");
+    d9_config *config = program_config("base: " D9_SOURCE_DIR "/configs/dawn94.yaml\ntrain: {batch_size: 16}\n"
+                                       "tricks: {ghost_batchnorm: {group_size: 8}}\n");
     const d9_extent extent = program_extent(config, 1024, 32);
     for (int p = 0; p < 4; p++) {
         d9_program program;
@@ -99,7 +98,6 @@ TEST(every_convolution_of_dawn94_has_a_plan) {
         assert_ints(check_list(*state, &program, &program.train), 24, check_list(*state, &program, &program.eval), 9);
         d9_program_free(&context, &program);
     }
-    d9_config_free(&context, config);
 }
 
 /* A stem, a projection, a window with stride 2, 50 channels. */
@@ -170,7 +168,7 @@ TEST(tf32_adds_tensor_cores) {
         seen[description.pass]++;
     }
     for (int p = 0; p < PASSES; p++) assert_true(seen[p] >= 7);
-    d9_program_free(&context, &program), d9_config_free(&context, config);
+    d9_program_free(&context, &program);
 }
 
 /* True if the engine has the numerical note `wanted`. */
@@ -219,8 +217,7 @@ static void check_order(fixture *f, const d9_conv_description *description, cons
 TEST(the_likeliest_choices_come_first) {
     static const char *const with_tensor_cores[] = {"fp16", "tf32"};
     fixture *f = *state;
-    d9_config *config;
-    OK(d9_config_load(&context, D9_SOURCE_DIR "/configs/dawn94.yaml", NULL, &config));
+    d9_config *config = program_load(D9_SOURCE_DIR "/configs/dawn94.yaml", NULL);
     const d9_extent extent = program_extent(config, 1024, 32);
     for (int p = 0; p < 2; p++) {
         d9_program program;
@@ -235,7 +232,6 @@ TEST(the_likeliest_choices_come_first) {
         assert_true(seen.plain > 0 && seen.strict > 0 && seen.choices > seen.plain + seen.strict);
         d9_program_free(&context, &program);
     }
-    d9_config_free(&context, config);
 }
 
 /* Shows that the checks can fail: cuDNN rejects an output that does not match the input. */

@@ -12,12 +12,6 @@ const char *const program_many_tricks =
     "1.0}, "
     "patch_whitening: {size: 3, epsilon: 1.0e-2, images: 8}, ema: {momentum: 0.99, every: 5}, flip_tta: {}";
 
-d9_config *program_config(d9_context *context, const char *yaml) {
-    d9_config *config;
-    test_ok(context, d9_config_parse(context, "test.yaml", yaml, NULL, &config));
-    return config;
-}
-
 d9_extent program_extent(const d9_config *config, int64_t images, int64_t side) {
     return (d9_extent){.train_samples = images,
                        .eval_samples = images / 2,
@@ -41,13 +35,25 @@ static void free_config(void *config) { d9_config_free(&context, config); }
 
 d9_config *program_kept(d9_config *config) { return test_keep(config, free_config); }
 
+d9_config *program_config(const char *yaml) {
+    d9_config *config;
+    OK(d9_config_parse(&context, "test.yaml", yaml, NULL, &config));
+    return program_kept(config);
+}
+
+d9_config *program_load(const char *path, const d9_config_edits *edits) {
+    d9_config *config;
+    OK(d9_config_load(&context, path, edits, &config));
+    return program_kept(config);
+}
+
 d9_config *program_yaml(const char *yaml, ...) {
     char text[4096];
     va_list arguments;
     va_start(arguments, yaml);
     assert_in_range(vsnprintf(text, sizeof text, yaml, arguments), 0, sizeof text - 1);
     va_end(arguments);
-    return program_kept(program_config(&context, text));
+    return program_config(text);
 }
 
 static void free_program(void *program) { d9_program_free(&context, program); }
@@ -66,15 +72,6 @@ void program_rejected(const d9_config *config, int64_t images, int64_t side, con
                                       &(d9_program_options){.seed = 1}, &program),
                      D9_USAGE, words);
 }
-
-built program_built(d9_config *config, int64_t images, int64_t side, const char *precision) {
-    built b = {.config = config};
-    const d9_extent extent = program_extent(config, images, side);
-    program_make(&context, config, &extent, precision, false, &b.program);
-    return b;
-}
-
-void program_drop(built *b) { d9_program_free(&context, &b->program), d9_config_free(&context, b->config); }
 
 /* True if the text contains "name: NETWORK"; a longer name that only begins so does not count. */
 static bool names_network(const char *text, const char *network) {

@@ -1,25 +1,22 @@
 /* See whitening.h. */
 #include "tests/support/whitening.h"
 #include "step/patches.h"
-#include "tests/support/programs.h"
+#include "tests/support/runs.h"
 #include "tests/support/test.h"
-#include "train/session.h"
 
 void whitening_check(const char *yaml, int64_t images, double largest, double smallest, double tolerance) {
     enum { D = 27 };
     static double table[3 * 256], covariance[D * D], copy[D * D], eigenvalues[D], vectors[D * D], filters[D * D];
-    d9_config *config = program_config(&context, yaml);
-    d9_session session;
-    OK(d9_session_open(&context, &(d9_session_options){.config = config, .seed = 1, .no_eval = true}, &session));
-    OK(d9_session_initialize(&session));
-    const d9_graph *graph = &session.program.train;
+    d9_session *session =
+        run_session_open(&(d9_session_options){.config = program_config(yaml), .seed = 1, .no_eval = true});
+    OK(d9_session_initialize(session));
+    const d9_graph *graph = &session->program.train;
     const d9_value *weight = &graph->values[d9_graph_find_value(graph, "stem.whiten.weight")];
-    double *parameters = malloc((size_t)session.program.state_elements * sizeof(double));
-    assert_non_null(parameters);
-    OK(d9_session_read_state(&session, D9_BUFFER_STATE, parameters));
+    double *parameters = test_room((size_t)session->program.state_elements * sizeof(double));
+    OK(d9_session_read_state(session, D9_BUFFER_STATE, parameters));
     for (int j = 0; j < D; j++) /* (27, row, column, channel) to (27, channel, row, column) */
         for (int k = 0; k < D; k++) filters[j * D + k % 3 * 9 + k / 3] = parameters[weight->offset / 8 + j * D + k];
-    const d9_dataset *data = session.dataset;
+    const d9_dataset *data = session->dataset;
     for (int i = 0; i < 3 * 256; i++) table[i] = (i % 256 - data->mean[i / 256]) / data->std[i / 256];
     const d9_init_site site = {.images = data->train.images,
                                .image_count = data->train.count,
@@ -38,5 +35,4 @@ void whitening_check(const char *yaml, int64_t images, double largest, double sm
             double want = i == j ? eigenvalues[i] / (eigenvalues[i] + 1e-2) : 0;
             if (!(fabs(sum - want) <= tolerance)) fail_msg("filters %d and %d: %.12g, must be %.12g", i, j, sum, want);
         }
-    free(parameters), d9_session_close(&session), d9_config_free(&context, config);
 }

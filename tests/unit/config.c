@@ -22,11 +22,6 @@ static d9_config *parse(const char *yaml, const d9_config_edits *edits) {
     OK(d9_config_parse(&context, "x.yaml", yaml, edits, &config));
     return program_kept(config);
 }
-static d9_config *load_with(const char *path, const d9_config_edits *edits) {
-    d9_config *config;
-    OK(d9_config_load(&context, path, edits, &config));
-    return program_kept(config);
-}
 
 static void assert_rejected(const char *yaml, const d9_config_edits *edits, const char *words) {
     d9_config *config = (d9_config *)&context; /* must become NULL */
@@ -358,16 +353,9 @@ TEST(test_rejects_edits, enter_source_folder) {
     assert_rejected("{}", EDIT(WITHOUT, "cellu"), "--without cellu celu");
 }
 
-static char folder[RUN_PATH_BYTES];
-
-static int make_folder(void **state) {
-    (void)state, run_folder_make(folder);
-    return chdir(folder) == 0 && d9_directory_make(&context, "sub") == D9_OK ? 0 : -1;
-}
-
-static int remove_folder(void **state) {
-    (void)state, run_folder_remove(folder);
-    return chdir(D9_SOURCE_DIR);
+static int enter_folder(void **state) {
+    (void)state;
+    return chdir(run_folder_new()) == 0 && d9_directory_make(&context, "sub") == D9_OK ? 0 : -1;
 }
 
 static void put(const char *path, const char *yaml) { OK(d9_file_write(&context, path, yaml, strlen(yaml))); }
@@ -379,7 +367,7 @@ static void assert_not_loaded(const char *path, const char *words) {
     assert_null(config);
 }
 
-TEST(test_inheritance, make_folder, remove_folder) {
+TEST(test_inheritance, enter_folder, enter_source_folder) {
     put("sub/c.yaml",
         "title: c\npublished: {seconds: 9}\nseed: 7\ntrain: {epochs: 5, lr: {knots: [0, 1], values: [0, "
         "1]}}\n"
@@ -387,7 +375,7 @@ TEST(test_inheritance, make_folder, remove_folder) {
     put("b.yaml", "base: sub/c.yaml\ntrain: {lr: {values: [0, 2]}}\nmodel: {channels: [8, 8, 8, 8]}\n"
                   "tricks: {flip: off, celu: on}\n");
     put("a.yaml", "base: b.yaml\ntrain: {batch_size: 64}\ntricks: {flip: on, cutout: off}\n");
-    d9_config *config = load_with("a.yaml", NULL);
+    d9_config *config = program_load("a.yaml", NULL);
     assert_string_equal(config->title, "a");
     assert_true(isnan(config->published.seconds)); /* published results are not inherited */
     assert_true(config->seed == 7 && config->train.epochs == 5 && config->train.batch_size == 64);
@@ -396,17 +384,17 @@ TEST(test_inheritance, make_folder, remove_folder) {
 }
 
 /* Naming a model drops the inherited options of another model, before they are checked. */
-TEST(test_other_model_drops_options, make_folder, remove_folder) {
+TEST(test_other_model_drops_options, enter_folder, enter_source_folder) {
     put("b.yaml", "model: {name: resnet9, logits_scale: 0.5}\n");
     put("a.yaml", "base: b.yaml\nmodel: {name: resnet9}\n");
-    d9_config *config = load_with("a.yaml", NULL);
+    d9_config *config = program_load("a.yaml", NULL);
     assert_non_null(d9_tree_find(d9_tree_find(config->tree, "model"), "logits_scale"));
     put("b.yaml", "model: {name: another, logits_scale: wrong}\n");
-    config = load_with("a.yaml", NULL); /* no option of b's model remains */
+    config = program_load("a.yaml", NULL); /* no option of b's model remains */
     assert_null(d9_tree_find(d9_tree_find(config->tree, "model"), "logits_scale"));
 }
 
-TEST(test_rejects_files, make_folder, remove_folder) {
+TEST(test_rejects_files, enter_folder, enter_source_folder) {
     assert_not_loaded("none.yaml", "none.yaml");
     assert_not_loaded("sub", "sub");
     put("a.yaml", "base: none.yaml\n");
@@ -466,7 +454,7 @@ static void assert_round_trip(const d9_config *config) {
 
 TEST(test_print_round_trip, enter_source_folder) {
     for (int i = 0; i < COUNT(config_files); i++) {
-        d9_config *config = load_with(config_files[i], NULL);
+        d9_config *config = program_load(config_files[i], NULL);
         assert_round_trip(config);
     }
     d9_config *config =
@@ -503,9 +491,8 @@ TEST(test_print_quotes_texts_of_other_types, enter_source_folder) {
         d9_config_print(config, false, text);
         assert_memory_equal(d9_text_get(text), line, strlen(line));
         OK(d9_effective_json(&context, config, &effective));
-        assert_string_equal(json_string_value(json_object_get(effective, "title")), rows[i].text);
+        assert_string_equal(json_string_value(json_object_get(run_json(effective), "title")), rows[i].text);
         assert_round_trip(config);
-        json_decref(effective);
     }
 }
 
@@ -515,7 +502,7 @@ TEST(test_print_origins, enter_source_folder) {
                                      {.kind = D9_EDIT_SET, .text = "train.epochs=3"},
                                      {.kind = D9_EDIT_SET, .text = "seed=2", .option = "--seed"}};
     d9_config_edits edits = {.items = items, .count = COUNT(items)};
-    const d9_config *config = load_with("configs/dawn94.yaml", &edits);
+    const d9_config *config = program_load("configs/dawn94.yaml", &edits);
     static const char *const lines[] = {
         "title: dawn94                           # the file's name\n",
         "threads: 0                              # default\n",
@@ -538,7 +525,7 @@ TEST(test_print_origins_of_odd_words, enter_source_folder) {
     static d9_config_edit items[] = {{.kind = D9_EDIT_SET, .text = "target=\n 50"},
                                      {.kind = D9_EDIT_SET, .text = "tricks={ema: off}"}};
     d9_config_edits edits = {.items = items, .count = COUNT(items)};
-    const d9_config *config = load_with("configs/dawn94.yaml", &edits);
+    const d9_config *config = program_load("configs/dawn94.yaml", &edits);
     assert_true(config->target == 50);
     assert_round_trip(config);
 }

@@ -82,7 +82,7 @@ static d9_cuda_choices *open_folder(const char *folder) {
     return choices;
 }
 
-TEST_WITH(const char *folder, added_choices_are_found_again, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, added_choices_are_found_again, run_folder_set_up) {
     char key[32];
     const char *kept = run_path(folder, "kept"); /* made when it is saved */
     d9_cuda_choices *first = open_folder(kept), *second = open_folder(kept);
@@ -110,7 +110,7 @@ TEST_WITH(const char *folder, added_choices_are_found_again, run_folder_set_up, 
 
 #define HEADER "dawn9 choices 2\n"
 
-TEST_WITH(const char *folder, a_damaged_file_is_ignored, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, a_damaged_file_is_ignored, run_folder_set_up) {
     static const char *const texts[] = {"",
                                         "dawn9 choices 1\n",
                                         "dawn9 choices 2",
@@ -140,7 +140,7 @@ TEST_WITH(const char *folder, a_damaged_file_is_ignored, run_folder_set_up, run_
     d9_cuda_choices_close(&context, choices);
 }
 
-TEST_WITH(const char *folder, a_folder_that_cannot_be_made_is_no_error, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, a_folder_that_cannot_be_made_is_no_error, run_folder_set_up) {
     OK(d9_file_write(&context, run_path(folder, "file"), "", 0));
     d9_cuda_choices *choices = open_folder(run_path(folder, "file/below"));
     OK(d9_cuda_choices_add(&context, choices, "a", "e1"));
@@ -262,11 +262,9 @@ TEST(values_of_another_type_are_staged) {
 static const double gib = 1.0 / (1 << 30); /* GiB per byte */
 
 static double needed_gib(const char *precision, int64_t batch) {
-    d9_config *config;
+    const d9_config *config = program_load(D9_SOURCE_DIR "/configs/dawn94.yaml", NULL);
     d9_program program;
     int64_t bytes = 0, largest = 0;
-    OK(d9_config_load(&context, D9_SOURCE_DIR "/configs/dawn94.yaml", NULL, &config));
-    program_kept(config);
     d9_extent extent = program_extent(config, 50000, 32);
     extent.eval_samples = 10000;
     assert_int_equal(extent.batch, 512);

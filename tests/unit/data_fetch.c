@@ -28,8 +28,9 @@ static int set_up(void **state) {
 }
 
 static int tear_down(void **state) {
+    (void)state;
     setenv("PATH", path_before, 1), unsetenv("DAWN9_DATA");
-    return run_folder_tear_down(state);
+    return 0;
 }
 
 static void make_folder(const char *folder, const char *name) {

@@ -34,8 +34,7 @@ static void check_parts(const char *folder, d9_dataset_options options, int64_t 
     assert_int_equal(dataset->test.images[0], colour);
 }
 
-TEST_WITH(const char *folder, a_validation_part_is_beside_or_instead_of_the_test, run_folder_set_up,
-          run_folder_tear_down) {
+TEST_WITH(const char *folder, a_validation_part_is_beside_or_instead_of_the_test, run_folder_set_up) {
     const d9_dataset_options plain = {.validation = 0}, validation = {.validation = 1};
     write_part(folder, "train", 5, 10);
     write_part(folder, "Valid", 2, 100);
@@ -58,7 +57,7 @@ TEST_WITH(const char *folder, a_validation_part_is_beside_or_instead_of_the_test
     run_data_rejected(folder, (d9_dataset_options){.name = "folder"}, D9_DATA, "/val /Valid");
 }
 
-TEST_WITH(const char *folder, empty_classes_are_left_out_on_request, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, empty_classes_are_left_out_on_request, run_folder_set_up) {
     const d9_dataset_options strict = {.name = "folder"}, lenient = {.skip_empty = true};
     write_part(folder, "train", 5, 10);
     write_part(folder, "test", 3, 200);
@@ -96,7 +95,7 @@ static void check_drawn(const char *folder, const char *wanted, const char *warn
 
 /* Another program, which has Philox and FNV-1a in another language, computed the draws of these names. If the result
  * changes, D9_SPLIT_RULE must change. */
-TEST_WITH(const char *folder, the_names_draw_these_test_images, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, the_names_draw_these_test_images, run_folder_set_up) {
     write_part(folder, ".", 16, 10);
     check_drawn(folder, " ant/0.png  ant/1.png  ant/6.png  ant/10.png  ant/13.png  bee/0.png  bee/6.png ", "");
     /* ant/2 to ant/5 draw 0.88, 0.33, 0.39 and 0.41, none of them below a sixth: ant/3, the lowest, is for the test */
@@ -116,7 +115,7 @@ static int count_opening(void *user, const char *path, int flags, int mode) {
     return d9_system_default()->open(user, path, flags, mode);
 }
 
-TEST_WITH(const char *folder, an_interrupt_ends_reading, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, an_interrupt_ends_reading, run_folder_set_up) {
     const volatile sig_atomic_t number = SIGTERM;
     d9_system system = *d9_system_default();
     write_part(folder, ".", 6, 10);
@@ -128,7 +127,7 @@ TEST_WITH(const char *folder, an_interrupt_ends_reading, run_folder_set_up, run_
 }
 
 /* A class may have the name of a part: only class folders within make it one. */
-TEST_WITH(const char *folder, a_class_is_named_train, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, a_class_is_named_train, run_folder_set_up) {
     write_part(folder, ".", 6, 10);
     assert_int_equal(rename(run_path(folder, "ant"), run_path(folder, "train")), 0);
     OK(d9_directory_make(&context, run_path(folder, "train/@eaDir")));
@@ -136,7 +135,7 @@ TEST_WITH(const char *folder, a_class_is_named_train, run_folder_set_up, run_fol
     assert_string_equal(dataset->class_names[1], "train");
 }
 
-TEST_WITH(const char *folder, a_foreign_folder_with_images_is_a_class, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, a_foreign_folder_with_images_is_a_class, run_folder_set_up) {
     write_part(folder, ".", 6, 10);
     OK(d9_directory_make(&context, run_path(folder, "lost+found")));
     assert_int_equal(rename(run_path(folder, "ant"), run_path(folder, "lost+found")), 0);
@@ -413,20 +412,19 @@ TEST(the_split_of_the_real_x_rays) {
     d9_dataset_options options = several;
     d9_arena arena = {0};
     reading r = {.faults = {.context = &context, .file = path, .arena = &arena}};
-    uint8_t *bytes;
     size_t size;
     int64_t counts[D9_PARTS];
     if (!path) skip_for("xray-table", "DAWN9_XRAY_CSV names no file");
     options.file_column = "Image Index";
     options.label_column = "Finding Labels";
     options.group_column = "Patient ID";
-    OK(d9_file_read(&context, path, &bytes, &size));
-    OK(d9_labels_read(&r.faults, &options, (char *)bytes, size, &r.table));
+    char *text = (char *)run_read_file(path, &size);
+    OK(d9_labels_read(&r.faults, &options, text, size, &r.table));
     count_parts(&r.table, counts);
     assert_ints(r.faults.count, 0, r.table.classes, 14, r.table.groups, 30805);
     assert_int_equal(r.table.count, 112120);
     assert_ints(counts[D9_PART_TRAIN], 87306, counts[D9_PART_VALID], 7616, counts[D9_PART_TEST], 17198);
-    d9_arena_free(&context, &arena), d9_release(&context, bytes);
+    d9_arena_free(&context, &arena);
 }
 
 /* ---- pictures ---- */
@@ -450,7 +448,7 @@ static const d9_dataset_options on_disk = {.name = "labelled", .image_size = 8, 
 
 /* Rows name pictures by path or by file name. Validation images are evaluated instead of test images only with
  * data.validation. */
-TEST_WITH(const char *folder, pictures_with_a_table, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, pictures_with_a_table, run_folder_set_up) {
     static const char text[] = "file,label,split\n0.png,a,train\nmore/1.png,b,train\n3.png,b,train\n2.png,a,valid\n"
                                "4.png,a,test\n5.png,b,test\n";
     d9_dataset_options options = on_disk;
@@ -470,7 +468,7 @@ TEST_WITH(const char *folder, pictures_with_a_table, run_folder_set_up, run_fold
 
 /* Errors: a missing picture, one with two rows, and a name that two pictures have. --skip-damaged leaves out the
  * missing one. A link to a folder above gives no picture a second name. */
-TEST_WITH(const char *folder, rows_and_pictures_that_do_not_fit, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, rows_and_pictures_that_do_not_fit, run_folder_set_up) {
     static const char text[] = "file,label,split\n./0.png,a,train\n1.png,b,train\n4.png,a,test\n9.jpg,a,test\n";
     d9_dataset_options options = on_disk;
     d9_dataset *dataset;
@@ -491,7 +489,7 @@ TEST_WITH(const char *folder, rows_and_pictures_that_do_not_fit, run_folder_set_
 }
 
 /* Rejected with advice: paths that do not begin below the folder, and groups none of which is for training. */
-TEST_WITH(const char *folder, paths_and_groups_with_advice, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, paths_and_groups_with_advice, run_folder_set_up) {
     static const char one_group[] = "file,label,patient\n0.png,a,NaN\n2.png,b,NaN\n";
     static const char *const files[] = {"../0.png", "/0.png", "more\\1.png"};
     d9_dataset_options options = on_disk;
@@ -509,7 +507,7 @@ TEST_WITH(const char *folder, paths_and_groups_with_advice, run_folder_set_up, r
 }
 
 /* Both test images have the same labels, so no label has an area under the curve; those for validation differ. */
-TEST_WITH(const char *folder, labels_that_define_no_area, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, labels_that_define_no_area, run_folder_set_up) {
     static const char text[] =
         "file,label,split\n0.png,a,train\n1.png,b,train\n2.png,a,test\n3.png,a,test\n4.png,a|b,valid\n5.png,,valid\n";
     d9_dataset_options options = on_disk;
@@ -522,7 +520,7 @@ TEST_WITH(const char *folder, labels_that_define_no_area, run_folder_set_up, run
 }
 
 /* Without columns for groups and the split, data.validation takes so many training images, as it does for folders. */
-TEST_WITH(const char *folder, validation_images_of_a_plain_table, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, validation_images_of_a_plain_table, run_folder_set_up) {
     d9_dataset_options options = on_disk;
     d9_dataset *dataset;
     options.split_column = NULL;
@@ -542,7 +540,7 @@ TEST_WITH(const char *folder, validation_images_of_a_plain_table, run_folder_set
 }
 
 /* A table without training images of the model needs no column of groups: the model is evaluated on all of it. */
-TEST_WITH(const char *folder, another_table_needs_no_groups, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, another_table_needs_no_groups, run_folder_set_up) {
     static const char text[] = "file,label\n0.png,a\n1.png,b\n2.png,a|b\n3.png,\n", wrong[] = "files,label\n0.png,a\n";
     static const char *const names[] = {"a", "b"};
     const d9_provenance known = {.rule = D9_SPLIT_RULE, .classes = 2, .class_names = names};

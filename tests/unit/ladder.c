@@ -1,5 +1,6 @@
 /* configs/ladder/, compared with the published table of its steps (`published.source` of each file). */
 #include "config_testing.h"
+#include "tests/support/runs.h"
 
 #define BIT(trick) (1u << D9_TRICK_##trick)
 
@@ -94,14 +95,13 @@ TEST(test_each_step_is_as_published, enter_source_folder) {
     printf("%-42s %7s %8s %6s  %s\n", "step", "seconds", "accuracy", "epochs", "tricks");
     for (int i = 0; i < LADDER_COUNT; i++) {
         const char *path = config_files[LADDER + i];
-        d9_config *config = load(path);
+        const d9_config *config = program_load(path, NULL);
         printf("%-42s %7.4g %8.4g %6.4g ", config->title, config->published.seconds, d9_config_published(config),
                config->train.epochs);
         for (int t = 0; t < D9_TRICK_COUNT; t++)
             if (config->trick_on[t]) printf(" %s", d9_trick_at(t)->name);
         printf("\n");
         assert_step(path, config, &table[i]);
-        d9_config_free(&context, config);
     }
 }
 
@@ -109,13 +109,9 @@ TEST(test_each_step_is_as_published, enter_source_folder) {
 TEST(test_ladder_is_a_chain, enter_source_folder) {
     for (int i = 0; i < LADDER_COUNT; i++) {
         char wanted[128];
-        uint8_t *bytes;
-        size_t size;
         const char *before = i == 0 ? "configs/ladder/../base.yaml" : config_files[LADDER + i - 1];
         snprintf(wanted, sizeof wanted, "\nbase: %s\n", before + strlen("configs/ladder/"));
-        OK(d9_file_read(&context, config_files[LADDER + i], &bytes, &size));
-        assert_contains(config_files[LADDER + i], (char *)bytes, wanted);
-        d9_release(&context, bytes);
+        assert_contains(config_files[LADDER + i], (char *)run_read_file(config_files[LADDER + i], NULL), wanted);
     }
 }
 
@@ -126,11 +122,7 @@ TEST(test_ladder_ends_at_dawn94, enter_source_folder) {
     static const char *const paths[] = {"configs/dawn94.yaml", "configs/ladder/13-ten-epochs.yaml",
                                         "configs/ladder/12-flip-tta.yaml", "configs/ladder/01-baseline.yaml",
                                         "configs/ladder/02-device-data.yaml"};
-    for (int i = 0; i < 5; i++) {
-        d9_config *config = load(paths[i]);
-        d9_config_hash(&context, config, hashes[i]);
-        d9_config_free(&context, config);
-    }
+    for (int i = 0; i < 5; i++) d9_config_hash(&context, program_load(paths[i], NULL), hashes[i]);
     assert_string_equal(hashes[0], hashes[1]);
     assert_string_not_equal(hashes[0], hashes[2]);
     assert_string_equal(hashes[3], hashes[4]);

@@ -57,21 +57,18 @@ static d9_status add_average(d9_context *inner, const void *options, d9_accumula
     (void)options, (void)tail;
     return d9_accumulator_add(inner, accumulators, "average", D9_ACCUMULATOR_OF_STATE, &buffer);
 }
-static void close_session(void *session) { d9_session_close(session); }
 
 /* An initialised session, with the trick plain_head if the optimizer is SGD; closed when the test ends. */
 static d9_session *open_session(const d9_config *config) {
-    d9_session *session = test_room(sizeof *session);
     const bool sgd = config->train.optimizer == D9_OPTIMIZER_SGD;
     const d9_session_options options = {
         .config = config, .seed = 7, .program = {.tricks = with_head, .trick_count = sgd ? 1 : 0}};
-    OK(d9_session_open(&context, &options, session));
-    test_keep(session, close_session);
+    d9_session *session = run_session_open(&options);
     OK(d9_session_initialize(session));
     return session;
 }
 
-static d9_config *configure(const char *backend) { return program_kept(run_config(&context, backend, "f32", "")); }
+static d9_config *configure(const char *backend) { return run_config(backend, "f32", ""); }
 
 /* Reads a parameter's elements from a buffer with the layout of the state or of the gradients. */
 static void read_parameter(d9_session *session, const char *name, d9_buffer buffer, float *values, int64_t *count) {
@@ -169,7 +166,7 @@ static d9_config *adam_config(const char *backend, d9_optimizer optimizer) {
 
 /* A session resumed from a checkpoint after step 7, while the head is updated, must end with the bytes of an
  * uninterrupted one. Adam's averages come from the checkpoint, its bias correction from the step number. */
-TEST_WITH(const char *folder, resumes_in_the_middle, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, resumes_in_the_middle, run_folder_set_up) {
     const d9_config *const configs[] = {configure("reference"),
                                         configure("cpu"),
                                         muon_config("reference", "f32"),

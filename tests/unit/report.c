@@ -6,7 +6,7 @@
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 
-static char folder[RUN_PATH_BYTES];
+static const char *folder;
 static const char *measured = "accuracy"; /* of the runs of the next arms */
 static double target = 94;
 static const char *kind = "grid"; /* of the next experiment.json */
@@ -16,14 +16,14 @@ static d9_report *report;         /* the last that was read */
 
 static int set_up(void **state) {
     (void)state;
-    run_folder_make(folder);
+    folder = run_folder_new();
     arms = json_array(), runs = json_array();
     return 0;
 }
 
 static int tear_down(void **state) {
     (void)state;
-    d9_report_free(&context, report), run_folder_remove(folder), json_decref(arms), json_decref(runs);
+    d9_report_free(&context, report), json_decref(arms), json_decref(runs);
     report = NULL, measured = "accuracy", target = 94, kind = "grid", teraflop = 1;
     return 0;
 }
@@ -80,11 +80,11 @@ REPORT_TEST(test_tables_as_tsv_html_and_json) {
     assert_holds(html, "<td class=n>\xe2\x80\x93</td>");  /* p of the last row */
     assert_holds(html, "<td><span>line end</span></td>"); /* CSS limits the width of the span */
     assert_null(strstr(html, "Nothing"));                 /* an empty column is omitted */
-    json_t *rows = d9_figures_json(&context, &arena, &table);
+    json_t *rows = run_json(d9_figures_json(&context, &arena, &table));
     assert_int_equal(json_array_size(rows), 3);
     assert_true(json_is_null(json_object_get(json_array_get(rows, 2), "p")));
     NEAR(json_real_value(json_object_get(json_array_get(rows, 2), "difference")), 12);
-    json_decref(rows), d9_arena_free(&context, &arena);
+    d9_arena_free(&context, &arena);
 }
 
 /* The page shows a column without heading in the one before; TSV keeps all columns. */

@@ -3,11 +3,7 @@
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 
-static d9_config *load(const char *path) {
-    d9_config *config;
-    OK(d9_config_load(&context, run_path(D9_SOURCE_DIR "/configs", path), NULL, &config));
-    return program_kept(config);
-}
+static d9_config *load(const char *path) { return program_load(run_path(D9_SOURCE_DIR "/configs", path), NULL); }
 
 static void free_program(void *program) { d9_program_free(&context, program); }
 
@@ -267,11 +263,8 @@ TEST(test_cosine_that_only_warms_up) {
                 {"shape: cosine, peak: 1, warmup: end-1", 6, false}, {"shape: cosine, peak: 1", 6, false},
                 {"knots: [0, 8, end], values: [0, 1, 0]", 2, false}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        char yaml[160];
-        snprintf(yaml, sizeof yaml, "train: {lr: {%s}}\n", rows[i].lr);
-        d9_config *config = program_config(&context, yaml);
+        const d9_config *config = program_yaml("train: {lr: {%s}}\n", rows[i].lr);
         assert_int_equal(d9_schedule_only_warms_up(&config->train.lr, rows[i].epochs), rows[i].only);
-        d9_config_free(&context, config);
     }
 }
 

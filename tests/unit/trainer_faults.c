@@ -109,9 +109,14 @@ static int set_up(void **state) {
     return 0;
 }
 
-#define FAULT_TEST(name) TEST_WITH(run_bench *b, name, set_up, run_bench_tear_down)
+#define FAULT_TEST(name) TEST_WITH(run_bench *b, name, set_up)
 #define OPTIONS(b, ...)                                                                                                \
     (d9_train_options) { .config = (b)->config, .seed = 7, .out = (b)->folder, __VA_ARGS__ }
+
+static void clear_folder(const run_bench *b) {
+    run_folder_remove(b->folder);
+    OK(d9_directory_make(&context, b->folder));
+}
 
 static run_report train_on(disk *d, d9_train_options options) {
     const d9_system system = system_on(d);
@@ -122,7 +127,7 @@ static run_report train_on(disk *d, d9_train_options options) {
 static void assert_recovers(run_bench *b, const char *what) {
     const run_report rest = run_train_ok(&OPTIONS(b, .resume = true));
     run_assert_equal(&rest, whole_run(b), what);
-    run_folder_remove(b->folder), run_folder_make(b->folder);
+    clear_folder(b);
 }
 
 static void check_failed(run_bench *b, const run_report *report, const disk *d, const char *what) {
@@ -162,7 +167,7 @@ FAULT_TEST(test_full_disk) {
         char what[64];
         disk d = {.room = whole.written * 9 / 10 * i / CASES, .marked = -1};
         snprintf(what, sizeof what, "full after %lld bytes", (long long)d.room);
-        run_folder_remove(b->folder), run_folder_make(b->folder);
+        clear_folder(b);
         const run_report report = train_on(&d, OPTIONS(b, .checkpoint_every = 1));
         check_failed(b, &report, &d, what);
         assert_recovers(b, what);
@@ -280,7 +285,7 @@ FAULT_TEST(test_runs_with_a_failing_call) {
     for (int kind = 0; kind < CALL_COUNT; kind++) {
         const int64_t step = every ? 1 : 1 + counted.calls[kind] / SOME;
         for (int64_t k = 1; k <= counted.calls[kind]; k += step) {
-            run_folder_remove(b->folder), run_folder_make(b->folder);
+            clear_folder(b);
             check_failing_call(b, (each_call)kind, k);
         }
         print_message("%s: %lld calls\n", each_call_names[kind], (long long)counted.calls[kind]);
