@@ -146,6 +146,10 @@ const d9_node *program_node(const d9_graph *graph, d9_op op, const char *role) {
     return &graph->nodes[program_find(graph, op, role)];
 }
 
+const d9_update_attributes *program_muon(const d9_program *program) {
+    return &program->train.nodes[d9_edit_next(&program->train, D9_OP_ORTHOGONAL_UPDATE, 0)].as.update;
+}
+
 const d9_value *program_value(const d9_graph *graph, const char *name) {
     const d9_value_id id = d9_graph_find_value(graph, name);
     if (id == D9_NONE) fail_msg("there is no value %s", name);

@@ -39,6 +39,8 @@ int program_count(const d9_graph *graph, d9_op op, bool backward);
 /* The node with this operation and role; fails if there is none. */
 d9_node_id program_find(const d9_graph *graph, d9_op op, const char *role);
 const d9_node *program_node(const d9_graph *graph, d9_op op, const char *role);
+/* The update of the first filter, by Muon. */
+const d9_update_attributes *program_muon(const d9_program *program);
 /* The value with this name; fails if there is none. */
 const d9_value *program_value(const d9_graph *graph, const char *name);
 

@@ -180,6 +180,10 @@ int run_folder_set_up(void **state) {
     return 0;
 }
 
+void run_make_directory(const char *folder, const char *name) {
+    OK(d9_directory_make(&context, run_path(folder, name)));
+}
+
 void run_write(const char *folder, const char *name, const void *bytes, size_t size) {
     OK(d9_file_write(&context, run_path(folder, name), bytes, size));
 }
@@ -229,6 +233,12 @@ int run_bench_set_up(void **state) {
     b = (run_bench){run_config("reference", "f32", ""), run_folder_new()};
     *state = &b;
     return 0;
+}
+
+const run_report *run_bench_whole(const run_bench *b) {
+    static run_report whole;
+    if (!whole.epoch_count) whole = run_train_ok(&(d9_train_options){.config = b->config, .seed = 7});
+    return &whole;
 }
 
 void run_check_seeds(const d9_config *config) {

@@ -44,7 +44,8 @@ bool run_has(const char *folder, const char *name);
 int run_folder_count(const char *folder, const char *ending); /* entries with this ending; "": all; not dot files */
 /* Fails if a file of a run in the folder cannot be read or ends within a line, or a partial file was left. */
 void run_check_files(const char *folder, const char *what);
-/* Writes a file; a failure fails the test. */
+/* These make a folder below the folder, and write a file; a failure fails the test. */
+void run_make_directory(const char *folder, const char *name);
 void run_write(const char *folder, const char *name, const void *bytes, size_t size);
 /* These live until the running test ends. run_read_file: the bytes of a file, followed by a zero byte; size: NULL, or
  * their number. run_tensors: a safetensors file. run_json: returns `json`, which must not be NULL. */
@@ -69,6 +70,11 @@ typedef struct run_bench {
     const char *folder;
 } run_bench;
 int run_bench_set_up(void **state);
+#define RUN_OPTIONS(b, ...)                                                                                            \
+    (d9_train_options) { .config = (b)->config, .seed = 7, .out = (b)->folder, __VA_ARGS__ }
+/* The uninterrupted run with this seed, trained once by the program: each of its benches must have one configuration.
+ */
+const run_report *run_bench_whole(const run_bench *b);
 
 /* Trains twice with one seed, which must give equal runs, and with another, which must give another run. */
 void run_check_seeds(const d9_config *config);

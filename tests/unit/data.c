@@ -9,10 +9,6 @@
 
 enum { SIDE = 32, PIXELS = SIDE * SIDE, BATCH_IMAGES = 10000, RECORD = 3073 };
 
-static void make_folder(const char *folder, const char *name) {
-    OK(d9_directory_make(&context, run_path(folder, name)));
-}
-
 /* Writes an image of one colour, which identifies it in the data set. */
 static void write_picture(const char *folder, const char *name, int width, int height, uint8_t value) {
     uint8_t *pixels = malloc((size_t)(3 * width * height));
@@ -115,13 +111,13 @@ TEST_WITH(const char *folder, missing_files_say_where_and_how, run_folder_set_up
 
     /* search order: $DAWN9_DATA, its subfolder, the cache folder */
     setenv("XDG_CACHE_HOME", run_path(folder, "cache"), 1), setenv("DAWN9_DATA", folder, 1);
-    make_folder(folder, "cache/dawn9/cifar10");
+    run_make_directory(folder, "cache/dawn9/cifar10");
     d9_dataset_folder("cifar10", NULL, found, sizeof found);
     assert_string_equal(found, folder);
     run_write(folder, "cache/dawn9/cifar10/test_batch.bin", "x", 1);
     d9_dataset_folder("cifar10", NULL, found, sizeof found);
     assert_non_null(strstr(found, "cache/dawn9/cifar10"));
-    make_folder(folder, "cifar10");
+    run_make_directory(folder, "cifar10");
     run_write(folder, "cifar10/data_batch_1.bin", "x", 1);
     d9_dataset_folder("cifar10", NULL, found, sizeof found);
     assert_null(strstr(found, "cache"));
@@ -135,7 +131,7 @@ static void fill_classes(const char *folder, const char *root, int images) { /* 
     for (int class = 0; class < 3; class ++) {
         char name[128];
         snprintf(name, sizeof name, "%s%s", root, classes[class]);
-        make_folder(folder, name);
+        run_make_directory(folder, name);
         for (int i = 0; i < images; i++) {
             snprintf(name, sizeof name, "%s%s/%02d.PNG", root, classes[class], i);
             write_picture(folder, name, 10 + 7 * i, 40 - i, (uint8_t)(80 * class + i));
@@ -244,7 +240,7 @@ TEST_WITH(const char *folder, a_folder_that_was_not_trained_on_is_whole, run_fol
     assert_false(own->unseen);
     for (int class = 0; class < 3; class ++) {
         snprintf(name, sizeof name, "other/%d", class);
-        make_folder(folder, name);
+        run_make_directory(folder, name);
         for (int i = 0; i < 1 + 4 * class; i++) {
             snprintf(name, sizeof name, "other/%d/%d.png", class, i);
             write_picture(folder, name, 9, 9, (uint8_t)(240 + class + i));
@@ -279,7 +275,7 @@ TEST_WITH(const char *folder, folder_split_by_hand_is_kept, run_folder_set_up) {
     fill_classes(folder, "test/", 1);
     d9_dataset *dataset = run_data(folder, (d9_dataset_options){.name = "folder"});
     assert_ints(dataset->train.count, 12, dataset->test.count, 3);
-    make_folder(folder, "test/dog");
+    run_make_directory(folder, "test/dog");
     write_picture(folder, "test/dog/1.png", 4, 4, 1);
     run_data_rejected(folder, (d9_dataset_options){.name = "folder"}, D9_DATA, "test/dog train/");
 }
@@ -296,11 +292,11 @@ TEST_WITH(const char *folder, broken_folders_are_rejected, run_folder_set_up) {
     const d9_dataset_options options = {.name = "folder"};
     run_data_rejected(folder, (d9_dataset_options){.name = "folder", .path = "no/such/folder"}, D9_DATA,
                       "no/such/folder");
-    make_folder(folder, "ant");
+    run_make_directory(folder, "ant");
     run_data_rejected(folder, options, D9_DATA, "/ant");
     write_picture(folder, "ant/1.png", 3, 5, 9);
     run_data_rejected(folder, options, D9_DATA, "1 2");
-    make_folder(folder, "bee");
+    run_make_directory(folder, "bee");
     write_picture(folder, "bee/1.png", 3, 5, 9);
     run_data_rejected(folder, options, D9_DATA, "/ant 1 2");
     write_picture(folder, "ant/2.png", 3, 5, 9);
@@ -314,7 +310,7 @@ TEST_WITH(const char *folder, broken_folders_are_rejected, run_folder_set_up) {
     run_write(folder, "bee/2.jpg", bytes, size / 2);
     run_data_rejected(folder, options, D9_DATA, "bee/2.jpg");
     write_picture(folder, "bee/2.jpg", 200, 100, 9);
-    make_folder(folder, "bee/wings");
+    run_make_directory(folder, "bee/wings");
     run_data_rejected(folder, options, D9_DATA, "bee/wings");
 }
 

@@ -33,14 +33,10 @@ static int tear_down(void **state) {
     return 0;
 }
 
-static void make_folder(const char *folder, const char *name) {
-    OK(d9_directory_make(&context, run_path(folder, name)));
-}
-
 /* Installs a shell script as the first program `name` on $PATH; $FOLDER in it is `folder`. */
 static void plant(const char *folder, const char *name, const char *script) {
     char path[64], text[1024], search[RUN_PATH_BYTES + sizeof path_before];
-    make_folder(folder, "bin");
+    run_make_directory(folder, "bin");
     snprintf(path, sizeof path, "bin/%s", name);
     const int length = snprintf(text, sizeof text, "#!/bin/sh\nFOLDER=%s\n%s\n", folder, script);
     run_write(folder, path, text, (size_t)length);
@@ -95,7 +91,7 @@ TEST_WITH(const char *folder, wrong_reviews_leave_nothing, set_up, tear_down) {
     assert_words(context.message, "imdb archive: train/neg: 6 bytes 16302492");
     assert_false(d9_file_exists(&context, target));
     d9_context_clear(&context);
-    make_folder(folder, "target/test/pos");
+    run_make_directory(folder, "target/test/pos");
     run_write(folder, "target/test/pos/0_1.txt", "good", 4);
     assert_int_equal(d9_data_fetch(&context, "imdb", target, NULL, &report), D9_OUTPUT);
     assert_words(context.message, "target/test/pos: wrong size --data");
@@ -138,7 +134,7 @@ TEST_WITH(const char *folder, wrong_weights_leave_nothing, set_up, tear_down) {
     assert_rejection(d9_data_fetch(&context, "resnet18", target, run_path(folder, "given.tar"), &report), D9_DATA,
                      "given.tar: " WEIGHTS ": SHA-256 " SUM);
     assert_false(d9_file_exists(&context, target));
-    make_folder(folder, "target");
+    run_make_directory(folder, "target");
     run_write(folder, "target/" WEIGHTS, "x", 1);
     assert_rejection(d9_data_check(&context, "resnet18", target, &report), D9_CHECK_FAILED, WEIGHTS " 1 46830571");
     assert_ints(report.count, 1, report.row[0].state, D9_FILE_WRONG_SIZE);
@@ -229,7 +225,7 @@ TEST_WITH(const char *folder, a_killed_fetch_ends_its_program_and_the_next_clear
 
 TEST_WITH(const char *folder, a_second_fetch_is_rejected, set_up, tear_down) {
     int lock;
-    make_folder(folder, "target");
+    run_make_directory(folder, "target");
     OK(d9_lock_take(&context, run_path(target, ".fetch.lock"), &lock));
     assert_rejection(d9_data_fetch(&context, "cifar10", target, NULL, &report), D9_OUTPUT, ".fetch.lock process");
     d9_lock_free(&context, run_path(target, ".fetch.lock"), lock);
@@ -254,7 +250,7 @@ static void make_package(const char *folder) {
         pixels[3 * i + 1] = (uint8_t)i;
         pixels[3 * i + 2] = 7;
     }
-    make_folder(folder, "package");
+    run_make_directory(folder, "package");
     const char *path = run_path(folder, "package/test_batch.png");
     png_image sheet = {.version = PNG_IMAGE_VERSION,
                        .width = PIXELS,
@@ -286,7 +282,7 @@ static void check_records(const char *decoded, const char *name, int first) { /*
 TEST_WITH(const char *folder, sheets_become_records_but_not_without_their_sums, set_up, tear_down) {
     const char *package = run_path(folder, "package"), *decoded = run_path(folder, "decoded");
     make_package(folder);
-    make_folder(folder, "decoded");
+    run_make_directory(folder, "decoded");
     OK(d9_sheets_convert(&context, package, decoded));
     check_records(decoded, "data_batch_4.bin", 30000);
     check_records(decoded, "test_batch.bin", 0);
@@ -305,7 +301,7 @@ TEST_WITH(const char *folder, sheets_become_records_but_not_without_their_sums, 
 TEST_WITH(const char *folder, check_tells_each_state, set_up, tear_down) {
     uint8_t *zeros = calloc(1, BATCH_BYTES);
     assert_non_null(zeros);
-    make_folder(folder, "target");
+    run_make_directory(folder, "target");
     run_write(folder, "target/data_batch_1.bin", zeros, BATCH_BYTES);
     run_write(folder, "target/data_batch_2.bin", zeros, 100);
     free(zeros);
@@ -392,7 +388,7 @@ TEST_WITH(const char *folder, the_python_version_is_converted_and_runs_nothing, 
               21); /* no pixels */
     assert_rejection(d9_cifar_read(&context, "cifar10", &file, path, &bytes, &read), D9_DATA, "byte 20");
     setenv("DAWN9_DATA", folder, 1); /* the loader looks for this version, too */
-    make_folder(folder, "cifar10"), run_write(folder, "cifar10/data_batch_1", "x", 1);
+    run_make_directory(folder, "cifar10"), run_write(folder, "cifar10/data_batch_1", "x", 1);
     d9_dataset_folder("cifar10", NULL, chosen, sizeof chosen);
     assert_string_equal(chosen, run_path(folder, "cifar10"));
     unsetenv("DAWN9_DATA");

@@ -16,7 +16,7 @@ static void write_part(const char *folder, const char *part, int images, uint8_t
     char name[128];
     for (int c = 0; c < CLASSES; c++) {
         snprintf(name, sizeof name, "%s/%s", part, classes[c]);
-        OK(d9_directory_make(&context, run_path(folder, name)));
+        run_make_directory(folder, name);
         for (int i = 0; i < images; i++) {
             snprintf(name, sizeof name, "%s/%s/%d.png", part, classes[c], i);
             memset(pixels, colour + CLASSES * i + c, sizeof pixels);
@@ -53,7 +53,7 @@ TEST_WITH(const char *folder, a_validation_part_is_beside_or_instead_of_the_test
         run_data(folder, (d9_dataset_options){.name = "folder", .image_size = SIDE, .validation = 2, .known = &drawn});
     assert_int_equal(dataset->train.count + dataset->test.count, 10);
 
-    OK(d9_directory_make(&context, run_path(folder, "val/ant")));
+    run_make_directory(folder, "val/ant");
     run_data_rejected(folder, (d9_dataset_options){.name = "folder"}, D9_DATA, "/val /Valid");
 }
 
@@ -61,16 +61,16 @@ TEST_WITH(const char *folder, empty_classes_are_left_out_on_request, run_folder_
     const d9_dataset_options strict = {.name = "folder"}, lenient = {.skip_empty = true};
     write_part(folder, "train", 5, 10);
     write_part(folder, "test", 3, 200);
-    OK(d9_directory_make(&context, run_path(folder, "train/__MACOSX/ant"))); /* foreign: always left out */
-    OK(d9_directory_make(&context, run_path(folder, "test/lost+found")));
-    OK(d9_directory_make(&context, run_path(folder, "train/bee/@eaDir/0.png")));
+    run_make_directory(folder, "train/__MACOSX/ant"); /* foreign: always left out */
+    run_make_directory(folder, "test/lost+found");
+    run_make_directory(folder, "train/bee/@eaDir/0.png");
     check_parts(folder, (d9_dataset_options){.skip_empty = false}, 10, 6, 200);
-    OK(d9_directory_make(&context, run_path(folder, "train/cow")));
+    run_make_directory(folder, "train/cow");
     run_data_rejected(folder, strict, D9_DATA, "train/cow --skip-empty");
     check_parts(folder, lenient, 10, 6, 200);
-    OK(d9_directory_make(&context, run_path(folder, "test/cow")));
+    run_make_directory(folder, "test/cow");
     check_parts(folder, lenient, 10, 6, 200);
-    OK(d9_directory_make(&context, run_path(folder, "train/cow/calf"))); /* images may be in it */
+    run_make_directory(folder, "train/cow/calf"); /* images may be in it */
     run_data_rejected(folder, (d9_dataset_options){.name = "folder", .skip_empty = true}, D9_DATA, "train/cow/calf");
 }
 
@@ -130,14 +130,14 @@ TEST_WITH(const char *folder, an_interrupt_ends_reading, run_folder_set_up) {
 TEST_WITH(const char *folder, a_class_is_named_train, run_folder_set_up) {
     write_part(folder, ".", 6, 10);
     assert_int_equal(rename(run_path(folder, "ant"), run_path(folder, "train")), 0);
-    OK(d9_directory_make(&context, run_path(folder, "train/@eaDir")));
+    run_make_directory(folder, "train/@eaDir");
     d9_dataset *dataset = run_data(folder, (d9_dataset_options){.name = "folder"});
     assert_string_equal(dataset->class_names[1], "train");
 }
 
 TEST_WITH(const char *folder, a_foreign_folder_with_images_is_a_class, run_folder_set_up) {
     write_part(folder, ".", 6, 10);
-    OK(d9_directory_make(&context, run_path(folder, "lost+found")));
+    run_make_directory(folder, "lost+found");
     assert_int_equal(rename(run_path(folder, "ant"), run_path(folder, "lost+found")), 0);
     d9_dataset *dataset = run_data(folder, (d9_dataset_options){.name = "folder"});
     assert_string_equal(dataset->class_names[1], "lost+found");
@@ -436,7 +436,7 @@ static void write_picture(const char *folder, const char *name, uint8_t value) {
 }
 
 static void write_pictures(const char *folder) {
-    OK(d9_directory_make(&context, run_path(folder, "more")));
+    run_make_directory(folder, "more");
     for (int i = 0; i < 10; i++) {
         char name[32];
         snprintf(name, sizeof name, "%s%d.png", i % 2 ? "more/" : "", i);
@@ -454,7 +454,7 @@ TEST_WITH(const char *folder, pictures_with_a_table, run_folder_set_up) {
     d9_dataset_options options = on_disk;
     d9_dataset *dataset;
     write_pictures(folder);
-    OK(d9_directory_make(&context, run_path(folder, "@eaDir"))); /* its copies are not used */
+    run_make_directory(folder, "@eaDir"); /* its copies are not used */
     write_picture(folder, "@eaDir/3.png", 7);
     run_write(folder, "labels.csv", text, strlen(text));
     dataset = run_data(folder, options);
@@ -483,7 +483,7 @@ TEST_WITH(const char *folder, rows_and_pictures_that_do_not_fit, run_folder_set_
     OK(d9_file_append(&context, run_path(folder, "twice.csv"), "more/1.png,b,test\n", 18));
     options.table = "twice.csv";
     run_data_rejected(folder, options, D9_DATA, "twice.csv:5: more/1.png is in line 3");
-    OK(d9_directory_make(&context, run_path(folder, "again")));
+    run_make_directory(folder, "again");
     write_picture(folder, "again/1.png", 7);
     run_data_rejected(folder, options, D9_DATA, "twice.csv:3: the name 1.png");
 }

@@ -288,7 +288,7 @@ TEST_WITH(const char *folder, a_byte_order_mark_is_no_word, run_folder_set_up) {
 TEST_WITH(const char *folder, broken_folders_of_texts_are_rejected, run_folder_set_up) {
     write_text(folder, "loose.txt", "good");
     run_data_rejected(folder, (d9_dataset_options){.name = "text"}, D9_DATA, "1 texts CLASS/text.txt");
-    OK(d9_directory_make(&context, run_path(folder, "ham")));
+    run_make_directory(folder, "ham");
     run_data_rejected(folder, (d9_dataset_options){.name = "text"}, D9_DATA, "ham texts (.txt)");
     write_text(folder, "ham/1.txt", "good");
     run_data_rejected(folder, (d9_dataset_options){.name = "text"}, D9_DATA, "1 2 CLASS/text.txt");

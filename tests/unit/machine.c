@@ -82,7 +82,7 @@ static const tree trees[] = {
 static void write_file(const char *root, const char *path, const char *text) {
     char folder[128];
     snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
-    OK(d9_directory_make(&context, run_path(root, folder)));
+    run_make_directory(root, folder);
     run_write(root, path, text, strlen(text));
 }
 

@@ -138,7 +138,7 @@ static void add_arm(const char *name, const char *baseline, int first_seed, int 
         for (int row = 1; row < configured + 1 && row <= stops_after; row++)
             json_array_append_new(rows, json_pack("{s:i}", "epoch", row));
         list_run(name, first_seed + i, name, at);
-        OK(d9_directory_make(&context, run_path(folder, at)));
+        run_make_directory(folder, at);
         strcat(at, "/result.json");
         write_json(run_path(folder, at),
                    json_pack("{s:s, s:f, s:f, s:s, s:i, s:o, s:f, s:f, s:{s:{s:f}}}", "measure", measured, measured,
@@ -559,7 +559,7 @@ REPORT_TEST(test_trials_and_frontier) {
     list_arm("d,train.epochs=1", NULL, "");
     json_object_set_new(json_array_get(arms, 5), "rejected", json_string("too-large"));
     list_arm("e,train.epochs=1", NULL, "e1"), list_run("e,train.epochs=1", 1, "e,train.epochs=1", at);
-    OK(d9_directory_make(&context, run_path(folder, at)));
+    run_make_directory(folder, at);
     strcat(at, "/failure.json");
     write_json(run_path(folder, at), json_pack("{s:s}", "message", "not-finite"));
     add_trial("f,train.epochs=1", 8, 70);

@@ -20,11 +20,6 @@ static const d9_update_attributes *update_of(const d9_program *program, d9_op op
     return &program_node(&program->train, op, role)->as.update;
 }
 
-/* The update of the first filter, by Muon. */
-static const d9_update_attributes *filters_of(const d9_program *program) {
-    return &program->train.nodes[d9_edit_next(&program->train, D9_OP_ORTHOGONAL_UPDATE, 0)].as.update;
-}
-
 #define NEAR(got, want, tolerance)                                                                                     \
     do {                                                                                                               \
         const double got_ = (got), want_ = (want);                                                                     \
@@ -113,7 +108,7 @@ TEST(test_speed94_rates) {
     const d9_program *p = load_program("speed94.yaml");
     assert_ints(p->steps_per_epoch, 32, p->steps, 245);
     const d9_update_attributes *head = update_of(p, D9_OP_UPDATE, "update.weights"),
-                               *biases = update_of(p, D9_OP_UPDATE, "update.biases"), *filters = filters_of(p);
+                               *biases = update_of(p, D9_OP_UPDATE, "update.biases"), *filters = program_muon(p);
     const d9_node *bias = program_node(&p->train, D9_OP_UPDATE, "update.whitening_bias");
     int64_t last = -1, returns = 0;
     for (int64_t s = 0; s < 245; s++) {
@@ -143,7 +138,7 @@ static double forward_of(double side) {
 TEST(test_fewest94_steps) {
     const d9_program *p = load_program("fewest94.yaml");
     assert_ints(p->steps_per_epoch, 32, p->steps, 284);
-    const d9_update_attributes *head = update_of(p, D9_OP_UPDATE, "update.weights"), *filters = filters_of(p);
+    const d9_update_attributes *head = update_of(p, D9_OP_UPDATE, "update.weights"), *filters = program_muon(p);
     const d9_node *slow = program_node(&p->train, D9_OP_LERP, "tail.slow"),
                   *reset = program_node(&p->train, D9_OP_COPY, "tail.state");
     int64_t starts = 0, averaged = 0;

@@ -7,15 +7,6 @@
 #include "train/evaluation.h"
 
 #define RUN_TEST(name) TEST_WITH(run_bench *b, name, run_bench_set_up)
-#define OPTIONS(b, ...)                                                                                                \
-    (d9_train_options) { .config = (b)->config, .seed = 7, .out = (b)->folder, __VA_ARGS__ }
-
-/* The uninterrupted run of the fixture's configuration, trained once. */
-static const run_report *whole_run(const run_bench *b) {
-    static run_report whole;
-    if (!whole.epoch_count) whole = run_train_ok(&(d9_train_options){.config = b->config, .seed = 7});
-    return &whole;
-}
 
 /* Repeats a seed in every precision, and resumes in f64 and bf16; test_stopped_anywhere resumes in f32. */
 TEST(test_seeds_in_every_precision) {
@@ -38,14 +29,14 @@ RUN_TEST(test_stopped_three_times) {
     static const int64_t stops[] = {2, 6, 12, 0};
     for (int i = 0; i < 4; i++) {
         char words[64];
-        const d9_train_options options = OPTIONS(b, .resume = true, .stop_after_steps = stops[i]);
+        const d9_train_options options = RUN_OPTIONS(b, .resume = true, .stop_after_steps = stops[i]);
         const run_report part = run_train(&options, NULL);
         assert_int_equal(part.status, stops[i] ? D9_SIGINT : D9_OK);
         snprintf(words, sizeof words, "%lld 13 --resume", (long long)stops[i] + 1);
         if (stops[i])
             assert_words(part.message, words);
         else
-            run_assert_equal(&part, whole_run(b), "stopped three times");
+            run_assert_equal(&part, run_bench_whole(b), "stopped three times");
     }
     assert_false(run_has(b->folder, "checkpoint.safetensors")); /* keep: model */
 }
@@ -96,7 +87,7 @@ RUN_TEST(test_resume_and_overwrite) {
         }
         if (report.status != D9_OK) continue;
         assert_int_equal(report.resumed, rows[r].resumed);
-        run_assert_equal(&report, whole_run(b), "resumed or overwritten");
+        run_assert_equal(&report, run_bench_whole(b), "resumed or overwritten");
         assert_true(run_has(b->folder, "checkpoint.safetensors") && run_has(b->folder, "model.safetensors"));
     }
 }
@@ -107,13 +98,13 @@ RUN_TEST(test_one_process_per_folder) {
     int lock;
     OK(d9_lock_take(&context, run_path(b->folder, "lock"), &lock));
     snprintf(words, sizeof words, "%ld", (long)getpid());
-    const run_report rejected = run_train(&OPTIONS(b), NULL);
+    const run_report rejected = run_train(&RUN_OPTIONS(b), NULL);
     assert_int_equal(rejected.status, D9_USAGE);
     assert_words(rejected.message, words);
     assert_int_equal(run_folder_count(b->folder, ""), 1); /* the lock */
     close(lock);
     assert_true(run_has(b->folder, "lock"));
-    run_train_ok(&OPTIONS(b));
+    run_train_ok(&RUN_OPTIONS(b));
     assert_false(run_has(b->folder, "lock"));
 }
 
@@ -142,7 +133,8 @@ static void watch_epoch(void *user, const d9_program *program, const d9_epoch_ro
 static d9_train_options watched_options(const run_bench *b, watched *w) {
     w->folder = b->folder;
     context.interrupt = &w->interrupt;
-    return OPTIONS(b, .unsaved_steps = &w->unsaved, .observer = {.user = w, .step = watch_step, .epoch = watch_epoch});
+    return RUN_OPTIONS(b, .unsaved_steps = &w->unsaved,
+                       .observer = {.user = w, .step = watch_step, .epoch = watch_epoch});
 }
 
 /* A checkpoint is written at the end of each epoch except the last, if the previous one is old enough (30 s by default,
@@ -162,7 +154,7 @@ RUN_TEST(test_when_checkpoints_are_written) {
         const run_report report = run_train_ok(&options);
         assert_ints(w.epochs, 3, w.with_checkpoint, rows[r].with_checkpoint, w.most_unsaved, rows[r].most_unsaved,
                     w.unsaved, 0);
-        run_assert_equal(&report, whole_run(b), "checkpoints change nothing");
+        run_assert_equal(&report, run_bench_whole(b), "checkpoints change nothing");
         assert_false(run_has(b->folder, "checkpoint.safetensors"));
     }
 }
@@ -178,7 +170,7 @@ RUN_TEST(test_checkpoints_are_timed) {
     d9_result result;
     system.sync = slow_sync;
     context.system = &system;
-    OK(d9_train(&context, &OPTIONS(b, .checkpoint_seconds = 1e-9), &result));
+    OK(d9_train(&context, &RUN_OPTIONS(b, .checkpoint_seconds = 1e-9), &result));
     double saved = 0, trained = 0;
     for (int i = 0; i < result.timeline->count; i++) {
         const d9_segment *segment = &result.timeline->segments[i];
@@ -196,7 +188,7 @@ RUN_TEST(test_checkpoints_are_timed) {
 /* Evaluating less often changes only the accuracies in the rows of epochs. */
 RUN_TEST(test_evaluations_change_nothing) {
     const d9_config *config = run_config("reference", "f32", "eval: {every: 0}\n");
-    const run_report *often = whole_run(b), once = run_train_ok(&(d9_train_options){.config = config, .seed = 7});
+    const run_report *often = run_bench_whole(b), once = run_train_ok(&(d9_train_options){.config = config, .seed = 7});
     assert_string_equal(often->params_sha256, once.params_sha256);
     assert_int_equal(once.epoch_count, 3);
     assert_true(isnan(once.epoch_score[0]) && isnan(once.epoch_score[1]) &&
@@ -243,7 +235,7 @@ RUN_TEST(test_an_evaluation_omitted_by_an_interrupt_is_repeated) {
         w = (watched){0};
         options.resume = true, options.overwrite = false;
         const run_report rest = run_train_ok(&options);
-        run_assert_equal(&rest, whole_run(b), "an evaluation was left");
+        run_assert_equal(&rest, run_bench_whole(b), "an evaluation was left");
         assert_ints(w.epochs, 3 - i, rest.final_evaluations, 1); /* the one omitted is not recorded */
         assert_ints(lines_in(b, "events.jsonl"), 3, lines_in(b, "epochs.tsv"), 4);
     }
@@ -251,7 +243,7 @@ RUN_TEST(test_an_evaluation_omitted_by_an_interrupt_is_repeated) {
 
 RUN_TEST(test_interrupts_before_the_first_step) {
     volatile sig_atomic_t signal_number = SIGTERM;
-    const d9_train_options options = OPTIONS(b, .resume = true);
+    const d9_train_options options = RUN_OPTIONS(b, .resume = true);
     context.interrupt = &signal_number;
     assert_int_equal(run_train(&options, NULL).status, D9_SIGTERM);
     assert_true(run_has(b->folder, "checkpoint.safetensors"));
@@ -260,7 +252,7 @@ RUN_TEST(test_interrupts_before_the_first_step) {
     assert_words(run_train(&(d9_train_options){.config = b->config, .seed = 7}, NULL).message, "1 13");
     signal_number = 0;
     const run_report rest = run_train_ok(&options);
-    run_assert_equal(&rest, whole_run(b), "interrupted before the first step");
+    run_assert_equal(&rest, run_bench_whole(b), "interrupted before the first step");
 }
 
 typedef struct watcher {
@@ -473,7 +465,7 @@ static void check_logits_file(run_bench *b, d9_session *session) {
 RUN_TEST(test_model_read_back) {
     d9_evaluation evaluation;
     double top1[21];
-    const run_report report = run_train_ok(&OPTIONS(b));
+    const run_report report = run_train_ok(&RUN_OPTIONS(b));
     const char *path = run_path(b->folder, "model.safetensors");
     d9_session *session = run_session(b->config, 99);
     OK(d9_model_read(session, path));
