@@ -48,11 +48,9 @@ static void add_configuration(fixture *f, const char *path) {
     if (config->model->texts) OK(d9_config_extent(&context, config, &extent, &counted));
     if (extent.train_tokens) extent.vocabulary = extent.classes = 33278; /* of WikiText-2 */
     for (int p = 0; p < PRECISIONS; p++) {
-        d9_program program;
-        program_make(&context, config, &extent, precisions[p], false, &program);
-        add_graph(f, p, &program, &program.train);
-        add_graph(f, p, &program, &program.eval);
-        d9_program_free(&context, &program);
+        const d9_program *program = program_make(config, &extent, precisions[p], false);
+        add_graph(f, p, program, &program->train);
+        add_graph(f, p, program, &program->eval);
     }
 }
 

@@ -93,10 +93,8 @@ TEST(every_convolution_of_dawn94_has_a_plan) {
                                        "tricks: {ghost_batchnorm: {group_size: 8}}\n");
     const d9_extent extent = program_extent(config, 1024, 32);
     for (int p = 0; p < 4; p++) {
-        d9_program program;
-        program_make(&context, config, &extent, precisions[p], false, &program);
-        assert_ints(check_list(*state, &program, &program.train), 24, check_list(*state, &program, &program.eval), 9);
-        d9_program_free(&context, &program);
+        const d9_program *program = program_make(config, &extent, precisions[p], false);
+        assert_ints(check_list(*state, program, &program->train), 24, check_list(*state, program, &program->eval), 9);
     }
 }
 
@@ -142,14 +140,10 @@ TEST(tf32_adds_tensor_cores) {
     fixture *f = *state;
     static d9_cudnn_choice exact[CHOICES];
     int seen[PASSES] = {0};
-    d9_config *config;
-    d9_program program;
-    OK(d9_config_load(&context, D9_SOURCE_DIR "/configs/dawn94.yaml", NULL, &config));
-    const d9_extent extent = program_extent(config, 1024, 32);
-    program_make(&context, config, &extent, "tf32", false, &program);
+    const d9_program *program = program_of(program_load(D9_SOURCE_DIR "/configs/dawn94.yaml", NULL), 1024, 32, "tf32");
     d9_conv_description description;
     const d9_node *node;
-    for (d9_node_id n = 0; (node = test_next_conv(&program, &program.train, &n, &description));) {
+    for (d9_node_id n = 0; (node = test_next_conv(program, &program->train, &n, &description));) {
         assert_true(description.tf32);
         d9_cudnn_graph graph, graph_f32;
         const int many = list_choices(f, &description, &graph, f->choices);
@@ -168,7 +162,6 @@ TEST(tf32_adds_tensor_cores) {
         seen[description.pass]++;
     }
     for (int p = 0; p < PASSES; p++) assert_true(seen[p] >= 7);
-    d9_program_free(&context, &program);
 }
 
 /* True if the engine has the numerical note `wanted`. */
@@ -220,17 +213,15 @@ TEST(the_likeliest_choices_come_first) {
     d9_config *config = program_load(D9_SOURCE_DIR "/configs/dawn94.yaml", NULL);
     const d9_extent extent = program_extent(config, 1024, 32);
     for (int p = 0; p < 2; p++) {
-        d9_program program;
         tally seen = {0};
-        program_make(&context, config, &extent, with_tensor_cores[p], false, &program);
+        const d9_program *program = program_make(config, &extent, with_tensor_cores[p], false);
         d9_conv_description description;
         const d9_node *node;
-        for (d9_node_id n = 0; (node = test_next_conv(&program, &program.train, &n, &description));)
+        for (d9_node_id n = 0; (node = test_next_conv(program, &program->train, &n, &description));)
             check_order(f, &description, node->role, &seen);
         print_message("%s: %d choices, %d without tensor cores, %d with strict NaNs\n", with_tensor_cores[p],
                       seen.choices, seen.plain, seen.strict);
         assert_true(seen.plain > 0 && seen.strict > 0 && seen.choices > seen.plain + seen.strict);
-        d9_program_free(&context, &program);
     }
 }
 

@@ -25,12 +25,6 @@ d9_extent program_extent(const d9_config *config, int64_t images, int64_t side) 
                        .std = {63, 62, 67}};
 }
 
-void program_make(d9_context *context, const d9_config *config, const d9_extent *extent, const char *precision,
-                  bool keep_all, d9_program *program) {
-    const d9_program_options options = {.seed = 1, .keep_all = keep_all};
-    test_ok(context, d9_program_build(context, config, extent, d9_precision_find(precision), &options, program));
-}
-
 static void free_config(void *config) { d9_config_free(&context, config); }
 
 d9_config *program_kept(d9_config *config) { return test_keep(config, free_config); }
@@ -58,11 +52,16 @@ d9_config *program_yaml(const char *yaml, ...) {
 
 static void free_program(void *program) { d9_program_free(&context, program); }
 
-d9_program *program_of(const d9_config *config, int64_t images, int64_t side, const char *precision) {
+d9_program *program_make(const d9_config *config, const d9_extent *extent, const char *precision, bool keep_all) {
     d9_program *program = test_room(sizeof *program);
-    const d9_extent extent = program_extent(config, images, side);
-    program_make(&context, config, &extent, precision, false, program);
+    const d9_program_options options = {.seed = 1, .keep_all = keep_all};
+    OK(d9_program_build(&context, config, extent, d9_precision_find(precision), &options, program));
     return test_keep(program, free_program);
+}
+
+d9_program *program_of(const d9_config *config, int64_t images, int64_t side, const char *precision) {
+    const d9_extent extent = program_extent(config, images, side);
+    return program_make(config, &extent, precision, false);
 }
 
 void program_rejected(const d9_config *config, int64_t images, int64_t side, const char *words) {

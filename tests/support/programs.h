@@ -11,8 +11,6 @@ extern const char *const program_many_tricks;
 /* A failing call fails the test with the context's message. */
 d9_extent program_extent(const d9_config *config, int64_t images,
                          int64_t side); /* RGB, ten classes, half as many evaluation images */
-void program_make(d9_context *context, const d9_config *config, const d9_extent *extent, const char *precision,
-                  bool keep_all, d9_program *program);
 
 /* These live until the running test ends. program_config, program_load: a configuration, of a text or a file.
  * program_yaml: one whose YAML is written as by printf. program_of: a program for `images` RGB training images of
@@ -21,6 +19,7 @@ d9_config *program_config(const char *yaml);
 d9_config *program_load(const char *path, const d9_config_edits *edits); /* edits: NULL, or changes */
 d9_config *program_yaml(const char *yaml, ...) __attribute__((format(printf, 1, 2)));
 d9_config *program_kept(d9_config *config); /* returns it; only its end is new */
+d9_program *program_make(const d9_config *config, const d9_extent *extent, const char *precision, bool keep_all);
 d9_program *program_of(const d9_config *config, int64_t images, int64_t side, const char *precision);
 /* Building that program in f32 must fail with D9_USAGE and these words. */
 void program_rejected(const d9_config *config, int64_t images, int64_t side, const char *words);

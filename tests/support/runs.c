@@ -176,6 +176,7 @@ json_t *run_json(json_t *json) { return test_keep(json, free_json); }
 
 int run_folder_set_up(void **state) {
     context.system = run_system();
+    unsetenv("DAWN9_DATA");
     *state = (void *)(uintptr_t)run_folder_new();
     return 0;
 }

@@ -52,7 +52,7 @@ void run_write(const char *folder, const char *name, const void *bytes, size_t s
 uint8_t *run_read_file(const char *path, size_t *size);
 d9_safetensors *run_tensors(const char *path);
 json_t *run_json(json_t *json);
-/* Set-up: *state is run_folder_new; `context` writes without syncing. */
+/* Set-up: *state is run_folder_new; `context` writes without syncing, and DAWN9_DATA is not set. */
 int run_folder_set_up(void **state);
 
 /* 2.6 epochs of synthetic images with program_many_tricks: 13 steps, five per epoch, so the last epoch is partial.

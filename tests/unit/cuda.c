@@ -263,23 +263,21 @@ static const double gib = 1.0 / (1 << 30); /* GiB per byte */
 
 static double needed_gib(const char *precision, int64_t batch) {
     const d9_config *config = program_load(D9_SOURCE_DIR "/configs/dawn94.yaml", NULL);
-    d9_program program;
     int64_t bytes = 0, largest = 0;
     d9_extent extent = program_extent(config, 50000, 32);
     extent.eval_samples = 10000;
     assert_int_equal(extent.batch, 512);
     extent.batch = batch;
-    program_make(&context, config, &extent, precision, false, &program);
-    for (int b = 0; b < D9_BUFFER_COUNT; b++) bytes += program.buffer_bytes[b];
-    for (d9_value_id v = 0; v < program.train.value_count; v++) {
-        const d9_value *value = &program.train.values[v];
+    const d9_program *program = program_make(config, &extent, precision, false);
+    for (int b = 0; b < D9_BUFFER_COUNT; b++) bytes += program->buffer_bytes[b];
+    for (d9_value_id v = 0; v < program->train.value_count; v++) {
+        const d9_value *value = &program->train.values[v];
         const int64_t size = d9_shape_count(&value->shape) * (int64_t)sizeof(float);
         if (value->kind == D9_VALUE_GRADIENT && size > largest) largest = size;
     }
     print_message("%s, batch %lld: %.3f GiB, of which activations %.3f; at most %.3f of scratch\n", precision,
-                  (long long)batch, gib * (double)bytes, gib * (double)program.buffer_bytes[D9_BUFFER_SCRATCH],
+                  (long long)batch, gib * (double)bytes, gib * (double)program->buffer_bytes[D9_BUFFER_SCRATCH],
                   gib * (double)(D9_CONV_MOST_WORKSPACE + largest));
-    d9_program_free(&context, &program);
     return gib * (double)(bytes + D9_CONV_MOST_WORKSPACE + largest);
 }
 

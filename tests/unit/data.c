@@ -11,21 +11,19 @@ enum { SIDE = 32, PIXELS = SIDE * SIDE, BATCH_IMAGES = 10000, RECORD = 3073 };
 
 /* Writes an image of one colour, which identifies it in the data set. */
 static void write_picture(const char *folder, const char *name, int width, int height, uint8_t value) {
-    uint8_t *pixels = malloc((size_t)(3 * width * height));
-    assert_non_null(pixels);
+    uint8_t *pixels = test_room((size_t)(3 * width * height));
     memset(pixels, value, (size_t)(3 * width * height));
     OK(d9_png_write(&context, run_path(folder, name), pixels, width, height));
-    free(pixels);
 }
 
 /* Pixels of the records that make_records makes: they encode record, plane and position. */
 static uint8_t pixel_at(int record, int plane, int pixel) { return (uint8_t)(record * 7 + plane * 80 + pixel * 3); }
 
-/* Records of a CIFAR file: record i has label i % classes; of two label bytes, the first is i % 20 % classes. */
+/* Records of a CIFAR file, and a zero byte: record i has label i % classes; of two label bytes, the first is
+ * i % 20 % classes. */
 static uint8_t *make_records(int count, int label_bytes, int classes) {
     const int size = label_bytes + 3 * PIXELS;
-    uint8_t *bytes = malloc((size_t)count * (size_t)size);
-    assert_non_null(bytes);
+    uint8_t *bytes = test_room((size_t)count * (size_t)size + 1);
     for (int i = 0; i < count; i++) {
         uint8_t *record = bytes + (size_t)i * (size_t)size;
         record[0] = (uint8_t)(i % 20 % classes);
@@ -82,12 +80,8 @@ TEST_WITH(const char *folder, cifar10_is_read_and_broken_files_are_rejected, run
     run_data_rejected(folder, options, D9_DATA, "data_batch_3.bin 17 11 0 9");
     run_write(folder, "data_batch_3.bin", bytes, (size_t)4 * RECORD + 1000);
     run_data_rejected(folder, options, D9_DATA, "data_batch_3.bin 4 30730000");
-    bytes = realloc(bytes, (size_t)BATCH_IMAGES * RECORD + 1);
-    assert_non_null(bytes);
-    bytes[(size_t)BATCH_IMAGES * RECORD] = 0;
     run_write(folder, "data_batch_3.bin", bytes, (size_t)BATCH_IMAGES * RECORD + 1);
     run_data_rejected(folder, options, D9_DATA, "data_batch_3.bin 30730001 10000");
-    free(bytes);
 }
 
 TEST_WITH(const char *folder, cifar100_takes_the_fine_label, run_folder_set_up) {
@@ -101,7 +95,6 @@ TEST_WITH(const char *folder, cifar100_takes_the_fine_label, run_folder_set_up) 
     bytes[(size_t)3 * 3074] = 20;
     run_write(folder, "test.bin", bytes, (size_t)10000 * 3074);
     run_data_rejected(folder, options, D9_DATA, "test.bin 3 20 0 19");
-    free(bytes);
 }
 
 TEST_WITH(const char *folder, missing_files_say_where_and_how, run_folder_set_up) {
@@ -645,9 +638,4 @@ TEST_WITH(const char *folder, sheet_shows_bytes_reals_and_filters_alike, run_fol
     OK(d9_sheet_write(&context, &sheet, run_path(folder, "sheet.png")));
     assert_int_equal(d9_sheet_write(&context, &sheet, run_path(folder, "no/such/folder/sheet.png")), D9_OUTPUT);
     d9_sheet_free(&context, &sheet);
-}
-
-int main(void) {
-    unsetenv("DAWN9_DATA");
-    return test_run(NULL);
 }

@@ -243,8 +243,7 @@ static void write_labels(const char *folder, const char *name, int count, int wr
  * writes it at once, d9_png_write would compress for seconds. */
 static void make_package(const char *folder) {
     char name[64];
-    uint8_t *pixels = malloc((size_t)IMAGES * PIXELS * 3);
-    assert_non_null(pixels);
+    uint8_t *pixels = test_room((size_t)IMAGES * PIXELS * 3);
     for (int i = 0; i < IMAGES * PIXELS; i++) {
         pixels[3 * i] = (uint8_t)(i / PIXELS);
         pixels[3 * i + 1] = (uint8_t)i;
@@ -258,7 +257,6 @@ static void make_package(const char *folder) {
                        .format = PNG_FORMAT_RGB,
                        .flags = PNG_IMAGE_FLAG_FAST};
     assert_true(png_image_write_to_file(&sheet, path, 0, pixels, 0, NULL));
-    free(pixels);
     for (int i = 1; i <= 5; i++) {
         snprintf(name, sizeof name, "package/data_batch_%d.png", i);
         assert_int_equal(link(path, run_path(folder, name)), 0);
@@ -299,12 +297,10 @@ TEST_WITH(const char *folder, sheets_become_records_but_not_without_their_sums, 
 }
 
 TEST_WITH(const char *folder, check_tells_each_state, set_up, tear_down) {
-    uint8_t *zeros = calloc(1, BATCH_BYTES);
-    assert_non_null(zeros);
+    const uint8_t *zeros = test_room(BATCH_BYTES);
     run_make_directory(folder, "target");
     run_write(folder, "target/data_batch_1.bin", zeros, BATCH_BYTES);
     run_write(folder, "target/data_batch_2.bin", zeros, 100);
-    free(zeros);
     assert_int_equal(d9_data_check(&context, "cifar10", target, &report), D9_CHECK_FAILED);
     assert_string_equal(report.folder, target);
     assert_ints(report.count, 6, report.row[0].state, D9_FILE_WRONG_DIGEST);
@@ -392,9 +388,4 @@ TEST_WITH(const char *folder, the_python_version_is_converted_and_runs_nothing, 
     d9_dataset_folder("cifar10", NULL, chosen, sizeof chosen);
     assert_string_equal(chosen, run_path(folder, "cifar10"));
     unsetenv("DAWN9_DATA");
-}
-
-int main(void) {
-    unsetenv("DAWN9_DATA");
-    return test_run(NULL);
 }

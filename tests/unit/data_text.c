@@ -186,8 +186,7 @@ TEST_WITH(const char *folder, damaged_texts_are_rejected, run_folder_set_up) {
     static const char *const names[] = {"ham/1.txt",  "ham/2.txt",  "ham/3.txt",  "ham/4.txt",
                                         "spam/1.txt", "spam/2.txt", "spam/3.txt", "spam/4.txt"};
     enum { LONG = 1 << 20 };
-    char *word = malloc(LONG);
-    assert_non_null(word);
+    char *word = test_room(LONG);
     memset(word, 'x', LONG);
     for (int i = 0; i < 8; i++) write_text(folder, names[i], names[i]);
     check_damaged(folder, "a\0b", 3, "spam/2.txt: 1 zero");
@@ -196,7 +195,6 @@ TEST_WITH(const char *folder, damaged_texts_are_rejected, run_folder_set_up) {
     check_damaged(folder, word, 1001, "spam/2.txt: word 1001 1000");
     run_write(folder, "spam/2.txt", word, 1000);
     run_data(folder, (d9_dataset_options){.name = "text"});
-    free(word);
 }
 
 TEST_WITH(const char *folder, options_of_images_and_texts_are_told_apart, run_folder_set_up) {

@@ -78,14 +78,13 @@ TEST(test_threads_change_no_bit, set_up) {
 /* White images have the largest sums, which exceed 32 bits in a large image. */
 TEST(test_large_sums, set_up) {
     enum { SIDE = 300 };
-    uint8_t *white = malloc(SIDE * SIDE);
+    uint8_t *white = test_room(SIDE * SIDE);
     double covariance[1], line[256];
     for (int i = 0; i < 256; i++) line[i] = i;
     memset(white, 255, SIDE * SIDE);
     d9_init_site s = {.images = white, .image_count = 1, .height = SIDE, .width = SIDE, .channels = 1, .table = line};
     OK(d9_patch_covariance(&context, &s, 1, 1, covariance));
     assert_true(fabs(covariance[0] / (255.0 * 255.0 * SIDE * SIDE / (SIDE * SIDE - 1)) - 1) <= 1e-14);
-    free(white);
 }
 
 TEST(test_no_patches, set_up) {

@@ -5,15 +5,11 @@
 
 static d9_config *load(const char *path) { return program_load(run_path(D9_SOURCE_DIR "/configs", path), NULL); }
 
-static void free_program(void *program) { d9_program_free(&context, program); }
-
 /* The program of a recipe for as many images as CIFAR-10 has. */
 static const d9_program *load_program(const char *path) {
-    d9_program *program = test_room(sizeof *program);
     d9_extent extent = program_extent(load(path), 50000, 32);
     extent.eval_samples = 10000;
-    program_make(&context, load(path), &extent, "f32", false, program);
-    return test_keep(program, free_program);
+    return program_make(load(path), &extent, "f32", false);
 }
 
 static const d9_update_attributes *update_of(const d9_program *program, d9_op op, const char *role) {

@@ -141,7 +141,7 @@ CHECKPOINT_TEST(test_reading_sets_gaps_to_zero) {
     int64_t gaps = 0;
     for (int i = 0; i < 3; i++) {
         const int64_t bytes = b->session->program.buffer_bytes[buffers[i]];
-        uint8_t *held = test_malloc((size_t)bytes);
+        uint8_t *held = test_room((size_t)bytes);
         memset(held, 0xff, (size_t)bytes);
         OK(b->session->backend->write(&context, b->session->device, buffers[i], 0, held, bytes));
         OK(read_back(b));
@@ -158,7 +158,6 @@ CHECKPOINT_TEST(test_reading_sets_gaps_to_zero) {
                          (long long)at);
             gaps += held[at] == 0;
         }
-        test_free(held);
     }
     assert_true(gaps > 0);
 }
@@ -355,12 +354,11 @@ CHECKPOINT_TEST(test_wrong_sizes_of_epoch_rows_are_rejected) {
 static void check_number(bench *b, d9_tensor *at, bool last, const void *number) {
     const size_t element = d9_tensor_type_bytes(at->type);
     d9_tensor wrong = *at;
-    uint8_t *bytes = test_malloc(at->size);
+    uint8_t *bytes = test_room(at->size);
     memcpy(bytes, at->bytes, at->size);
     memcpy(bytes + (last ? at->size - element : 0), number, element);
     wrong.bytes = bytes;
     assert_tensor_rejected(b, at, wrong, strstr(at->name, "timeline/load/epoch") ? "" : at->name);
-    test_free(bytes);
 }
 
 /* A checkpoint is rejected if a tensor has NaN or infinity, a variance or time is negative, an accuracy is above 100,
@@ -391,14 +389,13 @@ CHECKPOINT_TEST(test_invalid_numbers_are_rejected) {
 /* A state that could not be read again is not written, and the previous checkpoint stays. */
 CHECKPOINT_TEST(test_a_state_with_nan_is_not_written) {
     const size_t state_bytes = (size_t)b->session->program.buffer_bytes[D9_BUFFER_STATE];
-    float *numbers = test_malloc(state_bytes);
+    float *numbers = test_room(state_bytes);
     OK(read_back(b));
     OK(d9_session_read(b->session, D9_BUFFER_STATE, numbers));
     numbers[0] = NAN;
     OK(d9_session_write(b->session, D9_BUFFER_STATE, numbers));
     assert_rejection(d9_checkpoint_write(b->session, b->path, &b->progress), D9_NONFINITE, "state/stem.conv.weight");
     OK(read_back(b));
-    test_free(numbers);
 }
 
 static void keep_warning(void *user, d9_log_level level, const char *line) {

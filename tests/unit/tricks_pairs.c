@@ -254,7 +254,8 @@ static d9_text plan_of(d9_config *config, bool last) {
     d9_text text;
     char hash[65];
     d9_text_init(&context, &text);
-    program_make(&context, config, &extent, "f32", false, &program);
+    OK(d9_program_build(&context, config, &extent, d9_precision_find("f32"), &(d9_program_options){.seed = 1},
+                        &program));
     program_write_lists(&program, &text);
     for (int p = 0; p < PROGRAM_PARTS; p++) program_write(&program, (program_part)p, &text);
     d9_config_hash(&context, config, hash);
