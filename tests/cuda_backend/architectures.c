@@ -42,20 +42,16 @@ static void add_graph(fixture *f, int precision, const d9_program *program, cons
 }
 
 static void add_configuration(fixture *f, const char *path) {
-    d9_config *config;
-    OK(d9_config_load(&context, path, NULL, &config));
+    d9_config *config = program_load(path, NULL);
     d9_extent extent = program_extent(config, CIFAR10_IMAGES, config->data.image_size);
     bool counted;
     if (config->model->texts) OK(d9_config_extent(&context, config, &extent, &counted));
     if (extent.train_tokens) extent.vocabulary = extent.classes = 33278; /* of WikiText-2 */
     for (int p = 0; p < PRECISIONS; p++) {
-        d9_program program;
-        program_make(&context, config, &extent, precisions[p], false, &program);
-        add_graph(f, p, &program, &program.train);
-        add_graph(f, p, &program, &program.eval);
-        d9_program_free(&context, &program);
+        const d9_program *program = program_make(config, &extent, precisions[p], false);
+        add_graph(f, p, program, &program->train);
+        add_graph(f, p, program, &program->eval);
     }
-    d9_config_free(&context, config);
 }
 
 static void add_folder(fixture *f, const char *pattern, size_t least) { /* `least`: number of files expected */

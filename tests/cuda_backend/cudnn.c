@@ -87,17 +87,13 @@ static const char *const precisions[] = {"fp16", "bf16", "f32", "tf32"};
 
 /* With batches of 16. architectures.c asks about every configuration with its own batch. */
 TEST(every_convolution_of_dawn94_has_a_plan) {
-    d9_config *config =
-        program_config(&context, "base: " D9_SOURCE_DIR "/configs/dawn94.yaml\ntrain: {batch_size: 16}\n"
-                                 "tricks: {ghost_batchnorm: {group_size: 8}}\n");
+    d9_config *config = program_config("base: " D9_SOURCE_DIR "/configs/dawn94.yaml\ntrain: {batch_size: 16}\n"
+                                       "tricks: {ghost_batchnorm: {group_size: 8}}\n");
     const d9_extent extent = program_extent(config, 1024, 32);
     for (int p = 0; p < 4; p++) {
-        d9_program program;
-        program_make(&context, config, &extent, precisions[p], false, &program);
-        assert_ints(check_list(*state, &program, &program.train), 24, check_list(*state, &program, &program.eval), 9);
-        d9_program_free(&context, &program);
+        const d9_program *program = program_make(config, &extent, precisions[p], false);
+        assert_ints(check_list(*state, program, &program->train), 24, check_list(*state, program, &program->eval), 9);
     }
-    d9_config_free(&context, config);
 }
 
 /* A stem, a projection, a window with stride 2, 50 channels. */
@@ -142,14 +138,10 @@ TEST(tf32_adds_tensor_cores) {
     fixture *f = *state;
     static d9_cudnn_choice exact[CHOICES];
     int seen[PASSES] = {0};
-    d9_config *config;
-    d9_program program;
-    OK(d9_config_load(&context, D9_SOURCE_DIR "/configs/dawn94.yaml", NULL, &config));
-    const d9_extent extent = program_extent(config, 1024, 32);
-    program_make(&context, config, &extent, "tf32", false, &program);
+    const d9_program *program = program_of(program_load(D9_SOURCE_DIR "/configs/dawn94.yaml", NULL), 1024, 32, "tf32");
     d9_conv_description description;
     const d9_node *node;
-    for (d9_node_id n = 0; (node = test_next_conv(&program, &program.train, &n, &description));) {
+    for (d9_node_id n = 0; (node = test_next_conv(program, &program->train, &n, &description));) {
         assert_true(description.tf32);
         d9_cudnn_graph graph, graph_f32;
         const int many = list_choices(f, &description, &graph, f->choices);
@@ -168,7 +160,6 @@ TEST(tf32_adds_tensor_cores) {
         seen[description.pass]++;
     }
     for (int p = 0; p < PASSES; p++) assert_true(seen[p] >= 7);
-    d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
 /* True if the engine has the numerical note `wanted`. */
@@ -217,23 +208,19 @@ static void check_order(fixture *f, const d9_conv_description *description, cons
 TEST(the_likeliest_choices_come_first) {
     static const char *const with_tensor_cores[] = {"fp16", "tf32"};
     fixture *f = *state;
-    d9_config *config;
-    OK(d9_config_load(&context, D9_SOURCE_DIR "/configs/dawn94.yaml", NULL, &config));
+    d9_config *config = program_load(D9_SOURCE_DIR "/configs/dawn94.yaml", NULL);
     const d9_extent extent = program_extent(config, 1024, 32);
     for (int p = 0; p < 2; p++) {
-        d9_program program;
         tally seen = {0};
-        program_make(&context, config, &extent, with_tensor_cores[p], false, &program);
+        const d9_program *program = program_make(config, &extent, with_tensor_cores[p], false);
         d9_conv_description description;
         const d9_node *node;
-        for (d9_node_id n = 0; (node = test_next_conv(&program, &program.train, &n, &description));)
+        for (d9_node_id n = 0; (node = test_next_conv(program, &program->train, &n, &description));)
             check_order(f, &description, node->role, &seen);
         print_message("%s: %d choices, %d without tensor cores, %d with strict NaNs\n", with_tensor_cores[p],
                       seen.choices, seen.plain, seen.strict);
         assert_true(seen.plain > 0 && seen.strict > 0 && seen.choices > seen.plain + seen.strict);
-        d9_program_free(&context, &program);
     }
-    d9_config_free(&context, config);
 }
 
 /* Shows that the checks can fail: cuDNN rejects an output that does not match the input. */

@@ -525,10 +525,10 @@ TEST(the_recipe_takes_one_pass_everywhere) {
     untimed.tune = D9_TUNE_OFF; /* tuning would run the fake's slow convolutions */
     RUNNING();
     FAKE_ONLY("the plan is that of the fake's limits");
-    built b = program_built(program_config(&context, yaml), 128, 32, "fp16");
+    const d9_program *program = program_of(program_config(yaml), 128, 32, "fp16");
     OK(f->r.backend->open(&context, &untimed, &device));
-    OK(f->r.backend->allocate(&context, device, &b.program));
-    OK(f->r.backend->plan(&context, device, &b.program, &b.program.train, &plan));
+    OK(f->r.backend->allocate(&context, device, program));
+    OK(f->r.backend->plan(&context, device, program, &program->train, &plan));
     const char *text = f->r.backend->plan_text(plan);
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         const int lines = lines_with(text, rules[i].rule);
@@ -537,7 +537,6 @@ TEST(the_recipe_takes_one_pass_everywhere) {
     assert_null(strstr(text, "two passes"));
     f->r.backend->plan_free(&context, plan);
     f->r.backend->close(&context, device);
-    program_drop(&b);
 }
 
 TEST(a_wanted_intermediate_is_not_swallowed) {
@@ -665,13 +664,11 @@ static int add_rows_of_rules(const char *file, const char *table, d9_text *rows)
 }
 
 TEST(every_rule_has_run) {
-    d9_text rows;
-    d9_text_init(&context, &rows);
-    const int rules = add_rows_of_rules("rules.c", "static const d9_rule d9_cuda_rules[] = {", &rows) +
-                      add_rows_of_rules("moments.c", "const d9_rule d9_cuda_moments_rules[] = {", &rows);
+    d9_text *rows = test_text();
+    const int rules = add_rows_of_rules("rules.c", "static const d9_rule d9_cuda_rules[] = {", rows) +
+                      add_rows_of_rules("moments.c", "const d9_rule d9_cuda_moments_rules[] = {", rows);
     assert_int_equal(rules, ran_count);
-    if (D9_ON_FAKE) coverage_check("rule", d9_text_get(&rows));
-    d9_text_free(&rows);
+    if (D9_ON_FAKE) coverage_check("rule", d9_text_get(rows));
 }
 
 int main(void) {
@@ -686,6 +683,5 @@ int main(void) {
     backend_test_open(&f.r, &context, &watched);
     f.r.narrow_gradients = true; /* cuDNN rounds weight gradients to the compute type */
     const int failed = test_run(&f);
-    backend_test_close(&f.r);
     return failed || (D9_ON_FAKE && fake_find()->counts.overruns);
 }

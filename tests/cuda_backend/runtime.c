@@ -88,7 +88,7 @@ TEST(timed_steps_are_replays) {
     d9_measurement m;
     fake->reset();
     runs = 0;
-    d9_config *config = watch_config(&context, "fp16", "off");
+    d9_config *config = watch_config("fp16", "off");
     OK(d9_session_open(&context, &(d9_session_options){.config = config, .seed = 7, .no_eval = true}, &session));
     OK(d9_session_initialize(&session));
     measured_backend = session.backend;
@@ -106,7 +106,7 @@ TEST(timed_steps_are_replays) {
     }
     assert_true(sometimes > 0); /* updates of the average */
     session.backend = measured_backend;
-    d9_measurement_free(&m), d9_session_close(&session), d9_config_free(&context, config), watch_nothing_left();
+    d9_measurement_free(&m), d9_session_close(&session), watch_nothing_left();
 }
 
 /* Trains 8 steps by `tricks`, in one of several processes unless `parallel` is NULL; *result is filled if that
@@ -116,7 +116,6 @@ static d9_status train_filters(const char *tricks, d9_parallel *parallel, d9_res
     d9_config *config = watch_small_config("cuda", "fp16", 8, train, tricks);
     const d9_train_options options = {.config = config, .seed = 7, .parallel = parallel};
     const d9_status status = d9_train(&context, &options, result);
-    d9_config_free(&context, config);
     return status;
 }
 
@@ -224,7 +223,6 @@ TEST(steps_may_take_two_batches) {
         OK(d9_train(&context, &options, &results[large]));
         if (!large)
             for (int step = 4; step <= 12; step += 4) assert_int_equal(writes[step], writes[step - 2]);
-        d9_config_free(&context, config);
     }
     assert_string_equal(results[0].params_sha256, results[1].params_sha256);
     for (int large = 0; large < 2; large++) d9_result_free(&context, &results[large]);
@@ -242,7 +240,7 @@ TEST(hard_images_are_chosen) {
                                                "crop: {pad: 1}, hard_examples: {widths: [2, 3, 4], every: 2}");
         OK(d9_train(&context, &(d9_train_options){.config = config, .seed = 7}, &result));
         losses[b] = result.epochs[1].train_loss;
-        d9_result_free(&context, &result), d9_config_free(&context, config);
+        d9_result_free(&context, &result);
     }
     if (!(losses[0] > 1 && losses[0] / losses[1] > 0.9999 && losses[0] / losses[1] < 1.0001))
         fail_msg("%.9g, not %.9g", losses[0], losses[1]);
@@ -293,7 +291,7 @@ TEST(steps_with_hard_images_agree) {
             const double distance = run_distance(state[0], state[1], session[0].program.state_elements);
             if (!(distance < 1e-5)) fail_msg("step %lld is off by %g: %s", (long long)step, distance, tricks[t]);
         }
-        for (int b = 0; b < 2; b++) d9_session_close(&session[b]), d9_config_free(&context, config[b]), free(state[b]);
+        for (int b = 0; b < 2; b++) d9_session_close(&session[b]), free(state[b]);
     }
     watch_nothing_left();
 }

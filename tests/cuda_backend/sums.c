@@ -151,7 +151,6 @@ static d9_status train(const char *options, const char *tricks, const char *prec
     d9_config *config = watch_small_config("cuda", precision, 8, all, tricks);
     const d9_status status =
         d9_train(&context, &(d9_train_options){.config = config, .seed = 7, .parallel = &two}, result);
-    d9_config_free(&context, config);
     return status;
 }
 

@@ -27,13 +27,13 @@ static void watch_plan(const char *precision, const char *tune, watch *w) {
     memset(w, 0, sizeof *w);
     planning.log = watch_log;
     planning.log_user = w;
-    d9_config *config = watch_config(&planning, precision, tune);
+    d9_config *config = watch_config(precision, tune);
     w->status = d9_session_open(&planning, &(d9_session_options){.config = config, .seed = 7}, &session);
     snprintf(w->message, sizeof w->message, "%s", planning.message);
     if (w->status == D9_OK)
         snprintf(w->plan, sizeof w->plan, "%s%s", session.backend->plan_text(session.train_plan),
                  session.backend->plan_text(session.eval_plan));
-    d9_session_close(&session), d9_config_free(&planning, config);
+    d9_session_close(&session);
 }
 
 static void watch_plan_afresh(const char *precision, const char *tune, watch *w) {
@@ -93,11 +93,9 @@ TEST(what_was_chosen_is_remembered) {
 /* backend_options.choices names another folder, as for a container whose home folder is not kept. */
 TEST(choices_are_kept_in_the_folder_that_is_set) {
     d9_session session;
-    char folder[RUN_PATH_BYTES];
-    const char *usual = fresh_cache();
+    const char *folder = run_folder_new(), *usual = fresh_cache();
     int64_t listed[2];
-    run_folder_make(folder);
-    d9_config *config = watch_config(&context, "fp16", "auto");
+    d9_config *config = watch_config("fp16", "auto");
     config->backend_options.choices = run_path(folder, "kept/here");
     for (int again = 0; again < 2; again++) {
         fake->reset();
@@ -108,12 +106,11 @@ TEST(choices_are_kept_in_the_folder_that_is_set) {
     assert_ints(listed[0] > 10, 1, listed[1], 0);
     assert_int_equal(access(run_path(folder, "kept/here/cuda-choices.tsv"), F_OK), 0);
     assert_int_equal(access(usual, F_OK), -1);
-    d9_config_free(&context, config), run_folder_remove(folder), watch_nothing_left();
+    watch_nothing_left();
 }
 
 typedef struct open_run { /* an open session */
     d9_context context;
-    d9_config *config;
     d9_session session;
     watch w; /* only its log is used */
 } open_run;
@@ -123,16 +120,14 @@ static void open_session(open_run *g, const char *precision, const char *tune, b
     memset(&g->w, 0, sizeof g->w);
     g->context.log = watch_log;
     g->context.log_user = &g->w;
-    g->config = watch_config(&g->context, precision, tune);
-    const d9_session_options options = {.config = g->config, .seed = 7, .no_eval = true, .program.keep_all = keep_all};
+    const d9_session_options options = {
+        .config = watch_config(precision, tune), .seed = 7, .no_eval = true, .program.keep_all = keep_all};
     test_ok(&g->context, d9_session_open(&g->context, &options, &g->session));
 }
 
 static const char *plan_of(const open_run *g) { return g->session.backend->plan_text(g->session.train_plan); }
 
-static void close_session(open_run *g) {
-    d9_session_close(&g->session), d9_config_free(&g->context, g->config), watch_nothing_left();
-}
+static void close_session(open_run *g) { d9_session_close(&g->session), watch_nothing_left(); }
 
 /* A choice that takes twice as long as the best so far gets a warm-up and one run; the others 24 more. */
 TEST(slow_choices_are_dropped) {
@@ -180,25 +175,22 @@ TEST(a_norm_that_cannot_be_launched_takes_two_passes) {
 /* Replaces the choice of every norm in the cache, and the hash of the kernels in their keys unless `kernels` is NULL;
  * returns the number of norms. */
 static int replace_norms(const char *path, const char *kernels, const char *choice) {
-    uint8_t *bytes;
     size_t size;
-    d9_text text;
     int count = 0;
-    d9_text_init(&context, &text);
-    OK(d9_file_read(&context, path, &bytes, &size));
-    for (const char *line = (const char *)bytes, *end; line < (const char *)bytes + size; line = end + 1) {
+    d9_text *text = test_text();
+    const char *table = (const char *)run_read_file(path, &size);
+    for (const char *line = table, *end; line < table + size; line = end + 1) {
         end = strchr(line, '\n');
         const char *norm = strstr(line, ": norm");
         const bool is_norm = norm && norm < end;
         const char *tab = is_norm ? strchr(line, '\t') : end, *key_end = tab;
         if (is_norm && kernels) key_end = strstr(norm, "kernels ");
         if (!key_end || key_end > tab) fail_msg("a norm whose choice is not bound to its kernels: %.200s", norm);
-        d9_text_add(&text, "%.*s%s", (int)(key_end - line), line, is_norm && kernels ? kernels : "");
-        d9_text_add(&text, is_norm ? "\t%s\n" : "\n", choice);
+        d9_text_add(text, "%.*s%s", (int)(key_end - line), line, is_norm && kernels ? kernels : "");
+        d9_text_add(text, is_norm ? "\t%s\n" : "\n", choice);
         count += is_norm;
     }
-    OK(d9_file_write(&context, path, text.bytes, text.size));
-    d9_text_free(&text), d9_release(&context, bytes);
+    OK(d9_file_write(&context, path, text->bytes, text->size));
     return count;
 }
 
@@ -290,7 +282,7 @@ TEST(rejected_allocations_leave_enough_scratch) {
         fresh_cache();
         fake->reject_at = n;
         time_no_norms();
-        d9_config *config = watch_config(&g.context, "fp16", "on");
+        d9_config *config = watch_config("fp16", "on");
         const d9_session_options options = {.config = config, .seed = 7, .no_eval = true};
         const d9_status status = d9_session_open(&g.context, &options, &g.session);
         if (n == 0) asked = fake->counts.allocations;
@@ -308,7 +300,7 @@ TEST(rejected_allocations_leave_enough_scratch) {
             ended++;
             assert_words(g.context.message, "out of device memory");
         }
-        d9_session_close(&g.session), d9_config_free(&g.context, config), watch_nothing_left();
+        d9_session_close(&g.session), watch_nothing_left();
     }
     assert_int_equal(rejected, asked);
     if (ended < 10 || asked - ended < 4) fail_msg("%d of %d runs ended", (int)ended, (int)asked);
@@ -351,10 +343,10 @@ TEST(workspaces_without_room_are_rejected_in_figures) {
     watch_nothing_left();
     watch_plan_afresh("fp16", "auto", &w);
     limit_free_memory(384 << 10);
-    d9_config *config = watch_config(&context, "fp16", "off");
+    d9_config *config = watch_config("fp16", "off");
     const d9_session_options options = {.config = config, .seed = 7, .plan = w.plan};
     assert_rejection(d9_session_open(&context, &options, &session), D9_DEVICE, "GiB");
-    d9_config_free(&context, config), watch_nothing_left();
+    watch_nothing_left();
 }
 
 /* Loading code before training changes neither what is trained nor the guard's record of skipped steps. */
@@ -366,7 +358,7 @@ TEST(loading_code_changes_nothing) {
         int64_t bytes[2] = {0, 0};
         for (int load = 0; load < 2; load++) {
             fresh_cache();
-            d9_config *config = watch_config(&context, precisions[p], "off");
+            d9_config *config = watch_config(precisions[p], "off");
             const d9_session_options options = {.config = config, .seed = 7};
             OK(d9_session_open(&context, &options, &session));
             if (load) OK(d9_session_load(&session));
@@ -384,7 +376,7 @@ TEST(loading_code_changes_nothing) {
                     fail_msg("%s: buffer %d differs", precisions[p], b);
                 bytes[load] += size;
             }
-            d9_session_close(&session), d9_config_free(&context, config), watch_nothing_left();
+            d9_session_close(&session), watch_nothing_left();
         }
         assert_ints(bytes[0], bytes[1], bytes[0] > 10000, 1);
     }

@@ -37,10 +37,9 @@ TEST(rule_by_rule) {
     for (int p = 0; p < 4; p++) {
         d9_context context;
         d9_context_init(&context);
-        d9_config *config = run_config(&context, "cuda", precisions[p], "");
+        d9_config *config = run_config("cuda", precisions[p], "");
         run_check_rules(&context, config, false, 30);
         if (p == 0) run_check_rules(&context, config, true, 30);
-        d9_config_free(&context, config);
     }
     set_tensor_cores(false);
 }
@@ -71,7 +70,7 @@ TEST(tf32_widens_the_limits_of_convolutions_alone) {
     d9_session tested, judge;
     int failed;
     set_tensor_cores(true);
-    d9_config *configs[] = {run_config(&context, "cuda", "tf32", ""), run_config(&context, "reference", "f32", "")};
+    d9_config *configs[] = {run_config("cuda", "tf32", ""), run_config("reference", "f32", "")};
     run_open_ready(&context, configs[0], &tested);
     run_open_ready(&context, configs[1], &judge);
     OK(d9_rules_compare(&tested, &judge, 0, "tf32", check_row, &l, &failed));
@@ -80,7 +79,6 @@ TEST(tf32_widens_the_limits_of_convolutions_alone) {
     const double least = fake_find() ? 1e-4 : 0; /* a GPU may choose other algorithms */
     if (!(l.worst > least && l.worst <= 1e-3)) fail_msg("convolutions in tf32 are off by %.2e", l.worst);
     d9_session_close(&tested), d9_session_close(&judge);
-    for (int c = 0; c < 2; c++) d9_config_free(&context, configs[c]);
     set_tensor_cores(false);
 }
 
@@ -139,7 +137,7 @@ static first_layer_rows first_layer_with(void (*plant)(d9_node *node)) {
     first_layer_rows rows = {0};
     int failed;
     d9_session tested, judge;
-    d9_config *configs[] = {run_config(&context, "cuda", "bf16", ""), run_config(&context, "reference", "bf16", "")};
+    d9_config *configs[] = {run_config("cuda", "bf16", ""), run_config("reference", "bf16", "")};
     run_open_ready(&context, configs[0], &tested);
     run_open_ready(&context, configs[1], &judge);
     d9_graph wrong = tested.program.train;
@@ -150,7 +148,6 @@ static first_layer_rows first_layer_with(void (*plant)(d9_node *node)) {
     OK(d9_session_plan(&tested, &wrong, &tested.train_plan));
     OK(d9_rules_compare(&tested, &judge, 0, "first layer", check_first_layer_row, &rows, &failed));
     d9_session_close(&tested), d9_session_close(&judge);
-    for (int c = 0; c < 2; c++) d9_config_free(&context, configs[c]);
     d9_release(&context, wrong.nodes);
     return rows;
 }
@@ -174,18 +171,16 @@ TEST(dropped_branches) { run_check_verify("cuda", "f32", "stochastic_depth.safet
 TEST(texts) {
     static const char *const precisions[] = {"f32", "fp16", "bf16", "tf32"}, *const cases[] = {"text_gru_layers",
                                                                                                "language_lstm_tied"};
-    char folder[RUN_PATH_BYTES], name[64];
-    run_folder_make(folder);
+    const char *folder = run_folder_new();
+    char name[64];
     for (int p = 0; p < 4; p++) {
         for (int c = 0; c < 2 && p < 2; c++) {
             snprintf(name, sizeof name, "%s.safetensors", cases[c]);
             run_check_verify("cuda", precisions[p], name, 1);
         }
-        d9_config *config = run_language_config(&context, "cuda", precisions[p], folder, 12);
+        d9_config *config = run_language_config("cuda", precisions[p], folder, 12);
         run_check_rules(&context, config, false, 30);
-        d9_config_free(&context, config);
     }
-    run_folder_remove(folder);
 }
 
 /* 13 steps, on cuda replayed from captured graphs. The network amplifies rounding from step to step, so only the loss
@@ -202,9 +197,8 @@ TEST(the_loss_follows_the_reference) {
     run_report reports[3];
     static const char *const backends[] = {"cuda", "reference", "cuda"}, *const precisions[] = {"f32", "f32", "tf32"};
     for (int b = 0; b < 3; b++) {
-        d9_config *config = run_config(&context, backends[b], precisions[b], "");
+        d9_config *config = run_config(backends[b], precisions[b], "");
         reports[b] = run_train_ok(&(d9_train_options){.config = config, .seed = 7});
-        d9_config_free(&context, config);
     }
     compare_losses(&reports[0], &reports[1]);
     if (fake_find()) run_assert_equal(&reports[0], &reports[2], "f32 and tf32 without tensor cores");
@@ -215,15 +209,12 @@ TEST(the_loss_follows_the_reference) {
 static void compare_language_models(int hidden, double epochs) {
     run_report reports[2];
     static const char *const backends[] = {"cuda", "reference"};
-    char folder[RUN_PATH_BYTES];
-    run_folder_make(folder);
+    const char *folder = run_folder_new();
     for (int b = 0; b < 2; b++) {
-        d9_config *config = run_language_config(&context, backends[b], "f32", folder, hidden);
+        d9_config *config = run_language_config(backends[b], "f32", folder, hidden);
         config->train.epochs = epochs;
         reports[b] = run_train_ok(&(d9_train_options){.config = config, .seed = 7});
-        d9_config_free(&context, config);
     }
-    run_folder_remove(folder);
     compare_losses(&reports[0], &reports[1]);
     for (int64_t e = 0; e < reports[0].epoch_count; e++)
         assert_true(fabs(reports[0].epoch_score[e] - reports[1].epoch_score[e]) <= 1e-4 * reports[1].epoch_score[e]);

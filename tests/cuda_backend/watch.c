@@ -46,8 +46,8 @@ static int close_or_pretend(void *user, int file) {
     return file == KERNEL_DRIVER ? 0 : d9_system_default()->close(d9_system_default()->user, file);
 }
 
-d9_config *watch_config(d9_context *context, const char *precision, const char *tune) {
-    d9_config *config = run_config(context, "cuda", precision, "eval: {every: 0}\n");
+d9_config *watch_config(const char *precision, const char *tune) {
+    d9_config *config = run_config("cuda", precision, "eval: {every: 0}\n");
     config->data.image_size = 8;
     config->data.synthetic_test = 8;
     config->backend_options.tune = strcmp(tune, "on") == 0     ? D9_TUNE_ON
@@ -58,14 +58,12 @@ d9_config *watch_config(d9_context *context, const char *precision, const char *
 
 d9_config *watch_small_config(const char *backend, const char *precision, int image_size, const char *train,
                               const char *tricks) {
-    char yaml[1024];
-    snprintf(yaml, sizeof yaml,
-             "data: {dataset: synthetic, synthetic_train: 32, synthetic_test: 12, image_size: %d}\nprecision: %s\n"
-             "backend: %s\nbackend_options: {tune: off}\nthreads: 1\neval: {every: 0}\n"
-             "model: {name: resnet9, channels: [4, 6, 8, 8]}\n"
-             "train: {%s, lr: {knots: [0, end], values: [0.1, 0]}}\ntricks: {%s}\n",
-             image_size, precision, backend, train, tricks);
-    return program_config(&context, yaml);
+    return program_yaml(
+        "data: {dataset: synthetic, synthetic_train: 32, synthetic_test: 12, image_size: %d}\nprecision: %s\n"
+        "backend: %s\nbackend_options: {tune: off}\nthreads: 1\neval: {every: 0}\n"
+        "model: {name: resnet9, channels: [4, 6, 8, 8]}\n"
+        "train: {%s, lr: {knots: [0, end], values: [0.1, 0]}}\ntricks: {%s}\n",
+        image_size, precision, backend, train, tricks);
 }
 
 void watch_run(const char *precision, const char *tune, watch *w) {
@@ -81,7 +79,7 @@ void watch_run(const char *precision, const char *tune, watch *w) {
     system.read = read_or_pretend;
     system.close = close_or_pretend;
     context.system = &system;
-    d9_config *config = watch_config(&context, precision, tune);
+    d9_config *config = watch_config(precision, tune);
     const d9_train_options options = {
         .config = config, .seed = 7, .observer = {.user = w, .planned = note_plan, .step = note_step}};
     w->status = d9_train(&context, &options, &result);
@@ -91,7 +89,6 @@ void watch_run(const char *precision, const char *tune, watch *w) {
         snprintf(w->params_sha256, sizeof w->params_sha256, "%s", result.params_sha256);
         d9_result_free(&context, &result);
     }
-    d9_config_free(&context, config);
 }
 
 void watch_run_afresh(const char *precision, const char *tune, watch *w) {

@@ -14,8 +14,8 @@ typedef struct watch {
     const char *kernel_driver; /* input: contents of /proc/driver/nvidia/version; NULL: no such file */
 } watch;
 
-/* A configuration for some epochs of tiny images, evaluated at the end. */
-d9_config *watch_config(d9_context *context, const char *precision, const char *tune);
+/* A configuration for some epochs of tiny images, evaluated at the end. Configurations live until the test ends. */
+d9_config *watch_config(const char *precision, const char *tune);
 /* A run of resnet9 with few channels on 32 synthetic images, not evaluated. `train` begins with the epochs. */
 d9_config *watch_small_config(const char *backend, const char *precision, int image_size, const char *train,
                               const char *tricks);

@@ -6,15 +6,11 @@
 static const d9_backend_options serial = {.threads = 1};
 
 void backend_test_open(backend_test *r, d9_context *context, const d9_backend *backend) {
-    void *memory;
     *r = (backend_test){
         .context = context, .backend = backend, .fused = {.threads = 2, .fuse = true}, .unfused = {.threads = 2}};
-    test_ok(context, d9_allocate(context, 2 * BACKEND_TEST_MANY * sizeof(double), "a test", &memory));
-    r->a = memory;
+    r->a = test_room(2 * BACKEND_TEST_MANY * sizeof(double));
     r->b = r->a + BACKEND_TEST_MANY;
 }
-
-void backend_test_close(backend_test *r) { d9_release(r->context, r->a); }
 
 static void open_and_step(op_live *live, op_case *c, const d9_backend *backend, const d9_backend_options *options) {
     op_open(live, c, backend, options);

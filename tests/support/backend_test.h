@@ -20,7 +20,6 @@ typedef struct backend_test {
 } backend_test;
 
 void backend_test_open(backend_test *r, d9_context *context, const d9_backend *backend);
-void backend_test_close(backend_test *r);
 
 /* Runs step 4 of the case with these options and reads `value`. */
 void backend_test_run(op_case *c, const d9_backend *backend, const d9_backend_options *options, d9_value_id value,

@@ -37,12 +37,7 @@ static inline double stored(const array *a, int64_t i) { return load(a->data, a-
 /* Makes `count` arrays of `elements` doubles and `floats` floats. */
 static inline void make_arrays(array *arrays, int count, size_t elements, size_t floats) {
     for (int i = 0; i < count; i++) {
-        void *memory;
-        OK(d9_allocate(&context, elements * sizeof(double) + floats * sizeof(float), "a test", &memory));
+        void *memory = test_room(elements * sizeof(double) + floats * sizeof(float));
         arrays[i] = (array){.want = memory, .data = (float *)(void *)((double *)memory + elements)};
     }
-}
-
-static inline void free_arrays(array *arrays, int count) {
-    for (int i = 0; i < count; i++) d9_release(&context, arrays[i].want);
 }

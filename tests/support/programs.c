@@ -12,12 +12,6 @@ const char *const program_many_tricks =
     "1.0}, "
     "patch_whitening: {size: 3, epsilon: 1.0e-2, images: 8}, ema: {momentum: 0.99, every: 5}, flip_tta: {}";
 
-d9_config *program_config(d9_context *context, const char *yaml) {
-    d9_config *config;
-    test_ok(context, d9_config_parse(context, "test.yaml", yaml, NULL, &config));
-    return config;
-}
-
 d9_extent program_extent(const d9_config *config, int64_t images, int64_t side) {
     return (d9_extent){.train_samples = images,
                        .eval_samples = images / 2,
@@ -31,15 +25,21 @@ d9_extent program_extent(const d9_config *config, int64_t images, int64_t side) 
                        .std = {63, 62, 67}};
 }
 
-void program_make(d9_context *context, const d9_config *config, const d9_extent *extent, const char *precision,
-                  bool keep_all, d9_program *program) {
-    const d9_program_options options = {.seed = 1, .keep_all = keep_all};
-    test_ok(context, d9_program_build(context, config, extent, d9_precision_find(precision), &options, program));
-}
-
 static void free_config(void *config) { d9_config_free(&context, config); }
 
 d9_config *program_kept(d9_config *config) { return test_keep(config, free_config); }
+
+d9_config *program_config(const char *yaml) {
+    d9_config *config;
+    OK(d9_config_parse(&context, "test.yaml", yaml, NULL, &config));
+    return program_kept(config);
+}
+
+d9_config *program_load(const char *path, const d9_config_edits *edits) {
+    d9_config *config;
+    OK(d9_config_load(&context, path, edits, &config));
+    return program_kept(config);
+}
 
 d9_config *program_yaml(const char *yaml, ...) {
     char text[4096];
@@ -47,16 +47,21 @@ d9_config *program_yaml(const char *yaml, ...) {
     va_start(arguments, yaml);
     assert_in_range(vsnprintf(text, sizeof text, yaml, arguments), 0, sizeof text - 1);
     va_end(arguments);
-    return program_kept(program_config(&context, text));
+    return program_config(text);
 }
 
 static void free_program(void *program) { d9_program_free(&context, program); }
 
-d9_program *program_of(const d9_config *config, int64_t images, int64_t side, const char *precision) {
+d9_program *program_make(const d9_config *config, const d9_extent *extent, const char *precision, bool keep_all) {
     d9_program *program = test_room(sizeof *program);
-    const d9_extent extent = program_extent(config, images, side);
-    program_make(&context, config, &extent, precision, false, program);
+    const d9_program_options options = {.seed = 1, .keep_all = keep_all};
+    OK(d9_program_build(&context, config, extent, d9_precision_find(precision), &options, program));
     return test_keep(program, free_program);
+}
+
+d9_program *program_of(const d9_config *config, int64_t images, int64_t side, const char *precision) {
+    const d9_extent extent = program_extent(config, images, side);
+    return program_make(config, &extent, precision, false);
 }
 
 void program_rejected(const d9_config *config, int64_t images, int64_t side, const char *words) {
@@ -66,15 +71,6 @@ void program_rejected(const d9_config *config, int64_t images, int64_t side, con
                                       &(d9_program_options){.seed = 1}, &program),
                      D9_USAGE, words);
 }
-
-built program_built(d9_config *config, int64_t images, int64_t side, const char *precision) {
-    built b = {.config = config};
-    const d9_extent extent = program_extent(config, images, side);
-    program_make(&context, config, &extent, precision, false, &b.program);
-    return b;
-}
-
-void program_drop(built *b) { d9_program_free(&context, &b->program), d9_config_free(&context, b->config); }
 
 /* True if the text contains "name: NETWORK"; a longer name that only begins so does not count. */
 static bool names_network(const char *text, const char *network) {
@@ -147,6 +143,10 @@ d9_node_id program_find(const d9_graph *graph, d9_op op, const char *role) {
 
 const d9_node *program_node(const d9_graph *graph, d9_op op, const char *role) {
     return &graph->nodes[program_find(graph, op, role)];
+}
+
+const d9_update_attributes *program_muon(const d9_program *program) {
+    return &program->train.nodes[d9_edit_next(&program->train, D9_OP_ORTHOGONAL_UPDATE, 0)].as.update;
 }
 
 const d9_value *program_value(const d9_graph *graph, const char *name) {

@@ -9,27 +9,20 @@
 extern const char *const program_many_tricks;
 
 /* A failing call fails the test with the context's message. */
-d9_config *program_config(d9_context *context, const char *yaml);
 d9_extent program_extent(const d9_config *config, int64_t images,
                          int64_t side); /* RGB, ten classes, half as many evaluation images */
-void program_make(d9_context *context, const d9_config *config, const d9_extent *extent, const char *precision,
-                  bool keep_all, d9_program *program);
 
-/* These live until the running test ends. program_yaml: a configuration, its YAML written as by printf. program_of: a
- * program for `images` RGB training images of side x side. */
+/* These live until the running test ends. program_config, program_load: a configuration, of a text or a file.
+ * program_yaml: one whose YAML is written as by printf. program_of: a program for `images` RGB training images of
+ * side x side. */
+d9_config *program_config(const char *yaml);
+d9_config *program_load(const char *path, const d9_config_edits *edits); /* edits: NULL, or changes */
 d9_config *program_yaml(const char *yaml, ...) __attribute__((format(printf, 1, 2)));
 d9_config *program_kept(d9_config *config); /* returns it; only its end is new */
+d9_program *program_make(const d9_config *config, const d9_extent *extent, const char *precision, bool keep_all);
 d9_program *program_of(const d9_config *config, int64_t images, int64_t side, const char *precision);
 /* Building that program in f32 must fail with D9_USAGE and these words. */
 void program_rejected(const d9_config *config, int64_t images, int64_t side, const char *words);
-
-/* A configuration and its program for `images` RGB training images of side x side; program_drop frees both. */
-typedef struct built {
-    d9_config *config;
-    d9_program program;
-} built;
-built program_built(d9_config *config, int64_t images, int64_t side, const char *precision);
-void program_drop(built *b);
 
 /* Fails unless the table has each network of models.def, those of texts only if `texts`. `first` is the text of the
  * table's first row, which contains "name: NETWORK"; `stride` is the size of a row in bytes. */
@@ -45,6 +38,8 @@ int program_count(const d9_graph *graph, d9_op op, bool backward);
 /* The node with this operation and role; fails if there is none. */
 d9_node_id program_find(const d9_graph *graph, d9_op op, const char *role);
 const d9_node *program_node(const d9_graph *graph, d9_op op, const char *role);
+/* The update of the first filter, by Muon. */
+const d9_update_attributes *program_muon(const d9_program *program);
 /* The value with this name; fails if there is none. */
 const d9_value *program_value(const d9_graph *graph, const char *name);
 

@@ -1,12 +1,10 @@
 /* Training runs for tests: see runs.h. */
 #include "core/listing.h"
 #include "exchange/model.h"
-#include "record/safetensors.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 #include "verify/rule_comparison.h"
 #include <dirent.h>
-#include <jansson.h>
 
 static void fill_report(const d9_result *result, run_report *report) {
     assert_in_range(result->epoch_count, 0, RUN_MAX_EPOCHS);
@@ -149,83 +147,99 @@ void run_check_files(const char *folder, const char *what) {
     }
 }
 
-int run_folder_set_up(void **state) {
-    static char folder[RUN_PATH_BYTES];
-    context.system = run_system();
+static void remove_folder(void *folder) { run_folder_remove(folder), free(folder); }
+
+const char *run_folder_new(void) {
+    char folder[RUN_PATH_BYTES];
     run_folder_make(folder);
-    *state = folder;
+    return test_keep(strdup(folder), remove_folder);
+}
+
+static void release(void *bytes) { d9_release(&context, bytes); }
+static void free_tensors(void *file) { d9_safetensors_free(&context, file); }
+static void free_json(void *json) { json_decref(json); }
+
+uint8_t *run_read_file(const char *path, size_t *size) {
+    uint8_t *bytes;
+    size_t unused;
+    OK(d9_file_read(&context, path, &bytes, size ? size : &unused));
+    return test_keep(bytes, release);
+}
+
+d9_safetensors *run_tensors(const char *path) {
+    d9_safetensors *file;
+    OK(d9_safetensors_read(&context, path, &file));
+    return test_keep(file, free_tensors);
+}
+
+json_t *run_json(json_t *json) { return test_keep(json, free_json); }
+
+int run_folder_set_up(void **state) {
+    context.system = run_system();
+    unsetenv("DAWN9_DATA");
+    *state = (void *)(uintptr_t)run_folder_new();
     return 0;
 }
 
-int run_folder_tear_down(void **state) {
-    run_folder_remove(*state);
-    return 0;
+void run_make_directory(const char *folder, const char *name) {
+    OK(d9_directory_make(&context, run_path(folder, name)));
 }
 
 void run_write(const char *folder, const char *name, const void *bytes, size_t size) {
     OK(d9_file_write(&context, run_path(folder, name), bytes, size));
 }
 
-static d9_config *make_config(d9_context *context, const char *backend, const char *precision, int threads,
-                              const char *channels, const char *more) {
-    char yaml[2048];
-    snprintf(
-        yaml, sizeof yaml,
+static d9_config *make_config(const char *backend, const char *precision, int threads, const char *channels,
+                              const char *more) {
+    return program_yaml(
         "data: {dataset: synthetic, synthetic_train: 42, synthetic_test: 21, image_size: 16}\n"
         "backend: %s\nprecision: %s\nthreads: %d\nbackend_options: {tune: off}\n"
         "model: {name: resnet9, channels: [%s], logits_scale: 0.125}\n"
         "train: {epochs: 2.6, batch_size: 8, bias_lr_multiplier: 4, lr: {knots: [0, 1, end], values: [0, 0.3, 0]}}\n"
         "tricks: {%s}\n%s",
         backend, precision, threads, channels, program_many_tricks, more);
-    return program_config(context, yaml);
 }
 
-d9_config *run_config(d9_context *context, const char *backend, const char *precision, const char *more) {
-    return make_config(context, backend, precision, 1, "4, 6, 8, 8", more);
+d9_config *run_config(const char *backend, const char *precision, const char *more) {
+    return make_config(backend, precision, 1, "4, 6, 8, 8", more);
 }
 
-d9_config *run_language_config(d9_context *context, const char *backend, const char *precision, const char *folder,
-                               int hidden) {
+d9_config *run_language_config(const char *backend, const char *precision, const char *folder, int hidden) {
     static const char *const words[] = {"a", "bird", "cat", "dog", "eve", "hears", "sees"}, *const parts[] = {"train",
                                                                                                               "valid",
                                                                                                               "test"};
-    char yaml[1024];
     for (int p = 0; p < 3; p++) {
-        d9_text text;
-        d9_text_init(context, &text);
+        d9_text *text = test_text();
         for (int line = 0; line < (p ? 8 : 40); line++) {
-            for (int w = 0; w < 5; w++) d9_text_add(&text, " %s", words[(line * line + w * w + line * w + p) % 7]);
-            d9_text_add(&text, "\n");
+            for (int w = 0; w < 5; w++) d9_text_add(text, " %s", words[(line * line + w * w + line * w + p) % 7]);
+            d9_text_add(text, "\n");
         }
         char name[16];
         snprintf(name, sizeof name, "%s.txt", parts[p]);
-        run_write(folder, name, d9_text_get(&text), text.size);
-        d9_text_free(&text);
+        run_write(folder, name, d9_text_get(text), text->size);
     }
-    snprintf(yaml, sizeof yaml,
-             "data: {dataset: corpus, path: \"%s\", length: 5}\n"
-             "backend: %s\nprecision: %s\nthreads: 1\nbackend_options: {tune: off}\n"
-             "model: {name: language, cell: lstm, layers: 2, embedding: 8, hidden: %d, dropout: 0.2}\n"
-             "eval: {streams: 2}\n"
-             "train: {epochs: 2, batch_size: 4, momentum: 0, momentum_form: plain, weight_decay: 0, lr: {knots: [0], "
-             "values: [4]}}\n"
-             "tricks: {clip_norm: {most: 0.25}}\n",
-             folder, backend, precision, hidden);
-    return program_config(context, yaml);
+    return program_yaml(
+        "data: {dataset: corpus, path: \"%s\", length: 5}\n"
+        "backend: %s\nprecision: %s\nthreads: 1\nbackend_options: {tune: off}\n"
+        "model: {name: language, cell: lstm, layers: 2, embedding: 8, hidden: %d, dropout: 0.2}\n"
+        "eval: {streams: 2}\n"
+        "train: {epochs: 2, batch_size: 4, momentum: 0, momentum_form: plain, weight_decay: 0, lr: {knots: [0], "
+        "values: [4]}}\n"
+        "tricks: {clip_norm: {most: 0.25}}\n",
+        folder, backend, precision, hidden);
 }
 
 int run_bench_set_up(void **state) {
     static run_bench b;
-    b.config = run_config(&context, "reference", "f32", "");
-    run_folder_make(b.folder);
+    b = (run_bench){run_config("reference", "f32", ""), run_folder_new()};
     *state = &b;
     return 0;
 }
 
-int run_bench_tear_down(void **state) {
-    run_bench *b = *state;
-    run_folder_remove(b->folder), d9_config_free(&context, b->config);
-    return 0;
+const run_report *run_bench_whole(const run_bench *b) {
+    static run_report whole;
+    if (!whole.epoch_count) whole = run_train_ok(&(d9_train_options){.config = b->config, .seed = 7});
+    return &whole;
 }
 
 void run_check_seeds(const d9_config *config) {
@@ -241,8 +255,8 @@ void run_check_seeds(const d9_config *config) {
 
 /* Stops after `stop` steps and resumes; the result must equal `whole`, that of an uninterrupted run. */
 static void check_stop(const d9_config *config, int64_t stop, const run_report *whole) {
-    char folder[RUN_PATH_BYTES], what[64];
-    run_folder_make(folder);
+    const char *folder = run_folder_new();
+    char what[64];
     snprintf(what, sizeof what, "resumed after step %lld", (long long)stop);
     d9_train_options options = {.config = config, .seed = 7, .out = folder, .stop_after_steps = stop};
     run_report part = run_train(&options, NULL);
@@ -255,7 +269,6 @@ static void check_stop(const d9_config *config, int64_t stop, const run_report *
     assert_true(rest.resumed);
     run_assert_equal(&rest, whole, what);
     assert_true(run_has(folder, "result.json"));
-    run_folder_remove(folder);
 }
 
 void run_check_resume(const d9_config *config, const int64_t *stops) {
@@ -314,10 +327,14 @@ static void print_failure(void *user, const d9_verify_row *row) {
 
 static void close_session(void *session) { d9_session_close(session); }
 
-d9_session *run_session(const d9_config *config, uint64_t seed) {
+d9_session *run_session_open(const d9_session_options *options) {
     d9_session *session = test_room(sizeof *session);
-    OK(d9_session_open(&context, &(d9_session_options){.config = config, .seed = seed}, session));
-    test_keep(session, close_session);
+    OK(d9_session_open(&context, options, session));
+    return test_keep(session, close_session);
+}
+
+d9_session *run_session(const d9_config *config, uint64_t seed) {
+    d9_session *session = run_session_open(&(d9_session_options){.config = config, .seed = seed});
     OK(d9_session_initialize(session));
     return session;
 }
@@ -354,7 +371,7 @@ static void check_sizes(const d9_program *program, int64_t step, int side, int m
     assert_ints(to->d[1], 1, to->d[2], 1);
 }
 
-/* The state after all eight steps; release it by free. */
+/* The state after all eight steps. */
 static double *train_smaller_images(const char *backend, int64_t *count) {
     static const char *const settings[] = {
         "data.dataset=synthetic",
@@ -377,18 +394,13 @@ static double *train_smaller_images(const char *backend, int64_t *count) {
     for (int i = 0; i <= SETTINGS; i++)
         items[i] = (d9_config_edit){D9_EDIT_SET, i < SETTINGS ? settings[i] : named, NULL, NULL, false};
     const d9_config_edits edits = {.items = items, .count = SETTINGS + 1};
-    d9_config *config;
-    d9_session session;
-    OK(d9_config_load(&context, D9_SOURCE_DIR "/configs/fewest94.yaml", &edits, &config));
-    OK(d9_session_open(&context, &(d9_session_options){.config = config, .seed = 5}, &session));
-    OK(d9_session_initialize(&session));
+    d9_session *session = run_session(program_load(D9_SOURCE_DIR "/configs/fewest94.yaml", &edits), 5);
     for (int64_t step = 0; step < 8; step++)
-        check_sizes(&session.program, step, 20 + 4 * (int)(step / 2), step < 4 ? 2 : 3);
-    run_steps(&session, 0, 8);
-    *count = session.program.state_elements;
-    double *state = calloc((size_t)*count, sizeof *state);
-    OK(d9_session_read_state(&session, D9_BUFFER_STATE, state));
-    d9_session_close(&session), d9_config_free(&context, config);
+        check_sizes(&session->program, step, 20 + 4 * (int)(step / 2), step < 4 ? 2 : 3);
+    run_steps(session, 0, 8);
+    *count = session->program.state_elements;
+    double *state = test_room((size_t)*count * sizeof *state);
+    OK(d9_session_read_state(session, D9_BUFFER_STATE, state));
     return state;
 }
 
@@ -397,7 +409,6 @@ void run_check_smaller_images(const char *backend) {
     double *tested = train_smaller_images(backend, &count), *expected = train_smaller_images("reference", &count);
     const double distance = run_distance(tested, expected, count);
     if (!(distance < 1e-3)) fail_msg("%s is off by %g", backend, distance);
-    free(tested), free(expected);
 }
 
 void run_open_ready(d9_context *context, const d9_config *config, d9_session *session) {
@@ -440,12 +451,11 @@ typedef struct bench {
 
 /* Checks resuming, or seeds if `stops` is NULL, with the narrow network of run_config. */
 static void check_narrow(bench *b, const int64_t *stops) {
-    d9_config *config = run_config(&context, b->backend, b->precision, "");
+    d9_config *config = run_config(b->backend, b->precision, "");
     if (stops)
         run_check_resume(config, stops);
     else
         run_check_seeds(config);
-    d9_config_free(&context, config);
 }
 
 static void test_seed_determines_the_run(void **state) { check_narrow(*state, NULL); }
@@ -456,58 +466,47 @@ static void test_resumed_runs_are_equal(void **state) {
 
 /* A network with 16 channels, the least for which Winograd convolutions are the default. */
 static d9_config *wide_config(bench *b, int threads) {
-    return make_config(&context, b->backend, b->precision, threads, "16, 16, 32, 32", "");
+    return make_config(b->backend, b->precision, threads, "16, 16, 32, 32", "");
 }
 
 /* Trains twice on one thread and, except on a GPU, twice on two, the second time with an interruption. */
 static void test_wide_on_one_and_two_threads(void **state) {
     bench *b = *state;
     const int most = strcmp(b->backend, "cuda") == 0 ? 1 : 2;
-    for (int threads = 1; threads <= most; threads++) {
-        d9_config *config = wide_config(b, threads);
-        run_check_resume(config, (const int64_t[]){7, 0});
-        d9_config_free(&context, config);
-    }
+    for (int threads = 1; threads <= most; threads++)
+        run_check_resume(wide_config(b, threads), (const int64_t[]){7, 0});
 }
 
 /* Rewrites a plan file so that all convolutions use dawn9's own kernels: gemm in the stem, Winograd elsewhere. Returns
  * how many used own Winograd before. */
-static int choose_own(d9_context *context, const char *path) {
-    uint8_t *bytes;
-    size_t size;
+static int choose_own(const char *path) {
     const char *lines[256];
-    d9_text text;
+    d9_text *text = test_text();
     int before = 0;
-    d9_text_init(context, &text);
-    test_ok(context, d9_file_read(context, path, &bytes, &size));
-    const int count = d9_text_split((char *)bytes, '\n', lines, 256);
+    const int count = d9_text_split((char *)run_read_file(path, NULL), '\n', lines, 256);
     for (int i = 0; i < count; i++) {
         const char *choice = strrchr(lines[i], '\t');
         if (!choice) continue;
         before += strcmp(choice + 1, "own winograd") == 0;
-        d9_text_add(&text, "%.*s", (int)(choice + 1 - lines[i]), lines[i]);
-        if (choice[1]) d9_text_add(&text, strstr(lines[i], "stem") ? "own gemm" : "own winograd");
-        d9_text_add(&text, "\n");
+        d9_text_add(text, "%.*s", (int)(choice + 1 - lines[i]), lines[i]);
+        if (choice[1]) d9_text_add(text, strstr(lines[i], "stem") ? "own gemm" : "own winograd");
+        d9_text_add(text, "\n");
     }
-    test_ok(context, d9_file_write(context, path, d9_text_get(&text), strlen(d9_text_get(&text))));
-    d9_text_free(&text), d9_release(context, bytes);
+    OK(d9_file_write(&context, path, d9_text_get(text), strlen(d9_text_get(text))));
     return before;
 }
 
 /* With dawn9's own kernels for all convolutions, one thread and two give equal runs. */
 static void test_own_kernels_on_any_threads(void **state) {
     bench *b = *state;
-    char folder[RUN_PATH_BYTES];
     d9_config *one = wide_config(b, 1), *two = wide_config(b, 2);
-    run_folder_make(folder);
-    const char *path = run_path(folder, "plan");
+    const char *path = run_path(run_folder_new(), "plan");
     run_train_ok(&(d9_train_options){.config = one, .seed = 7, .save_plan = path});
-    const int winograd = choose_own(&context, path);
+    const int winograd = choose_own(path);
     if (strcmp(b->precision, "f32") == 0) assert_true(winograd >= 9); /* three layers, three passes each */
     const run_report a = run_train_ok(&(d9_train_options){.config = one, .seed = 7, .plan = path}),
                      c = run_train_ok(&(d9_train_options){.config = two, .seed = 7, .plan = path});
     run_assert_equal(&a, &c, "one thread and two");
-    run_folder_remove(folder), d9_config_free(&context, one), d9_config_free(&context, two);
 }
 
 const char *run_missing(d9_context *context, const char *backend, const char *precision, const char *level) {
@@ -524,16 +523,14 @@ const char *run_missing(d9_context *context, const char *backend, const char *pr
 
 int run_backend_main(const char *backend, const char *precision) {
     bench b = {.backend = backend, .precision = precision};
-    const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(test_seed_determines_the_run, &b),
-                                       cmocka_unit_test_prestate(test_resumed_runs_are_equal, &b),
-                                       cmocka_unit_test_prestate(test_wide_on_one_and_two_threads, &b)},
-                            own[] = {cmocka_unit_test_prestate(test_own_kernels_on_any_threads, &b)};
-    d9_context_init(&context);
     const char *missing = run_missing(&context, backend, precision, NULL);
     if (missing) return skipped(missing, context.message);
-    int failed = cmocka_run_group_tests_name(backend, tests, NULL, NULL);
-    if (strcmp(backend, "cpu") == 0) failed += cmocka_run_group_tests_name("own kernels", own, NULL, NULL);
-    return failed;
+    test_add("test_seed_determines_the_run", test_seed_determines_the_run, NULL, NULL);
+    test_add("test_resumed_runs_are_equal", test_resumed_runs_are_equal, NULL, NULL);
+    test_add("test_wide_on_one_and_two_threads", test_wide_on_one_and_two_threads, NULL, NULL);
+    if (strcmp(backend, "cpu") == 0)
+        test_add("test_own_kernels_on_any_threads", test_own_kernels_on_any_threads, NULL, NULL);
+    return test_run(&b);
 }
 
 static void drop_data(void *dataset) { d9_dataset_free(&context, dataset); }

@@ -2,9 +2,11 @@
 #pragma once
 
 #include "core/system.h"
+#include "record/safetensors.h"
 #include "tests/support/programs.h"
 #include "train/trainer.h"
 #include "verify/verify.h"
+#include <jansson.h>
 
 enum { RUN_MAX_EPOCHS = 64 };
 
@@ -31,38 +33,48 @@ run_report run_train_ok(const d9_train_options *options);
 /* Fails unless parameters, final scores, and loss and score of each epoch are equal. */
 void run_assert_equal(const run_report *a, const run_report *b, const char *what);
 
-/* Temporary folders, made in the build folder and removed with their contents. */
 enum { RUN_PATH_BYTES = 512 };
+/* A temporary folder in the build folder, removed with its contents when the running test ends. run_folder_make,
+ * run_folder_remove: one that the caller removes. */
+const char *run_folder_new(void);
 void run_folder_make(char folder[RUN_PATH_BYTES]);
+void run_folder_remove(const char *folder);
 const char *run_path(const char *folder, const char *name); /* valid during the next 63 calls */
 bool run_has(const char *folder, const char *name);
 int run_folder_count(const char *folder, const char *ending); /* entries with this ending; "": all; not dot files */
-void run_folder_remove(const char *folder);
 /* Fails if a file of a run in the folder cannot be read or ends within a line, or a partial file was left. */
 void run_check_files(const char *folder, const char *what);
-/* Writes a file; a failure fails the test. */
+/* These make a folder below the folder, and write a file; a failure fails the test. */
+void run_make_directory(const char *folder, const char *name);
 void run_write(const char *folder, const char *name, const void *bytes, size_t size);
-/* Fixture: *state is the path of a temporary folder, removed after the test; `context` writes without syncing. */
+/* These live until the running test ends. run_read_file: the bytes of a file, followed by a zero byte; size: NULL, or
+ * their number. run_tensors: a safetensors file. run_json: returns `json`, which must not be NULL. */
+uint8_t *run_read_file(const char *path, size_t *size);
+d9_safetensors *run_tensors(const char *path);
+json_t *run_json(json_t *json);
+/* Set-up: *state is run_folder_new; `context` writes without syncing, and DAWN9_DATA is not set. */
 int run_folder_set_up(void **state);
-int run_folder_tear_down(void **state);
 
 /* 2.6 epochs of synthetic images with program_many_tricks: 13 steps, five per epoch, so the last epoch is partial.
- * `more`: more lines of YAML, or "". */
-d9_config *run_config(d9_context *context, const char *backend, const char *precision, const char *more);
+ * `more`: more lines of YAML, or "". Configurations live until the running test ends. */
+d9_config *run_config(const char *backend, const char *precision, const char *more);
 enum { RUN_STEPS = 13, RUN_STEPS_PER_EPOCH = 5 };
 
 /* Two epochs of a language model of two LSTM layers of `hidden` units with dropout and clipped gradients, over a corpus
  * written to `folder`: 24 steps, twelve per epoch, the last of which is shorter. */
-d9_config *run_language_config(d9_context *context, const char *backend, const char *precision, const char *folder,
-                               int hidden);
+d9_config *run_language_config(const char *backend, const char *precision, const char *folder, int hidden);
 
-/* Fixture: run_config on the reference backend in f32, and a temporary folder. */
+/* Set-up: run_config on the reference backend in f32, and a temporary folder. */
 typedef struct run_bench {
     d9_config *config;
-    char folder[RUN_PATH_BYTES];
+    const char *folder;
 } run_bench;
 int run_bench_set_up(void **state);
-int run_bench_tear_down(void **state);
+#define RUN_OPTIONS(b, ...)                                                                                            \
+    (d9_train_options) { .config = (b)->config, .seed = 7, .out = (b)->folder, __VA_ARGS__ }
+/* The uninterrupted run with this seed, trained once by the program: each of its benches must have one configuration.
+ */
+const run_report *run_bench_whole(const run_bench *b);
 
 /* Trains twice with one seed, which must give equal runs, and with another, which must give another run. */
 void run_check_seeds(const d9_config *config);
@@ -83,8 +95,9 @@ const d9_verify_row *run_verified_row(const run_verified *v, const char *group);
  * must be of the group "rule by rule". */
 void run_check_verify(const char *backend, const char *precision, const char *cases, int training_cases);
 
-/* An initialised session, closed when the running test ends. */
+/* Sessions are closed when the running test ends. Only that of run_session is initialised. */
 d9_session *run_session(const d9_config *config, uint64_t seed);
+d9_session *run_session_open(const d9_session_options *options);
 /* Opening a session must fail with D9_USAGE and these words. */
 void run_session_rejected(const d9_config *config, const char *words);
 
@@ -109,7 +122,8 @@ void run_check_rules(d9_context *context, const d9_config *config, bool poisoned
  * backend or of the precision, whichever is missing, with the reason in context->message. */
 const char *run_missing(d9_context *context, const char *backend, const char *precision, const char *level);
 
-/* main for programs that check seeds, resuming and threads on a backend; skips if it is unavailable. */
+/* main for programs that check, besides their own tests, seeds, resuming and threads on a backend; skips if it is
+ * unavailable. */
 int run_backend_main(const char *backend, const char *precision);
 
 /* Loads a dataset, from `folder` unless the options name a path, which lives until the running test ends. */

@@ -2,7 +2,7 @@
 #include "tests/support/test.h"
 #include <ctype.h>
 
-enum { MOST = 128, MOST_KEPT = 2048 };
+enum { MOST = 128, MOST_KEPT = 1 << 15 };
 static struct CMUnitTest tests[MOST];
 static size_t count;
 static CMFixtureFunction group[2], set_ups[MOST], tear_downs[MOST];
@@ -11,7 +11,7 @@ static struct kept {
     void *thing;
     void (*release)(void *thing);
 } kept[MOST_KEPT];
-static int kept_count;
+static int kept_count, kept_by_group; /* the first of them were kept by the set-up of TEST_GROUP */
 d9_context context;
 static d9_context fresh;
 
@@ -23,18 +23,34 @@ void *test_keep(void *thing, void (*release)(void *thing)) {
     return thing;
 }
 
-void *test_room(size_t bytes) { return test_keep(calloc(1, bytes ? bytes : 1), free); }
+void *test_room(size_t bytes) {
+    void *room = NULL;
+    assert_int_equal(posix_memalign(&room, 64, bytes ? bytes : 1), 0);
+    return test_keep(memset(room, 0, bytes), free);
+}
+
+static void free_text(void *text) { d9_text_free(text); }
+
+d9_text *test_text(void) {
+    d9_text *text = test_room(sizeof *text);
+    d9_text_init(&context, text);
+    return test_keep(text, free_text);
+}
 
 /* Set-up of each test, called in their order: restores `context` and calls the test's own set-up. */
 static int begin(void **state) {
-    if (++current == 0) fresh = context;
+    if (++current == 0) fresh = context, kept_by_group = kept_count;
     context = fresh;
     return set_ups[current] ? set_ups[current](state) : 0;
 }
 
+static void release_until(int least) {
+    while (kept_count > least) kept_count--, kept[kept_count].release(kept[kept_count].thing);
+}
+
 static int end(void **state) {
     context = fresh;
-    while (kept_count > 0) kept_count--, kept[kept_count].release(kept[kept_count].thing);
+    release_until(kept_by_group);
     return tear_downs[current] ? tear_downs[current](state) : 0;
 }
 
@@ -46,12 +62,18 @@ void test_add(const char *name, CMUnitTestFunction test, CMFixtureFunction set_u
     count++;
 }
 
+static int end_group(void **state) {
+    release_until(0);
+    return group[1] ? group[1](state) : 0;
+}
+
 void test_group(CMFixtureFunction set_up, CMFixtureFunction tear_down) { group[0] = set_up, group[1] = tear_down; }
 
 int test_run(void *state) {
     if (!count || count > MOST) return print_error("%zu tests, 1 to %d expected\n", count, MOST), 1;
     for (size_t i = 0; i < count; i++) tests[i].initial_state = state;
-    return _cmocka_run_group_tests("tests", tests, count, group[0], group[1]);
+    current = -1;
+    return _cmocka_run_group_tests("tests", tests, count, group[0], end_group);
 }
 
 __attribute__((weak)) int main(void) { return test_run(NULL); } /* of programs without their own */

@@ -4,7 +4,7 @@
  *     TEST(name) { ... }                       runs in the order of the file
  *     TEST(name, set_up) { ... }               with a fixture in *state
  *     TEST(name, set_up, tear_down) { ... }
- *     TEST_GROUP(set_up, tear_down)            one fixture for all tests of the file
+ *     TEST_GROUP(set_up, tear_down)            one fixture for all tests of the file; either may be NULL
  *
  * main is in test.c; a program with its own main calls test_run. */
 #pragma once
@@ -21,6 +21,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "core/context.h"
+#include "core/text.h"
 
 #define TEST(...) TEST_OF(__VA_ARGS__, NULL, NULL, NULL)
 /* A test that takes its fixture by name: TEST_WITH(bench *b, name, set_up, tear_down). */
@@ -42,10 +43,13 @@ int test_run(void *state);
 /* Restored before each test to its value after main and the set-up of TEST_GROUP. */
 extern d9_context context;
 
-/* Releases `thing` when the running test ends, before its tear-down; what was kept last goes first. Returns `thing`. */
+/* Releases `thing` when the running test ends, before its tear-down; what was kept last goes first. In the set-up of
+ * TEST_GROUP: after all tests. Returns `thing`. */
 void *test_keep(void *thing, void (*release)(void *thing));
-/* Allocates zeroed memory, which is freed when the running test ends. */
+/* Zeroed memory, aligned to 64 bytes, which is freed when the running test ends. */
 void *test_room(size_t bytes);
+/* An empty text, which is freed when the running test ends. */
+d9_text *test_text(void);
 
 /* assert_int_equal of up to four pairs: assert_ints(got, want, got, want). */
 #define assert_ints(...)                        D9_NTH_(__VA_ARGS__, D9_8_, , D9_6_, , D9_4_, , D9_2_, )(__VA_ARGS__)

@@ -17,17 +17,14 @@ static const char yaml[] =
     "tricks: {crop: {pad: 4}, flip: {}, ghost_batchnorm: {group_size: 12}, ema: {every: 2}, flip_tta: {}}\n";
 enum { STEPS = 8, TRAIN = 96, TEST = 60, CLASSES = 10, PIXELS = 16 * 16 * 3 };
 
-static char folder[RUN_PATH_BYTES]; /* temporary, of the running test */
+static const char *folder; /* temporary, of the running test */
 
+static void close_context(void *context) { dawn9_close(context); }
 static int set_up(void **state) {
-    static dawn9_context *context;
+    dawn9_context *context;
     assert_int_equal(dawn9_open(&context), DAWN9_OK);
-    run_folder_make(folder);
-    *state = context;
-    return 0;
-}
-static int tear_down(void **state) {
-    dawn9_close(*state), run_folder_remove(folder);
+    folder = run_folder_new();
+    *state = test_keep(context, close_context);
     return 0;
 }
 
@@ -65,12 +62,12 @@ static int watch(void *user, const dawn9_progress *progress) { /* the progress c
     return w->stop_at > 0 && progress->step >= w->stop_at;
 }
 
-TEST(versions_agree, set_up, tear_down) {
+TEST(versions_agree, set_up) {
     assert_string_equal(dawn9_version(), DAWN9_VERSION);
     assert_true(strlen(dawn9_commit()) > 0);
 }
 
-TEST_WITH(dawn9_context *context, configurations_are_parsed_loaded_and_rejected, set_up, tear_down) {
+TEST_WITH(dawn9_context *context, configurations_are_parsed_loaded_and_rejected, set_up) {
     dawn9_config *config = parse(context, (const char *const[]){"train.epochs=3", "tricks.ema=off", NULL});
     assert_non_null(strstr(dawn9_config_text(config), "epochs: 3"));
     assert_null(strstr(dawn9_config_text(config), "ema"));
@@ -132,7 +129,7 @@ static void check_predictions(dawn9_context *context, dawn9_model *model, double
     d9_dataset_free(&inner, dataset);
 }
 
-TEST_WITH(dawn9_context *context, trains_saves_opens_evaluates_predicts, set_up, tear_down) {
+TEST_WITH(dawn9_context *context, trains_saves_opens_evaluates_predicts, set_up) {
     watched seen = {0};
     dawn9_result result;
     dawn9_evaluation evaluation;
@@ -179,7 +176,7 @@ TEST_WITH(dawn9_context *context, trains_saves_opens_evaluates_predicts, set_up,
     dawn9_model_free(opened), dawn9_model_free(model), dawn9_model_free(NULL);
 }
 
-TEST_WITH(dawn9_context *context, stops_and_resumes, set_up, tear_down) {
+TEST_WITH(dawn9_context *context, stops_and_resumes, set_up) {
     watched seen = {.stop_at = 5};
     dawn9_result whole, resumed;
     dawn9_model *model;
@@ -209,7 +206,7 @@ static int count_batch(void *user) { /* the callback of batches */
 }
 
 /* The callback of batches stops an evaluation, a prediction, and a training run in its evaluation; later calls work. */
-TEST_WITH(dawn9_context *context, a_batch_of_an_evaluation_stops, set_up, tear_down) {
+TEST_WITH(dawn9_context *context, a_batch_of_an_evaluation_stops, set_up) {
     batches seen = {0};
     dawn9_model *model;
     dawn9_evaluation evaluation;
@@ -238,7 +235,7 @@ TEST_WITH(dawn9_context *context, a_batch_of_an_evaluation_stops, set_up, tear_d
 
 /* With keep: best, the model is that of the best epoch, both without a folder and if a run was stopped in a later epoch
  * and resumed. */
-TEST_WITH(dawn9_context *context, keeps_the_best, set_up, tear_down) {
+TEST_WITH(dawn9_context *context, keeps_the_best, set_up) {
     watched seen = {.stop_at = 22}; /* of 24 steps, 3 per epoch */
     dawn9_result result, again;
     dawn9_evaluation best, resumed;
@@ -260,18 +257,15 @@ TEST_WITH(dawn9_context *context, keeps_the_best, set_up, tear_down) {
     assert_true(resumed.score_tta == best.score_tta && again.score_tta == best.score_tta);
     assert_string_equal(again.params_sha256, result.params_sha256);
     dawn9_model_free(model);
-    d9_context inner;
-    uint8_t *bytes, *others;
     size_t size, other_size;
-    d9_context_init(&inner);
-    test_ok(&inner, d9_file_read(&inner, saved, &bytes, &size));
-    test_ok(&inner, d9_file_read(&inner, run_path(folder, "model.safetensors"), &others, &other_size));
+    const uint8_t *bytes = run_read_file(saved, &size),
+                  *others = run_read_file(run_path(folder, "model.safetensors"), &other_size);
     assert_int_equal(size, other_size);
     assert_memory_equal(bytes, others, size);
-    d9_release(&inner, bytes), d9_release(&inner, others), dawn9_config_free(config);
+    dawn9_config_free(config);
 }
 
-TEST_WITH(dawn9_context *context, wrong_model_files_and_settings_are_rejected, set_up, tear_down) {
+TEST_WITH(dawn9_context *context, wrong_model_files_and_settings_are_rejected, set_up) {
     dawn9_model *model;
     dawn9_evaluation evaluation;
     dawn9_config *config;
@@ -299,7 +293,7 @@ TEST_WITH(dawn9_context *context, wrong_model_files_and_settings_are_rejected, s
 
 /* Most images have all three labels, so several sigmoids exceed 1/2. The prediction must be the index of the most
  * likely label. */
-TEST_WITH(dawn9_context *context, the_most_likely_of_several_labels, set_up, tear_down) {
+TEST_WITH(dawn9_context *context, the_most_likely_of_several_labels, set_up) {
     enum { IMAGES = 24, LABELS = 3 };
     static const char *const cells[] = {"a|b|c", "a|b|c", "a|b|c", "c", "a|b|c", "", "b|c", "a|b|c"};
     uint8_t images[IMAGES][PIXELS];
@@ -347,7 +341,7 @@ static void *predict_often(void *model) {
     return (void *)failures;
 }
 
-TEST_WITH(dawn9_context *context, threads_take_turns_with_a_model, set_up, tear_down) {
+TEST_WITH(dawn9_context *context, threads_take_turns_with_a_model, set_up) {
     enum { THREADS = 4 };
     dawn9_model *model;
     pthread_t threads[THREADS];
@@ -362,7 +356,7 @@ TEST_WITH(dawn9_context *context, threads_take_turns_with_a_model, set_up, tear_
     dawn9_model_free(model), dawn9_config_free(config);
 }
 
-TEST(each_context_has_its_own_message, set_up, tear_down) {
+TEST(each_context_has_its_own_message, set_up) {
     dawn9_context *context = *state, *other;
     dawn9_config *config;
     assert_int_equal(dawn9_open(&other), DAWN9_OK);

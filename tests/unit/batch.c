@@ -117,26 +117,24 @@ TEST(test_resumes_between_updates) {
 
 /* Several processes add their gradients once an update, after the mean and before clipping. */
 TEST(test_processes_add_once_an_update) {
-    d9_program program;
     d9_config *config = configure("auto", "f32", resnet9, "batch_size: 4, accumulate: 3, norm_groups: 2",
                                   "clip_norm: {}, ema: {every: 2}");
     d9_extent extent = program_extent(config, 46, 16);
     extent.ranks = 2;
-    program_make(&context, config, &extent, "f32", false, &program);
-    const d9_graph *list = &program.train;
+    const d9_program *program = program_make(config, &extent, "f32", false);
+    const d9_graph *list = &program->train;
     const d9_node_id last = program_find(list, D9_OP_COPY, "accumulate.last"),
                      sum = program_find(list, D9_OP_ALL_REDUCE, "sum.weights"),
                      clip = program_find(list, D9_OP_CLIP, "clip"),
                      update = program_find(list, D9_OP_UPDATE, "update.weights"),
                      average = program_find(list, D9_OP_LERP, "tail.average");
     assert_true(last < sum && sum < clip && clip < update && update < average);
-    for (int64_t s = 0; s < program.steps; s++) {
+    for (int64_t s = 0; s < program->steps; s++) {
         const d9_node_id nodes[] = {last, sum, clip, update};
         for (int i = 0; i < 4; i++)
-            assert_int_equal(d9_when_active(&list->nodes[nodes[i]].when, s, 1, program.steps_per_epoch), s % 3 == 2);
-        assert_int_equal(d9_when_active(&list->nodes[average].when, s, 1, program.steps_per_epoch), s % 9 % 6 == 2);
+            assert_int_equal(d9_when_active(&list->nodes[nodes[i]].when, s, 1, program->steps_per_epoch), s % 3 == 2);
+        assert_int_equal(d9_when_active(&list->nodes[average].when, s, 1, program->steps_per_epoch), s % 9 % 6 == 2);
     }
-    d9_program_free(&context, &program);
 }
 
 /* Groups and phases end with an update: 0.75 epochs are 6.75 of 9 batches, or three updates. */

@@ -183,8 +183,8 @@ static void make_pictures(void) { /* the images of folder.yaml, in two classes *
 }
 
 TEST(test_commands_with_a_failing_call) {
-    char folder[RUN_PATH_BYTES], before[RUN_PATH_BYTES];
-    run_folder_make(folder);
+    char before[RUN_PATH_BYTES];
+    const char *folder = run_folder_new();
     assert_non_null(getcwd(before, sizeof before));
     assert_int_equal(chdir(folder), 0);
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -198,7 +198,6 @@ TEST(test_commands_with_a_failing_call) {
     make_pictures();
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) check_each(&commands[i]);
     assert_int_equal(chdir(before), 0);
-    run_folder_remove(folder);
 }
 
 int main(int count, char **arguments) {

@@ -22,11 +22,6 @@ static d9_config *parse(const char *yaml, const d9_config_edits *edits) {
     OK(d9_config_parse(&context, "x.yaml", yaml, edits, &config));
     return program_kept(config);
 }
-static d9_config *load_with(const char *path, const d9_config_edits *edits) {
-    d9_config *config;
-    OK(d9_config_load(&context, path, edits, &config));
-    return program_kept(config);
-}
 
 static void assert_rejected(const char *yaml, const d9_config_edits *edits, const char *words) {
     d9_config *config = (d9_config *)&context; /* must become NULL */
@@ -223,18 +218,16 @@ TEST(test_schedule_peak, enter_source_folder) {
 /* A schedule may have any number of knots. */
 TEST(test_many_knots, enter_source_folder) {
     const int count = 5000;
-    d9_text yaml;
-    d9_text_init(&context, &yaml);
-    d9_text_add(&yaml, "train: {lr: {knots: [0");
-    for (int i = 1; i < count; i++) d9_text_add(&yaml, ", %d", i);
-    d9_text_add(&yaml, "], values: [0");
-    for (int i = 1; i < count; i++) d9_text_add(&yaml, ", %d", i % 7);
-    d9_text_add(&yaml, "]}}");
-    const d9_schedule *lr = &parse(d9_text_get(&yaml), NULL)->train.lr;
+    d9_text *yaml = test_text();
+    d9_text_add(yaml, "train: {lr: {knots: [0");
+    for (int i = 1; i < count; i++) d9_text_add(yaml, ", %d", i);
+    d9_text_add(yaml, "], values: [0");
+    for (int i = 1; i < count; i++) d9_text_add(yaml, ", %d", i % 7);
+    d9_text_add(yaml, "]}}");
+    const d9_schedule *lr = &parse(d9_text_get(yaml), NULL)->train.lr;
     assert_int_equal(lr->count, count);
     for (int i = 0; i < count; i++) assert_true(lr->knots[i].value == i && lr->values[i] == i % 7);
     assert_true(d9_schedule_at(lr, 2 * 4321 - 1, 2, count) == 4321 % 7);
-    d9_text_free(&yaml);
 }
 
 /* A shape, knots or values set later replace the schedule; peak, warmup, start and end change an inherited cosine. */
@@ -259,17 +252,15 @@ TEST(test_shape_knots_or_values_replace_the_schedule, enter_source_folder) {
 /* The help text of a choice has one line for each value, in their order, which begins with the value. */
 static void assert_values_explained(const d9_option *option) {
     d9_choices choices;
-    d9_text text;
-    d9_text_init(&context, &text);
-    d9_option_explain(option, "\n", &text);
+    d9_text *text = test_text();
+    d9_option_explain(option, "\n", text);
     d9_choices_split(option->choices, &choices);
-    const char *at = d9_text_get(&text);
+    const char *at = d9_text_get(text);
     for (int i = 0; i < choices.count; i++) {
         char start[64];
         snprintf(start, sizeof start, "\n%s: ", choices.words[i]);
         if (!(at = strstr(at, start))) fail_msg("%s: the help does not explain %s", option->key, choices.words[i]);
     }
-    d9_text_free(&text);
 }
 
 TEST(test_sections_list_and_explain_all_options, enter_source_folder) {
@@ -294,13 +285,11 @@ TEST(test_sections_list_and_explain_all_options, enter_source_folder) {
 }
 
 static double celu_alpha(const d9_config *config) {
-    d9_text text;
     double alpha = NAN;
     int index = d9_trick_index("celu");
-    d9_text_init(&context, &text);
-    if (config->trick_on[index]) d9_value_write(d9_trick_at(index)->options, config->trick_options[index], &text);
-    if (!d9_text_to_real(d9_text_get(&text), &alpha)) alpha = NAN;
-    d9_text_free(&text);
+    d9_text *text = test_text();
+    if (config->trick_on[index]) d9_value_write(d9_trick_at(index)->options, config->trick_options[index], text);
+    if (!d9_text_to_real(d9_text_get(text), &alpha)) alpha = NAN;
     return alpha;
 }
 
@@ -364,16 +353,9 @@ TEST(test_rejects_edits, enter_source_folder) {
     assert_rejected("{}", EDIT(WITHOUT, "cellu"), "--without cellu celu");
 }
 
-static char folder[RUN_PATH_BYTES];
-
-static int make_folder(void **state) {
-    (void)state, run_folder_make(folder);
-    return chdir(folder) == 0 && d9_directory_make(&context, "sub") == D9_OK ? 0 : -1;
-}
-
-static int remove_folder(void **state) {
-    (void)state, run_folder_remove(folder);
-    return chdir(D9_SOURCE_DIR);
+static int enter_folder(void **state) {
+    (void)state;
+    return chdir(run_folder_new()) == 0 && d9_directory_make(&context, "sub") == D9_OK ? 0 : -1;
 }
 
 static void put(const char *path, const char *yaml) { OK(d9_file_write(&context, path, yaml, strlen(yaml))); }
@@ -385,7 +367,7 @@ static void assert_not_loaded(const char *path, const char *words) {
     assert_null(config);
 }
 
-TEST(test_inheritance, make_folder, remove_folder) {
+TEST(test_inheritance, enter_folder, enter_source_folder) {
     put("sub/c.yaml",
         "title: c\npublished: {seconds: 9}\nseed: 7\ntrain: {epochs: 5, lr: {knots: [0, 1], values: [0, "
         "1]}}\n"
@@ -393,7 +375,7 @@ TEST(test_inheritance, make_folder, remove_folder) {
     put("b.yaml", "base: sub/c.yaml\ntrain: {lr: {values: [0, 2]}}\nmodel: {channels: [8, 8, 8, 8]}\n"
                   "tricks: {flip: off, celu: on}\n");
     put("a.yaml", "base: b.yaml\ntrain: {batch_size: 64}\ntricks: {flip: on, cutout: off}\n");
-    d9_config *config = load_with("a.yaml", NULL);
+    d9_config *config = program_load("a.yaml", NULL);
     assert_string_equal(config->title, "a");
     assert_true(isnan(config->published.seconds)); /* published results are not inherited */
     assert_true(config->seed == 7 && config->train.epochs == 5 && config->train.batch_size == 64);
@@ -402,17 +384,17 @@ TEST(test_inheritance, make_folder, remove_folder) {
 }
 
 /* Naming a model drops the inherited options of another model, before they are checked. */
-TEST(test_other_model_drops_options, make_folder, remove_folder) {
+TEST(test_other_model_drops_options, enter_folder, enter_source_folder) {
     put("b.yaml", "model: {name: resnet9, logits_scale: 0.5}\n");
     put("a.yaml", "base: b.yaml\nmodel: {name: resnet9}\n");
-    d9_config *config = load_with("a.yaml", NULL);
+    d9_config *config = program_load("a.yaml", NULL);
     assert_non_null(d9_tree_find(d9_tree_find(config->tree, "model"), "logits_scale"));
     put("b.yaml", "model: {name: another, logits_scale: wrong}\n");
-    config = load_with("a.yaml", NULL); /* no option of b's model remains */
+    config = program_load("a.yaml", NULL); /* no option of b's model remains */
     assert_null(d9_tree_find(d9_tree_find(config->tree, "model"), "logits_scale"));
 }
 
-TEST(test_rejects_files, make_folder, remove_folder) {
+TEST(test_rejects_files, enter_folder, enter_source_folder) {
     assert_not_loaded("none.yaml", "none.yaml");
     assert_not_loaded("sub", "sub");
     put("a.yaml", "base: none.yaml\n");
@@ -454,27 +436,25 @@ TEST(test_out_of_memory, enter_source_folder) {
 
 static void assert_round_trip(const d9_config *config) {
     char hash[65], again[65];
-    d9_text text, second, origins;
-    d9_text_init(&context, &text), d9_text_init(&context, &second), d9_text_init(&context, &origins);
-    d9_config_print(config, false, &text);
-    d9_config_print(config, true, &origins);
-    const char *printed[] = {d9_text_get(&text), d9_text_get(&origins)};
+    d9_text *text = test_text(), *second = test_text(), *origins = test_text();
+    d9_config_print(config, false, text);
+    d9_config_print(config, true, origins);
+    const char *printed[] = {d9_text_get(text), d9_text_get(origins)};
     d9_config_hash(&context, config, hash);
     for (int i = 0; i < 2; i++) {
         d9_config *back = parse(printed[i], NULL);
-        second.size = 0;
-        d9_config_print(back, false, &second);
+        second->size = 0;
+        d9_config_print(back, false, second);
         d9_config_hash(&context, back, again);
-        assert_string_equal(d9_text_get(&second), d9_text_get(&text));
+        assert_string_equal(d9_text_get(second), d9_text_get(text));
         assert_string_equal(again, hash);
         assert_true(back->train.epochs == config->train.epochs && back->target == config->target);
     }
-    d9_text_free(&text), d9_text_free(&second), d9_text_free(&origins);
 }
 
 TEST(test_print_round_trip, enter_source_folder) {
     for (int i = 0; i < COUNT(config_files); i++) {
-        d9_config *config = load_with(config_files[i], NULL);
+        d9_config *config = program_load(config_files[i], NULL);
         assert_round_trip(config);
     }
     d9_config *config =
@@ -503,19 +483,16 @@ TEST(test_print_quotes_texts_of_other_types, enter_source_folder) {
                 {".", false},   {"./1", false}, {"v1.0", false}, {"1st", false},       {"dawn94", false}};
     for (size_t i = 0; i < COUNT(rows); i++) {
         char yaml[64], line[64];
-        d9_text text;
         json_t *effective;
         snprintf(yaml, sizeof yaml, "title: '%s'", rows[i].text);
         snprintf(line, sizeof line, rows[i].quoted ? "title: \"%s\"\n" : "title: %s\n", rows[i].text);
         d9_config *config = parse(yaml, NULL);
-        d9_text_init(&context, &text);
-        d9_config_print(config, false, &text);
-        assert_memory_equal(d9_text_get(&text), line, strlen(line));
+        d9_text *text = test_text();
+        d9_config_print(config, false, text);
+        assert_memory_equal(d9_text_get(text), line, strlen(line));
         OK(d9_effective_json(&context, config, &effective));
-        assert_string_equal(json_string_value(json_object_get(effective, "title")), rows[i].text);
+        assert_string_equal(json_string_value(json_object_get(run_json(effective), "title")), rows[i].text);
         assert_round_trip(config);
-        json_decref(effective);
-        d9_text_free(&text);
     }
 }
 
@@ -525,7 +502,7 @@ TEST(test_print_origins, enter_source_folder) {
                                      {.kind = D9_EDIT_SET, .text = "train.epochs=3"},
                                      {.kind = D9_EDIT_SET, .text = "seed=2", .option = "--seed"}};
     d9_config_edits edits = {.items = items, .count = COUNT(items)};
-    const d9_config *config = load_with("configs/dawn94.yaml", &edits);
+    const d9_config *config = program_load("configs/dawn94.yaml", &edits);
     static const char *const lines[] = {
         "title: dawn94                           # the file's name\n",
         "threads: 0                              # default\n",
@@ -537,12 +514,10 @@ TEST(test_print_origins, enter_source_folder) {
         "  # flip: off                           # --without flip\n",
         "  lr: {knots: [0, 20%, end-2], values: [0, 1, 0.1]}  # configs/dawn94.yaml:8\n",
         "  flip_tta: {}                          # configs/dawn94.yaml:19\n"};
-    d9_text text;
-    d9_text_init(&context, &text);
-    d9_config_print(config, true, &text);
+    d9_text *text = test_text();
+    d9_config_print(config, true, text);
     for (int i = 0; i < COUNT(lines); i++)
-        if (!strstr(d9_text_get(&text), lines[i])) fail_msg("no line %s in\n%s", lines[i], d9_text_get(&text));
-    d9_text_free(&text);
+        if (!strstr(d9_text_get(text), lines[i])) fail_msg("no line %s in\n%s", lines[i], d9_text_get(text));
 }
 
 /* An edit may contain a newline; the printout must still be YAML of the same configuration. */
@@ -550,7 +525,7 @@ TEST(test_print_origins_of_odd_words, enter_source_folder) {
     static d9_config_edit items[] = {{.kind = D9_EDIT_SET, .text = "target=\n 50"},
                                      {.kind = D9_EDIT_SET, .text = "tricks={ema: off}"}};
     d9_config_edits edits = {.items = items, .count = COUNT(items)};
-    const d9_config *config = load_with("configs/dawn94.yaml", &edits);
+    const d9_config *config = program_load("configs/dawn94.yaml", &edits);
     assert_true(config->target == 50);
     assert_round_trip(config);
 }
@@ -647,11 +622,10 @@ TEST(test_default_values, enter_source_folder) {
             const d9_place place = {.source = "x"};
             d9_schedule field = {0};
             d9_tree *node = NULL;
-            d9_text text;
             if (values[v]) OK(d9_tree_parse(&context, &arena, &place, values[v], strlen(values[v]), &node));
             OK(d9_value_read(&context, &arena, &option, node, &field));
-            d9_text_init(&context, &text);
-            assert_ints(d9_value_is_default(&option, &field, &text), v < 2, d9_text_status(&text), D9_OK);
+            d9_text *text = test_text();
+            assert_ints(d9_value_is_default(&option, &field, text), v < 2, d9_text_status(text), D9_OK);
         }
         d9_arena_free(&context, &arena);
     }

@@ -18,12 +18,6 @@ static inline int enter_source_folder(void **state) {
     return chdir(D9_SOURCE_DIR);
 }
 
-static inline d9_config *load(const char *path) {
-    d9_config *config;
-    if (d9_config_load(&context, path, NULL, &config) != D9_OK) fail_msg("%s", context.message);
-    return config;
-}
-
 /* Some files of configs/, and all of configs/ladder/, which begin at LADDER. */
 static const char *const config_files[] = {
     "configs/base.yaml",

@@ -211,9 +211,7 @@ static int check_backend(const char *name) {
     static fixture f;
     const struct CMUnitTest absent[] = {cmocka_unit_test_prestate(the_library_is_not_here, &f)};
     if (!open_fixture(&f, name)) return cmocka_run_group_tests_name(name, absent, NULL, NULL);
-    const int failed = test_run(&f);
-    backend_test_close(&f.r);
-    return failed;
+    return test_run(&f);
 }
 
 int main(void) { return check_backend("cpu") + check_backend("onednn"); }

@@ -7,17 +7,14 @@
 
 /* Checks dawn94. `model`: YAML entries of the network's options, or "". */
 static void check(const char *backend, const char *precision, const char *model, bool poisoned) {
-    char yaml[1024];
     const char *missing = run_missing(&context, backend, precision, NULL);
     if (missing) skip_for(missing, context.message);
-    snprintf(yaml, sizeof yaml,
-             "base: %s/configs/dawn94.yaml\nbackend: %s\nprecision: %s\ntrain: {batch_size: 8}\nmodel: {%s}\n"
-             "data: {dataset: synthetic, synthetic_train: 64, synthetic_test: 16}\n"
-             "tricks: {ghost_batchnorm: {group_size: 8}}\n",
-             D9_SOURCE_DIR, backend, precision, model);
-    d9_config *config = program_config(&context, yaml);
+    const d9_config *config =
+        program_yaml("base: %s/configs/dawn94.yaml\nbackend: %s\nprecision: %s\ntrain: {batch_size: 8}\nmodel: {%s}\n"
+                     "data: {dataset: synthetic, synthetic_train: 64, synthetic_test: 16}\n"
+                     "tricks: {ghost_batchnorm: {group_size: 8}}\n",
+                     D9_SOURCE_DIR, backend, precision, model);
     run_check_rules(&context, config, poisoned, 30);
-    d9_config_free(&context, config);
 }
 
 /* A corpus of `WORDS` different words in a mixed order, and <eos> for the ends of lines. */
@@ -32,20 +29,16 @@ static void write_corpus(const char *folder) {
 
 /* Gradients are clipped far below their norm: errors are relative to the change by the clip, which must not be 0. */
 static void check_language(const char *precision, bool poisoned) {
-    char yaml[2048], folder[RUN_PATH_BYTES];
     const char *missing = run_missing(&context, "cpu", precision, NULL);
     if (missing) skip_for(missing, context.message);
-    run_folder_make(folder);
+    const char *folder = run_folder_new();
     write_corpus(folder);
-    snprintf(yaml, sizeof yaml,
-             "base: %s/configs/wikitext2-lstm.yaml\nbackend: cpu\nprecision: %s\ntrain: {batch_size: 5}\n"
-             "model: {embedding: 33, hidden: 33}\ndata: {dataset: corpus, path: '%s', length: 7}\n"
-             "tricks: {clip_norm: {most: 0.01}}\n",
-             D9_SOURCE_DIR, precision, folder);
-    d9_config *config = program_config(&context, yaml);
+    const d9_config *config =
+        program_yaml("base: %s/configs/wikitext2-lstm.yaml\nbackend: cpu\nprecision: %s\ntrain: {batch_size: 5}\n"
+                     "model: {embedding: 33, hidden: 33}\ndata: {dataset: corpus, path: '%s', length: 7}\n"
+                     "tricks: {clip_norm: {most: 0.01}}\n",
+                     D9_SOURCE_DIR, precision, folder);
     run_check_rules(&context, config, poisoned, 20);
-    d9_config_free(&context, config);
-    run_folder_remove(folder);
 }
 
 TEST(language_f32) { check_language("f32", false); }

@@ -32,10 +32,8 @@ typedef struct fixture {
 
 static int set_up(void **state) {
     static fixture f;
-    void *memory;
     const size_t floats = (size_t)(ALL + GUARDS) * sizeof(float);
-    OK(d9_allocate(&context, 3 * floats + (ALL + CLASSES) * sizeof(double) + SCRATCH, "a test", &memory));
-    f.want = memory;
+    f.want = test_room(3 * floats + (ALL + CLASSES) * sizeof(double) + SCRATCH);
     f.weights = f.want + ALL;
     f.logits = (float *)(void *)(f.weights + CLASSES);
     f.dlogits = f.logits + ALL + GUARDS;
@@ -46,12 +44,7 @@ static int set_up(void **state) {
     return 0;
 }
 
-static int tear_down(void **state) {
-    d9_release(&context, ((fixture *)*state)->want);
-    return 0;
-}
-
-TEST_GROUP(set_up, tear_down)
+TEST_GROUP(set_up, NULL)
 
 static float unit(int64_t i) { return (float)(2 * d9_philox_unit(d9_philox4x32_10(5, (uint32_t)i, 0, 0, 0).v[0]) - 1); }
 

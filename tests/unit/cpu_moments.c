@@ -17,17 +17,8 @@ typedef struct bench { /* inputs, results and expected results (want_) of a shap
     uint32_t seed;
 } bench;
 
-/* All arrays, freed by `destroy`. */
-static void *owned[64];
-static int owned_count;
-
-static void *own(void *made) { /* `destroy` will free it */
-    assert_true(made && owned_count < (int)(sizeof owned / sizeof *owned));
-    return owned[owned_count++] = made;
-}
-
 static float *floats(int64_t count) {
-    float *made = own(aligned_alloc(64, (size_t)((count + 2 * GUARD + 15) / 16 * 16) * sizeof *made));
+    float *made = test_room((size_t)((count + 2 * GUARD + 15) / 16 * 16) * sizeof *made);
     memset(made, 0xff, (size_t)(count + GUARD) * sizeof *made); /* NaN, for elements not written and for the guards */
     return made;
 }
@@ -36,7 +27,7 @@ static void assert_guarded(const float *a, int64_t count) { /* nothing was writt
     for (int64_t i = count; i < count + GUARD; i++) assert_true(isnan(a[i]));
 }
 
-static double *doubles(int64_t count) { return own(calloc((size_t)count, sizeof(double))); }
+static double *doubles(int64_t count) { return test_room((size_t)count * sizeof(double)); }
 
 static float *random_floats(bench *b, int64_t count, float low, float high) {
     float *made = floats(count);
@@ -73,10 +64,6 @@ static void make(bench *b, d9_cpu_moments shape) { /* with random inputs */
     b->want_statistics = doubles(2 * b->gc);
     b->want_running = doubles(2 * b->gc);
     b->scratch = floats(d9_cpu_moments_scratch_bytes(&b->shape) / 4);
-}
-
-static void destroy(void) {
-    while (owned_count) free(owned[--owned_count]);
 }
 
 /* Iterates over the products summed in output o of pixel p of image i; at_x and at_w: indices into x and w. */
@@ -205,7 +192,6 @@ TEST(test_equal_to_three_operations) {
             check(&b, &cpu, running);
             levels++;
         }
-        destroy();
     }
     assert_true(levels > 0);
 }
@@ -232,7 +218,6 @@ TEST(test_evaluation) {
                 b.want_y[(i * pixels + p) * s->outputs + o] = z > 0 ? z : 0;
             }
     assert_close(b.y, b.want_y, b.y_count, 3e-6, "y", cpu.loops->level);
-    destroy();
 }
 
 TEST(threads_change_no_bit) {
@@ -250,5 +235,4 @@ TEST(threads_change_no_bit) {
         assert_memory_equal(one.y, b.y, (size_t)b.y_count * sizeof *b.y);
         assert_memory_equal(one.dw, b.dw, (size_t)b.w_count * sizeof *b.dw);
     }
-    destroy();
 }

@@ -22,19 +22,12 @@ static int set_up(void **state) {
     static fixture f;
     make_arrays(f.a, ARRAYS, MANY, 2 * (MANY + GUARDS));
     for (int i = 0; i < ARRAYS; i++) f.first[i] = f.a[i].data + MANY + GUARDS;
-    OK(d9_allocate(&context, SCRATCH, "a test", &f.scratch));
+    f.scratch = test_room(SCRATCH);
     *state = &f;
     return 0;
 }
 
-static int tear_down(void **state) {
-    fixture *f = *state;
-    free_arrays(f->a, ARRAYS);
-    d9_release(&context, f->scratch);
-    return 0;
-}
-
-TEST_GROUP(set_up, tear_down)
+TEST_GROUP(set_up, NULL)
 
 /* Sets type and size, and fills the array and the elements behind it with NaN. */
 static void clear(array *a, d9_kernel_store store, int64_t count) {

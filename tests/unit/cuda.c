@@ -82,7 +82,7 @@ static d9_cuda_choices *open_folder(const char *folder) {
     return choices;
 }
 
-TEST_WITH(const char *folder, added_choices_are_found_again, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, added_choices_are_found_again, run_folder_set_up) {
     char key[32];
     const char *kept = run_path(folder, "kept"); /* made when it is saved */
     d9_cuda_choices *first = open_folder(kept), *second = open_folder(kept);
@@ -110,7 +110,7 @@ TEST_WITH(const char *folder, added_choices_are_found_again, run_folder_set_up, 
 
 #define HEADER "dawn9 choices 2\n"
 
-TEST_WITH(const char *folder, a_damaged_file_is_ignored, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, a_damaged_file_is_ignored, run_folder_set_up) {
     static const char *const texts[] = {"",
                                         "dawn9 choices 1\n",
                                         "dawn9 choices 2",
@@ -140,7 +140,7 @@ TEST_WITH(const char *folder, a_damaged_file_is_ignored, run_folder_set_up, run_
     d9_cuda_choices_close(&context, choices);
 }
 
-TEST_WITH(const char *folder, a_folder_that_cannot_be_made_is_no_error, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, a_folder_that_cannot_be_made_is_no_error, run_folder_set_up) {
     OK(d9_file_write(&context, run_path(folder, "file"), "", 0));
     d9_cuda_choices *choices = open_folder(run_path(folder, "file/below"));
     OK(d9_cuda_choices_add(&context, choices, "a", "e1"));
@@ -262,26 +262,22 @@ TEST(values_of_another_type_are_staged) {
 static const double gib = 1.0 / (1 << 30); /* GiB per byte */
 
 static double needed_gib(const char *precision, int64_t batch) {
-    d9_config *config;
-    d9_program program;
+    const d9_config *config = program_load(D9_SOURCE_DIR "/configs/dawn94.yaml", NULL);
     int64_t bytes = 0, largest = 0;
-    OK(d9_config_load(&context, D9_SOURCE_DIR "/configs/dawn94.yaml", NULL, &config));
-    program_kept(config);
     d9_extent extent = program_extent(config, 50000, 32);
     extent.eval_samples = 10000;
     assert_int_equal(extent.batch, 512);
     extent.batch = batch;
-    program_make(&context, config, &extent, precision, false, &program);
-    for (int b = 0; b < D9_BUFFER_COUNT; b++) bytes += program.buffer_bytes[b];
-    for (d9_value_id v = 0; v < program.train.value_count; v++) {
-        const d9_value *value = &program.train.values[v];
+    const d9_program *program = program_make(config, &extent, precision, false);
+    for (int b = 0; b < D9_BUFFER_COUNT; b++) bytes += program->buffer_bytes[b];
+    for (d9_value_id v = 0; v < program->train.value_count; v++) {
+        const d9_value *value = &program->train.values[v];
         const int64_t size = d9_shape_count(&value->shape) * (int64_t)sizeof(float);
         if (value->kind == D9_VALUE_GRADIENT && size > largest) largest = size;
     }
     print_message("%s, batch %lld: %.3f GiB, of which activations %.3f; at most %.3f of scratch\n", precision,
-                  (long long)batch, gib * (double)bytes, gib * (double)program.buffer_bytes[D9_BUFFER_SCRATCH],
+                  (long long)batch, gib * (double)bytes, gib * (double)program->buffer_bytes[D9_BUFFER_SCRATCH],
                   gib * (double)(D9_CONV_MOST_WORKSPACE + largest));
-    d9_program_free(&context, &program);
     return gib * (double)(bytes + D9_CONV_MOST_WORKSPACE + largest);
 }
 

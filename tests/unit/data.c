@@ -9,27 +9,21 @@
 
 enum { SIDE = 32, PIXELS = SIDE * SIDE, BATCH_IMAGES = 10000, RECORD = 3073 };
 
-static void make_folder(const char *folder, const char *name) {
-    OK(d9_directory_make(&context, run_path(folder, name)));
-}
-
 /* Writes an image of one colour, which identifies it in the data set. */
 static void write_picture(const char *folder, const char *name, int width, int height, uint8_t value) {
-    uint8_t *pixels = malloc((size_t)(3 * width * height));
-    assert_non_null(pixels);
+    uint8_t *pixels = test_room((size_t)(3 * width * height));
     memset(pixels, value, (size_t)(3 * width * height));
     OK(d9_png_write(&context, run_path(folder, name), pixels, width, height));
-    free(pixels);
 }
 
 /* Pixels of the records that make_records makes: they encode record, plane and position. */
 static uint8_t pixel_at(int record, int plane, int pixel) { return (uint8_t)(record * 7 + plane * 80 + pixel * 3); }
 
-/* Records of a CIFAR file: record i has label i % classes; of two label bytes, the first is i % 20 % classes. */
+/* Records of a CIFAR file, and a zero byte: record i has label i % classes; of two label bytes, the first is
+ * i % 20 % classes. */
 static uint8_t *make_records(int count, int label_bytes, int classes) {
     const int size = label_bytes + 3 * PIXELS;
-    uint8_t *bytes = malloc((size_t)count * (size_t)size);
-    assert_non_null(bytes);
+    uint8_t *bytes = test_room((size_t)count * (size_t)size + 1);
     for (int i = 0; i < count; i++) {
         uint8_t *record = bytes + (size_t)i * (size_t)size;
         record[0] = (uint8_t)(i % 20 % classes);
@@ -58,7 +52,7 @@ static void check_pixels(const d9_split *split, int64_t image, int record) {
     }
 }
 
-TEST_WITH(const char *folder, cifar10_is_read_and_broken_files_are_rejected, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, cifar10_is_read_and_broken_files_are_rejected, run_folder_set_up) {
     const d9_dataset_options options = {.name = "cifar10"};
     uint8_t *bytes = make_records(BATCH_IMAGES, 1, 10);
     link_cifar10(folder, bytes);
@@ -86,15 +80,11 @@ TEST_WITH(const char *folder, cifar10_is_read_and_broken_files_are_rejected, run
     run_data_rejected(folder, options, D9_DATA, "data_batch_3.bin 17 11 0 9");
     run_write(folder, "data_batch_3.bin", bytes, (size_t)4 * RECORD + 1000);
     run_data_rejected(folder, options, D9_DATA, "data_batch_3.bin 4 30730000");
-    bytes = realloc(bytes, (size_t)BATCH_IMAGES * RECORD + 1);
-    assert_non_null(bytes);
-    bytes[(size_t)BATCH_IMAGES * RECORD] = 0;
     run_write(folder, "data_batch_3.bin", bytes, (size_t)BATCH_IMAGES * RECORD + 1);
     run_data_rejected(folder, options, D9_DATA, "data_batch_3.bin 30730001 10000");
-    free(bytes);
 }
 
-TEST_WITH(const char *folder, cifar100_takes_the_fine_label, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, cifar100_takes_the_fine_label, run_folder_set_up) {
     const d9_dataset_options options = {.name = "cifar100"};
     uint8_t *bytes = make_records(50000, 2, 100);
     run_write(folder, "train.bin", bytes, (size_t)50000 * 3074);
@@ -105,23 +95,22 @@ TEST_WITH(const char *folder, cifar100_takes_the_fine_label, run_folder_set_up, 
     bytes[(size_t)3 * 3074] = 20;
     run_write(folder, "test.bin", bytes, (size_t)10000 * 3074);
     run_data_rejected(folder, options, D9_DATA, "test.bin 3 20 0 19");
-    free(bytes);
 }
 
-TEST_WITH(const char *folder, missing_files_say_where_and_how, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, missing_files_say_where_and_how, run_folder_set_up) {
     char found[RUN_PATH_BYTES];
     run_data_rejected(folder, (d9_dataset_options){.name = "cifar10"}, D9_DATA, "dawn9");
     run_data_rejected(folder, (d9_dataset_options){.name = "cifar1"}, D9_USAGE, "cifar1 cifar10");
 
     /* search order: $DAWN9_DATA, its subfolder, the cache folder */
     setenv("XDG_CACHE_HOME", run_path(folder, "cache"), 1), setenv("DAWN9_DATA", folder, 1);
-    make_folder(folder, "cache/dawn9/cifar10");
+    run_make_directory(folder, "cache/dawn9/cifar10");
     d9_dataset_folder("cifar10", NULL, found, sizeof found);
     assert_string_equal(found, folder);
     run_write(folder, "cache/dawn9/cifar10/test_batch.bin", "x", 1);
     d9_dataset_folder("cifar10", NULL, found, sizeof found);
     assert_non_null(strstr(found, "cache/dawn9/cifar10"));
-    make_folder(folder, "cifar10");
+    run_make_directory(folder, "cifar10");
     run_write(folder, "cifar10/data_batch_1.bin", "x", 1);
     d9_dataset_folder("cifar10", NULL, found, sizeof found);
     assert_null(strstr(found, "cache"));
@@ -135,7 +124,7 @@ static void fill_classes(const char *folder, const char *root, int images) { /* 
     for (int class = 0; class < 3; class ++) {
         char name[128];
         snprintf(name, sizeof name, "%s%s", root, classes[class]);
-        make_folder(folder, name);
+        run_make_directory(folder, name);
         for (int i = 0; i < images; i++) {
             snprintf(name, sizeof name, "%s%s/%02d.PNG", root, classes[class], i);
             write_picture(folder, name, 10 + 7 * i, 40 - i, (uint8_t)(80 * class + i));
@@ -143,7 +132,7 @@ static void fill_classes(const char *folder, const char *root, int images) { /* 
     }
 }
 
-TEST_WITH(const char *folder, folder_is_split_by_class_and_seed, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, folder_is_split_by_class_and_seed, run_folder_set_up) {
     fill_classes(folder, "", 12);
     run_write(folder, "bee/notes.txt", "x", 1);
     d9_dataset *a = run_data(folder, (d9_dataset_options){.name = "folder", .seed = 1});
@@ -203,7 +192,7 @@ static int check_parts(const char *folder, d9_dataset_options options, const d9_
 
 /* Adding and removing files moves no other file between the parts, nor into or out of the validation images: a file
  * is a validation image if its draw is below a limit, which an evaluation takes from the model (d9_provenance). */
-TEST_WITH(const char *folder, a_file_that_comes_or_goes_moves_no_other, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, a_file_that_comes_or_goes_moves_no_other, run_folder_set_up) {
     char name[64];
     fill_classes(folder, "", 30);
     for (int validation = 0; validation < 50; validation += 25) {
@@ -228,7 +217,7 @@ TEST_WITH(const char *folder, a_file_that_comes_or_goes_moves_no_other, run_fold
 
 /* A folder that the model was trained on is split by the version of the rule that training used; any other folder is
  * evaluated whole. */
-TEST_WITH(const char *folder, a_folder_that_was_not_trained_on_is_whole, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, a_folder_that_was_not_trained_on_is_whole, run_folder_set_up) {
     fill_classes(folder, "", 12);
     d9_dataset_options options = {.name = "folder", .validation = 4};
     d9_dataset *trained = run_data(folder, options), *own, *other;
@@ -244,7 +233,7 @@ TEST_WITH(const char *folder, a_folder_that_was_not_trained_on_is_whole, run_fol
     assert_false(own->unseen);
     for (int class = 0; class < 3; class ++) {
         snprintf(name, sizeof name, "other/%d", class);
-        make_folder(folder, name);
+        run_make_directory(folder, name);
         for (int i = 0; i < 1 + 4 * class; i++) {
             snprintf(name, sizeof name, "other/%d/%d.png", class, i);
             write_picture(folder, name, 9, 9, (uint8_t)(240 + class + i));
@@ -263,7 +252,7 @@ TEST_WITH(const char *folder, a_folder_that_was_not_trained_on_is_whole, run_fol
     assert_int_equal(own->test.count, 36);
 }
 
-TEST_WITH(const char *folder, classes_of_two_images_are_split, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, classes_of_two_images_are_split, run_folder_set_up) {
     fill_classes(folder, "", 2);
     d9_dataset *dataset = run_data(folder, (d9_dataset_options){.name = "folder"});
     assert_ints(dataset->train.count, 3, dataset->test.count, 3);
@@ -273,13 +262,13 @@ TEST_WITH(const char *folder, classes_of_two_images_are_split, run_folder_set_up
     }
 }
 
-TEST_WITH(const char *folder, folder_split_by_hand_is_kept, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, folder_split_by_hand_is_kept, run_folder_set_up) {
     fill_classes(folder, "train/", 4);
     run_data_rejected(folder, (d9_dataset_options){.name = "folder"}, D9_DATA, "train: test/");
     fill_classes(folder, "test/", 1);
     d9_dataset *dataset = run_data(folder, (d9_dataset_options){.name = "folder"});
     assert_ints(dataset->train.count, 12, dataset->test.count, 3);
-    make_folder(folder, "test/dog");
+    run_make_directory(folder, "test/dog");
     write_picture(folder, "test/dog/1.png", 4, 4, 1);
     run_data_rejected(folder, (d9_dataset_options){.name = "folder"}, D9_DATA, "test/dog train/");
 }
@@ -292,15 +281,15 @@ TEST(class_weights_are_inverse_to_class_sizes) {
     assert_true(weights[0] == 6.0 / 8 && weights[1] == 0 && weights[2] == 6.0 / 4 && weights[3] == 0);
 }
 
-TEST_WITH(const char *folder, broken_folders_are_rejected, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, broken_folders_are_rejected, run_folder_set_up) {
     const d9_dataset_options options = {.name = "folder"};
     run_data_rejected(folder, (d9_dataset_options){.name = "folder", .path = "no/such/folder"}, D9_DATA,
                       "no/such/folder");
-    make_folder(folder, "ant");
+    run_make_directory(folder, "ant");
     run_data_rejected(folder, options, D9_DATA, "/ant");
     write_picture(folder, "ant/1.png", 3, 5, 9);
     run_data_rejected(folder, options, D9_DATA, "1 2");
-    make_folder(folder, "bee");
+    run_make_directory(folder, "bee");
     write_picture(folder, "bee/1.png", 3, 5, 9);
     run_data_rejected(folder, options, D9_DATA, "/ant 1 2");
     write_picture(folder, "ant/2.png", 3, 5, 9);
@@ -308,20 +297,18 @@ TEST_WITH(const char *folder, broken_folders_are_rejected, run_folder_set_up, ru
     run_data_rejected(folder, options, D9_DATA, "bee/2.jpg PNG JPEG WebP");
 
     /* The first half of a PNG. */
-    uint8_t *bytes;
     size_t size;
     write_picture(folder, "bee/2.jpg", 200, 100, 9);
-    OK(d9_file_read(&context, run_path(folder, "bee/2.jpg"), &bytes, &size));
+    const uint8_t *bytes = run_read_file(run_path(folder, "bee/2.jpg"), &size);
     run_write(folder, "bee/2.jpg", bytes, size / 2);
-    d9_release(&context, bytes);
     run_data_rejected(folder, options, D9_DATA, "bee/2.jpg");
     write_picture(folder, "bee/2.jpg", 200, 100, 9);
-    make_folder(folder, "bee/wings");
+    run_make_directory(folder, "bee/wings");
     run_data_rejected(folder, options, D9_DATA, "bee/wings");
 }
 
 /* The error counts the damaged images; with skip_damaged, the rest loads as if they did not exist. */
-TEST_WITH(const char *folder, damaged_pictures_are_left_out, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, damaged_pictures_are_left_out, run_folder_set_up) {
     d9_dataset_options options = {.name = "folder", .skip_damaged = true};
     fill_classes(folder, "train/", 3);
     fill_classes(folder, "test/", 2);
@@ -368,7 +355,7 @@ static void write_arrays(const char *folder, const char *prefix, uint8_t *images
 
 static const d9_dataset_options array_options = {.name = "arrays", .image_size = ARRAY_SIDE};
 
-TEST_WITH(const char *folder, arrays_are_read, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, arrays_are_read, run_folder_set_up) {
     uint8_t images[ARRAY_IMAGES * 75], grey[] = {1, 2, 0};
     write_arrays(folder, "", images);
     d9_dataset *part = run_data(folder, array_options); /* no test set: a sixth is split off */
@@ -396,7 +383,7 @@ TEST_WITH(const char *folder, arrays_are_read, run_folder_set_up, run_folder_tea
     assert_true(drawn->train.labels[0] == 1 && drawn->train.labels[2] == 0);
 }
 
-TEST_WITH(const char *folder, broken_arrays_are_rejected, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, broken_arrays_are_rejected, run_folder_set_up) {
     uint8_t images[ARRAY_IMAGES * 75];
     const int16_t negative[ARRAY_IMAGES] = {0, 1, 2, -1};
     const int64_t lowest[ARRAY_IMAGES] = {INT64_MIN};
@@ -465,7 +452,7 @@ static void write_headed(const char *folder, int version, size_t length, const u
     run_write(folder, "images.npy", bytes, start + length + ARRAY_IMAGES * 75);
 }
 
-TEST_WITH(const char *folder, arrays_keep_their_limits, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, arrays_keep_their_limits, run_folder_set_up) {
     uint8_t images[ARRAY_IMAGES * 75];
     int32_t labels[ARRAY_IMAGES] = {0, 1, 65535};
     write_arrays(folder, "", images);
@@ -486,7 +473,7 @@ TEST_WITH(const char *folder, arrays_keep_their_limits, run_folder_set_up, run_f
 }
 
 /* Of the 300 training pixels none, 1 or 4 differ: variances of 0, 0.003 and 0.013. */
-TEST_WITH(const char *folder, a_nearly_constant_channel_is_not_amplified, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, a_nearly_constant_channel_is_not_amplified, run_folder_set_up) {
     uint8_t images[ARRAY_IMAGES * 75];
     write_arrays(folder, "test_", images), write_arrays(folder, "", images);
     memset(images, 7, sizeof images);
@@ -516,7 +503,7 @@ TEST(three_times_as_many_images_of_a_class_are_warned_of) {
 }
 
 /* Class 2 has one image. For some seeds it is drawn as a test image, which is an error; otherwise it is trained on. */
-TEST_WITH(const char *folder, a_class_keeps_an_image_to_train_on, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, a_class_keeps_an_image_to_train_on, run_folder_set_up) {
     uint8_t images[ARRAY_IMAGES * 75], labels[ARRAY_IMAGES] = {0, 1, 0, 1, 2, 1, 0, 1, 0, 1, 0, 1};
     int trained = 0, others = 0;
     write_arrays(folder, "", images);
@@ -538,7 +525,7 @@ TEST_WITH(const char *folder, a_class_keeps_an_image_to_train_on, run_folder_set
     assert_int_equal(trained + others, 20);
 }
 
-TEST_WITH(const char *folder, synthetic_is_a_function_of_its_seed, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, synthetic_is_a_function_of_its_seed, run_folder_set_up) {
     d9_dataset *a = run_data(folder, (d9_dataset_options){.name = "synthetic", .seed = 3});
     d9_dataset *b = run_data(folder, (d9_dataset_options){.name = "synthetic", .seed = 3, .synthetic_train = 100});
     d9_dataset *c = run_data(folder, (d9_dataset_options){.name = "synthetic", .seed = 4, .synthetic_train = 100});
@@ -568,7 +555,7 @@ static bool holds_image(const d9_split *split, const uint8_t *image) {
     return false;
 }
 
-TEST_WITH(const char *folder, validation_replaces_the_test_set, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, validation_replaces_the_test_set, run_folder_set_up) {
     const d9_dataset_options all = {.name = "synthetic", .seed = 3, .synthetic_train = 200, .synthetic_test = 50};
     d9_dataset_options cut = all;
     cut.validation = 60;
@@ -620,7 +607,7 @@ TEST(order_is_a_permutation_of_its_own_each_epoch) {
     assert_int_equal(other[0], 0);
 }
 
-TEST_WITH(const char *folder, sheet_shows_bytes_reals_and_filters_alike, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, sheet_shows_bytes_reals_and_filters_alike, run_folder_set_up) {
     const double mean[3] = {125.31, 122.95, 113.87}, std[3] = {62.99, 62.09, 66.70};
     uint8_t bytes[2 * 2 * 3];
     float reals[12];
@@ -651,9 +638,4 @@ TEST_WITH(const char *folder, sheet_shows_bytes_reals_and_filters_alike, run_fol
     OK(d9_sheet_write(&context, &sheet, run_path(folder, "sheet.png")));
     assert_int_equal(d9_sheet_write(&context, &sheet, run_path(folder, "no/such/folder/sheet.png")), D9_OUTPUT);
     d9_sheet_free(&context, &sheet);
-}
-
-int main(void) {
-    unsetenv("DAWN9_DATA");
-    return test_run(NULL);
 }

@@ -28,18 +28,15 @@ static int set_up(void **state) {
 }
 
 static int tear_down(void **state) {
+    (void)state;
     setenv("PATH", path_before, 1), unsetenv("DAWN9_DATA");
-    return run_folder_tear_down(state);
-}
-
-static void make_folder(const char *folder, const char *name) {
-    OK(d9_directory_make(&context, run_path(folder, name)));
+    return 0;
 }
 
 /* Installs a shell script as the first program `name` on $PATH; $FOLDER in it is `folder`. */
 static void plant(const char *folder, const char *name, const char *script) {
     char path[64], text[1024], search[RUN_PATH_BYTES + sizeof path_before];
-    make_folder(folder, "bin");
+    run_make_directory(folder, "bin");
     snprintf(path, sizeof path, "bin/%s", name);
     const int length = snprintf(text, sizeof text, "#!/bin/sh\nFOLDER=%s\n%s\n", folder, script);
     run_write(folder, path, text, (size_t)length);
@@ -94,7 +91,7 @@ TEST_WITH(const char *folder, wrong_reviews_leave_nothing, set_up, tear_down) {
     assert_words(context.message, "imdb archive: train/neg: 6 bytes 16302492");
     assert_false(d9_file_exists(&context, target));
     d9_context_clear(&context);
-    make_folder(folder, "target/test/pos");
+    run_make_directory(folder, "target/test/pos");
     run_write(folder, "target/test/pos/0_1.txt", "good", 4);
     assert_int_equal(d9_data_fetch(&context, "imdb", target, NULL, &report), D9_OUTPUT);
     assert_words(context.message, "target/test/pos: wrong size --data");
@@ -137,7 +134,7 @@ TEST_WITH(const char *folder, wrong_weights_leave_nothing, set_up, tear_down) {
     assert_rejection(d9_data_fetch(&context, "resnet18", target, run_path(folder, "given.tar"), &report), D9_DATA,
                      "given.tar: " WEIGHTS ": SHA-256 " SUM);
     assert_false(d9_file_exists(&context, target));
-    make_folder(folder, "target");
+    run_make_directory(folder, "target");
     run_write(folder, "target/" WEIGHTS, "x", 1);
     assert_rejection(d9_data_check(&context, "resnet18", target, &report), D9_CHECK_FAILED, WEIGHTS " 1 46830571");
     assert_ints(report.count, 1, report.row[0].state, D9_FILE_WRONG_SIZE);
@@ -228,34 +225,31 @@ TEST_WITH(const char *folder, a_killed_fetch_ends_its_program_and_the_next_clear
 
 TEST_WITH(const char *folder, a_second_fetch_is_rejected, set_up, tear_down) {
     int lock;
-    make_folder(folder, "target");
+    run_make_directory(folder, "target");
     OK(d9_lock_take(&context, run_path(target, ".fetch.lock"), &lock));
     assert_rejection(d9_data_fetch(&context, "cifar10", target, NULL, &report), D9_OUTPUT, ".fetch.lock process");
     d9_lock_free(&context, run_path(target, ".fetch.lock"), lock);
 }
 
 static void write_labels(const char *folder, const char *name, int count, int wrong) { /* label `wrong` is 10 */
-    d9_text text;
-    d9_text_init(&context, &text);
-    for (int i = 0; i < count; i++) d9_text_add(&text, "%s%d", i ? "," : "[", i == wrong ? 10 : i / 3 % 10);
-    d9_text_add(&text, "]");
-    OK(d9_text_status(&text));
-    run_write(folder, name, text.bytes, text.size);
-    d9_text_free(&text);
+    d9_text *text = test_text();
+    for (int i = 0; i < count; i++) d9_text_add(text, "%s%d", i ? "," : "[", i == wrong ? 10 : i / 3 % 10);
+    d9_text_add(text, "]");
+    OK(d9_text_status(text));
+    run_write(folder, name, text->bytes, text->size);
 }
 
 /* Makes the npm package: labels, and six sheets, links to one whose pixel p of image i is (i, p, 7) modulo 256. libpng
  * writes it at once, d9_png_write would compress for seconds. */
 static void make_package(const char *folder) {
     char name[64];
-    uint8_t *pixels = malloc((size_t)IMAGES * PIXELS * 3);
-    assert_non_null(pixels);
+    uint8_t *pixels = test_room((size_t)IMAGES * PIXELS * 3);
     for (int i = 0; i < IMAGES * PIXELS; i++) {
         pixels[3 * i] = (uint8_t)(i / PIXELS);
         pixels[3 * i + 1] = (uint8_t)i;
         pixels[3 * i + 2] = 7;
     }
-    make_folder(folder, "package");
+    run_make_directory(folder, "package");
     const char *path = run_path(folder, "package/test_batch.png");
     png_image sheet = {.version = PNG_IMAGE_VERSION,
                        .width = PIXELS,
@@ -263,7 +257,6 @@ static void make_package(const char *folder) {
                        .format = PNG_FORMAT_RGB,
                        .flags = PNG_IMAGE_FLAG_FAST};
     assert_true(png_image_write_to_file(&sheet, path, 0, pixels, 0, NULL));
-    free(pixels);
     for (int i = 1; i <= 5; i++) {
         snprintf(name, sizeof name, "package/data_batch_%d.png", i);
         assert_int_equal(link(path, run_path(folder, name)), 0);
@@ -287,7 +280,7 @@ static void check_records(const char *decoded, const char *name, int first) { /*
 TEST_WITH(const char *folder, sheets_become_records_but_not_without_their_sums, set_up, tear_down) {
     const char *package = run_path(folder, "package"), *decoded = run_path(folder, "decoded");
     make_package(folder);
-    make_folder(folder, "decoded");
+    run_make_directory(folder, "decoded");
     OK(d9_sheets_convert(&context, package, decoded));
     check_records(decoded, "data_batch_4.bin", 30000);
     check_records(decoded, "test_batch.bin", 0);
@@ -304,12 +297,10 @@ TEST_WITH(const char *folder, sheets_become_records_but_not_without_their_sums, 
 }
 
 TEST_WITH(const char *folder, check_tells_each_state, set_up, tear_down) {
-    uint8_t *zeros = calloc(1, BATCH_BYTES);
-    assert_non_null(zeros);
-    make_folder(folder, "target");
+    const uint8_t *zeros = test_room(BATCH_BYTES);
+    run_make_directory(folder, "target");
     run_write(folder, "target/data_batch_1.bin", zeros, BATCH_BYTES);
     run_write(folder, "target/data_batch_2.bin", zeros, 100);
-    free(zeros);
     assert_int_equal(d9_data_check(&context, "cifar10", target, &report), D9_CHECK_FAILED);
     assert_string_equal(report.folder, target);
     assert_ints(report.count, 6, report.row[0].state, D9_FILE_WRONG_DIGEST);
@@ -393,13 +384,8 @@ TEST_WITH(const char *folder, the_python_version_is_converted_and_runs_nothing, 
               21); /* no pixels */
     assert_rejection(d9_cifar_read(&context, "cifar10", &file, path, &bytes, &read), D9_DATA, "byte 20");
     setenv("DAWN9_DATA", folder, 1); /* the loader looks for this version, too */
-    make_folder(folder, "cifar10"), run_write(folder, "cifar10/data_batch_1", "x", 1);
+    run_make_directory(folder, "cifar10"), run_write(folder, "cifar10/data_batch_1", "x", 1);
     d9_dataset_folder("cifar10", NULL, chosen, sizeof chosen);
     assert_string_equal(chosen, run_path(folder, "cifar10"));
     unsetenv("DAWN9_DATA");
-}
-
-int main(void) {
-    unsetenv("DAWN9_DATA");
-    return test_run(NULL);
 }

@@ -28,26 +28,20 @@ static const uint8_t exif_chunk[] = {0, 0, 0, 26, 101, 88, 73, 102, 73, 73, 42, 
 
 static int read_pictures(void **state) {
     picture *const all[] = {&grey16, &grey_alpha, &palette, &rgba, &rounded, &jpeg, &cmyk, &webp, &animated};
-    d9_safetensors *file;
+    d9_safetensors *file = run_tensors(D9_SOURCE_DIR "/tests/fixtures/images.safetensors");
     (void)state;
-    OK(d9_safetensors_read(&context, D9_SOURCE_DIR "/tests/fixtures/images.safetensors", &file));
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         const d9_tensor *tensor = d9_safetensors_find(file, all[i]->name);
         assert_true(tensor && tensor->size <= sizeof all[i]->bytes);
         all[i]->size = tensor->size;
         memcpy(all[i]->bytes, tensor->bytes, tensor->size);
     }
-    d9_safetensors_free(&context, file);
     return 0;
 }
 TEST_GROUP(read_pictures, NULL)
 
-/* A copy without spare bytes (size 0: one byte), for the address sanitizer; the caller frees it. */
-static uint8_t *exact(const uint8_t *bytes, size_t size) {
-    uint8_t *copy = malloc(size + !size);
-    assert_non_null(copy);
-    return memcpy(copy, bytes, size);
-}
+/* A copy without spare bytes (size 0: one byte), for the address sanitizer. */
+static uint8_t *exact(const uint8_t *bytes, size_t size) { return memcpy(test_room(size), bytes, size); }
 
 static void check_two_pixels(const picture *from, const uint8_t expected[6]) {
     d9_image image;
@@ -55,7 +49,7 @@ static void check_two_pixels(const picture *from, const uint8_t expected[6]) {
     assert_ints(d9_image_decode(&context, "picture", bytes, from->size, 0, &image), D9_OK, image.width, 2, image.height,
                 1);
     assert_memory_equal(image.pixels, expected, 6);
-    d9_image_free(&context, &image), free(bytes);
+    d9_image_free(&context, &image);
 }
 
 TEST(every_kind_of_png_becomes_rgb) {
@@ -79,7 +73,7 @@ static void rejected(const uint8_t *bytes, size_t size, int64_t megapixels, cons
     d9_image image;
     uint8_t *part = exact(bytes, size);
     assert_rejection(d9_image_decode(&context, "dir/picture", part, size, megapixels, &image), D9_DATA, words);
-    assert_null(image.pixels), free(part);
+    assert_null(image.pixels);
 }
 
 /* The last 12 bytes of a PNG are only the end chunk. */
@@ -198,11 +192,8 @@ static size_t with_exif(const uint8_t *exif, size_t exif_size, uint8_t *out) {
 }
 
 static int orientation_with(const uint8_t *exif, size_t exif_size) {
-    uint8_t *file = malloc(jpeg.size + exif_size);
-    assert_non_null(file);
-    const int orientation = d9_jpeg_orientation(file, with_exif(exif, exif_size, file));
-    free(file);
-    return orientation;
+    uint8_t *file = test_room(jpeg.size + exif_size);
+    return d9_jpeg_orientation(file, with_exif(exif, exif_size, file));
 }
 
 /* Any marker may have fill bytes in front of it (ITU T.81, B.1.1.2); some phones write the orientation as a long
@@ -220,15 +211,13 @@ TEST(orientation_is_found_or_upright) {
                               1,   0,   0x12, 1,  3,   0,   1,   0,   0, 0, 6,   0,   0,  0, 0, 0, 0, 0};
     const uint8_t big[] = {255, 225, 0, 34,   'E', 'x', 'i', 'f', 0, 0, 'M', 'M', 0, 42, 0, 0, 0, 8,
                            0,   1,   1, 0x12, 0,   3,   0,   0,   0, 1, 0,   8,   0, 0,  0, 0, 0, 0};
-    uint8_t *file = malloc(jpeg.size + sizeof little);
-    assert_non_null(file);
+    uint8_t *file = test_room(jpeg.size + sizeof little);
     size_t size = with_exif(little, sizeof little, file);
     assert_int_equal(d9_jpeg_orientation(file, size), 6);
     for (size_t i = 0; i < size; i++) { /* truncated anywhere */
         uint8_t *part = exact(file, i);
         const int orientation = d9_jpeg_orientation(part, i);
         assert_true(orientation == 1 || orientation == 6);
-        free(part);
     }
     for (size_t i = 2; i < 2 + sizeof little; i++) { /* with a damaged byte, any legal orientation may be read */
         const uint8_t before = file[i];
@@ -243,7 +232,7 @@ TEST(orientation_is_found_or_upright) {
     assert_int_equal(d9_jpeg_orientation(rgba.bytes, rgba.size), 1);
     d9_image image;
     assert_ints(d9_image_decode(&context, "turned", file, size, 0, &image), D9_OK, image.width * image.height, 64);
-    d9_image_free(&context, &image), free(file);
+    d9_image_free(&context, &image);
 }
 
 /* True if the JPEG is decodable with `size` bytes of `tables` inserted before its first Huffman table. */
@@ -437,11 +426,9 @@ TEST(characters_look_different) {
 TEST(drawing_stays_on_the_canvas) {
     const char *text = "Quickly, \xc3\xa9 {~}";
     for (int side = 1; side <= 40; side += 13) {
-        uint8_t *pixels = calloc((size_t)(side * side), 3); /* of exact size, for the address sanitizer */
-        assert_non_null(pixels);
+        uint8_t *pixels = test_room((size_t)(side * side * 3)); /* of exact size, for the address sanitizer */
         const d9_canvas canvas = {.pixels = pixels, .height = side, .width = side};
         for (int at = -30; at <= 45; at += 5) d9_font_draw(&canvas, at, at / 2, 3, ink, text);
-        free(pixels);
     }
 }
 
@@ -522,14 +509,12 @@ TEST(captions_of_a_tile) {
         assert_int_equal(count_in_tile(&sheet, column, text + 5 * line, sheet.height, 112, 112, 112) > 0, column == 3);
     }
     /* a long name that only ends differently gives a different tile */
-    uint8_t *before = malloc((size_t)sheet.height * (size_t)sheet.width * 3);
-    assert_non_null(before);
+    uint8_t *before = test_room((size_t)sheet.height * (size_t)sheet.width * 3);
     memcpy(before, sheet.pixels, (size_t)sheet.height * (size_t)sheet.width * 3);
     OK(d9_contact_put(&context, &sheet, 3, thumbnail,
                       &(d9_caption){"golden_retriever_puppy", "IMG_20260117_1432_of_the_second_camera_0008.png",
                                     "a class with a long name that does not fit", 1}));
     assert_memory_not_equal(before, sheet.pixels, (size_t)sheet.height * (size_t)sheet.width * 3);
-    free(before);
     d9_sheet_free(&context, &sheet);
 }
 

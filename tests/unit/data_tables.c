@@ -16,7 +16,7 @@ static void write_part(const char *folder, const char *part, int images, uint8_t
     char name[128];
     for (int c = 0; c < CLASSES; c++) {
         snprintf(name, sizeof name, "%s/%s", part, classes[c]);
-        OK(d9_directory_make(&context, run_path(folder, name)));
+        run_make_directory(folder, name);
         for (int i = 0; i < images; i++) {
             snprintf(name, sizeof name, "%s/%s/%d.png", part, classes[c], i);
             memset(pixels, colour + CLASSES * i + c, sizeof pixels);
@@ -34,8 +34,7 @@ static void check_parts(const char *folder, d9_dataset_options options, int64_t 
     assert_int_equal(dataset->test.images[0], colour);
 }
 
-TEST_WITH(const char *folder, a_validation_part_is_beside_or_instead_of_the_test, run_folder_set_up,
-          run_folder_tear_down) {
+TEST_WITH(const char *folder, a_validation_part_is_beside_or_instead_of_the_test, run_folder_set_up) {
     const d9_dataset_options plain = {.validation = 0}, validation = {.validation = 1};
     write_part(folder, "train", 5, 10);
     write_part(folder, "Valid", 2, 100);
@@ -54,24 +53,24 @@ TEST_WITH(const char *folder, a_validation_part_is_beside_or_instead_of_the_test
         run_data(folder, (d9_dataset_options){.name = "folder", .image_size = SIDE, .validation = 2, .known = &drawn});
     assert_int_equal(dataset->train.count + dataset->test.count, 10);
 
-    OK(d9_directory_make(&context, run_path(folder, "val/ant")));
+    run_make_directory(folder, "val/ant");
     run_data_rejected(folder, (d9_dataset_options){.name = "folder"}, D9_DATA, "/val /Valid");
 }
 
-TEST_WITH(const char *folder, empty_classes_are_left_out_on_request, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, empty_classes_are_left_out_on_request, run_folder_set_up) {
     const d9_dataset_options strict = {.name = "folder"}, lenient = {.skip_empty = true};
     write_part(folder, "train", 5, 10);
     write_part(folder, "test", 3, 200);
-    OK(d9_directory_make(&context, run_path(folder, "train/__MACOSX/ant"))); /* foreign: always left out */
-    OK(d9_directory_make(&context, run_path(folder, "test/lost+found")));
-    OK(d9_directory_make(&context, run_path(folder, "train/bee/@eaDir/0.png")));
+    run_make_directory(folder, "train/__MACOSX/ant"); /* foreign: always left out */
+    run_make_directory(folder, "test/lost+found");
+    run_make_directory(folder, "train/bee/@eaDir/0.png");
     check_parts(folder, (d9_dataset_options){.skip_empty = false}, 10, 6, 200);
-    OK(d9_directory_make(&context, run_path(folder, "train/cow")));
+    run_make_directory(folder, "train/cow");
     run_data_rejected(folder, strict, D9_DATA, "train/cow --skip-empty");
     check_parts(folder, lenient, 10, 6, 200);
-    OK(d9_directory_make(&context, run_path(folder, "test/cow")));
+    run_make_directory(folder, "test/cow");
     check_parts(folder, lenient, 10, 6, 200);
-    OK(d9_directory_make(&context, run_path(folder, "train/cow/calf"))); /* images may be in it */
+    run_make_directory(folder, "train/cow/calf"); /* images may be in it */
     run_data_rejected(folder, (d9_dataset_options){.name = "folder", .skip_empty = true}, D9_DATA, "train/cow/calf");
 }
 
@@ -96,7 +95,7 @@ static void check_drawn(const char *folder, const char *wanted, const char *warn
 
 /* Another program, which has Philox and FNV-1a in another language, computed the draws of these names. If the result
  * changes, D9_SPLIT_RULE must change. */
-TEST_WITH(const char *folder, the_names_draw_these_test_images, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, the_names_draw_these_test_images, run_folder_set_up) {
     write_part(folder, ".", 16, 10);
     check_drawn(folder, " ant/0.png  ant/1.png  ant/6.png  ant/10.png  ant/13.png  bee/0.png  bee/6.png ", "");
     /* ant/2 to ant/5 draw 0.88, 0.33, 0.39 and 0.41, none of them below a sixth: ant/3, the lowest, is for the test */
@@ -116,7 +115,7 @@ static int count_opening(void *user, const char *path, int flags, int mode) {
     return d9_system_default()->open(user, path, flags, mode);
 }
 
-TEST_WITH(const char *folder, an_interrupt_ends_reading, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, an_interrupt_ends_reading, run_folder_set_up) {
     const volatile sig_atomic_t number = SIGTERM;
     d9_system system = *d9_system_default();
     write_part(folder, ".", 6, 10);
@@ -128,17 +127,17 @@ TEST_WITH(const char *folder, an_interrupt_ends_reading, run_folder_set_up, run_
 }
 
 /* A class may have the name of a part: only class folders within make it one. */
-TEST_WITH(const char *folder, a_class_is_named_train, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, a_class_is_named_train, run_folder_set_up) {
     write_part(folder, ".", 6, 10);
     assert_int_equal(rename(run_path(folder, "ant"), run_path(folder, "train")), 0);
-    OK(d9_directory_make(&context, run_path(folder, "train/@eaDir")));
+    run_make_directory(folder, "train/@eaDir");
     d9_dataset *dataset = run_data(folder, (d9_dataset_options){.name = "folder"});
     assert_string_equal(dataset->class_names[1], "train");
 }
 
-TEST_WITH(const char *folder, a_foreign_folder_with_images_is_a_class, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, a_foreign_folder_with_images_is_a_class, run_folder_set_up) {
     write_part(folder, ".", 6, 10);
-    OK(d9_directory_make(&context, run_path(folder, "lost+found")));
+    run_make_directory(folder, "lost+found");
     assert_int_equal(rename(run_path(folder, "ant"), run_path(folder, "lost+found")), 0);
     d9_dataset *dataset = run_data(folder, (d9_dataset_options){.name = "folder"});
     assert_string_equal(dataset->class_names[1], "lost+found");
@@ -235,22 +234,20 @@ TEST(equal_file_names_are_drawn_by_their_folders) {
         d9_dataset_options options = one;
         const d9_provenance known = {.rule = 2, .classes = 0};
         reading r;
-        d9_text text;
         int tested[2] = {0};
         if (by_name) options.known = &known;
-        d9_text_init(&context, &text);
-        d9_text_add(&text, "file,label\n");
+        d9_text *text = test_text();
+        d9_text_add(text, "file,label\n");
         for (int i = 0; i < 180; i++)
-            d9_text_add(&text, "%sp%d/%s.png,%s\n", dots ? "./" : "", i / 2, i % 2 ? "side" : "front",
+            d9_text_add(text, "%sp%d/%s.png,%s\n", dots ? "./" : "", i / 2, i % 2 ? "side" : "front",
                         i % 4 < 2 ? "x" : "y");
-        OK(read_text(&r, &options, d9_text_get(&text)));
+        OK(read_text(&r, &options, d9_text_get(text)));
         for (int i = 0; i < 180; i++) {
             const int part = r.table.rows[i].part;
             tested[i % 2] += part == D9_PART_TEST;
             assert_true(!dots || part == parts[i]);
             parts[i] = part;
         }
-        d9_text_free(&text);
         /* by path 15 of 90 are expected, with a deviation of 3.5; by name 0, 45 or 90 */
         for (int view = 0; view < 2; view++) assert_int_equal(!by_name, tested[view] > 2 && tested[view] < 30);
     }
@@ -313,13 +310,12 @@ TEST(faulty_rows_are_listed) {
     enum { ROWS = sizeof rows / sizeof *rows };
     d9_dataset_options options = several;
     reading r;
-    d9_text text;
     int found = 0;
     options.group_column = "group";
-    d9_text_init(&context, &text);
-    d9_text_add(&text, "file,label,group\n");
-    for (int i = 0; i < ROWS; i++) d9_text_add(&text, "%s\n", rows[i].row);
-    OK(read_text(&r, &options, d9_text_get(&text)));
+    d9_text *text = test_text();
+    d9_text_add(text, "file,label,group\n");
+    for (int i = 0; i < ROWS; i++) d9_text_add(text, "%s\n", rows[i].row);
+    OK(read_text(&r, &options, d9_text_get(text)));
     assert_ints(r.faults.count, ROWS - 2, r.table.count, 2);
     assert_rejection(d9_faults_report(&r.faults, false), D9_DATA, "12 errors");
     for (int i = 0; i < ROWS; i++) {
@@ -328,7 +324,6 @@ TEST(faulty_rows_are_listed) {
         if (fault->line != i + 2 || !strstr(fault->text, rows[i].says))
             fail_msg("row %s: line %lld, %s", rows[i].row, (long long)fault->line, fault->text);
     }
-    d9_text_free(&text);
 }
 
 TEST(tables_that_are_rejected) {
@@ -370,14 +365,12 @@ TEST(groups_are_compared_as_numbers) {
     for (int i = 0; i < 2; i++) {
         d9_dataset_options options = several;
         reading r;
-        d9_text text;
         options.group_column = "group";
-        d9_text_init(&context, &text);
-        d9_text_add(&text, "file,label,group\n");
-        for (int row = 0; row < 4; row++) d9_text_add(&text, "%d.png,Mass,%s\n", row, rows[i].groups[row]);
-        OK(read_text(&r, &options, d9_text_get(&text)));
+        d9_text *text = test_text();
+        d9_text_add(text, "file,label,group\n");
+        for (int row = 0; row < 4; row++) d9_text_add(text, "%d.png,Mass,%s\n", row, rows[i].groups[row]);
+        OK(read_text(&r, &options, d9_text_get(text)));
         assert_ints(r.table.groups, rows[i].count, r.faults.count, 0);
-        d9_text_free(&text);
     }
 }
 
@@ -386,19 +379,17 @@ TEST(groups_are_divided_in_their_order) {
     for (int names = 0; names < 2; names++) {
         d9_dataset_options options = several;
         reading r;
-        d9_text text;
         options.group_column = "group";
-        d9_text_init(&context, &text);
-        d9_text_add(&text, "file,label,group\n");
-        for (int i = 0; i < 20; i++) d9_text_add(&text, "%d.png,Mass,%s%d\n", i, names ? "p" : "", 1 + i * 7 % 10);
-        OK(read_text(&r, &options, d9_text_get(&text)));
+        d9_text *text = test_text();
+        d9_text_add(text, "file,label,group\n");
+        for (int i = 0; i < 20; i++) d9_text_add(text, "%d.png,Mass,%s%d\n", i, names ? "p" : "", 1 + i * 7 % 10);
+        OK(read_text(&r, &options, d9_text_get(text)));
         assert_ints(r.table.groups, 10, r.table.count, 20);
         for (int i = 0; i < 20; i++) {
             const int number = 1 + i * 7 % 10, rank = !names ? number : number == 1 ? 1 : number == 10 ? 2 : number + 1;
             const int part = rank <= 7 ? D9_PART_TRAIN : rank == 8 ? D9_PART_VALID : D9_PART_TEST;
             if (r.table.rows[i].part != part) fail_msg("group %d is in part %d", number, r.table.rows[i].part);
         }
-        d9_text_free(&text);
     }
 }
 
@@ -421,20 +412,19 @@ TEST(the_split_of_the_real_x_rays) {
     d9_dataset_options options = several;
     d9_arena arena = {0};
     reading r = {.faults = {.context = &context, .file = path, .arena = &arena}};
-    uint8_t *bytes;
     size_t size;
     int64_t counts[D9_PARTS];
     if (!path) skip_for("xray-table", "DAWN9_XRAY_CSV names no file");
     options.file_column = "Image Index";
     options.label_column = "Finding Labels";
     options.group_column = "Patient ID";
-    OK(d9_file_read(&context, path, &bytes, &size));
-    OK(d9_labels_read(&r.faults, &options, (char *)bytes, size, &r.table));
+    char *text = (char *)run_read_file(path, &size);
+    OK(d9_labels_read(&r.faults, &options, text, size, &r.table));
     count_parts(&r.table, counts);
     assert_ints(r.faults.count, 0, r.table.classes, 14, r.table.groups, 30805);
     assert_int_equal(r.table.count, 112120);
     assert_ints(counts[D9_PART_TRAIN], 87306, counts[D9_PART_VALID], 7616, counts[D9_PART_TEST], 17198);
-    d9_arena_free(&context, &arena), d9_release(&context, bytes);
+    d9_arena_free(&context, &arena);
 }
 
 /* ---- pictures ---- */
@@ -446,7 +436,7 @@ static void write_picture(const char *folder, const char *name, uint8_t value) {
 }
 
 static void write_pictures(const char *folder) {
-    OK(d9_directory_make(&context, run_path(folder, "more")));
+    run_make_directory(folder, "more");
     for (int i = 0; i < 10; i++) {
         char name[32];
         snprintf(name, sizeof name, "%s%d.png", i % 2 ? "more/" : "", i);
@@ -458,13 +448,13 @@ static const d9_dataset_options on_disk = {.name = "labelled", .image_size = 8, 
 
 /* Rows name pictures by path or by file name. Validation images are evaluated instead of test images only with
  * data.validation. */
-TEST_WITH(const char *folder, pictures_with_a_table, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, pictures_with_a_table, run_folder_set_up) {
     static const char text[] = "file,label,split\n0.png,a,train\nmore/1.png,b,train\n3.png,b,train\n2.png,a,valid\n"
                                "4.png,a,test\n5.png,b,test\n";
     d9_dataset_options options = on_disk;
     d9_dataset *dataset;
     write_pictures(folder);
-    OK(d9_directory_make(&context, run_path(folder, "@eaDir"))); /* its copies are not used */
+    run_make_directory(folder, "@eaDir"); /* its copies are not used */
     write_picture(folder, "@eaDir/3.png", 7);
     run_write(folder, "labels.csv", text, strlen(text));
     dataset = run_data(folder, options);
@@ -478,7 +468,7 @@ TEST_WITH(const char *folder, pictures_with_a_table, run_folder_set_up, run_fold
 
 /* Errors: a missing picture, one with two rows, and a name that two pictures have. --skip-damaged leaves out the
  * missing one. A link to a folder above gives no picture a second name. */
-TEST_WITH(const char *folder, rows_and_pictures_that_do_not_fit, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, rows_and_pictures_that_do_not_fit, run_folder_set_up) {
     static const char text[] = "file,label,split\n./0.png,a,train\n1.png,b,train\n4.png,a,test\n9.jpg,a,test\n";
     d9_dataset_options options = on_disk;
     d9_dataset *dataset;
@@ -493,13 +483,13 @@ TEST_WITH(const char *folder, rows_and_pictures_that_do_not_fit, run_folder_set_
     OK(d9_file_append(&context, run_path(folder, "twice.csv"), "more/1.png,b,test\n", 18));
     options.table = "twice.csv";
     run_data_rejected(folder, options, D9_DATA, "twice.csv:5: more/1.png is in line 3");
-    OK(d9_directory_make(&context, run_path(folder, "again")));
+    run_make_directory(folder, "again");
     write_picture(folder, "again/1.png", 7);
     run_data_rejected(folder, options, D9_DATA, "twice.csv:3: the name 1.png");
 }
 
 /* Rejected with advice: paths that do not begin below the folder, and groups none of which is for training. */
-TEST_WITH(const char *folder, paths_and_groups_with_advice, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, paths_and_groups_with_advice, run_folder_set_up) {
     static const char one_group[] = "file,label,patient\n0.png,a,NaN\n2.png,b,NaN\n";
     static const char *const files[] = {"../0.png", "/0.png", "more\\1.png"};
     d9_dataset_options options = on_disk;
@@ -517,7 +507,7 @@ TEST_WITH(const char *folder, paths_and_groups_with_advice, run_folder_set_up, r
 }
 
 /* Both test images have the same labels, so no label has an area under the curve; those for validation differ. */
-TEST_WITH(const char *folder, labels_that_define_no_area, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, labels_that_define_no_area, run_folder_set_up) {
     static const char text[] =
         "file,label,split\n0.png,a,train\n1.png,b,train\n2.png,a,test\n3.png,a,test\n4.png,a|b,valid\n5.png,,valid\n";
     d9_dataset_options options = on_disk;
@@ -530,17 +520,15 @@ TEST_WITH(const char *folder, labels_that_define_no_area, run_folder_set_up, run
 }
 
 /* Without columns for groups and the split, data.validation takes so many training images, as it does for folders. */
-TEST_WITH(const char *folder, validation_images_of_a_plain_table, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, validation_images_of_a_plain_table, run_folder_set_up) {
     d9_dataset_options options = on_disk;
     d9_dataset *dataset;
-    d9_text text;
     options.split_column = NULL;
     write_pictures(folder);
-    d9_text_init(&context, &text);
-    d9_text_add(&text, "file,label\n");
-    for (int i = 0; i < 10; i++) d9_text_add(&text, "%d.png,%s\n", i, i % 4 < 2 ? "a" : "b");
-    run_write(folder, "labels.csv", d9_text_get(&text), strlen(d9_text_get(&text)));
-    d9_text_free(&text);
+    d9_text *text = test_text();
+    d9_text_add(text, "file,label\n");
+    for (int i = 0; i < 10; i++) d9_text_add(text, "%d.png,%s\n", i, i % 4 < 2 ? "a" : "b");
+    run_write(folder, "labels.csv", d9_text_get(text), strlen(d9_text_get(text)));
     dataset = run_data(folder, options);
     const int64_t trained = dataset->train.count, tested = dataset->test.count;
     assert_int_equal(trained + tested, 10);
@@ -552,7 +540,7 @@ TEST_WITH(const char *folder, validation_images_of_a_plain_table, run_folder_set
 }
 
 /* A table without training images of the model needs no column of groups: the model is evaluated on all of it. */
-TEST_WITH(const char *folder, another_table_needs_no_groups, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, another_table_needs_no_groups, run_folder_set_up) {
     static const char text[] = "file,label\n0.png,a\n1.png,b\n2.png,a|b\n3.png,\n", wrong[] = "files,label\n0.png,a\n";
     static const char *const names[] = {"a", "b"};
     const d9_provenance known = {.rule = D9_SPLIT_RULE, .classes = 2, .class_names = names};

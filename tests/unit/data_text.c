@@ -68,7 +68,7 @@ static void check_words(const d9_vocabulary *vocabulary, int count) {
     for (int i = 0; i < count; i++) assert_string_equal(vocabulary->words[i], ranked[i]);
 }
 
-TEST_WITH(const char *folder, reviews_become_tokens_by_hand, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, reviews_become_tokens_by_hand, run_folder_set_up) {
     static const expected rows[] = {
         {"train/neg/0_1", 0, {1, 7, 5, 8, 6, 5, 0}}, {"train/neg/10_2", 0, {1, 6, 10, 6, 11, 12, 0}},
         {"train/neg/2_1", 0, {1, 9, 7, 4, 0, 0, 0}}, {"train/pos/0_9", 1, {1, 4, 0, 0, 0, 0, 0}},
@@ -93,7 +93,7 @@ TEST_WITH(const char *folder, reviews_become_tokens_by_hand, run_folder_set_up, 
 }
 
 /* Other files of the archive are ignored; reviews are also found in its own folder, aclImdb. */
-TEST_WITH(const char *folder, imdb_ignores_what_is_no_review, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, imdb_ignores_what_is_no_review, run_folder_set_up) {
     run_data_rejected(folder, (d9_dataset_options){.name = "imdb"}, D9_DATA, "train/neg --data fetch");
     write_reviews(run_path(folder, "aclImdb"));
     write_text(folder, "aclImdb/train/unsup/0_0.txt", "good");
@@ -107,7 +107,7 @@ TEST_WITH(const char *folder, imdb_ignores_what_is_no_review, run_folder_set_up,
 }
 
 /* Reviews other than the published ones are used, but d9_dataset_verify reports them. */
-TEST_WITH(const char *folder, other_reviews_have_another_checksum, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, other_reviews_have_another_checksum, run_folder_set_up) {
     d9_dataset described;
     const d9_dataset_options options = {.name = "imdb", .validation = 5000};
     OK(d9_dataset_describe(&context, &options, &described));
@@ -122,7 +122,7 @@ TEST_WITH(const char *folder, other_reviews_have_another_checksum, run_folder_se
 }
 
 /* The vocabulary of a model replaces that of the training part. */
-TEST_WITH(const char *folder, words_of_a_model_are_kept, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, words_of_a_model_are_kept, run_folder_set_up) {
     const char *const words[] = {"<pad>", "<start>", "<unknown>", "<unused>", "film", "the"};
     const d9_vocabulary model = {6, words};
     static const expected rows[] = {{"train/neg/0_1", 0, {1, 2, 4, 5, 2, 4, 0}}, {"test/neg/0_1", 0, {1, 5, 2, 2, 2}}};
@@ -138,7 +138,7 @@ TEST_WITH(const char *folder, words_of_a_model_are_kept, run_folder_set_up, run_
 }
 
 /* Neither the seed, which shuffles the texts, nor the number of threads changes a token. */
-TEST_WITH(const char *folder, texts_are_split_by_name, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, texts_are_split_by_name, run_folder_set_up) {
     char name[64], text[64], digest[2][D9_DIGEST_DIGITS + 1];
     for (int i = 0; i < 60; i++) {
         snprintf(name, sizeof name, "%s/%d.txt", i % 2 ? "ham" : "spam", i);
@@ -166,7 +166,7 @@ TEST_WITH(const char *folder, texts_are_split_by_name, run_folder_set_up, run_fo
     assert_ints(other[2], 4, label, 0);
 }
 
-TEST_WITH(const char *folder, validation_texts_replace_the_test_part, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, validation_texts_replace_the_test_part, run_folder_set_up) {
     write_reviews(folder);
     d9_dataset *dataset = run_data(folder, (d9_dataset_options){.name = "imdb", .length = 4, .validation = 2});
     assert_ints(dataset->train.count, 3, dataset->test.count, 2);
@@ -182,12 +182,11 @@ static void check_damaged(const char *folder, const char *text, size_t size, con
     assert_int_equal(dataset->train.count + dataset->test.count, 7);
 }
 
-TEST_WITH(const char *folder, damaged_texts_are_rejected, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, damaged_texts_are_rejected, run_folder_set_up) {
     static const char *const names[] = {"ham/1.txt",  "ham/2.txt",  "ham/3.txt",  "ham/4.txt",
                                         "spam/1.txt", "spam/2.txt", "spam/3.txt", "spam/4.txt"};
     enum { LONG = 1 << 20 };
-    char *word = malloc(LONG);
-    assert_non_null(word);
+    char *word = test_room(LONG);
     memset(word, 'x', LONG);
     for (int i = 0; i < 8; i++) write_text(folder, names[i], names[i]);
     check_damaged(folder, "a\0b", 3, "spam/2.txt: 1 zero");
@@ -196,10 +195,9 @@ TEST_WITH(const char *folder, damaged_texts_are_rejected, run_folder_set_up, run
     check_damaged(folder, word, 1001, "spam/2.txt: word 1001 1000");
     run_write(folder, "spam/2.txt", word, 1000);
     run_data(folder, (d9_dataset_options){.name = "text"});
-    free(word);
 }
 
-TEST_WITH(const char *folder, options_of_images_and_texts_are_told_apart, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, options_of_images_and_texts_are_told_apart, run_folder_set_up) {
     write_reviews(folder);
     run_data_rejected(folder, (d9_dataset_options){.name = "imdb", .image_size = 64}, D9_USAGE,
                       "data.image_size: imdb texts");
@@ -225,7 +223,7 @@ static void check_stream(const d9_split *split, const int32_t *tokens, int count
     }
 }
 
-TEST_WITH(const char *folder, a_corpus_is_a_stream_of_words, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, a_corpus_is_a_stream_of_words, run_folder_set_up) {
     static const char *const words[] = {"The", "cat", "<eos>", "=", "the", "dog,", "<unk>"};
     static const int32_t train[] = {0, 1, 2, 2, 3, 1, 3, 2}, valid[] = {4, 1, 2}, test[] = {4, 5, 2, 6, 2};
     const char *const known[] = {"<eos>", "<unk>", "cat"}, *const less[] = {"<eos>", "cat"};
@@ -270,7 +268,7 @@ TEST_WITH(const char *folder, a_corpus_is_a_stream_of_words, run_folder_set_up, 
 }
 
 /* A byte order mark at the beginning of a file belongs to no word. */
-TEST_WITH(const char *folder, a_byte_order_mark_is_no_word, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, a_byte_order_mark_is_no_word, run_folder_set_up) {
     static const char marked[] = "\xef\xbb\xbfhello there", *const names[] = {"train.txt", "valid.txt", "test.txt"};
     static const char *const parts[] = {"train/a/0.txt", "train/b/0.txt", "test/a/0.txt", "test/b/0.txt"};
     static const int32_t stream[] = {0, 1, 2};
@@ -285,10 +283,10 @@ TEST_WITH(const char *folder, a_byte_order_mark_is_no_word, run_folder_set_up, r
 }
 
 /* Errors of a folder of texts ask for texts, not for images. */
-TEST_WITH(const char *folder, broken_folders_of_texts_are_rejected, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, broken_folders_of_texts_are_rejected, run_folder_set_up) {
     write_text(folder, "loose.txt", "good");
     run_data_rejected(folder, (d9_dataset_options){.name = "text"}, D9_DATA, "1 texts CLASS/text.txt");
-    OK(d9_directory_make(&context, run_path(folder, "ham")));
+    run_make_directory(folder, "ham");
     run_data_rejected(folder, (d9_dataset_options){.name = "text"}, D9_DATA, "ham texts (.txt)");
     write_text(folder, "ham/1.txt", "good");
     run_data_rejected(folder, (d9_dataset_options){.name = "text"}, D9_DATA, "1 2 CLASS/text.txt");

@@ -2,7 +2,7 @@
  * cli.labelled checks the loss of several labels, cli.language that of a stream of words. */
 #include "core/confusion.h"
 #include "train/evaluation.h"
-#include "tests/support/programs.h"
+#include "tests/support/runs.h"
 #include "tests/support/test.h"
 
 static void check_scores(d9_class_scores found, double precision, double recall, double f1) {
@@ -56,7 +56,6 @@ static double cross_entropy(const double *logits, int32_t label, double smoothin
 /* Evaluates a new network, whose loss must be as defined. `smoothing`, `weighted`: as in the configuration `more`.
  * `tricks`: 1 with shifted_view, else 0. */
 static void check_loss(const char *more, double smoothing, bool weighted, int tricks) {
-    d9_session session;
     d9_evaluation evaluation;
     static double logits[IMAGES][CLASSES];
     double weights[CLASSES], expected = 0, unweighted = 0;
@@ -66,21 +65,21 @@ static void check_loss(const char *more, double smoothing, bool weighted, int tr
                                more),
         .seed = 99,
         .program = {.tricks = (const d9_trick *const[]){&shifted_view}, .trick_count = tricks}};
-    OK(d9_session_open(&context, &options, &session));
-    OK(d9_session_initialize(&session));
-    assert_int_equal(session.program.extent.eval_samples, IMAGES);
-    OK(d9_session_logits(&session, &(d9_views){.count = 1, .view = {{.weight = 1}}}, logits[0]));
-    OK(d9_session_evaluate(&session, &evaluation));
-    d9_dataset_class_weights(session.dataset, weights);
+    d9_session *session = run_session_open(&options);
+    OK(d9_session_initialize(session));
+    assert_int_equal(session->program.extent.eval_samples, IMAGES);
+    OK(d9_session_logits(session, &(d9_views){.count = 1, .view = {{.weight = 1}}}, logits[0]));
+    OK(d9_session_evaluate(session, &evaluation));
+    d9_dataset_class_weights(session->dataset, weights);
     for (int i = 0; i < IMAGES; i++) {
-        const int32_t label = session.dataset->test.labels[i];
+        const int32_t label = session->dataset->test.labels[i];
         const double loss = cross_entropy(logits[i], label, smoothing) / IMAGES;
         expected += weighted ? weights[label] * loss : loss;
         unweighted += loss;
     }
     assert_true(fabs(evaluation.loss - expected) <= 1e-12 * expected && expected > 1);
     assert_true(!weighted || fabs(expected - unweighted) > 0.001);
-    d9_evaluation_free(&context, &evaluation), d9_session_close(&session);
+    d9_evaluation_free(&context, &evaluation);
 }
 
 TEST(the_loss_has_label_smoothing_and_class_weights) {

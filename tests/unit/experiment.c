@@ -1,11 +1,10 @@
 /* Experiments: files and their errors, arms, grids, ablations, experiment.json, and runs. */
 #include "core/system.h"
-#include "experiment/experiment.h"
+#include "tests/support/experiments.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 #include <errno.h>
 
-static char folder[RUN_PATH_BYTES];
 static const d9_experiment_options no_options = {0};
 
 #define TINY                                                                                                           \
@@ -18,58 +17,29 @@ static const d9_experiment_options no_options = {0};
     "published: {accuracy: 90, epochs: 1, source: here}\n"
 
 static void write_text(const char *name, const char *text) {
-    OK(d9_file_write(&context, run_path(folder, name), text, strlen(text)));
+    OK(d9_file_write(&context, run_path(experiment_folder, name), text, strlen(text)));
 }
 
 static int setup(void **state) {
     (void)state;
-    run_folder_make(folder);
-    write_text("tiny.yaml", TINY);
+    experiment_begin(TINY);
     return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    run_folder_remove(folder);
-    return 0;
-}
-
-static void drop_experiment(void *experiment) { d9_experiment_free(&context, experiment); }
-
-/* A loaded experiment lives until the test ends. */
-static d9_status load_with(const char *yaml, const d9_experiment_options *options, d9_experiment **experiment) {
-    write_text("x.yaml", yaml);
-    const d9_status status = d9_experiment_load(&context, run_path(folder, "x.yaml"), options, experiment);
-    if (status == D9_OK) test_keep(*experiment, drop_experiment);
-    return status;
-}
-
-static d9_experiment *load(const char *yaml) {
-    d9_experiment *experiment;
-    OK(load_with(yaml, &no_options, &experiment));
-    return experiment;
 }
 
 /* Checks the edits that all arms share (`shared`) or those of this arm alone, each followed by a semicolon. */
 static void assert_edits(const d9_arm *arm, bool shared, const char *wanted) {
-    d9_text text;
-    d9_text_init(&context, &text);
+    d9_text *text = test_text();
     for (int i = 0; i < arm->edits.count; i++) {
         if (arm->edits.items[i].shared != shared) continue;
-        d9_config_edit_write(&arm->edits.items[i], &text);
-        d9_text_add(&text, ";");
+        d9_config_edit_write(&arm->edits.items[i], text);
+        d9_text_add(text, ";");
     }
-    assert_string_equal(d9_text_get(&text), wanted);
-    d9_text_free(&text);
+    assert_string_equal(d9_text_get(text), wanted);
 }
 
 /* The file must be rejected with a message of these words, after "FOLDER/x.yaml". */
 static void reject_with(const char *yaml, const d9_experiment_options *options, const char *words) {
-    d9_experiment *experiment = (d9_experiment *)&context; /* must become NULL */
-    char wanted[1024];
-    snprintf(wanted, sizeof wanted, "%s/x.yaml%s", folder, words);
-    assert_rejection(load_with(yaml, options, &experiment), D9_USAGE, wanted);
-    assert_null(experiment);
+    experiment_rejected(yaml, options, run_path(experiment_folder, "x.yaml"), words);
 }
 static void reject(const char *yaml, const char *words) { reject_with(yaml, &no_options, words); }
 
@@ -80,8 +50,8 @@ static const d9_arm *find_arm(const d9_experiment *experiment, const char *name)
     return NULL;
 }
 
-TEST(test_a_file_without_arms_is_one_arm, setup, teardown) {
-    d9_experiment *experiment = load("config: tiny.yaml\n");
+TEST(test_a_file_without_arms_is_one_arm, setup) {
+    d9_experiment *experiment = experiment_load("config: tiny.yaml\n");
     assert_int_equal(experiment->arm_count, 1);
     assert_string_equal(experiment->arms[0].name, "tiny");
     assert_string_equal(experiment->title, "x");
@@ -91,12 +61,12 @@ TEST(test_a_file_without_arms_is_one_arm, setup, teardown) {
     assert_true(d9_config_published(experiment->arms[0].config) == 90);
 }
 
-TEST(test_arms_are_crossed_with_the_grid, setup, teardown) {
+TEST(test_arms_are_crossed_with_the_grid, setup) {
     d9_experiment *experiment =
-        load("title: t\nquestion: q\nconfig: tiny.yaml\nseeds: [7, 3]\nset: {train.momentum: 0.8}\narms:\n"
-             "  a: {without: [ema], baseline: b}\n"
-             "  b: {label: The other, with: [\"ema:every=2\"], set: {train: {batch_size: 16}}}\n"
-             "grid: {train.epochs: [1, 2], model.channels: [[4, 4, 8, 8], [8, 8, 8, 8]]}\n");
+        experiment_load("title: t\nquestion: q\nconfig: tiny.yaml\nseeds: [7, 3]\nset: {train.momentum: 0.8}\narms:\n"
+                        "  a: {without: [ema], baseline: b}\n"
+                        "  b: {label: The other, with: [\"ema:every=2\"], set: {train: {batch_size: 16}}}\n"
+                        "grid: {train.epochs: [1, 2], model.channels: [[4, 4, 8, 8], [8, 8, 8, 8]]}\n");
     assert_ints(experiment->arm_count, 8, d9_experiment_runs(experiment), 16, d9_experiment_seed(experiment, 7), 7);
     assert_int_equal(d9_experiment_seed(experiment, 8), 3);
     const d9_arm *a = find_arm(experiment, "a,train.epochs=2,model.channels=8-8-8-8"),
@@ -114,11 +84,12 @@ TEST(test_arms_are_crossed_with_the_grid, setup, teardown) {
             assert_string_not_equal(experiment->arms[i].config_hash, experiment->arms[j].config_hash);
 }
 
-TEST(test_the_command_line_comes_last, setup, teardown) {
+TEST(test_the_command_line_comes_last, setup) {
     d9_config_edit edit = {.kind = D9_EDIT_SET, .text = "train.momentum=0.5"};
     const d9_experiment_options options = {.edits = {.items = &edit, .count = 1}, .seeds = 2};
     d9_experiment *experiment;
-    OK(load_with("config: tiny.yaml\nseeds: 9\narms: {a: {set: {train.momentum: 0.7}}}\n", &options, &experiment));
+    OK(experiment_load_with("config: tiny.yaml\nseeds: 9\narms: {a: {set: {train.momentum: 0.7}}}\n", &options,
+                            &experiment));
     assert_int_equal(experiment->seed_count, 2);
     assert_true(experiment->arms[0].config->train.momentum == 0.5);
     assert_edits(experiment->arms, true, "--set train.momentum=0.5;");
@@ -139,10 +110,11 @@ TEST(test_the_command_line_comes_last, setup, teardown) {
                 ":2:8 grid.tricks.ema --with ema:every=3,momentum=0.5");
 }
 
-TEST(test_published_belongs_to_what_was_published, setup, teardown) {
-    d9_experiment *experiment = load("config: tiny.yaml\narms:\n  own: {}\n  edited: {without: [ema]}\n"
-                                     "  rows: {published: [{epochs: 2, accuracy: 60}, {epochs: 1, accuracy: 50}]}\n"
-                                     "grid: {train.epochs: [1, 2, 3]}\n");
+TEST(test_published_belongs_to_what_was_published, setup) {
+    d9_experiment *experiment =
+        experiment_load("config: tiny.yaml\narms:\n  own: {}\n  edited: {without: [ema]}\n"
+                        "  rows: {published: [{epochs: 2, accuracy: 60}, {epochs: 1, accuracy: 50}]}\n"
+                        "grid: {train.epochs: [1, 2, 3]}\n");
     assert_true(d9_config_published(find_arm(experiment, "own,train.epochs=1")->config) == 90);
     assert_true(isnan(d9_config_published(find_arm(experiment, "own,train.epochs=2")->config)));
     assert_true(isnan(d9_config_published(find_arm(experiment, "edited,train.epochs=1")->config)));
@@ -152,7 +124,7 @@ TEST(test_published_belongs_to_what_was_published, setup, teardown) {
     assert_true(isnan(d9_config_published(find_arm(experiment, "rows,train.epochs=3")->config)));
 }
 
-TEST(test_rejections_name_the_place, setup, teardown) {
+TEST(test_rejections_name_the_place, setup) {
     reject("config: tiny.yaml\nseed: 3\n", ":2:1 seed config checkpoint_every seeds");
     reject("title: a\n", ":1:1 config arms");
     reject("config: none.yaml\n", ":1:9 config");
@@ -180,11 +152,11 @@ TEST(test_rejections_name_the_place, setup, teardown) {
     reject("config: tiny.yaml\nkeep: some\n", ":2:7 keep some none model all");
 }
 
-TEST(test_an_ablation_moves_each_trick, setup, teardown) {
+TEST(test_an_ablation_moves_each_trick, setup) {
     d9_experiment *experiment;
     const char *const only[] = {"celu", "frozen_bn_scale"};
-    OK(d9_experiment_ablation(&context, run_path(folder, "tiny.yaml"), only, 2, &no_options, &experiment));
-    test_keep(experiment, drop_experiment);
+    OK(d9_experiment_ablation(&context, run_path(experiment_folder, "tiny.yaml"), only, 2, &no_options, &experiment));
+    experiment_kept(experiment);
     assert_string_equal(experiment->title, "ablate-tiny");
     assert_ints(experiment->kind, D9_EXPERIMENT_ABLATION, experiment->arm_count, 2 + 3 + 3);
     const int celu = d9_trick_index("celu"), frozen = d9_trick_index("frozen_bn_scale"), ema = d9_trick_index("ema");
@@ -216,10 +188,10 @@ TEST(test_an_ablation_moves_each_trick, setup, teardown) {
     }
 }
 
-TEST(test_an_ablation_rejects_what_is_not_on, setup, teardown) {
+TEST(test_an_ablation_rejects_what_is_not_on, setup) {
     d9_experiment *experiment;
     const char *const only[] = {"cello"};
-    const char *path = run_path(folder, "tiny.yaml");
+    const char *path = run_path(experiment_folder, "tiny.yaml");
     assert_int_equal(d9_experiment_ablation(&context, path, only, 1, &no_options, &experiment), D9_USAGE);
     assert_words(context.message, path);
     assert_words(context.message, "cello flip celu frozen_bn_scale ema");
@@ -227,13 +199,11 @@ TEST(test_an_ablation_rejects_what_is_not_on, setup, teardown) {
 }
 
 static json_t *read_experiment_json(const char *out) {
-    json_t *object = json_load_file(run_path(out, "experiment.json"), 0, NULL);
-    assert_non_null(object);
-    return object;
+    return run_json(json_load_file(run_path(out, "experiment.json"), 0, NULL));
 }
 
 /* The only arm has the name of the configuration's file, whatever that is. */
-TEST(test_the_only_arm_is_named_after_its_file, setup, teardown) {
+TEST(test_the_only_arm_is_named_after_its_file, setup) {
     static const char *const files[][2] = {{"lr=0.1.yaml", "lr=0.1"},
                                            {"gr\u00f6\u00dfe.yaml", "gr\u00f6\u00dfe"},
                                            {"a b.yaml", "ab"},
@@ -243,14 +213,14 @@ TEST(test_the_only_arm_is_named_after_its_file, setup, teardown) {
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         write_text(files[i][0], "seed: 1\n");
         snprintf(yaml, sizeof yaml, "title: t\nconfig: \"%s\"\n", files[i][0]);
-        assert_string_equal(load(yaml)->arms[0].name, files[i][1]);
+        assert_string_equal(experiment_load(yaml)->arms[0].name, files[i][1]);
     }
 }
 
-TEST(test_the_record_says_what_there_is_to_run, setup, teardown) {
-    const char *out = run_path(folder, "out");
+TEST(test_the_record_says_what_there_is_to_run, setup) {
+    const char *out = run_path(experiment_folder, "out");
     d9_experiment *experiment =
-        load("title: t\nconfig: tiny.yaml\nseeds: 2\narms: {a: {}, b: {without: [ema], baseline: a}}\n");
+        experiment_load("title: t\nconfig: tiny.yaml\nseeds: 2\narms: {a: {}, b: {without: [ema], baseline: a}}\n");
     OK(d9_experiment_open(&context, experiment, out));
     json_t *record = read_experiment_json(out), *b = json_array_get(json_object_get(record, "arms"), 1),
            *run = json_array_get(json_object_get(record, "runs"), 3);
@@ -264,15 +234,14 @@ TEST(test_the_record_says_what_there_is_to_run, setup, teardown) {
     assert_non_null(json_object_get(json_array_get(json_object_get(record, "arms"), 0), "published"));
     assert_string_equal(json_string_value(json_object_get(run, "folder")), "runs/b/seed2");
     assert_int_equal(run_folder_count(out, ""), 1); /* the lock file is removed */
-    json_decref(record);
 }
 
-TEST(test_a_folder_keeps_what_it_has, setup, teardown) {
-    const char *out = run_path(folder, "out");
+TEST(test_a_folder_keeps_what_it_has, setup) {
+    const char *out = run_path(experiment_folder, "out");
     d9_experiment *experiment =
-        load("title: t\nconfig: tiny.yaml\nseeds: [1, 2]\narms: {a: {}, b: {without: [ema]}}\n");
+        experiment_load("title: t\nconfig: tiny.yaml\nseeds: [1, 2]\narms: {a: {}, b: {without: [ema]}}\n");
     OK(d9_experiment_open(&context, experiment, out));
-    experiment = load("title: t\nconfig: tiny.yaml\nseeds: [2, 3]\narms: {a: {}, c: {without: [flip]}}\n");
+    experiment = experiment_load("title: t\nconfig: tiny.yaml\nseeds: [2, 3]\narms: {a: {}, c: {without: [flip]}}\n");
     OK(d9_experiment_open(&context, experiment, out));
     json_t *record = read_experiment_json(out);
     assert_int_equal(json_array_size(json_object_get(record, "arms")), 3);
@@ -285,14 +254,13 @@ TEST(test_a_folder_keeps_what_it_has, setup, teardown) {
                   {"title: t\nconfig: tiny.yaml\nablate: all\n", "grid"},
                   {"title: t\nconfig: tiny.yaml\narms: {a: {without: [flip]}}\n", "a"}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        experiment = load(others[i].yaml);
+        experiment = experiment_load(others[i].yaml);
         assert_rejection(d9_experiment_open(&context, experiment, out), D9_USAGE, others[i].words);
     }
     json_t *after = read_experiment_json(out);
     assert_true(json_equal(record, after));
-    json_decref(record), json_decref(after);
     write_text("out/experiment.json", "{\"title\": ");
-    experiment = load("title: t\nconfig: tiny.yaml\n");
+    experiment = experiment_load("title: t\nconfig: tiny.yaml\n");
     assert_int_equal(d9_experiment_open(&context, experiment, out), D9_USAGE);
     assert_true(d9_file_exists(&context, run_path(out, "experiment.json")));
 }
@@ -305,7 +273,7 @@ static int failing_lock(void *user, int file, const char *path) { /* `user`: the
 
 /* Without file locks a run fails. If another process takes the lock after the state was read, the run counts as
  * running. */
-TEST(test_a_run_without_its_lock_is_not_trained, setup, teardown) {
+TEST(test_a_run_without_its_lock_is_not_trained, setup) {
     const struct {
         int error;
         d9_status status;
@@ -313,8 +281,8 @@ TEST(test_a_run_without_its_lock_is_not_trained, setup, teardown) {
     const d9_run_options options = {0};
     d9_run_state seen;
     bool trained;
-    const char *out = run_path(folder, "out");
-    d9_experiment *experiment = load("config: tiny.yaml\n");
+    const char *out = run_path(experiment_folder, "out");
+    d9_experiment *experiment = experiment_load("config: tiny.yaml\n");
     for (int i = 0; i < 2; i++) {
         int error = rows[i].error;
         d9_system system = *d9_system_default();
@@ -335,19 +303,19 @@ static d9_run_state do_run(const d9_experiment *experiment, const char *out, int
     return made;
 }
 
-TEST(test_a_run_is_done_once, setup, teardown) {
+TEST(test_a_run_is_done_once, setup) {
     bool trained;
     int lock;
     d9_run_state seen;
-    const char *out = run_path(folder, "out");
-    d9_experiment *experiment = load("config: tiny.yaml\nseeds: 2\n");
+    const char *out = run_path(experiment_folder, "out");
+    d9_experiment *experiment = experiment_load("config: tiny.yaml\nseeds: 2\n");
     assert_ints(d9_run_read_state(&context, experiment, out, 0, &seen), D9_OK, seen.kind, D9_RUN_WAITING);
     seen = do_run(experiment, out, 0, &trained);
     assert_true(trained && seen.kind == D9_RUN_DONE && seen.score >= 0);
     assert_false(d9_file_exists(&context, run_path(out, "runs/tiny/seed1/lock")));
     seen = do_run(experiment, out, 0, &trained);
     assert_true(!trained && seen.kind == D9_RUN_DONE);
-    OK(d9_directory_make(&context, run_path(out, "runs/tiny/seed2")));
+    run_make_directory(out, "runs/tiny/seed2");
     OK(d9_lock_take(&context, run_path(out, "runs/tiny/seed2/lock"), &lock)); /* another process trains it */
     seen = do_run(experiment, out, 1, &trained);
     assert_true(!trained && seen.kind == D9_RUN_RUNNING);
@@ -359,15 +327,14 @@ TEST(test_a_run_is_done_once, setup, teardown) {
     assert_int_equal(run_folder_count(run_path(out, "runs/tiny/seed2"), ".partial"), 0);
 }
 
-TEST(test_a_damaged_result_is_done_again_and_a_foreign_one_rejected, setup, teardown) {
+TEST(test_a_damaged_result_is_done_again_and_a_foreign_one_rejected, setup) {
     bool trained;
     d9_run_state seen;
     const d9_run_options options = {0};
-    const char *out = run_path(folder, "out");
-    d9_experiment *experiment = load("config: tiny.yaml\nseeds: 1\n"), *two = load("config: tiny.yaml\nseeds: 2\n"),
-                  *other = load("config: tiny.yaml\nset: {train.momentum: 0.5}\n");
-    uint8_t *bytes;
-    size_t size;
+    const char *out = run_path(experiment_folder, "out");
+    d9_experiment *experiment = experiment_load("config: tiny.yaml\nseeds: 1\n"),
+                  *two = experiment_load("config: tiny.yaml\nseeds: 2\n"),
+                  *other = experiment_load("config: tiny.yaml\nset: {train.momentum: 0.5}\n");
     do_run(experiment, out, 0, &trained);
     assert_int_equal(d9_run_train(&context, other, out, 0, &options, &seen, &trained), D9_USAGE);
     d9_context_clear(&context);
@@ -378,17 +345,16 @@ TEST(test_a_damaged_result_is_done_again_and_a_foreign_one_rejected, setup, tear
     d9_context_clear(&context);
     seen = do_run(experiment, out, 0, &trained);
     assert_true(trained && seen.kind == D9_RUN_DONE);
-    OK(d9_file_read(&context, run_path(out, "runs/tiny/seed1/result.json"), &bytes, &size));
-    OK(d9_directory_make(&context, run_path(out, "runs/tiny/seed2")));
-    write_text("out/runs/tiny/seed2/result.json", (const char *)bytes); /* the result of seed 1 */
-    d9_release(&context, bytes);
+    const char *result = (char *)run_read_file(run_path(out, "runs/tiny/seed1/result.json"), NULL);
+    run_make_directory(out, "runs/tiny/seed2");
+    write_text("out/runs/tiny/seed2/result.json", result); /* the result of seed 1 */
     assert_rejection(d9_run_train(&context, two, out, 1, &options, &seen, &trained), D9_USAGE, "seed2");
 }
 
-TEST(test_a_failure_is_recorded_and_stays, setup, teardown) {
+TEST(test_a_failure_is_recorded_and_stays, setup) {
     bool trained;
-    const char *out = run_path(folder, "out");
-    d9_experiment *experiment = load(
+    const char *out = run_path(experiment_folder, "out");
+    d9_experiment *experiment = experiment_load(
         "config: tiny.yaml\nseeds: 1\nset: {train.epochs: 4, train.lr: {knots: [0, end], values: [1.0e6, 1.0e6]}}\n");
     d9_run_state seen = do_run(experiment, out, 0, &trained);
     assert_true(trained && seen.kind == D9_RUN_FAILED && seen.failure == D9_NONFINITE);

@@ -52,7 +52,6 @@ enum { ROWS = sizeof rows / sizeof *rows };
 
 typedef struct network {
     const struct row *row;
-    d9_config *config;
     d9_session session;
     d9_graph forward; /* the training list from the first trainable convolution to the loss */
     d9_plan *plan;
@@ -140,28 +139,26 @@ static d9_dataset *make_texts(const d9_model *model, int length) {
 /* Opens a session and runs a training step for the gradient; `state` is the state before it. Biases are random,
  * because zeros, their default, could hide a wrong sign. */
 static void begin(network *self, const struct row *row) {
-    char yaml[1024];
     const d9_dataset_options dataset = {
         .name = "synthetic", .image_size = row->side, .synthetic_train = BATCH, .synthetic_test = BATCH};
     *self = (network){.row = row};
     d9_context_init(&context);
-    snprintf(yaml, sizeof yaml,
-             "backend: reference\nprecision: f64\nthreads: 1\n"
-             "model: {%s}\n"
-             "train: {epochs: 1, batch_size: %d, lr: {knots: [0], values: [0.1]}}\ntricks: {%s}\n",
-             row->model, BATCH, row->tricks ? row->tricks : program_many_tricks);
-    self->config = program_config(&context, yaml);
-    d9_session_options options = {.config = self->config, .seed = 3, .program = {.keep_all = true}, .no_eval = true};
-    if (self->config->model->texts)
-        options.dataset = make_texts(self->config->model, row->side);
+    const d9_config *config =
+        program_yaml("backend: reference\nprecision: f64\nthreads: 1\n"
+                     "model: {%s}\n"
+                     "train: {epochs: 1, batch_size: %d, lr: {knots: [0], values: [0.1]}}\ntricks: {%s}\n",
+                     row->model, BATCH, row->tricks ? row->tricks : program_many_tricks);
+    d9_session_options options = {.config = config, .seed = 3, .program = {.keep_all = true}, .no_eval = true};
+    if (config->model->texts)
+        options.dataset = make_texts(config->model, row->side);
     else
         OK(d9_dataset_load(&context, &dataset, &options.dataset));
     OK(d9_session_open(&context, &options, &self->session));
     OK(d9_session_initialize(&self->session));
     OK(d9_session_begin_epoch(&self->session, 0));
     const d9_program *program = &self->session.program;
-    self->state = calloc((size_t)program->state_elements, sizeof(double));
-    self->gradient = calloc((size_t)program->group_elements, sizeof(double));
+    self->state = test_room((size_t)program->state_elements * sizeof(double));
+    self->gradient = test_room((size_t)program->group_elements * sizeof(double));
     OK(d9_session_read_state(&self->session, D9_BUFFER_STATE, self->state));
     for (int v = 0; v < program->train.value_count; v++) {
         const d9_value *value = &program->train.values[v];
@@ -182,15 +179,13 @@ static void begin(network *self, const struct row *row) {
     for (d9_node_id p = d9_edit_next(&self->forward, D9_OP_POOL, 0); p != D9_NONE;
          p = d9_edit_next(&self->forward, D9_OP_POOL, p + 1))
         self->winner_count += d9_shape_count(&self->forward.values[self->forward.nodes[p].outputs[0]].shape);
-    self->winners = calloc((size_t)self->winner_count, sizeof *self->winners);
-    self->reference = calloc((size_t)self->winner_count, sizeof *self->reference);
+    self->winners = test_room((size_t)self->winner_count * sizeof *self->winners);
+    self->reference = test_room((size_t)self->winner_count * sizeof *self->reference);
 }
 
-static void end(network *self) { /* frees what begin made */
+static void end(network *self) {
     self->session.backend->plan_free(&context, self->plan);
     d9_graph_free(&context, &self->forward), d9_session_close(&self->session);
-    d9_config_free(&context, self->config), free(self->state), free(self->gradient), free(self->winners);
-    free(self->reference);
 }
 
 /* Loss with one entry changed by `h`; false if the maximum of a pool's window moved to another index. */

@@ -10,17 +10,14 @@ typedef struct fixture {
     d9_value_id image;
 } fixture;
 
+static void free_graph(void *graph) { d9_graph_free(&context, graph); }
+
 static int set_up(void **state) {
     static fixture f;
     d9_graph_init(&f.graph);
     OK(d9_graph_image(&context, &f.graph, &(d9_shape){4, {6, 8, 8, 3}}, &f.image));
+    test_keep(&f.graph, free_graph);
     *state = &f;
-    return 0;
-}
-
-static int tear_down(void **state) {
-    fixture *f = *state;
-    d9_graph_free(&context, &f->graph);
     return 0;
 }
 
@@ -63,7 +60,7 @@ static void assert_input(const fixture *f, const char *role, int slot, d9_value_
 
 static void assert_fails(d9_status status, const char *words) { assert_rejection(status, D9_USAGE, words); }
 
-TEST_WITH(fixture *f, test_builders_infer_shapes, set_up, tear_down) {
+TEST_WITH(fixture *f, test_builders_infer_shapes, set_up) {
     stack s = build_stack(f);
     d9_graph *g = &f->graph;
     assert_shape(f, s.a, (d9_shape){4, {6, 8, 8, 5}});
@@ -81,7 +78,7 @@ TEST_WITH(fixture *f, test_builders_infer_shapes, set_up, tear_down) {
     program_check_graph(g);
 }
 
-TEST_WITH(fixture *f, test_stride_and_even_sizes, set_up, tear_down) {
+TEST_WITH(fixture *f, test_stride_and_even_sizes, set_up) {
     d9_value_id y;
     OK(d9_graph_conv(&context, &f->graph, "half", f->image, 4, 3, 2, &y));
     assert_shape(f, y, (d9_shape){4, {6, 4, 4, 4}});
@@ -94,7 +91,7 @@ TEST_WITH(fixture *f, test_stride_and_even_sizes, set_up, tear_down) {
 }
 
 /* The columns of a linear layer that reads images are ordered (C, H, W) in model files, (H, W, C) in the engine. */
-TEST_WITH(fixture *f, test_columns_of_files_are_reordered, set_up, tear_down) {
+TEST_WITH(fixture *f, test_columns_of_files_are_reordered, set_up) {
     d9_value_id y;
     double outside[60], inside[60];
     OK(d9_graph_pool(&context, &f->graph, "p", f->image, (d9_pool_attributes){4, 4, 0}, &y)); /* to 2 x 2 */
@@ -107,7 +104,7 @@ TEST_WITH(fixture *f, test_columns_of_files_are_reordered, set_up, tear_down) {
             for (int c = 0; c < 3; c++) assert_true(inside[o * 12 + pixel * 3 + c] == o * 12 + c * 4 + pixel);
 }
 
-TEST_WITH(fixture *f, test_names_are_unique_and_bounded, set_up, tear_down) {
+TEST_WITH(fixture *f, test_names_are_unique_and_bounded, set_up) {
     d9_value_id y;
     char role[D9_NAME_SIZE + 1];
     memset(role, 'r', sizeof role);
@@ -118,7 +115,7 @@ TEST_WITH(fixture *f, test_names_are_unique_and_bounded, set_up, tear_down) {
     d9_context_clear(&context);
 }
 
-TEST_WITH(fixture *f, test_copy_is_another_graph, set_up, tear_down) {
+TEST_WITH(fixture *f, test_copy_is_another_graph, set_up) {
     d9_graph copy;
     build_stack(f);
     OK(d9_graph_copy(&context, &f->graph, &copy));
@@ -131,7 +128,7 @@ TEST_WITH(fixture *f, test_copy_is_another_graph, set_up, tear_down) {
 }
 
 /* A graph with more nodes than its first allocation. */
-TEST_WITH(fixture *f, test_more_nodes_than_first_allocated, set_up, tear_down) {
+TEST_WITH(fixture *f, test_more_nodes_than_first_allocated, set_up) {
     d9_value_id y = f->image;
     char role[16];
     for (int i = 0; i < 150; i++) {
@@ -143,7 +140,7 @@ TEST_WITH(fixture *f, test_more_nodes_than_first_allocated, set_up, tear_down) {
     program_check_graph(&f->graph);
 }
 
-TEST_WITH(fixture *f, test_next_node_of_an_operation, set_up, tear_down) {
+TEST_WITH(fixture *f, test_next_node_of_an_operation, set_up) {
     d9_value_id y;
     stack s = build_stack(f);
     OK(d9_graph_act(&context, &f->graph, "again", s.d, &y));
@@ -152,7 +149,7 @@ TEST_WITH(fixture *f, test_next_node_of_an_operation, set_up, tear_down) {
     assert_int_equal(d9_edit_next(&f->graph, D9_OP_ADD, 0), D9_NONE);
 }
 
-TEST_WITH(fixture *f, test_consumers_are_counted, set_up, tear_down) {
+TEST_WITH(fixture *f, test_consumers_are_counted, set_up) {
     d9_node_id first = 99;
     d9_value_id y;
     stack s = build_stack(f);
@@ -164,7 +161,7 @@ TEST_WITH(fixture *f, test_consumers_are_counted, set_up, tear_down) {
 
 static const d9_op norm_act_pool[] = {D9_OP_NORM, D9_OP_ACT, D9_OP_POOL};
 
-TEST_WITH(fixture *f, test_chain_of_operations_is_found, set_up, tear_down) {
+TEST_WITH(fixture *f, test_chain_of_operations_is_found, set_up) {
     d9_node_id nodes[3];
     build_stack(f);
     assert_true(d9_edit_chain(&f->graph, norm_act_pool, 3, 0, nodes));
@@ -174,7 +171,7 @@ TEST_WITH(fixture *f, test_chain_of_operations_is_found, set_up, tear_down) {
     assert_false(d9_edit_chain(&f->graph, (const d9_op[]){D9_OP_ACT, D9_OP_NORM}, 2, 0, nodes));
 }
 
-TEST_WITH(fixture *f, test_chain_breaks_at_a_second_consumer, set_up, tear_down) {
+TEST_WITH(fixture *f, test_chain_breaks_at_a_second_consumer, set_up) {
     d9_node_id nodes[3];
     d9_value_id y;
     stack s = build_stack(f);
@@ -184,7 +181,7 @@ TEST_WITH(fixture *f, test_chain_breaks_at_a_second_consumer, set_up, tear_down)
 }
 
 /* The search continues after a broken chain. A node that takes the value as its second input does not continue one. */
-TEST_WITH(fixture *f, test_chain_looks_further, set_up, tear_down) {
+TEST_WITH(fixture *f, test_chain_looks_further, set_up) {
     d9_node_id nodes[2];
     d9_value_id x, y, z;
     OK(d9_graph_act(&context, &f->graph, "one", f->image, &x));
@@ -199,7 +196,7 @@ TEST_WITH(fixture *f, test_chain_looks_further, set_up, tear_down) {
     assert_ints(nodes[0], 3, nodes[1], 4);
 }
 
-TEST_WITH(fixture *f, test_swap_keeps_parameters_with_their_node, set_up, tear_down) {
+TEST_WITH(fixture *f, test_swap_keeps_parameters_with_their_node, set_up) {
     d9_graph *g = &f->graph;
     stack s = build_stack(f);
     d9_edit_swap(g, 2, 3); /* conv norm pool act */
@@ -222,7 +219,7 @@ TEST_WITH(fixture *f, test_swap_keeps_parameters_with_their_node, set_up, tear_d
     assert_shape(f, s.e, (d9_shape){2, {6, 10}});
 }
 
-TEST_WITH(fixture *f, test_swapping_twice_restores_the_graph, set_up, tear_down) {
+TEST_WITH(fixture *f, test_swapping_twice_restores_the_graph, set_up) {
     d9_graph before;
     build_stack(f);
     OK(d9_graph_copy(&context, &f->graph, &before));
@@ -235,7 +232,7 @@ TEST_WITH(fixture *f, test_swapping_twice_restores_the_graph, set_up, tear_down)
 }
 
 /* After a swap, the readers of the pair's output, and the logits, use the output of the pair's other node. */
-TEST_WITH(fixture *f, test_swap_at_the_end, set_up, tear_down) {
+TEST_WITH(fixture *f, test_swap_at_the_end, set_up) {
     d9_value_id x, y, z, side;
     OK(d9_graph_linear(&context, &f->graph, "head", f->image, 10, &x));
     OK(d9_graph_act(&context, &f->graph, "act", x, &y));
@@ -251,7 +248,7 @@ TEST_WITH(fixture *f, test_swap_at_the_end, set_up, tear_down) {
     program_check_graph(&f->graph);
 }
 
-TEST_WITH(fixture *f, test_insert_feeds_all_readers, set_up, tear_down) {
+TEST_WITH(fixture *f, test_insert_feeds_all_readers, set_up) {
     d9_node_id id;
     d9_value_id y;
     stack s = build_stack(f);
@@ -268,7 +265,7 @@ TEST_WITH(fixture *f, test_insert_feeds_all_readers, set_up, tear_down) {
     program_check_graph(&f->graph);
 }
 
-TEST_WITH(fixture *f, test_insert_at_the_ends, set_up, tear_down) {
+TEST_WITH(fixture *f, test_insert_at_the_ends, set_up) {
     stack s = build_stack(f);
     d9_node scale = {.op = D9_OP_SCALE, .role = "first", .as.scale = {0.5}};
     OK(d9_edit_insert(&context, &f->graph, f->image, &scale, NULL));
@@ -282,7 +279,7 @@ TEST_WITH(fixture *f, test_insert_at_the_ends, set_up, tear_down) {
     program_check_graph(&f->graph);
 }
 
-TEST_WITH(fixture *f, test_remove_keeps_producers, set_up, tear_down) {
+TEST_WITH(fixture *f, test_remove_keeps_producers, set_up) {
     stack s = build_stack(f);
     d9_graph_remove_node(&f->graph, 2);
     assert_order(f, "a b d e loss");
@@ -290,7 +287,7 @@ TEST_WITH(fixture *f, test_remove_keeps_producers, set_up, tear_down) {
     assert_ints(f->graph.values[s.d].producer, 2, f->graph.values[s.a].producer, 0);
 }
 
-TEST_WITH(fixture *f, test_conv_that_does_not_fit, set_up, tear_down) {
+TEST_WITH(fixture *f, test_conv_that_does_not_fit, set_up) {
     build_stack(f);
     f->graph.values[f->image].shape.d[3] = 4;
     assert_fails(d9_graph_infer(&context, &f->graph), "3x3 3 channels 4");
@@ -299,7 +296,7 @@ TEST_WITH(fixture *f, test_conv_that_does_not_fit, set_up, tear_down) {
     assert_fails(d9_graph_infer(&context, &f->graph), "2x2 3x3");
 }
 
-TEST_WITH(fixture *f, test_norm_that_does_not_fit, set_up, tear_down) {
+TEST_WITH(fixture *f, test_norm_that_does_not_fit, set_up) {
     build_stack(f);
     f->graph.nodes[1].as.norm.group_size = 4;
     assert_fails(d9_graph_infer(&context, &f->graph), "b 6 4");
@@ -312,7 +309,7 @@ TEST_WITH(fixture *f, test_norm_that_does_not_fit, set_up, tear_down) {
     assert_fails(d9_graph_infer(&context, &f->graph), "b 5 7");
 }
 
-TEST_WITH(fixture *f, test_pool_linear_add_that_do_not_fit, set_up, tear_down) {
+TEST_WITH(fixture *f, test_pool_linear_add_that_do_not_fit, set_up) {
     d9_value_id y;
     stack s = build_stack(f);
     f->graph.values[f->image].shape = (d9_shape){4, {6, 1, 8, 3}};
@@ -330,7 +327,7 @@ static void assert_last_fails(fixture *f, d9_status status, const char *words) {
     d9_graph_remove_node(&f->graph, f->graph.node_count - 1);
 }
 
-TEST_WITH(fixture *f, test_what_cannot_be_pooled_or_joined, set_up, tear_down) {
+TEST_WITH(fixture *f, test_what_cannot_be_pooled_or_joined, set_up) {
     static const d9_pool_attributes bad[] = {{0, 1, 0}, {2, 0, 0}, {3, 2, 2}, {2, 2, -1}};
     d9_value_id y, half;
     char role[32], words[64];

@@ -6,8 +6,6 @@
 #include "tests/support/programs.h"
 #include "tests/support/test.h"
 
-static void drop_program(void *program) { d9_program_free(&context, program); }
-
 /* The program of resnet9 at 32x32 with batch 8, which lives until the test ends. `tricks`: YAML. */
 static d9_program *make(const char *tricks, const char *precision, bool keep_all) {
     const d9_config *config =
@@ -15,9 +13,7 @@ static d9_program *make(const char *tricks, const char *precision, bool keep_all
                      "train: {epochs: 2, batch_size: 8, lr: {knots: [0], values: [0.1]}}\ntricks: {%s}\n",
                      tricks);
     const d9_extent extent = program_extent(config, 32, 32);
-    d9_program *program = test_room(sizeof *program);
-    program_make(&context, config, &extent, precision, keep_all, program);
-    test_keep(program, drop_program);
+    d9_program *program = program_make(config, &extent, precision, keep_all);
     program_check_graph(&program->train);
     program_check_graph(&program->eval);
     return program;

@@ -50,10 +50,9 @@ TEST(test_the_hardest_are_chosen) {
         const int64_t step = run / 2 * 5;
         double losses[BATCH];
         int32_t order[32], ranked[BATCH], labels[BATCH / 2];
-        d9_session opened, *session = &opened;
         const d9_session_options options = {
             .config = configure(run % 2 ? "cpu" : "reference", plain), .seed = 5, .program.keep_all = true};
-        OK(d9_session_open(&context, &options, session));
+        d9_session *session = run_session_open(&options);
         OK(d9_session_initialize(session));
         run_steps(session, 0, step + 1);
         const d9_graph *train = &session->program.train;
@@ -71,7 +70,6 @@ TEST(test_the_hardest_are_chosen) {
             assert_int_equal(before, place); /* no two losses are equal */
             if (place < BATCH / 2) assert_int_equal(labels[place], session->dataset->train.labels[ranked[place]]);
         }
-        d9_session_close(session);
     }
 }
 

@@ -1,7 +1,7 @@
 /* Initial parameters: their distribution; random ones depend only on seed and name, whitening filters on images. */
 #include "graph/init.h"
 #include "record/safetensors.h"
-#include "tests/support/programs.h"
+#include "tests/support/runs.h"
 #include "tests/support/test.h"
 #include "verify/verify.h"
 
@@ -205,13 +205,7 @@ TEST(test_bias_spread, set_up) {
 
 enum { GOLDEN_IMAGES = 12 };
 
-static void free_file(void *file) { d9_safetensors_free(&context, file); }
-
-static d9_safetensors *golden_file(void) {
-    d9_safetensors *file;
-    OK(d9_safetensors_read(&context, D9_SOURCE_DIR "/tests/golden/initialisers.safetensors", &file));
-    return test_keep(file, free_file);
-}
+static d9_safetensors *golden_file(void) { return run_tensors(D9_SOURCE_DIR "/tests/golden/initialisers.safetensors"); }
 
 static const d9_tensor *golden(const d9_safetensors *file, const char *name, int64_t count) {
     const d9_tensor *tensor = d9_safetensors_find(file, name);

@@ -1,5 +1,6 @@
 /* configs/ladder/, compared with the published table of its steps (`published.source` of each file). */
 #include "config_testing.h"
+#include "tests/support/runs.h"
 
 #define BIT(trick) (1u << D9_TRICK_##trick)
 
@@ -68,22 +69,20 @@ static void assert_contains(const char *path, const char *printed, const char *l
 }
 
 static void assert_step(const char *path, const d9_config *config, const step *step) {
-    d9_text text, wanted;
-    d9_text_init(&context, &text), d9_text_init(&context, &wanted);
-    d9_config_print(config, false, &text);
-    d9_text_add(&wanted, "  lr: {knots: [%s], values: [%s]}\n|  logits_scale: %.10g\n|", step->knots, step->values,
+    d9_text *text = test_text(), *wanted = test_text();
+    d9_config_print(config, false, text);
+    d9_text_add(wanted, "  lr: {knots: [%s], values: [%s]}\n|  logits_scale: %.10g\n|", step->knots, step->values,
                 step->logits_scale);
-    d9_text_add(&wanted,
+    d9_text_add(wanted,
                 "  epochs: %.10g\n|  batch_size: 512\n|  weight_decay: 0.0005\n|  momentum: 0.9\n|"
                 "  bias_lr_multiplier: %.10g\n|  momentum_form: page\n|  channels: [64, 128, 256, 512]\n|",
                 step->epochs, step->bias);
-    if (step->pool) d9_text_add(&wanted, "  pool_before_activation:\n    position: %s\n|", step->pool);
-    if (step->celu) d9_text_add(&wanted, "  celu:\n    alpha: %s\n|", step->celu);
-    if (step->cutout) d9_text_add(&wanted, "  cutout:\n    size: %s\n|", step->cutout);
-    write_constants(&wanted, step->tricks);
-    for (char *line = strtok(wanted.bytes, "|"); line; line = strtok(NULL, "|"))
-        assert_contains(path, d9_text_get(&text), line);
-    d9_text_free(&text), d9_text_free(&wanted);
+    if (step->pool) d9_text_add(wanted, "  pool_before_activation:\n    position: %s\n|", step->pool);
+    if (step->celu) d9_text_add(wanted, "  celu:\n    alpha: %s\n|", step->celu);
+    if (step->cutout) d9_text_add(wanted, "  cutout:\n    size: %s\n|", step->cutout);
+    write_constants(wanted, step->tricks);
+    for (char *line = strtok(wanted->bytes, "|"); line; line = strtok(NULL, "|"))
+        assert_contains(path, d9_text_get(text), line);
     for (int t = 0; t < D9_TRICK_COUNT; t++) assert_int_equal(config->trick_on[t], step->tricks >> t & 1);
     assert_true(same(config->published.seconds, step->seconds) && same(d9_config_published(config), step->accuracy));
     assert_true(same(config->published.epochs, step->epochs) && config->target == 94);
@@ -96,14 +95,13 @@ TEST(test_each_step_is_as_published, enter_source_folder) {
     printf("%-42s %7s %8s %6s  %s\n", "step", "seconds", "accuracy", "epochs", "tricks");
     for (int i = 0; i < LADDER_COUNT; i++) {
         const char *path = config_files[LADDER + i];
-        d9_config *config = load(path);
+        const d9_config *config = program_load(path, NULL);
         printf("%-42s %7.4g %8.4g %6.4g ", config->title, config->published.seconds, d9_config_published(config),
                config->train.epochs);
         for (int t = 0; t < D9_TRICK_COUNT; t++)
             if (config->trick_on[t]) printf(" %s", d9_trick_at(t)->name);
         printf("\n");
         assert_step(path, config, &table[i]);
-        d9_config_free(&context, config);
     }
 }
 
@@ -111,13 +109,9 @@ TEST(test_each_step_is_as_published, enter_source_folder) {
 TEST(test_ladder_is_a_chain, enter_source_folder) {
     for (int i = 0; i < LADDER_COUNT; i++) {
         char wanted[128];
-        uint8_t *bytes;
-        size_t size;
         const char *before = i == 0 ? "configs/ladder/../base.yaml" : config_files[LADDER + i - 1];
         snprintf(wanted, sizeof wanted, "\nbase: %s\n", before + strlen("configs/ladder/"));
-        OK(d9_file_read(&context, config_files[LADDER + i], &bytes, &size));
-        assert_contains(config_files[LADDER + i], (char *)bytes, wanted);
-        d9_release(&context, bytes);
+        assert_contains(config_files[LADDER + i], (char *)run_read_file(config_files[LADDER + i], NULL), wanted);
     }
 }
 
@@ -128,11 +122,7 @@ TEST(test_ladder_ends_at_dawn94, enter_source_folder) {
     static const char *const paths[] = {"configs/dawn94.yaml", "configs/ladder/13-ten-epochs.yaml",
                                         "configs/ladder/12-flip-tta.yaml", "configs/ladder/01-baseline.yaml",
                                         "configs/ladder/02-device-data.yaml"};
-    for (int i = 0; i < 5; i++) {
-        d9_config *config = load(paths[i]);
-        d9_config_hash(&context, config, hashes[i]);
-        d9_config_free(&context, config);
-    }
+    for (int i = 0; i < 5; i++) d9_config_hash(&context, program_load(paths[i], NULL), hashes[i]);
     assert_string_equal(hashes[0], hashes[1]);
     assert_string_not_equal(hashes[0], hashes[2]);
     assert_string_equal(hashes[3], hashes[4]);

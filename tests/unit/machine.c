@@ -82,7 +82,7 @@ static const tree trees[] = {
 static void write_file(const char *root, const char *path, const char *text) {
     char folder[128];
     snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
-    OK(d9_directory_make(&context, run_path(root, folder)));
+    run_make_directory(root, folder);
     run_write(root, path, text, strlen(text));
 }
 
@@ -113,8 +113,7 @@ static void write_siblings(const char *root, const tree *t, const bool *allowed)
 
 static void check_tree(const tree *t) {
     bool allowed[MAX_PROCESSORS];
-    char root[RUN_PATH_BYTES];
-    run_folder_make(root);
+    const char *root = run_folder_new();
     set_allowed(t, allowed);
     write_siblings(root, t, allowed);
     if (t->group) write_file(root, "proc/self/cgroup", t->group);
@@ -122,7 +121,6 @@ static void check_tree(const tree *t) {
     const d9_machine machine = {run_path(root, "proc"), run_path(root, "sys"), allowed, MAX_PROCESSORS};
     int threads = d9_machine_threads(&machine);
     double limit = d9_machine_memory_limit(&machine) / GIB;
-    run_folder_remove(root);
     if (threads != t->threads) fail_msg("%s: %d threads, %d expected", t->what, threads, t->threads);
     if (limit != t->gibibyte) fail_msg("%s: limit %g GiB, %g expected", t->what, limit, t->gibibyte);
 }
@@ -142,7 +140,7 @@ TEST(a_machine_without_files_has_its_processors) {
     assert_string_equal(name, "processor");
 }
 
-TEST_WITH(const char *root, the_processor_is_named, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *root, the_processor_is_named, run_folder_set_up) {
     char name[32], numbered[48];
     const char *proc = run_path(root, "proc");
     write_file(root, "proc/cpuinfo",
@@ -155,7 +153,7 @@ TEST_WITH(const char *root, the_processor_is_named, run_folder_set_up, run_folde
 }
 
 /* Cache sizes are read from sysfs, where a size is one line in K or M. Instruction caches do not count. */
-TEST_WITH(const char *root, the_caches_are_read, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *root, the_caches_are_read, run_folder_set_up) {
     static const file files[] = {{"index0/level", "1\n"}, {"index0/type", "Data\n"},        {"index0/size", "48K\n"},
                                  {"index1/level", "1\n"}, {"index1/type", "Instruction\n"}, {"index1/size", "32K\n"},
                                  {"index2/level", "2\n"}, {"index2/type", "Unified\n"},     {"index2/size", "1024K\n"},

@@ -105,11 +105,9 @@ TEST(test_better_and_reached_scores) {
 }
 
 static void check_words(const char *measure, const char *pattern, const char *want) {
-    d9_text text;
-    d9_text_init(&context, &text);
-    d9_measure_words(d9_measure_find(measure), pattern, &text);
-    assert_string_equal(d9_text_get(&text), want);
-    d9_text_free(&text);
+    d9_text *text = test_text();
+    d9_measure_words(d9_measure_find(measure), pattern, text);
+    assert_string_equal(d9_text_get(text), want);
 }
 
 TEST(test_texts_about_a_measure) {

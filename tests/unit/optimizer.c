@@ -57,21 +57,18 @@ static d9_status add_average(d9_context *inner, const void *options, d9_accumula
     (void)options, (void)tail;
     return d9_accumulator_add(inner, accumulators, "average", D9_ACCUMULATOR_OF_STATE, &buffer);
 }
-static void close_session(void *session) { d9_session_close(session); }
 
 /* An initialised session, with the trick plain_head if the optimizer is SGD; closed when the test ends. */
 static d9_session *open_session(const d9_config *config) {
-    d9_session *session = test_room(sizeof *session);
     const bool sgd = config->train.optimizer == D9_OPTIMIZER_SGD;
     const d9_session_options options = {
         .config = config, .seed = 7, .program = {.tricks = with_head, .trick_count = sgd ? 1 : 0}};
-    OK(d9_session_open(&context, &options, session));
-    test_keep(session, close_session);
+    d9_session *session = run_session_open(&options);
     OK(d9_session_initialize(session));
     return session;
 }
 
-static d9_config *configure(const char *backend) { return program_kept(run_config(&context, backend, "f32", "")); }
+static d9_config *configure(const char *backend) { return run_config(backend, "f32", ""); }
 
 /* Reads a parameter's elements from a buffer with the layout of the state or of the gradients. */
 static void read_parameter(d9_session *session, const char *name, d9_buffer buffer, float *values, int64_t *count) {
@@ -169,7 +166,7 @@ static d9_config *adam_config(const char *backend, d9_optimizer optimizer) {
 
 /* A session resumed from a checkpoint after step 7, while the head is updated, must end with the bytes of an
  * uninterrupted one. Adam's averages come from the checkpoint, its bias correction from the step number. */
-TEST_WITH(const char *folder, resumes_in_the_middle, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, resumes_in_the_middle, run_folder_set_up) {
     const d9_config *const configs[] = {configure("reference"),
                                         configure("cpu"),
                                         muon_config("reference", "f32"),
@@ -205,16 +202,11 @@ static d9_program *build_muon(const char *train, const char *muon, const char *p
                       32, 16, precision);
 }
 
-/* The update of the first filter. */
-static const d9_update_attributes *muon_of(const d9_program *program) {
-    return &program->train.nodes[d9_edit_next(&program->train, D9_OP_ORTHOGONAL_UPDATE, 0)].as.update;
-}
-
 /* Muon's learning rate is train.lr with another peak; its decay does not depend on the batch. */
 TEST(muon_follows_the_schedule) {
     const d9_program *program = build_muon("optimizer: adam, lr: {knots: [0, 1, end], values: [0.1, 0.4, 0]}",
                                            "rate: 0.2, weight_decay: 0.25", "bf16");
-    const d9_update_attributes *update = muon_of(program);
+    const d9_update_attributes *update = program_muon(program);
     for (int64_t s = 0; s < 12; s++) /* rises in the first 4 steps, falls in the other 8 */
         assert_within(d9_coefficient_at(program, &update->rate, s),
                       s < 4 ? 0.05 + 0.15 * (double)(s + 1) / 4 : 0.2 * (double)(11 - s) / 8, 1e-15);
@@ -227,7 +219,7 @@ TEST(muon_renormalises_less_often) {
     static const bool want[12] = {[1] = true, [3] = true, [6] = true, [9] = true};
     const d9_program *program =
         build_muon("momentum: 0.9", "renormalise_every: 2, renormalise_last: 4, coefficients: [3, -2, 1]", "f32");
-    const d9_update_attributes *update = muon_of(program);
+    const d9_update_attributes *update = program_muon(program);
     assert_int_equal(program->steps, 12);
     for (int s = 0; s < 12; s++) assert_true(d9_coefficient_at(program, &update->renormalise, s) == want[s]);
     assert_true(update->numbers[2] == 3 && update->numbers[3] == -2 && update->numbers[4] == 1);

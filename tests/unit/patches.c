@@ -79,14 +79,13 @@ TEST(test_threads_change_no_bit, set_up) {
 /* White images have the largest sums, which exceed 32 bits in a large image. */
 TEST(test_large_sums, set_up) {
     enum { SIDE = 300 };
-    uint8_t *white = malloc(SIDE * SIDE);
+    uint8_t *white = test_room(SIDE * SIDE);
     double covariance[1], line[256];
     for (int i = 0; i < 256; i++) line[i] = i;
     memset(white, 255, SIDE * SIDE);
     d9_init_site s = {.images = white, .image_count = 1, .height = SIDE, .width = SIDE, .channels = 1, .table = line};
     OK(d9_patch_covariance(&context, &s, 1, 1, covariance));
     assert_true(fabs(covariance[0] / (255.0 * 255.0 * SIDE * SIDE / (SIDE * SIDE - 1)) - 1) <= 1e-14);
-    free(white);
 }
 
 TEST(test_no_patches, set_up) {
@@ -173,17 +172,15 @@ static void check_whitening(const char *change, int64_t count, double largest, d
         program_yaml("base: " D9_SOURCE_DIR "/configs/dawn94.yaml\nbackend: reference\nprecision: f64\nthreads: 1\n"
                      "model: {channels: [4, 4, 4, 4]}\ntrain: {batch_size: 32}\n%s",
                      change);
-    d9_session session;
-    OK(d9_session_open(&context, &(d9_session_options){.config = config, .seed = 1, .no_eval = true}, &session));
-    OK(d9_session_initialize(&session));
-    const d9_graph *graph = &session.program.train;
+    d9_session *session = run_session_open(&(d9_session_options){.config = config, .seed = 1, .no_eval = true});
+    OK(d9_session_initialize(session));
+    const d9_graph *graph = &session->program.train;
     const d9_value *weight = &graph->values[d9_graph_find_value(graph, "stem.whiten.weight")];
-    double *parameters = malloc((size_t)session.program.state_elements * sizeof(double));
-    assert_non_null(parameters);
-    OK(d9_session_read_state(&session, D9_BUFFER_STATE, parameters));
+    double *parameters = test_room((size_t)session->program.state_elements * sizeof(double));
+    OK(d9_session_read_state(session, D9_BUFFER_STATE, parameters));
     for (int j = 0; j < D; j++) /* (27, row, column, channel) to (27, channel, row, column) */
         for (int k = 0; k < D; k++) filters[j * D + k % 3 * 9 + k / 3] = parameters[weight->offset / 8 + j * D + k];
-    const d9_dataset *data = session.dataset;
+    const d9_dataset *data = session->dataset;
     for (int i = 0; i < 3 * 256; i++) bytes[i] = (i % 256 - data->mean[i / 256]) / data->std[i / 256];
     const d9_init_site own = {.images = data->train.images,
                               .image_count = data->train.count,
@@ -202,7 +199,6 @@ static void check_whitening(const char *change, int64_t count, double largest, d
             double want = i == j ? eigenvalues[i] / (eigenvalues[i] + 1e-2) : 0;
             if (!(fabs(sum - want) <= tolerance)) fail_msg("filters %d and %d: %.12g, must be %.12g", i, j, sum, want);
         }
-    free(parameters), d9_session_close(&session);
 }
 
 /* The state is NULL, or CIFAR-10's name, whose filters come from 10,000 training images. */

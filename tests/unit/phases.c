@@ -197,19 +197,18 @@ TEST(test_a_network_ends_in_one_pixel_at_every_size) { run_check_smaller_images(
  * training plans come out the same. An unknown node in it is rejected. */
 TEST(test_a_plan_of_each_list) {
     char text[16384];
-    d9_session again;
+    d9_session rejected;
     const d9_config *config = configure("cpu", "progressive: {}");
     const d9_session *session = run_session(config, 5);
     const char *(*plan_text)(const d9_plan *) = session->backend->plan_text;
     snprintf(text, sizeof text, "%s%s%s", plan_text(session->eval_plan), plan_text(session->phase_plan[0]),
              plan_text(session->train_plan));
     const d9_session_options options = {.config = config, .seed = 5, .plan = text};
-    OK(d9_session_open(&context, &options, &again));
-    assert_string_equal(plan_text(again.phase_plan[0]), plan_text(session->phase_plan[0]));
-    assert_string_equal(plan_text(again.train_plan), plan_text(session->train_plan));
-    d9_session_close(&again);
+    const d9_session *again = run_session_open(&options);
+    assert_string_equal(plan_text(again->phase_plan[0]), plan_text(session->phase_plan[0]));
+    assert_string_equal(plan_text(again->train_plan), plan_text(session->train_plan));
     strstr(text, "\tphase1:draws\t")[8] = 'x'; /* a node that does not exist */
-    assert_rejection(d9_session_open(&context, &options, &again), D9_USAGE, "phase1:xraws");
+    assert_rejection(d9_session_open(&context, &options, &rejected), D9_USAGE, "phase1:xraws");
 }
 
 /* ---- several batches a step, the predicted time, frozen parameters ---- */

@@ -22,21 +22,17 @@ typedef struct bench {
     d9_result result; /* of a run of these two epochs */
 } bench;
 
-static d9_config *parse(const char *set) {
+static d9_config *parse(const char *set) { /* it lives until the test ends */
     d9_config *config;
     const d9_config_edits edits = {.items = &(d9_config_edit){.kind = D9_EDIT_SET, .text = set}, .count = set != NULL};
     OK(d9_config_parse(&context, "test", yaml, &edits, &config));
-    return config;
+    return program_kept(config);
 }
 
 static const char *path_in(const bench *bench, const char *name) { return run_path(bench->folder, name); }
 
 static void assert_file(bench *bench, const char *name, const char *expected) {
-    uint8_t *bytes;
-    size_t size;
-    OK(d9_file_read(&context, path_in(bench, name), &bytes, &size));
-    assert_string_equal((char *)bytes, expected);
-    d9_release(&context, bytes);
+    assert_string_equal((char *)run_read_file(path_in(bench, name), NULL), expected);
 }
 
 static void open_record(bench *bench, d9_record *record, bool resume, int64_t kept) {
@@ -101,29 +97,28 @@ static d9_result result_of(bench *bench) {
                        .timeline = &bench->timeline};
 }
 
+/* Fails if a record left other files. */
+static void end(void *bench) {
+    static const char *const names[] = {"config.yaml",       "events.jsonl",          "epochs.tsv",
+                                        "result.json",       "submission.json",       "predictions.safetensors",
+                                        "model.safetensors", "checkpoint.safetensors"};
+    struct bench *b = bench;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) unlink(path_in(b, names[i]));
+    d9_timeline_free(&b->timeline);
+    assert_int_equal(run_folder_count(b->folder, ""), 0);
+}
+
 static int begin(void **state) {
     static bench b;
     run_folder_set_up(state);
     b = (bench){.config = parse(NULL), .folder = *state, .rows = {row_of(1, 93.5), row_of(2, 94.0)}};
     make_timeline(&b.timeline);
     b.result = result_of(&b);
-    *state = &b;
+    *state = test_keep(&b, end);
     return 0;
 }
 
-/* Fails if a record left other files. */
-static int end(void **state) {
-    static const char *const names[] = {"config.yaml",       "events.jsonl",          "epochs.tsv",
-                                        "result.json",       "submission.json",       "predictions.safetensors",
-                                        "model.safetensors", "checkpoint.safetensors"};
-    bench *b = *state;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) unlink(path_in(b, names[i]));
-    const int left = run_folder_count(b->folder, "");
-    d9_config_free(&context, b->config), d9_timeline_free(&b->timeline), run_folder_remove(b->folder);
-    return left;
-}
-
-TEST_WITH(bench *bench, test_clocks, begin, end) {
+TEST_WITH(bench *bench, test_clocks, begin) {
     const d9_timeline *timeline = &bench->timeline;
     const double train = 128 + 1024 + 4096;
     assert_true(d9_timeline_sum(timeline, d9_clock_find("train_seconds"), 2) == 16 + 64 + train);
@@ -140,7 +135,7 @@ TEST_WITH(bench *bench, test_clocks, begin, end) {
 }
 
 /* A resumed run has its earlier epochs' segments, with start 0: later ones than the target's do not count. */
-TEST(test_clock_of_a_resumed_run, begin, end) {
+TEST(test_clock_of_a_resumed_run, begin) {
     d9_timeline timeline;
     d9_timeline_init(&context, &timeline, 1000);
     for (int epoch = 1; epoch <= 3; epoch++) OK(d9_timeline_add(&timeline, D9_SEGMENT_TRAIN, epoch, 0, 1 << epoch));
@@ -151,7 +146,7 @@ TEST(test_clock_of_a_resumed_run, begin, end) {
 }
 
 /* An interrupted epoch has two segments: the target is reached at the end of the last one. */
-TEST(test_clock_of_an_interrupted_epoch, begin, end) {
+TEST(test_clock_of_an_interrupted_epoch, begin) {
     d9_timeline timeline;
     d9_timeline_init(&context, &timeline, 0);
     OK(d9_timeline_add(&timeline, D9_SEGMENT_TRAIN, 1, 0, 4));
@@ -162,7 +157,7 @@ TEST(test_clock_of_an_interrupted_epoch, begin, end) {
     d9_timeline_free(&timeline);
 }
 
-TEST(test_process_clock_counts_gaps, begin, end) {
+TEST(test_process_clock_counts_gaps, begin) {
     d9_timeline timeline;
     d9_timeline_init(&context, &timeline, 10);
     OK(d9_timeline_add(&timeline, D9_SEGMENT_TRAIN, 1, 12, 20));
@@ -174,7 +169,7 @@ TEST(test_process_clock_counts_gaps, begin, end) {
     d9_timeline_free(&timeline);
 }
 
-TEST_WITH(bench *bench, test_rows_of_epochs_after_resuming_and_anew, begin, end) {
+TEST_WITH(bench *bench, test_rows_of_epochs_after_resuming_and_anew, begin) {
     d9_record record;
     open_record(bench, &record, false, 0);
     assert_file(bench, "events.jsonl", "");
@@ -201,9 +196,8 @@ TEST_WITH(bench *bench, test_rows_of_epochs_after_resuming_and_anew, begin, end)
 }
 
 /* Rows and result have the keys of the run's measure; those with TTA only if there are several views. */
-TEST_WITH(bench *bench, test_rows_and_result_of_another_measure, begin, end) {
+TEST_WITH(bench *bench, test_rows_and_result_of_another_measure, begin) {
     d9_record record;
-    d9_text text;
     bench->config->measure = d9_measure_find("perplexity");
     open_record(bench, &record, false, 0);
     d9_epoch_row row = row_of(1, 90);
@@ -213,10 +207,10 @@ TEST_WITH(bench *bench, test_rows_and_result_of_another_measure, begin, end) {
                 "{\"epoch\":1,\"train_loss\":1.5,\"train_accuracy\":50.0,\"perplexity\":90.0,\"eval_loss\":0.75,"
                 "\"images_per_second\":100.0,\"seconds\":2.0,\"hours\":0.5,\"learning_rate\":0.25}\n");
     for (int views = 1; views <= 2; views++) {
-        d9_text_init(&context, &text);
+        d9_text *text = test_text();
         bench->result.views = views;
-        OK(d9_result_json(&context, &bench->result, &text));
-        json_t *root = json_loads(d9_text_get(&text), 0, NULL);
+        OK(d9_result_json(&context, &bench->result, text));
+        json_t *root = run_json(json_loads(d9_text_get(text), 0, NULL));
         const json_t *last = json_array_get(json_object_get(root, "epochs"), 1);
         assert_string_equal(json_string_value(json_object_get(root, "measure")), "perplexity");
         assert_ptr_equal(d9_result_measure(root), bench->config->measure);
@@ -227,12 +221,11 @@ TEST_WITH(bench *bench, test_rows_and_result_of_another_measure, begin, end) {
         assert_null(d9_result_fault(root));
         json_object_set_new(root, "measure", json_string("bleu"));
         assert_non_null(d9_result_fault(root));
-        json_decref(root), d9_text_free(&text);
     }
 }
 
 /* An interrupted write leaves half a line; resuming drops it. Records may be longer than other texts. */
-TEST_WITH(bench *bench, test_resume_drops_half_a_line, begin, end) {
+TEST_WITH(bench *bench, test_resume_drops_half_a_line, begin) {
     const size_t size = D9_TEXT_MAX_BYTES + 1;
     d9_record record;
     char *half;
@@ -249,7 +242,7 @@ TEST_WITH(bench *bench, test_resume_drops_half_a_line, begin, end) {
     assert_file(bench, "epochs.tsv", "epoch\thours\ttop1Accuracy\n1\t0.500000000\t90.25\n");
 }
 
-TEST_WITH(bench *bench, test_rejects_another_configuration, begin, end) {
+TEST_WITH(bench *bench, test_rejects_another_configuration, begin) {
     d9_record record;
     open_record(bench, &record, false, 0);
     d9_epoch_row row = row_of(1, 90);
@@ -260,22 +253,19 @@ TEST_WITH(bench *bench, test_rejects_another_configuration, begin, end) {
                   {"tricks.flip_tta=off", "config.yaml tricks.flip_tta"},
                   {"tricks.flip=on", "config.yaml tricks.flip"},
                   {"seed=77", "1 77"}};
-    d9_config *mine = bench->config;
     for (size_t i = 0; i < 2 * sizeof others / sizeof *others; i++) {
         d9_config *other = parse(others[i / 2].edit);
         const d9_record_mode mode = i % 2 ? D9_RECORD_RESUME : D9_RECORD_NEW;
         assert_int_equal(d9_record_open(&context, &record, bench->folder, other, mode, 0), D9_USAGE);
         assert_words(context.message, others[i / 2].words);
-        assert_words(context.message, "--overwrite"), d9_context_clear(&context), d9_config_free(&context, other);
+        assert_words(context.message, "--overwrite"), d9_context_clear(&context);
     }
     assert_file(bench, "epochs.tsv", "epoch\thours\ttop1Accuracy\n1\t0.500000000\t90.25\n"); /* unchanged */
     bench->config = parse("target=90"); /* does not affect results: the same run */
     open_record(bench, &record, true, 1);
-    d9_config_free(&context, bench->config);
-    bench->config = mine;
 }
 
-TEST_WITH(bench *bench, test_folder_that_cannot_be_written, begin, end) {
+TEST_WITH(bench *bench, test_folder_that_cannot_be_written, begin) {
     d9_record record;
     char below[600], longest[700];
     const char *path = path_in(bench, "config.yaml");
@@ -288,15 +278,10 @@ TEST_WITH(bench *bench, test_folder_that_cannot_be_written, begin, end) {
 }
 
 static json_t *read_json(bench *bench, const char *name) {
-    uint8_t *bytes;
-    size_t size;
-    OK(d9_file_read(&context, path_in(bench, name), &bytes, &size));
-    assert_null(strstr((char *)bytes, "/home/")); /* no absolute path in a record */
-    assert_null(strstr((char *)bytes, bench->folder));
-    json_t *root = json_loads((char *)bytes, JSON_REJECT_DUPLICATES, NULL);
-    assert_non_null(root);
-    d9_release(&context, bytes);
-    return root;
+    const char *text = (char *)run_read_file(path_in(bench, name), NULL);
+    assert_null(strstr(text, "/home/")); /* no absolute path in a record */
+    assert_null(strstr(text, bench->folder));
+    return run_json(json_loads(text, JSON_REJECT_DUPLICATES, NULL));
 }
 
 static double real_at(const json_t *root, const char *key) {
@@ -310,7 +295,7 @@ static const char *text_at(const json_t *root, const char *key) {
     return text;
 }
 
-TEST_WITH(bench *bench, test_result, begin, end) {
+TEST_WITH(bench *bench, test_result, begin) {
     d9_record record;
     open_record(bench, &record, false, 0);
     OK(d9_record_result(&record, &bench->result));
@@ -341,25 +326,22 @@ TEST_WITH(bench *bench, test_result, begin, end) {
         assert_string_equal(text_at(segment, "name"), d9_segment_name(run[i].kind));
         clock += real_at(segment, "seconds");
     }
-    json_decref(root);
 }
 
-TEST_WITH(bench *bench, test_result_of_a_resumed_run_without_target, begin, end) {
-    d9_text text;
+TEST_WITH(bench *bench, test_result_of_a_resumed_run_without_target, begin) {
     bench->result.resumed = true;
     bench->result.epoch_to_target = 0;
-    d9_text_init(&context, &text);
-    OK(d9_result_json(&context, &bench->result, &text));
-    json_t *root = json_loads(d9_text_get(&text), 0, NULL);
+    d9_text *text = test_text();
+    OK(d9_result_json(&context, &bench->result, text));
+    const json_t *root = run_json(json_loads(d9_text_get(text), 0, NULL));
     assert_true(json_is_true(json_object_get(root, "resumed")));
     assert_null(json_object_get(root, "process_seconds"));
     assert_true(json_is_null(json_object_get(root, "dawnbench_seconds")));
     assert_true(json_is_null(json_object_get(root, "epoch_to_target")));
-    json_decref(root), d9_text_free(&text);
 }
 
 /* The submission has all fields that DAWNBench's README requires. */
-TEST(test_submission, begin, end) {
+TEST(test_submission, begin) {
     static const char *const fields[] = {"version", "author",   "authorEmail", "framework", "codeURL",
                                          "model",   "hardware", "costPerHour", "timestamp", "misc"};
     bench *bench = *state;
@@ -371,10 +353,9 @@ TEST(test_submission, begin, end) {
     assert_string_equal(text_at(root, "framework"), "dawn9");
     assert_string_equal(text_at(root, "hardware"), "A processor, 2 threads");
     assert_int_equal(strlen(text_at(root, "timestamp")), 10);
-    json_decref(root);
 }
 
-TEST(test_files_of_an_earlier_run_are_removed, begin, end) {
+TEST(test_files_of_an_earlier_run_are_removed, begin) {
     static const char *const names[] = {"result.json", "submission.json", "predictions.safetensors",
                                         "model.safetensors"};
     bench *bench = *state;
@@ -389,14 +370,13 @@ TEST(test_files_of_an_earlier_run_are_removed, begin, end) {
     }
 }
 
-TEST_WITH(bench *bench, test_predictions, begin, end) {
+TEST_WITH(bench *bench, test_predictions, begin) {
     const int32_t top1[3] = {1, 2, 9}, labels[3] = {1, 0, 9};
     const float confidence[3] = {0.5f, 0.25f, 1};
     d9_record record;
-    d9_safetensors *file;
     open_record(bench, &record, false, 0);
     OK(d9_record_predictions(&record, top1, confidence, labels, 3, "5a", 7));
-    OK(d9_safetensors_read(&context, path_in(bench, "predictions.safetensors"), &file));
+    const d9_safetensors *file = run_tensors(path_in(bench, "predictions.safetensors"));
     assert_memory_equal(d9_safetensors_find(file, "top1")->bytes, top1, sizeof top1);
     assert_memory_equal(d9_safetensors_find(file, "confidence")->bytes, confidence, sizeof confidence);
     assert_memory_equal(d9_safetensors_find(file, "label")->bytes, labels, sizeof labels);
@@ -408,11 +388,10 @@ TEST_WITH(bench *bench, test_predictions, begin, end) {
     assert_int_equal(epoch, 7);
     OK(d9_record_kept(&context, "no such folder", hash, &epoch));
     assert_ints(hash[0], 0, epoch, 0);
-    d9_safetensors_free(&context, file);
 }
 
 /* A configuration file whose name is not UTF-8 still gets its record. */
-TEST_WITH(bench *bench, test_title_that_is_not_utf8, begin, end) {
+TEST_WITH(bench *bench, test_title_that_is_not_utf8, begin) {
     d9_record record;
     const char *title = bench->config->title;
     bench->config->title = "na\xefve";
@@ -425,7 +404,6 @@ TEST_WITH(bench *bench, test_title_that_is_not_utf8, begin, end) {
 }
 
 TEST(test_json_numbers_are_null_unless_finite) {
-    json_t *null = d9_json_number(INFINITY), *real = d9_json_number(-2.5);
+    const json_t *null = run_json(d9_json_number(INFINITY)), *real = run_json(d9_json_number(-2.5));
     assert_true(json_is_null(null) && json_real_value(real) == -2.5);
-    json_decref(null), json_decref(real);
 }

@@ -6,7 +6,7 @@
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 
-static char folder[RUN_PATH_BYTES];
+static const char *folder;
 static const char *measured = "accuracy"; /* of the runs of the next arms */
 static double target = 94;
 static const char *kind = "grid"; /* of the next experiment.json */
@@ -16,14 +16,14 @@ static d9_report *report;         /* the last that was read */
 
 static int set_up(void **state) {
     (void)state;
-    run_folder_make(folder);
+    folder = run_folder_new();
     arms = json_array(), runs = json_array();
     return 0;
 }
 
 static int tear_down(void **state) {
     (void)state;
-    d9_report_free(&context, report), run_folder_remove(folder), json_decref(arms), json_decref(runs);
+    d9_report_free(&context, report), json_decref(arms), json_decref(runs);
     report = NULL, measured = "accuracy", target = 94, kind = "grid", teraflop = 1;
     return 0;
 }
@@ -61,17 +61,16 @@ static void assert_holds(const char *text, const char *part) {
 REPORT_TEST(test_tables_as_tsv_html_and_json) {
     d9_arena arena = {0};
     d9_figures table;
-    d9_text text;
     make_figures(&arena, &table);
-    d9_text_init(&context, &text);
-    d9_figures_tsv(&table, &text);
-    assert_string_equal(d9_text_get(&text), "name\tp\tdifference\tnothing\n"
-                                            "a <b>&'c'\t1e-05\t-0.3141592654\t\n"
-                                            "line end\t0\t-0.001\t\n"
-                                            "\t\t12\t\n");
-    d9_text_free(&text);
-    d9_figures_html(&table, &text);
-    const char *html = d9_text_get(&text);
+    d9_text *text = test_text();
+    d9_figures_tsv(&table, text);
+    assert_string_equal(d9_text_get(text), "name\tp\tdifference\tnothing\n"
+                                           "a <b>&'c'\t1e-05\t-0.3141592654\t\n"
+                                           "line end\t0\t-0.001\t\n"
+                                           "\t\t12\t\n");
+    text = test_text();
+    d9_figures_html(&table, text);
+    const char *html = d9_text_get(text);
     assert_holds(html, "title=\"what &lt;it&gt; is\">A &quot;name&quot;</button>");
     assert_holds(html, "<a href=\"./runs/a%20b,k=1%23%3F/%C3%A9%22\">a &lt;b&gt;&amp;&#39;c&#39;</a>");
     assert_holds(html, "data-value=\"1e-05\">&lt;0.0001</td>");
@@ -81,12 +80,11 @@ REPORT_TEST(test_tables_as_tsv_html_and_json) {
     assert_holds(html, "<td class=n>\xe2\x80\x93</td>");  /* p of the last row */
     assert_holds(html, "<td><span>line end</span></td>"); /* CSS limits the width of the span */
     assert_null(strstr(html, "Nothing"));                 /* an empty column is omitted */
-    d9_text_free(&text);
-    json_t *rows = d9_figures_json(&context, &arena, &table);
+    json_t *rows = run_json(d9_figures_json(&context, &arena, &table));
     assert_int_equal(json_array_size(rows), 3);
     assert_true(json_is_null(json_object_get(json_array_get(rows, 2), "p")));
     NEAR(json_real_value(json_object_get(json_array_get(rows, 2), "difference")), 12);
-    json_decref(rows), d9_arena_free(&context, &arena);
+    d9_arena_free(&context, &arena);
 }
 
 /* The page shows a column without heading in the one before; TSV keeps all columns. */
@@ -97,20 +95,16 @@ REPORT_TEST(test_joined_columns) {
                                        {"asked", NULL, " of ", 0, false}};
     d9_arena arena = {0};
     d9_figures table;
-    d9_text html, tsv;
-    d9_text_init(&context, &html);
-    d9_text_init(&context, &tsv);
+    d9_text *html = test_text(), *tsv = test_text();
     OK(d9_figures_make(&context, &arena, "sample", joined, 4, 2, &table));
     D9_FIGURES_ROW(&table, 0, d9_real_cell(-1.5), d9_real_cell(2), d9_real_cell(3), d9_real_cell(4));
     D9_FIGURES_ROW(&table, 1, d9_real_cell(1), d9_real_cell(NAN), d9_real_cell(NAN), d9_real_cell(4));
-    d9_figures_html(&table, &html);
-    d9_figures_tsv(&table, &tsv);
-    assert_holds(d9_text_get(&html), ">" MINUS "1.5 to 2.0</td>");
-    assert_holds(d9_text_get(&html), ">3 of 4</td>");
-    assert_holds(d9_text_get(&html), ">1.0</td>");
-    assert_string_equal(d9_text_get(&tsv), "low\thigh\truns\tasked\n-1.5\t2\t3\t4\n1\t\t\t4\n");
-    d9_text_free(&html);
-    d9_text_free(&tsv);
+    d9_figures_html(&table, html);
+    d9_figures_tsv(&table, tsv);
+    assert_holds(d9_text_get(html), ">" MINUS "1.5 to 2.0</td>");
+    assert_holds(d9_text_get(html), ">3 of 4</td>");
+    assert_holds(d9_text_get(html), ">1.0</td>");
+    assert_string_equal(d9_text_get(tsv), "low\thigh\truns\tasked\n-1.5\t2\t3\t4\n1\t\t\t4\n");
     d9_arena_free(&context, &arena);
 }
 
@@ -145,7 +139,7 @@ static void add_arm(const char *name, const char *baseline, int first_seed, int 
         for (int row = 1; row < configured + 1 && row <= stops_after; row++)
             json_array_append_new(rows, json_pack("{s:i}", "epoch", row));
         list_run(name, first_seed + i, name, at);
-        OK(d9_directory_make(&context, run_path(folder, at)));
+        run_make_directory(folder, at);
         strcat(at, "/result.json");
         write_json(run_path(folder, at),
                    json_pack("{s:s, s:f, s:f, s:s, s:i, s:o, s:f, s:f, s:{s:{s:f}, s:{s:i}}}", "measure", measured, measured,
@@ -343,16 +337,14 @@ REPORT_TEST(test_runs_of_a_comparison) {
 /* The mean of three runs has a band, that of two has none. */
 REPORT_TEST(test_bands_need_three_runs) {
     for (int count = 2; count <= 3; count++) {
-        d9_text tsv;
-        d9_text_init(&context, &tsv);
+        d9_text *tsv = test_text();
         add_arm("a,train.epochs=10", NULL, 1, count, low);
         add_arm("a,train.epochs=20", NULL, 1, 4, high);
         read_report();
-        OK(d9_report_score_means(report, &tsv));
-        assert_int_equal(strlen(field_of(d9_text_get(&tsv), "low", 0)) > 0, count == 3);
-        assert_int_equal(strlen(field_of(d9_text_get(&tsv), "high", 0)) > 0, count == 3);
-        assert_true(strlen(field_of(d9_text_get(&tsv), "low", 1)) > 0);
-        d9_text_free(&tsv);
+        OK(d9_report_score_means(report, tsv));
+        assert_int_equal(strlen(field_of(d9_text_get(tsv), "low", 0)) > 0, count == 3);
+        assert_int_equal(strlen(field_of(d9_text_get(tsv), "high", 0)) > 0, count == 3);
+        assert_true(strlen(field_of(d9_text_get(tsv), "low", 1)) > 0);
     }
 }
 
@@ -360,26 +352,22 @@ REPORT_TEST(test_bands_need_three_runs) {
 REPORT_TEST(test_lines_of_the_forest_plot) {
     static const char *const name = "an arm whose \u00fcber-long name has more characters than fit into one line of a "
                                     "narrow-screen-with-an-unbreakable-word-that-is-itself-longer-than-the-line";
-    d9_text tsv, whole;
-    d9_text_init(&context, &tsv);
-    d9_text_init(&context, &whole);
+    d9_text *tsv = test_text(), *whole = test_text();
     add_arm("base", NULL, 1, 4, low);
     add_arm("short", "base", 1, 4, near);
     add_twin(name, "base", "short", 4);
     read_report();
-    OK(d9_report_forest_lines(report, &tsv));
-    assert_holds(d9_text_get(&tsv), "\tagainst base\t0\n"); /* the heading of the group */
-    for (const char *line = strchr(d9_text_get(&tsv), '\n') + 1; *line; line = strchr(line, '\n') + 1) {
+    OK(d9_report_forest_lines(report, tsv));
+    assert_holds(d9_text_get(tsv), "\tagainst base\t0\n"); /* the heading of the group */
+    for (const char *line = strchr(d9_text_get(tsv), '\n') + 1; *line; line = strchr(line, '\n') + 1) {
         const char *words = strchr(line, '\t') + 1, *character = words;
         int characters = 0;
         for (; *character != '\t'; characters++) d9_text_next(&character);
         assert_true(characters > 0 && characters <= D9_REPORT_LABEL_LINE);
-        d9_text_add(&whole, "%.*s", (int)(character - words), words);
+        d9_text_add(whole, "%.*s", (int)(character - words), words);
     }
-    assert_holds(d9_text_get(&whole), name);
-    assert_holds(d9_text_get(&whole), "p\u00a0");
-    d9_text_free(&tsv);
-    d9_text_free(&whole);
+    assert_holds(d9_text_get(whole), name);
+    assert_holds(d9_text_get(whole), "p\u00a0");
 }
 
 /* Epochs saved by an arm: those after which the curve of its baseline reaches its accuracy, minus its own epochs. */
@@ -415,7 +403,7 @@ static const double confused[] = {120, 121, 119, 120.5}, sure[] = {110, 111.5, 1
 
 /* The lowest perplexity is the best, in the verdict, in the order of differences and against the target. */
 REPORT_TEST(test_lower_is_better) {
-    d9_text text;
+    d9_text *scores = test_text(), *differences = test_text();
     measured = "perplexity", target = 119;
     add_arm("base", NULL, 1, 4, confused);
     add_arm("better", "base", 1, 4, sure);
@@ -425,18 +413,14 @@ REPORT_TEST(test_lower_is_better) {
     assert_holds(report->verdict, "better is better than base: " MINUS "10.00 [");
     assert_string_equal(report->tables[0].columns[1].key, "perplexity");
     assert_string_equal(report->tables[0].columns[1].heading, "Perplexity");
-    d9_text_init(&context, &text);
-    OK(d9_report_score_runs(report, &text));
-    assert_holds(d9_text_get(&text), "rank\tarm\tseed\tepoch\tperplexity\n");
-    d9_text_free(&text);
+    OK(d9_report_score_runs(report, scores));
+    assert_holds(d9_text_get(scores), "rank\tarm\tseed\tepoch\tperplexity\n");
     add_arm("base", NULL, 1, 4, confused);
     add_arm("better", "base", 1, 4, sure);
     add_arm("worse", "base", 1, 4, (const double[]){140, 141, 142, 139.5});
     read_report();
-    d9_text_init(&context, &text);
-    OK(d9_report_forest(report, &text));
-    assert_true(strstr(d9_text_get(&text), "better") < strstr(d9_text_get(&text), "worse"));
-    d9_text_free(&text);
+    OK(d9_report_forest(report, differences));
+    assert_true(strstr(d9_text_get(differences), "better") < strstr(d9_text_get(differences), "worse"));
     add_arm("base", NULL, 1, 4, confused);
     add_arm("better", NULL, 1, 4, sure);
     read_report();
@@ -471,8 +455,7 @@ REPORT_TEST(test_runs_of_two_measures) {
  * have the same number. */
 REPORT_TEST(test_stopped_early) {
     const double at10[] = {93, 93.2}, at40[] = {94, 94.2}, at80[] = {94.1, 94.3}, best[] = {93.49, 93.71};
-    d9_text text;
-    d9_text_init(&context, &text);
+    d9_text *text = test_text();
     add_arm("plain,train.epochs=10", NULL, 1, 2, at10);
     stops_after = 30;
     add_arm("plain,train.epochs=80", NULL, 1, 2, at80);
@@ -483,16 +466,15 @@ REPORT_TEST(test_stopped_early) {
     read_report();
     /* the curve has 93.1 after 10 epochs, 94.1 and 94.2 after 30, so 93.6 after about 20; the arm trained 5 */
     assert_true(report->arms[3].epochs_saved > 10 && report->arms[3].epochs_saved < 20);
-    OK(d9_report_score_runs(report, &text));
-    assert_holds(d9_text_get(&text), "\t1\t30\t94.1\n");
-    assert_holds(d9_text_get(&text), "\t1\t5\t93.49\n");
-    assert_null(strstr(d9_text_get(&text), "\t80\t"));
-    d9_text_free(&text);
-    OK(d9_report_score_means(report, &text));
-    assert_holds(d9_text_get(&text), "\tplain\t30\t94.2\t");
-    assert_holds(d9_text_get(&text), "\tplain\t30\t94.1\t");
-    assert_holds(d9_text_get(&text), "\ttricks\t5\t93.6\t");
-    d9_text_free(&text);
+    OK(d9_report_score_runs(report, text));
+    assert_holds(d9_text_get(text), "\t1\t30\t94.1\n");
+    assert_holds(d9_text_get(text), "\t1\t5\t93.49\n");
+    assert_null(strstr(d9_text_get(text), "\t80\t"));
+    text = test_text();
+    OK(d9_report_score_means(report, text));
+    assert_holds(d9_text_get(text), "\tplain\t30\t94.2\t");
+    assert_holds(d9_text_get(text), "\tplain\t30\t94.1\t");
+    assert_holds(d9_text_get(text), "\ttricks\t5\t93.6\t");
 }
 
 /* Each row: arms (`of`: of which it shares the runs), parts of the verdict, and one that it must not have. */
@@ -615,7 +597,7 @@ REPORT_TEST(test_trials_and_frontier) {
     list_arm("d,train.epochs=1", NULL, "");
     json_object_set_new(json_array_get(arms, 5), "rejected", json_string("too-large"));
     list_arm("e,train.epochs=1", NULL, "e1"), list_run("e,train.epochs=1", 1, "e,train.epochs=1", at);
-    OK(d9_directory_make(&context, run_path(folder, at)));
+    run_make_directory(folder, at);
     strcat(at, "/failure.json");
     write_json(run_path(folder, at), json_pack("{s:s}", "message", "not-finite"));
     add_trial("f,train.epochs=1", 8, 70);

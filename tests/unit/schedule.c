@@ -3,30 +3,17 @@
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 
-static d9_config *load(const char *path) {
-    d9_config *config;
-    OK(d9_config_load(&context, run_path(D9_SOURCE_DIR "/configs", path), NULL, &config));
-    return program_kept(config);
-}
-
-static void free_program(void *program) { d9_program_free(&context, program); }
+static d9_config *load(const char *path) { return program_load(run_path(D9_SOURCE_DIR "/configs", path), NULL); }
 
 /* The program of a recipe for as many images as CIFAR-10 has. */
 static const d9_program *load_program(const char *path) {
-    d9_program *program = test_room(sizeof *program);
     d9_extent extent = program_extent(load(path), 50000, 32);
     extent.eval_samples = 10000;
-    program_make(&context, load(path), &extent, "f32", false, program);
-    return test_keep(program, free_program);
+    return program_make(load(path), &extent, "f32", false);
 }
 
 static const d9_update_attributes *update_of(const d9_program *program, d9_op op, const char *role) {
     return &program_node(&program->train, op, role)->as.update;
-}
-
-/* The update of the first filter, by Muon. */
-static const d9_update_attributes *filters_of(const d9_program *program) {
-    return &program->train.nodes[d9_edit_next(&program->train, D9_OP_ORTHOGONAL_UPDATE, 0)].as.update;
 }
 
 #define NEAR(got, want, tolerance)                                                                                     \
@@ -117,7 +104,7 @@ TEST(test_speed94_rates) {
     const d9_program *p = load_program("speed94.yaml");
     assert_ints(p->steps_per_epoch, 32, p->steps, 245);
     const d9_update_attributes *head = update_of(p, D9_OP_UPDATE, "update.weights"),
-                               *biases = update_of(p, D9_OP_UPDATE, "update.biases"), *filters = filters_of(p);
+                               *biases = update_of(p, D9_OP_UPDATE, "update.biases"), *filters = program_muon(p);
     const d9_node *bias = program_node(&p->train, D9_OP_UPDATE, "update.whitening_bias");
     int64_t last = -1, returns = 0;
     for (int64_t s = 0; s < 245; s++) {
@@ -147,7 +134,7 @@ static double forward_of(double side) {
 TEST(test_fewest94_steps) {
     const d9_program *p = load_program("fewest94.yaml");
     assert_ints(p->steps_per_epoch, 32, p->steps, 284);
-    const d9_update_attributes *head = update_of(p, D9_OP_UPDATE, "update.weights"), *filters = filters_of(p);
+    const d9_update_attributes *head = update_of(p, D9_OP_UPDATE, "update.weights"), *filters = program_muon(p);
     const d9_node *slow = program_node(&p->train, D9_OP_LERP, "tail.slow"),
                   *reset = program_node(&p->train, D9_OP_COPY, "tail.state");
     int64_t starts = 0, averaged = 0;
@@ -267,11 +254,8 @@ TEST(test_cosine_that_only_warms_up) {
                 {"shape: cosine, peak: 1, warmup: end-1", 6, false}, {"shape: cosine, peak: 1", 6, false},
                 {"knots: [0, 8, end], values: [0, 1, 0]", 2, false}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        char yaml[160];
-        snprintf(yaml, sizeof yaml, "train: {lr: {%s}}\n", rows[i].lr);
-        d9_config *config = program_config(&context, yaml);
+        const d9_config *config = program_yaml("train: {lr: {%s}}\n", rows[i].lr);
         assert_int_equal(d9_schedule_only_warms_up(&config->train.lr, rows[i].epochs), rows[i].only);
-        d9_config_free(&context, config);
     }
 }
 

@@ -1,10 +1,8 @@
 /* Searches: files and their errors, drawn values, and which run comes next. */
 #include "core/system.h"
-#include "experiment/experiment.h"
+#include "tests/support/experiments.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
-
-static char folder[RUN_PATH_BYTES];
 
 #define TINY                                                                                                           \
     "backend: reference\nprecision: f32\nthreads: 1\n"                                                                 \
@@ -15,32 +13,11 @@ static char folder[RUN_PATH_BYTES];
 /* One folder for all tests. */
 static int set_up(void **state) {
     (void)state;
-    run_folder_make(folder);
-    run_write(folder, "tiny.yaml", TINY, strlen(TINY));
+    experiment_begin(TINY);
     return 0;
 }
 
-static int tear_down(void **state) {
-    (void)state;
-    run_folder_remove(folder);
-    return 0;
-}
-
-TEST_GROUP(set_up, tear_down)
-
-static d9_status load_with(const char *yaml, const d9_experiment_options *options, d9_experiment **experiment) {
-    run_write(folder, "x.yaml", yaml, strlen(yaml));
-    return d9_experiment_load(&context, run_path(folder, "x.yaml"), options, experiment);
-}
-
-static void free_experiment(void *experiment) { d9_experiment_free(&context, experiment); }
-
-/* Loads an experiment, which is freed when the test ends. */
-static d9_experiment *load(const char *yaml) {
-    d9_experiment *experiment;
-    OK(load_with(yaml, &(const d9_experiment_options){0}, &experiment));
-    return test_keep(experiment, free_experiment);
-}
+TEST_GROUP(set_up, NULL)
 
 static const char *value_of(const d9_arm *arm, const char *key) {
     for (int i = 0; i < arm->grid_count; i++)
@@ -67,7 +44,7 @@ TEST(test_values_follow_from_seed_trial_and_place) {
         {"0.6239", "0.0007242", "[8, 8, 8, 8]", "on", "{alpha: 0.3949}"},
         {"0.509", "0.004838", "[8, 8, 8, 8]", "off", "off"},
     };
-    d9_experiment *experiment = load(SEARCH "3\n  ranges:\n" MOMENTUM OTHERS);
+    d9_experiment *experiment = experiment_load(SEARCH "3\n  ranges:\n" MOMENTUM OTHERS);
     assert_ints(experiment->kind, D9_EXPERIMENT_SEARCH, experiment->arm_count, 3);
     for (int t = 0; t < 3; t++) {
         const d9_arm *arm = &experiment->arms[t];
@@ -85,9 +62,9 @@ TEST(test_values_follow_from_seed_trial_and_place) {
 }
 
 TEST(test_values_do_not_depend_on_other_ranges_or_trials) {
-    d9_experiment *one = load(SEARCH "3\n  ranges:\n" MOMENTUM OTHERS),
-                  *other = load(SEARCH "4\n  ranges:\n" OTHERS MOMENTUM),
-                  *reseeded = load("config: tiny.yaml\nsearch:\n  trials: 3\n  ranges:\n" MOMENTUM);
+    d9_experiment *one = experiment_load(SEARCH "3\n  ranges:\n" MOMENTUM OTHERS),
+                  *other = experiment_load(SEARCH "4\n  ranges:\n" OTHERS MOMENTUM),
+                  *reseeded = experiment_load("config: tiny.yaml\nsearch:\n  trials: 3\n  ranges:\n" MOMENTUM);
     int equal = 0;
     for (int t = 0; t < 3; t++) {
         assert_string_equal(one->arms[t].config_hash, other->arms[t].config_hash);
@@ -97,9 +74,10 @@ TEST(test_values_do_not_depend_on_other_ranges_or_trials) {
 }
 
 TEST(test_values_fill_their_ranges) {
-    d9_experiment *experiment = load("config: tiny.yaml\nsearch:\n  trials: 400\n  ranges:\n"
-                                     "    train.momentum: {uniform: [0.5, 0.9]}\n    train.epochs: {whole: [1, 4]}\n"
-                                     "    train.weight_decay: {log: [0.0001, 0.01]}\n");
+    d9_experiment *experiment =
+        experiment_load("config: tiny.yaml\nsearch:\n  trials: 400\n  ranges:\n"
+                        "    train.momentum: {uniform: [0.5, 0.9]}\n    train.epochs: {whole: [1, 4]}\n"
+                        "    train.weight_decay: {log: [0.0001, 0.01]}\n");
     double sum = 0, logs = 0;
     int counts[5] = {0};
     for (int t = 0; t < 400; t++) {
@@ -117,8 +95,8 @@ TEST(test_values_fill_their_ranges) {
 
 /* Near 1, four digits would leave six numbers. */
 TEST(test_a_narrow_range_has_many_values) {
-    d9_experiment *experiment =
-        load("config: tiny.yaml\nsearch:\n  trials: 60\n  ranges: {train.momentum: {uniform: [0.9895, 0.98999]}}\n");
+    d9_experiment *experiment = experiment_load(
+        "config: tiny.yaml\nsearch:\n  trials: 60\n  ranges: {train.momentum: {uniform: [0.9895, 0.98999]}}\n");
     int values = 0;
     for (int t = 0; t < 60; t++) {
         bool repeats = false;
@@ -131,7 +109,7 @@ TEST(test_a_narrow_range_has_many_values) {
 }
 
 TEST(test_rungs_of_epochs_are_arms_of_the_trial) {
-    d9_experiment *experiment = load(SEARCH "9\n  rungs: {train.epochs: [0.5, 2]}\n  ranges:\n" MOMENTUM);
+    d9_experiment *experiment = experiment_load(SEARCH "9\n  rungs: {train.epochs: [0.5, 2]}\n  ranges:\n" MOMENTUM);
     assert_ints(experiment->arm_count, 18, experiment->seed_count, 1);
     const d9_arm *arm = &experiment->arms[2 * 4 + 1];
     assert_string_equal(arm->name, "trial0005,train.epochs=2");
@@ -142,30 +120,26 @@ TEST(test_rungs_of_epochs_are_arms_of_the_trial) {
 /* ---- trials whose values are rejected, and files that are ---- */
 
 TEST(test_a_rejected_trial_has_failed) {
-    d9_experiment *experiment =
-        load("config: tiny.yaml\nsearch:\n  trials: 12\n  ranges: {train.momentum: {uniform: [0.5, 1.5]}}\n");
+    d9_experiment *experiment = experiment_load(
+        "config: tiny.yaml\nsearch:\n  trials: 12\n  ranges: {train.momentum: {uniform: [0.5, 1.5]}}\n");
     int rejected = 0;
     for (int t = 0; t < 12; t++) {
         const d9_arm *arm = &experiment->arms[t];
         d9_run_state state;
-        OK(d9_run_read_state(&context, experiment, run_path(folder, "out"), t, &state));
+        OK(d9_run_read_state(&context, experiment, run_path(experiment_folder, "out"), t, &state));
         assert_int_equal(arm->rejected != NULL, strtod(value_of(arm, "train.momentum"), NULL) > 0.999999);
         assert_int_equal(state.kind, arm->rejected ? D9_RUN_FAILED : D9_RUN_WAITING);
         assert_int_equal(d9_experiment_trains(experiment, t), !arm->rejected);
         if (!arm->rejected) continue;
         assert_words(state.message, "x.yaml:4:28 search.ranges.train.momentum");
-        assert_null(strstr(state.message, folder)); /* records contain no absolute paths */
+        assert_null(strstr(state.message, experiment_folder)); /* records contain no absolute paths */
         rejected++;
     }
     assert_true(rejected > 0 && rejected < 12);
 }
 
 static void reject_with(const char *yaml, const d9_experiment_options *options, const char *words) {
-    d9_experiment *experiment = (d9_experiment *)&context; /* must become NULL */
-    char wanted[1024];
-    snprintf(wanted, sizeof wanted, "x.yaml%s", words);
-    assert_rejection(load_with(yaml, options, &experiment), D9_USAGE, wanted);
-    assert_null(experiment);
+    experiment_rejected(yaml, options, "x.yaml", words);
 }
 #define NINE(text)   "config: tiny.yaml\nsearch:\n  trials: 9\n" text
 #define RANGES(text) NINE("  ranges: {train.momentum: {uniform: [0.5, 0.9]}}\n" text)
@@ -361,7 +335,8 @@ TEST(test_gain_is_the_score_or_its_negative) {
 
 /* A grid takes its runs in their order. */
 TEST(test_a_grid_is_in_order) {
-    d9_experiment *experiment = load("config: tiny.yaml\nseeds: 2\narms: {a: {}, b: {}, c: {without: [flip]}}\n");
+    d9_experiment *experiment =
+        experiment_load("config: tiny.yaml\nseeds: 2\narms: {a: {}, b: {}, c: {without: [flip]}}\n");
     d9_run_seen seen[6] = {{.kind = D9_RUN_DONE}, {.kind = D9_RUN_WAITING}, {.kind = D9_RUN_RUNNING}};
     assert_int_equal(next(experiment, seen), 3); /* run 1 is of arm b, whose runs are those of arm a */
     seen[3].kind = D9_RUN_FAILED;
@@ -375,12 +350,12 @@ TEST(test_a_grid_is_in_order) {
 
 /* Reads the states of runs from their folders: a result, a failure, a rung that no trial has entered. */
 TEST(test_states_are_read_from_disk) {
-    d9_experiment *experiment = load(SEARCH "3\n  rungs: {seeds: [1, 2]}\n  ranges:\n" MOMENTUM);
+    d9_experiment *experiment = experiment_load(SEARCH "3\n  rungs: {seeds: [1, 2]}\n  ranges:\n" MOMENTUM);
     d9_run_seen seen[6] = {0};
     const d9_run_options options = {0};
     d9_run_state made;
     bool trained;
-    const char *out = run_path(folder, "out");
+    const char *out = run_path(experiment_folder, "out");
     OK(d9_experiment_look(&context, experiment, out, seen));
     assert_int_equal(next(experiment, seen), 0);
     OK(d9_run_train(&context, experiment, out, 0, &options, &made, &trained));
@@ -389,7 +364,7 @@ TEST(test_states_are_read_from_disk) {
     assert_true(seen[0].gain == made.score && seen[0].teraflop > 0 && seen[0].seconds > 0);
     const d9_run_seen after = d9_run_see(&made);
     assert_true(fabs(after.teraflop / seen[0].teraflop - 1) < 1e-9 && after.gain == seen[0].gain);
-    OK(d9_directory_make(&context, run_path(out, "runs/trial0002/seed1")));
+    run_make_directory(out, "runs/trial0002/seed1");
     OK(d9_file_write(&context, run_path(out, "runs/trial0002/seed1/failure.json"), "{\"message\": \"m\"}", 16));
     OK(d9_experiment_look(&context, experiment, out, seen));
     assert_ints(seen[1].kind, D9_RUN_FAILED, next(experiment, seen), 2);

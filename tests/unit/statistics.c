@@ -2,6 +2,7 @@
  * equal, or no values. */
 #include "core/system.h"
 #include "report/statistics.h"
+#include "tests/support/runs.h"
 #include "tests/support/test.h"
 
 enum { NUMBERS = 128 };
@@ -113,11 +114,9 @@ static void check(const row *row) {
 }
 
 TEST(test_agrees_with_r) {
-    uint8_t *bytes;
-    size_t size;
     int rows[CALLS] = {0};
-    OK(d9_file_read(&context, D9_SOURCE_DIR "/tests/golden/statistics.tsv", &bytes, &size));
-    for (char *line = (char *)bytes, *end; *line; line = end + 1) {
+    char *table = (char *)run_read_file(D9_SOURCE_DIR "/tests/golden/statistics.tsv", NULL);
+    for (char *line = table, *end; *line; line = end + 1) {
         row row = {0};
         end = strchr(line, '\n');
         assert_non_null(end);
@@ -132,7 +131,6 @@ TEST(test_agrees_with_r) {
     }
     for (int i = 0; i < CALLS; i++)
         if (rows[i] < 5) fail_msg("only %d rows of %s", rows[i], calls[i].name);
-    d9_release(&context, bytes);
 }
 
 TEST(test_few_values) {

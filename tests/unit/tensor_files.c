@@ -6,6 +6,7 @@
 #include "core/system.h"
 #include "record/safetensors.h"
 #include "tests/support/each_call.h"
+#include "tests/support/runs.h"
 #include "tests/support/test.h"
 
 static const char path[] = D9_BINARY_DIR "/test-safetensors.tmp";
@@ -35,9 +36,9 @@ TEST(round_trip) {
         {"empty", D9_TENSOR_F32, {2, {0, 3}}, NULL, 0},
     };
     const d9_metadata metadata[] = {{"case", "{\"n\": 1}"}, {"format", "dawn9"}};
-    d9_safetensors *file;
     OK(d9_safetensors_write(&context, path, tensors, 8, metadata, 2));
-    assert_ints(d9_safetensors_read(&context, path, &file), D9_OK, file->tensor_count, 8);
+    const d9_safetensors *file = run_tensors(path);
+    assert_int_equal(file->tensor_count, 8);
     for (int i = 0; i < 8; i++) {
         const d9_tensor *read = d9_safetensors_find(file, tensors[i].name);
         d9_shape shape = tensors[i].shape.rank ? tensors[i].shape : (d9_shape){1, {1}};
@@ -62,19 +63,16 @@ TEST(round_trip) {
     assert_true(values[0] == -ldexp(1, 63));
     d9_tensor_to_doubles(d9_safetensors_find(file, "bytes \"q\""), values);
     assert_true(values[2] == 255);
-    d9_safetensors_free(&context, file);
 }
 
 TEST(reads_golden_cases) {
-    d9_safetensors *file;
-    OK(d9_safetensors_read(&context, D9_SOURCE_DIR "/tests/golden/cases/baseline.safetensors", &file));
+    const d9_safetensors *file = run_tensors(D9_SOURCE_DIR "/tests/golden/cases/baseline.safetensors");
     const d9_tensor *images = d9_safetensors_find(file, "images"), *labels = d9_safetensors_find(file, "labels");
     assert_non_null(images);
     assert_non_null(labels);
     assert_ints(images->type, D9_TENSOR_U8, images->shape.rank, 4, images->shape.d[1], 3, images->shape.d[3], 32);
     assert_ints(labels->type, D9_TENSOR_I64, labels->shape.d[0], images->shape.d[0]);
     assert_non_null(d9_safetensors_metadata(file, "case"));
-    d9_safetensors_free(&context, file);
 }
 
 static const struct {
@@ -151,16 +149,14 @@ TEST(rejects_wrong_lengths) {
 TEST(rejects_every_prefix) {
     const float values[3] = {1, 2, 3};
     const d9_tensor tensor = {"w", D9_TENSOR_F32, {1, {3}}, values, sizeof values};
-    uint8_t *bytes;
     size_t size;
     OK(d9_safetensors_write(&context, path, &tensor, 1, NULL, 0));
-    OK(d9_file_read(&context, path, &bytes, &size));
+    const uint8_t *bytes = run_read_file(path, &size);
     for (size_t length = 0; length < size; length++) {
         OK(d9_file_write(&context, path, bytes, length));
         assert_rejected("");
         d9_context_clear(&context);
     }
-    d9_release(&context, bytes);
 }
 
 TEST(missing_file) {
@@ -184,12 +180,6 @@ TEST(invalid_tensors_are_not_written) {
 
 #define FIXTURES D9_SOURCE_DIR "/tests/fixtures/pytorch/"
 
-static d9_safetensors *read_fixture(const char *path) {
-    d9_safetensors *file;
-    OK(d9_safetensors_read(&context, path, &file));
-    return file;
-}
-
 /* Fails unless the tensor has this type and shape, and its elements count up from `first`. */
 static void assert_counts(const d9_safetensors *file, const char *name, d9_tensor_type type, d9_shape shape,
                           double first) {
@@ -205,7 +195,7 @@ static void assert_counts(const d9_safetensors *file, const char *name, d9_tenso
 
 TEST(every_type_and_view_is_read) {
     static const d9_shape five = {1, {5, 0, 0, 0}};
-    d9_safetensors *file = read_fixture(FIXTURES "types.pth");
+    const d9_safetensors *file = run_tensors(FIXTURES "types.pth");
     assert_ints(file->tensor_count, 13, file->metadata_count, 0);
     assert_counts(file, "float32", D9_TENSOR_F32, five, 1);
     assert_counts(file, "float16", D9_TENSOR_F16, five, 1);
@@ -220,18 +210,16 @@ TEST(every_type_and_view_is_read) {
     assert_counts(file, "column", D9_TENSOR_F32, (d9_shape){3, {1, 1, 1, 0}}, 7);
     assert_counts(file, "scalar", D9_TENSOR_I64, (d9_shape){1, {1, 0, 0, 0}}, 5);
     assert_counts(file, "empty", D9_TENSOR_F32, (d9_shape){2, {0, 3, 0, 0}}, 0);
-    d9_safetensors_free(&context, file);
 }
 
 TEST(a_network_is_read) {
-    d9_safetensors *file = read_fixture(FIXTURES "weights.pth");
+    const d9_safetensors *file = run_tensors(FIXTURES "weights.pth");
     const d9_tensor *first = d9_safetensors_find(file, "conv1.weight"), *last = d9_safetensors_find(file, "fc.weight");
     assert_int_equal(file->tensor_count, 122);
     assert_non_null(first);
     assert_non_null(last);
     assert_ints(first->shape.rank, 4, first->shape.d[0], 2, first->shape.d[1], 3, first->shape.d[3], 7);
     assert_ints(last->shape.rank, 2, last->shape.d[0], 1000, last->shape.d[1], 16);
-    d9_safetensors_free(&context, file);
 }
 
 /* Each allocation fails in turn: an error, and nothing is left allocated. */

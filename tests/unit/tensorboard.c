@@ -72,7 +72,7 @@ TEST(test_crc) {
 }
 
 /* NaN and infinity are omitted, and the event stays valid. */
-TEST_WITH(const char *folder, test_values_that_are_not_finite_are_omitted, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, test_values_that_are_not_finite_are_omitted, run_folder_set_up) {
     double last;
     d9_tensorboard board;
     OK(d9_tensorboard_open(&context, &board, folder, 0, 1.5e9));
@@ -110,7 +110,7 @@ static off_t size_of(const char *path) {
     return stat(path, &state) == 0 ? state.st_size : -1;
 }
 
-TEST_WITH(const char *folder, test_full_disk_and_lack_of_memory, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, test_full_disk_and_lack_of_memory, run_folder_set_up) {
     d9_system failing = *d9_system_default();
     d9_tensorboard board;
     OK(d9_tensorboard_open(&context, &board, folder, 0, 1.5e9));

@@ -6,22 +6,13 @@
 #include "tests/support/test.h"
 #include "train/evaluation.h"
 
-#define RUN_TEST(name) TEST_WITH(run_bench *b, name, run_bench_set_up, run_bench_tear_down)
-#define OPTIONS(b, ...)                                                                                                \
-    (d9_train_options) { .config = (b)->config, .seed = 7, .out = (b)->folder, __VA_ARGS__ }
-
-/* The uninterrupted run of the fixture's configuration, trained once. */
-static const run_report *whole_run(const run_bench *b) {
-    static run_report whole;
-    if (!whole.epoch_count) whole = run_train_ok(&(d9_train_options){.config = b->config, .seed = 7});
-    return &whole;
-}
+#define RUN_TEST(name) TEST_WITH(run_bench *b, name, run_bench_set_up)
 
 /* Repeats a seed in every precision, and resumes in f64 and bf16; test_stopped_anywhere resumes in f32. */
 TEST(test_seeds_in_every_precision) {
     static const char *const precisions[] = {"f64", "f32", "bf16", "fp16"};
     for (int p = 0; p < 4; p++) {
-        const d9_config *config = program_kept(run_config(&context, "reference", precisions[p], ""));
+        const d9_config *config = run_config("reference", precisions[p], "");
         run_check_seeds(config);
         if (p % 2 == 0) run_check_resume(config, (const int64_t[]){RUN_STEPS_PER_EPOCH, 7, 0});
     }
@@ -38,14 +29,14 @@ RUN_TEST(test_stopped_three_times) {
     static const int64_t stops[] = {2, 6, 12, 0};
     for (int i = 0; i < 4; i++) {
         char words[64];
-        const d9_train_options options = OPTIONS(b, .resume = true, .stop_after_steps = stops[i]);
+        const d9_train_options options = RUN_OPTIONS(b, .resume = true, .stop_after_steps = stops[i]);
         const run_report part = run_train(&options, NULL);
         assert_int_equal(part.status, stops[i] ? D9_SIGINT : D9_OK);
         snprintf(words, sizeof words, "%lld 13 --resume", (long long)stops[i] + 1);
         if (stops[i])
             assert_words(part.message, words);
         else
-            run_assert_equal(&part, whole_run(b), "stopped three times");
+            run_assert_equal(&part, run_bench_whole(b), "stopped three times");
     }
     assert_false(run_has(b->folder, "checkpoint.safetensors")); /* keep: model */
 }
@@ -73,8 +64,8 @@ RUN_TEST(test_resume_and_overwrite) {
         {.resume = true, .resumed = true},
         {.unlink_result = true, .resume = true, .resumed = true},
     };
-    d9_config *config = program_kept(run_config(&context, "reference", "f32", "keep: all\n")),
-              *other = program_kept(run_config(&context, "reference", "f32", "keep: all\n"));
+    d9_config *config = run_config("reference", "f32", "keep: all\n"),
+              *other = run_config("reference", "f32", "keep: all\n");
     other->seed = 8;
     for (int r = 0; r < (int)(sizeof rows / sizeof *rows); r++) {
         const bool checkpoint = run_has(b->folder, "checkpoint.safetensors"),
@@ -96,7 +87,7 @@ RUN_TEST(test_resume_and_overwrite) {
         }
         if (report.status != D9_OK) continue;
         assert_int_equal(report.resumed, rows[r].resumed);
-        run_assert_equal(&report, whole_run(b), "resumed or overwritten");
+        run_assert_equal(&report, run_bench_whole(b), "resumed or overwritten");
         assert_true(run_has(b->folder, "checkpoint.safetensors") && run_has(b->folder, "model.safetensors"));
     }
 }
@@ -107,13 +98,13 @@ RUN_TEST(test_one_process_per_folder) {
     int lock;
     OK(d9_lock_take(&context, run_path(b->folder, "lock"), &lock));
     snprintf(words, sizeof words, "%ld", (long)getpid());
-    const run_report rejected = run_train(&OPTIONS(b), NULL);
+    const run_report rejected = run_train(&RUN_OPTIONS(b), NULL);
     assert_int_equal(rejected.status, D9_USAGE);
     assert_words(rejected.message, words);
     assert_int_equal(run_folder_count(b->folder, ""), 1); /* the lock */
     close(lock);
     assert_true(run_has(b->folder, "lock"));
-    run_train_ok(&OPTIONS(b));
+    run_train_ok(&RUN_OPTIONS(b));
     assert_false(run_has(b->folder, "lock"));
 }
 
@@ -142,7 +133,8 @@ static void watch_epoch(void *user, const d9_program *program, const d9_epoch_ro
 static d9_train_options watched_options(const run_bench *b, watched *w) {
     w->folder = b->folder;
     context.interrupt = &w->interrupt;
-    return OPTIONS(b, .unsaved_steps = &w->unsaved, .observer = {.user = w, .step = watch_step, .epoch = watch_epoch});
+    return RUN_OPTIONS(b, .unsaved_steps = &w->unsaved,
+                       .observer = {.user = w, .step = watch_step, .epoch = watch_epoch});
 }
 
 /* A checkpoint is written at the end of each epoch except the last, if the previous one is old enough (30 s by default,
@@ -162,7 +154,7 @@ RUN_TEST(test_when_checkpoints_are_written) {
         const run_report report = run_train_ok(&options);
         assert_ints(w.epochs, 3, w.with_checkpoint, rows[r].with_checkpoint, w.most_unsaved, rows[r].most_unsaved,
                     w.unsaved, 0);
-        run_assert_equal(&report, whole_run(b), "checkpoints change nothing");
+        run_assert_equal(&report, run_bench_whole(b), "checkpoints change nothing");
         assert_false(run_has(b->folder, "checkpoint.safetensors"));
     }
 }
@@ -178,7 +170,7 @@ RUN_TEST(test_checkpoints_are_timed) {
     d9_result result;
     system.sync = slow_sync;
     context.system = &system;
-    OK(d9_train(&context, &OPTIONS(b, .checkpoint_seconds = 1e-9), &result));
+    OK(d9_train(&context, &RUN_OPTIONS(b, .checkpoint_seconds = 1e-9), &result));
     double saved = 0, trained = 0;
     for (int i = 0; i < result.timeline->count; i++) {
         const d9_segment *segment = &result.timeline->segments[i];
@@ -195,8 +187,8 @@ RUN_TEST(test_checkpoints_are_timed) {
 
 /* Evaluating less often changes only the accuracies in the rows of epochs. */
 RUN_TEST(test_evaluations_change_nothing) {
-    const d9_config *config = program_kept(run_config(&context, "reference", "f32", "eval: {every: 0}\n"));
-    const run_report *often = whole_run(b), once = run_train_ok(&(d9_train_options){.config = config, .seed = 7});
+    const d9_config *config = run_config("reference", "f32", "eval: {every: 0}\n");
+    const run_report *often = run_bench_whole(b), once = run_train_ok(&(d9_train_options){.config = config, .seed = 7});
     assert_string_equal(often->params_sha256, once.params_sha256);
     assert_int_equal(once.epoch_count, 3);
     assert_true(isnan(once.epoch_score[0]) && isnan(once.epoch_score[1]) &&
@@ -243,7 +235,7 @@ RUN_TEST(test_an_evaluation_omitted_by_an_interrupt_is_repeated) {
         w = (watched){0};
         options.resume = true, options.overwrite = false;
         const run_report rest = run_train_ok(&options);
-        run_assert_equal(&rest, whole_run(b), "an evaluation was left");
+        run_assert_equal(&rest, run_bench_whole(b), "an evaluation was left");
         assert_ints(w.epochs, 3 - i, rest.final_evaluations, 1); /* the one omitted is not recorded */
         assert_ints(lines_in(b, "events.jsonl"), 3, lines_in(b, "epochs.tsv"), 4);
     }
@@ -251,7 +243,7 @@ RUN_TEST(test_an_evaluation_omitted_by_an_interrupt_is_repeated) {
 
 RUN_TEST(test_interrupts_before_the_first_step) {
     volatile sig_atomic_t signal_number = SIGTERM;
-    const d9_train_options options = OPTIONS(b, .resume = true);
+    const d9_train_options options = RUN_OPTIONS(b, .resume = true);
     context.interrupt = &signal_number;
     assert_int_equal(run_train(&options, NULL).status, D9_SIGTERM);
     assert_true(run_has(b->folder, "checkpoint.safetensors"));
@@ -260,7 +252,7 @@ RUN_TEST(test_interrupts_before_the_first_step) {
     assert_words(run_train(&(d9_train_options){.config = b->config, .seed = 7}, NULL).message, "1 13");
     signal_number = 0;
     const run_report rest = run_train_ok(&options);
-    run_assert_equal(&rest, whole_run(b), "interrupted before the first step");
+    run_assert_equal(&rest, run_bench_whole(b), "interrupted before the first step");
 }
 
 typedef struct watcher {
@@ -352,7 +344,6 @@ static const d9_trick shifted_view = {.name = "shifted_view", .on_views = add_sh
 /* Rotating the test set, whose last batch is partial, by one batch must not change any image's logits. */
 RUN_TEST(test_every_test_image_is_evaluated) {
     enum { IMAGES = 21, BYTES = 16 * 16 * 3, CLASSES = 10 };
-    d9_session session;
     static uint8_t turned[IMAGES * BYTES];
     static double logits[IMAGES][CLASSES], again[IMAGES][CLASSES];
     d9_evaluation evaluation;
@@ -361,22 +352,22 @@ RUN_TEST(test_every_test_image_is_evaluated) {
         .config = b->config,
         .seed = 99,
         .program = {.tricks = (const d9_trick *const[]){&shifted_view}, .trick_count = 1}};
-    OK(d9_session_open(&context, &options, &session));
-    OK(d9_session_initialize(&session));
-    const int batch = (int)session.program.extent.batch;
-    const d9_split *test = &session.dataset->test;
+    d9_session *session = run_session_open(&options);
+    OK(d9_session_initialize(session));
+    const int batch = (int)session->program.extent.batch;
+    const d9_split *test = &session->dataset->test;
     assert_true(test->count == IMAGES && batch < IMAGES && IMAGES % batch);
     for (int i = 0; i < IMAGES; i++) memcpy(turned + i * BYTES, test->images + (i + batch) % IMAGES * BYTES, BYTES);
-    OK(d9_session_logits(&session, &session.program.views, logits[0]));
-    OK(d9_session_write(&session, D9_BUFFER_EVAL_IMAGES, turned));
-    OK(d9_session_logits(&session, &session.program.views, again[0]));
+    OK(d9_session_logits(session, &session->program.views, logits[0]));
+    OK(d9_session_write(session, D9_BUFFER_EVAL_IMAGES, turned));
+    OK(d9_session_logits(session, &session->program.views, again[0]));
     for (int i = 0; i < IMAGES; i++) {
         assert_memory_equal(again[i], logits[(i + batch) % IMAGES], sizeof *logits);
         for (int other = 0; other < i; other++) assert_memory_not_equal(logits[i], logits[other], sizeof *logits);
     }
     /* predictions are the mean of all views */
-    OK(d9_session_evaluate(&session, &evaluation));
-    assert_true(session.program.views.count > 1);
+    OK(d9_session_evaluate(session, &evaluation));
+    assert_true(session->program.views.count > 1);
     for (int i = 0; i < IMAGES; i++) {
         const int32_t best = d9_argmax(again[i], CLASSES);
         double sum = 0;
@@ -385,14 +376,14 @@ RUN_TEST(test_every_test_image_is_evaluated) {
         assert_true(fabs(evaluation.confidence[i] - 1 / sum) < 1e-6);
         hits += best == test->labels[i];
     }
-    OK(d9_session_logits(&session, &(d9_views){.count = 1, .view = {{.weight = 1}}}, logits[0]));
+    OK(d9_session_logits(session, &(d9_views){.count = 1, .view = {{.weight = 1}}}, logits[0]));
     for (int i = 0; i < IMAGES; i++) plain_hits += d9_argmax(logits[i], CLASSES) == test->labels[i];
-    OK(d9_session_logits(&session, &(d9_views){.count = 1, .view = {{.dx = 2, .weight = 1}}}, logits[0]));
+    OK(d9_session_logits(session, &(d9_views){.count = 1, .view = {{.dx = 2, .weight = 1}}}, logits[0]));
     for (int i = 0; i < IMAGES; i++) shifted_hits += d9_argmax(logits[i], CLASSES) == test->labels[i];
     assert_int_not_equal(plain_hits, shifted_hits);
     assert_true(evaluation.score_tta == 100.0 * hits / IMAGES && evaluation.score == 100.0 * plain_hits / IMAGES);
     assert_true(hits > 0);
-    d9_evaluation_free(&context, &evaluation), d9_session_close(&session);
+    d9_evaluation_free(&context, &evaluation);
 }
 
 /* Images for which the first view is least confident use the mean of all views, the others only the first view; no
@@ -454,12 +445,11 @@ RUN_TEST(test_loss_that_is_not_finite) {
 
 /* A file of logits, for other frameworks, has each image as planes (C, H, W), its label and its logits. */
 static void check_logits_file(run_bench *b, d9_session *session) {
-    d9_safetensors *file;
     double logits[21 * 10], written[21 * 10];
     const d9_split *test = &session->dataset->test;
     const char *path = run_path(b->folder, "logits.safetensors");
     OK(d9_logits_write(session, path));
-    OK(d9_safetensors_read(&context, path, &file));
+    const d9_safetensors *file = run_tensors(path);
     const uint8_t *planes = d9_safetensors_find(file, "images")->bytes;
     for (int i = 0; i < 21; i++)
         for (int c = 0; c < 3; c++)
@@ -469,28 +459,25 @@ static void check_logits_file(run_bench *b, d9_session *session) {
     OK(d9_session_logits(session, &session->program.views, logits));
     d9_tensor_to_doubles(d9_safetensors_find(file, "logits_tta"), written);
     for (int i = 0; i < 21 * 10; i++) assert_true(written[i] == (double)(float)logits[i]);
-    d9_safetensors_free(&context, file);
 }
 
 /* A model written and loaded predicts what the run predicted, image by image. A network of another shape rejects it. */
 RUN_TEST(test_model_read_back) {
     d9_evaluation evaluation;
-    d9_safetensors *predictions;
     double top1[21];
-    const run_report report = run_train_ok(&OPTIONS(b));
+    const run_report report = run_train_ok(&RUN_OPTIONS(b));
     const char *path = run_path(b->folder, "model.safetensors");
     d9_session *session = run_session(b->config, 99);
     OK(d9_model_read(session, path));
     OK(d9_session_evaluate(session, &evaluation));
     assert_true(evaluation.score == report.score && evaluation.score_tta == report.score_tta);
-    OK(d9_safetensors_read(&context, run_path(b->folder, "predictions.safetensors"), &predictions));
-    const d9_tensor *tensor = d9_safetensors_find(predictions, "top1");
+    const d9_tensor *tensor = d9_safetensors_find(run_tensors(run_path(b->folder, "predictions.safetensors")), "top1");
     assert_non_null(tensor);
     assert_int_equal(d9_shape_count(&tensor->shape), 21);
     d9_tensor_to_doubles(tensor, top1);
     for (int i = 0; i < 21; i++) assert_true(top1[i] == evaluation.top1[i]);
     check_logits_file(b, session);
-    d9_safetensors_free(&context, predictions), d9_evaluation_free(&context, &evaluation);
+    d9_evaluation_free(&context, &evaluation);
     session =
         run_session(program_yaml("data: {dataset: synthetic, synthetic_train: 40, synthetic_test: 8, image_size: 16}\n"
                                  "backend: reference\nthreads: 1\ntrain: {batch_size: 8}\n"

@@ -12,9 +12,8 @@ static const char checkpoint[] = "checkpoint.safetensors";
 /* A run that stopped after STOP steps, and a session of it that reads checkpoints. */
 typedef struct bench {
     d9_config *config;
-    char folder[RUN_PATH_BYTES];
-    const char *path;
-    d9_session session;
+    const char *folder, *path;
+    d9_session *session;
     d9_safetensors *file; /* the checkpoint as written */
     d9_epoch_row rows[MOST_ROWS];
     d9_progress_state progress;
@@ -24,25 +23,18 @@ static int set_up(void **state) {
     static bench b;
     memset(&b, 0, sizeof b);
     context.system = run_system();
-    b.config = run_config(&context, "reference", "f32", "");
-    run_folder_make(b.folder);
+    b.config = run_config("reference", "f32", "");
+    b.folder = run_folder_new();
     b.path = run_path(b.folder, checkpoint);
     d9_train_options options = {.config = b.config, .seed = 7, .out = b.folder, .stop_after_steps = STOP};
     assert_int_equal(run_train(&options, NULL).status, D9_SIGINT);
-    OK(d9_session_open(&context, &(d9_session_options){.config = b.config, .seed = 7}, &b.session));
-    OK(d9_safetensors_read(&context, b.path, &b.file));
+    b.session = run_session_open(&(d9_session_options){.config = b.config, .seed = 7});
+    b.file = run_tensors(b.path);
     *state = &b;
     return 0;
 }
 
-static int tear_down(void **state) {
-    bench *b = *state;
-    d9_safetensors_free(&context, b->file), d9_session_close(&b->session), run_folder_remove(b->folder);
-    d9_config_free(&context, b->config);
-    return 0;
-}
-
-#define CHECKPOINT_TEST(name) TEST_WITH(bench *b, name, set_up, tear_down)
+#define CHECKPOINT_TEST(name) TEST_WITH(bench *b, name, set_up)
 
 /* Writes a checkpoint of these tensors and the metadata of `file`, with the right checksum. */
 static void put_tensors(bench *b, const d9_tensor *tensors, int count) {
@@ -62,14 +54,12 @@ static d9_status read_into(bench *b, d9_session *session) {
     return d9_checkpoint_read(session, b->path, MOST_ROWS, &b->progress);
 }
 
-static d9_status read_back(bench *b) { return read_into(b, &b->session); }
+static d9_status read_back(bench *b) { return read_into(b, b->session); }
 
 /* A session with these options, which differ from those of the checkpoint, must reject it. */
 static void assert_checkpoint_rejected(bench *b, const d9_session_options *options) {
-    d9_session session;
-    OK(d9_session_open(&context, options, &session));
-    assert_int_equal(read_into(b, &session), D9_USAGE);
-    d9_context_clear(&context), d9_session_close(&session);
+    assert_int_equal(read_into(b, run_session_open(options)), D9_USAGE);
+    d9_context_clear(&context);
 }
 
 /* Reading must fail with this status and a message with the file and the words. */
@@ -105,14 +95,14 @@ static const char **metadata(bench *b, const char *key) {
 }
 
 static d9_buffer accumulator(const bench *b, const char *name) {
-    const d9_buffer buffer = d9_accumulator_find(&b->session.program.accumulators, name);
+    const d9_buffer buffer = d9_accumulator_find(&b->session->program.accumulators, name);
     assert_true(buffer != D9_BUFFER_COUNT);
     return buffer;
 }
 
 /* Every value has its name, shape and the numbers that the session has after reading. */
 CHECKPOINT_TEST(test_a_checkpoint_has_each_value_by_name) {
-    const d9_graph *graph = &b->session.program.train;
+    const d9_graph *graph = &b->session->program.train;
     int values = 0;
     OK(read_back(b));
     for (int v = 0; v < graph->value_count; v++) {
@@ -131,8 +121,8 @@ CHECKPOINT_TEST(test_a_checkpoint_has_each_value_by_name) {
             const d9_tensor *found = tensor(b, name);
             assert_true(found->type == D9_TENSOR_F32 && d9_shape_equal(&found->shape, &value->shape));
             assert_true(found->size <= sizeof held);
-            OK(b->session.backend->read(&context, b->session.device, parts[p].buffer, value->offset, held,
-                                        (int64_t)found->size));
+            OK(b->session->backend->read(&context, b->session->device, parts[p].buffer, value->offset, held,
+                                         (int64_t)found->size));
             assert_memory_equal(held, found->bytes, found->size);
         }
     }
@@ -147,15 +137,15 @@ CHECKPOINT_TEST(test_a_checkpoint_has_each_value_by_name) {
 /* Reading overwrites all previous contents of the buffers: the gaps between values become zero. */
 CHECKPOINT_TEST(test_reading_sets_gaps_to_zero) {
     const d9_buffer buffers[] = {D9_BUFFER_STATE, accumulator(b, "average"), accumulator(b, "velocity")};
-    const d9_graph *graph = &b->session.program.train;
+    const d9_graph *graph = &b->session->program.train;
     int64_t gaps = 0;
     for (int i = 0; i < 3; i++) {
-        const int64_t bytes = b->session.program.buffer_bytes[buffers[i]];
-        uint8_t *held = test_malloc((size_t)bytes);
+        const int64_t bytes = b->session->program.buffer_bytes[buffers[i]];
+        uint8_t *held = test_room((size_t)bytes);
         memset(held, 0xff, (size_t)bytes);
-        OK(b->session.backend->write(&context, b->session.device, buffers[i], 0, held, bytes));
+        OK(b->session->backend->write(&context, b->session->device, buffers[i], 0, held, bytes));
         OK(read_back(b));
-        OK(b->session.backend->read(&context, b->session.device, buffers[i], 0, held, bytes));
+        OK(b->session->backend->read(&context, b->session->device, buffers[i], 0, held, bytes));
         for (int v = 0; v < graph->value_count; v++) {
             const d9_value *value = &graph->values[v];
             if (value->kind != D9_VALUE_PARAMETER && value->kind != D9_VALUE_STATISTIC) continue;
@@ -164,11 +154,10 @@ CHECKPOINT_TEST(test_reading_sets_gaps_to_zero) {
         }
         for (int64_t at = 0; at < bytes; at++) {
             if (held[at] > 1)
-                fail_msg("%s: byte %lld is left over", d9_program_buffer_name(&b->session.program, buffers[i]),
+                fail_msg("%s: byte %lld is left over", d9_program_buffer_name(&b->session->program, buffers[i]),
                          (long long)at);
             gaps += held[at] == 0;
         }
-        test_free(held);
     }
     assert_true(gaps > 0);
 }
@@ -190,9 +179,8 @@ CHECKPOINT_TEST(test_unknown_tensors_are_rejected) {
 
 /* A changed bit in the second half of the file, or another checksum, is rejected. */
 CHECKPOINT_TEST(test_a_wrong_checksum_is_rejected) {
-    uint8_t *bytes;
     size_t size;
-    OK(d9_file_read(&context, b->path, &bytes, &size));
+    uint8_t *bytes = run_read_file(b->path, &size);
     for (size_t back = 1; back < size / 2; back += size / 20) {
         bytes[size - back] ^= 1;
         OK(d9_file_write(&context, b->path, bytes, size));
@@ -200,7 +188,6 @@ CHECKPOINT_TEST(test_a_wrong_checksum_is_rejected) {
         bytes[size - back] ^= 1;
     }
     OK(d9_file_write(&context, b->path, bytes, size));
-    d9_release(&context, bytes);
     *metadata(b, "sha256") = "none";
     put(b);
     assert_rejected(b, D9_DATA, "");
@@ -221,7 +208,7 @@ static void assert_goes_on(bench *b, const char *what) {
 
 CHECKPOINT_TEST(test_another_seed_and_another_configuration_are_rejected) {
     const run_report report = resume(b, b->config, 8);
-    d9_config *other = program_kept(run_config(&context, "reference", "f32", ""));
+    d9_config *other = run_config("reference", "f32", "");
     assert_int_equal(report.status, D9_USAGE);
     assert_words(report.message, b->path), assert_words(report.message, "7 8 --resume");
     other->train.weight_decay = 0.25;
@@ -299,9 +286,8 @@ CHECKPOINT_TEST(test_wrong_metadata_is_rejected) {
 
 /* Truncated at the start, in the header, in the data, by one byte: always D9_DATA, never a new start. */
 CHECKPOINT_TEST(test_truncated_checkpoints_are_rejected) {
-    uint8_t *bytes;
     size_t size;
-    OK(d9_file_read(&context, b->path, &bytes, &size));
+    const uint8_t *bytes = run_read_file(b->path, &size);
     const size_t cuts[] = {0, 4, 8, 100, size / 2, size - 1};
     for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
         OK(d9_file_write(&context, b->path, bytes, cuts[i]));
@@ -309,7 +295,6 @@ CHECKPOINT_TEST(test_truncated_checkpoints_are_rejected) {
         if (report.status != D9_DATA || !strstr(report.message, checkpoint) || run_has(b->folder, "result.json"))
             fail_msg("cut to %zu bytes: status %d: %s", cuts[i], (int)report.status, report.message);
     }
-    d9_release(&context, bytes);
 }
 
 /* Each tensor missing, of another type, one row longer, of another rank. */
@@ -362,19 +347,18 @@ CHECKPOINT_TEST(test_wrong_sizes_of_epoch_rows_are_rejected) {
     }
     put(b);
     b->progress = (d9_progress_state){.epochs = b->rows};
-    assert_rejection(d9_checkpoint_read(&b->session, b->path, 0, &b->progress), D9_DATA, "1 0");
+    assert_rejection(d9_checkpoint_read(b->session, b->path, 0, &b->progress), D9_DATA, "1 0");
 }
 
 /* A file with `number` as an element of the tensor must be rejected. */
 static void check_number(bench *b, d9_tensor *at, bool last, const void *number) {
     const size_t element = d9_tensor_type_bytes(at->type);
     d9_tensor wrong = *at;
-    uint8_t *bytes = test_malloc(at->size);
+    uint8_t *bytes = test_room(at->size);
     memcpy(bytes, at->bytes, at->size);
     memcpy(bytes + (last ? at->size - element : 0), number, element);
     wrong.bytes = bytes;
     assert_tensor_rejected(b, at, wrong, strstr(at->name, "timeline/load/epoch") ? "" : at->name);
-    test_free(bytes);
 }
 
 /* A checkpoint is rejected if a tensor has NaN or infinity, a variance or time is negative, an accuracy is above 100,
@@ -404,15 +388,14 @@ CHECKPOINT_TEST(test_invalid_numbers_are_rejected) {
 
 /* A state that could not be read again is not written, and the previous checkpoint stays. */
 CHECKPOINT_TEST(test_a_state_with_nan_is_not_written) {
-    const size_t state_bytes = (size_t)b->session.program.buffer_bytes[D9_BUFFER_STATE];
-    float *numbers = test_malloc(state_bytes);
+    const size_t state_bytes = (size_t)b->session->program.buffer_bytes[D9_BUFFER_STATE];
+    float *numbers = test_room(state_bytes);
     OK(read_back(b));
-    OK(d9_session_read(&b->session, D9_BUFFER_STATE, numbers));
+    OK(d9_session_read(b->session, D9_BUFFER_STATE, numbers));
     numbers[0] = NAN;
-    OK(d9_session_write(&b->session, D9_BUFFER_STATE, numbers));
-    assert_rejection(d9_checkpoint_write(&b->session, b->path, &b->progress), D9_NONFINITE, "state/stem.conv.weight");
+    OK(d9_session_write(b->session, D9_BUFFER_STATE, numbers));
+    assert_rejection(d9_checkpoint_write(b->session, b->path, &b->progress), D9_NONFINITE, "state/stem.conv.weight");
     OK(read_back(b));
-    test_free(numbers);
 }
 
 static void keep_warning(void *user, d9_log_level level, const char *line) {
@@ -423,7 +406,7 @@ static void keep_warning(void *user, d9_log_level level, const char *line) {
 static void resume_on_two(const char *folder, const char *backend, char warning[1024]) {
     d9_context own;
     d9_result result;
-    d9_config *config = program_kept(run_config(&context, backend, "f32", ""));
+    d9_config *config = run_config(backend, "f32", "");
     d9_train_options options = {
         .config = config, .seed = 7, .out = folder, .overwrite = true, .stop_after_steps = STOP};
     assert_int_equal(run_train(&options, NULL).status, D9_SIGINT);
@@ -437,7 +420,7 @@ static void resume_on_two(const char *folder, const char *backend, char warning[
 
 /* A run that resumes with another number of threads warns on oneDNN, whose bits depend on it, and not on the reference
  * backend. */
-TEST_WITH(const char *folder, test_resuming_on_more_threads_warns_on_onednn, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, test_resuming_on_more_threads_warns_on_onednn, run_folder_set_up) {
     char warning[1024];
     resume_on_two(folder, "reference", warning);
     assert_string_equal(warning, "");

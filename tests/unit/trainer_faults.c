@@ -94,13 +94,6 @@ static d9_system system_on(disk *d) {
     return system;
 }
 
-/* The run of `b` without failures, trained once. */
-static const run_report *whole_run(const run_bench *b) {
-    static run_report whole;
-    if (!whole.epoch_count) whole = run_train_ok(&(d9_train_options){.config = b->config, .seed = 7});
-    return &whole;
-}
-
 /* The smallest images, because each test trains many times. The last checkpoint is kept. */
 static int set_up(void **state) {
     run_bench_set_up(state);
@@ -109,9 +102,12 @@ static int set_up(void **state) {
     return 0;
 }
 
-#define FAULT_TEST(name) TEST_WITH(run_bench *b, name, set_up, run_bench_tear_down)
-#define OPTIONS(b, ...)                                                                                                \
-    (d9_train_options) { .config = (b)->config, .seed = 7, .out = (b)->folder, __VA_ARGS__ }
+#define FAULT_TEST(name) TEST_WITH(run_bench *b, name, set_up)
+
+static void clear_folder(const run_bench *b) {
+    run_folder_remove(b->folder);
+    OK(d9_directory_make(&context, b->folder));
+}
 
 static run_report train_on(disk *d, d9_train_options options) {
     const d9_system system = system_on(d);
@@ -120,9 +116,9 @@ static run_report train_on(disk *d, d9_train_options options) {
 
 /* On a working disk, the failed run resumes and ends as without the failure. */
 static void assert_recovers(run_bench *b, const char *what) {
-    const run_report rest = run_train_ok(&OPTIONS(b, .resume = true));
-    run_assert_equal(&rest, whole_run(b), what);
-    run_folder_remove(b->folder), run_folder_make(b->folder);
+    const run_report rest = run_train_ok(&RUN_OPTIONS(b, .resume = true));
+    run_assert_equal(&rest, run_bench_whole(b), what);
+    clear_folder(b);
 }
 
 static void check_failed(run_bench *b, const run_report *report, const disk *d, const char *what) {
@@ -144,7 +140,7 @@ FAULT_TEST(test_each_fault_of_each_file) {
         char what[64];
         disk d = {.fault = (fault)(FAULT_OPEN + i % KINDS), .victim = file, .room = INT64_MAX, .marked = -1};
         snprintf(what, sizeof what, "%s of %s", fault_names[d.fault], file);
-        const run_report report = train_on(&d, OPTIONS(b, .checkpoint_every = 1));
+        const run_report report = train_on(&d, RUN_OPTIONS(b, .checkpoint_every = 1));
         check_failed(b, &report, &d, what);
         if (!strstr(report.message, file)) fail_msg("%s: \"%s\" does not name it", what, report.message);
         assert_recovers(b, what);
@@ -156,14 +152,14 @@ FAULT_TEST(test_each_fault_of_each_file) {
 FAULT_TEST(test_full_disk) {
     enum { CASES = 25 / TEST_SHARE };
     disk whole = {.room = INT64_MAX, .marked = -1};
-    OK(train_on(&whole, OPTIONS(b, .checkpoint_every = 1)).status);
+    OK(train_on(&whole, RUN_OPTIONS(b, .checkpoint_every = 1)).status);
     assert_true(whole.written > 1000 && whole.hits == 0);
     for (int i = 0; i < CASES; i++) {
         char what[64];
         disk d = {.room = whole.written * 9 / 10 * i / CASES, .marked = -1};
         snprintf(what, sizeof what, "full after %lld bytes", (long long)d.room);
-        run_folder_remove(b->folder), run_folder_make(b->folder);
-        const run_report report = train_on(&d, OPTIONS(b, .checkpoint_every = 1));
+        clear_folder(b);
+        const run_report report = train_on(&d, RUN_OPTIONS(b, .checkpoint_every = 1));
         check_failed(b, &report, &d, what);
         assert_recovers(b, what);
     }
@@ -185,13 +181,14 @@ FAULT_TEST(test_disk_that_is_full_for_one_file) {
     for (int r = 0; r < 4; r++) {
         disk d = {.fault = FAULT_WRITE, .victim = rows[r].victim, .room = INT64_MAX, .marked = -1};
         if (rows[r].first)
-            assert_int_equal(run_train(&OPTIONS(b, .stop_after_steps = rows[r].first), NULL).status, D9_SIGINT);
-        const run_report report = train_on(&d, OPTIONS(b, .stop_after_steps = rows[r].stop, .resume = rows[r].first > 0,
-                                                       .checkpoint_seconds = rows[r].seconds));
+            assert_int_equal(run_train(&RUN_OPTIONS(b, .stop_after_steps = rows[r].first), NULL).status, D9_SIGINT);
+        const run_report report =
+            train_on(&d, RUN_OPTIONS(b, .stop_after_steps = rows[r].stop, .resume = rows[r].first > 0,
+                                     .checkpoint_seconds = rows[r].seconds));
         if (rows[r].ends) {
             OK(report.status);
             assert_true(d.hits > 0);
-            run_assert_equal(&report, whole_run(b), rows[r].what);
+            run_assert_equal(&report, run_bench_whole(b), rows[r].what);
             run_check_files(b->folder, rows[r].what);
         } else {
             check_failed(b, &report, &d, rows[r].what);
@@ -226,7 +223,8 @@ static void make_scarce(void *user, const d9_program *program, const d9_epoch_ro
 FAULT_TEST(test_no_memory_for_a_checkpoint) {
     d9_system system = *d9_system_default();
     system.allocate = scarce_allocate;
-    const run_report end = run_train(&OPTIONS(b, .checkpoint_every = 1, .observer = {.epoch = make_scarce}), &system);
+    const run_report end =
+        run_train(&RUN_OPTIONS(b, .checkpoint_every = 1, .observer = {.epoch = make_scarce}), &system);
     assert_ints(scarce, 0, end.status, D9_DEVICE);
 }
 
@@ -248,7 +246,7 @@ FAULT_TEST(test_saved_plan) {
 
 static run_report train_planted(run_bench *b, planted *p, bool resume) {
     const d9_system system = planted_system(p, run_system()); /* without syncing */
-    return run_train(&OPTIONS(b, .checkpoint_every = 1, .resume = resume), &system);
+    return run_train(&RUN_OPTIONS(b, .checkpoint_every = 1, .resume = resume), &system);
 }
 
 /* The run must end with a documented status and a message, or as without the failure; resumed on a working system, it
@@ -260,14 +258,15 @@ static void check_failing_call(run_bench *b, each_call kind, int64_t k) {
     const run_report report = train_planted(b, &p, false);
     assert_true(p.met);
     run_check_files(b->folder, what);
-    if (report.status == D9_OK) return run_assert_equal(&report, whole_run(b), what); /* the call did not matter */
+    if (report.status == D9_OK)
+        return run_assert_equal(&report, run_bench_whole(b), what); /* the call did not matter */
     if ((report.status != D9_OUTPUT && report.status != D9_DATA && report.status != D9_USAGE &&
          report.status != D9_DEVICE) ||
         !report.message[0])
         fail_msg("%s: status %d, \"%s\"", what, (int)report.status, report.message);
     const run_report again = train_planted(b, &none, true);
     if (again.status != D9_OK) fail_msg("%s, then resumed: %s", what, again.message);
-    run_assert_equal(&again, whole_run(b), what);
+    run_assert_equal(&again, run_bench_whole(b), what);
 }
 
 enum { SOME = 20 / TEST_SHARE }; /* most calls tried of each kind */
@@ -280,7 +279,7 @@ FAULT_TEST(test_runs_with_a_failing_call) {
     for (int kind = 0; kind < CALL_COUNT; kind++) {
         const int64_t step = every ? 1 : 1 + counted.calls[kind] / SOME;
         for (int64_t k = 1; k <= counted.calls[kind]; k += step) {
-            run_folder_remove(b->folder), run_folder_make(b->folder);
+            clear_folder(b);
             check_failing_call(b, (each_call)kind, k);
         }
         print_message("%s: %lld calls\n", each_call_names[kind], (long long)counted.calls[kind]);

@@ -7,30 +7,24 @@
 typedef struct bench {
     d9_config *config; /* eight epochs, two views, 10 validation images */
     d9_result every;   /* of a run that computes all views in every evaluation */
-    char folder[RUN_PATH_BYTES];
+    const char *folder;
 } bench;
+
+static void free_result(void *result) { d9_result_free(&context, result); }
 
 static int set_up(void **state) {
     static bench b;
-    b.config = run_config(&context, "reference", "f32", "");
+    b.config = run_config("reference", "f32", "");
     b.config->measure = d9_measure_find("perplexity");
     b.config->data.validation = 10, b.config->train.epochs = 8, b.config->target = 0;
     b.config->eval.tta = D9_EVAL_TTA_EVERY;
     OK(d9_train(&context, &(d9_train_options){.config = b.config, .seed = 5}, &b.every));
+    test_keep(&b.every, free_result);
     b.config->eval.tta = D9_EVAL_TTA_LAST;
-    run_folder_make(b.folder);
+    b.folder = run_folder_new();
     *state = &b;
     return 0;
 }
-
-static int tear_down(void **state) {
-    bench *b = *state;
-    d9_result_free(&context, &b->every), d9_config_free(&context, b->config);
-    run_folder_remove(b->folder);
-    return 0;
-}
-
-static void free_result(void *result) { d9_result_free(&context, result); }
 
 /* A run's result, which lives until the test ends. */
 static const d9_result *train(const bench *b) {
@@ -115,7 +109,7 @@ TEST(test_best_row_target_and_patience_by_hand) {
 }
 
 /* `last` changes neither the parameters nor the final scores; only the last row has a score with all views. */
-TEST_WITH(bench *b, test_only_the_last_has_all_views, set_up, tear_down) {
+TEST_WITH(bench *b, test_only_the_last_has_all_views, set_up) {
     const d9_result *last = train(b);
     assert_string_equal(last->params_sha256, b->every.params_sha256);
     assert_true(last->score == b->every.score && last->score_tta == b->every.score_tta &&
@@ -127,7 +121,7 @@ TEST_WITH(bench *b, test_only_the_last_has_all_views, set_up, tear_down) {
 }
 
 /* In an epoch that was evaluated without all views, the plain score decides if the target is met. */
-TEST_WITH(bench *b, test_target_is_met_by_the_scores_of_eval_tta, set_up, tear_down) {
+TEST_WITH(bench *b, test_target_is_met_by_the_scores_of_eval_tta, set_up) {
     for (int tta = D9_EVAL_TTA_LAST; tta <= D9_EVAL_TTA_EVERY; tta++) {
         const int64_t best = lowest(&b->every, deciding(tta), 7);
         b->config->eval.tta = tta;
@@ -137,7 +131,7 @@ TEST_WITH(bench *b, test_target_is_met_by_the_scores_of_eval_tta, set_up, tear_d
 }
 
 /* keep: best follows the same scores; each model that is kept is evaluated with all views. */
-TEST_WITH(bench *b, test_best_follows_the_scores_of_eval_tta, set_up, tear_down) {
+TEST_WITH(bench *b, test_best_follows_the_scores_of_eval_tta, set_up) {
     b->config->keep = D9_KEEP_BEST;
     for (int tta = D9_EVAL_TTA_LAST; tta <= D9_EVAL_TTA_EVERY; tta++) {
         const int64_t best = lowest(&b->every, deciding(tta), 8);
@@ -155,7 +149,7 @@ TEST_WITH(bench *b, test_best_follows_the_scores_of_eval_tta, set_up, tear_down)
 }
 
 /* Early stopping follows the plain scores, and the model where it stopped is evaluated with all views. */
-TEST_WITH(bench *b, test_patience_follows_the_scores_of_eval_tta, set_up, tear_down) {
+TEST_WITH(bench *b, test_patience_follows_the_scores_of_eval_tta, set_up) {
     b->config->eval.patience = 1;
     for (int tta = D9_EVAL_TTA_EVERY; tta >= D9_EVAL_TTA_LAST; tta--) {
         const int64_t rows = early_stop_epochs(&b->every, deciding(tta), 1);
@@ -193,24 +187,22 @@ static bool goes_on(const bench *b, int tta, int64_t epochs) {
 
 /* With another eval.tta, another epoch may be the best. Resuming with it must be rejected if the kept model is of the
  * previously best epoch, unless the checkpoint is older than the new best epoch, which is then trained again. */
-TEST_WITH(bench *b, test_kept_model_of_another_epoch, set_up, tear_down) {
+TEST_WITH(bench *b, test_kept_model_of_another_epoch, set_up) {
     const char *path = run_path(b->folder, "checkpoint.safetensors");
-    uint8_t *bytes;
     size_t size;
     b->config->keep = D9_KEEP_BEST;
     assert_true(goes_on(b, D9_EVAL_TTA_EVERY, 1));
-    OK(d9_file_read(&context, path, &bytes, &size));
+    const uint8_t *bytes = run_read_file(path, &size);
     assert_true(goes_on(b, D9_EVAL_TTA_EVERY, 3));
     assert_false(goes_on(b, D9_EVAL_TTA_LAST, 3));
     for (int killed = 0; killed < 2; killed++) { /* the second time, epoch 3 was already kept */
         OK(d9_file_write(&context, path, bytes, size));
         assert_true(goes_on(b, D9_EVAL_TTA_LAST, 3));
     }
-    d9_release(&context, bytes);
 }
 
 /* train.plateau follows the plain scores or, with `every`, those with all views. */
-TEST_WITH(bench *b, test_plateau_follows_the_scores_of_eval_tta, set_up, tear_down) {
+TEST_WITH(bench *b, test_plateau_follows_the_scores_of_eval_tta, set_up) {
     b->config->train.plateau = 0.5;
     for (int tta = D9_EVAL_TTA_LAST; tta <= D9_EVAL_TTA_EVERY; tta++) {
         double factor = 1;
@@ -240,7 +232,7 @@ static void on_evaluated(void *user, const d9_program *program, int64_t seen, in
 }
 
 /* With early stopping, the final evaluation of the timeline is the repeated one, not the one that was interrupted. */
-TEST_WITH(bench *b, test_interrupted_last_evaluation_is_not_final, set_up, tear_down) {
+TEST_WITH(bench *b, test_interrupted_last_evaluation_is_not_final, set_up) {
     d9_result result;
     b->config->eval.patience = 1, b->config->eval.tta = D9_EVAL_TTA_EVERY;
     const int64_t rows = early_stop_epochs(&b->every, with_views, 1);
@@ -266,7 +258,7 @@ TEST_WITH(bench *b, test_interrupted_last_evaluation_is_not_final, set_up, tear_
 }
 
 /* An interrupt in either of an epoch's two evaluations leaves no half of its row: the resumed run repeats both. */
-TEST_WITH(bench *b, test_interrupted_evaluation, set_up, tear_down) {
+TEST_WITH(bench *b, test_interrupted_evaluation, set_up) {
     b->config->keep = D9_KEEP_BEST;
     const run_report whole = run_train_ok(&(d9_train_options){.config = b->config, .seed = 5});
     for (int stop = 0; stop < 2; stop++) {

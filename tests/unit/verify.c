@@ -29,17 +29,16 @@ static void check_golden(const char *folder, const char *precision) {
     assert_int_equal(v.skipped, 2);                        /* patch statistics: CIFAR-10 is missing */
 }
 
-TEST(test_golden_f64, run_folder_set_up, run_folder_tear_down) { check_golden(*state, "f64"); }
-TEST(test_golden_f32, run_folder_set_up, run_folder_tear_down) { check_golden(*state, "f32"); }
+TEST(test_golden_f64, run_folder_set_up) { check_golden(*state, "f64"); }
+TEST(test_golden_f32, run_folder_set_up) { check_golden(*state, "f32"); }
 
 /* A row must compare all elements of its kind in the file. */
-TEST_WITH(const char *folder, test_elements_are_counted, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, test_elements_are_counted, run_folder_set_up) {
     static const char *const groups[][3] = {{"loss", "step", "/loss"},  {"logits", "step", "/logits"},
                                             {"gradients", "grad/", ""}, {"final state", "final/", ""},
                                             {"average", "ema/", ""},    {"evaluation", "eval/", ""}};
-    d9_safetensors *file;
+    const d9_safetensors *file = run_tensors(CASES "/ema.safetensors");
     verify(folder, CASES "/ema.safetensors", "f32");
-    OK(d9_safetensors_read(&context, CASES "/ema.safetensors", &file));
     for (int g = 0; g < 6; g++) {
         int64_t elements = 0;
         for (int i = 0; i < file->tensor_count; i++) {
@@ -52,27 +51,24 @@ TEST_WITH(const char *folder, test_elements_are_counted, run_folder_set_up, run_
         assert_true(elements > 0);
         assert_int_equal(run_verified_row(&v, groups[g][0])->compared, elements);
     }
-    d9_safetensors_free(&context, file);
 }
 
 /* The case `name`, text_gru (4 texts of 7 tokens, 50 words) or language_gru (58 tokens, 23 words), must be rejected
  * with another tensor `tokens` (without bytes: its own) or another value of the metadata row `key` (NULL: its own). */
 static void assert_tokens_rejected(const char *folder, const char *name, d9_tensor tokens, const char *key,
                                    const char *value, const char *words) {
-    d9_safetensors *file;
+    d9_safetensors *file = run_tensors(name);
     const char *path = run_path(folder, "text.safetensors");
-    OK(d9_safetensors_read(&context, name, &file));
     for (int i = 0; i < file->tensor_count; i++)
         if (strcmp(file->tensors[i].name, "tokens") == 0 && tokens.bytes) file->tensors[i] = tokens;
     for (int i = 0; i < file->metadata_count; i++)
         if (key && strcmp(file->metadata[i].key, key) == 0) file->metadata[i].value = value;
     OK(d9_safetensors_write(&context, path, file->tensors, file->tensor_count, file->metadata, file->metadata_count));
-    d9_safetensors_free(&context, file);
     verify(folder, path, "f32");
     assert_rejection(v.status, D9_DATA, words);
 }
 
-TEST_WITH(const char *folder, test_texts_and_streams_that_do_not_fit, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, test_texts_and_streams_that_do_not_fit, run_folder_set_up) {
     static const char *const text = CASES "/text_gru.safetensors", *const stream = CASES "/language_gru.safetensors";
     static int64_t zeros[4 * 14] = {0}, high[4 * 14] = {[9] = 50}, negative[4 * 14] = {[9] = -1},
                              beyond[4 * 14] = {[9] = 23};
@@ -103,7 +99,7 @@ TEST_WITH(const char *folder, test_texts_and_streams_that_do_not_fit, run_folder
     }
 }
 
-TEST_WITH(const char *folder, test_precisions_that_cannot_be_verified, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, test_precisions_that_cannot_be_verified, run_folder_set_up) {
     verify(folder, CASES, "f31");
     assert_rejection(v.status, D9_USAGE, "f31 f64 f32 tf32 bf16 fp16");
     verify(folder, CASES, "bf16");

@@ -7,14 +7,13 @@
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 #include "verify/case_run.h"
-#include <jansson.h>
 
 #define EMA D9_SOURCE_DIR "/tests/golden/cases/ema.safetensors"
 enum { MAX_TENSORS = 256, MAX_METADATA = 16, BATCH = 8, CHANNELS = 4, STEPS = 2, GROUPS = 6 };
 
 typedef struct fixture {
     d9_arena arena;
-    char folder[RUN_PATH_BYTES];
+    const char *folder;
     d9_tensor tensors[MAX_TENSORS]; /* of the small case */
     int tensor_count;
     d9_metadata metadata[MAX_METADATA];
@@ -98,16 +97,15 @@ static void shrink_config(fixture *f) {
 
 /* `text`, a JSON object, with `key` set to `value`, or removed if `value` is NULL. */
 static const char *with_setting(fixture *f, const char *text, const char *key, json_t *value) {
-    json_t *json = json_loads(text, 0, NULL);
+    json_t *json = run_json(json_loads(text, 0, NULL));
     char *dumped, *copy;
-    assert_non_null(json);
     if (value)
         json_object_set_new(json, key, value);
     else
         json_object_del(json, key);
     dumped = json_dumps(json, JSON_COMPACT);
     OK(d9_arena_copy(&context, &f->arena, dumped, &copy));
-    free(dumped), json_decref(json);
+    free(dumped);
     return copy;
 }
 
@@ -149,24 +147,19 @@ static void add_expected(fixture *f) {
     d9_recorded_tensors_free(&context, &all), d9_reference_case_close(&context, &small);
 }
 
+static void free_arena(void *arena) { d9_arena_free(&context, arena); }
+
 static int set_up(void **state) {
     static fixture fixed;
     fixture *f = &fixed;
-    d9_safetensors *file;
     context.system = run_system();
-    run_folder_make(f->folder);
-    OK(d9_safetensors_read(&context, EMA, &file));
+    f->folder = run_folder_new();
+    test_keep(&f->arena, free_arena);
+    const d9_safetensors *file = run_tensors(EMA);
     add_small_inputs(f, file);
     add_small_metadata(f, file);
-    d9_safetensors_free(&context, file);
     add_expected(f);
     *state = f;
-    return 0;
-}
-
-static int tear_down(void **state) {
-    fixture *f = *state;
-    run_folder_remove(f->folder), d9_arena_free(&context, &f->arena);
     return 0;
 }
 
@@ -373,4 +366,4 @@ TEST(test_files_that_are_no_case_are_rejected) {
     assert_int_equal(f->v.status, D9_DATA);
 }
 
-TEST_GROUP(set_up, tear_down)
+TEST_GROUP(set_up, NULL)
