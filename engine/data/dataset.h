@@ -101,7 +101,7 @@ typedef struct d9_dataset_options {
     bool skip_empty;   /* folder, text: leave out class folders without files, with a warning for each */
     int64_t synthetic_train, synthetic_test; /* numbers of images; 0: 2048, 512 */
     int normalize;                           /* d9_normalize: sets mean and std */
-    int threads;                             /* number of threads that decode files; 0: OpenMP's default */
+    int threads;                             /* number of threads that decode files; 0: one per physical core */
     bool check;                 /* compute checksums of published files; d9_dataset_verify reports the result */
     const d9_provenance *known; /* of the model that is evaluated; NULL: the images are for training */
     uint64_t seed; /* for the synthetic set, the splits and a folder's order; independent of the run's seed */

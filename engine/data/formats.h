@@ -28,6 +28,12 @@ void d9_blend_on_white(const uint8_t *rgba, int64_t count, uint8_t *rgb);
  * with grey without an error; a motion photo has a video behind the marker), and no Huffman table has more than 256
  * codes (with more, stb_image of 2022 writes past the end of its table). */
 bool d9_jpeg_is_decodable(const uint8_t *bytes, size_t size);
+/* "Huffman table" or "quantisation table" if a scan of a decodable JPEG needs one that is not in front of it, where
+ * stb_image would take zeros; NULL: none is missing. */
+const char *d9_jpeg_missing_table(const uint8_t *bytes, size_t size);
+/* True for a JPEG, not progressive, that has no Huffman table at all. As in a frame of a Motion JPEG video, its tables
+ * are then those of ITU T.81, Annex K.3. */
+bool d9_jpeg_has_standard_tables(const uint8_t *bytes, size_t size);
 /* Name of a kind of JPEG that cannot be decoded, such as "an arithmetic-coded JPEG"; NULL for every other file. */
 const char *d9_jpeg_unsupported(const uint8_t *bytes, size_t size);
 /* True for a JPEG of four components without an Adobe marker. They are CMYK, 255 for no ink, as with the marker. */

@@ -1,4 +1,4 @@
-/* Checks a JPEG before stb_image decodes it: its frame header, its Huffman tables and its end. Markers are found as in
+/* Checks a JPEG before stb_image decodes it: its frame header, its tables and its end. Markers are found as in
  * stb_image, so that every table that it reads is checked here. */
 #include "data/formats.h"
 
@@ -10,6 +10,7 @@ enum {
     END = 0xd9,
     SCAN = 0xda,
     HUFFMAN = 0xc4,
+    QUANTISATION = 0xdb,
     RESTART_FIRST = 0xd0,
     RESTART_LAST = 0xd7,
     FRAME_FIRST = 0xc0,
@@ -18,6 +19,7 @@ enum {
     COMPONENTS_MAX = 4,
     CODES_MAX = 256,
     TABLE_HEAD = 17,
+    COEFFICIENTS = 64,
     EXIF = 0xe1, /* also of other data, such as XMP */
     ADOBE = 0xee,
     ADOBE_BYTES = 12
@@ -85,23 +87,85 @@ bool d9_jpeg_header(const uint8_t *bytes, size_t size, d9_picture_header *header
     return false;
 }
 
-/* Checks the Huffman tables of a segment: each has one byte, 16 counts, and as many values as the sum of the counts. */
-static bool tables_are_valid(const segment *tables) {
-    for (size_t at = 0; at < tables->size;) {
+/* The tables in front of a scan; bit t is set if table t is defined. */
+typedef struct tables {
+    unsigned dc, ac, quantisation;
+} tables;
+
+/* Notes the Huffman tables of a segment: each has one byte (class and number), 16 counts, and as many values as the sum
+ * of the counts. False if one is not valid. */
+static bool read_huffman(const segment *from, tables *known) {
+    for (size_t at = 0; at < from->size;) {
         size_t codes = 0;
-        if (tables->size - at < TABLE_HEAD) return false;
-        for (size_t i = 1; i < TABLE_HEAD; i++) codes += tables->bytes[at + i];
-        if (codes > CODES_MAX || codes > tables->size - at - TABLE_HEAD) return false;
+        if (from->size - at < TABLE_HEAD) return false;
+        for (size_t i = 1; i < TABLE_HEAD; i++) codes += from->bytes[at + i];
+        if (codes > CODES_MAX || codes > from->size - at - TABLE_HEAD) return false;
+        *(from->bytes[at] >> 4 ? &known->ac : &known->dc) |= 1U << (from->bytes[at] & 15);
         at += TABLE_HEAD + codes;
     }
     return true;
 }
 
+/* Notes the quantisation tables of a segment: each has one byte (precision and number) and its factors of 1 or 2 bytes.
+ * stb_image rejects a segment that does not end with a table. */
+static void read_quantisation(const segment *from, tables *known) {
+    for (size_t at = 0; at < from->size; at += from->bytes[at] >> 4 ? 1 + 2 * COEFFICIENTS : 1 + COEFFICIENTS)
+        known->quantisation |= 1U << (from->bytes[at] & 15);
+}
+
 bool d9_jpeg_is_decodable(const uint8_t *bytes, size_t size) {
     segment found = {0};
+    tables known = {0};
     for (size_t at = 2; next_segment(bytes, size, found.marker == SCAN, &at, &found);)
-        if (found.marker == HUFFMAN && !tables_are_valid(&found)) return false;
+        if (found.marker == HUFFMAN && !read_huffman(&found, &known)) return false;
     return found.marker == END;
+}
+
+/* Names a kind of table that a scan needs and that is not defined; NULL: none. In a progressive file the first scan of
+ * DC coefficients needs no AC table, later ones need no Huffman table, and scans of AC coefficients need no DC table.
+ * stb_image rejects a scan header of another size, and one of an unknown component. */
+static const char *find_missing(const segment *frame, const segment *scan, const tables *known) {
+    const size_t components = scan->size > 0 ? scan->bytes[0] : 0;
+    if (scan->size != 4 + 2 * components) return NULL;
+    const uint8_t *coefficients =
+        scan->bytes + 1 + 2 * components; /* first, last, bits: of earlier scans, of this one */
+    const bool all = frame->marker != FRAME_PROGRESSIVE;
+    const bool dc = all || (coefficients[0] == 0 && coefficients[2] >> 4 == 0), ac = all || coefficients[0] > 0;
+    for (size_t s = 1; s < 1 + 2 * components; s += 2)
+        for (size_t f = 6; f < frame->size; f += 3) {
+            if (frame->bytes[f] != scan->bytes[s]) continue;
+            const int huffman = scan->bytes[s + 1];
+            if (!(known->quantisation >> (frame->bytes[f + 2] & 15) & 1)) return "quantisation table";
+            if ((dc && !(known->dc >> (huffman >> 4) & 1)) || (ac && !(known->ac >> (huffman & 15) & 1)))
+                return "Huffman table";
+            break;
+        }
+    return NULL;
+}
+
+const char *d9_jpeg_missing_table(const uint8_t *bytes, size_t size) {
+    d9_picture_header header;
+    segment found = {0}, frame = {0};
+    tables known = {0};
+    const char *missing = NULL;
+    for (size_t at = 2; !missing && next_segment(bytes, size, found.marker == SCAN, &at, &found);) {
+        const bool starts = found.marker >= FRAME_FIRST && found.marker <= FRAME_LAST;
+        if (starts && !frame.bytes && read_frame(&found, &header)) frame = found;
+        if (found.marker == HUFFMAN && !read_huffman(&found, &known)) return NULL;
+        if (found.marker == QUANTISATION) read_quantisation(&found, &known);
+        if (found.marker == SCAN && frame.bytes) missing = find_missing(&frame, &found, &known);
+    }
+    return missing;
+}
+
+bool d9_jpeg_has_standard_tables(const uint8_t *bytes, size_t size) {
+    bool progressive = false;
+    segment found = {0};
+    for (size_t at = 2; next_segment(bytes, size, found.marker == SCAN, &at, &found);) {
+        if (found.marker == HUFFMAN) return false;
+        progressive |= found.marker == FRAME_PROGRESSIVE;
+    }
+    return !progressive;
 }
 
 const char *d9_jpeg_unsupported(const uint8_t *bytes, size_t size) {

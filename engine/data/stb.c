@@ -1,8 +1,8 @@
 /* The stb libraries, compiled only in this file; formats.h, image.h and dataset.h (d9_png_...) declare its functions.
  *
  * The hooks of stb_image's allocator have no user pointer, and a global context is not allowed, so the hooks use the
- * default system's memory. The memory is zeroed, because stb_image uses data that a damaged JPEG lacks (Huffman and
- * quantisation tables, a component or its end). stb_image's output is copied and freed at once. */
+ * default system's memory. The memory is zeroed, because stb_image uses data that a damaged JPEG lacks (a component or
+ * its end). stb_image's output is copied and freed at once. */
 #include "data/formats.h"
 
 #include <stdlib.h>
@@ -12,7 +12,29 @@
 #include "data/dataset.h"
 
 enum { STB_ALIGNMENT = 64 };
+/* Says that the four components are CMYK. Without it, stb_image takes them for Y, Cb, Cr and transparency. */
 static const uint8_t adobe_cmyk[] = {0xff, 0xee, 0, 14, 'A', 'd', 'o', 'b', 'e', 0, 100, 0, 0, 0, 0, 0};
+/* The Huffman tables of ITU T.81, Annex K.3: DC and AC of luminance, DC and AC of chrominance. */
+static const uint8_t standard_huffman[] = {
+    255, 196, 1,   162, 0,   0,   1,   5,   1,   1,   1,   1,   1,   1,   0,   0,   0,   0,   0,   0,   0,   0,   1,
+    2,   3,   4,   5,   6,   7,   8,   9,   10,  11,  16,  0,   2,   1,   3,   3,   2,   4,   3,   5,   5,   4,   4,
+    0,   0,   1,   125, 1,   2,   3,   0,   4,   17,  5,   18,  33,  49,  65,  6,   19,  81,  97,  7,   34,  113, 20,
+    50,  129, 145, 161, 8,   35,  66,  177, 193, 21,  82,  209, 240, 36,  51,  98,  114, 130, 9,   10,  22,  23,  24,
+    25,  26,  37,  38,  39,  40,  41,  42,  52,  53,  54,  55,  56,  57,  58,  67,  68,  69,  70,  71,  72,  73,  74,
+    83,  84,  85,  86,  87,  88,  89,  90,  99,  100, 101, 102, 103, 104, 105, 106, 115, 116, 117, 118, 119, 120, 121,
+    122, 131, 132, 133, 134, 135, 136, 137, 138, 146, 147, 148, 149, 150, 151, 152, 153, 154, 162, 163, 164, 165, 166,
+    167, 168, 169, 170, 178, 179, 180, 181, 182, 183, 184, 185, 186, 194, 195, 196, 197, 198, 199, 200, 201, 202, 210,
+    211, 212, 213, 214, 215, 216, 217, 218, 225, 226, 227, 228, 229, 230, 231, 232, 233, 234, 241, 242, 243, 244, 245,
+    246, 247, 248, 249, 250, 1,   0,   3,   1,   1,   1,   1,   1,   1,   1,   1,   1,   0,   0,   0,   0,   0,   0,
+    1,   2,   3,   4,   5,   6,   7,   8,   9,   10,  11,  17,  0,   2,   1,   2,   4,   4,   3,   4,   7,   5,   4,
+    4,   0,   1,   2,   119, 0,   1,   2,   3,   17,  4,   5,   33,  49,  6,   18,  65,  81,  7,   97,  113, 19,  34,
+    50,  129, 8,   20,  66,  145, 161, 177, 193, 9,   35,  51,  82,  240, 21,  98,  114, 209, 10,  22,  36,  52,  225,
+    37,  241, 23,  24,  25,  26,  38,  39,  40,  41,  42,  53,  54,  55,  56,  57,  58,  67,  68,  69,  70,  71,  72,
+    73,  74,  83,  84,  85,  86,  87,  88,  89,  90,  99,  100, 101, 102, 103, 104, 105, 106, 115, 116, 117, 118, 119,
+    120, 121, 122, 130, 131, 132, 133, 134, 135, 136, 137, 138, 146, 147, 148, 149, 150, 151, 152, 153, 154, 162, 163,
+    164, 165, 166, 167, 168, 169, 170, 178, 179, 180, 181, 182, 183, 184, 185, 186, 194, 195, 196, 197, 198, 199, 200,
+    201, 202, 210, 211, 212, 213, 214, 215, 216, 217, 218, 226, 227, 228, 229, 230, 231, 232, 233, 234, 242, 243, 244,
+    245, 246, 247, 248, 249, 250};
 
 static void *stb_allocate(size_t bytes) {
     const d9_system *system = d9_system_default();
@@ -52,15 +74,23 @@ static void stb_release(void *pointer) {
 #include <stb_image_write.h>
 #pragma GCC diagnostic pop
 
-/* Copies a JPEG and inserts an Adobe segment that says that its four components are CMYK. Without one, stb_image takes
- * them for Y, Cb, Cr and transparency. */
-static d9_status mark_as_cmyk(d9_context *context, const char *name, const uint8_t *bytes, size_t size,
-                              uint8_t **copy) {
-    d9_status status = D9_OK;
-    D9_TRY(D9_ALLOCATE(context, size + sizeof adobe_cmyk, name, copy));
-    memcpy(*copy, bytes, 2);
-    memcpy(*copy + 2, adobe_cmyk, sizeof adobe_cmyk);
-    memcpy(*copy + 2 + sizeof adobe_cmyk, bytes + 2, size - 2);
+/* A JPEG, as the file has it or in a copy with other segments. */
+typedef struct jpeg {
+    const uint8_t *bytes;
+    size_t size;
+    uint8_t *copy; /* NULL: `bytes` is the file */
+} jpeg;
+
+/* Copies a JPEG and inserts a segment behind its first marker. */
+static d9_status insert(d9_context *context, const char *name, const uint8_t *added, size_t added_size, jpeg *to) {
+    d9_status status;
+    uint8_t *copy;
+    D9_TRY(D9_ALLOCATE(context, to->size + added_size, name, &copy));
+    memcpy(copy, to->bytes, 2);
+    memcpy(copy + 2, added, added_size);
+    memcpy(copy + 2 + added_size, to->bytes + 2, to->size - 2);
+    d9_release(context, to->copy);
+    *to = (jpeg){copy, to->size + added_size, copy};
 done:
     return status;
 }
@@ -69,21 +99,23 @@ d9_status d9_jpeg_decode(d9_context *context, const char *name, const uint8_t *b
                          int *orientation) {
     d9_status status = D9_OK;
     int width = 0, height = 0, channels;
-    uint8_t *rgb = NULL, *marked = NULL;
+    uint8_t *rgb = NULL;
+    jpeg file = {.bytes = bytes, .size = size};
     *orientation = d9_jpeg_orientation(bytes, size);
-    if (d9_jpeg_is_unmarked_cmyk(bytes, size)) {
-        D9_TRY(mark_as_cmyk(context, name, bytes, size, &marked));
-        bytes = marked;
-        size += sizeof adobe_cmyk;
-    }
-    if (size <= INT32_MAX && d9_jpeg_is_decodable(bytes, size))
-        rgb = stbi_load_from_memory(bytes, (int)size, &width, &height, &channels, 3);
-    d9_release(context, marked);
+    if (d9_jpeg_is_unmarked_cmyk(bytes, size)) D9_TRY(insert(context, name, adobe_cmyk, sizeof adobe_cmyk, &file));
+    if (d9_jpeg_has_standard_tables(bytes, size))
+        D9_TRY(insert(context, name, standard_huffman, sizeof standard_huffman, &file));
+    const bool decodable = file.size <= INT32_MAX && d9_jpeg_is_decodable(file.bytes, file.size);
+    const char *missing = decodable ? d9_jpeg_missing_table(file.bytes, file.size) : NULL;
+    if (missing)
+        D9_TRY(d9_fail(context, D9_DATA, "%s: has no %s for its coded pixels, cannot be decoded", name, missing));
+    if (decodable) rgb = stbi_load_from_memory(file.bytes, (int)file.size, &width, &height, &channels, 3);
     if (!rgb || width != image->width || height != image->height)
         D9_TRY(d9_fail(context, D9_DATA, "%s: damaged or cut short, cannot be decoded", name));
     D9_TRY(D9_ALLOCATE(context, (size_t)width * (size_t)height * 3, name, &image->pixels));
     memcpy(image->pixels, rgb, (size_t)width * (size_t)height * 3);
 done:
+    d9_release(context, file.copy);
     stbi_image_free(rgb);
     return status;
 }

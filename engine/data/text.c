@@ -4,12 +4,12 @@
  * validation, but not those of test/ or val/; options->words replaces it. */
 #include "data/classes.h"
 
-#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "core/machine.h"
 #include "core/process.h"
 #include "core/system.h"
 #include "data/source.h"
@@ -110,7 +110,7 @@ static d9_status encode_parts(d9_context *context, const d9_dataset_options *opt
     d9_status status = D9_OK;
     d9_word_index index = {0};
     wordless found = {0};
-    int threads = options->threads > 0 ? options->threads : omp_get_max_threads();
+    int threads = options->threads > 0 ? options->threads : d9_host_default_threads();
     D9_TRY(d9_threads_ask(context, threads, &threads));
     D9_TRY(d9_word_index_make(context, &dataset->vocabulary, &index));
     encode_all(&index, &files[0], threads, dataset, &dataset->train, &found);

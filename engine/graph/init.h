@@ -12,7 +12,7 @@ typedef struct d9_init_site {
     bool grey;             /* images have one channel, which is used for all `channels` */
     int64_t image_count, height, width, channels;
     const double *table; /* (channels, 256): normalised value of each byte */
-    int threads;         /* 0: OpenMP's default */
+    int threads;         /* 0: one per physical core */
 } d9_init_site;
 
 /* Uniform in (-a, a). */

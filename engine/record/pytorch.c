@@ -2,7 +2,8 @@
  *
  *     NAME/data.pkl   a pickle of protocol 2: an ordered dictionary of tensors, each a range of a storage
  *     NAME/data/KEY   the bytes of a storage
- *     and files that are not needed (version, byteorder, ...)
+ *     NAME/byteorder  "little" or "big", the order of these bytes; absent before version 2.1
+ *     and files that are not needed (version, ...)
  *
  * A pickle is a program for a machine with a stack and a memo, a list of earlier values. The machine in this file has
  * only the opcodes that a state dict needs, and calls only functions that make dictionaries and tensors of storages. A
@@ -428,6 +429,22 @@ done:
 
 /* ---- the file ---- */
 
+/* Rejects a file of big-endian numbers: dawn9 reads numbers as they lie in memory, on little-endian processors. */
+static d9_status check_byte_order(reader *r, const char *name, int length) {
+    d9_status status;
+    static const char little[] = "little";
+    char *path;
+    D9_TRY(d9_arena_format(r->context, r->scratch, &path, "%.*s/byteorder", length, name));
+    const d9_zip_file *file = d9_zip_find(&r->zip, path);
+    if (file && (file->size != strlen(little) || memcmp(file->bytes, little, file->size) != 0))
+        D9_TRY(d9_fail(r->context, D9_DATA,
+                       "%s: holds big-endian numbers (%s); must be little-endian: load and save it by PyTorch on a "
+                       "little-endian machine",
+                       r->path, path));
+done:
+    return status;
+}
+
 /* Finds NAME/data.pkl, and sets `folder` to NAME/data/, the folder of the storages. */
 static d9_status find_pickle(reader *r) {
     d9_status status = D9_OK;
@@ -444,6 +461,7 @@ static d9_status find_pickle(reader *r) {
         if (r->size > MAX_PICKLE_BYTES)
             D9_TRY(d9_fail(r->context, D9_DATA, "%s: %s has %zu bytes, must be at most %d", r->path, file->name,
                            r->size, MAX_PICKLE_BYTES));
+        D9_TRY(check_byte_order(r, file->name, length));
         goto done;
     }
     status = d9_fail(r->context, D9_DATA, "%s: a zip archive without data.pkl; PyTorch has not written it", r->path);

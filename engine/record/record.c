@@ -74,45 +74,6 @@ static d9_status remove_file(d9_record *record, const char *name) {
     return d9_fail(record->context, D9_OUTPUT, "%s: cannot remove: %s", path, strerror(errno));
 }
 
-/* Epoch of a line of events.jsonl (`json`) or epochs.tsv; -1 if it has none. */
-static int64_t line_epoch(const char *line, size_t length, bool json) {
-    if (!json) {
-        char *end;
-        const int64_t epoch = strtoll(line, &end, 10);
-        return end > line && *end == '\t' ? epoch : -1;
-    }
-    json_t *row = json_loadb(line, length, 0, NULL), *said = json_object_get(row, "epoch");
-    const int64_t epoch = json_is_integer(said) ? json_integer_value(said) : -1;
-    json_decref(row);
-    return epoch;
-}
-
-/* Rewrites a file: `header`, then the file's complete lines of epochs up to `kept`. */
-static d9_status keep_rows(d9_record *record, const char *name, const char *header, bool json, int64_t kept) {
-    d9_status status = D9_OK;
-    uint8_t *bytes = NULL;
-    size_t size = 0;
-    char path[PATH_BYTES];
-    d9_text text;
-    d9_text_init(record->context, &text);
-    path_in(record, name, path);
-    d9_text_add(&text, "%s", header);
-    if (kept > 0 && d9_file_exists(record->context, path))
-        D9_TRY(d9_file_read_limited(record->context, path, D9_RECORD_MAX_BYTES, &bytes, &size));
-    for (const char *line = (const char *)bytes; line && *line;) {
-        size_t length = strcspn(line, "\n");
-        int64_t epoch = line_epoch(line, length, json);
-        if (epoch >= 1 && epoch <= kept && line[length] == '\n') d9_text_add(&text, "%.*s\n", (int)length, line);
-        line += length + (line[length] == '\n');
-    }
-    D9_TRY(d9_text_status(&text));
-    D9_TRY(d9_record_write(record, name, &text));
-done:
-    d9_release(record->context, bytes);
-    d9_text_free(&text);
-    return status;
-}
-
 static d9_status set_folder(d9_context *context, d9_record *record, const char *folder) {
     *record = (d9_record){.context = context};
     if (strlen(folder) >= sizeof record->folder)
@@ -159,29 +120,6 @@ d9_status d9_record_check(d9_context *context, const char *folder, const d9_conf
                        "another --out",
                        folder));
 done:
-    return status;
-}
-
-d9_status d9_record_open(d9_context *context, d9_record *record, const char *folder, const d9_config *config,
-                         d9_record_mode mode, int64_t epochs_kept) {
-    d9_status status;
-    d9_text text;
-    const int64_t kept = mode == D9_RECORD_RESUME ? epochs_kept : 0;
-    char heading[64];
-    snprintf(heading, sizeof heading, "epoch\thours\t%s\n", config->measure->epochs_heading);
-    d9_text_init(context, &text);
-    D9_TRY(set_folder(context, record, folder));
-    D9_TRY(d9_directory_make(context, folder));
-    D9_TRY(d9_record_check(context, folder, config, mode));
-    const bool best = mode == D9_RECORD_RESUME && config->keep == D9_KEEP_BEST;
-    for (int i = 0; i < LEFTOVERS - best * KEPT; i++) D9_TRY(remove_file(record, files[i]));
-    if (mode == D9_RECORD_OVERWRITE) D9_TRY(remove_file(record, "checkpoint.safetensors"));
-    D9_TRY(d9_effective_yaml(config, &text));
-    D9_TRY(d9_record_write(record, "config.yaml", &text));
-    D9_TRY(keep_rows(record, "events.jsonl", "", true, kept));
-    D9_TRY(keep_rows(record, "epochs.tsv", heading, false, kept));
-done:
-    d9_text_free(&text);
     return status;
 }
 
@@ -277,20 +215,67 @@ d9_status d9_epoch_json(d9_context *context, const d9_epoch_row *row, const d9_m
     return status;
 }
 
+/* Adds the row's line for epochs.tsv, if the epoch was evaluated. */
+static void add_cells(const d9_epoch_row *row, const d9_measure *measure, int views, d9_text *text) {
+    const double score = views > 1 ? d9_epoch_score(row) : row->score;
+    if (isfinite(score))
+        d9_text_add(text, "%lld\t%.9f\t%.*f\n", (long long)row->epoch, row->hours, measure->digits, score);
+}
+
 d9_status d9_record_epoch(d9_record *record, const d9_epoch_row *row, const d9_measure *measure, int views) {
     d9_status status = D9_OK;
-    const double score = views > 1 ? d9_epoch_score(row) : row->score;
-    d9_text line;
+    d9_text line, cells;
     d9_text_init(record->context, &line);
+    d9_text_init(record->context, &cells);
     D9_TRY(d9_epoch_json(record->context, row, measure, views, &line));
     D9_TRY(append_line(record, "events.jsonl", d9_text_get(&line)));
-    if (isfinite(score)) {
-        char cells[96];
-        snprintf(cells, sizeof cells, "%lld\t%.9f\t%.*f\n", (long long)row->epoch, row->hours, measure->digits, score);
-        D9_TRY(append_line(record, "epochs.tsv", cells));
-    }
+    add_cells(row, measure, views, &cells);
+    D9_TRY(d9_text_status(&cells));
+    if (cells.size > 0) D9_TRY(append_line(record, "epochs.tsv", d9_text_get(&cells)));
 done:
     d9_text_free(&line);
+    d9_text_free(&cells);
+    return status;
+}
+
+/* Writes events.jsonl and epochs.tsv with these rows. They are those of the checkpoint, because a power cut may have
+ * taken lines that were appended before the checkpoint was written. */
+static d9_status write_rows(d9_record *record, const d9_measure *measure, const d9_epoch_row *rows, int64_t count,
+                            int views) {
+    d9_status status = D9_OK;
+    d9_text lines, cells;
+    d9_text_init(record->context, &lines);
+    d9_text_init(record->context, &cells);
+    d9_text_add(&cells, "epoch\thours\t%s\n", measure->epochs_heading);
+    for (int64_t i = 0; i < count; i++) {
+        D9_TRY(d9_epoch_json(record->context, &rows[i], measure, views, &lines));
+        add_cells(&rows[i], measure, views, &cells);
+    }
+    D9_TRY(d9_text_status(&cells));
+    D9_TRY(d9_record_write(record, "events.jsonl", &lines));
+    D9_TRY(d9_record_write(record, "epochs.tsv", &cells));
+done:
+    d9_text_free(&lines);
+    d9_text_free(&cells);
+    return status;
+}
+
+d9_status d9_record_open(d9_context *context, d9_record *record, const char *folder, const d9_config *config,
+                         d9_record_mode mode, const d9_epoch_row *rows, int64_t count, int views) {
+    d9_status status;
+    d9_text text;
+    d9_text_init(context, &text);
+    D9_TRY(set_folder(context, record, folder));
+    D9_TRY(d9_directory_make(context, folder));
+    D9_TRY(d9_record_check(context, folder, config, mode));
+    const bool best = mode == D9_RECORD_RESUME && config->keep == D9_KEEP_BEST;
+    for (int i = 0; i < LEFTOVERS - best * KEPT; i++) D9_TRY(remove_file(record, files[i]));
+    if (mode == D9_RECORD_OVERWRITE) D9_TRY(remove_file(record, "checkpoint.safetensors"));
+    D9_TRY(d9_effective_yaml(config, &text));
+    D9_TRY(d9_record_write(record, "config.yaml", &text));
+    D9_TRY(write_rows(record, config->measure, rows, mode == D9_RECORD_RESUME ? count : 0, views));
+done:
+    d9_text_free(&text);
     return status;
 }
 

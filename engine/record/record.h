@@ -79,9 +79,11 @@ D9_MUST_USE d9_status d9_record_finished(d9_context *context, const char *folder
 D9_MUST_USE d9_status d9_record_check(d9_context *context, const char *folder, const d9_config *config,
                                       d9_record_mode mode);
 /* Makes the folder, repeats d9_record_check, removes old results, writes config.yaml. Not writable: D9_OUTPUT. The
- * caller holds the lock. RESUME keeps the rows of the first `epochs_kept` epochs; other modes keep none. */
+ * caller holds the lock. RESUME writes the `count` rows of the checkpoint to events.jsonl and epochs.tsv, as
+ * d9_record_epoch did; other modes write none. */
 D9_MUST_USE d9_status d9_record_open(d9_context *context, d9_record *record, const char *folder,
-                                     const d9_config *config, d9_record_mode mode, int64_t epochs_kept);
+                                     const d9_config *config, d9_record_mode mode, const d9_epoch_row *rows,
+                                     int64_t count, int views);
 /* Removes partially written run files that killed processes left. Failures are ignored. The caller holds the lock. */
 void d9_record_remove_partial(d9_context *context, const char *folder);
 /* Sets the scores of an evaluation with `views` views under the keys of the measure. False: out of memory. */

@@ -1,10 +1,15 @@
 /* TensorBoard's event files: see tensorboard.h. */
 #include "record/tensorboard.h"
+#include "core/listing.h"
 #include "core/system.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#define PREFIX "events.out.tfevents."
+static const int64_t SECONDS_MOST = 9999999999; /* of ten digits, as in the names */
 
 /* Field numbers, and two values (SESSION_START, COLOURS_RGB), of event.proto and summary.proto. */
 enum { EVENT_WALL_TIME = 1, EVENT_STEP = 2, EVENT_FILE_VERSION = 3, EVENT_SUMMARY = 5, EVENT_SESSION_LOG = 7 };
@@ -65,15 +70,34 @@ static void begin_event(d9_tensorboard *board, int64_t step, double wall_time) {
     if (step) d9_message_integer(&board->event, EVENT_STEP, step); /* proto3 omits zeros */
 }
 
+/* Sets *seconds to the time for the name of a new file: TensorBoard reads the files of a folder in the order of their
+ * names. */
+static d9_status choose_seconds(d9_context *context, const char *folder, double wall_time, int64_t *seconds) {
+    d9_status status;
+    d9_arena arena = {0};
+    d9_listing listing;
+    *seconds = (int64_t)floor(wall_time);
+    D9_TRY(d9_listing_read(context, &arena, folder, &listing));
+    for (int64_t i = 0; i < listing.count; i++) {
+        const char *name = listing.entries[i].name;
+        const int64_t other = strncmp(name, PREFIX, strlen(PREFIX)) == 0 ? strtoll(name + strlen(PREFIX), NULL, 10) : 0;
+        if (other >= *seconds && other < SECONDS_MOST) *seconds = other + 1;
+    }
+done:
+    d9_arena_free(context, &arena);
+    return status;
+}
+
 d9_status d9_tensorboard_open(d9_context *context, d9_tensorboard *board, const char *folder, int64_t step,
                               double wall_time) {
     d9_status status;
     *board = (d9_tensorboard){.context = context};
     d9_message_init(context, &board->event);
+    int64_t seconds;
     D9_TRY(d9_directory_make(context, folder));
-    /* TensorBoard reads the files of a folder in the order of their names. */
-    const int length = snprintf(board->path, sizeof board->path, "%s/events.out.tfevents.%010.0f.dawn9.%09lld", folder,
-                                floor(wall_time), (long long)step);
+    D9_TRY(choose_seconds(context, folder, wall_time, &seconds));
+    const int length = snprintf(board->path, sizeof board->path, "%s/" PREFIX "%010lld.dawn9.%09lld", folder,
+                                (long long)seconds, (long long)step);
     if (length >= (int)sizeof board->path)
         D9_TRY(d9_fail(context, D9_OUTPUT, "%.80s...: the folder's name is too long", folder));
     begin_event(board, 0, wall_time);

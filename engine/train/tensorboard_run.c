@@ -21,6 +21,12 @@ done:
     return status;
 }
 
+void d9_tensorboard_run_close(d9_context *context, d9_tensorboard_run *run) {
+    d9_tensorboard_close(&run->files);
+    d9_release(context, run->state);
+    run->state = NULL;
+}
+
 d9_status d9_tensorboard_run_open(d9_tensorboard_run *run, d9_session *session, const char *folder, int64_t step) {
     d9_status status;
     D9_TRY(d9_tensorboard_open(session->context, &run->files, folder, step, d9_clock_wall()));
@@ -66,13 +72,14 @@ d9_status d9_tensorboard_run_epoch(d9_tensorboard_run *run, d9_session *session,
     }
     d9_tensorboard_scalar(files, "speed/images_per_second", row->images_per_second);
     add_histograms(run, session);
-    D9_TRY(d9_tensorboard_end(files));
+    status = d9_tensorboard_end(files);
+    if (status == D9_OUTPUT) {
+        d9_log(session->context, D9_LOG_WARNING, "%s; the run continues without further events for TensorBoard",
+               session->context->message);
+        d9_context_clear(session->context);
+        d9_tensorboard_run_close(session->context, run);
+        status = D9_OK;
+    }
 done:
     return status;
-}
-
-void d9_tensorboard_run_close(d9_context *context, d9_tensorboard_run *run) {
-    d9_tensorboard_close(&run->files);
-    d9_release(context, run->state);
-    run->state = NULL;
 }

@@ -258,8 +258,8 @@ static d9_status open_run(d9_context *context, const d9_train_options *given, ru
     D9_TRY(lock_folder(context, self));
     D9_TRY(resume(context, self));
     if (options->out)
-        D9_TRY(d9_record_open(context, &self->record, options->out, options->config, self->mode,
-                              self->result->epoch_count - self->unreported));
+        D9_TRY(d9_record_open(context, &self->record, options->out, options->config, self->mode, self->result->epochs,
+                              self->result->epoch_count - self->unreported, self->session.program.views.count));
     if (options->tensorboard) /* it drops earlier events from this step on; the last summary stays */
         D9_TRY(d9_tensorboard_run_open(&self->tensorboard, &self->session, options->tensorboard,
                                        self->step + (self->step > 0 && !self->unreported)));

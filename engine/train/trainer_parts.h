@@ -66,7 +66,8 @@ typedef struct d9_tensorboard_run { /* all zeros: not open */
 D9_MUST_USE d9_status d9_tensorboard_run_open(d9_tensorboard_run *run, d9_session *session, const char *folder,
                                               int64_t step);
 /* Writes the event of the epoch that ended before `step`. `rate_factor`: by which train.plateau had multiplied its
- * learning rates. */
+ * learning rates. If the file cannot be written, for example on a full disk, warns and closes `run`: the training is
+ * worth more than its curves. */
 D9_MUST_USE d9_status d9_tensorboard_run_epoch(d9_tensorboard_run *run, d9_session *session, int64_t step,
                                                double rate_factor, const d9_epoch_row *row);
 void d9_tensorboard_run_close(d9_context *context, d9_tensorboard_run *run);

@@ -145,7 +145,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
                      inverse = static_cast<double>(inv_std[g * s.outputs + o]);
         const double product = inverse * (d9_warp_sum(w * d) - average * total); /* w is 0 past the end of the patch */
         const double m = lane < map.patch ? d9_moments_at(q, lane, D9_MOMENTS_ROWS - 1) : 0;
-        const double spread = d9_moments_product(q, map.patch, own, lane) - average * m; /* over pixels: p (w p - mean) */
+        const double spread = d9_moments_product(q, map.patch, own, lane) - average * m; /* sum of p (w p - mean) */
         dscale += product;
         row += lane < map.patch ? a * inverse * (d - total * m * per - product * per * inverse * spread) : d;
     }

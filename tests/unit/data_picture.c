@@ -60,14 +60,17 @@ TEST(every_kind_of_png_becomes_rgb) {
     check_two_pixels(&rounded, (const uint8_t[]){234, 205, 159, 255, 255, 255});
 }
 
-TEST(jpeg_is_decoded) {
+static void check_red(const uint8_t *bytes, size_t size) {
     d9_image image;
-    OK(d9_image_decode(&context, "picture", jpeg.bytes, jpeg.size, 0, &image));
-    assert_int_equal(image.width * image.height, 64);
     const int expected[3] = {200, 60, 30};
+    uint8_t *file = exact(bytes, size);
+    OK(d9_image_decode(&context, "picture", file, size, 0, &image));
+    assert_int_equal(image.width * image.height, 64);
     for (int i = 0; i < 64 * 3; i++) assert_true(abs(image.pixels[i] - expected[i % 3]) <= 6);
-    d9_image_free(&context, &image);
+    d9_image_free(&context, &image), free(file);
 }
+
+TEST(jpeg_is_decoded) { check_red(jpeg.bytes, jpeg.size); }
 
 static void rejected(const uint8_t *bytes, size_t size, int64_t megapixels, const char *words) {
     d9_image image;
@@ -126,24 +129,79 @@ TEST(huffman_tables_of_too_many_codes_are_rejected) {
     assert_false(d9_jpeg_is_decodable(file, jpeg.size));
 }
 
-/* A JPEG without its Huffman tables must decode to grey, regardless of earlier contents of memory. */
-TEST(a_jpeg_without_huffman_tables_is_grey) {
-    enum { BLOCKS = 4, BLOCK = 24576 }; /* about the size of the decoder's tables */
-    d9_image image;
+/* Makes application segments, which are skipped, of the segments with this marker; `first`: only of those whose first
+ * byte it is, -1: of all. */
+static void hide(uint8_t *file, int code, int first) {
+    for (size_t at = 2; at + 4 < jpeg.size; at++)
+        if (file[at] == 255 && file[at + 1] == code && (first < 0 || file[at + 4] == first)) file[at + 1] = 233;
+}
+
+/* Copies the JPEG up to the coded data of its scan, and adds `size` bytes instead of them. Returns the size. */
+static size_t with_scan(const void *bytes, size_t size, uint8_t *file) {
+    const size_t data = marker(218) + 2 + 12;
+    memcpy(file, jpeg.bytes, data);
+    memcpy(file + data, bytes, size);
+    return data + size;
+}
+
+/* stb_image would take zeros for a missing table, and decode to grey. */
+TEST(a_jpeg_without_its_tables_is_rejected) {
+    static const uint8_t numbers[] = {0, 1}, classes[] = {0, 16, 1, 17};
     uint8_t file[sizeof jpeg.bytes];
-    volatile uint8_t *used[BLOCKS]; /* volatile, so that writes before free are kept */
-    memcpy(file, jpeg.bytes, jpeg.size);
-    for (size_t at = 2; at + 1 < jpeg.size; at++)
-        if (file[at] == 255 && file[at + 1] == 196) file[at + 1] = 233; /* an application segment, which is skipped */
-    for (int i = 0; i < BLOCKS; i++) {
-        used[i] = malloc(BLOCK);
-        assert_true(used[i] != NULL);
-        for (int b = 0; b < BLOCK; b++) used[i][b] = 255;
+    for (size_t i = 0; i < sizeof numbers; i++) {
+        memcpy(file, jpeg.bytes, jpeg.size);
+        hide(file, 219, numbers[i]);
+        rejected(file, jpeg.size, 0, "dir/picture no quantisation table");
     }
-    for (int i = 0; i < BLOCKS; i++) free((void *)used[i]);
-    OK(d9_image_decode(&context, "picture", file, jpeg.size, 0, &image));
-    for (int i = 0; i < 64 * 3; i++) assert_int_equal(image.pixels[i], 128);
-    d9_image_free(&context, &image);
+    for (size_t i = 0; i < sizeof classes; i++) {
+        memcpy(file, jpeg.bytes, jpeg.size);
+        hide(file, 196, classes[i]);
+        rejected(file, jpeg.size, 0, "dir/picture no Huffman table");
+    }
+    memcpy(file, jpeg.bytes, jpeg.size);
+    hide(file, 196, -1);
+    file[marker(192) + 1] = 194; /* progressive: no standard tables */
+    rejected(file, jpeg.size, 0, "no Huffman table");
+}
+
+/* The coded data of the same pixels by the tables of ITU T.81, Annex K.3, which a frame of a video leaves out. */
+TEST(a_jpeg_without_huffman_tables_has_the_standard_ones) {
+    static const uint8_t coded[] = {0xad, 0x45, 0x14, 0x57, 0x21, 0xea, 0x9f, 255, 217};
+    uint8_t file[sizeof jpeg.bytes + sizeof coded];
+    const size_t size = with_scan(coded, sizeof coded, file);
+    hide(file, 196, -1);
+    check_red(file, size);
+}
+
+/* A progressive file with a first scan of the DC coefficients, and one of the AC coefficients, all zero, of the first
+ * component (EOB, 0 and ones). */
+TEST(each_scan_of_a_progressive_jpeg_needs_its_own_tables) {
+    static const uint8_t dc[] = {0x98, 0x12, 0xaf}, ac[] = {255, 218, 0, 8, 1, 1, 0, 1, 63, 0, 0x7f, 255, 217};
+    uint8_t coded[sizeof dc + sizeof ac], file[sizeof jpeg.bytes + sizeof coded + 64];
+    memcpy(coded, dc, sizeof dc);
+    memcpy(coded + sizeof dc, ac, sizeof ac);
+    const size_t size = with_scan(coded, sizeof coded, file), scan = marker(218), behind = scan + 2 + 12 + sizeof dc;
+    file[marker(192) + 1] = 194;
+    file[scan + 12] = 0; /* the last coefficient of the scan */
+    check_red(file, size);
+    hide(file, 196, 17); /* AC tables that no scan uses */
+    check_red(file, size);
+    hide(file, 196, 16);
+    rejected(file, size, 0, "no Huffman table");
+    memcpy(file + behind, (const uint8_t[]){255, 217}, 2); /* only the DC coefficients */
+    check_red(file, behind + 2);
+    hide(file, 196, 0);
+    rejected(file, behind + 2, 0, "no Huffman table");
+    /* the AC table follows the first scan */
+    const size_t table = 2 + 20; /* with its marker: 17 + 1 bytes behind the length */
+    (void)with_scan(coded, sizeof coded, file);
+    file[marker(192) + 1] = 194, file[scan + 12] = 0;
+    const uint8_t *found = jpeg.bytes + marker(196);
+    while (!(found[1] == 196 && found[4] == 16)) found++;
+    hide(file, 196, 16);
+    memmove(file + behind + table, file + behind, sizeof ac);
+    memcpy(file + behind, found, table);
+    check_red(file, size + table);
 }
 
 static void put_16(uint8_t *bytes, int value) { /* big-endian */

@@ -1,8 +1,11 @@
 /* Texts as tokens: words, ranks, cuts and padding, counted by hand; folders of texts, and rejected texts. */
+#include "core/machine.h"
 #include "core/system.h"
+#include "data/classes.h"
 #include "data/dataset.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
+#include <omp.h>
 
 static void write_text(const char *folder, const char *name, const char *text) {
     char path[RUN_PATH_BYTES];
@@ -290,4 +293,30 @@ TEST_WITH(const char *folder, broken_folders_of_texts_are_rejected, run_folder_s
     run_data_rejected(folder, (d9_dataset_options){.name = "text"}, D9_DATA, "ham texts (.txt)");
     write_text(folder, "ham/1.txt", "good");
     run_data_rejected(folder, (d9_dataset_options){.name = "text"}, D9_DATA, "1 2 CLASS/text.txt");
+}
+
+static int team; /* number of threads that decoded the file */
+
+static d9_status count_team(d9_context *context, const d9_dataset_options *options, const d9_dataset *dataset,
+                            d9_class_file *file, uint8_t *sample) {
+    (void)context, (void)options, (void)dataset, (void)file, (void)sample;
+    team = omp_get_num_threads();
+    return D9_OK;
+}
+
+/* OpenMP's own number, by the affinity mask or OMP_NUM_THREADS, may be above the CPU quota of a container. */
+TEST(files_are_decoded_on_the_default_number_of_threads) {
+    const d9_file_kind kind = {.sample = "text", .samples = "texts", .decode = count_team};
+    const d9_dataset_options options = {.name = "text"};
+    d9_class_file file = {.path = "a/text.txt"};
+    d9_class_files list = {1, &file};
+    d9_dataset dataset = {.height = 1, .width = 1, .channels = 1, .classes = 1};
+    d9_arena arena = {0};
+    const int before = omp_get_max_threads();
+    omp_set_num_threads(d9_host_default_threads() + 1);
+    const d9_status status = d9_class_files_decode(&context, &arena, &options, &kind, &list, 1, &dataset);
+    omp_set_num_threads(before);
+    OK(status);
+    assert_int_equal(team, d9_host_default_threads());
+    d9_arena_free(&context, &arena), d9_arena_free(&context, &dataset.arena);
 }

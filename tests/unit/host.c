@@ -2,6 +2,7 @@
  * scale+add, and counts prepared and released sites. */
 #include "backends/host/host.h"
 #include "backends/host/shapes.h"
+#include "core/machine.h"
 #include "core/system.h"
 #include "tests/support/each_call.h"
 #include "tests/support/graphs.h"

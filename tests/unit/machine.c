@@ -1,5 +1,5 @@
 /* Default threads, memory limits, processor names and cache sizes, read from fabricated trees of /proc and /sys. */
-#include "backends/host/plan.h"
+#include "core/machine.h"
 #include "core/system.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"

@@ -142,10 +142,11 @@ static void add_arm(const char *name, const char *baseline, int first_seed, int 
         run_make_directory(folder, at);
         strcat(at, "/result.json");
         write_json(run_path(folder, at),
-                   json_pack("{s:s, s:f, s:f, s:s, s:i, s:o, s:f, s:f, s:{s:{s:f}, s:{s:i}}}", "measure", measured, measured,
-                             scores[i] - 1, d9_measure_find(measured)->name_tta, scores[i], "config_hash", name, "seed",
-                             first_seed + i, "epochs", rows, "train_teraflop", teraflop, "evaluation_teraflop", 0.5,
-                             "config", "train", "epochs", configured, "data", "validation", validation));
+                   json_pack("{s:s, s:f, s:f, s:s, s:i, s:o, s:f, s:f, s:{s:{s:f}, s:{s:i}}}", "measure", measured,
+                             measured, scores[i] - 1, d9_measure_find(measured)->name_tta, scores[i], "config_hash",
+                             name, "seed", first_seed + i, "epochs", rows, "train_teraflop", teraflop,
+                             "evaluation_teraflop", 0.5, "config", "train", "epochs", configured, "data", "validation",
+                             validation));
     }
 }
 

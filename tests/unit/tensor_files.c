@@ -368,6 +368,21 @@ TEST(other_pickles_are_rejected_and_run_nothing) {
     }
 }
 
+/* torch.save writes the numbers of its machine, and says how they lie. */
+TEST(big_endian_numbers_are_rejected) {
+    static const float storage[4] = {1, 2, 3, 4};
+    static const char *const orders[] = {"little", "big"};
+    for (int i = 0; i < 2; i++) {
+        archive a = {.count = 0};
+        add_file(&a, "file/data.pkl", pickles[0].pickle, pickles[0].size);
+        add_file(&a, "file/byteorder", orders[i], strlen(orders[i]));
+        add_file(&a, "file/data/0", storage, sizeof storage);
+        close_archive(&a);
+        if (i == 0) OK(decode(a.bytes, a.size));
+        if (i == 1) assert_rejection(decode(a.bytes, a.size), D9_DATA, "file.pth big-endian file/byteorder");
+    }
+}
+
 /* Many tensors of one storage may not need more memory than the file has bytes. */
 TEST(shared_storages_do_not_multiply) {
     static const float storage[64] = {0};

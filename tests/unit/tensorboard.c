@@ -94,6 +94,21 @@ TEST_WITH(const char *folder, test_values_that_are_not_finite_are_omitted, run_f
     d9_tensorboard_close(&board);
 }
 
+/* TensorBoard reads files in the order of their names. The clock goes back, stands still and goes on. */
+TEST_WITH(const char *folder, test_a_later_file_is_later_by_name, run_folder_set_up, run_folder_tear_down) {
+    static const double times[] = {1.5e9, 1.4e9, 1.5e9, 1.6e9};
+    static const char *const names[] = {"1500000000.dawn9.000000010", "1500000001.dawn9.000000009",
+                                        "1500000002.dawn9.000000008", "1600000000.dawn9.000000007"};
+    run_write(folder, "events.out.tfevents.other", "", 0);
+    for (int i = 0; i < 4; i++) {
+        d9_tensorboard board;
+        OK(d9_tensorboard_open(&context, &board, folder, 10 - i, times[i]));
+        assert_non_null(strstr(board.path, names[i]));
+        d9_tensorboard_close(&board);
+    }
+    assert_int_equal(run_folder_count(folder, ""), 5);
+}
+
 static ssize_t write_to_full_disk(void *user, int file, const void *bytes, size_t size) {
     (void)user, (void)file, (void)bytes, (void)size;
     errno = ENOSPC;

@@ -199,6 +199,25 @@ FAULT_TEST(test_disk_that_is_full_for_one_file) {
     }
 }
 
+static void fill_disk(void *user, const d9_program *program, const d9_epoch_row *row) {
+    (void)program;
+    if (row->epoch == 1) ((disk *)user)->fault = FAULT_WRITE;
+}
+
+/* TensorBoard's events are no part of the record: a disk that is full for them ends no run. The second of the three
+ * epochs meets the fault, in a write of half of its bytes and one of none; the third writes nothing. */
+FAULT_TEST(test_disk_that_is_full_for_tensorboard) {
+    const char *logs = run_path(b->folder, "logs");
+    disk d = {.victim = "tfevents", .room = INT64_MAX, .marked = -1};
+    const run_report report = train_on(
+        &d, OPTIONS(b, .checkpoint_every = 1, .tensorboard = logs, .observer = {.user = &d, .epoch = fill_disk}));
+    if (report.status != D9_OK) fail_msg("%s", report.message);
+    assert_ints(d.fault, FAULT_WRITE, d.hits, 2, run_folder_count(logs, ""), 1);
+    run_assert_equal(&report, whole_run(b), "full for TensorBoard");
+    run_check_files(b->folder, "full for TensorBoard");
+    assert_true(run_has(b->folder, "result.json") && run_has(b->folder, "checkpoint.safetensors"));
+}
+
 FAULT_TEST(test_folder_that_cannot_be_made) {
     disk d = {.fault = FAULT_OPEN, .room = INT64_MAX, .marked = -1};
     const char *path = run_path(b->folder, "below");

@@ -1,6 +1,7 @@
 /* The CPU backend: the list of its tables of rules, its device and its description. The backend `cpu` uses our own
  * convolutions or oneDNN's (conv_choice.c); `onednn` uses oneDNN's wherever they exist, and does not fuse them. */
 #include "backends/cpu/cpu.h"
+#include "core/machine.h"
 #include "core/system.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* A device: the program's buffers, in host memory or allocated by the backend, and the backend's data. */
 #include "backends/host/plan.h"
+#include "core/machine.h"
 #include "core/process.h"
 #include "core/system.h"
 

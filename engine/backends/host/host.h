@@ -126,12 +126,6 @@ d9_status d9_host_peak_rates(d9_context *context, d9_device *device, const d9_pr
                              d9_peak_rates *peak_rates);
 d9_status d9_host_sync(d9_context *context, d9_device *device);
 
-/* Number of physical cores that this process may use by affinity mask and cgroup quota (rounded up); at least 1. */
-int d9_host_default_threads(void);
-
-/* Cache sizes of the first processor in bytes: level 1 data, level 2, and the shared level 3; 0: unknown. */
-void d9_host_caches(int64_t bytes[3]);
-
 /* ---- the integers of a batch, for backends whose buffers lie in the host's memory ---- */
 
 /* Sets *order to the address of the step's first sample index in the epoch's order, which is input `input` of the node.

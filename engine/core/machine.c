@@ -1,11 +1,12 @@
 /* Resources that this process may use: physical cores within affinity mask and cgroup quota, memory within the cgroup
  * limit. Read from procfs and sysfs; a missing file means no limit. */
 #define _GNU_SOURCE /* strsep */
-#include "backends/host/plan.h"
+#include "core/machine.h"
 #include "core/process.h"
 #include "core/system.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

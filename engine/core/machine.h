@@ -1,0 +1,31 @@
+/* Resources that this process may use: physical cores, memory, caches. */
+#pragma once
+
+#include "core/context.h"
+
+/* Number of physical cores that this process may use by affinity mask and cgroup quota (rounded up); at least 1. */
+int d9_host_default_threads(void);
+
+/* Common name of the processor, and the memory in bytes that this process may use (within cgroup limits). */
+void d9_host_processor(char *name, size_t size);
+int64_t d9_host_memory_bytes(void);
+
+/* Cache sizes of the first processor in bytes: level 1 data, level 2, and the shared level 3; 0: unknown. */
+void d9_host_caches(int64_t bytes[3]);
+
+/* ---- the same, read from a tree of kernel files ---- */
+/* Root folders of the kernel's files; tests use a tree that imitates them. */
+typedef struct d9_machine {
+    const char *proc, *sys; /* "/proc", "/sys" */
+    const bool *allowed;    /* [processors]: processors on which this process may run */
+    int processors;
+} d9_machine;
+
+/* Number of physical cores among `allowed`, at most the lowest CPU quota of the cgroups, rounded up; at least 1. */
+int d9_machine_threads(const d9_machine *machine);
+/* Lowest memory limit of the cgroups in bytes; 0: none. */
+double d9_machine_memory_limit(const d9_machine *machine);
+/* Cache sizes of the first processor in bytes: level 1 data, level 2, level 3; 0: unknown. */
+void d9_machine_caches(const d9_machine *machine, int64_t bytes[3]);
+/* Common name of the processor; "processor" if unknown. */
+void d9_machine_processor(const d9_machine *machine, char *name, size_t size);
