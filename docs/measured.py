@@ -742,6 +742,7 @@ def differences(folder):
 
 SMALL_AIRBENCH = "airbench94 with a quarter of the channels and of the training images, five epochs"
 ABLATIONS = {"cpu/ablate-small": "dawn94 with a quarter of the width, of the training images and of the epochs",
+             "cpu/ablate-depth-small": "a WRN-22-1 that trains on 10,000 images for 40 epochs",
              "cpu/ablate-airbench-small": SMALL_AIRBENCH, "gpu/h200-ablate-augmentations-small": SMALL_AIRBENCH}
 
 

@@ -28,7 +28,8 @@ tables() { # KEPT TABLE...
     accepts "$keep" report "$results/$kept" "$name" "$dawn9"
     for table in "$@"; do made "$name/report/$table.tsv" "$results/$kept/report/$table.tsv"; done
 }
-for kept in cpu/ablate-airbench-small cpu/ablate-small cpu/ladder-small cpu/resnet18-small gpu/h200-ladder gpu/h200-ladder-seed2; do
+for kept in cpu/ablate-airbench-small cpu/ablate-depth-small cpu/ablate-small cpu/ladder-small cpu/resnet18-small \
+    gpu/h200-ablate-augmentations-small gpu/h200-ablate-page gpu/h200-ladder gpu/h200-ladder-seed2; do
     tables $kept arms effects
 done
 for table in runs machines; do # that a committed page links
@@ -40,7 +41,8 @@ for page in "$results"/*/*/report.html; do # a committed page links nothing that
         [ -f "$(dirname "$page")/$link" ] || fail "$page links what is not there: $link"
     done
 done
-python3 "$source/experiments/measured.py" ablate-small resnet18-small ablate-airbench-small >measured.def
+python3 "$source/experiments/measured.py" h200-ablate-page ablate-small resnet18-small ablate-airbench-small \
+    h200-ablate-augmentations-small ablate-depth-small >measured.def
 made measured.def "$source/tricks/measured.def"
 
 # ---- a changed run changes the tables ----
