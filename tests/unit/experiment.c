@@ -101,8 +101,8 @@ TEST(test_the_command_line_comes_last, setup) {
     reject("config: tiny.yaml\ngrid: {tricks.cutout.size: [4, 8], tricks.cutout: [{size: 2}]}\n",
            ":2:36 grid.tricks.cutout tricks.cutout.size");
     edit = (d9_config_edit){.kind = D9_EDIT_WITH, .text = "ema:every=3,momentum=0.5"};
-    OK(load_with("config: tiny.yaml\nwithout: [ema]\ngrid: {tricks.cutout.size: [4, 8]}\nwith: [cutout]\n", &options,
-                 &experiment));
+    OK(experiment_load_with("config: tiny.yaml\nwithout: [ema]\ngrid: {tricks.cutout.size: [4, 8]}\nwith: [cutout]\n",
+                            &options, &experiment));
     assert_true(experiment->arms[0].config->trick_on[d9_trick_index("ema")]);
     reject_with("config: tiny.yaml\ngrid: {tricks.ema.every: [1, 2]}\n", &options,
                 ":2:8 grid.tricks.ema.every --with ema:every=3,momentum=0.5");

@@ -4,6 +4,7 @@
 #include "kernels/formulas/philox.h"
 #include "step/patches.h"
 #include "tests/support/programs.h"
+#include "tests/support/runs.h"
 #include "tests/support/test.h"
 #include "train/session.h"
 

@@ -95,7 +95,7 @@ TEST_WITH(const char *folder, test_values_that_are_not_finite_are_omitted, run_f
 }
 
 /* TensorBoard reads files in the order of their names. The clock goes back, stands still and goes on. */
-TEST_WITH(const char *folder, test_a_later_file_is_later_by_name, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, test_a_later_file_is_later_by_name, run_folder_set_up) {
     static const double times[] = {1.5e9, 1.4e9, 1.5e9, 1.6e9};
     static const char *const names[] = {"1500000000.dawn9.000000010", "1500000001.dawn9.000000009",
                                         "1500000002.dawn9.000000008", "1600000000.dawn9.000000007"};

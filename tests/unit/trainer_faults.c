@@ -210,10 +210,10 @@ FAULT_TEST(test_disk_that_is_full_for_tensorboard) {
     const char *logs = run_path(b->folder, "logs");
     disk d = {.victim = "tfevents", .room = INT64_MAX, .marked = -1};
     const run_report report = train_on(
-        &d, OPTIONS(b, .checkpoint_every = 1, .tensorboard = logs, .observer = {.user = &d, .epoch = fill_disk}));
+        &d, RUN_OPTIONS(b, .checkpoint_every = 1, .tensorboard = logs, .observer = {.user = &d, .epoch = fill_disk}));
     if (report.status != D9_OK) fail_msg("%s", report.message);
     assert_ints(d.fault, FAULT_WRITE, d.hits, 2, run_folder_count(logs, ""), 1);
-    run_assert_equal(&report, whole_run(b), "full for TensorBoard");
+    run_assert_equal(&report, run_bench_whole(b), "full for TensorBoard");
     run_check_files(b->folder, "full for TensorBoard");
     assert_true(run_has(b->folder, "result.json") && run_has(b->folder, "checkpoint.safetensors"));
 }
