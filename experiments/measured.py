@@ -11,6 +11,7 @@ import csv
 import os
 import re
 import sys
+import textwrap
 
 HEAD = """\
 /* Measured effects of the tricks: difference in accuracy, arm minus baseline, in percentage points.
@@ -42,7 +43,7 @@ def main():
             found = list(rows(os.path.basename(os.path.normpath(folder)).removeprefix("h200-"), file))
         if not found:
             sys.exit(f"measured.py: {folder} has no arm with or without a trick")
-        lines += found
+        lines += ["\n    ".join(textwrap.wrap(row, 116)) if len(row) > 120 else row for row in found]
     print("\n".join(lines))
 
 

@@ -154,12 +154,13 @@ prints '^runs       1 of 4 done, 3 waiting$' "$dawn9" experiment short.yaml --ou
 accepts "$dawn9" experiment short.yaml --out shards --shard 1/3 --quiet
 prints '^runs       4 of 4 done$' "$dawn9" experiment short.yaml --out shards --shard 3/3 --quiet
 # A shard ends with the failure of its own runs alone; a run that is being trained has a task already.
-echo '{config: tiny.yaml, seeds: 1, arms: {bad: {set: {train.lr.peak: 1e9}}, good: {}}}' >some.yaml
+echo '{config: tiny.yaml, seeds: 1, arms: {bad: {set: {train.lr: {knots: [0, end], values: [1.0e6, 1.0e6]}}}, good: {}}}' >some.yaml
 ends 5 'bad' "$dawn9" experiment some.yaml --out some --shard 1/2 --quiet
 accepts "$dawn9" experiment some.yaml --out some --shard 2/2 --quiet
 mkdir -p taken/runs/bad/seed1
 flock taken/runs/bad/seed1/lock "$dawn9" experiment some.yaml --out taken --commands >commands.txt
 [ "$(grep -o 'shard [12]/2' commands.txt)" = 'shard 2/2' ] || fail "a task for a run that is being trained: $(cat commands.txt)"
+rm -r taken
 prints '4 runs, 3 at a time$' "$dawn9" experiment short.yaml --out workers --workers 3
 [ "$(grep -c ' seed [12]  ' "$out")" = 4 ] || fail "not a line for each run: $(cat "$out")"
 for run in both/seed1 both/seed2 one/seed1 one/seed2; do

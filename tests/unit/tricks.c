@@ -494,7 +494,7 @@ TEST(test_hooks_reject_what_does_not_fit) {
     const d9_trick *trick = d9_trick_at(D9_TRICK_muon);
     assert_rejection(trick->on_optimizer(&context, muon, &nothing, &program->groups), D9_USAGE,
                      "tricks.muon --without");
-    d9_groups groups = {.count = 1, .group = &(d9_group){.rate_multiplier = 1}}; /* without knots the learning rate is 0 */
+    d9_groups groups = {.count = 1, .group = &(d9_group){.rate_multiplier = 1}}; /* no knots: the rate is 0 */
     assert_rejection(trick->on_optimizer(&context, muon, &program->train, &groups), D9_USAGE,
                      "tricks.muon train.lr 0 --without");
 }
