@@ -15,7 +15,7 @@ target_link_libraries(dawn9_cuda_rules PUBLIC dawn9_engine)
 file(GLOB TIMED_SOURCES CONFIGURE_DEPENDS kernels/cuda/* kernels/formulas/* kernels/*.h)
 add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/cuda_kernels.h
   COMMAND ${CMAKE_COMMAND} -DSOURCE=${CMAKE_SOURCE_DIR} -DOUT=${CMAKE_BINARY_DIR}/cuda_kernels.h -P ${CMAKE_SOURCE_DIR}/cmake/kernels.cmake
-  DEPENDS ${TIMED_SOURCES} engine/backends/cuda/norm.c cmake/cuda.cmake cmake/kernels.cmake)
+  DEPENDS ${TIMED_SOURCES} engine/backends/cuda/norm.c cmake/cuda.cmake cmake/kernels.cmake VERBATIM)
 target_sources(dawn9_cuda_rules PRIVATE ${CMAKE_BINARY_DIR}/cuda_kernels.h)
 target_include_directories(dawn9_cuda_rules PRIVATE ${CMAKE_BINARY_DIR})
 

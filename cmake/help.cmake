@@ -14,7 +14,7 @@ endforeach()
 add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/completions.h
   COMMAND ${CMAKE_COMMAND} -DFOLDER=${CMAKE_SOURCE_DIR}/completions -DOUT=${CMAKE_BINARY_DIR}/completions.h
           -DTYPE=completion -DNAME=completions -P ${CMAKE_SOURCE_DIR}/cmake/embed.cmake
-  DEPENDS ${SHELL_FILES} ${CMAKE_SOURCE_DIR}/cmake/embed.cmake)
+  DEPENDS ${SHELL_FILES} ${CMAKE_SOURCE_DIR}/cmake/embed.cmake VERBATIM)
 target_sources(dawn9_cli PRIVATE ${CMAKE_BINARY_DIR}/completions.h)
 target_include_directories(dawn9_cli PRIVATE ${CMAKE_BINARY_DIR})
 

@@ -91,6 +91,8 @@ bool d9_flag_is_word(const d9_flag *flag);  /* true: a word; false: an --option 
 bool d9_flag_is_words(const d9_flag *flag); /* true: all remaining words */
 
 /* ---- output ---- */
+/* Writes all bytes, and waits for the reader if the file is non-blocking. Returns 0, or errno of the failure. */
+int d9_cli_write(const struct d9_system *system, int file, const char *bytes, size_t size);
 /* Writes to standard output, unbuffered. A failure is stored for d9_cli_finish. %s escapes control characters,
  * including newlines, like d9_text_add_escaped. Supported conversions: d, u, x, c, s, e, f, g, with ll, l, z.
  * d9_cli_print_text prints a text with its newlines. */

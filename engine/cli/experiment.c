@@ -39,9 +39,9 @@ static const d9_example examples[] = {
 const d9_command d9_command_experiment = {
     .name = "experiment",
     .doc = "Train configurations x grid x seeds, or a search; each run once",
-    .about =
-        "Repeat the command after an interrupt (exit status 129, 130, 138 or 143) or a crash, or with more seeds:\n"
-        "finished runs are kept. Several processes and machines may work on one folder; no run is trained twice.",
+    .about = "Repeat the command after an interrupt (exit status 129, 130, 138, 140, 143 or 152) or a crash, or with "
+             "more seeds:\n"
+             "finished runs are kept. Several processes and machines may work on one folder; no run is trained twice.",
     .examples = examples,
     .flags = flags,
     .options_size = sizeof(experiment_options),

@@ -76,7 +76,20 @@ static void catch_signals(void) {
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGUSR1, &action, NULL);
+    sigaction(SIGUSR2, &action, NULL);
+    sigaction(SIGXCPU, &action, NULL);
     if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, NULL);
+}
+
+static void end_at_once(int number) { _exit(128 + number); }
+
+/* Makes SIGINT and SIGTERM end a command that is not interruptible, if it is process 1, as in a container: the kernel
+ * drops signals to process 1 that have no handler. */
+static void catch_signals_of_process_1(void) {
+    const struct sigaction action = {.sa_handler = end_at_once};
+    if (getpid() != 1) return;
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
 }
 
 /* Opens file descriptors 0, 1 and 2 if they are closed. Otherwise the next file opened would get one of these numbers
@@ -123,7 +136,10 @@ static d9_status run_command(d9_cli *cli, const char *name, int count, const cha
     D9_TRY(d9_cli_parse(cli, command, count, words, options, &help));
     if (help) return d9_cli_help(cli, command);
     if (command->computes) d9_this_process_wait_passively(cli->words);
-    if (command->interruptible) catch_signals();
+    if (command->interruptible)
+        catch_signals();
+    else
+        catch_signals_of_process_1();
     D9_TRY(command->run(cli, options));
 done:
     return status;
@@ -157,8 +173,7 @@ static d9_status run(d9_cli *cli, int count, const char *const *words) {
 static void print_error(const d9_system *system, const char *kind, const char *line) {
     char text[1100];
     int length = snprintf(text, sizeof text, "dawn9: %s%s\n", kind, line);
-    ssize_t put = system->write(system->user, STDERR_FILENO, text, (size_t)length);
-    (void)put; /* nothing can be done about a failure */
+    (void)d9_cli_write(system, STDERR_FILENO, text, (size_t)length); /* nothing can be done about a failure */
 }
 
 /* True if this process prints why it ends: rank 0 always, any other rank only if it fails alone. To find that out, the

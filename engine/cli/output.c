@@ -4,25 +4,33 @@
 #include "record/effective.h"
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-static void write_stdout(d9_cli *cli, const char *bytes, size_t size) {
-    const d9_system *system = cli->context.system;
-    if (cli->parallel.rank > 0) return;
-    while (size > 0 && cli->output_error == 0) {
-        ssize_t put = system->write(system->user, STDOUT_FILENO, bytes, size);
-        if (put < 0 && errno == EINTR) continue;
-        if (put <= 0) {
-            cli->output_error = put < 0 ? errno : ENOSPC;
-        } else {
+int d9_cli_write(const d9_system *system, int file, const char *bytes, size_t size) {
+    struct pollfd reader = {.fd = file, .events = POLLOUT};
+    while (size > 0) {
+        const ssize_t put = system->write(system->user, file, bytes, size);
+        if (put == 0) return ENOSPC;
+        if (put > 0) {
             bytes += put;
             size -= (size_t)put;
+        } else if (errno == EAGAIN) { /* the parent has made the file non-blocking */
+            poll(&reader, 1, -1);
+        } else if (errno != EINTR) {
+            return errno;
         }
     }
+    return 0;
+}
+
+static void write_stdout(d9_cli *cli, const char *bytes, size_t size) {
+    if (cli->parallel.rank > 0 || cli->output_error) return;
+    cli->output_error = d9_cli_write(cli->context.system, STDOUT_FILENO, bytes, size);
 }
 
 d9_status d9_cli_print_text(d9_cli *cli, d9_text *text) {

@@ -86,9 +86,25 @@ done:
     return status;
 }
 
+/* Rejects a path below "~", which would be a folder of that name, in options and words whose values are paths. */
+static d9_status check_home(parser *parser, const d9_flag *flag, const char *path) {
+    static const char *const paths[] = {"ARCHIVE", "CONFIG", "DIR",     "EXPERIMENT", "FILE",
+                                        "MODEL",   "OUT",    "OUT.png", "RUN"};
+    const bool word = d9_flag_is_word(flag);
+    const char *value = word ? flag->name : flag->value;
+    char instead[4096];
+    bool is_path = false;
+    for (size_t i = 0; value && i < sizeof paths / sizeof *paths; i++)
+        is_path = is_path || strcmp(value, paths[i]) == 0;
+    if (!is_path || !d9_text_begins_at_home(path, instead, sizeof instead)) return D9_OK;
+    return d9_fail(&parser->cli->context, D9_USAGE, "%s%s: %s: only to a shell ~ is the home folder; write %s",
+                   word ? "" : "--", flag->name, path, instead);
+}
+
 static d9_status store(parser *parser, const d9_flag *flag, const char *value) {
     d9_status status = D9_OK;
     if (flag->choices) D9_TRY(check_choice(parser, flag, value));
+    D9_TRY(check_home(parser, flag, value));
     if ((flag->type == D9_FLAG_TEXT || (flag->type == D9_FLAG_LIST && flag->doc)) && !*value)
         return fail_usage(parser, "--%s: the value is empty: %s", flag->name, flag->value);
     if (flag->type == D9_FLAG_INTEGER) return store_integer(parser, flag, value);

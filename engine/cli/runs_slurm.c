@@ -106,8 +106,9 @@ done:
     return status;
 }
 
-/* Adds the script of a task. With --requeue, a shell forwards SIGUSR1 to the program, and requeues the job if the
- * program's exit status says that the signal stopped it. */
+/* Adds the script of a task. With --requeue, a shell forwards SIGUSR1 to the program, and requeues the task if the
+ * program's exit status says that the signal stopped it. SLURM_JOB_ID is no name of a task: in one of the tasks it is
+ * the number of the whole array. */
 static d9_status add_script(const d9_runs *runs, d9_text *text) {
     static const char shard[] = "\"$SLURM_ARRAY_TASK_ID\"";
     d9_status status;
@@ -117,7 +118,8 @@ static d9_status add_script(const d9_runs *runs, d9_text *text) {
     d9_text_add(text,
                 " & child=$!; trap 'kill -USR1 $child' USR1; wait $child; status=$?; "
                 "while kill -0 $child 2>/dev/null; do wait $child; status=$?; done; "
-                "[ $status -ne %d ] || scontrol requeue \"$SLURM_JOB_ID\"; exit $status",
+                "[ $status -ne %d ] || scontrol requeue \"${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}\"; "
+                "exit $status",
                 (int)D9_SIGUSR1);
     status = d9_text_status(text);
 done:

@@ -565,13 +565,13 @@ static const d9_example examples[] = {
 const d9_command d9_command_train = {
     .name = "train",
     .doc = "Train a configuration and keep a record of the run",
-    .about =
-        "A checkpoint is written on an interrupt (exit status 129, 130, 138 or 143) and at the end of an epoch, at "
-        "most\n"
-        "one every 30 seconds; --resume continues from it. A folder that holds a run is overwritten only with\n"
-        "--overwrite. --data DIR sets the folder of the data, also with --resume: records omit absolute paths.\n"
-        "`dawn9 eval DIR` evaluates the trained model again, `dawn9 predict DIR FILE...` uses it.\n"
-        "docs/models.md describes the model file and its use in PyTorch.",
+    .about = "A checkpoint is written on an interrupt (exit status 129, 130, 138, 140, 143 or 152) and at the end of "
+             "an epoch, at "
+             "most\n"
+             "one every 30 seconds; --resume continues from it. A folder that holds a run is overwritten only with\n"
+             "--overwrite. --data DIR sets the folder of the data, also with --resume: records omit absolute paths.\n"
+             "`dawn9 eval DIR` evaluates the trained model again, `dawn9 predict DIR FILE...` uses it.\n"
+             "docs/models.md describes the model file and its use in PyTorch.",
     .examples = examples,
     .flags = flags,
     .options_size = sizeof(train_options),

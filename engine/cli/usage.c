@@ -18,7 +18,9 @@ const d9_fact d9_exit_statuses[] = {
     {"129", "interrupted by SIGHUP; a training run wrote a checkpoint"},
     {"130", "interrupted by SIGINT; a training run wrote a checkpoint"},
     {"138", "interrupted by SIGUSR1, which schedulers send before a time limit; a training run wrote a checkpoint"},
+    {"140", "interrupted by SIGUSR2, as by SIGUSR1; a training run wrote a checkpoint"},
     {"143", "interrupted by SIGTERM; a training run wrote a checkpoint"},
+    {"152", "interrupted by SIGXCPU, a limit of processor time (ulimit -t); a training run wrote a checkpoint"},
     {0},
 };
 

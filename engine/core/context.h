@@ -22,13 +22,16 @@ typedef enum d9_status {
     D9_OUTPUT = 6,       /* a file or standard output could not be written */
     D9_SIGHUP = 129,
     D9_SIGINT = 130,
-    D9_SIGUSR1 = 138, /* a scheduler's warning before the time limit */
-    D9_SIGTERM = 143
+    D9_SIGUSR1 = 138, /* SIGUSR1, SIGUSR2: a scheduler's warning before the time limit */
+    D9_SIGUSR2 = 140,
+    D9_SIGTERM = 143,
+    D9_SIGXCPU = 152 /* the soft limit of processor time is exceeded (ulimit -S -t) */
 } d9_status;
 
 /* True for a signal that asked for an orderly end. Its status is 128 + the signal number. */
 static inline bool d9_status_is_interrupt(d9_status status) {
-    return status == D9_SIGHUP || status == D9_SIGINT || status == D9_SIGUSR1 || status == D9_SIGTERM;
+    return status == D9_SIGHUP || status == D9_SIGINT || status == D9_SIGUSR1 || status == D9_SIGUSR2 ||
+           status == D9_SIGTERM || status == D9_SIGXCPU;
 }
 
 #define D9_MUST_USE            __attribute__((warn_unused_result))

@@ -144,21 +144,25 @@ static int pass_on_and_wait(const d9_context *context, pid_t child) {
     }
 }
 
-/* Fails with the last error of the log (a line "dawn9: ...", not a warning), or with a message that names the log. */
+/* Fails with the last error of the log (a line "dawn9: ...", not a warning), or with a message that names the log and
+ * shows its first line of text. */
 static d9_status fail_with_log(d9_context *context, d9_status status, const char *log) {
     static const char mark[] = "dawn9: ";
     d9_context quiet = *context;
     uint8_t *bytes = NULL;
     size_t size = 0;
-    const char *line = NULL;
+    const char *line = NULL, *first = "";
     if (d9_file_read(&quiet, log, &bytes, &size) == D9_OK)
         for (const char *at = (const char *)bytes; at && *at; at = strchr(at, '\n'), at += at ? 1 : 0)
             if (strncmp(at, mark, strlen(mark)) == 0 && strncmp(at, "dawn9: warning", 14) != 0)
                 line = at + strlen(mark);
+    if (bytes) first = (const char *)bytes + strspn((const char *)bytes, " \t\r\n-=*"); /* frames of launchers */
+    const size_t length = strcspn(first, "\r\n");
     if (line)
         status = d9_fail(context, status, "%.*s", (int)strcspn(line, "\n"), line);
     else
-        status = d9_fail(context, status, "the processes of the run ended with status %d: %s", (int)status, log);
+        status = d9_fail(context, status, "the processes of the run ended with status %d: %s%s%.*s", (int)status, log,
+                         length ? ": " : "", (int)(length < LINE_SIZE ? length : LINE_SIZE), first);
     d9_release(context, bytes);
     return status;
 }

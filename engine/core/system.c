@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -258,31 +259,55 @@ static d9_status close_file(d9_context *context, const char *path, int file) {
 }
 
 /* Rejects targets that are not regular files before anything is written: renaming onto a folder would fail late, and
- * renaming onto a device would replace it. */
-static d9_status check_target(d9_context *context, const char *path) {
+ * renaming onto a device would replace it. *mode (may be NULL) receives the target's permissions, or -1 without one. */
+static d9_status check_target(d9_context *context, const char *path, int *mode) {
     struct stat state;
-    if (context->system->stat(context->system->user, path, &state) != 0 || S_ISREG(state.st_mode)) return D9_OK;
+    const bool found = context->system->stat(context->system->user, path, &state) == 0;
+    if (mode) *mode = found ? (int)(state.st_mode & 0777) : -1;
+    if (!found || S_ISREG(state.st_mode)) return D9_OK;
     return d9_fail(context, D9_OUTPUT, "%s: cannot write: %s", path,
                    S_ISDIR(state.st_mode) ? "it is a folder" : "it is a pipe or a device, not a file");
 }
 
+/* If `path` is a symbolic link to an existing file: the path of that file, to be freed with `free`. Otherwise NULL. */
+static char *find_linked(const char *path) {
+    struct stat state;
+    return lstat(path, &state) == 0 && S_ISLNK(state.st_mode) ? realpath(path, NULL) : NULL;
+}
+
+/* Adds the name of the temporary file beside `path`: PATH.PROCESS.partial, with a name cut short where that would be
+ * longer than file systems allow. */
+static void add_beside(d9_text *text, const char *path) {
+    char ending[40];
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const size_t most = NAME_MAX - (size_t)snprintf(ending, sizeof ending, ".%ld.partial", (long)getpid());
+    size_t length = strlen(name);
+    if (length > most && length <= NAME_MAX) /* a longer name is rejected by the system */
+        for (length = most; length > 0 && (name[length] & 0xC0) == 0x80;) length--; /* not within a character */
+    d9_text_add(text, "%.*s%s", (int)((size_t)(name - path) + length), path, ending);
+}
+
 typedef enum write_mode { WRITE_SYNCED, WRITE_UNSYNCED, WRITE_TRIAL } write_mode;
 
-/* Writes a temporary file beside `path` and renames it to `path`; WRITE_TRIAL removes it instead. */
+/* Writes a temporary file beside `path`, or beside the file that it links to, and gives it that file's name and
+ * permissions; WRITE_TRIAL removes it instead. */
 static d9_status write_beside(d9_context *context, const char *path, const void *bytes, size_t size, write_mode mode) {
     const d9_system *system = context->system;
     d9_status status = D9_OK;
-    int file = -1;
+    int file = -1, permissions;
     bool made = false;
+    char *const linked = find_linked(path);
+    const char *target = linked ? linked : path;
     d9_text beside;
     d9_text_init(context, &beside);
-    d9_text_add(&beside, "%s.%ld.partial", path, (long)getpid());
+    add_beside(&beside, target);
     D9_TRY(d9_text_status(&beside));
-    D9_TRY(check_target(context, path));
+    D9_TRY(check_target(context, path, &permissions));
 
     file = open_file(system, d9_text_get(&beside), O_WRONLY | O_CREAT | O_TRUNC);
     D9_TRY(check_write(context, path, file >= 0));
     made = true;
+    if (permissions >= 0) (void)!fchmod(file, (mode_t)permissions); /* some file systems have no permissions */
     D9_TRY(write_all(context, path, file, bytes, size));
     if (mode != WRITE_UNSYNCED)
         D9_TRY(check_write(context, path, system->sync(system->user, file) == 0 || errno == EINVAL));
@@ -290,12 +315,13 @@ static d9_status write_beside(d9_context *context, const char *path, const void 
     file = -1;
     D9_TRY(close_file(context, path, open));
     if (mode != WRITE_TRIAL)
-        D9_TRY(check_write(context, path, system->rename(system->user, d9_text_get(&beside), path) == 0));
+        D9_TRY(check_write(context, path, system->rename(system->user, d9_text_get(&beside), target) == 0));
     made = mode == WRITE_TRIAL;
 done:
     if (file >= 0) system->close(system->user, file);
     if (made) system->remove(system->user, d9_text_get(&beside));
     d9_text_free(&beside);
+    free(linked);
     return status;
 }
 
@@ -316,7 +342,7 @@ d9_status d9_file_append(d9_context *context, const char *path, const void *byte
     d9_status status = D9_OK;
     struct stat state = {0};
     bool existed = system->stat(system->user, path, &state) == 0;
-    D9_TRY(check_target(context, path));
+    D9_TRY(check_target(context, path, NULL));
     int file = open_file(system, path, O_WRONLY | O_CREAT | O_APPEND);
     D9_TRY(check_write(context, path, file >= 0));
     status = write_all(context, path, file, bytes, size);

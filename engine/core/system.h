@@ -57,8 +57,8 @@ D9_MUST_USE d9_status d9_file_read_limited(d9_context *context, const char *path
 /* d9_file_read_limited with a limit of D9_TEXT_MAX_BYTES bytes. */
 D9_MUST_USE d9_status d9_file_read(d9_context *context, const char *path, uint8_t **bytes, size_t *size);
 
-/* Writes a temporary file beside the target, syncs it and renames it: a reader sees either the old or the new file.
- * Returns D9_OUTPUT on failure. */
+/* Writes a temporary file beside the target, syncs it and renames it: a reader sees either the old or the new file. An
+ * existing file keeps its permissions, and a symbolic link to one stays a link. Returns D9_OUTPUT on failure. */
 D9_MUST_USE d9_status d9_file_write(d9_context *context, const char *path, const void *bytes, size_t size);
 /* d9_file_write without fsync, for files that are rewritten often: a power failure may lose the content. */
 D9_MUST_USE d9_status d9_file_write_unsynced(d9_context *context, const char *path, const void *bytes, size_t size);

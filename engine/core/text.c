@@ -123,6 +123,13 @@ int d9_text_columns(const char *text) {
 
 int d9_text_compare(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
+bool d9_text_begins_at_home(const char *path, char *instead, size_t size) {
+    const char *home = getenv("HOME");
+    if (strncmp(path, "~/", 2) != 0) return false;
+    snprintf(instead, size, "%s%s", home && *home ? home : "$HOME", path + 1);
+    return true;
+}
+
 bool d9_text_ends_in(const char *text, const char *ending) {
     const size_t length = strlen(text), tail = strlen(ending);
     return length > tail && strcmp(text + length - tail, ending) == 0;

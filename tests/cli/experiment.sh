@@ -52,6 +52,10 @@ eval "$(cat "$out")" >words
 [ "$(head -n 5 words | tr '\n' ' ')" = "--parsable --job-name=short --array=1-2%1 --output=50%% it's/slurm/%A_%a.txt --time=5 " ] ||
     fail "sbatch gets: $(cat words)"
 has words "^--wrap=exec .* --out '50% it'.''s' --pack 2 --shard \"[$]SLURM_ARRAY_TASK_ID\"/2\$"
+# One task of an array has the number of the whole array as its SLURM_JOB_ID.
+accepts env PATH=/nowhere "$dawn9" experiment short.yaml --dry-run --slurm --requeue
+eval "$(cat "$out")" >words
+has words '^--requeue$' '^--wrap=.* scontrol requeue "[$][{]SLURM_ARRAY_JOB_ID[}]_[$][{]SLURM_ARRAY_TASK_ID[}]"; exit'
 rm words
 rejects 2 '--out back.slash backslash' "$dawn9" experiment short.yaml --out 'back\slash' --slurm --dry-run
 prints '^runs       0 of 4 done, 4 waiting$' "$dawn9" experiment short.yaml --status

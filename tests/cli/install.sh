@@ -10,6 +10,14 @@ accepts cmake --install "$build" --prefix "$scratch/first"
 mv "$scratch/first" "$prefix"
 library=$(ls "$prefix"/lib/libdawn9.so.*.*.*)
 
+# ---- the commit is that of the sources' own repository, not of one around them ----
+mkdir -p "around/it's here" && git init -q around &&
+    git -C around -c user.name=x -c user.email=x commit -q --allow-empty -m x || fail "no repository"
+accepts cmake "-DSOURCE=$PWD/around" "-DOUT=$PWD/commit.h" -P "$source/cmake/commit.cmake"
+has commit.h '^#define D9_COMMIT "[0-9a-f]{12}"$'
+accepts cmake "-DSOURCE=$PWD/around/it's here" "-DOUT=$PWD/commit.h" -P "$source/cmake/commit.cmake"
+has commit.h '^#define D9_COMMIT "unknown"$'
+
 # ---- symbols ----
 sed -n 's/^DAWN9_API .*[ *]\(dawn9_[a-z_]*\)(.*/\1/p' "$prefix/include/dawn9.h" | LC_ALL=C sort >declared
 nm -D --defined-only "$library" | awk '{ print $3 }' | LC_ALL=C sort >exported

@@ -159,7 +159,7 @@ for try in 1 2 3; do # in the same moment: one trains, the other does not
     record race$try 'd["epochs"][-1]["epoch"] == 2'
 done
 
-# ---- SIGHUP writes a checkpoint, and is ignored under nohup ----
+# ---- SIGHUP and warnings of a time limit write a checkpoint; SIGHUP is ignored under nohup ----
 signalled() { # FOLDER SIGNAL...: a run that gets them while it trains
     begin "$1" "$dawn9" train long.yaml --out "$1" --quiet
     shift
@@ -167,13 +167,16 @@ signalled() { # FOLDER SIGNAL...: a run that gets them while it trains
     finish
 }
 ends 129 '[0-9]+ 4000 --resume' signalled hung HUP
+ends 138 '[0-9]+ 4000 --resume' signalled first_warning USR1
+ends 140 '[0-9]+ 4000 --resume' signalled second_warning USR2
+ends 152 '[0-9]+ 4000 --resume' signalled processor_time XCPU
 several() { # as closing a terminal or stopping a service sends them; the system may hand on the second first
     signalled several TERM HUP TERM
     [ $code != 129 ] || code=143
     return $code
 }
 ends 143 '--resume' several
-for folder in hung several; do
+for folder in hung first_warning second_warning processor_time several; do
     [ -f $folder/checkpoint.safetensors ] || fail "$folder: no checkpoint was left"
 done
 # A terminal and `timeout` send a SIGINT each, within milliseconds: the second is no wish to stop at once.

@@ -102,12 +102,19 @@ prints '^submitted  job [0-9]+, 2 tasks \(1-2\)$' "$dawn9" experiment array.yaml
 wait_for_jobs
 prints '^runs       4 of 4 done$' "$dawn9" experiment array.yaml --out packed --status
 [ "$(ls packed/slurm | wc -l)" = 2 ] || fail "not an output for each pack: $(ls packed/slurm)"
-accepts "$dawn9" experiment killed.yaml --out again --slurm --requeue --pack 2
+printf 'title: again\nconfig: long.yaml\nseeds: 4\ncheckpoint_every: 1\narms: {both: {}}\n' >again.yaml
+accepts "$dawn9" experiment again.yaml --out again --slurm --requeue --pack 2
 job=$(sed -n 's/^submitted  job \([0-9]*\),.*/\1/p' "$out")
-until_holds '[ -s again/runs/long/seed1/events.jsonl ]'
-scancel --signal=USR1 --batch "${job}_1" # as Slurm does two minutes before the limit
-until_holds 'scontrol show job "${job}_1" >"$out" && grep -q Restarts=1 "$out"' || fail "the task was not started again"
-[ -f again/runs/long/seed1/checkpoint.safetensors ] || fail "the task that comes again has no checkpoint"
+until_holds '[ "$(find again/runs -name events.jsonl -size +0 2>/dev/null | wc -l)" = 4 ]' || fail "not every run is trained"
+# The task whose job has the number of the whole array is warned, as Slurm does two minutes before the limit.
+task=$(scontrol show job "$job" | sed -n "s/^JobId=$job ArrayJobId=$job ArrayTaskId=\([12]\) .*/\1/p")
+[ -n "$task" ] || fail "no task has the number of the array: $(scontrol show job "$job")"
+restarts() { scontrol show job "${job}_$1" | sed -n 's/.* Restarts=\([0-9]*\) .*/\1/p'; }
+scancel --signal=USR1 --batch "${job}_$task"
+until_holds '[ "$(restarts "$task")" = 1 ]' || fail "the task was not started again"
+sleep 3
+is "$(restarts $((3 - task)))" 0 "restarts of the other task"
+[ "$(find again/runs -name checkpoint.safetensors | wc -l)" -ge 2 ] || fail "the task that comes again has no checkpoints"
 scancel "$job"
 wait_for_jobs
 

@@ -1,12 +1,14 @@
-/* engine/core: context, memory, texts, hashes, and files, locks and folders with injected failures. */
+/* engine/core: context, memory, texts, hashes, launchers, and files, locks and folders with injected failures. */
 #include "core/arena.h"
 #include "core/hash.h"
+#include "core/process.h"
 #include "core/system.h"
 #include "core/text.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 
 /* ---- a system whose calls fail on demand ---- */
 
@@ -365,6 +367,41 @@ TEST_WITH(bench *bench, test_file_write_leaves_nothing_behind, open_bench, close
     }
 }
 
+TEST_WITH(bench *bench, a_write_keeps_links_and_permissions, open_bench, close_bench) {
+    const char *path = in(bench, "a.txt"), *shortcut = in(bench, "shortcut"), *dangling = in(bench, "dangling");
+    struct stat state;
+    OK(d9_file_write(&context, path, "old", 3));
+    assert_int_equal(chmod(path, 0640), 0);
+    assert_int_equal(symlink("a.txt", shortcut), 0);
+    OK(d9_file_check_writable(&context, shortcut));
+    OK(d9_file_write(&context, shortcut, "new", 3));
+    assert_file(path, "new");
+    assert_true(lstat(shortcut, &state) == 0 && S_ISLNK(state.st_mode));
+    assert_true(stat(path, &state) == 0 && (state.st_mode & 0777) == 0640);
+    bench->faults.rename = true;
+    assert_rejection(d9_file_write(&context, shortcut, "newer", 5), D9_OUTPUT, shortcut);
+    bench->faults.rename = false;
+    assert_file(path, "new");
+    assert_int_equal(symlink("none", dangling), 0); /* a link to nothing is replaced */
+    OK(d9_file_write(&context, dangling, "x", 1));
+    assert_true(lstat(dangling, &state) == 0 && S_ISREG(state.st_mode));
+    assert_int_equal(run_folder_count(bench->folder, ""), 3);
+}
+
+/* The temporary file of a name that is just short enough has a shorter one. */
+TEST_WITH(bench *bench, files_have_names_of_any_legal_length, open_bench, close_bench) {
+    char path[RUN_PATH_BYTES + NAME_MAX + 2]; /* run_path shortens names */
+    const int folder = snprintf(path, sizeof path, "%s/", bench->folder);
+    for (int length = NAME_MAX - 24; length <= NAME_MAX + 1; length++) {
+        memset(path + folder, 'n', (size_t)length);
+        path[folder + length] = 0;
+        d9_context_clear(&context);
+        assert_int_equal(d9_file_write(&context, path, "x", 1), length <= NAME_MAX ? D9_OK : D9_OUTPUT);
+    }
+    assert_int_equal(run_folder_count(bench->folder, ""), 25);
+    d9_context_clear(&context);
+}
+
 TEST_WITH(bench *bench, test_file_append, open_bench, close_bench) {
     const char *path = in(bench, "events");
     bench->faults.disk_bytes_left = 2; /* the first record does not fit: no file */
@@ -444,6 +481,18 @@ TEST_WITH(bench *bench, test_locks, open_bench, close_bench) {
     assert_true(lock >= 0);
     assert_ints(bench->system.lock(bench->system.user, stale, path), -1, errno, ESTALE);
     d9_lock_free(&context, path, lock), close(stale);
+}
+
+/* A launcher that fails before any process of the run begins: its reason stands in its log alone. */
+TEST_WITH(bench *bench, the_first_line_of_a_launcher_is_shown, open_bench, close_bench) {
+    const char *log = in(bench, "ranks.log");
+    const char *const argv[] = {"sh", "-c", "echo; echo -----; echo '  no slots left'; echo more; exit 1", NULL},
+                      *const silent[] = {"false", NULL};
+    assert_int_equal(d9_process_launch(&context, argv, log), D9_DEVICE);
+    assert_words(context.message, "ranks.log no slots left");
+    assert_null(strstr(context.message, "more"));
+    d9_context_clear(&context);
+    assert_rejection(d9_process_launch(&context, silent, log), D9_DEVICE, "ranks.log");
 }
 
 TEST_WITH(bench *bench, test_directory_make, open_bench, close_bench) {

@@ -76,6 +76,13 @@ TEST_WITH(const char *folder, wrong_archive_leaves_nothing, set_up, tear_down) {
     fetch_fails(D9_DATA, "tar");
 }
 
+TEST_WITH(const char *folder, curl_ignores_the_users_settings, set_up, tear_down) {
+    plant(folder, "curl", "[ \"$1\" = --disable ] && touch $FOLDER/disabled; exit 28");
+    plant(folder, "npm", "exit 1");
+    fetch_fails(D9_DATA, "curl 28 npm 1");
+    assert_true(run_has(folder, "disabled"));
+}
+
 static int system_in(const char *folder, const char *command) {
     char line[2048];
     snprintf(line, sizeof line, "cd %s && rm -rf cifar* given.tar && %s", folder, command);
@@ -177,6 +184,18 @@ TEST_WITH(const char *folder, wrong_given_archives_are_rejected, set_up, tear_do
                 "given.tar cut short 150 170498071");
     given_fails(folder, "seq 9 >9 && tar -cf given.tar 9 && truncate -s 170498071 given.tar",
                 "given.tar extracted 170498071 Not found");
+}
+
+/* Not every file system has links, and root in a container may not be allowed to give the files to another user. */
+TEST_WITH(const char *folder, a_given_archive_is_read_where_it_is, set_up, tear_down) {
+    plant(folder, "tar",
+          "[ \"$1 $2\" = '--no-same-owner -xf' ] && [ \"$3\" -ef \"$FOLDER/an archive.tar\" ] &&"
+          " [ -z \"$(find . -type l)\" ] && touch $FOLDER/fine; echo no tar; exit 2");
+    run_write(folder, "an archive.tar", "x", 1);
+    archive = run_path(folder, "an archive.tar");
+    fetch_fails(D9_DATA, "archive.tar extracted 1 cifar-10-binary.tar.gz");
+    archive = NULL;
+    assert_true(run_has(folder, "fine"));
 }
 
 TEST_WITH(const char *folder, interruption_clears_up, set_up, tear_down) {
