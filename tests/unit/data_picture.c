@@ -67,7 +67,7 @@ static void check_red(const uint8_t *bytes, size_t size) {
     OK(d9_image_decode(&context, "picture", file, size, 0, &image));
     assert_int_equal(image.width * image.height, 64);
     for (int i = 0; i < 64 * 3; i++) assert_true(abs(image.pixels[i] - expected[i % 3]) <= 6);
-    d9_image_free(&context, &image), free(file);
+    d9_image_free(&context, &image);
 }
 
 TEST(jpeg_is_decoded) { check_red(jpeg.bytes, jpeg.size); }

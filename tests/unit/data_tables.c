@@ -105,7 +105,7 @@ TEST_WITH(const char *folder, the_names_draw_these_test_images, run_folder_set_u
         snprintf(name, sizeof name, "ant/%d.png", others[i]);
         remove(run_path(folder, name));
     }
-    check_drawn(folder, " ant/3.png  bee/0.png  bee/6.png ", "in 1 of 2 classes");
+    check_drawn(folder, " ant/3.png  bee/0.png  bee/6.png ", "1 of 2 classes");
     assert_true(d9_is_test_draw(UINT64_MAX / 6 - 1) && !d9_is_test_draw(UINT64_MAX / 6 + 1));
 }
 

@@ -136,7 +136,7 @@ TEST(test_rejections_name_the_place, setup) {
     reject("config: tiny.yaml\nseeds: []\n", ":2:8 seeds");
     reject("config: tiny.yaml\nseeds: 0\n", ":2:8 seeds 1 100000");
     reject("config: tiny.yaml\nseeds: [1, -1]\n", ":2:12 seeds[1] 0");
-    reject("config: tiny.yaml\nseeds: [1, 9223372036854775807]\n", ":2:12 seeds[1] 9000000000000000000");
+    reject("config: tiny.yaml\nseeds: [1, 9223372036854775807]\n", ":2:12 seeds[1] 9e+18");
     reject("arms: {a: {}}\n", ":1:8 arms.a config");
     reject("config: tiny.yaml\narms: {}\n", ":2:7 arms");
     reject("config: tiny.yaml\narms: {a/b: {}}\n", ":2:8 arms.a/b");
