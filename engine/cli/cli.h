@@ -171,8 +171,8 @@ D9_MUST_USE d9_status d9_cli_find_file(d9_cli *cli, d9_installed_kind kind, cons
                                        char found[D9_INSTALLED_BYTES]);
 
 /* ---- models, and the images or texts for them, named on the command line ---- */
-/* Sets *path to the model file that `word` names: a folder means the model.safetensors in it. For other words fails as
- * d9_cli_check_path does. */
+/* Sets *path to the model file that `word` names: a folder means the model.safetensors in it; D9_DATA if it is that
+ * of a run without a model. For other words fails as d9_cli_check_path does. */
 D9_MUST_USE d9_status d9_cli_model(d9_cli *cli, const char *word, const char **path);
 
 typedef struct d9_cli_sample {

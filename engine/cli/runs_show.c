@@ -20,7 +20,8 @@
 
 typedef struct tally {
     int64_t of[D9_RUN_DONE + 1];
-    int64_t failed_index; /* the first failed run, of --shard if that is given; -1: none */
+    int64_t failed_here;  /* failed runs, of --shard if that is given */
+    int64_t failed_index; /* the first of them; -1: none */
     d9_run_state failed;
 } tally;
 
@@ -38,7 +39,7 @@ static d9_status count_states(const d9_runs *runs, tally *tally,
         D9_TRY(d9_run_read_state(&runs->cli->context, runs->experiment, runs->out, i, &state));
         tally->of[state.kind]++;
         if (show) show(runs, i, &state, rows);
-        if (state.kind != D9_RUN_FAILED || tally->failed_index >= 0 || !d9_work_has(&runs->work, i)) continue;
+        if (state.kind != D9_RUN_FAILED || !d9_work_has(&runs->work, i) || tally->failed_here++ > 0) continue;
         tally->failed_index = i;
         tally->failed = state;
     }
@@ -481,7 +482,7 @@ d9_status d9_runs_show_end(const d9_runs *runs) {
         status =
             d9_fail(&runs->cli->context, tally.failed.failure,
                     "%lld of %lld runs failed (--status lists them, --retry trains them again), first %s seed %lld: %s",
-                    (long long)tally.of[D9_RUN_FAILED], (long long)runs->count, arm_name(runs, tally.failed_index),
+                    (long long)tally.failed_here, (long long)runs->count, arm_name(runs, tally.failed_index),
                     seed_of(runs, tally.failed_index), tally.failed.message);
 done:
     return status;

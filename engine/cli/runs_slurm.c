@@ -66,7 +66,8 @@ done:
     return status;
 }
 
-/* Sets *wanted if a run of the task must still be trained: it is neither done nor, without --retry, failed. */
+/* Sets *wanted if the task has a run to train: one that is not done, not being trained now and, without --retry, not
+ * failed. */
 static d9_status has_work(const d9_runs *runs, int64_t task, bool *wanted) {
     d9_status status = D9_OK;
     d9_work_options work = runs->work;
@@ -79,7 +80,7 @@ static d9_status has_work(const d9_runs *runs, int64_t task, bool *wanted) {
         D9_TRY(d9_runs_is_left(runs, &runs->cli->context, &work, i, wanted));
         if (!*wanted) continue;
         D9_TRY(d9_run_read_state(&runs->cli->context, runs->experiment, runs->out, i, &state));
-        *wanted = state.kind != D9_RUN_RUNNING; /* in another task */
+        *wanted = state.kind != D9_RUN_RUNNING; /* by another process */
     }
 done:
     return status;

@@ -184,19 +184,19 @@ void d9_machine_caches(const d9_machine *machine, int64_t bytes[3]) {
 
 /* ---- this machine ---- */
 
-int d9_host_default_threads(void) {
+int d9_default_threads(void) {
     bool allowed[D9_PROCESSORS_MAX];
     if (d9_processors(allowed) == D9_PROCESSORS_MAX) return 1;
     return d9_machine_threads(&(d9_machine){"/proc", "/sys", allowed, D9_PROCESSORS_MAX});
 }
 
-void d9_host_processor(char *name, size_t size) {
+void d9_processor_name(char *name, size_t size) {
     d9_machine_processor(&(d9_machine){.proc = "/proc", .sys = "/sys"}, name, size);
 }
 
-void d9_host_caches(int64_t bytes[3]) { d9_machine_caches(&(d9_machine){.proc = "/proc", .sys = "/sys"}, bytes); }
+void d9_cache_sizes(int64_t bytes[3]) { d9_machine_caches(&(d9_machine){.proc = "/proc", .sys = "/sys"}, bytes); }
 
-int64_t d9_host_memory_bytes(void) {
+int64_t d9_memory_bytes(void) {
     double all = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     return (int64_t)lower_limit(all, d9_machine_memory_limit(&(d9_machine){.proc = "/proc", .sys = "/sys"}));
 }

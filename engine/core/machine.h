@@ -4,14 +4,14 @@
 #include "core/context.h"
 
 /* Number of physical cores that this process may use by affinity mask and cgroup quota (rounded up); at least 1. */
-int d9_host_default_threads(void);
+int d9_default_threads(void);
 
 /* Common name of the processor, and the memory in bytes that this process may use (within cgroup limits). */
-void d9_host_processor(char *name, size_t size);
-int64_t d9_host_memory_bytes(void);
+void d9_processor_name(char *name, size_t size);
+int64_t d9_memory_bytes(void);
 
 /* Cache sizes of the first processor in bytes: level 1 data, level 2, and the shared level 3; 0: unknown. */
-void d9_host_caches(int64_t bytes[3]);
+void d9_cache_sizes(int64_t bytes[3]);
 
 /* ---- the same, read from a tree of kernel files ---- */
 /* Root folders of the kernel's files; tests use a tree that imitates them. */

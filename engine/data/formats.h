@@ -33,7 +33,7 @@ bool d9_jpeg_is_decodable(const uint8_t *bytes, size_t size);
 const char *d9_jpeg_missing_table(const uint8_t *bytes, size_t size);
 /* True for a JPEG, not progressive, that has no Huffman table at all. As in a frame of a Motion JPEG video, its tables
  * are then those of ITU T.81, Annex K.3. */
-bool d9_jpeg_has_standard_tables(const uint8_t *bytes, size_t size);
+bool d9_jpeg_needs_standard_tables(const uint8_t *bytes, size_t size);
 /* Name of a kind of JPEG that cannot be decoded, such as "an arithmetic-coded JPEG"; NULL for every other file. */
 const char *d9_jpeg_unsupported(const uint8_t *bytes, size_t size);
 /* True for a JPEG of four components without an Adobe marker. They are CMYK, 255 for no ink, as with the marker. */

@@ -122,7 +122,7 @@ bool d9_jpeg_is_decodable(const uint8_t *bytes, size_t size) {
 }
 
 /* Names a kind of table that a scan needs and that is not defined; NULL: none. In a progressive file the first scan of
- * DC coefficients needs no AC table, later ones need no Huffman table, and scans of AC coefficients need no DC table.
+ * DC coefficients needs no AC table, a refinement of them no Huffman table, and a scan of AC coefficients no DC table.
  * stb_image rejects a scan header of another size, and one of an unknown component. */
 static const char *find_missing(const segment *frame, const segment *scan, const tables *known) {
     const size_t components = scan->size > 0 ? scan->bytes[0] : 0;
@@ -158,7 +158,7 @@ const char *d9_jpeg_missing_table(const uint8_t *bytes, size_t size) {
     return missing;
 }
 
-bool d9_jpeg_has_standard_tables(const uint8_t *bytes, size_t size) {
+bool d9_jpeg_needs_standard_tables(const uint8_t *bytes, size_t size) {
     bool progressive = false;
     segment found = {0};
     for (size_t at = 2; next_segment(bytes, size, found.marker == SCAN, &at, &found);) {

@@ -103,7 +103,7 @@ d9_status d9_jpeg_decode(d9_context *context, const char *name, const uint8_t *b
     jpeg file = {.bytes = bytes, .size = size};
     *orientation = d9_jpeg_orientation(bytes, size);
     if (d9_jpeg_is_unmarked_cmyk(bytes, size)) D9_TRY(insert(context, name, adobe_cmyk, sizeof adobe_cmyk, &file));
-    if (d9_jpeg_has_standard_tables(bytes, size))
+    if (d9_jpeg_needs_standard_tables(bytes, size))
         D9_TRY(insert(context, name, standard_huffman, sizeof standard_huffman, &file));
     const bool decodable = file.size <= INT32_MAX && d9_jpeg_is_decodable(file.bytes, file.size);
     const char *missing = decodable ? d9_jpeg_missing_table(file.bytes, file.size) : NULL;

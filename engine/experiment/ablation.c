@@ -64,6 +64,7 @@ typedef struct arm_plan {
 
 static d9_status add_arm(ablation *self, const arm_plan *plan) {
     d9_status status = D9_OK;
+    d9_config_edits own = {0};
     d9_draft draft = *self->base;
     draft.name = plan->name;
     draft.label = plan->label;
@@ -71,13 +72,14 @@ static d9_status add_arm(ablation *self, const arm_plan *plan) {
     draft.trick = plan->trick >= 0 ? d9_trick_at(plan->trick)->name : NULL;
     draft.companions = plan->companions;
     draft.edits = (d9_config_edits){0};
-    D9_TRY(d9_config_edits_append(self->context, self->arena, &draft.edits, &self->base->edits));
     for (int i = 0; i < D9_TRICK_COUNT; i++)
         if (self->full->trick_on[i] && !plan->on[i])
-            D9_TRY(d9_config_edits_add(self->context, self->arena, &draft.edits,
+            D9_TRY(d9_config_edits_add(self->context, self->arena, &own,
                                        (d9_config_edit){.kind = D9_EDIT_WITHOUT, .text = d9_trick_at(i)->name}));
     for (int i = 0; i < D9_TRICK_COUNT; i++)
-        if (plan->applied[i]) D9_TRY(add_companions(self, i, plan->on, &draft.edits));
+        if (plan->applied[i]) D9_TRY(add_companions(self, i, plan->on, &own));
+    D9_TRY(d9_config_edits_append(self->context, self->arena, &draft.edits, &self->base->edits));
+    D9_TRY(d9_config_edits_append(self->context, self->arena, &draft.edits, &own));
     D9_TRY(
         d9_draft_resolve(self->context, self->arena, &draft, &self->experiment->arms[self->experiment->arm_count++]));
 done:

@@ -83,7 +83,7 @@ static bool names_option(const char *with, const char *option) {
 }
 
 /* True if the edit changes the value of `key`: a --set of it, of a map that holds it or of a value within it, --without
- * its trick, or --with it. */
+ * its trick, a --with that names the option, or, if `key` is a trick, --with that trick. */
 static bool replaces(const d9_config_edit *edit, const char *key) {
     static const char tricks[] = "tricks.";
     if (edit->kind != D9_EDIT_SET) {

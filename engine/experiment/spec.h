@@ -32,14 +32,13 @@ D9_MUST_USE d9_status d9_seeds_set_first(d9_context *context, d9_experiment *exp
 /* Reads the file's `seeds`, a number (default 5) or a list. If `instead` is not 0, sets the seeds 1 to `instead`. */
 D9_MUST_USE d9_status d9_spec_seeds(d9_spec *spec, int64_t instead);
 
-/* Makes `text` a valid folder name: removes spaces, brackets and quotes; slashes, colons and the like become dashes. It
- * may become
- * "", or begin with a dot. */
+/* Makes `text` a valid folder name: removes spaces, brackets and quotes; slashes, colons and the like become dashes.
+ * The result may be "" or begin with a dot. */
 void d9_spec_clean_folder_name(char *text);
 
-/* Rejects a --set of the key `axis`, which the grid or search sets, of a map that holds it or of a key within it, and
- * --without its trick: they would override the values of the axis, and the records would be wrong. So would an earlier
- * axis of `axes` that sets the same values. */
+/* Rejects edits of the command line that would override the values of `axis`, a key that the grid or search sets: a
+ * --set of it, of a map that holds it or of a key within it, --without its trick, and a --with that names it. Rejects
+ * an earlier axis of `axes` that sets the same values, too. */
 D9_MUST_USE d9_status d9_spec_check_axis(const d9_spec *spec, const d9_tree *axes, const d9_tree *axis);
 /* Reads the key `grid` of the file into spec->grid. */
 D9_MUST_USE d9_status d9_spec_grid(d9_spec *spec);

@@ -1,5 +1,5 @@
-/* ResNet-9, David Page's network without tricks: 3x3 convolutions, with a residual block
- * of two in layer1 and in layer3.
+/* ResNet-9, David Page's network without tricks: 3x3 convolutions; layer1 and layer3 each have a residual block of two
+ * convolutions.
  *
  *   stem    conv 3->c0, norm, act                                          @32, the side of the output for CIFAR-10
  *   layer1  conv c0->c1, norm, act, pool 2; y + res2(res1(y))              @16

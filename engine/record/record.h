@@ -80,7 +80,7 @@ D9_MUST_USE d9_status d9_record_check(d9_context *context, const char *folder, c
                                       d9_record_mode mode);
 /* Makes the folder, repeats d9_record_check, removes old results, writes config.yaml. Not writable: D9_OUTPUT. The
  * caller holds the lock. RESUME writes the `count` rows of the checkpoint to events.jsonl and epochs.tsv, as
- * d9_record_epoch did; other modes write none. */
+ * d9_record_epoch did; other modes write none. `views`: those of the run's evaluations. */
 D9_MUST_USE d9_status d9_record_open(d9_context *context, d9_record *record, const char *folder,
                                      const d9_config *config, d9_record_mode mode, const d9_epoch_row *rows,
                                      int64_t count, int views);

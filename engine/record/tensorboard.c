@@ -72,20 +72,19 @@ static void begin_event(d9_tensorboard *board, int64_t step, double wall_time) {
 
 /* Sets *seconds to the time for the name of a new file: TensorBoard reads the files of a folder in the order of their
  * names. */
-static d9_status choose_seconds(d9_context *context, const char *folder, double wall_time, int64_t *seconds) {
-    d9_status status;
+static int64_t choose_seconds(const d9_context *context, const char *folder, double wall_time) {
+    d9_context quiet = *context; /* a folder that cannot be listed counts as empty */
     d9_arena arena = {0};
     d9_listing listing;
-    *seconds = (int64_t)floor(wall_time);
-    D9_TRY(d9_listing_read(context, &arena, folder, &listing));
+    int64_t seconds = (int64_t)floor(wall_time);
+    if (d9_listing_read(&quiet, &arena, folder, &listing) != D9_OK) listing.count = 0;
     for (int64_t i = 0; i < listing.count; i++) {
         const char *name = listing.entries[i].name;
         const int64_t other = strncmp(name, PREFIX, strlen(PREFIX)) == 0 ? strtoll(name + strlen(PREFIX), NULL, 10) : 0;
-        if (other >= *seconds && other < SECONDS_MOST) *seconds = other + 1;
+        if (other >= seconds && other < SECONDS_MOST) seconds = other + 1;
     }
-done:
-    d9_arena_free(context, &arena);
-    return status;
+    d9_arena_free(&quiet, &arena);
+    return seconds;
 }
 
 d9_status d9_tensorboard_open(d9_context *context, d9_tensorboard *board, const char *folder, int64_t step,
@@ -93,9 +92,8 @@ d9_status d9_tensorboard_open(d9_context *context, d9_tensorboard *board, const 
     d9_status status;
     *board = (d9_tensorboard){.context = context};
     d9_message_init(context, &board->event);
-    int64_t seconds;
     D9_TRY(d9_directory_make(context, folder));
-    D9_TRY(choose_seconds(context, folder, wall_time, &seconds));
+    const int64_t seconds = choose_seconds(context, folder, wall_time);
     const int length = snprintf(board->path, sizeof board->path, "%s/" PREFIX "%010lld.dawn9.%09lld", folder,
                                 (long long)seconds, (long long)step);
     if (length >= (int)sizeof board->path)

@@ -24,8 +24,8 @@ typedef struct d9_tensorboard {
 
 /* Makes the folder and a new event file in it, FOLDER/events.out.tfevents.SECONDS.dawn9.STEP, with a version event and
  * a session start at `step`. TensorBoard then drops events from `step` on in older files of the folder. SECONDS: the
- * wall time or, so that the new file is the last by name after the clock went back, one more than in the newest name.
- * D9_OUTPUT: folder or file cannot be written; D9_DATA: the folder cannot be listed. */
+ * wall time or, so that the new file is the last by name after the clock went back, one more than the largest in its
+ * names. D9_OUTPUT: folder or file cannot be written; the run then does not begin. */
 D9_MUST_USE d9_status d9_tensorboard_open(d9_context *context, d9_tensorboard *board, const char *folder, int64_t step,
                                           double wall_time);
 void d9_tensorboard_close(d9_tensorboard *board); /* `board` may be zeroed instead of open */

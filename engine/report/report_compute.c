@@ -97,6 +97,7 @@ static bool runs_are_subset(const d9_report *report, int arm, int other) {
     return true;
 }
 
+/* True if all finished runs of both arms were evaluated on the same images. */
 static bool is_comparable(const d9_report *report, const d9_report_arm *arm, const d9_report_arm *base) {
     const int a = (int)(arm - report->arms), b = (int)(base - report->arms);
     const d9_report_run *end = report->runs + report->run_count;
@@ -254,7 +255,7 @@ static d9_status find_epochs_saved(d9_context *context, d9_report *report) {
         const int points = curve_of(report, against, epochs, means);
         arm->epochs_saved = NAN;
         if (points > 1) report->sweep = true;
-        if (points > 1 && against != arm->series)
+        if (points > 1 && against != arm->series && (arm->baseline < 0 || arm->comparable))
             arm->epochs_saved =
                 d9_epochs_to_reach(epochs, means, points, d9_report_mean_of(report, arm, 0)) - arm->trained;
     }

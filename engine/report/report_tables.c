@@ -101,7 +101,8 @@ static const d9_column effect_columns[] = {
     {"low", "95% interval", NULL, SCORE, true},
     {"high", NULL, NULL, SCORE, true},
     {"p", "p", "two-sided, for the hypothesis of no difference", 4, false},
-    {"p_holm", "p adjusted by Holm", "p adjusted by Holm over all rows", 4, false},
+    {"p_holm", "p adjusted by Holm",
+     "p adjusted by Holm over all comparisons; rows that compare the same runs count once", 4, false},
     {"by", "Test", "paired by seed if both arms finished the same seeds; else Welch's t", TEXT, false},
     {"welch_low", "95% interval by Welch", "without pairing", SCORE, true},
     {"welch_high", NULL, NULL, SCORE, true},
@@ -115,7 +116,9 @@ static void fill_effect(const d9_report *report, const d9_report_arm *arm, d9_fi
     const d9_estimate *e = &arm->difference, *welch = &arm->welch;
     const char *by = isnan(e->low) ? "" : arm->paired ? "paired" : "Welch";
     const int compared =
-        isnan(e->estimate) ? 0 : arm->count; /* 0: arm or baseline has no finished run, or they share their runs */
+        isnan(e->estimate)
+            ? 0
+            : arm->count; /* 0: arm or baseline has no finished run, they share their runs, or other images */
     D9_FIGURES_ROW(table, row, d9_text_cell(arm->label), d9_text_cell(report->arms[arm->baseline].label),
                    d9_real_cell(compared), d9_real_cell(e->estimate), d9_real_cell(e->low), d9_real_cell(e->high),
                    d9_real_cell(e->p), d9_real_cell(arm->holm), d9_text_cell(by), d9_real_cell(welch->low),

@@ -217,7 +217,7 @@ static void judge_uncompared(const d9_report *report, d9_text *text) {
 static void judge_epochs(const d9_report *report, d9_text *text) {
     double least = NAN, most = NAN;
     for (int i = 0; i < report->arm_count; i++) {
-        if (!is_clear(&report->arms[i])) continue;
+        if (!is_compared(&report->arms[i]) || !is_clear(&report->arms[i])) continue;
         least = fmin(least, report->arms[i].epochs_saved); /* fmin and fmax ignore NAN */
         most = fmax(most, report->arms[i].epochs_saved);
     }

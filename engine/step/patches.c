@@ -62,7 +62,7 @@ static d9_status sum_images(d9_context *context, const d9_init_site *site, int64
                             int64_t *sums, int64_t *products) {
     bool failed = false;
     d9_status status = D9_OK;
-    const int d = shape->d, threads = site->threads > 0 ? site->threads : d9_host_default_threads();
+    const int d = shape->d, threads = site->threads > 0 ? site->threads : d9_default_threads();
     const int64_t elements = site->channels * shape->size * shape->height * shape->across;
 #pragma omp parallel num_threads(threads)
     {

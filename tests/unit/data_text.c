@@ -313,10 +313,10 @@ TEST(files_are_decoded_on_the_default_number_of_threads) {
     d9_dataset dataset = {.height = 1, .width = 1, .channels = 1, .classes = 1};
     d9_arena arena = {0};
     const int before = omp_get_max_threads();
-    omp_set_num_threads(d9_host_default_threads() + 1);
+    omp_set_num_threads(d9_default_threads() + 1);
     const d9_status status = d9_class_files_decode(&context, &arena, &options, &kind, &list, 1, &dataset);
     omp_set_num_threads(before);
     OK(status);
-    assert_int_equal(team, d9_host_default_threads());
+    assert_int_equal(team, d9_default_threads());
     d9_arena_free(&context, &arena), d9_arena_free(&context, &dataset.arena);
 }

@@ -188,6 +188,19 @@ TEST(test_an_ablation_moves_each_trick, setup) {
     }
 }
 
+/* An edit of the command line comes before what an arm leaves out, even if it sets an option of that trick. */
+TEST(test_an_ablation_with_an_edit_of_its_trick, setup) {
+    d9_config_edit edit = {.kind = D9_EDIT_SET, .text = "tricks.ema.every=3"};
+    const d9_experiment_options options = {.edits = {.items = &edit, .count = 1}};
+    const char *const only[] = {"ema"};
+    d9_experiment *experiment;
+    OK(d9_experiment_ablation(&context, run_path(experiment_folder, "tiny.yaml"), only, 1, &options, &experiment));
+    experiment_kept(experiment);
+    const int ema = d9_trick_index("ema");
+    assert_true(find_arm(experiment, "with-ema")->config->trick_on[ema]);
+    assert_false(find_arm(experiment, "without-ema")->config->trick_on[ema]);
+}
+
 TEST(test_an_ablation_rejects_what_is_not_on, setup) {
     d9_experiment *experiment;
     const char *const only[] = {"cello"};

@@ -370,8 +370,8 @@ TEST(the_machine_is_described) {
     d9_backend_options options = {0};
     OK(d9_backend_reference.open(&context, &options, &device));
     d9_backend_reference.describe(device, &info);
-    assert_in_range(d9_host_default_threads(), 1, 4096);
-    assert_int_equal(info.threads, d9_host_default_threads());
+    assert_in_range(d9_default_threads(), 1, 4096);
+    assert_int_equal(info.threads, d9_default_threads());
     assert_true(*info.name && info.memory_bytes > (1 << 20));
     assert_string_equal(info.version, "dawn9 reference");
     for (int p = 0; p < D9_PRECISIONS; p++) assert_int_equal(info.precision[p], p != D9_PRECISION_TF32);

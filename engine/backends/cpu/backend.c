@@ -92,7 +92,7 @@ static d9_status open_with(d9_context *context, const d9_backend_options *option
     D9_TRY(D9_ALLOCATE(context, 1, "the CPU backend", &device));
     device->cpu.threads = options->threads;
     device->library_first = library_first;
-    d9_host_caches(device->cpu.cache_bytes);
+    d9_cache_sizes(device->cpu.cache_bytes);
     D9_TRY(choose_level(context, options->cpu_level, &device->cpu, &device->isa));
     D9_TRY(open_library(context, device));
     *data = device;

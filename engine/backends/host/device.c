@@ -11,7 +11,7 @@
  * for ever for the missing threads. `wanted`: the user's number; 0: the default, the cores divided by the processes
  * that share them. Warns if OpenMP starts fewer threads than the user wanted. */
 static d9_status ask_threads(d9_context *context, int wanted, const d9_parallel *parallel, int *given) {
-    const int own = d9_host_default_threads() / d9_parallel_sharers(parallel);
+    const int own = d9_default_threads() / d9_parallel_sharers(parallel);
     const d9_status status = d9_threads_ask(context, wanted > 0 ? wanted : own > 0 ? own : 1, given);
     if (status == D9_OK && *given < wanted)
         d9_log(context, D9_LOG_WARNING,
@@ -60,7 +60,7 @@ void d9_host_close(d9_context *context, d9_device *device) {
 
 void d9_host_describe(const d9_device *device, d9_device_info *info) {
     *info = (d9_device_info){.threads = device->threads,
-                             .memory_bytes = d9_host_memory_bytes(),
+                             .memory_bytes = d9_memory_bytes(),
                              .preferred_precision = D9_PRECISION_F32,
                              .preferred_why = "",
                              .asynchronous = device->kind->memory != NULL};
@@ -68,7 +68,7 @@ void d9_host_describe(const d9_device *device, d9_device_info *info) {
         for (const d9_rule *rule = *table; rule->name; rule++)
             if (rule->node_count > info->longest_rule) info->longest_rule = rule->node_count;
     if (!device->options.fuse) info->longest_rule = 1;
-    d9_host_processor(info->name, sizeof info->name);
+    d9_processor_name(info->name, sizeof info->name);
     device->kind->describe(device->backend, info);
 }
 
