@@ -206,9 +206,10 @@ static bool is_time(const char *name) {
 }
 
 static void compare_checkpoints(const draw *d, const char *whole_folder, const char *parts_folder) {
-    const d9_safetensors *whole = run_tensors(run_path(whole_folder, "checkpoint.safetensors")),
-                         *parts = run_tensors(run_path(parts_folder, "checkpoint.safetensors"));
+    d9_safetensors *whole, *parts;
     int compared = 0;
+    OK(d9_safetensors_read(&context, run_path(whole_folder, "checkpoint.safetensors"), &whole));
+    OK(d9_safetensors_read(&context, run_path(parts_folder, "checkpoint.safetensors"), &parts));
     if (whole->tensor_count != parts->tensor_count) FAIL(d, "one checkpoint has more tensors than the other");
     for (int t = 0; t < whole->tensor_count; t++) {
         const d9_tensor *one = &whole->tensors[t], *other = d9_safetensors_find(parts, one->name);
@@ -218,6 +219,7 @@ static void compare_checkpoints(const draw *d, const char *whole_folder, const c
         compared++;
     }
     if (compared < 5) FAIL(d, "only %d tensors were compared", compared);
+    d9_safetensors_free(&context, whole), d9_safetensors_free(&context, parts);
 }
 
 static run_report train(const d9_config *config, const char *folder, int64_t stop, bool resume) {
@@ -228,8 +230,8 @@ static run_report train(const d9_config *config, const char *folder, int64_t sto
 
 /* True if the draw trained to its end; false if numbers became non-finite, in both runs. */
 static bool check_resumed(draw *d, const d9_config *config) {
-    const char *whole_folder = run_folder_new(), *parts_folder = run_folder_new();
-    char what[48];
+    char what[48], whole_folder[RUN_PATH_BYTES], parts_folder[RUN_PATH_BYTES];
+    run_folder_make(whole_folder), run_folder_make(parts_folder); /* removed here: there may be thousands of draws */
     snprintf(what, sizeof what, "the draw with seed %llu", (unsigned long long)d->seed);
     const run_report whole = train(config, whole_folder, 0, false);
     if (whole.status != D9_OK && whole.status != D9_NONFINITE)
@@ -243,6 +245,7 @@ static bool check_resumed(draw *d, const d9_config *config) {
     if (ended && !parts.resumed) FAIL(d, "the second run did not resume");
     if (ended) compare_checkpoints(d, whole_folder, parts_folder);
     if (ended) run_assert_equal(&whole, &parts, what);
+    run_folder_remove(whole_folder), run_folder_remove(parts_folder);
     return ended;
 }
 
