@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Where an entry has the searched words. IN_NAME: its name has all of them. IN_SEQUENCE: its text has them one after
- * the other. APART: its name or text has each of them. Results are listed in this order. */
+/* An entry of the help is found if its name has all searched words (IN_NAME), if its text has them one after the other
+ * (IN_SEQUENCE), or if each is somewhere in its name or text (APART). Results are listed in this order. */
 typedef enum place_of_words { IN_NAME, IN_SEQUENCE, APART, PLACES } place_of_words;
 
 typedef struct search {

@@ -92,13 +92,12 @@ static d9_status check_home(parser *parser, const d9_flag *flag, const char *pat
                                         "MODEL",   "OUT",    "OUT.png", "RUN"};
     const bool word = d9_flag_is_word(flag);
     const char *value = word ? flag->name : flag->value;
-    char instead[4096];
+    char message[4096];
     bool is_path = false;
     for (size_t i = 0; value && i < sizeof paths / sizeof *paths; i++)
         is_path = is_path || strcmp(value, paths[i]) == 0;
-    if (!is_path || !d9_text_begins_at_home(path, instead, sizeof instead)) return D9_OK;
-    return d9_fail(&parser->cli->context, D9_USAGE, "%s%s: %s: only to a shell ~ is the home folder; write %s",
-                   word ? "" : "--", flag->name, path, instead);
+    if (!is_path || !d9_text_begins_at_home(path, message, sizeof message)) return D9_OK;
+    return d9_fail(&parser->cli->context, D9_USAGE, "%s%s: %s", word ? "" : "--", flag->name, message);
 }
 
 static d9_status store(parser *parser, const d9_flag *flag, const char *value) {

@@ -235,13 +235,15 @@ done:
 }
 
 d9_status d9_runs_is_left(const d9_runs *runs, d9_context *context, const d9_work_options *work, int64_t index,
-                          bool *left) {
+                          bool *left, bool *running) {
     d9_status status = D9_OK;
     d9_run_state state;
+    *running = false;
     *left = d9_work_has(work, index) && d9_experiment_trains(runs->experiment, index);
     if (!*left) return D9_OK;
     D9_TRY(d9_run_read_state(context, runs->experiment, runs->out, index, &state));
     *left = state.kind != D9_RUN_DONE && (state.kind != D9_RUN_FAILED || runs->options->retry);
+    *running = state.kind == D9_RUN_RUNNING;
 done:
     return status;
 }

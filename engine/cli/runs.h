@@ -49,9 +49,9 @@ typedef struct d9_runs {
 static inline bool d9_runs_is_search(const d9_runs *runs) { return runs->experiment->kind == D9_EXPERIMENT_SEARCH; }
 
 /* runs.c: sets *left if `work` includes the run and it must be trained: it is neither done nor, without --retry,
- * failed. Fails if its state cannot be read. */
+ * failed. Sets *running if it is left and a process trains it now. Fails if its state cannot be read. */
 D9_MUST_USE d9_status d9_runs_is_left(const d9_runs *runs, d9_context *context, const d9_work_options *work,
-                                      int64_t index, bool *left);
+                                      int64_t index, bool *left, bool *running);
 
 /* runs_ranks.c: with --ranks, builds the command that starts the processes of a run. D9_USAGE if so many processes
  * cannot train an arm, or if an arm has a batch norm over the whole batch; D9_DEVICE if the launcher is not

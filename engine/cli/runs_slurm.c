@@ -76,11 +76,9 @@ static d9_status has_work(const d9_runs *runs, int64_t task, bool *wanted) {
     work.shard = task;
     work.shards = task_count(runs);
     for (int64_t i = 0; i < runs->count && !*wanted; i++) {
-        d9_run_state state;
-        D9_TRY(d9_runs_is_left(runs, &runs->cli->context, &work, i, wanted));
-        if (!*wanted) continue;
-        D9_TRY(d9_run_read_state(&runs->cli->context, runs->experiment, runs->out, i, &state));
-        *wanted = state.kind != D9_RUN_RUNNING; /* by another process */
+        bool left, running;
+        D9_TRY(d9_runs_is_left(runs, &runs->cli->context, &work, i, &left, &running));
+        *wanted = left && !running;
     }
 done:
     return status;

@@ -65,9 +65,9 @@ static d9_status count_left(const d9_runs *runs, const d9_arm *arm, double *left
     d9_status status = D9_OK;
     *left = 0;
     for (int64_t i = 0; i < runs->count; i++) {
-        bool is_left;
+        bool is_left, running;
         if (d9_experiment_arm(runs->experiment, i) != arm) continue;
-        D9_TRY(d9_runs_is_left(runs, &runs->cli->context, &runs->work, i, &is_left));
+        D9_TRY(d9_runs_is_left(runs, &runs->cli->context, &runs->work, i, &is_left, &running));
         *left += is_left ? d9_experiment_share(runs->experiment, i) : 0;
     }
 done:

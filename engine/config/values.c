@@ -135,12 +135,11 @@ static void write_bool(const void *field, d9_text *text) { d9_text_add(text, *(c
 static d9_status read_text(const reading *reading, const d9_tree *node, void *field) {
     d9_status status = D9_OK;
     int index;
-    char *copy, instead[4096];
+    char *copy, message[4096];
     if (node->kind != D9_TREE_SCALAR || (!*node->text && !node->quoted))
         D9_TRY(d9_value_wrong_type(reading->context, node, "a text"));
-    if (d9_text_begins_at_home(node->text, instead, sizeof instead))
-        D9_TRY(d9_tree_fail(reading->context, node, "%s: only to a shell ~ is the home folder; write %s", node->text,
-                            instead));
+    if (d9_text_begins_at_home(node->text, message, sizeof message))
+        D9_TRY(d9_tree_fail(reading->context, node, "%s", message));
     if (reading->option->choices) D9_TRY(read_choice(reading, node, &index));
     D9_TRY(d9_arena_copy(reading->context, reading->arena, node->text, &copy));
     *(const char **)field = *copy ? copy : NULL;

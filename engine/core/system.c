@@ -279,7 +279,7 @@ static char *find_linked(const char *path) {
  * longer than file systems allow. */
 static void add_beside(d9_text *text, const char *path) {
     char ending[40];
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *name = d9_text_file_name(path);
     const size_t most = NAME_MAX - (size_t)snprintf(ending, sizeof ending, ".%ld.partial", (long)getpid());
     size_t length = strlen(name);
     if (length > most && length <= NAME_MAX) /* a longer name is rejected by the system */

@@ -123,10 +123,11 @@ int d9_text_columns(const char *text) {
 
 int d9_text_compare(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
-bool d9_text_begins_at_home(const char *path, char *instead, size_t size) {
+bool d9_text_begins_at_home(const char *path, char *message, size_t size) {
     const char *home = getenv("HOME");
     if (strncmp(path, "~/", 2) != 0) return false;
-    snprintf(instead, size, "%s%s", home && *home ? home : "$HOME", path + 1);
+    snprintf(message, size, "%s: only to a shell ~ is the home folder; write %s%s", path,
+             home && *home ? home : "$HOME", path + 1);
     return true;
 }
 

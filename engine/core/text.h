@@ -47,9 +47,9 @@ int d9_text_columns(const char *text);
 /* For qsort and bsearch of arrays of texts: the order of their bytes. */
 int d9_text_compare(const void *a, const void *b);
 
-/* True if `path` begins with "~/", which only a shell replaces. `instead` then receives the path with the home folder.
- */
-bool d9_text_begins_at_home(const char *path, char *instead, size_t size);
+/* True if `path` begins with "~/", which only a shell replaces. `message` then receives the end of an error message,
+ * with the path in the home folder that the user probably meant. */
+bool d9_text_begins_at_home(const char *path, char *message, size_t size);
 
 /* True if the text ends with `ending` and is longer than it. */
 bool d9_text_ends_in(const char *text, const char *ending);

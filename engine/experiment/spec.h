@@ -36,9 +36,9 @@ D9_MUST_USE d9_status d9_spec_seeds(d9_spec *spec, int64_t instead);
  * The result may be "" or begin with a dot. */
 void d9_spec_clean_folder_name(char *text);
 
-/* Rejects edits of the command line that would override the values of `axis`, a key that the grid or search sets: a
- * --set of it, of a map that holds it or of a key within it, --without its trick, and a --with that names it. Rejects
- * an earlier axis of `axes` that sets the same values, too. */
+/* `axis` is a key whose values the grid or search sets. The function fails if an edit of the command line would
+ * override them: --set of the key, of a map that contains it or of a key within it, --without its trick, or --with its
+ * trick and this option. It also fails if an axis before it in `axes` sets the same values. */
 D9_MUST_USE d9_status d9_spec_check_axis(const d9_spec *spec, const d9_tree *axes, const d9_tree *axis);
 /* Reads the key `grid` of the file into spec->grid. */
 D9_MUST_USE d9_status d9_spec_grid(d9_spec *spec);

@@ -52,7 +52,8 @@ uint8_t *fuzz_tensors(const uint8_t *data, size_t size, size_t *file_size);
 /* Makes the input from which fuzz_tensors makes this file; returns its size, at most the file's. */
 size_t fuzz_split(const uint8_t *file, size_t file_size, uint8_t *data);
 
-/* What was decoded must encode, or be rejected with the status `also`, and decode to the same tensors and metadata. */
+/* Encodes the tensors of `file`, which a fuzz target has decoded, and decodes the result: it must have the same tensors
+ * and metadata. Encoding may fail, but only with the status `also`. */
 void fuzz_round_trip(fuzz_bench *bench, const d9_safetensors *file, d9_status also);
 /* Checks the result of parsing a configuration, and frees it. `config` NULL: it was rejected. An accepted one, printed
  * with or without origins, must parse to the same configuration and hash; it must convert to JSON; its program must be
