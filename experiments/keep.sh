@@ -1,6 +1,6 @@
 #!/bin/sh
 # Packs the records of measurements under experiments/results into one archive each, records.tar.gz, and unpacks them.
-# Files meant for reading are beside the archive: experiment.json, report/*.tsv, summary.txt.
+# Files meant for reading are beside the archive: report/*.tsv, summary.txt.
 #
 # usage: experiments/keep.sh pack FOLDER KEPT             packs the files of FOLDER into KEPT, two levels below results/
 #        experiments/keep.sh unpack KEPT FOLDER           unpacks them
@@ -16,23 +16,20 @@ usage() { sed -n '5,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
 archive() { # FOLDER: to standard output
     (cd "$1" && find . -type f ! -name '*.safetensors' ! -path './report/*' ! -path ./report.html \
-        ! -path ./experiment.json ! -path ./summary.txt ! -path ./records.tar.gz -printf '%P\n' | LC_ALL=C sort |
+        ! -path ./summary.txt ! -path ./records.tar.gz -printf '%P\n' | LC_ALL=C sort |
         tar --create --format=gnu --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=u=rw,go=r --files-from=-)
 }
 
 pack() { # FOLDER KEPT
     mkdir -p "$2"
     archive "$1" | gzip -9n >"$2/records.tar.gz"
-    for plain in experiment.json summary.txt; do
-        [ ! -f "$1/$plain" ] || [ "$1" -ef "$2" ] || cp "$1/$plain" "$2"
-    done
+    [ ! -f "$1/summary.txt" ] || [ "$1" -ef "$2" ] || cp "$1/summary.txt" "$2"
     (cd "$2/../.." && sha256sum */*/records.tar.gz >archives.sha256)
 }
 
 unpack() { # KEPT FOLDER
     mkdir -p "$2"
     gzip -dc "$1/records.tar.gz" | tar --extract --directory "$2"
-    [ ! -f "$1/experiment.json" ] || cp "$1/experiment.json" "$2/"
 }
 
 report() { # KEPT FOLDER DAWN9

@@ -94,7 +94,7 @@ runs_are_of recipes.json unpacked/recipes
 for search in speed94-search fewest94-search; do
     accepts "$dawn9" experiment "$source/experiments/$search.yaml" --dry-run --json
     cp "$out" search.json
-    json search.json '{a["name"]: a["config_hash"] for a in d["arms"]} == {a["name"]: a["config_hash"] for a in json.load(open("'"$results/speed/$search"'/experiment.json"))["arms"]}'
+    json search.json '{a["name"]: a["config_hash"] for a in d["arms"]} == {a["name"]: a["config_hash"] for a in json.load(open("'unpacked/$search'/experiment.json"))["arms"]}'
     runs_are_of search.json "unpacked/$search/runs"
 done
 
