@@ -91,7 +91,7 @@ done:
 
 /* ---- checks, conversion, and the dataset ---- */
 
-static const char *name_type(char type) {
+static const char *type_name(char type) {
     static const struct {
         char type;
         const char *name;
@@ -151,7 +151,7 @@ static d9_status check_labels(d9_context *context, const array *labels, int64_t 
     const char type = labels->type;
     if (type != 'u' && type != 'i')
         return d9_fail(context, D9_DATA, "%s: must be a one-dimensional array of integers, and holds %s", labels->path,
-                       name_type(type));
+                       type_name(type));
     if (labels->rank != 1)
         return d9_fail(context, D9_DATA, "%s: must be a one-dimensional array of integers", labels->path);
     if (labels->order == '>')
@@ -164,7 +164,7 @@ static d9_status check_labels(d9_context *context, const array *labels, int64_t 
     return check_size(context, labels);
 }
 
-/* Copies the labels and, if it is smaller, raises dataset->classes to the largest label + 1. */
+/* Copies the labels. Raises dataset->classes to at least the largest label + 1. */
 static d9_status copy_labels(d9_context *context, const array *labels, int64_t images, d9_dataset *dataset,
                              int32_t *to) {
     d9_status status;
@@ -201,12 +201,12 @@ done:
     return status;
 }
 
-/* `known`: number of training classes. Rejects fewer than 2, a class without training images, and test images of other
- * classes. */
+/* `known`: number of training classes. Rejects fewer than 2 classes, a class without training images, and test images
+ * of other classes. */
 static d9_status check_classes(d9_context *context, const char *folder, int64_t known, const d9_dataset *dataset) {
     d9_status status = D9_OK;
     int64_t missing;
-    D9_TRY(d9_missing_class(context, &dataset->train, known, &missing));
+    D9_TRY(d9_split_find_missing_class(context, &dataset->train, known, &missing));
     if (missing >= 0)
         D9_TRY(d9_fail(context, D9_DATA,
                        "%s/labels.npy: no image of class %lld, but of class %lld: classes count from 0 without a gap",
@@ -219,7 +219,7 @@ done:
     return status;
 }
 
-static d9_status name_classes(d9_context *context, d9_dataset *dataset) {
+static d9_status number_classes(d9_context *context, d9_dataset *dataset) {
     d9_status status = D9_OK;
     char **names;
     D9_TRY(D9_ARENA_ALLOCATE(context, &dataset->arena, dataset->classes, &names));
@@ -250,7 +250,7 @@ d9_status d9_arrays_load(d9_context *context, const d9_dataset_options *options,
     if (d9_file_exists(context, images) || d9_file_exists(context, labels))
         D9_TRY(load_split(context, &arena, folder, "test_", dataset, &dataset->test));
     D9_TRY(check_classes(context, folder, known, dataset));
-    D9_TRY(name_classes(context, dataset));
+    D9_TRY(number_classes(context, dataset));
 done:
     d9_arena_free(context, &arena);
     return status;

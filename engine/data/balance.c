@@ -8,7 +8,7 @@ enum { UNEVEN = 3, FEW = 20 /* also written in the message below */, NAMED_MAX =
 
 /* Lists classes with fewer than `least` images, the first NAMED_MAX of them: "iris 4, tulip 12". Returns the number of
  * all such classes. */
-static int64_t name_below(const d9_dataset *dataset, const int64_t *counts, int64_t least, d9_text *text) {
+static int64_t list_classes_below(const d9_dataset *dataset, const int64_t *counts, int64_t least, d9_text *text) {
     int64_t below = 0;
     for (int64_t c = 0; c < dataset->classes; c++) {
         if (counts[c] >= least) continue;
@@ -21,11 +21,11 @@ static int64_t name_below(const d9_dataset *dataset, const int64_t *counts, int6
 }
 
 /* Warns of classes with fewer than `least` images: "few images: 1 of 9 classes have fewer than 20 ... (iris 4)". */
-static void warn_below(d9_context *context, const d9_dataset *dataset, const int64_t *counts, int64_t least,
-                       const char *what, const char *have) {
+static void warn_small_classes(d9_context *context, const d9_dataset *dataset, const int64_t *counts, int64_t least,
+                               const char *what, const char *have) {
     d9_text named;
     d9_text_init(context, &named);
-    const int64_t below = name_below(dataset, counts, least, &named);
+    const int64_t below = list_classes_below(dataset, counts, least, &named);
     if (below > 0 && d9_text_status(&named) == D9_OK)
         d9_log(context, D9_LOG_WARNING, "%s: %lld of %lld %s have %s (%s)", what, (long long)below,
                (long long)dataset->classes, dataset->several ? "labels" : "classes", have, d9_text_get(&named));
@@ -63,11 +63,11 @@ d9_status d9_dataset_warn(d9_context *context, const d9_dataset *dataset) {
     d9_dataset_class_counts(dataset, &dataset->train, trained);
     d9_dataset_class_counts(dataset, &dataset->test, evaluated);
     if (!dataset->several) warn_uneven(context, dataset, trained);
-    warn_below(context, dataset, trained, FEW, dataset->tokens ? "few texts" : "few images",
-               "fewer than 20 to train on");
-    warn_below(context, dataset, evaluated, 1,
-               dataset->several ? "the AUC leaves out labels" : "the accuracy leaves out classes",
-               dataset->tokens ? "no text to evaluate on" : "no image to evaluate on");
+    warn_small_classes(context, dataset, trained, FEW, dataset->tokens ? "few texts" : "few images",
+                       "fewer than 20 to train on");
+    warn_small_classes(context, dataset, evaluated, 1,
+                       dataset->several ? "the AUC leaves out labels" : "the accuracy leaves out classes",
+                       dataset->tokens ? "no text to evaluate on" : "no image to evaluate on");
 done:
     d9_release(context, trained);
     d9_release(context, evaluated);

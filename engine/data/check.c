@@ -11,22 +11,22 @@
 
 enum { FILES_MAX = 8, SHA1_HEX = 41, SHOWN = 12 };
 
-typedef struct checked {
+typedef struct checked_file {
     const d9_dataset_file *file;
     char path[D9_FOLDER_SIZE + 64];
     uint8_t *bytes;
     size_t size;
     char sha1[SHA1_HEX];
-} checked;
+} checked_file;
 
 struct d9_check {
     int count;
     bool running;
     pthread_t thread;
-    checked files[FILES_MAX];
+    checked_file files[FILES_MAX];
 };
 
-static void *hash_all(void *user) {
+static void *hash_files(void *user) {
     d9_check *check = user;
     for (int i = 0; i < check->count; i++)
         d9_sha1_hex(check->files[i].bytes, check->files[i].size, check->files[i].sha1);
@@ -38,8 +38,8 @@ d9_status d9_check_add(d9_context *context, d9_dataset *dataset, const d9_datase
     d9_status status = D9_OK;
     if (!dataset->check) D9_TRY(D9_ALLOCATE(context, 1, "checksums", &dataset->check));
     if (!file->digest || dataset->check->count == FILES_MAX) goto done;
-    checked *added = &dataset->check->files[dataset->check->count++];
-    *added = (checked){.file = file, .bytes = bytes, .size = size};
+    checked_file *added = &dataset->check->files[dataset->check->count++];
+    *added = (checked_file){.file = file, .bytes = bytes, .size = size};
     snprintf(added->path, sizeof added->path, "%s", path);
     bytes = NULL;
 done:
@@ -50,8 +50,8 @@ done:
 void d9_check_start(d9_dataset *dataset) {
     d9_check *check = dataset->check;
     if (!check) return;
-    check->running = pthread_create(&check->thread, NULL, hash_all, check) == 0;
-    if (!check->running) hash_all(check);
+    check->running = pthread_create(&check->thread, NULL, hash_files, check) == 0;
+    if (!check->running) hash_files(check);
 }
 
 static void join_thread(d9_check *check) {
@@ -65,7 +65,7 @@ d9_status d9_dataset_verify(d9_context *context, d9_dataset *dataset) {
     if (!check) return D9_OK;
     join_thread(check);
     for (int i = 0; i < check->count; i++) {
-        const checked *file = &check->files[i];
+        const checked_file *file = &check->files[i];
         if (strcmp(file->sha1, file->file->digest) != 0)
             D9_TRY(d9_fail(context, D9_DATA,
                            "%s: not the file that was published: SHA-1 %.*s..., must be %.*s...; `dawn9 data fetch %s` "

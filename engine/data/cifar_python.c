@@ -34,7 +34,7 @@ enum {
 };
 
 typedef struct opcode {
-    uint8_t code, argument; /* `argument`: size in bytes; of TEXT and LONG_TEXT that of the length before the text */
+    uint8_t code, argument; /* `argument`: its size in bytes; TEXT and LONG_TEXT: of the length before the text */
 } opcode;
 
 static const opcode opcodes[] = {{PROTOCOL, 1}, {'}', 0},       {MARK, 0},   {LIST, 0},   {APPEND, 0},   {SET_ITEMS, 0},
@@ -70,7 +70,7 @@ static size_t lines_length(const uint8_t *bytes, size_t left) {
 }
 
 /* Reads the next opcode that is not a memo; false if there is none, or it is not in the table or is truncated. */
-static bool next(reader *r, token *token) {
+static bool next_opcode(reader *r, token *token) {
     for (;;) {
         const opcode *op = opcodes, *end = opcodes + sizeof opcodes / sizeof *opcodes;
         if (r->at == r->size) return false;
@@ -97,11 +97,11 @@ static bool has_text(const token *token, const char *text) {
 }
 
 /* Reads the opcodes that `pickle` has; false if an opcode or its argument differs. */
-static bool match(reader *r, const char *pickle, size_t size) {
+static bool match_opcodes(reader *r, const char *pickle, size_t size) {
     reader expected = {(const uint8_t *)pickle, size, 0};
     token a, b;
     while (expected.at < expected.size)
-        if (!next(&expected, &a) || !next(r, &b) || a.code != b.code || a.size != b.size ||
+        if (!next_opcode(&expected, &a) || !next_opcode(r, &b) || a.code != b.code || a.size != b.size ||
             memcmp(a.argument, b.argument, a.size) != 0)
             return false;
     return true;
@@ -109,7 +109,7 @@ static bool match(reader *r, const char *pickle, size_t size) {
 
 static bool match_integer(reader *r, uint32_t value) {
     token token;
-    return next(r, &token) && (token.code == BYTE || token.code == 'M' || token.code == 'J') &&
+    return next_opcode(r, &token) && (token.code == BYTE || token.code == 'M' || token.code == 'J') &&
            read_little(token.argument, token.size) == value;
 }
 
@@ -119,23 +119,24 @@ static bool read_array(reader *r, int64_t rows, const uint8_t **data) {
     static const char type[] = "\x86"
                                "cnumpy\ndtype\nU\2u1K\0K\1\x87R(K\3U\1|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\0tb\x89";
     token bytes;
-    if (!match(r, array, sizeof array - 1) || !match_integer(r, (uint32_t)rows) || !match_integer(r, ROW)) return false;
-    if (!match(r, type, sizeof type - 1) || !next(r, &bytes) || !is_text(&bytes)) return false;
+    if (!match_opcodes(r, array, sizeof array - 1) || !match_integer(r, (uint32_t)rows) || !match_integer(r, ROW))
+        return false;
+    if (!match_opcodes(r, type, sizeof type - 1) || !next_opcode(r, &bytes) || !is_text(&bytes)) return false;
     *data = bytes.argument;
-    return bytes.size == (size_t)rows * ROW && match(r, "tb", 2);
+    return bytes.size == (size_t)rows * ROW && match_opcodes(r, "tb", 2);
 }
 
 /* Reads a list: writes `count` integers to bytes[0], bytes[stride], ...; with bytes NULL skips a list of texts. */
 static bool read_list(reader *r, int64_t count, uint8_t *bytes, int64_t stride) {
     token token;
     int64_t i = 0;
-    if (!next(r, &token) || token.code != LIST) return false;
-    for (size_t before = r->at; next(r, &token); before = r->at) {
+    if (!next_opcode(r, &token) || token.code != LIST) return false;
+    for (size_t before = r->at; next_opcode(r, &token); before = r->at) {
         if (token.code != MARK) {
             r->at = before;
             return !bytes || i == count;
         }
-        while (next(r, &token) && token.code != APPEND) {
+        while (next_opcode(r, &token) && token.code != APPEND) {
             if (bytes ? token.code != BYTE || i == count : !is_text(&token)) return false;
             if (bytes) bytes[i++ * stride] = token.argument[0];
         }
@@ -148,20 +149,21 @@ static bool read_list(reader *r, int64_t count, uint8_t *bytes, int64_t stride) 
 static bool skip_value(reader *r) {
     const size_t before = r->at;
     token token;
-    if (!next(r, &token)) return false;
+    if (!next_opcode(r, &token)) return false;
     if (is_text(&token)) return true;
     r->at = before;
     return read_list(r, 0, NULL, 0);
 }
 
-/* Reads the dictionary: labels go to the records of `binary`, *data is set to the rows. Every key occurs once. */
+/* Reads the dictionary: labels go to the records of `binary`, *data is set to the rows. Keys of labels
+ * and data must occur exactly once. */
 static bool read_dictionary(reader *r, const char *const labels[2], int64_t records, uint8_t *binary,
                             const uint8_t **data) {
     const int label_bytes = labels[1] ? 2 : 1;
     bool seen[2] = {false, labels[1] == NULL};
     token key;
-    if (!match(r, "\x80\2}(", 4)) return false;
-    while (next(r, &key) && key.code != SET_ITEMS) {
+    if (!match_opcodes(r, "\x80\2}(", 4)) return false;
+    while (next_opcode(r, &key) && key.code != SET_ITEMS) {
         const int label = has_text(&key, labels[0]) ? 0 : labels[1] && has_text(&key, labels[1]) ? 1 : -1;
         if (!is_text(&key) || (label >= 0 && seen[label])) return false;
         if (label >= 0) {
@@ -173,7 +175,7 @@ static bool read_dictionary(reader *r, const char *const labels[2], int64_t reco
             return false;
         }
     }
-    return key.code == SET_ITEMS && seen[0] && seen[1] && *data && match(r, ".", 1) && r->at == r->size;
+    return key.code == SET_ITEMS && seen[0] && seen[1] && *data && match_opcodes(r, ".", 1) && r->at == r->size;
 }
 
 d9_status d9_cifar_convert(d9_context *context, const char *path, const char *const labels[2], int64_t records,

@@ -33,13 +33,13 @@ typedef struct moved_files { /* files that were moved between the parts, because
 
 /* ---- reading the folders ---- */
 
-typedef struct ordered {
+typedef struct sortable_entry {
     const d9_file_kind *kind;
     const d9_entry *entry;
-} ordered;
+} sortable_entry;
 
 static int compare_files(const void *a, const void *b) {
-    const ordered *x = a, *y = b;
+    const sortable_entry *x = a, *y = b;
     return x->kind->compare(x->entry->name, y->entry->name);
 }
 
@@ -47,11 +47,12 @@ static int compare_files(const void *a, const void *b) {
 static d9_status list_files(d9_context *context, d9_arena *arena, const d9_file_kind *kind, const d9_listing *listing,
                             class_folder *class, int64_t *others) {
     d9_status status;
-    ordered *found;
+    sortable_entry *found;
     D9_TRY(D9_ARENA_ALLOCATE(context, arena, listing->count, &found));
     D9_TRY(D9_ARENA_ALLOCATE(context, arena, listing->count, &class->paths));
     for (int64_t i = 0; i < listing->count; i++)
-        if (kind->is_name(listing->entries[i].name)) found[class->count++] = (ordered){kind, &listing->entries[i]};
+        if (kind->is_name(listing->entries[i].name))
+            found[class->count++] = (sortable_entry){kind, &listing->entries[i]};
     *others = listing->count - class->count;
     if (kind->compare) qsort(found, (size_t) class->count, sizeof *found, compare_files);
     for (int64_t i = 0; i < class->count; i++) class->paths[i] = found[i].entry->path;
@@ -124,8 +125,8 @@ static void warn_loose(d9_context *context, const d9_file_kind *kind, const char
                loose == 1 ? kind->sample : kind->samples, loose == 1 ? "is" : "are", folders);
 }
 
-static d9_status too_few_classes(d9_context *context, const d9_file_kind *kind, const char *root,
-                                 const d9_listing *listing, int64_t classes) {
+static d9_status report_too_few_classes(d9_context *context, const d9_file_kind *kind, const char *root,
+                                        const d9_listing *listing, int64_t classes) {
     const int64_t loose = count_loose(kind, listing);
     if (classes == 0 && loose > 0)
         return d9_fail(context, D9_DATA, "%s: %lld %s but no class folders; a class is a folder: %s/CLASS/%s", root,
@@ -140,8 +141,8 @@ static bool is_class(const d9_file_kind *kind, const char *name) {
     return found;
 }
 
-/* Reads the class folders of `root`. Rejects fewer than `least` of them, and empty ones. `least` 0: a part to evaluate,
- * which may lack classes and have empty ones. */
+/* Reads the class folders of `root`. Rejects fewer than `least` of them and, without skip_empty, empty ones. `least` 0:
+ * a part to evaluate, which may lack classes and have empty ones. */
 static d9_status read_tree(d9_context *context, d9_arena *arena, const d9_dataset_options *options,
                            const d9_file_kind *kind, const char *root, int64_t least, tree *tree) {
     d9_status status = D9_OK;
@@ -161,13 +162,13 @@ static d9_status read_tree(d9_context *context, d9_arena *arena, const d9_datase
         tree->files += class->count;
         tree->count++;
     }
-    if (tree->count < least) D9_TRY(too_few_classes(context, kind, root, &listing, tree->count));
+    if (tree->count < least) D9_TRY(report_too_few_classes(context, kind, root, &listing, tree->count));
     warn_loose(context, kind, root, &listing, "class folders");
 done:
     return status;
 }
 
-/* Sets *path to the first subfolder with the name, in any case, that contains folders; NULL if there is none. */
+/* Sets *path to the first subfolder with the name, in upper or lower case, that contains folders; NULL: none. */
 static d9_status find_split_folder(d9_context *context, d9_arena *arena, const d9_listing *root, const char *name,
                                    const char **path) {
     d9_status status = D9_OK;
@@ -251,7 +252,7 @@ done:
 
 /* ---- splitting ---- */
 
-static void list_add(d9_class_files *list, const char *path, int64_t label) {
+static void add_file(d9_class_files *list, const char *path, int64_t label) {
     list->files[list->count] = (d9_class_file){.path = path, .label = (int32_t)label, .place = list->count};
     list->count++;
 }
@@ -268,7 +269,7 @@ static d9_status list_given_split(d9_context *context, d9_arena *arena, const tr
         while (label < classes->count && strcmp(classes->classes[label].name, class->name) != 0) label++;
         if (label == classes->count)
             D9_TRY(d9_fail(context, D9_DATA, "%s/%s: a class that train/ does not have", root, class->name));
-        for (int64_t j = 0; j < class->count; j++) list_add(list, class->paths[j], label);
+        for (int64_t j = 0; j < class->count; j++) add_file(list, class->paths[j], label);
     }
 done:
     return status;
@@ -282,14 +283,14 @@ static d9_status split_by_position(d9_context *context, d9_arena *arena, uint64_
     const int64_t sixth = (class->count + TEST_SHARE / 2) / TEST_SHARE, held_out = sixth ? sixth : 1;
     D9_TRY(D9_ARENA_ALLOCATE(context, arena, class->count, &order));
     D9_TRY(d9_keyed_order(context, seed, (uint32_t)label, D9_STREAM_SPLIT, D9_DRAW_CLASS_TEST, class->count, order));
-    for (int64_t j = 0; j < class->count; j++) list_add(j < held_out ? test : train, class->paths[order[j]], label);
+    for (int64_t j = 0; j < class->count; j++) add_file(j < held_out ? test : train, class->paths[order[j]], label);
 done:
     return status;
 }
 
-/* Splits a class by D9_SPLIT_BY_NAME. If the draws leave the test part empty, the file with the lowest draw is for the
- * test; if they leave training empty, that with the highest is for training. `moved`: number of such files, and the
- * first of them. */
+/* Splits a class by D9_SPLIT_BY_NAME. If the draws leave the test part empty, the file with the lowest draw is moved to
+ * the test part; if they leave training empty, that with the highest is moved to training, unless the class has one
+ * file. `moved` counts the moved files and keeps the first. */
 static d9_status split_by_name(d9_context *context, d9_arena *arena, uint64_t seed, const class_folder *class,
                                int64_t label, d9_class_files *train, d9_class_files *test, moved_files *moved) {
     d9_status status;
@@ -304,7 +305,7 @@ static d9_status split_by_name(d9_context *context, d9_arena *arena, uint64_t se
     }
     const int64_t tested = below == 0 ? lowest : -1, trained = below == class->count && below > 1 ? highest : -1;
     for (int64_t j = 0; j < class->count; j++)
-        list_add(j == tested || (d9_is_test_draw(draws[j]) && j != trained) ? test : train, class->paths[j], label);
+        add_file(j == tested || (d9_is_test_draw(draws[j]) && j != trained) ? test : train, class->paths[j], label);
     const int64_t other = tested >= 0 ? tested : trained;
     if (other >= 0 && moved->count++ == 0) moved->first = class->paths[other];
 done:
@@ -345,7 +346,7 @@ static void warn_moved(d9_context *context, const d9_file_kind *kind, const move
 
 /* ---- the dataset ---- */
 
-static d9_status name_classes(d9_context *context, const tree *tree, d9_dataset *dataset) {
+static d9_status copy_class_names(d9_context *context, const tree *tree, d9_dataset *dataset) {
     d9_status status = D9_OK;
     char **names;
     D9_TRY(D9_ARENA_ALLOCATE(context, &dataset->arena, tree->count, &names));
@@ -397,7 +398,7 @@ d9_status d9_classes_load(d9_context *context, d9_arena *arena, const d9_dataset
         dataset->drawn = true;
     }
     D9_TRY(d9_class_files_shuffle(context, arena, options->seed, &files[0]));
-    D9_TRY(name_classes(context, &classes, dataset));
+    D9_TRY(copy_class_names(context, &classes, dataset));
     D9_TRY(d9_class_files_decode(context, arena, options, kind, files, parts, dataset));
     const bool only = options->validation && part[D9_PART_VALID] && !part[D9_PART_TEST];
     if (only && !(options->known && options->known->validation)) dataset->valid = dataset->test;

@@ -12,8 +12,8 @@
 typedef struct d9_class_file {
     const char *path;
     int32_t label;
-    int64_t place;  /* position in its part before shuffling; of class folders, in the order of classes and names */
-    uint8_t *bytes; /* `size` bytes that `decode` left for the caller of d9_classes_load; NULL: none */
+    int64_t place;  /* position in its part before shuffling; class folders: by class, then name (version 1: draw) */
+    uint8_t *bytes; /* `size` bytes that `decode` keeps for the caller of d9_classes_load; NULL: none */
     size_t size;
 } d9_class_file;
 
@@ -38,8 +38,8 @@ typedef struct d9_file_kind {
 
 /* Fills classes and splits of `dataset`, whose sample size is set, from `folder`. `files` is zeroed by the caller; it
  * gets the files of training, test and validation in the order of the samples, allocated in `arena`. There are
- * validation files only if a validation folder is beside test/ and options->validation is set. The caller frees what
- * `decode` left. D9_DATA: a damaged file without options->skip_damaged, an empty class without options->skip_empty,
+ * validation files only if a validation folder is beside test/ and options->validation is set. The caller frees
+ * their `bytes`. D9_DATA: a damaged file without options->skip_damaged, an empty class without options->skip_empty,
  * fewer than two classes with files. */
 D9_MUST_USE d9_status d9_classes_load(d9_context *context, d9_arena *arena, const d9_dataset_options *options,
                                       const char *folder, const d9_file_kind *kind, d9_dataset *dataset,
@@ -47,15 +47,15 @@ D9_MUST_USE d9_status d9_classes_load(d9_context *context, d9_arena *arena, cons
 
 extern const d9_file_kind d9_image_files; /* PNG, JPEG and WebP files, resized to the dataset's square */
 
-/* Fails if `folder` does not exist: D9_USAGE if the user gave no path, otherwise D9_DATA. `content`: what the folder
- * must hold, for messages. */
+/* Fails if `folder` does not exist: D9_USAGE if the user gave no path, otherwise D9_DATA. `content`: the required
+ * content of the folder, for messages. */
 D9_MUST_USE d9_status d9_class_files_check_folder(d9_context *context, const d9_dataset_options *options,
                                                   const char *folder, const char *content);
 /* Replaces list->files by an array in `arena`, in an order drawn by the seed. */
 D9_MUST_USE d9_status d9_class_files_shuffle(d9_context *context, d9_arena *arena, uint64_t seed, d9_class_files *list);
 /* Decodes the lists of training, test and, if `parts` is 3, validation files into the splits of `dataset`, whose
- * classes and sample size are set, in the order of the lists. Damaged files: with options->skip_damaged they are
- * removed from the lists, otherwise D9_DATA, with warnings that name the first of them. */
+ * classes and sample size are set, in the order of the lists. Warns of damaged files, of the first by name. With
+ * options->skip_damaged they are removed from the lists; otherwise returns D9_DATA. */
 D9_MUST_USE d9_status d9_class_files_decode(d9_context *context, d9_arena *arena, const d9_dataset_options *options,
                                             const d9_file_kind *kind, d9_class_files *lists, int parts,
                                             d9_dataset *dataset);

@@ -149,7 +149,7 @@ done:
 }
 
 /* Copies a model's words, which the index then keeps. */
-static d9_status start_words(corpus *corpus, const d9_vocabulary *words) {
+static d9_status copy_model_words(corpus *corpus, const d9_vocabulary *words) {
     d9_status status = D9_OK;
     char *copy;
     corpus->fixed = words != NULL;
@@ -161,7 +161,7 @@ done:
     return status;
 }
 
-static d9_status list_words(corpus *corpus) {
+static d9_status set_vocabulary(corpus *corpus) {
     d9_status status;
     d9_dataset *dataset = corpus->dataset;
     const char **words;
@@ -179,11 +179,11 @@ d9_status d9_corpus_load(d9_context *context, const d9_dataset_options *options,
     d9_status status;
     corpus corpus = {.context = context, .dataset = dataset};
     D9_TRY(d9_corpus_describe(context, options, dataset));
-    D9_TRY(start_words(&corpus, options->words));
+    D9_TRY(copy_model_words(&corpus, options->words));
     D9_TRY(read_part(&corpus, options, folder, 0, &dataset->train));
     D9_TRY(read_part(&corpus, options, folder, 1, &dataset->valid));
     D9_TRY(read_part(&corpus, options, folder, 2, &dataset->test));
-    D9_TRY(list_words(&corpus));
+    D9_TRY(set_vocabulary(&corpus));
     if (options->validation) dataset->test = dataset->valid;
 done:
     d9_word_index_free(context, &corpus.index);

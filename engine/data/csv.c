@@ -54,8 +54,8 @@ d9_status d9_faults_report(d9_faults *faults, bool left_out) {
 /* ---- cells and lines ---- */
 
 /* Sets *cell to the cell at *at, which is changed in place: it loses its quotation marks and ends with a zero byte.
- * `end`: end of the line. Moves *at past the comma after the cell, or to NULL at the end of the line. Returns what is
- * wrong with the cell; NULL: nothing. */
+ * `end`: end of the line. Moves *at past the comma after the cell, or to NULL at the end of the line. Returns the
+ * error in the cell; NULL: none. */
 static const char *read_cell(char **at, char *end, const char **cell) {
     char *from = *at, *to = *at;
     const bool quoted = from < end && *from == '"';
@@ -76,14 +76,14 @@ static const char *read_cell(char **at, char *end, const char **cell) {
 }
 
 /* The end of the line at `line`, before its line break; *next: the line after it, NULL at the end of the text. */
-static char *find_end(char *line, char *text_end, char **next) {
+static char *find_line_end(char *line, char *text_end, char **next) {
     char *feed = memchr(line, '\n', (size_t)(text_end - line)), *end = feed ? feed : text_end;
     *next = feed && feed + 1 < text_end ? feed + 1 : NULL;
     return end > line && end[-1] == '\r' ? end - 1 : end;
 }
 
-/* Splits a line into cells, of which `cells` gets the first `most`; *count: the number of all. Returns what is wrong
- * with the line; NULL: nothing. */
+/* Splits a line into cells, of which `cells` gets the first `most`; *count: the number of all. Returns the error in
+ * the line; NULL: none. */
 static const char *split_line(char *line, char *end, int most, const char **cells, int *count) {
     const char *cell, *wrong = NULL;
     for (*count = 0; line && !wrong; ++*count) {
@@ -152,7 +152,7 @@ d9_status d9_csv_read(d9_faults *faults, char *text, size_t size, const d9_csv_c
     D9_TRY(D9_ARENA_ALLOCATE(context, faults->arena, count_lines(text, size) * count, &csv->cells));
     D9_TRY(D9_ARENA_ALLOCATE(context, faults->arena, count_lines(text, size), &csv->lines));
     for (; line; line = next, number++) {
-        line_end = find_end(line, end, &next);
+        line_end = find_line_end(line, end, &next);
         if (line_end == line && number > 1) continue;
         if (number == 1) {
             D9_TRY(read_heading(faults, line, line_end, cells, &columns));

@@ -72,7 +72,7 @@ const d9_dataset_file *d9_dataset_files(const char *name, int *count) {
     return d9_published_files(name)->files;
 }
 
-static const char *environment(const char *name) {
+static const char *environment_value(const char *name) {
     const char *value = getenv(name);
     return value && *value ? value : NULL;
 }
@@ -84,7 +84,8 @@ static void add_candidate(d9_candidates *candidates, const char *base, const cha
 }
 
 void d9_dataset_candidates(const char *name, const char *path, d9_candidates *candidates) {
-    const char *data = environment("DAWN9_DATA"), *cache = environment("XDG_CACHE_HOME"), *home = environment("HOME");
+    const char *data = environment_value("DAWN9_DATA"), *cache = environment_value("XDG_CACHE_HOME"),
+               *home = environment_value("HOME");
     candidates->count = 0;
     if (path && *path) {
         add_candidate(candidates, path, "", "");
@@ -118,7 +119,7 @@ void d9_dataset_folder(const char *name, const char *path, char *folder, size_t 
     snprintf(folder, size, "%s", candidates.folder[chosen]);
 }
 
-void d9_dataset_below(d9_context *context, const char *name, const char *folder, char *hint, size_t size) {
+void d9_dataset_hint_subfolder(d9_context *context, const char *name, const char *folder, char *hint, size_t size) {
     const d9_published *published = d9_published_files(name);
     d9_context quiet = *context;
     d9_arena arena = {0};
@@ -148,7 +149,7 @@ static d9_status check_published(d9_context *context, const char *name, const ch
             if (!strcmp(candidates.folder[j], folder)) continue;
             used += snprintf(others + used, sizeof others - (size_t)used, ", %s", candidates.folder[j]);
         }
-        d9_dataset_below(context, name, folder, below, sizeof below);
+        d9_dataset_hint_subfolder(context, name, folder, below, sizeof below);
         if (below[0])
             return d9_fail(context, D9_DATA, "%s: no %s in %s%s%s", name, published->files[i].name, folder, others,
                            below);
@@ -175,7 +176,7 @@ static d9_status check_remaining(d9_context *context, const d9_dataset *dataset)
     int64_t missing;
     const char *noun = d9_sample_noun(dataset);
     if (!d9_dataset_needs_path(dataset->name) || dataset->several) return D9_OK;
-    D9_TRY(d9_missing_class(context, &dataset->train, dataset->classes, &missing));
+    D9_TRY(d9_split_find_missing_class(context, &dataset->train, dataset->classes, &missing));
     if (missing >= 0)
         status = d9_fail(context, D9_DATA, "class %s: no training %s is left after %lld %ss were drawn for evaluation",
                          dataset->class_names[missing], noun, (long long)dataset->test.count, noun);
@@ -195,7 +196,7 @@ static d9_status check_labels_vary(d9_context *context, const d9_dataset_options
                    options->table ? options->table : "labels.csv", (long long)dataset->test.count);
 }
 
-/* Splits off a sixth as the test set if the source has none, then the requested validation set, which replaces it. */
+/* Splits off a sixth as the test set if the source has none. A requested validation set then replaces the test set. */
 static d9_status split_off_sets(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
     d9_status status = D9_OK;
     dataset->provenance.rule = d9_split_rule(options);
@@ -330,7 +331,7 @@ d9_status d9_describe_square(d9_context *context, const d9_dataset_options *opti
     return D9_OK;
 }
 
-d9_status d9_missing_class(d9_context *context, const d9_split *split, int64_t classes, int64_t *missing) {
+d9_status d9_split_find_missing_class(d9_context *context, const d9_split *split, int64_t classes, int64_t *missing) {
     d9_status status = D9_OK;
     bool *seen = NULL;
     D9_TRY(D9_ALLOCATE(context, classes, "the classes seen", &seen));
@@ -386,8 +387,8 @@ static d9_status check_supported(d9_context *context, const d9_dataset_options *
                    options->name);
 }
 
-/* With input_size, the size of the images until now becomes that of the stored training images, and input_size becomes
- * the size of the network's images. */
+/* With input_size, height and width become the size of the stored training images, and input_size becomes the height
+ * and width of the network's images. */
 static d9_status apply_input_size(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
     const int64_t side = options->input_size;
     if (!side) return D9_OK;

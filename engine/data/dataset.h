@@ -1,4 +1,4 @@
-/* Datasets in memory, and where they are loaded from.
+/* Datasets in memory, and the functions that load them.
  *
  * Sources of images: CIFAR-10 and CIFAR-100 binaries, a folder of class folders of PNG, JPEG or WebP files, NumPy
  * arrays, a table of labels for such files, and a built-in synthetic set of drawn shapes. Sources of texts: the reviews
@@ -25,15 +25,15 @@ enum {
 };
 typedef struct d9_provenance {
     int rule;
-    int64_t classes;                /* number of class_names; set only in d9_dataset_options.known */
+    int64_t classes;                /* number of class_names; 0 in d9_dataset.provenance */
     const char *const *class_names; /* (classes); NULL: unknown */
-    uint64_t test;                  /* digest of the test images, whatever their order */
-    int64_t validation;             /* data.validation; 0: no image was set aside, or not by name */
+    uint64_t test;                  /* digest of the test images, independent of their order */
+    int64_t validation;             /* data.validation if it drew images by name (data/split.h); otherwise 0 */
     uint64_t validation_limit;      /* the highest draw of a validation image */
     int trained_count;
     uint64_t trained[D9_TRAINED_MAX]; /* the lowest digests of training images, ascending */
-    bool prepared_otherwise; /* the evaluation resizes images, or makes them grey, in another way than the training, so
-                                that digests of the same image differ; not recorded */
+    bool prepared_otherwise; /* data.image_size, data.fit or data.grey of the evaluation differs from the training, so
+                                digests of the same image differ; not recorded */
 } d9_provenance;
 
 /* The parts of a dataset, as indices of arrays of D9_PARTS elements. */
@@ -43,26 +43,26 @@ typedef struct d9_dataset {
     d9_arena arena;
     const char *name;                         /* one of D9_DATASET_NAMES */
     int64_t height, width, channels, classes; /* texts: height and channels 1, width the number of tokens */
-    bool tokens;                              /* samples are texts */
+    bool tokens;                              /* samples are texts, or tokens of a stream */
     bool several;     /* a sample may have several classes: bit c of its label is set if it has class c */
     bool grey;        /* images are stored as one channel, which the batch repeats `channels` times */
-    d9_image_fit fit; /* how image files were brought to the size */
+    d9_image_fit fit; /* resizing of image files */
     /* Size of the stored training images, if the network sees random crops of them of height x width; 0: the training
      * images have the size height x width. */
     int64_t train_height, train_width;
-    bool stream; /* each part is one text, whose tokens are the samples, labels 0; a class is a word; width: tokens of a
-                    step */
+    bool stream; /* each part is one text, and its tokens are the samples, with labels 0; classes are the words; width:
+                    tokens of a step */
     d9_vocabulary vocabulary; /* after d9_dataset_describe only `count`: an upper bound (texts) or a lower bound (a
                                  corpus); images: count 0 */
     const char *const *class_names; /* (classes) */
     double mean[4], std[4]; /* per channel, in byte units: published for CIFAR-10, measured for other sources, or set by
                                `normalize`; texts: 0 and 1 */
     d9_split train, test,
-        valid;                /* valid: of a stream, a table of labels or a folder with such a part; otherwise empty */
-    size_t root_bytes;        /* of a table of labels: bytes of the data folder's path and a slash before each name */
+        valid;                /* valid: validation part of a stream, a table of labels or a folder; otherwise empty */
+    size_t root_bytes;        /* labelled: bytes of the data folder's path and a slash before each name; otherwise 0 */
     bool drawn;               /* the test part was drawn from the user's own images */
-    bool no_test;             /* the folder has val/ but no test/, and options->validation is set: `test` is val/ */
-    bool unseen;              /* the model of options->known was trained on none of the images */
+    bool no_test;             /* training with options->validation on a folder with val/ but no test/: `test` is val/ */
+    bool unseen;              /* no sample is among the training samples that options->known records (`trained`) */
     d9_provenance provenance; /* `rule` only, unless the images are the user's own */
     struct d9_check *check;   /* data/check.c; NULL: no checksums are being computed */
 } d9_dataset;
@@ -81,7 +81,7 @@ typedef struct d9_dataset_options {
     const char *name; /* one of D9_DATASET_NAMES */
     const char *path; /* folder of the data; NULL: the one that d9_dataset_folder finds */
     bool several;     /* samples may have several classes; only of `labelled` */
-    /* labelled (data/labels.h); NULL: the default; for group and split, no column */
+    /* labelled (data/labels.h). NULL: the default; of group_column, split_column and no_label: none */
     const char *table, *file_column, *label_column, *group_column, *split_column, *separator, *no_label;
     double shares[3];   /* labelled: of groups for training, validation and test; zeros: 0.7, 0.1, 0.2 */
     int64_t validation; /* number of training images, chosen by `seed`, that replace the test set; 0: none. A dataset
@@ -92,9 +92,9 @@ typedef struct d9_dataset_options {
                           resized to it. 0: the size of the images */
     int64_t image_size; /* folder, labelled, arrays, synthetic: side in pixels; 0: 32. Images of files are resized to
                            it, arrays must have it */
-    int64_t length;     /* texts: number of tokens, the last ones of a longer text; 0: 150 */
+    int64_t length;     /* texts: number of tokens, the last ones of a longer text; streams: tokens of a step; 0: 150 */
     int64_t vocabulary_size;    /* texts: largest number of tokens; 0: 30000 */
-    const d9_vocabulary *words; /* texts: of the model that is evaluated; NULL: made from the dataset's texts */
+    const d9_vocabulary *words; /* texts, streams: of the model that is evaluated; NULL: made from the dataset */
     int64_t largest_picture;    /* folder, labelled: size limit of an image in megapixels; 0: 64 */
     bool skip_damaged; /* folder, labelled, text, imdb: leave out files that cannot be decoded, with warnings that name
                           the first 50; labelled: also rows whose file is missing */
@@ -104,7 +104,7 @@ typedef struct d9_dataset_options {
     int threads;                             /* number of threads that decode files; 0: one per physical core */
     bool check;                 /* compute checksums of published files; d9_dataset_verify reports the result */
     const d9_provenance *known; /* of the model that is evaluated; NULL: the images are for training */
-    uint64_t seed; /* for the synthetic set, the splits and a folder's order; independent of the run's seed */
+    uint64_t seed; /* draws the synthetic set, the splits and the order of files; independent of the run's seed */
 } d9_dataset_options;
 
 /* Returns D9_USAGE for illegal options, D9_DATA for a bad file, with the place in it ("x.bin: record 17: label 11"). */
@@ -127,8 +127,9 @@ void d9_sample_to_rgb(const d9_dataset *dataset, const uint8_t *image, int64_t c
 /* Turns `count` RGB pixels to grey: their luminance, in one channel if `to` is not `rgb`, else in all three. */
 void d9_rgb_to_grey(const uint8_t *rgb, int64_t count, uint8_t *to);
 
-/* Hash of the samples and labels of train and test (of a stream also of valid), class names and words, for detecting a
- * changed dataset. It is not cryptographic: different datasets with equal hashes can be constructed. */
+/* Hash of the size of a sample, the samples and labels of train and test (of a stream also of valid), class names and
+ * words, for detecting a changed dataset. It is not cryptographic: different datasets with equal hashes can be
+ * constructed. */
 enum { D9_DIGEST_DIGITS = 16 };
 void d9_dataset_digest(const d9_dataset *dataset, char hex[D9_DIGEST_DIGITS + 1]);
 
@@ -161,7 +162,7 @@ void d9_dataset_folder(const char *name, const char *path, char *folder, size_t 
 /* A published file. `data check` and `data fetch` use the same table. */
 typedef struct d9_dataset_file {
     const char *name; /* of a file, or of a folder that is checked as a whole */
-    int64_t size;     /* bytes */
+    int64_t size;     /* bytes; of a folder: of its texts, each with a newline after it */
     /* Hexadecimal digits of the SHA-1, or of the SHA-256 (64 digits); NULL: no checksum was published. */
     const char *digest;
 } d9_dataset_file;

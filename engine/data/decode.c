@@ -61,8 +61,9 @@ static void close_gaps(const d9_dataset *dataset, char *const *faults, d9_split 
     list->count = split->count = kept;
 }
 
-/* Removes the files that failed to decode. In a training, fails if a class has no training sample left or the test set
- * is empty; in an evaluation, d9_dataset_load later rejects an empty test set. */
+/* Removes the files that failed to decode. In a training, fails if the training or test set is empty, or if a class has
+ * no training sample left (unless samples have several classes). In an evaluation, d9_dataset_load later rejects an
+ * empty test set. */
 static d9_status drop_damaged(d9_context *context, const reading *reading) {
     d9_status status = D9_OK;
     d9_dataset *dataset = reading->dataset;
@@ -73,7 +74,7 @@ static d9_status drop_damaged(d9_context *context, const reading *reading) {
     if (reading->options->known) goto done;
     if (dataset->train.count == 0) D9_TRY(d9_fail(context, D9_DATA, "no %s of the training set is left", sample));
     if (dataset->test.count == 0) D9_TRY(d9_fail(context, D9_DATA, "no %s of the test set is left", sample));
-    if (!dataset->several) D9_TRY(d9_missing_class(context, &dataset->train, dataset->classes, &missing));
+    if (!dataset->several) D9_TRY(d9_split_find_missing_class(context, &dataset->train, dataset->classes, &missing));
     if (missing >= 0)
         status = d9_fail(context, D9_DATA, "%s: no training %s of this class is left", dataset->class_names[missing],
                          sample);

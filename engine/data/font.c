@@ -23,7 +23,7 @@ static const char *const glyphs[LAST - FIRST + 1] = {
     "2448442", "4444444",   "8442448",  "008l2"};
 static const char box[] = "vhhhhhv";
 
-/* The ASCII letters drawn for U+00C0 to U+017F: without the accent, or similar (s for U+00DF); ? where none is. */
+/* The ASCII letters drawn for U+00C0 to U+017F: without the accent, or similar (s for U+00DF); ?: none is similar. */
 enum { ACCENTED_FIRST = 0xc0, ACCENTED_LAST = 0x17f };
 static const char letters[] = "AAAAAA?CEEEEIIIIDNOOOOOxOUUUUY?saaaaaa?ceeeeiiiidnooooo?ouuuuy?y"
                               "AaAaAaCcCcCcCcDdDdEeEeEeEeEeGgGgGgGgHhHhIiIiIiIiIiJjJjKkkLlLlLlL"

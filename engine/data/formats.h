@@ -28,21 +28,22 @@ void d9_blend_on_white(const uint8_t *rgba, int64_t count, uint8_t *rgb);
  * with grey without an error; a motion photo has a video behind the marker), and no Huffman table has more than 256
  * codes (with more, stb_image of 2022 writes past the end of its table). */
 bool d9_jpeg_is_decodable(const uint8_t *bytes, size_t size);
-/* "Huffman table" or "quantisation table" if a scan of a decodable JPEG needs one that is not in front of it, where
- * stb_image would take zeros; NULL: none is missing. */
+/* Kind of a table that a scan of a decodable JPEG needs but that is not defined before the scan: "Huffman table" or
+ * "quantisation table"; stb_image would read it as zeros. NULL: none is missing. */
 const char *d9_jpeg_missing_table(const uint8_t *bytes, size_t size);
 /* True for a JPEG, not progressive, that has no Huffman table at all. As in a frame of a Motion JPEG video, its tables
  * are then those of ITU T.81, Annex K.3. */
 bool d9_jpeg_needs_standard_tables(const uint8_t *bytes, size_t size);
 /* Name of a kind of JPEG that cannot be decoded, such as "an arithmetic-coded JPEG"; NULL for every other file. */
 const char *d9_jpeg_unsupported(const uint8_t *bytes, size_t size);
-/* True for a JPEG of four components without an Adobe marker. They are CMYK, 255 for no ink, as with the marker. */
+/* True for a JPEG of four components without an Adobe marker, read as CMYK with 255 for no ink, as with the marker. */
 bool d9_jpeg_is_unmarked_cmyk(const uint8_t *bytes, size_t size);
-/* Orientation of a JPEG by its Exif data (exif.c). */
+/* Orientation, 1 to 8, of a JPEG by its Exif data; 1 (upright) if it has none. */
 int d9_jpeg_orientation(const uint8_t *bytes, size_t size);
 
-/* Decode a file whose header was accepted. `image` has its width and height, and gets the pixels as they are stored;
- * *orientation is set to its Exif orientation (exif.c). Return D9_DATA if the file is damaged. */
+/* Decode a file whose header was accepted. The caller has set the width and height of `image` from the header; the
+ * pixels are added in stored order. *orientation is set to the Exif orientation, 1 to 8. Return D9_DATA if the file is
+ * damaged. */
 D9_MUST_USE d9_status d9_png_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size,
                                     d9_image *image, int *orientation);
 D9_MUST_USE d9_status d9_jpeg_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size,
@@ -55,8 +56,9 @@ D9_MUST_USE d9_status d9_webp_decode(d9_context *context, const char *name, cons
  * front; 1 (upright) if there is none or an invalid one. */
 int d9_exif_orientation(const uint8_t *exif, size_t size);
 
-/* Orientation of a WebP file by its Exif data. */
+/* Orientation, 1 to 8, of a WebP file by its Exif data; 1 (upright) if it has none. */
 int d9_exif_webp_orientation(const uint8_t *bytes, size_t size);
 
-/* Turns the image `stored` (height, width, 3) upright; for an orientation of 5 to 8, `seen` is (width, height, 3). */
+/* Turns the image `stored` (height, width, 3) upright; for an orientation of 5 to 8, `seen` is (width, height, 3),
+ * otherwise (height, width, 3). */
 void d9_exif_orient(int orientation, const uint8_t *stored, int width, int height, uint8_t *seen);

@@ -46,8 +46,8 @@ static int compare_entries(const void *a, const void *b) {
 
 /* ---- published files ---- */
 
-static d9_status find(d9_context *context, const char *folder, const d9_dataset_file *file,
-                      char path[D9_PUBLISHED_PATH], bool *found) {
+static d9_status find_folder(d9_context *context, const char *folder, const d9_dataset_file *file,
+                             char path[D9_PUBLISHED_PATH], bool *found) {
     d9_status status;
     snprintf(path, D9_PUBLISHED_PATH, "%s/aclImdb/%s", folder, file->name);
     D9_TRY(d9_file_find(context, D9_DATA, path, found));
@@ -93,7 +93,7 @@ done:
     return status;
 }
 
-const d9_published d9_imdb_published = {folders, sizeof folders / sizeof *folders, true, find, read_folder};
+const d9_published d9_imdb_published = {folders, sizeof folders / sizeof *folders, true, find_folder, read_folder};
 
 static const char *const classes[] = {"neg", "pos", NULL};
 
@@ -120,7 +120,7 @@ d9_status d9_imdb_load(d9_context *context, const d9_dataset_options *options, c
     d9_status status;
     char path[D9_PUBLISHED_PATH];
     bool found;
-    D9_TRY(find(context, folder, &folders[0], path, &found)); /* d9_dataset_load has checked that there is one */
+    D9_TRY(find_folder(context, folder, &folders[0], path, &found)); /* d9_dataset_load has checked that there is one */
     path[strlen(path) - strlen(folders[0].name) - 1] = 0;
     D9_TRY(d9_texts_load(context, options, path, &reviews, folders, dataset));
 done:

@@ -1,5 +1,5 @@
 /* Checks a JPEG before stb_image decodes it: its frame header, its tables and its end. Markers are found as in
- * stb_image, so that every table that it reads is checked here. */
+ * stb_image, so that every table that stb_image reads is checked here. */
 #include "data/formats.h"
 
 #include <string.h>
@@ -123,12 +123,12 @@ bool d9_jpeg_is_decodable(const uint8_t *bytes, size_t size) {
 
 /* Names a kind of table that a scan needs and that is not defined; NULL: none. In a progressive file the first scan of
  * DC coefficients needs no AC table, a refinement of them no Huffman table, and a scan of AC coefficients no DC table.
- * stb_image rejects a scan header of another size, and one of an unknown component. */
+ * stb_image itself rejects a scan header of a wrong size or with an unknown component. */
 static const char *find_missing(const segment *frame, const segment *scan, const tables *known) {
     const size_t components = scan->size > 0 ? scan->bytes[0] : 0;
     if (scan->size != 4 + 2 * components) return NULL;
     const uint8_t *coefficients =
-        scan->bytes + 1 + 2 * components; /* first, last, bits: of earlier scans, of this one */
+        scan->bytes + 1 + 2 * components; /* first, last; bit positions of the earlier scan and of this one */
     const bool all = frame->marker != FRAME_PROGRESSIVE;
     const bool dc = all || (coefficients[0] == 0 && coefficients[2] >> 4 == 0), ac = all || coefficients[0] > 0;
     for (size_t s = 1; s < 1 + 2 * components; s += 2)

@@ -53,7 +53,7 @@ static int by_name(const void *a, const void *b) {
     return strcmp((*(picture *const *)a)->name, (*(picture *const *)b)->name);
 }
 
-static int by_place(const void *a, const void *b) {
+static int by_path(const void *a, const void *b) {
     return strcmp((*(picture *const *)a)->below, (*(picture *const *)b)->below);
 }
 
@@ -64,7 +64,7 @@ static d9_status find_pictures(d9_context *context, d9_arena *arena, const char 
     D9_TRY(D9_ARENA_ALLOCATE(context, arena, found->count, &found->at));
     for (int64_t i = 0; i < found->count; i++) found->named[i] = found->at[i] = &found->all[i];
     qsort(found->named, (size_t)found->count, sizeof *found->named, by_name);
-    qsort(found->at, (size_t)found->count, sizeof *found->at, by_place);
+    qsort(found->at, (size_t)found->count, sizeof *found->at, by_path);
 done:
     return status;
 }
@@ -75,7 +75,7 @@ static picture *picture_of(const pictures *pictures, const char *file, const pic
     picture wanted = {.name = file, .below = file}, *key = &wanted;
     const size_t count = (size_t)pictures->count;
     *second = NULL;
-    picture **found = bsearch(&key, pictures->at, count, sizeof *pictures->at, by_place);
+    picture **found = bsearch(&key, pictures->at, count, sizeof *pictures->at, by_path);
     if (found) return *found;
     found = bsearch(&key, pictures->named, count, sizeof *pictures->named, by_name);
     if (!found) return NULL;
@@ -100,7 +100,7 @@ typedef struct reading {
 
 /* Advice for the message about a missing file, if its path is absolute, begins with a dot or has backslashes; otherwise
  * "". */
-static const char *advise(const char *file) {
+static const char *path_advice(const char *file) {
     const bool foreign = *file == '/' || *file == '.' || strchr(file, '\\');
     return foreign ? "; paths begin below that folder, and have slashes" : "";
 }
@@ -111,7 +111,7 @@ static d9_status add_row(reading *self, const d9_label_row *row) {
     d9_class_files *list = &self->files[row->part];
     if (!found)
         return d9_faults_add(self->options->skip_damaged ? &self->left_out : &self->faults, row->line,
-                             "no picture %s in %s%s", row->file, self->folder, advise(row->file));
+                             "no picture %s in %s%s", row->file, self->folder, path_advice(row->file));
     if (second)
         return d9_faults_add(&self->faults, row->line, "the name %s is that of %s and of %s", row->file, found->below,
                              second->below);
@@ -177,7 +177,8 @@ static d9_status check_parts(const reading *self) {
 
 /* ---- the dataset ---- */
 
-static d9_status describe(d9_context *context, const d9_label_table *table, const char *folder, d9_dataset *dataset) {
+static d9_status set_classes(d9_context *context, const d9_label_table *table, const char *folder,
+                             d9_dataset *dataset) {
     d9_status status;
     D9_TRY(d9_arena_copy_all(context, &dataset->arena, table->class_names, table->classes, &dataset->class_names));
     dataset->classes = table->classes;
@@ -202,7 +203,7 @@ static d9_status check_unused(d9_context *context, const d9_dataset_options *opt
     return D9_OK;
 }
 
-/* Sets defaults. D9_USAGE: illegal shares, or an option without effect. */
+/* Sets defaults. D9_USAGE: an empty separator, illegal shares, or an option without effect. */
 static d9_status fill_defaults(d9_context *context, const d9_dataset_options *options, d9_dataset_options *filled) {
     double *own = filled->shares;
     *filled = *options;
@@ -243,7 +244,7 @@ d9_status d9_labelled_load(d9_context *context, const d9_dataset_options *option
     D9_TRY(d9_class_files_check_folder(context, options, folder, "its pictures and their table of labels"));
     D9_TRY(list_files(&self));
     D9_TRY(check_parts(&self));
-    D9_TRY(describe(context, &self.table, folder, dataset));
+    D9_TRY(set_classes(context, &self.table, folder, dataset));
     D9_TRY(d9_class_files_shuffle(context, &arena, options->seed, &self.files[D9_PART_TRAIN]));
     D9_TRY(d9_class_files_decode(context, &arena, options, &d9_image_files, self.files, count_parts(options), dataset));
 done:

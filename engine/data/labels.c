@@ -51,7 +51,7 @@ static void trim_cells(const reading *self) {
         }
 }
 
-static bool is_none(const reading *self, const char *label) {
+static bool is_no_label(const reading *self, const char *label) {
     return self->options->several && (!*label || (self->options->no_label && !strcmp(label, self->options->no_label)));
 }
 
@@ -69,7 +69,7 @@ static d9_status split_labels(reading *self, labels *labels) {
     D9_TRY(D9_ARENA_ALLOCATE(context, self->faults->arena, self->csv.rows + 1, &labels->begin));
     for (int64_t i = 0; i < self->csv.rows; i++) {
         char *rest = (char *)cell(self, i, LABEL_COLUMN); /* the text belongs to the caller, who lets it be changed */
-        const bool none = is_none(self, rest);
+        const bool none = is_no_label(self, rest);
         labels->begin[i] = count;
         for (char *label; !none && (label = next_label(self->separator, &rest)) != NULL;) {
             D9_TRY(D9_ARENA_GROW(context, self->faults->arena, count, &capacity, &labels->names));
@@ -156,7 +156,7 @@ static d9_status read_label(const reading *self, const labels *labels, int64_t r
         const char *name = labels->names[i];
         const int64_t class = class_of(self, name);
         if (!*name) return d9_faults_add(self->faults, line, "an empty label");
-        if (is_none(self, name)) return d9_faults_add(self->faults, line, "the label %s beside others", name);
+        if (is_no_label(self, name)) return d9_faults_add(self->faults, line, "the label %s beside others", name);
         if (class < 0) return d9_faults_add(self->faults, line, "the model does not know the label %s", name);
         if (!self->options->several) *label = (int32_t) class;
         if (self->options->several && *label >> class & 1)
@@ -319,7 +319,7 @@ d9_status d9_labels_read(d9_faults *faults, const d9_dataset_options *options, c
     d9_status status;
     reading self = {.faults = faults, .options = options, .table = table};
     labels labels = {0};
-    /* The group column is optional in an evaluation: groups only divide the images of a training into parts. */
+    /* The group column is optional in an evaluation: a table of new images may have no groups. */
     const d9_csv_column wanted[COLUMNS] = {[FILE_COLUMN] = {options->file_column, false},
                                            [LABEL_COLUMN] = {options->label_column, false},
                                            [GROUP_COLUMN] = {options->group_column, options->known != NULL},

@@ -7,8 +7,8 @@
  * Labels are numbered in the byte order of their names. The parts are given by the cells of a split column: train (or
  * training), valid (or val, validation) and test, in upper or lower case. Without it, a group column divides the
  * groups, in ascending order, by data.shares: the first share is for training, the second for validation, the rest is
- * the test set; no group is in two parts. With neither column, test images are drawn by label and file,
- * as the table writes it (data/split.h). */
+ * the test set; no group is in two parts. With neither column, test images are drawn by the path in the
+ * table and the label, several labels by the path only (data/split.h). */
 #pragma once
 
 #include "data/csv.h"
@@ -25,7 +25,7 @@ typedef struct d9_label_table {
     int64_t count, classes, groups; /* groups: 0 without a group column */
     d9_label_row *rows;
     const char **class_names;
-    bool drawn; /* the parts were drawn: there is no split column */
+    bool drawn; /* there is no split column: the parts were drawn, or divide the groups */
 } d9_label_table;
 
 /* Reads `text`, which is changed, has a zero byte at text[size], and must outlive the table. Adds rows with errors to

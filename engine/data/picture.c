@@ -55,7 +55,7 @@ static const format formats[] = {
     {d9_png_header, d9_png_decode}, {d9_jpeg_header, d9_jpeg_decode}, {d9_webp_header, d9_webp_decode}, {NULL, NULL}};
 
 /* Name of the kind of a file that is neither PNG, WebP nor a JPEG that can be decoded. */
-static const char *name_kind(const uint8_t *bytes, size_t size) {
+static const char *kind_name(const uint8_t *bytes, size_t size) {
     static const struct {
         size_t at;
         const char *magic, *name;
@@ -99,7 +99,7 @@ d9_status d9_image_decode(d9_context *context, const char *name, const uint8_t *
     if (!format->header && !size) return d9_fail(context, D9_DATA, "%s: the file is empty", name);
     if (!format->header)
         return d9_fail(context, D9_DATA, "%s: %s; must be PNG, WebP or JPEG (lossy, Huffman-coded, 8 bits)", name,
-                       name_kind(bytes, size));
+                       kind_name(bytes, size));
     D9_TRY(check_header(context, name, &header, megapixels ? megapixels : D9_MEGAPIXELS_DEFAULT));
     image->width = header.width;
     image->height = header.height;

@@ -52,7 +52,7 @@ static void on_read(png_structp png, png_bytep bytes, size_t size) {
     self->left -= size;
 }
 
-/* Converts every format to rows of 8-bit RGBA. */
+/* Makes libpng convert every format to rows of 8-bit RGBA. */
 static void request_rgba(png_structp png) {
     png_set_expand(png);
     png_set_strip_16(png);
@@ -61,7 +61,7 @@ static void request_rgba(png_structp png) {
     (void)png_set_interlace_handling(png);
 }
 
-/* Returns false if the file is damaged. Must hold no resources of its own: libpng's longjmp would leak them. */
+/* Returns false if the file is damaged. The function owns no resources, because libpng's longjmp would leak them. */
 static bool read_rows(reader *self, uint32_t width, uint32_t height) {
     if (setjmp(png_jmpbuf(self->png)) != 0) return false;
     png_set_read_fn(self->png, self, on_read);

@@ -27,9 +27,9 @@ typedef struct d9_sheet {
 D9_MUST_USE d9_status d9_sheet_make(d9_context *context, int rows, int columns, const d9_sheet_options *options,
                                     d9_sheet *sheet);
 
-/* Values for d9_sheet_options.top, the height of a row of headings, and .left, the width of a column of names, the
- * longest of which is `longest`. */
-enum { D9_SHEET_HEADING = 24 };
+enum { D9_SHEET_HEADING = 24 }; /* d9_sheet_options.top for a row of headings */
+/* Width of a column of names for d9_sheet_options.left, in pixels. `longest`: the longest name. At most 332; longer
+ * names are shortened. */
 int d9_sheet_name_width(const char *longest);
 /* Write `text` above a column or to the left of a row, shortened to fit. */
 void d9_sheet_put_heading(d9_sheet *sheet, int column, const char *text);
@@ -55,7 +55,7 @@ void d9_sheet_free(d9_context *context, d9_sheet *sheet);
  *   d9_contact_make(context, count, &sheet)
  *   d9_thumbnail_make(context, &image, tile)              from any thread
  *   d9_contact_put(context, &sheet, index, tile, &caption)
- *   d9_sheet_write(context, &sheet, "sheet.png"); d9_sheet_free(context, &sheet)      (data/preview.h) */
+ *   d9_sheet_write(context, &sheet, "sheet.png"); d9_sheet_free(context, &sheet) */
 enum { D9_THUMBNAIL_SIDE = 192, D9_THUMBNAIL_BYTES = D9_THUMBNAIL_SIDE * D9_THUMBNAIL_SIDE * 3 };
 
 /* Scales the whole image, without distortion, to the centre of a white square (D9_THUMBNAIL_SIDE, D9_THUMBNAIL_SIDE,
@@ -64,7 +64,7 @@ D9_MUST_USE d9_status d9_thumbnail_make(d9_context *context, const d9_image *ima
 
 typedef struct d9_caption {
     const char *label, *name; /* predicted class and file, on two lines each if necessary */
-    const char *truth;        /* true class; NULL: not known. One other than `label` is written in red */
+    const char *truth;        /* true class, written in red if it is not `label`; NULL: unknown */
     double probability;       /* of `label`, 0 to 1, written as a percentage and drawn as a bar */
 } d9_caption;
 

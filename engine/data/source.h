@@ -7,7 +7,8 @@
 typedef d9_status d9_source_load(d9_context *context, const d9_dataset_options *options, const char *folder,
                                  d9_dataset *dataset);
 
-/* Fills what is known without reading files; see d9_dataset_describe. Every load function begins with it. */
+/* Fills the fields that are known without reading files; see d9_dataset_describe. A load function calls the
+ * describe function of its source before it reads a file; d9_imdb_load calls that of `text`. */
 typedef d9_status d9_source_describe(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset);
 
 D9_MUST_USE d9_source_describe d9_cifar_describe;
@@ -28,14 +29,16 @@ D9_MUST_USE d9_source_load d9_text_load;      /* may fill valid, too */
 D9_MUST_USE d9_source_load d9_corpus_load;    /* fills valid, too */
 D9_MUST_USE d9_source_load d9_synthetic_load; /* ignores `folder` */
 
-/* Sets the size to image_size x image_size RGB pixels (0: 32). Returns D9_USAGE unless it is 4 to `largest`. */
+/* Sets the size to image_size x image_size RGB pixels (0: 32). Returns D9_USAGE unless the side is 4 to
+ * `largest`. */
 D9_MUST_USE d9_status d9_describe_square(d9_context *context, const d9_dataset_options *options, int64_t largest,
                                          d9_dataset *dataset);
 
-const char *d9_sample_noun(const d9_dataset *dataset); /* the word in messages (core/text.h) */
+const char *d9_sample_noun(const d9_dataset *dataset); /* for messages: "image", "text" or "window" (core/text.h) */
 
 /* Sets *missing to the first of `classes` classes that has no image, or to -1. Labels must be below `classes`. */
-D9_MUST_USE d9_status d9_missing_class(d9_context *context, const d9_split *split, int64_t classes, int64_t *missing);
+D9_MUST_USE d9_status d9_split_find_missing_class(d9_context *context, const d9_split *split, int64_t classes,
+                                                  int64_t *missing);
 
 /* Allocates memory for `count` images of the dataset's size and their labels, not for names. */
 D9_MUST_USE d9_status d9_split_allocate(d9_context *context, d9_dataset *dataset, int64_t count, d9_split *split);
@@ -51,15 +54,15 @@ typedef struct d9_published {
     const d9_dataset_file *files;
     int count;
     bool fetched; /* `data fetch` downloads them */
-    /* Finds a file in `folder`; `path` receives its path, or the one where it is missing. D9_DATA, with the
+    /* Finds a file in `folder`; `path` receives its path, or that of the missing file. D9_DATA, with the
      * reason, if it cannot be known whether the file exists. */
     d9_status (*find)(d9_context *context, const char *folder, const d9_dataset_file *file,
                       char path[D9_PUBLISHED_PATH], bool *found);
-    /* Reads the file `path` of dataset `name`, as it was published; free `*bytes` with d9_release. */
+    /* Reads the file `path` of dataset `name` in the published layout; free `*bytes` with d9_release. */
     d9_status (*read)(d9_context *context, const char *name, const d9_dataset_file *file, const char *path,
                       uint8_t **bytes, size_t *size);
 } d9_published;
-extern const d9_published d9_wikitext2_published; /* of the other datasets: data/cifar.h */
+extern const d9_published d9_wikitext2_published; /* of CIFAR: data/cifar.h; of IMDB: below */
 /* Published weights of a network: a name like that of a dataset, and a file (weights.c). */
 extern const char d9_weights_name[];
 extern const d9_published d9_weights_published;
@@ -78,12 +81,13 @@ typedef struct d9_candidates {
 void d9_dataset_candidates(const char *name, const char *path, d9_candidates *candidates);
 /* Writes "; FOLDER/SUB has it: --data FOLDER/SUB" if a subfolder has the dataset's first published file, such as the
  * cifar-10-batches-py of an unpacked archive; otherwise "". */
-void d9_dataset_below(d9_context *context, const char *name, const char *folder, char *hint, size_t size);
+void d9_dataset_hint_subfolder(d9_context *context, const char *name, const char *folder, char *hint, size_t size);
 
 /* Verifies checksums of published files on a background thread; see check.c. */
 typedef struct d9_check d9_check;
 
-/* Takes ownership of `bytes`, the content of `file`; frees them at once if `file` has no published checksum. */
+/* Adds a file to the check. Takes ownership of `bytes`, the content of `file`, also on failure; frees them at once if
+ * `file` has no published checksum. */
 D9_MUST_USE d9_status d9_check_add(d9_context *context, d9_dataset *dataset, const d9_dataset_file *file,
                                    const char *path, uint8_t *bytes, size_t size);
 /* Starts the thread; if that fails, computes the checksums before it returns. No file may be added after this. */

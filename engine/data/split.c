@@ -44,8 +44,8 @@ static void move_image(const d9_dataset *dataset, const d9_split *from, int64_t 
     if (from->names) to->names[j] = from->names[i];
 }
 
-/* Moves the marked training images to a new test set that replaces the old one. Both keep the order of the source, so
- * that "the first 2,000 training images" stays meaningful. */
+/* Moves the marked training images to a new test set that replaces the old one. Both sets keep the order of the source,
+ * so that "the first 2,000 training images" stays meaningful. */
 static d9_status hold_out(d9_context *context, const bool *marked, d9_dataset *dataset) {
     d9_status status;
     d9_split *train = &dataset->train, test = {0};

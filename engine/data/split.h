@@ -1,11 +1,11 @@
-/* Which of the user's own images are test and validation images, and whether a model was trained on them.
+/* Splits the user's own images into parts, and detects images that a model was trained on.
  *
  * Version 2 of the rule draws by name: an image of a folder is in the test part if draw(seed, class, file name) is
- * below a sixth of 2^64. In a class without such an image the one with the lowest draw is in the test part, and in a
- * class where all are such images the one with the highest draw is not. The draw is Philox at counter = FNV-1a of
- * "CLASS/NAME", so adding, removing or renaming a file moves no other. Version 1 drew by the position in the sorted
- * list of names; models of that time do not record a version. Arrays have no names: every version draws by their
- * position.
+ * below a limit, a sixth of 2^64. If no draw of a class is below the limit, the image with its lowest draw is in the
+ * test part. If all draws of a class of several images are below the limit, the image with its highest draw is for
+ * training. The draw is Philox at counter = FNV-1a of "CLASS/NAME", so adding, removing or renaming a file changes the
+ * draw of no other file. Version 1 drew by the position in the sorted list of names; models of that time do not record
+ * a version. Arrays have no names: every version draws by their position.
  *
  * Version 3 differs for images of a table (labels.h), whose file names may repeat: PATIENT/front.png. It draws the test
  * part by the path that the table has, and validation images by the path below the data folder. Version 2 drew both by
@@ -27,23 +27,24 @@ enum {
     D9_DRAW_NAME_VALIDATION = 5
 };
 
-/* Version of the rule that the options ask for: the model's, or the current one. */
+/* Version of the rule to use: that of options->known; without it, the current one. */
 int d9_split_rule(const d9_dataset_options *options);
 
 /* The draw of a file by the name of its class and `name`; uniform in 64 bits. */
 uint64_t d9_name_draw(uint64_t seed, uint32_t draw, const char *class_name, const char *name);
-/* True for a sixth of all draws. */
+/* True if the draw puts a file into the test part; a sixth of all draws do. */
 bool d9_is_test_draw(uint64_t draw);
 
-/* Fills dataset->provenance. With options->known, sets dataset->unseen if the model was trained on none of the images;
- * if the test part was drawn, all images then become the test part. Warns of an image that is in both parts or in two
- * classes, and if the test images are not those of the model's training. Call it before validation images are set
- * aside. */
+/* Fills the digests of dataset->provenance. With options->known, sets dataset->unseen if no image is among the recorded
+ * training images; if also the test part was drawn, makes all images the test part. Warns of an image that is in both
+ * parts or in two classes, and if the test images are not those of the model's training. Call it before validation
+ * images are set aside. */
 D9_MUST_USE d9_status d9_split_identify(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset);
 
-/* Moves options->validation images, drawn from train, to a new test set that replaces the old one. */
+/* Moves options->validation images, drawn from train, to a new test set that replaces the old one. An evaluation moves
+ * those whose draws are at most known->validation_limit, if that was recorded. */
 D9_MUST_USE d9_status d9_split_off_validation(d9_context *context, const d9_dataset_options *options,
                                               d9_dataset *dataset);
-/* Moves `count` images, drawn by position, from train to test. */
+/* Moves `count` images, drawn by position, from train to a new test set. */
 D9_MUST_USE d9_status d9_split_off_test(d9_context *context, const d9_dataset_options *options, int64_t count,
                                         d9_dataset *dataset);

@@ -1,4 +1,5 @@
-/* The stb libraries, compiled only in this file; formats.h, image.h and dataset.h (d9_png_...) declare its functions.
+/* The stb libraries, compiled only in this file; formats.h, image.h and dataset.h (d9_png_...) declare the
+ * functions below.
  *
  * The hooks of stb_image's allocator have no user pointer, and a global context is not allowed, so the hooks use the
  * default system's memory. The memory is zeroed, because stb_image uses data that a damaged JPEG lacks (a component or
@@ -12,7 +13,7 @@
 #include "data/dataset.h"
 
 enum { STB_ALIGNMENT = 64 };
-/* Says that the four components are CMYK. Without it, stb_image takes them for Y, Cb, Cr and transparency. */
+/* An Adobe segment that declares four components CMYK. Without it, stb_image reads Y, Cb, Cr and transparency. */
 static const uint8_t adobe_cmyk[] = {0xff, 0xee, 0, 14, 'A', 'd', 'o', 'b', 'e', 0, 100, 0, 0, 0, 0, 0};
 /* The Huffman tables of ITU T.81, Annex K.3: DC and AC of luminance, DC and AC of chrominance. */
 static const uint8_t standard_huffman[] = {
@@ -82,7 +83,8 @@ typedef struct jpeg {
 } jpeg;
 
 /* Copies a JPEG and inserts a segment behind its first marker. */
-static d9_status insert(d9_context *context, const char *name, const uint8_t *added, size_t added_size, jpeg *to) {
+static d9_status insert_segment(d9_context *context, const char *name, const uint8_t *added, size_t added_size,
+                                jpeg *to) {
     d9_status status;
     uint8_t *copy;
     D9_TRY(D9_ALLOCATE(context, to->size + added_size, name, &copy));
@@ -102,9 +104,10 @@ d9_status d9_jpeg_decode(d9_context *context, const char *name, const uint8_t *b
     uint8_t *rgb = NULL;
     jpeg file = {.bytes = bytes, .size = size};
     *orientation = d9_jpeg_orientation(bytes, size);
-    if (d9_jpeg_is_unmarked_cmyk(bytes, size)) D9_TRY(insert(context, name, adobe_cmyk, sizeof adobe_cmyk, &file));
+    if (d9_jpeg_is_unmarked_cmyk(bytes, size))
+        D9_TRY(insert_segment(context, name, adobe_cmyk, sizeof adobe_cmyk, &file));
     if (d9_jpeg_needs_standard_tables(bytes, size))
-        D9_TRY(insert(context, name, standard_huffman, sizeof standard_huffman, &file));
+        D9_TRY(insert_segment(context, name, standard_huffman, sizeof standard_huffman, &file));
     const bool decodable = file.size <= INT32_MAX && d9_jpeg_is_decodable(file.bytes, file.size);
     const char *missing = decodable ? d9_jpeg_missing_table(file.bytes, file.size) : NULL;
     if (missing)
@@ -194,7 +197,8 @@ static void keep_png(void *user, void *bytes, int size) {
 }
 
 /* `path`: prefix of error messages; "" for none. */
-static d9_status encode(d9_context *context, const char *path, const uint8_t *pixels, int width, int height, png *png) {
+static d9_status encode_png(d9_context *context, const char *path, const uint8_t *pixels, int width, int height,
+                            png *png) {
     png->context = context;
     if (width < 1 || height < 1 || width > INT32_MAX / 3 ||
         !stbi_write_png_to_func(keep_png, png, width, height, 3, pixels, 3 * width))
@@ -206,7 +210,7 @@ static d9_status encode(d9_context *context, const char *path, const uint8_t *pi
 d9_status d9_png_write(d9_context *context, const char *path, const uint8_t *pixels, int width, int height) {
     d9_status status = D9_OK;
     png png = {0};
-    D9_TRY(encode(context, path, pixels, width, height, &png));
+    D9_TRY(encode_png(context, path, pixels, width, height, &png));
     D9_TRY(d9_file_write(context, path, png.bytes, png.size));
 done:
     d9_release(context, png.bytes);
@@ -216,7 +220,7 @@ done:
 d9_status d9_png_encode(d9_context *context, const uint8_t *pixels, int width, int height, uint8_t **bytes,
                         size_t *size) {
     png png = {0};
-    const d9_status status = encode(context, "", pixels, width, height, &png);
+    const d9_status status = encode_png(context, "", pixels, width, height, &png);
     *bytes = png.bytes;
     *size = png.size;
     return status;

@@ -120,7 +120,7 @@ static void draw_image(uint64_t seed, uint32_t sample, uint32_t split, int side,
 
 /* ---- the dataset ---- */
 
-static d9_status fill_split(d9_context *context, uint64_t seed, uint32_t split_word, int64_t count, d9_dataset *dataset,
+static d9_status draw_split(d9_context *context, uint64_t seed, uint32_t split_word, int64_t count, d9_dataset *dataset,
                             d9_split *split) {
     d9_status status = D9_OK;
     const int side = (int)dataset->height;
@@ -158,8 +158,8 @@ d9_status d9_synthetic_load(d9_context *context, const d9_dataset_options *optio
     d9_status status = D9_OK;
     (void)folder;
     D9_TRY(d9_synthetic_describe(context, options, dataset));
-    D9_TRY(fill_split(context, options->seed, SPLIT_TRAIN, dataset->train.count, dataset, &dataset->train));
-    D9_TRY(fill_split(context, options->seed, SPLIT_TEST, dataset->test.count, dataset, &dataset->test));
+    D9_TRY(draw_split(context, options->seed, SPLIT_TRAIN, dataset->train.count, dataset, &dataset->train));
+    D9_TRY(draw_split(context, options->seed, SPLIT_TEST, dataset->test.count, dataset, &dataset->test));
 done:
     return status;
 }

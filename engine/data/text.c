@@ -1,7 +1,7 @@
 /* Texts as samples of tokens (data/vocabulary.h): a folder of class folders of .txt files.
  *
- * The vocabulary is made of all texts of train/ (or of the folder), including those that are then held out for test or
- * validation, but not those of test/ or val/; options->words replaces it. */
+ * The vocabulary is made of the training texts, including those that are later held out for validation, but not those
+ * of the test part (drawn, or test/) or of val/; options->words replaces it. */
 #include "data/classes.h"
 
 #include <stdio.h>
@@ -32,7 +32,7 @@ d9_status d9_text_describe(d9_context *context, const d9_dataset_options *option
     return D9_OK;
 }
 
-/* Keeps the bytes: the vocabulary is made of all training texts before one can be encoded. */
+/* Keeps the bytes: the vocabulary is made of all training texts before any text can be encoded. */
 d9_status d9_text_decode(d9_context *context, const d9_dataset_options *options, const d9_dataset *dataset,
                          d9_class_file *file, uint8_t *sample) {
     (void)options, (void)dataset, (void)sample;

@@ -47,11 +47,11 @@ const char *d9_word_index_word(const d9_word_index *index, int64_t number);
 D9_MUST_USE d9_status d9_word_index_add(d9_context *context, d9_word_index *index, const char *word);
 
 /* Fills a zeroed index with the words of the vocabulary, without the first four tokens: word 0 is token 4. The index
- * points to them; free it also after a failure. */
+ * keeps pointers to the words; free it also after a failure. */
 D9_MUST_USE d9_status d9_word_index_make(d9_context *context, const d9_vocabulary *vocabulary, d9_word_index *index);
 void d9_word_index_free(d9_context *context, d9_word_index *index);
 
-/* Fills tokens (length) with the last `length` tokens of a checked text, which are D9_TOKEN_START and its words, and
- * pads a shorter text at its end. Returns the text's number of words. */
+/* The tokens of a text are D9_TOKEN_START and one for each word. Fills tokens (length) with the last `length` tokens of
+ * a checked text; a shorter text is padded at its end. Returns the text's number of words. */
 int64_t d9_vocabulary_encode(const d9_word_index *index, const uint8_t *text, size_t size, int64_t length,
                              int32_t *tokens);

@@ -24,15 +24,16 @@ static d9_status dump_json(d9_session *session, d9_arena *arena, json_t *json, c
     return status;
 }
 
-static json_t *hexadecimal(uint64_t number) { return json_sprintf("%016llx", (unsigned long long)number); }
+static json_t *hexadecimal_json(uint64_t number) { return json_sprintf("%016llx", (unsigned long long)number); }
 
 static json_t *provenance_json(const d9_provenance *data) {
     json_t *root = json_pack("{s:i}", "split", data->rule), *trained = json_array();
-    for (int i = 0; i < data->trained_count; i++) json_array_append_new(trained, hexadecimal(data->trained[i]));
-    if (data->trained_count > 0) json_object_set_new(root, "test", hexadecimal(data->test));
+    for (int i = 0; i < data->trained_count; i++) json_array_append_new(trained, hexadecimal_json(data->trained[i]));
+    if (data->trained_count > 0) json_object_set_new(root, "test", hexadecimal_json(data->test));
     if (data->validation > 0)
-        json_object_set_new(root, "validation",
-                            json_pack("[I, o]", (json_int_t)data->validation, hexadecimal(data->validation_limit)));
+        json_object_set_new(
+            root, "validation",
+            json_pack("[I, o]", (json_int_t)data->validation, hexadecimal_json(data->validation_limit)));
     json_object_set_new(root, "trained", trained);
     return root;
 }
@@ -104,16 +105,17 @@ typedef struct reader {
     d9_description *made;
 } reader;
 
-static d9_status fail(const reader *reader, const char *key, const char *what) {
+static d9_status fail_row(const reader *reader, const char *key, const char *what) {
     return d9_fail(reader->context, D9_DATA, "%s: %s %s", reader->path, key, what);
 }
 
 static d9_status find_row(const reader *reader, const char *key, const char **text) {
     *text = d9_safetensors_metadata(reader->file, key);
     if (*text) return D9_OK;
-    return fail(reader, key,
-                "is missing from its metadata: not a model that dawn9 wrote; a configuration beside it says what it is "
-                "(predict --config CONFIG, eval CONFIG MODEL, train.from)");
+    return fail_row(
+        reader, key,
+        "is missing from its metadata: not a model that dawn9 wrote; a configuration beside it says what it is "
+        "(predict --config CONFIG, eval CONFIG MODEL, train.from)");
 }
 
 static d9_status read_list(const reader *reader, const char *key, json_t **list) {
@@ -122,7 +124,7 @@ static d9_status read_list(const reader *reader, const char *key, json_t **list)
     json_error_t error;
     D9_TRY(find_row(reader, key, &text));
     *list = json_loads(text, 0, &error);
-    if (!json_is_array(*list)) D9_TRY(fail(reader, key, "is not a JSON list"));
+    if (!json_is_array(*list)) D9_TRY(fail_row(reader, key, "is not a JSON list"));
 done:
     return status;
 }
@@ -134,7 +136,7 @@ static d9_status read_size(const reader *reader) {
     D9_TRY(read_list(reader, "dawn9.image_size", &list));
     for (size_t i = 0; i < 2; i++) side[i] = json_integer_value(json_array_get(list, i));
     if (json_array_size(list) != 2 || side[0] < 1 || side[1] < 1 || side[0] > SIDE_MAX || side[1] > SIDE_MAX)
-        D9_TRY(fail(reader, "dawn9.image_size", "must be a height and a width"));
+        D9_TRY(fail_row(reader, "dawn9.image_size", "must be a height and a width"));
     reader->made->height = side[0];
     reader->made->width = side[1];
 done:
@@ -148,12 +150,12 @@ static d9_status read_channels(const reader *reader, const char *key, double lea
     D9_TRY(read_list(reader, key, &list));
     const int64_t count = (int64_t)json_array_size(list);
     if (count < 1 || count > CHANNELS_MAX || (reader->made->channels && count != reader->made->channels))
-        D9_TRY(fail(reader, key, "has a wrong number of channels"));
+        D9_TRY(fail_row(reader, key, "has a wrong number of channels"));
     reader->made->channels = count;
     for (int64_t c = 0; c < count; c++) {
         const json_t *entry = json_array_get(list, (size_t)c);
         values[c] = json_is_number(entry) ? json_number_value(entry) * BYTE_MAX : NAN;
-        if (!isfinite(values[c]) || !(values[c] >= least)) D9_TRY(fail(reader, key, "holds an invalid number"));
+        if (!isfinite(values[c]) || !(values[c] >= least)) D9_TRY(fail_row(reader, key, "holds an invalid number"));
     }
 done:
     json_decref(list);
@@ -168,11 +170,11 @@ static d9_status read_texts(const reader *reader, const char *key, size_t least,
     char **made;
     D9_TRY(read_list(reader, key, &list));
     const size_t size = json_array_size(list);
-    if (size < least) D9_TRY(fail(reader, key, "is too short"));
+    if (size < least) D9_TRY(fail_row(reader, key, "is too short"));
     D9_TRY(D9_ARENA_ALLOCATE(reader->context, &reader->made->arena, size, &made));
     for (size_t i = 0; i < size; i++) {
         const char *text = json_string_value(json_array_get(list, i));
-        if (!text) D9_TRY(fail(reader, key, "holds something other than texts"));
+        if (!text) D9_TRY(fail_row(reader, key, "holds something other than texts"));
         D9_TRY(d9_arena_copy(reader->context, &reader->made->arena, text, &made[i]));
     }
     *count = (int64_t)size;
@@ -190,7 +192,7 @@ static d9_status read_length(const reader *reader) {
     reader->made->width = json_integer_value(number);
     json_decref(number);
     if (reader->made->width < 1 || reader->made->width > LENGTH_MAX)
-        D9_TRY(fail(reader, "dawn9.length", "must be 1 to 65536 tokens"));
+        D9_TRY(fail_row(reader, "dawn9.length", "must be 1 to 65536 tokens"));
 done:
     return status;
 }
@@ -302,11 +304,11 @@ static d9_status check_config(const reader *reader) {
     const char *yaml = reader->made->config;
     D9_TRY(d9_tree_parse(reader->context, &arena, &place, yaml, strlen(yaml), &root));
     if (d9_tree_find(root, "base"))
-        D9_TRY(fail(reader, "dawn9.config", "names a base: the configuration of a model inherits nothing"));
+        D9_TRY(fail_row(reader, "dawn9.config", "names a base: the configuration of a model inherits nothing"));
     const d9_tree *from = d9_tree_find(d9_tree_find(root, "train"), "from");
     if (from && (from->kind != D9_TREE_SCALAR || strncmp(from->text, D9_FROM_RECORD, strlen(D9_FROM_RECORD)) != 0))
-        D9_TRY(fail(reader, "dawn9.config",
-                    "names a file in train.from: the configuration of a model names it by its checksum"));
+        D9_TRY(fail_row(reader, "dawn9.config",
+                        "names a file in train.from: the configuration of a model names it by its checksum"));
 done:
     d9_arena_free(reader->context, &arena);
     /* the error is in the file, not in the command line */
@@ -455,7 +457,7 @@ done:
 /* ---- using a description ---- */
 
 enum { SAMPLES_TEXT = 64 };
-static void name_samples(bool texts, int64_t height, int64_t width, char text[SAMPLES_TEXT]) {
+static void format_samples(bool texts, int64_t height, int64_t width, char text[SAMPLES_TEXT]) {
     if (texts)
         snprintf(text, SAMPLES_TEXT, "texts of %lld tokens", (long long)width);
     else
@@ -469,8 +471,8 @@ d9_status d9_description_check(d9_context *context, const d9_description *descri
     if (dataset->tokens == texts && dataset->height == description->height && dataset->width == description->width &&
         dataset->channels == description->channels)
         return D9_OK;
-    name_samples(texts, description->height, description->width, wanted);
-    name_samples(dataset->tokens, dataset->height, dataset->width, found);
+    format_samples(texts, description->height, description->width, wanted);
+    format_samples(dataset->tokens, dataset->height, dataset->width, found);
     return d9_fail(context, D9_DATA, "%s: made for %s, these are %s", path, wanted, found);
 }
 

@@ -8,11 +8,12 @@
  *   dawn9.mean, dawn9.std         JSON lists per channel, for pixels in 0..1: x = (pixel / 255 - mean) / std
  *   dawn9.words                   JSON list of the vocabulary: entry i is token i (data/vocabulary.h)
  *   dawn9.length                  JSON integer: number of tokens of a text
- *   dawn9.data                    optional JSON object about the images that trained the model (d9_provenance in
+ *   dawn9.data                    optional JSON object about the samples that trained the model (d9_provenance in
  *                                 data/dataset.h): "split", the version of the rule; "trained", a list of digests,
- *                                 empty unless the images are the user's own; if it is not empty, "test", a digest;
- *                                 with data.validation also "validation": [data.validation, validation_limit].
- *                                 Digests and limit are strings of 16 hexadecimal digits
+ *                                 empty unless the samples are the user's own; if it is not empty, "test", a digest;
+ *                                 if validation samples were drawn by name, "validation":
+ *                                 [data.validation, validation_limit]. Digests and limit are strings of 16
+ *                                 hexadecimal digits
  *   dawn9.version, dawn9.commit   optional: of the build that wrote the file
  *   dawn9.graph                   optional: the network, node by node (exchange/exchange.h)
  *   format                        optional: "pt", which other tools look for */
@@ -35,7 +36,7 @@ typedef struct d9_description {
     d9_vocabulary vocabulary;                 /* texts; images: count 0 */
     const char *const *class_names;           /* (classes) */
     double mean[4], std[4];                   /* per channel, in byte units as in d9_dataset; texts: 0 and 1 */
-    d9_provenance data;                       /* if missing: all zero, except rule: 1 */
+    d9_provenance data;                       /* if missing from the file: rule 1, and the class names */
     const char *version, *commit;             /* "" if missing */
 } d9_description;
 
@@ -72,14 +73,14 @@ D9_MUST_USE d9_status d9_description_decode(d9_context *context, const char *pat
 /* Makes a description for a file without metadata, for example from torchvision: size and normalisation as in `config`,
  * and as many classes as the last layer has rows in the file. The classes are named by number unless the dataset of
  * `config` has the same number of classes. D9_USAGE: the samples are texts, which need a vocabulary; `config` gives no
- * normalisation; or the file lacks the weight of the last layer. */
+ * normalisation; no linear layer computes the logits; or the file lacks the weight of the last linear layer. */
 D9_MUST_USE d9_status d9_description_assume(d9_context *context, const char *path, const d9_safetensors *file,
                                             const d9_config *config, d9_description **description);
 /* Returns D9_USAGE, with `path`, if the network of `config` reads a stream of tokens: a stream has no samples to
  * predict. */
 D9_MUST_USE d9_status d9_description_reject_stream(d9_context *context, const char *path, const d9_config *config);
-/* Sizes of a run of `config` with the described size of samples and classes, and with one batch of samples, both to
- * train on and to evaluate. */
+/* Sizes of a run of `config`: size of the samples and number of classes as described, and one batch of samples each for
+ * training and evaluation. */
 d9_extent d9_description_extent(const d9_description *description, const d9_config *config, int64_t batch);
 /* Builds, in f32 and for evaluation only, the program of a run with the sizes of d9_description_extent. */
 D9_MUST_USE d9_status d9_description_program(d9_context *context, const d9_description *description,

@@ -1,11 +1,12 @@
-/* Files that a session writes for other programs: its model, and logits for comparison. */
+/* Model files, written and read; logits and ONNX files, written for other programs. */
 #pragma once
 
 #include "record/safetensors.h"
 #include "train/session.h"
 #include "core/context.h"
 
-/* Writes the state for evaluation: weights O,I,H,W, statistics averaged over ghost groups, metadata (description.h). */
+/* Writes the values that evaluation reads: weights O,I,H,W, statistics averaged over ghost groups; and the metadata
+ * (description.h). */
 D9_MUST_USE d9_status d9_model_write(d9_session *session, const char *path);
 /* Encodes the file of d9_model_write in memory, to be freed with d9_release; `path` is for messages. */
 D9_MUST_USE d9_status d9_model_encode(d9_session *session, const char *path, uint8_t **bytes, size_t *size);

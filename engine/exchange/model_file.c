@@ -91,7 +91,7 @@ static d9_status report_wrong_shape(const source *self, const d9_tensor *tensor,
                    d9_exchange_shape_text(&tensor->shape, there), where, d9_exchange_shape_text(wanted, here));
 }
 
-/* The file's first tensor whose name is this one behind a prefix, as DataParallel writes "module."; NULL: none. */
+/* The file's first tensor named PREFIX.NAME, such as DataParallel's "module.conv1.weight"; NULL: none. */
 static const char *find_prefixed(const d9_safetensors *file, const char *name) {
     for (int i = 0; i < file->tensor_count; i++) {
         const char *theirs = file->tensors[i].name;
@@ -187,7 +187,7 @@ done:
     return status;
 }
 
-/* Fails if the bytes of the file are not those that the configuration names. */
+/* Fails if the SHA-256 of the file's bytes is not that in the configuration (train.from). */
 static d9_status check_sum(const d9_session *session, const char *path, const uint8_t *bytes, size_t size) {
     char sum[65];
     const char *wanted = session->config->train.from_sha256 + strlen(D9_FROM_RECORD);

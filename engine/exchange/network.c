@@ -28,7 +28,7 @@ static void put_output(d9_onnx_writer *base, const char *output) {
     json_array_append_new(json_object_get(node, "states"), json_string(output));
 }
 
-static void put(d9_onnx_writer *base, const char *name, json_t *value) {
+static void put_attribute(d9_onnx_writer *base, const char *name, json_t *value) {
     json_object_set_new(json_object_get(writer_of(base)->node, "attributes"), name, value);
 }
 
@@ -39,15 +39,19 @@ static json_t *whole_numbers(const int64_t *values, size_t count) {
 }
 
 static void put_integers(d9_onnx_writer *base, const char *name, const int64_t *values, size_t count) {
-    put(base, name, whole_numbers(values, count));
+    put_attribute(base, name, whole_numbers(values, count));
 }
 
-static void put_integer(d9_onnx_writer *base, const char *name, int64_t value) { put(base, name, json_integer(value)); }
+static void put_integer(d9_onnx_writer *base, const char *name, int64_t value) {
+    put_attribute(base, name, json_integer(value));
+}
 
-static void put_real(d9_onnx_writer *base, const char *name, double value) { put(base, name, json_real(value)); }
+static void put_real(d9_onnx_writer *base, const char *name, double value) {
+    put_attribute(base, name, json_real(value));
+}
 
 static void put_word(d9_onnx_writer *base, const char *name, const char *value) {
-    put(base, name, json_pack("[s]", value));
+    put_attribute(base, name, json_pack("[s]", value));
 }
 
 static void end_node(d9_onnx_writer *base) {

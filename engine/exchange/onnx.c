@@ -175,7 +175,7 @@ static void put_endpoint(writer *self, int field, const char *name, int element,
 /* Writes the inputs and outputs of a stream: tokens and logits, and each recurrent layer's state before the tokens (an
  * input) and after them (an output). The graph has one copy node per state: it copies the state after the tokens to the
  * state before the next ones. */
-static void put_stream(writer *self) {
+static void put_stream_endpoints(writer *self) {
     const d9_graph *graph = self->base.graph;
     put_endpoint(self, GRAPH_INPUT, "tokens", ELEMENT_INT64, (int64_t[]){TIME, BATCH}, 2);
     put_endpoint(self, GRAPH_OUTPUT, "logits", ELEMENT_FLOAT, (int64_t[]){TIME, BATCH, self->about->classes}, 3);
@@ -188,7 +188,7 @@ static void put_stream(writer *self) {
     }
 }
 
-static void put_samples(writer *self) {
+static void put_sample_endpoints(writer *self) {
     const d9_description *about = self->about;
     if (self->base.graph->vocabulary)
         put_endpoint(self, GRAPH_INPUT, "texts", ELEMENT_INT64, (int64_t[]){BATCH, about->width}, 2);
@@ -207,9 +207,9 @@ static d9_status put_graph(writer *self) {
     for (int v = 0; v < graph->value_count; v++)
         if (d9_exchange_is_state(&graph->values[v])) D9_TRY(put_tensor(self, &graph->values[v]));
     if (graph->stream)
-        put_stream(self);
+        put_stream_endpoints(self);
     else
-        put_samples(self);
+        put_sample_endpoints(self);
     d9_message_end(&self->message, begin);
 done:
     return status;

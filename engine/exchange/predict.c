@@ -33,8 +33,8 @@ done:
 }
 
 /* Rejects a configuration whose samples differ in kind or size from those in the model's metadata. */
-static d9_status check_size(d9_context *context, const char *path, const d9_description *made,
-                            const d9_config *config) {
+static d9_status check_samples(d9_context *context, const char *path, const d9_description *made,
+                               const d9_config *config) {
     d9_status status;
     d9_dataset promised;
     D9_TRY(d9_config_describe_dataset(context, config, &promised));
@@ -91,7 +91,7 @@ d9_status d9_predictor_open(d9_context *context, const d9_predictor_options *opt
     if (!described)
         D9_TRY(d9_description_assume(context, options->model, file, predictor->config, &predictor->description));
     else if (options->config)
-        D9_TRY(check_size(context, options->model, predictor->description, predictor->config));
+        D9_TRY(check_samples(context, options->model, predictor->description, predictor->config));
     const d9_description *about = predictor->description;
     if (!about->vocabulary.count && about->channels != CHANNELS)
         D9_TRY(d9_fail(context, D9_DATA, "%s: made for images of %lld channels, pictures have %d", options->model,

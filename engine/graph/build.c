@@ -1,4 +1,4 @@
-/* Builders for model files: each call adds a node, its parameters and its output, and infers the shape. */
+/* Builders for model files, which add nodes with their parameters and outputs and infer the shapes; see graph.h. */
 #include "graph/edit.h"
 #include "graph/init.h"
 #include "graph/op.h"
@@ -50,7 +50,7 @@ d9_status d9_edit_parameter(d9_context *context, d9_graph *graph, const char *ro
     return add_value(context, graph, role, slot, value, id);
 }
 
-/* Last step of every builder: adds the node and infers its output's shape. */
+/* Last step of adding a node: inserts it at the end and infers all shapes. *y: its output 0. */
 static d9_status add_node(d9_context *context, d9_graph *graph, const char *role, d9_node *node, d9_value_id *y) {
     d9_status status;
     snprintf(node->role, sizeof node->role, "%s", role);
@@ -219,8 +219,8 @@ done:
 }
 
 /* Adds the input ROLE.STATE_lLAYER, the state before a step of a stream, and the output ROLE.STATE_lLAYER.next. */
-static d9_status add_carried(d9_context *context, d9_graph *graph, const char *role, const char *state, int layer,
-                             d9_shape shape, d9_node *node) {
+static d9_status add_carried_state(d9_context *context, d9_graph *graph, const char *role, const char *state, int layer,
+                                   d9_shape shape, d9_node *node) {
     d9_status status;
     char slot[32];
     snprintf(slot, sizeof slot, "%s_l%d", state, layer);
@@ -255,9 +255,9 @@ d9_status d9_graph_recur(d9_context *context, d9_graph *graph, const char *role,
     D9_TRY(add_output(context, graph, recur, "out", &node));
     D9_TRY(add_output(context, graph, recur, "saved", &node));
     const d9_shape state = make_shape(2, d9_graph_samples(graph), units, 0, 0);
-    if (graph->stream) D9_TRY(add_carried(context, graph, role, "h", layer, state, &node));
+    if (graph->stream) D9_TRY(add_carried_state(context, graph, role, "h", layer, state, &node));
     if (graph->stream && d9_cell_size_of((int)cell).memory)
-        D9_TRY(add_carried(context, graph, role, "c", layer, state, &node));
+        D9_TRY(add_carried_state(context, graph, role, "c", layer, state, &node));
     D9_TRY(add_node(context, graph, recur, &node, y));
 done:
     return status;

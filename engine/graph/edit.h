@@ -34,6 +34,6 @@ void d9_edit_conv_inputs(d9_graph *graph, d9_node_id conv, int64_t channels, d9_
 /* Replaces the last part of a role: "stem.conv", "whiten" -> "stem.whiten". */
 void d9_edit_sibling_role(const char *role, const char *name, char sibling[D9_NAME_SIZE]);
 
-/* Adds a parameter named ROLE.SLOT. */
+/* Adds a trainable parameter ROLE.SLOT. Initial values: weights uniform in +-1/sqrt(fan-in), scales 1, biases 0. */
 D9_MUST_USE d9_status d9_edit_parameter(d9_context *context, d9_graph *graph, const char *role, const char *slot,
                                         const d9_shape *shape, d9_parameter_kind kind, d9_value_id *id);

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 /* Adds a value with the shape and type of `like` for a gradient; parameter gradients have their own buffer. */
-static d9_status new_gradient(d9_gradients *g, d9_value_id like, const char *suffix, d9_value_id *id) {
+static d9_status add_gradient_value(d9_gradients *g, d9_value_id like, const char *suffix, d9_value_id *id) {
     const d9_value *of = &g->graph->values[like];
     d9_value value = {.kind = D9_VALUE_ACTIVATION, .type = of->type, .shape = of->shape, .producer = D9_NONE};
     if (of->kind == D9_VALUE_PARAMETER) {
@@ -33,7 +33,7 @@ d9_status d9_gradient_add(d9_gradients *g, const d9_node *forward, d9_value_id v
     d9_node sum = {.op = D9_OP_ADD, .inputs = {g->of[value], part}, .input_count = 2, .output_count = 1};
     char suffix[16];
     snprintf(suffix, sizeof suffix, ".sum%d", g->graph->node_count);
-    D9_TRY(new_gradient(g, value, suffix, &sum.outputs[0]));
+    D9_TRY(add_gradient_value(g, value, suffix, &sum.outputs[0]));
     D9_TRY(d9_gradient_node(g, forward, sum));
     g->of[value] = sum.outputs[0];
 done:
@@ -47,7 +47,7 @@ d9_status d9_gradient_of_input(d9_gradients *g, const d9_node *forward, int slot
     snprintf(suffix, sizeof suffix, ".%d", g->graph->node_count);
     if (!g->needed[x]) return D9_OK;
     if (node.output_count == 0) node.output_count = 1;
-    D9_TRY(new_gradient(g, x, suffix, &node.outputs[0]));
+    D9_TRY(add_gradient_value(g, x, suffix, &node.outputs[0]));
     D9_TRY(d9_gradient_node(g, forward, node));
     D9_TRY(d9_gradient_add(g, forward, x, node.outputs[0]));
 done:
@@ -59,7 +59,7 @@ d9_status d9_gradient_of_parameter(d9_gradients *g, d9_value_id parameter, d9_va
     const d9_value *value = &g->graph->values[master];
     *id = D9_NONE;
     if (!d9_value_learns(value)) return D9_OK;
-    return new_gradient(g, master, "", id);
+    return add_gradient_value(g, master, "", id);
 }
 
 d9_status d9_gradient_weighted(d9_gradients *g, const d9_node *forward, d9_value_id dy, d9_op weight_op,
@@ -74,7 +74,7 @@ done:
     return status;
 }
 
-d9_status d9_gradient_same(d9_gradients *g, const d9_node *forward, d9_value_id dy) {
+d9_status d9_gradient_by_same_op(d9_gradients *g, const d9_node *forward, d9_value_id dy) {
     return d9_gradient_of_input(g, forward, 0, (d9_node){.op = forward->op, .inputs = {dy}, .input_count = 1});
 }
 

@@ -37,9 +37,9 @@ typedef enum d9_buffer {
     D9_BUFFER_SCRATCH,     /* activations and their gradients; graph/memory.c reuses the space within a step */
     D9_BUFFER_STATE,       /* parameters, then running statistics; master type */
     D9_BUFFER_GRADIENT,    /* parameter gradients, at the offsets of their parameters; master type */
-    D9_BUFFER_IMAGES,      /* u8 (count, H, W, C) of the training set; of texts i32 (count, 1, T, 1); of a stream i32
-                              (tokens) */
-    D9_BUFFER_LABELS,      /* i32 (count) of the training set */
+    D9_BUFFER_IMAGES,      /* u8 (count, H, W, C) of the training set, C 1 if stored as grey; of texts i32
+                              (count, 1, T, 1); of a stream i32 (tokens) */
+    D9_BUFFER_LABELS,      /* i32 (count) of the training set; of a stream empty */
     D9_BUFFER_EVAL_IMAGES, /* like IMAGES, of the test set */
     D9_BUFFER_ORDER,       /* i32 (steps_per_epoch * batch): the sample indices of the epoch */
     D9_BUFFER_EVAL_DRAWS,  /* i32 (batch, D9_DRAW_SLOTS): crop offset and mirroring of the evaluated view */
@@ -114,7 +114,7 @@ const char *d9_op_name(d9_op op);
 
 const char *d9_activation_name(d9_activation activation);
 
-/* The recurrent cells as the choices of an option, and its help text: rows of kernels/formulas/cells.def. */
+/* Choices, separated by |, and help text of the option for the recurrent cell: rows of kernels/formulas/cells.def. */
 #define D9_CELL_CHOICES (d9_cell_names + 1)
 extern const char d9_cell_names[], d9_cell_doc[];
 
@@ -254,8 +254,8 @@ void d9_graph_init(d9_graph *graph);
 void d9_graph_free(d9_context *context, d9_graph *graph);
 D9_MUST_USE d9_status d9_graph_copy(d9_context *context, const d9_graph *from, d9_graph *to);
 
-/* ---- adding and removing nodes. d9_graph_embed and the builders below it add a node, its parameters and its output,
- * and infer all shapes. x, a and b are input values; *y gets the output. ---- */
+/* ---- adding and removing nodes. d9_graph_embed and the builders below it add a node (d9_graph_recur: three), its
+ * parameters and its output, and infer all shapes. x, a and b are input values; *y gets the output. ---- */
 D9_MUST_USE d9_status d9_graph_add_value(d9_context *context, d9_graph *graph, const d9_value *value, d9_value_id *id);
 /* Sets *id to the value with the name of `wanted`; adds `wanted`, without a producer, if there is none. */
 D9_MUST_USE d9_status d9_graph_find_or_add(d9_context *context, d9_graph *graph, const d9_value *wanted,
@@ -332,8 +332,9 @@ int d9_graph_consumers(const d9_graph *graph, d9_value_id value, d9_node_id *fir
 d9_value_id d9_graph_parameter(const d9_graph *graph, d9_value_id value);
 d9_node_id d9_graph_classifier(const d9_graph *graph); /* the last linear layer before the logits; D9_NONE: none */
 uint32_t d9_role_stream(const char *role);             /* random stream that depends only on the role */
-int64_t d9_graph_samples(const d9_graph *graph);       /* images or texts of a batch */
+int64_t d9_graph_samples(const d9_graph *graph);       /* images or texts of a batch, or columns of a stream */
 int64_t d9_node_groups(const d9_graph *graph, const d9_node *norm); /* ghost groups of a norm in this process's batch */
 
-/* Infers the shapes of all values from that of graph->input, in node order. Errors name the node that does not fit. */
+/* Infers the shapes of outputs and statistics from those of graph->input and the parameters, in node order. Errors name
+ * the node that does not fit. */
 D9_MUST_USE d9_status d9_graph_infer(d9_context *context, d9_graph *graph);

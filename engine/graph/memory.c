@@ -20,7 +20,7 @@ static d9_node_id last_reader(const d9_graph *graph, d9_value_id value) {
 }
 
 /* Removes the blocks that are no longer in use at node n; returns the number of the others. */
-static int expire(block *blocks, int count, d9_node_id n) {
+static int remove_expired(block *blocks, int count, d9_node_id n) {
     int kept = 0;
     for (int i = 0; i < count; i++)
         if (blocks[i].until >= n) blocks[kept++] = blocks[i];
@@ -28,7 +28,7 @@ static int expire(block *blocks, int count, d9_node_id n) {
 }
 
 /* Places a new block in the first gap that is large enough; returns its offset. */
-static int64_t place(block *blocks, int *count, int64_t bytes, d9_node_id until) {
+static int64_t place_block(block *blocks, int *count, int64_t bytes, d9_node_id until) {
     int64_t offset = 0;
     int at = 0;
     while (at < *count && blocks[at].offset - offset < bytes) {
@@ -42,7 +42,7 @@ static int64_t place(block *blocks, int *count, int64_t bytes, d9_node_id until)
 }
 
 /* The block of the node's input 0 if output 0 may overwrite it; otherwise NULL. */
-static block *overwritten_by(const d9_graph *graph, d9_node_id n, block *blocks, int count) {
+static block *find_overwritable(const d9_graph *graph, d9_node_id n, block *blocks, int count) {
     const d9_node *node = &graph->nodes[n];
     if (!d9_op_info_of(node->op)->overwrites || last_reader(graph, node->inputs[0]) != n) return NULL;
     const d9_value *in = &graph->values[node->inputs[0]], *out = &graph->values[node->outputs[0]];
@@ -60,7 +60,7 @@ d9_status d9_memory_plan(d9_context *context, d9_graph *graph, bool keep_all, in
     *scratch_bytes = 0;
     D9_TRY(D9_ALLOCATE(context, graph->value_count + 1, "memory plan", &blocks));
     for (d9_node_id n = 0; n < graph->node_count; n++) {
-        if (!keep_all) live = expire(blocks, live, n);
+        if (!keep_all) live = remove_expired(blocks, live, n);
         for (int i = 0; i < graph->nodes[n].output_count; i++) {
             d9_value_id id = graph->nodes[n].outputs[i];
             if (id == D9_NONE || graph->values[id].kind != D9_VALUE_ACTIVATION) continue;
@@ -70,9 +70,9 @@ d9_status d9_memory_plan(d9_context *context, d9_graph *graph, bool keep_all, in
             if (keep_all) bytes += aligned(count * (int64_t)d9_type_bytes(D9_F32)); /* d9_memory_wide_offset */
             value->buffer = D9_BUFFER_SCRATCH;
             const d9_node_id until = last_reader(graph, id) + longest_rule - 1;
-            block *taken = i == 0 && !keep_all ? overwritten_by(graph, n, blocks, live) : NULL;
+            block *taken = i == 0 && !keep_all ? find_overwritable(graph, n, blocks, live) : NULL;
             if (taken) taken->until = until;
-            value->offset = taken ? taken->offset : place(blocks, &live, bytes, until);
+            value->offset = taken ? taken->offset : place_block(blocks, &live, bytes, until);
             if (value->offset + bytes > *scratch_bytes) *scratch_bytes = value->offset + bytes;
         }
     }

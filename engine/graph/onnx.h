@@ -6,7 +6,7 @@
 
 typedef struct d9_onnx_writer {
     const d9_graph *graph;
-    const double *mean, *std; /* per channel, for pixels in 0..1 */
+    const double *mean, *std; /* per channel, in byte units */
     int64_t channels;
     /* Starts a node. `inputs` ends with NULL. */
     void (*begin)(struct d9_onnx_writer *self, const char *op, const char *name, const char *const *inputs,
@@ -42,9 +42,9 @@ static inline void d9_onnx_node(d9_onnx_writer *writer, const char *op, const ch
 }
 
 /* True for the linear layer and the bias before a recurrent layer: ONNX's recurrent nodes include both. */
-static inline bool d9_onnx_is_of_recur(const d9_graph *graph, const d9_node *node) {
+static inline bool d9_onnx_is_part_of_recur(const d9_graph *graph, const d9_node *node) {
     d9_node_id next;
     if (d9_graph_consumers(graph, node->outputs[0], &next) != 1) return false;
     const d9_op op = graph->nodes[next].op;
-    return op == D9_OP_RECUR || (op == D9_OP_BIAS && d9_onnx_is_of_recur(graph, &graph->nodes[next]));
+    return op == D9_OP_RECUR || (op == D9_OP_BIAS && d9_onnx_is_part_of_recur(graph, &graph->nodes[next]));
 }

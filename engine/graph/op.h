@@ -32,7 +32,7 @@ D9_MUST_USE d9_status d9_gradient_node(d9_gradients *gradients, const d9_node *f
 D9_MUST_USE d9_status d9_gradient_weighted(d9_gradients *gradients, const d9_node *forward, d9_value_id dy,
                                            d9_op weight_op, d9_op data_op);
 /* The gradient function of operations whose dx is the operation itself on dy, such as dropout. */
-D9_MUST_USE d9_status d9_gradient_same(d9_gradients *gradients, const d9_node *forward, d9_value_id dy);
+D9_MUST_USE d9_status d9_gradient_by_same_op(d9_gradients *gradients, const d9_node *forward, d9_value_id dy);
 
 struct d9_onnx_writer;
 
@@ -44,7 +44,7 @@ typedef struct d9_op_info {
     bool per_parameter;  /* the update takes one parameter, with its shape: one node for each parameter of the group */
     bool batch;          /* makes or mixes the batch: draws, images, tokens, labels */
     bool weighted;       /* input 1 is a weight, which is multiplied in the compute type */
-    bool convolution;    /* tf32 rounds its inputs; its weight gradient may be computed in a narrower type */
+    bool convolution;    /* or linear layer: tf32 rounds its inputs; its weight gradient may have a narrower type */
     bool exact;          /* all backends compute identical bits */
     unsigned in_place;   /* bit i: input i is state that is updated in place */
     bool overwrites;     /* output 0 may take the memory of an input 0 of its type that no later node reads */
@@ -58,7 +58,8 @@ typedef struct d9_op_info {
     d9_status (*gradient)(d9_gradients *gradients, const d9_node *forward, d9_value_id dy);
     /* Adapts a node to the evaluation graph; false: it is removed, and input 0 replaces output 0. NULL: unchanged. */
     bool (*evaluation)(d9_node *node);
-    /* Number of multiplications and additions, for FLOP rates. NULL: 0, because memory traffic limits its speed. */
+    /* Number of multiplications and additions, for FLOP rates. NULL: 0, because memory traffic limits the
+     * operation's speed. */
     double (*operations)(const d9_graph *graph, const d9_node *node);
     /* Number of elements of an input that are read. NULL: all. */
     double (*read)(const d9_graph *graph, const d9_node *node, int input);

@@ -1,5 +1,6 @@
-/* The precision pass assigns a type to every value of a forward graph. Parameters and statistics have the master type,
- * weights are cast to the compute type, and each operation's d9_op_info gives the types of its outputs. */
+/* The precision pass, and the evaluation graph. The precision pass assigns a type to every value of a forward graph:
+ * parameters and statistics have the master type, weights are cast to the compute type, and each operation's d9_op_info
+ * gives the types of its outputs. */
 #include "graph/op.h"
 #include <stdio.h>
 #include <string.h>

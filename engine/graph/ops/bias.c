@@ -1,4 +1,4 @@
-/* Bias: a number per channel, added to all its elements; for a convolution or linear layer without a norm. */
+/* Bias: one number per channel, added to all elements of the channel, after a convolution or linear layer. */
 #include "graph/onnx.h"
 #include "graph/op.h"
 
@@ -24,7 +24,7 @@ done:
 
 /* In ONNX the channels are the second dimension: for (N, C, H, W) the bias must have the shape (C, 1, 1). */
 static d9_status to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_node *node) {
-    if (d9_onnx_is_of_recur(writer->graph, node)) return D9_OK;
+    if (d9_onnx_is_part_of_recur(writer->graph, node)) return D9_OK;
     const char *bias = d9_onnx_input(writer, node, 1);
     char high[D9_NAME_SIZE + 8], axes[D9_NAME_SIZE + 8];
     (void)context;

@@ -18,6 +18,6 @@ const d9_op_info d9_op_DROPOUT = {
     .outputs = 1,
     .shape = shape,
     .type = d9_type_of_input,
-    .gradient = d9_gradient_same,
+    .gradient = d9_gradient_by_same_op,
     .evaluation = evaluation,
 };

@@ -72,6 +72,6 @@ const d9_op_info d9_op_SCALE = {
     .outputs = 1,
     .shape = d9_shape_same,
     .type = d9_type_of_input,
-    .gradient = d9_gradient_same,
+    .gradient = d9_gradient_by_same_op,
     .onnx = scale_to_onnx,
 };

@@ -10,7 +10,8 @@ static d9_status shape(d9_context *context, d9_graph *graph, const d9_node *node
     return D9_OK;
 }
 
-/* If a later node reads the table too, as tied weights do, its gradient already exists, and this node adds to it. */
+/* If a later node reads the table too, as tied weights do, the table's gradient already exists, and this node adds to
+ * it. */
 static d9_status gradient(d9_gradients *gradients, const d9_node *forward, d9_value_id dy) {
     d9_status status = D9_OK;
     d9_node node = {

@@ -32,7 +32,7 @@ static d9_status gradient(d9_gradients *gradients, const d9_node *forward, d9_va
 /* Multiplies each token (T, N, I) by the transposed weight. */
 static d9_status tokens_to_onnx(d9_onnx_writer *writer, const d9_node *node) {
     char transposed[D9_NAME_SIZE + 16];
-    if (d9_onnx_is_of_recur(writer->graph, node)) return D9_OK;
+    if (d9_onnx_is_part_of_recur(writer->graph, node)) return D9_OK;
     snprintf(transposed, sizeof transposed, "%s.transposed", node->role);
     writer->begin(writer, "Transpose", transposed, (const char *[]){d9_onnx_input(writer, node, 1), NULL}, transposed);
     writer->integers(writer, "perm", (int64_t[]){1, 0}, 2);

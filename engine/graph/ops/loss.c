@@ -7,8 +7,8 @@ static d9_status shape(d9_context *context, d9_graph *graph, const d9_node *node
     return D9_OK;
 }
 
-/* With D9_MANY_CLASSES or more, the logits' gradient has the compute type of the classifier's backward products. With
- * fewer those products take little time, and the gradient keeps the type of the logits. */
+/* With D9_MANY_CLASSES or more classes, the logits' gradient has the compute type of the classifier's backward
+ * products. With fewer classes these products take little time, and the gradient keeps the type of the logits. */
 static d9_type gradient_type(const d9_graph *graph, d9_value_id logits) {
     const d9_node_id classifier = d9_graph_classifier(graph);
     if (graph->classes < D9_MANY_CLASSES || classifier == D9_NONE) return graph->values[logits].type;

@@ -20,7 +20,7 @@ static d9_status shape(d9_context *context, d9_graph *graph, const d9_node *node
     return D9_OK;
 }
 
-/* y has the compute type, in which the next token reads it; saved numbers and the last states the master type. */
+/* y has the compute type, in which the next token reads it. Saved numbers and last states have the master type. */
 static d9_type type(const d9_graph *graph, const d9_node *node, int slot, const d9_precision *precision) {
     (void)graph, (void)node;
     return slot == 0 ? precision->compute : precision->master;
@@ -72,8 +72,8 @@ static const struct {
 
 enum { ONNX_NAME = D9_NAME_SIZE + 16 };
 
-static void put_list(d9_onnx_writer *writer, const d9_node *node, const char *suffix, const int64_t *values,
-                     int64_t count, char name[ONNX_NAME]) {
+static void put_integer_list(d9_onnx_writer *writer, const d9_node *node, const char *suffix, const int64_t *values,
+                             int64_t count, char name[ONNX_NAME]) {
     snprintf(name, ONNX_NAME, "%s.%s", node->role, suffix);
     writer->integer_constant(writer, name, values, (size_t)count);
 }
@@ -110,11 +110,11 @@ static void put_layer(d9_onnx_writer *writer, const d9_node *node, const d9_node
     const int64_t gates = d9_cell_size_of((int)cell).gates, units = d9_input_shape(writer->graph, node, U)->d[1];
     gate_lists lists;
     char w[ONNX_NAME], r[ONNX_NAME], input[ONNX_NAME], state[ONNX_NAME], b[ONNX_NAME], y[ONNX_NAME], axes[ONNX_NAME];
-    put_list(writer, node, "split", (int64_t[]){gates, units, -1}, 3, lists.split);
-    put_list(writer, node, "order", cells[cell].order, gates, lists.order);
-    put_list(writer, node, "weights", (int64_t[]){1, gates * units, -1}, 3, lists.weights);
-    put_list(writer, node, "biases", (int64_t[]){1, gates * units}, 2, lists.biases);
-    put_list(writer, node, "axes", (int64_t[]){1}, 1, axes);
+    put_integer_list(writer, node, "split", (int64_t[]){gates, units, -1}, 3, lists.split);
+    put_integer_list(writer, node, "order", cells[cell].order, gates, lists.order);
+    put_integer_list(writer, node, "weights", (int64_t[]){1, gates * units, -1}, 3, lists.weights);
+    put_integer_list(writer, node, "biases", (int64_t[]){1, gates * units}, 2, lists.biases);
+    put_integer_list(writer, node, "axes", (int64_t[]){1}, 1, axes);
     put_gates(writer, &lists, linear->inputs[1], w);
     put_gates(writer, &lists, node->inputs[U], r);
     put_gates(writer, &lists, bias->inputs[1], input);
@@ -138,7 +138,7 @@ static d9_status to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_n
     const d9_node_id bias = graph->values[node->inputs[GX]].producer;
     const d9_node_id linear = bias == D9_NONE ? D9_NONE : graph->values[graph->nodes[bias].inputs[0]].producer;
     if (!cells[node->as.recur.cell].op || linear == D9_NONE || graph->nodes[linear].op != D9_OP_LINEAR ||
-        !d9_onnx_is_of_recur(graph, &graph->nodes[linear]))
+        !d9_onnx_is_part_of_recur(graph, &graph->nodes[linear]))
         return d9_fail(context, D9_USAGE, "%s: this recurrent layer cannot be exported to ONNX", node->role);
     put_layer(writer, node, &graph->nodes[linear], &graph->nodes[bias]);
     return D9_OK;
@@ -190,8 +190,8 @@ static double read_last(const d9_graph *graph, const d9_node *node, int input) {
 static d9_status last_to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_node *node) {
     char index[ONNX_NAME], axes[ONNX_NAME], step[ONNX_NAME];
     (void)context;
-    put_list(writer, node, "index", (int64_t[]){-1}, 1, index);
-    put_list(writer, node, "axes", (int64_t[]){0}, 1, axes);
+    put_integer_list(writer, node, "index", (int64_t[]){-1}, 1, index);
+    put_integer_list(writer, node, "axes", (int64_t[]){0}, 1, axes);
     put_node(writer, "Gather", d9_onnx_input(writer, node, 0), index, 0, "last", step);
     d9_onnx_node(writer, "Squeeze", node->role, (const char *[]){step, axes, NULL}, d9_onnx_output(writer, node));
     return D9_OK;

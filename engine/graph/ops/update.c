@@ -1,5 +1,5 @@
 /* The sum of gradients over the processes, their clipping, updates of whole parameter groups or of one weight, and
- * averages and copies of whole buffers after the updates. */
+ * averages and copies of buffers and recurrent states after the updates. */
 #include "graph/onnx.h"
 #include "graph/op.h"
 
