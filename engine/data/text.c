@@ -38,6 +38,10 @@ d9_status d9_text_decode(d9_context *context, const d9_dataset_options *options,
     (void)options, (void)dataset, (void)sample;
     d9_status status = d9_file_read(context, file->path, &file->bytes, &file->size);
     if (status == D9_OK) status = d9_text_check(context, file->path, file->bytes, file->size);
+    if (status != D9_OK) { /* the file may be left out of the list */
+        d9_release(context, file->bytes);
+        file->bytes = NULL;
+    }
     return status;
 }
 
