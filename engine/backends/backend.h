@@ -13,14 +13,14 @@ typedef struct d9_plan d9_plan;     /* host/plan.h, private to the backends */
 
 typedef struct d9_device_info {
     char name[128];                /* common name of the processor or GPU */
-    char version[128];             /* of libraries: "oneDNN 2.6.3"; if none are used: "own kernels" */
+    char version[128];             /* of libraries: "oneDNN 2.6.3"; without any: "own kernels", "dawn9 reference" */
     char isa[32];                  /* instruction set or GPU architecture: "avx512-bf16", "sm_90" */
     int threads;                   /* number of CPU threads */
     int64_t memory_bytes;          /* memory of the GPU, or host memory that this process may use */
     bool precision[D9_PRECISIONS]; /* true: supported */
     int preferred_precision;       /* index used for `precision: auto`: the fastest in which training converges */
     const char *preferred_why;     /* reason for this preference, for users; "" if there was no choice */
-    bool narrow_gradients; /* convolutions may write weight gradients in the compute type, which are then cast to f32 */
+    bool narrow_gradients; /* convolutions may round weight gradients to the compute type before storing them in f32 */
     int longest_rule;  /* number of nodes of the longest rule that may be used, for d9_program_options.longest_rule */
     bool asynchronous; /* `run` submits a step and returns before it is done; reading results waits */
 } d9_device_info;
@@ -43,15 +43,15 @@ typedef struct d9_backend_options {
 typedef struct d9_node_time {  /* a rule in a plan and its time */
     d9_node_id node;           /* first node of the rule, which covers all nodes before that of the next row */
     const char *rule, *choice; /* valid as long as the plan */
-    const char *why;           /* reason for the choice, for users: "first choice"; "" if there was no choice */
+    const char *why;           /* reason for the choice, for users: "first choice"; "": none is given */
     double seconds;            /* of all runs since the last reset */
     int64_t runs;
     bool in_f32; /* the rule keeps values between its nodes in f32, even if their types are narrower; it uses no tf32 */
-    bool rounds_transforms; /* operands made in the rule (Winograd tiles, gradients of gates) are rounded to half */
+    bool rounds_transforms; /* operands made in the rule (Winograd tiles, gradients of gates) are rounded to bf16 */
 } d9_node_time;
 
-/* Time of one algorithm for a node of a rule: `seconds` as the rule runs it; `bare_seconds` only the library's call,
- * without reorders. `node`: index of the node within the rule; rows of one node are adjacent. */
+/* Time of one algorithm for a node of a rule. `seconds`: as the rule runs it; `bare_seconds`: without conversions of
+ * the layout. `node`: index of the node within the rule; rows of one node are adjacent. */
 typedef struct d9_choice_time {
     char choice[96];
     int node;
@@ -65,7 +65,7 @@ typedef struct d9_peak_rates {
 
 typedef struct d9_backend {
     const char *name, *doc;
-    /* Writes names and versions of the libraries that the backend was compiled with to `text`. NULL: no libraries. */
+    /* Writes names and versions of the libraries that the backend was compiled with to `text`. NULL: not reported. */
     void (*libraries)(char *text, size_t size);
     /* Checks quickly for a device; returns D9_DEVICE, with the reason, if there is none. NULL: there always is one. */
     d9_status (*probe)(d9_context *context);
@@ -77,9 +77,9 @@ typedef struct d9_backend {
     d9_status (*allocate)(d9_context *context, d9_device *device, const d9_program *program);
 
     /* Chooses rules for all nodes of `graph`, one of the program's node lists or a part of it. Returns D9_USAGE if
-     * options.force_plan does not fit the nodes; D9_DEVICE, with the node, if no rule or algorithm computes it, or if
-     * the device lacks the algorithm that force_plan names. Slow: may time candidates, and then overwrites activations
-     * (SCRATCH) and gradients (GRADIENT). */
+     * options.force_plan does not fit the nodes; D9_DEVICE, with the node, if no rule or algorithm computes it; either
+     * of these if the device lacks an algorithm that force_plan names. Slow: may time candidates, and then overwrites
+     * activations (SCRATCH) and gradients (GRADIENT). */
     d9_status (*plan)(d9_context *context, d9_device *device, const d9_program *program, const d9_graph *graph,
                       d9_plan **plan);
     void (*plan_free)(d9_context *context, d9_plan *plan);
@@ -103,7 +103,7 @@ typedef struct d9_backend {
     d9_status (*peak_rates)(d9_context *context, d9_device *device, const d9_precision *precision,
                             d9_peak_rates *peak_rates);
 
-    /* Copies the program's tables to the device, after their values have changed. NULL: steps read the program's. */
+    /* Copies the program's tables to the device, after their values have changed. NULL: steps read program->table. */
     d9_status (*tables)(d9_context *context, d9_device *device, const d9_program *program);
     /* Fills D9_BUFFER_ORDER, on the device, with the first entries of d9_epoch_order for `samples` training samples.
      * Only for a run of one process. NULL: the caller writes the buffer. */

@@ -30,7 +30,7 @@ static d9_status choose_level(d9_context *context, const char *level, d9_cpu *cp
     const level_row *best = &rows[0], *row = NULL; /* every processor runs the first row */
     for (int i = 1; i < ROWS; i++)
         if (runs_here(&rows[i])) best = &rows[i];
-    for (int i = ROWS - 1; i >= 0 && level; i--) /* last match wins: for "v4bf16" without tiles */
+    for (int i = ROWS - 1; i >= 0 && level; i--) /* the lowest matching row wins: "v4bf16" is the one without tiles */
         if (strcmp(level, rows[i].isa) == 0 || strcmp(level, rows[i].loops) == 0) row = &rows[i];
     if (!level || strcmp(level, "auto") == 0) row = best;
     if (!row || !runs_here(row))
@@ -47,8 +47,8 @@ static d9_status choose_level(d9_context *context, const char *level, d9_cpu *cp
 static bool f32_bf16_or_integer(d9_type type) { return type != D9_F64 && type != D9_F16; }
 static bool f32_or_integer(d9_type type) { return type != D9_F64 && type != D9_F16 && type != D9_BF16; }
 
-bool d9_cpu_any(const d9_site *site) { return d9_site_types(site, f32_bf16_or_integer); }
-bool d9_cpu_f32(const d9_site *site) { return d9_site_types(site, f32_or_integer); }
+bool d9_cpu_types_fit(const d9_site *site) { return d9_site_types_fit(site, f32_bf16_or_integer); }
+bool d9_cpu_types_f32(const d9_site *site) { return d9_site_types_fit(site, f32_or_integer); }
 
 /* ---- the device ---- */
 
@@ -86,7 +86,7 @@ done:
     return status;
 }
 
-static d9_status open_with(d9_context *context, const d9_backend_options *options, bool library_first, void **data) {
+static d9_status make_device(d9_context *context, const d9_backend_options *options, bool library_first, void **data) {
     d9_status status;
     d9_cpu_device *device = NULL;
     D9_TRY(D9_ALLOCATE(context, 1, "the CPU backend", &device));
@@ -103,11 +103,11 @@ done:
 }
 
 static d9_status open_cpu(d9_context *context, const d9_backend_options *options, void **data) {
-    return open_with(context, options, false, data);
+    return make_device(context, options, false, data);
 }
 
 static d9_status open_onednn(d9_context *context, const d9_backend_options *options, void **data) {
-    return open_with(context, options, true, data);
+    return make_device(context, options, true, data);
 }
 
 /* Sets the preferred precision: bf16 if the instruction set in use has bf16 products, otherwise f32. */
@@ -123,7 +123,7 @@ static void choose_precision(const d9_cpu_device *device, bool native, d9_device
         info->preferred_why = "AVX512_BF16 multiplies bf16 at twice the rate of f32";
 }
 
-/* The backend cpu supports bf16 on every processor; onednn requires native instructions, as oneDNN does. */
+/* The backend cpu supports bf16 on every processor, onednn only on those with instructions for bf16 products. */
 static void describe(const void *data, d9_device_info *info) {
     const d9_cpu_device *device = data;
     const bool native = strcmp(device->cpu.loops->level, "v4bf16") == 0;

@@ -1,4 +1,5 @@
-/* CPU rules for the nodes that make the batch, update parameters, and average or copy buffers after the updates. */
+/* CPU rules for the nodes that make and mix the batch, add up and clip gradients, update parameters, and average or
+ * copy buffers after the updates. */
 #include "backends/cpu/cpu.h"
 #include "kernels/formulas/rank.h"
 
@@ -33,7 +34,7 @@ done:
     return status;
 }
 
-/* ---- updates, averages and copies of buffers, mixing of images ---- */
+/* ---- gradients, updates, averages and copies of buffers, mixing of images ---- */
 
 static d9_status run_update(d9_context *context, const d9_site *site, int64_t step) {
     const d9_node *node = site->nodes[0];
@@ -135,7 +136,7 @@ static d9_status run_mix(d9_context *context, const d9_site *site, int64_t step)
 
 static bool paste_match(const d9_site *site) {
     const d9_node *node = site->nodes[0];
-    return d9_cpu_any(site) &&
+    return d9_cpu_types_fit(site) &&
            d9_site_value(site, node->inputs[0])->type == d9_site_value(site, node->outputs[0])->type;
 }
 
@@ -157,16 +158,17 @@ static d9_status run_paste(d9_context *context, const d9_site *site, int64_t ste
 
 const d9_rule d9_cpu_batch_and_update_rules[] = {
     D9_PLAIN_RULE(D9_OP_DRAW, "draw", NULL, d9_host_draw),
-    D9_PLAIN_RULE(D9_OP_AUGMENT, "augment", d9_cpu_any, run_augment),
+    D9_PLAIN_RULE(D9_OP_AUGMENT, "augment", d9_cpu_types_fit, run_augment),
     D9_PLAIN_RULE(D9_OP_GATHER, "gather", NULL, d9_host_gather),
-    D9_PLAIN_RULE(D9_OP_MIX, "mix", d9_cpu_any, run_mix),
+    D9_PLAIN_RULE(D9_OP_MIX, "mix", d9_cpu_types_fit, run_mix),
     D9_PLAIN_RULE(D9_OP_PASTE, "paste", paste_match, run_paste),
-    D9_PLAIN_RULE(D9_OP_RANK, "rank", d9_cpu_f32, run_rank),
-    D9_PLAIN_RULE(D9_OP_ALL_REDUCE, "all_reduce", d9_cpu_f32, run_all_reduce),
-    D9_PREPARED_RULE(D9_OP_CLIP, "clip", d9_cpu_f32, prepare_clip, run_clip),
-    D9_PLAIN_RULE(D9_OP_UPDATE, "update", d9_cpu_f32, run_update),
-    D9_PREPARED_RULE(D9_OP_ORTHOGONAL_UPDATE, "orthogonal_update", d9_cpu_f32, prepare_orthogonal, run_orthogonal),
-    D9_PLAIN_RULE(D9_OP_LERP, "lerp", d9_cpu_f32, run_lerp),
+    D9_PLAIN_RULE(D9_OP_RANK, "rank", d9_cpu_types_f32, run_rank),
+    D9_PLAIN_RULE(D9_OP_ALL_REDUCE, "all_reduce", d9_cpu_types_f32, run_all_reduce),
+    D9_PREPARED_RULE(D9_OP_CLIP, "clip", d9_cpu_types_f32, prepare_clip, run_clip),
+    D9_PLAIN_RULE(D9_OP_UPDATE, "update", d9_cpu_types_f32, run_update),
+    D9_PREPARED_RULE(D9_OP_ORTHOGONAL_UPDATE, "orthogonal_update", d9_cpu_types_f32, prepare_orthogonal,
+                     run_orthogonal),
+    D9_PLAIN_RULE(D9_OP_LERP, "lerp", d9_cpu_types_f32, run_lerp),
     D9_PLAIN_RULE(D9_OP_COPY, "copy", NULL, run_copy),
     {.name = NULL},
 };

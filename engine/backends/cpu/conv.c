@@ -51,13 +51,13 @@ bool d9_conv_algorithm_is(const d9_conv_algorithm *algorithm, const char *choice
 }
 
 /* Part of an algorithm's text after its source ("own" or the library's name); NULL if its source is another one. */
-static const char *name_within(const char *algorithm, const char *source) {
+static const char *name_after_source(const char *algorithm, const char *source) {
     const size_t length = strlen(source);
     return strncmp(algorithm, source, length) == 0 && algorithm[length] == ' ' ? algorithm + length + 1 : NULL;
 }
 
 const d9_cpu_conv_kernel *d9_conv_own_kernel(const char *choice) {
-    const char *name = name_within(choice, own);
+    const char *name = name_after_source(choice, own);
     for (const d9_cpu_conv_kernel *const *kernel = d9_cpu_conv_kernels; name && *kernel; kernel++)
         if (strcmp((*kernel)->name, name) == 0) return *kernel;
     return NULL;
@@ -90,7 +90,7 @@ d9_status d9_conv_build(d9_context *context, const d9_site *site, const d9_conv_
     memcpy(c->value, g.value, sizeof c->value);
     *built = false;
     if (c->kernel) return build_own(context, site, c, built);
-    D9_TRY(library->build(context, site, name_within(algorithm->text, library->name), &c->library));
+    D9_TRY(library->build(context, site, name_after_source(algorithm->text, library->name), &c->library));
     *built = c->library != NULL;
     if (c->library) snprintf(c->choice, sizeof c->choice, "%s %s", library->name, library->choice(c->library));
 done:

@@ -16,8 +16,8 @@ enum { D9_CONV_ALGORITHMS = 24 };
 typedef struct d9_conv {
     d9_cpu_conv_shape shape;
     d9_value_id value[D9_CONV_ARGUMENTS];
-    const d9_cpu_conv_kernel *kernel; /* our kernel; NULL: the library computes it */
-    d9_library_conv *library;         /* NULL: our kernel computes it */
+    const d9_cpu_conv_kernel *kernel; /* our kernel; NULL: the library computes the pass */
+    d9_library_conv *library;         /* NULL: our kernel computes the pass */
     char choice[96];
 } d9_conv;
 
@@ -25,7 +25,7 @@ d9_cpu_conv_shape d9_conv_shape_of(const d9_site *site);
 
 /* Lists the algorithms that fit: the library's, its first choice first, then our kernels. Returns their number. */
 int d9_conv_algorithms(const d9_site *site, d9_conv_algorithm algorithms[D9_CONV_ALGORITHMS]);
-/* The first choice for the site, a convolution pass, if that is a kernel of ours that fuses 2 x 2 max pooling;
+/* The first choice for the site, a convolution pass, if this choice is a kernel of ours that fuses 2 x 2 max pooling;
  * otherwise NULL. */
 const d9_cpu_conv_kernel *d9_conv_pooling_kernel(const d9_site *site);
 /* True if a choice's text names this algorithm. */
@@ -33,7 +33,7 @@ bool d9_conv_algorithm_is(const d9_conv_algorithm *algorithm, const char *choice
 /* Our kernel that a choice or an algorithm's text names; NULL: none. d9_conv_name_own writes a kernel's text. */
 const d9_cpu_conv_kernel *d9_conv_own_kernel(const char *choice);
 void d9_conv_name_own(const d9_cpu_conv_kernel *kernel, char *choice, size_t size);
-/* True if the kernel rounds the transformed operands of node `node` of the site; false if the kernel is NULL. */
+/* True if the kernel transforms the operands of node `node` of the site and rounds them to bf16; NULL: false. */
 bool d9_conv_rounds_transforms(const d9_site *site, int node, const d9_cpu_conv_kernel *kernel);
 
 /* Prepares a convolution; *built false: the library has no implementation. May enlarge the device's scratch memory. */
@@ -45,5 +45,5 @@ void d9_conv_destroy(d9_context *context, const d9_site *site, d9_conv *conv);
 D9_MUST_USE d9_status d9_conv_benchmark_parts(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity,
                                               int *count);
 
-/* `bare`: run only the library's call, on the arguments converted last; our kernels ignore it. */
+/* Runs the pass. `bare`: runs only the library's call, on the arguments converted last; our kernels ignore `bare`. */
 D9_MUST_USE d9_status d9_conv_run(d9_context *context, const d9_site *site, const d9_conv *conv, bool bare);

@@ -39,9 +39,9 @@ static const preference preferences[] = {
     /* dawn94, batch 512, 2 cores of a Zen 4 with AVX512_BF16: 0.3 to 0.5 of the time of "own gemm". */
     {D9_KERNEL_BF16, EVERY_PASS, 1, 3, 16, false, "own winograd"},
     {D9_KERNEL_BF16, EVERY_PASS, 2, 4, 32, false, "own winograd"},
-    /* The layers of ResNet-50 to which no row above applies, batch 8, 2 cores of a Zen 4: their sum is 0.99 of oneDNN's
-     * time in f32, 0.95 if both are limited to AVX2, and 0.99 in bf16. Unlike oneDNN's, the bits do not depend on the
-     * number of threads. */
+    /* The layers of ResNet-50 to which no row above applies, batch 8, 2 cores of a Zen 4: their total time is 0.99 of
+     * oneDNN's in f32, 0.95 if both are limited to AVX2, and 0.99 in bf16. Unlike oneDNN's, the bits do not depend on
+     * the number of threads. */
     {D9_KERNEL_F32, EVERY_PASS, 0, 1, 1, true, "own gemm"},
     {D9_KERNEL_BF16, EVERY_PASS, 0, 1, 1, false, "own gemm"},
 };
@@ -53,7 +53,7 @@ static bool applies(const d9_cpu_device *device, const d9_cpu_conv_shape *s, con
            s->width >= p->least_width && channels >= p->least_channels;
 }
 
-/* Moves the algorithm that `choice` names to the front; false if there is none. */
+/* Moves the algorithm that `choice` names to the front; false if the list has none of this name. */
 static bool prefer_named(d9_conv_algorithm *algorithms, int count, const char *choice) {
     for (int i = 0; i < count; i++) {
         const d9_conv_algorithm preferred = algorithms[i];
@@ -66,7 +66,7 @@ static bool prefer_named(d9_conv_algorithm *algorithms, int count, const char *c
 }
 
 /* Lists the algorithms that fit, the first choice first. */
-static int algorithms_in_order(const d9_site *site, d9_conv_algorithm algorithms[D9_CONV_ALGORITHMS]) {
+static int list_algorithms(const d9_site *site, d9_conv_algorithm algorithms[D9_CONV_ALGORITHMS]) {
     const d9_cpu_conv_shape shape = d9_conv_shape_of(site);
     const int count = d9_conv_algorithms(site, algorithms);
     const d9_cpu_device *device = d9_cpu_device_of(site);
@@ -79,7 +79,7 @@ static int algorithms_in_order(const d9_site *site, d9_conv_algorithm algorithms
 
 const d9_cpu_conv_kernel *d9_conv_pooling_kernel(const d9_site *site) {
     d9_conv_algorithm algorithms[D9_CONV_ALGORITHMS];
-    if (!match(site) || algorithms_in_order(site, algorithms) == 0) return NULL;
+    if (!match(site) || list_algorithms(site, algorithms) == 0) return NULL;
     const d9_cpu_conv_kernel *kernel = d9_conv_own_kernel(algorithms[0].text);
     const d9_cpu_conv_shape shape = d9_conv_shape_of(site);
     return kernel && kernel->pools && kernel->pools(&shape) ? kernel : NULL;
@@ -106,11 +106,11 @@ done:
     return status;
 }
 
-/* Times the algorithms that can be built, in the order of algorithms_in_order; at most `capacity` rows. */
+/* Times the algorithms that can be built, in the order of list_algorithms; at most `capacity` rows. */
 static d9_status benchmark(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count) {
     d9_status status = D9_OK;
     d9_conv_algorithm algorithms[D9_CONV_ALGORITHMS];
-    const int algorithm_count = algorithms_in_order(site, algorithms);
+    const int algorithm_count = list_algorithms(site, algorithms);
     *count = 0;
     for (int i = 0; i < algorithm_count && *count < capacity; i++) {
         d9_conv c;
@@ -153,8 +153,9 @@ static double operations(const d9_cpu_conv_shape *s) {
 /* Moves the fastest algorithm to the front, for tune: on. `auto` uses the first choice, because timing 24 convolutions
  * takes some 10 s and gained nothing measurable on AMX (docs/performance.md).
  *
- * Only for convolutions of 4e9 operations or more. The fastest must save over a quarter of the first choice's time, so
- * that noise does not decide: other algorithms may give other bits. In `onednn`, ours never replace oneDNN's. */
+ * Only convolutions of 4e9 operations or more are timed. The fastest algorithm must save over a quarter of the first
+ * choice's time, so that noise does not decide: other algorithms may give other bits. In the backend onednn, our
+ * kernels never replace oneDNN's algorithms. */
 static d9_status tune(d9_context *context, d9_site *site, d9_conv_algorithm *algorithms, int algorithm_count) {
     d9_status status = D9_OK;
     d9_choice_time rows[D9_CONV_ALGORITHMS];
@@ -181,7 +182,7 @@ static d9_status prepare(d9_context *context, d9_site *site) {
     d9_conv *made;
     d9_conv_algorithm algorithms[D9_CONV_ALGORITHMS];
     bool built = false;
-    const int count = algorithms_in_order(site, algorithms);
+    const int count = list_algorithms(site, algorithms);
     D9_TRY(D9_ALLOCATE(context, 1, "a convolution", &made));
     site->data = made;
     snprintf(site->why, sizeof site->why, count > 1 ? "first choice" : "the only algorithm");

@@ -1,8 +1,8 @@
-/* Rules that fuse a convolution and 2 x 2 max pooling, for kernels that support it (kernels/cpu/conv.h). The
- * convolution's output is written only if another rule reads it or the program keeps all values. Instead of that output
- * the backward rules read the position of each maximum in its window, a byte that the forward rule stores. The results
- * are identical to those of the single rules. The backend onednn never uses these rules, because its first choice is
- * always an algorithm of oneDNN. */
+/* Rules that fuse a convolution and 2 x 2 max pooling, for kernels that support it (kernels/cpu/conv.h), and the
+ * gradients of both. The convolution's output is written only if another rule reads it or the program keeps all values.
+ * The backward rules do not read that output, but the position of each maximum in its window, a byte that the forward
+ * rule stores. The results are identical to those of the single rules. The backend onednn never uses these rules,
+ * because its first choice is always an algorithm of oneDNN. */
 #include "backends/cpu/conv.h"
 #include "core/system.h"
 
@@ -14,8 +14,8 @@ typedef struct conv_pool {
     bool writes_output; /* the convolution's output must be written */
 } conv_pool;            /* data of the forward rule, also read by the backward rules */
 
-/* True if the node is 2 x 2 max pooling or its gradient, and its input and output have one type. pooling_kernel_of
- * checks the convolution's types. */
+/* True if the pool, or the pool's gradient, has adjacent windows of 2 x 2 pixels without padding, and its input and
+ * output have one type. pooling_kernel_of checks the convolution's types. */
 static bool pools_by_two(const d9_site *site, const d9_node *pool) {
     return pool->as.pool.kernel == 2 && pool->as.pool.stride == 2 && pool->as.pool.pad == 0 &&
            d9_site_value(site, pool->inputs[0])->type == d9_site_value(site, pool->outputs[0])->type;
@@ -99,7 +99,7 @@ static const d9_site *forward_site(const d9_site *site) {
 static bool backward_match(const d9_site *site) {
     const d9_node *pool = site->nodes[0];
     if (!pools_by_two(site, pool) || !d9_site_internal(site, pool->outputs[0]) || !forward_site(site)) return false;
-    const d9_cpu_conv_kernel *kernel = pooling_kernel_of(forward_site(site), 0); /* writes `places` */
+    const d9_cpu_conv_kernel *kernel = pooling_kernel_of(forward_site(site), 0); /* the kernel that writes `places` */
     for (int i = 1; i < site->node_count; i++)
         if (site->nodes[i]->inputs[0] != pool->outputs[0] || pooling_kernel_of(site, i) != kernel) return false;
     return true;

@@ -5,12 +5,12 @@
 #include "backends/host/shapes.h"
 #include "kernels/cpu/kernels.h"
 
-/* An optional library of convolutions besides our own kernels: a module that is opened if installed. The library has
- * one or more named algorithms ("x16", "winograd"). */
 typedef struct d9_library_conv d9_library_conv; /* a convolution and its algorithm, defined by the library */
 
 enum { D9_LIBRARY_ALGORITHMS = 12 };
 
+/* An optional library of convolutions besides our own kernels: a module that is opened if installed. The library has
+ * one or more named algorithms ("x16", "winograd"). */
 typedef struct d9_conv_library {
     const char *name; /* first word of its choices: "onednn" */
     /* Opens the library, limited to the instruction set `isa` of d9_cpu_device. Returns D9_DEVICE if the library
@@ -30,7 +30,7 @@ typedef struct d9_conv_library {
     d9_status (*run_bare)(d9_context *context, const d9_site *site, const d9_library_conv *conv);
     void (*destroy)(d9_context *context, d9_library_conv *conv); /* NULL is ignored */
 
-    /* Measures the rate of large matrix products of the type; 0: the library has none. */
+    /* Measures the rate of large matrix products of the type; 0: the library cannot multiply the type here. */
     d9_status (*matrix_rate)(d9_context *context, void *state, d9_type type, double *operations_per_second);
 } d9_conv_library;
 
@@ -43,7 +43,7 @@ typedef struct d9_cpu_device {
     const char *isa;                /* instruction set, as named in backend.c */
     const d9_conv_library *library; /* NULL: not available */
     void *library_state;            /* made by the library's open */
-    bool library_first; /* true in the backend onednn: our own convolutions are used only if the library has none */
+    bool library_first; /* true in the backend onednn: the library's algorithms are preferred to our own kernels */
     void *scratch;      /* shared by all rules during their run; may move while planning: do not keep the pointer */
     int64_t scratch_bytes;
 } d9_cpu_device;
@@ -66,14 +66,15 @@ static inline d9_kernel_out d9_cpu_out(const d9_site *site, d9_value_id id) {
     return (d9_kernel_out){d9_site_data(site, id), d9_cpu_store(site, id)};
 }
 
-/* Match functions. True if inputs and outputs of the first node are f32 or integers or, with d9_cpu_any, bf16. */
-bool d9_cpu_any(const d9_site *site);
-bool d9_cpu_f32(const d9_site *site);
+/* Match functions. True if inputs and outputs of the first node are f32 or integers or, with d9_cpu_types_fit, bf16. */
+bool d9_cpu_types_fit(const d9_site *site);
+bool d9_cpu_types_f32(const d9_site *site);
 
 /* ---- tables of rules (at the end of their files), peak rates ---- */
 extern const d9_rule d9_cpu_norm_rules[], d9_cpu_conv_rules[], d9_cpu_conv_pool_rules[], d9_cpu_moments_rules[],
     d9_cpu_layer_rules[], d9_cpu_recur_rules[], d9_cpu_batch_and_update_rules[];
 
-/* Measures the rates of a product of large matrices in the precision's compute type and of a large copy. */
+/* Measures the rates of a product of large matrices in the precision's compute type and of a large copy. `device`: a
+ * d9_cpu_device. */
 d9_status d9_cpu_peak_rates(d9_context *context, void *device, const d9_precision *precision,
                             d9_peak_rates *peak_rates);

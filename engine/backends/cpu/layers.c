@@ -8,7 +8,7 @@ static d9_kernel_in in(const d9_site *site, int i) { return d9_cpu_in(site, inpu
 static d9_kernel_out out(const d9_site *site) { return d9_cpu_out(site, output(site, 0)); }
 static int64_t count(const d9_site *site) { return d9_site_count(site, input(site, 0)); }
 
-/* Defines run_NAME, the run function of a rule that calls one kernel; after the kernel come its arguments. */
+/* Defines run_NAME, the run function of a rule that calls one kernel; `...`: the kernel's arguments after d9_cpu. */
 #define RUN(name, kernel, ...)                                                                                         \
     static d9_status run_##name(d9_context *context, const d9_site *site, int64_t step) {                              \
         (void)context, (void)step;                                                                                     \
@@ -82,8 +82,8 @@ static d9_status run_slice(d9_context *context, const d9_site *site, int64_t ste
 
 /* ---- linear layers ---- */
 
-/* Sizes of a linear layer with this weight (O, I) or weight gradient; `y` is its output or the gradient of that, with a
- * row per image or token. */
+/* Sets *linear, and returns it: the sizes of a linear layer with this weight (O, I) or weight gradient. `y`: the
+ * layer's output or its gradient, with a row per image or token. */
 static const d9_kernel_linear *linear_of(const d9_site *site, d9_value_id weight, d9_value_id y,
                                          d9_kernel_linear *linear) {
     const d9_shape *w = &d9_site_value(site, weight)->shape;
@@ -98,7 +98,8 @@ static const float *bias_of(const d9_site *site) {
 
 static bool linear_bias_match(const d9_site *site) {
     const d9_node *linear = site->nodes[0], *bias = site->nodes[1];
-    return d9_cpu_any(site) && bias->inputs[0] == linear->outputs[0] && d9_site_internal(site, linear->outputs[0]);
+    return d9_cpu_types_fit(site) && bias->inputs[0] == linear->outputs[0] &&
+           d9_site_internal(site, linear->outputs[0]);
 }
 
 #define LINEAR(name, kernel, weight, y, ...)                                                                           \
@@ -121,7 +122,7 @@ static d9_status prepare_loss(d9_context *context, d9_site *site) {
                           d9_cpu_loss_scratch_bytes(d9_cpu_of(site), &shape, D9_KERNEL_BF16));
 }
 
-/* Runs LOSS, LOSS_BACKWARD and METRICS, or some of them; each row of logits is read only once. */
+/* Runs LOSS, LOSS_BACKWARD and METRICS, or some of them; each row of logits is read from memory only once. */
 static d9_status run_loss(d9_context *context, const d9_site *site, int64_t step) {
     d9_status status;
     const d9_node *metrics = NULL;
@@ -163,27 +164,27 @@ static bool metrics_match(const d9_site *site) {
     return d9_site_value(site, input(site, 0))->type == D9_F32 && d9_site_value(site, input(site, 1))->type == D9_F32;
 }
 
-static bool loss_match(const d9_site *site) { return d9_loss_chain_fits(site) && d9_cpu_any(site); }
+static bool loss_match(const d9_site *site) { return d9_loss_chain_fits(site) && d9_cpu_types_fit(site); }
 
 #define LOSS_RULE(rule_name, count, ...)                                                                               \
     {                                                                                                                  \
         .name = rule_name, .node_count = count, .ops = {__VA_ARGS__}, .match = loss_match, .prepare = prepare_loss,    \
         .run = run_loss                                                                                                \
     }
-#define LINEAR_RULE(operation, rule) D9_PREPARED_RULE(operation, #rule, d9_cpu_any, prepare_##rule, run_##rule)
+#define LINEAR_RULE(operation, rule) D9_PREPARED_RULE(operation, #rule, d9_cpu_types_fit, prepare_##rule, run_##rule)
 
 const d9_rule d9_cpu_layer_rules[] = {
-    D9_PLAIN_RULE(D9_OP_CAST, "cast", d9_cpu_any, run_cast),
-    D9_PLAIN_RULE(D9_OP_ACT, "act", d9_cpu_any, run_act),
-    D9_PLAIN_RULE(D9_OP_ACT_BACKWARD, "act_backward", d9_cpu_any, run_act_backward),
-    D9_PLAIN_RULE(D9_OP_POOL, "pool", d9_cpu_any, run_pool),
-    D9_PLAIN_RULE(D9_OP_POOL_BACKWARD, "pool_backward", d9_cpu_any, run_pool_backward),
-    D9_PLAIN_RULE(D9_OP_MEAN_POOL, "mean_pool", d9_cpu_any, run_mean_pool),
-    D9_PLAIN_RULE(D9_OP_MEAN_POOL_BACKWARD, "mean_pool_backward", d9_cpu_any, run_mean_pool_backward),
-    D9_PLAIN_RULE(D9_OP_DROPOUT, "dropout", d9_cpu_any, run_dropout),
-    D9_PLAIN_RULE(D9_OP_CONCAT, "concat", d9_cpu_any, run_concat),
-    D9_PLAIN_RULE(D9_OP_SLICE, "slice", d9_cpu_any, run_slice),
-    D9_PLAIN_RULE(D9_OP_ADD, "add", d9_cpu_any, run_add),
+    D9_PLAIN_RULE(D9_OP_CAST, "cast", d9_cpu_types_fit, run_cast),
+    D9_PLAIN_RULE(D9_OP_ACT, "act", d9_cpu_types_fit, run_act),
+    D9_PLAIN_RULE(D9_OP_ACT_BACKWARD, "act_backward", d9_cpu_types_fit, run_act_backward),
+    D9_PLAIN_RULE(D9_OP_POOL, "pool", d9_cpu_types_fit, run_pool),
+    D9_PLAIN_RULE(D9_OP_POOL_BACKWARD, "pool_backward", d9_cpu_types_fit, run_pool_backward),
+    D9_PLAIN_RULE(D9_OP_MEAN_POOL, "mean_pool", d9_cpu_types_fit, run_mean_pool),
+    D9_PLAIN_RULE(D9_OP_MEAN_POOL_BACKWARD, "mean_pool_backward", d9_cpu_types_fit, run_mean_pool_backward),
+    D9_PLAIN_RULE(D9_OP_DROPOUT, "dropout", d9_cpu_types_fit, run_dropout),
+    D9_PLAIN_RULE(D9_OP_CONCAT, "concat", d9_cpu_types_fit, run_concat),
+    D9_PLAIN_RULE(D9_OP_SLICE, "slice", d9_cpu_types_fit, run_slice),
+    D9_PLAIN_RULE(D9_OP_ADD, "add", d9_cpu_types_fit, run_add),
     {.name = "linear+bias",
      .node_count = 2,
      .ops = {D9_OP_LINEAR, D9_OP_BIAS},
@@ -193,7 +194,7 @@ const d9_rule d9_cpu_layer_rules[] = {
     LINEAR_RULE(D9_OP_LINEAR, linear),
     LINEAR_RULE(D9_OP_LINEAR_BACKWARD_DATA, linear_backward_data),
     LINEAR_RULE(D9_OP_LINEAR_BACKWARD_WEIGHT, linear_backward_weight),
-    D9_PLAIN_RULE(D9_OP_SCALE, "scale", d9_cpu_any, run_scale),
+    D9_PLAIN_RULE(D9_OP_SCALE, "scale", d9_cpu_types_fit, run_scale),
     LOSS_RULE("loss+metrics+loss_backward", 3, D9_OP_LOSS, D9_OP_METRICS, D9_OP_LOSS_BACKWARD),
     LOSS_RULE("loss+metrics", 2, D9_OP_LOSS, D9_OP_METRICS),
     LOSS_RULE("loss", 1, D9_OP_LOSS),

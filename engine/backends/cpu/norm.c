@@ -56,7 +56,7 @@ static d9_status run_norm(d9_context *context, const d9_site *site, int64_t step
 
 /* ---- backward ---- */
 
-/* Collects the operations before the last node; `dy` receives the gradient that the first node reads. */
+/* Collects the operations before the last node; *dy gets the gradient that the first node reads. */
 static d9_cpu_prologue prologue_of(const d9_site *site, d9_kernel_in *dy) {
     d9_cpu_prologue prologue = {.act = {D9_KERNEL_NO_ACT, 0}};
     *dy = d9_cpu_in(site, site->nodes[0]->inputs[0]);

@@ -6,10 +6,10 @@
 #include <omp.h>
 
 enum { SIDE = 2048, COPY_BYTES = 1 << 28, TRIES = 5 };
-static const double limit_seconds = 2; /* no further try of a product begins after this time, except the second */
+static const double limit_seconds = 2; /* after this time no further run of the product begins, except the second */
 
 /* Operations per second of a matrix product: a 1 x 1 convolution of 1-pixel images by our first kernel that fits. */
-static d9_status own_matrix_rate(d9_context *context, const d9_cpu *cpu, d9_type type, double *rate) {
+static d9_status measure_own_product(d9_context *context, const d9_cpu *cpu, d9_type type, double *rate) {
     d9_status status = D9_OK;
     const d9_cpu_conv_shape shape = {.pass = D9_CPU_CONV_FORWARD,
                                      .store = type == D9_BF16 ? D9_KERNEL_BF16 : D9_KERNEL_F32,
@@ -47,7 +47,7 @@ done:
 }
 
 /* Bytes read and written per second by copies of arrays that fit in no cache. */
-static d9_status copy_rate(d9_context *context, const d9_cpu *cpu, double *rate) {
+static d9_status measure_copy(d9_context *context, const d9_cpu *cpu, double *rate) {
     d9_status status;
     uint8_t *memory = NULL;
     *rate = 0;
@@ -69,11 +69,11 @@ d9_status d9_cpu_peak_rates(d9_context *context, void *opened, const d9_precisio
     const d9_cpu_device *device = opened;
     double theirs = 0;
     omp_set_num_threads(device->cpu.threads);
-    D9_TRY(own_matrix_rate(context, &device->cpu, precision->compute, &peak_rates->operations_per_second));
+    D9_TRY(measure_own_product(context, &device->cpu, precision->compute, &peak_rates->operations_per_second));
     if (device->library)
         D9_TRY(device->library->matrix_rate(context, device->library_state, precision->compute, &theirs));
     if (theirs > peak_rates->operations_per_second) peak_rates->operations_per_second = theirs;
-    D9_TRY(copy_rate(context, &device->cpu, &peak_rates->bytes_per_second));
+    D9_TRY(measure_copy(context, &device->cpu, &peak_rates->bytes_per_second));
 done:
     return status;
 }

@@ -1,4 +1,4 @@
-/* Rules of texts: tokens, embeddings, recurrent layers, the last token. */
+/* Rules of texts: tokens of samples or of a stream, embeddings, recurrent layers, the last token. */
 #include "kernels/cpu/recur.h"
 #include "backends/cpu/cpu.h"
 
@@ -66,20 +66,20 @@ static d9_cpu_recur layer_of(const d9_site *site, d9_value_id y, int u, int stat
 static d9_cpu_recur forward_layer(const d9_site *site) { return layer_of(site, output(site, 0), 1, 3); }
 static d9_cpu_recur backward_layer(const d9_site *site) { return layer_of(site, input(site, 0), 3, 4); }
 
-static d9_status reserve(d9_context *context, d9_site *site, const d9_cpu_recur *layer) {
+static d9_status reserve_scratch(d9_context *context, d9_site *site, const d9_cpu_recur *layer) {
     return d9_cpu_reserve(context, d9_cpu_device_of(site), d9_cpu_recur_scratch_bytes(d9_cpu_of(site), layer));
 }
 
 static d9_status prepare_recur(d9_context *context, d9_site *site) {
     const d9_cpu_recur layer = forward_layer(site);
-    return reserve(context, site, &layer);
+    return reserve_scratch(context, site, &layer);
 }
 
 static d9_status prepare_recur_backward(d9_context *context, d9_site *site) {
     const d9_cpu_recur layer = backward_layer(site);
-    /* In bf16 the gradient of U is computed from the rounded dgx. */
+    /* In bf16, the gradient of U is computed from gate gradients that were rounded to bf16. */
     site->rounds_transforms = d9_cpu_store(site, output(site, 0)) == D9_KERNEL_BF16;
-    return reserve(context, site, &layer);
+    return reserve_scratch(context, site, &layer);
 }
 
 static d9_status run_recur(d9_context *context, const d9_site *site, int64_t step) {
@@ -134,14 +134,16 @@ static d9_status run_last_backward(d9_context *context, const d9_site *site, int
 static bool is_f32(const d9_site *site, d9_value_id id) {
     return id == D9_NONE || d9_site_value(site, id)->type == D9_F32;
 }
-static bool embed_match(const d9_site *site) { return d9_cpu_any(site) && is_f32(site, input(site, 0)); }
-static bool embed_backward_match(const d9_site *site) { return d9_cpu_any(site) && is_f32(site, output(site, 0)); }
+static bool embed_match(const d9_site *site) { return d9_cpu_types_fit(site) && is_f32(site, input(site, 0)); }
+static bool embed_backward_match(const d9_site *site) {
+    return d9_cpu_types_fit(site) && is_f32(site, output(site, 0));
+}
 static bool recur_match(const d9_site *site) {
-    return d9_cpu_any(site) && is_f32(site, input(site, 2)) && is_f32(site, input(site, 4)) &&
+    return d9_cpu_types_fit(site) && is_f32(site, input(site, 2)) && is_f32(site, input(site, 4)) &&
            is_f32(site, output(site, 1)) && is_f32(site, output(site, 3));
 }
 static bool recur_backward_match(const d9_site *site) {
-    return d9_cpu_any(site) && output(site, 0) != D9_NONE && is_f32(site, input(site, 2)) &&
+    return d9_cpu_types_fit(site) && output(site, 0) != D9_NONE && is_f32(site, input(site, 2)) &&
            is_f32(site, input(site, 5)) && is_f32(site, output(site, 1)) && is_f32(site, output(site, 2));
 }
 
@@ -154,7 +156,7 @@ const d9_rule d9_cpu_recur_rules[] = {
     D9_PREPARED_RULE(D9_OP_RECUR, "recur", recur_match, prepare_recur, run_recur),
     D9_PREPARED_RULE(D9_OP_RECUR_BACKWARD, "recur_backward", recur_backward_match, prepare_recur_backward,
                      run_recur_backward),
-    D9_PLAIN_RULE(D9_OP_LAST, "last", d9_cpu_any, run_last),
-    D9_PLAIN_RULE(D9_OP_LAST_BACKWARD, "last_backward", d9_cpu_any, run_last_backward),
+    D9_PLAIN_RULE(D9_OP_LAST, "last", d9_cpu_types_fit, run_last),
+    D9_PLAIN_RULE(D9_OP_LAST_BACKWARD, "last_backward", d9_cpu_types_fit, run_last_backward),
     {.name = NULL},
 };

@@ -215,7 +215,7 @@ done:
     return status;
 }
 
-static int32_t gradients_by_offset(const d9_graph *graph, d9_value_id *sorted) {
+static int32_t list_gradients_by_offset(const d9_graph *graph, d9_value_id *sorted) {
     int32_t count = 0;
     for (d9_value_id v = 0; v < graph->value_count; v++) {
         if (graph->values[v].kind != D9_VALUE_GRADIENT) continue;
@@ -237,7 +237,7 @@ static d9_status upload_guard(d9_context *context, d9_cuda *cuda, const d9_devic
     const d9_cuda_guard guard = {.scale = scale, .inverse = 1 / scale, .bad = D9_CUDA_FINE};
     _Static_assert(sizeof guard <= 64, "step/layout.c makes this room");
     D9_TRY(D9_ALLOCATE(context, graph->value_count, "the guard", &cuda->gradients));
-    cuda->gradient_count = gradients_by_offset(graph, cuda->gradients);
+    cuda->gradient_count = list_gradients_by_offset(graph, cuda->gradients);
     D9_TRY(D9_ALLOCATE(context, cuda->gradient_count + 1, "the guard", &ends));
     for (int32_t p = 0; p < cuda->gradient_count; p++) {
         const d9_value *value = &graph->values[cuda->gradients[p]];
@@ -322,7 +322,8 @@ static d9_status check_input(d9_context *context, d9_cuda *cuda, const d9_graph 
     return D9_OK;
 }
 
-/* Labels must be below it: the number of classes or, for a loss of several labels, of their combinations. */
+/* The limit below which labels must lie: the number of classes or, if a sample may have several classes, of their
+ * combinations. */
 static int64_t label_limit(const d9_graph *graph) {
     for (d9_node_id n = 0; n < graph->node_count; n++)
         if (graph->nodes[n].op == D9_OP_LOSS && d9_loss_several((int)graph->nodes[n].as.loss.loss))

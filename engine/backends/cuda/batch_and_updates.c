@@ -1,4 +1,5 @@
-/* CUDA rules for the nodes that make the batch, update parameters, and average or copy buffers after the updates. */
+/* CUDA rules for the nodes that make and mix the batch, clip gradients, update parameters, and average or copy buffers
+ * after the updates. */
 #include "backends/cuda/cuda.h"
 #include "core/system.h"
 

@@ -18,7 +18,8 @@ struct d9_cuda_choices {
     row *rows;
     int count;
     size_t capacity;
-    bool changed, named; /* choices were added since the last save; the user named the folder */
+    bool changed; /* choices were added since the last save */
+    bool named;   /* the user named the folder */
 };
 
 static const char header[] = "dawn9 choices 2\n", file_name[] = "cuda-choices.tsv";
@@ -57,7 +58,8 @@ d9_status d9_cuda_choices_add(d9_context *context, d9_cuda_choices *choices, con
 /* ---- reading ---- */
 
 /* Parses a line without its newline and adds its row; false if it is damaged or repeats a key. */
-static bool read_line(d9_context *context, d9_cuda_choices *choices, const char *line, size_t size, d9_status *status) {
+static bool parse_line(d9_context *context, d9_cuda_choices *choices, const char *line, size_t size,
+                       d9_status *status) {
     const char *tab = memchr(line, '\t', size);
     row added = {.fresh = false};
     const size_t key_size = tab ? (size_t)(tab - line) : 0, choice_size = tab ? size - key_size - 1 : 0;
@@ -75,7 +77,8 @@ static bool read_line(d9_context *context, d9_cuda_choices *choices, const char 
 
 /* Parses a file. Sets *damaged to 0 or, if a line is damaged, to the number of the first one, from 1; then no row is
  * kept. */
-static d9_status read_text(d9_context *context, d9_cuda_choices *choices, const char *text, size_t size, int *damaged) {
+static d9_status parse_text(d9_context *context, d9_cuda_choices *choices, const char *text, size_t size,
+                            int *damaged) {
     d9_status status = D9_OK;
     const size_t header_size = sizeof header - 1;
     int number = 1;
@@ -83,7 +86,7 @@ static d9_status read_text(d9_context *context, d9_cuda_choices *choices, const 
     for (size_t at = header_size; !*damaged && at < size;) {
         const char *end = memchr(text + at, '\n', size - at);
         number++;
-        if (!end || !read_line(context, choices, text + at, (size_t)(end - text) - at, &status)) *damaged = number;
+        if (!end || !parse_line(context, choices, text + at, (size_t)(end - text) - at, &status)) *damaged = number;
         D9_TRY(status);
         at = end ? (size_t)(end - text) + 1 : size;
     }
@@ -103,7 +106,7 @@ static d9_status read_file(d9_context *context, d9_cuda_choices *choices) {
         d9_context_clear(context);
         return D9_OK;
     }
-    D9_TRY(read_text(context, choices, (const char *)bytes, size, &damaged));
+    D9_TRY(parse_text(context, choices, (const char *)bytes, size, &damaged));
     if (damaged) d9_log(context, D9_LOG_WARNING, "%s line %d: damaged: tuning anew", choices->path, damaged);
 done:
     d9_release(context, bytes);
@@ -145,7 +148,7 @@ void d9_cuda_choices_close(d9_context *context, d9_cuda_choices *choices) {
 }
 
 /* Adds rows that other processes have written in the meantime, for keys that are missing here. */
-static d9_status merge(d9_context *context, d9_cuda_choices *choices) {
+static d9_status merge_from_file(d9_context *context, d9_cuda_choices *choices) {
     d9_status status;
     char folder[sizeof choices->path];
     d9_cuda_choices *there = NULL;
@@ -180,7 +183,7 @@ done:
 void d9_cuda_choices_save(d9_context *context, d9_cuda_choices *choices) {
     d9_status status;
     if (!choices->changed || !*choices->path) return;
-    D9_TRY(merge(context, choices));
+    D9_TRY(merge_from_file(context, choices));
     D9_TRY(write_file(context, choices));
     choices->changed = false;
 done:

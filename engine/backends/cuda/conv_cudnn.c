@@ -6,9 +6,9 @@
  * (choices.h). off: uses the first choice that can be built. Choices that need too much memory are skipped.
  *
  * cuDNN reports which engines are deterministic, but has been wrong (9.23.1, forward engine 5 on sm_86: PyTorch's issue
- * 188288). If memory allows, a newly tuned choice is therefore run twice on the same random numbers before it is used;
- * so is every choice in a program that keeps all values (`verify`), except those of a saved plan. A choice whose
- * results differ is banned for this kind of device and library. */
+ * 188288). If memory allows, a newly tuned choice is therefore run twice on the same random numbers before it is used.
+ * In a program that keeps all values (`verify`), all choices are checked in this way, except those of a saved plan. A
+ * choice whose results differ is banned for this kind of device and library. */
 #include "backends/cuda/cuda.h"
 #include "backends/cuda/cudnn.h"
 #include "core/system.h"
@@ -111,7 +111,7 @@ static d9_status fill_trial(d9_context *context, const d9_site *site, trial *t) 
             t->job.data[a] = at;
             at += round_up(bytes);
         }
-        D9_TRY(d9_cuda_fill(context, t->job.cuda, type, bytes, t->job.data[a]));
+        D9_TRY(d9_cuda_fill_random(context, t->job.cuda, type, bytes, t->job.data[a]));
         if (a == t->job.convolution->graph.description.written) t->written_bytes = bytes;
     }
 done:
@@ -129,7 +129,7 @@ static d9_status begin_trial(d9_context *context, const d9_site *site, trial *t)
     D9_TRY(cuda->driver->memory(context, cuda->state, &available, &total));
     if (bytes > available) goto done;
     status = cuda->driver->allocate(context, cuda->state, bytes, "weights to time convolutions with", &t->substitute);
-    D9_TRY(d9_cuda_forgive(context, cuda, status)); /* it may fail although enough memory is free */
+    D9_TRY(d9_cuda_ignore_failure(context, cuda, status)); /* it may fail although enough memory is free */
     if (t->substitute) D9_TRY(fill_trial(context, site, t));
 done:
     return status;
@@ -145,8 +145,8 @@ static void end_trial(d9_context *context, const d9_cuda *cuda, trial *t) {
 static const char *const banned = "banned";
 
 /* A ban applies to an engine with its knobs for a pass and type, whatever the shape. */
-static void ban_key(const d9_cuda *cuda, const convolution *c, const d9_cudnn_choice *choice,
-                    char key[D9_CUDA_CHOICE_KEY]) {
+static void make_ban_key(const d9_cuda *cuda, const convolution *c, const d9_cudnn_choice *choice,
+                         char key[D9_CUDA_CHOICE_KEY]) {
     char text[D9_CONV_TEXT + D9_CUDNN_NAME], name[D9_CUDNN_NAME];
     d9_conv_text(&c->graph.description, text);
     text[strcspn(text, " ") + 1 + strcspn(text + strcspn(text, " ") + 1, " ")] = 0; /* leaves "forward f16" */
@@ -158,7 +158,7 @@ static void ban_key(const d9_cuda *cuda, const convolution *c, const d9_cudnn_ch
 
 static bool is_banned(const d9_cuda *cuda, const convolution *c, const d9_cudnn_choice *choice) {
     char key[D9_CUDA_CHOICE_KEY];
-    ban_key(cuda, c, choice, key);
+    make_ban_key(cuda, c, choice, key);
     return d9_cuda_choices_find(cuda->choices, key, false) != NULL;
 }
 
@@ -168,7 +168,7 @@ static d9_status ban(d9_context *context, const d9_site *site, const d9_cudnn_ch
     const d9_cuda *cuda = d9_cuda_of(site);
     const convolution *c = site->data;
     d9_cuda_choices *choices = cuda->choices;
-    ban_key(cuda, c, choice, key);
+    make_ban_key(cuda, c, choice, key);
     d9_conv_text(&c->graph.description, text);
     d9_cudnn_choice_name(choice, name);
     d9_log(context, D9_LOG_WARNING, "%s: cuDNN's %s is not deterministic for %s: it is banned on this device",
@@ -214,7 +214,7 @@ done:
 }
 
 /* Runs a job for timing, in temporarily enlarged scratch memory. */
-static d9_status run_within(d9_context *context, void *what) {
+static d9_status run_in_enlarged_scratch(d9_context *context, void *what) {
     d9_status status;
     const job *j = what;
     D9_TRY(d9_cuda_borrow(context, j->cuda, scratch_bytes_of(j->convolution)));
@@ -229,12 +229,13 @@ static d9_status time_choice(d9_context *context, const d9_cuda *cuda, job *j, c
                              double give_up, bool *ran, double *seconds) {
     d9_status status;
     D9_TRY(build_plan_in_free_memory(context, cuda, j->convolution, choice, ran));
-    if (*ran) D9_TRY(d9_cuda_try_time(context, cuda, run_within, j, TIMED_RUNS, give_up, ran, seconds));
+    if (*ran)
+        D9_TRY(d9_cuda_time_fallible(context, cuda, run_in_enlarged_scratch, j, TIMED_RUNS, give_up, ran, seconds));
 done:
     return status;
 }
 
-/* Finds the fastest choice; best -1: none ran. A choice that takes twice as long as the best is not timed further. */
+/* Finds the fastest choice; *best -1: none ran. A choice that takes twice as long as the best is not timed further. */
 static d9_status find_fastest(d9_context *context, d9_cuda *cuda, job *j, const d9_cudnn_choice *choices, int count,
                               int *best, double *least) {
     d9_status status = D9_OK;
@@ -252,9 +253,9 @@ done:
     return status;
 }
 
-/* First choice that build_within accepts; *first -1: none. */
-static d9_status first_buildable(d9_context *context, d9_cuda *cuda, convolution *c, const d9_cudnn_choice *choices,
-                                 int count, int *first) {
+/* Sets *first to the first choice that can be built in the free memory; -1: none. */
+static d9_status find_first_buildable(d9_context *context, d9_cuda *cuda, convolution *c,
+                                      const d9_cudnn_choice *choices, int count, int *first) {
     d9_status status = D9_OK;
     *first = -1;
     for (int i = 0; i < count && *first < 0; i++) {
@@ -278,8 +279,8 @@ done:
 
 /* Looks up the cached choice and builds it; with `tune: on` only one that was made in this run, with `tune: off` none.
  * *found false: there is none, or it is banned, too large or cannot be built. */
-static d9_status find_cached(d9_context *context, const d9_site *site, const char *key, d9_cudnn_choice *choice,
-                             bool *found) {
+static d9_status build_cached(d9_context *context, const d9_site *site, const char *key, d9_cudnn_choice *choice,
+                              bool *found) {
     const d9_cuda *cuda = d9_cuda_of(site);
     const char *name = d9_cuda_choices_find(cuda->choices, key, site->options->tune == D9_TUNE_ON);
     *found = name && site->options->tune != D9_TUNE_OFF && d9_cudnn_choice_parse(name, choice);
@@ -311,7 +312,7 @@ static d9_status choose_anew(d9_context *context, const d9_site *site, trial *t,
     if (t->substitute && site->options->tune != D9_TUNE_OFF)
         D9_TRY(find_fastest(context, cuda, &t->job, choices, count, &best, &least));
     else
-        D9_TRY(first_buildable(context, cuda, c, choices, count, &best));
+        D9_TRY(find_first_buildable(context, cuda, c, choices, count, &best));
     /* d9_cuda_reserve fails, and its message has the batch size that would fit */
     if (best < 0 && c->smallest_rejected > 0) D9_TRY(d9_cuda_reserve(context, cuda, c->smallest_rejected));
     if (best < 0)
@@ -323,7 +324,7 @@ done:
     return status;
 }
 
-/* Sets *same to whether two runs of a choice give identical bits; unchanged if the choice cannot be built. */
+/* Sets *same: true if two runs of a choice give identical bits; unchanged if the choice cannot be built. */
 static d9_status check_repeats(d9_context *context, const d9_site *site, trial *t, const d9_cudnn_choice *choice,
                                bool *same) {
     d9_status status = D9_OK;
@@ -347,7 +348,7 @@ done:
 }
 
 /* Chooses until two runs of the choice give equal results; `found`: tries *chosen first. A choice whose results differ
- * is banned; choose_anew fails if none is left. Without memory for trial runs, takes the first choice unchecked. */
+ * is banned; choose_anew fails if none is left. Without trial runs, the choice is not checked. */
 static d9_status choose_repeatable(d9_context *context, const d9_site *site, trial *t, bool found,
                                    d9_cudnn_choice *chosen) {
     d9_status status = D9_OK;
@@ -368,7 +369,7 @@ static d9_status choose(d9_context *context, d9_site *site, d9_cudnn_choice *cho
     trial t = {.substitute = NULL};
     const bool times = site->options->tune != D9_TUNE_OFF;
     make_key(site, key);
-    D9_TRY(find_cached(context, site, key, chosen, &found));
+    D9_TRY(build_cached(context, site, key, chosen, &found));
     if (found && !site->program->keep_all) goto done;
     if (times || site->program->keep_all) D9_TRY(begin_trial(context, site, &t));
     D9_TRY(choose_repeatable(context, site, &t, found, chosen));
@@ -467,7 +468,7 @@ static d9_status peak_rate(d9_context *context, void *backend, const d9_precisio
     D9_TRY(d9_cudnn_graph_make(context, &target, &description, &c.graph));
     D9_TRY(cuda->driver->allocate(context, cuda->state, 3 * description.tensor[0].bytes, "a matrix product", &memory));
     for (int a = 0; a < D9_CONV_ARGUMENTS; a++) j.data[a] = (uint8_t *)memory + a * description.tensor[0].bytes;
-    D9_TRY(d9_cuda_fill(context, cuda, g.type, 3 * description.tensor[0].bytes, memory));
+    D9_TRY(d9_cuda_fill_random(context, cuda, g.type, 3 * description.tensor[0].bytes, memory));
     D9_TRY(list_choices(context, cuda, &c, &choices, &count));
     D9_TRY(find_fastest(context, cuda, &j, choices, count, &best, &least));
     if (best >= 0) *operations_per_second = d9_conv_operations(&description) / least;

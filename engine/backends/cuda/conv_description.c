@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A tensor stored as (A, H, W, C) with cuDNN's dimension order (A, C, H, W). */
+/* A tensor stored as (A, H, W, C), A images or output channels, with cuDNN's dimension order (A, C, H, W). */
 static d9_conv_tensor tensor(int argument, d9_type type, const d9_shape *shape) {
     const int64_t a = shape->d[0], h = shape->d[1], w = shape->d[2], c = shape->d[3];
     return (d9_conv_tensor){.id = argument + 1,

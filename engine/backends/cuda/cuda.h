@@ -59,7 +59,7 @@ typedef struct d9_cuda_multiplier {
 /* Sums over the GPUs of the processes: nccl.c, or NULL in a build without it. */
 typedef struct d9_cuda_reducer {
     const char *version;   /* at compile time: "NCCL 2.28.9" */
-    int64_t segment_bytes; /* size of a segment: of the gradients that one sum adds while others are still computed */
+    int64_t segment_bytes; /* bytes of gradients that one sum adds, while others are still computed */
     /* Loads the library; waits for no other process. *pci: PCI address of this process's GPU on its host, above 0. */
     d9_status (*load)(d9_context *context, void **reducer, int64_t *pci);
     /* Collective: waits for all processes. Each must have loaded the library and have a GPU of its own. */
@@ -94,7 +94,7 @@ typedef struct d9_cuda {
     void *reducer_state;            /* NULL before the processes have joined, with one process, and without a reducer */
     bool joined;                    /* the processes have joined their GPUs, or agreed not to */
     d9_cuda_choices *choices;
-    char name[D9_CUDA_CHOICE_KEY]; /* prefix of cache keys: all that choices depend on besides shape and type */
+    char name[D9_CUDA_CHOICE_KEY]; /* prefix of cache keys: GPU, driver and versions of the libraries */
     /* Scratch memory shared by all rules during their run; may move between steps: do not keep the pointer.
      * `scratch_needed`: largest size asked of d9_cuda_reserve. `scratch_moves`: number of moves, which outdate recorded
      * graphs. */
@@ -129,7 +129,7 @@ d9_status d9_cuda_peak_rates(d9_context *context, void *backend, const d9_precis
 extern const d9_host_memory d9_cuda_memory;
 extern const d9_rule *const d9_cuda_tables[];
 extern const d9_rule d9_cuda_moments_rules[]; /* moments.c */
-/* Allocates the buffers and the other data of the program; fails as d9_cuda_check_memory does if it is too large. */
+/* Allocates the buffers and the other data of the program; if it is too large, fails as d9_cuda_check_memory does. */
 d9_status d9_cuda_allocate(d9_context *context, d9_device *device, const d9_program *program);
 d9_status d9_cuda_write(d9_context *context, d9_device *device, d9_buffer buffer, int64_t offset, const void *bytes,
                         int64_t size);
@@ -137,7 +137,7 @@ d9_status d9_cuda_write(d9_context *context, d9_device *device, d9_buffer buffer
 d9_status d9_cuda_upload_tables(d9_context *context, d9_device *device, const d9_program *program);
 /* Computes the epoch's order by sorting on the device (d9_backend.order). */
 d9_status d9_cuda_epoch_order(d9_context *context, d9_device *device, uint64_t seed, int64_t epoch, int64_t samples);
-/* Scratch bytes that d9_cuda_epoch_order needs for the program's training images. */
+/* Scratch bytes that d9_cuda_epoch_order needs for the program's training samples. */
 D9_MUST_USE d9_status d9_cuda_epoch_order_bytes(d9_context *context, const d9_cuda *cuda, const d9_program *program,
                                                 int64_t *bytes);
 /* Waits for submitted work, and warns of steps that the guard skipped since the last call. */
@@ -173,10 +173,10 @@ typedef struct d9_cuda_segment {
     int64_t begin, end; /* elements of GRADIENT */
     d9_node_id ready;   /* last node before the sum that reads or writes one of them; -1: none does */
 } d9_cuda_segment;
-typedef struct d9_cuda_sums { /* of one step, in the order in which they are submitted: that of `ready` */
+typedef struct d9_cuda_sums { /* the sums of one step, one for each segment, submitted in the order of `ready` */
     d9_cuda_segment *segment;
     int count;
-    bool waits; /* the sum goes through host memory and waits for the stream, so such a step cannot be recorded */
+    bool waits; /* the sums go through host memory and wait for the stream, so the step cannot be recorded */
 } d9_cuda_sums;
 /* Finds the sums of a step in which the rules with active[i] != 0 run; `active` has plan->placed_count entries. The
  * first call that finds a sum is collective in a run of several processes: they join their GPUs, or agree to add
@@ -189,19 +189,20 @@ D9_MUST_USE d9_status d9_cuda_sums_start(d9_context *context, const d9_plan *pla
                                          d9_node_id node, int *next);
 
 /* ---- timing (measure.c) ---- */
-/* Seconds per call of `work` after a warm-up: the minimum of one call timed alone and `runs` means of several calls
- * submitted together, so that host time is hidden unless it exceeds the device's. If the single call takes more than
- * `give_up` seconds, its time is the result. */
+/* Sets *seconds to the time of a call of `work` after a warm-up: the minimum of one call timed alone and `runs` means
+ * of several calls submitted together, which hide host time unless it exceeds the device's. If the single call takes
+ * more than `give_up` seconds, its time is the result. */
 D9_MUST_USE d9_status d9_cuda_time(d9_context *context, const d9_cuda *cuda, d9_cuda_work work, void *what, int runs,
                                    double give_up, double *seconds);
 /* Returns `status` if the device no longer works; otherwise D9_OK, and a failure's message goes to the debug log. */
-D9_MUST_USE d9_status d9_cuda_forgive(d9_context *context, const d9_cuda *cuda, d9_status status);
+D9_MUST_USE d9_status d9_cuda_ignore_failure(d9_context *context, const d9_cuda *cuda, d9_status status);
 /* d9_cuda_time for work that may fail; *ran false: it failed, but the device still works. */
-D9_MUST_USE d9_status d9_cuda_try_time(d9_context *context, const d9_cuda *cuda, d9_cuda_work work, void *what,
-                                       int runs, double give_up, bool *ran, double *seconds);
+D9_MUST_USE d9_status d9_cuda_time_fallible(d9_context *context, const d9_cuda *cuda, d9_cuda_work work, void *what,
+                                            int runs, double give_up, bool *ran, double *seconds);
 /* Fills memory with random numbers in [-1, 1], the same in each call. Zeros would give wrong times: they need less
- * power, so the clock is higher (10 to 20% are reported for matrix products). */
-D9_MUST_USE d9_status d9_cuda_fill(d9_context *context, const d9_cuda *cuda, d9_type type, int64_t bytes, void *to);
+ * power, so the clock rate is higher (matrix products are reported to be 10 to 20% faster). */
+D9_MUST_USE d9_status d9_cuda_fill_random(d9_context *context, const d9_cuda *cuda, d9_type type, int64_t bytes,
+                                          void *to);
 
 /* Initialisers of a d9_host_kind and a d9_backend with this folder's functions. */
 #define D9_CUDA_KIND(open_function, describe_function)                                                                 \
@@ -292,16 +293,17 @@ D9_CUDA_RUN(large_linear);
 bool d9_cuda_large_linear_match(const d9_site *site);
 bool d9_cuda_large_linear_bias_match(const d9_site *site);
 d9_status d9_cuda_large_linear_prepare(d9_context *context, d9_site *site);
-void d9_cuda_product_release(d9_context *context, d9_site *site); /* of a site whose data is a plan of a product */
+void d9_cuda_product_release(d9_context *context, d9_site *site); /* site->data: a plan of a product, or NULL */
 d9_kernel_linear d9_cuda_linear_of(const d9_site *site);
 /* The product of a pass of a linear layer, in f32. */
 d9_cuda_product d9_cuda_product_of(const d9_site *site, const d9_kernel_linear *layer, d9_op pass);
-/* Number of weights of a linear layer up to which our own dot products compute it: 256 KiB of f32 fit into the L1 cache
- * of an H100's multiprocessor, so that rereading them for every sample costs little. ResNet-9's classifier has 5,120
- * weights. cuBLAS also computes smaller layers of more than D9_CUDA_MOST_PAIRS multiplications: the GRU on IMDB
- * uses each of its 37,500 weights for 9,600 tokens. */
+/* Our own dot products compute linear layers of up to D9_CUDA_MOST_WEIGHTS weights: 256 KiB of f32 fit into the L1
+ * cache of an H100's multiprocessor, so that rereading them for every sample costs little. ResNet-9's classifier has
+ * 5,120 weights. cuBLAS computes larger layers, and smaller ones of more than D9_CUDA_MOST_PAIRS multiplications: the
+ * GRU on IMDB uses each of its 37,500 weights for 9,600 tokens. */
 enum { D9_CUDA_MOST_WEIGHTS = 65536, D9_CUDA_MOST_PAIRS = 1 << 27 };
 
+/* True if cuBLAS computes a layer of `rows` samples and columns * depth weights. */
 static inline bool d9_cuda_is_large(int64_t rows, int64_t columns, int64_t depth) {
     return columns * depth > D9_CUDA_MOST_WEIGHTS || rows * columns * depth > D9_CUDA_MOST_PAIRS;
 }

@@ -52,8 +52,8 @@ static d9_status check(d9_context *context, cudnnStatus_t result, const char *wh
 
 #define CUDNN_TRY(call, what) D9_TRY(check(context, (call), what))
 
-static cudnnStatus_t set(cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
-                         int64_t count, const void *values) {
+static cudnnStatus_t set_attribute(cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t name,
+                                   cudnnBackendAttributeType_t type, int64_t count, const void *values) {
     return cudnnBackendSetAttribute(d, name, type, count, values);
 }
 
@@ -66,16 +66,16 @@ static void destroy(cudnnBackendDescriptor_t *d) {
 static cudnnStatus_t set_target(const d9_cudnn_target *target, cudnnBackendDescriptor_t d,
                                 cudnnBackendAttributeName_t properties) {
     if (target->handle) return CUDNN_STATUS_SUCCESS; /* the graph has the handle */
-    return set(d, properties, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &target->properties);
+    return set_attribute(d, properties, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &target->properties);
 }
 
 d9_status d9_cudnn_properties(d9_context *context, const char *json, cudnnBackendDescriptor_t *properties) {
     d9_status status;
     *properties = NULL;
     CUDNN_TRY(cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, properties), "device properties");
-    CUDNN_TRY(
-        set(*properties, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, (int64_t)strlen(json) + 1, json),
-        "device properties");
+    CUDNN_TRY(set_attribute(*properties, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+                            (int64_t)strlen(json) + 1, json),
+              "device properties");
     CUDNN_TRY(cudnnBackendFinalize(*properties), "device properties");
 done:
     if (status != D9_OK) destroy(properties);
@@ -92,11 +92,13 @@ static d9_status make_tensor(d9_context *context, const d9_conv_tensor *t, cudnn
     d9_status status;
     const cudnnDataType_t type = data_type(t->type);
     CUDNN_TRY(cudnnBackendCreateDescriptor(CUDNN_BACKEND_TENSOR_DESCRIPTOR, made), "a tensor");
-    CUDNN_TRY(set(*made, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type), "a tensor's type");
-    CUDNN_TRY(set(*made, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, t->dims), "a tensor's dimensions");
-    CUDNN_TRY(set(*made, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, t->strides), "a tensor's strides");
-    CUDNN_TRY(set(*made, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &t->id), "a tensor's id");
-    CUDNN_TRY(set(*made, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &t->alignment), "a tensor's alignment");
+    CUDNN_TRY(set_attribute(*made, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type), "a tensor's type");
+    CUDNN_TRY(set_attribute(*made, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, t->dims),
+              "a tensor's dimensions");
+    CUDNN_TRY(set_attribute(*made, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, t->strides), "a tensor's strides");
+    CUDNN_TRY(set_attribute(*made, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &t->id), "a tensor's id");
+    CUDNN_TRY(set_attribute(*made, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &t->alignment),
+              "a tensor's alignment");
     CUDNN_TRY(cudnnBackendFinalize(*made), "a tensor");
 done:
     return status;
@@ -108,13 +110,17 @@ static d9_status make_convolution(d9_context *context, const d9_conv_description
     const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
     const int64_t spatial = 2;
     CUDNN_TRY(cudnnBackendCreateDescriptor(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, made), "a convolution");
-    CUDNN_TRY(set(*made, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &compute), "its sums' type");
-    CUDNN_TRY(set(*made, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode), "its mode");
-    CUDNN_TRY(set(*made, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &spatial), "its dimensions");
-    CUDNN_TRY(set(*made, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, c->pad), "its padding");
-    CUDNN_TRY(set(*made, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, c->pad), "its padding");
-    CUDNN_TRY(set(*made, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2, c->stride), "its stride");
-    CUDNN_TRY(set(*made, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2, c->dilation), "its dilation");
+    CUDNN_TRY(set_attribute(*made, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &compute),
+              "its sums' type");
+    CUDNN_TRY(set_attribute(*made, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode),
+              "its mode");
+    CUDNN_TRY(set_attribute(*made, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &spatial),
+              "its dimensions");
+    CUDNN_TRY(set_attribute(*made, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, c->pad), "its padding");
+    CUDNN_TRY(set_attribute(*made, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, c->pad), "its padding");
+    CUDNN_TRY(set_attribute(*made, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2, c->stride),
+              "its stride");
+    CUDNN_TRY(set_attribute(*made, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2, c->dilation), "its dilation");
     CUDNN_TRY(cudnnBackendFinalize(*made), "a convolution");
 done:
     return status;
@@ -154,10 +160,12 @@ static d9_status make_operation(d9_context *context, d9_cudnn_graph *g) {
     const float alpha = 1, beta = 0;
     CUDNN_TRY(cudnnBackendCreateDescriptor(n->operation, &g->operation), "an operation");
     for (int a = 0; a < D9_CONV_ARGUMENTS; a++)
-        CUDNN_TRY(set(g->operation, n->tensor[a], CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &g->tensor[a]), "an argument");
-    CUDNN_TRY(set(g->operation, n->convolution, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &g->convolution), "a convolution");
-    CUDNN_TRY(set(g->operation, n->alpha, CUDNN_TYPE_FLOAT, 1, &alpha), "a factor");
-    CUDNN_TRY(set(g->operation, n->beta, CUDNN_TYPE_FLOAT, 1, &beta), "a factor");
+        CUDNN_TRY(set_attribute(g->operation, n->tensor[a], CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &g->tensor[a]),
+                  "an argument");
+    CUDNN_TRY(set_attribute(g->operation, n->convolution, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &g->convolution),
+              "a convolution");
+    CUDNN_TRY(set_attribute(g->operation, n->alpha, CUDNN_TYPE_FLOAT, 1, &alpha), "a factor");
+    CUDNN_TRY(set_attribute(g->operation, n->beta, CUDNN_TYPE_FLOAT, 1, &beta), "a factor");
     CUDNN_TRY(cudnnBackendFinalize(g->operation), "an operation");
 done:
     return status;
@@ -171,10 +179,10 @@ d9_status d9_cudnn_graph_make(d9_context *context, const d9_cudnn_target *target
     D9_TRY(make_convolution(context, description, &g->convolution));
     D9_TRY(make_operation(context, g));
     CUDNN_TRY(cudnnBackendCreateDescriptor(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, &g->graph), "an operation graph");
-    CUDNN_TRY(set(g->graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &g->operation),
+    CUDNN_TRY(set_attribute(g->graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &g->operation),
               "an operation graph");
     if (target->handle)
-        CUDNN_TRY(set(g->graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &target->handle),
+        CUDNN_TRY(set_attribute(g->graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &target->handle),
                   "an operation graph");
     CUDNN_TRY(cudnnBackendFinalize(g->graph), "an operation graph");
 done:
@@ -220,11 +228,10 @@ static int64_t read_notes(cudnnBackendDescriptor_t engine, cudnnBackendAttribute
     return found < capacity ? found : capacity;
 }
 
-/* Ranks of engines. Excluded are engines that are nondeterministic; that compute sums or inputs in a narrower type than
- * requested, such as half (DOWN_CONVERT_INPUTS); that compile when planned or need a library besides cuDNN; and, in f32
- * without tf32, those with tensor cores, which round inputs to tf32.
- *
- * Ranked last: engines without tensor cores where the factors allow them, then those that propagate NaN strictly. */
+/* Ranks of engines. RANK_EXCLUDED: engines that are nondeterministic; that compute sums or inputs in a narrower type
+ * than requested, such as half (DOWN_CONVERT_INPUTS); that compile when planned or need cuBLASLt; and, in f32 without
+ * tf32, those with tensor cores, which round inputs to tf32. RANK_WITHOUT_TENSOR_CORES: in all other types, engines
+ * that do not use tensor cores. RANK_STRICT: engines that propagate NaN strictly. */
 enum { RANK_FIRST, RANK_WITHOUT_TENSOR_CORES, RANK_STRICT, RANKS, RANK_EXCLUDED = RANKS };
 
 /* For weight gradients in half precision, engine 62 rounds partial sums to that type, although its notes do not say so:
@@ -308,9 +315,10 @@ static d9_status query_heuristics(d9_context *context, const d9_cudnn_target *ta
     cudnnBackendDescriptor_t heuristics = NULL;
     *count = 0;
     CUDNN_TRY(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &heuristics), "heuristics");
-    CUDNN_TRY(set(heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &g->graph),
-              "heuristics");
-    CUDNN_TRY(set(heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode), "heuristics");
+    CUDNN_TRY(
+        set_attribute(heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &g->graph),
+        "heuristics");
+    CUDNN_TRY(set_attribute(heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode), "heuristics");
     CUDNN_TRY(set_target(target, heuristics, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP), "heuristics");
     /* a heuristics mode may offer nothing for a graph; that is not an error */
     if (cudnnBackendFinalize(heuristics) != CUDNN_STATUS_SUCCESS) goto done;
@@ -366,9 +374,9 @@ static d9_status make_engine(d9_context *context, const d9_cudnn_target *target,
                              cudnnBackendDescriptor_t *engine, bool *built) {
     d9_status status;
     CUDNN_TRY(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, engine), "an engine");
-    CUDNN_TRY(set(*engine, CUDNN_ATTR_ENGINE_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &g->graph),
+    CUDNN_TRY(set_attribute(*engine, CUDNN_ATTR_ENGINE_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &g->graph),
               "an engine");
-    CUDNN_TRY(set(*engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &index), "an engine");
+    CUDNN_TRY(set_attribute(*engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &index), "an engine");
     CUDNN_TRY(set_target(target, *engine, CUDNN_ATTR_ENGINE_DEVICEPROP), "an engine");
     *built = cudnnBackendFinalize(*engine) == CUDNN_STATUS_SUCCESS;
 done:
@@ -383,18 +391,20 @@ static d9_status make_config(d9_context *context, const d9_cudnn_choice *choice,
     for (int k = 0; k < choice->knob_count; k++) {
         const cudnnBackendKnobType_t type = (cudnnBackendKnobType_t)choice->knob[k];
         CUDNN_TRY(cudnnBackendCreateDescriptor(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, &knobs[k]), "a knob");
-        if (set(knobs[k], CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, &type) != CUDNN_STATUS_SUCCESS ||
-            set(knobs[k], CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, 1, &choice->value[k]) !=
+        if (set_attribute(knobs[k], CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, &type) !=
+                CUDNN_STATUS_SUCCESS ||
+            set_attribute(knobs[k], CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, 1, &choice->value[k]) !=
                 CUDNN_STATUS_SUCCESS ||
             cudnnBackendFinalize(knobs[k]) != CUDNN_STATUS_SUCCESS)
             *built = false;
     }
     if (!*built) goto done;
     CUDNN_TRY(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, config), "a configuration");
-    CUDNN_TRY(set(*config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &engine), "a configuration");
+    CUDNN_TRY(set_attribute(*config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &engine),
+              "a configuration");
     if (choice->knob_count > 0)
-        *built = set(*config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR, choice->knob_count,
-                     knobs) == CUDNN_STATUS_SUCCESS;
+        *built = set_attribute(*config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                               choice->knob_count, knobs) == CUDNN_STATUS_SUCCESS;
     *built = *built && cudnnBackendFinalize(*config) == CUDNN_STATUS_SUCCESS;
 done:
     for (int k = 0; k < D9_CUDNN_KNOBS; k++) destroy(&knobs[k]);
@@ -411,10 +421,12 @@ d9_status d9_cudnn_plan_make(d9_context *context, const d9_cudnn_target *target,
     if (!*built) goto done;
     CUDNN_TRY(cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &p->plan), "a plan");
     if (target->handle)
-        CUDNN_TRY(set(p->plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &target->handle), "a plan");
+        CUDNN_TRY(set_attribute(p->plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &target->handle),
+                  "a plan");
     CUDNN_TRY(set_target(target, p->plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP), "a plan");
-    CUDNN_TRY(set(p->plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &p->config),
-              "a plan");
+    CUDNN_TRY(
+        set_attribute(p->plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &p->config),
+        "a plan");
     *built = cudnnBackendFinalize(p->plan) == CUDNN_STATUS_SUCCESS;
     if (!*built) goto done;
     CUDNN_TRY(cudnnBackendGetAttribute(p->plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &one,
@@ -439,10 +451,13 @@ d9_status d9_cudnn_run(d9_context *context, cudnnHandle_t handle, const d9_cudnn
     for (int a = 0; a < D9_CONV_ARGUMENTS; a++) ids[a] = g->description.tensor[a].id;
     destroy(&p->pack); /* the pointers of a finalized pack cannot be changed */
     CUDNN_TRY(cudnnBackendCreateDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &p->pack), "a plan's arguments");
-    CUDNN_TRY(set(p->pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, D9_CONV_ARGUMENTS, ids), "ids");
-    CUDNN_TRY(set(p->pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, D9_CONV_ARGUMENTS, data),
-              "pointers");
-    CUDNN_TRY(set(p->pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace), "a workspace");
+    CUDNN_TRY(set_attribute(p->pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, D9_CONV_ARGUMENTS, ids),
+              "ids");
+    CUDNN_TRY(
+        set_attribute(p->pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, D9_CONV_ARGUMENTS, data),
+        "pointers");
+    CUDNN_TRY(set_attribute(p->pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace),
+              "a workspace");
     CUDNN_TRY(cudnnBackendFinalize(p->pack), "a plan's arguments");
     CUDNN_TRY(cudnnBackendExecute(handle, p->plan, p->pack), "a convolution");
 done:

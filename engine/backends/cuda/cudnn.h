@@ -1,5 +1,5 @@
 /* A thin layer over cuDNN's graph API. It makes an operation graph from a description, lists the choices for the graph,
- * and makes an execution plan from a choice. Excluded are nondeterministic and less precise choices, and those that
+ * and makes an execution plan from a choice. It excludes nondeterministic and less precise choices, and those that
  * compile code or need cuBLASLt.
  *
  * Everything up to the plan works without a GPU, given JSON of a device instead of a handle (from cuDNN 9.11 on). */
@@ -43,7 +43,8 @@ void d9_cudnn_choice_name(const d9_cudnn_choice *choice, char name[D9_CUDNN_NAME
 bool d9_cudnn_choice_parse(const char *name, d9_cudnn_choice *choice);
 
 /* Lists the choices that cuDNN's heuristics offer, best first: mode A, then fallback, without repetitions and excluded
- * engines. Where tensor cores are allowed, engines without them come later; those that propagate NaN strictly, last. */
+ * engines. If tensor cores are allowed, engines without them come later; engines that propagate NaN strictly come last.
+ */
 D9_MUST_USE d9_status d9_cudnn_choices(d9_context *context, const d9_cudnn_target *target, const d9_cudnn_graph *graph,
                                        d9_cudnn_choice *choices, int capacity, int *count);
 

@@ -28,8 +28,8 @@ typedef struct d9_cuda_driver {
     void (*watch)(void *driver, d9_status (*watch)(d9_context *context, void *what), void *what);
     d9_status (*memory)(d9_context *context, void *driver, int64_t *free_bytes, int64_t *total_bytes);
 
-    /* A second stream, made at the first call: `fork` makes it wait for the work submitted to the first one so far,
-     * and returns it; `join` makes the first one wait for the work submitted to the second. Both may be recorded. */
+    /* `fork` returns a second stream, made at the first call, which then waits for the work submitted to the first
+     * stream so far. `join` makes the first stream wait for the work submitted to the second. Both may be recorded. */
     d9_status (*fork)(d9_context *context, void *driver, d9_cuda_stream *second);
     d9_status (*join)(d9_context *context, void *driver);
 

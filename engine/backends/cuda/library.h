@@ -6,8 +6,8 @@
 #include <dlfcn.h>
 #include <string.h>
 
-/* Sets *function, a pointer to a function, to the one called `name`. D9_DEVICE: `file`, which messages call `library`,
- * has none. */
+/* Sets *function, a function pointer, to the function `name` of the library `opened` (by dlopen). Returns D9_DEVICE if
+ * there is no such function; the message names `library` and its `file`. */
 static inline d9_status d9_cuda_library_find(d9_context *context, const char *library, const char *file, void *opened,
                                              const char *name, void *function) {
     void *const symbol = dlsym(opened, name);

@@ -4,8 +4,8 @@
 
 enum { TIMED_TOGETHER = 8 };
 
-static d9_status time_once(d9_context *context, const d9_cuda *cuda, d9_cuda_work work, void *what, int together,
-                           double *seconds) {
+static d9_status time_together(d9_context *context, const d9_cuda *cuda, d9_cuda_work work, void *what, int together,
+                               double *seconds) {
     d9_status status;
     D9_TRY(cuda->driver->mark(context, cuda->state, 0));
     for (int t = 0; t < together; t++) D9_TRY(work(context, what));
@@ -20,28 +20,28 @@ d9_status d9_cuda_time(d9_context *context, const d9_cuda *cuda, d9_cuda_work wo
                        double give_up, double *seconds) {
     d9_status status;
     D9_TRY(work(context, what)); /* warm-up: loads the code */
-    D9_TRY(time_once(context, cuda, work, what, 1, seconds));
+    D9_TRY(time_together(context, cuda, work, what, 1, seconds));
     for (int i = 0; i < runs && *seconds <= give_up; i++) {
         double here;
-        D9_TRY(time_once(context, cuda, work, what, TIMED_TOGETHER, &here));
+        D9_TRY(time_together(context, cuda, work, what, TIMED_TOGETHER, &here));
         if (here < *seconds) *seconds = here;
     }
 done:
     return status;
 }
 
-d9_status d9_cuda_forgive(d9_context *context, const d9_cuda *cuda, d9_status status) {
+d9_status d9_cuda_ignore_failure(d9_context *context, const d9_cuda *cuda, d9_status status) {
     if (status == D9_OK || cuda->driver->sync(context, cuda->state) != D9_OK) return status;
     d9_log(context, D9_LOG_DEBUG, "%s", context->message);
     d9_context_clear(context);
     return D9_OK;
 }
 
-d9_status d9_cuda_try_time(d9_context *context, const d9_cuda *cuda, d9_cuda_work work, void *what, int runs,
-                           double give_up, bool *ran, double *seconds) {
+d9_status d9_cuda_time_fallible(d9_context *context, const d9_cuda *cuda, d9_cuda_work work, void *what, int runs,
+                                double give_up, bool *ran, double *seconds) {
     const d9_status status = d9_cuda_time(context, cuda, work, what, runs, give_up, seconds);
     *ran = status == D9_OK;
-    return d9_cuda_forgive(context, cuda, status);
+    return d9_cuda_ignore_failure(context, cuda, status);
 }
 
 /* ---- data for timing ---- */
@@ -58,7 +58,7 @@ static void make_pattern(d9_type type, int64_t bytes, uint8_t *pattern) {
     }
 }
 
-d9_status d9_cuda_fill(d9_context *context, const d9_cuda *cuda, d9_type type, int64_t bytes, void *to) {
+d9_status d9_cuda_fill_random(d9_context *context, const d9_cuda *cuda, d9_type type, int64_t bytes, void *to) {
     d9_status status;
     uint8_t *pattern = NULL;
     int64_t filled = bytes < PATTERN_BYTES ? bytes : PATTERN_BYTES;

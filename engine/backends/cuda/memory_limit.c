@@ -51,7 +51,7 @@ static int64_t node_scratch_bytes(const d9_site *site) {
 }
 
 /* The largest requirement of a node, because all nodes share the scratch memory. */
-static int64_t list_scratch(const d9_program *program, const d9_graph *graph) {
+static int64_t graph_scratch_bytes(const d9_program *program, const d9_graph *graph) {
     int64_t most = 0;
     for (d9_node_id n = 0; n < graph->node_count; n++) {
         const d9_site site = {.program = program, .graph = graph, .nodes = {&graph->nodes[n]}, .node_count = 1};
@@ -63,9 +63,10 @@ static int64_t list_scratch(const d9_program *program, const d9_graph *graph) {
 d9_status d9_cuda_min_scratch(d9_context *context, d9_cuda *cuda, const d9_program *program, int64_t *bytes) {
     d9_status status;
     D9_TRY(d9_cuda_epoch_order_bytes(context, cuda, program, bytes));
-    *bytes = larger(*bytes, larger(list_scratch(program, &program->train), list_scratch(program, &program->eval)));
+    *bytes = larger(
+        *bytes, larger(graph_scratch_bytes(program, &program->train), graph_scratch_bytes(program, &program->eval)));
     for (int p = 0; p < program->phase_count; p++)
-        *bytes = larger(*bytes, list_scratch(program, &program->phase[p].list));
+        *bytes = larger(*bytes, graph_scratch_bytes(program, &program->phase[p].list));
 done:
     return status;
 }

@@ -13,9 +13,10 @@
 
 typedef struct moments_site { /* data of a forward rule */
     d9_cuda_moments shape;
-    d9_cuda_site_memory moments;    /* sums over patches, double */
-    d9_cuda_site_memory images;     /* copy of the input of the first of two convolutions; empty if no rule needs it */
-    bool writes_first, writes_conv; /* the output of the first of two, of the last convolution is written */
+    d9_cuda_site_memory moments; /* sums over patches, double */
+    d9_cuda_site_memory images;  /* copy of the input of the first of two convolutions; empty if no rule needs it */
+    bool writes_first;           /* of two convolutions, the first one's output must be written */
+    bool writes_conv;            /* the last convolution's output must be written */
 } moments_site;
 
 /* ---- nodes of a site ---- */
@@ -199,10 +200,10 @@ static bool backward_match(const d9_site *site) {
            norm->inputs[3] == p.norm->outputs[2] && act->inputs[1] == p.act->outputs[0];
 }
 
-/* True for inputs that the rule does not read: the last convolution's output and, of two, also the first one's. */
+/* True for the last convolution's output and, with two convolutions, the first one's. */
 static bool recomputes(const d9_site *site, d9_value_id value) {
-    const bool is_image = value == site->nodes[2]->inputs[1] && parts_of(forward_site(site)).first;
-    return value == site->nodes[1]->inputs[1] || is_image;
+    const bool is_first_output = value == site->nodes[2]->inputs[1] && parts_of(forward_site(site)).first;
+    return value == site->nodes[1]->inputs[1] || is_first_output;
 }
 
 static d9_status run_backward(d9_context *context, const d9_site *site, int64_t step) {

@@ -1,5 +1,5 @@
-/* Sums between GPUs by NCCL. Each process has one GPU. Process 0 makes the ncclUniqueId by which the others
- * find it; MPI broadcasts it. */
+/* Sums between GPUs by NCCL. Each process has one GPU. Process 0 makes an ncclUniqueId and broadcasts it by MPI, so
+ * that the other processes find process 0. */
 #include "backends/cuda/cuda.h"
 #include "backends/cuda/library.h"
 #include "core/system.h"
@@ -32,7 +32,7 @@ static d9_status check(d9_context *context, const nccl *n, ncclResult_t result, 
 }
 
 /* ncclCommAbort waits for no other process, unlike ncclCommDestroy, so a process that fails can leave. At the end of a
- * run no process needs another's buffers: all have read their results and met since the last sum. */
+ * run no process needs another's buffers: all have read their results and have synchronised since the last sum. */
 static void close_nccl(d9_context *context, void *reducer) {
     nccl *n = reducer;
     if (!n) return;

@@ -1,11 +1,13 @@
 /* Rules of batch norm: norm and norm_eval, fused with the pool before and the nodes after; norm_backward, fused with
- * the nodes before and the pool's gradient after. Of the values between the nodes, norm's y and the value between act
- * and add are written only if a node outside of the rule reads them; in training with passes, the pool's output always.
+ * the nodes before and the pool's gradient after. The norm's y, the value between act and add, and the output of
+ * act_backward are written only if a node outside of the rule reads them; so is the pool's output, except that training
+ * with passes over memory always writes it.
  *
  * Algorithms: passes over memory, or, except for norm_eval, one pass that keeps its input on chip, in one of the
  * divisions of the work that the device supports (kernels/cuda/norm_algorithms.cu). Tuning times the passes and the
  * most promising divisions, and caches the choice like those of convolutions (choices.h). `tune: off` uses the first
- * division; a saved plan names one. If a launch fails in the first step, the passes are used. */
+ * division; a saved plan names the passes or a division. If the first launch of a division fails, the passes are used.
+ */
 #include "backends/cuda/cuda.h"
 #include "core/system.h"
 #include "cuda_kernels.h" /* generated: D9_CUDA_KERNELS */
@@ -13,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_ALGORITHMS = 8, TIMED_RUNS = 2 }; /* one-pass algorithms that are tried; timed runs of each */
+enum { MAX_ALGORITHMS = 8, TIMED_RUNS = 2 }; /* most one-pass algorithms that are timed; timed runs of each */
 
 typedef struct norm_site {
     d9_cuda_norm_algorithm algorithm; /* runs 0: passes over memory */
@@ -78,22 +80,22 @@ static d9_value_id pool_input_of(const parts *p) { return p->pool->inputs[is_bac
 /* ---- requirements of the one-pass kernels, and of a pool in the kernel ---- */
 
 /* True if the value has x's type and is aligned to 16 bytes. */
-static bool is_aligned(const d9_site *site, const parts *p, d9_value_id id) {
+static bool fits_vectors(const d9_site *site, const parts *p, d9_value_id id) {
     return d9_site_value(site, id)->type == d9_site_value(site, x_of(p))->type &&
            ((uintptr_t)d9_site_data(site, id) & 15) == 0;
 }
 
-/* True if is_aligned holds for all activations of the site, none of which may be absent, and the means that a gradient
- * reads are aligned to 16 bytes. */
-static bool are_aligned(const d9_site *site, const parts *p) {
+/* True if fits_vectors holds for all activations of the site, none of which may be absent, and the means that a
+ * gradient reads are aligned to 16 bytes. */
+static bool all_fit_vectors(const d9_site *site, const parts *p) {
     if (is_backward(p) && ((uintptr_t)d9_site_data(site, p->norm->inputs[2]) & 15) != 0) return false;
     for (int n = 0; n < site->node_count; n++) {
         const d9_node *node = site->nodes[n];
         const bool one =
             node->op == D9_OP_NORM || node->op == D9_OP_NORM_EVAL || node->op == D9_OP_POOL || node->op == D9_OP_ACT;
         for (int i = 0; i < (one ? 1 : 2); i++)
-            if (!is_aligned(site, p, node->inputs[i])) return false;
-        if (node->outputs[0] == D9_NONE || !is_aligned(site, p, node->outputs[0])) return false;
+            if (!fits_vectors(site, p, node->inputs[i])) return false;
+        if (node->outputs[0] == D9_NONE || !fits_vectors(site, p, node->outputs[0])) return false;
     }
     return true;
 }
@@ -111,7 +113,7 @@ static void list_algorithms(d9_context *context, const d9_site *site,
     const d9_kernel_norm shape = shape_of(site);
     const d9_kernel_store store = d9_cuda_store_of(d9_site_value(site, x_of(&p))->type);
     *count = 0;
-    if (p.norm->op == D9_OP_NORM_EVAL || !are_aligned(site, &p)) return;
+    if (p.norm->op == D9_OP_NORM_EVAL || !all_fit_vectors(site, &p)) return;
     if (p.pool && is_backward(&p)) {
         const d9_kernel_window window = d9_cuda_window_of(site, p.pool);
         if (!covers_input(&window)) return;
@@ -149,7 +151,7 @@ static bool pool_fits(const d9_site *site) {
     const d9_kernel_window w = d9_cuda_window_of(site, p.pool);
     if (w.kernel != 2 || w.stride != 2 || w.pad != 0) return false;
     const bool unwritten = p.norm->op == D9_OP_NORM_EVAL && d9_site_internal(site, x_of(&p));
-    if (!are_aligned(site, &p) || (!unwritten && !has_own_bytes(site, value_between(&p)))) return false;
+    if (!all_fit_vectors(site, &p) || (!unwritten && !has_own_bytes(site, value_between(&p)))) return false;
     if (!is_backward(&p)) return p.pool->outputs[0] == x_of(&p);
     const d9_node_id producer = d9_site_value(site, x_of(&p))->producer;
     if (producer == D9_NONE || p.pool->inputs[0] != p.norm->outputs[0]) return false;
@@ -167,7 +169,7 @@ bool d9_cuda_norm_match(const d9_site *site) {
     const parts p = parts_of(site);
     const d9_site inner = without_pool(site);
     const bool image = d9_site_value(site, x_of(&p))->shape.rank == 4;
-    return image && (p.add ? d9_chain_fits : d9_chain_follows)(&inner, d9_cuda_storable) &&
+    return image && (p.add ? d9_chain_fits : d9_chain_is_linked)(&inner, d9_cuda_storable) &&
            (!p.pool || pool_fits(site));
 }
 
@@ -212,9 +214,10 @@ static d9_kernel_norm_state state_of(const d9_site *site, const d9_node *norm, c
     return state;
 }
 
-/* True if the passes over memory must run: they were chosen, or another algorithm failed to launch outside of a trial;
- * the site then keeps to the passes. An unsupported launch fails in the site's first run, which no graph records. */
-static bool falls_back(d9_context *context, const d9_site *site, int error) {
+/* Returns true if the passes over memory must run: they were chosen, or another algorithm failed to launch outside of a
+ * trial; the site then keeps to the passes. An unsupported launch fails in the site's first run, which is not recorded
+ * in a graph. */
+static bool fall_back_to_passes(d9_context *context, const d9_site *site, int error) {
     norm_site *own = site->data;
     if (!own->algorithm.runs) return true;
     if (own->trial) return false;
@@ -261,7 +264,8 @@ D9_CUDA_RUN(norm) {
     (void)step;
     int error = 1;
     if (own->algorithm.runs) error = run_forward_one_pass(site, &p, &shape, &state, &after, y);
-    if (error && falls_back(context, site, error)) error = run_forward_passes(site, &p, &shape, &state, &after, y);
+    if (error && fall_back_to_passes(context, site, error))
+        error = run_forward_passes(site, &p, &shape, &state, &after, y);
     return d9_cuda_check(context, site, error);
 }
 
@@ -273,8 +277,8 @@ typedef struct gradient { /* arguments of the backward kernels */
 } gradient;
 
 /* The bias of the norm, if the kernel can recompute the activation's derivative from the norm's x instead of reading an
- * array; NULL: it cannot, or the pass adds a second gradient, where recomputing is slower: 185 us instead of 170 (an
- * H200, the first such norm of dawn94). */
+ * array. NULL: the kernel cannot, or the pass adds a second gradient. Recomputing is then slower: 185 us instead of 170
+ * (an H200, the first such norm of dawn94). */
 static const float *bias_for(const d9_site *site, const parts *p) {
     const d9_node *nodes = site->graph->nodes;
     if (p->add) return NULL;
@@ -331,7 +335,7 @@ D9_CUDA_RUN(norm_backward) {
     (void)step;
     int error = 1;
     if (own->algorithm.runs) error = run_backward_one_pass(site, &p, &shape, g);
-    if (error && falls_back(context, site, error)) error = run_backward_passes(site, &p, &shape, &g);
+    if (error && fall_back_to_passes(context, site, error)) error = run_backward_passes(site, &p, &shape, &g);
     return d9_cuda_check(context, site, error);
 }
 
@@ -372,7 +376,7 @@ static d9_status time_algorithm(d9_context *context, d9_site *site, const d9_cud
     own->trial = true;
     own->algorithm = *algorithm;
     const d9_status status =
-        d9_cuda_try_time(context, d9_cuda_of(site), run_trial, site, TIMED_RUNS, give_up, ran, seconds);
+        d9_cuda_time_fallible(context, d9_cuda_of(site), run_trial, site, TIMED_RUNS, give_up, ran, seconds);
     own->trial = false;
     own->algorithm = kept;
     return status;

@@ -26,12 +26,12 @@ d9_status d9_cuda_epoch_order(d9_context *context, d9_device *device, uint64_t s
     d9_cuda *cuda = device->backend;
     int64_t bytes, head = samples * (int64_t)sizeof(int32_t);
     D9_TRY(sorting_bytes(context, cuda, samples, &bytes));
-    D9_TRY(d9_cuda_borrow(context, cuda, bytes + head)); /* at most what planning reserved */
+    D9_TRY(d9_cuda_borrow(context, cuda, bytes + head)); /* planning has reserved this size */
     int32_t *order = (int32_t *)(void *)((uint8_t *)cuda->scratch + bytes);
     D9_TRY(check(context, cuda, d9_cuda_order(cuda->stream, seed, (uint32_t)epoch, samples, cuda->scratch, order)));
     if (head > device->bytes[D9_BUFFER_ORDER]) head = device->bytes[D9_BUFFER_ORDER];
     D9_TRY(check(context, cuda, d9_cuda_copy(cuda->stream, order, head, device->buffers[D9_BUFFER_ORDER])));
-    cuda->indices[D9_CUDA_ORDER].changed = false; /* valid by construction */
+    cuda->indices[D9_CUDA_ORDER].changed = false; /* the sort makes only valid indices */
 done:
     return status;
 }

@@ -1,5 +1,5 @@
 /* Muon's update of weights (kernels/formulas/orthogonal.h): our kernels, and three matrix products an iteration by
- * cuBLAS. Consecutive updates of weights of one shape are one rule, whose products are batched. */
+ * cuBLAS. Up to four consecutive updates of weights of one shape are one rule, whose products are batched. */
 #include "backends/cuda/cuda.h"
 #include "core/system.h"
 
@@ -63,7 +63,8 @@ bool d9_cuda_orthogonal_match(const d9_site *site) {
     return true;
 }
 
-/* With more rows than columns A is X^T X, and the next X is from X B. A and B are symmetric. */
+/* A = X X^T, and the next X is by[0] X + B X; with more rows than columns, A = X^T X and by[0] X + X B. A and B are
+ * symmetric. */
 static d9_cuda_product product_of(const d9_site *site, int which) {
     const d9_cuda_orthogonal o = orthogonal_of(site);
     const d9_cuda_orthogonal_arrays r = d9_cuda_orthogonal_divide(&o, NULL);

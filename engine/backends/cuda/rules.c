@@ -1,5 +1,5 @@
-/* The table of rules, and the rules without a file of their own. Most of these call one launcher; convolutions call
- * d9_cuda.convolver, which is cuDNN (conv_cudnn.c). */
+/* The table of all rules but those of moments.c, and the rules without a file of their own. Most of these rules call
+ * one launcher; convolutions call d9_cuda.convolver, which is cuDNN (conv_cudnn.c). */
 #include "backends/cuda/conv_description.h"
 #include "backends/cuda/cuda.h"
 
@@ -10,8 +10,8 @@ static d9_kernel_out out(const d9_site *site) { return d9_cuda_output(site, outp
 static void *data(const d9_site *site, int i) { return d9_site_data(site, input(site, i)); }
 static int64_t count(const d9_site *site) { return d9_site_count(site, input(site, 0)); }
 
-/* Defines run_NAME, the run function of a rule that calls one launcher, on the site's stream; after the launcher come
- * its other arguments. */
+/* Defines run_NAME, the run function of a rule that calls one launcher on the site's stream; `...`: the launcher's
+ * other arguments. */
 #define RULE(name, launcher, ...)                                                                                      \
     static d9_status run_##name(d9_context *context, const d9_site *site, int64_t step) {                              \
         (void)step;                                                                                                    \
@@ -166,7 +166,8 @@ static d9_status run_metrics(d9_context *context, const d9_site *site, int64_t s
                                          d9_site_data(site, output(site, 0))));
 }
 
-/* For rules of a loss over many classes, its metrics and, in a site of three nodes, its gradient. */
+/* True if the loss has many classes and the nodes (loss, metrics, perhaps the gradient) form a chain
+ * (d9_loss_chain_fits). */
 static bool wide_loss_match(const d9_site *site) {
     const d9_kernel_loss shape = d9_site_loss(site, input(site, 0));
     return d9_loss_chain_fits(site) && d9_cuda_loss_is_wide(&shape);
@@ -210,8 +211,8 @@ static d9_status conv_benchmark(d9_context *context, d9_site *site, d9_choice_ti
 static bool not_f64(d9_type type) { return type != D9_F64; }
 static bool f32_or_integer(d9_type type) { return type == D9_F32 || type == D9_I32 || type == D9_U8; }
 
-static bool any(const d9_site *site) { return d9_site_types(site, not_f64); }
-static bool f32(const d9_site *site) { return d9_site_types(site, f32_or_integer); }
+static bool types_fit(const d9_site *site) { return d9_site_types_fit(site, not_f64); }
+static bool types_f32(const d9_site *site) { return d9_site_types_fit(site, f32_or_integer); }
 
 /* Losses and logits must be f32; the metrics themselves are always f64. */
 static bool metrics_match(const d9_site *site) {
@@ -219,7 +220,7 @@ static bool metrics_match(const d9_site *site) {
 }
 
 static bool loss_backward_match(const d9_site *site) {
-    return any(site) && d9_site_value(site, input(site, 0))->type == D9_F32;
+    return types_fit(site) && d9_site_value(site, input(site, 0))->type == D9_F32;
 }
 
 static bool rank_match(const d9_site *site) { return d9_site_value(site, input(site, 0))->type == D9_F32; }
@@ -242,7 +243,10 @@ static bool augment_match(const d9_site *site) {
     }
 /* The kernels multiply in f32, whatever the types of the values. */
 #define LINEAR_RULE(rule_op, rule_name, pass)                                                                          \
-    { .name = rule_name, .node_count = 1, .ops = {rule_op}, .in_f32 = true, .match = any, .run = run_linear_##pass }
+    {                                                                                                                  \
+        .name = rule_name, .node_count = 1, .ops = {rule_op}, .in_f32 = true, .match = types_fit,                      \
+        .run = run_linear_##pass                                                                                       \
+    }
 #define NORM(rule_name, count, ...)                                                                                    \
     {                                                                                                                  \
         .name = rule_name, .node_count = count, .ops = {__VA_ARGS__}, .match = d9_cuda_norm_match,                     \
@@ -315,32 +319,32 @@ static const d9_rule d9_cuda_rules[] = {
     D9_PLAIN_RULE(D9_OP_DRAW, "draw", NULL, d9_cuda_run_draw),
     D9_PLAIN_RULE(D9_OP_AUGMENT, "augment", augment_match, d9_cuda_run_augment),
     D9_PLAIN_RULE(D9_OP_GATHER, "gather", NULL, d9_cuda_run_gather),
-    D9_PLAIN_RULE(D9_OP_MIX, "mix", any, d9_cuda_run_mix),
-    D9_PLAIN_RULE(D9_OP_PASTE, "paste", any, d9_cuda_run_paste),
+    D9_PLAIN_RULE(D9_OP_MIX, "mix", types_fit, d9_cuda_run_mix),
+    D9_PLAIN_RULE(D9_OP_PASTE, "paste", types_fit, d9_cuda_run_paste),
     D9_PLAIN_RULE(D9_OP_RANK, "rank", rank_match, d9_cuda_run_rank),
     D9_PLAIN_RULE(D9_OP_TOKENS, "tokens", NULL, d9_cuda_run_tokens),
     D9_PLAIN_RULE(D9_OP_STREAM, "stream", NULL, d9_cuda_run_stream),
-    D9_PLAIN_RULE(D9_OP_CAST, "cast", any, run_cast),
-    D9_PLAIN_RULE(D9_OP_ACT, "act", any, run_act),
-    D9_PLAIN_RULE(D9_OP_ACT_BACKWARD, "act_backward", any, run_act_backward),
-    D9_PLAIN_RULE(D9_OP_POOL, "pool", any, run_pool_forward),
-    D9_PLAIN_RULE(D9_OP_POOL_BACKWARD, "pool_backward", any, run_pool_backward),
-    D9_PLAIN_RULE(D9_OP_MEAN_POOL, "mean_pool", any, run_mean_pool_forward),
-    D9_PLAIN_RULE(D9_OP_MEAN_POOL_BACKWARD, "mean_pool_backward", any, run_mean_pool_backward),
-    D9_PLAIN_RULE(D9_OP_ADD, "add", any, run_add),
+    D9_PLAIN_RULE(D9_OP_CAST, "cast", types_fit, run_cast),
+    D9_PLAIN_RULE(D9_OP_ACT, "act", types_fit, run_act),
+    D9_PLAIN_RULE(D9_OP_ACT_BACKWARD, "act_backward", types_fit, run_act_backward),
+    D9_PLAIN_RULE(D9_OP_POOL, "pool", types_fit, run_pool_forward),
+    D9_PLAIN_RULE(D9_OP_POOL_BACKWARD, "pool_backward", types_fit, run_pool_backward),
+    D9_PLAIN_RULE(D9_OP_MEAN_POOL, "mean_pool", types_fit, run_mean_pool_forward),
+    D9_PLAIN_RULE(D9_OP_MEAN_POOL_BACKWARD, "mean_pool_backward", types_fit, run_mean_pool_backward),
+    D9_PLAIN_RULE(D9_OP_ADD, "add", types_fit, run_add),
     BIAS("bias+act", 2, D9_OP_BIAS, D9_OP_ACT),
     BIAS("bias", 1, D9_OP_BIAS),
     BIAS_BACKWARD("act_backward+bias_backward", 2, D9_OP_ACT_BACKWARD, D9_OP_BIAS_BACKWARD),
     BIAS_BACKWARD("bias_backward", 1, D9_OP_BIAS_BACKWARD),
-    D9_PLAIN_RULE(D9_OP_DROPOUT, "dropout", any, run_dropout),
-    D9_PLAIN_RULE(D9_OP_CONCAT, "concat", any, run_concat),
-    D9_PLAIN_RULE(D9_OP_SLICE, "slice", any, run_slice),
+    D9_PLAIN_RULE(D9_OP_DROPOUT, "dropout", types_fit, run_dropout),
+    D9_PLAIN_RULE(D9_OP_CONCAT, "concat", types_fit, run_concat),
+    D9_PLAIN_RULE(D9_OP_SLICE, "slice", types_fit, run_slice),
     LINEAR_RULE(D9_OP_LINEAR, "linear", forward),
     LINEAR_RULE(D9_OP_LINEAR_BACKWARD_DATA, "linear_backward_data", backward_data),
     LINEAR_RULE(D9_OP_LINEAR_BACKWARD_WEIGHT, "linear_backward_weight", backward_weight),
-    D9_PLAIN_RULE(D9_OP_SCALE, "scale", any, run_scale),
-    D9_PLAIN_RULE(D9_OP_EMBED, "embed", any, d9_cuda_run_embed),
-    D9_PREPARED_RULE(D9_OP_EMBED_BACKWARD, "embed_backward", any, d9_cuda_prepare_embed_backward,
+    D9_PLAIN_RULE(D9_OP_SCALE, "scale", types_fit, run_scale),
+    D9_PLAIN_RULE(D9_OP_EMBED, "embed", types_fit, d9_cuda_run_embed),
+    D9_PREPARED_RULE(D9_OP_EMBED_BACKWARD, "embed_backward", types_fit, d9_cuda_prepare_embed_backward,
                      d9_cuda_run_embed_backward),
     D9_PLAIN_RULE(D9_OP_RECUR, "recur", d9_cuda_recur_match, d9_cuda_run_recur),
     {.name = "recur_backward",
@@ -350,28 +354,28 @@ static const d9_rule d9_cuda_rules[] = {
      .prepare = d9_cuda_prepare_recur_backward,
      .run = d9_cuda_run_recur_backward,
      .release = d9_cuda_product_release},
-    D9_PLAIN_RULE(D9_OP_LAST, "last", any, d9_cuda_run_last),
-    D9_PLAIN_RULE(D9_OP_LAST_BACKWARD, "last_backward", any, d9_cuda_run_last_backward),
+    D9_PLAIN_RULE(D9_OP_LAST, "last", types_fit, d9_cuda_run_last),
+    D9_PLAIN_RULE(D9_OP_LAST_BACKWARD, "last_backward", types_fit, d9_cuda_run_last_backward),
     WIDE_LOSS("loss+metrics+loss_backward", 3, D9_OP_LOSS, D9_OP_METRICS, D9_OP_LOSS_BACKWARD),
     WIDE_LOSS("loss+metrics", 2, D9_OP_LOSS, D9_OP_METRICS),
-    D9_PLAIN_RULE(D9_OP_LOSS, "loss", f32, run_loss),
+    D9_PLAIN_RULE(D9_OP_LOSS, "loss", types_f32, run_loss),
     D9_PLAIN_RULE(D9_OP_LOSS_BACKWARD, "loss_backward", loss_backward_match, run_loss_backward),
     D9_PREPARED_RULE(D9_OP_METRICS, "metrics", metrics_match, prepare_metrics, run_metrics),
     {.name = "all_reduce",
      .node_count = 1,
      .ops = {D9_OP_ALL_REDUCE},
-     .match = f32,
+     .match = types_f32,
      .prepare = d9_cuda_prepare_all_reduce,
      .run = d9_cuda_run_all_reduce,
      .release = d9_cuda_release_all_reduce},
-    D9_PREPARED_RULE(D9_OP_CLIP, "clip", f32, d9_cuda_prepare_clip, d9_cuda_run_clip),
-    D9_PLAIN_RULE(D9_OP_UPDATE, "update", f32, d9_cuda_run_update),
+    D9_PREPARED_RULE(D9_OP_CLIP, "clip", types_f32, d9_cuda_prepare_clip, d9_cuda_run_clip),
+    D9_PLAIN_RULE(D9_OP_UPDATE, "update", types_f32, d9_cuda_run_update),
     ORTHOGONAL("orthogonal_update of 4", 4, D9_OP_ORTHOGONAL_UPDATE, D9_OP_ORTHOGONAL_UPDATE, D9_OP_ORTHOGONAL_UPDATE,
                D9_OP_ORTHOGONAL_UPDATE),
     ORTHOGONAL("orthogonal_update of 3", 3, D9_OP_ORTHOGONAL_UPDATE, D9_OP_ORTHOGONAL_UPDATE, D9_OP_ORTHOGONAL_UPDATE),
     ORTHOGONAL("orthogonal_update of 2", 2, D9_OP_ORTHOGONAL_UPDATE, D9_OP_ORTHOGONAL_UPDATE),
     ORTHOGONAL("orthogonal_update", 1, D9_OP_ORTHOGONAL_UPDATE),
-    D9_PLAIN_RULE(D9_OP_LERP, "lerp", f32, d9_cuda_run_lerp),
+    D9_PLAIN_RULE(D9_OP_LERP, "lerp", types_f32, d9_cuda_run_lerp),
     D9_PLAIN_RULE(D9_OP_COPY, "copy", NULL, d9_cuda_run_copy),
     {.name = NULL},
 };

@@ -220,7 +220,7 @@ done:
     return status;
 }
 
-static d9_status out_of_memory(d9_context *context, int64_t bytes, const char *purpose) {
+static d9_status report_out_of_memory(d9_context *context, int64_t bytes, const char *purpose) {
     size_t left = 0, total = 0;
     cudaGetLastError();
     cudaMemGetInfo(&left, &total);
@@ -239,7 +239,7 @@ static d9_status allocate(d9_context *context, void *driver, int64_t bytes, cons
     const runtime *r = driver;
     const cudaError_t result = cudaMalloc(pointer, (size_t)bytes);
     if (result != cudaSuccess) *pointer = NULL;
-    if (result == cudaErrorMemoryAllocation) return out_of_memory(context, bytes, purpose);
+    if (result == cudaErrorMemoryAllocation) return report_out_of_memory(context, bytes, purpose);
     CUDA_TRY(result, purpose);
     CUDA_TRY(cudaMemsetAsync(*pointer, 0, (size_t)bytes, r->stream), purpose);
 done:

@@ -49,8 +49,8 @@ static d9_status check_gradient_range(d9_context *context, const d9_plan *plan, 
                                              cuda->gradient_count, cuda->guard));
 }
 
-/* Checks the gradients that this step's updates read; all others are left from earlier steps. Checks neighbouring ones
- * together. */
+/* Checks that the gradients that this step's updates read are finite; all others are left from earlier steps.
+ * Neighbouring gradients are checked by one launch. */
 static d9_status check_gradients(d9_context *context, const active_set *set) {
     enum { GAP = 16 }; /* no gap between parameters is larger, in elements (step/layout.c) */
     d9_status status = D9_OK;
@@ -193,6 +193,7 @@ static d9_status record(d9_context *context, active_set *set) {
     return D9_OK;
 }
 
+/* Runs a step as a CUDA graph. Records the graph first if there is none, or if the scratch memory has moved. */
 static d9_status replay(d9_context *context, active_set *set) {
     d9_status status = D9_OK;
     const d9_cuda *cuda = cuda_of(set->plan);

@@ -16,7 +16,7 @@ enum { CUT = 16 }; /* segments begin at multiples of this many elements, as grad
 
 /* Makes the process add gradients through host memory from now on. Warns with the reason: that this build has no NCCL,
  * otherwise the error in `context`, otherwise `found`. */
-static void add_through_host(d9_context *context, d9_cuda *cuda, const char *found) {
+static void switch_to_host_sums(d9_context *context, d9_cuda *cuda, const char *found) {
     const char *reason = cuda->reducer ? context->message : "this build has no NCCL, whose header nccl.h was not found";
     d9_log(context, D9_LOG_WARNING, "gradients are added through host memory, which is slow: %s",
            *reason ? reason : found);
@@ -30,7 +30,8 @@ typedef struct gpu {  /* the GPU of a process, as all processes exchange it */
     double host, pci; /* d9_parallel.host; PCI address on this host, 0: the process cannot load NCCL */
 } gpu;
 
-/* Writes to `reason` why the processes cannot join their GPUs; "": they can. NCCL rejects two processes on one GPU. */
+/* Writes the reason for which the processes cannot join their GPUs, or "" if they can. NCCL rejects two processes on
+ * one GPU. */
 static void check_gpus(const gpu *gpus, int ranks, char *reason, size_t size) {
     *reason = 0;
     for (int a = 0; a < ranks && !*reason; a++) {
@@ -53,7 +54,7 @@ static d9_status join_gpus(d9_context *context, d9_cuda *cuda, d9_parallel *para
     D9_TRY(d9_parallel_sum(context, parallel, gpus, 2 * (int64_t)parallel->ranks, true));
     check_gpus(gpus, parallel->ranks, reason, sizeof reason);
     if (*reason) {
-        add_through_host(context, cuda, reason);
+        switch_to_host_sums(context, cuda, reason);
     } else {
         D9_TRY(cuda->reducer->join(context, cuda->reducer_state, parallel));
         cuda->driver->watch(cuda->state, cuda->reducer->watch, cuda->reducer_state);
@@ -86,7 +87,7 @@ static bool touches(const d9_plan *plan, const d9_node *node, const d9_cuda_segm
     return false;
 }
 
-/* Last node of the active rules before rule `sum` that touches the segment. */
+/* Last node of the active rules before rule `sum` that reads or writes the segment; D9_NONE: none. */
 static d9_node_id find_ready(const d9_plan *plan, const uint8_t *active, int sum, const d9_cuda_segment *segment) {
     for (int i = sum - 1; i >= 0; i--)
         for (int n = plan->placed[i].site.node_count - 1; n >= 0 && active[i]; n--)
@@ -94,9 +95,9 @@ static d9_node_id find_ready(const d9_plan *plan, const uint8_t *active, int sum
     return D9_NONE;
 }
 
-/* Cuts the range of rule `sum` into segments of `elements` elements from its end on. The backward pass computes the
- * begin of the range last, so the segment that is ready last is the short one. Returns the number of segments; `made`
- * NULL: only counts them. */
+/* Cuts the range of rule `sum` into segments of `elements` elements, beginning at its end. The backward pass computes
+ * the beginning of the range last, so the segment that is ready last is the short one. Returns the number of segments;
+ * `made` NULL: only counts them. */
 static int cut_range(const d9_plan *plan, const uint8_t *active, int sum, int64_t elements, d9_cuda_segment *made) {
     const d9_cuda_segment all = range_of(plan, plan->placed[sum].site.nodes[0]->inputs[0]);
     int count = 0;

@@ -64,7 +64,7 @@ bool d9_cuda_recur_match(const d9_site *site) {
                                    node->output_count > 3 ? node->outputs[3] : D9_NONE};
     const d9_value_id backward[] = {node->inputs[2], node->input_count > 5 ? node->inputs[5] : D9_NONE,
                                     node->outputs[1], node->outputs[2]};
-    return d9_site_types(site, d9_cuda_storable) && d9_cuda_recur_fits(&shape) &&
+    return d9_site_types_fit(site, d9_cuda_storable) && d9_cuda_recur_fits(&shape) &&
            are_f32(site, node->op == D9_OP_RECUR ? forward : backward, 4);
 }
 

@@ -8,9 +8,9 @@
 #include <string.h>
 
 /* Sets *given to the number of threads that OpenMP really starts: with a larger number, oneDNN's barriers would wait
- * for ever for the missing threads. `wanted`: the user's number; 0: the default, the cores divided by the processes
- * that share them. Warns if OpenMP starts fewer threads than the user wanted. */
-static d9_status ask_threads(d9_context *context, int wanted, const d9_parallel *parallel, int *given) {
+ * for ever for the missing threads. `wanted`: the user's number; 0: the number of cores divided by the number of
+ * processes that share them. Warns if OpenMP starts fewer threads than the user wanted. */
+static d9_status choose_thread_count(d9_context *context, int wanted, const d9_parallel *parallel, int *given) {
     const int own = d9_default_threads() / d9_parallel_sharers(parallel);
     const d9_status status = d9_threads_ask(context, wanted > 0 ? wanted : own > 0 ? own : 1, given);
     if (status == D9_OK && *given < wanted)
@@ -29,7 +29,7 @@ d9_status d9_host_open(d9_context *context, const d9_host_kind *kind, const d9_b
     made->kind = kind;
     made->options = *options;
     made->options.force_plan = NULL;
-    D9_TRY(ask_threads(context, options->threads, options->parallel, &made->threads));
+    D9_TRY(choose_thread_count(context, options->threads, options->parallel, &made->threads));
     made->options.threads = made->threads;
     if (options->force_plan) {
         size_t size = strlen(options->force_plan) + 1;
@@ -72,7 +72,8 @@ void d9_host_describe(const d9_device *device, d9_device_info *info) {
     device->kind->describe(device->backend, info);
 }
 
-/* Gradients are allocated in memory that the processes of a run share, if possible, because they add them up. */
+/* On the host, gradients are allocated in memory that the processes of a run share, if possible: their sum then needs
+ * no copies. */
 static d9_status allocate_buffer(d9_context *context, d9_device *device, int buffer, int64_t bytes, const char *purpose,
                                  void **memory) {
     d9_parallel *sharing = buffer == D9_BUFFER_GRADIENT ? device->options.parallel : NULL;

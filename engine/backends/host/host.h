@@ -3,10 +3,11 @@
  * A backend consists of tables of rules. A rule computes one node or a chain of consecutive nodes; from the first
  * uncovered node on, the plan takes the longest rule that matches. A chain is offered to a rule only if
  *   - its nodes have the same `when`,
- *   - no two scratch values at the boundary of the site share bytes, because a fused rule may write an output before it
- *     has read all inputs, and
- *   - every value between its nodes is internal (d9_site_internal), unless the rule has a `match` function, which must
- *     check these values: the rule writes all that are not internal. */
+ *   - no two scratch values that enter or leave the chain share bytes, because a fused rule may write an output before
+ *     it has read all inputs; but a node's output may share those of the input that it may overwrite
+ *     (d9_op_info.overwrites), and
+ *   - every value between its nodes is internal (d9_site_internal), unless the rule has a `match` function. That
+ *     function must accept only values that are internal or that the rule writes. */
 #pragma once
 
 #include "backends/backend.h"
@@ -25,8 +26,7 @@ typedef struct d9_site {
     void *data;          /* the rule's own data; set by prepare, freed by release if the site owns it */
     char choice[96];     /* before prepare: choice of the forced plan, or ""; then the choice made ("own winograd") */
     char why[64];        /* reason for the choice, for users; may contain times, so it is not part of the plan */
-    bool rounds_transforms; /* set by prepare: operands made inside of the rule are rounded to half precision before a
-                               product */
+    bool rounds_transforms; /* set by prepare: operands made inside of the rule are rounded to bf16 before a product */
 } d9_site;
 
 typedef struct d9_rule {
@@ -62,9 +62,9 @@ static inline void *d9_site_data(const d9_site *site, d9_value_id id) {
 /* True for a scratch value that is written and read only by nodes of the site: a fused rule need not write it. */
 bool d9_site_internal(const d9_site *site, d9_value_id value);
 
-bool d9_values_overlap(const d9_value *a, const d9_value *b);
+bool d9_values_overlap(const d9_value *a, const d9_value *b); /* true if they share bytes */
 
-/* `count` nodes of the site, starting at `first`, as a site. */
+/* A site of `count` nodes of this one, from index `first` on; everything else is copied. */
 d9_site d9_site_part(const d9_site *site, int first, int count);
 
 /* The site before `site` in the plan that writes a value; it is also prepared before `site`. NULL: none. */
@@ -91,7 +91,7 @@ typedef struct d9_host_kind {    /* a backend's rules, and functions that the co
     void (*close)(d9_context *context, void *backend);
     /* Sets precision, version and isa; may replace the other fields, which are preset for a host that prefers f32. */
     void (*describe)(const void *backend, d9_device_info *info);
-    /* may be NULL */
+    /* NULL: all rates are 0, unknown */
     d9_status (*peak_rates)(d9_context *context, void *backend, const d9_precision *precision,
                             d9_peak_rates *peak_rates);
     const d9_host_memory *memory; /* NULL: host memory */
@@ -101,7 +101,7 @@ typedef struct d9_host_kind {    /* a backend's rules, and functions that the co
 #define D9_HOST_ENTRIES                                                                                                \
     .close = d9_host_close, .describe = d9_host_describe, .plan_text = d9_host_plan_text,                              \
     .benchmark = d9_host_benchmark, .peak_rates = d9_host_peak_rates, .read = d9_host_read
-/* The entries above, and all others of a backend whose device is the host. */
+/* The entries above, and more for a backend whose device is the host. */
 #define D9_HOST_ENTRIES_ALL                                                                                            \
     D9_HOST_ENTRIES, .allocate = d9_host_allocate, .plan = d9_host_plan, .plan_free = d9_host_plan_free,               \
                      .run = d9_host_run, .times = d9_host_times, .write = d9_host_write, .sync = d9_host_sync
@@ -128,8 +128,8 @@ d9_status d9_host_sync(d9_context *context, d9_device *device);
 
 /* ---- the integers of a batch, for backends whose buffers lie in the host's memory ---- */
 
-/* Sets *order to the address of the step's first sample index in the epoch's order, which is input `input` of the node.
- * Returns D9_DEVICE if an index of the step is outside [0, samples). */
+/* Sets *order to the address of the step's first sample index in the epoch's order, input `input` of the site's first
+ * node. Returns D9_DEVICE if an index of the step is outside [0, samples). */
 D9_MUST_USE d9_status d9_host_order(d9_context *context, const d9_site *site, int input, int64_t step, int64_t samples,
                                     const int32_t **order);
 /* Run functions for the operations draw, gather, tokens and stream. */
@@ -137,7 +137,7 @@ D9_MUST_USE d9_status d9_host_draw(d9_context *context, const d9_site *site, int
 D9_MUST_USE d9_status d9_host_gather(d9_context *context, const d9_site *site, int64_t step);
 D9_MUST_USE d9_status d9_host_tokens(d9_context *context, const d9_site *site, int64_t step);
 D9_MUST_USE d9_status d9_host_stream(d9_context *context, const d9_site *site, int64_t step);
-/* Returns D9_DEVICE if one of the `samples` labels of a loss node is neither a label of its loss nor -1. */
+/* Returns D9_DEVICE if one of the `samples` labels of a loss node is neither valid for its loss nor -1. */
 D9_MUST_USE d9_status d9_host_check_labels(d9_context *context, const d9_site *site, const int32_t *labels,
                                            int64_t samples, int64_t classes);
 /* Returns D9_DEVICE if a token of an embedding's node, its input 1, is outside [0, vocabulary). */

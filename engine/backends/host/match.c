@@ -54,14 +54,14 @@ bool d9_values_overlap(const d9_value *a, const d9_value *b) {
     return a->offset < b->offset + b_bytes && b->offset < a->offset + a_bytes;
 }
 
-enum { MAX_OUTER = D9_MAX_RULE_NODES * (D9_MAX_INPUTS + D9_MAX_OUTPUTS) };
+enum { MAX_BOUNDARY = D9_MAX_RULE_NODES * (D9_MAX_INPUTS + D9_MAX_OUTPUTS) };
 
-static void add_outer(const d9_site *site, d9_value_id value, d9_value_id *outer, int *count) {
+static void add_boundary_value(const d9_site *site, d9_value_id value, d9_value_id *boundary, int *count) {
     if (value == D9_NONE || site->graph->values[value].buffer != D9_BUFFER_SCRATCH) return;
     if (d9_site_internal(site, value)) return;
     for (int i = 0; i < *count; i++)
-        if (outer[i] == value) return;
-    outer[(*count)++] = value;
+        if (boundary[i] == value) return;
+    boundary[(*count)++] = value;
 }
 
 /* True if a node of the site may write b over a, its input. */
@@ -77,22 +77,23 @@ static bool overwrites(const d9_site *site, d9_value_id a, d9_value_id b) {
  * although no node of the site may overwrite one with the other. The last node's outputs are always part of the
  * boundary, because the rule writes them even if no node reads them. */
 static bool boundary_overlaps(const d9_site *site) {
-    d9_value_id outer[MAX_OUTER];
+    d9_value_id boundary[MAX_BOUNDARY];
     int count = 0;
     for (int n = 0; n < site->node_count; n++) {
-        for (int i = 0; i < site->nodes[n]->input_count; i++) add_outer(site, site->nodes[n]->inputs[i], outer, &count);
+        for (int i = 0; i < site->nodes[n]->input_count; i++)
+            add_boundary_value(site, site->nodes[n]->inputs[i], boundary, &count);
         for (int i = 0; i < site->nodes[n]->output_count; i++) {
             d9_value_id value = site->nodes[n]->outputs[i];
             bool last = n + 1 == site->node_count && value != D9_NONE;
-            if (last && site->graph->values[value].buffer == D9_BUFFER_SCRATCH) outer[count++] = value;
-            if (!last) add_outer(site, value, outer, &count);
+            if (last && site->graph->values[value].buffer == D9_BUFFER_SCRATCH) boundary[count++] = value;
+            if (!last) add_boundary_value(site, value, boundary, &count);
         }
     }
     for (int i = 0; i < count; i++)
         for (int j = 0; j < i; j++)
-            if (outer[i] != outer[j] && !overwrites(site, outer[i], outer[j]) &&
-                !overwrites(site, outer[j], outer[i]) &&
-                d9_values_overlap(&site->graph->values[outer[i]], &site->graph->values[outer[j]]))
+            if (boundary[i] != boundary[j] && !overwrites(site, boundary[i], boundary[j]) &&
+                !overwrites(site, boundary[j], boundary[i]) &&
+                d9_values_overlap(&site->graph->values[boundary[i]], &site->graph->values[boundary[j]]))
                 return true;
     return false;
 }

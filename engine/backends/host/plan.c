@@ -1,5 +1,5 @@
-/* A plan covers a list of nodes with rules and runs the rules in order. The first uncovered node always gets the
- * longest rule that fits there.
+/* A plan covers a list of nodes with rules and runs the rules in order. The first uncovered node gets the longest rule
+ * that fits there, of those that a forced plan allows.
  *
  * The plan's text has one line per rule, in list order: "RULE<TAB>ROLE<TAB>CHOICE". ROLE is the first node's role, with
  * the prefix "eval:" in the evaluation list and "phase1:" in the list of the program's first phase, so that one file
@@ -67,7 +67,7 @@ static const char *rule_named(const d9_host_kind *kind, const char *name) {
     return NULL;
 }
 
-/* Parses one line; lines of other lists are skipped. */
+/* Parses one line; skips it if it is empty or belongs to another node list. */
 static d9_status parse_line(planner *p, const char *text, size_t length, int number) {
     forced_line *line = &p->lines[p->line_count];
     char copy[256], *rest = copy;
@@ -89,7 +89,7 @@ static d9_status parse_line(planner *p, const char *text, size_t length, int num
     return D9_OK;
 }
 
-static d9_status parse_forced(planner *p) {
+static d9_status parse_forced_plan(planner *p) {
     d9_status status = D9_OK;
     const char *text = p->plan->device->options.force_plan;
     int capacity = 1, number = 1;
@@ -139,10 +139,11 @@ static void fill_site(const d9_plan *plan, const d9_rule *rule, d9_node_id first
     for (int n = 0; n < rule->node_count; n++) site->nodes[n] = &plan->graph->nodes[first + n];
 }
 
-/* True if the rule fits at `first`, is longer than `best` (NULL: any), is in an unused line of the forced plan, if any,
- * and, with fusing off, covers a single node. Then sets *site, and *line to the line (NULL without a forced plan). */
-static bool is_better(const planner *p, const d9_rule *rule, const d9_rule *best, d9_node_id first, d9_site *site,
-                      forced_line **line) {
+/* Returns true if the rule fits at `first` and is longer than `best` (NULL: any). With fusing off, the rule must also
+ * cover a single node; with a forced plan, an unused line must name the rule here. If true, sets *site, and *line to
+ * that line (NULL without a forced plan). */
+static bool accept_if_better(const planner *p, const d9_rule *rule, const d9_rule *best, d9_node_id first,
+                             d9_site *site, forced_line **line) {
     const d9_plan *plan = p->plan;
     d9_site candidate;
     forced_line *wanted = NULL;
@@ -161,7 +162,7 @@ static const d9_rule *choose_rule(const planner *p, d9_node_id first, d9_site *s
     const d9_rule *best = NULL;
     for (const d9_rule *const *table = p->plan->device->kind->rules; *table; table++)
         for (const d9_rule *rule = *table; rule->name; rule++)
-            if (is_better(p, rule, best, first, site, line)) best = rule;
+            if (accept_if_better(p, rule, best, first, site, line)) best = rule;
     return best;
 }
 
@@ -213,7 +214,7 @@ d9_status d9_host_plan(d9_context *context, d9_device *device, const d9_program 
     d9_text_init(context, &p.plan->text);
     D9_TRY(D9_ALLOCATE(context, graph->node_count, "a plan", &p.plan->placed));
     D9_TRY(D9_ALLOCATE(context, graph->node_count, "a plan", &p.followed));
-    D9_TRY(parse_forced(&p));
+    D9_TRY(parse_forced_plan(&p));
     for (d9_node_id n = 0; n < graph->node_count; n += p.plan->placed[p.plan->placed_count - 1].rule->node_count)
         D9_TRY(place_rule(&p, n));
     for (int i = 0; i < p.plan->placed_count; i++) D9_TRY(prepare_rule(&p, i));

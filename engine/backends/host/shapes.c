@@ -1,8 +1,7 @@
-/* Properties of the nodes that a rule covers (d9_site): their types, the geometry of a convolution, and whether the
- * nodes around a norm, bias or loss can be computed together. See shapes.h. */
+/* Properties of the nodes that a rule covers (d9_site); see shapes.h. */
 #include "backends/host/shapes.h"
 
-bool d9_site_types(const d9_site *site, bool (*allowed)(d9_type type)) {
+bool d9_site_types_fit(const d9_site *site, bool (*allowed)(d9_type type)) {
     const d9_node *node = site->nodes[0];
     for (int i = 0; i < node->input_count; i++)
         if (!allowed(d9_site_value(site, node->inputs[i])->type)) return false;
@@ -19,7 +18,7 @@ static bool is_linear(d9_op op) {
 
 /* Changes the geometry of a linear layer to that of a 1 x 1 convolution: rows (samples, or tokens of samples) become
  * pixels of one image, features become channels. */
-static void view_linear(d9_conv_geometry *g) {
+static void rewrite_as_convolution(d9_conv_geometry *g) {
     const int64_t outputs = g->w.d[0], inputs = g->w.d[1], rows = d9_shape_count(&g->y) / outputs;
     g->x = (d9_shape){4, {1, rows, 1, inputs}};
     g->w = (d9_shape){4, {outputs, 1, 1, inputs}};
@@ -38,7 +37,7 @@ d9_conv_geometry d9_conv_geometry_of(const d9_site *site) {
     g.x = d9_site_value(site, g.value[D9_CONV_IMAGE])->shape;
     g.w = d9_site_value(site, g.value[D9_CONV_WEIGHTS])->shape;
     g.y = d9_site_value(site, g.value[D9_CONV_OUTPUT])->shape;
-    if (is_linear(node->op)) view_linear(&g);
+    if (is_linear(node->op)) rewrite_as_convolution(&g);
     g.type = d9_site_value(site, g.value[D9_CONV_IMAGE])->type;
     g.tf32 = site->program->precision->tf32;
     return g;
@@ -89,7 +88,7 @@ d9_value_id d9_chain_addend(const d9_site *site) {
 }
 
 /* True if node n, an act or an add, reads the output of the node before it, with one type throughout. */
-static bool follows(const d9_site *site, int n) {
+static bool reads_node_before(const d9_site *site, int n) {
     const d9_node *node = site->nodes[n];
     const d9_value_id before = site->nodes[n - 1]->outputs[0];
     if (!same_type(site, before, node->outputs[0])) return false;
@@ -99,18 +98,18 @@ static bool follows(const d9_site *site, int n) {
            same_type(site, before, addend);
 }
 
-bool d9_chain_follows(const d9_site *site, bool (*storable)(d9_type type)) {
+bool d9_chain_is_linked(const d9_site *site, bool (*storable)(d9_type type)) {
     const d9_node *first = site->nodes[0];
     if (!storable(d9_site_value(site, first->inputs[0])->type)) return false;
     if (!same_type(site, first->inputs[0], first->outputs[0])) return false;
     if (d9_site_value(site, first->inputs[1])->type != D9_F32) return false;
     for (int n = 1; n < site->node_count; n++)
-        if (!follows(site, n)) return false;
+        if (!reads_node_before(site, n)) return false;
     return true;
 }
 
 bool d9_chain_fits(const d9_site *site, bool (*storable)(d9_type type)) {
-    return d9_chain_follows(site, storable) &&
+    return d9_chain_is_linked(site, storable) &&
            (site->node_count == 1 || d9_site_internal(site, site->nodes[0]->outputs[0]));
 }
 
@@ -147,7 +146,7 @@ d9_dropout d9_site_dropout(const d9_site *site, int64_t step) {
     const d9_dropout_attributes *as = &site->nodes[0]->as.dropout;
     const d9_shape *x = &d9_site_value(site, site->nodes[0]->inputs[0])->shape;
     d9_dropout dropout = d9_dropout_of(site->program->seed, step, as->stream, as->p);
-    dropout.row = x->rank == 3 ? x->d[2] : d9_shape_count(x) / x->d[0]; /* of (T, N, C); of (N, ...) */
+    dropout.row = x->rank == 3 ? x->d[2] : d9_shape_count(x) / x->d[0]; /* (T, N, C): a token; (N, ...): a sample */
     dropout.rank = as->rank;
     dropout.ranks = d9_ranks_of(as->ranks);
     dropout.together = as->unit == D9_DROP_BATCHES ? INT64_MAX : as->unit == D9_DROP_SAMPLES ? dropout.row : 1;
@@ -167,7 +166,7 @@ d9_kernel_norm_state d9_site_norm_state(const d9_site *site, const d9_node *norm
     const bool evaluate = norm->op == D9_OP_NORM_EVAL;
     const d9_norm_attributes *as = &norm->as.norm;
     const int64_t channels = d9_site_count(site, norm->inputs[1]), ranks = evaluate ? 1 : d9_ranks_of(as->ranks),
-                  first = evaluate ? 0 : as->rank * channels; /* first of this rank's elements in running_* */
+                  first = evaluate ? 0 : as->rank * channels; /* this process's first element in running_* */
     return (d9_kernel_norm_state){.scale = d9_site_data(site, norm->inputs[1]),
                                   .bias = d9_site_data(site, norm->inputs[2]),
                                   .running_mean = (float *)d9_site_data(site, norm->inputs[3]) + first,

@@ -1,5 +1,5 @@
 /* Properties of a site that several backends use: types, attributes for kernels, the geometry of a convolution, and
- * whether the nodes around a norm or bias form a chain that one rule can compute. */
+ * conditions under which one rule can compute the nodes around a loss, a norm or a bias. */
 #pragma once
 
 #include "backends/host/host.h"
@@ -15,7 +15,7 @@ static inline int64_t d9_site_bytes(const d9_site *site, d9_value_id id) {
 }
 
 /* True if every input and output of the first node has an allowed type. */
-bool d9_site_types(const d9_site *site, bool (*allowed)(d9_type type));
+bool d9_site_types_fit(const d9_site *site, bool (*allowed)(d9_type type));
 
 /* ---- attributes in the kernels' format ---- */
 
@@ -24,10 +24,10 @@ static inline d9_kernel_act d9_node_act(const d9_node *node) {
     if (!node) return (d9_kernel_act){D9_KERNEL_NO_ACT, 0};
     return (d9_kernel_act){(int)node->as.act.activation, (float)node->as.act.alpha};
 }
-/* The site's dropout in a step, with the number of elements of a sample's row or, for texts, of a token's row. */
+/* Parameters of the site's dropout in a step; `row`: elements of a sample or, of (T, N, C), of a token. */
 d9_dropout d9_site_dropout(const d9_site *site, int64_t step);
-/* Size of the logits, and the loss attributes of the first node, of which a metrics node has only the loss. The share
- * is set to 1; the caller replaces it. */
+/* Size of the logits and attributes of the first node's loss, for kernels. The share of the image's own label is set
+ * to 1; a caller whose kernel reads it must replace it. */
 static inline d9_kernel_loss d9_site_loss(const d9_site *site, d9_value_id logits) {
     const d9_shape *shape = &d9_site_value(site, logits)->shape;
     const d9_loss_attributes *loss = &site->nodes[0]->as.loss;
@@ -54,8 +54,8 @@ typedef struct d9_conv_geometry {
     int stride, pad;
 } d9_conv_geometry;
 
-/* Geometry of a convolution, or of a linear layer as one: x (1, rows, 1, I), w (O, 1, 1, I), y (1, rows, 1, O), with a
- * row per sample, or per token of (T, N, I). */
+/* Geometry of the first node, a convolution or its gradient. A linear layer is described as a 1 x 1 convolution: x (1,
+ * rows, 1, I), w (O, 1, 1, I), y (1, rows, 1, O), with a row per sample, or per token of (T, N, I). */
 d9_conv_geometry d9_conv_geometry_of(const d9_site *site);
 /* True if the values have the types that the geometry requires. */
 bool d9_conv_types_fit(const d9_site *site, const d9_conv_geometry *geometry);
@@ -63,27 +63,29 @@ bool d9_conv_types_fit(const d9_site *site, const d9_conv_geometry *geometry);
 /* ---- chains: norm or bias, then act and add in either order; backward: the reverse ---- */
 
 /* For a site of a norm or bias followed by nothing, act, add or both: true if all activations have one storable type,
- * input 1 (scale or bias) is f32, each node reads the one before it, the first one's output is internal if nodes follow
- * and, in d9_chain_norm_fits, input 0 has 4 dimensions. A value between act and add may be used elsewhere. */
+ * input 1 (scale or bias) is f32, each node reads the output of the node before, and other nodes read the first node's
+ * output only if no node follows in the site. Other nodes may read a value between act and add. */
 bool d9_chain_fits(const d9_site *site, bool (*storable)(d9_type type));
-/* d9_chain_fits, but other nodes may read the first node's output. */
-bool d9_chain_follows(const d9_site *site, bool (*storable)(d9_type type));
-bool d9_chain_norm_fits(const d9_site *site, bool (*storable)(d9_type type));
-/* The same for a norm's or bias's gradient, alone or after add, act_backward or both in this order: true if the types
- * agree, each node reads the one before it, and the output of add is internal. */
+/* d9_chain_fits, but other nodes may always read the first node's output. */
+bool d9_chain_is_linked(const d9_site *site, bool (*storable)(d9_type type));
+bool d9_chain_norm_fits(const d9_site *site, bool (*storable)(d9_type type)); /* d9_chain_fits, and x is (N, H, W, C) */
+/* For the gradient of a norm or bias, alone or after add, act_backward or both in this order: true if all activations
+ * and their gradients have one storable type, each node reads the output of the node before, and the output of add is
+ * internal.
+ * d9_chain_norm_backward_fits: also, x is (N, H, W, C) of this type, and the scale is f32. */
 bool d9_chain_backward_fits(const d9_site *site, bool (*storable)(d9_type type));
 bool d9_chain_norm_backward_fits(const d9_site *site, bool (*storable)(d9_type type));
-/* The input of the chain's addition that no node of the chain writes; D9_NONE: there is none, or no addition. */
+/* The other input of the chain's addition, besides the output of a node of the chain; D9_NONE: none, or no addition. */
 d9_value_id d9_chain_addend(const d9_site *site);
 /* The norm of the site, forward or backward. */
 const d9_node *d9_chain_norm(const d9_site *site);
-/* Sizes of the norm's input as (N, H * W, C), and the number of ghost groups. */
+/* Sizes of the norm's input as (N, H * W, C), and the number of ghost groups; for norm_eval, of all processes. */
 d9_kernel_norm d9_chain_extent(const d9_site *site);
 /* Arrays and attributes of a norm or norm_eval node; the latter writes no statistics. */
 d9_kernel_norm_state d9_site_norm_state(const d9_site *site, const d9_node *norm);
 
-/* ---- whether a rule fits at a position of the node list, by the conditions in host.h (match.c) ---- */
-/* True if the rule fits `site`, which has as many nodes as the rule. */
+/* ---- matching (match.c) ---- */
+/* True if the rule fits `site`, which has as many nodes as the rule, by the conditions in host.h. */
 bool d9_rule_fits(const d9_rule *rule, const d9_site *site);
 
 bool d9_site_writes(const d9_site *site, d9_value_id value); /* true if a node of the site writes the value */

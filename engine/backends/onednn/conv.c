@@ -4,15 +4,15 @@
  * output back. The weights (O, KH, KW, I) almost always need a conversion. Besides the plain algorithm "x1", and
  * "blocked" in oneDNN's blocked layout, there are
  *
- * "x16", images side by side. A row of 4 pixels fills a quarter of a matrix unit's tile of 16. Several images are
- * therefore placed side by side, separated by the `pad` zero columns of the padding: (N, H, W, C) becomes (N / across,
- * H, across * (W + pad), C). The outputs between images are dropped; as gradients they are zero. Measured on 2 cores
- * with AMX, batch 512, bf16, 512 -> 512 channels at 4 x 4: forward 45 -> 14 ms, data gradient 61 -> 16, weight gradient
- * 132 -> 21.
+ * "x2" to "x32", 2 to 32 images side by side. A row of 4 pixels fills a quarter of a matrix unit's tile of 16. Several
+ * images are therefore placed side by side, separated by the `pad` zero columns of the padding: (N, H, W, C) becomes
+ * (N / across, H, across * (W + pad), C). The outputs between images are dropped; as gradients they are zero. Measured
+ * with "x16" on 2 cores with AMX, batch 512, bf16, 512 -> 512 channels at 4 x 4: forward 45 -> 14 ms, data gradient
+ * 61 -> 16, weight gradient 132 -> 21.
  *
  * "winograd", F(4x4, 3x3) in f32: a quarter of the multiplications, on activations in oneDNN's blocked layout. oneDNN 2
- * has it for AVX-512, oneDNN 3.7 does not. Measured on those cores, batch 512, 128 -> 128 channels at 16 x 16: forward
- * 100 -> 42 ms, data gradient 106 -> 42, weight gradient 102 -> 45, before the reorders. */
+ * has this algorithm for AVX-512, oneDNN 3.7 does not. Measured on those cores, batch 512, 128 -> 128 channels at 16 x
+ * 16: forward 100 -> 42 ms, data gradient 106 -> 42, weight gradient 102 -> 45, before the reorders. */
 #include "backends/onednn/onednn.h"
 #include "backends/onednn/dnnl.h"
 #include <omp.h>
@@ -27,8 +27,8 @@ static const d9_onednn_algorithm all_algorithms[] = {
 enum { ALGORITHMS = sizeof all_algorithms / sizeof *all_algorithms };
 _Static_assert((int)ALGORITHMS <= (int)D9_LIBRARY_ALGORITHMS, "room for every algorithm");
 
-/* True if `across` images can lie side by side in a strip (conv.c). 1 always fits. A larger number must divide the
- * batch size; the convolution must have padding, stride 1, and one width of at most 8 pixels for input and output. */
+/* True if `across` images can lie side by side. 1 always fits. A larger number must divide the batch size; the
+ * convolution must have padding, stride 1, and one width of at most 8 pixels for input and output. */
 static bool strips_fit(const d9_conv_geometry *g, int across) {
     return across == 1 ||
            (g->stride == 1 && g->pad > 0 && g->x.d[2] == g->y.d[2] && g->x.d[2] <= 8 && g->x.d[0] % across == 0);
@@ -100,34 +100,35 @@ static const int written[] = {[D9_CONV_FORWARD] = D9_CONV_OUTPUT,
 static dnnl_data_type_t data_type(d9_type type) { return type == D9_BF16 ? dnnl_bf16 : dnnl_f32; }
 
 /* (N, H, W, C) in oneDNN's logical order (N, C, H, W), with s->across images side by side. */
-static d9_dnnl_array activation(const d9_cpu_strip *s, d9_type type, dnnl_format_tag_t tag) {
+static d9_dnnl_array activation_array(const d9_cpu_strip *s, d9_type type, dnnl_format_tag_t tag) {
     const int64_t width = s->across == 1 ? s->width : s->across * (s->width + s->gap);
     return (d9_dnnl_array){4, {s->images / s->across, s->channels, s->height, width}, data_type(type), tag};
 }
 
-static d9_dnnl_array weights(const d9_conv_geometry *g, d9_conv_pass pass, dnnl_format_tag_t tag) {
+static d9_dnnl_array weights_array(const d9_conv_geometry *g, d9_conv_pass pass, dnnl_format_tag_t tag) {
     const d9_type type = pass == D9_CONV_BACKWARD_WEIGHT ? D9_F32 : g->type;
     return (d9_dnnl_array){4, {g->w.d[0], g->w.d[3], g->w.d[1], g->w.d[2]}, data_type(type), tag};
 }
 
 static d9_dnnl_array plain_array(const d9_onednn_conv *c, int argument) {
-    if (argument == D9_CONV_WEIGHTS) return weights(&c->g, c->g.pass, dnnl_ohwi);
-    return activation(&c->strip[argument], c->g.type, dnnl_nhwc);
+    if (argument == D9_CONV_WEIGHTS) return weights_array(&c->g, c->g.pass, dnnl_ohwi);
+    return activation_array(&c->strip[argument], c->g.type, dnnl_nhwc);
 }
 
-/* Describes the primitive; a backward pass needs as `hint` the description of the forward pass, always as a direct
- * convolution. *description NULL: oneDNN has no such primitive. */
-static d9_status describe(d9_context *context, const d9_site *site, const d9_onednn_conv *c, d9_conv_pass pass,
-                          const_dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *description) {
+/* Describes the primitive. `hint`: for a backward pass, the description of the forward pass, which is always a direct
+ * convolution; NULL for the forward pass. *description NULL: oneDNN has no such primitive. */
+static d9_status describe_primitive(d9_context *context, const d9_site *site, const d9_onednn_conv *c,
+                                    d9_conv_pass pass, const_dnnl_primitive_desc_t hint,
+                                    dnnl_primitive_desc_t *description) {
     d9_status status;
     const d9_conv_geometry *g = &c->g;
     dnnl_primitive_attr_t attributes = NULL;
     const dnnl_format_tag_t tag = c->algorithm->layout == D9_ONEDNN_PLAIN ? dnnl_nhwc : dnnl_format_tag_any;
     const bool winograd = c->algorithm->layout == D9_ONEDNN_WINOGRAD && pass == g->pass; /* hint: direct */
     const d9_dnnl_conv conv = {
-        .x = activation(&c->strip[D9_CONV_IMAGE], g->type, tag),
-        .w = weights(g, pass, dnnl_format_tag_any),
-        .y = activation(&c->strip[D9_CONV_OUTPUT], g->type, tag),
+        .x = activation_array(&c->strip[D9_CONV_IMAGE], g->type, tag),
+        .w = weights_array(g, pass, dnnl_format_tag_any),
+        .y = activation_array(&c->strip[D9_CONV_OUTPUT], g->type, tag),
         .strides = {g->stride, g->stride},
         .pads = {g->pad, g->pad},
         .algorithm = winograd ? dnnl_convolution_winograd : dnnl_convolution_direct,
@@ -145,7 +146,7 @@ done:
     return status;
 }
 
-/* Adds `bytes` to the scratch memory that the convolution needs; returns their offset. */
+/* Adds `bytes` to the scratch memory that the convolution needs; returns their offset in that memory. */
 static int64_t add_scratch(d9_onednn_conv *c, int64_t bytes) {
     const int64_t at = c->scratch_bytes;
     c->scratch_bytes += (bytes + 63) / 64 * 64;
@@ -159,11 +160,11 @@ static d9_status make_reorder(d9_context *context, const d9_site *site, d9_onedn
     const dnnl_engine_t engine = d9_onednn_of(site)->engine;
     const d9_dnnl_array array = plain_array(c, argument);
     const dnnl_memory_t own = c->memory[argument];
-    DNNL_TRY(d9_dnnl_memory(engine, &array, DNNL_MEMORY_NONE, &c->plain[argument]));
+    DNNL_TRY(d9_dnnl_memory_make(engine, &array, DNNL_MEMORY_NONE, &c->plain[argument]));
     const dnnl_memory_t plain = c->plain[argument];
     const bool out = argument == written[c->g.pass];
     if (!d9_dnnl_memories_equal(own, plain))
-        DNNL_TRY(d9_dnnl_reorder(engine, out ? own : plain, out ? plain : own, &c->reorder[argument]));
+        DNNL_TRY(d9_dnnl_reorder_make(engine, out ? own : plain, out ? plain : own, &c->reorder[argument]));
 done:
     return status;
 }
@@ -228,8 +229,8 @@ d9_status d9_onednn_conv_build(d9_context *context, const d9_site *site, const d
     c->strip[D9_CONV_IMAGE] = (d9_cpu_strip){g.x.d[0], g.x.d[1], g.x.d[2], g.x.d[3], algorithm->across, g.pad};
     c->strip[D9_CONV_OUTPUT] = (d9_cpu_strip){g.y.d[0], g.y.d[1], g.y.d[2], g.y.d[3], algorithm->across, g.pad};
     set_threads(site);
-    D9_TRY(describe(context, site, c, D9_CONV_FORWARD, NULL, &forward));
-    if (forward && g.pass != D9_CONV_FORWARD) D9_TRY(describe(context, site, c, g.pass, forward, &backward));
+    D9_TRY(describe_primitive(context, site, c, D9_CONV_FORWARD, NULL, &forward));
+    if (forward && g.pass != D9_CONV_FORWARD) D9_TRY(describe_primitive(context, site, c, g.pass, forward, &backward));
     const_dnnl_primitive_desc_t description = g.pass == D9_CONV_FORWARD ? forward : backward;
     if (!description) goto done;
     DNNL_TRY(dnnl_primitive_desc_query(description, dnnl_query_impl_info_str, 0, (void *)&implementation));
@@ -247,6 +248,7 @@ done:
 
 /* ---- running ---- */
 
+/* True if the primitive accesses a copy of the argument in the scratch memory. */
 static bool is_staged(const d9_onednn_conv *c, int argument) {
     return c->reorder[argument] || (argument != D9_CONV_WEIGHTS && c->algorithm->across > 1);
 }
@@ -269,7 +271,7 @@ done:
 }
 
 /* Converts an argument to the primitive's layout, or the output back; does nothing if the layouts are equal. */
-static d9_status stage(d9_context *context, const d9_site *site, const d9_onednn_conv *c, int argument) {
+static d9_status convert_argument(d9_context *context, const d9_site *site, const d9_onednn_conv *c, int argument) {
     const d9_kernel_store store = c->g.type == D9_BF16 ? D9_KERNEL_BF16 : D9_KERNEL_F32;
     void *plain = d9_site_data(site, c->g.value[argument]), *own = argument_data(site, c, argument);
     if (!is_staged(c, argument)) return D9_OK;
@@ -298,11 +300,11 @@ d9_status d9_onednn_conv_run(d9_context *context, const d9_site *site, const d9_
     set_threads(site);
     for (int a = 0; a < ARGUMENTS; a++) {
         DNNL_TRY(dnnl_memory_set_data_handle(c->memory[a], argument_data(site, c, a)));
-        if (a != out) D9_TRY(stage(context, site, c, a));
+        if (a != out) D9_TRY(convert_argument(context, site, c, a));
     }
     DNNL_TRY(dnnl_memory_set_data_handle(c->workspace, (char *)d9_cpu_device_of(site)->scratch + c->workspace_at));
     D9_TRY(d9_onednn_conv_run_primitive(context, site, c));
-    D9_TRY(stage(context, site, c, out));
+    D9_TRY(convert_argument(context, site, c, out));
 done:
     return status;
 }

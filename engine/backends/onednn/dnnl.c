@@ -95,7 +95,7 @@ dnnl_status_t d9_dnnl_describe_product(dnnl_engine_t engine, const d9_dnnl_array
     return status;
 }
 
-dnnl_status_t d9_dnnl_memory(dnnl_engine_t engine, const d9_dnnl_array *array, void *data, dnnl_memory_t *memory) {
+dnnl_status_t d9_dnnl_memory_make(dnnl_engine_t engine, const d9_dnnl_array *array, void *data, dnnl_memory_t *memory) {
     layout l = {0};
     dnnl_status_t status = make_layout(array, &l);
     if (status == dnnl_success) status = dnnl_memory_create(memory, view(&l), engine, data);
@@ -115,8 +115,8 @@ bool d9_dnnl_memories_equal(const_dnnl_memory_t a, const_dnnl_memory_t b) {
     return dnnl_memory_desc_equal(layout_of(a), layout_of(b));
 }
 
-dnnl_status_t d9_dnnl_reorder(dnnl_engine_t engine, const_dnnl_memory_t from, const_dnnl_memory_t to,
-                              dnnl_primitive_t *reorder) {
+dnnl_status_t d9_dnnl_reorder_make(dnnl_engine_t engine, const_dnnl_memory_t from, const_dnnl_memory_t to,
+                                   dnnl_primitive_t *reorder) {
     dnnl_primitive_desc_t description;
     dnnl_status_t status =
         dnnl_reorder_primitive_desc_create(&description, layout_of(from), engine, layout_of(to), engine, NULL);

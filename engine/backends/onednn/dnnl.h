@@ -27,16 +27,17 @@ typedef struct d9_dnnl_conv {
 dnnl_status_t d9_dnnl_describe_conv(dnnl_engine_t engine, dnnl_prop_kind_t pass, const d9_dnnl_conv *conv,
                                     const_dnnl_primitive_attr_t attributes, const_dnnl_primitive_desc_t forward,
                                     dnnl_primitive_desc_t *description);
-/* A product of two matrices; both and the result have the same description. */
+/* Describes a product of two matrices. Both factors and the result have the same description, `matrix`. */
 dnnl_status_t d9_dnnl_describe_product(dnnl_engine_t engine, const d9_dnnl_array *matrix,
                                        dnnl_primitive_desc_t *description);
 
-/* Makes a memory for an array at `data`; DNNL_MEMORY_NONE: the address is set later. */
-dnnl_status_t d9_dnnl_memory(dnnl_engine_t engine, const d9_dnnl_array *array, void *data, dnnl_memory_t *memory);
+/* Makes a memory object for an array at `data`; DNNL_MEMORY_NONE: the address is set later. */
+dnnl_status_t d9_dnnl_memory_make(dnnl_engine_t engine, const d9_dnnl_array *array, void *data, dnnl_memory_t *memory);
 size_t d9_dnnl_memory_bytes(const_dnnl_memory_t memory);
 bool d9_dnnl_memories_equal(const_dnnl_memory_t a, const_dnnl_memory_t b); /* equal sizes, type and layout */
-dnnl_status_t d9_dnnl_reorder(dnnl_engine_t engine, const_dnnl_memory_t from, const_dnnl_memory_t to,
-                              dnnl_primitive_t *reorder);
+/* Makes the primitive that copies an array from the layout of `from` to that of `to`. */
+dnnl_status_t d9_dnnl_reorder_make(dnnl_engine_t engine, const_dnnl_memory_t from, const_dnnl_memory_t to,
+                                   dnnl_primitive_t *reorder);
 
 /* Version of the headers used for the build; dnnl_version() is that of the loaded library. */
 dnnl_version_t d9_dnnl_version_built(void);

@@ -1,5 +1,4 @@
-/* Internals of the oneDNN module, a library of convolutions (backends/cpu/cpu.h). A convolution's run reorders the
- * weights (O, KH, KW, I) as its implementation requires. */
+/* Internals of the oneDNN module, a library of convolutions (backends/cpu/cpu.h). */
 #pragma once
 
 #include "backends/cpu/cpu.h"
@@ -30,12 +29,12 @@ typedef struct d9_onednn_algorithm {
 typedef struct d9_library_conv {
     d9_conv_geometry g;
     const d9_onednn_algorithm *algorithm;
-    /* sizes of IMAGE and OUTPUT, and how many of their images are laid side by side: algorithm->across */
+    /* sizes of IMAGE and OUTPUT, and number of images side by side, algorithm->across */
     d9_cpu_strip strip[D9_CONV_ARGUMENTS];
     dnnl_primitive_t primitive;
     /* NULL: the layouts are equal, or d9_cpu_strip_pack and d9_cpu_strip_unpack convert */
     dnnl_primitive_t reorder[D9_CONV_ARGUMENTS];
-    /* memory: arguments in the primitive's layout; plain: as in the graph's buffers; NULL for images side by side */
+    /* arguments in the primitive's layout, and in that of the graph's buffers (NULL for images side by side) */
     dnnl_memory_t memory[D9_CONV_ARGUMENTS], plain[D9_CONV_ARGUMENTS], workspace;
     int64_t staged_at[D9_CONV_ARGUMENTS], workspace_at, scratch_bytes; /* offsets in the scratch memory; its size */
     char choice[64];

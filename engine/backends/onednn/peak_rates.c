@@ -34,7 +34,7 @@ static d9_status build(d9_context *context, const d9_onednn *backend, d9_type ty
     DNNL_TRY(dnnl_primitive_create(&p->primitive, description));
     D9_TRY(D9_ALLOCATE(context, 3 * bytes, "matrices to time", &p->matrices));
     for (int i = 0; i < 3; i++)
-        DNNL_TRY(d9_dnnl_memory(backend->engine, &matrix, p->matrices + (size_t)i * bytes, &p->memory[i]));
+        DNNL_TRY(d9_dnnl_memory_make(backend->engine, &matrix, p->matrices + (size_t)i * bytes, &p->memory[i]));
 done:
     if (description) dnnl_primitive_desc_destroy(description);
     return status;

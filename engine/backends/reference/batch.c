@@ -1,5 +1,6 @@
-/* Operations that make the batch: draws, augmentation, mixing, labels, ranking. The order buffer holds a whole epoch;
- * step s starts at (s mod steps_per_epoch) * batch. s counts batches, even if steps have several batches. */
+/* Operations that make the batch: draws, augmentation, mixing and pasting, labels, ranking. The order buffer holds a
+ * whole epoch; step s reads it from (s mod steps_per_epoch) * batch on. s counts batches, also if a step has several.
+ */
 #include "backends/reference/reference.h"
 #include "core/system.h"
 #include "kernels/formulas/rank.h"

@@ -31,7 +31,7 @@ static geometry geometry_of(const d9_reference_op *op, const d9_value *x, const 
     return g;
 }
 
-static void patch_corner(const geometry *g, int64_t p, int64_t *top, int64_t *left) {
+static void find_patch_corner(const geometry *g, int64_t p, int64_t *top, int64_t *left) {
     *top = p / g->out_width * g->stride - g->pad;
     *left = p % g->out_width * g->stride - g->pad;
 }
@@ -43,7 +43,7 @@ static int64_t pixel_offset(const geometry *g, int64_t h, int64_t w) {
 
 static void im2col_patch(const geometry *g, const double *image, int64_t p, double *row) {
     int64_t top, left;
-    patch_corner(g, p, &top, &left);
+    find_patch_corner(g, p, &top, &left);
     for (int64_t h = top; h < top + g->kernel; h++)
         for (int64_t w = left; w < left + g->kernel; w++, row += g->in) {
             const int64_t at = pixel_offset(g, h, w);
@@ -56,7 +56,7 @@ static void im2col_patch(const geometry *g, const double *image, int64_t p, doub
 
 static void col2im_patch(const geometry *g, const double *row, int64_t p, double *image) {
     int64_t top, left;
-    patch_corner(g, p, &top, &left);
+    find_patch_corner(g, p, &top, &left);
     for (int64_t h = top; h < top + g->kernel; h++)
         for (int64_t w = left; w < left + g->kernel; w++, row += g->in) {
             const int64_t at = pixel_offset(g, h, w);

@@ -16,13 +16,14 @@ static geometry geometry_of(const d9_value *x, int64_t groups) {
     return (geometry){s->d[0], d9_shape_count(s) / s->d[0] / channels, channels, groups};
 }
 
-static double per_group(const geometry *g) {
+/* Number of elements of a channel in a ghost group. */
+static double group_elements(const geometry *g) {
     const int64_t images = g->images / g->groups;
     return (double)(images * g->pixels);
 }
 
-/* Sum over group `group` and channel c of (x - shift)^power. */
-static double sum_of(const geometry *g, const double *x, int64_t group, int64_t c, double shift, int power) {
+/* Sum over group `group` and channel c of (x - shift)^power; power: 1 or 2. */
+static double sum_of_powers(const geometry *g, const double *x, int64_t group, int64_t c, double shift, int power) {
     double sum = 0;
     for (int64_t n = group; n < g->images; n += g->groups)
         for (int64_t p = 0; p < g->pixels; p++) {
@@ -37,8 +38,8 @@ static void compute_statistics(const geometry *g, const double *x, double epsilo
                                double *variance, double *inv_std) {
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t i = 0; i < g->groups * g->channels; i++) {
-        mean[i] = sum_of(g, x, i / g->channels, i % g->channels, 0, 1) / per_group(g);
-        variance[i] = sum_of(g, x, i / g->channels, i % g->channels, mean[i], 2) / per_group(g);
+        mean[i] = sum_of_powers(g, x, i / g->channels, i % g->channels, 0, 1) / group_elements(g);
+        variance[i] = sum_of_powers(g, x, i / g->channels, i % g->channels, mean[i], 2) / group_elements(g);
         inv_std[i] = d9_norm_inv_std_double(variance[i], epsilon);
     }
 }
@@ -61,8 +62,8 @@ static int64_t running_index(const d9_reference_op *op, const geometry *g, int64
     return (i / g->channels * ranks + norm->rank) * g->channels + i % g->channels;
 }
 
-/* Updates the running statistics, which are inputs of the node, in place; running_var averages unbiased variances.
- * `moved`: scratch of the size of one of them. */
+/* Updates the running statistics, inputs 3 and 4 of the node, in place; running_var averages unbiased variances.
+ * `moved`: scratch of the size of running_mean. */
 static void update_running(const d9_reference_op *op, const geometry *g, const double *mean, const double *variance,
                            const double *running_mean, const double *running_var, double *moved) {
     const double momentum = op->node->as.norm.momentum;
@@ -76,7 +77,7 @@ static void update_running(const d9_reference_op *op, const geometry *g, const d
     memcpy(moved, running_var, (size_t)count * sizeof *moved);
     for (int64_t i = 0; i < g->groups * g->channels; i++) {
         const int64_t own = running_index(op, g, i);
-        const double fresh = d9_norm_unbiased_double(variance[i], per_group(g));
+        const double fresh = d9_norm_unbiased_double(variance[i], group_elements(g));
         moved[own] = d9_norm_running_double(running_var[own], fresh, momentum);
     }
     d9_reference_write(op, op->node->inputs[4], moved);
@@ -123,8 +124,8 @@ done:
     return status;
 }
 
-static void backward_sums(const geometry *g, const double *dy, const double *x, const double *mean,
-                          const double *inv_std, int threads, double *sum_dy, double *sum_dy_xh) {
+static void compute_backward_sums(const geometry *g, const double *dy, const double *x, const double *mean,
+                                  const double *inv_std, int threads, double *sum_dy, double *sum_dy_xh) {
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t i = 0; i < g->groups * g->channels; i++) {
         double plain = 0, weighted = 0;
@@ -152,8 +153,8 @@ d9_status d9_reference_NORM_BACKWARD(const d9_reference_op *op) {
     const double *const *in = op->in; /* dy, x, mean, inv_std, scale */
     double *const *out = op->out, *sums;
     D9_TRY(d9_reference_scratch(op, 0, 2 * g.groups * g.channels, &sums));
-    double *sum_dy = sums, *sum_dy_xh = sums + g.groups * g.channels, inv_count = 1 / per_group(&g);
-    backward_sums(&g, in[0], in[1], in[2], in[3], op->site->threads, sum_dy, sum_dy_xh);
+    double *sum_dy = sums, *sum_dy_xh = sums + g.groups * g.channels, inv_count = 1 / group_elements(&g);
+    compute_backward_sums(&g, in[0], in[1], in[2], in[3], op->site->threads, sum_dy, sum_dy_xh);
     sum_groups(&g, sum_dy_xh, out[1]);
     sum_groups(&g, sum_dy, out[2]);
 #pragma omp parallel for num_threads(op->site->threads) schedule(static) if (out[0])

@@ -1,5 +1,6 @@
-/* Pooling. Of several equal maxima of a window, the first in row-major order gets the gradient. NaN exceeds every
- * number; of several NaN the last gets it, as in PyTorch. Pixels outside of all windows have zero gradient. */
+/* Max and mean pooling. If a window has several equal maxima, the first in row-major order gets the gradient. NaN
+ * exceeds every number; the last of several NaN gets the gradient, as in PyTorch. Pixels outside of all windows have
+ * zero gradient. */
 #include "backends/reference/reference.h"
 
 #include <string.h>

@@ -48,7 +48,7 @@ static layer layer_of(const d9_reference_op *op, const d9_shape *y) { /* y: (T, 
     return (layer){d9_cell_size_of((int)op->node->as.recur.cell), y->d[0], y->d[1], y->d[2]};
 }
 
-/* Rounds h to the type in which the next step reads it. */
+/* Rounds h to the type of y, in which the next time step reads h. */
 static double as_stored(const d9_reference_op *op, d9_value_id y, double h) {
     uint64_t stored;
     const d9_type type = op->site->graph->values[y].type;

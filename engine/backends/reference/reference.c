@@ -1,4 +1,5 @@
-/* Rules and workspace of the reference backend. All operations read and write doubles, whatever the values' types. */
+/* Rules and workspace of the reference backend. Operations read and write values of every floating-point type as
+ * doubles. */
 #include "backends/reference/reference.h"
 #include "core/system.h"
 
@@ -40,8 +41,9 @@ done:
 
 /* ---- inputs and outputs of an operation ---- */
 
-/* Memory for a value as doubles: for f64 its own, otherwise an area of the workspace; NULL for integers or D9_NONE. */
-static d9_status open_value(const d9_reference_op *op, d9_value_id id, int area, double **doubles) {
+/* Sets *doubles to memory for a value as doubles: its own for f64, otherwise an area of the workspace; NULL for
+ * integers or D9_NONE. */
+static d9_status reserve_doubles(const d9_reference_op *op, d9_value_id id, int area, double **doubles) {
     *doubles = NULL;
     if (id == D9_NONE) return D9_OK;
     const d9_value *value = &op->site->graph->values[id];
@@ -65,7 +67,7 @@ static d9_status run(d9_reference_op *op, d9_status (*compute)(const d9_referenc
     d9_status status;
     for (int i = 0; i < op->node->input_count; i++) {
         double *doubles;
-        D9_TRY(open_value(op, op->node->inputs[i], i, &doubles));
+        D9_TRY(reserve_doubles(op, op->node->inputs[i], i, &doubles));
         op->in[i] = doubles;
         if (!doubles) continue;
         const d9_value *value = d9_reference_in(op, i);
@@ -74,7 +76,7 @@ static d9_status run(d9_reference_op *op, d9_status (*compute)(const d9_referenc
             d9_reference_widen(value->type, from, d9_shape_count(&value->shape), op->site->threads, doubles);
     }
     for (int i = 0; i < op->node->output_count; i++)
-        D9_TRY(open_value(op, op->node->outputs[i], D9_MAX_INPUTS + i, &op->out[i]));
+        D9_TRY(reserve_doubles(op, op->node->outputs[i], D9_MAX_INPUTS + i, &op->out[i]));
     D9_TRY(compute(op));
     for (int i = 0; i < op->node->output_count; i++)
         if (op->out[i]) d9_reference_write(op, op->node->outputs[i], op->out[i]);

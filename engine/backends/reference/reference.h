@@ -19,10 +19,10 @@
 void d9_reference_widen(d9_type type, const void *from, int64_t count, int threads, double *to);
 void d9_reference_narrow(d9_type type, const double *from, int64_t count, int threads, void *to);
 
-/* An operation while it runs: its node, and its inputs and outputs as doubles, NULL if absent or an array of
- * integers (labels, orders, bytes of images), which is read by d9_site_data. For an f64 value the array is the value's
- * own memory, so an output that replaces an input is the same array. Outputs are rounded to their types when the
- * operation returns. */
+/* An operation while it runs: its node, and its inputs and outputs as doubles. A pointer is NULL if the value is absent
+ * or holds integers (labels, orders, bytes of images), which operations access by d9_site_data. For an f64 value the
+ * array is the value's own memory, so an output that replaces an input is the same array. Outputs are rounded to their
+ * types when the operation returns. */
 typedef struct d9_reference_op {
     d9_context *context;
     const d9_site *site; /* of one node */
@@ -38,6 +38,7 @@ D9_MUST_USE d9_status d9_reference_scratch(const d9_reference_op *op, int which,
 /* Rounds `doubles` to the type of a value and stores them; operations need it only for inputs updated in place. */
 void d9_reference_write(const d9_reference_op *op, d9_value_id value, const double *doubles);
 
+/* Input i, and output 0, of the operation: their types and shapes. */
 static inline const d9_value *d9_reference_in(const d9_reference_op *op, int i) {
     return &op->site->graph->values[op->node->inputs[i]];
 }
