@@ -9,10 +9,11 @@
  * freed before its context is closed. Pointers may be NULL where the text says so; freeing NULL is fine. Images are
  * unsigned bytes, with the colour channels red, green, blue.
  *
- * Threads may share a context: a call waits for another thread's call with the context or with a handle made with it.
- * Different contexts may be used at the same time. dawn9_message returns the error of the last call by any thread;
- * threads that read it need a context each. A child of fork may use every context except one in which a call was
- * running. Numbers are read and written with a decimal point in every locale; callbacks run in the caller's.
+ * Threads may share a context: a call that returns a status, or frees a configuration or model, waits for another
+ * thread's call with the context or with a handle made with it. Different contexts may be used at the same time.
+ * dawn9_message returns the error of the last call by any thread; threads that read it need a context each. A child of
+ * fork may use every context except one in which a call was running. Numbers are read and written with a decimal point
+ * in every locale; callbacks run in the caller's locale.
  *
  * Link with CMake's dawn9::dawn9 or `pkg-config dawn9`; docs/library.md and examples/ show how. While the version
  * begins with 0, another minor version may change this interface; then the soname changes too. */
@@ -68,16 +69,16 @@ DAWN9_API void dawn9_on_batch(dawn9_context *context, dawn9_batch_callback *call
 
 /* ---- configuration ---- */
 
-/* Loads a YAML file. A bare name such as "dawn94.yaml" that is not a file in the current folder means the file
- * installed with dawn9. `set` changes options, as --set of the command does: "KEY=VALUE" strings, then NULL; or NULL
- * for no changes.
+/* Loads a YAML file. A name such as "dawn94.yaml" that is not a file in the current folder, or in configs/ or
+ * configs/ladder/ there, means the file installed with dawn9. `set` changes options, as --set of the command does:
+ * "KEY=VALUE" strings, then NULL; or NULL for no changes.
  *     {"train.epochs=3", "threads=1", "data.path=images", "tricks.ema=off", "tricks.cutout={size: 8}", NULL}
  * Returns DAWN9_USAGE if the file cannot be read or the configuration is invalid; the message for an invalid value has
  * file, line, column and the legal values. */
 DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_config_load(dawn9_context *context, const char *path,
                                                         const char *const *set, dawn9_config **config);
-/* Parses a configuration. Messages call it `name`, which is also its title unless `yaml` has the key `title`. `base:`
- * is relative to the current folder. */
+/* Parses a configuration. Messages call it `name`; its title is `name` without folder and .yaml, unless `yaml` has the
+ * key `title`. `base:` is relative to the current folder. */
 DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_config_parse(dawn9_context *context, const char *name, const char *yaml,
                                                          const char *const *set, dawn9_config **config);
 /* The effective configuration as YAML, with every default filled in; valid as long as `config`. */
@@ -88,35 +89,37 @@ DAWN9_API void dawn9_config_free(dawn9_config *config);
 
 typedef struct dawn9_epoch {           /* results of one epoch */
     int64_t epoch;                     /* from 1 */
-    double train_loss;                 /* mean over the epoch's images */
-    double train_accuracy;             /* percent, on the augmented training images */
+    double train_loss;                 /* mean over the epoch's images, texts or tokens */
+    double train_accuracy;             /* percent, on the augmented training images; NaN with train.loss sigmoid */
     const char *measure;               /* of the model: "accuracy" (percent), "auc" (0 to 1) or "perplexity" (lower is
                                           better) */
-    double score, score_tta;           /* in that measure, on the test images, without and with the test-time
-                                          augmentation of the configuration; NaN: not evaluated, as score_tta is
-                                          before the last epoch unless eval.tta is `every` */
-    double learning_rate;              /* at the epoch's last step */
+    double score, score_tta;           /* in that measure, on the test images (with data.validation, the validation
+                                          images), without and with the test-time augmentation of the configuration;
+                                          NaN: not evaluated */
+    double learning_rate;              /* of train.lr and train.plateau at the epoch's last step */
     double images_per_second, seconds; /* training only, without evaluation */
 } dawn9_epoch;
 
 typedef struct dawn9_progress {
-    int64_t step, steps;      /* steps done; steps of the whole run */
+    int64_t step, steps;      /* batches done; batches of the whole run */
     double loss;              /* mean training loss of the epoch so far; NaN if it was not read from the device */
-    double seconds;           /* since the start of the epoch */
+    double seconds;           /* since the start of the epoch; after a step: since the resumption, if that is later */
     const dawn9_epoch *epoch; /* the epoch that just ended, valid during the call; NULL if a step ended */
 } dawn9_progress;
 
 /* Called after each step and once more after each epoch; it should return quickly. Returning anything but 0 stops the
- * run before its next step: dawn9_train then returns DAWN9_STOPPED. */
+ * run after the current update (train.accumulate steps): dawn9_train then returns DAWN9_STOPPED. After the last epoch
+ * it has no effect. */
 typedef int dawn9_progress_callback(void *user, const dawn9_progress *progress);
 
-/* All zero: no record and no callback. The backend `cuda` may still save what it tuned (backend_options.choices). */
+/* All zero: no record and no callback. Backend `cuda` may still save its tuning results (backend_options.choices). */
 typedef struct dawn9_train_options {
     const char *folder; /* of the run record (docs/records.md), created if missing; NULL: no record. A run that is
                            stopped leaves a checkpoint there. If the folder already holds a run, and neither `resume`
                            nor `overwrite` is set, or if another process trains in it: DAWN9_USAGE */
     int resume;         /* not 0: continue from the checkpoint in `folder` if there is one */
-    int overwrite;      /* not 0: delete the existing run. `resume` or `overwrite` without a folder: DAWN9_USAGE */
+    int overwrite;      /* not 0: delete the existing run. Together with `resume`, or if one of them is set without a
+                           folder: DAWN9_USAGE */
     dawn9_progress_callback *progress; /* NULL: none */
     void *user;                        /* passed to the callback */
 } dawn9_train_options;
@@ -127,12 +130,12 @@ typedef struct dawn9_result {
     int64_t epoch_to_target; /* first epoch whose score_tta, or score if that is NaN, reached the target; 0: none */
     int64_t best_epoch;      /* with `keep: best`, the epoch that the model comes from; otherwise 0 */
     int64_t epochs, steps, train_images, test_images, parameters;
-    /* Seconds; docs/records.md defines what each clock counts. dawnbench_seconds: NaN if the target was not reached. */
+    /* Seconds; docs/records.md defines the clocks. dawnbench_seconds: NaN if the target was not reached. */
     double train_seconds, airbench_seconds, dawnbench_seconds;
     double total_seconds; /* from the start of the call to the final accuracy; NaN if the run was resumed */
     uint64_t seed;
     char backend[32], precision[8], device[128]; /* "cpu", "bf16", the processor's name */
-    char params_sha256[65]; /* of the final parameters, running statistics and their averages: equal if all bits are */
+    char params_sha256[65]; /* of the model's parameters, running statistics and averages: equal if all bits are */
 } dawn9_result;
 
 /* Trains one run. `options`, `result` and `model` may be NULL. *model is the trained network in memory: its state at
@@ -168,9 +171,9 @@ typedef struct dawn9_evaluation {
     int views;               /* of the test-time augmentation, for each image */
 } dawn9_evaluation;
 
-/* Loads the test images of the model's configuration and computes the score on them. A folder or arrays (data.path)
- * without a test set of their own are evaluated as a whole if the model was trained on none of the images. Returns
- * DAWN9_DATA if their size or classes are not those of the model. */
+/* Loads the test set of the model's configuration and computes the score on it. The user's own samples (data.path)
+ * without a test set of their own are evaluated as a whole if the model was trained on none of them. Returns DAWN9_DATA
+ * if the size or classes of the samples are not those of the model. */
 DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_evaluate(dawn9_model *model, dawn9_evaluation *evaluation);
 
 /* Classifies images u8 (count, height, width, 3) with the test-time augmentation of the configuration. labels (count):
@@ -185,7 +188,7 @@ DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_predict(dawn9_model *model, const ui
 
 /* Classifies `count` texts, UTF-8 with a zero byte at the end, like dawn9_predict. The model reads the last words of a
  * text, as many as it was trained with. Returns DAWN9_USAGE for a model of images, DAWN9_DATA for a text that is not
- * UTF-8, has no word, or has one of more than 1000 bytes. */
+ * UTF-8, has no word, or has a word of more than 1000 bytes. */
 DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_predict_texts(dawn9_model *model, const char *const *texts, int64_t count,
                                                           int32_t *labels, float *probabilities);
 

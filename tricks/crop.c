@@ -1,4 +1,5 @@
-/* crop: a random crop from the reflect-padded image, as large as the image (smaller in the steps of `progressive`). */
+/* crop: a random crop from the reflect-padded image, of the size of the network's images (smaller in the first steps of
+ * `progressive` with form crop). */
 #include "tricks/trick.h"
 
 typedef struct crop {

@@ -3,7 +3,7 @@
  *   x[n] = x[N - 1 - n] in the box, x[n] elsewhere,   target[n] = w label[n] + (1 - w) label[N - 1 - n]
  *
  * The box has the aspect ratio of the image and, up to rounding of its sides, the share 1 - lambda of the image's area,
- * with lambda drawn from Beta(alpha, alpha); w is exactly the share of pixels outside the box. All images of a step
+ * with lambda drawn from Beta(alpha, alpha); w is exactly the share of pixels outside the box. All N images of a step
  * have the same box. Batches are shuffled, so the partner of an image is random. */
 #include "tricks/trick.h"
 

@@ -12,9 +12,9 @@ static d9_status copy_channels(d9_context *context, const d9_initializer *self, 
     return D9_OK;
 }
 
-/* True for learned convolutions larger than 1x1. Those of 1x1 serve to mix channels or, in a shortcut, to change their
- * number. */
-static bool is_initialised(const d9_value *value) {
+/* True for weights of learned convolutions larger than 1x1. A 1x1 convolution serves to mix channels or, in a shortcut,
+ * to change their number. */
+static bool becomes_identity(const d9_value *value) {
     return d9_value_learns(value) && value->shape.rank == 4 && value->shape.d[1] > 1;
 }
 
@@ -22,7 +22,7 @@ static d9_status on_init(d9_context *context, const void *opaque, d9_graph *grap
     (void)opaque;
     int edits = 0;
     for (int v = 0; v < graph->value_count; v++) {
-        if (!is_initialised(&graph->values[v])) continue;
+        if (!becomes_identity(&graph->values[v])) continue;
         graph->values[v].init.name = "dirac";
         graph->values[v].init.adjust = copy_channels;
         edits++;

@@ -1,5 +1,5 @@
-/* ema: evaluates a moving average of parameters and running statistics, a = m^every * a + (1 - m^every) * x, updated
- * every few steps. The average starts from the initial parameters and statistics. */
+/* ema: evaluates a moving average a of the parameters and running statistics x, a = m^every * a + (1 - m^every) * x
+ * with m = momentum, updated every `every` steps. The average starts from the initial parameters and statistics. */
 #include "tricks/trick.h"
 
 typedef struct ema {

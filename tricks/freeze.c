@@ -17,7 +17,7 @@ static const d9_option options[] = {{"until", D9_OPTION_REALS, offsetof(freeze, 
                                      "then the second and so on; never descending"},
                                     {0}};
 
-static d9_status check(d9_context *context, const freeze *self) {
+static d9_status check_shares(d9_context *context, const freeze *self) {
     for (int i = 1; i < self->until.count; i++)
         if (self->until.values[i] < self->until.values[i - 1])
             return d9_fail(context, D9_USAGE,
@@ -32,7 +32,7 @@ static d9_status on_init(d9_context *context, const void *opaque, d9_graph *grap
     d9_status status;
     const d9_real_list *until = &((const freeze *)opaque)->until;
     int conv = 0, number = 1;
-    D9_TRY(check(context, opaque));
+    D9_TRY(check_shares(context, opaque));
     for (d9_node_id n = 0; n < graph->node_count; n++) {
         const d9_node *node = &graph->nodes[n];
         for (int i = 0; i < node->input_count; i++) {

@@ -1,4 +1,4 @@
-/* label_smoothing: the loss becomes (1 - alpha) * CE + alpha * mean over classes of -log p. */
+/* label_smoothing: the loss becomes (1 - alpha) * cross-entropy + alpha * mean over classes of -log p. */
 #include "tricks/trick.h"
 
 typedef struct label_smoothing {

@@ -20,8 +20,8 @@ static const d9_option options[] = {
      "number of training images, from the first, whose patches are measured"},
     {0}};
 
-static d9_status fill(d9_context *context, const d9_initializer *self, const d9_init_site *site, double *values,
-                      int64_t count) {
+static d9_status fill_filters(d9_context *context, const d9_initializer *self, const d9_init_site *site, double *values,
+                              int64_t count) {
     const patch_whitening *o = self->options;
     const d9_whitening whitening = {"tricks.patch_whitening", o->size, o->images, o->epsilon};
     return d9_whitening_filters(context, &whitening, site, values, count);
@@ -46,8 +46,8 @@ static d9_status on_model(d9_context *context, const void *opaque, d9_graph *gra
     D9_TRY(d9_edit_parameter(context, graph, whiten.role, "weight", &filters, D9_WEIGHT, &whiten.inputs[1]));
     d9_value *frozen = &graph->values[whiten.inputs[1]];
     frozen->trainable = false;
-    frozen->init =
-        (d9_initializer){.name = "patch_whitening", .fill = fill, .phase = D9_INIT_FROM_IMAGES, .options = self};
+    frozen->init = (d9_initializer){
+        .name = "patch_whitening", .fill = fill_filters, .phase = D9_INIT_FROM_IMAGES, .options = self};
 
     d9_edit_conv_inputs(graph, stem, d, (d9_conv_attributes){1, 1, 0}); /* the 1x1 on the whitened channels */
     D9_TRY(d9_edit_insert(context, graph, graph->input, &whiten, NULL));

@@ -34,7 +34,8 @@ static void measure_paths(const d9_graph *graph, int *path) {
     }
 }
 
-/* Fills `branches` with the branch of every residual addition, in order; returns their number. */
+/* Fills `branches` with the branch of every residual addition, in order; returns their number. Left out are additions
+ * whose inputs have paths of equal length, and branches that another node reads too. */
 static int find_branches(const d9_graph *graph, const int *path, d9_value_id *branches) {
     int count = 0;
     for (d9_node_id n = d9_edit_next(graph, D9_OP_ADD, 0); n != D9_NONE; n = d9_edit_next(graph, D9_OP_ADD, n + 1)) {
@@ -45,7 +46,7 @@ static int find_branches(const d9_graph *graph, const int *path, d9_value_id *br
     return count;
 }
 
-static d9_status drop(d9_context *context, d9_graph *graph, d9_value_id branch, double p, int mode) {
+static d9_status insert_dropout(d9_context *context, d9_graph *graph, d9_value_id branch, double p, int mode) {
     d9_node node = {.op = D9_OP_DROPOUT};
     d9_node_id addition;
     d9_graph_consumers(graph, branch, &addition);
@@ -64,7 +65,8 @@ static d9_status on_model(d9_context *context, const void *opaque, d9_graph *gra
     D9_TRY(D9_ALLOCATE(context, graph->value_count, "branches of the network", &branches));
     measure_paths(graph, path);
     const int count = find_branches(graph, path, branches);
-    for (int i = 0; i < count; i++) D9_TRY(drop(context, graph, branches[i], self->rate * (i + 1) / count, self->mode));
+    for (int i = 0; i < count; i++)
+        D9_TRY(insert_dropout(context, graph, branches[i], self->rate * (i + 1) / count, self->mode));
     if (count == 0) status = d9_trick_reject(context, "stochastic_depth", "the model has no residual additions");
 done:
     d9_release(context, path);

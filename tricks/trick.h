@@ -1,8 +1,8 @@
 /* A trick: one file that ends in one const struct, and one row in tricks.def.
  *
  * Every hook is optional, is called before planning, once for each forward graph that is built, and may fail with
- * D9_USAGE. A trick edits data (graph, augmentation, phases, second network, groups, tail, views) and runs no code
- * while training, so a trick that is off costs nothing. */
+ * D9_USAGE. A trick edits data (graph, augmentation, phases, second network, groups, accumulators, tail, views) and
+ * runs no code while training, so a trick that is off costs nothing. */
 #pragma once
 
 #include "core/option.h"
@@ -29,7 +29,8 @@ typedef struct d9_trick {
     d9_status (*on_augment)(d9_context *context, const void *options, d9_augmentation *augmentation);
     d9_status (*on_phases)(d9_context *context, const void *options, d9_phase_changes *changes);
     d9_status (*on_selection)(d9_context *context, const void *options, d9_selection *selection);
-    d9_status (*on_init)(d9_context *context, const void *options, d9_graph *graph); /* initialisers */
+    /* on_init: initial values; also which parameters are trained, and their parts */
+    d9_status (*on_init)(d9_context *context, const void *options, d9_graph *graph);
     d9_status (*on_optimizer)(d9_context *context, const void *options, const d9_graph *graph, d9_groups *groups);
     d9_status (*on_step)(d9_context *context, const void *options, d9_accumulators *accumulators, d9_tail *tail);
     d9_status (*on_views)(d9_context *context, const void *options, d9_views *views);

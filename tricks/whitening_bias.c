@@ -36,8 +36,8 @@ static const d9_option options[] = {
      "train.lr"},
     {0}};
 
-static d9_status fill(d9_context *context, const d9_initializer *self, const d9_init_site *site, double *values,
-                      int64_t count) {
+static d9_status fill_filters(d9_context *context, const d9_initializer *self, const d9_init_site *site, double *values,
+                              int64_t count) {
     d9_status status;
     const whitening_bias *o = self->options;
     const d9_whitening whitening = {"tricks.whitening_bias", o->size, o->images, o->epsilon};
@@ -108,8 +108,8 @@ static d9_status on_init(d9_context *context, const void *opaque, d9_graph *grap
     const whitening_bias *self = opaque;
     (void)context;
     weight->trainable = false;
-    weight->init =
-        (d9_initializer){.name = "whitening_bias", .fill = fill, .phase = D9_INIT_FROM_IMAGES, .options = opaque};
+    weight->init = (d9_initializer){
+        .name = "whitening_bias", .fill = fill_filters, .phase = D9_INIT_FROM_IMAGES, .options = opaque};
     bias->trainable = self->bias_epochs > 0;
     bias->init = self->bias_spread > 0
                      ? (d9_initializer){.name = "uniform", .fill = d9_init_uniform, .a = self->bias_spread}

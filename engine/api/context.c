@@ -13,7 +13,7 @@ const char *dawn9_commit(void) { return d9_build_commit(); }
 /* A child of fork has none of OpenMP's threads and would wait for them forever. So the forking thread ends its team
  * before each fork; both processes start a new one when they next compute. */
 static void end_team(void) { omp_pause_resource_all(omp_pause_soft); }
-__attribute__((constructor)) static void survive_forks(void) { pthread_atfork(end_team, NULL, NULL); }
+__attribute__((constructor)) static void register_fork_handler(void) { pthread_atfork(end_team, NULL, NULL); }
 
 static void on_log(void *user, d9_log_level level, const char *line) {
     dawn9_context *context = user;
@@ -65,7 +65,7 @@ void dawn9_on_warning(dawn9_context *context, dawn9_warning_callback *callback, 
     context->warn_user = user;
 }
 
-static int ask_host(void *user) {
+static int call_batch_callback(void *user) {
     dawn9_context *outer = user;
     d9_api_leave(outer);
     const int stop = outer->batch(outer->batch_user);
@@ -76,7 +76,7 @@ static int ask_host(void *user) {
 void dawn9_on_batch(dawn9_context *context, dawn9_batch_callback *callback, void *user) {
     context->batch = callback;
     context->batch_user = user;
-    context->inner.poll = callback ? ask_host : NULL;
+    context->inner.poll = callback ? call_batch_callback : NULL;
     context->inner.poll_user = context;
 }
 

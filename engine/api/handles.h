@@ -9,7 +9,7 @@
 
 struct dawn9_context {
     d9_context inner;
-    pthread_mutex_t lock; /* held during a call; recursive, because a callback may call */
+    pthread_mutex_t lock; /* held during a call; recursive, because a callback may call the API */
     locale_t neutral;     /* the C locale, in which calls read and write numbers */
     locale_t host;        /* locale of the thread that holds the lock, for its callbacks and after its call */
     dawn9_warning_callback *warn;
@@ -26,7 +26,7 @@ struct dawn9_config {
 
 struct dawn9_model {
     dawn9_context *outer;
-    d9_context *context; /* outer->inner */
+    d9_context *context; /* &outer->inner */
     dawn9_config *config;
     char *name;     /* path of the file, or title of the configuration that trained it; for messages */
     uint8_t *bytes; /* content of the model.safetensors file */

@@ -117,9 +117,9 @@ done:
 
 /* ---- prediction ---- */
 
-/* Opens a predictor for about `count` samples, which choose its batch size. An open predictor is kept if its batch has
- * at least `count` or BATCH_WANTED samples, or is the training batch, and if it computes features as needed; otherwise
- * it is replaced. */
+/* Opens a predictor whose batch size suits about `count` samples. An open predictor is kept if its batch has at least
+ * `count` or BATCH_WANTED samples, or is the training batch, and if it computes features as needed; otherwise it is
+ * replaced. */
 static d9_status open_predictor(dawn9_model *model, int64_t count, bool features) {
     d9_predictor *predictor = &model->predictor;
     const d9_predictor_options options = {.model = model->name,
@@ -136,6 +136,7 @@ static d9_status open_predictor(dawn9_model *model, int64_t count, bool features
     return d9_predictor_open(model->context, &options, predictor);
 }
 
+/* Converts to float; does nothing if `to` is NULL. */
 static void narrow(const double *from, int64_t count, float *to) {
     for (int64_t i = 0; to && i < count; i++) to[i] = (float)from[i];
 }
@@ -148,7 +149,7 @@ typedef struct samples {
     int64_t count;
 } samples;
 
-static d9_status check(const dawn9_model *model, const samples *given) {
+static d9_status check_samples(const dawn9_model *model, const samples *given) {
     if (given->count < 0) return d9_fail(model->context, D9_USAGE, "%lld samples to predict", (long long)given->count);
     if (given->are_texts == (model->description->vocabulary.count > 0)) return D9_OK;
     return d9_fail(model->context, D9_USAGE, "%s: takes %s, not %s", model->name, given->are_texts ? "images" : "texts",
@@ -156,8 +157,8 @@ static d9_status check(const dawn9_model *model, const samples *given) {
 }
 
 /* Encodes texts[begin] to texts[begin + count - 1] as tokens (count, width). */
-static d9_status encode(const dawn9_model *model, const char *const *texts, int64_t begin, int64_t count,
-                        int32_t *tokens) {
+static d9_status encode_texts(const dawn9_model *model, const char *const *texts, int64_t begin, int64_t count,
+                              int32_t *tokens) {
     d9_status status = D9_OK;
     for (int64_t i = 0; i < count; i++) {
         char name[32];
@@ -186,7 +187,7 @@ static d9_status predict(dawn9_model *model, const samples *given, int32_t *labe
     if (given->are_texts) D9_TRY(D9_ALLOCATE(model->context, batch * extent->width, "tokens", &tokens));
     for (int64_t begin = 0; begin < count; begin += batch) {
         const int64_t some = count - begin < batch ? count - begin : batch;
-        if (tokens) D9_TRY(encode(model, given->texts, begin, some, tokens));
+        if (tokens) D9_TRY(encode_texts(model, given->texts, begin, some, tokens));
         const void *content = tokens ? (const void *)tokens : given->images + begin * bytes;
         D9_TRY(d9_predictor_run(&model->predictor, content, some, wide, read));
         for (int64_t i = 0; labels && i < some; i++) labels[begin + i] = d9_argmax(wide + i * classes, classes);
@@ -203,7 +204,7 @@ done:
 static dawn9_status predict_samples(dawn9_model *model, const samples *given, int32_t *labels, float *probabilities) {
     d9_status status;
     (void)d9_api_begin(model->outer);
-    D9_TRY(check(model, given));
+    D9_TRY(check_samples(model, given));
     D9_TRY(open_predictor(model, given->count, false));
     D9_TRY(predict(model, given, labels, probabilities, NULL));
 done:
@@ -225,7 +226,7 @@ dawn9_status dawn9_features(dawn9_model *model, const uint8_t *images, int64_t c
     d9_status status;
     (void)d9_api_begin(model->outer);
     const samples given = {.images = images, .count = count};
-    D9_TRY(check(model, &given));
+    D9_TRY(check_samples(model, &given));
     D9_TRY(open_predictor(model, count, true));
     if (width) *width = model->predictor.features;
     if (features) D9_TRY(predict(model, &given, NULL, NULL, features));

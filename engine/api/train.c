@@ -18,7 +18,7 @@ typedef struct run { /* argument of the trainer's callbacks */
 
 /* ---- the trainer's observer ---- */
 
-static void report(run *self, const d9_program *program, double loss, double seconds, const dawn9_epoch *epoch) {
+static void call_progress(run *self, const d9_program *program, double loss, double seconds, const dawn9_epoch *epoch) {
     const dawn9_progress progress = {self->step, program->steps, loss, seconds, epoch};
     if (!self->options->progress) return;
     d9_api_leave(self->outer);
@@ -29,7 +29,7 @@ static void report(run *self, const d9_program *program, double loss, double sec
 static void on_step(void *user, const d9_program *program, int64_t step, double loss, double epoch_seconds) {
     run *self = user;
     self->step = step;
-    report(self, program, loss, epoch_seconds, NULL);
+    call_progress(self, program, loss, epoch_seconds, NULL);
 }
 
 static void on_epoch(void *user, const d9_program *program, const d9_epoch_row *row) {
@@ -42,7 +42,7 @@ static void on_epoch(void *user, const d9_program *program, const d9_epoch_row *
                                .learning_rate = row->learning_rate,
                                .images_per_second = row->images_per_second,
                                .seconds = row->seconds};
-    report(user, program, row->train_loss, row->seconds, &epoch);
+    call_progress(user, program, row->train_loss, row->seconds, &epoch);
 }
 
 static d9_status on_kept(void *user, d9_session *session) {
@@ -103,7 +103,8 @@ dawn9_status dawn9_train(dawn9_context *outer, const dawn9_config *config, const
     d9_context *context = d9_api_begin(outer);
     run self = {.outer = outer, .options = options ? options : &nothing, .wants_model = model != NULL};
     d9_result trained = {0};
-    const volatile sig_atomic_t *const before = context->interrupt; /* of an outer dawn9_train, if a callback calls */
+    /* The flag of an outer dawn9_train whose callback called this one; NULL: none. */
+    const volatile sig_atomic_t *const before = context->interrupt;
     const d9_train_options train = {
         .write_model = d9_model_write,
         .start_model = d9_model_initialize,

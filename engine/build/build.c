@@ -103,7 +103,7 @@ done:
     return status;
 }
 
-/* Checks that the samples are of the model's kind and, if they are texts, that no trick changes or selects images. */
+/* Checks that the samples are of the model's kind and, if they are texts, that no enabled trick is for images. */
 static d9_status check_samples(d9_context *context, const d9_config *config, const d9_extent *extent) {
     static const char *const kinds[] = {"images", "texts", "", "a text as a stream"};
     const bool texts = extent->vocabulary > 0, stream = extent->train_tokens > 0;
@@ -144,8 +144,8 @@ static void place_dropout(d9_graph *graph, int rank, int ranks) {
             graph->nodes[n].as.dropout.rank = rank, graph->nodes[n].as.dropout.ranks = ranks;
 }
 
-/* Sets rank and ranks of the operations that depend on a sample's place in the batch: they tell which samples this
- * process has. Divides batch norms without a group size into train.norm_groups groups. */
+/* Sets rank and ranks of each dropout and batch norm, which tell which samples of the batch this process has. Divides
+ * batch norms without a group size into train.norm_groups groups. */
 static d9_status place_in_batch(d9_context *context, const d9_config *config, const d9_extent *extent,
                                 d9_graph *graph) {
     const int64_t ranks = d9_extent_ranks(extent),
@@ -326,7 +326,7 @@ static d9_status mark_features(d9_context *context, d9_graph *graph) {
     return D9_OK;
 }
 
-static d9_status finish_eval(const d9_building *b, const d9_graph *forward) {
+static d9_status build_evaluation(const d9_building *b, const d9_graph *forward) {
     d9_status status;
     d9_program *program = b->program;
     d9_graph columns; /* network of a stream, with as many columns as evaluation has */
@@ -346,7 +346,7 @@ done:
 }
 
 /* With several processes, adds to the message of a failed build how many samples of a batch each process has. */
-static d9_status add_own_batch(d9_context *context, const d9_config *config, const d9_extent *extent) {
+static d9_status add_batch_to_message(d9_context *context, const d9_config *config, const d9_extent *extent) {
     char why[sizeof context->message];
     if (d9_extent_ranks(extent) == 1) return D9_USAGE;
     snprintf(why, sizeof why, "%s", context->message);
@@ -358,7 +358,9 @@ static d9_status add_own_batch(d9_context *context, const d9_config *config, con
 d9_status d9_program_build(d9_context *context, const d9_config *config, const d9_extent *extent,
                            const d9_precision *precision, const d9_program_options *options, d9_program *program) {
     d9_status status;
-    d9_graph forward, network; /* for the images drawn; for those trained on, fewer if a second network selects them */
+    /* forward: for the images drawn in a step; network: for the images trained on, fewer if a second network selects
+     * them. */
+    d9_graph forward, network;
     const d9_building b = {context, config, options, program};
     d9_graph_init(&forward);
     d9_graph_init(&network);
@@ -403,7 +405,7 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
                                     : d9_program_round(program, extent->epochs * (double)program->steps_per_epoch);
     D9_TRY(D9_ARENA_ALLOCATE(context, &program->arena, D9_MAX_TABLES, &program->table));
     status = build_forward(context, config, extent, options, false, program, &forward);
-    if (status == D9_USAGE) status = add_own_batch(context, config, extent);
+    if (status == D9_USAGE) status = add_batch_to_message(context, config, extent);
     D9_TRY(status);
     for (int i = 0; options->rates && i < program->changes.count; i++) program->changes.change[i].batches = 0;
     D9_TRY(check_accumulation(context, program));
@@ -422,8 +424,8 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
     if (!options->eval_only) D9_TRY(d9_build_find_phases(&b));
     const d9_node_id updates = program->train.node_count;
     D9_TRY(d9_build_updates(&b));
-    D9_TRY(d9_build_fill_phases(&b, &network, updates));
-    D9_TRY(finish_eval(&b, &forward));
+    D9_TRY(d9_build_phase_lists(&b, &network, updates));
+    D9_TRY(build_evaluation(&b, &forward));
     D9_TRY(d9_layout_buffers(context, program, options));
 done:
     d9_graph_free(context, &forward);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Finds the table of this name, which another list may have made already; D9_NONE if there is none. */
+/* Finds the table with this name, which may have been made for another list; D9_NONE if there is none. */
 static int find_table(const d9_program *program, const char *name) {
     int found = D9_NONE;
     for (int t = 0; t < program->table_count; t++)
@@ -24,14 +24,14 @@ d9_status d9_build_stored(d9_context *context, d9_graph *graph, const char *name
     return d9_graph_add_value(context, graph, &value, id);
 }
 
-/* Entries of a table by step that the making of batches reads: previews show D9_PREVIEW_EPOCHS epochs, also if the run
- * is shorter. */
-static int64_t steps_of_batches(const d9_program *program) {
+/* Number of entries of a table, by step, that batch nodes read. A preview shows D9_PREVIEW_EPOCHS epochs even of a
+ * shorter run. */
+static int64_t batch_table_entries(const d9_program *program) {
     const int64_t previewed = (D9_PREVIEW_EPOCHS - 1) * program->steps_per_epoch + 1;
     return program->steps > previewed ? program->steps : previewed;
 }
 
-/* Mixes image n and its target with those of image N - 1 - n: adds a node, and a table of weights by step. */
+/* Mixes image n of a batch of N, and its target, with image N - 1 - n: adds a node, and a table of weights by step. */
 static d9_status add_mixture(d9_context *context, d9_program *program, d9_graph *graph, d9_value_id plain) {
     d9_status status;
     static const char name[] = "mixture";
@@ -40,7 +40,7 @@ static d9_status add_mixture(d9_context *context, d9_program *program, d9_graph 
     int *table = &mix.as.mix.share.table;
     *table = find_table(program, name);
     if (*table == D9_NONE) {
-        const int64_t steps = steps_of_batches(program);
+        const int64_t steps = batch_table_entries(program);
         D9_TRY(d9_build_table(context, program, name, steps, table, &shares));
         for (int64_t s = 0; s < steps; s++)
             shares[s] = d9_mix_weight(program->seed, s, program->augmentation.number[D9_AUGMENT_MIX][0]);
@@ -53,11 +53,11 @@ done:
 
 /* Fills tables by step: `values` receive top, left, bottom and right of the pasted box, in pixels of the step's images,
  * and the share of the image outside the box. */
-static void fill_boxes(const d9_program *program, double *const *values) {
+static void fill_box_tables(const d9_program *program, double *const *values) {
     const double *paste = program->augmentation.number[D9_AUGMENT_PASTE];
-    const int64_t steps = steps_of_batches(program);
+    const int64_t steps = batch_table_entries(program);
     for (int64_t s = 0; s < steps; s++) {
-        const double scale = d9_build_scale(program, s);
+        const double scale = d9_build_image_scale(program, s);
         const int64_t height = llround(scale * (double)program->extent.height),
                       width = llround(scale * (double)program->extent.width);
         const d9_box box = d9_paste_box(program->seed, s, paste[0], paste[1], height, width);
@@ -70,7 +70,8 @@ static void fill_boxes(const d9_program *program, double *const *values) {
     }
 }
 
-/* Pastes a box of image N - 1 - n into image n and mixes their targets by area: adds a node, and tables by step. */
+/* Pastes a box of image N - 1 - n into image n of a batch of N and mixes their targets by area: adds a node, and tables
+ * by step. */
 static d9_status add_pasting(d9_context *context, d9_program *program, d9_graph *graph, d9_value_id plain) {
     d9_status status;
     static const char *const names[] = {"box.top", "box.left", "box.bottom", "box.right", "box.outside"};
@@ -81,10 +82,10 @@ static d9_status add_pasting(d9_context *context, d9_program *program, d9_graph 
     for (int t = 0; t < TABLES; t++) {
         by_step[t] = (d9_coefficient){find_table(program, names[t]), 0};
         if (!filled)
-            D9_TRY(
-                d9_build_table(context, program, names[t], steps_of_batches(program), &by_step[t].table, &values[t]));
+            D9_TRY(d9_build_table(context, program, names[t], batch_table_entries(program), &by_step[t].table,
+                                  &values[t]));
     }
-    if (!filled) fill_boxes(program, values);
+    if (!filled) fill_box_tables(program, values);
     const d9_node paste = {D9_OP_PASTE,
                            "image.paste",
                            {plain},
@@ -162,8 +163,8 @@ static d9_status add_order(d9_context *context, const d9_program *program, d9_gr
     return d9_graph_add_value(context, graph, &ranked, order);
 }
 
-/* Adds the nodes draw, augment and mix or paste (if images are mixed) at the beginning of a training list, or only
- * augment at the beginning of the evaluation list. `stored`: all images. */
+/* Adds the nodes draw and augment, and mix or paste if images are mixed, at the beginning of a training list; at the
+ * beginning of the evaluation list only augment. `stored`: all images of the set. */
 static d9_status add_image_nodes(d9_context *context, d9_program *program, d9_graph *graph, bool training,
                                  const d9_batch_attributes *augment, d9_value_id stored, d9_value_id order) {
     d9_status status;
@@ -220,7 +221,7 @@ done:
 }
 
 /* Appends nodes that copy the final states of recurrent layers to their initial states, for the next step. */
-static d9_status carry_states(d9_context *context, d9_graph *graph) {
+static d9_status add_state_copies(d9_context *context, d9_graph *graph) {
     d9_status status = D9_OK;
     for (d9_node_id n = d9_edit_next(graph, D9_OP_RECUR, 0); n != D9_NONE; n = d9_edit_next(graph, D9_OP_RECUR, n + 1))
         for (int i = 3; i < graph->nodes[n].input_count; i++) {
@@ -236,8 +237,8 @@ done:
     return status;
 }
 
-/* Adds the nodes that make a list's batch at its beginning: labels (of a training list), and images or tokens. `drawn`:
- * number of samples drawn for a step. */
+/* Adds the nodes that make a list's batch at its beginning: labels (of a training list or a stream), and images or
+ * tokens. `drawn`: number of samples drawn for a step. */
 static d9_status add_batch_nodes(d9_context *context, d9_program *program, d9_graph *graph, batch_kind kind,
                                  int64_t drawn) {
     d9_status status;
@@ -292,7 +293,7 @@ d9_status d9_build_evaluation_batch(const d9_building *b, d9_graph *graph) {
     d9_status status;
     D9_TRY(add_batch_nodes(b->context, b->program, graph, EVALUATED, d9_extent_own_batch(&b->program->extent)));
     if (graph->loss != D9_NONE) D9_TRY(add_metrics(b->context, graph));
-    D9_TRY(carry_states(b->context, graph));
+    D9_TRY(add_state_copies(b->context, graph));
 done:
     return status;
 }
@@ -324,8 +325,8 @@ done:
     return status;
 }
 
-/* Appends the nodes that train the second network, on the images that the step selected; they run only every
- * selection.every steps. */
+/* Appends the forward and backward pass of the second network on the images that the step selected. These nodes run
+ * only every selection.every steps. */
 static d9_status add_proxy_training(const d9_building *b, int64_t from, d9_graph *graph) {
     d9_status status;
     d9_graph proxy;
@@ -350,7 +351,7 @@ d9_status d9_build_gradients(const d9_building *b, int64_t from, int64_t drawn, 
     D9_TRY(add_batch_nodes(b->context, b->program, graph, selects ? SELECTED : DRAWN, drawn));
     D9_TRY(add_metrics(b->context, graph));
     D9_TRY(d9_gradient_append(b->context, graph, b->config->train.image_gradient));
-    D9_TRY(carry_states(b->context, graph));
+    D9_TRY(add_state_copies(b->context, graph));
     if (selects) D9_TRY(add_ranking(b, drawn, graph));
     if (selects) D9_TRY(add_proxy_training(b, from, graph));
 done:

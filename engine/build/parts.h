@@ -22,27 +22,29 @@ D9_MUST_USE d9_status d9_build_proxy(const d9_building *b, int64_t images, const
 
 /* ---- the batch and the gradients ---- */
 
-/* Adds types, batch, metrics and gradients to a network for steps from `from` on, and the second network that selects
- * images, if there is one. `drawn`: images drawn per step. */
+/* Adds types, batch, metrics, gradients and the copies of recurrent states to a network for steps from `from` on, and
+ * the second network that selects images, if there is one. `drawn`: samples drawn per step by this process. */
 D9_MUST_USE d9_status d9_build_gradients(const d9_building *b, int64_t from, int64_t drawn, d9_graph *graph);
-/* Adds the batch nodes at the beginning of the evaluation list and, if it computes losses, metrics at its end. */
+/* Adds the batch nodes at the beginning of the evaluation list; at its end metrics, if it computes losses, and the
+ * copies of recurrent states. */
 D9_MUST_USE d9_status d9_build_evaluation_batch(const d9_building *b, d9_graph *graph);
 
 /* ---- the updates ---- */
 
-/* Adds the updates and the tail, the nodes after the gradients, to program->train. */
+/* Adds the nodes after the gradients to program->train: accumulation, sums over the processes, clipping, updates and
+ * the tail. */
 D9_MUST_USE d9_status d9_build_updates(const d9_building *b);
 
 /* ---- the phases ---- */
 
-/* Computes the step range and the batches per step of each phase. d9_build_fill_phases adds their node lists. */
+/* Computes the step range and the batches per step of each phase. d9_build_phase_lists adds their node lists. */
 D9_MUST_USE d9_status d9_build_find_phases(const d9_building *b);
 /* Builds the node lists of all phases. `network`: the forward graph for one batch of full-size images, copied for
  * phases whose steps train on one such batch; `updates`: index of the first update node in program->train. */
-D9_MUST_USE d9_status d9_build_fill_phases(const d9_building *b, const d9_graph *network, d9_node_id updates);
+D9_MUST_USE d9_status d9_build_phase_lists(const d9_building *b, const d9_graph *network, d9_node_id updates);
 /* Side of a step's images as a fraction of the full side. */
-double d9_build_scale(const d9_program *program, int64_t step);
-/* True if a change sets the number of batches per step. */
+double d9_build_image_scale(const d9_program *program, int64_t step);
+/* True if any of program->changes sets the number of batches per step. */
 bool d9_build_changes_batches(const d9_program *program);
 /* Marks parameters that are frozen at step `from` as not trainable, so that no gradients are added for them. */
 void d9_build_mark_frozen(const d9_program *program, int64_t from, d9_graph *list);

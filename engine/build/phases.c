@@ -25,7 +25,7 @@ static setting setting_at(const d9_program *program, int64_t step) {
     return found;
 }
 
-double d9_build_scale(const d9_program *program, int64_t step) {
+double d9_build_image_scale(const d9_program *program, int64_t step) {
     const d9_phase_change *resize = setting_at(program, step).resize;
     return resize ? resize->scale : 1;
 }
@@ -85,13 +85,13 @@ void d9_build_mark_frozen(const d9_program *program, int64_t from, d9_graph *lis
     }
 }
 
-static d9_status fill_phase(const d9_building *b, const d9_graph *network, d9_node_id updates, d9_phase *phase) {
+static d9_status build_phase_list(const d9_building *b, const d9_graph *network, d9_node_id updates, d9_phase *phase) {
     d9_status status;
     const d9_program *program = b->program;
     const int64_t drawn = d9_extent_own_batch(&program->extent) * phase->batches;
     const d9_phase_change *resize = setting_at(program, phase->from).resize;
     D9_TRY(phase->batches > 1 || resize ? d9_build_network(b, d9_program_selected(program, drawn),
-                                                           d9_build_scale(program, phase->from), &phase->list)
+                                                           d9_build_image_scale(program, phase->from), &phase->list)
                                         : d9_graph_copy(b->context, network, &phase->list));
     if (resize) D9_TRY(check_same_state(b->context, program, resize, &phase->list));
     d9_build_mark_frozen(program, phase->from, &phase->list);
@@ -102,9 +102,10 @@ done:
     return status;
 }
 
-d9_status d9_build_fill_phases(const d9_building *b, const d9_graph *network, d9_node_id updates) {
+d9_status d9_build_phase_lists(const d9_building *b, const d9_graph *network, d9_node_id updates) {
     d9_status status = D9_OK;
-    for (int p = 0; p < b->program->phase_count; p++) D9_TRY(fill_phase(b, network, updates, &b->program->phase[p]));
+    for (int p = 0; p < b->program->phase_count; p++)
+        D9_TRY(build_phase_list(b, network, updates, &b->program->phase[p]));
 done:
     return status;
 }

@@ -1,4 +1,5 @@
-/* Builds tables of coefficients by step, the updates of the groups, and the tail (averages and copies after them). */
+/* Builds the nodes after the gradients: accumulation, sums over the processes, clipping, the updates of the groups and
+ * the tail (averages and copies). Also builds their tables of coefficients by step. */
 #include "build/parts.h"
 #include "graph/op.h"
 
@@ -36,7 +37,7 @@ done:
 }
 
 /* The step in which an average over only the last updates starts: the step before these updates, in which the average
- * is set to the state. -1: these are all updates, and the average starts from the initial state. */
+ * is set to the state. -1: the average covers all updates and starts from the initial state. */
 static int64_t average_start(const d9_program *program, const d9_tail_node *tail) {
     const int64_t begin = program->steps - tail->last * program->accumulate;
     return begin > 0 ? begin - 1 : -1;
@@ -113,7 +114,7 @@ done:
 }
 
 /* Builds the table of the steps in which weights are renormalised: each is the first step that is at least an interval
- * after the previous one, or after the group's beginning. The interval grows linearly to renormalise_last (0: it is
+ * after the previous one, or after the group's beginning. The interval changes linearly to renormalise_last (0: it is
  * constant). */
 static d9_status renormalise_table(d9_context *context, d9_program *program, const d9_group *group, d9_when when,
                                    int *id) {
@@ -155,14 +156,14 @@ static d9_status range_value(d9_context *context, d9_program *program, d9_buffer
 }
 
 /* The parameters of an update: a group, or one parameter of it. */
-typedef struct member {
+typedef struct parameter_range {
     const char *name;
     int64_t begin; /* element in STATE, GRADIENT and accumulators of groups */
     d9_shape shape;
-} member;
+} parameter_range;
 
 /* Adds accumulators as inputs and outputs of an update. Groups share accumulators by name; each uses its own range. */
-static d9_status add_accumulators(d9_context *context, const d9_group *group, const member *updated,
+static d9_status add_accumulators(d9_context *context, const d9_group *group, const parameter_range *updated,
                                   d9_program *program, d9_node *node) {
     d9_status status = D9_OK;
     for (int i = 0; i < D9_UPDATE_STATES; i++) {
@@ -186,8 +187,8 @@ done:
 }
 
 /* Adds an update node. `node` has everything but its role, inputs and outputs. */
-static d9_status add_update_node(d9_context *context, const d9_group *group, const member *updated, d9_program *program,
-                                 d9_node node) {
+static d9_status add_update_node(d9_context *context, const d9_group *group, const parameter_range *updated,
+                                 d9_program *program, d9_node node) {
     d9_status status;
     node.input_count = 2, node.output_count = 1;
     D9_TRY(
@@ -202,12 +203,13 @@ done:
     return status;
 }
 
-static d9_status add_each_update(d9_context *context, const d9_group *group, d9_program *program, const d9_node *node) {
+static d9_status add_parameter_updates(d9_context *context, const d9_group *group, d9_program *program,
+                                       const d9_node *node) {
     d9_status status = D9_OK;
     const int64_t size = (int64_t)d9_type_bytes(program->precision->master);
     for (int v = 0, count = program->train.value_count; v < count; v++) {
         const d9_value value = program->train.values[v]; /* a copy, because adding values may move the array */
-        const member updated = {value.name, value.offset / size, value.shape};
+        const parameter_range updated = {value.name, value.offset / size, value.shape};
         if (!d9_value_learns(&value)) continue;
         if (d9_groups_find(&program->groups, &value) != (int)(group - program->groups.group)) continue;
         D9_TRY(add_update_node(context, group, &updated, program, *node));
@@ -245,15 +247,15 @@ static d9_status add_update(d9_context *context, const d9_program_options *optio
     update->update = group->update;
     update->products = program->precision->compute;
     memcpy(update->numbers, group->numbers, sizeof update->numbers);
-    const member all = {group->name, group->begin, {1, {group->end - group->begin}}};
-    D9_TRY(info->per_parameter ? add_each_update(context, group, program, &node)
+    const parameter_range all = {group->name, group->begin, {1, {group->end - group->begin}}};
+    D9_TRY(info->per_parameter ? add_parameter_updates(context, group, program, &node)
                                : add_update_node(context, group, &all, program, node));
 done:
     return status;
 }
 
 /* True if the buffer is STATE, or an accumulator with the layout of STATE. */
-static bool is_state(const d9_program *program, d9_buffer buffer) {
+static bool has_state_layout(const d9_program *program, d9_buffer buffer) {
     const int i = (int)buffer - (int)D9_BUFFER_ACCUMULATORS;
     return buffer == D9_BUFFER_STATE || (i >= 0 && i < program->accumulators.count &&
                                          program->accumulators.accumulator[i].layout == D9_ACCUMULATOR_OF_STATE);
@@ -265,8 +267,8 @@ static d9_status add_tail_node(d9_context *context, d9_program *program, const d
         .op = tail->op, .output_count = 1, .when = updates_to_steps(program, tail->when), .as.lerp = {tail->ratio}};
     const d9_shape all = {1, {program->state_elements}};
     d9_value_id to, from;
-    if ((tail->op != D9_OP_LERP && tail->op != D9_OP_COPY) || !is_state(program, tail->to) ||
-        !is_state(program, tail->from) || !is_state(program, program->tail.evaluate))
+    if ((tail->op != D9_OP_LERP && tail->op != D9_OP_COPY) || !has_state_layout(program, tail->to) ||
+        !has_state_layout(program, tail->from) || !has_state_layout(program, program->tail.evaluate))
         return d9_fail(context, D9_USAGE, "the tail cannot %s from %s to %s: only the state and averages of it",
                        d9_op_name(tail->op), d9_program_buffer_name(program, tail->from),
                        d9_program_buffer_name(program, tail->to));
@@ -316,8 +318,8 @@ done:
     return status;
 }
 
-/* Adds a sum over the processes for each range of adjacent groups that are updated in the same steps. In other steps a
- * gradient is not summed: it is zero, or still the sum of the group's last step. */
+/* Adds a sum over the processes for each range of adjacent groups whose updates begin and end at the same steps. Before
+ * and after, the gradient is not summed: it is zero, or still the sum of the group's last step. */
 static d9_status add_all_reduces(d9_context *context, d9_program *program) {
     d9_status status = D9_OK;
     const d9_group *group = program->groups.group;

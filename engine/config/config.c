@@ -208,7 +208,7 @@ static d9_status check_selection(d9_context *context, const d9_config *config, c
 }
 
 /* Rejects class weights with a loss of several labels: they need one class for each image. */
-static d9_status check_weights(d9_context *context, const d9_config *config, const d9_tree *root) {
+static d9_status check_class_weights(d9_context *context, const d9_config *config, const d9_tree *root) {
     const d9_tree *node = d9_tree_find(d9_tree_find(root, "train"), "class_weights");
     if (config->train.class_weights == D9_CLASS_WEIGHTS_NONE || !d9_loss_several(config->train.loss)) return D9_OK;
     return d9_tree_fail_key(context, node, "needs one class for each image; with train.loss sigmoid it has several");
@@ -230,7 +230,7 @@ static d9_status build_config(d9_context *context, d9_config *config, const char
     D9_TRY(identify_weights(context, config, root));
     D9_TRY(bind_model(context, config, root));
     D9_TRY(resolve_target(context, config, root));
-    D9_TRY(check_weights(context, config, root));
+    D9_TRY(check_class_weights(context, config, root));
     D9_TRY(bind_tricks(context, config, root));
     D9_TRY(bind_ablate(context, config, root));
     if (!edits || !edits->eval_only) D9_TRY(check_selection(context, config, root));

@@ -6,7 +6,7 @@
  * off}` removes an inherited trick, `on` means `{}`; another model.name drops the inherited model options. `title` and
  * `published` describe one file and are not inherited. A file that inherits itself is rejected with the chain of files.
  *
- * Loading also reads the file that `train.from` names, for its SHA-256. */
+ * Loading also reads the file that `train.from` names, except published weights, for its SHA-256. */
 #pragma once
 
 #include "core/installed.h"
@@ -30,7 +30,7 @@ typedef struct d9_config_edit {
 typedef struct d9_config_edits {
     d9_config_edit *items;
     int count, capacity;
-    bool eval_only; /* the configuration trains nothing: checks of early stopping and of keep: best are left out */
+    bool eval_only; /* the configuration trains nothing: eval.patience, train.plateau and keep: best are not checked */
 } d9_config_edits;
 
 /* Inserts the edit before the edits of later kinds at the end of the list: the order is with, without, set. */
@@ -102,8 +102,9 @@ typedef struct d9_config {
         int momentum_form; /* d9_momentum_form */
         bool decoupled, image_gradient;
         d9_schedule lr;
-        const char *from;        /* file of the initial weights; NULL: none */
-        const char *from_sha256; /* "sha256:" and 64 digits, which records contain instead of the path */
+        /* Initial weights: a file, the name of published weights, or in a record "sha256:" and 64 digits; NULL: none */
+        const char *from;
+        const char *from_sha256; /* "sha256:" and 64 digits, which records contain instead of the path; NULL: none */
     } train;
     struct {
         double scores[D9_MEASURE_COUNT]; /* by index of d9_measure_at; d9_config_published reads that of `measure` */

@@ -98,7 +98,7 @@ static char *split_at(char *text, char mark) {
 }
 
 /* Rejects names like "ema,celu" and "ema=3", which are common mistakes, with a hint. */
-static d9_status check_name(d9_context *context, const d9_tree *layer, const char *name) {
+static d9_status check_trick_name(d9_context *context, const d9_tree *layer, const char *name) {
     if (strchr(name, ',')) return d9_tree_fail(context, layer, "takes one trick; repeat it for each");
     if (strchr(name, '=')) return d9_tree_fail(context, layer, "write NAME or NAME:KEY=VALUE,KEY=VALUE");
     return D9_OK;
@@ -112,7 +112,7 @@ static d9_status apply_with(d9_context *context, d9_arena *arena, const d9_confi
     char *options = split_at(name, ':');
     if (!*name || (options && !*options))
         D9_TRY(d9_tree_fail(context, layer, "write NAME or NAME:KEY=VALUE,KEY=VALUE"));
-    D9_TRY(check_name(context, layer, name));
+    D9_TRY(check_trick_name(context, layer, name));
     D9_TRY(d9_tree_map(context, arena, layer, "tricks", &tricks));
     D9_TRY(d9_tree_map(context, arena, tricks, name, &trick));
     while (options) {
@@ -135,7 +135,7 @@ static d9_status apply_without(d9_context *context, d9_arena *arena, const d9_co
     char *name;
     D9_TRY(make_layer(context, arena, edit, &layer, &name));
     if (!*name) D9_TRY(d9_tree_fail(context, layer, "write the trick's name"));
-    D9_TRY(check_name(context, layer, name));
+    D9_TRY(check_trick_name(context, layer, name));
     D9_TRY(d9_tree_map(context, arena, layer, "tricks", &tricks));
     D9_TRY(add_value(context, arena, tricks, name, "off"));
     d9_layers_merge(root, layer);

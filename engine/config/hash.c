@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A key and its value: of an option, "train.epochs" and "3", or of a trick that is on, "tricks.ema" and "on". The value
- * is "" if it is absent. */
+/* A key and its value: of an option, "train.epochs" and "3"; of a trick that is on, "tricks.ema" and "on"; or the rule
+ * that draws the test part, "data.split" and "2". The value is "" if it is absent. */
 typedef struct setting {
     const char *key, *value;
     bool is_default;
@@ -30,7 +30,7 @@ static bool is_hashed(const char *key) {
                                          "seed",
                                          "backend_options.choices",
                                          "data.path",
-                                         "eval.every", /* see collect_settings */
+                                         "eval.every", /* see add_option */
                                          "eval.tta",   /* see add_deciding_views */
                                          "data.check",
                                          "data.skip_damaged",
@@ -85,8 +85,8 @@ done:
     return status;
 }
 
-/* The version of the rule that draws test and validation samples by the names of files. Version 3 differs from 2 only
- * for tables without a column of groups or parts. */
+/* Adds the version of the rule that draws test and validation samples by the names of files. Version 3 differs from 2
+ * only for tables without a column of groups or parts. */
 static d9_status add_split_rule(settings *all, const d9_config *config) {
     static const char *const drawn[] = {"folder", "text", "labelled"};
     bool by_name = false;
@@ -97,9 +97,8 @@ static d9_status add_split_rule(settings *all, const d9_config *config) {
     return add_setting(all, "data.split", by_path ? "3" /* D9_SPLIT_BY_PATH */ : "2" /* D9_SPLIT_BY_NAME */, false);
 }
 
-/* eval.tta changes the parameters only through early stopping and the plateau of the learning rate, and only if there
- * are several views. Older versions without
- * this key behaved like `every`, so that value adds no line to the hash. */
+/* Adds eval.tta if it can change the parameters: through early stopping or the plateau of the learning rate, and only
+ * if a trick adds views. Versions without this key behaved like `every`, so `every` adds no line to the hash. */
 static d9_status add_deciding_views(settings *all, const d9_config *config) {
     const bool every = config->eval.tta == D9_EVAL_TTA_EVERY;
     bool views = false;

@@ -76,8 +76,8 @@ void d9_layers_normalize(d9_tree *root) {
 
 static d9_status load_text(d9_context *context, d9_arena *arena, ancestry *link, const char *yaml, d9_tree **root);
 
-/* Fails with `message`. If the base is missing, adds to which folder it is relative, and the installed configuration
- * with this name, if there is one. */
+/* Fails with `message`. If the file `path` is missing, adds that a base is relative to the folder of the file that
+ * names it, and the path of an installed configuration with this name, if there is one. */
 static d9_status fail_base(d9_context *context, const d9_tree *base, const char *path, const char *message) {
     char found[D9_INSTALLED_BYTES];
     if (d9_file_exists(context, path)) return d9_tree_fail(context, base, "%s", message);

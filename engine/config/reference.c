@@ -87,7 +87,7 @@ static bool ends_in_key(const char *path, const char *word) {
     return tail == length || path[length - tail - 1] == '.';
 }
 
-/* Several models have an option of this path. */
+/* True if a key before number `index` has this path: several models may have the option. */
 static bool is_repeated(int index, const char *path) {
     d9_key key;
     for (int i = 0; i < index; i++)

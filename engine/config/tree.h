@@ -1,14 +1,14 @@
 /* A YAML document as a tree whose nodes know their position in the source.
  *
  * Only maps, lists and scalars: anchors, aliases, tags, second documents and duplicate keys are rejected. Nodes are
- * freed with their arena. Invalid YAML is D9_USAGE, "FILE:LINE:COLUMN: key.path: ..."; lack of memory is D9_DEVICE. */
+ * freed with their arena. Invalid YAML is D9_USAGE, "FILE:LINE:COLUMN: ..."; lack of memory is D9_DEVICE. */
 #pragma once
 
 #include "core/arena.h"
 #include "core/text.h"
 
 typedef struct d9_place {
-    const char *source; /* the file's path; or an option like "--set" or "--seed"; or "default" */
+    const char *source; /* the file's path; an option such as "--seed"; or another name, such as "default" */
     const char *edit;   /* argument of that option; NULL: the source is no option */
     int line, column;   /* from 1; line 0: the source has no lines, for example an option */
 } d9_place;

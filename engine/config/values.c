@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* The arguments that every reader gets. */
+/* The arguments of a reader besides node and field. */
 typedef struct reading {
     d9_context *context;
     d9_arena *arena; /* for texts and parsed defaults */
@@ -56,7 +56,7 @@ static d9_status read_real(const reading *reading, const d9_tree *node, void *fi
 }
 
 static d9_status read_integer(const reading *reading, const d9_tree *node, void *field) {
-    double value; /* also of a number with more than 64 bits, which is out of range */
+    double value; /* holds even a number of more than 64 bits, which is then out of range */
     if (node->kind != D9_TREE_SCALAR || node->quoted || node->text[strspn(node->text, "0123456789+-")] ||
         !d9_text_to_real(node->text, &value))
         return d9_value_wrong_type(reading->context, node, "a whole number");
@@ -88,7 +88,7 @@ static bool has_word(const char *text, int length, const char *word) {
     return false;
 }
 
-/* The value whose explanation in the help contains this word ("cuda" for "gpu"); the word itself if none or several
+/* The choice whose explanation in the help contains this word ("cuda" for "gpu"); the word itself if none or several
  * do. */
 static const char *find_meant(const d9_option *option, const d9_choices *list, const char *word) {
     const char *meant = NULL, *line = strchr(option->doc, '\n');
@@ -228,8 +228,8 @@ static bool parse_knot(const char *word, d9_knot *knot) {
     return knot->value >= 0 && !(percent && knot->value > 100);
 }
 
-/* True if the knot lies before its predecessor. Only knots of the same unit are compared: whether end-2 lies before 20%
- * depends on the number of epochs, and such knots are clamped later. */
+/* True if the knot lies before its predecessor. Only knots of equal units are compared: the order of end-2 and 20%
+ * depends on the number of epochs, and d9_schedule_at moves such knots. */
 static bool lies_before(const d9_knot *before, const d9_knot *knot) {
     if (before->unit != knot->unit) return false;
     return knot->unit == D9_KNOT_BEFORE_END ? knot->value > before->value : knot->value < before->value;
@@ -503,7 +503,8 @@ done:
     return same;
 }
 
-/* Binds a map of a configuration to option rows: every key must be known, and every row gets a value or its default. */
+/* ---- maps of options: every key must be known, and every option gets a value or its default ---- */
+
 enum { WORDS_MAX = 64 };
 
 bool d9_values_has_key(const d9_binding *bindings, int count, const char *const *others, const char *key) {
@@ -515,8 +516,8 @@ bool d9_values_has_key(const d9_binding *bindings, int count, const char *const 
     return false;
 }
 
-static d9_status unknown_key(d9_context *context, const d9_tree *node, const d9_binding *bindings, int count,
-                             const char *const *others) {
+static d9_status fail_unknown_key(d9_context *context, const d9_tree *node, const d9_binding *bindings, int count,
+                                  const char *const *others) {
     const char *words[WORDS_MAX];
     int word_count = 0;
     for (int i = 0; i < count; i++)
@@ -539,7 +540,7 @@ d9_status d9_values_bind(d9_context *context, d9_arena *arena, const d9_tree *ma
     if (map->kind != D9_TREE_MAP) D9_TRY(d9_value_wrong_type(context, map, "a map of keys, like {key: value}"));
     for (const d9_tree *child = map->first; child; child = child->next)
         if (!d9_values_has_key(bindings, count, others, child->key))
-            D9_TRY(unknown_key(context, child, bindings, count, others));
+            D9_TRY(fail_unknown_key(context, child, bindings, count, others));
     for (int i = 0; i < count; i++)
         for (const d9_option *option = bindings[i].options; option && option->type != D9_OPTION_NONE; option++) {
             const d9_tree *node = d9_tree_find(map, option->key);

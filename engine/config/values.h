@@ -9,8 +9,8 @@ D9_MUST_USE d9_status d9_value_read(d9_context *context, d9_arena *arena, const 
                                     void *base);
 
 extern const char *const d9_schedule_keys[]; /* keys of a schedule's map, ended by NULL */
-/* Prepares merging `over` into `under`: if both are maps of a schedule, removes the keys of `under` that do not fit the
- * shape, knots or values that `over` sets. A map `over` without these keys changes nothing. */
+/* Prepares merging the map `over` into the map `under`: if `over` sets the shape, knots or values of a schedule,
+ * removes the keys of `under` that do not fit. Otherwise changes nothing. */
 void d9_schedule_drop_keys(const d9_tree *over, d9_tree *under);
 
 /* Fails at the node with "needs NEEDED, not FOUND"; FOUND describes the node: "a map", "a list", a scalar's text. */
@@ -19,8 +19,8 @@ D9_MUST_USE d9_status d9_value_wrong_type(d9_context *context, const d9_tree *no
 /* Appends the field as YAML; false, and nothing is appended, if an optional value is absent. */
 bool d9_value_write(const d9_option *option, const void *base, d9_text *text);
 
-/* True if the field has its default value; false if the option has none. `text` receives only the status of a failure.
- */
+/* True if the field has its default value, or is absent and the default is ""; false if the option is required. `text`
+ * receives only the status of a failure. */
 bool d9_value_is_default(const d9_option *option, const void *base, d9_text *text);
 
 /* A table of options and the struct that its offsets refer to. */

@@ -21,31 +21,31 @@ d9_class_scores d9_confusion_class(const d9_confusion *matrix, int64_t class) {
     return (d9_class_scores){percent(hits, predicted), percent(hits, samples), percent(2 * hits, predicted + samples)};
 }
 
-typedef struct mean {
+typedef struct score_sums {
     d9_class_scores sum;
     int64_t occurring;
-} mean;
+} score_sums;
 
-static void add_scores(mean *mean, d9_class_scores own, bool occurs) {
+static void add_scores(score_sums *mean, d9_class_scores own, bool occurs) {
     mean->sum.precision += own.precision; /* zeros if the class does not occur */
     mean->sum.recall += own.recall;
     mean->sum.f1 += own.f1;
     mean->occurring += occurs;
 }
 
-static d9_class_scores divide(const mean *mean) {
+static d9_class_scores mean_scores(const score_sums *mean) {
     const double count = mean->occurring ? (double)mean->occurring : 1;
     return (d9_class_scores){mean->sum.precision / count, mean->sum.recall / count, mean->sum.f1 / count};
 }
 
 d9_class_scores d9_confusion_macro(const d9_confusion *matrix) {
-    mean macro = {0};
+    score_sums macro = {0};
     int64_t samples, predicted;
     for (int64_t class = 0; class < matrix->classes; class ++) {
         count_class(matrix, class, &samples, &predicted);
         add_scores(&macro, d9_confusion_class(matrix, class), samples + predicted > 0);
     }
-    return divide(&macro);
+    return mean_scores(&macro);
 }
 
 void d9_label_counts_add(d9_label_counts *counts, int64_t labels, int32_t has, int32_t predicted) {
@@ -57,10 +57,10 @@ d9_class_scores d9_label_scores(const d9_label_counts *counts) {
 }
 
 d9_class_scores d9_label_macro(const d9_label_counts *counts, int64_t labels) {
-    mean macro = {0};
+    score_sums macro = {0};
     for (int64_t label = 0; label < labels; label++) {
         const int64_t(*own)[2] = counts[label].counts;
         add_scores(&macro, d9_label_scores(&counts[label]), own[0][1] + own[1][0] + own[1][1] > 0);
     }
-    return divide(&macro);
+    return mean_scores(&macro);
 }

@@ -8,8 +8,8 @@
 
 void d9_context_init(d9_context *context) { *context = (d9_context){.system = d9_system_default()}; }
 
-/* Invisible format characters of Unicode 15 (most of category Cf, and line and paragraph separator), some of which
- * reorder the text around them. */
+/* True for invisible format characters of Unicode 15: most of category Cf, and line and paragraph separator. Some of
+ * them reorder the text around them. */
 static bool is_format(uint32_t c) {
     static const uint32_t ranges[][2] = {{0xad, 0xad},     {0x61c, 0x61c},   {0x180e, 0x180e},
                                          {0x200b, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f},

@@ -53,8 +53,8 @@ typedef struct d9_context {
     const struct d9_system *system; /* never NULL: d9_system_default(), or a table in which a test injects faults */
     d9_log_sink log;                /* NULL: nothing is logged */
     void *log_user;
-    const volatile sig_atomic_t
-        *interrupt; /* set by a handler to the number of a signal that asks for an orderly end; NULL: never set */
+    /* Number of a signal that asks for an orderly end, set by a handler or a callback; 0: none. NULL: never set */
+    const volatile sig_atomic_t *interrupt;
     int (*poll)(void *user); /* called by d9_session_check_interrupt; returns 0 to go on; NULL: never called */
     void *poll_user;
     d9_status status;   /* status of the first failure */
@@ -62,7 +62,7 @@ typedef struct d9_context {
 } d9_context;
 
 /* Length in bytes, 1 to 4, of the control character that begins at `at`; 0: none. U+0080 to U+009F and invisible format
- * characters, such as U+202E, which reverses what follows, are included. */
+ * characters, such as U+202E, which reverses the text after it, are included. */
 int d9_control_bytes(const char *at);
 
 void d9_context_init(d9_context *context);

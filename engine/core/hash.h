@@ -1,4 +1,4 @@
-/* SHA-1, for published dataset files, and SHA-256, for everything in records; computed by libmd. */
+/* SHA-1 and SHA-256, computed by libmd. Published checksums of files may be either; records have SHA-256. */
 #pragma once
 
 #include <stddef.h>

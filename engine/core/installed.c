@@ -105,7 +105,8 @@ const char *const *d9_installed_subfolders(d9_installed_kind kind) { return plac
 
 bool d9_installed_is_exact(const char *word) { return !*word || *word == '/' || *word == '.'; }
 
-/* Finds the file `word` or `word`.yaml in the subfolders of this kind, of the current folder (`here`) or installed. */
+/* Finds the file `word` or `word`.yaml in the subfolders of this kind, those below the current folder if `here`, else
+ * the installed ones. */
 static bool search_folders(d9_context *context, d9_installed_kind kind, const char *word, bool here,
                            char found[D9_INSTALLED_BYTES]) {
     static const char *const endings[] = {"", ".yaml"};

@@ -39,7 +39,7 @@ typedef struct d9_installed_module {
     const char *advice; /* end of the error message if it is missing: "build with ..., or ..." */
 } d9_installed_module;
 
-/* Loads a module and returns the address of the function it exports. The module stays loaded until the process ends.
+/* Loads a module and sets *symbol to the function that it exports. The module stays loaded until the process ends.
  * Returns D9_DEVICE, with the reason, if it is missing, cannot be loaded or does not export the function. */
 D9_MUST_USE d9_status d9_installed_open(d9_context *context, const d9_installed_module *module, void **symbol);
 

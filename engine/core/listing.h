@@ -1,4 +1,4 @@
-/* Contents of a folder, in an order that does not depend on the file system. */
+/* Lists folders in an order that does not depend on the file system, and removes folders. */
 #pragma once
 
 #include <sys/stat.h>

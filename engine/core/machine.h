@@ -13,7 +13,7 @@ int64_t d9_memory_bytes(void);
 /* Cache sizes of the first processor in bytes: level 1 data, level 2, and the shared level 3; 0: unknown. */
 void d9_cache_sizes(int64_t bytes[3]);
 
-/* ---- the same, read from a tree of kernel files ---- */
+/* ---- these resources, read from a tree of kernel files ---- */
 /* Root folders of the kernel's files; tests use a tree that imitates them. */
 typedef struct d9_machine {
     const char *proc, *sys; /* "/proc", "/sys" */

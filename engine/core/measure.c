@@ -118,7 +118,7 @@ enum { FIELD_BYTES = 48 };
 
 /* The text of field `name` (`length` bytes) in a pattern of d9_measure_words; "" if there is no such field. A number is
  * formatted into `own`. */
-static const char *field(const d9_measure *measure, const char *name, size_t length, char own[FIELD_BYTES]) {
+static const char *field_text(const d9_measure *measure, const char *name, size_t length, char own[FIELD_BYTES]) {
     const struct {
         const char *name, *text;
     } fields[] = {{"name", measure->name},
@@ -150,7 +150,7 @@ void d9_measure_words(const d9_measure *measure, const char *pattern, d9_text *t
         const bool parts = before[prefix] == '|';
         const char *name = parts ? before + prefix + 1 : before;
         const size_t length = strcspn(name, "|}");
-        const char *found = field(measure, name, length, own), *after = parts ? name + length + 1 : close;
+        const char *found = field_text(measure, name, length, own), *after = parts ? name + length + 1 : close;
         if (*found)
             d9_text_add(text, "%.*s%s%.*s", parts ? (int)prefix : 0, before, found, (int)(close - after), after);
         pattern = close + 1;

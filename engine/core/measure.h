@@ -1,5 +1,6 @@
-/* Measures of a trained network: accuracy, area under the curve (AUC), perplexity. A run has one, which its model names
- * (d9_model.measure). Target, best epoch, early stopping, records and reports use it through this table. */
+/* Measures of a trained network: accuracy, area under the curve (AUC), perplexity. A run has one: AUC if samples have
+ * several labels, else that of its model (d9_model.measure). Target, best epoch, early stopping, records and reports
+ * use it through this table. */
 #pragma once
 
 #include "core/text.h"
@@ -28,7 +29,7 @@ typedef struct d9_measure {
     double minimum, maximum; /* legal scores */
     const char *fault;       /* message about a record whose score is not legal */
     double target;           /* default of the configuration key `target` */
-    double effect;           /* difference of scores; reports estimate how many seeds it takes to show it */
+    double effect;           /* difference of scores; reports estimate the number of seeds needed to detect it */
     int digits;              /* digits after the decimal point in texts for people */
     /* Computes the score; NAN if it is undefined. If the measure has by_label, `by_label` (classes; NULL: not wanted)
      * receives the score of each label: NAN if it is undefined, and the mean leaves that label out. D9_DEVICE: out of

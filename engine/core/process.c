@@ -1,5 +1,5 @@
 /* Runs programs, waits for them while handling signals, and reads the last line of their output for error messages.
- * Also counts the processors and threads that this process may use. */
+ * Also counts the processors and threads that this process may use, and chooses its GPU. */
 #define _GNU_SOURCE /* sched_getaffinity, pthread_getattr_np */
 #include "core/process.h"
 
@@ -56,7 +56,7 @@ static void become(const d9_signal_guard *guard, pid_t parent, const char *const
 
 /* Waits for the child. When a signal that the guard blocks arrives, sends the child SIGTERM: background jobs of a shell
  * ignore SIGINT. Returns the last such signal; 0: none. */
-static int wait_for(pid_t child, int *state) {
+static int wait_for_child(pid_t child, int *state) {
     const struct timespec poll = {.tv_nsec = POLL_NANOSECONDS};
     sigset_t signals;
     int interrupted = 0;
@@ -71,7 +71,7 @@ static int wait_for(pid_t child, int *state) {
     }
 }
 
-static void last_line(d9_context *context, const char *log, char line[LINE_SIZE]) {
+static void read_last_line(d9_context *context, const char *log, char line[LINE_SIZE]) {
     uint8_t *bytes = NULL;
     size_t end, begin;
     d9_context quiet = *context; /* errors are ignored: if the log cannot be read, the line is empty */
@@ -99,10 +99,10 @@ d9_status d9_process_run(d9_context *context, const d9_signal_guard *guard, cons
     if (child < 0) return d9_fail(context, D9_DATA, "%s cannot be run: %s", program, strerror(errno));
     if (child == 0) become(guard, parent, argv, folder, log);
 
-    const int interrupted = wait_for(child, &state);
+    const int interrupted = wait_for_child(child, &state);
     if (interrupted) return d9_fail(context, (d9_status)(128 + interrupted), "interrupted while %s ran", program);
     if (WIFEXITED(state) && WEXITSTATUS(state) == 0) return D9_OK;
-    last_line(context, log, line);
+    read_last_line(context, log, line);
     if (WIFEXITED(state) && WEXITSTATUS(state) >= NOT_EXECUTABLE && !*line)
         return d9_fail(context, D9_DATA, "%s %s", program,
                        WEXITSTATUS(state) == NOT_FOUND ? "is not installed" : "cannot be run");
@@ -221,7 +221,7 @@ static void *pass_gate(void *gate) {
 
 /* Starts `count` threads that exist at the same time, and ends them. Returns the error of the first that could not be
  * started, or 0; *started: number of threads started. */
-static int try_threads(int count, pthread_t *threads, int *started) {
+static int start_and_end_threads(int count, pthread_t *threads, int *started) {
     pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
     int error = 0;
     pthread_mutex_lock(&gate);
@@ -243,7 +243,7 @@ static d9_status check_threads(d9_context *context, int wanted) {
     int started;
     d9_status status = D9_ALLOCATE(context, wanted, "threads", &threads);
     if (status != D9_OK) return status;
-    const int error = try_threads(wanted - 1, threads, &started);
+    const int error = start_and_end_threads(wanted - 1, threads, &started);
     d9_release(context, threads);
     /* A thread that was joined counts against the limit for another moment. */
     for (int i = 0; i < 100 && count_threads() > before; i++) nanosleep(&pause, NULL);
@@ -300,7 +300,7 @@ bool d9_gpu_is_name(const char *name) {
 
 /* True if entry number `index` of the list is the wanted GPU. Either UUID may be shortened; a UUID matches any entry
  * that is a number, because the two cannot be compared. */
-static bool matches(const char *entry, size_t length, int64_t index, const char *name) {
+static bool entry_matches(const char *entry, size_t length, int64_t index, const char *name) {
     const size_t wanted = strlen(name);
     if (!is_uuid(name)) return index == strtoll(name, NULL, 10);
     return !is_uuid(entry) || strncmp(entry, name, length < wanted ? length : wanted) == 0;
@@ -315,7 +315,7 @@ d9_status d9_gpu_choose(d9_context *context, const char *name) {
     for (; entry; entry = entry[length] ? entry + length + 1 : NULL, index++) {
         length = strcspn(entry, ",");
         if (length == 0 || *entry == '-') entry = NULL;
-        if (!entry || matches(entry, length, index, name)) break;
+        if (!entry || entry_matches(entry, length, index, name)) break;
     }
     if (list && !entry)
         return d9_fail(context, D9_DEVICE, "%s is not among the %lld GPUs of %s=%s", name, (long long)index, variable,

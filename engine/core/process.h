@@ -1,5 +1,5 @@
 /* Runs another program and waits for it; an interrupt such as Ctrl-C ends the program first, so that its files can be
- * removed. Also counts the processors that this process may use. */
+ * removed. Also counts the processors and threads that this process may use, and chooses its GPU. */
 #pragma once
 
 #include "core/context.h"

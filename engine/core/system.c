@@ -176,7 +176,7 @@ static int open_file(const d9_system *system, const char *path, int flags) {
     return file;
 }
 
-static d9_status too_large(d9_context *context, const char *path, size_t most) {
+static d9_status fail_too_large(d9_context *context, const char *path, size_t most) {
     return d9_fail(context, D9_DATA, "%s: larger than %zu MiB, the limit for such a file", path, most >> 20);
 }
 
@@ -194,7 +194,7 @@ static d9_status read_all(d9_context *context, const char *path, int file, size_
         if (got < 0) D9_TRY(d9_fail(context, D9_DATA, "%s: cannot read: %s", path, strerror(errno)));
         if (got == 0) break;
         used += (size_t)got;
-        if (used > most) D9_TRY(too_large(context, path, most));
+        if (used > most) D9_TRY(fail_too_large(context, path, most));
         if (used + 1 < capacity) continue;
         D9_TRY(D9_ALLOCATE(context, capacity * 2, path, &larger));
         memcpy(larger, buffer, used);
@@ -224,7 +224,7 @@ d9_status d9_file_read_limited(d9_context *context, const char *path, size_t mos
         D9_TRY(d9_fail(context, D9_DATA, "%s: cannot read: %s", path, strerror(errno)));
     if (!S_ISREG(state.st_mode) && !S_ISDIR(state.st_mode)) /* reading a folder fails with a clear message */
         D9_TRY(d9_fail(context, D9_DATA, "%s: cannot read: it is a pipe or a device, not a file", path));
-    if ((uint64_t)state.st_size > most) D9_TRY(too_large(context, path, most));
+    if ((uint64_t)state.st_size > most) D9_TRY(fail_too_large(context, path, most));
     /* Files in /proc report a size of 0. */
     status = read_all(context, path, file, state.st_size ? (size_t)state.st_size : 4096, most, bytes, size);
 done:
@@ -259,7 +259,7 @@ static d9_status close_file(d9_context *context, const char *path, int file) {
 }
 
 /* Rejects targets that are not regular files before anything is written: renaming onto a folder would fail late, and
- * renaming onto a device would replace it. *mode (may be NULL) receives the target's permissions, or -1 without one. */
+ * renaming onto a device would replace it. *mode (may be NULL) receives the target's permissions, -1: missing. */
 static d9_status check_target(d9_context *context, const char *path, int *mode) {
     struct stat state;
     const bool found = context->system->stat(context->system->user, path, &state) == 0;
@@ -289,8 +289,8 @@ static void add_beside(d9_text *text, const char *path) {
 
 typedef enum write_mode { WRITE_SYNCED, WRITE_UNSYNCED, WRITE_TRIAL } write_mode;
 
-/* Writes a temporary file beside `path`, or beside the file that it links to, and gives it that file's name and
- * permissions; WRITE_TRIAL removes it instead. */
+/* Writes a temporary file beside the target (`path`, or the file that `path` links to), with the permissions of an
+ * existing target, and renames it to the target; WRITE_TRIAL removes it instead. */
 static d9_status write_beside(d9_context *context, const char *path, const void *bytes, size_t size, write_mode mode) {
     const d9_system *system = context->system;
     d9_status status = D9_OK;

@@ -43,8 +43,8 @@ void d9_release(d9_context *context, void *pointer);    /* NULL is ignored */
 D9_MUST_USE d9_status d9_grow_items(d9_context *context, size_t count, size_t more, size_t item_bytes,
                                     const char *purpose, size_t *capacity, void *items);
 
-/* Size limits in bytes for reading a file, by its content: text, such as configurations; records of runs and
- * experiments, which grow with the number of epochs and runs; images and published data files; tensors. */
+/* Size limits in bytes for reading a file, by its content: text, such as plans and logs; records of runs and
+ * experiments, which grow with the number of epochs and runs; images, corpora and published data files; tensors. */
 #define D9_TEXT_MAX_BYTES    ((size_t)16 << 20)
 #define D9_RECORD_MAX_BYTES  ((size_t)1 << 30)
 #define D9_IMAGE_MAX_BYTES   ((size_t)1 << 30)

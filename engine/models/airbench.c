@@ -42,13 +42,14 @@ typedef struct builder {
     const airbench *self;
 } builder;
 
-static d9_status conv(const builder *b, const char *group, int index, d9_value_id x, int64_t channels, d9_value_id *y) {
+static d9_status add_conv(const builder *b, const char *group, int index, d9_value_id x, int64_t channels,
+                          d9_value_id *y) {
     char role[D9_NAME_SIZE];
     snprintf(role, sizeof role, "%s.conv%d", group, index);
     return d9_graph_conv(b->context, b->graph, role, x, channels, 3, 1, y);
 }
 
-static d9_status norm(const builder *b, const char *group, int index, d9_value_id x, d9_value_id *y) {
+static d9_status add_norm(const builder *b, const char *group, int index, d9_value_id x, d9_value_id *y) {
     d9_status status;
     char role[D9_NAME_SIZE];
     snprintf(role, sizeof role, "%s.norm%d", group, index);
@@ -60,7 +61,7 @@ done:
     return status;
 }
 
-static d9_status act(const builder *b, const char *group, int index, d9_value_id x, d9_value_id *y) {
+static d9_status add_act(const builder *b, const char *group, int index, d9_value_id x, d9_value_id *y) {
     char role[D9_NAME_SIZE];
     snprintf(role, sizeof role, "%s.act%d", group, index);
     return d9_graph_act(b->context, b->graph, role, x, y);
@@ -70,25 +71,25 @@ static int64_t depth_of(const airbench *self, int group) {
     return group == 0 && self->first_depth > 0 ? self->first_depth : self->depth;
 }
 
-static d9_status group(const builder *b, int index, d9_value_id x, d9_value_id *y) {
+static d9_status add_group(const builder *b, int index, d9_value_id x, d9_value_id *y) {
     static const char *const names[] = {"group1", "group2", "group3"};
     const char *name = names[index];
     const int64_t channels = b->self->widths.values[index], depth = depth_of(b->self, index);
     d9_status status;
     char role[D9_NAME_SIZE];
     d9_value_id trunk;
-    D9_TRY(conv(b, name, 1, x, channels, y));
+    D9_TRY(add_conv(b, name, 1, x, channels, y));
     D9_TRY(
         d9_graph_pool(b->context, b->graph, d9_parts_role(role, name, "pool"), *y, (d9_pool_attributes){2, 2, 0}, y));
-    D9_TRY(norm(b, name, 1, *y, y));
-    D9_TRY(act(b, name, 1, *y, y));
+    D9_TRY(add_norm(b, name, 1, *y, y));
+    D9_TRY(add_act(b, name, 1, *y, y));
     trunk = *y;
     for (int i = 2; i <= depth; i++) {
-        D9_TRY(conv(b, name, i, *y, channels, y));
-        D9_TRY(norm(b, name, i, *y, y));
+        D9_TRY(add_conv(b, name, i, *y, channels, y));
+        D9_TRY(add_norm(b, name, i, *y, y));
         if (b->self->residual && i == depth)
             D9_TRY(d9_graph_add(b->context, b->graph, d9_parts_role(role, name, "add"), trunk, *y, y));
-        D9_TRY(act(b, name, i, *y, y));
+        D9_TRY(add_act(b, name, i, *y, y));
     }
 done:
     return status;
@@ -96,7 +97,7 @@ done:
 
 /* The layer has twice as many filters as a 2x2 patch has elements, because the trick that whitens it needs a filter and
  * its negative for each element. */
-static d9_status first_layer(const builder *b, d9_value_id x, d9_value_id *y) {
+static d9_status add_first_layer(const builder *b, d9_value_id x, d9_value_id *y) {
     d9_status status;
     const int64_t channels = 2 * 2 * 2 * d9_shape_channels(&b->graph->values[x].shape);
     D9_TRY(d9_parts_conv_bias(b->context, b->graph, "whiten.conv", x, channels, 2, y));
@@ -109,7 +110,7 @@ done:
     return status;
 }
 
-static d9_status check(d9_context *context, const airbench *self, const d9_shape *image) {
+static d9_status check_options(d9_context *context, const airbench *self, const d9_shape *image) {
     const int64_t side = image->d[1] < image->d[2] ? image->d[1] : image->d[2];
     if (self->widths.count != 3)
         return d9_fail(context, D9_USAGE, "model.widths has %d entries; airbench needs three, one per group",
@@ -128,9 +129,9 @@ static d9_status build(d9_context *context, const void *opaque, int64_t classes,
     d9_status status;
     const builder b = {context, graph, opaque};
     d9_value_id y;
-    D9_TRY(check(context, b.self, &graph->values[x].shape));
-    D9_TRY(first_layer(&b, x, &y));
-    for (int g = 0; g < 3; g++) D9_TRY(group(&b, g, y, &y));
+    D9_TRY(check_options(context, b.self, &graph->values[x].shape));
+    D9_TRY(add_first_layer(&b, x, &y));
+    for (int g = 0; g < 3; g++) D9_TRY(add_group(&b, g, y, &y));
     const d9_shape left = graph->values[y].shape;
     const int side = (int)(left.d[1] < left.d[2] ? left.d[1] : left.d[2]);
     D9_TRY(d9_graph_pool(context, graph, "head.pool", y, (d9_pool_attributes){side, side, 0}, &y));

@@ -26,8 +26,8 @@ static const d9_option options[] = {
     {0}};
 
 /* Adds nodes named BASE.normSUFFIX, BASE.reluSUFFIX and BASE.convSUFFIX. */
-static d9_status norm_act_conv(d9_context *context, d9_graph *graph, const char *base, const char *suffix,
-                               d9_value_id x, int64_t channels, int kernel, d9_value_id *y) {
+static d9_status add_norm_act_conv(d9_context *context, d9_graph *graph, const char *base, const char *suffix,
+                                   d9_value_id x, int64_t channels, int kernel, d9_value_id *y) {
     d9_status status;
     char norm[D9_NAME_SIZE], act[D9_NAME_SIZE], conv[D9_NAME_SIZE];
     snprintf(norm, sizeof norm, "%s.norm%s", base, suffix);
@@ -39,28 +39,28 @@ done:
     return status;
 }
 
-static d9_status block(d9_context *context, d9_graph *graph, const densenet *self, int index, d9_value_id x,
-                       d9_value_id *y) {
+static d9_status add_block(d9_context *context, d9_graph *graph, const densenet *self, int index, d9_value_id x,
+                           d9_value_id *y) {
     d9_status status = D9_OK;
     *y = x;
     for (int i = 0; i < (int)self->blocks.values[index]; i++) {
         char layer[D9_NAME_SIZE], role[D9_NAME_SIZE];
         d9_value_id grown;
         snprintf(layer, sizeof layer, "features.denseblock%d.denselayer%d", index + 1, i + 1);
-        D9_TRY(norm_act_conv(context, graph, layer, "1", *y, BOTTLENECK * self->growth, 1, &grown));
-        D9_TRY(norm_act_conv(context, graph, layer, "2", grown, self->growth, 3, &grown));
+        D9_TRY(add_norm_act_conv(context, graph, layer, "1", *y, BOTTLENECK * self->growth, 1, &grown));
+        D9_TRY(add_norm_act_conv(context, graph, layer, "2", grown, self->growth, 3, &grown));
         D9_TRY(d9_graph_concat(context, graph, d9_parts_role(role, layer, "concat"), *y, grown, y));
     }
 done:
     return status;
 }
 
-static d9_status transition(d9_context *context, d9_graph *graph, int index, d9_value_id x, d9_value_id *y) {
+static d9_status add_transition(d9_context *context, d9_graph *graph, int index, d9_value_id x, d9_value_id *y) {
     d9_status status;
     const int64_t channels = graph->values[x].shape.d[3] / 2;
     char base[D9_NAME_SIZE], role[D9_NAME_SIZE];
     snprintf(base, sizeof base, "features.transition%d", index + 1);
-    D9_TRY(norm_act_conv(context, graph, base, "", x, channels, 1, y));
+    D9_TRY(add_norm_act_conv(context, graph, base, "", x, channels, 1, y));
     D9_TRY(d9_graph_mean_pool(context, graph, d9_parts_role(role, base, "pool"), *y, (d9_pool_attributes){2, 2, 0}, y));
 done:
     return status;
@@ -76,8 +76,8 @@ static d9_status build(d9_context *context, const void *opaque, int64_t classes,
     d9_value_id y;
     D9_TRY(d9_parts_stem(context, graph, &stem, (d9_stem)self->stem, INT64_C(1) << last, x, self->features, &y));
     for (int b = 0; b <= last; b++) {
-        D9_TRY(block(context, graph, self, b, y, &y));
-        if (b < last) D9_TRY(transition(context, graph, b, y, &y));
+        D9_TRY(add_block(context, graph, self, b, y, &y));
+        if (b < last) D9_TRY(add_transition(context, graph, b, y, &y));
     }
     snprintf(norm, sizeof norm, "features.norm%d", last + 2);
     D9_TRY(d9_parts_norm_act(context, graph, norm, "relu", y, &y));

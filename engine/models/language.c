@@ -31,15 +31,15 @@ static const d9_option options[] = {
      "use the embedding as the decoder's weight; hidden must equal embedding"},
     {0}};
 
-static d9_status drop(d9_context *context, d9_graph *graph, const language *self, int index, d9_value_id *y) {
+static d9_status add_dropout(d9_context *context, d9_graph *graph, const language *self, int index, d9_value_id *y) {
     char role[D9_NAME_SIZE];
     snprintf(role, sizeof role, "drop%d", index);
     return self->dropout > 0 ? d9_graph_dropout(context, graph, role, *y, self->dropout, y) : D9_OK;
 }
 
-/* The decoder without its bias. */
-static d9_status decode(d9_context *context, d9_graph *graph, const language *self, int64_t classes, d9_value_id x,
-                        d9_value_id *y) {
+/* Adds the decoder without its bias. */
+static d9_status add_decoder(d9_context *context, d9_graph *graph, const language *self, int64_t classes, d9_value_id x,
+                             d9_value_id *y) {
     const d9_value_id table = d9_graph_find_value(graph, "encoder.weight");
     if (self->tied) return d9_graph_linear_tied(context, graph, "decoder", x, table, y);
     const d9_status status = d9_graph_linear(context, graph, "decoder", x, classes, y);
@@ -58,12 +58,12 @@ static d9_status build(d9_context *context, const void *opaque, int64_t classes,
     D9_TRY(d9_graph_embed(context, graph, "encoder", x, self->embedding, &y));
     graph->values[d9_graph_find_value(graph, "encoder.weight")].init =
         (d9_initializer){.name = "uniform", .fill = d9_init_uniform, .a = 0.1};
-    D9_TRY(drop(context, graph, self, 0, &y));
+    D9_TRY(add_dropout(context, graph, self, 0, &y));
     for (int layer = 0; layer < self->layers; layer++) {
         D9_TRY(d9_graph_recur(context, graph, "rnn", layer, y, (d9_recurrent_cell)self->cell, self->hidden, &y));
-        D9_TRY(drop(context, graph, self, layer + 1, &y));
+        D9_TRY(add_dropout(context, graph, self, layer + 1, &y));
     }
-    D9_TRY(decode(context, graph, self, classes, y, &y));
+    D9_TRY(add_decoder(context, graph, self, classes, y, &y));
     D9_TRY(d9_graph_bias(context, graph, "decoder", y, logits));
 done:
     return status;

@@ -48,8 +48,8 @@ typedef struct block {
     const char *role; /* "layer2.0" */
 } block;
 
-static d9_status conv_norm(const block *b, int index, d9_value_id x, int64_t channels, int kernel, int stride,
-                           d9_value_id *y) {
+static d9_status add_conv_norm(const block *b, int index, d9_value_id x, int64_t channels, int kernel, int stride,
+                               d9_value_id *y) {
     char conv[D9_NAME_SIZE], norm[D9_NAME_SIZE], part[16];
     snprintf(part, sizeof part, "conv%d", index);
     d9_parts_role(conv, b->role, part);
@@ -58,13 +58,13 @@ static d9_status conv_norm(const block *b, int index, d9_value_id x, int64_t cha
     return d9_parts_conv_norm(b->context, b->graph, conv, norm, x, channels, kernel, stride, y);
 }
 
-static d9_status act(const block *b, int index, d9_value_id x, d9_value_id *y) {
+static d9_status add_act(const block *b, int index, d9_value_id x, d9_value_id *y) {
     char role[D9_NAME_SIZE], part[16];
     snprintf(part, sizeof part, "relu%d", index);
     return d9_graph_act(b->context, b->graph, d9_parts_role(role, b->role, part), x, y);
 }
 
-static d9_status shortcut(const block *b, d9_value_id x, int64_t channels, int stride, d9_value_id *y) {
+static d9_status add_shortcut(const block *b, d9_value_id x, int64_t channels, int stride, d9_value_id *y) {
     char conv[D9_NAME_SIZE], norm[D9_NAME_SIZE];
     *y = x;
     if (stride == 1 && b->graph->values[x].shape.d[3] == channels) return D9_OK;
@@ -80,24 +80,24 @@ static d9_status add_block(const block *b, const resnet *self, d9_value_id x, in
     const int last = bottleneck ? 3 : 2;
     char role[D9_NAME_SIZE];
     d9_value_id kept;
-    D9_TRY(shortcut(b, x, channels, stride, &kept));
+    D9_TRY(add_shortcut(b, x, channels, stride, &kept));
     if (bottleneck) {
-        D9_TRY(conv_norm(b, 1, x, width, 1, 1, y));
-        D9_TRY(act(b, 1, *y, y));
-        D9_TRY(conv_norm(b, 2, *y, width, 3, stride, y));
-        D9_TRY(act(b, 2, *y, y));
-        D9_TRY(conv_norm(b, 3, *y, channels, 1, 1, y));
+        D9_TRY(add_conv_norm(b, 1, x, width, 1, 1, y));
+        D9_TRY(add_act(b, 1, *y, y));
+        D9_TRY(add_conv_norm(b, 2, *y, width, 3, stride, y));
+        D9_TRY(add_act(b, 2, *y, y));
+        D9_TRY(add_conv_norm(b, 3, *y, channels, 1, 1, y));
     } else {
-        D9_TRY(conv_norm(b, 1, x, width, 3, stride, y));
-        D9_TRY(act(b, 1, *y, y));
-        D9_TRY(conv_norm(b, 2, *y, channels, 3, 1, y));
+        D9_TRY(add_conv_norm(b, 1, x, width, 3, stride, y));
+        D9_TRY(add_act(b, 1, *y, y));
+        D9_TRY(add_conv_norm(b, 2, *y, channels, 3, 1, y));
     }
     if (self->zero_init_residual) {
         const d9_node *norm = &b->graph->nodes[b->graph->values[*y].producer];
         b->graph->values[norm->inputs[1]].init.a = 0;
     }
     D9_TRY(d9_graph_add(b->context, b->graph, d9_parts_role(role, b->role, "add"), *y, kept, y));
-    D9_TRY(act(b, last, *y, y));
+    D9_TRY(add_act(b, last, *y, y));
 done:
     return status;
 }

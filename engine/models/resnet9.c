@@ -22,8 +22,8 @@ static const d9_option options[] = {{"channels", D9_OPTION_INTS, offsetof(resnet
                                     {0}};
 
 /* Adds conv, norm and act, and a 2x2 max pool if `pool`. */
-static d9_status block(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, int64_t channels,
-                       bool pool, d9_value_id *y) {
+static d9_status add_block(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, int64_t channels,
+                           bool pool, d9_value_id *y) {
     d9_status status;
     char name[D9_NAME_SIZE];
     snprintf(name, sizeof name, "%s.conv", role);
@@ -38,19 +38,19 @@ done:
     return status;
 }
 
-static d9_status stage(d9_context *context, d9_graph *graph, int index, d9_value_id x, int64_t channels, bool residual,
-                       d9_value_id *y) {
+static d9_status add_stage(d9_context *context, d9_graph *graph, int index, d9_value_id x, int64_t channels,
+                           bool residual, d9_value_id *y) {
     d9_status status;
     char role[D9_NAME_SIZE];
     d9_value_id trunk;
     snprintf(role, sizeof role, "layer%d", index);
-    D9_TRY(block(context, graph, role, x, channels, true, &trunk));
+    D9_TRY(add_block(context, graph, role, x, channels, true, &trunk));
     *y = trunk;
     if (!residual) return D9_OK;
     snprintf(role, sizeof role, "layer%d.res1", index);
-    D9_TRY(block(context, graph, role, trunk, channels, false, y));
+    D9_TRY(add_block(context, graph, role, trunk, channels, false, y));
     snprintf(role, sizeof role, "layer%d.res2", index);
-    D9_TRY(block(context, graph, role, *y, channels, false, y));
+    D9_TRY(add_block(context, graph, role, *y, channels, false, y));
     snprintf(role, sizeof role, "layer%d.add", index);
     D9_TRY(d9_graph_add(context, graph, role, trunk, *y, y));
 done:
@@ -67,10 +67,10 @@ static d9_status build(d9_context *context, const void *opaque, int64_t classes,
         return d9_fail(context, D9_USAGE,
                        "model.channels has %d entries; resnet9 needs four: stem, layer1, layer2, layer3",
                        self->channels.count);
-    D9_TRY(block(context, graph, "stem", x, channels[0], false, &y));
-    D9_TRY(stage(context, graph, 1, y, channels[1], true, &y));
-    D9_TRY(stage(context, graph, 2, y, channels[2], false, &y));
-    D9_TRY(stage(context, graph, 3, y, channels[3], true, &y));
+    D9_TRY(add_block(context, graph, "stem", x, channels[0], false, &y));
+    D9_TRY(add_stage(context, graph, 1, y, channels[1], true, &y));
+    D9_TRY(add_stage(context, graph, 2, y, channels[2], false, &y));
+    D9_TRY(add_stage(context, graph, 3, y, channels[3], true, &y));
     const int side = (int)graph->values[y].shape.d[1];
     D9_TRY(d9_graph_pool(context, graph, "head.pool", y, (d9_pool_attributes){side, side, 0}, &y));
     D9_TRY(d9_graph_linear(context, graph, "head", y, classes, &y));

@@ -36,8 +36,8 @@ static const d9_option options[] = {
      "default: weights and biases uniform in +-1/sqrt(fan-in)"},
     {0}};
 
-static d9_status dropout(d9_context *context, d9_graph *graph, const vgg *self, const char *role, double p,
-                         d9_value_id *y) {
+static d9_status add_dropout(d9_context *context, d9_graph *graph, const vgg *self, const char *role, double p,
+                             d9_value_id *y) {
     d9_status status;
     if (p == 0) return D9_OK;
     D9_TRY(d9_graph_dropout(context, graph, role, *y, p, y));
@@ -46,7 +46,7 @@ done:
     return status;
 }
 
-static d9_status block(d9_context *context, d9_graph *graph, const vgg *self, int index, d9_value_id *y) {
+static d9_status add_block(d9_context *context, d9_graph *graph, const vgg *self, int index, d9_value_id *y) {
     d9_status status;
     const int64_t channels = self->channels.values[index];
     char base[D9_NAME_SIZE], role[D9_NAME_SIZE];
@@ -56,7 +56,7 @@ static d9_status block(d9_context *context, d9_graph *graph, const vgg *self, in
     D9_TRY(d9_parts_conv_bias(context, graph, d9_parts_role(role, base, "conv2"), *y, channels, 3, y));
     D9_TRY(d9_graph_act(context, graph, d9_parts_role(role, base, "act2"), *y, y));
     D9_TRY(d9_graph_pool(context, graph, d9_parts_role(role, base, "pool"), *y, (d9_pool_attributes){2, 2, 0}, y));
-    D9_TRY(dropout(context, graph, self, d9_parts_role(role, base, "drop"), self->dropout.values[index], y));
+    D9_TRY(add_dropout(context, graph, self, d9_parts_role(role, base, "drop"), self->dropout.values[index], y));
 done:
     return status;
 }
@@ -75,7 +75,7 @@ static void initialize_glorot(d9_graph *graph) {
     }
 }
 
-static d9_status check(d9_context *context, const vgg *self, const d9_shape *image) {
+static d9_status check_options(d9_context *context, const vgg *self, const d9_shape *image) {
     const int blocks = self->channels.count;
     const int64_t side = image->d[1] < image->d[2] ? image->d[1] : image->d[2];
     if (self->dropout.count != blocks + 1)
@@ -97,11 +97,11 @@ static d9_status build(d9_context *context, const void *opaque, int64_t classes,
     const vgg *self = opaque;
     const int blocks = self->channels.count;
     d9_value_id y = x;
-    D9_TRY(check(context, self, &graph->values[x].shape));
-    for (int b = 0; b < blocks; b++) D9_TRY(block(context, graph, self, b, &y));
+    D9_TRY(check_options(context, self, &graph->values[x].shape));
+    for (int b = 0; b < blocks; b++) D9_TRY(add_block(context, graph, self, b, &y));
     D9_TRY(d9_parts_linear_bias(context, graph, "fc1", y, self->hidden, &y));
     D9_TRY(d9_graph_act(context, graph, "fc1.act", y, &y));
-    D9_TRY(dropout(context, graph, self, "fc1.drop", self->dropout.values[blocks], &y));
+    D9_TRY(add_dropout(context, graph, self, "fc1.drop", self->dropout.values[blocks], &y));
     D9_TRY(d9_parts_linear_bias(context, graph, "fc2", y, classes, logits));
     if (self->init == INIT_GLOROT) initialize_glorot(graph);
 done:

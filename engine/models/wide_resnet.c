@@ -45,14 +45,14 @@ typedef struct block {
     const char *role;
 } block;
 
-static d9_status norm_act(const block *b, const char *norm, const char *act, d9_value_id x, d9_value_id *y) {
+static d9_status add_norm_act(const block *b, const char *norm, const char *act, d9_value_id x, d9_value_id *y) {
     char names[2][D9_NAME_SIZE];
     return d9_parts_norm_act(b->context, b->graph, d9_parts_role(names[0], b->role, norm),
                              d9_parts_role(names[1], b->role, act), x, y);
 }
 
-static d9_status conv(const block *b, const char *part, d9_value_id x, int64_t channels, int kernel, int stride,
-                      d9_value_id *y) {
+static d9_status add_conv(const block *b, const char *part, d9_value_id x, int64_t channels, int kernel, int stride,
+                          d9_value_id *y) {
     char name[D9_NAME_SIZE];
     return d9_graph_conv(b->context, b->graph, d9_parts_role(name, b->role, part), x, channels, kernel, stride, y);
 }
@@ -63,13 +63,13 @@ static d9_status add_block(const block *b, double dropout, d9_value_id x, int64_
     const bool widens = b->graph->values[x].shape.d[3] != channels;
     char name[D9_NAME_SIZE];
     d9_value_id shortcut = x;
-    D9_TRY(norm_act(b, "bn0", "relu0", x, y));
-    if (widens) D9_TRY(conv(b, "convdim", *y, channels, 1, stride, &shortcut));
-    D9_TRY(conv(b, "conv0", *y, channels, 3, stride, y));
-    D9_TRY(norm_act(b, "bn1", "relu1", *y, y));
+    D9_TRY(add_norm_act(b, "bn0", "relu0", x, y));
+    if (widens) D9_TRY(add_conv(b, "convdim", *y, channels, 1, stride, &shortcut));
+    D9_TRY(add_conv(b, "conv0", *y, channels, 3, stride, y));
+    D9_TRY(add_norm_act(b, "bn1", "relu1", *y, y));
     if (dropout > 0)
         D9_TRY(d9_graph_dropout(b->context, b->graph, d9_parts_role(name, b->role, "drop"), *y, dropout, y));
-    D9_TRY(conv(b, "conv1", *y, channels, 3, 1, y));
+    D9_TRY(add_conv(b, "conv1", *y, channels, 3, 1, y));
     D9_TRY(d9_graph_add(b->context, b->graph, d9_parts_role(name, b->role, "add"), *y, shortcut, y));
 done:
     return status;

@@ -1,5 +1,5 @@
 /* Opens the module with MPI if a launcher started this process together with others, and calls its functions. With one
- * process nothing is opened and the functions do nothing. */
+ * process nothing is opened, and no function communicates. */
 #include "core/installed.h"
 #include "core/system.h"
 #include "parallel/parallel.h"
@@ -10,8 +10,8 @@
 static const d9_installed_module mpi = {"several processes", "dawn9-mpi.so", "d9_parallel_module",
                                         "build with libopenmpi-dev, or start one process"};
 
-/* The number in `text`; 0 if that is NULL, not a number above 0, or 2^20 and more. */
-static int positive(const char *text) {
+/* The number in `text`; 0 if `text` is NULL, or if its number is not between 1 and 2^20 - 1. */
+static int parse_count(const char *text) {
     const long number = text ? strtol(text, NULL, 10) : 0;
     return number > 0 && number < 1 << 20 ? (int)number : 0;
 }
@@ -19,8 +19,9 @@ static int positive(const char *text) {
 /* Reads the variables of Open MPI's mpirun; then PMI's, of MPICH's mpiexec or of srun; then those of srun with PMIx or
  * without MPI. */
 d9_launch d9_launch_of(const char *(*variable)(void *user, const char *name), void *user) {
-    const int mpirun = positive(variable(user, "OMPI_COMM_WORLD_SIZE")), pmi = positive(variable(user, "PMI_SIZE")),
-              tasks = positive(variable(user, "SLURM_STEP_NUM_TASKS"));
+    const int mpirun = parse_count(variable(user, "OMPI_COMM_WORLD_SIZE")),
+              pmi = parse_count(variable(user, "PMI_SIZE")),
+              tasks = parse_count(variable(user, "SLURM_STEP_NUM_TASKS"));
     if (mpirun) return (d9_launch){mpirun, true, D9_LAUNCH_MPIRUN};
     if (pmi) return (d9_launch){pmi, true, tasks ? D9_LAUNCH_SRUN : "mpiexec -n"};
     return (d9_launch){tasks, variable(user, "PMIX_RANK") != NULL, tasks ? D9_LAUNCH_SRUN : NULL};
@@ -81,7 +82,8 @@ d9_status d9_parallel_agree(d9_context *context, d9_parallel *parallel, int *val
 static int line_length(const char *text) { return (int)strcspn(text, "\n"); }
 
 /* Fails with the first line in which the texts of this process, `own`, and of process 0, `first`, differ. */
-static d9_status fail_compare(d9_context *context, const d9_parallel *parallel, const char *own, const char *first) {
+static d9_status fail_with_difference(d9_context *context, const d9_parallel *parallel, const char *own,
+                                      const char *first) {
     const char *line = own, *section = own;
     size_t equal = 0;
     while (own[equal] && own[equal] == first[equal]) {
@@ -107,7 +109,7 @@ d9_status d9_parallel_compare(d9_context *context, d9_parallel *parallel, const 
     D9_TRY(D9_ALLOCATE(context, size, "the configuration of process 0", &first));
     if (parallel->rank == 0) memcpy(first, text, (size_t)size);
     D9_TRY(d9_parallel_broadcast(context, parallel, first, size));
-    if (strcmp(text, first) != 0) D9_TRY(fail_compare(context, parallel, text, first));
+    if (strcmp(text, first) != 0) D9_TRY(fail_with_difference(context, parallel, text, first));
 done:
     d9_release(context, first);
     return status;

@@ -1,7 +1,7 @@
-/* The processes that train one network together, started by mpirun or srun. Each holds all parameters and a part of
- * each batch; gradients are added over the processes.
+/* The processes that train one network together, started by mpirun, mpiexec or srun. Each holds all parameters and a
+ * part of each batch; gradients are added over the processes.
  *
- * Functions that communicate are collective: every process calls them in the same order with the same sizes. With one
+ * Functions that communicate are collective: all processes call them in the same order with equal sizes. With one
  * process they do nothing. Not thread-safe. */
 #pragma once
 
@@ -41,9 +41,9 @@ static inline int d9_parallel_sharers(const d9_parallel *parallel) {
 }
 static inline int d9_parallel_rank(const d9_parallel *parallel) { return parallel ? parallel->rank : 0; }
 
-/* Connects this process to the others that mpirun or srun started with it, according to environment variables. Without
- * a launcher, or with one process, sets `ranks` to 1. Returns D9_DEVICE if MPI is not installed, or if the processes
- * cannot find each other. */
+/* Connects this process to the others that a launcher started with it, according to environment variables. Without a
+ * launcher, or with one process, sets `ranks` to 1. Returns D9_DEVICE if MPI is not installed or cannot be started, or
+ * if the processes cannot find each other. */
 D9_MUST_USE d9_status d9_parallel_open(d9_context *context, d9_parallel *parallel);
 /* Allocates zeroed memory like d9_allocate. If all processes are on one host, they share it where possible, so that
  * d9_parallel_sum needs no copies. Not collective, but an array that d9_parallel_sum adds must come from here, with the

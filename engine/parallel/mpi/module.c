@@ -20,12 +20,12 @@
 typedef struct world {
     void *pieces;        /* this process's piece of every process's array, in the order of the ranks */
     int64_t piece_bytes; /* size of `pieces`, all together */
-    /* (2 ranks) sizes and offsets in elements: first of each process's piece of the array, then in `pieces` */
+    /* (2 ranks) sizes and offsets in elements: first those of each process's piece in the array, then in `pieces` */
     int *counts, *places;
     d9_shared *shared; /* memory from d9_parallel_allocate, if all processes are on one host */
 } world;
 
-static d9_status check(d9_context *context, const d9_parallel *parallel, int result, const char *work) {
+static d9_status check_mpi(d9_context *context, const d9_parallel *parallel, int result, const char *work) {
     char why[MPI_MAX_ERROR_STRING] = "";
     int length = 0;
     if (result == MPI_SUCCESS) return D9_OK;
@@ -37,7 +37,7 @@ static d9_status check(d9_context *context, const d9_parallel *parallel, int res
 
 /* Cuts `count` elements of `element` bytes into a piece for each process, and makes `pieces` large enough. The pieces
  * have the same size, except that the last ones may be smaller or empty. */
-static d9_status cut(d9_context *context, const d9_parallel *parallel, int64_t count, size_t element) {
+static d9_status cut_into_pieces(d9_context *context, const d9_parallel *parallel, int64_t count, size_t element) {
     d9_status status = D9_OK;
     world *self = parallel->state;
     const int64_t piece = (count + parallel->ranks - 1) / parallel->ranks,
@@ -68,34 +68,35 @@ static void add(const void *values, int64_t count, bool wide, void *sum) {
 }
 
 /* Sums `count` elements by messages. `count` is at most INT_MAX / 2, because MPI counts elements in an int. */
-static d9_status sum_part(d9_context *context, d9_parallel *parallel, void *values, int64_t count, bool wide) {
+static d9_status sum_by_messages(d9_context *context, d9_parallel *parallel, void *values, int64_t count, bool wide) {
     d9_status status;
     world *self = parallel->state;
     const size_t element = wide ? sizeof(double) : sizeof(float);
     const MPI_Datatype type = wide ? MPI_DOUBLE : MPI_FLOAT;
     const int ranks = parallel->ranks;
-    D9_TRY(cut(context, parallel, count, element));
+    D9_TRY(cut_into_pieces(context, parallel, count, element));
     const int own = self->counts[parallel->rank];
     int *sizes = self->counts + ranks, *begins = self->places + ranks; /* of the received pieces, all of size `own` */
     for (int r = 0; r < ranks; r++) sizes[r] = own, begins[r] = r * own;
     char *at = (char *)values + (size_t)self->places[parallel->rank] * element;
-    D9_TRY(check(
+    D9_TRY(check_mpi(
         context, parallel,
         MPI_Alltoallv(values, self->counts, self->places, type, self->pieces, sizes, begins, type, MPI_COMM_WORLD),
         "exchanging the pieces of a sum"));
     memcpy(at, self->pieces, (size_t)own * element);
     for (int64_t r = 1; r < ranks; r++) add((char *)self->pieces + (size_t)(r * own) * element, own, wide, at);
-    D9_TRY(check(context, parallel,
-                 MPI_Allgatherv(MPI_IN_PLACE, 0, type, values, self->counts, self->places, type, MPI_COMM_WORLD),
-                 "collecting the pieces of a sum"));
+    D9_TRY(check_mpi(context, parallel,
+                     MPI_Allgatherv(MPI_IN_PLACE, 0, type, values, self->counts, self->places, type, MPI_COMM_WORLD),
+                     "collecting the pieces of a sum"));
 done:
     return status;
 }
 
-/* Waits for all processes. After it, each sees all that the others had written to shared memory before it. */
+/* Waits for all processes. Afterwards every process sees all earlier writes to shared memory. */
 static d9_status wait_for_all(d9_context *context, const d9_parallel *parallel) {
     atomic_thread_fence(memory_order_seq_cst);
-    const d9_status status = check(context, parallel, MPI_Barrier(MPI_COMM_WORLD), "waiting for the other processes");
+    const d9_status status =
+        check_mpi(context, parallel, MPI_Barrier(MPI_COMM_WORLD), "waiting for the other processes");
     atomic_thread_fence(memory_order_seq_cst);
     return status;
 }
@@ -131,8 +132,8 @@ static d9_status sum(d9_context *context, d9_parallel *parallel, void *values, i
     D9_TRY(d9_shared_find(context, parallel, self->shared, values, count * element, &parts));
     if (parts) return sum_in_place(context, parallel, parts, count, wide);
     for (int64_t begin = 0; begin < count; begin += most)
-        D9_TRY(sum_part(context, parallel, (char *)values + begin * element,
-                        count - begin < most ? count - begin : most, wide));
+        D9_TRY(sum_by_messages(context, parallel, (char *)values + begin * element,
+                               count - begin < most ? count - begin : most, wide));
 done:
     return status;
 }
@@ -157,19 +158,19 @@ static void release_memory(d9_context *context, d9_parallel *parallel, void *mem
 static d9_status broadcast(d9_context *context, d9_parallel *parallel, void *bytes, int64_t size) {
     d9_status status = D9_OK;
     for (int64_t begin = 0; begin < size && status == D9_OK; begin += INT_MAX)
-        status = check(context, parallel,
-                       MPI_Bcast((char *)bytes + begin, size - begin < INT_MAX ? (int)(size - begin) : INT_MAX,
-                                 MPI_BYTE, 0, MPI_COMM_WORLD),
-                       "sending the bytes of process 0");
+        status = check_mpi(context, parallel,
+                           MPI_Bcast((char *)bytes + begin, size - begin < INT_MAX ? (int)(size - begin) : INT_MAX,
+                                     MPI_BYTE, 0, MPI_COMM_WORLD),
+                           "sending the bytes of process 0");
     return status;
 }
 
 static d9_status agree(d9_context *context, d9_parallel *parallel, int *value) {
-    return check(context, parallel, MPI_Allreduce(MPI_IN_PLACE, value, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD),
-                 "agreeing with the other processes");
+    return check_mpi(context, parallel, MPI_Allreduce(MPI_IN_PLACE, value, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD),
+                     "agreeing with the other processes");
 }
 
-/* Waits 0.2 s before it ends all processes, so that the launcher forwards the output that it would otherwise lose. */
+/* Ends all processes, after 0.2 s in which the launcher forwards their last output. */
 static void end_all(d9_parallel *parallel, int status) {
     const struct timespec forwarded = {.tv_nsec = 200000000};
     (void)parallel;
@@ -177,7 +178,7 @@ static void end_all(d9_parallel *parallel, int status) {
     MPI_Abort(MPI_COMM_WORLD, status);
 }
 
-static void release(d9_context *context, world *self) {
+static void free_world(d9_context *context, world *self) {
     if (!self) return;
     d9_release(context, self->pieces);
     d9_release(context, self->counts);
@@ -185,11 +186,11 @@ static void release(d9_context *context, world *self) {
     d9_release(context, self);
 }
 
-/* The barrier lets every process print its last line before the launcher sees the first exit status. */
-static void leave(d9_context *context, d9_parallel *parallel) {
+/* Ends the use of MPI. The barrier lets every process print its last line before the launcher sees an exit status. */
+static void disconnect(d9_context *context, d9_parallel *parallel) {
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Finalize();
-    release(context, parallel->state);
+    free_world(context, parallel->state);
     parallel->state = NULL;
 }
 
@@ -204,16 +205,16 @@ static d9_status find_host_processes(d9_context *context, d9_parallel *parallel)
     D9_TRY(D9_ALLOCATE(context, D9_PROCESSORS_MAX, "the processors of this process", &allowed));
     (void)d9_processors(allowed);
     d9_sha256_hex(&(d9_bytes){allowed, D9_PROCESSORS_MAX * sizeof *allowed}, 1, own);
-    D9_TRY(check(context, parallel,
-                 MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, parallel->rank, MPI_INFO_NULL, &host),
-                 "finding the processes of this host"));
+    D9_TRY(check_mpi(context, parallel,
+                     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, parallel->rank, MPI_INFO_NULL, &host),
+                     "finding the processes of this host"));
     MPI_Comm_rank(host, &parallel->host_rank);
     MPI_Comm_size(host, &parallel->host_ranks);
     parallel->host = parallel->rank;
-    D9_TRY(check(context, parallel, MPI_Bcast(&parallel->host, 1, MPI_INT, 0, host), "numbering the hosts"));
+    D9_TRY(check_mpi(context, parallel, MPI_Bcast(&parallel->host, 1, MPI_INT, 0, host), "numbering the hosts"));
     D9_TRY(D9_ALLOCATE(context, parallel->host_ranks, "the processors of the other processes", &all));
-    D9_TRY(check(context, parallel, MPI_Allgather(own, sizeof own, MPI_CHAR, all, sizeof own, MPI_CHAR, host),
-                 "comparing the processors of this host's processes"));
+    D9_TRY(check_mpi(context, parallel, MPI_Allgather(own, sizeof own, MPI_CHAR, all, sizeof own, MPI_CHAR, host),
+                     "comparing the processors of this host's processes"));
     parallel->sharers = 0;
     for (int r = 0; r < parallel->host_ranks; r++) parallel->sharers += memcmp(all[r], own, sizeof own) == 0;
 done:
@@ -230,7 +231,7 @@ static const d9_parallel_kind kind = {.name = "MPI",
                                       .broadcast = broadcast,
                                       .agree = agree,
                                       .abort = end_all,
-                                      .close = leave};
+                                      .close = disconnect};
 
 /* Fails if fewer processes met than were launched: under the launcher of another MPI each process is
  * alone. */
@@ -266,6 +267,6 @@ d9_status d9_parallel_module(d9_context *context, int launched, d9_parallel *par
     self = NULL;
     D9_TRY(find_host_processes(context, parallel));
 done:
-    release(context, self);
+    free_world(context, self);
     return status;
 }

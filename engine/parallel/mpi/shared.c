@@ -13,7 +13,7 @@ struct d9_shared {
     d9_shared *next;
     uint8_t *own;
     int64_t bytes;
-    int file;               /* its descriptor; -1: ordinary memory, or closed after all processes mapped it */
+    int file;               /* descriptor of the memfd; -1: ordinary memory, or closed after all tried to map it */
     bool mapped, tried;     /* `own` is a mapping; the processes have tried to share the area */
     int ranks;              /* length of `base` and `part` */
     uint8_t **base, **part; /* (ranks) start of each process's area, NULL: not shared; result of d9_shared_find */
@@ -21,11 +21,11 @@ struct d9_shared {
 
 /* Identifies a shared memory file to the other processes, which open it as /proc/PROCESS/fd/FILE. They compare device,
  * inode and size, in bytes, to see that it is the right file. `file` is -1 if the memory cannot be shared. */
-typedef struct place {
+typedef struct file_identity {
     int64_t process, file, device, inode, bytes;
-} place;
+} file_identity;
 
-static uint8_t *map(int file, int64_t bytes) {
+static uint8_t *map_file(int file, int64_t bytes) {
     void *memory = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (memory == MAP_FAILED) return NULL;
     (void)madvise(memory, (size_t)bytes, MADV_HUGEPAGE); /* optional: if it fails, only speed is lost */
@@ -44,7 +44,7 @@ d9_status d9_shared_allocate(d9_context *context, d9_shared **list, int64_t byte
     *memory = NULL;
     D9_TRY(D9_ALLOCATE(context, 1, purpose, &area));
     *area = (d9_shared){.next = *list, .bytes = bytes, .file = memfd_create("dawn9", MFD_CLOEXEC)};
-    if (area->file >= 0 && ftruncate(area->file, bytes) == 0) area->own = map(area->file, bytes);
+    if (area->file >= 0 && ftruncate(area->file, bytes) == 0) area->own = map_file(area->file, bytes);
     area->mapped = area->own != NULL;
     if (!area->mapped) {
         close_file(area);
@@ -85,8 +85,8 @@ bool d9_shared_release(d9_context *context, d9_shared **list, void *memory) {
     return true;
 }
 
-/* Maps the area of another process. Returns NULL if its descriptor cannot be opened, or if that now is another file. */
-static uint8_t *map_other(const place *other) {
+/* Maps the area of another process. Returns NULL if its descriptor cannot be opened or now is of another file. */
+static uint8_t *map_other(const file_identity *other) {
     char path[64];
     struct stat state;
     uint8_t *mapped = NULL;
@@ -95,7 +95,7 @@ static uint8_t *map_other(const place *other) {
     if (file < 0) return NULL;
     if (fstat(file, &state) == 0 && (int64_t)state.st_dev == other->device && (int64_t)state.st_ino == other->inode &&
         state.st_size == other->bytes)
-        mapped = map(file, other->bytes);
+        mapped = map_file(file, other->bytes);
     close(file);
     return mapped;
 }
@@ -103,7 +103,7 @@ static uint8_t *map_other(const place *other) {
 /* Maps the areas of all processes in each process; if any process fails to, unmaps them in every process. */
 static d9_status map_all(d9_context *context, d9_parallel *parallel, d9_shared *area) {
     d9_status status;
-    place own = {.file = -1}, *all = NULL;
+    file_identity own = {.file = -1}, *all = NULL;
     struct stat state;
     int fails = 0;
     area->tried = true;
@@ -112,7 +112,7 @@ static d9_status map_all(d9_context *context, d9_parallel *parallel, d9_shared *
     D9_TRY(D9_ALLOCATE(context, parallel->ranks, "the shared memory", &area->base));
     D9_TRY(D9_ALLOCATE(context, parallel->ranks, "the shared memory", &area->part));
     if (area->file >= 0 && fstat(area->file, &state) == 0)
-        own = (place){getpid(), area->file, (int64_t)state.st_dev, (int64_t)state.st_ino, area->bytes};
+        own = (file_identity){getpid(), area->file, (int64_t)state.st_dev, (int64_t)state.st_ino, area->bytes};
     if (MPI_Allgather(&own, sizeof own, MPI_BYTE, all, sizeof own, MPI_BYTE, MPI_COMM_WORLD) != MPI_SUCCESS)
         D9_TRY(d9_fail(context, D9_DEVICE, "process %d of %d: MPI: sharing memory", parallel->rank, parallel->ranks));
     for (int r = 0; r < parallel->ranks; r++) {
