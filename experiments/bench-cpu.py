@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints what experiments/bench-cpu.sh measured in a folder, mostly a value for each round, and the goals.
+"""Prints the measurements of experiments/bench-cpu.sh in a folder, mostly a value for each round, and the goals.
 
 usage: bench-cpu.py FOLDER
 """

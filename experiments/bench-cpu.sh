@@ -27,7 +27,7 @@ done
 "$dawn9" bench ops --config $config --precision "$precision" --json >"$out/ops.json"
 "$dawn9" bench pipeline --config $config --precision "$precision" --json >"$out/pipeline.json"
 
-# A real epoch, then as many steps (97) in `bench step`.
+# Each round trains a real epoch, then times as many steps (97) in `bench step`.
 round=1
 while [ "$round" -le "$epochs" ]; do
     rm -rf "$out/epoch"

@@ -16,10 +16,10 @@ out=$1 rounds=${2-3}
 cd "$(dirname "$0")/.."
 mkdir -p "$out/alone"
 dawn9=${DAWN9-build/dawn9}
-cp "$dawn9" "$out/alone/dawn9" # with no module beside the program, as in a build without oneDNN
+cp "$dawn9" "$out/alone/dawn9" # without oneDNN's module beside it, as in a build without oneDNN
 grep -m1 'model name' /proc/cpuinfo >"$out/processor.txt"
 
-# step NAME PROGRAM OPTION...
+# step NAME PROGRAM OPTION...: times a step of dawn9
 step() {
     name=$1 program=$2
     shift 2

@@ -23,8 +23,8 @@ convergence       1      ^final,train.epochs=(24|40|60|100)$
 ladder            2,3    .
 airbench-seeds    1,2,3,4,5,6,7,8,9,10  .
 '
-# ladder-precision decides whether the ladder may be trained in bf16.
-edits() { [ "$1" != ladder ] || echo "--set precision=f32"; } # EXPERIMENT
+# The ladder is trained in f32 until ladder-precision shows that bf16 costs no accuracy.
+print_edits() { [ "$1" != ladder ] || echo "--set precision=f32"; } # EXPERIMENT
 
 usage() { sed -n '6,7s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 hours='' action=train
@@ -56,11 +56,11 @@ experiment() {
     name=$1
     shift
     # shellcheck disable=SC2046 # an option and its value, or nothing
-    $prefix "$program/build/dawn9" experiment "$program/experiments/$name.yaml" $(edits "$name") --out "$work/$name" "$@"
+    $prefix "$program/build/dawn9" experiment "$program/experiments/$name.yaml" $(print_edits "$name") --out "$work/$name" "$@"
 }
 
 # Prints one line per run of the experiment, in its order: SHARD TOTAL ARM SEED STATE EPOCHS
-runs() { # EXPERIMENT
+print_runs() { # EXPERIMENT
     [ -d "$work/$1" ] || [ ! -d "$kept/$1" ] || experiments/keep.sh unpack "$kept/$1" "$work/$1"
     experiment "$1" --status --json >"$work/status.json"
     experiment "$1" --dry-run --json >"$work/arms.json"
@@ -72,9 +72,9 @@ for i, run in enumerate(runs["runs"]):
 }
 
 # Prints every run in the order of `rows`: EXPERIMENT SHARD TOTAL ARM SEED STATE EPOCHS
-plan() {
+print_plan() {
     for name in $(echo "$rows" | awk 'NF { print $1 }' | sort -u); do
-        runs "$name" >"$work/$name.runs"
+        print_runs "$name" >"$work/$name.runs"
     done
     echo "$rows" | while read -r name seeds arms; do
         [ -n "$name" ] || continue
@@ -84,7 +84,7 @@ plan() {
     done
 }
 
-# Prints the seconds of one epoch of EXPERIMENT's network, estimated from two steps, which are timed only once.
+# Prints the seconds of one epoch of EXPERIMENT's network, estimated from two steps. A configuration is timed only once.
 epoch_seconds() { # EXPERIMENT
     case $1 in
     airbench*) config=airbench94 precision=f32 ;;
@@ -113,7 +113,7 @@ keep() {
 }
 
 # Adds a row about this part of a run (its machine and load) to a table that is packed with the records.
-sitting() { # EXPERIMENT ARM SEED END
+add_sitting() { # EXPERIMENT ARM SEED END
     printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$2" "$3" "$4" "$(git -C "$program" rev-parse --short HEAD)" \
         "$("$program/build/dawn9" devices | sed -n 's/^cpu *\(.*\), [0-9]* threads.*/\1/p')" \
         "$(cut -d ' ' -f 1-3 /proc/loadavg)" >>"$work/$1/sittings.tsv"
@@ -130,13 +130,13 @@ train() { # EXPERIMENT SHARD TOTAL ARM SEED
     wait $child || status=$?
     [ $status -le 128 ] || { wait $child || status=$?; } # a trap had ended the first wait
     trap - INT TERM HUP
-    sitting "$1" "$4" "$5" "$status"
+    add_sitting "$1" "$4" "$5" "$status"
     [ $status != 0 ] || keep "$1"
     [ $status = 0 ] || { echo "full-size.sh: the run ended with status $status; the same command goes on" >&2; exit $status; }
 }
 
 build
-plan >"$work/plan"
+print_plan >"$work/plan"
 if [ $action = status ]; then
     left=0
     while read -r name shard total arm seed state epochs; do

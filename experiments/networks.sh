@@ -29,9 +29,9 @@ networks=${NETWORKS-vgg resnet18 resnet50 densenet121 airbench94 features}
     if grep -qw amx_bf16 /proc/cpuinfo; then echo amx; fi
 } >"$out/processor.txt"
 
-# Sets the variables for NETWORK: what (step or eval), config, model, side (pixels), batch, and the numbers of steps of
+# Sets the variables of a network: what (step or eval), config, model, side (pixels), batch, and the numbers of steps of
 # dawn9 (ours) and PyTorch (theirs).
-describe() {
+set_network() {
     what=step config=configs/base.yaml side=224 batch=16 ours=5 theirs=3
     case $1 in
     vgg) config=configs/rosetta.yaml model='' side=32 batch=64 ours=20 theirs=10 ;;
@@ -45,8 +45,8 @@ describe() {
     [ -z "${TINY-}" ] || { batch=2 ours=1 theirs=1; [ $side = 32 ] || side=64; }
 }
 
-# ours NAME OPTION...: measures dawn9 with the settings of describe
-ours() {
+# measure_dawn9 NAME OPTION...: measures dawn9 on the network of set_network
+measure_dawn9() {
     name=$1
     shift
     for word in $model; do
@@ -59,7 +59,7 @@ ours() {
         --set data.image_size=$side --set data.synthetic_train=$((2 * batch)) --set data.synthetic_test=$batch \
         --set train.batch_size=$batch --steps $ours --json "$@" >"$out/$name-$round.json"
 }
-theirs() { # NAME OPTION...
+measure_torch() { # NAME OPTION...: measures PyTorch in both layouts
     name=$1
     shift
     for layout in contiguous channels_last; do
@@ -75,17 +75,17 @@ theirs() { # NAME OPTION...
 round=1
 while [ "$round" -le "$rounds" ]; do
     for network in $networks; do
-        describe "$network"
-        ours "$network-f32" --precision f32
-        theirs "$network-f32-torch" --precision f32
+        set_network "$network"
+        measure_dawn9 "$network-f32" --precision f32
+        measure_torch "$network-f32-torch" --precision f32
         if grep -Eqw 'avx512_bf16|amx_bf16' /proc/cpuinfo; then
-            ours "$network-bf16" --precision bf16
-            theirs "$network-bf16-torch" --precision bf16
+            measure_dawn9 "$network-bf16" --precision bf16
+            measure_torch "$network-bf16-torch" --precision bf16
         fi
         if grep -qw avx512f /proc/cpuinfo; then
-            ours "$network-f32-avx2" --precision f32 --set backend_options.cpu_level=avx2
+            measure_dawn9 "$network-f32-avx2" --precision f32 --set backend_options.cpu_level=avx2
             ONEDNN_MAX_CPU_ISA=AVX2 DNNL_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 \
-                theirs "$network-f32-avx2-torch" --precision f32
+                measure_torch "$network-f32-avx2-torch" --precision f32
         fi
     done
     round=$((round + 1))

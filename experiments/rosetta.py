@@ -64,7 +64,7 @@ def arms():
 
 
 def step_ratios(arm):
-    """Milliseconds of a step, and their ratio to the baseline's, one per round."""
+    """Milliseconds of a step, and their ratio to the baseline's; one of each per round."""
     rounds = [(read(path)["step_seconds"], read(path.replace(f"step-{arm}-", "step-baseline-"))["step_seconds"])
               for path in sorted(glob.glob(f"{folder}/step-{arm}-*.json"))]
     return [1e3 * own for own, _ in rounds], [own / baseline for own, baseline in rounds]

@@ -14,7 +14,7 @@ shift $(($# > 1 ? 2 : 1))
 dawn9=${DAWN9-build/dawn9}
 mkdir -p "$out"
 
-# dawn9 itself makes waiting threads sleep. A setting of the caller would be measured instead.
+# dawn9 itself makes waiting threads sleep; a setting of the caller would replace this behaviour.
 unset OMP_WAIT_POLICY GOMP_SPINCOUNT KMP_BLOCKTIME
 
 measure() { # NAME, then arguments
@@ -23,7 +23,7 @@ measure() { # NAME, then arguments
     "$dawn9" bench step --json "$@" >"$out/$name.json"
 }
 
-pair() { # NAME, then arguments: two at once, both waited for
+measure_pair() { # NAME, then arguments: two at once, both waited for
     name=$1
     shift
     measure "$name-a" "$@" &
@@ -36,9 +36,9 @@ pair() { # NAME, then arguments: two at once, both waited for
 round=1
 while [ "$round" -le "$rounds" ]; do
     measure "alone-one-thread-$round" --threads 1 "$@"
-    pair "pair-one-thread-$round" --threads 1 "$@"
+    measure_pair "pair-one-thread-$round" --threads 1 "$@"
     measure "alone-all-cores-$round" "$@"
-    pair "pair-all-cores-$round" "$@"
+    measure_pair "pair-all-cores-$round" "$@"
     round=$((round + 1))
 done
 

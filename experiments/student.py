@@ -11,7 +11,7 @@ def below(t, degrees, pieces=2000):
 
 
 def quantile(p, degrees):
-    """Quantile of Student's t, by bisection."""
+    """Quantile of Student's t for 1/2 <= p < 1, by bisection."""
     low, high = 0.0, 1000.0
     for _ in range(60):
         middle = (low + high) / 2
@@ -20,7 +20,7 @@ def quantile(p, degrees):
 
 
 def welch(a, b):
-    """Difference of the means, and half the width of its 95% interval."""
+    """Mean of `a` minus mean of `b`, and half the width of its 95% interval (Welch)."""
     parts = [statistics.variance(x) / len(x) for x in (a, b)]
     degrees = sum(parts) ** 2 / sum(part**2 / (len(x) - 1) for part, x in zip(parts, (a, b)))
     return statistics.mean(a) - statistics.mean(b), quantile(0.975, degrees) * math.sqrt(sum(parts))

@@ -40,7 +40,7 @@ static const d9_flag flags[] = {
 
 /* ---- step, eval and pipeline ---- */
 
-void d9_bench_head(d9_cli *cli, const d9_measurement *m) {
+void d9_bench_print_head(d9_cli *cli, const d9_measurement *m) {
     const d9_session *session = m->session;
     d9_cli_print(cli, "%s in %s on %s, %d thread%s, %lld timed steps of %lld %ss\n", session->backend->name,
                  session->program.precision->name, session->info.name, session->info.threads,
@@ -87,7 +87,7 @@ static void print_peak_rates(d9_cli *cli, const d9_measurement *m) {
 }
 
 static void print_table(d9_cli *cli, const d9_measurement *m) {
-    d9_bench_head(cli, m);
+    d9_bench_print_head(cli, m);
     int width = 28;
     for (int i = 0; i < m->row_count; i++)
         if ((int)strlen(m->rows[i].rule) > width) width = (int)strlen(m->rows[i].rule);
@@ -110,7 +110,7 @@ static bool predict_run(const d9_measurement *m, d9_time_range *seconds) {
     return true;
 }
 
-static void print_run(d9_cli *cli, const d9_measurement *m) {
+static void print_predicted_time(d9_cli *cli, const d9_measurement *m) {
     char text[80];
     d9_time_range seconds;
     if (!predict_run(m, &seconds)) return;
@@ -119,7 +119,7 @@ static void print_run(d9_cli *cli, const d9_measurement *m) {
 }
 
 /* Adds the keys run_seconds, by the median step, and run_seconds_low and run_seconds_high, by the quartiles. */
-static void add_run(json_t *object, const d9_measurement *m) {
+static void add_predicted_seconds(json_t *object, const d9_measurement *m) {
     d9_time_range seconds = {NAN, NAN, NAN};
     predict_run(m, &seconds);
     json_object_set_new(object, "run_seconds", d9_json_number(seconds.median));
@@ -162,12 +162,12 @@ static void print_json(d9_cli *cli, const d9_measurement *m, json_t *object) {
 static void print_step(d9_cli *cli, const d9_measurement *m, bool json) {
     if (json) {
         json_t *object = d9_bench_json(m, "step");
-        add_run(object, m);
+        add_predicted_seconds(object, m);
         print_json(cli, m, object);
         return;
     }
     print_table(cli, m);
-    print_run(cli, m);
+    print_predicted_time(cli, m);
 }
 
 /* Sets *share to the rate of whole evaluations divided by the rate of their forward passes alone. Takes the median over

@@ -1,10 +1,10 @@
-/* Two kinds of `dawn9 bench` that have their own file, and output shared by bench.c and bench_ops.c. */
+/* Parts of `dawn9 bench`: the measurement of a plan (measure.c), the kinds ops and fit, and shared output (bench.c). */
 #pragma once
 
 #include "cli/cli.h"
 #include "train/session.h"
 
-/* Measures the rules (node implementations) of a plan and the peak rates of the machine, for `dawn9 bench`. */
+/* Times of the rules (node implementations) of a plan, and the peak rates of the machine. */
 typedef struct d9_measurement {
     const d9_session *session;
     d9_plan *plan;
@@ -13,7 +13,7 @@ typedef struct d9_measurement {
     int row_count;
     int64_t steps, batches;   /* timed steps; batches per step */
     double seconds;           /* wall time of all timed steps */
-    double *step_seconds;     /* (steps), of each; on an asynchronous device all are the mean */
+    double *step_seconds;     /* (steps): of each step; on an asynchronous device all are the mean */
     int64_t peak_bytes;       /* of the process, after the steps */
     d9_peak_rates peak_rates; /* measured after the steps; zeros: unknown to the backend */
 } d9_measurement;
@@ -25,7 +25,7 @@ D9_MUST_USE d9_status d9_measure_plan(d9_session *session, d9_plan *plan, const 
                                       d9_measurement *measurement);
 void d9_measurement_free(d9_measurement *measurement);
 
-/* Images per step. */
+/* Images, texts or windows per step. */
 static inline int64_t d9_measured_images(const d9_measurement *m) {
     return m->batches * m->session->program.extent.batch;
 }
@@ -46,13 +46,13 @@ typedef struct d9_rate {
 } d9_rate;
 d9_rate d9_measured_rate(const d9_measurement *m, int row);
 
-/* Times every algorithm of the rules that have a choice, and prints them with the planned one marked. */
+/* Times every algorithm of the rules that have a choice, and prints the times; the planned algorithm is marked. */
 D9_MUST_USE d9_status d9_bench_ops(d9_cli *cli, d9_session *session, const d9_measurement *step, bool json);
 
-/* Prints the largest batch that fits `memory` ("16G"; NULL: the device's memory), without running a step. */
+/* Prints, for each precision, the largest batch that fits `memory` ("16G"; NULL: the device's memory). Runs no step. */
 D9_MUST_USE d9_status d9_bench_fit(d9_cli *cli, const d9_config *config, const char *memory, bool json);
 
 /* Prints the line "cpu in bf16 on ..., 2 threads, 20 timed steps of 512 images". */
-void d9_bench_head(d9_cli *cli, const d9_measurement *m);
+void d9_bench_print_head(d9_cli *cli, const d9_measurement *m);
 /* Makes an object of the JSON members that bench.c and bench_ops.c share. `what`: the kind, "step". */
 json_t *d9_bench_json(const d9_measurement *m, const char *what);

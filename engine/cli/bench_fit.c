@@ -1,8 +1,8 @@
 /* dawn9 bench fit: the largest batch of the configuration's network that fits a memory limit, in the configured
  * precision or, for `auto`, in each precision of the device.
  *
- * The buffers of a run are counted: state, gradients, activations, the data set on the device, logits and tables. Not
- * counted are the backend's own memory (workspace of convolutions, its code) and that of the rest of the process. */
+ * The buffers of a run are counted: state, gradients, activations, the data set on the device, logits and tables. The
+ * backend's own memory (workspace of convolutions, its code) and that of the rest of the process are not counted. */
 #include "cli/bench.h"
 #include "core/process.h"
 #include "train/fit.h"
@@ -55,7 +55,7 @@ static void print_head(d9_cli *cli, const d9_config *config, const d9_backend *b
 }
 
 /* Fails because no precision's smallest batch fits; `fit` is the result of the last precision. */
-static d9_status too_small(d9_cli *cli, const d9_precision *precision, const d9_fit *fit, int64_t bytes) {
+static d9_status fail_too_small(d9_cli *cli, const d9_precision *precision, const d9_fit *fit, int64_t bytes) {
     return d9_fail(&cli->context, D9_USAGE,
                    "%.1f MiB are too small: a batch of %lld in %s needs %.1f MiB, of which %.1f of activations",
                    mib * (double)bytes, (long long)fit->unit, precision->name, mib * (double)d9_memory_total(&fit->use),
@@ -120,7 +120,7 @@ d9_status d9_bench_fit(d9_cli *cli, const d9_config *config, const char *memory,
         if (rows++ == 0) print_head(cli, config, backend, &info, bytes, &fit);
         print_row(cli, config, precision, &fit);
     }
-    if (json_array_size(list) == 0 && last) D9_TRY(too_small(cli, last, &fit, bytes));
+    if (json_array_size(list) == 0 && last) D9_TRY(fail_too_small(cli, last, &fit, bytes));
     if (json)
         d9_cli_print_json(cli, json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:b, s:O}", "bench", "fit", "title",
                                          config->title, "backend", backend->name, "device", info.name, "memory_bytes",

@@ -77,7 +77,7 @@ d9_status d9_bench_ops(d9_cli *cli, d9_session *session, const d9_measurement *m
     d9_choice_time choices[MAX_ALGORITHMS];
     sums s = {0};
     json_t *rows = json_array();
-    if (!json) d9_bench_head(cli, m);
+    if (!json) d9_bench_print_head(cli, m);
     for (int row = 0; row < m->row_count; row++) {
         int count = 0;
         if (session->backend->benchmark)

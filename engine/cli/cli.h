@@ -49,7 +49,7 @@ typedef struct d9_flag { /* rows initialise the fields up to `value` by position
     d9_flag_type type;
     size_t offset;            /* of the value in the command's options struct */
     const char *value;        /* name of the value in the help: "K=V"; complete.c selects candidates by it */
-    const char *choices;      /* "step|pipeline"; NULL: any value */
+    const char *choices;      /* legal values, "step|pipeline"; NULL: any value */
     int64_t minimum, maximum; /* of integers; both 0: unbounded */
     const struct d9_flag *table;
     const char *doc; /* NULL: hidden from the help */
@@ -86,7 +86,7 @@ typedef struct d9_flag_rows {
     d9_flag rows[D9_FLAG_ROWS_MAX];
     int count;
 } d9_flag_rows;
-void d9_flag_rows_fill(const d9_command *command, d9_flag_rows *rows);
+void d9_flag_rows_collect(const d9_command *command, d9_flag_rows *rows);
 bool d9_flag_is_word(const d9_flag *flag);  /* true: a word; false: an --option */
 bool d9_flag_is_words(const d9_flag *flag); /* true: all remaining words */
 
@@ -152,9 +152,9 @@ double d9_this_process_start(d9_context *context);
 int64_t d9_this_process_peak_bytes(void); /* maximum resident set size; 0: unknown */
 
 /* Makes OpenMP threads sleep while waiting, unless the user chose a policy. By default they spin, which takes cores
- * from other processes and from the thread that they wait for: 113 instead of 654 images/s while other programs used
- * both cores (experiments/results, dawn94-bf16/seed1-shared). OpenMP reads its policy before main, so this restarts the
- * program with OMP_WAIT_POLICY=passive, in the same process. Returns if that is unnecessary or impossible. */
+ * from other processes and, on a machine that other programs use, from the thread that they wait for. OpenMP reads its
+ * policy before main, so this restarts the program with OMP_WAIT_POLICY=passive, in the same process. Returns if that
+ * is unnecessary or impossible. */
 void d9_this_process_wait_passively(char *const *words);
 
 extern const d9_command d9_command_train, d9_command_eval, d9_command_predict, d9_command_generate, d9_command_export,
@@ -165,19 +165,20 @@ extern const d9_command d9_command_train, d9_command_eval, d9_command_predict, d
  * nothing is similar: D9_OK with the word itself, and loading will fail. */
 D9_MUST_USE d9_status d9_cli_find(d9_cli *cli, d9_installed_kind kind, const char *word,
                                   char found[D9_INSTALLED_BYTES]);
-/* Finds the file as d9_cli_find does. D9_USAGE also if the word names a folder, or is a name without a folder that is
- * not found: the message then has the folders that were searched. */
+/* Finds the file as d9_cli_find does. D9_USAGE also if the word names a folder, or if it is a name without a folder
+ * and no file has this name: the message then has the file of the other kind (configuration, experiment) with this
+ * name, or else the folders that were searched. */
 D9_MUST_USE d9_status d9_cli_find_file(d9_cli *cli, d9_installed_kind kind, const char *word,
                                        char found[D9_INSTALLED_BYTES]);
 
 /* ---- models, and the images or texts for them, named on the command line ---- */
-/* Sets *path to the model file that `word` names: a folder means the model.safetensors in it; D9_DATA if it is that
- * of a run without a model. For other words fails as d9_cli_check_path does. */
+/* Sets *path to the model file that `word` names. A folder stands for the model.safetensors in it; D9_DATA if it is the
+ * folder of a run without a model. Any other word is checked by d9_cli_check_path. */
 D9_MUST_USE d9_status d9_cli_model(d9_cli *cli, const char *word, const char **path);
 
 typedef struct d9_cli_sample {
     const char *path;
-    const char *failure; /* why it cannot be used; NULL: none yet */
+    const char *failure; /* reason why the sample cannot be used; NULL: none so far */
 } d9_cli_sample;
 
 typedef struct d9_cli_samples {
@@ -187,14 +188,13 @@ typedef struct d9_cli_samples {
 } d9_cli_samples;
 
 /* Lists the samples that `words` name. A file is one sample. A folder stands for the .png, .jpg, .jpeg and .webp files,
- * or for texts the .txt files, in it and its subfolders, sorted by name. These become rows with a failure: an
- * unreadable folder, a folder among `words` without samples, an image for a model of texts, a text for one of images.
- */
+ * or for texts the .txt files, in it and its subfolders, sorted by name. Rows with a failure are: an unreadable
+ * folder, a folder among `words` without samples, an image for a model of texts, a text for a model of images. */
 D9_MUST_USE d9_status d9_cli_samples_find(d9_cli *cli, const d9_flag_list *words, d9_cli_samples *samples);
 
 /* ---- dawn9 data, and its action preview ---- */
 typedef struct d9_data_options {
-    const char *action, *what; /* what: dataset for check and fetch, configuration for preview */
+    const char *action, *what; /* what: dataset or weights for check and fetch, configuration for preview */
     d9_cli_edits edits;
     const char *from;          /* archive for fetch */
     const char *out, *filters; /* PNG files that preview writes */

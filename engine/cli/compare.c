@@ -180,7 +180,8 @@ done:
     return status;
 }
 
-/* Flattens maps: {train: {epochs: 10}} becomes train.epochs. Leaves out title and published. */
+/* Adds a row per key of `object`; nested maps are flattened: {train: {epochs: 10}} becomes train.epochs. Leaves out
+ * title, published and empty sections. */
 static d9_status put_flat(table *table, int run, const char *prefix, json_t *object) {
     d9_status status = D9_OK;
     const char *key;

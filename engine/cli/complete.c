@@ -21,7 +21,8 @@ static void offer(completer *self, const char *candidate, const char *ending, co
         d9_text_add(self->text, "%s%s%s\t%.*s\n", self->head, candidate, ending, (int)strcspn(doc, "\n"), doc);
 }
 
-/* Moves the part of `current` up to its last character that is in `marks` to `head`; false if there is none. */
+/* Moves the part of `current` up to and including its last character that is in `marks` to `head`; false if there is
+ * none. */
 static bool consume(completer *self, const char *marks) {
     const char *last = NULL;
     for (const char *c = self->current; *c; c++)
@@ -122,8 +123,8 @@ static void offer_names_in(completer *self, const char *folder) {
     d9_arena_free(&quiet, &arena);
 }
 
-/* Offers the files in the folders that d9_installed_resolve searches, except the current one. Does nothing until
- * something was typed, because there are many names. */
+/* Offers the YAML files in the folders that d9_installed_resolve searches, except the current folder. Does nothing
+ * until something was typed, because there are many names. */
 static void offer_installed(completer *self, d9_installed_kind kind) {
     const char *const *usual = d9_installed_subfolders(kind);
     char installed[D9_INSTALLED_BYTES];
@@ -203,7 +204,7 @@ static void complete_argument(completer *self, const d9_command *command, const 
     bool given[D9_FLAG_ROWS_MAX] = {false}, only_words = false;
     const d9_flag *pending = NULL, *flag;
     int word_count = 0;
-    d9_flag_rows_fill(command, &list);
+    d9_flag_rows_collect(command, &list);
     for (int i = 0; i < count; i++) {
         flag = pending || only_words ? NULL : find_flag(&list, words[i]);
         if (flag) given[flag - list.rows] = true;

@@ -42,7 +42,7 @@ typedef struct class_row {
     int32_t class;
     int64_t images;
     double score;           /* with TTA views */
-    d9_class_scores scores; /* of the predicted classes, or of the labels with a probability above 1/2 */
+    d9_class_scores scores; /* by the predicted classes, or by the labels with a probability above 1/2 */
 } class_row;
 
 /* Classes or labels that have a score, lowest score first, and the mean over all classes or labels. */
@@ -261,7 +261,7 @@ done:
     return status;
 }
 
-/* Draws one mistake at `index` of the sheet. It is named by its file, or by its number from 0. */
+/* Draws a mistake at `index` of the sheet. The caption has the name of its file, or its index in the test set. */
 static d9_status draw_mistake(d9_cli *cli, const d9_dataset *dataset, const d9_evaluation *evaluation,
                               const mistake *one, int index, d9_sheet *sheet) {
     d9_status status;
@@ -287,7 +287,7 @@ done:
     return status;
 }
 
-/* Writes the sheet of at most SHEET_MAX mistakes; a warning says if there are more, or none and so no file. */
+/* Writes the sheet of at most SHEET_MAX mistakes. Warns if there are more, or if there is none and thus no file. */
 static d9_status write_mistakes(d9_cli *cli, const d9_dataset *dataset, const d9_evaluation *evaluation,
                                 const char *path) {
     enum { SHEET_MAX = 100 };
@@ -334,7 +334,7 @@ done:
 
 /* ---- the command ---- */
 
-/* A single word is the model, unless it ends in .yaml; of two words the first is the configuration. */
+/* A single word is the model; D9_USAGE if it ends in .yaml. If there are two words, the first is the configuration. */
 static d9_status find_files(d9_cli *cli, const eval_options *chosen, const char **config, const char **model) {
     const char *only = chosen->model ? NULL : chosen->config;
     const size_t length = only ? strlen(only) : 0;
@@ -373,8 +373,8 @@ done:
 
 /* Loads the configuration at `path` and its dataset. `path` NULL: the model's own configuration, and the dataset
  * normalised as in training. */
-static d9_status load(d9_cli *cli, const eval_options *chosen, const char *path, const char *model, d9_config **config,
-                      d9_dataset **dataset) {
+static d9_status load_config_and_dataset(d9_cli *cli, const eval_options *chosen, const char *path, const char *model,
+                                         d9_config **config, d9_dataset **dataset) {
     d9_provenance known = {.rule = D9_SPLIT_RULE}; /* without a description: trained on none of these images */
     d9_status status;
     d9_description *description = NULL;
@@ -412,7 +412,7 @@ static d9_status run(d9_cli *cli, const void *options) {
         D9_TRY(d9_file_check_writable(&cli->context, outputs[i].file));
     }
     D9_TRY(d9_cli_check_ending(cli, chosen->mistakes, "--mistakes", ".png", "PNG"));
-    D9_TRY(load(cli, chosen, path, model, &config, &dataset));
+    D9_TRY(load_config_and_dataset(cli, chosen, path, model, &config, &dataset));
     if ((chosen->confusion || chosen->mistakes) && !config->measure->by_class)
         D9_TRY(d9_fail(&cli->context, D9_USAGE, "%s: needs one class for each sample; the measure of this model is %s",
                        chosen->confusion ? "--confusion" : "--mistakes", config->measure->word));

@@ -70,7 +70,7 @@ static void print_rate(d9_cli *cli, const d9_result *result, double peak_rate) {
         1e-9 * rate, rate / peak_rate);
 }
 
-/* Why the run ended early; which epoch's model was kept. Each is "" if it does not apply. */
+/* Two texts: the reason for an early end, and the epoch of the kept model; "" if it does not apply. */
 typedef struct ending {
     char ended[96], model[96];
 } ending;

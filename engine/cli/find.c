@@ -8,9 +8,10 @@
 
 enum { NAMES_MAX = 1024 };
 
-/* Names are compared without extension; otherwise none.yaml would be similar to tiny.yaml. */
+/* Files with similar names. Names are compared without extension; otherwise none.yaml would be similar to tiny.yaml. */
 typedef struct candidates {
-    const char *stems[NAMES_MAX], *paths[NAMES_MAX]; /* paths as a user would type them */
+    const char *stems[NAMES_MAX]; /* names without extension */
+    const char *paths[NAMES_MAX]; /* as a user would type them */
     int count;
 } candidates;
 
@@ -20,7 +21,8 @@ static d9_status copy_stem(d9_cli *cli, const char *name, char **stem) {
                            name);
 }
 
-/* Adds the files in `root` + `folder` with this ending (NULL: all entries); none if the folder is unreadable. */
+/* Adds the files in `root` + `folder` with this ending (NULL: all entries, folders included), by their paths without
+ * `root`; none if the folder is unreadable. */
 static d9_status add_folder(d9_cli *cli, const char *root, const char *folder, const char *ending, candidates *all) {
     d9_status status = D9_OK;
     char *path, *stem;
@@ -102,7 +104,7 @@ done:
 }
 
 /* Fails. The message names the file of the other kind that `word` is, or else the folders that were searched. */
-static d9_status not_found(d9_cli *cli, d9_installed_kind kind, const char *word) {
+static d9_status fail_not_found(d9_cli *cli, d9_installed_kind kind, const char *word) {
     const d9_installed_kind other = kind == D9_INSTALLED_CONFIGS ? D9_INSTALLED_EXPERIMENTS : D9_INSTALLED_CONFIGS;
     const char *const *usual = d9_installed_subfolders(kind);
     const char *ending = d9_text_ends_in(word, ".yaml") ? "" : ".yaml";
@@ -141,5 +143,5 @@ d9_status d9_cli_find_file(d9_cli *cli, d9_installed_kind kind, const char *word
     const d9_status status = d9_cli_find(cli, kind, word, found);
     if (status == D9_OK && *word && d9_folder_exists(&cli->context, found)) return reject_folder(cli, found);
     const bool path = d9_installed_is_exact(word) || strchr(word, '/'); /* loading reports other errors */
-    return status != D9_OK || path || d9_file_exists(&cli->context, found) ? status : not_found(cli, kind, word);
+    return status != D9_OK || path || d9_file_exists(&cli->context, found) ? status : fail_not_found(cli, kind, word);
 }

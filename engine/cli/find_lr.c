@@ -195,14 +195,14 @@ typedef struct axis {
     bool logarithmic;
 } axis;
 
-static double place(const axis *axis, double value) {
+static double coordinate_of(const axis *axis, double value) {
     const double part = axis->logarithmic ? log(value / axis->low) / log(axis->high / axis->low)
                                           : (value - axis->low) / (axis->high - axis->low);
     return axis->start + part * (axis->end - axis->start);
 }
 
-/* The axis of the loss covers the whole curve. It is logarithmic if the highest loss is above 10 times the lowest;
- * otherwise the curve would look flat before a loss that explodes. */
+/* The axis of the loss, which covers the whole curve. It is logarithmic if the highest loss is above 10 times the
+ * lowest, because on a linear axis the curve would look flat before a loss that explodes. */
 static axis loss_axis(const range_test *self) {
     double low = INFINITY, high = -INFINITY;
     for (int i = 0; i < self->count; i++) {
@@ -220,7 +220,7 @@ static axis loss_axis(const range_test *self) {
 }
 
 static void put_loss_tick(const axis *loss, double value, int digits, d9_text *text) {
-    const double y = place(loss, value);
+    const double y = coordinate_of(loss, value);
     d9_text_add(text,
                 "<path class=\"grid\" d=\"M%d %.1fH%d\"/><text class=\"y\" x=\"%d\" y=\"%.1f\" "
                 "text-anchor=\"end\">%.*f</text>\n",
@@ -245,12 +245,12 @@ static void put_rate_ticks(const axis *rate, d9_text *text) {
         d9_text_add(text,
                     "<path class=\"grid\" d=\"M%.1f %dV%d\"/><text class=\"x\" x=\"%.1f\" y=\"%d\" "
                     "text-anchor=\"middle\">%g</text>\n",
-                    place(rate, pow(10, power)), TOP, HEIGHT - BOTTOM, place(rate, pow(10, power)),
+                    coordinate_of(rate, pow(10, power)), TOP, HEIGHT - BOTTOM, coordinate_of(rate, pow(10, power)),
                     HEIGHT - BOTTOM + 18, pow(10, power));
 }
 
 static void put_suggestion(const range_test *self, const axis *rate, d9_text *text) {
-    const double peak = suggested_peak(self), x = place(rate, peak);
+    const double peak = suggested_peak(self), x = coordinate_of(rate, peak);
     if (!(peak >= rate->low && peak <= rate->high)) return; /* NAN too */
     const bool left = x > 0.6 * WIDTH;
     d9_text_add(text,
@@ -281,7 +281,7 @@ static void put_svg(const range_test *self, d9_text *text) {
     put_suggestion(self, &rate, text);
     d9_text_add(text, "<polyline class=\"curve\" points=\"");
     for (int i = 0; i < self->count; i++)
-        d9_text_add(text, "%.1f,%.1f ", place(&rate, points[i].rate), place(&loss, points[i].mean));
+        d9_text_add(text, "%.1f,%.1f ", coordinate_of(&rate, points[i].rate), coordinate_of(&loss, points[i].mean));
     d9_text_add(text, "\"/>\n</svg>\n");
 }
 

@@ -79,7 +79,7 @@ static const char *schedule_key(d9_cli *cli, const char *topic) {
 }
 
 /* Fails with D9_USAGE and the most similar command, trick, key, or last part of a key. */
-static d9_status unknown_topic(d9_cli *cli, const char *topic) {
+static d9_status reject_unknown_topic(d9_cli *cli, const char *topic) {
     enum { NAMES_MAX = 512 };
     const char *names[NAMES_MAX];
     char paths[NAMES_MAX][sizeof((d9_key *)NULL)->path];
@@ -105,7 +105,8 @@ static d9_status search(d9_cli *cli, const d9_flag_list *words, d9_text *text) {
     for (int i = 0; i < words->count; i++) d9_text_add(&topic, "%s%s", i ? " " : "", words->items[i]);
     D9_TRY(d9_text_status(&topic));
     D9_TRY(d9_help_term(cli, d9_text_get(&topic), text, &found));
-    if (!found && !d9_help_search(words, d9_help_width(cli), text)) D9_TRY(unknown_topic(cli, d9_text_get(&topic)));
+    if (!found && !d9_help_search(words, d9_help_width(cli), text))
+        D9_TRY(reject_unknown_topic(cli, d9_text_get(&topic)));
     status = d9_cli_print_text(cli, text);
 done:
     d9_text_free(&topic);

@@ -9,7 +9,7 @@ typedef struct d9_fact { /* a term and its description */
     const char *name, *doc;
 } d9_fact;
 extern const d9_fact d9_exit_statuses[];   /* "0", "done" */
-extern const d9_fact d9_environment[];     /* environment variables that dawn9 reads */
+extern const d9_fact d9_environment[];     /* the environment variables for users */
 extern const d9_fact d9_general_options[]; /* --help and --version */
 extern const char d9_summary[];            /* dawn9 in one sentence */
 
@@ -20,19 +20,20 @@ void d9_flag_title(const d9_flag *flag, char *title, size_t size);
 /* Adds the description and the choices of an option or word: "action: check, fetch or preview". */
 void d9_flag_sentence(const d9_flag *flag, d9_text *text);
 
-/* Appends `words` in lines of at most `width` bytes, or one longer word, and a newline. The first line begins at column
- * `at`; the others get `indent` spaces. */
+/* Appends `words` in lines of at most `width` bytes, and a newline. A longer word gets a line of its own. The first
+ * line begins at column `at`; the others get `indent` spaces. */
 void d9_wrap(const char *words, int at, int indent, int width, d9_text *text);
-/* Appends lines of text, wrapped, from column `at` on; each but the first is indented by two more columns. */
+/* Appends lines of text, wrapped to `width` bytes, from column `at` on; each but the first is indented by two more
+ * columns. */
 void d9_help_lines(const char *lines, int at, int width, d9_text *text);
-/* Appends the help text of an option with d9_help_lines, then a line for each of its values. */
+/* Appends the help text of an option with d9_help_lines, then a line for each value that has an explanation. */
 void d9_help_option(const d9_option *option, int at, int width, d9_text *text);
 /* Appends each command, option, trick and key whose name, help text or values contain all `words`; first those whose
  * name contains them. A word also matches the start of a longer one: "augment" finds "augmentation". Returns false if
  * nothing matches. */
 bool d9_help_search(const d9_flag_list *words, int width, d9_text *text);
 /* The letter in the form in which words are compared: lower case, "z" as "s". */
-int d9_help_plain(char c);
+int d9_help_fold_letter(char c);
 /* Looks up `words` among the terms of other tools. Adds the key, option or command of dawn9 that does the same. If
  * dawn9 has none, returns D9_USAGE with the nearest. *found: the words are a known term. */
 D9_MUST_USE d9_status d9_help_term(d9_cli *cli, const char *words, d9_text *text, bool *found);

@@ -19,7 +19,7 @@ typedef struct search {
 static bool is_word_char(char c) { return isalnum((unsigned char)c) != 0; }
 
 /* Makes American spelling find British: "normalization". */
-int d9_help_plain(char c) { return tolower((unsigned char)c) == 'z' ? 's' : tolower((unsigned char)c); }
+int d9_help_fold_letter(char c) { return tolower((unsigned char)c) == 'z' ? 's' : tolower((unsigned char)c); }
 
 /* True if `text` starts with `word` (`length` letters; "warm-up" starts with "warmup"), or if its first word, of five
  * letters or more, is `word` without the last one or two letters: "schedule" for "schedulers". */
@@ -27,9 +27,9 @@ static bool starts_alike(const char *text, const char *word, size_t length) {
     size_t same = 0;
     for (; same < length; text++) {
         if (same > 0 && *text && strchr("-_ ", *text) && is_word_char(text[1]) &&
-            d9_help_plain(text[1]) == d9_help_plain(word[same]))
+            d9_help_fold_letter(text[1]) == d9_help_fold_letter(word[same]))
             text++;
-        if (d9_help_plain(*text) != d9_help_plain(word[same])) break;
+        if (d9_help_fold_letter(*text) != d9_help_fold_letter(word[same])) break;
         same++;
     }
     return same == length || (same >= 5 && length - same <= 2 && !is_word_char(*text));
@@ -130,7 +130,7 @@ static void add_command(search *self, const d9_command *command) {
 static bool is_shared(const d9_flag *flag, int index) {
     for (int i = 0; i < index; i++) {
         d9_flag_rows list;
-        d9_flag_rows_fill(d9_command_at(i), &list);
+        d9_flag_rows_collect(d9_command_at(i), &list);
         for (int r = 0; r < list.count; r++)
             if (strcmp(list.rows[r].name, flag->name) == 0 && list.rows[r].doc == flag->doc) return true;
     }
@@ -141,7 +141,7 @@ static bool is_shared(const d9_flag *flag, int index) {
 static void add_flags(search *self, int index) {
     const d9_command *command = d9_command_at(index);
     d9_flag_rows list;
-    d9_flag_rows_fill(command, &list);
+    d9_flag_rows_collect(command, &list);
     for (int i = 0; i < list.count; i++) {
         char title[64], name[96];
         d9_text sentence;

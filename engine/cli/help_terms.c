@@ -115,7 +115,7 @@ static bool is_alike(const char *name, size_t length, const char *words) {
         while (name < end && !isalnum((unsigned char)*name)) name++;
         while (*words && !isalnum((unsigned char)*words)) words++;
         if (name == end) return !*words || strcmp(words, "s") == 0;
-        if (d9_help_plain(*name) != d9_help_plain(*words)) return false;
+        if (d9_help_fold_letter(*name) != d9_help_fold_letter(*words)) return false;
     }
 }
 

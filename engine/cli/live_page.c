@@ -47,7 +47,7 @@ static double y_of(double value, double low, double high) {
     return TOP + (HEIGHT - TOP - BOTTOM) * (high - value) / (high - low);
 }
 
-/* Draws points as well, because a line through a single point is invisible. */
+/* Draws a curve. Draws its points as well, because a line through a single point is invisible. */
 static void put_line(const d9_live_page *page, figure figure, const char *class, double low, double high,
                      d9_text *text) {
     d9_text_add(text, "<polyline class=%s points=\"", class);
@@ -61,7 +61,7 @@ static void put_line(const d9_live_page *page, figure figure, const char *class,
                         y_of(figure(&page->rows[i]), low, high));
 }
 
-/* Ticks at round values, and the word below the horizontal axis. */
+/* Draws both axes, with ticks at round values and the word below the horizontal axis. */
 static void put_axes(const d9_live_page *page, double low, double high, double step, d9_text *text) {
     const double epochs = epochs_of(page), each = epochs > 1 ? fmax(1, d9_axis_step(epochs, 8)) : epochs;
     const int bottom = HEIGHT - BOTTOM, right = WIDTH - RIGHT;

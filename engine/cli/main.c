@@ -44,10 +44,10 @@ static void print_lost_steps(void) {
     print_to_terminal(at, (size_t)(end - at));
 }
 
-/* True if a signal that comes `seconds` after the first one ends the process at once. A SIGINT within a second is taken
- * for a copy of the first one: `timeout`, for example, signals the process and its group. So is a SIGTERM within 30
- * seconds, because stopping a service or a job may send several. A signal that the parent forwarded to its worker
- * (SI_QUEUE) never ends it at once. */
+/* True if a signal that comes `seconds` after the first one ends the process at once. Only SIGINT and SIGTERM do so. A
+ * SIGINT within a second is taken for a copy of the first signal: `timeout`, for example, signals the process and its
+ * group. A SIGTERM within 30 seconds is ignored as well, because stopping a service or a job may send several. A signal
+ * that the parent forwarded to its worker (SI_QUEUE) never ends the worker at once. */
 static bool ends_at_once(int number, const siginfo_t *about, double seconds) {
     return about->si_code != SI_QUEUE && ((number == SIGINT && seconds >= 1) || (number == SIGTERM && seconds >= 30));
 }
@@ -100,7 +100,7 @@ static void open_standard_files(void) {
         if (fcntl(file, F_GETFD) < 0 && open("/dev/null", file == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0) return;
 }
 
-static d9_status unknown_command(d9_cli *cli, const char *name) {
+static d9_status reject_unknown_command(d9_cli *cli, const char *name) {
     const char *names[32];
     int count = 0;
     if (name[0] == '-') {
@@ -131,7 +131,7 @@ static d9_status run_command(d9_cli *cli, const char *name, int count, const cha
     const d9_command *command = d9_command_find(name);
     void *options = NULL;
     bool help = false;
-    if (!command) return unknown_command(cli, name);
+    if (!command) return reject_unknown_command(cli, name);
     D9_TRY(d9_arena_allocate(&cli->context, &cli->arena, command->options_size, &options));
     D9_TRY(d9_cli_parse(cli, command, count, words, options, &help));
     if (help) return d9_cli_help(cli, command);
@@ -176,15 +176,15 @@ static void print_error(const d9_system *system, const char *kind, const char *l
     (void)d9_cli_write(system, STDERR_FILENO, text, (size_t)length); /* nothing can be done about a failure */
 }
 
-/* True if this process prints why it ends: rank 0 always, any other rank only if it fails alone. To find that out, the
- * rank waits two seconds: if rank 0 fails too, it ends all processes by a signal within this time. */
+/* True if this process prints its error: rank 0 always, any other rank only if it fails alone. To find that out, the
+ * rank waits two seconds: if rank 0 fails too, rank 0 ends all processes by a signal within this time. */
 static bool prints_reason(const d9_parallel *parallel) {
     const struct timespec first = {.tv_sec = 2};
     return parallel->rank == 0 || (!parallel->together && nanosleep(&first, NULL) == 0);
 }
 
-/* Prints the error line and leaves the other processes of the run, if there are any. */
-static void end(d9_cli *cli, d9_status status) {
+/* Prints the error line and disconnects from the other processes of the run, if there are any. */
+static void print_error_and_disconnect(d9_cli *cli, d9_status status) {
     const char *message = cli->context.message;
     if (status != D9_OK && prints_reason(&cli->parallel))
         print_error(cli->context.system, "", *message ? message : "failed without a message");
@@ -212,7 +212,7 @@ int main(int count, char **words) {
     cli.colour = cli.terminal && !(no_color && *no_color);
     d9_status status = run(&cli, count - 1, (const char *const *)words + 1);
     status = d9_cli_finish(&cli, status);
-    end(&cli, status);
+    print_error_and_disconnect(&cli, status);
     d9_arena_free(&cli.context, &cli.arena);
     return (int)status;
 }

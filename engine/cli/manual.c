@@ -86,7 +86,7 @@ static void add_flag(d9_text *text, const d9_flag *flag) {
     d9_text_free_part(&sentence, text);
 }
 
-/* Adds the options in `flags` without the shared ones that edit a configuration; returns true if it has those. */
+/* Adds the options in `flags`, except those of a nested d9_cli_edit_flags; returns true if there is one. */
 static bool add_flags(d9_text *text, const d9_flag *flags) {
     bool edits = false;
     for (; flags && flags->type != D9_FLAG_END; flags++) {

@@ -1,4 +1,4 @@
-/* Measures the time of each rule of a plan. */
+/* Measures the time of each rule of a plan, and counts its operations and bytes. */
 #include "cli/bench.h"
 #include "core/system.h"
 #include "graph/op.h"
@@ -66,8 +66,8 @@ d9_rate d9_measured_rate(const d9_measurement *m, int row) {
 
 /* ---- measuring ---- */
 
-/* Runs `count` steps of the plan from step `first` on, each of `batches` batches. `seconds` (count): receives the time
- * of each, for which the device must compute synchronously; NULL: not timed. */
+/* Runs `count` steps of the plan from step `first` on, each of `batches` batches. `seconds` (count): the time of each
+ * step, valid only on a synchronous device; NULL: not timed. */
 static d9_status run_steps(d9_session *session, d9_plan *plan, int64_t batches, int64_t first, int64_t count,
                            double *seconds) {
     d9_status status = D9_OK;

@@ -20,7 +20,7 @@ static void add_rows(const d9_flag *flags, size_t offset, d9_flag_rows *list) {
     }
 }
 
-void d9_flag_rows_fill(const d9_command *command, d9_flag_rows *rows) {
+void d9_flag_rows_collect(const d9_command *command, d9_flag_rows *rows) {
     rows->count = 0;
     add_rows(command->flags, 0, rows);
 }
@@ -100,7 +100,7 @@ static d9_status check_home(parser *parser, const d9_flag *flag, const char *pat
     return d9_fail(&parser->cli->context, D9_USAGE, "%s%s: %s", word ? "" : "--", flag->name, message);
 }
 
-static d9_status store(parser *parser, const d9_flag *flag, const char *value) {
+static d9_status store_value(parser *parser, const d9_flag *flag, const char *value) {
     d9_status status = D9_OK;
     if (flag->choices) D9_TRY(check_choice(parser, flag, value));
     D9_TRY(check_home(parser, flag, value));
@@ -120,7 +120,7 @@ static d9_status parse_word(parser *parser, const char *word) {
         if (!d9_flag_is_word(&parser->list.rows[i])) continue;
         if (index++ < parser->word_count && !d9_flag_is_words(&parser->list.rows[i])) continue;
         parser->word_count++;
-        return store(parser, &parser->list.rows[i], word);
+        return store_value(parser, &parser->list.rows[i], word);
     }
     return fail_usage(parser, "unexpected argument \"%s\"%s", word, "");
 }
@@ -142,8 +142,8 @@ static d9_status suggest_edit(parser *parser, const char *name) {
     return status;
 }
 
-/* Finds an option whose description contains the words of `name`, if it has several: --lr for --learning-rate. NULL:
- * none. */
+/* Finds an option whose description contains the words of `name`: --lr for --learning-rate. NULL: none, or `name` is a
+ * single word. */
 static const char *find_by_words(parser *parser, const char *name) {
     char words[64];
     snprintf(words, sizeof words, "%s", name);
@@ -156,7 +156,7 @@ static const char *find_by_words(parser *parser, const char *name) {
     return NULL;
 }
 
-static d9_status unknown_option(parser *parser, const char *name) {
+static d9_status reject_unknown_option(parser *parser, const char *name) {
     d9_status status = D9_OK;
     const char *names[D9_FLAG_ROWS_MAX + 1] = {"help"};
     int count = 1;
@@ -198,7 +198,7 @@ static d9_status store_next(parser *parser, const d9_flag *flag, const char *nex
         return d9_fail(&parser->cli->context, D9_USAGE,
                        "--%s needs a value, and %s is an option; write --%s=%s if it is the value", flag->name, next,
                        flag->name, next);
-    return store(parser, flag, next);
+    return store_value(parser, flag, next);
 }
 
 /* Parses the option at words[*i]; moves *i to its value if that is the next word. */
@@ -208,13 +208,13 @@ static d9_status parse_option(parser *parser, int count, const char *const *word
     const d9_flag *flag = find_option(parser, word, name);
     if (strcmp(name, "help") == 0) return fail_usage(parser, "--%s takes no value%s", name, "");
     if (word[1] != '-') return fail_usage(parser, "unknown option %s: options are written --name%s", word, "");
-    if (!flag) return unknown_option(parser, name);
+    if (!flag) return reject_unknown_option(parser, name);
     if (flag->type == D9_FLAG_SWITCH) {
         if (equals) return fail_usage(parser, "--%s takes no value%s", name, "");
         *(bool *)(parser->options + flag->offset) = true;
         return D9_OK;
     }
-    if (equals) return store(parser, flag, equals + 1);
+    if (equals) return store_value(parser, flag, equals + 1);
     return store_next(parser, flag, ++*i < count ? words[*i] : NULL);
 }
 
@@ -243,7 +243,7 @@ d9_status d9_cli_parse(d9_cli *cli, const d9_command *command, int count, const 
     d9_status status = D9_OK;
     parser parser = {.cli = cli, .command = command, .options = options, .capacity = count};
     bool only_words = false;
-    d9_flag_rows_fill(command, &parser.list);
+    d9_flag_rows_collect(command, &parser.list);
     *help = false;
     for (int i = 0; i < count && strcmp(words[i], "--") != 0; i++)
         *help = *help || strcmp(words[i], "--help") == 0 || strcmp(words[i], "-h") == 0;

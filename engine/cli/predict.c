@@ -64,12 +64,12 @@ typedef struct prediction { /* state of the command */
     int name_width, label_width; /* columns of the printed table */
     uint8_t *content;            /* BATCH samples: pixels (height, width, 3), or tokens i32 (width) */
     size_t sample_bytes;
-    uint8_t *thumbnails;    /* (BATCH, D9_THUMBNAIL_BYTES); NULL: no sheet */
-    double *probabilities;  /* (BATCH, classes) */
-    int32_t *order;         /* (classes); the first `top` are sorted, most probable first */
-    double *batch_features; /* (BATCH, features.width); NULL: not requested */
-    d9_features features;   /* a row per readable file */
-    const char **feature_files;
+    uint8_t *thumbnails;        /* (BATCH, D9_THUMBNAIL_BYTES); NULL: no sheet */
+    double *probabilities;      /* (BATCH, classes) */
+    int32_t *order;             /* (classes); the first `top` are sorted, most probable first */
+    double *batch_features;     /* (BATCH, features.width); NULL: not requested */
+    d9_features features;       /* a row per readable file */
+    const char **feature_files; /* features.files, writable */
 } prediction;
 
 /* ---- reading a batch ---- */
@@ -148,7 +148,7 @@ static void print_text(const prediction *self, const char *path, const double *p
     d9_cli_print(self->cli, "\n");
 }
 
-static void print_line(const prediction *self, json_t *object) { d9_cli_print_json_line(self->cli, object, 9); }
+static void print_json_line(const prediction *self, json_t *object) { d9_cli_print_json_line(self->cli, object, 9); }
 
 static void print_json(const prediction *self, const char *path, const double *probabilities) {
     const char *const *names = self->predictor.description->class_names;
@@ -158,9 +158,9 @@ static void print_json(const prediction *self, const char *path, const double *p
         json_array_append_new(top,
                               json_pack("{s:s, s:i, s:o}", "label", names[self->order[k]], "class", (int)self->order[k],
                                         "probability", d9_json_number(probabilities[self->order[k]])));
-    print_line(self,
-               json_pack("{s:o, s:s, s:i, s:o, s:o}", "file", d9_cli_json_text(self->cli, path), "label", names[first],
-                         "class", (int)first, "probability", d9_json_number(probabilities[first]), "top", top));
+    print_json_line(self, json_pack("{s:o, s:s, s:i, s:o, s:o}", "file", d9_cli_json_text(self->cli, path), "label",
+                                    names[first], "class", (int)first, "probability",
+                                    d9_json_number(probabilities[first]), "top", top));
 }
 
 /* Counts an unusable sample. Warns about it if there are several samples; `finish` fails for a single one. With --json
@@ -169,8 +169,8 @@ static void report_failure(prediction *self, const d9_cli_sample *sample) {
     self->failed++;
     if (self->samples.count > 1) d9_log(&self->cli->context, D9_LOG_WARNING, "%s", sample->failure);
     if (self->options->json)
-        print_line(self, json_pack("{s:o, s:o}", "file", d9_cli_json_text(self->cli, sample->path), "error",
-                                   d9_cli_json_text(self->cli, sample->failure)));
+        print_json_line(self, json_pack("{s:o, s:o}", "file", d9_cli_json_text(self->cli, sample->path), "error",
+                                        d9_cli_json_text(self->cli, sample->failure)));
 }
 
 /* The class whose name is that of the file's folder; -1: none. A folder given as DIR/ leads to paths like DIR//FILE. */

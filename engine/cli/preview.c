@@ -52,7 +52,7 @@ static void add_stream(const d9_dataset *dataset, d9_text *text) {
     }
 }
 
-/* D9_USAGE if `out` or `filters` is set. */
+/* Prints training texts. D9_USAGE if `out` or `filters` is set. */
 static d9_status preview_texts(d9_cli *cli, const d9_config *config, const d9_data_options *options) {
     d9_status status;
     d9_dataset *dataset = NULL;
@@ -82,7 +82,8 @@ static d9_status copy_list(d9_cli *cli, d9_flag_list *list, int more) {
     return status;
 }
 
-static d9_status load(d9_cli *cli, const d9_data_options *options, d9_config **config) {
+/* Loads the configuration for the sheet of images: see the head of this file. */
+static d9_status load_image_config(d9_cli *cli, const d9_data_options *options, d9_config **config) {
     d9_status status = D9_OK;
     d9_cli_edits edits = options->edits;
     d9_config *full = NULL;
@@ -141,8 +142,8 @@ done:
     return status;
 }
 
-static d9_status initial_state(d9_cli *cli, const d9_dataset *dataset, const d9_program *program, d9_init_phase phase,
-                               double *state) {
+static d9_status compute_initial_state(d9_cli *cli, const d9_dataset *dataset, const d9_program *program,
+                                       d9_init_phase phase, double *state) {
     double table[4 * 256];
     d9_normalization_table(dataset->mean, dataset->std, dataset->channels, table);
     const d9_init_site site = {.seed = program->seed,
@@ -172,7 +173,7 @@ static d9_status write_filters(d9_cli *cli, const d9_session *session, const d9_
     if (!weight)
         D9_TRY(d9_fail(&cli->context, D9_USAGE, "--filters: the first convolution does not have 3 input channels"));
     D9_TRY(D9_ALLOCATE(&cli->context, program.state_elements, "the parameters", &state));
-    D9_TRY(initial_state(cli, session->dataset, &program, weight->init.phase, state));
+    D9_TRY(compute_initial_state(cli, session->dataset, &program, weight->init.phase, state));
     D9_TRY(write_filter_sheet(cli, weight, state + weight->offset / (int64_t)sizeof(double), options->filters));
 done:
     d9_release(&cli->context, state);
@@ -231,7 +232,7 @@ d9_status d9_data_preview(d9_cli *cli, const d9_data_options *options) {
         D9_TRY(d9_fail(&cli->context, D9_USAGE, "data preview needs --out FILE.png or --filters FILE.png"));
     d9_config_free(&cli->context, config);
     config = NULL;
-    D9_TRY(load(cli, options, &config));
+    D9_TRY(load_image_config(cli, options, &config));
     D9_TRY(check_outside_data(cli, config, options->out, "--out"));
     D9_TRY(check_outside_data(cli, config, options->filters, "--filters"));
     const d9_session_options open = {.config = config, .seed = (uint64_t)config->seed, .no_eval = true};

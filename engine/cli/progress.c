@@ -187,12 +187,12 @@ static void print_about(d9_cli *cli, d9_time_range left) {
     d9_cli_print(cli, " with evaluations, by the first steps\n");
 }
 
-/* Times the steps of this process' first epoch. After 1 + D9_TIMED_STEPS steps, or at the epoch's end, prints the
- * predicted time left, unless below a minute, and the header of the rows. The first step is not timed: it is slower
- * because it touches all memory for the first time. */
-static void print_duration(d9_progress *progress, const d9_program *program, int64_t steps, double epoch_seconds,
-                           bool last) {
-    const int64_t timed = progress->epoch_steps++; /* steps timed, this one included; the first is not timed */
+/* Times the steps of an epoch until the header of the rows is printed. After 1 + D9_TIMED_STEPS steps, or at the
+ * epoch's end, prints the predicted time left, unless below a minute, and the header. The first step is not timed: it
+ * is slower because it touches all memory for the first time. */
+static void predict_duration(d9_progress *progress, const d9_program *program, int64_t steps, double epoch_seconds,
+                             bool last) {
+    const int64_t timed = progress->epoch_steps++; /* number of timed steps, this one included */
     if (progress->header || timed > D9_TIMED_STEPS) return;
     if (timed > 0)
         progress->timed[timed - 1] = (epoch_seconds - progress->timed_seconds) / (double)(steps - progress->timed_end);
@@ -251,7 +251,7 @@ static void on_step(void *user, const d9_program *program, int64_t steps, double
                           d9_seconds_left(program, progress->config, steps, progress->step_seconds));
     if (progress->quiet) return;
     if (isfinite(loss))
-        print_duration(progress, program, steps, epoch_seconds, last); /* NAN: asynchronous, steps are only queued */
+        predict_duration(progress, program, steps, epoch_seconds, last); /* NAN: asynchronous, steps are only queued */
     if (!progress->cli->terminal) return;
     if (!last && now - progress->live.shown_seconds < 1.0 / REDRAWS_PER_SECOND) return;
     progress->live.shown_seconds = now;
@@ -267,7 +267,7 @@ static void on_evaluated(void *user, const d9_program *program, int64_t seen, in
     draw_step(progress, program, seen < all ? (int)(100 * seen / all) : 100);
 }
 
-/* Before the first step, shows what follows the segment of the timeline that has ended. */
+/* Before the first step, shows the activity that follows the timeline's segment `kind`, which has ended. */
 static void on_lap(void *user, d9_segment_kind kind) {
     static const char *const next[D9_SEGMENT_COUNT] = {
         [D9_SEGMENT_LOAD] = "choosing kernels ...", [D9_SEGMENT_PLAN] = "initial weights ..."};

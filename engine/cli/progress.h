@@ -12,7 +12,7 @@ typedef struct d9_live_page {
     d9_arena arena;
     const char *path; /* NULL: no page */
     const d9_config *config;
-    d9_extent extent; /* `extent` to `views` are copied from the program, which is freed before the last write */
+    d9_extent extent; /* `extent` to `views`: copies of the program's, which is freed before the last write */
     int64_t all_steps, steps_per_epoch; /* all_steps 0: not planned yet */
     int views;
     d9_epoch_row *rows; /* finished epochs, also those before the run was resumed */
@@ -25,10 +25,11 @@ typedef struct d9_live_page {
 
 /* Initialises the page; writes nothing yet. `config` and `path` must outlive it. */
 void d9_live_page_begin(d9_live_page *page, const d9_context *context, const d9_config *config, const char *path);
-/* For the observer of a run (train/session.h). Each rewrites the page; after a step, at most every two seconds. */
+/* These four functions serve the observer of a run (train/session.h). Each rewrites the page; after a step, at most
+ * every two seconds. */
 void d9_live_page_planned(d9_live_page *page, const d9_program *program);
 void d9_live_page_resumed(d9_live_page *page, int64_t steps, const d9_epoch_row *rows, int64_t count);
-/* Call it only if the page has a path. `steps`: completed; `left`: seconds to the end of the run. */
+/* Only for a page with a path. `steps`: completed; `step_seconds`: per batch; `left`: seconds to the end of the run. */
 void d9_live_page_step(d9_live_page *page, int64_t steps, double loss, double step_seconds, double left);
 void d9_live_page_epoch(d9_live_page *page, const d9_epoch_row *row);
 /* Writes the page for the last time, without reload. `state`: how the run ended. `finished`: the run ended
@@ -47,7 +48,7 @@ void d9_live_line_clear(d9_live_line *line);                  /* erases the line
  * not wrap if the terminal has become narrower. */
 int d9_live_line_padding(const d9_live_line *line, int width);
 
-enum { D9_TIMED_STEPS = 7 }; /* number of steps from whose times that of a run is estimated */
+enum { D9_TIMED_STEPS = 7 }; /* number of timed steps from which the time of a run is predicted */
 
 /* Formats a range as "4:10 (4:02 to 5:00)", or "4:10" if both ends read the same. */
 void d9_time_range_format(d9_time_range range, char *text, size_t size);
@@ -58,9 +59,10 @@ typedef struct d9_progress {
     d9_live_line live;
     d9_epoch_row evaluated;          /* the last epoch that was evaluated; its score is NAN: none yet */
     int64_t epoch, epoch_first_step; /* current epoch, from 1; batches trained before this process's first step in it */
-    /* Calls of print_duration in the current epoch; batches trained at the end of the last step that it saw. */
+    /* epoch_steps: calls of predict_duration in the current epoch; timed_end: batches trained at the end of the last
+     * timed step. */
     int64_t epoch_steps, timed_end;
-    double timed_seconds;         /* seconds from the start of the epoch to the end of that step */
+    double timed_seconds;         /* seconds from the start of the epoch to the end of the last timed step */
     double timed[D9_TIMED_STEPS]; /* seconds per batch of this process's steps 2, 3, ... of the epoch */
     int64_t steps;                /* completed; 0: none */
     double loss, step_seconds;    /* means of the current epoch so far; loss NAN: not known */

@@ -234,8 +234,8 @@ done:
     return status;
 }
 
-d9_status d9_runs_is_left(const d9_runs *runs, d9_context *context, const d9_work_options *work, int64_t index,
-                          bool *left, bool *running) {
+d9_status d9_runs_check_left(const d9_runs *runs, d9_context *context, const d9_work_options *work, int64_t index,
+                             bool *left, bool *running) {
     d9_status status = D9_OK;
     d9_run_state state;
     *running = false;
@@ -259,8 +259,8 @@ done:
     return status;
 }
 
-/* Trains the remaining runs. Returns also in each worker process, with *worker true: the worker must then end, and its
- * standard error leads nowhere, because the parent prints the error. */
+/* Trains the remaining runs. Returns also in each worker process, with *worker true: the worker must then end. After a
+ * failure its standard error leads nowhere, because the parent prints the error. */
 static d9_status train_runs(d9_runs *runs, bool *worker) {
     const d9_system *system = runs->cli->context.system;
     const size_t size = sizeof *runs->shared + (size_t)runs->count * sizeof *runs->shared->runs;

@@ -21,13 +21,13 @@ D9_MUST_USE d9_status d9_runs_command(d9_cli *cli, const d9_experiment *experime
 
 /* ---- shared by runs.c and runs_*.c ---- */
 typedef struct d9_runs_progress {
-    /* Share of the run's operations that is done: before its first step in this command, and now. now 0: not started */
+    /* Share of the run's operations done before its first step in this command, and now. now 0: not started */
     double first, now;
     double operations; /* of the whole run; 0: not started by this command */
-    bool ended;        /* it ended in this command */
+    bool ended;        /* the run ended in this command */
 } d9_runs_progress;
 typedef struct d9_runs_shared {
-    int64_t reported; /* seeds covered by the last "so far" line */
+    int64_t reported; /* seeds per arm at the last "so far" line; 0: no such line yet */
     d9_runs_progress runs[];
 } d9_runs_shared;
 
@@ -42,22 +42,22 @@ typedef struct d9_runs {
     double began;           /* start of training, CLOCK_MONOTONIC */
     d9_runs_shared *shared; /* memory shared with the worker processes */
     int64_t ended;          /* number of runs that had ended when `open` was set; -1: not set yet */
-    bool *open;             /* per run: this command trains it, and it is neither done nor failed */
+    bool *open;             /* per run: this command trains the run, which is neither done nor failed */
     d9_run_seen *seen;      /* per run, of a search: its state when the folder was last read */
 } d9_runs;
 
 static inline bool d9_runs_is_search(const d9_runs *runs) { return runs->experiment->kind == D9_EXPERIMENT_SEARCH; }
 
-/* runs.c: sets *left if `work` includes the run and it must be trained: it is neither done nor, without --retry,
- * failed. Sets *running if it is left and a process trains it now. Fails if its state cannot be read. */
-D9_MUST_USE d9_status d9_runs_is_left(const d9_runs *runs, d9_context *context, const d9_work_options *work,
-                                      int64_t index, bool *left, bool *running);
+/* runs.c: sets *left if `work` includes the run, d9_experiment_trains it, and it is neither done nor, without --retry,
+ * failed. Sets *running if, besides, a process trains the run now. Fails if the run's state cannot be read. */
+D9_MUST_USE d9_status d9_runs_check_left(const d9_runs *runs, d9_context *context, const d9_work_options *work,
+                                         int64_t index, bool *left, bool *running);
 
-/* runs_ranks.c: with --ranks, builds the command that starts the processes of a run. D9_USAGE if so many processes
- * cannot train an arm, or if an arm has a batch norm over the whole batch; D9_DEVICE if the launcher is not
- * installed. */
+/* runs_ranks.c: with --ranks N, builds the command that starts the processes of a run. D9_USAGE if N > 1 and N
+ * processes cannot train an arm, or an arm has a batch norm over the whole batch; D9_DEVICE if this command trains and
+ * the launcher is not installed. */
 D9_MUST_USE d9_status d9_runs_prepare_ranks(d9_runs *runs);
-/* With --run INDEX: trains that run, in one of the processes that this command started. */
+/* With --run INDEX: trains this run; the process is one of those that the command with --ranks started. */
 D9_MUST_USE d9_status d9_runs_train_one(d9_runs *runs);
 
 /* runs_time.c: prints the number of remaining runs, their steps and operations and, with --time, how long they take on
@@ -74,7 +74,7 @@ D9_MUST_USE d9_status d9_runs_show_end(const d9_runs *runs);
 
 /* runs_slurm.c: checks, before anything is written, that --slurm and --commands can express the tasks. */
 D9_MUST_USE d9_status d9_runs_check_tasks(const d9_runs *runs);
-/* Submits an array job with a task per --shard that has remaining runs; with --dry-run prints it. */
+/* Submits an array job with a task for each shard that has remaining runs; with --dry-run prints the sbatch command. */
 D9_MUST_USE d9_status d9_runs_submit(const d9_runs *runs);
 /* Prints the commands of these tasks, one per line, for any launcher. */
 D9_MUST_USE d9_status d9_runs_print_commands(const d9_runs *runs);

@@ -20,19 +20,19 @@
 
 typedef struct tally {
     int64_t of[D9_RUN_DONE + 1];
-    int64_t failed_here;  /* failed runs, of --shard if that is given */
+    int64_t failed_here;  /* number of failed runs; with --shard, of this shard */
     int64_t failed_index; /* the first of them; -1: none */
     d9_run_state failed;
 } tally;
 
-/* Counts the runs by state, and calls `show` (may be NULL) for each, with `rows`. In a search the runs that wait are
- * not counted, because most of them will not be trained. */
+/* Counts the runs by state, and calls `show` (may be NULL) for each, with `rows`. In a search waiting runs are skipped,
+ * because most of them will not be trained. */
 static d9_status count_states(const d9_runs *runs, tally *tally,
                               void (*show)(const d9_runs *runs, int64_t index, const d9_run_state *state, json_t *rows),
                               json_t *rows) {
     d9_status status = D9_OK;
     *tally = (struct tally){.failed_index = -1};
-    D9_TRY(d9_experiment_look(&runs->cli->context, runs->experiment, runs->out, runs->seen));
+    D9_TRY(d9_experiment_update_seen(&runs->cli->context, runs->experiment, runs->out, runs->seen));
     for (int64_t i = 0; i < runs->count; i++) {
         d9_run_state state;
         if (d9_runs_is_search(runs) && runs->seen[i].kind == D9_RUN_WAITING) continue;
@@ -122,7 +122,7 @@ static const char *arm_name(const d9_runs *runs, int64_t index) {
 
 static long long seed_of(const d9_runs *runs, int64_t index) { return d9_experiment_seed(runs->experiment, index); }
 
-/* Prints how far a search is and, with `next`, which run comes next; nothing for another experiment. */
+/* Prints the progress of a search and, with `next`, the next run; nothing if the experiment is no search. */
 static d9_status show_search(const d9_runs *runs, bool next) {
     d9_status status = D9_OK;
     const d9_experiment *experiment = runs->experiment;
@@ -130,9 +130,9 @@ static d9_status show_search(const d9_runs *runs, bool next) {
     d9_search_progress progress;
     int64_t index;
     if (!d9_runs_is_search(runs)) return D9_OK;
-    D9_TRY(d9_experiment_look(&runs->cli->context, experiment, runs->out, runs->seen));
+    D9_TRY(d9_experiment_update_seen(&runs->cli->context, experiment, runs->out, runs->seen));
     D9_TRY(d9_experiment_next(&runs->cli->context, experiment, runs->seen, &index));
-    d9_search_measure(experiment, runs->seen, &progress);
+    d9_search_compute_progress(experiment, runs->seen, &progress);
     d9_cli_print(runs->cli, "search     %lld of %lld trials begun, %lld failed, finished by rung ",
                  (long long)progress.begun, (long long)search->trials, (long long)progress.failed);
     for (int i = 0; i < search->rung_count; i++)
@@ -294,7 +294,8 @@ void d9_runs_show_start(const d9_runs *runs) {
 /* True if runs are trained in worker processes, whose parent draws the live line. */
 static bool uses_workers(const d9_runs *runs) { return runs->work.worker_count > 1 || runs->work.devices; }
 
-/* Sets runs->open from the folders, at first and after a run has ended: reading them more often would delay runs. */
+/* Sets runs->open from the folders, but only at the first call and after a run has ended: reading them more often would
+ * delay runs. */
 static void update_open(d9_runs *runs) {
     d9_context quiet = runs->cli->context;
     int64_t ended = 0;
@@ -311,7 +312,7 @@ static void update_open(d9_runs *runs) {
 
 /* Operations of a run. If this command has not started it: those of a started run of the same arm; without one, the
  * mean of all started runs; if none was started, 1. */
-static double operations(const d9_runs *runs, int64_t run) {
+static double operations_of(const d9_runs *runs, int64_t run) {
     const d9_arm *arm = d9_experiment_arm(runs->experiment, run);
     double sum = 0;
     int64_t known = 0;
@@ -335,8 +336,8 @@ static const char *time_left(const d9_runs *runs, char text[48]) {
     const double seconds = d9_clock_now() - runs->began;
     for (int64_t i = 0; i < runs->count; i++) {
         const d9_runs_progress progress = runs->shared->runs[i];
-        computed += operations(runs, i) * (progress.now - progress.first);
-        if (runs->open[i] && !progress.ended) left += operations(runs, i) * (1 - progress.now);
+        computed += operations_of(runs, i) * (progress.now - progress.first);
+        if (runs->open[i] && !progress.ended) left += operations_of(runs, i) * (1 - progress.now);
     }
     text[0] = 0;
     if (d9_runs_is_search(runs) || left == 0 || computed <= 0 || (runs->ended == 0 && seconds < SECONDS_LEAST))
@@ -422,7 +423,7 @@ static void print_run(const d9_runs *runs, int64_t index, const d9_run_state *st
                  seed_of(runs, index), figures, *left ? "  " : "", left);
 }
 
-/* Prints the report's verdict on the finished runs; nothing if it cannot be read. */
+/* Prints the report's verdict on the finished runs, after `head`; nothing if the folder cannot be read. */
 static d9_status print_verdict(const d9_runs *runs, const char *head) {
     d9_context quiet = runs->cli->context;
     d9_report *report = NULL;
@@ -437,7 +438,7 @@ static d9_status print_verdict(const d9_runs *runs, const char *head) {
 }
 
 /* Prints the verdict each time the number of finished runs per arm reaches 2 (intervals need two seeds), 3, and so on,
- * but not after the last run. */
+ * but not after the last run, for a single arm or in a search. */
 static void print_so_far(d9_runs *runs) {
     const int64_t done = count_results(runs), arms = runs->experiment->arm_count, seeds = done / arms;
     if (d9_runs_is_search(runs) || arms < 2 || seeds < 2 || done == runs->count || seeds <= runs->shared->reported)

@@ -1,6 +1,6 @@
 /* Submits a Slurm array job with a task for each run, or for each pack of runs. If there are more than TASKS_MAX, a
- * task has several of them. Tasks without remaining runs are not submitted. A task is this command with --shard. Also
- * prints the tasks' commands for other launchers.
+ * task has several of them. Tasks without remaining runs are not submitted. A task is this command, with --shard except
+ * in a search. Also prints the tasks' commands for other launchers.
  *
  * Task I trains shard I of all runs, so giving the same command again submits a killed task under its old number. All
  * tasks of a search have the same command: each trains until no run is left. Options of the cluster, such as partition,
@@ -23,8 +23,8 @@ static int64_t task_count(const d9_runs *runs) {
     return count < TASKS_MAX ? count : TASKS_MAX;
 }
 
-/* Adds this command without the options that only the submission needs, and with --shard. `shard`: I of --shard I/N,
- * inserted without quotes, so it may be shell code. */
+/* Adds this command without the options that only the submission needs and, except in a search, with --shard. `shard`:
+ * I of --shard I/N, inserted without quotes, so it may be shell code. */
 static d9_status add_command(const d9_runs *runs, const char *shard, d9_text *text) {
     static const char *const dropped[] = {"--slurm", "--retry", "--json", "--requeue", "--commands", "--dry-run"};
     static const char *const valued[] = {"--sbatch", "--tasks"};
@@ -56,10 +56,10 @@ static d9_status add_command(const d9_runs *runs, const char *shard, d9_text *te
 }
 
 /* Sets *wanted if the search has a run to train that no process trains now. */
-static d9_status has_next(const d9_runs *runs, bool *wanted) {
+static d9_status find_next(const d9_runs *runs, bool *wanted) {
     d9_status status;
     int64_t index;
-    D9_TRY(d9_experiment_look(&runs->cli->context, runs->experiment, runs->out, runs->seen));
+    D9_TRY(d9_experiment_update_seen(&runs->cli->context, runs->experiment, runs->out, runs->seen));
     D9_TRY(d9_experiment_next(&runs->cli->context, runs->experiment, runs->seen, &index));
     *wanted = index >= 0;
 done:
@@ -68,16 +68,16 @@ done:
 
 /* Sets *wanted if the task has a run to train: one that is not done, not being trained now and, without --retry, not
  * failed. */
-static d9_status has_work(const d9_runs *runs, int64_t task, bool *wanted) {
+static d9_status find_work(const d9_runs *runs, int64_t task, bool *wanted) {
     d9_status status = D9_OK;
     d9_work_options work = runs->work;
     *wanted = false;
-    if (d9_runs_is_search(runs)) return has_next(runs, wanted);
+    if (d9_runs_is_search(runs)) return find_next(runs, wanted);
     work.shard = task;
     work.shards = task_count(runs);
     for (int64_t i = 0; i < runs->count && !*wanted; i++) {
         bool left, running;
-        D9_TRY(d9_runs_is_left(runs, &runs->cli->context, &work, i, &left, &running));
+        D9_TRY(d9_runs_check_left(runs, &runs->cli->context, &work, i, &left, &running));
         *wanted = left && !running;
     }
 done:
@@ -92,7 +92,7 @@ static d9_status add_tasks(const d9_runs *runs, d9_text *text, int64_t *tasks) {
     *tasks = 0;
     for (int64_t task = 0; task <= all; task++) {
         bool wanted = false;
-        if (task < all) D9_TRY(has_work(runs, task, &wanted));
+        if (task < all) D9_TRY(find_work(runs, task, &wanted));
         *tasks += wanted;
         if (wanted && first < 0) first = task;
         if (wanted || first < 0) continue;
@@ -153,7 +153,7 @@ d9_status d9_runs_print_commands(const d9_runs *runs) {
     d9_text_init(&runs->cli->context, &text);
     for (int64_t task = 0; task < task_count(runs); task++) {
         bool wanted;
-        D9_TRY(has_work(runs, task, &wanted));
+        D9_TRY(find_work(runs, task, &wanted));
         if (!wanted) continue;
         snprintf(shard, sizeof shard, "%lld", (long long)task + 1);
         D9_TRY(add_command(runs, shard, &text));
@@ -191,8 +191,8 @@ static d9_status call_sbatch(const d9_runs *runs, char *const *words, char answe
     return status;
 }
 
-/* Makes the option --output, whose value is a pattern: a percent sign is doubled. */
-static d9_status make_pattern(const d9_runs *runs, char **option) {
+/* Makes sbatch's option --output. Its value is a pattern, in which a percent sign must be doubled. */
+static d9_status make_output_option(const d9_runs *runs, char **option) {
     d9_status status;
     d9_context *context = &runs->cli->context;
     d9_text text;
@@ -208,7 +208,7 @@ done:
 }
 
 /* Makes the words of the sbatch command, with a NULL at the end. */
-static d9_status make_words(const d9_runs *runs, const char *tasks, const char *command, char ***made) {
+static d9_status make_sbatch_words(const d9_runs *runs, const char *tasks, const char *command, char ***made) {
     d9_status status;
     d9_context *context = &runs->cli->context;
     d9_arena *arena = &runs->cli->arena;
@@ -230,7 +230,7 @@ static d9_status make_words(const d9_runs *runs, const char *tasks, const char *
         words[count++] = "--requeue";
         words[count++] = "--signal=B:USR1@120";
     }
-    D9_TRY(make_pattern(runs, &words[count++]));
+    D9_TRY(make_output_option(runs, &words[count++]));
     for (int i = 0; i < runs->options->sbatch.count; i++)
         D9_TRY(d9_arena_copy(context, arena, runs->options->sbatch.items[i], &words[count++]));
     D9_TRY(d9_arena_format(context, arena, &words[count++], "--wrap=%s", command));
@@ -239,7 +239,7 @@ done:
     return status;
 }
 
-static d9_status print_words(const d9_runs *runs, char *const *words) {
+static d9_status print_command(const d9_runs *runs, char *const *words) {
     d9_text text;
     d9_text_init(&runs->cli->context, &text);
     for (int i = 0; words[i]; i++) {
@@ -264,9 +264,9 @@ d9_status d9_runs_submit(const d9_runs *runs) {
         goto done;
     }
     D9_TRY(add_script(runs, &command));
-    D9_TRY(make_words(runs, d9_text_get(&tasks), d9_text_get(&command), &words));
+    D9_TRY(make_sbatch_words(runs, d9_text_get(&tasks), d9_text_get(&command), &words));
     if (runs->options->dry_run) {
-        status = print_words(runs, words);
+        status = print_command(runs, words);
         goto done;
     }
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, &folder, "%s/slurm", runs->out));

@@ -67,8 +67,8 @@ static d9_status count_left(const d9_runs *runs, const d9_arm *arm, double *left
     for (int64_t i = 0; i < runs->count; i++) {
         bool is_left, running;
         if (d9_experiment_arm(runs->experiment, i) != arm) continue;
-        D9_TRY(d9_runs_is_left(runs, &runs->cli->context, &runs->work, i, &is_left, &running));
-        *left += is_left ? d9_experiment_share(runs->experiment, i) : 0;
+        D9_TRY(d9_runs_check_left(runs, &runs->cli->context, &runs->work, i, &is_left, &running));
+        *left += is_left ? d9_experiment_planned_share(runs->experiment, i) : 0;
     }
 done:
     return status;

@@ -1,4 +1,5 @@
-/* This process: its start, its peak memory, and how its threads wait. core/process.c runs other programs. */
+/* This process: its start, its peak memory, the waiting of its threads, and its connection to the other processes of a
+ * run. core/process.c runs other programs. */
 #include "cli/cli.h"
 #include "core/system.h"
 #include "record/timeline.h"
@@ -12,7 +13,7 @@
 
 /* Parses field 22 of /proc/self/stat: start in clock ticks since boot. Counts from the last ')', because field 2, the
  * program's name, may contain any character. */
-static bool start_ticks(const char *stat, unsigned long long *ticks) {
+static bool read_start_ticks(const char *stat, unsigned long long *ticks) {
     const char *field = strrchr(stat, ')');
     for (int i = 2; field && i < 22; i++) {
         field = strchr(field, ' ');
@@ -31,7 +32,7 @@ double d9_this_process_start(d9_context *context) {
     struct timespec boot;
     if (d9_file_read(context, "/proc/self/stat", &stat, &size) != D9_OK) {
         d9_context_clear(context);
-    } else if (start_ticks((const char *)stat, &ticks) && clock_gettime(CLOCK_BOOTTIME, &boot) == 0) {
+    } else if (read_start_ticks((const char *)stat, &ticks) && clock_gettime(CLOCK_BOOTTIME, &boot) == 0) {
         double age = (double)boot.tv_sec + 1e-9 * (double)boot.tv_nsec - (double)ticks / (double)sysconf(_SC_CLK_TCK);
         if (age > 0) start = now - age;
     }
@@ -59,8 +60,8 @@ void d9_this_process_wait_passively(char *const *words) {
 }
 
 /* If several processes run on this host, sets CUDA_VISIBLE_DEVICES so that process i of the host sees only GPU i of
- * those that are visible now; processes beyond the last GPU see none. If the launcher or the user has already set the
- * variable to a single GPU, it is kept. CUDA reads the variable later. */
+ * those that are visible now; processes beyond the last GPU see none. A variable that already names a single GPU, or
+ * none, is kept. CUDA reads the variable later. */
 static void choose_gpu(d9_context *context, const d9_parallel *parallel) {
     const char *list = getenv("CUDA_VISIBLE_DEVICES");
     char number[24];

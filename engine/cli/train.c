@@ -53,8 +53,8 @@ static const d9_flag flags[] = {
 
 /* ---- runs ---- */
 
-/* Sets `holds` if the folder has runs in subfolders seedN, as --runs makes them. */
-static d9_status has_seed_runs(d9_cli *cli, const char *out, bool *holds) {
+/* Sets *holds if the folder has runs in subfolders seedN, as --runs makes them. */
+static d9_status find_seed_runs(d9_cli *cli, const char *out, bool *holds) {
     d9_status status = D9_OK;
     d9_listing listing = {0};
     char *config;
@@ -86,7 +86,7 @@ static d9_status check_folder(d9_cli *cli, const char *out, bool several) {
                        "%s: holds a single run, but --runs needs a folder per seed; give "
                        "another --out",
                        out));
-    if (!several) D9_TRY(has_seed_runs(cli, out, &seeds));
+    if (!several) D9_TRY(find_seed_runs(cli, out, &seeds));
     if (seeds) D9_TRY(d9_fail(&cli->context, D9_USAGE, "%s: holds runs of several seeds; give another --out", out));
 done:
     return status;
@@ -111,8 +111,8 @@ done:
     return status;
 }
 
-/* Sets *out to --out; or, with --resume and a record's config.yaml, to that record's folder; or to runs/TITLE-seedN
- * (with --runs, runs/TITLE). D9_USAGE if that folder holds something else. */
+/* Sets *out to --out; or, with --resume and a record's config.yaml, to the record's folder; or to runs/TITLE-seedN.
+ * With --runs the last is runs/TITLE. D9_USAGE if check_folder rejects this folder. */
 static d9_status choose_out(d9_cli *cli, const train_options *options, const d9_config *config, const char **out) {
     d9_status status = D9_OK;
     char *made, seed[32] = "";
@@ -129,9 +129,9 @@ done:
     return status;
 }
 
-/* Finds train.norm_groups for a configuration that does not set it. If the folder holds a run to resume: its recorded
- * number, 0 if none or unreadable. Otherwise one group per process; 0 for one process, or without a norm over the whole
- * batch. */
+/* Finds train.norm_groups for a configuration that does not set it. If the folder holds a run to resume: the number in
+ * its record; 0 if the record has none or is unreadable. Otherwise one group per process; 0 for one process, or without
+ * a norm over the whole batch. */
 static d9_status find_groups(d9_cli *cli, bool resume, const d9_config *config, const char *folder, int64_t *groups) {
     d9_status status = D9_OK;
     char *path;
@@ -528,7 +528,7 @@ done:
     return status;
 }
 
-/* Fails unless all processes have the same --runs and --resume: they must train and skip the same runs. */
+/* Fails unless all processes have the same --runs and --resume, because they must train and skip the same runs. */
 static d9_status compare_runs(d9_cli *cli, const train_options *options) {
     char text[80];
     snprintf(text, sizeof text, "--runs: %lld\n--resume: %d\n", (long long)options->runs.value, options->resume);

@@ -21,7 +21,7 @@ static const d9_example examples[] = {
     {0},
 };
 
-static d9_status unknown_trick(d9_cli *cli, const char *name) {
+static d9_status reject_unknown_trick(d9_cli *cli, const char *name) {
     const char *names[D9_TRICK_COUNT];
     for (int i = 0; i < D9_TRICK_COUNT; i++) names[i] = d9_trick_at(i)->name;
     const char *nearest = d9_text_nearest(name, names, D9_TRICK_COUNT);
@@ -72,7 +72,7 @@ static void add_measured(d9_text *text, int trick, int width) {
 }
 
 static void add_option(d9_text *text, const d9_option *option, int width) {
-    enum { COLUMNS = 25 }; /* the longest key, restart_each_epoch, plus margins */
+    enum { COLUMNS = 25 }; /* 18 letters of the longest keys, and margins */
     const int length = (int)strlen(option->key);
     d9_text_add(text, "    %s%*s", option->key, length + 6 > COLUMNS ? 2 : COLUMNS - 4 - length, "");
     d9_help_option(option, COLUMNS, width, text);
@@ -161,7 +161,7 @@ static json_t *tricks_json(d9_cli *cli) {
 static d9_status run(d9_cli *cli, const void *options) {
     const tricks_options *chosen = options;
     const int index = chosen->name ? d9_trick_index(chosen->name) : -1;
-    if (chosen->name && index < 0) return unknown_trick(cli, chosen->name);
+    if (chosen->name && index < 0) return reject_unknown_trick(cli, chosen->name);
     if (chosen->name && !chosen->json) return d9_help_trick(cli, d9_trick_at(index));
     if (chosen->json)
         d9_cli_print_json(cli, chosen->name ? trick_json(cli, d9_trick_at(index)) : tricks_json(cli));

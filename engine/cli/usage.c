@@ -47,7 +47,7 @@ int d9_help_width(const d9_cli *cli) {
     return columns > 100 ? 100 : columns < 40 ? 40 : columns;
 }
 
-/* Wraps the words before `end`, which is at a newline or the end of the text. */
+/* Does what d9_wrap does, for the words before `end`, a newline or the end of the text. */
 static void wrap_until(const char *words, const char *end, int at, int indent, int width, d9_text *text) {
     bool first = true; /* no word has been added yet */
     for (words += strspn(words, " \n"); words < end; words += strspn(words, " \n")) {
@@ -125,7 +125,7 @@ void d9_flag_sentence(const d9_flag *flag, d9_text *text) {
 
 typedef enum flag_kind { WORDS, OPTIONS, EDITS } flag_kind;
 
-/* Group of an option. Rows are copies, so names are compared by address with those of the shared tables. */
+/* Group of an option. Rows are copies, so a row of d9_cli_edit_flags is recognised by the address of its name. */
 static flag_kind kind_of(const d9_flag *row) {
     if (d9_flag_is_word(row)) return WORDS;
     for (const d9_flag *flag = d9_cli_edit_flags; flag->type != D9_FLAG_END; flag++)
@@ -156,7 +156,7 @@ void d9_usage_line(const d9_command *command, d9_text *text) {
                                           [D9_FLAG_WORDS] = " %s...",
                                           [D9_FLAG_ANY_WORDS] = " [%s...]"};
     d9_flag_rows list;
-    d9_flag_rows_fill(command, &list);
+    d9_flag_rows_collect(command, &list);
     d9_text_add(text, "%s", command->name);
     for (int i = 0; i < list.count; i++)
         if (d9_flag_is_word(&list.rows[i])) d9_text_add(text, formats[list.rows[i].type], list.rows[i].name);
@@ -165,9 +165,9 @@ void d9_usage_line(const d9_command *command, d9_text *text) {
 
 /* ---- help ---- */
 
-static void command_help(const d9_command *command, int width, d9_text *text) {
+static void add_command_help(const d9_command *command, int width, d9_text *text) {
     d9_flag_rows list;
-    d9_flag_rows_fill(command, &list);
+    d9_flag_rows_collect(command, &list);
     d9_text_add(text, "usage: dawn9 ");
     d9_usage_line(command, text);
     d9_text_add(text, "\n\n%s.\n", command->doc);
@@ -183,7 +183,7 @@ static void command_help(const d9_command *command, int width, d9_text *text) {
         d9_text_add(text, "  # %s\n  %s\n", example->doc, example->line);
 }
 
-static void general_help(int width, d9_text *text) {
+static void add_general_help(int width, d9_text *text) {
     enum { COLUMNS = 14 };
     const d9_command *command;
     d9_text_add(text, "usage: dawn9 COMMAND [arguments]\n\n%s\n\n", d9_summary);
@@ -206,8 +206,8 @@ d9_status d9_cli_help(d9_cli *cli, const d9_command *command) {
     const int width = d9_help_width(cli);
     d9_text_init(&cli->context, &text);
     if (command)
-        command_help(command, width, &text);
+        add_command_help(command, width, &text);
     else
-        general_help(width, &text);
+        add_general_help(width, &text);
     return d9_cli_print_text(cli, &text);
 }

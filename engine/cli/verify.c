@@ -1,5 +1,5 @@
-/* dawn9 verify: compares what this build's step program computes with the numbers of another framework; prints a row
- * per group of tensors. */
+/* dawn9 verify: compares the results of this build's step program with those of another framework; prints a row per
+ * group of tensors. */
 #include "cli/cli.h"
 #include "core/process.h"
 #include "core/system.h"
@@ -37,7 +37,7 @@ typedef struct tally {
     int cases, passed, by_sensitivity, failed, skipped;
 } tally;
 
-/* True if the error exceeds its limit, but not the tolerance found by perturbing the weights (verify/verify.h). */
+/* True if the error exceeds its limit, but not the tolerance by sensitivity (verify/verify.h). */
 static bool passed_by_sensitivity(const d9_verify_row *row) { return row->passed && isfinite(row->sensitivity); }
 
 static void add_row_json(tally *tally, const d9_verify_row *row) {

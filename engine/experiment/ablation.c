@@ -1,8 +1,8 @@
 /* Ablation: arms that remove one trick from the full recipe, and arms that add one trick to the recipe without tricks.
  *
- * A trick may have companions (`ablate:` in the configuration): settings that were chosen for it and that change when
- * it is removed. The arm "plain" has no tricks and all companion settings. An arm without "+companions" changes only
- * the trick; one with it changes trick and companions:
+ * A trick may have companions (`ablate:` in the configuration): settings that were chosen for the trick and that change
+ * when it is removed. A companion setting that is an option of a trick is applied only if that trick is on. An arm
+ * without "+companions" changes only the trick; an arm with it changes trick and companions:
  *
  *     arm                        baseline  tricks       companion settings applied
  *     full                                 all          none
@@ -26,7 +26,7 @@ typedef struct ablation {
 
 /* ---- edits ---- */
 
-/* Index of the trick that a key without "tricks." refers to, as in "celu.alpha"; -1: none. */
+/* Index of the trick whose option the key is, written without "tricks.", as in "celu.alpha"; -1: no trick's. */
 static int trick_of_key(const char *key) {
     for (int i = 0; i < D9_TRICK_COUNT; i++) {
         const size_t length = strlen(d9_trick_at(i)->name);
@@ -164,8 +164,8 @@ static d9_status choose_tricks(const ablation *self, const char *const *only, in
     return D9_OK;
 }
 
-d9_status d9_ablation_arms(d9_context *context, const d9_draft *base, const char *const *only, int only_count,
-                           d9_experiment *experiment) {
+d9_status d9_ablation_make_arms(d9_context *context, const d9_draft *base, const char *const *only, int only_count,
+                                d9_experiment *experiment) {
     d9_status status;
     enum { ARMS_MAX = 2 + 4 * D9_TRICK_COUNT };
     ablation self = {.context = context, .arena = &experiment->arena, .base = base, .experiment = experiment};

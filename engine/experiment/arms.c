@@ -23,7 +23,8 @@ done:
     return status;
 }
 
-d9_status d9_draft_share(d9_context *context, d9_arena *arena, d9_config_edits *edits, const d9_config_edits *from) {
+d9_status d9_draft_append_shared(d9_context *context, d9_arena *arena, d9_config_edits *edits,
+                                 const d9_config_edits *from) {
     d9_status status = D9_OK;
     for (int i = 0; i < from->count; i++) {
         d9_config_edit edit = from->items[i];
@@ -65,8 +66,9 @@ static const d9_config_edit *find_failing_edit(const d9_context *context, const 
     return NULL;
 }
 
-/* Fails with `message`, at the place in the file of the edit that causes the error; if none does, at that of the arm.
- * If `message` begins with the edit, that prefix is removed. */
+/* Fails with `message`. For D9_USAGE, adds a place in the file: that of the edit that causes the error, whose text is
+ * then removed from the start of `message`; or, if no edit causes the error, that of the arm. An edit of the command
+ * line has no place. */
 static d9_status fail_at_edit(d9_context *context, d9_arena *arena, const d9_draft *draft, d9_status why,
                               const char *message) {
     char *prefix;
@@ -192,7 +194,7 @@ done:
     return status;
 }
 
-d9_status d9_arms_check(d9_context *context, d9_experiment *experiment) {
+d9_status d9_arms_link(d9_context *context, d9_experiment *experiment) {
     for (int i = 0; i < experiment->arm_count; i++) {
         const d9_arm *arm = &experiment->arms[i];
         if (find_arm(experiment, arm->name, arm))

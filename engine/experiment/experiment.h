@@ -1,5 +1,5 @@
-/* An experiment: configurations x grid x seeds, or a search. A finished run is never repeated; if a process is killed,
- * another one continues its run.
+/* An experiment: configurations x grid x seeds, or a search. A finished run is not trained again. If a process is
+ * killed, another one continues or restarts its run.
  *
  *     title: short                     # the folder is runs/TITLE
  *     question: Does CELU help?        # one sentence, for the report
@@ -8,7 +8,7 @@
  *     set: {train.epochs: 4}           # for every arm; also with: [TRICK] and without: [TRICK]
  *     arms:                            # if omitted: one arm without changes of its own
  *       celu: {baseline: relu}
- *       relu: {without: [celu]}        # config, set, with, without, label, baseline, published
+ *       relu: {without: [celu]}        # all keys of an arm: config, set, with, without, label, baseline, published
  *     grid: {train.epochs: [4, 8]}     # crossed with the arms; applied after their own edits
  *
  * In place of arms and grid, `ablate:` makes the arms of an ablation, and `search:` those of a search (sample.c):
@@ -19,8 +19,8 @@
  *       rungs: {seeds: [1, 3]}         # the best third of the trials with one seed get three
  *
  * Files below OUT: experiment.json, written first, lists the runs. runs/ARM[,KEY=VALUE...]/seedN are ordinary run
- * records. A failed run has a failure.json there. A process that trains a run holds `lock` in its folder and removes it
- * afterwards. */
+ * records; a failed run has a failure.json in its folder. A process that trains a run locks the file `lock` in the
+ * run's folder and removes this file afterwards. */
 #pragma once
 
 #include "train/session.h"
@@ -36,9 +36,9 @@ enum { D9_RUNGS_MAX = 16 };
 typedef struct d9_search {
     int64_t trials, seed;   /* seed of the sampler */
     int64_t eta;            /* the best 1/eta of a rung enter the next rung */
-    int promote;            /* d9_promote: what is best */
-    double teraflop, hours; /* budget: no new run starts after the finished runs took this much, in TFLOP of training
-                               and one evaluation each, and in hours of process_seconds; 0: no limit */
+    int promote;            /* d9_promote: ranking of the trials of a rung */
+    double teraflop, hours; /* budget: no new run starts once the finished runs took this many TFLOP, training and
+                               one evaluation each, or hours of process_seconds; 0: no limit */
     bool by_seeds;          /* `rungs` are numbers of seeds; false: of epochs */
     int rung_count;
     double rungs[D9_RUNGS_MAX]; /* seeds or epochs of each rung, increasing */
@@ -59,9 +59,9 @@ typedef struct d9_arm {
     int grid_count;
     d9_config *config; /* resolved; its `published` results are removed if they are not for exactly this arm */
     char config_hash[65];
-    int runs_of; /* index of the first arm with an identical configuration; this arm uses its runs */
-    /* Error message of the configuration, if a trial's values were rejected; NULL: they were not. A rejected arm has
-     * the configuration without drawn values and the hash "", and its runs count as failed. */
+    int runs_of; /* index of the first arm with an identical configuration, whose runs this arm uses; or its own */
+    /* Error message if the drawn values of a trial are no legal configuration; NULL: they are. A rejected arm has the
+     * configuration without drawn values and the hash "", and its runs count as failed. */
     const char *rejected;
 } d9_arm;
 
@@ -90,9 +90,9 @@ typedef struct d9_experiment_options {
  * D9_USAGE with their place in the file. */
 D9_MUST_USE d9_status d9_experiment_load(d9_context *context, const char *path, const d9_experiment_options *options,
                                          d9_experiment **experiment);
-/* Makes an ablation: `full` as configured; `plain` without tricks, with all companion settings; `without-T` compared
- * with full and `with-T` with plain; each of these again as "+companions" if T has companions. `only`: the tricks to
- * ablate (NULL: all that are on). */
+/* Makes an ablation. Arms: `full` as configured; `plain` without tricks, with the companion settings; for each trick T
+ * `without-T`, compared with full, and `with-T`, compared with plain; if T has companions, these two again as
+ * "+companions" (ablation.c). `only`: the tricks to ablate; NULL: all that are on. */
 D9_MUST_USE d9_status d9_experiment_ablation(d9_context *context, const char *config, const char *const *only,
                                              int only_count, const d9_experiment_options *options,
                                              d9_experiment **experiment);
@@ -103,11 +103,12 @@ int64_t d9_experiment_runs(const d9_experiment *experiment);
 /* Arm and seed of run `index`. All arms of one seed come before the next seed, so that finished runs are balanced. */
 const d9_arm *d9_experiment_arm(const d9_experiment *experiment, int64_t index);
 int64_t d9_experiment_seed(const d9_experiment *experiment, int64_t index);
-/* True if the run is to be trained; in a search, if it may be. False if the arm was rejected, or if an earlier arm has
- * an identical configuration: its run then serves both arms. */
+/* False if the run is never trained: its arm was rejected, or an earlier arm has an identical configuration, whose run
+ * then serves both arms. True otherwise, also for runs that a search may leave out. */
 bool d9_experiment_trains(const d9_experiment *experiment, int64_t index);
 enum { D9_RUN_FOLDER_BYTES = 512 };
-/* Writes the run's folder below `out`; `out` "": relative to it. Returns D9_USAGE if the path is too long. */
+/* Writes the path of the run's folder: out/runs/ARM/seedN, or runs/ARM/seedN if `out` is "". ARM is the arm that trains
+ * the run (d9_arm.runs_of). Returns D9_USAGE if the path is too long. */
 D9_MUST_USE d9_status d9_experiment_folder(d9_context *context, const d9_experiment *experiment, const char *out,
                                            int64_t index, char folder[D9_RUN_FOLDER_BYTES]);
 
@@ -121,31 +122,32 @@ D9_MUST_USE d9_status d9_experiment_reject_folder(d9_context *context, d9_arena 
 D9_MUST_USE d9_status d9_experiment_open(d9_context *context, const d9_experiment *experiment, const char *out);
 
 /* Number of arms of each trial. */
-static inline int d9_search_arms(const d9_search *search) { return search->by_seeds ? 1 : search->rung_count; }
+static inline int d9_search_arms_per_trial(const d9_search *search) {
+    return search->by_seeds ? 1 : search->rung_count;
+}
 
 /* ---- runs (experiment/run.c) ---- */
 typedef enum d9_run_kind {
     D9_RUN_WAITING, /* not started */
-    D9_RUN_STOPPED, /* started, then interrupted or killed: will be continued */
-    D9_RUN_RUNNING, /* in some process */
-    D9_RUN_FAILED,  /* failed in a way that would recur; d9_run_forget_failure allows another try */
+    D9_RUN_STOPPED, /* started, then interrupted or killed; will be continued or restarted */
+    D9_RUN_RUNNING, /* some process trains it now */
+    D9_RUN_FAILED,  /* failed, or its arm was rejected; d9_run_forget_failure allows a failed run another try */
     D9_RUN_DONE
 } d9_run_kind;
 const char *d9_run_kind_name(d9_run_kind kind);
 
 typedef struct d9_run_state {
     d9_run_kind kind;
-    const d9_measure *measure;              /* of the configuration */
+    const d9_measure *measure;              /* the measure of the score, by the configuration */
     double score, score_tta, train_seconds; /* if done; otherwise NAN */
-    double process_seconds, teraflop;       /* if done and recorded, otherwise NAN. The seconds are those of all
-                                               processes of a resumed run, the operations those of training and one
-                                               evaluation. */
+    double process_seconds, teraflop;       /* if done and recorded, otherwise NAN. process_seconds: of a resumed run,
+                                               of all its processes. teraflop: of training and one evaluation */
     int64_t views;                          /* test-time augmentation views, if done; 0: not recorded */
     d9_status failure;                      /* if failed */
     char message[1024];                     /* if failed */
 } d9_run_state;
 
-/* Reads the run's state from its folder. The folder of another run: D9_USAGE. */
+/* Reads the run's state from its folder. Returns D9_USAGE if the folder holds another run. */
 D9_MUST_USE d9_status d9_run_read_state(d9_context *context, const d9_experiment *experiment, const char *out,
                                         int64_t index, d9_run_state *state);
 /* Deletes failure.json, so that the run is tried again. */
@@ -153,18 +155,18 @@ D9_MUST_USE d9_status d9_run_forget_failure(d9_context *context, const d9_experi
                                             int64_t index);
 
 /* ---- selection of the next run (experiment/select.c) ---- */
-typedef struct d9_run_seen { /* what a selection needs to know of a run */
+typedef struct d9_run_seen { /* the state of a run that a selection uses */
     d9_run_kind kind;
-    double gain;              /* if done: the score with all views, negated if lower is better */
-    double teraflop, seconds; /* if done: operations, process_seconds; 0: not recorded */
+    double gain;              /* if done: the score with all TTA views, negated if lower is better */
+    double teraflop, seconds; /* if done: operations in TFLOP, process_seconds; 0: not recorded */
 } d9_run_seen;
-d9_run_seen d9_run_see(const d9_run_state *state);
+d9_run_seen d9_run_summarise(const d9_run_state *state);
 /* Updates `seen` (d9_experiment_runs items, zeroed before the first call) from the folders of the runs, before a
- * selection. In a search it reads the runs of each trial up to its first incomplete rung, except those that `seen`
- * already has as done or failed. Without a search it reads nothing. */
-D9_MUST_USE d9_status d9_experiment_look(d9_context *context, const d9_experiment *experiment, const char *out,
-                                         d9_run_seen *seen);
-/* Sets *index to the run to train next; -1: none at present. The end of a run that is now running may change that.
+ * selection. In a search it reads the runs of each trial up to its first incomplete rung, except runs that are done or
+ * failed in `seen`. Without a search it reads nothing. */
+D9_MUST_USE d9_status d9_experiment_update_seen(d9_context *context, const d9_experiment *experiment, const char *out,
+                                                d9_run_seen *seen);
+/* Sets *index to the run to train next; -1: none until a run that is now running ends, or none at all.
  *
  * Without a search: the first run that waits or was stopped. In a search, in this order: an unfinished run of a
  * rung that its trial has entered, from the highest rung down; the first run of the next rung for the best trial that
@@ -182,10 +184,10 @@ typedef struct d9_search_progress {
     bool over;                      /* the budget is spent */
 } d9_search_progress;
 /* Expected number of times that the run is trained: 1, or 0 if d9_experiment_trains excludes it; in a search the share
- * of the trials that are planned to enter its rung. */
-double d9_experiment_share(const d9_experiment *experiment, int64_t index);
+ * of the trials that are planned to enter the run's rung. */
+double d9_experiment_planned_share(const d9_experiment *experiment, int64_t index);
 /* Computes the progress of a search from the states of its runs. */
-void d9_search_measure(const d9_experiment *experiment, const d9_run_seen *seen, d9_search_progress *progress);
+void d9_search_compute_progress(const d9_experiment *experiment, const d9_run_seen *seen, d9_search_progress *progress);
 /* The runs of a trial in a rung: an arm, and the range [first, end) of indices into the experiment's seeds. */
 typedef struct d9_rung_runs {
     int64_t arm;
@@ -198,10 +200,11 @@ typedef struct d9_run_options {           /* depends on the machine, not on the 
     int64_t threads_default;              /* used if the configuration does not set threads; 0: no default */
     const char *data;                     /* folder of the dataset; NULL: the configuration's */
     double process_start;                 /* see d9_train_options */
-    volatile sig_atomic_t *unsaved_steps; /* as in d9_train_options; the parent of workers sets it to -1, because it
-                                             does not know theirs */
+    volatile sig_atomic_t *unsaved_steps; /* as in d9_train_options; the parent of workers, which does not know their
+                                             unsaved steps, sets it to -1 */
     d9_observer observer;
-    /* Words (NULL-terminated) that start the processes of a run, without "--run INDEX"; NULL: this process trains. */
+    /* Command line (NULL-terminated) that starts the processes of a run, without "--run INDEX"; NULL: this process
+     * trains. */
     const char *const *launch;
     d9_parallel *parallel; /* in a process that was started by `launch`: the run's processes; otherwise NULL */
 } d9_run_options;
@@ -211,7 +214,7 @@ typedef struct d9_run_options {           /* depends on the machine, not on the 
 D9_MUST_USE d9_status d9_run_train_launched(d9_context *context, const d9_experiment *experiment, const char *out,
                                             int64_t index, bool resume, const d9_run_options *options);
 /* Trains the run unless it is done, has failed, or another process trains it (D9_RUN_RUNNING). D9_USAGE, D9_DEVICE and
- * D9_NONFINITE while training are recorded as the run's failure, and D9_OK is returned; other failures and interrupts
- * are returned, and D9_USAGE for the folder of another run. *trained: this call trained it or tried to. */
+ * D9_NONFINITE while training are recorded as the run's failure, and D9_OK is returned. Other failures, interrupts, and
+ * D9_USAGE because the folder holds another run are returned. *trained: this call trained the run or tried to. */
 D9_MUST_USE d9_status d9_run_train(d9_context *context, const d9_experiment *experiment, const char *out, int64_t index,
                                    const d9_run_options *options, d9_run_state *state, bool *trained);

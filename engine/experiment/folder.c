@@ -189,7 +189,7 @@ static const char *string_at(const json_t *object, const char *key) {
     return text ? text : "";
 }
 
-/* Compares one or two keys of objects; without keys, whole items. */
+/* True if the objects have equal values of the one or two keys; without keys, if they are equal. */
 static bool keys_equal(const json_t *one, const json_t *other, const char *const keys[2]) {
     bool all = keys[0] || json_equal(one, other);
     for (int k = 0; k < 2 && keys[k]; k++)
@@ -197,7 +197,7 @@ static bool keys_equal(const json_t *one, const json_t *other, const char *const
     return all;
 }
 
-/* Finds the item of the list that equals `like` in these keys; NULL: none. Begins at index `at`, where it mostly is. */
+/* Finds the item of the list that equals `like` in these keys; NULL: none. Tries index `at` first, the usual place. */
 static json_t *find_equal(const json_t *list, size_t at, const char *const keys[2], const json_t *like) {
     size_t i;
     json_t *item = json_array_get(list, at);
@@ -208,8 +208,9 @@ static json_t *find_equal(const json_t *list, size_t at, const char *const keys[
 
 static const char *const by_name[2] = {"name"}, *const by_run[2] = {"arm", "seed"}, *const whole[2] = {0};
 
-/* True if the runs of both searches have the same rungs. More seeds may follow, and more rungs of epochs: then every
- * trial in `wanted` has all its arms, one after another, as the report expects. */
+/* True if the search `wanted` can continue the search `held`: both have rungs of seeds, or both have rungs of epochs
+ * and those of `held` come first in `wanted`. Every trial in `wanted` then has all its arms, one after another, as the
+ * report expects. True also if either is no search. */
 static bool continues_rungs(const json_t *held, const json_t *wanted) {
     const json_t *before = json_object_get(held, "search"), *now = json_object_get(wanted, "search"), *rung;
     size_t i;
@@ -222,8 +223,8 @@ static bool continues_rungs(const json_t *held, const json_t *wanted) {
     return true;
 }
 
-/* Returns D9_USAGE if the title, kind, rungs or an arm's configuration in `held`, experiment.json, differs from
- * `wanted`. */
+/* Returns D9_USAGE if `held`, the experiment.json in the folder, has another title or kind than `wanted`, rungs that it
+ * cannot continue, or an arm of the same name with another configuration. */
 static d9_status check_held(d9_context *context, const char *out, const json_t *held, const json_t *wanted) {
     static const char *const keys[] = {"title", "kind"};
     size_t i;
@@ -306,7 +307,7 @@ done:
     return status;
 }
 
-/* Waits up to 30 s, because another process that is just starting holds the lock only briefly. */
+/* Takes the lock. Waits for it up to 30 s, because another process that is just starting holds it only briefly. */
 static d9_status wait_for_lock(d9_context *context, const char *path, int *lock) {
     const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
     const double deadline = d9_clock_now() + 30;

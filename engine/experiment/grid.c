@@ -29,7 +29,7 @@ d9_status d9_seeds_set_first(d9_context *context, d9_experiment *experiment, int
     return status;
 }
 
-static d9_status list_seeds(d9_spec *spec, const d9_tree *list) {
+static d9_status read_seed_list(d9_spec *spec, const d9_tree *list) {
     d9_status status = D9_OK;
     int64_t *seeds;
     int count = 0;
@@ -46,11 +46,11 @@ done:
     return status;
 }
 
-d9_status d9_spec_seeds(d9_spec *spec, int64_t instead) {
+d9_status d9_spec_read_seeds(d9_spec *spec, int64_t instead) {
     const d9_tree *node = d9_tree_find(spec->root, "seeds");
     int64_t count = 5;
     if (instead) return d9_seeds_set_first(spec->context, spec->experiment, instead);
-    if (node && node->kind == D9_TREE_LIST) return list_seeds(spec, node);
+    if (node && node->kind == D9_TREE_LIST) return read_seed_list(spec, node);
     if (node && (node->kind != D9_TREE_SCALAR || node->quoted || !d9_text_to_integer(node->text, &count) || count < 1 ||
                  count > D9_RUNS_MAX))
         return d9_tree_fail(spec->context, node, "must be a number of seeds (1 to %d), or a list of seeds",
@@ -69,7 +69,7 @@ void d9_spec_clean_folder_name(char *text) {
     *put = 0;
 }
 
-/* True if both are the same, or if `key` is that of a value within the map `map`. */
+/* True if `key` is `map` itself or the key of a value within this map. */
 static bool is_within(const char *key, const char *map, size_t map_length) {
     return strncmp(key, map, map_length) == 0 && (key[map_length] == 0 || key[map_length] == '.');
 }
@@ -82,8 +82,8 @@ static bool names_option(const char *with, const char *option) {
     return false;
 }
 
-/* True if the edit changes the value of `key`: a --set of it, of a map that holds it or of a value within it, --without
- * its trick, a --with that names the option, or, if `key` is a trick, --with that trick. */
+/* True if the edit changes the value of `key`: --set of the key, of a map that contains it or of a key within it;
+ * --without its trick; --with that names this option or, if `key` is a trick, --with this trick. */
 static bool replaces(const d9_config_edit *edit, const char *key) {
     static const char tricks[] = "tricks.";
     if (edit->kind != D9_EDIT_SET) {
@@ -109,7 +109,7 @@ d9_status d9_spec_check_axis(const d9_spec *spec, const d9_tree *axes, const d9_
     return D9_OK;
 }
 
-d9_status d9_spec_grid(d9_spec *spec) {
+d9_status d9_spec_read_grid(d9_spec *spec) {
     d9_status status = D9_OK;
     const d9_tree *map = d9_tree_find(spec->root, "grid");
     spec->grid = (d9_grid){map, 1};
@@ -149,7 +149,7 @@ done:
     return status;
 }
 
-d9_status d9_spec_point(d9_spec *spec, int64_t index, d9_draft *draft) {
+d9_status d9_spec_apply_point(d9_spec *spec, int64_t index, d9_draft *draft) {
     d9_status status = D9_OK;
     d9_text name, label;
     d9_grid_point *rows;

@@ -62,7 +62,7 @@ static d9_status read_json(const run *self, const char *name, json_t **object) {
     return has_file(self, name) ? d9_json_read(self->context, path_in(self, name, path), object, NULL) : D9_OK;
 }
 
-/* Seconds from the start of the process; of a resumed run, which has several processes, those of its segments. */
+/* process_seconds of the result; of a resumed run, which has none, the sum of the segments of all its processes. */
 static double process_seconds_of(const json_t *result) {
     const double whole = d9_json_real(result, "process_seconds");
     const json_t *segment;
@@ -73,7 +73,8 @@ static double process_seconds_of(const json_t *result) {
     return sum;
 }
 
-/* Sets `state` from result.json if it exists; `damaged`: it exists but has no configuration hash or seed. */
+/* Sets `state` from result.json; waiting if there is no such file. *damaged: the file exists but has no configuration
+ * hash or no seed. */
 static d9_status read_result(const run *self, d9_run_state *state, bool *damaged) {
     d9_status status;
     json_t *result;
@@ -105,7 +106,7 @@ done:
     return status;
 }
 
-/* Sets `state` to failed if failure.json exists or the arm was rejected. */
+/* Sets `state` to failed if failure.json has a message or the arm was rejected. */
 static d9_status read_failure(const run *self, d9_run_state *state) {
     d9_status status;
     json_t *failure;
@@ -261,15 +262,15 @@ static d9_status take_failure(const run *self, d9_status status, d9_run_state *s
     return record_failure(self, status, state->message);
 }
 
-/* Sets *beginning to true if config.yaml, at `path`, is a truncated copy of the file that this run writes. */
-static d9_status is_beginning(const run *self, const char *path, const d9_config *config, bool *beginning) {
+/* Sets *truncated if config.yaml, at `path`, is a truncated copy of the file that this run writes. */
+static d9_status find_truncated(const run *self, const char *path, const d9_config *config, bool *truncated) {
     uint8_t *held = NULL;
     size_t size = 0;
     d9_text text;
     d9_text_init(self->context, &text);
     d9_status status = d9_effective_yaml(config, &text);
     if (status == D9_OK) status = d9_file_read(self->context, path, &held, &size);
-    *beginning = status == D9_OK && size < text.size && memcmp(held, d9_text_get(&text), size) == 0;
+    *truncated = status == D9_OK && size < text.size && memcmp(held, d9_text_get(&text), size) == 0;
     d9_release(self->context, held);
     d9_text_free(&text);
     return status;
@@ -284,7 +285,7 @@ static d9_status check_config(const run *self, bool *damaged) {
     const d9_config config = run_config(self);
     d9_config *held = NULL;
     if (!has_file(self, "config.yaml")) return D9_OK;
-    D9_TRY(is_beginning(self, path_in(self, "config.yaml", path), &config, &truncated));
+    D9_TRY(find_truncated(self, path_in(self, "config.yaml", path), &config, &truncated));
     status = d9_config_load(self->context, path, NULL, &held);
     if (status == D9_OK && !truncated) D9_TRY(d9_record_finished(self->context, self->folder, &config, &finished));
     if (status != D9_OK && status != D9_USAGE) goto done;
@@ -298,7 +299,8 @@ done:
     return status;
 }
 
-/* The caller holds the lock. Reads the state again, because it may have changed before the lock was taken. */
+/* Trains the run; the caller holds the lock. Reads the state again, because it may have changed before the lock was
+ * taken. */
 static d9_status train_locked(const run *self, const d9_run_options *options, d9_run_state *state, bool *trained) {
     d9_status status;
     bool damaged;

@@ -10,12 +10,12 @@
  *       ranges:                    # KEY as in --set: a value, in which each of these maps stands for a drawn value
  *         train.momentum: {uniform: [0.5, 0.9]}
  *         tricks.muon.rate: {log: [0.1, 0.4]}
- *         model.widths: [{whole: [32, 64, 8]}, 256, 256]                  # low, high, step (default 1), ends included
+ *         model.widths: [{whole: [32, 64, 8]}, 256, 256]                  # low, high, step (default 1)
  *         tricks.cutout: {choice: [off, {size: {whole: [4, 12, 2]}}]}     # removes or adds a trick
  *
- * The draw for a range depends only on the seed of the sampler, the number of the trial and the path of the range
- * ("model.widths[0]"): not on the order of the runs, the other ranges or the number of trials. Numbers of uniform and
- * log are rounded to four significant digits, in narrow ranges to more. */
+ * `whole` draws low, low + step, ... up to high. `uniform` and `log` round to four significant digits, in narrow ranges
+ * to more. The draw for a range depends only on the seed of the sampler, the number of the trial and the path of the
+ * range ("model.widths[0]"): not on the order of the runs, the other ranges or the number of trials. */
 #include "config/values.h"
 #include "experiment/spec.h"
 
@@ -28,7 +28,7 @@
 typedef enum range_kind { UNIFORM, LOG, WHOLE, CHOICE, NO_RANGE } range_kind;
 static const char *const range_names[] = {"uniform", "log", "whole", "choice"};
 
-/* Kind of the range that `node` is, a map with one of these names as its only key; NO_RANGE: a constant. */
+/* Kind of a range, a map with one of these names as its only key. NO_RANGE: `node` is no range; it may contain some. */
 static range_kind range_of(const d9_tree *node) {
     range_kind kind = UNIFORM;
     if (node->kind != D9_TREE_MAP || node->count != 1) return NO_RANGE;
@@ -49,7 +49,7 @@ static bool read_ends(const d9_tree *list, range_kind kind, double ends[3]) {
     return ends[0] < ends[1] && ends[2] >= 1 && (kind != LOG || ends[0] > 0);
 }
 
-/* Checks all ranges below `node`, also in choices that are never drawn, and counts them. */
+/* Checks the range `node` and all ranges within it, those of every choice included, and adds their number to *count. */
 static d9_status check_ranges(d9_spec *spec, const d9_tree *node, int *count) {
     d9_status status = D9_OK;
     double ends[3];
@@ -270,7 +270,7 @@ static d9_status add_trial(d9_spec *spec, const d9_tree *ranges, const d9_draft 
     char *name, *label;
     D9_TRY(d9_arena_format(spec->context, spec->arena, &name, "trial%04lld", (long long)trial + 1));
     D9_TRY(d9_arena_format(spec->context, spec->arena, &label, "trial %lld", (long long)trial + 1));
-    for (int rung = 0; rung < d9_search_arms(search); rung++) {
+    for (int rung = 0; rung < d9_search_arms_per_trial(search); rung++) {
         d9_draft draft = *base;
         draft.name = name;
         draft.label = label;
@@ -386,12 +386,12 @@ static d9_status check_size(d9_spec *spec, const d9_tree *node) {
         return d9_tree_fail(spec->context, d9_tree_find(node, "trials"),
                             "must be %.0f or more for %d rungs with eta %lld, otherwise none reaches the last", least,
                             search->rung_count, (long long)search->eta);
-    if (search->trials * d9_search_arms(search) * experiment->seed_count > D9_RUNS_MAX)
+    if (search->trials * d9_search_arms_per_trial(search) * experiment->seed_count > D9_RUNS_MAX)
         return d9_tree_fail(spec->context, d9_tree_find(node, "trials"), "more than %d runs", D9_RUNS_MAX);
     return D9_OK;
 }
 
-d9_status d9_spec_search(d9_spec *spec, const d9_tree *node, const d9_experiment_options *options) {
+d9_status d9_spec_read_search(d9_spec *spec, const d9_tree *node, const d9_experiment_options *options) {
     static const d9_tree none = {.kind = D9_TREE_MAP};
     static const char *const others[] = {"arms", "grid", "ablate"};
     d9_status status;
@@ -417,7 +417,8 @@ d9_status d9_spec_search(d9_spec *spec, const d9_tree *node, const d9_experiment
     base.config = path;
     D9_TRY(d9_config_edits_append(spec->context, spec->arena, &base.edits, &spec->shared));
     D9_TRY(resolve_base(spec, &base, &alone)); /* reports errors that do not depend on drawn values */
-    D9_TRY(D9_ARENA_ALLOCATE(spec->context, spec->arena, search->trials * d9_search_arms(search), &experiment->arms));
+    D9_TRY(D9_ARENA_ALLOCATE(spec->context, spec->arena, search->trials * d9_search_arms_per_trial(search),
+                             &experiment->arms));
     for (int64_t trial = 0; trial < search->trials; trial++) D9_TRY(add_trial(spec, ranges, &base, trial));
     status = check_trials(spec, node);
 done:

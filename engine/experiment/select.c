@@ -8,7 +8,8 @@
  *
  * Trials are ranked by score or, with promote: frontier, first by their layer of the frontier of score against
  * operations, then by score. A trial is in layer 1 if no other trial has at least its score with at most its
- * operations, in layer 2 if only trials of layer 1 have, and so on (as in Schmucker et al. 2021, arXiv 2106.12639). */
+ * operations, in layer 2 if only trials of layer 1 have, and so on (as in Schmucker et al. 2021, arXiv 2106.12639). Of
+ * equal trials the first counts as better. */
 #include "core/system.h"
 #include "experiment/experiment.h"
 
@@ -24,7 +25,7 @@ d9_rung_runs d9_search_rung(const d9_experiment *experiment, int64_t trial, int 
 
 static bool has_ended(d9_run_kind kind) { return kind == D9_RUN_DONE || kind == D9_RUN_FAILED; }
 
-d9_run_seen d9_run_see(const d9_run_state *state) {
+d9_run_seen d9_run_summarise(const d9_run_state *state) {
     const double score = state->views > 1 && !isnan(state->score_tta) ? state->score_tta : state->score;
     return (d9_run_seen){.kind = state->kind,
                          .gain = state->measure->higher_is_better ? score : -score,
@@ -32,17 +33,18 @@ d9_run_seen d9_run_see(const d9_run_state *state) {
                          .seconds = isnan(state->process_seconds) ? 0 : state->process_seconds};
 }
 
-static d9_status look_at(d9_context *context, const d9_experiment *experiment, const char *out, int64_t index,
-                         d9_run_seen *seen) {
+static d9_status read_seen(d9_context *context, const d9_experiment *experiment, const char *out, int64_t index,
+                           d9_run_seen *seen) {
     d9_run_state state;
     if (has_ended(seen->kind)) return D9_OK;
     const d9_status status = d9_run_read_state(context, experiment, out, index, &state);
     if (status != D9_OK) return status;
-    *seen = d9_run_see(&state);
+    *seen = d9_run_summarise(&state);
     return D9_OK;
 }
 
-d9_status d9_experiment_look(d9_context *context, const d9_experiment *experiment, const char *out, d9_run_seen *seen) {
+d9_status d9_experiment_update_seen(d9_context *context, const d9_experiment *experiment, const char *out,
+                                    d9_run_seen *seen) {
     d9_status status = D9_OK;
     if (experiment->kind != D9_EXPERIMENT_SEARCH) return D9_OK;
     for (int64_t trial = 0; trial < experiment->search.trials; trial++) {
@@ -51,7 +53,7 @@ d9_status d9_experiment_look(d9_context *context, const d9_experiment *experimen
             const d9_rung_runs runs = d9_search_rung(experiment, trial, rung);
             for (int seed = runs.first; seed < runs.end; seed++) {
                 const int64_t index = (int64_t)seed * experiment->arm_count + runs.arm;
-                D9_TRY(look_at(context, experiment, out, index, &seen[index]));
+                D9_TRY(read_seen(context, experiment, out, index, &seen[index]));
                 complete = complete && seen[index].kind == D9_RUN_DONE;
             }
         }
@@ -66,7 +68,7 @@ typedef struct standing { /* the state of a trial in a rung */
     bool entered, finished, failed;
     int64_t open;    /* a run of the rung that waits or was stopped; -1: none */
     int64_t stopped; /* a run of the rung that was stopped; -1: none */
-    double gain;     /* of the trial: the mean over its seeds up to this rung */
+    double gain;     /* mean over the trial's seeds up to this rung */
     double teraflop; /* mean per run */
     int layer;       /* of the frontier, from 1 */
     int64_t trial;
@@ -133,7 +135,8 @@ static int64_t trial_to_promote(const d9_experiment *experiment, const d9_run_se
 
 /* ---- selection ---- */
 
-void d9_search_measure(const d9_experiment *experiment, const d9_run_seen *seen, d9_search_progress *progress) {
+void d9_search_compute_progress(const d9_experiment *experiment, const d9_run_seen *seen,
+                                d9_search_progress *progress) {
     const d9_search *search = &experiment->search;
     int64_t planned = search->trials;
     *progress = (d9_search_progress){0};
@@ -155,7 +158,7 @@ void d9_search_measure(const d9_experiment *experiment, const d9_run_seen *seen,
                      (search->hours > 0 && progress->hours >= search->hours);
 }
 
-double d9_experiment_share(const d9_experiment *experiment, int64_t index) {
+double d9_experiment_planned_share(const d9_experiment *experiment, int64_t index) {
     const d9_search *search = &experiment->search;
     const int64_t arm = index % experiment->arm_count, seed = index / experiment->arm_count;
     int64_t planned = search->trials;
@@ -167,7 +170,8 @@ double d9_experiment_share(const d9_experiment *experiment, int64_t index) {
     return (double)planned / (double)search->trials;
 }
 
-/* An open run (`stopped`: a stopped one) of a trial that has entered its rung, the highest rung first; -1: none. */
+/* An open run (`stopped`: a stopped run) of a rung that its trial has entered and not failed, the highest rung first;
+ * -1: none. */
 static int64_t begun_run(const d9_experiment *experiment, const d9_run_seen *seen, bool stopped) {
     const d9_search *search = &experiment->search;
     for (int rung = search->rung_count; rung-- > 0;)
@@ -182,7 +186,7 @@ static int64_t begun_run(const d9_experiment *experiment, const d9_run_seen *see
 static int64_t next_of_search(const d9_experiment *experiment, const d9_run_seen *seen, standing *all) {
     const d9_search *search = &experiment->search;
     d9_search_progress progress;
-    d9_search_measure(experiment, seen, &progress);
+    d9_search_compute_progress(experiment, seen, &progress);
     const int64_t begun = begun_run(experiment, seen, progress.over);
     if (begun >= 0 || progress.over) return begun;
     for (int rung = search->rung_count - 1; rung-- > 0;) {

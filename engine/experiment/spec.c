@@ -82,8 +82,8 @@ static d9_status read_shared(d9_spec *spec, const d9_experiment_options *options
     d9_status status;
     d9_config_edits own = {0};
     D9_TRY(read_edits(spec, spec->root, &own));
-    D9_TRY(d9_draft_share(spec->context, spec->arena, &spec->shared, &own));
-    D9_TRY(d9_draft_share(spec->context, spec->arena, &spec->added, &options->edits));
+    D9_TRY(d9_draft_append_shared(spec->context, spec->arena, &spec->shared, &own));
+    D9_TRY(d9_draft_append_shared(spec->context, spec->arena, &spec->added, &options->edits));
 done:
     return status;
 }
@@ -97,7 +97,7 @@ static d9_status resolve_points(d9_spec *spec, const d9_draft *base) {
         d9_draft draft = *base;
         draft.edits = (d9_config_edits){0};
         D9_TRY(d9_config_edits_append(spec->context, spec->arena, &draft.edits, &base->edits));
-        D9_TRY(d9_spec_point(spec, i, &draft));
+        D9_TRY(d9_spec_apply_point(spec, i, &draft));
         D9_TRY(d9_config_edits_append(spec->context, spec->arena, &draft.edits, &spec->added));
         if (strlen(draft.name) > NAME_MAX_BYTES)
             D9_TRY(d9_fail(spec->context, D9_USAGE,
@@ -185,7 +185,7 @@ static d9_status read_ablation(d9_spec *spec, const d9_tree *ablate) {
     int count = 0;
     for (const d9_tree *node = ablate->first; node; node = node->next)
         words[count++] = node->kind == D9_TREE_SCALAR ? node->text : "";
-    status = d9_ablation_arms(spec->context, &base, all ? NULL : words, count, spec->experiment);
+    status = d9_ablation_make_arms(spec->context, &base, all ? NULL : words, count, spec->experiment);
 done:
     return status;
 }
@@ -217,13 +217,15 @@ static d9_status read_root(d9_spec *spec, const d9_experiment_options *options) 
     experiment->keep = spec->head.keep;
     experiment->checkpoint_every = spec->head.checkpoint_every;
     if (!experiment->title) D9_TRY(file_stem(spec->context, spec->arena, experiment->file, &experiment->title));
-    D9_TRY(d9_spec_seeds(spec, options->seeds));
+    D9_TRY(d9_spec_read_seeds(spec, options->seeds));
     D9_TRY(read_shared(spec, options));
-    D9_TRY(d9_spec_grid(spec));
+    D9_TRY(d9_spec_read_grid(spec));
     ablate = d9_tree_find(spec->root, "ablate");
     search = d9_tree_find(spec->root, "search");
-    D9_TRY(search ? d9_spec_search(spec, search, options) : ablate ? read_ablation(spec, ablate) : read_arms(spec));
-    D9_TRY(d9_arms_check(spec->context, experiment));
+    D9_TRY(search   ? d9_spec_read_search(spec, search, options)
+           : ablate ? read_ablation(spec, ablate)
+                    : read_arms(spec));
+    D9_TRY(d9_arms_link(spec->context, experiment));
     D9_TRY(d9_experiment_set_command(spec->context, experiment, "experiment", NULL, 0, options));
 done:
     return status;
@@ -285,9 +287,9 @@ d9_status d9_experiment_ablation(d9_context *context, const char *config, const 
     (*experiment)->question = "What does each trick contribute?";
     D9_TRY(d9_seeds_set_first(context, *experiment, options->seeds ? options->seeds : 5));
     base.config = (*experiment)->file;
-    D9_TRY(d9_draft_share(context, arena, &base.edits, &options->edits));
-    D9_TRY(d9_ablation_arms(context, &base, only, only_count, *experiment));
-    D9_TRY(d9_arms_check(context, *experiment));
+    D9_TRY(d9_draft_append_shared(context, arena, &base.edits, &options->edits));
+    D9_TRY(d9_ablation_make_arms(context, &base, only, only_count, *experiment));
+    D9_TRY(d9_arms_link(context, *experiment));
     D9_TRY(d9_experiment_set_command(context, *experiment, "ablate", only, only_count, options));
 done:
     if (status != D9_OK) {

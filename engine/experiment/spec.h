@@ -22,7 +22,7 @@ typedef struct d9_spec {
     d9_experiment *experiment;
     const d9_tree *root;
     d9_spec_head head;
-    d9_config_edits shared; /* edits of every arm */
+    d9_config_edits shared; /* the file's edits of every arm */
     d9_config_edits added;  /* edits of the command line, applied after the file's, but before those of `ablate` */
     d9_grid grid;
 } d9_spec;
@@ -30,20 +30,20 @@ typedef struct d9_spec {
 /* Sets the seeds 1 to `count`. */
 D9_MUST_USE d9_status d9_seeds_set_first(d9_context *context, d9_experiment *experiment, int64_t count);
 /* Reads the file's `seeds`, a number (default 5) or a list. If `instead` is not 0, sets the seeds 1 to `instead`. */
-D9_MUST_USE d9_status d9_spec_seeds(d9_spec *spec, int64_t instead);
+D9_MUST_USE d9_status d9_spec_read_seeds(d9_spec *spec, int64_t instead);
 
-/* Makes `text` a valid folder name: removes spaces, brackets and quotes; slashes, colons and the like become dashes.
- * The result may be "" or begin with a dot. */
+/* Makes `text` a valid folder name: removes spaces, square brackets, braces and quotes; slashes, commas, parentheses
+ * and other special characters become dashes. The result may be "" or begin with a dot. */
 void d9_spec_clean_folder_name(char *text);
 
-/* `axis` is a key whose values the grid or search sets. The function fails if an edit of the command line would
- * override them: --set of the key, of a map that contains it or of a key within it, --without its trick, or --with its
- * trick and this option. It also fails if an axis before it in `axes` sets the same values. */
+/* Fails if a value of `axis`, a key of the grid or of a search's ranges, is also set by an axis before it in `axes` or
+ * by the command line: --set of the key, of a map that contains it or of a key within it; --without its trick; --with
+ * its trick and this option or, if the key is a trick itself, --with this trick. */
 D9_MUST_USE d9_status d9_spec_check_axis(const d9_spec *spec, const d9_tree *axes, const d9_tree *axis);
 /* Reads the key `grid` of the file into spec->grid. */
-D9_MUST_USE d9_status d9_spec_grid(d9_spec *spec);
+D9_MUST_USE d9_status d9_spec_read_grid(d9_spec *spec);
 /* Fills the draft for point `index` of the grid: edits, name, label, baseline. The last axis changes fastest. */
-D9_MUST_USE d9_status d9_spec_point(d9_spec *spec, int64_t index, d9_draft *draft);
+D9_MUST_USE d9_status d9_spec_apply_point(d9_spec *spec, int64_t index, d9_draft *draft);
 
 /* Reads `node`, the value of the key `search`, draws the trials and makes their arms (sample.c). */
-D9_MUST_USE d9_status d9_spec_search(d9_spec *spec, const d9_tree *node, const d9_experiment_options *options);
+D9_MUST_USE d9_status d9_spec_read_search(d9_spec *spec, const d9_tree *node, const d9_experiment_options *options);

@@ -37,7 +37,7 @@ typedef struct worker {
     d9_run_options run;
     int64_t index;     /* the current run */
     d9_run_seen *seen; /* all runs; those of other shards count as done */
-    bool any_trained;  /* by this process, since it last waited */
+    bool any_trained;  /* this process has trained a run since it last waited */
 } worker;
 
 static void on_step(void *user, const d9_program *program, int64_t step, double loss, double epoch_seconds) {
@@ -56,7 +56,7 @@ static d9_status train_run(worker *self, int64_t index) {
     D9_TRY(d9_run_train(self->context, self->experiment, self->out, index, &self->run, &state, &trained));
     if (trained && state.kind == D9_RUN_DONE) /* selects by the rounded scores of the record, as other processes do */
         D9_TRY(d9_run_read_state(self->context, self->experiment, self->out, index, &state));
-    self->seen[index] = d9_run_see(&state);
+    self->seen[index] = d9_run_summarise(&state);
     if (!trained) goto done;
     self->any_trained = true;
     self->run.process_start = 0; /* process start counts only for the first run */
@@ -79,7 +79,7 @@ static d9_status train_selected(worker *self) {
         int64_t index;
         const int signal_number = d9_context_interrupt(self->context);
         if (signal_number) return fail_interrupted(self->context, signal_number);
-        D9_TRY(d9_experiment_look(self->context, self->experiment, self->out, self->seen));
+        D9_TRY(d9_experiment_update_seen(self->context, self->experiment, self->out, self->seen));
         D9_TRY(d9_experiment_next(self->context, self->experiment, self->seen, &index));
         if (index < 0) break;
         D9_TRY(train_run(self, index));
@@ -150,14 +150,15 @@ static d9_status run_worker(const worker_pool *pool, int index, pid_t parent) {
     return status;
 }
 
-/* Forwards a signal with sigqueue, so a worker can distinguish it from a second Ctrl-C of the terminal. */
+/* Forwards a signal to the workers with sigqueue, so that they can distinguish it from a second Ctrl-C of the
+ * terminal. */
 static void forward_signal(const worker_pool *pool, int number) {
     for (int i = 0; i < pool->started; i++)
         if (pool->pids[i] > 0) sigqueue(pool->pids[i], number, (union sigval){0});
 }
 
-/* Returns the first failure of a worker. Killed workers do not count: others, or the next call, take over their
- * runs. */
+/* Waits until all workers have ended. Returns the first failure. A killed worker does not count as one, because
+ * other workers or the next call take over its run. */
 static d9_status wait_for_all(worker_pool *pool) {
     enum { FORWARD_AFTER = 10 }; /* pauses; before that the workers get the terminal's own signal */
     d9_status first = D9_OK;

@@ -14,7 +14,7 @@ typedef struct d9_work_observer {
 } d9_work_observer;
 
 typedef struct d9_work_options {
-    int64_t shard, shards;      /* only the packs p of runs with p % shards == shard */
+    int64_t shard, shards;      /* trains only the packs p of runs with p % shards == shard */
     int64_t pack;               /* number of consecutive runs per pack */
     int worker_count;           /* number of processes; 1 without `devices`: this process trains */
     const char *const *devices; /* (worker_count): the GPU of each worker, for d9_gpu_choose; NULL: not selected */
@@ -27,10 +27,10 @@ static inline bool d9_work_has(const d9_work_options *options, int64_t index) {
     return index / options->pack % options->shards == options->shard;
 }
 
-/* Trains the shard's runs. After an error or interrupt from d9_run_train, the process or worker that had it trains no
- * further run. Returns it; of several workers, the first one's.
+/* Trains the shard's runs. A process in which d9_run_train fails or is interrupted trains no further run. Returns this
+ * status; of several workers, that of the first to fail.
  *
  * Worker processes are forked. This function also returns in each worker, with `*is_worker` true: the caller then exits
- * with the status and prints no error, because the parent reports the first one. */
+ * with the status and prints no error, because the parent prints the first error. */
 D9_MUST_USE d9_status d9_experiment_work(d9_context *context, const d9_experiment *experiment, const char *out,
                                          const d9_work_options *options, bool *is_worker);

@@ -22,7 +22,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "..", "docs"))
 import measured  # pylint: disable=wrong-import-position,import-error
 from measured import NoRecord, record, table, text  # pylint: disable=wrong-import-position,import-error
 
-OF_A_RULE = {"CONVOLUTIONS": r"^conv[a-z_]*$", "FIRST_LAYER": r"norm.*conv|conv.*norm", "NORMS_AND_CONVOLUTIONS": r"conv|norm"}  # names of rules
+OF_A_RULE = {"CONVOLUTIONS": r"^conv[a-z_]*$", "FIRST_LAYER": r"norm.*conv|conv.*norm", "NORMS_AND_CONVOLUTIONS": r"conv|norm"}  # patterns of rules' names
 
 
 def stage(name):
@@ -76,7 +76,7 @@ def verdict(row):
         value = measured.value_of(row["measured"], OF_A_RULE | {"stage": stage, "clocks": clocks, "two_passes_over_one": two_passes_over_one})
     except NoRecord:
         return "", "not measured"
-    except Exception as error:  # pylint: disable=broad-except  # whatever a record does to an expression
+    except Exception as error:  # pylint: disable=broad-except  # an expression fails in any way on a wrong record
         return "", f"WRONG RECORD: {type(error).__name__}: {error}"
     if not isinstance(value, (int, float)) or not math.isfinite(value):
         return str(value), "WRONG RECORD: not a number"

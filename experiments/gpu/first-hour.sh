@@ -61,19 +61,19 @@ choices=${XDG_CACHE_HOME:-$HOME/.cache}/dawn9/cuda-choices.tsv # results of tuni
 
 # Runs a command of a stage. If it fails, $failed keeps its status and the stage goes on: it ends by `return $failed`.
 failed=0
-try() { "$@" || { failed=$?; echo "status $failed: $*" >&2; }; }
+run_noted() { "$@" || { failed=$?; echo "status $failed: $*" >&2; }; }
 
-# A tiny network on synthetic images, for the stages that need no CIFAR-10.
+# Options of a short run of a tiny network on synthetic images, for the stages that need no CIFAR-10.
 small="--backend $backend --precision $precision --set train.epochs=2"
 
-# The precisions: PRECISIONS, or all of the device. A T4 has neither bf16 nor tf32.
+# Prints the precisions: PRECISIONS, or all of the device. A T4 has neither bf16 nor tf32.
 precisions() {
     [ -z "${PRECISIONS-}" ] || { echo "$PRECISIONS"; return; }
     python3 -c 'import json, sys
 print(*(p for d in json.load(open(sys.argv[1])) if d["backend"] == sys.argv[2] for p in d["precisions"]))' "$out/devices.json" "$backend"
 }
 
-# cuDNN as installed by Python packages such as PyTorch; CMake finds it in the toolkit by itself.
+# Prints CMake's options for a cuDNN that a Python package such as PyTorch installed; CMake finds that of the toolkit.
 cudnn_of_python() {
     folder=$(python3 -c 'import nvidia.cudnn; print(list(nvidia.cudnn.__path__)[0])' 2>/dev/null) || return 0
     [ -f "$folder/include/cudnn.h" ] || return 0
@@ -97,14 +97,14 @@ stage_ops() {
     elif [ -z "${PREBUILT-}" ]; then
         ctest --test-dir "$build" -L gpu --output-on-failure --no-tests=error
     else
-        for program in ops steps training verify; do try "$build/tests/test_cuda_gpu_$program"; done
+        for program in ops steps training verify; do run_noted "$build/tests/test_cuda_gpu_$program"; done
         return $failed
     fi
 }
 stage_verify() {
     list=$(precisions)
     for p in $list; do
-        try "$dawn9" verify --backend "$backend" --precision "$p" --cases "${CASES-tests/golden/cases}" --json >"$out/verify-$p.json"
+        run_noted "$dawn9" verify --backend "$backend" --precision "$p" --cases "${CASES-tests/golden/cases}" --json >"$out/verify-$p.json"
     done
     return $failed
 }
@@ -139,15 +139,15 @@ stage_bench() {
     if command -v nvidia-smi; then sample_clocks; fi
     for p in $list; do
         case $p in
-        *f32) [ "$precision" = "$p" ] || continue ;; # f32 and tf32 are only verified (stage verify)
+        *f32) [ "$precision" = "$p" ] || continue ;; # f32 or tf32 only if PRECISION names it
         esac
         for what in step ops pipeline cold; do
-            try "$dawn9" bench $what --config "$config" --backend "$backend" --precision "$p" --json >"$out/bench-$what-$p.json"
+            run_noted "$dawn9" bench $what --config "$config" --backend "$backend" --precision "$p" --json >"$out/bench-$what-$p.json"
         done
     done
-    try "$dawn9" bench step --config "${LADDER-configs/ladder/01-baseline.yaml}" --backend "$backend" --precision f32 \
+    run_noted "$dawn9" bench step --config "${LADDER-configs/ladder/01-baseline.yaml}" --backend "$backend" --precision f32 \
         --set backend_options.tune=on --json >"$out/bench-step-ladder-f32.json"
-    try "$dawn9" bench step --config "$config" --backend "$backend" --precision "$precision"
+    run_noted "$dawn9" bench step --config "$config" --backend "$backend" --precision "$precision"
     return $failed
 }
 
@@ -165,7 +165,7 @@ stage_profile() {
 # The shapes differ from dawn94's, so cuDNN's algorithms are benchmarked again. On a card that lacks a precision only
 # the runs in that precision fail.
 stage_precision() {
-    try env DAWN9="$dawn9" CONFIG="${PRECISION_CONFIG-configs/resnet18.yaml}" PRECISIONS="$(precisions | sed 's/f64 *//')" STEPS=20 \
+    run_noted env DAWN9="$dawn9" CONFIG="${PRECISION_CONFIG-configs/resnet18.yaml}" PRECISIONS="$(precisions | sed 's/f64 *//')" STEPS=20 \
         BATCH="${BATCH-128}" experiments/precision.sh "$out/precision" 3
     status=0
     "$dawn9" experiment "${PRECISION_RUNS-experiments/precision-gpu.yaml}" --seeds 3 --out "$out/precision-runs" || status=$?
@@ -192,17 +192,17 @@ stage_cold() {
     run=0
     rm -f "$choices"
     while [ $run -le "${COLD-10}" ]; do
-        try "$dawn9" train "$config" --backend "$backend" --precision "$precision" --seed $((run + 1)) \
+        run_noted "$dawn9" train "$config" --backend "$backend" --precision "$precision" --seed $((run + 1)) \
             --quiet --overwrite --out "$out/cold/$run"
         run=$((run + 1))
     done
     for tune in off on; do
-        try "$dawn9" train "$config" --backend "$backend" --precision "$precision" --set backend_options.tune=$tune \
+        run_noted "$dawn9" train "$config" --backend "$backend" --precision "$precision" --set backend_options.tune=$tune \
             --quiet --overwrite --out "$out/cold/$tune"
     done
     sync
     if { echo 3 >/proc/sys/vm/drop_caches; } 2>/dev/null; then
-        try "$dawn9" train "$config" --backend "$backend" --precision "$precision" --seed 99 --quiet --overwrite --out "$out/cold/dropped"
+        run_noted "$dawn9" train "$config" --backend "$backend" --precision "$precision" --seed 99 --quiet --overwrite --out "$out/cold/dropped"
     else
         echo "the page cache cannot be dropped here"
     fi
@@ -214,7 +214,7 @@ stage_cold() {
 # All seeds of a folder train in one process, so that CUDA and cuDNN are initialised once.
 stage_speed() {
     for recipe in ${RECIPES-configs/airbench94.yaml configs/airbench94-muon.yaml configs/speed94.yaml}; do
-        try "$dawn9" train "$recipe" --backend "$backend" --precision "$precision" --runs "${SPEED-10}" --set eval.every=0 \
+        run_noted "$dawn9" train "$recipe" --backend "$backend" --precision "$precision" --runs "${SPEED-10}" --set eval.every=0 \
             --overwrite --out "$out/speed/$(basename "$recipe" .yaml)"
     done
     return $failed
@@ -223,7 +223,7 @@ stage_speed() {
 # REVIEWS: a configuration to train instead of imdb-gru. On a card that lacks a precision only the runs in it fail.
 stage_texts() {
     if [ -n "${REVIEWS-}" ] || "$dawn9" data check imdb; then
-        try "$dawn9" train "${REVIEWS-configs/imdb-gru.yaml}" --backend "$backend" --precision "$precision" --overwrite --out "$out/imdb"
+        run_noted "$dawn9" train "${REVIEWS-configs/imdb-gru.yaml}" --backend "$backend" --precision "$precision" --overwrite --out "$out/imdb"
     else
         echo "there are no reviews here: no GRU was trained"
     fi
@@ -285,7 +285,7 @@ for stage in "$@"; do
     [ ! -e "$out/$stage.done" ] || [ "$stage" = compare ] || { echo "$stage: done before"; continue; }
     echo "==== $stage"
     began=$(date +%s)
-    # in a condition a function would run without set -e, so it runs in a subshell and its status is tested after that
+    # In a condition a function would run without set -e. So the stage runs in a subshell, whose status is tested later.
     set +e
     (set -e; "stage_$stage") >"$out/$stage.txt" 2>&1
     status=$?

@@ -8,7 +8,7 @@ import sys
 FAST = ("openblas", "libmkl", "blis", "atlas")
 
 
-def need_a_fast_one():
+def require_fast_blas():
     """Ends the program if PyTorch would use the reference BLAS. Call it after `import torch`."""
     with open("/proc/self/maps", encoding="utf-8") as maps:
         loaded = maps.read()

@@ -63,7 +63,7 @@ def main():
     p.add_argument("--warm", type=int, default=2)
     p.add_argument("--threads", type=int, default=2)
     a = p.parse_args()
-    blas.need_a_fast_one()
+    blas.require_fast_blas()
     torch.set_num_threads(a.threads)
     torch.manual_seed(1)
     layout = torch.channels_last if a.layout == "channels_last" else torch.contiguous_format

@@ -123,7 +123,7 @@ def main():
                 ready.append((name, precision, int(batch), way, step))
                 if not a.wait:
                     time_and_print(*ready.pop(), a.steps)
-            except Exception as error:  # one way that fails is a result too
+            except Exception as error:  # a failure of one way is a result too
                 print(json.dumps(dict(network=name, precision=precision, way=way, error=str(error)[:300])), flush=True)
                 torch.cuda.synchronize()
     while a.wait and not os.path.exists(a.wait):

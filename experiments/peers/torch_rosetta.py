@@ -54,7 +54,7 @@ def main():
     p.add_argument("--layout", choices=("contiguous", "channels_last"), default="contiguous")
     p.add_argument("--data", default=default_folder())
     a = p.parse_args()
-    blas.need_a_fast_one()
+    blas.require_fast_blas()
     torch.set_num_threads(a.threads)
     torch.manual_seed(a.seed)
     layout = torch.channels_last if a.layout == "channels_last" else torch.contiguous_format

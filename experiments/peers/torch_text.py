@@ -56,7 +56,7 @@ def main():
     p.add_argument("--warm", type=int, default=2)
     p.add_argument("--threads", type=int, default=2)
     args = p.parse_args()
-    blas.need_a_fast_one()
+    blas.require_fast_blas()
     torch.manual_seed(1)
     torch.set_num_threads(args.threads)
     model = Imdb() if args.network == "imdb" else Language()

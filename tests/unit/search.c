@@ -275,7 +275,8 @@ TEST(test_rungs_of_seeds) {
     assert_int_equal(next(&experiment, seen), 3); /* the failed trial gets no further seeds */
     const d9_rung_runs runs = d9_search_rung(&experiment, 1, 1);
     assert_ints(runs.arm, 1, runs.first, 1, runs.end, 3);
-    assert_true(d9_experiment_share(&experiment, 1) == 1 && d9_experiment_share(&experiment, 4 + 1) == 0.25);
+    assert_true(d9_experiment_planned_share(&experiment, 1) == 1 &&
+                d9_experiment_planned_share(&experiment, 4 + 1) == 0.25);
 }
 
 /* Trial 0 is best and expensive; 1 is nearly as good and cheap; 2 is bad and cheaper still; 3 to 5 are dominated. */
@@ -306,7 +307,7 @@ TEST(test_a_budget_ends_new_runs) {
     assert_int_equal(next(&experiment, seen), -1);
     seen[4].kind = D9_RUN_STOPPED; /* an interrupted run may still be finished */
     assert_int_equal(next(&experiment, seen), 4);
-    d9_search_measure(&experiment, seen, &progress);
+    d9_search_compute_progress(&experiment, seen, &progress);
     assert_true(progress.over && progress.teraflop == 99 && progress.hours == 1);
     assert_ints(progress.begun, 3, progress.finished[0], 2, progress.planned[1], 3);
 }
@@ -327,9 +328,9 @@ TEST(test_gain_is_the_score_or_its_negative) {
         const double sign = d9_measure_at(i)->higher_is_better ? 1 : -1;
         run.measure = d9_measure_at(i);
         run.views = 1;
-        assert_true(d9_run_see(&run).gain == 3 * sign && d9_run_see(&run).teraflop == 0);
+        assert_true(d9_run_summarise(&run).gain == 3 * sign && d9_run_summarise(&run).teraflop == 0);
         run.views = 2;
-        assert_true(d9_run_see(&run).gain == 4 * sign && d9_run_see(&run).seconds == 0);
+        assert_true(d9_run_summarise(&run).gain == 4 * sign && d9_run_summarise(&run).seconds == 0);
     }
 }
 
@@ -345,7 +346,7 @@ TEST(test_a_grid_is_in_order) {
     assert_int_equal(next(experiment, seen), 5);
     seen[5].kind = D9_RUN_DONE;
     assert_int_equal(next(experiment, seen), -1);
-    assert_true(d9_experiment_share(experiment, 0) == 1 && d9_experiment_share(experiment, 1) == 0);
+    assert_true(d9_experiment_planned_share(experiment, 0) == 1 && d9_experiment_planned_share(experiment, 1) == 0);
 }
 
 /* Reads the states of runs from their folders: a result, a failure, a rung that no trial has entered. */
@@ -356,16 +357,16 @@ TEST(test_states_are_read_from_disk) {
     d9_run_state made;
     bool trained;
     const char *out = run_path(experiment_folder, "out");
-    OK(d9_experiment_look(&context, experiment, out, seen));
+    OK(d9_experiment_update_seen(&context, experiment, out, seen));
     assert_int_equal(next(experiment, seen), 0);
     OK(d9_run_train(&context, experiment, out, 0, &options, &made, &trained));
-    OK(d9_experiment_look(&context, experiment, out, seen));
+    OK(d9_experiment_update_seen(&context, experiment, out, seen));
     assert_ints(seen[0].kind, D9_RUN_DONE, next(experiment, seen), 1);
     assert_true(seen[0].gain == made.score && seen[0].teraflop > 0 && seen[0].seconds > 0);
-    const d9_run_seen after = d9_run_see(&made);
+    const d9_run_seen after = d9_run_summarise(&made);
     assert_true(fabs(after.teraflop / seen[0].teraflop - 1) < 1e-9 && after.gain == seen[0].gain);
     run_make_directory(out, "runs/trial0002/seed1");
     OK(d9_file_write(&context, run_path(out, "runs/trial0002/seed1/failure.json"), "{\"message\": \"m\"}", 16));
-    OK(d9_experiment_look(&context, experiment, out, seen));
+    OK(d9_experiment_update_seen(&context, experiment, out, seen));
     assert_ints(seen[1].kind, D9_RUN_FAILED, next(experiment, seen), 2);
 }
