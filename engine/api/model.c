@@ -128,7 +128,7 @@ static d9_status open_predictor(dawn9_model *model, int64_t count, bool features
                                           .samples = count,
                                           .features = features || predictor->features > 0};
     if (predictor->context) {
-        const int64_t batch = predictor->session.program.extent.batch, largest = predictor->config->train.batch_size;
+        const int64_t batch = predictor->session.program.extent.batch, largest = model->config->inner->train.batch_size;
         if ((count <= batch || batch >= BATCH_WANTED || batch == largest) && (predictor->features > 0 || !features))
             return D9_OK;
         d9_predictor_close(predictor);

@@ -53,6 +53,7 @@ typedef struct d9_flag { /* rows initialise the fields up to `value` by position
     int64_t minimum, maximum; /* of integers; both 0: unbounded */
     const struct d9_flag *table;
     const char *doc; /* NULL: hidden from the help */
+    bool is_edit;    /* set by d9_flag_rows_collect: the row is from d9_cli_edit_flags */
 } d9_flag;
 
 typedef struct d9_example {

@@ -14,8 +14,10 @@ static void add_rows(const d9_flag *flags, size_t offset, d9_flag_rows *list) {
         if (flag->type == D9_FLAG_TABLE) {
             add_rows(flag->table, offset + flag->offset, list);
         } else if (list->count < D9_FLAG_ROWS_MAX) {
-            list->rows[list->count] = *flag;
-            list->rows[list->count++].offset += offset;
+            d9_flag *row = &list->rows[list->count++];
+            *row = *flag;
+            row->offset += offset;
+            row->is_edit = flags == d9_cli_edit_flags;
         }
     }
 }

@@ -125,13 +125,7 @@ void d9_flag_sentence(const d9_flag *flag, d9_text *text) {
 
 typedef enum flag_kind { WORDS, OPTIONS, EDITS } flag_kind;
 
-/* Group of an option. Rows are copies, so a row of d9_cli_edit_flags is recognised by the address of its name. */
-static flag_kind kind_of(const d9_flag *row) {
-    if (d9_flag_is_word(row)) return WORDS;
-    for (const d9_flag *flag = d9_cli_edit_flags; flag->type != D9_FLAG_END; flag++)
-        if (flag->name == row->name) return EDITS;
-    return OPTIONS;
-}
+static flag_kind kind_of(const d9_flag *row) { return d9_flag_is_word(row) ? WORDS : row->is_edit ? EDITS : OPTIONS; }
 
 static void add_flags(const d9_flag_rows *list, flag_kind kind, int width, d9_text *text) {
     bool headed = kind != EDITS;

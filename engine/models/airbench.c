@@ -27,7 +27,7 @@ static const d9_option options[] = {
     {"first_depth", D9_OPTION_INT, offsetof(airbench, first_depth), "0", 0, 16, NULL,
      "convolutions of the first group; 0: the same as depth"},
     {"residual", D9_OPTION_BOOL, offsetof(airbench, residual), "off", 0, 0, NULL,
-     "add the output of a group's first convolution to that of its last"},
+     "add the output of a group's first activation to that of its last norm"},
     {"logits_scale", D9_OPTION_REAL, offsetof(airbench, logits_scale), "0.1111111111111111", 1e-6, 1e6, NULL,
      "factor on the classifier's output"},
     {"norm_momentum", D9_OPTION_REAL, offsetof(airbench, norm_momentum), "0.4", 0, 1, NULL,

@@ -15,6 +15,8 @@ for command in $commands; do
     accepts "$dawn9" $command --help
     cp "$out" "$scratch/help"
     says "^usage: dawn9 $command" '^  --help' '^Examples:$'
+    # Options of the command itself are not listed among those that change a configuration, whatever their names.
+    [ "$(grep -c '^To change the configuration:$' "$out")" = "$(grep -c -- '^  --with T' "$out")" ] || fail "$command --help lists other edits"
     accepts "$dawn9" help $command
     same "$out" "$scratch/help" "dawn9 help $command is not dawn9 $command --help"
 done

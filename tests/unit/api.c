@@ -1,5 +1,7 @@
-/* Tests libdawn9 through dawn9.h. Only test images and compared files are read by functions inside the engine. */
+/* Tests libdawn9 through dawn9.h. Functions inside the engine only read test images and compared files; the batch size
+ * of a predictor is read from its struct. */
 #include "dawn9.h"
+#include "api/handles.h"
 #include "data/dataset.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
@@ -173,6 +175,7 @@ TEST_WITH(dawn9_context *context, trains_saves_opens_evaluates_predicts, set_up)
     d9_dataset_free(&inner, dataset);
     check_predictions(context, opened, result.score_tta, second);
     assert_memory_equal(first, second, sizeof first);
+    assert_int_equal(opened->predictor.session.program.extent.batch, 24); /* that of training, no longer 1 */
     dawn9_model_free(opened), dawn9_model_free(model), dawn9_model_free(NULL);
 }
 

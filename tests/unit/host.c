@@ -242,14 +242,17 @@ TEST(other_steps_and_shared_memory_stop_a_rule) {
     expect_text(t, "scale\tfirst\tfirst\nadd\tsecond\t\n");
 }
 
-/* The addend of norm, act, add is the input of add that is not the output of act; D9_NONE if both or none are. */
+/* The addend of norm, act, add is the input of add that no node of the chain writes; D9_NONE if both or none are such.
+ */
 TEST(the_addend_of_a_chain) {
-    enum { Y = 7, OTHER = 3 };
+    enum { NORMED = 5, Y = 7, OTHER = 3 };
     static const struct {
         d9_value_id inputs[2], addend;
-    } rows[] = {{{Y, OTHER}, OTHER}, {{OTHER, Y}, OTHER}, {{Y, Y}, D9_NONE}, {{OTHER, OTHER + 1}, D9_NONE}};
-    for (int r = 0; r < 4; r++) {
-        const d9_node norm = {.op = D9_OP_NORM}, act = {.op = D9_OP_ACT, .outputs = {Y}, .output_count = 1},
+    } rows[] = {{{Y, OTHER}, OTHER},           {{OTHER, Y}, OTHER},    {{Y, Y}, D9_NONE},
+                {{OTHER, OTHER + 1}, D9_NONE}, {{NORMED, Y}, D9_NONE}, {{Y, NORMED}, D9_NONE}};
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        const d9_node norm = {.op = D9_OP_NORM, .outputs = {NORMED}, .output_count = 1},
+                      act = {.op = D9_OP_ACT, .outputs = {Y}, .output_count = 1},
                       add = {.op = D9_OP_ADD, .inputs = {rows[r].inputs[0], rows[r].inputs[1]}};
         const d9_site site = {.nodes = {&norm, &act, &add}, .node_count = 3};
         assert_int_equal(d9_chain_addend(&site), rows[r].addend);

@@ -43,7 +43,7 @@ d9_status d9_host_check_labels(d9_context *context, const d9_site *site, const i
     const int loss = (int)site->nodes[0]->as.loss.loss;
     for (int64_t n = 0; n < samples; n++)
         if (labels[n] < -1 || (labels[n] >= 0 && !d9_loss_is_label(loss, labels[n], classes)))
-            return d9_fail(context, D9_DEVICE, "%s: label %d of image %lld is none of %lld classes",
+            return d9_fail(context, D9_DEVICE, "%s: label %d of sample %lld is none of %lld classes",
                            site->nodes[0]->role, labels[n], (long long)n, (long long)classes);
     return D9_OK;
 }

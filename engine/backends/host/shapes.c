@@ -84,7 +84,8 @@ d9_value_id d9_chain_addend(const d9_site *site) {
     const d9_node *add = addition(site);
     if (!add || add->inputs[0] == add->inputs[1]) return D9_NONE;
     const d9_value_id *inputs = add->inputs;
-    return d9_site_writes(site, inputs[0]) ? inputs[1] : d9_site_writes(site, inputs[1]) ? inputs[0] : D9_NONE;
+    const bool first = d9_site_writes(site, inputs[0]), second = d9_site_writes(site, inputs[1]);
+    return first == second ? D9_NONE : inputs[first];
 }
 
 /* True if node n, an act or an add, reads the output of the node before it, with one type throughout. */
