@@ -107,7 +107,7 @@ done:
 static d9_status write_images(d9_cli *cli, d9_session *session, const char *path) {
     d9_status status;
     d9_sheet sheet = {0};
-    D9_TRY(d9_batch_sheet(session, &sheet));
+    D9_TRY(d9_batch_sheet_make(session, &sheet));
     D9_TRY(d9_sheet_write(&cli->context, &sheet, path));
     d9_cli_print(cli, "%s: %d training images (left: original) in epochs 1 to %d\n", path, sheet.rows,
                  sheet.columns - 1);

@@ -233,7 +233,7 @@ static void print_epoch(void *user, const d9_program *program, const d9_epoch_ro
     d9_cli *cli = user;
     d9_text line;
     d9_text_init(&cli->context, &line);
-    if (d9_epoch_json(&cli->context, row, program->measure, program->views.count, &line) != D9_OK ||
+    if (d9_epoch_add_line(&cli->context, row, program->measure, program->views.count, &line) != D9_OK ||
         d9_cli_print_text(cli, &line) != D9_OK)
         cli->output_error = ENOMEM;
     d9_text_free(&line);
@@ -296,7 +296,7 @@ static d9_status result_object(d9_cli *cli, const d9_result *result, json_t **ob
     d9_status status = D9_OK;
     d9_text text;
     d9_text_init(&cli->context, &text);
-    D9_TRY(d9_result_json(&cli->context, result, &text));
+    D9_TRY(d9_result_add_json(&cli->context, result, &text));
     *object = json_loads(d9_text_get(&text), 0, NULL);
     if (!*object) status = d9_fail(&cli->context, D9_DEVICE, "out of memory for the result");
 done:

@@ -122,7 +122,7 @@ static d9_status import_value(source *self, const d9_value *value) {
         return report_wrong_shape(self, tensor, &shape,
                                   left ? "beside its last layer's weight" : "in this configuration's network");
     if (left) return D9_OK;
-    if (!d9_tensor_type_has_weights(tensor->type))
+    if (!d9_tensor_type_is_for_weights(tensor->type))
         return d9_fail(context, D9_DATA, "%s: %s is %s, must be F32, F16 or BF16", self->path, value->name,
                        d9_tensor_type_name(tensor->type));
     D9_TRY(D9_ALLOCATE(context, d9_shape_count(&shape), "a model's tensor", &wide));

@@ -40,7 +40,7 @@ static d9_status put_tensor(writer *self, const d9_value *value) {
     const int64_t count = d9_shape_count(&shape);
     double *wide = NULL;
     float *narrow = NULL;
-    if (!tensor || !d9_tensor_type_has_weights(tensor->type) || !d9_shape_equal(&tensor->shape, &shape))
+    if (!tensor || !d9_tensor_type_is_for_weights(tensor->type) || !d9_shape_equal(&tensor->shape, &shape))
         return d9_fail(self->context, D9_DATA, "%s: %s is missing or does not fit its configuration", self->path,
                        value->name);
     D9_TRY(D9_ALLOCATE(self->context, count, value->name, &wide));

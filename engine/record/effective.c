@@ -44,7 +44,7 @@ double d9_json_real(const json_t *object, const char *key) {
 
 d9_status d9_effective_yaml(const d9_config *config, d9_text *text) {
     d9_config shown = *config;
-    json_t *title = json_string(shown.title); /* NULL: not UTF-8 (it can be a file's name), so not legal in YAML */
+    json_t *title = json_string(shown.title); /* NULL: not UTF-8, as a file's name may be, so not legal in YAML */
     if (!title) shown.title = "untitled";
     json_decref(title);
     if (shown.data.path && shown.data.path[0] == '/') shown.data.path = NULL;
@@ -139,8 +139,8 @@ static const struct bound {
     {"eval_images", true, 1, INFINITY, count_fault},
 };
 
-/* True if the object has a value at the bound's key that is out of bounds. */
-static bool exceeds(const json_t *object, const struct bound *bound) {
+/* True if the object's value at the bound's key is out of bounds or of another type. */
+static bool is_out_of_bounds(const json_t *object, const struct bound *bound) {
     const json_t *value = json_object_get(object, bound->key);
     const double number = json_number_value(value);
     if (!value || json_is_null(value)) return false;
@@ -151,11 +151,12 @@ static bool exceeds(const json_t *object, const struct bound *bound) {
 static const char *object_fault(const json_t *object) {
     const d9_measure *measure;
     for (int i = 0; (measure = d9_measure_at(i)); i++)
-        if (exceeds(object, &(struct bound){measure->name, false, measure->minimum, measure->maximum, NULL}) ||
-            exceeds(object, &(struct bound){measure->name_tta, false, measure->minimum, measure->maximum, NULL}))
+        if (is_out_of_bounds(object, &(struct bound){measure->name, false, measure->minimum, measure->maximum, NULL}) ||
+            is_out_of_bounds(object,
+                             &(struct bound){measure->name_tta, false, measure->minimum, measure->maximum, NULL}))
             return measure->fault;
     for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++)
-        if (exceeds(object, &bounds[i])) return bounds[i].fault;
+        if (is_out_of_bounds(object, &bounds[i])) return bounds[i].fault;
     return NULL;
 }
 

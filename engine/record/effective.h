@@ -1,4 +1,4 @@
-/* The effective configuration in run records (YAML and JSON, without absolute paths), and helpers for JSON. */
+/* The effective configuration in run records, as YAML and JSON, and helpers for JSON. */
 #pragma once
 
 #include "config/config.h"
@@ -8,11 +8,11 @@
  * D9_OK. A file that cannot be read: D9_DATA. The caller owns the reference. */
 D9_MUST_USE d9_status d9_json_read(d9_context *context, const char *path, json_t **value, json_error_t *error);
 
-/* Adds the YAML of d9_config_print. data.path and backend_options.choices are left out if they are absolute paths, and
- * train.from has the file's checksum in place of its path, because paths are valid on this machine only. A title that
- * is not UTF-8 becomes "untitled". */
+/* Adds the YAML of d9_config_print. Paths are valid on one machine only: data.path and backend_options.choices are left
+ * out if they are absolute, and train.from has the file's checksum in place of its path. data.table is kept as it is. A
+ * title that is not UTF-8 becomes "untitled". */
 D9_MUST_USE d9_status d9_effective_yaml(const d9_config *config, d9_text *text);
-/* Converts that YAML to a JSON object. The caller owns the reference. */
+/* Converts the YAML of d9_effective_yaml to a JSON object. The caller owns the reference. */
 D9_MUST_USE d9_status d9_effective_json(d9_context *context, const d9_config *config, json_t **object);
 
 /* A JSON number; null for NaN and infinities, which JSON lacks. */
@@ -30,6 +30,6 @@ const d9_measure *d9_result_measure(const json_t *result);
 /* The score in a result.json or in one of its epochs, with TTA if it is recorded; NAN: not evaluated. */
 double d9_json_score(const json_t *object, const d9_measure *measure);
 
-/* Describes an impossible value in a result.json (an accuracy of 150, a negative time); NULL if there is none. Missing
- * keys are not reported. */
+/* Describes an impossible value in a result.json (an accuracy of 150, a negative time) or a measure that this build
+ * does not know; NULL if there is none. Missing keys are not reported. */
 const char *d9_result_fault(const json_t *result);

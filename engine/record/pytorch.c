@@ -91,14 +91,14 @@ typedef struct reader {
                   * storage, and each is copied: without a limit a small file could fill the memory */
 } reader;
 
-static d9_status bad(const reader *r, const char *what) {
+static d9_status fail_pickle(const reader *r, const char *what) {
     return d9_fail(r->context, D9_DATA, "%s: data.pkl, byte %zu: %s", r->path, r->at, what);
 }
 
 /* ---- the stack ---- */
 
 static d9_status push(reader *r, value value) {
-    if (r->depth == STACK) return bad(r, "too many values");
+    if (r->depth == STACK) return fail_pickle(r, "too many values");
     r->stack[r->depth++] = value;
     return D9_OK;
 }
@@ -106,7 +106,8 @@ static d9_status push(reader *r, value value) {
 static d9_status push_number(reader *r, int64_t number) { return push(r, (value){.kind = NUMBER, .number = number}); }
 
 static d9_status pop(reader *r, kind kind, value *popped) {
-    if (r->depth == 0 || r->stack[r->depth - 1].kind != kind) return bad(r, "a value of another kind is needed");
+    if (r->depth == 0 || r->stack[r->depth - 1].kind != kind)
+        return fail_pickle(r, "a value of another kind is needed");
     *popped = r->stack[--r->depth];
     return D9_OK;
 }
@@ -115,7 +116,7 @@ static d9_status pop(reader *r, kind kind, value *popped) {
 static d9_status pop_to_mark(reader *r, const value **items, int *count) {
     int at = r->depth;
     while (at > 0 && r->stack[at - 1].kind != MARK) at--;
-    if (at == 0) return bad(r, "no mark");
+    if (at == 0) return fail_pickle(r, "no mark");
     *items = &r->stack[at];
     *count = r->depth - at;
     r->depth = at - 1;
@@ -134,10 +135,10 @@ done:
 
 /* Makes a tuple of the uppermost `count` values. */
 static d9_status make_tuple(reader *r, int count) {
-    if (r->depth < count) return bad(r, "too few values");
+    if (r->depth < count) return fail_pickle(r, "too few values");
     r->depth -= count;
     for (int i = 0; i < count; i++)
-        if (r->stack[r->depth + i].kind == MARK) return bad(r, "a mark in a tuple");
+        if (r->stack[r->depth + i].kind == MARK) return fail_pickle(r, "a mark in a tuple");
     return push_tuple(r, &r->stack[r->depth], count);
 }
 
@@ -150,11 +151,12 @@ done:
     return status;
 }
 
-/* Adds `count` / 2 entries (key, value, key, value, ...) to the dictionary on top of the stack. */
+/* Adds `count` / 2 entries (key, value, key, value, ...) to the dictionary on top of the stack. Entries that are not
+ * tensors are left out; `other` gets the key of the last one. */
 static d9_status set_items(reader *r, const value *items, int count) {
     d9_status status = D9_OK;
     if (r->depth == 0 || r->stack[r->depth - 1].kind != DICT || count % 2)
-        return bad(r, "entries without a dictionary or a value");
+        return fail_pickle(r, "entries without a dictionary or a value");
     dictionary *dict = r->stack[r->depth - 1].as.dict;
     for (int i = 0; i < count; i += 2) {
         if (items[i].kind != TEXT || items[i + 1].kind != TENSOR) {
@@ -188,7 +190,7 @@ static d9_status make_storage(reader *r) {
     const value *items = tuple.as.items;
     if (tuple.number != 5 || items[0].kind != TEXT || strcmp(items[0].as.text, "storage") != 0 ||
         items[1].kind != STORAGE_TYPE || items[2].kind != TEXT || items[3].kind != TEXT || items[4].kind != NUMBER)
-        D9_TRY(bad(r, "not the description of a storage"));
+        D9_TRY(fail_pickle(r, "not the description of a storage"));
     const d9_tensor_type type = (d9_tensor_type)items[1].number;
     D9_TRY(d9_arena_format(r->context, r->scratch, &name, "%s%s", r->folder, items[2].as.text));
     const d9_zip_file *storage = d9_zip_find(&r->zip, name);
@@ -200,7 +202,7 @@ done:
     return status;
 }
 
-/* Fills the shape; `count` becomes the number of elements. */
+/* Sets *shape, and *count to the number of elements. D9_DATA: the tensor is not contiguous. */
 static d9_status read_shape(const reader *r, const value *sizes, const value *strides, d9_shape *shape,
                             int64_t *count) {
     const int rank = (int)sizes->number;
@@ -210,10 +212,10 @@ static d9_status read_shape(const reader *r, const value *sizes, const value *st
     for (int i = rank - 1; i >= 0; i--) {
         const int64_t d = sizes->as.items[i].number;
         contiguous &= d == 1 || strides->as.items[i].number == *count;
-        if (__builtin_mul_overflow(*count, d, count)) return bad(r, "a tensor is larger than any file");
+        if (__builtin_mul_overflow(*count, d, count)) return fail_pickle(r, "a tensor is larger than any file");
         shape->d[i] = d;
     }
-    return contiguous || *count == 0 ? D9_OK : bad(r, "a tensor is not contiguous; save it after contiguous()");
+    return contiguous || *count == 0 ? D9_OK : fail_pickle(r, "a tensor is not contiguous; save it after contiguous()");
 }
 
 /* Makes the tensor of (storage, offset, shape, strides, requires_grad, hooks). */
@@ -225,16 +227,16 @@ static d9_status make_tensor(reader *r, const value *tuple) {
     int64_t count;
     if (tuple->number != 6 || items[0].kind != STORAGE || items[1].kind != NUMBER || items[1].number < 0 ||
         !holds_sizes(&items[2]) || !holds_sizes(&items[3]) || items[2].number != items[3].number)
-        return bad(r, "not the description of a tensor");
-    if (items[2].number > RANK) return bad(r, "a tensor has more than 4 dimensions");
+        return fail_pickle(r, "not the description of a tensor");
+    if (items[2].number > RANK) return fail_pickle(r, "a tensor has more than 4 dimensions");
     const int64_t bytes = (int64_t)d9_tensor_type_bytes((d9_tensor_type)items[0].number), offset = items[1].number;
     D9_TRY(D9_ARENA_ALLOCATE(r->context, r->scratch, 1, &tensor));
     tensor->type = (d9_tensor_type)items[0].number;
     D9_TRY(read_shape(r, &items[2], &items[3], &tensor->shape, &count));
     const int64_t elements = (int64_t)items[0].as.storage->size / bytes;
-    if (offset > elements || count > elements - offset) D9_TRY(bad(r, "a tensor ends behind its storage"));
+    if (offset > elements || count > elements - offset) D9_TRY(fail_pickle(r, "a tensor ends behind its storage"));
     tensor->size = (size_t)(count * bytes);
-    if (tensor->size > r->room) D9_TRY(bad(r, "the tensors share storages and are larger than the file"));
+    if (tensor->size > r->room) D9_TRY(fail_pickle(r, "the tensors share storages and are larger than the file"));
     r->room -= tensor->size;
     D9_TRY(D9_ARENA_ALLOCATE(r->context, r->arena, tensor->size, &copy));
     memcpy(copy, items[0].as.storage->bytes + offset * bytes, tensor->size);
@@ -244,7 +246,7 @@ done:
     return status;
 }
 
-/* The opcode REDUCE, which calls a function. Only those that a state dict needs are allowed. */
+/* The opcode REDUCE, which calls a function. Only the functions that a state dict needs are allowed. */
 static d9_status reduce(reader *r) {
     d9_status status;
     value tuple;
@@ -254,7 +256,7 @@ static d9_status reduce(reader *r) {
     if (function == REBUILD_TENSOR) return make_tensor(r, &tuple);
     if (function == REBUILD_PARAMETER && tuple.number == 3 && tuple.as.items[0].kind == TENSOR)
         return push(r, tuple.as.items[0]);
-    status = bad(r, "calls something else than a dictionary or a tensor needs");
+    status = fail_pickle(r, "calls something else than a dictionary or a tensor needs");
 done:
     return status;
 }
@@ -273,7 +275,7 @@ static d9_status read_global(reader *r) {
     }
     const char *end = memchr(text, '\n', left),
                *last = end ? memchr(end + 1, '\n', left - (size_t)(end - text) - 1) : NULL;
-    if (!last) return bad(r, "truncated");
+    if (!last) return fail_pickle(r, "truncated");
     return d9_fail(r->context, D9_DATA,
                    "%s: holds %.*s.%.*s; must be a state dict, saved by torch.save(model.state_dict(), FILE)", r->path,
                    (int)(end - text < 80 ? end - text : 80), text, (int)(last - end - 1 < 80 ? last - end - 1 : 80),
@@ -282,7 +284,7 @@ static d9_status read_global(reader *r) {
 
 /* Reads a little-endian number of `bytes` bytes, at most 4. */
 static d9_status read_number(reader *r, size_t bytes, int64_t *number) {
-    if (r->size - r->at < bytes) return bad(r, "truncated");
+    if (r->size - r->at < bytes) return fail_pickle(r, "truncated");
     *number = 0;
     for (size_t i = bytes; i-- > 0;) *number = *number << 8 | r->pickle[r->at + i];
     r->at += bytes;
@@ -294,7 +296,7 @@ static d9_status read_text(reader *r) {
     int64_t length;
     char *text;
     D9_TRY(read_number(r, 4, &length));
-    if (length > (int64_t)(r->size - r->at)) D9_TRY(bad(r, "truncated"));
+    if (length > (int64_t)(r->size - r->at)) D9_TRY(fail_pickle(r, "truncated"));
     D9_TRY(D9_ARENA_ALLOCATE(r->context, r->scratch, length + 1, &text));
     memcpy(text, r->pickle + r->at, (size_t)length);
     r->at += (size_t)length;
@@ -315,7 +317,7 @@ static d9_status memorize(reader *r, size_t bytes) {
     const d9_status status = read_number(r, bytes, &number);
     if (status != D9_OK) return status;
     if (r->depth == 0 || r->stack[r->depth - 1].kind == MARK || number != r->memo_count)
-        return bad(r, "values are not numbered in order");
+        return fail_pickle(r, "values are not numbered in order");
     r->memo[r->memo_count++] = r->stack[r->depth - 1];
     return D9_OK;
 }
@@ -324,7 +326,7 @@ static d9_status recall(reader *r, size_t bytes) {
     int64_t number;
     const d9_status status = read_number(r, bytes, &number);
     if (status != D9_OK) return status;
-    return number < r->memo_count ? push(r, r->memo[number]) : bad(r, "no value has this number yet");
+    return number < r->memo_count ? push(r, r->memo[number]) : fail_pickle(r, "no value has this number yet");
 }
 
 static d9_status close_tuple(reader *r) {
@@ -342,7 +344,7 @@ static d9_status set_marked_items(reader *r) {
 }
 
 static d9_status set_item(reader *r) {
-    if (r->depth < 2) return bad(r, "too few values");
+    if (r->depth < 2) return fail_pickle(r, "too few values");
     r->depth -= 2;
     return set_items(r, &r->stack[r->depth], 2);
 }
@@ -352,10 +354,11 @@ static d9_status drop_attributes(reader *r) {
     value attributes;
     const d9_status status = pop(r, DICT, &attributes);
     if (status != D9_OK) return status;
-    return r->depth > 0 && r->stack[r->depth - 1].kind == DICT ? D9_OK : bad(r, "attributes without a dictionary");
+    return r->depth > 0 && r->stack[r->depth - 1].kind == DICT ? D9_OK
+                                                               : fail_pickle(r, "attributes without a dictionary");
 }
 
-static d9_status step(reader *r, uint8_t opcode) {
+static d9_status run_opcode(reader *r, uint8_t opcode) {
     switch (opcode) {
     case '(':
         return push(r, (value){.kind = MARK});
@@ -416,13 +419,13 @@ static d9_status read_pickle(reader *r, value *result) {
     static const uint8_t start[2] = {0x80, 2}; /* protocol 2 */
     d9_status status;
     if (r->size < sizeof start || memcmp(r->pickle, start, sizeof start) != 0)
-        return bad(r, "not a pickle of protocol 2");
+        return fail_pickle(r, "not a pickle of protocol 2");
     D9_TRY(D9_ARENA_ALLOCATE(r->context, r->scratch, STACK, &r->stack));
     D9_TRY(D9_ARENA_ALLOCATE(r->context, r->scratch, r->size, &r->memo));
-    for (r->at = sizeof start; r->at < r->size && r->pickle[r->at] != '.';) D9_TRY(step(r, r->pickle[r->at++]));
-    if (r->at + 1 != r->size) D9_TRY(bad(r, "truncated, or bytes follow the end"));
+    for (r->at = sizeof start; r->at < r->size && r->pickle[r->at] != '.';) D9_TRY(run_opcode(r, r->pickle[r->at++]));
+    if (r->at + 1 != r->size) D9_TRY(fail_pickle(r, "truncated, or bytes follow the end"));
     D9_TRY(pop(r, DICT, result));
-    if (r->depth > 0) D9_TRY(bad(r, "values are left over"));
+    if (r->depth > 0) D9_TRY(fail_pickle(r, "values are left over"));
 done:
     return status;
 }

@@ -1,8 +1,9 @@
-/* The run folder: opens it and writes its files, except result.json and submission.json (result.c).
+/* Opens a run folder and writes its records; result.c writes result.json and submission.json.
  *
- *     config.yaml   effective configuration; identifies the run
- *     events.jsonl  one object per epoch, appended
- *     epochs.tsv    DAWNBench's format: a row per evaluated epoch */
+ *     config.yaml               effective configuration; identifies the run
+ *     events.jsonl              one object per epoch, appended
+ *     epochs.tsv                DAWNBench's format: a row per evaluated epoch
+ *     predictions.safetensors   predictions for the evaluated images */
 #include "record/record.h"
 #include "core/listing.h"
 #include "core/system.h"
@@ -188,7 +189,7 @@ bool d9_scores_set(json_t *object, const d9_measure *measure, int views, double 
            (!both || json_object_set_new(object, measure->name_tta, d9_json_number(score_tta)) == 0);
 }
 
-json_t *d9_epoch_object(const d9_epoch_row *row, const d9_measure *measure, int views, int count) {
+json_t *d9_epoch_to_json(const d9_epoch_row *row, const d9_measure *measure, int views, int count) {
     json_t *object = json_pack("{s:I}", "epoch", (json_int_t)row->epoch);
     bool fine = object != NULL;
     for (int c = 0; fine && c < count; c++) {
@@ -203,9 +204,9 @@ json_t *d9_epoch_object(const d9_epoch_row *row, const d9_measure *measure, int 
     return NULL;
 }
 
-d9_status d9_epoch_json(d9_context *context, const d9_epoch_row *row, const d9_measure *measure, int views,
-                        d9_text *text) {
-    json_t *object = d9_epoch_object(row, measure, views, D9_EPOCH_COLUMNS - 1);
+d9_status d9_epoch_add_line(d9_context *context, const d9_epoch_row *row, const d9_measure *measure, int views,
+                            d9_text *text) {
+    json_t *object = d9_epoch_to_json(row, measure, views, D9_EPOCH_COLUMNS - 1);
     const bool fine = json_object_set_new(object, "learning_rate", d9_json_number(row->learning_rate)) == 0;
     char *dump = fine ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;
     if (dump) d9_text_add(text, "%s\n", dump);
@@ -216,7 +217,7 @@ d9_status d9_epoch_json(d9_context *context, const d9_epoch_row *row, const d9_m
 }
 
 /* Adds the row's line for epochs.tsv, if the epoch was evaluated. */
-static void add_cells(const d9_epoch_row *row, const d9_measure *measure, int views, d9_text *text) {
+static void add_tsv_line(const d9_epoch_row *row, const d9_measure *measure, int views, d9_text *text) {
     const double score = views > 1 ? d9_epoch_score(row) : row->score;
     if (isfinite(score))
         d9_text_add(text, "%lld\t%.9f\t%.*f\n", (long long)row->epoch, row->hours, measure->digits, score);
@@ -227,9 +228,9 @@ d9_status d9_record_epoch(d9_record *record, const d9_epoch_row *row, const d9_m
     d9_text line, cells;
     d9_text_init(record->context, &line);
     d9_text_init(record->context, &cells);
-    D9_TRY(d9_epoch_json(record->context, row, measure, views, &line));
+    D9_TRY(d9_epoch_add_line(record->context, row, measure, views, &line));
     D9_TRY(append_line(record, "events.jsonl", d9_text_get(&line)));
-    add_cells(row, measure, views, &cells);
+    add_tsv_line(row, measure, views, &cells);
     D9_TRY(d9_text_status(&cells));
     if (cells.size > 0) D9_TRY(append_line(record, "epochs.tsv", d9_text_get(&cells)));
 done:
@@ -238,8 +239,8 @@ done:
     return status;
 }
 
-/* Writes events.jsonl and epochs.tsv with these rows. They are those of the checkpoint, because a power cut may have
- * taken lines that were appended before the checkpoint was written. */
+/* Writes events.jsonl and epochs.tsv anew. A resumed run passes the rows of the checkpoint, because a power cut may
+ * have taken lines that were appended before the checkpoint was written. */
 static d9_status write_rows(d9_record *record, const d9_measure *measure, const d9_epoch_row *rows, int64_t count,
                             int views) {
     d9_status status = D9_OK;
@@ -248,8 +249,8 @@ static d9_status write_rows(d9_record *record, const d9_measure *measure, const 
     d9_text_init(record->context, &cells);
     d9_text_add(&cells, "epoch\thours\t%s\n", measure->epochs_heading);
     for (int64_t i = 0; i < count; i++) {
-        D9_TRY(d9_epoch_json(record->context, &rows[i], measure, views, &lines));
-        add_cells(&rows[i], measure, views, &cells);
+        D9_TRY(d9_epoch_add_line(record->context, &rows[i], measure, views, &lines));
+        add_tsv_line(&rows[i], measure, views, &cells);
     }
     D9_TRY(d9_text_status(&cells));
     D9_TRY(d9_record_write(record, "events.jsonl", &lines));
@@ -295,7 +296,7 @@ d9_status d9_record_predictions(d9_record *record, const int32_t *top1, const fl
     return d9_safetensors_write(record->context, path, tensors, count > 0 ? 3 : 0, model, 2);
 }
 
-d9_status d9_record_kept(d9_context *context, const char *folder, char params_sha256[65], int64_t *epoch) {
+d9_status d9_record_read_kept(d9_context *context, const char *folder, char params_sha256[65], int64_t *epoch) {
     d9_status status = D9_OK;
     d9_safetensors *file = NULL;
     char path[PATH_BYTES];

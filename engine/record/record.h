@@ -1,5 +1,5 @@
 /* Writes the files of a run folder that record the run: config.yaml, epochs.tsv, submission.json, events.jsonl,
- * predictions.safetensors, result.json. They contain no absolute path and no host name.
+ * predictions.safetensors, result.json. They contain no host name, and no absolute path unless data.table is one.
  *
  * result.json is written last, by rename, so it exists only for a finished run. */
 #pragma once
@@ -12,21 +12,26 @@ struct json_t;
 
 typedef struct d9_epoch_row {
     int64_t epoch;            /* from 1 */
-    double train_loss;        /* mean of the loss, with its label smoothing, over the samples trained on in the epoch */
-    double train_accuracy;    /* percent, of the augmented training images; NAN if samples have several labels */
+    double train_loss;        /* mean training loss (label smoothing, class weights) over the samples trained on, of a
+                               * stream over its tokens */
+    double train_accuracy;    /* percent, of the training samples as augmented; NAN if samples have several labels */
     double score, score_tta;  /* in the measure of the run, plain and with TTA; NAN: not evaluated */
     double eval_loss;         /* mean loss of the evaluated samples, plain view; NAN: not evaluated */
-    double images_per_second; /* of training only */
-    double seconds;           /* of training only */
+    double images_per_second; /* images of the batches, or windows of a stream, per second of training */
+    double seconds;           /* of training, without evaluations and checkpoints */
     double hours;             /* DAWNBench clock at the end of the epoch's training */
-    double learning_rate;     /* train.lr in the epoch's last step, without multipliers */
+    double learning_rate;     /* train.lr in the epoch's last step, lowered by train.plateau; without the groups'
+                               * multipliers */
 } d9_epoch_row;
-/* Columns of a row, under their names in files; scores are named as the measure. Checkpoints have all columns,
- * result.json has the first D9_EPOCH_RESULT_COLUMNS. The last column is named learning_rate in events.jsonl. */
+/* The columns of a row: its fields other than `epoch`, in this order. Checkpoints and events.jsonl have all of them,
+ * result.json the first D9_EPOCH_RESULT_COLUMNS. */
 enum { D9_EPOCH_COLUMNS = 9, D9_EPOCH_RESULT_COLUMNS = 7 };
+/* Name of a column in files. Scores are named as the measure; `learning_rate` is "rate", but in events.jsonl
+ * "learning_rate". */
 const char *d9_epoch_column(const d9_measure *measure, int column);
-/* The score with TTA if it was evaluated, otherwise the plain one; NAN: not evaluated. */
+/* The score with TTA if it was evaluated, otherwise the plain score; NAN: not evaluated. */
 double d9_epoch_score(const d9_epoch_row *row);
+/* Address of the row's number in a column. */
 double *d9_epoch_cell(const d9_epoch_row *row, int column);
 
 typedef struct d9_result {
@@ -34,12 +39,13 @@ typedef struct d9_result {
     const d9_config *config;
     char config_hash[65], plan_sha256[65], params_sha256[65], data_digest[17];
     bool no_test;         /* see d9_dataset; not recorded */
-    char test_digest[17]; /* of the user's own test images, whatever their order; "" for other data */
+    char test_digest[17]; /* of the user's own test images or texts, whatever their order; "" for other data */
     char backend[32], precision[8];
     d9_device_info device;
     int64_t batch, steps, train_images, eval_images, parameters;
-    int views;                                      /* test-time augmentation views of evaluations */
-    double train_operations, evaluation_operations; /* counted operations: of all steps; of one evaluation */
+    int views;                                      /* number of test-time augmentation (TTA) views of an evaluation */
+    double train_operations, evaluation_operations; /* additions and multiplications (train/trainer.h): of all steps; of
+                                                     * one evaluation */
     d9_epoch_row *epochs;
     int64_t epoch_count;
     double score, score_tta; /* in config->measure, of the model in the last epoch or in best_epoch */
@@ -52,11 +58,11 @@ typedef struct d9_result {
     d9_arena arena;                 /* owns what the pointers refer to, except `config` and the timeline's segments */
     const char *const *class_names; /* (classes) */
     /* (classes): score_tta of each label, and number of evaluated images that have it. Both NULL if the measure has no
-     * by_label, or if the run was resumed after its best epoch */
+     * by_label, or if a run with keep: best was resumed after its best epoch */
     const double *by_label;
     const int64_t *label_images;
     int64_t classes, channels;
-    double mean[4], std[4]; /* of the training images, in 0..255 */
+    double mean[4], std[4]; /* normalisation of each channel, in 0..255 */
 } d9_result;
 
 typedef struct d9_record { /* an open run folder */
@@ -71,46 +77,50 @@ typedef enum d9_record_mode {
     D9_RECORD_OVERWRITE /* delete the run */
 } d9_record_mode;
 
-/* Sets *finished to whether the folder holds a finished run. Returns D9_USAGE if its run has another configuration or
- * seed. */
+/* Sets *finished to true if the folder holds a finished run, else to false. Returns D9_USAGE if its run has another
+ * configuration or seed. */
 D9_MUST_USE d9_status d9_record_finished(d9_context *context, const char *folder, const d9_config *config,
                                          bool *finished);
 /* Checks, without writing, that `mode` permits a run in the folder. If not: D9_USAGE, naming the options that help. */
 D9_MUST_USE d9_status d9_record_check(d9_context *context, const char *folder, const d9_config *config,
                                       d9_record_mode mode);
-/* Makes the folder, repeats d9_record_check, removes old results, writes config.yaml. Not writable: D9_OUTPUT. The
- * caller holds the lock. RESUME writes the `count` rows of the checkpoint to events.jsonl and epochs.tsv, as
- * d9_record_epoch did; other modes write none. `views`: those of the run's evaluations. */
+/* Makes the folder, repeats d9_record_check, removes old results, writes config.yaml, and begins events.jsonl and
+ * epochs.tsv. RESUME begins them with the `count` rows of the checkpoint, as d9_record_epoch wrote the rows; other
+ * modes without rows. Not writable: D9_OUTPUT. The caller holds the lock. `views`: number of TTA views of the run's
+ * evaluations. */
 D9_MUST_USE d9_status d9_record_open(d9_context *context, d9_record *record, const char *folder,
                                      const d9_config *config, d9_record_mode mode, const d9_epoch_row *rows,
                                      int64_t count, int views);
 /* Removes partially written run files that killed processes left. Failures are ignored. The caller holds the lock. */
 void d9_record_remove_partial(d9_context *context, const char *folder);
-/* Sets the scores of an evaluation with `views` views under the keys of the measure. False: out of memory. */
+/* Sets the scores of an evaluation with `views` views under the keys of the measure; score_tta only if `views` is above
+ * 1 or the measure has both_keys. False: out of memory. */
 bool d9_scores_set(struct json_t *object, const d9_measure *measure, int views, double score, double score_tta);
-/* The row as a JSON object: its epoch and its first `columns` columns. NULL: out of memory. */
-struct json_t *d9_epoch_object(const d9_epoch_row *row, const d9_measure *measure, int views, int columns);
+/* Returns the row as a JSON object: its epoch and its first `columns` columns. NULL: out of memory. */
+struct json_t *d9_epoch_to_json(const d9_epoch_row *row, const d9_measure *measure, int views, int columns);
 /* Adds the row's line for events.jsonl, including the newline. */
-D9_MUST_USE d9_status d9_epoch_json(d9_context *context, const d9_epoch_row *row, const d9_measure *measure, int views,
-                                    d9_text *text);
+D9_MUST_USE d9_status d9_epoch_add_line(d9_context *context, const d9_epoch_row *row, const d9_measure *measure,
+                                        int views, d9_text *text);
 /* Appends the row to events.jsonl. If the epoch was evaluated, also appends a line to epochs.tsv, with d9_epoch_score
  * if `views` is above 1, else with the plain score. */
 D9_MUST_USE d9_status d9_record_epoch(d9_record *record, const d9_epoch_row *row, const d9_measure *measure, int views);
-/* Writes predictions.safetensors: top-1 class, its probability and the true label of `count` evaluation images, with
- * the hash of the parameters that made them and their epoch. `count` 0, for a stream of tokens: only hash and epoch. */
+/* Writes predictions.safetensors: predicted class, its probability (both as in d9_evaluation) and true label of `count`
+ * evaluation images; hash of the parameters that predicted them, and their epoch. `count` 0, for a stream of tokens:
+ * only hash and epoch. */
 D9_MUST_USE d9_status d9_record_predictions(d9_record *record, const int32_t *top1, const float *confidence,
                                             const int32_t *labels, int64_t count, const char *params_sha256,
                                             int64_t epoch);
-/* Reads the hash and the epoch from the predictions.safetensors in `folder`. The hash is "" if there is no such file,
- * the epoch 0 if the file is from a version that did not record it. */
-D9_MUST_USE d9_status d9_record_kept(d9_context *context, const char *folder, char params_sha256[65], int64_t *epoch);
+/* Reads the hash and the epoch from the predictions.safetensors in `folder`. Without the file the hash is "" and the
+ * epoch 0. The epoch is also 0 in a file from a version that did not record it. */
+D9_MUST_USE d9_status d9_record_read_kept(d9_context *context, const char *folder, char params_sha256[65],
+                                          int64_t *epoch);
 /* Writes the file `name` of the folder, atomically. */
 D9_MUST_USE d9_status d9_record_write(d9_record *record, const char *name, const d9_text *text);
 /* Writes submission.json, then result.json. */
 D9_MUST_USE d9_status d9_record_result(d9_record *record, const d9_result *result);
 
 /* Adds the JSON of result.json, which `train --json` prints too. */
-D9_MUST_USE d9_status d9_result_json(d9_context *context, const d9_result *result, d9_text *text);
+D9_MUST_USE d9_status d9_result_add_json(d9_context *context, const d9_result *result, d9_text *text);
 
 /* Version; commit, "unknown" if built outside git; compiler. */
 const char *d9_build_version(void);

@@ -22,7 +22,9 @@ const char *d9_build_commit(void) { return D9_COMMIT; }
 const char *d9_build_compiler(void) { return COMPILER; }
 
 /* Sets `key` and takes ownership of `value`. False if `value` is NULL or memory runs out. */
-static bool set(json_t *object, const char *key, json_t *value) { return json_object_set_new(object, key, value) == 0; }
+static bool set_key(json_t *object, const char *key, json_t *value) {
+    return json_object_set_new(object, key, value) == 0;
+}
 
 /* A title taken from a file name may not be UTF-8; then null is written, and the run still gets its record. */
 static json_t *text_or_null(const char *text) {
@@ -30,7 +32,7 @@ static json_t *text_or_null(const char *text) {
     return string ? string : json_null();
 }
 
-static json_t *integer_or_null(int64_t value) { return value > 0 ? json_integer(value) : json_null(); }
+static json_t *positive_or_null(int64_t value) { return value > 0 ? json_integer(value) : json_null(); }
 
 /* Converts the plan to objects, one for each line "RULE<TAB>ROLE<TAB>CHOICE" (backends/backend.h). */
 static json_t *rules_json(const char *plan) {
@@ -51,8 +53,8 @@ static json_t *rules_json(const char *plan) {
 static json_t *epochs_json(const d9_result *result) {
     json_t *rows = json_array();
     for (int64_t i = 0; i < result->epoch_count; i++)
-        json_array_append_new(
-            rows, d9_epoch_object(&result->epochs[i], result->config->measure, result->views, D9_EPOCH_RESULT_COLUMNS));
+        json_array_append_new(rows, d9_epoch_to_json(&result->epochs[i], result->config->measure, result->views,
+                                                     D9_EPOCH_RESULT_COLUMNS));
     return rows;
 }
 
@@ -76,8 +78,8 @@ static bool set_clocks(json_t *root, const d9_result *result) {
     for (int i = 0; fine && (clock = d9_clock_at(i)); i++) {
         if (result->resumed && clock->until == D9_CLOCK_FINAL_ACCURACY)
             continue; /* a resumed run has several processes, with gaps between them */
-        fine =
-            set(root, clock->name, d9_json_number(d9_timeline_sum(result->timeline, clock, result->epoch_to_target)));
+        fine = set_key(root, clock->name,
+                       d9_json_number(d9_timeline_sum(result->timeline, clock, result->epoch_to_target)));
     }
     return fine;
 }
@@ -85,19 +87,20 @@ static bool set_clocks(json_t *root, const d9_result *result) {
 static bool set_machine(json_t *root, const d9_result *result) {
     json_t *versions = json_pack("{s:s, s:s, s:s}", "dawn9", d9_build_version(), "compiler", d9_build_compiler(),
                                  "backend", result->device.version);
-    return set(root, "backend", json_string(result->backend)) &&
-           set(root, "device", json_string(result->device.name)) && set(root, "isa", json_string(result->device.isa)) &&
-           set(root, "threads", json_integer(result->device.threads)) &&
-           set(root, "precision", json_string(result->precision)) && set(root, "versions", versions) &&
-           set(root, "plan_sha256", json_string(result->plan_sha256)) &&
-           set(root, "rules", rules_json(result->plan_text));
+    return set_key(root, "backend", json_string(result->backend)) &&
+           set_key(root, "device", json_string(result->device.name)) &&
+           set_key(root, "isa", json_string(result->device.isa)) &&
+           set_key(root, "threads", json_integer(result->device.threads)) &&
+           set_key(root, "precision", json_string(result->precision)) && set_key(root, "versions", versions) &&
+           set_key(root, "plan_sha256", json_string(result->plan_sha256)) &&
+           set_key(root, "rules", rules_json(result->plan_text));
 }
 
 /* Class names and normalisation, as in a model's metadata: for pixels in 0..1. */
 static bool set_data(json_t *root, const d9_result *result) {
-    return set(root, "classes", d9_json_texts(result->class_names, result->classes)) &&
-           set(root, "mean", d9_json_pixels(result->mean, result->channels)) &&
-           set(root, "std", d9_json_pixels(result->std, result->channels));
+    return set_key(root, "classes", d9_json_texts(result->class_names, result->classes)) &&
+           set_key(root, "mean", d9_json_pixels(result->mean, result->channels)) &&
+           set_key(root, "std", d9_json_pixels(result->std, result->channels));
 }
 
 /* [{"label": "Edema", "images": 31, "auc": 0.81}, ...] */
@@ -114,26 +117,26 @@ static json_t *labels_json(const d9_result *result) {
 
 static bool set_outcome(json_t *root, const d9_result *result) {
     const d9_measure *measure = result->config->measure;
-    return set(root, "measure", json_string(measure->name)) &&
+    return set_key(root, "measure", json_string(measure->name)) &&
            d9_scores_set(root, measure, result->views, result->score, result->score_tta) &&
-           (!result->by_label || set(root, "labels", labels_json(result))) &&
-           set(root, "target", d9_json_number(result->config->target)) &&
-           set(root, "epoch_to_target", integer_or_null(result->epoch_to_target)) &&
-           (result->best_epoch == 0 || set(root, "best_epoch", json_integer(result->best_epoch))) &&
-           set(root, "params_sha256", json_string(result->params_sha256)) &&
-           set(root, "data_digest", json_string(result->data_digest)) &&
-           (!*result->test_digest || set(root, "test_digest", json_string(result->test_digest))) &&
-           set(root, "parameters", json_integer(result->parameters)) &&
-           set(root, "batch_size", json_integer(result->batch)) &&
-           (result->ranks <= 1 || set(root, "ranks", json_integer(result->ranks))) &&
-           set(root, "steps", json_integer(result->steps)) &&
-           set(root, "train_images", json_integer(result->train_images)) &&
-           set(root, "eval_images", json_integer(result->eval_images)) &&
-           set(root, "views", json_integer(result->views)) &&
-           set(root, "train_teraflop", d9_json_number(1e-12 * result->train_operations)) &&
-           set(root, "evaluation_teraflop", d9_json_number(1e-12 * result->evaluation_operations)) &&
-           set(root, "resumed", json_boolean(result->resumed)) && set_clocks(root, result) &&
-           set(root, "epochs", epochs_json(result)) && set(root, "timeline", timeline_json(result->timeline));
+           (!result->by_label || set_key(root, "labels", labels_json(result))) &&
+           set_key(root, "target", d9_json_number(result->config->target)) &&
+           set_key(root, "epoch_to_target", positive_or_null(result->epoch_to_target)) &&
+           (result->best_epoch == 0 || set_key(root, "best_epoch", json_integer(result->best_epoch))) &&
+           set_key(root, "params_sha256", json_string(result->params_sha256)) &&
+           set_key(root, "data_digest", json_string(result->data_digest)) &&
+           (!*result->test_digest || set_key(root, "test_digest", json_string(result->test_digest))) &&
+           set_key(root, "parameters", json_integer(result->parameters)) &&
+           set_key(root, "batch_size", json_integer(result->batch)) &&
+           (result->ranks <= 1 || set_key(root, "ranks", json_integer(result->ranks))) &&
+           set_key(root, "steps", json_integer(result->steps)) &&
+           set_key(root, "train_images", json_integer(result->train_images)) &&
+           set_key(root, "eval_images", json_integer(result->eval_images)) &&
+           set_key(root, "views", json_integer(result->views)) &&
+           set_key(root, "train_teraflop", d9_json_number(1e-12 * result->train_operations)) &&
+           set_key(root, "evaluation_teraflop", d9_json_number(1e-12 * result->evaluation_operations)) &&
+           set_key(root, "resumed", json_boolean(result->resumed)) && set_clocks(root, result) &&
+           set_key(root, "epochs", epochs_json(result)) && set_key(root, "timeline", timeline_json(result->timeline));
 }
 
 static d9_status add_dump(d9_context *context, const json_t *root, d9_text *text) {
@@ -144,14 +147,15 @@ static d9_status add_dump(d9_context *context, const json_t *root, d9_text *text
     return d9_text_status(text);
 }
 
-d9_status d9_result_json(d9_context *context, const d9_result *result, d9_text *text) {
+d9_status d9_result_add_json(d9_context *context, const d9_result *result, d9_text *text) {
     d9_status status = D9_OK;
     json_t *root = json_object(), *config = NULL;
     D9_TRY(d9_effective_json(context, result->config, &config));
-    bool fine = set(root, "title", text_or_null(result->config->title)) &&
-                set(root, "commit", json_string(d9_build_commit())) && set(root, "config", json_incref(config)) &&
-                set(root, "config_hash", json_string(result->config_hash)) &&
-                set(root, "seed", json_integer((json_int_t)result->seed)) && set_machine(root, result) &&
+    bool fine = set_key(root, "title", text_or_null(result->config->title)) &&
+                set_key(root, "commit", json_string(d9_build_commit())) &&
+                set_key(root, "config", json_incref(config)) &&
+                set_key(root, "config_hash", json_string(result->config_hash)) &&
+                set_key(root, "seed", json_integer((json_int_t)result->seed)) && set_machine(root, result) &&
                 set_data(root, result) && set_outcome(root, result);
     if (!fine) D9_TRY(d9_fail(context, D9_DEVICE, "the result holds text that is not UTF-8, or memory ran out"));
     D9_TRY(add_dump(context, root, text));
@@ -161,7 +165,8 @@ done:
     return status;
 }
 
-/* Format: stanford-futuredata/dawn-bench-entries README, "CIFAR10 Training". The submitter adds author, URL, price. */
+/* Format: stanford-futuredata/dawn-bench-entries README, "CIFAR10 Training". The submitter adds author, e-mail, URL and
+ * price. */
 static json_t *submission_json(const d9_result *result) {
     char date[16] = "", hardware[192];
     time_t now = time(NULL);
@@ -191,7 +196,7 @@ d9_status d9_record_result(d9_record *record, const d9_result *result) {
     D9_TRY(d9_record_write(record, "submission.json", &text));
     d9_text_free(&text);
     d9_text_init(record->context, &text);
-    D9_TRY(d9_result_json(record->context, result, &text));
+    D9_TRY(d9_result_add_json(record->context, result, &text));
     D9_TRY(d9_record_write(record, "result.json", &text));
 done:
     json_decref(submission);

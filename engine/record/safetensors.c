@@ -29,7 +29,7 @@ static const struct {
 enum { TYPE_COUNT = sizeof types / sizeof types[0] };
 
 const char *d9_tensor_type_name(d9_tensor_type type) { return types[type].name; }
-bool d9_tensor_type_has_weights(d9_tensor_type type) {
+bool d9_tensor_type_is_for_weights(d9_tensor_type type) {
     return type == D9_TENSOR_F32 || type == D9_TENSOR_F16 || type == D9_TENSOR_BF16;
 }
 
@@ -45,7 +45,7 @@ typedef struct reader {
     d9_safetensors *file;
 } reader;
 
-static d9_status bad(const reader *reader, const char *tensor, const char *what) {
+static d9_status fail_tensor(const reader *reader, const char *tensor, const char *what) {
     return d9_fail(reader->context, D9_DATA, "%s: tensor %s: %s", reader->path, tensor, what);
 }
 
@@ -64,15 +64,17 @@ static d9_status read_type(const reader *reader, const json_t *entry, d9_tensor 
 static d9_status read_shape(const reader *reader, const json_t *entry, d9_tensor *tensor) {
     const json_t *shape = json_object_get(entry, "shape");
     size_t rank = json_array_size(shape);
-    if (!json_is_array(shape)) return bad(reader, tensor->name, "shape is missing or not a list");
-    if (rank > 4) return bad(reader, tensor->name, "shape has more than 4 dimensions");
+    if (!json_is_array(shape)) return fail_tensor(reader, tensor->name, "shape is missing or not a list");
+    if (rank > 4) return fail_tensor(reader, tensor->name, "shape has more than 4 dimensions");
     tensor->shape = (d9_shape){.rank = rank ? (int)rank : 1, .d = {1, 0, 0, 0}};
     int64_t bytes = (int64_t)types[tensor->type].bytes;
     for (size_t i = 0; i < rank; i++) {
         const json_t *extent = json_array_get(shape, i);
         int64_t d = json_integer_value(extent);
-        if (!json_is_integer(extent) || d < 0) return bad(reader, tensor->name, "shape contains an invalid size");
-        if (__builtin_mul_overflow(bytes, d, &bytes)) return bad(reader, tensor->name, "shape is larger than any file");
+        if (!json_is_integer(extent) || d < 0)
+            return fail_tensor(reader, tensor->name, "shape contains an invalid size");
+        if (__builtin_mul_overflow(bytes, d, &bytes))
+            return fail_tensor(reader, tensor->name, "shape is larger than any file");
         tensor->shape.d[i] = d;
     }
     tensor->size = (size_t)bytes;
@@ -84,7 +86,7 @@ static d9_status read_offsets(const reader *reader, const json_t *entry, d9_tens
     const json_t *offsets = json_object_get(entry, "data_offsets");
     const json_t *first = json_array_get(offsets, 0), *last = json_array_get(offsets, 1);
     if (json_array_size(offsets) != 2 || !json_is_integer(first) || !json_is_integer(last))
-        return bad(reader, tensor->name, "data_offsets must be two integers");
+        return fail_tensor(reader, tensor->name, "data_offsets must be two integers");
     int64_t begin = json_integer_value(first), end = json_integer_value(last);
     if (begin < 0 || end < begin || end > reader->data_bytes)
         return d9_fail(reader->context, D9_DATA,
@@ -104,7 +106,7 @@ static d9_status read_tensor(const reader *reader, const char *name, const json_
     char *copy;
     D9_TRY(d9_arena_copy(reader->context, &reader->file->arena, name, &copy));
     tensor->name = copy;
-    if (!json_is_object(entry)) D9_TRY(bad(reader, name, "its header entry is not an object"));
+    if (!json_is_object(entry)) D9_TRY(fail_tensor(reader, name, "its header entry is not an object"));
     json_object_foreach((json_t *)entry, key, value) {
         if (strcmp(key, "dtype") == 0 || strcmp(key, "shape") == 0 || strcmp(key, "data_offsets") == 0) continue;
         D9_TRY(d9_fail(reader->context, D9_DATA,
@@ -156,7 +158,7 @@ static d9_status copy_data(const reader *reader) {
     qsort(order, (size_t)file->tensor_count, sizeof *order, by_offset);
     for (int i = 0; i < file->tensor_count; i++) {
         if ((const uint8_t *)order[i]->bytes != position)
-            D9_TRY(bad(reader, order[i]->name, "its data do not begin where the previous tensor's end"));
+            D9_TRY(fail_tensor(reader, order[i]->name, "its data do not begin where the previous tensor's end"));
         position += order[i]->size;
     }
     if (position != end)
@@ -244,7 +246,7 @@ void d9_safetensors_seal(uint8_t *bytes, size_t size) {
     memcpy(seal, hex, D9_SEAL_DIGITS);
 }
 
-bool d9_safetensors_is_sealed(uint8_t *bytes, size_t size) {
+bool d9_safetensors_reseal(uint8_t *bytes, size_t size) {
     char said[D9_SEAL_DIGITS];
     const uint8_t *seal = find_seal(bytes, size);
     if (!seal) return false;

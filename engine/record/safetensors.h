@@ -16,7 +16,7 @@ typedef enum d9_tensor_type {
 const char *d9_tensor_type_name(d9_tensor_type type); /* "F32", as in files */
 size_t d9_tensor_type_bytes(d9_tensor_type type);     /* of one element */
 d9_tensor_type d9_tensor_type_of(d9_type type);
-bool d9_tensor_type_has_weights(d9_tensor_type type); /* one in which weights are accepted: F32, F16 or BF16 */
+bool d9_tensor_type_is_for_weights(d9_tensor_type type); /* true for F32, F16 and BF16 */
 
 typedef struct d9_tensor {
     const char *name;
@@ -28,7 +28,7 @@ typedef struct d9_tensor {
 
 typedef struct d9_metadata {
     const char *key, *value;
-} d9_metadata; /* __metadata__: strings only */
+} d9_metadata; /* a row of __metadata__, which holds strings only */
 
 typedef struct d9_safetensors {
     d9_arena arena;
@@ -56,18 +56,18 @@ D9_MUST_USE d9_status d9_tensor_from_doubles(d9_context *context, d9_arena *aren
 /* Writes a file atomically. D9_OUTPUT: not writable, or a tensor has an invalid or repeated name or a wrong size. */
 D9_MUST_USE d9_status d9_safetensors_write(d9_context *context, const char *path, const d9_tensor *tensors, int count,
                                            const d9_metadata *metadata, int metadata_count);
-/* Encodes a file in memory, freed with d9_release. `path` is used in messages only. */
+/* Encodes a file in memory, to be freed with d9_release. `path` is used in messages only. */
 D9_MUST_USE d9_status d9_safetensors_encode(d9_context *context, const char *path, const d9_tensor *tensors, int count,
                                             const d9_metadata *metadata, int metadata_count, uint8_t **bytes,
                                             size_t *size);
 
 /* Checksum inside a file: the metadata row D9_SEAL_KEY holds D9_SEAL_DIGITS hexadecimal digits, the SHA-256 of the
- * encoded file with zeros as these digits. d9_safetensors_seal writes it, if the row exists. d9_safetensors_is_sealed
- * returns false if the row is missing or the checksum is wrong; it overwrites the row with the correct checksum. */
+ * encoded file with zeros as these digits. The two functions below write the correct checksum into the row, if the file
+ * has the row. d9_safetensors_reseal returns true if the row held the correct checksum before. */
 #define D9_SEAL_KEY "sha256"
 enum { D9_SEAL_DIGITS = 64 };
 void d9_safetensors_seal(uint8_t *bytes, size_t size);
-bool d9_safetensors_is_sealed(uint8_t *bytes, size_t size);
+bool d9_safetensors_reseal(uint8_t *bytes, size_t size);
 
 /* ---- files of weights that PyTorch saved: torch.save(model.state_dict(), FILE) of version 1.6 or later ---- */
 /* Decodes a file in memory, whose bytes are no longer needed afterwards. Executes nothing. D9_DATA, with the place, for

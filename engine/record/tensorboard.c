@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define PREFIX "events.out.tfevents."
-static const int64_t SECONDS_MOST = 9999999999; /* of ten digits, as in the names */
+static const int64_t SECONDS_MOST = 9999999999; /* largest time of ten digits, the width of the time in file names */
 
 /* Field numbers, and two values (SESSION_START, COLOURS_RGB), of event.proto and summary.proto. */
 enum { EVENT_WALL_TIME = 1, EVENT_STEP = 2, EVENT_FILE_VERSION = 3, EVENT_SUMMARY = 5, EVENT_SESSION_LOG = 7 };
@@ -43,7 +43,7 @@ uint32_t d9_crc32c(const void *bytes, size_t size) {
 }
 
 /* Writes the CRC in the format's masked form: rotated, plus a constant. */
-static void put_masked(const void *bytes, size_t size, uint8_t *to) {
+static void write_masked_crc(const void *bytes, size_t size, uint8_t *to) {
     const uint32_t crc = d9_crc32c(bytes, size), masked = (crc >> 15 | crc << 17) + 0xa282ead8;
     memcpy(to, &masked, sizeof masked);
 }
@@ -55,9 +55,9 @@ static d9_status append_record(d9_tensorboard *board) {
     D9_TRY(d9_message_status(&board->event));
     D9_TRY(D9_ALLOCATE(board->context, length + 16, "an event", &record));
     memcpy(record, &length, 8);
-    put_masked(record, 8, record + 8);
+    write_masked_crc(record, 8, record + 8);
     memcpy(record + 12, board->event.bytes, (size_t)length);
-    put_masked(board->event.bytes, (size_t)length, record + 12 + length);
+    write_masked_crc(board->event.bytes, (size_t)length, record + 12 + length);
     D9_TRY(d9_file_append(board->context, board->path, record, (size_t)length + 16));
 done:
     d9_release(board->context, record);
@@ -70,8 +70,8 @@ static void begin_event(d9_tensorboard *board, int64_t step, double wall_time) {
     if (step) d9_message_integer(&board->event, EVENT_STEP, step); /* proto3 omits zeros */
 }
 
-/* Sets *seconds to the time for the name of a new file: TensorBoard reads the files of a folder in the order of their
- * names. */
+/* Chooses the time in the name of a new file: later than those of all other files of the folder, because TensorBoard
+ * reads files in the order of their names. */
 static int64_t choose_seconds(const d9_context *context, const char *folder, double wall_time) {
     d9_context quiet = *context; /* a folder that cannot be listed counts as empty */
     d9_arena arena = {0};

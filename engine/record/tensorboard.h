@@ -23,22 +23,24 @@ typedef struct d9_tensorboard {
 } d9_tensorboard;
 
 /* Makes the folder and a new event file in it, FOLDER/events.out.tfevents.SECONDS.dawn9.STEP, with a version event and
- * a session start at `step`. TensorBoard then drops events from `step` on in older files of the folder. SECONDS: the
- * wall time or, so that the new file is the last by name after the clock went back, one more than the largest in its
- * names. D9_OUTPUT: folder or file cannot be written; the run then does not begin. */
+ * a session start at `step`. TensorBoard then drops events from `step` on in older files of the folder. SECONDS is the
+ * wall time; if a file of the folder has this time or a later one (the clock went back), SECONDS is one more than the
+ * latest, so that the new file is the last by name. D9_OUTPUT: folder or file cannot be written. */
 D9_MUST_USE d9_status d9_tensorboard_open(d9_context *context, d9_tensorboard *board, const char *folder, int64_t step,
                                           double wall_time);
 void d9_tensorboard_close(d9_tensorboard *board); /* `board` may be zeroed instead of open */
 
-/* An event holds any number of values. Values that are not finite are omitted, because TensorBoard cannot draw them. */
+/* An event holds any number of values. Numbers that are not finite are omitted, because TensorBoard cannot draw
+ * them. */
 void d9_tensorboard_begin(d9_tensorboard *board, int64_t step, double wall_time);
 void d9_tensorboard_scalar(d9_tensorboard *board, const char *tag, double value); /* stored as float */
 void d9_tensorboard_image(d9_tensorboard *board, const char *tag, int height, int width, const uint8_t *png,
                           size_t png_size);
-/* Histogram of 64 buckets of equal width between the minimum and the maximum of the finite values. */
+/* Adds a histogram of 64 buckets of equal width between the minimum and the maximum of the finite values; nothing if no
+ * value is finite. */
 enum { D9_TENSORBOARD_BUCKETS = 64 };
 void d9_tensorboard_histogram(d9_tensorboard *board, const char *tag, const double *values, int64_t count);
-/* Appends the event to the file, as d9_file_append does (core/system.h). D9_OUTPUT: it cannot be written. */
+/* Appends the event to the file, as d9_file_append does (core/system.h). D9_OUTPUT: the file cannot be written. */
 D9_MUST_USE d9_status d9_tensorboard_end(d9_tensorboard *board);
 
 /* CRC-32C (Castagnoli, reflected), as in iSCSI; the CRC of "123456789" is 0xe3069283. */

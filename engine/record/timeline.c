@@ -1,4 +1,4 @@
-/* The timeline of a run, and clocks that add up its segments.
+/* The timeline of a run, and clocks computed from its segments.
  *
  * The literature measures "training took 26 s" in four ways: the timer of Page's cifar10-fast, airbench's, DAWNBench's
  * and wall time. Each is a row of `clocks`. */

@@ -1,4 +1,4 @@
-/* The timeline of a run: named segments that do not overlap, and clocks that add them up. */
+/* The timeline of a run: named segments that do not overlap, and clocks computed from them. */
 #pragma once
 
 #include "core/arena.h"
@@ -20,7 +20,8 @@ typedef enum d9_segment_kind {
 } d9_segment_kind;
 const char *d9_segment_name(d9_segment_kind kind);
 
-/* `start`: seconds on CLOCK_MONOTONIC. `epoch` 0: the segment belongs to no epoch. */
+/* `start`: seconds on CLOCK_MONOTONIC; 0: the segment is one of an earlier process, read from a checkpoint. `epoch` 0:
+ * the segment belongs to no epoch. */
 typedef struct d9_segment {
     d9_segment_kind kind;
     int64_t epoch;
@@ -35,14 +36,14 @@ typedef struct d9_timeline {
     double origin; /* start of the process, or of the session if unknown, in seconds on CLOCK_MONOTONIC */
 } d9_timeline;
 
-/* The segments that a clock adds up, and where it stops. */
+/* Kinds of clocks. */
 typedef enum d9_clock_end {
     D9_CLOCK_WHOLE_RUN,     /* sum of all segments whose kind is in `in` */
-    D9_CLOCK_TARGET,        /* the same, of segments that began before the training of the target epoch ended */
+    D9_CLOCK_TARGET,        /* the same sum, up to the end of the training of the target epoch */
     D9_CLOCK_FINAL_ACCURACY /* wall time from the origin to the end of the final evaluation, gaps included */
 } d9_clock_end;
 typedef struct d9_clock {
-    const char *name, *brief, *doc; /* "train_seconds"; its meaning in a few words; in a sentence */
+    const char *name, *brief, *doc; /* "train_seconds"; its meaning in a few words; its meaning in a sentence */
     d9_clock_end until;
     bool in[D9_SEGMENT_COUNT];
     bool usual; /* shown by default; the others serve comparisons */

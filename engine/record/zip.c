@@ -30,13 +30,13 @@ typedef struct reader {
     size_t size; /* of the archive up to its directory */
 } reader;
 
-static d9_status bad(const reader *reader, const char *what) {
+static d9_status fail_zip(const reader *reader, const char *what) {
     return d9_fail(reader->context, D9_DATA, "%s: %s", reader->path, what);
 }
 
 /* Finds the bytes of a directory entry's file. The caller has checked that the entry's 46 bytes and name are in
  * bounds. */
-static d9_status read_file(const reader *reader, const uint8_t *entry, d9_zip_file *file) {
+static d9_status locate_file(const reader *reader, const uint8_t *entry, d9_zip_file *file) {
     d9_status status;
     char *name;
     const size_t flags = read_2(entry + 8), method = read_2(entry + 10), packed = read_4(entry + 20),
@@ -67,14 +67,14 @@ static d9_status read_directory(const reader *reader, const uint8_t *directory, 
     size_t at = 0, total = 0;
     for (int i = 0; i < zip->count; i++) {
         if (size - at < ENTRY || memcmp(directory + at, entry_mark, 4) != 0)
-            D9_TRY(bad(reader, "damaged directory of a zip archive"));
+            D9_TRY(fail_zip(reader, "damaged directory of a zip archive"));
         const uint8_t *entry = directory + at;
         const size_t length = ENTRY + read_2(entry + 28) + read_2(entry + 30) + read_2(entry + 32);
-        if (size - at < length) D9_TRY(bad(reader, "damaged directory of a zip archive"));
-        D9_TRY(read_file(reader, entry, &zip->files[i]));
+        if (size - at < length) D9_TRY(fail_zip(reader, "damaged directory of a zip archive"));
+        D9_TRY(locate_file(reader, entry, &zip->files[i]));
         const d9_zip_file *file = &zip->files[i];
         total += file->size;
-        if (total > reader->size) D9_TRY(bad(reader, "files of the zip archive overlap"));
+        if (total > reader->size) D9_TRY(fail_zip(reader, "files of the zip archive overlap"));
         if (crc32_z(0, file->bytes, file->size) != read_4(entry + 16))
             D9_TRY(d9_fail(reader->context, D9_DATA, "%s: damaged: %s has another checksum", reader->path, file->name));
         at += length;
@@ -94,11 +94,11 @@ d9_status d9_zip_open(d9_context *context, d9_arena *arena, const char *path, co
     const uint8_t *end = size < END ? NULL : bytes + size - END;
     *zip = (d9_zip){0};
     if (!d9_zip_is(bytes, size) || !end || memcmp(end, end_mark, sizeof end_mark) != 0)
-        return bad(&reader, "truncated, or not a zip archive without a comment");
+        return fail_zip(&reader, "truncated, or not a zip archive without a comment");
     const size_t count = read_2(end + 10), length = read_4(end + 12), at = read_4(end + 16);
-    if (count == 0xffff || at == 0xffffffff) return bad(&reader, "a zip archive of 4 GiB or 65535 files, or more");
+    if (count == 0xffff || at == 0xffffffff) return fail_zip(&reader, "a zip archive of 4 GiB or 65535 files, or more");
     if (at > size - END || size - END - at < length || read_2(end + 8) != count)
-        return bad(&reader, "damaged end of a zip archive");
+        return fail_zip(&reader, "damaged end of a zip archive");
     reader.size = at;
     zip->count = (int)count;
     D9_TRY(D9_ARENA_ALLOCATE(context, arena, count + 1, &zip->files));

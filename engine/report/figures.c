@@ -23,21 +23,21 @@ static d9_cell *cell_at(const d9_figures *table, int row, int column) {
     return &table->cells[(size_t)row * (size_t)table->column_count + (size_t)column];
 }
 
-void d9_figures_link(d9_figures *table, int row, int column, const char *text, const char *link) {
+void d9_figures_set_link(d9_figures *table, int row, int column, const char *text, const char *link) {
     cell_at(table, row, column)->text = text ? text : "";
     cell_at(table, row, column)->link = link;
 }
-void d9_figures_text(d9_figures *table, int row, int column, const char *text) {
-    d9_figures_link(table, row, column, text, NULL);
+void d9_figures_set_text(d9_figures *table, int row, int column, const char *text) {
+    d9_figures_set_link(table, row, column, text, NULL);
 }
-void d9_figures_number(d9_figures *table, int row, int column, double number) {
+void d9_figures_set_number(d9_figures *table, int row, int column, double number) {
     cell_at(table, row, column)->number = number;
 }
 
 d9_cell d9_text_cell(const char *text) { return (d9_cell){.text = text ? text : ""}; }
 d9_cell d9_real_cell(double number) { return (d9_cell){.number = number}; }
 
-void d9_figures_row(d9_figures *table, int row, const d9_cell *cells, size_t bytes) {
+void d9_figures_set_row(d9_figures *table, int row, const d9_cell *cells, size_t bytes) {
     memcpy(cell_at(table, row, 0), cells, bytes);
 }
 
@@ -84,7 +84,7 @@ void d9_html_escape(d9_text *text, const char *bytes) {
     }
 }
 
-void d9_html_put(d9_text *text, const char *before, const char *words, const char *after) {
+void d9_html_wrap(d9_text *text, const char *before, const char *words, const char *after) {
     d9_text_add(text, "%s", before);
     d9_html_escape(text, words);
     d9_text_add(text, "%s", after);
@@ -129,9 +129,9 @@ static void html_content(const d9_column *column, const d9_cell *cell, d9_text *
     } else if (cell->link) {
         d9_text_add(text, "<a href=\"");
         html_link(text, cell->link);
-        d9_html_put(text, "\">", cell->text, "</a>");
+        d9_html_wrap(text, "\">", cell->text, "</a>");
     } else {
-        d9_html_put(text, "<span>", cell->text, "</span>");
+        d9_html_wrap(text, "<span>", cell->text, "</span>");
     }
 }
 
@@ -167,19 +167,20 @@ static void html_breakable(const char *heading, d9_text *text) {
         length += heading[length] != 0;
         if (length > sizeof part - 1) length = sizeof part - 1;
         snprintf(part, sizeof part, "%.*s", (int)length, heading);
-        d9_html_put(text, "", part, heading[length] ? "<wbr>" : "");
+        d9_html_wrap(text, "", part, heading[length] ? "<wbr>" : "");
     }
 }
 
 static void html_heading(const d9_column *column, d9_text *text) {
     d9_text_add(text, "<th scope=col%s><button type=button", column->digits == D9_COLUMN_TEXT ? "" : " class=n");
-    if (column->hint) d9_html_put(text, " title=\"", column->hint, "\"");
+    if (column->hint) d9_html_wrap(text, " title=\"", column->hint, "\"");
     d9_text_add(text, ">");
     html_breakable(column->heading, text);
     d9_text_add(text, "</button></th>");
 }
 
-/* The page omits columns without any entry, and shows those without heading in the column before. */
+/* True for columns without any entry, which the page omits, and for columns without heading, which it shows in the
+ * column before. */
 static bool is_omitted(const d9_figures *table, int column) {
     if (!table->columns[column].heading) return true;
     for (int r = 0; r < table->row_count; r++)

@@ -2,7 +2,7 @@
  * --json`.
  *
  *   d9_figures_make(context, arena, "arms", columns, column_count, row_count, &table)
- *   d9_figures_text(&table, row, column, "celu"); d9_figures_number(&table, row, column, 94.12)
+ *   d9_figures_set_text(&table, row, column, "celu"); d9_figures_set_number(&table, row, column, 94.12)
  *
  * Texts are not copied; they must live as long as the table. TSV writes numbers with 10 digits, the page with the
  * decimals of the column. NAN is an empty cell in TSV, null in JSON and a dash on the page. */
@@ -16,8 +16,8 @@ enum { D9_COLUMN_TEXT = -1, D9_COLUMN_PLAIN = -2 /* %.4g */ };
 
 typedef struct d9_column {
     const char *key;     /* the column's name in TSV and JSON: accuracy_low */
-    const char *heading; /* the column's name on the page; NULL: the page shows the column's cells in the cells of the
-                          * column before */
+    const char *heading; /* the column's name on the page; NULL: the page shows the column's cells in those of the
+                          * nearest column before that has a heading */
     const char *hint;    /* tool tip that explains the column; NULL: none. Of a column without heading: the text before
                           * its cells; NULL: " to " before a number (the end of an interval), a blank before a text */
     int digits;          /* decimals on the page, or D9_COLUMN_TEXT or D9_COLUMN_PLAIN */
@@ -40,26 +40,29 @@ typedef struct d9_figures {
 
 D9_MUST_USE d9_status d9_figures_make(d9_context *context, d9_arena *arena, const char *name, const d9_column *columns,
                                       int column_count, int row_count, d9_figures *table);
-void d9_figures_text(d9_figures *table, int row, int column, const char *text);
-void d9_figures_link(d9_figures *table, int row, int column, const char *text, const char *link);
-void d9_figures_number(d9_figures *table, int row, int column, double number);
+void d9_figures_set_text(d9_figures *table, int row, int column, const char *text);
+void d9_figures_set_link(d9_figures *table, int row, int column, const char *text, const char *link);
+void d9_figures_set_number(d9_figures *table, int row, int column, double number);
 /* Fills the first cells of a row: D9_FIGURES_ROW(&table, row, d9_text_cell("celu"), d9_real_cell(94.12)) */
 #define D9_FIGURES_ROW(table, row, ...)                                                                                \
-    d9_figures_row((table), (row), (const d9_cell[]){__VA_ARGS__}, sizeof((const d9_cell[]){__VA_ARGS__}))
-void d9_figures_row(d9_figures *table, int row, const d9_cell *cells, size_t bytes);
+    d9_figures_set_row((table), (row), (const d9_cell[]){__VA_ARGS__}, sizeof((const d9_cell[]){__VA_ARGS__}))
+void d9_figures_set_row(d9_figures *table, int row, const d9_cell *cells, size_t bytes);
 d9_cell d9_text_cell(const char *text); /* NULL: an empty text */
 d9_cell d9_real_cell(double number);
 
+/* Adds the table as TSV. */
 void d9_figures_tsv(const d9_figures *table, d9_text *text);
-void d9_figures_html(const d9_figures *table, d9_text *text); /* without empty columns; clicking a heading sorts */
-/* A list of objects, one per row, with texts that may not be UTF-8 as d9_json_path makes them; NULL: out of memory. */
+void d9_figures_html(const d9_figures *table, d9_text *text); /* adds the table without empty columns; clicking a
+                                                               * heading sorts */
+/* Makes a list of objects, one per row. Texts that are not UTF-8 are converted as by d9_json_path. NULL: out of
+ * memory. */
 json_t *d9_figures_json(d9_context *context, d9_arena *arena, const d9_figures *table);
 
-/* Adds text with &, <, > and quotes escaped for HTML; control characters of ASCII become spaces, others, such as
- * U+202E, which reverses what follows, are written as \u202e. */
+/* Adds text with &, <, > and quotes escaped for HTML. Control characters of ASCII become spaces; others are written as
+ * escapes, such as \u202e for U+202E, which reverses the text after it. */
 void d9_html_escape(d9_text *text, const char *bytes);
 /* Adds `words` escaped, between two pieces of HTML. */
-void d9_html_put(d9_text *text, const char *before, const char *words, const char *after);
+void d9_html_wrap(d9_text *text, const char *before, const char *words, const char *after);
 /* Adds text as a TSV field: control characters (tabs, newlines) become spaces. */
 void d9_tsv_field(d9_text *text, const char *bytes);
 void d9_tsv_number(d9_text *text, double number); /* NAN: nothing */

@@ -9,22 +9,23 @@
  *                   script (.gp), NAME.svg and NAME.png
  *
  * A run that is missing, unfinished, truncated, a copy, or of another configuration or seed is excluded and listed in
- * `problems`. The score of a run is its final one, in the measure of its model, with the TTA views of its
- * configuration. Runs of different measures are D9_DATA. */
+ * `problems`; of a search, runs without a folder are ignored, and failures are listed in the table of trials. The score
+ * of a run is its final one, in the measure of its model, with the TTA views of its configuration. Runs of different
+ * measures are D9_DATA. */
 #pragma once
 
 #include "core/measure.h"
 #include "report/statistics.h"
 #include "report/figures.h"
 
-#define D9_REPORT_LEVEL 0.95 /* confidence level of every interval */
+#define D9_REPORT_LEVEL 0.95 /* confidence level of the intervals in tables and plots */
 #define D9_REPORT_POWER 0.8  /* power for seeds_needed, whose effect size is measure->effect */
 
 typedef struct d9_report_run {
     int arm; /* index; -1: an unfinished run, without experiment.json */
     int64_t seed;
     const char *folder;                    /* relative to the report's folder; "." for that folder itself */
-    json_t *result;                        /* result.json; NULL: the run is excluded, and `problems` says why */
+    json_t *result;                        /* result.json; NULL: the run is excluded */
     const char *failure;                   /* message of failure.json; NULL: none */
     double score;                          /* in report->measure */
     double train_seconds, process_seconds; /* NAN: not recorded */
@@ -42,7 +43,7 @@ typedef struct d9_report_arm {
     const char *published_hardware, *published_source;           /* NULL: not given */
     int asked;                                                   /* planned runs */
     const struct d9_report_arm *runs_of;                         /* first arm with all runs of this one, maybe itself */
-    int count;                                                   /* finished runs, sorted by seed: */
+    int count;                                                   /* number of finished runs; they are sorted by seed */
     double *scores;                                              /* (count) */
     int64_t *seeds;                                              /* (count) */
     d9_sample sample, seconds;                                   /* of the scores; of train_seconds */
@@ -53,17 +54,19 @@ typedef struct d9_report_arm {
      * `welch`. */
     bool paired;
     d9_estimate difference, welch;
-    bool comparable; /* all finished runs of the arm and of its baseline were evaluated on the same images */
+    bool comparable; /* all finished runs of the arm and of its baseline were evaluated on the same images; false
+                      * without a baseline */
     const struct d9_report_arm *comparison_of; /* the first arm that compares the same two sets of runs, maybe itself */
     double holm;                               /* p of `difference`, adjusted by Holm over all comparisons */
     int64_t seeds_needed; /* per arm, for measure->effect and D9_REPORT_POWER; 0: unknown, or over a million */
     int series;           /* index into report->series; arms that differ only in train.epochs share one */
     double epochs_saved;  /* epochs after which the curve of the baseline's series (else of the first arm's) reaches
-                           * this score, minus `trained`; NAN: it does not reach it, or this arm is on it */
+                           * this score, minus `trained`; NAN: it does not reach the score or has fewer than two points,
+                           * this arm is on it, or the arm is not comparable with its baseline */
 } d9_report_arm;
 
 typedef struct d9_report_series {
-    const char *name; /* that of an arm, without its train.epochs */
+    const char *name; /* name of an arm, without train.epochs */
     const char *label;
     int rank; /* 1..D9_REPORT_SERIES: colour in the plots; 0: grey */
 } d9_report_series;
@@ -96,7 +99,8 @@ typedef struct d9_report {
     d9_report_run *runs;
     d9_report_series *series;
     int arm_count, run_count, series_count, finished, most_seeds; /* most_seeds: the most finished runs of an arm */
-    int not_started;                                              /* runs of the experiment without a folder */
+    int not_started;                                              /* runs of the experiment without a folder; 0 for a
+                                                                   * search */
     bool sweep; /* the series of the first arm or of a baseline has several finished arms (values of train.epochs) */
     bool plain_epochs; /* an evaluation during training computed only the plain view (eval.tta: last), so the curves
                           over epochs show plain scores */

@@ -138,7 +138,7 @@ static bool is_same_comparison(const d9_report *report, const d9_report_arm *one
     return (one->runs_of == other->runs_of && a == b) || (one->runs_of == b && a == other->runs_of);
 }
 
-/* A comparison that several arms make counts once. */
+/* Adjusts the p of all differences by Holm. A comparison that several arms make counts once. */
 static d9_status adjust_p_values(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     double *p = NULL;
@@ -214,7 +214,8 @@ static double difference_size(const d9_report *report, const d9_report_arm *arm,
     return isnan(arm->difference.estimate) ? 0 : fabs(arm->difference.estimate);
 }
 
-/* Gives up to six series a colour: those of baselines first, then by the size of an arm's difference, then in order. */
+/* Gives up to six series a colour: first those of baselines, then those of other arms, by descending size of the
+ * difference; ties in the order of the experiment. */
 static void rank_series(d9_report *report) {
     int ranked = 0;
     for (int a = 0; a < report->arm_count; a++)

@@ -1,4 +1,4 @@
-/* Data files of the plots, one TSV each; the scripts in plots/ only draw them. `rank` is the colour of a series, 1 to
+/* Data files of the plots, as TSV; the scripts in plots/ only draw them. `rank` is the colour of a series, 1 to
  * D9_REPORT_SERIES, or 0 for grey. A blank line ends a curve. */
 #include "report/report_parts.h"
 
@@ -354,7 +354,8 @@ static int by_seconds(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* One row per rule (node implementation), slowest first; beyond STEP_ROWS the last row sums up the rest. */
+/* Makes a row for each rule (node implementation), slowest first; beyond STEP_ROWS the last row sums up the rest. Rules
+ * after the first 64 are left out. Returns the number of rows. */
 static int step_rows(const json_t *nodes, step_row rows[64]) {
     int count = 0, row;
     size_t index;
@@ -376,7 +377,7 @@ static int step_rows(const json_t *nodes, step_row rows[64]) {
     return count < STEP_ROWS ? count : STEP_ROWS;
 }
 
-d9_status d9_report_step(const d9_report *report, d9_text *text) {
+d9_status d9_report_step_times(const d9_report *report, d9_text *text) {
     d9_status status = D9_OK;
     d9_context *context = text->context;
     char path[4096];

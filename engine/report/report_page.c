@@ -19,7 +19,7 @@ typedef struct page {
 static void add_paragraph(d9_text *text, const char *class, const char *words) {
     if (!words) return;
     d9_text_add(text, "<p class=%s>", class);
-    d9_html_put(text, "", words, "</p>\n");
+    d9_html_wrap(text, "", words, "</p>\n");
 }
 
 /* ---- placeholders ---- */
@@ -45,20 +45,20 @@ static void put_facts(page *page) {
                 report->arm_count == 1 ? "arm" : "arms");
     if (!isnan(report->target)) d9_text_add(page->text, "; target %g%s", report->target, report->measure->unit);
     d9_text_add(page->text, ". Brackets are 95%% intervals.");
-    for (int i = 0; i < report->notes.count; i++) d9_html_put(page->text, " ", report->notes.items[i], "");
+    for (int i = 0; i < report->notes.count; i++) d9_html_wrap(page->text, " ", report->notes.items[i], "");
 }
 
 static void put_problems(page *page) {
     const d9_report_lines *problems = &page->report->problems;
     if (problems->count == 0) return;
     d9_text_add(page->text, "<section><h2>Not counted, or not comparable</h2>\n<ul class=problems>\n");
-    for (int i = 0; i < problems->count; i++) d9_html_put(page->text, "<li>", problems->items[i], "</li>\n");
+    for (int i = 0; i < problems->count; i++) d9_html_wrap(page->text, "<li>", problems->items[i], "</li>\n");
     d9_text_add(page->text, "</ul></section>\n");
 }
 
 static void put_table(page *page, const d9_figures *table) {
     if (table->row_count == 0) return;
-    d9_html_put(page->text, "<section><h2>", table->title, "</h2>\n");
+    d9_html_wrap(page->text, "<section><h2>", table->title, "</h2>\n");
     add_paragraph(page->text, "quiet", table->note);
     d9_figures_html(table, page->text);
     d9_text_add(page->text, "<p class=quiet><a href=\"report/%s.tsv\">as TSV</a></p></section>\n", table->name);
@@ -71,28 +71,28 @@ static bool is_replaced(const page *page, const d9_figures *table) {
     return matrix && strcmp(table->name, "confusions") == 0;
 }
 
-static bool about_runs(const d9_figures *table) {
+static bool is_about_runs(const d9_figures *table) {
     return strcmp(table->name, "runs") == 0 || strcmp(table->name, "machines") == 0;
 }
 static void put_tables(page *page, bool runs) {
     for (int i = 0; i < page->report->table_count; i++)
-        if (about_runs(&page->report->tables[i]) == runs && !is_replaced(page, &page->report->tables[i]))
+        if (is_about_runs(&page->report->tables[i]) == runs && !is_replaced(page, &page->report->tables[i]))
             put_table(page, &page->report->tables[i]);
 }
 static void put_results(page *page) { put_tables(page, false); }
 
 static void put_plot(page *page, const d9_report_plot *plot) {
-    d9_html_put(page->text, "<section><h2>", plot->title, "</h2>\n");
+    d9_html_wrap(page->text, "<section><h2>", plot->title, "</h2>\n");
     d9_text_add(page->text, "<figure id=\"plot-%s\"><div class=\"plot%s\" tabindex=0>%s</div>\n", plot->name,
                 plot->narrow ? " wide" : "", plot->html);
     if (plot->narrow) d9_text_add(page->text, "<div class=\"plot narrow\">%s</div>\n", plot->narrow);
-    d9_html_put(page->text, "<figcaption>", plot->note, " ");
+    d9_html_wrap(page->text, "<figcaption>", plot->note, " ");
     d9_text_add(page->text, "<a href=\"%s%s%s\">PNG</a></figcaption></figure></section>\n", plot->file ? "" : "report/",
                 plot->file ? plot->file : plot->name, plot->file ? "" : ".png");
 }
 
-/* Index of the plot above the tables: of a search the frontier, of a sweep the measure's, else "ladder"; if that is
- * missing, the first plot. */
+/* Index of the plot above the tables: of a search the frontier, of a sweep the plot of the measure, else the ladder;
+ * without this plot, the first one. */
 static int lead_plot(const page *page) {
     const d9_report *report = page->report;
     const char *name = report->search ? "frontier" : report->sweep ? report->measure->name : "ladder";
@@ -122,14 +122,14 @@ static void put_runs(page *page) {
         char one[4096];
         end = line + strcspn(line, "\n");
         snprintf(one, sizeof one, "%.*s", (int)(end - line), line);
-        d9_html_put(page->text, "", one, *end ? "\n" : "");
+        d9_html_wrap(page->text, "", one, *end ? "\n" : "");
     }
     d9_text_add(page->text, "</pre></section>\n");
 }
 
 static void put_made(page *page) {
     d9_text_add(page->text, "Made by dawn9 %s, commit ", d9_build_version());
-    d9_html_put(page->text, "", d9_build_commit(), ".");
+    d9_html_wrap(page->text, "", d9_build_commit(), ".");
 }
 
 static const struct {
@@ -153,7 +153,7 @@ static const char *last_part(const char *path) {
     return slash && slash[1] ? slash + 1 : path;
 }
 
-static void add_folder(const char *before, const char *folder, const char *below, d9_text *text) {
+static void add_path(const char *before, const char *folder, const char *below, d9_text *text) {
     char path[4096];
     snprintf(path, sizeof path, "%.2000s%.2000s", folder, below);
     d9_text_add(text, "%s", before);
@@ -161,7 +161,7 @@ static void add_folder(const char *before, const char *folder, const char *below
 }
 
 /* True if the run read a folder of data. Its path is relative or not recorded, so the command gets --data DIR. */
-static bool has_path(const json_t *result) {
+static bool reads_data_folder(const json_t *result) {
     const json_t *data = json_object_get(json_object_get(result, "config"), "data");
     const char *name = json_string_value(json_object_get(data, "dataset")),
                *path = json_string_value(json_object_get(data, "path"));
@@ -177,9 +177,9 @@ static void add_trainings(const d9_report *report, const char *name, d9_text *te
         if (!report->runs[i].result) continue;
         snprintf(below, sizeof below, "/%.2000s%sconfig.yaml", single ? "" : folder, single ? "" : "/");
         snprintf(out, sizeof out, "%s%.2000s", single ? "" : "/", single ? "" : folder);
-        add_folder("dawn9 train ", name, below, text);
-        add_folder(" --out ", "runs/again", out, text);
-        if (has_path(report->runs[i].result)) d9_text_add(text, " --data DIR");
+        add_path("dawn9 train ", name, below, text);
+        add_path(" --out ", "runs/again", out, text);
+        if (reads_data_folder(report->runs[i].result)) d9_text_add(text, " --data DIR");
         d9_text_add(text, "\n");
     }
     d9_text_add(text, "dawn9 report runs/again");
@@ -192,10 +192,10 @@ static d9_status make_commands(d9_context *context, d9_report *report) {
     d9_text_init(context, &text);
     for (int i = 0; i < report->command_count; i++) {
         d9_text_add(&text, "%s", report->commands[i]);
-        add_folder(" --out ", "runs/", name, &text);
+        add_path(" --out ", "runs/", name, &text);
         d9_text_add(&text, "\n");
     }
-    if (report->command_count > 0) add_folder("dawn9 report ", "runs/", name, &text);
+    if (report->command_count > 0) add_path("dawn9 report ", "runs/", name, &text);
     if (!report->experiment) add_trainings(report, name, &text);
     free(real);
     return d9_report_keep(context, report, &text, &report->command);
@@ -265,7 +265,7 @@ d9_status d9_report_write(d9_context *context, d9_report *report) {
     D9_TRY(d9_directory_make(context, folder));
     D9_TRY(write_tables(context, report));
     D9_TRY(d9_report_draw(context, report, plots, &page.plot_count));
-    D9_TRY(d9_report_picture(context, report, plots, &page.plot_count));
+    D9_TRY(d9_report_add_pictures(context, report, plots, &page.plot_count));
     d9_template_fill("report.html", put_place, &page, &text);
     D9_TRY(write_text(context, report, "report.html", &text));
 done:

@@ -66,10 +66,13 @@ double d9_report_trained(const d9_report *report, const d9_report_run *run);
 /* The score after an epoch (a row of result.json) that curves show: with TTA or, if `plain_epochs`, without; NAN: not
  * evaluated. */
 double d9_report_epoch_score(const d9_report *report, const json_t *row);
+/* Losses and scores of every run by epoch. */
 D9_MUST_USE d9_status d9_report_curves(const d9_report *report, d9_text *text);
+/* Score over epochs: every run; means with intervals; published scores. */
 D9_MUST_USE d9_status d9_report_score_runs(const d9_report *report, d9_text *text);
 D9_MUST_USE d9_status d9_report_score_means(const d9_report *report, d9_text *text);
 D9_MUST_USE d9_status d9_report_score_published(const d9_report *report, d9_text *text);
+/* Differences from the baselines. */
 D9_MUST_USE d9_status d9_report_forest(const d9_report *report, d9_text *text);
 /* Label and numbers of each row of the forest plot as lines above the row's bar, for narrow screens and long names. A
  * line has at most D9_REPORT_LABEL_LINE characters; its `left` is the number of lines that follow it in the same
@@ -77,8 +80,10 @@ D9_MUST_USE d9_status d9_report_forest(const d9_report *report, d9_text *text);
 enum { D9_REPORT_LABEL_LINE = 52 };
 D9_MUST_USE d9_status d9_report_forest_lines(const d9_report *report, d9_text *text);
 bool d9_report_is_chain(const d9_report *report); /* three or more arms, each later one compared with the previous */
+/* Scores and times of the arms in order, published and measured. */
 D9_MUST_USE d9_status d9_report_ladder(const d9_report *report, d9_text *text);
-D9_MUST_USE d9_status d9_report_step(const d9_report *report, d9_text *text);
+/* Times of a training step by rule, from FOLDER/bench.json; only the heading if there is no such file. */
+D9_MUST_USE d9_status d9_report_step_times(const d9_report *report, d9_text *text);
 
 /* ---- report_predictions.c: predictions stored by the runs (predictions.safetensors) ---- */
 typedef struct d9_run_predictions {
@@ -89,8 +94,8 @@ typedef struct d9_run_predictions {
 D9_MUST_USE d9_status d9_run_predictions_read(d9_context *context, const d9_report *report, const d9_report_run *run,
                                               d9_run_predictions *predictions);
 void d9_run_predictions_free(d9_context *context, d9_run_predictions *predictions);
-/* Fills report->predictions from the best arm whose runs stored predictions, and adds tables of classes and
- * mistakes. */
+/* Fills report->predictions from the best arm whose runs stored predictions, and adds tables of classes and mistakes.
+ * Does nothing if the measure has no by_class. */
 D9_MUST_USE d9_status d9_report_gather_predictions(d9_context *context, d9_report *report);
 D9_MUST_USE d9_status d9_report_confusion(const d9_report *report, d9_text *text); /* data of a plot */
 /* End of the matrix's colour scale, percent: the largest share of a class predicted as one wrong class; at least 10. */
@@ -109,11 +114,12 @@ typedef struct d9_report_plot {
 } d9_report_plot;
 /* Writes the data files and draws the plots that have data. `plots` has space for D9_REPORT_PLOTS. */
 D9_MUST_USE d9_status d9_report_draw(d9_context *context, d9_report *report, d9_report_plot *plots, int *count);
-/* Makes an HTML element from a PNG or from gnuplot's SVG. `path` is relative to the report's folder. */
+/* Makes an HTML element, to be freed with d9_release, from a PNG or from gnuplot's SVG. `path` is relative to the
+ * report's folder; `name` is the element's label. */
 D9_MUST_USE d9_status d9_report_embed(d9_context *context, const d9_report *report, const char *path, const char *name,
                                       char **html);
-/* Adds gnuplot's SVG as an element of the page; `name` is its label. */
+/* Adds gnuplot's SVG as an element of the page; `name` is its label and the prefix of its ids. */
 void d9_report_convert_svg(const char *svg, const char *name, d9_text *text);
 /* Adds pictures: the worst mistakes, if the data set is available, and the images that `dawn9 data preview` wrote
  * beside the runs. */
-D9_MUST_USE d9_status d9_report_picture(d9_context *context, d9_report *report, d9_report_plot *plots, int *count);
+D9_MUST_USE d9_status d9_report_add_pictures(d9_context *context, d9_report *report, d9_report_plot *plots, int *count);

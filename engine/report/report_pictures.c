@@ -163,7 +163,7 @@ static const struct {
      "Initial values: zero is mid-grey, the largest magnitude has full intensity."},
 };
 
-d9_status d9_report_picture(d9_context *context, d9_report *report, d9_report_plot *plots, int *count) {
+d9_status d9_report_add_pictures(d9_context *context, d9_report *report, d9_report_plot *plots, int *count) {
     d9_status status = D9_OK;
     char path[PATH_BYTES];
     for (int r = 0; report->predictions.classes > 0 && r < report->run_count; r++) {

@@ -38,8 +38,9 @@ static d9_status write_named(const drawing *drawing, const char *name, const cha
 
 /* ---- settings.gp ---- */
 
-/* Adds a string for gnuplot in single quotes, in which only the quote itself needs escaping. */
-static void quote(d9_text *text, const char *words) {
+/* Adds a string for gnuplot in single quotes, in which only the quote itself needs escaping. Control characters become
+ * spaces. */
+static void add_quoted(d9_text *text, const char *words) {
     d9_text_add(text, "'");
     for (; *words; words++) d9_text_add(text, *words == '\'' ? "''" : "%c", (unsigned char)*words < ' ' ? ' ' : *words);
     d9_text_add(text, "'");
@@ -85,7 +86,7 @@ static void set_legend(const drawing *drawing, int curves) {
                 426 + 22 * rows, report->measure->name, 316 + 22 * entries);
 }
 
-static void set_names(const drawing *drawing) {
+static void add_common_settings(const drawing *drawing) {
     const d9_report *report = drawing->report;
     int ranked = 0;
     for (int s = 0; s < report->series_count; s++) ranked += report->series[s].rank > 0;
@@ -96,7 +97,7 @@ static void set_names(const drawing *drawing) {
         int s = 0;
         while (report->series[s].rank != rank) s++;
         d9_text_add(drawing->settings, rank > 1 ? ", " : "");
-        quote(drawing->settings, report->series[s].label);
+        add_quoted(drawing->settings, report->series[s].label);
     }
     d9_text_add(drawing->settings, "]\n");
     if (!isnan(report->target)) d9_text_add(drawing->settings, "target = %.10g\n", report->target);
@@ -110,7 +111,7 @@ static void set_names(const drawing *drawing) {
         d9_text_add(drawing->settings, "epoch_axis = measure_axis . '; without TTA'\n");
 }
 
-/* ---- axes: each plan_* function adds the settings of a plot and returns whether to draw it ---- */
+/* ---- axes: each plan_* function adds the settings of a plot and returns true if it is to be drawn ---- */
 
 typedef struct range {
     double low, high;
@@ -145,7 +146,7 @@ static void set_epochs(const drawing *drawing, const char *name, range range) {
 }
 
 /* Clips the axis to the points plus a margin, so that wide intervals do not squeeze the points together. The margin is
- * twice the points' range or `width` (NAN: no intervals), whichever is larger. Returns whether it clipped. */
+ * twice the points' range or `width` (NAN: no intervals), whichever is larger. Returns true if it clipped. */
 static bool clip_axis(range *all, range points, double width) {
     const double span = points.high - points.low, beyond = fmax(2 * span, width);
     const double low = points.low - beyond, high = points.high + beyond;
@@ -260,7 +261,8 @@ static bool plan_forest(drawing *drawing) {
 
 static int label_up_to(const drawing *drawing, int most) { return drawing->label < most ? drawing->label : most; }
 
-/* The ladder is drawn if two published scores are known or each arm is compared with the previous one. */
+/* The ladder is drawn if two published scores are known, or if there are three or more arms, each compared with the
+ * previous one. */
 static bool plan_ladder(drawing *drawing) {
     int published = 0;
     range all = nothing, points = nothing;
@@ -405,12 +407,13 @@ static const struct {
      note_score,
      true},
     {"curves", "Training curves", {{"curves", d9_report_curves}}, plan_curves, note_curves, true},
-    {"step", "Time of a training step by rule", {{"step", d9_report_step}}, plan_step, note_step, true},
+    {"step", "Time of a training step by rule", {{"step", d9_report_step_times}}, plan_step, note_step, true},
     {"confusion", "Confusion matrix", {{"confusion", d9_report_confusion}}, plan_confusion, note_confusion, false},
 };
 enum { PLOTS = sizeof plots / sizeof *plots };
 
-static void measure_data(drawing *drawing, const char *text) {
+/* Sets lines, label and last of the drawing from the text of a data file, and raises `tall`. */
+static void scan_data(drawing *drawing, const char *text) {
     int alike = 0;
     drawing->lines = drawing->label = drawing->last = 0;
     for (const char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
@@ -437,7 +440,7 @@ static d9_status write_data(drawing *drawing, int which) {
         D9_TRY(d9_text_status(&text));
         D9_TRY(d9_report_words(drawing->context, drawing->report, plots[which].data[i].name, &name));
         D9_TRY(write_named(drawing, name, ".tsv", d9_text_get(&text), text.size));
-        measure_data(drawing, d9_text_get(&text));
+        scan_data(drawing, d9_text_get(&text));
         d9_text_free(&text);
     }
 done:
@@ -547,8 +550,8 @@ done:
     return status;
 }
 
-/* Writes the data of a plot, adds its settings and makes its name, title and caption. Sets *wanted: it is to be drawn.
- */
+/* Writes the data of a plot, adds its settings and makes its name, title and caption. Sets *wanted to true if the plot
+ * is to be drawn. */
 static d9_status prepare_plot(drawing *drawing, int which, d9_report_plot *plot, bool *wanted) {
     d9_status status = D9_OK;
     d9_text text;
@@ -589,7 +592,7 @@ d9_status d9_report_draw(d9_context *context, d9_report *report, d9_report_plot 
     drawing drawing = {.context = context, .report = report, .settings = &settings};
     d9_text_init(context, &settings);
     *count = 0;
-    set_names(&drawing);
+    add_common_settings(&drawing);
     for (int i = 0; i < PLOTS; i++) D9_TRY(prepare_plot(&drawing, i, &all[i], &wanted[i]));
     D9_TRY(d9_text_status(&settings));
     D9_TRY(write_named(&drawing, "settings", ".gp", d9_text_get(&settings), settings.size));

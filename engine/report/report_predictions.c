@@ -10,7 +10,7 @@
 
 enum {
     MATRIX_MAX = 20 /* classes; a larger matrix would be unreadable */,
-    PAIRS = 12,
+    PAIRS = 12,           /* mistakes listed in the table */
     DIGITS = 1,           /* decimals of percentages in matrix and tables */
     LEAST_COLOUR_MAX = 10 /* percent: keeps rare mistakes from getting the darkest colour */
 };
@@ -175,7 +175,7 @@ static const d9_column class_columns[] = {
     {"mistaken_percent", "Share of the class, %", NULL, DIGITS, false},
 };
 
-/* Returns the class at `place` if classes are sorted by accuracy, the least accurate first (0); ties keep their
+/* Returns the class at `place`, from 0, when classes are sorted by accuracy, the least accurate first; ties keep their
  * order. */
 static int class_at(const d9_report_predictions *predictions, int place) {
     for (int class = 0; class < predictions->classes; class ++) {

@@ -67,7 +67,7 @@ static json_t *read_object(d9_context *context, const char *path, char problem[M
 
 /* ---- one run ---- */
 
-/* Number of epochs completed by an unfinished run, from the last complete line of events.jsonl; 0: none. */
+/* Number of epochs that an unfinished run completed, from the last complete line of events.jsonl; 0: none. */
 static int64_t last_epoch(d9_context *context, const char *folder) {
     char path[PATH_BYTES + 16];
     uint8_t *bytes = NULL;
@@ -133,7 +133,7 @@ static const char *fault(const json_t *result, const d9_report_arm *arm, int64_t
 }
 
 /* Removes the report's folder from a path or a message that begins with it, because the page may be moved. */
-static const char *relative(const d9_report *report, const char *text) {
+static const char *strip_folder(const d9_report *report, const char *text) {
     const size_t length = strlen(report->folder);
     return strncmp(text, report->folder, length) == 0 && text[length] == '/' ? text + length + 1 : text;
 }
@@ -166,10 +166,11 @@ static d9_status read_run(d9_context *context, d9_report *report, d9_report_run 
         goto done;
     }
     result = read_object(context, path, problem);
-    if (!result) D9_TRY(d9_report_add_line(context, report, &report->problems, "%s", relative(report, problem)));
+    if (!result) D9_TRY(d9_report_add_line(context, report, &report->problems, "%s", strip_folder(report, problem)));
     if (!result) goto done;
     const char *wrong = fault(result, arm, run->seed);
-    if (wrong) D9_TRY(d9_report_add_line(context, report, &report->problems, "%s: %s", relative(report, path), wrong));
+    if (wrong)
+        D9_TRY(d9_report_add_line(context, report, &report->problems, "%s: %s", strip_folder(report, path), wrong));
     if (wrong) goto done;
     const d9_measure *measure = d9_result_measure(result);
     if (!report->measure) report->measure = measure;
@@ -463,7 +464,8 @@ static d9_status note_validation(d9_context *context, d9_report *report) {
         report->measure->plural_title, validated, report->sample, report->finished - validated, report->sample);
 }
 
-/* Notes the epoch of each model that keep: best kept: scores and predictions are of that model. */
+/* Adds a note for each run with keep: best: the epoch whose model was kept. Scores and predictions are of this
+ * model. */
 static d9_status note_best(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     for (int i = 0; i < report->run_count; i++) {

@@ -133,16 +133,16 @@ static d9_status fill_row(d9_context *context, d9_report *report, const d9_repor
     for (int column = HEAD; column < last; column++) {
         const json_t *value = json_object_get(values, table->columns[column].key);
         if (table->columns[column].digits != D9_COLUMN_TEXT) {
-            d9_figures_number(table, row, column, value ? json_number_value(value) : NAN);
+            d9_figures_set_number(table, row, column, value ? json_number_value(value) : NAN);
             continue;
         }
         D9_TRY(
             json_is_number(value)
                 ? d9_arena_format(context, &report->arena, &text, "%.10g", json_number_value(value))
                 : d9_arena_copy(context, &report->arena, json_is_string(value) ? json_string_value(value) : "", &text));
-        d9_figures_text(table, row, column, text);
+        d9_figures_set_text(table, row, column, text);
     }
-    d9_figures_text(table, row, last, failure ? failure : "");
+    d9_figures_set_text(table, row, last, failure ? failure : "");
 done:
     return status;
 }

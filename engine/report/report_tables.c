@@ -118,7 +118,7 @@ static void fill_effect(const d9_report *report, const d9_report_arm *arm, d9_fi
     const int compared =
         isnan(e->estimate)
             ? 0
-            : arm->count; /* 0: arm or baseline has no finished run, they share their runs, or other images */
+            : arm->count; /* 0: a side has no finished run, both share their runs, or their images differ */
     D9_FIGURES_ROW(table, row, d9_text_cell(arm->label), d9_text_cell(report->arms[arm->baseline].label),
                    d9_real_cell(compared), d9_real_cell(e->estimate), d9_real_cell(e->low), d9_real_cell(e->high),
                    d9_real_cell(e->p), d9_real_cell(arm->holm), d9_text_cell(by), d9_real_cell(welch->low),
@@ -169,12 +169,12 @@ static d9_status link_file(d9_context *context, d9_report *report, d9_figures *t
     char *path;
     const char *prefix = strcmp(folder, ".") == 0 ? "" : folder;
     d9_status status = d9_arena_format(context, &report->arena, &path, "%s%s%s", prefix, *prefix ? "/" : "", name);
-    if (status == D9_OK) d9_figures_link(table, row, column, *name ? name : *prefix ? folder : "here", path);
+    if (status == D9_OK) d9_figures_set_link(table, row, column, *name ? name : *prefix ? folder : "here", path);
     return status;
 }
 
 /* False if every run was evaluated without TTA, so that its scores with and without TTA are the same. */
-static bool any_views(const d9_report *report) {
+static bool uses_tta(const d9_report *report) {
     for (int i = 0; i < report->run_count; i++)
         if (report->runs[i].result && d9_json_real(report->runs[i].result, "views") != 1) return true;
     return false;
@@ -193,7 +193,7 @@ static d9_status fill_run(d9_context *context, d9_report *report, const d9_repor
                    d9_real_cell(run->process_seconds));
     for (int n = 0; n < 5; n++) D9_TRY(link_file(context, report, table, row, 8 + n, run->folder, files[n]));
     D9_TRY(d9_arena_format(context, &report->arena, &brief, "%.12s", plan ? plan : ""));
-    d9_figures_text(table, row, 13, brief);
+    d9_figures_set_text(table, row, 13, brief);
 done:
     return status;
 }
@@ -201,7 +201,7 @@ done:
 static d9_status make_runs_table(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     d9_figures *table;
-    const bool views = any_views(report);
+    const bool views = uses_tta(report);
     int row = 0;
     D9_TRY(d9_report_add_table(context, report, "runs", run_columns, COUNT(run_columns), report->finished, &table));
     table->title = "Every run";
@@ -264,9 +264,9 @@ static d9_status make_machines_table(d9_context *context, d9_report *report) {
         if (!result || first_on_machine(report, i) != i) continue;
         for (int j = i; j < report->run_count; j++) runs += report->runs[j].result && first_on_machine(report, j) == i;
         for (int column = 0; column < MACHINE_RUNS; column++)
-            if (column != MACHINE_THREADS) d9_figures_text(table, row, column, machine_field(result, column));
-        d9_figures_number(table, row, MACHINE_THREADS, d9_json_real(result, "threads"));
-        d9_figures_number(table, row++, MACHINE_RUNS, runs);
+            if (column != MACHINE_THREADS) d9_figures_set_text(table, row, column, machine_field(result, column));
+        d9_figures_set_number(table, row, MACHINE_THREADS, d9_json_real(result, "threads"));
+        d9_figures_set_number(table, row++, MACHINE_RUNS, runs);
     }
     if (rows > 1)
         D9_TRY(d9_report_add_line(context, report, &report->notes,

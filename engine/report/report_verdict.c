@@ -32,7 +32,8 @@ static void add_mean(const d9_report *report, d9_text *text, const d9_report_arm
 
 static void add_seeds(d9_text *text, int count) { d9_text_add(text, "%d %s", count, count == 1 ? "seed" : "seeds"); }
 
-/* A comparison that several arms make is named for the first of them. */
+/* True for an arm that is compared with a baseline; of several arms that make the same comparison only for the
+ * first. */
 static bool is_compared(const d9_report_arm *arm) {
     return arm->baseline >= 0 && arm->comparison_of == arm && !isnan(arm->difference.estimate);
 }
@@ -130,15 +131,15 @@ static void judge_many(const d9_report *report, int comparisons, int clear, int 
 
 /* Sort key: gain of the mean score. Arms with identical configurations have the same runs; only the first of them
  * counts. */
-static double ranked(const d9_report *report, const d9_report_arm *arm, int which) {
+static double own_gain(const d9_report *report, const d9_report_arm *arm, int which) {
     return arm->runs_of == arm ? d9_report_mean_of(report, arm, which) : NAN;
 }
 
 /* Best and second were picked from all pairs of arms after the fact, so their difference's interval has the confidence
  * level 1 - alpha / pairs (Dunn 1961, J. Amer. Statist. Assoc. 56: Bonferroni's inequality). */
 static void judge_best(const d9_report *report, int arms, d9_text *text) {
-    const d9_report_arm *best = d9_report_next(report, ranked, 0, NULL);
-    const d9_report_arm *second = d9_report_next(report, ranked, 0, best);
+    const d9_report_arm *best = d9_report_next(report, own_gain, 0, NULL);
+    const d9_report_arm *second = d9_report_next(report, own_gain, 0, best);
     d9_estimate e;
     d9_text_add(text, "%s has the %s mean %s, ", best->label, report->measure->higher_is_better ? "highest" : "lowest",
                 report->measure->word);
@@ -197,7 +198,7 @@ static void judge_uncompared(const d9_report *report, d9_text *text) {
     int own = 0, finished = 0; /* arms with runs of their own; those of them with finished runs */
     for (const d9_report_arm *arm = report->arms; arm < report->arms + report->arm_count; arm++) {
         own += arm->runs_of == arm;
-        finished += !isnan(ranked(report, arm, 0));
+        finished += !isnan(own_gain(report, arm, 0));
     }
     if (own == 1 && report->arm_count > 1)
         d9_text_add(text, "The %d arms have identical configurations and share their runs, so there is no comparison. ",

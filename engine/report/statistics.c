@@ -80,8 +80,9 @@ double d9_student_quantile(double p, double freedom) {
     }
 }
 
-/* P(T <= t) = Phi(-shift) + 1/2 sum_j (p_j I_x(j + 1/2, f/2) + q_j I_x(j + 1, f/2)), x = t^2 / (f + t^2), where p_j and
- * q_j are Poisson weights of shift^2 / 2 at j and j + 1/2 (Lenth 1989, Applied Statistics 38, AS 243). */
+/* P(T <= t) = Phi(-shift) + 1/2 sum_j (p_j I_x(j + 1/2, f/2) + q_j I_x(j + 1, f/2)), x = t^2 / (f + t^2), with f
+ * degrees of freedom. p_j and q_j are Poisson weights of shift^2 / 2 at j and j + 1/2, q_j with the sign of shift
+ * (Lenth 1989, Applied Statistics 38, AS 243). */
 double d9_noncentral_t_above(double t, double freedom, double shift) {
     if (!(t >= 0) || !(freedom > 0) || isnan(shift)) return NAN;
     const double half = shift * shift / 2, x = t * t / (freedom + t * t), y = freedom / (freedom + t * t);

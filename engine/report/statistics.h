@@ -32,8 +32,8 @@ typedef struct d9_sample {
 void d9_sample_describe(const double *values, int64_t count, d9_sample *sample);
 
 /* An estimate with its interval. With fewer than two values (per sample), all fields but `estimate` are NAN. If all
- * values (of each sample) are equal, no variance was observed: `error` is 0 and the other fields are NAN, except that
- * an estimate of 0 has the interval [0, 0] and p 1. */
+ * values (of each sample) are equal, no variance was observed: `error` is 0, and low, high, freedom and p are NAN,
+ * except that an estimate of 0 has the interval [0, 0] and p 1. */
 typedef struct d9_estimate {
     double estimate;
     double low, high; /* ends of the confidence interval */

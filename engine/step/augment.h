@@ -1,15 +1,17 @@
 /* The augmentation of a run, and its random draws.
  *
  * The order of operations is fixed: gather by the epoch's order, reflect-pad, crop or resize, mirror, change, normalise
- * by table, jitter, zero the cutout square; then mix two images. Draws are Philox4x32-10 with key = seed and
- * counter = (sample, epoch, stream, draw), of mixtures and boxes (step, 0, stream, 0). The kinds, their settings and
- * the formulas are in kernels/formulas/augment.h, which all backends share. */
+ * by table, jitter, zero the cutout square; then mix two images, or paste a box of one into the other. Draws are
+ * Philox4x32-10 with key = seed and counter = (sample, epoch, stream, draw), of mixtures and boxes (step, 0, stream,
+ * 0). The kinds, their settings and the formulas for an image are in kernels/formulas/augment.h, which all backends
+ * share. */
 #pragma once
 
 #include "kernels/formulas/augment.h"
 
 /* The two settings of each kind of augmentation, as set by a trick; both zero: off. SHRINK is (1, 0) if steps on
- * smaller images resize them instead of cropping; building the node lists replaces it by the size of the full image. */
+ * smaller images resize them instead of cropping; building the node lists replaces these numbers by height and width of
+ * the full image. */
 typedef struct d9_augmentation {
     double number[D9_AUGMENT_KINDS][2];
 } d9_augmentation;
@@ -19,9 +21,9 @@ typedef struct d9_augmentation {
 double d9_mix_weight(uint64_t seed, int64_t step, double alpha);
 
 /* The box of a step that each image of height x width takes from its partner: rows top <= y < bottom, columns left <= x
- * < right. It covers the share 1 - d9_mix_weight of the image, up to rounding of its sides to pixels; all places inside
- * the image are equally likely. It is empty, all 0, in a share 1 - probability of the steps. It depends on the
- * arguments only. */
+ * < right. The box covers the share 1 - d9_mix_weight of the image, up to rounding of its sides to pixels; all places
+ * inside the image are equally likely. In a share 1 - probability of the steps the box is empty, all 0. The result
+ * depends on the arguments only. */
 typedef struct d9_box {
     int64_t top, left, bottom, right;
 } d9_box;

@@ -1,5 +1,5 @@
-/* Layout of the state: groups first, then frozen parameters, then statistics, each value at a multiple of 64 bytes, so
- * that one update covers a group and one lerp covers the state. */
+/* Layout of the state and sizes of the buffers. In the state, groups come first, then frozen parameters, then
+ * statistics, each value at a multiple of 64 bytes, so that one update covers a group and one lerp covers the state. */
 #include "step/program.h"
 
 #include <stdlib.h>

@@ -12,11 +12,11 @@
 #define CLONED
 #endif
 
-/* The patches of one image as 16-bit integers, (C, size, H, across): for each channel and each column x of a patch the
- * pixels of the image from column x on, `across` (patches per row) of them. The pixels at row y, column x of all
- * patches are then one contiguous range that starts at row y. */
+/* The patches of one image as 16-bit integers (C, size, H, across), where `across` is the number of patches per row:
+ * element (c, x, y, p) is the pixel at row y, column x + p of channel c. Entry (c, y, x) of all patches is then one
+ * contiguous range, which begins at element (c, x, y, 0). */
 typedef struct patch_matrix {
-    int size, d;
+    int size, d; /* side of a patch; entries of a patch */
     int64_t height, across, count;
     int16_t *columns;
 } patch_matrix;

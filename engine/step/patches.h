@@ -3,10 +3,11 @@
 
 #include "graph/init.h"
 
-/* Computes the covariance of all size x size patches of the first `images` images (unpadded, mean not subtracted),
- * divided by (patches - 1). Entries are in the order channel, row, column; `covariance` is (d, d), d = channels * size
- * * size. It is computed from exact integer sums of byte products, so its bits do not depend on the number of threads.
- * `site->table` must be affine in the byte, as normalisation is. */
+/* Computes the covariance, without subtracting the mean, of all size x size patches of the first `images` images,
+ * unpadded: sums of products divided by (patches - 1). Entries are in the order channel, row, column; `covariance` is
+ * (d, d), d = channels * size * size. It is computed from exact integer sums of byte products, so its bits do not
+ * depend on the number of threads. `site->table` must be affine in the byte, as normalisation is. D9_USAGE: fewer than
+ * two patches. */
 D9_MUST_USE d9_status d9_patch_covariance(d9_context *context, const d9_init_site *site, int64_t images, int size,
                                           double *covariance);
 
@@ -15,13 +16,13 @@ D9_MUST_USE d9_status d9_patch_covariance(d9_context *context, const d9_init_sit
 D9_MUST_USE d9_status d9_symmetric_eigen(d9_context *context, double *matrix, int d, double *eigenvalues,
                                          double *vectors);
 
-/* Whitening filters (d, size, size, channels), d = channels * size * size: filter j is eigenvector j of the covariance
- * of patches, divided by sqrt(eigenvalue j + epsilon), largest eigenvalue first. `count` must be the number of their
- * entries. `key` names the trick in messages. */
 typedef struct d9_whitening {
-    const char *key; /* "tricks.patch_whitening" */
-    int64_t size, images;
-    double epsilon;
+    const char *key;      /* the trick's key, for messages: "tricks.patch_whitening" */
+    int64_t size, images; /* side of a patch, pixels; number of training images to measure */
+    double epsilon;       /* added to each eigenvalue */
 } d9_whitening;
+/* Computes whitening filters (d, size, size, channels), d = channels * size * size: filter j is eigenvector j of the
+ * covariance of patches, divided by sqrt(eigenvalue j + epsilon), largest eigenvalue first. `count`, the number of
+ * elements of `values`, must be d * d. */
 D9_MUST_USE d9_status d9_whitening_filters(d9_context *context, const d9_whitening *whitening, const d9_init_site *site,
                                            double *values, int64_t count);

@@ -1,7 +1,8 @@
 /* The step program: a training run as data.
  *
- * config -> model -> tricks -> precision -> gradients -> groups and tail -> layout -> step program (build/build.h). A
- * backend plans and runs it. It contains no callbacks, except initialisers, which run once before the first step. */
+ * config -> model -> tricks -> precision -> gradients -> layout of the state -> updates and tail -> layout of the
+ * buffers -> step program (build/build.h). A backend plans and runs it. Its nodes contain no callbacks; the
+ * initialisers of its parameters are called once, before the first step. */
 #pragma once
 
 #include "core/measure.h"
@@ -25,8 +26,8 @@ typedef struct d9_accumulators { /* number i has the buffer D9_BUFFER_ACCUMULATO
     int count;
     d9_accumulator accumulator[D9_MAX_ACCUMULATORS];
 } d9_accumulators;
-/* Adds an accumulator. The name is not copied. D9_USAGE if the name is reserved or used, so that two tricks never share
- * an accumulator by accident. */
+/* Adds an accumulator. The name is not copied. D9_USAGE if there are too many, or if the name is reserved or used, so
+ * that two tricks never share an accumulator by accident. */
 D9_MUST_USE d9_status d9_accumulator_add(d9_context *context, d9_accumulators *accumulators, const char *name,
                                          d9_accumulator_layout layout, d9_buffer *buffer);
 /* Finds the buffer of an accumulator; D9_BUFFER_COUNT if there is none of this name. */
@@ -46,15 +47,15 @@ typedef struct d9_selector {
 typedef struct d9_group {
     char name[D9_NAME_SIZE]; /* "weights", "biases" */
     d9_selector selects;
-    d9_op op;         /* an update operation */
-    d9_update update; /* for D9_OP_UPDATE: the row in kernels/formulas/updates.def */
-    double numbers[D9_UPDATE_NUMBERS];
-    bool mean;      /* the update uses the gradient of the mean loss; false: of the summed loss */
-    bool per_image; /* the learning rate is multiplied by images per update / train.batch_size */
-    int averages;   /* the first `averages` accumulators are moving averages that start at zero (updates.def) */
-    int64_t every;  /* update interval in steps; 0: every step */
-    /* Muon: interval in steps at which weights are rescaled to a fixed norm (0: never), and its final value, towards
-     * which it changes linearly (0: it is constant). */
+    d9_op op;                          /* an update operation */
+    d9_update update;                  /* for D9_OP_UPDATE: the row in kernels/formulas/updates.def */
+    double numbers[D9_UPDATE_NUMBERS]; /* hyperparameters of the update, such as momentum */
+    bool mean;                         /* the update uses the gradient of the mean loss; false: of the summed loss */
+    bool per_image;                    /* the learning rate is multiplied by images per update / train.batch_size */
+    int averages;  /* the first `averages` accumulators are moving averages that start at zero (updates.def) */
+    int64_t every; /* update interval, in units of train.accumulate steps; 0: one unit */
+    /* Muon: interval, in the same units, at which weights are rescaled to a fixed norm (0: never), and its value at the
+     * end of the run, towards which it changes linearly (0: it is constant). */
     int64_t renormalise_every, renormalise_last;
     /* Names of the accumulators that hold the update's states; groups may share them. The first NULL ends the list:
      * further states are read as zero and not kept. */
@@ -62,8 +63,8 @@ typedef struct d9_group {
     d9_schedule rate; /* learning rate for a mean loss */
     double rate_multiplier, weight_decay, decay_multiplier;
     double from_epoch, until_epoch; /* epochs between which the group is updated; until_epoch 0: to the end */
-    /* The group is also updated only between these shares of the run's steps; until_share 0: to the end. from_share is
-     * below 1; however large it is, the group takes part in the run's last update. */
+    /* A second limit: shares of the run's steps between which the group is updated; until_share 0: to the end.
+     * from_share is below 1; however large it is, the group takes part in the run's last update. */
     double from_share, until_share;
     bool rate_ends;     /* the learning rate schedule ends when the group is frozen, not with the run */
     int64_t begin, end; /* element range in STATE and GRADIENT; set by the layout */
@@ -94,7 +95,7 @@ typedef struct d9_tail_node {
     double power; /* unless 0, the ratio after step t of T is the constant times (t / T)^power */
     int64_t last; /* unless 0, the node runs only in this many updates at the end of the run and, with ratio 0, in the
                    * step before them */
-    d9_when when;
+    d9_when when; /* `every` and `offset` in units of train.accumulate steps */
 } d9_tail_node;
 enum { D9_MAX_TAIL = 8 };
 typedef struct d9_tail {
@@ -138,11 +139,12 @@ typedef struct d9_extent {
     int64_t train_height, train_width;
     bool grey;          /* images are stored as one channel, which the batch repeats */
     int64_t vocabulary; /* texts: number of different tokens; their length is `width`, height 1; 0: images */
-    /* Tokens of a stream, which training cuts into `batch` columns and evaluation into eval_batch; 0: no stream.
-     * train_samples and eval_samples then count windows of `width` tokens; the last window of each column is padded. */
+    /* Numbers of tokens of a stream, which training cuts into `batch` columns and evaluation into eval_batch; 0: no
+     * stream. For a stream, train_samples and eval_samples count windows of `width` tokens; the last window of each
+     * column is padded. */
     int64_t train_tokens, eval_tokens, eval_batch;
-    /* Number of this process, and number of processes; both 0: one process. Of a batch of `batch` samples, or columns
-     * of a stream, it holds batch / ranks: number rank, rank + ranks, rank + 2 ranks ... */
+    /* Number of this process, and number of processes; both 0: one process. This process holds batch / ranks samples of
+     * a batch, or columns of a stream: numbers rank, rank + ranks, rank + 2 ranks ... */
     int rank, ranks;
     double epochs;
     double mean[4], std[4]; /* per channel, in byte units */
@@ -156,8 +158,8 @@ static inline int d9_extent_eval_ranks(const d9_extent *extent) {
 static inline int64_t d9_extent_own_batch(const d9_extent *extent) { return extent->batch / d9_extent_ranks(extent); }
 /* Shape of the stored samples of training or evaluation: images (count, H, W, C), or texts (count, 1, length, 1). */
 d9_shape d9_extent_stored(const d9_extent *extent, bool training);
-/* Number of windows of `length` tokens in a column, when `tokens` are cut into `columns`. The label of a
- * token is the next one, so the first token of a column is no label. */
+/* Number of windows of `length` tokens in a column, when `tokens` are cut into `columns`. The label of a token is the
+ * next token, so the first token of a column is no label. */
 int64_t d9_stream_windows(int64_t tokens, int64_t columns, int64_t length);
 
 typedef struct d9_table {
@@ -179,7 +181,8 @@ typedef struct d9_phase_change {
     int64_t batches;   /* batches per step; 0: unchanged */
 } d9_phase_change;
 enum { D9_MAX_PHASE_CHANGES = 24, D9_MAX_BATCHES = 64 /* of a step */ };
-typedef struct d9_phase_changes { /* a step has scale and batches of the last change before it that sets them */
+typedef struct d9_phase_changes { /* a step has the scale and the batches of the last change at or before it that sets
+                                   * them */
     int count;
     d9_phase_change change[D9_MAX_PHASE_CHANGES];
 } d9_phase_changes;
@@ -204,9 +207,11 @@ enum { D9_MAX_PHASES = 48 };
 typedef struct d9_program {
     d9_arena arena;
     d9_extent extent;
-    /* In batches. `steps` is the options' rate_count, or epochs * steps_per_epoch rounded to whole updates. */
+    /* In batches. `steps` is the options' rate_count if they give rates, else epochs * steps_per_epoch rounded to whole
+     * updates. */
     int64_t steps_per_epoch, steps;
-    /* Batches per update. Each batch is a step; the last of them updates, by the mean of the batches' gradients. */
+    /* Batches per update. If above 1, each step is one batch, and the last step of an update applies the mean of the
+     * gradients of its batches. */
     int64_t accumulate;
     const d9_precision *precision;
     const d9_measure *measure; /* score that evaluations report */
@@ -251,7 +256,7 @@ typedef struct d9_program_options {
 
 void d9_program_free(d9_context *context, d9_program *program);
 
-/* The number of batches of the step that begins at `step`, so the next one begins at step + this number. */
+/* The number of batches of the step that begins at `step`; the next step begins at `step` plus this number. */
 int64_t d9_program_batches(const d9_program *program, int64_t step);
 /* The number of images on which a step trains if it draws `images`. */
 int64_t d9_program_selected(const d9_program *program, int64_t images);
@@ -268,6 +273,7 @@ int d9_program_phase(const d9_program *program, int64_t step);
 /* The number of steps, from `step` on, that run the same list, up to the end of the epoch or the next phase
  * boundary. */
 int64_t d9_program_equal_steps(const d9_program *program, int64_t step);
+/* The node list of the step that begins at `step`. */
 const d9_graph *d9_program_list(const d9_program *program, int64_t step);
 /* A typical step: the first step of the list that trains on most batches of the run. */
 int64_t d9_program_usual_step(const d9_program *program);
@@ -277,7 +283,8 @@ int64_t d9_program_round(const d9_program *program, double steps);
 int64_t d9_group_from(const d9_program *program, const d9_group *group);
 /* The step at which a group is frozen; the number of steps of the run if it never is. */
 int64_t d9_group_until(const d9_program *program, const d9_group *group);
-/* The value of a schedule of a run of `epochs` epochs at the end of a step; with at_start, at its update's start. */
+/* The value that a step uses of a schedule for `epochs` epochs: at the end of the step or, with schedule->at_start, at
+ * the start of its update. */
 double d9_program_rate(const d9_program *program, const d9_schedule *schedule, double epochs, int64_t step);
 /* The factor on a group's schedule in a step: rate_multiplier; with per_image, times images per update / batch_size. */
 double d9_group_multiplier(const d9_program *program, const d9_group *group, int64_t step);
@@ -291,6 +298,7 @@ const char *d9_program_buffer_name(const d9_program *program, d9_buffer buffer);
 bool d9_when_active(const d9_when *when, int64_t step, int64_t batches, int64_t steps_per_epoch);
 /* The class weights (classes) of a loss node or of its gradient; NULL: all 1. */
 const double *d9_class_weights(const d9_program *program, const d9_node *loss);
+/* The value of a coefficient in the step that begins at `step`. */
 double d9_coefficient_at(const d9_program *program, const d9_coefficient *coefficient, int64_t step);
 
 /* ---- the layout of parameters, statistics and buffers (layout.c) ---- */
@@ -298,7 +306,8 @@ double d9_coefficient_at(const d9_program *program, const d9_coefficient *coeffi
 D9_MUST_USE d9_status d9_layout_state(d9_context *context, d9_program *program);
 /* Gives parameters (and their gradients) and statistics of `to` the offsets of those with the same name in `from`. */
 void d9_layout_copy(const d9_graph *from, d9_graph *to);
-/* Plans the scratch memory of all lists, and sets the size of every buffer. */
+/* Plans the scratch memory of all lists, places the states that they carry from step to step, and sets the size of
+ * every buffer. */
 D9_MUST_USE d9_status d9_layout_buffers(d9_context *context, d9_program *program, const d9_program_options *options);
 
 /* The largest shift of any view in either direction, in pixels: the padding that evaluation needs. */

@@ -6,8 +6,8 @@
 
 static bool mixes(const d9_node *node) { return node->op == D9_OP_MIX || node->op == D9_OP_PASTE; }
 
-/* True for nodes that draw, augment or gather by the epoch's order, or mix. Nodes that gather by a list computed in the
- * step (the images chosen by a second network) are excluded. */
+/* True for nodes that mix or paste images, and for nodes that draw, augment, gather or read tokens in the order of the
+ * epoch. Nodes that gather by a list computed in the step (the images chosen by a second network) are excluded. */
 static bool makes_batch(const d9_graph *graph, const d9_node *node) {
     const d9_value_id order = node->inputs[node->op == D9_OP_DRAW ? 0 : 1];
     return d9_op_info_of(node->op)->batch && (mixes(node) || graph->values[order].kind == D9_VALUE_STORED);
@@ -40,21 +40,21 @@ static void copy_middle(const d9_dataset *data, int64_t image, uint8_t *rgb) {
     }
 }
 
-/* Adds the name of a training image's class; of an image with several labels, their names with commas. */
-static void class_of(const d9_dataset *data, int64_t image, d9_text *text) {
+/* Adds the name of a training image's class; of an image with several labels, their names, separated by commas. */
+static void add_class_name(const d9_dataset *data, int64_t image, d9_text *text) {
     const int32_t label = data->train.labels[image];
     if (!data->several) d9_text_add(text, "%s", data->class_names[label]);
     for (int64_t c = 0; data->several && c < data->classes; c++)
         if ((uint32_t)label >> c & 1) d9_text_add(text, "%s%s", text->size ? ", " : "", data->class_names[c]);
 }
 
-/* Width of the column of class names. */
+/* Width of the column of class names, in sheet pixels. */
 static int names_width(const d9_session *session, int rows) {
     int widest = 0;
     for (int row = 0; row < rows; row++) {
         d9_text text;
         d9_text_init(session->context, &text);
-        class_of(session->dataset, row, &text);
+        add_class_name(session->dataset, row, &text);
         const int width = d9_sheet_name_width(d9_text_get(&text));
         widest = width > widest ? width : widest;
         d9_text_free(&text);
@@ -73,7 +73,7 @@ static d9_status put_names(d9_session *session, d9_sheet *sheet) {
         d9_text_free(&text);
     }
     for (int row = 0; row < sheet->rows; row++) {
-        class_of(session->dataset, row, &text);
+        add_class_name(session->dataset, row, &text);
         D9_TRY(d9_text_status(&text));
         d9_sheet_put_name(sheet, row, d9_text_get(&text));
         d9_text_free(&text);
@@ -113,7 +113,7 @@ done:
     return status;
 }
 
-d9_status d9_batch_sheet(d9_session *session, d9_sheet *sheet) {
+d9_status d9_batch_sheet_make(d9_session *session, d9_sheet *sheet) {
     d9_status status;
     d9_context *context = session->context;
     const d9_extent *extent = &session->program.extent;

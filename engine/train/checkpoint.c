@@ -8,7 +8,7 @@
  *     ACCUMULATOR/VALUE            (velocity/...) each trained parameter, for each accumulator of the groups
  *     metrics                      f64 (4), as D9_BUFFER_METRICS
  *     guard                        u8, only in fp16 runs, in the backend's form
- *     carry                        only of streams: the states of recurrent layers, as D9_BUFFER_CARRY
+ *     carry                        only of streams: D9_BUFFER_CARRY, with the columns of all processes
  *     epochs/COLUMN                f64 (finished epochs): each column of d9_epoch_row; row i is epoch i + 1
  *     timeline/SEGMENT/epoch       i64 (segments of this kind); 0: outside the epochs
  *     timeline/SEGMENT/seconds     f64 (segments of this kind)
@@ -16,7 +16,8 @@
  * The metadata holds the format, the properties that must agree with the run that reads it, the step, the number of
  * threads, the version and commit that wrote it, and the SHA-256 of the file. A reader requires exactly these tensors,
  * in the types and shapes of the run, with finite numbers. Exceptions: scores and evaluation loss of an epoch may be
- * NaN (not evaluated), and epochs/eval_loss may be missing (dawn9 0.3.0). */
+ * NaN (not evaluated), so may the training accuracy (samples with several labels), and epochs/eval_loss may be missing
+ * (dawn9 0.3.0). */
 #include "core/system.h"
 #include "record/safetensors.h"
 #include "train/trainer_parts.h"
@@ -39,8 +40,8 @@ typedef struct snapshot {
 } snapshot;
 
 /* Adds the tensor `group/name`, or `group` if `name` is NULL. */
-static d9_status add(d9_session *session, snapshot *all, const char *group, const char *name, d9_tensor_type type,
-                     const d9_shape *shape, void *bytes) {
+static d9_status add_tensor(d9_session *session, snapshot *all, const char *group, const char *name,
+                            d9_tensor_type type, const d9_shape *shape, void *bytes) {
     d9_status status;
     char *full;
     const size_t size = (size_t)d9_shape_count(shape) * d9_tensor_type_bytes(type);
@@ -62,7 +63,7 @@ static d9_status add_values(d9_session *session, snapshot *all, d9_buffer buffer
         const d9_value *value = &graph->values[v];
         const bool parameter = value->kind == D9_VALUE_PARAMETER, statistic = value->kind == D9_VALUE_STATISTIC;
         if (trained ? parameter && value->trainable : parameter || statistic)
-            D9_TRY(add(session, all, group, value->name, type, &value->shape, *bytes + value->offset));
+            D9_TRY(add_tensor(session, all, group, value->name, type, &value->shape, *bytes + value->offset));
     }
 done:
     return status;
@@ -75,7 +76,7 @@ static d9_status add_buffer(d9_session *session, snapshot *all, d9_buffer buffer
     const d9_shape shape = {1, {bytes / (int64_t)d9_tensor_type_bytes(type)}};
     if (bytes == 0) return D9_OK;
     D9_TRY(D9_ARENA_ALLOCATE(session->context, &all->arena, bytes, &all->buffers[buffer]));
-    D9_TRY(add(session, all, name, NULL, type, &shape, all->buffers[buffer]));
+    D9_TRY(add_tensor(session, all, name, NULL, type, &shape, all->buffers[buffer]));
 done:
     return status;
 }
@@ -96,8 +97,8 @@ static d9_status add_tensors(d9_session *session, int64_t epochs, snapshot *all)
     D9_TRY(add_buffer(session, all, D9_BUFFER_CARRY, "carry", d9_tensor_type_of(session->program.precision->master)));
     for (int c = 0; c < D9_EPOCH_COLUMNS; c++) {
         D9_TRY(D9_ARENA_ALLOCATE(session->context, &all->arena, epochs, &all->columns[c]));
-        D9_TRY(add(session, all, "epochs", d9_epoch_column(session->program.measure, c), D9_TENSOR_F64,
-                   &(d9_shape){1, {epochs}}, all->columns[c]));
+        D9_TRY(add_tensor(session, all, "epochs", d9_epoch_column(session->program.measure, c), D9_TENSOR_F64,
+                          &(d9_shape){1, {epochs}}, all->columns[c]));
     }
 done:
     return status;
@@ -121,14 +122,14 @@ static void fill_identity(d9_session *session, identity *self) {
     self->rows[4] = (d9_metadata){"data_digest", d9_session_data_digest(session)};
 }
 
-/* True for the column of evaluation losses, which dawn9 0.3.0 did not write. It is NAN for an epoch that was not
- * evaluated. */
+/* True for the column of evaluation losses, which dawn9 0.3.0 did not write. The loss of an epoch without evaluation is
+ * NAN. */
 static bool is_eval_loss(const char *name) { return strcmp(name, "epochs/eval_loss") == 0; }
 
 /* ---- checks of the numbers ---- */
 
 /* Fails with `status` and a message that ends in `why` if a number is not finite, or is a negative variance or an
- * impossible score. Scores may be NaN, as they are for an epoch that was not evaluated. */
+ * impossible score. Scores, the training accuracy among them, and evaluation losses may be NaN. */
 static d9_status check_numbers(d9_session *session, const char *path, const d9_tensor *tensor, d9_status status,
                                const char *why) {
     const int64_t count = d9_shape_count(&tensor->shape);
@@ -164,8 +165,8 @@ static d9_status add_segments(d9_session *session, snapshot *all, d9_segment_kin
         epochs[count] = timeline->segments[i].epoch;
         seconds[count++] = timeline->segments[i].seconds;
     }
-    D9_TRY(add(session, all, group, "epoch", D9_TENSOR_I64, &(d9_shape){1, {count}}, epochs));
-    D9_TRY(add(session, all, group, "seconds", D9_TENSOR_F64, &(d9_shape){1, {count}}, seconds));
+    D9_TRY(add_tensor(session, all, group, "epoch", D9_TENSOR_I64, &(d9_shape){1, {count}}, epochs));
+    D9_TRY(add_tensor(session, all, group, "seconds", D9_TENSOR_F64, &(d9_shape){1, {count}}, seconds));
 done:
     return status;
 }
@@ -265,7 +266,7 @@ static int64_t finished_epochs(const d9_program *program, int64_t step) {
 }
 
 /* "F32 (64, 3, 3, 3)" */
-static void describe(d9_tensor_type type, const d9_shape *shape, char text[128]) {
+static void describe_tensor(d9_tensor_type type, const d9_shape *shape, char text[128]) {
     int length = snprintf(text, 128, "%s (", d9_tensor_type_name(type));
     for (int i = 0; i < shape->rank; i++)
         length += snprintf(text + length, (size_t)(128 - length), "%s%lld", i ? ", " : "", (long long)shape->d[i]);
@@ -279,8 +280,8 @@ static d9_status find_tensor(d9_session *session, const char *path, const d9_saf
     *found = d9_safetensors_find(file, name);
     if (!*found) return d9_fail(session->context, D9_DATA, "%s: has no tensor %s", path, name);
     if ((*found)->type == type && d9_shape_equal(&(*found)->shape, shape)) return D9_OK;
-    describe((*found)->type, &(*found)->shape, theirs);
-    describe(type, shape, mine);
+    describe_tensor((*found)->type, &(*found)->shape, theirs);
+    describe_tensor(type, shape, mine);
     return d9_fail(session->context, D9_DATA, "%s: tensor %s is %s, must be %s", path, name, theirs, mine);
 }
 
@@ -308,7 +309,7 @@ static d9_status restore_segments(d9_session *session, const char *path, const d
     const d9_tensor *epochs, *seconds;
     char name[64];
     snprintf(name, sizeof name, "timeline/%s/seconds", d9_segment_name(kind));
-    seconds = d9_safetensors_find(file, name); /* its shape is the number of segments */
+    seconds = d9_safetensors_find(file, name); /* its length is the number of segments */
     const d9_shape shape = {1, {seconds ? seconds->shape.d[0] : 0}};
     D9_TRY(find_tensor(session, path, file, name, D9_TENSOR_F64, &shape, &seconds));
     snprintf(name, sizeof name, "timeline/%s/epoch", d9_segment_name(kind));
@@ -358,7 +359,7 @@ d9_status d9_checkpoint_read(d9_session *session, const char *path, int64_t capa
     D9_TRY(d9_together_read(session, path, D9_TENSORS_MAX_BYTES, &bytes, &size));
     D9_TRY(d9_safetensors_decode(session->context, path, bytes, size, &file));
     D9_TRY(check_format(session, path, file));
-    if (!d9_safetensors_is_sealed(bytes, size))
+    if (!d9_safetensors_reseal(bytes, size))
         D9_TRY(d9_fail(session->context, D9_DATA, "%s: damaged: its checksum is not that of its contents", path));
     D9_TRY(check_identity(session, path, file));
     D9_TRY(read_step(session, path, file, progress));

@@ -1,12 +1,13 @@
 /* Counts the operations that a run still needs: its remaining steps, and evaluations, with the average number of views
- * per test image. The remaining time assumes that these operations run at the rate of the last step's. */
+ * per test image. The estimate of the remaining time assumes the operations per second of the last step. */
 #include "graph/op.h"
 #include "train/trainer.h"
 
 #include <stdlib.h>
 
-/* Operations of an average step of `batches` batches. A node that runs only every few steps counts as a fraction. */
-static double operations(const d9_graph *graph, int64_t batches) {
+/* Operations of one process in an average step of `batches` batches. A node that runs only every few steps counts as a
+ * fraction. */
+static double step_operations(const d9_graph *graph, int64_t batches) {
     double sum = 0;
     for (d9_node_id n = 0; n < graph->node_count; n++) {
         const int64_t every = graph->nodes[n].when.every;
@@ -20,7 +21,7 @@ bool d9_evaluation_due(const d9_config *config, int64_t epoch, bool last) {
     return last || (every > 0 && fmod((double)epoch, every) < 1);
 }
 
-bool d9_evaluation_is_whole(const d9_config *config, bool last) {
+bool d9_evaluation_has_all_views(const d9_config *config, bool last) {
     return last || config->eval.tta == D9_EVAL_TTA_EVERY;
 }
 
@@ -65,16 +66,16 @@ double d9_train_operations(const d9_program *program, int64_t steps_done) {
 
 double d9_evaluation_operations(const d9_program *program) {
     return (double)program->extent.eval_samples / (double)program->extent.batch * d9_views_per_image(&program->views) *
-           operations(&program->eval, 1) * d9_extent_ranks(&program->extent);
+           step_operations(&program->eval, 1) * d9_extent_ranks(&program->extent);
 }
 
 double d9_operations_left(const d9_program *program, const d9_config *config, int64_t steps_done) {
     const int64_t per_epoch = program->steps_per_epoch, epochs = (program->steps + per_epoch - 1) / per_epoch;
-    double evaluations = 0; /* with all views */
+    double evaluations = 0; /* number of evaluations, in units of one with all views */
     for (int64_t epoch = steps_done / per_epoch + 1; epoch <= epochs; epoch++)
         if (d9_evaluation_due(config, epoch, epoch == epochs))
             evaluations +=
-                d9_evaluation_is_whole(config, epoch == epochs) ? 1 : 1 / d9_views_per_image(&program->views);
+                d9_evaluation_has_all_views(config, epoch == epochs) ? 1 : 1 / d9_views_per_image(&program->views);
     const d9_extent *extent = &program->extent;
     const int64_t computed = (extent->eval_samples + extent->batch - 1) / extent->batch * extent->batch;
     return d9_train_operations(program, steps_done) + /* an evaluation computes its last batch in full */
@@ -85,7 +86,7 @@ double d9_seconds_left(const d9_program *program, const d9_config *config, int64
     const int64_t step = steps_done > 0 ? d9_program_step_before(program, steps_done) : 0;
     const int64_t batches = d9_program_batches(program, step);
     const double timed =
-        operations(d9_program_list(program, step), batches) / (double)batches * d9_extent_ranks(&program->extent);
+        step_operations(d9_program_list(program, step), batches) / (double)batches * d9_extent_ranks(&program->extent);
     return step_seconds / timed * d9_operations_left(program, config, steps_done);
 }
 

@@ -12,7 +12,7 @@
 
 /* The evaluation images that the network is run on. */
 typedef struct selection {
-    const int32_t *list; /* their indices; NULL: all images in order */
+    const int32_t *list; /* their indices; NULL: the first `count` images */
     int64_t count;
 } selection;
 
@@ -20,7 +20,7 @@ static const d9_views plain_view = {.count = 1, .view = {{.weight = 1}}};
 
 static int64_t image_at(const selection *images, int64_t i) { return images->list ? images->list[i] : i; }
 
-/* The position, in the batch of all processes, of image i of this process's part of it. */
+/* Converts the index of an image among this process's images of a batch to its index in the whole batch. */
 static int64_t place_of(const d9_extent *extent, int64_t i) { return i * d9_extent_ranks(extent) + extent->rank; }
 
 /* Writes this process's image indices of the batch that starts at `begin`; the last batch is filled up with the first
@@ -34,7 +34,8 @@ static d9_status write_batch(d9_session *session, const selection *images, int64
     return d9_session_write(session, D9_BUFFER_EVAL_ORDER, order);
 }
 
-/* Writes a view's crop offset and mirroring for each image of a batch. `reach`: padding of the evaluation, pixels. */
+/* Writes a view's crop offset and mirroring for each image of this process's batch. `reach`: padding in evaluation,
+ * pixels. */
 static d9_status write_view(d9_session *session, const d9_view *view, int reach, int32_t *draws) {
     for (int64_t i = 0; i < d9_extent_own_batch(&session->program.extent); i++) {
         int32_t *draw = draws + i * D9_DRAW_SLOTS;
@@ -169,8 +170,8 @@ static d9_status check_score(d9_session *session, double score) {
     return isinf(score) ? d9_fail(session->context, D9_NONFINITE, "the %s of the evaluation is infinite", word) : D9_OK;
 }
 
-/* Computes the score in the program's measure, and unless NULL that of each label. Fails with D9_NONFINITE if a logit
- * is not finite, and like check_score. */
+/* Computes the score in the program's measure; `by_label` (NULL: not wanted) gets the score of each label. Fails with
+ * D9_NONFINITE if a logit is not finite, and like check_score. */
 static d9_status compute_score(d9_session *session, const double *logits, double *score, double *by_label) {
     d9_status status;
     const d9_extent *extent = &session->program.extent;
@@ -261,7 +262,8 @@ static int by_confidence(const void *a, const void *b) {
 }
 
 /* Called after the first of `views`: selects the least confident images for the other views into `list`, which has
- * space for all, and `images`. The rows of `mean_logits` of all other images become the logits of the first view. */
+ * space for all, and `images`. Their rows of `mean_logits` become zero; those of all other images become the logits of
+ * the first view. */
 static d9_status select_unsure(d9_session *session, const d9_views *views, const double *view_logits,
                                double *mean_logits, int32_t *list, selection *images) {
     d9_status status;
@@ -303,9 +305,9 @@ done:
     return status;
 }
 
-/* `view_logits` has space for one view; `mean_logits`, zeros before, becomes the weighted sum over the views; with
- * `views.alone`, confident images have the logits of the first view instead. Sets score and loss of the unchanged
- * images, which are run separately only if no view is the plain one of all images. */
+/* Runs the views. `view_logits` has space for one of them. `mean_logits`, zeros before, becomes the weighted sum over
+ * the views; with `views.alone`, confident images have the logits of the first view instead. Sets score and loss of the
+ * plain view, which is run separately only if no view is the plain one of all images. */
 static d9_status run_views(d9_session *session, const d9_views *views, double *view_logits, double *mean_logits,
                            d9_evaluation *evaluation) {
     d9_status status;
@@ -332,8 +334,8 @@ done:
     return status;
 }
 
-/* Runs the evaluation list over the whole stream, or this process's columns of it. Its losses pass through METRICS,
- * whose training values are kept. */
+/* Runs the evaluation list over the whole stream, or over this process's columns. The losses are summed in METRICS,
+ * whose training values are restored at the end. */
 static d9_status evaluate_stream(d9_session *session, d9_evaluation *evaluation) {
     d9_status status;
     const d9_extent *extent = &session->program.extent;
@@ -385,7 +387,7 @@ static d9_status evaluate(d9_session *session, const d9_views *views, d9_evaluat
         D9_TRY(D9_ALLOCATE(session->context, extent->classes, "scores", &evaluation->by_label));
     D9_TRY(compute_score(session, mean, &evaluation->score_tta, evaluation->by_label));
     double scores[] = {evaluation->score, evaluation->score_tta};
-    D9_TRY(d9_parallel_broadcast(session->context, session->parallel, scores, sizeof scores)); /* rank 0's, for all */
+    D9_TRY(d9_parallel_broadcast(session->context, session->parallel, scores, sizeof scores)); /* rank 0's scores */
     evaluation->score = scores[0], evaluation->score_tta = scores[1];
     store_predictions(session, mean, evaluation);
 done:

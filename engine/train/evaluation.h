@@ -5,8 +5,8 @@
 
 /* Computes logits (eval_samples, classes), the weighted sum over `views`, ignoring `alone`. Fails on an interrupt. */
 D9_MUST_USE d9_status d9_session_logits(d9_session *session, const d9_views *views, double *logits);
-/* Like d9_session_logits; `features` (NULL: none) gets the sum of the classifier's inputs, (eval_samples, elements per
- * image of eval.features), if the program was built with features. */
+/* Like d9_session_logits; `features` (NULL: none) gets the weighted sum over the views of the classifier's inputs,
+ * (eval_samples, elements per image of eval.features). The program must then have been built with features. */
 D9_MUST_USE d9_status d9_session_outputs(d9_session *session, const d9_views *views, double *logits, double *features);
 /* Evaluates the plain view of the first batch and discards its logits, so that a caller can time it. Not for streams.
  */
@@ -17,14 +17,17 @@ typedef struct d9_evaluation { /* d9_evaluation_free frees its arrays */
     double loss;       /* mean over the samples of the training loss (label smoothing, class weights); plain view */
     double score_tta;  /* with the views of the configuration; equals `score` if there is one view; NAN: only the plain
                         * view was computed */
-    int32_t *top1;     /* (eval_samples), predicted classes by the evaluated views; several labels: bit c for label c */
-    float *confidence; /* softmax probability of top1; several labels: the probability of the least sure answer */
-    double *margin;    /* (eval_samples), logit of the second class minus that of the first; NULL: not two classes */
-    double *by_label;  /* (classes), the score of each label by these views, NAN if undefined; NULL: the measure has
-                        * none */
+    int32_t *top1;     /* (eval_samples), predicted classes by the evaluated views; several labels: bit c for label c;
+                        * NULL: a stream */
+    float *confidence; /* softmax probability of top1; several labels: the probability of the least sure answer; NULL: a
+                        * stream */
+    double *margin;    /* (eval_samples), logit of the second class minus that of the first; NULL unless each sample has
+                        * one of two classes */
+    double *by_label;  /* (classes), the score of each label with the evaluated views, NAN if undefined; NULL: the
+                        * measure has none */
 } d9_evaluation;
-/* Evaluates all views of the configuration. D9_NONFINITE: a logit or the loss is not finite; D9_DATA: the samples
- * define no score. Fails on an interrupt. */
+/* Evaluates all views of the configuration. D9_NONFINITE: a logit, the loss of a stream or the score is not finite;
+ * D9_DATA: the samples define no score. Fails on an interrupt. */
 D9_MUST_USE d9_status d9_session_evaluate(d9_session *session, d9_evaluation *evaluation);
 /* Evaluates only the plain view: `score` and `loss` are those of d9_session_evaluate. If the configuration has several
  * views, score_tta is NAN. */

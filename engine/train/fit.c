@@ -34,8 +34,8 @@ static d9_memory_use memory_use_of(const d9_program *program, bool data_known) {
     return use;
 }
 
-/* Finds the memory use of a batch size. `whole`: builds also the parts of the program that depend on the number of
- * steps. */
+/* Finds the memory use of a batch size. `whole` false: without phases, and sized for evaluation only, so `use` is too
+ * small. */
 static d9_status batch_memory(search *s, int64_t batch, bool whole, d9_memory_use *use) {
     d9_status status;
     d9_program program = {0};
@@ -50,8 +50,8 @@ done:
     return status;
 }
 
-/* Builds the program of a batch size. If it fits, it becomes the best; until one fits, `use` is that of the last size
- * tried. D9_USAGE: training rejects it. */
+/* Builds the program of a batch size. If it fits, it becomes the best. Until one fits, best->use is that of the last
+ * size tried. D9_USAGE: training rejects the batch size. */
 static d9_status try_batch(search *s, int64_t batch, bool *fits) {
     d9_status status;
     d9_memory_use use;
@@ -80,8 +80,9 @@ done:
     return status;
 }
 
-/* Tries the first batch from *units on, below `high`, that training accepts, and moves *units there; to `high` or
- * beyond if there is none. Training rejects a batch for its number of steps, so the next one tried has fewer. */
+/* Tries the smallest batch of at least *units units, below `high`, that training accepts, and sets *units to this size;
+ * to `high` or more if there is none. Training rejects a batch for its number of steps, so the next candidate is the
+ * smallest batch with fewer steps. */
 static d9_status try_from(search *s, int64_t *units, int64_t high, bool *fits) {
     d9_status status = D9_USAGE;
     const int64_t unit = s->best->unit, images = s->extent.train_samples;

@@ -9,7 +9,7 @@ typedef struct d9_memory_use {
     int64_t gradients;   /* of the parameters */
     int64_t activations; /* scratch of a training step or of an evaluation batch, whichever needs more */
     int64_t data;        /* training and evaluation images, labels, the order of an epoch; 0: not known */
-    int64_t other;       /* logits, tables, metrics, loss scale, order and draws of evaluation */
+    int64_t other;       /* logits, tables, metrics, loss scale, carried states, order and draws of evaluation */
 } d9_memory_use;
 int64_t d9_memory_total(const d9_memory_use *use);
 

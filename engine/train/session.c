@@ -262,7 +262,7 @@ d9_status d9_session_load(d9_session *session) {
     d9_context *context = session->context;
     d9_status (*load)(d9_context *, d9_plan *) = session->backend->load;
     if (!load) return D9_OK;
-    D9_TRY(d9_session_begin_epoch(session, 0)); /* loads the code of a device that computes the order itself */
+    D9_TRY(d9_session_begin_epoch(session, 0)); /* on a device that computes the order itself, loads the code for it */
     if (session->train_plan) D9_TRY(load(context, session->train_plan));
     for (int p = 0; p < session->program.phase_count; p++)
         if (session->phase_plan[p]) D9_TRY(load(context, session->phase_plan[p]));
@@ -393,7 +393,8 @@ d9_status d9_session_scale_rates(d9_session *session, double factor) {
     return backend->tables ? backend->tables(session->context, session->device, program) : D9_OK;
 }
 
-/* Writes this process's share of the epoch: images rank, rank + ranks, ... of it, and so of each batch. */
+/* Writes this process's share of the epoch's order: numbers rank, rank + ranks, ... of the order, and so of each
+ * batch. */
 static d9_status write_order(d9_session *session, int64_t epoch, int64_t count) {
     d9_status status;
     const d9_extent *extent = &session->program.extent;

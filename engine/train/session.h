@@ -34,7 +34,7 @@ typedef struct d9_session {
     d9_program program;
     d9_plan *train_plan, *phase_plan[D9_MAX_PHASES], *eval_plan; /* phase_plan: one for each of program.phase */
     d9_timeline timeline;
-    double mark;           /* end of the timeline's last segment, in seconds */
+    double mark;           /* end of the timeline's last segment, CLOCK_MONOTONIC seconds */
     d9_observer observer;  /* the session itself calls only `lap` and `evaluated` */
     int64_t seen, to_see;  /* inferences (images times views) of the current evaluation: done, and their total */
     d9_parallel *parallel; /* the processes of the run; NULL: one */
@@ -56,20 +56,20 @@ typedef struct d9_session_options {
     double process_start; /* CLOCK_MONOTONIC seconds; 0: now */
     d9_observer observer;
     d9_parallel *parallel; /* the processes that train together, of which this is one; NULL: one */
-    d9_dataset *dataset;   /* the session becomes its owner; NULL: loads that of the configuration */
+    d9_dataset *dataset;   /* the session becomes its owner; NULL: loads the configuration's dataset */
     d9_program_options program;
     bool no_eval;  /* no evaluation plan */
     bool no_train; /* no training plan */
 } d9_session_options;
 
-/* Computes the sizes of data and run, without reading a file. Samples in the user's own files are not counted:
- * `counted` is then false, an epoch has at least D9_MAX_BATCHES batches, and there are two classes. */
+/* Computes the sizes of data and run, without reading a file. *counted is false if only files tell the number of
+ * samples: an epoch then has at least D9_MAX_BATCHES batches, and there are two classes. */
 D9_MUST_USE d9_status d9_config_extent(d9_context *context, const d9_config *config, d9_extent *extent, bool *counted);
-/* Builds and frees the program of a configuration, to report the errors that training would report about network and
- * data set (D9_USAGE). It reads no file, so the number of samples in the user's own files is unknown. */
+/* Checks a configuration by building its program, to report the errors that training would report about network and
+ * data set (D9_USAGE). Reads no file, so the number of samples in the user's own files is unknown. */
 D9_MUST_USE d9_status d9_config_try(d9_context *context, const d9_config *config);
-/* Sets *found if the network has a batch norm over the whole batch, which several processes must divide
- * (train.norm_groups). Otherwise as d9_config_try, for a run of `ranks` processes. */
+/* Checks a configuration as d9_config_try does, for a run of `ranks` processes. Sets *found to true if the network has
+ * a batch norm over the whole batch, which several processes must divide (train.norm_groups), else to false. */
 D9_MUST_USE d9_status d9_config_find_whole_norm(d9_context *context, const d9_config *config, int ranks, bool *found);
 /* Describes the dataset of a configuration as far as it is known without reading a file (d9_dataset_describe). */
 D9_MUST_USE d9_status d9_config_describe_dataset(d9_context *context, const d9_config *config, d9_dataset *promised);
@@ -84,18 +84,21 @@ void d9_session_close(d9_session *session);
 D9_MUST_USE d9_status d9_session_warn(d9_session *session);
 /* Plans another list of nodes over the buffers of the session. The caller frees the plan before closing the session. */
 D9_MUST_USE d9_status d9_session_plan(d9_session *session, const d9_graph *graph, d9_plan **plan);
-/* Runs each plan once, so that a device that loads code late does it now; counts as planning. Overwrites what steps
- * write: call it before d9_session_initialize. Processes that train together must all call it. */
+/* On a device that loads code when it is first used, runs each plan once to load its code; counts as planning.
+ * Overwrites what steps write: call it before d9_session_initialize. Processes that train together must all call it. */
 D9_MUST_USE d9_status d9_session_load(d9_session *session);
-/* Initialises STATE; metrics, gradients and update states become zero, accumulators of STATE a copy of it. */
+/* Initialises STATE. Metrics, gradients and states of updates become zero, accumulators with the layout of STATE copies
+ * of STATE. */
 D9_MUST_USE d9_status d9_session_initialize(d9_session *session);
 /* Writes the image order of the epoch of `step`. Call it at the epoch's first step, where it zeroes METRICS and CARRY,
  * and after resuming. */
 D9_MUST_USE d9_status d9_session_begin_epoch(d9_session *session, int64_t step);
-/* Makes every batch the first `batch` images, by writing ORDER or EVAL_ORDER; for checks, benchmarks and previews. */
+/* Makes every batch the first images of the data, by writing the buffer `order`, ORDER or EVAL_ORDER; for checks,
+ * benchmarks and previews. */
 D9_MUST_USE d9_status d9_session_repeat_batch(d9_session *session, d9_buffer order);
 /* Runs the step that begins at `step`. An asynchronous device may still be computing when this returns. */
 D9_MUST_USE d9_status d9_session_step(d9_session *session, int64_t step);
+/* The plan of the step that begins at `step`. */
 d9_plan *d9_session_step_plan(const d9_session *session, int64_t step);
 
 /* ---- the state, and other buffers ---- */
@@ -104,11 +107,11 @@ D9_MUST_USE d9_status d9_session_read_state(d9_session *session, d9_buffer buffe
 D9_MUST_USE d9_status d9_session_write_state(d9_session *session, d9_buffer buffer, const double *state);
 /* Reads a value as doubles. Without keep_all, later nodes of the step may have overwritten a value in SCRATCH. */
 D9_MUST_USE d9_status d9_session_read_value(d9_session *session, const d9_value *value, double *values);
-/* Reads or writes a whole buffer, program.buffer_bytes of it. */
+/* Reads, writes or zeroes a whole buffer: program.buffer_bytes[buffer] bytes. */
 D9_MUST_USE d9_status d9_session_read(d9_session *session, d9_buffer buffer, void *bytes);
 D9_MUST_USE d9_status d9_session_write(d9_session *session, d9_buffer buffer, const void *bytes);
 D9_MUST_USE d9_status d9_session_zero(d9_session *session, d9_buffer buffer);
-/* Multiplies the learning rates of all steps. */
+/* Multiplies the learning rates of all steps by `factor`. */
 D9_MUST_USE d9_status d9_session_scale_rates(d9_session *session, double factor);
 /* Writes `state` to STATE and to every accumulator with the layout of STATE. */
 D9_MUST_USE d9_status d9_session_set_state(d9_session *session, const double *state);
@@ -122,12 +125,13 @@ const char *d9_session_data_digest(d9_session *session);
  * mix, paste, tokens. Plans it. Free the plan, then the graph. */
 D9_MUST_USE d9_status d9_batch_plan(d9_session *session, d9_graph *graph, d9_plan **plan);
 
-/* Draws a sheet of the first training images, one per row with the name of its class: unchanged, then as augmented in
- * each of the first D9_PREVIEW_EPOCHS epochs, which the headings number. Overwrites ORDER and scratch. The images need
- * three channels. The caller frees the sheet. */
+/* Draws a sheet of the first training images, up to D9_BATCH_SHEET_IMAGES, one per row with the name of its class:
+ * cropped to the size of the network's images, then as augmented in each of the first D9_PREVIEW_EPOCHS epochs, which
+ * the headings number. Overwrites ORDER and scratch. The images need three channels. The caller frees the sheet. */
 enum { D9_BATCH_SHEET_IMAGES = 8 };
-D9_MUST_USE d9_status d9_batch_sheet(d9_session *session, struct d9_sheet *sheet);
+D9_MUST_USE d9_status d9_batch_sheet_make(d9_session *session, struct d9_sheet *sheet);
 
-/* Fails with the status of an arrived signal; D9_OK: none. `where` is the work in the message: "an evaluation". All
- * processes of a run must call it equally often; all fail if one of them has a signal. */
+/* Fails with the status of an arrived signal, or with D9_SIGINT if context->poll asks to stop; else D9_OK. `where`
+ * names the interrupted work in the message: "an evaluation". All processes of a run must call it equally often; all
+ * fail if one of them must stop. */
 D9_MUST_USE d9_status d9_session_check_interrupt(const d9_session *session, const char *where);

@@ -10,7 +10,7 @@ static d9_status add_sheet(d9_tensorboard_run *run, d9_session *session) {
     d9_sheet sheet = {0};
     uint8_t *png = NULL;
     size_t size;
-    D9_TRY(d9_batch_sheet(session, &sheet));
+    D9_TRY(d9_batch_sheet_make(session, &sheet));
     D9_TRY(d9_png_encode(session->context, sheet.pixels, sheet.width, sheet.height, &png, &size));
     d9_tensorboard_begin(&run->files, 0, d9_clock_wall());
     d9_tensorboard_image(&run->files, "augmentation", sheet.height, sheet.width, png, size);

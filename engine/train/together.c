@@ -8,7 +8,7 @@
 
 /* ---- the same run everywhere ---- */
 
-d9_status d9_together_check(d9_session *session, const d9_train_options *given) {
+d9_status d9_together_check_same_run(d9_session *session, const d9_train_options *given) {
     d9_status status;
     d9_config shown = *session->config;
     d9_text text;
@@ -81,7 +81,8 @@ static const d9_value *value_at(const d9_session *session, int64_t byte) {
     return NULL;
 }
 
-static d9_status compare(d9_session *session, d9_buffer buffer, const uint8_t *state, uint8_t *first, int64_t bytes) {
+static d9_status compare_with_rank_0(d9_session *session, d9_buffer buffer, const uint8_t *state, uint8_t *first,
+                                     int64_t bytes) {
     d9_status status;
     memcpy(first, state, (size_t)bytes);
     D9_TRY(d9_parallel_broadcast(session->context, session->parallel, first, bytes));
@@ -117,7 +118,7 @@ d9_status d9_together_gather_state(d9_session *session) {
         D9_TRY(d9_session_read(session, buffer, state));
         D9_TRY(gather_statistics(session, state));
         D9_TRY(d9_session_write(session, buffer, state));
-        D9_TRY(compare(session, buffer, state, first, bytes));
+        D9_TRY(compare_with_rank_0(session, buffer, state, first, bytes));
     }
 done:
     d9_release(session->context, state);

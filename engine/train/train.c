@@ -8,7 +8,7 @@
 #include <time.h>
 
 typedef struct run {                 /* a run in progress */
-    const d9_train_options *options; /* of rank 0; other processes have no output and no callbacks */
+    const d9_train_options *options; /* as given on rank 0; on other processes without output and callbacks */
     d9_parallel *parallel;
     bool writes;  /* rank 0 has a record on disk */
     bool resumes; /* a checkpoint is to be read */
@@ -17,7 +17,7 @@ typedef struct run {                 /* a run in progress */
     d9_record record;
     d9_tensorboard_run tensorboard;
     d9_result *result;
-    double rate_factor;    /* by which train.plateau has multiplied the learning rates so far */
+    double rate_factor;    /* factor by which train.plateau has multiplied the learning rates so far */
     int64_t step;          /* the next step */
     int64_t gathered_step; /* step at which every process last had the running statistics of all; -1: never */
     int64_t saved_step;    /* step of the last checkpoint; 0: none */
@@ -71,7 +71,7 @@ done:
     return status;
 }
 
-/* Adds the plans of all lists that a training step may run. */
+/* Adds the plan texts of all lists that a training step may run. */
 static void add_train_plans(const d9_session *session, d9_text *text) {
     d9_text_add(text, "%s", session->backend->plan_text(session->train_plan));
     for (int p = 0; p < session->program.phase_count; p++)
@@ -176,7 +176,7 @@ static d9_status read_kept(d9_context *context, run *self) {
     int64_t kept;
     if (!self->options->out || !keeps_best(self) || d9_best_row(self->result) < 0) goto done;
     const int64_t best = self->result->epochs[d9_best_row(self->result)].epoch;
-    D9_TRY(d9_record_kept(context, self->options->out, self->result->params_sha256, &kept));
+    D9_TRY(d9_record_read_kept(context, self->options->out, self->result->params_sha256, &kept));
     if (!*self->result->params_sha256 || (kept > 0 && kept != best && kept <= self->result->epoch_count))
         D9_TRY(d9_fail(context, D9_USAGE,
                        "%s: the model of the best epoch so far, %lld, was not kept; resume with the eval.tta from "
@@ -211,7 +211,7 @@ static d9_status resume(d9_context *context, run *self) {
     for (int64_t rows = 1; rows <= progress.epoch_count; rows++) D9_TRY(lower_rates(self, rows));
     if (self->step % program->steps_per_epoch && self->step < program->steps) {
         D9_TRY(d9_session_begin_epoch(&self->session, self->step));
-    } else if (progress.epoch_count > 0) { /* its evaluation may have been interrupted */
+    } else if (progress.epoch_count > 0) { /* the evaluation of the last epoch may have been interrupted */
         self->unreported = isnan(progress.epochs[progress.epoch_count - 1].score);
     }
     D9_TRY(read_kept(context, self));
@@ -250,7 +250,7 @@ static d9_status open_run(d9_context *context, const d9_train_options *given, ru
     D9_TRY(d9_session_warn(&self->session));
     if (options->save_plan) D9_TRY(save_plan(context, options->save_plan, &self->session));
     D9_TRY(describe_run(context, self));
-    D9_TRY(d9_together_check(&self->session, given));
+    D9_TRY(d9_together_check_same_run(&self->session, given));
     D9_TRY(d9_session_load(&self->session)); /* runs collective sums, so the processes must agree before */
     D9_TRY(find_checkpoint(context, self));
     D9_TRY(d9_session_initialize(&self->session));
@@ -260,7 +260,7 @@ static d9_status open_run(d9_context *context, const d9_train_options *given, ru
     if (options->out)
         D9_TRY(d9_record_open(context, &self->record, options->out, options->config, self->mode, self->result->epochs,
                               self->result->epoch_count - self->unreported, self->session.program.views.count));
-    if (options->tensorboard) /* it drops earlier events from this step on; the last summary stays */
+    if (options->tensorboard) /* TensorBoard drops earlier events from this step on; the last epoch's event stays */
         D9_TRY(d9_tensorboard_run_open(&self->tensorboard, &self->session, options->tensorboard,
                                        self->step + (self->step > 0 && !self->unreported)));
     if (options->ready) D9_TRY(options->ready(options->observer.user, &self->session));
@@ -297,8 +297,8 @@ static d9_status check_finite(run *self, const double metrics[4]) {
                    (unsigned long long)self->session.seed);
 }
 
-/* Evaluates with all views, or only the plain view. The timeline has an interrupted evaluation, which the resumed run
- * repeats, outside of the epochs, so that it is not taken for the final one. */
+/* Evaluates with all views, or only the plain view. A failed or interrupted evaluation belongs to no epoch in the
+ * timeline, so that it is not taken for the final one: the resumed run repeats it. */
 static d9_status evaluate(run *self, bool all_views, d9_segment_kind kind, int64_t epoch) {
     d9_status status, lap;
     d9_evaluation_free(self->session.context, &self->latest);
@@ -364,7 +364,7 @@ static d9_status write_predictions(run *self) {
                               : D9_OK;
 }
 
-/* Copies the scores of the labels from the latest evaluation, if the measure has them. */
+/* Copies the scores of the labels from the latest evaluation, if the measure has such scores. */
 static d9_status keep_label_scores(run *self) {
     d9_status status = D9_OK;
     const d9_dataset *data = self->session.dataset;
@@ -394,14 +394,14 @@ done:
     return status;
 }
 
-/* Evaluates the epoch of the newest row if that is due, with all views if the configuration, the end of the run or a
- * model to keep asks for it. */
+/* Evaluates the epoch of the newest row if an evaluation is due: with all views if eval.tta asks for them, at the end
+ * of the run, and for a model that is to be kept. */
 static d9_status evaluate_epoch(run *self, bool last) {
     d9_status status = D9_OK;
     d9_epoch_row *row = &self->result->epochs[self->result->epoch_count - 1];
     const d9_config *config = self->options->config;
     if (!d9_evaluation_due(config, row->epoch, last)) return D9_OK;
-    const bool all = d9_evaluation_is_whole(config, last);
+    const bool all = d9_evaluation_has_all_views(config, last);
     D9_TRY(evaluate(self, all, last ? D9_SEGMENT_FINAL_EVALUATE : D9_SEGMENT_EVALUATE, row->epoch));
     row->score = self->latest.score;
     row->eval_loss = self->latest.loss;
@@ -420,7 +420,7 @@ static d9_status report_epoch(run *self) {
     d9_session *session = &self->session;
     const d9_program *program = &session->program;
     d9_epoch_row *row = &self->result->epochs[self->result->epoch_count - 1];
-    const double factor = self->rate_factor; /* of this epoch */
+    const double factor = self->rate_factor; /* the factor in this epoch */
     D9_TRY(evaluate_epoch(self, self->step == program->steps));
     self->unreported = false;
     D9_TRY(lower_rates(self, self->result->epoch_count));
@@ -440,7 +440,7 @@ static void count_unsaved(const run *self) {
 }
 
 /* Writes a checkpoint. `epoch`: the epoch that its time is counted in; 0: none. */
-static d9_status checkpoint(run *self, int64_t epoch) {
+static d9_status write_checkpoint(run *self, int64_t epoch) {
     d9_status status = D9_OK;
     const d9_progress_state progress = {
         .step = self->step, .epochs = self->result->epochs, .epoch_count = self->result->epoch_count};
@@ -465,7 +465,7 @@ static d9_status checkpoint_if_due(run *self, int64_t epoch) {
     int due = options->checkpoint_every ? epoch % options->checkpoint_every == 0
                                         : self->session.mark - self->saved_seconds >= seconds;
     d9_status status = d9_parallel_agree(context, self->parallel, &due);
-    if (status == D9_OK && due) status = checkpoint(self, epoch);
+    if (status == D9_OK && due) status = write_checkpoint(self, epoch);
     if (status != D9_OUTPUT) return status;
     d9_log(context, D9_LOG_WARNING, "%s; the run continues without this checkpoint", context->message);
     d9_context_clear(context);
@@ -475,9 +475,9 @@ static d9_status checkpoint_if_due(run *self, int64_t epoch) {
 
 /* ---- stopping ---- */
 
-/* The status with which the run stops before its next step; D9_OK: it continues, as it always does between the batches
- * of an update. Several processes agree on it: before each step if the device is synchronous, otherwise at the start of
- * an epoch and every 50 steps of it. */
+/* The status with which the run stops before its next step; D9_OK: the run continues. It never stops between the
+ * batches of an update. Several processes decide together: before each step if the device is synchronous, otherwise at
+ * the start of an epoch and every 50 steps of the epoch. */
 static d9_status stop_reason(const run *self) {
     enum { STEPS = 50 };
     const d9_train_options *options = self->options;
@@ -500,7 +500,7 @@ static d9_status stop(run *self, d9_status why) {
     const int64_t epoch = (last ? self->step - 1 : self->step) / session->program.steps_per_epoch + 1;
     d9_context_clear(session->context);
     D9_TRY(d9_session_lap(session, D9_SEGMENT_TRAIN, epoch));
-    D9_TRY(checkpoint(self, 0));
+    D9_TRY(write_checkpoint(self, 0));
     if (self->parallel) self->parallel->together = true;
     status = d9_fail(session->context, why, "interrupted %s step %lld of %lld%s", last ? "after" : "before",
                      (long long)self->step + !last, (long long)session->program.steps,
@@ -557,14 +557,14 @@ static d9_status train(run *self) {
 /* ---- the end ---- */
 
 /* Writes predictions (unless keep: best, with which keep_epoch wrote them), model and checkpoint as configured, then
- * result.json. */
+ * result.json; removes the checkpoint unless it is kept. */
 static d9_status write_record(d9_context *context, run *self) {
     d9_status status;
     d9_session *session = &self->session;
     const d9_config *config = self->options->config;
     if (!keeps_best(self)) D9_TRY(write_predictions(self));
     if (config->keep == D9_KEEP_MODEL || config->keep == D9_KEEP_ALL) D9_TRY(write_model(self));
-    if (config->keep == D9_KEEP_ALL) D9_TRY(checkpoint(self, 0));
+    if (config->keep == D9_KEEP_ALL) D9_TRY(write_checkpoint(self, 0));
     D9_TRY(d9_session_lap(session, D9_SEGMENT_SAVE, 0));
     if (!self->options->out) goto done;
     D9_TRY(d9_record_result(&self->record, self->result));
@@ -574,17 +574,17 @@ done:
 }
 
 /* Writes the record. If that fails, tries to write a final checkpoint, unless the last step already has one. With
- * several processes it writes none, because only rank 0 knows of the failure. */
+ * several processes there is no final checkpoint, because only rank 0 knows of the failure. */
 static d9_status write_or_save(d9_context *context, run *self) {
     const d9_status status = write_record(context, self);
     const bool saves = status != D9_OK && self->saved_step < self->step && d9_parallel_ranks(self->parallel) == 1;
-    const d9_status saved = saves ? checkpoint(self, 0) : D9_OK;
+    const d9_status saved = saves ? write_checkpoint(self, 0) : D9_OK;
     return status != D9_OK ? status : saved; /* the first error is reported */
 }
 
 /* Corrects the result of a run that stopped early by patience: steps and operations become those done. The evaluation
- * of the last epoch becomes the final one of the timeline, unless one is marked as final already; of several
- * evaluations, which a resumed run may have repeated, the first is taken. */
+ * of the last epoch becomes the final one of the timeline, unless the epoch has a final evaluation already. A resumed
+ * run may have repeated the evaluation; the first one is taken. */
 static void end_early(run *self) {
     d9_result *result = self->result;
     d9_segment *segments = self->session.timeline.segments, *found = NULL;
@@ -597,7 +597,8 @@ static void end_early(run *self) {
     result->steps = self->step;
 }
 
-/* Sets the scores and the hash of the trained model: the last one or, with keep: best, that of the best epoch. */
+/* Sets the scores and the hash of the model that the run keeps: of the last epoch or, with keep: best, of the best
+ * one. */
 static d9_status describe_model(run *self) {
     d9_status status = D9_OK;
     d9_result *result = self->result;

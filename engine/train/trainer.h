@@ -23,7 +23,7 @@ typedef struct d9_train_options {
     volatile sig_atomic_t *unsaved_steps; /* set to the number of steps since the last checkpoint; may be NULL */
     d9_observer observer;
     /* The processes that train together; each calls d9_train with the same configuration, seed and folder. Only rank 0
-     * writes files, and reads those that it has written. NULL: one process. */
+     * writes files, and reads the files that it wrote. NULL: one process. */
     d9_parallel *parallel;
     /* Writes the trained model if `keep` asks for one (exchange/model.h: d9_model_write); NULL: never. */
     d9_status (*write_model)(d9_session *session, const char *path);
@@ -37,18 +37,19 @@ typedef struct d9_train_options {
     d9_status (*kept)(void *user, d9_session *session);
 } d9_train_options;
 
-/* Trains once. An interrupt lets the step finish but not an evaluation, writes a checkpoint to `out` and returns
- * D9_SIGHUP, D9_SIGINT, D9_SIGTERM, D9_SIGUSR1, D9_SIGUSR2 or D9_SIGXCPU. D9_USAGE also if another process trains in
- * `out`. D9_NONFINITE: the loss, logits of an evaluation or numbers of a checkpoint are not finite. Free the result
- * with d9_result_free. */
+/* Trains once. An interrupt lets the current update finish but not an evaluation, writes a checkpoint to `out` and
+ * returns D9_SIGHUP, D9_SIGINT, D9_SIGTERM, D9_SIGUSR1, D9_SIGUSR2 or D9_SIGXCPU. D9_USAGE also if another process
+ * trains in `out`. D9_NONFINITE: the loss, the logits or the score of an evaluation, or numbers of a checkpoint are not
+ * finite. Free the result with d9_result_free. */
 D9_MUST_USE d9_status d9_train(d9_context *context, const d9_train_options *options, d9_result *result);
 void d9_result_free(d9_context *context, d9_result *result);
 
 /* ---- the work of a run, known in advance ---- */
 /* True if the network is evaluated after this epoch (from 1). `last`: it is the last epoch of the run. */
 bool d9_evaluation_due(const d9_config *config, int64_t epoch, bool last);
-/* True if this evaluation computes all views, by eval.tta; false: only the plain view. */
-bool d9_evaluation_is_whole(const d9_config *config, bool last);
+/* True if an evaluation computes all views: the last one and, with eval.tta: every, all others. False: only the plain
+ * view; the run then adds the other views if the epoch becomes the best (keep: best) or the last (eval.patience). */
+bool d9_evaluation_has_all_views(const d9_config *config, bool last);
 /* Additions and multiplications of convolutions and matrix products, in all processes. d9_train_operations: in the
  * steps after the first `steps_done`, forward and backward. d9_evaluation_operations: in one evaluation of all images
  * with their views. */
@@ -59,7 +60,7 @@ double d9_operations_left(const d9_program *program, const d9_config *config, in
 /* The remaining seconds of a run, evaluations included, if a batch takes `step_seconds` in steps like the last one. */
 double d9_seconds_left(const d9_program *program, const d9_config *config, int64_t steps_done, double step_seconds);
 
-/* Times of single steps, or a time predicted from them: the median and the quartiles. */
+/* Seconds of single steps, or a time predicted from them: the median and the quartiles. */
 typedef struct d9_time_range {
     double low, median, high;
 } d9_time_range;

@@ -6,14 +6,14 @@
 #include "train/trainer.h"
 
 /* ---- exchange between the processes of a run (together.c) ---- */
-/* They compare their configurations and states, collect statistics and metrics, and send files of rank 0 to all. With
- * one process nothing is exchanged. Every process calls the functions in the same order. */
+/* The processes compare their configurations and states, collect statistics and metrics, and send files of rank 0 to
+ * all. With one process nothing is exchanged. Every process calls the functions in the same order. */
 
 /* Fails with D9_USAGE on a process whose configuration, seed, precision, backend, data, version or options differ from
- * those of rank 0, but for its threads and paths. */
-D9_MUST_USE d9_status d9_together_check(d9_session *session, const d9_train_options *given);
-/* Gives every process the running statistics of all, in STATE and in its averages, then compares these buffers with
- * rank 0's: D9_DEVICE, naming the first value that differs. */
+ * those of rank 0. Title, threads and paths may differ. */
+D9_MUST_USE d9_status d9_together_check_same_run(d9_session *session, const d9_train_options *given);
+/* Gives every process the running statistics of all, in STATE and in accumulators with its layout, then compares these
+ * buffers with rank 0's: D9_DEVICE, naming the first value that differs. */
 D9_MUST_USE d9_status d9_together_gather_state(d9_session *session);
 /* Reads METRICS of all processes: sums of the first three numbers; the last is the first non-finite step + 1, or 0. */
 D9_MUST_USE d9_status d9_together_metrics(d9_session *session, double metrics[4]);
@@ -31,8 +31,8 @@ typedef struct d9_progress_state { /* progress of an unfinished run, stored in a
     int64_t step;                  /* the next step */
     d9_epoch_row *epochs;          /* finished epochs */
     int64_t epoch_count;
-    int64_t threads; /* CPU threads of the process that wrote it; 0: not recorded. d9_checkpoint_write ignores it and
-                        records the session's */
+    int64_t threads; /* CPU threads of the process that wrote the checkpoint; 0: not recorded. d9_checkpoint_write
+                      * ignores `threads` and records the session's */
 } d9_progress_state;
 /* Writes a checkpoint, with the metrics and carried states of all processes. Every process calls this after
  * d9_together_gather_state; all but rank 0 with `path` NULL. D9_NONFINITE: not written, because a number of the run is
@@ -65,9 +65,9 @@ typedef struct d9_tensorboard_run { /* all zeros: not open */
  * which overwrites ORDER and scratch, so call it before d9_session_begin_epoch. */
 D9_MUST_USE d9_status d9_tensorboard_run_open(d9_tensorboard_run *run, d9_session *session, const char *folder,
                                               int64_t step);
-/* Writes the event of the epoch that ended before `step`. `rate_factor`: by which train.plateau had multiplied its
- * learning rates. If the file cannot be written, for example on a full disk, warns and closes `run`: the training is
- * worth more than its curves. */
+/* Writes the event of the epoch that ended before `step`. `rate_factor`: the factor by which train.plateau had
+ * multiplied its learning rates. If the file cannot be written, for example on a full disk, warns and closes `run`: the
+ * training is worth more than its curves. */
 D9_MUST_USE d9_status d9_tensorboard_run_epoch(d9_tensorboard_run *run, d9_session *session, int64_t step,
                                                double rate_factor, const d9_epoch_row *row);
 void d9_tensorboard_run_close(d9_context *context, d9_tensorboard_run *run);

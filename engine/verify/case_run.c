@@ -95,8 +95,8 @@ done:
     return status;
 }
 
-d9_status d9_case_session(d9_context *context, const d9_reference_case *reference, const d9_case_run_options *options,
-                          d9_config *config, d9_session *session) {
+d9_status d9_case_session_open(d9_context *context, const d9_reference_case *reference,
+                               const d9_case_run_options *options, d9_config *config, d9_session *session) {
     d9_status status;
     d9_session_options session_options = {
         .program = {.rates = reference->rates, .rate_count = reference->steps, .steps_per_epoch = reference->steps}};
@@ -116,7 +116,8 @@ typedef struct run {
     d9_recorded_tensors *recorded;
 } run;
 
-static d9_status record_one(run *self, const char *prefix, const char *name, const d9_value *value, d9_buffer buffer) {
+static d9_status record_value(run *self, const char *prefix, const char *name, const d9_value *value,
+                              d9_buffer buffer) {
     d9_status status;
     const d9_shape shape = d9_exchange_shape(value);
     double *values;
@@ -132,21 +133,21 @@ static d9_status record_step(run *self, int64_t step) {
     const d9_graph *graph = &self->session->program.train;
     char prefix[32];
     snprintf(prefix, sizeof prefix, "step%lld/", (long long)step + 1);
-    D9_TRY(record_one(self, prefix, "loss", &graph->values[graph->loss], graph->values[graph->loss].buffer));
-    D9_TRY(record_one(self, prefix, "logits", &graph->values[graph->logits], graph->values[graph->logits].buffer));
+    D9_TRY(record_value(self, prefix, "loss", &graph->values[graph->loss], graph->values[graph->loss].buffer));
+    D9_TRY(record_value(self, prefix, "logits", &graph->values[graph->logits], graph->values[graph->logits].buffer));
 done:
     return status;
 }
 
 /* Records parameters and statistics from STATE or an average of it; from GRADIENT only parameters with a gradient. */
-static d9_status record_all(run *self, const char *prefix, d9_buffer buffer) {
+static d9_status record_state(run *self, const char *prefix, d9_buffer buffer) {
     d9_status status = D9_OK;
     const d9_graph *graph = &self->session->program.train;
     for (int v = 0; v < graph->value_count; v++) {
         const d9_value *value = &graph->values[v];
         if (!d9_exchange_is_state(value)) continue;
         if (buffer == D9_BUFFER_GRADIENT && d9_gradient_of(graph, v) == D9_NONE) continue;
-        D9_TRY(record_one(self, prefix, d9_reference_case_name_in_file(self->reference, value->name), value, buffer));
+        D9_TRY(record_value(self, prefix, d9_reference_case_name_in_file(self->reference, value->name), value, buffer));
     }
 done:
     return status;
@@ -205,17 +206,17 @@ static d9_status run_training(d9_context *context, const d9_reference_case *refe
     d9_config config;
     d9_session session = {0};
     run self = {reference, &session, recorded};
-    D9_TRY(d9_case_session(context, reference, options, &config, &session));
+    D9_TRY(d9_case_session_open(context, reference, options, &config, &session));
     D9_TRY(find_rounding(&session, recorded));
     for (int64_t step = 0; step < reference->steps; step++) {
         D9_TRY(d9_session_step(&session, step));
         D9_TRY(session.backend->sync(context, session.device));
         D9_TRY(record_step(&self, step));
-        if (step == 0) D9_TRY(record_all(&self, "grad/", D9_BUFFER_GRADIENT));
+        if (step == 0) D9_TRY(record_state(&self, "grad/", D9_BUFFER_GRADIENT));
     }
-    D9_TRY(record_all(&self, "final/", D9_BUFFER_STATE));
+    D9_TRY(record_state(&self, "final/", D9_BUFFER_STATE));
     if (session.program.tail.evaluate != D9_BUFFER_STATE)
-        D9_TRY(record_all(&self, "ema/", session.program.tail.evaluate));
+        D9_TRY(record_state(&self, "ema/", session.program.tail.evaluate));
     D9_TRY(record_evaluation(&self));
 done:
     d9_session_close(&session);
@@ -283,7 +284,7 @@ static d9_status run_augmentation(d9_context *context, const d9_reference_case *
     D9_TRY(write_draws(&session, reference));
     D9_TRY(d9_session_repeat_batch(&session, D9_BUFFER_EVAL_ORDER));
     D9_TRY(session.backend->run(context, session.eval_plan, 0));
-    D9_TRY(record_one(&(run){reference, &session, recorded}, "", "output", image, image->buffer));
+    D9_TRY(record_value(&(run){reference, &session, recorded}, "", "output", image, image->buffer));
 done:
     d9_session_close(&session);
     return status;

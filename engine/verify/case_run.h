@@ -16,7 +16,8 @@ typedef struct d9_recorded_tensors { /* all zero: empty */
     d9_arena arena;
     d9_recorded_tensor *rows;
     int count, capacity;
-    bool rounds_transforms; /* a rule of the run rounded to half precision operands that it had computed itself */
+    bool rounds_transforms; /* a rule of the run rounded its intermediate operands (Winograd tiles, gradients of gates)
+                             * to half precision */
     bool rounds_elsewhere;  /* the run kept values between some nodes in f32, or may have rounded weight gradients */
 } d9_recorded_tensors;
 
@@ -40,5 +41,5 @@ D9_MUST_USE d9_status d9_case_run(d9_context *context, const d9_reference_case *
 
 /* Opens a session ready for the first step of a training case: with its weights, and the same batch in every step.
  * `config` receives the configuration used by the session and must live as long. */
-D9_MUST_USE d9_status d9_case_session(d9_context *context, const d9_reference_case *reference,
-                                      const d9_case_run_options *options, d9_config *config, d9_session *session);
+D9_MUST_USE d9_status d9_case_session_open(d9_context *context, const d9_reference_case *reference,
+                                           const d9_case_run_options *options, d9_config *config, d9_session *session);

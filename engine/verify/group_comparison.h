@@ -17,8 +17,8 @@ typedef struct d9_verification {
 
     d9_reference_case reference;  /* the current case */
     d9_recorded_tensors expected; /* tensors of its file */
-    bool rounds_transforms;       /* a rule of the tested backend rounded operands that it had computed itself (Winograd
-                                   * tiles) */
+    bool rounds_transforms;       /* a rule of the tested backend rounded its intermediate operands (Winograd tiles,
+                                   * gradients of gates) to half precision */
     bool rounds_elsewhere;        /* the tested backend rounded other tensors than the reference backend */
     /* Results of the reference backend with the file's weights and with perturbed ones; count 0: not run yet. */
     d9_recorded_tensors unperturbed, perturbed[D9_PERTURBATIONS];
@@ -38,8 +38,8 @@ D9_MUST_USE d9_status d9_verification_compare_tensor(d9_verification *self, cons
 /* Reports a row. A row without compared elements fails unless it was skipped. */
 void d9_verification_report(d9_verification *self, d9_verify_row *row);
 /* A sink that keeps the worst row in `user`, a d9_verify_row, initially {.passed = true}. Failed rows are worse than
- * passed ones; of two such rows, the one with the larger ratio of error to limit is worse. The kept row sums the
- * numbers of compared elements. */
+ * passed ones; of two failed or two passed rows, the one with the larger ratio of error to limit is worse. The kept row
+ * sums the numbers of compared elements. */
 void d9_verification_keep_worst(void *user, const d9_verify_row *row);
 /* Returns a new row for the current case: passed, with nothing compared yet. */
 d9_verify_row d9_verification_row(const d9_verification *self, const char *group, double limit);

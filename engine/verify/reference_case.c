@@ -15,7 +15,7 @@ static d9_status fail_case(d9_context *context, const d9_reference_case *self, c
     return d9_fail(context, D9_DATA, "case %s: %s", self->name, what);
 }
 
-/* Parses a metadata row that holds a JSON object; NULL if there is no such row. */
+/* Parses a metadata row that holds a JSON object. *object is NULL if there is no such row. */
 static d9_status read_object(d9_context *context, const d9_reference_case *self, const char *key, json_t **object) {
     const char *text = d9_safetensors_metadata(self->file, key);
     json_error_t error;

@@ -26,11 +26,12 @@ typedef struct comparison {
     bool truncate; /* copy_bytes truncates values to tf32 on their way to the reference backend */
     updated_state updated[MAX_UPDATED];
     int updated_count;
-    const char *choice;     /* the current rule's */
+    const char *choice;     /* the current rule's algorithm, for messages */
     bool in_f32;            /* the current rule does not round between its nodes */
     d9_value *wide;         /* copy of the graph's values; those that a rule with in_f32 does not round have the type
                              * f32 */
-    bool rounds_transforms; /* the current rule rounds operands that it has computed itself */
+    bool rounds_transforms; /* the current rule rounds its intermediate operands (Winograd tiles, gradients of gates) to
+                             * half precision */
     d9_verify_row row;
 } comparison;
 
@@ -72,7 +73,7 @@ static bool is_written_in(const comparison *c, d9_value_id id, d9_node_id begin,
 }
 
 /* True if a node outside of [begin, end) reads the value, or the value is the loss, the logits or not an activation. */
-static bool read_outside(const comparison *c, d9_value_id id, d9_node_id begin, d9_node_id end) {
+static bool is_read_outside(const comparison *c, d9_value_id id, d9_node_id begin, d9_node_id end) {
     if (c->graph->values[id].kind != D9_VALUE_ACTIVATION || id == c->graph->loss || id == c->graph->logits) return true;
     for (d9_node_id n = 0; n < c->graph->node_count; n++)
         for (int i = 0; (n < begin || n >= end) && i < c->graph->nodes[n].input_count; i++)
@@ -86,8 +87,9 @@ static bool is_half(d9_type type) { return type == D9_BF16 || type == D9_F16; }
  * nodes. */
 static bool is_wide(const comparison *c, d9_value_id id) { return c->wide[id].type != c->graph->values[id].type; }
 
-/* If the current rule computes in f32: the reference backend will keep half-precision values between the rule's nodes
- * in f32. Such rules round two kinds of values as their nodes do: cast weights, and gradients before an activation. */
+/* If the current rule computes in f32, makes the reference backend keep half-precision values between the rule's nodes
+ * in f32, too. Such a rule rounds two kinds of values as its nodes do: cast weights, and gradients before an
+ * activation. */
 static void widen_between(comparison *c, d9_node_id begin, d9_node_id end) {
     for (d9_node_id n = begin; c->in_f32 && n < end - 1; n++) {
         const d9_node *node = &c->graph->nodes[n];
@@ -102,7 +104,8 @@ static void widen_between(comparison *c, d9_node_id begin, d9_node_id end) {
 }
 
 /* Copies the activations and gradients that a rule reads from other rules. The reference backend has its own state and
- * batch, and its own f32 copies of values that a rule recomputes in f32. */
+ * batch. A rule that computes in f32 reads the reference backend's f32 versions of values that an earlier rule kept in
+ * f32. */
 static d9_status copy_inputs(comparison *c, d9_node_id begin, d9_node_id end) {
     d9_status status = D9_OK;
     for (d9_node_id n = begin; n < end; n++)
@@ -121,7 +124,7 @@ done:
 
 /* ---- running the same nodes on the reference backend ---- */
 
-static d9_status compare_rule(comparison *c, d9_node_id begin, d9_node_id end) {
+static d9_status run_on_reference(comparison *c, d9_node_id begin, d9_node_id end) {
     d9_status status;
     d9_graph part = *c->graph; /* shares the arrays, which are only read */
     d9_plan *plan = NULL;
@@ -177,7 +180,7 @@ done:
 
 /* ---- comparison ---- */
 
-/* The narrowest type to which the value's numbers were rounded. A recurrent layer rounds its state at each step. */
+/* The narrowest type to which the value's numbers were rounded. A recurrent layer rounds its state at each token. */
 static d9_type type_of(const comparison *c, const d9_node *node, const d9_value *value) {
     if (node->op == D9_OP_RECUR) return c->tested->program.precision->compute;
     if (d9_op_info_of(node->op)->convolution && value->kind == D9_VALUE_GRADIENT && c->tested->info.narrow_gradients &&
@@ -238,7 +241,7 @@ static double limit_of(const comparison *c, const d9_node *node, d9_value_id id)
     bool summed = value->kind != D9_VALUE_ACTIVATION || info->in_place; /* running statistics are sums, too */
     bool half = c->expected->program.precision->compute != c->expected->program.precision->master;
     if (info->per_parameter && node->as.update.products != value->type) return 2e-3;
-    /* Updates and the nodes after them compute in f32, on both backends from the same gradient and the same state
+    /* Updates and the nodes after them compute in f32. Both backends start from the same gradient and the same state
      * before the step. */
     if (before_of(c, id) && !info->in_place) return 1e-4;
     return !summed ? 1e-5 : half ? 1e-3 : 1e-4;
@@ -249,7 +252,8 @@ typedef struct output_error {
     double storage; /* largest part of the error that storing a state in f32 can cause */
 } output_error;
 
-/* Error of `got` relative to `want`; of a state, whose value before the rule is `before`, relative to its change. */
+/* Error of `got`, relative to the norm of `want`. If `before` is not NULL, the value is a state with this value before
+ * the rule, and its error is relative to its change. */
 static output_error error_of(const double *got, const double *want, const double *before, int64_t count) {
     const d9_tensor_difference difference = d9_tensor_difference_of(got, want, count);
     const double movement = before ? d9_tensor_difference_of(want, before, count).distance : 0;
@@ -269,7 +273,7 @@ static d9_status find_sensitivity(comparison *c, const d9_node *node, d9_value_i
     double *values = NULL;
     D9_TRY(D9_ALLOCATE(c->context, count, "values to compare", &values));
     c->truncate = true;
-    status = compare_rule(c, n, n + 1);
+    status = run_on_reference(c, n, n + 1);
     c->truncate = false;
     D9_TRY(status);
     D9_TRY(d9_session_read_value(c->expected, &c->graph->values[id], values));
@@ -358,7 +362,7 @@ static d9_status compare_outputs(comparison *c, d9_node_id begin, d9_node_id end
     for (d9_node_id n = begin; n < end; n++) {
         const d9_node *node = &c->graph->nodes[n];
         for (int i = 0; i < node->output_count; i++)
-            if (node->outputs[i] != D9_NONE && read_outside(c, node->outputs[i], begin, end))
+            if (node->outputs[i] != D9_NONE && is_read_outside(c, node->outputs[i], begin, end))
                 D9_TRY(compare_unless_overwritten(c, node, node->outputs[i], end, written_over));
         for (int i = 0; i < node->input_count; i++)
             if (d9_op_info_of(node->op)->in_place >> i & 1)
@@ -390,7 +394,7 @@ static d9_status compare_rules(comparison *c, const char *name, d9_verify_sink s
         snprintf(c->row.name, sizeof c->row.name, "%.20s %s", name, rules[r].rule);
         snprintf(c->row.group, sizeof c->row.group, "%s", first->role);
         D9_TRY(save_updated(c, rules[r].node, rules[r + 1].node));
-        D9_TRY(compare_rule(c, rules[r].node, rules[r + 1].node));
+        D9_TRY(run_on_reference(c, rules[r].node, rules[r + 1].node));
         bool written_over;
         D9_TRY(compare_outputs(c, rules[r].node, rules[r + 1].node, &written_over));
         free_updated(c);

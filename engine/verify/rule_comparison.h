@@ -22,8 +22,8 @@
  *   a rule that computes in f32 what its nodes store in half precision: the reference backend keeps these values in f32
  *   between the nodes, too, except casts and gradients before an activation; the values themselves are compared as
  *   above
- *   rules whose convolutions round transformed operands (Winograd with products in bf16): 2e-2, cosine 0.9998; the
- *   largest error measured is 1.4e-2
+ *   rules that round their intermediate operands to half precision (Winograd tiles, gradients of gates): 2e-2, cosine
+ *   0.9998; the largest error measured, of Winograd, is 1.4e-2
  *   tf32: outputs of convolutions and linear layers 2e-3, cosine 0.99999, or within twice the change of the reference
  *   backend's output when its inputs are truncated to tf32 (sums may cancel); others as f32
  *
@@ -37,7 +37,7 @@ D9_MUST_USE d9_status d9_rules_compare(d9_session *tested, d9_session *expected,
 D9_MUST_USE d9_status d9_rules_compare_steps(d9_session *tested, d9_session *expected, int64_t steps, const char *name,
                                              d9_verify_sink sink, void *user);
 
-/* For each view of the program: runs an evaluation with `tested`, then compares the rules of its last batch with those
- * of `expected`, which starts from the same state. */
+/* For each view of the program: runs an evaluation with `tested`, of a stream its first step, then compares the rules
+ * of its last batch with those of `expected`, which starts from the same state. */
 D9_MUST_USE d9_status d9_rules_compare_views(d9_session *tested, d9_session *expected, const char *name,
                                              d9_verify_sink sink, void *user);

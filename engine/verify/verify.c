@@ -50,8 +50,8 @@ static void report_worst(d9_verification *self, const char *group, d9_verify_row
     d9_verification_report(self, worst);
 }
 
-/* In half precision and tf32 the tested backend is compared with the reference backend: compares that, in f64, with the
- * file. */
+/* In half precision and tf32, the tested backend is compared with the reference backend. This function compares the
+ * reference backend with the file, in f64. */
 static d9_status verify_reference(d9_verification *self) {
     d9_status status = D9_OK;
     d9_verify_options options = *self->options;
@@ -81,8 +81,8 @@ static d9_status verify_rules(d9_verification *self) {
                               by_reference = {"reference", d9_verification_reference_precision(self), threads, 0, 0};
     d9_verify_row steps = {.passed = true}, evaluations = {.passed = true};
     if (strcmp(options.backend, "reference") == 0 || reference->augmentation) return D9_OK;
-    D9_TRY(d9_case_session(self->context, reference, &options, &tested_config, &tested));
-    D9_TRY(d9_case_session(self->context, reference, &by_reference, &expected_config, &expected));
+    D9_TRY(d9_case_session_open(self->context, reference, &options, &tested_config, &tested));
+    D9_TRY(d9_case_session_open(self->context, reference, &by_reference, &expected_config, &expected));
     D9_TRY(d9_rules_compare_steps(&tested, &expected, reference->steps, reference->name, d9_verification_keep_worst,
                                   &steps));
     D9_TRY(d9_rules_compare_views(&tested, &expected, reference->name, d9_verification_keep_worst, &evaluations));

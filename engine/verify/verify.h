@@ -9,7 +9,7 @@ typedef struct d9_verify_options {
     const char *cases;   /* a folder of NAME.safetensors files, or one file */
     const char *backend; /* "reference", "cpu", "auto" */
     /* Half precisions are compared with the reference backend, which rounds at the same places. tf32 is compared with
-     * the files, and with the reference backend in f32, using the limits of half precision. */
+     * the files, within the limits of half precision, and rule by rule with the reference backend in f32. */
     const char *precision;
     const char *data; /* folder of the dataset, for patch statistics; their row is skipped if it is missing */
     int threads;
@@ -18,7 +18,8 @@ typedef struct d9_verify_options {
 typedef struct d9_verify_row {
     char name[96];       /* name of the case */
     char group[64];      /* "loss", "final state", "rule by rule", or the name of one tensor */
-    double error, limit; /* as defined for each group in tests/golden/README.md; NaN fails */
+    double error, limit; /* as defined for each group in tests/golden/README.md, for rules in rule_comparison.h; NaN
+                          * fails */
     double cosine;       /* in half precision and tf32, of gradients or, rule by rule, of any value; otherwise NAN */
     double sensitivity;  /* error of the reference backend itself when its initial weights are perturbed (rule by rule:
                             when its inputs are truncated to tf32); NAN: not needed */
@@ -37,8 +38,8 @@ typedef void (*d9_verify_sink)(void *user, const d9_verify_row *row);
  * Several steps of a network with max pooling amplify rounding: if the two largest values of a window nearly tie,
  * rounding decides which one receives the gradient. A row beyond its limit is therefore compared with the sensitivity
  * of the case: the largest error of the reference backend, in the same precision (for tf32 in f32), when its initial
- * weights are perturbed by up to 2^-24 (f64), 2^-20 (f32), 2^-14 (bf16), 2^-17 (fp16), 2^-10 (tf32) or 2^-7
- * (convolutions round transformed operands to half precision), relative to their size; in half precision by 2^-8 (bf16)
+ * weights are perturbed by up to 2^-24 (f64), 2^-20 (f32), 2^-14 (bf16), 2^-17 (fp16), 2^-10 (tf32) or 2^-7 (a
+ * rule rounds its intermediate operands to half precision), relative to their size; in half precision by 2^-8 (bf16)
  * or 2^-11 (fp16), a whole rounding, if the backend does not round the same tensors as the reference backend.
  * Perturbations, up to eight, are tried until the error is within twice the sensitivity; the row then passes and
  * reports the sensitivity. Rule by rule, only convolutions and linear layers in tf32 have such a tolerance.

@@ -211,7 +211,7 @@ TEST_WITH(bench *bench, test_rows_and_result_of_another_measure, begin) {
     for (int views = 1; views <= 2; views++) {
         d9_text *text = test_text();
         bench->result.views = views;
-        OK(d9_result_json(&context, &bench->result, text));
+        OK(d9_result_add_json(&context, &bench->result, text));
         json_t *root = run_json(json_loads(d9_text_get(text), 0, NULL));
         const json_t *last = json_array_get(json_object_get(root, "epochs"), 1);
         assert_string_equal(json_string_value(json_object_get(root, "measure")), "perplexity");
@@ -332,7 +332,7 @@ TEST_WITH(bench *bench, test_result_of_a_resumed_run_without_target, begin) {
     bench->result.resumed = true;
     bench->result.epoch_to_target = 0;
     d9_text *text = test_text();
-    OK(d9_result_json(&context, &bench->result, text));
+    OK(d9_result_add_json(&context, &bench->result, text));
     const json_t *root = run_json(json_loads(d9_text_get(text), 0, NULL));
     assert_true(json_is_true(json_object_get(root, "resumed")));
     assert_null(json_object_get(root, "process_seconds"));
@@ -383,10 +383,10 @@ TEST_WITH(bench *bench, test_predictions, begin) {
     assert_string_equal(d9_safetensors_metadata(file, "params_sha256"), "5a");
     char hash[65];
     int64_t epoch;
-    OK(d9_record_kept(&context, bench->folder, hash, &epoch));
+    OK(d9_record_read_kept(&context, bench->folder, hash, &epoch));
     assert_string_equal(hash, "5a");
     assert_int_equal(epoch, 7);
-    OK(d9_record_kept(&context, "no such folder", hash, &epoch));
+    OK(d9_record_read_kept(&context, "no such folder", hash, &epoch));
     assert_ints(hash[0], 0, epoch, 0);
 }
 

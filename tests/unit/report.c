@@ -45,13 +45,13 @@ static const d9_column columns[] = {
 
 static void make_figures(d9_arena *arena, d9_figures *table) {
     OK(d9_figures_make(&context, arena, "sample", columns, 4, 3, table));
-    d9_figures_link(table, 0, 0, "a\t<b>&'c'", "runs/a b,k=1#?/\xc3\xa9\"");
-    d9_figures_number(table, 0, 1, 0.00001);
-    d9_figures_number(table, 0, 2, -0.314159265358979);
-    d9_figures_text(table, 1, 0, "line\nend");
-    d9_figures_number(table, 1, 1, 0);
-    d9_figures_number(table, 1, 2, -0.001);
-    d9_figures_number(table, 2, 2, 12);
+    d9_figures_set_link(table, 0, 0, "a\t<b>&'c'", "runs/a b,k=1#?/\xc3\xa9\"");
+    d9_figures_set_number(table, 0, 1, 0.00001);
+    d9_figures_set_number(table, 0, 2, -0.314159265358979);
+    d9_figures_set_text(table, 1, 0, "line\nend");
+    d9_figures_set_number(table, 1, 1, 0);
+    d9_figures_set_number(table, 1, 2, -0.001);
+    d9_figures_set_number(table, 2, 2, 12);
 }
 
 static void assert_holds(const char *text, const char *part) {
