@@ -10,7 +10,8 @@ typedef struct ema {
 
 static const d9_option options[] = {
     {"momentum", D9_OPTION_REAL, offsetof(ema, momentum), "0.99", 0, 1, NULL, "share of the old average, per step"},
-    {"every", D9_OPTION_INT, offsetof(ema, every), "5", 1, 100000, NULL, "steps between updates of the average"},
+    {"every", D9_OPTION_INT, offsetof(ema, every), "5", 1, 100000, NULL,
+     "parameter updates from one update of the average to the next"},
     {"restart_each_epoch", D9_OPTION_BOOL, offsetof(ema, restart_each_epoch), "on", 0, 0, NULL,
      "count the steps from the start of each epoch (updates after its steps 1, 6, 11, ...)"},
     {0}};

@@ -23,7 +23,7 @@ static const d9_option options[] = {
     {"coefficients", D9_OPTION_REALS, offsetof(muon, coefficients), "[3.4445, -4.775, 2.0315]", -1e3, 1e3, NULL,
      "a, b and c of an iteration: X becomes a X + b (X X^T) X + c (X X^T)^2 X"},
     {"renormalise_every", D9_OPTION_INT, offsetof(muon, renormalise_every), "1", 0, 1000000, NULL,
-     "steps after which each filter tensor is scaled to the norm sqrt(outputs) again; 0: never"},
+     "updates after which each filter tensor is scaled to the norm sqrt(outputs) again; 0: never"},
     {"renormalise_last", D9_OPTION_INT, offsetof(muon, renormalise_last), "0", 0, 1000000, NULL,
      "the same interval at the end of the run, to which it changes evenly; 0: it is constant"},
     {"weight_decay", D9_OPTION_REAL, offsetof(muon, weight_decay), "0", 0, 1e3, NULL,

@@ -2,7 +2,7 @@
  * (verify/reference_case.h) have the rows that are not optional. A model of texts has dawn9.words and dawn9.length in
  * place of the rows about pixels: dawn9.image_size, dawn9.mean, dawn9.std.
  *
- *   dawn9.config                  the effective configuration, YAML (no absolute path)
+ *   dawn9.config                  the effective configuration, YAML (no absolute path but data.table)
  *   dawn9.classes                 JSON list of names; entry i is class i
  *   dawn9.image_size              JSON list, height and width in pixels: the size of the network's input
  *   dawn9.mean, dawn9.std         JSON lists per channel, for pixels in 0..1: x = (pixel / 255 - mean) / std

@@ -64,9 +64,14 @@ double d9_train_operations(const d9_program *program, int64_t steps_done) {
     return sum;
 }
 
+/* Samples of a step of an evaluation, on all processes. */
+static int64_t evaluation_batch(const d9_extent *extent) {
+    return extent->eval_tokens ? extent->eval_batch : extent->batch;
+}
+
 double d9_evaluation_operations(const d9_program *program) {
-    return (double)program->extent.eval_samples / (double)program->extent.batch * d9_views_per_image(&program->views) *
-           step_operations(&program->eval, 1) * d9_extent_ranks(&program->extent);
+    return (double)program->extent.eval_samples / (double)evaluation_batch(&program->extent) *
+           d9_views_per_image(&program->views) * step_operations(&program->eval, 1) * d9_extent_ranks(&program->extent);
 }
 
 double d9_operations_left(const d9_program *program, const d9_config *config, int64_t steps_done) {
@@ -77,7 +82,7 @@ double d9_operations_left(const d9_program *program, const d9_config *config, in
             evaluations +=
                 d9_evaluation_has_all_views(config, epoch == epochs) ? 1 : 1 / d9_views_per_image(&program->views);
     const d9_extent *extent = &program->extent;
-    const int64_t computed = (extent->eval_samples + extent->batch - 1) / extent->batch * extent->batch;
+    const int64_t batch = evaluation_batch(extent), computed = (extent->eval_samples + batch - 1) / batch * batch;
     return d9_train_operations(program, steps_done) + /* an evaluation computes its last batch in full */
            evaluations * d9_evaluation_operations(program) * (double)computed / (double)extent->eval_samples;
 }

@@ -232,7 +232,7 @@ static d9_status compare_group(d9_verification *self, const group *g, const d9_r
         if (!is_unexpected(g, recorded->rows[i].name, expected)) continue;
         row.passed = false;
         row.error = INFINITY;
-        snprintf(row.note, sizeof row.note, "%.70s is not in the file", recorded->rows[i].name);
+        snprintf(row.note, sizeof row.note, "%.70s is not in the reference", recorded->rows[i].name);
         tensors++;
     }
     if (tensors == 0) return D9_OK; /* the case has no tensor of this group */

@@ -1,5 +1,5 @@
-/* Tests libdawn9 through dawn9.h. Functions inside the engine only read test images and compared files; the batch size
- * of a predictor is read from its struct. */
+/* Tests libdawn9 through dawn9.h. Functions inside the engine only make the test images; the batch size of a predictor
+ * is read from its struct. */
 #include "dawn9.h"
 #include "api/handles.h"
 #include "data/dataset.h"
@@ -30,18 +30,18 @@ static int set_up(void **state) {
     return 0;
 }
 
-static void ok(const dawn9_context *context, dawn9_status status) {
+static void assert_ok(const dawn9_context *context, dawn9_status status) {
     if (status != DAWN9_OK) fail_msg("status %d: %s", (int)status, dawn9_message(context));
     assert_string_equal(dawn9_message(context), "");
 }
-static void rejected(const dawn9_context *context, dawn9_status status, dawn9_status wanted, const char *words) {
+static void assert_rejected(const dawn9_context *context, dawn9_status status, dawn9_status wanted, const char *words) {
     assert_int_equal(status, wanted);
     assert_words(dawn9_message(context), words);
 }
 
 static dawn9_config *parse(dawn9_context *context, const char *const *set) {
     dawn9_config *config;
-    ok(context, dawn9_config_parse(context, "tiny", yaml, set, &config));
+    assert_ok(context, dawn9_config_parse(context, "tiny", yaml, set, &config));
     return config;
 }
 
@@ -77,14 +77,15 @@ TEST_WITH(dawn9_context *context, configurations_are_parsed_loaded_and_rejected,
     config = parse(context, NULL);
     assert_non_null(strstr(dawn9_config_text(config), "ema"));
     dawn9_config_free(config), dawn9_config_free(NULL);
-    rejected(context, dawn9_config_parse(context, "tiny", "train: {epoch: 1}", NULL, &config), DAWN9_USAGE,
-             "tiny:1:9 train.epoch");
+    assert_rejected(context, dawn9_config_parse(context, "tiny", "train: {epoch: 1}", NULL, &config), DAWN9_USAGE,
+                    "tiny:1:9 train.epoch");
     assert_null(config);
-    rejected(context, dawn9_config_load(context, "no-such.yaml", NULL, &config), DAWN9_USAGE, "no-such.yaml");
+    assert_rejected(context, dawn9_config_load(context, "no-such.yaml", NULL, &config), DAWN9_USAGE, "no-such.yaml");
     const char *const wrong[] = {"train.lr.knot=3", NULL};
-    rejected(context, dawn9_config_load(context, D9_SOURCE_DIR "/configs/synthetic.yaml", wrong, &config), DAWN9_USAGE,
-             "knots");
-    ok(context, dawn9_config_load(context, D9_SOURCE_DIR "/configs/synthetic.yaml", NULL, &config)); /* no message */
+    assert_rejected(context, dawn9_config_load(context, D9_SOURCE_DIR "/configs/synthetic.yaml", wrong, &config),
+                    DAWN9_USAGE, "knots");
+    assert_ok(context,
+              dawn9_config_load(context, D9_SOURCE_DIR "/configs/synthetic.yaml", NULL, &config)); /* no message */
     dawn9_config_free(config);
 }
 
@@ -104,13 +105,14 @@ static double percent_right(const int32_t *labels, const int32_t *truth) {
     return 100.0 * right / TEST;
 }
 
-/* Predicts all images at once, which must have this accuracy in percent, and some alone, which must be equal. */
+/* Predicts all test images in one call, which must have this accuracy in percent, and some images one by one, which
+ * must give equal results. `labels` gets the predictions. */
 static void check_predictions(dawn9_context *context, dawn9_model *model, double accuracy_tta, int32_t *labels) {
     d9_context inner;
     d9_dataset *dataset = test_images(&inner);
     float all[TEST][CLASSES], one[CLASSES];
     int32_t label;
-    ok(context, dawn9_predict(model, dataset->test.images, TEST, labels, all[0]));
+    assert_ok(context, dawn9_predict(model, dataset->test.images, TEST, labels, all[0]));
     assert_true(fabs(percent_right(labels, dataset->test.labels) - accuracy_tta) <= 1e-9);
     for (int i = 0; i < TEST; i++) {
         double sum = 0;
@@ -121,13 +123,13 @@ static void check_predictions(dawn9_context *context, dawn9_model *model, double
         assert_true(fabs(sum - 1) <= 1e-6);
     }
     for (int i = 0; i < TEST; i += 29) {
-        ok(context, dawn9_predict(model, dataset->test.images + i * PIXELS, 1, &label, one));
+        assert_ok(context, dawn9_predict(model, dataset->test.images + i * PIXELS, 1, &label, one));
         assert_int_equal(label, labels[i]);
         assert_memory_equal(one, all[i], sizeof one);
     }
-    ok(context, dawn9_predict(model, dataset->test.images, TEST, NULL, NULL));
-    ok(context, dawn9_predict(model, NULL, 0, NULL, NULL));
-    rejected(context, dawn9_predict(model, dataset->test.images, -1, NULL, NULL), DAWN9_USAGE, "-1");
+    assert_ok(context, dawn9_predict(model, dataset->test.images, TEST, NULL, NULL));
+    assert_ok(context, dawn9_predict(model, NULL, 0, NULL, NULL));
+    assert_rejected(context, dawn9_predict(model, dataset->test.images, -1, NULL, NULL), DAWN9_USAGE, "-1");
     d9_dataset_free(&inner, dataset);
 }
 
@@ -140,7 +142,7 @@ TEST_WITH(dawn9_context *context, trains_saves_opens_evaluates_predicts, set_up)
     dawn9_config *config = parse(context, NULL);
     const char *path = run_path(folder, "saved.safetensors");
     const dawn9_train_options options = {.progress = watch, .user = &seen};
-    ok(context, dawn9_train(context, config, &options, &result, &model));
+    assert_ok(context, dawn9_train(context, config, &options, &result, &model));
     dawn9_config_free(config); /* the model has its own copy */
     assert_ints(seen.calls, STEPS + 2, seen.epochs, 2, seen.last_step, STEPS, seen.steps, STEPS);
     assert_int_equal(seen.last.epoch, 2);
@@ -155,22 +157,23 @@ TEST_WITH(dawn9_context *context, trains_saves_opens_evaluates_predicts, set_up)
     assert_string_equal(result.backend, "reference");
     assert_string_equal(result.precision, "f32");
     assert_int_equal(strlen(result.params_sha256), 64);
-    ok(context, dawn9_model_save(model, path));
-    rejected(context, dawn9_model_save(model, folder), DAWN9_OUTPUT, folder);
-    ok(context, dawn9_model_open(context, path, NULL, &opened));
+    assert_ok(context, dawn9_model_save(model, path));
+    assert_rejected(context, dawn9_model_save(model, folder), DAWN9_OUTPUT, folder);
+    assert_ok(context, dawn9_model_open(context, path, NULL, &opened));
     assert_ints(dawn9_model_height(opened), 16, dawn9_model_width(opened), 16, dawn9_model_classes(opened), CLASSES);
     assert_non_null(dawn9_model_class_name(opened, 0));
     assert_null(dawn9_model_class_name(opened, -1));
     assert_null(dawn9_model_class_name(opened, CLASSES));
     assert_string_equal(dawn9_model_config(opened), dawn9_model_config(model));
-    ok(context, dawn9_evaluate(opened, &evaluation));
+    assert_ok(context, dawn9_evaluate(opened, &evaluation));
     assert_true(fabs(evaluation.score - result.score) <= 1e-9);
     assert_true(fabs(evaluation.score_tta - result.score_tta) <= 1e-9);
     assert_ints(evaluation.images, TEST, evaluation.views, 2);
     check_predictions(context, model, result.score_tta, first);
     d9_context inner;
     d9_dataset *dataset = test_images(&inner);
-    ok(context, dawn9_predict(opened, dataset->test.images, 1, second, NULL)); /* a small batch, then a larger one */
+    assert_ok(context,
+              dawn9_predict(opened, dataset->test.images, 1, second, NULL)); /* a small batch, then a larger one */
     assert_int_equal(second[0], first[0]);
     d9_dataset_free(&inner, dataset);
     check_predictions(context, opened, result.score_tta, second);
@@ -184,79 +187,81 @@ TEST_WITH(dawn9_context *context, stops_and_resumes, set_up) {
     dawn9_result whole, resumed;
     dawn9_model *model;
     dawn9_config *config = parse(context, NULL);
-    ok(context, dawn9_train(context, config, NULL, &whole, NULL));
+    assert_ok(context, dawn9_train(context, config, NULL, &whole, NULL));
     dawn9_train_options options = {.folder = folder, .progress = watch, .user = &seen};
-    rejected(context, dawn9_train(context, config, &options, &resumed, &model), DAWN9_STOPPED, "6 8");
+    assert_rejected(context, dawn9_train(context, config, &options, &resumed, &model), DAWN9_STOPPED, "6 8");
     assert_null(model);
     assert_int_equal(seen.last_step, 5);
     options = (dawn9_train_options){.folder = folder, .resume = 1};
-    ok(context, dawn9_train(context, config, &options, &resumed, NULL));
+    assert_ok(context, dawn9_train(context, config, &options, &resumed, NULL));
     assert_string_equal(resumed.params_sha256, whole.params_sha256);
     assert_true(isnan(resumed.total_seconds) && run_has(folder, "result.json") && run_has(folder, "model.safetensors"));
     seen = (watched){.stop_at = 1};
     options = (dawn9_train_options){.progress = watch, .user = &seen};
-    rejected(context, dawn9_train(context, config, &options, NULL, NULL), DAWN9_STOPPED, "2 8");
+    assert_rejected(context, dawn9_train(context, config, &options, NULL, NULL), DAWN9_STOPPED, "2 8");
     dawn9_config_free(config);
 }
 
-typedef struct batches {
-    int calls, stop_at; /* so far; the call that stops */
-} batches;
+typedef struct batch_calls {
+    int calls, stop_at; /* calls so far; the call that stops, 0: none */
+} batch_calls;
 
-static int count_batch(void *user) { /* the callback of batches */
-    batches *b = user;
+static int count_batch(void *user) { /* the callback of dawn9_on_batch; nonzero: stop */
+    batch_calls *b = user;
     return ++b->calls == b->stop_at;
 }
 
-/* The callback of batches stops an evaluation, a prediction, and a training run in its evaluation; later calls work. */
-TEST_WITH(dawn9_context *context, a_batch_of_an_evaluation_stops, set_up) {
-    batches seen = {0};
+/* The callback of dawn9_on_batch stops an evaluation, a prediction, and a training run in its evaluation; later calls
+ * work. */
+TEST_WITH(dawn9_context *context, the_batch_callback_stops_evaluations, set_up) {
+    batch_calls seen = {0};
     dawn9_model *model;
     dawn9_evaluation evaluation;
     int32_t labels[TEST];
     d9_context inner;
     d9_dataset *dataset = test_images(&inner);
     dawn9_config *config = parse(context, NULL);
-    ok(context, dawn9_train(context, config, NULL, NULL, &model));
+    assert_ok(context, dawn9_train(context, config, NULL, NULL, &model));
     dawn9_on_batch(context, count_batch, &seen);
-    ok(context, dawn9_evaluate(model, &evaluation));
+    assert_ok(context, dawn9_evaluate(model, &evaluation));
     const int calls = seen.calls;
     assert_true(calls >= 2);
-    seen = (batches){.stop_at = calls};
-    rejected(context, dawn9_evaluate(model, &evaluation), DAWN9_STOPPED, "interrupted evaluation");
+    seen = (batch_calls){.stop_at = calls};
+    assert_rejected(context, dawn9_evaluate(model, &evaluation), DAWN9_STOPPED, "interrupted evaluation");
     assert_int_equal(seen.calls, calls);
-    seen = (batches){.stop_at = 2};
-    rejected(context, dawn9_predict(model, dataset->test.images, TEST, labels, NULL), DAWN9_STOPPED, "interrupted");
+    seen = (batch_calls){.stop_at = 2};
+    assert_rejected(context, dawn9_predict(model, dataset->test.images, TEST, labels, NULL), DAWN9_STOPPED,
+                    "interrupted");
     assert_int_equal(seen.calls, 2);
-    seen = (batches){.stop_at = 1};
-    rejected(context, dawn9_train(context, config, NULL, NULL, NULL), DAWN9_STOPPED, "interrupted 5 8");
+    seen = (batch_calls){.stop_at = 1};
+    assert_rejected(context, dawn9_train(context, config, NULL, NULL, NULL), DAWN9_STOPPED, "interrupted 5 8");
     dawn9_on_batch(context, NULL, NULL);
-    ok(context, dawn9_predict(model, dataset->test.images, TEST, labels, NULL));
+    assert_ok(context, dawn9_predict(model, dataset->test.images, TEST, labels, NULL));
     d9_dataset_free(&inner, dataset);
     dawn9_config_free(config), dawn9_model_free(model);
 }
 
 /* With keep: best, the model is that of the best epoch, both without a folder and if a run was stopped in a later epoch
  * and resumed. */
-TEST_WITH(dawn9_context *context, keeps_the_best, set_up) {
+TEST_WITH(dawn9_context *context, keeps_the_model_of_the_best_epoch, set_up) {
     watched seen = {.stop_at = 22}; /* of 24 steps, 3 per epoch */
     dawn9_result result, again;
     dawn9_evaluation best, resumed;
     dawn9_model *model;
     dawn9_config *config = parse(context, (const char *const[]){"keep=best", "data.validation=24", "train.epochs=8",
                                                                 "train.lr={knots: [0, end], values: [0.4, 2]}", NULL});
-    ok(context, dawn9_train(context, config, NULL, &result, &model));
-    ok(context, dawn9_evaluate(model, &best));
+    assert_ok(context, dawn9_train(context, config, NULL, &result, &model));
+    assert_ok(context, dawn9_evaluate(model, &best));
     assert_true(0 < result.best_epoch && result.best_epoch < result.epochs);
     assert_true(best.score == result.score && best.score_tta == result.score_tta);
     const char *saved = run_path(folder, "saved.safetensors");
-    ok(context, dawn9_model_save(model, saved));
+    assert_ok(context, dawn9_model_save(model, saved));
     dawn9_model_free(model);
     dawn9_train_options options = {.folder = folder, .progress = watch, .user = &seen};
-    rejected(context, dawn9_train(context, config, &options, NULL, &model), DAWN9_STOPPED, "23 24");
+    assert_rejected(context, dawn9_train(context, config, &options, NULL, &model), DAWN9_STOPPED, "23 24");
     options = (dawn9_train_options){.folder = folder, .resume = 1};
-    ok(context, dawn9_train(context, config, &options, &again, &model));
-    ok(context, dawn9_evaluate(model, &resumed));
+    assert_ok(context, dawn9_train(context, config, &options, &again, &model));
+    assert_ok(context, dawn9_evaluate(model, &resumed));
     assert_true(resumed.score_tta == best.score_tta && again.score_tta == best.score_tta);
     assert_string_equal(again.params_sha256, result.params_sha256);
     dawn9_model_free(model);
@@ -272,31 +277,32 @@ TEST_WITH(dawn9_context *context, wrong_model_files_and_settings_are_rejected, s
     dawn9_model *model;
     dawn9_evaluation evaluation;
     dawn9_config *config;
-    rejected(context, dawn9_model_open(context, D9_SOURCE_DIR "/configs/base.yaml", NULL, &model), DAWN9_DATA,
-             "base.yaml");
+    assert_rejected(context, dawn9_model_open(context, D9_SOURCE_DIR "/configs/base.yaml", NULL, &model), DAWN9_DATA,
+                    "base.yaml");
     assert_null(model);
-    rejected(context, dawn9_model_open(context, "no-such.safetensors", NULL, &model), DAWN9_DATA,
-             "no-such.safetensors");
+    assert_rejected(context, dawn9_model_open(context, "no-such.safetensors", NULL, &model), DAWN9_DATA,
+                    "no-such.safetensors");
     config = parse(context, (const char *const[]){"train.epochs=0.3", NULL});
-    ok(context, dawn9_train(context, config, NULL, NULL, &model));
+    assert_ok(context, dawn9_train(context, config, NULL, NULL, &model));
     dawn9_config_free(config);
     const char *path = run_path(folder, "m.safetensors");
-    ok(context, dawn9_model_save(model, path));
+    assert_ok(context, dawn9_model_save(model, path));
     dawn9_model_free(model);
-    rejected(context, dawn9_model_open(context, path, (const char *const[]){"data.dataset=cifar", NULL}, &model),
-             DAWN9_USAGE, "cifar10");
-    ok(context, dawn9_model_open(context, path, (const char *const[]){"model.channels=[8, 8, 8, 8]", NULL}, &model));
-    rejected(context, dawn9_evaluate(model, &evaluation), DAWN9_USAGE, "");
-    rejected(context, dawn9_predict(model, NULL, 0, NULL, NULL), DAWN9_USAGE, "");
+    assert_rejected(context, dawn9_model_open(context, path, (const char *const[]){"data.dataset=cifar", NULL}, &model),
+                    DAWN9_USAGE, "cifar10");
+    assert_ok(context,
+              dawn9_model_open(context, path, (const char *const[]){"model.channels=[8, 8, 8, 8]", NULL}, &model));
+    assert_rejected(context, dawn9_evaluate(model, &evaluation), DAWN9_USAGE, "");
+    assert_rejected(context, dawn9_predict(model, NULL, 0, NULL, NULL), DAWN9_USAGE, "");
     dawn9_model_free(model);
-    ok(context, dawn9_model_open(context, path, (const char *const[]){"data.image_size=48", NULL}, &model));
-    rejected(context, dawn9_evaluate(model, &evaluation), DAWN9_DATA, "16x16");
+    assert_ok(context, dawn9_model_open(context, path, (const char *const[]){"data.image_size=48", NULL}, &model));
+    assert_rejected(context, dawn9_evaluate(model, &evaluation), DAWN9_DATA, "16x16");
     dawn9_model_free(model);
 }
 
 /* Most images have all three labels, so several sigmoids exceed 1/2. The prediction must be the index of the most
  * likely label. */
-TEST_WITH(dawn9_context *context, the_most_likely_of_several_labels, set_up) {
+TEST_WITH(dawn9_context *context, predicts_the_most_likely_of_several_labels, set_up) {
     enum { IMAGES = 24, LABELS = 3 };
     static const char *const cells[] = {"a|b|c", "a|b|c", "a|b|c", "c", "a|b|c", "", "b|c", "a|b|c"};
     uint8_t images[IMAGES][PIXELS];
@@ -321,15 +327,15 @@ TEST_WITH(dawn9_context *context, the_most_likely_of_several_labels, set_up) {
     dawn9_config *config =
         parse(context, (const char *const[]){path, "data.dataset=labelled", "data.split_column=split", "target=0.5",
                                              "train.loss=sigmoid", "train.batch_size=12", NULL});
-    ok(context, dawn9_train(context, config, NULL, NULL, &model));
+    assert_ok(context, dawn9_train(context, config, NULL, NULL, &model));
     dawn9_config_free(config);
-    ok(context, dawn9_predict(model, images[0], IMAGES, labels, probabilities[0]));
+    assert_ok(context, dawn9_predict(model, images[0], IMAGES, labels, probabilities[0]));
     for (int i = 0; i < IMAGES; i++) {
         assert_non_null(dawn9_model_class_name(model, labels[i]));
         for (int c = 0; c < LABELS; c++) assert_true(probabilities[i][c] <= probabilities[i][labels[i]]);
         for (int c = 0; c < LABELS; c++) sum += probabilities[i][c];
     }
-    assert_true(sum > 1.5 * IMAGES); /* those of an image do not sum to 1 */
+    assert_true(sum > 1.5 * IMAGES); /* the probabilities of an image do not sum to 1 */
     dawn9_model_free(model);
 }
 
@@ -339,7 +345,7 @@ static void *predict_often(void *model) {
     for (int i = 0; i < 15; i++) {
         int32_t labels[TEST];
         failures +=
-            dawn9_predict(model, images, 1 + 17 * i % TEST, labels, NULL) != DAWN9_OK; /* batches of all sizes */
+            dawn9_predict(model, images, 1 + 17 * i % TEST, labels, NULL) != DAWN9_OK; /* batches of various sizes */
     }
     return (void *)failures;
 }
@@ -350,7 +356,7 @@ TEST_WITH(dawn9_context *context, threads_take_turns_with_a_model, set_up) {
     pthread_t threads[THREADS];
     void *failures;
     dawn9_config *config = parse(context, (const char *const[]){"train.epochs=0.3", NULL});
-    ok(context, dawn9_train(context, config, NULL, NULL, &model));
+    assert_ok(context, dawn9_train(context, config, NULL, NULL, &model));
     for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_create(&threads[i], NULL, predict_often, model), 0);
     for (int i = 0; i < THREADS; i++) {
         assert_int_equal(pthread_join(threads[i], &failures), 0);
@@ -363,8 +369,8 @@ TEST(each_context_has_its_own_message, set_up) {
     dawn9_context *context = *state, *other;
     dawn9_config *config;
     assert_int_equal(dawn9_open(&other), DAWN9_OK);
-    rejected(context, dawn9_config_load(context, "first.yaml", NULL, &config), DAWN9_USAGE, "first.yaml");
-    rejected(other, dawn9_config_load(other, "second.yaml", NULL, &config), DAWN9_USAGE, "second.yaml");
+    assert_rejected(context, dawn9_config_load(context, "first.yaml", NULL, &config), DAWN9_USAGE, "first.yaml");
+    assert_rejected(other, dawn9_config_load(other, "second.yaml", NULL, &config), DAWN9_USAGE, "second.yaml");
     assert_words(dawn9_message(context), "first.yaml");
     dawn9_close(other), dawn9_close(NULL);
 }

@@ -108,8 +108,8 @@ TEST(alternating_mirror_mirrors_the_other_half_next_epoch) {
 
 enum { BOX_ROWS = 240, BOX_COLUMNS = 320 };
 
-/* Repeats the attempts of torchvision's RandomResizedCrop in double. box: rows, columns, top, left; without an attempt
- * that fits, rows and columns are 0. */
+/* Computes the box of torchvision's RandomResizedCrop in double. box: rows, columns, top, left; rows and columns are 0
+ * if none of ten attempts fits. */
 static void box_by_hand(const d9_augment_rule *rule, uint32_t sample, double scale, double ratio, int64_t *box) {
     box[0] = box[1] = 0;
     for (uint32_t attempt = 0; attempt < 10; attempt++) {
@@ -159,8 +159,9 @@ TEST(resized_boxes_match_torchvision) {
     assert_within(place_squares / count * 12, 1, most);
 }
 
-/* Boxes of the whole area do not fit, so the largest centred one with a permitted ratio of its sides is used. */
-TEST(a_box_that_never_fits_is_in_the_middle) {
+/* In images of 3 x 32 and 32 x 3, a box of the whole area fits with no permitted ratio of its sides, so the largest
+ * centred box of a permitted ratio is used. In a square image the whole image fits. */
+TEST(a_box_that_never_fits_is_replaced_by_the_largest_centred_one) {
     d9_augment_rule rule = {3, 3, 32, 8, 8, {[D9_AUGMENT_RESIZE] = {1, 4.0f / 3}}};
     d9_augment_draws draws = d9_augment_draw(&rule, 1, 0);
     assert_ints(draws.slot[D9_DRAW_CROP_Y], d9_augment_span(0, 3), draws.slot[D9_DRAW_CROP_X], d9_augment_span(14, 4));
@@ -172,8 +173,8 @@ TEST(a_box_that_never_fits_is_in_the_middle) {
     assert_ints(draws.slot[D9_DRAW_CROP_Y], d9_augment_span(0, 8), draws.slot[D9_DRAW_CROP_X], d9_augment_span(0, 8));
 }
 
-/* Bytes are those of bilinear interpolation, rounded. Rounding the weights to 1 / 2048 moves them by less than
- * 255 / 2048. */
+/* The bytes are those of bilinear interpolation, rounded. Rounding the weights to multiples of 1 / 2048 moves a byte by
+ * at most 255 / 2048. */
 TEST(a_resized_box_is_interpolated) {
     enum { ROWS = 9, COLUMNS = 11, CHANNELS = 3 };
     uint8_t image[ROWS * COLUMNS * CHANNELS];
@@ -197,8 +198,8 @@ TEST(a_resized_box_is_interpolated) {
             }
 }
 
-/* All changes are equally likely, both signs are, and 31 evenly spaced magnitudes are: from 0 to the given share of the
- * change's greatest magnitude. */
+/* All changes, both signs and 31 evenly spaced magnitudes are equally likely. Magnitudes reach from 0 to the given
+ * share of the greatest magnitude of the change. */
 TEST(changes_are_drawn_evenly) {
     enum { DRAWS = 66000, STEPS = D9_CHANGE_LEVELS - 1 };
     const d9_augment_rule rule = {3, 32, 32, 32, 32, {[D9_AUGMENT_CHANGE] = {0.5f}}};
@@ -248,7 +249,7 @@ TEST(rotations_have_sine_and_cosine) {
     }
 }
 
-/* At strength 0 no change moves a pixel or changes a byte, except SOLARIZE, which inverts 255. */
+/* At strength 0 no change moves a pixel or changes a byte; only SOLARIZE inverts bytes of 255. */
 TEST(changes_of_strength_zero_change_nothing) {
     for (int row = 0; row < D9_CHANGES; row++) {
         const d9_change change = d9_change_of(row, 0, 1);
@@ -265,7 +266,7 @@ TEST(changes_of_strength_zero_change_nothing) {
 }
 
 /* Beta(a, a) has mean 1/2, variance 1 / (4 (2a + 1)), and fourth central moment 3 / (16 (2a + 1) (2a + 3)). */
-TEST(mixup_weights_are_beta) {
+TEST(mixup_weights_are_beta_distributed) {
     static const double alphas[] = {0.01, 0.2, 1, 2.5, 100};
     enum { DRAWS = 200000 };
     for (int i = 0; i < 5; i++) {
@@ -285,8 +286,9 @@ TEST(mixup_weights_are_beta) {
                 d9_mix_weight(12, 3, 1) != d9_mix_weight(11, 3, 1));
 }
 
-/* The box's area is 1 - weight to within half a pixel of each side, it lies in the image, and its place is uniform. */
-TEST(boxes_have_the_area_of_the_weight_at_uniform_places) {
+/* The box covers the share 1 - weight of the image, up to rounding its sides to pixels. It lies in the image, at a
+ * uniformly distributed place. */
+TEST(boxes_cover_one_minus_the_weight_at_uniform_places) {
     static const struct { int64_t height, width; } sizes[] = {{32, 32}, {24, 32}, {7, 5}};
     enum { DRAWS = 100000 };
     for (int i = 0; i < 3; i++) {
@@ -309,7 +311,7 @@ TEST(boxes_have_the_area_of_the_weight_at_uniform_places) {
             across += x, across_squares += x * x * 12 * (double)(width - columns) / (double)(width - columns + 2);
             product += x * y;
         }
-        /* of n + 1 equally likely places: mean 1/2, variance (n + 2) / 12n */
+        /* n + 1 equally likely places, n = height - rows: mean 1/2, variance (n + 2) / 12n */
         const double most = 5 / sqrt(places);
         assert_true(places > DRAWS / 20);
         assert_true(fabs(down / places) < most / 3 && fabs(across / places) < most / 3);

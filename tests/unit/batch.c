@@ -1,5 +1,5 @@
-/* The batch of an update: gradients accumulated over several batches, which equal those of one large batch without
- * batch norm; the largest batch that fits into memory, as counted by hand. */
+/* The batch of an update: without batch norm, gradients accumulated over several batches equal those of one large
+ * batch. Also the largest batch that fits into memory, computed by hand. */
 #include "train/fit.h"
 #include "tests/support/programs.h"
 #include "tests/support/runs.h"
@@ -9,8 +9,8 @@
 static const char vgg[] = "name: vgg, channels: [4, 6], hidden: 8, dropout: [0, 0, 0]",
                   resnet9[] = "name: resnet9, channels: [4, 6, 8, 10]";
 
-/* 2.5 epochs of 46 images. With 12 images per update, an epoch has three updates, which leave out ten images, and the
- * run eight. */
+/* 2.5 epochs of 46 images. An epoch has three updates of 12 images, which leave out ten images; the run has eight
+ * updates. */
 static d9_config *configure(const char *backend, const char *precision, const char *model, const char *settings,
                             const char *tricks) {
     return program_yaml("data: {dataset: synthetic, synthetic_train: 46, synthetic_test: 12, image_size: 16}\n"
@@ -19,8 +19,8 @@ static d9_config *configure(const char *backend, const char *precision, const ch
                         backend, precision, model, settings, tricks);
 }
 
-/* Trains; returns the state and the weight average that is evaluated, `count` numbers. `poisoned`: the mean of the
- * gradients is overwritten with NaN before the first batch of each update. */
+/* Trains; returns the final state followed by the weights that are evaluated, `count` numbers. `poisoned`: the mean of
+ * the gradients is overwritten with NaN before the first batch of each update. */
 static double *train(const d9_config *config, int64_t steps, bool poisoned, int64_t *count) {
     d9_session *session = run_session(config, 3);
     const d9_program *program = &session->program;
@@ -58,7 +58,7 @@ static double difference(const char *backend, const char *precision, const char 
 static const char sgd[] = "momentum: 0.9, weight_decay: 0.01, lr: {knots: [0, 20%, end], values: [0, 0.1, 0]}",
                   augmented[] = "crop: {pad: 2}, flip: {}, cutout: {size: 3}, clip_norm: {}, ema: {every: 2}";
 
-TEST(test_batches_are_one_large_batch) {
+TEST(test_accumulated_batches_equal_one_large_batch) {
     static const char torch[] = "momentum_form: torch, bias_lr_multiplier: 3, lr: {shape: cosine, peak: 0.1, "
                                 "warmup: 1, at: start}",
                       decoupled[] = "weight_decay: 0.01, decoupled: on, lr: {knots: [0, end], values: [20, 1]}",
@@ -80,7 +80,7 @@ TEST(test_batches_are_one_large_batch) {
     assert_true(difference("cpu", "f32", sgd, augmented) < 1e-5);
 }
 
-/* A mean that was not finite, as after an overflow in fp16, does not reach the next update. */
+/* A mean of gradients that is not finite, as after an overflow in fp16, does not reach the next update. */
 TEST(test_each_mean_of_gradients_begins_anew) {
     static const char settings[] = "batch_size: 4, accumulate: 3, lr: {peak: 0.1}";
     int64_t count;
@@ -116,7 +116,7 @@ TEST(test_resumes_between_updates) {
 }
 
 /* Several processes add their gradients once an update, after the mean and before clipping. */
-TEST(test_processes_add_once_an_update) {
+TEST(test_processes_add_gradients_once_per_update) {
     d9_config *config = configure("auto", "f32", resnet9, "batch_size: 4, accumulate: 3, norm_groups: 2",
                                   "clip_norm: {}, ema: {every: 2}");
     d9_extent extent = program_extent(config, 46, 16);
@@ -137,8 +137,9 @@ TEST(test_processes_add_once_an_update) {
     }
 }
 
-/* Groups and phases end with an update: 0.75 epochs are 6.75 of 9 batches, or three updates. */
-TEST(test_changes_come_between_updates) {
+/* Parameters freeze and image sizes change only between updates: 0.75 epochs are 6.75 of 9 batches, or three updates.
+ */
+TEST(test_phases_change_between_updates) {
     static const char settings[] = "batch_size: 4, accumulate: 3";
     const d9_program *frozen = program_of(
                          configure("auto", "f32", resnet9, settings, "whitening_bias: {images: 8, bias_epochs: 0.75}"),
@@ -151,7 +152,7 @@ TEST(test_changes_come_between_updates) {
     assert_ints(growing->phase_count, 1, growing->phase[0].until, 6);
 }
 
-TEST(test_accumulate_that_does_not_fit_is_rejected) {
+TEST(test_accumulate_too_large_or_in_conflict_is_rejected) {
     static const char *const rows[][3] = {
         {"12", "", "train.accumulate 12 48 46"},
         {"2", "batch_schedule: {}", "train.accumulate 2 1 tricks.batch_schedule"},
@@ -170,9 +171,9 @@ TEST(test_accumulate_that_does_not_fit_is_rejected) {
 
 /* ---- the largest batch that fits, of a network whose memory is counted by hand: image (8, 8, 3) -> linear -> 10 ----
  *
- * If every rule computes one node, a step of n images needs scratch, in bytes, each rounded up to 64: the image (768n)
- * and draws (44n); once the image is made, also in the memory of the draws, labels and losses (4n each) and logits
- * (40n), whose memory their gradient takes over. */
+ * If every rule computes one node, the scratch of a step of n images has these bytes, each rounded up to 64: images
+ * 768n and draws 44n. After augmentation, labels and losses (4n each) and logits (40n), later overwritten by their
+ * gradient, reuse the memory of the draws. */
 
 static d9_status build(d9_context *where, const void *options, int64_t classes, d9_graph *graph, d9_value_id x,
                        d9_value_id *logits) {
@@ -188,20 +189,22 @@ static d9_config *config_of(const char *more) {
 }
 
 static int64_t up_64(int64_t bytes) { return (bytes + 63) / 64 * 64; }
-/* The images, the draws, and what does not fit into the memory of the draws after augmenting: labels and the gradient
- * of the logits fit there, so that only the losses follow; or, where rounding makes these two larger than the draws,
- * labels and losses, so that the gradient follows. Some batches therefore need more than larger ones. */
+/* Images, draws, and the arrays that do not fit into the memory of the draws after augmentation. Labels and the
+ * gradient of the logits fit, and only the losses need more memory; if rounding makes these two larger than the draws,
+ * labels and losses fit, and the gradient needs more. Therefore some batches need more memory than larger ones. */
 static int64_t scratch_bytes(int64_t n) {
     const int64_t draws = up_64(44 * n), labels = up_64(4 * n), gradient = up_64(40 * n);
-    if (n == 1) return up_64(768) + 3 * 64; /* only one of the three fits into the draws' memory */
+    if (n == 1) return up_64(768) + 3 * 64; /* only one of labels, losses and gradient fits into the draws' memory */
     return up_64(768 * n) + draws + (labels + gradient <= draws ? labels : gradient);
 }
-static int64_t data(int64_t n) { return (400 + 32) * 192 + 400 * 4 + 400 / n * n * 4; } /* images, labels, order */
+static int64_t data_bytes(int64_t n) {
+    return (400 + 32) * 192 + 400 * 4 + 400 / n * n * 4;
+} /* images, labels, order */
 
-/* Bytes of 1920 weights and their momentum, of gradients, of scratch and data, and of the rest: draws and order of
+/* Bytes of 1920 weights and their momentum, of gradients, of scratch and data, and of the rest: draws and order of the
  * evaluation, the normalization table, four metrics, logits. */
-static int64_t needed(int64_t n) {
-    return 2 * 7680 + 7680 + scratch_bytes(n) + data(n) + 44 * n + 4 * n + 3 * 256 * 4 + 4 * 8 + 40 * n;
+static int64_t needed_bytes(int64_t n) {
+    return 2 * 7680 + 7680 + scratch_bytes(n) + data_bytes(n) + 44 * n + 4 * n + 3 * 256 * 4 + 4 * 8 + 40 * n;
 }
 
 static d9_status fit(const d9_config *config, int64_t bytes, d9_fit *found) {
@@ -216,17 +219,18 @@ TEST(the_largest_batch_is_as_counted_by_hand) {
     d9_fit found;
     const int64_t batches[] = {8, 17, 64, 112, 384}; /* smaller ones need less, larger ones more */
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
-        const int64_t n = batches[i], bytes = needed(n);
+        const int64_t n = batches[i], bytes = needed_bytes(n);
         OK(fit(config, bytes, &found));
         assert_ints(found.batch, n, found.unit, 1, found.parameters, 1920, d9_memory_total(&found.use), bytes);
         assert_ints(found.use.activations, scratch_bytes(n), found.use.state, 2 * 7680, found.use.gradients, 7680);
-        assert_int_equal(found.use.data, data(n));
+        assert_int_equal(found.use.data, data_bytes(n));
         assert_false(found.all);
         assert_ints(fit(config, bytes - 1, &found), D9_OK, found.batch, n - 1);
     }
-    assert_ints(fit(config, needed(400), &found), D9_OK, found.batch, 400);
+    assert_ints(fit(config, needed_bytes(400), &found), D9_OK, found.batch, 400);
     assert_true(found.all);
-    assert_ints(fit(config, needed(1) - 1, &found), D9_OK, found.batch, 0, d9_memory_total(&found.use), needed(1));
+    assert_ints(fit(config, needed_bytes(1) - 1, &found), D9_OK, found.batch, 0, d9_memory_total(&found.use),
+                needed_bytes(1));
 }
 
 /* With ghost batch norm, a batch is a multiple of the group size. bf16 needs fewer bytes. A configured batch of more
@@ -246,14 +250,14 @@ TEST(the_largest_batch_is_a_multiple_of_the_group_size) {
 
 /* From 90% of the run on, a step draws 8 batches. Training rejects batch sizes 51 to 66, with which an epoch has only 7
  * or 6 batches, and accepts larger ones, with which the change is rounded to the end of the run. */
-TEST(larger_than_rejected_sizes) {
+TEST(the_largest_batch_may_lie_above_rejected_sizes) {
     d9_fit found;
     d9_config *config = config_of("tricks: {batch_schedule: {from: [0.9], batches: [8]}}\n");
     config->model = &head;
     config->train.batch_size = 120;
-    OK(fit(config, needed(112), &found));
+    OK(fit(config, needed_bytes(112), &found));
     assert_true(found.batch > 66 && found.batch <= 112 && found.rejected == 0);
-    assert_true(d9_memory_total(&found.use) <= needed(112));
+    assert_true(d9_memory_total(&found.use) <= needed_bytes(112));
     /* Above 200 images an epoch has one batch, too few for a step of two batches: rejected. */
     config = config_of("tricks: {batch_schedule: {from: [0.4], batches: [2]}}\n");
     config->model = &head;

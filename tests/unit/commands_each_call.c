@@ -1,8 +1,8 @@
 /* Commands in which one system call fails: the k-th allocation, open, read, write and so on. A command must end with a
  * documented error status and one line (and warnings) on standard error, or succeed with its usual output, and leave no
- * partial file. After an error it must work again (not tried for allocations, nor with sanitizers). One call of each
- * kind fails: the first with sanitizers, otherwise the middle one. `test_commands_each_call N` tries up to N calls of
- * each kind, `test_commands_each_call all` all of them, which takes minutes.
+ * partial file. After an error it must work again (not tried for allocations, nor with the address sanitizer). One call
+ * of each kind fails: the first with the address sanitizer, otherwise the middle one. `test_commands_each_call N` tries
+ * up to N calls of each kind, `test_commands_each_call all` all of them, which takes minutes.
  *
  * Commands run dawn9_main in a child process; the linker (--wrap) replaces d9_system_default. */
 #include "tests/support/each_call.h"
@@ -62,7 +62,7 @@ static int run(const command *c, each_call kind, int64_t victim) {
     return WEXITSTATUS(status);
 }
 
-/* Number of lines that are not warnings; `last` gets the last of them. */
+/* Counts the lines that are not warnings; `last` gets the last of them. */
 static int count_lines(const char *name, char last[1024]) {
     FILE *file = fopen(name, "r");
     char line[1024];
@@ -120,7 +120,7 @@ static void check(const command *c, each_call kind, int64_t k) {
 
 static int64_t some; /* calls tried per kind, at most; 0: one */
 
-static void check_each(const command *c) { /* counts its calls, then lets each call tried fail once */
+static void check_each(const command *c) { /* counts the command's calls, then lets each call tried fail once */
     char line[1024] = "";
     for (int i = 0; i < 2; i++) { /* counts the calls of run 2, which finds files of run 1, as later runs do */
         remove_made(c);
@@ -139,7 +139,7 @@ static void check_each(const command *c) { /* counts its calls, then lets each c
     print_message("dawn9 %s %s: %lld calls failed\n", c->words[0], c->words[1] ? c->words[1] : "", (long long)tried);
 }
 
-static void put(const char *name, const char *text) {
+static void write_file(const char *name, const char *text) {
     FILE *file = fopen(name, "w");
     assert_true(file && fputs(text, file) >= 0 && fclose(file) == 0);
 }
@@ -190,11 +190,11 @@ TEST(test_commands_with_a_failing_call) {
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(shared != MAP_FAILED);
     faulty = planted_system(shared, run_system());
-    put("tiny.yaml", tiny);
-    put("arms.yaml",
-        "config: tiny.yaml\narms: {whole: {}, plain: {without: [ema]}}\nseeds: [1]\nset: {train.epochs: 1}\n");
-    put("folder.yaml", "base: tiny.yaml\ndata: {dataset: folder, path: pictures.in, image_size: 16}\n"
-                       "train: {epochs: 1, batch_size: 4}\n");
+    write_file("tiny.yaml", tiny);
+    write_file("arms.yaml",
+               "config: tiny.yaml\narms: {whole: {}, plain: {without: [ema]}}\nseeds: [1]\nset: {train.epochs: 1}\n");
+    write_file("folder.yaml", "base: tiny.yaml\ndata: {dataset: folder, path: pictures.in, image_size: 16}\n"
+                              "train: {epochs: 1, batch_size: 4}\n");
     make_pictures();
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) check_each(&commands[i]);
     assert_int_equal(chdir(before), 0);

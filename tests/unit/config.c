@@ -125,13 +125,13 @@ TEST(test_invalid_files_are_rejected_with_their_place, enter_source_folder) {
     for (int i = 0; i < COUNT(rejections); i++) assert_rejected(rejections[i].yaml, NULL, rejections[i].words);
 }
 
-TEST(test_rejects_deep_nesting, enter_source_folder) {
+TEST(test_deep_nesting_is_rejected, enter_source_folder) {
     char yaml[256] = "seed: ";
     memset(yaml + 6, '[', 100);
     assert_rejected(yaml, NULL, "x.yaml:1:39 32");
 }
 
-TEST(test_required_option, enter_source_folder) {
+TEST(test_a_missing_required_option_is_rejected, enter_source_folder) {
     static const d9_option options[] = {{"size", D9_OPTION_INT, 0, NULL, 0, 0, NULL, "a size"}, {0}};
     d9_arena arena = {0};
     d9_tree *map;
@@ -143,7 +143,7 @@ TEST(test_required_option, enter_source_folder) {
     d9_arena_free(&context, &arena);
 }
 
-TEST(test_defaults, enter_source_folder) {
+TEST(test_options_have_their_defaults, enter_source_folder) {
     d9_config *config = parse("{}", NULL);
     assert_string_equal(config->title, "x");
     assert_true(config->target == 94 && config->seed == 1 && config->threads == 0 && config->keep == D9_KEEP_MODEL);
@@ -173,7 +173,7 @@ TEST(test_bounds_are_legal, enter_source_folder) {
 }
 
 /* A trick with its default options passes the checks, and no other trick is on. */
-TEST(test_every_trick_by_default, enter_source_folder) {
+TEST(test_every_trick_is_legal_by_default, enter_source_folder) {
     for (int i = 0; i < D9_TRICK_COUNT; i++) {
         d9_config *config = parse("{}", EDIT(WITH, d9_trick_at(i)->name));
         for (int j = 0; j < D9_TRICK_COUNT; j++)
@@ -181,7 +181,7 @@ TEST(test_every_trick_by_default, enter_source_folder) {
     }
 }
 
-TEST(test_schedule_of_knots_and_values, enter_source_folder) {
+TEST(test_schedules_are_read_from_knots_and_values, enter_source_folder) {
     d9_config *config = parse("train: {lr: {knots: [0, 2.5, 20%, end-2, end], values: [0, 1, 0.5, 1.0e-1, 0]}}", NULL);
     static const d9_knot knots[] = {{0, D9_KNOT_EPOCHS},
                                     {2.5, D9_KNOT_EPOCHS},
@@ -203,7 +203,7 @@ static void assert_learning_rates(const char *yaml, const char *set, int count, 
 }
 
 /* A peak scales the file's schedule, or the default one. It does not scale values that are set later. */
-TEST(test_schedule_peak, enter_source_folder) {
+TEST(test_a_peak_scales_the_schedule, enter_source_folder) {
     static const char own[] = "train: {lr: {knots: [0, 1, end], values: [0, 0.1, 0.04]}}",
                       scaled[] = "train: {lr: {knots: [0, 1, end], values: [0, 0.1, 0.04], peak: 5}}";
     assert_learning_rates(own, "train.lr.peak=0.3", 3, (const double[]){0, 0.3, 0.12});
@@ -216,7 +216,7 @@ TEST(test_schedule_peak, enter_source_folder) {
 }
 
 /* A schedule may have any number of knots. */
-TEST(test_many_knots, enter_source_folder) {
+TEST(test_a_schedule_has_any_number_of_knots, enter_source_folder) {
     const int count = 5000;
     d9_text *yaml = test_text();
     d9_text_add(yaml, "train: {lr: {knots: [0");
@@ -249,7 +249,7 @@ TEST(test_shape_knots_or_values_replace_the_schedule, enter_source_folder) {
     assert_true(config->train.lr.at_start);
 }
 
-/* The help text of a choice has one line for each value, in their order, which begins with the value. */
+/* The help text of a choice has one line for each value, in the order of the values, which begins with the value. */
 static void assert_values_explained(const d9_option *option) {
     d9_choices choices;
     d9_text *text = test_text();
@@ -319,7 +319,7 @@ TEST(test_edits_change_the_file_and_the_last_counts, enter_source_folder) {
 }
 
 /* Edits are kept in the order --with, --without, --set; those of one kind in the order given. */
-TEST(test_order_of_edits, enter_source_folder) {
+TEST(test_edits_are_sorted_by_kind, enter_source_folder) {
     static const d9_config_edit_kind kinds[] = {D9_EDIT_SET, D9_EDIT_WITHOUT, D9_EDIT_SET, D9_EDIT_WITH};
     static const char *const texts[] = {"a=1", "ema", "a=2", "flip"}, *const order[] = {"flip", "ema", "a=1", "a=2"};
     d9_arena arena = {0};
@@ -330,7 +330,7 @@ TEST(test_order_of_edits, enter_source_folder) {
     d9_arena_free(&context, &arena);
 }
 
-TEST(test_rejects_edits, enter_source_folder) {
+TEST(test_invalid_edits_are_rejected, enter_source_folder) {
     assert_rejected("{}", EDIT(SET, "train.epochs"), "--set train.epochs KEY=VALUE");
     assert_rejected("{}", EDIT(SET, "=3"), "--set =3 KEY=VALUE");
     assert_rejected("{}", EDIT(SET, "train..epochs=3"), "--set train..epochs=3");
@@ -358,7 +358,7 @@ static int enter_folder(void **state) {
     return chdir(run_folder_new()) == 0 && d9_directory_make(&context, "sub") == D9_OK ? 0 : -1;
 }
 
-static void put(const char *path, const char *yaml) { OK(d9_file_write(&context, path, yaml, strlen(yaml))); }
+static void write_file(const char *path, const char *yaml) { OK(d9_file_write(&context, path, yaml, strlen(yaml))); }
 
 static void assert_not_loaded(const char *path, const char *words) {
     d9_config *config;
@@ -367,14 +367,14 @@ static void assert_not_loaded(const char *path, const char *words) {
     assert_null(config);
 }
 
-TEST(test_inheritance, enter_folder, enter_source_folder) {
-    put("sub/c.yaml",
-        "title: c\npublished: {seconds: 9}\nseed: 7\ntrain: {epochs: 5, lr: {knots: [0, 1], values: [0, "
-        "1]}}\n"
-        "model: {name: resnet9, logits_scale: 0.5}\ntricks: {celu: {alpha: 0.1}, flip: {}, cutout: {}}\n");
-    put("b.yaml", "base: sub/c.yaml\ntrain: {lr: {values: [0, 2]}}\nmodel: {channels: [8, 8, 8, 8]}\n"
-                  "tricks: {flip: off, celu: on}\n");
-    put("a.yaml", "base: b.yaml\ntrain: {batch_size: 64}\ntricks: {flip: on, cutout: off}\n");
+TEST(test_files_inherit_from_their_base, enter_folder, enter_source_folder) {
+    write_file("sub/c.yaml",
+               "title: c\npublished: {seconds: 9}\nseed: 7\ntrain: {epochs: 5, lr: {knots: [0, 1], values: [0, "
+               "1]}}\n"
+               "model: {name: resnet9, logits_scale: 0.5}\ntricks: {celu: {alpha: 0.1}, flip: {}, cutout: {}}\n");
+    write_file("b.yaml", "base: sub/c.yaml\ntrain: {lr: {values: [0, 2]}}\nmodel: {channels: [8, 8, 8, 8]}\n"
+                         "tricks: {flip: off, celu: on}\n");
+    write_file("a.yaml", "base: b.yaml\ntrain: {batch_size: 64}\ntricks: {flip: on, cutout: off}\n");
     d9_config *config = program_load("a.yaml", NULL);
     assert_string_equal(config->title, "a");
     assert_true(isnan(config->published.seconds)); /* published results are not inherited */
@@ -385,39 +385,39 @@ TEST(test_inheritance, enter_folder, enter_source_folder) {
 
 /* Naming a model drops the inherited options of another model, before they are checked. */
 TEST(test_other_model_drops_options, enter_folder, enter_source_folder) {
-    put("b.yaml", "model: {name: resnet9, logits_scale: 0.5}\n");
-    put("a.yaml", "base: b.yaml\nmodel: {name: resnet9}\n");
+    write_file("b.yaml", "model: {name: resnet9, logits_scale: 0.5}\n");
+    write_file("a.yaml", "base: b.yaml\nmodel: {name: resnet9}\n");
     d9_config *config = program_load("a.yaml", NULL);
     assert_non_null(d9_tree_find(d9_tree_find(config->tree, "model"), "logits_scale"));
-    put("b.yaml", "model: {name: another, logits_scale: wrong}\n");
+    write_file("b.yaml", "model: {name: another, logits_scale: wrong}\n");
     config = program_load("a.yaml", NULL); /* no option of b's model remains */
     assert_null(d9_tree_find(d9_tree_find(config->tree, "model"), "logits_scale"));
 }
 
-TEST(test_rejects_files, enter_folder, enter_source_folder) {
+TEST(test_invalid_bases_and_files_are_rejected, enter_folder, enter_source_folder) {
     assert_not_loaded("none.yaml", "none.yaml");
     assert_not_loaded("sub", "sub");
-    put("a.yaml", "base: none.yaml\n");
+    write_file("a.yaml", "base: none.yaml\n");
     assert_not_loaded("a.yaml", "a.yaml:1:7 base none.yaml");
-    put("sub/c.yaml", "base: a.yaml\n");
+    write_file("sub/c.yaml", "base: a.yaml\n");
     assert_not_loaded("sub/c.yaml", "sub/c.yaml:1:7 base sub/a.yaml relative there a.yaml");
-    put("a.yaml", "base: [b.yaml]\n");
+    write_file("a.yaml", "base: [b.yaml]\n");
     assert_not_loaded("a.yaml", "a.yaml:1:7 base");
-    put("a.yaml", "base: a.yaml\n");
+    write_file("a.yaml", "base: a.yaml\n");
     assert_not_loaded("a.yaml", "a.yaml:1:7 base");
-    put("a.yaml", "seed: 2\nbase: sub/c.yaml\n");
-    put("sub/c.yaml", "base: ../b.yaml\n");
-    put("b.yaml", "base: sub/../a.yaml\n"); /* another path of a.yaml */
+    write_file("a.yaml", "seed: 2\nbase: sub/c.yaml\n");
+    write_file("sub/c.yaml", "base: ../b.yaml\n");
+    write_file("b.yaml", "base: sub/../a.yaml\n"); /* another path of a.yaml */
     assert_not_loaded("a.yaml", "b.yaml:1:7 base a.yaml sub/c.yaml sub/../a.yaml");
-    put("b.yaml", "train: {epochs: 0}\n"); /* errors name the place of the value */
+    write_file("b.yaml", "train: {epochs: 0}\n"); /* errors name the place of the value */
     assert_not_loaded("a.yaml", "b.yaml:1:17 train.epochs 0 0.001 1000000");
     OK(d9_file_write(&context, "b.yaml", "seed: 1\0", 8));
     assert_not_loaded("b.yaml", "b.yaml");
-    put("b.yaml", "title: \x01\n");
+    write_file("b.yaml", "title: \x01\n");
     assert_not_loaded("b.yaml", "b.yaml:1:1 7");
 }
 
-TEST(test_out_of_memory, enter_source_folder) {
+TEST(test_lack_of_memory_is_an_error, enter_source_folder) {
     planted p = {.kind = CALL_allocate};
     const d9_system system = planted_system(&p, d9_system_default());
     context.system = &system;
@@ -452,7 +452,7 @@ static void assert_round_trip(const d9_config *config) {
     }
 }
 
-TEST(test_print_round_trip, enter_source_folder) {
+TEST(test_printed_configurations_are_read_back, enter_source_folder) {
     for (int i = 0; i < COUNT(config_files); i++) {
         d9_config *config = program_load(config_files[i], NULL);
         assert_round_trip(config);
@@ -496,7 +496,7 @@ TEST(test_print_quotes_texts_of_other_types, enter_source_folder) {
     }
 }
 
-TEST(test_print_origins, enter_source_folder) {
+TEST(test_origins_of_values_are_printed, enter_source_folder) {
     static d9_config_edit items[] = {{.kind = D9_EDIT_WITH, .text = "ema:every=7"},
                                      {.kind = D9_EDIT_WITHOUT, .text = "flip"},
                                      {.kind = D9_EDIT_SET, .text = "train.epochs=3"},
@@ -521,7 +521,7 @@ TEST(test_print_origins, enter_source_folder) {
 }
 
 /* An edit may contain a newline; the printout must still be YAML of the same configuration. */
-TEST(test_print_origins_of_odd_words, enter_source_folder) {
+TEST(test_origins_with_newlines_stay_yaml, enter_source_folder) {
     static d9_config_edit items[] = {{.kind = D9_EDIT_SET, .text = "target=\n 50"},
                                      {.kind = D9_EDIT_SET, .text = "tricks={ema: off}"}};
     d9_config_edits edits = {.items = items, .count = COUNT(items)};
@@ -557,7 +557,7 @@ TEST(test_hash_ignores_what_does_not_change_training, enter_source_folder) {
 }
 
 /* docs/records.md documents the text that is hashed; it must be the same in every later version. */
-TEST(test_hash_of_changes, enter_source_folder) {
+TEST(test_the_hash_is_of_the_documented_text, enter_source_folder) {
     static const struct {
         const char *yaml, *hashed;
     } rows[] = {
@@ -600,7 +600,7 @@ TEST(test_hash_of_changes, enter_source_folder) {
 }
 
 /* Values that are not set, or equal the default in any notation, count as the default. */
-TEST(test_default_values, enter_source_folder) {
+TEST(test_unset_and_equal_values_count_as_default, enter_source_folder) {
     static const struct {
         const char *fallback, *same, *other;
         d9_option_type type;

@@ -1,4 +1,4 @@
-/* Shared by config.c and ladder.c: loading a file of configs/, and the files of the ladder. */
+/* Shared by config.c and ladder.c: a set-up that enters the source folder, and a list of files of configs/. */
 #pragma once
 
 #include "config/config.h"

@@ -31,7 +31,7 @@ static d9_cpu_conv_shape shape_of(int64_t images, int64_t height, int64_t width,
 
 static bool fits(const d9_cpu *cpu, d9_cpu_conv_shape shape) { return d9_cpu_conv_amx.fits(cpu, &shape); }
 
-static uint16_t *integers(int64_t count, uint32_t seed) { /* from -3 to 3, as bf16 */
+static uint16_t *integers(int64_t count, uint32_t seed) { /* random integers from -3 to 3, as bf16 */
     uint16_t *values = test_room((size_t)(count + 31) / 32 * 64);
     for (int64_t i = 0; i < count; i++)
         values[i] =
@@ -39,7 +39,7 @@ static uint16_t *integers(int64_t count, uint32_t seed) { /* from -3 to 3, as bf
     return values;
 }
 
-/* The gradient's element of output channel o, input channel i and this tap. */
+/* The element of the gradient for output channel o, input channel i and this tap. */
 static double plain_sum(const d9_cpu_conv_shape *s, const uint16_t *x, const uint16_t *dy, int64_t o, int64_t tap,
                         int64_t i) {
     double sum = 0;
@@ -114,7 +114,7 @@ TEST(other_shapes_do_not_fit) {
     assert_false(fits(&cpu, shape_of(1, 8, 8, 32, 32)));
 }
 
-TEST(it_fits_where_there_is_amx_and_nowhere_else) {
+TEST(the_kernel_fits_exactly_where_there_is_amx) {
     const d9_cpu cpu = best_cpu(1);
     assert_ints(fits_here(), d9_cpu_has_amx_bf16(), fits(&cpu, shape_of(1, 16, 16, 64, 64)), fits_here());
 }

@@ -19,7 +19,7 @@ typedef struct faults {
     int64_t disk_bytes_left;            /* -1: unlimited */
     size_t most_at_once;                /* bytes that one read or write moves at most; 0: unlimited */
     int interruptions[KINDS];           /* number of next calls of each kind that fail with EINTR */
-    bool sync, close, rename, truncate; /* true: these calls fail */
+    bool sync, close, rename, truncate; /* true: all calls of this kind fail */
     int64_t live;                       /* allocations not released */
 } faults;
 
@@ -163,7 +163,7 @@ TEST(test_typed_memory_checks_its_size, open_bench, close_bench) {
     d9_release(&context, numbers), d9_arena_free(&context, &arena);
 }
 
-TEST_WITH(bench *bench, test_arena, open_bench, close_bench) {
+TEST_WITH(bench *bench, test_arena_memory_is_aligned_and_zero, open_bench, close_bench) {
     d9_arena arena = {0};
     unsigned char *pieces[200];
     for (int i = 0; i < 200; i++) {
@@ -201,7 +201,7 @@ TEST_WITH(bench *bench, test_text_grows, open_bench, close_bench) {
     assert_string_equal(d9_text_get(&text), "");
 }
 
-TEST(test_escapes, open_bench, close_bench) {
+TEST(test_control_characters_are_escaped, open_bench, close_bench) {
     d9_text text;
     d9_text_init(&context, &text);
     d9_text_add_escaped(&text, "");
@@ -220,7 +220,7 @@ TEST(test_escapes, open_bench, close_bench) {
     assert_string_equal(context.message, "a   z");
 }
 
-TEST(test_shell_words, open_bench, close_bench) {
+TEST(test_shell_words_are_quoted, open_bench, close_bench) {
     static const char *const words[] = {"train", "a b", "", "it's", "--set", "x=$HOME"};
     d9_text text;
     d9_text_init(&context, &text);
@@ -236,7 +236,7 @@ TEST(test_shell_words, open_bench, close_bench) {
     d9_text_free(&text);
 }
 
-TEST(test_nearest_word) {
+TEST(test_the_nearest_word_is_found) {
     static const char *const words[] = {"epochs", "batch_size", "momentum", "alpha", "pool_before_activation",
                                         "ema",    "net9",       "net"};
     static const struct {
@@ -265,7 +265,7 @@ TEST(test_nearest_word) {
     assert_null(d9_text_nearest("ema", words, 0));
 }
 
-TEST(test_strict_numbers) {
+TEST(test_numbers_are_read_strictly) {
     static const char *const not_reals[] = {"",      " 1", "1 ", "1x",  "0x10", "inf",  "nan",
                                             "1e999", "-",  "1e", "1,5", "--1",  "1.2.3"};
     static const char *const not_integers[] = {"", "1.0", "1e3", " 1", "1 ", "0x1", "9223372036854775808", "+-1", "+"};
@@ -281,7 +281,7 @@ TEST(test_strict_numbers) {
 }
 
 /* The hashes of "abc" are examples of FIPS 180-2. */
-TEST(test_hashes) {
+TEST(test_hashes_equal_published_ones) {
     char sha1[41], sha256[65];
     d9_sha1_hex("abc", 3, sha1);
     assert_string_equal(sha1, "a9993e364706816aba3e25717850c26c9cd0d89d");
@@ -296,7 +296,7 @@ TEST(test_hashes) {
 
 /* ---- files, locks, folders ---- */
 
-TEST_WITH(bench *bench, test_file_round_trip, open_bench, close_bench) {
+TEST_WITH(bench *bench, test_files_are_read_as_written, open_bench, close_bench) {
     const char *path = in(bench, "a.txt");
     assert_false(d9_file_exists(&context, path));
     OK(d9_file_write(&context, path, "old", 3));
@@ -316,7 +316,7 @@ TEST_WITH(bench *bench, test_file_round_trip, open_bench, close_bench) {
     assert_int_equal(d9_file_check_writable(&context, in(bench, "none/b.txt")), D9_OUTPUT);
 }
 
-TEST(test_file_without_a_size, open_bench, close_bench) {
+TEST(test_a_file_that_reports_no_size_is_read, open_bench, close_bench) {
     uint8_t *bytes; /* stat reports size 0 for /proc files */
     size_t size;
     OK(d9_file_read(&context, "/proc/self/status", &bytes, &size));
@@ -324,8 +324,8 @@ TEST(test_file_without_a_size, open_bench, close_bench) {
     d9_release(&context, bytes);
 }
 
-/* Special files (opening a FIFO would block, /dev/zero has no end) and files above a limit are rejected at once. */
-TEST_WITH(bench *bench, test_special_and_large_files, open_bench, close_bench) {
+/* Special files (opening a FIFO would block, /dev/zero has no end) and files above a limit are rejected. */
+TEST_WITH(bench *bench, test_special_and_large_files_are_rejected, open_bench, close_bench) {
     uint8_t *bytes;
     size_t size;
     const char *path = in(bench, "pipe"), *const special[] = {path, "/dev/zero", "/dev/null"};
@@ -388,9 +388,9 @@ TEST_WITH(bench *bench, a_write_keeps_links_and_permissions, open_bench, close_b
     assert_int_equal(run_folder_count(bench->folder, ""), 3);
 }
 
-/* The temporary file of a name that is just short enough has a shorter one. */
+/* If a name is nearly as long as permitted, its temporary file has a shorter name. */
 TEST_WITH(bench *bench, files_have_names_of_any_legal_length, open_bench, close_bench) {
-    char path[RUN_PATH_BYTES + NAME_MAX + 2]; /* run_path shortens names */
+    char path[RUN_PATH_BYTES + NAME_MAX + 2]; /* run_path would cut off such long names */
     const int folder = snprintf(path, sizeof path, "%s/", bench->folder);
     for (int length = NAME_MAX - 24; length <= NAME_MAX + 1; length++) {
         memset(path + folder, 'n', (size_t)length);
@@ -402,7 +402,7 @@ TEST_WITH(bench *bench, files_have_names_of_any_legal_length, open_bench, close_
     d9_context_clear(&context);
 }
 
-TEST_WITH(bench *bench, test_file_append, open_bench, close_bench) {
+TEST_WITH(bench *bench, test_a_failed_append_leaves_the_file, open_bench, close_bench) {
     const char *path = in(bench, "events");
     bench->faults.disk_bytes_left = 2; /* the first record does not fit: no file */
     assert_ints(d9_file_append(&context, path, "one\n", 4), D9_OUTPUT, run_folder_count(bench->folder, ""), 0);
@@ -417,7 +417,7 @@ TEST_WITH(bench *bench, test_file_append, open_bench, close_bench) {
     assert_int_equal(d9_file_append(&context, path, "four\n", 5), D9_OUTPUT);
 }
 
-TEST_WITH(bench *bench, test_files_that_cannot_be_read_or_written, open_bench, close_bench) {
+TEST_WITH(bench *bench, test_unreadable_and_unwritable_files_are_errors, open_bench, close_bench) {
     uint8_t *bytes;
     size_t size;
     assert_rejection(d9_file_read(&context, in(bench, "none"), &bytes, &size), D9_DATA, in(bench, "none"));
@@ -464,7 +464,7 @@ TEST_WITH(bench *bench, a_lock_is_seen_without_the_permission_to_write, open_ben
     d9_lock_free(&context, path, lock);
 }
 
-TEST_WITH(bench *bench, test_locks, open_bench, close_bench) {
+TEST_WITH(bench *bench, test_a_lock_has_one_holder, open_bench, close_bench) {
     const char *path = in(bench, "lock");
     int lock, second;
     const int stale = open(path, O_RDWR | O_CREAT, 0600);
@@ -483,7 +483,7 @@ TEST_WITH(bench *bench, test_locks, open_bench, close_bench) {
     d9_lock_free(&context, path, lock), close(stale);
 }
 
-/* A launcher that fails before any process of the run begins: its reason stands in its log alone. */
+/* If a launcher fails before a process of the run begins, only its log has the reason. */
 TEST_WITH(bench *bench, the_first_line_of_a_launcher_is_shown, open_bench, close_bench) {
     const char *log = in(bench, "ranks.log");
     const char *const argv[] = {"sh", "-c", "echo; echo -----; echo '  no slots left'; echo more; exit 1", NULL},
@@ -495,7 +495,7 @@ TEST_WITH(bench *bench, the_first_line_of_a_launcher_is_shown, open_bench, close
     assert_rejection(d9_process_launch(&context, silent, log), D9_DEVICE, "ranks.log");
 }
 
-TEST_WITH(bench *bench, test_directory_make, open_bench, close_bench) {
+TEST_WITH(bench *bench, test_directories_are_made_with_their_parents, open_bench, close_bench) {
     OK(d9_directory_make(&context, in(bench, "a//b/c/")));
     OK(d9_directory_make(&context, in(bench, "a/b/c")));
     struct stat made;

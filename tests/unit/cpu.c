@@ -1,5 +1,5 @@
 /* The backends cpu, which prefers our own convolutions, and onednn, compared with the reference: every operation in f32
- * and bf16, every convolution algorithm, fused rules against unfused ones, given plans, invalid input. cpu_verify.c
+ * and bf16, every convolution algorithm, fused rules against unfused ones, forced plans, invalid input. cpu_verify.c
  * compares whole networks. */
 #include "core/system.h"
 #include "kernels/cpu/kernels.h"
@@ -64,7 +64,8 @@ TEST(threads_change_no_bit_outside_convolutions) {
         op_case c;
         op_case_make(&c, &context, i, f->bf16 ? D9_BF16 : D9_F32, D9_F32, OP_FILL_RANDOM);
         const d9_node *node = &c.graph->nodes[0];
-        const d9_backend_options *second = is_conv(node->op) ? &one : &three; /* convolutions may depend on it */
+        /* convolutions may depend on the number of threads */
+        const d9_backend_options *second = is_conv(node->op) ? &one : &three;
         for (int o = 0; o < node->output_count; o++) {
             if (node->outputs[o] == D9_NONE) continue;
             backend_test_run(&c, f->backend, &one, node->outputs[o], f->r.a);
@@ -76,7 +77,7 @@ TEST(threads_change_no_bit_outside_convolutions) {
 }
 
 /* The backend cpu fuses a pool with its convolution unless the pool has padding; onednn never does. */
-TEST(a_padded_pool_is_by_itself) {
+TEST(a_padded_pool_is_not_fused) {
     fixture *f = *state;
     static const d9_shape image = {4, {2, 8, 6, 64}}, weights = {4, {64, 3, 3, 64}};
     for (int pad = 0; pad < 2; pad++) {
@@ -205,11 +206,11 @@ TEST(other_precisions_are_rejected_by_name) {
     }
 }
 
-static void the_library_is_not_here(__attribute__((unused)) void **state) { skip_for("onednn", context.message); }
+static void the_library_is_missing(__attribute__((unused)) void **state) { skip_for("onednn", context.message); }
 
 static int check_backend(const char *name) {
     static fixture f;
-    const struct CMUnitTest absent[] = {cmocka_unit_test_prestate(the_library_is_not_here, &f)};
+    const struct CMUnitTest absent[] = {cmocka_unit_test_prestate(the_library_is_missing, &f)};
     if (!open_fixture(&f, name)) return cmocka_run_group_tests_name(name, absent, NULL, NULL);
     return test_run(&f);
 }

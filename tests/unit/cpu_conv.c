@@ -1,13 +1,14 @@
-/* Every convolution kernel of the CPU, compared with a plain sum in double: all instruction sets that run here, odd
- * sizes and channels, one to three threads with different caches, whose bits must be equal. Guard bytes surround
- * outputs and scratch. Inputs are small integers, which kernels that only multiply and add must sum exactly, and
- * random numbers from -1 to 1, in f32 and bf16. Shapes that a kernel rejects are left out. */
+/* Every convolution kernel of the CPU except amx (conv_weight.c), compared with a plain sum in double: all instruction
+ * sets that run here, odd sizes and channels, one to three threads with different caches, whose bits must be equal.
+ * Guard bytes surround outputs and scratch. Inputs are small integers, which kernels that only multiply and add must
+ * sum exactly, and random numbers from -1 to 1, in f32 and bf16. Shapes that a kernel rejects are left out. */
 #include "kernels/cpu/conv.h"
 #include "kernels/formulas/philox.h"
 #include "tests/support/kernel_arrays.h"
 
 /* Limits for the root mean square of the errors and for the largest error, relative to the root mean square of the
- * expected values. In bf16 every output may in addition be off by 2^-8 of its value, because it is rounded. */
+ * expected values, or to half of typical_of if that is larger. An output stored in bf16 may in addition be off by 2^-8
+ * of its value, because it is rounded. */
 typedef struct tolerance {
     const char *kernel;
     bool pairs;                /* for bf16 arrays at levels that multiply pairs of bf16 (d9_cpu_loops.product_pairs) */
@@ -16,7 +17,7 @@ typedef struct tolerance {
 } tolerance;
 
 /* Limits are 1.5 times the largest errors in some 40000 results (Zen 5). For Winograd with pairs they are 1.5 times the
- * largest errors in 1308 results (Zen 4), where a sum of a single product has the largest, as in the data gradient of
+ * largest errors in 1308 results (Zen 4); sums of a single product have the largest errors, as in the data gradient of
  * one output channel. */
 static const tolerance tolerances[] = {{"winograd", false, {3.2e-6, 2.3e-6, 2e-6}, {3.3e-5, 2.6e-5, 9e-6}, false},
                                        {"winograd", true, {0.024, 0.024, 0.024}, {0.2, 0.33, 0.18}, false},
@@ -41,7 +42,8 @@ typedef struct guarded {
     float *data;            /* of f32 or bf16, `shift` bytes after the first guard */
 } guarded;
 
-static guarded between_guards(int64_t bytes, int64_t shift) { /* begins `shift` bytes after a cache line */
+/* Allocates an array between guards. Its data begin `shift` bytes after the start of a cache line. */
+static guarded between_guards(int64_t bytes, int64_t shift) {
     guarded g = {.all = aligned_alloc(64, (size_t)((bytes + shift + 2 * GUARD + 63) / 64 * 64)),
                  .bytes = bytes + shift,
                  .payload = bytes};
@@ -112,7 +114,7 @@ static void convolve(conv_case *c) { /* computes the expected results */
             }
 }
 
-static void fill(conv_case *c, int i) { /* array i, with values that the storage type can hold */
+static void fill_array(conv_case *c, int i) { /* fills array i with values that the storage type can hold */
     c->values[i] = malloc((size_t)c->counts[i] * sizeof(float));
     assert_non_null(c->values[i]);
     for (int64_t k = 0; k < c->counts[i]; k++) {
@@ -157,7 +159,7 @@ static conv_case new_case(d9_cpu_conv_shape s, bool integers) {
     c.counts[1] = s.outputs * s.kernel * s.kernel * s.inputs;
     c.counts[2] = s.images * s.out_height * s.out_width * s.outputs;
     for (int i = 0; i < 3; i++) {
-        fill(&c, i);
+        fill_array(&c, i);
         c.want[i] = calloc((size_t)c.counts[array_of((d9_cpu_conv_pass)i)], sizeof **c.want);
         assert_non_null(c.want[i]);
     }
@@ -216,11 +218,11 @@ static void compare(const conv_case *c, const d9_cpu_conv_kernel *kernel, const 
     if (!(most <= allowed->largest[pass])) fail_case(c, kernel, cpu, "largest error", most);
 }
 
-static guarded run(const conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu *cpu) { /* the result */
+static guarded run(const conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu *cpu) { /* returns the result */
     const int64_t bytes = kernel->scratch_bytes(cpu, &c->shape),
                   each = d9_kernel_store_bytes(store_of_output(&c->shape));
     const int out = array_of(c->shape.pass);
-    /* some heights: not aligned to a cache line, which rules out streaming stores */
+    /* at some heights, outputs are not aligned to a cache line, which rules out streaming stores */
     const int64_t shift = c->shape.height / 4 % 2 ? each : 0;
     guarded scratch = scratch_of(bytes), to = between_guards(c->counts[out] * each, shift);
     d9_cpu_conv_arrays arrays = {.x = c->inputs[0].data, .w = c->inputs[1].data, .y = c->inputs[2].data};
@@ -340,8 +342,8 @@ static void check_pooled(const conv_case *c, const d9_cpu_conv_kernel *kernel, c
 
 /* ---- all passes, instruction sets and sizes ---- */
 
-/* Tests each pass that the kernel accepts; returns their number. Random numbers tell whether bits depend on the number
- * of threads; sums of integers do not. */
+/* Tests each pass that the kernel accepts; returns their number. Only random numbers are summed by several threads as
+ * well, because exact sums of integers could not show a dependence of bits on the number of threads. */
 static int check_passes(conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu_loops *loops) {
     const d9_cpu cpus[] = {{.loops = loops, .threads = 1},
                            {.loops = loops, .threads = 2, .cache_bytes = {4 << 10, 32 << 10, 64 << 10}},
@@ -388,7 +390,8 @@ static bool accepts(const d9_cpu_conv_kernel *kernel, d9_cpu_conv_shape shape) {
     return false;
 }
 
-/* Every kernel, on the same sums; `compared` counts for each. */
+/* Tests every kernel that accepts the shape against the same expected sums, and adds the number of its passes to its
+ * entry of `compared`. */
 static void check_case(int *compared, d9_cpu_conv_shape shape) {
     bool accepted[MOST_KERNELS], any = false;
     for (int k = 0; d9_cpu_conv_kernels[k]; k++) any |= accepted[k] = accepts(d9_cpu_conv_kernels[k], shape);
@@ -406,8 +409,8 @@ static void check_case(int *compared, d9_cpu_conv_shape shape) {
 static const int64_t some_sizes[] = {1, 2, 4, 5, 8, 9, 17, 0},
                      many_sizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 33, 0};
 
-/* Combines every height with every width, cycling through channels, padding and images. Of `some_sizes`, windows other
- * than 3x3 take two combinations of five, which still meet every padding and number of images. */
+/* Combines every height with every width, cycling through channels, padding and images. With `some_sizes`, windows
+ * other than 3x3 use two of five combinations, which still include every padding and number of images. */
 static void check_sizes(int *compared, const int64_t *sizes, int window, int stride) {
     static const int64_t channels[] = {1, 3, 16, 27, 32, 64, 65};
     int turn = window + stride;
@@ -421,8 +424,8 @@ static void check_sizes(int *compared, const int64_t *sizes, int window, int str
         }
 }
 
-/* The state is the list of sizes. */
-TEST(every_kernel_is_right) {
+/* *state is the list of sizes. */
+TEST(every_kernel_agrees_with_the_plain_sum) {
     static const int windows[] = {1, 2, 3, 5, 7};
     const d9_cpu_conv_shape large[] = {shape_of(3, 17, 18, 32, 48, 3, 1, 1),  shape_of(41, 32, 32, 3, 10, 3, 1, 1),
                                        shape_of(23, 16, 15, 33, 18, 3, 1, 1), shape_of(2, 5, 6, 600, 300, 3, 1, 1),
@@ -434,12 +437,12 @@ TEST(every_kernel_is_right) {
     for (size_t i = 0; i < sizeof windows / sizeof *windows; i++)
         for (int stride = 1; stride <= 3; stride++) check_sizes(compared, *state, windows[i], stride);
     for (size_t i = 0; i < sizeof large / sizeof *large; i++) check_case(compared, large[i]);
-    for (int k = 0; k < kernels; k++) /* cpu_kernels.c tests amx */
+    for (int k = 0; k < kernels; k++) /* conv_weight.c tests amx */
         assert_true(compared[k] > 0 || strcmp(d9_cpu_conv_kernels[k]->name, "amx") == 0);
 }
 
 /* With an L2 cache too small for a block of tiles, the block must get the minimum size, not 0. */
-TEST(no_cache_is_too_small) {
+TEST(kernels_work_with_a_tiny_cache) {
     const d9_cpu tiny = {.loops = d9_cpu_loops_find(NULL), .threads = 2, .cache_bytes = {4 << 10, 1 << 10, 64 << 10}};
     for (int i = 0; i < 6; i++) {
         conv_case c = new_case(shape_of(2, 9, 11, 17, 18, 3, 1 + i % 2, 1), false);
@@ -509,7 +512,7 @@ static void check_special_values(const d9_cpu_conv_kernel *kernel, const d9_cpu 
     free_case(&c);
 }
 
-TEST(maxima_with_nan_and_infinities) {
+TEST(fused_pools_agree_on_nan_and_infinities) {
     static const int64_t outputs[] = {3, 32, 45};
     for (int k = 0; d9_cpu_conv_kernels[k]; k++)
         for (int i = 0; d9_cpu_conv_kernels[k]->pools && d9_cpu_level_at(i / 6); i++) {

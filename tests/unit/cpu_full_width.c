@@ -1,12 +1,12 @@
-/* The first steps of dawn94 at full width and batch 8, and of a language model with 5,000 words, with default
- * algorithms and fused rules, compared with the reference backend rule by rule: golden cases are narrow, and wide
- * layers and many classes use other code. `poisoned`: parameters are NaN, and rows must fail. */
+/* The first step of dawn94 at full width and batch 8, and of a language model with 5,000 words, with default algorithms
+ * and fused rules, compared with the reference backend rule by rule: golden cases are narrow, and wide layers and many
+ * classes use other code. `poisoned`: the parameters of the tested backend are NaN, and rows must fail. */
 #include "tests/support/programs.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 
 /* Checks dawn94. `model`: YAML entries of the network's options, or "". */
-static void check(const char *backend, const char *precision, const char *model, bool poisoned) {
+static void check_dawn94(const char *backend, const char *precision, const char *model, bool poisoned) {
     const char *missing = run_missing(&context, backend, precision, NULL);
     if (missing) skip_for(missing, context.message);
     const d9_config *config =
@@ -27,7 +27,8 @@ static void write_corpus(const char *folder) {
     for (int p = 0; p < 3; p++) run_write(folder, parts[p], text, WORDS * EACH);
 }
 
-/* Gradients are clipped far below their norm: errors are relative to the change by the clip, which must not be 0. */
+/* Gradients are clipped far below their norm, because errors are relative to the change that the clip makes, which must
+ * not be 0. */
 static void check_language(const char *precision, bool poisoned) {
     const char *missing = run_missing(&context, "cpu", precision, NULL);
     if (missing) skip_for(missing, context.message);
@@ -41,18 +42,18 @@ static void check_language(const char *precision, bool poisoned) {
     run_check_rules(&context, config, poisoned, 20);
 }
 
-TEST(language_f32) { check_language("f32", false); }
+TEST(language_model_agrees_in_f32) { check_language("f32", false); }
 
-TEST(language_bf16) { check_language("bf16", false); }
+TEST(language_model_agrees_in_bf16) { check_language("bf16", false); }
 
-TEST(language_nan_fails) { check_language("f32", true); }
+TEST(language_model_with_nan_parameters_fails) { check_language("f32", true); }
 
-TEST(dawn94_on_cpu_f32) { check("cpu", "f32", "", false); }
+TEST(dawn94_agrees_on_cpu_in_f32) { check_dawn94("cpu", "f32", "", false); }
 
-TEST(dawn94_on_cpu_bf16) { check("cpu", "bf16", "", false); }
+TEST(dawn94_agrees_on_cpu_in_bf16) { check_dawn94("cpu", "bf16", "", false); }
 
-TEST(dawn94_on_onednn_f32) { check("onednn", "f32", "", false); }
+TEST(dawn94_agrees_on_onednn_in_f32) { check_dawn94("onednn", "f32", "", false); }
 
-TEST(dawn94_on_onednn_bf16) { check("onednn", "bf16", "", false); }
+TEST(dawn94_agrees_on_onednn_in_bf16) { check_dawn94("onednn", "bf16", "", false); }
 
-TEST(dawn94_nan_on_both_sides_fails) { check("cpu", "f32", "channels: [8, 8, 16, 16]", true); }
+TEST(dawn94_with_nan_parameters_fails) { check_dawn94("cpu", "f32", "channels: [8, 8, 16, 16]", true); }

@@ -36,25 +36,25 @@ static double next_number(fixture *f, bool integers) {
     return integers ? floor(x * 7) - 3 : 4 * x - 2;
 }
 
-/* Sets element i to x, rounded to the storage type, in both forms. */
-static void put(array *a, int64_t i, double x) {
+/* Sets element i of `want` and of `data` to x, rounded to the storage type. */
+static void set_element(array *a, int64_t i, double x) {
     a->want[i] = rounded(a->store, x);
     save(a->data, a->store, i, a->want[i]);
 }
 
-/* Array i, filled with random numbers. */
-static array *fill(fixture *f, int i, int64_t count, d9_kernel_store store, bool integers) {
+/* Fills array i with `count` numbers of next_number; returns the array. */
+static array *fill_random(fixture *f, int i, int64_t count, d9_kernel_store store, bool integers) {
     array *a = &f->a[i];
     assert_true(count <= MANY);
     a->store = store;
     a->count = count;
-    for (int64_t k = 0; k < count; k++) put(a, k, next_number(f, integers));
+    for (int64_t k = 0; k < count; k++) set_element(a, k, next_number(f, integers));
     return a;
 }
 
-/* Array i, filled with NaN, so that elements that a kernel does not write are found, and followed by four guard
- * elements. Its expected values are set to 0. */
-static array *empty(fixture *f, int i, int64_t count, d9_kernel_store store) {
+/* Fills array i with NaN, to find elements that a kernel does not write, followed by four guard elements, and sets its
+ * expected values to 0; returns the array. */
+static array *fill_nan(fixture *f, int i, int64_t count, d9_kernel_store store) {
     array *a = &f->a[i];
     assert_true(count + 4 <= MANY);
     a->store = store;
@@ -64,8 +64,8 @@ static array *empty(fixture *f, int i, int64_t count, d9_kernel_store store) {
     return a;
 }
 
-/* The relative L2 error of the stored values is at most f32_limit in f32, 2^-8 in bf16. With f32_limit 0, results of
- * integers must be equal. Not all expected values may be zero. Guards must still be NaN. */
+/* Checks that the relative L2 error of the stored values is at most f32_limit in f32 and 2^-8 in bf16. With f32_limit
+ * 0, results of integers must be equal. Not all expected values may be zero. Guards must still be NaN. */
 static void check(const array *a, const setting *s, const char *what, double f32_limit) {
     double error = 0, norm = 0;
     int64_t zeros = 0, wrong = 0;
@@ -106,16 +106,16 @@ static void check_everywhere(fixture *f, void (*run)(fixture *, const setting *)
 static const int64_t counts[] = {1, 7, 65, 511, 513, 70001};
 #define FOR_COUNTS for (size_t z = 0; z < sizeof counts / sizeof *counts; z++)
 
-static void elementwise(fixture *f, const setting *s) {
+static void check_elementwise(fixture *f, const setting *s) {
     FOR_COUNTS {
         const int64_t n = counts[z];
-        array *a = fill(f, 0, n, s->store, s->integers), *b = fill(f, 1, n, s->store, s->integers), *y;
-        y = empty(f, 2, n, s->store);
+        array *a = fill_random(f, 0, n, s->store, s->integers), *b = fill_random(f, 1, n, s->store, s->integers), *y;
+        y = fill_nan(f, 2, n, s->store);
         d9_cpu_add(&s->cpu, in(a), in(b), n, out(y));
         double sum = 0;
         for (int64_t i = 0; i < n; i++) y->want[i] = a->want[i] + b->want[i], sum += fabs(y->want[i]);
         if (sum > 0) check(y, s, "add", s->integers ? 0 : 1e-7);
-        y = empty(f, 2, n, D9_KERNEL_F32);
+        y = fill_nan(f, 2, n, D9_KERNEL_F32);
         d9_cpu_scale(&s->cpu, in(a), 0.375f, n, out(y));
         sum = 0;
         for (int64_t i = 0; i < n; i++) y->want[i] = 0.375 * a->want[i], sum += fabs(y->want[i]);
@@ -124,7 +124,7 @@ static void elementwise(fixture *f, const setting *s) {
 }
 
 /* Casts 60000 positive numbers with various low bits, infinities, NaN, an overflow, and -0; widens them again. */
-static void casts(fixture *f, const setting *s) {
+static void check_casts(fixture *f, const setting *s) {
     const int64_t n = 60000;
     float *from = f->a[0].data;
     uint16_t *to = (uint16_t *)(void *)f->a[1].data;
@@ -140,17 +140,17 @@ static void casts(fixture *f, const setting *s) {
     for (int64_t i = 0; i < n; i++) assert_true(d9_float_bits(from[i]) == (uint32_t)to[i] << 16);
 }
 
-static void activations(fixture *f, const setting *s) {
+static void check_activations(fixture *f, const setting *s) {
     for (int id = 0; id < D9_ACT_COUNT; id++) FOR_COUNTS {
             const int64_t n = counts[z];
             const d9_kernel_act act = {id, 0.3f};
-            array *x = fill(f, 0, n, s->store, false), *dy = fill(f, 1, n, s->store, false), *y;
-            if (x->want[0] <= 0) continue; /* if n is 1, ReLU would give only zeros */
-            y = empty(f, 2, n, s->store);
+            array *x = fill_random(f, 0, n, s->store, false), *dy = fill_random(f, 1, n, s->store, false), *y;
+            if (n == 1 && x->want[0] <= 0) continue; /* ReLU would give only zeros */
+            y = fill_nan(f, 2, n, s->store);
             d9_cpu_act_forward(&s->cpu, in(x), act, n, out(y));
             for (int64_t i = 0; i < n; i++) y->want[i] = d9_activation_value_double(id, x->want[i], (double)act.alpha);
             check(y, s, "act", 3e-7);
-            y = empty(f, 2, n, s->store);
+            y = fill_nan(f, 2, n, s->store);
             d9_cpu_act_backward(&s->cpu, in(dy), in(x), act, n, out(y));
             for (int64_t i = 0; i < n; i++)
                 y->want[i] = dy->want[i] * d9_activation_slope_double(id, x->want[i], (double)act.alpha);
@@ -159,18 +159,18 @@ static void activations(fixture *f, const setting *s) {
 }
 
 /* Each update rule, with none, one and both of the state arrays, and lerp. formulas.c tests the formulas. */
-static void updates(fixture *f, const setting *s) {
+static void check_updates(fixture *f, const setting *s) {
     if (s->store != D9_KERNEL_F32) return; /* weights and states are f32 */
     for (int way = 0; way < (1 + D9_UPDATE_STATES) * D9_UPDATE_COUNT; way++) {
         const int kept = way % (1 + D9_UPDATE_STATES), row = way / (1 + D9_UPDATE_STATES);
         const int64_t n = 40007;
         const d9_cpu_update rule = {row, 0.125f, 0.25f, 0.5f, {0.875f, 0.75f}, {0.5f, 0.75f, 0.25f}};
         const d9_update_terms_double terms = {0.125, 0.25, 0.5, {0.875, 0.75}, {0.5, 0.75, 0.25}};
-        array *w = fill(f, 0, n, D9_KERNEL_F32, false), *g = fill(f, 1, n, D9_KERNEL_F32, false);
+        array *w = fill_random(f, 0, n, D9_KERNEL_F32, false), *g = fill_random(f, 1, n, D9_KERNEL_F32, false);
         array *state[D9_UPDATE_STATES];
         float *kept_in[D9_UPDATE_STATES] = {NULL};
         for (int k = 0; k < D9_UPDATE_STATES; k++) {
-            state[k] = fill(f, 2 + k, n, D9_KERNEL_F32, false);
+            state[k] = fill_random(f, 2 + k, n, D9_KERNEL_F32, false);
             for (int64_t i = 0; i < n && k > 0; i++)
                 state[k]->data[i] = fabsf(state[k]->data[i]); /* averaged squares */
             for (int64_t i = 0; i < n; i++) state[k]->want[i] = k < kept ? (double)state[k]->data[i] : 0;
@@ -184,7 +184,7 @@ static void updates(fixture *f, const setting *s) {
         check(w, s, "updated weights", 3e-7);
         for (int k = 0; k < kept; k++) check(state[k], s, "kept", 3e-7);
     }
-    array *a = fill(f, 0, 40007, D9_KERNEL_F32, false), *x = fill(f, 1, 40007, D9_KERNEL_F32, false);
+    array *a = fill_random(f, 0, 40007, D9_KERNEL_F32, false), *x = fill_random(f, 1, 40007, D9_KERNEL_F32, false);
     memset(a->data + a->count, 0xff, 16);
     d9_cpu_lerp(&s->cpu, 0.95f, x->data, a->count, a->data);
     for (int64_t i = 0; i < a->count; i++) a->want[i] = (double)0.95f * a->want[i] + (1 - (double)0.95f) * x->want[i];
@@ -206,12 +206,13 @@ static const norm_sizes norms[] = {{1, 15, 3, 1}, {7, 6, 27, 1},   {65, 4, 27, 5
 static void norm_case(fixture *f, const setting *s, const d9_kernel_norm *n, double offset) {
     const int64_t count = n->images * n->pixels * n->channels, c_count = n->channels, gc = n->groups * c_count;
     const double members = (double)(n->images / n->groups * n->pixels);
-    array *x = fill(f, 0, count, s->store, s->integers), *scale = fill(f, 1, 2 * c_count, D9_KERNEL_F32, false);
+    array *x = fill_random(f, 0, count, s->store, s->integers),
+          *scale = fill_random(f, 1, 2 * c_count, D9_KERNEL_F32, false);
     for (int64_t i = 0; i < count; i++)
-        put(x, i, x->want[i] + offset); /* offset 30: a mean much larger than the spread */
-    array *mean = empty(f, 2, gc, D9_KERNEL_F32), *inv_std = empty(f, 3, gc, D9_KERNEL_F32),
-          *y = empty(f, 4, count, s->store);
-    array *running = fill(f, 5, 2 * gc, D9_KERNEL_F32, false);
+        set_element(x, i, x->want[i] + offset); /* offset 30: a mean much larger than the spread */
+    array *mean = fill_nan(f, 2, gc, D9_KERNEL_F32), *inv_std = fill_nan(f, 3, gc, D9_KERNEL_F32),
+          *y = fill_nan(f, 4, count, s->store);
+    array *running = fill_random(f, 5, 2 * gc, D9_KERNEL_F32, false);
     assert_true(d9_cpu_norm_scratch_bytes(n) <= 1 << 24);
     memset(running->data + 2 * gc, 0xff, 16);
     const d9_kernel_norm_state state = {scale->data,
@@ -253,11 +254,11 @@ static void norm_case(fixture *f, const setting *s, const d9_kernel_norm *n, dou
 static void norm_backward_case(fixture *f, const setting *s, const d9_kernel_norm *n) {
     const int64_t count = n->images * n->pixels * n->channels, c_count = n->channels, gc = n->groups * c_count;
     const double members = (double)(n->images / n->groups * n->pixels);
-    array *x = fill(f, 0, count, s->store, s->integers), *dy = fill(f, 1, count, s->store, s->integers);
-    array *mean = fill(f, 2, gc, D9_KERNEL_F32, false), *inv_std = fill(f, 3, gc, D9_KERNEL_F32, false),
-          *scale = fill(f, 4, c_count, D9_KERNEL_F32, false);
-    array *dx = empty(f, 5, count, s->store), *dscale = empty(f, 6, c_count, D9_KERNEL_F32),
-          *dbias = empty(f, 7, c_count, D9_KERNEL_F32);
+    array *x = fill_random(f, 0, count, s->store, s->integers), *dy = fill_random(f, 1, count, s->store, s->integers);
+    array *mean = fill_random(f, 2, gc, D9_KERNEL_F32, false), *inv_std = fill_random(f, 3, gc, D9_KERNEL_F32, false),
+          *scale = fill_random(f, 4, c_count, D9_KERNEL_F32, false);
+    array *dx = fill_nan(f, 5, count, s->store), *dscale = fill_nan(f, 6, c_count, D9_KERNEL_F32),
+          *dbias = fill_nan(f, 7, c_count, D9_KERNEL_F32);
     const d9_cpu_prologue none = {.act = {D9_KERNEL_NO_ACT, 0}};
     const d9_kernel_norm_gradients gradients = {out(dx), dscale->data, dbias->data};
     d9_cpu_norm_backward(&s->cpu, n, in(dy), &none, in(x), mean->data, inv_std->data, scale->data, f->scratch,
@@ -280,7 +281,7 @@ static void norm_backward_case(fixture *f, const setting *s, const d9_kernel_nor
     check(dbias, s, "norm_backward dbias", 3e-6);
 }
 
-static void normalisation(fixture *f, const setting *s) {
+static void check_normalisation(fixture *f, const setting *s) {
     for (size_t i = 0; i < sizeof norms / sizeof *norms; i++) {
         const d9_kernel_norm n = {norms[i].images, norms[i].pixels, norms[i].channels, norms[i].groups};
         if (n.pixels * n.images / n.groups > 2) norm_case(f, s, &n, 0);
@@ -299,7 +300,7 @@ static int64_t place_at(const d9_kernel_window *w, int64_t o, int64_t k) {
     return ((n * w->height + iy) * w->width + ix) * w->channels + c;
 }
 
-static void pools(fixture *f, const setting *s) {
+static void check_pools(fixture *f, const setting *s) {
     static const d9_kernel_window windows[] = {
         {7, 8, 6, 27, 4, 3, 2, 2, 0},   {3, 9, 7, 65, 4, 3, 2, 2, 0},  {2, 4, 4, 513, 1, 1, 4, 4, 0},
         {1, 7, 7, 3, 3, 3, 3, 2, 0},    {2, 7, 7, 65, 2, 2, 2, 4, 0},  {2, 9, 6, 27, 5, 3, 3, 2, 1},
@@ -310,8 +311,9 @@ static void pools(fixture *f, const setting *s) {
         const int64_t in_count = w->images * w->height * w->width * w->channels;
         const int64_t out_count = w->images * w->out_height * w->out_width * w->channels;
         const int64_t places = (int64_t)w->kernel * w->kernel;
-        array *x = fill(f, 0, in_count, s->store, s->integers), *dy = fill(f, 1, out_count, s->store, s->integers);
-        array *y = empty(f, 2, out_count, s->store), *dx = empty(f, 3, in_count, s->store);
+        array *x = fill_random(f, 0, in_count, s->store, s->integers),
+              *dy = fill_random(f, 1, out_count, s->store, s->integers);
+        array *y = fill_nan(f, 2, out_count, s->store), *dx = fill_nan(f, 3, in_count, s->store);
         d9_cpu_pool_forward(&s->cpu, w, in(x), out(y));
         d9_cpu_pool_backward(&s->cpu, w, in(dy), in(x), out(dx));
         for (int64_t o = 0; o < out_count; o++) {
@@ -326,7 +328,7 @@ static void pools(fixture *f, const setting *s) {
         check(y, s, "pool", 0);
         check(dx, s, "pool_backward", s->integers ? 0 : 2e-7);
         if (w->pad) continue;
-        y = empty(f, 2, out_count, s->store), dx = empty(f, 3, in_count, s->store);
+        y = fill_nan(f, 2, out_count, s->store), dx = fill_nan(f, 3, in_count, s->store);
         d9_cpu_mean_pool_forward(&s->cpu, w, in(x), out(y));
         d9_cpu_mean_pool_backward(&s->cpu, w, in(dy), out(dx));
         for (int64_t o = 0; o < out_count; o++)
@@ -339,14 +341,15 @@ static void pools(fixture *f, const setting *s) {
     }
 }
 
-static void biases(fixture *f, const setting *s) {
+static void check_biases(fixture *f, const setting *s) {
     static const int64_t shapes[][2] = {{7, 27}, {65, 64}, {1000, 3}, {3, 513}, {56, 4609}}; /* rows, channels */
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const int64_t rows = shapes[i][0], channels = shapes[i][1], count = rows * channels;
         const d9_kernel_epilogue none = {.act = {D9_KERNEL_NO_ACT, 0}};
         const d9_cpu_prologue plain = {.act = {D9_KERNEL_NO_ACT, 0}};
-        array *x = fill(f, 0, count, s->store, s->integers), *b = fill(f, 1, channels, D9_KERNEL_F32, s->integers);
-        array *y = empty(f, 2, count, s->store), *db = empty(f, 3, channels, D9_KERNEL_F32);
+        array *x = fill_random(f, 0, count, s->store, s->integers),
+              *b = fill_random(f, 1, channels, D9_KERNEL_F32, s->integers);
+        array *y = fill_nan(f, 2, count, s->store), *db = fill_nan(f, 3, channels, D9_KERNEL_F32);
         assert_true(d9_cpu_bias_scratch_bytes(channels) <= SCRATCH);
         d9_cpu_bias_forward(&s->cpu, in(x), b->data, rows, channels, &none, f->scratch, out(y));
         d9_cpu_bias_backward(&s->cpu, in(x), &plain, rows, channels, f->scratch, db->data);
@@ -359,7 +362,7 @@ static void biases(fixture *f, const setting *s) {
     }
 }
 
-static void dropouts(fixture *f, const setting *s) {
+static void check_dropouts(fixture *f, const setting *s) {
     static const int64_t sizes[] = {27, 512, 70001}; /* the last is processed in three pieces */
     static const double shares[] = {0.25, 0.5, 0.9};
     static const int64_t units[] = {1, 9, 1037, INT64_MAX}; /* elements that are kept or dropped together */
@@ -368,7 +371,7 @@ static void dropouts(fixture *f, const setting *s) {
         d9_dropout dropout = d9_dropout_of(0x123456789abcdef, 4000000000 + i, 77, shares[i % 3]);
         dropout.together = units[i / 9];
         while (d9_dropout_words(&dropout, 0).v[0] < dropout.least) dropout.step++; /* not everything is dropped */
-        array *x = fill(f, 0, count, s->store, s->integers), *y = empty(f, 2, count, s->store);
+        array *x = fill_random(f, 0, count, s->store, s->integers), *y = fill_nan(f, 2, count, s->store);
         d9_cpu_dropout(&s->cpu, in(x), &dropout, count, out(y));
         for (int64_t e = 0; e < count; e++) {
             const int64_t k = e / units[i / 9];
@@ -379,16 +382,16 @@ static void dropouts(fixture *f, const setting *s) {
     }
 }
 
-static void linears(fixture *f, const setting *s) {
+static void check_linears(fixture *f, const setting *s) {
     static const d9_kernel_linear shapes[] = {{7, 65, 10}, {65, 162, 3}, {1, 1027, 27}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const d9_kernel_linear *l = &shapes[i];
-        array *x = fill(f, 0, l->samples * l->inputs, s->store, s->integers),
-              *w = fill(f, 1, l->outputs * l->inputs, s->store, s->integers);
-        array *dy = fill(f, 2, l->samples * l->outputs, D9_KERNEL_F32, s->integers),
-              *y = empty(f, 3, l->samples * l->outputs, D9_KERNEL_F32);
-        array *dx = empty(f, 4, l->samples * l->inputs, s->store),
-              *dw = empty(f, 5, l->outputs * l->inputs, D9_KERNEL_F32);
+        array *x = fill_random(f, 0, l->samples * l->inputs, s->store, s->integers),
+              *w = fill_random(f, 1, l->outputs * l->inputs, s->store, s->integers);
+        array *dy = fill_random(f, 2, l->samples * l->outputs, D9_KERNEL_F32, s->integers),
+              *y = fill_nan(f, 3, l->samples * l->outputs, D9_KERNEL_F32);
+        array *dx = fill_nan(f, 4, l->samples * l->inputs, s->store),
+              *dw = fill_nan(f, 5, l->outputs * l->inputs, D9_KERNEL_F32);
         assert_true(d9_cpu_linear_scratch_bytes(&s->cpu, l) <= SCRATCH);
         d9_cpu_linear_forward(&s->cpu, l, in(x), in(w), NULL, f->scratch, out(y));
         d9_cpu_linear_backward_data(&s->cpu, l, in(dy), in(w), f->scratch, out(dx));
@@ -412,9 +415,9 @@ static d9_gemm product_in(d9_kernel_store store, d9_gemm_form form, int64_t m, i
     return (d9_gemm){form, m, n, k, a, b, d9_gemm_result((d9_kernel_out){NULL, D9_KERNEL_F32}, m, n)};
 }
 
-/* The scratch of a linear layer is enough for its products in f32 and in bf16. In the shapes that are given bf16 needs
- * more, where it is multiplied in pairs. */
-static void scratch_of_linears(fixture *f, const setting *s) {
+/* The scratch of a linear layer is enough for its products in f32 and in bf16. In the shapes of `known`, bf16 needs
+ * more scratch where it is multiplied in pairs. */
+static void check_scratch_of_linears(fixture *f, const setting *s) {
     static const struct {
         d9_kernel_linear shape;
         int threads;
@@ -443,17 +446,17 @@ static void scratch_of_linears(fixture *f, const setting *s) {
 }
 
 /* Adding the bias within the product gives the bits of adding it afterwards, also in a partial panel of columns. */
-static void biased_linears(fixture *f, const setting *s) {
+static void check_biased_linears(fixture *f, const setting *s) {
     static const d9_kernel_linear shapes[] = {{7, 65, 10}, {33, 300, 65}, {65, 20, 600}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const d9_kernel_linear *l = &shapes[i];
         const int64_t count = l->samples * l->outputs;
         const d9_kernel_epilogue none = {.act = {D9_KERNEL_NO_ACT, 0}};
-        array *x = fill(f, 0, l->samples * l->inputs, s->store, s->integers),
-              *w = fill(f, 1, l->outputs * l->inputs, s->store, s->integers),
-              *bias = fill(f, 2, l->outputs, D9_KERNEL_F32, false);
-        array *y = empty(f, 3, count, s->store), *plain = empty(f, 4, count, s->store),
-              *want = empty(f, 5, count, s->store);
+        array *x = fill_random(f, 0, l->samples * l->inputs, s->store, s->integers),
+              *w = fill_random(f, 1, l->outputs * l->inputs, s->store, s->integers),
+              *bias = fill_random(f, 2, l->outputs, D9_KERNEL_F32, false);
+        array *y = fill_nan(f, 3, count, s->store), *plain = fill_nan(f, 4, count, s->store),
+              *want = fill_nan(f, 5, count, s->store);
         d9_cpu_linear_forward(&s->cpu, l, in(x), in(w), bias->data, f->scratch, out(y));
         d9_cpu_linear_forward(&s->cpu, l, in(x), in(w), NULL, f->scratch, out(plain));
         d9_cpu_bias_forward(&s->cpu, in(plain), bias->data, l->samples, l->outputs, &none, f->scratch, out(want));
@@ -483,7 +486,7 @@ static void augmentation_of(fixture *f, const setting *s, bool jitter, int heigh
         memcpy(draws + n * D9_DRAW_SLOTS, drawn.slot, sizeof drawn.slot);
     }
     const d9_cpu_batch batch = {images, order, draws, table, &rule, C, C};
-    array *y = empty(f, 0, N * height * width * C, s->store);
+    array *y = fill_nan(f, 0, N * height * width * C, s->store);
     d9_cpu_augment(&s->cpu, &batch, N, out(y));
     for (int64_t i = 0; i < y->count; i++) {
         const int c = (int)(i % C), x = (int)(i / C % width), row = (int)(i / C / width % height),
@@ -499,42 +502,44 @@ static void augmentation_of(fixture *f, const setting *s, bool jitter, int heigh
     }
 }
 
-static void augmentation(fixture *f, const setting *s) {
+static void check_augmentation(fixture *f, const setting *s) {
     for (int jitter = 0; jitter < 2; jitter++) augmentation_of(f, s, jitter, 13, 300);
     augmentation_of(f, s, false, 9, 277);
 }
 
-static void strips(fixture *f, const setting *s) { /* four images side by side, and back */
+static void check_strips(fixture *f, const setting *s) { /* packs four images side by side, and unpacks them */
     const d9_cpu_strip strip = {.images = 8, .height = 3, .width = 5, .channels = 27, .across = 4, .gap = 1};
-    array *x = fill(f, 0, 8 * 3 * 5 * 27, s->store, s->integers), *y = empty(f, 1, 2 * 3 * 24 * 27, s->store), *back;
+    array *x = fill_random(f, 0, 8 * 3 * 5 * 27, s->store, s->integers), *y = fill_nan(f, 1, 2 * 3 * 24 * 27, s->store),
+          *back;
     d9_cpu_strip_pack(&s->cpu, &strip, x->data, s->store, y->data);
     for (int64_t i = 0; i < y->count; i++) {
         const int64_t c = i % 27, column = i / 27 % 24, h = i / 27 / 24 % 3, n = i / 27 / 24 / 3 * 4 + column / 6;
         y->want[i] = column % 6 == 5 ? 0 : x->want[((n * 3 + h) * 5 + column % 6) * 27 + c];
     }
     check(y, s, "strip", 0);
-    back = empty(f, 2, x->count, s->store);
+    back = fill_nan(f, 2, x->count, s->store);
     d9_cpu_strip_unpack(&s->cpu, &strip, y->data, s->store, back->data);
     assert_memory_equal(back->data, x->data, (size_t)(x->count * d9_kernel_store_bytes(s->store)));
 }
 
 /* ---- fused with 2 threads equals unfused with 1 or 3 bit for bit ---- */
 
-static void fusion_of(fixture *f, const setting *s, d9_kernel_act act) { /* norm -> act -> add, and its gradients */
+/* Compares fused with unfused kernels: norm -> act -> add, and the gradients of norm -> act. */
+static void fusion_of(fixture *f, const setting *s, d9_kernel_act act) {
     const d9_kernel_norm n = {12, 10, 65, 3};
     const int64_t count = n.images * n.pixels * n.channels, gc = n.groups * n.channels;
     const size_t bytes = (size_t)(count * d9_kernel_store_bytes(s->store));
-    const d9_cpu other = {.loops = s->cpu.loops, .threads = 2}; /* for the fused side */
-    array *x = fill(f, 0, count, s->store, s->integers), *b = fill(f, 1, count, s->store, s->integers),
-          *vectors = fill(f, 2, 8 * gc, D9_KERNEL_F32, false);
+    const d9_cpu other = {.loops = s->cpu.loops, .threads = 2}; /* for the fused kernels */
+    array *x = fill_random(f, 0, count, s->store, s->integers), *b = fill_random(f, 1, count, s->store, s->integers),
+          *vectors = fill_random(f, 2, 8 * gc, D9_KERNEL_F32, false);
     float *v = vectors->data;
     const d9_kernel_norm_state state = {v, v + gc, v + 2 * gc, v + 3 * gc, v + 4 * gc, v + 5 * gc, 1e-5, 0.1, 0, 0};
     const d9_kernel_epilogue none = {.act = {D9_KERNEL_NO_ACT, 0}};
-    array *y = empty(f, 3, count, s->store), *sum = empty(f, 4, count, s->store);
+    array *y = fill_nan(f, 3, count, s->store), *sum = fill_nan(f, 4, count, s->store);
     d9_cpu_norm_forward(&s->cpu, &n, in(x), &state, &none, f->scratch, out(y));
     d9_cpu_act_forward(&s->cpu, in(y), act, count, out(y));
     d9_cpu_add(&s->cpu, in(y), in(b), count, out(sum));
-    array *fused = empty(f, 5, count, s->store), *fused_sum = empty(f, 6, count, s->store);
+    array *fused = fill_nan(f, 5, count, s->store), *fused_sum = fill_nan(f, 6, count, s->store);
     const d9_kernel_epilogue epilogue = {.act = act, .addend = in(b), .last = out(fused_sum)};
     d9_cpu_norm_forward(&other, &n, in(x), &state, &epilogue, f->scratch, out(fused));
     assert_memory_equal(fused->data, y->data, bytes);
@@ -542,8 +547,8 @@ static void fusion_of(fixture *f, const setting *s, d9_kernel_act act) { /* norm
     memset(fused_sum->data, 0, bytes); /* again without storing act(norm(x)) */
     d9_cpu_norm_forward(&other, &n, in(x), &state, &epilogue, f->scratch, (d9_kernel_out){NULL, s->store});
     assert_memory_equal(fused_sum->data, sum->data, bytes);
-    array *dz = empty(f, 7, count, s->store), *dx = empty(f, 4, count, s->store),
-          *fused_dx = empty(f, 5, count, s->store);
+    array *dz = fill_nan(f, 7, count, s->store), *dx = fill_nan(f, 4, count, s->store),
+          *fused_dx = fill_nan(f, 5, count, s->store);
     const d9_cpu_prologue plain = {.act = {D9_KERNEL_NO_ACT, 0}}, slope = {.act = act, .reference = in(y)};
     const d9_kernel_norm_gradients a = {out(dx), v + 6 * gc, v + 6 * gc + n.channels};
     const d9_kernel_norm_gradients c = {out(fused_dx), v + 7 * gc, v + 7 * gc + n.channels};
@@ -554,7 +559,7 @@ static void fusion_of(fixture *f, const setting *s, d9_kernel_act act) { /* norm
     assert_memory_equal(a.dscale, c.dscale, (size_t)(2 * n.channels) * sizeof(float));
 }
 
-static void fusion(fixture *f, const setting *s) {
+static void check_fusion(fixture *f, const setting *s) {
     for (int id = 0; id < D9_ACT_COUNT; id++) fusion_of(f, s, (d9_kernel_act){id, 0.3f});
 }
 
@@ -568,7 +573,7 @@ static void run_norms(fixture *f, const d9_cpu *cpu, const d9_kernel_norm *n, in
     const d9_kernel_act act = {D9_ACT_CELU, 0.3f};
     void *at[3];
     for (int i = 0; i < 3; i++)
-        at[i] = (char *)empty(f, first + i, count + shift, store)->data + shift * d9_kernel_store_bytes(store);
+        at[i] = (char *)fill_nan(f, first + i, count + shift, store)->data + shift * d9_kernel_store_bytes(store);
     for (int64_t i = 0; i < 8 * gc; i++) v[i] = 1 + (float)(i % 7) / 8;
     const d9_kernel_norm_state state = {v, v + gc, v + 2 * gc, v + 3 * gc, v + 4 * gc, v + 5 * gc, 1e-5, 0.1, 0, 0};
     const d9_kernel_epilogue epilogue = {.act = act, .addend = in(&f->a[1]), .last = {at[1], store}};
@@ -582,7 +587,7 @@ static void run_norms(fixture *f, const d9_cpu *cpu, const d9_kernel_norm *n, in
 /* Norms must have the same bits however their work is divided among threads. Compares one thread, whose caches hold
  * everything, with several threads that take one group each or a few groups at a time, with more threads than groups,
  * and with non-temporal stores; each with aligned and with unaligned arrays. */
-static void divisions(fixture *f, const setting *s) {
+static void check_norm_divisions(fixture *f, const setting *s) {
     static const norm_sizes sizes[] = {{8, 20, 64, 4}, {12, 5, 16, 3}, {6, 7, 32, 1}, {36, 3, 8, 18}};
     if (s->integers || s->cpu.threads > 1) return;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -594,7 +599,7 @@ static void divisions(fixture *f, const setting *s) {
                                  {.threads = 3, .cache_bytes = {0, 0, 64}},
                                  {.threads = 7, .cache_bytes = {0, 0, bytes}}};
         float *v = (float *)f->scratch + SCRATCH / 8; /* second half of the scratch */
-        fill(f, 0, count, s->store, false), fill(f, 1, count, s->store, false);
+        fill_random(f, 0, count, s->store, false), fill_random(f, 1, count, s->store, false);
         run_norms(f, &s->cpu, &n, 0, 2, v);
         for (size_t k = 0; k < 2 * (sizeof others / sizeof *others); k++) {
             d9_cpu cpu = others[k / 2];
@@ -611,7 +616,7 @@ static void divisions(fixture *f, const setting *s) {
 /* ---- the tests ---- */
 
 #define EVERYWHERE(name)                                                                                               \
-    TEST(test_##name) { check_everywhere(*state, name); }
+    TEST(test_##name) { check_everywhere(*state, check_##name); }
 EVERYWHERE(elementwise)
 EVERYWHERE(casts)
 EVERYWHERE(activations)
@@ -626,7 +631,7 @@ EVERYWHERE(biased_linears)
 EVERYWHERE(augmentation)
 EVERYWHERE(strips)
 EVERYWHERE(fusion)
-EVERYWHERE(divisions)
+EVERYWHERE(norm_divisions)
 
 TEST(levels_are_found_by_name) {
     const d9_cpu_loops *fastest = NULL; /* the last level that runs here, which is the default */

@@ -1,7 +1,7 @@
 /* The CPU kernels of the loss, its gradient and the metrics, compared with the formulas in double, in place and not, at
- * every level (instruction set) that runs here; bf16 dlogits are compared with the rounded f32 ones. Few classes must
- * have the bits of the formulas in double. One, two and three threads must give the same bits. Nothing may be written
- * after the end of an array. */
+ * every level (instruction set) that runs here; bf16 dlogits are compared with the rounded f32 ones. With few classes,
+ * results must have the bits of the formulas in double. One, two and three threads must give the same bits. Nothing may
+ * be written after the end of an array. */
 #include "kernels/cpu/kernels.h"
 #include "kernels/formulas/half.h"
 #include "core/system.h"
@@ -46,14 +46,17 @@ static int set_up(void **state) {
 
 TEST_GROUP(set_up, NULL)
 
-static float unit(int64_t i) { return (float)(2 * d9_philox_unit(d9_philox4x32_10(5, (uint32_t)i, 0, 0, 0).v[0]) - 1); }
+/* Number i of a random sequence in [-1, 1). */
+static float random_number(int64_t i) {
+    return (float)(2 * d9_philox_unit(d9_philox4x32_10(5, (uint32_t)i, 0, 0, 0).v[0]) - 1);
+}
 
-/* Row n has logits within +-8, +-2 or +-80; row 3 has no label. In row 1 the label's logit is the first of two largest
- * ones, in row 2 the second. */
-static void fill(fixture *f, const d9_kernel_loss *s) {
+/* Rows have logits within +-8, +-2 and +-80 in turn; row 3 has no label. In row 1 the logit of the label is the first
+ * of the two largest, in row 2 the second. With several labels per sample, labels are sets of bits. */
+static void make_logits_and_labels(fixture *f, const d9_kernel_loss *s) {
     static const float sizes[] = {8, 2, 80};
     const int64_t count = s->classes;
-    for (int64_t i = 0; i < s->samples * count; i++) f->logits[i] = sizes[i / count % 3] * unit(i);
+    for (int64_t i = 0; i < s->samples * count; i++) f->logits[i] = sizes[i / count % 3] * random_number(i);
     for (int64_t n = 0; n < s->samples; n++)
         f->labels[n] = n == 3 ? -1 : (int32_t)(n == 1 ? 4 : n == 2 ? count - 1 : n * 7 % count);
     for (int64_t n = 0; d9_loss_several(s->loss) && n < s->samples; n++)
@@ -61,7 +64,8 @@ static void fill(fixture *f, const d9_kernel_loss *s) {
     for (int64_t n = 1; n < 3 && n < s->samples; n++) f->logits[n * count + 4] = f->logits[(n + 1) * count - 1] = 100;
 }
 
-/* The formulas in double, as the kernels have them for few classes. */
+/* Computes expected losses, gradients and predictions by the formulas in double, which the kernels use for few classes.
+ */
 static void expect(fixture *f, const d9_kernel_loss *s, const double *weights) {
     for (int64_t n = 0; n < s->samples; n++) {
         const float *z = f->logits + n * s->classes;
@@ -106,7 +110,7 @@ static void compare(const char *what, const d9_cpu *cpu, const d9_kernel_loss *s
  * difference, of the exponential and of the sum, and the loss has that of the sum's logarithm. */
 static void check(const fixture *f, const d9_cpu *cpu, const d9_kernel_loss *s, const float *dlogits) {
     const double unit_error = s->classes < MANY ? 0 : 0x1p-24;
-    const double uniform = 2 * s->smoothing / (double)s->classes; /* limit of the part of smoothing: weights are < 2 */
+    const double uniform = 2 * s->smoothing / (double)s->classes; /* bound of the smoothing term: weights are below 2 */
     for (int64_t n = 0; n < s->samples; n++) {
         float largest = -INFINITY;
         for (int64_t k = 0; k < s->classes; k++) largest = fmaxf(largest, f->logits[n * s->classes + k]);
@@ -121,7 +125,7 @@ static void check(const fixture *f, const d9_cpu *cpu, const d9_kernel_loss *s, 
     }
 }
 
-static void fill_guard(float *x, int64_t begin, int64_t count) {
+static void fill_nan(float *x, int64_t begin, int64_t count) {
     memset(x + begin, 0xff, (size_t)(count - begin + GUARDS) * sizeof(float));
 }
 
@@ -149,7 +153,7 @@ static void run_bf16(fixture *f, const d9_kernel_loss *s, const d9_cpu *cpu, con
 static void run_threads(fixture *f, const d9_kernel_loss *s, const d9_cpu_loops *loops, const double *weights) {
     const int64_t count = s->samples * s->classes, rows = s->samples;
     int64_t expected = 0;
-    fill(f, s);
+    make_logits_and_labels(f, s);
     expect(f, s, weights);
     for (int64_t n = 0; n < rows; n++) expected += f->correct[n];
     for (int threads = 1; threads <= 3; threads++) {
@@ -162,8 +166,8 @@ static void run_threads(fixture *f, const d9_kernel_loss *s, const d9_cpu_loops 
                          .loss = f->loss,
                          .dlogits = {threads == 1 ? f->first : f->dlogits, D9_KERNEL_F32},
                          .correct = &correct};
-        fill_guard(l.dlogits.data, 0, count);
-        fill_guard(f->loss, 0, rows);
+        fill_nan(l.dlogits.data, 0, count);
+        fill_nan(f->loss, 0, rows);
         if (threads > 1) l.logits = memcpy(l.dlogits.data, f->logits, (size_t)count * sizeof(float));
         assert_int_equal(d9_cpu_correct(&cpu, s, l.logits, l.labels), expected);
         d9_cpu_loss_run(&cpu, &l, NULL);
@@ -183,7 +187,7 @@ static void run_threads(fixture *f, const d9_kernel_loss *s, const d9_cpu_loops 
 static const int64_t classes[] = {10, MANY - 1, MANY, CLASSES};
 enum { SIZES = sizeof classes / sizeof *classes };
 
-TEST(the_loss_and_its_gradient) {
+TEST(losses_and_gradients_agree_with_the_formulas) {
     fixture *f = *state;
     EACH_LEVEL(loops)
     for (int c = 0; c < SIZES; c++)
@@ -197,8 +201,8 @@ TEST(the_loss_and_its_gradient) {
         }
 }
 
-/* All 31 labels of a sample, none of them, and others. */
-TEST(the_loss_of_several_labels) {
+/* Samples with all of 10 or of 31 labels, with none, and with all but some. */
+TEST(losses_of_several_labels_agree_with_the_formulas) {
     fixture *f = *state;
     EACH_LEVEL(loops)
     for (int64_t c = 10; c <= 31; c += 21) {
@@ -209,8 +213,8 @@ TEST(the_loss_of_several_labels) {
     }
 }
 
-/* One sample with NaN or an infinity at the label, beside it, in the first and in the last place. */
-TEST(losses_of_nan_and_infinities) {
+/* One sample with NaN or an infinity at the label, beside it, in the first or in the last place. */
+TEST(losses_of_nan_and_infinities_agree_with_the_formulas) {
     fixture *f = *state;
     static const float values[] = {NAN, INFINITY, -INFINITY};
     EACH_LEVEL(loops)
@@ -221,12 +225,12 @@ TEST(losses_of_nan_and_infinities) {
                 const int64_t places[] = {0, 5, 6, s.classes - 1};
                 const d9_cpu cpu = {.loops = loops, .threads = 2};
                 int64_t correct;
-                fill(f, &s);
+                make_logits_and_labels(f, &s);
                 f->labels[0] = p == 3 ? 0 : 5;
                 f->logits[places[p]] = values[v];
                 expect(f, &s, NULL);
-                fill_guard(f->loss, 0, 1);
-                fill_guard(f->dlogits, 0, s.classes);
+                fill_nan(f->loss, 0, 1);
+                fill_nan(f->dlogits, 0, s.classes);
                 d9_cpu_loss_run(&cpu,
                                 &(d9_cpu_loss){.shape = s,
                                                .logits = f->logits,
@@ -242,13 +246,13 @@ TEST(losses_of_nan_and_infinities) {
 }
 
 /* A row's logits may all be -inf, or its first be NaN, which no logit exceeds. */
-TEST(predictions_with_infinities_and_nan) {
+TEST(predictions_of_infinities_and_nan_are_counted) {
     fixture *f = *state;
     EACH_LEVEL(loops)
     for (int c = 0; c < SIZES; c++) {
         const d9_kernel_loss s = {.samples = 4, .classes = classes[c], .share = 1};
         const d9_cpu cpu = {.loops = loops, .threads = 2};
-        fill(f, &s);
+        make_logits_and_labels(f, &s);
         for (int64_t k = 0; k < s.classes; k++) f->logits[k] = -INFINITY;
         f->logits[s.classes] = NAN;
         for (int32_t label = -1; label < 5; label++) {
@@ -262,7 +266,7 @@ TEST(predictions_with_infinities_and_nan) {
 }
 
 /* The first step with a non-finite loss is recorded and stays; a sample without a label does not count. */
-TEST(metrics_of_three_steps) {
+TEST(metrics_record_the_first_non_finite_step) {
     const d9_kernel_loss shape = {.samples = 3, .classes = 3, .share = 1};
     const float loss[] = {1, INFINITY, 0};
     const int32_t labels[] = {1, 0, -1};

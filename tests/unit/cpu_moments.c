@@ -17,26 +17,26 @@ typedef struct bench { /* inputs, results and expected results (want_) of a shap
     uint32_t seed;
 } bench;
 
-static float *floats(int64_t count) {
+static float *nan_floats(int64_t count) {
     float *made = test_room((size_t)((count + 2 * GUARD + 15) / 16 * 16) * sizeof *made);
     memset(made, 0xff, (size_t)(count + GUARD) * sizeof *made); /* NaN, for elements not written and for the guards */
     return made;
 }
 
-static void assert_guarded(const float *a, int64_t count) { /* nothing was written after `count` elements */
+static void assert_guarded(const float *a, int64_t count) { /* fails if anything was written after `count` elements */
     for (int64_t i = count; i < count + GUARD; i++) assert_true(isnan(a[i]));
 }
 
-static double *doubles(int64_t count) { return test_room((size_t)count * sizeof(double)); }
+static double *zero_doubles(int64_t count) { return test_room((size_t)count * sizeof(double)); }
 
 static float *random_floats(bench *b, int64_t count, float low, float high) {
-    float *made = floats(count);
+    float *made = nan_floats(count);
     for (int64_t i = 0; i < count; i++)
         made[i] = low + (high - low) * (float)d9_philox_unit(d9_philox4x32_10(11, b->seed++, 0, 0, 0).v[0]);
     return made;
 }
 
-static void make(bench *b, d9_cpu_moments shape) { /* with random inputs */
+static void make_bench(bench *b, d9_cpu_moments shape) { /* with random inputs */
     const d9_cpu_conv_shape *c = &shape.conv;
     *b = (bench){.shape = shape};
     b->x_count = c->images * c->height * c->width * c->inputs;
@@ -49,21 +49,21 @@ static void make(bench *b, d9_cpu_moments shape) { /* with random inputs */
     b->scale = random_floats(b, c->outputs, 0.5f, 1.5f);
     b->bias = random_floats(b, c->outputs, -1, 1);
     b->running = random_floats(b, 2 * b->gc, 0.5f, 1.5f);
-    b->statistics = floats(2 * b->gc);
-    b->y = floats(b->y_count);
-    b->conv = floats(b->y_count);
-    b->dw = floats(b->w_count);
-    b->dscale = floats(c->outputs);
-    b->dbias = floats(c->outputs);
-    b->want_y = doubles(b->y_count);
-    b->want_conv = doubles(b->y_count);
-    b->xh = doubles(b->y_count);
-    b->want_dw = doubles(b->w_count);
-    b->want_dscale = doubles(c->outputs);
-    b->want_dbias = doubles(c->outputs);
-    b->want_statistics = doubles(2 * b->gc);
-    b->want_running = doubles(2 * b->gc);
-    b->scratch = floats(d9_cpu_moments_scratch_bytes(&b->shape) / 4);
+    b->statistics = nan_floats(2 * b->gc);
+    b->y = nan_floats(b->y_count);
+    b->conv = nan_floats(b->y_count);
+    b->dw = nan_floats(b->w_count);
+    b->dscale = nan_floats(c->outputs);
+    b->dbias = nan_floats(c->outputs);
+    b->want_y = zero_doubles(b->y_count);
+    b->want_conv = zero_doubles(b->y_count);
+    b->xh = zero_doubles(b->y_count);
+    b->want_dw = zero_doubles(b->w_count);
+    b->want_dscale = zero_doubles(c->outputs);
+    b->want_dbias = zero_doubles(c->outputs);
+    b->want_statistics = zero_doubles(2 * b->gc);
+    b->want_running = zero_doubles(2 * b->gc);
+    b->scratch = nan_floats(d9_cpu_moments_scratch_bytes(&b->shape) / 4);
 }
 
 /* Iterates over the products summed in output o of pixel p of image i; at_x and at_w: indices into x and w. */
@@ -177,14 +177,14 @@ static d9_cpu_moments shape_at(int row) {
     return m;
 }
 
-TEST(test_equal_to_three_operations) {
+TEST(test_moments_equal_three_operations) {
     int levels = 0;
     for (int i = 0; i < SHAPES; i++) {
         bench b;
-        make(&b, shape_at(i));
+        make_bench(&b, shape_at(i));
         assert_true(d9_cpu_moments_fits(&b.shape));
         expect_all(&b, (d9_kernel_act){D9_ACT_CELU, 0.3f});
-        float *running = floats(2 * b.gc);
+        float *running = nan_floats(2 * b.gc);
         memcpy(running, b.running, (size_t)(2 * b.gc) * sizeof *running);
         for (int l = 0; d9_cpu_level_at(l); l++) {
             const d9_cpu cpu = {.loops = d9_cpu_loops_find(d9_cpu_level_at(l)), .threads = 1 + l % 3};
@@ -197,9 +197,9 @@ TEST(test_equal_to_three_operations) {
 }
 
 /* Evaluation uses the running statistics averaged over the groups. */
-TEST(test_evaluation) {
+TEST(test_evaluation_averages_the_statistics_of_groups) {
     bench b;
-    make(&b, shape_at(0));
+    make_bench(&b, shape_at(0));
     const d9_cpu cpu = {.loops = d9_cpu_loops_find(NULL), .threads = 2};
     const d9_kernel_act act = {D9_ACT_RELU, 0};
     const d9_kernel_norm_state norm = {
@@ -224,7 +224,7 @@ TEST(threads_change_no_bit) {
     const d9_kernel_act act = {D9_ACT_CELU, 0.3f};
     bench one = {0}, b;
     for (int threads = 1; threads <= 3; threads++) {
-        make(&b, shape_at(1));
+        make_bench(&b, shape_at(1));
         if (threads == 1) one = b;
         const d9_cpu cpu = {.loops = d9_cpu_loops_find(NULL), .threads = threads};
         const d9_kernel_norm_state state = {

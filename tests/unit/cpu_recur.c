@@ -1,6 +1,7 @@
 /* The CPU kernels of recurrent layers and embeddings, compared with plain loops in double, at every level (instruction
  * set) that runs here, for every cell, in f32 and bf16, with and without a state before the first step. One, two and
- * three threads must give the same bits. Memory that is not written yet, and what lies behind each array, is NaN. */
+ * three threads must give the same bits. Memory that is not written yet, and the elements behind each array, are NaN.
+ */
 #include "kernels/cpu/recur.h"
 #include "tests/support/kernel_arrays.h"
 
@@ -42,15 +43,15 @@ static void store_all(array *a) {
     for (int64_t i = 0; i < a->count; i++) save(a->data, a->store, i, a->want[i]);
 }
 
-/* Random numbers in [-size, size), rounded to the storage type. */
-static void fill(fixture *f, array *a, d9_kernel_store store, int64_t count, double size) {
+/* Fills the array with random numbers in [-size, size), rounded to the storage type. */
+static void fill_random(fixture *f, array *a, d9_kernel_store store, int64_t count, double size) {
     clear(a, store, count);
     for (int64_t i = 0; i < count; i++)
         a->want[i] = rounded(store, size * (2 * d9_philox_unit(d9_philox4x32_10(7, f->seed++, 0, 0, 0).v[0]) - 1));
     store_all(a);
 }
 
-typedef struct layer { /* a case */
+typedef struct layer { /* sizes and types of a case */
     int cell, level;
     int64_t units, samples, time;
     bool has_state;
@@ -151,8 +152,8 @@ static d9_cpu_recur kernel_of(const fixture *f, const layer *l) {
                           .c0 = l->has_state && l->size.memory ? f->a[C0].data : NULL};
 }
 
-/* Fills the pass's outputs with NaN, runs it, and compares them with the expected values (one thread) or with the bits
- * of one thread (more). */
+/* Fills the outputs of the pass with NaN, runs the pass, and compares them with the expected values (one thread) or
+ * with the bits of one thread (more). */
 static void run(fixture *f, const layer *l, int threads, bool backward) {
     static const char *const names[] = {"", "", "", "", "", "", "y", "saved", "hT", "cT", "dgx", "dU", "db"};
     const d9_cpu cpu = {.loops = d9_cpu_loops_find(d9_cpu_level_at(l->level)), .threads = threads};
@@ -185,7 +186,7 @@ static void run(fixture *f, const layer *l, int threads, bool backward) {
     }
 }
 
-/* Evaluation, which saves nothing, must give the same y. */
+/* Evaluation, which saves nothing for the backward pass, must give the same y. */
 static void check_evaluation(fixture *f, const layer *l) {
     const d9_cpu cpu = {.loops = d9_cpu_loops_find(d9_cpu_level_at(l->level)), .threads = 2};
     const d9_cpu_recur kernel = kernel_of(f, l);
@@ -196,14 +197,14 @@ static void check_evaluation(fixture *f, const layer *l) {
     assert_memory_equal(f->a[Y].data, f->first[Y], (size_t)f->a[Y].count * (size_t)d9_kernel_store_bytes(l->store));
 }
 
-static void case_of(fixture *f, layer *l) {
+static void check_case(fixture *f, layer *l) {
     const int64_t h = l->units, n = l->samples, rows = l->time * n, outputs = l->size.gates * h;
-    fill(f, &f->a[GX], l->store, rows * outputs, 1);
-    fill(f, &f->a[U], l->store, outputs * h, 1.5 / sqrt((double)h));
-    fill(f, &f->a[BIAS], D9_KERNEL_F32, outputs, 0.5);
-    fill(f, &f->a[H0], l->store, n * h, 1);
-    fill(f, &f->a[C0], D9_KERNEL_F32, n * h, 1);
-    fill(f, &f->a[DY], l->store, rows * h, 1);
+    fill_random(f, &f->a[GX], l->store, rows * outputs, 1);
+    fill_random(f, &f->a[U], l->store, outputs * h, 1.5 / sqrt((double)h));
+    fill_random(f, &f->a[BIAS], D9_KERNEL_F32, outputs, 0.5);
+    fill_random(f, &f->a[H0], l->store, n * h, 1);
+    fill_random(f, &f->a[C0], D9_KERNEL_F32, n * h, 1);
+    fill_random(f, &f->a[DY], l->store, rows * h, 1);
     const int64_t counts[ARRAYS] = {[Y] = rows * h,         [SAVED] = rows * l->size.saved * h,
                                     [LAST_H] = n * h,       [LAST_C] = n * h,
                                     [DGX] = rows * outputs, [DU] = outputs * h,
@@ -235,12 +236,12 @@ static void check_cell(fixture *f, int cell) {
                    .has_state = i & 1,
                    .store = i & 2 ? D9_KERNEL_BF16 : D9_KERNEL_F32,
                    .size = d9_cell_size_of(cell)};
-        case_of(f, &l);
+        check_case(f, &l);
     }
 }
 
 #define D9_CELL(id, name, gates, saved, memory, shared, doc)                                                           \
-    TEST(cell_##id) { check_cell(*state, D9_CELL_##id); }
+    TEST(cell_##id##_agrees_with_plain_loops) { check_cell(*state, D9_CELL_##id); }
 #include "kernels/formulas/cells.def"
 #undef D9_CELL
 
@@ -250,10 +251,10 @@ static void check_embedding(fixture *f, const d9_cpu *cpu, d9_kernel_store store
                             int64_t channels) {
     static int32_t tokens[512];
     array *table = &f->a[GX], *y = &f->a[Y], *dy = &f->a[DY], *dtable = &f->a[DU];
-    for (int64_t i = 0; i < count; i++) /* token 0 is the most frequent, the last one is missing */
+    for (int64_t i = 0; i < count; i++) /* token 0 is the most frequent; of several, the last one is missing */
         tokens[i] = (int32_t)(i % 3 ? i * i % (vocabulary > 1 ? vocabulary - 1 : 1) : 0);
-    fill(f, table, D9_KERNEL_F32, vocabulary * channels, 2);
-    fill(f, dy, store, count * channels, 2);
+    fill_random(f, table, D9_KERNEL_F32, vocabulary * channels, 2);
+    fill_random(f, dy, store, count * channels, 2);
     clear(y, store, count * channels);
     clear(dtable, D9_KERNEL_F32, vocabulary * channels);
     memset(f->scratch, 0xff, (size_t)d9_cpu_embed_scratch_bytes(vocabulary, count) + 1);

@@ -1,7 +1,7 @@
 /* verify on the backends cpu and onednn, in f32 and bf16 where available. On cpu in f32: every golden case. On cpu in
  * bf16: one case of every kind of network, or with `test_cpu_verify all` every case. On onednn: one case of every
- * network with convolutions, because it computes all else as cpu does. If DAWN9_CPU_CEILING is set, cpu in f32 and
- * `all` have one case of every kind, too, because cpu.c and cpu_conv.c test every instruction set. */
+ * network with convolutions, because onednn computes all other operations as cpu does. If DAWN9_CPU_CEILING is set, cpu
+ * in f32 and `all` have one case of every kind, too, because cpu.c and cpu_conv.c test every instruction set. */
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 
@@ -34,14 +34,14 @@ static void check_cpu(const char *precision, bool all) {
     run_check_verify("cpu", precision, "", 32);
 }
 
-TEST(golden_cases_on_cpu_f32) { check_cpu("f32", true); }
+TEST(golden_cases_pass_on_cpu_in_f32) { check_cpu("f32", true); }
 
 /* *state: not NULL if `test_cpu_verify all` asks for every case. */
-TEST(golden_cases_on_cpu_bf16) { check_cpu("bf16", *state); }
+TEST(golden_cases_pass_on_cpu_in_bf16) { check_cpu("bf16", *state); }
 
-TEST(golden_cases_on_onednn_f32) { check_networks("onednn", "f32", IMAGES); }
+TEST(golden_cases_pass_on_onednn_in_f32) { check_networks("onednn", "f32", IMAGES); }
 
-TEST(golden_cases_on_onednn_bf16) { check_networks("onednn", "bf16", IMAGES); }
+TEST(golden_cases_pass_on_onednn_in_bf16) { check_networks("onednn", "bf16", IMAGES); }
 
 /* test_cpu_verify [all] */
 int main(int count, char **arguments) {

@@ -1,5 +1,6 @@
-/* Parts of the CUDA backend that need no GPU: the choice of a GPU, the cache of tuned choices, convolutions as plain
- * data, and memory. tests/cuda_backend/cudnn.c tests convolutions with cuDNN. */
+/* Parts of the CUDA backend that need no GPU: the choice of a GPU, the cache of tuned choices, descriptions of
+ * convolutions, the linear layers that use cuBLAS, and memory. tests/cuda_backend/cudnn.c tests convolutions with
+ * cuDNN. */
 #include "backends/cuda/choices.h"
 #include "backends/cuda/conv_description.h"
 #include "backends/cuda/cuda.h"
@@ -14,7 +15,7 @@
 #define M "MIG-c6d4f1ef-42e4-5de3-91c7-45d71c87eb3f"
 #define O "MIG-GPU-8f6c2d31-0000-1111-2222-333344445555/1/0"
 
-TEST(a_gpu_is_one_of_those_that_are_visible) {
+TEST(a_gpu_is_chosen_among_the_visible_ones) {
     static const struct {
         const char *list, *name, *chosen; /* list NULL: the variable is not set; chosen NULL: rejected */
     } cases[] = {
@@ -76,7 +77,7 @@ static void count_warnings(void *user, d9_log_level level, const char *line) {
     warnings += level == D9_LOG_WARNING;
 }
 
-static d9_cuda_choices *open_folder(const char *folder) {
+static d9_cuda_choices *open_choices(const char *folder) {
     d9_cuda_choices *choices;
     OK(d9_cuda_choices_open(&context, folder, &choices));
     return choices;
@@ -84,18 +85,18 @@ static d9_cuda_choices *open_folder(const char *folder) {
 
 TEST_WITH(const char *folder, added_choices_are_found_again, run_folder_set_up) {
     char key[32];
-    const char *kept = run_path(folder, "kept"); /* made when it is saved */
-    d9_cuda_choices *first = open_folder(kept), *second = open_folder(kept);
+    const char *kept = run_path(folder, "kept"); /* the folder is made by the first save */
+    d9_cuda_choices *first = open_choices(kept), *second = open_choices(kept);
     for (int i = 0; i < 100; i++) {
         snprintf(key, sizeof key, "key %d", i);
         OK(d9_cuda_choices_add(&context, i % 2 ? first : second, key, "e1"));
     }
     OK(d9_cuda_choices_add(&context, first, "key 1", "e7 k2=23"));
-    OK(d9_cuda_choices_add(&context, first, "key 0", "e9")); /* the second cache, saved later, replaces it */
+    OK(d9_cuda_choices_add(&context, first, "key 0", "e9")); /* is replaced by the second cache, which is saved later */
     d9_cuda_choices_save(&context, first);
-    d9_cuda_choices_save(&context, second); /* keeps the first one's other keys */
+    d9_cuda_choices_save(&context, second); /* keeps the other keys of the first cache */
     d9_cuda_choices_close(&context, first), d9_cuda_choices_close(&context, second);
-    first = open_folder(kept);
+    first = open_choices(kept);
     for (int i = 0; i < 100; i++) {
         snprintf(key, sizeof key, "key %d", i);
         assert_string_equal(d9_cuda_choices_find(first, key, false), i == 1 ? "e7 k2=23" : "e1");
@@ -129,24 +130,24 @@ TEST_WITH(const char *folder, a_damaged_file_is_ignored, run_folder_set_up) {
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         warnings = 0;
         OK(d9_file_write(&context, path, texts[i], strlen(texts[i])));
-        d9_cuda_choices *choices = open_folder(folder);
+        d9_cuda_choices *choices = open_choices(folder);
         if (d9_cuda_choices_find(choices, "a", false)) fail_msg("text %zu was accepted", i);
         assert_int_equal(warnings, 1);
         d9_cuda_choices_close(&context, choices);
     }
     OK(d9_file_write(&context, path, HEADER "a\te1\n", strlen(HEADER "a\te1\n")));
-    d9_cuda_choices *choices = open_folder(folder);
+    d9_cuda_choices *choices = open_choices(folder);
     assert_string_equal(d9_cuda_choices_find(choices, "a", false), "e1");
     d9_cuda_choices_close(&context, choices);
 }
 
 TEST_WITH(const char *folder, a_folder_that_cannot_be_made_is_no_error, run_folder_set_up) {
     OK(d9_file_write(&context, run_path(folder, "file"), "", 0));
-    d9_cuda_choices *choices = open_folder(run_path(folder, "file/below"));
+    d9_cuda_choices *choices = open_choices(run_path(folder, "file/below"));
     OK(d9_cuda_choices_add(&context, choices, "a", "e1"));
     warnings = 0;
     for (int again = 0; again < 2; again++) d9_cuda_choices_save(&context, choices);
-    assert_int_equal(warnings, 1); /* only the first time */
+    assert_int_equal(warnings, 1); /* only the first save warns */
     OK(context.status);
     assert_string_equal(d9_cuda_choices_find(choices, "a", false), "e1");
     d9_cuda_choices_close(&context, choices);
@@ -175,7 +176,7 @@ static void check_tensor(const d9_conv_tensor *t, d9_type type, const int64_t di
     assert_true(t->alignment >= 16 && t->alignment % 16 == 0);
 }
 
-TEST(tensors_lie_channels_last) {
+TEST(convolutions_are_described_channels_last) {
     static const d9_type types[] = {D9_F16, D9_BF16, D9_F32};
     static const int written[] = {D9_CONV_OUTPUT, D9_CONV_IMAGE, D9_CONV_WEIGHTS};
     for (int t = 0; t < 3; t++)
@@ -252,7 +253,7 @@ static void check_staged(d9_op op, const d9_type types[3], const int64_t bytes[3
     assert_memory_equal(staged, bytes, sizeof staged);
 }
 
-/* cuDNN writes a weight gradient in bf16, which the graph has in f32. */
+/* cuDNN writes a weight gradient in bf16; the graph stores it in f32. */
 TEST(values_of_another_type_are_staged) {
     check_staged(D9_OP_CONV, (d9_type[]){D9_F16, D9_F16, D9_F16}, (int64_t[]){0, 0, 0});
     check_staged(D9_OP_CONV_BACKWARD_WEIGHT, (d9_type[]){D9_BF16, D9_F32, D9_BF16}, (int64_t[]){0, 768, 0});
@@ -281,13 +282,13 @@ static double needed_gib(const char *precision, int64_t batch) {
     return gib * (double)(bytes + D9_CONV_MOST_WORKSPACE + largest);
 }
 
-TEST(dawn94_fits_in_half_precision) {
+TEST(dawn94_needs_at_most_2_5_gib_in_half_precision) {
     assert_true(needed_gib("fp16", 512) <= 2.5 && needed_gib("bf16", 512) <= 2.5 &&
                 needed_gib("f32", 512) > needed_gib("fp16", 512));
 }
 
-/* docs/gpu.md lists the GiB that dawn94 needs with the largest scratch of a convolution, to two decimals. */
-TEST(the_figures_of_the_page) {
+/* docs/gpu.md lists the GiB that dawn94 needs with the largest workspace of a convolution, to two decimals. */
+TEST(memory_figures_of_docs_gpu_hold) {
     static const struct figure {
         const char *precision;
         int64_t batch;

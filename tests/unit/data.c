@@ -16,11 +16,11 @@ static void write_picture(const char *folder, const char *name, int width, int h
     OK(d9_png_write(&context, run_path(folder, name), pixels, width, height));
 }
 
-/* Pixels of the records that make_records makes: they encode record, plane and position. */
+/* The pixel values of make_records, which encode record, plane and position. */
 static uint8_t pixel_at(int record, int plane, int pixel) { return (uint8_t)(record * 7 + plane * 80 + pixel * 3); }
 
-/* Records of a CIFAR file, and a zero byte: record i has label i % classes; of two label bytes, the first is
- * i % 20 % classes. */
+/* Makes the records of a CIFAR file, followed by a zero byte: record i has label i % classes; if a record has two label
+ * bytes, the first is i % 20 % classes. */
 static uint8_t *make_records(int count, int label_bytes, int classes) {
     const int size = label_bytes + 3 * PIXELS;
     uint8_t *bytes = test_room((size_t)count * (size_t)size + 1);
@@ -36,7 +36,7 @@ static uint8_t *make_records(int count, int label_bytes, int classes) {
     return bytes;
 }
 
-/* Makes the six files of CIFAR-10 as links to one. */
+/* Makes the six files of CIFAR-10 as hard links to one file. */
 static void link_cifar10(const char *folder, const uint8_t *bytes) {
     int count;
     const d9_dataset_file *file = d9_dataset_files("cifar10", &count);
@@ -97,7 +97,7 @@ TEST_WITH(const char *folder, cifar100_takes_the_fine_label, run_folder_set_up) 
     run_data_rejected(folder, options, D9_DATA, "test.bin 3 20 0 19");
 }
 
-TEST_WITH(const char *folder, missing_files_say_where_and_how, run_folder_set_up) {
+TEST_WITH(const char *folder, missing_data_are_rejected_and_folders_searched_in_order, run_folder_set_up) {
     char found[RUN_PATH_BYTES];
     run_data_rejected(folder, (d9_dataset_options){.name = "cifar10"}, D9_DATA, "dawn9");
     run_data_rejected(folder, (d9_dataset_options){.name = "cifar1"}, D9_USAGE, "cifar1 cifar10");
@@ -119,7 +119,8 @@ TEST_WITH(const char *folder, missing_files_say_where_and_how, run_folder_set_up
     unsetenv("XDG_CACHE_HOME"), unsetenv("DAWN9_DATA");
 }
 
-static void fill_classes(const char *folder, const char *root, int images) { /* three folders in `root` */
+static void make_class_folders(const char *folder, const char *root,
+                               int images) { /* three classes of images below `root` */
     static const char *const classes[] = {"ant", "bee", "cow"};
     for (int class = 0; class < 3; class ++) {
         char name[128];
@@ -133,7 +134,7 @@ static void fill_classes(const char *folder, const char *root, int images) { /* 
 }
 
 TEST_WITH(const char *folder, folder_is_split_by_class_and_seed, run_folder_set_up) {
-    fill_classes(folder, "", 12);
+    make_class_folders(folder, "", 12);
     run_write(folder, "bee/notes.txt", "x", 1);
     d9_dataset *a = run_data(folder, (d9_dataset_options){.name = "folder", .seed = 1});
     d9_dataset *b = run_data(folder, (d9_dataset_options){.name = "folder", .seed = 1});
@@ -190,11 +191,11 @@ static int check_parts(const char *folder, d9_dataset_options options, const d9_
     return shared;
 }
 
-/* Adding and removing files moves no other file between the parts, nor into or out of the validation images: a file
- * is a validation image if its draw is below a limit, which an evaluation takes from the model (d9_provenance). */
+/* Adding and removing files moves no other file between the parts, nor into or out of the validation images: a file is
+ * a validation image if its draw is below a limit, which evaluations take from the model (d9_provenance). */
 TEST_WITH(const char *folder, a_file_that_comes_or_goes_moves_no_other, run_folder_set_up) {
     char name[64];
-    fill_classes(folder, "", 30);
+    make_class_folders(folder, "", 30);
     for (int validation = 0; validation < 50; validation += 25) {
         d9_dataset_options options = {.name = "folder", .validation = validation};
         d9_dataset *before = run_data(folder, options);
@@ -218,7 +219,7 @@ TEST_WITH(const char *folder, a_file_that_comes_or_goes_moves_no_other, run_fold
 /* A folder that the model was trained on is split by the version of the rule that training used; any other folder is
  * evaluated whole. */
 TEST_WITH(const char *folder, a_folder_that_was_not_trained_on_is_whole, run_folder_set_up) {
-    fill_classes(folder, "", 12);
+    make_class_folders(folder, "", 12);
     d9_dataset_options options = {.name = "folder", .validation = 4};
     d9_dataset *trained = run_data(folder, options), *own, *other;
     const d9_provenance known = trained->provenance, first = {.rule = 1}, cifar = {.rule = 2};
@@ -253,7 +254,7 @@ TEST_WITH(const char *folder, a_folder_that_was_not_trained_on_is_whole, run_fol
 }
 
 TEST_WITH(const char *folder, classes_of_two_images_are_split, run_folder_set_up) {
-    fill_classes(folder, "", 2);
+    make_class_folders(folder, "", 2);
     d9_dataset *dataset = run_data(folder, (d9_dataset_options){.name = "folder"});
     assert_ints(dataset->train.count, 3, dataset->test.count, 3);
     for (int part = 0; part < 2; part++) {
@@ -263,9 +264,9 @@ TEST_WITH(const char *folder, classes_of_two_images_are_split, run_folder_set_up
 }
 
 TEST_WITH(const char *folder, folder_split_by_hand_is_kept, run_folder_set_up) {
-    fill_classes(folder, "train/", 4);
+    make_class_folders(folder, "train/", 4);
     run_data_rejected(folder, (d9_dataset_options){.name = "folder"}, D9_DATA, "train: test/");
-    fill_classes(folder, "test/", 1);
+    make_class_folders(folder, "test/", 1);
     d9_dataset *dataset = run_data(folder, (d9_dataset_options){.name = "folder"});
     assert_ints(dataset->train.count, 12, dataset->test.count, 3);
     run_make_directory(folder, "test/dog");
@@ -310,8 +311,8 @@ TEST_WITH(const char *folder, broken_folders_are_rejected, run_folder_set_up) {
 /* The error counts the damaged images; with skip_damaged, the rest loads as if they did not exist. */
 TEST_WITH(const char *folder, damaged_pictures_are_left_out, run_folder_set_up) {
     d9_dataset_options options = {.name = "folder", .skip_damaged = true};
-    fill_classes(folder, "train/", 3);
-    fill_classes(folder, "test/", 2);
+    make_class_folders(folder, "train/", 3);
+    make_class_folders(folder, "test/", 2);
     d9_dataset *whole = run_data(folder, options);
     run_write(folder, "train/ant/00.PNG", "not an image", 12);
     run_write(folder, "train/bee/01.PNG", "", 0);
@@ -341,7 +342,8 @@ static void write_npy(const char *folder, const char *name, const char *head, co
 enum { ARRAY_SIDE = 5, ARRAY_IMAGES = 12 };
 #define NPY(type, shape) "{'descr': '" type "', 'fortran_order': False, 'shape': (" shape "), }"
 
-/* Twelve images in which neighbouring bytes differ, and labels 0, 1, 2, 0, ... as int64. */
+/* Writes twelve images in which neighbouring bytes differ, and labels 0, 1, 2, 0, ... as int64. `images` gets the bytes
+ * of the images. */
 static void write_arrays(const char *folder, const char *prefix, uint8_t *images) {
     char name[64];
     int64_t labels[ARRAY_IMAGES];
@@ -452,7 +454,7 @@ static void write_headed(const char *folder, int version, size_t length, const u
     run_write(folder, "images.npy", bytes, start + length + ARRAY_IMAGES * 75);
 }
 
-TEST_WITH(const char *folder, arrays_keep_their_limits, run_folder_set_up) {
+TEST_WITH(const char *folder, array_headers_and_labels_have_limits, run_folder_set_up) {
     uint8_t images[ARRAY_IMAGES * 75];
     int32_t labels[ARRAY_IMAGES] = {0, 1, 65535};
     write_arrays(folder, "", images);
@@ -472,7 +474,7 @@ TEST_WITH(const char *folder, arrays_keep_their_limits, run_folder_set_up) {
     run_data_rejected(folder, array_options, D9_DATA, "labels.npy 2 65536 0 65535");
 }
 
-/* Of the 300 training pixels none, 1 or 4 differ: variances of 0, 0.003 and 0.013. */
+/* In the three channels none, 1 and 4 of the 300 training pixels differ: variances of 0, 0.003 and 0.013. */
 TEST_WITH(const char *folder, a_nearly_constant_channel_is_not_amplified, run_folder_set_up) {
     uint8_t images[ARRAY_IMAGES * 75];
     write_arrays(folder, "test_", images), write_arrays(folder, "", images);

@@ -14,7 +14,7 @@
 enum { IMAGES = 10000, PIXELS = 1024, BATCH_BYTES = 10000 * 3073, RECORD = 3073 };
 
 static char path_before[8192]; /* $PATH before the test */
-static const char *target;     /* the folder to download into */
+static const char *target;     /* the folder that d9_data_fetch downloads into */
 static const char *archive;    /* the file given by --from; NULL: none */
 static d9_data_report report;
 
@@ -66,7 +66,7 @@ TEST_WITH(const char *folder, every_source_that_failed_is_reported, set_up, tear
     assert_int_equal(d9_data_fetch(&context, "cifar100", NULL, NULL, &report), D9_USAGE);
 }
 
-TEST_WITH(const char *folder, wrong_archive_leaves_nothing, set_up, tear_down) {
+TEST_WITH(const char *folder, a_wrong_archive_leaves_nothing, set_up, tear_down) {
     plant(folder, "curl",
           "mkdir cifar-10-batches-bin && echo x >cifar-10-batches-bin/data_batch_1.bin &&"
           " tar -czf given.tar cifar-10-batches-bin && rm -r cifar-10-batches-bin");
@@ -83,6 +83,8 @@ TEST_WITH(const char *folder, curl_ignores_the_users_settings, set_up, tear_down
     assert_true(run_has(folder, "disabled"));
 }
 
+/* Removes archives and data of earlier calls from the folder, and runs a shell command there. Returns its exit status.
+ */
 static int system_in(const char *folder, const char *command) {
     char line[2048];
     snprintf(line, sizeof line, "cd %s && rm -rf cifar* given.tar && %s", folder, command);
@@ -147,7 +149,8 @@ TEST_WITH(const char *folder, wrong_weights_leave_nothing, set_up, tear_down) {
     assert_ints(report.count, 1, report.row[0].state, D9_FILE_WRONG_SIZE);
 }
 
-/* The shell command, run in `folder`, makes given.tar; fetching from that must fail with these words. */
+/* The shell command, run in `folder`, makes given.tar. Fetching from given.tar must fail with these words, and extract
+ * nothing outside its folder. */
 static void given_fails(const char *folder, const char *command, const char *words) {
     assert_int_equal(system_in(folder, command), 0);
     archive = run_path(folder, "given.tar");
@@ -186,7 +189,8 @@ TEST_WITH(const char *folder, wrong_given_archives_are_rejected, set_up, tear_do
                 "given.tar extracted 170498071 Not found");
 }
 
-/* Not every file system has links, and root in a container may not be allowed to give the files to another user. */
+/* tar must read the archive at its own path, without a link, because not every file system has links, and with
+ * --no-same-owner, because root in a container may not be allowed to give files to another user. */
 TEST_WITH(const char *folder, a_given_archive_is_read_where_it_is, set_up, tear_down) {
     plant(folder, "tar",
           "[ \"$1 $2\" = '--no-same-owner -xf' ] && [ \"$3\" -ef \"$FOLDER/an archive.tar\" ] &&"
@@ -199,7 +203,8 @@ TEST_WITH(const char *folder, a_given_archive_is_read_where_it_is, set_up, tear_
 }
 
 TEST_WITH(const char *folder, interruption_clears_up, set_up, tear_down) {
-    plant(folder, "curl", "trap '' INT; kill -INT $PPID; sleep 20; echo late >$FOLDER/late"); /* as a background job */
+    /* this curl ignores SIGINT, as a background job does */
+    plant(folder, "curl", "trap '' INT; kill -INT $PPID; sleep 20; echo late >$FOLDER/late");
     plant(folder, "npm", "exit 1");
     fetch_fails(D9_SIGINT, "curl");
     plant(folder, "curl", "kill -TERM $PPID; sleep 20; echo late >$FOLDER/late"); /* killed before it writes */
@@ -224,7 +229,7 @@ TEST_WITH(const char *folder, interruption_clears_up, set_up, tear_down) {
 TEST_WITH(const char *folder, a_killed_fetch_ends_its_program_and_the_next_clears_up, set_up, tear_down) {
     archive = run_path(folder, "bin/tar");
     plant(folder, "tar", "touch inside; kill -KILL $PPID; sleep 1; touch $FOLDER/late");
-    int state, held[2]; /* a pipe that is open for writing until the fetch and all that it started have ended */
+    int state, held[2]; /* open for writing until the fetch and all programs that it started have ended */
     char none;
     assert_int_equal(pipe(held), 0);
     const pid_t child = fork();
@@ -237,7 +242,7 @@ TEST_WITH(const char *folder, a_killed_fetch_ends_its_program_and_the_next_clear
     assert_false(run_has(folder, "late"));
     plant(folder, "tar", "exit 2");
     assert_int_equal(d9_data_fetch(&context, "cifar10", target, archive, &report), D9_DATA);
-    assert_int_equal(rmdir(target), 0); /* it is empty */
+    assert_int_equal(rmdir(target), 0); /* the folder is empty */
     d9_context_clear(&context);
     archive = NULL;
 }
@@ -250,7 +255,8 @@ TEST_WITH(const char *folder, a_second_fetch_is_rejected, set_up, tear_down) {
     d9_lock_free(&context, run_path(target, ".fetch.lock"), lock);
 }
 
-static void write_labels(const char *folder, const char *name, int count, int wrong) { /* label `wrong` is 10 */
+static void write_labels(const char *folder, const char *name, int count,
+                         int wrong) { /* label number `wrong` is 10; -1: none */
     d9_text *text = test_text();
     for (int i = 0; i < count; i++) d9_text_add(text, "%s%d", i ? "," : "[", i == wrong ? 10 : i / 3 % 10);
     d9_text_add(text, "]");
@@ -258,8 +264,8 @@ static void write_labels(const char *folder, const char *name, int count, int wr
     run_write(folder, name, text->bytes, text->size);
 }
 
-/* Makes the npm package: labels, and six sheets, links to one whose pixel p of image i is (i, p, 7) modulo 256. libpng
- * writes it at once, d9_png_write would compress for seconds. */
+/* Makes the npm package: labels, and six links to one sheet, whose pixel p of image i is (i, p, 7) modulo 256. libpng
+ * writes the sheet at once; d9_png_write would compress for seconds. */
 static void make_package(const char *folder) {
     char name[64];
     uint8_t *pixels = test_room((size_t)IMAGES * PIXELS * 3);
@@ -296,7 +302,7 @@ static void check_records(const char *decoded, const char *name, int first) { /*
     d9_release(&context, bytes);
 }
 
-TEST_WITH(const char *folder, sheets_become_records_but_not_without_their_sums, set_up, tear_down) {
+TEST_WITH(const char *folder, sheets_become_records_and_wrong_checksums_are_rejected, set_up, tear_down) {
     const char *package = run_path(folder, "package"), *decoded = run_path(folder, "decoded");
     make_package(folder);
     run_make_directory(folder, "decoded");
@@ -315,7 +321,7 @@ TEST_WITH(const char *folder, sheets_become_records_but_not_without_their_sums, 
     assert_rejection(d9_sheets_convert(&context, package, decoded), D9_DATA, "data_batch_1.png 1 1024 10000");
 }
 
-TEST_WITH(const char *folder, check_tells_each_state, set_up, tear_down) {
+TEST_WITH(const char *folder, check_reports_the_state_of_each_file, set_up, tear_down) {
     const uint8_t *zeros = test_room(BATCH_BYTES);
     run_make_directory(folder, "target");
     run_write(folder, "target/data_batch_1.bin", zeros, BATCH_BYTES);

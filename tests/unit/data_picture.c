@@ -1,4 +1,5 @@
-/* Pictures: decoding of each format with its faults, orientation, resizing; contact sheets and previews. */
+/* Pictures: decoding of each format, errors for damaged files, orientation, resizing; fonts, thumbnails, contact sheets
+ * and previews. */
 #include "data/preview.h"
 #include "data/formats.h"
 #include "data/image.h"
@@ -72,7 +73,7 @@ static void check_red(const uint8_t *bytes, size_t size) {
 
 TEST(jpeg_is_decoded) { check_red(jpeg.bytes, jpeg.size); }
 
-static void rejected(const uint8_t *bytes, size_t size, int64_t megapixels, const char *words) {
+static void assert_picture_rejected(const uint8_t *bytes, size_t size, int64_t megapixels, const char *words) {
     d9_image image;
     uint8_t *part = exact(bytes, size);
     assert_rejection(d9_image_decode(&context, "dir/picture", part, size, megapixels, &image), D9_DATA, words);
@@ -83,7 +84,8 @@ static void rejected(const uint8_t *bytes, size_t size, int64_t megapixels, cons
 TEST(no_part_of_an_image_is_an_image) {
     const picture *const whole[] = {&grey16, &rgba, &jpeg};
     for (int i = 0; i < 3; i++)
-        for (size_t size = 0; size + 12 < whole[i]->size; size++) rejected(whole[i]->bytes, size, 0, "dir/picture");
+        for (size_t size = 0; size + 12 < whole[i]->size; size++)
+            assert_picture_rejected(whole[i]->bytes, size, 0, "dir/picture");
 }
 
 TEST(every_checksum_of_a_png_is_checked) {
@@ -92,20 +94,20 @@ TEST(every_checksum_of_a_png_is_checked) {
         at += 12 + (size_t)(palette.bytes[at + 2] << 8 | palette.bytes[at + 3]);
         memcpy(file, palette.bytes, palette.size);
         file[at - 1] ^= 1;
-        rejected(file, palette.size, 0, "");
+        assert_picture_rejected(file, palette.size, 0, "");
     }
 }
 
 /* Offset of the JPEG's first marker with this code. */
-static size_t marker(int code) {
+static size_t find_marker(int code) {
     size_t at = 2;
     while (!(jpeg.bytes[at] == 255 && jpeg.bytes[at + 1] == code)) at++;
     return at;
 }
 
-/* A table with 16 counts of 255: stb_image of 2022 would write 4080 sizes into an array of 257. */
+/* A Huffman table with 16 counts of 255: stb_image of 2022 would write 4080 sizes into an array of 257. */
 TEST(huffman_tables_of_too_many_codes_are_rejected) {
-    const size_t first = marker(196);
+    const size_t first = find_marker(196);
     uint8_t table[4 + 17 + 16 * 255] = {255, 196, (sizeof table - 2) >> 8, (sizeof table - 2) & 255, 0};
     memset(table + 5, 255, 16);
     for (int behind = 0; behind < 2; behind++) { /* inserted before the scan (0) or after its data (1) */
@@ -114,31 +116,32 @@ TEST(huffman_tables_of_too_many_codes_are_rejected) {
         memcpy(file, jpeg.bytes, at);
         memcpy(file + at, table, sizeof table);
         memcpy(file + at + sizeof table, jpeg.bytes + at, jpeg.size - at);
-        rejected(file, jpeg.size + sizeof table, 0, "");
+        assert_picture_rejected(file, jpeg.size + sizeof table, 0, "");
         if (!behind) continue;
         memcpy(file + at + 4 + 17, jpeg.bytes + at, 2); /* the segment is cut off after the counts */
-        rejected(file, at + 4 + 17 + 2, 0, "");
+        assert_picture_rejected(file, at + 4 + 17 + 2, 0, "");
     }
     uint8_t file[sizeof jpeg.bytes]; /* counts for more values than the segment has */
     memcpy(file, jpeg.bytes, jpeg.size);
     file[first + 5] = 200;
-    rejected(file, jpeg.size, 0, "");
+    assert_picture_rejected(file, jpeg.size, 0, "");
     assert_true(d9_jpeg_is_decodable(jpeg.bytes, jpeg.size));
     memcpy(file, jpeg.bytes, jpeg.size); /* one code more than there are values */
     file[first + 5]++;
     assert_false(d9_jpeg_is_decodable(file, jpeg.size));
 }
 
-/* Makes application segments, which are skipped, of the segments with this marker; `first`: only of those whose first
- * byte it is, -1: of all. */
-static void hide(uint8_t *file, int code, int first) {
+/* Turns the JPEG's segments with this marker into application segments, which decoders skip. `first`: only segments
+ * whose first byte is `first`; -1: all. */
+static void hide_segments(uint8_t *file, int code, int first) {
     for (size_t at = 2; at + 4 < jpeg.size; at++)
         if (file[at] == 255 && file[at + 1] == code && (first < 0 || file[at + 4] == first)) file[at + 1] = 233;
 }
 
-/* Copies the JPEG up to the coded data of its scan, and adds `size` bytes instead of them. Returns the size. */
+/* Copies the JPEG up to the coded data of its scan, and appends these bytes instead of the data. Returns the size of
+ * `file`. */
 static size_t with_scan(const void *bytes, size_t size, uint8_t *file) {
-    const size_t data = marker(218) + 2 + 12;
+    const size_t data = find_marker(218) + 2 + 12;
     memcpy(file, jpeg.bytes, data);
     memcpy(file + data, bytes, size);
     return data + size;
@@ -150,55 +153,57 @@ TEST(a_jpeg_without_its_tables_is_rejected) {
     uint8_t file[sizeof jpeg.bytes];
     for (size_t i = 0; i < sizeof numbers; i++) {
         memcpy(file, jpeg.bytes, jpeg.size);
-        hide(file, 219, numbers[i]);
-        rejected(file, jpeg.size, 0, "dir/picture no quantisation table");
+        hide_segments(file, 219, numbers[i]);
+        assert_picture_rejected(file, jpeg.size, 0, "dir/picture no quantisation table");
     }
     for (size_t i = 0; i < sizeof classes; i++) {
         memcpy(file, jpeg.bytes, jpeg.size);
-        hide(file, 196, classes[i]);
-        rejected(file, jpeg.size, 0, "dir/picture no Huffman table");
+        hide_segments(file, 196, classes[i]);
+        assert_picture_rejected(file, jpeg.size, 0, "dir/picture no Huffman table");
     }
     memcpy(file, jpeg.bytes, jpeg.size);
-    hide(file, 196, -1);
-    file[marker(192) + 1] = 194; /* progressive: no standard tables */
-    rejected(file, jpeg.size, 0, "no Huffman table");
+    hide_segments(file, 196, -1);
+    file[find_marker(192) + 1] = 194; /* progressive: no standard tables */
+    assert_picture_rejected(file, jpeg.size, 0, "no Huffman table");
 }
 
-/* The coded data of the same pixels by the tables of ITU T.81, Annex K.3, which a frame of a video leaves out. */
+/* Codes the same pixels with the standard tables of ITU T.81, Annex K.3, which the frames of a Motion JPEG video leave
+ * out. */
 TEST(a_jpeg_without_huffman_tables_has_the_standard_ones) {
     static const uint8_t coded[] = {0xad, 0x45, 0x14, 0x57, 0x21, 0xea, 0x9f, 255, 217};
     uint8_t file[sizeof jpeg.bytes + sizeof coded];
     const size_t size = with_scan(coded, sizeof coded, file);
-    hide(file, 196, -1);
+    hide_segments(file, 196, -1);
     check_red(file, size);
 }
 
 /* A progressive file with a first scan of the DC coefficients, and one of the AC coefficients, all zero, of the first
- * component (EOB, 0 and ones). */
+ * component (the bit 0, the code of EOB, then ones as padding). */
 TEST(each_scan_of_a_progressive_jpeg_needs_its_own_tables) {
     static const uint8_t dc[] = {0x98, 0x12, 0xaf}, ac[] = {255, 218, 0, 8, 1, 1, 0, 1, 63, 0, 0x7f, 255, 217};
     uint8_t coded[sizeof dc + sizeof ac], file[sizeof jpeg.bytes + sizeof coded + 64];
     memcpy(coded, dc, sizeof dc);
     memcpy(coded + sizeof dc, ac, sizeof ac);
-    const size_t size = with_scan(coded, sizeof coded, file), scan = marker(218), behind = scan + 2 + 12 + sizeof dc;
-    file[marker(192) + 1] = 194;
+    const size_t size = with_scan(coded, sizeof coded, file), scan = find_marker(218),
+                 behind = scan + 2 + 12 + sizeof dc;
+    file[find_marker(192) + 1] = 194;
     file[scan + 12] = 0; /* the last coefficient of the scan */
     check_red(file, size);
-    hide(file, 196, 17); /* AC tables that no scan uses */
+    hide_segments(file, 196, 17); /* the AC table that no scan uses */
     check_red(file, size);
-    hide(file, 196, 16);
-    rejected(file, size, 0, "no Huffman table");
+    hide_segments(file, 196, 16);
+    assert_picture_rejected(file, size, 0, "no Huffman table");
     memcpy(file + behind, (const uint8_t[]){255, 217}, 2); /* only the DC coefficients */
     check_red(file, behind + 2);
-    hide(file, 196, 0);
-    rejected(file, behind + 2, 0, "no Huffman table");
+    hide_segments(file, 196, 0);
+    assert_picture_rejected(file, behind + 2, 0, "no Huffman table");
     /* the AC table follows the first scan */
-    const size_t table = 2 + 20; /* with its marker: 17 + 1 bytes behind the length */
+    const size_t table = 2 + 20; /* marker; then length, class, 16 counts and one value */
     (void)with_scan(coded, sizeof coded, file);
-    file[marker(192) + 1] = 194, file[scan + 12] = 0;
-    const uint8_t *found = jpeg.bytes + marker(196);
+    file[find_marker(192) + 1] = 194, file[scan + 12] = 0;
+    const uint8_t *found = jpeg.bytes + find_marker(196);
     while (!(found[1] == 196 && found[4] == 16)) found++;
-    hide(file, 196, 16);
+    hide_segments(file, 196, 16);
     memmove(file + behind + table, file + behind, sizeof ac);
     memcpy(file + behind, found, table);
     check_red(file, size + table);
@@ -214,19 +219,19 @@ TEST(large_pictures_are_rejected_by_their_header) {
     memcpy(file, rgba.bytes, rgba.size);
     put_16(file + 18, 12000);
     put_16(file + 22, 12000);
-    rejected(file, rgba.size, 0, "12000 144.0 64 data.largest_picture");
-    rejected(file, rgba.size, 144, ""); /* within this limit, but the file has only two pixels */
+    assert_picture_rejected(file, rgba.size, 0, "12000 144.0 64 data.largest_picture");
+    assert_picture_rejected(file, rgba.size, 144, ""); /* within this limit, but the file has only two pixels */
     put_16(file + 18, 20000);
-    rejected(file, rgba.size, 268, "1 16384");
-    const size_t frame = marker(192);
+    assert_picture_rejected(file, rgba.size, 268, "1 16384");
+    const size_t frame = find_marker(192);
     memcpy(photo, jpeg.bytes, jpeg.size);
     put_16(photo + frame + 5, 8001);
     put_16(photo + frame + 7, 8000);
-    rejected(photo, jpeg.size, 0, "8000 8001 64.0");
+    assert_picture_rejected(photo, jpeg.size, 0, "8000 8001 64.0");
     photo[frame + 1] = 194; /* progressive, chroma not subsampled: 12 bytes per pixel */
     photo[frame + 11] = 17;
     put_16(photo + frame + 5, 6000);
-    rejected(photo, jpeg.size, 0, "549 275");
+    assert_picture_rejected(photo, jpeg.size, 0, "549 275");
 }
 
 /* An upright 3 x 2 image, stored in each of the eight orientations that cameras write, must be upright again. */
@@ -296,7 +301,7 @@ TEST(orientation_is_found_or_upright) {
 /* True if the JPEG is decodable with `size` bytes of `tables` inserted before its first Huffman table. */
 static bool tables_pass(const uint8_t *tables, size_t size) {
     uint8_t file[sizeof jpeg.bytes + 1024];
-    const size_t at = marker(196);
+    const size_t at = find_marker(196);
     memcpy(file, jpeg.bytes, at);
     memcpy(file + at, tables, size);
     memcpy(file + at + size, jpeg.bytes + at, jpeg.size - at);
@@ -318,7 +323,7 @@ TEST(cmyk_needs_no_adobe_marker) {
     d9_image_free(&context, &image);
 }
 
-/* A video behind the photograph changes nothing; an end marker inside a preview is not the photograph's. */
+/* A video behind the photograph changes nothing; an end marker inside a preview does not end the photograph. */
 TEST(a_jpeg_ends_at_its_end_marker) {
     static const uint8_t preview[] = {255, 225, 0, 4, 255, 217};
     static uint8_t film[sizeof jpeg.bytes + 100000];
@@ -331,7 +336,7 @@ TEST(a_jpeg_ends_at_its_end_marker) {
     d9_image_free(&context, &photo), d9_image_free(&context, &still);
     const size_t size = with_exif(preview, sizeof preview, part);
     assert_true(d9_jpeg_is_decodable(part, size));
-    rejected(part, size - 2, 0, "");
+    assert_picture_rejected(part, size - 2, 0, "");
 }
 
 TEST(unsupported_formats_are_named_in_the_error) {
@@ -345,19 +350,21 @@ TEST(unsupported_formats_are_named_in_the_error) {
     } jpegs[] = {{0xc9, 8, "arithmetic-coded"}, {0xca, 8, "arithmetic-coded"}, {0xc3, 8, "lossless"},
                  {0xc1, 12, "12-bit"},          {0xf7, 8, "JPEG-LS"},          {0xc5, 8, "hierarchical"}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        rejected((const uint8_t *)others[i].begin, strlen(others[i].begin), 0, others[i].word);
+        assert_picture_rejected((const uint8_t *)others[i].begin, strlen(others[i].begin), 0, others[i].word);
     for (size_t i = 0; i < sizeof jpegs / sizeof *jpegs; i++) {
         uint8_t file[sizeof jpeg.bytes];
         memcpy(file, jpeg.bytes, jpeg.size);
-        file[marker(0xc0) + 4] = (uint8_t)jpegs[i].bits;
-        file[marker(0xc0) + 1] = (uint8_t)jpegs[i].frame;
-        rejected(file, jpeg.size, 0, jpegs[i].word);
+        file[find_marker(0xc0) + 4] = (uint8_t)jpegs[i].bits;
+        file[find_marker(0xc0) + 1] = (uint8_t)jpegs[i].frame;
+        assert_picture_rejected(file, jpeg.size, 0, jpegs[i].word);
     }
     d9_picture_header header;
-    if (d9_webp_header(webp.bytes, webp.size, &header)) rejected(animated.bytes, animated.size, 0, "animated");
+    if (d9_webp_header(webp.bytes, webp.size, &header))
+        assert_picture_rejected(animated.bytes, animated.size, 0, "animated");
 }
 
-/* The picture, of orientation 6, must decode to one that is 1 wide, 2 high and begins with the pixel `first`. */
+/* The picture, which has orientation 6, must decode to one that is 1 wide and 2 high and begins with the pixel `first`.
+ */
 static void check_upright(const uint8_t *bytes, size_t size, const uint8_t first[3]) {
     d9_image image;
     OK(d9_image_decode(&context, "turned", bytes, size, 0, &image));
@@ -389,8 +396,8 @@ TEST(png_and_webp_are_turned_upright) {
     check_upright(file, (size_t)(at - file), (const uint8_t[]){200, 60, 30});
 }
 
-/* The directory begins at the last byte, or far behind it. Nothing behind the last byte may be read: there begins a
- * page without permission to read. */
+/* The Exif directory begins at the last byte, or far behind it. Nothing behind the last byte may be read: a page
+ * without permission to read begins there. */
 TEST(an_exif_directory_lies_inside_its_data) {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     uint8_t *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -403,7 +410,7 @@ TEST(an_exif_directory_lies_inside_its_data) {
     munmap(pages, 2 * page);
 }
 
-TEST(resizing_averages) {
+TEST(resizing_averages_pixels) {
     uint8_t checks[16 * 16 * 3], small[4 * 4 * 3], same[16 * 16 * 3];
     const d9_image image = {.width = 16, .height = 16, .pixels = checks};
     for (int i = 0; i < 16 * 16 * 3; i++) checks[i] = (i / 3 % 16 + i / 48) % 2 ? 255 : 0;
@@ -435,7 +442,7 @@ static void check_fit(d9_image image, d9_image_fit fit, int width, int height, i
         }
 }
 
-TEST(images_fit_by_boxes_in_the_middle) {
+TEST(images_are_cropped_or_letterboxed_in_the_middle) {
     uint8_t bytes[3 * 300], small[3 * 64], same[3 * 64];
     check_fit((d9_image){6, 3, bytes}, D9_FIT_LETTERBOX, 6, 6, 1, 0);
     check_fit((d9_image){3, 6, bytes}, D9_FIT_LETTERBOX, 6, 6, 0, 1);
@@ -531,7 +538,7 @@ TEST(thumbnails_show_the_whole_picture) {
     assert_int_equal(thumbnail[3 * 95], 77);
 }
 
-/* Pixels of a colour in the columns [left, right) of the pixel rows [top, bottom). */
+/* Counts the pixels of a colour in the columns [left, right) of the pixel rows [top, bottom). */
 static int64_t count_colour(const d9_sheet *sheet, int left, int right, int top, int bottom, const uint8_t colour[3]) {
     int64_t count = 0;
     for (int y = top; y < bottom; y++)
@@ -548,7 +555,7 @@ static int64_t count_in_tile(const d9_sheet *sheet, int column, int top, int bot
 }
 
 /* Long names take a second line and keep their end; a true class other than the prediction is red. */
-TEST(captions_of_a_tile) {
+TEST(captions_wrap_and_mark_wrong_classes) {
     static uint8_t thumbnail[D9_THUMBNAIL_BYTES];
     d9_sheet sheet;
     OK(d9_contact_make(&context, 4, &sheet));
@@ -577,7 +584,7 @@ TEST(captions_of_a_tile) {
 }
 
 /* Names are left of the tiles and headings above them; neither moves or covers a tile. */
-TEST(names_and_headings_of_a_preview) {
+TEST(names_and_headings_cover_no_tile) {
     enum { TILE = 40, PIXELS = TILE * TILE };
     static uint8_t tile[PIXELS * 3];
     const int left = d9_sheet_name_width("airplane");

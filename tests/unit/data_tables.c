@@ -1,5 +1,5 @@
-/* Parts for training, validation and test that the user chose: folders train/, test/ and val/; tables of labels with
- * their faults. The split of the real chest X-rays is tested if DAWN9_XRAY_CSV names their table. */
+/* Parts for training, validation and test that the user chose: folders train/, test/ and val/; tables of labels and
+ * their errors. The split of the real chest X-rays is tested if DAWN9_XRAY_CSV names their table. */
 #include "core/system.h"
 #include "data/dataset.h"
 #include "data/labels.h"
@@ -34,7 +34,7 @@ static void check_parts(const char *folder, d9_dataset_options options, int64_t 
     assert_int_equal(dataset->test.images[0], colour);
 }
 
-TEST_WITH(const char *folder, a_validation_part_is_beside_or_instead_of_the_test, run_folder_set_up) {
+TEST_WITH(const char *folder, a_validation_part_stands_beside_the_test_part_or_replaces_it, run_folder_set_up) {
     const d9_dataset_options plain = {.validation = 0}, validation = {.validation = 1};
     write_part(folder, "train", 5, 10);
     write_part(folder, "Valid", 2, 100);
@@ -93,9 +93,9 @@ static void check_drawn(const char *folder, const char *wanted, const char *warn
     assert_true(*warned ? strstr(line, warned) != NULL : !*line);
 }
 
-/* Another program, which has Philox and FNV-1a in another language, computed the draws of these names. If the result
+/* A program in another language, with its own Philox and FNV-1a, computed the draws of these names. If the result
  * changes, D9_SPLIT_RULE must change. */
-TEST_WITH(const char *folder, the_names_draw_these_test_images, run_folder_set_up) {
+TEST_WITH(const char *folder, test_images_follow_from_their_names, run_folder_set_up) {
     write_part(folder, ".", 16, 10);
     check_drawn(folder, " ant/0.png  ant/1.png  ant/6.png  ant/10.png  ant/13.png  bee/0.png  bee/6.png ", "");
     /* ant/2 to ant/5 draw 0.88, 0.33, 0.39 and 0.41, none of them below a sixth: ant/3, the lowest, is for the test */
@@ -126,8 +126,8 @@ TEST_WITH(const char *folder, an_interrupt_ends_reading, run_folder_set_up) {
     assert_int_equal(opened, 0);
 }
 
-/* A class may have the name of a part: only class folders within make it one. */
-TEST_WITH(const char *folder, a_class_is_named_train, run_folder_set_up) {
+/* A folder named train is a part only if it contains class folders; otherwise it is a class. */
+TEST_WITH(const char *folder, a_class_may_be_named_train, run_folder_set_up) {
     write_part(folder, ".", 6, 10);
     assert_int_equal(rename(run_path(folder, "ant"), run_path(folder, "train")), 0);
     run_make_directory(folder, "train/@eaDir");
@@ -157,12 +157,12 @@ typedef struct reading {
     d9_label_table table;
 } reading;
 
-static void drop_arena(void *arena) { d9_arena_free(&context, arena); }
+static void free_arena(void *arena) { d9_arena_free(&context, arena); }
 
 /* Reads `text` as the contents of labels.csv. The results in `r` are freed when the test ends. */
 static d9_status read_text(reading *r, const d9_dataset_options *options, const char *text) {
     char *copy;
-    d9_arena *arena = test_keep(test_room(sizeof *arena), drop_arena);
+    d9_arena *arena = test_keep(test_room(sizeof *arena), free_arena);
     *r = (reading){.faults = {.context = &context, .file = "labels.csv", .arena = arena}};
     OK(d9_arena_copy(&context, arena, text, &copy));
     return d9_labels_read(&r->faults, options, copy, strlen(copy), &r->table);
@@ -175,7 +175,7 @@ static void check_row(const reading *r, int row, const char *file, int32_t label
 
 /* The table has quoted cells, CRLF and LF, a byte order mark, empty lines and an unused column. Names are sorted by
  * bytes. */
-TEST(a_label_for_each_file) {
+TEST(tables_with_one_label_per_file_are_read) {
     reading r;
     OK(read_text(&r, &one,
                  "\xef\xbb\xbf\"label\",x,file\r\niris,1,a.png\r\n\r\n\"to \"\"be\"\"\",\"2,3\",\"b,c.png\"\n"
@@ -326,7 +326,7 @@ TEST(faulty_rows_are_listed) {
     }
 }
 
-TEST(tables_that_are_rejected) {
+TEST(invalid_tables_are_rejected) {
     static const struct {
         const char *text, *says;
         bool several;
@@ -406,8 +406,8 @@ TEST(a_column_says_the_part) {
     assert_non_null(strstr(r.faults.fault[1].text, "line 2")); /* group 1 is in two parts */
 }
 
-/* Published: 21,563, 3,080 and 6,162 patients. */
-TEST(the_split_of_the_real_x_rays) {
+/* The published split has 21,563, 3,080 and 6,162 patients. */
+TEST(the_real_x_rays_are_split_as_published) {
     const char *path = getenv("DAWN9_XRAY_CSV");
     d9_dataset_options options = several;
     d9_arena arena = {0};
@@ -448,13 +448,13 @@ static const d9_dataset_options on_disk = {.name = "labelled", .image_size = 8, 
 
 /* Rows name pictures by path or by file name. Validation images are evaluated instead of test images only with
  * data.validation. */
-TEST_WITH(const char *folder, pictures_with_a_table, run_folder_set_up) {
+TEST_WITH(const char *folder, rows_name_pictures_by_path_or_file_name, run_folder_set_up) {
     static const char text[] = "file,label,split\n0.png,a,train\nmore/1.png,b,train\n3.png,b,train\n2.png,a,valid\n"
                                "4.png,a,test\n5.png,b,test\n";
     d9_dataset_options options = on_disk;
     d9_dataset *dataset;
     write_pictures(folder);
-    run_make_directory(folder, "@eaDir"); /* its copies are not used */
+    run_make_directory(folder, "@eaDir"); /* its copies of pictures are not used */
     write_picture(folder, "@eaDir/3.png", 7);
     run_write(folder, "labels.csv", text, strlen(text));
     dataset = run_data(folder, options);
@@ -466,9 +466,9 @@ TEST_WITH(const char *folder, pictures_with_a_table, run_folder_set_up) {
     assert_ints(dataset->train.count, 3, dataset->test.count, 1, dataset->test.images[0], 40);
 }
 
-/* Errors: a missing picture, one with two rows, and a name that two pictures have. --skip-damaged leaves out the
+/* Errors: a missing picture, a picture with two rows, and a name that two pictures have. --skip-damaged leaves out the
  * missing one. A link to a folder above gives no picture a second name. */
-TEST_WITH(const char *folder, rows_and_pictures_that_do_not_fit, run_folder_set_up) {
+TEST_WITH(const char *folder, rows_that_match_no_or_several_pictures_are_rejected, run_folder_set_up) {
     static const char text[] = "file,label,split\n./0.png,a,train\n1.png,b,train\n4.png,a,test\n9.jpg,a,test\n";
     d9_dataset_options options = on_disk;
     d9_dataset *dataset;
@@ -489,7 +489,7 @@ TEST_WITH(const char *folder, rows_and_pictures_that_do_not_fit, run_folder_set_
 }
 
 /* Rejected with advice: paths that do not begin below the folder, and groups none of which is for training. */
-TEST_WITH(const char *folder, paths_and_groups_with_advice, run_folder_set_up) {
+TEST_WITH(const char *folder, wrong_paths_and_groups_are_rejected_with_advice, run_folder_set_up) {
     static const char one_group[] = "file,label,patient\n0.png,a,NaN\n2.png,b,NaN\n";
     static const char *const files[] = {"../0.png", "/0.png", "more\\1.png"};
     d9_dataset_options options = on_disk;
@@ -506,8 +506,9 @@ TEST_WITH(const char *folder, paths_and_groups_with_advice, run_folder_set_up) {
     run_data_rejected(folder, options, D9_DATA, "train shares 1 group");
 }
 
-/* Both test images have the same labels, so no label has an area under the curve; those for validation differ. */
-TEST_WITH(const char *folder, labels_that_define_no_area, run_folder_set_up) {
+/* Both test images have the same labels, so no label has an area under the curve; the labels of the validation images
+ * differ. */
+TEST_WITH(const char *folder, labels_of_the_test_part_need_an_area, run_folder_set_up) {
     static const char text[] =
         "file,label,split\n0.png,a,train\n1.png,b,train\n2.png,a,test\n3.png,a,test\n4.png,a|b,valid\n5.png,,valid\n";
     d9_dataset_options options = on_disk;
@@ -519,8 +520,9 @@ TEST_WITH(const char *folder, labels_that_define_no_area, run_folder_set_up) {
     run_data(folder, options);
 }
 
-/* Without columns for groups and the split, data.validation takes so many training images, as it does for folders. */
-TEST_WITH(const char *folder, validation_images_of_a_plain_table, run_folder_set_up) {
+/* Without columns for groups and the split, data.validation takes that many images out of the training images, as for
+ * folders. */
+TEST_WITH(const char *folder, validation_images_are_drawn_from_a_plain_table, run_folder_set_up) {
     d9_dataset_options options = on_disk;
     d9_dataset *dataset;
     options.split_column = NULL;

@@ -1,4 +1,4 @@
-/* Texts as tokens: words, ranks, cuts and padding, counted by hand; folders of texts, and rejected texts. */
+/* Texts as tokens: words, ranks, cuts and padding, computed by hand; folders of texts, corpora, and rejected texts. */
 #include "core/machine.h"
 #include "core/system.h"
 #include "data/classes.h"
@@ -15,12 +15,13 @@ static void write_text(const char *folder, const char *name, const char *text) {
     run_write(folder, name, text, strlen(text));
 }
 
-/* Ten reviews. Words of the training part: good 4; film, bad 3; a, the 2; isn't, plot, br, cast, \303\211t\303\251 1,
- * words of equal counts in the order of their first occurrence. */
+/* Writes ten reviews. Words of the training part and their counts: good 4; film, bad 3; a, the 2; isn't, plot, br,
+ * cast, \303\211t\303\251 1. Words of equal counts are in the order of their first occurrence. */
 static void write_reviews(const char *folder) {
     static const char *const reviews[][2] = {
         {"train/neg/0_1.txt", "A film,\nthe BAD film."},
-        {"train/neg/10_2.txt", "bad plot;bad<br />cast"}, /* read after 2_1 by number, before it by bytes */
+        {"train/neg/10_2.txt",
+         "bad plot;bad<br />cast"}, /* read after 2_1: files are ordered by number, not by bytes */
         {"train/neg/2_1.txt", "isn't a good"},
         {"train/pos/0_9.txt", "good"},
         {"train/pos/1_8.txt", "Good good the film! \303\211t\303\251"},
@@ -71,7 +72,7 @@ static void check_words(const d9_vocabulary *vocabulary, int count) {
     for (int i = 0; i < count; i++) assert_string_equal(vocabulary->words[i], ranked[i]);
 }
 
-TEST_WITH(const char *folder, reviews_become_tokens_by_hand, run_folder_set_up) {
+TEST_WITH(const char *folder, reviews_become_the_tokens_expected_by_hand, run_folder_set_up) {
     static const expected rows[] = {
         {"train/neg/0_1", 0, {1, 7, 5, 8, 6, 5, 0}}, {"train/neg/10_2", 0, {1, 6, 10, 6, 11, 12, 0}},
         {"train/neg/2_1", 0, {1, 9, 7, 4, 0, 0, 0}}, {"train/pos/0_9", 1, {1, 4, 0, 0, 0, 0, 0}},
@@ -95,8 +96,8 @@ TEST_WITH(const char *folder, reviews_become_tokens_by_hand, run_folder_set_up) 
     check_tokens(dataset, cut, 4);
 }
 
-/* Other files of the archive are ignored; reviews are also found in its own folder, aclImdb. */
-TEST_WITH(const char *folder, imdb_ignores_what_is_no_review, run_folder_set_up) {
+/* Other files of the archive are ignored; reviews are also found in aclImdb, the folder within the archive. */
+TEST_WITH(const char *folder, imdb_ignores_files_that_are_no_reviews, run_folder_set_up) {
     run_data_rejected(folder, (d9_dataset_options){.name = "imdb"}, D9_DATA, "train/neg --data fetch");
     write_reviews(run_path(folder, "aclImdb"));
     write_text(folder, "aclImdb/train/unsup/0_0.txt", "good");
@@ -177,7 +178,7 @@ TEST_WITH(const char *folder, validation_texts_replace_the_test_part, run_folder
     for (int64_t i = 0; i < 2; i++) assert_non_null(strstr(dataset->test.names[i], "/train/"));
 }
 
-/* A folder with this text must be rejected, and with skip_damaged be loaded without it. */
+/* A folder with this text must be rejected, and with skip_damaged must be loaded without the text. */
 static void check_damaged(const char *folder, const char *text, size_t size, const char *words) {
     run_write(folder, "spam/2.txt", text, size);
     run_data_rejected(folder, (d9_dataset_options){.name = "text"}, D9_DATA, words);
@@ -304,7 +305,7 @@ static d9_status count_team(d9_context *context, const d9_dataset_options *optio
     return D9_OK;
 }
 
-/* OpenMP's own number, by the affinity mask or OMP_NUM_THREADS, may be above the CPU quota of a container. */
+/* OpenMP's own default, from the affinity mask or OMP_NUM_THREADS, may exceed the CPU quota of a container. */
 TEST(files_are_decoded_on_the_default_number_of_threads) {
     const d9_file_kind kind = {.sample = "text", .samples = "texts", .decode = count_team};
     const d9_dataset_options options = {.name = "text"};

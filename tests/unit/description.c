@@ -4,7 +4,7 @@
 #include "exchange/description.h"
 
 /* A model file contains the run's configuration, and image size, class names and normalisation of the data set. */
-TEST_WITH(run_bench *b, model_describes_itself, run_bench_set_up) {
+TEST_WITH(run_bench *b, a_model_file_describes_its_run, run_bench_set_up) {
     char hash[65], carried_hash[65];
     d9_description *description;
     d9_config *carried;
@@ -30,7 +30,7 @@ TEST_WITH(run_bench *b, model_describes_itself, run_bench_set_up) {
     d9_description_free(&context, description);
 }
 
-enum { ROWS = 6, OPTIONAL = 5 };
+enum { ROWS = 6, OPTIONAL = 5 }; /* OPTIONAL: the row that may be missing */
 static const d9_metadata good[ROWS] = {
     {"dawn9.config", "{}"},  {"dawn9.classes", "[\"a\"]"}, {"dawn9.image_size", "[8, 9]"},
     {"dawn9.mean", "[0.5]"}, {"dawn9.std", "[1]"},         {"dawn9.data", "{\"split\": 2, \"trained\": []}"}};
@@ -94,7 +94,7 @@ TEST_WITH(run_bench *b, invalid_descriptions_are_rejected, run_bench_set_up) {
                           missing == OPTIONAL ? NULL : good[missing].key);
 }
 
-TEST_WITH(run_bench *b, descriptions_of_models_of_texts, run_bench_set_up) {
+TEST_WITH(run_bench *b, text_models_need_words_and_a_length, run_bench_set_up) {
     const struct {
         int row;
         const char *value, *words;

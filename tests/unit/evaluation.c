@@ -1,5 +1,5 @@
-/* Measures of an evaluation: precision, recall and F1 on matrices computed by hand; the loss against its definition.
- * cli.labelled checks the loss of several labels, cli.language that of a stream of words. */
+/* Measures of an evaluation: precision, recall and F1, computed by hand; the loss against its definition. cli.labelled
+ * checks the loss of several labels, cli.language that of a stream of words. */
 #include "core/confusion.h"
 #include "train/evaluation.h"
 #include "tests/support/runs.h"
@@ -89,11 +89,13 @@ TEST(the_loss_has_label_smoothing_and_class_weights) {
                0);
 }
 
-TEST(the_loss_is_of_the_plain_view_even_if_no_view_is_plain) { check_loss("train: {batch_size: 8}\n", 0, false, 1); }
+TEST(the_loss_is_of_the_unshifted_view_even_if_all_views_are_shifted) {
+    check_loss("train: {batch_size: 8}\n", 0, false, 1);
+}
 
 /* Neither the losses of a second network (hard_examples) nor evaluating only some images with all views changes the
  * loss. */
-TEST(a_second_network_and_few_images_with_all_views) {
+TEST(a_second_network_and_partial_tta_leave_the_loss) {
     check_loss("train: {batch_size: 8}\ntricks: {label_smoothing: {alpha: 0.3}, hard_examples: {}, "
                "multicrop_tta: {shift: 3, share: 0.25}}\n",
                0.3, false, 0);

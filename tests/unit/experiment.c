@@ -38,10 +38,10 @@ static void assert_edits(const d9_arm *arm, bool shared, const char *wanted) {
 }
 
 /* The file must be rejected with a message of these words, after "FOLDER/x.yaml". */
-static void reject_with(const char *yaml, const d9_experiment_options *options, const char *words) {
+static void assert_rejected_with(const char *yaml, const d9_experiment_options *options, const char *words) {
     experiment_rejected(yaml, options, run_path(experiment_folder, "x.yaml"), words);
 }
-static void reject(const char *yaml, const char *words) { reject_with(yaml, &no_options, words); }
+static void assert_rejected(const char *yaml, const char *words) { assert_rejected_with(yaml, &no_options, words); }
 
 static const d9_arm *find_arm(const d9_experiment *experiment, const char *name) {
     for (int i = 0; i < experiment->arm_count; i++)
@@ -93,21 +93,21 @@ TEST(test_the_command_line_comes_last, setup) {
     assert_int_equal(experiment->seed_count, 2);
     assert_true(experiment->arms[0].config->train.momentum == 0.5);
     assert_edits(experiment->arms, true, "--set train.momentum=0.5;");
-    reject_with("config: tiny.yaml\ngrid: {train.momentum: [0.1, 0.2]}\n", &options,
-                ":2:8 grid.train.momentum --set train.momentum=0.5");
+    assert_rejected_with("config: tiny.yaml\ngrid: {train.momentum: [0.1, 0.2]}\n", &options,
+                         ":2:8 grid.train.momentum --set train.momentum=0.5");
     edit.text = "tricks.cutout.size=2";
-    reject_with("config: tiny.yaml\ngrid: {tricks.cutout: [{size: 4}, {size: 8}]}\n", &options,
-                ":2:8 grid.tricks.cutout --set tricks.cutout.size=2");
-    reject("config: tiny.yaml\ngrid: {tricks.cutout.size: [4, 8], tricks.cutout: [{size: 2}]}\n",
-           ":2:36 grid.tricks.cutout tricks.cutout.size");
+    assert_rejected_with("config: tiny.yaml\ngrid: {tricks.cutout: [{size: 4}, {size: 8}]}\n", &options,
+                         ":2:8 grid.tricks.cutout --set tricks.cutout.size=2");
+    assert_rejected("config: tiny.yaml\ngrid: {tricks.cutout.size: [4, 8], tricks.cutout: [{size: 2}]}\n",
+                    ":2:36 grid.tricks.cutout tricks.cutout.size");
     edit = (d9_config_edit){.kind = D9_EDIT_WITH, .text = "ema:every=3,momentum=0.5"};
     OK(experiment_load_with("config: tiny.yaml\nwithout: [ema]\ngrid: {tricks.cutout.size: [4, 8]}\nwith: [cutout]\n",
                             &options, &experiment));
     assert_true(experiment->arms[0].config->trick_on[d9_trick_index("ema")]);
-    reject_with("config: tiny.yaml\ngrid: {tricks.ema.every: [1, 2]}\n", &options,
-                ":2:8 grid.tricks.ema.every --with ema:every=3,momentum=0.5");
-    reject_with("config: tiny.yaml\ngrid: {tricks.ema: [{every: 1}, {every: 2}]}\n", &options,
-                ":2:8 grid.tricks.ema --with ema:every=3,momentum=0.5");
+    assert_rejected_with("config: tiny.yaml\ngrid: {tricks.ema.every: [1, 2]}\n", &options,
+                         ":2:8 grid.tricks.ema.every --with ema:every=3,momentum=0.5");
+    assert_rejected_with("config: tiny.yaml\ngrid: {tricks.ema: [{every: 1}, {every: 2}]}\n", &options,
+                         ":2:8 grid.tricks.ema --with ema:every=3,momentum=0.5");
 }
 
 TEST(test_published_belongs_to_what_was_published, setup) {
@@ -124,35 +124,38 @@ TEST(test_published_belongs_to_what_was_published, setup) {
     assert_true(isnan(d9_config_published(find_arm(experiment, "rows,train.epochs=3")->config)));
 }
 
-TEST(test_rejections_name_the_place, setup) {
-    reject("config: tiny.yaml\nseed: 3\n", ":2:1 seed config checkpoint_every seeds");
-    reject("title: a\n", ":1:1 config arms");
-    reject("config: none.yaml\n", ":1:9 config");
-    reject("config: tiny.yaml\ngrid: {}\n", ":2:7 grid");
-    reject("config: tiny.yaml\ngrid: {train.epochs: []}\n", ":2:22 grid.train.epochs");
-    reject("config: tiny.yaml\ngrid: {seed: [1, 2]}\n", ":2:8 grid.seed seeds");
-    reject("config: tiny.yaml\ngrid: {train.epohcs: [1]}\n", ":2:23 grid.train.epohcs[0] epochs");
-    reject("config: tiny.yaml\ngrid: {train.epochs: [1, 1.0]}\narms: {a: {}}\nseeds: [4, 2, 4]\n", ":4:15 seeds[2] 4");
-    reject("config: tiny.yaml\nseeds: []\n", ":2:8 seeds");
-    reject("config: tiny.yaml\nseeds: 0\n", ":2:8 seeds 1 100000");
-    reject("config: tiny.yaml\nseeds: [1, -1]\n", ":2:12 seeds[1] 0");
-    reject("config: tiny.yaml\nseeds: [1, 9223372036854775807]\n", ":2:12 seeds[1] 9e+18");
-    reject("arms: {a: {}}\n", ":1:8 arms.a config");
-    reject("config: tiny.yaml\narms: {}\n", ":2:7 arms");
-    reject("config: tiny.yaml\narms: {a/b: {}}\n", ":2:8 arms.a/b");
-    reject("config: tiny.yaml\narms: {a: {tricks: []}}\n", ":2:12 arms.a.tricks config with without");
-    reject("config: tiny.yaml\narms:\n  a: {set: {model.chanels: [1]}}\n", ":3:28 arms.a.set.model.chanels channels");
-    reject("config: tiny.yaml\narms: {a: {without: [emma]}}\n", ":2:22 arms.a.without[0] emma crop ema");
-    reject("config: tiny.yaml\nset: {train.momentum: 2}\narms: {a: {}}\n", ":2:23 set.train.momentum 2 0 0.999999");
-    reject("config: tiny.yaml\narms: {a: {baseline: bb}, b: {}}\n", " arms.a.baseline bb b");
-    reject("config: tiny.yaml\narms: {a: {baseline: a}}\n", " arms.a.baseline");
-    reject("config: tiny.yaml\ngrid: {train.epochs: [1, 1]}\n", " tiny,train.epochs=1");
-    reject("config: tiny.yaml\narms: {a: {published: [{accuracy: 3}]}}\n", ":2:24 arms.a.published[0] epochs");
-    reject("config: tiny.yaml\nablate: all\ngrid: {train.epochs: [1]}\n", ":3:1 grid");
-    reject("config: tiny.yaml\nkeep: some\n", ":2:7 keep some none model all");
+TEST(test_invalid_experiments_are_rejected_with_their_place, setup) {
+    assert_rejected("config: tiny.yaml\nseed: 3\n", ":2:1 seed config checkpoint_every seeds");
+    assert_rejected("title: a\n", ":1:1 config arms");
+    assert_rejected("config: none.yaml\n", ":1:9 config");
+    assert_rejected("config: tiny.yaml\ngrid: {}\n", ":2:7 grid");
+    assert_rejected("config: tiny.yaml\ngrid: {train.epochs: []}\n", ":2:22 grid.train.epochs");
+    assert_rejected("config: tiny.yaml\ngrid: {seed: [1, 2]}\n", ":2:8 grid.seed seeds");
+    assert_rejected("config: tiny.yaml\ngrid: {train.epohcs: [1]}\n", ":2:23 grid.train.epohcs[0] epochs");
+    assert_rejected("config: tiny.yaml\ngrid: {train.epochs: [1, 1.0]}\narms: {a: {}}\nseeds: [4, 2, 4]\n",
+                    ":4:15 seeds[2] 4");
+    assert_rejected("config: tiny.yaml\nseeds: []\n", ":2:8 seeds");
+    assert_rejected("config: tiny.yaml\nseeds: 0\n", ":2:8 seeds 1 100000");
+    assert_rejected("config: tiny.yaml\nseeds: [1, -1]\n", ":2:12 seeds[1] 0");
+    assert_rejected("config: tiny.yaml\nseeds: [1, 9223372036854775807]\n", ":2:12 seeds[1] 9e+18");
+    assert_rejected("arms: {a: {}}\n", ":1:8 arms.a config");
+    assert_rejected("config: tiny.yaml\narms: {}\n", ":2:7 arms");
+    assert_rejected("config: tiny.yaml\narms: {a/b: {}}\n", ":2:8 arms.a/b");
+    assert_rejected("config: tiny.yaml\narms: {a: {tricks: []}}\n", ":2:12 arms.a.tricks config with without");
+    assert_rejected("config: tiny.yaml\narms:\n  a: {set: {model.chanels: [1]}}\n",
+                    ":3:28 arms.a.set.model.chanels channels");
+    assert_rejected("config: tiny.yaml\narms: {a: {without: [emma]}}\n", ":2:22 arms.a.without[0] emma crop ema");
+    assert_rejected("config: tiny.yaml\nset: {train.momentum: 2}\narms: {a: {}}\n",
+                    ":2:23 set.train.momentum 2 0 0.999999");
+    assert_rejected("config: tiny.yaml\narms: {a: {baseline: bb}, b: {}}\n", " arms.a.baseline bb b");
+    assert_rejected("config: tiny.yaml\narms: {a: {baseline: a}}\n", " arms.a.baseline");
+    assert_rejected("config: tiny.yaml\ngrid: {train.epochs: [1, 1]}\n", " tiny,train.epochs=1");
+    assert_rejected("config: tiny.yaml\narms: {a: {published: [{accuracy: 3}]}}\n", ":2:24 arms.a.published[0] epochs");
+    assert_rejected("config: tiny.yaml\nablate: all\ngrid: {train.epochs: [1]}\n", ":3:1 grid");
+    assert_rejected("config: tiny.yaml\nkeep: some\n", ":2:7 keep some none model all");
 }
 
-TEST(test_an_ablation_moves_each_trick, setup) {
+TEST(test_an_ablation_removes_and_adds_each_trick, setup) {
     d9_experiment *experiment;
     const char *const only[] = {"celu", "frozen_bn_scale"};
     OK(d9_experiment_ablation(&context, run_path(experiment_folder, "tiny.yaml"), only, 2, &no_options, &experiment));
@@ -188,8 +191,9 @@ TEST(test_an_ablation_moves_each_trick, setup) {
     }
 }
 
-/* An edit of the command line comes before what an arm leaves out, even if it sets an option of that trick. */
-TEST(test_an_ablation_with_an_edit_of_its_trick, setup) {
+/* Edits of the command line are applied before an arm leaves out its trick, even if they set an option of that trick.
+ */
+TEST(test_an_ablation_overrides_edits_of_its_trick, setup) {
     d9_config_edit edit = {.kind = D9_EDIT_SET, .text = "tricks.ema.every=3"};
     const d9_experiment_options options = {.edits = {.items = &edit, .count = 1}};
     const char *const only[] = {"ema"};
@@ -215,7 +219,8 @@ static json_t *read_experiment_json(const char *out) {
     return run_json(json_load_file(run_path(out, "experiment.json"), 0, NULL));
 }
 
-/* The only arm has the name of the configuration's file, whatever that is. */
+/* The only arm is named after the configuration's file, without the characters that a folder's name should not have;
+ * "only" if no name is left. */
 TEST(test_the_only_arm_is_named_after_its_file, setup) {
     static const char *const files[][2] = {{"lr=0.1.yaml", "lr=0.1"},
                                            {"gr\u00f6\u00dfe.yaml", "gr\u00f6\u00dfe"},
@@ -238,7 +243,8 @@ TEST(test_the_record_says_what_there_is_to_run, setup) {
     json_t *record = read_experiment_json(out), *b = json_array_get(json_object_get(record, "arms"), 1),
            *run = json_array_get(json_object_get(record, "runs"), 3);
     assert_string_equal(json_string_value(json_object_get(record, "kind")), "grid");
-    assert_string_equal(json_string_value(json_object_get(record, "file")), "x.yaml"); /* its path was absolute */
+    assert_string_equal(json_string_value(json_object_get(record, "file")),
+                        "x.yaml"); /* only the name of the file, whose path was absolute */
     assert_true(json_is_null(json_object_get(record, "question")));
     assert_string_equal(json_string_value(json_object_get(b, "baseline")), "a");
     assert_string_equal(json_string_value(json_object_get(b, "config_hash")), experiment->arms[1].config_hash);
@@ -309,7 +315,7 @@ TEST(test_a_run_without_its_lock_is_not_trained, setup) {
     assert_int_equal(seen.kind, D9_RUN_RUNNING);
 }
 
-static d9_run_state do_run(const d9_experiment *experiment, const char *out, int64_t index, bool *trained) {
+static d9_run_state train_run(const d9_experiment *experiment, const char *out, int64_t index, bool *trained) {
     const d9_run_options options = {0};
     d9_run_state made;
     OK(d9_run_train(&context, experiment, out, index, &options, &made, trained));
@@ -323,19 +329,19 @@ TEST(test_a_run_is_done_once, setup) {
     const char *out = run_path(experiment_folder, "out");
     d9_experiment *experiment = experiment_load("config: tiny.yaml\nseeds: 2\n");
     assert_ints(d9_run_read_state(&context, experiment, out, 0, &seen), D9_OK, seen.kind, D9_RUN_WAITING);
-    seen = do_run(experiment, out, 0, &trained);
+    seen = train_run(experiment, out, 0, &trained);
     assert_true(trained && seen.kind == D9_RUN_DONE && seen.score >= 0);
     assert_false(d9_file_exists(&context, run_path(out, "runs/tiny/seed1/lock")));
-    seen = do_run(experiment, out, 0, &trained);
+    seen = train_run(experiment, out, 0, &trained);
     assert_true(!trained && seen.kind == D9_RUN_DONE);
     run_make_directory(out, "runs/tiny/seed2");
     OK(d9_lock_take(&context, run_path(out, "runs/tiny/seed2/lock"), &lock)); /* another process trains it */
-    seen = do_run(experiment, out, 1, &trained);
+    seen = train_run(experiment, out, 1, &trained);
     assert_true(!trained && seen.kind == D9_RUN_RUNNING);
     context.system->close(context.system->user, lock); /* as after a kill: the file stays, the lock is released */
     assert_ints(d9_run_read_state(&context, experiment, out, 1, &seen), D9_OK, seen.kind, D9_RUN_STOPPED);
     write_text("out/runs/tiny/seed2/result.json.123.partial", "{");
-    seen = do_run(experiment, out, 1, &trained);
+    seen = train_run(experiment, out, 1, &trained);
     assert_true(trained && seen.kind == D9_RUN_DONE);
     assert_int_equal(run_folder_count(run_path(out, "runs/tiny/seed2"), ".partial"), 0);
 }
@@ -348,7 +354,7 @@ TEST(test_a_damaged_result_is_done_again_and_a_foreign_one_rejected, setup) {
     d9_experiment *experiment = experiment_load("config: tiny.yaml\nseeds: 1\n"),
                   *two = experiment_load("config: tiny.yaml\nseeds: 2\n"),
                   *other = experiment_load("config: tiny.yaml\nset: {train.momentum: 0.5}\n");
-    do_run(experiment, out, 0, &trained);
+    train_run(experiment, out, 0, &trained);
     assert_int_equal(d9_run_train(&context, other, out, 0, &options, &seen, &trained), D9_USAGE);
     d9_context_clear(&context);
     write_text("out/runs/tiny/seed1/result.json", "{\"config_ha");
@@ -356,7 +362,7 @@ TEST(test_a_damaged_result_is_done_again_and_a_foreign_one_rejected, setup) {
     assert_int_equal(d9_run_train(&context, other, out, 0, &options, &seen, &trained), D9_USAGE);
     assert_false(trained);
     d9_context_clear(&context);
-    seen = do_run(experiment, out, 0, &trained);
+    seen = train_run(experiment, out, 0, &trained);
     assert_true(trained && seen.kind == D9_RUN_DONE);
     const char *result = (char *)run_read_file(run_path(out, "runs/tiny/seed1/result.json"), NULL);
     run_make_directory(out, "runs/tiny/seed2");
@@ -369,11 +375,11 @@ TEST(test_a_failure_is_recorded_and_stays, setup) {
     const char *out = run_path(experiment_folder, "out");
     d9_experiment *experiment = experiment_load(
         "config: tiny.yaml\nseeds: 1\nset: {train.epochs: 4, train.lr: {knots: [0, end], values: [1.0e6, 1.0e6]}}\n");
-    d9_run_state seen = do_run(experiment, out, 0, &trained);
+    d9_run_state seen = train_run(experiment, out, 0, &trained);
     assert_true(trained && seen.kind == D9_RUN_FAILED && seen.failure == D9_NONFINITE);
-    seen = do_run(experiment, out, 0, &trained);
+    seen = train_run(experiment, out, 0, &trained);
     assert_true(!trained && seen.kind == D9_RUN_FAILED && seen.failure == D9_NONFINITE);
     OK(d9_run_forget_failure(&context, experiment, out, 0));
-    seen = do_run(experiment, out, 0, &trained);
+    seen = train_run(experiment, out, 0, &trained);
     assert_true(trained && seen.kind == D9_RUN_FAILED);
 }

@@ -43,7 +43,7 @@ TEST(exponentials_are_accurate) {
         fail_msg("exp %g, expm1 %g units in the last place", worst_exp, worst_expm1);
 }
 
-TEST(exponentials_at_the_ends) {
+TEST(exponentials_have_their_limits) {
     assert_true(d9_exp_float(0.0f) == 1.0f && d9_exp_float(-INFINITY) == 0.0f && isinf(d9_exp_float(INFINITY)));
     assert_true(d9_expm1_below_float(0.0f) == 0.0f && d9_expm1_below_float(-INFINITY) == -1.0f);
     assert_true(isinf(d9_exp_float(88.73f)) && isfinite(d9_exp_float(88.72f)));
@@ -94,7 +94,7 @@ TEST(slopes_are_derivatives) {
             }
 }
 
-TEST(activations_at_special_values) {
+TEST(activations_have_their_limits) {
     const double left[] = {0, -0.3, 0, 0}, left_slope[] = {0, 0, 0, 0}; /* limits at -infinity */
     for (int a = 0; a < D9_ACT_COUNT; a++) {
         const int output = d9_activation_from_output(a);
@@ -136,7 +136,7 @@ static void draw_cell(uint32_t draw, double reach, double *in) {
         in[i] = reach * (2 * d9_philox_unit(d9_philox4x32_10(9, draw, i, 0, 0).v[0]) - 1);
 }
 
-/* Float and double, forward and backward, from the same inputs, near 0 and where gates are closed or open. */
+/* Compares float with double, forward and backward, from the same inputs, near 0 and where gates are closed or open. */
 TEST(cells_agree_across_precisions) {
     static const double reaches[] = {0.01, 3, 60};
     for (int cell = 0; cell < D9_CELL_COUNT; cell++)
@@ -169,8 +169,9 @@ TEST(cells_agree_across_precisions) {
         }
 }
 
-/* A NaN in any input that a cell reads reaches h or c; without one, huge inputs give finite states. */
-TEST(cells_at_special_values) {
+/* A NaN in an input reaches h exactly if the cell reads that input. Huge finite inputs give bounded states, except in
+ * ELMAN_RELU. */
+TEST(cells_pass_on_nan_and_stay_bounded) {
     for (int cell = 0; cell < D9_CELL_COUNT; cell++) {
         const d9_cell_size size = d9_cell_size_of(cell);
         for (int i = 0; i < CELL_INPUTS; i++) {
@@ -243,14 +244,14 @@ TEST(every_gap_rounds_to_nearest_even) {
         }
 }
 
-TEST(overflow_is_infinite) {
+TEST(halves_overflow_to_infinity) {
     assert_ints(d9_fp16_from_float(65519.996f), 0x7bff, d9_fp16_from_float(65520.0f), 0x7c00);
     assert_ints(d9_fp16_from_float(-1e30f), 0xfc00, d9_fp16_from_double(1e300), 0x7c00);
     assert_ints(d9_bf16_from_float(FLT_MAX), 0x7f80, d9_bf16_from_double(-1e300), 0xff80);
     assert_ints(d9_fp16_from_double(1e-300), 0, d9_fp16_from_double(-1e-300), 0x8000);
 }
 
-TEST(sigmoid_loss_of_a_large_logit) {
+TEST(sigmoid_loss_of_a_large_logit_is_exact) {
     const d9_loss_row_double row = {.classes = 4};
     for (double target = 0; target <= 1; target += 0.5) {
         assert_within(d9_loss_term_double(D9_LOSS_SIGMOID, 80, target), 80 * (1 - target), 1e-14);
@@ -259,7 +260,8 @@ TEST(sigmoid_loss_of_a_large_logit) {
     }
 }
 
-/* Label bits: 31 of them are the most, and an image mixed with another has the shares of both. */
+/* A label is a class or, with several labels per sample, a set of at most 31 bits. The target of a mixed image combines
+ * both labels by their shares. */
 TEST(labels_are_classes_or_bits) {
     assert_true(d9_loss_is_label(D9_LOSS_CROSS_ENTROPY, 9, 10) && !d9_loss_is_label(D9_LOSS_CROSS_ENTROPY, 10, 10));
     assert_true(d9_loss_is_label(D9_LOSS_SIGMOID, 1023, 10) && !d9_loss_is_label(D9_LOSS_SIGMOID, 1024, 10));
@@ -272,7 +274,7 @@ TEST(labels_are_classes_or_bits) {
 TEST(the_variance_of_one_value_is_not_divided_by_zero) { assert_within(d9_norm_unbiased_double(0, 1), 0, 1e-15); }
 
 /* Averaged squares of gradients are never negative; weights without gradients do not change. */
-TEST(adam_at_the_edges) {
+TEST(adam_keeps_weights_without_gradients) {
     const d9_update_terms_float terms = {0.5f, 0, 1, {0.1f, 0.001f}, {0.1f, 0.001f, 1e-8f}};
     float w = 3, p = 0, q = 0;
     d9_update_one_float(D9_UPDATE_ADAM, 0, &terms, &w, &p, &q);

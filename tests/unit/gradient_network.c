@@ -36,12 +36,12 @@ static const struct row {
     {"name: airbench, widths: [4, 6, 6], first_depth: 3, residual: on", "gelu: {}", 17, 6, 8 + 2 * 7 + 2},
     /* norms ahead of convolutions, dropout in a block; shortcuts that are an input and that are a convolution */
     {"name: wide_resnet, depth: 10, width: 1, dropout: 0.3", SMOOTH, 8, 4, 1 + 6 + 2 + 2 * 7 + 2},
-    /* branches dropped per image; branches dropped for a whole batch (none is in this step) */
+    /* branches dropped per image; branches dropped for a whole batch, none of them in this step */
     {"name: resnet, width: 2, zero_init_residual: off", SMOOTH ", stochastic_depth: {rate: 0.5}", 8, 4,
      20 + 2 * 20 + 2},
     {"name: wide_resnet, depth: 10, width: 1", SMOOTH ", stochastic_depth: {rate: 0.1, mode: batch}", 8, 4,
      1 + 6 + 2 + 2 * 7 + 2},
-    /* two recurrent layers, of which only the last token is read; and an embedding that is the decoder too */
+    /* recurrent layers of which only the last token is read, or every token; an embedding that is the decoder, too */
     {"name: sentiment, layers: 2, embedding: 5, hidden: 7", "", 5, 12, 1 + 2 * 4 + 2},
     {"name: sentiment, cell: lstm, embedding: 5, hidden: 7", "", 5, 12, 1 + 4 + 2},
     {"name: sentiment, cell: elman_tanh, embedding: 5, hidden: 7", "", 5, 12, 1 + 4 + 2},
@@ -114,7 +114,8 @@ static d9_node_id first_trained(const d9_graph *graph) {
     return n;
 }
 
-/* Texts of `length` random tokens or, for a language model, one text with two such windows in each column. */
+/* Makes texts of `length` random tokens or, for a language model, one text with two such windows in each of its BATCH
+ * columns. */
 static d9_dataset *make_texts(const d9_model *model, int length) {
     static const char *const words[] = {"<pad>", "<start>", "<unknown>", "<unused>", "a", "b", "c", "d", "e"};
     enum { WORDS = sizeof words / sizeof *words };
@@ -138,7 +139,7 @@ static d9_dataset *make_texts(const d9_model *model, int length) {
 
 /* Opens a session and runs a training step for the gradient; `state` is the state before it. Biases are random,
  * because zeros, their default, could hide a wrong sign. */
-static void begin(network *self, const struct row *row) {
+static void open_network(network *self, const struct row *row) {
     const d9_dataset_options dataset = {
         .name = "synthetic", .image_size = row->side, .synthetic_train = BATCH, .synthetic_test = BATCH};
     *self = (network){.row = row};
@@ -183,7 +184,7 @@ static void begin(network *self, const struct row *row) {
     self->reference = test_room((size_t)self->winner_count * sizeof *self->reference);
 }
 
-static void end(network *self) {
+static void close_network(network *self) {
     self->session.backend->plan_free(&context, self->plan);
     d9_graph_free(&context, &self->forward), d9_session_close(&self->session);
 }
@@ -233,7 +234,7 @@ static void check_parameter(network *self, const d9_value *value, tally *all) {
 
 static void check_network(const struct row *row) {
     network n, *self = &n;
-    begin(self, row);
+    open_network(self, row);
     const d9_graph *graph = &self->session.program.train;
     tally all = {0};
     int tensors = 0;
@@ -248,7 +249,7 @@ static void check_network(const struct row *row) {
                   row->model, all.compared, all.tensors, all.passed_over, all.worst);
     assert_ints(tensors, row->tensors, all.tensors, tensors);
     assert_true(all.compared * 10 >= tensors * row->entries * 8);
-    end(self);
+    close_network(self);
 }
 
 TEST(test_gradients_of_whole_networks) {
@@ -260,7 +261,7 @@ TEST(test_every_network_has_a_row) { program_check_networks(&rows[0].model, ROWS
 /* The comparison must notice an error of one part in ten thousand. */
 TEST(test_a_wrong_gradient_shows) {
     network n, *self = &n;
-    begin(self, &rows[0]);
+    open_network(self, &rows[0]);
     const d9_graph *graph = &self->session.program.train;
     const d9_value *head = &graph->values[d9_graph_find_value(graph, "head.weight")];
     int64_t entry = head->offset / 8;
@@ -272,5 +273,5 @@ TEST(test_a_wrong_gradient_shows) {
     double difference = (above - below) / (2 * step_size);
     assert_true(fabs(difference - self->gradient[entry]) <= tolerance * fabs(difference));
     assert_true(fabs(difference - self->gradient[entry] * 1.0001) > tolerance * fabs(difference));
-    end(self);
+    close_network(self);
 }

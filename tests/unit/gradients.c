@@ -128,7 +128,7 @@ TEST(gradients_are_derivatives) {
             check_backward(&c, D9_OP_EMBED_BACKWARD, (d9_value_id[]){D9_NONE, in[1]}, 2, (int[]){0}, 1);
         } else if (n->op == D9_OP_LAST && small) {
             check_backward(&c, D9_OP_LAST_BACKWARD, (d9_value_id[]){D9_NONE}, 1, (int[]){0}, 1);
-        } else if (n->op == D9_OP_RECUR && small && out[1] != D9_NONE) { /* gradients of given states do not exist */
+        } else if (n->op == D9_OP_RECUR && small && out[1] != D9_NONE) { /* initial states have no gradients */
             check_backward(&c, D9_OP_RECUR_BACKWARD, (d9_value_id[]){D9_NONE, out[0], out[1], in[1], in[3], in[4]},
                            n->input_count + 1, (int[]){0, 1, 2}, 3);
             cells[n->as.recur.cell][n->input_count > 3]++;
@@ -142,8 +142,8 @@ TEST(gradients_are_derivatives) {
     assert_true(checked[D9_OP_CONV] >= 2 && checked[D9_OP_NORM] >= 2);
     assert_true(checked[D9_OP_POOL] >= 2 && checked[D9_OP_ACT] >= D9_ACT_COUNT && checked[D9_OP_MEAN_POOL] >= 2);
     for (int cell = 0; cell < D9_CELL_COUNT; cell++) assert_true(cells[cell][0] >= 3 && cells[cell][1] >= 3);
-    /* Addition and cast have no backward node: addition passes dy on, and what reads a cast writes the gradient itself.
-     * The loss has its own test. */
+    /* Addition and cast have no backward node: addition passes dy on, and the reader of a cast writes the gradient
+     * itself. The loss has its own test. */
     for (int op = 0; op < D9_OP_COUNT; op++)
         if (d9_op_info_of((d9_op)op)->gradient && checked[op] == 0 && op != D9_OP_ADD && op != D9_OP_CAST &&
             op != D9_OP_LOSS)

@@ -78,7 +78,7 @@ TEST_WITH(fixture *f, test_builders_infer_shapes, set_up) {
     program_check_graph(g);
 }
 
-TEST_WITH(fixture *f, test_stride_and_even_sizes, set_up) {
+TEST_WITH(fixture *f, test_strides_and_partial_windows_give_sizes, set_up) {
     d9_value_id y;
     OK(d9_graph_conv(&context, &f->graph, "half", f->image, 4, 3, 2, &y));
     assert_shape(f, y, (d9_shape){4, {6, 4, 4, 4}});
@@ -115,7 +115,7 @@ TEST_WITH(fixture *f, test_names_are_unique_and_bounded, set_up) {
     d9_context_clear(&context);
 }
 
-TEST_WITH(fixture *f, test_copy_is_another_graph, set_up) {
+TEST_WITH(fixture *f, test_a_copy_is_independent, set_up) {
     d9_graph copy;
     build_stack(f);
     OK(d9_graph_copy(&context, &f->graph, &copy));
@@ -127,8 +127,7 @@ TEST_WITH(fixture *f, test_copy_is_another_graph, set_up) {
     d9_graph_free(&context, &copy);
 }
 
-/* A graph with more nodes than its first allocation. */
-TEST_WITH(fixture *f, test_more_nodes_than_first_allocated, set_up) {
+TEST_WITH(fixture *f, test_a_graph_grows_beyond_its_first_allocation, set_up) {
     d9_value_id y = f->image;
     char role[16];
     for (int i = 0; i < 150; i++) {
@@ -140,7 +139,7 @@ TEST_WITH(fixture *f, test_more_nodes_than_first_allocated, set_up) {
     program_check_graph(&f->graph);
 }
 
-TEST_WITH(fixture *f, test_next_node_of_an_operation, set_up) {
+TEST_WITH(fixture *f, test_the_next_node_of_an_operation_is_found, set_up) {
     d9_value_id y;
     stack s = build_stack(f);
     OK(d9_graph_act(&context, &f->graph, "again", s.d, &y));
@@ -180,8 +179,9 @@ TEST_WITH(fixture *f, test_chain_breaks_at_a_second_consumer, set_up) {
     assert_true(d9_edit_chain(&f->graph, norm_act_pool, 2, 0, nodes));
 }
 
-/* The search continues after a broken chain. A node that takes the value as its second input does not continue one. */
-TEST_WITH(fixture *f, test_chain_looks_further, set_up) {
+/* The search continues after a broken chain. A node that takes the value as its second input does not continue a chain.
+ */
+TEST_WITH(fixture *f, test_the_search_continues_after_a_broken_chain, set_up) {
     d9_node_id nodes[2];
     d9_value_id x, y, z;
     OK(d9_graph_act(&context, &f->graph, "one", f->image, &x));
@@ -232,7 +232,7 @@ TEST_WITH(fixture *f, test_swapping_twice_restores_the_graph, set_up) {
 }
 
 /* After a swap, the readers of the pair's output, and the logits, use the output of the pair's other node. */
-TEST_WITH(fixture *f, test_swap_at_the_end, set_up) {
+TEST_WITH(fixture *f, test_a_swap_redirects_readers_and_logits, set_up) {
     d9_value_id x, y, z, side;
     OK(d9_graph_linear(&context, &f->graph, "head", f->image, 10, &x));
     OK(d9_graph_act(&context, &f->graph, "act", x, &y));
@@ -265,7 +265,7 @@ TEST_WITH(fixture *f, test_insert_feeds_all_readers, set_up) {
     program_check_graph(&f->graph);
 }
 
-TEST_WITH(fixture *f, test_insert_at_the_ends, set_up) {
+TEST_WITH(fixture *f, test_nodes_are_inserted_at_both_ends, set_up) {
     stack s = build_stack(f);
     d9_node scale = {.op = D9_OP_SCALE, .role = "first", .as.scale = {0.5}};
     OK(d9_edit_insert(&context, &f->graph, f->image, &scale, NULL));
@@ -287,7 +287,7 @@ TEST_WITH(fixture *f, test_remove_keeps_producers, set_up) {
     assert_ints(f->graph.values[s.d].producer, 2, f->graph.values[s.a].producer, 0);
 }
 
-TEST_WITH(fixture *f, test_conv_that_does_not_fit, set_up) {
+TEST_WITH(fixture *f, test_an_invalid_conv_is_rejected, set_up) {
     build_stack(f);
     f->graph.values[f->image].shape.d[3] = 4;
     assert_fails(d9_graph_infer(&context, &f->graph), "3x3 3 channels 4");
@@ -296,7 +296,7 @@ TEST_WITH(fixture *f, test_conv_that_does_not_fit, set_up) {
     assert_fails(d9_graph_infer(&context, &f->graph), "2x2 3x3");
 }
 
-TEST_WITH(fixture *f, test_norm_that_does_not_fit, set_up) {
+TEST_WITH(fixture *f, test_an_invalid_norm_is_rejected, set_up) {
     build_stack(f);
     f->graph.nodes[1].as.norm.group_size = 4;
     assert_fails(d9_graph_infer(&context, &f->graph), "b 6 4");
@@ -309,7 +309,7 @@ TEST_WITH(fixture *f, test_norm_that_does_not_fit, set_up) {
     assert_fails(d9_graph_infer(&context, &f->graph), "b 5 7");
 }
 
-TEST_WITH(fixture *f, test_pool_linear_add_that_do_not_fit, set_up) {
+TEST_WITH(fixture *f, test_invalid_pool_linear_and_add_are_rejected, set_up) {
     d9_value_id y;
     stack s = build_stack(f);
     f->graph.values[f->image].shape = (d9_shape){4, {6, 1, 8, 3}};
@@ -327,7 +327,7 @@ static void assert_last_fails(fixture *f, d9_status status, const char *words) {
     d9_graph_remove_node(&f->graph, f->graph.node_count - 1);
 }
 
-TEST_WITH(fixture *f, test_what_cannot_be_pooled_or_joined, set_up) {
+TEST_WITH(fixture *f, test_invalid_pools_concats_and_dropouts_are_rejected, set_up) {
     static const d9_pool_attributes bad[] = {{0, 1, 0}, {2, 0, 0}, {3, 2, 2}, {2, 2, -1}};
     d9_value_id y, half;
     char role[32], words[64];
@@ -344,7 +344,7 @@ TEST_WITH(fixture *f, test_what_cannot_be_pooled_or_joined, set_up) {
     assert_last_fails(f, d9_graph_dropout(&context, &f->graph, "nan", f->image, NAN, &y), "nan 0 1");
 }
 
-TEST(texts_keep_their_tokens) {
+TEST(shapes_of_texts_have_tokens_and_samples) {
     d9_graph graph;
     d9_value_id x, y, all, last, flat;
     d9_graph_init(&graph);
@@ -374,7 +374,7 @@ TEST(texts_keep_their_tokens) {
     d9_graph_free(&context, &f.graph);
 }
 
-TEST(what_is_no_text_has_no_last_token) {
+TEST(images_have_no_last_token_and_no_embedding) {
     d9_graph graph;
     d9_value_id x, y;
     d9_graph_init(&graph);

@@ -7,7 +7,7 @@
 #include "tests/support/test.h"
 
 /* The program of resnet9 at 32x32 with batch 8, which lives until the test ends. `tricks`: YAML. */
-static d9_program *make(const char *tricks, const char *precision, bool keep_all) {
+static d9_program *make_program(const char *tricks, const char *precision, bool keep_all) {
     const d9_config *config =
         program_yaml("data: {dataset: synthetic}\nmodel: {name: resnet9, channels: [4, 6, 8, 10]}\n"
                      "train: {epochs: 2, batch_size: 8, lr: {knots: [0], values: [0.1]}}\ntricks: {%s}\n",
@@ -19,12 +19,12 @@ static d9_program *make(const char *tricks, const char *precision, bool keep_all
     return program;
 }
 
-static void drop_graph(void *graph) { d9_graph_free(&context, graph); }
+static void free_graph(void *graph) { d9_graph_free(&context, graph); }
 
 static d9_graph *make_graph(void) { /* without nodes; lives until the test ends */
     d9_graph *graph = test_room(sizeof *graph);
     d9_graph_init(graph);
-    return test_keep(graph, drop_graph);
+    return test_keep(graph, free_graph);
 }
 
 static d9_type type_of(const d9_graph *graph, const char *name) {
@@ -46,7 +46,7 @@ static void check_half_types(const char *precision, d9_type half) {
     char weight[32], head[32];
     snprintf(weight, sizeof weight, "layer1.conv.weight.%s", d9_type_name(half));
     snprintf(head, sizeof head, "head.weight.%s", d9_type_name(half));
-    d9_program *program = make(program_many_tricks, precision, false);
+    d9_program *program = make_program(program_many_tricks, precision, false);
     const d9_graph *g = &program->train;
     TYPES(g, half, "image", "stem.whiten.out", "stem.conv.out", "stem.norm.out", "stem.act.out", "layer1.pool.out",
           "layer1.add.out", "head.pool.out", weight, head);
@@ -69,13 +69,13 @@ static void check_half_types(const char *precision, d9_type half) {
     TYPES(&program->eval, D9_F32, "head.out", "head.scale.out");
 }
 
-TEST(test_types_in_half_precisions) {
+TEST(test_half_precisions_have_their_types) {
     check_half_types("bf16", D9_BF16);
     check_half_types("fp16", D9_F16);
 }
 
 static void check_one_type(const char *precision, d9_type type) {
-    d9_program *program = make(program_many_tricks, precision, false);
+    d9_program *program = make_program(program_many_tricks, precision, false);
     for (int v = 0; v < program->train.value_count; v++) {
         const d9_value *value = &program->train.values[v];
         if (value->type == D9_I32 || value->type == D9_U8 || strcmp(value->name, "metrics") == 0) continue;
@@ -84,7 +84,7 @@ static void check_one_type(const char *precision, d9_type type) {
     assert_int_equal(program_count(&program->train, D9_OP_CAST, false), 0);
 }
 
-TEST(test_types_in_full_precisions) {
+TEST(test_full_precisions_have_one_type) {
     check_one_type("f32", D9_F32);
     check_one_type("f64", D9_F64);
     check_one_type("tf32", D9_F32);
@@ -104,8 +104,8 @@ static bool has_gradient(const d9_graph *graph, const char *name) {
     return false;
 }
 
-TEST(test_plain_gradients) {
-    d9_program *program = make("", "f32", false);
+TEST(test_every_parameter_has_a_gradient) {
+    d9_program *program = make_program("", "f32", false);
     const d9_graph *g = &program->train;
     assert_false(has_gradient(g, "image"));
     assert_true(has_gradient(g, "stem.conv.out"));
@@ -123,7 +123,7 @@ TEST(test_plain_gradients) {
 }
 
 TEST(test_frozen_parts_get_no_gradient) {
-    d9_program *program = make(program_many_tricks, "bf16", false);
+    d9_program *program = make_program(program_many_tricks, "bf16", false);
     const d9_graph *g = &program->train;
     assert_false(has_gradient(g, "image") || has_gradient(g, "stem.whiten.weight"));
     assert_false(has_gradient(g, "stem.whiten.out") || has_gradient(g, "layer1.norm.weight"));
@@ -137,7 +137,7 @@ TEST(test_frozen_parts_get_no_gradient) {
         }
 }
 
-/* Embedding and input weights are frozen: their gradients are absent, those of the state's side are not. */
+/* Embedding and input weights are frozen: they have no gradients, but the weights of the state do. */
 TEST(test_recurrent_weights_train_while_input_weights_are_frozen) {
     static const char *const learns[] = {"rnn.weight_hh_l0", "rnn.bias_hh_l0", "head.weight"};
     d9_graph *graph = make_graph();
@@ -164,8 +164,8 @@ TEST(test_recurrent_weights_train_while_input_weights_are_frozen) {
 }
 
 /* The input of a residual has two readers: its gradient is the sum of two, which the next backward node reads. */
-TEST(test_residuals_accumulate) {
-    d9_program *program = make("", "f32", false);
+TEST(test_gradients_of_residuals_are_summed) {
+    d9_program *program = make_program("", "f32", false);
     const d9_graph *g = &program->train;
     assert_int_equal(program_count(g, D9_OP_ADD, true), 2);
     for (d9_node_id n = 0; n < g->node_count; n++) {
@@ -195,7 +195,7 @@ TEST(test_three_readers_need_two_sums) {
     program_check_graph(graph);
 }
 
-TEST(test_operation_without_gradient) {
+TEST(test_an_operation_without_gradient_is_rejected) {
     d9_graph *graph = make_graph();
     d9_value_id x;
     OK(d9_graph_image(&context, graph, &(d9_shape){4, {2, 4, 4, 3}}, &x));
@@ -207,8 +207,8 @@ TEST(test_operation_without_gradient) {
     assert_rejection(d9_gradient_append(&context, graph, false), D9_USAGE, "norm_eval");
 }
 
-TEST(test_evaluation_list) {
-    d9_program *program = make(program_many_tricks, "bf16", false);
+TEST(test_the_evaluation_list_reads_averages) {
+    d9_program *program = make_program(program_many_tricks, "bf16", false);
     const d9_graph *e = &program->eval, *g = &program->train;
     assert_ints(program_count(e, D9_OP_NORM, false), 0, program_count(e, D9_OP_NORM_EVAL, false), 8);
     assert_ints(program_count(e, D9_OP_DRAW, false), 0, program_count(e, D9_OP_LOSS, false), 0);
@@ -226,11 +226,11 @@ TEST(test_evaluation_list) {
     }
     assert_int_equal(compared, 10 + 8 * 4);
     for (d9_node_id n = 0; n < e->node_count; n++) assert_int_not_equal(e->nodes[n].op, D9_OP_LOSS);
-    program = make("", "bf16", false);
+    program = make_program("", "bf16", false);
     assert_int_equal(program->eval.values[d9_graph_find_value(&program->eval, "head.weight")].buffer, D9_BUFFER_STATE);
 }
 
-typedef struct span { /* of value `id`: bytes of scratch; the node that writes it, and its last reader */
+typedef struct span { /* value `id`: its bytes of scratch, the node that writes it, and its last reader */
     d9_value_id id;
     int64_t begin, end;
     d9_node_id born, last;
@@ -290,8 +290,8 @@ TEST(test_live_values_do_not_overlap) {
     static const char *const precisions[] = {"f64", "f32", "bf16"};
     for (int p = 0; p < 3; p++) {
         int values, eval_values;
-        d9_program *shared = make(program_many_tricks, precisions[p], false);
-        d9_program *kept = make(program_many_tricks, precisions[p], true);
+        d9_program *shared = make_program(program_many_tricks, precisions[p], false);
+        d9_program *kept = make_program(program_many_tricks, precisions[p], true);
         int64_t bytes = shared->buffer_bytes[D9_BUFFER_SCRATCH], all = kept->buffer_bytes[D9_BUFFER_SCRATCH];
         assert_int_equal(count_clashes(&shared->train, false, D9_MAX_RULE_NODES, bytes, &values), 0);
         assert_int_equal(count_clashes(&shared->eval, false, D9_MAX_RULE_NODES, bytes, &eval_values), 0);
@@ -315,10 +315,10 @@ TEST(test_live_values_do_not_overlap) {
     }
 }
 
-/* Features are read after the step, so no later value may use their memory. Without features one does. */
+/* Features are read after the step, so no later value may use their memory. Without features, a later value uses it. */
 TEST(test_features_outlive_the_step) {
     int64_t bytes;
-    d9_program *program = make(program_many_tricks, "f32", false);
+    d9_program *program = make_program(program_many_tricks, "f32", false);
     d9_graph *graph = &program->eval;
     const d9_value_id kept = d9_graph_find_value(graph, "stem.norm.out");
     for (int features = 0; features < 2; features++) {

@@ -19,7 +19,7 @@ static d9_config *configure(const char *backend, const char *tricks) {
 
 static d9_program *build(const char *tricks) { return program_of(configure("auto", tricks), 32, 16, "f32"); }
 
-TEST(test_two_networks_in_one_list) {
+TEST(test_one_list_has_both_networks) {
     const d9_program *program = build(plain);
     const d9_graph *train = &program->train, *eval = &program->eval;
     program_check_graph(train);
@@ -89,7 +89,7 @@ static double *parameters_after(const char *backend, const char *tricks, int64_t
     return all;
 }
 
-/* If no image is left out, only their order changes. */
+/* If no image is left out, only the order of the images changes. */
 TEST(test_share_1_leaves_out_no_image) {
     int64_t count;
     const double *all = parameters_after("reference", "crop: {pad: 2}", 3, &count),
@@ -127,7 +127,7 @@ TEST(test_the_small_network_learns_every_third_step) {
 }
 
 /* A decoupled learning rate applies per image, so it is equal if a step trains on 5 images, 3 of 5, or 5 of 10. */
-TEST(test_decoupled_rates_are_per_image) {
+TEST(test_decoupled_learning_rates_are_per_image) {
     static const char *const tricks[] = {
         "flip: {}", "hard_examples: {widths: [2, 3, 4]}",
         "hard_examples: {widths: [2, 3, 4]}, batch_schedule: {from: [0], batches: [2]}"};
@@ -144,7 +144,7 @@ TEST(test_decoupled_rates_are_per_image) {
 }
 
 /* Adam's bias correction counts the steps in which a group is updated; filters are renormalised only in these. */
-TEST(test_adam_and_muon_count_own_updates) {
+TEST(test_adam_and_muon_count_the_updates_of_their_group) {
     d9_config *config = configure("auto", "hard_examples: {widths: [2, 3, 4], every: 3}");
     config->train.optimizer = D9_OPTIMIZER_ADAM;
     const d9_program *program = program_of(config, 32, 16, "f32");
@@ -202,7 +202,7 @@ TEST(test_operations_are_counted) {
 }
 
 /* The saved model contains the network that is evaluated, not the small one. */
-TEST(test_the_model_is_the_network) {
+TEST(test_the_model_has_only_the_evaluated_network) {
     d9_session *session = run_session(configure("cpu", plain), 5);
     uint8_t *bytes;
     size_t size;
@@ -216,7 +216,7 @@ TEST(test_the_model_is_the_network) {
     d9_release(&context, bytes);
 }
 
-TEST(test_tricks_that_do_not_fit) {
+TEST(test_invalid_combinations_are_rejected) {
     static const char *const rows[][2] = {
         {"hard_examples: {widths: [4, 4]}", "tricks.hard_examples.widths 2"},
         {"hard_examples: {share: 0.625}, ghost_batchnorm: {group_size: 2}",
@@ -225,7 +225,8 @@ TEST(test_tricks_that_do_not_fit) {
     for (int r = 0; r < 3; r++) run_session_rejected(configure("reference", rows[r][0]), rows[r][1]);
 }
 
-/* freeze splits weights, filters and biases into 17 groups each; the whitening bias is one more: in both networks. */
+/* freeze splits weights, filters and biases into 17 groups each, and the whitening bias is one more group; both
+ * networks have these groups. */
 TEST(test_there_is_room_for_all_groups) {
     const d9_config *config =
         program_yaml("model: {name: airbench, widths: [4, 4, 4], depth: 6}\n"

@@ -28,20 +28,20 @@ static void toy_describe(const void *backend, d9_device_info *info) {
     snprintf(info->isa, sizeof info->isa, "toy");
 }
 
-/* The choice is "first" unless a forced plan names "second"; any other name becomes "first". */
-static d9_status prepare(d9_context *context, d9_site *site) {
+/* The choice is "first" unless a forced plan names "second"; any other name becomes "first". A factor of 13 fails. */
+static d9_status toy_prepare(d9_context *context, d9_site *site) {
     ((toy *)site->backend)->prepared++;
     if (site->nodes[0]->as.scale.factor == 13) return d9_fail(context, D9_DEVICE, "thirteen");
     snprintf(site->choice, sizeof site->choice, "%s", strcmp(site->choice, "second") == 0 ? "second" : "first");
     return D9_OK;
 }
-static void release(d9_context *context, d9_site *site) {
+static void toy_release(d9_context *context, d9_site *site) {
     (void)context;
     ((toy *)site->backend)->released++;
 }
 
-static float *data(const d9_site *site, d9_value_id id) { return d9_site_data(site, id); }
-static int64_t count(const d9_site *site) {
+static float *site_data(const d9_site *site, d9_value_id id) { return d9_site_data(site, id); }
+static int64_t element_count(const d9_site *site) {
     return d9_shape_count(&site->graph->values[site->nodes[0]->inputs[0]].shape);
 }
 
@@ -50,11 +50,11 @@ static int64_t count(const d9_site *site) {
     static d9_status name(d9_context *context, const d9_site *site, int64_t step) {                                    \
         const d9_node *n = site->nodes[0], *m = site->nodes[1];                                                        \
         (void)context, (void)step, (void)m;                                                                            \
-        for (int64_t i = 0; i < count(site); i++) __VA_ARGS__;                                                         \
+        for (int64_t i = 0; i < element_count(site); i++) __VA_ARGS__;                                                 \
         return D9_OK;                                                                                                  \
     }
-#define IN(node, input) data(site, (node)->inputs[input])[i]
-#define OUT(node)       data(site, (node)->outputs[0])[i]
+#define IN(node, input) site_data(site, (node)->inputs[input])[i]
+#define OUT(node)       site_data(site, (node)->outputs[0])[i]
 RUN(run_scale, OUT(n) = (float)n->as.scale.factor * IN(n, 0))
 RUN(run_add, OUT(n) = IN(n, 0) + IN(n, 1))
 /* factor * x + b, without storing the intermediate value */
@@ -71,7 +71,7 @@ done:
     return status;
 }
 
-/* The site's choice shows if the output must be written. */
+/* The site's choice becomes "wanted" if the output must be written, otherwise "unread". */
 static d9_status prepare_asking(d9_context *context, d9_site *site) {
     (void)context;
     snprintf(site->choice, sizeof site->choice,
@@ -95,8 +95,8 @@ static d9_status benchmark_one(d9_context *context, d9_site *site, d9_choice_tim
     { .name = "add", .node_count = 1, .ops = {D9_OP_ADD}, .run = run_add }
 #define SCALE_RULE                                                                                                     \
     {                                                                                                                  \
-        .name = "scale", .node_count = 1, .ops = {D9_OP_SCALE}, .prepare = prepare, .run = run_scale,                  \
-        .release = release, .benchmark = benchmark_one                                                                 \
+        .name = "scale", .node_count = 1, .ops = {D9_OP_SCALE}, .prepare = toy_prepare, .run = run_scale,              \
+        .release = toy_release, .benchmark = benchmark_one                                                             \
     }
 #define FUSED_RULE(fits, runs)                                                                                         \
     { .name = "scale+add", .node_count = 2, .ops = {D9_OP_SCALE, D9_OP_ADD}, .match = fits, .run = runs }
@@ -244,7 +244,7 @@ TEST(other_steps_and_shared_memory_stop_a_rule) {
 
 /* The addend of norm, act, add is the input of add that no node of the chain writes; D9_NONE if both or none are such.
  */
-TEST(the_addend_of_a_chain) {
+TEST(the_addend_is_the_input_from_outside) {
     enum { NORMED = 5, Y = 7, OTHER = 3 };
     static const struct {
         d9_value_id inputs[2], addend;
@@ -322,7 +322,7 @@ TEST(a_plan_that_does_not_fit_is_rejected) {
     }
 }
 
-TEST(reading_and_writing_stay_inside) {
+TEST(reading_and_writing_outside_a_buffer_is_rejected) {
     d9_device *device;
     uint8_t bytes[64];
     chain *t = make_chain(false);
@@ -393,7 +393,7 @@ TEST(backends_are_found_by_name) {
     assert_rejection(d9_backend_find(&context, "refrence", &backend), D9_USAGE, "reference");
 }
 
-TEST(precisions_are_chosen) {
+TEST(precisions_are_chosen_or_rejected) {
     const d9_precision *precision;
     const d9_device_info bf16 = {.name = "a",
                                  .precision = {[D9_PRECISION_F32] = true, [D9_PRECISION_BF16] = true},
@@ -407,7 +407,7 @@ TEST(precisions_are_chosen) {
     const struct {
         const d9_device_info *device;
         const char *asked;
-        int status; /* D9_OK: `words` is the precision; or: of the message */
+        int status; /* D9_OK: `words` is the name of the precision; otherwise words of the message */
         const char *words;
     } rows[] = {{&bf16, "auto", D9_OK, "bf16"},
                 {&f32, "auto", D9_OK, "f32"},

@@ -23,7 +23,7 @@ static int set_up(void **state) {
     return 0;
 }
 
-static start begin_with(const char *model, const char *tricks, const d9_init_site *site) {
+static start make_start_with(const char *model, const char *tricks, const d9_init_site *site) {
     const d9_config *config = program_yaml("data: {dataset: synthetic}\nmodel: {%s}\n"
                                            "train: {epochs: 1, batch_size: 8, lr: {knots: [0], values: [0.1]}}\n"
                                            "tricks: {%s}\n",
@@ -45,9 +45,9 @@ static d9_init_site site_of(const uint8_t *pixels, int64_t count, const double *
                           .table = values};
 }
 
-static start begin(const char *tricks, uint64_t seed) {
+static start make_start(const char *tricks, uint64_t seed) {
     const d9_init_site site = site_of(images, IMAGES, table, seed);
-    return begin_with("name: resnet9, channels: [16, 32, 64, 64]", tricks, &site);
+    return make_start_with("name: resnet9, channels: [16, 32, 64, 64]", tricks, &site);
 }
 
 static const double *values_of(const start *s, const char *name, int64_t *count) {
@@ -56,7 +56,7 @@ static const double *values_of(const start *s, const char *name, int64_t *count)
     return s->state + value->offset / 8;
 }
 
-static bool same(const start *a, const start *b, const char *name) {
+static bool same_values(const start *a, const start *b, const char *name) {
     int64_t count, other;
     const double *x = values_of(a, name, &count), *y = values_of(b, name, &other);
     return count == other && memcmp(x, y, (size_t)count * sizeof *x) == 0;
@@ -70,7 +70,7 @@ static int compare_doubles(const void *a, const void *b) {
 /* Uniform in +-1/sqrt(fan-in): within and close to both bounds; mean and variance within five standard deviations. No
  * draw may be used twice; among so many of 2^32 values, one or two pairs may be equal by chance. */
 TEST(test_weights_are_uniform_and_drawn_once, set_up) {
-    const start s = begin("", 1);
+    const start s = make_start("", 1);
     static const struct {
         const char *name;
         int64_t fan_in;
@@ -131,8 +131,9 @@ static void assert_all(const start *s, const char *name, double want) {
     for (int64_t i = 0; i < count; i++) assert_true(v[i] == want);
 }
 
-TEST(test_norms_and_statistics, set_up) {
-    const start s = begin("ghost_batchnorm: {group_size: 4}, frozen_bn_scale: {scale: 0.5}", 1), plain = begin("", 1);
+TEST(test_norms_and_statistics_start_at_their_constants, set_up) {
+    const start s = make_start("ghost_batchnorm: {group_size: 4}, frozen_bn_scale: {scale: 0.5}", 1),
+                plain = make_start("", 1);
     assert_all(&s, "layer1.norm.weight", 0.5);
     assert_all(&s, "layer1.norm.bias", 0);
     assert_all(&s, "layer3.res2.norm.running_mean", 0);
@@ -141,8 +142,8 @@ TEST(test_norms_and_statistics, set_up) {
 }
 
 /* Two weights made from the same draws would have a constant ratio. */
-TEST(test_streams_differ, set_up) {
-    const start s = begin("", 1);
+TEST(test_weights_share_no_draws, set_up) {
+    const start s = make_start("", 1);
     const d9_value *values = s.program->train.values, *weights[16];
     int count = 0;
     for (int v = 0; v < s.program->train.value_count; v++) {
@@ -161,20 +162,21 @@ TEST(test_streams_differ, set_up) {
 TEST(test_weights_depend_only_on_seed_and_name, set_up) {
     static const char *const untouched[] = {"layer1.conv.weight", "layer2.conv.weight", "layer3.res2.conv.weight",
                                             "head.weight"};
-    const start plain = begin("", 1), again = begin("", 1), other = begin("", 2),
-                edited = begin(program_many_tricks, 1);
-    assert_true(same(&plain, &again, "stem.conv.weight"));
-    assert_false(same(&plain, &other, "stem.conv.weight"));
+    const start plain = make_start("", 1), again = make_start("", 1), other = make_start("", 2),
+                edited = make_start(program_many_tricks, 1);
+    assert_true(same_values(&plain, &again, "stem.conv.weight"));
+    assert_false(same_values(&plain, &other, "stem.conv.weight"));
     for (int i = 0; i < 4; i++) { /* tricks elsewhere change no draw */
-        assert_true(same(&plain, &edited, untouched[i]));
-        assert_false(same(&plain, &other, untouched[i]));
+        assert_true(same_values(&plain, &edited, untouched[i]));
+        assert_false(same_values(&plain, &other, untouched[i]));
     }
 }
 
 /* Whitening filters are computed in an initialisation phase of their own and use no draws. */
 TEST(test_whitening_has_its_own_phase, set_up) {
-    const start one = begin("patch_whitening: {images: 8}", 1), two = begin("patch_whitening: {images: 8}", 2);
-    assert_true(same(&one, &two, "stem.whiten.weight"));
+    const start one = make_start("patch_whitening: {images: 8}", 1),
+                two = make_start("patch_whitening: {images: 8}", 2);
+    assert_true(same_values(&one, &two, "stem.whiten.weight"));
     int64_t count;
     const size_t bytes = (size_t)one.program->state_elements * sizeof(double);
     const double *filters = values_of(&one, "stem.whiten.weight", &count);
@@ -187,14 +189,14 @@ TEST(test_whitening_has_its_own_phase, set_up) {
 }
 
 /* The whitening bias starts at zero, or uniform within +-bias_spread, depending on the seed. */
-TEST(test_bias_spread, set_up) {
-    const start zero = begin("whitening_bias: {images: 8}", 1),
-                one = begin("whitening_bias: {images: 8, bias_spread: 0.25}", 1),
-                two = begin("whitening_bias: {images: 8, bias_spread: 0.25}", 2);
+TEST(test_bias_spread_bounds_the_whitening_bias, set_up) {
+    const start zero = make_start("whitening_bias: {images: 8}", 1),
+                one = make_start("whitening_bias: {images: 8, bias_spread: 0.25}", 1),
+                two = make_start("whitening_bias: {images: 8, bias_spread: 0.25}", 2);
     int64_t count;
     double most = 0, sum = 0;
     assert_all(&zero, "stem.whiten.bias", 0);
-    assert_false(same(&one, &two, "stem.whiten.bias"));
+    assert_false(same_values(&one, &two, "stem.whiten.bias"));
     const double *bias = values_of(&one, "stem.whiten.bias", &count);
     for (int64_t i = 0; i < count; i++) most = fmax(most, fabs(bias[i])), sum += bias[i];
     assert_int_equal(count, 54);
@@ -224,7 +226,7 @@ static void check_near(const double *got, const d9_tensor *want, double limit) {
 }
 
 /* The filters of whitening_bias: those of patch_whitening, then their negatives. */
-TEST(test_whitening_is_pytorchs, set_up) {
+TEST(test_whitening_filters_equal_pytorchs, set_up) {
     static const struct {
         const char *tensor, *model, *tricks, *weight;
     } layers[] = {
@@ -241,7 +243,7 @@ TEST(test_whitening_is_pytorchs, set_up) {
     const d9_tensor *pixels = golden(file, "images", GOLDEN_IMAGES * SIDE * SIDE * 3);
     const d9_init_site site = site_of(pixels->bytes, GOLDEN_IMAGES, values, 1);
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
-        const start s = begin_with(layers[i].model, layers[i].tricks, &site);
+        const start s = make_start_with(layers[i].model, layers[i].tricks, &site);
         int64_t count;
         const double *filters = values_of(&s, layers[i].weight, &count);
         check_near(filters, golden(file, layers[i].tensor, count), 1e-9);
@@ -250,7 +252,7 @@ TEST(test_whitening_is_pytorchs, set_up) {
 
 /* For a layer of C input channels, the first C filters equal those of PyTorch's dirac_, and the trick leaves the others
  * unchanged. */
-TEST(test_dirac_is_pytorchs, set_up) {
+TEST(test_dirac_filters_equal_pytorchs, set_up) {
     static const struct {
         const char *name;
         int64_t channels, all; /* all: number of weights */
@@ -258,7 +260,7 @@ TEST(test_dirac_is_pytorchs, set_up) {
                    {"layer1.conv.weight", 16, 32 * 144},
                    {"layer3.res1.conv.weight", 64, 64 * 576}};
     const d9_safetensors *file = golden_file();
-    const start with = begin("dirac_init: {}", 1), without = begin("", 1);
+    const start with = make_start("dirac_init: {}", 1), without = make_start("", 1);
     for (size_t i = 0; i < sizeof weights / sizeof *weights; i++) {
         char name[64];
         int64_t count;
@@ -270,5 +272,5 @@ TEST(test_dirac_is_pytorchs, set_up) {
         check_near(made, golden(file, name, copied), 0);
         assert_memory_equal(made + copied, plain + copied, (size_t)(count - copied) * sizeof *made);
     }
-    assert_true(same(&with, &without, "head.weight"));
+    assert_true(same_values(&with, &without, "head.weight"));
 }

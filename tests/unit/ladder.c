@@ -43,7 +43,7 @@ static const step table[LADDER_COUNT] = {
     {26, 94.1, 10, FLOOR, "0, 1, 0.1", "before_norm", "0.3", NULL, 0.0625, 64, TTA & ~BIT(cutout)},
 };
 
-static bool same(double a, double b) { return a == b || (isnan(a) && isnan(b)); }
+static bool equal_or_both_nan(double a, double b) { return a == b || (isnan(a) && isnan(b)); }
 
 /* Writes the expected settings of the tricks whose options are the same in all steps. */
 static void write_constants(d9_text *text, unsigned tricks) {
@@ -84,8 +84,9 @@ static void assert_step(const char *path, const d9_config *config, const step *s
     for (char *line = strtok(wanted->bytes, "|"); line; line = strtok(NULL, "|"))
         assert_contains(path, d9_text_get(text), line);
     for (int t = 0; t < D9_TRICK_COUNT; t++) assert_int_equal(config->trick_on[t], step->tricks >> t & 1);
-    assert_true(same(config->published.seconds, step->seconds) && same(d9_config_published(config), step->accuracy));
-    assert_true(same(config->published.epochs, step->epochs) && config->target == 94);
+    assert_true(equal_or_both_nan(config->published.seconds, step->seconds) &&
+                equal_or_both_nan(d9_config_published(config), step->accuracy));
+    assert_true(equal_or_both_nan(config->published.epochs, step->epochs) && config->target == 94);
     assert_string_equal(config->published.hardware, "V100");
     assert_non_null(strstr(config->published.source, "cifar10-fast bag_of_tricks.ipynb, cell "));
 }
@@ -105,8 +106,7 @@ TEST(test_each_step_is_as_published, enter_source_folder) {
     }
 }
 
-/* Each file of the ladder inherits from the previous one. */
-TEST(test_ladder_is_a_chain, enter_source_folder) {
+TEST(test_each_file_of_the_ladder_inherits_from_the_previous_one, enter_source_folder) {
     for (int i = 0; i < LADDER_COUNT; i++) {
         char wanted[128];
         const char *before = i == 0 ? "configs/ladder/../base.yaml" : config_files[LADDER + i - 1];

@@ -146,13 +146,14 @@ TEST_WITH(const char *root, the_processor_is_named, run_folder_set_up) {
     write_file(root, "proc/cpuinfo",
                "cpu family\t: 6\nmodel\t: 7\nmodel name\t: A Fine Processor @ 2 GHz\nmodel name\t: another\n");
     d9_machine_processor(&(d9_machine){.proc = proc, .sys = proc}, name, sizeof name);
-    write_file(root, "proc/cpuinfo", "cpu family\t: 26\nmodel\t\t: 2\nmodel name\t: A Fine Processor\n"); /* no digit */
+    /* a name without a digit is completed by family and model */
+    write_file(root, "proc/cpuinfo", "cpu family\t: 26\nmodel\t\t: 2\nmodel name\t: A Fine Processor\n");
     d9_machine_processor(&(d9_machine){.proc = proc, .sys = proc}, numbered, sizeof numbered);
     assert_string_equal(name, "A Fine Processor @ 2 GHz");
     assert_string_equal(numbered, "A Fine Processor family 26 model 2");
 }
 
-/* Cache sizes are read from sysfs, where a size is one line in K or M. Instruction caches do not count. */
+/* Cache sizes are read from sysfs, where a size is one line in K or M. Instruction caches and level 4 do not count. */
 TEST_WITH(const char *root, the_caches_are_read, run_folder_set_up) {
     static const file files[] = {{"index0/level", "1\n"}, {"index0/type", "Data\n"},        {"index0/size", "48K\n"},
                                  {"index1/level", "1\n"}, {"index1/type", "Instruction\n"}, {"index1/size", "32K\n"},

@@ -6,13 +6,14 @@
 
 enum { VOCABULARY = 30000 };
 
-/* The network of `model: {name: NAME, ...}` with its loss, without tricks, for two images, or two texts of `side`
- * tokens; a language model's vocabulary has `classes` words. */
+/* A network with its loss, without tricks. */
 typedef struct network {
     d9_config *config;
     d9_graph graph;
 } network;
 
+/* Builds the network of the configuration `model: {MODEL}` for two images of side x side, or for two texts of `side`
+ * tokens; the vocabulary of a language model has `classes` words. */
 static d9_status try_build(const char *model, int64_t side, int64_t classes, network *b) {
     d9_status status;
     const d9_shape image = {4, {2, side, side, 3}};
@@ -33,7 +34,7 @@ done:
 
 static void free_graph(void *graph) { d9_graph_free(&context, graph); }
 
-/* Builds a network, which is freed when the test ends. */
+/* Builds a network like try_build, which must succeed; the network is freed when the test ends. */
 static const network *build(const char *model, int64_t side, int64_t classes) {
     network *b = test_room(sizeof *b);
     OK(try_build(model, side, classes, b));
@@ -42,7 +43,7 @@ static const network *build(const char *model, int64_t side, int64_t classes) {
     return b;
 }
 
-/* Checks values: "NAME SHAPE, NAME SHAPE, ...", such as "fc.weight 10x512"; the shape "-" of a name that must not be.
+/* Checks values: "NAME SHAPE, NAME SHAPE, ...", such as "fc.weight 10x512". The shape "-": no value may have this name.
  */
 static void assert_shapes(const network *b, const char *wanted) {
     char name[D9_NAME_SIZE], shape[32], got[64];
@@ -67,8 +68,8 @@ static int64_t count_parameters(const d9_graph *graph) {
 }
 
 /* ResNet and DenseNet: torchvision 0.14's numbers for 1000 classes; those for other counts follow from stem and head.
- * The wide ones are also counted in PyTorch (tests/cli/pytorch.sh); their paper has 2.7 M and 36.5 M. For other
- * networks: sums over their layers. */
+ * tests/cli/pytorch.sh counts the wide networks in PyTorch, too; their paper has 2.7 M and 36.5 M. For other networks:
+ * sums over their layers. */
 TEST(parameters_are_counted) {
     static const struct {
         const char *model;
@@ -105,8 +106,8 @@ TEST(parameters_are_counted) {
     }
 }
 
-/* Names and sizes of torchvision's ResNet and DenseNet, and of the wide networks' authors. In ResNet's blocks the 3x3
- * convolution has the stride. */
+/* Names and sizes of torchvision's ResNet and DenseNet, of the wide networks' authors, and those of this program for
+ * vgg and airbench. In ResNet's blocks the 3x3 convolution has the stride. */
 TEST(values_have_the_published_names_and_sizes) {
     static const struct {
         const char *model;
@@ -147,7 +148,8 @@ TEST(values_have_the_published_names_and_sizes) {
         assert_shapes(build(rows[r].model, rows[r].side, rows[r].classes), rows[r].values);
 }
 
-/* A shortcut that is a convolution reads the first act, and the identity reads the input of the block's first norm. */
+/* A shortcut that is a convolution reads the first act; an identity shortcut reads the input of the first norm of its
+ * block. */
 TEST(wide_resnet_shares_the_first_act_only_where_the_channels_change) {
     const d9_graph *graph = &build("name: wide_resnet, depth: 16, width: 2, dropout: 0.5", 32, 10)->graph;
     for (int g = 0; g < 3; g++)
@@ -164,7 +166,7 @@ TEST(wide_resnet_shares_the_first_act_only_where_the_channels_change) {
 }
 
 /* Every name in a half-precision program, including gradients and casts, must fit in D9_NAME_SIZE. */
-TEST(names_fit) {
+TEST(names_are_not_truncated) {
     static const char *const models[] = {"name: densenet, growth: 4", "name: resnet, depth: 152, width: 4", "name: vgg",
                                          "name: wide_resnet, width: 1, depth: 40, dropout: 0.5"};
     for (int m = 0; m < 4; m++) {
@@ -192,8 +194,8 @@ TEST(norm_add_and_act_are_neighbours) {
     }
 }
 
-/* Operations from the node `first` on, and for airbench, whose order is that of Keller Jordan's, the last parts of the
- * roles. A first group that is deeper than the others has the addition after its last norm. */
+/* Operations from the node `first` on; for airbench the last parts of the roles, in the order of Keller Jordan's code.
+ * A first group that is deeper than the others has the addition after its last norm. */
 TEST(blocks_are_in_order) {
     static const struct {
         const char *model, *first, *parts;
@@ -227,7 +229,7 @@ TEST(blocks_are_in_order) {
 }
 
 /* Probability 0 makes no dropout node; evaluation has dropout only with dropout_in_evaluation. */
-TEST(dropout_is_where_it_is_asked_for) {
+TEST(dropout_has_its_nodes_and_probabilities) {
     static const struct {
         const char *model;
         int train, eval;
@@ -311,7 +313,7 @@ TEST(weights_start_as_published) {
         program_value(&build("name: wide_resnet, depth: 16, width: 4", 32, 10)->graph, "group2.block0.bn1.weight"));
 }
 
-TEST(the_stem_follows_the_image) {
+TEST(the_stem_follows_the_size_of_the_image) {
     static const struct {
         const char *model;
         int64_t side;
@@ -341,7 +343,7 @@ TEST(airbench_adds_its_first_activation) {
 }
 
 /* In rows with `smallest`, images one pixel larger must be accepted. */
-TEST(bad_options_are_named) {
+TEST(invalid_options_are_rejected) {
     static const struct {
         const char *model;
         int64_t side;      /* of the images; 0: parsing the configuration fails already */

@@ -29,7 +29,7 @@ static d9_status add_head(d9_context *inner, const void *options, const d9_graph
 static const d9_trick plain_head = {.name = "plain_head", .on_optimizer = add_head};
 static const d9_trick *const with_head[] = {&plain_head};
 
-/* Defines an on_optimizer hook that changes `group`, the first one, or the list of groups. */
+/* Defines an on_optimizer hook that changes `group`, the first group, or the list of groups. */
 #define CHANGE(name, ...)                                                                                              \
     static d9_status name(d9_context *unused, const void *options, const d9_graph *graph, d9_groups *groups) {         \
         (void)unused, (void)options, (void)graph;                                                                      \
@@ -103,7 +103,7 @@ static void check_update(d9_session *session, const char *name, int64_t at, doub
     }
 }
 
-TEST(two_updates_in_one_step) {
+TEST(two_groups_are_updated_in_one_step) {
     for (int b = 0; b < 2; b++) {
         const d9_config *config = configure(b ? "cpu" : "reference");
         d9_session *session = open_session(config);
@@ -164,9 +164,9 @@ static d9_config *adam_config(const char *backend, d9_optimizer optimizer) {
     return config;
 }
 
-/* A session resumed from a checkpoint after step 7, while the head is updated, must end with the bytes of an
- * uninterrupted one. Adam's averages come from the checkpoint, its bias correction from the step number. */
-TEST_WITH(const char *folder, resumes_in_the_middle, run_folder_set_up) {
+/* A session resumed from a checkpoint after 7 steps (with SGD in the epoch that updates the head) must end with the
+ * bytes of an uninterrupted one. Adam's averages come from the checkpoint, its bias correction from the step number. */
+TEST_WITH(const char *folder, a_session_resumes_in_the_middle_of_an_epoch, run_folder_set_up) {
     const d9_config *const configs[] = {configure("reference"),
                                         configure("cpu"),
                                         muon_config("reference", "f32"),
@@ -259,7 +259,7 @@ static d9_status build(const d9_trick *trick, d9_program *program) {
     return d9_program_build(&context, config, &extent, d9_precision_find("f32"), &options, program);
 }
 
-TEST(corrections_count_the_group_s_own_steps) {
+TEST(corrections_count_the_steps_of_their_group) {
     d9_program program;
     OK(build(&(d9_trick){.on_optimizer = begin_late}, &program));
     assert_int_equal(program.steps_per_epoch, 4);
@@ -317,7 +317,7 @@ TEST(selectors_match_every_field_that_is_set) {
 }
 
 /* airbench: learning rate 11.5 and decay 0.0153 per 1024 images; with momentum 0.85, 1 + 1 / (1 - momentum) = 23/3. */
-TEST(decoupled_rates_and_decay_are_per_1024_images) {
+TEST(decoupled_learning_rates_and_decay_are_per_1024_images) {
     static const char *const roles[] = {"update.weights", "update.biases"};
     d9_config *config =
         program_yaml("data: {dataset: synthetic}\nmodel: {channels: [4, 4, 4, 4]}\n"

@@ -8,7 +8,7 @@
 
 /* ---- launchers ---- */
 
-static const char *variable(void *user, const char *name) {
+static const char *find_variable(void *user, const char *name) {
     const char *const *set = user; /* name, value, ... NULL */
     for (; *set; set += 2)
         if (strcmp(set[0], name) == 0) return set[1];
@@ -16,12 +16,12 @@ static const char *variable(void *user, const char *name) {
 }
 
 static void expect_launch(const char *const *set, int ranks, bool connects, const char *program) {
-    const d9_launch found = d9_launch_of(variable, (void *)(uintptr_t)set);
+    const d9_launch found = d9_launch_of(find_variable, (void *)(uintptr_t)set);
     assert_ints(found.ranks, ranks, found.connects, connects);
     assert_true(program ? found.command && strncmp(found.command, program, strlen(program)) == 0 : !found.command);
 }
 
-TEST(launchers_by_their_variables) {
+TEST(launchers_are_recognised_by_their_variables) {
     expect_launch((const char *[]){NULL}, 0, false, NULL);
     expect_launch((const char *[]){"OMPI_COMM_WORLD_SIZE", "4", NULL}, 4, true, "mpirun");
     expect_launch((const char *[]){"PMI_SIZE", "3", "SLURM_STEP_NUM_TASKS", "3", NULL}, 3, true, "srun");
@@ -74,14 +74,15 @@ static int count_areas(void) {
     return count;
 }
 
-static void set(void *values, int64_t i, bool wide, double value) {
+/* `wide`: values are doubles; otherwise floats. */
+static void set_value(void *values, int64_t i, bool wide, double value) {
     if (wide)
         ((double *)values)[i] = value;
     else
         ((float *)values)[i] = (float)value;
 }
 
-static double get(const void *values, int64_t i, bool wide) {
+static double get_value(const void *values, int64_t i, bool wide) {
     return wide ? ((const double *)values)[i] : (double)((const float *)values)[i];
 }
 
@@ -93,7 +94,8 @@ static double ordered_sum(const d9_parallel *parallel, int64_t i, bool wide) {
     return wide ? all : (double)narrow;
 }
 
-/* Sums `count` values between two guards, in two parts. Process 1 comes late: the others must wait for it. */
+/* Sums `count` values between two guards, in two parts. Process 1 comes late: the others must wait for it. True if the
+ * sums are those of ordered_sum and the guards are unchanged. */
 static bool sum_is_ordered(d9_parallel *parallel, int64_t count, bool wide, memory_kind kind) {
     const int64_t bytes = wide ? sizeof(double) : sizeof(float), first = count / 3;
     const struct timespec late = {.tv_nsec = 20000000};
@@ -102,16 +104,17 @@ static bool sum_is_ordered(d9_parallel *parallel, int64_t count, bool wide, memo
     void *memory;
     if (!allocate(parallel, kind, (count + 2) * bytes, &memory)) return false;
     values = memory;
-    set(values, 0, wide, -1), set(values, count + 1, wide, -1);
+    set_value(values, 0, wide, -1), set_value(values, count + 1, wide, -1);
     for (int part = 0; part < 2; part++) {
         const int64_t begin = part ? first : 0, end = part ? count : first;
         if (parallel->rank == 1) nanosleep(&late, NULL);
-        for (int64_t i = begin; i < end; i++) set(values, i + 1, wide, number_of(parallel->rank, i));
+        for (int64_t i = begin; i < end; i++) set_value(values, i + 1, wide, number_of(parallel->rank, i));
         if (d9_parallel_sum(&context, parallel, values + (begin + 1) * bytes, end - begin, wide) != D9_OK) return false;
     }
-    bool equal =
-        (count == 0 || count_areas() == areas) && get(values, 0, wide) == -1 && get(values, count + 1, wide) == -1;
-    for (int64_t i = 0; i < count; i++) equal = equal && get(values, i + 1, wide) == ordered_sum(parallel, i, wide);
+    bool equal = (count == 0 || count_areas() == areas) && get_value(values, 0, wide) == -1 &&
+                 get_value(values, count + 1, wide) == -1;
+    for (int64_t i = 0; i < count; i++)
+        equal = equal && get_value(values, i + 1, wide) == ordered_sum(parallel, i, wide);
     if (kind == ALONE)
         free(memory);
     else
@@ -119,6 +122,7 @@ static bool sum_is_ordered(d9_parallel *parallel, int64_t count, bool wide, memo
     return equal && count_areas() == 0;
 }
 
+/* Runs all checks in this process; returns what is wrong, or NULL. */
 static const char *find_wrong(d9_parallel *parallel) {
     static const int64_t sizes[] = {0, 1, 2, 63, 1000007, 5};
     char bytes[70001];
@@ -172,7 +176,7 @@ static const char *time_sums(d9_parallel *parallel, int64_t count) {
     return NULL;
 }
 
-static int be_one_of_several(void) {
+static int run_as_one_of_several(void) {
     d9_parallel parallel;
     d9_context_init(&context);
     const d9_status opened = d9_parallel_open(&context, &parallel);
@@ -203,4 +207,4 @@ TEST(three_processes_add_and_agree) {
     }
 }
 
-int main(void) { return getenv("OMPI_COMM_WORLD_SIZE") ? be_one_of_several() : test_run(NULL); }
+int main(void) { return getenv("OMPI_COMM_WORLD_SIZE") ? run_as_one_of_several() : test_run(NULL); }

@@ -46,7 +46,7 @@ static void naive_covariance(int64_t count, int size, double *covariance) {
     for (int k = 0; k < d * d; k++) covariance[k] /= patches - 1;
 }
 
-TEST(test_covariance, set_up) {
+TEST(test_covariance_equals_the_naive_sum, set_up) {
     static double got[MAX_D * MAX_D], want[MAX_D * MAX_D];
     static const struct {
         int64_t ask, images; /* images asked for, images used */
@@ -78,7 +78,7 @@ TEST(test_threads_change_no_bit, set_up) {
 }
 
 /* White images have the largest sums, which exceed 32 bits in a large image. */
-TEST(test_large_sums, set_up) {
+TEST(test_large_sums_do_not_overflow, set_up) {
     enum { SIDE = 300 };
     uint8_t *white = test_room(SIDE * SIDE);
     double covariance[1], line[256];
@@ -89,7 +89,7 @@ TEST(test_large_sums, set_up) {
     assert_true(fabs(covariance[0] / (255.0 * 255.0 * SIDE * SIDE / (SIDE * SIDE - 1)) - 1) <= 1e-14);
 }
 
-TEST(test_no_patches, set_up) {
+TEST(test_images_smaller_than_a_patch_are_rejected, set_up) {
     double covariance[MAX_D * MAX_D];
     d9_init_site s = site;
     s.height = 2;
@@ -123,7 +123,7 @@ static void check_eigen(const double *matrix, int d, const char *what) {
     if (!(skew <= 1e-13 * d)) fail_msg("%s: the vectors are %g from orthonormal", what, skew);
 }
 
-TEST(test_random_matrices, set_up) {
+TEST(test_random_matrices_have_their_eigenvectors, set_up) {
     static const int sizes[] = {1, 2, 3, 7, 27, 40};
     static double matrix[40 * 40];
     for (int seed = 1; seed <= 5; seed++)
@@ -138,7 +138,7 @@ TEST(test_random_matrices, set_up) {
 }
 
 /* Eigenvalues that are repeated, zero, or differ by fifteen orders of magnitude. */
-TEST(test_degenerate_spectra, set_up) {
+TEST(test_degenerate_matrices_have_their_eigenvectors, set_up) {
     enum { D = 27 };
     static double matrix[D * D], u[D];
     memset(matrix, 0, sizeof matrix);
@@ -157,15 +157,15 @@ TEST(test_degenerate_spectra, set_up) {
     check_eigen(matrix, D, "blocks");
 }
 
-TEST(test_matrix_that_is_not_finite, set_up) {
+TEST(test_a_matrix_that_is_not_finite_is_rejected, set_up) {
     double matrix[4] = {1, NAN, NAN, 1}, values[2], vectors[4];
     assert_int_equal(d9_symmetric_eigen(&context, matrix, 2, values, vectors), D9_NONFINITE);
 }
 
-/* Fails unless the 3x3 filters F of patch_whitening (epsilon 0.01), in a session of dawn94 with this change in f64,
- * whiten the patches of its first `images` training images: F C F^T, with C their covariance, is diagonal with lambda /
- * (lambda + epsilon) on the diagonal. C must have eigenvalues above `largest` and below `smallest`: the patches are not
- * white. */
+/* Fails unless the 3x3 filters F of patch_whitening (epsilon 0.01), in a session of dawn94 with `change` in f64, whiten
+ * the patches of its first `count` training images: F C F^T, with C their covariance, is diagonal with lambda / (lambda
+ * + epsilon) on the diagonal. C must have eigenvalues above `largest` and below `smallest`, which shows that the
+ * patches are not white. */
 static void check_whitening(const char *change, int64_t count, double largest, double smallest, double tolerance) {
     enum { D = 27 };
     static double bytes[3 * 256], covariance[D * D], copy[D * D], eigenvalues[D], vectors[D * D], filters[D * D];
@@ -202,7 +202,7 @@ static void check_whitening(const char *change, int64_t count, double largest, d
         }
 }
 
-/* The state is NULL, or CIFAR-10's name, whose filters come from 10,000 training images. */
+/* *state is NULL, or the name cifar10: filters of 10,000 training images of CIFAR-10. */
 TEST(test_filters_whiten) {
     if (*state) /* neighbouring pixels are nearly equal: eigenvalues above 10 and below 0.01 */
         check_whitening("", 10000, 10, 0.01, 1e-9);

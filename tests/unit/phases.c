@@ -28,7 +28,7 @@ static const d9_augment_rule *rule_of(const d9_graph *list) {
     return &program_node(list, D9_OP_DRAW, "draws")->as.batch.rule;
 }
 
-TEST(test_two_lists_over_one_state) {
+TEST(test_two_lists_share_one_state) {
     const d9_program *program =
         build("crop: {pad: 2}, cutout: {size: 3}, ema: {}, mixup: {}, progressive: {scale: 0.6, share: 0.3}");
     const d9_graph *early = &program->phase[0].list, *train = &program->train;
@@ -60,8 +60,9 @@ TEST(test_two_lists_over_one_state) {
     assert_int_equal(build("progressive: {share: 0.01}")->phase_count, 0); /* less than half a step */
 }
 
-/* Sizes by epoch. With `form: resize` crops of the full size are resized, but not boxes of random_resized_crop. */
-TEST(test_sizes_by_epoch) {
+/* Sizes of images by epoch. With `form: resize`, crops of the full size are resized; boxes of random_resized_crop are
+ * not. */
+TEST(test_sizes_of_images_follow_the_epochs) {
     static const struct {
         const char *tricks;
         int shrunk;
@@ -80,7 +81,7 @@ TEST(test_sizes_by_epoch) {
     }
 }
 
-/* SHRINK crops and mirrors as steps of the full size do, and then resizes that image. */
+/* SHRINK crops and mirrors as steps of the full size do, and then resizes the result. */
 TEST(a_shrunk_image_is_the_cropped_one_resized) {
     enum { ROWS = 9, COLUMNS = 11, PAD = 2, HEIGHT = 8, WIDTH = 10, CHANNELS = 2 };
     uint8_t image[ROWS * COLUMNS * CHANNELS], cropped[HEIGHT * WIDTH * CHANNELS];
@@ -120,7 +121,7 @@ TEST(a_shrunk_image_is_the_cropped_one_resized) {
     assert_true(moved > 50 && mirrored > 50);
 }
 
-TEST(test_tricks_that_do_not_fit) {
+TEST(test_invalid_tricks_are_rejected) {
     static const char vgg[] = "name: vgg, channels: [3, 4], hidden: 6";
     static const char *const rows[][3] = {
         {vgg, "progressive: {}", "progressive fc1.weight 12x12 16x16"},
@@ -139,7 +140,7 @@ TEST(test_tricks_that_do_not_fit) {
         run_session_rejected(configure_as(rows[r][0], "reference", steps_of_8, rows[r][1]), rows[r][2]);
 }
 
-/* A box, and the share of the label, are for the size of the step's images. */
+/* A box, and the share of the label, suit the size of the images of their step. */
 TEST(test_boxes_fit_the_images_of_their_step) {
     const d9_program *program = build("cutmix: {}, progressive: {scale: 0.6, share: 0.3}");
     const d9_graph *lists[] = {&program->phase[0].list, &program->train};
@@ -157,7 +158,7 @@ TEST(test_boxes_fit_the_images_of_their_step) {
     }
 }
 
-/* The state after `steps` steps of a session. */
+/* Trains `steps` steps; returns the state, `*count` numbers. */
 static double *train_session(d9_session *session, int64_t steps, int64_t *count) {
     run_steps(session, 0, steps);
     *count = session->program.state_elements;
@@ -195,7 +196,7 @@ TEST(test_a_network_ends_in_one_pixel_at_every_size) { run_check_smaller_images(
 
 /* A saved plan holds the plans of the evaluation, phase and training graphs in one text: with it, the phase and
  * training plans come out the same. An unknown node in it is rejected. */
-TEST(test_a_plan_of_each_list) {
+TEST(test_a_saved_plan_has_all_lists) {
     char text[16384];
     d9_session rejected;
     const d9_config *config = configure("cpu", "progressive: {}");
@@ -246,7 +247,7 @@ static void check_steps(const char *tricks, const step_shape *expected, int64_t 
 
 /* An epoch has four batches: if fewer than a step's batches are left, they are taken one by one, with images of the
  * same size. */
-TEST(test_batches_of_a_step) {
+TEST(test_steps_have_the_batches_of_their_phase) {
     static const step_shape late[] = {{0, 1, 16}, {1, 1, 16}, {2, 1, 16}, {3, 1, 16}, {4, 1, 16},
                                       {5, 1, 16}, {6, 2, 16}, {8, 2, 16}, {10, 2, 16}},
                             two[] = {{0, 1, 16}, {1, 1, 16}, {2, 1, 16}, {3, 1, 16},
@@ -302,7 +303,7 @@ TEST(test_averages_move_with_their_batch) {
 static double operations(const d9_graph *graph) { return d9_graph_operations(graph, 0, graph->node_count); }
 
 /* The current step is timed; steps of another list are predicted in proportion to their operations. */
-TEST(test_seconds_left) {
+TEST(test_seconds_left_follow_the_operations) {
     d9_config *config = configure("auto", "progressive: {share: 0.5}");
     config->eval.every = 0;
     const d9_program *program = program_of(config, 32, 16, "f32"), *batches = build("batch_schedule: {}");
@@ -319,7 +320,9 @@ TEST(test_seconds_left) {
 /* Trains the whitening layer's bias for 3 of the 12 steps, the rest of the stem for 9. */
 static const char freezing[] = "whitening_bias: {images: 8, bias_epochs: 0.75}, freeze: {until: [0.75]}";
 
-static bool makes(const d9_graph *list, const char *gradient) { return d9_graph_find_value(list, gradient) != D9_NONE; }
+static bool has_gradient(const d9_graph *list, const char *gradient) {
+    return d9_graph_find_value(list, gradient) != D9_NONE;
+}
 
 TEST(test_frozen_parameters_have_no_gradients) {
     static const char *const gradients[] = {"stem.whiten.bias.grad", "stem.conv.weight.grad", "stem.norm.bias.grad",
@@ -330,12 +333,12 @@ TEST(test_frozen_parameters_have_no_gradients) {
     } expected[] = {{3, 9, {false, true, true, true}}, {9, 12, {false, false, false, true}}};
     const d9_program *program = build(freezing);
     assert_int_equal(program->phase_count, 2);
-    for (int i = 0; i < 4; i++) assert_true(makes(&program->train, gradients[i]));
+    for (int i = 0; i < 4; i++) assert_true(has_gradient(&program->train, gradients[i]));
     for (int p = 0; p < 2; p++) {
         const d9_phase *phase = &program->phase[p];
         program_check_graph(&phase->list);
         assert_true(phase->from == expected[p].from && phase->until == expected[p].until);
-        for (int i = 0; i < 4; i++) assert_int_equal(makes(&phase->list, gradients[i]), expected[p].made[i]);
+        for (int i = 0; i < 4; i++) assert_int_equal(has_gradient(&phase->list, gradients[i]), expected[p].made[i]);
     }
     assert_int_equal(d9_edit_next(&program->phase[1].list, D9_OP_UPDATE, 0), /* the stem's groups are removed */
                      program_find(&program->phase[1].list, D9_OP_UPDATE, "update.weights"));
@@ -345,7 +348,7 @@ TEST(test_frozen_parameters_have_no_gradients) {
 }
 
 /* The smaller images end at step 6, between the two steps at which parameters are frozen. */
-TEST(test_phases_of_sizes_and_of_freezing) {
+TEST(test_phases_of_sizes_and_of_freezing_overlap) {
     static const int64_t from[] = {0, 3, 6, 9, 12}, side[] = {12, 12, 16, 16};
     char tricks[256];
     snprintf(tricks, sizeof tricks, "%s, progressive: {}", freezing);
@@ -354,8 +357,8 @@ TEST(test_phases_of_sizes_and_of_freezing) {
     for (int p = 0; p < 4; p++) {
         const d9_graph *list = &program->phase[p].list;
         assert_ints(program->phase[p].from, from[p], program->phase[p].until, from[p + 1]);
-        assert_ints(list->values[list->input].shape.d[1], side[p], makes(list, "stem.whiten.bias.grad"), p == 0,
-                    makes(list, "stem.conv.weight.grad"), p < 3);
+        assert_ints(list->values[list->input].shape.d[1], side[p], has_gradient(list, "stem.whiten.bias.grad"), p == 0,
+                    has_gradient(list, "stem.conv.weight.grad"), p < 3);
     }
 }
 
@@ -404,10 +407,10 @@ TEST(test_layers_freeze_at_their_steps) {
     const d9_program *program = program_of(config, 32, 16, "f32");
     assert_int_equal(program->phase_count, 2);
     assert_int_equal(program->groups.count, 6); /* weights and biases of two layers, of the third, and of the rest */
-    assert_true(makes(&program->phase[0].list, "layer1.res1.conv.weight.grad"));
-    assert_false(makes(&program->phase[0].list, "layer1.conv.weight.grad"));
-    assert_false(makes(&program->phase[1].list, "layer1.res1.norm.bias.grad")); /* frozen with its convolution */
-    assert_true(makes(&program->phase[1].list, "layer1.res2.conv.weight.grad"));
+    assert_true(has_gradient(&program->phase[0].list, "layer1.res1.conv.weight.grad"));
+    assert_false(has_gradient(&program->phase[0].list, "layer1.conv.weight.grad"));
+    assert_false(has_gradient(&program->phase[1].list, "layer1.res1.norm.bias.grad")); /* frozen with its convolution */
+    assert_true(has_gradient(&program->phase[1].list, "layer1.res2.conv.weight.grad"));
     for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
         const d9_node *node = program_node(&program->train, D9_OP_UPDATE, groups[g].update);
         assert_int_equal(node->when.until, groups[g].until < 12 ? groups[g].until : 0);
@@ -440,10 +443,11 @@ TEST(test_only_the_last_layer_has_gradients_at_first) {
         if (strstr(early->values[v].name, ".grad") && strncmp(early->values[v].name, "head.", 5) != 0)
             fail_msg("%s in a step of the last layer", early->values[v].name);
     for (d9_node_id n = 0; n < early->node_count; n++) assert_null(strstr(early->nodes[n].role, ".part"));
-    assert_true(makes(early, "head.weight.grad"));
+    assert_true(has_gradient(early, "head.weight.grad"));
     assert_true(operations(early) < 1.01 * operations(&program->eval) * 8 / (double)program->extent.batch);
-    assert_false(makes(train, "layer1.conv.weight.grad")); /* of the first part, which never learns */
-    assert_true(makes(train, "layer1.res2.conv.weight.grad") && makes(train, "layer3.res2.norm.bias.grad"));
+    assert_false(has_gradient(train, "layer1.conv.weight.grad")); /* of the first part, which never learns */
+    assert_true(has_gradient(train, "layer1.res2.conv.weight.grad") &&
+                has_gradient(train, "layer3.res2.norm.bias.grad"));
     for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
         const d9_node *node = program_node(train, D9_OP_UPDATE, groups[g].update);
         assert_int_equal(node->when.from, groups[g].from);
@@ -482,8 +486,7 @@ TEST(test_layers_before_the_last_follow_except_at_rate_0) {
     }
 }
 
-/* A slow step moves neither the median of the times nor their quartiles. */
-TEST(test_median_and_quartiles_of_times) {
+TEST(test_a_slow_step_moves_no_quartile) {
     double one[] = {4}, seven[] = {3, 1, 90, 5, 2, 4, 6};
     const d9_time_range alone = d9_time_range_of(one, 1), range = d9_time_range_times(d9_time_range_of(seven, 7), 10);
     assert_true(alone.low == 4 && alone.median == 4 && alone.high == 4);

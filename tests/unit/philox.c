@@ -16,7 +16,7 @@ static const known_answer vectors[] = {
      {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
 };
 
-TEST(published_vectors) {
+TEST(published_vectors_are_reproduced) {
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) {
         const known_answer *known = &vectors[i];
         const uint32_t *c = known->counter;
@@ -38,7 +38,7 @@ TEST(below_covers_its_range_evenly) {
     assert_true(chi_square > 0.86);
 }
 
-TEST(every_part_of_the_counter_counts) {
+TEST(key_and_every_part_of_the_counter_matter) {
     const uint64_t base = d9_philox_pair(d9_philox4x32_10(1, 2, 3, 4, 5));
     assert_true(base == d9_philox_pair(d9_philox4x32_10(1, 2, 3, 4, 5)));
     assert_true(base != d9_philox_pair(d9_philox4x32_10(UINT64_C(1) << 32 | 1, 2, 3, 4, 5)));

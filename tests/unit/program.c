@@ -7,7 +7,7 @@
 #include "tests/support/programs.h"
 #include "tests/support/test.h"
 
-/* resnet9 with these tricks and batch 8 */
+/* resnet9 with these tricks and batch 8. */
 static d9_config *config_with(const char *tricks) {
     return program_yaml("data: {dataset: synthetic}\nmodel: {name: resnet9, channels: [4, 6, 8, 10]}\n"
                         "train: {epochs: 3, batch_size: 8, weight_decay: 0.01, bias_lr_multiplier: 16, "
@@ -15,12 +15,12 @@ static d9_config *config_with(const char *tricks) {
                         tricks);
 }
 
-static const d9_program *make(const char *tricks, int64_t images, const char *precision) {
+static const d9_program *make_program(const char *tricks, int64_t images, const char *precision) {
     return program_of(config_with(tricks), images, 32, precision);
 }
 
-TEST(test_steps_and_sizes_of_buffers) {
-    const d9_program *program = make("", 35, "f32");
+TEST(test_steps_and_sizes_of_buffers_are_computed) {
+    const d9_program *program = make_program("", 35, "f32");
     assert_int_equal(program->steps_per_epoch, 4); /* the last three images are left out */
     assert_ints(program->steps, 12, program->buffer_bytes[D9_BUFFER_ORDER], 32 * 4);
     assert_int_equal(program->buffer_bytes[D9_BUFFER_IMAGES], 35 * 32 * 32 * 3);
@@ -31,7 +31,7 @@ TEST(test_steps_and_sizes_of_buffers) {
     assert_int_equal(program_of(config, 35, 32, "f32")->steps, 12);
 }
 
-TEST(test_rates_given_instead_of_a_schedule) {
+TEST(test_given_learning_rates_replace_the_schedule) {
     static const double rates[] = {0.25, 4, 0.125};
     const d9_config *config = config_with("");
     const d9_extent extent = program_extent(config, 64, 32);
@@ -97,22 +97,23 @@ static void check_layout(const d9_program *program, const int *wanted) {
     assert_int_equal(program->buffer_bytes[D9_BUFFER_GRADIENT], program->group_elements * size);
 }
 
-TEST(test_layout) {
-    check_layout(make("", 32, "f32"), (const int[]){9 + 8, 8, 0, 16}); /* weights, norm scales; biases; statistics */
-    const d9_program *program = make(program_many_tricks, 32, "f64");
+TEST(test_parameters_lie_region_by_region) {
+    check_layout(make_program("", 32, "f32"),
+                 (const int[]){9 + 8, 8, 0, 16}); /* weights, norm scales; biases; statistics */
+    const d9_program *program = make_program(program_many_tricks, 32, "f64");
     check_layout(program, (const int[]){9, 8, 1 + 8, 16});
     assert_int_equal(program->buffer_bytes[d9_accumulator_find(&program->accumulators, "average")],
                      program->buffer_bytes[D9_BUFFER_STATE]);
 }
 
-/* unit.models has the published number of the network's parameters. */
-TEST(test_parameter_count) {
+/* unit.models has the same number, the sum over the network's layers. */
+TEST(test_parameters_are_counted) {
     const d9_program *program = program_of(program_yaml("data: {dataset: synthetic}\n"), 1024, 32, "f32");
     assert_ints(program->trainable_count, 6573120, program->frozen_count, 0);
 }
 
-TEST(test_order_of_the_list) {
-    const d9_graph *g = &make(program_many_tricks, 32, "bf16")->train;
+TEST(test_the_list_is_in_order) {
+    const d9_graph *g = &make_program(program_many_tricks, 32, "bf16")->train;
     assert_ints(g->nodes[0].op, D9_OP_DRAW, g->nodes[1].op, D9_OP_AUGMENT, g->nodes[2].op, D9_OP_MIX, g->nodes[3].op,
                 D9_OP_GATHER);
     const d9_node_id metrics = program_find(g, D9_OP_METRICS, "metrics"), loss = program_find(g, D9_OP_LOSS, "loss"),
@@ -130,7 +131,7 @@ TEST(test_order_of_the_list) {
 
 /* The gradient with respect to the image adds a node for the first layer, and with a frozen whitening layer one for the
  * convolution after it. All other nodes stay in order. */
-TEST(test_gradient_into_the_image) {
+TEST(test_the_image_gradient_adds_nodes) {
     static const struct {
         const char *tricks;
         int more;
@@ -139,7 +140,8 @@ TEST(test_gradient_into_the_image) {
         d9_config *config = config_with(rows[i].tricks);
         assert_false(config->train.image_gradient);
         config->train.image_gradient = true;
-        const d9_graph *a = &make(rows[i].tricks, 32, "bf16")->train, *b = &program_of(config, 32, 32, "bf16")->train;
+        const d9_graph *a = &make_program(rows[i].tricks, 32, "bf16")->train,
+                       *b = &program_of(config, 32, 32, "bf16")->train;
         assert_int_equal(b->node_count, a->node_count + rows[i].more);
         assert_int_equal(program_count(b, D9_OP_CONV_BACKWARD_DATA, true),
                          program_count(a, D9_OP_CONV_BACKWARD_DATA, true) + rows[i].more);
@@ -156,14 +158,14 @@ TEST(test_gradient_into_the_image) {
 }
 
 /* Building twice gives identical nodes, offsets and buffer sizes. */
-TEST(test_built_twice) {
+TEST(test_building_twice_gives_the_same_program) {
     d9_text *text[] = {test_text(), test_text()};
-    for (int i = 0; i < 2; i++) program_write_lists(make(program_many_tricks, 32, "bf16"), text[i]);
+    for (int i = 0; i < 2; i++) program_write_lists(make_program(program_many_tricks, 32, "bf16"), text[i]);
     assert_true(text[0]->size > 5000);
     assert_string_equal(d9_text_get(text[0]), d9_text_get(text[1]));
 }
 
-TEST(test_padding_for_shifted_views) {
+TEST(test_shifted_views_need_padding) {
     d9_views views = {.count = 3, .view = {{false, 0, 0, 1}, {true, -2, 1, 1}, {false, 1, -3, 1}}};
     assert_ints(d9_views_padding(&views), 3, d9_views_padding(&(d9_views){.count = 1, .view = {{.weight = 1}}}), 0);
 }
@@ -187,7 +189,7 @@ TEST(test_settings_that_do_not_fit_are_rejected) {
     program_of(config_with("crop: {pad: 7}, cutout: {size: 8}"), 32, 8, "f32"); /* the bounds themselves are legal */
 }
 
-TEST(test_out_of_memory_anywhere) {
+TEST(test_lack_of_memory_anywhere_is_an_error) {
     const d9_config *config = config_with(program_many_tricks);
     const d9_extent extent = program_extent(config, 32, 32);
     planted p = {.kind = CALL_allocate};

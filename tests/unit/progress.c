@@ -7,7 +7,7 @@
 enum { TIMED = D9_TIMED_STEPS };
 static char printed[1000];
 
-static ssize_t keep(void *user, int file, const void *bytes, size_t size) {
+static ssize_t keep_printed(void *user, int file, const void *bytes, size_t size) {
     (void)user;
     assert_int_equal(file, STDOUT_FILENO);
     strncat(printed, bytes, size);
@@ -16,7 +16,7 @@ static ssize_t keep(void *user, int file, const void *bytes, size_t size) {
 
 /* Reports a first step of 500 s, and then steps so long that a run of such steps would take these minutes. The line
  * about the run's length must be `wanted`; "": no line. */
-static void check_told(const double minutes[TIMED], const char *wanted) {
+static void check_prediction(const double minutes[TIMED], const char *wanted) {
     const d9_config *config =
         program_yaml("model: {name: resnet9, channels: [4, 4, 8, 8]}\ntrain: {epochs: 10, batch_size: 8}\n");
     const d9_program *program = program_of(config, 128, 16, "f32");
@@ -24,9 +24,9 @@ static void check_told(const double minutes[TIMED], const char *wanted) {
     d9_cli cli = {.context = context};
     d9_progress progress;
     const d9_observer observer = d9_progress_observer(&progress, &cli, config, NULL, false);
-    const double steps_left = d9_seconds_left(program, config, 1 + TIMED, 1); /* and evaluations, in steps */
+    const double steps_left = d9_seconds_left(program, config, 1 + TIMED, 1); /* includes evaluations; in steps */
     double now = 500;
-    system.write = keep, cli.context.system = &system, printed[0] = 0;
+    system.write = keep_printed, cli.context.system = &system, printed[0] = 0;
     observer.step(observer.user, program, 1, 2, now);
     for (int s = 0; s < TIMED; s++) {
         now += minutes[s] * 60 / steps_left;
@@ -39,10 +39,10 @@ static void check_told(const double minutes[TIMED], const char *wanted) {
 }
 
 TEST(the_length_of_a_run_is_predicted_by_its_median_step) {
-    check_told((double[]){25, 31, 27, 900, 26, 24, 29},
-               "about 27 minutes (25 to 31) with evaluations, by the first steps");
-    check_told((double[]){1, 1, 90, 1.1, 1, 0.1, 1}, "about 1 minute with evaluations, by the first steps");
-    check_told((double[]){190, 300, 210, 192, 180, 216, 240},
-               "about 3.5 hours (3.2 to 4.0) with evaluations, by the first steps");
-    check_told((double[]){0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9}, "");
+    check_prediction((double[]){25, 31, 27, 900, 26, 24, 29},
+                     "about 27 minutes (25 to 31) with evaluations, by the first steps");
+    check_prediction((double[]){1, 1, 90, 1.1, 1, 0.1, 1}, "about 1 minute with evaluations, by the first steps");
+    check_prediction((double[]){190, 300, 210, 192, 180, 216, 240},
+                     "about 3.5 hours (3.2 to 4.0) with evaluations, by the first steps");
+    check_prediction((double[]){0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9}, "");
 }

@@ -1,7 +1,7 @@
 /* Random configurations from the option tables of root, backend_options, eval, train, the network and the tricks: each
- * option with choices or bounds, except those in pinned(), and each trick on or off. Configurations that `dawn9 config`
- * accepts must train; rejected ones must not. Three steps must give the same bits as stopping, writing a checkpoint and
- * resuming: weights, accumulators, metrics, and rows of epochs.
+ * option that is on or off or has choices or bounds, except those in pinned(), and each trick on or off. Configurations
+ * that `dawn9 config` accepts must train; rejected ones must not. Three steps must give the same bits as stopping,
+ * writing a checkpoint and resuming: weights, accumulators, metrics, and rows of epochs.
  *
  * usage: test_random_configs [COUNT [SEED]]    runs until COUNT (32) have trained to their end and, without a SEED,
  * each network for images and each trick has. A failure prints the seed of its draw: test_random_configs 1 SEED */
@@ -22,16 +22,16 @@ typedef struct draw {
     char batch[24];
 } draw;
 
-/* splitmix64, Steele and others 2014. */
-static uint64_t bits(draw *d) {
+/* 64 bits of splitmix64 (Steele and others 2014). */
+static uint64_t random_bits(draw *d) {
     uint64_t z = d->state += 0x9e3779b97f4a7c15u;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
     z = (z ^ z >> 27) * 0x94d049bb133111ebu;
     return z ^ z >> 31;
 }
 
-static int64_t below(draw *d, int64_t count) { return (int64_t)(bits(d) % (uint64_t)count); }
-static double unit(draw *d) { return (double)(bits(d) >> 11) * 0x1p-53; }
+static int64_t random_below(draw *d, int64_t count) { return (int64_t)(random_bits(d) % (uint64_t)count); }
+static double random_unit(draw *d) { return (double)(random_bits(d) >> 11) * 0x1p-53; } /* in [0, 1) */
 
 enum { WHOLE_SPAN = 8, REAL_SPAN = 1, SHORT = 512 };
 
@@ -39,18 +39,18 @@ static bool is_bounded(const d9_option *option) { return option->minimum != 0 ||
 
 static int64_t draw_integer(draw *d, const d9_option *option) {
     const double most = fmin(option->maximum, option->minimum + WHOLE_SPAN);
-    return (int64_t)option->minimum + below(d, (int64_t)(most - option->minimum) + 1);
+    return (int64_t)option->minimum + random_below(d, (int64_t)(most - option->minimum) + 1);
 }
 
 static double draw_real(draw *d, const d9_option *option) {
-    return option->minimum + unit(d) * (fmin(option->maximum, option->minimum + REAL_SPAN) - option->minimum);
+    return option->minimum + random_unit(d) * (fmin(option->maximum, option->minimum + REAL_SPAN) - option->minimum);
 }
 
 static void write_choice(draw *d, const char *choices) {
     char copy[SHORT];
     const char *words[32];
     assert_true(snprintf(copy, sizeof copy, "%s", choices) < SHORT);
-    d9_text_add(&d->yaml, "%s", words[below(d, d9_text_split(copy, '|', words, 32))]);
+    d9_text_add(&d->yaml, "%s", words[random_below(d, d9_text_split(copy, '|', words, 32))]);
 }
 
 static void write_list(draw *d, const d9_option *option) {
@@ -68,7 +68,7 @@ static void write_list(draw *d, const d9_option *option) {
 static void write_value(draw *d, const d9_option *option) {
     switch (option->type) {
     case D9_OPTION_BOOL:
-        d9_text_add(&d->yaml, "%s", below(d, 2) ? "on" : "off");
+        d9_text_add(&d->yaml, "%s", random_below(d, 2) ? "on" : "off");
         break;
     case D9_OPTION_INT:
         d9_text_add(&d->yaml, "%lld", (long long)draw_integer(d, option));
@@ -81,12 +81,13 @@ static void write_value(draw *d, const d9_option *option) {
         write_list(d, option);
         break;
     case D9_OPTION_SCHEDULE:
-        if (below(d, 3) == 0)
+        if (random_below(d, 3) == 0)
             d9_text_add(&d->yaml, "{shape: cosine, peak: %.17g, warmup: %lld%%}", draw_real(d, option),
-                        (long long)below(d, 101));
+                        (long long)random_below(d, 101));
         else
-            d9_text_add(&d->yaml, "{knots: [0, %lld%%, end], values: [%.17g, %.17g, %.17g]}", (long long)below(d, 101),
-                        draw_real(d, option), draw_real(d, option), draw_real(d, option));
+            d9_text_add(&d->yaml, "{knots: [0, %lld%%, end], values: [%.17g, %.17g, %.17g]}",
+                        (long long)random_below(d, 101), draw_real(d, option), draw_real(d, option),
+                        draw_real(d, option));
         break;
     default:
         write_choice(d, option->choices);
@@ -111,7 +112,7 @@ static const char *pinned(const draw *d, const char *section, const char *key) {
         {"train", "accumulate", "1"},         /* some tricks reject more (tests/unit/batch.c) */
         {"train", "epochs", "1.5"},           /* three steps, of two per epoch, with an evaluation in between */
         {"batch_schedule", "batches", "[2]"}, /* an epoch has two batches */
-        {"progressive", "scales", "[0.875]"}, /* as many as in `until`, and not too small for the networks */
+        {"progressive", "scales", "[0.875]"}, /* as many values as in `until`, and not too small for the networks */
         {"progressive", "until", "[0.5]"},
         {"wide_resnet", "width", "1"}, /* wider networks take minutes on the reference backend */
     };
@@ -135,16 +136,16 @@ static void write_options(draw *d, const char *section, const d9_option *options
         const char *value = pinned(d, section, option->key);
         const bool is_text = option->type == D9_OPTION_TEXT || option->type == D9_OPTION_CHOICE;
         const bool is_free = is_text ? option->choices != NULL : option->type == D9_OPTION_BOOL || is_bounded(option);
-        if (!value && (!is_free || (below(d, 3) == 0 && !is_large(option)))) continue;
+        if (!value && (!is_free || (random_below(d, 3) == 0 && !is_large(option)))) continue;
         d9_text_add(&d->yaml, "%s: %s", option->key, value ? value : "");
         if (!value) write_value(d, option);
         d9_text_add(&d->yaml, "%s", between);
     }
 }
 
-static int model_count(void) {
+static int image_model_count(void) {
     int count = 0;
-    while (d9_model_at(count) && !d9_model_at(count)->texts) count++; /* those of texts are the last */
+    while (d9_model_at(count) && !d9_model_at(count)->texts) count++; /* networks of texts are the last */
     return count;
 }
 
@@ -170,19 +171,19 @@ static bool conflicts_with(int trick, unsigned drawn) {
 
 static void draw_yaml(draw *d) {
     static const int batches[] = {1, 4, 6, 8}, sides[] = {8, 11, 17};
-    const int batch = batches[below(d, 4)];
+    const int batch = batches[random_below(d, 4)];
     snprintf(d->batch, sizeof d->batch, "%d", batch);
     d9_text_add(&d->yaml, "data: {dataset: synthetic, synthetic_train: %d, synthetic_test: 5, image_size: %d}\n",
-                2 * batch + (int)below(d, batch), sides[below(d, 3)]);
+                2 * batch + (int)random_below(d, batch), sides[random_below(d, 3)]);
     write_sections(d);
-    d->model = d->untried >= 0 ? d->untried : (int)below(d, model_count());
+    d->model = d->untried >= 0 ? d->untried : (int)random_below(d, image_model_count());
     const d9_model *model = d9_model_at(d->model);
     d9_text_add(&d->yaml, "model: {name: %s, ", model->name);
     write_options(d, model->name, model->options, ", ");
     d9_text_add(&d->yaml, "}\ntricks: {");
     for (int t = 0; t < D9_TRICK_COUNT; t++) {
         static const d9_option none[] = {{0}};
-        if (below(d, 5) < 3 || (conflicts_with(t, d->tricks) && below(d, 16))) continue;
+        if (random_below(d, 5) < 3 || (conflicts_with(t, d->tricks) && random_below(d, 16))) continue;
         d->tricks |= 1u << t;
         d9_text_add(&d->yaml, "%s: {", d9_trick_at(t)->name);
         write_options(d, d9_trick_at(t)->name, d9_trick_at(t)->options ? d9_trick_at(t)->options : none, ", ");
@@ -236,7 +237,7 @@ static bool check_resumed(draw *d, const d9_config *config) {
     const run_report whole = train(config, whole_folder, 0, false);
     if (whole.status != D9_OK && whole.status != D9_NONFINITE)
         FAIL(d, "config accepts what train rejects: status %d: %s", (int)whole.status, whole.message);
-    run_report parts = train(config, parts_folder, 1 + below(d, STEPS - 1), false);
+    run_report parts = train(config, parts_folder, 1 + random_below(d, STEPS - 1), false);
     if (parts.status == D9_SIGINT) parts = train(config, parts_folder, 0, true);
     if (parts.status != whole.status)
         FAIL(d, "status %d at once, %d in parts: %s%s", (int)whole.status, (int)parts.status, whole.message,
@@ -280,10 +281,10 @@ done:
     return came;
 }
 
-TEST(test_random_configs) {
+TEST(test_accepted_configurations_train_and_resume) {
     int counts[ENDED + 1] = {0};
     unsigned models = 0, tricks = 0;
-    const unsigned all_models = (1u << model_count()) - 1, all_tricks = (1u << D9_TRICK_COUNT) - 1;
+    const unsigned all_models = (1u << image_model_count()) - 1, all_tricks = (1u << D9_TRICK_COUNT) - 1;
     for (uint64_t seed = first_seed;
          counts[ENDED] < wanted_count || (want_all && (models != all_models || tricks != all_tricks)); seed++) {
         draw d = {.seed = seed, .state = seed, .untried = -1};

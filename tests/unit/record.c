@@ -22,7 +22,7 @@ typedef struct bench {
     d9_result result; /* of a run of these two epochs */
 } bench;
 
-static d9_config *parse(const char *set) { /* it lives until the test ends */
+static d9_config *parse(const char *set) { /* lives until the test ends */
     d9_config *config;
     const d9_config_edits edits = {.items = &(d9_config_edit){.kind = D9_EDIT_SET, .text = set}, .count = set != NULL};
     OK(d9_config_parse(&context, "test", yaml, &edits, &config));
@@ -98,8 +98,8 @@ static d9_result result_of(bench *bench) {
                        .timeline = &bench->timeline};
 }
 
-/* Fails if a record left other files. */
-static void end(void *bench) {
+/* Removes the record's files; fails if others are left. */
+static void close_bench(void *bench) {
     static const char *const names[] = {"config.yaml",       "events.jsonl",          "epochs.tsv",
                                         "result.json",       "submission.json",       "predictions.safetensors",
                                         "model.safetensors", "checkpoint.safetensors"};
@@ -109,17 +109,17 @@ static void end(void *bench) {
     assert_int_equal(run_folder_count(b->folder, ""), 0);
 }
 
-static int begin(void **state) {
+static int open_bench(void **state) {
     static bench b;
     run_folder_set_up(state);
     b = (bench){.config = parse(NULL), .folder = *state, .rows = {row_of(1, 93.5), row_of(2, 94.0)}};
     make_timeline(&b.timeline);
     b.result = result_of(&b);
-    *state = test_keep(&b, end);
+    *state = test_keep(&b, close_bench);
     return 0;
 }
 
-TEST_WITH(bench *bench, test_clocks, begin) {
+TEST_WITH(bench *bench, test_clocks_sum_their_segments, open_bench) {
     const d9_timeline *timeline = &bench->timeline;
     const double train = 128 + 1024 + 4096;
     assert_true(d9_timeline_sum(timeline, d9_clock_find("train_seconds"), 2) == 16 + 64 + train);
@@ -135,8 +135,9 @@ TEST_WITH(bench *bench, test_clocks, begin) {
     assert_null(d9_clock_find("seconds"));
 }
 
-/* A resumed run has its earlier epochs' segments, with start 0: later ones than the target's do not count. */
-TEST(test_clock_of_a_resumed_run, begin) {
+/* A resumed run has the segments of its earlier epochs, with start 0. Segments of epochs after that of the target do
+ * not count. */
+TEST(test_a_clock_includes_earlier_epochs_of_a_resumed_run, open_bench) {
     d9_timeline timeline;
     d9_timeline_init(&context, &timeline, 1000);
     for (int epoch = 1; epoch <= 3; epoch++) OK(d9_timeline_add(&timeline, D9_SEGMENT_TRAIN, epoch, 0, 1 << epoch));
@@ -147,7 +148,7 @@ TEST(test_clock_of_a_resumed_run, begin) {
 }
 
 /* An interrupted epoch has two segments: the target is reached at the end of the last one. */
-TEST(test_clock_of_an_interrupted_epoch, begin) {
+TEST(test_a_clock_includes_all_parts_of_an_epoch, open_bench) {
     d9_timeline timeline;
     d9_timeline_init(&context, &timeline, 0);
     OK(d9_timeline_add(&timeline, D9_SEGMENT_TRAIN, 1, 0, 4));
@@ -158,7 +159,7 @@ TEST(test_clock_of_an_interrupted_epoch, begin) {
     d9_timeline_free(&timeline);
 }
 
-TEST(test_process_clock_counts_gaps, begin) {
+TEST(test_process_clock_counts_gaps, open_bench) {
     d9_timeline timeline;
     d9_timeline_init(&context, &timeline, 10);
     OK(d9_timeline_add(&timeline, D9_SEGMENT_TRAIN, 1, 12, 20));
@@ -170,7 +171,7 @@ TEST(test_process_clock_counts_gaps, begin) {
     d9_timeline_free(&timeline);
 }
 
-TEST_WITH(bench *bench, test_rows_of_epochs_after_resuming_and_anew, begin) {
+TEST_WITH(bench *bench, test_rows_of_epochs_are_kept_only_when_resuming, open_bench) {
     d9_record record;
     open_record(bench, &record, false, 0);
     assert_file(bench, "events.jsonl", "");
@@ -198,7 +199,7 @@ TEST_WITH(bench *bench, test_rows_of_epochs_after_resuming_and_anew, begin) {
 }
 
 /* Rows and result have the keys of the run's measure; those with TTA only if there are several views. */
-TEST_WITH(bench *bench, test_rows_and_result_of_another_measure, begin) {
+TEST_WITH(bench *bench, test_rows_and_result_have_the_keys_of_the_measure, open_bench) {
     d9_record record;
     bench->config->measure = d9_measure_find("perplexity");
     open_record(bench, &record, false, 0);
@@ -226,8 +227,8 @@ TEST_WITH(bench *bench, test_rows_and_result_of_another_measure, begin) {
     }
 }
 
-/* A power cut takes whole lines, or leaves half of one. The rows of the checkpoint replace what is left. */
-TEST_WITH(bench *bench, test_resume_restores_lost_rows, begin) {
+/* A power cut may remove whole lines or half of one. Resuming replaces what is left by the rows of the checkpoint. */
+TEST_WITH(bench *bench, test_resume_restores_lost_rows, open_bench) {
     d9_record record;
     open_record(bench, &record, false, 0);
     for (int i = 0; i < 2; i++) OK(d9_record_epoch(&record, &bench->rows[i], bench->config->measure, 2));
@@ -241,7 +242,7 @@ TEST_WITH(bench *bench, test_resume_restores_lost_rows, begin) {
     }
 }
 
-TEST_WITH(bench *bench, test_rejects_another_configuration, begin) {
+TEST_WITH(bench *bench, test_another_configuration_is_rejected, open_bench) {
     d9_record record;
     open_record(bench, &record, false, 0);
     d9_epoch_row row = row_of(1, 90);
@@ -264,7 +265,7 @@ TEST_WITH(bench *bench, test_rejects_another_configuration, begin) {
     open_record(bench, &record, true, 1);
 }
 
-TEST_WITH(bench *bench, test_folder_that_cannot_be_written, begin) {
+TEST_WITH(bench *bench, test_a_folder_that_cannot_be_written_is_an_error, open_bench) {
     d9_record record;
     char below[600], longest[700];
     const char *path = path_in(bench, "config.yaml");
@@ -295,7 +296,7 @@ static const char *text_at(const json_t *root, const char *key) {
     return text;
 }
 
-TEST_WITH(bench *bench, test_result, begin) {
+TEST_WITH(bench *bench, test_the_result_describes_the_run, open_bench) {
     d9_record record;
     open_record(bench, &record, false, 0);
     OK(d9_record_result(&record, &bench->result));
@@ -328,7 +329,7 @@ TEST_WITH(bench *bench, test_result, begin) {
     }
 }
 
-TEST_WITH(bench *bench, test_result_of_a_resumed_run_without_target, begin) {
+TEST_WITH(bench *bench, test_a_resumed_run_has_no_process_clock, open_bench) {
     bench->result.resumed = true;
     bench->result.epoch_to_target = 0;
     d9_text *text = test_text();
@@ -341,7 +342,7 @@ TEST_WITH(bench *bench, test_result_of_a_resumed_run_without_target, begin) {
 }
 
 /* The submission has all fields that DAWNBench's README requires. */
-TEST(test_submission, begin) {
+TEST(test_a_submission_has_all_fields, open_bench) {
     static const char *const fields[] = {"version", "author",   "authorEmail", "framework", "codeURL",
                                          "model",   "hardware", "costPerHour", "timestamp", "misc"};
     bench *bench = *state;
@@ -355,7 +356,7 @@ TEST(test_submission, begin) {
     assert_int_equal(strlen(text_at(root, "timestamp")), 10);
 }
 
-TEST(test_files_of_an_earlier_run_are_removed, begin) {
+TEST(test_files_of_an_earlier_run_are_removed, open_bench) {
     static const char *const names[] = {"result.json", "submission.json", "predictions.safetensors",
                                         "model.safetensors"};
     bench *bench = *state;
@@ -370,7 +371,7 @@ TEST(test_files_of_an_earlier_run_are_removed, begin) {
     }
 }
 
-TEST_WITH(bench *bench, test_predictions, begin) {
+TEST_WITH(bench *bench, test_predictions_are_saved, open_bench) {
     const int32_t top1[3] = {1, 2, 9}, labels[3] = {1, 0, 9};
     const float confidence[3] = {0.5f, 0.25f, 1};
     d9_record record;
@@ -391,7 +392,7 @@ TEST_WITH(bench *bench, test_predictions, begin) {
 }
 
 /* A configuration file whose name is not UTF-8 still gets its record. */
-TEST_WITH(bench *bench, test_title_that_is_not_utf8, begin) {
+TEST_WITH(bench *bench, test_a_title_that_is_not_utf8_is_recorded, open_bench) {
     d9_record record;
     const char *title = bench->config->title;
     bench->config->title = "na\xefve";

@@ -413,7 +413,7 @@ TEST(labels_of_a_stream_are_the_tokens_that_follow) {
 }
 
 /* Checks outputs and the states after the last token, which are outputs, too. In bf16 each token reads the y of the
- * previous token as stored, which is rounded. */
+ * previous token after its rounding. */
 TEST(recurrences_agree_with_equations_by_hand) {
     static const d9_type types[][2] = {{D9_F64, D9_F64}, {D9_BF16, D9_F32}};
     static double y[MANY], memory[MANY];
@@ -498,7 +498,7 @@ static void nearly_orthogonal(double *x, int64_t rows, int64_t columns, const do
 }
 
 /* Step 4: learning rate 1/8, decay 1/4 (specs.c). */
-TEST(orthogonal_updates_by_definition) {
+TEST(orthogonal_updates_equal_their_definition) {
     static double x[LARGEST];
     int checked = 0;
     for (int i = 0; i < op_spec_count(); i++) {
@@ -529,7 +529,7 @@ TEST(orthogonal_updates_by_definition) {
 }
 
 /* No division by zero without a gradient, or for a filter of zeros. */
-TEST(orthogonal_updates_of_zeros) {
+TEST(orthogonal_updates_divide_by_no_zero) {
     for (int zero = 0; zero < 3; zero++) {
         op_case c;
         int spec = 0;
@@ -599,7 +599,7 @@ TEST(metrics_add_up_and_note_the_first_bad_step) {
     d9_node node = {.op = D9_OP_METRICS, .input_count = 4, .output_count = 1};
     double loss[] = {1, 2.5, 0.25}, metrics[4];
     const double logits[] = {1, 3, 2, 5, 5, 0, -1, -3, -2},
-                 labels[] = {1, 0, 2}; /* of equal logits the first is predicted */
+                 labels[] = {1, 0, 2}; /* if logits are equal, the first is predicted */
     op_case_begin(&c, &context, "metrics", D9_F32, D9_F32, OP_FILL_RANDOM);
     node.inputs[0] = op_with_content(&c, "loss", D9_F32, (d9_shape){1, {3}}, loss);
     node.inputs[1] = op_with_content(&c, "logits", D9_F32, (d9_shape){2, {3, 3}}, logits);
@@ -616,7 +616,7 @@ TEST(metrics_add_up_and_note_the_first_bad_step) {
     op_step(&live, 9);
     op_step(&live, 10);
     op_read(&live, node.outputs[0], metrics);
-    assert_true(metrics[3] == 10); /* step 9, counted from one; step 10 does not replace it */
+    assert_true(metrics[3] == 10); /* step 9 is recorded as 10, counted from one; step 10 does not replace it */
     op_close(&live), op_case_free(&c);
 }
 

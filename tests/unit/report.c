@@ -7,12 +7,12 @@
 #include "tests/support/test.h"
 
 static const char *folder;
-static const char *measured = "accuracy"; /* of the runs of the next arms */
+static const char *measured = "accuracy"; /* measure of the runs of the next arms */
 static double target = 94;
 static const char *kind = "grid"; /* of the next experiment.json */
-static double teraflop = 1;       /* of training, of the runs of the next arms */
+static double teraflop = 1;       /* TFLOP of training of each run of the next arms */
 static json_t *arms, *runs;       /* of the next experiment.json */
-static d9_report *report;         /* the last that was read */
+static d9_report *report;         /* the report that was read last; NULL: none */
 
 static int set_up(void **state) {
     (void)state;
@@ -58,7 +58,7 @@ static void assert_holds(const char *text, const char *part) {
     if (!strstr(text, part)) fail_msg("'%s' is not in:\n%s", part, text);
 }
 
-REPORT_TEST(test_tables_as_tsv_html_and_json) {
+REPORT_TEST(test_tables_are_written_as_tsv_html_and_json) {
     d9_arena arena = {0};
     d9_figures table;
     make_figures(&arena, &table);
@@ -87,8 +87,8 @@ REPORT_TEST(test_tables_as_tsv_html_and_json) {
     d9_arena_free(&context, &arena);
 }
 
-/* The page shows a column without heading in the one before; TSV keeps all columns. */
-REPORT_TEST(test_joined_columns) {
+/* The page shows a column without heading within the previous column; TSV keeps all columns. */
+REPORT_TEST(test_a_column_without_heading_joins_the_previous_one) {
     static const d9_column joined[] = {{"low", "95% interval", NULL, 1, false},
                                        {"high", NULL, NULL, 1, false},
                                        {"runs", "Runs", NULL, 0, false},
@@ -128,7 +128,8 @@ static void list_run(const char *arm, int seed, const char *of, char at[256]) {
 static int stops_after = 1000; /* epochs after which the runs of the next arms stop early */
 static int validation;         /* data.validation of the next arms */
 
-/* Adds an arm with finished runs with seeds from `first_seed` on; "NAME,train.epochs=N" trains for N epochs. */
+/* Adds an arm with finished runs with seeds from `first_seed` on; "NAME,train.epochs=N" trains for N epochs, other
+ * names for 10. */
 static void add_arm(const char *name, const char *baseline, int first_seed, int count, const double *scores) {
     char at[256];
     const char *epochs = strstr(name, "train.epochs=");
@@ -176,7 +177,7 @@ static void read_report(void) {
 static const double low[] = {93.9, 94.0, 94.1, 93.95}, high[] = {94.4, 94.5, 94.55, 94.45},
                     near[] = {93.95, 93.9, 94.2, 94.0};
 
-REPORT_TEST(test_paired_and_unpaired_differences) {
+REPORT_TEST(test_differences_are_paired_by_seed) {
     d9_estimate want;
     double p[2], adjusted[2];
     add_arm("base", NULL, 1, 4, low);
@@ -201,13 +202,13 @@ REPORT_TEST(test_paired_and_unpaired_differences) {
     assert_int_equal(better->met, 4);
     NEAR(report->runs[4].difference, high[0] - low[0]); /* compared with the run of the same seed */
     assert_int_equal(report->runs[11].seed, 5);
-    NEAR(report->runs[11].difference, near[3] - base->sample.mean); /* base has no seed 5: with its mean */
+    NEAR(report->runs[11].difference, near[3] - base->sample.mean); /* base has no seed 5: compared with its mean */
     assert_holds(report->verdict, "1 of 2 changes has a clear effect: better +0.4");
     assert_holds(report->verdict, "The other shows none with 4 seeds");
 }
 
 /* A folder lists seed10 before seed2; an arm's runs are still sorted by seed. */
-REPORT_TEST(test_runs_out_of_order) {
+REPORT_TEST(test_runs_are_sorted_by_seed) {
     add_arm("base", NULL, 1, 4, low);
     add_arm("better", "base", 1, 4, high);
     json_t *first = json_incref(json_array_get(runs, 4));
@@ -223,7 +224,7 @@ REPORT_TEST(test_runs_out_of_order) {
 }
 
 /* Four comparisons, each significant alone, are not after Holm's correction. */
-REPORT_TEST(test_holms_correction) {
+REPORT_TEST(test_differences_are_corrected_by_holm) {
     double with[4];
     for (int i = 0; i < 4; i++) with[i] = low[i] + (double[]){0.05, 0.15, 0.1, 0.12}[i];
     add_arm("base", NULL, 1, 4, low);
@@ -263,7 +264,7 @@ static const d9_figures *find_table(const char *name) {
 }
 
 /* The first of three images, of class 1, was predicted as class 0. */
-REPORT_TEST(test_confusion_matrix) {
+REPORT_TEST(test_a_confusion_matrix_counts_predictions) {
     static const int32_t top1[] = {0, 0, 1}, label[] = {1, 0, 1};
     add_arm("alone", NULL, 1, 1, high);
     write_predictions("alone", top1, label, 3);
@@ -284,7 +285,7 @@ REPORT_TEST(test_confusion_matrix) {
 }
 
 /* The page shows the predictions of the arm with the best mean, and its note says so. */
-REPORT_TEST(test_predictions_of_the_best_arm) {
+REPORT_TEST(test_predictions_are_those_of_the_best_arm) {
     static const int32_t top1[] = {0, 1};
     add_arm("base", NULL, 1, 1, low);
     add_arm("better", "base", 1, 1, high);
@@ -325,7 +326,7 @@ static void assert_column(const char *table_name, const char *key, const char *w
 }
 
 /* A comparison whose baseline has no finished run, or the same runs, compares none. */
-REPORT_TEST(test_runs_of_a_comparison) {
+REPORT_TEST(test_a_comparison_counts_its_runs) {
     add_arm("never ran", NULL, 1, 0, NULL);
     add_arm("alone", "never ran", 1, 1, low);
     add_arm("base", NULL, 1, 4, low);
@@ -350,7 +351,7 @@ REPORT_TEST(test_bands_need_three_runs) {
 }
 
 /* The lines above the bar of a row hold its whole name, and fit a narrow screen. */
-REPORT_TEST(test_lines_of_the_forest_plot) {
+REPORT_TEST(test_lines_of_the_forest_plot_fit_a_narrow_screen) {
     static const char *const name = "an arm whose \u00fcber-long name has more characters than fit into one line of a "
                                     "narrow-screen-with-an-unbreakable-word-that-is-itself-longer-than-the-line";
     d9_text *tsv = test_text(), *whole = test_text();
@@ -372,7 +373,7 @@ REPORT_TEST(test_lines_of_the_forest_plot) {
 }
 
 /* Epochs saved by an arm: those after which the curve of its baseline reaches its accuracy, minus its own epochs. */
-REPORT_TEST(test_epochs_saved) {
+REPORT_TEST(test_epochs_saved_follow_the_curve_of_the_baseline) {
     const double at10[] = {93, 93.2}, at20[] = {94, 94.2}, at40[] = {95, 95.2}, best[] = {94.49, 94.71};
     add_arm("plain,train.epochs=20", NULL, 1, 2, at20);
     add_arm("plain,train.epochs=10", NULL, 1, 2, at10);
@@ -389,7 +390,7 @@ REPORT_TEST(test_epochs_saved) {
 }
 
 /* A label is only shown: arms of equal labels are no series. */
-REPORT_TEST(test_equal_labels) {
+REPORT_TEST(test_equal_labels_make_no_series) {
     for (int i = 0; i < 2; i++) {
         add_arm(i ? "a" : "b", NULL, 1, 2, low);
         json_object_set_new(json_array_get(arms, (size_t)i), "label", json_string("X"));
@@ -430,7 +431,7 @@ REPORT_TEST(test_lower_is_better) {
 }
 
 /* A curve of perplexities falls; intervals do not end at 100. */
-REPORT_TEST(test_epochs_saved_by_a_lower_score) {
+REPORT_TEST(test_epochs_saved_follow_a_falling_curve) {
     const double at10[] = {200, 202}, at20[] = {150, 152}, best[] = {175, 177};
     measured = "perplexity";
     add_arm("plain,train.epochs=10", NULL, 1, 2, at10);
@@ -441,7 +442,7 @@ REPORT_TEST(test_epochs_saved_by_a_lower_score) {
     assert_true(report->arms[0].mean.high > 205);
 }
 
-REPORT_TEST(test_runs_of_two_measures) {
+REPORT_TEST(test_runs_of_two_measures_are_rejected) {
     add_arm("base", NULL, 1, 4, low);
     measured = "perplexity";
     add_arm("other", NULL, 1, 4, confused);
@@ -454,7 +455,7 @@ REPORT_TEST(test_runs_of_two_measures) {
 
 /* Runs that stopped early count, in curves too, with the epochs that they trained, also if two arms of a series then
  * have the same number. */
-REPORT_TEST(test_stopped_early) {
+REPORT_TEST(test_runs_that_stopped_early_count_their_own_epochs) {
     const double at10[] = {93, 93.2}, at40[] = {94, 94.2}, at80[] = {94.1, 94.3}, best[] = {93.49, 93.71};
     d9_text *text = test_text();
     add_arm("plain,train.epochs=10", NULL, 1, 2, at10);
@@ -478,8 +479,9 @@ REPORT_TEST(test_stopped_early) {
     assert_holds(d9_text_get(text), "\ttricks\t5\t93.6\t");
 }
 
-/* Each row: arms (`of`: of which it shares the runs), parts of the verdict, and one that it must not have. */
-REPORT_TEST(test_verdicts) {
+/* Each row: arms (`of`: the arm whose runs it shares), parts of the verdict, and a part that the verdict must not have.
+ */
+REPORT_TEST(test_verdicts_follow_from_the_runs) {
     static const double with[] = {94.21, 94.5}, without[] = {94.01, 94.3}, same[] = {94.3, 94.3},
                         rest[] = {93.0, 93.1, 93.2, 93.1}, apart[] = {10, 90}, below[] = {60, 20},
                         first[] = {94.3, 94.5, 94.4, 94.6}, second[] = {94.1, 94.2, 94.3, 94.2};
@@ -588,7 +590,7 @@ static void add_trial(const char *name, double cost, double score) {
 
 /* Trial a is promoted; b is cheaper and worse; c costs as much as b and is worse; d's values were rejected; e's run
  * failed; f equals b. A run without a folder was never started, and is not missing. */
-REPORT_TEST(test_trials_and_frontier) {
+REPORT_TEST(test_a_search_has_trials_and_a_frontier) {
     char at[256];
     kind = "search";
     add_trial("a,train.epochs=1", 10, 80), add_trial("a,train.epochs=4", 40, 90);
@@ -621,8 +623,8 @@ REPORT_TEST(test_trials_and_frontier) {
     assert_holds(report->verdict, "3 configurations, from 70.00% with 8.5 TFLOP to 90.00% with 40.5 TFLOP");
 }
 
-/* Lower is better. */
-REPORT_TEST(test_frontier_of_a_perplexity) {
+/* A lower perplexity is better. */
+REPORT_TEST(test_the_frontier_follows_the_measure) {
     kind = "search", measured = "perplexity";
     add_trial("a,train.epochs=1", 10, 120), add_trial("b,train.epochs=1", 20, 130),
         add_trial("c,train.epochs=1", 30, 100);

@@ -22,13 +22,13 @@ static const d9_update_attributes *update_of(const d9_program *program, d9_op op
         if (!(fabs(got_ - want_) <= (tolerance))) fail_msg("%s is %.17g, must be %.17g", #got, got_, want_);           \
     } while (0)
 
-/* Learning rates of the recipe, in steps counted from 1; 1/194 is 0.0051546. */
+/* Learning rates of dawn94, in steps counted from 1; 1/194 is 0.0051546. */
 static const struct {
     int64_t step;
     double rate;
 } published[] = {{1, 1.0 / 194}, {97, 0.5}, {194, 1.0}, {485, 0.55}, {776, 0.1}, {970, 0.1}};
 
-TEST(test_dawn94_rates) {
+TEST(test_dawn94_has_the_published_learning_rates) {
     const d9_schedule lr = load("dawn94.yaml")->train.lr;
     const d9_program *program = load_program("dawn94.yaml");
     assert_ints(program->steps_per_epoch, 97, program->steps, 970);
@@ -50,7 +50,7 @@ TEST(test_dawn94_rates) {
 }
 
 /* The average moves after steps 1, 6, 11, ... of each epoch: 20 of 97. */
-TEST(test_dawn94_average) {
+TEST(test_dawn94_averages_every_five_steps) {
     const d9_program *program = load_program("dawn94.yaml");
     const d9_node *average = program_node(&program->train, D9_OP_LERP, "tail.average");
     NEAR(d9_coefficient_at(program, &average->as.lerp.ratio, 0), pow(0.99, 5), 1e-15);
@@ -64,7 +64,7 @@ TEST(test_dawn94_average) {
 static const struct {
     const char *path;
     double forward, step, views; /* multiplications in evaluation, in training; views in evaluation */
-    int64_t full_steps; /* after these a layer is frozen, and each step saves `rest`, the gradient of its output */
+    int64_t full_steps;          /* then a layer is frozen, and each step saves `rest`, the gradient of its output */
     double rest;
     double published; /* TFLOP of a whole run with its last evaluation, by airbench's authors, who count all steps as
                          equal */
@@ -73,7 +73,7 @@ static const struct {
     {"airbench94.yaml", 118147360, 3 * 118147360.0 - 2 * 276768, 6, 3 * 48, 24 * 64 * 9 * 31 * 31, 358},
 };
 
-TEST(test_operations) {
+TEST(test_operations_are_counted) {
     for (size_t i = 0; i < sizeof computed / sizeof *computed; i++) {
         const d9_program *program = load_program(computed[i].path);
         const double batch = (double)program->extent.batch, step = 2 * computed[i].step * batch,
@@ -96,11 +96,24 @@ TEST(test_operations) {
     }
 }
 
+/* Two columns are evaluated, four are trained on. Of a token: two layers with 4 x 8 rows of 8 weights for the input and
+ * as many for the state, and 8 weights for each class. */
+TEST(an_evaluation_of_a_stream_counts_its_own_columns) {
+    const d9_config *config = run_language_config("reference", "f32", run_folder_new(), 8);
+    const d9_program *program = &run_session_open(&(d9_session_options){.config = config})->program;
+    const d9_extent *extent = &program->extent;
+    const int64_t windows = d9_stream_windows(extent->eval_tokens, 2, 5);
+    const double of_token = 2 * (2 * 2 * 4 * 8 * 8 + 8 * (double)extent->classes);
+    assert_ints(extent->batch, 4, extent->eval_batch, 2);
+    NEAR(d9_evaluation_operations(program), (double)windows * 2 * 5 * of_token, 0);
+}
+
 #define SCHEDULE(n, points, ...) ((d9_schedule){.count = n, .knots = points, .values = (const double[]){__VA_ARGS__}})
 
-/* Hiverge's 245 steps, from step 0: each learning rate falls from its peak to a 245th of it in the last step; the
- * whitening bias has seven steps. Filters are renormalised at least 2 + int(15 (s + 1) / 245) steps apart. */
-TEST(test_speed94_rates) {
+/* Hiverge's 245 steps, from step 0: each learning rate falls from its peak to a 245th of it in the last step; that of
+ * the whitening bias falls over seven steps. Filters are renormalised at least 2 + int(15 (s + 1) / 245) steps apart.
+ */
+TEST(test_speed94_has_the_published_learning_rates) {
     const d9_program *p = load_program("speed94.yaml");
     assert_ints(p->steps_per_epoch, 32, p->steps, 245);
     const d9_update_attributes *head = update_of(p, D9_OP_UPDATE, "update.weights"),
@@ -120,7 +133,7 @@ TEST(test_speed94_rates) {
     assert_ints(returns, 37, bias->when.from, 0, bias->when.until, 7);
 }
 
-/* Multiplications of airbench94's network for an image, and those of its first layer. */
+/* Multiplications of the first layer, and of the whole network, of airbench94 for an image of side x side. */
 static double first_layer_of(double side) { return 24 * 12 * (side - 1) * (side - 1); }
 static double forward_of(double side) {
     const double s1 = floor((side - 1) / 2), s2 = floor(s1 / 2), s3 = floor(s2 / 2);
@@ -131,7 +144,7 @@ static double forward_of(double side) {
 /* The record of July 2026: learning rates fall over 272 of 284 steps, to a twentieth; images have 24, 28 and 32
  * pixels for 96, 96 and 92 steps; from step 264 on, every four steps the weights become their moving average, which
  * keeps 0.7 of itself. */
-TEST(test_fewest94_steps) {
+TEST(test_fewest94_has_the_published_steps) {
     const d9_program *p = load_program("fewest94.yaml");
     assert_ints(p->steps_per_epoch, 32, p->steps, 284);
     const d9_update_attributes *head = update_of(p, D9_OP_UPDATE, "update.weights"), *filters = program_muon(p);
@@ -168,7 +181,7 @@ TEST(test_fewest94_steps) {
     NEAR(1e-12 * (d9_train_operations(p, 0) + 6 * 2 * 10000 * forward_of(32)), 241, 0.5); /* with six views */
 }
 
-TEST(test_constant_before_the_first_and_after_the_last_knot) {
+TEST(test_a_schedule_is_constant_before_the_first_and_after_the_last_knot) {
     const d9_knot knots[] = {{1, D9_KNOT_EPOCHS}, {2, D9_KNOT_EPOCHS}};
     d9_schedule s = SCHEDULE(2, knots, 3, 5);
     assert_true(d9_schedule_at(&s, 0, 10, 4) == 3); /* epoch 0.1 */
@@ -182,7 +195,7 @@ TEST(test_constant_before_the_first_and_after_the_last_knot) {
     assert_true(d9_schedule_at(&one, 0, 10, 4) == 7 && d9_schedule_at(&one, 30, 10, 4) == 7);
 }
 
-TEST(test_units_of_knots) {
+TEST(test_knots_have_their_units) {
     const d9_knot knots[] = {
         {0, D9_KNOT_EPOCHS}, {25, D9_KNOT_PERCENT}, {3, D9_KNOT_BEFORE_END}, {0, D9_KNOT_BEFORE_END}};
     d9_schedule s = SCHEDULE(4, knots, 0, 8, 2, 0); /* 0, 2, 5 and 8 of 8 epochs */
@@ -209,8 +222,8 @@ TEST(test_knots_never_go_back) {
 }
 
 /* 80 steps, 16 of them warm-up, compared with the closed and the recursive form of PyTorch's LinearLR and
- * CosineAnnealingLR. PyTorch uses the rate at the start of a step (lr.at: start), not the one at its end. */
-TEST(test_cosine_is_pytorch) {
+ * CosineAnnealingLR. PyTorch uses the learning rate at the start of a step (lr.at: start), not the one at its end. */
+TEST(test_a_cosine_equals_pytorchs) {
     static const char *const warmups[] = {"2", "20%", "end-8"};
     const double start = 0.01, peak = 0.4, end = 0.002, pi = acos(-1);
     for (int w = 0; w < 3; w++) {
@@ -235,7 +248,7 @@ TEST(test_cosine_is_pytorch) {
 }
 
 /* Without a warm-up the first step has the peak, and the learning rates of n steps sum to (n + 1) / 2 peaks. */
-TEST(test_cosine_without_warmup) {
+TEST(test_a_cosine_without_warmup_starts_at_its_peak) {
     const d9_schedule lr = program_yaml("train: {lr: {shape: cosine, peak: 3, at: start}}\n")->train.lr;
     double sum = 0;
     for (int i = 0; i < 50; i++) sum += d9_schedule_at(&lr, i, 5, 10);
@@ -244,7 +257,7 @@ TEST(test_cosine_without_warmup) {
 }
 
 /* A warm-up at least as long as the run leaves no cosine. Knots beyond the end of a linear schedule are legal. */
-TEST(test_cosine_that_only_warms_up) {
+TEST(test_a_schedule_that_only_warms_up_is_recognised) {
     static const struct {
         const char *lr;
         double epochs;
@@ -259,7 +272,7 @@ TEST(test_cosine_that_only_warms_up) {
     }
 }
 
-TEST(test_fractional_epochs) {
+TEST(test_fractional_epochs_give_whole_steps) {
     const d9_config *config = program_yaml("data: {dataset: synthetic}\ntrain: {epochs: 2.5, batch_size: 12, "
                                            "lr: {knots: [0, 50%%, end], values: [0, 1, 0]}}\n");
     const d9_program *program = program_of(config, 100, 32, "f32"); /* eight steps per epoch, four images left out */
@@ -277,7 +290,7 @@ static void assert_when(d9_when when, const char *pattern) { /* a character per 
     assert_string_equal(got, pattern);
 }
 
-TEST(test_steps_in_which_a_node_runs) {
+TEST(test_a_node_runs_by_interval_offset_and_range) {
     assert_when((d9_when){0}, "xxxxxxxxxxxxxxxx");
     assert_when((d9_when){.every = 1}, "xxxxxxxxxxxxxxxx");
     assert_when((d9_when){.every = 3}, "x..x..x..x..x..x");

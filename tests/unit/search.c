@@ -138,13 +138,13 @@ TEST(test_a_rejected_trial_has_failed) {
     assert_true(rejected > 0 && rejected < 12);
 }
 
-static void reject_with(const char *yaml, const d9_experiment_options *options, const char *words) {
+static void assert_rejected_with(const char *yaml, const d9_experiment_options *options, const char *words) {
     experiment_rejected(yaml, options, "x.yaml", words);
 }
 #define NINE(text)   "config: tiny.yaml\nsearch:\n  trials: 9\n" text
 #define RANGES(text) NINE("  ranges: {train.momentum: {uniform: [0.5, 0.9]}}\n" text)
 
-TEST(test_rejections_name_the_place) {
+TEST(test_invalid_searches_are_rejected_with_their_place) {
     static const char *const rows[][2] = {
         {"config: tiny.yaml\nsearch: 3\n", ":2:9 search trials ranges"},
         {"config: tiny.yaml\nsearch: {ranges: {}}\n", ":2:9 search trials"},
@@ -185,11 +185,11 @@ TEST(test_rejections_name_the_place) {
     };
     d9_config_edit edit = {.kind = D9_EDIT_SET, .text = "train.momentum=0.5"};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        reject_with(rows[i][0], &(const d9_experiment_options){0}, rows[i][1]);
-    reject_with(RANGES(""), &(const d9_experiment_options){.edits = {.items = &edit, .count = 1}},
-                ":4:12 search.ranges.train.momentum --set train.momentum=0.5");
-    reject_with(RANGES("  rungs: {seeds: [1, 3]}\n"), &(const d9_experiment_options){.seeds = 2},
-                ":5:18 search.rungs.seeds --seeds");
+        assert_rejected_with(rows[i][0], &(const d9_experiment_options){0}, rows[i][1]);
+    assert_rejected_with(RANGES(""), &(const d9_experiment_options){.edits = {.items = &edit, .count = 1}},
+                         ":4:12 search.ranges.train.momentum --set train.momentum=0.5");
+    assert_rejected_with(RANGES("  rungs: {seeds: [1, 3]}\n"), &(const d9_experiment_options){.seeds = 2},
+                         ":5:18 search.rungs.seeds --seeds");
 }
 
 /* ---- which run comes next ---- */
@@ -211,7 +211,7 @@ static d9_experiment bare_search(int trials, bool by_seeds, int rung_count, cons
     return experiment;
 }
 
-static int64_t next(const d9_experiment *experiment, const d9_run_seen *seen) {
+static int64_t next_run(const d9_experiment *experiment, const d9_run_seen *seen) {
     int64_t index;
     OK(d9_experiment_next(&context, experiment, seen, &index));
     return index;
@@ -219,60 +219,60 @@ static int64_t next(const d9_experiment *experiment, const d9_run_seen *seen) {
 
 /* One process: each run ends before the next is selected. Nine trials with rungs of 1, 2 and 4 epochs; the score of a
  * trial is that in `scores`, plus 10 for each rung after the first. */
-TEST(test_promotions_of_a_list_of_scores) {
+TEST(test_the_best_third_of_a_rung_is_promoted) {
     static const double rungs[] = {1, 2, 4};
     static const double scores[TRIALS] = {5, 3, 4, 9, 1, 2, 7, 8, 6};
     /* The number of a run is 3 x trial + rung. A third of the trials of a rung is promoted, rounded down:
      *   3 trials at rung 0: trial 0 is the best one and is promoted to rung 1
      *   4 trials at rung 0: trial 3 is the best one
      *   7 trials at rung 0: trials 3 and 6 are the best two. Rung 1 then has trials 0, 3 and 6; 3 is promoted to rung 2
-     *   8 trials at rung 0: trial 7 joins the best two
+     *   8 trials at rung 0: trial 7 is now among the best two
      *   9 trials at rung 0: the best three, 3, 7 and 6, have been promoted already, so the search ends */
     static const int64_t wanted[] = {0, 3, 6, 1, 9, 10, 12, 15, 18, 19, 11, 21, 22, 24, -1};
     const d9_experiment experiment = bare_search(TRIALS, false, 3, rungs);
     d9_run_seen seen[RUNS_MAX] = {0};
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
-        const int64_t index = next(&experiment, seen);
+        const int64_t index = next_run(&experiment, seen);
         if (index != wanted[i])
             fail_msg("selection %zu is run %lld, must be %lld", i, (long long)index, (long long)wanted[i]);
         if (index >= 0) seen[index] = (d9_run_seen){D9_RUN_DONE, scores[index / 3] + 10 * (double)(index % 3), 1, 1};
     }
 }
 
-TEST(test_other_processes_and_failures) {
+TEST(test_runs_of_other_processes_and_failed_runs_are_not_selected) {
     static const double rungs[] = {1, 2};
     const d9_experiment experiment = bare_search(TRIALS, false, 2, rungs);
     d9_run_seen seen[RUNS_MAX] = {0};
     seen[0].kind = D9_RUN_RUNNING; /* trial 0 runs in another process, so this one starts trial 1 */
-    assert_int_equal(next(&experiment, seen), 2);
+    assert_int_equal(next_run(&experiment, seen), 2);
     seen[2].kind = D9_RUN_STOPPED; /* an interrupted run comes first */
-    assert_int_equal(next(&experiment, seen), 2);
+    assert_int_equal(next_run(&experiment, seen), 2);
     seen[2].kind = D9_RUN_FAILED; /* a failed run is not repeated, and does not count in its rung */
-    assert_int_equal(next(&experiment, seen), 4);
+    assert_int_equal(next_run(&experiment, seen), 4);
     seen[0] = (d9_run_seen){D9_RUN_DONE, 1, 1, 1}, seen[4] = (d9_run_seen){D9_RUN_DONE, 2, 1, 1};
-    assert_int_equal(next(&experiment, seen), 6); /* a third of two trials is less than one: no promotion */
+    assert_int_equal(next_run(&experiment, seen), 6); /* a third of two trials is less than one: no promotion */
     seen[6] = (d9_run_seen){D9_RUN_DONE, 0, 1, 1};
-    assert_int_equal(next(&experiment, seen), 5);
+    assert_int_equal(next_run(&experiment, seen), 5);
     seen[5].kind = D9_RUN_FAILED; /* a promoted run failed: the second best is not promoted instead */
-    assert_int_equal(next(&experiment, seen), 8);
+    assert_int_equal(next_run(&experiment, seen), 8);
     for (int trial = 4; trial < TRIALS; trial++) seen[2 * trial].kind = D9_RUN_RUNNING;
-    assert_int_equal(next(&experiment, seen), -1);
+    assert_int_equal(next_run(&experiment, seen), -1);
 }
 
 /* A rung of seeds has several runs, and the score of a trial is the mean over all its seeds. */
-TEST(test_rungs_of_seeds) {
+TEST(test_a_rung_of_seeds_has_several_runs) {
     static const double rungs[] = {1, 3};
     const d9_experiment experiment = bare_search(4, true, 2, rungs);
     d9_run_seen seen[RUNS_MAX] = {0};
     static const double first[] = {1, 3, 2};
     for (int t = 0; t < 3; t++) seen[t] = (d9_run_seen){D9_RUN_DONE, first[t], 1, 1};
-    assert_int_equal(next(&experiment, seen), 4 + 1); /* seed 2 of trial 1 */
+    assert_int_equal(next_run(&experiment, seen), 4 + 1); /* seed 2 of trial 1 */
     seen[4 + 1].kind = D9_RUN_RUNNING;
-    assert_int_equal(next(&experiment, seen), 8 + 1); /* seed 3 of trial 1, by another process */
+    assert_int_equal(next_run(&experiment, seen), 8 + 1); /* seed 3 of trial 1, by another process */
     seen[8 + 1].kind = D9_RUN_RUNNING;
-    assert_int_equal(next(&experiment, seen), 3);
+    assert_int_equal(next_run(&experiment, seen), 3);
     seen[8 + 1].kind = D9_RUN_WAITING, seen[4 + 1].kind = D9_RUN_FAILED;
-    assert_int_equal(next(&experiment, seen), 3); /* the failed trial gets no further seeds */
+    assert_int_equal(next_run(&experiment, seen), 3); /* the failed trial gets no further seeds */
     const d9_rung_runs runs = d9_search_rung(&experiment, 1, 1);
     assert_ints(runs.arm, 1, runs.first, 1, runs.end, 3);
     assert_true(d9_experiment_planned_share(&experiment, 1) == 1 &&
@@ -280,17 +280,17 @@ TEST(test_rungs_of_seeds) {
 }
 
 /* Trial 0 is best and expensive; 1 is nearly as good and cheap; 2 is bad and cheaper still; 3 to 5 are dominated. */
-TEST(test_promotion_by_the_frontier) {
+TEST(test_trials_are_promoted_by_the_frontier) {
     static const double rungs[] = {1, 2};
     static const double gains[] = {9, 8, 1, 8.5, 7, 0}, teraflop[] = {100, 50, 10, 120, 60, 200};
     d9_experiment experiment = bare_search(6, false, 2, rungs);
     d9_run_seen seen[RUNS_MAX] = {0};
     for (int t = 0; t < 6; t++) seen[2 * t] = (d9_run_seen){D9_RUN_DONE, gains[t], teraflop[t], 1};
-    assert_int_equal(next(&experiment, seen), 1);
+    assert_int_equal(next_run(&experiment, seen), 1);
     seen[1] = (d9_run_seen){D9_RUN_DONE, 9, 200, 1};
-    assert_int_equal(next(&experiment, seen), 2 * 3 + 1); /* by score alone: trial 3, 8.5 */
+    assert_int_equal(next_run(&experiment, seen), 2 * 3 + 1); /* by score alone: trial 3, 8.5 */
     experiment.search.promote = D9_PROMOTE_FRONTIER;
-    assert_int_equal(next(&experiment, seen), 2 * 1 + 1); /* trial 3 is worse and more expensive than trial 0 */
+    assert_int_equal(next_run(&experiment, seen), 2 * 1 + 1); /* trial 3 is worse and more expensive than trial 0 */
 }
 
 TEST(test_a_budget_ends_new_runs) {
@@ -300,13 +300,13 @@ TEST(test_a_budget_ends_new_runs) {
     d9_search_progress progress;
     seen[0] = (d9_run_seen){D9_RUN_DONE, 1, 60, 1800}, seen[2] = (d9_run_seen){D9_RUN_DONE, 1, 39, 1800};
     experiment.search.teraflop = 100;
-    assert_int_equal(next(&experiment, seen), 4);
+    assert_int_equal(next_run(&experiment, seen), 4);
     experiment.search.hours = 1;
-    assert_int_equal(next(&experiment, seen), -1);
+    assert_int_equal(next_run(&experiment, seen), -1);
     experiment.search.hours = 0, experiment.search.teraflop = 99;
-    assert_int_equal(next(&experiment, seen), -1);
+    assert_int_equal(next_run(&experiment, seen), -1);
     seen[4].kind = D9_RUN_STOPPED; /* an interrupted run may still be finished */
-    assert_int_equal(next(&experiment, seen), 4);
+    assert_int_equal(next_run(&experiment, seen), 4);
     d9_search_compute_progress(&experiment, seen, &progress);
     assert_true(progress.over && progress.teraflop == 99 && progress.hours == 1);
     assert_ints(progress.begun, 3, progress.finished[0], 2, progress.planned[1], 3);
@@ -316,9 +316,9 @@ TEST(test_a_budget_ends_a_rung_of_seeds) {
     static const double rungs[] = {2};
     d9_experiment experiment = bare_search(4, true, 1, rungs);
     d9_run_seen seen[RUNS_MAX] = {{D9_RUN_DONE, 1, 60, 1800}};
-    assert_int_equal(next(&experiment, seen), 4);
+    assert_int_equal(next_run(&experiment, seen), 4);
     experiment.search.teraflop = 60;
-    assert_int_equal(next(&experiment, seen), -1);
+    assert_int_equal(next_run(&experiment, seen), -1);
 }
 
 /* The gain is the score with all views, negated if lower is better. */
@@ -339,11 +339,11 @@ TEST(test_a_grid_is_in_order) {
     d9_experiment *experiment =
         experiment_load("config: tiny.yaml\nseeds: 2\narms: {a: {}, b: {}, c: {without: [flip]}}\n");
     d9_run_seen seen[6] = {{.kind = D9_RUN_DONE}, {.kind = D9_RUN_WAITING}, {.kind = D9_RUN_RUNNING}};
-    assert_int_equal(next(experiment, seen), 3); /* run 1 is of arm b, whose runs are those of arm a */
+    assert_int_equal(next_run(experiment, seen), 3); /* run 1 is of arm b, whose runs are those of arm a */
     seen[3].kind = D9_RUN_FAILED;
-    assert_int_equal(next(experiment, seen), 5);
+    assert_int_equal(next_run(experiment, seen), 5);
     seen[5].kind = D9_RUN_STOPPED;
-    assert_int_equal(next(experiment, seen), 5);
+    assert_int_equal(next_run(experiment, seen), 5);
     seen[5].kind = D9_RUN_DONE;
     assert_int_equal(next(experiment, seen), -1);
     assert_true(d9_experiment_planned_share(experiment, 0) == 1 && d9_experiment_planned_share(experiment, 1) == 0);

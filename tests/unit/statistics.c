@@ -30,14 +30,14 @@ static list next_list(row *row) { /* its length, then its values */
     return (list){count, row->in + row->at - count};
 }
 
-static void add(row *row, int count, const double *values) { /* results */
+static void add_results(row *row, int count, const double *values) { /* results */
     for (int i = 0; i < count; i++) row->got[row->got_count++] = values[i];
 }
-#define ADD(...) add(row, sizeof(double[]){__VA_ARGS__} / sizeof(double), (double[]){__VA_ARGS__})
+#define ADD(...) add_results(row, sizeof(double[]){__VA_ARGS__} / sizeof(double), (double[]){__VA_ARGS__})
 
 static void add_estimate(row *row, d9_estimate e) { ADD(e.estimate, e.low, e.high, e.error, e.freedom, e.p); }
 
-static d9_design design(const row *row) { return row->in[0] == 0 ? D9_DESIGN_TWO_SAMPLES : D9_DESIGN_PAIRED; }
+static d9_design design_of(const row *row) { return row->in[0] == 0 ? D9_DESIGN_TWO_SAMPLES : D9_DESIGN_PAIRED; }
 
 /* Defines the call of a function of statistics.tsv, with its arguments in row->in. */
 #define CALL(name, ...)                                                                                                \
@@ -64,8 +64,8 @@ CALL(paired, d9_estimate result; const double level = next_argument(row); const 
 CALL(chance, d9_proportion chance; d9_proportion_estimate((int64_t)in[0], (int64_t)in[1], in[2], &chance);
      ADD(chance.share, chance.low, chance.high))
 CALL(holm, const list a = next_list(row); d9_holm(a.values, a.count, row->got); row->got_count = (int)a.count)
-CALL(power, ADD(d9_power(design(row), in[1], in[2], in[3], in[4])))
-CALL(seeds, ADD((double)d9_seeds_needed(design(row), in[1], in[2], in[3], in[4])))
+CALL(power, ADD(d9_power(design_of(row), in[1], in[2], in[3], in[4])))
+CALL(seeds, ADD((double)d9_seeds_needed(design_of(row), in[1], in[2], in[3], in[4])))
 CALL(reach, const double level = next_argument(row); const list a = next_list(row); const list b = next_list(row);
      ADD(d9_epochs_to_reach(a.values, b.values, b.count, level)))
 
@@ -133,7 +133,7 @@ TEST(test_agrees_with_r) {
         if (rows[i] < 5) fail_msg("only %d rows of %s", rows[i], calls[i].name);
 }
 
-TEST(test_few_values) {
+TEST(test_few_values_give_no_interval) {
     const double one[] = {94.2}, two[] = {94.0, 94.1};
     d9_sample sample;
     d9_estimate e;
@@ -154,8 +154,8 @@ TEST(test_few_values) {
     assert_true(isnan(chance.share) && isnan(chance.low));
 }
 
-/* Without variance there is no interval, except of the difference of equal samples, which is 0. */
-TEST(test_equal_values) {
+/* Without variance there is no interval, except for the difference of equal samples, which is 0. */
+TEST(test_intervals_need_variance) {
     const double same[] = {94, 94, 94}, other[] = {93, 93, 93};
     const double trick[] = {94.21, 31.3}, without[] = {94.01, 31.1}; /* + 0.2 twice, except for rounding */
     d9_estimate e;
@@ -182,7 +182,7 @@ TEST(test_holm_ignores_nan) {
     assert_true(fabs(adjusted[0] - 0.02) < 1e-15 && isnan(adjusted[1]) && fabs(adjusted[2] - 0.04) < 1e-15);
 }
 
-TEST(test_seeds_needed_without_an_answer) {
+TEST(test_seeds_needed_are_zero_without_an_answer) {
     assert_int_equal(d9_seeds_needed(D9_DESIGN_PAIRED, 0.1, NAN, 0.05, 0.8), 0);
     assert_int_equal(d9_seeds_needed(D9_DESIGN_PAIRED, 0, 0.1, 0.05, 0.8), 0);
     assert_int_equal(d9_seeds_needed(D9_DESIGN_PAIRED, 0.1, 0, 0.05, 0.8), 2);
@@ -190,7 +190,7 @@ TEST(test_seeds_needed_without_an_answer) {
 }
 
 /* The curve's first crossing counts; outside the curve the result is NAN. */
-TEST(test_epochs_to_reach) {
+TEST(test_epochs_to_reach_are_at_the_first_crossing) {
     const double epochs[] = {10, 20, 30, 40}, accuracy[] = {94, 95, 94.5, 96};
     assert_true(d9_epochs_to_reach(epochs, accuracy, 4, 94.5) == 15);
     assert_true(d9_epochs_to_reach(epochs, accuracy, 4, 94) == 10);

@@ -18,7 +18,7 @@ static int remove_file(void **state) {
 
 TEST_GROUP(NULL, remove_file)
 
-TEST(round_trip) {
+TEST(tensors_are_read_as_written) {
     const double f64[2] = {-0.0, 1e300};
     const float f32[6] = {1, -2.5f, 3, 4, 5, 1e-40f};
     const uint16_t bf16[4] = {0x3f80, 0xc000, 0x7f80, 0x0001}, f16[5] = {0x3c00, 0xc000, 0x0001, 0x7c00, 0xfbff};
@@ -65,7 +65,7 @@ TEST(round_trip) {
     assert_true(values[2] == 255);
 }
 
-TEST(reads_golden_cases) {
+TEST(golden_cases_are_read) {
     const d9_safetensors *file = run_tensors(D9_SOURCE_DIR "/tests/golden/cases/baseline.safetensors");
     const d9_tensor *images = d9_safetensors_find(file, "images"), *labels = d9_safetensors_find(file, "labels");
     assert_non_null(images);
@@ -126,14 +126,14 @@ static void assert_rejected(const char *words) {
     assert_words(context.message, words);
 }
 
-TEST(rejects_wrong_headers) {
+TEST(wrong_headers_are_rejected) {
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         write_file(wrong[i].header, strlen(wrong[i].header), wrong[i].data_bytes);
         assert_rejected(wrong[i].words);
     }
 }
 
-TEST(rejects_wrong_lengths) {
+TEST(wrong_lengths_are_rejected) {
     write_file("{}", 3, 0);
     assert_rejected("11 10");
     write_file("{}", UINT64_MAX, 0);
@@ -146,7 +146,7 @@ TEST(rejects_wrong_lengths) {
 }
 
 /* Every prefix of a valid file is rejected, so a truncated download never loads. */
-TEST(rejects_every_prefix) {
+TEST(every_prefix_is_rejected) {
     const float values[3] = {1, 2, 3};
     const d9_tensor tensor = {"w", D9_TENSOR_F32, {1, {3}}, values, sizeof values};
     size_t size;
@@ -159,7 +159,7 @@ TEST(rejects_every_prefix) {
     }
 }
 
-TEST(missing_file) {
+TEST(a_missing_file_is_rejected) {
     unlink(path);
     assert_rejected("");
 }
@@ -222,7 +222,7 @@ TEST(a_network_is_read) {
     assert_ints(last->shape.rank, 2, last->shape.d[0], 1000, last->shape.d[1], 16);
 }
 
-/* Each allocation fails in turn: an error, and nothing is left allocated. */
+/* Each allocation fails in turn: decoding must return an error, and leave nothing allocated. */
 TEST(memory_that_runs_out_is_an_error) {
     uint8_t *bytes;
     size_t size;
@@ -251,7 +251,7 @@ typedef struct archive {
     int count;
 } archive;
 
-static void put(uint8_t *bytes, size_t value, int size) {
+static void put_little_endian(uint8_t *bytes, size_t value, int size) {
     for (int i = 0; i < size; i++) bytes[i] = (uint8_t)(value >> 8 * i);
 }
 
@@ -259,9 +259,10 @@ static void add_file(archive *a, const char *name, const void *bytes, size_t siz
     const size_t length = strlen(name);
     uint8_t *local = a->bytes + a->size, *entry = a->directory + a->directory_size;
     memcpy(local, "PK\3\4", 4), memcpy(entry, "PK\1\2", 4);
-    put(local + 26, length, 2), put(entry + 28, length, 2);
-    put(entry + 16, crc32(0, bytes, (uInt)size), 4);
-    put(entry + 20, size, 4), put(entry + 24, size, 4), put(entry + 42, a->size, 4);
+    put_little_endian(local + 26, length, 2), put_little_endian(entry + 28, length, 2);
+    put_little_endian(entry + 16, crc32(0, bytes, (uInt)size), 4);
+    put_little_endian(entry + 20, size, 4), put_little_endian(entry + 24, size, 4),
+        put_little_endian(entry + 42, a->size, 4);
     memcpy(local + 30, name, length), memcpy(entry + 46, name, length);
     memcpy(local + 30 + length, bytes, size);
     a->size += 30 + length + size, a->directory_size += 46 + length, a->count++;
@@ -271,14 +272,14 @@ static void close_archive(archive *a) {
     uint8_t *end = a->bytes + a->size + a->directory_size;
     memcpy(a->bytes + a->size, a->directory, a->directory_size);
     memcpy(end, "PK\5\6", 4);
-    put(end + 8, (size_t)a->count, 2), put(end + 10, (size_t)a->count, 2);
-    put(end + 12, a->directory_size, 4), put(end + 16, a->size, 4);
+    put_little_endian(end + 8, (size_t)a->count, 2), put_little_endian(end + 10, (size_t)a->count, 2);
+    put_little_endian(end + 12, a->directory_size, 4), put_little_endian(end + 16, a->size, 4);
     a->size += a->directory_size + 22;
 }
 
 static d9_status decode(const void *bytes, size_t size) {
     d9_safetensors *file = (d9_safetensors *)1;
-    uint8_t *own = malloc(size + 1); /* of exact size, for the address sanitizer */
+    uint8_t *own = malloc(size ? size : 1); /* a copy of this size, for the address sanitizer */
     assert_non_null(own);
     memcpy(own, bytes, size);
     d9_context_clear(&context);
@@ -302,7 +303,7 @@ static d9_status decode(const void *bytes, size_t size) {
 static const struct {
     const char *pickle;
     size_t size;
-    const char *words; /* NULL: it is read */
+    const char *words; /* NULL: the pickle is read */
 } pickles[] = {
     {PICKLE(ORDERED "(" KEY TENSOR("\0", "K\4\x85", "K\1\x85") "u."), NULL},
     {PICKLE("}" KEY TENSOR("\2", "K\1K\2\x86", "K\x09K\1\x86") "s."), NULL},
@@ -368,7 +369,7 @@ TEST(other_pickles_are_rejected_and_run_nothing) {
     }
 }
 
-/* torch.save writes the numbers of its machine, and says how they lie. */
+/* torch.save writes numbers in the byte order of its machine, and records this order. */
 TEST(big_endian_numbers_are_rejected) {
     static const float storage[4] = {1, 2, 3, 4};
     static const char *const orders[] = {"little", "big"};

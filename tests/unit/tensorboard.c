@@ -14,7 +14,7 @@ static void assert_message(d9_message *message, const void *bytes, size_t size) 
 }
 
 /* Examples of protobuf.dev/programming-guides/encoding, and varints of ten bytes and of a tag of two bytes. */
-TEST(test_encoding) {
+TEST(test_messages_are_encoded_as_published) {
     d9_message m;
     d9_message_init(&context, &m);
     d9_message_integer(&m, 1, 150);
@@ -40,8 +40,8 @@ TEST(test_encoding) {
     d9_message_free(&m);
 }
 
-/* Nested messages whose lengths take two and three bytes; the buffer grows meanwhile. */
-TEST(test_nesting) {
+/* Nested messages whose lengths take two and three bytes; the buffer grows between begin and end. */
+TEST(test_nested_messages_have_their_lengths) {
     static uint8_t filling[20000];
     d9_message m;
     d9_message_init(&context, &m);
@@ -62,8 +62,8 @@ TEST(test_nesting) {
     d9_message_free(&m);
 }
 
-/* RFC 3720, B.4, and the usual check value. */
-TEST(test_crc) {
+/* Examples of RFC 3720, B.4, and the usual check value of "123456789". */
+TEST(test_checksums_equal_published_ones) {
     uint8_t zeros[32] = {0}, ones[32], counted[32];
     memset(ones, 0xff, sizeof ones);
     for (int i = 0; i < 32; i++) counted[i] = (uint8_t)i;
@@ -94,7 +94,7 @@ TEST_WITH(const char *folder, test_values_that_are_not_finite_are_omitted, run_f
     d9_tensorboard_close(&board);
 }
 
-/* TensorBoard reads files in the order of their names. The clock goes back, stands still and goes on. */
+/* TensorBoard reads files in the order of their names. The clock goes back, returns to the first time, and goes on. */
 TEST_WITH(const char *folder, test_a_later_file_is_later_by_name, run_folder_set_up) {
     static const double times[] = {1.5e9, 1.4e9, 1.5e9, 1.6e9};
     static const char *const names[] = {"1500000000.dawn9.000000010", "1500000001.dawn9.000000009",
@@ -120,28 +120,28 @@ static void *allocate_nothing(void *user, size_t alignment, size_t bytes) {
     return NULL;
 }
 
-static off_t size_of(const char *path) {
+static off_t file_size(const char *path) {
     struct stat state;
     return stat(path, &state) == 0 ? state.st_size : -1;
 }
 
-TEST_WITH(const char *folder, test_full_disk_and_lack_of_memory, run_folder_set_up) {
+TEST_WITH(const char *folder, test_full_disk_and_lack_of_memory_leave_the_file, run_folder_set_up) {
     d9_system failing = *d9_system_default();
     d9_tensorboard board;
     OK(d9_tensorboard_open(&context, &board, folder, 0, 1.5e9));
-    const off_t before = size_of(board.path);
+    const off_t before = file_size(board.path);
     assert_true(before > 0);
     context.system = &failing;
     failing.write = write_to_full_disk;
     d9_tensorboard_begin(&board, 1, 1.5e9);
     d9_tensorboard_scalar(&board, "a", 1);
     assert_rejection(d9_tensorboard_end(&board), D9_OUTPUT, "events.out.tfevents");
-    assert_int_equal(size_of(board.path), before);
+    assert_int_equal(file_size(board.path), before);
     failing = *d9_system_default();
     failing.allocate = allocate_nothing;
     d9_tensorboard_begin(&board, 1, 1.5e9);
     d9_tensorboard_histogram(&board, "a", (double[2000]){1}, 2000);
     assert_int_equal(d9_tensorboard_end(&board), D9_DEVICE); /* no memory for the record */
-    assert_int_equal(size_of(board.path), before);
+    assert_int_equal(file_size(board.path), before);
     d9_tensorboard_close(&board);
 }

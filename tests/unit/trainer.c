@@ -8,8 +8,8 @@
 
 #define RUN_TEST(name) TEST_WITH(run_bench *b, name, run_bench_set_up)
 
-/* Repeats a seed in every precision, and resumes in f64 and bf16; test_stopped_anywhere resumes in f32. */
-TEST(test_seeds_in_every_precision) {
+/* Repeats a seed in every precision, and resumes in f64 and bf16; test_a_run_resumes_from_every_step resumes in f32. */
+TEST(test_seeds_repeat_in_every_precision) {
     static const char *const precisions[] = {"f64", "f32", "bf16", "fp16"};
     for (int p = 0; p < 4; p++) {
         const d9_config *config = run_config("reference", precisions[p], "");
@@ -19,13 +19,13 @@ TEST(test_seeds_in_every_precision) {
 }
 
 /* Stops after every possible step. */
-RUN_TEST(test_stopped_anywhere) {
+RUN_TEST(test_a_run_resumes_from_every_step) {
     int64_t stops[RUN_STEPS];
     for (int64_t s = 1; s <= RUN_STEPS; s++) stops[s - 1] = s % RUN_STEPS;
     run_check_resume(b->config, stops);
 }
 
-RUN_TEST(test_stopped_three_times) {
+RUN_TEST(test_a_run_resumes_three_times) {
     static const int64_t stops[] = {2, 6, 12, 0};
     for (int i = 0; i < 4; i++) {
         char words[64];
@@ -41,10 +41,10 @@ RUN_TEST(test_stopped_three_times) {
     assert_false(run_has(b->folder, "checkpoint.safetensors")); /* keep: model */
 }
 
-/* --resume without an earlier run starts one. A finished run and a checkpoint are deleted only with --overwrite, and
- * never by a run of another configuration; a finished run is not resumed. One that ended between its last checkpoint
+/* --resume without an earlier run starts a run. A finished run and a checkpoint are deleted only with --overwrite,
+ * which is rejected together with --resume; a finished run is not resumed. A run that ended between its last checkpoint
  * and its result is resumed without training, with the same numbers. */
-RUN_TEST(test_resume_and_overwrite) {
+RUN_TEST(test_finished_runs_and_checkpoints_need_overwrite) {
     static const struct {
         bool other, resume, overwrite, unlink_result;
         int64_t stop;
@@ -112,7 +112,7 @@ typedef struct watched {
     const char *folder;
     int epochs, with_checkpoint;     /* epochs that ended; those that found a checkpoint of an earlier one */
     volatile sig_atomic_t interrupt; /* set after step `interrupt_after` */
-    volatile sig_atomic_t unsaved;
+    volatile sig_atomic_t unsaved;   /* steps since the last checkpoint */
     int64_t interrupt_after, most_unsaved;
 } watched;
 
@@ -139,7 +139,7 @@ static d9_train_options watched_options(const run_bench *b, watched *w) {
 
 /* A checkpoint is written at the end of each epoch except the last, if the previous one is old enough (30 s by default,
  * longer than this run), or if the epoch's number is a multiple of checkpoint_every. */
-RUN_TEST(test_when_checkpoints_are_written) {
+RUN_TEST(test_checkpoints_are_written_by_time_and_by_epoch) {
     static const struct {
         double seconds;
         int64_t every;
@@ -185,8 +185,8 @@ RUN_TEST(test_checkpoints_are_timed) {
     d9_result_free(&context, &result);
 }
 
-/* Evaluating less often changes only the accuracies in the rows of epochs. */
-RUN_TEST(test_evaluations_change_nothing) {
+/* Evaluating less often changes only the scores in the rows of epochs. */
+RUN_TEST(test_evaluations_change_only_the_scores_of_epochs) {
     const d9_config *config = run_config("reference", "f32", "eval: {every: 0}\n");
     const run_report *often = run_bench_whole(b), once = run_train_ok(&(d9_train_options){.config = config, .seed = 7});
     assert_string_equal(often->params_sha256, once.params_sha256);
@@ -205,7 +205,7 @@ static int64_t lines_in(const run_bench *b, const char *name) {
 }
 
 /* With a fractional eval.every, an evaluation follows the epoch in which it is due; one always follows the last. */
-TEST(test_evaluations_due) {
+TEST(test_evaluations_are_due_by_eval_every) {
     static const struct {
         double every;
         const char *due; /* for epochs 1 to 8, when another epoch follows */
@@ -236,12 +236,12 @@ RUN_TEST(test_an_evaluation_omitted_by_an_interrupt_is_repeated) {
         options.resume = true, options.overwrite = false;
         const run_report rest = run_train_ok(&options);
         run_assert_equal(&rest, run_bench_whole(b), "an evaluation was left");
-        assert_ints(w.epochs, 3 - i, rest.final_evaluations, 1); /* the one omitted is not recorded */
+        assert_ints(w.epochs, 3 - i, rest.final_evaluations, 1); /* the omitted evaluation is not recorded */
         assert_ints(lines_in(b, "events.jsonl"), 3, lines_in(b, "epochs.tsv"), 4);
     }
 }
 
-RUN_TEST(test_interrupts_before_the_first_step) {
+RUN_TEST(test_a_run_interrupted_before_the_first_step_resumes) {
     volatile sig_atomic_t signal_number = SIGTERM;
     const d9_train_options options = RUN_OPTIONS(b, .resume = true);
     context.interrupt = &signal_number;
@@ -310,7 +310,7 @@ RUN_TEST(test_each_epoch_has_its_order) {
 }
 
 /* An evaluation's time follows from its operations and the seconds of a step; the last evaluation ends the run. */
-RUN_TEST(test_seconds_left) {
+RUN_TEST(test_seconds_left_include_evaluations) {
     const d9_program *program = &run_session(b->config, 99)->program;
     const int64_t batches = (program->extent.eval_samples + program->extent.batch - 1) / program->extent.batch;
     const double share = d9_graph_operations(&program->eval, 0, program->eval.node_count) /
@@ -422,7 +422,7 @@ static void ignore_step(void *user, const d9_program *program, int64_t step, dou
     (void)user, (void)program, (void)step, (void)loss, (void)seconds;
 }
 
-RUN_TEST(test_loss_that_is_not_finite) {
+RUN_TEST(test_a_loss_that_is_not_finite_ends_the_run) {
     const d9_config *config =
         program_yaml("data: {dataset: synthetic, synthetic_train: 40, synthetic_test: 8, image_size: 16}\n"
                      "backend: reference\nprecision: f32\nthreads: 1\nmodel: {name: resnet9, channels: [4, 4, 4, 4]}\n"
@@ -462,7 +462,7 @@ static void check_logits_file(run_bench *b, d9_session *session) {
 }
 
 /* A model written and loaded predicts what the run predicted, image by image. A network of another shape rejects it. */
-RUN_TEST(test_model_read_back) {
+RUN_TEST(test_a_saved_model_predicts_as_the_run) {
     d9_evaluation evaluation;
     double top1[21];
     const run_report report = run_train_ok(&RUN_OPTIONS(b));

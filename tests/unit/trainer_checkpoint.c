@@ -1,4 +1,4 @@
-/* Checkpoints: their contents, and checkpoints of another run or version or that are incomplete. The error names the
+/* Checkpoints: their contents; those of another run or version, or incomplete ones, are rejected. The error names the
  * file and the part, and training never starts over silently. */
 #include "core/process.h"
 #include "record/safetensors.h"
@@ -37,7 +37,7 @@ static int set_up(void **state) {
 #define CHECKPOINT_TEST(name) TEST_WITH(bench *b, name, set_up)
 
 /* Writes a checkpoint of these tensors and the metadata of `file`, with the right checksum. */
-static void put_tensors(bench *b, const d9_tensor *tensors, int count) {
+static void write_tensors(bench *b, const d9_tensor *tensors, int count) {
     uint8_t *bytes;
     size_t size;
     OK(d9_safetensors_encode(&context, b->path, tensors, count, b->file->metadata, b->file->metadata_count, &bytes,
@@ -47,7 +47,8 @@ static void put_tensors(bench *b, const d9_tensor *tensors, int count) {
     d9_release(&context, bytes);
 }
 
-static void put(bench *b) { put_tensors(b, b->file->tensors, b->file->tensor_count); } /* writes b->file */
+/* Writes b->file as the checkpoint. */
+static void write_checkpoint(bench *b) { write_tensors(b, b->file->tensors, b->file->tensor_count); }
 
 static d9_status read_into(bench *b, d9_session *session) {
     b->progress = (d9_progress_state){.epochs = b->rows};
@@ -75,26 +76,26 @@ static void assert_tensor_rejected(bench *b, d9_tensor *at, d9_tensor wrong, con
     char kept[160];
     snprintf(kept, sizeof kept, "%s", words);
     *at = wrong;
-    put(b);
+    write_checkpoint(b);
     assert_rejected(b, D9_DATA, kept);
     *at = whole;
 }
 
-static d9_tensor *tensor(bench *b, const char *name) {
+static d9_tensor *find_tensor(bench *b, const char *name) {
     for (int t = 0; t < b->file->tensor_count; t++)
         if (strcmp(b->file->tensors[t].name, name) == 0) return &b->file->tensors[t];
     fail_msg("the checkpoint has no %s", name);
     return NULL;
 }
 
-static const char **metadata(bench *b, const char *key) {
+static const char **find_metadata(bench *b, const char *key) {
     for (int m = 0; m < b->file->metadata_count; m++)
         if (strcmp(b->file->metadata[m].key, key) == 0) return &b->file->metadata[m].value;
     fail_msg("the metadata has no %s", key);
     return NULL;
 }
 
-static d9_buffer accumulator(const bench *b, const char *name) {
+static d9_buffer find_accumulator(const bench *b, const char *name) {
     const d9_buffer buffer = d9_accumulator_find(&b->session->program.accumulators, name);
     assert_true(buffer != D9_BUFFER_COUNT);
     return buffer;
@@ -112,13 +113,13 @@ CHECKPOINT_TEST(test_a_checkpoint_has_each_value_by_name) {
             const char *prefix;
             d9_buffer buffer;
         } parts[] = {{"state", D9_BUFFER_STATE},
-                     {"average", accumulator(b, "average")},
-                     {"velocity", accumulator(b, "velocity")}};
+                     {"average", find_accumulator(b, "average")},
+                     {"velocity", find_accumulator(b, "velocity")}};
         for (int p = 0; p < (value->kind == D9_VALUE_PARAMETER && value->trainable ? 3 : 2); p++, values++) {
             char name[128];
             float held[4096];
             snprintf(name, sizeof name, "%s/%s", parts[p].prefix, value->name);
-            const d9_tensor *found = tensor(b, name);
+            const d9_tensor *found = find_tensor(b, name);
             assert_true(found->type == D9_TENSOR_F32 && d9_shape_equal(&found->shape, &value->shape));
             assert_true(found->size <= sizeof held);
             OK(b->session->backend->read(&context, b->session->device, parts[p].buffer, value->offset, held,
@@ -129,14 +130,14 @@ CHECKPOINT_TEST(test_a_checkpoint_has_each_value_by_name) {
     assert_true(values > 60);
     assert_int_equal(b->file->tensor_count, values + 1 + 9 + 2 * D9_SEGMENT_COUNT); /* metrics, columns, segments */
     assert_true(b->progress.step == STOP && b->progress.epoch_count == 1 && b->rows[0].epoch == 1);
-    assert_true(b->rows[0].train_loss == *(const double *)tensor(b, "epochs/train_loss")->bytes);
-    assert_int_equal(tensor(b, "metrics")->shape.d[0], 4);
-    assert_int_equal(tensor(b, "timeline/train/epoch")->shape.d[0], 2); /* a whole epoch and a partial one */
+    assert_true(b->rows[0].train_loss == *(const double *)find_tensor(b, "epochs/train_loss")->bytes);
+    assert_int_equal(find_tensor(b, "metrics")->shape.d[0], 4);
+    assert_int_equal(find_tensor(b, "timeline/train/epoch")->shape.d[0], 2); /* a whole epoch and a partial one */
 }
 
 /* Reading overwrites all previous contents of the buffers: the gaps between values become zero. */
 CHECKPOINT_TEST(test_reading_sets_gaps_to_zero) {
-    const d9_buffer buffers[] = {D9_BUFFER_STATE, accumulator(b, "average"), accumulator(b, "velocity")};
+    const d9_buffer buffers[] = {D9_BUFFER_STATE, find_accumulator(b, "average"), find_accumulator(b, "velocity")};
     const d9_graph *graph = &b->session->program.train;
     int64_t gaps = 0;
     for (int i = 0; i < 3; i++) {
@@ -172,7 +173,7 @@ CHECKPOINT_TEST(test_unknown_tensors_are_rejected) {
     memcpy(more, b->file->tensors, (size_t)count * sizeof *more);
     for (int i = 0; i < 2; i++) {
         more[count] = (d9_tensor){names[i][0], D9_TENSOR_F32, {1, {1}}, &number, sizeof number};
-        put_tensors(b, more, count + 1);
+        write_tensors(b, more, count + 1);
         assert_rejected(b, D9_DATA, names[i][1]);
     }
 }
@@ -188,8 +189,8 @@ CHECKPOINT_TEST(test_a_wrong_checksum_is_rejected) {
         bytes[size - back] ^= 1;
     }
     OK(d9_file_write(&context, b->path, bytes, size));
-    *metadata(b, "sha256") = "none";
-    put(b);
+    *find_metadata(b, "sha256") = "none";
+    write_checkpoint(b);
     assert_rejected(b, D9_DATA, "");
 }
 
@@ -272,15 +273,15 @@ CHECKPOINT_TEST(test_wrong_metadata_is_rejected) {
         {"step", "13", D9_DATA, "epochs/train_loss 1 3"}, /* the last epoch is partial */
     };
     for (size_t i = 0; i < sizeof wrongs / sizeof *wrongs; i++) {
-        const char **value = metadata(b, wrongs[i].key), *before = *value;
+        const char **value = find_metadata(b, wrongs[i].key), *before = *value;
         *value = wrongs[i].value;
-        put(b);
+        write_checkpoint(b);
         assert_rejected(b, wrongs[i].status, wrongs[i].words);
         *value = before;
     }
     assert_string_equal(b->file->metadata[0].key, "format");
     b->file->metadata[0] = (d9_metadata){"key", "value"};
-    put(b);
+    write_checkpoint(b);
     assert_rejected(b, D9_DATA, "");
 }
 
@@ -297,7 +298,7 @@ CHECKPOINT_TEST(test_truncated_checkpoints_are_rejected) {
     }
 }
 
-/* Each tensor missing, of another type, one row longer, of another rank. */
+/* Rejected: a tensor that is missing, of another type, one row longer, or of another rank; each tensor in turn. */
 CHECKPOINT_TEST(test_each_missing_or_malformed_tensor_is_rejected) {
     static const uint8_t zeros[65536];
     for (int t = 0; t < b->file->tensor_count; t++) {
@@ -320,7 +321,7 @@ CHECKPOINT_TEST(test_each_missing_or_malformed_tensor_is_rejected) {
         wrong = whole, wrong.shape = (d9_shape){2, {1, d9_shape_count(&whole.shape)}};
         if (whole.shape.rank != 2 || whole.shape.d[0] != 1) assert_tensor_rejected(b, at, wrong, whole.name);
     }
-    put(b);
+    write_checkpoint(b);
     assert_goes_on(b, "every tensor as it was");
 }
 
@@ -336,7 +337,7 @@ CHECKPOINT_TEST(test_wrong_sizes_of_epoch_rows_are_rejected) {
         {D9_TENSOR_F64, 648, "epochs/hours 81 F64 1"},    {D9_TENSOR_F64, 0, "epochs/hours 0 F64 1"},
         {D9_TENSOR_I64, 8, "epochs/hours I64 F64 1"},
     };
-    d9_tensor *hours = tensor(b, "epochs/hours");
+    d9_tensor *hours = find_tensor(b, "epochs/hours");
     for (size_t i = 0; i < sizeof wrongs / sizeof *wrongs; i++) {
         const int64_t count = (int64_t)(wrongs[i].size / d9_tensor_type_bytes(wrongs[i].type));
         const d9_tensor wrong = {hours->name, wrongs[i].type, {1, {count}}, zeros, wrongs[i].size};
@@ -345,12 +346,12 @@ CHECKPOINT_TEST(test_wrong_sizes_of_epoch_rows_are_rejected) {
         assert_int_equal(report.status, D9_DATA);
         assert_words(report.message, wrongs[i].words);
     }
-    put(b);
+    write_checkpoint(b);
     b->progress = (d9_progress_state){.epochs = b->rows};
     assert_rejection(d9_checkpoint_read(b->session, b->path, 0, &b->progress), D9_DATA, "1 0");
 }
 
-/* A file with `number` as an element of the tensor must be rejected. */
+/* A file with `number` as the first or the `last` element of the tensor must be rejected. */
 static void check_number(bench *b, d9_tensor *at, bool last, const void *number) {
     const size_t element = d9_tensor_type_bytes(at->type);
     d9_tensor wrong = *at;
@@ -383,7 +384,7 @@ CHECKPOINT_TEST(test_invalid_numbers_are_rejected) {
     }
     assert_true(tried > 60);
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
-        check_number(b, tensor(b, rows[r].name), false, rows[r].number);
+        check_number(b, find_tensor(b, rows[r].name), false, rows[r].number);
 }
 
 /* A state that could not be read again is not written, and the previous checkpoint stays. */
@@ -402,7 +403,7 @@ static void keep_warning(void *user, d9_log_level level, const char *line) {
     if (level == D9_LOG_WARNING) snprintf(user, 1024, "%s", line);
 }
 
-/* Resumes on two threads a run that stopped on one. `warning`: the last one; "": none. */
+/* Resumes on two threads a run that stopped on one. `warning`: the last warning; "": none. */
 static void resume_on_two(const char *folder, const char *backend, char warning[1024]) {
     d9_context own;
     d9_result result;
@@ -418,8 +419,8 @@ static void resume_on_two(const char *folder, const char *backend, char warning[
     d9_result_free(&own, &result);
 }
 
-/* A run that resumes with another number of threads warns on oneDNN, whose bits depend on it, and not on the reference
- * backend. */
+/* A run that resumes with another number of threads warns on oneDNN, whose bits depend on that number, and not on the
+ * reference backend. */
 TEST_WITH(const char *folder, test_resuming_on_more_threads_warns_on_onednn, run_folder_set_up) {
     char warning[1024];
     resume_on_two(folder, "reference", warning);

@@ -114,7 +114,7 @@ static run_report train_on(disk *d, d9_train_options options) {
     return run_train(&options, &system);
 }
 
-/* On a working disk, the failed run resumes and ends as without the failure. */
+/* On a working disk, the failed run resumes and ends as without the failure. Empties the folder. */
 static void assert_recovers(run_bench *b, const char *what) {
     const run_report rest = run_train_ok(&RUN_OPTIONS(b, .resume = true));
     run_assert_equal(&rest, run_bench_whole(b), what);
@@ -129,8 +129,9 @@ static void check_failed(run_bench *b, const run_report *report, const disk *d, 
     run_check_files(b->folder, what);
 }
 
-/* Each file of a record with each kind of failure. Checkpoints are written each epoch, so that the run can resume. */
-FAULT_TEST(test_each_fault_of_each_file) {
+/* Each file of a record fails with each kind of failure. Checkpoints are written each epoch, so that the run can
+ * resume. */
+FAULT_TEST(test_each_fault_of_each_file_is_reported) {
     static const char *const files[] = {
         "config.yaml",       "events.jsonl",    "epochs.tsv", "checkpoint.safetensors", "predictions.safetensors",
         "model.safetensors", "submission.json", "result.json"};
@@ -147,9 +148,9 @@ FAULT_TEST(test_each_fault_of_each_file) {
     }
 }
 
-/* A disk that is full after some number of bytes, in the first nine tenths of those that a run writes: timings vary in
- * the last tenth of the record. */
-FAULT_TEST(test_full_disk) {
+/* A disk that is full after some number of bytes, in the first nine tenths of those that a run writes: the last tenth
+ * has times, whose lengths vary. */
+FAULT_TEST(test_a_run_on_a_full_disk_recovers) {
     enum { CASES = 25 / TEST_SHARE };
     disk whole = {.room = INT64_MAX, .marked = -1};
     OK(train_on(&whole, RUN_OPTIONS(b, .checkpoint_every = 1)).status);
@@ -167,7 +168,7 @@ FAULT_TEST(test_full_disk) {
 
 /* Only the checkpoint, or only the model, cannot be written. At an interrupt the run fails and an old checkpoint
  * survives; at the model the training is not lost; at a checkpoint by time the run goes on. */
-FAULT_TEST(test_disk_that_is_full_for_one_file) {
+FAULT_TEST(test_a_disk_may_be_full_for_one_file) {
     static const struct {
         const char *what, *victim;
         int64_t first, stop; /* steps of an earlier run, 0: none; steps after which this one stops */
@@ -206,7 +207,7 @@ static void fill_disk(void *user, const d9_program *program, const d9_epoch_row 
 
 /* TensorBoard's events are no part of the record: a disk that is full for them ends no run. The second of the three
  * epochs meets the fault, in a write of half of its bytes and one of none; the third writes nothing. */
-FAULT_TEST(test_disk_that_is_full_for_tensorboard) {
+FAULT_TEST(test_a_disk_that_is_full_for_tensorboard_ends_no_run) {
     const char *logs = run_path(b->folder, "logs");
     disk d = {.victim = "tfevents", .room = INT64_MAX, .marked = -1};
     const run_report report = train_on(
@@ -218,7 +219,7 @@ FAULT_TEST(test_disk_that_is_full_for_tensorboard) {
     assert_true(run_has(b->folder, "result.json") && run_has(b->folder, "checkpoint.safetensors"));
 }
 
-FAULT_TEST(test_folder_that_cannot_be_made) {
+FAULT_TEST(test_a_folder_that_cannot_be_made_is_an_error) {
     disk d = {.fault = FAULT_OPEN, .room = INT64_MAX, .marked = -1};
     const char *path = run_path(b->folder, "below");
     const run_report report = train_on(&d, (d9_train_options){.config = b->config, .seed = 7, .out = path});
@@ -238,8 +239,8 @@ static void make_scarce(void *user, const d9_program *program, const d9_epoch_ro
     if (row->epoch == 1) scarce = 1;
 }
 
-/* A run continues without a checkpoint if the disk is full. Any other reason ends it. */
-FAULT_TEST(test_no_memory_for_a_checkpoint) {
+/* A run continues without a checkpoint if the disk is full. Any other reason, such as lack of memory, ends the run. */
+FAULT_TEST(test_lack_of_memory_for_a_checkpoint_ends_the_run) {
     d9_system system = *d9_system_default();
     system.allocate = scarce_allocate;
     const run_report end =
@@ -247,7 +248,7 @@ FAULT_TEST(test_no_memory_for_a_checkpoint) {
     assert_ints(scarce, 0, end.status, D9_DEVICE);
 }
 
-FAULT_TEST(test_saved_plan) {
+FAULT_TEST(test_a_saved_plan_is_followed) {
     const char *path = run_path(b->folder, "plan.tsv");
     d9_train_options options = {.config = b->config, .seed = 7, .save_plan = path};
     const run_report saved = run_train_ok(&options);
@@ -291,7 +292,7 @@ static void check_failing_call(run_bench *b, each_call kind, int64_t k) {
 enum { SOME = 20 / TEST_SHARE }; /* most calls tried of each kind */
 static bool every;               /* tries all calls */
 
-FAULT_TEST(test_runs_with_a_failing_call) {
+FAULT_TEST(test_runs_survive_or_report_a_failing_call) {
     b->config->keep = D9_KEEP_MODEL;
     planted counted = {.victim = 0};
     OK(train_planted(b, &counted, false).status);

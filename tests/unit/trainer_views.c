@@ -1,5 +1,6 @@
-/* eval.tta: which evaluations compute all views, and which scores decide the best epoch, early stopping, a plateau of
- * the learning rate and the target. Scores are perplexities, which differ in every epoch and view; lower is better. */
+/* eval.tta: the evaluations that compute all views, and the scores that decide the best epoch, early stopping, a
+ * plateau of the learning rate and the target. Scores of trained runs are perplexities, which differ in every epoch and
+ * view; lower is better. */
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 #include "train/trainer.h"
@@ -36,21 +37,21 @@ static const d9_result *train(const bench *b) {
 
 static double plain(const d9_result *result, int64_t row) { return result->epochs[row].score; }
 static double with_views(const d9_result *result, int64_t row) { return result->epochs[row].score_tta; }
-typedef double (*figure)(const d9_result *result, int64_t row);
-/* The scores by which the best epoch is chosen. */
-static figure deciding(int tta) { return tta == D9_EVAL_TTA_EVERY ? with_views : plain; }
+typedef double (*score_function)(const d9_result *result, int64_t row);
+/* Returns the scores by which the best epoch is chosen. */
+static score_function deciding_scores(int tta) { return tta == D9_EVAL_TTA_EVERY ? with_views : plain; }
 
-static int64_t lowest(const d9_result *result, figure figure, int64_t rows) {
+static int64_t lowest_row(const d9_result *result, score_function score, int64_t rows) {
     int64_t best = 0;
     for (int64_t e = 1; e < rows; e++)
-        if (figure(result, e) < figure(result, best)) best = e;
+        if (score(result, e) < score(result, best)) best = e;
     return best;
 }
 
 /* The number of epochs after which early stopping ends the run. */
-static int64_t early_stop_epochs(const d9_result *result, figure figure, int64_t patience) {
+static int64_t early_stop_epochs(const d9_result *result, score_function score, int64_t patience) {
     int64_t rows = 1;
-    while (rows < result->epoch_count && rows - 1 - lowest(result, figure, rows) < patience) rows++;
+    while (rows < result->epoch_count && rows - 1 - lowest_row(result, score, rows) < patience) rows++;
     return rows;
 }
 
@@ -65,14 +66,14 @@ static void check_rows(const bench *b, const d9_result *result) {
     }
 }
 
-static int segments(const d9_result *result, d9_segment_kind kind) {
+static int count_segments(const d9_result *result, d9_segment_kind kind) {
     int count = 0;
     for (int i = 0; i < result->timeline->count; i++) count += result->timeline->segments[i].kind == kind;
     return count;
 }
 
 /* The expected rows were worked out by hand. A score of 0 means: not evaluated after that epoch. */
-TEST(test_best_row_target_and_patience_by_hand) {
+TEST(test_best_row_target_and_patience_equal_those_by_hand) {
     static const struct {
         double plain[4], views[4];
         int tta;
@@ -109,7 +110,7 @@ TEST(test_best_row_target_and_patience_by_hand) {
 }
 
 /* `last` changes neither the parameters nor the final scores; only the last row has a score with all views. */
-TEST_WITH(bench *b, test_only_the_last_has_all_views, set_up) {
+TEST_WITH(bench *b, test_only_the_last_evaluation_has_all_views, set_up) {
     const d9_result *last = train(b);
     assert_string_equal(last->params_sha256, b->every.params_sha256);
     assert_true(last->score == b->every.score && last->score_tta == b->every.score_tta &&
@@ -117,15 +118,15 @@ TEST_WITH(bench *b, test_only_the_last_has_all_views, set_up) {
     assert_int_equal(last->epoch_count, 8);
     check_rows(b, last);
     for (int64_t e = 0; e < 8; e++) assert_int_equal(has_views(last, e), e == 7);
-    assert_ints(segments(last, D9_SEGMENT_EVALUATE), 7, segments(last, D9_SEGMENT_FINAL_EVALUATE), 1);
+    assert_ints(count_segments(last, D9_SEGMENT_EVALUATE), 7, count_segments(last, D9_SEGMENT_FINAL_EVALUATE), 1);
 }
 
 /* In an epoch that was evaluated without all views, the plain score decides if the target is met. */
 TEST_WITH(bench *b, test_target_is_met_by_the_scores_of_eval_tta, set_up) {
     for (int tta = D9_EVAL_TTA_LAST; tta <= D9_EVAL_TTA_EVERY; tta++) {
-        const int64_t best = lowest(&b->every, deciding(tta), 7);
+        const int64_t best = lowest_row(&b->every, deciding_scores(tta), 7);
         b->config->eval.tta = tta;
-        b->config->target = deciding(tta)(&b->every, best);
+        b->config->target = deciding_scores(tta)(&b->every, best);
         assert_int_equal(train(b)->epoch_to_target, best + 1);
     }
 }
@@ -134,25 +135,26 @@ TEST_WITH(bench *b, test_target_is_met_by_the_scores_of_eval_tta, set_up) {
 TEST_WITH(bench *b, test_best_follows_the_scores_of_eval_tta, set_up) {
     b->config->keep = D9_KEEP_BEST;
     for (int tta = D9_EVAL_TTA_LAST; tta <= D9_EVAL_TTA_EVERY; tta++) {
-        const int64_t best = lowest(&b->every, deciding(tta), 8);
+        const int64_t best = lowest_row(&b->every, deciding_scores(tta), 8);
         b->config->eval.tta = tta;
         const d9_result *result = train(b);
         assert_int_equal(result->best_epoch, best + 1);
         assert_true(result->score == plain(&b->every, best) && result->score_tta == with_views(&b->every, best));
         check_rows(b, result);
         for (int64_t e = 0; e < 8 && tta == D9_EVAL_TTA_LAST; e++)
-            assert_int_equal(has_views(result, e), e == 7 || lowest(result, plain, e + 1) == e);
+            assert_int_equal(has_views(result, e), e == 7 || lowest_row(result, plain, e + 1) == e);
     }
     b->config->eval.tta = D9_EVAL_TTA_LAST;
     b->config->eval.patience = 3;
     run_check_resume(b->config, (const int64_t[]){7, 12, 0});
 }
 
-/* Early stopping follows the plain scores, and the model where it stopped is evaluated with all views. */
+/* Early stopping follows the plain scores or, with `every`, those with all views; the last model is evaluated with all
+ * views. */
 TEST_WITH(bench *b, test_patience_follows_the_scores_of_eval_tta, set_up) {
     b->config->eval.patience = 1;
     for (int tta = D9_EVAL_TTA_EVERY; tta >= D9_EVAL_TTA_LAST; tta--) {
-        const int64_t rows = early_stop_epochs(&b->every, deciding(tta), 1);
+        const int64_t rows = early_stop_epochs(&b->every, deciding_scores(tta), 1);
         b->config->eval.tta = tta;
         assert_true(rows > 1 && rows < 8);
         const d9_result *result = train(b);
@@ -161,7 +163,8 @@ TEST_WITH(bench *b, test_patience_follows_the_scores_of_eval_tta, set_up) {
         assert_true(result->score_tta == with_views(&b->every, rows - 1));
         if (tta == D9_EVAL_TTA_EVERY) continue;
         for (int64_t e = 0; e < rows; e++) assert_int_equal(has_views(result, e), e == rows - 1);
-        assert_ints(segments(result, D9_SEGMENT_EVALUATE), rows, segments(result, D9_SEGMENT_FINAL_EVALUATE), 1);
+        assert_ints(count_segments(result, D9_SEGMENT_EVALUATE), rows,
+                    count_segments(result, D9_SEGMENT_FINAL_EVALUATE), 1);
         int last = result->timeline->count - 1; /* the last of the two evaluations of the epoch is the final one */
         while (result->timeline->segments[last].kind != D9_SEGMENT_EVALUATE &&
                result->timeline->segments[last].kind != D9_SEGMENT_FINAL_EVALUATE)
@@ -187,7 +190,7 @@ static bool goes_on(const bench *b, int tta, int64_t epochs) {
 
 /* With another eval.tta, another epoch may be the best. Resuming with it must be rejected if the kept model is of the
  * previously best epoch, unless the checkpoint is older than the new best epoch, which is then trained again. */
-TEST_WITH(bench *b, test_kept_model_of_another_epoch, set_up) {
+TEST_WITH(bench *b, test_a_kept_model_of_another_epoch_is_rejected, set_up) {
     const char *path = run_path(b->folder, "checkpoint.safetensors");
     size_t size;
     b->config->keep = D9_KEEP_BEST;
@@ -210,7 +213,7 @@ TEST_WITH(bench *b, test_plateau_follows_the_scores_of_eval_tta, set_up) {
         const d9_result *result = train(b);
         for (int64_t e = 0; e < 8; e++) {
             assert_true(fabs(result->epochs[e].learning_rate - factor * b->every.epochs[e].learning_rate) < 1e-12);
-            if (lowest(result, deciding(tta), e + 1) != e) factor /= 2;
+            if (lowest_row(result, deciding_scores(tta), e + 1) != e) factor /= 2;
         }
         assert_true(factor < 1);
     }
@@ -221,7 +224,7 @@ typedef struct watched {
     int64_t evaluations, stop_in, last_seen, all;
 } watched;
 
-/* Interrupts the evaluation number `stop_in`. Each evaluation ends when all its views are seen. */
+/* Interrupts the evaluation number `stop_in`, from 0; -1: none. Each evaluation ends when all its views are seen. */
 static void on_evaluated(void *user, const d9_program *program, int64_t seen, int64_t all) {
     watched *w = user;
     (void)program;
@@ -232,7 +235,7 @@ static void on_evaluated(void *user, const d9_program *program, int64_t seen, in
 }
 
 /* With early stopping, the final evaluation of the timeline is the repeated one, not the one that was interrupted. */
-TEST_WITH(bench *b, test_interrupted_last_evaluation_is_not_final, set_up) {
+TEST_WITH(bench *b, test_an_interrupted_last_evaluation_is_not_final, set_up) {
     d9_result result;
     b->config->eval.patience = 1, b->config->eval.tta = D9_EVAL_TTA_EVERY;
     const int64_t rows = early_stop_epochs(&b->every, with_views, 1);
@@ -248,7 +251,7 @@ TEST_WITH(bench *b, test_interrupted_last_evaluation_is_not_final, set_up) {
     w = (watched){.stop_in = -1};
     options.overwrite = false, options.resume = true;
     OK(d9_train(&context, &options, &result));
-    assert_ints(result.epoch_count, rows, segments(&result, D9_SEGMENT_FINAL_EVALUATE), 1);
+    assert_ints(result.epoch_count, rows, count_segments(&result, D9_SEGMENT_FINAL_EVALUATE), 1);
     int last = result.timeline->count - 1;
     while (last > 0 && result.timeline->segments[last].kind != D9_SEGMENT_EVALUATE &&
            result.timeline->segments[last].kind != D9_SEGMENT_FINAL_EVALUATE)
@@ -258,7 +261,7 @@ TEST_WITH(bench *b, test_interrupted_last_evaluation_is_not_final, set_up) {
 }
 
 /* An interrupt in either of an epoch's two evaluations leaves no half of its row: the resumed run repeats both. */
-TEST_WITH(bench *b, test_interrupted_evaluation, set_up) {
+TEST_WITH(bench *b, test_an_interrupted_evaluation_is_repeated, set_up) {
     b->config->keep = D9_KEEP_BEST;
     const run_report whole = run_train_ok(&(d9_train_options){.config = b->config, .seed = 5});
     for (int stop = 0; stop < 2; stop++) {

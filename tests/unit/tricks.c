@@ -81,7 +81,7 @@ static void compare_parts(network which, const struct edits *row, const d9_progr
     }
 }
 
-TEST(test_each_edits_its_part_alone) {
+TEST(test_each_trick_edits_its_part_alone) {
     assert_int_equal(sizeof table / sizeof *table, D9_TRICK_COUNT);
     for (int t = 0; t < D9_TRICK_COUNT; t++) {
         char tricks[128];
@@ -128,7 +128,7 @@ TEST(test_augmentations_set_their_numbers) {
 }
 
 /* Pixels, loss and gradient use the same share in a step; evaluation uses original images. */
-TEST(test_mixup) {
+TEST(test_mixup_uses_one_share_in_a_step) {
     const d9_program *program = build(TINY, "mixup: {alpha: 0.5}"), *without = build(TINY, "flip: {}");
     const d9_graph *train = &program->train;
     const d9_node *mix = program_node(train, D9_OP_MIX, "image.mix");
@@ -146,7 +146,7 @@ TEST(test_mixup) {
 }
 
 /* The weight of an image's own label in the loss is the share of the pixels outside the step's box. */
-TEST(test_cutmix) {
+TEST(test_cutmix_weighs_labels_by_their_pixels) {
     const d9_program *program = build(TINY, "cutmix: {alpha: 2, probability: 0.75}");
     const d9_graph *train = &program->train;
     const d9_node *paste = program_node(train, D9_OP_PASTE, "image.paste");
@@ -169,7 +169,7 @@ TEST(test_cutmix) {
 }
 
 /* The branch of every addition, and no shortcut, has a dropout whose probability grows linearly. */
-TEST(test_stochastic_depth) {
+TEST(test_stochastic_depth_drops_every_branch) {
     static const struct {
         const char *model;
         int branches;
@@ -187,7 +187,7 @@ TEST(test_stochastic_depth) {
                                         rows[r].model, batch ? ", mode: batch" : ""),
                            8, 32, "f32");
             const d9_graph *graph = &program->train;
-            const d9_node_id loss = d9_edit_next(graph, D9_OP_LOSS, 0); /* gradients are added behind it */
+            const d9_node_id loss = d9_edit_next(graph, D9_OP_LOSS, 0); /* gradients are added after the loss */
             int count = 0;
             for (d9_node_id n = d9_edit_next(graph, D9_OP_ADD, 0); n != D9_NONE && n < loss;
                  n = d9_edit_next(graph, D9_OP_ADD, n + 1)) {
@@ -211,8 +211,8 @@ TEST(test_stochastic_depth) {
         }
 }
 
-/* On a network whose golden cases (tests/golden) do not show it, and before the activation also without norms. */
-TEST(test_pool_positions) {
+/* On the tiny network, which has no golden cases; before the activation also without norms. */
+TEST(test_pools_move_to_their_position) {
     static const struct {
         const char *tricks, *parts; /* parts: after features.0.filter */
         bool no_norm;
@@ -247,7 +247,7 @@ static void assert_shape(const d9_graph *graph, const char *name, d9_shape shape
     if (!d9_shape_equal(&program_value(graph, name)->shape, &shape)) fail_msg("%s has another shape", name);
 }
 
-TEST(test_whitened_stem) {
+TEST(test_patch_whitening_adds_a_frozen_layer) {
     const d9_graph *tiny = &build(TINY, "patch_whitening: {size: 3}")->train,
                    *wide = &build(RESNET9, "patch_whitening: {size: 5}")->train;
     const d9_node *whiten = program_node(tiny, D9_OP_CONV, "features.0.whiten"),
@@ -266,7 +266,7 @@ TEST(test_whitened_stem) {
     assert_int_equal(program_node(wide, D9_OP_CONV, "stem.whiten")->as.conv.pad, 2);
 }
 
-TEST(test_frozen_scale) {
+TEST(test_frozen_scales_are_not_trained) {
     const d9_program *program = build(TINY, "frozen_bn_scale: {scale: 0.5}");
     for (int v = 0; v < program->train.value_count; v++) {
         const d9_value *value = &program->train.values[v];
@@ -290,7 +290,7 @@ TEST(test_ema_averages_the_state) {
 
 /* After every `every`-th step (step t of T), slow = r slow + (1 - r) state with r = decay^every (t / T)^power; the
  * state becomes slow. */
-TEST(test_lookahead) {
+TEST(test_lookahead_resets_the_state_to_its_average) {
     static const struct {
         const char *options, *steps; /* steps: of the 12, those in which slow moves */
         double power;
@@ -319,7 +319,7 @@ TEST(test_lookahead) {
 }
 
 /* Six views: weight 1/2 for the image, 1/4 for each shifted copy, each split equally with its mirror image. */
-TEST(test_shifted_views) {
+TEST(test_shifted_views_have_their_weights) {
     static const d9_view want[] = {{false, 0, 0, 0.25}, {false, -2, -2, 0.125}, {false, 2, 2, 0.125},
                                    {true, 0, 0, 0.25},  {true, -2, -2, 0.125},  {true, 2, 2, 0.125}};
     const d9_program *program = build(TINY, "multicrop_tta: {shift: 2}, flip_tta: {}"),
@@ -344,9 +344,9 @@ TEST(test_shifted_views) {
     assert_int_equal(views.count, 3);
 }
 
-/* The trick adds a first layer, whose bias is a separate group with the weights' learning rate and is trained until the
- * given epoch. */
-TEST(test_whitening_layer) {
+/* The trick adds a first layer, whose bias is a group of its own, with the learning rate of the weights, and is trained
+ * until the given epoch. A network with such a layer uses its own. */
+TEST(test_whitening_bias_adds_a_layer) {
     static const char *const roles[] = {"stem.whiten", "stem.whiten.bias", "stem.whiten.act", "stem.conv"};
     const d9_program *program = build(RESNET9, "whitening_bias: {size: 3, bias_epochs: 1.5}, celu: {alpha: 0.3}");
     const d9_graph *train = &program->train;
@@ -376,7 +376,7 @@ TEST(test_whitening_layer) {
 
 /* bias_anneal: the learning rate falls linearly from multiplier * peak of train.lr, 0.1, to 0; the decay is divided by
  * the multiplier. */
-TEST(test_whitening_bias_rate) {
+TEST(test_the_learning_rate_of_the_whitening_bias_falls) {
     const d9_program *program =
         build(RESNET9, "whitening_bias: {bias_epochs: 1.5, bias_lr_multiplier: 64, bias_anneal: on}");
     const d9_group *group =
@@ -391,7 +391,7 @@ TEST(test_whitening_bias_rate) {
 
 /* Each trainable filter, even of 1x1, has a node of its own with the filter's shape; other parameters use the usual
  * update. */
-TEST(test_muon_takes_filters) {
+TEST(test_muon_updates_each_filter) {
     const d9_program *program =
         build(RESNET9, "patch_whitening: {}, muon: {rate: 0.3, momentum: 0.5, iterations: 4, renormalise_every: 2}");
     const d9_graph *graph = &program->train;
@@ -470,7 +470,7 @@ TEST(test_tricks_that_find_nothing_to_edit_are_rejected) {
     }
 }
 
-TEST(test_hooks_reject_what_does_not_fit) {
+TEST(test_hooks_reject_what_they_cannot_edit) {
     d9_accumulators accumulators = {0};
     d9_tail tail = {0};
     d9_views views = {.count = 1, .view = {{.weight = 1}}};
@@ -494,12 +494,12 @@ TEST(test_hooks_reject_what_does_not_fit) {
     const d9_trick *trick = d9_trick_at(D9_TRICK_muon);
     assert_rejection(trick->on_optimizer(&context, muon, &nothing, &program->groups), D9_USAGE,
                      "tricks.muon --without");
-    d9_groups groups = {.count = 1, .group = &(d9_group){.rate_multiplier = 1}}; /* no knots: the rate is 0 */
+    d9_groups groups = {.count = 1, .group = &(d9_group){.rate_multiplier = 1}}; /* no knots: the learning rate is 0 */
     assert_rejection(trick->on_optimizer(&context, muon, &program->train, &groups), D9_USAGE,
                      "tricks.muon train.lr 0 --without");
 }
 
-TEST(test_table_of_tricks) {
+TEST(test_each_trick_is_described) {
     for (int t = 0; t < D9_TRICK_COUNT; t++) {
         const d9_trick *trick = d9_trick_at(t);
         assert_int_equal(d9_trick_index(trick->name), t);

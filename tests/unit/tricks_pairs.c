@@ -1,8 +1,8 @@
-/* Combinations of tricks: each alone, with each other one, all together, and off. Each pair trains for two steps on the
- * reference backend, with the tests' tiny model and with a narrow ResNet-18; the numbers must be finite and, with few
- * exceptions, differ from those of either trick alone. The table of pairs is printed, and an empty cell fails. On each
- * network, each trick applies or is rejected as listed. A trick that is off, alone or beside any other, gives the
- * program and the bits of a run without it. */
+/* Combinations of tricks: each trick alone, with each other trick, all together, and off. Each pair trains for two
+ * steps on the reference backend, with the tests' tiny model and with a narrow ResNet-18; the numbers must be finite
+ * and, with few exceptions, differ from those of either trick alone. The table of pairs is printed, and an empty cell
+ * fails. On each network, each trick applies or is rejected as listed. A trick that is off, alone or beside any other,
+ * gives the program and the bits of a run without it. */
 #include "core/hash.h"
 #include "tests/support/runs.h"
 #include "tests/support/tiny_model.h"
@@ -78,7 +78,7 @@ static void write_tricks(unsigned set, int off, char *text, size_t size) {
     assert_true(used < size);
 }
 
-/* `under`: YAML for all other settings, for example a line with a base. The caller frees it. */
+/* `under`: YAML for all other settings, for example a line with a base. The caller frees the configuration. */
 static d9_config *make_config(unsigned set, int off, const char *under) {
     char yaml[MAX_YAML], tricks[MAX_YAML / 2];
     write_tricks(set, off, tricks, sizeof tricks);
@@ -197,7 +197,7 @@ static cell run_pair(const struct network *network, int a, int b, outcome *came)
     return TRAINED;
 }
 
-TEST(test_alone_and_in_pairs) {
+TEST(test_tricks_train_alone_and_in_pairs) {
     for (int n = 0; n < IN_PAIRS; n++)
         for (int a = 0; a < D9_TRICK_COUNT; a++)
             for (int b = a; b < D9_TRICK_COUNT; b++) {
@@ -206,7 +206,7 @@ TEST(test_alone_and_in_pairs) {
             }
 }
 
-/* test_alone_and_in_pairs must have run every pair of the list of tricks. Prints the table. */
+/* test_tricks_train_alone_and_in_pairs must have run every pair of the list of tricks. Prints the table. */
 TEST(test_no_cell_is_empty) {
     static const char *const words[] = {"EMPTY", "ok", "conflict", "rejected"};
     for (int n = 0; n < IN_PAIRS; n++) {
@@ -224,7 +224,7 @@ TEST(test_no_cell_is_empty) {
 }
 
 /* Trains each trick together with all others that may be combined with it, on every network. */
-TEST(test_all_together) {
+TEST(test_all_compatible_tricks_train_together) {
     program_check_networks(&networks[0].recipe, NETWORKS, sizeof *networks, false);
     for (int n = 0; n < NETWORKS; n++) {
         unsigned done = 0;
@@ -239,7 +239,7 @@ TEST(test_all_together) {
 }
 
 /* Rejections are tested trick by trick on every network. */
-TEST(test_rejections_on_every_network) {
+TEST(test_tricks_are_rejected_as_listed_on_every_network) {
     int rejected = 0;
     for (int n = 0; n < NETWORKS; n++)
         for (int t = 0; t < D9_TRICK_COUNT; t++)
@@ -247,8 +247,8 @@ TEST(test_rejections_on_every_network) {
     assert_int_equal(rejected, 15);
 }
 
-/* The program of a configuration, and its hash, as text. Frees the configuration if `last`. */
-static d9_text plan_of(d9_config *config, bool last) {
+/* The program and the hash of a configuration as text. Frees the configuration if `last`. */
+static d9_text program_text_of(d9_config *config, bool last) {
     const d9_extent extent = program_extent(config, 16, 16);
     d9_program program;
     d9_text text;
@@ -265,8 +265,8 @@ static d9_text plan_of(d9_config *config, bool last) {
     return text;
 }
 
-/* Frees `off`. */
-static void assert_same_plan(d9_text off, d9_text *absent, const char *trick) {
+/* Fails unless the texts are equal. Frees `off`. */
+static void assert_same_program(d9_text off, d9_text *absent, const char *trick) {
     if (strcmp(d9_text_get(&off), d9_text_get(absent)) != 0) fail_msg("%s: off is another program than absent", trick);
     d9_text_free(&off);
 }
@@ -279,7 +279,7 @@ static void write_base(const char *folder, unsigned set) {
 }
 
 /* A file that switches off one trick of its base must equal one without this trick; the other tricks stay on. */
-TEST_WITH(const char *folder, test_off_is_absent, run_folder_set_up) {
+TEST_WITH(const char *folder, test_a_trick_that_is_off_is_absent, run_folder_set_up) {
     char base[RUN_PATH_BYTES + 32];
     snprintf(base, sizeof base, "base: %s/base.yaml\n", folder);
     for (int t = 0; t < D9_TRICK_COUNT; t++) {
@@ -287,8 +287,8 @@ TEST_WITH(const char *folder, test_off_is_absent, run_folder_set_up) {
         write_base(folder, set);
         d9_config *absent = make_config(set & ~(1u << t), -1, recipe), *off = make_config(0, t, base);
         assert_false(off->trick_on[t]);
-        d9_text plan = plan_of(absent, false);
-        assert_same_plan(plan_of(off, false), &plan, d9_trick_at(t)->name);
+        d9_text plan = program_text_of(absent, false);
+        assert_same_program(program_text_of(off, false), &plan, d9_trick_at(t)->name);
         d9_text_free(&plan);
         const run_report one = run_train_ok(&(d9_train_options){.config = off, .seed = 3}),
                          other = run_train_ok(&(d9_train_options){.config = absent, .seed = 3});
@@ -298,10 +298,10 @@ TEST_WITH(const char *folder, test_off_is_absent, run_folder_set_up) {
 }
 
 /* Switching off a trick that is not on is legal. */
-TEST(test_off_alone) {
-    d9_text plain = plan_of(make_config(0, -1, recipe), true);
+TEST(test_turning_off_a_trick_that_is_off_changes_nothing) {
+    d9_text plain = program_text_of(make_config(0, -1, recipe), true);
     for (int t = 0; t < D9_TRICK_COUNT; t++)
-        assert_same_plan(plan_of(make_config(0, t, recipe), true), &plain, d9_trick_at(t)->name);
+        assert_same_program(program_text_of(make_config(0, t, recipe), true), &plain, d9_trick_at(t)->name);
     d9_text_free(&plain);
 }
 
@@ -320,7 +320,7 @@ static void check_effect(int network, int t, int other, const outcome *with, con
                  same_predictions ? "as without it" : "others");
 }
 
-TEST(test_on_is_not_off) {
+TEST(test_each_trick_has_an_effect_beside_any_other) {
     for (int n = 0; n < IN_PAIRS; n++) {
         const outcome plain = train_set(&networks[n], 0);
         for (int t = 0; t < D9_TRICK_COUNT; t++)
@@ -331,16 +331,16 @@ TEST(test_on_is_not_off) {
 }
 
 /* Turning one trick off while any other one is on, in a recipe with both unless they conflict, must give the program
- * and the hash of a configuration without it: test_off_is_absent trains such programs. */
-TEST_WITH(const char *folder, test_off_beside_each_other, run_folder_set_up) {
+ * and the hash of a configuration without it: test_a_trick_that_is_off_is_absent trains such programs. */
+TEST_WITH(const char *folder, test_a_trick_that_is_off_beside_any_other_is_absent, run_folder_set_up) {
     char base[RUN_PATH_BYTES + 32];
     snprintf(base, sizeof base, "base: %s/base.yaml\n", folder);
     for (int on = 0; on < D9_TRICK_COUNT; on++) {
-        d9_text alone = plan_of(make_config(1u << on, -1, recipe), true);
+        d9_text alone = program_text_of(make_config(1u << on, -1, recipe), true);
         for (int t = 0; t < D9_TRICK_COUNT; t++) {
             if (t == on) continue;
             write_base(folder, 1u << on | (unsigned)!d9_tricks_conflict(on, t) << t);
-            assert_same_plan(plan_of(make_config(0, t, base), true), &alone, d9_trick_at(t)->name);
+            assert_same_program(program_text_of(make_config(0, t, base), true), &alone, d9_trick_at(t)->name);
         }
         d9_text_free(&alone);
     }

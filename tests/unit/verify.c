@@ -29,8 +29,8 @@ static void check_golden(const char *folder, const char *precision) {
     assert_int_equal(v.skipped, 2);                        /* patch statistics: CIFAR-10 is missing */
 }
 
-TEST(test_golden_f64, run_folder_set_up) { check_golden(*state, "f64"); }
-TEST(test_golden_f32, run_folder_set_up) { check_golden(*state, "f32"); }
+TEST(test_golden_cases_pass_in_f64, run_folder_set_up) { check_golden(*state, "f64"); }
+TEST(test_golden_cases_pass_in_f32, run_folder_set_up) { check_golden(*state, "f32"); }
 
 /* A row must compare all elements of its kind in the file. */
 TEST_WITH(const char *folder, test_elements_are_counted, run_folder_set_up) {
@@ -53,8 +53,9 @@ TEST_WITH(const char *folder, test_elements_are_counted, run_folder_set_up) {
     }
 }
 
-/* The case `name`, text_gru (4 texts of 7 tokens, 50 words) or language_gru (58 tokens, 23 words), must be rejected
- * with another tensor `tokens` (without bytes: its own) or another value of the metadata row `key` (NULL: its own). */
+/* The case in the file `name`, text_gru (4 texts of 7 tokens, 50 words) or language_gru (58 tokens, 23 words), must be
+ * rejected with another tensor `tokens` (without bytes: its own) or another value of the metadata row `key` (NULL: its
+ * own). */
 static void assert_tokens_rejected(const char *folder, const char *name, d9_tensor tokens, const char *key,
                                    const char *value, const char *words) {
     d9_safetensors *file = run_tensors(name);
@@ -68,7 +69,7 @@ static void assert_tokens_rejected(const char *folder, const char *name, d9_tens
     assert_rejection(v.status, D9_DATA, words);
 }
 
-TEST_WITH(const char *folder, test_texts_and_streams_that_do_not_fit, run_folder_set_up) {
+TEST_WITH(const char *folder, test_invalid_texts_and_streams_are_rejected, run_folder_set_up) {
     static const char *const text = CASES "/text_gru.safetensors", *const stream = CASES "/language_gru.safetensors";
     static int64_t zeros[4 * 14] = {0}, high[4 * 14] = {[9] = 50}, negative[4 * 14] = {[9] = -1},
                              beyond[4 * 14] = {[9] = 23};
@@ -99,7 +100,7 @@ TEST_WITH(const char *folder, test_texts_and_streams_that_do_not_fit, run_folder
     }
 }
 
-TEST_WITH(const char *folder, test_precisions_that_cannot_be_verified, run_folder_set_up) {
+TEST_WITH(const char *folder, test_precisions_that_cannot_be_verified_are_rejected, run_folder_set_up) {
     verify(folder, CASES, "f31");
     assert_rejection(v.status, D9_USAGE, "f31 f64 f32 tf32 bf16 fp16");
     verify(folder, CASES, "bf16");

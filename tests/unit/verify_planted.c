@@ -225,7 +225,7 @@ static void assert_fail(fixture *f, const int *spoilt, int count, wrong how, con
 }
 
 /* Picks a tensor of each row: the first or the last. */
-static void pick(const fixture *f, bool first, int spoilt[GROUPS]) {
+static void pick_tensors(const fixture *f, bool first, int spoilt[GROUPS]) {
     for (int g = 0; g < GROUPS; g++)
         for (int i = 0; i < f->tensor_count; i++) {
             int at = first ? f->tensor_count - 1 - i : i; /* the last hit is kept */
@@ -245,7 +245,7 @@ TEST(test_the_unchanged_case_passes) {
 }
 
 /* Makes each expected tensor 1% too large in turn: in each round, the next tensor of every row. */
-TEST(test_each_tensor_one_percent) {
+TEST(test_each_tensor_off_by_one_percent_fails) {
     fixture *f = *state;
     int all = 0;
     for (int round = 0, count = 1; count > 0; round++, all += count) {
@@ -262,17 +262,17 @@ TEST(test_each_tensor_one_percent) {
 }
 
 /* In f32, a row beyond its limit is compared with the case's sensitivity, which is far below one percent. */
-TEST(test_one_percent_in_f32) {
+TEST(test_one_percent_fails_in_f32) {
     int spoilt[GROUPS];
-    pick(*state, true, spoilt);
+    pick_tensors(*state, true, spoilt);
     assert_fail(*state, spoilt, GROUPS, SCALED, "f32");
 }
 
-/* The first or the last tensor of each row is wrong: correct ones after or before it must not hide that. */
+/* The first or the last tensor of each row is wrong: correct tensors after or before it must not hide the error. */
 static void check_first_and_last(fixture *f, wrong how) {
     int spoilt[GROUPS];
     for (int first = 0; first < 2; first++) {
-        pick(f, first, spoilt);
+        pick_tensors(f, first, spoilt);
         assert_fail(f, spoilt, GROUPS, how, "f64");
         assert_fail(f, spoilt, GROUPS, how, "f32");
         for (int g = 0; first && g < GROUPS; g++) assert_fail(f, &spoilt[g], 1, how, "f32");
@@ -299,7 +299,7 @@ static void assert_rejected(fixture *f, const char *tensor, wrong how, const cha
     assert_rejection(f->v.status, D9_DATA, words);
 }
 
-TEST(test_inputs_that_do_not_fit) {
+TEST(test_invalid_inputs_are_rejected) {
     fixture *f = *state;
     assert_rejected(f, "init/layer1.conv.weight", DROPPED, "init/layer1.conv.weight");
     assert_rejected(f, "init/layer1.conv.weight", CUT, "init/layer1.conv.weight");
@@ -322,7 +322,7 @@ static void assert_setting_rejected(fixture *f, const char *key, json_t *value, 
     assert_metadata_rejected(f, "case", with_setting(f, row_of_metadata(f, "case")->value, key, value), words);
 }
 
-TEST(test_settings_that_do_not_fit) {
+TEST(test_invalid_settings_are_rejected) {
     fixture *f = *state;
     assert_setting_rejected(f, "lr", NULL, "lr");
     assert_setting_rejected(f, "steps", json_string("two"), "steps");
@@ -334,7 +334,7 @@ TEST(test_settings_that_do_not_fit) {
 }
 
 /* An invalid configuration in the file is D9_DATA, not D9_USAGE as on the command line. */
-TEST(test_configurations_that_do_not_fit) {
+TEST(test_invalid_configurations_are_rejected) {
     fixture *f = *state;
     const char *config = row_of_metadata(f, "dawn9.config")->value;
     assert_metadata_rejected(f, "dawn9.config", NULL, "dawn9.config");

@@ -162,7 +162,7 @@ static void open_language(const char *backend, const char *precision, bool keep_
     OK(d9_session_begin_epoch(session, 0));
 }
 
-TEST(test_rules_of_two_steps_agree) {
+TEST(test_rules_of_a_language_model_agree) {
     static const char *const precisions[] = {"f32", "bf16"};
     for (int p = 0; p < 2; p++) {
         bench b = {0};
@@ -180,7 +180,7 @@ TEST(test_rules_of_two_steps_agree) {
 
 /* One rule computes the loss, the metrics and the gradient of the logits. In f32 the gradient takes over the memory of
  * the logits, in bf16 it has its own. */
-TEST(test_memory_of_logits) {
+TEST(test_the_gradient_takes_over_the_memory_of_f32_logits) {
     for (int p = 0; p < 2; p++) {
         d9_session session;
         open_language("cpu", p ? "bf16" : "f32", false, &session);
@@ -198,7 +198,7 @@ static void assert_close(double got, double want) {
     if (!(fabs(got - want) <= 1e-15 * fabs(want))) fail_msg("%.17g, not %.17g", got, want);
 }
 
-TEST(test_difference_by_hand) {
+TEST(test_differences_equal_those_by_hand) {
     const double got[] = {3, 0, 4}, want[] = {3, 4, 0};
     const d9_tensor_difference difference = d9_tensor_difference_of(got, want, 3);
     assert_close(difference.distance, sqrt(32));
