@@ -39,7 +39,7 @@ static double next_number(fixture *f, bool integers) {
 /* Sets element i to x, rounded to the storage type, in both forms. */
 static void put(array *a, int64_t i, double x) {
     a->want[i] = rounded(a->store, x);
-    save(a->data, a->store, i, a->want[i]);
+    store_element(a->data, a->store, i, a->want[i]);
 }
 
 /* Array i, filled with random numbers. */
