@@ -1,6 +1,7 @@
 #!/bin/sh
-# Runs three analysers over engine, tricks, kernels/cpu and kernels/formulas, except CUDA: clang-tidy with .clang-tidy,
-# cppcheck with tests/analyze/cppcheck.txt, gcc's -fanalyzer. Prints their findings; exit status 1 if there are any.
+# Runs three analysers over the C files of engine, tricks and kernels, except CUDA and stb's code: clang-tidy with
+# .clang-tidy, cppcheck with tests/analyze/cppcheck.txt, gcc's -fanalyzer with tests/analyze/gcc.txt. Prints their
+# findings; exit status 1 if there are any.
 #
 # usage: tests/analyze.sh [clang-tidy] [cppcheck] [gcc]    none named: all three
 #
@@ -57,9 +58,10 @@ with open(f"{build}/once/files", "w") as files, open(f"{build}/once/gcc", "w") a
         print(shlex.quote(shlex.join(["gcc", *words, "-O1", "-fanalyzer", "-Wno-sign-conversion", "-Wno-unused-result"])), file=gcc)
 PYTHON
 
-# look NAME COMMAND...: reports the command's lines with a severity as findings of NAME, except gcc's that gcc.txt lists.
-# Its exit status is ignored: a file that does not compile is a finding, and the planted finding must be there.
-look() {
+# analyse NAME COMMAND...: reports the command's lines with a severity as findings of NAME, except gcc's that gcc.txt
+# lists. The command's exit status is ignored: a file that does not compile is a finding, and the planted finding must
+# be there.
+analyse() {
     name=$1
     shift
     began=$(date +%s)
@@ -80,12 +82,12 @@ look() {
 for tool in "$@"; do
     case $tool in
     clang-tidy) # one file per process: with several it falsely reports uninitialised va_lists
-        look clang-tidy xargs -a $build/once/files -P "$jobs" -n 1 clang-tidy -p $build/once --quiet --warnings-as-errors='*' ;;
+        analyse clang-tidy xargs -a $build/once/files -P "$jobs" -n 1 clang-tidy -p $build/once --quiet --warnings-as-errors='*' ;;
     cppcheck)
-        look cppcheck cppcheck --project=$build/once/compile_commands.json -j "$jobs" --quiet --error-exitcode=1 \
+        analyse cppcheck cppcheck --project=$build/once/compile_commands.json -j "$jobs" --quiet --error-exitcode=1 \
             --enable=warning,performance,portability --inline-suppr --suppressions-list=tests/analyze/cppcheck.txt \
             --include=tests/analyze/model.h -DD9_CPPCHECK --template='{file}:{line}: {severity}: {message} [{id}]' ;;
-    gcc) look gcc xargs -a $build/once/gcc -P "$jobs" -n 1 sh -c 'eval "cd build-analyze && $0"' ;;
+    gcc) analyse gcc xargs -a $build/once/gcc -P "$jobs" -n 1 sh -c 'eval "cd build-analyze && $0"' ;;
     *) echo "usage: tests/analyze.sh [clang-tidy] [cppcheck] [gcc]" >&2; exit 2 ;;
     esac
 done

@@ -1,4 +1,5 @@
-"""Executes the commands on the pages (README.md, CONTRIBUTING.md, docs/), block by block, in a copy of the tree.
+"""Executes the commands on the pages (README.md, CONTRIBUTING.md, tests/fuzz/README.md, docs/), block by block, in a
+copy of the tree.
 
 usage: docs.py look|run|long SOURCE DAWN9 [PAGE...]    or: docs.py prove
 
@@ -32,7 +33,7 @@ every line is compared; a line "..." matches any lines, "..." at the end of a li
 
 A block with a measured speed must have the commit that it was measured at nearby. Every block of commands must have one
 of the first four words, every block a language, every relative link a target. The copy's build/ is a link to the folder of
-DAWN9, or a build of the copy if a block changes the sources."""
+DAWN9, or a build of the copy if a block that is executed builds dawn9."""
 
 import collections
 import os
@@ -165,7 +166,7 @@ def heads_of(line):
 
 
 def name_of(line, number, heads):
-    """The kind of a number in a shown line, if it may differ."""
+    """The kind of a number in a shown line; None if the number must not differ."""
     spans = cells_of(line)
     column = next(i for i, (start, end) in enumerate(spans) if start <= number.start() < end)
     if heads and len(spans) >= len(heads) and column < len(heads) and spans[column] == number.span() and heads[column] in COLUMNS:
@@ -200,7 +201,7 @@ def is_near(name, shown, printed, within):
 
 
 def agrees(line, printed, heads, within):
-    """Does a printed line agree with a shown one?"""
+    """True if a printed line agrees with the shown `line`."""
     line = DEVICE.sub(r" in PRECISION: \1, DEVICE", line.rstrip())
     pattern, numbers = readings(line.removesuffix("...").strip(), heads)
     found = re.fullmatch(pattern + (".*" if line.endswith("...") else ""), DEVICE.sub(r" in PRECISION: \1, DEVICE", printed.strip()))
@@ -209,7 +210,8 @@ def agrees(line, printed, heads, within):
 
 
 def difference(expected, printed, tolerances):
-    """None, or the first shown line that was not printed. `tolerances`: {name: tolerance of each line}."""
+    """None, or the first difference. `tolerances`: {name: tolerances}, the first for the first line with such a number,
+    the second for the second, and so on; a single one is for all lines."""
     at, skipping, heads = 0, False, None
     left = {name: list(each) for name, each in tolerances.items()}
     for line in expected:
@@ -248,7 +250,7 @@ def commands_of(block):
 
 
 def make_copy(source, dawn9, folder, blocks):
-    """A copy of the files that git lists, with a build."""
+    """Copies the files that git lists to `folder`, and builds the copy or links the build of `dawn9`."""
     listed = subprocess.run(["git", "-c", "safe.directory=*", "-C", source, "ls-files", "-co", "--exclude-standard", "-z"],
                             stdout=subprocess.PIPE, check=True)
     names = [os.fsdecode(name) for name in listed.stdout.split(b"\0") if name]

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Checks in the object files that there are no mutable globals below main: nothing of engine, tricks and kernels is in
-# .data, .bss, .tdata, .tbss or a common block, static locals included. (Constants with addresses are in .data.rel.ro,
-# which is read-only once the program runs.) Prints one line per violation; exit status 1 if there are any.
+# .data, .bss, .tdata, .tbss or a common block, static locals included, except the rows of `allowed`. (Constants with
+# addresses are in .data.rel.ro, which is read-only once the program runs.) Prints one line per violation; exit status 1
+# if there are any.
 #
 # usage: tests/globals.sh BUILD    first proves on planted objects that it finds each kind. Needs objdump and cc.
 set -eu
@@ -15,7 +16,7 @@ engine/cli/main.c.o   unsaved_steps      what it says at the second Ctrl-C
 .c.o                  .gomp_critical_    the lock of "omp critical", of the compiler (GCC)
 '
 
-# Prints "FILE SECTION NAME" for each object in a writable section. Sections themselves are symbols of type d.
+# Prints "FILE SECTION NAME" for each object in a writable section. Symbols of type d are the sections themselves.
 mutable_of() { # object files
     objdump -t "$@" | awk '
         / file format / { file = $1; sub(/:$/, "", file) }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Rules that a compiler does not check: which folder may include which, without a circle; where names of tricks, printing,
-# unsafe calls and paths may stand; how long files and lines may be. Prints "FILE:LINE: what" of each violation, and
-# exits with status 1 if there is one.
+# unsafe calls and paths may stand; how long files and lines may be; that each script of tests/cli ends with `verdict`.
+# Prints "FILE:LINE: what" of each violation, and exits with status 1 if there is one.
 #
 # usage: tests/lint.sh [ROOT]      without ROOT: checks first that planted violations are found, then this tree
 #        tests/lint.sh --arrows    each room (row of `layers`) and the rooms that it includes, without those that it
@@ -11,11 +11,11 @@ here=$(cd "$(dirname "$0")" && pwd)
 
 # ---- the rules as data ----
 
-# Arrows go down only. FOLDER: the folders whose headers its files may include, its own among them. A file belongs to
-# the longest FOLDER that leads its path (or is it: the public header includes nothing of ours). Known and wanted:
-#   config reads the option tables of models and tricks and the names of data sets;
-#   graph takes the rows and formulas of kernels/formulas;
-#   data and step take formulas (Philox), train those of half precision; no formula knows anything of the engine.
+# A row is a room: FOLDER, then the folders and headers that its files may include, its own among them. A file belongs
+# to the row with the longest FOLDER that its path begins with or is. Includes ("arrows") go down only. On purpose,
+#   config includes the option tables of models and tricks and the names of data sets;
+#   many rooms include kernels/formulas, which includes no other room;
+#   the public header, engine/dawn9.h, includes no other file of dawn9.
 layers='
 engine/core                core
 engine/graph               graph core kernels/formulas
@@ -47,7 +47,7 @@ kernels/cpu                kernels
 kernels/cuda               kernels
 '
 
-# A library is known in one place. PATTERN of the header, then the folders that may include it.
+# Headers of external libraries: PATTERN of the header, then the folders that may include it.
 libraries='
 ^(oneapi/)?dnnl   engine/backends/onednn/
 ^mpi              engine/parallel/mpi/
@@ -58,8 +58,8 @@ libraries='
 ^zlib             engine/record/
 '
 
-# No identifier and no string in engine/ and kernels/ holds the name of a trick or a network (engine/models apart), but
-# these; the strings of engine/cli are free, because help shows examples. NAME, PATTERN of the files, reason.
+# The names of tricks and networks that identifiers and strings in engine/ and kernels/ may contain: NAME, PATTERN of
+# the files, reason. Free are engine/models and, because help shows examples, the strings of engine/cli.
 named='
 celu         ^(kernels/|engine/graph/ops/act[.]c)       an activation
 gelu         ^(kernels/|engine/graph/ops/act[.]c)       an activation
@@ -130,7 +130,8 @@ function room_of(path,    k, found) {
     return found
 }
 
-# What is left of a line without comments and the insides of strings and characters; in `spoken` with the strings.
+# Returns the line without comments and without the contents of strings and characters; sets `spoken` to the line
+# without comments but with strings.
 function bare(text,    out, at) {
     out = spoken = ""
     while (text != "") {
@@ -194,8 +195,8 @@ function print_arrows(    a, b, c, list) {
         print room[a] ": " (list ? list : "nothing of ours")
     }
 }
-# Removes folders that include none of the remaining ones or are included by none, until each that remains does both:
-# these are on a circle, or between two.
+# Removes folders that include no remaining folder or are included by none, as long as there are any. The folders that
+# remain are on a circle, or between two circles.
 function complain_of_circles(    changed, f, g, ends, starts) {
     for (changed = 1; changed;) {
         changed = 0
@@ -282,7 +283,7 @@ sources() {
 
 arrows() { sources "$1" | scan "$1" arrows; } # ROOT
 
-# The table of rooms in docs/design.md, as --arrows prints them.
+# Prints the table of rooms in docs/design.md in the form of --arrows.
 shown_arrows() { sed -n 's/^| `\([a-z_./0-9]*\)` |.*| \([^|]*\) |$/\1: \2/p' "$1" | tr -d '`'; }
 
 lint() {
@@ -298,22 +299,22 @@ lint() {
 # ---- the check that violations of each rule are found ----
 
 planted=0
-put() { # FILE TEXT: into the tree
+write_file() { # FILE TEXT: writes a file of the tree
     mkdir -p "$(dirname "$tree/$1")"
     printf '%s\n' "$2" >"$tree/$1"
 }
-plant() { # FILE PATTERN TEXT: a file that gets one complaint, with this pattern; without a pattern none
+plant() { # FILE PATTERN TEXT: adds a file that must get one complaint, with this pattern; if PATTERN is empty, none
     planted=$((planted + 1))
     case $1 in */a.*) name=${1%.*}$planted.${1##*.} ;; *) name=$1 ;; esac
-    put "$name" "$3"
+    write_file "$name" "$3"
     printf '%s\t%s\n' "$name" "$2" >>"$scratch/planted"
 }
-spare() { plant "$1" '' "$2"; }
-alone() { # COUNT PATTERN FILE TEXT [FILE TEXT]: a tree of these files gets so many complaints with this pattern
+plant_legal() { plant "$1" '' "$2"; }
+plant_tree() { # COUNT PATTERN FILE TEXT [FILE TEXT]: a tree of these files alone must get COUNT complaints with PATTERN
     tree=$scratch/tree$planted count=$1 pattern=$2
     planted=$((planted + 1))
     shift 2
-    while [ $# -gt 0 ]; do put "$1" "$2" && shift 2; done
+    while [ $# -gt 0 ]; do write_file "$1" "$2" && shift 2; done
     ! lint "$tree" >"$scratch/said" && [ "$(grep -c "$pattern" "$scratch/said")" = "$count" ] && return
     echo "lint: $count complaints like '$pattern' expected; these came:"
     cat "$scratch/said"
@@ -358,20 +359,20 @@ prove() {
     plant configs/a.yaml 'a path of one machine' 'data: {path: /mnt/disk/images}'
     plant engine/step/a.c "longer than $longest lines" "$(awk -v n=$((longest + 1)) 'BEGIN { for (i = 0; i < n; i++) print "int a;" }')"
     plant tests/unit/a.c 'wider than' "/* $(printf '%0120d' 0) */"
-    spare engine/backends/onednn/a.c '#include <dnnl.h>'
+    plant_legal engine/backends/onednn/a.c '#include <dnnl.h>'
     plant tests/cli/a.sh 'does not end with verdict' '. "$(dirname "$0")/lib.sh"
 accepts true'
-    spare tests/cli/a.sh '. "$(dirname "$0")/lib.sh"
+    plant_legal tests/cli/a.sh '. "$(dirname "$0")/lib.sh"
 verdict'
-    spare engine/cli/a.c 'exit(1);'
-    spare engine/train/a.c '/* printf("x"); exit(1); d9_trick_ema' # a comment that goes on
-    spare engine/step/a.c 'int schema, mixups, resnet9s;'
-    spare engine/models/a.c 'say("resnet9");'
-    spare engine/cli/a.c 'say("dawn9 train --with ema");'
-    spare engine/train/a.c 'say("call printf(x) and exit(1)"); // abort()'
-    spare engine/train/a.c 'status = backend->exit(x); d9_exit(x); snprintf(a, sizeof a, "b"); d9_trick_at(1); i < D9_TRICK_COUNT;'
-    spare engine/train/a.c "$(printf '%s\n%s' "char quote = '\"';" 'say("/* no comment");')"
-    spare setup.sh 'cache=${XDG_CACHE_HOME:-$HOME/.cache}/tmp/x'
+    plant_legal engine/cli/a.c 'exit(1);'
+    plant_legal engine/train/a.c '/* printf("x"); exit(1); d9_trick_ema' # a comment that goes on
+    plant_legal engine/step/a.c 'int schema, mixups, resnet9s;'
+    plant_legal engine/models/a.c 'say("resnet9");'
+    plant_legal engine/cli/a.c 'say("dawn9 train --with ema");'
+    plant_legal engine/train/a.c 'say("call printf(x) and exit(1)"); // abort()'
+    plant_legal engine/train/a.c 'status = backend->exit(x); d9_exit(x); snprintf(a, sizeof a, "b"); d9_trick_at(1); i < D9_TRICK_COUNT;'
+    plant_legal engine/train/a.c "$(printf '%s\n%s' "char quote = '\"';" 'say("/* no comment");')"
+    plant_legal setup.sh 'cache=${XDG_CACHE_HOME:-$HOME/.cache}/tmp/x'
     lint "$tree" >"$scratch/said" && { echo "lint: no planted file is found"; return 1; }
     # Each planted file has its one complaint, and no other file has one.
     awk -F '\t' 'NR == FNR { pattern[$1] = $2; next }
@@ -381,8 +382,8 @@ verdict'
                 if (said[file] + 0 != (pattern[file] != "")) { print file ": " said[file] + 0 " complaints, expected like: " pattern[file]; wrong = 1 }
             exit wrong
         }' "$scratch/planted" "$scratch/said"
-    alone 2 'on a circle of folders' engine/step/a.c '#include "graph/b.h"' engine/graph/b.h '#include "step/c.h"'
-    alone 1 'other arrows' docs/design.md '| `engine/core` | what everything stands on | graph |'
+    plant_tree 2 'on a circle of folders' engine/step/a.c '#include "graph/b.h"' engine/graph/b.h '#include "step/c.h"'
+    plant_tree 1 'other arrows' docs/design.md '| `engine/core` | what everything stands on | graph |'
 }
 
 if [ "${1-}" = --arrows ]; then

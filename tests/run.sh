@@ -2,18 +2,19 @@
 # Builds dawn9 twice and runs the tests that need no GPU and no network.
 #
 #   build             gcc, as setup.sh makes it     every test but those labelled long
-#   build+avx2        the same, held to AVX2        tests that depend on the processor
-#   build-sanitized   clang with AddressSanitizer   unit tests, some commands (label smoke), each fuzz target for 5
-#                     and UBSan, without nvcc       seconds; warnings are errors
+#   build+avx2        build, held to AVX2           tests that depend on the processor; only on one with AVX-512
+#   build-sanitized   clang with AddressSanitizer   unit tests but heavy ones, some commands (label smoke), each fuzz
+#                     and UBSan, without nvcc       target for 5 seconds; warnings are errors
 #
 # usage: tests/run.sh [--fast | --long | --verdict BUILD...]
 #
 #   --fast      builds what changed in build/ and runs the unit tests but the slow ones, and lint
 #   --long      also the tests labelled long, and each fuzz target for a minute
-#   --verdict   builds and tests nothing: the verdict on the results.xml of these folders
+#   --verdict   builds and tests nothing: prints the verdict on the results.xml of these folders
 #
-# A test that cannot run says "skipped: REASON: why". Where CI=true that fails unless the reason is one of `lacks` below
-# and holds on this machine. The last line counts the results of all builds; the exit status is the verdict.
+# A test that cannot run says "skipped: REASON: why". Where CI=true a skip is a failure unless its reason is one of
+# `lacks` below and holds on this machine. The last line counts the results of all builds; the exit status is the
+# verdict.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -33,8 +34,9 @@ jobs=$(nproc)
 began=$(date +%s)
 results=$(mktemp) # one line a result: passed|failed|skipped BUILD: TEST, and behind skipped the REASON
 trap 'rm -f "$results"' EXIT
-# Threads that wait without spinning, so that tests may run side by side. A sanitizer's finding ends the test. The leak
-# checkers of GCC 12 and clang 14 crash on the thread-local storage of modules opened by dlopen (oneDNN and its libgomp).
+# Threads wait without spinning, so that tests may run side by side. A sanitizer's finding ends the test. Without
+# intercept_tls_get_addr=0 the leak checkers of GCC 12 and clang 14 crash on the thread-local storage of modules opened
+# by dlopen (oneDNN and its libgomp).
 export OMP_WAIT_POLICY=passive UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 export ASAN_OPTIONS=detect_leaks=1:intercept_tls_get_addr=0 LSAN_OPTIONS=print_suppressions=0:suppressions=$PWD/tests/leaks.txt
 
@@ -50,7 +52,7 @@ cpu_has() { grep -Eqw "$1" /proc/cpuinfo; } # FLAG|FLAG...
 folder_of() { echo "${1%+avx2}"; }                                                # BUILD
 held_to_avx2() { [ "$1" != "$(folder_of "$1")" ]; }                               # BUILD
 built_with() { grep -q "^$2\$" "$(folder_of "$1")/CMakeCache.txt" 2>/dev/null; } # BUILD NAME:TYPE=VALUE
-of_the_table() { # BUILD: its nvcc has the version that tests/cuda_model/serial_loads.tsv names
+has_nvcc_of_table() { # BUILD: its nvcc has the version that tests/cuda_model/serial_loads.tsv names
     "$(sed -n 's/^DAWN9_NVCC:[A-Z]*=//p' "$(folder_of "$1")/CMakeCache.txt")" --version 2>/dev/null |
         grep -q "V$(sed -n '1s/.* //p' tests/cuda_model/serial_loads.tsv)$"
 }
@@ -72,7 +74,7 @@ lacks() { # REASON BUILD
     numpy) ! has_numpy ;;
     xray-table) [ ! -r "${DAWN9_XRAY_CSV-}" ] ;;
     areas) [ ! -r "${DAWN9_AREAS-}" ] ;;
-    nvcc) ! of_the_table "$2" ;;
+    nvcc) ! has_nvcc_of_table "$2" ;;
     valgrind) ! has_command valgrind ;;
     analysers) ! has_command clang || ! has_command clang-tidy || ! has_command cppcheck ;;
     *) return 2 ;;
@@ -95,7 +97,7 @@ judge_skips() {
 
 # ---- tools ----
 
-# Installs what the tests need and dawn9 does not; without apt or root only names it.
+# Installs the tools that the tests need and dawn9 does not; without apt or root only names those that are missing.
 install_tools() {
     missing=
     has_command python3 || missing="$missing python3"
@@ -134,7 +136,7 @@ install_onnxruntime() {
     npm install --prefix build/onnxruntime --ignore-scripts --no-audit --no-fund onnxruntime-node@1.20.1 >/dev/null 2>&1 || true
 }
 
-# compile BUILD TARGETS option...: into the folder of that name.
+# compile BUILD TARGETS cmake-option...: builds the targets in the folder BUILD.
 compile() {
     build=$1 target=$2
     shift 2
@@ -199,8 +201,8 @@ run_tests() {
 }
 
 count() { grep -c "^$1 " "$results" || true; } # STATE
-# The verdict, in words and as the exit status.
-tell() {
+# Prints the verdict and ends the script with it as exit status.
+finish() {
     [ "${CI-}" != true ] || judge_skips
     say "done"
     sed -n '/^skipped /{s/\([^ ]* [^ ]* [^ ]*\) \(.*\)/\1 (\2)/;p;}' "$results"
@@ -220,7 +222,7 @@ if [ $extent = verdict ]; then
         [ -f "$folder/results.xml" ] || { echo "tests/run.sh: no $folder/results.xml" >&2; exit 2; }
         read_results "$folder/results.xml" "$build" >>"$results"
     done
-    tell
+    finish
 fi
 
 [ $extent = fast ] || install_tools
@@ -230,7 +232,7 @@ long='^long$' processor='^processor$' targets=all fuzz_seconds=5
 
 if [ $extent = fast ]; then
     if compile build all -DDAWN9_TESTS=ON; then run_tests build -L '^(unit|lint)$' -LE '^(long|slow|heavy)$'; fi
-    tell
+    finish
 fi
 
 say "build: setup.sh"
@@ -238,7 +240,7 @@ if ! DAWN9_TESTS=ON ./setup.sh; then
     note failed build setup.sh
 elif compile build "$targets" -DDAWN9_TESTS=ON; then
     run_tests build -LE "$long"
-    # Where the processor has no more than AVX2, these were tested just now.
+    # Where the processor has no more than AVX2, the run above has tested the same code.
     if cpu_has avx512f; then
         export DAWN9_CPU_CEILING=avx2
         run_tests build+avx2 -L "$processor"
@@ -253,4 +255,4 @@ elif compile build-sanitized all -DDAWN9_SANITIZE=address,undefined -DDAWN9_TEST
     run_tests build-sanitized -L '^(unit|smoke|fuzz)$' -LE '^(long|heavy)$'
 fi
 
-tell
+finish

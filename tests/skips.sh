@@ -1,6 +1,7 @@
 #!/bin/sh
-# tests/run.sh --verdict on skips planted in a CTest folder of its own: in CI a skip counts as one only where its reason
-# is on the list and holds here. This test finds out what the machine has in other ways than run.sh.
+# tests/run.sh --verdict on skips planted in a CTest folder of its own: in CI a skip is accepted only where its reason
+# is on the list and holds here; otherwise it is a failure. This test finds out in other ways than run.sh what the
+# machine has.
 #
 # usage: tests/skips.sh DAWN9
 set -eu
@@ -10,7 +11,7 @@ scratch=$(mktemp -d -t dawn9-skips.XXXXXX)
 trap 'rm -rf "$scratch"' EXIT
 failures=0
 
-plant() { # NAME COMMANDS: a test that does so
+plant() { # NAME COMMANDS: adds a test that runs the commands
     printf 'add_test(%s sh -c "%s")\nset_tests_properties(%s PROPERTIES SKIP_RETURN_CODE 77)\n' "$1" "$2" "$1" >>"$scratch/CTestTestfile.cmake"
 }
 plant passes 'exit 0'
@@ -18,11 +19,11 @@ plant silent 'exit 77'
 plant unknown 'echo skipped: moonlight: it is day; exit 77'
 plant formless 'echo skipped for want of cifar10; exit 77'
 for reason in cifar10 onednn bf16 amx sanitizers x86-64 valgrind analysers mpi; do plant "$reason" "echo skipped: $reason: planted; exit 77"; done
-# As a cmocka program writes it: its own tests skipped, each named again at the end.
+# The output of a cmocka program that skipped tests: it names them at once, and some again at the end.
 name() { echo "echo '[  SKIPPED ] $1';"; }
 plant within "echo skipped: cifar10: x; $(name first) $(name second) echo skipped: moonlight: x; $(name third) $(name first)"
 
-# `dawn9 data check cifar10` answers as told; the other answers come from the machine.
+# A stub of dawn9, whose `data check cifar10` ends with the status in the file `answer`.
 printf '#!/bin/sh\nexit "$(cat "$(dirname "$0")/answer")"\n' >"$scratch/dawn9"
 chmod +x "$scratch/dawn9"
 echo 3 >"$scratch/answer"
@@ -38,8 +39,8 @@ expect() { # STATE TEST PATTERN
     echo "FAILED: $2 is not $1 '$3'"
     failures=$((failures + 1))
 }
-there() { expect failed "$1" " \\(skipped for want of $1, which is there\\)"; }
-lacking() { expect skipped "$1" " \\($1\\)"; }
+expect_present() { expect failed "$1" " \\(skipped for want of $1, which is there\\)"; }
+expect_missing() { expect skipped "$1" " \\($1\\)"; }
 rejected=', which CI does not accept\)'
 
 judge true
@@ -47,29 +48,29 @@ judge true
 expect failed silent " \\(skipped for want of a reason$rejected"
 expect failed formless " \\(skipped for want of a reason$rejected"
 expect failed unknown " \\(skipped for want of moonlight$rejected"
-lacking cifar10
+expect_missing cifar10
 expect skipped within/first ' \(cifar10\)'
 expect failed within/second " \\(skipped for want of a reason$rejected" # a reason is good for one skip
 expect failed within/third " \\(skipped for want of moonlight$rejected"
-if [ "$(uname -m)" = x86_64 ]; then there x86-64; else lacking x86-64; fi
-if ls "$(clang -print-runtime-dir 2>/dev/null)"/libclang_rt.fuzzer[.-]* >/dev/null 2>&1; then there sanitizers; else lacking sanitizers; fi
-if command -v valgrind >/dev/null; then there valgrind; else lacking valgrind; fi
-if command -v clang >/dev/null && command -v clang-tidy >/dev/null && command -v cppcheck >/dev/null; then there analysers; else lacking analysers; fi
-if command -v mpicc >/dev/null && command -v mpirun >/dev/null; then there mpi; else lacking mpi; fi
+if [ "$(uname -m)" = x86_64 ]; then expect_present x86-64; else expect_missing x86-64; fi
+if ls "$(clang -print-runtime-dir 2>/dev/null)"/libclang_rt.fuzzer[.-]* >/dev/null 2>&1; then expect_present sanitizers; else expect_missing sanitizers; fi
+if command -v valgrind >/dev/null; then expect_present valgrind; else expect_missing valgrind; fi
+if command -v clang >/dev/null && command -v clang-tidy >/dev/null && command -v cppcheck >/dev/null; then expect_present analysers; else expect_missing analysers; fi
+if command -v mpicc >/dev/null && command -v mpirun >/dev/null; then expect_present mpi; else expect_missing mpi; fi
 onednn=$("$dawn9" devices | grep '^onednn')
-case $onednn in *absent*) ;; *) there onednn ;; esac
+case $onednn in *absent*) ;; *) expect_present onednn ;; esac
 cpu=$("$dawn9" devices | grep '^cpu')
-case $cpu in *' bf16'*) there bf16 ;; *) lacking bf16 ;; esac
-case $cpu in *' amx,'*) there amx ;; *) lacking amx ;; esac
+case $cpu in *' bf16'*) expect_present bf16 ;; *) expect_missing bf16 ;; esac
+case $cpu in *' amx,'*) expect_present amx ;; *) expect_missing amx ;; esac
 
 # With the data here a skip for want of them fails; a build without oneDNN, or held to AVX2, may skip on any machine.
 echo 0 >"$scratch/answer"
 echo DAWN9_ONEDNN:BOOL=OFF >"$scratch/CMakeCache.txt"
 judge true +avx2
-there cifar10
-lacking onednn
-lacking bf16
-lacking amx
+expect_present cifar10
+expect_missing onednn
+expect_missing bf16
+expect_missing amx
 
 # Outside CI every skip is told and none fails.
 judge false

@@ -48,8 +48,8 @@ def is_statistic(name):
     return ".running_" in name
 
 
-def outside(name, numbers, shape):
-    """A value of a checkpoint as the model file has it: f32, weights O,I,H,W, the mean of a statistic's groups."""
+def as_in_model_file(name, numbers, shape):
+    """A value of a checkpoint in the form of the model file: f32, weights O,I,H,W, the mean of a statistic's groups."""
     if is_statistic(name):
         groups = len(numbers) // shape[0]
         return array("f", [sum(numbers[channel::shape[0]]) / groups for channel in range(shape[0])])
@@ -79,7 +79,7 @@ def read_run(folder):
     values = {name: numbers for name, (_, numbers) in checkpoint.items() if not TIMES.search(name)}
     for name, (shape, numbers) in model.items():
         evaluated = next(buffer for buffer in ("average", "slow", "state") if f"{buffer}/{name}" in values)
-        held = outside(name, values[f"{evaluated}/{name}"], shape)
+        held = as_in_model_file(name, values[f"{evaluated}/{name}"], shape)
         if len(shape) == 2:  # the two files order a flattened image differently
             held, numbers = sorted_rows(held, shape), sorted_rows(numbers, shape)
         if held.tobytes() != numbers.tobytes():
@@ -120,15 +120,16 @@ def compare_runs(old, new):
         return in_words(error)
 
 
-def tensor_bytes(path):
-    """The names of a file's tensors, and where in the file each begins."""
+def tensor_offsets(path):
+    """[(name, offset)] of a file's tensors; offset: of the first byte, from the beginning of the file."""
     _, header, body = split(path)
     begin = os.path.getsize(path) - len(body)
     return [(name, begin + entry["data_offsets"][0]) for name, entry in header.items()]
 
 
 def self_check(run):
-    """Flips a bit of each tensor of a run's copy, one after another; prints those not noticed. True: there is none."""
+    """Flips a bit of each tensor of a run's copy, one after another; prints those not noticed. True: all were
+    noticed."""
     values, unnoticed, count = read_run(run), [], 0
     first = next(iter(values))
     less = {name: numbers for name, numbers in values.items() if name != first}
@@ -139,7 +140,7 @@ def self_check(run):
         if compare_runs(run, copy):
             unnoticed.append("that a copy is equal")
         for path in sorted(glob.glob(f"{copy}/*.safetensors")):
-            for name, offset in tensor_bytes(path):
+            for name, offset in tensor_offsets(path):
                 if TIMES.search(name):
                     continue
                 with open(path, "r+b") as file:
@@ -219,7 +220,7 @@ GHOSTS = keys("tricks.ghost_batchnorm.group_size=8")
 FOLDER = keys("data.image_size=32", "train.epochs=3")  # four steps an epoch
 PICTURES = {"train": ["bars=26", "stripes=21", "checks=21"], "test": ["bars=4", "stripes=4", "checks=4"]}
 
-NETWORKS = {  # one configuration of each other network, made small
+NETWORKS = {  # configurations of the other networks of images, made small
     "rosetta.yaml": keys("model.channels=[6,8]", "model.hidden=24", "train.lr.values=[0,0.01,0]"),
     "resnet18.yaml": keys("model.width=8", "tricks.ghost_batchnorm.group_size=8"),
     "densenet121.yaml": keys("model.blocks=[2,2,2]", "model.growth=4", "model.features=8", "data.image_size=32"),
@@ -264,13 +265,13 @@ def plan(devices, ladder):
 def compare_builds(old_folder, new_folder, work, pattern=""):
     old, new = Build(old_folder, f"{work}/old"), Build(new_folder, f"{work}/new")
     had, has = old.devices(), new.devices()
-    both = {name: precisions for name, precisions in had.items() if name in has}  # compared with themselves
+    both = {name: precisions for name, precisions in had.items() if name in has}  # backends of both builds
     if any(has[name] != both[name] for name in both) or old.ladder() != new.ladder():
         raise Wrong(f"they differ in what they have: {had} {old.ladder()} and {has} {new.ladder()}")
     for name in sorted(set(had) ^ set(has)):
         print(f"{name}: a backend of one build alone, not compared")
     pictures = os.path.join(ROOT, "tools", "draw_pictures.py")
-    for part, classes in PICTURES.items():  # given parts, so that both builds train on the same images
+    for part, classes in PICTURES.items():  # given parts: both builds train on the same images
         subprocess.run([sys.executable, pictures, f"{work}/pictures/{part}", *classes], check=True,
                        stdout=subprocess.DEVNULL)
     runs = tensors = numbers = failures = 0

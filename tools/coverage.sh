@@ -6,10 +6,9 @@
 #
 # Outside CI: a quarter of an hour to build and an hour to test on two cores. Needs gcc and its gcov, python3.
 #
-# The build has no optimisation beyond -O1, so that lines stay separate. All its tests run, those labelled long too,
-# except those that ctest's -LE and -E below name. So in the fault tests each allocation and write fails once
-# (tests/unit/trainer_faults.c, commands_each_call.c). A test that fails here because of gcov's messages (a file size
-# limit is reached) or the speed of this build is reported, but does not invalidate the table.
+# The build has no optimisation beyond -O1, so that lines stay separate. Its tests run, except those labelled long or
+# cifar10 and those that ctest's -E below names. A test that fails here because of gcov's messages (a file size limit is
+# reached) or the speed of this build is reported, but does not invalidate the table.
 set -eu
 cd "$(dirname "$0")/.."
 build=build-coverage

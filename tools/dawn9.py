@@ -34,7 +34,8 @@ import weakref
 
 @contextlib.contextmanager
 def _passive():
-    """Makes OpenMP's threads sleep while they wait, if OpenMP is loaded within: it reads the environment only then."""
+    """Makes OpenMP's threads sleep while they wait, if OpenMP is loaded in the `with` block, because OpenMP reads the
+    environment when it is loaded."""
     if any(name in os.environ for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")):
         yield
         return
@@ -62,7 +63,7 @@ class Error(Exception):
 # ---- the library ----
 
 
-def _find():
+def _open_library():
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     chosen = os.environ.get("DAWN9_LIBRARY")
     if chosen:
@@ -108,7 +109,7 @@ class _TrainOptions(c.Structure):
 
 
 with _passive():
-    _lib = _find()
+    _lib = _open_library()
 _lib.dawn9_open.argtypes = [c.POINTER(c.c_void_p)]
 _lib.dawn9_on_warning.argtypes, _lib.dawn9_on_warning.restype = [c.c_void_p, _WARNING, c.c_void_p], None
 _lib.dawn9_on_batch.argtypes, _lib.dawn9_on_batch.restype = [c.c_void_p, _BATCH, c.c_void_p], None
@@ -139,7 +140,7 @@ class _Signals:
     where C calls Python back, in the main thread alone."""
 
     def __enter__(self):
-        self.raised, self.passes, self.before = [], False, {}  # passes: an exception may be raised, Python catches it
+        self.raised, self.passes, self.before = [], False, {}  # passes: Python code that catches exceptions runs
         if threading.current_thread() is threading.main_thread():
             for number in signal.valid_signals():
                 if callable(signal.getsignal(number)):
@@ -227,21 +228,21 @@ def _texts(texts):
     return (c.c_char_p * (len(texts) + 1))(*(_c_string(text.encode()) for text in texts), None)
 
 
-def _plain(structure):
+def _dictionary(structure):
     """The fields as a dictionary; scores have the keys of result.json, accuracy and accuracy_tta or another measure."""
     measure = structure.measure.decode()
     values = {name.replace("score", measure): getattr(structure, name) for name, _ in structure._fields_}
     return {name: value.decode() if isinstance(value, bytes) else value for name, value in values.items()}
 
 
-def _plain_array(values, name):
+def _unmasked(values, name):
     if np.ma.is_masked(values):
         raise ValueError(f"{name} must not be masked: their masked elements would be used")
     return np.asarray(values)
 
 
 def _checked(images):
-    images = _plain_array(images, "images")
+    images = _unmasked(images, "images")
     if images.dtype != np.uint8 or not (images.ndim == 3 or images.ndim == 4 and images.shape[3] in (1, 3)):
         first = images.ndim == 4 and images.shape[1] in (1, 3)
         raise ValueError(f"images must be uint8, (N, H, W, 3) or (N, H, W); these are {images.dtype}, {images.shape}"
@@ -349,7 +350,7 @@ class Model:
         trained on."""
         found = _Evaluation()
         self._call(_lib.dawn9_evaluate, c.byref(found))
-        return _plain(found)
+        return _dictionary(found)
 
     def predict(self, samples):
         """labels (N), the most likely ones, and probabilities (N, classes) of images, or of a list of str for a model of
@@ -383,7 +384,7 @@ class Model:
 def _save_arrays(folder, prefix, images, labels):
     if labels is None:
         raise ValueError("labels must be given, one for each image")
-    images, labels = _checked(images), _plain_array(labels, "labels")
+    images, labels = _checked(images), _unmasked(labels, "labels")
     if labels.ndim != 1 or labels.dtype.kind not in "biu":
         raise ValueError("labels must be a one-dimensional array of integers")
     for i in (labels.argmin(), labels.argmax()) if len(labels) else ():
@@ -439,7 +440,7 @@ def _run(config, settings, folder, overwrite, progress):
                     signals.passes = True
                     context.warn()
                     epoch = at.contents.epoch
-                    told = progress and progress(at.contents.step, at.contents.steps, at.contents.loss, _plain(epoch.contents) if epoch else None)
+                    told = progress and progress(at.contents.step, at.contents.steps, at.contents.loss, _dictionary(epoch.contents) if epoch else None)
                 finally:
                     signals.passes = False
                 return int(bool(told) or bool(signals.raised))
@@ -455,13 +456,13 @@ def _run(config, settings, folder, overwrite, progress):
     if signals.raised:
         raise signals.raised[0]
     context.check(status)
-    return model, _plain(result)
+    return model, _dictionary(result)
 
 
 def train(config, images=None, labels=None, test=None, set=(), folder=None, overwrite=False, progress=None):
     """Trains `config`, a file or the name of an installed one, on arrays or on its own data set.
 
-    test: (images, labels) to evaluate on; default: a sixth of the images, drawn by their positions. set: as --set, for
+    test: (images, labels) to evaluate on; default: a sixth of the images, drawn by position. set: as --set, for
     example ["train.epochs=3"]. folder: for the record of the run; None: no record. progress(step, steps, loss, epoch):
     called after each step, and after each epoch with its results; returning a true value stops the run. Returns the
     model and a dictionary of the result."""

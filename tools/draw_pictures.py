@@ -19,7 +19,7 @@ def write_png(path, width, height, kind, depth, rows, palette=b""):
 
 
 def inside(name, x, y, side, period, cx, cy):
-    """Does the pixel belong to the figure, not to the background?"""
+    """True if the pixel belongs to the figure, false if to the background."""
     if name == "bars":
         return x // period % 2 == 0
     if name == "stripes":

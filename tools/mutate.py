@@ -19,7 +19,7 @@ import time
 
 TREE, COMMIT, JOBS, COUNT, SEED, PATH = sys.argv[1:7]
 TESTS = os.environ.get("TESTS", "")
-LEFT_OUT = {"long", "heavy", "cifar10"}  # labels of tests: too slow, or not about product code
+LEFT_OUT = {"long", "heavy", "cifar10"}  # labels of tests that are too slow, or need a data set
 MOST_SECONDS = 100  # of a test that counts, with coverage
 PRODUCT = ("dawn9", "dawn9-onednn")  # what a script runs
 LIBRARIES = ("libdawn9_engine.a", "libdawn9_kernels.a", "libdawn9_cli.a", "dawn9", "dawn9-onednn.so")
@@ -32,7 +32,7 @@ def build_targets(build, targets):
 
 
 def list_tests(build):
-    """Name -> properties, labels among them, of the programs of tests/unit and the scripts that count."""
+    """{name: properties} of the tests of tests/unit and tests/cli that TESTS matches and that have no label of LEFT_OUT."""
     shown = subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1"], capture_output=True, check=True)
     tests = {}
     for test in json.loads(shown.stdout)["tests"]:
@@ -78,7 +78,7 @@ def run_test(test, limit):
 
 
 def covered_lines(build):
-    """File -> lines that ran since the last call, of the product; forgets them."""
+    """{file: its lines that ran since the last call}, for files of the product. Deletes gcov's counts."""
     counts = glob.glob(os.path.join(build, "**", "*.gcda"), recursive=True)
     lines = {}
     for first in range(0, len(counts), 50):
@@ -98,7 +98,7 @@ def covered_lines(build):
 
 
 def measure_coverage():
-    """Test -> seconds and covered lines. Kept in a file of the commit, a line each, so that nothing is measured twice."""
+    """{test: its seconds and covered lines}. A file for each commit keeps them, so that no test is measured twice."""
     build = os.path.join(TREE, "build-coverage")
     kept = os.path.join(build, f"coverage-{COMMIT[:12]}-{hashlib.sha256(TESTS.encode()).hexdigest()[:8]}.json")
     result = {}
@@ -175,7 +175,7 @@ def changes(line):
     return {kind: sites for kind, sites in found.items() if sites}
 
 
-def draw(name, number, line, blank):
+def mutated_line(name, number, line, blank):
     """The line with one mistake, chosen by seed and place; None if no mistake fits."""
     dice = random.Random(f"{SEED} {name} {number}")
     sites = changes(blank)
@@ -199,7 +199,7 @@ def all_mutants(coverage):
         with open(os.path.join(TREE, name), encoding="utf-8") as file:
             text = file.read()
         for number, (line, blank) in enumerate(zip(text.split("\n"), masked(text).split("\n")), 1):
-            wrong = draw(name, number, line, blank) if (name, number) in runs else None
+            wrong = mutated_line(name, number, line, blank) if (name, number) in runs else None
             if wrong:
                 tests = sorted(runs[name, number], key=lambda t: coverage[t]["seconds"])
                 mutants.append((name, number, line, wrong, tests))
@@ -225,7 +225,8 @@ class Judge:
         for name in LIBRARIES:
             path = os.path.join(self.build, name)
             if os.path.exists(path):
-                subprocess.run(["objcopy", "-D", "--strip-debug", path, path + ".bare"], check=True)  # places in lines differ
+                # Debug information has column numbers, which a mistake can change.
+                subprocess.run(["objcopy", "-D", "--strip-debug", path, path + ".bare"], check=True)
                 with open(path + ".bare", "rb") as file:
                     result.update(file.read())
         return result.hexdigest()

@@ -42,7 +42,7 @@ step() {
     if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)) failures="${failures-}failed $name
 "; fi
 }
-tell() {
+finish() {
     say "$system: done, commit $(git rev-parse --short=12 HEAD)"
     printf %s "${failures-}"
     echo "$passed passed, $failed failed"
@@ -122,7 +122,8 @@ debian13() {
 
 # ---- CUDA 12.4 ----
 
-# Leaves out the two tests that call cuDNN, because the cuDNN here is for another CUDA, whose libraries it would load.
+# Leaves out the two tests that call cuDNN, because this cuDNN is for another CUDA, and would load libraries of that
+# CUDA.
 cuda12() {
     cudnn=${CUDNN-/usr/local/cuda}
     [ -f "$cudnn/include/cudnn_version.h" ] || skips cudnn "no $cudnn/include/cudnn_version.h"
@@ -189,4 +190,4 @@ debian13) debian13 ;;
 cuda12) cuda12 ;;
 aarch64) aarch64 ;;
 esac
-tell
+finish

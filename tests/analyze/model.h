@@ -1,9 +1,9 @@
 /* Included before every file that tests/analyze.sh checks: facts that an analyser, which sees one file at a time,
  * cannot know. A file that defines one of these functions is checked without its macro. */
-#define _GNU_SOURCE /* as the files that need it define it */
+#define _GNU_SOURCE /* the value that files which need it give it */
 #include "config/tree.h"
 
-/* These always return an error. */
+/* These functions always return an error. */
 #ifndef D9_MODEL_CONTEXT
 #define d9_fail(context, status, ...) ((void)d9_fail((context), (status), __VA_ARGS__), (status))
 #endif

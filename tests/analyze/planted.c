@@ -1,4 +1,4 @@
-/* A null dereference that each analyser must find: one that read no file would also report nothing. */
+/* A null dereference that each analyser must find, because an analyser that reads no file also reports nothing. */
 int planted(int n);
 int planted(int n) {
     int *nowhere = 0;

@@ -36,7 +36,7 @@ rejects 2 'bad.yaml:[0-9]+:[0-9]+ ablate.frozen_bn frozen_bn_scale' "$dawn9" abl
 rejects 2 '--lr train.lr.peak' "$dawn9" ablate tiny.yaml --lr abc
 
 # ---- the commands under "Reproduce" on a page make the same tables ----
-again() { # PAGE: writes its commands to again.sh
+again() { # PAGE: writes the commands under "Reproduce" to again.sh
     python3 -c 'import html, re, sys
 print(html.unescape(re.search("<h2>Reproduce</h2>.*?<pre>(.*?)</pre>", sys.stdin.read(), re.S).group(1)))' <"$1" >again.sh
 }

@@ -1,7 +1,7 @@
 # Command-line arguments, help, and output that cannot be written.
 . "$(dirname "$0")/lib.sh"
 
-# ---- every command has help that names its options ----
+# ---- help names commands, and the options of train ----
 accepts "$dawn9" --help
 for command in train eval verify bench compare data tricks config devices; do
     says "^  $command "
@@ -123,7 +123,7 @@ ends 2 'nothing.yaml' to_closed_pipe "$dawn9" config nothing.yaml
 
 # ---- a non-blocking output that is full is waited for ----
 # usage: slow_reader.py stdout|stderr COMMAND...: the command writes into a full, non-blocking pipe, which is read after
-# half a second. What came is written to the same output.
+# half a second. What the command wrote is passed on.
 cat >"$scratch/slow_reader.py" <<'PYTHON'
 import fcntl, os, subprocess, sys, time
 read, write = os.pipe()
@@ -144,7 +144,7 @@ same manual "$out" "a slow reader of a non-blocking pipe gets another text"
 ends 2 'nothing.yaml' python3 "$scratch/slow_reader.py" stderr "$dawn9" config nothing.yaml
 
 # ---- SIGTERM ends process 1 of a container, whatever the command ----
-# The command is stopped while it waits for a reader. Status 99: it goes on.
+# The command gets the signal while it waits for a reader. Status 99: it has not ended 20 seconds later.
 cat >"$scratch/first_process.py" <<'PYTHON'
 import fcntl, os, select, signal, subprocess, sys
 read, write = os.pipe()

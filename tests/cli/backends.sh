@@ -12,7 +12,7 @@ onednn_is() { # PATTERN
 onednn_is 'dawn9-onednn\.so is not installed: build with libdnnl-dev'
 rejects 4 'dawn9-onednn\.so' "$alone/dawn9" bench cold --config tiny.yaml --backend onednn
 
-# Modules that do not open: of another version of oneDNN, and of something else.
+# Modules that do not open: one linked to another version of oneDNN, and one that is another library.
 echo 'int dnnl_nothing;' >library.c
 echo 'extern int dnnl_nothing; int *nothing(void) { return &dnnl_nothing; }' >module.c
 cc -shared -fPIC -Wl,-soname,libdnnl.so.9 -o libdnnl.so library.c || exit 1

@@ -13,7 +13,8 @@ Y
     accepts "$dawn9" bench step --config tiny.yaml --json
     cp "$out" step.json
     # The best node's share of the peak rates. The limits are wide, to check units and not speed: small arrays stay in the
-    # cache and exceed the copy's rate, Winograd counts four times what it multiplies, other processes slow both.
+    # cache and exceed the copy's rate, Winograd does a quarter of the counted multiplications, and other processes
+    # slow both.
     json step.json '0.05 < max(n["of_ceiling"] for n in d["nodes"] if n["gflop_per_second"]) < 40' \
         '0.05 < max(n["of_ceiling"] for n in d["nodes"] if n["gigabytes_per_second"]) < 20' \
         '0 < d["run_seconds"] < 100' 'all((n["why"] == "") == (n["choice"] == "") for n in d["nodes"])'
@@ -28,7 +29,7 @@ Y
         'all(any(w["choice"].startswith("own ") for w in r["algorithms"]) for r in d["rules"])' \
         'd["fastest_bare_seconds"] <= sum(min(w["seconds"] for w in r["algorithms"]) for r in d["rules"]) * 1.5'
 done
-# The same as text, on the last backend.
+# The two benches as text, on the last backend.
 accepts "$dawn9" bench step --config tiny.yaml
 says '^x peak: divided by the rate of a large matrix product, [0-9]+ GFLOP/s, or of a large copy, [0-9.]+ GB/s \(read'
 says ' [0-9.]+ GFLOP/s +[0-9]+\.[0-9]{2}x$' '^predicted time of the whole run, with evaluations: 0:0[0-9]( \([0-9:]+ to [0-9:]+\))?$'

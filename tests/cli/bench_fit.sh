@@ -22,11 +22,12 @@ cp "$out" devices.json
 json all.json '[r["precision"] for r in d["rows"]] == next(b for b in json.load(open("devices.json")) if b["backend"] == "cpu")["precisions"]' \
     'all(r["batch_size"] > d["rows"][0]["batch_size"] for r in d["rows"] if r["precision"] in ("bf16", "fp16"))'
 
-# Without --memory: the device's. A batch is a multiple of the ghost group's size. Images of a folder are not counted or read.
+# Without --memory the limit is the device's memory. A batch is a multiple of the ghost group's size. Images of a folder
+# are neither counted nor read.
 prints 'a multiple of 16$' "$dawn9" bench fit --config tiny.yaml --with ghost_batchnorm:group_size=16
 prints "^images of a folder are not included" "$dawn9" bench fit --config tiny.yaml --set data.dataset=folder --memory 8M
 
-# If no precision fits, the error states the need of the smallest one.
+# If no precision fits, the error states the smallest batch, and the memory that it needs in the smallest precision.
 rejects 2 '1 f32 [0-9.]+ MiB' "$dawn9" bench fit --config tiny.yaml --memory 4K
 rejects 2 '1 bf16' "$dawn9" bench fit --config tiny.yaml --backend cpu --precision auto --memory 4K
 rejects 2 '16 f32' "$dawn9" bench fit --config tiny.yaml --with ghost_batchnorm:group_size=16 --memory 4K --precision f32

@@ -76,12 +76,12 @@ for name in plain tricks; do
     prints '^self-check: a flipped bit in each of [0-9]+ tensors: noticed$' $compare --self-check $name
 done
 
-# ---- a run that is not one of 12 steps ----
+# ---- compare_builds.py rejects a run that has not 12 steps ----
 accepts "$dawn9" train plain.yaml --set keep=all --set train.epochs=2 --out short --quiet
 observe $compare --self-check short
 [ $status = 1 ] && grep -q 'the checkpoint is of step 8, not 12' "$err" || fail "status $status, 1 expected"
 
-# ---- no builds ----
+# ---- compare_builds.py rejects folders that are no builds ----
 observe $compare . . both
 [ $status = 1 ] && grep -q 'CMakeCache.txt' "$err" || fail "status $status, 1 expected"
 verdict

@@ -31,7 +31,7 @@ rejects 2 'experimnt.yaml experiment.yaml' "$dawn9" experiment experimnt.yaml
 rejects 2 'tinny.yaml tiny.yaml' "$dawn9" ablate tinny.yaml
 rejects 2 'empty' "$dawn9" ablate tiny.yaml --only crop,
 
-# ---- suggestions of files with the same name ----
+# ---- files found by name, and suggestions of similar names ----
 mkdir configs && tiny >configs/small.yaml
 prints '^title: small' "$dawn9" config small
 rejects 2 'smal.yaml configs/small.yaml' $train smal.yaml

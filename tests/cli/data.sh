@@ -23,7 +23,7 @@ for action in check fetch; do rejects 2 '--data --json' "$dawn9" data $action --
 rejects 2 'synthetic' "$dawn9" data check synthetic
 rejects 2 'cifar11 cifar10 cifar100' "$dawn9" data check cifar11
 
-# ---- a file of which it cannot be known whether it exists (here a link to itself) is not reported as missing ----
+# ---- a folder that cannot be examined, here a link to itself, is not reported as missing ----
 ln -s loop loop
 rejects 1 'loop/data_batch_1 symbolic' "$dawn9" data check cifar10 --data loop
 rejects 3 'loop/data_batch_1 symbolic' "$dawn9" train cifar.yaml --data loop

@@ -1,5 +1,5 @@
-# Runs the examples in the help of every command, in order. Options appended to those that train or bench make them take
-# seconds: a small network, few images, plain loops.
+# Runs the examples in the help of every command, in order, except those that need the network or train many runs.
+# Options appended to those that train or bench make them take seconds: a small network, few images, plain loops.
 . "$(dirname "$0")/lib.sh"
 for folder in configs experiments tests; do ln -s "$source/$folder" .; done
 export PATH="$(dirname "$dawn9"):$PATH"
@@ -15,7 +15,7 @@ options_for() {
     'dawn9 train'* | 'dawn9 bench'*) echo "$small" ;;
     'dawn9 eval'*) ;; # the run's own configuration is small
     'dawn9 ablate'*) echo "$small" '--seeds 2' ;;
-    'dawn9 experiment'*) echo skip ;; # 130 runs; tests/cli/experiment.sh runs some
+    'dawn9 experiment'*) echo skip ;; # too many runs; tests/cli/experiment.sh tests the command
     'dawn9 verify') echo '--cases tests/golden/cases/baseline.safetensors --backend reference --threads 1' ;;
     'dawn9 data fetch'*) echo skip ;;
     *) ;;

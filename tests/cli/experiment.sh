@@ -202,7 +202,7 @@ rm -r "$odd"
 ends 4 '1 1 ranks.log' "$dawn9" ablate "$odd.yaml" --only flip --seeds 1 --out "$odd" --set train.norm_groups=2 --ranks 2 --launcher false --shard 1/4
 json "$odd/runs/full/seed1/failure.json" 'd["status"] == 4 and "odd?/runs/full/seed1/ranks.log" in d["message"]'
 
-# ---- options that would replace the values of a grid ----
+# ---- options that would replace the values of a grid are rejected ----
 echo '{config: tiny.yaml, seeds: 1, grid: {tricks.crop.pad: [1, 2]}}' >grid.yaml
 for set in tricks.crop.pad=3 'tricks.crop={pad: 3}' tricks.crop=off; do
     rejects 2 "grid.yaml:1:38 tricks.crop.pad --set" "$dawn9" experiment grid.yaml --dry-run --set "$set"

@@ -20,7 +20,7 @@ left_behind() { find "$1" -name lock -o -name '*.partial' -o -name 'checkpoint*'
 started=$(date +%s%N)
 accepts "$dawn9" experiment six.yaml --out calm --quiet
 whole=$((($(date +%s%N) - started) / 1000000)) # milliseconds
-[ $whole -le 6000 ] || whole=6000 # on a busy machine kills come sooner, but as often
+[ $whole -le 6000 ] || whole=6000 # so that ten kills do not take minutes on a busy machine
 hashes calm >calm.txt
 lines_are 6 calm.txt
 
@@ -32,7 +32,7 @@ awk -v seed="$seed" -v whole="$whole" 'BEGIN { srand(seed); for (i = 0; i < 10; 
 head -n 4 lives1 >lives2
 for workers in 1 2; do
     disturbed=disturbed$workers
-    for try in 1 2 3 4; do # if fewer than two kills found it alive: with shorter lives
+    for try in 1 2 3 4; do # again with shorter lives, if fewer than two kills came before the end
         kills=0
         rm -rf $disturbed
         while read -r life; do
@@ -69,14 +69,14 @@ echo 'set: {train.epochs: 10, eval.every: 0}' >>two.yaml
 accepts "$dawn9" experiment two.yaml --out calm1 --quiet
 hashes calm1 >calm1.txt
 workers_of() { grep -l "^PPid:[[:space:]]*$1\$" /proc/[0-9]*/status 2>/dev/null | cut -d/ -f3; }
-begin_two() { # DIR: two workers, which stand still after a first epoch
+begin_two() { # DIR: starts two workers, and stops them with SIGSTOP after a first epoch
     setsid "$dawn9" experiment two.yaml --out "$1" --workers 2 --quiet &
     child=$!
     until_written "$1/runs/both/seed1/events.jsonl" $child
     kill -s STOP -- -$child
     workers=$(workers_of $child)
 }
-kill_workers() { # DIR N: kills N of the two workers after a first epoch
+kill_workers() { # DIR N: kills N of the two workers, and lets the others and the command go on
     begin_two "$1"
     kill -KILL $(echo "$workers" | head -n "$2")
     kill -s CONT -- -$child

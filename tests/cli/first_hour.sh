@@ -126,7 +126,8 @@ for run in 1 on off; do [ -f records/cold/$run/result.json ] || fail "cold left 
 prints '^curve: done before' sh "$script" records curve
 
 # ---- predictions and measurements ----
-# The reference backend times no norm with both algorithms, and every other measurement is found: by stages, clocks, runs and benches.
+# Only the predictions about norms with both algorithms are not measured, because the reference backend
+# has only one of them.
 lines=$(($(wc -l <any.tsv) - 1))
 says_of() { grep -Eq -- "$2" "$1" || fail "$1 does not match '$2'"; }
 unmeasured=$(grep -c 'not measured$' records/predictions.txt)
@@ -194,7 +195,7 @@ has "$err" '^peers  *3 '
 observe sh "$script" again nonsense
 [ $status = 2 ] || fail "an unknown stage: status $status"
 
-# within a stage the first failure of a command that others need ends it
+# a stage ends with the first failure of a command that its later commands need
 observe env PREBUILT="$PWD/nowhere" sh "$script" again2 build
 [ $status = 1 ] || fail "a build without a program: status $status"
 ! grep -q absent again2/build.txt || fail "the stage went on"

@@ -158,13 +158,13 @@ rm -r uneven/test/stripes
 observe "$dawn9" train small.yaml --data uneven --out untested --set train.epochs=0.5 --quiet
 [ $status = 0 ] && [ "$(wc -l <"$err")" = 3 ] || fail "status $status of an untested class: $(cat "$err")"
 warns 'the accuracy leaves out .*\(stripes 0\)$'
-mkdir uneven/test/stripes # as if it were missing
+mkdir uneven/test/stripes # an empty folder is like a missing one
 observe "$dawn9" train small.yaml --data uneven --out untested --overwrite --set train.epochs=0.5 --quiet
 [ $status = 0 ] && grep -q '^dawn9: warning: the accuracy leaves out .*(stripes 0)$' "$err" || fail "status $status of an empty class: $(cat "$err")"
 mkdir -p hollow-test/test/stripes && cp -r uneven/train hollow-test/
 rejects 3 'hollow-test/test evaluate' "$dawn9" train small.yaml --data hollow-test --out none
 
-# ---- names of folders with special characters; broken links ----
+# ---- a folder whose name has special characters; a broken link ----
 cp -r drawn 'my #1: "data"'
 accepts "$dawn9" train small.yaml --data 'my #1: "data"' --out marks --set train.epochs=0.5 --quiet
 accepts "$dawn9" eval marks

@@ -105,7 +105,8 @@ for experiment in $(sed -n 's/^D9_MEASURED([a-z_0-9]*, "\([^"]*\)".*/\1/p' "$sou
     [ -f "$source/experiments/$experiment.yaml" ] || fail "tricks/measured.def names experiments/$experiment.yaml, which is not there"
 done
 json "$out" 'all(m["low"] <= m["difference"] <= m["high"] and m["runs"] > 1 for t in d for m in t["measured"])'
-# instead_of names a trick; added: to a recipe; added and to_none: to a network without tricks.
+# instead_of is a trick or null. `added`: the trick was added to a recipe or, with `to_none`, to a network without
+# tricks.
 json "$out" 'all(m["instead_of"] in [None] + [t["name"] for t in d] for t in d for m in t["measured"])' \
     '[(m["added"], m["to_none"], m["instead_of"]) for t in d if t["name"] == "silu" for m in t["measured"]] == [(True, False, "gelu")]' \
     '[(m["added"], m["to_none"]) for t in d if t["name"] == "patch_whitening" for m in t["measured"]] == [(False, False), (False, False), (True, True)]'

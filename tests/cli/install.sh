@@ -56,7 +56,7 @@ if /usr/bin/python3 -c 'import numpy' 2>/dev/null; then # else cli.python says t
     accepts env PYTHONPATH="$prefix/share/dawn9/tools" /usr/bin/python3 -c 'import dawn9; print(dawn9.__file__)'
     says '^/.*/share/dawn9/tools/dawn9.py$'
 fi
-# All cases are installed; one is enough to see that they are found there.
+# All cases are installed; verifying one shows that the installed folder is found.
 cases=$(dirname "$(find "$prefix" -name baseline.safetensors)")
 is "$(cd "$cases" && echo *.safetensors)" "$(cd "$source/tests/golden/cases" && echo *.safetensors)" "the installed cases"
 find "$cases" -name '*.safetensors' ! -name baseline.safetensors -delete

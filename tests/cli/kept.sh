@@ -32,7 +32,7 @@ for kept in cpu/ablate-airbench-small cpu/ablate-depth-small cpu/ablate-small cp
     gpu/h200-ablate-augmentations-small gpu/h200-ablate-page gpu/h200-ladder gpu/h200-ladder-seed2; do
     tables $kept arms effects
 done
-for table in runs machines; do # that a committed page links
+for table in runs machines; do # tables that a committed page links to
     made "ablate-airbench-small/report/$table.tsv" "$results/cpu/ablate-airbench-small/report/$table.tsv"
 done
 tables cpu/first-trick effects
@@ -53,7 +53,7 @@ accepts "$dawn9" report ladder-small
 for table in arms effects; do differ "ladder-small/report/$table.tsv" "$results/cpu/ladder-small/report/$table.tsv"; done
 
 # ---- measurements of speed: their summaries ----
-plots # of precision.py
+plots # precision.py draws a plot
 for pair in bench-cpu/bench-bf16 bench-cpu/bench-f32 networks/networks networks/networks-airbench precision/precision \
     rosetta/rosetta side-by-side/side-by-side bench-sources/sources-avx512 bench-sources/sources-zen4; do
     name=${pair#*/}

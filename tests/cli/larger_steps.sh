@@ -11,7 +11,8 @@ for what in step pipeline ops eval cold; do accepts "$dawn9" bench $what --confi
 replies 'd["batch_size"] == 64 and d["images_per_second"] > 0' "$dawn9" bench step --config tiny.yaml --steps 40 --json
 accepts "$dawn9" bench fit --config tiny.yaml --memory 8G --json
 json "$out" 'd["rows"][0]["batch_size"] == 64 and d["rows"][0]["rejected"] == 65' # 2 x 65 exceed the 128 images
-# 104 images are 13 ghost groups, into which the 64 images that are trained on do not divide; training rejects that batch.
+# A batch of 104 images has 13 ghost groups, into which the 64 images that are trained on do not divide, so training
+# rejects that batch.
 narrow='--without batch_schedule --with hard_examples:share=0.62 --with ghost_batchnorm:group_size=8'
 # shellcheck disable=SC2086 # several words
 accepts "$dawn9" bench fit --config tiny.yaml $narrow --memory 8G --json

@@ -57,7 +57,7 @@ fi
 
 # The losses agree up to rounding: closely after two steps, and after all eight within the effect of rounding, because
 # near-ties in max pools send gradients to other pixels (reference in f32 against f64: 1.1e-2).
-follows() { # RUN STEPS LIMIT PEER: LIMIT is the largest relative difference of its epochs' losses from those of PEER
+follows() { # RUN STEPS LIMIT PEER: LIMIT is the largest relative difference of the epochs' losses of RUN and PEER
     record $1 "d[\"steps\"] == $2 and len(d[\"epochs\"]) == ($2 + 3) // 4" \
         "all(abs(a[\"train_loss\"] / b[\"train_loss\"] - 1) <= $3 for a, b in zip(d[\"epochs\"], result(\"$4\")[\"epochs\"]))"
 }
@@ -79,8 +79,8 @@ half() { # BACKEND LEVEL
     record half-$1-$2 'd["precision"] == "bf16"'
     follows "half-$1-$2" 8 3e-2 plain
 }
-# A convolution fused with its pool gives the bits of one after the other. On AMX tiles the library's convolutions are
-# the first choice, and they do not pool.
+# A convolution fused with its pool gives the same bits as the two operations one by one. On AMX tiles the library's
+# convolutions are the first choice, and they do not pool.
 pooled() { # LEVEL
     accepts on cpu "$1" "pooled-$1" --precision bf16 --with pool_before_activation
     accepts on cpu "$1" "single-$1" --precision bf16 --with pool_before_activation --set backend_options.fuse=false

@@ -1,5 +1,6 @@
 # Included by every command-line test: . "$(dirname "$0")/lib.sh"
-# usage: sh NAME.sh DAWN9 SOURCE_DIR. A check that fails prints one line; the exit status of the script is the verdict.
+# usage: sh NAME.sh DAWN9 SOURCE_DIR. A check that fails prints a line, and up to five lines of the last command's
+# standard error; the exit status of the script is the verdict.
 set -u
 dawn9=$1 source=$2
 case $dawn9 in /*) ;; *) dawn9=$PWD/$dawn9 ;; esac
@@ -19,8 +20,8 @@ checks=0 failures=0
 # Hides settings and files of the machine that runs the tests.
 unset DAWN9_DATA DAWN9_CASES XDG_CACHE_HOME NO_COLOR
 export HOME="$scratch/home" OMP_WAIT_POLICY=passive
-# Two programs take long to start: the shim of a version manager, and gnuplot, which is hidden where no plot is judged.
-# plots: brings it back; status 0 if it is installed.
+# Two programs take long to start: a version manager's python3, which a link to /usr/bin/python3 replaces, and gnuplot,
+# which is hidden where no plot is judged. plots: brings gnuplot back; status 0 if it is installed.
 no_plots() { ln -sf /bin/false "$scratch/bin/gnuplot"; }
 plots() { rm -f "$scratch/bin/gnuplot" && command -v gnuplot >/dev/null; }
 no_plots && PATH=$scratch/bin:$PATH
@@ -43,7 +44,7 @@ skips() {
 # The CPU backends of this build: onednn only if its library is installed.
 cpu_backends() { "$dawn9" devices | sed -n '/absent/d; s/^\(cpu\|onednn\) .*/\1/p'; }
 
-# ---- running commands; processes are started often, and each costs milliseconds ----
+# ---- running commands ----
 
 # Runs the command; standard output and error go to $out and $err, its status to $status.
 observe() {
@@ -73,7 +74,7 @@ complains() {
     observe "$@"
     [ $status = "$_expected" ] || fail "status $status, $_expected expected: $*"
     _pattern='^(?=dawn9: )'
-    set -f # a word is no pattern of files
+    set -f # no word is expanded to names of files
     for _word in $_words; do
         case $_word in [A-Za-z0-9_]*) _left='(?<![A-Za-z0-9_])' ;; *) _left= ;; esac
         case $_word in *[A-Za-z0-9_]) _right='(?![A-Za-z0-9_])' ;; *) _right= ;; esac
@@ -140,8 +141,8 @@ differ() {
     [ $? = 1 ] || fail "${3-$1 is $2}"
 }
 
-# json FILE EXPRESSION...: checks a JSON file without jq; each expression is Python over `d`, and result(FOLDER) is the
-# record of a run.
+# json FILE EXPRESSION...: checks a JSON file without jq. Each expression is Python and must hold; `d` is the content of
+# the file, result(FOLDER) the record of a run.
 json() {
     _file=$1
     shift
@@ -159,7 +160,7 @@ replies() {
     accepts "$@"
     json "$out" "$_expression"
 }
-# record RUN EXPRESSION...: json of the run's result.
+# record RUN EXPRESSION...: as `json`, of the run's result.json.
 record() {
     _run=$1
     shift
@@ -174,7 +175,7 @@ from tensorfile import read
 def result(run): return json.load(open(run + "/result.json"))
 exec(compile(sys.stdin.read(), "asserts", "exec"))' "$@" >"$out" 2>"$err" || fail "asserts $*: $(tail -n 1 "$err")"
 }
-digests_of() { # RUN...: of their parameters, a line each
+digests_of() { # RUN...: prints the digests of the runs' parameters, a line each
     for _run in "$@"; do set -- "$@" "$_run/result.json" && shift; done
     grep -ho '"params_sha256": "[0-9a-f]\{64\}"' "$@"
 }
@@ -202,7 +203,8 @@ until_catching() {
         sleep 0.05
     done
 }
-# begin FILE COMMAND...: starts $child in the background, and waits until it has written the file.
+# begin FILE COMMAND...: starts the command in the background as process $child, and waits until it has written the
+# file.
 begin() {
     _file=$1
     shift
@@ -242,10 +244,10 @@ tricks: {crop: {pad: 4}, flip: {}, flip_tta: {}}
 YAML
 }
 
-# draw FOLDER CLASS=COUNT...: pictures in class folders.
+# draw FOLDER CLASS=COUNT...: draws pictures into class folders.
 draw() { python3 "$source/tools/draw_pictures.py" "$@" || fail "the pictures could not be drawn"; }
 
-# drawn_file EPOCHS BATCH TRICKS: small.yaml, a network for folders of drawn pictures (tools/draw_pictures.py).
+# drawn_file EPOCHS BATCH TRICKS: writes small.yaml, a network for folders of drawn pictures (tools/draw_pictures.py).
 drawn_file() {
     cat >small.yaml <<YAML
 target: 80
@@ -260,7 +262,7 @@ tricks: {pool_before_activation: {}, $3}
 YAML
 }
 
-# dawn94_file: tiny() as dawn94.yaml, with dawn94's tricks.
+# dawn94_file: writes dawn94.yaml, tiny() with dawn94's tricks.
 dawn94_file() {
     {
         tiny | sed '/^tricks/d; /^model/d; s/batch_size: 32/bias_lr_multiplier: 4, &/'
@@ -271,8 +273,9 @@ dawn94_file() {
     } >dawn94.yaml
 }
 
-# network_files: writes NAME.yaml for each NAME in $networks: tiny() with each network but resnet9, which tiny() has itself;
-# the residual one with both kinds of block and both stems. A network of models.def without a file fails.
+# network_files: writes NAME.yaml for each NAME in $networks: tiny() with each network of images but resnet9, which
+# tiny() has itself; resnet with both kinds of block and both stems. Fails if a network of images in models.def has no
+# file.
 networks="vgg basic bottleneck dense air wide"
 network_files() {
     network_file vgg '{name: vgg, channels: [4, 6], hidden: 10}'
@@ -291,9 +294,9 @@ network_file() { # NAME MODEL [TRICKS]
     tiny | sed "s/^model.*/model: $2/; s/epochs: 2/epochs: 1/; s/train: 128/train: 64/; s/size: 32/size: 16/; s/image_size: 16/image_size: 20/; s/flip_tta: {}/&${3-}/" >"$1.yaml"
 }
 
-# text_files: writes texts/, 128 training and 64 test texts, of which one class has the words "bad", "awful" and the
-# other "good", "fine", and sentiment.yaml, a network that learns them.
-cells="elman_tanh elman_relu gru lstm" # of kernels/formulas/cells.def those that PyTorch and ONNX have
+# text_files: writes texts/, 128 training and 64 test texts, and sentiment.yaml, a network that learns them. Each text
+# of one class has the word "bad" or "awful", each of the other "good" or "fine".
+cells="elman_tanh elman_relu gru lstm" # the cells of kernels/formulas/cells.def that PyTorch and ONNX have
 text_files() {
     python3 - <<'PYTHON'
 import os, random
@@ -351,8 +354,8 @@ tricks: {clip_norm: {most: 0.25}}
 YAML
 }
 
-# same_bits_by_threads: each CPU backend must give the same parameters with one thread and with two. Calls the script's
-# own function `train NAME OPTION...`.
+# same_bits_by_threads: the reference backend and each CPU backend must give the same parameters with one thread and
+# with two. Calls the script's own function `train NAME OPTION...`.
 same_bits_by_threads() {
     for backend in reference $(cpu_backends); do
         for threads in 1 2; do train $backend.$threads --backend $backend --threads $threads --set train.epochs=1; done
@@ -360,7 +363,7 @@ same_bits_by_threads() {
     done
 }
 
-# interrupt_at PATTERN COMMAND...: runs the command on a terminal, and interrupts it once it shows what matches.
+# interrupt_at PATTERN COMMAND...: runs the command on a terminal, and interrupts it once its output matches.
 interrupt_at() { python3 "$source/tests/support/interrupt.py" INT "$@"; }
 
 # stop_within_epoch CONFIG DATA OPTION...: trains into the folder `stopped`, and interrupts after the first step.
@@ -379,7 +382,7 @@ needs_mpi() {
     export ASAN_OPTIONS="detect_leaks=0:${ASAN_OPTIONS-}" # MPI leaks memory
 }
 
-# processes N COMMAND...
+# processes N COMMAND...: runs the command in N processes of MPI, for at most two minutes.
 processes() {
     _count=$1
     shift
@@ -395,7 +398,8 @@ train_on() {
     accepts "$@"
 }
 
-# same_state A B [MOST]: parameters, losses and predictions of two runs with keep: all differ by at most 1e-10.
+# same_state A B [MOST]: checkpoints, epochs and predictions of two runs with `keep: all` agree; MOST (1e-10) is the
+# largest relative difference in the checkpoints (tests/support/same_state.py).
 same_state() {
     checks=$((checks + 1))
     python3 "$source/tests/support/same_state.py" "$1" "$2" "${3-1e-10}" 2>"$err" || fail "$1 and $2: $(tail -n 1 "$err")"

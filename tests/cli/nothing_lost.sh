@@ -2,11 +2,13 @@
 # written, or by an output that is also an input.
 . "$(dirname "$0")/lib.sh"
 tiny >tiny.yaml
-# long.yaml trains for a minute; evaluates.yaml evaluates for seconds, in batches of hundredths of one, after its second step.
+# long.yaml trains for a minute. evaluates.yaml evaluates after its second step, for seconds; a batch takes hundredths
+# of a second.
 { tiny | slower | sed 's/synthetic_train: 128/synthetic_train: 64/; s/epochs: 2/epochs: 2000/'; echo 'eval: {every: 0}'; } >long.yaml
 { tiny | slower | sed 's/synthetic_train: 128/synthetic_train: 64/; s/synthetic_test: 64/synthetic_test: 8000/'; } >evaluates.yaml
 
-# begin FOLDER COMMAND...: in the background, and waits for the run to train
+# begin FOLDER COMMAND...: starts the command in the background, and waits until its run in the folder has trained an
+# epoch
 begin() {
     folder=$1
     shift
@@ -15,7 +17,7 @@ begin() {
     until_written "$folder/events.jsonl" $child
     [ -s "$folder/events.jsonl" ] || fail "$folder: no epoch was trained: $(cat "$scratch/first.err")"
 }
-finish() { # waits for what `begin` began: its status and its messages
+finish() { # waits for the command that `begin` started; returns its status, and prints its messages
     wait $child
     code=$?
     cat "$scratch/first.err" >&2

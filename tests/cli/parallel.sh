@@ -1,7 +1,7 @@
 # dawn9 train on several processes computes what one process computes: every network, in f64.
 . "$(dirname "$0")/lib.sh"
 needs_mpi
-sized() { # 12 steps, and an evaluation that the processes do not divide
+sized() { # three epochs in f64; 61 synthetic test images, a number that the processes do not divide
     sed 's/threads: 1/threads: 0/; s/precision: f32/precision: f64/; s/epochs: [0-9]*/epochs: 3/; s/synthetic_test: 64/synthetic_test: 61/; $a keep: all'
 }
 network_files
@@ -16,7 +16,8 @@ sed -i '/^tricks/s/}$/, freeze: {}}/' bottleneck.yaml
 stream_files
 sed -i 's/dataset: corpus/&, path: corpus/; s/epochs: 6/epochs: 2/; s/values: .8./values: [1]/' language.yaml
 sed -i 60q corpus/train.txt
-sed 's/streams: 3/streams: 4/' language.yaml >shared.yaml # four processes share four columns, but each evaluates all three
+# Four processes share the four columns of shared.yaml; each of them evaluates all three columns of language.yaml.
+sed 's/streams: 3/streams: 4/' language.yaml >shared.yaml
 sed -i 's/dataset: text/&, path: texts/' sentiment.yaml
 for file in resnet9 dawn94 sentiment language shared $networks; do
     sized <$file.yaml >$file.wide.yaml

@@ -11,7 +11,8 @@ runs processes 2 "$dawn9" train tiny.yaml --out cpu.2 --quiet --backend cpu --th
 [ "$(grep -c '^dawn9: warning: threads' "$err")" = 1 ] || fail "no warning of more threads than cores"
 bits cpu.1 cpu.2
 
-# start CONFIG OPTION...: trains into the folder `stopped` on $count processes, and returns within an epoch.
+# start CONFIG OPTION...: begins to train into the folder `stopped` on $count processes, and returns after the first
+# epoch.
 count=2
 cat >report_pid.sh <<'SH'
 echo $$ >pid.$OMPI_COMM_WORLD_RANK
@@ -23,7 +24,7 @@ start() {
     child=$!
     until_written stopped/events.jsonl $child
 }
-# change COMMAND...: runs it, and waits for the processes.
+# change COMMAND...: runs the command, such as kill, and waits for the processes, which must end within a minute.
 change() {
     started=$(date +%s)
     "$@"
@@ -129,7 +130,7 @@ together 2 'mixup 2' $two --with mixup
 together 2 'norm_groups 3 2' $two --set train.norm_groups=3 --batch-size 48
 together 2 'ghost_batchnorm 32 16' $two --with ghost_batchnorm:group_size=32
 judged
-# The others wait for a process that is stopped, and go on with it. Meanwhile their folder is no other run's.
+# Processes wait for one that SIGSTOP has stopped, and go on with it. Meanwhile no other run can use their folder.
 start tiny.yaml
 kill -s STOP "$(cat pid.1)"
 sleep 0.5

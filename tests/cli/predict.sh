@@ -68,7 +68,7 @@ def pixels(path): # the rows of an 8-bit RGB PNG, whose filters are undone
         above = row
     return rows
 PYTHON
-# --worst-first has the tiles of the plain sheet in the order of the true class's probability, which names the folder.
+# --worst-first has the tiles of the plain sheet in the order of the probability of the true class, the folder's name.
 for order in '' --worst-first; do
     accepts "$dawn9" predict run drawn/test/*/00.png drawn/test/bars/01.png drawn/test/stripes/01.png --sheet row$order.png $order
 done

@@ -124,7 +124,7 @@ with warnings.catch_warnings():
     rejected(UserWarning, "both parts", dawn9.train, "arrays.yaml", images, labels, test=untested, set="train.epochs=1")
 rejected(ValueError, "folder", dawn9.train, "tiny.yaml", folder="")
 rejected(TypeError, "bool", dawn9.train, "tiny.yaml", folder=False)
-assert (dawn9.Model("run").predict(images)[1] == probabilities).all() # of a run's folder, as the commands
+assert (dawn9.Model("run").predict(images)[1] == probabilities).all() # the folder of a run, as in the commands
 rejected(dawn9.Error, "others/model.safetensors", dawn9.Model, "others")
 rejected(ValueError, "3 labels for 4 images", dawn9.train, "arrays.yaml", images[:4], labels[:3])
 rejected(ValueError, "the model takes", again.predict, images[:, :8])
@@ -142,7 +142,7 @@ rejected(ValueError, "labels must be", dawn9.train, "arrays.yaml", images)
 rejected(ValueError, "labels must be given, one for each image", dawn9.train, "arrays.yaml", images)
 rejected(ValueError, "images.transpose(0, 2, 3, 1) puts the channels last", dawn9.train, "arrays.yaml", images.transpose(0, 3, 1, 2), labels)
 rejected(ValueError, "test must be a pair: (images, labels)", dawn9.train, "arrays.yaml", images, labels, test=images)
-# arguments that would be ignored
+# arguments that would be ignored are rejected
 rejected(ValueError, "need images", dawn9.train, "tiny.yaml", None, labels)
 rejected(ValueError, "need images", dawn9.train, "tiny.yaml", test=(images, labels))
 for setting in "data.dataset=synthetic", "data.path=elsewhere", "data.image_size=8", "data={dataset: synthetic}":

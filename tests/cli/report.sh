@@ -46,7 +46,7 @@ mkdir -p every
 accepts "$dawn9" train tiny.yaml --set eval.tta=every --out every/run
 accepts "$dawn9" report every
 lacks every/report/settings.gp 'without TTA'
-# A single run has no range, and one without TTA has no score of its own without it.
+# The page of a single run has no range of scores; that of a run without TTA has no second score.
 has every/report.html 'final, without TTA'
 lacks every/report.html 'lowest and highest run'
 has exp/report.html 'lowest and highest run'

@@ -1,9 +1,10 @@
 #!/bin/sh
 # The trained bits are the same with one thread and with two: networks whose convolutions are Winograd's, of stride 2,
-# 1 x 1, 7 x 7 and 2 x 2, in f32 and in bf16. With AMX oneDNN computes bf16, and its bits may depend on the threads.
+# 1 x 1, 7 x 7 and 2 x 2, in f32 and in bf16. bf16 is left out with AMX, because oneDNN computes it there, and its bits
+# may depend on the threads.
 . "$(dirname "$0")/lib.sh"
 
-# same NAME BATCH ARGUMENT...: trains two steps on each number of threads.
+# same NAME BATCH ARGUMENT...: trains two steps on one thread and on two, which must give the same parameters.
 same() {
     name=$1 batch=$2
     shift 2

@@ -1,4 +1,4 @@
-# dawn9 train and eval: the record, the end in five lines, seeds, resuming, and runs that must not start or finish.
+# dawn9 train and eval: the record, the five closing lines, seeds, resuming, and runs that must not start or finish.
 . "$(dirname "$0")/lib.sh"
 tiny >tiny.yaml
 { tiny; echo 'published: {accuracy: 94.1, seconds: 26, epochs: 10, hardware: V100, source: "a notebook"}'; } >known.yaml
@@ -24,7 +24,7 @@ record run 'd["seed"] == 1 and d["backend"] == "reference" and d["threads"] == 1
 json run/submission.json 'd["framework"] == "dawn9" and d["model"] == "resnet9"'
 cat run/*.json run/*.jsonl run/*.yaml run/*.tsv | grep -qwF "$(uname -n)" && fail "the record names the machine"
 
-# ---- gradient accumulation: two of an epoch's four batches an update; a whole run did not end early ----
+# ---- gradient accumulation, an update every two of four batches; a run that was not stopped early does not say so ----
 accepts "$dawn9" train tiny.yaml --set train.accumulate=2 --set train.epochs=1 --lr 0.1 --out accumulated
 says '4 steps of 32 images, .* an update every 2 steps,'
 hides '^ended'
@@ -264,7 +264,7 @@ ends 130 '[0-9]+' interrupted INT model.safetensors best-broken --quiet $best
 accepts "$dawn9" train long.yaml $best --out best-broken --quiet --resume
 same best-straight/model.safetensors best-broken/model.safetensors "an interrupt changes or loses the best model"
 
-# ---- the rate range test ----
+# ---- the learning rate range test ----
 accepts "$dawn9" train tiny.yaml --find-lr --out rates
 says '^ *rate +loss$' '^tiny: 120 steps of 32 images, learning rates from 0.0004 to 40$'
 says '^(lowest loss at learning rate [0-9.e+-]+; a usual peak is a tenth of it: --lr |the loss still falls at the largest learning rate tried)'

@@ -541,7 +541,7 @@ TEST(the_recipe_takes_one_pass_everywhere) {
 
 TEST(a_wanted_intermediate_is_not_swallowed) {
     RUNNING();
-    backend_test_wanted_intermediate(&((fixture *)*state)->r, true);
+    backend_test_norm_with_two_readers(&((fixture *)*state)->r, true);
 }
 
 /* ---- invalid input, memory ---- */

@@ -21,20 +21,20 @@ static size_t own_size;
 
 static void require_ok(d9_status status) { fuzz_require(status == D9_OK, shared.context.message); }
 
-/* Overwrites the value after `key`, which ends in `:"`, if the file has it. So a corpus outlives new options. */
-static void put_value(uint8_t *bytes, size_t size, const char *key, const char *value) {
+/* Overwrites the value after `key`, which ends in `:"`, if the file has that key. So a corpus outlives new options. */
+static void overwrite_value(uint8_t *bytes, size_t size, const char *key, const char *value) {
     const size_t length = strlen(key), digits = strlen(value);
     uint8_t *at = memmem(bytes, size, key, length);
     if (at && size - (size_t)(at - bytes) >= length + digits) memcpy(at + length, value, digits);
 }
 
-static d9_status read_back(d9_progress_state *progress) {
+static d9_status read_checkpoint(d9_progress_state *progress) {
     d9_timeline_free(&session.timeline);
     d9_timeline_init(&shared.context, &session.timeline, 0);
     return d9_checkpoint_read(&session, path, ROWS, progress);
 }
 
-/* Opens the session. own: its checkpoint after an epoch, with an entry of each kind in the timeline. */
+/* Opens the session, and sets `own` to its checkpoint after an epoch, with an entry of each kind in the timeline. */
 static void set_up(void) {
     d9_epoch_row row = {.epoch = 1, .train_loss = 2, .score = 10, .score_tta = 11, .eval_loss = 3};
     fuzz_begin(&shared);
@@ -50,7 +50,7 @@ static void set_up(void) {
     require_ok(d9_checkpoint_write(&session, path, &(d9_progress_state){.step = 2, .epochs = &row, .epoch_count = 1}));
     const fuzz_file *file = fuzz_find(&shared, path);
     own_size = file->size;
-    own = fuzz_own(own_size);
+    own = fuzz_allocate(own_size);
     memcpy(own, file->bytes, own_size);
 }
 
@@ -58,32 +58,33 @@ static void require_same(const fuzz_file *file, const uint8_t *bytes, size_t siz
     fuzz_require(file->size == size && memcmp(file->bytes, bytes, size) == 0, "a checkpoint is written as it was read");
 }
 
-/* Writes, reads and writes again: the input's header may have other blanks or order, but both outputs must be equal. */
+/* Writes, reads and writes again. The input's header may have other blanks or order, but both outputs must be equal. */
 static void round_trip(d9_progress_state *progress) {
     require_ok(d9_checkpoint_write(&session, path, progress));
     const fuzz_file *file = fuzz_find(&shared, path);
     const size_t size = file->size;
-    uint8_t *first = fuzz_own(size);
+    uint8_t *first = fuzz_allocate(size);
     memcpy(first, file->bytes, size);
-    require_ok(read_back(progress));
+    require_ok(read_checkpoint(progress));
     require_ok(d9_checkpoint_write(&session, path, progress));
     require_same(fuzz_find(&shared, path), first, size);
     free(first);
 }
 
-static void require_own(d9_progress_state *progress) { /* the run's checkpoint is read, and written identically */
-    fuzz_put(&shared, path, own, own_size);
-    require_ok(read_back(progress));
+/* The run's own checkpoint must be readable, and written identically. */
+static void require_own_checkpoint(d9_progress_state *progress) {
+    fuzz_write_file(&shared, path, own, own_size);
+    require_ok(read_checkpoint(progress));
     require_ok(d9_checkpoint_write(&session, path, progress));
     require_same(fuzz_find(&shared, path), own, own_size);
 }
 
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t most);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed);
-/* Sometimes starts from the run's own checkpoint, because the corpus may be from an older network. */
+/* For one seed in 64 starts from the run's own checkpoint, because the corpus may be from an older network. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed) {
     if (!own) set_up();
-    if (seed % 64 == 0 && own_size <= most) size = fuzz_split(own, own_size, data);
+    if (seed % 64 == 0 && own_size <= most) size = fuzz_input_of_tensors(own, own_size, data);
     return LLVMFuzzerMutate(data, size, most);
 }
 
@@ -92,17 +93,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     d9_progress_state progress = {.epochs = rows};
     size_t file_size;
     if (!own) set_up();
-    uint8_t *bytes = fuzz_tensors(data, size, &file_size);
-    put_value(bytes, file_size, "\"config_hash\":\"", hash);
-    put_value(bytes, file_size, "\"data_digest\":\"", digest);
+    uint8_t *bytes = fuzz_make_tensors_file(data, size, &file_size);
+    overwrite_value(bytes, file_size, "\"config_hash\":\"", hash);
+    overwrite_value(bytes, file_size, "\"data_digest\":\"", digest);
     d9_safetensors_seal(bytes, file_size);
-    fuzz_put(&shared, path, bytes, file_size);
+    fuzz_write_file(&shared, path, bytes, file_size);
     const int64_t blocks = shared.blocks;
-    const d9_status status = read_back(&progress);
-    if (fuzz_accepted(&shared, status))
+    const d9_status status = read_checkpoint(&progress);
+    if (fuzz_check_status(&shared, status))
         round_trip(&progress);
     else if (size % 16 == 0)
-        require_own(&progress);                                                      /* costly, so only sometimes */
+        require_own_checkpoint(&progress);                                           /* rarely, because it takes long */
     fuzz_require(shared.blocks <= blocks + 1, "what reading allocates is released"); /* the timeline may keep one */
     free(bytes);
     return 0;

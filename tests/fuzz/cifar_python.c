@@ -1,6 +1,6 @@
-/* The Python version of CIFAR: a pickle of two records. The input's first two bytes are the length of what comes before
- * the two rows of pixels, which are inserted. An accepted pickle converts twice to the same records, and their pixels
- * are in it. */
+/* The Python version of CIFAR: a pickle of two records. The input's first two bytes are the number of bytes before the
+ * two rows of pixels, which are inserted there. An accepted pickle converts twice to the same records, and the pixels
+ * of the first are a part of the pickle. */
 #define _GNU_SOURCE /* memmem */
 #include "data/cifar.h"
 #include "tests/fuzz/support/fuzz.h"
@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fuzz_bench bench;
     if (size < 2) return 0;
     const size_t told = (size_t)(data[0] | data[1] << 8), head = told < size - 2 ? told : size - 2;
-    uint8_t *pickle = fuzz_own(size - 2 + ROWS); /* of exact size, for the address sanitizer */
+    uint8_t *pickle = fuzz_allocate(size - 2 + ROWS); /* of exact size, for the address sanitizer */
     memcpy(pickle, data + 2, head);
     for (int i = 0; i < ROWS; i++) pickle[head + (size_t)i] = (uint8_t)(i % 251);
     memcpy(pickle + head + ROWS, data + 2 + head, size - 2 - head);
@@ -22,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         const size_t bytes = (size_t)RECORDS * (ROW + 1 + (size_t)set);
         const d9_status status =
             d9_cifar_convert(&bench.context, "fuzz", keys[set], RECORDS, pickle, size - 2 + ROWS, &binary);
-        if (!fuzz_accepted(&bench, status)) continue;
+        if (!fuzz_check_status(&bench, status)) continue;
         fuzz_require(d9_cifar_convert(&bench.context, "fuzz", keys[set], RECORDS, pickle, size - 2 + ROWS, &again) ==
                              D9_OK &&
                          memcmp(binary, again, bytes) == 0,

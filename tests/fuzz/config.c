@@ -7,9 +7,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     size_t part_size;
     d9_config *config = NULL;
     fuzz_begin(&bench);
-    fuzz_put(&bench, "fuzz.yaml", NULL, 0);
-    if (fuzz_part(&data, &size, &part, &part_size)) fuzz_put(&bench, "fuzz.yaml", part, part_size);
-    if (fuzz_part(&data, &size, &part, &part_size)) fuzz_put(&bench, "base.yaml", part, part_size);
+    fuzz_write_file(&bench, "fuzz.yaml", NULL, 0);
+    if (fuzz_next_part(&data, &size, &part, &part_size)) fuzz_write_file(&bench, "fuzz.yaml", part, part_size);
+    if (fuzz_next_part(&data, &size, &part, &part_size)) fuzz_write_file(&bench, "base.yaml", part, part_size);
     const d9_status status = d9_config_load(&bench.context, "fuzz.yaml", NULL, &config);
     fuzz_check_config(&bench, status, config);
     fuzz_end(&bench);

@@ -1,5 +1,5 @@
-/* Edits of a configuration on the command line. Each line of the input is one: `+` and an argument of --with, `-` and
- * an argument of --without, otherwise an argument of --set. */
+/* Edits of a configuration on the command line. Each line of the input is an edit: `+` and an argument of --with, `-`
+ * and an argument of --without, otherwise an argument of --set. */
 #include "tests/fuzz/support/fuzz.h"
 
 enum { LINES = 32 };

@@ -11,8 +11,8 @@ static uint32_t big_endian(const uint8_t *at) {
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-/* Corrects the checksum of each chunk: length, four letters, data, and the checksum of letters and data. */
-static void mend_checksums(uint8_t *bytes, size_t size) {
+/* Corrects the checksum of each chunk, which has a length, four letters, data, and the checksum of letters and data. */
+static void correct_checksums(uint8_t *bytes, size_t size) {
     size_t at = 8;
     while (at + 12 <= size) {
         const uint32_t length = big_endian(bytes + at);
@@ -44,12 +44,12 @@ static void round_trip(fuzz_bench *bench, const d9_image *image) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fuzz_bench bench;
     d9_image image;
-    uint8_t *bytes = fuzz_own(size); /* of exact size, for the address sanitizer */
+    uint8_t *bytes = fuzz_allocate(size); /* of exact size, for the address sanitizer */
     if (size) memcpy(bytes, data, size);
-    mend_checksums(bytes, size);
+    correct_checksums(bytes, size);
     fuzz_begin(&bench);
     const d9_status status = d9_image_decode(&bench.context, "fuzz", bytes, size, 1, &image);
-    if (fuzz_accepted(&bench, status)) round_trip(&bench, &image);
+    if (fuzz_check_status(&bench, status)) round_trip(&bench, &image);
     d9_image_free(&bench.context, &image);
     fuzz_end(&bench);
     free(bytes);

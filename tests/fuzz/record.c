@@ -1,7 +1,7 @@
 /* Records: input of `dawn9 report` and `dawn9 compare` for two runs. An input's parts, each ended by a byte 255, are
- * result.json of both runs (the first is used for both if there is no second), experiment.json, and a run's
- * events.jsonl. An empty part means no file, but for experiment.json the default below. The report's page must contain
- * no script from the input; compare must print no control characters, and valid JSON. */
+ * result.json of the runs a and b, experiment.json, and events.jsonl of b. If the second part is empty, b has the
+ * result.json of a; if the third is empty, experiment.json is the default below; other empty parts mean no file. The
+ * report's page must contain no script from the input; compare must print no control characters, and valid JSON. */
 #include "cli/cli.h"
 #include "report/report.h"
 #include "tests/fuzz/support/fuzz.h"
@@ -11,18 +11,18 @@ static const char experiment[] =
     " \"arms\": [{\"name\": \"a\"}, {\"name\": \"b\", \"baseline\": \"a\", \"edits\": [\"train.epochs=2\"]}],"
     " \"runs\": [{\"arm\": \"a\", \"seed\": 1, \"folder\": \"a\"}, {\"arm\": \"b\", \"seed\": 1, \"folder\": \"b\"}]}";
 
-typedef struct parts { /* of an input, in the order above */
+typedef struct parts { /* the parts of an input, in the order above */
     const uint8_t *bytes[4];
     size_t sizes[4];
 } parts;
 
-static void put_files(fuzz_bench *bench, const parts *p) {
+static void write_files(fuzz_bench *bench, const parts *p) {
     static const char *const paths[] = {"runs/a/result.json", "runs/b/result.json", "runs/experiment.json",
                                         "runs/b/events.jsonl"};
     for (int i = 0; i < 4; i++)
-        if (p->sizes[i]) fuzz_put(bench, paths[i], p->bytes[i], p->sizes[i]);
-    if (!p->sizes[1]) fuzz_put(bench, paths[1], p->bytes[0], p->sizes[0]);
-    if (!p->sizes[2]) fuzz_put(bench, paths[2], experiment, sizeof experiment - 1);
+        if (p->sizes[i]) fuzz_write_file(bench, paths[i], p->bytes[i], p->sizes[i]);
+    if (!p->sizes[1]) fuzz_write_file(bench, paths[1], p->bytes[0], p->sizes[0]);
+    if (!p->sizes[2]) fuzz_write_file(bench, paths[2], experiment, sizeof experiment - 1);
 }
 
 static int count_of(const char *text, const char *word) {
@@ -43,7 +43,7 @@ static void check_page(fuzz_bench *bench) {
     free(text);
 }
 
-static void try_report(fuzz_bench *bench) {
+static void check_report(fuzz_bench *bench) {
     d9_report *report = NULL;
     d9_status status = d9_report_read(&bench->context, "runs", &report);
     if (status == D9_OK) {
@@ -54,7 +54,7 @@ static void try_report(fuzz_bench *bench) {
             json_decref(table);
         }
     }
-    if (fuzz_accepted(bench, status)) check_page(bench);
+    if (fuzz_check_status(bench, status)) check_page(bench);
     d9_report_free(&bench->context, report);
 }
 
@@ -70,29 +70,29 @@ static void check_printed(fuzz_bench *bench, bool json) {
     out->size = out->at = 0;
 }
 
-static void try_compare(fuzz_bench *bench, bool json) {
+static void check_compare(fuzz_bench *bench, bool json) {
     const d9_command *compare = &d9_command_compare;
     const char *const words[] = {"runs/a", "runs/b", "--json"};
     d9_cli cli = {.context = bench->context};
     bool help;
-    void *options = fuzz_own(compare->options_size);
+    void *options = fuzz_allocate(compare->options_size);
     d9_status status = d9_cli_parse(&cli, compare, json ? 3 : 2, words, options, &help);
     fuzz_require(status == D9_OK, "the words are understood");
     status = compare->run(&cli, options);
     bench->context = cli.context;
-    if (fuzz_accepted(bench, status)) check_printed(bench, json);
+    if (fuzz_check_status(bench, status)) check_printed(bench, json);
     d9_arena_free(&bench->context, &cli.arena), free(options);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fuzz_bench bench;
     parts p = {0};
-    for (int i = 0; i < 4 && fuzz_part(&data, &size, &p.bytes[i], &p.sizes[i]); i++) continue;
+    for (int i = 0; i < 4 && fuzz_next_part(&data, &size, &p.bytes[i], &p.sizes[i]); i++) continue;
     fuzz_begin(&bench);
-    put_files(&bench, &p);
-    try_report(&bench);
-    try_compare(&bench, false);
-    try_compare(&bench, true);
+    write_files(&bench, &p);
+    check_report(&bench);
+    check_compare(&bench, false);
+    check_compare(&bench, true);
     fuzz_end(&bench);
     return 0;
 }

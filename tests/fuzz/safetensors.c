@@ -5,10 +5,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fuzz_bench bench;
     d9_safetensors *file = NULL;
     size_t file_size;
-    uint8_t *bytes = fuzz_tensors(data, size, &file_size);
+    uint8_t *bytes = fuzz_make_tensors_file(data, size, &file_size);
     fuzz_begin(&bench);
     const d9_status status = d9_safetensors_decode(&bench.context, "fuzz", bytes, file_size, &file);
-    if (fuzz_accepted(&bench, status)) fuzz_round_trip(&bench, file, D9_OK);
+    if (fuzz_check_status(&bench, status)) fuzz_round_trip(&bench, file, D9_OK);
     d9_safetensors_reseal(bytes, file_size);
     d9_safetensors_free(&bench.context, file);
     fuzz_end(&bench);

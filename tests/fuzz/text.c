@@ -1,6 +1,6 @@
-/* Texts, and the vocabulary that they make. The input's first two bytes are the length and the largest vocabulary; the
- * texts follow, each ended by a byte 255. Every token has a word, a word of the vocabulary encodes to its own token,
- * and a text keeps its number of words. */
+/* Texts, and the vocabulary made of them. The input's first two bytes determine the length of a text in tokens and the
+ * largest vocabulary; the texts follow, each ended by a byte 255. Every token has a word, a word of the vocabulary
+ * encodes to its own token, and a text keeps its start and its words, or as many of its last words as fit. */
 #include "data/vocabulary.h"
 #include <stdio.h>
 #include "tests/fuzz/support/fuzz.h"
@@ -9,7 +9,7 @@ enum { TEXTS = 16 };
 
 static void check_text(const d9_vocabulary *vocabulary, const d9_word_index *index, const d9_bytes *text,
                        int64_t length) {
-    int32_t *tokens = fuzz_own((size_t)length * sizeof *tokens);
+    int32_t *tokens = fuzz_allocate((size_t)length * sizeof *tokens);
     const int64_t words = d9_vocabulary_encode(index, text->bytes, text->size, length, tokens);
     int64_t filled = length;
     while (filled > 0 && tokens[filled - 1] == D9_TOKEN_PAD) filled--;
@@ -44,9 +44,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const uint8_t *part, *rest = data + 2;
     size_t part_size, left = size - 2;
     fuzz_begin(&bench);
-    while (count < TEXTS && fuzz_part(&rest, &left, &part, &part_size)) {
+    while (count < TEXTS && fuzz_next_part(&rest, &left, &part, &part_size)) {
         const d9_status status = d9_text_check(&bench.context, "a.txt", part, part_size);
-        if (fuzz_accepted(&bench, status)) texts[count++] = (d9_bytes){part, part_size};
+        if (fuzz_check_status(&bench, status)) texts[count++] = (d9_bytes){part, part_size};
     }
     d9_status status = d9_vocabulary_build(&bench.context, &arena, texts, count, most, &vocabulary);
     if (status == D9_OK) status = d9_word_index_make(&bench.context, &vocabulary, &index);

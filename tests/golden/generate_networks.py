@@ -191,7 +191,7 @@ def update(form, rate, decay, w, g, v):
         w.sub_(rate * (v if form == "plain" else d + MOMENTUM * v))
 
 def sgd(case, params):
-    """SGD in the form of the case, with its multiple of the learning rate for the biases of norms."""
+    """SGD in the form of the case. Biases of norms have a multiple of the learning rate; their decay is divided by it."""
     velocity = {k: torch.zeros_like(t) for k, t in params.items()}
     def step(grads, rate):
         for k, g in grads.items():

@@ -2,8 +2,8 @@
 """Reference cases of the optimizers other than SGD, computed with PyTorch in float64 on networks of
 generate_networks.py.
 
-Adam and AdamW are torch.optim's; Muon is implemented here for the filters, with torch.optim's SGD for the other
-parameters. The groups are dawn9's: biases have a multiple of the learning rate, and their decay is divided by it. The
+Adam and AdamW are torch.optim's, with dawn9's groups: biases have a multiple of the learning rate, and their decay is
+divided by that multiple. Muon is implemented here for the filters, with torch.optim's SGD for the other parameters. The
 decay is strong, and epsilon large, so that a mistake in either is noticed.
 
 Run:  /usr/bin/python3 generate_optimizers.py --out DIR [--only NAME]
@@ -17,8 +17,8 @@ VGG = dict(build=vgg, model="{name: vgg, channels: [4, 6], hidden: 10, dropout: 
 RESNET = dict(build=resnet(18, "cifar", 2), model="{name: resnet, depth: 18, width: 2, stem: cifar}", batch=8, side=15)
 ADAM = f"momentum: {MOMENTUM}, beta2: {BETA2}, epsilon: {EPSILON!r}, weight_decay: {DECAY}, bias_lr_multiplier: {BIASES}"
 
-def moments(kind):
-    """An optimizer of torch.optim over weights and biases."""
+def adam(kind):
+    """A case's optimizer: `kind`, torch.optim.Adam or AdamW, over weights and biases."""
     def make(case, params):
         groups = [dict(params=[t for k, t in params.items() if k.endswith("bias") == bias], times=BIASES if bias else 1,
                        weight_decay=DECAY / BIASES if bias else DECAY) for bias in (False, True)]
@@ -39,7 +39,7 @@ def orthogonal(x, steps):
         wide = 3.4445 * wide + (-4.7750 * inner + 2.0315 * inner @ inner) @ wide
     return wide if len(x) <= x.shape[1] else wide.t()
 
-MUON = dict(rate=0.24, momentum=0.6, iterations=3)       # as published, for gradients of the summed loss
+MUON = dict(rate=0.24, momentum=0.6, iterations=3)       # the published values, for gradients of the summed loss
 def muon(case, params):
     filters = {k: t for k, t in params.items() if t.dim() == 4}
     rest = [t for k, t in params.items() if k not in filters]
@@ -57,8 +57,8 @@ def muon(case, params):
     return step
 
 CASES = {
-    "adam": dict(VGG, optimizer=moments(torch.optim.Adam), train=f"optimizer: adam, {ADAM}", rates=[0.01, 0.02, 0.03]),
-    "adamw": dict(RESNET, optimizer=moments(torch.optim.AdamW), train=f"optimizer: adamw, {ADAM}", rates=[0.01, 0.02, 0.03]),
+    "adam": dict(VGG, optimizer=adam(torch.optim.Adam), train=f"optimizer: adam, {ADAM}", rates=[0.01, 0.02, 0.03]),
+    "adamw": dict(RESNET, optimizer=adam(torch.optim.AdamW), train=f"optimizer: adamw, {ADAM}", rates=[0.01, 0.02, 0.03]),
     "muon": dict(RESNET, optimizer=muon, train=f"momentum: 0.85, momentum_form: torch, weight_decay: {DECAY}", more_tricks=", muon: {}", rates=[0.1, 0.05, 0.02]),
 }
 

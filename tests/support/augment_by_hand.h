@@ -10,8 +10,8 @@ static inline int64_t reflected_by_hand(int64_t i, int64_t size) {
     return i < 0 ? -i : i < size ? i : 2 * size - 2 - i;
 }
 
-/* The byte of channel `k` at this place of the output, to which the box in `draws` of `image` (H, W, C) is resized with
- * bilinear weights that are rounded to 1 / 2048. */
+/* The byte of channel `k` at (row, column) of the output, which is a resized box of `image` (H, W, C). `draws` gives
+ * the box; the weights are bilinear, rounded to multiples of 1 / 2048. */
 static inline double resized_by_hand(const double *image, const double *draws, const int64_t *all, const int64_t *out,
                                      int64_t row, int64_t column, int64_t k) {
     const int64_t place[2] = {row, draws[D9_DRAW_MIRROR] != 0 ? out[2] - 1 - column : column};
@@ -34,8 +34,8 @@ static inline double resized_by_hand(const double *image, const double *draws, c
     return floor(sum + 0.5);
 }
 
-/* Replaces the place of a changed pixel by that of its source in the unchanged image, by equations about the middle of
- * the image. y: the image's shape (N, H, W, C). False: the source is outside the image. */
+/* Replaces the place of a pixel of the changed image by the place of its source in the unchanged image. The equations
+ * have their origin in the middle of the image. y: the image's shape (N, H, W, C). False: the source is outside. */
 static inline bool source_place_by_hand(const double *change, const int64_t *y, int64_t *row, int64_t *column) {
     const double m = change[1] / 65536, n = change[2] / 65536, down = (double)*row + 0.5 - (double)y[1] / 2,
                  right = (double)*column + 0.5 - (double)y[2] / 2;

@@ -63,18 +63,18 @@ static bool uses_winograd(op_case *c, const d9_backend *backend, const d9_backen
 /* Limits of the relative error, unless transformed operands are rounded to bf16, which costs up to 1.6%. In half
  * precision both sides round the same sums, added in another order, to 8 or 11 bits; one value in a thousand may be
  * rounded differently. */
-static double limit_of(d9_type type) { return type == D9_BF16 ? 3e-4 : type == D9_F16 ? 4e-5 : 1e-5; }
+static double rounding_limit(d9_type type) { return type == D9_BF16 ? 3e-4 : type == D9_F16 ? 4e-5 : 1e-5; }
 
-/* The limit for an output of `type`. Orthogonal updates have that of their matrix products. A recurrent layer reads its
- * state as rounded to the compute type, so that a value rounded differently shifts all later steps. */
-static double limit_for(const op_case *c, d9_type type) {
+/* The limit for an output of `type`; for orthogonal updates that of the type of their matrix products. A recurrent
+ * layer rounds its state to the compute type, so that a value rounded differently shifts all later steps. */
+static double output_limit(const op_case *c, d9_type type) {
     const d9_node *node = &c->graph->nodes[0];
-    if (node->op == D9_OP_RECUR && c->compute != D9_F32) return 4 * limit_of(c->compute);
-    return limit_of(node->op == D9_OP_ORTHOGONAL_UPDATE ? node->as.update.products : type);
+    if (node->op == D9_OP_RECUR && c->compute != D9_F32) return 4 * rounding_limit(c->compute);
+    return rounding_limit(node->op == D9_OP_ORTHOGONAL_UPDATE ? node->as.update.products : type);
 }
 
-static void compare(backend_test *r, op_case *c, d9_value_id value, const d9_backend_options *options, op_live *tested,
-                    op_live *reference) {
+static void compare_value(backend_test *r, op_case *c, d9_value_id value, const d9_backend_options *options,
+                          op_live *tested, op_live *reference) {
     const int64_t count = op_count(c, value);
     const d9_value *v = &c->graph->values[value];
     assert_true(count <= BACKEND_TEST_MANY);
@@ -84,13 +84,13 @@ static void compare(backend_test *r, op_case *c, d9_value_id value, const d9_bac
     if (r->narrow_gradients && c->graph->nodes[0].op == D9_OP_CONV_BACKWARD_WEIGHT) type = c->compute;
     for (int64_t i = 0; i < count && type != v->type; i++) r->b[i] = op_round(type, r->b[i]);
     const int64_t wrong = op_differences(r->a, r->b, count);
-    if (wrong == 0) return; /* also if all are zero, for which op_error is NaN */
+    if (wrong == 0) return; /* also if all values are zero, for which op_error is NaN */
     if (c->fill == OP_FILL_INTEGER && is_exact(&c->graph->nodes[0]) && !uses_winograd(c, r->backend, options))
         fail_msg("%s %s: %s: %lld of %lld integers differ", d9_type_name(c->compute), c->name, v->name,
                  (long long)wrong, (long long)count);
     d9_node_time rule;
     r->backend->times(tested->plan, &rule, 1, false);
-    const double error = op_error(r->a, r->b, count), limit = rule.rounds_transforms ? 2.4e-2 : limit_for(c, type);
+    const double error = op_error(r->a, r->b, count), limit = rule.rounds_transforms ? 2.4e-2 : output_limit(c, type);
     if (!(error <= limit))
         fail_msg("%s %s: %s: error %.3g, limit %.3g", d9_type_name(c->compute), c->name, v->name, error, limit);
 }
@@ -101,8 +101,9 @@ void backend_test_compare(backend_test *r, op_case *c, const d9_backend_options 
     open_and_step(&tested, c, r->backend, options);
     open_and_step(&reference, c, &d9_backend_reference, &serial);
     for (int o = 0; o < node->output_count; o++)
-        if (node->outputs[o] != D9_NONE) compare(r, c, node->outputs[o], options, &tested, &reference);
-    for (int i = 3; i < 5 && node->op == D9_OP_NORM; i++) compare(r, c, node->inputs[i], options, &tested, &reference);
+        if (node->outputs[o] != D9_NONE) compare_value(r, c, node->outputs[o], options, &tested, &reference);
+    for (int i = 3; i < 5 && node->op == D9_OP_NORM; i++)
+        compare_value(r, c, node->inputs[i], options, &tested, &reference);
     op_close(&tested), op_close(&reference);
 }
 
@@ -124,7 +125,7 @@ void backend_test_read_plan(op_case *c, const d9_backend *backend, const d9_back
     op_close(&live);
 }
 
-static d9_shape images(int64_t n, int64_t h, int64_t w, int64_t c) { return (d9_shape){4, {n, h, w, c}}; }
+static d9_shape image_shape(int64_t n, int64_t h, int64_t w, int64_t c) { return (d9_shape){4, {n, h, w, c}}; }
 
 typedef struct chain { /* a graph whose nodes `rule` fuses; outputs: the values to compare */
     d9_value_id outputs[6];
@@ -163,13 +164,13 @@ static void add_stages(op_case *c, chain *made, d9_value_id x, addition adds, bo
     op_node(c, &reader);
 }
 
-/* Builds norm (or norm_eval) -> act [-> add], or norm -> add -> act. */
+/* Builds norm or, if `evaluate`, norm_eval; then act, act -> add or add -> act. */
 static chain make_norm_chain(op_case *c, d9_context *context, bool evaluate, addition adds, bool swapped,
                              d9_type type) {
     static const char *const rules[ADDITIONS][2] = {[ADDS_NOT] = {"norm+act", "norm_eval+act"},
                                                     [ADDS_LAST] = {"norm+act+add", "norm_eval+act+add"},
                                                     [ADDS_FIRST] = {"norm+add+act", "norm_eval+add+act"}};
-    const d9_shape x = images(6, 3, 5, 27), vector = {1, {27}}, statistics = {2, {3, 27}};
+    const d9_shape x = image_shape(6, 3, 5, 27), vector = {1, {27}}, statistics = {2, {3, 27}};
     const d9_buffer s = D9_BUFFER_SCRATCH;
     chain made = {.rule = rules[adds][evaluate]};
     op_case_begin(c, context, "chain", type, D9_F32, OP_FILL_RANDOM);
@@ -190,7 +191,8 @@ static chain make_norm_chain(op_case *c, d9_context *context, bool evaluate, add
     return made;
 }
 
-/* The nodes before a gradient: act_backward, after an add if `adds`; its output has a second reader if `wanted`. */
+/* The nodes before norm_backward or bias_backward: act_backward, preceded by an add if `adds`. The output of
+ * act_backward has a second reader if `wanted`. */
 typedef struct preceding {
     bool adds, wanted;
 } preceding;
@@ -222,7 +224,7 @@ static void add_reader(op_case *c, chain *made, d9_value_id id) {
 }
 
 static chain make_backward_chain(op_case *c, d9_context *context, preceding p, d9_type type) {
-    const d9_shape x = images(6, 3, 5, 27), vector = {1, {27}}, statistics = {2, {3, 27}};
+    const d9_shape x = image_shape(6, 3, 5, 27), vector = {1, {27}}, statistics = {2, {3, 27}};
     const d9_buffer s = D9_BUFFER_SCRATCH;
     chain made = {.rule = p.adds ? "add+act_backward+norm_backward" : "act_backward+norm_backward"};
     op_case_begin(c, context, "chain", type, D9_F32, OP_FILL_RANDOM);
@@ -241,7 +243,7 @@ static chain make_backward_chain(op_case *c, d9_context *context, preceding p, d
 }
 
 static chain make_bias_chain(op_case *c, d9_context *context, d9_type type) {
-    const d9_shape x = images(6, 3, 5, 27), vector = {1, {27}};
+    const d9_shape x = image_shape(6, 3, 5, 27), vector = {1, {27}};
     chain made = {.rule = "bias+act"};
     op_case_begin(c, context, "chain", type, D9_F32, OP_FILL_RANDOM);
     d9_node bias = {.op = D9_OP_BIAS, .input_count = 2, .output_count = 1};
@@ -254,7 +256,7 @@ static chain make_bias_chain(op_case *c, d9_context *context, d9_type type) {
 }
 
 static chain make_bias_backward_chain(op_case *c, d9_context *context, preceding p, d9_type type) {
-    const d9_shape x = images(6, 3, 5, 27), vector = {1, {27}};
+    const d9_shape x = image_shape(6, 3, 5, 27), vector = {1, {27}};
     chain made = {.rule = "act_backward+bias_backward"};
     op_case_begin(c, context, "chain", type, D9_F32, OP_FILL_RANDOM);
     d9_node bias = {.op = D9_OP_BIAS_BACKWARD, .input_count = 1, .output_count = 1};
@@ -296,7 +298,7 @@ void backend_test_compare_fused(backend_test *r, op_case *c, const char *rule, c
     }
 }
 
-static void check_chain(backend_test *r, op_case *c, const chain *made) {
+static void check_and_free_chain(backend_test *r, op_case *c, const chain *made) {
     char text[512];
     backend_test_read_plan(c, r->backend, &r->fused, text, sizeof text);
     if (strncmp(text, made->rule, strlen(made->rule)) != 0 || text[strlen(made->rule)] != '\t')
@@ -312,11 +314,11 @@ void backend_test_fused_rules(backend_test *r, const d9_type *types, int type_co
         for (int v = 0; v < 4 * ADDITIONS; v++) {
             op_case c;
             const chain made = make_norm_chain(&c, r->context, v & 1, (addition)(v / 4), v & 2, types[i]);
-            check_chain(r, &c, &made);
+            check_and_free_chain(r, &c, &made);
         }
         op_case c;
         const chain made = make_backward_chain(&c, r->context, (preceding){0}, types[i]);
-        check_chain(r, &c, &made);
+        check_and_free_chain(r, &c, &made);
     }
 }
 
@@ -324,20 +326,20 @@ void backend_test_fused_gradients(backend_test *r, const d9_type *types, int typ
     for (int i = 0; i < type_count; i++) {
         op_case c;
         chain made = make_bias_chain(&c, r->context, types[i]);
-        check_chain(r, &c, &made);
+        check_and_free_chain(r, &c, &made);
         for (int v = 0; v < 4; v++) {
             const preceding p = {v & 1, v & 2};
             if (p.adds && !p.wanted) continue;
             made = make_backward_chain(&c, r->context, p, types[i]);
-            check_chain(r, &c, &made);
+            check_and_free_chain(r, &c, &made);
             if (p.adds || !p.wanted) continue;
             made = make_bias_backward_chain(&c, r->context, p, types[i]);
-            check_chain(r, &c, &made);
+            check_and_free_chain(r, &c, &made);
         }
     }
 }
 
-void backend_test_wanted_intermediate(backend_test *r, bool written) {
+void backend_test_norm_with_two_readers(backend_test *r, bool written) {
     op_case c;
     char text[512];
     const chain made = make_norm_chain(&c, r->context, false, ADDS_NOT, false, D9_F32);
@@ -346,7 +348,7 @@ void backend_test_wanted_intermediate(backend_test *r, bool written) {
                       .input_count = 1,
                       .output_count = 1,
                       .as.scale = {2}};
-    reader.outputs[0] = op_output(&c, "reader", D9_BUFFER_SCRATCH, D9_F32, images(6, 3, 5, 27));
+    reader.outputs[0] = op_output(&c, "reader", D9_BUFFER_SCRATCH, D9_F32, image_shape(6, 3, 5, 27));
     op_node(&c, &reader);
     backend_test_read_plan(&c, r->backend, &r->fused, text, sizeof text);
     if (!written && strchr(text, '+')) fail_msg("fused despite a second reader: %s", text);
@@ -357,7 +359,7 @@ void backend_test_wanted_intermediate(backend_test *r, bool written) {
     op_case_free(&c);
 }
 
-static d9_status status_of_call(backend_test *r, op_case *c, d9_status (*after)(backend_test *, op_live *)) {
+static d9_status status_with_open_case(backend_test *r, op_case *c, d9_status (*after)(backend_test *, op_live *)) {
     op_live live;
     op_open(&live, c, r->backend, &r->unfused);
     const d9_status status = after(r, &live);
@@ -382,7 +384,7 @@ void backend_test_bad_indices(backend_test *r, const d9_op *ops, size_t op_count
             op_case c;
             if (op_spec_op(i) != ops[k]) continue;
             op_case_make(&c, r->context, i, D9_F32, D9_F32, OP_FILL_RANDOM);
-            assert_int_equal(status_of_call(r, &c, run_with_bad_indices), D9_DEVICE);
+            assert_int_equal(status_with_open_case(r, &c, run_with_bad_indices), D9_DEVICE);
             op_case_free(&c);
         }
 }

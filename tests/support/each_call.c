@@ -11,7 +11,7 @@ const char *const each_call_names[CALL_COUNT] = {
 static const d9_system *base_of(const planted *p) { return p->base; }
 
 /* Counts a call; true, with errno set, if it is the one that must fail. */
-static bool fails(planted *p, each_call kind) {
+static bool count_call(planted *p, each_call kind) {
     const bool here = ++p->calls[kind] == p->victim && p->kind == kind;
     p->met |= here;
     if (here) errno = EIO;
@@ -19,7 +19,7 @@ static bool fails(planted *p, each_call kind) {
 }
 
 static void *allocate(void *user, size_t alignment, size_t bytes) {
-    if (fails(user, CALL_allocate)) return NULL;
+    if (count_call(user, CALL_allocate)) return NULL;
     ((planted *)user)->live++;
     return base_of(user)->allocate(NULL, alignment, bytes);
 }
@@ -28,7 +28,9 @@ static void release(void *user, void *pointer) {
     base_of(user)->release(NULL, pointer);
 }
 #define FAILING(name, parameters, ...)                                                                                 \
-    static int fail_##name parameters { return fails(user, CALL_##name) ? -1 : base_of(user)->name(NULL, __VA_ARGS__); }
+    static int fail_##name parameters {                                                                                \
+        return count_call(user, CALL_##name) ? -1 : base_of(user)->name(NULL, __VA_ARGS__);                            \
+    }
 FAILING(open, (void *user, const char *path, int flags, int mode), path, flags, mode)
 FAILING(truncate, (void *user, int file, int64_t size), file, size)
 FAILING(sync, (void *user, int file), file)
@@ -39,10 +41,10 @@ FAILING(remove, (void *user, const char *path), path)
 FAILING(make_directory, (void *user, const char *path, int mode), path, mode)
 FAILING(lock, (void *user, int file, const char *path), file, path)
 static ssize_t fail_read(void *user, int file, void *bytes, size_t size) {
-    return fails(user, CALL_read) ? -1 : base_of(user)->read(NULL, file, bytes, size);
+    return count_call(user, CALL_read) ? -1 : base_of(user)->read(NULL, file, bytes, size);
 }
 static ssize_t fail_write(void *user, int file, const void *bytes, size_t size) {
-    return fails(user, CALL_write) ? -1 : base_of(user)->write(NULL, file, bytes, size);
+    return count_call(user, CALL_write) ? -1 : base_of(user)->write(NULL, file, bytes, size);
 }
 
 d9_system planted_system(planted *p, const d9_system *base) {

@@ -5,19 +5,19 @@
 
 const char *experiment_folder;
 
-void experiment_begin(const char *tiny) {
+void experiment_make_folder(const char *tiny) {
     experiment_folder = run_folder_new();
     run_write(experiment_folder, "tiny.yaml", tiny, strlen(tiny));
 }
 
 static void free_experiment(void *experiment) { d9_experiment_free(&context, experiment); }
 
-d9_experiment *experiment_kept(d9_experiment *experiment) { return test_keep(experiment, free_experiment); }
+d9_experiment *experiment_keep(d9_experiment *experiment) { return test_keep(experiment, free_experiment); }
 
 d9_status experiment_load_with(const char *yaml, const d9_experiment_options *options, d9_experiment **experiment) {
     run_write(experiment_folder, "x.yaml", yaml, strlen(yaml));
     const d9_status status = d9_experiment_load(&context, run_path(experiment_folder, "x.yaml"), options, experiment);
-    if (status == D9_OK) experiment_kept(*experiment);
+    if (status == D9_OK) experiment_keep(*experiment);
     return status;
 }
 

@@ -9,8 +9,8 @@
  *                                                   op_case_free(&c); }
  *
  * Inputs are doubles that are representable in the value's type. Guard bytes surround every value. Outputs are
- * initialised to NaN (0xff bytes), which shows elements that were not written. A failing call fails the test with the
- * context's message. */
+ * initialised to bytes 0xff, NaN in floats, which shows elements that were not written. A failing call fails the test
+ * with the context's message. */
 #pragma once
 
 #include "backends/backend.h"
@@ -55,7 +55,8 @@ double op_round(d9_type type, double x);               /* x rounded to `type` */
 typedef struct op_spec {
     d9_op op;
     int64_t t;             /* tokens of each text; 0: the samples are images */
-    int64_t n, h, w, c, o; /* samples, height, width, channels; outputs, classes or vocabulary */
+    int64_t n, h, w, c, o; /* samples (of an update: elements), height, width, channels; outputs, classes, size of the
+                              vocabulary or tokens */
     int kernel, stride, pad;
     int64_t group_size;
     int variant;      /* of the op: activation, update or mirror rule, ... */
@@ -67,7 +68,7 @@ int op_spec_count(void);
 d9_op op_spec_op(int index);
 /* The loss of image or token i in a case of D9_OP_LOSS, computed with plain loops. */
 double op_loss_by_hand(const op_case *c, int64_t i);
-/* Makes a case of these sizes; op_case_make: of a row of the table. */
+/* op_case_of makes a case with the sizes of `spec`; op_case_make one from row `index` of the table. */
 void op_case_of(op_case *c, d9_context *context, const op_spec *spec, d9_type compute, d9_type master, op_fill fill);
 void op_case_make(op_case *c, d9_context *context, int index, d9_type compute, d9_type master, op_fill fill);
 
@@ -92,7 +93,7 @@ int64_t op_differences(const double *got, const double *want, int64_t count);
 
 extern const d9_backend d9_backend_reference;
 
-/* Fails, with the name of the case `c`, unless |got - want| <= tolerance * (1 + |want|). */
+/* Fails unless |got - want| <= tolerance * (1 + |want|). The message names the case `c`, an op_case of the caller. */
 #define OP_NEAR(got, want, tolerance)                                                                                  \
     do {                                                                                                               \
         const double got_ = (got), want_ = (want);                                                                     \

@@ -1,6 +1,6 @@
-"""Runs a command with its standard output on a terminal of 120 columns, and sends it a signal as soon as what it showed
-matches a pattern, so that a test need not know how fast the machine is. What was shown is printed as lines; the exit
-status is the command's.
+"""Runs a command with its standard output on a terminal of 120 columns, and sends it a signal as soon as its output
+matches a pattern, so that a test need not know how fast the machine is. The output is printed as lines; the exit status
+is the command's, or 128 and the number of the signal that ended it.
 
 usage: interrupt.py SIGNAL PATTERN COMMAND..."""
 import fcntl, os, pty, re, signal, struct, subprocess, sys, termios
@@ -14,7 +14,7 @@ seen, sent = b"", False
 while True:
     try:
         piece = os.read(terminal, 65536)
-    except OSError:  # no process has it open any more
+    except OSError:  # no process has the terminal open any more
         break
     seen += piece
     if not sent and re.search(pattern, seen):

@@ -20,21 +20,21 @@ static inline double rounded(d9_kernel_store store, double x) {
     return store == D9_KERNEL_BF16 ? (double)d9_bf16_to_float(d9_bf16_from_float((float)x)) : (double)(float)x;
 }
 
-static inline double load(const void *data, d9_kernel_store store, int64_t i) {
+static inline double load_element(const void *data, d9_kernel_store store, int64_t i) {
     return store == D9_KERNEL_F32 ? (double)((const float *)data)[i]
                                   : (double)d9_bf16_to_float(((const uint16_t *)data)[i]);
 }
 
-static inline void save(void *data, d9_kernel_store store, int64_t i, double x) {
+static inline void store_element(void *data, d9_kernel_store store, int64_t i, double x) {
     if (store == D9_KERNEL_F32)
         ((float *)data)[i] = (float)x;
     else
         ((uint16_t *)data)[i] = d9_bf16_from_float((float)x);
 }
 
-static inline double stored(const array *a, int64_t i) { return load(a->data, a->store, i); }
+static inline double stored(const array *a, int64_t i) { return load_element(a->data, a->store, i); }
 
-/* Makes `count` arrays of `elements` doubles and `floats` floats. */
+/* Allocates `count` arrays, each with `elements` doubles and `floats` floats. Their `store` and `count` stay 0. */
 static inline void make_arrays(array *arrays, int count, size_t elements, size_t floats) {
     for (int i = 0; i < count; i++) {
         void *memory = test_room(elements * sizeof(double) + floats * sizeof(float));

@@ -1,8 +1,9 @@
-// Perplexity of a language model in ONNX Runtime on corpus/test.txt, cut into columns: that of the record RUN/result.json?
+// Computes the perplexity of a language model on corpus/test.txt, cut into columns, in ONNX Runtime, and compares it
+// with RUN/result.json.
 //
-//   node onnx_perplexity.js RUN COLUMNS LENGTH HIDDEN     runs RUN.onnx on LENGTH tokens at a time, with the states of
-//                                                         HIDDEN units that it returned; status 1 if it differs by more
-//                                                         than 1e-5 of it
+//   node onnx_perplexity.js RUN COLUMNS LENGTH HIDDEN     runs RUN.onnx on LENGTH tokens at a time and carries its
+//                                                         states of HIDDEN units over; status 1 if the relative
+//                                                         difference exceeds 1e-5, or if the model has no states
 const fs = require("fs");
 const ort = require("onnxruntime-node");
 

@@ -27,18 +27,18 @@ d9_extent program_extent(const d9_config *config, int64_t images, int64_t side) 
 
 static void free_config(void *config) { d9_config_free(&context, config); }
 
-d9_config *program_kept(d9_config *config) { return test_keep(config, free_config); }
+d9_config *program_keep_config(d9_config *config) { return test_keep(config, free_config); }
 
 d9_config *program_config(const char *yaml) {
     d9_config *config;
     OK(d9_config_parse(&context, "test.yaml", yaml, NULL, &config));
-    return program_kept(config);
+    return program_keep_config(config);
 }
 
 d9_config *program_load(const char *path, const d9_config_edits *edits) {
     d9_config *config;
     OK(d9_config_load(&context, path, edits, &config));
-    return program_kept(config);
+    return program_keep_config(config);
 }
 
 d9_config *program_yaml(const char *yaml, ...) {
@@ -72,7 +72,7 @@ void program_rejected(const d9_config *config, int64_t images, int64_t side, con
                      D9_USAGE, words);
 }
 
-/* True if the text contains "name: NETWORK"; a longer name that only begins so does not count. */
+/* True if the text contains "name: NETWORK", followed by no letter or digit: "name: resnet9" does not name resnet. */
 static bool names_network(const char *text, const char *network) {
     char words[D9_NAME_SIZE + 8];
     const int length = snprintf(words, sizeof words, "name: %s", network);
@@ -145,7 +145,7 @@ const d9_node *program_node(const d9_graph *graph, d9_op op, const char *role) {
     return &graph->nodes[program_find(graph, op, role)];
 }
 
-const d9_update_attributes *program_muon(const d9_program *program) {
+const d9_update_attributes *program_first_muon(const d9_program *program) {
     return &program->train.nodes[d9_edit_next(&program->train, D9_OP_ORTHOGONAL_UPDATE, 0)].as.update;
 }
 

@@ -8,24 +8,23 @@
  * up. tricks_pairs.c combines every trick with every other. */
 extern const char *const program_many_tricks;
 
-/* A failing call fails the test with the context's message. */
-d9_extent program_extent(const d9_config *config, int64_t images,
-                         int64_t side); /* RGB, ten classes, half as many evaluation images */
+/* `images` RGB training images of side x side, half as many for evaluation; ten classes; batch, epochs of `config`. */
+d9_extent program_extent(const d9_config *config, int64_t images, int64_t side);
 
-/* These live until the running test ends. program_config, program_load: a configuration, of a text or a file.
- * program_yaml: one whose YAML is written as by printf. program_of: a program for `images` RGB training images of
- * side x side. */
+/* These configurations and programs live until the running test ends; a failing call fails the test. program_config
+ * parses a text, program_load a file, program_yaml a text written as by printf. program_make builds a program,
+ * program_of one with program_extent. */
 d9_config *program_config(const char *yaml);
 d9_config *program_load(const char *path, const d9_config_edits *edits); /* edits: NULL, or changes */
 d9_config *program_yaml(const char *yaml, ...) __attribute__((format(printf, 1, 2)));
-d9_config *program_kept(d9_config *config); /* returns it; only its end is new */
+d9_config *program_keep_config(d9_config *config); /* frees it when the running test ends; returns it */
 d9_program *program_make(const d9_config *config, const d9_extent *extent, const char *precision, bool keep_all);
 d9_program *program_of(const d9_config *config, int64_t images, int64_t side, const char *precision);
-/* Building that program in f32 must fail with D9_USAGE and these words. */
+/* Building the program of program_of in f32 must fail with D9_USAGE and these words. */
 void program_rejected(const d9_config *config, int64_t images, int64_t side, const char *words);
 
-/* Fails unless the table has each network of models.def, those of texts only if `texts`. `first` is the text of the
- * table's first row, which contains "name: NETWORK"; `stride` is the size of a row in bytes. */
+/* Fails unless each network of models.def (those of texts only if `texts`) has a row in a table of `rows` rows of
+ * `stride` bytes. A row has a text with "name: NETWORK"; `first` points to the text of the first row. */
 void program_check_networks(const char *const *first, size_t rows, size_t stride, bool texts);
 
 /* Fails unless every activation is written by one node, its producer, and read only later. Image and labels need no
@@ -38,8 +37,8 @@ int program_count(const d9_graph *graph, d9_op op, bool backward);
 /* The node with this operation and role; fails if there is none. */
 d9_node_id program_find(const d9_graph *graph, d9_op op, const char *role);
 const d9_node *program_node(const d9_graph *graph, d9_op op, const char *role);
-/* The update of the first filter, by Muon. */
-const d9_update_attributes *program_muon(const d9_program *program);
+/* The attributes of the first update by Muon in a training step; there must be one. */
+const d9_update_attributes *program_first_muon(const d9_program *program);
 /* The value with this name; fails if there is none. */
 const d9_value *program_value(const d9_graph *graph, const char *name);
 

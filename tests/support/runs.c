@@ -155,7 +155,7 @@ const char *run_folder_new(void) {
     return test_keep(strdup(folder), remove_folder);
 }
 
-static void release(void *bytes) { d9_release(&context, bytes); }
+static void release_bytes(void *bytes) { d9_release(&context, bytes); }
 static void free_tensors(void *file) { d9_safetensors_free(&context, file); }
 static void free_json(void *json) { json_decref(json); }
 
@@ -163,7 +163,7 @@ uint8_t *run_read_file(const char *path, size_t *size) {
     uint8_t *bytes;
     size_t unused;
     OK(d9_file_read(&context, path, &bytes, size ? size : &unused));
-    return test_keep(bytes, release);
+    return test_keep(bytes, release_bytes);
 }
 
 d9_safetensors *run_tensors(const char *path) {
@@ -417,7 +417,7 @@ void run_open_ready(d9_context *context, const d9_config *config, d9_session *se
     assert_ints(d9_session_initialize(session), D9_OK, d9_session_begin_epoch(session, 0), D9_OK);
 }
 
-static void poison(d9_session *session) {
+static void poison_state(d9_session *session) {
     void *state = NULL;
     int64_t count = session->program.state_elements;
     OK(d9_allocate(session->context, (size_t)count * sizeof(double), "a poisoned state", &state));
@@ -433,7 +433,7 @@ void run_check_rules(d9_context *context, const d9_config *config, bool poisoned
     d9_session tested, expected;
     run_open_ready(context, config, &tested);
     run_open_ready(context, &expected_config, &expected);
-    if (poisoned) poison(&tested);
+    if (poisoned) poison_state(&tested);
     int failed = -1, rows = 0;
     if (d9_rules_compare(&tested, &expected, 0, config->precision, print_failure, &rows, &failed) != D9_OK)
         fail_msg("%s", context->message);
@@ -464,22 +464,23 @@ static void test_resumed_runs_are_equal(void **state) {
     check_narrow(*state, (const int64_t[]){1, 3, RUN_STEPS_PER_EPOCH, 7, RUN_STEPS - 1, 0});
 }
 
-/* A network with 16 channels, the least for which Winograd convolutions are the default. */
-static d9_config *wide_config(bench *b, int threads) {
+/* A network with 16 channels, the fewest with which f32 convolutions of the CPU backend use Winograd by default. */
+static d9_config *make_wide_config(bench *b, int threads) {
     return make_config(b->backend, b->precision, threads, "16, 16, 32, 32", "");
 }
 
-/* Trains twice on one thread and, except on a GPU, twice on two, the second time with an interruption. */
-static void test_wide_on_one_and_two_threads(void **state) {
+/* On one thread and, except on a GPU, on two: an interrupted and resumed run of the wide network equals an
+ * uninterrupted one. */
+static void test_resumed_wide_runs_are_equal(void **state) {
     bench *b = *state;
     const int most = strcmp(b->backend, "cuda") == 0 ? 1 : 2;
     for (int threads = 1; threads <= most; threads++)
-        run_check_resume(wide_config(b, threads), (const int64_t[]){7, 0});
+        run_check_resume(make_wide_config(b, threads), (const int64_t[]){7, 0});
 }
 
 /* Rewrites a plan file so that all convolutions use dawn9's own kernels: gemm in the stem, Winograd elsewhere. Returns
  * how many used own Winograd before. */
-static int choose_own(const char *path) {
+static int choose_own_kernels(const char *path) {
     const char *lines[256];
     d9_text *text = test_text();
     int before = 0;
@@ -497,12 +498,12 @@ static int choose_own(const char *path) {
 }
 
 /* With dawn9's own kernels for all convolutions, one thread and two give equal runs. */
-static void test_own_kernels_on_any_threads(void **state) {
+static void test_own_kernels_train_equally_on_one_and_two_threads(void **state) {
     bench *b = *state;
-    d9_config *one = wide_config(b, 1), *two = wide_config(b, 2);
+    d9_config *one = make_wide_config(b, 1), *two = make_wide_config(b, 2);
     const char *path = run_path(run_folder_new(), "plan");
     run_train_ok(&(d9_train_options){.config = one, .seed = 7, .save_plan = path});
-    const int winograd = choose_own(path);
+    const int winograd = choose_own_kernels(path);
     if (strcmp(b->precision, "f32") == 0) assert_true(winograd >= 9); /* three layers, three passes each */
     const run_report a = run_train_ok(&(d9_train_options){.config = one, .seed = 7, .plan = path}),
                      c = run_train_ok(&(d9_train_options){.config = two, .seed = 7, .plan = path});
@@ -527,19 +528,20 @@ int run_backend_main(const char *backend, const char *precision) {
     if (missing) return skipped(missing, context.message);
     test_add("test_seed_determines_the_run", test_seed_determines_the_run, NULL, NULL);
     test_add("test_resumed_runs_are_equal", test_resumed_runs_are_equal, NULL, NULL);
-    test_add("test_wide_on_one_and_two_threads", test_wide_on_one_and_two_threads, NULL, NULL);
+    test_add("test_resumed_wide_runs_are_equal", test_resumed_wide_runs_are_equal, NULL, NULL);
     if (strcmp(backend, "cpu") == 0)
-        test_add("test_own_kernels_on_any_threads", test_own_kernels_on_any_threads, NULL, NULL);
+        test_add("test_own_kernels_train_equally_on_one_and_two_threads",
+                 test_own_kernels_train_equally_on_one_and_two_threads, NULL, NULL);
     return test_run(&b);
 }
 
-static void drop_data(void *dataset) { d9_dataset_free(&context, dataset); }
+static void free_data(void *dataset) { d9_dataset_free(&context, dataset); }
 
 d9_dataset *run_data(const char *folder, d9_dataset_options options) {
     d9_dataset *dataset;
     if (!options.path) options.path = folder;
     OK(d9_dataset_load(&context, &options, &dataset));
-    return test_keep(dataset, drop_data);
+    return test_keep(dataset, free_data);
 }
 
 void run_data_rejected(const char *folder, d9_dataset_options options, d9_status expected, const char *words) {

@@ -34,17 +34,18 @@ run_report run_train_ok(const d9_train_options *options);
 void run_assert_equal(const run_report *a, const run_report *b, const char *what);
 
 enum { RUN_PATH_BYTES = 512 };
-/* A temporary folder in the build folder, removed with its contents when the running test ends. run_folder_make,
- * run_folder_remove: one that the caller removes. */
+/* Makes a temporary folder in the build folder, removed with its contents when the running test ends. The folder of
+ * run_folder_make stays until the caller calls run_folder_remove. */
 const char *run_folder_new(void);
 void run_folder_make(char folder[RUN_PATH_BYTES]);
 void run_folder_remove(const char *folder);
 const char *run_path(const char *folder, const char *name); /* valid during the next 63 calls */
 bool run_has(const char *folder, const char *name);
-int run_folder_count(const char *folder, const char *ending); /* entries with this ending; "": all; not dot files */
+/* Number of entries whose names end in `ending` and do not begin with a dot; 0 if there is no folder. */
+int run_folder_count(const char *folder, const char *ending);
 /* Fails if a file of a run in the folder cannot be read or ends within a line, or a partial file was left. */
 void run_check_files(const char *folder, const char *what);
-/* These make a folder below the folder, and write a file; a failure fails the test. */
+/* run_make_directory makes `name` in the folder, run_write writes the file `name`; a failure fails the test. */
 void run_make_directory(const char *folder, const char *name);
 void run_write(const char *folder, const char *name, const void *bytes, size_t size);
 /* These live until the running test ends. run_read_file: the bytes of a file, followed by a zero byte; size: NULL, or
@@ -72,13 +73,14 @@ typedef struct run_bench {
 int run_bench_set_up(void **state);
 #define RUN_OPTIONS(b, ...)                                                                                            \
     (d9_train_options) { .config = (b)->config, .seed = 7, .out = (b)->folder, __VA_ARGS__ }
-/* The uninterrupted run with this seed, trained once by the program: each of its benches must have one configuration.
- */
+/* The uninterrupted run of b->config with the seed of RUN_OPTIONS. It is trained at the first call, and later calls
+ * return the same report, so that all benches of a program must have one configuration. */
 const run_report *run_bench_whole(const run_bench *b);
 
-/* Trains twice with one seed, which must give equal runs, and with another, which must give another run. */
+/* Trains twice with one seed, which must give equal runs, and once with another, which must give other parameters. */
 void run_check_seeds(const d9_config *config);
-/* Stops after each number of steps in `stops` (0 ends it) and resumes; the run must equal an uninterrupted one. */
+/* For each number of steps in `stops` (0 ends the list), stops a run after it and resumes; the run must equal an
+ * uninterrupted one. */
 void run_check_resume(const d9_config *config, const int64_t *stops);
 
 /* Calls d9_verify in `context`, and keeps its status and rows. */
@@ -107,23 +109,23 @@ void run_steps(d9_session *session, int64_t from, int64_t until);
 double run_distance(const double *a, const double *b, int64_t count);
 
 /* Trains the network of configs/fewest94.yaml, with fewer channels, for eight steps: two each on synthetic images of
- * 20, 24, 28 and 32 pixels. At every size the last max pool must cover its whole map. The final state, in which the
- * average of the last four steps replaced the weights, must agree with the reference backend's. */
+ * 20, 24, 28 and 32 pixels. At every size the last max pool must cover its whole map. The final state, to which
+ * lookahead resets the weights in the last step, must agree with the reference backend's. */
 void run_check_smaller_images(const char *backend);
 
 /* Opens a session without evaluation, initialised and ready for step 0, that keeps all values. */
 void run_open_ready(d9_context *context, const d9_config *config, d9_session *session);
 
-/* Compares step 0 with the reference backend, rule by rule: more than `least` rows, none failing. `poisoned`: the
- * tested backend's state is NaN, and more than 10 rows must fail. tf32 is compared with f32. */
+/* Compares step 0 with the reference backend, rule by rule. There must be more than `least` rows, and none may fail.
+ * `poisoned`: the tested backend's state is NaN, and more than 10 rows must fail. tf32 is compared with f32. */
 void run_check_rules(d9_context *context, const d9_config *config, bool poisoned, int least);
 
 /* NULL if this machine has the backend at this CPU level (NULL: any) and the precision; otherwise the name of the
  * backend or of the precision, whichever is missing, with the reason in context->message. */
 const char *run_missing(d9_context *context, const char *backend, const char *precision, const char *level);
 
-/* main for programs that check, besides their own tests, seeds, resuming and threads on a backend; skips if it is
- * unavailable. */
+/* main of a program that checks seeds, resuming and threads on a backend, besides its own tests. Skips all of them
+ * if this machine lacks the backend or the precision. */
 int run_backend_main(const char *backend, const char *precision);
 
 /* Loads a dataset, from `folder` unless the options name a path, which lives until the running test ends. */

@@ -1,6 +1,7 @@
-"""Compares the checkpoints, losses of epochs and predictions of two runs that were trained with `keep: all`.
+"""Compares the checkpoints, events.jsonl and predictions of two runs that were trained with `keep: all`.
 
-usage: same_state.py RUN RUN MOST      MOST: greatest difference of a parameter, relative to the larger of it and 1
+usage: same_state.py RUN RUN MOST      MOST: greatest difference of a number x of a checkpoint, relative to max(1, |x|);
+                                       1e-8 likewise for events, without times; 1e-5 for predictions
 """
 import json, sys
 from tensorfile import read

@@ -3,7 +3,7 @@
 #include "tests/support/graphs.h"
 #include "tests/support/test.h"
 
-/* Forward and backward operations of the same sizes. */
+/* Rows of the forward and the backward operations, with the same sizes. */
 #define PAIR(operation, ...)                                                                                           \
     {.op = operation, __VA_ARGS__}, { .op = operation##_BACKWARD, __VA_ARGS__ }
 #define THREE(operation, ...)                                                                                          \
@@ -169,14 +169,14 @@ static d9_shape samples(const op_spec *s, int64_t channels) {
     return s->t ? (d9_shape){3, {s->t, s->n, channels}} : (d9_shape){4, {s->n, s->h, s->w, channels}};
 }
 
-/* Values in scratch memory: activations and results have the compute type, `master` the master type. */
-static d9_value_id activation(op_case *c, const char *name, d9_shape shape) {
+/* Add values in scratch memory: inputs of the compute type, outputs of the compute type, inputs of the master type. */
+static d9_value_id add_activation(op_case *c, const char *name, d9_shape shape) {
     return op_input(c, name, D9_BUFFER_SCRATCH, c->compute, shape, -2, 2);
 }
-static d9_value_id result(op_case *c, const char *name, d9_shape shape) {
+static d9_value_id add_result(op_case *c, const char *name, d9_shape shape) {
     return op_output(c, name, D9_BUFFER_SCRATCH, c->compute, shape);
 }
-static d9_value_id master(op_case *c, const char *name, d9_shape shape, double low, double high) {
+static d9_value_id add_master(op_case *c, const char *name, d9_shape shape, double low, double high) {
     return op_input(c, name, D9_BUFFER_SCRATCH, c->master, shape, low, high);
 }
 
@@ -185,12 +185,12 @@ static void build_conv(op_case *c, const op_spec *s, d9_node *node) {
     d9_shape x = samples(s, s->c), y = {4, {s->n, oh, ow, s->o}}, w = {4, {s->o, s->kernel, s->kernel, s->c}};
     bool forward = s->op == D9_OP_CONV, data = s->op == D9_OP_CONV_BACKWARD_DATA;
     node->as.conv = (d9_conv_attributes){s->kernel, s->stride, s->pad};
-    node->inputs[0] = activation(c, forward ? "x" : "dy", forward ? x : y);
-    node->inputs[1] = activation(c, forward || data ? "weight" : "x", forward || data ? w : x);
+    node->inputs[0] = add_activation(c, forward ? "x" : "dy", forward ? x : y);
+    node->inputs[1] = add_activation(c, forward || data ? "weight" : "x", forward || data ? w : x);
     if (forward)
-        node->outputs[0] = result(c, "y", y);
+        node->outputs[0] = add_result(c, "y", y);
     else if (data)
-        node->outputs[0] = result(c, "dx", x);
+        node->outputs[0] = add_result(c, "dx", x);
     else
         node->outputs[0] = op_output(c, "dweight", D9_BUFFER_GRADIENT, c->master, w);
     node->input_count = 2;
@@ -200,12 +200,12 @@ static void build_linear(op_case *c, const op_spec *s, d9_node *node) {
     const d9_shape x = samples(s, s->c), y = s->t ? samples(s, s->o) : matrix(s->n, s->o),
                    w = matrix(s->o, s->t ? s->c : s->h * s->w * s->c);
     bool forward = s->op == D9_OP_LINEAR, data = s->op == D9_OP_LINEAR_BACKWARD_DATA;
-    node->inputs[0] = forward ? activation(c, "x", x) : master(c, "dy", y, -2, 2);
-    node->inputs[1] = activation(c, forward || data ? "weight" : "x", forward || data ? w : x);
+    node->inputs[0] = forward ? add_activation(c, "x", x) : add_master(c, "dy", y, -2, 2);
+    node->inputs[1] = add_activation(c, forward || data ? "weight" : "x", forward || data ? w : x);
     if (forward)
         node->outputs[0] = op_output(c, "y", D9_BUFFER_SCRATCH, c->master, y);
     else if (data)
-        node->outputs[0] = result(c, "dx", x);
+        node->outputs[0] = add_result(c, "dx", x);
     else
         node->outputs[0] = op_output(c, "dweight", D9_BUFFER_GRADIENT, c->master, w);
     node->input_count = 2;
@@ -214,40 +214,41 @@ static void build_linear(op_case *c, const op_spec *s, d9_node *node) {
 static void build_embed(op_case *c, const op_spec *s, d9_node *node) {
     const d9_shape table = matrix(s->o, s->c), y = samples(s, s->c);
     const bool forward = s->op == D9_OP_EMBED;
-    node->inputs[0] = forward ? op_input(c, "table", D9_BUFFER_STATE, c->master, table, -2, 2) : activation(c, "dy", y);
+    node->inputs[0] =
+        forward ? op_input(c, "table", D9_BUFFER_STATE, c->master, table, -2, 2) : add_activation(c, "dy", y);
     node->inputs[1] = op_input(c, "tokens", D9_BUFFER_SCRATCH, D9_I32, matrix(s->t, s->n), 0, (double)(s->o - 1));
     node->input_count = s->pad ? 3 : 2;
     if (s->pad) {
         node->inputs[2] = node->outputs[0] = op_input(c, "dtable", D9_BUFFER_GRADIENT, c->master, table, -2, 2);
         return;
     }
-    node->outputs[0] = forward ? result(c, "y", y) : op_output(c, "dtable", D9_BUFFER_GRADIENT, c->master, table);
+    node->outputs[0] = forward ? add_result(c, "y", y) : op_output(c, "dtable", D9_BUFFER_GRADIENT, c->master, table);
 }
 
-/* Weights small enough that states and gradients do not grow from step to step. */
-static d9_value_id recurrent_weight(op_case *c, d9_shape shape) {
+/* Weights so small that states and gradients do not grow from step to step; integers are -1, 0 or 1. */
+static d9_value_id add_recurrent_weight(op_case *c, d9_shape shape) {
     const double reach = c->fill == OP_FILL_INTEGER ? 1 : 2 / sqrt((double)shape.d[1]);
     return op_input(c, "U", D9_BUFFER_SCRATCH, c->compute, shape, -reach, reach);
 }
 
-/* The states before the first token become inputs. */
+/* If s->kernel is 1, the states before the first token become inputs. */
 static void add_states(op_case *c, const op_spec *s, d9_node *node) {
     if (!s->kernel) return;
-    node->inputs[node->input_count++] = master(c, "h0", matrix(s->n, s->c), -1, 1);
+    node->inputs[node->input_count++] = add_master(c, "h0", matrix(s->n, s->c), -1, 1);
     if (d9_cell_size_of(s->variant).memory)
-        node->inputs[node->input_count++] = master(c, "c0", matrix(s->n, s->c), -1, 1);
+        node->inputs[node->input_count++] = add_master(c, "c0", matrix(s->n, s->c), -1, 1);
 }
 
 static void build_recur(op_case *c, const op_spec *s, d9_node *node) {
     const d9_cell_size size = d9_cell_size_of(s->variant);
     const int64_t rows = size.gates * s->c;
     node->as.recur.cell = (d9_recurrent_cell)s->variant;
-    node->inputs[0] = activation(c, "gx", samples(s, rows));
-    node->inputs[1] = recurrent_weight(c, matrix(rows, s->c));
+    node->inputs[0] = add_activation(c, "gx", samples(s, rows));
+    node->inputs[1] = add_recurrent_weight(c, matrix(rows, s->c));
     node->inputs[2] = op_input(c, "b_hh", D9_BUFFER_STATE, c->master, vector(rows), -1, 1);
     node->input_count = 3;
     add_states(c, s, node);
-    node->outputs[0] = result(c, "y", samples(s, s->c));
+    node->outputs[0] = add_result(c, "y", samples(s, s->c));
     node->outputs[1] =
         s->pad ? D9_NONE : op_output(c, "saved", D9_BUFFER_SCRATCH, c->master, samples(s, size.saved * s->c));
     node->output_count = 2;
@@ -261,15 +262,16 @@ static void build_recur_backward(op_case *c, const op_spec *s, d9_node *node) {
     const d9_cell_size size = d9_cell_size_of(s->variant);
     const int64_t rows = size.gates * s->c;
     node->as.recur.cell = (d9_recurrent_cell)s->variant;
-    node->inputs[0] = activation(c, "dy", samples(s, s->c));
+    node->inputs[0] = add_activation(c, "dy", samples(s, s->c));
     node->inputs[1] = op_input(c, "y", D9_BUFFER_SCRATCH, c->compute, samples(s, s->c), -1, 1);
     /* gates are in 0..1, but integers 0 and 1 would make almost all gradients of an LSTM zero */
     const bool wide = s->variant == D9_CELL_LSTM && c->fill == OP_FILL_INTEGER;
-    node->inputs[2] = master(c, "saved", samples(s, size.saved * s->c), size.gates == 1 || wide ? -1 : 0, wide ? 2 : 1);
-    node->inputs[3] = recurrent_weight(c, matrix(rows, s->c));
+    node->inputs[2] =
+        add_master(c, "saved", samples(s, size.saved * s->c), size.gates == 1 || wide ? -1 : 0, wide ? 2 : 1);
+    node->inputs[3] = add_recurrent_weight(c, matrix(rows, s->c));
     node->input_count = 4;
     add_states(c, s, node);
-    node->outputs[0] = result(c, "dgx", samples(s, rows));
+    node->outputs[0] = add_result(c, "dgx", samples(s, rows));
     node->outputs[1] = s->pad ? D9_NONE : op_output(c, "dU", D9_BUFFER_GRADIENT, c->master, matrix(rows, s->c));
     node->outputs[2] = s->pad ? D9_NONE : op_output(c, "db_hh", D9_BUFFER_GRADIENT, c->master, vector(rows));
     node->output_count = 3;
@@ -277,8 +279,8 @@ static void build_recur_backward(op_case *c, const op_spec *s, d9_node *node) {
 
 static void build_last(op_case *c, const op_spec *s, d9_node *node) {
     const bool forward = s->op == D9_OP_LAST;
-    node->inputs[0] = activation(c, forward ? "x" : "dy", forward ? samples(s, s->c) : matrix(s->n, s->c));
-    node->outputs[0] = result(c, forward ? "y" : "dx", forward ? matrix(s->n, s->c) : samples(s, s->c));
+    node->inputs[0] = add_activation(c, forward ? "x" : "dy", forward ? samples(s, s->c) : matrix(s->n, s->c));
+    node->outputs[0] = add_result(c, forward ? "y" : "dx", forward ? matrix(s->n, s->c) : samples(s, s->c));
 }
 
 /* variant: the number of processes, of which this is the second; 0: one process. build_dropout reads it likewise.
@@ -295,7 +297,7 @@ static void build_norm(op_case *c, const op_spec *s, d9_node *node) {
     node->inputs[3] = op_input(c, "running_mean", D9_BUFFER_STATE, c->master, running, -1, 1);
     node->inputs[4] = op_input(c, "running_var", D9_BUFFER_STATE, c->master, running, 0.5, 2);
     node->input_count = 5;
-    node->outputs[0] = result(c, "y", samples(s, s->c));
+    node->outputs[0] = add_result(c, "y", samples(s, s->c));
     if (s->op == D9_OP_NORM_EVAL) return;
     node->outputs[1] = op_output(c, "mean", D9_BUFFER_SCRATCH, c->master, per_group);
     node->outputs[2] = op_output(c, "inv_std", D9_BUFFER_SCRATCH, c->master, per_group);
@@ -305,13 +307,13 @@ static void build_norm(op_case *c, const op_spec *s, d9_node *node) {
 static void build_norm_backward(op_case *c, const op_spec *s, d9_node *node) {
     d9_shape per_group = matrix(s->group_size ? s->n / s->group_size : 1, s->c);
     node->as.norm = (d9_norm_attributes){1e-5, 0.1, s->group_size, 0, 0};
-    node->inputs[0] = activation(c, "dy", samples(s, s->c));
-    node->inputs[1] = activation(c, "x", samples(s, s->c));
-    node->inputs[2] = master(c, "mean", per_group, -1, 1);
-    node->inputs[3] = master(c, "inv_std", per_group, 0.5, 2);
+    node->inputs[0] = add_activation(c, "dy", samples(s, s->c));
+    node->inputs[1] = add_activation(c, "x", samples(s, s->c));
+    node->inputs[2] = add_master(c, "mean", per_group, -1, 1);
+    node->inputs[3] = add_master(c, "inv_std", per_group, 0.5, 2);
     node->inputs[4] = op_input(c, "scale", D9_BUFFER_STATE, c->master, vector(s->c), 0.5, 2);
     node->input_count = 5;
-    node->outputs[0] = result(c, "dx", samples(s, s->c));
+    node->outputs[0] = add_result(c, "dx", samples(s, s->c));
     node->outputs[1] = s->variant ? D9_NONE : op_output(c, "dscale", D9_BUFFER_GRADIENT, c->master, vector(s->c));
     node->outputs[2] = op_output(c, "dbias", D9_BUFFER_GRADIENT, c->master, vector(s->c));
     node->output_count = 3;
@@ -323,39 +325,39 @@ static void build_pool(op_case *c, const op_spec *s, d9_node *node) {
     d9_shape y = {4, {s->n, oh, ow, s->c}};
     node->as.pool = (d9_pool_attributes){s->kernel, s->stride, s->pad};
     if (s->op == D9_OP_POOL || s->op == D9_OP_MEAN_POOL) {
-        node->inputs[0] = activation(c, "x", samples(s, s->c));
-        node->outputs[0] = result(c, "y", y);
+        node->inputs[0] = add_activation(c, "x", samples(s, s->c));
+        node->outputs[0] = add_result(c, "y", y);
         return;
     }
-    node->inputs[0] = activation(c, "dy", y);
-    node->outputs[0] = result(c, "dx", samples(s, s->c));
+    node->inputs[0] = add_activation(c, "dy", y);
+    node->outputs[0] = add_result(c, "dx", samples(s, s->c));
     if (s->op == D9_OP_MEAN_POOL_BACKWARD) return;
-    node->inputs[1] = activation(c, "x", samples(s, s->c));
+    node->inputs[1] = add_activation(c, "x", samples(s, s->c));
     node->input_count = 2;
 }
 
 static void build_bias(op_case *c, const op_spec *s, d9_node *node) {
-    node->inputs[0] = activation(c, s->op == D9_OP_BIAS ? "x" : "dy", samples(s, s->c));
+    node->inputs[0] = add_activation(c, s->op == D9_OP_BIAS ? "x" : "dy", samples(s, s->c));
     if (s->op == D9_OP_BIAS_BACKWARD) {
         node->outputs[0] = op_output(c, "dbias", D9_BUFFER_GRADIENT, c->master, vector(s->c));
         return;
     }
     node->inputs[1] = op_input(c, "bias", D9_BUFFER_STATE, c->master, vector(s->c), -1, 1);
     node->input_count = 2;
-    node->outputs[0] = result(c, "y", samples(s, s->c));
+    node->outputs[0] = add_result(c, "y", samples(s, s->c));
 }
 
 /* o: channels of the second input, or of the slice, which starts at channel `pad`. */
 static void build_channels(op_case *c, const op_spec *s, d9_node *node) {
-    node->inputs[0] = activation(c, "a", samples(s, s->c));
+    node->inputs[0] = add_activation(c, "a", samples(s, s->c));
     if (s->op == D9_OP_SLICE) {
         node->as.slice.offset = s->pad;
-        node->outputs[0] = result(c, "y", samples(s, s->o));
+        node->outputs[0] = add_result(c, "y", samples(s, s->o));
         return;
     }
-    node->inputs[1] = activation(c, "b", samples(s, s->o));
+    node->inputs[1] = add_activation(c, "b", samples(s, s->o));
     node->input_count = 2;
-    node->outputs[0] = result(c, "y", samples(s, s->c + s->o));
+    node->outputs[0] = add_result(c, "y", samples(s, s->c + s->o));
 }
 
 /* s->kernel: the unit that is kept or dropped. */
@@ -363,22 +365,22 @@ static void build_dropout(op_case *c, const op_spec *s, d9_node *node) {
     c->program.seed = 7;
     node->as.dropout = (d9_dropout_attributes){s->parameter, d9_role_stream("dropout"), false, s->variant ? 1 : 0,
                                                s->variant,   (d9_dropout_unit)s->kernel};
-    node->inputs[0] = activation(c, "x", samples(s, s->c));
-    node->outputs[0] = result(c, "y", samples(s, s->c));
+    node->inputs[0] = add_activation(c, "x", samples(s, s->c));
+    node->outputs[0] = add_result(c, "y", samples(s, s->c));
 }
 
 static void build_mix(op_case *c, const op_spec *s, d9_node *node) {
     node->as.mix.share = (d9_coefficient){D9_NONE, s->parameter};
-    node->inputs[0] = activation(c, "x", samples(s, s->c));
-    node->outputs[0] = result(c, "y", samples(s, s->c));
+    node->inputs[0] = add_activation(c, "x", samples(s, s->c));
+    node->outputs[0] = add_result(c, "y", samples(s, s->c));
 }
 
 /* The box is `kernel` rows high, from the second row on, and has columns `pad` to `stride` - 1. */
 static void build_paste(op_case *c, const op_spec *s, d9_node *node) {
     node->as.paste = (d9_paste_attributes){
         {D9_NONE, 1}, {D9_NONE, (double)s->pad}, {D9_NONE, 1 + (double)s->kernel}, {D9_NONE, (double)s->stride}};
-    node->inputs[0] = activation(c, "x", samples(s, s->c));
-    node->outputs[0] = result(c, "y", samples(s, s->c));
+    node->inputs[0] = add_activation(c, "x", samples(s, s->c));
+    node->outputs[0] = add_result(c, "y", samples(s, s->c));
 }
 
 static void build_elementwise(op_case *c, const op_spec *s, d9_node *node) {
@@ -387,11 +389,11 @@ static void build_elementwise(op_case *c, const op_spec *s, d9_node *node) {
     if (s->op == D9_OP_SCALE) node->as.scale.factor = s->parameter;
     if (s->op == D9_OP_ACT || s->op == D9_OP_ACT_BACKWARD)
         node->as.act = (d9_act_attributes){(d9_activation)s->variant, s->parameter};
-    node->inputs[0] =
-        s->op == D9_OP_CAST ? op_input(c, "x", D9_BUFFER_STATE, c->master, shape, -2, 2) : activation(c, "x", shape);
-    if (two) node->inputs[1] = activation(c, "b", shape);
+    node->inputs[0] = s->op == D9_OP_CAST ? op_input(c, "x", D9_BUFFER_STATE, c->master, shape, -2, 2)
+                                          : add_activation(c, "x", shape);
+    if (two) node->inputs[1] = add_activation(c, "b", shape);
     node->input_count = two ? 2 : 1;
-    node->outputs[0] = result(c, "y", shape);
+    node->outputs[0] = add_result(c, "y", shape);
 }
 
 /* Weights of images by class, of which a case uses the first `o`; never written. */
@@ -399,9 +401,9 @@ static double class_weights[] = {0.5, 3, 0.25, 1, 2, 0.125, 4, 1.5, 0.75, 8};
 
 static int64_t rows_of(const op_spec *s) { return s->t ? s->t * s->n : s->n; }
 static d9_value_id add_logits(op_case *c, const op_spec *s) {
-    return master(c, "logits", s->t ? samples(s, s->o) : matrix(s->n, s->o), -3, 3);
+    return add_master(c, "logits", s->t ? samples(s, s->o) : matrix(s->n, s->o), -3, 3);
 }
-/* Tokens can have no label, which is -1. */
+/* Of texts, some tokens have no label: -1. */
 static d9_value_id add_labels(op_case *c, const op_spec *s) {
     const double largest = d9_loss_several((int)s->loss) ? ldexp(1, (int)s->o) - 1 : (double)(s->o - 1);
     const d9_value_id labels = op_input(c, "labels", D9_BUFFER_SCRATCH, D9_I32, vector(rows_of(s)), 0, largest);
@@ -428,7 +430,7 @@ static void build_loss(op_case *c, const op_spec *s, d9_node *node) {
 }
 
 static void build_metrics(op_case *c, const op_spec *s, d9_node *node) {
-    node->inputs[0] = master(c, "loss", vector(rows_of(s)), 0, 4);
+    node->inputs[0] = add_master(c, "loss", vector(rows_of(s)), 0, 4);
     node->inputs[1] = add_logits(c, s);
     node->inputs[2] = add_labels(c, s);
     node->inputs[3] = node->outputs[0] = op_input(c, "metrics", D9_BUFFER_METRICS, D9_F64, vector(4), 0, 0);
@@ -522,9 +524,9 @@ static void build_rank(op_case *c, const op_spec *s, d9_node *node) {
     node->outputs[0] = op_output(c, "ranked", D9_BUFFER_SCRATCH, D9_I32, vector(s->n));
 }
 
-/* `pad` of the crop; `kernel`: side of the cutout square; `stride`: rows and columns that a crop is smaller than an
- * image; `group_size` 1: boxes are resized; 2: crops, one pixel smaller than the image, are; 3: images are changed; 4:
- * boxes are resized and images changed. */
+/* `pad`: of the crop; `kernel`: side of the cutout square; `stride`: rows and columns by which a crop is smaller than
+ * an image; `variant`: mirror rule; `parameter`: range of the jitter. `group_size` 1: boxes are resized; 2: crops, one
+ * pixel smaller than the image, are resized; 3: images are changed; 4: boxes are resized and images changed. */
 static void build_batch(op_case *c, const op_spec *s, d9_node *node) {
     const d9_shape all = {4, {SAMPLES, s->h, s->w, s->c}}, made = {4, {s->n, s->h - s->stride, s->w - s->stride, s->c}};
     const int64_t places = 2 * s->pad + s->stride + 1;
@@ -575,7 +577,7 @@ static void build_batch(op_case *c, const op_spec *s, d9_node *node) {
     node->inputs[0] = op_input(c, "images", D9_BUFFER_IMAGES, D9_U8, all, 0, 255);
     node->inputs[2] = op_input(c, "draws", D9_BUFFER_SCRATCH, D9_I32, matrix(s->n, D9_DRAW_SLOTS), 0, 1);
     node->inputs[3] = op_input(c, "table", D9_BUFFER_TABLE, c->master, matrix(s->c, 256), -2, 2);
-    for (int64_t i = 0; i < s->n; i++) { /* keeps the mirror bit; sets positions and jitter */
+    for (int64_t i = 0; i < s->n; i++) { /* keeps the mirror bit; sets the other draws */
         double *draws = c->content[node->inputs[2]] + i * D9_DRAW_SLOTS;
         draws[D9_DRAW_CROP_Y] = (double)(i * 5 % places);
         draws[D9_DRAW_CROP_X] = (double)((i * 7 + 2) % places);
@@ -597,7 +599,7 @@ static void build_batch(op_case *c, const op_spec *s, d9_node *node) {
         draws[D9_DRAW_CONTRAST] = bits_of(1 + s->parameter * (double)(3 - i) / 11);
     }
     node->input_count = 4;
-    node->outputs[0] = result(c, "image", made);
+    node->outputs[0] = add_result(c, "image", made);
 }
 
 typedef void builder(op_case *c, const op_spec *s, d9_node *node);

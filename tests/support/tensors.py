@@ -1,8 +1,8 @@
 """Edits a safetensors file of f32, to make invalid files, or files as other programs write them.
 
 python3 tensors.py IN OUT [EDIT...]
-  NAME=VALUE        fills the tensor
-  NAME=FIRST,LAST   keeps its rows FIRST to LAST - 1
+  NAME=VALUE        fills the tensor with VALUE
+  NAME=FIRST,LAST   keeps the tensor's rows FIRST to LAST - 1
   -NAME, +NAME      leaves the tensor out; adds a tensor of two numbers
   metadata          keeps the metadata, which becomes {"format": "pt"} otherwise
   BF16, F16, F64    converts all tensors to this type

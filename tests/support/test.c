@@ -11,7 +11,7 @@ static struct kept {
     void *thing;
     void (*release)(void *thing);
 } kept[MOST_KEPT];
-static int kept_count, kept_by_group; /* the first of them were kept by the set-up of TEST_GROUP */
+static int kept_count, kept_by_group; /* kept_by_group: number of things that the set-up of TEST_GROUP kept */
 d9_context context;
 static d9_context fresh;
 
@@ -37,8 +37,8 @@ d9_text *test_text(void) {
     return test_keep(text, free_text);
 }
 
-/* Set-up of each test, called in their order: restores `context` and calls the test's own set-up. */
-static int begin(void **state) {
+/* Set-up of each test, in the order of the tests: restores `context` and calls the test's own set-up. */
+static int begin_test(void **state) {
     if (++current == 0) fresh = context, kept_by_group = kept_count;
     context = fresh;
     return set_ups[current] ? set_ups[current](state) : 0;
@@ -48,7 +48,7 @@ static void release_until(int least) {
     while (kept_count > least) kept_count--, kept[kept_count].release(kept[kept_count].thing);
 }
 
-static int end(void **state) {
+static int end_test(void **state) {
     context = fresh;
     release_until(kept_by_group);
     return tear_downs[current] ? tear_downs[current](state) : 0;
@@ -56,7 +56,7 @@ static int end(void **state) {
 
 void test_add(const char *name, CMUnitTestFunction test, CMFixtureFunction set_up, CMFixtureFunction tear_down) {
     if (count < MOST) {
-        tests[count] = (struct CMUnitTest){name, test, begin, end, NULL};
+        tests[count] = (struct CMUnitTest){name, test, begin_test, end_test, NULL};
         set_ups[count] = set_up, tear_downs[count] = tear_down;
     }
     count++;
@@ -76,17 +76,17 @@ int test_run(void *state) {
     return _cmocka_run_group_tests("tests", tests, count, group[0], end_group);
 }
 
-__attribute__((weak)) int main(void) { return test_run(NULL); } /* of programs without their own */
+__attribute__((weak)) int main(void) { return test_run(NULL); } /* for programs without a main of their own */
 
-static bool is_part(char c) { return isalnum((unsigned char)c) || c == '_'; }
+static bool is_word_character(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
 /* True if the `length` bytes at `at` are a whole word of `text`. A decimal number is one word: "3" is not a word of
  * "0.3". */
 static bool stands_alone(const char *text, const char *at, size_t length) {
     const char first = at[0], last = at[length - 1], *after = at + length;
-    if (at > text && is_part(first) && is_part(at[-1])) return false;
+    if (at > text && is_word_character(first) && is_word_character(at[-1])) return false;
     if (at > text + 1 && isdigit((unsigned char)first) && at[-1] == '.' && isdigit((unsigned char)at[-2])) return false;
-    if (is_part(last) && is_part(after[0])) return false;
+    if (is_word_character(last) && is_word_character(after[0])) return false;
     return !(isdigit((unsigned char)last) && after[0] == '.' && isdigit((unsigned char)after[1]));
 }
 

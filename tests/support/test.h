@@ -24,7 +24,7 @@
 #include "core/text.h"
 
 #define TEST(...) TEST_OF(__VA_ARGS__, NULL, NULL, NULL)
-/* A test that takes its fixture by name: TEST_WITH(bench *b, name, set_up, tear_down). */
+/* A test whose fixture is a parameter instead of *state: TEST_WITH(bench *b, name, set_up, tear_down). */
 #define TEST_WITH(fixture, name, ...)                                                                                  \
     static void name##_with(fixture);                                                                                  \
     TEST(name, __VA_ARGS__) { name##_with(*state); }                                                                   \
@@ -38,9 +38,10 @@
 
 void test_add(const char *name, CMUnitTestFunction test, CMFixtureFunction set_up, CMFixtureFunction tear_down);
 void test_group(CMFixtureFunction set_up, CMFixtureFunction tear_down);
-/* Runs all tests. `state`: *state of tests without a fixture, or NULL. Returns the program's exit status. */
+/* Runs all tests. `state`: *state of tests without a fixture, or NULL. Returns the program's exit status, 0 if no test
+ * failed. */
 int test_run(void *state);
-/* Restored before each test to its value after main and the set-up of TEST_GROUP. */
+/* Before each test it gets the value that it had before the first: what main and the set-up of TEST_GROUP gave it. */
 extern d9_context context;
 
 /* Releases `thing` when the running test ends, before its tear-down; what was kept last goes first. In the set-up of
@@ -71,10 +72,12 @@ void test_ok(const d9_context *of, d9_status status);
 /* The call must return `status`, with these words in the context's message, which is cleared. */
 #define assert_rejection(call, status, words)                                                                          \
     (assert_int_equal(call, status), assert_words(context.message, words), d9_context_clear(&context))
-/* NULL; or `words` from the first missing word on; or "(one line)" if the message is empty or has a line break. */
+/* Returns NULL if `message` has all words; `words` from the first missing word on; or "(one line)" if `message` is
+ * empty or has a line break. */
 const char *missing_word(const char *message, const char *words);
 
-/* A test that cannot run prints the reason in this form, which tests/run.sh reads; CI accepts the reasons listed there.
- * `skipped` returns the exit status of a program that can run no test; skip_for skips the calling test. */
+/* A test that cannot run prints "skipped: REASON: WHY", which tests/run.sh reads; CI accepts only the reasons listed
+ * there. `skipped` prints it and returns the exit status of a program that can run no test; skip_for skips the calling
+ * test. */
 int skipped(const char *reason, const char *why);
 #define skip_for(reason, why) (skipped(reason, why), skip())

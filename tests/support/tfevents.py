@@ -16,7 +16,8 @@ def crc32c(data):
     return crc ^ 0xFFFFFFFF
 
 
-assert crc32c(b"123456789") == 0xE3069283 and crc32c(bytes(32)) == 0x8A9136AA  # RFC 3720, B.4
+# The published check value of this CRC, and an example of RFC 3720, B.4.
+assert crc32c(b"123456789") == 0xE3069283 and crc32c(bytes(32)) == 0x8A9136AA
 
 
 def masked(data):
@@ -48,7 +49,7 @@ def varint(data, at):
 
 
 def fields(data):
-    """(number, value) of each field; an integer for varints, else its bytes."""
+    """(number, value) of each field. The value of a varint is an integer, that of another field its bytes."""
     at = 0
     while at < len(data):
         tag, at = varint(data, at)

@@ -15,7 +15,7 @@ static const char *role(char name[D9_NAME_SIZE], int stage, const char *part) {
     return name;
 }
 
-static d9_status stage(d9_context *context, d9_graph *graph, const tiny_model *self, int index, d9_value_id *x) {
+static d9_status add_stage(d9_context *context, d9_graph *graph, const tiny_model *self, int index, d9_value_id *x) {
     d9_status status;
     char name[D9_NAME_SIZE];
     int stride = index == 0 && self->stem == TINY_STEM_STRIDED ? 2 : 1;
@@ -46,7 +46,7 @@ static d9_status build(d9_context *context, const void *opaque, int64_t classes,
     if (self->stem == TINY_STEM_POOL)
         D9_TRY(d9_graph_pool(context, graph, "features.shrink", y, (d9_pool_attributes){2, 2, 0}, &y));
     if (self->stem == TINY_STEM_SHARED) D9_TRY(add_second_consumer(context, graph, &y));
-    for (int i = 0; i < self->widths.count; i++) D9_TRY(stage(context, graph, self, i, &y));
+    for (int i = 0; i < self->widths.count; i++) D9_TRY(add_stage(context, graph, self, i, &y));
     D9_TRY(d9_graph_linear(context, graph, "classifier", y, classes, logits));
 done:
     return status;

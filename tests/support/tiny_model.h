@@ -10,18 +10,18 @@
 
 #include "config/config.h"
 
-/* The first layer. */
+/* The first layer: a convolution of stride 1 or 2, after a max pool, or after an add of the image and its half. */
 typedef enum tiny_stem { TINY_STEM_CONV, TINY_STEM_STRIDED, TINY_STEM_POOL, TINY_STEM_SHARED } tiny_stem;
 
 typedef struct tiny_model {
     d9_int_list widths; /* one per stage */
     bool norm, act, pool;
-    int stem; /* tiny_stem; TINY_STEM_SHARED: a second branch also reads the image */
+    int stem; /* tiny_stem; with TINY_STEM_SHARED two nodes read the image */
 } tiny_model;
 
 extern const d9_model d9_model_tiny; /* not in models.def */
 
 tiny_model tiny_model_default(void); /* two stages of 4 and 6 channels with norm, act and pool */
 
-/* Replaces the configuration's network by the tiny model; `options` must outlive it. */
+/* Replaces the configuration's network by the tiny model; `options` must outlive the configuration. */
 void tiny_model_use(d9_config *config, tiny_model *options);

@@ -59,7 +59,7 @@ def make(depth, width, side, count, folder):
             weights[name.replace("running_mean", "num_batches_tracked")] = torch.tensor(1)
     save(folder + "/weights.safetensors", weights, {})
     state = collections.OrderedDict(weights)
-    state._metadata = collections.OrderedDict([("", {"version": 1}), ("bn1", {"version": 2})])  # as a module's
+    state._metadata = collections.OrderedDict([("", {"version": 1}), ("bn1", {"version": 2})])  # as in a state_dict
     torch.save(state, folder + "/weights.pth")
     save(folder + "/wanted.safetensors", {"features": net.features}, {})
 

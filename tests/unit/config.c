@@ -20,7 +20,7 @@
 static d9_config *parse(const char *yaml, const d9_config_edits *edits) {
     d9_config *config;
     OK(d9_config_parse(&context, "x.yaml", yaml, edits, &config));
-    return program_kept(config);
+    return program_keep_config(config);
 }
 
 static void assert_rejected(const char *yaml, const d9_config_edits *edits, const char *words) {

@@ -45,7 +45,7 @@ TEST(every_operation_and_fused_rule_in_bf16) {
     check_operations(f, D9_BF16);
 }
 
-TEST(an_output_with_another_reader_is_kept) { backend_test_wanted_intermediate(&((fixture *)*state)->r, false); }
+TEST(an_output_with_another_reader_is_kept) { backend_test_norm_with_two_readers(&((fixture *)*state)->r, false); }
 
 TEST(indices_out_of_range_are_rejected) {
     static const d9_op ops[] = {D9_OP_DRAW,  D9_OP_AUGMENT,        D9_OP_GATHER, D9_OP_TOKENS,

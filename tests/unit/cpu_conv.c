@@ -131,7 +131,7 @@ static void store_inputs(conv_case *c, d9_kernel_store store) {
     for (int i = 0; i < 3; i++) {
         free(c->inputs[i].all);
         c->inputs[i] = between_guards(c->counts[i] * d9_kernel_store_bytes(store), (int)d9_kernel_store_bytes(store));
-        for (int64_t k = 0; k < c->counts[i]; k++) save(c->inputs[i].data, store, k, (double)c->values[i][k]);
+        for (int64_t k = 0; k < c->counts[i]; k++) store_element(c->inputs[i].data, store, k, (double)c->values[i][k]);
     }
 }
 
@@ -198,7 +198,7 @@ static void compare(const conv_case *c, const d9_cpu_conv_kernel *kernel, const 
     const int64_t count = c->counts[array_of(pass)];
     double errors = 0, squares = 0, largest = 0;
     for (int64_t i = 0; i < count; i++) {
-        const double want = c->want[pass][i], got = load(to->data, store, i);
+        const double want = c->want[pass][i], got = load_element(to->data, store, i);
         const double rounding = store == D9_KERNEL_F32 ? 0 : 0x1p-8 * fabs(want);
         double error = fabs(got - want);
         if (c->integers && allowed->exact) {
@@ -286,11 +286,11 @@ static void check_maxima(const conv_case *c, const d9_cpu_conv_kernel *kernel, c
         float value[4];
         int best = 0;
         for (int k = 0; k < 4; k++) {
-            value[k] = (float)load(y->data, s->store, pixel_of(s, p, i / s->outputs, k, i % s->outputs));
+            value[k] = (float)load_element(y->data, s->store, pixel_of(s, p, i / s->outputs, k, i % s->outputs));
             if (value[k] > value[best]) best = k;
         }
         if (*place_at(p, i) != best) fail_case(c, kernel, cpu, "the maximum has another position:", *place_at(p, i));
-        const float maximum = (float)load(p->maxima.data, s->store, i);
+        const float maximum = (float)load_element(p->maxima.data, s->store, i);
         if (maximum != value[best]) fail_case(c, kernel, cpu, "another maximum:", (double)maximum);
     }
 }
@@ -318,10 +318,10 @@ static void check_pooled_backward(const conv_case *c, const d9_cpu_conv_kernel *
             got = between_guards(bytes, 0);
     memset(y.data, 0, (size_t)y.bytes);
     for (int64_t i = 0; i < s->images * p.high * p.wide * s->outputs; i++) {
-        save(p.maxima.data, s->store, i, (double)c->values[2][i]);
+        store_element(p.maxima.data, s->store, i, (double)c->values[2][i]);
         *place_at(&p, i) = (unsigned char)(d9_philox4x32_10(9, (uint32_t)i, 0, 0, 0).v[0] % 4);
-        save(y.data, s->store, pixel_of(s, &p, i / s->outputs, *place_at(&p, i), i % s->outputs),
-             (double)c->values[2][i]);
+        store_element(y.data, s->store, pixel_of(s, &p, i / s->outputs, *place_at(&p, i), i % s->outputs),
+                      (double)c->values[2][i]);
     }
     run_pooled(c, kernel, cpu, NULL, y.data, want.data);
     run_pooled(c, kernel, cpu, &p, NULL, got.data);
@@ -468,7 +468,7 @@ static void put_special_values(conv_case *c) {
     static const float odd[] = {NAN, INFINITY, -INFINITY, -0.0f, 1e-39f};
     for (int64_t pixel = 0; pixel < s->images * s->height * s->width; pixel += 7)
         for (int64_t i = 0; i < s->inputs; i += 3)
-            save(c->inputs[0].data, s->store, pixel * s->inputs + i, (double)odd[pixel / 7 % 5]);
+            store_element(c->inputs[0].data, s->store, pixel * s->inputs + i, (double)odd[pixel / 7 % 5]);
 }
 
 static void check_places(const conv_case *c, const d9_cpu *cpu, const pooled *p, const guarded *y) { /* y: not pooled */
@@ -485,14 +485,15 @@ static void check_places(const conv_case *c, const d9_cpu *cpu, const pooled *p,
     guarded maxima = between_guards(count * each, 0), ones = between_guards(count * each, 0),
             spread = between_guards(c->counts[2] * each, 0);
     int64_t numbers = 0;
-    for (int64_t i = 0; i < count; i++) save(ones.data, s->store, i, 1);
+    for (int64_t i = 0; i < count; i++) store_element(ones.data, s->store, i, 1);
     d9_cpu_pool_forward(cpu, &window, (d9_kernel_in){y->data, s->store}, (d9_kernel_out){maxima.data, s->store});
     d9_cpu_pool_backward(cpu, &window, (d9_kernel_in){ones.data, s->store}, (d9_kernel_in){y->data, s->store},
                          (d9_kernel_out){spread.data, s->store});
     assert_memory_equal(p->maxima.data, maxima.data, (size_t)(count * each));
     for (int64_t i = 0; i < count; i++) {
-        numbers += isfinite(load(maxima.data, s->store, i)) != 0;
-        assert_true(load(spread.data, s->store, pixel_of(s, p, i / s->outputs, *place_at(p, i), i % s->outputs)) == 1);
+        numbers += isfinite(load_element(maxima.data, s->store, i)) != 0;
+        assert_true(
+            load_element(spread.data, s->store, pixel_of(s, p, i / s->outputs, *place_at(p, i), i % s->outputs)) == 1);
     }
     assert_true(numbers > 0 && numbers < count);
     free(maxima.all), free(ones.all), free(spread.all);

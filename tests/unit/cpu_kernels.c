@@ -39,7 +39,7 @@ static double next_number(fixture *f, bool integers) {
 /* Sets element i of `want` and of `data` to x, rounded to the storage type. */
 static void set_element(array *a, int64_t i, double x) {
     a->want[i] = rounded(a->store, x);
-    save(a->data, a->store, i, a->want[i]);
+    store_element(a->data, a->store, i, a->want[i]);
 }
 
 /* Fills array i with `count` numbers of next_number; returns the array. */

@@ -40,7 +40,7 @@ static void clear(array *a, d9_kernel_store store, int64_t count) {
 
 /* Copies the expected values into the stored data. */
 static void store_all(array *a) {
-    for (int64_t i = 0; i < a->count; i++) save(a->data, a->store, i, a->want[i]);
+    for (int64_t i = 0; i < a->count; i++) store_element(a->data, a->store, i, a->want[i]);
 }
 
 /* Fills the array with random numbers in [-size, size), rounded to the storage type. */

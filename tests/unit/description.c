@@ -25,7 +25,7 @@ TEST_WITH(run_bench *b, a_model_file_describes_its_run, run_bench_set_up) {
     assert_string_equal(description->commit, d9_build_commit());
     OK(d9_config_parse(&context, path, description->config, NULL, &carried));
     d9_config_hash(&context, b->config, hash);
-    d9_config_hash(&context, program_kept(carried), carried_hash);
+    d9_config_hash(&context, program_keep_config(carried), carried_hash);
     assert_string_equal(hash, carried_hash);
     d9_description_free(&context, description);
 }

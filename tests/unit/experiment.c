@@ -22,7 +22,7 @@ static void write_text(const char *name, const char *text) {
 
 static int setup(void **state) {
     (void)state;
-    experiment_begin(TINY);
+    experiment_make_folder(TINY);
     return 0;
 }
 
@@ -159,7 +159,7 @@ TEST(test_an_ablation_removes_and_adds_each_trick, setup) {
     d9_experiment *experiment;
     const char *const only[] = {"celu", "frozen_bn_scale"};
     OK(d9_experiment_ablation(&context, run_path(experiment_folder, "tiny.yaml"), only, 2, &no_options, &experiment));
-    experiment_kept(experiment);
+    experiment_keep(experiment);
     assert_string_equal(experiment->title, "ablate-tiny");
     assert_ints(experiment->kind, D9_EXPERIMENT_ABLATION, experiment->arm_count, 2 + 3 + 3);
     const int celu = d9_trick_index("celu"), frozen = d9_trick_index("frozen_bn_scale"), ema = d9_trick_index("ema");
@@ -199,7 +199,7 @@ TEST(test_an_ablation_overrides_edits_of_its_trick, setup) {
     const char *const only[] = {"ema"};
     d9_experiment *experiment;
     OK(d9_experiment_ablation(&context, run_path(experiment_folder, "tiny.yaml"), only, 1, &options, &experiment));
-    experiment_kept(experiment);
+    experiment_keep(experiment);
     const int ema = d9_trick_index("ema");
     assert_true(find_arm(experiment, "with-ema")->config->trick_on[ema]);
     assert_false(find_arm(experiment, "without-ema")->config->trick_on[ema]);

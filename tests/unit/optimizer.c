@@ -206,7 +206,7 @@ static d9_program *build_muon(const char *train, const char *muon, const char *p
 TEST(muon_follows_the_schedule) {
     const d9_program *program = build_muon("optimizer: adam, lr: {knots: [0, 1, end], values: [0.1, 0.4, 0]}",
                                            "rate: 0.2, weight_decay: 0.25", "bf16");
-    const d9_update_attributes *update = program_muon(program);
+    const d9_update_attributes *update = program_first_muon(program);
     for (int64_t s = 0; s < 12; s++) /* rises in the first 4 steps, falls in the other 8 */
         assert_within(d9_coefficient_at(program, &update->rate, s),
                       s < 4 ? 0.05 + 0.15 * (double)(s + 1) / 4 : 0.2 * (double)(11 - s) / 8, 1e-15);
@@ -219,7 +219,7 @@ TEST(muon_renormalises_less_often) {
     static const bool want[12] = {[1] = true, [3] = true, [6] = true, [9] = true};
     const d9_program *program =
         build_muon("momentum: 0.9", "renormalise_every: 2, renormalise_last: 4, coefficients: [3, -2, 1]", "f32");
-    const d9_update_attributes *update = program_muon(program);
+    const d9_update_attributes *update = program_first_muon(program);
     assert_int_equal(program->steps, 12);
     for (int s = 0; s < 12; s++) assert_true(d9_coefficient_at(program, &update->renormalise, s) == want[s]);
     assert_true(update->numbers[2] == 3 && update->numbers[3] == -2 && update->numbers[4] == 1);

@@ -26,7 +26,7 @@ static d9_config *parse(const char *set) { /* lives until the test ends */
     d9_config *config;
     const d9_config_edits edits = {.items = &(d9_config_edit){.kind = D9_EDIT_SET, .text = set}, .count = set != NULL};
     OK(d9_config_parse(&context, "test", yaml, &edits, &config));
-    return program_kept(config);
+    return program_keep_config(config);
 }
 
 static const char *path_in(const bench *bench, const char *name) { return run_path(bench->folder, name); }

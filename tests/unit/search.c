@@ -13,7 +13,7 @@
 /* One folder for all tests. */
 static int set_up(void **state) {
     (void)state;
-    experiment_begin(TINY);
+    experiment_make_folder(TINY);
     return 0;
 }
 

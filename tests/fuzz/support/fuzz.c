@@ -12,7 +12,7 @@ void fuzz_require(bool holds, const char *what) {
     abort();
 }
 
-void *fuzz_own(size_t size) {
+void *fuzz_allocate(size_t size) {
     void *bytes = calloc(1, size ? size : 1);
     fuzz_require(bytes != NULL, "the test has memory");
     return bytes;
@@ -42,7 +42,7 @@ static void release(void *user, void *pointer) {
     free((char *)pointer - alignment);
 }
 
-static int fail(int error) {
+static int fail_with(int error) {
     errno = error;
     return -1;
 }
@@ -78,7 +78,7 @@ static bool is_folder(fuzz_bench *bench, const char *path) {
     return false;
 }
 
-static int describe(const fuzz_file *file, bool folder, struct stat *state) {
+static int fill_stat(const fuzz_file *file, bool folder, struct stat *state) {
     memset(state, 0, sizeof *state);
     state->st_mode = folder ? S_IFDIR | 0777 : S_IFREG | 0666;
     if (!folder) state->st_size = (off_t)file->size;
@@ -89,8 +89,8 @@ static int open_path(void *user, const char *path, int flags, int mode) {
     fuzz_bench *bench = user;
     fuzz_file *file = fuzz_find(bench, path);
     (void)mode;
-    if (is_folder(bench, path)) return fail(EISDIR);
-    if (!file && !(flags & O_CREAT)) return fail(ENOENT);
+    if (is_folder(bench, path)) return fail_with(EISDIR);
+    if (!file && !(flags & O_CREAT)) return fail_with(ENOENT);
     if (!file && !(file = make_file(bench, path))) return -1;
     fuzz_require(!file->open, "a file is open once");
     if (flags & O_TRUNC) file->size = 0;
@@ -109,7 +109,7 @@ static ssize_t read_file(void *user, int number, void *bytes, size_t size) {
 
 static ssize_t write_file(void *user, int number, const void *bytes, size_t size) {
     fuzz_file *file = &((fuzz_bench *)user)->files[number];
-    if (file->at + size > FUZZ_MEMORY) return fail(ENOSPC);
+    if (file->at + size > FUZZ_MEMORY) return fail_with(ENOSPC);
     if (file->at + size > file->size) {
         file->bytes = realloc(file->bytes, file->at + size);
         fuzz_require(file->bytes != NULL, "the test has memory");
@@ -139,22 +139,22 @@ static int close_file(void *user, int number) {
 }
 
 static int stat_file(void *user, int number, struct stat *state) {
-    return describe(&((fuzz_bench *)user)->files[number], false, state);
+    return fill_stat(&((fuzz_bench *)user)->files[number], false, state);
 }
 
 static int stat_path(void *user, const char *path, struct stat *state) {
     fuzz_bench *bench = user;
     const fuzz_file *file = fuzz_find(bench, path);
     const bool folder = is_folder(bench, path);
-    if (!file && !folder) return fail(ENOENT);
-    describe(file, folder, state);
+    if (!file && !folder) return fail_with(ENOENT);
+    fill_stat(file, folder, state);
     state->st_ino = file ? (ino_t)(file - bench->files) : 0;
     return 0;
 }
 
 static int remove_path(void *user, const char *path) {
     fuzz_file *file = fuzz_find(user, path);
-    if (!file) return fail(ENOENT);
+    if (!file) return fail_with(ENOENT);
     fuzz_require(!file->open, "what is removed is not open");
     free(file->bytes);
     *file = (fuzz_file){0};
@@ -163,7 +163,7 @@ static int remove_path(void *user, const char *path) {
 
 static int rename_path(void *user, const char *from, const char *to) {
     fuzz_file *file = fuzz_find(user, from);
-    if (!file || strlen(to) >= FUZZ_PATH) return fail(file ? ENAMETOOLONG : ENOENT);
+    if (!file || strlen(to) >= FUZZ_PATH) return fail_with(file ? ENAMETOOLONG : ENOENT);
     if (fuzz_find(user, to)) remove_path(user, to);
     memcpy(file->path, to, strlen(to) + 1);
     return 0;
@@ -172,7 +172,7 @@ static int rename_path(void *user, const char *from, const char *to) {
 static int make_directory(void *user, const char *path, int mode) {
     fuzz_file *file;
     (void)mode;
-    if (fuzz_find(user, path)) return fail(EEXIST);
+    if (fuzz_find(user, path)) return fail_with(EEXIST);
     if (!(file = make_file(user, path))) return -1;
     file->folder = true;
     return 0;
@@ -183,7 +183,7 @@ static int lock_file(void *user, int number, const char *path) {
     return 0;
 }
 
-void fuzz_put(fuzz_bench *bench, const char *path, const void *bytes, size_t size) {
+void fuzz_write_file(fuzz_bench *bench, const char *path, const void *bytes, size_t size) {
     const int file = open_path(bench, path, O_CREAT | O_TRUNC, 0);
     fuzz_require(file >= 0, "the test has room for its files");
     write_file(bench, file, bytes, size);
@@ -221,7 +221,7 @@ void fuzz_end(fuzz_bench *bench) {
     fuzz_require(bench->blocks == 0 && bench->bytes == 0, "everything is released");
 }
 
-bool fuzz_part(const uint8_t **data, size_t *size, const uint8_t **part, size_t *part_size) {
+bool fuzz_next_part(const uint8_t **data, size_t *size, const uint8_t **part, size_t *part_size) {
     if (*size == 0) return false;
     const uint8_t *end = memchr(*data, 255, *size);
     *part = *data;
@@ -233,15 +233,15 @@ bool fuzz_part(const uint8_t **data, size_t *size, const uint8_t **part, size_t 
 }
 
 char *fuzz_text(const uint8_t *bytes, size_t size) {
-    char *text = fuzz_own(size + 1);
+    char *text = fuzz_allocate(size + 1);
     if (size) memcpy(text, bytes, size);
     return text;
 }
 
-uint8_t *fuzz_tensors(const uint8_t *data, size_t size, size_t *file_size) {
+uint8_t *fuzz_make_tensors_file(const uint8_t *data, size_t size, size_t *file_size) {
     const uint8_t *end = size ? memchr(data, 255, size) : NULL;
     const size_t header = end ? (size_t)(end - data) : 0;
-    uint8_t *file = fuzz_own(size + 8);
+    uint8_t *file = fuzz_allocate(size + 8);
     *file_size = end ? 8 + size - 1 : size;
     for (int i = 0; end && i < 8; i++) file[i] = (uint8_t)(header >> 8 * i);
     if (end) memcpy(file + 8, data, header);
@@ -250,7 +250,7 @@ uint8_t *fuzz_tensors(const uint8_t *data, size_t size, size_t *file_size) {
     return file;
 }
 
-size_t fuzz_split(const uint8_t *file, size_t file_size, uint8_t *data) {
+size_t fuzz_input_of_tensors(const uint8_t *file, size_t file_size, uint8_t *data) {
     size_t header = 0;
     for (int i = 0; i < 8; i++) header |= (size_t)file[i] << 8 * i;
     memcpy(data, file + 8, header);
@@ -259,7 +259,7 @@ size_t fuzz_split(const uint8_t *file, size_t file_size, uint8_t *data) {
     return file_size - 7;
 }
 
-bool fuzz_accepted(fuzz_bench *bench, d9_status status) {
+bool fuzz_check_status(fuzz_bench *bench, d9_status status) {
     if (status == D9_OK) return true;
     const char *message = bench->context.message;
     fuzz_require(status == bench->context.status, "the status that came is that of the message");
@@ -279,7 +279,7 @@ void fuzz_round_trip(fuzz_bench *bench, const d9_safetensors *file, d9_status al
     const d9_status status = d9_safetensors_encode(&bench->context, "fuzz", file->tensors, file->tensor_count,
                                                    file->metadata, file->metadata_count, &bytes, &size);
     fuzz_require(status == D9_OK || status == also, "what was decoded can be encoded");
-    if (!fuzz_accepted(bench, status)) return;
+    if (!fuzz_check_status(bench, status)) return;
     fuzz_require(d9_safetensors_decode(&bench->context, "fuzz", bytes, size, &again) == D9_OK,
                  "what was encoded can be decoded");
     fuzz_require(file->tensor_count == again->tensor_count && file->metadata_count == again->metadata_count,
@@ -335,10 +335,10 @@ static void check_config(fuzz_bench *bench, const d9_config *config) {
     fuzz_require(d9_effective_json(&bench->context, config, &object) == D9_OK, "a configuration becomes JSON");
     json_decref(object);
     const d9_status status = d9_config_try(&bench->context, config);
-    fuzz_accepted(bench, status);
+    fuzz_check_status(bench, status);
 }
 
 void fuzz_check_config(fuzz_bench *bench, d9_status status, d9_config *config) {
-    if (fuzz_accepted(bench, status)) check_config(bench, config);
+    if (fuzz_check_status(bench, status)) check_config(bench, config);
     d9_config_free(&bench->context, config);
 }

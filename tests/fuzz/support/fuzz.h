@@ -1,7 +1,7 @@
 /* Common to the fuzz targets: a context whose system keeps files in memory and counts allocations, and properties of
  * every error.
  *
- *   fuzz_begin(&bench); fuzz_put(&bench, "run/result.json", bytes, size); ... fuzz_end(&bench);
+ *   fuzz_begin(&bench); fuzz_write_file(&bench, "run/result.json", bytes, size); ... fuzz_end(&bench);
  *
  * A violated property aborts the process, so that libFuzzer keeps the input. */
 #pragma once
@@ -34,23 +34,24 @@ void fuzz_begin(fuzz_bench *bench);
 /* Fails if anything is still allocated or open. */
 void fuzz_end(fuzz_bench *bench);
 
-void fuzz_put(fuzz_bench *bench, const char *path, const void *bytes, size_t size);
+void fuzz_write_file(fuzz_bench *bench, const char *path, const void *bytes, size_t size);
 fuzz_file *fuzz_find(fuzz_bench *bench, const char *path); /* NULL: no such file */
 
-/* Returns the next part of an input, which ends at a byte 255 (texts never contain one) or at the end. False: nothing
- * is left. */
-bool fuzz_part(const uint8_t **data, size_t *size, const uint8_t **part, size_t *part_size);
-char *fuzz_text(const uint8_t *bytes, size_t size); /* zero-terminated copy from malloc */
+/* Splits off the next part of an input, which ends at a byte 255 (texts never contain one) or at the end of the input.
+ * False: nothing is left. */
+bool fuzz_next_part(const uint8_t **data, size_t *size, const uint8_t **part, size_t *part_size);
+char *fuzz_text(const uint8_t *bytes, size_t size); /* zero-terminated copy, to be freed with free */
 
 /* True if the status is D9_OK. Otherwise checks the error, which has a documented status and a message of one printable
  * line, and clears it. */
-bool fuzz_accepted(fuzz_bench *bench, d9_status status);
+bool fuzz_check_status(fuzz_bench *bench, d9_status status);
 
-/* Makes a safetensors file: bytes before the byte 255 are the header, whose length is prepended, and the rest is data.
- * Without such a byte the input is unchanged. From malloc. */
-uint8_t *fuzz_tensors(const uint8_t *data, size_t size, size_t *file_size);
-/* Makes the input from which fuzz_tensors makes this file; returns its size, at most the file's. */
-size_t fuzz_split(const uint8_t *file, size_t file_size, uint8_t *data);
+/* Makes a safetensors file of an input: bytes before the first byte 255 are the header, whose length is prepended, and
+ * the rest is data. An input without a byte 255 is the file. Free the result with free. */
+uint8_t *fuzz_make_tensors_file(const uint8_t *data, size_t size, size_t *file_size);
+/* Makes the input from which fuzz_make_tensors_file makes this file. Returns the input's size, 7 bytes less than the
+ * file's. */
+size_t fuzz_input_of_tensors(const uint8_t *file, size_t file_size, uint8_t *data);
 
 /* Encodes the tensors of `file`, which a fuzz target has decoded, and decodes the result: it must have the same tensors
  * and metadata. Encoding may fail, but only with the status `also`. */
@@ -60,5 +61,6 @@ void fuzz_round_trip(fuzz_bench *bench, const d9_safetensors *file, d9_status al
  * built, or rejected with a message. */
 void fuzz_check_config(fuzz_bench *bench, d9_status status, d9_config *config);
 
+/* Aborts the process unless `holds`; `what` says which property was checked. */
 void fuzz_require(bool holds, const char *what);
-void *fuzz_own(size_t size); /* zeros from malloc, never NULL: memory of the test itself, which is not counted */
+void *fuzz_allocate(size_t size); /* zeroed, to be freed with free, never NULL; not counted in `blocks` and `bytes` */
