@@ -117,7 +117,7 @@ TEST(test_speed94_has_the_published_learning_rates) {
     const d9_program *p = load_program("speed94.yaml");
     assert_ints(p->steps_per_epoch, 32, p->steps, 245);
     const d9_update_attributes *head = update_of(p, D9_OP_UPDATE, "update.weights"),
-                               *biases = update_of(p, D9_OP_UPDATE, "update.biases"), *filters = program_muon(p);
+                               *biases = update_of(p, D9_OP_UPDATE, "update.biases"), *filters = program_first_muon(p);
     const d9_node *bias = program_node(&p->train, D9_OP_UPDATE, "update.whitening_bias");
     int64_t last = -1, returns = 0;
     for (int64_t s = 0; s < 245; s++) {
@@ -147,7 +147,7 @@ static double forward_of(double side) {
 TEST(test_fewest94_has_the_published_steps) {
     const d9_program *p = load_program("fewest94.yaml");
     assert_ints(p->steps_per_epoch, 32, p->steps, 284);
-    const d9_update_attributes *head = update_of(p, D9_OP_UPDATE, "update.weights"), *filters = program_muon(p);
+    const d9_update_attributes *head = update_of(p, D9_OP_UPDATE, "update.weights"), *filters = program_first_muon(p);
     const d9_node *slow = program_node(&p->train, D9_OP_LERP, "tail.slow"),
                   *reset = program_node(&p->train, D9_OP_COPY, "tail.state");
     int64_t starts = 0, averaged = 0;

@@ -345,7 +345,7 @@ TEST(test_a_grid_is_in_order) {
     seen[5].kind = D9_RUN_STOPPED;
     assert_int_equal(next_run(experiment, seen), 5);
     seen[5].kind = D9_RUN_DONE;
-    assert_int_equal(next(experiment, seen), -1);
+    assert_int_equal(next_run(experiment, seen), -1);
     assert_true(d9_experiment_planned_share(experiment, 0) == 1 && d9_experiment_planned_share(experiment, 1) == 0);
 }
 
@@ -358,7 +358,7 @@ TEST(test_states_are_read_from_disk) {
     bool trained;
     const char *out = run_path(experiment_folder, "out");
     OK(d9_experiment_update_seen(&context, experiment, out, seen));
-    assert_int_equal(next(experiment, seen), 0);
+    assert_int_equal(next_run(experiment, seen), 0);
     OK(d9_run_train(&context, experiment, out, 0, &options, &made, &trained));
     OK(d9_experiment_update_seen(&context, experiment, out, seen));
     assert_ints(seen[0].kind, D9_RUN_DONE, next(experiment, seen), 1);
