@@ -2,7 +2,7 @@
  *
  *   FOLDER/images.npy        (N, H, W, 3), or grey (N, H, W) or (N, H, W, 1), unsigned bytes
  *   FOLDER/labels.npy        (N) little-endian integers of 1 to 8 bytes; classes are numbered from 0
- *   FOLDER/test_images.npy, FOLDER/test_labels.npy    the test set; default: a sixth of the images, chosen by the seed
+ *   FOLDER/test_images.npy, FOLDER/test_labels.npy    the test set; default: a sixth of the images, drawn by position
  *
  * Grey images get three equal channels. Format: numpy/lib/format.py, versions 1 to 3. */
 #include "data/source.h"

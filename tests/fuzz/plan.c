@@ -45,8 +45,7 @@ static d9_status plan_and_run(const d9_backend *backend, const char *text, bool 
     D9_TRY(backend->plan(context, device, &program, &program.eval, &eval));
     d9_text_add(said, "%s%s", backend->plan_text(train), backend->plan_text(eval));
     D9_TRY(d9_text_status(said));
-    if (run) D9_TRY(backend->run(context, train, 0));
-    if (run) D9_TRY(backend->run(context, eval, 0));
+    if (run) require_ok(backend->run(context, train, 0)), require_ok(backend->run(context, eval, 0));
 done:
     backend->plan_free(context, train);
     backend->plan_free(context, eval);

@@ -361,12 +361,12 @@ TEST(test_states_are_read_from_disk) {
     assert_int_equal(next_run(experiment, seen), 0);
     OK(d9_run_train(&context, experiment, out, 0, &options, &made, &trained));
     OK(d9_experiment_update_seen(&context, experiment, out, seen));
-    assert_ints(seen[0].kind, D9_RUN_DONE, next(experiment, seen), 1);
+    assert_ints(seen[0].kind, D9_RUN_DONE, next_run(experiment, seen), 1);
     assert_true(seen[0].gain == made.score && seen[0].teraflop > 0 && seen[0].seconds > 0);
     const d9_run_seen after = d9_run_summarise(&made);
     assert_true(fabs(after.teraflop / seen[0].teraflop - 1) < 1e-9 && after.gain == seen[0].gain);
     run_make_directory(out, "runs/trial0002/seed1");
     OK(d9_file_write(&context, run_path(out, "runs/trial0002/seed1/failure.json"), "{\"message\": \"m\"}", 16));
     OK(d9_experiment_update_seen(&context, experiment, out, seen));
-    assert_ints(seen[1].kind, D9_RUN_FAILED, next(experiment, seen), 2);
+    assert_ints(seen[1].kind, D9_RUN_FAILED, next_run(experiment, seen), 2);
 }
