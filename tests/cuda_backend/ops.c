@@ -8,7 +8,6 @@
 #include "tests/cuda_model/coverage.h"
 #include "tests/support/programs.h"
 #include "tests/support/backend_test.h"
-#include "tests/support/share.h"
 #include "tests/support/test.h"
 
 typedef struct fixture {

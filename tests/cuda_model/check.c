@@ -4,7 +4,7 @@
 #include "kernels/formulas/philox.h"
 #include "tests/cuda_model/model.h"
 #include "tests/cuda_model/sanitizer.h"
-#include "tests/support/share.h"
+#include "tests/support/test.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>

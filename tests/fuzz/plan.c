@@ -1,5 +1,6 @@
 /* Plans: the text that restores or forces a plan, for the reference backend (inputs that begin with a digit) and cpu.
- * A step of training and one of evaluation are run. If both succeed, the plan's own text must produce the same plan. */
+ * If it is accepted, a step of training and one of evaluation must run, and the plan's own text must produce the same
+ * plan. */
 #include "backends/backend.h"
 #include "config/config.h"
 #include "tests/fuzz/support/fuzz.h"

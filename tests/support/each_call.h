@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/system.h"
-#include "tests/support/share.h"
+#include "tests/support/test.h"
 
 #define EACH_CALL(X)                                                                                                   \
     X(allocate)                                                                                                        \

@@ -1,6 +1,5 @@
 /* Experiments: files and their errors, arms, grids, ablations, experiment.json, and runs. */
 #include "core/system.h"
-#include "tests/support/experiments.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 #include <errno.h>

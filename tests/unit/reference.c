@@ -3,7 +3,6 @@
 #include "core/system.h"
 #include "tests/support/augment_by_hand.h"
 #include "tests/support/backend_test.h"
-#include "tests/support/share.h"
 #include "tests/support/test.h"
 
 enum { MANY = 1 << 17 };

@@ -1,6 +1,5 @@
 /* Searches: files and their errors, drawn values, and which run comes next. */
 #include "core/system.h"
-#include "tests/support/experiments.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 

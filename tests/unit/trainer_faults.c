@@ -2,7 +2,6 @@
  * call fails: up to 20 calls of each kind; all, in minutes, by `test_trainer_faults all`. Also saved plans. */
 #include "tests/support/each_call.h"
 #include "tests/support/runs.h"
-#include "tests/support/share.h"
 #include "tests/support/test.h"
 #include <errno.h>
 #include <fcntl.h>

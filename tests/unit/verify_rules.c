@@ -7,7 +7,6 @@
 #include "graph/edit.h"
 #include "kernels/formulas/philox.h"
 #include "tests/support/runs.h"
-#include "tests/support/share.h"
 #include "tests/support/test.h"
 #include "verify/case_run.h"
 #include "verify/group_comparison.h"
