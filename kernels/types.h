@@ -1,5 +1,5 @@
-/* Arguments of the CPU and CUDA kernels: arrays with a storage type, shapes, and fused stages. Both use the same names
- * and meanings. Activations are (N, H, W, C). Image i belongs to ghost group i mod G. */
+/* Arguments of the CPU and CUDA kernels: arrays with a storage type, shapes, and fused stages. Feature maps are
+ * (N, H, W, C); image i belongs to ghost group i mod G. */
 #pragma once
 
 #include <stdbool.h>
@@ -18,11 +18,11 @@ typedef struct d9_kernel_out {
     d9_kernel_store store;
 } d9_kernel_out;
 
-/* Activations are numbered by their rows in kernels/formulas/activations.def; D9_KERNEL_NO_ACT is the identity. */
+/* An activation function is numbered by its row in kernels/formulas/activations.def; D9_KERNEL_NO_ACT: the identity. */
 enum { D9_KERNEL_NO_ACT = -1 };
 typedef struct d9_kernel_act {
     int activation;
-    float alpha;
+    float alpha; /* parameter of CELU */
 } d9_kernel_act;
 
 typedef struct d9_kernel_norm {
@@ -37,20 +37,21 @@ typedef struct d9_kernel_norm_state {  /* all f32 */
     int64_t channels, skipped; /* C; elements of other processes' rows between two rows of running_* */
 } d9_kernel_norm_state;
 
-/* Outputs of a norm's backward pass. A NULL pointer, or dx with NULL data, is not computed. */
+/* Outputs of a batch norm's backward pass. dx.data, dscale or dbias NULL: not computed. */
 typedef struct d9_kernel_norm_gradients {
     d9_kernel_out dx;
     float *dscale, *dbias;
 } d9_kernel_norm_gradients;
 
-/* Stages fused after a normalisation, in this order. Each stage reads its input rounded to the storage type, as if it
- * had been stored, so fused and unfused results are equal bit for bit. */
+/* Stages fused after a batch norm or a bias: the activation, then the addition, or with adds_first the other way round.
+ * Each stage reads its input rounded to the storage type, as if it had been stored, so fused and unfused results are
+ * equal bit for bit. */
 typedef struct d9_kernel_epilogue {
     d9_kernel_act act;
-    d9_kernel_in addend;  /* data NULL: no addition; otherwise act(norm(x)) + addend, or see adds_first */
-    bool adds_first;      /* the result is act(norm(x) + addend) */
-    d9_kernel_out last;   /* with an addition: output of the second stage. The first stage's output is the norm's `y`,
-                             whose data is NULL if nothing else reads it */
+    d9_kernel_in addend;  /* data NULL: no addition; otherwise act(norm(x)) + addend */
+    bool adds_first;      /* act(norm(x) + addend) instead */
+    d9_kernel_out last;   /* with an addition: output of the second stage. The kernel's `y` is then the output of the
+                             first stage; y.data NULL: not written */
     d9_kernel_out normed; /* CUDA only, without an addition: norm(x) before the activation; data NULL: not written */
 } d9_kernel_epilogue;
 
@@ -67,6 +68,6 @@ typedef struct d9_kernel_loss { /* a loss is numbered by its row in kernels/form
     int64_t samples, classes;
     double smoothing;
     int loss;
-    double share; /* weight of image n's own label in its target; the label of image samples - 1 - n has weight
-                     1 - share. 1: images are not mixed */
+    double share; /* weight of sample n's own label in its target; the label of sample samples - 1 - n has weight
+                     1 - share. 1: samples are not mixed */
 } d9_kernel_loss;

@@ -275,9 +275,9 @@ static d9_status run_augmentation(d9_context *context, const d9_reference_case *
     graph->node_count = 1;
     const int draw = d9_edit_next(&session.program.train, D9_OP_DRAW, 0);
     graph->nodes[0].as.batch.rule = session.program.train.nodes[draw].as.batch.rule;
-    if (d9_augment_colours(&graph->nodes[0].as.batch.rule))
+    if (d9_augment_changes_colours(&graph->nodes[0].as.batch.rule))
         D9_TRY(d9_fail(context, D9_DATA, "case %s: a case file has no draws that change colours", reference->name));
-    if (d9_augment_general(&graph->nodes[0].as.batch.rule))
+    if (d9_augment_is_general(&graph->nodes[0].as.batch.rule))
         D9_TRY(d9_fail(context, D9_DATA, "case %s: a case file has no draws of resized boxes and changes",
                        reference->name));
     D9_TRY(d9_session_plan(&session, graph, &session.eval_plan));

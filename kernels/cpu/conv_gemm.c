@@ -55,8 +55,8 @@ static d9_gemm weight_gradient(const d9_cpu_conv_shape *s, const d9_cpu_conv_arr
                      d9_gemm_result((d9_kernel_out){arrays->w, D9_KERNEL_F32}, s->outputs, n)};
 }
 
-/* One dimension of a class of pixels of x: they are first + q stride, 0 <= q < count. The gradient of pixel q is a sum
- * of `taps` products: tap last - t stride with row (or column) q + offset + t of dy, 0 <= t < taps. */
+/* One dimension of a class of pixels of x: rows (or columns) first + q * stride, 0 <= q < count. The gradient of pixel
+ * q is a sum of `taps` products: tap last - t * stride with row (or column) q + offset + t of dy, 0 <= t < taps. */
 typedef struct axis {
     int64_t first, count, taps, last, offset;
 } axis;

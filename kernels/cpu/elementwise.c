@@ -48,7 +48,7 @@ void d9_cpu_act_backward(const d9_cpu *cpu, d9_kernel_in dy, d9_kernel_in refere
     FOR_PIECES(count) cpu->loops->act_backward(dy, reference, act, dx, begin, piece_end(begin, count));
 }
 
-/* The range is processed in pieces, so that the second stage reads the first stage's output from the L1 cache. */
+/* Processes the range in pieces, so that the second stage reads the first stage's output from the L1 cache. */
 void d9_cpu_prologue_run(const d9_cpu *cpu, const d9_cpu_prologue *prologue, d9_kernel_in dy, int64_t begin,
                          int64_t end) {
     enum { PIECE = 2048 };

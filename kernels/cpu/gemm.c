@@ -1,20 +1,21 @@
 /* Blocking of a matrix product and its distribution over threads (gemm.h).
  *
- * If `a` is along K, b holds weights, which the threads pack once. Each task then takes a block of rows and columns of
- * c, packs its rows of `a`, one K block after the other, and multiplies them by its columns of the packed b, which
- * streams from the last-level cache. If `a` is across K (a weight gradient, where K is long), a task takes a block of c
- * and one slice of K and packs both operands; the sums of several slices are added in order at the end. */
+ * If `a` is along K, the threads first pack all of b (for a layer, its weights). Each task then takes a block of rows
+ * and columns of c, packs its rows of `a`, one K block after the other, and multiplies them by its columns of the
+ * packed b, which are read from the last-level cache. If `a` is across K (for a layer, the weight gradient, where K is
+ * long), a task takes a block of c and one slice of K and packs both operands; the sums of several slices are added in
+ * order at the end. */
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/integers.h"
 
 enum {
     LANE = 4,            /* bytes of a lane */
-    K_BLOCK = 256,       /* lanes, at most: one panel of each operand takes 22 KB with AVX2 and 46 KB with AVX-512 */
-    SLICE = 8 * K_BLOCK, /* lanes of a weight gradient's slice, at most: limits the rounding error of f32 sums */
+    K_BLOCK = 256,       /* most lanes; with `a` along K, a panel of a and one of b take 22 KiB (AVX-512: 46 KiB) */
+    SLICE = 8 * K_BLOCK, /* most lanes of a slice, if `a` is across K: limits the rounding error of f32 sums */
     WIDE = 512,          /* columns of a task, at most, if `a` is along K */
-    PACK_COLUMNS = 128,  /* columns of weights that one packing task packs */
+    PACK_COLUMNS = 128,  /* columns of b that one packing task packs */
     TASKS = 4,           /* tasks wanted for each thread, so that all threads end at about the same time */
-    LONG_TASKS = 2,      /* tasks wanted for each thread in a weight gradient, where each task packs both operands */
+    LONG_TASKS = 2,      /* tasks wanted for each thread if `a` is across K: each task packs both operands */
     WAKE = 4 << 20,      /* multiply-adds that one thread computes in the time it takes to wake another */
 };
 
@@ -25,7 +26,8 @@ typedef struct plan {
     int64_t row_block, row_blocks, column_block, column_blocks;
     int64_t columns; /* n, rounded up to whole panels */
     int64_t shared, a, b, sums, row_starts, temporary,
-        thread; /* bytes of the scratch: shared by all threads; each buffer of a thread; all buffers of a thread */
+        thread; /* bytes of the scratch: shared by all threads; each buffer of a thread (temporary: one row of it);
+                   all buffers of a thread */
 } plan;
 
 /* Block size that splits `n` about evenly: a multiple of `unit`, at most the larger of `largest` and `unit`. */
@@ -120,7 +122,7 @@ static buffers buffers_of(const job *j, int thread) {
     return r;
 }
 
-/* Runs task(j, thread, i) for each i below `count`; an idle thread takes the next i. Small products use few threads. */
+/* Runs task(j, thread, i) for each i < count; an idle thread takes the next i. Small products use few threads. */
 static void run_tasks(const job *j, int64_t count, void (*task)(const job *j, int thread, int64_t i)) {
     const d9_gemm *g = j->gemm;
     const int64_t worth = 1 + g->m * g->n * g->k / WAKE;
@@ -154,7 +156,7 @@ static struct d9_gemm_pack pack_of(const job *j, const buffers *r, const d9_gemm
                                  .to = to};
 }
 
-static void pack_weights(const job *j, int thread, int64_t i) {
+static void pack_b_block(const job *j, int thread, int64_t i) {
     const plan *p = j->plan;
     const buffers r = buffers_of(j, thread);
     const int64_t groups = d9_parts_of(p->columns, PACK_COLUMNS), lane = i / groups * p->k_block,
@@ -168,7 +170,8 @@ static void pack_weights(const job *j, int thread, int64_t i) {
         j->cpu->loops->gemm_pack_across(&pack);
 }
 
-/* Returns the array for a block's sums (target or scratch); row_starts[i]: index in it of row i's first column. */
+/* Returns the array for a block's sums: the target or, with several slices, the scratch. Sets row_starts[i] to the
+ * index in that array of the first column of row i. */
 static d9_kernel_out find_row_starts(const job *j, int64_t slice, int64_t row, int64_t rows, int64_t column,
                                      int64_t *row_starts) {
     const d9_gemm_target *c = &j->gemm->c;
@@ -239,7 +242,7 @@ static void add_slices(const job *j, int thread, int64_t i) {
 void d9_gemm_run(const d9_cpu *cpu, const d9_gemm *gemm, void *scratch) {
     const plan p = plan_of(cpu, gemm);
     const job j = {cpu, gemm, &p, scratch};
-    if (!p.across) run_tasks(&j, d9_parts_of(p.lanes, p.k_block) * d9_parts_of(p.columns, PACK_COLUMNS), pack_weights);
+    if (!p.across) run_tasks(&j, d9_parts_of(p.lanes, p.k_block) * d9_parts_of(p.columns, PACK_COLUMNS), pack_b_block);
     run_tasks(&j, p.slices * p.row_blocks * p.column_blocks, multiply_block);
     if (p.slices > 1) run_tasks(&j, d9_parts_of(gemm->m * gemm->n, FOLD), add_slices);
 }

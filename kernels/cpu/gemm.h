@@ -1,10 +1,10 @@
-/* The product of two matrices that are packed from arrays of any layout:
+/* The product of two matrices, which are packed from arrays of any layout:
  *
  *   c (M, N) = sum over k of a (M, K) b (K, N)
  *
- * Linear layers and direct convolutions are such products. Only the packing code knows where an operand's elements are:
- * it reads both operands as rows of patches of an array (implicit im2col), in blocks that fit into the caches; elements
- * outside of the array are zero. Sums are f32, rounded once to the target's type.
+ * Linear layers and convolutions use it. Only the packing code knows the addresses of an operand's elements: it
+ * reads both operands as rows of patches of an array (implicit im2col), in blocks that fit into the caches; elements
+ * outside of the array are zero. Sums are f32 and are rounded to the target's type at the end.
  *
  * K is split at positions that depend only on shape, type and instruction set, and the parts are added in order. The
  * result therefore depends neither on the number of threads nor on the cache sizes. */
@@ -12,9 +12,8 @@
 
 #include "kernels/cpu/kernels.h"
 
-/* An operand, as rows of patches of x. Row (n, h, w) has index (n * high + h) * wide + w. It consists of the
- * (taps_high, taps_wide, channels) elements, in this order, that begin at line h * step + top and pixel w * step + left
- * of image n. */
+/* An operand, as rows of patches of x. Row (n, h, w) has index (n * high + h) * wide + w. Its elements are the patch
+ * (taps_high, taps_wide, channels) of image n that begins at line h * step + top and pixel w * step + left. */
 typedef struct d9_gemm_source {
     d9_kernel_in x;
     int64_t start; /* index in x of the first pixel of image 0 */
@@ -25,8 +24,8 @@ typedef struct d9_gemm_source {
     int64_t taps_high, taps_wide, channels; /* with more than one tap, `pixel` must equal `channels` */
 } d9_gemm_source;
 
-/* Row (n, h, w), indexed as above, begins at element start + n image + h line + w pixel of y. A bias is added to the
- * sums after these were rounded to the type of y, as by a separate node. */
+/* Row (n, h, w), indexed as above, begins at element start + n * image + h * line + w * pixel of y. The sums are
+ * rounded to the type of y before a bias is added, as by a separate node. */
 typedef struct d9_gemm_target {
     d9_kernel_out y;
     int64_t start;
@@ -36,11 +35,11 @@ typedef struct d9_gemm_target {
 } d9_gemm_target;
 
 /* Meaning of a source's rows. Along K: row r is row r of a, or column r of b. Across K: row r holds the operands of
- * step r of the reduction. With a long K (across, across) the target must be a plain array. */
+ * step r of the reduction. With D9_GEMM_ACROSS_ACROSS the target must be a plain (M, N) array. */
 typedef enum d9_gemm_form {
     D9_GEMM_ALONG_ALONG,   /* a along K, b along K: y = x w^T */
-    D9_GEMM_ALONG_ACROSS,  /* dx = dy w */
-    D9_GEMM_ACROSS_ACROSS, /* dw = dy^T x, with a long K */
+    D9_GEMM_ALONG_ACROSS,  /* a along K, b across K: dx = dy w */
+    D9_GEMM_ACROSS_ACROSS, /* both across K, which may be long: dw = dy^T x */
 } d9_gemm_form;
 
 typedef struct d9_gemm {
@@ -50,9 +49,10 @@ typedef struct d9_gemm {
     d9_gemm_target c;
 } d9_gemm;
 
+/* Bytes of scratch for d9_gemm_run with operands of these types. */
 int64_t d9_gemm_scratch_bytes(const d9_cpu *cpu, const d9_gemm *gemm);
-/* The most that the product needs with operands of any types: pairs of bf16 have shorter blocks of K, which allow
- * larger blocks of rows, so neither f32 nor bf16 always needs more. */
+/* The larger of the scratch sizes for f32 and for bf16 operands. Either can be larger: pairs of bf16 have shorter
+ * blocks of K, which allow larger blocks of rows. */
 int64_t d9_gemm_max_scratch_bytes(const d9_cpu *cpu, d9_gemm gemm);
 void d9_gemm_run(const d9_cpu *cpu, const d9_gemm *gemm, void *scratch); /* scratch: aligned to 64 bytes */
 
@@ -68,7 +68,7 @@ enum {
     D9_GEMM_AT_ONCE = 16, /* lanes that are packed together in a block packed across K */
 };
 
-struct d9_gemm_pack { /* a block to pack: panels of `panel` rows or columns and `lanes` lanes */
+struct d9_gemm_pack { /* a block to pack, as panels of `panel` rows or columns by `lanes` lanes */
     const d9_gemm_source *source;
     bool pairs;
     int64_t from, count; /* rows or columns; the rest of the last panel is zero */

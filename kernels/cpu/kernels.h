@@ -1,10 +1,12 @@
-/* CPU kernels of a training step on plain arrays; convolutions are in conv.h and moments.h.
+/* CPU kernels of a training step on plain arrays; convolutions are in conv.h and moments.h, recurrent layers and
+ * embeddings in recur.h.
  *
  * There are two layers. `d9_cpu_loops` is a table of serial loops over a range (loops/), compiled once for each x86-64
  * level and chosen by cpuid. The functions below split the work over threads and combine partial sums; they know
- * shapes, but no graph. Arithmetic is f32, and double in the loss over few classes; storage is f32 or bf16. Statistics
- * and bias gradients are sums in f32 over short runs, then in double. Work is split at fixed positions and partial sums
- * are combined in index order, so results do not depend on the number of threads (except that of amx/conv_weight.c).
+ * shapes, but no graph. Element-wise arithmetic and products are f32, the loss over few classes is double; storage is
+ * f32 or bf16. Statistics and bias gradients are sums in f32 over short runs, then in double. Work is split at fixed
+ * positions and partial sums are combined in index order, so only the result of amx/conv_weight.c depends on the number
+ * of threads.
  *
  * Activations are (N, H, W, C), convolution weights (O, KH, KW, I). The ghost group of image i is i mod G. Nothing here
  * fails or allocates. If a kernel needs scratch, the caller asks for the size and provides it. In element-wise kernels
@@ -52,8 +54,8 @@ typedef struct d9_cpu_prologue {
     d9_kernel_out dz;       /* data NULL: not written */
 } d9_cpu_prologue;
 
-/* `images` images of `pixels` pixels each. The first one begins at element `at`, and each of the others `stride`
- * elements after the one before it; a negative stride runs backwards. */
+/* `images` images of `pixels` pixels each. The first image begins at element `at`, each following image `stride`
+ * elements after the previous one; a negative stride runs backwards. */
 typedef struct d9_cpu_run {
     int64_t at, stride, images, pixels;
 } d9_cpu_run;
@@ -96,8 +98,8 @@ static inline int64_t d9_cpu_cache_bytes(const d9_cpu *cpu, int level) {
     return cpu->cache_bytes[level] > 0 ? cpu->cache_bytes[level] : usual[level];
 }
 
-/* True if an output of so many bytes should be written by non-temporal stores, because it exceeds half of the L3 cache
- * and would be evicted before it is read. False if the cache's size is unknown. */
+/* True if an output of `bytes` bytes should be written by non-temporal stores: it exceeds half of the L3 cache and
+ * would be evicted before it is read. False if the cache's size is unknown. */
 static inline bool d9_cpu_streams(const d9_cpu *cpu, int64_t bytes) {
     return cpu->cache_bytes[2] > 0 && bytes > cpu->cache_bytes[2] / 2;
 }
@@ -120,7 +122,7 @@ int64_t d9_cpu_norm_scratch_bytes(const d9_kernel_norm *norm); /* for the three 
 void d9_cpu_norm_forward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_in x,
                          const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue, void *scratch,
                          d9_kernel_out y);
-/* Evaluation: uses the running statistics averaged over the groups; does not change mean and inv_std. */
+/* Evaluation: uses the running statistics averaged over the groups; writes no statistics. */
 void d9_cpu_norm_eval(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_in x, const d9_kernel_norm_state *state,
                       const d9_kernel_epilogue *epilogue, void *scratch, d9_kernel_out y);
 
@@ -130,7 +132,7 @@ void d9_cpu_norm_backward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kern
 
 /* Maxima of windows; positions outside the image are ignored. */
 void d9_cpu_pool_forward(const d9_cpu *cpu, const d9_kernel_window *window, d9_kernel_in x, d9_kernel_out y);
-/* Each dy is added to dx at the first maximum of its window, in row-major order; all other elements of dx are zero. */
+/* Adds each dy to dx at the first maximum of its window, in row-major order; all other elements of dx are zero. */
 void d9_cpu_pool_backward(const d9_cpu *cpu, const d9_kernel_window *window, d9_kernel_in dy, d9_kernel_in x,
                           d9_kernel_out dx);
 /* Means of windows without padding. */
@@ -144,10 +146,10 @@ void d9_cpu_bias_forward(const d9_cpu *cpu, d9_kernel_in x, const float *bias, i
 void d9_cpu_bias_backward(const d9_cpu *cpu, d9_kernel_in dy, const d9_cpu_prologue *prologue, int64_t rows,
                           int64_t channels, void *scratch, float *dbias);
 
-/* y = x / (1 - p) or 0. The gradient is the same dropout of dy. */
+/* y = x / (1 - p) where dropout.h keeps the element, otherwise 0. The gradient is the same function of dy. */
 void d9_cpu_dropout(const d9_cpu *cpu, d9_kernel_in x, const d9_dropout *dropout, int64_t count, d9_kernel_out y);
 
-/* `count` blocks of `bytes` bytes, with strides in bytes in source and target: for concatenation and slices. */
+/* A copy of `count` blocks of `bytes` bytes, for concatenation and slices. Strides are in bytes. */
 typedef struct d9_cpu_runs {
     int64_t count, bytes, from_stride, to_stride;
 } d9_cpu_runs;
@@ -163,7 +165,7 @@ void d9_cpu_linear_backward_data(const d9_cpu *cpu, const d9_kernel_linear *shap
 void d9_cpu_linear_backward_weight(const d9_cpu *cpu, const d9_kernel_linear *shape, d9_kernel_in dy, d9_kernel_in x,
                                    void *scratch, d9_kernel_out dw);
 
-/* Loss of each sample, and its gradient; both are 0 for samples labelled -1. Each output may be NULL. */
+/* Loss of each sample, and its gradient; both are 0 for samples labelled -1. Outputs that are NULL are not computed. */
 typedef struct d9_cpu_loss {
     d9_kernel_loss shape;
     const double *weights; /* (classes): weight of a sample of each class; NULL: all weights are 1 */
@@ -173,20 +175,20 @@ typedef struct d9_cpu_loss {
     d9_kernel_out dlogits; /* (samples, classes); may be the array of the logits */
     int64_t *correct;      /* number of correct predictions */
 } d9_cpu_loss;
-/* May be 0; the scratch may then be NULL. */
+/* Bytes of scratch for d9_cpu_loss_run; if 0, the scratch may be NULL. dlogits: type of the gradient. */
 int64_t d9_cpu_loss_scratch_bytes(const d9_cpu *cpu, const d9_kernel_loss *shape, d9_kernel_store dlogits);
 void d9_cpu_loss_run(const d9_cpu *cpu, const d9_cpu_loss *loss, void *scratch);
 /* Number of samples whose first largest logit is that of the label; 0 if samples may have several classes. */
 int64_t d9_cpu_correct(const d9_cpu *cpu, const d9_kernel_loss *shape, const float *logits, const int32_t *labels);
-/* metrics (4): adds summed loss, labelled samples and correct predictions; the fourth number is the first step, counted
- * from 1, whose summed loss is not finite; 0: none yet. */
+/* metrics (4): adds to the first three the summed loss, labelled samples and correct predictions. The fourth is the
+ * first step, counted from 1, whose summed loss is not finite; 0: none yet. `step` counts from 0. */
 void d9_cpu_metrics(const d9_kernel_loss *shape, const float *loss, const int32_t *labels, int64_t correct,
                     int64_t step, double *metrics);
 
 /* Updates w (count) by its gradient g. state: one array for each state of the update; NULL: zeros, not stored. */
 void d9_cpu_update_group(const d9_cpu *cpu, const d9_cpu_update *rule, const float *g, int64_t count, float *w,
                          float *const state[D9_UPDATE_STATES]);
-/* Bytes of scratch for d9_cpu_orthogonal_update, which depend on sizes and storage type; aligned to 64 bytes. */
+/* Bytes of scratch, aligned to 64 bytes, for d9_cpu_orthogonal_update. */
 int64_t d9_cpu_orthogonal_scratch_bytes(const d9_cpu *cpu, const d9_cpu_orthogonal *orthogonal);
 void d9_cpu_orthogonal_update(const d9_cpu *cpu, const d9_cpu_orthogonal *orthogonal, const float *g, void *scratch,
                               float *w, float *velocity);
@@ -210,7 +212,7 @@ typedef struct d9_cpu_box {
 void d9_cpu_paste(const d9_cpu *cpu, d9_kernel_in x, const d9_cpu_box *box, const int64_t *d, d9_kernel_out y);
 
 /* Images side by side: (N, H, W, C) <-> (N / across, H, across * (W + gap), C), with `gap` zero columns after each
- * image; `across` divides N. For AMX, whose tiles of 16 pixels a narrow image does not fill
+ * image; `across` divides N. A narrow image alone would not fill AMX's tiles of 16 pixels
  * (engine/backends/onednn/conv.c). */
 typedef struct d9_cpu_strip {
     int64_t images, height, width, channels, across, gap;

@@ -3,11 +3,11 @@
  *
  * Few classes: the formulas in double, because 10 to 1000 logits of an image take no noticeable time.
  *
- * Many classes (a vocabulary): the exponentials would take longer than the products of the layer that made the logits,
- * and logits in memory would be read several times. A row, which fits in the L2 cache, is therefore read from memory
- * once, and vectors of f32 compute e_k = exp(z_k - max z), their sum (loops/loss.c), and p_k = e_k / sum. The rest of
- * the formulas, and the gradient of the labels' logits, are in double. tests/unit/cpu_loss.c checks that the
- * error of p_k is at most 2^-24 (4 + max z - z_k) p_k and that of the loss at most 2^-24 (2 + loss). */
+ * Many classes (a vocabulary): in double, the exponentials would take longer than the products of the layer that made
+ * the logits, and the logits would be read from memory several times. Each row, which fits in the L2 cache, is
+ * therefore read from memory once, and vectors of f32 compute e_k = exp(z_k - max z), their sum (loops/loss.c), and p_k
+ * = e_k / sum. The rest of the formulas, and the gradient of the labels' logits, are in double. tests/unit/cpu_loss.c
+ * checks that the error of p_k is at most 2^-24 (4 + max z - z_k) p_k and that of the loss at most 2^-24 (2 + loss). */
 #include "kernels/cpu/integers.h"
 #include "kernels/cpu/kernels.h"
 
@@ -21,8 +21,8 @@
 
 enum { WAKE = 1 << 14 }; /* a batch with fewer logits runs on one thread */
 
-/* True if vectors of f32 compute the loss. Other losses, and fewer classes, take the formulas in double. */
-static bool has_many(const d9_kernel_loss *s) {
+/* True if vectors of f32 compute the exponentials; false if all formulas are in double. */
+static bool uses_f32(const d9_kernel_loss *s) {
     return s->loss == D9_LOSS_CROSS_ENTROPY && s->classes >= D9_MANY_CLASSES;
 }
 
@@ -30,7 +30,7 @@ static int threads_for(const d9_cpu *cpu, const d9_kernel_loss *s) {
     return s->samples * s->classes < WAKE ? 1 : cpu->threads;
 }
 
-/* A sample's logits, its label and that of its mixup partner, and copies of logits that the gradient may overwrite. */
+/* A sample's logits, its label and its mixup partner's, and copies of logits that the gradient may overwrite. */
 typedef struct sample {
     const float *z;
     int32_t label, other;
@@ -47,8 +47,8 @@ static sample sample_of(const d9_cpu *cpu, const d9_cpu_loss *l, int64_t n) {
     return of;
 }
 
-/* True if the first largest logit is that of the label; false if a sample may have several classes. A NaN at index 0 is
- * the largest, because nothing exceeds it. */
+/* True if the first largest logit is that of the label; false without a label or if a sample may have several classes.
+ * A NaN at index 0 is the largest, because nothing exceeds it. `largest`: the largest logit. */
 static bool is_first_largest(const d9_kernel_loss *s, const float *z, float largest, int32_t label) {
     int32_t k = 0;
     if (d9_loss_several(s->loss)) return false;
@@ -62,10 +62,11 @@ static double target_of(const d9_kernel_loss *s, const sample *of, int64_t k) {
     return d9_loss_target_double(s->loss, k, of->label, of->other, s->share);
 }
 
-/* Sets the sum of exp(z - max z) and the total of the loss's terms; many classes: writes the exponentials to e. */
+/* Sets the sum of exp(z - max z) and the total of the loss's terms. If uses_f32, writes the exponentials to e unless it
+ * is NULL. */
 static void sum_terms(const d9_cpu *cpu, const d9_kernel_loss *s, const sample *of, float *e, double *sum,
                       double *total) {
-    if (has_many(s)) {
+    if (uses_f32(s)) {
         cpu->loops->exponentials(of->z, s->classes, of->largest, e, sum, total);
         return;
     }
@@ -83,10 +84,10 @@ static void store(d9_kernel_out y, int64_t at, double value) {
         ((uint16_t *)y.data)[at] = d9_bf16_from_float((float)value);
 }
 
-/* Writes the gradient from element `at` of dz. With many classes e holds the exponentials, whose sum is `sum`. */
+/* Writes the gradient from element `at` of dz on. If uses_f32, e holds the exponentials, whose sum is `sum`. */
 static void write_slopes(const d9_cpu *cpu, const d9_kernel_loss *s, const sample *of, const d9_loss_row_double *row,
                          double weight, double sum, const float *e, d9_kernel_out dz, int64_t at) {
-    if (!has_many(s)) {
+    if (!uses_f32(s)) {
         for (int64_t k = 0; k < s->classes; k++)
             store(dz, at + k, weight * d9_loss_slope_double(s->loss, (double)of->z[k], target_of(s, of, k), row));
         return;
@@ -97,16 +98,16 @@ static void write_slopes(const d9_cpu *cpu, const d9_kernel_loss *s, const sampl
     store(dz, at + of->other, weight * d9_loss_slope_double(s->loss, of->at_other, target_of(s, of, of->other), row));
 }
 
-/* True if the exponentials, which are f32, need scratch, because a row of dlogits cannot hold them. */
-static bool needs_row(const d9_kernel_loss *s, d9_kernel_store dlogits) {
-    return has_many(s) && dlogits != D9_KERNEL_F32;
+/* True if f32 exponentials are stored in scratch, because a row of dlogits cannot hold them. */
+static bool needs_scratch(const d9_kernel_loss *s, d9_kernel_store dlogits) {
+    return uses_f32(s) && dlogits != D9_KERNEL_F32;
 }
 
 int64_t d9_cpu_loss_scratch_bytes(const d9_cpu *cpu, const d9_kernel_loss *s, d9_kernel_store dlogits) {
-    return needs_row(s, dlogits) ? threads_for(cpu, s) * s->classes * (int64_t)sizeof(float) : 0;
+    return needs_scratch(s, dlogits) ? threads_for(cpu, s) * s->classes * (int64_t)sizeof(float) : 0;
 }
 
-/* `e`: scratch for the exponentials if needs_row, otherwise not read. Returns true if the prediction is correct. */
+/* `e`: scratch for the exponentials if needs_scratch, otherwise not read. Returns true if the prediction is correct. */
 static bool run_sample(const d9_cpu *cpu, const d9_cpu_loss *l, float *e, int64_t n) {
     const d9_kernel_loss *s = &l->shape;
     const sample of = sample_of(cpu, l, n);
@@ -115,7 +116,7 @@ static bool run_sample(const d9_cpu *cpu, const d9_cpu_loss *l, float *e, int64_
                               .classes = (double)s->classes,
                               .smoothing = s->smoothing};
     double sum;
-    if (l->dlogits.data && !needs_row(s, l->dlogits.store)) e = (float *)l->dlogits.data + n * s->classes;
+    if (l->dlogits.data && !needs_scratch(s, l->dlogits.store)) e = (float *)l->dlogits.data + n * s->classes;
     sum_terms(cpu, s, &of, l->dlogits.data ? e : NULL, &sum, &row.total);
     row.log_sum_exp = d9_log_sum_exp_double((double)of.largest, sum);
     const double weight =

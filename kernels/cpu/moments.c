@@ -50,7 +50,7 @@ int64_t d9_cpu_moments_scratch_bytes(const d9_cpu_moments *shape) { return lay_o
 
 /* ---- sums ---- */
 
-/* Loops over an image's pixels in runs [from, from + n) of D9_RUN pixels; the last one may be shorter. */
+/* Loops over an image's pixels in runs [from, from + n) of D9_RUN pixels; the last run may be shorter. */
 #define FOR_RUNS(l, from, n)                                                                                           \
     for (int64_t from = 0, n; from < (l)->pixels && (n = (l)->pixels - from < D9_RUN ? (l)->pixels - from : D9_RUN);   \
          from += n)
@@ -61,7 +61,7 @@ static const float *image_at(const d9_cpu_moments *s, const float *x, int64_t i)
     return x + i * s->conv.height * s->conv.width * s->conv.inputs;
 }
 
-/* Adds the parts of group g's images in order; each part has rows of `row` numbers. */
+/* sums: the parts of group g's images, added in order; each part has inputs + 1 rows of `row` numbers. */
 static void add_parts(const d9_cpu_moments *s, const layout *l, int64_t g, const double *parts, int64_t row,
                       double *sums) {
     const int64_t count = (l->inputs + 1) * row;
@@ -70,8 +70,8 @@ static void add_parts(const d9_cpu_moments *s, const layout *l, int64_t g, const
         for (int64_t k = 0; k < count; k++) sums[k] += parts[i * count + k];
 }
 
-/* Returns the part of image i, set to zero. */
-static double *part_of(const layout *l, double *parts, int64_t row, int64_t i) {
+/* Sets the part of image i to zero and returns it. */
+static double *clear_part(const layout *l, double *parts, int64_t row, int64_t i) {
     double *part = parts + i * (l->inputs + 1) * row;
     memset(part, 0, (size_t)((l->inputs + 1) * row) * sizeof *part); /* NOLINT(clang-analyzer-core.*): not NULL here */
     return part;
@@ -108,7 +108,7 @@ static double values_per_group(const d9_cpu_moments *s, const layout *l) {
     return (double)(images * l->pixels);
 }
 
-static void forward_terms(const d9_cpu *cpu, const d9_cpu_moments *s, const layout *l, int64_t g, const float *w,
+static void compute_terms(const d9_cpu *cpu, const d9_cpu_moments *s, const layout *l, int64_t g, const float *w,
                           const d9_kernel_norm_state *state) {
     const double n = values_per_group(s, l);
     const double *q = moments_of(l, g), *m = q + l->inputs * D9_PATCH;
@@ -126,7 +126,7 @@ static void forward_terms(const d9_cpu *cpu, const d9_cpu_moments *s, const layo
 
 static void sum_moments(const d9_cpu *cpu, const d9_cpu_moments *s, const layout *l, const float *x, int64_t i) {
     patch_tile patches;
-    double *sums = part_of(l, l->parts, D9_PATCH, i);
+    double *sums = clear_part(l, l->parts, D9_PATCH, i);
     FOR_RUNS(l, from, n) {
         cpu->loops->moments_patches(image_at(s, x, i), &s->conv, from, n, patches);
         cpu->loops->moments_sums(patches, n, l->inputs, sums);
@@ -148,7 +148,7 @@ static void apply_packed(const d9_cpu *cpu, const d9_cpu_moments *s, const layou
     }
 }
 
-/* Computes the plain convolution. It overwrites the terms of group 0, so it runs after the main pass. */
+/* Writes the plain convolution. Overwrites the terms of group 0, and therefore runs after the main pass. */
 static void convolve(const d9_cpu *cpu, const d9_cpu_moments *s, const layout *l, const float *x, const float *w,
                      float *conv) {
     for (int64_t o = 0; o < l->outputs; o++) {
@@ -168,7 +168,7 @@ void d9_cpu_moments_forward(const d9_cpu *cpu, const d9_cpu_moments *s, const fl
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
     for (int64_t g = 0; g < s->groups; g++) {
         add_parts(s, &l, g, l.parts, D9_PATCH, moments_of(&l, g));
-        forward_terms(cpu, s, &l, g, w, state);
+        compute_terms(cpu, s, &l, g, w, state);
     }
     apply_packed(cpu, s, &l, x, s->groups, act, y);
     if (conv) convolve(cpu, s, &l, x, w, conv);
@@ -193,7 +193,7 @@ typedef struct backward {
 
 static void sum_gradients(const d9_cpu *cpu, const d9_cpu_moments *s, const layout *l, const backward *b, int64_t i) {
     patch_tile patches;
-    double *sums = part_of(l, l->gradient_parts, l->padded, i), *moments = part_of(l, l->parts, D9_PATCH, i);
+    double *sums = clear_part(l, l->gradient_parts, l->padded, i), *moments = clear_part(l, l->parts, D9_PATCH, i);
     FOR_RUNS(l, from, n) {
         const int64_t at = (i * l->pixels + from) * l->outputs;
         cpu->loops->moments_patches(image_at(s, b->x, i), &s->conv, from, n, patches);

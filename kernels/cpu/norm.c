@@ -2,8 +2,8 @@
  *
  * The images are split into about SLICES slices, whatever the number of threads, so results do not depend on it. The
  * second pass reads the arrays of the first and should find them in the shared cache. If that cache holds one group for
- * each thread, and threads get about equally many, each processes whole groups without barriers between the passes.
- * Otherwise a few groups go through both passes, separated by barriers, before the next few begin.
+ * each thread, and threads get about equally many groups, each thread processes whole groups without barriers
+ * between the passes. Otherwise the threads process a few groups at a time, with barriers between the passes.
  *
  * Scratch: doubles (G, slices, 2, C), then floats (G, 4, C) of per-group terms, then floats (G, C) of pivots. */
 #include "kernels/cpu/integers.h"
@@ -36,8 +36,8 @@ static layout lay_out(const d9_kernel_norm *norm, void *scratch) {
     return l;
 }
 
-/* Index of the first element of image m of group g. slice_from: the first image of slice s of a group; the slice ends
- * before slice_from(s + 1). */
+/* member_at: index of the first element of image m of group g. slice_from: first image of slice s of a group; the slice
+ * ends before slice_from(s + 1). */
 static int64_t member_at(const d9_kernel_norm *norm, int64_t g, int64_t m) {
     return (g + norm->groups * m) * norm->pixels * norm->channels;
 }
@@ -55,7 +55,7 @@ static void clear_sums(double *sums, int64_t count) {
     for (int64_t i = 0; i < count; i++) sums[i] = 0;
 }
 
-/* Adds the sums of group g's slices into the first slice, in order. */
+/* Adds the sums of group g's slices into those of its first slice, in order, and returns the latter. */
 static const double *add_slices(const d9_kernel_norm *norm, const layout *l, int64_t g) {
     double *total = slice_sums(norm, l, g, 0);
     for (int64_t s = 1; s < l->slices; s++) {
@@ -67,7 +67,7 @@ static const double *add_slices(const d9_kernel_norm *norm, const layout *l, int
 
 /* ---- the two passes over groups ---- */
 
-/* A norm, forward or backward. `arguments`: a struct forward or backward. */
+/* A norm, forward or backward; `arguments` points to a struct forward or a struct backward. */
 typedef struct job {
     const d9_cpu *cpu;
     const d9_kernel_norm *norm;
@@ -81,7 +81,7 @@ typedef struct job {
     const void *arguments;
 } job;
 
-/* Range of items. range_of_thread returns the part of the calling thread in the `count` items from `first` on. */
+/* Range of items. range_of_thread returns the calling thread's part of the `count` items from `first` on. */
 typedef struct range {
     int64_t from, until;
 } range;
@@ -98,9 +98,8 @@ static d9_cpu_run slice_run(const job *j, int64_t i, bool backwards) {
                         (backwards ? -1 : 1) * j->norm->groups * image, until - from, j->norm->pixels};
 }
 
-/* Runs both passes over some slices, the second in reverse order, because the last data are still in the cache; between
- * them computes the terms of `groups`. `barriers`: other threads have slices of the same groups, so barriers are
- * needed. */
+/* Runs both passes over some slices, and computes the terms of `groups` in between. The second pass goes backwards,
+ * because the last data are still in the cache. `barriers`: other threads have slices of the same groups. */
 static void run_passes(const job *j, range slices, range groups, bool barriers) {
     for (int64_t i = slices.from; i < slices.until; i++) {
         const d9_cpu_run run = slice_run(j, i, false);
@@ -158,7 +157,7 @@ typedef struct forward {
     d9_kernel_out y;
 } forward;
 
-static void forward_sums(const job *j, int64_t g, const d9_cpu_run *run, double *sums) {
+static void sum_forward(const job *j, int64_t g, const d9_cpu_run *run, double *sums) {
     j->cpu->loops->norm_sums(j->x, run, j->norm->channels, j->l.pivots + g * j->norm->channels, sums);
 }
 
@@ -169,7 +168,7 @@ static void set_forward_terms(float *terms, int64_t channels, int64_t c, d9_cpu_
     terms[2 * channels + c] = state->bias[c];
 }
 
-static void forward_terms(const job *j, int64_t g) {
+static void compute_forward_terms(const job *j, int64_t g) {
     const d9_kernel_norm *norm = j->norm;
     const d9_kernel_norm_state *state = ((const forward *)j->arguments)->state;
     const double *sums = add_slices(norm, &j->l, g);
@@ -183,7 +182,7 @@ static void forward_terms(const job *j, int64_t g) {
     }
 }
 
-static void forward_apply(const job *j, int64_t g, const d9_cpu_run *run) {
+static void apply_forward(const job *j, int64_t g, const d9_cpu_run *run) {
     const forward *f = j->arguments;
     j->cpu->loops->norm_apply(j->x, run, j->norm->channels, group_terms(j->norm, &j->l, g), f->epilogue, j->stream,
                               f->y);
@@ -197,8 +196,16 @@ void d9_cpu_norm_forward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kerne
                          const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue, void *scratch,
                          d9_kernel_out y) {
     const forward arguments = {state, epilogue, y};
-    const job j = {cpu,          norm,          lay_out(norm, scratch), x,         should_stream(cpu, norm, y), 1,
-                   forward_sums, forward_terms, forward_apply,          &arguments};
+    const job j = {cpu,
+                   norm,
+                   lay_out(norm, scratch),
+                   x,
+                   should_stream(cpu, norm, y),
+                   1,
+                   sum_forward,
+                   compute_forward_terms,
+                   apply_forward,
+                   &arguments};
     find_pivots(cpu, norm, &j.l, x);
 #pragma omp parallel num_threads(cpu->threads)
     walk_groups(&j);
@@ -223,16 +230,16 @@ void d9_cpu_norm_eval(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_i
 /* ---- backward ---- */
 
 typedef struct backward {
-    d9_kernel_in dy;                 /* read by the loops: dy, or dz if it was written before */
-    const d9_cpu_prologue *prologue; /* applied by the loops; without activation if dz was written before */
+    d9_kernel_in dy;                 /* read by the loops: dy, or dz if that is written first */
+    const d9_cpu_prologue *prologue; /* applied by the loops; without activation if dz is written first */
     d9_kernel_in original_dy;        /* input of `writes` */
-    const d9_cpu_prologue *writes;   /* computes dz, which is written; NULL: dz is not written */
+    const d9_cpu_prologue *writes;   /* computes dz and writes it; NULL: dz is not written */
     const float *mean, *inv_std, *scale;
     d9_kernel_out dx;
 } backward;
 
-/* If dz is needed, it is written just before it is summed, and read afterwards. */
-static void backward_sums(const job *j, int64_t g, const d9_cpu_run *run, double *sums) {
+/* If dz has an array, it is written just before it is summed, so that the sums read it from the cache. */
+static void sum_backward(const job *j, int64_t g, const d9_cpu_run *run, double *sums) {
     const backward *b = j->arguments;
     const int64_t image = run->pixels * j->norm->channels;
     for (int64_t m = 0; b->writes && m < run->images; m++)
@@ -243,7 +250,7 @@ static void backward_sums(const job *j, int64_t g, const d9_cpu_run *run, double
 }
 
 /* dx = scale inv_std (dz - S1 / n - (x - mean) inv_std^2 S2 / n), with S1 = sum dz, S2 = sum dz (x - mean). */
-static void backward_terms(const job *j, int64_t g) {
+static void compute_backward_terms(const job *j, int64_t g) {
     const int64_t channels = j->norm->channels;
     const backward *b = j->arguments;
     const double *sums = add_slices(j->norm, &j->l, g);
@@ -259,15 +266,15 @@ static void backward_terms(const job *j, int64_t g) {
     }
 }
 
-static void backward_apply(const job *j, int64_t g, const d9_cpu_run *run) {
+static void apply_backward(const job *j, int64_t g, const d9_cpu_run *run) {
     const backward *b = j->arguments;
     j->cpu->loops->norm_backward_apply(b->dy, b->prologue, j->x, run, j->norm->channels, group_terms(j->norm, &j->l, g),
                                        j->stream, b->dx);
 }
 
-/* Runs after backward_terms, when each group's sums are in its first slice. */
-static void parameter_gradients(const d9_kernel_norm *norm, const layout *l, const float *inv_std, range channels,
-                                float *dscale, float *dbias) {
+/* Runs after compute_backward_terms, when each group's sums are in its first slice. */
+static void compute_parameter_gradients(const d9_kernel_norm *norm, const layout *l, const float *inv_std,
+                                        range channels, float *dscale, float *dbias) {
     for (int64_t c = channels.from; c < channels.until; c++) {
         double scale = 0, bias = 0;
         for (int64_t g = 0; g < norm->groups; g++) {
@@ -299,14 +306,14 @@ void d9_cpu_norm_backward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kern
                    x,
                    should_stream(cpu, norm, gradients->dx),
                    2 + (prologue->act.activation != D9_KERNEL_NO_ACT) + (prologue->addend.data != NULL),
-                   backward_sums,
-                   backward_terms,
-                   gradients->dx.data ? backward_apply : NULL,
+                   sum_backward,
+                   compute_backward_terms,
+                   gradients->dx.data ? apply_backward : NULL,
                    &arguments};
 #pragma omp parallel num_threads(cpu->threads)
     {
         walk_groups(&j);
-        parameter_gradients(norm, &j.l, inv_std, range_of_thread(0, norm->channels), gradients->dscale,
-                            gradients->dbias);
+        compute_parameter_gradients(norm, &j.l, inv_std, range_of_thread(0, norm->channels), gradients->dscale,
+                                    gradients->dbias);
     }
 }

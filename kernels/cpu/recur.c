@@ -1,6 +1,6 @@
-/* Recurrent layers and embeddings over threads (recur.h). Scratch of a layer: gradients da and sums of the bias'
- * gradient; then packed weights, packed bias and the threads' states, which the products after the loop overwrite with
- * their own scratch. */
+/* Recurrent layers and embeddings over threads (recur.h). Scratch of a layer: gradients da and sums for the bias
+ * gradient; then packed weights, packed bias and the threads' states. The scratch of the products after the loop
+ * overwrites the packed weights, the bias and the states. */
 #include "kernels/cpu/recur.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/integers.h"
@@ -32,7 +32,7 @@ static plan plan_of(const d9_cpu *cpu, const d9_cpu_recur *l) {
     return p;
 }
 
-/* A part whose arrays are laid out in `scratch`; run_loop sets the samples and the work area of each thread. */
+/* Lays out the arrays of a part in `scratch`; run_loop sets the samples and the work area of each thread. */
 static struct d9_recur_part lay_out_scratch(const plan *p, const d9_cpu_recur *l, void *scratch) {
     char *at = scratch;
     struct d9_recur_part all_samples = {.layer = l, .da = {at, D9_KERNEL_F32}};
@@ -102,9 +102,9 @@ static int64_t product_bytes(const d9_cpu *cpu, int64_t count, int64_t gates, in
     return count * gates > 0 ? d9_round_up(d9_gemm_max_scratch_bytes(cpu, g), 64) : 0;
 }
 
-/* Scratch bytes of the largest of four products: over the first step and over all later ones, each for the gates with
+/* Scratch bytes of the largest of four products: over the first step and over all later steps, each for the gates with
  * shared gradients and for the other gates (cells.def). */
-static int64_t products_bytes(const d9_cpu *cpu, const d9_cpu_recur *l) {
+static int64_t largest_product_bytes(const d9_cpu *cpu, const d9_cpu_recur *l) {
     const d9_cell_size size = d9_cell_size_of(l->cell);
     int64_t most = 0;
     for (int i = 0; i < 4; i++)
@@ -117,15 +117,15 @@ int64_t d9_cpu_recur_scratch_bytes(const d9_cpu *cpu, const d9_cpu_recur *l) {
     const plan p = plan_of(cpu, l);
     const int64_t loop = p.weights + p.bias + p.threads * p.work,
                   first = l->h0.data ? p.size.gates * l->units * l->units * EACH : 0;
-    return p.da + p.sums + d9_max(loop, products_bytes(cpu, l) + first);
+    return p.da + p.sums + d9_max(loop, largest_product_bytes(cpu, l) + first);
 }
 
 static d9_kernel_in from_element(d9_kernel_in x, int64_t element) {
     return (d9_kernel_in){(const char *)x.data + element * d9_kernel_store_bytes(x.store), x.store};
 }
 
-/* du = sum of a^T h' over all steps: in the first step h' is h0, later y of the step before. a (T * N rows) */
-static void add_steps(const d9_cpu *cpu, const d9_cpu_recur *l, const rows *a, d9_kernel_in y, char *scratch,
+/* du = sum of a^T h' over all steps, with a (T * N rows): in the first step h' is h0, later y of the step before. */
+static void sum_steps(const d9_cpu *cpu, const d9_cpu_recur *l, const rows *a, d9_kernel_in y, char *scratch,
                       float *du) {
     const int64_t n = l->samples, h = l->units, later = a->count - n;
     if (later > 0) {
@@ -136,7 +136,7 @@ static void add_steps(const d9_cpu *cpu, const d9_cpu_recur *l, const rows *a, d
         d9_cpu_clear(cpu, a->columns * h * EACH, du);
     }
     if (!l->h0.data) return;
-    float *first = (float *)(void *)(scratch + products_bytes(cpu, l));
+    float *first = (float *)(void *)(scratch + largest_product_bytes(cpu, l));
     const rows part = {a->x, n, a->columns, a->stride}, before = {l->h0, n, h, h};
     const d9_gemm g = product_of(&part, &before, first);
     d9_gemm_run(cpu, &g, scratch);
@@ -145,7 +145,7 @@ static void add_steps(const d9_cpu *cpu, const d9_cpu_recur *l, const rows *a, d
 }
 
 /* db = sums of the tiles, in order */
-static void add_tiles(const plan *p, int64_t count, const float *sums, float *db) {
+static void sum_tiles(const plan *p, int64_t count, const float *sums, float *db) {
     for (int64_t i = 0; i < count; i++) {
         double sum = 0;
         for (int64_t tile = 0; tile < p->tiles; tile++) sum += (double)sums[tile * count + i];
@@ -161,13 +161,13 @@ void d9_cpu_recur_run_backward(const d9_cpu *cpu, const d9_cpu_recur *l, const d
     all_samples.backward = backward;
     all_samples.da.store = backward->dgx.store;
     run_loop(&p, &all_samples, cpu->loops->recur_pack_transposed, cpu->loops->recur_backward);
-    if (backward->db) add_tiles(&p, all, all_samples.sums, backward->db);
+    if (backward->db) sum_tiles(&p, all, all_samples.sums, backward->db);
     if (!backward->du) return;
     char *products = (char *)scratch + p.da + p.sums;
     const rows same = {{backward->dgx.data, backward->dgx.store}, count, shared, all},
                own = {{all_samples.da.data, all_samples.da.store}, count, all - shared, all - shared};
-    add_steps(cpu, l, &same, backward->y, products, backward->du);
-    if (all > shared) add_steps(cpu, l, &own, backward->y, products, backward->du + shared * h);
+    sum_steps(cpu, l, &same, backward->y, products, backward->du);
+    if (all > shared) sum_steps(cpu, l, &own, backward->y, products, backward->du + shared * h);
 }
 
 /* ---- embeddings ---- */
@@ -185,7 +185,8 @@ int64_t d9_cpu_embed_scratch_bytes(int64_t vocabulary, int64_t count) {
     return (vocabulary + 1 + count) * (int64_t)sizeof(int32_t);
 }
 
-/* Counting sort: positions (count), ascending within each token; ends[v]: end of those of token v. */
+/* Counting sort of the positions by token, ascending within each token. Sets positions (count) and ends (V + 1): those
+ * of token v end before positions[ends[v]]. */
 static void sort_positions(const int32_t *tokens, int64_t count, int64_t vocabulary, int32_t *ends,
                            int32_t *positions) {
     memset(ends, 0, (size_t)(vocabulary + 1) * sizeof *ends);

@@ -1,4 +1,4 @@
-/* Statistics of a batch norm's ghost group, computed in double: they are stored for the backward pass and update the
+/* Statistics of a batch norm's ghost group, in double. In training they are stored for the backward pass and update the
  * running statistics; evaluation uses the running statistics averaged over the groups. */
 #pragma once
 
@@ -12,8 +12,8 @@ typedef struct d9_cpu_statistics {
     double mean, inv_std;
 } d9_cpu_statistics;
 
-/* Stores mean and inv_std of n values at index `at` of (G, C) and updates the running statistics. `spread` is the
- * biased variance; if rounding made it negative, it counts as 0. */
+/* Stores mean and inv_std of n values at index `at` of (G, C), updates the running statistics, and returns mean and
+ * inv_std. `spread` is the biased variance; if rounding made it negative, it counts as 0. */
 static inline d9_cpu_statistics d9_cpu_statistics_store(const d9_kernel_norm_state *state, int64_t at, double mean,
                                                         double spread, double n) {
     const double variance = spread < 0 ? 0 : spread, inv_std = d9_norm_inv_std_double(variance, state->epsilon);
@@ -28,7 +28,7 @@ static inline d9_cpu_statistics d9_cpu_statistics_store(const d9_kernel_norm_sta
     return (d9_cpu_statistics){mean, inv_std};
 }
 
-/* Averages the running mean and variance of channel c over the groups. */
+/* Mean and inv_std of channel c from the running mean and variance averaged over the groups. */
 static inline d9_cpu_statistics d9_cpu_statistics_average(const d9_kernel_norm_state *state, int64_t groups,
                                                           int64_t channels, int64_t c) {
     double mean = 0, variance = 0;

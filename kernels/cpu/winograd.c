@@ -33,7 +33,7 @@
  *
  * The result has the same bits for any number of threads and any cache sizes, except for the sign of a NaN: every sum
  * over channels, and over the tiles of a part, is accumulated in order in one f32 that is kept in memory between
- * blocks. The tiles are split into parts by the shape only, and the sums of the parts are added in order.
+ * blocks. The split of the tiles into parts depends on neither, and the sums of the parts are added in order.
  *
  * Measured on two cores of a Zen 5 (AMD EPYC: 48 KB, 1 MB, 32 MB shared), two threads, batch 512, all three passes of
  * 64 -> 128 at 32 x 32, 128 -> 128 and 128 -> 256 at 16 x 16, 256 -> 512 at 8 x 8, 512 -> 512 at 4 x 4: 1230 to 1550
@@ -61,7 +61,7 @@ static d9_winograd_planes planes_of(d9_winograd_lanes lanes, int64_t channels, i
 
 static int64_t positions_of(d9_winograd_scheme scheme) { return d9_winograd_side(scheme) * d9_winograd_side(scheme); }
 
-/* Block size along the reduction of a product: the number of channels (of pairs of channels in bf16) for which one
+/* Block size along the reduction of a product: the number of channels (in bf16: of pairs of channels) for which one
  * panel of U takes at most two thirds of the L1 cache, rounded down to a multiple of GROUP; at least GROUP. */
 static int64_t depth_of(const d9_cpu *cpu) {
     return d9_max(GROUP, d9_cpu_cache_bytes(cpu, 0) * 2 / 3 / (cpu->loops->product_width * 4) / GROUP * GROUP);
@@ -71,7 +71,7 @@ static int64_t depth_of(const d9_cpu *cpu) {
  * cache; at least 1. */
 static int64_t tiles_of(const d9_cpu *cpu) { return d9_max(1, d9_cpu_cache_bytes(cpu, 1) / 8 / (depth_of(cpu) * 4)); }
 
-/* Describes input and output of a convolution as the same number of tiles. */
+/* Divides input and output of a convolution into equally many tiles. */
 static void describe_tiles(const d9_cpu_conv_shape *s, d9_winograd_scheme scheme, d9_winograd_image *x,
                            d9_winograd_image *y) {
     const bool by_input = s->pass == D9_CPU_CONV_BACKWARD_DATA;
@@ -123,7 +123,7 @@ static conv_plan plan_conv(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
 }
 
 /* True if an array with `pixels` pixels an image is written by non-temporal stores: it is too large for the cache, and
- * each pixel consists of whole cache lines. */
+ * each pixel consists of whole, aligned cache lines. */
 static bool streams(const d9_cpu *cpu, const d9_winograd_image *g, d9_kernel_store store, const void *array,
                     int64_t pixels) {
     const int64_t bytes = g->channels * d9_kernel_store_bytes(store);
@@ -167,11 +167,12 @@ static void run_conv(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const d9_cpu
 
 /* ---- weight gradient ----
  *
- * The sums are an array of 36 O I floats. The tiles are split into as many parts, with an array each, as PARTS_BYTES
- * allow. If there is a part for each thread, threads take whole parts and synchronise only at the end. Otherwise all
- * threads work on one part after the other: they share its transformed tiles and divide planes and panels. This needs
- * two barriers a block, so its blocks are larger. At stride 2 several positions are added to one sum, block by block;
- * the block size there must not depend on the caches, because other blocks would give other bits. */
+ * The sums are an array of 36 O I floats. The tiles are split into up to MOST_PARTS parts with an array each, fewer if
+ * the arrays would exceed PARTS_BYTES or parts would be small. If there is a part for each thread, threads take whole
+ * parts and synchronise only at the end. Otherwise all threads work on one part after the other: they share its
+ * transformed tiles and divide planes and panels. This needs two barriers a block, so blocks are then larger. At stride
+ * 2 several positions are added to one sum, block by block; the block size must not depend on the caches there, because
+ * other blocks would give other bits. */
 
 enum { MOST_PARTS = 16, PARTS_BYTES = 24 << 20, STRIDED_ROWS = 64 };
 
@@ -196,7 +197,7 @@ static gradient_plan plan_gradient(const d9_cpu *cpu, const d9_cpu_conv_shape *s
     p.panels = d9_parts_of(s->inputs, width);
     const bool pairs = multiplies_pairs(cpu, s);
     p.tile_step = pairs ? 8 : 4;
-    /* With fewer than MOST_PARTS * tile_step tiles a part, rounding its size up could leave the last part empty. */
+    /* With fewer than MOST_PARTS * tile_step tiles in a part, rounding up its size could leave the last part empty. */
     p.parts = MOST_PARTS;
     while (p.parts > 1 && (p.parts * PLANES * 4 * s->inputs * s->outputs > PARTS_BYTES ||
                            p.tiles < MOST_PARTS * p.tile_step * p.parts))

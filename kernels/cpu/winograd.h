@@ -10,12 +10,12 @@ typedef enum d9_winograd_scheme {
     D9_WINOGRAD_SPREAD,  /* stride 2, data gradient: tiles of 5 x 5 pixels of dy, 8 x 8 of dx; 9 positions */
 } d9_winograd_scheme;
 
-/* Transformed planes of a filter, 6 x 6 in every scheme; most positions of any scheme; channels of a group. */
+/* Planes of a transformed filter, 6 x 6 in every scheme; most positions of any scheme; channels of a group. */
 enum { D9_WINOGRAD_PLANES = 36, D9_WINOGRAD_MOST_POSITIONS = 81, D9_WINOGRAD_GROUP = 16 };
 
 static inline int d9_winograd_side(d9_winograd_scheme scheme) { return scheme == D9_WINOGRAD_DENSE ? 6 : 9; }
 
-/* Filter plane by which a position is multiplied; along each side, positions from 5 on share the last plane. */
+/* Index of the filter plane that multiplies a position; along each side, positions from 5 on share the last plane. */
 static inline int d9_winograd_plane(d9_winograd_scheme scheme, int position) {
     const int side = d9_winograd_side(scheme), row = position / side, column = position % side;
     return (row < 5 ? row : 5) * 6 + (column < 5 ? column : 5);
@@ -29,12 +29,12 @@ typedef struct d9_winograd_image {
     int64_t images, height, width, channels, high, wide, step, pad;
 } d9_winograd_image;
 
-/* The pixels of an array as a transform reads or writes them. With fused 2 x 2 max pooling the array itself may be
- * absent: its maxima and their positions in the windows are enough, and the gradient is zero at all other positions. A
- * transform reads `all` if it is not NULL, and writes every array that is not NULL. */
+/* The pixels that a transform reads or writes. With fused 2 x 2 max pooling `all` may be NULL: the maxima and their
+ * positions in the windows are enough, because the gradient is zero at all other positions. A transform reads `all` if
+ * it is not NULL, and writes every array that is not NULL. */
 typedef struct d9_winograd_pixels {
     d9_kernel_store store;
-    void *all;
+    void *all;       /* (images, height, width, channels), or NULL */
     void *maxima;    /* (images, height / 2, width / 2, channels), or their gradient; NULL: the array is not pooled */
     uint8_t *places; /* position of each maximum in its window, 0 to 3 in row-major order; NULL: not written */
 } d9_winograd_pixels;

@@ -1,6 +1,6 @@
-/* The batch: draws, augmented images, labels, tokens and ranks. They have the CPU's bits, because this file is compiled
- * without contraction (fused multiply-adds). Pairs of images mixed by weight may differ in the last bit, because the
- * CPU's compiler may contract. */
+/* The batch: draws, augmented images, labels, tokens and ranks. Results have the CPU's bits, because this file is
+ * compiled without contraction (fused multiply-adds). Only mixed images may differ in the last bit, because the CPU's
+ * compiler may contract there. */
 #include "kernels/cuda/vector.h"
 #include "kernels/formulas/rank.h"
 
@@ -15,8 +15,7 @@ D9_DEVICE d9_augment_draws draw_for(const d9_cuda_slice &slice, const d9_augment
     return d9_augment_draw_as(GENERAL, &rule, static_cast<uint32_t>(sample_at(slice, n)), epoch);
 }
 
-/* GENERAL: d9_augment_general; if true, the kernel would spill registers with more than three blocks per
- * multiprocessor. */
+/* GENERAL: d9_augment_is_general. If true, registers would spill with more than three blocks per multiprocessor. */
 template <bool GENERAL>
 __global__ void __launch_bounds__(D9_BLOCK, GENERAL ? 3 : 0)
     draw_kernel(d9_cuda_slice slice, d9_augment_rule rule, int32_t *draws) {
@@ -54,9 +53,9 @@ __global__ void __launch_bounds__(D9_BLOCK) rank_kernel(d9_cuda_slice slice, con
         ranked[d9_rank_of(losses, slice.count, n)] = sample_at(slice, n);
 }
 
-/* Computes `pixel` (channels) at row y, column x of the augmented image. */
-D9_DEVICE void fill_pixel(const d9_cuda_batch &b, const uint8_t *image, const int32_t *draws, int y, int x,
-                          float *pixel) {
+/* Computes pixel (channels) at row y, column x of the augmented image. */
+D9_DEVICE void augment_pixel(const d9_cuda_batch &b, const uint8_t *image, const int32_t *draws, int y, int x,
+                             float *pixel) {
     const d9_augment_rule &rule = b.rule;
     const int pad = d9_augment_pad(&rule);
     const int row = d9_augment_row(y, draws[D9_DRAW_CROP_Y], pad, rule.height);
@@ -68,9 +67,9 @@ D9_DEVICE void fill_pixel(const d9_cuda_batch &b, const uint8_t *image, const in
     if (!cut) d9_augment_colour(&rule, draws, b.channels, pixel);
 }
 
-/* fill_pixel for rules that resize or change images (d9_augment_general). */
-D9_DEVICE void fill_general_pixel(const d9_cuda_batch &b, const uint8_t *image, const int32_t *draws, int y, int x,
-                                  float *pixel) {
+/* augment_pixel for rules that resize or change images (d9_augment_is_general). */
+D9_DEVICE void augment_general_pixel(const d9_cuda_batch &b, const uint8_t *image, const int32_t *draws, int y, int x,
+                                     float *pixel) {
     const d9_augment_rule &rule = b.rule;
     int bytes[D9_AUGMENT_CHANNELS] = {0, 0, 0, 0};
     const bool empty =
@@ -81,14 +80,14 @@ D9_DEVICE void fill_general_pixel(const d9_cuda_batch &b, const uint8_t *image, 
     if (!empty) d9_augment_colour(&rule, draws, b.channels, pixel);
 }
 
-/* Least number of blocks per multiprocessor; compute capability 7.5 has threads for only four. */
+/* Least number of blocks per multiprocessor; on compute capability 7.5 at most four fit. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 enum { AUGMENT_BLOCKS = 4 };
 #else
 enum { AUGMENT_BLOCKS = 6 };
 #endif
 
-/* One block makes one image. */
+/* One block computes one image. */
 template <int V, bool GENERAL>
 D9_DEVICE void augment_image(const d9_cuda_slice &slice, const d9_cuda_batch &b, d9_kernel_out out) {
     D9_SHARED(int32_t, draws, D9_DRAW_SLOTS);
@@ -108,12 +107,13 @@ D9_DEVICE void augment_image(const d9_cuda_slice &slice, const d9_cuda_batch &b,
         float pixel[D9_AUGMENT_CHANNELS] = {0, 0, 0, 0};
         for (int i = 0; i < V; i++) {
             if ((i == 0 || c == 0) && y < b.rule.out_height)
-                GENERAL ? fill_general_pixel(b, image, draws, y, x, pixel) : fill_pixel(b, image, draws, y, x, pixel);
+                GENERAL ? augment_general_pixel(b, image, draws, y, x, pixel)
+                        : augment_pixel(b, image, draws, y, x, pixel);
             t.v[i] = y < b.rule.out_height ? pixel[c] : 0.0f;
             if (++c == b.channels) c = 0, x++;
             if (x == b.rule.out_width) x = 0, y++;
         }
-        d9_put<V, D9_ANY>(out, n * size + at, size - at, t);
+        d9_store_run<V, D9_ANY>(out, n * size + at, size - at, t);
     }
 }
 
@@ -141,7 +141,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
         d9_vector<V> t = d9_load<V, D9_ANY>(x, at, n);
         const d9_vector<V> u = d9_load<V, D9_ANY>(x, other, n);
         for (int i = 0; i < V; i++) t.v[i] = d9_augment_mix(t.v[i], u.v[i], share);
-        d9_put<V, D9_ANY>(y, at, n, t);
+        d9_store_run<V, D9_ANY>(y, at, n, t);
     }
 }
 
@@ -164,7 +164,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
             if (row >= top && row < bottom && column >= left && column < right) t.v[i] = u.v[i];
             if (++column == row_size) column = 0, row++;
         }
-        d9_put<V, D9_ANY>(y, at, n, t);
+        d9_store_run<V, D9_ANY>(y, at, n, t);
     }
 }
 
@@ -172,18 +172,18 @@ __global__ void __launch_bounds__(D9_BLOCK)
 
 int d9_cuda_draw(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_augment_rule *rule, int32_t *draws) {
     if (slice->count <= 0) return 0;
-    if (d9_augment_general(rule))
+    if (d9_augment_is_general(rule))
         return D9_LAUNCH(draw_kernel<true>, d9_blocks(slice->count), D9_BLOCK, stream, *slice, *rule, draws);
     return D9_LAUNCH(draw_kernel<false>, d9_blocks(slice->count), D9_BLOCK, stream, *slice, *rule, draws);
 }
 
-int d9_cuda_gather(d9_cuda_stream stream, const d9_cuda_slice *slice, const int32_t *labels, int32_t *gathered) {
+int d9_cuda_gather_labels(d9_cuda_stream stream, const d9_cuda_slice *slice, const int32_t *labels, int32_t *gathered) {
     if (slice->count <= 0) return 0;
     return D9_LAUNCH(gather_kernel, d9_blocks(slice->count), D9_BLOCK, stream, *slice, labels, gathered);
 }
 
-int d9_cuda_tokens(d9_cuda_stream stream, const d9_cuda_slice *slice, const int32_t *texts, int64_t length,
-                   int32_t *tokens) {
+int d9_cuda_gather_tokens(d9_cuda_stream stream, const d9_cuda_slice *slice, const int32_t *texts, int64_t length,
+                          int32_t *tokens) {
     const int64_t count = slice->count * length;
     if (count <= 0) return 0;
     return D9_LAUNCH(tokens_kernel, d9_blocks(count), D9_BLOCK, stream, *slice, texts, length, tokens);
@@ -205,7 +205,7 @@ int d9_cuda_augment(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_
     const unsigned images = static_cast<unsigned>(slice->count);
     if (slice->count <= 0 || size <= 0) return 0;
     const bool wide = size % D9_WIDE == 0 && d9_aligned(y.data);
-    if (d9_augment_general(&batch->rule))
+    if (d9_augment_is_general(&batch->rule))
         return wide ? D9_LAUNCH(augment_general_kernel<D9_WIDE>, images, D9_BLOCK, stream, *slice, *batch, y)
                     : D9_LAUNCH(augment_general_kernel<1>, images, D9_BLOCK, stream, *slice, *batch, y);
     if (wide) return D9_LAUNCH(augment_kernel<D9_WIDE>, images, D9_BLOCK, stream, *slice, *batch, y);

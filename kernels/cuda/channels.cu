@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(D9_BLOCK) bias_kernel(d9_kernel_in x, const fl
             d9_round(y.store, &t);
             d9_act_run(own, y.store, &t);
         }
-        d9_put<V, D9_ANY>(y, at, n, t);
+        d9_store_run<V, D9_ANY>(y, at, n, t);
     }
 }
 
@@ -39,8 +39,8 @@ D9_DEVICE void sum_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t
     for (int k = 0; k < R; k++) f[k] = d9_norm_fetch<V, S>(b, (r + k * p.lines) * p.channels + part.c);
     D9_UNROLL(R)
     for (int k = 0; k < R; k++) {
-        const d9_vector<V> dz = d9_norm_slope<V, S>(b, f[k]);
-        if (b.prologue.dz.data) d9_put<V, S>(b.prologue.dz, (r + k * p.lines) * p.channels + part.c, V, dz);
+        const d9_vector<V> dz = d9_norm_dz<V, S>(b, f[k]);
+        if (b.prologue.dz.data) d9_store_run<V, S>(b.prologue.dz, (r + k * p.lines) * p.channels + part.c, V, dz);
         D9_UNROLL(V)
         for (int i = 0; i < V; i++) sum->v[i] += dz.v[i];
     }
@@ -82,19 +82,19 @@ struct strip {           /* the copied channels of an array's rows */
 D9_DEVICE int64_t element_index(const strip &s, int64_t r, int64_t c) { return r * s.line + s.first + c; }
 
 template <int V, int S, int R>
-D9_DEVICE void move_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t r, d9_kernel_in x, const strip &from,
+D9_DEVICE void copy_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t r, d9_kernel_in x, const strip &from,
                          const strip &to, d9_kernel_out y) {
     d9_raw<V, S> t[R];
     for (int k = 0; k < R; k++) t[k] = d9_fetch<V, S>(x, element_index(from, r + k * p.lines, part.c));
     for (int k = 0; k < R; k++)
-        d9_put<V, S>(y, element_index(to, r + k * p.lines, part.c), V, d9_open<V, S>(x.store, t[k]));
+        d9_store_run<V, S>(y, element_index(to, r + k * p.lines, part.c), V, d9_open<V, S>(x.store, t[k]));
 }
 
 template <int V, int S>
 __global__ void __launch_bounds__(D9_BLOCK)
     strip_kernel(d9_norm_plan p, d9_kernel_in x, strip from, strip to, d9_kernel_out y) {
     const d9_norm_part part = d9_norm_part_of(p, V);
-    if (part.works) D9_NORM_FOR_ROWS(D9_NORM_ROWS(S), p, part, (move_rows<V, S, R>(p, part, r, x, from, to, y)));
+    if (part.works) D9_NORM_FOR_ROWS(D9_NORM_ROWS(S), p, part, (copy_rows<V, S, R>(p, part, r, x, from, to, y)));
 }
 
 /* ---- launchers ---- */

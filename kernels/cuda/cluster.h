@@ -9,7 +9,7 @@
  *   D9_CLUSTER_BARRIER();              waits for all threads of all blocks of the cluster
  *   D9_HAS_CLUSTERS                    0 in code for devices without clusters, else 1
  *   D9_CLUSTER_ARRIVE();               D9_CLUSTER_BARRIER in two parts; between them a thread may access only memory
- *   D9_CLUSTER_WAIT();                 that no other thread accesses, which the simulated GPU does not check
+ *   D9_CLUSTER_WAIT();                 that no other thread accesses (not checked by the simulated GPU)
  *   d9_cluster_shared(part, rank)[i]   element of block `rank`'s D9_SHARED array `part`
  *   d9_cluster_place(part, rank)[i]    the same element, writable
  *
@@ -25,7 +25,7 @@ struct d9_limits {       /* limits of a device for one kernel */
     int cluster_blocks, multiprocessors;
 };
 
-/* Shared memory that a block may have without asking for more. */
+/* Bytes of shared memory that a block may have without cudaFuncSetAttribute. */
 enum { D9_UNASKED_SHARED = 48 << 10 };
 
 /* The limit of dynamic shared memory to set for a kernel before it is launched with `dynamic_bytes` besides its static
@@ -62,13 +62,13 @@ template <typename T> D9_DEVICE const T *d9_cluster_shared(T *own, unsigned) { r
 template <typename T> D9_DEVICE T *d9_cluster_place(T *own, unsigned) { return own; }
 #endif
 
-/* Returns `error`. If it is one, clears CUDA's last error, so that the next launch does not report it. */
+/* Returns `error`. Unless it is cudaSuccess, clears CUDA's last error, so that the next launch does not report it. */
 static inline int d9_clear_error(cudaError_t error) {
     if (error != cudaSuccess) cudaGetLastError();
     return static_cast<int>(error);
 }
 
-/* Raises the kernel's limit of dynamic shared memory if a launch with `bytes` of it needs that. */
+/* Raises the kernel's limit of dynamic shared memory if a launch with `bytes` bytes exceeds it. */
 template <typename... P> static inline int d9_ask_for_shared(void (*kernel)(P...), int64_t bytes) {
     int device, most;
     cudaFuncAttributes code;
@@ -82,9 +82,9 @@ template <typename... P> static inline int d9_ask_for_shared(void (*kernel)(P...
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(asked)));
 }
 
-/* Fills a launch configuration, and raises the kernel's limit of dynamic shared memory if `bytes` needs that. How a
- * multiprocessor's memory is divided between shared memory and L1 cache is left to the driver: with the largest share
- * of shared memory, loads in flight have too little cache, and one-pass norms took up to 40% longer on an H200. */
+/* Fills a launch configuration, and raises the kernel's limit of dynamic shared memory if `bytes` exceeds it. The
+ * driver divides a multiprocessor's memory between shared memory and L1 cache: with the largest share of shared memory,
+ * loads in flight had too little cache, and one-pass norms took up to 40% longer on an H200. */
 template <typename... P>
 static inline int d9_cluster_config(void (*kernel)(P...), dim3 grid, unsigned block, unsigned cluster, int64_t bytes,
                                     cudaLaunchAttribute *attribute, cudaLaunchConfig_t *config) {
@@ -113,9 +113,9 @@ static inline int d9_launch_cluster(void (*kernel)(P...), dim3 grid, unsigned bl
 #define D9_LAUNCH_CLUSTER(kernel, grid, block, cluster, bytes, stream, ...)                                            \
     d9_launch_cluster(kernel, grid, block, cluster, bytes, stream, __VA_ARGS__)
 
-/* Host function: limits of the current device for this kernel. Sets the bytes of dynamic shared memory of a block, the
- * blocks of a cluster (D9_CLUSTER_BLOCKS, or 1 if the device or the kernel's code has no clusters), and the number of
- * multiprocessors. Returns 0 or a cudaError_t. */
+/* Host function: sets the limits of the current device for this kernel: the bytes of dynamic shared memory of a block,
+ * the blocks of a cluster (D9_CLUSTER_BLOCKS, or 1 if the device or the kernel's code has no clusters), and the number
+ * of multiprocessors. Returns 0 or a cudaError_t. */
 template <typename... P> static inline int d9_device_limits(void (*kernel)(P...), d9_limits *limits) {
     int device, bytes, clusters;
     cudaFuncAttributes code;

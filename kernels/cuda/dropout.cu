@@ -1,8 +1,9 @@
 /* Dropout, forward and backward: y = x / (1 - p) or 0. If the arrays are aligned, a thread calls Philox once for four
- * elements (with several processes for each element), or once for a run within a unit that is dropped as a whole. The
- * step is read from device memory, because a captured launch is replayed unchanged. */
+ * elements (with several processes: for each element), or once for a run within a unit, whose elements are kept or
+ * dropped together. The step is read from device memory, because a captured launch is replayed unchanged. */
 #include "kernels/cuda/vector.h"
 
+/* Random word number `word` (d9_dropout_word). */
 D9_DEVICE uint32_t draw_word(const d9_dropout &dropout, int64_t word) {
     const d9_philox words = d9_dropout_words(&dropout, word / 4);
     const uint32_t low = word % 2 ? words.v[1] : words.v[0], high = word % 2 ? words.v[3] : words.v[2];
@@ -41,7 +42,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
     D9_FOR_RUNS(count) {
         d9_vector<V> t = d9_load<V, D9_ANY>(x, at, n);
         drop_run<V>(dropout, at, &t);
-        d9_put<V, D9_ANY>(y, at, n, t);
+        d9_store_run<V, D9_ANY>(y, at, n, t);
     }
 }
 
@@ -52,7 +53,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
     D9_FOR_RUNS(count) {
         d9_vector<V> t = d9_load<V, D9_ANY>(x, at, n);
         drop_placed_run<V>(dropout, at, &t);
-        d9_put<V, D9_ANY>(y, at, n, t);
+        d9_store_run<V, D9_ANY>(y, at, n, t);
     }
 }
 

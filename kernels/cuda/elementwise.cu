@@ -4,7 +4,7 @@
 
 template <int V>
 __global__ void __launch_bounds__(D9_BLOCK) cast_kernel(d9_kernel_in x, int64_t count, d9_kernel_out y) {
-    D9_FOR_RUNS(count) d9_put<V, D9_ANY>(y, at, n, d9_load<V, D9_ANY>(x, at, n));
+    D9_FOR_RUNS(count) d9_store_run<V, D9_ANY>(y, at, n, d9_load<V, D9_ANY>(x, at, n));
 }
 
 template <int V>
@@ -13,7 +13,7 @@ __global__ void __launch_bounds__(D9_BLOCK) add_kernel(d9_kernel_in a, d9_kernel
         d9_vector<V> t = d9_load<V, D9_ANY>(a, at, n);
         const d9_vector<V> u = d9_load<V, D9_ANY>(b, at, n);
         for (int i = 0; i < V; i++) t.v[i] += u.v[i];
-        d9_put<V, D9_ANY>(y, at, n, t);
+        d9_store_run<V, D9_ANY>(y, at, n, t);
     }
 }
 
@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(D9_BLOCK) scale_kernel(d9_kernel_in x, float f
     D9_FOR_RUNS(count) {
         d9_vector<V> t = d9_load<V, D9_ANY>(x, at, n);
         for (int i = 0; i < V; i++) t.v[i] *= factor;
-        d9_put<V, D9_ANY>(y, at, n, t);
+        d9_store_run<V, D9_ANY>(y, at, n, t);
     }
 }
 
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
     D9_FOR_RUNS(count) {
         d9_vector<V> t = d9_load<V, D9_ANY>(x, at, n);
         d9_act_run(own, y.store, &t);
-        d9_put<V, D9_ANY>(y, at, n, t);
+        d9_store_run<V, D9_ANY>(y, at, n, t);
     }
 }
 
@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
     D9_FOR_RUNS(count) {
         d9_vector<V> t = d9_load<V, D9_ANY>(dy, at, n);
         d9_slope_run(act, dx.store, d9_load<V, D9_ANY>(reference, at, n), &t);
-        d9_put<V, D9_ANY>(dx, at, n, t);
+        d9_store_run<V, D9_ANY>(dx, at, n, t);
     }
 }
 

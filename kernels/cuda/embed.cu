@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(D9_BLOCK) embed_keys_kernel(int64_t count, con
 }
 
 /* Index of the first key whose token is at least `token`. */
-D9_DEVICE int64_t first_of(const uint64_t *sorted, int64_t count, int64_t token) {
+D9_DEVICE int64_t lower_bound(const uint64_t *sorted, int64_t count, int64_t token) {
     int64_t low = 0, high = count;
     while (low < high) {
         const int64_t middle = (low + high) / 2;
@@ -55,16 +55,16 @@ D9_DEVICE double add_positions(d9_kernel_in dy, const uint64_t *sorted, int64_t 
     return sum;
 }
 
-/* The rows of a block are gridDim.x apart. Frequent tokens often have the lowest numbers; this divides them among the
- * blocks. */
+/* The rows of a block are gridDim.x apart: frequent tokens often have the lowest numbers, and are thus divided among
+ * the blocks. */
 __global__ void __launch_bounds__(D9_BLOCK)
     embed_backward_kernel(d9_cuda_embedding s, d9_kernel_in dy, const uint64_t *sorted, const float *before,
                           float *dtable) {
-    D9_SHARED(int64_t, bounds, 2 * ROWS); /* first position of each row and of the row after it */
+    D9_SHARED(int64_t, bounds, 2 * ROWS); /* for each row: index of its first key in `sorted`, and one past its last */
     const int thread = static_cast<int>(threadIdx.x);
     if (thread < 2 * ROWS)
         bounds[thread] =
-            first_of(sorted, s.positions, static_cast<int64_t>(thread / 2) * gridDim.x + blockIdx.x + thread % 2);
+            lower_bound(sorted, s.positions, static_cast<int64_t>(thread / 2) * gridDim.x + blockIdx.x + thread % 2);
     D9_BARRIER();
     for (int64_t at = thread; at < ROWS * s.channels; at += D9_BLOCK) {
         const int64_t line = at / s.channels, channel = at % s.channels, row = line * gridDim.x + blockIdx.x;

@@ -45,7 +45,7 @@
 
 enum { D9_BLOCK = 256, D9_WARP = 32 }; /* threads */
 
-/* For launchers with several launches: returns the error of the first launch that fails. */
+/* Returns from the launcher with the error of `call`, if it is not 0. */
 #define D9_CUDA_TRY(call)                                                                                              \
     do {                                                                                                               \
         const int d9_cuda_error = (call);                                                                              \
@@ -64,6 +64,7 @@ static inline unsigned d9_blocks(int64_t threads) {
 D9_DEVICE int64_t d9_thread() { return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; }
 D9_DEVICE int64_t d9_threads() { return static_cast<int64_t>(gridDim.x) * blockDim.x; }
 
+/* The coefficient's value in step *step; step NULL: in step 0. */
 D9_DEVICE float d9_coefficient(d9_cuda_coefficient coefficient, const int64_t *step) {
     return coefficient.table ? coefficient.table[step ? *step : 0] : coefficient.constant;
 }

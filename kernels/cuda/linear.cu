@@ -1,5 +1,5 @@
 /* Linear layers as plain dot products, because a classifier is small: x (N, I), w (O, I), y (N, O). Also a product of
- * matrices of any shape, in f32, for the products that cuBLAS does not support. */
+ * matrices of any shape and type, for products that cuBLAS does not support. */
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/vector.h"
 
@@ -7,7 +7,7 @@ enum {
     WEIGHT_COLUMNS = 32,
     WEIGHT_LINES = D9_BLOCK / WEIGHT_COLUMNS,
     FOLD = 64 /* samples that a thread sums in f32 */
-};            /* of linear_backward_weight_kernel */
+};            /* for linear_backward_weight_kernel */
 
 /* One warp for each element of y. V products are summed in f32, then in double. */
 template <int V>
@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
                 const d9_vector<V> row = d9_load<V, D9_ANY>(w, o * s.inputs + i, V);
                 for (int k = 0; k < V; k++) sum.v[k] += factor * row.v[k];
             }
-            d9_put<V, D9_ANY>(dx, n * s.inputs + i, V, sum);
+            d9_store_run<V, D9_ANY>(dx, n * s.inputs + i, V, sum);
         }
 }
 
@@ -73,12 +73,12 @@ enum { TILE = D9_WARP, TILE_LINES = D9_BLOCK / TILE, TILE_ROWS = TILE / TILE_LIN
 
 struct factor { /* op(a), or op(b) transposed: (count, depth) */
     d9_kernel_in x;
-    int64_t count, depth, stride;
-    bool by_depth; /* numbers of one row are neighbours in memory, otherwise those of one column */
+    int64_t count, depth, stride; /* stride: elements between successive matrices */
+    bool by_depth;                /* elements of a row are neighbours in memory; false: those of a column */
 };
 
 /* tile (TILE columns, TILE_STRIDE) = rows [first, first + TILE) of the matrix, columns [from, from + TILE); zeros past
- * its end. Neighbouring lanes read neighbouring numbers. */
+ * the matrix's end. Neighbouring lanes read neighbouring elements. */
 D9_DEVICE void load_tile(const factor &f, int64_t first, int64_t from, float *tile) {
     const int lane = static_cast<int>(threadIdx.x) % TILE, line = static_cast<int>(threadIdx.x) / TILE;
     uint32_t bits[TILE_ROWS];

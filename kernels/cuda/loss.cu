@@ -1,5 +1,5 @@
-/* The loss and its gradient, one warp for each sample, and the metrics, whose sums are in one block; in double, as on
- * the CPU. Samples of many classes have a block each, which computes the terms of a class in f32. */
+/* The loss and its gradient, one warp for each sample, and the metrics, summed by one block; in double, as on the CPU.
+ * With many classes (d9_cuda_loss_is_wide) a block computes each sample, with the terms of a class in f32. */
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/vector.h" /* sets D9_REAL to float */
 #include "kernels/formulas/loss.h"
@@ -19,7 +19,7 @@ D9_DEVICE pair pair_of(const d9_kernel_loss &s, const int32_t *labels, int64_t n
     return {label, other < 0 ? label : other};
 }
 
-/* The loss terms of one sample, the same in all lanes. */
+/* The loss terms of one sample, computed by a warp; every lane gets them. */
 D9_DEVICE d9_loss_row_double row_of(const d9_kernel_loss &s, const float *z, pair of, int lane) {
     double largest = -INFINITY, sum = 0, total = 0;
     for (int64_t k = lane; k < D9_END(s.classes); k += D9_WARP)
@@ -38,6 +38,7 @@ D9_DEVICE d9_loss_row_double row_of(const d9_kernel_loss &s, const float *z, pai
     return row;
 }
 
+/* Weight of the sample in the loss, mixed like its labels; 1 without weights. */
 D9_DEVICE double weight_of(const d9_kernel_loss &s, const float *weights, pair of) {
     return weights ? d9_loss_at_target_double(static_cast<double>(weights[of.label]),
                                               static_cast<double>(weights[of.other]), s.share)
@@ -87,15 +88,15 @@ __global__ void __launch_bounds__(D9_BLOCK)
 
 /* ---- many classes of which a sample has one: a block for each sample ---- */
 
-/* Largest number of classes for which a warp computes a sample's loss, and a thread of the metrics reads its logits. */
+/* With more classes, of which a sample has one, a block computes the loss and the prediction of a sample. */
 enum { FEW_CLASSES = 1024 };
 enum { WIDE_RUN = 4 }; /* logits that a thread loads at once: of classes D9_BLOCK apart */
 #define FOR_WIDE_RUNS(from, classes)                                                                                   \
     for (int from = static_cast<int>(threadIdx.x); from < (classes); from += WIDE_RUN * D9_BLOCK)
 
-/* The run from class `from` on; past the last class -infinity, whose exponential is 0. All loads are unconditional,
- * so that they are in flight together. */
-D9_DEVICE d9_vector<WIDE_RUN> wide_run(const float *z, int from, int classes) {
+/* Loads the run from class `from` on; -infinity, whose exponential is 0, past the last class. The loads have no
+ * condition, so that they are in flight together. */
+D9_DEVICE d9_vector<WIDE_RUN> load_wide_run(const float *z, int from, int classes) {
     d9_vector<WIDE_RUN> x;
     D9_UNROLL(WIDE_RUN)
     for (int r = 0; r < WIDE_RUN; r++) x.v[r] = z[from + r * D9_BLOCK < classes ? from + r * D9_BLOCK : from];
@@ -130,7 +131,7 @@ D9_DEVICE wide_row wide_row_of(const d9_kernel_loss &s, const float *z, pair of)
     int at = 0;
     double sum = 0, total = 0;
     FOR_WIDE_RUNS(from, classes) {
-        const d9_vector<WIDE_RUN> x = wide_run(z, from, classes);
+        const d9_vector<WIDE_RUN> x = load_wide_run(z, from, classes);
         float largest = best, powers = 0, logits = 0;
         for (int r = 0; r < WIDE_RUN; r++)
             if (x.v[r] > largest) largest = x.v[r], at = from + r * D9_BLOCK;
@@ -156,15 +157,15 @@ D9_DEVICE wide_row wide_row_of(const d9_kernel_loss &s, const float *z, pair of)
             static_cast<int32_t>(first)};
 }
 
-/* Writes the gradient of a sample. Subtracts log_sum_exp from the logits, so that the log-sum-exp of the results is
- * 0. */
-D9_DEVICE void put_slopes(const d9_kernel_loss &s, int64_t n, pair of, double log_sum_exp, float counted,
-                          const float *logits, d9_kernel_out dlogits) {
+/* Writes the gradient of sample n. Subtracts log_sum_exp from the logits first, so that the log-sum-exp of the
+ * differences is 0. */
+D9_DEVICE void write_slopes(const d9_kernel_loss &s, int64_t n, pair of, double log_sum_exp, float counted,
+                            const float *logits, d9_kernel_out dlogits) {
     const int classes = static_cast<int>(s.classes);
     const float *z = logits + n * classes, share = static_cast<float>(s.share);
     const d9_loss_row_float shifted = {0, 0, 0, static_cast<float>(s.classes), static_cast<float>(s.smoothing)};
     FOR_WIDE_RUNS(from, classes) {
-        const d9_vector<WIDE_RUN> x = wide_run(z, from, classes);
+        const d9_vector<WIDE_RUN> x = load_wide_run(z, from, classes);
         for (int r = 0; r < WIDE_RUN; r++) {
             const int k = from + r * D9_BLOCK;
             if (k >= D9_END(classes)) continue;
@@ -176,14 +177,14 @@ D9_DEVICE void put_slopes(const d9_kernel_loss &s, int64_t n, pair of, double lo
     }
 }
 
-/* Places for the results of a sample; a result whose place is NULL is not written. dlogits may be the logits. */
+/* Arrays for the results of all samples; NULL: not written. dlogits may be the logits. */
 struct wide_result {
     float *loss;
     int32_t *predicted;
     d9_kernel_out dlogits;
 };
 
-/* Blocks on a multiprocessor: with six, 132 multiprocessors compute a language model's 700 words at the same time. */
+/* Blocks per multiprocessor: with six, 132 multiprocessors compute a language model's 700 words at the same time. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 #define WIDE_BLOCKS 4 /* 7.5: a multiprocessor has 1024 threads */
 #else
@@ -207,11 +208,12 @@ __global__ void __launch_bounds__(D9_BLOCK, WIDE_BLOCKS)
         out.predicted[n] = first == first ? row.best : 0;
     }
     const float counted = static_cast<float>((factor ? static_cast<double>(*factor) : 1) * weight);
-    if (out.dlogits.data) put_slopes(s, n, of, row.terms.log_sum_exp, counted, logits, out.dlogits);
+    if (out.dlogits.data) write_slopes(s, n, of, row.terms.log_sum_exp, counted, logits, out.dlogits);
 }
 
 /* ---- metrics ---- */
 
+/* Index of the first largest logit; 0 if logit 0 is a NaN. */
 D9_DEVICE int64_t first_largest(const float *row, int64_t classes) {
     int64_t best = 0;
     for (int64_t k = 1; k < classes; k++) best = row[k] > row[best] ? k : best;

@@ -15,7 +15,7 @@ enum {
 
 /* ---- sums ---- */
 
-/* Adds the products of the warp's 16 pixels of the tile for the lane's pair of sets. */
+/* Adds the products of the lane's pair of sets over the warp's 16 pixels of the tile. */
 D9_DEVICE void add_products(const float *tile, d9_moments_pair pair, float sum[16]) {
     const int warp = static_cast<int>(threadIdx.x) / D9_WARP;
     for (int from = warp * 16; from < warp * 16 + 16; from += 4) {
@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
     set_terms(g, chunks, o, lane, w, factor, static_cast<double>(state.bias[o]) - mean * factor, terms);
 }
 
-/* Terms from the running statistics averaged over the groups; if state.scale is NULL, of the convolution alone. */
+/* Terms from the running statistics averaged over the groups; state.scale NULL: terms of the convolution alone. */
 __global__ void __launch_bounds__(D9_BLOCK)
     moments_eval_terms_kernel(d9_cuda_moments s, d9_moments_map map, int64_t chunks, d9_kernel_norm_state state,
                               float *terms) {
@@ -151,11 +151,11 @@ __global__ void __launch_bounds__(D9_BLOCK)
 /* ---- the pass ---- */
 
 /* Stores eight outputs of a pixel, or only the first n if n is less; in one store if V is 8. */
-template <int V, int S> D9_DEVICE void put_eight(d9_kernel_out y, int64_t at, int64_t n, const d9_vector<8> &t) {
+template <int V, int S> D9_DEVICE void store_eight(d9_kernel_out y, int64_t at, int64_t n, const d9_vector<8> &t) {
     for (int i = 0; i < 8; i += V) {
         d9_vector<V> run;
         for (int k = 0; k < V; k++) run.v[k] = t.v[i + k];
-        if (i < n) d9_put<V, S>(y, at + i, V, run);
+        if (i < n) d9_store_run<V, S>(y, at + i, V, run);
     }
 }
 
@@ -200,7 +200,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
             /* Only one of the two sets of formulas is compiled: with both the kernel would spill registers. */
             d9_act_run(own, S == D9_ANY ? static_cast<int>(D9_KERNEL_F32) : S, &t);
             if (pixel < end && c < s.outputs)
-                put_eight<V, S>(y, (static_cast<int64_t>(image) * pixels + pixel) * s.outputs + c, s.outputs - c, t);
+                store_eight<V, S>(y, (static_cast<int64_t>(image) * pixels + pixel) * s.outputs + c, s.outputs - c, t);
         }
         D9_BARRIER();
     }

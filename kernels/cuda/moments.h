@@ -1,5 +1,5 @@
-/* Shared by the kernels of a first layer in closed form (moments.cu, moments_backward.cu, moments_half.cu): patches in
- * shared memory, the sums of their products, and a warp's algebra on a row of weights.
+/* Common parts of the kernels of a first layer in closed form (moments.cu, moments_backward.cu, moments_half.cu):
+ * patches in shared memory, the sums of their products, and a warp's algebra on a row of weights.
  *
  * A patch is a column of ROWS numbers: the convolution's inputs, zeros, and 1 in the last row, so that the sums of
  * products include plain sums. The rows form 7 sets of 4 rows: row i is number i / 7 of set i % 7. A lane sums the
@@ -19,7 +19,7 @@ enum {
     D9_MOMENTS_SUMS = D9_MOMENTS_PAIRS * 16,               /* sums of products of rows in a group */
     D9_MOMENTS_CHUNK = 64,                                 /* outputs of a block */
     D9_MOMENTS_TERMS = D9_MOMENTS_ROWS * D9_MOMENTS_CHUNK, /* sums of products of rows and outputs in a chunk */
-    /* blocks that sum, forward and backward: as many as run at a time on 128 multiprocessors that hold 4 or 3 each */
+    /* blocks that sum: as many as run at a time on 128 multiprocessors with 4 (forward) or 3 (backward) blocks each */
     D9_MOMENTS_BLOCKS = 512,
     D9_MOMENTS_BACKWARD_BLOCKS = 384
 };
@@ -115,7 +115,7 @@ D9_DEVICE double d9_moments_at(const double *sums, int i, int j) {
 
 struct d9_moments_map { /* the filters of an output as a linear map of a patch */
     d9_cuda_moments_weights weights;
-    int patch, between; /* numbers in a patch; filters in between, 0: one convolution */
+    int patch, between; /* numbers in a patch; filters of the first convolution of a pair, 0: one convolution */
     d9_kernel_store store;
 };
 static inline d9_moments_map d9_moments_map_of(const d9_cuda_moments &s, const d9_cuda_moments_weights &weights,
@@ -136,7 +136,7 @@ D9_DEVICE double d9_moments_weight(const d9_moments_map &map, int64_t o, int lan
     return sum;
 }
 
-/* Sum over j of p_lane p_j w_j, from the sums of one group; 0 in lanes past the end of the patch. */
+/* Sum of p_lane (w p) over the patches p of a group, from the group's sums; 0 in lanes past the end of the patch. */
 D9_DEVICE double d9_moments_product(const double *sums, int patch, const double *w, int lane) {
     double product = 0;
     for (int j = 0; j < patch && lane < patch; j++) product += w[j] * d9_moments_at(sums, lane, j);
@@ -150,7 +150,7 @@ D9_DEVICE void d9_moments_broadcast(double *row, int lane, double number) {
     __syncwarp();
 }
 
-struct d9_moments_gradient { /* gradient of y, and the array that the activation's derivative is computed from */
+struct d9_moments_gradient { /* gradient of y, and y, from which the activation's derivative is computed */
     d9_kernel_in dy, y;
     d9_kernel_act act;
 };
@@ -161,13 +161,14 @@ D9_DEVICE int d9_moments_term_at(int row, int o) {
     return row * D9_MOMENTS_CHUNK + o % 8 / 4 * 32 + o / 8 * 4 + o % 4;
 }
 
-/* Writes y from x and the terms, in training and evaluation: moments_half.cu. x and y have one half-precision type, the
- * number of outputs is a multiple of eight, and y is aligned to 16 bytes. Image i uses the terms of group i % groups.
- */
+/* Computes y from x and the terms, in training and evaluation (moments_half.cu). x and y have one half-precision type,
+ * the number of outputs is a multiple of eight, and y is aligned to 16 bytes. Image i uses the terms of group
+ * i % groups. */
 int d9_moments_apply_half(d9_cuda_stream stream, const d9_cuda_moments &s, int64_t groups, d9_kernel_in x,
                           const float *terms, d9_kernel_act act, d9_kernel_out y);
 
-/* The sums of a backward pass for arrays of the half-precision type of x, read 16 bytes at a time: moments_half.cu. */
+/* The sums of a backward pass (moments_half.cu). dy and y have the half-precision type of x and are aligned to 16
+ * bytes, and the number of outputs is a multiple of eight. */
 int d9_moments_backward_half(d9_cuda_stream stream, const d9_cuda_moments &s, d9_kernel_in x,
                              const d9_moments_gradient &b, double *parts);
 

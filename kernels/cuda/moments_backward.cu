@@ -1,10 +1,10 @@
 /* The closed form of a first layer, backward: one pass sums the products of the patches with the gradient before the
- * activation, D and S of kernels/cpu/moments.h; the rest is algebra in double. With filters in between, dW is the
- * gradient of the product of both convolutions times the transpose of the first one. */
+ * activation, D and S of kernels/cpu/moments.h; the rest is algebra in double. For a pair of convolutions, dW is the
+ * gradient of their product times the transpose of the first one. */
 #include "kernels/cuda/moments.h"
 
 enum {
-    TILE = 64, /* pixels of a tile, 16 for each of the block's four parts */
+    TILE = 64, /* pixels of a tile, 16 for each of PARTS parts */
     RUN = 256, /* pixels summed in f32, 64 for each thread */
     STRIDE = TILE + 4,
     PARTS = 4,
@@ -30,8 +30,8 @@ template <int V, int S> D9_DEVICE d9_vector<8> load_eight(d9_kernel_in x, int64_
 /* Writes the gradients before the activation of a tile's pixels to `slopes` (TILE, CHUNK), with the outputs in the
  * order of d9_moments_term_at; zero from pixel `end` on. */
 template <int V, int S>
-D9_DEVICE void put_slopes(const d9_cuda_moments &s, const d9_moments_gradient &b, int64_t row, int64_t chunk, int from,
-                          int end, float *slopes) {
+D9_DEVICE void write_slopes(const d9_cuda_moments &s, const d9_moments_gradient &b, int64_t row, int64_t chunk,
+                            int from, int end, float *slopes) {
     for (int item = static_cast<int>(threadIdx.x); item < TILE * 8; item += D9_BLOCK) {
         const int pixel = item / 8, eight = item % 8;
         const int64_t c = chunk * D9_MOMENTS_CHUNK + eight * 8, at = (row + from + pixel) * s.outputs + c;
@@ -48,8 +48,8 @@ D9_DEVICE void put_slopes(const d9_cuda_moments &s, const d9_moments_gradient &b
     }
 }
 
-/* The sums of one thread: of four outputs, from `column` on in the order of put_slopes, and of the patches' elements
- * first, first + 4, ..., over quarter `part` of the pixels. */
+/* The sums of one thread: products of four outputs, from `column` on in the order of write_slopes, with the patches'
+ * elements first, first + 4, ..., over quarter `part` of the pixels. */
 struct thread_part {
     int column, first, part;
 };
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
             float4 sum[D9_MOMENTS_SETS] = {};
             for (int from = run; from < end; from += TILE) {
                 d9_moments_patches<TILE, S>(s, x, image, from, end, shared);
-                put_slopes<V, S>(s, b, image * pixels, blockIdx.y, from, end, shared + SLOPES);
+                write_slopes<V, S>(s, b, image * pixels, blockIdx.y, from, end, shared + SLOPES);
                 D9_BARRIER();
                 add_products(shared, at, sum);
                 D9_BARRIER();

@@ -1,5 +1,5 @@
-/* The two large matrix products of a first layer in closed form, for arrays in half precision, on tensor cores. All
- * products are exact, and sums are f32, as without tensor cores.
+/* The two large matrix products of a first layer in closed form, for arrays in half precision, on tensor cores.
+ * Products of half-precision numbers are exact, and sums are f32, as without tensor cores.
  *
  * Forward, as in moments.cu: pixels by outputs, with the rows of the patches as the reduction. Each f32 weight is
  * multiplied by a power of two, which keeps its parts in the range of fp16, and divided into a sum of three
@@ -32,7 +32,8 @@ D9_DEVICE patch_row patch_row_of(const d9_cuda_moments &s, int row) {
             line * static_cast<int>(s.width) * inputs + row % run};
 }
 
-D9_DEVICE uint32_t one_of(int store) { return store == D9_KERNEL_BF16 ? 0x3f80 : 0x3c00; }
+/* Bits of the number 1. */
+D9_DEVICE uint32_t bits_of_one(int store) { return store == D9_KERNEL_BF16 ? 0x3f80 : 0x3c00; }
 
 /* ---- forward ---- */
 
@@ -43,8 +44,8 @@ enum {
 };
 enum { EXPONENT_BIAS = 127, TOP_EXPONENT = 13 }; /* TOP_EXPONENT: of the largest weight after the multiplication */
 
-/* The chunk's output in column `column` of block j. A lane t, with columns 2t and 2t + 1 of each block, so has the
- * outputs 8t to 8t + 7 in blocks 0 to 3, and 32 + 8t to 32 + 8t + 7 in blocks 4 to 7. */
+/* The chunk's output in column `column` of block j. A lane with t, which has columns 2t and 2t + 1 of each block, thus
+ * has outputs 8t to 8t + 7 in blocks 0 to 3, and 32 + 8t to 32 + 8t + 7 in blocks 4 to 7. */
 D9_DEVICE int output_of(int j, int column) { return j / 4 * 32 + column / 2 * 8 + j % 4 * 2 + column % 2; }
 
 /* 2^exponent, for -126 <= exponent <= 127 */
@@ -52,8 +53,8 @@ D9_DEVICE float power_of_two(int exponent) {
     return d9_float_of_bits(static_cast<uint32_t>(exponent + EXPONENT_BIAS) << 23);
 }
 
-/* Exponent e of the power of two for which the largest weight of the thread block times 2^e is in [2^13, 2^14), but at
- * most 126. All threads of the block call it. */
+/* Exponent e with which the largest weight of the thread block times 2^e is in [2^13, 2^14), but at most 126. All
+ * threads of the block must call it. */
 D9_DEVICE int exponent_of(const float w[8]) {
     D9_SHARED(int, most, D9_BLOCK / D9_WARP);
     int largest = 0; /* bits without the sign are in the order of the numbers */
@@ -78,7 +79,7 @@ D9_DEVICE int exponent_of(const float w[8]) {
 
 /* Multiplies eight weights by `scale` and divides each into PARTS half-precision numbers: parts[p] has part p of all,
  * two in a word. w is overwritten. */
-template <int S> D9_DEVICE void divide(float w[8], float scale, uint4 parts[PARTS]) {
+template <int S> D9_DEVICE void split_weights(float w[8], float scale, uint4 parts[PARTS]) {
     D9_UNROLL(8)
     for (int k = 0; k < 8; k++) w[k] *= scale;
     D9_UNROLL(PARTS)
@@ -96,7 +97,8 @@ template <int S> D9_DEVICE void divide(float w[8], float scale, uint4 parts[PART
     }
 }
 
-/* Rows 8t to 8t + 7 of the patch of a pixel, two in a word; 1 in the last row. */
+/* Loads rows 8t to 8t + 7 of the patch of a pixel, two in a word. has_last: t is 3; these rows include the last row of
+ * a patch, which is 1. */
 template <int S>
 D9_DEVICE uint4 load_patch(const d9_cuda_moments &s, const uint16_t *image, const patch_row of[8], bool has_last,
                            int line, int column) {
@@ -111,11 +113,11 @@ D9_DEVICE uint4 load_patch(const d9_cuda_moments &s, const uint16_t *image, cons
         v[k] = 0;
         if (inside) v[k] = image[corner + of[k].offset];
     }
-    if (has_last) v[(D9_MOMENTS_ROWS - 1) % 8] = one_of(S);
+    if (has_last) v[(D9_MOMENTS_ROWS - 1) % 8] = bits_of_one(S);
     return make_uint4(v[0] | v[1] << 16, v[2] | v[3] << 16, v[4] | v[5] << 16, v[6] | v[7] << 16);
 }
 
-/* One block for a span of an image's pixels and a chunk of outputs. `terms`: d9_moments_term_at. */
+/* One block for a span of an image's pixels and a chunk of outputs. terms: in the order of d9_moments_term_at. */
 template <int S>
 __global__ void __launch_bounds__(D9_BLOCK, 2)
     moments_apply_half_kernel(d9_cuda_moments s, unsigned spans, unsigned groups, d9_kernel_in x, const float *terms,
@@ -138,7 +140,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
     }
     const int exponent = exponent_of(w);
     uint4 parts[PARTS];
-    divide<S>(w, power_of_two(exponent), parts);
+    split_weights<S>(w, power_of_two(exponent), parts);
     for (int part = 0; part < PARTS; part++) weights[part * D9_BLOCK + static_cast<int>(threadIdx.x)] = parts[part];
     D9_BARRIER();
     const float inverse = power_of_two(-exponent);
@@ -170,7 +172,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
             for (int o = 0; o < 8; o++) v.v[o] = sum[half * 4 + o / 2][i / 2 * 2 + o % 2] * inverse;
             d9_act_run(own, S, &v);
             if (pixel < end && c < s.outputs)
-                d9_put<8, S>(y, (static_cast<int64_t>(image) * pixels + pixel) * s.outputs + c, 8, v);
+                d9_store_run<8, S>(y, (static_cast<int64_t>(image) * pixels + pixel) * s.outputs + c, 8, v);
         }
     }
 }
@@ -201,7 +203,7 @@ D9_DEVICE uint2 load_patches(const d9_cuda_moments &s, const uint16_t *image, co
         const int y = line * s.stride - s.pad, x = column * s.stride - s.pad;
         const bool inside = static_cast<unsigned>(y + of.line) < static_cast<unsigned>(height) &&
                             static_cast<unsigned>(x + of.column) < static_cast<unsigned>(width);
-        v[q] = is_ones ? one_of(S) : 0;
+        v[q] = is_ones ? bits_of_one(S) : 0;
         if (inside) v[q] = image[(y * width + x) * inputs + of.offset];
         if (++column == out_width) column = 0, line++;
     }
@@ -232,8 +234,9 @@ D9_DEVICE void open_slopes(const d9_kernel_act act, const uint2 dy[4], const uin
     }
 }
 
-/* Stores a warp's sums at (row, output of its half). Lane (g, t) has outputs 8t to 8t + 7 of rows g + 8r. */
-D9_DEVICE void put_sums(const float sum[2][4][4], int g, int t, float *to) {
+/* Stores a warp's sums to row `row`, output o of the warp's half, at row * STRIDE + o. Lane (g, t) has outputs 8t to
+ * 8t + 7 of rows g + 8r. */
+D9_DEVICE void store_sums(const float sum[2][4][4], int g, int t, float *to) {
     D9_UNROLL(4)
     for (int r = 0; r < 4; r++) {
         const int row = g + 8 * r;
@@ -246,8 +249,8 @@ D9_DEVICE void put_sums(const float sum[2][4][4], int g, int t, float *to) {
     }
 }
 
-/* One block for a slice of a group's runs of RUN pixels of an image, and a chunk of outputs. Writes parts (G, slices,
- * chunks, CHUNK, ROWS). */
+/* One block for a slice of a group's runs, each of up to RUN pixels of an image, and a chunk of outputs. Writes parts
+ * (G, slices, chunks, CHUNK, ROWS). */
 template <int S>
 __global__ void __launch_bounds__(D9_BLOCK, 3)
     moments_backward_half_kernel(d9_cuda_moments s, unsigned slices, d9_kernel_in x, d9_moments_gradient b,
@@ -300,7 +303,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 3)
             }
         }
         for (int turn = 0; turn < LINES; turn++) {
-            if (line == turn) put_sums(sum, g, t, shared + first_output);
+            if (line == turn) store_sums(sum, g, t, shared + first_output);
             D9_BARRIER();
             for (int k = 0; k < SUMS; k++) {
                 const int term = k * D9_BLOCK + static_cast<int>(threadIdx.x);

@@ -1,7 +1,6 @@
 /* Batch normalisation over ghost groups, forward: partial sums about a pivot, then the terms of each group and channel,
  * then one pass that applies them together with the fused activation and addition. The pivot is the group's first
- * pixel, so that a large mean costs no precision. A pool before the norm is part of the first pass, in evaluation of
- * the last one. */
+ * pixel, so that a large mean costs no precision. The first pass (in evaluation, the last pass) can pool its input. */
 #include "kernels/cuda/norm_resident.h" /* windows of a pool */
 
 template <int V, int S, int R>
@@ -34,7 +33,7 @@ D9_DEVICE void pool_rows(const d9_resident &plan, const d9_resident_part &part, 
     for (int k = 0; k < R; k++) {
         unsigned places;
         const d9_vector<V> t = d9_resident_open<V, S, true>(x.store, row[k], &places);
-        d9_put<V, S>(pooled, d9_resident_at(p, part, r + k * p.lines), V, t);
+        d9_store_run<V, S>(pooled, d9_resident_at(p, part, r + k * p.lines), V, t);
         d9_norm_add(t, pivot, first, second);
     }
 }
@@ -69,7 +68,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
     d9_norm_set_terms(p, g, c, static_cast<float>(mean), inv_std * state.scale[c], state.bias[c], 0, terms);
 }
 
-/* Evaluation: terms from the running statistics averaged over the groups. One thread for each channel. */
+/* Evaluation: terms from the running statistics averaged over the groups, one thread for each channel. */
 __global__ void __launch_bounds__(D9_BLOCK)
     norm_eval_terms_kernel(d9_norm_plan p, d9_kernel_norm_state state, float *terms) {
     for (int64_t c = d9_thread(); c < p.channels; c += d9_threads()) {
@@ -108,8 +107,8 @@ D9_DEVICE void apply_pool_rows(const d9_resident &plan, const d9_resident_part &
         unsigned places;
         const int64_t at = d9_resident_at(p, part, r + k * p.lines);
         const d9_vector<V> most = d9_resident_open<V, S, true>(x.store, row[k], &places);
-        if (pooled.data) d9_put<V, S>(pooled, at, V, most);
-        d9_norm_epilogue<V, S>(epilogue, act, at, y, d9_norm_of(own, most), {});
+        if (pooled.data) d9_store_run<V, S>(pooled, at, V, most);
+        d9_norm_apply_epilogue<V, S>(epilogue, act, at, y, d9_norm_of(own, most), {});
     }
 }
 
@@ -134,7 +133,7 @@ int64_t d9_cuda_norm_scratch_bytes(const d9_kernel_norm *norm) {
     return norm->groups * norm->channels * (slices * 2 * 8 + 4 * 4);
 }
 
-/* True if all arrays of the passes allow access to eight channels at once; x is not read if a pool replaces it. */
+/* True if all arrays of the passes can be accessed eight channels at a time. */
 static bool is_wide(const d9_kernel_norm *norm, const void *scratch, const d9_cuda_pool_before *pool, d9_kernel_in x,
                     const d9_kernel_epilogue *e, d9_kernel_out y) {
     const d9_kernel_out outputs[] = {y, e->last, e->normed, pool ? pool->out : y};

@@ -1,4 +1,5 @@
-/* The division of work in the passes of a normalisation, which channels.cu also uses; moments.cu uses its statistics.
+/* The division of work in the passes of a batch norm, also used by channels.cu, and the norm's statistics, also used by
+ * moments.cu.
  *
  * The rows of ghost group g are the pixels of its images g, g + G, g + 2G ...: row r is pixel r % pixels of member r /
  * pixels. A block works on one slice of one group's rows and on at most 8 runs of 8 channels, or 32 single channels:
@@ -17,7 +18,7 @@
 #include "kernels/formulas/norm.h"
 #undef D9_REAL
 
-/* rows summed in f32 by a thread; blocks that fill a large GPU; largest number of blocks along a grid's y */
+/* most rows that a thread sums in f32; blocks that fill a large GPU; most blocks along a grid's y */
 enum { D9_NORM_FOLD = 64, D9_NORM_BLOCKS = 1024, D9_NORM_SLICES = 65535 };
 
 /* Divides numbers below 2^31 by a multiplication: Granlund and Montgomery, "Division by invariant integers", sec. 4. */
@@ -137,8 +138,8 @@ D9_DEVICE void d9_norm_add_backward(const d9_vector<V> &dz, const d9_vector<V> &
 }
 
 /* Sums N values over the lanes of a column (`columns` apart) with shuffles between lanes that differ in one bit. While
- * more than one value is left, each lane of a pair continues with half of them. One lane writes each sum to to[value *
- * columns + column]. */
+ * more than one value is left, each lane of a pair continues with half of the values. One lane writes each sum to
+ * to[value * columns + column]. */
 template <int N>
 D9_DEVICE void d9_norm_sum_lanes(double *values, int offset, int columns, int first, bool writes, double *to) {
     const int lane = static_cast<int>(threadIdx.x) % D9_WARP;
@@ -221,7 +222,7 @@ D9_DEVICE d9_fold d9_fold_of() {
 }
 
 /* total[i] = the sum over s < slices of parts[s * step + i * apart + c]: line l adds slices l, l + 32, ..., and the
- * lines are added in fixed order. All threads of the block must call it, once; all lines get the totals. */
+ * lines are added in fixed order. All threads of the block must call it, only once; all lines get the totals. */
 template <int N>
 D9_DEVICE void d9_fold_slices(const d9_fold &own, const double *parts, int64_t slices, int64_t step, int64_t apart,
                               int64_t channels, double total[N]) {
@@ -246,6 +247,7 @@ D9_DEVICE void d9_fold_slices(const d9_fold &own, const double *parts, int64_t s
 struct d9_norm_pair {
     double first, second;
 };
+/* The group's two sums of the thread's channel, over all slices. */
 D9_DEVICE d9_norm_pair d9_norm_total(const d9_norm_plan &p, const d9_fold &own, const double *sums, int64_t group) {
     double total[2];
     d9_fold_slices<2>(own, sums + group * p.slices * 2 * p.channels, p.slices, 2 * p.channels, p.channels, p.channels,
@@ -253,8 +255,9 @@ D9_DEVICE d9_norm_pair d9_norm_total(const d9_norm_plan &p, const d9_fold &own, 
     return {total[0], total[1]};
 }
 
-/* Forward: computes mean and variance of n values from sums about a pivot. If `writes`, stores mean and inv_std and
- * moves the running statistics, at index `at` of (G, C). Returns inv_std = 1 / sqrt(variance + epsilon). */
+/* Forward: computes *mean and the variance of n values from their sums about a pivot, and returns inv_std =
+ * 1 / sqrt(variance + epsilon). If `writes`, stores mean and inv_std and updates the running statistics, at index `at`
+ * of (G, C). */
 D9_DEVICE float d9_norm_statistics(const d9_kernel_norm_state &state, int64_t at, double n, double pivot,
                                    d9_norm_pair total, bool writes, double *mean) {
     const double shift = total.first / n, spread = total.second / n - shift * shift;
@@ -303,23 +306,23 @@ D9_DEVICE void d9_norm_add_addend(const d9_kernel_epilogue &epilogue, int store,
 /* Applies activation and addition in either order and stores the results. The input of each stage is rounded to the
  * storage type first. */
 template <int V, int S>
-D9_DEVICE void d9_norm_epilogue(const d9_kernel_epilogue &epilogue, d9_act act, int64_t at, d9_kernel_out y,
-                                d9_vector<V> t, const d9_raw<V, S> &more) {
+D9_DEVICE void d9_norm_apply_epilogue(const d9_kernel_epilogue &epilogue, d9_act act, int64_t at, d9_kernel_out y,
+                                      d9_vector<V> t, const d9_raw<V, S> &more) {
     const int store = d9_store_of<S>(y.store);
     const bool adds = epilogue.addend.data, adds_first = adds && epilogue.adds_first;
     if (adds_first) {
         d9_norm_add_addend<V, S>(epilogue, store, more, &t);
-        if (y.data) d9_put<V, S>(y, at, V, t);
+        if (y.data) d9_store_run<V, S>(y, at, V, t);
     }
-    if (epilogue.normed.data) d9_put<V, S>(epilogue.normed, at, V, t);
+    if (epilogue.normed.data) d9_store_run<V, S>(epilogue.normed, at, V, t);
     if (act.activation != D9_KERNEL_NO_ACT) {
         d9_round(store, &t);
         d9_act_run(act, store, &t);
     }
-    if (!adds_first && y.data) d9_put<V, S>(y, at, V, t);
+    if (!adds_first && y.data) d9_store_run<V, S>(y, at, V, t);
     if (!adds) return;
     if (!adds_first) d9_norm_add_addend<V, S>(epilogue, store, more, &t);
-    d9_put<V, S>(epilogue.last, at, V, t);
+    d9_store_run<V, S>(epilogue.last, at, V, t);
 }
 
 /* Normalises R rows of x. */
@@ -337,7 +340,7 @@ D9_DEVICE void d9_norm_apply_rows(const d9_norm_plan &p, const d9_norm_part &par
     D9_UNROLL(R)
     for (int k = 0; k < R; k++) {
         const d9_vector<V> t = d9_norm_of(own, d9_open<V, S>(x.store, from[k]));
-        d9_norm_epilogue<V, S>(epilogue, act, at[k], y, t, more[k]);
+        d9_norm_apply_epilogue<V, S>(epilogue, act, at[k], y, t, more[k]);
     }
 }
 
@@ -358,7 +361,7 @@ template <int V, int S> D9_DEVICE d9_norm_fetched<V, S> d9_norm_fetch(const d9_n
     return f;
 }
 
-/* dx of V channels: b (dz - c - (x - a) d), where a is the mean and a to d are the fields of `own`. */
+/* dx of V channels: b (dz - c - (x - a) d), with the fields a (the mean), b, c and d of `own`. */
 template <int V>
 D9_DEVICE d9_vector<V> d9_norm_gradient(const d9_norm_factors<V> &own, const d9_vector<V> &dz, const d9_vector<V> &x) {
     d9_vector<V> t;
@@ -366,9 +369,8 @@ D9_DEVICE d9_vector<V> d9_norm_gradient(const d9_norm_factors<V> &own, const d9_
     return t;
 }
 
-/* dz: dy, plus the addend if there is one, times the activation's slope if there is one; rounded after each stage. */
-template <int V, int S>
-D9_DEVICE d9_vector<V> d9_norm_slope(const d9_norm_backward &b, const d9_norm_fetched<V, S> &f) {
+/* dz: dy plus the addend, if any, times the activation's derivative, if there is one; rounded after each stage. */
+template <int V, int S> D9_DEVICE d9_vector<V> d9_norm_dz(const d9_norm_backward &b, const d9_norm_fetched<V, S> &f) {
     d9_vector<V> t = d9_open<V, S>(b.dy.store, f.dy);
     const int store = d9_store_of<S>(b.dy.store);
     if (b.prologue.addend.data) {
@@ -391,12 +393,14 @@ D9_DEVICE void d9_norm_set_terms(const d9_norm_plan &p, int64_t group, int64_t c
     to[3 * p.channels] = e;
 }
 
-/* ---- launching: a storage type that all arrays share is a template argument if channels are taken in eights ---- */
+/* ---- launching: if channels are loaded in eights, all arrays have one storage type, a template argument ---- */
+
+/* True if the channels are divisible by eight and the scratch is aligned. */
 static inline bool d9_norm_wide(const d9_kernel_norm *norm, const void *scratch) {
     return norm->channels % D9_WIDE == 0 && d9_aligned(scratch);
 }
 
-/* True if dy, dz, reference and addend, as far as present, have this storage type and are aligned to 16 bytes. */
+/* True if dy and, if present, dz, reference and addend have this storage type and are aligned to 16 bytes. */
 static inline bool d9_norm_uniform(const d9_norm_backward &b, d9_kernel_store store) {
     const d9_cuda_prologue &p = b.prologue;
     const bool slope = p.act.activation != D9_KERNEL_NO_ACT;

@@ -1,6 +1,6 @@
-/* Candidate divisions of work for the one-pass normalisation: how many channels a cluster takes, and how many blocks
- * share its rows. The device is queried for the shared memory of a block and for the number of clusters it can run at
- * the same time; a division whose clusters it cannot run is dropped.
+/* Candidate divisions of work for the one-pass normalisation: the number of channels of a cluster, and the number of
+ * blocks that share its rows. The device is queried for the shared memory of a block and for the number of clusters
+ * that run at the same time; a division whose clusters cannot run is dropped.
  *
  * All divisions move the same number of bytes (a quarter more if x is read twice). Clusters run in waves. The estimated
  * time of a wave is the sum of three times: of its blocks on a multiprocessor; of one more block, because the phases of
@@ -27,7 +27,7 @@ static int64_t block_bytes(const d9_kernel_norm *norm, int runs, int blocks, int
     return d9_ceiling(rows, D9_BLOCK / runs) * D9_BLOCK * per_run;
 }
 
-/* Estimated time, in arbitrary units; at_once: clusters that run at the same time. */
+/* Estimated time, in arbitrary units. at_once: number of clusters that run at the same time. */
 static double cost(const d9_kernel_norm *norm, const d9_cuda_norm_algorithm *a, int at_once, const d9_limits &limits) {
     const int64_t clusters = norm->groups * d9_ceiling(norm->channels / D9_WIDE, a->runs);
     const int64_t rows = norm->images / norm->groups * norm->pixels, lines = D9_BLOCK / a->runs * a->blocks;
@@ -38,7 +38,7 @@ static double cost(const d9_kernel_norm *norm, const d9_cuda_norm_algorithm *a, 
     return (a->keeps_x ? 1 : 1.25) * (a->runs < 4 ? 1.05 : 1) * (1 + waves * (1 + (32 << 10) / bytes) / blocks);
 }
 
-/* Inserts after all entries that are equally good. */
+/* Inserts `one` after all entries with at most its cost. */
 static void insert(ranked *list, int *count, const ranked &one) {
     int at = (*count)++;
     for (; at > 0 && list[at - 1].cost > one.cost; at--) list[at] = list[at - 1];

@@ -7,7 +7,7 @@
  * passes compute dz if that takes only dy and x; otherwise the first pass writes it to dx. */
 #include "kernels/cuda/norm_resident.h" /* windows of a pool */
 
-/* Terms of the forward norm: without b.prologue.bias only the mean. */
+/* Terms of the forward norm; without b.prologue.bias only the mean is set. */
 template <int V>
 D9_DEVICE d9_norm_line<V> line_of(const d9_norm_backward &b, int64_t group, int64_t channels, int64_t c) {
     d9_norm_line<V> own = {d9_load_floats<V>(b.mean, group * channels + c, V), {}, {}};
@@ -32,15 +32,15 @@ D9_DEVICE d9_vector<V> times_slope(const d9_norm_backward &b, const d9_norm_line
     return t;
 }
 
-/* dz without an addend: dy or, with b.prologue.bias, its product with the slope. */
+/* dz without an addend: dy or, with b.prologue.bias, dy times the activation's slope. */
 template <int V, int S>
-D9_DEVICE d9_vector<V> bare_slope(const d9_norm_backward &b, const d9_raw<V, S> &dy, const d9_norm_line<V> &own,
-                                  const d9_vector<V> &x) {
+D9_DEVICE d9_vector<V> bare_dz(const d9_norm_backward &b, const d9_raw<V, S> &dy, const d9_norm_line<V> &own,
+                               const d9_vector<V> &x) {
     const d9_vector<V> t = d9_open<V, S>(b.dy.store, dy);
     return b.prologue.bias ? times_slope<V, S>(b, own, x, t) : t;
 }
 
-/* ---- the first pass; bare: dz needs no array besides dy and x, so more rows are loaded at once ---- */
+/* ---- the first pass; bare: dz is computed from dy and x alone, so more rows are loaded at once ---- */
 
 template <int V, int S, bool bare, int R>
 D9_DEVICE void sum_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t r, const d9_norm_backward &b,
@@ -59,13 +59,14 @@ D9_DEVICE void sum_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t
     D9_UNROLL(R)
     for (int k = 0; k < R; k++) {
         const d9_vector<V> x = d9_open<V, S>(b.x.store, from[k]);
-        const d9_vector<V> dz = bare ? bare_slope<V, S>(b, f[k].dy, own, x) : d9_norm_slope<V, S>(b, f[k]);
-        if (b.prologue.dz.data) d9_put<V, S>(b.prologue.dz, at[k], V, dz);
+        const d9_vector<V> dz = bare ? bare_dz<V, S>(b, f[k].dy, own, x) : d9_norm_dz<V, S>(b, f[k]);
+        if (b.prologue.dz.data) d9_store_run<V, S>(b.prologue.dz, at[k], V, dz);
         d9_norm_add_backward(dz, x, own.mean, first, second);
     }
 }
 
-template <int V, int S, bool bare> D9_DEVICE void sum(const d9_norm_plan &p, const d9_norm_backward &b, double *sums) {
+template <int V, int S, bool bare>
+D9_DEVICE void sum_slice(const d9_norm_plan &p, const d9_norm_backward &b, double *sums) {
     const d9_norm_part part = d9_norm_part_of(p, V);
     d9_vector<V> first = {}, second = {};
     if (part.works) {
@@ -79,22 +80,23 @@ template <int V, int S, bool bare> D9_DEVICE void sum(const d9_norm_plan &p, con
 template <int V, int S>
 __global__ void __launch_bounds__(D9_BLOCK, 2)
     norm_backward_sums_kernel(d9_norm_plan p, d9_norm_backward b, double *sums) {
-    sum<V, S, false>(p, b, sums);
+    sum_slice<V, S, false>(p, b, sums);
 }
 
 template <int V, int S>
 __global__ void __launch_bounds__(D9_BLOCK, 2)
     norm_backward_bare_sums_kernel(d9_norm_plan p, d9_norm_backward b, double *sums) {
-    sum<V, S, true>(p, b, sums);
+    sum_slice<V, S, true>(p, b, sums);
 }
 
-D9_DEVICE void put_gradients(double bias, double scale, int64_t c, float *dscale, float *dbias) {
+D9_DEVICE void write_gradients(double bias, double scale, int64_t c, float *dscale, float *dbias) {
     if (dscale) dscale[c] = static_cast<float>(scale);
     if (dbias) dbias[c] = static_cast<float>(bias);
 }
 
 /* One block for eight channels of a group (d9_fold_grid). Writes terms (G, 4, C): mean, a, b, c of dx = a * (dz - b -
- * (x - mean) * c), and the group's share of dbias and dscale: with several groups to its first slice of the sums. */
+ * (x - mean) * c), and dbias and dscale; with several groups the group's share of these, to its first slice of the
+ * sums. */
 __global__ void __launch_bounds__(D9_BLOCK) norm_backward_terms_kernel(d9_norm_plan p, d9_norm_backward b, double *sums,
                                                                        float *terms, float *dscale, float *dbias) {
     const d9_fold own = d9_fold_of();
@@ -105,7 +107,7 @@ __global__ void __launch_bounds__(D9_BLOCK) norm_backward_terms_kernel(d9_norm_p
     d9_norm_set_terms(
         p, g, c, b.mean[g * p.channels + c], static_cast<float>(static_cast<double>(b.scale[c]) * inv_std),
         static_cast<float>(total.first / n), static_cast<float>(inv_std * inv_std * total.second / n), terms);
-    if (p.groups == 1) return put_gradients(total.first, inv_std * total.second, c, dscale, dbias);
+    if (p.groups == 1) return write_gradients(total.first, inv_std * total.second, c, dscale, dbias);
     double *share = sums + g * p.slices * 2 * p.channels + c;
     share[0] = total.first;
     share[p.channels] = inv_std * total.second;
@@ -117,7 +119,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
     const d9_fold own = d9_fold_of();
     double total[2];
     d9_fold_slices<2>(own, sums, p.groups, p.slices * 2 * p.channels, p.channels, p.channels, total);
-    if (own.line == 0 && own.c < p.channels) put_gradients(total[0], total[1], own.c, dscale, dbias);
+    if (own.line == 0 && own.c < p.channels) write_gradients(total[0], total[1], own.c, dscale, dbias);
 }
 
 /* ---- the last pass ---- */
@@ -147,7 +149,7 @@ template <int V, int S>
 D9_DEVICE d9_vector<V> gradient(const last_pass &pass, const last_terms<V> &terms, const d9_raw<V, S> &dy,
                                 const d9_vector<V> &x) {
     const d9_norm_backward b = {pass.dy, pass.x, {pass.act, {}, {}, {}, pass.bias}, NULL, NULL, NULL};
-    return d9_norm_gradient(terms.own, bare_slope<V, S>(b, dy, {terms.own.a, terms.own.b, terms.bias}, x), x);
+    return d9_norm_gradient(terms.own, bare_dz<V, S>(b, dy, {terms.own.a, terms.own.b, terms.bias}, x), x);
 }
 
 template <int V, int S, int R>
@@ -162,7 +164,7 @@ D9_DEVICE void apply_rows(const d9_norm_plan &p, const d9_norm_part &part, int64
     }
     D9_UNROLL(R)
     for (int k = 0; k < R; k++)
-        d9_put<V, S>(pass.dx, at[k], V, gradient<V, S>(pass, terms, dy[k], d9_open<V, S>(pass.x.store, x[k])));
+        d9_store_run<V, S>(pass.dx, at[k], V, gradient<V, S>(pass, terms, dy[k], d9_open<V, S>(pass.x.store, x[k])));
 }
 
 /* dy may be dx's array. */
@@ -186,10 +188,10 @@ template <int V, int S> D9_DEVICE void clear_edge(const d9_resident &plan, int r
     const d9_vector<V> zero = {};
     for (int y = 0; y < rows; y++)
         for (int x = y < 2 ? 2 : 0; x < columns; x++)
-            d9_put<V, S>(dx, corner + (y * w.width + x) * w.channels, V, zero);
+            d9_store_run<V, S>(dx, corner + (y * w.width + x) * w.channels, V, zero);
 }
 
-/* Row r of x is the maximum of a window of the pool's input, and its gradient goes to the maximum's first position. */
+/* Row r of x is the maximum of a window of the pool's input; its gradient goes to the maximum's first position. */
 template <int V, int S, int R>
 D9_DEVICE void scatter_rows(const d9_resident &plan, const d9_resident_part &part, int r, const last_pass &pass,
                             const last_terms<V> &terms) {

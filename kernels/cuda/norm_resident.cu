@@ -3,7 +3,7 @@
  * the epilogue after it are part of the pass. */
 #include "kernels/cuda/norm_resident.h"
 
-/* Sets mean, rate and bias of the block's channel j; the cluster's first block stores the statistics. */
+/* Sets the terms mean, rate and bias of the block's channel j; the cluster's first block stores the statistics. */
 D9_DEVICE void set_terms(const d9_norm_plan &p, const double *sums, int j, int64_t c, double pivot,
                          const d9_kernel_norm_state &state, float *terms) {
     const d9_norm_pair total = d9_resident_total(p, sums, j);
@@ -15,8 +15,8 @@ D9_DEVICE void set_terms(const d9_norm_plan &p, const double *sums, int j, int64
     terms[2 * D9_RESIDENT_CHANNELS + j] = state.bias[c];
 }
 
-/* Loads R rows, pooled with P, keeps them, adds them to the thread's sums, and writes them to `pooled` if P is set and
- * `pooled` has data. */
+/* Loads R rows (with P, pools them), keeps them, adds them to the thread's sums, and with P writes them to `pooled` if
+ * that has data. */
 template <int V, int S, bool P, int R>
 D9_DEVICE void keep_rows(const d9_resident &plan, const d9_resident_part &part, int r, d9_kernel_in x,
                          d9_kernel_out pooled, d9_kernel_out kept, int *slot, const d9_vector<V> &pivot,
@@ -28,8 +28,8 @@ D9_DEVICE void keep_rows(const d9_resident &plan, const d9_resident_part &part, 
     for (int k = 0; k < R; k++, *slot += D9_RESIDENT_STEP) {
         unsigned places;
         const d9_vector<V> t = d9_resident_open<V, S, P>(x.store, row[k], &places);
-        d9_put<V, S>(kept, *slot, V, t);
-        if (P && pooled.data) d9_put<V, S>(pooled, d9_resident_at(p, part, r + k * p.lines), V, t);
+        d9_store_run<V, S>(kept, *slot, V, t);
+        if (P && pooled.data) d9_store_run<V, S>(pooled, d9_resident_at(p, part, r + k * p.lines), V, t);
         d9_norm_add(t, pivot, first, second);
     }
 }
@@ -47,7 +47,7 @@ D9_DEVICE void write_rows(const d9_norm_plan &p, const d9_resident_part &part, i
     D9_UNROLL(R)
     for (int k = 0; k < R; k++, *slot += D9_RESIDENT_STEP) {
         const d9_vector<V> t = d9_norm_of(own, d9_load<V, S>(kept, *slot, V));
-        d9_norm_epilogue<V, S>(epilogue, act, at[k], y, t, more[k]);
+        d9_norm_apply_epilogue<V, S>(epilogue, act, at[k], y, t, more[k]);
     }
 }
 
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
         const d9_vector<V> pivot =
             d9_resident_open<V, S, P>(x.store, d9_resident_fetch<V, S, P>(plan, x, part, 0), &places);
         int slot = d9_resident_slot<V>();
-        if (thread < p.columns) d9_put_floats<V>(pivots, thread * V, V, pivot);
+        if (thread < p.columns) d9_store_floats<V>(pivots, thread * V, V, pivot);
         D9_RESIDENT_FOR_ROWS((P ? D9_NORM_ROWS(S) / 2 : D9_NORM_ROWS(S)), p, part,
                              (keep_rows<V, S, P, R>(plan, part, r, x, pooled, keep, &slot, pivot, &first, &second)));
     }

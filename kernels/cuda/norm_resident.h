@@ -1,4 +1,4 @@
-/* A normalisation in one pass: a cluster of blocks keeps its input in shared memory.
+/* A normalisation in one pass: a cluster of blocks keeps its inputs in shared memory.
  *
  * A cluster owns `runs` groups of eight channels of one ghost group; its blocks divide the group's rows like the slices
  * of norm.h, so a slice's index is the block's rank. Each thread stores the runs that it has read in its own part of
@@ -15,7 +15,7 @@
 
 enum { D9_RESIDENT_RUNS = 8, D9_RESIDENT_CHANNELS = D9_RESIDENT_RUNS * D9_WIDE };
 
-/* Most rows of all images: they are counted in 32 bits. */
+/* Most rows of all images together, because they are counted in 32 bits. */
 enum { D9_RESIDENT_ROWS = 1 << 30 };
 
 struct d9_resident {
@@ -76,7 +76,7 @@ D9_DEVICE d9_resident_part d9_resident_part_of(const d9_norm_plan &p, int lanes)
 template <int V> D9_DEVICE int d9_resident_slot() { return static_cast<int>(threadIdx.x) * V; }
 enum { D9_RESIDENT_STEP = D9_BLOCK * D9_WIDE };
 
-/* Sums of the block's channel j over all blocks of the cluster. All are loaded before the first is added. */
+/* The two sums of the block's channel j over all blocks of the cluster, all loaded before the first is added. */
 D9_DEVICE d9_norm_pair d9_resident_total(const d9_norm_plan &p, const double *sums, int j) {
     const unsigned blocks = static_cast<unsigned>(p.slices);
     d9_norm_pair total = {0, 0}, part[D9_CLUSTER_BLOCKS];
@@ -134,7 +134,8 @@ D9_DEVICE d9_resident_row<V, S, P> d9_resident_fetch(const d9_resident &plan, d9
     return row;
 }
 
-/* Returns the row or, with P, the maximum of each lane. *places: its first position, two bits for each lane. */
+/* Returns the row or, with P, the maximum of each channel's window. *places: first position of each maximum, two bits
+ * for each channel. */
 template <int V, int S, bool P>
 D9_DEVICE d9_vector<V> d9_resident_open(d9_kernel_store store, const d9_resident_row<V, S, P> &row, unsigned *places) {
     d9_vector<V> best = d9_open<V, S>(store, row.place[0]);
@@ -151,18 +152,18 @@ D9_DEVICE d9_vector<V> d9_resident_open(d9_kernel_store store, const d9_resident
     return best;
 }
 
-/* Writes the gradient to the first maximum of each channel's window and zero to its other places. */
+/* Writes the gradient t to the place of the maximum in each channel's window, and zero to the window's other places. */
 template <int V, int S>
 D9_DEVICE void d9_resident_scatter(const d9_kernel_window &w, int64_t corner, unsigned places, const d9_vector<V> &t,
                                    d9_kernel_out dx) {
     for (unsigned place = 0; place < 4; place++) {
         d9_vector<V> here;
         for (int i = 0; i < V; i++) here.v[i] = (places >> (2 * i) & 3) == place ? t.v[i] : 0.0f;
-        d9_put<V, S>(dx, d9_resident_place(w, corner, place), V, here);
+        d9_store_run<V, S>(dx, d9_resident_place(w, corner, place), V, here);
     }
 }
 
-/* Call d9_device_limits and d9_device_clusters (cluster.h) for the forward or the backward kernel. */
+/* d9_device_limits and d9_device_clusters (cluster.h) of the forward and of the backward kernel. */
 int d9_norm_resident_limits(d9_limits *limits);
 int d9_norm_resident_backward_limits(d9_limits *limits);
 int d9_norm_resident_clusters(d9_kernel_store store, bool pools, const d9_cuda_norm_algorithm *algorithm,

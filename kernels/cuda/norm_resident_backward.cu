@@ -3,10 +3,10 @@
  * before the norm. Every array is read once, except x without keeps_x. Formula: norm_backward.cu.
  *
  * dscale and dbias are sums over the groups, and each group is in another cluster. So each cluster writes its group's
- * share to scratch and takes a ticket. The cluster with the last ticket adds the shares in the order of the groups. */
+ * share to scratch and takes a ticket; the cluster with the last ticket adds the shares in the order of the groups. */
 #include "kernels/cuda/norm_resident.h"
 
-/* Arrays that a block keeps in shared memory. */
+/* Arrays that a block keeps in shared memory; places: positions of the maxima, two bits for each channel. */
 struct kept {
     d9_kernel_out dz, x;
     uint16_t *places;
@@ -82,9 +82,9 @@ D9_DEVICE void keep_rows(const d9_resident &plan, const d9_resident_part &part, 
     for (int k = 0; k < R; k++, *slot += D9_RESIDENT_STEP) {
         unsigned places;
         const d9_vector<V> x = d9_resident_open<V, S, P>(b.x.store, row[k], &places);
-        const d9_vector<V> dz = d9_norm_slope<V, S>(b, f[k]);
-        d9_put<V, S>(own.dz, *slot, V, dz);
-        if (keeps_x) d9_put<V, S>(own.x, *slot, V, x);
+        const d9_vector<V> dz = d9_norm_dz<V, S>(b, f[k]);
+        d9_store_run<V, S>(own.dz, *slot, V, dz);
+        if (keeps_x) d9_store_run<V, S>(own.x, *slot, V, x);
         if (P) own.places[*slot / V] = static_cast<uint16_t>(places);
         d9_norm_add_backward(dz, x, mean, first, second);
     }
@@ -108,11 +108,11 @@ D9_DEVICE void write_rows(const d9_resident &plan, const d9_resident_part &part,
     for (int k = 0; k < R; k++) {
         const d9_vector<V> t =
             d9_norm_gradient(terms, d9_open<V, S>(b.dy.store, dz[k]), d9_open<V, S>(b.x.store, from[k]));
-        if (b.prologue.dz.data) d9_put_whole<S>(b.prologue.dz, at[k], dz[k]);
+        if (b.prologue.dz.data) d9_store_raw<S>(b.prologue.dz, at[k], dz[k]);
         if (P)
             d9_resident_scatter<V, S>(plan.window, d9_resident_corner(plan, part, r + k * p.lines), places[k], t, dx);
         else
-            d9_put<V, S>(dx, at[k], V, t);
+            d9_store_run<V, S>(dx, at[k], V, t);
     }
 }
 

@@ -1,4 +1,4 @@
-/* Sorts by CUB (order.cu), and the keys of d9_cuda_order (order_keys.cu, which also runs on the simulated GPU). */
+/* Sorting by CUB (order.cu), and the keys of d9_cuda_order (order_keys.cu, which also runs on the simulated GPU). */
 #pragma once
 
 #include "kernels/cuda/kernels.h"

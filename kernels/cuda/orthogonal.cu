@@ -1,20 +1,19 @@
 /* Muon's update of weight matrices (kernels/formulas/orthogonal.h) except for its matrix products: momentum and sums of
  * squares, the factors that follow from them, the initial X, and the step. Block (i, f) works on filter f. Nothing here
- * waits for the host: learning rates, the step number and whether the weights are normalised are read from device
- * memory. */
+ * waits for the host: learning rates, the step number and the steps that normalise weights are in device memory. */
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/vector.h"
 
 #include "kernels/formulas/orthogonal.h"
 #undef D9_REAL
 
-constexpr unsigned SUM_BLOCKS = 512; /* upper limit of blocks that sum squares of a filter */
+constexpr unsigned SUM_BLOCKS = 512; /* most blocks that sum the squares of a filter */
 
 struct terms_of_step {
     float scale, keep, rate; /* factors of H, w and X */
 };
 
-/* The pointer of this block's filter. Selected by comparisons: with a variable index, the compiler would copy the
+/* The pointer of this block's filter, selected by comparisons: with a variable index, the compiler would copy the
  * kernel's arguments to local memory. */
 static_assert(D9_CUDA_MOST_FILTERS == 4, "of_filter compares with each");
 template <class T> D9_DEVICE T *of_filter(T *first, T *second, T *third, T *fourth) {

@@ -11,8 +11,8 @@ D9_DEVICE int64_t output_at(const d9_kernel_window &w, int64_t n, int64_t oy, in
     return ((n * w.out_height + oy) * w.out_width + ox) * w.channels;
 }
 
-/* The part of a window inside of the image: rows [top, bottom) and columns [left, right) of the window. The window's
- * first element may be outside, but the part is never empty (engine/graph/ops/pool.c). */
+/* The part of a window that is inside of the image: rows [top, bottom) and columns [left, right) of the window. The
+ * window's first element may be outside, but the part is never empty (engine/graph/ops/pool.c). */
 struct inside {
     int top, bottom, left, right;
 };
@@ -34,15 +34,17 @@ template <int V> struct found {
     int place[V];
 };
 
-template <int V> D9_DEVICE void compare(const d9_vector<V> &t, int place, found<V> *f) {
+/* Keeps t, at `place` of the window, where it is larger than the maximum so far. */
+template <int V> D9_DEVICE void keep_larger(const d9_vector<V> &t, int place, found<V> *f) {
     for (int i = 0; i < V; i++) {
         f->place[i] = d9_wins(t.v[i], f->best.v[i]) ? place : f->place[i];
         f->best.v[i] = d9_wins(t.v[i], f->best.v[i]) ? t.v[i] : f->best.v[i];
     }
 }
 
-/* K x K windows inside of the image, all elements loaded before the first is used. */
-template <int V, int K> D9_DEVICE found<V> find_within(const d9_kernel_window &w, d9_kernel_in x, int64_t corner) {
+/* The maximum of a K x K window inside of the image; all elements are loaded before the first is used. */
+template <int V, int K>
+D9_DEVICE found<V> find_inner_maximum(const d9_kernel_window &w, d9_kernel_in x, int64_t corner) {
     d9_raw<V, D9_ANY> raw[K * K];
     D9_UNROLL(K * K)
     for (int place = 0; place < K * K; place++)
@@ -51,15 +53,17 @@ template <int V, int K> D9_DEVICE found<V> find_within(const d9_kernel_window &w
     f.best = d9_open<V, D9_ANY>(x.store, raw[0]);
     for (int i = 0; i < V; i++) f.place[i] = 0;
     D9_UNROLL(K * K)
-    for (int place = 1; place < D9_END(K * K); place++) compare(d9_open<V, D9_ANY>(x.store, raw[place]), place, &f);
+    for (int place = 1; place < D9_END(K * K); place++) keep_larger(d9_open<V, D9_ANY>(x.store, raw[place]), place, &f);
     return f;
 }
 
-/* K 0: windows of any size, which may extend beyond the image. */
+/* The maximum of window (oy, ox). K 0: windows of any size, which may extend beyond the image; otherwise as for
+ * find_inner_maximum. */
 template <int V, int K>
-D9_DEVICE found<V> find(const d9_kernel_window &w, d9_kernel_in x, int64_t n, int64_t oy, int64_t ox, int64_t c) {
+D9_DEVICE found<V> find_maximum(const d9_kernel_window &w, d9_kernel_in x, int64_t n, int64_t oy, int64_t ox,
+                                int64_t c) {
     const int64_t corner = input_at(w, n, begin_of(w, oy), begin_of(w, ox)) + c;
-    if constexpr (K > 0) return find_within<V, K>(w, x, corner);
+    if constexpr (K > 0) return find_inner_maximum<V, K>(w, x, corner);
     const inside part = inside_of(w, oy, ox);
     found<V> f;
     f.best = d9_load<V, D9_ANY>(x, corner + (part.top * w.width + part.left) * w.channels, V);
@@ -67,7 +71,7 @@ D9_DEVICE found<V> find(const d9_kernel_window &w, d9_kernel_in x, int64_t n, in
     for (int r = part.top; r < D9_END(part.bottom); r++)
         for (int q = r == part.top ? part.left + 1 : part.left; q < part.right; q++) {
             const d9_vector<V> t = d9_load<V, D9_ANY>(x, corner + (r * w.width + q) * w.channels, V);
-            compare(t, r * w.kernel + q, &f);
+            keep_larger(t, r * w.kernel + q, &f);
         }
     return f;
 }
@@ -86,29 +90,29 @@ __global__ void __launch_bounds__(D9_BLOCK, 3) pool_kernel(d9_kernel_window w, d
         const int64_t n = image_of(row, w.out_height), oy = row_within(row, w.out_height);
         FOR_ROW_RUNS(at, w.out_width, w.channels) {
             const unsigned ox = static_cast<unsigned>(at) / static_cast<unsigned>(w.channels);
-            const found<V> f = find<V, K>(w, x, n, oy, ox, at - ox * w.channels);
-            d9_put<V, D9_ANY>(y, output_at(w, n, oy, 0) + at, V, f.best);
+            const found<V> f = find_maximum<V, K>(w, x, n, oy, ox, at - ox * w.channels);
+            d9_store_run<V, D9_ANY>(y, output_at(w, n, oy, 0) + at, V, f.best);
         }
     }
 }
 
-/* Windows without overlap: each writes the gradient of its own inputs and of those up to the next window or the edge,
- * which no window contains. */
+/* Windows without overlap: a window writes the gradient of its own inputs and of the following ones that no window
+ * contains, up to the next window or the edge. */
 template <int V, int K>
-D9_DEVICE void scatter(const d9_kernel_window &w, d9_kernel_in dy, d9_kernel_in x, int64_t n, int64_t oy, int64_t ox,
-                       int64_t c, d9_kernel_out dx) {
+D9_DEVICE void scatter_window(const d9_kernel_window &w, d9_kernel_in dy, d9_kernel_in x, int64_t n, int64_t oy,
+                              int64_t ox, int64_t c, d9_kernel_out dx) {
     const int y = begin_of(w, oy), left = begin_of(w, ox);
     const int below = oy + 1 == w.out_height ? static_cast<int>(w.height) : y + w.stride;
     const int right = ox + 1 == w.out_width ? static_cast<int>(w.width) : left + w.stride;
     const d9_raw<V, D9_ANY> raw = d9_fetch<V, D9_ANY>(dy, output_at(w, n, oy, ox) + c);
-    const found<V> f = find<V, K>(w, x, n, oy, ox, c);
+    const found<V> f = find_maximum<V, K>(w, x, n, oy, ox, c);
     const d9_vector<V> from = d9_open<V, D9_ANY>(dy.store, raw);
     for (int r = y < 0 ? -y : 0; r < below - y; r++)
         for (int q = left < 0 ? -left : 0; q < right - left; q++) {
             const int here = r < w.kernel && q < w.kernel ? r * w.kernel + q : -1;
             d9_vector<V> t;
             for (int i = 0; i < V; i++) t.v[i] = f.place[i] == here ? from.v[i] : 0.0f;
-            d9_put<V, D9_ANY>(dx, input_at(w, n, y + r, left + q) + c, V, t);
+            d9_store_run<V, D9_ANY>(dx, input_at(w, n, y + r, left + q) + c, V, t);
         }
 }
 
@@ -119,7 +123,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
         const int64_t n = image_of(row, w.out_height), oy = row_within(row, w.out_height);
         FOR_ROW_RUNS(at, w.out_width, w.channels) {
             const unsigned ox = static_cast<unsigned>(at) / static_cast<unsigned>(w.channels);
-            scatter<V, K>(w, dy, x, n, oy, ox, at - ox * w.channels, dx);
+            scatter_window<V, K>(w, dy, x, n, oy, ox, at - ox * w.channels, dx);
         }
     }
 }
@@ -133,17 +137,17 @@ D9_DEVICE covering covering_of(const d9_kernel_window &w, int64_t at, int64_t ou
     return {padded < w.kernel ? 0 : (padded - w.kernel) / w.stride + 1, last < out ? last : out};
 }
 
-/* Overlapping windows: each input visits the windows that cover it in row-major order and adds the gradient of those
- * whose maximum it is. */
+/* Overlapping windows: the gradient of input (iy, ix), summed in row-major order over the windows whose maximum the
+ * input is. */
 template <int V>
-D9_DEVICE d9_vector<V> gather(const d9_kernel_window &w, d9_kernel_in dy, d9_kernel_in x, int64_t n, int64_t iy,
-                              int64_t ix, int64_t c) {
+D9_DEVICE d9_vector<V> gather_gradient(const d9_kernel_window &w, d9_kernel_in dy, d9_kernel_in x, int64_t n,
+                                       int64_t iy, int64_t ix, int64_t c) {
     d9_vector<V> sum = {};
     const covering rows = covering_of(w, iy, w.out_height), columns = covering_of(w, ix, w.out_width);
     for (int64_t oy = rows.first; oy < rows.end; oy++)
         for (int64_t ox = columns.first; ox < columns.end; ox++) {
             const int64_t r = iy + w.pad - oy * w.stride, q = ix + w.pad - ox * w.stride;
-            const found<V> f = find<V, 0>(w, x, n, oy, ox, c);
+            const found<V> f = find_maximum<V, 0>(w, x, n, oy, ox, c);
             const d9_vector<V> from = d9_load<V, D9_ANY>(dy, output_at(w, n, oy, ox) + c, V);
             for (int i = 0; i < V; i++) sum.v[i] += f.place[i] == static_cast<int>(r * w.kernel + q) ? from.v[i] : 0.0f;
         }
@@ -157,16 +161,16 @@ __global__ void __launch_bounds__(D9_BLOCK, 3)
         const int64_t n = image_of(row, w.height), iy = row_within(row, w.height);
         FOR_ROW_RUNS(at, w.width, w.channels) {
             const unsigned ix = static_cast<unsigned>(at) / static_cast<unsigned>(w.channels);
-            const d9_vector<V> t = gather<V>(w, dy, x, n, iy, ix, at - ix * w.channels);
-            d9_put<V, D9_ANY>(dx, input_at(w, n, iy, 0) + at, V, t);
+            const d9_vector<V> t = gather_gradient<V>(w, dy, x, n, iy, ix, at - ix * w.channels);
+            d9_store_run<V, D9_ANY>(dx, input_at(w, n, iy, 0) + at, V, t);
         }
     }
 }
 
 /* ---- means: without padding ---- */
 
-/* In the forward pass, each row of a window is summed in f32, the rows in double. `share`: 1 / number of elements in a
- * window. */
+/* share: 1 / number of elements in a window. In the forward pass, each row of a window is summed in f32, the rows in
+ * double. */
 D9_DEVICE float scaled(double sum, double share) { return static_cast<float>(sum * share); }
 
 template <int V>
@@ -189,7 +193,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
             }
             d9_vector<V> mean;
             for (int i = 0; i < V; i++) mean.v[i] = scaled(sum[i], share);
-            d9_put<V, D9_ANY>(y, output_at(w, n, oy, 0) + at, V, mean);
+            d9_store_run<V, D9_ANY>(y, output_at(w, n, oy, 0) + at, V, mean);
         }
     }
 }
@@ -211,7 +215,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
                     for (int i = 0; i < V; i++) sum.v[i] += t.v[i];
                 }
             for (int i = 0; i < V; i++) sum.v[i] = scaled(sum.v[i], share);
-            d9_put<V, D9_ANY>(dx, input_at(w, n, iy, 0) + at, V, sum);
+            d9_store_run<V, D9_ANY>(dx, input_at(w, n, iy, 0) + at, V, sum);
         }
     }
 }
@@ -236,12 +240,12 @@ static dim3 grid_of(int64_t runs, int64_t rows) {
     ((wide) ? LAUNCH_ROWS(D9_WIDE, kernel<D9_WIDE>, width, rows, stream, w, __VA_ARGS__)                               \
             : LAUNCH_ROWS(1, kernel<1>, width, rows, stream, w, __VA_ARGS__))
 /* True if all windows are 2 x 2 and inside of the image. */
-static bool has_pairs(const d9_kernel_window &w) { return w.kernel == 2 && w.pad == 0; }
+static bool is_inner_2x2(const d9_kernel_window &w) { return w.kernel == 2 && w.pad == 0; }
 
 #define LAUNCH_MAXIMUM(kernel, wide, width, rows, stream, w, ...)                                                      \
-    (!(wide)        ? LAUNCH_ROWS(1, (kernel<1, 0>), width, rows, stream, w, __VA_ARGS__)                              \
-     : has_pairs(w) ? LAUNCH_ROWS(D9_WIDE, (kernel<D9_WIDE, 2>), width, rows, stream, w, __VA_ARGS__)                  \
-                    : LAUNCH_ROWS(D9_WIDE, (kernel<D9_WIDE, 0>), width, rows, stream, w, __VA_ARGS__))
+    (!(wide)           ? LAUNCH_ROWS(1, (kernel<1, 0>), width, rows, stream, w, __VA_ARGS__)                           \
+     : is_inner_2x2(w) ? LAUNCH_ROWS(D9_WIDE, (kernel<D9_WIDE, 2>), width, rows, stream, w, __VA_ARGS__)               \
+                       : LAUNCH_ROWS(D9_WIDE, (kernel<D9_WIDE, 0>), width, rows, stream, w, __VA_ARGS__))
 
 static bool is_empty(const d9_kernel_window *w) {
     return w->images <= 0 || w->channels <= 0 || w->out_height <= 0 || w->out_width <= 0;

@@ -1,14 +1,15 @@
 /* Recurrent layers: kernels.h has the contract, kernels/formulas/cells.h the equations.
  *
- * Layers that recur_cluster.cu does not compute: a block computes one sample over all steps, so that no step waits for
- * another block. Each step multiplies the state by the weights U, which all blocks read from the L1 and L2 caches:
+ * In layers that recur_cluster.cu does not compute, a block computes one sample over all steps, so that no step waits
+ * for another block. Each step multiplies the state by the weights U, which all blocks read from the L1 and L2 caches:
  * 117 KiB of f32 for 100 units of GRU. */
 #include "kernels/cuda/cluster.h"
 #include "kernels/cuda/recur_cluster.h"
 #include "kernels/cuda/vector.h" /* sets D9_REAL to float */
 #include "kernels/formulas/cells.h"
 
-/* Units, rows and elements of U are counted in int, which needs fewer registers: d9_cuda_recur_fits limits them. */
+/* Units, rows and elements of U are counted in int, which needs fewer registers; d9_cuda_recur_fits limits their
+ * number. */
 enum {
     LANES = 8,                    /* threads that multiply one unit's rows of U with the state */
     TEAMS = D9_BLOCK / LANES,     /* groups of LANES threads in a block, each with its own unit */
@@ -16,7 +17,7 @@ enum {
     MOST_SHARED_BYTES = 48 * 1024 /* of a block, on every device */
 };
 
-/* Gates of a unit's input in their storage type, or zeros past the last unit. */
+/* Gate inputs gx of a unit in their storage type; zeros past the last unit. */
 struct recur_gates {
     uint32_t bits[D9_CELL_GATES];
 };
@@ -97,8 +98,8 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
 
 /* ---- backward ---- */
 
-/* Values of a unit and step that the backward pass reads, besides U; dy and `before`, the previous h, in their storage
- * types. */
+/* Values of a unit and step that the backward pass reads, besides U; dy and `before`, the previous h, are in their
+ * storage types. */
 struct recur_step {
     uint32_t dy, before;
     float c_before, saved[D9_CELL_SAVED];
@@ -191,21 +192,26 @@ __global__ void __launch_bounds__(D9_BLOCK)
     D9_FOR_RUNS(time * count) {
         d9_vector<V> t = {};
         if (at >= last) t = d9_load<V, D9_ANY>(x, at - last, V);
-        d9_put<V, D9_ANY>(dx, at, V, t);
+        d9_store_run<V, D9_ANY>(dx, at, V, t);
     }
 }
 
 /* ---- launchers ---- */
 
-static int64_t in_bytes(int64_t floats) { return d9_ceiling(floats, 64) * 64 * static_cast<int64_t>(sizeof(float)); }
+/* Bytes of `floats` floats, rounded up to a multiple of 256. */
+static int64_t padded_bytes(int64_t floats) {
+    return d9_ceiling(floats, 64) * 64 * static_cast<int64_t>(sizeof(float));
+}
 static bool is_empty(const d9_cuda_recur *s) { return s->time <= 0 || s->samples <= 0 || s->units <= 0; }
 static int64_t gates_of(const d9_cuda_recur *s) { return d9_cell_size_of(s->cell).gates * s->units; }
 
 /* True if rows of U can be read four elements at a time. */
-static bool in_fours(const d9_cuda_recur *s, d9_kernel_in u) { return s->units % D9_FOUR == 0 && d9_aligned(u.data); }
+static bool can_read_fours(const d9_cuda_recur *s, d9_kernel_in u) {
+    return s->units % D9_FOUR == 0 && d9_aligned(u.data);
+}
 
-/* Number of lines of threads among which the rows of U are divided: as many as leave each line enough threads for all
- * columns. */
+/* Number of lines of threads among which the rows of U are divided: at most MOST_LINES, and so few that each line has
+ * enough threads for all columns, but at least 1. `run`: columns of a thread. */
 static int lines_of(const d9_cuda_recur *s, int run) {
     int lines = MOST_LINES;
     while (lines > 1 && D9_BLOCK / lines * run < s->units) lines /= 2;
@@ -229,7 +235,7 @@ int d9_cuda_recur_forward(d9_cuda_stream stream, const d9_cuda_recur *shape, d9_
     d9_recur_clusters clusters;
     if (d9_recur_cluster_plan(shape, &clusters))
         return d9_recur_cluster_forward(stream, shape, clusters, gx, u, bias, first, out);
-    if (in_fours(shape, u))
+    if (can_read_fours(shape, u))
         return D9_LAUNCH_CLUSTER(recur_kernel<D9_FOUR>, blocks, D9_BLOCK, 1, bytes, stream, *shape, gx, u, bias, *first,
                                  *out);
     return D9_LAUNCH_CLUSTER(recur_kernel<1>, blocks, D9_BLOCK, 1, bytes, stream, *shape, gx, u, bias, *first, *out);
@@ -237,13 +243,14 @@ int d9_cuda_recur_forward(d9_cuda_stream stream, const d9_cuda_recur *shape, d9_
 
 int64_t d9_cuda_recur_scratch_bytes(const d9_cuda_recur *s) {
     const int64_t rows = s->time * s->samples;
-    return in_bytes(rows * gates_of(s)) + in_bytes(rows * s->units) + d9_cuda_bias_scratch_bytes(rows, gates_of(s));
+    return padded_bytes(rows * gates_of(s)) + padded_bytes(rows * s->units) +
+           d9_cuda_bias_scratch_bytes(rows, gates_of(s));
 }
 
 void d9_cuda_recur_factors(const d9_cuda_recur *shape, void *scratch, float **da, float **before) {
     *da = static_cast<float *>(scratch);
     *before = reinterpret_cast<float *>(static_cast<char *>(scratch) +
-                                        in_bytes(shape->time * shape->samples * gates_of(shape)));
+                                        padded_bytes(shape->time * shape->samples * gates_of(shape)));
 }
 
 int d9_cuda_recur_backward(d9_cuda_stream stream, const d9_cuda_recur *shape, d9_kernel_in dy,
@@ -252,7 +259,7 @@ int d9_cuda_recur_backward(d9_cuda_stream stream, const d9_cuda_recur *shape, d9
     const d9_cuda_recur s = *shape;
     const unsigned blocks = static_cast<unsigned>(s.samples);
     const int64_t rows = s.time * s.samples, gates = gates_of(shape);
-    const bool fours = in_fours(shape, u);
+    const bool fours = can_read_fours(shape, u);
     const int lines = lines_of(shape, fours ? D9_FOUR : 1);
     const int64_t bytes = backward_bytes(shape, lines);
     float *da, *before;
@@ -276,7 +283,7 @@ int d9_cuda_recur_backward(d9_cuda_stream stream, const d9_cuda_recur *shape, d9
             d9_cuda_linear_backward_weight(stream, &product, all_da, all_before, d9_kernel_out{du, D9_KERNEL_F32}));
     if (!dbias) return 0;
     return d9_cuda_bias_backward(stream, all_da, &nothing, rows, gates,
-                                 reinterpret_cast<char *>(before) + in_bytes(rows * s.units), dbias);
+                                 reinterpret_cast<char *>(before) + padded_bytes(rows * s.units), dbias);
 }
 
 int d9_cuda_last_backward(d9_cuda_stream stream, d9_kernel_in x, int64_t time, int64_t count, d9_kernel_out dx) {

@@ -4,10 +4,10 @@
  * A cluster of 4 or 8 blocks computes S samples over all steps. A block owns a part of the units, up to four for each
  * warp, and keeps their part of U in registers for the whole sequence, lane l the columns l, l + 32, ... In every step
  * a warp multiplies its rows with a vector in shared memory: the state h, or backward the gradients of the gates. The
- * lanes' sums are added so that each lane gets one unit and sample (several lanes the same one). It computes the cell
- * and writes the result into a vector of every block. A block has two vectors, one of which is read while the other is
- * written, so a step has one barrier of the cluster; while a thread waits, it stores and loads the values that only it
- * uses. */
+ * lanes' sums are added so that each lane gets one unit and sample; several lanes may get the same. The lane computes
+ * the cell and writes the result into a vector of every block. A block has two vectors and reads one while the other is
+ * written, so a step has one barrier of the cluster; before it waits there, a thread stores and loads the values that
+ * only it uses. */
 #include "kernels/cuda/recur_cluster.h"
 #include "kernels/cuda/cluster.h"
 #include "kernels/cuda/vector.h" /* sets D9_REAL to float */
@@ -40,7 +40,7 @@ template <int S> D9_DEVICE lane_place place_of(const d9_cuda_recur &s) {
     return p;
 }
 
-/* Sums of v[i] over the lanes: lane l gets that of i = l / (32 / K). */
+/* Sums each v[i] over the lanes; returns to lane l the sum of i = l / (32 / K). */
 template <int K> D9_DEVICE float sum_of_lanes(float (&v)[K], int lane) {
     D9_UNROLL(5)
     for (int level = 0; level < 5; level++) {
@@ -56,18 +56,17 @@ template <int K> D9_DEVICE float sum_of_lanes(float (&v)[K], int lane) {
     return v[0];
 }
 
-/* Bits of element (g * H + row, column) of U; 0 if it does not exist. */
+/* Bits of element (g * H + row, column) of U; 0 outside of U. */
 D9_DEVICE uint32_t weight_at(int units, int gates, d9_kernel_in u, int g, int row, int column) {
     if (g >= gates || row >= units || column >= units) return 0;
     return d9_fetch_bits(u, (g * units + row) * units + column);
 }
 
-D9_DEVICE void clear(float *vectors, int count) {
+D9_DEVICE void clear_vectors(float *vectors, int count) {
     for (int i = static_cast<int>(threadIdx.x); i < count; i += D9_BLOCK) vectors[i] = 0;
 }
 
-/* Multiplies the warp's rows with a vector of `depth` elements per sample; returns the product of the lane's unit and
- * sample. */
+/* Multiplies the warp's rows with vectors (S, depth); returns the product for the lane's unit and sample. */
 template <int S, int N>
 D9_DEVICE float multiply(const float (&w)[UNITS][N], const float *vectors, int depth, int lane) {
     float sum[UNITS * S] = {};
@@ -85,7 +84,7 @@ D9_DEVICE float multiply(const float (&w)[UNITS][N], const float *vectors, int d
 
 /* ---- forward ---- */
 
-struct cluster_input { /* gates of the lane's unit, in their storage type */
+struct cluster_input { /* gate inputs gx of the lane's unit, in their storage type */
     uint32_t bits[D9_CELL_GATES];
 };
 D9_DEVICE cluster_input input_at(const d9_cuda_recur &s, const lane_place &p, int gates, d9_kernel_in gx, int64_t t) {
@@ -123,7 +122,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 1)
             for (int d = 0; d < D; d++) w[g][r][d] = d9_open_bits(u.store, bits[g][r][d]);
     if (p.works && first.h.data) h = d9_load_one<D9_ANY>(first.h, p.sample * units + p.unit);
     if (p.works && first.c) c = first.c[p.sample * units + p.unit];
-    clear(vectors, 2 * VECTORS);
+    clear_vectors(vectors, 2 * VECTORS);
     D9_BARRIER();
     for (int i = static_cast<int>(threadIdx.x); i < S * units; i += D9_BLOCK) {
         const int64_t sample = static_cast<int64_t>(blockIdx.x) * S + i / units;
@@ -161,7 +160,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 1)
 
 /* ---- backward ---- */
 
-struct cluster_step { /* values of the lane's unit in a step; dy and `before`, the previous h, in their storage types */
+struct cluster_step { /* values of the lane's unit in a step; dy and `before` (the previous h) in their storage types */
     uint32_t dy, before;
     float c_before, saved[D9_CELL_SAVED];
 };
@@ -207,7 +206,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 1)
         for (int d = 0; d < D; d++)
             for (int r = 0; r < UNITS; r++) w[r][g * D + d] = d9_open_bits(u.store, bits[r][g * D + d]);
     cluster_step now = kept_at(s, p, kept, dy, s.time - 1);
-    clear(vectors, 2 * VECTORS);
+    clear_vectors(vectors, 2 * VECTORS);
     D9_CLUSTER_BARRIER();
     D9_UNROLL(1)
     for (int64_t t = s.time - 1; t >= 0; t--) {
@@ -242,7 +241,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 1)
 
 enum { FEWEST_UNITS = 65, MOST_UNITS = D9_CLUSTER_BLOCKS * MOST_OWN, MOST_SAMPLES = 4 };
 
-/* Calls CALL(D, S) for the fewest columns that hold the units, and S samples. */
+/* Returns CALL(D, S) with the smallest D for which D * 32 columns hold the units, and S = samples. */
 #define FOR_SAMPLES(CALL, d, samples) return (samples) == 1 ? CALL(d, 1) : (samples) == 2 ? CALL(d, 2) : CALL(d, 4)
 #define FOR_SIZE(CALL, units, samples)                                                                                 \
     do {                                                                                                               \

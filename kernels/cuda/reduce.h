@@ -1,4 +1,4 @@
-/* Deterministic sums over a warp and over a block: lane and warp fix the order of the additions. */
+/* Deterministic sums over a warp and over a block: additions are in a fixed order of lanes and warps. */
 #pragma once
 
 #include "kernels/cuda/launch.h"
@@ -9,6 +9,7 @@ D9_DEVICE double d9_warp_sum(double x) {
     return x;
 }
 
+/* Every lane gets the largest x of all 32 lanes, which must call it. x must not be NaN. */
 D9_DEVICE double d9_warp_largest(double x) {
     for (int offset = D9_REDUCED_LANES / 2; offset > 0; offset /= 2) {
         const double other = __shfl_xor_sync(0xffffffffu, x, offset);

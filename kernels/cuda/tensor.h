@@ -22,7 +22,7 @@ template <int S> D9_DEVICE void d9_mma(const uint32_t a[4], const uint32_t b[2],
             : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
-#else /* compute capability 7.5: 8 columns of a at a time, and no bf16, which it is never given (docs/gpu.md) */
+#else /* compute capability 7.5: 8 columns of a at a time, and no bf16, which is never used there (docs/gpu.md) */
 template <int S> D9_DEVICE void d9_mma(const uint32_t a[4], const uint32_t b[2], float d[4]) {
     for (int half = 0; half < 2 && S != D9_KERNEL_BF16; half++)
         asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"

@@ -1,5 +1,5 @@
-/* The clipping of gradients, updates and the tail of a step: one launch updates all parameters of a group; the guard
- * checks for non-finite gradients; the step number advances. Learning rates are read from device memory. */
+/* Gradient clipping, updates and the tail of a step: one launch updates all parameters of a group, the guard checks for
+ * non-finite gradients, and the step number advances. Learning rates are read from device memory. */
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/vector.h"
 
@@ -11,7 +11,7 @@ __global__ void advance_kernel(int64_t batches, int64_t *step) { *step += batche
 
 /* ---- clipping by the norm of all gradients ---- */
 
-enum { CLIP_BLOCKS = 1024 }; /* at most: each block of the second launch adds the sums of all blocks of the first */
+enum { CLIP_BLOCKS = 1024 }; /* most blocks: each block of the second launch adds the sums of all blocks of the first */
 
 template <int V>
 __global__ void __launch_bounds__(D9_BLOCK) clip_sums_kernel(const float *g, int64_t count, double *sums) {
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
     D9_FOR_RUNS(count) {
         d9_vector<V> t = d9_load_floats<V>(g, at, n);
         for (int i = 0; i < V; i++) t.v[i] = static_cast<float>(factor * static_cast<double>(t.v[i]));
-        d9_put_floats<V>(g, at, n, t);
+        d9_store_floats<V>(g, at, n, t);
     }
 }
 
@@ -73,10 +73,11 @@ __global__ void __launch_bounds__(D9_BLOCK)
         for (int s = 0; s < D9_UPDATE_STATES; s++)
             if (state.of[s]) kept[s] = d9_load_floats<V>(state.of[s], at, n);
         for (int i = 0; i < V; i++)
-            d9_update_one_float(rule.update, inverse * gradient.v[i], &terms, &w.v[i], &kept[0].v[i], &kept[1].v[i]);
-        d9_put_floats<V>(weights, at, n, w);
+            d9_update_element_float(rule.update, inverse * gradient.v[i], &terms, &w.v[i], &kept[0].v[i],
+                                    &kept[1].v[i]);
+        d9_store_floats<V>(weights, at, n, w);
         for (int s = 0; s < D9_UPDATE_STATES; s++)
-            if (state.of[s]) d9_put_floats<V>(state.of[s], at, n, kept[s]);
+            if (state.of[s]) d9_store_floats<V>(state.of[s], at, n, kept[s]);
     }
 }
 
@@ -88,7 +89,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
         const d9_vector<V> t = d9_load_floats<V>(x, at, n);
         d9_vector<V> a = d9_load_floats<V>(average, at, n);
         for (int i = 0; i < V; i++) a.v[i] = d9_lerp_float(a.v[i], t.v[i], ratio);
-        d9_put_floats<V>(average, at, n, a);
+        d9_store_floats<V>(average, at, n, a);
     }
 }
 

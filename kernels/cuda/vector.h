@@ -1,8 +1,8 @@
 /* Runs of V floats (8, 4 or 1) that a thread loads, computes on and stores: 16 bytes at a time (8 bytes at a time if V
  * is 4 in half precision), or element by element if V is 1 or the run is cut off by the end of an array.
  *
- * S is the storage type if it is a compile-time constant. With D9_ANY it is read from the argument, by a branch that is
- * the same for all threads. Stores round to nearest even, as in formulas/half.h, by the device's instructions. */
+ * The template argument S is the storage type. With D9_ANY the type is read from the array's struct, by a branch that
+ * is the same for all threads. Stores round to nearest even, as in formulas/half.h, by the device's instructions. */
 #pragma once
 
 #include "kernels/cuda/launch.h"
@@ -35,7 +35,7 @@ D9_DEVICE float d9_exp2_approx(float x) { return exp2f(x) * (x < 0 ? 1 + 0x1p-22
 D9_DEVICE float d9_reciprocal_approx(float x) { return 1 / x * (1 + 0x1p-23f); }
 #endif
 
-/* D9_ANY: the argument says which storage type; the others: elements in 16 bytes of half precision or f32 */
+/* D9_ANY: storage type of the array's struct. D9_WIDE, D9_FOUR: elements in 16 bytes of half precision, of f32 */
 enum { D9_ANY = -1, D9_WIDE = 8, D9_FOUR = 4 };
 
 template <int V> struct d9_vector { float v[V]; };
@@ -61,8 +61,8 @@ template <int S> D9_DEVICE float d9_load_one(d9_kernel_in x, int64_t at) {
     return d9_widen(store, static_cast<const uint16_t *>(x.data)[at]);
 }
 
-/* d9_load_one in two steps, the load and the conversion to f32, so that a thread can start several loads, or the load
- * for the next iteration of a loop, before it waits for the first. Bits of 0 are the number 0 in every type. */
+/* d9_load_one in two steps, load and conversion to f32, so that a thread can start several loads, or a load for the
+ * next iteration of a loop, before it waits for the first one. Bits of 0 are the number 0 in every type. */
 template <int S = D9_ANY> D9_DEVICE uint32_t d9_fetch_bits(d9_kernel_in x, int64_t at) {
     if (d9_store_of<S>(x.store) == D9_KERNEL_F32) return static_cast<const uint32_t *>(x.data)[at];
     return static_cast<const uint16_t *>(x.data)[at];
@@ -104,7 +104,7 @@ template <int S> D9_DEVICE d9_raw<8, S> d9_fetch_whole(d9_kernel_in x, int64_t a
     return raw;
 }
 
-template <int S> D9_DEVICE void d9_put_whole(d9_kernel_out y, int64_t at, const d9_raw<8, S> &raw) {
+template <int S> D9_DEVICE void d9_store_raw(d9_kernel_out y, int64_t at, const d9_raw<8, S> &raw) {
     const bool wide = d9_store_of<S>(y.store) == D9_KERNEL_F32;
     uint4 *to = reinterpret_cast<uint4 *>(static_cast<char *>(y.data) + at * (wide ? 4 : 2));
     to[0] = raw.low;
@@ -205,7 +205,7 @@ template <int S> struct d9_run<1, S> {
 template <int V, int S> D9_DEVICE d9_vector<V> d9_load(d9_kernel_in x, int64_t at, int64_t n) {
     return d9_run<V, S>::load(x, at, n);
 }
-template <int V, int S> D9_DEVICE void d9_put(d9_kernel_out y, int64_t at, int64_t n, const d9_vector<V> &r) {
+template <int V, int S> D9_DEVICE void d9_store_run(d9_kernel_out y, int64_t at, int64_t n, const d9_vector<V> &r) {
     d9_run<V, S>::store(y, at, n, r);
 }
 
@@ -217,12 +217,12 @@ template <int V, int S> D9_DEVICE d9_vector<V> d9_open(d9_kernel_store store, co
     return d9_run<V, S>::open(store, raw);
 }
 
-/* Loads from an array that is always f32. */
+/* Load from, or store to, an array that is always f32. */
 template <int V> D9_DEVICE d9_vector<V> d9_load_floats(const float *x, int64_t at, int64_t n) {
     const d9_kernel_in in = {x, D9_KERNEL_F32};
     return d9_run<V, D9_KERNEL_F32>::load(in, at, n);
 }
-template <int V> D9_DEVICE void d9_put_floats(float *y, int64_t at, int64_t n, const d9_vector<V> &r) {
+template <int V> D9_DEVICE void d9_store_floats(float *y, int64_t at, int64_t n, const d9_vector<V> &r) {
     const d9_kernel_out out = {y, D9_KERNEL_F32};
     d9_run<V, D9_KERNEL_F32>::store(out, at, n, r);
 }
@@ -237,7 +237,7 @@ template <int V> D9_DEVICE void d9_round(int store, d9_vector<V> *t) {
     for (int i = 0; i < V; i++) t->v[i] = d9_rounded(store, t->v[i]);
 }
 
-/* An activation and its derived constants, computed once in each thread. */
+/* An activation and a constant derived from alpha, computed once in each thread. */
 struct d9_act {
     int activation;
     float alpha, factor; /* factor: log2 e / alpha */
@@ -246,8 +246,8 @@ D9_DEVICE d9_act d9_act_of(d9_kernel_act act) { return {act.activation, act.alph
 
 /* Activations and their derivatives for half-precision storage, by the device's 2^x and 1 / x, with a relative error
  * of about 2^-20, except CELU near 0: it subtracts 1 from 2^x, so its absolute error is about 2^-22 alpha there. They
- * need a fifth to a third of the instructions of formulas/activation.h, which would make a memory-bound pass
- * compute-bound. As there, a NaN stays a NaN (except in RELU's derivative), and infinities give the
+ * need a fifth to a third of the instructions of formulas/activation.h; with those, a memory-bound pass would become
+ * compute-bound. As in formulas/activation.h, a NaN stays a NaN (except in RELU's derivative), and infinities give the
  * limits. */
 D9_DEVICE float d9_half_RELU(d9_act act, float x) { return d9_act_RELU_float(x, act.alpha); }
 D9_DEVICE float d9_half_slope_RELU(d9_act act, float y) { return d9_act_slope_RELU_float(y, act.alpha); }
@@ -258,7 +258,7 @@ D9_DEVICE float d9_half_CELU(d9_act act, float x) {
 }
 D9_DEVICE float d9_half_slope_CELU(d9_act act, float y) { return d9_act_slope_CELU_float(y, act.alpha); }
 
-/* Cumulative distribution function of the standard normal distribution. *density is e^(-x^2 / 2). */
+/* Cumulative distribution function of the standard normal distribution. *density = e^(-x^2 / 2), not normalised. */
 D9_DEVICE float d9_half_normal_cdf(float x, float *density) {
     *density = d9_exp2_approx(x * x * -0x1.715476p-1f);
     const float tail = d9_normal_tail_float(*density, d9_reciprocal_approx(1 + 0.35f * (x < 0 ? -x : x)));
@@ -301,7 +301,8 @@ template <int V> D9_DEVICE void d9_act_run(d9_act act, int store, d9_vector<V> *
     }
 }
 
-/* z, the input of an activation, becomes the reference of its derivative: its output, or z itself (activations.def). */
+/* Replaces z, the input of an activation, by the reference of its derivative (activations.def): the rounded output, or
+ * z unchanged. */
 template <int V> D9_DEVICE void d9_reference_run(d9_act act, int store, d9_vector<V> *z) {
     if (!d9_activation_from_output(act.activation)) return;
     d9_act_run(act, store, z);
@@ -327,17 +328,18 @@ D9_DEVICE void d9_slope_run(d9_kernel_act given, int store, const d9_vector<V> &
     }
 }
 
-/* Grid-stride loop over `count` elements in runs of V: each run begins at `at` and has `n` valid elements. */
+/* Grid-stride loop over `count` elements in runs of V. `at`: first element of a run; `n`: elements from there to the
+ * end, of which the run has at most V. */
 #define D9_FOR_RUNS(count)                                                                                             \
     for (int64_t at = d9_thread() * V, n = D9_END(count) - at; n > 0; at += d9_threads() * V, n = D9_END(count) - at)
 
-/* Host code. d9_aligned: true if an array can be read 16 bytes at a time. D9_LAUNCH_RUNS: a kernel over runs of eight
- * elements if no array is f32, else of four; of one unless all are aligned. D9_LAUNCH_FLOATS: of four or one. */
+/* Host code. d9_aligned: true if an array can be read 16 bytes at a time. D9_LAUNCH_RUNS launches a kernel over runs of
+ * one element unless `aligned`, of eight if no array is f32 (`half`), otherwise of four. D9_LAUNCH_FLOATS: of four if
+ * `aligned`, otherwise of one. */
 static inline bool d9_aligned(const void *data) { return (reinterpret_cast<uintptr_t>(data) & 15) == 0; }
 
 #define D9_LAUNCH_RUNS_OF(V, kernel, count, stream, ...)                                                               \
     D9_LAUNCH(kernel<V>, d9_blocks(d9_ceiling(count, V)), D9_BLOCK, stream, __VA_ARGS__)
-/* half: true if no array is f32. */
 #define D9_LAUNCH_RUNS(kernel, aligned, half, count, stream, ...)                                                      \
     ((count) <= 0          ? 0                                                                                         \
      : (aligned) && (half) ? D9_LAUNCH_RUNS_OF(D9_WIDE, kernel, count, stream, __VA_ARGS__)                            \

@@ -3,7 +3,7 @@
  *
  * d9_act_<ID>(x, alpha) is the value, d9_act_slope_<ID>(t, alpha) the derivative, where t is y for rows with
  * from_output and x for the others: dx = dy * slope(t). A NaN stays a NaN, except that RELU's derivative is 1 there;
- * infinities give the limits. There are no branches. */
+ * infinities give the limits. The f32 versions have no branches. */
 #include "kernels/formulas/real.h"
 #include "kernels/formulas/rows.h"
 
@@ -24,13 +24,14 @@ D9_FN D9_REAL D9_OF(d9_act_CELU)(D9_REAL x, D9_REAL alpha) {
     return x > 0 ? x : below;
 }
 
-/* e^(x / alpha) = 1 + y / alpha where x < 0. */
+/* For x < 0 the derivative e^(x / alpha) is 1 + y / alpha; for others it is 1. */
 D9_FN D9_REAL D9_OF(d9_act_slope_CELU)(D9_REAL y, D9_REAL alpha) {
     const D9_REAL below = y > 0 ? 0 : y;
     return 1 + below * (1 / alpha);
 }
 
-/* Beyond +-40 every term is at its limit in both precisions; clamping avoids inf * 0. */
+/* Clamps the argument of GELU's terms: beyond +-40 all are at their limits in both precisions, and inf * 0 would give a
+ * NaN. */
 D9_FN D9_REAL D9_OF(d9_clamp_40)(D9_REAL x) {
     const D9_REAL low = x < -40 ? D9_R(-40) : x;
     return low > 40 ? D9_R(40) : low;
@@ -65,7 +66,8 @@ D9_FN D9_REAL D9_OF(d9_act_slope_SILU)(D9_REAL x, D9_REAL alpha) {
     return s * (1 + c * (1 - s));
 }
 
-/* Selects the activation by its number (d9_activation), for code that is not performance critical. */
+/* Value and derivative of the activation with this number (d9_activation), for code that is not performance critical.
+ * Other numbers: the identity. */
 D9_FN D9_REAL D9_OF(d9_activation_value)(int activation, D9_REAL x, D9_REAL alpha) {
     switch (activation) {
 #define D9_ACTIVATION(id, name, from_output, doc)                                                                      \

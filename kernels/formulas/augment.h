@@ -1,18 +1,19 @@
-/* The augmentation of a batch: the random draws of a sample, the source pixel of an output pixel, and its colours.
- * Every backend uses these formulas, so f32 batches are equal bit for bit on all backends, unless images are mixed. A
- * new kind that changes colours needs, besides its trick, only an enum constant, draws and a formula in this file.
+/* The augmentation of a batch: the random draws of a sample, the source pixel of an output pixel, and the output's
+ * colours. Every backend uses these formulas, so f32 batches are equal bit for bit on all backends, unless images are
+ * mixed. A new kind that changes the colours of normalised pixels needs, besides its trick, only an enum constant,
+ * draws and a formula in this file.
  *
  * With pad 4 on 32 x 32: crop_y, crop_x in 0..8, where 4 is the centred crop. Output (y, x) of a mirrored sample
  * shows source row reflect(y + crop_y - 4), column reflect((31 - x) + crop_x - 4): crop first, then mirror. A 24 x 24
  * crop has 8 more positions in each direction: 0..16. The cutout square is placed in the output. Epochs count from 0.
  *
- * RESIZE cuts a box of any size out of the image and resizes it to the output, bilinearly, in integers: each byte is
- * rounded once. Its draws use products, quotients and roots of f32, which are the same on every processor. SHRINK
- * resizes the box of CROP in the same way; that box has a fixed size and may reach into the padding. CHANGE then
- * changes the cropped or resized, mirrored bytes: change.h.
+ * RESIZE cuts a box of random size out of the image and resizes it to the output, bilinearly, in integers: each byte is
+ * rounded once. Products, quotients and square roots of its draws have the same bits on every processor. SHRINK resizes
+ * the box of CROP in the same way; that box has a fixed size and may reach into the padding. CHANGE is applied to the
+ * cropped or resized, then mirrored image (change.h).
  *
- * Colours are computed in f32 for every storage type. No product is followed by a sum, because a compiler might fuse
- * the two and change the bits. */
+ * Colours are computed in f32 for every storage type. No sum follows a product, because a compiler might fuse the two
+ * and change the bits. */
 #pragma once
 
 #include "kernels/formulas/change.h"
@@ -23,8 +24,8 @@
 #include <stdbool.h>
 
 /* The kinds of augmentation, applied in this order unless a comment says otherwise. Each comment gives the kind's one
- * or two settings, separated by a semicolon; all 0: off. MIX and PASTE draw once per batch, the other kinds once per
- * image. Kinds between MIRROR and CUTOUT change the colours of a pixel. */
+ * or two settings, separated by a semicolon; all 0: off. MIX and PASTE draw once per batch, the other kinds for each
+ * image. Kinds between MIRROR and CUTOUT change the colours of a normalised pixel. */
 typedef enum d9_augment_kind {
     D9_AUGMENT_CROP,   /* reflect padding in pixels (a smaller output is a random crop even if this is 0) */
     D9_AUGMENT_MIRROR, /* D9_MIRROR_RANDOM or D9_MIRROR_ALTERNATING */
@@ -42,7 +43,8 @@ typedef enum d9_augment_kind {
 enum { D9_MIRROR_NONE, D9_MIRROR_RANDOM, D9_MIRROR_ALTERNATING };
 
 /* The random draws for one image, a row of the `draw` node's output: two slots for each kind before MIX and three for
- * CHANGE; the slots of a kind that is off are 0. The slots of jitter hold the bits of f32 numbers. */
+ * CHANGE; RESIZE and SHRINK use those of CROP. Slots without a draw are 0. Those of JITTER hold the bits of f32
+ * numbers. */
 enum {
     D9_DRAW_CROP_Y = 2 * D9_AUGMENT_CROP,
     D9_DRAW_CROP_X,
@@ -66,9 +68,11 @@ typedef struct d9_augment_rule {
     float number[D9_AUGMENT_KINDS][2]; /* settings of each kind */
 } d9_augment_rule;
 
+/* True if the kind is on. */
 D9_FN int d9_augment_on(const d9_augment_rule *rule, int kind) {
     return rule->number[kind][0] != 0 || rule->number[kind][1] != 0;
 }
+/* Width of the reflect padding in pixels. */
 D9_FN int d9_augment_pad(const d9_augment_rule *rule) { return (int)rule->number[D9_AUGMENT_CROP][0]; }
 /* True if a box is resized to the output. */
 D9_FN int d9_augment_resizes(const d9_augment_rule *rule) {
@@ -82,7 +86,7 @@ D9_FN int d9_augment_box_width(const d9_augment_rule *rule) {
     return d9_augment_on(rule, D9_AUGMENT_SHRINK) ? (int)rule->number[D9_AUGMENT_SHRINK][1] : rule->out_width;
 }
 
-/* Number of possible values (0, 1, ...) of an integer draw. */
+/* Number of values (0, 1, ...) that the draw in a slot of CROP, MIRROR or CUTOUT can have; 1 for other slots. */
 D9_FN int d9_augment_value_count(const d9_augment_rule *rule, int slot) {
     const int pad = d9_augment_pad(rule), side = (int)rule->number[D9_AUGMENT_CUTOUT][0];
     if (slot == D9_DRAW_CROP_Y) return 2 * pad + rule->height - d9_augment_box_height(rule) + 1;
@@ -92,7 +96,7 @@ D9_FN int d9_augment_value_count(const d9_augment_rule *rule, int slot) {
     return slot == D9_DRAW_CUTOUT_X && side > 0 ? rule->out_width - side + 1 : 1;
 }
 
-/* The bits of centre + u * range, where u is uniform in [-1, 1), from the word's upper 24 bits. The product of two
+/* The bits of the float centre + u * range, with u uniform in [-1, 1) from the word's upper 24 bits. The product of two
  * 24-bit numbers is exact in double, so a fused multiply-add gives the same bits. */
 D9_FN int32_t d9_augment_uniform(uint32_t word, double centre, float range) {
     const double u = (double)((int32_t)(word >> 8) - 0x800000) * (1.0 / 0x800000);
@@ -105,10 +109,10 @@ D9_FN int32_t d9_augment_span(int start, int count) { return (int32_t)((start & 
 D9_FN int d9_augment_span_start(int32_t span) { return (int16_t)(span & 0xffff); }
 D9_FN int d9_augment_span_count(int32_t span) { return span >> 16; }
 
-/* Rounds half up, for 0 <= x < 2^30. It avoids x + 0.5, which a compiler might fuse with a product that gave x. */
+/* Rounds half up, for 0 <= x < 2^30, without a sum x + 0.5: a compiler might fuse that with a product that gave x. */
 D9_FN int d9_augment_round(float x) { return ((int)(2 * x) + 1) / 2; }
 
-/* most^(u - 1/2) with u uniform in [0, 1), from the upper 16 bits of the word. most >= 1 */
+/* most^(u - 1/2) with u uniform in [0, 1), from the upper 16 bits of the word; most >= 1. */
 D9_FN float d9_augment_root_ratio(uint32_t word, float most) {
     float root = most, result = 1;
     for (int bit = 31; bit >= 16; bit--) {
@@ -118,9 +122,9 @@ D9_FN float d9_augment_root_ratio(uint32_t word, float most) {
     return result / d9_sqrt_float(most);
 }
 
-/* Draws a box as torchvision's RandomResizedCrop does: its share of the area is uniform in [least, 1), the logarithm of
- * its aspect ratio in [-log most, log most). If none of ten tries fits, it is the largest centred box with a permitted
- * ratio. */
+/* Draws the box of RESIZE as torchvision's RandomResizedCrop does: its share of the area is uniform in [least, 1), the
+ * logarithm of its aspect ratio in [-log most, log most). If none of ten tries fits into the image, takes the largest
+ * centred box with a permitted ratio. */
 D9_FN void d9_augment_draw_box(const d9_augment_rule *rule, uint32_t sample, uint32_t epoch, d9_augment_draws *draws) {
     const float least = rule->number[D9_AUGMENT_RESIZE][0], most = rule->number[D9_AUGMENT_RESIZE][1];
     const float area = (float)(rule->height * rule->width);
@@ -147,16 +151,17 @@ D9_FN void d9_augment_draw_box(const d9_augment_rule *rule, uint32_t sample, uin
     draws->slot[D9_DRAW_CROP_X] = d9_augment_span(left, columns);
 }
 
+/* Draws if the sample is mirrored in this epoch: 1 or 0. */
 D9_FN int32_t d9_augment_mirror(const d9_augment_rule *rule, uint32_t sample, uint32_t epoch) {
     const int alternating = rule->number[D9_AUGMENT_MIRROR][0] == (float)D9_MIRROR_ALTERNATING;
     if (!d9_augment_on(rule, D9_AUGMENT_MIRROR)) return 0;
-    /* Alternating: one draw for all epochs decides if the first epoch mirrors the sample; later epochs alternate. */
+    /* Alternating: the draw of epoch 0 decides if the first epoch mirrors the sample; later epochs alternate. */
     const d9_philox word = d9_philox4x32_10(rule->seed, sample, alternating ? 0 : epoch, D9_STREAM_MIRROR, 0);
     const uint32_t bit = d9_philox_below(word.v[0], 2);
     return (int32_t)(alternating ? bit ^ (epoch & 1) : bit);
 }
 
-/* Draws the integers of `slot` and `slot` + 1, each below its number of values. */
+/* Draws the integers of `slot` and `slot` + 1, each below its d9_augment_value_count. */
 D9_FN void d9_augment_draw_pair(const d9_augment_rule *rule, uint32_t sample, uint32_t epoch, uint32_t stream, int slot,
                                 d9_augment_draws *draws) {
     const int rows = d9_augment_value_count(rule, slot), columns = d9_augment_value_count(rule, slot + 1);
@@ -166,8 +171,8 @@ D9_FN void d9_augment_draw_pair(const d9_augment_rule *rule, uint32_t sample, ui
     draws->slot[slot + 1] = (int32_t)d9_philox_below(word.v[1], (uint32_t)columns);
 }
 
-/* Draws a change, with equal probabilities, and one of D9_CHANGE_LEVELS equally spaced magnitudes, from 0 to the
- * setting's share of the change's greatest magnitude. */
+/* Draws a row of changes.def and one of D9_CHANGE_LEVELS equally spaced magnitudes, each with equal probabilities. The
+ * largest of the magnitudes is the setting of CHANGE times the row's greatest one. */
 D9_FN void d9_augment_draw_change(const d9_augment_rule *rule, uint32_t sample, uint32_t epoch,
                                   d9_augment_draws *draws) {
     const d9_philox word = d9_philox4x32_10(rule->seed, sample, epoch, D9_STREAM_CHANGE, 0);
@@ -180,13 +185,14 @@ D9_FN void d9_augment_draw_change(const d9_augment_rule *rule, uint32_t sample, 
     draws->slot[D9_DRAW_CHANGE + 2] = change.number[1];
 }
 
-/* True if d9_augment_bytes must compute the bytes; false if they are copied from the cropped, mirrored image. */
-D9_FN int d9_augment_general(const d9_augment_rule *rule) {
+/* True if the rule resizes or changes images, so d9_augment_bytes computes the bytes of a pixel; false if bytes are
+ * only copied from cropped, mirrored images. */
+D9_FN int d9_augment_is_general(const d9_augment_rule *rule) {
     return d9_augment_resizes(rule) || d9_augment_on(rule, D9_AUGMENT_CHANGE);
 }
 
-/* The draws of a sample in an epoch. general: d9_augment_general(rule); if it is a constant, the compiler drops unused
- * code. */
+/* The draws of a sample in an epoch. general: d9_augment_is_general(rule); if it is a constant, the compiler drops
+ * unused code. */
 D9_FN d9_augment_draws d9_augment_draw_as(bool general, const d9_augment_rule *rule, uint32_t sample, uint32_t epoch) {
     d9_augment_draws draws = {{0}};
     if (general && d9_augment_on(rule, D9_AUGMENT_RESIZE))
@@ -212,7 +218,7 @@ D9_FN d9_augment_draws d9_augment_draw_as(bool general, const d9_augment_rule *r
 }
 
 D9_FN d9_augment_draws d9_augment_draw(const d9_augment_rule *rule, uint32_t sample, uint32_t epoch) {
-    return d9_augment_draw_as(d9_augment_general(rule) != 0, rule, sample, epoch);
+    return d9_augment_draw_as(d9_augment_is_general(rule) != 0, rule, sample, epoch);
 }
 
 /* Reflection without repeating the edge: -1 -> 1, size -> size - 2. Holds for -size < i < 2 * size - 1. */
@@ -230,23 +236,24 @@ D9_FN int d9_augment_column(int x, int crop_x, int mirror, int pad, int out_widt
 }
 
 /* The two rows (or columns) of the image from which row (or column) i of the output is interpolated, and the weight of
- * the second one, in units of 1 / D9_RESIZE_UNIT. `out`, `size`: rows (columns) of the output and of the image. `span`:
- * rows (columns) of the box. Pixel centres are at halves, and the edges of the box are repeated. */
+ * the second one, in units of 1 / D9_RESIZE_UNIT. `out`, `size`: number of rows (columns) of the output and of the
+ * image. `span`: of the box (d9_augment_span). Pixel centres are at halves, and the edges of the box are repeated. */
 enum { D9_RESIZE_UNIT = 2048 };
-typedef struct d9_augment_between {
+typedef struct d9_augment_neighbours {
     int first, second, weight;
-} d9_augment_between;
-D9_FN d9_augment_between d9_augment_resize(int i, int out, int32_t span, int size) {
+} d9_augment_neighbours;
+D9_FN d9_augment_neighbours d9_augment_neighbours_of(int i, int out, int32_t span, int size) {
     const int start = d9_augment_span_start(span), count = d9_augment_span_count(span);
     const int centre = (2 * i + 1) * count - out, at = centre < 0 ? 0 : centre; /* in units of 1 / (2 out) pixel */
     const int first = at / (2 * out), second = first + 1 < count ? first + 1 : first;
-    return (d9_augment_between){d9_augment_reflect(start + first, size), d9_augment_reflect(start + second, size),
-                                ((at - 2 * out * first) * D9_RESIZE_UNIT + out) / (2 * out)};
+    return (d9_augment_neighbours){d9_augment_reflect(start + first, size), d9_augment_reflect(start + second, size),
+                                   ((at - 2 * out * first) * D9_RESIZE_UNIT + out) / (2 * out)};
 }
 
-/* The interpolated byte of channel `c`, from an image with rows of row_size bytes and pixels of `stored` bytes. */
-D9_FN int d9_augment_resized(const uint8_t *image, int row_size, int stored, d9_augment_between y, d9_augment_between x,
-                             int c) {
+/* The interpolated byte of channel c, from rows y and columns x of an image with row_size bytes a row and `stored`
+ * bytes a pixel. */
+D9_FN int d9_augment_resized(const uint8_t *image, int row_size, int stored, d9_augment_neighbours y,
+                             d9_augment_neighbours x, int c) {
     const uint8_t *top = image + y.first * row_size + c, *bottom = image + y.second * row_size + c;
     const int a = top[x.first * stored], b = top[x.second * stored], d = bottom[x.first * stored],
               e = bottom[x.second * stored], other = D9_RESIZE_UNIT - x.weight;
@@ -254,20 +261,22 @@ D9_FN int d9_augment_resized(const uint8_t *image, int row_size, int stored, d9_
     return (sum + D9_RESIZE_UNIT * D9_RESIZE_UNIT / 2) / (D9_RESIZE_UNIT * D9_RESIZE_UNIT);
 }
 
-/* For rules that are d9_augment_general: sets the bytes (channels) of output row y, column x from an image (height,
- * width, stored); stored 1: all channels are equal. Returns false if a change moved the pixel's source out of the
- * image: the normalised pixel is then 0, the mean colour. `changes`: CHANGE is on; if it is a constant, the compiler
- * drops unused code. Loops have constant trip counts, so that a GPU unrolls them and loads all channels at once. */
+/* With a rule that d9_augment_is_general: sets `bytes` (channels) of output row y, column x from an image (height,
+ * width, stored); stored 1: all channels are equal. Returns false, without bytes, if a change moved the pixel's source
+ * out of the image: the normalised pixel is then 0, the mean colour. `changes`: CHANGE is on; if it is a constant, the
+ * compiler drops unused code. Loops have constant trip counts, so that a GPU unrolls them and loads all channels at
+ * once. */
 D9_FN int d9_augment_bytes(bool changes, const d9_augment_rule *rule, const uint8_t *image, int stored, int channels,
                            const int32_t *draws, int y, int x, int *bytes) {
     const d9_change change = {draws[D9_DRAW_CHANGE], {draws[D9_DRAW_CHANGE + 1], draws[D9_DRAW_CHANGE + 2]}};
     const int row_size = rule->width * stored, apart = stored > 1;
-    if (changes && !d9_change_place(change, rule->out_height, rule->out_width, &y, &x)) return 0;
+    if (changes && !d9_change_find_source(change, rule->out_height, rule->out_width, &y, &x)) return 0;
     if (d9_augment_resizes(rule)) {
         const int across = draws[D9_DRAW_MIRROR] ? rule->out_width - 1 - x : x;
-        const d9_augment_between row = d9_augment_resize(y, rule->out_height, draws[D9_DRAW_CROP_Y], rule->height),
-                                 column =
-                                     d9_augment_resize(across, rule->out_width, draws[D9_DRAW_CROP_X], rule->width);
+        const d9_augment_neighbours row = d9_augment_neighbours_of(y, rule->out_height, draws[D9_DRAW_CROP_Y],
+                                                                   rule->height),
+                                    column = d9_augment_neighbours_of(across, rule->out_width, draws[D9_DRAW_CROP_X],
+                                                                      rule->width);
         for (int c = 0; c < D9_AUGMENT_CHANNELS; c++)
             if (c < channels) bytes[c] = d9_augment_resized(image, row_size, stored, row, column, c * apart);
     } else {
@@ -281,18 +290,18 @@ D9_FN int d9_augment_bytes(bool changes, const d9_augment_rule *rule, const uint
     return 1;
 }
 
-/* True if row (or column) i of the output lies in a cutout of this size that begins at row (or column) `start`. */
-D9_FN int d9_augment_cut(int i, int start, int size) { return i >= start && i < start + size; }
+/* True if row (or column) i of the output lies in a cutout of `size` rows (columns) from row (column) `start` on. */
+D9_FN int d9_augment_in_cutout(int i, int start, int size) { return i >= start && i < start + size; }
 
 /* True if the cutout square covers row y, column x of the output. */
 D9_FN int d9_augment_cuts(const d9_augment_rule *rule, const int32_t *draws, int y, int x) {
     const int side = (int)rule->number[D9_AUGMENT_CUTOUT][0];
-    return side > 0 && d9_augment_cut(y, draws[D9_DRAW_CUTOUT_Y], side) &&
-           d9_augment_cut(x, draws[D9_DRAW_CUTOUT_X], side);
+    return side > 0 && d9_augment_in_cutout(y, draws[D9_DRAW_CUTOUT_Y], side) &&
+           d9_augment_in_cutout(x, draws[D9_DRAW_CUTOUT_X], side);
 }
 
-/* True if a kind that changes colours is on. */
-D9_FN int d9_augment_colours(const d9_augment_rule *rule) {
+/* True if a kind that changes the colours of normalised pixels is on. */
+D9_FN int d9_augment_changes_colours(const d9_augment_rule *rule) {
     int any = 0;
     for (int kind = D9_AUGMENT_MIRROR + 1; kind < D9_AUGMENT_CUTOUT; kind++) any |= d9_augment_on(rule, kind);
     return any;
@@ -310,5 +319,5 @@ D9_FN void d9_augment_colour(const d9_augment_rule *rule, const int32_t *draws, 
             pixel[c] = d9_augment_jitter(pixel[c], draws[D9_DRAW_BRIGHTNESS], draws[D9_DRAW_CONTRAST]);
 }
 
-/* Mixes an element of an image, with weight `share`, with the element of its partner. */
+/* Mixes an element of an image, with weight `share`, and the same element of its partner, with weight 1 - share. */
 D9_FN float d9_augment_mix(float own, float other, float share) { return share * own + (1 - share) * other; }

@@ -95,7 +95,8 @@ D9_FN D9_REAL D9_OF(d9_cell_backward_LSTM)(D9_REAL d, const D9_REAL *saved, D9_R
     return 0;
 }
 
-/* Select the cell by its number (d9_recurrent_cell), for code that is not performance critical. */
+/* Forward and backward pass of the cell with this number (d9_recurrent_cell), for code that is not performance
+ * critical. */
 D9_FN D9_REAL D9_OF(d9_cell_forward)(int cell, const D9_REAL *gx, const D9_REAL *a, D9_REAL before, D9_REAL *c,
                                      D9_REAL *saved) {
     switch (cell) {

@@ -1,11 +1,10 @@
-/* The changes of changes.def, one of which is drawn for an image: a change moves the pixels or alters their bytes.
- * Pixels are computed in integers, so that every backend has the same bytes. The unit of magnitudes is
- * 1 / D9_CHANGE_UNIT.
+/* The changes of changes.def: most move an image's pixels or alter their bytes, NONE does nothing. Pixels are computed
+ * in integers, so that every backend has the same bytes. The unit of magnitudes is 1 / D9_CHANGE_UNIT.
  *
  * Shears and rotations have the middle of the image as their centre, and every pixel shows the nearest source pixel:
- * ROTATE by 90 degrees on 2 x 2 shows at (0, 0) the pixel (0, 1) or (1, 0). A factor 1 + m moves bytes away from black
- * (BRIGHTNESS), from their luminance (SATURATION, of 3 channels) or from middle grey (CONTRAST). POSTERIZE clears the m
- * lowest bits, SOLARIZE inverts the bytes that are at least 255 - m. */
+ * ROTATE by 90 degrees on 2 x 2 shows at (0, 0) the pixel (0, 1) or (1, 0). With magnitude m, BRIGHTNESS, SATURATION
+ * (only with 3 channels) and CONTRAST multiply a byte's distance from black, from the pixel's luminance or from middle
+ * grey by 1 + m. POSTERIZE clears the m lowest bits, SOLARIZE inverts the bytes that are at least 255 - m. */
 #pragma once
 
 #include "kernels/formulas/common.h"
@@ -17,14 +16,15 @@ enum {
 };
 #undef D9_CHANGE
 
-enum { D9_CHANGE_UNIT = 1 << 16, D9_CHANGE_LEVELS = 31 };
+enum { D9_CHANGE_UNIT = 1 << 16, D9_CHANGE_LEVELS = 31 }; /* LEVELS: number of magnitudes that can be drawn */
 
-/* The draws of an image's change: its row of changes.def; number: its magnitude and 0, but for ROTATE the cosine and
- * the sine of the angle. */
+/* A change drawn for an image. row: of changes.def. number: magnitude and 0 or, for ROTATE, cosine and sine of the
+ * angle; all in units of 1 / D9_CHANGE_UNIT. */
 typedef struct d9_change {
     int32_t row, number[2];
 } d9_change;
 
+/* The column `greatest` of changes.def. */
 D9_FN float d9_change_greatest(int row) {
     switch (row) {
 #define D9_CHANGE(id, greatest, either_sign)                                                                           \
@@ -37,7 +37,7 @@ D9_FN float d9_change_greatest(int row) {
     }
 }
 
-/* 1 if the magnitude of this row's change may be negative. */
+/* 1 if the magnitude of this row's change may be negative, otherwise 0. */
 D9_FN int d9_change_has_sign(int row) {
     switch (row) {
 #define D9_CHANGE(id, greatest, either_sign)                                                                           \
@@ -50,9 +50,9 @@ D9_FN int d9_change_has_sign(int row) {
     }
 }
 
-/* turn = cosine and sine of an angle between -pi and pi, by Taylor series whose terms are multiples of 2^-40; rounded
- * towards 0. */
-D9_FN void d9_change_turn(int32_t angle, int32_t turn[2]) {
+/* turn: cosine and sine of an angle between -pi and pi, rounded towards 0. Angle and results are in units of
+ * 1 / D9_CHANGE_UNIT. The terms of the Taylor series are multiples of 2^-40. */
+D9_FN void d9_change_cosine_sine(int32_t angle, int32_t turn[2]) {
     int64_t term = (int64_t)1 << 40, cosine = 0, sine = 0;
     for (int k = 0; k < 24; k++) {
         const int64_t sign = k & 2 ? -1 : 1;
@@ -66,18 +66,18 @@ D9_FN void d9_change_turn(int32_t angle, int32_t turn[2]) {
     turn[1] = (int32_t)(sine / (1 << 24));
 }
 
-/* The change of row `row` with a share of its greatest magnitude. */
+/* The change of row `row` with magnitude share * greatest, negated if `negative` and the row has either_sign. */
 D9_FN d9_change d9_change_of(int row, float share, int negative) {
     const int32_t size = (int32_t)(d9_change_greatest(row) * share * D9_CHANGE_UNIT),
                   magnitude = negative && d9_change_has_sign(row) ? -size : size;
     d9_change change = {row, {magnitude, 0}};
-    if (row == D9_CHANGE_ROTATE) d9_change_turn(magnitude, change.number);
+    if (row == D9_CHANGE_ROTATE) d9_change_cosine_sine(magnitude, change.number);
     return change;
 }
 
-/* Replaces row *y, column *x of the changed image (height, width) by the row and column of the unchanged image that
- * this pixel shows. Returns false if these are outside of the image. Sides are at most 4096. */
-D9_FN int d9_change_place(d9_change change, int height, int width, int *y, int *x) {
+/* Replaces row *y, column *x of the changed image (height, width) by the row and column of its source pixel in the
+ * unchanged image. Returns false if the source is outside of the image. Sides are at most 4096. */
+D9_FN int d9_change_find_source(d9_change change, int height, int width, int *y, int *x) {
     const int m = change.number[0], n = change.number[1];
     const int down = 2 * *y + 1 - height, right = 2 * *x + 1 - width; /* from the middle, in halves of pixels */
     int to_down = down * D9_CHANGE_UNIT, to_right = right * D9_CHANGE_UNIT;
@@ -105,7 +105,7 @@ D9_FN int d9_change_place(d9_change change, int height, int width, int *y, int *
     return to_down >= 0 && *y < height && to_right >= 0 && *x < width;
 }
 
-/* Multiplies the distance of a byte from `centre` by 1 + m; the result is rounded and limited to a byte. */
+/* Multiplies the distance of a byte from `centre` by 1 + m / D9_CHANGE_UNIT; rounded and limited to 0 .. 255. */
 D9_FN int d9_change_scale(int byte, int centre, int m) {
     const int moved = centre * D9_CHANGE_UNIT + (byte - centre) * (D9_CHANGE_UNIT + m) + D9_CHANGE_UNIT / 2;
     return moved < 0 ? 0 : moved / D9_CHANGE_UNIT > 255 ? 255 : moved / D9_CHANGE_UNIT;

@@ -4,7 +4,7 @@
 #include "kernels/formulas/common.h"
 #include <math.h>
 
-/* Returns the factor, at most 1, that makes the norm of share * g at most `most`. squares: the sum of squares of g. */
+/* Returns a factor, at most 1, that makes the norm of share * g at most `most`. squares: sum of squares of g. */
 D9_FN double d9_clip_factor(double squares, double share, double most) {
     const double factor = most / (share * sqrt(squares) + 1e-6);
     return factor < 1 ? factor : 1;

@@ -1,7 +1,7 @@
-/* The elements that dropout keeps. Element i of the whole batch reads word k = i / together, and is kept if the word is
- * at least p 2^32. Word k is word k mod 4 of Philox(seed; k / 4, step, D9_STREAM_DROPOUT, stream), where `stream`
- * depends on the layer. The backward pass draws again instead of storing a mask, and every backend keeps the same
- * elements.
+/* The elements that dropout keeps. Element i of the whole batch reads random word k = i / together, and is kept if the
+ * word is at least p 2^32. Word k is word k mod 4 of Philox(seed; k / 4, step, D9_STREAM_DROPOUT, stream), where
+ * `stream` depends on the layer. The backward pass draws again instead of storing a mask, and every backend keeps the
+ * same elements.
  *
  * With several processes, a process holds the samples rank, rank + ranks, rank + 2 ranks ... of the batch. Its sample n
  * (of texts (T, N, C): its token n) is therefore number n * ranks + rank of the whole batch. */
@@ -24,18 +24,18 @@ static inline d9_dropout d9_dropout_of(uint64_t seed, int64_t step, uint32_t str
     return (d9_dropout){seed, (uint32_t)step, stream, (uint32_t)(p * 4294967296.0), (float)(1 / (1 - p)), 0, 0, 1, 1};
 }
 
-/* The number in the whole batch of this process's element i. */
+/* Index in the whole batch of this process's element i. */
 D9_FN int64_t d9_dropout_place(const d9_dropout *dropout, int64_t i) {
     if (dropout->ranks == 1) return i;
     return (i / dropout->row * dropout->ranks + dropout->rank) * dropout->row + i % dropout->row;
 }
 
-/* The number of the word that this process's element i reads. */
+/* Index of the random word that this process's element i reads. */
 D9_FN int64_t d9_dropout_word(const d9_dropout *dropout, int64_t i) {
     return d9_dropout_place(dropout, i) / dropout->together;
 }
 
-/* Words 4 block to 4 block + 3. */
+/* Random words 4 * block to 4 * block + 3. */
 D9_FN d9_philox d9_dropout_words(const d9_dropout *dropout, int64_t block) {
     return d9_philox4x32_10(dropout->seed, (uint32_t)block, dropout->step, D9_STREAM_DROPOUT, dropout->stream);
 }

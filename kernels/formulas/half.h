@@ -1,8 +1,8 @@
 /* bfloat16 and IEEE half as bits: exact widening, and narrowing rounded to nearest, ties to even.
  *
  * The functions have no branches, so that loops over them vectorise. Denormals are kept in both directions; narrowing
- * turns overflow into infinity and a NaN into a quiet NaN of the same sign. The `_from_double` forms give the same
- * result as one rounding: a double first becomes a float by round-to-odd, after which the second rounding is right. */
+ * turns overflow into infinity and a NaN into a quiet NaN of the same sign. The `_from_double` functions give the
+ * result of a single rounding: they round to float by round-to-odd, so that the second rounding is right. */
 #pragma once
 
 #include "kernels/formulas/common.h"

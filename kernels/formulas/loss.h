@@ -1,9 +1,8 @@
 /* The loss of one sample, from its logits z over K classes, their log-sum-exp, and the target weights w_k of the
- * classes. The label has weight 1; an image mixed from two has weight w for its own label and 1 - w for its
- * partner's.
+ * classes. The label has weight 1; in an image mixed from two, its own label has weight w and its partner's 1 - w.
  * A row of losses.def has
  *
- *   d9_loss_term_ID    a term of each logit, summed over the classes to `total`
+ *   d9_loss_term_ID    a term of each logit; their sum over the classes is `total`
  *   d9_loss_value_ID   the loss
  *   d9_loss_slope_ID   the derivative of the loss with respect to one logit
  *
@@ -35,7 +34,7 @@ D9_FN D9_REAL D9_OF(d9_loss_target)(int loss, int64_t k, int32_t label, int32_t 
     const int own = several ? label >> k & 1 : k == label, partners = several ? other >> k & 1 : k == other;
     return (own ? share : 0) + (partners ? 1 - share : 0);
 }
-/* The sum over the classes of target weight times value, from the values at the image's label and at its partner's. */
+/* The sum over the classes of target weight times value, given the values at the image's label and at its partner's. */
 D9_FN D9_REAL D9_OF(d9_loss_at_target)(D9_REAL at_label, D9_REAL at_other, D9_REAL share) {
     return share * at_label + (1 - share) * at_other;
 }
@@ -66,7 +65,7 @@ D9_FN D9_REAL D9_OF(d9_loss_slope_SIGMOID)(D9_REAL logit, D9_REAL target, const 
     return (D9_OF(d9_sigmoid)(logit) - target) / row->classes;
 }
 
-/* Selects the loss by its number (d9_loss). */
+/* Term, value and slope of the loss with this number (d9_loss). */
 D9_FN D9_REAL D9_OF(d9_loss_term)(int loss, D9_REAL logit, D9_REAL target) {
     switch (loss) {
 #define D9_LOSS(id, name, several, doc)                                                                                \

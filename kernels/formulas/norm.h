@@ -15,8 +15,8 @@ D9_FN D9_REAL D9_OF(d9_norm_apply)(D9_REAL x, D9_REAL mean, D9_REAL inv_std, D9_
     return (x - mean) * inv_std * scale + bias;
 }
 
-D9_FN D9_REAL D9_OF(d9_norm_slope)(D9_REAL dy, D9_REAL xh, D9_REAL sum_dy, D9_REAL sum_dy_xh, D9_REAL inv_count,
-                                   D9_REAL scale, D9_REAL inv_std) {
+D9_FN D9_REAL D9_OF(d9_norm_dx)(D9_REAL dy, D9_REAL xh, D9_REAL sum_dy, D9_REAL sum_dy_xh, D9_REAL inv_count,
+                                D9_REAL scale, D9_REAL inv_std) {
     return scale * inv_std * (dy - (sum_dy + xh * sum_dy_xh) * inv_count);
 }
 

@@ -19,12 +19,12 @@
 #define D9_FORMULAS_ORTHOGONAL_H
 #define D9_ORTHOGONAL_EPSILON 1e-7
 
-/* Factor of w. norm: |w| if w is normalised in this step, otherwise 0. A w of zeros stays zero. */
+/* Factor of w. norm: |w| if w is normalised in this step, otherwise 0. A w of zeros is not normalised. */
 D9_FN double d9_orthogonal_weight_factor(double rows, double norm, double rate, double decay) {
     return (norm > 0 ? sqrt(rows) / norm : 1) * (1 - rate * decay);
 }
 
-/* Factor that makes H the initial X. */
+/* Factor that makes H the initial X; norm: |H|. */
 D9_FN double d9_orthogonal_scale(double norm) { return 1 / (norm + D9_ORTHOGONAL_EPSILON); }
 #endif
 
@@ -35,12 +35,13 @@ D9_FN D9_REAL D9_OF(d9_orthogonal_momentum)(D9_REAL g, D9_REAL momentum, D9_REAL
 }
 
 /* d9_orthogonal_inner computes an element of B from those of A and A A; d9_orthogonal_outer an element of the new X
- * from those of X and B X. by: (a, b, c). */
+ * from those of X and B X (or X B). by: (a, b, c). */
 D9_FN D9_REAL D9_OF(d9_orthogonal_inner)(const D9_REAL *by, D9_REAL a, D9_REAL square) {
     return by[1] * a + by[2] * square;
 }
 D9_FN D9_REAL D9_OF(d9_orthogonal_outer)(const D9_REAL *by, D9_REAL x, D9_REAL product) { return by[0] * x + product; }
 
+/* Returns the new weight; keep: d9_orthogonal_weight_factor. */
 D9_FN D9_REAL D9_OF(d9_orthogonal_apply)(D9_REAL w, D9_REAL keep, D9_REAL rate, D9_REAL x) {
     return keep * w - rate * x;
 }

@@ -4,7 +4,7 @@
 
 #include "kernels/formulas/half.h"
 
-/* An integer that grows with the loss. */
+/* An integer that grows with the loss; of a NaN the largest one. */
 D9_FN uint32_t d9_rank_key(float loss) {
     const uint32_t bits = d9_float_bits(loss);
     if (loss != loss) return UINT32_MAX;

@@ -1,4 +1,4 @@
-/* Compiles formulas for two precisions. A header that uses D9_REAL has no include guard and is included twice:
+/* Compiles formulas for two precisions. A header that uses D9_REAL has no include guard and may be included twice:
  *
  *   #define D9_REAL float
  *   #include "kernels/formulas/activation.h"    d9_act_CELU_float, ...
@@ -8,9 +8,9 @@
  *   #undef D9_REAL
  *
  * D9_OF(d9_act_CELU) is the name in the current precision, D9_R(0.5) a constant of it. Formulas may call the elementary
- * functions below, as D9_OF(d9_exp) and so on. The float exponentials are our own: they have no branches, so that loops
- * vectorise (GCC needs -fno-trapping-math for that), and they do not depend on libm. Their error is at most 1.1 units
- * in the last place; tests/unit/formulas.c checks it for every 1009th float. */
+ * functions below, as D9_OF(d9_exp) and so on. The float exponentials do not call libm: they have no branches, so that
+ * loops vectorise (GCC needs -fno-trapping-math for that). Their error is at most 1.1 units in the last place;
+ * tests/unit/formulas.c checks every 1009th float. */
 #pragma once
 
 #include "kernels/formulas/half.h"
@@ -25,7 +25,7 @@ D9_FN double d9_exp_double(double x) { return exp(x); }
 D9_FN double d9_expm1_below_double(double x) { return expm1(x); }
 D9_FN double d9_log_double(double x) { return log(x); }
 D9_FN double d9_sqrt_double(double x) { return sqrt(x); }
-/* Cumulative distribution function of the standard normal distribution. *density is e^(-x^2 / 2). */
+/* Cumulative distribution function of the standard normal distribution. *density = e^(-x^2 / 2), not normalised. */
 D9_FN double d9_normal_cdf_double(double x, double *density) {
     const double below = 0.5 * erfc(x * -0.70710678118654752440);
     *density = exp(-0.5 * x * x);
@@ -46,7 +46,7 @@ D9_FN float d9_exp_reduce(float x, int32_t *n) {
     return r + r * r * (0.5f + r * q);
 }
 
-D9_FN float d9_power_of_two(int32_t n) { return d9_float_of_bits((uint32_t)(n + 127) << 23); } /* -127 gives 0 */
+D9_FN float d9_power_of_two(int32_t n) { return d9_float_of_bits((uint32_t)(n + 127) << 23); } /* n = -127 gives 0 */
 
 D9_FN float d9_exp_float(float x) {
     float in = x < -104.0f ? -104.0f : x; /* a NaN stays a NaN */

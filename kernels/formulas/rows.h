@@ -11,7 +11,7 @@ typedef enum d9_activation {
     D9_ACT_COUNT
 } d9_activation;
 
-/* The column from_output of activations.def: 1 if the derivative is computed from y, so that x need not be kept. */
+/* The column from_output of activations.def: 1 if the derivative is computed from the output; otherwise 0. */
 D9_FN int d9_activation_from_output(int activation) {
     switch (activation) {
 #define D9_ACTIVATION(id, name, from_output, doc)                                                                      \
@@ -30,11 +30,11 @@ typedef enum d9_loss {
 #undef D9_LOSS
     D9_LOSS_COUNT
 } d9_loss;
-enum { D9_MANY_CLASSES = 4096 }; /* with so many or more, the loss and its gradient take a noticeable part of a step */
+enum { D9_MANY_CLASSES = 4096 }; /* from so many classes on, the loss takes a noticeable part of a step */
 
 enum { D9_LABELS_MOST = 31 /* most classes if a sample may have several: each is one bit of its i32 label */ };
 
-/* 1: a sample may have several classes, the bits of its label; 0: it has one, its label. */
+/* The column `several` of losses.def: 1 if a sample may have several classes, the bits of its label; otherwise 0. */
 D9_FN int d9_loss_several(int loss) {
     switch (loss) {
 #define D9_LOSS(id, name, several, doc)                                                                                \

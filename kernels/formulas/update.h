@@ -1,6 +1,6 @@
-/* Parameter updates of one element. g is the gradient of the summed loss over a batch of N; l = rate / N and
- * d = N decay are the learning rate and weight decay for the summed loss; m = numbers[0] is the momentum, v = state[0].
- * Updates by the mean loss have l = rate, d = decay and share = 1 / N.
+/* Parameter updates of one weight w. g is the gradient of the summed loss over a batch of N; l = rate / N and
+ * d = N decay are the learning rate and weight decay for the summed loss. Updates by the mean loss have l = rate,
+ * d = decay and share = 1 / N. The states are v (SGD), or p and q (Adam's moments); m = numbers[0] is the momentum.
  *
  *   SGD_PAGE   u = -l (g + d w),  v = m v + u,  w = w + u + m v     the learning rate is part of v
  *   SGD_TORCH  s = g + d w,       v = m v + s,  w = w - l (s + m v) the learning rate is not part of v
@@ -8,13 +8,14 @@
  *   ADAM       h = g share + d w,  p = p + a (h - p),  q = q + b (h h - q),
  *              w = w - l (p / p1) / (sqrt(q / q1) + e)      a, b: 1 - beta1, 1 - beta2; e: epsilon
  *   ADAMW      h = g share,  w = w - l d w,  then as ADAM without d: decoupled weight decay
- *   lerp       a = ratio a + (1 - ratio) x
+ *   lerp       y = ratio y + (1 - ratio) x
  *
- * a, b, e are numbers[0] to numbers[2]. p1 and q1 are Adam's bias corrections, p1 = 1 - (1 - a)^t in update t, counted
- * from 1. They are read from tables by step, like the learning rate, so every backend uses the same bits.
+ * a, b, e are numbers[0] to numbers[2]. p1 and q1 are Adam's bias corrections in update t, counted from 1:
+ * p1 = 1 - (1 - a)^t, q1 = 1 - (1 - b)^t. Like the learning rate they are read from tables by step, so every backend
+ * uses the same bits.
  *
- * At a constant learning rate the first two are equivalent: v of the first is -l times v of the second. Include with
- * D9_REAL set (real.h). Source: cifar10-fast@f79e8b89, torch_backend.py; torch.optim.SGD with and without
+ * At a constant learning rate SGD_PAGE and SGD_TORCH are equivalent: v of SGD_PAGE is -l times v of SGD_TORCH. Include
+ * with D9_REAL set (real.h). Source: cifar10-fast@f79e8b89, torch_backend.py; torch.optim.SGD with and without
  * nesterov, Adam and AdamW; Kingma and Ba, "Adam", algorithm 1; Loshchilov and Hutter, "Decoupled weight decay
  * regularization", algorithm 2. */
 #include "kernels/formulas/real.h"
@@ -22,7 +23,7 @@
 
 typedef struct D9_OF(d9_update_terms) {
     D9_REAL rate, decay, share;
-    D9_REAL correction[D9_UPDATE_STATES]; /* bias correction of each state that is an average */
+    D9_REAL correction[D9_UPDATE_STATES]; /* bias correction of each state that is a moving average */
     D9_REAL numbers[D9_UPDATE_NUMBERS];
 } D9_OF(d9_update_terms);
 
@@ -67,9 +68,9 @@ D9_FN void D9_OF(d9_update_ADAMW)(D9_REAL g, const D9_OF(d9_update_terms) * t, D
     D9_OF(d9_update_by_moments)(g * t->share, t, w, state, more_state);
 }
 
-/* Selects the update by its number, for code that is not performance critical. */
-D9_FN void D9_OF(d9_update_one)(int update, D9_REAL g, const D9_OF(d9_update_terms) * t, D9_REAL *w, D9_REAL *state,
-                                D9_REAL *more_state) {
+/* The update with this number (d9_update), for code that is not performance critical. */
+D9_FN void D9_OF(d9_update_element)(int update, D9_REAL g, const D9_OF(d9_update_terms) * t, D9_REAL *w, D9_REAL *state,
+                                    D9_REAL *more_state) {
     switch (update) {
 #define D9_UPDATE(id, name, first, second, mean, averages, doc)                                                        \
     case D9_UPDATE_##id:                                                                                               \

@@ -132,7 +132,7 @@ void d9_cuda_check_gather(d9_check *check) {
             int32_t *expected = d9_ints(s.c->batch);
             for (int n = 0; n < s.c->batch; n++) expected[n] = s.labels[s.order[(with_step ? s.from : 0) + n]];
             d9_array got = d9_array_new(D9_KERNEL_F32, s.c->batch, 0);
-            LAUNCH(d9_cuda_gather(NULL, &slice, s.labels, got.data));
+            LAUNCH(d9_cuda_gather_labels(NULL, &slice, s.labels, got.data));
             check_integers(check, "gather", expected, &got);
             d9_check_done(check);
         }
@@ -149,7 +149,7 @@ void d9_cuda_check_tokens(d9_check *check) {
         for (int t = 0; t < LENGTH; t++)
             for (int n = 0; n < s.c->batch; n++) expected[t * s.c->batch + n] = texts[s.order[s.from + n] * LENGTH + t];
         d9_array got = d9_array_new(D9_KERNEL_F32, s.c->batch * LENGTH, 0);
-        LAUNCH(d9_cuda_tokens(NULL, &slice, texts, LENGTH, got.data));
+        LAUNCH(d9_cuda_gather_tokens(NULL, &slice, texts, LENGTH, got.data));
         check_integers(check, "tokens", expected, &got);
         d9_check_done(check);
     }

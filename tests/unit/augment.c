@@ -183,8 +183,9 @@ TEST(a_resized_box_is_interpolated) {
         for (int count = 1; count <= ROWS; count++)
             for (int i = 0; i < out; i++) {
                 const int start = (out + i) % (ROWS - count + 1), c = i % CHANNELS;
-                const d9_augment_between y = d9_augment_resize(i, out, d9_augment_span(start, count), ROWS),
-                                         x = d9_augment_resize(out - 1 - i, out, d9_augment_span(start, count), ROWS);
+                const d9_augment_neighbours y = d9_augment_neighbours_of(i, out, d9_augment_span(start, count), ROWS),
+                                            x = d9_augment_neighbours_of(out - 1 - i, out,
+                                                                         d9_augment_span(start, count), ROWS);
                 double exact = 0;
                 for (int row = 0; row < count; row++)
                     for (int column = 0; column < count; column++) { /* weights: a triangle about each pixel */
@@ -244,7 +245,7 @@ TEST(rotations_have_sine_and_cosine) {
     static const int corners[][2] = {{0, 0}, {2, 0}, {2, 2}, {0, 2}, {0, 0}};
     for (int i = 0; i < 4; i++) {
         int y = corners[i][0], x = corners[i][1];
-        assert_true(d9_change_place(quarter, 3, 3, &y, &x));
+        assert_true(d9_change_find_source(quarter, 3, 3, &y, &x));
         assert_ints(y, corners[i + 1][0], x, corners[i + 1][1]);
     }
 }
@@ -255,7 +256,7 @@ TEST(changes_of_strength_zero_change_nothing) {
         const d9_change change = d9_change_of(row, 0, 1);
         for (int i = 0; i < 31 * 40; i++) {
             int y = i / 40, x = i % 40, bytes[3] = {i % 256, i * 7 % 255, 255 - i % 256};
-            assert_true(d9_change_place(change, 31, 40, &y, &x));
+            assert_true(d9_change_find_source(change, 31, 40, &y, &x));
             assert_ints(y, i / 40, x, i % 40);
             d9_change_bytes(change, 3, bytes);
             const bool inverts = row == D9_CHANGE_SOLARIZE;

@@ -180,7 +180,7 @@ static void check_updates(fixture *f, const setting *s) {
         memset(w->data + n, 0xff, 16);
         d9_cpu_update_group(&s->cpu, &rule, g->data, n, w->data, kept_in);
         for (int64_t i = 0; i < n; i++)
-            d9_update_one_double(row, g->want[i], &terms, &w->want[i], &state[0]->want[i], &state[1]->want[i]);
+            d9_update_element_double(row, g->want[i], &terms, &w->want[i], &state[0]->want[i], &state[1]->want[i]);
         check(w, s, "updated weights", 3e-7);
         for (int k = 0; k < kept; k++) check(state[k], s, "kept", 3e-7);
     }
@@ -494,7 +494,8 @@ static void augmentation_of(fixture *f, const setting *s, bool jitter, int heigh
         const int32_t *d = draws + n * D9_DRAW_SLOTS;
         const int source_row = d9_augment_row(row, d[D9_DRAW_CROP_Y], PAD, H),
                   source_column = d9_augment_column(x, d[D9_DRAW_CROP_X], d[D9_DRAW_MIRROR], PAD, width, W);
-        const bool cut = d9_augment_cut(row, d[D9_DRAW_CUTOUT_Y], CUT) && d9_augment_cut(x, d[D9_DRAW_CUTOUT_X], CUT);
+        const bool cut =
+            d9_augment_in_cutout(row, d[D9_DRAW_CUTOUT_Y], CUT) && d9_augment_in_cutout(x, d[D9_DRAW_CUTOUT_X], CUT);
         const uint8_t byte = images[((order[n] * H + source_row) * W + source_column) * C + c];
         float value = table[c * 256 + byte];
         if (jitter) value = d9_augment_jitter(value, d[D9_DRAW_BRIGHTNESS], d[D9_DRAW_CONTRAST]);

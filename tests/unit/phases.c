@@ -108,11 +108,12 @@ TEST(a_shrunk_image_is_the_cropped_one_resized) {
             for (int i = 0; i < out * out_width * CHANNELS; i++) {
                 const int y = i / CHANNELS / out_width, x = i / CHANNELS % out_width, c = i % CHANNELS,
                           seen = mirror ? out_width - 1 - x : x;
-                const d9_augment_between row = d9_augment_resize(y, out, down, ROWS),
-                                         column = d9_augment_resize(seen, out_width, across, COLUMNS),
-                                         whole_row = d9_augment_resize(y, out, d9_augment_span(0, HEIGHT), HEIGHT),
-                                         whole_column =
-                                             d9_augment_resize(x, out_width, d9_augment_span(0, WIDTH), WIDTH);
+                const d9_augment_neighbours row = d9_augment_neighbours_of(y, out, down, ROWS),
+                                            column = d9_augment_neighbours_of(seen, out_width, across, COLUMNS),
+                                            whole_row =
+                                                d9_augment_neighbours_of(y, out, d9_augment_span(0, HEIGHT), HEIGHT),
+                                            whole_column = d9_augment_neighbours_of(x, out_width,
+                                                                                    d9_augment_span(0, WIDTH), WIDTH);
                 const int byte = d9_augment_resized(image, COLUMNS * CHANNELS, CHANNELS, row, column, c),
                           want = d9_augment_resized(cropped, WIDTH * CHANNELS, CHANNELS, whole_row, whole_column, c);
                 assert_true(abs(byte - want) <= (mirror ? 1 : 0)); /* a weight of one half is rounded up */

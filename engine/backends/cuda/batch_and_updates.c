@@ -61,8 +61,8 @@ D9_CUDA_RUN(gather) {
     const d9_cuda_slice slice = slice_of(site, node->inputs[1], &node->as.batch);
     (void)step;
     return d9_cuda_check(context, site,
-                         d9_cuda_gather(d9_cuda_stream_of(site), &slice, d9_site_data(site, node->inputs[0]),
-                                        d9_site_data(site, node->outputs[0])));
+                         d9_cuda_gather_labels(d9_cuda_stream_of(site), &slice, d9_site_data(site, node->inputs[0]),
+                                               d9_site_data(site, node->outputs[0])));
 }
 
 D9_CUDA_RUN(tokens) {
@@ -70,9 +70,9 @@ D9_CUDA_RUN(tokens) {
     const d9_cuda_slice slice = slice_of(site, node->inputs[1], &node->as.batch);
     (void)step;
     return d9_cuda_check(context, site,
-                         d9_cuda_tokens(d9_cuda_stream_of(site), &slice, d9_site_data(site, node->inputs[0]),
-                                        d9_site_value(site, node->outputs[0])->shape.d[0],
-                                        d9_site_data(site, node->outputs[0])));
+                         d9_cuda_gather_tokens(d9_cuda_stream_of(site), &slice, d9_site_data(site, node->inputs[0]),
+                                               d9_site_value(site, node->outputs[0])->shape.d[0],
+                                               d9_site_data(site, node->outputs[0])));
 }
 
 D9_CUDA_RUN(stream) {

@@ -13,7 +13,7 @@ d9_status d9_reference_GATHER(const d9_reference_op *op) { return d9_host_gather
  * of a grey sample becomes all C. */
 static void augment_sample(const uint8_t *image, const d9_augment_rule *rule, int stored, int channels,
                            const int32_t *draws, const double *table, double *out) {
-    const bool colours = d9_augment_colours(rule) != 0;
+    const bool colours = d9_augment_changes_colours(rule) != 0;
     for (int y = 0; y < rule->out_height; y++)
         for (int x = 0; x < rule->out_width; x++, out += channels) {
             int bytes[D9_AUGMENT_CHANNELS] = {0};

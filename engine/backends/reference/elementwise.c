@@ -80,7 +80,7 @@ d9_status d9_reference_UPDATE(const d9_reference_op *op) {
     for (int64_t i = 0; i < count_of(op); i++) {
         double weight = w[i], kept[D9_UPDATE_STATES];
         for (int s = 0; s < D9_UPDATE_STATES; s++) kept[s] = state[s] ? state[s][i] : 0;
-        d9_update_one_double((int)update->update, g[i], &terms, &weight, &kept[0], &kept[1]);
+        d9_update_element_double((int)update->update, g[i], &terms, &weight, &kept[0], &kept[1]);
         w_out[i] = weight;
         for (int s = 0; s < D9_UPDATE_STATES; s++)
             if (state_out[s]) state_out[s][i] = kept[s];

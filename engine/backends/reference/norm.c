@@ -162,7 +162,7 @@ d9_status d9_reference_NORM_BACKWARD(const d9_reference_op *op) {
         for (int64_t i = 0; i < g.pixels * g.channels; i++) {
             int64_t c = i % g.channels, s = n % g.groups * g.channels + c, at = n * g.pixels * g.channels + i;
             double xh = (in[1][at] - in[2][s]) * in[3][s];
-            out[0][at] = d9_norm_slope_double(in[0][at], xh, sum_dy[s], sum_dy_xh[s], inv_count, in[4][c], in[3][s]);
+            out[0][at] = d9_norm_dx_double(in[0][at], xh, sum_dy[s], sum_dy_xh[s], inv_count, in[4][c], in[3][s]);
         }
 done:
     return status;

@@ -11,8 +11,8 @@
  * positions at a time, which stay in the L1 cache. Each thread sums its own range of images; the threads' sums are
  * added in order, so the bits of the result depend on the number of threads, but on nothing else of the machine.
  *
- * An infinite x or dy meets zeros of the padding, which gives NaN where a direct convolution gives none; training has
- * diverged then anyway.
+ * An infinite x or dy is multiplied by zeros of the padding, which gives NaN where a direct convolution gives none;
+ * training has diverged then anyway.
  *
  * Measured on one core of a shared Xeon against oneDNN 2.6.3 on two, GFLOP/s per core, packing included: 32 x 32
  * 64 -> 128 channels 1090 (oneDNN 770), 16 x 16 128 -> 128 1110 (610), 8 x 8 256 -> 512 920 (720), 4 x 4 512 -> 512
@@ -46,7 +46,8 @@ typedef struct layout {
 static layout layout_of(const d9_cpu_conv_shape *s) {
     layout l = {.row = s->width + 1, .image = (s->height + 1) * (s->width + 1)};
     l.sums = s->outputs * s->inputs * TAPS * (int64_t)sizeof(float);
-    const int64_t wanted = l.sums / 2 > GROUP_BYTES ? l.sums / 2 : GROUP_BYTES; /* to load large sums less often */
+    /* Large groups load large sums less often. */
+    const int64_t wanted = l.sums / 2 > GROUP_BYTES ? l.sums / 2 : GROUP_BYTES;
     l.group = wanted / ((s->inputs + s->outputs) * 2 * l.image);
     l.group = l.group < 1 ? 1 : l.group > s->images ? s->images : l.group;
     l.positions = d9_round_up(l.group * l.image, DEPTH);
@@ -61,8 +62,8 @@ static layout layout_of(const d9_cpu_conv_shape *s) {
     return l;
 }
 
-/* Asks Linux for permission to use the tile registers; asking again is harmless. False: refused, or no AMX. */
-static bool has_tile_permission(void) {
+/* Requests Linux's permission to use the tile registers; may be called again. False: refused, or no AMX. */
+static bool request_tile_permission(void) {
     enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
     return d9_cpu_has_amx_bf16() && syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
 }
@@ -73,7 +74,7 @@ static bool fits(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
     const bool rows = s->width == 4 || s->width == 8 || s->width % 16 == 0;
     return cpu->tiles && s->pass == D9_CPU_CONV_BACKWARD_WEIGHT && s->store == D9_KERNEL_BF16 && s->kernel == 3 &&
            s->stride == 1 && s->pad == 1 && rows && s->height * s->width % 16 == 0 && s->inputs % BLOCK == 0 &&
-           s->outputs % BLOCK == 0 && has_tile_permission();
+           s->outputs % BLOCK == 0 && request_tile_permission();
 }
 
 static int64_t scratch_bytes(const d9_cpu *cpu, const d9_cpu_conv_shape *shape) {

@@ -1,15 +1,15 @@
 /* Augments one image of a batch: gather, reflect-pad, crop or resize, mirror, change, normalise by table, jitter, zero
- * the cutout square; and mixes two images. Augmented f32 images have the same bits at every level, mixed ones may
- * differ. */
+ * the cutout square; and mixes two images. Augmented f32 images have the same bits at every level; mixed images
+ * may differ. */
 #include "kernels/cpu/loops/tile.h"
 
 #include "kernels/formulas/augment.h"
 
-/* Writes `count` pixels of output row y, from column x on, to `run` (count, C). `source`: the image's row for row y. */
-static void fill_run(const d9_cpu_batch *b, const uint8_t *source, const int32_t *draws, int y, int x, int count,
-                     float *run) {
+/* Writes `count` pixels of output row y, from column x on, to `run` (count, C). `source`: source row of the image. */
+static void augment_cropped_run(const d9_cpu_batch *b, const uint8_t *source, const int32_t *draws, int y, int x,
+                                int count, float *run) {
     const d9_augment_rule *rule = b->rule;
-    const int pad = d9_augment_pad(rule), colours = d9_augment_colours(rule), apart = b->stored > 1;
+    const int pad = d9_augment_pad(rule), colours = d9_augment_changes_colours(rule), apart = b->stored > 1;
     for (int i = 0; i < count; i++, run += b->channels) {
         const int column = d9_augment_column(x + i, draws[D9_DRAW_CROP_X], draws[D9_DRAW_MIRROR], pad, rule->out_width,
                                              rule->width),
@@ -20,12 +20,12 @@ static void fill_run(const d9_cpu_batch *b, const uint8_t *source, const int32_t
     }
 }
 
-/* fill_run for rules that resize or change images (d9_augment_general). `changes`: D9_AUGMENT_CHANGE is on, as a
- * compile-time constant. */
-static inline __attribute__((always_inline)) void fill_general_as(bool changes, const d9_cpu_batch *b,
-                                                                  const uint8_t *image, const int32_t *draws, int y,
-                                                                  int x, int count, float *run) {
-    const int colours = d9_augment_colours(b->rule);
+/* augment_cropped_run for rules that resize or change images (d9_augment_is_general). `changes`, a compile-time
+ * constant: D9_AUGMENT_CHANGE is on. */
+static inline __attribute__((always_inline)) void augment_general_run_as(bool changes, const d9_cpu_batch *b,
+                                                                         const uint8_t *image, const int32_t *draws,
+                                                                         int y, int x, int count, float *run) {
+    const int colours = d9_augment_changes_colours(b->rule);
     for (int i = 0; i < count; i++, run += b->channels) {
         int bytes[D9_AUGMENT_CHANNELS];
         const bool empty = d9_augment_cuts(b->rule, draws, y, x + i) ||
@@ -35,12 +35,12 @@ static inline __attribute__((always_inline)) void fill_general_as(bool changes, 
     }
 }
 
-static void fill_general_run(const d9_cpu_batch *b, const uint8_t *image, const int32_t *draws, int y, int x, int count,
-                             float *run) {
+static void augment_general_run(const d9_cpu_batch *b, const uint8_t *image, const int32_t *draws, int y, int x,
+                                int count, float *run) {
     if (d9_augment_on(b->rule, D9_AUGMENT_CHANGE))
-        fill_general_as(true, b, image, draws, y, x, count, run);
+        augment_general_run_as(true, b, image, draws, y, x, count, run);
     else
-        fill_general_as(false, b, image, draws, y, x, count, run);
+        augment_general_run_as(false, b, image, draws, y, x, count, run);
 }
 
 void D9_LOOP_NAME(augment)(const d9_cpu_batch *b, int64_t n, d9_kernel_out y) {
@@ -50,7 +50,7 @@ void D9_LOOP_NAME(augment)(const d9_cpu_batch *b, int64_t n, d9_kernel_out y) {
     const int64_t row_size = (int64_t)rule->width * b->stored, out_row_size = (int64_t)rule->out_width * b->channels;
     const uint8_t *image = b->images + (int64_t)b->order[n] * rule->height * row_size;
     const int32_t *draws = b->draws + n * D9_DRAW_SLOTS;
-    const bool general = d9_augment_general(rule) != 0;
+    const bool general = d9_augment_is_general(rule) != 0;
     for (int oy = 0; oy < rule->out_height; oy++) {
         const int row = d9_augment_row(oy, draws[D9_DRAW_CROP_Y], d9_augment_pad(rule), rule->height);
         for (int x = 0; x < rule->out_width; x += fit) {
@@ -58,9 +58,9 @@ void D9_LOOP_NAME(augment)(const d9_cpu_batch *b, int64_t n, d9_kernel_out y) {
             const int64_t at = (n * rule->out_height + oy) * out_row_size + (int64_t)x * b->channels;
             float *run = d9_tile_target(y, at, tile);
             if (general)
-                fill_general_run(b, image, draws, oy, x, count, run);
+                augment_general_run(b, image, draws, oy, x, count, run);
             else
-                fill_run(b, image + row * row_size, draws, oy, x, count, run);
+                augment_cropped_run(b, image + row * row_size, draws, oy, x, count, run);
             d9_tile_store(y, at, (int64_t)count * b->channels, run);
         }
     }

@@ -1,5 +1,6 @@
 /* Conversion of arrays between bf16 and float, rounded to nearest even. With AVX512_BF16 the processor's instruction
- * rounds. It flushes denormals (below 1.2e-38) to zero, which the formula in half.h keeps; otherwise the two agree. */
+ * rounds. The instruction flushes denormals (below 1.2e-38) to zero, the formula in half.h keeps them; otherwise the
+ * two agree. */
 #pragma once
 
 #include "kernels/formulas/half.h"
@@ -12,6 +13,7 @@ static inline void d9_bf16_widen(const uint16_t *x, int64_t n, float *y) {
 #ifdef __AVX512BF16__
 #include <immintrin.h>
 
+/* Mask of the first n of 16 lanes. */
 static inline __mmask16 d9_lanes_mask(int64_t n) { return (__mmask16)((1u << n) - 1); } /* 0 <= n < 16 */
 
 static inline void d9_bf16_narrow(const float *x, int64_t n, uint16_t *y) {

@@ -2,10 +2,10 @@
 #include "kernels/cpu/integers.h"
 #include "kernels/cpu/loops/tile.h"
 
-enum { BLOCKS = D9_TILE / 4 };
+enum { BLOCKS = D9_TILE / 4 }; /* Philox blocks of four words for a tile */
 
 /* Draws the words of BLOCKS blocks (d9_dropout_words); word v of block first + b is stored at [4 b + v]. */
-static void draw(const d9_dropout *d, int64_t first, uint32_t *words) {
+static void draw_blocks(const d9_dropout *d, int64_t first, uint32_t *words) {
     uint32_t c0[BLOCKS], c1[BLOCKS], c2[BLOCKS], c3[BLOCKS];
     for (uint32_t b = 0; b < BLOCKS; b++) {
         c0[b] = (uint32_t)first + b;
@@ -42,8 +42,8 @@ void D9_LOOP_NAME(dropout)(d9_kernel_in x, const d9_dropout *d, d9_kernel_out y,
         const int64_t place = d9_dropout_place(d, at);
         const uint32_t *drawn = words + place % 4;
         n = d9_tile_count(at, end);
-        /* With several processes, places are consecutive only within a row. The drawn words begin at a multiple of 4,
-         * so D9_TILE - place % 4 of them are left. */
+        /* With several processes, the elements are consecutive in the whole batch only within a row. The drawn words
+         * begin at a multiple of 4, so D9_TILE - place % 4 of them are left. */
         if (d->ranks > 1) n = d9_min(n, d9_min(d->row - at % d->row, D9_TILE - place % 4));
         if (d->together > 1) {
             const int64_t word = d9_dropout_word(d, at);
@@ -52,7 +52,7 @@ void D9_LOOP_NAME(dropout)(d9_kernel_in x, const d9_dropout *d, d9_kernel_out y,
             drawn = words;
             for (int64_t i = 0; i < n; i++) words[i] = one;
         } else {
-            draw(d, place / 4, words);
+            draw_blocks(d, place / 4, words);
         }
         const float *from = d9_tile_load(x, at, n, tile);
         float *to = d9_tile_target(y, at, tile);

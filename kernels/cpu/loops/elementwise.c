@@ -1,4 +1,4 @@
-/* Element-wise loops, most of them limited by memory bandwidth. */
+/* Element-wise loops; most are limited by memory bandwidth. */
 #include "kernels/cpu/loops/tile.h"
 
 #include "kernels/formulas/update.h"
@@ -43,7 +43,7 @@ void D9_LOOP_NAME(scale)(d9_kernel_in x, float factor, d9_kernel_out y, int64_t 
     }
 }
 
-/* There is no `omp simd` here: the compiler decides for each activation whether vectors are worth it. */
+/* The loops have no `omp simd`: the compiler decides for each activation if vectors are faster. */
 void d9_tile_act(d9_kernel_act act, int64_t n, float *t) {
     const float alpha = act.alpha;
     switch (act.activation) {
@@ -58,7 +58,7 @@ void d9_tile_act(d9_kernel_act act, int64_t n, float *t) {
     }
 }
 
-void d9_tile_slope(d9_kernel_act act, const float *dy, const float *reference, int64_t n, float *t) {
+void d9_tile_act_backward(d9_kernel_act act, const float *dy, const float *reference, int64_t n, float *t) {
     const float alpha = act.alpha;
     switch (act.activation) {
 #define D9_ACTIVATION(id, name, from_output, doc)                                                                      \
@@ -90,7 +90,7 @@ void D9_LOOP_NAME(act_backward)(d9_kernel_in dy, d9_kernel_in reference, d9_kern
     for (int64_t at = begin, n; at < end; at += n) {
         n = d9_tile_count(at, end);
         const float *from = d9_tile_load(dy, at, n, tile), *t = d9_tile_load(reference, at, n, reference_tile);
-        d9_tile_slope(act, from, t, n, slopes); /* in a separate tile, because dx may be the array dy */
+        d9_tile_act_backward(act, from, t, n, slopes); /* in a separate tile, because dx may be the array dy */
         float *to = d9_tile_target(dx, at, tile);
         copy_tile(slopes, n, to);
         d9_tile_store(dx, at, n, to);

@@ -2,7 +2,7 @@
  *
  *   along        (lines of K, panel, D9_GEMM_LINE)   an operand whose rows run along K: whole lines are copied
  *   across       (K, panel)                          an operand whose rows are steps of K: pieces of rows are copied
- *   transposed   (K, panel)                          rows along K, transposed: only for the b of a b^T */
+ *   transposed   (K, panel)                          b in a product a b^T: its rows run along K and are transposed */
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/integers.h"
 #include "kernels/cpu/loops/lanes.h"
@@ -35,35 +35,35 @@ static void advance(const struct d9_gemm_source *s, position *at) {
     at->n++;
 }
 
-/* ---- copying a few elements: loops with fixed trip counts, which AVX-512 masks ---- */
+/* ---- copying a few elements: the loops over the rest have fixed trip counts, for AVX-512 with masks ---- */
 
-static inline __attribute__((always_inline)) void move_f32(const float *from, int64_t n, float *to) {
+static inline __attribute__((always_inline)) void copy_f32(const float *from, int64_t n, float *to) {
     for (; n >= LINE; n -= LINE, from += LINE, to += LINE) memcpy(to, from, LINE * 4);
 #pragma omp simd
     for (int i = 0; i < LINE; i++)
         if (i < n) to[i] = from[i];
 }
 
-static inline __attribute__((always_inline)) void move_bf16(const uint16_t *from, int64_t n, uint16_t *to) {
+static inline __attribute__((always_inline)) void copy_bf16(const uint16_t *from, int64_t n, uint16_t *to) {
     for (; n >= 2 * LINE; n -= 2 * LINE, from += 2 * LINE, to += 2 * LINE) memcpy(to, from, LINE * 4);
 #pragma omp simd
     for (int i = 0; i < 2 * LINE; i++)
         if (i < n) to[i] = from[i];
 }
 
-static inline __attribute__((always_inline)) void clear(int64_t n, float *to) { /* n < 2 LINE */
+static inline __attribute__((always_inline)) void clear_floats(int64_t n, float *to) { /* n < 2 LINE */
 #pragma omp simd
     for (int i = 0; i < 2 * LINE; i++)
         if (i < n) to[i] = 0;
 }
 
-/* Copies n elements of x from index `at`: bf16 is widened to f32 unless `narrow`. */
-static inline __attribute__((always_inline)) void move(const d9_kernel_in *x, bool narrow, int64_t at, int64_t n,
-                                                       void *to) {
+/* Copies n elements of x from index `at` on; bf16 is widened to f32 unless `narrow`. */
+static inline __attribute__((always_inline)) void copy_elements(const d9_kernel_in *x, bool narrow, int64_t at,
+                                                                int64_t n, void *to) {
     if (x->store == D9_KERNEL_F32)
-        move_f32((const float *)x->data + at, n, to);
+        copy_f32((const float *)x->data + at, n, to);
     else if (narrow)
-        move_bf16((const uint16_t *)x->data + at, n, to);
+        copy_bf16((const uint16_t *)x->data + at, n, to);
     else
         d9_bf16_widen((const uint16_t *)x->data + at, n, to);
 }
@@ -103,10 +103,10 @@ static inline int64_t next_piece(const struct d9_gemm_source *s, walk *w, int64_
     return piece;
 }
 
-/* Returns `count` elements of a row from element `from`, as f32 or bf16: a pointer into x if they are contiguous there
- * in that type, otherwise `to`, into which they are copied. */
-static const void *fetch(const struct d9_gemm_source *s, position position, bool narrow, int64_t from, int64_t count,
-                         void *to) {
+/* Returns `count` elements of a row from element `from` on, as bf16 if `narrow`, otherwise as f32: a pointer into x if
+ * they are contiguous there and have this type, otherwise `to`, into which they are copied. */
+static const void *fetch_elements(const struct d9_gemm_source *s, position position, bool narrow, int64_t from,
+                                  int64_t count, void *to) {
     const int64_t bytes = narrow ? 2 : 4;
     walk w = walk_of(s, position, from, count);
     for (char *end = to; w.left > 0;) {
@@ -116,13 +116,14 @@ static const void *fetch(const struct d9_gemm_source *s, position position, bool
         if (at < 0)
             memset(end, 0, (size_t)(piece * bytes));
         else
-            move(&s->x, narrow, at, piece, end);
+            copy_elements(&s->x, narrow, at, piece, end);
         end += piece * bytes;
     }
     return to;
 }
 
-/* Copies elements of a row as lines of `length` elements, `stride` floats apart; zeros fill up the last line. */
+/* Copies elements [from, from + count) of a row as lines of `length` elements, `stride` floats apart, as bf16 if
+ * `narrow`; zeros fill up the last line. */
 static inline __attribute__((always_inline)) void copy_lines(const struct d9_gemm_source *s, position position,
                                                              bool narrow, int64_t from, int64_t count,
                                                              const int64_t length, int64_t stride, float *to) {
@@ -140,7 +141,7 @@ static inline __attribute__((always_inline)) void copy_lines(const struct d9_gem
                 memcpy(end, (const char *)s->x.data + at * bytes, (size_t)(length * bytes));
                 at += here;
             } else {
-                move(&s->x, narrow, at, here, end);
+                copy_elements(&s->x, narrow, at, here, end);
                 at += here;
             }
             piece -= here;
@@ -152,7 +153,7 @@ static inline __attribute__((always_inline)) void copy_lines(const struct d9_gem
     if (narrow)
         memset((char *)to + filled * 2, 0, (size_t)((length - filled) * 2));
     else
-        clear(length - filled, to + filled);
+        clear_floats(length - filled, to + filled);
 }
 
 /* ---- packing ---- */
@@ -170,7 +171,7 @@ static inline const char *plain_row(const struct d9_gemm_source *s, position at,
            (s->start + at.n * s->image + line * s->line + pixel * s->pixel + from) * d9_kernel_store_bytes(s->x.store);
 }
 
-/* Copies `bytes` as lines of 64 bytes, `stride` floats apart; the last is padded with zeros. */
+/* Copies `bytes` bytes as lines of 64 bytes, `stride` floats apart; zeros fill up the last line. */
 static inline void copy_row(const char *from, int64_t bytes, int64_t stride, float *to) {
     for (; bytes >= LINE * 4; bytes -= LINE * 4, from += LINE * 4, to += stride) memcpy(to, from, LINE * 4);
     if (bytes == 0) return;
@@ -204,7 +205,7 @@ void D9_LOOP_NAME(gemm_pack_along)(const struct d9_gemm_pack *p) {
         pack_along(p, false);
 }
 
-/* Packs one lane of a panel: `count` columns of one row or, with pairs, of two rows; the other columns are zero. */
+/* Packs one lane of a panel: `count` columns of row[0] or, with pairs, of row[0] and row[1]; others are zero. */
 D9_INLINE void pack_lane(const int64_t panel, const bool pairs, const void *const *row, int64_t from, int64_t count,
                          float *to) {
     if (pairs) {
@@ -238,7 +239,7 @@ D9_INLINE void pack_across(const struct d9_gemm_pack *p, const int64_t panel, co
             else if (plain)
                 row[i] = plain_row(p->source, at, p->from);
             else
-                row[i] = fetch(p->source, at, pairs, p->from, p->count, temporary);
+                row[i] = fetch_elements(p->source, at, pairs, p->from, p->count, temporary);
             advance(p->source, &at);
         }
         for (int64_t first = 0; first < p->count; first += panel)
@@ -259,8 +260,8 @@ void D9_LOOP_NAME(gemm_pack_across)(const struct d9_gemm_pack *p) {
         pack_across(p, ACROSS, false);
 }
 
-/* Each line of 16 lanes is copied before it is transposed: rows may begin at addresses that share a cache set, which
- * cannot hold a line of each of them. */
+/* Copies each line of 16 lanes before transposing it: rows may begin at addresses that share a cache set, which cannot
+ * hold a line of each row. */
 void D9_LOOP_NAME(gemm_pack_transposed)(const struct d9_gemm_pack *p) {
     const int64_t bytes = p->k_count * (p->pairs ? 2 : 4);
     position at = position_of(p->source, p->from);
@@ -269,7 +270,7 @@ void D9_LOOP_NAME(gemm_pack_transposed)(const struct d9_gemm_pack *p) {
         const char *rows[WIDTH];
         float lines[WIDTH][LINE] = {{0}}, *to = p->to + first * p->lanes;
         for (int64_t c = 0; c < columns; c++) {
-            rows[c] = fetch(p->source, at, p->pairs, p->k, p->k_count, p->temporary + c * p->temporary_row);
+            rows[c] = fetch_elements(p->source, at, p->pairs, p->k, p->k_count, p->temporary + c * p->temporary_row);
             advance(p->source, &at);
         }
         for (int64_t lane = 0; lane < p->lanes; lane += LINE) {
@@ -287,10 +288,10 @@ typedef struct register_tile { /* rows of a times a panel of b */
     const float *a, *b;
     int64_t lanes;
     bool add;                  /* add the product to `sums` */
-    float *sums;               /* (rows, WIDTH); written unless `row_starts` is given */
+    float *sums;               /* (rows, WIDTH); written if row_starts is NULL */
     const int64_t *row_starts; /* index in y of each row's first column; NULL: the sums do not go to y */
     int64_t column;            /* first column */
-    const float *bias;         /* of this column, added after rounding to the type of y; NULL: none */
+    const float *bias;         /* of the first column; added after rounding to the type of y; NULL: none */
     d9_kernel_out y;
 } register_tile;
 
@@ -315,7 +316,7 @@ D9_INLINE void store_sums(d9_vector sum[D9_PRODUCT_ROWS][2], const int rows, con
     }
 }
 
-/* Computes only the left half of a panel's columns, if the last panel has no others; the sums do not go to y. */
+/* Computes only the left half of a panel's columns, for a last panel without others; stores the sums in t->sums. */
 D9_INLINE void multiply_left(const bool pairs, const int rows, const d9_product_layout l, int64_t group,
                              const register_tile *t) {
     d9_vector sum[D9_PRODUCT_ROWS];
@@ -365,16 +366,16 @@ D9_INLINE void multiply(const bool pairs, const int rows, const d9_product_layou
 }
 
 #define TILES_(name, pairs)                                                                                            \
-    static __attribute__((noinline)) void along##name(const register_tile *t) {                                        \
+    static __attribute__((noinline)) void multiply_along##name(const register_tile *t) {                               \
         multiply(pairs, D9_PRODUCT_ROWS, (d9_product_layout){LINE, 1, LINE}, D9_PRODUCT_ROWS *LINE, t);                \
     }                                                                                                                  \
-    static __attribute__((noinline)) void along_left##name(const register_tile *t) {                                   \
+    static __attribute__((noinline)) void multiply_along_left##name(const register_tile *t) {                          \
         multiply_left(pairs, D9_PRODUCT_ROWS, (d9_product_layout){LINE, 1, LINE}, D9_PRODUCT_ROWS *LINE, t);           \
     }                                                                                                                  \
-    static __attribute__((noinline)) void across##name(const register_tile *t) {                                       \
+    static __attribute__((noinline)) void multiply_across##name(const register_tile *t) {                              \
         multiply(pairs, TALL, (d9_product_layout){1, ACROSS, 4}, 4 * ACROSS, t);                                       \
     }                                                                                                                  \
-    static __attribute__((noinline)) void across_left##name(const register_tile *t) {                                  \
+    static __attribute__((noinline)) void multiply_across_left##name(const register_tile *t) {                         \
         multiply_left(pairs, TALL, (d9_product_layout){1, ACROSS, 4}, 4 * ACROSS, t);                                  \
     }
 TILES_(, false)
@@ -386,17 +387,17 @@ static void store_with_bias(float *sums, int64_t count, const float *bias, int64
     if (bias && y.store == D9_KERNEL_BF16) d9_bf16_round(count, sums);
     for (int64_t i = 0; bias && i < count; i++) sums[i] += bias[i];
     if (y.store == D9_KERNEL_F32)
-        move_f32(sums, count, (float *)y.data + at);
+        copy_f32(sums, count, (float *)y.data + at);
     else
         d9_bf16_narrow(sums, count, (uint16_t *)y.data + at);
 }
 
-/* A panel of b is multiplied by all panels of a before the next one, so it can stay in the L1 cache. */
+/* Multiplies a panel of b by all panels of a before the next panel of b, so that it can stay in the L1 cache. */
 void D9_LOOP_NAME(gemm_multiply)(const struct d9_gemm_block *g) {
     void (*const whole_panel)(const register_tile *t) =
-        g->across ? D9_PRODUCT_CHOOSE(across, g->pairs) : D9_PRODUCT_CHOOSE(along, g->pairs);
-    void (*const left_half)(const register_tile *t) =
-        g->across ? D9_PRODUCT_CHOOSE(across_left, g->pairs) : D9_PRODUCT_CHOOSE(along_left, g->pairs);
+        g->across ? D9_PRODUCT_CHOOSE(multiply_across, g->pairs) : D9_PRODUCT_CHOOSE(multiply_along, g->pairs);
+    void (*const left_half)(const register_tile *t) = g->across ? D9_PRODUCT_CHOOSE(multiply_across_left, g->pairs)
+                                                                : D9_PRODUCT_CHOOSE(multiply_along_left, g->pairs);
     const int64_t panel = g->across ? ACROSS : D9_PRODUCT_ROWS, tall = g->across ? TALL : D9_PRODUCT_ROWS;
     const int64_t a_panel = panel * (g->across ? g->lanes : d9_round_up(g->lanes, LINE));
     float *sums = g->sums;

@@ -1,5 +1,5 @@
-/* A vector of elements in registers: loads that widen, formulas applied lane by lane, stores that round. For loops with
- * several stages and arrays, where tiles (tile.h) would go through the L1 cache between any two stages.
+/* A vector of elements in registers: loads that widen, formulas applied lane by lane, stores that round. Loops with
+ * several stages and arrays use it, because tiles (tile.h) would go through the L1 cache between any two stages.
  * Storage type and activation are compile-time constants after inlining. The compiler turns the loops over lanes into
  * vector instructions. */
 #pragma once
@@ -19,7 +19,7 @@ typedef float d9_lanes[D9_LANES] __attribute__((aligned(4 * D9_LANES)));
 #define D9_EACH_LANE(i) for (int i = 0; i < D9_LANES; i++)
 #endif
 
-/* Makes the compiler round v: it cannot fuse the product that gave v with a following sum. */
+/* Makes the compiler round v, so that it cannot fuse a product that gave v with a following sum. */
 #if defined(__AVX512F__)
 #define D9_NO_CONTRACTION(v) __asm__("" : "+v"(v))
 #elif defined(__SSE2__)
@@ -47,10 +47,10 @@ D9_INLINE d9_vector d9_lanes_widen(d9_narrow_vector x) {
 
 #ifdef __AVX512BF16__
 D9_INLINE d9_narrow_vector d9_lanes_narrow(d9_vector v) { return (d9_narrow_vector)_mm512_cvtneps_pbh((__m512)v); }
-D9_INLINE d9_vector d9_lanes_bf16(d9_vector v) { return d9_lanes_widen(d9_lanes_narrow(v)); }
+D9_INLINE d9_vector d9_lanes_round_bf16(d9_vector v) { return d9_lanes_widen(d9_lanes_narrow(v)); }
 #else
 /* Returns each lane's bf16 bits as a 32-bit integer. */
-D9_INLINE d9_bits_vector d9_lanes_upper(d9_vector v) {
+D9_INLINE d9_bits_vector d9_lanes_bf16_bits(d9_vector v) {
     d9_lanes in;
     uint32_t out[D9_LANES] __attribute__((aligned(4 * D9_LANES)));
     *(d9_vector *)in = v;
@@ -58,9 +58,9 @@ D9_INLINE d9_bits_vector d9_lanes_upper(d9_vector v) {
     return *(const d9_bits_vector *)out;
 }
 D9_INLINE d9_narrow_vector d9_lanes_narrow(d9_vector v) {
-    return __builtin_convertvector(d9_lanes_upper(v), d9_narrow_vector);
+    return __builtin_convertvector(d9_lanes_bf16_bits(v), d9_narrow_vector);
 }
-D9_INLINE d9_vector d9_lanes_bf16(d9_vector v) { return (d9_vector)(d9_lanes_upper(v) << 16); }
+D9_INLINE d9_vector d9_lanes_round_bf16(d9_vector v) { return (d9_vector)(d9_lanes_bf16_bits(v) << 16); }
 #endif
 
 /* Rounds both vectors to bf16 and returns pairs: lane i holds low[i] in its lower half and high[i] in its upper one. */
@@ -73,7 +73,7 @@ D9_INLINE d9_vector d9_lanes_pair(d9_vector low, d9_vector high) {
 }
 #else
 D9_INLINE d9_vector d9_lanes_pair(d9_vector low, d9_vector high) {
-    return (d9_vector)((d9_bits_vector)d9_lanes_bf16(high) | (d9_bits_vector)d9_lanes_bf16(low) >> 16);
+    return (d9_vector)((d9_bits_vector)d9_lanes_round_bf16(high) | (d9_bits_vector)d9_lanes_round_bf16(low) >> 16);
 }
 #endif
 
@@ -86,15 +86,16 @@ D9_INLINE void d9_lanes_store_few(d9_vector v, int64_t left, float *y) {
     _mm512_mask_storeu_ps(y, (__mmask16)((1u << left) - 1), (__m512)v);
 }
 #elif defined(__AVX2__)
-D9_INLINE __m256i d9_lanes_first(int64_t left) {
+/* Mask of the first `left` lanes. */
+D9_INLINE __m256i d9_lanes_first_mask(int64_t left) {
     static const int32_t ones[2 * D9_LANES] = {-1, -1, -1, -1, -1, -1, -1, -1};
     return _mm256_loadu_si256((const __m256i *)(const void *)(ones + D9_LANES - left));
 }
 D9_INLINE d9_vector d9_lanes_load_few(const float *x, int64_t left) {
-    return (d9_vector)_mm256_maskload_ps(x, d9_lanes_first(left));
+    return (d9_vector)_mm256_maskload_ps(x, d9_lanes_first_mask(left));
 }
 D9_INLINE void d9_lanes_store_few(d9_vector v, int64_t left, float *y) {
-    _mm256_maskstore_ps(y, d9_lanes_first(left), (__m256)v);
+    _mm256_maskstore_ps(y, d9_lanes_first_mask(left), (__m256)v);
 }
 #else
 D9_INLINE d9_vector d9_lanes_load_few(const float *x, int64_t left) {
@@ -117,15 +118,15 @@ D9_INLINE d9_vector d9_lanes_load(const d9_kernel_store store, const void *x, in
     return d9_lanes_widen(*(const d9_narrow_vector *)narrow);
 }
 
-/* Rounds to the storage type, as storing and loading would. In f32 it only prevents a fused multiply-add. */
+/* Rounds to the storage type, as storing and loading would. In f32 this only prevents a fused multiply-add. */
 D9_INLINE d9_vector d9_lanes_round(const d9_kernel_store store, d9_vector v) {
-    if (store == D9_KERNEL_BF16) v = d9_lanes_bf16(v);
+    if (store == D9_KERNEL_BF16) v = d9_lanes_round_bf16(v);
     D9_NO_CONTRACTION(v);
     return v;
 }
 
-/* Stores the first `left` lanes, at most D9_LANES, from element `at` on. `stream`: whole vectors, which must be
- * aligned, are written by non-temporal stores. */
+/* Stores the first `left` lanes, at most D9_LANES, from element `at` on. `stream`: a whole vector, which must be
+ * aligned, is written by a non-temporal store. */
 D9_INLINE void d9_lanes_store(const d9_kernel_store store, bool stream, d9_vector v, int64_t left, void *y,
                               int64_t at) {
     const int64_t bytes = d9_kernel_store_bytes(store);
@@ -159,7 +160,7 @@ D9_INLINE d9_vector d9_lanes_act(const int activation, float alpha, d9_vector x)
 }
 
 /* Returns dy * slope(reference), or dy without an activation. */
-D9_INLINE d9_vector d9_lanes_slope(const int activation, float alpha, d9_vector dy, d9_vector reference) {
+D9_INLINE d9_vector d9_lanes_act_backward(const int activation, float alpha, d9_vector dy, d9_vector reference) {
     d9_lanes in, out;
     *(d9_vector *)in = reference;
     switch (activation) {

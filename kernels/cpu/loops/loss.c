@@ -1,11 +1,12 @@
-/* Softmax over many classes, in f32. Sums are f32 over BLOCK terms in LANES partial sums and double over the blocks, so
- * that the error of a sum stays near that of its terms, whatever their number. e and dz may be the array z. */
+/* The largest logit, and softmax over many classes, in f32. Sums are f32 over BLOCK terms in LANES partial sums and
+ * double over the blocks, so that the error of a sum stays near that of its terms, whatever their number. e and dz may
+ * be the array z. */
 #include "kernels/cpu/loops/tile.h"
 
 enum { BLOCK = 512, LANES = 16 };
 
 void D9_LOOP_NAME(largest)(const float *x, int64_t count, float *largest) {
-    float most[LANES]; /* not OpenMP's max reduction: it starts from -inf in some compilers only */
+    float most[LANES]; /* not OpenMP's max reduction, which starts from -inf only in some compilers */
     int64_t i = 0;
     for (int l = 0; l < LANES; l++) most[l] = -INFINITY;
     for (; i + LANES <= count; i += LANES) {

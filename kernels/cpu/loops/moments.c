@@ -8,33 +8,34 @@
 enum {
     ROWS = D9_PRODUCT_ROWS,
     WIDTH = D9_PRODUCT_WIDTH,
-    RUN_ROWS = D9_RUN + D9_PRODUCT_ROWS, /* at least the pixels of a run, rounded up to whole blocks */
+    RUN_ROWS = D9_RUN + D9_PRODUCT_ROWS, /* at least D9_RUN rounded up to whole blocks */
 };
 typedef float run_tile[RUN_ROWS * WIDTH] __attribute__((aligned(64)));
 
 /* ---- patches ---- */
 
-static inline void put_pixel(const float *x, int64_t count, float *row) {
+static inline void copy_floats(const float *x, int64_t count, float *row) {
 #pragma omp simd
     for (int64_t i = 0; i < count; i++) row[i] = x[i];
 }
 
 /* Copies a patch tap by tap; taps outside of the image are zero. */
-static void put_patch(const float *image, const d9_cpu_conv_shape *s, int64_t pixel, float *row) {
+static void copy_patch(const float *image, const d9_cpu_conv_shape *s, int64_t pixel, float *row) {
     const int64_t top = pixel / s->out_width * s->stride - s->pad, left = pixel % s->out_width * s->stride - s->pad;
     for (int64_t t = 0; t < s->kernel * s->kernel; t++) {
         const int64_t h = top + t / s->kernel, w = left + t % s->kernel;
         float *to = row + t * s->inputs;
         if (h >= 0 && h < s->height && w >= 0 && w < s->width)
-            put_pixel(image + (h * s->width + w) * s->inputs, s->inputs, to);
+            copy_floats(image + (h * s->width + w) * s->inputs, s->inputs, to);
         else
             for (int64_t i = 0; i < s->inputs; i++) to[i] = 0;
     }
 }
 
-/* Makes patches of 1 x 1 pixel by copying D9_PATCH floats for each, until the image has fewer left; returns the number
- * of patches. */
-static int64_t put_pixels(const float *image, const d9_cpu_conv_shape *s, int64_t from, int64_t count, float *patches) {
+/* Makes patches of 1 x 1 pixel by copying D9_PATCH floats for each, until fewer than that are left in the image;
+ * returns the number of patches. */
+static int64_t copy_pixel_patches(const float *image, const d9_cpu_conv_shape *s, int64_t from, int64_t count,
+                                  float *patches) {
     typedef float loose __attribute__((vector_size(4 * D9_LANES), aligned(4), may_alias));
     typedef int32_t mask __attribute__((vector_size(4 * D9_LANES), may_alias));
     mask keep[D9_PATCH / D9_LANES];
@@ -58,9 +59,9 @@ void D9_LOOP_NAME(moments_patches)(const float *image, const d9_cpu_conv_shape *
                                    float *patches) {
     const int64_t inputs = s->kernel * s->kernel * s->inputs;
     const bool pixels = s->kernel == 1 && s->stride == 1 && s->pad == 0;
-    for (int64_t p = pixels ? put_pixels(image, s, from, count, patches) : 0; p < count; p++) {
+    for (int64_t p = pixels ? copy_pixel_patches(image, s, from, count, patches) : 0; p < count; p++) {
         float *row = patches + p * D9_PATCH;
-        put_patch(image, s, from + p, row);
+        copy_patch(image, s, from + p, row);
         for (int64_t i = inputs; i < D9_PATCH; i++) row[i] = i == inputs ? 1 : 0;
     }
 }
@@ -108,7 +109,7 @@ void D9_LOOP_NAME(moments_backward)(const float *patches, int64_t n, int64_t inp
     for (int64_t from = 0; from < outputs; from += WIDTH) {
         copy_columns(dy, outputs, n, from, tile);
         copy_columns(y, outputs, n, from, reference);
-        d9_tile_slope(act, tile, reference, n * WIDTH, tile);
+        d9_tile_act_backward(act, tile, reference, n * WIDTH, tile);
         add_products(patches, n, tile, inputs + 1, sums + from, sums_row);
     }
 }
@@ -137,11 +138,11 @@ void D9_LOOP_NAME(moments_forward)(const float *patches, int64_t n, int64_t inpu
         for (int64_t p = 0; p < n; p++) {
             float *to = y + p * outputs + from;
             if (count < WIDTH)
-                put_pixel(tile + p * WIDTH, count, to);
+                copy_floats(tile + p * WIDTH, count, to);
             else if (stream)
                 d9_stream(tile + p * WIDTH, WIDTH * 4, (char *)to);
             else
-                put_pixel(tile + p * WIDTH, WIDTH, to); /* the constant count allows whole vectors */
+                copy_floats(tile + p * WIDTH, WIDTH, to); /* the constant count allows whole vectors */
         }
     }
     if (stream) d9_stream_end();

@@ -12,7 +12,8 @@ static int64_t output_at(const d9_kernel_window *w, int64_t n, int64_t oy, int64
     return ((n * w->out_height + oy) * w->out_width + ox) * w->channels;
 }
 
-/* One dimension of a window that begins at pixel `first`: its positions [from, until) are inside of the image. */
+/* One dimension of a window that begins at row (or column) `first`: positions [from, until) of the window are inside of
+ * the image. */
 typedef struct inside {
     int64_t first, from, until;
 } inside;
@@ -31,7 +32,7 @@ typedef struct range {
     int64_t from, until;
 } range;
 
-/* The range of the windows that contain pixel i along one dimension, which has `windows` windows. */
+/* The range of the windows that contain row (or column) i, in a dimension that has `windows` windows. */
 static range windows_of(const d9_kernel_window *w, int64_t i, int64_t windows) {
     const int64_t last = (i + w->pad) / w->stride + 1, before = i + w->pad - w->kernel;
     return (range){before < 0 ? 0 : before / w->stride + 1, last < windows ? last : windows};
@@ -74,10 +75,10 @@ void D9_LOOP_NAME(pool)(d9_kernel_in x, const d9_kernel_window *w, int64_t n, in
 
 typedef int32_t place_vector __attribute__((vector_size(4 * D9_LANES), may_alias));
 
-/* Returns the position, 0 .. kernel * kernel - 1, of the maximum in each of `left` lanes of a window that begins at
- * element `corner`. */
-D9_INLINE place_vector search(const d9_kernel_store store, d9_kernel_in x, const d9_kernel_window *w, int64_t corner,
-                              inside rows, inside columns, int64_t left) {
+/* Returns for each of `left` channels the position, 0 .. kernel * kernel - 1, of the maximum in the window that begins
+ * at element `corner`. */
+D9_INLINE place_vector find_maximum(const d9_kernel_store store, d9_kernel_in x, const d9_kernel_window *w,
+                                    int64_t corner, inside rows, inside columns, int64_t left) {
     const int64_t pixel = w->channels, line = w->width * pixel;
     d9_vector best = d9_lanes_load(store, x.data, corner + rows.from * line + columns.from * pixel, left);
     place_vector place = (place_vector){0} + (int32_t)(rows.from * w->kernel + columns.from);
@@ -92,27 +93,28 @@ D9_INLINE place_vector search(const d9_kernel_store store, d9_kernel_in x, const
     return place;
 }
 
-D9_INLINE void find_stored_places(const d9_kernel_store store, d9_kernel_in x, const d9_kernel_window *w,
-                                  int64_t corner, inside rows, inside columns, int64_t n, int32_t *place) {
+/* find_places for a storage type. */
+D9_INLINE void find_places_of_type(const d9_kernel_store store, d9_kernel_in x, const d9_kernel_window *w,
+                                   int64_t corner, inside rows, inside columns, int64_t n, int32_t *place) {
     for (int64_t i = 0; i < n; i += D9_LANES) {
         const int64_t left = d9_min(D9_LANES, n - i);
-        const place_vector found = search(store, x, w, corner + i, rows, columns, left);
+        const place_vector found = find_maximum(store, x, w, corner + i, rows, columns, left);
         memcpy(place + i, &found, (size_t)left * sizeof *place);
     }
 }
 
-/* Finds the position, 0 .. kernel * kernel - 1, of the maximum in a window for n channels from channel c on. */
+/* place (n): position, 0 .. kernel * kernel - 1, of the maximum in a window, for n channels from channel c on. */
 static void find_places(d9_kernel_in x, const d9_kernel_window *w, int64_t image, inside rows, inside columns,
                         int64_t c, int64_t n, int32_t *place) {
     const int64_t corner = input_at(w, image, rows.first, columns.first) + c;
     if (x.store == D9_KERNEL_F32)
-        find_stored_places(D9_KERNEL_F32, x, w, corner, rows, columns, n, place);
+        find_places_of_type(D9_KERNEL_F32, x, w, corner, rows, columns, n, place);
     else
-        find_stored_places(D9_KERNEL_BF16, x, w, corner, rows, columns, n, place);
+        find_places_of_type(D9_KERNEL_BF16, x, w, corner, rows, columns, n, place);
 }
 
-/* For windows without overlap: the range of inputs along one dimension whose gradient a window writes. These are its
- * own inputs and those that no window contains: up to the next window or, after the last window, up to the edge. */
+/* Windows without overlap: the range of inputs along one dimension whose gradient a window writes: its own inputs and
+ * the following ones that no window contains, up to the next window or, after the last window, up to the edge. */
 static range owned_inputs(int64_t first, int64_t next, bool last, int64_t size) {
     return (range){first < 0 ? 0 : first, last ? size : next};
 }

@@ -1,9 +1,9 @@
-/* The product of two packed blocks, the inner kernel of our matrix products on the CPU without AMX:
+/* The product of two packed blocks, the inner kernel of gemm.c, moments.c and winograd.c:
  *
  *   c (rows, D9_PRODUCT_WIDTH) = or += a (rows, K) b (K, D9_PRODUCT_WIDTH)
  *
- * All of c stays in registers: at most D9_PRODUCT_ROWS rows of two vectors. Each step over K loads two vectors of b and
- * multiplies them by one broadcast of a for each row. `a` is stored in `groups` groups of `depth` steps, so
+ * All of c stays in registers: at most D9_PRODUCT_ROWS rows of two vectors. Each step along K loads two vectors of b
+ * and multiplies them by one broadcast element of a for each row. `a` is stored in `groups` groups of `depth` steps, so
  * that within a group every address is a constant offset. The code is plain C with GCC's vector types, so it runs on
  * any processor; GCC 12 keeps every sum in a register. Measured on one core of a Zen 5 whose multiply-add peak is 264
  * GFLOP/s with AVX-512 and 132 with AVX2: 262 to 266 with 8 to 14 rows, and 130 with 6. */
@@ -37,20 +37,20 @@ typedef float d9_vector __attribute__((vector_size(4 * D9_LANES), may_alias));
 #define D9_UNROLL
 #endif
 
-/* Layout of a (rows, depth): element (i, k) of a group of `depth` steps is at i * row + k * step; groups are `group`
- * elements apart. All but `group` must be compile-time constants. */
+/* Layout of a (rows, depth): element (i, k) of a group of `depth` steps is at i * row + k * step. The fields must be
+ * compile-time constants. The distance of the groups is an argument, `group`. */
 typedef struct d9_product_layout {
     int row, step, depth;
 } d9_product_layout;
 
-/* The variant of a product for pairs of bf16, NAME_pairs, if `pairs`; on levels without them always NAME. */
+/* Function NAME_pairs, for pairs of bf16, if `pairs`; on levels without AVX512_BF16 always NAME. */
 #ifdef __AVX512BF16__
 #define D9_PRODUCT_CHOOSE(name, pairs) ((pairs) ? name##_pairs : name)
 #else
 #define D9_PRODUCT_CHOOSE(name, pairs) ((void)(pairs), name)
 #endif
 
-/* sum += x b. With `pairs` each element of a and b is a pair of bf16, and both products are added. */
+/* Returns sum + x b. With `pairs`, x and each lane of b are pairs of bf16, and both products are added. */
 #ifdef __AVX512BF16__
 #include <immintrin.h>
 enum { D9_PRODUCT_PAIRS = 1 };
@@ -68,9 +68,9 @@ static inline __attribute__((always_inline)) d9_vector d9_product_step(const boo
 }
 #endif
 
-/* Adds the product of a and b to the sums. `pairs`, rows and layout are compile-time constants after inlining. b has
- * groups * depth + tail rows of D9_PRODUCT_WIDTH; `tail` is the number of steps in a last, partial group. b is aligned
- * to a vector. */
+/* Adds the product of a and b to the sums. `pairs`, rows and layout are compile-time constants after inlining. b, which
+ * is aligned to a vector, has groups * depth + tail rows of D9_PRODUCT_WIDTH; `tail` is the number of steps in a last,
+ * partial group. */
 static inline __attribute__((always_inline)) void d9_product_add(const bool pairs, const int rows,
                                                                  const d9_product_layout l, const float *a,
                                                                  int64_t group, const float *b, int64_t groups,

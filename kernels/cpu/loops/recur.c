@@ -1,5 +1,5 @@
-/* The steps of a recurrent layer for some samples of the batch (kernels/cpu/recur.h). Adding a cell takes its row in
- * cells.def and its formulas in cells.h: the macros at the end make its loops. */
+/* The steps of a recurrent layer for some samples of the batch (kernels/cpu/recur.h). A new cell needs only a row in
+ * cells.def and formulas in cells.h: the macros at the end make its loops. */
 #include "kernels/cpu/integers.h"
 #include "kernels/cpu/loops/lanes.h"
 #include "kernels/cpu/loops/tile.h"
@@ -13,7 +13,8 @@ typedef struct cell_size {
     int gates, saved, memory, shared, rows; /* a row of cells.def; samples of a tile */
 } cell_size;
 
-/* Load or store up to a vector of either storage type. The branch goes the same way throughout a layer. */
+/* Load or store the first `left` lanes of a vector, in either storage type. The branch goes the same way throughout a
+ * layer. */
 D9_INLINE d9_vector load(d9_kernel_in x, int64_t at, int64_t left) {
     return x.store == D9_KERNEL_F32 ? d9_lanes_load(D9_KERNEL_F32, x.data, at, left)
                                     : d9_lanes_load(D9_KERNEL_BF16, x.data, at, left);
@@ -38,7 +39,7 @@ D9_INLINE float *state_at(float *tile, const int rows, int64_t row, int64_t unit
 }
 
 /* sum (rows, vectors) += x (rows, depth) b (depth, vectors). x is a tile of states; the vectors of step k begin at
- * b + k * step, `apart` floats from each other. One step in the loop: GCC 12 spills sums if it is unrolled. */
+ * b + k * step, `apart` floats from each other. GCC 12 would spill sums if the loop over k were unrolled. */
 D9_INLINE void add_product(const int rows, const int vectors, const float *x, const float *b, int64_t step,
                            int64_t apart, int64_t depth, d9_vector sum[D9_RECUR_ROWS][D9_CELL_GATES]) {
     for (int64_t k = 0; k < depth; k += LINE, x += rows * LINE)
@@ -85,7 +86,7 @@ typedef float saved_lanes[D9_CELL_SAVED][LANES] __attribute__((aligned(4 * D9_LA
 typedef void forward_cell(gate_lanes gx, float (*a)[LANES], const float *before, float *c, saved_lanes saved, float *h);
 
 /* a (rows, G, H rounded up to LINE) = U before + bias for a tile; without has_state only the bias. */
-D9_INLINE void forward_product(const cell_size size, const struct d9_recur_part *p, bool has_state, const float *before,
+D9_INLINE void multiply_states(const cell_size size, const struct d9_recur_part *p, bool has_state, const float *before,
                                float *a) {
     const int gates = size.gates, rows = size.rows;
     const int64_t h = p->layer->units, padded = d9_round_up(h, LINE);
@@ -103,8 +104,8 @@ D9_INLINE void forward_product(const cell_size size, const struct d9_recur_part 
 
 /* Computes step t of the tile's sample n + r, whose row in the tile is r. The tile is computed row by row, because the
  * processor prefetches consecutive addresses. */
-D9_INLINE void forward_row(const cell_size size, forward_cell *cell, const struct d9_recur_part *p, int64_t t,
-                           int64_t n, int64_t r, const float *a, float *before, float *after, float *memory) {
+D9_INLINE void run_row_forward(const cell_size size, forward_cell *cell, const struct d9_recur_part *p, int64_t t,
+                               int64_t n, int64_t r, const float *a, float *before, float *after, float *memory) {
     const d9_cpu_recur *l = p->layer;
     const d9_cpu_recur_forward *f = p->forward;
     const int64_t h = l->units, padded = d9_round_up(h, LINE), row = t * l->samples + n + r;
@@ -120,7 +121,7 @@ D9_INLINE void forward_row(const cell_size size, forward_cell *cell, const struc
         float *c = state_at(memory, size.rows, r, unit);
         cell(gx, sums, state_at(before, size.rows, r, unit), c, saved, state);
         *(d9_vector *)state_at(after, size.rows, r, unit) =
-            f->y.store == D9_KERNEL_BF16 ? d9_lanes_bf16(*(const d9_vector *)state) : *(const d9_vector *)state;
+            f->y.store == D9_KERNEL_BF16 ? d9_lanes_round_bf16(*(const d9_vector *)state) : *(const d9_vector *)state;
         store(*(const d9_vector *)state, left, f->y, row * h + unit);
         for (int s = 0; s < size.saved && f->saved; s++)
             store_f32(*(const d9_vector *)saved[s], left, f->saved, (row * size.saved + s) * h + unit);
@@ -128,7 +129,7 @@ D9_INLINE void forward_row(const cell_size size, forward_cell *cell, const struc
     }
 }
 
-/* Fills tiles with the states `from` (N, H), or with zeros if it has no data; zeros fill up the tiles. */
+/* Sets the tiles to the states `from` (N, H), or to zeros if `from` has no data; zeros fill up the tiles. */
 static void load_states(const struct d9_recur_part *p, d9_kernel_in from, const int rows, int64_t tile_size,
                         float *tiles) {
     const int64_t h = p->layer->units;
@@ -139,7 +140,7 @@ static void load_states(const struct d9_recur_part *p, d9_kernel_in from, const 
                 load(from, n * h + unit, h - unit);
 }
 
-D9_INLINE void forward(const cell_size size, forward_cell *cell, const struct d9_recur_part *p) {
+D9_INLINE void run_forward(const cell_size size, forward_cell *cell, const struct d9_recur_part *p) {
     const d9_cpu_recur *l = p->layer;
     const int64_t tile_size = d9_round_up(l->units, LINE) * size.rows,
                   all = d9_parts_of(p->end - p->begin, size.rows) * tile_size;
@@ -149,9 +150,9 @@ D9_INLINE void forward(const cell_size size, forward_cell *cell, const struct d9
     load_states(p, (d9_kernel_in){l->c0, D9_KERNEL_F32}, size.rows, tile_size, memory);
     for (int64_t t = 0; t < l->time; t++) {
         for (int64_t n = p->begin, at = 0; n < p->end; n += size.rows, at += tile_size) {
-            forward_product(size, p, t > 0 || l->h0.data, before + at, a);
+            multiply_states(size, p, t > 0 || l->h0.data, before + at, a);
             for (int64_t r = 0; r < d9_min(size.rows, p->end - n); r++)
-                forward_row(size, cell, p, t, n, r, a, before + at, after + at, memory + at);
+                run_row_forward(size, cell, p, t, n, r, a, before + at, after + at, memory + at);
         }
         float *swap = before;
         before = after, after = swap;
@@ -165,7 +166,8 @@ D9_INLINE void forward(const cell_size size, forward_cell *cell, const struct d9
 typedef void backward_cell(const float *d, saved_lanes saved, const float *before, const float *c_before, float *dc,
                            gate_lanes dgx, gate_lanes da, float *own);
 
-/* Loads h and c before step t of sample n, whose row is `row`: those of step t - 1, or h0 and c0. */
+/* Loads h and c before step t of sample n, whose row is `row`: those of step t - 1, or h0 and c0. States that do not
+ * exist are left unchanged. */
 D9_INLINE void load_before(const cell_size size, const struct d9_recur_part *p, int64_t t, int64_t row, int64_t n,
                            int64_t unit, float *before, float *c_before) {
     const d9_cpu_recur *l = p->layer;
@@ -181,9 +183,10 @@ D9_INLINE void load_before(const cell_size size, const struct d9_recur_part *p, 
     }
 }
 
-/* Gradients of the gates of row r of the tile that begins with sample n, in step t; dh is replaced by `own`. */
-D9_INLINE void backward_row(const cell_size size, backward_cell *cell, const struct d9_recur_part *p, int64_t t,
-                            int64_t n, int64_t r, float *dh, float *dc, float *da_tile, int64_t da_gate) {
+/* Computes the gradients of the gates in step t, for row r of the tile that begins with sample n, and adds them to the
+ * sums for the bias. Replaces dh by `own`. */
+D9_INLINE void run_row_backward(const cell_size size, backward_cell *cell, const struct d9_recur_part *p, int64_t t,
+                                int64_t n, int64_t r, float *dh, float *dc, float *da_tile, int64_t da_gate) {
     const d9_cpu_recur_backward *b = p->backward;
     const int different = size.gates - size.shared;
     const int64_t h = p->layer->units, row = t * p->layer->samples + n + r;
@@ -209,10 +212,10 @@ D9_INLINE void backward_row(const cell_size size, backward_cell *cell, const str
     }
 }
 
-/* dh += da U for `vectors` vectors of units of a tile, from `panel` on. The gates' tiles in `da` begin da_gate
- * floats apart. */
-D9_INLINE void backward_product(const cell_size size, const int vectors, const struct d9_recur_part *p, int64_t panel,
-                                const float *da, int64_t da_gate, float *dh) {
+/* dh += da U for `vectors` vectors of units of a tile, from `panel` on. The gates' tiles in `da` are da_gate floats
+ * apart. */
+D9_INLINE void add_state_gradients(const cell_size size, const int vectors, const struct d9_recur_part *p,
+                                   int64_t panel, const float *da, int64_t da_gate, float *dh) {
     const int64_t h = p->layer->units, apart = size.gates * h * LANES;
     d9_vector sum[D9_RECUR_ROWS][D9_CELL_GATES];
     D9_UNROLL for (int r = 0; r < size.rows; r++) D9_UNROLL for (int v = 0; v < vectors; v++) sum[r][v] =
@@ -224,7 +227,7 @@ D9_INLINE void backward_product(const cell_size size, const int vectors, const s
         (d9_vector *)state_at(dh, size.rows, r, (panel + v) * LANES) = sum[r][v];
 }
 
-D9_INLINE void backward(const cell_size size, backward_cell *cell, const struct d9_recur_part *p) {
+D9_INLINE void run_backward(const cell_size size, backward_cell *cell, const struct d9_recur_part *p) {
     const d9_cpu_recur *l = p->layer;
     const d9_kernel_in zeros = {NULL, D9_KERNEL_F32};
     const int64_t tile_size = d9_round_up(l->units, LINE) * size.rows, panels = d9_parts_of(l->units, LANES),
@@ -232,17 +235,17 @@ D9_INLINE void backward(const cell_size size, backward_cell *cell, const struct 
     float *dh = p->work, *dc = dh + all, *da = dc + all;
     load_states(p, zeros, size.rows, tile_size, dh);
     load_states(p, zeros, size.rows, tile_size, dc);
-    memset(da, 0, (size_t)(size.gates * tile_size) * sizeof(float)); /* samples that fill up a tile stay 0 */
+    memset(da, 0, (size_t)(size.gates * tile_size) * sizeof(float)); /* rows without a sample stay 0 */
     memset(p->sums + p->begin / size.rows * size.gates * l->units, 0,
            (size_t)(d9_parts_of(p->end - p->begin, size.rows) * size.gates * l->units) * sizeof(float));
     for (int64_t t = l->time - 1; t >= 0; t--)
         for (int64_t n = p->begin, at = 0; n < p->end; n += size.rows, at += tile_size) {
             for (int64_t r = 0; r < d9_min(size.rows, p->end - n); r++)
-                backward_row(size, cell, p, t, n, r, dh + at, dc + at, da, tile_size);
+                run_row_backward(size, cell, p, t, n, r, dh + at, dc + at, da, tile_size);
             int64_t panel = 0;
             for (; t > 0 && panels - panel >= size.gates; panel += size.gates)
-                backward_product(size, size.gates, p, panel, da, tile_size, dh + at);
-            for (; t > 0 && panel < panels; panel++) backward_product(size, 1, p, panel, da, tile_size, dh + at);
+                add_state_gradients(size, size.gates, p, panel, da, tile_size, dh + at);
+            for (; t > 0 && panel < panels; panel++) add_state_gradients(size, 1, p, panel, da, tile_size, dh + at);
         }
 }
 
@@ -270,10 +273,10 @@ D9_INLINE void backward(const cell_size size, backward_cell *cell, const struct 
         }                                                                                                              \
     }                                                                                                                  \
     static void forward_##id(const struct d9_recur_part *p) {                                                          \
-        forward((cell_size){gates_, saved_, memory_, shared_, D9_RECUR_TILE(gates_)}, forward_lanes_##id, p);          \
+        run_forward((cell_size){gates_, saved_, memory_, shared_, D9_RECUR_TILE(gates_)}, forward_lanes_##id, p);      \
     }                                                                                                                  \
     static void backward_##id(const struct d9_recur_part *p) {                                                         \
-        backward((cell_size){gates_, saved_, memory_, shared_, D9_RECUR_TILE(gates_)}, backward_lanes_##id, p);        \
+        run_backward((cell_size){gates_, saved_, memory_, shared_, D9_RECUR_TILE(gates_)}, backward_lanes_##id, p);    \
     }
 #include "kernels/formulas/cells.def"
 #undef D9_CELL

@@ -1,5 +1,5 @@
-/* Non-temporal stores, for arrays too large to stay in a cache until they are read again: the line is not read before
- * it is written, and other data are not evicted. */
+/* Non-temporal stores, for arrays too large to stay in a cache until they are read again: a cache line is not read
+ * before it is written, and other data are not evicted. */
 #pragma once
 
 #include <stdint.h>
@@ -9,12 +9,13 @@ enum { D9_LINE = 64 };
 
 #ifdef __SSE2__
 #include <immintrin.h>
+/* Makes the non-temporal stores visible before later stores. */
 static inline void d9_stream_end(void) { _mm_sfence(); }
 #else
 static inline void d9_stream_end(void) {}
 #endif
 
-/* One store of D9_STREAM_BYTES or half as many; `bytes` is a compile-time constant, and `to` is aligned to it. */
+/* Stores D9_STREAM_BYTES bytes or half of them; `bytes` is a compile-time constant, and `to` is aligned to it. */
 #if defined(__AVX512F__)
 static inline void d9_stream_vector(const void *from, int bytes, char *to) {
     if (bytes == 64)
@@ -48,7 +49,7 @@ static inline void d9_stream_line(const char *from, char *to) {
     for (int i = 0; i < D9_LINE; i += D9_STREAM_BYTES) d9_stream_vector(from + i, D9_STREAM_BYTES, to + i);
 }
 
-/* Stores normally unless `to` and `bytes` are multiples of a cache line. */
+/* Uses ordinary stores unless `to` and `bytes` are multiples of a cache line. */
 static inline void d9_stream(const void *from, int64_t bytes, char *to) {
     if (((uintptr_t)to | (uintptr_t)bytes) % D9_LINE)
         memcpy(to, from, (size_t)bytes);

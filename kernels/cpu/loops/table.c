@@ -1,4 +1,4 @@
-/* This level's row of the dispatch table (kernels/cpu/dispatch.c). */
+/* The table of this level's loops, from which kernels/cpu/dispatch.c chooses. */
 #include "kernels/cpu/loops/loops.h"
 #include "kernels/cpu/loops/product.h"
 

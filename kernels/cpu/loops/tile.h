@@ -1,5 +1,5 @@
-/* Tiles: short runs of floats that stay in the L1 cache, on which most loops compute. f32 arrays are used in place;
- * bf16 is widened into a tile and rounded from it.
+/* Tiles: short runs of floats in the L1 cache, on which most loops compute. f32 arrays are used in place; bf16 is
+ * widened into a tile, and rounded when the tile is stored.
  *
  * Inner loops are plain C over a tile, most with `omp simd`: the compiler uses vectors as wide as the level allows. */
 #pragma once
@@ -18,15 +18,15 @@ static inline int64_t d9_tile_count(int64_t begin, int64_t end) {
     return end - begin < D9_TILE ? end - begin : D9_TILE;
 }
 
-/* Returns n <= D9_TILE floats of x from element `at`: a pointer into x, or the tile into which they are widened. */
+/* Returns n <= D9_TILE floats of x from element `at` on: a pointer into x, or `tile` with the widened elements. */
 static inline const float *d9_tile_load(d9_kernel_in x, int64_t at, int64_t n, float *tile) {
     if (x.store == D9_KERNEL_F32) return (const float *)x.data + at;
     d9_bf16_widen((const uint16_t *)x.data + at, n, tile);
     return tile;
 }
 
-/* Returns the buffer to compute in before d9_tile_store writes it to y at element `at`. If y has no data, the result is
- * dropped. */
+/* Returns the buffer in which to compute elements of y from `at` on: y itself or, if y is bf16 or has no data, `tile`.
+ * d9_tile_store then writes the tile to a bf16 y. */
 static inline float *d9_tile_target(d9_kernel_out y, int64_t at, float *tile) {
     return y.store == D9_KERNEL_F32 && y.data ? (float *)y.data + at : tile;
 }
@@ -35,7 +35,7 @@ static inline void d9_tile_store(d9_kernel_out y, int64_t at, int64_t n, const f
     if (y.store == D9_KERNEL_BF16 && y.data) d9_bf16_narrow(tile, n, (uint16_t *)y.data + at);
 }
 
-/* d9_tile_target and d9_tile_store for non-temporal stores, if `stream`; d9_stream_end must run before y is read. */
+/* d9_tile_target and d9_tile_store, with non-temporal stores if `stream`; d9_stream_end must run before y is read. */
 static inline float *d9_tile_stream_target(d9_kernel_out y, bool stream, int64_t at, float *tile) {
     return stream ? tile : d9_tile_target(y, at, tile);
 }
@@ -59,6 +59,6 @@ static inline void d9_tile_round(d9_kernel_store store, int64_t n, float *tile) 
 
 /* t = act(t), and t = dy * slope(reference); dy may be t. Without an activation t is left unchanged. */
 void D9_ISA(d9_tile_act)(d9_kernel_act act, int64_t n, float *t);
-void D9_ISA(d9_tile_slope)(d9_kernel_act act, const float *dy, const float *reference, int64_t n, float *t);
-#define d9_tile_act   D9_ISA(d9_tile_act)
-#define d9_tile_slope D9_ISA(d9_tile_slope)
+void D9_ISA(d9_tile_act_backward)(d9_kernel_act act, const float *dy, const float *reference, int64_t n, float *t);
+#define d9_tile_act          D9_ISA(d9_tile_act)
+#define d9_tile_act_backward D9_ISA(d9_tile_act_backward)

@@ -24,9 +24,9 @@ enum { MOST_SIDE = 9, MOST = D9_WINOGRAD_MOST_POSITIONS };
 static const float product = A2 * B2, sum = A2 + B2; /* coefficients of x (x^2 - a^2) (x^2 - b^2) */
 static const float at_zero = 1 / (A2 * B2), at_a = 1 / (2 * A2 * (A2 - B2)), at_b = 1 / (2 * B2 * (B2 - A2)); /* of G */
 
-typedef void one_dimension(const d9_vector *x, d9_vector *y);
+typedef void transform_1d(const d9_vector *x, d9_vector *y);
 
-D9_INLINE void input(const d9_vector *x, d9_vector *y) { /* B' x: 6 to 6 */
+D9_INLINE void input_transform(const d9_vector *x, d9_vector *y) { /* B' x: 6 to 6 */
     const d9_vector even_a = x[4] - B2 * x[2], odd_a = x[3] - B2 * x[1];
     const d9_vector even_b = x[4] - A2 * x[2], odd_b = x[3] - A2 * x[1];
     y[0] = product * x[0] + (x[4] - sum * x[2]);
@@ -37,7 +37,7 @@ D9_INLINE void input(const d9_vector *x, d9_vector *y) { /* B' x: 6 to 6 */
     y[5] = product * x[1] + (x[5] - sum * x[3]);
 }
 
-D9_INLINE void output(const d9_vector *x, d9_vector *y) { /* A' x: 6 to 4 */
+D9_INLINE void output_transform(const d9_vector *x, d9_vector *y) { /* A' x: 6 to 4 */
     const d9_vector even_a = x[1] + x[2], odd_a = x[1] - x[2], even_b = x[3] + x[4], odd_b = x[3] - x[4];
     y[0] = x[0] + even_a + even_b;
     y[1] = A * odd_a + B * odd_b;
@@ -45,7 +45,7 @@ D9_INLINE void output(const d9_vector *x, d9_vector *y) { /* A' x: 6 to 4 */
     y[3] = x[5] + A2 * A * odd_a + B2 * B * odd_b;
 }
 
-D9_INLINE void output_gradient(const d9_vector *x, d9_vector *y) { /* A x: 4 to 6 */
+D9_INLINE void output_gradient_transform(const d9_vector *x, d9_vector *y) { /* A x: 4 to 6 */
     const d9_vector even_a = x[0] + A2 * x[2], odd_a = x[1] + A2 * x[3];
     const d9_vector even_b = x[0] + B2 * x[2], odd_b = x[1] + B2 * x[3];
     y[0] = x[0];
@@ -56,7 +56,7 @@ D9_INLINE void output_gradient(const d9_vector *x, d9_vector *y) { /* A x: 4 to 
     y[5] = x[3];
 }
 
-D9_INLINE void filter(const d9_vector *x, d9_vector *y) { /* G x: 3 to 6 */
+D9_INLINE void filter_transform(const d9_vector *x, d9_vector *y) { /* G x: 3 to 6 */
     const d9_vector even_a = at_a * (x[0] + A2 * x[2]), odd_a = at_a * A * x[1];
     const d9_vector even_b = at_b * (x[0] + B2 * x[2]), odd_b = at_b * B * x[1];
     y[0] = at_zero * x[0];
@@ -67,7 +67,7 @@ D9_INLINE void filter(const d9_vector *x, d9_vector *y) { /* G x: 3 to 6 */
     y[5] = x[2];
 }
 
-D9_INLINE void filter_gradient(const d9_vector *x, d9_vector *y) { /* G' x: 6 to 3 */
+D9_INLINE void filter_gradient_transform(const d9_vector *x, d9_vector *y) { /* G' x: 6 to 3 */
     const d9_vector even_a = at_a * (x[1] + x[2]), odd_a = at_a * (x[1] - x[2]);
     const d9_vector even_b = at_b * (x[3] + x[4]), odd_b = at_b * (x[3] - x[4]);
     y[0] = at_zero * x[0] + even_a + even_b;
@@ -82,55 +82,55 @@ D9_INLINE void filter_gradient(const d9_vector *x, d9_vector *y) { /* G' x: 6 to
  * ones by the middle tap. */
 enum { POINTS = 5 };
 
-D9_INLINE void five_points(one_dimension f, d9_vector *x,
-                           d9_vector *y) { /* result of f without the point at infinity */
+/* The first five results of f, without the point at infinity. */
+D9_INLINE void transform_five_points(transform_1d f, d9_vector *x, d9_vector *y) {
     d9_vector six[6];
     x[5] = (d9_vector){0};
     f(x, six);
     D9_UNROLL for (int i = 0; i < POINTS; i++) y[i] = six[i];
 }
 
-D9_INLINE void strided_input(const d9_vector *x, d9_vector *y) { /* 9 to 9 */
+D9_INLINE void strided_input_transform(const d9_vector *x, d9_vector *y) { /* 9 to 9 */
     d9_vector even[6] = {x[0], x[2], x[4], x[6], x[8]};
-    five_points(input, even, y);
+    transform_five_points(input_transform, even, y);
     D9_UNROLL for (int i = 0; i < 4; i++) y[POINTS + i] = x[2 * i + 1];
 }
 
-D9_INLINE void spread_input(const d9_vector *x, d9_vector *y) { /* 5 to 9 */
+D9_INLINE void spread_input_transform(const d9_vector *x, d9_vector *y) { /* 5 to 9 */
     d9_vector all[6] = {x[0], x[1], x[2], x[3], x[4]};
-    five_points(input, all, y);
+    transform_five_points(input_transform, all, y);
     D9_UNROLL for (int i = 0; i < 4; i++) y[POINTS + i] = x[i];
 }
 
-D9_INLINE void strided_output(const d9_vector *x, d9_vector *y) { /* 9 to 4 */
+D9_INLINE void strided_output_transform(const d9_vector *x, d9_vector *y) { /* 9 to 4 */
     const d9_vector six[6] = {x[0], x[1], x[2], x[3], x[4], (d9_vector){0}};
-    output(six, y);
+    output_transform(six, y);
     D9_UNROLL for (int i = 0; i < 4; i++) y[i] += x[POINTS + i];
 }
 
-D9_INLINE void spread_output(const d9_vector *x, d9_vector *y) { /* 9 to 8 */
+D9_INLINE void spread_output_transform(const d9_vector *x, d9_vector *y) { /* 9 to 8 */
     const d9_vector six[6] = {x[0], x[1], x[2], x[3], x[4], (d9_vector){0}};
     d9_vector odd[4];
-    output(six, odd);
+    output_transform(six, odd);
     D9_UNROLL for (int i = 0; i < 4; i++) y[2 * i] = x[POINTS + i], y[2 * i + 1] = odd[i];
 }
 
-D9_INLINE void strided_output_gradient(const d9_vector *x, d9_vector *y) { /* 4 to 9 */
+D9_INLINE void strided_output_gradient_transform(const d9_vector *x, d9_vector *y) { /* 4 to 9 */
     d9_vector six[6];
-    output_gradient(x, six);
+    output_gradient_transform(x, six);
     D9_UNROLL for (int i = 0; i < POINTS; i++) y[i] = six[i];
     D9_UNROLL for (int i = 0; i < 4; i++) y[POINTS + i] = x[i];
 }
 
-D9_INLINE void strided_filter(const d9_vector *x, d9_vector *y) { /* 3 to 6 */
+D9_INLINE void strided_filter_transform(const d9_vector *x, d9_vector *y) { /* 3 to 6 */
     const d9_vector outer[3] = {x[0], x[2], (d9_vector){0}};
-    filter(outer, y);
+    filter_transform(outer, y);
     y[POINTS] = x[1];
 }
 
-D9_INLINE void strided_filter_gradient(const d9_vector *x, d9_vector *y) { /* 6 to 3 */
+D9_INLINE void strided_filter_gradient_transform(const d9_vector *x, d9_vector *y) { /* 6 to 3 */
     d9_vector outer[3];
-    filter_gradient(x, outer);
+    filter_gradient_transform(x, outer);
     y[0] = outer[0];
     y[1] = x[POINTS];
     y[2] = outer[1];
@@ -139,9 +139,9 @@ D9_INLINE void strided_filter_gradient(const d9_vector *x, d9_vector *y) { /* 6 
 /* Transforms a (from, from) tile of vectors, read at element `offset` of x[i * from + j], to (to, to) vectors of type
  * `target` that lie `stride` floats apart from y on. Vectors are loaded and stored one by one, because a tile does not
  * fit into the registers. */
-D9_INLINE void two_dimensions(one_dimension f, const int from, const int to, const d9_kernel_store store,
-                              const void *const *x, int64_t offset, const d9_kernel_store target, float *y,
-                              int64_t stride) {
+D9_INLINE void transform_2d(transform_1d f, const int from, const int to, const d9_kernel_store store,
+                            const void *const *x, int64_t offset, const d9_kernel_store target, float *y,
+                            int64_t stride) {
     d9_vector half[MOST];
     D9_UNROLL for (int j = 0; j < from; j++) {
         d9_vector column[MOST_SIDE], done[MOST_SIDE];
@@ -170,7 +170,7 @@ static const float zeros[SLICE];
 D9_INLINE int64_t per_line(const d9_kernel_store store) { return D9_LINE / d9_kernel_store_bytes(store); }
 
 /* Address of element `at` of an array. */
-static inline const void *element(const void *array, const d9_kernel_store store, int64_t at) {
+static inline const void *element_address(const void *array, const d9_kernel_store store, int64_t at) {
     return (const char *)array + at * d9_kernel_store_bytes(store);
 }
 
@@ -190,7 +190,7 @@ D9_INLINE void find_pixels(const d9_winograd_image *g, const d9_kernel_store sto
             const int64_t row = t.row + i, column = t.column + j;
             const bool inside = t.image < g->images && row >= 0 && row < g->height && column >= 0 && column < g->width;
             const int64_t at = ((t.image * g->height + row) * g->width + column) * g->channels + channel;
-            pixel[i * size + j] = inside ? element(x, store, at) : zeros;
+            pixel[i * size + j] = inside ? element_address(x, store, at) : zeros;
         }
 }
 
@@ -200,14 +200,14 @@ D9_INLINE int step_of(const int size) { return size == 9 ? 8 : 4; }
 /* Transforms one vector of channels of one tile; `tail` of its lanes are valid. `next` is the distance to the tile on
  * the right, whose columns are prefetched here, because hardware prefetchers cannot follow that many rows (64 -> 128
  * channels at 32 x 32, two cores of a Zen 5: 7 ms instead of 18). */
-D9_INLINE void transform_pixels(one_dimension f, const int size, const int side, const d9_kernel_store store,
+D9_INLINE void transform_pixels(transform_1d f, const int size, const int side, const d9_kernel_store store,
                                 const void *const *pixel, int64_t channel, int64_t tail, int64_t next,
                                 const d9_kernel_store target, float *to, int64_t plane) {
     if (channel % per_line(store) == 0)
         D9_UNROLL for (int i = 0; i < size; i++) D9_UNROLL for (int j = size - step_of(size); j < size; j++)
-            __builtin_prefetch(element(pixel[i * size + j], store, channel + next), 0, 3);
+            __builtin_prefetch(element_address(pixel[i * size + j], store, channel + next), 0, 3);
     if (tail == LANES) {
-        two_dimensions(f, size, side, store, pixel, channel, target, to, plane);
+        transform_2d(f, size, side, store, pixel, channel, target, to, plane);
         return;
     }
     d9_vector patch[MOST];
@@ -216,7 +216,7 @@ D9_INLINE void transform_pixels(one_dimension f, const int size, const int side,
         patch[p] = d9_lanes_load(store, pixel[p], channel, tail);
         there[p] = &patch[p];
     }
-    two_dimensions(f, size, side, D9_KERNEL_F32, there, 0, target, to, plane);
+    transform_2d(f, size, side, D9_KERNEL_F32, there, 0, target, to, plane);
 }
 
 /* ---- tiles of the gradient of 2 x 2 maxima ----
@@ -239,7 +239,7 @@ D9_INLINE void find_windows(const d9_winograd_image *g, const d9_winograd_pixels
             const int64_t row = (t.row - odd) / 2 + i, column = (t.column - odd) / 2 + j;
             const bool inside = t.image < g->images && row >= 0 && row < high && column >= 0 && column < wide;
             const int64_t at = ((t.image * high + row) * wide + column) * g->channels + channel;
-            windows[i * side + j] = inside ? (window){element(p->maxima, p->store, at), p->places + at}
+            windows[i * side + j] = inside ? (window){element_address(p->maxima, p->store, at), p->places + at}
                                            : (window){zeros, (const uint8_t *)zeros};
         }
 }
@@ -262,8 +262,8 @@ D9_INLINE void scatter_maxima(const int size, const int odd, const d9_kernel_sto
     }
 }
 
-/* Prefetches the tile on the right, like transform_pixels. */
-D9_INLINE void transform_windows(one_dimension f, const int size, const int odd, const d9_kernel_store store,
+/* transform_pixels for a tile that is given by windows; also prefetches the tile on the right. */
+D9_INLINE void transform_windows(transform_1d f, const int size, const int odd, const d9_kernel_store store,
                                  const window *windows, int64_t channel, int64_t tail, int64_t next,
                                  const d9_kernel_store target, float *to, int64_t plane) {
     const int side = size / 2 + odd;
@@ -271,7 +271,7 @@ D9_INLINE void transform_windows(one_dimension f, const int size, const int odd,
     const void *there[36];
     if (channel % per_line(store) == 0)
         D9_UNROLL for (int i = 0; i < side; i++) D9_UNROLL for (int j = side - 2; j < side; j++) {
-            __builtin_prefetch(element(windows[i * side + j].gradient, store, channel + next), 0, 3);
+            __builtin_prefetch(element_address(windows[i * side + j].gradient, store, channel + next), 0, 3);
             if (channel % 64 == 0) __builtin_prefetch(windows[i * side + j].place + channel + next, 0, 3);
         }
     for (int p = 0; p < size * size; p++) there[p] = &patch[p];
@@ -279,12 +279,12 @@ D9_INLINE void transform_windows(one_dimension f, const int size, const int odd,
         scatter_maxima(size, odd, store, windows, channel, LANES, patch);
     else
         scatter_maxima(size, odd, store, windows, channel, tail, patch);
-    two_dimensions(f, size, 6, D9_KERNEL_F32, there, 0, target, to, plane);
+    transform_2d(f, size, 6, D9_KERNEL_F32, there, 0, target, to, plane);
 }
 
 /* ---- tiles of an array, or of its maxima, to planes ---- */
 
-enum { PIXELS, EVEN_WINDOWS, ODD_WINDOWS }; /* what a transform reads; ODD_WINDOWS: windows with `odd`, as above */
+enum { PIXELS, EVEN_WINDOWS, ODD_WINDOWS }; /* source of a transform; ODD_WINDOWS: windows with `odd`, as above */
 
 typedef union addresses { /* of one tile's pixels or windows */
     const void *pixel[MOST];
@@ -296,8 +296,8 @@ D9_INLINE void store_pairs(const d9_vector *low, const d9_vector *high, int coun
     for (int p = 0; p < count; p++) *(d9_vector *)(to + p * plane) = d9_lanes_pair(low[p], high[p]);
 }
 
-/* Two tiles that share lanes are transformed to f32 in `halves` before they are packed. */
-D9_INLINE void transform_source(one_dimension f, const int size, const int side, const d9_kernel_store store,
+/* Transforms tiles [first, first + count). Two tiles that share lanes are transformed to `halves` and then packed. */
+D9_INLINE void transform_source(transform_1d f, const int size, const int side, const d9_kernel_store store,
                                 const int source, const d9_winograd_lanes lanes, const d9_winograd_image *g,
                                 const d9_winograd_pixels *x, int64_t first, int64_t count, const d9_winograd_planes *l,
                                 float *v) {
@@ -330,8 +330,8 @@ D9_INLINE void transform_source(one_dimension f, const int size, const int side,
         }
 }
 
-/* Pooling is fused only at stride 1, whose side is 6. */
-D9_INLINE void transform_stored(one_dimension f, const int size, const int side, const d9_kernel_store store,
+/* transform_source with the source as a constant. Pooling is fused only at stride 1, whose side is 6. */
+D9_INLINE void transform_stored(transform_1d f, const int size, const int side, const d9_kernel_store store,
                                 const d9_winograd_lanes lanes, const d9_winograd_image *g, const d9_winograd_pixels *x,
                                 int64_t first, int64_t count, const d9_winograd_planes *l, float *v) {
     if (side == 9 || x->all)
@@ -342,7 +342,7 @@ D9_INLINE void transform_stored(one_dimension f, const int size, const int side,
         transform_source(f, size, side, store, EVEN_WINDOWS, lanes, g, x, first, count, l, v);
 }
 
-D9_INLINE void transform_tiles(one_dimension f, const int size, const int side, const d9_winograd_image *g,
+D9_INLINE void transform_tiles(transform_1d f, const int size, const int side, const d9_winograd_image *g,
                                const d9_winograd_pixels *x, int64_t first, int64_t count, const d9_winograd_planes *l,
                                float *v) {
     if (x->store == D9_KERNEL_F32)
@@ -358,19 +358,19 @@ D9_INLINE void transform_tiles(one_dimension f, const int size, const int side, 
 void D9_LOOP_NAME(winograd_input)(const d9_winograd_image *g, const d9_winograd_pixels *x, int64_t first, int64_t count,
                                   const d9_winograd_planes *l, float *v) {
     if (g->scheme == D9_WINOGRAD_DENSE)
-        transform_tiles(input, 6, 6, g, x, first, count, l, v);
+        transform_tiles(input_transform, 6, 6, g, x, first, count, l, v);
     else if (g->scheme == D9_WINOGRAD_STRIDED)
-        transform_tiles(strided_input, 9, 9, g, x, first, count, l, v);
+        transform_tiles(strided_input_transform, 9, 9, g, x, first, count, l, v);
     else
-        transform_tiles(spread_input, 5, 9, g, x, first, count, l, v);
+        transform_tiles(spread_input_transform, 5, 9, g, x, first, count, l, v);
 }
 
 void D9_LOOP_NAME(winograd_gradient)(const d9_winograd_image *g, const d9_winograd_pixels *dy, int64_t first,
                                      int64_t count, const d9_winograd_planes *l, float *v) {
     if (g->scheme == D9_WINOGRAD_DENSE)
-        transform_tiles(output_gradient, 4, 6, g, dy, first, count, l, v);
+        transform_tiles(output_gradient_transform, 4, 6, g, dy, first, count, l, v);
     else
-        transform_tiles(strided_output_gradient, 4, 9, g, dy, first, count, l, v);
+        transform_tiles(strided_output_gradient_transform, 4, 9, g, dy, first, count, l, v);
 }
 
 /* ---- outputs ---- */
@@ -380,7 +380,8 @@ typedef struct rectangle {
     int64_t at, rows, columns, row, pixel;
 } rectangle;
 
-/* The part of a tile of size x size pixels inside an array whose sides are those of g divided by `shrink`. */
+/* The part of a tile of size x size pixels that is inside of an array; the array's sides are those of g divided by
+ * `shrink`. */
 static inline rectangle rectangle_of(const d9_winograd_image *g, tile t, int64_t size, int64_t shrink) {
     const int64_t height = g->height / shrink, width = g->width / shrink, row = t.row / shrink,
                   column = t.column / shrink;
@@ -405,7 +406,7 @@ D9_INLINE void store_lines(line *y, const int size, const d9_kernel_store store,
 
 D9_INLINE d9_vector as_stored(const d9_kernel_store store, const float *from) {
     const d9_vector x = *(const d9_vector *)from;
-    return store == D9_KERNEL_BF16 ? d9_lanes_bf16(x) : x;
+    return store == D9_KERNEL_BF16 ? d9_lanes_round_bf16(x) : x;
 }
 
 /* Finds the maximum of a window; y: its first pixel in a tile of 4 x 4 pixels. Ties and NaN: as in loops/pool.c. */
@@ -438,7 +439,7 @@ D9_INLINE void store_maxima(const line *y, const d9_kernel_store store, const re
         }
 }
 
-D9_INLINE void transform_outputs(one_dimension f, const int side, const int size, const d9_winograd_image *g,
+D9_INLINE void transform_outputs(transform_1d f, const int side, const int size, const d9_winograd_image *g,
                                  const float *m, const d9_winograd_planes *l, int64_t first, int64_t count,
                                  int64_t begin, int64_t end, bool stream, const d9_kernel_store store,
                                  const d9_winograd_pixels *y) {
@@ -452,8 +453,8 @@ D9_INLINE void transform_outputs(one_dimension f, const int side, const int size
             const int64_t channels = d9_min(per_line(store), d9_min(end, g->channels) - c);
             for (int64_t k = 0; k < channels; k += LANES) {
                 const int64_t at_m = c - begin + k, within = at_m % WIDTH;
-                two_dimensions(f, side, size, D9_KERNEL_F32, position, (at_m - within) * l->rows + q * WIDTH + within,
-                               D9_KERNEL_F32, lines[0] + k, 2 * GROUP);
+                transform_2d(f, side, size, D9_KERNEL_F32, position, (at_m - within) * l->rows + q * WIDTH + within,
+                             D9_KERNEL_F32, lines[0] + k, 2 * GROUP);
             }
             const bool inside = whole.rows == size && whole.columns == size && channels == per_line(store);
             const bool maxima = side == 6 && y->maxima;
@@ -475,7 +476,7 @@ D9_INLINE void transform_outputs(one_dimension f, const int side, const int size
     d9_stream_end();
 }
 
-D9_INLINE void transform_back(one_dimension f, const int side, const int size, const d9_winograd_image *g,
+D9_INLINE void transform_back(transform_1d f, const int side, const int size, const d9_winograd_image *g,
                               const float *m, const d9_winograd_planes *l, int64_t first, int64_t count, int64_t begin,
                               int64_t end, bool stream, const d9_winograd_pixels *y) {
     if (y->store == D9_KERNEL_BF16)
@@ -488,19 +489,19 @@ void D9_LOOP_NAME(winograd_output)(const d9_winograd_image *g, const float *m, c
                                    int64_t first, int64_t count, int64_t begin, int64_t end, bool stream,
                                    const d9_winograd_pixels *y) {
     if (g->scheme == D9_WINOGRAD_DENSE)
-        transform_back(output, 6, 4, g, m, l, first, count, begin, end, stream, y);
+        transform_back(output_transform, 6, 4, g, m, l, first, count, begin, end, stream, y);
     else if (g->scheme == D9_WINOGRAD_STRIDED)
-        transform_back(strided_output, 9, 4, g, m, l, first, count, begin, end, stream, y);
+        transform_back(strided_output_transform, 9, 4, g, m, l, first, count, begin, end, stream, y);
     else
-        transform_back(spread_output, 9, 8, g, m, l, first, count, begin, end, stream, y);
+        transform_back(spread_output_transform, 9, 8, g, m, l, first, count, begin, end, stream, y);
 }
 
 /* ---- filters ---- */
 
 /* Loads the nine taps of LANES x LANES filters: channel lane + i in lane i, channel other + k in taps[k]. Channels
  * outside of the array are zero. */
-D9_INLINE void gather(const d9_winograd_filter *s, const d9_kernel_store store, const void *w, int64_t lane,
-                      int64_t other, d9_vector taps[LANES][9]) {
+D9_INLINE void gather_taps(const d9_winograd_filter *s, const d9_kernel_store store, const void *w, int64_t lane,
+                           int64_t other, d9_vector taps[LANES][9]) {
     const int64_t lanes = d9_min(LANES, (s->rotated ? s->inputs : s->outputs) - lane);
     const int64_t others = d9_min(LANES, (s->rotated ? s->outputs : s->inputs) - other);
     if (lanes < LANES || others < LANES) memset(taps, 0, sizeof(d9_vector[LANES][9]));
@@ -518,13 +519,13 @@ D9_INLINE void gather(const d9_winograd_filter *s, const d9_kernel_store store, 
         }
 }
 
-/* Transforms the taps of LANES filters to vectors `stride` floats apart. */
+/* Transforms the taps of LANES filters; the resulting vectors are `stride` floats apart. */
 D9_INLINE void transform_taps(const d9_winograd_filter *s, const void *const *tap, int64_t offset, float *to,
                               int64_t stride) {
     if (s->scheme == D9_WINOGRAD_DENSE)
-        two_dimensions(filter, 3, 6, D9_KERNEL_F32, tap, offset, D9_KERNEL_F32, to, stride);
+        transform_2d(filter_transform, 3, 6, D9_KERNEL_F32, tap, offset, D9_KERNEL_F32, to, stride);
     else
-        two_dimensions(strided_filter, 3, 6, D9_KERNEL_F32, tap, offset, D9_KERNEL_F32, to, stride);
+        transform_2d(strided_filter_transform, 3, 6, D9_KERNEL_F32, tap, offset, D9_KERNEL_F32, to, stride);
 }
 
 void D9_LOOP_NAME(winograd_filter)(const d9_winograd_filter *s, const void *w, int64_t panel,
@@ -537,9 +538,9 @@ void D9_LOOP_NAME(winograd_filter)(const d9_winograd_filter *s, const void *w, i
     for (int64_t half = 0; half < WIDTH; half += LANES)
         for (int64_t other = 0; other < l->rows * inputs_per_lane; other += LANES) {
             if (s->store == D9_KERNEL_BF16)
-                gather(s, D9_KERNEL_BF16, w, panel * WIDTH + half, other, taps);
+                gather_taps(s, D9_KERNEL_BF16, w, panel * WIDTH + half, other, taps);
             else
-                gather(s, D9_KERNEL_F32, w, panel * WIDTH + half, other, taps);
+                gather_taps(s, D9_KERNEL_F32, w, panel * WIDTH + half, other, taps);
             for (int64_t k = 0; k < LANES; k += inputs_per_lane) {
                 float *to = u + (panel * l->rows + (other + k) / inputs_per_lane) * WIDTH + half;
                 if (!pairs) {
@@ -565,9 +566,10 @@ void D9_LOOP_NAME(winograd_filter_gradient)(const d9_winograd_filter *s, const f
             *(d9_vector *)sums[p] = sum_of_parts;
         }
         if (s->scheme == D9_WINOGRAD_DENSE)
-            two_dimensions(filter_gradient, 6, 3, D9_KERNEL_F32, plane, 0, D9_KERNEL_F32, taps[0], LANES);
+            transform_2d(filter_gradient_transform, 6, 3, D9_KERNEL_F32, plane, 0, D9_KERNEL_F32, taps[0], LANES);
         else
-            two_dimensions(strided_filter_gradient, 6, 3, D9_KERNEL_F32, plane, 0, D9_KERNEL_F32, taps[0], LANES);
+            transform_2d(strided_filter_gradient_transform, 6, 3, D9_KERNEL_F32, plane, 0, D9_KERNEL_F32, taps[0],
+                         LANES);
         for (int tap = 0; tap < 9; tap++)
             memcpy(dw + (o * 9 + tap) * s->inputs + i, taps[tap], (size_t)d9_min(LANES, s->inputs - i) * sizeof(float));
     }
@@ -584,15 +586,15 @@ typedef void block_product(const float *a, int64_t group, const float *b, int64_
                                                bool add, float *c) {                                                   \
         d9_product(pairs, rows, layout, a, group, b, groups, add, c, WIDTH);                                           \
     }
-PRODUCT_(many_tiles, false, D9_PRODUCT_ROWS, tiles_are_rows)
-PRODUCT_(few_tiles, false, FEW, tiles_are_rows)
-PRODUCT_(tall, false, TALL, channels_are_rows)
-PRODUCT_(low, false, LOW, channels_are_rows)
+PRODUCT_(multiply_many_tiles, false, D9_PRODUCT_ROWS, tiles_are_rows)
+PRODUCT_(multiply_few_tiles, false, FEW, tiles_are_rows)
+PRODUCT_(multiply_tall, false, TALL, channels_are_rows)
+PRODUCT_(multiply_low, false, LOW, channels_are_rows)
 #ifdef __AVX512BF16__
-PRODUCT_(many_tiles_pairs, true, D9_PRODUCT_ROWS, tiles_are_rows)
-PRODUCT_(few_tiles_pairs, true, FEW, tiles_are_rows)
-PRODUCT_(tall_pairs, true, TALL, channels_are_rows)
-PRODUCT_(low_pairs, true, LOW, channels_are_rows)
+PRODUCT_(multiply_many_tiles_pairs, true, D9_PRODUCT_ROWS, tiles_are_rows)
+PRODUCT_(multiply_few_tiles_pairs, true, FEW, tiles_are_rows)
+PRODUCT_(multiply_tall_pairs, true, TALL, channels_are_rows)
+PRODUCT_(multiply_low_pairs, true, LOW, channels_are_rows)
 #endif
 
 D9_INLINE void prefetch(const float *begin, const float *end) {
@@ -601,8 +603,8 @@ D9_INLINE void prefetch(const float *begin, const float *end) {
 
 void D9_LOOP_NAME(winograd_product)(bool pairs, const float *v, const float *u, int64_t tiles, int64_t rows,
                                     int64_t depth, int64_t step, int64_t panels, const float *next, float *m) {
-    block_product *const many_rows = D9_PRODUCT_CHOOSE(many_tiles, pairs), *const few_rows =
-                                                                               D9_PRODUCT_CHOOSE(few_tiles, pairs);
+    block_product *const many_rows = D9_PRODUCT_CHOOSE(multiply_many_tiles, pairs);
+    block_product *const few_rows = D9_PRODUCT_CHOOSE(multiply_few_tiles, pairs);
     for (int64_t c = 0; c < depth; c += step)
         for (int64_t j = 0; j < panels; j++) {
             const int64_t groups = d9_min(step, depth - c) / GROUP, size = groups * GROUP * WIDTH;
@@ -621,7 +623,8 @@ void D9_LOOP_NAME(winograd_product)(bool pairs, const float *v, const float *u, 
 
 void D9_LOOP_NAME(winograd_gradient_product)(bool pairs, const float *w, const float *v, int64_t depth, int64_t rows,
                                              int64_t channels, bool add, float *u) {
-    block_product *const first = D9_PRODUCT_CHOOSE(tall, pairs), *const others = D9_PRODUCT_CHOOSE(low, pairs);
+    block_product *const first = D9_PRODUCT_CHOOSE(multiply_tall, pairs);
+    block_product *const others = D9_PRODUCT_CHOOSE(multiply_low, pairs);
     for (int64_t c = 0; c < channels; c += GROUP, w += rows * GROUP, u += GROUP * WIDTH) {
         /* u is large and read once a block, so its next rows are prefetched during these sums. */
         prefetch(u + GROUP * WIDTH, u + 2 * GROUP * WIDTH);
