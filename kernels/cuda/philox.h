@@ -1,5 +1,5 @@
 /* In GPU code all draws use the words of cuRAND's stateless generator. The CPU and the simulated GPU use our own one
- * (kernels/formulas/philox.h); unit.cuda_curand compares both, and unit.philox has the published known answers. */
+ * (kernels/formulas/philox.h); unit.cuda_curand compares both, and unit.formulas has the published known answers. */
 #pragma once
 
 #define QUALIFIERS static __host__ __device__ __forceinline__ /* as D9_FN: formulas are compiled for both */
