@@ -1,7 +1,7 @@
 #!/bin/sh
 # The README's pictures and the tables of the committed experiments, made from committed records:
 #
-#   docs/run.png      the accuracy of experiments/results/cpu/dawn94-bf16/seed1
+#   docs/run.png      the accuracy of seed 1 of experiments/results/cpu/dawn94-bf16
 #   report/*.tsv      of the experiments in experiments/results/cpu; of ablate-airbench-small its page too
 #   docs/report.png   the top of the page of ablate-airbench-small, in a browser
 #
@@ -12,9 +12,9 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 results=experiments/results/cpu
 
-cp -r $results/dawn94-bf16/seed1 "$work/dawn94"
-build/dawn9 report "$work/dawn94"
-cp "$work/dawn94/report/accuracy.png" docs/run.png
+experiments/keep.sh unpack $results/dawn94-bf16 "$work"
+build/dawn9 report "$work/seed1"
+cp "$work/seed1/report/accuracy.png" docs/run.png
 
 for table in "$results"/*/report/arms.tsv; do
     experiments/keep.sh write "${table%/report/arms.tsv}"

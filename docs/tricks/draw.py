@@ -12,6 +12,7 @@ import random
 import struct
 import subprocess
 import sys
+import tarfile
 import tempfile
 import zlib
 
@@ -217,9 +218,10 @@ def ema():
 
 def flip_tta():
     picture = Picture(720, 300, "Accuracy with and without mirror images, epoch by epoch")
-    with open(os.path.join(ROOT, "experiments/results/cpu/dawn94-bf16/seed1/events.jsonl"), encoding="utf-8") as file:
-        rows = [row for row in map(json.loads, file) if row.get("epoch", 0) >= 3 and "accuracy_tta" in row]
-    axes = Axes(picture, (50, 40, 690, 250), (3, 10), (86, 95), "accuracy after each epoch of one run of dawn94 (experiments/results/cpu/dawn94-bf16/seed1), %")
+    with tarfile.open(os.path.join(ROOT, "experiments/results/cpu/dawn94-bf16/records.tar.gz")) as archive:
+        lines = archive.extractfile("seed1/events.jsonl").read().splitlines()
+    rows = [row for row in map(json.loads, lines) if row.get("epoch", 0) >= 3 and "accuracy_tta" in row]
+    axes = Axes(picture, (50, 40, 690, 250), (3, 10), (86, 95), "accuracy after each epoch of seed 1 of experiments/results/cpu/dawn94-bf16, %")
     axes.ticks(range(3, 11), [86, 88, 90, 92, 94], "epoch")
     axes.curve([(3, 94), (10, 94)], "n dot")
     for key, style in (("accuracy", "n dash"), ("accuracy_tta", "a")):

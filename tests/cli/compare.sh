@@ -27,7 +27,8 @@ json "$out" 'd["runs"] == ["runs//a", "runs//b", "runs//deep/c"] or d["runs"] ==
     'd["machine"]["precision"] == ["f32", "f64", "f32"] and "backend" not in d["machine"]'
 
 # ---- the committed record ----
-prints '^  accuracy_tta +[0-9.]+ +94.20$' "$dawn9" compare runs/a "$source/experiments/results/cpu/dawn94-bf16/seed1"
+accepts "$source/experiments/keep.sh" unpack "$source/experiments/results/cpu/dawn94-bf16" kept
+prints '^  accuracy_tta +[0-9.]+ +94.20$' "$dawn9" compare runs/a kept/seed1
 
 # ---- one run alone ----
 rejects 2 'runs/a' "$dawn9" compare runs/a

@@ -53,18 +53,20 @@ accepts "$dawn9" report ladder-small
 for table in arms effects; do differ "ladder-small/report/$table.tsv" "$results/cpu/ladder-small/report/$table.tsv"; done
 
 # ---- measurements of speed: their summaries ----
+summarise() { # SCRIPT KEPT: its summary, and the table SCRIPT.tsv if the archive has one
+    table=unpacked/${2#*/}/$1.tsv
+    rm -f committed.tsv
+    [ ! -f "$table" ] || mv "$table" committed.tsv
+    accepts python3 "$source/experiments/$1.py" "unpacked/${2#*/}"
+    made "$out" "$results/$2/summary.txt"
+    [ ! -f committed.tsv ] || made "$table" committed.tsv
+}
 plots # precision.py draws a plot
 for pair in bench-cpu/bench-bf16 bench-cpu/bench-f32 networks/networks networks/networks-airbench precision/precision \
     rosetta/rosetta side-by-side/side-by-side bench-sources/sources-avx512 bench-sources/sources-zen4; do
-    name=${pair#*/}
-    accepts python3 "$source/experiments/${pair%/*}.py" "unpacked/$name"
-    made "$out" "$results/cpu/$name/summary.txt"
+    summarise "${pair%/*}" "cpu/${pair#*/}"
 done
-accepts python3 "$source/experiments/speed.py" unpacked/recipes
-made "$out" "$results/speed/recipes/summary.txt"
-for table in cpu/networks/networks cpu/networks-airbench/networks cpu/precision/precision cpu/rosetta/rosetta speed/recipes/speed; do
-    made "unpacked/${table#*/}.tsv" "$results/$table.tsv"
-done
+summarise speed speed/recipes
 
 # ---- configurations of measured runs are those of today's files ----
 hashes='import json, sys
