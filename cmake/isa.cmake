@@ -9,7 +9,7 @@ if(DAWN9_SANITIZE)
 endif()
 file(GLOB KERNEL_SOURCES CONFIGURE_DEPENDS kernels/cpu/*.c)
 
-# AMX if the compiler supports it: D9_AMX (kernels/cpu/conv.c).
+# AMX if the compiler supports it: D9_AMX (kernels/cpu/dispatch.c).
 include(CheckCCompilerFlag)
 check_c_compiler_flag("-mamx-tile -mamx-bf16" DAWN9_AMX)
 if(DAWN9_AMX)

@@ -1,4 +1,6 @@
-/* Finds the loops of an instruction-set level, or of the best one that processor and operating system support. */
+/* Finds the loops of an instruction-set level, or of the best one that processor and operating system support; lists
+ * the convolution kernels. */
+#include "kernels/cpu/conv.h"
 #include "kernels/cpu/kernels.h"
 
 #include <stdlib.h>
@@ -69,3 +71,18 @@ const d9_cpu_loops *d9_cpu_loops_find(const char *level) {
         if ((!level || strcmp(level, levels[i].loops->level) == 0) && levels[i].runs()) return levels[i].loops;
     return NULL;
 }
+
+/* Without a preference (engine/backends/cpu/conv_choice.c) and without oneDNN the first kernel that fits is used, so
+ * the general one is the first. */
+extern const d9_cpu_conv_kernel d9_cpu_conv_gemm, d9_cpu_conv_winograd, d9_cpu_conv_amx;
+
+#ifndef D9_AMX /* the compiler does not support AMX: instead of the kernel of amx/, one that fits no shape */
+static bool never_fits(const d9_cpu *cpu, const d9_cpu_conv_shape *shape) {
+    (void)cpu, (void)shape;
+    return false;
+}
+const d9_cpu_conv_kernel d9_cpu_conv_amx = {.name = "amx", .fits = never_fits};
+#endif
+
+const d9_cpu_conv_kernel *const d9_cpu_conv_kernels[] = {&d9_cpu_conv_gemm, &d9_cpu_conv_winograd, &d9_cpu_conv_amx,
+                                                         NULL};

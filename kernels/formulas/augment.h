@@ -35,7 +35,7 @@ typedef enum d9_augment_kind {
     D9_AUGMENT_PASTE,  /* alpha: the share of pixels outside the box is from Beta(alpha, alpha); probability of a box */
     D9_AUGMENT_RESIZE, /* replaces CROP and uses its draw slots: smallest share of the area; largest aspect ratio */
     D9_AUGMENT_SHRINK, /* height; width of CROP's box, which is resized to the output (draws are spans, as of RESIZE) */
-    D9_AUGMENT_CHANGE, /* applied between MIRROR and JITTER: largest magnitude, as a share of that in changes.def */
+    D9_AUGMENT_CHANGE, /* applied between MIRROR and JITTER: largest magnitude, as a share of that in D9_CHANGE_ROWS */
     D9_AUGMENT_KINDS
 } d9_augment_kind;
 
@@ -171,8 +171,8 @@ D9_FN void d9_augment_draw_pair(const d9_augment_rule *rule, uint32_t sample, ui
     draws->slot[slot + 1] = (int32_t)d9_philox_below(word.v[1], (uint32_t)columns);
 }
 
-/* Draws a row of changes.def and one of D9_CHANGE_LEVELS equally spaced magnitudes, each with equal probabilities. The
- * largest of the magnitudes is the setting of CHANGE times the row's greatest one. */
+/* Draws a row of D9_CHANGE_ROWS and one of D9_CHANGE_LEVELS equally spaced magnitudes, each with equal probabilities.
+ * The largest of the magnitudes is the setting of CHANGE times the row's greatest one. */
 D9_FN void d9_augment_draw_change(const d9_augment_rule *rule, uint32_t sample, uint32_t epoch,
                                   d9_augment_draws *draws) {
     const d9_philox word = d9_philox4x32_10(rule->seed, sample, epoch, D9_STREAM_CHANGE, 0);

@@ -1,5 +1,6 @@
-/* The changes of changes.def: most move an image's pixels or alter their bytes, NONE does nothing. Pixels are computed
- * in integers, so that every backend has the same bytes. The unit of magnitudes is 1 / D9_CHANGE_UNIT.
+/* The changes of an image, of which D9_AUGMENT_CHANGE draws one for each image: most move the image's pixels or alter
+ * their bytes, NONE does nothing. Pixels are computed in integers, so that every backend has the same bytes. The unit
+ * of magnitudes is 1 / D9_CHANGE_UNIT.
  *
  * Shears and rotations have the middle of the image as their centre, and every pixel shows the nearest source pixel:
  * ROTATE by 90 degrees on 2 x 2 shows at (0, 0) the pixel (0, 1) or (1, 0). With magnitude m, BRIGHTNESS, SATURATION
@@ -9,29 +10,42 @@
 
 #include "kernels/formulas/common.h"
 
-#define D9_CHANGE(id, greatest, either_sign) D9_CHANGE_##id,
-enum {
-#include "kernels/formulas/changes.def"
-    D9_CHANGES
-};
-#undef D9_CHANGE
+/* ROW(id, greatest, either_sign). greatest: the greatest magnitude: a slope (SHEAR), pixels (TRANSLATE), radians
+ * (ROTATE), the distance of a factor from 1 (BRIGHTNESS, SATURATION, CONTRAST), bits (POSTERIZE), or a byte's value
+ * (SOLARIZE). either_sign: 1 if the magnitude is negated with probability 1/2. */
+#define D9_CHANGE_ROWS(ROW)                                                                                            \
+    ROW(NONE, 0, 0)                                                                                                    \
+    ROW(SHEAR_X, 0.99f, 1)                                                                                             \
+    ROW(SHEAR_Y, 0.99f, 1)                                                                                             \
+    ROW(TRANSLATE_X, 32, 1)                                                                                            \
+    ROW(TRANSLATE_Y, 32, 1)                                                                                            \
+    ROW(ROTATE, 2.3561945f, 1) /* 135 degrees */                                                                       \
+    ROW(BRIGHTNESS, 0.99f, 1)                                                                                          \
+    ROW(SATURATION, 0.99f, 1)                                                                                          \
+    ROW(CONTRAST, 0.99f, 1)                                                                                            \
+    ROW(POSTERIZE, 6, 0)                                                                                               \
+    ROW(SOLARIZE, 255, 0)
+
+#define D9_CHANGE_ID(id, greatest, either_sign) D9_CHANGE_##id,
+enum { D9_CHANGE_ROWS(D9_CHANGE_ID) D9_CHANGES };
+#undef D9_CHANGE_ID
 
 enum { D9_CHANGE_UNIT = 1 << 16, D9_CHANGE_LEVELS = 31 }; /* LEVELS: number of magnitudes that can be drawn */
 
-/* A change drawn for an image. row: of changes.def. number: magnitude and 0 or, for ROTATE, cosine and sine of the
+/* A change drawn for an image. row: of D9_CHANGE_ROWS. number: magnitude and 0 or, for ROTATE, cosine and sine of the
  * angle; all in units of 1 / D9_CHANGE_UNIT. */
 typedef struct d9_change {
     int32_t row, number[2];
 } d9_change;
 
-/* The column `greatest` of changes.def. */
+/* The column `greatest` of D9_CHANGE_ROWS. */
 D9_FN float d9_change_greatest(int row) {
     switch (row) {
-#define D9_CHANGE(id, greatest, either_sign)                                                                           \
+#define D9_CHANGE_CASE(id, greatest, either_sign)                                                                      \
     case D9_CHANGE_##id:                                                                                               \
         return greatest;
-#include "kernels/formulas/changes.def"
-#undef D9_CHANGE
+        D9_CHANGE_ROWS(D9_CHANGE_CASE)
+#undef D9_CHANGE_CASE
     default:
         return 0;
     }
@@ -40,11 +54,11 @@ D9_FN float d9_change_greatest(int row) {
 /* 1 if the magnitude of this row's change may be negative, otherwise 0. */
 D9_FN int d9_change_has_sign(int row) {
     switch (row) {
-#define D9_CHANGE(id, greatest, either_sign)                                                                           \
+#define D9_CHANGE_CASE(id, greatest, either_sign)                                                                      \
     case D9_CHANGE_##id:                                                                                               \
         return either_sign;
-#include "kernels/formulas/changes.def"
-#undef D9_CHANGE
+        D9_CHANGE_ROWS(D9_CHANGE_CASE)
+#undef D9_CHANGE_CASE
     default:
         return 0;
     }

@@ -28,7 +28,7 @@ enum {
     D9_STREAM_RESIZE = 12,   /* v[0]: share of the area, v[1]: aspect ratio, v[2]: y, v[3]: x; draw: the attempt */
     D9_STREAM_SEARCH = 13,   /* hyperparameters of a search; the counter has the number of the trial in place of the
                                 sample; draw: a hash of the option's name, such as "model.widths[0]" */
-    D9_STREAM_CHANGE = 14    /* v[0]: row of changes.def, v[1]: level, v[2]: sign */
+    D9_STREAM_CHANGE = 14    /* v[0]: row of D9_CHANGE_ROWS, v[1]: level, v[2]: sign */
 };
 
 typedef struct d9_philox {
