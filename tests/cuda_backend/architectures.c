@@ -1,6 +1,6 @@
-/* Asks cuDNN about every convolution of every configuration in configs/, for a card of each architecture and each
- * precision that the backend supports there: cuDNN must offer a choice whose plan fits the backend's workspace limit.
- * Each convolution is asked about for one or two of the cards, by turns; for every card with
+/* Asks cuDNN about every convolution of every configuration in configs/, in each precision that the backend supports on
+ * the card: cuDNN must offer a choice whose plan fits the backend's workspace limit. The cards, one of each
+ * architecture, take turns, so a convolution is tried on one or two of them; on all with
  * `test_cuda_backend_architectures all`. Runs without a GPU; cudnn.c says what this does not prove. */
 #include "core/system.h"
 #include "tests/cuda_backend/deviceless.h"
@@ -22,7 +22,7 @@ typedef struct fixture {
     int count[PRECISIONS];
     question (*questions)[MOST]; /* (PRECISIONS), without duplicates */
     d9_cudnn_choice *choices;    /* (CHOICES) */
-    int turns;                   /* a card is asked about one convolution in so many */
+    int turns;                   /* every `turns`-th convolution is tried on a card */
 } fixture;
 
 static void add_once(fixture *f, int precision, const d9_conv_description *description) {
@@ -54,7 +54,7 @@ static void add_configuration(fixture *f, const char *path) {
     }
 }
 
-static void add_folder(fixture *f, const char *pattern, size_t least) { /* `least`: number of files expected */
+static void add_folder(fixture *f, const char *pattern, size_t least) { /* `least`: smallest number of files expected */
     glob_t found;
     assert_int_equal(glob(pattern, 0, NULL, &found), 0);
     assert_true(found.gl_pathc >= least);
@@ -62,7 +62,7 @@ static void add_folder(fixture *f, const char *pattern, size_t least) { /* `leas
     globfree(&found);
 }
 
-TEST(every_configuration_asks) {
+TEST(convolutions_of_all_configurations_are_collected) {
     fixture *f = *state;
     add_folder(f, D9_SOURCE_DIR "/configs/*.yaml", 4);
     add_folder(f, D9_SOURCE_DIR "/configs/ladder/*.yaml", 13);
@@ -86,7 +86,7 @@ static int first_plan(fixture *f, const d9_cudnn_target *target, const d9_conv_d
     return first;
 }
 
-/* Returns the number of convolutions without a plan; adds to `asked` the number of those asked about. */
+/* Returns the number of convolutions without a plan on the card; adds the number that were tried to *asked. */
 static int check_device(fixture *f, int card, int precision, int *asked) {
     const test_device *device = &test_devices[card];
     d9_cudnn_target target;
@@ -116,7 +116,7 @@ TEST(every_convolution_has_a_plan) {
 }
 
 /* Shows that first_plan can fail: a T4 has no bf16. */
-TEST(what_a_card_lacks_has_no_plan) {
+TEST(a_type_that_a_card_lacks_has_no_plan) {
     fixture *f = *state;
     d9_cudnn_target target;
     OK(test_device_open(&context, &test_devices[0], &target));
@@ -135,7 +135,7 @@ int main(int count, char **arguments) {
         return 1;
     }
     if (count == 2 && strcmp(arguments[1], "all") == 0) f.turns = 1;
-    test_keep_compiler();
+    test_keep_nvrtc_open();
     f.questions = questions;
     f.choices = choices;
     const int failed = test_run(&f);

@@ -1,6 +1,6 @@
 /* Asks cuDNN about every convolution of dawn94 without a GPU, for an H200 described by hand (deviceless.h). This proves
- * that types, layouts and alignments are accepted, that engines exist and that plans can be built; not that they run,
- * nor speed and accuracy. */
+ * that cuDNN accepts types, layouts and alignments, has engines and can build plans; not that plans run, nor their
+ * speed and accuracy. */
 #include "core/system.h"
 #include "tests/cuda_backend/deviceless.h"
 #include "tests/support/programs.h"
@@ -70,7 +70,7 @@ static void check_conv(fixture *f, const d9_conv_description *description, const
     d9_cudnn_graph_free(&graph);
 }
 
-/* Returns the number of convolutions in the list. */
+/* Checks every convolution of the graph; returns their number. */
 static int check_list(fixture *f, const d9_program *program, const d9_graph *graph) {
     d9_conv_description description;
     const d9_node *node;
@@ -131,8 +131,8 @@ static bool is_offered(const d9_cudnn_choice *choices, int count, const d9_cudnn
     return false;
 }
 
-/* For each pass of each convolution, tf32 must add engines, the first of which can be planned, and must not remove
- * any. */
+/* For each pass of each convolution, tf32 must add choices, the first of which can be planned, and must not remove a
+ * choice of f32. */
 TEST(tf32_adds_tensor_cores) {
     enum { PASSES = 3 };
     fixture *f = *state;
@@ -183,10 +183,10 @@ static bool has_note(fixture *f, const d9_cudnn_graph *graph, int64_t engine, cu
 }
 
 typedef struct tally {
-    int choices, plain, strict; /* strict: with strict NaNs; plain: neither strict nor with tensor cores */
+    int choices, plain, strict; /* strict: that propagate NaN strictly; plain: neither strict nor with tensor cores */
 } tally;
 
-/* Choices must be sorted: with tensor cores, without, with strict NaNs. */
+/* Choices must be sorted: with tensor cores, without them, with strict propagation of NaN. */
 static void check_order(fixture *f, const d9_conv_description *description, const char *what, tally *seen) {
     d9_cudnn_graph graph;
     int last = 0;
@@ -205,7 +205,7 @@ static void check_order(fixture *f, const d9_conv_description *description, cons
     d9_cudnn_graph_free(&graph);
 }
 
-TEST(the_likeliest_choices_come_first) {
+TEST(choices_with_tensor_cores_come_first) {
     static const char *const with_tensor_cores[] = {"fp16", "tf32"};
     fixture *f = *state;
     d9_config *config = program_load(D9_SOURCE_DIR "/configs/dawn94.yaml", NULL);
@@ -237,7 +237,7 @@ TEST(a_wrong_description_is_rejected) {
     assert_rejection(d9_cudnn_graph_make(&context, &f->h200, &description, &graph), D9_DEVICE, "cuDNN");
 }
 
-TEST(names_that_are_none_are_rejected) {
+TEST(invalid_choice_names_are_rejected) {
     static const char *const names[] = {
         "",
         "e",
@@ -256,7 +256,7 @@ TEST(names_that_are_none_are_rejected) {
     assert_ints(choice.knob_count, 2, choice.value[1], -1);
 }
 
-TEST(properties_that_are_none_are_rejected) {
+TEST(invalid_device_properties_are_rejected) {
     cudnnBackendDescriptor_t properties;
     assert_int_equal(d9_cudnn_properties(&context, "{\"deviceVer\":", &properties), D9_DEVICE);
     assert_null(properties), d9_context_clear(&context);
@@ -269,7 +269,7 @@ int main(void) {
     d9_context_init(&context);
     if (cmocka_run_group_tests_name("cuda_backend_cudnn_files", first, NULL, NULL)) return 1;
     if (cudnnGetVersion() < 91100) return skipped("cudnn", "its library knows no device properties; that of 9.11 does");
-    test_keep_compiler();
+    test_keep_nvrtc_open();
     if (test_device_open(&context, &test_devices[TEST_H200], &f.h200) != D9_OK ||
         d9_allocate(&context, CHOICES * sizeof(d9_cudnn_choice), "choices", &memory) != D9_OK) {
         print_error("%s\n", context.message);

@@ -1,5 +1,6 @@
-/* Devices for asking cuDNN without a GPU (cudnn.h): one card of each architecture, from data sheets and the table of
- * compute capabilities in CUDA's programming guide. None of the values were read from a device. */
+/* Descriptions of devices, with which cuDNN can be asked without a GPU (cudnn.h): one card of each architecture of a
+ * release, from data sheets and the table of compute capabilities in CUDA's programming guide. No value was read from a
+ * device. */
 #pragma once
 
 #include "backends/cuda/cudnn.h"
@@ -43,7 +44,7 @@ static inline d9_status test_device_open(d9_context *context, const test_device 
     return d9_cudnn_properties(context, json, &target->properties);
 }
 
-/* Describes the first convolution from node *n on, and moves *n past it. NULL: no convolution is left. */
+/* Describes the first convolution from node *n on, moves *n past it, and returns its node. NULL: none is left. */
 static inline const d9_node *test_next_conv(const d9_program *program, const d9_graph *graph, d9_node_id *n,
                                             d9_conv_description *description) {
     while (*n < graph->node_count) {
@@ -60,13 +61,13 @@ static inline const d9_node *test_next_conv(const d9_program *program, const d9_
 }
 
 /* Disables leak detection: cuDNN opens and closes libraries that do not free their memory (72 KiB per graph with 9.19),
- * which cannot be traced afterwards. */
+ * and leaks cannot be traced to a library that is closed. */
 int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void) { return 1; }
 
-/* Opens NVRTC, so that it stays open. cuDNN 9.19 otherwise opens and closes it for every list of choices: 9 ms each,
- * nine tenths of these tests' time. */
-static inline void test_keep_compiler(void) {
+/* Opens NVRTC for the rest of the program. Otherwise cuDNN 9.19 opens and closes it for every list of choices: 9 ms
+ * each, nine tenths of these tests' time. */
+static inline void test_keep_nvrtc_open(void) {
     char name[32];
     snprintf(name, sizeof name, "libnvrtc.so.%d", CUDART_VERSION / 1000);
     void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);

@@ -1,10 +1,11 @@
 /* The fake CUDA runtime, cuDNN, cuBLAS and NCCL in the tests' dawn9-cuda.so: counters, and settings of its behaviour.
  * The module exports d9_fake_get; a test calls fake_find, which finds it.
  *
- * Work is queued on the first stream and runs when the host waits or frees. A host that reads too early therefore reads
- * old bytes, and one that overwrites the source of a queued copy sends wrong ones. Work on the second stream is put
- * among that of the first, as early or as late as the events allow. Time is simulated: a kernel, copy or
- * memset takes a microsecond, a convolution the time of its choice, a matrix product 5 us. */
+ * Work is queued on the first stream and runs when the host waits or frees. Host code that reads too early therefore
+ * gets old bytes, and host code that overwrites the source of a queued copy corrupts the copy. Work on the second
+ * stream is inserted into the first stream's queue, as early or as late as the events allow. Time is simulated: a
+ * kernel, copy or memset takes a microsecond, a convolution the time of its choice, a matrix product 5 us, other work
+ * no time. */
 #pragma once
 
 #include <stdbool.h>
@@ -26,10 +27,10 @@ typedef struct d9_fake_counts {
     int64_t products, matrices, captured_products; /* batches run; matrices in them; batches captured */
     int64_t unsteady_products;                     /* plans of products that would accept sums in any order */
     int64_t nccl_ids, reductions;                  /* identifiers made; sums of NCCL submitted or captured */
-    int64_t queries, lost_asked, endless_waits;    /* of streams and events; for lost processes; see hang_reduction */
+    int64_t queries, lost_asked, endless_waits;    /* of streams and events; of NCCL for errors; see hang_reduction */
     int64_t on_zeros;                              /* inputs of convolutions that were all zero */
     int64_t read_ahead;                            /* finished calls of d9_cudnn_read_ahead */
-    int64_t loaded;   /* different kernels launched, and convolutions by choice, pass and type */
+    int64_t loaded;   /* different kernels launched, plus convolutions by choice, pass and type */
     int64_t illegal;  /* calls during capture that are illegal then */
     int64_t overruns; /* allocations that were written past their end, found when they are freed */
     int64_t live_graphs, live_events, live_streams, live_handles, live_descriptors, pinned_bytes;
@@ -40,19 +41,19 @@ typedef struct d9_fake_counts {
  * Each of the other values makes an error on purpose, which the checks of cuDNN's algorithms must detect. */
 typedef enum d9_fake_sums {
     D9_FAKE_SUMS_RIGHT,
-    D9_FAKE_SUMS_IN_PARTS,         /* two partial sums, even and odd output pixels; both are rounded */
+    D9_FAKE_SUMS_IN_PARTS,         /* the sum over even output pixels is rounded before odd ones are added */
     D9_FAKE_SUMS_WITHOUT_A_PLACE,  /* the last output pixel of the last image is missing */
     D9_FAKE_SUMS_WITH_TAPS_TURNED, /* filters are turned by 180 degrees: convolution in place of correlation */
-    D9_FAKE_SUMS_CUT               /* rounded towards zero */
+    D9_FAKE_SUMS_CUT               /* rounded towards zero in half precision */
 } d9_fake_sums;
 
-/* A sum of NCCL as it was submitted. Places count the work on the first stream since the last wait of the host, or in
+/* A sum of NCCL as it was submitted. Places are indices in the first stream's queue since the host's last wait, or in
  * the graph that is captured. */
 typedef struct d9_fake_reduction {
     const float *values;
     int64_t count;
     bool captured, second; /* in a graph; on the second stream */
-    int64_t after, before; /* it runs after the work below place `after`, and before that from `before` on; -1: none */
+    int64_t after, before; /* it runs after all places below `after`, and before places >= `before` (-1: none waits) */
 } d9_fake_reduction;
 enum { D9_FAKE_REDUCTIONS = 256 };
 
@@ -63,8 +64,8 @@ typedef struct d9_fake {
     int64_t memory_bytes;
     int64_t held_bytes; /* part of memory_bytes used by other processes */
     int choices;        /* choices offered per convolution: D9_FAKE_CHOICES, or only the first ones */
-    /* Value of counts.allocations at an allocation that fails, as do later ones of at least its size: a device with
-     * less free memory than it reports. 0: none. */
+    /* Value of counts.allocations at an allocation that fails; later ones of at least its size fail too, as on a device
+     * with less free memory than it reports. 0: none. */
     int64_t reject_at;
     int64_t fail_at;     /* value of counts.calls at the call that fails; 0: none */
     int fail_with;       /* its cudaError_t */
@@ -77,7 +78,7 @@ typedef struct d9_fake {
     int64_t spoil_captures_from;         /* value of counts.captures from which on captures fail; 0: never */
     bool without_cudnn;                  /* cudnnCreate fails */
     bool without_cublas;                 /* cublasLtCreate fails */
-    int without_products;                /* cublasLt offers no algorithm; 2: and reports that it is not supported */
+    int without_products;                /* 1: cublasLt offers no algorithm; 2: it returns NOT_SUPPORTED; 0: neither */
     bool tensor_cores;                   /* tf32 convolutions and products round their inputs */
     d9_fake_sums sums;                   /* of weight gradients */
     bool without_nccl;                   /* processes cannot join */
@@ -89,8 +90,9 @@ typedef struct d9_fake {
      * first. */
     int64_t report_lost;
     bool second_late; /* the second stream's work runs as late as events allow; otherwise as early */
-    void (*forbid)(const char *kernel, int error); /* fails launches of kernels named so in part; NULL: none */
-    void (*reset)(void);                           /* restores the initial state; nothing may be open */
+    /* Launches of kernels whose name contains `kernel` fail with `error`; kernel NULL: none. */
+    void (*forbid)(const char *kernel, int error);
+    void (*reset)(void); /* restores the initial state; nothing may be open */
 } d9_fake;
 
 __attribute__((visibility("default"))) d9_fake *d9_fake_get(void);

@@ -27,25 +27,25 @@ struct cublasLtMatrixLayoutOpaque_t {
 };
 struct cublasLtMatmulPreferenceOpaque_t {
     uint64_t most;
-    uint32_t sums, alignment; /* alignment: the smallest of the matrices' */
+    uint32_t sums, alignment; /* alignment: the value set last, of any of the matrices */
 };
 typedef struct cublasLtMatrixLayoutOpaque_t layout;
 
-static bool loaded[ALGORITHMS]; /* algorithms that have run, by number */
+static bool loaded[ALGORITHMS]; /* by number: true if the algorithm was submitted before */
 
-static void *make(size_t bytes) {
+static void *make_descriptor(size_t bytes) {
     d9_fake_get()->counts.live_descriptors++;
     return calloc(1, bytes);
 }
 
-static cublasStatus_t destroy(void *made) {
+static cublasStatus_t destroy_descriptor(void *made) {
     d9_fake_get()->counts.live_descriptors--;
     free(made);
     return CUBLAS_STATUS_SUCCESS;
 }
 
-/* Sets an attribute if its size is right. */
-static cublasStatus_t set(void *attribute, size_t right, const void *value, size_t bytes) {
+/* Sets an attribute if `bytes` is its size. */
+static cublasStatus_t set_attribute(void *attribute, size_t right, const void *value, size_t bytes) {
     if (!attribute || bytes != right) return CUBLAS_STATUS_INVALID_VALUE;
     memcpy(attribute, value, bytes);
     return CUBLAS_STATUS_SUCCESS;
@@ -75,54 +75,57 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *operation, cublasC
                                         cudaDataType_t scale) {
     if ((compute != CUBLAS_COMPUTE_32F && compute != CUBLAS_COMPUTE_32F_FAST_TF32) || scale != CUDA_R_32F)
         return CUBLAS_STATUS_NOT_SUPPORTED;
-    *operation = make(sizeof **operation);
+    *operation = make_descriptor(sizeof **operation);
     (*operation)->compute = compute;
     (*operation)->epilogue = CUBLASLT_EPILOGUE_DEFAULT;
     return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t operation) { return destroy(operation); }
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t operation) { return destroy_descriptor(operation); }
 
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t attribute,
                                               const void *value, size_t bytes) {
     if (attribute == CUBLASLT_MATMUL_DESC_EPILOGUE)
-        return set(&operation->epilogue, sizeof operation->epilogue, value, bytes);
+        return set_attribute(&operation->epilogue, sizeof operation->epilogue, value, bytes);
     if (attribute == CUBLASLT_MATMUL_DESC_BIAS_POINTER)
-        return set(&operation->bias, sizeof operation->bias, value, bytes);
-    return set(attribute == CUBLASLT_MATMUL_DESC_TRANSA ? &operation->a : &operation->b, sizeof operation->a, value,
-               bytes);
+        return set_attribute(&operation->bias, sizeof operation->bias, value, bytes);
+    return set_attribute(attribute == CUBLASLT_MATMUL_DESC_TRANSA ? &operation->a : &operation->b, sizeof operation->a,
+                         value, bytes);
 }
 
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *made, cudaDataType_t type, uint64_t rows,
                                           uint64_t columns, int64_t ld) {
     if (ld < (int64_t)rows) return CUBLAS_STATUS_INVALID_VALUE;
-    *made = make(sizeof **made);
+    *made = make_descriptor(sizeof **made);
     **made = (layout){type, (int64_t)rows, (int64_t)columns, ld, 0, 1};
     return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t made) { return destroy(made); }
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t made) { return destroy_descriptor(made); }
 
 cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t made, cublasLtMatrixLayoutAttribute_t attribute,
                                                 const void *value, size_t bytes) {
-    if (attribute == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT) return set(&made->batch, sizeof made->batch, value, bytes);
-    return set(&made->stride, sizeof made->stride, value, bytes);
+    if (attribute == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT)
+        return set_attribute(&made->batch, sizeof made->batch, value, bytes);
+    return set_attribute(&made->stride, sizeof made->stride, value, bytes);
 }
 
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *preference) {
-    *preference = make(sizeof **preference);
+    *preference = make_descriptor(sizeof **preference);
     (*preference)->sums = 7;
     (*preference)->alignment = 256;
     return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) { return destroy(preference); }
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
+    return destroy_descriptor(preference);
+}
 
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
                                                     cublasLtMatmulPreferenceAttributes_t attribute, const void *value,
                                                     size_t bytes) {
     if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES)
-        return set(&preference->most, sizeof preference->most, value, bytes);
+        return set_attribute(&preference->most, sizeof preference->most, value, bytes);
     if (attribute != CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK)
-        return set(&preference->alignment, sizeof preference->alignment, value, bytes);
-    return set(&preference->sums, sizeof preference->sums, value, bytes);
+        return set_attribute(&preference->alignment, sizeof preference->alignment, value, bytes);
+    return set_attribute(&preference->sums, sizeof preference->sums, value, bytes);
 }
 
 typedef struct work { /* a queued product */
@@ -150,7 +153,8 @@ static int64_t depth_of(const work *w) {
     return ta ? a->rows : a->columns;
 }
 
-/* Counts requests that allow algorithms whose results depend on the order in which blocks finish, but offers none. */
+/* Counts requests that allow algorithms whose results depend on the order in which blocks finish, but never offers such
+ * an algorithm. */
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
@@ -198,8 +202,8 @@ static int run_product(const void *what) {
     const int64_t depth = depth_of(w);
     d9_fake_get()->counts.products++;
     d9_fake_get()->counts.matrices += d->batch;
-    d9_fake_spend(5e-6);
-    d9_fake_change();
+    d9_fake_advance_time(5e-6);
+    d9_fake_note_change();
     memset(w->workspace, 0xff, WORKSPACE_BYTES);
     for (int64_t m = 0; m < d->batch; m++)
         for (int64_t j = 0; j < d->columns; j++)

@@ -1,6 +1,6 @@
-/* A fake of engine/backends/cuda/cudnn.h with plain loops: see fake.h. Every convolution has seven choices that differ
- * in what the selection must handle. Those that run compute the same result in doubles, after overwriting the workspace
- * that they asked for.
+/* A fake of engine/backends/cuda/cudnn.h with plain loops: see fake.h. Every convolution has seven choices, each for a
+ * case that the selection must handle. All choices that run compute the same result in doubles, after overwriting their
+ * workspace.
  *
  *   e1  the first, 512 KiB          50 us
  *   e2  cannot be planned
@@ -10,7 +10,7 @@
  *   e6  6 MiB                       30 us
  *   e7  slow, no workspace          90 us
  *
- * A test can make the result of one of them alternate by one bit.
+ * A test can make the result of one choice alternate by one bit.
  *
  * tf32 is computed as f32, unless a test sets tensor_cores: then inputs are rounded first. */
 #include "engine/backends/cuda/cudnn.h"
@@ -21,13 +21,13 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef struct fake_choice { /* its engine is its index in `fake_choices` */
+typedef struct fake_choice { /* the index in `fake_choices` is the number of its engine */
     int64_t workspace_bytes;
     double seconds;
 } fake_choice;
 static const fake_choice fake_choices[] = {
     {0}, {512 << 10, 50e-6}, {0}, {1 << 20, 20e-6}, {768 << 10, 1e-6}, {1 << 30, 5e-6}, {6 << 20, 30e-6}, {0, 90e-6}};
-enum { CHOICES = sizeof fake_choices / sizeof *fake_choices - 1, REJECTD = 2, FAILING = 4 };
+enum { CHOICES = sizeof fake_choices / sizeof *fake_choices - 1, REJECTED = 2, FAILING = 4 };
 _Static_assert(CHOICES == (int)D9_FAKE_CHOICES, "they are counted there");
 
 struct cudnnContext {
@@ -35,7 +35,7 @@ struct cudnnContext {
 };
 
 enum { PASSES = 3, TYPES = 8 };
-static bool loaded[CHOICES + 1][PASSES][TYPES]; /* ran since the last reset */
+static bool loaded[CHOICES + 1][PASSES][TYPES]; /* submitted since the last reset */
 
 void d9_fake_unload_convolutions(void) { memset(loaded, 0, sizeof loaded); }
 
@@ -67,20 +67,20 @@ cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
 size_t cudnnGetVersion(void) { return 91100; }
 const char *cudnnGetErrorString(cudnnStatus_t status) { return status ? "NOT_INITIALIZED" : "SUCCESS"; }
 
-/* Runs until it is stopped, so the caller must not wait for it without stopping it. */
+/* Runs until `stop` is set, so a caller that waited without setting it would wait for ever. */
 int64_t d9_cudnn_read_ahead(const atomic_bool *stop) {
     while (!atomic_load(stop)) usleep(50);
     d9_fake_get()->counts.read_ahead++;
     return 0;
 }
 
-/* Makes a descriptor, which is only counted. */
-static cudnnBackendDescriptor_t make(void) {
+/* Makes a descriptor without content, to be counted. */
+static cudnnBackendDescriptor_t make_descriptor(void) {
     d9_fake_get()->counts.live_descriptors++;
     return malloc(1);
 }
 
-static void destroy(cudnnBackendDescriptor_t *descriptor) {
+static void destroy_descriptor(cudnnBackendDescriptor_t *descriptor) {
     if (*descriptor) d9_fake_get()->counts.live_descriptors--;
     free(*descriptor);
     *descriptor = NULL;
@@ -90,11 +90,11 @@ d9_status d9_cudnn_graph_make(d9_context *context, const d9_cudnn_target *target
                               const d9_conv_description *description, d9_cudnn_graph *graph) {
     *graph = (d9_cudnn_graph){.description = *description};
     if (!target->handle) return d9_fail(context, D9_DEVICE, "cuDNN: no handle");
-    graph->graph = make();
+    graph->graph = make_descriptor();
     return D9_OK;
 }
 
-void d9_cudnn_graph_free(d9_cudnn_graph *graph) { destroy(&graph->graph); }
+void d9_cudnn_graph_free(d9_cudnn_graph *graph) { destroy_descriptor(&graph->graph); }
 
 void d9_cudnn_choice_name(const d9_cudnn_choice *choice, char name[D9_CUDNN_NAME]) {
     snprintf(name, D9_CUDNN_NAME, "e%d", (int)choice->engine);
@@ -123,16 +123,16 @@ d9_status d9_cudnn_plan_make(d9_context *context, const d9_cudnn_target *target,
                              const d9_cudnn_choice *choice, d9_cudnn_plan *plan, bool *built) {
     (void)context, (void)target, (void)graph;
     *plan = (d9_cudnn_plan){0};
-    *built = choice->engine > 0 && choice->engine <= CHOICES && choice->engine != REJECTD;
+    *built = choice->engine > 0 && choice->engine <= CHOICES && choice->engine != REJECTED;
     if (!*built) return D9_OK;
-    plan->plan = make();
+    plan->plan = make_descriptor();
     memcpy(plan->plan, &(char){(char)choice->engine}, 1);
     plan->workspace_bytes = fake_choices[choice->engine].workspace_bytes;
     d9_fake_get()->counts.plans++;
     return D9_OK;
 }
 
-void d9_cudnn_plan_free(d9_cudnn_plan *plan) { destroy(&plan->pack), destroy(&plan->plan); }
+void d9_cudnn_plan_free(d9_cudnn_plan *plan) { destroy_descriptor(&plan->pack), destroy_descriptor(&plan->plan); }
 
 typedef struct work { /* a queued convolution */
     d9_conv_description description;
@@ -144,8 +144,8 @@ typedef struct work { /* a queued convolution */
 
 static int64_t element_count(const d9_conv_tensor *t) { return t->dims[0] * t->dims[1] * t->dims[2] * t->dims[3]; }
 
-/* Plain convolution: adds each product to the array that the pass computes: output, image gradient, weight gradient. Of
- * the output pixels, only every `every`-th from `first` on takes part. */
+/* Plain convolution: adds each product to the array that the pass computes: output, image gradient or weight gradient.
+ * Only every `every`-th output pixel from `first` on takes part. */
 static void add_products(const d9_conv_description *d, double *const t[D9_CONV_ARGUMENTS], int64_t first,
                          int64_t every) {
     const int64_t *x = d->tensor[D9_CONV_IMAGE].dims, *w = d->tensor[D9_CONV_WEIGHTS].dims,
@@ -171,14 +171,14 @@ static void add_products(const d9_conv_description *d, double *const t[D9_CONV_A
         }
 }
 
-/* Stores x rounded towards zero. */
-static void store_cut(d9_type type, void *data, int64_t i, double x) {
+/* Stores x, in half precision rounded towards zero. */
+static void store_truncated(d9_type type, void *data, int64_t i, double x) {
     d9_fake_store(type, data, i, x);
     if (type != D9_F32 && fabs(d9_fake_load(type, data, i)) > fabs(x)) ((uint16_t *)data)[i]--;
 }
 
 /* Computes the pass and stores its result. */
-static void compute(const work *job, double *const t[D9_CONV_ARGUMENTS]) {
+static void compute_pass(const work *job, double *const t[D9_CONV_ARGUMENTS]) {
     const d9_conv_description *d = &job->description;
     const int written = d->written;
     const d9_type type = d->tensor[written].type;
@@ -188,20 +188,20 @@ static void compute(const work *job, double *const t[D9_CONV_ARGUMENTS]) {
     for (int64_t part = 0; part < parts; part++) {
         add_products(d, t, part, parts);
         for (int64_t i = 0; i < count; i++) {
-            (sums == D9_FAKE_SUMS_CUT ? store_cut : d9_fake_store)(type, job->data[written], i, t[written][i]);
+            (sums == D9_FAKE_SUMS_CUT ? store_truncated : d9_fake_store)(type, job->data[written], i, t[written][i]);
             t[written][i] = d9_fake_load(type, job->data[written], i);
         }
     }
 }
 
-/* True if this repeats the last convolution and nothing was written in between, as in tuning: its output is still
- * there. */
-static bool is_repeated(const work *job) {
+/* True if the job equals that of the previous call and nothing was written in between, as in tuning: its output is
+ * still there. Remembers the job for the next call. */
+static bool repeats_last_job(const work *job) {
     static work last;
     static int64_t changes;
-    const bool same = changes == d9_fake_changes() && memcmp(&last, job, sizeof last) == 0;
+    const bool same = changes == d9_fake_change_count() && memcmp(&last, job, sizeof last) == 0;
     last = *job;
-    changes = d9_fake_changes();
+    changes = d9_fake_change_count();
     return same;
 }
 
@@ -212,7 +212,7 @@ static bool is_zero(const double *t, const d9_conv_tensor *tensor) {
 }
 
 /* For the unsteady choice: sets the lowest bit of the first element to the parity of the number of convolutions. */
-static void unsettle(const work *job) {
+static void make_unsteady(const work *job) {
     uint8_t *written = job->data[job->description.written];
     const d9_fake *fake = d9_fake_get();
     if (job->engine == fake->unsteady) written[0] = (uint8_t)((written[0] & ~1) | (fake->counts.convolutions & 1));
@@ -224,9 +224,9 @@ static int run_convolution(const void *what) {
     d9_fake_counts *counts = &d9_fake_get()->counts;
     counts->convolutions++;
     counts->runs[job->engine]++;
-    d9_fake_spend(job->seconds);
-    if (is_repeated(job)) {
-        unsettle(job);
+    d9_fake_advance_time(job->seconds);
+    if (repeats_last_job(job)) {
+        make_unsteady(job);
         return 0;
     }
     double *t[D9_CONV_ARGUMENTS];
@@ -240,13 +240,13 @@ static int run_convolution(const void *what) {
         for (int64_t i = 0; rounds && t[a] && i < count; i++) t[a][i] = d9_fake_tf32(t[a][i]);
     }
     for (int a = 0; a < D9_CONV_ARGUMENTS; a++) counts->on_zeros += a != d->written && is_zero(t[a], &d->tensor[a]);
-    if (t[0] && t[1] && t[2]) compute(job, t);
+    if (t[0] && t[1] && t[2]) compute_pass(job, t);
     for (int a = 0; a < D9_CONV_ARGUMENTS; a++) free(t[a]);
-    unsettle(job);
+    make_unsteady(job);
     return 0;
 }
 
-/* True if all arguments are given and have the promised alignment, and the workspace one of 256 bytes. */
+/* True if all arguments are given and aligned as described, and the workspace is aligned to 256 bytes. */
 static bool are_aligned(const d9_cudnn_graph *graph, void *const data[D9_CONV_ARGUMENTS], const void *workspace) {
     for (int a = 0; a < D9_CONV_ARGUMENTS; a++)
         if (!data[a] || (uintptr_t)data[a] % (uintptr_t)graph->description.tensor[a].alignment) return false;
@@ -275,8 +275,8 @@ d9_status d9_cudnn_run(d9_context *context, cudnnHandle_t handle, const d9_cudnn
     char name[64];
     snprintf(name, sizeof name, "cuDNN's e%d, pass %d, type %d", engine, (int)graph->description.pass,
              (int)graph->description.tensor[0].type);
-    destroy(&plan->pack);
-    plan->pack = make();
+    destroy_descriptor(&plan->pack);
+    plan->pack = make_descriptor();
     int error = d9_model_load(name);
     if (!error) error = d9_model_submit(handle->stream, run_convolution, &job, sizeof job);
     return error ? d9_fail(context, D9_DEVICE, "cuDNN: a convolution: %d", error) : D9_OK;

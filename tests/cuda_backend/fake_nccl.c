@@ -1,6 +1,5 @@
-/* A fake of NCCL with one process: see fake.h. The others' values equal those of this one when the stream reaches the
- * sum. As strict as the real one: memory must be the device's, and a sum cannot be captured before one has run, because
- * the first one connects the processes. */
+/* A fake of NCCL with one process: see fake.h. A sum is computed as if the other processes had this process's values.
+ * As in NCCL, values must be in device memory, and the first sum cannot be captured: it connects the processes. */
 #include <nccl.h>
 
 #include "tests/cuda_backend/fake_state.h"
@@ -54,10 +53,10 @@ typedef struct work {
     int ranks;
 } work;
 
-static int add(const void *what) {
+static int run_sum(const void *what) {
     const work *w = what;
     for (int64_t i = 0; i < w->count; i++) w->values[i] *= (float)w->ranks;
-    d9_fake_change();
+    d9_fake_note_change();
     return 0;
 }
 
@@ -72,6 +71,6 @@ ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataTyp
     if (++fake->counts.reductions == fake->fail_reduction) return ncclSystemError;
     processes->connected = true;
     if (fake->counts.reductions <= D9_FAKE_REDUCTIONS)
-        fake->reduction[fake->counts.reductions - 1] = d9_fake_place(stream, to, w.count);
-    return d9_fake_submit(stream, add, &w, sizeof w) ? ncclInvalidUsage : ncclSuccess;
+        fake->reduction[fake->counts.reductions - 1] = d9_fake_describe_reduction(stream, to, w.count);
+    return d9_fake_submit(stream, run_sum, &w, sizeof w) ? ncclInvalidUsage : ncclSuccess;
 }

@@ -1,6 +1,7 @@
-/* The CUDA runtime on host memory and the CPU model of the kernels: see fake.h. It is as strict as the real one: memory
- * is not zeroed, a copy must be within one allocation, waiting, allocating and loading code are illegal during capture,
- * and a kernel's error is reported at the next wait and stays. Writes past an allocation are counted. */
+/* A fake CUDA runtime over host memory, whose kernels run on the simulated GPU (tests/cuda_model): see fake.h. It is as
+ * strict as CUDA's: memory is not zeroed, a copy must be within one allocation, waiting, allocating and loading code
+ * are illegal during capture, and a kernel's error is reported at the next wait and stays. Writes past an allocation
+ * are counted. */
 #include "tests/cuda_backend/fake.h"
 #include "tests/cuda_backend/fake_state.h"
 #include "tests/cuda_model/model.h"
@@ -9,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCKS = 512, GUARD = 4096, GUARD_BYTE = 0xa5 }; /* GUARD bytes of this value follow each allocation */
+enum { BLOCKS = 512, GUARD = 4096, GUARD_BYTE = 0xa5 }; /* GUARD bytes of value GUARD_BYTE follow each allocation */
 
 typedef struct block { /* an allocation of device memory */
     uint8_t *data;
@@ -18,19 +19,20 @@ typedef struct block { /* an allocation of device memory */
 
 static struct CUstream_st {
     d9_model_list *pending, *captured; /* captured: NULL outside a capture */
-    bool spoilt;                       /* by a call that is illegal during capture */
+    bool spoilt;                       /* the capture will fail */
     size_t reads;                      /* queued copies to the host */
-    size_t first_place;                /* second stream: index in the first's list for its next work */
-    size_t submitted, joined; /* work on the second stream so far; of it, what the first stream has waited for */
-    bool forked;              /* the second stream belongs to the capture */
+    /* of the second stream: the lowest index in the first stream's list for its next work; the number of items so far;
+     * the number of those for which the first stream waits */
+    size_t first_place, submitted, joined;
+    bool forked; /* the second stream belongs to the capture */
 } the_stream, second_stream;
 struct CUevent_st {
     double seconds;
     int pending; /* records not yet reached by the stream */
     bool timed;
-    cudaStream_t stream; /* that recorded it last */
-    size_t place;        /* items in the first stream's list, or in the second's that are not in the first's yet */
-    size_t submitted;    /* the second stream's work when it was recorded */
+    cudaStream_t stream; /* stream that recorded the event last */
+    size_t place;        /* number of items in that stream's list when the event was recorded */
+    size_t submitted;    /* `submitted` of that stream when the event was recorded */
 };
 struct CUgraph_st {
     d9_model_list *list;
@@ -50,13 +52,13 @@ static d9_fake fake = FRESH;
 static block blocks[BLOCKS];
 static cudaError_t last, sticky;
 static double now;
-static size_t rejected_bytes = SIZE_MAX; /* smallest allocation that fails */
+static size_t rejected_bytes = SIZE_MAX; /* size of the smallest allocation that fails */
 static int64_t arrived;                  /* completed copies and memsets to device memory, products and sums */
 
 d9_fake *d9_fake_get(void) { return &fake; }
-void d9_fake_spend(double seconds) { now += seconds; }
-int64_t d9_fake_changes(void) { return arrived + (int64_t)d9_model_launches(); }
-void d9_fake_change(void) { arrived++; }
+void d9_fake_advance_time(double seconds) { now += seconds; }
+int64_t d9_fake_change_count(void) { return arrived + (int64_t)d9_model_launches(); }
+void d9_fake_note_change(void) { arrived++; }
 bool d9_fake_capturing(void) { return the_stream.captured != NULL; }
 
 /* Returns `error`, and stores it: cudaGetLastError and the next launch report it. */
@@ -204,7 +206,7 @@ static bool is_overrun(const block *b) {
     return false;
 }
 
-/* Frees the memory even if an earlier failure is reported, as the driver does. */
+/* Frees the memory even if an earlier failure is reported, as CUDA does. */
 cudaError_t cudaFree(void *pointer) {
     const cudaError_t error = begin_uncaptured();
     if (!pointer) return error;
@@ -244,8 +246,8 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stre
     return store_error((cudaError_t)d9_model_submit(stream, do_move, &m, sizeof m));
 }
 
-/* Reads its source only when the stream reaches it: host memory that was overwritten or freed meanwhile sends other
- * bytes. The documentation allows this, and for pinned memory it is so. Copies must not be captured. */
+/* The copy reads its source when the stream reaches it, so it copies wrong bytes if the host has overwritten or freed
+ * the source by then. CUDA may do so, and does for pinned memory. Copies must not be captured. */
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
     const move m = {to, from, bytes, 0};
     BEGIN(begin_uncaptured);
@@ -277,7 +279,7 @@ cudaError_t cudaFreeHost(void *pointer) {
 
 /* ---- the stream, graphs and events ---- */
 
-static void route_launches(void) { /* to the capture, if there is one, otherwise to the queue */
+static void route_launches(void) { /* sends launches to the capture, if there is one, otherwise to the queue */
     const bool capturing = the_stream.captured;
     d9_model_queue_to(capturing ? the_stream.captured : the_stream.pending, the_stream.pending ? &the_stream : NULL,
                       capturing);
@@ -318,8 +320,8 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     return drain();
 }
 
-/* Every second query reports that work is left. While a sum hangs all do, except every 10,000th, so that a caller that
- * never gives up does not loop for ever. */
+/* Every second query reports that work is left. While a sum hangs, all queries do, except every 10,000th, so that a
+ * caller that never gives up does not loop for ever. */
 static cudaError_t query(void) {
     enum { ENDLESS = 10000 };
     BEGIN(begin_uncaptured);
@@ -434,7 +436,7 @@ static int do_mark(const void *what) { /* the stream has reached an event */
     return 0;
 }
 
-/* An event that is timed must not be captured, because nobody could read its time. */
+/* A timed event must not be captured, because its time could not be read. */
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     if (event->timed) BEGIN(begin_uncaptured);
     if (!event->timed) BEGIN(begin);
@@ -447,7 +449,8 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 }
 
 /* If the second stream waits, its next work is placed after the work that the first stream had when the event was
- * recorded. If the first waits, the second's work up to the event is moved to the end of the first's list. */
+ * recorded. If the first stream waits, the second stream's work up to the event is moved to the end of the first
+ * stream's list. */
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
     BEGIN(begin);
     if (flags != 0 || !event->stream || event->stream == stream) return store_error(cudaErrorInvalidValue);
@@ -478,7 +481,7 @@ int d9_fake_submit(const void *stream, d9_model_work work, const void *what, siz
     return 0;
 }
 
-d9_fake_reduction d9_fake_place(const void *stream, const float *values, int64_t count) {
+d9_fake_reduction d9_fake_describe_reduction(const void *stream, const float *values, int64_t count) {
     const bool second = stream == &second_stream;
     const size_t place = second ? second_stream.first_place : d9_model_list_size(first_list());
     return (d9_fake_reduction){values, count, the_stream.captured, second, (int64_t)place, -1};

@@ -7,26 +7,27 @@
 #include "tests/cuda_model/stream.h"
 #include <math.h>
 
-void d9_fake_spend(double seconds); /* advances the simulated time */
-int64_t d9_fake_changes(void);      /* operations so far that wrote device memory, except convolutions */
-void d9_fake_change(void);          /* counts one more */
+void d9_fake_advance_time(double seconds);
+int64_t d9_fake_change_count(void); /* operations so far that wrote device memory, except convolutions and sorts */
+void d9_fake_note_change(void);     /* increments that count */
 bool d9_fake_capturing(void);
 bool d9_fake_hangs(void); /* the stream waits in the sum fake.hang_reduction */
-/* Submits work to the first or the second stream; returns 0 or a cudaError_t. d9_fake_place describes a sum that is
- * submitted next. */
+/* Submits work to the first or the second stream; returns 0 or a cudaError_t. d9_fake_describe_reduction: a sum that is
+ * submitted to the stream next. */
 int d9_fake_submit(const void *stream, d9_model_work work, const void *what, size_t bytes);
-d9_fake_reduction d9_fake_place(const void *stream, const float *values, int64_t count);
-int64_t d9_fake_convolutions_loaded(void); /* counted by choice, pass and type */
+d9_fake_reduction d9_fake_describe_reduction(const void *stream, const float *values, int64_t count);
+/* Number of combinations of choice, pass and type submitted since d9_fake_unload_convolutions. */
+int64_t d9_fake_convolutions_loaded(void);
 void d9_fake_unload_convolutions(void);
 bool d9_fake_holds(const void *pointer, int64_t bytes); /* one allocation contains these bytes of device memory */
 
-static inline double d9_fake_tf32(double x) { /* rounded to the 11 bits of tf32 */
+static inline double d9_fake_tf32(double x) { /* rounds to the 11 significant bits of tf32 */
     int exponent;
     const double mantissa = frexp(x, &exponent);
     return ldexp(rint(ldexp(mantissa, 11)), exponent - 11);
 }
 
-/* Element i of an array in memory, as a double. */
+/* Element i of an array of f32, bf16 or fp16, as a double; d9_fake_store rounds to nearest. */
 static inline double d9_fake_load(d9_type type, const void *data, int64_t i) {
     if (type == D9_F32) return (double)((const float *)data)[i];
     const uint16_t bits = ((const uint16_t *)data)[i];

@@ -1,4 +1,4 @@
-/* Tests of first layers, each a graph of several nodes; declared in ops.h. */
+/* Builds graphs of first layers for the tests in ops.c; declared in ops.h. */
 #include "tests/cuda_backend/ops.h"
 #include <stdio.h>
 #include <string.h>
@@ -25,6 +25,7 @@ static d9_value_id add_conv(op_case *c, const char *name, d9_value_id x, d9_shap
     return conv;
 }
 
+/* Adds the gradients of the last convolution's weights, and of the norm's scale and bias. */
 static void add_first_gradient(first_case *f, d9_value_id x, d9_value_id y, d9_value_id mean, d9_value_id inv_std,
                                d9_value_id scale, const d9_conv_attributes *conv) {
     op_case *c = &f->c;

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Checks the hash that marks tuned choices among our own kernels (cmake/kernels.cmake in SOURCE): it must change with a
-# kernel, a header, a formula, the rule of norms or the compiler's options (cmake/cuda.cmake), and with nothing else.
+# Checks the hash in the keys of tuned choices among our own kernels (cmake/kernels.cmake in SOURCE): it must change
+# with a kernel, a header, a formula, the rules of norms or the compiler's options (cmake/cuda.cmake), and with no other
+# file.
 # Usage: kernels.sh SOURCE CMAKE
 set -eu
 source=$1 cmake=$2

@@ -1,6 +1,6 @@
-/* The CUDA backend's rules (implementations of one or more nodes), on the CPU model of the kernels or a GPU, compared
- * with the reference: every operation in f32, bf16 and fp16, fused rules against unfused ones, invalid input. Every
- * rule of the table must have run. */
+/* The CUDA backend's rules (implementations of one or more nodes), on the simulated GPU or a real one, compared with
+ * the reference: every operation in f32, bf16 and fp16, fused rules against unfused ones, invalid input. Every rule of
+ * the table must have run. */
 #include "core/system.h"
 #include "core/text.h"
 #include "tests/cuda_backend/fake.h"
@@ -24,7 +24,7 @@ static struct {
 } ran[MOST_RULES];
 static int ran_count;
 static const char *running;
-static d9_backend watched; /* `model`, but freeing a plan notes the rules that it ran */
+static d9_backend watched; /* the backend `model`, but freeing a plan records the rules that it ran */
 static const d9_backend *model;
 
 static int find_rule(const char *rule) {
@@ -33,6 +33,7 @@ static int find_rule(const char *rule) {
     return -1;
 }
 
+/* Records that the running test ran the rule. */
 static void note_rule(const char *rule) {
     int i = find_rule(rule);
     assert_true(ran_count < MOST_RULES);
@@ -43,7 +44,7 @@ static void note_rule(const char *rule) {
     ran[i].tests[ran[i].count++] = running;
 }
 
-static void note_and_free(d9_context *context, d9_plan *plan) {
+static void note_rules_and_free(d9_context *context, d9_plan *plan) {
     d9_node_time rows[128]; /* enough for a whole step */
     const int count = plan ? model->times(plan, rows, 128, false) : 0;
     assert_true(count <= 128);
@@ -77,8 +78,7 @@ TEST(fused_rules_give_the_bits_of_unfused_ones) {
     backend_test_fused_gradients(&((fixture *)*state)->r, types, TYPES);
 }
 
-/* Draws fused into the batch must give the bits of separate draws. */
-TEST(a_batch_drawn_on_the_way_has_the_same_bits) {
+TEST(draws_fused_into_the_batch_give_the_same_bits) {
     fixture *f = *state;
     op_case c;
     char text[256];
@@ -113,7 +113,7 @@ TEST(a_batch_drawn_on_the_way_has_the_same_bits) {
 
 /* ---- a first layer in closed form; products ---- */
 
-/* The plan of a training step must use each of the two fused rules once, that of an evaluation `rule` once. Errors
+/* The plan of a training step must use `rule` and `gradient_rule` once each, that of an evaluation `rule` once. Errors
  * against f64 may be 1e-5, in half precision also as large as those of unfused nodes, which round every value in
  * between. */
 static void check_first_layer(fixture *f, d9_type type, first_how how, const char *rule, const char *gradient_rule) {
@@ -192,7 +192,7 @@ TEST(wide_first_layers_are_not_in_closed_form) {
     }
 }
 
-/* If other nodes read the convolutions' outputs, these are written, and the gradient still has closed form. */
+/* If other nodes read the convolutions' outputs, the rule writes these, and the gradient is still in closed form. */
 TEST(other_readers_find_the_outputs_of_convolutions) {
     static const d9_backend_options serial = {.threads = 1};
     fixture *f = *state;
@@ -214,8 +214,8 @@ TEST(other_readers_find_the_outputs_of_convolutions) {
             backend_test_run(&c.c, f->r.backend, &f->r.fused, read[i], f->r.a);
             backend_test_run(&c.c, &d9_backend_reference, &serial, read[i], f->r.b);
             const double error = op_error(f->r.a, f->r.b, count);
-            /* The first output is rounded once on both sides; the second is computed from a value rounded on only one
-             * side. */
+            /* Both sides round the first output once. The reference computes the second output from the rounded first
+             * one, the closed form from the image. */
             static const double limits[][2] = {{1e-5, 1e-5}, {3e-4, 0x1p-8}, {4e-5, 0x1p-11}};
             if (!(error <= limits[t][i])) fail_msg("%s: output %d: error %.3g", d9_type_name(types[t]), i, error);
         }
@@ -238,7 +238,7 @@ TEST(products_that_cublas_rejects_are_the_reference_s) {
     assert_int_equal(fake_find()->counts.products, 0);
 }
 
-TEST(the_loss_of_many_words_reads_them_once) {
+TEST(the_loss_of_many_words_is_fused_with_its_metrics) {
     RUNNING();
     compare_wide_losses(&((fixture *)*state)->r);
 }
@@ -262,7 +262,7 @@ static const d9_shape unpooled_shape = {4, {6, 4, 10, 24}}, odd_shape = {4, {6, 
 static const d9_shape pooled_shape = {4, {6, 2, 5, 24}}; /* of both */
 static const d9_shape vector = {1, {24}}, statistics = {2, {3, 24}};
 
-/* Adds an output of a node that check_chain compares. */
+/* Adds a node's output for check_chain to compare; in GRADIENT if its rank is 1. */
 static d9_value_id add_compared_output(chain *k, const char *name, d9_type type, d9_shape shape) {
     const d9_buffer buffer = shape.rank == 1 ? D9_BUFFER_GRADIENT : D9_BUFFER_SCRATCH;
     return k->outputs[k->count++] = op_output(&k->c, name, buffer, type, shape);
@@ -288,8 +288,9 @@ static void add_reader(chain *k, d9_type type, d9_value_id read) {
 static const d9_norm_attributes norm_rule = {1e-5, 0.1, 2, 0, 0};
 
 /* Builds pool, norm (of evaluation if `evaluates`), act. READER_OF_NORM: another node reads the norm's output, as the
- * gradients of some activations do; READER_AFTER: the pool's output, after act; READER_BETWEEN: between pool and norm;
- * READER_AND_SUM: between, with an addition between norm and act whose sum another node reads as well. */
+ * gradients of some activations do. READER_AFTER: a node after act reads the pool's output. READER_BETWEEN: a node
+ * between pool and norm reads it. READER_AND_SUM: as READER_BETWEEN, with an addition between norm and act, whose sum
+ * another node reads as well. */
 static void make_forward(chain *k, d9_context *context, d9_type type, d9_shape whole, bool evaluates, reader reads) {
     op_case *c = &k->c;
     k->count = 0;
@@ -413,7 +414,7 @@ TEST(another_pools_gradient_is_not_fused) {
     check_chain(f, &k, "act_backward+norm_backward+pool_backward", false);
 }
 
-/* With passes over memory, the first one pools; in evaluation the last one. */
+/* Without a one-pass kernel, the norm's first pass over memory also pools; in evaluation its last pass does. */
 TEST(a_pool_before_a_norm_is_no_pass_of_its_own) {
     static const char *const plans[] = {"pool+norm_eval+act\tchain\t\n", "pool+norm+act\tchain\ttwo passes\n",
                                         "pool+norm+act\tchain\ttwo passes\nscale\tchain\t\n"};
@@ -500,8 +501,8 @@ TEST(timing_the_algorithms_moves_no_statistics) {
     op_case_free(&k.c);
 }
 
-/* dawn94's network at full width: pools and skip gradients are fused with the norms, each of which takes one pass. */
-TEST(the_recipe_takes_one_pass_everywhere) {
+/* At full width. Pools, and the additions of residual branches, are fused with the norms. */
+TEST(every_norm_of_dawn94_takes_one_pass) {
     static const char *const yaml =
         "train: {batch_size: 64}\n"
         "tricks: {pool_before_activation: {position: before_norm}, celu: {alpha: 0.3}, ghost_batchnorm: {group_size: "
@@ -545,7 +546,7 @@ TEST(a_wanted_intermediate_is_not_swallowed) {
 
 /* ---- invalid input, memory ---- */
 
-/* The host checks sample numbers before it copies them to the device, because kernels do not. */
+/* The host checks indices before the first step that reads them, because kernels do not. */
 TEST(indices_out_of_range_are_rejected) {
     static const d9_op ops[] = {D9_OP_DRAW, D9_OP_AUGMENT, D9_OP_GATHER, D9_OP_TOKENS};
     RUNNING();
@@ -572,8 +573,8 @@ TEST(f64_is_rejected_by_name) {
     }
 }
 
-/* Buffers larger than the fake's memory: the message names memory requested and free, the batch and one that fits. */
-TEST(too_much_memory_is_rejected_in_figures) {
+/* Buffers larger than the fake's memory: the message has needed and free memory, the batch size and one that fits. */
+TEST(too_much_memory_is_rejected_with_numbers) {
     fixture *f = *state;
     op_case c;
     d9_device *device;
@@ -597,16 +598,18 @@ TEST(too_much_memory_is_rejected_in_figures) {
 TEST(texts_that_do_not_fit_are_rejected) {
     backend_test *r = &((fixture *)*state)->r;
     RUNNING();
-    reject_bad_tokens(r);
-    reject_many_units(r);
+    check_bad_tokens(r);
+    check_too_many_units(r);
 }
 
 /* The buffers are small, but the rules need large scratch: for many channels, tokens or recurrent steps, and for
  * sorting the training samples. */
-TEST(scratch_is_counted_before_it_is_asked_for) {
+TEST(scratch_is_checked_before_it_is_allocated) {
     static const struct {
         d9_op op;
-        int64_t channels, positions, samples; /* factors of the last size of images, and of the first of texts */
+        int64_t channels;  /* factor of the last size of images and filters */
+        int64_t positions; /* factor of the first size of the first two values */
+        int64_t samples;   /* number of training samples */
     } rows[] = {{D9_OP_NORM, 1 << 24, 1, 0},
                 {D9_OP_NORM_BACKWARD, 1 << 24, 1, 0},
                 {D9_OP_CONV_BACKWARD_WEIGHT, 1 << 24, 1, 0},
@@ -635,8 +638,8 @@ TEST(scratch_is_counted_before_it_is_asked_for) {
     }
 }
 
-/* Adds the rules of a file (first string of each row of `table`) and their tests to `rows`; returns the rules' number.
- */
+/* Adds the rules of a file to `rows`, each with the tests that ran it; returns their number. A rule's name is the first
+ * string of its row in the table that begins with the text `table`. */
 static int add_rows_of_rules(const char *file, const char *table, d9_text *rows) {
     char path[512];
     uint8_t *source;
@@ -678,7 +681,7 @@ int main(void) {
         return 1;
     }
     watched = *model;
-    watched.plan_free = note_and_free;
+    watched.plan_free = note_rules_and_free;
     backend_test_open(&f.r, &context, &watched);
     f.r.narrow_gradients = true; /* cuDNN rounds weight gradients to the compute type */
     const int failed = test_run(&f);

@@ -1,4 +1,4 @@
-/* Convolutions and linear layers of other networks, and products of orthogonal updates: ops.h. */
+/* Tests of convolutions and linear layers of other networks, and of orthogonal updates; declared in ops.h. */
 #include "tests/cuda_backend/ops.h"
 #include "tests/support/test.h"
 
@@ -25,6 +25,7 @@ static void make_product(op_case *c, d9_context *context, const product_shape *s
     OP_ADD(c, ops[s->w.rank == 2][p], (a, b), (out), .as.conv = s->conv);
 }
 
+/* Runs the case on the backend, which must use `rule`, into r->a, and on the reference into r->b. */
 static void run_integers(backend_test *r, op_case *c, d9_value_id out, const char *rule) {
     char text[256];
     backend_test_read_plan(c, r->backend, &r->fused, text, sizeof text);
@@ -49,7 +50,7 @@ static void check_product(backend_test *r, const product_shape *s, product p, d9
     op_case_free(&c);
 }
 
-/* f32 logits with a bias, which is added to the sum before it is stored. */
+/* f32 logits with a bias, which is added to the sum before the sum is stored. */
 static void check_biased_logits(backend_test *r, const product_shape *s, d9_type type) {
     op_case c;
     make_product(&c, r->context, s, PRODUCT, type);
@@ -91,7 +92,8 @@ void compare_products(backend_test *r, const d9_type *types, int type_count) {
 
 /* ---- orthogonal updates ---- */
 
-/* Adds `count` updates of weights (rows, columns), and their outputs to `values`. */
+/* Adds `count` updates of weights of this shape to the case, and their outputs to `values`. Returns the number of
+ * outputs. */
 static int add_updates(op_case *c, d9_type type, int count, d9_shape weights, double rate, double momentum,
                        d9_value_id *values) {
     for (int i = 0; i < count; i++) {
@@ -117,8 +119,8 @@ static int add_updates(op_case *c, d9_type type, int count, d9_shape weights, do
     return 2 * count;
 }
 
-/* Updates of one shape and rule in a row are one batch of at most four. Another shape, the transposed shape, another
- * rate or another momentum begins a new one. */
+/* Consecutive updates of one shape and rule are one batch of at most four. Another shape, the transposed shape, another
+ * learning rate or another momentum begins a new batch. */
 void compare_orthogonal_updates(backend_test *r, const d9_type *types, int type_count) {
     static const char *const rules[] = {"orthogonal_update of 4\t",
                                         "orthogonal_update\t",

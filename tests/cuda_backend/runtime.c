@@ -34,10 +34,10 @@ TEST(nobody_waits_within_an_epoch) {
     }
     assert_int_equal(waited, 2);
     check_recordings(&w);
-    watch_nothing_left();
+    watch_assert_nothing_left();
 }
 
-/* Kernels and convolutions are loaded while planning, those of evaluation too: none while training is timed. */
+/* Kernels and convolutions, those of evaluation included, are loaded before training is timed. */
 TEST(steps_load_no_code) {
     static const char *const precisions[] = {"fp16", "f32"};
     static watch w;
@@ -64,7 +64,7 @@ TEST(a_rejected_capture_costs_only_time) {
         assert_ptr_equal(strchr(w.log, '\n'), w.log + strlen(w.log) - 1);
         assert_ints(fake->counts.captures, 3, from == 1, fake->counts.replays == 0);
         assert_true(fake->counts.replays < replays);
-        watch_nothing_left();
+        watch_assert_nothing_left();
     }
 }
 
@@ -106,12 +106,12 @@ TEST(timed_steps_are_replays) {
     }
     assert_true(sometimes > 0); /* updates of the average */
     session.backend = measured_backend;
-    d9_measurement_free(&m), d9_session_close(&session), watch_nothing_left();
+    d9_measurement_free(&m), d9_session_close(&session), watch_assert_nothing_left();
 }
 
-/* Trains 8 steps by `tricks`, in one of several processes unless `parallel` is NULL; *result is filled if that
- * succeeds. */
-static d9_status train_filters(const char *tricks, d9_parallel *parallel, d9_result *result) {
+/* Trains a small network for 8 steps with `tricks`, as one of several processes unless `parallel` is NULL. Fills
+ * *result unless it fails. */
+static d9_status train_small(const char *tricks, d9_parallel *parallel, d9_result *result) {
     const char *train = parallel ? "epochs: 2, batch_size: 8, norm_groups: 2" : "epochs: 2, batch_size: 8";
     d9_config *config = watch_small_config("cuda", "fp16", 8, train, tricks);
     const d9_train_options options = {.config = config, .seed = 7, .parallel = parallel};
@@ -119,20 +119,20 @@ static d9_status train_filters(const char *tricks, d9_parallel *parallel, d9_res
     return status;
 }
 
-/* The network has eight filter tensors; neighbours of one shape are the two of a residual branch and the last three. So
- * a step has five batches for each of three products in two iterations; the untimed step that loads code is one more.
- * cuBLAS is loaded only for them. */
+/* The network has eight filter tensors. Neighbours of one shape are batched: the two of a residual branch, and the last
+ * three. So each of the three products of each of the two iterations is five batches. The untimed step that loads code
+ * computes them too. Without such products cuBLAS is not loaded. */
 TEST(products_are_batches_in_the_captured_step) {
     enum { STEPS = 8, PRODUCTS = 6, BATCHES = 5, FILTERS = 8 };
     char first[65] = "";
     d9_result result;
     fake->reset();
-    OK(train_filters("", NULL, &result));
+    OK(train_small("", NULL, &result));
     assert_ints(fake->counts.libraries, 0, fake->counts.products, 0);
     d9_result_free(&context, &result);
     for (int again = 0; again < 2; again++) {
         fake->reset();
-        OK(train_filters("muon: {iterations: 2}", NULL, &result));
+        OK(train_small("muon: {iterations: 2}", NULL, &result));
         const d9_fake_counts *c = &fake->counts;
         assert_ints(c->libraries, 1, c->unsteady_products, 0);
         assert_ints(c->products, (1 + STEPS) * PRODUCTS * BATCHES, c->matrices, (1 + STEPS) * PRODUCTS * FILTERS);
@@ -140,11 +140,11 @@ TEST(products_are_batches_in_the_captured_step) {
         if (again) assert_string_equal(result.params_sha256, first);
         snprintf(first, sizeof first, "%s", result.params_sha256);
         d9_result_free(&context, &result);
-        watch_nothing_left();
+        watch_assert_nothing_left();
     }
     fake->without_cublas = true;
-    assert_rejection(train_filters("muon: {iterations: 2}", NULL, &result), D9_DEVICE, "cuBLAS NOT_INITIALIZED");
-    watch_nothing_left();
+    assert_rejection(train_small("muon: {iterations: 2}", NULL, &result), D9_DEVICE, "cuBLAS NOT_INITIALIZED");
+    watch_assert_nothing_left();
 }
 
 /* Counts the warnings about products. */
@@ -152,7 +152,7 @@ static void count_warning(void *user, d9_log_level level, const char *line) {
     if (level == D9_LOG_WARNING && strstr(line, "cuBLAS has no algorithm") && strstr(line, "slower")) ++*(int *)user;
 }
 
-/* If cuBLAS has no algorithm, our kernel is captured in its place: the same losses but for rounding. */
+/* If cuBLAS has no algorithm, our kernel is captured in its place, and the losses differ only by rounding. */
 TEST(products_that_cublas_rejects_are_computed_by_our_kernel) {
     enum { PRODUCTS = 3, BATCHES = 5 };
     double loss = 0;
@@ -163,7 +163,7 @@ TEST(products_that_cublas_rejects_are_computed_by_our_kernel) {
         fake->reset();
         fake->without_products = way;
         context.log = count_warning, context.log_user = &warnings;
-        OK(train_filters("muon: {iterations: 2}", NULL, &result));
+        OK(train_small("muon: {iterations: 2}", NULL, &result));
         context.log = log, context.log_user = NULL;
         const double got = result.epochs[result.epoch_count - 1].train_loss;
         if (way == 0) loss = got;
@@ -172,7 +172,7 @@ TEST(products_that_cublas_rejects_are_computed_by_our_kernel) {
         assert_int_equal(warnings, way > 0 ? PRODUCTS * BATCHES : 0);
         assert_true(fake->counts.captures > 0);
         d9_result_free(&context, &result);
-        watch_nothing_left();
+        watch_assert_nothing_left();
     }
     fake->reset();
 }
@@ -185,22 +185,22 @@ static d9_status count_sum(d9_context *of, d9_parallel *parallel, void *values, 
     return D9_OK;
 }
 
-static d9_status differ(d9_context *of, d9_parallel *parallel, void *bytes, int64_t size) {
+static d9_status fail_to_broadcast(d9_context *of, d9_parallel *parallel, void *bytes, int64_t size) {
     (void)parallel, (void)bytes, (void)size;
     return d9_fail(of, D9_USAGE, "another configuration");
 }
 
-/* Processes of different configurations might add arrays of different sizes. So configurations are compared before the
- * first sum, which belongs to the step that loads code. */
+/* Processes with different configurations might add arrays of different sizes. Therefore they compare configurations
+ * before the first sum, which is in the step that loads code. */
 TEST(processes_are_compared_before_they_add) {
-    static const d9_parallel_kind kind = {.name = "two", .sum = count_sum, .broadcast = differ};
+    static const d9_parallel_kind kind = {.name = "two", .sum = count_sum, .broadcast = fail_to_broadcast};
     d9_parallel two = {.rank = 1, .ranks = 2, .kind = &kind};
     d9_result result;
     fake->reset();
-    assert_int_equal(train_filters("", &two, &result), D9_USAGE);
+    assert_int_equal(train_small("", &two, &result), D9_USAGE);
     assert_words(context.message, "another configuration");
     assert_int_equal(sums, 0);
-    watch_nothing_left();
+    watch_assert_nothing_left();
 }
 
 static void note_writes(void *user, const d9_program *program, int64_t step, double loss, double seconds) {
@@ -226,7 +226,7 @@ TEST(steps_may_take_two_batches) {
     }
     assert_string_equal(results[0].params_sha256, results[1].params_sha256);
     for (int large = 0; large < 2; large++) d9_result_free(&context, &results[large]);
-    watch_nothing_left();
+    watch_assert_nothing_left();
 }
 
 /* The fake and the reference backend must select the same images for training. */
@@ -244,7 +244,7 @@ TEST(hard_images_are_chosen) {
     }
     if (!(losses[0] > 1 && losses[0] / losses[1] > 0.9999 && losses[0] / losses[1] < 1.0001))
         fail_msg("%.9g, not %.9g", losses[0], losses[1]);
-    watch_nothing_left();
+    watch_assert_nothing_left();
 }
 
 /* Copies state and accumulators. */
@@ -258,9 +258,9 @@ static void copy_state(d9_session *from, d9_session *to) {
     }
 }
 
-/* Seven tricks together: each step of the fake starts from the state of the reference backend and must end with the
- * same state. Two whole runs may differ by more, without a fault: rounding decides which of two nearly equal pixels a
- * max pool takes, norms over few values amplify it, and Muon scales up gradients that are zero but for rounding. */
+/* Seven tricks together. Each step of the fake starts from the state of the reference backend and must end with the
+ * same state. Whole runs may differ by more without a fault: rounding decides which of two nearly equal pixels a max
+ * pool takes, and norms over few values amplify rounding. */
 TEST(steps_with_hard_images_agree) {
     static const char *const tricks[] = {
         "color_jitter: {}, progressive: {}, pool_before_activation: {position: before_norm}, "
@@ -293,7 +293,7 @@ TEST(steps_with_hard_images_agree) {
         }
         for (int b = 0; b < 2; b++) d9_session_close(&session[b]), free(state[b]);
     }
-    watch_nothing_left();
+    watch_assert_nothing_left();
 }
 
 static const d9_backend *open_device(d9_device **device) {
@@ -320,16 +320,17 @@ TEST(the_order_is_the_host_s) {
         assert_memory_equal(got, want, sizeof got);
     }
     backend->close(&context, device);
-    watch_nothing_left();
+    watch_assert_nothing_left();
 }
 
-static void expect_failure(const char *kernel_driver, const char *words) { /* of a run, with these words */
+/* A run must fail, with these words in its message. kernel_driver: as in watch. */
+static void expect_failure(const char *kernel_driver, const char *words) {
     static watch w;
     w.kernel_driver = kernel_driver;
     watch_run("f32", "off", &w);
     assert_int_equal(w.status, D9_DEVICE);
     assert_words(w.message, words);
-    watch_nothing_left();
+    watch_assert_nothing_left();
 }
 
 static const char *const closed_driver =
@@ -368,7 +369,7 @@ TEST(devices_are_numbered_as_by_nvidia_smi) {
     if (unsetenv("CUDA_DEVICE_ORDER") != 0) fail_msg("no environment");
 }
 
-TEST(what_is_missing_is_named) {
+TEST(a_missing_gpu_or_library_is_named) {
     set_visible(NULL);
     fake->reset();
     fake->devices = 0;
@@ -390,7 +391,7 @@ TEST(what_is_missing_is_named) {
     expect_failure(NULL, "cuDNN 91100 NOT_INITIALIZED");
 }
 
-/* Writes past the end of an allocation are noticed: in allocations that end 16 bytes early there are some. */
+/* In allocations that end 16 bytes early, the fake must notice writes past the end. */
 TEST(writes_past_an_allocation_are_counted) {
     static watch w;
     fake->reset();
@@ -400,8 +401,8 @@ TEST(writes_past_an_allocation_are_counted) {
     assert_true(fake->counts.overruns > 0);
 }
 
-/* Runs with one failing call each: the first 40, then every 109th. Failures of calls that a run can do without, as in
- * closing, may be ignored; nothing may stay open. */
+/* In each run one call fails: one of the first 40, or every 109th after them. The run may ignore a failure of a call
+ * that it can do without, as in closing, but must leave nothing open. */
 TEST(every_call_may_fail) {
     static watch w;
     int64_t calls, failed = 0, tried = 0;
@@ -419,19 +420,19 @@ TEST(every_call_may_fail) {
             assert_int_equal(w.status, D9_DEVICE);
             if (!strstr(w.message, "planted failure")) fail_msg("call %lld: %s", (long long)n, w.message);
         }
-        watch_nothing_left();
+        watch_assert_nothing_left();
     }
     assert_true(failed > tried / 2);
 }
 
-/* True if the run is rejected for lack of memory, with an error in GiB; false if it runs, with e7, the choice without a
- * workspace. */
-static bool is_rejected(int64_t bytes) {
+/* Trains on a device with this much memory. True if the run is rejected with an error in GiB; false if it succeeds,
+ * which it must with e7, the choice without a workspace. */
+static bool is_run_rejected(int64_t bytes) {
     static watch w;
     fake->reset();
     fake->memory_bytes = bytes;
     watch_run("fp16", "off", &w);
-    watch_nothing_left();
+    watch_assert_nothing_left();
     if (w.status == D9_OK) {
         assert_true(watch_count(w.plan, "e7") > 0);
         return false;
@@ -441,15 +442,16 @@ static bool is_rejected(int64_t bytes) {
     return true;
 }
 
-TEST(short_memory_is_rejected_in_figures) {
+TEST(too_little_memory_is_rejected_with_numbers) {
     static watch w;
     static const int64_t less[] = {256, 4096, 5000, 8192, 100000, 300000, 520000, 540000};
     enum { LESS = sizeof less / sizeof *less };
     int rejected = 0;
     watch_run_afresh("fp16", "off", &w);
     const int64_t enough = fake->counts.most_bytes;
-    for (int part = 1; part < 7; part++) assert_true(is_rejected(enough * part / 28)); /* no choice helps here */
-    for (int i = 0; i < LESS; i++) rejected += is_rejected(enough - less[i]);
+    for (int part = 1; part < 7; part++)
+        assert_true(is_run_rejected(enough * part / 28)); /* too little for any choice */
+    for (int i = 0; i < LESS; i++) rejected += is_run_rejected(enough - less[i]);
     assert_true(rejected > 0 && rejected < LESS);
     fake->reset();
     fake->memory_bytes = enough;
@@ -486,7 +488,7 @@ TEST(precisions_follow_the_device) {
         assert_int_equal(d9_backend_precision(&context, backend, &info, "f64", &precision), D9_DEVICE);
         assert_words(context.message, "f64 cuda " D9_FAKE_DEVICE);
         assert_words(context.message, cases[i].has), d9_context_clear(&context);
-        watch_nothing_left();
+        watch_assert_nothing_left();
     }
 }
 
@@ -494,7 +496,7 @@ enum { SMALL = 25, FEW = 1000, MANY = 1000000 }; /* SMALL writes of FEW numbers;
 
 /* The source is overwritten immediately after each call: many small copies, more than can be queued at once, and a
  * large one. */
-TEST(writes_are_taken_at_once) {
+TEST(writes_copy_their_source_at_once) {
     static int32_t source[MANY], got[MANY];
     static d9_program program;
     d9_device *device;
@@ -518,10 +520,10 @@ TEST(writes_are_taken_at_once) {
     OK(backend->read(&context, device, D9_BUFFER_GRADIENT, 0, got, sizeof got));
     for (int32_t i = 0; i < MANY; i++) assert_int_equal(got[i], 3 * i);
     backend->close(&context, device);
-    watch_nothing_left();
+    watch_assert_nothing_left();
 }
 
-/* The fake's reading ahead ends only when stopped, so opening must not wait for it. */
+/* The fake's d9_cudnn_read_ahead returns only when it is stopped, so opening the device must not wait for it. */
 TEST(libraries_are_read_ahead) {
     d9_device_info info;
     fake->reset();

@@ -1,5 +1,5 @@
-/* Steps of the CUDA backend on the CPU model (or a GPU): captured graphs, values that change on the device from step to
- * step, the guard of fp16, times. The reference runs the same cases node by node. */
+/* Steps of the CUDA backend on the simulated GPU or a real one: captured graphs, values that change on the device from
+ * step to step, the guard of fp16, sums of gradients, times. */
 #include "tests/cuda_backend/fake.h"
 #include "kernels/cuda/kernels.h"
 #include "tests/support/backend_test.h"
@@ -15,8 +15,8 @@ static void keep_warning(void *user, d9_log_level level, const char *line) {
     if (level == D9_LOG_WARNING) snprintf(logged, sizeof logged, "%s", line);
 }
 
-/* draw, augment; an update with a table of learning rates; a moving average, with a table of ratios, that is updated in
- * the second of the three steps of each epoch. */
+/* A graph of draw, augment, an update with a table of learning rates, and a moving average with a table of ratios. The
+ * average is updated in the second of the three steps of each epoch. */
 typedef struct training {
     op_case c;
     d9_value_id image, w, gradient, v, average;
@@ -40,7 +40,7 @@ static void add_batch(training *t) {
     OP_ADD(c, D9_OP_AUGMENT, (images, order, draws, table), (t->image), .as.batch = attributes);
 }
 
-/* Adds the gradient `name` of the group of all gradients. */
+/* Adds a parameter's gradient called `name` to the case. */
 static d9_value_id add_gradient(op_case *c, const char *name, d9_shape shape) {
     const d9_value_id g = op_input(c, name, D9_BUFFER_GRADIENT, D9_F32, shape, -2, 2);
     c->graph->values[g].kind = D9_VALUE_GRADIENT;
@@ -105,8 +105,8 @@ static void assert_near(op_live *a, op_live *b, d9_value_id value, const char *w
             fail_msg("step %lld: %s[%lld] is %.9g, not %.9g", (long long)step, what, (long long)i, got[i], want[i]);
 }
 
-/* Runs all steps, then some again, so that each combination of active nodes is run, captured and replayed. Dropout,
- * which depends on the number of the step as the draws do, must keep the same elements. */
+/* Runs all steps, then some again, so that each combination of active nodes is run, captured and replayed. Draws and
+ * dropout depend on the step number: dropout must keep the elements that the reference keeps. */
 TEST(every_step_is_the_reference_s) {
     static const int64_t steps[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 4, 4, 7, 0, 1, 2};
     static const d9_backend_options unfused = {.threads = 1}, fused = {.threads = 1, .fuse = true};
@@ -132,15 +132,15 @@ TEST(every_step_is_the_reference_s) {
     }
 }
 
-/* The sum over two processes. The other one has equal gradients (f32), and sends zeros (f64), which say that it has no
- * NCCL. */
+/* The sum over two processes, of which the other one has equal gradients (f32). Its numbers in f64 are zeros, which say
+ * that it has no NCCL. */
 static d9_status add_twin(d9_context *unused, d9_parallel *parallel, void *values, int64_t count, bool wide) {
     (void)unused, (void)parallel;
     for (int64_t i = 0; i < count && !wide; i++) ((float *)values)[i] *= 2;
     return D9_OK;
 }
 
-/* Every step computes the sum through host memory, before nodes that read it, even if without a sum it would replay a
+/* Every step computes the sum through host memory before nodes read it, also a step that would otherwise replay a
  * recorded graph. */
 TEST(gradients_are_summed_in_every_step) {
     static const d9_parallel_kind kind = {.name = "two", .sum = add_twin};
@@ -263,7 +263,8 @@ static d9_cuda_guard read_guard(const op_live *live) {
 
 enum { SCALED_STEPS = 6, BAD_STEP = 3 };
 
-/* Runs steps with gradients multiplied by the scale, infinite in BAD_STEP; returns weights and scale after each. */
+/* Runs steps with gradients multiplied by the loss scale, infinite in BAD_STEP. Returns the weights and the loss scale
+ * after each step. */
 static void run_scaled(const d9_backend_options *options, double weights[SCALED_STEPS][WEIGHTS],
                        float scales[SCALED_STEPS]) {
     training t;
@@ -283,9 +284,9 @@ static void run_scaled(const d9_backend_options *options, double weights[SCALED_
     close_training(&t, &live);
 }
 
-/* A loss scale that is a power of two must not change the weights. Two good steps double it, a bad one halves it;
- * without `every` it stays constant. */
-TEST(the_loss_scale_moves) {
+/* A loss scale that is a power of two must not change the weights. With loss_scale_every 2, two good steps double it
+ * and a bad one halves it; with 0 it stays constant. */
+TEST(the_loss_scale_grows_and_shrinks) {
     static const float moving[SCALED_STEPS] = {8, 16, 16, 8, 8, 16};
     static double want[SCALED_STEPS][WEIGHTS], got[SCALED_STEPS][WEIGHTS];
     float scales[SCALED_STEPS];

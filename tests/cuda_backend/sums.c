@@ -4,7 +4,7 @@
 #include "tests/support/graphs.h"
 #include "tests/support/test.h"
 
-/* Host and PCI address of the other process's GPU. Processes tell each other theirs before the first step of a run. */
+/* Host and PCI address of the other process's GPU; the processes exchange theirs before the first sum of a run. */
 typedef struct other_gpu {
     double host, pci;
 } other_gpu;
@@ -24,17 +24,18 @@ static d9_status agree(d9_context *of, d9_parallel *parallel, int *value) {
     return D9_OK;
 }
 
-static d9_status tell_gpus(const d9_parallel *parallel, other_gpu *gpus, int64_t count) {
+static d9_status exchange_gpus(const d9_parallel *parallel, other_gpu *gpus, int64_t count) {
     assert_ints(count, 4, gpus[parallel->rank].pci == OWN_PCI, 1);
     gpus[1 - parallel->rank] = other;
     told = true;
     return D9_OK;
 }
 
-/* Adds the equal values of another process, as the fake of NCCL does; in the first sum of a run, its GPU. */
+/* Adds the equal values of the other process, as the fake of NCCL does. The first sum of doubles in a run exchanges the
+ * GPUs instead. */
 static d9_status double_all(d9_context *of, d9_parallel *parallel, void *values, int64_t count, bool wide) {
     (void)of;
-    if (wide && !told) return tell_gpus(parallel, values, count);
+    if (wide && !told) return exchange_gpus(parallel, values, count);
     for (int64_t i = 0; i < count; i++)
         if (wide)
             ((double *)values)[i] *= 2;
@@ -62,12 +63,12 @@ typedef struct pieces {
     d9_value_id from[PIECES], all, last;
 } pieces;
 
-static void copy(op_case *c, d9_value_id from, d9_value_id to, d9_when when) {
+static void add_copy(op_case *c, d9_value_id from, d9_value_id to, d9_when when) {
     OP_ADD(c, D9_OP_COPY, (from), (to), .when = when);
 }
 
-/* Copies each piece to the gradient, in the order of their places if `forward`, adds the gradient over the processes,
- * and copies it. */
+/* Builds a graph that copies each piece to the gradient, from the first place to the last if `forward`, otherwise from
+ * the last; then adds the gradient over the processes, and copies the sum. */
 static void make_pieces(pieces *p, bool forward) {
     d9_value_id gradient[PIECES];
     op_case_begin(&p->c, &context, "pieces", D9_F32, D9_F32, OP_FILL_RANDOM);
@@ -82,14 +83,14 @@ static void make_pieces(pieces *p, bool forward) {
     }
     for (int i = 0; i < PIECES; i++) {
         const int k = forward ? i : PIECES - 1 - i;
-        copy(&p->c, p->from[k], gradient[k], (d9_when){0});
+        add_copy(&p->c, p->from[k], gradient[k], (d9_when){0});
     }
-    copy(&p->c, p->from[0], gradient[0], (d9_when){.from = STEPS}); /* is not active */
+    add_copy(&p->c, p->from[0], gradient[0], (d9_when){.from = STEPS}); /* is not active */
     OP_ADD(&p->c, D9_OP_ALL_REDUCE, (p->all), (p->all));
-    copy(&p->c, p->all, p->last, (d9_when){0});
+    add_copy(&p->c, p->all, p->last, (d9_when){0});
 }
 
-/* Runs a step with new values, and checks that the last copy has their sums. */
+/* Runs a step with new values, and checks that the last copy has the sums over the processes. */
 static void check_step(pieces *p, int64_t step) {
     double from[ELEMENTS], got[ELEMENTS];
     for (int i = 0; i < ELEMENTS; i++) from[i] = ldexp(i + 1, (int)step);
@@ -100,9 +101,9 @@ static void check_step(pieces *p, int64_t step) {
         if (got[i] != 2 * from[i]) fail_msg("step %lld: %d is %g, not %g", (long long)step, i, got[i], 2 * from[i]);
 }
 
-/* The segments are [640, 896), [384, 640), [128, 384) and [0, 128). If pieces are copied in
- * the order of their places, the segments are complete after copies 3, 2, 1 and 0 (counted from 0); in the reverse
- * order, that of a backward pass, after copies 1, 2, 3 and 3. */
+/* The segments are [640, 896), [384, 640), [128, 384) and [0, 128). If pieces are copied from the first place to the
+ * last, these segments are complete after copies 3, 2, 1 and 0 (counted from 0); in the reverse order, that of a
+ * backward pass, after copies 1, 2, 3 and 3. */
 static void check_places(bool forward) {
     static const int64_t begins[2][SEGMENTS] = {{640, 384, 128, 0}, {0, 128, 384, 640}},
                          ends[2][SEGMENTS] = {{896, 640, 384, 128}, {128, 384, 640, 896}},
@@ -118,9 +119,9 @@ static void check_places(bool forward) {
     }
 }
 
-/* The second stream may run at any time that its events allow. The test runs it as early as possible and as late as
- * possible: in both cases the sums must be complete when they are read. The first step launches them, the second
- * captures them in a graph, and later steps replay it. */
+/* The second stream may run at any time that its events allow. The test runs it as early and as late as possible: in
+ * both cases the sums must be complete when they are read. The first step launches the sums, the second one captures
+ * them in a graph, and later steps replay the graph. */
 TEST(segments_are_added_as_soon_as_they_are_complete) {
     for (int way = 0; way < 4; way++) {
         d9_parallel two = {.rank = 1, .ranks = 2, .kind = &kind};
@@ -137,7 +138,7 @@ TEST(segments_are_added_as_soon_as_they_are_complete) {
         assert_ints(fake->counts.reductions, 2 * SEGMENTS, fake->counts.replays, STEPS - 1);
         assert_ints(fake->counts.nccl_ids, 0, fake->counts.captures, 1);
         if (fake->second_late) check_places(forward);
-        op_close(&p.live), op_case_free(&p.c), watch_nothing_left();
+        op_close(&p.live), op_case_free(&p.c), watch_assert_nothing_left();
     }
 }
 
@@ -182,7 +183,7 @@ TEST(training_has_the_bits_of_sums_that_wait) {
             assert_string_equal(result.params_sha256, waiting);
             assert_ints(check_reductions() > 0, way > 0, fake->counts.nccl_ids, way > 0);
             d9_result_free(&context, &result);
-            watch_nothing_left();
+            watch_assert_nothing_left();
         }
     }
 }
@@ -195,7 +196,7 @@ static void keep_warning(void *user, d9_log_level level, const char *line) {
 }
 
 /* The run must go on without NCCL, and say why once. */
-static void check_host(other_gpu gpu, const char *reason) {
+static void check_sums_on_host(other_gpu gpu, const char *reason) {
     char warnings[1024] = "";
     d9_result result;
     fake->reset();
@@ -208,14 +209,15 @@ static void check_host(other_gpu gpu, const char *reason) {
     if (!found || strstr(found + 1, "gradients are added")) fail_msg("\"%s\" is not one: %s", warnings, reason);
     assert_ints(fake->counts.reductions, 0, fake->counts.nccl_ids, 0);
     d9_result_free(&context, &result);
-    watch_nothing_left();
+    watch_assert_nothing_left();
 }
 
 TEST(processes_that_cannot_join_add_on_the_host) {
-    check_host(none, "process 1 cannot load NCCL");
-    check_host(same, "processes 0 and 1 have one GPU");
+    check_sums_on_host(none, "process 1 cannot load NCCL");
+    check_sums_on_host(same, "processes 0 and 1 have one GPU");
 }
 
+/* `hang`, `fail`: the settings hang_reduction and fail_reduction of the fake. */
 static d9_status train_and_hang(int64_t hang, int64_t fail) {
     d9_result result;
     fake->reset();
@@ -227,13 +229,12 @@ static d9_status train_and_hang(int64_t hang, int64_t fail) {
     if (status == D9_OK) d9_result_free(&context, &result);
     assert_ints(fake->counts.endless_waits, 0, fake->counts.queries > 0, 1);
     if (hang) assert_true(fake->counts.lost_asked >= fake->report_lost);
-    watch_nothing_left();
+    watch_assert_nothing_left();
     return status;
 }
 
-/* The stream waits for ever in a sum that was launched, or that is in a graph: the run ends once NCCL knows that the
- * other process is lost. If another sum fails while one hangs, the run must end, too: freeing its memory must not wait
- * for ever. */
+/* The stream waits for ever in a sum, launched or in a graph, until NCCL reports the other process lost; then the run
+ * must end. If another sum fails while one hangs, the run must end too: freeing its memory must not wait for ever. */
 TEST(a_lost_process_ends_a_wait) {
     OK(train_and_hang(0, 0));
     const int64_t last = fake->counts.reductions;
@@ -252,6 +253,6 @@ TEST(failures_are_named) {
         fake->fail_reduction = launching ? 2 : 0;
         assert_rejection(train("", "", "f32", &result), D9_DEVICE,
                          launching ? "NCCL adding gradients" : "NCCL invalid usage joining");
-        watch_nothing_left();
+        watch_assert_nothing_left();
     }
 }

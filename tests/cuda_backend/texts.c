@@ -3,7 +3,7 @@
 #include "kernels/formulas/rows.h"
 #include "tests/support/test.h"
 
-/* 15 tokens, three without a label, of 2,500 words. For the first token, words 7, its label, and 2,499 tie. */
+/* 15 tokens over 2,500 words; three tokens have no label. For the first token, words 7 (its label) and 2,499 tie. */
 static void make_wide_loss(op_case *c, backend_test *r, bool gradient, bool in_place, d9_value_id values[3]) {
     const d9_shape tokens = {3, {3, 5, 2500}};
     op_case_begin(c, r->context, "loss", D9_F32, D9_F32, OP_FILL_RANDOM);
@@ -44,8 +44,8 @@ void make_half_case(op_case *c, backend_test *r, d9_op op) {
     op_case_make(c, r->context, i, D9_F16, D9_F32, OP_FILL_RANDOM);
 }
 
-void reject_bad_tokens(backend_test *r) {
-    for (int of = 0; of < 5; of++) { /* what is out of range: none, a token, a sample; in a stream: none, a token */
+void check_bad_tokens(backend_test *r) {
+    for (int of = 0; of < 5; of++) { /* out of range: nothing, a token, a sample; in a stream: nothing, a token */
         const int bad = of % 3;
         op_case c;
         op_live live;
@@ -62,7 +62,8 @@ void reject_bad_tokens(backend_test *r) {
     }
 }
 
-static void plan_units(backend_test *r, int64_t units, d9_status expected) {
+/* Planning an LSTM of so many units must have this status. */
+static void check_planning_of_units(backend_test *r, int64_t units, d9_status expected) {
     op_case c;
     d9_device *device;
     d9_plan *plan;
@@ -79,7 +80,7 @@ static void plan_units(backend_test *r, int64_t units, d9_status expected) {
     op_case_free(&c);
 }
 
-void reject_many_units(backend_test *r) {
-    plan_units(r, 1755, D9_OK);
-    plan_units(r, 1756, D9_DEVICE);
+void check_too_many_units(backend_test *r) {
+    check_planning_of_units(r, 1755, D9_OK);
+    check_planning_of_units(r, 1756, D9_DEVICE);
 }

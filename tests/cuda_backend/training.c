@@ -1,5 +1,5 @@
-/* Repeated seeds, and runs stopped and resumed, on the CUDA backend with the CPU model of the kernels, in fp16 with the
- * guard. */
+/* Repeated seeds, other numbers of threads, and runs stopped and resumed, on the CUDA backend with the simulated GPU or
+ * a real one, in fp16 with the guard. */
 #include "data/dataset.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"

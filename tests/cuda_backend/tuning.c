@@ -1,5 +1,6 @@
-/* Selection among cuDNN's algorithms by the CUDA backend, on their fake (fake_cudnn.c): the fastest one that fits in
- * memory and whose bits repeat, timed on random numbers. Selected and banned choices are cached. */
+/* Tuning by the CUDA backend, on the fake of cuDNN (fake_cudnn.c): it selects the fastest algorithm that fits into
+ * memory and repeats its bits, timed on random numbers. It caches selected and banned choices, also the algorithms of
+ * norms. */
 #include "backends/cuda/cuda.h"
 #include "backends/host/plan.h"
 #include "core/system.h"
@@ -7,7 +8,7 @@
 #include "tests/cuda_backend/watch.h"
 #include "tests/support/test.h"
 
-/* Resets the fake and sets an empty cache of choices; returns its path. */
+/* Resets the fake, and sets a new folder for the cache of choices. Returns the path of the cache. */
 static const char *fresh_cache(void) {
     static char folder[RUN_PATH_BYTES];
     run_folder_make(folder);
@@ -16,8 +17,9 @@ static const char *fresh_cache(void) {
     return run_path(folder, "dawn9/cuda-choices.tsv");
 }
 
-/* A norm in one pass, slow on the CPU model, is not timed: its launches fail with cudaErrorInvalidClusterSize. */
-static void time_no_norms(void) { fake->forbid("norm_resident", 912); }
+/* Launches of norms in one pass, which are slow on the simulated GPU, fail with cudaErrorInvalidClusterSize, so that
+ * tuning does not time them. */
+static void forbid_one_pass_norms(void) { fake->forbid("norm_resident", 912); }
 
 /* Plans the run that watch_run would train, without training it; fills status, message, plan and log of w. */
 static void watch_plan(const char *precision, const char *tune, watch *w) {
@@ -41,13 +43,13 @@ static void watch_plan_afresh(const char *precision, const char *tune, watch *w)
     watch_plan(precision, tune, w);
 }
 
-static void plan_without_norms(const char *precision, const char *tune, watch *w) {
+static void plan_without_one_pass_norms(const char *precision, const char *tune, watch *w) {
     fake->reset();
-    time_no_norms();
+    forbid_one_pass_norms();
     watch_plan(precision, tune, w);
 }
 
-/* e3 is the fastest choice that can be built and run within the memory limit; workspaces of other choices are freed. */
+/* e3 is the fastest choice that can be built and run within the workspace limit. Workspaces of others are freed. */
 TEST(tuning_takes_the_fastest) {
     static watch off, on;
     const char *path = fresh_cache();
@@ -61,33 +63,33 @@ TEST(tuning_takes_the_fastest) {
     assert_int_equal(watch_count(on.plan, "e3"), convolutions);
     const int64_t more = on.after[RUN_STEPS].used_bytes - off.after[RUN_STEPS].used_bytes;
     assert_true(more > 0 && more <= 1 << 20 && fake->counts.most_bytes > on.after[RUN_STEPS].used_bytes + (4 << 20));
-    watch_nothing_left();
+    watch_assert_nothing_left();
 }
 
-TEST(what_was_chosen_is_remembered) {
+TEST(choices_are_remembered) {
     static watch w;
     const char *path = fresh_cache();
-    plan_without_norms("fp16", "auto", &w);
+    plan_without_one_pass_norms("fp16", "auto", &w);
     const int64_t asked = fake->counts.listed;
     assert_true(asked > 10 && asked < watch_count(w.plan, "e3")); /* equal shapes are timed once */
-    plan_without_norms("fp16", "auto", &w);
+    plan_without_one_pass_norms("fp16", "auto", &w);
     assert_int_equal(fake->counts.listed, 0);
     assert_true(watch_count(w.plan, "e3") > asked);
-    plan_without_norms("bf16", "auto", &w); /* another type is timed separately */
+    plan_without_one_pass_norms("bf16", "auto", &w); /* another type is timed separately */
     assert_int_equal(fake->counts.listed, asked);
-    plan_without_norms("f32", "auto", &w);
-    plan_without_norms("tf32", "auto", &w); /* separately too: tf32 may round factors */
+    plan_without_one_pass_norms("f32", "auto", &w);
+    plan_without_one_pass_norms("tf32", "auto", &w); /* separately too: tf32 may round factors */
     assert_int_equal(fake->counts.listed, asked);
-    plan_without_norms("fp16", "on", &w); /* timed again, once per shape */
+    plan_without_one_pass_norms("fp16", "on", &w); /* timed again, once per shape */
     assert_int_equal(fake->counts.listed, asked);
     OK(d9_file_write(&context, path, "dawn9 choices 2\nhalf a line\n", 28));
-    plan_without_norms("fp16", "auto", &w);
+    plan_without_one_pass_norms("fp16", "auto", &w);
     assert_non_null(strstr(w.log, "cuda-choices.tsv"));
     assert_int_equal(fake->counts.listed, asked);
-    plan_without_norms("fp16", "auto", &w);
+    plan_without_one_pass_norms("fp16", "auto", &w);
     assert_string_equal(w.log, "");
     assert_int_equal(fake->counts.listed, 0);
-    watch_nothing_left();
+    watch_assert_nothing_left();
 }
 
 /* backend_options.choices names another folder, as for a container whose home folder is not kept. */
@@ -106,7 +108,7 @@ TEST(choices_are_kept_in_the_folder_that_is_set) {
     assert_ints(listed[0] > 10, 1, listed[1], 0);
     assert_int_equal(access(run_path(folder, "kept/here/cuda-choices.tsv"), F_OK), 0);
     assert_int_equal(access(usual, F_OK), -1);
-    watch_nothing_left();
+    watch_assert_nothing_left();
 }
 
 typedef struct open_run { /* an open session */
@@ -127,9 +129,9 @@ static void open_session(open_run *g, const char *precision, const char *tune, b
 
 static const char *plan_of(const open_run *g) { return g->session.backend->plan_text(g->session.train_plan); }
 
-static void close_session(open_run *g) { d9_session_close(&g->session), watch_nothing_left(); }
+static void close_session(open_run *g) { d9_session_close(&g->session), watch_assert_nothing_left(); }
 
-/* A choice that takes twice as long as the best so far gets a warm-up and one run; the others 24 more. */
+/* A choice that takes more than twice as long as the best so far gets a warm-up and one run; the others 24 more. */
 TEST(slow_choices_are_dropped) {
     static open_run g;
     fresh_cache();
@@ -163,7 +165,7 @@ TEST(a_norm_that_cannot_be_launched_takes_two_passes) {
         fake->forbid("norm_resident", 912); /* cudaErrorInvalidClusterSize */
         watch_run("fp16", tune[i], &w[i]);
         if (w[i].status != D9_OK) fail_msg("tune %s: %s", tune[i], w[i].message);
-        watch_nothing_left();
+        watch_assert_nothing_left();
     }
     assert_non_null(strstr(w[0].plan, "one pass, "));
     assert_non_null(strstr(w[0].log, "two passes"));
@@ -209,7 +211,7 @@ TEST(the_choice_of_a_norm_is_remembered) {
     watch_plan("fp16", "auto", &w); /* unknown choice: timed again */
     assert_string_equal(w.plan, first.plan);
     assert_string_equal(w.log, "");
-    watch_nothing_left();
+    watch_assert_nothing_left();
 }
 
 /* A build does not reuse the choices among our kernels that a build of other sources stored, but does reuse cuDNN's. */
@@ -221,34 +223,34 @@ TEST(the_choice_of_a_norm_belongs_to_its_kernels) {
     watch_plan_afresh("fp16", "auto", &w);
     assert_string_equal(w.plan, first.plan);
     assert_int_equal(fake->counts.listed, 0);
-    watch_nothing_left();
+    watch_assert_nothing_left();
 }
 
-TEST(what_does_not_repeat_is_banned) {
+TEST(choices_that_do_not_repeat_are_banned) {
     static watch w;
     fresh_cache();
-    time_no_norms();
+    forbid_one_pass_norms();
     fake->unsteady = 3;
     watch_plan("fp16", "auto", &w);
     if (w.status != D9_OK) fail_msg("%s", w.message);
     assert_non_null(strstr(w.log, "e3"));
     assert_int_equal(watch_count(w.plan, "e3"), 0);
     assert_true(watch_count(w.plan, "e6") >= 20); /* the second best */
-    plan_without_norms("fp16", "auto", &w);
+    plan_without_one_pass_norms("fp16", "auto", &w);
     assert_int_equal(fake->counts.listed, 0);
     assert_true(watch_count(w.plan, "e6") >= 20);
-    plan_without_norms("fp16", "on", &w); /* timed again, but never with the banned choice */
+    plan_without_one_pass_norms("fp16", "on", &w); /* timed again, but never with the banned choice */
     assert_true(fake->counts.listed > 0);
     assert_int_equal(fake->counts.runs[3], 0);
     assert_true(watch_count(w.plan, "e6") >= 20);
     assert_string_equal(w.log, "");
-    plan_without_norms("bf16", "auto", &w); /* nothing is known for another type */
+    plan_without_one_pass_norms("bf16", "auto", &w); /* nothing is known for another type */
     assert_true(watch_count(w.plan, "e3") >= 20);
-    watch_nothing_left();
+    watch_assert_nothing_left();
 }
 
-/* A run trusts cached choices; verify, which keeps all values, checks them again, tuned or not. */
-TEST(verify_bans_what_was_chosen_before) {
+/* A run trusts cached choices. `verify`, which keeps all values, checks that their bits repeat, also without tuning. */
+TEST(verify_checks_cached_choices_again) {
     static watch w;
     static open_run g;
     fresh_cache();
@@ -272,8 +274,8 @@ TEST(verify_bans_what_was_chosen_before) {
     close_session(&g);
 }
 
-/* CUDA may reject memory that it reports as free. Whichever allocation it rejects, the run ends with an error, or its
- * scratch memory is as large as its steps need: the fake checks the workspaces of convolutions. */
+/* CUDA may reject an allocation although it reports enough free memory. Whichever allocation it rejects, the run must
+ * end with an error or have the scratch memory that its steps need: the fake checks the workspaces of convolutions. */
 TEST(rejected_allocations_leave_enough_scratch) {
     static open_run g;
     int64_t asked = 1, rejected = 0, ended = 0;
@@ -281,7 +283,7 @@ TEST(rejected_allocations_leave_enough_scratch) {
         d9_context_init(&g.context);
         fresh_cache();
         fake->reject_at = n;
-        time_no_norms();
+        forbid_one_pass_norms();
         d9_config *config = watch_config("fp16", "on");
         const d9_session_options options = {.config = config, .seed = 7, .no_eval = true};
         const d9_status status = d9_session_open(&g.context, &options, &g.session);
@@ -300,7 +302,7 @@ TEST(rejected_allocations_leave_enough_scratch) {
             ended++;
             assert_words(g.context.message, "out of device memory");
         }
-        d9_session_close(&g.session), watch_nothing_left();
+        d9_session_close(&g.session), watch_assert_nothing_left();
     }
     assert_int_equal(rejected, asked);
     if (ended < 10 || asked - ended < 4) fail_msg("%d of %d runs ended", (int)ended, (int)asked);
@@ -316,7 +318,7 @@ static void limit_free_memory(int64_t more) {
 }
 
 /* e3 needs 1 MiB. With less free memory e1 is used, but not cached. */
-TEST(a_choice_made_for_want_of_room_is_not_kept) {
+TEST(a_choice_made_for_lack_of_memory_is_not_cached) {
     static watch w;
     fresh_cache();
     limit_free_memory(384 << 10);
@@ -327,11 +329,11 @@ TEST(a_choice_made_for_want_of_room_is_not_kept) {
     assert_true(fake->counts.runs[7] > 0); /* the choices were timed */
     watch_plan_afresh("fp16", "auto", &w);
     assert_true(watch_count(w.plan, "e3") >= 20);
-    watch_nothing_left();
+    watch_assert_nothing_left();
 }
 
-/* If all choices need more memory than there is, or the one of a saved plan does, the error says how much. */
-TEST(workspaces_without_room_are_rejected_in_figures) {
+/* If all choices, or the choice of a saved plan, need more memory than is free, the error says how much. */
+TEST(workspaces_beyond_free_memory_are_rejected_with_numbers) {
     static watch w;
     d9_session session;
     fresh_cache();
@@ -340,16 +342,16 @@ TEST(workspaces_without_room_are_rejected_in_figures) {
     watch_run("fp16", "off", &w);
     assert_int_equal(w.status, D9_DEVICE);
     assert_words(w.message, "GiB");
-    watch_nothing_left();
+    watch_assert_nothing_left();
     watch_plan_afresh("fp16", "auto", &w);
     limit_free_memory(384 << 10);
     d9_config *config = watch_config("fp16", "off");
     const d9_session_options options = {.config = config, .seed = 7, .plan = w.plan};
     assert_rejection(d9_session_open(&context, &options, &session), D9_DEVICE, "GiB");
-    watch_nothing_left();
+    watch_assert_nothing_left();
 }
 
-/* Loading code before training changes neither what is trained nor the guard's record of skipped steps. */
+/* Loading code before training changes neither the trained state nor the guard's record of skipped steps. */
 TEST(loading_code_changes_nothing) {
     static uint8_t kept[2][1 << 20];
     static const char *const precisions[] = {"f32", "fp16"};
@@ -376,7 +378,7 @@ TEST(loading_code_changes_nothing) {
                     fail_msg("%s: buffer %d differs", precisions[p], b);
                 bytes[load] += size;
             }
-            d9_session_close(&session), watch_nothing_left();
+            d9_session_close(&session), watch_assert_nothing_left();
         }
         assert_ints(bytes[0], bytes[1], bytes[0] > 10000, 1);
     }
@@ -391,7 +393,7 @@ static int64_t train_planning_at(int64_t planned, float kept[BUFFERS][KEPT]) {
     static const d9_buffer buffers[BUFFERS] = {D9_BUFFER_STATE, D9_BUFFER_ACCUMULATORS, D9_BUFFER_ACCUMULATORS + 1};
     d9_plan *plan = NULL;
     fresh_cache();
-    open_session(&g, "f32", "off", false); /* so that no shape is cached */
+    open_session(&g, "f32", "off", false); /* without tuning, so that no choice is cached */
     test_ok(&g.context, d9_session_initialize(&g.session));
     g.session.device->options.tune = D9_TUNE_ON;
     const int64_t before = fake->counts.captures;
@@ -411,8 +413,9 @@ static int64_t train_planning_at(int64_t planned, float kept[BUFFERS][KEPT]) {
     return captures;
 }
 
-/* Tuning enlarges the scratch memory temporarily, so graphs captured before refer to freed memory. Tuning between two
- * steps must not change the state: in f32 the weights, and in evaluation their average, are convolution arguments. */
+/* Tuning enlarges the scratch memory temporarily, after which graphs captured before refer to freed memory and must be
+ * captured again. Tuning between two steps must not change the state: in f32 the weights are arguments of convolutions,
+ * and in evaluation their average is. */
 TEST(a_later_plan_moves_the_scratch_and_nothing_else) {
     static float kept[2][BUFFERS][KEPT];
     assert_int_equal(train_planning_at(0, kept[0]), 2); /* with and without an update of the average */

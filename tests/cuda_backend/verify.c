@@ -1,12 +1,12 @@
-/* Compares the CUDA backend, on the CPU model of the kernels or on a GPU, with another framework's numbers (as the
- * command verify does), and with the reference backend: rule by rule, and the losses of a few epochs. */
+/* Compares the CUDA backend, on the simulated GPU or a real one, with another framework's numbers (as the command
+ * verify does), and with the reference backend: rule by rule, and the losses of a few epochs. */
 #include "tests/cuda_backend/fake.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 #include "verify/rule_comparison.h"
 
-/* Small cases; on a GPU also the last one, which is larger and takes 15 s on the CPU model. */
-TEST(another_framework_s_numbers) {
+/* Small cases; on a GPU also the last one, which is larger and takes 15 s on the simulated GPU. */
+TEST(another_framework_s_numbers_are_reproduced) {
     static const char *const cases[] = {"airbench",          "vgg",   "densenet", "resnet18_cifar",
                                         "resnet50_imagenet", "adamw", "muon",     "language_lstm_tied",
                                         "text_gru_layers",   "ema"};
@@ -18,20 +18,20 @@ TEST(another_framework_s_numbers) {
     }
 }
 
-/* On the fake, tf32 convolutions round their inputs if this is on. */
+/* On the fake, sets whether convolutions and products in tf32 round their inputs; on a GPU does nothing. */
 static void set_tensor_cores(bool on) {
     d9_fake *fake = fake_find();
     if (fake) fake->tensor_cores = on;
 }
 
-TEST(another_framework_s_numbers_in_tf32) {
+TEST(another_framework_s_numbers_are_reproduced_in_tf32) {
     set_tensor_cores(true);
     run_check_verify("cuda", "tf32", "airbench_residual.safetensors", 1);
     set_tensor_cores(false);
 }
 
 /* Many tricks are on, so that a step contains many rules. */
-TEST(rule_by_rule) {
+TEST(every_rule_agrees_with_the_reference) {
     static const char *const precisions[] = {"f32", "bf16", "fp16", "tf32"};
     set_tensor_cores(true);
     for (int p = 0; p < 4; p++) {
@@ -44,7 +44,7 @@ TEST(rule_by_rule) {
     set_tensor_cores(false);
 }
 
-TEST(smaller_images_first) { run_check_smaller_images("cuda"); }
+TEST(training_on_growing_images_agrees_with_the_reference) { run_check_smaller_images("cuda"); }
 
 /* Rows compared in tf32. Limits may be wide only where tensor cores round: convolutions. */
 typedef struct limits {
@@ -52,7 +52,7 @@ typedef struct limits {
     double worst;             /* largest error of a convolution */
 } limits;
 
-static void check_row(void *user, const d9_verify_row *row) {
+static void check_tf32_row(void *user, const d9_verify_row *row) {
     limits *l = user;
     const bool convolution =
         strstr(row->name, " conv") && !strchr(row->name, '+'); /* with '+': the fused first layer, computed in f32 */
@@ -73,7 +73,7 @@ TEST(tf32_widens_the_limits_of_convolutions_alone) {
     d9_config *configs[] = {run_config("cuda", "tf32", ""), run_config("reference", "f32", "")};
     run_open_ready(&context, configs[0], &tested);
     run_open_ready(&context, configs[1], &judge);
-    OK(d9_rules_compare(&tested, &judge, 0, "tf32", check_row, &l, &failed));
+    OK(d9_rules_compare(&tested, &judge, 0, "tf32", check_tf32_row, &l, &failed));
     assert_int_equal(failed, 0);
     assert_true(l.convolutions >= 20 && l.others >= 20);
     const double least = fake_find() ? 1e-4 : 0; /* a GPU may choose other algorithms */
@@ -108,13 +108,13 @@ TEST(weight_gradients_must_be_rounded_once_and_correctly) {
             check_wrong_sums_are_found(fake, precisions[p], (d9_fake_sums)sums);
 }
 
-/* Rows of the rules of a first layer, which compute in f32 between their nodes. */
+/* Comparisons of the rules of a first layer, which keep values between their nodes in f32. */
 typedef struct first_layer_rows {
     int forward, backward; /* rows that failed */
     double worst;          /* largest error relative to its limit */
 } first_layer_rows;
 
-static void check_first_layer_row(void *user, const d9_verify_row *row) {
+static void note_first_layer_row(void *user, const d9_verify_row *row) {
     first_layer_rows *rows = user;
     if (!strstr(row->name, "conv+") && !strstr(row->name, "+conv_backward")) return;
     *(strstr(row->name, "backward") ? &rows->backward : &rows->forward) += !row->passed;
@@ -132,8 +132,8 @@ static void plant_slope(d9_node *node) {
     if (node->op == D9_OP_ACT_BACKWARD) node->as.act.alpha *= 0.967;
 }
 
-/* Compares the first layer in one step in bf16 after `plant` has changed every node of the tested plan. */
-static first_layer_rows first_layer_with(void (*plant)(d9_node *node)) {
+/* Compares the first layer in one step in bf16 after calling `plant` for every node of the tested plan. */
+static first_layer_rows compare_first_layer_with(void (*plant)(d9_node *node)) {
     first_layer_rows rows = {0};
     int failed;
     d9_session tested, judge;
@@ -146,15 +146,17 @@ static first_layer_rows first_layer_with(void (*plant)(d9_node *node)) {
     for (int n = 0; n < wrong.node_count; n++) plant(&wrong.nodes[n]);
     tested.backend->plan_free(&context, tested.train_plan);
     OK(d9_session_plan(&tested, &wrong, &tested.train_plan));
-    OK(d9_rules_compare(&tested, &judge, 0, "first layer", check_first_layer_row, &rows, &failed));
+    OK(d9_rules_compare(&tested, &judge, 0, "first layer", note_first_layer_row, &rows, &failed));
     d9_session_close(&tested), d9_session_close(&judge);
     d9_release(&context, wrong.nodes);
     return rows;
 }
 
 TEST(a_first_layer_is_compared_with_sums_in_f32) {
-    const first_layer_rows right = first_layer_with(plant_nothing), alpha = first_layer_with(plant_alpha),
-                           statistics = first_layer_with(plant_statistics), slope = first_layer_with(plant_slope);
+    const first_layer_rows right = compare_first_layer_with(plant_nothing),
+                           alpha = compare_first_layer_with(plant_alpha),
+                           statistics = compare_first_layer_with(plant_statistics),
+                           slope = compare_first_layer_with(plant_slope);
     assert_ints(right.forward, 0, right.backward, 0);
     assert_true(right.worst > 0 && right.worst < 0.5);
     if (!alpha.forward || !statistics.forward || !slope.backward)
@@ -163,12 +165,14 @@ TEST(a_first_layer_is_compared_with_sums_in_f32) {
 }
 
 /* ResNet-18 with residual branches that are dropped independently for each image. */
-TEST(dropped_branches) { run_check_verify("cuda", "f32", "stochastic_depth.safetensors", 1); }
+TEST(dropped_branches_agree_with_another_framework) {
+    run_check_verify("cuda", "f32", "stochastic_depth.safetensors", 1);
+}
 
-/* Networks of texts. In f32 and fp16: the recorded cases of a classifier with two GRU layers, and of a language model,
- * which carries its states from step to step and clips gradients. In every precision: each rule of a language model's
- * first step, compared with the reference backend. */
-TEST(texts) {
+/* In f32 and fp16: the recorded cases of a classifier with two GRU layers, and of a language model, which carries its
+ * states from step to step and clips gradients. In every precision: each rule of a language model's first step,
+ * compared with the reference backend. */
+TEST(text_networks_agree_with_the_reference) {
     static const char *const precisions[] = {"f32", "fp16", "bf16", "tf32"}, *const cases[] = {"text_gru_layers",
                                                                                                "language_lstm_tied"};
     const char *folder = run_folder_new();
@@ -183,8 +187,8 @@ TEST(texts) {
     }
 }
 
-/* 13 steps, on cuda replayed from captured graphs. The network amplifies rounding from step to step, so only the loss
- * is compared, with a limit for reordered sums. */
+/* Compares only the losses of the epochs, with a limit for reordered sums, because networks amplify rounding from step
+ * to step. */
 static void compare_losses(const run_report *got, const run_report *expected) {
     assert_int_equal(got->epoch_count, expected->epoch_count);
     for (int64_t e = 0; e < got->epoch_count; e++)
@@ -204,8 +208,8 @@ TEST(the_loss_follows_the_reference) {
     if (fake_find()) run_assert_equal(&reports[0], &reports[2], "f32 and tf32 without tensor cores");
 }
 
-/* Compares losses and evaluations of a language model, which carries its states from step to step. With 130 hidden
- * units clusters of blocks compute the recurrent layers, and cuBLAS their matrix products. */
+/* Trains a language model, which carries its states from step to step, and compares losses and evaluations. With 130
+ * hidden units, clusters of blocks compute the recurrent layers, and cuBLAS their matrix products. */
 static void compare_language_models(int hidden, double epochs) {
     run_report reports[2];
     static const char *const backends[] = {"cuda", "reference"};

@@ -104,7 +104,7 @@ int watch_count(const char *plan, const char *choice) {
     return count;
 }
 
-void watch_nothing_left(void) {
+void watch_assert_nothing_left(void) {
     const d9_fake_counts *c = &fake->counts;
     assert_ints(c->used_bytes, 0, c->pinned_bytes, 0, c->live_graphs, 0, c->live_events, 0);
     assert_ints(c->live_streams, 0, c->live_handles, 0, c->live_descriptors, 0, c->illegal, 0);

@@ -14,9 +14,11 @@ typedef struct watch {
     const char *kernel_driver; /* input: contents of /proc/driver/nvidia/version; NULL: no such file */
 } watch;
 
-/* A configuration for some epochs of tiny images, evaluated at the end. Configurations live until the test ends. */
+/* run_config with images of 8 pixels, evaluated at the end. tune: "on", "auto" or "off". Configurations live until the
+ * test ends. */
 d9_config *watch_config(const char *precision, const char *tune);
-/* A run of resnet9 with few channels on 32 synthetic images, not evaluated. `train` begins with the epochs. */
+/* A run of resnet9 with few channels on 32 synthetic images, evaluated at the end. `train`, `tricks`: entries of these
+ * sections in YAML. */
 d9_config *watch_small_config(const char *backend, const char *precision, int image_size, const char *train,
                               const char *tricks);
 extern d9_fake *fake; /* set by main, which is in watch.c */
@@ -31,4 +33,4 @@ void watch_log(void *user, d9_log_level level, const char *line);
 int watch_count(const char *plan, const char *choice);
 /* Fails if anything of the fake is open or allocated, a call was illegal during capture, or a write went past an
  * allocation. */
-void watch_nothing_left(void);
+void watch_assert_nothing_left(void);

@@ -21,18 +21,17 @@ void d9_check_fail(d9_check *check, const char *format, ...) {
 }
 
 bool d9_check_skips(d9_kernel_store store, int i) {
-    return (TEST_SHARE > 1 || d9_model_watches()) && (int)store != i % (D9_KERNEL_F16 + 1);
+    return (TEST_SHARE > 1 || d9_model_has_race_check()) && (int)store != i % (D9_KERNEL_F16 + 1);
 }
 
 void d9_check_launch(d9_check *check, int error) {
     if (error) d9_check_fail(check, "%s: error %d %s", check->name, error, d9_model_failure());
 }
 
-/* Memory of the running check: arrays, with guard bytes before and after their data, and plain floats without guards.
- */
+/* Memory of the running check: arrays with guard bytes before and after their data, and arrays without guards. */
 typedef struct block {
     struct block *next;
-    unsigned char *memory, *data; /* data NULL: plain floats */
+    unsigned char *memory, *data; /* data NULL: without guards */
     size_t bytes;                 /* of data */
 } block;
 static block *blocks;
@@ -108,11 +107,11 @@ float d9_array_at(const d9_array *array, int64_t at) {
     return array->store == D9_KERNEL_BF16 ? d9_bf16_to_float(bits) : d9_fp16_to_float(bits);
 }
 
-static double unit_of(d9_kernel_store store) { /* largest relative distance of neighbours; 0 for f32 */
+static double unit_of(d9_kernel_store store) { /* largest relative distance of neighbouring numbers; 0 for f32 */
     return store == D9_KERNEL_F32 ? 0 : store == D9_KERNEL_BF16 ? 0x1p-7 : 0x1p-10;
 }
 
-double d9_check_sums(const d9_check *check, d9_kernel_store store, double tolerance) {
+double d9_check_sum_tolerance(const d9_check *check, d9_kernel_store store, double tolerance) {
     return check->contracted ? tolerance + 2 * unit_of(store) : tolerance;
 }
 

@@ -1,5 +1,5 @@
-/* Comparison of a kernel on the execution model with the CPU's: arrays with guard bytes, and the first difference. A
- * check is a function and its name (checks.h); planted.c runs the same checks with mistakes planted in the kernels. */
+/* Comparison of kernels on the simulated GPU with the CPU's: arrays with guard bytes, and the first difference. A check
+ * is a function and its name (checks.h); planted.c runs the same checks with mistakes planted in the kernels. */
 #pragma once
 
 #include "kernels/cpu/kernels.h"
@@ -14,11 +14,11 @@ typedef struct d9_check {
 } d9_check;
 
 void d9_check_fail(d9_check *check, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* `error` is a launcher's return value; if not 0, fails with the model's message, which names the kernel. */
+/* `error` is a launcher's return value; if not 0, fails with d9_model_failure, which names the kernel. */
 void d9_check_launch(d9_check *check, int error);
 #define LAUNCH(call) d9_check_launch(check, call)
 
-/* ---- arrays between guard bytes, at first NaN (0xff), and plain arrays of floats; d9_check_done frees all ---- */
+/* ---- arrays between guard bytes, at first NaN (0xff), and arrays without guards; d9_check_done frees all ---- */
 typedef struct d9_array {
     void *data;
     int64_t bytes, count;
@@ -32,29 +32,30 @@ d9_array d9_array_of(d9_kernel_store store, int64_t count, int shift,
 #define IN(array)  ((d9_kernel_in){(array).data, (array).store})
 #define OUT(array) ((d9_kernel_out){(array).data, (array).store})
 
-float d9_store_rounded(d9_kernel_store store, float value);
+float d9_store_rounded(d9_kernel_store store, float value); /* rounded to `store` */
 void d9_store_round(d9_kernel_store store, int64_t count, float *values);
 float d9_array_at(const d9_array *array, int64_t at);
 
 /* Compares `got` with `expected`, rounded to got's storage type. tolerance 0: must be equal; otherwise a difference may
- * be `tolerance` times the largest magnitude plus, in half precision, one unit. NaN or mostly zero values fail. */
+ * be `tolerance` times the largest expected magnitude plus, in half precision, one unit in the last place. NaN fails,
+ * as do more than eight expected values that are mostly zero. */
 void d9_check_array(d9_check *check, const char *what, const float *expected, const d9_array *got, double tolerance);
 
-/* The tolerance of a sum of values that were rounded to `store`: `tolerance`, or two units of such values if the
- * kernels are contracted, because each value may then be off by one. */
-double d9_check_sums(const d9_check *check, d9_kernel_store store, double tolerance);
+/* The tolerance of a sum of values that were rounded to `store`: `tolerance`, plus two units of `store` if the kernels
+ * are contracted, because each value may then be off by one. */
+double d9_check_sum_tolerance(const d9_check *check, d9_kernel_store store, double tolerance);
 
-/* Allocates zeroed memory, aligned to 64 bytes. */
+/* Allocates zeroed memory, aligned to 64 bytes. Aborts if memory is short. */
 void *d9_zeros(int64_t bytes);
 static inline float *d9_floats(int64_t count) { return d9_zeros(count * (int64_t)sizeof(float)); }
 static inline double *d9_doubles(int64_t count) { return d9_zeros(count * (int64_t)sizeof(double)); }
 static inline int32_t *d9_ints(int64_t count) { return d9_zeros(count * (int64_t)sizeof(int32_t)); }
-const float *d9_narrowed(int64_t count, const double *values);
+const float *d9_narrowed(int64_t count, const double *values);         /* rounded to f32 */
 float *d9_random(d9_kernel_store store, int64_t count, uint32_t seed); /* in [-1, 1], representable in `store` */
 float *d9_integers(int64_t count, uint32_t seed);                      /* -4 .. 4 */
 void d9_check_done(d9_check *check); /* frees all memory; fails if guard bytes were overwritten */
 
-/* Statistics of a norm in arrays of the model, with epsilon 1e-5 and momentum 0.1. */
+/* State of a norm with these arrays, epsilon 1e-5 and momentum 0.1. running: mean, variance. */
 static inline d9_kernel_norm_state d9_norm_state_of(const float *scale, const float *bias, const d9_array running[2],
                                                     const d9_array *mean, const d9_array *inv_std) {
     return (d9_kernel_norm_state){.scale = scale,
@@ -71,8 +72,8 @@ static inline d9_kernel_in d9_plain_in(const float *x) { return (d9_kernel_in){.
 static inline d9_kernel_out d9_plain_out(float *y) { return (d9_kernel_out){.data = y, .store = D9_KERNEL_F32}; }
 d9_cpu d9_plain_cpu(void); /* level "plain", one thread */
 
-/* For slow checks. With the race check or the address sanitizer, D9_FOR_SOME_STORES visits only one type in case `i`,
- * the next one in case i + 1; otherwise all. */
+/* For slow checks. With the race check or the address sanitizer, D9_FOR_SOME_STORES visits only one storage type in
+ * case `i`, and the next type in case i + 1; otherwise all types. d9_check_skips: true if it does not visit `store`. */
 bool d9_check_skips(d9_kernel_store store, int i);
 #define D9_FOR_SOME_STORES(store, i) D9_FOR_STORES(store) if (!d9_check_skips(store, i))
 #define D9_FOR_STORES(store)         for (d9_kernel_store store = D9_KERNEL_F32; store <= D9_KERNEL_F16; store++)

@@ -1,4 +1,4 @@
-/* The table of checks as an array, one run of a check, and the check that launchers accept counts of 0. */
+/* The table of checks as an array, the function that runs a check, and the check that launchers accept counts of 0. */
 #include "tests/cuda_model/checks.h"
 #include "tests/cuda_model/model.h"
 

@@ -1,4 +1,5 @@
-/* The table of checks: every launcher of kernels/cuda/kernels.h on the execution model. */
+/* The table of checks of launchers of kernels/cuda/kernels.h on the simulated GPU. tests/cuda_backend/ops.c checks
+ * d9_cuda_loss_with_metrics. */
 #pragma once
 
 #include "tests/cuda_model/check.h"

@@ -1,4 +1,5 @@
-/* The batch: draws and images equal to the CPU's bit for bit, labels, and the order of an epoch. */
+/* Kernels that make the batch: draws and images, equal to the CPU's bit for bit; labels, tokens, a corpus; samples
+ * ranked by loss; mixed and pasted images; and the order of an epoch. */
 #include "tests/cuda_model/checks.h"
 #include "core/context.h"
 #include "data/dataset.h"
@@ -36,7 +37,7 @@ typedef struct site {
     uint8_t *images;
     int32_t *order, *draws, *labels;
     float *table;
-    int64_t step, from; /* from: start of the step's slice of the order */
+    int64_t step, from; /* from: index in the order at which the step's slice begins */
     d9_augment_rule rule;
 } site;
 
@@ -56,7 +57,7 @@ static site open_site(const batch_case *c) {
                         [D9_AUGMENT_CHANGE] = {c->change}}}};
     const int64_t bytes = (int64_t)c->images * c->height * c->width * stored_of(c);
     s.step = 3 * c->steps_per_epoch + 1;
-    s.from = (c->batch + 1) / 2; /* also the distance between the starts of steps: half a batch, so they overlap */
+    s.from = (c->batch + 1) / 2; /* also the distance between the slices of steps: half a batch, so that they overlap */
     s.images = d9_zeros(bytes);
     for (int64_t i = 0; i < bytes; i++) s.images[i] = (uint8_t)(i * 37 + i / 256);
     s.order = d9_ints(c->batch * c->steps_per_epoch);
@@ -72,7 +73,7 @@ static site open_site(const batch_case *c) {
     return s;
 }
 
-/* Call after open_site, because the result points into the site. */
+/* The result points into *s. */
 static d9_cuda_slice slice_of(const site *s) {
     return (d9_cuda_slice){s->order, &s->step, s->from, s->c->batch, s->c->steps_per_epoch};
 }
@@ -85,7 +86,7 @@ static void check_integers(d9_check *check, const char *what, const int32_t *exp
     }
 }
 
-/* Every step of the third epoch; the corpus may end within the last one. */
+/* Every step of the third epoch; the corpus may end within the epoch's last step. */
 void d9_cuda_check_corpus(d9_check *check) {
     static const struct { int64_t columns, length, time; } sizes[] = {{1, 2, 1}, {3, 8, 5}, {65, 17, 4}};
     for (int i = 0; i < 3; i++) {
@@ -155,7 +156,7 @@ void d9_cuda_check_tokens(d9_check *check) {
     }
 }
 
-/* Ranks losses some of which are equal, infinite, or NaN. */
+/* Ranks losses, some of them equal, infinite or NaN. */
 void d9_cuda_check_rank(d9_check *check) {
     enum { COUNT = 600, MINUS_ZERO = 23 };
     static float losses[COUNT];

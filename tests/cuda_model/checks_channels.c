@@ -32,7 +32,7 @@ void d9_cuda_check_bias(d9_check *check) {
     }
 }
 
-/* dbias of dz, summed per channel in order. */
+/* dbias: the sum of dz over the rows, for each channel. */
 static void add_columns(const float *dz, int64_t rows, int64_t channels, float *dbias) {
     for (int64_t c = 0; c < channels; c++) {
         double sum = 0;
@@ -41,7 +41,7 @@ static void add_columns(const float *dz, int64_t rows, int64_t channels, float *
     }
 }
 
-/* Runs with two seeds, which must give the same bits. The second run also outputs dz, if an activation precedes. */
+/* Runs with two seeds, which must give the same bits. With an activation, the second run also writes dz. */
 static void run_bias_backward(d9_check *check, const d9_array *dy, d9_cuda_prologue before, int64_t rows,
                               int64_t channels, const float *expected, double tolerance, d9_array *dz) {
     d9_array out[2], scratch = d9_array_new(D9_KERNEL_F32, d9_cuda_bias_scratch_bytes(rows, channels) / 4, 0);
@@ -75,7 +75,7 @@ void d9_cuda_check_bias_backward(d9_check *check) {
         d9_array wanted = d9_array_new(store, count, shift);
         d9_cuda_prologue before = {.act = act};
         if (slope) before.reference = IN(reference);
-        const double most = d9_check_sums(check, store, 1e-6);
+        const double most = d9_check_sum_tolerance(check, store, 1e-6);
         run_bias_backward(check, &dy, before, rows, channels, expected, slope ? most : 0, &wanted);
         if (slope) d9_check_array(check, "bias_backward dz", dz, &wanted, 1e-6);
         d9_check_done(check);
@@ -113,7 +113,7 @@ void d9_cuda_check_concat(d9_check *check) {
 }
 
 /* Applies dropout with the random words of each element, counted as in kernels/formulas/dropout.h. */
-static void drop(const d9_dropout *dropout, int64_t step, int64_t count, const float *x, float *y) {
+static void apply_dropout(const d9_dropout *dropout, int64_t step, int64_t count, const float *x, float *y) {
     for (int64_t i = 0; i < count; i++) {
         const int64_t k = i / dropout->together;
         const d9_philox words =
@@ -131,7 +131,7 @@ static void check_dropout(d9_check *check, int64_t together) {
         dropout.together = together;
         const float *x = d9_random(store, count, 76);
         float *expected = d9_floats(count);
-        drop(&dropout, *step, count, x, expected);
+        apply_dropout(&dropout, *step, count, x, expected);
         d9_array in = d9_array_of(store, count, shift, x), out = d9_array_new(store, count, shift);
         LAUNCH(d9_cuda_dropout(NULL, IN(in), &dropout, *step == 977 ? NULL : step, count, OUT(out)));
         d9_check_array(check, "dropout", expected, &out, 0);
@@ -139,7 +139,7 @@ static void check_dropout(d9_check *check, int64_t together) {
     }
 }
 
-/* Elements that are dropped together: one; fewer than a thread's run of 8; several runs; the whole array. */
+/* Numbers of elements that are dropped together: one; fewer than a thread's run of 8; several runs; the whole array. */
 void d9_cuda_check_dropout(d9_check *check) {
     static const int64_t units[] = {1, 3, 40, INT64_MAX};
     for (int u = 0; u < 4; u++) check_dropout(check, units[u]);

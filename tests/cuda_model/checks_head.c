@@ -1,4 +1,4 @@
-/* The classifier, the loss and the metrics. */
+/* Linear layers, matrix products, the loss and the metrics. */
 #include "tests/cuda_model/checks.h"
 #include <math.h>
 #include <string.h>
@@ -8,14 +8,15 @@ static const d9_kernel_linear shapes[] = {{1, 3, 10},  {7, 27, 10},   {65, 65, 3
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
 /* Integers, whose sums are exact and must be equal, for an even case `i`; otherwise random numbers. */
-static float *fill(d9_kernel_store store, int64_t count, uint32_t seed, int i) {
+static float *new_values(d9_kernel_store store, int64_t count, uint32_t seed, int i) {
     return i % 2 ? d9_random(store, count, seed) : d9_integers(count, seed);
 }
 
 typedef enum pass { LINEAR, BACKWARD_DATA, BACKWARD_WEIGHT } pass;
 static const char *const names[] = {"linear", "linear_backward_data", "linear_backward_weight"};
 
-static void run_cpu(const d9_cpu *cpu, pass pass, const d9_kernel_linear *s, const float *a, const float *b, float *y) {
+static void run_on_cpu(const d9_cpu *cpu, pass pass, const d9_kernel_linear *s, const float *a, const float *b,
+                       float *y) {
     void *scratch = d9_floats(d9_cpu_linear_scratch_bytes(cpu, s) / (int64_t)sizeof(float)); /* whole cache lines */
     const d9_kernel_in left = d9_plain_in(a), right = d9_plain_in(b);
     const d9_kernel_out out = d9_plain_out(y);
@@ -38,11 +39,11 @@ static void check_pass(d9_check *check, pass pass) {
             const int64_t left = pass == LINEAR ? x : y, right = pass == BACKWARD_WEIGHT ? x : w;
             const int64_t count = pass == LINEAR ? y : pass == BACKWARD_DATA ? x : w;
             const int shift = i % 3 == 2;
-            const float *a = fill(store, left, 31, i), *b = fill(store, right, 32, i);
+            const float *a = new_values(store, left, 31, i), *b = new_values(store, right, 32, i);
             float *expected = d9_floats(count);
             d9_array gpu_a = d9_array_of(store, left, shift, a), gpu_b = d9_array_of(store, right, shift, b);
             d9_array out = d9_array_new(pass == BACKWARD_DATA ? store : D9_KERNEL_F32, count, shift);
-            run_cpu(&cpu, pass, s, a, b, expected);
+            run_on_cpu(&cpu, pass, s, a, b, expected);
             LAUNCH(launch(pass, s, IN(gpu_a), IN(gpu_b), OUT(out)));
             d9_check_array(check, names[pass], expected, &out, i % 2 ? 1e-6 : 0);
             d9_check_done(check);
@@ -55,7 +56,7 @@ void d9_cuda_check_linear_backward_weight(d9_check *check) { check_pass(check, B
 
 /* ---- products of matrices ---- */
 
-/* One element; ends in the middle of a tile; several tiles and batches, transposed, with a bias, an addend or both. */
+/* One element; ends in the middle of a tile; several tiles and batches; transposed factors; a bias or an addend. */
 static const d9_cuda_matrix_product products[] = {
     {.batch = 1, .rows = 1, .columns = 1, .depth = 1, .alpha = 1},
     {.batch = 1, .rows = 33, .columns = 65, .depth = 70, .b_transposed = true, .alpha = 1},
@@ -84,7 +85,7 @@ static void multiply_plainly(const d9_cuda_matrix_product *s, const float *a, co
 }
 
 void d9_cuda_check_multiply(d9_check *check) {
-    enum { GAP = 3 }; /* elements between two matrices */
+    enum { GAP = 3 }; /* elements between two matrices of a or b */
     for (size_t i = 0; i < sizeof products / sizeof *products; i++) D9_FOR_STORES(store) {
             d9_cuda_matrix_product s = products[i];
             s.a_stride = s.rows * s.depth + GAP;
@@ -154,7 +155,7 @@ static void run_loss(const batch *b, const d9_kernel_loss *s, const double *weig
                     NULL);
 }
 
-/* Returns the mixing weight as step 2 of a table in cases of 7 samples, otherwise as a constant. */
+/* The loss's share: in cases of 7 samples, as step 2 of `table`; otherwise as a constant. */
 static d9_cuda_coefficient share_of(const d9_kernel_loss *s, float table[3]) {
     table[0] = table[1] = 0.5f;
     table[2] = (float)s->share;

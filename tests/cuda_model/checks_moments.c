@@ -1,4 +1,4 @@
-/* The closed form of a first layer, compared with two convolutions, normalisation and activation in double.
+/* The closed form of a first layer, compared with its one or two convolutions, normalisation and activation in double.
  * Only the weights and the gradient before the activation are rounded to the storage type, as the kernels promise:
  * half-precision outputs then differ by their own rounding, f32 outputs by the order of sums. */
 #include "tests/cuda_model/checks.h"
@@ -27,7 +27,7 @@ static const float alpha = 0.3f;
 #define SHIFTS(store)                                                                                                  \
     ((store) == D9_KERNEL_BF16 ? D9_COUNT_OF_SHIFTS : 1) /* shifts are tested in one storage type only */
 
-typedef struct site { /* a case's arrays, in double and for the model */
+typedef struct site { /* a case's arrays, in double and for the simulated GPU */
     d9_cuda_moments s;
     d9_kernel_store store;
     int64_t pixels, patch, x_count, w_count, y_count,
@@ -107,7 +107,7 @@ static d9_kernel_norm_state state_of(const site *s) {
     return d9_norm_state_of(s->scale, s->bias, s->gpu_running, &s->gpu_mean, &s->gpu_inv_std);
 }
 
-/* Iterates over all pixels p of all images i of group g; at: the element of output o at that pixel. */
+/* Iterates over all pixels p of all images i of group g; at: index in y of output o of pixel p of image i. */
 #define FOR_GROUP(s, g, o, at)                                                                                         \
     for (int64_t i = (g); i < (s)->s.images; i += (s)->s.groups)                                                       \
         for (int64_t p = 0, at = i * (s)->pixels * (s)->s.outputs + (o); p < (s)->pixels;                              \
@@ -132,7 +132,7 @@ static void normalise(site *s) { /* fills `mean`, `inv_std` and `y`; updates `ru
     }
 }
 
-static void forward(d9_check *check, site *s) { /* in double, and on the model */
+static void forward(d9_check *check, site *s) { /* in double, and on the simulated GPU */
     const d9_cuda_moments_weights weights = weights_of(s);
     const d9_kernel_norm_state state = state_of(s);
     const d9_kernel_act act = {D9_ACT_CELU, alpha};
@@ -238,7 +238,7 @@ static void check_backward(d9_check *check, const d9_cuda_moments *shape, d9_ker
     const gradients d = differentiate(&s);
     LAUNCH(d9_cuda_moments_backward(NULL, shape, IN(s.gpu_dy), act, IN(s.gpu_y), IN(s.gpu_x), &weights, s.gpu_mean.data,
                                     s.gpu_inv_std.data, s.scale, s.moments.data, s.scratch.data, &to));
-    const double most = d9_check_sums(check, store, 1e-5);
+    const double most = d9_check_sum_tolerance(check, store, 1e-5);
     d9_check_array(check, "moments dw", d9_narrowed(s.w_count, d.dw), &dw, most);
     if (all_wanted) d9_check_array(check, "moments dscale", d9_narrowed(shape->outputs, d.dscale), &dscale, most);
     if (all_wanted) d9_check_array(check, "moments dbias", d9_narrowed(shape->outputs, d.dbias), &dbias, most);

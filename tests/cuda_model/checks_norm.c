@@ -8,7 +8,7 @@ static const d9_kernel_norm shapes[] = {
     {8, 16, 64, 4}, {2, 700, 8, 1}, {2, 1, 264, 1}, {2, 300, 3, 2}}; /* images, pixels, channels, groups */
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
-/* Both sides of a case of one shape and storage type. */
+/* A case of one shape and storage type: arrays of the CPU and of the simulated GPU. */
 typedef struct site {
     d9_cpu cpu;
     d9_kernel_norm norm;
@@ -63,7 +63,7 @@ static float *normalise(site *s, bool evaluates) {
     return y;
 }
 
-/* norm(x) on the model, without activation and addition. */
+/* norm(x) on the simulated GPU, without activation and addition. */
 static void launch(d9_check *check, const site *s, const d9_array *y) {
     const d9_kernel_epilogue none = {.act = {D9_KERNEL_NO_ACT, 0}};
     const d9_kernel_norm_state state = gpu_state(s);
@@ -83,8 +83,9 @@ static void check_forward(d9_check *check, const d9_kernel_norm *shape, d9_kerne
     d9_check_done(check);
 }
 
-/* A grid has at most 65535 blocks along y, where the slices of a group's rows are. The scratch has two sums of a slice
- * and four terms for each group and channel; that of a bias, one sum of a slice for each channel. */
+/* A grid has at most 65535 blocks along y, one for each slice of a group's rows; large norms must use 32767 or more of
+ * them. The number of slices follows from the size of the scratch memory: for each group and channel, a norm's has two
+ * sums of each slice and four terms; for each channel, a bias's has one sum of each slice. */
 static void check_slices(d9_check *check) {
     static const d9_kernel_norm large[] = {{1 << 20, 33, 30, 1}, {1 << 22, 100, 64, 2}, {1 << 20, 2047, 1, 1}};
     for (size_t i = 0; i < sizeof large / sizeof *large; i++) {
@@ -141,7 +142,7 @@ static void activate(const site *s, int activation, const float *x, float *y) {
 
 /* Activation and addition, in either order. y: on entry the norm's output, on return the first stage's; last: the
  * second stage's output. */
-static void stage(const site *s, int activation, const float *addend, bool adds_first, float *y, float *last) {
+static void run_stages(const site *s, int activation, const float *addend, bool adds_first, float *y, float *last) {
     d9_store_round(s->store, s->count, y);
     if (!adds_first) activate(s, activation, y, y);
     d9_cpu_add(&s->cpu, d9_plain_in(y), d9_plain_in(addend), s->count, d9_plain_out(adds_first ? y : last));
@@ -151,7 +152,7 @@ static void stage(const site *s, int activation, const float *addend, bool adds_
 }
 
 /* An output may be off by two units in the last place of the largest magnitude, because a rounding difference in one
- * stage may grow in the next. d9_check_array allows one unit anyway; this is the other. */
+ * stage may grow in the next. d9_check_array allows one unit anyway; this is the other unit. */
 static double tolerance_of(d9_kernel_store store) {
     return store == D9_KERNEL_F32 ? 4e-6 : store == D9_KERNEL_BF16 ? 0x1p-7 : 0x1p-10;
 }
@@ -167,7 +168,7 @@ static void check_epilogue(d9_check *check, const d9_kernel_norm *shape, d9_kern
     site s = open_site(shape, store, 0, 0);
     float *expected = normalise(&s, how->evaluates), *sum = d9_floats(s.count);
     const float *addend = d9_random(store, s.count, 16);
-    stage(&s, how->activation, addend, how->adds_first, expected, sum);
+    run_stages(&s, how->activation, addend, how->adds_first, expected, sum);
     d9_array y = d9_array_new(store, s.count, 0), b = d9_array_of(store, s.count, 0, addend);
     d9_array out = d9_array_new(store, s.count, 0);
     const d9_kernel_epilogue epilogue = {
@@ -242,7 +243,7 @@ static void check_backward(d9_check *check, const d9_kernel_norm *shape, const b
                                           gpu_dbias.data};
     LAUNCH(d9_cuda_norm_backward(NULL, &s.norm, IN(g), &prologue, IN(s.gpu_x), s.mean, s.inv_std, s.scale, NULL,
                                  s.scratch.data, &got));
-    const double tolerance = d9_check_sums(
+    const double tolerance = d9_check_sum_tolerance(
         check, how->store, how->store == D9_KERNEL_F32 ? 4e-6 : 1e-4); /* dz may differ by a unit in places */
     d9_check_array(check, "dbias", dbias, &gpu_dbias, tolerance);
     if (how->wants_scale) d9_check_array(check, "dscale", dscale, &gpu_dscale, tolerance);
@@ -265,8 +266,8 @@ void d9_cuda_check_norm_backward(d9_check *check) {
     }
 }
 
-/* With a pool before the norm, the passes must give the bits of separate kernels. The pool's output is written, but not
- * in evaluation if nobody wants it. */
+/* With a pool before the norm, the passes must give the bits of separate kernels. `keeps`: the norm's output is written
+ * too. The pool's output is written, but not in evaluation unless `keeps`. */
 static void check_forward_pool(d9_check *check, const d9_kernel_window *w, d9_kernel_store store, bool evaluates,
                                bool keeps) {
     const d9_kernel_norm norm = {w->images, w->out_height * w->out_width, w->channels, w->images % 2 ? 1 : 2};
@@ -307,8 +308,7 @@ void d9_cuda_check_norm_forward_pool(d9_check *check) {
 }
 
 /* With a pool before the norm, the last pass must give the bits of a norm and a pool in separate kernels. The array of
- * dx
- * (`between`) then holds dz from the first pass. */
+ * dx (`between`) then holds dz from the first pass. */
 static void check_backward_pool(d9_check *check, const d9_kernel_window *w, d9_kernel_store store, int activation,
                                 bool recomputes) {
     const d9_kernel_norm norm = {w->images, w->out_height * w->out_width, w->channels, w->images % 2 ? 1 : 2};

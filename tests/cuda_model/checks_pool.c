@@ -32,7 +32,7 @@ static int64_t element_of(const d9_kernel_window *w, int64_t i, int64_t y, int64
     return ((n * w->height + y) * w->width + x) * w->channels + i % w->channels;
 }
 
-/* Index of the maximum for output i. */
+/* Index of the maximum in the window of output i; the first one, or the last NaN. */
 static int64_t maximum_of(const d9_kernel_window *w, const float *x, int64_t i) {
     int64_t best = -1;
     for (int r = 0; r < w->kernel; r++)
@@ -52,7 +52,7 @@ static void add_to_maxima(const d9_kernel_window *w, const float *dy, const floa
 }
 
 /* Integers, which have ties, if `shift` is 0; otherwise random numbers. */
-static float *fill(d9_kernel_store store, int64_t count, uint32_t seed, int shift) {
+static float *new_values(d9_kernel_store store, int64_t count, uint32_t seed, int shift) {
     return shift ? d9_random(store, count, seed) : d9_integers(count, seed);
 }
 
@@ -77,7 +77,7 @@ typedef enum pass { POOL, POOL_BACKWARD, MEAN_POOL, MEAN_POOL_BACKWARD } pass;
 static const char *const names[] = {"pool", "pool_backward", "mean_pool", "mean_pool_backward"};
 
 /* The result of `pass` by loops. x: the pool's input; dy: the gradient, only read by backward passes. */
-static void compute(pass pass, const d9_kernel_window *w, const float *x, const float *dy, float *result) {
+static void compute_pass(pass pass, const d9_kernel_window *w, const float *x, const float *dy, float *result) {
     if (pass == POOL) find_maxima(w, x, result);
     if (pass == POOL_BACKWARD) add_to_maxima(w, dy, x, result);
     if (pass == MEAN_POOL) find_means(w, x, result);
@@ -91,17 +91,18 @@ static int launch(pass pass, const d9_kernel_window *w, d9_kernel_in x, d9_kerne
     return d9_cuda_mean_pool_backward(NULL, w, dy, result);
 }
 
-/* Every store, shift and window (means: without padding). Means of random numbers depend on the order of their sums. */
+/* Every store, shift and window (means: windows without padding). Only means of random numbers need a tolerance,
+ * because they depend on the order of their sums. */
 static void check_pass(d9_check *check, pass pass) {
     const bool mean = pass >= MEAN_POOL, backward = pass == POOL_BACKWARD || pass == MEAN_POOL_BACKWARD;
     for (int i = 0; i < WINDOWS; i++) D9_FOR_STORES(store) for (int shift = 0; shift < D9_COUNT_OF_SHIFTS; shift++) {
             const d9_kernel_window *w = &windows[i];
             if (mean && w->pad) continue;
             const int64_t inputs = input_count(w), outputs = output_count(w);
-            const float *values = fill(store, inputs, 21, shift);
-            const float *gradient = mean ? fill(store, outputs, 23, shift) : d9_random(store, outputs, 22);
+            const float *values = new_values(store, inputs, 21, shift);
+            const float *gradient = mean ? new_values(store, outputs, 23, shift) : d9_random(store, outputs, 22);
             float *expected = d9_floats(backward ? inputs : outputs);
-            compute(pass, w, values, gradient, expected);
+            compute_pass(pass, w, values, gradient, expected);
             d9_array x = d9_array_of(store, inputs, shift, values), dy = d9_array_of(store, outputs, shift, gradient);
             d9_array result = d9_array_new(store, backward ? inputs : outputs, shift);
             LAUNCH(launch(pass, w, IN(x), IN(dy), OUT(result)));

@@ -1,5 +1,5 @@
-/* The same launches with several seeds: the model runs clusters, warps and lanes in another order each time, and the
- * bits must be the same. */
+/* Equal launches with several seeds: the simulated GPU runs clusters, warps and lanes in another order each time, and
+ * the results must have equal bits. */
 #include "tests/cuda_model/checks.h"
 #include "tests/cuda_model/model.h"
 #include <string.h>
@@ -7,7 +7,7 @@
 enum { IMAGES = 4, PIXELS = 33, CHANNELS = 72, GROUPS = 2, COUNT = IMAGES * PIXELS * CHANNELS };
 enum { SAMPLES = 65, INPUTS = 40, OUTPUTS = 10, RESULTS = 13, SEEDS = 5 };
 
-/* The compared arrays that the launches write. */
+/* The arrays that the launches write and that are compared. */
 typedef struct results {
     d9_array array[RESULTS];
 } results;

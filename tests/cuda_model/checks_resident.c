@@ -215,7 +215,7 @@ static void check_shapes(d9_check *check, bool backward, run_check *run) {
 void d9_cuda_check_resident(d9_check *check) { check_shapes(check, false, check_forward); }
 void d9_cuda_check_resident_backward(d9_check *check) { check_shapes(check, true, check_backward); }
 
-/* The first algorithm must be `wanted`: for sizes of dawn94 on an H100, batch 512 in ghost groups of 32, in fp16. */
+/* The first algorithm for the norm on an H100 in fp16 must be `wanted`. */
 static void check_first(d9_check *check, const d9_kernel_norm *norm, bool backward,
                         const d9_cuda_norm_algorithm *wanted) {
     d9_cuda_norm_algorithm algorithm = {.runs = 0};
@@ -229,8 +229,8 @@ static void check_first(d9_check *check, const d9_kernel_norm *norm, bool backwa
                       (long long)algorithm.block_bytes, algorithm.keeps_x);
 }
 
-/* Largest number of blocks per cluster among the device's algorithms, which must fit; -1: there is no algorithm.
- * device NULL: an H100. */
+/* Largest number of blocks per cluster among the device's algorithms; -1: there is no algorithm. Each algorithm must
+ * fit the norm and the device. device NULL: an H100. */
 static int most_blocks(d9_check *check, const d9_kernel_norm *norm, const d9_model_device *device) {
     d9_cuda_norm_algorithm algorithms[D9_CUDA_NORM_ALGORITHMS];
     int count, most = -1;
@@ -250,6 +250,7 @@ static int most_blocks(d9_check *check, const d9_kernel_norm *norm, const d9_mod
     return most;
 }
 
+/* `sizes`: the norms of dawn94 with batch 512 in ghost groups of 32. */
 void d9_cuda_check_resident_sizes(d9_check *check) {
     static const struct size {
         d9_kernel_norm norm;

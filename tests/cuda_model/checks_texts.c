@@ -110,7 +110,7 @@ static d9_cuda_recur_state state_of(const d9_array *h0, const float *c0, int i) 
     return (d9_cuda_recur_state){{NULL, D9_KERNEL_F32}, NULL};
 }
 
-/* One step of one sample, row t * N + n, in double, from h (H) and c (H), which it replaces. */
+/* Computes one step of one sample, row t * N + n, in double, from h (H) and c (H), which it replaces. */
 static void step_by_hand(const d9_cuda_recur *s, const arrays *a, d9_kernel_store store, int64_t row, float *h,
                          double *c, float *y, float *saved) {
     float *next = d9_floats(s->units);
@@ -129,8 +129,8 @@ static void step_by_hand(const d9_cuda_recur *s, const arrays *a, d9_kernel_stor
     for (int64_t k = 0; k < s->units; k++) h[k] = next[k];
 }
 
-/* A device that runs three clusters of eight blocks or six of four at the same time, and one without clusters. On the
- * latter only layers that would otherwise run in clusters are checked; the others run as on the former. */
+/* A device that runs at most three clusters of eight blocks or six of four at the same time, and a device without
+ * clusters. On the latter only layers of 65 to 256 units are checked, because the others run as on the former. */
 static const d9_model_device three_clusters = {232448, 8, 8, 0}, no_clusters = {65536, 1, 40, 0};
 
 static bool takes_clusters(const d9_cuda_recur *s) { return s->units > 64 && s->units <= 256; }
@@ -174,7 +174,7 @@ void d9_cuda_check_recur(d9_check *check) {
     check_forward(check, &no_clusters);
 }
 
-/* Gradients by hand; y and saved are random numbers. */
+/* Adds to du and db, and sets dgx, with plain loops in double. y and saved may be any numbers. */
 static void backward_by_hand(const d9_cuda_recur *s, const arrays *a, const float *dy, const float *y,
                              const float *saved, float *dgx, double *du, double *db) {
     const int64_t units = s->units, width = a->size.saved * units;

@@ -1,4 +1,4 @@
-/* Clipping, the optimizer, the moving average, the guard for gradients and the step counter. */
+/* Clipping, updates of weights, the moving average, the guard for gradients and the step counter. */
 #include "tests/cuda_model/checks.h"
 #include <math.h>
 
@@ -8,7 +8,7 @@ static const float rates[] = {9, 9, 0.3f, 9}, decays[] = {9, 9, 0.01f, 9}, ratio
 static const float shares[] = {9, 9, 0.25f, 9}, corrections[][4] = {{9, 9, 0.6f, 9}, {9, 9, 0.8f, 9}};
 static const int64_t step = STEP;
 
-/* Arrays of one group on both sides. */
+/* Arrays of a parameter group, on the CPU and on the simulated GPU. */
 typedef struct group {
     float *g, *w, *state[D9_UPDATE_STATES];
     d9_array gpu_g, gpu_w, gpu_state[D9_UPDATE_STATES];
@@ -35,7 +35,8 @@ static group open_group(int64_t count, d9_kernel_store store, int shift, int sta
     return seeded_group(count, store, shift, state_count, 41);
 }
 
-static void close_group(d9_check *check, group *s) {
+/* Compares the group's arrays of both sides, and frees all memory of the check. */
+static void check_and_close_group(d9_check *check, group *s) {
     d9_check_array(check, "update w", s->w, &s->gpu_w, 1e-6);
     for (int k = 0; k < s->state_count; k++) d9_check_array(check, "update state", s->state[k], &s->gpu_state[k], 1e-6);
     d9_check_done(check);
@@ -71,7 +72,7 @@ void d9_cuda_check_update(d9_check *check) {
                         const d9_cuda_update rule = rule_of(row, how & 2);
                         update_on_cpu(&s, &rule);
                         LAUNCH(d9_cuda_update_group(NULL, &rule, IN(s.gpu_g), counts[i], s.gpu_w.data, s.gpu));
-                        close_group(check, &s);
+                        check_and_close_group(check, &s);
                     }
             }
 }
@@ -87,12 +88,13 @@ void d9_cuda_check_update_guarded(d9_check *check) {
             for (int64_t k = 0; k < counts[i]; k++) s.g[k] *= 0.25f;
             if (!bad) update_on_cpu(&s, &rule);
             LAUNCH(d9_cuda_update_group(NULL, &rule, IN(s.gpu_g), counts[i], s.gpu_w.data, s.gpu));
-            close_group(check, &s);
+            check_and_close_group(check, &s);
         }
 }
 
 /* Updates one to four filters of one shape, without the iterations, whose matrix products other launches compute. how:
- * 0: no guard, 1: a guard, 2: a guard that has seen a bad gradient. fp16, which the CPU lacks, is compared with f32. */
+ * 0: no guard, 1: a guard, 2: a guard that has seen a bad gradient. now: the step normalises the weights. fp16, which
+ * the CPU lacks, is compared with f32. */
 static void check_orthogonal(d9_check *check, d9_cuda_orthogonal rule, int how, bool now) {
     static const double tolerances[] = {[D9_KERNEL_F32] = 1e-5, [D9_KERNEL_BF16] = 2e-3, [D9_KERNEL_F16] = 2e-3};
     const int64_t count = rule.rows * rule.columns;
@@ -168,7 +170,7 @@ static void check_clip(d9_check *check, int64_t count, int shift, double most, c
     d9_check_done(check);
 }
 
-/* The last count has more elements than the blocks' threads take at once. */
+/* The last size is larger than the number of elements that the threads of all blocks take at once. */
 void d9_cuda_check_clip(d9_check *check) {
     static const int64_t sizes[] = {1, 7, 65, 2051, 1100003};
     const d9_cuda_guard guard = {.scale = 4, .inverse = 0.25f, .bad = D9_CUDA_FINE};

@@ -1,4 +1,4 @@
-/* Sorts and compares lines: see coverage.h. */
+/* Sorts the lines of coverage, and compares them with the table: see coverage.h. */
 #include "core/system.h"
 #include "core/text.h"
 #include "tests/cuda_model/coverage.h"

@@ -1,6 +1,6 @@
-/* Every launcher of kernels/cuda on the CPU's execution model, compared with kernels/cpu and the formulas; and the
- * table of every __global__ function with the checks that ran it, at least one for each. With the argument `races` no
- * check may have a race (race.h), and without any barrier or fence one of them must. */
+/* The kernels of kernels/cuda on the simulated GPU, compared with kernels/cpu and the formulas; and the table of every
+ * __global__ function with the checks that ran it, at least one for each. With the argument `races`, no check may have
+ * a race (race.h); and for each barrier and fence, a check must report a race if that barrier or fence is ignored. */
 #include "core/system.h"
 #include "tests/cuda_model/checks.h"
 #include "tests/cuda_model/coverage.h"
@@ -20,7 +20,8 @@ static void run_check(const char *name, d9_cuda_check_function *run) {
     TEST(name) { run_check(#name, d9_cuda_check_##name); }
 D9_CUDA_CHECKS(CHECK_TEST)
 
-/* Built with D9_CONTRACTED as by nvcc, a product is not rounded before it is added; in the other build it is. */
+/* With D9_CONTRACTED, kernels are compiled as by nvcc: a product is not rounded before it is added. In the other build
+ * it is rounded. */
 static void products_are_contracted_as_built(__attribute__((unused)) void **state) {
     enum { COUNT = 1000 };
     const float ratio = 0.3f, *x = d9_random(D9_KERNEL_F32, COUNT, 61);
@@ -99,20 +100,21 @@ static void every_kernel_has_run(__attribute__((unused)) void **state) {
     coverage_check("kernel", rows);
 }
 
-/* True if the check `name` reports a race without the barrier or fence at `site`. */
-static bool notices(const char *name, const char *site) {
+/* True if the check `name` reports a race when the barrier or fence at `site` is ignored. */
+static bool finds_race_without(const char *name, const char *site) {
     d9_check check = {.failures = 0};
-    d9_model_drop(site);
+    d9_model_ignore(site);
     for (int i = 0; i < d9_cuda_check_count; i++)
         if (strcmp(d9_cuda_checks[i].name, name) == 0) check = d9_cuda_check_run(name, d9_cuda_checks[i].run, false);
-    d9_model_drop(NULL);
+    d9_model_ignore(NULL);
     return check.failures > 0 && strstr(check.first, ": race: thread ");
 }
 
 /* FILE:LINE of barrier or fence `index`; *test: a test that reached it; NULL past the end */
 typedef const char *site_lookup(size_t index, const char **test);
 
-/* There must be at least `least` barriers or fences. Without one of them, a test that reached it must report a race. */
+/* There must be at least `least` barriers or fences. For each of them, a test that reached it must report a race if it
+ * is ignored. */
 static void check_sites(site_lookup *site_at, int least) {
     int sites = 0, matter = 0;
     bool noticed = false;
@@ -124,7 +126,7 @@ static void check_sites(site_lookup *site_at, int least) {
             sites++;
             noticed = false;
         }
-        if (noticed || !notices(test, site)) continue;
+        if (noticed || !finds_race_without(test, site)) continue;
         noticed = true;
         matter++;
     }
@@ -137,7 +139,7 @@ static void every_fence_prevents_a_race(__attribute__((unused)) void **state) { 
 
 int main(int argc, __attribute__((unused)) char **argv) {
     const bool races = argc > 1;
-    d9_model_watch(races);
+    d9_model_set_race_check(races);
     if (races) {
         test_add("every_barrier_prevents_a_race", every_barrier_prevents_a_race, NULL, NULL);
         test_add("every_fence_prevents_a_race", every_fence_prevents_a_race, NULL, NULL);

@@ -1,5 +1,5 @@
-/* The execution model itself: barriers and exchanges interleave as in CUDA, undefined behaviour is rejected with a
- * reason, and the race check (race.h) finds races. */
+/* The simulated GPU itself: threads meet at barriers and exchange values as in CUDA, undefined behaviour is rejected
+ * with a reason, and the race check (race.h) finds races. */
 #include "tests/cuda_model/model.h"
 #include "tests/cuda_model/scenarios.h"
 #include "tests/cuda_model/stream.h"
@@ -27,7 +27,7 @@ TEST(lanes_exchange) {
     for (int i = 0; i < THREADS; i++) assert_ints(exchanged[i], in[i ^ 5], shifted[i], in[i % 32 == 31 ? i : i + 1]);
 }
 
-/* CUDA counts static and dynamic shared memory together: beyond 48 KiB a kernel must ask. */
+/* CUDA counts static and dynamic shared memory together: for more than 48 KiB a kernel must raise its limit. */
 TEST(shared_memory_is_asked_for) {
     enum { H100 = 227, T4 = 64, BEFORE = 48 };
     assert_int_equal(d9_scenario_shared_to_ask(0, 48, BEFORE, H100), 0);
@@ -35,7 +35,7 @@ TEST(shared_memory_is_asked_for) {
     assert_int_equal(d9_scenario_shared_to_ask(18, 40, BEFORE, H100), 209); /* the dynamic part alone is below 48 KiB */
     assert_int_equal(d9_scenario_shared_to_ask(18, 40, BEFORE, T4), 46);
     assert_int_equal(d9_scenario_shared_to_ask(0, 72, BEFORE, H100), 227);
-    assert_int_equal(d9_scenario_shared_to_ask(18, 40, 209, H100), 0); /* was asked for */
+    assert_int_equal(d9_scenario_shared_to_ask(18, 40, 209, H100), 0); /* the limit was raised before */
 }
 
 TEST(lanes_vote) {
@@ -77,13 +77,14 @@ TEST(clusters_share_memory) {
             assert_int_equal(out[block * THREADS + t], (block / 4 * 4 + (block + 1) % 4) * 1000 + t);
 }
 
-TEST(arrays_stand_at_what_was_declared) {
+TEST(arrays_are_aligned_as_declared) {
     unsigned place[3] = {0};
     assert_int_equal(d9_scenario_alignment(place), 0);
     for (int i = 0; i < 3; i++) assert_int_equal(place[i], 16);
 }
 
-/* Any block may be the last, blocks begin before others have ended, and the seed determines the order. */
+/* With some seed, each block is the last to pass its barrier. Blocks begin before others have ended; at most three run
+ * at a time. */
 TEST(clusters_run_in_any_order) {
     enum { SEEDS = 32, BLOCKS = D9_SCENARIO_BLOCKS };
     int last[BLOCKS] = {0}, interleaved = 0;
@@ -106,7 +107,7 @@ TEST(clusters_run_in_any_order) {
     d9_model_seed(0);
 }
 
-/* Message and error of a scenario that must fail; the failed launch must not affect later ones. */
+/* Checks message and error of a scenario that must fail, and that the failed launch does not affect later ones. */
 static void assert_rejected(const d9_scenario *s, int error) {
     int in[THREADS], out[THREADS];
     d9_model_test("scenario");
@@ -120,7 +121,7 @@ static void assert_rejected(const d9_scenario *s, int error) {
     assert_ints(d9_scenario_reverse(in, out), 0, out[0], in[THREADS - 1]);
 }
 
-TEST(shared_memory_has_an_end) {
+TEST(shared_memory_is_limited) {
     const int64_t most = 232448, fixed = (4088 + 15) / 16 * 16 + 2064;
     d9_model_test("room");
     assert_ints(d9_scenario_shared_bytes(most - fixed), 0, d9_scenario_shared_bytes(most + 1), D9_MODEL_INVALID_VALUE);
@@ -129,7 +130,7 @@ TEST(shared_memory_has_an_end) {
     for (const d9_scenario *s = d9_scenario_large_arrays; s->name; s++) assert_rejected(s, D9_MODEL_INVALID_VALUE);
 }
 
-TEST(every_place_runs_once) {
+TEST(every_thread_runs_once) {
     int seen[2 * 3 * 4 * 5] = {0};
     assert_int_equal(d9_scenario_places(seen), 0);
     for (size_t i = 0; i < sizeof seen / sizeof *seen; i++) assert_int_equal(seen[i], 1);
@@ -162,7 +163,7 @@ TEST(mistakes_are_rejected) {
 /* In any order of the threads, a race must be found and ordered threads must pass. */
 TEST(races_are_found) {
     enum { SEEDS = 16 };
-    d9_model_watch(true);
+    d9_model_set_race_check(true);
     for (unsigned seed = 0; seed < SEEDS; seed++) {
         d9_model_seed(seed);
         for (const d9_scenario *s = d9_scenario_ordered; s->name; s++) {
@@ -171,7 +172,7 @@ TEST(races_are_found) {
         }
         for (const d9_scenario *s = d9_scenario_races; s->name; s++) assert_rejected(s, D9_MODEL_LAUNCH_FAILURE);
     }
-    d9_model_watch(false);
+    d9_model_set_race_check(false);
     d9_model_seed(0);
 }
 

@@ -49,9 +49,9 @@ extern d9_model_place d9_model_here;
 /* Limits of an H100: blocks of a cluster; a block's static shared memory; static and dynamic together, 227 KiB. */
 enum { D9_MODEL_CLUSTER = 8, D9_MODEL_STATIC_BYTES = 48 << 10, D9_MODEL_SHARED_BYTES = 232448 };
 
-/* Calls body(arguments) for each thread. Copies `bytes` of arguments, as CUDA does, because the kernel may run later.
- */
 typedef void d9_model_body(const void *arguments);
+/* Launches a kernel that calls body(arguments) in each thread. Copies `bytes` of arguments, as CUDA does, because the
+ * kernel may run later. Returns 0 or a cudaError_t. */
 int d9_model_launch(const char *kernel, dim3 grid, dim3 block, unsigned cluster, size_t dynamic_bytes,
                     d9_model_body *body, const void *arguments, size_t bytes);
 void d9_model_set_stream(const void *stream); /* sets the stream of the next launch */
@@ -103,10 +103,13 @@ template <typename T> const T *d9_cluster_shared(const T *own, unsigned rank) {
 template <typename T> T *d9_cluster_place(T *own, unsigned rank) {
     return const_cast<T *>(d9_cluster_shared<T>(own, rank));
 }
-void d9_model_room(int64_t *block_bytes, int *cluster_blocks, int *multiprocessors);
+/* Limits of the simulated device (device_limits.h): dynamic shared memory of a block, blocks of a cluster, number of
+ * multiprocessors. */
+void d9_model_limits(int64_t *block_bytes, int *cluster_blocks, int *multiprocessors);
+/* Number of clusters of `cluster` blocks, each with `bytes` of dynamic shared memory, that run at the same time. */
 int d9_model_clusters(unsigned cluster, size_t bytes);
 template <typename kernel_type, typename limits_type> int d9_device_limits(kernel_type, limits_type *limits) {
-    d9_model_room(&limits->block_bytes, &limits->cluster_blocks, &limits->multiprocessors);
+    d9_model_limits(&limits->block_bytes, &limits->cluster_blocks, &limits->multiprocessors);
     return 0;
 }
 template <typename kernel_type, typename limits_type>
@@ -114,9 +117,10 @@ int d9_device_clusters(kernel_type, unsigned, unsigned cluster, int64_t bytes, c
     return d9_model_clusters(cluster, static_cast<size_t>(bytes));
 }
 
-/* ---- exchanges within a warp: all lanes of `mask` must call the same one ---- */
+/* ---- exchanges within a warp: all lanes of `mask` must reach the same call ---- */
 enum d9_model_exchange { D9_MODEL_SHUFFLE, D9_MODEL_BALLOT, D9_MODEL_SYNC };
-uint64_t d9_model_warp(const char *file, int line, d9_model_exchange kind, unsigned mask, uint64_t value, int source);
+uint64_t d9_model_exchange_lanes(const char *file, int line, d9_model_exchange kind, unsigned mask, uint64_t value,
+                                 int source);
 int d9_model_lane();
 
 template <typename T> uint64_t d9_model_bits(T value) {
@@ -126,12 +130,12 @@ template <typename T> uint64_t d9_model_bits(T value) {
     return bits;
 }
 template <typename T> T d9_model_shuffle(const char *file, int line, unsigned mask, T value, int source) {
-    const uint64_t bits = d9_model_warp(file, line, D9_MODEL_SHUFFLE, mask, d9_model_bits(value), source);
+    const uint64_t bits = d9_model_exchange_lanes(file, line, D9_MODEL_SHUFFLE, mask, d9_model_bits(value), source);
     memcpy(&value, &bits, sizeof value);
     return value;
 }
 
-/* A source beyond the warp means the lane itself. */
+/* The lane to read: a lane beyond the warp means the calling lane itself. */
 static inline int d9_model_source(int lane) { return lane < 32 ? lane : d9_model_lane(); }
 
 #define __shfl_sync(mask, value, lane)      d9_model_shuffle(__FILE__, __LINE__, mask, value, (lane)&31)
@@ -139,11 +143,11 @@ static inline int d9_model_source(int lane) { return lane < 32 ? lane : d9_model
 #define __shfl_down_sync(mask, value, offset)                                                                          \
     d9_model_shuffle(__FILE__, __LINE__, mask, value, d9_model_source(d9_model_lane() + static_cast<int>(offset)))
 #define __ballot_sync(mask, predicate)                                                                                 \
-    static_cast<unsigned>(d9_model_warp(__FILE__, __LINE__, D9_MODEL_BALLOT, mask, (predicate) ? 1 : 0, 0))
+    static_cast<unsigned>(d9_model_exchange_lanes(__FILE__, __LINE__, D9_MODEL_BALLOT, mask, (predicate) ? 1 : 0, 0))
 #define __any_sync(mask, predicate) (__ballot_sync(mask, predicate) != 0)
 #define __all_sync(mask, predicate) (__ballot_sync(mask, !(predicate)) == 0)
 #define __syncwarp()                                                                                                   \
-    static_cast<void>(d9_model_warp(__FILE__, __LINE__, D9_MODEL_SYNC, 0xffffffffu, 0, d9_model_lane()))
+    static_cast<void>(d9_model_exchange_lanes(__FILE__, __LINE__, D9_MODEL_SYNC, 0xffffffffu, 0, d9_model_lane()))
 
 /* Relaxed atomics. Writes are visible at once; only the race check notices a missing fence. */
 int atomicMin(int *at, int value);

@@ -1,4 +1,5 @@
-/* kernels/formulas/philox.h, the CPU's, must give the words of the CUDA kernels (kernels/cuda/philox.h). */
+/* The CPU's Philox generator (kernels/formulas/philox.h) must give the words of cuRAND's, which the CUDA kernels use
+ * (kernels/cuda/philox.h). */
 #include "kernels/formulas/philox.h"
 #include "tests/support/test.h"
 

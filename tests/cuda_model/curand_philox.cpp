@@ -1,4 +1,4 @@
-/* The generator of the CUDA kernels, compiled for the host: defines d9_curand_philox of curand.c. */
+/* The CUDA kernels' generator, compiled for the host: defines d9_curand_philox for curand.c. */
 #include <stdint.h>
 #include <vector_functions.h>
 

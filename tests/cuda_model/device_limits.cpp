@@ -1,13 +1,13 @@
-/* Occupancy of the modelled device: see device_limits.h. */
+/* Occupancy of the simulated device: see device_limits.h. */
 #include "tests/cuda_model/device_limits.h"
 #include "tests/cuda_model/cuda_model.h"
 
 namespace {
 
-/* static_bytes: room for the static arrays of the norms, whose sizes the model learns only when a kernel runs.
- * reserved_bytes: shared memory that the system takes for each block. blocks_by_registers: blocks of 256 threads per
- * multiprocessor; norm_resident_backward_kernel requests as many in half precision, and the model assumes them for
- * every kernel. */
+/* static_bytes: an allowance for the static arrays of the norms, whose sizes are known only when a kernel runs.
+ * reserved_bytes: shared memory that the system takes for each block. blocks_by_registers: blocks of 256 threads for
+ * which a multiprocessor has registers: as many as norm_resident_backward_kernel requests in half precision, assumed
+ * for every kernel. */
 constexpr size_t static_bytes = 13 << 9, reserved_bytes = 1 << 10, blocks_by_registers = 3;
 constexpr d9_model_device h100 = {D9_MODEL_SHARED_BYTES, D9_MODEL_CLUSTER, 132, 0};
 d9_model_device device = h100;
@@ -16,7 +16,7 @@ d9_model_device device = h100;
 
 void d9_model_set_device(const d9_model_device *other) { device = other ? *other : h100; }
 
-void d9_model_room(int64_t *block_bytes, int *cluster_blocks, int *multiprocessors) {
+void d9_model_limits(int64_t *block_bytes, int *cluster_blocks, int *multiprocessors) {
     *block_bytes = device.shared_bytes - static_cast<int64_t>(static_bytes);
     *cluster_blocks = device.cluster_blocks;
     *multiprocessors = device.multiprocessors;

@@ -1,4 +1,5 @@
-/* Limits of the modelled device, on which the algorithms of norms depend: an H100's, unless a test sets others. */
+/* Limits of the simulated device, on which the algorithms of norms and recurrent layers depend: an H100's, unless a
+ * test sets others. */
 #pragma once
 
 #ifdef __cplusplus
@@ -9,7 +10,7 @@ typedef struct d9_model_device {
     long shared_bytes;  /* limit per block, including static arrays; a multiprocessor has 1 KiB more */
     int cluster_blocks; /* maximum cluster size; 1: no clusters */
     int multiprocessors;
-    int rejects; /* clusters of this many or more blocks never run, as on a small partition; 0: all run */
+    int rejects; /* clusters of this many or more blocks never run, as on a small MIG partition; 0: all run */
 } d9_model_device;
 
 void d9_model_set_device(const d9_model_device *device); /* NULL: an H100 again */

@@ -1,5 +1,5 @@
-/* The scheduler of the execution model: one fiber per thread that has started and not ended. A fiber whose thread has
- * ended continues with the next thread, so kernels without barriers use a single fiber.
+/* The scheduler of the simulated GPU: one fiber per thread that has started and not ended. A fiber whose thread has
+ * ended continues with the next thread, so kernels in which no thread waits use a single fiber.
  *
  * AddressSanitizer is told of every change of stacks, race.h of everything that orders threads. */
 #include "tests/cuda_model/cuda_model.h"
@@ -106,7 +106,7 @@ struct cluster {
     std::vector<shared_array> shared;
 };
 
-struct machine {               /* the state of the model */
+struct machine {               /* the state of the simulated GPU */
     void *scheduler = nullptr; /* stack pointer while a fiber runs */
     void *scheduler_fake = nullptr;
     const void *scheduler_stack = nullptr;
@@ -178,7 +178,7 @@ void to_fiber(fiber *to) {
     m.running = -1;
 }
 
-/* Assigns the next thread to the fiber. False: all threads of its warp have started. */
+/* Assigns the current warp's next thread to the fiber. False: all threads of the warp have started. */
 bool take_next(fiber *on) {
     if (m.in->begun >= m.in->warp_end) return false;
     const int thread = m.in->order[m.in->begun++];
@@ -202,11 +202,11 @@ void fiber_main() {
         } while (take_next(self));
         self->thread = -1;
         m.free.push_back(self);
-        to_scheduler(self); /* returns with a thread */
+        to_scheduler(self); /* returns once the fiber has a thread again */
     }
 }
 
-/* Resets a fiber, including one that a failed launch interrupted. */
+/* Resets a fiber, which a failed launch may have interrupted. */
 void prepare(fiber *f) {
     d9_memory_allow(f->stack.get(), stack_bytes);
     void **end = reinterpret_cast<void **>(f->stack.get() + stack_bytes);
@@ -218,7 +218,8 @@ void prepare(fiber *f) {
     f->fake = nullptr;
 }
 
-fiber *free_fiber() {
+/* Takes a free fiber, or makes one. */
+fiber *take_fiber() {
     if (m.free.empty()) {
         m.fibers.push_back(std::make_unique<fiber>());
         m.fibers.back()->stack.reset(new char[stack_bytes]);
@@ -232,7 +233,7 @@ fiber *free_fiber() {
 
 std::string where(const thread_state &t) { return std::string(t.file) + ":" + std::to_string(t.line); }
 
-/* The file names' pointers are compared first: mostly a name has one copy. */
+/* Compares the pointers of the file names first, because most names have only one copy. */
 bool same_place(const thread_state &a, const thread_state &b) {
     return a.line == b.line && (a.file == b.file || strcmp(a.file, b.file) == 0);
 }
@@ -282,7 +283,7 @@ bool open_barriers() {
 
 size_t lanes_from(size_t begin, size_t threads) { return threads - begin < 32 ? threads - begin : 32; }
 
-/* Gives each lane its result. */
+/* Gives each lane of the mask its result. */
 void exchange(thread_state *warp, unsigned mask) {
     uint64_t result[32] = {0}, ballot = 0;
     for (unsigned lane = 0; lane < 32; lane++)
@@ -350,14 +351,14 @@ void begin_cluster(cluster *c, size_t index, unsigned blocks) {
     set_order(&c->order, threads, m.clusters_run++);
 }
 
-/* Runs the current warp until each thread waits for another warp or has ended. */
+/* Runs the current warp until each thread waits for other threads or has ended. */
 void drive_warp(size_t lanes) {
     cluster &c = *m.in;
     const size_t begin = static_cast<size_t>(c.order[c.at]) / 32 * 32;
     for (size_t i = c.at; i < c.at + lanes; i++)
         if (state_of(c.order[i]).waits == wait::turn) state_of(c.order[i]).waits = wait::none;
     for (c.warp_end = c.at + lanes; c.begun < c.warp_end;) {
-        fiber *f = free_fiber();
+        fiber *f = take_fiber();
         take_next(f);
         to_fiber(f);
     }
@@ -470,7 +471,7 @@ int d9_model_launch(const char *kernel, dim3 grid, dim3 block, unsigned cluster,
                     d9_model_body *body, const void *arguments, size_t bytes) {
     int64_t block_bytes;
     int most_blocks, multiprocessors;
-    d9_model_room(&block_bytes, &most_blocks, &multiprocessors);
+    d9_model_limits(&block_bytes, &most_blocks, &multiprocessors);
     if (!is_legal(grid, block, cluster) || cluster > static_cast<unsigned>(most_blocks))
         return D9_MODEL_INVALID_CONFIGURATION;
     if (dynamic_bytes > D9_MODEL_SHARED_BYTES) return D9_MODEL_INVALID_VALUE;
@@ -480,7 +481,7 @@ int d9_model_launch(const char *kernel, dim3 grid, dim3 block, unsigned cluster,
     const auto later = [=, copy = std::vector<char>(from, from + bytes)] {
         return d9_model_launch(kernel, grid, block, cluster, dynamic_bytes, body, copy.data(), bytes);
     };
-    if (d9_model_queued(kernel, later, &error)) return error;
+    if (d9_model_queue_launch(kernel, later, &error)) return error;
     const size_t clusters = size_t(grid.x) * (grid.y / cluster) * grid.z;
     m.rows.insert({bare_name(kernel), m.test});
     m.body = body;
@@ -511,7 +512,7 @@ static void check_shared_bytes(size_t block) {
              D9_MODEL_INVALID_VALUE);
 }
 
-/* Returns an array at an odd multiple of `alignment`, so that it has no larger alignment than declared. */
+/* Finds or makes an array, at an odd multiple of `alignment`, so that it has no larger alignment than declared. */
 static shared_array &shared_of(size_t block, const void *tag, const char *name, size_t bytes, size_t alignment) {
     std::vector<shared_array> &all = m.in->shared;
     for (shared_array &array : all)
@@ -555,9 +556,9 @@ const void *d9_model_cluster_shared(const void *own, unsigned rank) {
     return shared_of(rank, array->tag, array->name, array->bytes, 16).data + offset;
 }
 
-/* Records a barrier or fence. False: it is to be ignored. A separate function, so that a waiting fiber holds no string,
- * which a failed launch would leak. */
-static bool note(std::set<std::pair<std::string, std::string>> *sites, const char *file, int line) {
+/* Records a barrier or fence. False: ignore it. A separate function, so that a waiting fiber holds no string, which a
+ * failed launch would leak. */
+static bool note_site(std::set<std::pair<std::string, std::string>> *sites, const char *file, int line) {
     if (file == m.noted_file && line == m.noted_line) return true;
     const std::string site = std::string(file) + ":" + std::to_string(line);
     if (site == m.dropped) return false;
@@ -568,16 +569,16 @@ static bool note(std::set<std::pair<std::string, std::string>> *sites, const cha
 }
 
 void d9_model_barrier(const char *file, int line) {
-    if (note(&m.waits, file, line)) wait_here(wait::barrier, file, line);
+    if (note_site(&m.waits, file, line)) wait_here(wait::barrier, file, line);
 }
 
 void d9_model_cluster_barrier(const char *file, int line) {
-    if (note(&m.waits, file, line)) wait_here(wait::cluster, file, line);
+    if (note_site(&m.waits, file, line)) wait_here(wait::cluster, file, line);
 }
 
 /* Lets other clusters run between a thread's writes and its next atomic. */
 void d9_model_fence(const char *file, int line) {
-    if (!note(&m.fences, file, line)) return;
+    if (!note_site(&m.fences, file, line)) return;
     wait_here(wait::turn, file, line);
     d9_race_fence();
 }
@@ -600,7 +601,8 @@ int atomicMin(int *at, int value) {
 
 int d9_model_lane() { return m.running % 32; }
 
-uint64_t d9_model_warp(const char *file, int line, d9_model_exchange kind, unsigned mask, uint64_t value, int source) {
+uint64_t d9_model_exchange_lanes(const char *file, int line, d9_model_exchange kind, unsigned mask, uint64_t value,
+                                 int source) {
     thread_state &t = state_of(m.running);
     t.kind = kind;
     t.mask = mask;
@@ -675,7 +677,7 @@ const char *d9_model_kernel_at(size_t index, const char **test) { return row_at(
 const char *d9_model_barrier_at(size_t index, const char **test) { return row_at(m.waits, index, test); }
 const char *d9_model_fence_at(size_t index, const char **test) { return row_at(m.fences, index, test); }
 
-void d9_model_drop(const char *site) {
+void d9_model_ignore(const char *site) {
     m.dropped = site ? site : "";
     m.noted_file = nullptr;
 }

@@ -1,24 +1,25 @@
-/* The CUDA execution model on the CPU, as seen by tests (C); cuda_model.h is the kernels' view.
+/* The simulated GPU (CUDA's execution model on the CPU) as seen by tests, in C; cuda_model.h is the kernels' view.
  *
  * A launch runs its clusters (most consist of one block) in random order, three at a time. Threads are fibers: each
  * runs until it ends or waits at a barrier, in a warp's exchange until all lanes have arrived, or at atomics and fences
- * to let others run first. A warp runs as far as it can; then the next warp is taken from a random running cluster. The
- * order of the warps of a cluster and of their lanes changes from cluster to cluster (ascending, descending, shuffled).
- * All of this is determined by the seed. Shared memory of each block starts as 0xff bytes: NaN.
+ * to let others run first. A warp runs as far as it can; then the next warp of a random running cluster runs. The order
+ * of the warps of a cluster and of their lanes changes from cluster to cluster (ascending, descending, shuffled). The
+ * seed and the launches so far determine all of this. Shared memory of each block starts as 0xff bytes: NaN.
  *
  * A launch fails with cudaErrorLaunchFailure and a message that begins with the kernel's name
- *   - if threads wait forever or at different barriers; if a barrier or an exchange lacks threads that have ended; if a
- *     lane is read that does not take part;
+ *   - if threads wait forever or at different barriers; if threads have ended without reaching a barrier or an exchange
+ *     at which others wait; if a lane reads a lane that does not take part;
  *   - if shared memory of a block that has ended is read;
- *   - if an address is not aligned to the type accessed. A D9_SHARED array is at an odd multiple of 16, aligned as
- *     declared and never to more;
- *   - if two accesses race, where the race check is on (d9_model_watch).
- * Grids that no GPU accepts: cudaErrorInvalidConfiguration. More shared memory than an H100 has per block, 48 KiB of
- * D9_SHARED arrays or 227 KiB with the dynamic part: cudaErrorInvalidValue.
+ *   - if an address is not aligned to the type accessed. A D9_SHARED array lies at an odd multiple of 16, so that it is
+ *     not aligned to more than declared;
+ *   - if two accesses race, while the race check is on (d9_model_set_race_check).
+ * It fails with cudaErrorInvalidConfiguration if the grid, or the cluster on this device, is not allowed; and with
+ * cudaErrorInvalidValue if a block has more shared memory than on an H100: 48 KiB of D9_SHARED arrays, or 227 KiB with
+ * the dynamic part.
  *
  * Not checked: array bounds (AddressSanitizer checks them), registers, code that is not executed (an array in a branch
- * that is not taken does not count), concurrent blocks per device, bank conflicts, limits of smaller GPUs. Memory is
- * sequentially consistent here; only the race check models a GPU's weaker order. */
+ * that is not taken does not count), concurrent blocks per device, bank conflicts, shared memory of smaller GPUs.
+ * Memory is sequentially consistent here; only the race check models a GPU's weaker order. */
 #pragma once
 
 #include <stdbool.h>
@@ -36,22 +37,23 @@ enum {
     D9_MODEL_CAPTURING = 900
 };
 
-/* Message of the first failed launch since d9_model_test; "": none. Later launches fail, too, until d9_model_test. */
+/* Message of the first failed launch since d9_model_test; "": none. Later launches fail
+ * too, and put their kernel's name in front of the message, until d9_model_test. */
 const char *d9_model_failure(void);
 void d9_model_test(const char *name); /* names the test to which launches count; forgets the failure */
 
-/* Lists (kernel, test that ran it). NULL: past the end. */
+/* Kernel and *test of row `index` of the list of kernels and tests that ran them. NULL: past the end. */
 const char *d9_model_kernel_at(size_t index, const char **test);
 
-/* Lists (barrier at which threads waited, as FILE:LINE, test), sorted by barrier. NULL: past the end. */
+/* Likewise for the barriers at which threads waited, as FILE:LINE, and the tests; sorted by barrier. */
 const char *d9_model_barrier_at(size_t index, const char **test);
-const char *d9_model_fence_at(size_t index, const char **test); /* lists fences likewise */
-void d9_model_drop(const char *site); /* ignores that barrier or fence from now on; NULL: none */
+const char *d9_model_fence_at(size_t index, const char **test); /* likewise for fences */
+void d9_model_ignore(const char *site); /* ignores the barrier or fence FILE:LINE from now on; NULL: none */
 
 /* Turns the race check (race.h) on or off for later launches; initially off. Kernels must be compiled for it. */
-void d9_model_watch(bool on);
-bool d9_model_watches(void);
-void d9_model_seed(unsigned seed); /* seed of the order of clusters, warps and lanes; initially 0 */
+void d9_model_set_race_check(bool on);
+bool d9_model_has_race_check(void); /* true if the check is on */
+void d9_model_seed(unsigned seed);  /* seed of the order of clusters, warps and lanes; initially 0 */
 
 #ifdef __cplusplus
 }

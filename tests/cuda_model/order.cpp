@@ -1,4 +1,4 @@
-/* The sorts of order.cu for the model, where CUB cannot run: they sort the same keys with the standard library. */
+/* The sorts of order.cu for the simulated GPU, on which CUB cannot run: the standard library sorts the same keys. */
 #include "kernels/cuda/order.h"
 #include "tests/cuda_model/stream.h"
 #include <algorithm>
@@ -11,7 +11,7 @@ struct sorting {
     int64_t count;
 };
 
-int sort(const void *what) {
+int sort_samples(const void *what) {
     const sorting *s = static_cast<const sorting *>(what);
     const uint64_t *keys = s->keys;
     std::stable_sort(s->order, s->order + s->count, [keys](int32_t a, int32_t b) { return keys[a] < keys[b]; });
@@ -46,7 +46,7 @@ int d9_cuda_order(d9_cuda_stream stream, uint64_t seed, uint32_t epoch, int64_t 
     int error = d9_cuda_order_keys(stream, seed, epoch, count, static_cast<uint64_t *>(scratch), order);
     if (error || count <= 0) return error;
     error = d9_model_load("CUB's sort of pairs");
-    return error ? error : d9_model_submit(stream, sort, &s, sizeof s);
+    return error ? error : d9_model_submit(stream, sort_samples, &s, sizeof s);
 }
 
 int d9_cuda_sort_scratch_bytes(int64_t, int, size_t *bytes) {

@@ -2,9 +2,9 @@
 #include "tests/cuda_model/checks.h"
 #include "tests/support/test.h"
 
-/* All checks that run a kernel with the affected code. */
+/* By value of D9_PLANTED: checks that run a kernel with the affected code. */
 static const char *const noticed_by[] = {
-    /* the end of an array is one too early (not `order`, which would sort uninitialised keys) */
+    /* kernels end one element early (not `order`, which would sort uninitialised keys) */
     (" cast add scale copy act_forward act_backward norm_forward norm_epilogue norm_backward norm_backward_pool "
      "norm_forward_pool norm_shifted"
      " pool_forward pool_backward pool_nan mean_pool_forward bias bias_backward concat dropout"
@@ -16,7 +16,7 @@ static const char *const noticed_by[] = {
     (" norm_forward norm_epilogue norm_backward norm_shifted linear_backward_weight multiply metrics augment repeated"
      " resident resident_backward moments_forward moments_eval moments_backward bias_backward orthogonal"
      " recur recur_backward "),
-    /* a warp's reduction adds only half */
+    /* a warp's reduction adds only half of its lanes */
     " linear_forward loss_forward loss_backward metrics moments_forward moments_backward orthogonal "};
 
 TEST(planted_mistake_is_noticed) {

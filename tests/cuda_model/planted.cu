@@ -1,4 +1,4 @@
-// For planted_code.sh: 16 bytes at once are read from an array of shared memory that is aligned to ALIGNED bytes.
+// Kernels for planted_code.sh. This one reads 16 bytes at once from a shared array that is aligned to ALIGNED bytes.
 __global__ void planted_kernel(const float *x, float4 *y) {
     __shared__ __align__(ALIGNED) float kept[128];
     kept[threadIdx.x] = x[threadIdx.x];
@@ -21,12 +21,12 @@ __global__ void one_kernel(const unsigned short *x, int count, float *y) { // on
     __syncthreads();
     y[threadIdx.x] = tile[count - 1 - threadIdx.x];
 }
-__global__ void fold_kernel(const double *sums, int count, double *total) { // one thread adds the sums of all blocks
+__global__ void fold_kernel(const double *sums, int count, double *total) { // a thread adds the sums of all blocks
     double sum = 0;
     for (int i = 0; i < count; i++) sum += sums[i * 64 + threadIdx.x];
     total[threadIdx.x] = sum;
 }
-// Two loads in flight; and an unrolled loop, whose remainder loop has one load.
+// A loop with two loads in flight, and an unrolled loop, whose remainder loop has one.
 __global__ void two_kernel(const float *x, const float *y, int count, float *dot) {
     float sum = 0;
 #pragma unroll 1
@@ -35,7 +35,7 @@ __global__ void two_kernel(const float *x, const float *y, int count, float *dot
     for (int i = 0; i < count; i++) sum += x[i * count];
     dot[threadIdx.x] = sum;
 }
-__global__ void grid_kernel(const float *x, int count, float *y) { // over the threads of the grid
+__global__ void grid_kernel(const float *x, int count, float *y) { // a loop over the threads of the grid
 #pragma unroll 1
     for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) y[i] = 2 * x[i];
 }

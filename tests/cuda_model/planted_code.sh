@@ -31,13 +31,13 @@ for object in "$@"; do cp -r "$object.ptx" "$object.ptxas" "$scratch/cuda"; done
 original=$(dirname "$1")
 set -- "$scratch"/cuda/*.ptx
 objects=$(for folder in "$@"; do echo "${folder%.ptx}"; done)
-# registers [--write]: judges the modified logs
+# registers [--write]: checks the modified logs against the table, or writes the table
 registers() { # $objects: one word per object
     "$python" "$here/ptx.py" registers "$@" "$scratch/table.tsv" $objects
 }
 expect 0 ' kernels$' registers --write
 expect 0 ', 0 complaints' registers
-# log FILE EXPRESSION: a modified ptxas log.
+# log FILE EXPRESSION: writes a ptxas log, modified by a sed expression.
 log() { sed -E "$2" "$original/$1" >"$scratch/cuda/$1"; }
 
 log norm_resident.o.ptxas 's/Used ([0-9]+) registers/Used 12\1 registers/'
@@ -72,7 +72,7 @@ expect 1 'norm_resident_kernel<8,.*: 2 loads before a store, not 4' "$python" "$
 
 # ---- serial loads ----
 version=$(sed -n 's/.*release .*, V//p' "$scratch/planted-16.ptx")
-# serial TABLE: judges the planted loops by a table of these lines.
+# serial LINES: checks the planted loops against a table of these lines.
 serial() { printf "# nvcc $version\nkernel\tloops\treason\n$1" >"$scratch/serial.tsv" && "$python" "$here/ptx.py" serial "$scratch/serial.tsv" "$scratch/planted-16.ptx"; }
 listed='chain_kernel\t1\ta list\none_kernel\t1\ta copy\nfold_kernel\t1\ta fold\n'
 expect 0 '^6 kernels, 0 complaints' serial "$listed"

@@ -5,8 +5,8 @@ usage: ptx.py registers [--write] TABLE OBJECT...    reads OBJECT.ptxas and the 
        ptx.py first PTX...
        ptx.py serial [--write] TABLE PTX...
 
-The functions of these names say what each checks. --write writes a new TABLE. Numbers depend on the version of nvcc,
-which a table names.
+The function with a command's name documents the check. --write writes a new TABLE. Numbers depend on the version of
+nvcc, which a table names.
 """
 import collections
 import pathlib
@@ -14,23 +14,23 @@ import re
 import sys
 
 SKIPPED = 77  # exit status: nothing was judged
-OURS = re.compile(r"\d([a-z]\w*?_kernel)(I(?:L[a-z]n?\d+E)+E)?")  # a kernel in a mangled name, but not one of CUB
+OURS = re.compile(r"\d([a-z]\w*?_kernel)(I(?:L[a-z]n?\d+E)+E)?")  # name of a kernel, not one of CUB, in a mangled name
 
 # ---- reading PTX ----
 
-# Mangled name, what is between it and the body, body. A brace on a line of its own ends a function only before what may
-# stand outside of functions, because inline assembly has braces, too.
+# Groups: mangled name, text between the name and the body, body. A brace on a line of its own ends the function only if
+# text that may stand outside of functions follows, because inline assembly has braces, too.
 FUNCTION = re.compile(r"\.(?:entry|func)\s+(?:\([^)]*\)\s*)?([\w$]+)([^;{]*)\n\{(.*?)\n\}"
                       r"(?=\s*(?:\.|// \.globl|//\n|\Z))", re.S)
 NAME = re.compile(r"%?[A-Za-z_$][\w$]*")
-STORES = ("st", "red", "atom", "bar", "membar", "fence", "cp.async", "call")  # no load moves up across them
+STORES = ("st", "red", "atom", "bar", "membar", "fence", "cp.async", "call")  # ptxas moves no load up across these
 BRANCHES, ENDS = ("bra", "brx"), ("ret", "exit", "trap")
 NO_RESULT = ("st", "red", "bar", "membar", "fence", "cp.async", "prefetch", *BRANCHES, *ENDS)
 Instruction = collections.namedtuple("Instruction", "opcode operands written read targets guarded")
 
 
 def readable(mangled):
-    """norm_kernel<8,1> from a mangled name; None if it is not one of our kernels."""
+    """Readable name of a kernel, as norm_kernel<8,1>, from its mangled name; None if the kernel is not ours."""
     found = OURS.search(mangled)
     if not found:
         return None
@@ -51,7 +51,7 @@ def parse(text, tables):
 
 
 def blocks_of(body):
-    """The basic blocks of a function, and for each the numbers of those that follow it."""
+    """The basic blocks of a function, and for each block the numbers of the blocks that may follow it."""
     tables = {name: re.split(r",\s*", names) for name, names in re.findall(r"([$\w]+):\s*\.branchtargets\s*([^;]*);", body)}
     body = re.sub(r"//[^\n]*|[$\w]+:\s*\.branchtargets[^;]*;", "", body)
     blocks, labels = [[]], {}
@@ -76,8 +76,8 @@ def instructions(body):
     return [each for block in blocks_of(body)[0] for each in block]
 
 
-def loads(instruction):
-    """Does it read global memory? Addresses without a state space count, because they may be global."""
+def reads_global(instruction):
+    """True if it reads global memory. Addresses without a state space count, because they may be global."""
     opcode, *words = instruction.opcode.split(".")
     return opcode in ("ld", "ldu") and not {"param", "shared", "const", "local"} & {word.split("::")[0] for word in words}
 
@@ -117,24 +117,24 @@ def write_table(path, what, version, lines):
 
 COLD = ("norm_terms_kernel", "norm_eval_terms_kernel", "metrics_kernel", "loss_kernel", "loss_backward_kernel")
 ALONE = ("recur_cluster_kernel", "recur_cluster_backward_kernel")
-KNOWN = {  # spills of a few words, because ptxas limits registers for more blocks per multiprocessor than requested
+KNOWN = {  # spills of a few words, because ptxas limits registers to fit more blocks per multiprocessor than requested
     ("linear_backward_data_kernel<8>", "120"),
     *((f"moments_backward_kernel<{of}>", "120") for of in ("1,-1", "8,0")),
     # ten words, for three blocks on a multiprocessor
     *((f"moments_backward_half_kernel<{of}>", target) for of in "12" for target in ("75", "80", "86", "89", "90")),
-    # four words of f32, which needs twice the registers of half precision for a row under way
+    # four words in f32, which needs twice as many registers for a row as half precision
     ("norm_backward_apply_kernel<8,0>", "80"), ("norm_backward_pool_kernel<8,0>", "100"),
     ("norm_backward_pool_kernel<8,0>", "120"),
 }
-# Registers of a multiprocessor; blocks that must fit into it; a thread gets registers in units of STEP; threads of a
+# Registers of a multiprocessor; blocks that must fit into them; unit in which a thread gets registers; threads of a
 # block without launch bounds.
 REGISTERS, BLOCKS, STEP, BLOCK = 65536, 2, 8, 1024
 SHARED = {"75": 64, "80": 164, "86": 100, "89": 100, "90": 228, "100": 228, "120": 100}  # KiB of a multiprocessor
 COUNTS = ("registers", "bytes of static shared memory", "bytes of stack", "bytes of spills")
 
 
-def used(path):
-    """{(kernel, target): [a number for each of COUNTS]} of one log."""
+def counts_of(path):
+    """{(kernel, target): [a number for each of COUNTS]} of one ptxas log."""
     counts, now = {}, None
     for line in open(path):
         if found := re.search(r"Compiling entry function '(\w+)' for 'sm_(\d+)", line):
@@ -149,6 +149,7 @@ def used(path):
 
 
 def complaints(counts, threads, version, table_version, rows):
+    """Yields a line for each failure of `registers`. threads: {kernel: threads of a block}."""
     for (kernel, target), count in sorted(counts.items()):
         what = f"{kernel} for {target}"
         if count[3] and kernel.split("<")[0] not in COLD and (kernel, target) not in KNOWN:
@@ -189,7 +190,7 @@ def registers(path, *objects, write=False):
     """
     counts, threads, versions = {}, {}, set()
     for name in objects:
-        counts |= used(name + ".ptxas")
+        counts |= counts_of(name + ".ptxas")
         for ptx in pathlib.Path(name + ".ptx").glob("*.ptx"):
             text = ptx.read_text()
             versions.add(version_of(text))
@@ -220,7 +221,7 @@ ACCESS = re.compile(r"(ld|st|atom|red|cp\.async|ldmatrix|stmatrix)\b")
 
 
 def wide_accesses(text):
-    """(function, complaint) of each access wider than its array's alignment, and the number of shared accesses."""
+    """(function, complaint) of accesses wider than their array's alignment, and the number of shared accesses."""
     alignment = {name: int(bytes_) for bytes_, name in ARRAY.findall(text)}
     found, accesses = set(), 0
     for title, _, body in FUNCTION.findall(text):
@@ -270,7 +271,8 @@ def shared(*paths):
 
 # ---- loads before stores ----
 
-# Least number of loads of kernel<8, ...>. A row needs two in f32, four with a pool, two to four in the backward pass.
+# Fewest 16-byte loads without a store in between that kernel<8, ...> must have. A row needs two in f32, four with a
+# pool, two to four in the backward pass.
 WANTED = {
     "norm_sums_kernel": 8, "norm_apply_kernel": 4, "norm_backward_sums_kernel": 4, "norm_backward_bare_sums_kernel": 8,
     "norm_backward_apply_kernel": 8,
@@ -304,12 +306,12 @@ def first(*paths):
 
 # ---- serial loads ----
 
-LOADS, SUMS = 2, 16  # fewest that a trip must have in flight
+LOADS, SUMS = 2, 16  # fewest loads that a trip must have in flight; of a loop that loads only doubles
 JUDGED = re.compile(r"^\.target sm_[89]0$", re.M)
 
 
 def order_of(following):
-    """{block: position}, each block before those that follow it, apart from loops."""
+    """{block: position}: each block stands before the blocks that follow it, except at the end of a loop."""
     found, done, stack = {0}, [], [(0, iter(following[0]))]
     while stack:
         block, rest = stack[-1]
@@ -324,7 +326,7 @@ def order_of(following):
 
 
 def loops_of(following, order):
-    """{head: the blocks of the loop}. The head leads to all of them, and dominates the block that returns to it."""
+    """{head: blocks of the loop}: those on paths from the head to a block that it dominates and that returns to it."""
     before = collections.defaultdict(list)
     for block in order:
         for after in following[block]:
@@ -359,9 +361,9 @@ def loops_of(following, order):
 
 
 def trip_of(blocks, following, order, head, body):
-    """The blocks of a trip: the path with the fewest of the widest loads, but at least one; [] if nothing is loaded."""
-    widest = max((width(each) for block in body for each in blocks[block] if loads(each)), default=0)
-    many = {block: sum(loads(each) and width(each) == widest for each in blocks[block]) for block in body}
+    """The blocks of a trip: the path with the fewest, but at least one, of the widest loads; [] if none loads."""
+    widest = max((width(each) for block in body for each in blocks[block] if reads_global(each)), default=0)
+    many = {block: sum(reads_global(each) and width(each) == widest for each in blocks[block]) for block in body}
     paths = collections.defaultdict(dict)  # {block: {has it loaded: (loads, instructions, path)}}
     paths[head] = {many[head] > 0: (many[head], len(blocks[head]), [head])}
     ends = []
@@ -378,7 +380,7 @@ def trip_of(blocks, following, order, head, body):
 
 
 def scheduled(code):
-    """The instructions of a block, each load moved up to the last store or barrier, or load that it needs."""
+    """The instructions of a block, each load moved up to the last store, barrier or load whose result it needs."""
     part, parts = [], []
     for each in code:
         part.append(each)
@@ -390,19 +392,19 @@ def scheduled(code):
         for each in part:
             waits = late & set(each.read)
             (rest if waits else early).append(each)
-            if waits or loads(each):
+            if waits or reads_global(each):
                 late |= set(each.written)
         yield from early + rest
 
 
 def in_flight(code):
-    """The most loads in flight when an instruction waits for one, in two successive trips; 0 if none waits."""
+    """The most loads in flight when an instruction waits for a load, in two successive trips; 0 if none waits."""
     most = now = 0
     pending = set()
     for each in 2 * code:
         if pending & set(each.read):
             most, now, pending = max(most, now), 0, set()
-        if loads(each):
+        if reads_global(each):
             now += 1
             pending |= set(each.written)
         else:
@@ -410,34 +412,34 @@ def in_flight(code):
     return most
 
 
-def over_the_grid(code, of_grid):
-    """Does the loop advance by the number of the grid's threads?"""
+def advances_by_grid(code, of_grid):
+    """True if the loop advances by the number of the grid's threads. of_grid: names of values that depend on it."""
     known = collections.Counter(name for each in code for name in each.written)
     for each in code:  # values that each trip computes anew from values outside of the loop
-        if not loads(each) and not any(known[name] for name in each.read):
+        if not reads_global(each) and not any(known[name] for name in each.read):
             known.subtract(each.written)
     return any(each.opcode.startswith("add") and any(name in of_grid and not known[name] for name in each.read) for each in code)
 
 
 def serial_loops(body):
-    """The number of serial loops of a kernel."""
+    """The number of serial loops (see `serial`) of a kernel."""
     blocks, following = blocks_of(body)
     order = order_of(following)
     loops = loops_of(following, order)
     of_grid, size = {"%nctaid"}, 0
     while size != len(of_grid):
         size = len(of_grid)
-        of_grid |= {name for code in blocks for each in code if of_grid & set(each.read) and not loads(each) for name in each.written}
+        of_grid |= {name for code in blocks for each in code if of_grid & set(each.read) and not reads_global(each) for name in each.written}
     serial, kinds = [], []
     for head, body_ in loops.items():
         inner = set().union(*(other for at, other in loops.items() if other < body_))
         trip = trip_of([[] if i in inner else code for i, code in enumerate(blocks)], following, order, head, body_)
         code = [each for block in trip if block not in inner for each in scheduled(blocks[block])]
-        kind = sorted(each.opcode for each in code if loads(each))
+        kind = sorted(each.opcode for each in code if reads_global(each))
         flight = in_flight(code)
         least = SUMS if kind and all("f64" in each for each in kind) else LOADS
         kinds.append((flight, kind))
-        if 0 < flight < least and not over_the_grid([each for block in body_ - inner for each in blocks[block]], of_grid):
+        if 0 < flight < least and not advances_by_grid([each for block in body_ - inner for each in blocks[block]], of_grid):
             serial.append((flight, kind))
     return sum(not any(more > flight and set(long) == set(kind) and len(long) >= 2 * len(kind) for more, long in kinds)
                for flight, kind in serial)

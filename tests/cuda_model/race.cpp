@@ -63,7 +63,7 @@ bool compiled, watches; /* kernels are compiled for the check (set before `w` is
 uint32_t cluster_of(uint32_t number) { return (number - w.first) / w.cluster_threads; }
 uint32_t index_in_cluster(uint32_t number) { return (number - w.first) % w.cluster_threads; }
 
-/* Merges both, thread by thread. */
+/* Merges both, with the larger clock of each thread. */
 d9_race_known join(const d9_race_known &a, const d9_race_known &b) {
     if (!a || a == b) return b;
     if (!b) return a;
@@ -77,7 +77,7 @@ d9_race_known join(const d9_race_known &a, const d9_race_known &b) {
 }
 
 /* Returns `known` with everything that these threads have done so far, and increments their clocks. */
-template <typename T> d9_race_known note(const d9_race_known &known, const T &threads) {
+template <typename T> d9_race_known add_operations(const d9_race_known &known, const T &threads) {
     auto more = known ? std::make_shared<d9_race_knowledge>(*known) : std::make_shared<d9_race_knowledge>();
     for (d9_race_thread *t : threads) {
         std::vector<uint32_t> &row = more->clusters[cluster_of(t->number)];
@@ -140,7 +140,7 @@ void report(const char *does, const access &now, const char *did, const access &
                   ")");
 }
 
-void read(cell *c, const access &now, uintptr_t at) {
+void record_read(cell *c, const access &now, uintptr_t at) {
     if (!before(c->write)) report("reads", now, "has written", c->write, at);
     if (!before(c->atomic)) report("reads", now, "has changed by an atomic", c->atomic, at);
     if (c->read >= w.first_reading) {
@@ -158,7 +158,7 @@ void check_write(const cell *c, const char *does, const access &now, uintptr_t a
             report(does, now, "has read", w.readings[r - w.first_reading].by, at);
 }
 
-void write(cell *c, const char *does, const access &now, uintptr_t at) {
+void record_write(cell *c, const char *does, const access &now, uintptr_t at) {
     check_write(c, does, now, at);
     if (!before(c->atomic)) report(does, now, "has changed by an atomic", c->atomic, at);
     c->write = now;
@@ -174,20 +174,20 @@ void on_read(const void *address, size_t bytes, const void *code) {
     const uintptr_t from = reinterpret_cast<uintptr_t>(address);
     if (!is_checked(from)) return;
     const access now = {w.thread->number, w.thread->clock, reinterpret_cast<uintptr_t>(code)};
-    for_cells(from, bytes, [&now](cell *c, uintptr_t at) { read(c, now, at); });
+    for_cells(from, bytes, [&now](cell *c, uintptr_t at) { record_read(c, now, at); });
 }
 
 void on_write(const void *address, size_t bytes, const void *code) {
     const uintptr_t from = reinterpret_cast<uintptr_t>(address);
     if (!is_checked(from)) return;
     const access now = {w.thread->number, w.thread->clock, reinterpret_cast<uintptr_t>(code)};
-    for_cells(from, bytes, [&now](cell *c, uintptr_t at) { write(c, "writes", now, at); });
+    for_cells(from, bytes, [&now](cell *c, uintptr_t at) { record_write(c, "writes", now, at); });
 }
 
 } // namespace
 
-void d9_model_watch(bool on) { watches = on && compiled; }
-bool d9_model_watches(void) { return watches; }
+void d9_model_set_race_check(bool on) { watches = on && compiled; }
+bool d9_model_has_race_check(void) { return watches; }
 
 /* ---- functions called by the scheduler ---- */
 
@@ -220,7 +220,7 @@ void d9_race_meet(std::vector<d9_race_thread> &cluster, size_t begin, size_t end
         if (lanes >> i % 32 & 1) met.push_back(&cluster[i]);
     for (size_t i = 0; i < met.size(); i++)
         if (i == 0 || met[i]->known != met[i - 1]->known) known = join(known, met[i]->known);
-    known = note(known, met);
+    known = add_operations(known, met);
     for (d9_race_thread *t : met) t->known = known;
 }
 
@@ -232,13 +232,13 @@ void d9_race_free(std::vector<d9_race_thread> &cluster, size_t begin, size_t end
         block.push_back(&cluster[i]);
         last.known = join(last.known, cluster[i].known);
     }
-    last.known = note(last.known, block);
+    last.known = add_operations(last.known, block);
     last.number = cluster[begin].number;
     last.clock = cluster[begin].clock;
     w.thread = &last;
     const access now = {last.number, last.clock, 0};
     for_cells(reinterpret_cast<uintptr_t>(memory), bytes,
-              [&now](cell *c, uintptr_t at) { write(c, "ends and takes with it", now, at); });
+              [&now](cell *c, uintptr_t at) { record_write(c, "ends and takes with it", now, at); });
     w.thread = nullptr;
 }
 
@@ -250,7 +250,7 @@ void d9_race_fence() {
     if (!w.thread) return;
     w.thread->known = join(w.thread->known, w.thread->met);
     w.thread->met = nullptr;
-    w.thread->fenced = note(w.thread->known, std::array<d9_race_thread *, 1>{w.thread});
+    w.thread->fenced = add_operations(w.thread->known, std::array<d9_race_thread *, 1>{w.thread});
 }
 
 void d9_race_atomic(const void *address, size_t bytes) {

@@ -1,4 +1,4 @@
-/* Queued launches: see stream.h. d9_model_launch calls d9_model_queued first. */
+/* Queued launches: see stream.h. d9_model_launch calls d9_model_queue_launch first. */
 #include "tests/cuda_model/stream.h"
 #include "tests/cuda_model/cuda_model.h"
 #include "tests/cuda_model/model.h"
@@ -35,7 +35,7 @@ struct d9_model_list {
 
 void d9_model_set_stream(const void *stream) { k.launched_on = stream; }
 
-bool d9_model_queued(const char *kernel, const std::function<int()> &launch, int *error) {
+bool d9_model_queue_launch(const char *kernel, const std::function<int()> &launch, int *error) {
     if (!k.list) return false;
     *error = k.pending_error;
     k.pending_error = 0;

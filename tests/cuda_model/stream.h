@@ -26,22 +26,22 @@ void d9_model_queue_to(d9_model_list *list, const void *stream, bool captured);
 /* Marks a kernel as loaded, by its name. Fake libraries call it before they launch a kernel of their own. Returns a
  * cudaError_t if the kernel was not loaded yet and a stream is being captured, else 0. */
 int d9_model_load(const char *library_kernel);
-/* Adds `work` with a copy of `bytes` of `what` to the stream's list, or runs it at once without a list. Returns 0 or a
- * cudaError_t. */
+/* Adds `work`, with a copy of `bytes` bytes of `what`, to the stream's list; without a list, runs it at once. Returns 0
+ * or a cudaError_t. */
 int d9_model_submit(const void *stream, d9_model_work work, const void *what, size_t bytes);
 /* Moves the first `count` items of `from` into `to`, before its item `at`. */
 void d9_model_list_move(d9_model_list *from, size_t count, d9_model_list *to, size_t at);
-/* Adds `work` with a copy of `bytes` of `what` to a list. */
+/* Adds `work`, with a copy of `bytes` bytes of `what`, to a list. */
 void d9_model_list_add(d9_model_list *list, d9_model_work work, const void *what, size_t bytes);
-/* Sets a pending error, which the next launch returns. 0: none. */
+/* Sets a pending error, which the next launch to a list returns. 0: none. */
 void d9_model_set_pending_error(int error);
-/* Launches of kernels whose name contains `kernel` fail with `error`, which does not stay pending. NULL: none. */
+/* Queued launches of kernels whose name contains `kernel` fail with `error`; it does not stay pending. NULL: none. */
 void d9_model_forbid(const char *kernel, int error);
 /* Runs the list in order up to the first error, which is returned. */
 int d9_model_list_run(const d9_model_list *list);
 size_t d9_model_launches(void); /* kernels run from lists so far */
-size_t d9_model_loaded(void);   /* different kernels launched to a list since d9_model_unload */
-void d9_model_unload(void);
+size_t d9_model_loaded(void);   /* different kernels loaded since d9_model_unload */
+void d9_model_unload(void);     /* marks all kernels as not loaded */
 
 #ifdef __cplusplus
 }
@@ -49,7 +49,8 @@ void d9_model_unload(void);
 #include <functional>
 #include <string>
 
-/* Between model.cpp and stream.cpp. True if `launch` was queued, or rejected with *error. */
-bool d9_model_queued(const char *kernel, const std::function<int()> &launch, int *error);
+/* For model.cpp. False: launches are not queued. Otherwise queues `launch`, or rejects it with *error, and returns
+ * true. */
+bool d9_model_queue_launch(const char *kernel, const std::function<int()> &launch, int *error);
 int d9_model_reject(const std::string &why, int error); /* records the failure; returns `error` */
 #endif

@@ -1,5 +1,5 @@
 /* The part of cuBLASLt that engine/backends/cuda/cublas.c uses, declared as documented, for its fake (fake_cublas.c).
- * Visible, because cublas.c looks its functions up in the library. */
+ * The functions are exported, because cublas.c finds them with dlsym. */
 #pragma once
 
 #include <cuda_runtime_api.h>

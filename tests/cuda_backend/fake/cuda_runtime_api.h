@@ -1,5 +1,5 @@
-/* The part of the CUDA runtime that engine/backends/cuda/runtime.c uses, declared as documented, for its fake
- * (fake_runtime.c). The real module is built with the real header. */
+/* The part of the CUDA runtime that engine/backends/cuda uses, declared as documented, for its fake (fake_runtime.c).
+ * The real module is built with the real header. */
 #pragma once
 
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* The version of the fake cuRAND, of which module.c uses nothing else. */
+/* The version of cuRAND, which is all that module.c uses of it. */
 #pragma once
 
 #define CURAND_VER_MAJOR 10

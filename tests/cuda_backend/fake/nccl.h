@@ -1,5 +1,5 @@
 /* The part of NCCL that engine/backends/cuda/nccl.c uses, declared as documented, for its fake (fake_nccl.c).
- * Visible, because nccl.c looks its functions up in the library. */
+ * The functions are exported, because nccl.c finds them with dlsym. */
 #pragma once
 
 #include <cuda_runtime_api.h>
