@@ -64,7 +64,7 @@ typedef struct d9_kernel_linear {
     int64_t samples, inputs, outputs;
 } d9_kernel_linear; /* x (N, I), w (O, I), y (N, O) */
 
-typedef struct d9_kernel_loss { /* a loss is numbered by its row in kernels/formulas/losses.def */
+typedef struct d9_kernel_loss { /* a loss is numbered by its row in kernels/formulas/rows.h */
     int64_t samples, classes;
     double smoothing;
     int loss;

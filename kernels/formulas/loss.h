@@ -1,6 +1,6 @@
 /* The loss of one sample, from its logits z over K classes, their log-sum-exp, and the target weights w_k of the
  * classes. The label has weight 1; in an image mixed from two, its own label has weight w and its partner's 1 - w.
- * A row of losses.def has
+ * A row of D9_LOSS_ROWS (rows.h) has
  *
  *   d9_loss_term_ID    a term of each logit; their sum over the classes is `total`
  *   d9_loss_value_ID   the loss
@@ -68,11 +68,11 @@ D9_FN D9_REAL D9_OF(d9_loss_slope_SIGMOID)(D9_REAL logit, D9_REAL target, const 
 /* Term, value and slope of the loss with this number (d9_loss). */
 D9_FN D9_REAL D9_OF(d9_loss_term)(int loss, D9_REAL logit, D9_REAL target) {
     switch (loss) {
-#define D9_LOSS(id, name, several, doc)                                                                                \
+#define D9_LOSS_CASE(id, name, several, doc)                                                                           \
     case D9_LOSS_##id:                                                                                                 \
         return D9_OF(d9_loss_term_##id)(logit, target);
-#include "kernels/formulas/losses.def"
-#undef D9_LOSS
+        D9_LOSS_ROWS(D9_LOSS_CASE)
+#undef D9_LOSS_CASE
     default:
         return logit;
     }
@@ -80,11 +80,11 @@ D9_FN D9_REAL D9_OF(d9_loss_term)(int loss, D9_REAL logit, D9_REAL target) {
 
 D9_FN D9_REAL D9_OF(d9_loss_value)(int loss, const D9_OF(d9_loss_row) * row) {
     switch (loss) {
-#define D9_LOSS(id, name, several, doc)                                                                                \
+#define D9_LOSS_CASE(id, name, several, doc)                                                                           \
     case D9_LOSS_##id:                                                                                                 \
         return D9_OF(d9_loss_value_##id)(row);
-#include "kernels/formulas/losses.def"
-#undef D9_LOSS
+        D9_LOSS_ROWS(D9_LOSS_CASE)
+#undef D9_LOSS_CASE
     default:
         return 0;
     }
@@ -92,11 +92,11 @@ D9_FN D9_REAL D9_OF(d9_loss_value)(int loss, const D9_OF(d9_loss_row) * row) {
 
 D9_FN D9_REAL D9_OF(d9_loss_slope)(int loss, D9_REAL logit, D9_REAL target, const D9_OF(d9_loss_row) * row) {
     switch (loss) {
-#define D9_LOSS(id, name, several, doc)                                                                                \
+#define D9_LOSS_CASE(id, name, several, doc)                                                                           \
     case D9_LOSS_##id:                                                                                                 \
         return D9_OF(d9_loss_slope_##id)(logit, target, row);
-#include "kernels/formulas/losses.def"
-#undef D9_LOSS
+        D9_LOSS_ROWS(D9_LOSS_CASE)
+#undef D9_LOSS_CASE
     default:
         return 0;
     }

@@ -1,4 +1,4 @@
-/* Enumerations of the rows of activations.def, losses.def, updates.def and cells.def, used by graph, kernels and
+/* Enumerations of the losses and of the rows of activations.def, updates.def and cells.def, used by graph, kernels and
  * formulas. */
 #pragma once
 
@@ -24,24 +24,28 @@ D9_FN int d9_activation_from_output(int activation) {
     }
 }
 
-typedef enum d9_loss {
-#define D9_LOSS(id, name, several, doc) D9_LOSS_##id,
-#include "kernels/formulas/losses.def"
-#undef D9_LOSS
-    D9_LOSS_COUNT
-} d9_loss;
+/* ROW(id, name, several, doc): the loss of one sample over K classes; loss.h has the formulas under the same ids.
+ * several: 0 if a sample has one class, its label; 1 if it may have several, of at most 31 classes: class k if bit k of
+ * its label is set. */
+#define D9_LOSS_ROWS(ROW)                                                                                              \
+    ROW(CROSS_ENTROPY, "cross_entropy", 0, "(1-s)*CE + s*mean(-log p) of the softmax, s the smoothing")                \
+    ROW(SIGMOID, "sigmoid", 1, "mean cross-entropy of the sigmoids: each class is a yes or no")
+
+#define D9_LOSS_ID(id, name, several, doc) D9_LOSS_##id,
+typedef enum d9_loss { D9_LOSS_ROWS(D9_LOSS_ID) D9_LOSS_COUNT } d9_loss;
+#undef D9_LOSS_ID
 enum { D9_MANY_CLASSES = 4096 }; /* from so many classes on, the loss takes a noticeable part of a step */
 
 enum { D9_LABELS_MOST = 31 /* most classes if a sample may have several: each is one bit of its i32 label */ };
 
-/* The column `several` of losses.def: 1 if a sample may have several classes, the bits of its label; otherwise 0. */
+/* The column `several` of D9_LOSS_ROWS: 1 if a sample may have several classes, the bits of its label; otherwise 0. */
 D9_FN int d9_loss_several(int loss) {
     switch (loss) {
-#define D9_LOSS(id, name, several, doc)                                                                                \
+#define D9_LOSS_CASE(id, name, several, doc)                                                                           \
     case D9_LOSS_##id:                                                                                                 \
         return several;
-#include "kernels/formulas/losses.def"
-#undef D9_LOSS
+        D9_LOSS_ROWS(D9_LOSS_CASE)
+#undef D9_LOSS_CASE
     default:
         return 0;
     }

@@ -5,7 +5,7 @@
 #include "core/text.h"
 #include "tests/cuda_backend/fake.h"
 #include "tests/cuda_backend/ops.h"
-#include "tests/cuda_model/coverage.h"
+#include "tests/cuda_model/model.h"
 #include "tests/support/programs.h"
 #include "tests/support/backend_test.h"
 #include "tests/support/test.h"

@@ -107,7 +107,7 @@ void d9_cuda_check_multiply(d9_check *check) {
 
 /* ---- losses ---- */
 
-/* Samples, classes, smoothing, row of losses.def (0: cross-entropy, 1: sigmoid) and share of each case. The last two
+/* Samples, classes, smoothing, row of D9_LOSS_ROWS (0: cross-entropy, 1: sigmoid) and share of each case. The last two
  * have so many classes that a block instead of a warp computes a sample's loss. */
 static const d9_kernel_loss losses[] = {{1, 3, 0.0, 0, 1},    {7, 10, 0.2, 0, 1},     {7, 10, 0.2, 0, 0.75},
                                         {65, 27, 0.1, 0, 1},  {65, 27, 0.1, 0, 0.25}, {65, 65, 0.2, 0, 1},

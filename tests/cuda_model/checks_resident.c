@@ -1,7 +1,7 @@
 /* Batch norm in one pass, compared with separate passes, which checks_norm.c and checks_pool.c compare with the CPU:
  * only the order of sums differs. */
 #include "tests/cuda_model/checks.h"
-#include "tests/cuda_model/device_limits.h"
+#include "tests/cuda_model/model.h"
 #include <string.h>
 
 /* images, height, width, channels, groups: of the norm */

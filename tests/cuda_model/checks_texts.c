@@ -1,6 +1,6 @@
 /* Texts: embeddings, recurrent layers and the last token, against plain loops in double. */
 #include "tests/cuda_model/checks.h"
-#include "tests/cuda_model/device_limits.h"
+#include "tests/cuda_model/model.h"
 #define D9_REAL double
 #include "kernels/formulas/cells.h"
 #undef D9_REAL

@@ -1,7 +1,7 @@
-/* Sorts the lines of coverage, and compares them with the table: see coverage.h. */
+/* Sorts the lines of coverage, and compares them with the table: see model.h. */
 #include "core/system.h"
 #include "core/text.h"
-#include "tests/cuda_model/coverage.h"
+#include "tests/cuda_model/model.h"
 #include "tests/support/test.h"
 
 enum { MOST = 256 };

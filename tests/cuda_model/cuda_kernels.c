@@ -3,7 +3,6 @@
  * a race (race.h); and for each barrier and fence, a check must report a race if that barrier or fence is ignored. */
 #include "core/system.h"
 #include "tests/cuda_model/checks.h"
-#include "tests/cuda_model/coverage.h"
 #include "tests/cuda_model/model.h"
 #include "tests/support/test.h"
 #include <ctype.h>

@@ -103,7 +103,7 @@ template <typename T> const T *d9_cluster_shared(const T *own, unsigned rank) {
 template <typename T> T *d9_cluster_place(T *own, unsigned rank) {
     return const_cast<T *>(d9_cluster_shared<T>(own, rank));
 }
-/* Limits of the simulated device (device_limits.h): dynamic shared memory of a block, blocks of a cluster, number of
+/* Limits of the simulated device (model.h): dynamic shared memory of a block, blocks of a cluster, number of
  * multiprocessors. */
 void d9_model_limits(int64_t *block_bytes, int *cluster_blocks, int *multiprocessors);
 /* Number of clusters of `cluster` blocks, each with `bytes` of dynamic shared memory, that run at the same time. */

@@ -1,5 +1,5 @@
-/* Occupancy of the simulated device: see device_limits.h. */
-#include "tests/cuda_model/device_limits.h"
+/* Occupancy of the simulated device: see model.h. */
+#include "tests/cuda_model/model.h"
 #include "tests/cuda_model/cuda_model.h"
 
 namespace {

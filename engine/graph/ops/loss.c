@@ -35,7 +35,7 @@ static bool evaluation(d9_node *node) {
 }
 
 const d9_op_info d9_op_LOSS = {
-    .doc = "logits (..., classes), labels (rows) -> loss (rows): by its row in kernels/formulas/losses.def; 0 for "
+    .doc = "logits (..., classes), labels (rows) -> loss (rows): by its row in kernels/formulas/rows.h; 0 for "
            "label -1",
     .inputs = 2,
     .outputs = 1,
