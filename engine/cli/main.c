@@ -170,7 +170,7 @@ static d9_status run(d9_cli *cli, int count, const char *const *words) {
     return run_command(cli, words[0], count - 1, words + 1);
 }
 
-static void print_error(const d9_system *system, const char *kind, const char *line) {
+static void print_message(const d9_system *system, const char *kind, const char *line) {
     char text[1100];
     int length = snprintf(text, sizeof text, "dawn9: %s%s\n", kind, line);
     (void)d9_cli_write(system, STDERR_FILENO, text, (size_t)length); /* nothing can be done about a failure */
@@ -187,13 +187,13 @@ static bool prints_reason(const d9_parallel *parallel) {
 static void print_error_and_disconnect(d9_cli *cli, d9_status status) {
     const char *message = cli->context.message;
     if (status != D9_OK && prints_reason(&cli->parallel))
-        print_error(cli->context.system, "", *message ? message : "failed without a message");
+        print_message(cli->context.system, "", *message ? message : "failed without a message");
     d9_parallel_close(&cli->context, &cli->parallel, status);
 }
 
 /* Prints warnings to standard error; drops other messages, unless a command replaces this sink. */
 static void on_log(void *user, d9_log_level level, const char *line) {
-    if (level == D9_LOG_WARNING) print_error(user, "warning: ", line);
+    if (level == D9_LOG_WARNING) print_message(user, "warning: ", line);
 }
 
 int main(int count, char **words) {

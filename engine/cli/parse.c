@@ -89,7 +89,7 @@ done:
 }
 
 /* Rejects a path below "~", which would be a folder of that name, in options and words whose values are paths. */
-static d9_status check_home(parser *parser, const d9_flag *flag, const char *path) {
+static d9_status reject_tilde(parser *parser, const d9_flag *flag, const char *path) {
     static const char *const paths[] = {"ARCHIVE", "CONFIG", "DIR",     "EXPERIMENT", "FILE",
                                         "MODEL",   "OUT",    "OUT.png", "RUN"};
     const bool word = d9_flag_is_word(flag);
@@ -105,7 +105,7 @@ static d9_status check_home(parser *parser, const d9_flag *flag, const char *pat
 static d9_status store_value(parser *parser, const d9_flag *flag, const char *value) {
     d9_status status = D9_OK;
     if (flag->choices) D9_TRY(check_choice(parser, flag, value));
-    D9_TRY(check_home(parser, flag, value));
+    D9_TRY(reject_tilde(parser, flag, value));
     if ((flag->type == D9_FLAG_TEXT || (flag->type == D9_FLAG_LIST && flag->doc)) && !*value)
         return fail_usage(parser, "--%s: the value is empty: %s", flag->name, flag->value);
     if (flag->type == D9_FLAG_INTEGER) return store_integer(parser, flag, value);

@@ -11,7 +11,7 @@
 /* The arguments of a reader besides node and field. */
 typedef struct reading {
     d9_context *context;
-    d9_arena *arena; /* for texts and parsed defaults */
+    d9_arena *arena; /* owns texts, knots and values of schedules, and parsed defaults */
     const d9_option *option;
 } reading;
 typedef d9_status reader(const reading *reading, const d9_tree *node, void *field);

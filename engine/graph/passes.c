@@ -1,6 +1,6 @@
-/* The precision pass, and the evaluation graph. The precision pass assigns a type to every value of a forward graph:
- * parameters and statistics have the master type, weights are cast to the compute type, and each operation's d9_op_info
- * gives the types of its outputs. */
+/* The precision pass, and the evaluation graph. The precision pass assigns the floating-point types of a forward graph:
+ * parameters, statistics and carried states have the master type, images the compute type; weights are cast to the
+ * compute type, and each operation's d9_op_info gives the types of its outputs. Tokens and labels stay integers. */
 #include "graph/op.h"
 #include <stdio.h>
 #include <string.h>

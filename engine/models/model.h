@@ -6,7 +6,8 @@
 
 typedef struct d9_model {
     const char *name, *doc, *source;
-    const char *measure;      /* a row of core/measure.c that judges a run; NULL: accuracy */
+    const char
+        *measure; /* name of the measure of its runs (core/measure.h); NULL: accuracy. Not used with several labels */
     const d9_option *options; /* ends with an all-zero row; offsets into a struct of options_size bytes */
     size_t options_size;
     bool texts;  /* its samples are texts, as tokens; otherwise images */

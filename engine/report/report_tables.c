@@ -115,10 +115,8 @@ static const d9_column effect_columns[] = {
 static void fill_effect(const d9_report *report, const d9_report_arm *arm, d9_figures *table, int row) {
     const d9_estimate *e = &arm->difference, *welch = &arm->welch;
     const char *by = isnan(e->low) ? "" : arm->paired ? "paired" : "Welch";
-    const int compared =
-        isnan(e->estimate)
-            ? 0
-            : arm->count; /* 0: a side has no finished run, both share their runs, or their images differ */
+    /* 0: a side has no finished run, both share their runs, or their images differ */
+    const int compared = isnan(e->estimate) ? 0 : arm->count;
     D9_FIGURES_ROW(table, row, d9_text_cell(arm->label), d9_text_cell(report->arms[arm->baseline].label),
                    d9_real_cell(compared), d9_real_cell(e->estimate), d9_real_cell(e->low), d9_real_cell(e->high),
                    d9_real_cell(e->p), d9_real_cell(arm->holm), d9_text_cell(by), d9_real_cell(welch->low),

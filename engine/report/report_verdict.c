@@ -82,7 +82,7 @@ static void judge_pair(const d9_report *report, const d9_report_arm *arm, d9_tex
 
 /* ---- many comparisons ---- */
 
-static void add_largest(const d9_report *report, bool clear, int most, d9_text *text) {
+static void add_largest_differences(const d9_report *report, bool clear, int most, d9_text *text) {
     const d9_report_arm *arm = NULL;
     for (int i = 0; i < most && (arm = d9_report_next(report, size_of, clear, arm)); i++) {
         d9_text_add(text, "%s%s ", i ? "; " : "", arm->label);
@@ -109,12 +109,12 @@ static void judge_many(const d9_report *report, int comparisons, int clear, int 
         d9_text_add(text, "None of %d changes has a clear effect", comparisons);
         add_unclear(report, text);
         d9_text_add(text, "; the largest: ");
-        add_largest(report, false, 1, text);
+        add_largest_differences(report, false, 1, text);
         d9_text_add(text, ".");
         return;
     }
     d9_text_add(text, "%d of %d changes %s a clear effect: ", clear, comparisons, clear == 1 ? "has" : "have");
-    add_largest(report, true, NAMED, text);
+    add_largest_differences(report, true, NAMED, text);
     if (clear > NAMED) d9_text_add(text, "; and %d smaller", clear - NAMED);
     d9_text_add(text, ".");
     if (rest > 0) {

@@ -178,7 +178,7 @@ D9_DEVICE void write_slopes(const d9_kernel_loss &s, int64_t n, pair of, double 
 }
 
 /* Arrays for the results of all samples; NULL: not written. dlogits may be the logits. */
-struct wide_result {
+struct wide_outputs {
     float *loss;
     int32_t *predicted;
     d9_kernel_out dlogits;
@@ -193,7 +193,7 @@ struct wide_result {
 
 __global__ void __launch_bounds__(D9_BLOCK, WIDE_BLOCKS)
     wide_loss_kernel(d9_kernel_loss s, d9_cuda_coefficient share, const int64_t *step, const float *weights,
-                     const float *logits, const int32_t *labels, const float *factor, wide_result out) {
+                     const float *logits, const int32_t *labels, const float *factor, wide_outputs out) {
     s.share = static_cast<double>(d9_coefficient(share, step));
     const int64_t n = blockIdx.x;
     pair of = pair_of(s, labels, n);
@@ -252,7 +252,7 @@ static bool is_wide(const d9_kernel_loss *shape) {
 
 static int launch_wide(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_cuda_coefficient share,
                        const int64_t *step, const float *weights, const float *logits, const int32_t *labels,
-                       const float *factor, wide_result out) {
+                       const float *factor, wide_outputs out) {
     return D9_LAUNCH(wide_loss_kernel, static_cast<unsigned>(shape->samples), D9_BLOCK, stream, *shape, share, step,
                      weights, logits, labels, factor, out);
 }
@@ -265,7 +265,7 @@ int d9_cuda_loss_with_metrics(d9_cuda_stream stream, const d9_kernel_loss *shape
     int32_t *predicted = static_cast<int32_t *>(scratch);
     if (shape->samples <= 0) return 0;
     D9_CUDA_TRY(launch_wide(stream, shape, share, step, weights, logits, labels, factor,
-                            wide_result{loss, predicted, dlogits}));
+                            wide_outputs{loss, predicted, dlogits}));
     return D9_LAUNCH(metrics_kernel, 1u, D9_BLOCK, stream, *shape, loss, logits, labels, step, predicted, metrics);
 }
 
@@ -275,7 +275,7 @@ int d9_cuda_loss_forward(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_
     if (shape->samples <= 0) return 0;
     if (is_wide(shape))
         return launch_wide(stream, shape, share, step, weights, logits, labels, NULL,
-                           wide_result{loss, NULL, {NULL, D9_KERNEL_F32}});
+                           wide_outputs{loss, NULL, {NULL, D9_KERNEL_F32}});
     return D9_LAUNCH(loss_kernel, d9_blocks(shape->samples * D9_WARP), D9_BLOCK, stream, *shape, share, step, weights,
                      logits, labels, loss);
 }
@@ -286,7 +286,7 @@ int d9_cuda_loss_backward(d9_cuda_stream stream, const d9_kernel_loss *shape, d9
     if (shape->samples <= 0) return 0;
     if (is_wide(shape))
         return launch_wide(stream, shape, share, step, weights, logits, labels, factor,
-                           wide_result{NULL, NULL, dlogits});
+                           wide_outputs{NULL, NULL, dlogits});
     return D9_LAUNCH(loss_backward_kernel, d9_blocks(shape->samples * D9_WARP), D9_BLOCK, stream, *shape, share, step,
                      weights, logits, labels, factor, dlogits);
 }
@@ -301,6 +301,6 @@ int d9_cuda_metrics(d9_cuda_stream stream, const d9_kernel_loss *shape, const fl
     if (shape->samples <= 0) return 0;
     if (predicted)
         D9_CUDA_TRY(launch_wide(stream, shape, {NULL, 1}, NULL, NULL, logits, labels, NULL,
-                                wide_result{NULL, predicted, {NULL, D9_KERNEL_F32}}));
+                                wide_outputs{NULL, predicted, {NULL, D9_KERNEL_F32}}));
     return D9_LAUNCH(metrics_kernel, 1u, D9_BLOCK, stream, *shape, loss, logits, labels, step, predicted, metrics);
 }

@@ -13,7 +13,7 @@
 #include "kernels/cuda/tensor.h"
 
 enum {
-    STEP = 16,                      /* pixels of a product */
+    STEP = 16,                      /* pixels of one d9_mma */
     HALF = D9_MOMENTS_CHUNK / 2,    /* outputs of a warp */
     LINES = D9_BLOCK / D9_WARP / 2, /* warps that divide the pixels among them */
     RUN = 128 * LINES,              /* pixels summed in f32, 128 for each warp */
@@ -234,8 +234,8 @@ D9_DEVICE void open_slopes(const d9_kernel_act act, const uint2 dy[4], const uin
     }
 }
 
-/* Stores a warp's sums to row `row`, output o of the warp's half, at row * STRIDE + o. Lane (g, t) has outputs 8t to
- * 8t + 7 of rows g + 8r. */
+/* Stores a warp's sums: that of row `row` and of output o of the warp's half in to[row * STRIDE + o]. Lane (g, t) has
+ * outputs 8t to 8t + 7 of rows g, g + 8, g + 16 and g + 24. */
 D9_DEVICE void store_sums(const float sum[2][4][4], int g, int t, float *to) {
     D9_UNROLL(4)
     for (int r = 0; r < 4; r++) {

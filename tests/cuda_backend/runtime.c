@@ -401,7 +401,7 @@ TEST(writes_past_an_allocation_are_counted) {
     assert_true(fake->counts.overruns > 0);
 }
 
-/* In each run one call fails: one of the first 40, or every 109th after them. The run may ignore a failure of a call
+/* One call fails in each run: call 1 in the first run, call 40 in the 40th, then every 109th call. The run may ignore a failure of a call
  * that it can do without, as in closing, but must leave nothing open. */
 TEST(every_call_may_fail) {
     static watch w;

@@ -75,7 +75,7 @@ int run_bench_set_up(void **state);
 #define RUN_OPTIONS(b, ...)                                                                                            \
     (d9_train_options) { .config = (b)->config, .seed = 7, .out = (b)->folder, __VA_ARGS__ }
 /* The uninterrupted run of b->config with the seed of RUN_OPTIONS. It is trained at the first call, and later calls
- * return the same report, so that all benches of a program must have one configuration. */
+ * return the same report; therefore all benches of a program must have one configuration. */
 const run_report *run_bench_whole(const run_bench *b);
 
 /* Trains twice with one seed, which must give equal runs, and once with another, which must give other parameters. */

@@ -333,8 +333,8 @@ TEST(test_gain_is_the_score_or_its_negative) {
     }
 }
 
-/* A grid takes its runs in their order. */
-TEST(test_a_grid_is_in_order) {
+/* The next run of a grid is the first that is neither finished, failed, running nor shared with another arm. */
+TEST(test_a_grid_takes_its_first_run_that_is_left) {
     d9_experiment *experiment =
         experiment_load("config: tiny.yaml\nseeds: 2\narms: {a: {}, b: {}, c: {without: [flip]}}\n");
     d9_run_seen seen[6] = {{.kind = D9_RUN_DONE}, {.kind = D9_RUN_WAITING}, {.kind = D9_RUN_RUNNING}};

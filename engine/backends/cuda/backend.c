@@ -140,7 +140,7 @@ done:
     return status;
 }
 
-d9_status d9_cuda_reserve(d9_context *context, d9_cuda *cuda, int64_t bytes) {
+d9_status d9_cuda_reserve_scratch(d9_context *context, d9_cuda *cuda, int64_t bytes) {
     d9_status status = D9_OK;
     if (bytes > cuda->scratch_bytes && cuda->program)
         D9_TRY(d9_cuda_check_memory(context, cuda, cuda->program, bytes,

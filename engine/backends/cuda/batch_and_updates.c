@@ -136,7 +136,7 @@ D9_CUDA_RUN(paste) {
 
 d9_status d9_cuda_prepare_clip(d9_context *context, d9_site *site) {
     const int64_t count = d9_site_count(site, site->nodes[0]->inputs[0]);
-    return d9_cuda_reserve(context, d9_cuda_of(site), d9_cuda_clip_scratch_bytes(count));
+    return d9_cuda_reserve_scratch(context, d9_cuda_of(site), d9_cuda_clip_scratch_bytes(count));
 }
 
 D9_CUDA_RUN(clip) {

@@ -313,8 +313,8 @@ static d9_status choose_anew(d9_context *context, const d9_site *site, trial *t,
         D9_TRY(find_fastest(context, cuda, &t->job, choices, count, &best, &least));
     else
         D9_TRY(find_first_buildable(context, cuda, c, choices, count, &best));
-    /* d9_cuda_reserve fails, and its message has the batch size that would fit */
-    if (best < 0 && c->smallest_rejected > 0) D9_TRY(d9_cuda_reserve(context, cuda, c->smallest_rejected));
+    /* d9_cuda_reserve_scratch fails, and its message has the batch size that would fit */
+    if (best < 0 && c->smallest_rejected > 0) D9_TRY(d9_cuda_reserve_scratch(context, cuda, c->smallest_rejected));
     if (best < 0)
         D9_TRY(d9_fail(context, D9_DEVICE, "%s: cuDNN cannot compute %s on this device", site->nodes[0]->role,
                        d9_op_name(site->nodes[0]->op)));
@@ -404,7 +404,7 @@ static d9_status prepare(d9_context *context, d9_site *site) {
     if (!built)
         D9_TRY(
             d9_fail(context, D9_DEVICE, "%s: cuDNN cannot run %s on this device", site->nodes[0]->role, site->choice));
-    D9_TRY(d9_cuda_reserve(context, cuda, scratch_bytes_of(c)));
+    D9_TRY(d9_cuda_reserve_scratch(context, cuda, scratch_bytes_of(c)));
     d9_cudnn_choice_name(&choice, site->choice);
 done:
     return status;

@@ -96,7 +96,7 @@ typedef struct d9_cuda {
     d9_cuda_choices *choices;
     char name[D9_CUDA_CHOICE_KEY]; /* prefix of cache keys: GPU, driver and versions of the libraries */
     /* Scratch memory shared by all rules during their run; may move between steps: do not keep the pointer.
-     * `scratch_needed`: largest size asked of d9_cuda_reserve. `scratch_moves`: number of moves, which outdate recorded
+     * `scratch_needed`: largest size asked of d9_cuda_reserve_scratch. `scratch_moves`: number of moves, which outdate recorded
      * graphs. */
     void *scratch;
     int64_t scratch_bytes, scratch_needed, scratch_moves;
@@ -228,10 +228,10 @@ d9_kernel_window d9_cuda_window_of(const d9_site *site, const d9_node *pool);
 /* Key of the cache of choices for `text` on this device; empty, which is never cached, if it is too long. */
 void d9_cuda_choice_key(const d9_cuda *cuda, const char *text, char key[D9_CUDA_CHOICE_KEY]);
 
-/* Enlarge the shared scratch memory to at least `bytes`: d9_cuda_reserve for good (while planning only; errors as
+/* Enlarge the shared scratch memory to at least `bytes`: d9_cuda_reserve_scratch for good (while planning only; errors as
  * d9_cuda_check_memory), d9_cuda_borrow until d9_cuda_restore gives it the reserved size again. After a failure there
  * may be no scratch memory: d9_cuda_restore must succeed before the next step. */
-D9_MUST_USE d9_status d9_cuda_reserve(d9_context *context, d9_cuda *cuda, int64_t bytes);
+D9_MUST_USE d9_status d9_cuda_reserve_scratch(d9_context *context, d9_cuda *cuda, int64_t bytes);
 D9_MUST_USE d9_status d9_cuda_borrow(d9_context *context, d9_cuda *cuda, int64_t bytes);
 D9_MUST_USE d9_status d9_cuda_restore(d9_context *context, d9_cuda *cuda);
 /* Memory owned by one site, allocated in prepare, with errors as d9_cuda_check_memory, and freed in release. */

@@ -56,7 +56,7 @@ d9_status d9_cuda_large_linear_prepare(d9_context *context, d9_site *site) {
     product.y_type = type_of(site, node->outputs[0]);
     product.biased = site->node_count > 1;
     D9_TRY(cuda->multiplier->plan(context, &cuda->multiplier_state, &product, &site->data, &bytes));
-    D9_TRY(d9_cuda_reserve(context, cuda, bytes));
+    D9_TRY(d9_cuda_reserve_scratch(context, cuda, bytes));
 done:
     return status;
 }

@@ -1,5 +1,6 @@
 /* Checks a run's memory requirements before it allocates. The buffers and the minimum scratch size are known in
- * advance; more scratch, such as cuDNN's workspaces, is known once a rule is planned: d9_cuda_reserve checks again. */
+ * advance; more scratch, such as cuDNN's workspaces, is known once a rule is planned: d9_cuda_reserve_scratch checks
+ * again. */
 #include "backends/cuda/conv_description.h"
 #include "backends/cuda/cuda.h"
 

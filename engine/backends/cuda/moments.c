@@ -116,7 +116,7 @@ static d9_status forward_prepare(d9_context *context, d9_site *site) {
     *own = (moments_site){.shape = shape_of(site),
                           .writes_first = p.first && d9_site_must_write(site, p.first->outputs[0]),
                           .writes_conv = d9_site_must_write(site, p.conv->outputs[0])};
-    D9_TRY(d9_cuda_reserve(context, cuda, d9_cuda_moments_scratch_bytes(&own->shape)));
+    D9_TRY(d9_cuda_reserve_scratch(context, cuda, d9_cuda_moments_scratch_bytes(&own->shape)));
     D9_TRY(
         d9_cuda_site_allocate(context, cuda, d9_cuda_moments_bytes(&own->shape), "moments of patches", &own->moments));
     if (p.first && !d9_site_internal(site, p.first->outputs[0]))

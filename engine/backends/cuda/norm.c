@@ -448,7 +448,7 @@ d9_status d9_cuda_norm_prepare(d9_context *context, d9_site *site) {
     d9_cuda *cuda = d9_cuda_of(site);
     d9_cuda_norm_algorithm algorithms[D9_CUDA_NORM_ALGORITHMS];
     int count;
-    D9_TRY(d9_cuda_reserve(context, cuda, d9_cuda_norm_bytes(&shape)));
+    D9_TRY(d9_cuda_reserve_scratch(context, cuda, d9_cuda_norm_bytes(&shape)));
     D9_TRY(D9_ALLOCATE(context, 1, "a norm", &own));
     site->data = own;
     *own = (norm_site){.algorithm = passes};

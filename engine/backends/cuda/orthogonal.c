@@ -107,7 +107,7 @@ d9_status d9_cuda_orthogonal_prepare(d9_context *context, d9_site *site) {
         D9_TRY(cuda->multiplier->plan(context, &cuda->multiplier_state, &product, &made->plan[p], &bytes));
         if (bytes > workspace) workspace = bytes;
     }
-    D9_TRY(d9_cuda_reserve(context, cuda, arrays_bytes(site) + workspace));
+    D9_TRY(d9_cuda_reserve_scratch(context, cuda, arrays_bytes(site) + workspace));
 done:
     return status;
 }

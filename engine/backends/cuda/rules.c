@@ -85,7 +85,8 @@ static bool bias_backward_match(const d9_site *site) {
 }
 
 static d9_status prepare_bias_backward(d9_context *context, d9_site *site) {
-    return d9_cuda_reserve(context, d9_cuda_of(site), d9_cuda_bias_scratch_bytes(rows(site), channels(site, 0)));
+    return d9_cuda_reserve_scratch(context, d9_cuda_of(site),
+                                   d9_cuda_bias_scratch_bytes(rows(site), channels(site, 0)));
 }
 
 static d9_status run_bias_backward(d9_context *context, const d9_site *site, int64_t step) {
@@ -154,7 +155,7 @@ static d9_status run_loss_backward(d9_context *context, const d9_site *site, int
 
 static d9_status prepare_metrics(d9_context *context, d9_site *site) {
     const d9_kernel_loss shape = d9_site_loss(site, input(site, 1));
-    return d9_cuda_reserve(context, d9_cuda_of(site), d9_cuda_metrics_scratch_bytes(&shape));
+    return d9_cuda_reserve_scratch(context, d9_cuda_of(site), d9_cuda_metrics_scratch_bytes(&shape));
 }
 
 static d9_status run_metrics(d9_context *context, const d9_site *site, int64_t step) {
@@ -175,7 +176,7 @@ static bool wide_loss_match(const d9_site *site) {
 
 static d9_status prepare_wide_loss(d9_context *context, d9_site *site) {
     const d9_kernel_loss shape = d9_site_loss(site, input(site, 0));
-    return d9_cuda_reserve(context, d9_cuda_of(site), d9_cuda_metrics_scratch_bytes(&shape));
+    return d9_cuda_reserve_scratch(context, d9_cuda_of(site), d9_cuda_metrics_scratch_bytes(&shape));
 }
 
 static d9_status run_wide_loss(d9_context *context, const d9_site *site, int64_t step) {

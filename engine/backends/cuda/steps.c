@@ -282,7 +282,7 @@ static d9_status finish_planning(d9_context *context, d9_cuda *cuda, const d9_pr
     d9_status status;
     int64_t bytes;
     D9_TRY(d9_cuda_epoch_order_bytes(context, cuda, program, &bytes));
-    D9_TRY(d9_cuda_reserve(context, cuda, bytes));
+    D9_TRY(d9_cuda_reserve_scratch(context, cuda, bytes));
     D9_TRY(d9_cuda_restore(context, cuda));
     d9_cuda_choices_save(context, cuda->choices);
 done:

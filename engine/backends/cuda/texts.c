@@ -25,7 +25,7 @@ d9_status d9_cuda_prepare_embed_backward(d9_context *context, d9_site *site) {
     int64_t bytes;
     const d9_cuda_embedding shape = d9_cuda_embedding_of(site);
     D9_TRY(d9_cuda_check(context, site, d9_cuda_embed_scratch_bytes(&shape, &bytes)));
-    D9_TRY(d9_cuda_reserve(context, d9_cuda_of(site), bytes));
+    D9_TRY(d9_cuda_reserve_scratch(context, d9_cuda_of(site), bytes));
 done:
     return status;
 }
@@ -114,7 +114,7 @@ d9_status d9_cuda_prepare_recur_backward(d9_context *context, d9_site *site) {
     int64_t bytes = 0;
     if (d9_cuda_is_large(layer.samples, layer.inputs, layer.outputs))
         D9_TRY(cuda->multiplier->plan(context, &cuda->multiplier_state, &product, &site->data, &bytes));
-    D9_TRY(d9_cuda_reserve(context, cuda, workspace_offset(&shape) + bytes));
+    D9_TRY(d9_cuda_reserve_scratch(context, cuda, workspace_offset(&shape) + bytes));
 done:
     return status;
 }
