@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Loads a model.safetensors of dawn9 as a PyTorch module and writes it back. The file describes its own network. Needs
-only torch.
+torch, and save also NumPy.
 
     from load_in_pytorch import load, save
     net = load("runs/dawn94-seed1/model.safetensors")   # in eval mode
     logits = net(images)                # (N, 3, H, W), bytes 0 to 255; the net normalises them; net.classes names the logits
     logits = net.tta(images)            # the mean over the views of the configuration (flip_tta)
     logits = net(net.encode(["A text."]))  # of a model of texts, whose input is tokens (N, T)
-    logits, state = net(tokens, state)  # of a stream, whose input is tokens (T, N); state: PyTorch's, or None; the next
-                                        # tokens have net.words, and net.state_dict() fits pytorch/examples' RNNModel
+    logits, state = net(tokens, state)  # of a stream, whose input is tokens (T, N); state: PyTorch's, or None; logit k
+                                        # is that of net.words[k] as the next token; net.state_dict() fits
+                                        # pytorch/examples' RNNModel
     save(net, "tuned.safetensors")      # for dawn9 eval
 
 The module is the network in evaluation, so it has no dropout.

@@ -14,7 +14,7 @@ enum { D9_MAX_CONFLICTS = 4 };
 
 typedef struct d9_trick {
     const char *name;
-    const char *doc;          /* one sentence: what the trick does, and why */
+    const char *doc;          /* one phrase: what the trick does and, unless that is plain, why */
     const char *source;       /* paper, or repository@commit and place */
     const char *effect;       /* its published effect */
     const d9_option *options; /* ends with an all-zero row; NULL: none */

@@ -86,7 +86,10 @@ static void put_curve(const d9_live_page *page, const char *title, figure first,
     const double step = d9_axis_step(high > low ? high - low : fmax(0.1 * fabs(high), 0.1), 4);
     low = fmax(floor(low / step) * step, 0);
     high = fmin(ceil(high / step) * step, most);
-    if (high == low) high = low + step;
+    if (high == low && high + step <= most)
+        high += step;
+    else if (high == low)
+        low -= step;
     d9_text_add(text, "<h2>%s</h2>\n<svg viewBox=\"0 0 %d %d\" role=img aria-label=\"%s\">\n", title, WIDTH, HEIGHT,
                 title);
     put_axes(page, low, high, step, text);

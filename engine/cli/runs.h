@@ -69,7 +69,8 @@ D9_MUST_USE d9_status d9_runs_show_plan(const d9_runs *runs);
 D9_MUST_USE d9_status d9_runs_show_status(const d9_runs *runs);
 void d9_runs_show_start(const d9_runs *runs);
 d9_work_observer d9_runs_observer(d9_runs *runs); /* prints a line per ended run, and a live line */
-/* Prints the summary. If runs have failed, fails with the status of the first. */
+/* Prints the summary. Fails with the status of the first failed run of this command's share; in a search only if no run
+ * is done. */
 D9_MUST_USE d9_status d9_runs_show_end(const d9_runs *runs);
 
 /* runs_slurm.c: checks, before anything is written, that --slurm and --commands can express the tasks. */

@@ -14,12 +14,12 @@ d9_status d9_figures_make(d9_context *context, d9_arena *arena, const char *name
     table->row_count = row_count;
     for (size_t i = 0; i < count; i++) {
         const bool text = columns[i % (size_t)column_count].digits == D9_COLUMN_TEXT;
-        table->cells[i] = (d9_cell){.text = text ? "" : NULL, .number = NAN};
+        table->cells[i] = (d9_figures_cell){.text = text ? "" : NULL, .number = NAN};
     }
     return D9_OK;
 }
 
-static d9_cell *cell_at(const d9_figures *table, int row, int column) {
+static d9_figures_cell *cell_at(const d9_figures *table, int row, int column) {
     return &table->cells[(size_t)row * (size_t)table->column_count + (size_t)column];
 }
 
@@ -34,10 +34,10 @@ void d9_figures_set_number(d9_figures *table, int row, int column, double number
     cell_at(table, row, column)->number = number;
 }
 
-d9_cell d9_text_cell(const char *text) { return (d9_cell){.text = text ? text : ""}; }
-d9_cell d9_real_cell(double number) { return (d9_cell){.number = number}; }
+d9_figures_cell d9_text_cell(const char *text) { return (d9_figures_cell){.text = text ? text : ""}; }
+d9_figures_cell d9_real_cell(double number) { return (d9_figures_cell){.number = number}; }
 
-void d9_figures_set_row(d9_figures *table, int row, const d9_cell *cells, size_t bytes) {
+void d9_figures_set_row(d9_figures *table, int row, const d9_figures_cell *cells, size_t bytes) {
     memcpy(cell_at(table, row, 0), cells, bytes);
 }
 
@@ -56,7 +56,7 @@ void d9_figures_tsv(const d9_figures *table, d9_text *text) {
     d9_text_add(text, "\n");
     for (int r = 0; r < table->row_count; r++) {
         for (int c = 0; c < table->column_count; c++) {
-            const d9_cell *cell = cell_at(table, r, c);
+            const d9_figures_cell *cell = cell_at(table, r, c);
             if (c) d9_text_add(text, "\t");
             if (cell->text)
                 d9_tsv_field(text, cell->text);
@@ -123,7 +123,7 @@ static void html_number(const d9_column *column, double number, d9_text *text) {
 }
 
 /* Text without a link is wrapped in a <span> because CSS can limit the width of a span but not of a cell. */
-static void html_content(const d9_column *column, const d9_cell *cell, d9_text *text) {
+static void html_content(const d9_column *column, const d9_figures_cell *cell, d9_text *text) {
     if (!cell->text) {
         html_number(column, cell->number, text);
     } else if (cell->link) {
@@ -135,11 +135,11 @@ static void html_content(const d9_column *column, const d9_cell *cell, d9_text *
     }
 }
 
-static bool is_blank(const d9_cell *cell) { return cell->text ? !*cell->text : isnan(cell->number); }
+static bool is_blank(const d9_figures_cell *cell) { return cell->text ? !*cell->text : isnan(cell->number); }
 
 /* Adds a cell that also shows the cells of the following columns without heading. */
 static void html_cell(const d9_figures *table, int row, int first, d9_text *text) {
-    const d9_cell *cell = cell_at(table, row, first);
+    const d9_figures_cell *cell = cell_at(table, row, first);
     if (!cell->text && isnan(cell->number)) {
         d9_text_add(text, "<td class=n>\xe2\x80\x93</td>");
         return;
@@ -150,7 +150,7 @@ static void html_cell(const d9_figures *table, int row, int first, d9_text *text
         d9_text_add(text, "<td class=n data-value=\"%.10g\">", cell->number);
     html_content(&table->columns[first], cell, text);
     for (int c = first + 1; c < table->column_count && !table->columns[c].heading; c++) {
-        const d9_cell *joined = cell_at(table, row, c);
+        const d9_figures_cell *joined = cell_at(table, row, c);
         if (is_blank(joined)) continue;
         const char *between = table->columns[c].hint;
         d9_text_add(text, "%s", between ? between : joined->text ? " " : " to ");
@@ -209,7 +209,7 @@ json_t *d9_figures_json(d9_context *context, d9_arena *arena, const d9_figures *
     for (int r = 0; rows && r < table->row_count; r++) {
         json_t *object = json_object();
         for (int c = 0; c < table->column_count; c++) {
-            const d9_cell *cell = cell_at(table, r, c);
+            const d9_figures_cell *cell = cell_at(table, r, c);
             json_t *value = cell->text               ? d9_json_path(context, arena, cell->text)
                             : isfinite(cell->number) ? json_real(cell->number)
                                                      : NULL;

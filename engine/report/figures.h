@@ -24,18 +24,18 @@ typedef struct d9_column {
     bool sign;           /* positive numbers are shown with a plus sign */
 } d9_column;
 
-typedef struct d9_cell {
+typedef struct d9_figures_cell {
     const char *text; /* NULL: the cell holds `number` */
     const char *link; /* relative to the page; NULL: none */
     double number;
-} d9_cell;
+} d9_figures_cell;
 
 typedef struct d9_figures {
     const char *name;         /* of the TSV file and of the JSON object */
     const char *title, *note; /* on the page; note NULL: none */
     const d9_column *columns;
     int column_count, row_count;
-    d9_cell *cells; /* (row_count, column_count); initially "" in text columns, NAN in others */
+    d9_figures_cell *cells; /* (row_count, column_count); initially "" in text columns, NAN in others */
 } d9_figures;
 
 D9_MUST_USE d9_status d9_figures_make(d9_context *context, d9_arena *arena, const char *name, const d9_column *columns,
@@ -45,10 +45,11 @@ void d9_figures_set_link(d9_figures *table, int row, int column, const char *tex
 void d9_figures_set_number(d9_figures *table, int row, int column, double number);
 /* Fills the first cells of a row: D9_FIGURES_ROW(&table, row, d9_text_cell("celu"), d9_real_cell(94.12)) */
 #define D9_FIGURES_ROW(table, row, ...)                                                                                \
-    d9_figures_set_row((table), (row), (const d9_cell[]){__VA_ARGS__}, sizeof((const d9_cell[]){__VA_ARGS__}))
-void d9_figures_set_row(d9_figures *table, int row, const d9_cell *cells, size_t bytes);
-d9_cell d9_text_cell(const char *text); /* NULL: an empty text */
-d9_cell d9_real_cell(double number);
+    d9_figures_set_row((table), (row), (const d9_figures_cell[]){__VA_ARGS__},                                         \
+                       sizeof((const d9_figures_cell[]){__VA_ARGS__}))
+void d9_figures_set_row(d9_figures *table, int row, const d9_figures_cell *cells, size_t bytes);
+d9_figures_cell d9_text_cell(const char *text); /* NULL: an empty text */
+d9_figures_cell d9_real_cell(double number);
 
 /* Adds the table as TSV. */
 void d9_figures_tsv(const d9_figures *table, d9_text *text);

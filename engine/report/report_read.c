@@ -90,7 +90,7 @@ static int64_t last_epoch(d9_context *context, const char *folder) {
 enum { LISTED_NOT_STARTED = 5 }; /* runs without a folder that get a line each; the rest are only counted */
 
 /* Adds a problem for a run without a result. The failures of a search are in its table of trials instead. */
-static d9_status add_unfinished(d9_context *context, d9_report *report, d9_report_run *run, const char *path) {
+static d9_status add_missing_result(d9_context *context, d9_report *report, d9_report_run *run, const char *path) {
     d9_status status = D9_OK;
     char failure[PATH_BYTES + 16], problem[MESSAGE_BYTES];
     const char *name = strcmp(run->folder, ".") == 0 ? path : run->folder;
@@ -162,7 +162,7 @@ static d9_status read_run(d9_context *context, d9_report *report, d9_report_run 
     snprintf(folder, sizeof folder, "%s/%s", report->folder, run->folder);
     snprintf(path, sizeof path, "%s/result.json", folder);
     if (!d9_file_exists(context, path)) {
-        D9_TRY(add_unfinished(context, report, run, folder));
+        D9_TRY(add_missing_result(context, report, run, folder));
         goto done;
     }
     result = read_object(context, path, problem);

@@ -154,7 +154,7 @@ static double off_diagonal(const double *a, int d) {
 
 /* Sorts by descending eigenvalue, and negates a vector (a row of `vectors`) if its element of largest magnitude is
  * negative, so that the result is unique. */
-static void order_eigenpairs(double *values, double *vectors, int d) {
+static void normalise_eigenpairs(double *values, double *vectors, int d) {
     for (int i = 0; i < d; i++) {
         int best = i, largest = 0;
         for (int j = i + 1; j < d; j++)
@@ -187,7 +187,7 @@ d9_status d9_symmetric_eigen(d9_context *context, double *matrix, int d, double 
             for (int q = p + 1; q < d; q++) rotate(matrix, vectors, d, p, q);
     if (sweep > MAX_SWEEPS) return d9_fail(context, D9_NONFINITE, "Jacobi's iteration did not converge");
     for (int i = 0; i < d; i++) eigenvalues[i] = matrix[i * d + i];
-    order_eigenpairs(eigenvalues, vectors, d);
+    normalise_eigenpairs(eigenvalues, vectors, d);
     return D9_OK;
 }
 

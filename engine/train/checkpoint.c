@@ -15,9 +15,9 @@
  *
  * The metadata holds the format, the properties that must agree with the run that reads it, the step, the number of
  * threads, the version and commit that wrote it, and the SHA-256 of the file. A reader requires exactly these tensors,
- * in the types and shapes of the run, with finite numbers. Exceptions: scores and evaluation loss of an epoch may be
- * NaN (not evaluated), so may the training accuracy (samples with several labels), and epochs/eval_loss may be missing
- * (dawn9 0.3.0). */
+ * in the types and shapes of the run, with finite numbers. Exceptions: a perplexity may be infinite, scores and
+ * evaluation loss of an epoch may be NaN (not evaluated), so may the training accuracy (samples with several labels),
+ * and epochs/eval_loss may be missing (dawn9 0.3.0). */
 #include "core/system.h"
 #include "record/safetensors.h"
 #include "train/trainer_parts.h"

@@ -117,7 +117,7 @@ D9_MUST_USE d9_status d9_session_scale_rates(d9_session *session, double factor)
 D9_MUST_USE d9_status d9_session_set_state(d9_session *session, const double *state);
 /* SHA-256 of STATE and of every accumulator with the layout of STATE. */
 D9_MUST_USE d9_status d9_session_params_sha256(d9_session *session, char hex[65]);
-/* Digest of the dataset. The first call computes it and reads all images. */
+/* Digest of the dataset. The first call computes it and reads all samples. */
 const char *d9_session_data_digest(d9_session *session);
 
 /* ---- only the nodes that make the batch, for `bench pipeline`, `data preview` and the images in TensorBoard ---- */

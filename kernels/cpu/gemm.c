@@ -9,8 +9,9 @@
 #include "kernels/cpu/integers.h"
 
 enum {
-    LANE = 4,            /* bytes of a lane */
-    K_BLOCK = 256,       /* most lanes; with `a` along K, a panel of a and one of b take 22 KiB (AVX-512: 46 KiB) */
+    LANE = 4, /* bytes of a lane */
+    K_BLOCK =
+        256, /* most lanes; with `a` along K, a panel of a and one of b take 22 KiB with AVX2, 46 KiB with AVX-512 */
     SLICE = 8 * K_BLOCK, /* most lanes of a slice, if `a` is across K: limits the rounding error of f32 sums */
     WIDE = 512,          /* columns of a task, at most, if `a` is along K */
     PACK_COLUMNS = 128,  /* columns of b that one packing task packs */

@@ -266,7 +266,8 @@ static int64_t part_begin(const gradient_plan *p, int64_t part) {
     return d9_min(p->tiles, part * d9_round_up(d9_parts_of(p->tiles, p->parts), p->tile_step));
 }
 
-static void run_gradient(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const d9_cpu_conv_arrays *a, float *scratch) {
+static void run_weight_gradient(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const d9_cpu_conv_arrays *a,
+                                float *scratch) {
     const gradient_plan p = plan_gradient(cpu, s);
     const int64_t part = PLANES * p.u.plane, pair = p.positions * (p.v.plane + p.w.plane);
     const d9_winograd_filter filter = {.inputs = s->inputs, .outputs = s->outputs, .scheme = p.x.scheme};
@@ -309,7 +310,7 @@ static int64_t scratch_bytes(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
 }
 
 static void run(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const d9_cpu_conv_arrays *arrays, void *scratch) {
-    (s->pass == D9_CPU_CONV_BACKWARD_WEIGHT ? run_gradient : run_conv)(cpu, s, arrays, scratch);
+    (s->pass == D9_CPU_CONV_BACKWARD_WEIGHT ? run_weight_gradient : run_conv)(cpu, s, arrays, scratch);
 }
 
 const d9_cpu_conv_kernel d9_cpu_conv_winograd = {.name = "winograd",

@@ -85,7 +85,7 @@ export PREBUILT PATH PEERS BACKEND=reference PRECISION=f32 PRECISIONS=f32 CONFIG
     SPEED=2 RECIPES="$PWD/airbench94.yaml $PWD/airbench94-muon.yaml $PWD/speed94.yaml" PRECISION_CONFIG="$PWD/resnet.yaml" PRECISION_RUNS="$PWD/halves.yaml" DEPTHS=18 BATCH=4 \
     REVIEWS="$PWD/tiny.yaml" LANGUAGE_RUNS="$PWD/words-halves.yaml" WORDS="$PWD/words"
 
-# The same predictions, meant for any device and this precision.
+# The predictions, changed to hold for any device and f32.
 predictions=$source/experiments/gpu/predictions.tsv
 sed "s/\tH[12]00 fp16\t/\tany\t/; s/\tfp16\t/\tf32\t/; s/-fp16\.json/-f32.json/g" "$predictions" >any.tsv
 export PREDICTIONS=$PWD/any.tsv

@@ -173,7 +173,7 @@ TEST(test_accumulate_too_large_or_in_conflict_is_rejected) {
  *
  * If every rule computes one node, the scratch of a step of n images has these bytes, each rounded up to 64: images
  * 768n and draws 44n. After augmentation, labels and losses (4n each) and logits (40n), later overwritten by their
- * gradient, reuse the memory of the draws. */
+ * gradient, take the memory of the draws as far as they fit; scratch_bytes adds the rest. */
 
 static d9_status build(d9_context *where, const void *options, int64_t classes, d9_graph *graph, d9_value_id x,
                        d9_value_id *logits) {

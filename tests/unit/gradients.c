@@ -128,9 +128,9 @@ TEST(gradients_are_derivatives) {
             check_backward(&c, D9_OP_EMBED_BACKWARD, (d9_value_id[]){D9_NONE, in[1]}, 2, (int[]){0}, 1);
         } else if (n->op == D9_OP_LAST && small) {
             check_backward(&c, D9_OP_LAST_BACKWARD, (d9_value_id[]){D9_NONE}, 1, (int[]){0}, 1);
-        } else if (n->op == D9_OP_RECUR && small && out[1] != D9_NONE) { /* initial states have no gradients */
+        } else if (n->op == D9_OP_RECUR && small && out[1] != D9_NONE) {
             check_backward(&c, D9_OP_RECUR_BACKWARD, (d9_value_id[]){D9_NONE, out[0], out[1], in[1], in[3], in[4]},
-                           n->input_count + 1, (int[]){0, 1, 2}, 3);
+                           n->input_count + 1, (int[]){0, 1, 2}, 3); /* initial states have no gradients */
             cells[n->as.recur.cell][n->input_count > 3]++;
         } else if (n->op == D9_OP_SCALE) {
             check_backward(&c, D9_OP_SCALE, (d9_value_id[]){D9_NONE}, 1, (int[]){0}, 1);

@@ -273,7 +273,7 @@ REPORT_TEST(test_a_confusion_matrix_counts_predictions) {
     assert_ints(predictions->classes, 2, predictions->counts[1][0], 1, predictions->counts[0][1], 0);
     assert_int_equal(predictions->counts[0][0] + predictions->counts[1][1], 2);
     const d9_figures *classes = find_table("classes");
-    const d9_cell *rows = classes->cells; /* the least accurate class first */
+    const d9_figures_cell *rows = classes->cells; /* the least accurate class first */
     assert_string_equal(classes->columns[3].key, "precision");
     NEAR(rows[3].number, 100);
     NEAR(rows[classes->column_count + 3].number, 50);
@@ -316,7 +316,7 @@ static void assert_column(const char *table_name, const char *key, const char *w
     while (column < table->column_count && strcmp(table->columns[column].key, key) != 0) column++;
     assert_true(column < table->column_count);
     for (int row = 0; row < table->row_count; row++) {
-        const d9_cell *cell = &table->cells[row * table->column_count + column];
+        const d9_figures_cell *cell = &table->cells[row * table->column_count + column];
         char text[64] = "-";
         if (cell->text && *cell->text) snprintf(text, sizeof text, "%s", cell->text);
         if (!cell->text && !isnan(cell->number)) snprintf(text, sizeof text, "%.10g", cell->number);
