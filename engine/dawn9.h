@@ -117,7 +117,8 @@ typedef struct dawn9_train_options {
     const char *folder; /* of the run record (docs/records.md), created if missing; NULL: no record. A run that is
                            stopped leaves a checkpoint there. If the folder already holds a run, and neither `resume`
                            nor `overwrite` is set, or if another process trains in it: DAWN9_USAGE */
-    int resume;         /* not 0: continue from the checkpoint in `folder` if there is one */
+    int resume;         /* not 0: continue from the checkpoint in `folder` if there is one. If the run there is
+                           finished, or has another configuration or seed: DAWN9_USAGE */
     int overwrite;      /* not 0: delete the existing run. Together with `resume`, or if one of them is set without a
                            folder: DAWN9_USAGE */
     dawn9_progress_callback *progress; /* NULL: none */
@@ -187,8 +188,8 @@ DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_predict(dawn9_model *model, const ui
                                                     int32_t *labels, float *probabilities);
 
 /* Classifies `count` texts, UTF-8 with a zero byte at the end, like dawn9_predict. The model reads the last words of a
- * text, as many as it was trained with. Returns DAWN9_USAGE for a model of images, DAWN9_DATA for a text that is not
- * UTF-8, has no word, or has a word of more than 1000 bytes. */
+ * text, as many as it was trained with. Returns DAWN9_USAGE for a model of images or of a stream of words, DAWN9_DATA
+ * for a text that is not UTF-8, has no word, or has a word of more than 1000 bytes. */
 DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_predict_texts(dawn9_model *model, const char *const *texts, int64_t count,
                                                           int32_t *labels, float *probabilities);
 

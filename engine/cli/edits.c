@@ -31,7 +31,7 @@ const d9_flag d9_cli_edit_flags[] = {
     {"data", D9_FLAG_TEXT, offsetof(d9_cli_edits, data), "DIR",
      .doc = "folder of the dataset; default $DAWN9_DATA, then the user's cache folder"},
     {"skip-damaged", D9_FLAG_SWITCH, offsetof(d9_cli_edits, skip_damaged),
-     .doc = "skip unreadable images of a folder, with a warning for each (data.skip_damaged)"},
+     .doc = "leave out files that cannot be read, with warnings (data.skip_damaged)"},
     {"skip-empty", D9_FLAG_SWITCH, offsetof(d9_cli_edits, skip_empty),
      .doc = "skip class folders without images, with a warning for each (data.skip_empty)"},
     {"no-check", D9_FLAG_SWITCH, offsetof(d9_cli_edits, no_check),

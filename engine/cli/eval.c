@@ -451,8 +451,8 @@ const d9_command d9_command_eval = {
     .name = "eval",
     .doc = "Evaluate a saved model, with and without its TTA views",
     .about = "`dawn9 eval RUN` and `dawn9 eval MODEL` need only the dataset: from where the run found it, or from\n"
-             "--data DIR. Records omit absolute paths, so a run with such a path needs --data here. Images of a\n"
-             "folder, or arrays, that the model was not trained on are all evaluated.",
+             "--data DIR. Records omit absolute paths, so a run with such a path needs --data here. Your own images\n"
+             "or texts are all evaluated if the model was trained on none of them.",
     .examples = examples,
     .flags = flags,
     .options_size = sizeof(eval_options),

@@ -128,7 +128,7 @@ static const d9_option data_options[] = {
     {"largest_picture", D9_OPTION_INT, FIELD(data.largest_picture), "64", 1, D9_MEGAPIXELS_MAX, NULL,
      "largest image of a folder, megapixels; a larger one is rejected before it is decoded"},
     {"skip_damaged", D9_OPTION_BOOL, FIELD(data.skip_damaged), "off", 0, 0, NULL,
-     "leave out files of a folder that cannot be read, with a warning for each"},
+     "folder, labelled, text, imdb: leave out files that cannot be read, with warnings"},
     {"skip_empty", D9_OPTION_BOOL, FIELD(data.skip_empty), "off", 0, 0, NULL,
      "folder, text: leave out class folders without images or texts, with a warning for each"},
     {"synthetic_train", D9_OPTION_INT, FIELD(data.synthetic_train), "2048", 1, 1e7, NULL,
