@@ -436,6 +436,7 @@ static d9_status train_seed(d9_cli *cli, const train_options *options, int64_t s
         add_scores(many, d9_json_real(object, config->measure->name), d9_json_score(object, config->measure),
                    json_integer_value(json_object_get(object, "views")) != 1);
         json_array_append(many->rows, object);
+        if (options->events) d9_cli_print_json_line(cli, json_incref(object), REAL_DIGITS);
         if (text) d9_cli_print(cli, "seed %lld: finished before, %s\n", (long long)seed, folder);
         goto done;
     }

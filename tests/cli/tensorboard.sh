@@ -134,4 +134,6 @@ grep -v '^forwarded' "$out" | cmp -s - lines || fail "the lines do not go on as 
 for seed in 1 2; do
     says "^forwarded mine $seed \\[1, 2\\] \\['accuracy', 'accuracy_tta', 'process_seconds', 'train_seconds'\\]\$"
 done
+accepts "$dawn9" train tiny.yaml --runs 2 --out forwarded --events --resume
+[ "$(grep -c '"seed":' "$out")" = 2 ] || fail "--events does not print the results of runs that were finished before"
 verdict
