@@ -29,7 +29,8 @@ static const d9_flag flags[] = {
     {"confusion", D9_FLAG_TEXT, offsetof(eval_options, confusion), "FILE",
      .doc = "write the confusion matrix as TSV: a row for each true class, a column for each predicted one"},
     {"mistakes", D9_FLAG_TEXT, offsetof(eval_options, mistakes), "OUT.png",
-     .doc = "draw the misclassified images as the network sees them, the most confident predictions first"},
+     .doc =
+         "draw the misclassified images as the network sees them, the most confident predictions first, at most 100"},
     {"json", D9_FLAG_SWITCH, offsetof(eval_options, json), .doc = "print JSON"},
     {.type = D9_FLAG_END},
 };
@@ -451,8 +452,8 @@ const d9_command d9_command_eval = {
     .name = "eval",
     .doc = "Evaluate a saved model, with and without its TTA views",
     .about = "`dawn9 eval RUN` and `dawn9 eval MODEL` need only the dataset: from where the run found it, or from\n"
-             "--data DIR. Records omit absolute paths, so a run with such a path needs --data here. Images of a\n"
-             "folder, or arrays, that the model was not trained on are all evaluated.",
+             "--data DIR. Records omit absolute paths, so a run with such a path needs --data here. A folder or\n"
+             "arrays that the model was not trained on are evaluated whole.",
     .examples = examples,
     .flags = flags,
     .options_size = sizeof(eval_options),
