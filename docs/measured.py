@@ -785,7 +785,7 @@ def worth_at_full_size(trick, folder, full):
     return paragraph(f"**Here, at full size.** Change in accuracy in points with its 95% interval, measured in "
                      f"`experiments/{os.path.basename(folder).replace('h200-', '')}.yaml` (dawn94 on an H200; {len(arms['without-' + trick])} seeds "
                      f"against {len(base)} of the full recipe). {effects}. "
-                     "`dawn9 tricks` compares the same runs with three of the full recipe, so it finds less. [All](../page.md#each-of-the-eight-tricks-left-out).")
+                     "`dawn9 tricks` compares these runs with three of the full recipe: too few for a significant difference. [All](../page.md#each-of-the-eight-tricks-left-out).")
 
 
 BUILT_IN = {"float": float, "abs": abs, "min": min, "max": max, "sum": sum, "len": len, "round": round}

@@ -7,7 +7,7 @@ usage: compare_builds.py OLD_BUILD NEW_BUILD FOLDER [PATTERN]    FOLDER: new, fo
        compare_builds.py --self-check RUN                        a flipped bit in any tensor of a run is noticed
 
 A build is a build folder with -DDAWN9_TESTS=ON and the targets dawn9, dawn9-onednn and dawn9_cuda_fake; each trains the
-configurations of its own source. Backends: reference, oneDNN, and CUDA over the C++ model of its kernels
+configurations of its own source. Backends: reference, cpu, oneDNN, and CUDA over the C++ model of its kernels
 (tests/cuda_backend): dawn9 finds a module beside itself, so a folder with copies of the three files is a dawn9 with a
 GPU. One line a run. Exit status: 1 if anything differs or nothing was compared."""
 

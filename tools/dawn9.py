@@ -15,8 +15,9 @@ are unset.
 
 Images are uint8, (N, H, W, 3) or grey (N, H, W), square; labels are whole numbers from 0. Without arrays the data set
 of the configuration is used. The library is $DAWN9_LIBRARY, or the first found in build/ and lib/ beside this file's
-folder, in the installation that this file is part of, and in the system's library path. Errors raise dawn9.Error with
-the message that the command would print; its warnings are given to warnings.warn."""
+folder, in the installation that this file is part of, and in the system's library path. Errors of the library raise
+dawn9.Error with the message that the command would print, wrong arguments ValueError; warnings are given to
+warnings.warn."""
 
 import contextlib
 import ctypes as c

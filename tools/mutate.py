@@ -3,7 +3,7 @@ tests that cover the line, quickest first, until one fails. A mutant that no tes
 mutant that does not compile, and one whose object code equals the original's.
 
 Called by tools/mutate.sh with the work folder: a clone of the tree with the builds build and build-coverage.
-The same commit, seed and path give the same mutants."""
+The same commit, seed, path and TESTS give the same mutants."""
 
 import glob
 import hashlib

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Builds and tests the committed tree on another system, from scratch.
+# Builds and tests the last commit (aarch64: the tree as it is) on another system, from scratch.
 #
 #   debian13   Debian 13 in a folder: gcc 14, oneDNN 3.7, PyTorch 2.6. In a fresh clone both commands of README.md
-#              (five minutes of reproduce.sh), then PyTorch: loading models, and its training step for comparison
+#              (five minutes of reproduce.sh), tests/run.sh, then PyTorch: loading models, its training step
 #   cuda12     Debian 13 with CUDA 12.4 and g++ 13, the oldest supported: the CUDA backend for every GPU that nvcc knows,
 #              the tests of its kernels on the simulated GPU, and dawn9-cuda12. Debian has no package of cuDNN: headers
 #              and libraries come from CUDNN=FOLDER (/usr/local/cuda) of this machine

@@ -13,7 +13,8 @@ typedef struct cutmix {
 
 static const d9_option options[] = {
     {"alpha", D9_OPTION_REAL, offsetof(cutmix, alpha), "1.0", 0.01, 100, NULL,
-     "the share of the own image is drawn from Beta(alpha, alpha): 1 is uniform, above 1 the halves are likelier"},
+     "the share of the own image is drawn from Beta(alpha, alpha): 1 is uniform, above 1 shares near a half are "
+     "likelier"},
     {"probability", D9_OPTION_REAL, offsetof(cutmix, probability), "1.0", 0, 1, NULL,
      "probability that a step has a box; its authors used 0.5 on CIFAR, 1 on ImageNet"},
     {0}};

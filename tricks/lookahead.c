@@ -17,11 +17,11 @@ typedef struct lookahead {
 static const d9_option options[] = {
     {"decay", D9_OPTION_REAL, offsetof(lookahead, decay), "0.95", 0, 1, NULL,
      "share of the old average at the end of the run, per step"},
-    {"every", D9_OPTION_INT, offsetof(lookahead, every), "5", 1, 100000, NULL, "steps between resets"},
+    {"every", D9_OPTION_INT, offsetof(lookahead, every), "5", 1, 100000, NULL, "parameter updates between resets"},
     {"power", D9_OPTION_REAL, offsetof(lookahead, power), "3", 0, 100, NULL,
      "exponent of the run's progress with which that share grows; 0: it is constant"},
     {"last", D9_OPTION_INT, offsetof(lookahead, last), "0", 0, 1000000, NULL,
-     "only in this many steps at the end, from the weights before them; 0: in the whole run"},
+     "only in this many updates at the end, from the weights before them; 0: in the whole run"},
     {0}};
 
 static d9_status on_step(d9_context *context, const void *opaque, d9_accumulators *accumulators, d9_tail *tail) {

@@ -12,7 +12,7 @@ typedef struct mixup {
 
 static const d9_option options[] = {
     {"alpha", D9_OPTION_REAL, offsetof(mixup, alpha), "0.2", 0.01, 100, NULL,
-     "the share of each image is drawn from Beta(alpha, alpha): near 0 most batches are hardly mixed, 1 is uniform"},
+     "the share of the own image is drawn from Beta(alpha, alpha): near 0 most batches are hardly mixed, 1 is uniform"},
     {0}};
 
 static d9_status on_augment(d9_context *context, const void *opaque, d9_augmentation *augmentation) {

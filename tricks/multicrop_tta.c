@@ -15,7 +15,8 @@ static const d9_option options[] = {
     {"shift", D9_OPTION_INT, offsetof(multicrop_tta, shift), "1", 1, 32, NULL,
      "shift up and left, and down and right, in pixels; the border is reflected"},
     {"share", D9_OPTION_REAL, offsetof(multicrop_tta, share), "1", 0, 1, NULL,
-     "share of the test images, the least confident ones, that get the shifted views; the others have only their own"},
+     "share of the evaluated images, the least confident ones, that get all views; the others have only the unchanged "
+     "image"},
     {"even", D9_OPTION_BOOL, offsetof(multicrop_tta, even), "off", 0, 0, NULL,
      "weight the three views equally, instead of one half for the unshifted image"},
     {0}};

@@ -26,8 +26,9 @@ typedef struct bench_options {
 
 static const d9_flag flags[] = {
     {"WHAT", D9_FLAG_OPTIONAL, offsetof(bench_options, what), .choices = "step|eval|pipeline|ops|cold|fit",
-     .doc = "a training step (default), a batch of evaluation, making a batch, all algorithms of the convolutions, "
-            "the start, or the largest batch"},
+     .doc =
+         "a training step (default), a batch of evaluation, making a batch, all algorithms of nodes that have several, "
+         "the start, or the largest batch"},
     {"config", D9_FLAG_TEXT, offsetof(bench_options, config), "CONFIG", .doc = "default configs/dawn94.yaml"},
     {.type = D9_FLAG_TABLE, .offset = offsetof(bench_options, edits), .table = d9_cli_edit_flags},
     {"steps", D9_FLAG_INTEGER, offsetof(bench_options, steps), "N", .minimum = 1, .maximum = 1000000,

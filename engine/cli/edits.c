@@ -33,7 +33,7 @@ const d9_flag d9_cli_edit_flags[] = {
     {"skip-damaged", D9_FLAG_SWITCH, offsetof(d9_cli_edits, skip_damaged),
      .doc = "leave out files that cannot be read, with warnings (data.skip_damaged)"},
     {"skip-empty", D9_FLAG_SWITCH, offsetof(d9_cli_edits, skip_empty),
-     .doc = "skip class folders without images, with a warning for each (data.skip_empty)"},
+     .doc = "skip class folders without images or texts, with a warning for each (data.skip_empty)"},
     {"no-check", D9_FLAG_SWITCH, offsetof(d9_cli_edits, no_check),
      .doc = "do not verify the checksums of a published dataset"},
     {.type = D9_FLAG_END},

@@ -29,7 +29,8 @@ static const d9_flag flags[] = {
     {"confusion", D9_FLAG_TEXT, offsetof(eval_options, confusion), "FILE",
      .doc = "write the confusion matrix as TSV: a row for each true class, a column for each predicted one"},
     {"mistakes", D9_FLAG_TEXT, offsetof(eval_options, mistakes), "OUT.png",
-     .doc = "draw the misclassified images as the network sees them, the most confident predictions first"},
+     .doc =
+         "draw the misclassified images as the network sees them, the most confident predictions first, at most 100"},
     {"json", D9_FLAG_SWITCH, offsetof(eval_options, json), .doc = "print JSON"},
     {.type = D9_FLAG_END},
 };

@@ -30,7 +30,7 @@ done:
 }
 
 static const d9_example examples[] = {
-    {"list the runs without training", "dawn9 experiment experiments/ladder-small.yaml --dry-run"},
+    {"list arms and seeds without training", "dawn9 experiment experiments/ladder-small.yaml --dry-run"},
     {"train all runs, two at a time; repeat to continue", "dawn9 experiment experiments/ladder-small.yaml --workers 2"},
     {"show finished and failed runs", "dawn9 experiment experiments/ladder-small.yaml --status"},
     {0},

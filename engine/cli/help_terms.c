@@ -28,7 +28,7 @@ static const term terms[] = {
     {"grad clip,clip grad,gradient clip,clip gradient,gradient clipping,clip grad norm", false,
      "`clip_norm` limits the norm of the gradient of all parameters"},
     {"accumulation,gradient accumulation,grad accumulation,accumulate gradient,effective batch", false,
-     "`train.accumulate` adds the gradients of several batches before an update"},
+     "`train.accumulate` updates by the mean of the gradients of several batches"},
     {"lars,lamb,lion,adagrad,rmsprop,sam", true, "such optimizer; nearest: `train.optimizer` and the trick `muon`"},
     {"swa,stochastic weight averaging,weight averaging", true,
      "stochastic weight averaging; nearest: `ema` and `lookahead`"},
@@ -71,8 +71,8 @@ static const term terms[] = {
     {"confusion matrix", false,
      "`eval --confusion FILE` writes that of a model; the page of `report` has that of the runs"},
     {"mistake,error,worst error,wrong,misclassified,top losses,error analysis", false,
-     "`eval --mistakes FILE` draws the misclassified test images, `predict --sheet FILE --worst-first` those of a "
-     "folder"},
+     "`eval --mistakes FILE` draws the misclassified test images, `predict --sheet FILE --worst-first` the images of a "
+     "folder, the worst first"},
     {"auc,auroc,roc,roc auc,area under the curve", false,
      "`train.loss` sigmoid makes the area under the curve the measure of a run; `eval` shows it for two classes"},
     {"f1,f1 score,recall,precision recall,classification report", false,

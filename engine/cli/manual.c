@@ -21,9 +21,10 @@ static const d9_fact files[] = {
     {"epochs.tsv", "DAWNBench's table: epoch, hours, top-1 accuracy; with submission.json"},
     {"result.json", "written last, so it exists only for a finished run: accuracies, clocks and the timeline behind "
                     "them, seed, device, versions, the rule used for every node"},
-    {"predictions.safetensors", "top class, confidence and label of every test image or text"},
+    {"predictions.safetensors", "top class, confidence and label of every evaluated image or text"},
     {"model.safetensors", "the weights; `dawn9 eval` reads it"},
-    {"checkpoint.safetensors", "of an unfinished run; `--resume` continues to bit-identical results"},
+    {"checkpoint.safetensors",
+     "of an unfinished run, or with `keep: all`; `--resume` continues to bit-identical results"},
     {0},
 };
 

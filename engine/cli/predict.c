@@ -24,8 +24,9 @@ static const d9_flag flags[] = {
      .doc = "show the K most probable classes; default 1"},
     {"json", D9_FLAG_SWITCH, offsetof(predict_options, json), .doc = "print a line of JSON per file"},
     {"sheet", D9_FLAG_TEXT, offsetof(predict_options, sheet), "OUT.png",
-     .doc = "also draw a contact sheet: each picture, its label and probability, and its true class if its folder has "
-            "the name of a class"},
+     .doc =
+         "also draw a contact sheet of at most 400 images: each with its label and probability, and its true class if "
+         "its folder has the name of a class"},
     {"worst-first", D9_FLAG_SWITCH, offsetof(predict_options, worst_first),
      .doc =
          "sort the sheet by the probability of the true class, or where it is not known of the predicted one; lowest "
@@ -409,7 +410,7 @@ static const d9_example examples[] = {
 const d9_command d9_command_predict = {
     .name = "predict",
     .doc = "Classify images or texts with a saved model",
-    .about = "Images of any size are resized to the model's input size; of a text the last words count, as many as\n"
+    .about = "Images are resized to the model's input size; of a text the last words count, as many as\n"
              "the model was trained with. Only the model file is needed: it contains the configuration, the class\n"
              "names, and the normalisation or vocabulary. An unreadable file costs a warning; the others are\n"
              "classified, and the exit status is 3.",

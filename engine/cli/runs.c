@@ -104,16 +104,16 @@ const d9_flag d9_runs_flags[] = {
     {"shard", D9_FLAG_TEXT, offsetof(d9_runs_options, shard), "I/N",
      .doc = "train only every Nth run (with --pack: task), from the Ith"},
     {"status", D9_FLAG_SWITCH, offsetof(d9_runs_options, status),
-     .doc = "show finished, running and failed runs, of all shards; train nothing"},
+     .doc = "show finished, running, stopped and failed runs, of all shards; train nothing"},
     {"dry-run", D9_FLAG_SWITCH, offsetof(d9_runs_options, dry_run),
      .doc =
-         "list the runs, count their steps and operations; with --slurm or --commands print what would be submitted; "
+         "list arms and seeds, count steps and operations; with --slurm or --commands print what would be submitted; "
          "train and write nothing"},
     {"time", D9_FLAG_SWITCH, offsetof(d9_runs_options, time),
      .doc = "with --dry-run: estimate the time on this machine from some training steps, up to a minute"},
     {"retry", D9_FLAG_SWITCH, offsetof(d9_runs_options, retry), .doc = "train failed runs again"},
     {"slurm", D9_FLAG_SWITCH, offsetof(d9_runs_options, slurm),
-     .doc = "submit an array job with a task per remaining run"},
+     .doc = "submit an array job with a task per remaining run, at most 1000 tasks"},
     {"commands", D9_FLAG_SWITCH, offsetof(d9_runs_options, commands),
      .doc = "print the command of each of these tasks, for another launcher"},
     {"pack", D9_FLAG_INTEGER, offsetof(d9_runs_options, pack), "N", .minimum = 1, .maximum = 100000,
@@ -123,12 +123,13 @@ const d9_flag d9_runs_flags[] = {
     {"tasks", D9_FLAG_INTEGER, offsetof(d9_runs_options, tasks), "N", .minimum = 1, .maximum = 100000,
      .doc = "with --slurm: at most N tasks at a time; of a search, N tasks"},
     {"requeue", D9_FLAG_SWITCH, offsetof(d9_runs_options, requeue),
-     .doc = "with --slurm: a task stops two minutes before its time limit and continues in another job"},
+     .doc = "with --slurm: a task stops two minutes before its time limit and is queued again to continue"},
     {"sbatch", D9_FLAG_LIST, offsetof(d9_runs_options, sbatch), "OPTION",
      .doc = "with --slurm: pass this option to sbatch (--sbatch=--gres=gpu:1); may be repeated"},
     {.type = D9_FLAG_TABLE, .offset = offsetof(d9_runs_options, edits), .table = d9_cli_edit_flags},
     {"quiet", D9_FLAG_SWITCH, offsetof(d9_runs_options, quiet), .doc = "print only the final lines"},
-    {"json", D9_FLAG_SWITCH, offsetof(d9_runs_options, json), .doc = "print only the state of every run, as JSON"},
+    {"json", D9_FLAG_SWITCH, offsetof(d9_runs_options, json),
+     .doc = "print only the state of every run, as JSON; with --dry-run the plan"},
     {.type = D9_FLAG_END},
 };
 

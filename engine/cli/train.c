@@ -28,7 +28,8 @@ static const d9_flag flags[] = {
      .doc = "train N consecutive seeds, each into OUT/seedN; print mean and standard deviation"},
     {"out", D9_FLAG_TEXT, offsetof(train_options, out), "DIR",
      .doc =
-         "folder of the run record; default runs/TITLE-seedN, or with --resume and a record's config.yaml its folder"},
+         "folder of the run record; default runs/TITLE-seedN, with --runs runs/TITLE, or with --resume and a record's "
+         "config.yaml its folder"},
     {"resume", D9_FLAG_SWITCH, offsetof(train_options, resume),
      .doc = "continue the run in the folder from its checkpoint, if there is one; a finished run is kept"},
     {"overwrite", D9_FLAG_SWITCH, offsetof(train_options, overwrite),

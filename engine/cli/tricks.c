@@ -54,7 +54,7 @@ static void measured_sentence(const d9_measured *row, char *sentence, size_t siz
                  gains ? "gains" : "loses", fabs(row->difference), row->side == D9_LEFT_OUT ? "without it" : "with it",
                  row->companions ? ", with its companions" : "", row->instead_of ? " instead of " : "",
                  row->instead_of ? row->instead_of : "", ends[0], ends[1], row->runs, row->experiment,
-                 small ? ": narrower, with fewer epochs" : "");
+                 small ? ": narrower, with fewer images and epochs" : "");
     if (row->p >= 0.05 && length > 0 && (size_t)length < size)
         snprintf(sentence + length, size - (size_t)length, "; not significant (Holm's p %.2g)", row->p);
 }

@@ -23,7 +23,9 @@ static const d9_flag flags[] = {
     {"precision", D9_FLAG_TEXT, offsetof(verify_options, precision), "P",
      .doc = "f64, f32 (default), tf32, or bf16 and fp16, compared with references rounded at the same tensors"},
     {"data", D9_FLAG_TEXT, offsetof(verify_options, data), "DIR",
-     .doc = "folder of the cases' data set, for patch statistics; without it that row is skipped"},
+     .doc =
+         "folder of the cases' data set, for patch statistics; default as for data.path. If it is not there, that row "
+         "is skipped"},
     {"threads", D9_FLAG_INTEGER, offsetof(verify_options, threads), "N", .minimum = 0, .maximum = 4096,
      .doc = "0: one per physical core this process may use"},
     {"json", D9_FLAG_SWITCH, offsetof(verify_options, json), .doc = "print JSON"},

@@ -135,11 +135,10 @@ static const char preface[] =
     "knot\n"
     "`warmup`, then falls to `end` by half a cosine, `end + (peak - end) * (1 + cos(pi * p)) / 2` at the share p of "
     "what\n"
-    "is left. Without `warmup` it begins at `peak`; `start` and `end` are 0 unless given. A file or `--set` with "
-    "another\n"
-    "shape, knots or values replaces an inherited schedule; `peak` and `--lr` change only the peak of a cosine. A "
-    "warm-up\n"
-    "that takes the whole run gives a warning.\n"
+    "is left. Without `warmup` it begins at `peak`; `start` and `end` are 0 unless given. `peak` and `--lr` change\n"
+    "only the peak of a cosine. A file or `--set` replaces the keys of an inherited schedule that it names: new\n"
+    "`knots` keep the `values`. Another shape drops the keys of the inherited one. A warm-up that takes the whole run\n"
+    "gives a warning.\n"
     "A step uses the value at its end, as Page's recipe does, or with `at: start` at its start, as airbench's do.\n";
 
 /* Adds text to a table cell; a bar would end the cell, so it is escaped. */

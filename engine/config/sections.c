@@ -9,8 +9,8 @@ static const d9_option root_options[] = {
     {"title", D9_OPTION_TEXT, FIELD(title), "", 0, 0, NULL,
      "name of this configuration in reports; default: the name of the file. Never inherited"},
     {"target", D9_OPTION_REAL, FIELD(target), "94", 0, ENDLESS, NULL,
-     "score of the test part that the run is timed to; default: accuracy 94 (percent), area under the curve 0.8, "
-     "perplexity 100"},
+     "score of the evaluated part (test or validation) that the run is timed to; default: accuracy 94 (percent), area "
+     "under the curve 0.8, perplexity 100"},
     {"backend", D9_OPTION_TEXT, FIELD(backend), "auto", 0, 0, "auto|reference|cpu|onednn|cuda",
      "compute backend, the device and kernels that train\n"
      "auto: the fastest on this machine\n"
@@ -19,7 +19,8 @@ static const d9_option root_options[] = {
      "onednn: oneDNN's kernels where it has them, for comparison\n"
      "cuda: an NVIDIA GPU"},
     {"precision", D9_OPTION_TEXT, FIELD(precision), "auto", 0, 0, "auto|f64|f32|tf32|bf16|fp16",
-     "type of activations and weights (mixed precision: the optimizer, statistics and loss compute in f32)\n"
+     "type of activations and weights (mixed precision: with bf16 and fp16 the optimizer, statistics and loss compute "
+     "in f32)\n"
      "auto: the fastest of the backend (dawn9 devices says which)\n"
      "f64: 64-bit floating point, only on reference\n"
      "f32: 32-bit floating point\n"
@@ -33,8 +34,8 @@ static const d9_option root_options[] = {
      "none: no weights\n"
      "model: the model of the last epoch\n"
      "all: also the checkpoint\n"
-     "best: the model of the epoch with the best accuracy, which needs data.validation, because the test "
-     "set must not be used for selection"},
+     "best: the model of the epoch with the best score, which needs data.validation, because the test set must not be "
+     "used for selection"},
     {0},
 };
 
@@ -47,7 +48,7 @@ static const d9_option backend_options[] = {
      "on: benchmark them and use the fastest\n"
      "off: use the first one"},
     {"choices", D9_OPTION_TEXT, FIELD(backend_options.choices), "", 0, 0, NULL,
-     "folder in which cuda keeps what it tuned, for later runs; default: ~/.cache/dawn9"},
+     "folder in which cuda keeps what it tuned, for later runs; default: ~/.cache/dawn9 (or $XDG_CACHE_HOME/dawn9)"},
     {"cpu_level", D9_OPTION_TEXT, FIELD(backend_options.cpu_level), "auto", 0, 0,
      "auto|plain|avx2|avx512|avx512-bf16|amx|v3|v4|v4bf16",
      "highest instruction set that the CPU backends use, by name or by x86-64 level\n"
@@ -91,7 +92,8 @@ static const d9_option data_options[] = {
      "groups "
      "or a split column, and a folder with val/ have a validation part of their own, which any other number selects"},
     {"image_size", D9_OPTION_INT, FIELD(data.image_size), "32", 4, 1024, NULL,
-     "image side, pixels: images of files are resized to it, those of arrays must have it"},
+     "image side, pixels: images of files are resized to it, those of arrays must have it, synthetic ones are drawn in "
+     "it"},
     {"fit", D9_OPTION_CHOICE, FIELD(data.fit), "stretch", 0, 0, "stretch|crop|letterbox",
      "images of files that are not square, in training and prediction\n"
      "stretch: the whole image, in other proportions\n"
@@ -104,7 +106,8 @@ static const d9_option data_options[] = {
     {"grey", D9_OPTION_BOOL, FIELD(data.grey), "off", 0, 0, NULL,
      "images of files: store them in grey, in a third of the memory; the network sees three equal channels"},
     {"length", D9_OPTION_INT, FIELD(data.length), "150", 1, 65536, NULL,
-     "tokens of a text: of a longer one the last are kept, a shorter one is padded at its end"},
+     "tokens of a text: of a longer one the last are kept, a shorter one is padded at its end. Of a corpus: tokens of "
+     "a window, which a step reads from each column"},
     {"vocabulary", D9_OPTION_INT, FIELD(data.vocabulary), "30000", 5, 1e7, NULL,
      "largest number of tokens: the four that are no words and the most frequent words of the training texts. A "
      "corpus keeps all its words"},
@@ -119,7 +122,7 @@ static const d9_option data_options[] = {
     {"split_column", D9_OPTION_TEXT, FIELD(data.split_column), "", 0, 0, NULL,
      "labelled: column that says of each image whether it is in train, valid or test; default: none"},
     {"shares", D9_OPTION_REALS, FIELD(data.shares), "[0.7, 0.1, 0.2]", 0, 1, NULL,
-     "labelled with groups and no column for the split: shares of the groups, in ascending order, for training, "
+     "labelled with groups and no column for the split: shares of the groups, sorted by number or name, for training, "
      "validation and test"},
     {"separator", D9_OPTION_TEXT, FIELD(data.separator), "|", 0, 0, NULL,
      "labelled, train.loss sigmoid: text between the labels of a cell"},
@@ -128,7 +131,8 @@ static const d9_option data_options[] = {
     {"largest_picture", D9_OPTION_INT, FIELD(data.largest_picture), "64", 1, D9_MEGAPIXELS_MAX, NULL,
      "largest image of a folder, megapixels; a larger one is rejected before it is decoded"},
     {"skip_damaged", D9_OPTION_BOOL, FIELD(data.skip_damaged), "off", 0, 0, NULL,
-     "folder, labelled, text, imdb: leave out files that cannot be read, with warnings"},
+     "folder, labelled, text, imdb: leave out files that cannot be read, labelled also rows without their image, "
+     "with warnings"},
     {"skip_empty", D9_OPTION_BOOL, FIELD(data.skip_empty), "off", 0, 0, NULL,
      "folder, text: leave out class folders without images or texts, with a warning for each"},
     {"synthetic_train", D9_OPTION_INT, FIELD(data.synthetic_train), "2048", 1, 1e7, NULL,
@@ -150,12 +154,12 @@ static const d9_option eval_options[] = {
      "evaluations with all views of test-time augmentation (TTA)\n"
      "last: only at the end and, with keep: best, of each epoch whose model is kept; the other evaluations compute the "
      "plain view, which also decides keep: best, eval.patience and train.plateau\n"
-     "every: every evaluation, and the accuracy with TTA decides"},
+     "every: every evaluation, and the score with TTA decides"},
     {"streams", D9_OPTION_INT, FIELD(eval.streams), "10", 1, 1e6, NULL,
      "columns into which the evaluated part of a corpus is cut; each loses its first word and the states before it"},
     {"patience", D9_OPTION_INT, FIELD(eval.patience), "0", 0, 1e6, NULL,
-     "early stopping: end training after this many epochs in a row without a better accuracy (or other measure of the "
-     "model); 0: never. Needs eval.every: 1, and data.validation, because the test set must not be used for selection"},
+     "early stopping: end training after this many epochs in a row without a better score; 0: never. Needs eval.every: "
+     "1, and data.validation, because the test set must not be used for selection"},
     {0},
 };
 
