@@ -91,15 +91,17 @@ static void add_switches(d9_text *text, const d9_trick *trick) {
 
 d9_status d9_help_trick(d9_cli *cli, const d9_trick *trick) {
     const int width = d9_help_width(cli);
+    const int self = d9_trick_index(trick->name);
+    const char *field = "conflicts";
     d9_text text;
     d9_text_init(&cli->context, &text);
     d9_text_add(&text, "%s\n", trick->name);
     add_field(&text, "what", trick->doc, width);
     add_field(&text, "source", trick->source, width);
     add_field(&text, "published", trick->effect, width);
-    add_measured(&text, d9_trick_index(trick->name), width);
-    for (int i = 0; i < D9_MAX_CONFLICTS && trick->conflicts[i]; i++)
-        add_field(&text, i == 0 ? "conflicts" : "", trick->conflicts[i], width);
+    add_measured(&text, self, width);
+    for (int i = 0; i < D9_TRICK_COUNT; i++)
+        if (d9_tricks_conflict(self, i)) add_field(&text, field, d9_trick_at(i)->name, width), field = "";
     d9_text_add(&text, trick->options && trick->options->key ? "  options\n" : "  options    none\n");
     for (const d9_option *option = trick->options; option && option->key; option++) add_option(&text, option, width);
     add_switches(&text, trick);
@@ -145,11 +147,12 @@ static json_t *trick_json(d9_cli *cli, const d9_trick *trick) {
     json_t *options = json_array(), *conflicts = json_array();
     for (const d9_option *option = trick->options; option && option->key; option++)
         json_array_append_new(options, option_json(cli, option));
-    for (int i = 0; i < D9_MAX_CONFLICTS && trick->conflicts[i]; i++)
-        json_array_append_new(conflicts, json_string(trick->conflicts[i]));
+    const int self = d9_trick_index(trick->name);
+    for (int i = 0; i < D9_TRICK_COUNT; i++)
+        if (d9_tricks_conflict(self, i)) json_array_append_new(conflicts, json_string(d9_trick_at(i)->name));
     return json_pack("{s:s, s:s, s:s?, s:s?, s:o, s:o, s:o}", "name", trick->name, "what", trick->doc, "source",
-                     trick->source, "published", trick->effect, "measured", measured_json(d9_trick_index(trick->name)),
-                     "conflicts", conflicts, "options", options);
+                     trick->source, "published", trick->effect, "measured", measured_json(self), "conflicts", conflicts,
+                     "options", options);
 }
 
 static json_t *tricks_json(d9_cli *cli) {

@@ -110,6 +110,8 @@ json "$out" 'all(m["low"] <= m["difference"] <= m["high"] and m["runs"] > 1 for 
 json "$out" 'all(m["instead_of"] in [None] + [t["name"] for t in d] for t in d for m in t["measured"])' \
     '[(m["added"], m["to_none"], m["instead_of"]) for t in d if t["name"] == "silu" for m in t["measured"]] == [(True, False, "gelu")]' \
     '[(m["added"], m["to_none"]) for t in d if t["name"] == "patch_whitening" for m in t["measured"]] == [(False, False), (False, False), (True, True)]'
+json "$out" 'all(t["name"] in next(u["conflicts"] for u in d if u["name"] == c) for t in d for c in t["conflicts"])' \
+    '"cutmix" in next(t["conflicts"] for t in d if t["name"] == "mixup")'
 replies 'd["name"] == "flip" and d["options"][0]["choices"] == "random|alternating"' "$dawn9" tricks flip --json
 # A trick added to a recipe, one in another's place, and one added to a network without tricks.
 for words in 'mixup a smaller, shorter recipe loses 1.21 points of accuracy with it (' \

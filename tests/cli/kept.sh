@@ -29,9 +29,11 @@ tables() { # KEPT TABLE...
     for table in "$@"; do made "$name/report/$table.tsv" "$results/$kept/report/$table.tsv"; done
 }
 for kept in cpu/ablate-airbench-small cpu/ablate-depth-small cpu/ablate-small cpu/ladder-small cpu/resnet18-small \
-    gpu/h200-ablate-augmentations-small gpu/h200-ablate-page gpu/h200-ladder gpu/h200-ladder-seed2; do
+    gpu/h200-ablate-augmentations-small gpu/h200-ablate-page gpu/h200-convergence gpu/h200-ladder gpu/h200-ladder-seed2; do
     tables $kept arms effects
 done
+tables gpu/h200-ladder-precision arms
+tables gpu/h200-fewest94-frontier frontier trials
 for table in runs machines; do # tables that a committed page links to
     made "ablate-airbench-small/report/$table.tsv" "$results/cpu/ablate-airbench-small/report/$table.tsv"
 done
