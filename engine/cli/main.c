@@ -18,7 +18,7 @@ static double interrupt_seconds;            /* d9_clock_now when the first signa
 static volatile sig_atomic_t unsaved_steps; /* written by the trainer */
 static pid_t main_process;                  /* worker processes also get Ctrl-C, but only this one prints about it */
 
-/* Prints a line if standard error or output is a terminal. Only in the main process; async-signal-safe. */
+/* Prints text if standard error or output is a terminal. Only in the main process; async-signal-safe. */
 static void print_to_terminal(const char *line, size_t length) {
     struct termios unused;
     if (getpid() != main_process) return;

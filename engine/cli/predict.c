@@ -164,8 +164,8 @@ static void print_json(const prediction *self, const char *path, const double *p
                                     d9_json_number(probabilities[first]), "top", top));
 }
 
-/* Counts an unusable sample. Warns about it if there are several samples; `finish` fails for a single one. With --json
- * also prints a line. */
+/* Counts an unusable sample. Warns about it if there are several samples; for a single one, the error of `finish` has
+ * its message. With --json also prints a line. */
 static void report_failure(prediction *self, const d9_cli_sample *sample) {
     self->failed++;
     if (self->samples.count > 1) d9_log(&self->cli->context, D9_LOG_WARNING, "%s", sample->failure);

@@ -197,7 +197,8 @@ done:
 }
 
 /* Rejects an output in or below the folder of the images, where it could replace an image or be taken for one. */
-static d9_status check_outside_data(d9_cli *cli, const d9_config *config, const char *output, const char *option) {
+static d9_status check_output_outside_data(d9_cli *cli, const d9_config *config, const char *output,
+                                           const char *option) {
     d9_status status = D9_OK;
     char *folder = NULL, *data = NULL, *copy;
     if (!output || !config->data.path || !d9_dataset_needs_path(config->data.dataset)) return D9_OK;
@@ -233,8 +234,8 @@ d9_status d9_data_preview(d9_cli *cli, const d9_data_options *options) {
     d9_config_free(&cli->context, config);
     config = NULL;
     D9_TRY(load_image_config(cli, options, &config));
-    D9_TRY(check_outside_data(cli, config, options->out, "--out"));
-    D9_TRY(check_outside_data(cli, config, options->filters, "--filters"));
+    D9_TRY(check_output_outside_data(cli, config, options->out, "--out"));
+    D9_TRY(check_output_outside_data(cli, config, options->filters, "--filters"));
     const d9_session_options open = {.config = config, .seed = (uint64_t)config->seed, .no_eval = true};
     D9_TRY(d9_session_open(&cli->context, &open, &session));
     if (session.dataset->channels != 3)

@@ -27,13 +27,13 @@ static d9_status accuracy(d9_context *context, const d9_evaluated *all, double *
     return D9_OK;
 }
 
-typedef struct ranked {
+typedef struct labelled_logit {
     double logit;
     bool positive;
-} ranked;
+} labelled_logit;
 
 static int by_logit(const void *a, const void *b) {
-    const double x = ((const ranked *)a)->logit, y = ((const ranked *)b)->logit;
+    const double x = ((const labelled_logit *)a)->logit, y = ((const labelled_logit *)b)->logit;
     return (x > y) - (x < y);
 }
 
@@ -41,7 +41,7 @@ static int by_logit(const void *a, const void *b) {
  * equal logits counts half. Computed by the rank statistic (R - p (p + 1) / 2) / (p n): R is the sum of the ranks, from
  * 1, of the p positive samples, n the number of negative ones, and equal logits share their mean rank (Hanley and
  * McNeil 1982, Radiology 143). NAN: p or n is 0. */
-static double area(ranked *samples, int64_t count) {
+static double area(labelled_logit *samples, int64_t count) {
     double positives = 0, ranks = 0;
     qsort(samples, (size_t)count, sizeof *samples, by_logit);
     for (int64_t begin = 0, end; begin < count; begin = end) {
@@ -57,13 +57,13 @@ static double area(ranked *samples, int64_t count) {
 /* The unweighted mean of the labels' areas under the curve; labels whose area is undefined are left out. */
 static d9_status auc(d9_context *context, const d9_evaluated *all, double *score, double *by_label) {
     d9_status status;
-    ranked *samples = NULL;
+    labelled_logit *samples = NULL;
     double sum = 0;
     int defined = 0;
     D9_TRY(D9_ALLOCATE(context, all->samples, "samples by logit", &samples));
     for (int64_t c = 0; c < all->classes; c++) {
         for (int64_t i = 0; i < all->samples; i++)
-            samples[i] = (ranked){all->logits[i * all->classes + c], (uint32_t)all->labels[i] >> c & 1};
+            samples[i] = (labelled_logit){all->logits[i * all->classes + c], (uint32_t)all->labels[i] >> c & 1};
         const double found = area(samples, all->samples);
         if (by_label) by_label[c] = found;
         if (isnan(found)) continue;

@@ -25,7 +25,7 @@ typedef struct d9_label_table {
     int64_t count, classes, groups; /* groups: 0 without a group column */
     d9_label_row *rows;
     const char **class_names;
-    bool drawn; /* there is no split column: the parts were drawn, or divide the groups */
+    bool drawn; /* no split column: the parts were drawn, by image or by dividing the groups */
 } d9_label_table;
 
 /* Reads `text`, which is changed, has a zero byte at text[size], and must outlive the table. Adds rows with errors to

@@ -12,8 +12,8 @@
 typedef struct d9_gradients { /* state of d9_gradient_append */
     d9_context *context;
     d9_graph *graph;
-    d9_value_id *of; /* for each forward value v: the value that holds d(summed loss)/dv, summed over the consumers of v
-                        that were visited so far; D9_NONE: none yet */
+    d9_value_id *of; /* for each forward activation v: the value that holds d(summed loss)/dv, summed over the consumers
+                        of v that were visited so far; D9_NONE: none yet. Not for parameters: see d9_gradient_of */
     bool *needed;    /* for each forward value: it depends on a trainable parameter, or on the image (`into_image`) */
 } d9_gradients;
 

@@ -61,8 +61,8 @@ typedef struct d9_report_arm {
     int64_t seeds_needed; /* per arm, for measure->effect and D9_REPORT_POWER; 0: unknown, or over a million */
     int series;           /* index into report->series; arms that differ only in train.epochs share one */
     double epochs_saved;  /* epochs after which the curve of the baseline's series (else of the first arm's) reaches
-                           * this score, minus `trained`; NAN: it does not reach the score or has fewer than two points,
-                           * this arm is on it, or the arm is not comparable with its baseline */
+                           * this score, minus `trained`; NAN: it does not reach the score, begins above it or has
+                           * fewer than two points, this arm is on it, or the arm is not comparable with its baseline */
 } d9_report_arm;
 
 typedef struct d9_report_series {

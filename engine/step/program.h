@@ -241,7 +241,7 @@ typedef struct d9_program {
 struct d9_trick;
 typedef struct d9_program_options {
     uint64_t seed;       /* of the run: key of all random draws */
-    const double *rates; /* learning rate of each step; NULL: from the schedule (verify sets it) */
+    const double *rates; /* values of train.lr for each step (verify and --find-lr); NULL: from the schedule */
     int64_t rate_count;
     const double *class_weights; /* (extent.classes) weight of an image of each class in the loss; NULL: all 1 */
     int64_t steps_per_epoch;     /* 0: from the extent (verify sets it) */

@@ -60,7 +60,7 @@ rm words
 rejects 2 '--out back.slash backslash' "$dawn9" experiment short.yaml --out 'back\slash' --slurm --dry-run
 prints '^runs       0 of 4 done, 4 waiting$' "$dawn9" experiment short.yaml --status
 [ "$before" = "$(listing)" ] || fail "looking left files: $(listing)"
-tiny | slower | sed 's|\[4, 4, 8, 8\]|[48, 48, 96, 96]|' >slow.yaml # eight steps take seconds
+tiny | slower | sed 's|\[4, 4, 8, 8\]|[48, 48, 96, 96]|' >slow.yaml # the eight steps of --time take seconds
 sed 's/tiny/slow/' short.yaml >short-slow.yaml
 left_early() {
     "$dawn9" experiment short-slow.yaml --dry-run --time &

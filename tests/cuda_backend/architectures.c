@@ -87,7 +87,7 @@ static int first_plan(fixture *f, const d9_cudnn_target *target, const d9_conv_d
 }
 
 /* Returns the number of convolutions without a plan on the card; adds the number that were tried to *asked. */
-static int check_device(fixture *f, int card, int precision, int *asked) {
+static int count_without_plan(fixture *f, int card, int precision, int *asked) {
     const test_device *device = &test_devices[card];
     d9_cudnn_target target;
     int without = 0;
@@ -108,7 +108,7 @@ TEST(every_convolution_has_a_plan) {
     for (int d = 0; d < TEST_DEVICES; d++) {
         const int count =
             test_devices[d].version < 80 ? BF16 : PRECISIONS; /* bf16 and tf32 need compute capability 8.0 */
-        for (int p = 0; p < count; p++) without += check_device(f, d, p, &asked);
+        for (int p = 0; p < count; p++) without += count_without_plan(f, d, p, &asked);
     }
     print_message("%d questions\n", asked);
     assert_true(asked >= 1300 / f->turns);

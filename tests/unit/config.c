@@ -215,7 +215,6 @@ TEST(test_a_peak_scales_the_schedule, enter_source_folder) {
     assert_learning_rates(scaled, "train.lr.knots=[0, 2, 3]", 3, (const double[]){0, 5, 2});
 }
 
-/* A schedule may have any number of knots. */
 TEST(test_a_schedule_has_any_number_of_knots, enter_source_folder) {
     const int count = 5000;
     d9_text *yaml = test_text();

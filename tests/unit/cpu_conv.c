@@ -367,7 +367,9 @@ static int check_passes(conv_case *c, const d9_cpu_conv_kernel *kernel, const d9
     return compared;
 }
 
-/* Tests the passes that the kernel accepts, with every instruction set that runs here; returns their number. */
+/* Tests the passes that the kernel accepts, with every instruction set that runs here; returns the number of tested
+ * passes, over all sets.
+ */
 static int check_instruction_sets(conv_case *c, const d9_cpu_conv_kernel *kernel, d9_kernel_store store) {
     int compared = 0;
     store_inputs(c, store);

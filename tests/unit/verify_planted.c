@@ -261,7 +261,7 @@ TEST(test_each_tensor_off_by_one_percent_fails) {
     assert_int_equal(all, 2 * STEPS + 17 + 2 * (9 + 8 * 4) + 2);
 }
 
-/* In f32, a row beyond its limit is compared with the case's sensitivity, which is far below one percent. */
+/* Also in f32, whose sensitivity is far below one percent, a row that is off by one percent must fail. */
 TEST(test_one_percent_fails_in_f32) {
     int spoilt[GROUPS];
     pick_tensors(*state, true, spoilt);

@@ -159,7 +159,7 @@ static d9_status run_paste(d9_context *context, const d9_site *site, int64_t ste
 const d9_rule d9_cpu_batch_and_update_rules[] = {
     D9_PLAIN_RULE(D9_OP_DRAW, "draw", NULL, d9_host_draw),
     D9_PLAIN_RULE(D9_OP_AUGMENT, "augment", d9_cpu_types_fit, run_augment),
-    D9_PLAIN_RULE(D9_OP_GATHER, "gather", NULL, d9_host_gather),
+    D9_PLAIN_RULE(D9_OP_GATHER, "gather", NULL, d9_host_gather_labels),
     D9_PLAIN_RULE(D9_OP_MIX, "mix", d9_cpu_types_fit, run_mix),
     D9_PLAIN_RULE(D9_OP_PASTE, "paste", paste_match, run_paste),
     D9_PLAIN_RULE(D9_OP_RANK, "rank", d9_cpu_types_f32, run_rank),

@@ -28,7 +28,7 @@ done:
     return status;
 }
 
-d9_status d9_host_gather(d9_context *context, const d9_site *site, int64_t step) {
+d9_status d9_host_gather_labels(d9_context *context, const d9_site *site, int64_t step) {
     d9_status status;
     const int32_t *labels = d9_site_data(site, site->nodes[0]->inputs[0]), *order;
     int32_t *gathered = d9_site_data(site, site->nodes[0]->outputs[0]);

@@ -134,7 +134,7 @@ D9_MUST_USE d9_status d9_host_order(d9_context *context, const d9_site *site, in
                                     const int32_t **order);
 /* Run functions for the operations draw, gather, tokens and stream. */
 D9_MUST_USE d9_status d9_host_draw(d9_context *context, const d9_site *site, int64_t step);
-D9_MUST_USE d9_status d9_host_gather(d9_context *context, const d9_site *site, int64_t step);
+D9_MUST_USE d9_status d9_host_gather_labels(d9_context *context, const d9_site *site, int64_t step);
 D9_MUST_USE d9_status d9_host_tokens(d9_context *context, const d9_site *site, int64_t step);
 D9_MUST_USE d9_status d9_host_stream(d9_context *context, const d9_site *site, int64_t step);
 /* Returns D9_DEVICE if one of the `samples` labels of a loss node is neither valid for its loss nor -1. */

@@ -60,7 +60,8 @@ d9_conv_geometry d9_conv_geometry_of(const d9_site *site);
 /* True if the values have the types that the geometry requires. */
 bool d9_conv_types_fit(const d9_site *site, const d9_conv_geometry *geometry);
 
-/* ---- chains: norm or bias, then act and add in either order; backward: the reverse ---- */
+/* ---- chains: norm or bias, then act and add in either order; backward: add (of two gradients), act_backward, then the
+ * gradient of the norm or bias; act and add may be absent ---- */
 
 /* For a site of a norm or bias followed by nothing, act, add or both: true if all activations have one storable type,
  * input 1 (scale or bias) is f32, each node reads the output of the node before, and other nodes read the first node's

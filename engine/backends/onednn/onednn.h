@@ -22,7 +22,7 @@ D9_MUST_USE d9_status d9_onednn_matrix_rate(d9_context *context, void *state, d9
 typedef enum d9_onednn_layout { D9_ONEDNN_PLAIN, D9_ONEDNN_BLOCKED, D9_ONEDNN_WINOGRAD } d9_onednn_layout;
 typedef struct d9_onednn_algorithm {
     const char *name;
-    d9_onednn_layout layout; /* of activations: "x1", "x2", ...: (N, H, W, C); otherwise oneDNN chooses it */
+    d9_onednn_layout layout; /* of activations; PLAIN: (N, H, W, C); otherwise oneDNN chooses it */
     int across;              /* "x16": number of images side by side, plain layout only; 1: unchanged */
 } d9_onednn_algorithm;
 

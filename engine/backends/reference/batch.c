@@ -7,7 +7,9 @@
 
 d9_status d9_reference_DRAW(const d9_reference_op *op) { return d9_host_draw(op->context, op->site, op->step); }
 
-d9_status d9_reference_GATHER(const d9_reference_op *op) { return d9_host_gather(op->context, op->site, op->step); }
+d9_status d9_reference_GATHER(const d9_reference_op *op) {
+    return d9_host_gather_labels(op->context, op->site, op->step);
+}
 
 /* Augments one sample: image (H, W, stored) bytes -> out (out_height, out_width, C), by table (C, 256). The one channel
  * of a grey sample becomes all C. */

@@ -36,7 +36,7 @@ static d9_status add_gradient(d9_gradients *gradients, const d9_node *forward, d
     return status != D9_OK ? status : d9_gradient_add(gradients, forward, forward->inputs[0], dy);
 }
 
-static d9_status add_to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_node *node) {
+static d9_status addition_to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_node *node) {
     (void)context;
     d9_onnx_node(writer, "Add", node->role,
                  (const char *[]){d9_onnx_input(writer, node, 0), d9_onnx_input(writer, node, 1), NULL},
@@ -51,7 +51,7 @@ const d9_op_info d9_op_ADD = {
     .shape = add_shape,
     .type = d9_type_of_input,
     .gradient = add_gradient,
-    .onnx = add_to_onnx,
+    .onnx = addition_to_onnx,
 };
 
 /* ---- scale ---- */

@@ -8,7 +8,7 @@
 enum {
     ROWS = D9_PRODUCT_ROWS,
     WIDTH = D9_PRODUCT_WIDTH,
-    RUN_ROWS = D9_RUN + D9_PRODUCT_ROWS, /* at least D9_RUN rounded up to whole blocks */
+    RUN_ROWS = D9_RUN + D9_PRODUCT_ROWS, /* at least D9_RUN rounded up to whole blocks of ROWS pixels */
 };
 typedef float run_tile[RUN_ROWS * WIDTH] __attribute__((aligned(64)));
 
