@@ -103,7 +103,8 @@ typedef struct dawn9_epoch {           /* results of one epoch */
 typedef struct dawn9_progress {
     int64_t step, steps;      /* batches done; batches of the whole run */
     double loss;              /* mean training loss of the epoch so far; NaN if it was not read from the device */
-    double seconds;           /* since the start of the epoch; after a step: since the resumption, if that is later */
+    double seconds;           /* after a step: since the start of the epoch or the resumption, whichever is later; after
+                                 an epoch: of its training, without evaluation */
     const dawn9_epoch *epoch; /* the epoch that just ended, valid during the call; NULL if a step ended */
 } dawn9_progress;
 

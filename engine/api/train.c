@@ -32,6 +32,11 @@ static void on_step(void *user, const d9_program *program, int64_t step, double 
     call_progress(self, program, loss, epoch_seconds, NULL);
 }
 
+static void on_resumed(void *user, int64_t steps, const d9_epoch_row *rows, int64_t count) {
+    (void)rows, (void)count;
+    ((run *)user)->step = steps;
+}
+
 static void on_epoch(void *user, const d9_program *program, const d9_epoch_row *row) {
     const dawn9_epoch epoch = {.epoch = row->epoch,
                                .train_loss = row->train_loss,
@@ -113,7 +118,10 @@ dawn9_status dawn9_train(dawn9_context *outer, const dawn9_config *config, const
         .out = self.options->folder,
         .resume = self.options->resume != 0,
         .overwrite = self.options->overwrite != 0,
-        .observer = {.user = &self, .step = self.options->progress ? on_step : NULL, .epoch = on_epoch},
+        .observer = {.user = &self,
+                     .step = self.options->progress ? on_step : NULL,
+                     .epoch = on_epoch,
+                     .resumed = on_resumed},
         .kept = on_kept,
     };
     context->interrupt = &self.stop;

@@ -47,7 +47,7 @@ typedef struct generator {
 } generator;
 
 /* Makes the dataset of the network: one stream of two words. Every step reads the first word, which feed_word sets. */
-static d9_status make_dataset(d9_context *context, const d9_description *description, d9_dataset **made) {
+static d9_status make_two_word_stream(d9_context *context, const d9_description *description, d9_dataset **made) {
     d9_status status;
     d9_dataset *dataset = NULL;
     d9_split two = {.count = 2};
@@ -82,7 +82,7 @@ static d9_status open_model(generator *self, const generate_options *chosen, con
         D9_TRY(d9_fail(context, D9_USAGE, "%s: model.name %s does not predict the next word", model,
                        (*config)->model->name));
     (*config)->eval.streams = (*config)->train.batch_size = 1;
-    D9_TRY(make_dataset(context, description, &dataset));
+    D9_TRY(make_two_word_stream(context, description, &dataset));
     const d9_session_options open = {.config = *config,
                                      .seed = (uint64_t)(*config)->seed,
                                      .process_start = self->cli->process_start,

@@ -147,10 +147,10 @@ done:
     return status;
 }
 
-/* True for a text that readers of YAML take for a number, a date, a truth value or null unless it is quoted. */
+/* True for a text that readers of YAML may take for a number, a date, a truth value or null unless it is quoted. */
 static bool reads_as_another_type(const char *value) {
     static const char *const words[] = {"true", "false", "yes", "no", "on", "off", "null", ".inf", ".nan"};
-    bool found = strpbrk(value, "0123456789") && !value[strspn(value, "0123456789+-._:eExX")];
+    bool found = strpbrk(value, "0123456789") && !value[strspn(value, "0123456789+-._:abcdefABCDEFxXoO")];
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) found |= strcasecmp(value, words[i]) == 0;
     return found;
 }

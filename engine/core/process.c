@@ -41,8 +41,8 @@ void d9_signal_guard_end(const d9_signal_guard *guard) { pthread_sigmask(SIG_SET
 
 /* Replaces the child by the program; the kernel kills it when dawn9 ends, even by SIGKILL. Calls only functions that
  * are safe between fork and exec, and exits as a shell does: with 127 if there is no such program, else 126. */
-static void become(const d9_signal_guard *guard, pid_t parent, const char *const *argv, const char *folder,
-                   const char *log) {
+static void become_program(const d9_signal_guard *guard, pid_t parent, const char *const *argv, const char *folder,
+                           const char *log) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     const int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
     const int output = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
@@ -97,7 +97,7 @@ d9_status d9_process_run(d9_context *context, const d9_signal_guard *guard, cons
     snprintf(log, sizeof log, "%s/log", folder);
     const pid_t parent = getpid(), child = fork();
     if (child < 0) return d9_fail(context, D9_DATA, "%s cannot be run: %s", program, strerror(errno));
-    if (child == 0) become(guard, parent, argv, folder, log);
+    if (child == 0) become_program(guard, parent, argv, folder, log);
 
     const int interrupted = wait_for_child(child, &state);
     if (interrupted) return d9_fail(context, (d9_status)(128 + interrupted), "interrupted while %s ran", program);

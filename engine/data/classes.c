@@ -110,7 +110,7 @@ static d9_status check_name(d9_context *context, const class_folder *class, cons
     return D9_OK;
 }
 
-static int64_t count_loose(const d9_file_kind *kind, const d9_listing *listing) { /* files directly in the folder */
+static int64_t count_loose(const d9_file_kind *kind, const d9_listing *listing) { /* samples directly in the folder */
     int64_t count = 0;
     for (int64_t i = 0; i < listing->count; i++)
         count += !listing->entries[i].folder && kind->is_name(listing->entries[i].name);

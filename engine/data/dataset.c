@@ -243,7 +243,7 @@ static void measure_channels(d9_dataset *dataset) {
 
 /* ---- the digest ---- */
 
-static uint64_t hash_word(uint64_t digest, uint64_t word) {
+static uint64_t mix_word64(uint64_t digest, uint64_t word) {
     digest = (digest ^ word) * UINT64_C(0x9e3779b97f4a7c15);
     return digest ^ digest >> 32;
 }
@@ -256,10 +256,10 @@ uint64_t d9_digest_bytes(uint64_t digest, const void *bytes, size_t size) {
         const size_t left = size - at;
         memset(words, 0, sizeof words);
         memcpy(words, (const char *)bytes + at, left < sizeof words ? left : sizeof words);
-        for (int l = 0; l < CHAINS; l++) chain[l] = hash_word(chain[l], words[l]);
+        for (int l = 0; l < CHAINS; l++) chain[l] = mix_word64(chain[l], words[l]);
     }
-    for (int l = 0; l < CHAINS; l++) digest = hash_word(digest, chain[l]);
-    return hash_word(digest, size);
+    for (int l = 0; l < CHAINS; l++) digest = mix_word64(digest, chain[l]);
+    return mix_word64(digest, size);
 }
 
 static uint64_t hash_split(uint64_t digest, const d9_split *split, size_t sample_bytes) {
@@ -268,7 +268,7 @@ static uint64_t hash_split(uint64_t digest, const d9_split *split, size_t sample
 }
 
 void d9_dataset_digest(const d9_dataset *dataset, char hex[D9_DIGEST_DIGITS + 1]) {
-    uint64_t digest = hash_word((uint64_t)dataset->height, (uint64_t)dataset->width);
+    uint64_t digest = mix_word64((uint64_t)dataset->height, (uint64_t)dataset->width);
     for (int64_t c = 0; c < dataset->classes; c++)
         digest = d9_digest_bytes(digest, dataset->class_names[c], strlen(dataset->class_names[c]));
     for (int64_t i = 0; i < dataset->vocabulary.count; i++)
@@ -401,7 +401,7 @@ static d9_status apply_input_size(d9_context *context, const d9_dataset_options 
     return D9_OK;
 }
 
-/* Resizes the evaluated images to the size of the crops. */
+/* With input_size: sets the sizes of the dataset and its crops, and resizes the evaluated images to the crops' size. */
 static d9_status shrink_test(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
     d9_status status;
     const d9_split whole = dataset->test;

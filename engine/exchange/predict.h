@@ -37,8 +37,8 @@ typedef struct d9_predictor {
  * differ. */
 D9_MUST_USE d9_status d9_predictor_open(d9_context *context, const d9_predictor_options *options,
                                         d9_predictor *predictor);
-/* Resizes a picture to pixels u8 (height, width, 3), the size in the description, in the way in which the training run
- * resized its evaluation images. */
+/* Resizes a picture to the description's size, pixels u8 (height, width, 3), as the training run resized its evaluation
+ * images. */
 D9_MUST_USE d9_status d9_predictor_resize(const d9_predictor *predictor, d9_context *context, const char *name,
                                           const d9_image *image, uint8_t *pixels);
 /* Fills tokens (width of the description) for a model of texts. Returns D9_DATA, with `name`, for a text that

@@ -108,7 +108,7 @@ static d9_status build(d9_context *context, const void *opaque, int64_t classes,
     static const d9_stem_roles stem = {"conv1", "bn1", "relu", "maxpool"};
     const resnet *self = opaque;
     d9_value_id y;
-    /* With 5 pixels a side after the stem, the stages have sides of 5, 3, 2 and 1: each after the first halves them. */
+    /* 5 is the smallest side after the stem that every later stage still halves, rounded up: 5, 3, 2, 1. */
     D9_TRY(d9_parts_stem(context, graph, &stem, (d9_stem)self->stem, 5, x, self->width, &y));
     for (int s = 0; s < STAGES; s++)
         for (int i = 0; i < variants[self->depth].blocks[s]; i++) {

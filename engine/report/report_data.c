@@ -297,7 +297,7 @@ static int first_line(const char *words) {
 }
 
 /* Adds label and numbers of a row as the lines above its bar. */
-static void put_forest_lines(const d9_report *report, const forest_row *row, d9_text *text) {
+static void put_forest_row_lines(const d9_report *report, const forest_row *row, d9_text *text) {
     d9_text words;
     d9_text_init(text->context, &words);
     add_forest_label(row, &words);
@@ -314,7 +314,7 @@ static void put_forest_lines(const d9_report *report, const forest_row *row, d9_
 
 d9_status d9_report_forest_lines(const d9_report *report, d9_text *text) {
     d9_text_add(text, "row\tline\tleft\n");
-    return put_forest(report, put_forest_lines, text);
+    return put_forest(report, put_forest_row_lines, text);
 }
 
 /* ---- ladder: published and measured, in the experiment's order ---- */

@@ -132,8 +132,7 @@ static d9_status add_caption(d9_context *context, d9_report *report, const d9_da
     return d9_report_keep(context, report, &text, note);
 }
 
-static d9_status picture_mistakes(d9_context *context, d9_report *report, const d9_report_run *run,
-                                  d9_report_plot *plot) {
+static d9_status plot_mistakes(d9_context *context, d9_report *report, const d9_report_run *run, d9_report_plot *plot) {
     d9_status status = D9_OK;
     d9_run_predictions read;
     int64_t mistakes[MISTAKES];
@@ -168,7 +167,7 @@ d9_status d9_report_add_pictures(d9_context *context, d9_report *report, d9_repo
     char path[PATH_BYTES];
     for (int r = 0; report->predictions.classes > 0 && r < report->run_count; r++) {
         if (report->runs[r].arm != report->predictions.arm || !report->runs[r].result) continue;
-        D9_TRY(picture_mistakes(context, report, &report->runs[r], &plots[*count]));
+        D9_TRY(plot_mistakes(context, report, &report->runs[r], &plots[*count]));
         *count += plots[*count].html != NULL;
         break;
     }

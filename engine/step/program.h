@@ -181,8 +181,9 @@ typedef struct d9_phase_change {
     int64_t batches;   /* batches per step; 0: unchanged */
 } d9_phase_change;
 enum { D9_MAX_PHASE_CHANGES = 24, D9_MAX_BATCHES = 64 /* of a step */ };
-typedef struct d9_phase_changes { /* a step has the scale and the batches of the last change at or before it that sets
-                                   * them */
+/* In the order of their steps. The scale and the batches of a step are each set by the last change so far that sets
+ * them. */
+typedef struct d9_phase_changes {
     int count;
     d9_phase_change change[D9_MAX_PHASE_CHANGES];
 } d9_phase_changes;

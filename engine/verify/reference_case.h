@@ -38,7 +38,8 @@ typedef struct d9_reference_case {
     d9_arena arena;
 } d9_reference_case;
 
-/* Opens a case. Returns D9_DATA, with file and part, if it is not a reference case or its parts are inconsistent. */
+/* Opens a case and checks its metadata; d9_reference_case_dataset checks its batch. Returns D9_DATA if it is not a
+ * reference case, or if its configuration or settings are invalid. */
 D9_MUST_USE d9_status d9_reference_case_open(d9_context *context, const char *path, d9_reference_case *self);
 void d9_reference_case_close(d9_context *context, d9_reference_case *self);
 

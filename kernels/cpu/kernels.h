@@ -204,11 +204,11 @@ void d9_cpu_lerp(const d9_cpu *cpu, float ratio, const float *x, int64_t count, 
 void d9_cpu_augment(const d9_cpu *cpu, const d9_cpu_batch *batch, int64_t images, d9_kernel_out y);
 /* y[n] = share x[n] + (1 - share) x[images - 1 - n], images of `size` elements */
 void d9_cpu_mix(const d9_cpu *cpu, d9_kernel_in x, float share, int64_t images, int64_t size, d9_kernel_out y);
-/* y[n] = x[images - 1 - n] in the box, x[n] elsewhere. d: images, height, width and channels of x and y, which have one
- * type. */
 typedef struct d9_cpu_box {
     int64_t top, left, bottom, right; /* rows top <= row < bottom, columns left <= column < right */
 } d9_cpu_box;
+/* y[n] = x[images - 1 - n] in the box, x[n] elsewhere. d: images, height, width and channels of x and y, which have one
+ * type. */
 void d9_cpu_paste(const d9_cpu *cpu, d9_kernel_in x, const d9_cpu_box *box, const int64_t *d, d9_kernel_out y);
 
 /* Images side by side: (N, H, W, C) <-> (N / across, H, across * (W + gap), C), with `gap` zero columns after each

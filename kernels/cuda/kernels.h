@@ -399,7 +399,7 @@ typedef struct d9_cuda_clip {   /* kernels/formulas/clip.h */
     const int64_t *step;        /* NULL: step 0 */
     const d9_cuda_guard *guard; /* NULL: gradients are not scaled */
 } d9_cuda_clip;
-int64_t d9_cuda_clip_scratch_bytes(int64_t count); /* the caller aligns the scratch to 16 bytes */
+int64_t d9_cuda_clip_scratch_bytes(int64_t count); /* the caller aligns the scratch to 8 bytes */
 /* Scales all gradients g (count) in place, in two launches. Finite numbers stay finite and others do not become finite,
  * so d9_cuda_guard_check may follow. */
 int d9_cuda_clip_gradient(d9_cuda_stream stream, const d9_cuda_clip *clip, int64_t count, void *scratch, float *g);

@@ -113,7 +113,8 @@ D9_DEVICE int64_t d9_norm_at(const d9_norm_plan &p, int64_t group, int64_t r, in
             call;                                                                                                      \
         }                                                                                                              \
     } while (0)
-/* Rows of one array loaded at once: with runs of 8 channels four loads of 16 bytes, because a row of f32 needs two. */
+/* Basic number of rows that a thread loads at once: with runs of 8 channels four loads of 16 bytes, two for a row of
+ * f32. A kernel loads as many, twice or half as many, by the number of its arrays. */
 #define D9_NORM_ROWS(S) ((S) == D9_KERNEL_F32 ? 2 : 4)
 
 /* Adds one row to the sums: d and d^2 with d = x - pivot, or dz and dz (x - mean). */

@@ -113,7 +113,8 @@ D9_DEVICE recur_step step_at(const d9_cuda_recur &s, const d9_cuda_recur_kept &k
     r.dy = d9_fetch_bits(dy, row * units + k);
     if (t > 0) {
         r.before = d9_fetch_bits(kept.y, row_before * units + k);
-        r.c_before = kept.saved[row_before * count * units + ((count - 1) * units + k)]; /* c of cells with memory; others ignore it */
+        /* c of cells with memory; others ignore it */
+        r.c_before = kept.saved[row_before * count * units + ((count - 1) * units + k)];
     } else {
         r.before = kept.first.h.data ? d9_fetch_bits(kept.first.h, n * units + k) : 0;
         r.c_before = kept.first.c ? kept.first.c[n * units + k] : 0.0f;

@@ -211,7 +211,7 @@ observe $train hollow --skip-damaged
 mkdir "$(printf 'one/caf\351')" && cp drawn/disc/0[01].png one/caf*/
 cp drawn/bars/01.png one/bars/
 rejects 3 'one' $train one
-# Evaluation alone takes any batch.
+# Evaluation alone accepts any batch size.
 accepts "$dawn9" eval far/config.yaml further/model.safetensors --data drawn --set train.batch_size=1000
 rejects 2 'train.batch_size 1000 71' $train drawn --set train.batch_size=1000
 verdict

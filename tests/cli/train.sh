@@ -160,7 +160,7 @@ ends 5 'non-finite [0-9]+' "$dawn9" train tiny.yaml --out hot --quiet --set "$ho
 
 # ---- interrupts: a checkpoint, status 130 and 143; the resumed run equals the uninterrupted one ----
 { tiny | slower | sed 's/synthetic_train: 128/synthetic_train: 64/; s/epochs: 2/epochs: 8/'; echo 'eval: {every: 4}'; } >long.yaml
-interrupted() { # SIGNAL FILE FOLDER OPTION...: a signal once this file is in the folder
+interrupted() { # SIGNAL FILE FOLDER OPTION...: trains into FOLDER, and sends SIGNAL once FILE is there
     signal=$1 file=$3/$2 folder=$3
     shift 3
     signalled "$signal" "$file" "$dawn9" train long.yaml --out "$folder" "$@"

@@ -364,7 +364,7 @@ def trip_of(blocks, following, order, head, body):
     """The blocks of a trip: the path with the fewest, but at least one, of the widest loads; [] if none loads."""
     widest = max((width(each) for block in body for each in blocks[block] if reads_global(each)), default=0)
     many = {block: sum(reads_global(each) and width(each) == widest for each in blocks[block]) for block in body}
-    paths = collections.defaultdict(dict)  # {block: {has it loaded: (loads, instructions, path)}}
+    paths = collections.defaultdict(dict)  # {block: {has the path loaded: (loads, instructions, path)}}
     paths[head] = {many[head] > 0: (many[head], len(blocks[head]), [head])}
     ends = []
     for block in sorted(body, key=order.get):

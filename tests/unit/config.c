@@ -292,7 +292,7 @@ static double celu_alpha(const d9_config *config) {
     return alpha;
 }
 
-TEST(test_edits_change_the_file_and_the_last_counts, enter_source_folder) {
+TEST(test_edits_override_the_file_and_the_last_edit_wins, enter_source_folder) {
     static d9_config_edit items[] = {{.kind = D9_EDIT_WITH, .text = "celu:alpha=0.2"},
                                      {.kind = D9_EDIT_WITH, .text = "celu"},
                                      {.kind = D9_EDIT_WITH, .text = "flip"},

@@ -505,7 +505,7 @@ TEST(three_times_as_many_images_of_a_class_are_warned_of) {
 }
 
 /* Class 2 has one image. For some seeds it is drawn as a test image, which is an error; otherwise it is trained on. */
-TEST_WITH(const char *folder, a_class_keeps_an_image_to_train_on, run_folder_set_up) {
+TEST_WITH(const char *folder, a_class_without_an_image_to_train_on_is_rejected, run_folder_set_up) {
     uint8_t images[ARRAY_IMAGES * 75], labels[ARRAY_IMAGES] = {0, 1, 0, 1, 2, 1, 0, 1, 0, 1, 0, 1};
     int trained = 0, others = 0;
     write_arrays(folder, "", images);

@@ -96,8 +96,8 @@ typedef struct d9_cuda {
     d9_cuda_choices *choices;
     char name[D9_CUDA_CHOICE_KEY]; /* prefix of cache keys: GPU, driver and versions of the libraries */
     /* Scratch memory shared by all rules during their run; may move between steps: do not keep the pointer.
-     * `scratch_needed`: largest size asked of d9_cuda_reserve_scratch. `scratch_moves`: number of moves, which outdate recorded
-     * graphs. */
+     * `scratch_needed`: largest size asked of d9_cuda_reserve_scratch. `scratch_moves`: number of moves, which outdate
+     * recorded graphs. */
     void *scratch;
     int64_t scratch_bytes, scratch_needed, scratch_moves;
     int64_t own_bytes; /* total size of all d9_cuda_site_memory */
@@ -173,19 +173,20 @@ typedef struct d9_cuda_segment {
     int64_t begin, end; /* elements of GRADIENT */
     d9_node_id ready;   /* last node before the sum that reads or writes one of them; -1: none does */
 } d9_cuda_segment;
-typedef struct d9_cuda_sums { /* the sums of one step, one for each segment, submitted in the order of `ready` */
+typedef struct d9_cuda_gradient_sums { /* the sums of one step, one for each segment, submitted in the order of `ready`
+                                        */
     d9_cuda_segment *segment;
     int count;
     bool waits; /* the sums go through host memory and wait for the stream, so the step cannot be recorded */
-} d9_cuda_sums;
+} d9_cuda_gradient_sums;
 /* Finds the sums of a step in which the rules with active[i] != 0 run; `active` has plan->placed_count entries. The
  * first call that finds a sum is collective in a run of several processes: they join their GPUs, or agree to add
  * through host memory, with a warning. Free with d9_cuda_sums_free. */
 D9_MUST_USE d9_status d9_cuda_sums_plan(d9_context *context, const d9_plan *plan, const uint8_t *active,
-                                        d9_cuda_sums *sums);
-void d9_cuda_sums_free(d9_context *context, d9_cuda_sums *sums); /* `sums` may be all zero */
+                                        d9_cuda_gradient_sums *sums);
+void d9_cuda_sums_free(d9_context *context, d9_cuda_gradient_sums *sums); /* `sums` may be all zero */
 /* Submits the sums, from number *next on, whose gradients are complete before `node` runs; moves *next past them. */
-D9_MUST_USE d9_status d9_cuda_sums_start(d9_context *context, const d9_plan *plan, const d9_cuda_sums *sums,
+D9_MUST_USE d9_status d9_cuda_sums_start(d9_context *context, const d9_plan *plan, const d9_cuda_gradient_sums *sums,
                                          d9_node_id node, int *next);
 
 /* ---- timing (measure.c) ---- */
@@ -228,9 +229,9 @@ d9_kernel_window d9_cuda_window_of(const d9_site *site, const d9_node *pool);
 /* Key of the cache of choices for `text` on this device; empty, which is never cached, if it is too long. */
 void d9_cuda_choice_key(const d9_cuda *cuda, const char *text, char key[D9_CUDA_CHOICE_KEY]);
 
-/* Enlarge the shared scratch memory to at least `bytes`: d9_cuda_reserve_scratch for good (while planning only; errors as
- * d9_cuda_check_memory), d9_cuda_borrow until d9_cuda_restore gives it the reserved size again. After a failure there
- * may be no scratch memory: d9_cuda_restore must succeed before the next step. */
+/* Enlarge the shared scratch memory to at least `bytes`: d9_cuda_reserve_scratch for good (while planning only; errors
+ * as d9_cuda_check_memory), d9_cuda_borrow until d9_cuda_restore gives it the reserved size again. After a failure
+ * there may be no scratch memory: d9_cuda_restore must succeed before the next step. */
 D9_MUST_USE d9_status d9_cuda_reserve_scratch(d9_context *context, d9_cuda *cuda, int64_t bytes);
 D9_MUST_USE d9_status d9_cuda_borrow(d9_context *context, d9_cuda *cuda, int64_t bytes);
 D9_MUST_USE d9_status d9_cuda_restore(d9_context *context, d9_cuda *cuda);

@@ -22,7 +22,7 @@ typedef struct active_set { /* rules active in a step; `graph` refers to this st
     void *graph;           /* NULL: not recorded */
     int64_t scratch_moves; /* cuda->scratch_moves when the graph was recorded */
     int64_t runs;
-    d9_cuda_sums sums;
+    d9_cuda_gradient_sums sums;
     bool unrecorded; /* launched one by one in every step: a rule waits for the stream, or the recording failed */
 } active_set;
 

@@ -116,12 +116,13 @@ static int by_ready(const void *left, const void *right) {
     return a->begin > b->begin ? -1 : a->begin < b->begin;
 }
 
-d9_status d9_cuda_sums_plan(d9_context *context, const d9_plan *plan, const uint8_t *active, d9_cuda_sums *sums) {
+d9_status d9_cuda_sums_plan(d9_context *context, const d9_plan *plan, const uint8_t *active,
+                            d9_cuda_gradient_sums *sums) {
     d9_status status = D9_OK;
     d9_cuda *cuda = plan->device->backend;
     d9_parallel *parallel = plan->device->options.parallel;
     int count = 0;
-    *sums = (d9_cuda_sums){0};
+    *sums = (d9_cuda_gradient_sums){0};
     for (int i = 0; i < plan->placed_count; i++) sums->waits |= is_sum(plan, active, i);
     if (!sums->waits) return D9_OK;
     if (d9_parallel_ranks(parallel) > 1 && !cuda->reducer_state && !cuda->joined)
@@ -140,15 +141,15 @@ done:
     return status;
 }
 
-void d9_cuda_sums_free(d9_context *context, d9_cuda_sums *sums) {
+void d9_cuda_sums_free(d9_context *context, d9_cuda_gradient_sums *sums) {
     d9_release(context, sums->segment);
-    *sums = (d9_cuda_sums){0};
+    *sums = (d9_cuda_gradient_sums){0};
 }
 
 /* ---- adding ---- */
 
-d9_status d9_cuda_sums_start(d9_context *context, const d9_plan *plan, const d9_cuda_sums *sums, d9_node_id node,
-                             int *next) {
+d9_status d9_cuda_sums_start(d9_context *context, const d9_plan *plan, const d9_cuda_gradient_sums *sums,
+                             d9_node_id node, int *next) {
     d9_status status = D9_OK;
     const d9_cuda *cuda = plan->device->backend;
     float *gradient = (float *)(void *)plan->device->buffers[D9_BUFFER_GRADIENT];
