@@ -13,8 +13,8 @@
 
 #define D9_FAKE_DEVICE "CUDA model"
 
-enum { D9_FAKE_PCI_BUS = 0x3b };
-enum { D9_FAKE_CHOICES = 7 }; /* number of choices per convolution: see fake_cudnn.c */
+enum { D9_FAKE_PCI_BUS = 0x3b }; /* of device 0; device i has the bus i above */
+enum { D9_FAKE_CHOICES = 7 };    /* number of choices per convolution: see fake_cudnn.c */
 
 typedef struct d9_fake_counts {
     int64_t calls;                             /* of the runtime, except a few queries */
@@ -71,6 +71,7 @@ typedef struct d9_fake {
     int fail_with;       /* its cudaError_t */
     int64_t short_bytes; /* allocations end this many bytes early, so that their last bytes count as past the end */
     int devices, major, minor;
+    int device;                          /* the current one */
     int device_error;                    /* error of cudaGetDeviceCount; 0: none */
     int driver_version, runtime_version; /* CUDA versions; driver 0: no driver */
     int unsteady;                        /* choice whose result alternates by one bit; 0: none */

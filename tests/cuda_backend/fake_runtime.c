@@ -117,18 +117,26 @@ cudaError_t cudaGetDeviceCount(int *count) {
 
 cudaError_t cudaSetDevice(int device) {
     BEGIN(begin);
-    return device < fake.devices ? cudaSuccess : store_error(cudaErrorInvalidDevice);
+    if (device < 0 || device >= fake.devices) return store_error(cudaErrorInvalidDevice);
+    fake.device = device;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int *device) {
+    BEGIN(begin);
+    *device = fake.device;
+    return cudaSuccess;
 }
 
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device) {
     BEGIN(begin);
-    (void)device;
+    if (device < 0 || device >= fake.devices) return store_error(cudaErrorInvalidDevice);
     *properties = (struct cudaDeviceProp){.name = D9_FAKE_DEVICE,
                                           .totalGlobalMem = (size_t)fake.memory_bytes,
                                           .major = fake.major,
                                           .minor = fake.minor,
                                           .multiProcessorCount = 132,
-                                          .pciBusID = D9_FAKE_PCI_BUS};
+                                          .pciBusID = D9_FAKE_PCI_BUS + device};
     return cudaSuccess;
 }
 

@@ -303,6 +303,32 @@ static const d9_backend *open_device(d9_device **device) {
     return backend;
 }
 
+/* Process i of a host opens device i; with one visible device, that one. */
+TEST(each_process_of_a_host_has_a_gpu) {
+    static const struct {
+        int devices, host_rank, host_ranks, opened;
+    } cases[] = {{2, 0, 2, 0}, {2, 1, 2, 1}, {4, 2, 3, 2}, {1, 1, 2, 0}, {4, 0, 1, 0}, {2, 2, 3, -1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        d9_parallel parallel = {
+            .rank = 5, .ranks = 8, .host_rank = cases[i].host_rank, .host_ranks = cases[i].host_ranks};
+        const d9_backend_options options = {.threads = 1, .parallel = &parallel};
+        const d9_backend *backend;
+        d9_device *device = NULL;
+        fake->reset();
+        fake->devices = cases[i].devices;
+        OK(d9_backend_find(&context, "cuda", &backend));
+        const d9_status status = backend->open(&context, &options, &device);
+        if (cases[i].opened < 0) {
+            assert_rejection(status, D9_DEVICE, "cuda 3 processes 2 GPUs");
+        } else {
+            OK(status);
+            assert_int_equal(fake->device, cases[i].opened);
+            backend->close(&context, device);
+        }
+        watch_assert_nothing_left();
+    }
+}
+
 TEST(the_order_is_the_host_s) {
     enum { SAMPLES = 1000, HEAD = 960 };
     static int32_t want[SAMPLES], got[HEAD];

@@ -121,7 +121,7 @@ static inline d9_cuda_stream d9_cuda_stream_of(const d9_site *site) { return d9_
 /* ---- device (backend.c, order.c): entries of d9_host_kind and d9_backend; tables of rules ---- */
 D9_MUST_USE d9_status d9_cuda_open(d9_context *context, const d9_cuda_driver *driver,
                                    const d9_cuda_convolver *convolver, const d9_cuda_multiplier *multiplier,
-                                   const d9_cuda_reducer *reducer, const char *choices, void **backend);
+                                   const d9_cuda_reducer *reducer, const d9_backend_options *options, void **backend);
 void d9_cuda_close(d9_context *context, void *backend);
 void d9_cuda_describe(const void *backend, d9_device_info *info);
 d9_status d9_cuda_peak_rates(d9_context *context, void *backend, const d9_precision *precision,

@@ -10,8 +10,9 @@ typedef d9_status (*d9_cuda_work)(d9_context *context, void *what); /* submits w
 typedef struct d9_cuda_driver {
     const char *name; /* "cuda", "cuda-model" */
 
-    /* Opens a device and one stream on it. Returns D9_DEVICE with the reason if there is none. */
-    d9_status (*open)(d9_context *context, void **driver);
+    /* Opens a device and one stream on it. Returns D9_DEVICE with the reason if there is none. `parallel` selects among
+     * several devices: process i of a host opens device i. NULL, or one process on the host: the first one. */
+    d9_status (*open)(d9_context *context, const d9_parallel *parallel, void **driver);
     void (*close)(d9_context *context, void *driver);
     void (*describe)(const void *driver, d9_device_info *info); /* fills `name` to `preferred_why`, but not `threads` */
     d9_cuda_stream (*stream)(const void *driver);
@@ -44,7 +45,7 @@ typedef struct d9_cuda_driver {
     d9_status (*elapsed)(d9_context *context, void *driver, int from, int to, double *seconds);
 } d9_cuda_driver;
 
-/* The table for the CUDA runtime. It opens the first device that CUDA_VISIBLE_DEVICES shows. */
+/* The table for the CUDA runtime. Its devices are those that CUDA_VISIBLE_DEVICES shows. */
 extern const d9_cuda_driver d9_cuda_runtime;
 
 /* Checks for a device without creating a context; returns D9_DEVICE with the reason if there is none. */

@@ -43,16 +43,17 @@ static void close_nccl(d9_context *context, void *reducer) {
 
 static d9_status load(d9_context *context, void **reducer, int64_t *pci) {
     d9_status status;
-    struct cudaDeviceProp device;
+    struct cudaDeviceProp properties;
+    int device; /* the driver has made it current */
     nccl *n = NULL;
     D9_TRY(D9_ALLOCATE(context, 1, "NCCL", &n));
     *n = (nccl){.library = dlopen(D9_NCCL_LIBRARY, RTLD_NOW | RTLD_LOCAL)};
     if (!n->library) D9_TRY(d9_fail(context, D9_DEVICE, "NCCL cannot be loaded: %s", dlerror()));
 #define LOAD(name) D9_TRY(d9_cuda_library_find(context, "NCCL", D9_NCCL_LIBRARY, n->library, "nccl" #name, &n->name));
     FUNCTIONS(LOAD)
-    if (cudaGetDeviceProperties(&device, 0) != cudaSuccess)
+    if (cudaGetDevice(&device) != cudaSuccess || cudaGetDeviceProperties(&properties, device) != cudaSuccess)
         D9_TRY(d9_fail(context, D9_DEVICE, "CUDA does not say which GPU NCCL is to use"));
-    *pci = (((int64_t)device.pciDomainID << 16) | (device.pciBusID << 8) | device.pciDeviceID) + 1;
+    *pci = (((int64_t)properties.pciDomainID << 16) | (properties.pciBusID << 8) | properties.pciDeviceID) + 1;
     *reducer = n;
     n = NULL;
 done:

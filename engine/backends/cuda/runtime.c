@@ -79,6 +79,7 @@ static d9_status report_diagnosis(d9_context *context, const diagnosis *a) {
 enum { MARKS = 1024, SLOTS = 8, SLOT_BYTES = 256 << 10 };
 
 typedef struct runtime {
+    int device;                  /* as CUDA numbers those that are visible to this process */
     cudaStream_t stream, second; /* second: NULL before the first fork */
     cudaEvent_t forked, joined;  /* events of the last fork and join of the second stream */
     struct cudaDeviceProp properties;
@@ -131,14 +132,36 @@ static void close_device(d9_context *context, void *driver) {
     d9_release(context, r);
 }
 
-static d9_status open_device(d9_context *context, void **driver) {
+/* Process i of several on this host takes GPU i. If only one GPU is visible, the launcher, or cli/this_process.c by
+ * CUDA_VISIBLE_DEVICES, has chosen it already. That variable alone would not be enough: MPI starts before, and an MPI
+ * built with CUDA starts the driver, which reads the variable only then. */
+static d9_status choose_device(d9_context *context, const d9_parallel *parallel, int *device) {
     d9_status status;
+    int count = 0;
+    *device = 0;
+    CUDA_TRY(cudaGetDeviceCount(&count), "counting the devices");
+    if (!parallel || parallel->host_ranks <= 1 || count <= 1) return D9_OK;
+    if (parallel->host_rank >= count)
+        return d9_fail(context, D9_DEVICE,
+                       "backend cuda: this host has %d processes, but only %d GPUs are visible: start one process for "
+                       "each GPU",
+                       parallel->host_ranks, count);
+    *device = parallel->host_rank;
+done:
+    return status;
+}
+
+static d9_status open_device(d9_context *context, const d9_parallel *parallel, void **driver) {
+    d9_status status;
+    int device;
     runtime *r = NULL;
     void *ring = NULL;
     D9_TRY(d9_cuda_runtime_probe(context));
+    D9_TRY(choose_device(context, parallel, &device));
     D9_TRY(D9_ALLOCATE(context, 1, "CUDA", &r));
-    CUDA_TRY(cudaSetDevice(0), "opening the device");
-    CUDA_TRY(cudaGetDeviceProperties(&r->properties, 0), "asking what the device is");
+    r->device = device;
+    CUDA_TRY(cudaSetDevice(device), "opening the device");
+    CUDA_TRY(cudaGetDeviceProperties(&r->properties, device), "asking what the device is");
     CUDA_TRY(cudaStreamCreateWithFlags(&r->stream, cudaStreamNonBlocking), "making a stream");
     CUDA_TRY(cudaHostAlloc(&ring, SLOTS * SLOT_BYTES, cudaHostAllocDefault), "pinning memory");
     r->ring = ring;
