@@ -28,6 +28,7 @@ typedef struct d9_fake_counts {
     int64_t unsteady_products;                     /* plans of products that would accept sums in any order */
     int64_t nccl_ids, reductions;                  /* identifiers made; sums of NCCL submitted or captured */
     int64_t queries, lost_asked, endless_waits;    /* of streams and events; of NCCL for errors; see hang_reduction */
+    int64_t endless_aborts;                        /* calls of ncclCommAbort that waited for graphs in vain */
     int64_t on_zeros;                              /* inputs of convolutions that were all zero */
     int64_t read_ahead;                            /* finished calls of d9_cudnn_read_ahead */
     int64_t loaded;   /* different kernels launched, plus convolutions by choice, pass and type */
@@ -85,7 +86,7 @@ typedef struct d9_fake {
     bool without_nccl;                   /* processes cannot join */
     int64_t fail_reduction;              /* value of counts.reductions at a sum that fails; 0: none */
     /* Value of counts.reductions at the sum that never completes: the other process does not join it; ncclCommAbort
-     * sets this to 0, which ends the wait. 0: none. Blocking waits before that count as endless_waits. */
+     * sets this to 0, which ends the wait. 0: none. Blocking waits count as endless_waits if no thread calls it. */
     int64_t hang_reduction;
     /* While a sum hangs: the query (counts.lost_asked) from which on the other process is reported lost; 0: from the
      * first. */

@@ -7,8 +7,10 @@
 #include "tests/cuda_model/model.h"
 #include "tests/cuda_model/stream.h"
 #include <cuda_runtime_api.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { BLOCKS = 512, GUARD = 4096, GUARD_BYTE = 0xa5 }; /* GUARD bytes of value GUARD_BYTE follow each allocation */
 
@@ -19,7 +21,7 @@ typedef struct block { /* an allocation of device memory */
 
 static struct CUstream_st {
     d9_model_list *pending, *captured; /* captured: NULL outside a capture */
-    bool spoilt;                       /* the capture will fail */
+    bool spoilt, sums;                 /* the capture will fail; it contains sums of NCCL */
     size_t reads;                      /* queued copies to the host */
     /* of the second stream: the lowest index in the first stream's list for its next work; the number of items so far;
      * the number of those for which the first stream waits */
@@ -36,9 +38,11 @@ struct CUevent_st {
 };
 struct CUgraph_st {
     d9_model_list *list;
+    bool sums;
 };
 struct CUgraphExec_st {
     d9_model_list *list;
+    bool sums;
 };
 
 static void reset(void);
@@ -53,6 +57,7 @@ static block blocks[BLOCKS];
 static cudaError_t last, sticky;
 static double now;
 static size_t rejected_bytes = SIZE_MAX; /* size of the smallest allocation that fails */
+static atomic_int recorded_sums;         /* graphs with sums; ncclCommAbort reads it in another thread */
 static int64_t arrived;                  /* completed copies and memsets to device memory, products and sums */
 
 d9_fake *d9_fake_get(void) { return &fake; }
@@ -151,12 +156,27 @@ cudaError_t cudaRuntimeGetVersion(int *version) {
 
 static d9_model_list *first_list(void) { return the_stream.captured ? the_stream.captured : the_stream.pending; }
 
-bool d9_fake_hangs(void) { return fake.hang_reduction && fake.counts.reductions >= fake.hang_reduction; }
+/* Another thread may end the hang. */
+bool d9_fake_hangs(void) {
+    const int64_t hang = __atomic_load_n(&fake.hang_reduction, __ATOMIC_ACQUIRE);
+    return hang && fake.counts.reductions >= hang;
+}
+void d9_fake_end_hang(void) { __atomic_store_n(&fake.hang_reduction, 0, __ATOMIC_RELEASE); }
+
+void d9_fake_note_recorded_sum(void) { the_stream.sums = true; }
+int d9_fake_recorded_sums(void) { return atomic_load(&recorded_sums); }
+
+/* Gives a thread that ends the hang two seconds. */
+static void wait_for_abort(void) {
+    static const struct timespec pause = {.tv_nsec = 1000000};
+    for (int i = 0; i < 2000 && d9_fake_hangs(); i++) nanosleep(&pause, NULL);
+    fake.counts.endless_waits += d9_fake_hangs();
+}
 
 /* Runs the queued work; its first error becomes sticky. */
 static cudaError_t drain(void) {
     cudaError_t error = sticky;
-    fake.counts.endless_waits += d9_fake_hangs();
+    wait_for_abort();
     if (second_stream.pending)
         d9_model_list_move(second_stream.pending, d9_model_list_size(second_stream.pending), the_stream.pending,
                            d9_model_list_size(the_stream.pending));
@@ -347,7 +367,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
     BEGIN(begin_uncaptured);
     (void)mode;
     stream->captured = d9_model_list_new();
-    stream->spoilt = false;
+    stream->spoilt = stream->sums = false;
     fake.counts.captures++;
     second_stream.first_place = 0;
     route_launches();
@@ -369,6 +389,8 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
         d9_model_list_free(stream->captured), free(made);
     } else {
         made->list = stream->captured;
+        made->sums = stream->sums;
+        atomic_fetch_add(&recorded_sums, made->sums);
         *graph = made;
         fake.counts.live_graphs++;
     }
@@ -385,12 +407,15 @@ cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *made, cudaGraph_t gra
     if (!*made) return store_error(cudaErrorMemoryAllocation);
     (*made)->list = graph->list;
     graph->list = NULL;
+    (*made)->sums = graph->sums;
+    atomic_fetch_add(&recorded_sums, graph->sums);
     fake.counts.instantiations++;
     fake.counts.live_graphs++;
     return cudaSuccess;
 }
 
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+    atomic_fetch_sub(&recorded_sums, graph->sums);
     d9_model_list_free(graph->list), free(graph);
     fake.counts.live_graphs--;
     return begin();
@@ -411,6 +436,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
 /* A graph that is still queued is freed after it has run. */
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
     if (the_stream.pending) drain();
+    atomic_fetch_sub(&recorded_sums, graph->sums);
     d9_model_list_free(graph->list), free(graph);
     fake.counts.live_graphs--;
     return begin();

@@ -67,9 +67,11 @@ typedef struct d9_cuda_reducer {
     /* Submits the replacement of `values` by their sums over the processes, which call it in the same order with the
      * same counts. Can be recorded in a CUDA graph after its first run. */
     d9_status (*sum)(d9_context *context, void *reducer, float *values, int64_t count, d9_cuda_stream stream);
-    /* Fails if another process or the connection to it is lost; sums that were submitted then end without results. */
+    /* Fails if another process or the connection to it is lost; sums that were submitted then end without results, and
+     * `sum` and `watch` fail from then on. Does not wait for that. */
     d9_status (*watch)(d9_context *context, void *reducer);
-    void (*close)(d9_context *context, void *reducer); /* waits for no other process; reducer NULL is ignored */
+    /* Waits for no other process. CUDA graphs with sums must have been freed. reducer NULL is ignored. */
+    void (*close)(d9_context *context, void *reducer);
 } d9_cuda_reducer;
 
 /* Host copy of a buffer of indices. After the host has written the buffer, the copy is checked before the first step
