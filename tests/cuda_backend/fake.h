@@ -1,11 +1,11 @@
 /* The fake CUDA runtime, cuDNN, cuBLAS and NCCL in the tests' dawn9-cuda.so: counters, and settings of its behaviour.
  * The module exports d9_fake_get; a test calls fake_find, which finds it.
  *
- * Work is queued on the first stream and runs when the host waits or frees. Host code that reads too early therefore
- * gets old bytes, and host code that overwrites the source of a queued copy corrupts the copy. Work on the second
- * stream is inserted into the first stream's queue, as early or as late as the events allow. Time is simulated: a
- * kernel, copy or memset takes a microsecond, a convolution the time of its choice, a matrix product 5 us, other work
- * no time. */
+ * Work is queued on the first stream and runs when the host waits or frees; if it waits for an event, up to this. Host
+ * code that reads too early therefore gets old bytes, and host code that overwrites the source of a queued copy
+ * corrupts the copy. Work on the second stream is inserted into the first stream's queue, as early or as late as the
+ * events allow. Time is simulated: a kernel, copy or memset takes a microsecond, a convolution the time of its choice,
+ * a matrix product 5 us, other work no time. */
 #pragma once
 
 #include <stdbool.h>
@@ -19,7 +19,9 @@ enum { D9_FAKE_CHOICES = 7 };    /* number of choices per convolution: see fake_
 typedef struct d9_fake_counts {
     int64_t calls;                             /* of the runtime, except a few queries */
     int64_t allocations, frees, writes, reads; /* rejected allocations included */
-    int64_t waits;                             /* waits with queued work other than copies to the host */
+    int64_t waits;                             /* waits for all queued work, if not only for copies to the host */
+    int64_t event_waits;                       /* waits for an event that left later work in the queue */
+    int64_t queued_replays, most_queued;       /* graphs launched and not yet run; their maximum so far */
     int64_t captures, instantiations, replays;
     int64_t convolutions, plans, listed;           /* run; built; requests for lists of choices */
     int64_t runs[D9_FAKE_CHOICES + 1];             /* convolutions by choice */

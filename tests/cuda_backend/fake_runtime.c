@@ -173,6 +173,15 @@ static void wait_for_abort(void) {
     fake.counts.endless_waits += d9_fake_hangs();
 }
 
+/* Empties the queue after it has run or failed; an error becomes sticky. */
+static cudaError_t end_run(cudaError_t error) {
+    d9_model_list_clear(the_stream.pending);
+    the_stream.reads = 0;
+    fake.counts.queued_replays = 0;
+    sticky = error;
+    return store_error(error);
+}
+
 /* Runs the queued work; its first error becomes sticky. */
 static cudaError_t drain(void) {
     cudaError_t error = sticky;
@@ -183,11 +192,23 @@ static cudaError_t drain(void) {
     second_stream.first_place = 0;
     if (d9_model_list_size(the_stream.pending) == 0) return error;
     fake.counts.waits += d9_model_list_size(the_stream.pending) > the_stream.reads;
-    the_stream.reads = 0;
     if (error == cudaSuccess) error = (cudaError_t)d9_model_list_run(the_stream.pending);
-    d9_model_list_clear(the_stream.pending);
-    sticky = error;
-    return store_error(error);
+    return end_run(error);
+}
+
+static bool is_reached(const void *what) { return ((const struct CUevent_st *)what)->pending == 0; }
+
+/* Runs the queued work up to the event. */
+static cudaError_t run_until(cudaEvent_t event) {
+    const size_t queued = d9_model_list_size(the_stream.pending), reads = the_stream.reads;
+    if (is_reached(event)) return sticky;
+    wait_for_abort();
+    const cudaError_t error = (cudaError_t)d9_model_list_run_until(the_stream.pending, is_reached, event);
+    const size_t left = d9_model_list_size(the_stream.pending), ran = queued - left;
+    second_stream.first_place -= ran < second_stream.first_place ? ran : second_stream.first_place;
+    fake.counts.waits += left == 0 && queued > reads;
+    fake.counts.event_waits += left > 0;
+    return error == cudaSuccess ? cudaSuccess : end_run(error);
 }
 
 /* The allocation that contains these bytes; NULL: none. */
@@ -254,6 +275,7 @@ typedef struct move { /* a queued copy or memset */
     const uint8_t *from; /* NULL: memset to `value` */
     size_t bytes;
     int value;
+    bool read; /* to the host */
 } move;
 
 static int do_move(const void *what) {
@@ -263,12 +285,13 @@ static int do_move(const void *what) {
     else
         memset(m->to, m->value, m->bytes);
     arrived += block_of(m->to, m->bytes) != NULL;
+    the_stream.reads -= m->read;
     now += 1e-6;
     return 0;
 }
 
 cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream) {
-    const move m = {to, NULL, bytes, value};
+    const move m = {to, NULL, bytes, value, false};
     BEGIN(begin);
     if (!block_of(to, bytes)) return store_error(cudaErrorInvalidValue);
     return store_error((cudaError_t)d9_model_submit(stream, do_move, &m, sizeof m));
@@ -277,7 +300,7 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stre
 /* The copy reads its source when the stream reaches it, so it copies wrong bytes if the host has overwritten or freed
  * the source by then. CUDA may do so, and does for pinned memory. Copies must not be captured. */
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
-    const move m = {to, from, bytes, 0};
+    const move m = {to, from, bytes, 0, kind == cudaMemcpyDeviceToHost};
     BEGIN(begin_uncaptured);
     if (!block_of(kind == cudaMemcpyHostToDevice ? to : from, bytes)) return store_error(cudaErrorInvalidValue);
     if (kind == cudaMemcpyHostToDevice) fake.counts.writes++;
@@ -349,18 +372,18 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 }
 
 /* Every second query reports that work is left. While a sum hangs, all queries do, except every 10,000th, so that a
- * caller that never gives up does not loop for ever. */
-static cudaError_t query(void) {
+ * caller that never gives up does not loop for ever. event NULL: all work. */
+static cudaError_t query(cudaEvent_t event) {
     enum { ENDLESS = 10000 };
     BEGIN(begin_uncaptured);
     const bool asks = ++fake.counts.queries % ENDLESS != 0;
     if (asks && (d9_fake_hangs() || fake.counts.queries % 2)) return store_error(cudaErrorNotReady);
-    return drain();
+    return event ? run_until(event) : drain();
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
     (void)stream;
-    return query();
+    return query(NULL);
 }
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
@@ -424,12 +447,14 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
 static int do_replay(const void *what) { /* runs a launched graph */
     const d9_model_list *list;
     memcpy(&list, what, sizeof list);
+    fake.counts.queued_replays--;
     return d9_model_list_run(list);
 }
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
     BEGIN(begin_uncaptured);
     fake.counts.replays++;
+    if (++fake.counts.queued_replays > fake.counts.most_queued) fake.counts.most_queued = fake.counts.queued_replays;
     return store_error((cudaError_t)d9_model_submit(stream, do_replay, &graph->list, sizeof graph->list));
 }
 
@@ -456,7 +481,8 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
     return flags == cudaEventDisableTiming ? create_event(event, false) : store_error(cudaErrorInvalidValue);
 }
 
-cudaError_t cudaEventDestroy(cudaEvent_t event) {
+cudaError_t cudaEventDestroy(cudaEvent_t event) { /* an event that is still queued is freed after it was reached */
+    if (event->pending > 0) drain();
     free(event);
     fake.counts.live_events--;
     return begin();
@@ -523,10 +549,10 @@ d9_fake_reduction d9_fake_describe_reduction(const void *stream, const float *va
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     BEGIN(begin_uncaptured);
-    return event->pending > 0 ? drain() : cudaSuccess;
+    return run_until(event);
 }
 
-cudaError_t cudaEventQuery(cudaEvent_t event) { return event->pending > 0 ? query() : cudaSuccess; }
+cudaError_t cudaEventQuery(cudaEvent_t event) { return event->pending > 0 ? query(event) : cudaSuccess; }
 
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEvent_t to) {
     BEGIN(begin_uncaptured);

@@ -14,10 +14,12 @@ static void check_recordings(const watch *w) {
         const d9_fake_counts *before = &w->after[s - 1], *after = &w->after[s];
         assert_ints(after->replays - before->replays, 1, after->plans, before->plans);
         const bool first = (s - 1) % RUN_STEPS_PER_EPOCH == 0;
-        if (!first) assert_true(after->calls - before->calls <= 2);
+        if (!first) assert_true(after->calls - before->calls <= 3); /* two of them are an event's, made or waited for */
     }
 }
 
+/* Within an epoch no step drains the queue. Its steps are too few to wait for an event: see
+ * the_host_is_at_most_16_steps_ahead in steps.c. */
 TEST(nobody_waits_within_an_epoch) {
     static watch w;
     int waited = 0;

@@ -1,8 +1,8 @@
 /* Internals of the CUDA backend: tables of rules (rules.c, moments.c) that call kernels/cuda; convolutions call cuDNN,
  * and large linear layers, gradients of large recurrent weights and orthogonal updates call cuBLAS. Steps are submitted
- * without waiting; from the second time that the same nodes run in a step, they run as a CUDA graph (steps.c). Data
- * that changes from step to step is on the device: the step number, the tables of coefficients, the guard. Only
- * module.c, runtime.c, cudnn.h, cublas.c and nccl.c include vendor headers. */
+ * ahead of the device (D9_CUDA_STEPS_AHEAD); from the second time that the same nodes run in a step, they run as a CUDA
+ * graph (steps.c). Data that changes from step to step is on the device: the step number, the tables of coefficients,
+ * the guard. Only module.c, runtime.c, cudnn.h, cublas.c and nccl.c include vendor headers. */
 #pragma once
 
 #include "backends/cuda/choices.h"

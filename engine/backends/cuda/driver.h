@@ -7,6 +7,10 @@
 
 typedef d9_status (*d9_cuda_work)(d9_context *context, void *what); /* submits work to the stream */
 
+/* The host is at most this many steps ahead of the device. Enough to keep the device busy; few enough for interrupts,
+ * progress and lost processes to be noticed soon, and for CUDA's queue, which blocks when it is full. */
+enum { D9_CUDA_STEPS_AHEAD = 16 };
+
 typedef struct d9_cuda_driver {
     const char *name; /* "cuda", "cuda-model" */
 
@@ -24,6 +28,8 @@ typedef struct d9_cuda_driver {
     d9_status (*write)(d9_context *context, void *driver, void *to, const void *bytes, int64_t size);
     d9_status (*read)(d9_context *context, void *driver, const void *from, void *bytes, int64_t size);
     d9_status (*sync)(d9_context *context, void *driver);
+    /* To be called before each step is submitted: waits until fewer than D9_CUDA_STEPS_AHEAD others are unfinished. */
+    d9_status (*pace)(d9_context *context, void *driver);
     /* From now on, whenever the host waits for the stream, the driver calls watch(context, what) repeatedly; if that
      * fails, the function that waits fails too. NULL: nothing is called. */
     void (*watch)(void *driver, d9_status (*watch)(d9_context *context, void *what), void *what);

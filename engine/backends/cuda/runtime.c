@@ -76,17 +76,19 @@ static d9_status report_diagnosis(d9_context *context, const diagnosis *a) {
     return d9_fail(context, D9_DEVICE, "backend cuda: no GPU available: %s", a->error);
 }
 
-enum { MARKS = 1024, SLOTS = 8, SLOT_BYTES = 256 << 10 };
+enum { MARKS = 1024, SLOTS = 8, SLOT_BYTES = 256 << 10, PACES = D9_CUDA_STEPS_AHEAD - 1 };
 
 typedef struct runtime {
     int device;                  /* as CUDA numbers those that are visible to this process */
     cudaStream_t stream, second; /* second: NULL before the first fork */
     cudaEvent_t forked, joined;  /* events of the last fork and join of the second stream */
     struct cudaDeviceProp properties;
-    cudaEvent_t mark[MARKS]; /* created at first use */
-    uint8_t *ring;           /* pinned: (SLOTS, SLOT_BYTES) */
-    cudaEvent_t sent[SLOTS]; /* events after each slot's last copy; created at first use */
-    int64_t writes;          /* number of writes so far; a write uses slot writes % SLOTS */
+    cudaEvent_t mark[MARKS];  /* created at first use */
+    uint8_t *ring;            /* pinned: (SLOTS, SLOT_BYTES) */
+    cudaEvent_t sent[SLOTS];  /* events after each slot's last copy; created at first use */
+    int64_t writes;           /* number of writes so far; a write uses slot writes % SLOTS */
+    cudaEvent_t begun[PACES]; /* events before each of the last steps; created at first use */
+    int64_t steps;            /* number of steps so far; a step uses begun[steps % PACES] */
     d9_status (*watch)(d9_context *context, void *watched); /* called while the host waits; NULL: nothing is called */
     void *watched;
 } runtime;
@@ -124,6 +126,8 @@ static void close_device(d9_context *context, void *driver) {
         if (r->mark[m]) cudaEventDestroy(r->mark[m]);
     for (int s = 0; s < SLOTS; s++)
         if (r->sent[s]) cudaEventDestroy(r->sent[s]);
+    for (int p = 0; p < PACES; p++)
+        if (r->begun[p]) cudaEventDestroy(r->begun[p]);
     if (r->forked) cudaEventDestroy(r->forked);
     if (r->joined) cudaEventDestroy(r->joined);
     if (r->second) cudaStreamDestroy(r->second);
@@ -226,6 +230,21 @@ static d9_status wait_for(d9_context *context, const runtime *r, cudaEvent_t eve
         nanosleep(&pause, NULL);
     }
     CUDA_TRY(result, "running");
+done:
+    return status;
+}
+
+/* The event recorded before the step that is PACES back follows the end of the step before that one. */
+static d9_status pace(d9_context *context, void *driver) {
+    d9_status status;
+    runtime *r = driver;
+    cudaEvent_t *begun = &r->begun[r->steps % PACES];
+    if (*begun)
+        D9_TRY(wait_for(context, r, *begun));
+    else
+        CUDA_TRY(cudaEventCreateWithFlags(begun, cudaEventDisableTiming), "pacing steps");
+    CUDA_TRY(cudaEventRecord(*begun, r->stream), "pacing steps");
+    r->steps++;
 done:
     return status;
 }
@@ -415,6 +434,7 @@ const d9_cuda_driver d9_cuda_runtime = {
     .write = write,
     .read = read,
     .sync = synchronize,
+    .pace = pace,
     .watch = set_watch,
     .memory = memory_left,
     .fork = fork_stream,

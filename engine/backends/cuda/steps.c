@@ -234,6 +234,7 @@ d9_status d9_cuda_run(d9_context *context, d9_plan *plan, int64_t step) {
     d9_status status;
     d9_cuda *cuda = cuda_of(plan);
     steps *s = plan->data;
+    D9_TRY(cuda->driver->pace(context, cuda->state));
     active_set *set = find_set(s, plan, step);
     if (!set) D9_TRY(new_set(context, s, plan, &set));
     D9_TRY(d9_cuda_restore(context, cuda)); /* after a benchmark, or a plan that failed */
