@@ -337,6 +337,23 @@ TEST(times_are_measured_after_a_reset) {
     close_training(&t, &live);
 }
 
+/* A plan may have any number of rules. */
+TEST(many_rules_are_timed) {
+    enum { MORE = 1100 };
+    static d9_node_time rows[MORE + 3];
+    training t;
+    op_live live;
+    make_training(&t, "f32");
+    for (int i = 0; i < MORE; i++) OP_ADD(&t.c, D9_OP_COPY, (t.w), (t.average));
+    op_open(&live, &t.c, cuda, NULL);
+    const int count = cuda->times(live.plan, rows, MORE + 3, true);
+    assert_true(count > MORE && count <= MORE + 3);
+    op_step(&live, 1);
+    assert_int_equal(cuda->times(live.plan, rows, count, false), count);
+    for (int r = 0; r < count; r++) assert_true(rows[r].runs == 1 && rows[r].seconds > 0);
+    close_training(&t, &live);
+}
+
 /* Steps wait for the step 16 before them, and never for a later one, whether they are graphs or launched one by one. */
 TEST(the_host_is_at_most_16_steps_ahead) {
     enum { AHEAD = 16, MANY = 4 * STEPS };

@@ -76,14 +76,15 @@ static d9_status report_diagnosis(d9_context *context, const diagnosis *a) {
     return d9_fail(context, D9_DEVICE, "backend cuda: no GPU available: %s", a->error);
 }
 
-enum { MARKS = 1024, SLOTS = 8, SLOT_BYTES = 256 << 10, PACES = D9_CUDA_STEPS_AHEAD - 1 };
+enum { SLOTS = 8, SLOT_BYTES = 256 << 10, PACES = D9_CUDA_STEPS_AHEAD - 1 };
 
 typedef struct runtime {
     int device;                  /* as CUDA numbers those that are visible to this process */
     cudaStream_t stream, second; /* second: NULL before the first fork */
     cudaEvent_t forked, joined;  /* events of the last fork and join of the second stream */
     struct cudaDeviceProp properties;
-    cudaEvent_t mark[MARKS];  /* created at first use */
+    cudaEvent_t *mark; /* (mark_count), of mark_capacity; created at first use */
+    size_t mark_count, mark_capacity;
     uint8_t *ring;            /* pinned: (SLOTS, SLOT_BYTES) */
     cudaEvent_t sent[SLOTS];  /* events after each slot's last copy; created at first use */
     int64_t writes;           /* number of writes so far; a write uses slot writes % SLOTS */
@@ -122,7 +123,7 @@ d9_status d9_cuda_runtime_probe(d9_context *context) {
 static void close_device(d9_context *context, void *driver) {
     runtime *r = driver;
     if (!r) return;
-    for (int m = 0; m < MARKS; m++)
+    for (size_t m = 0; m < r->mark_count; m++)
         if (r->mark[m]) cudaEventDestroy(r->mark[m]);
     for (int s = 0; s < SLOTS; s++)
         if (r->sent[s]) cudaEventDestroy(r->sent[s]);
@@ -133,6 +134,7 @@ static void close_device(d9_context *context, void *driver) {
     if (r->second) cudaStreamDestroy(r->second);
     if (r->stream) cudaStreamDestroy(r->stream);
     if (r->ring) cudaFreeHost(r->ring);
+    d9_release(context, r->mark);
     d9_release(context, r);
 }
 
@@ -404,7 +406,11 @@ done:
 static d9_status mark(d9_context *context, void *driver, int slot) {
     d9_status status;
     runtime *r = driver;
-    if (slot >= MARKS) return d9_fail(context, D9_DEVICE, "a plan of more than %d rules cannot be timed", MARKS - 1);
+    const size_t wanted = (size_t)slot + 1;
+    if (wanted > r->mark_count) {
+        D9_TRY(D9_GROW(context, r->mark_count, wanted - r->mark_count, "marks", &r->mark_capacity, &r->mark));
+        r->mark_count = wanted; /* the new ones are NULL */
+    }
     if (!r->mark[slot]) CUDA_TRY(cudaEventCreate(&r->mark[slot]), "making a mark");
     CUDA_TRY(cudaEventRecord(r->mark[slot], r->stream), "marking");
 done:
