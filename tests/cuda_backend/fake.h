@@ -74,7 +74,7 @@ typedef struct d9_fake {
     int fail_with;       /* its cudaError_t */
     int64_t short_bytes; /* allocations end this many bytes early, so that their last bytes count as past the end */
     int devices, major, minor;
-    int device;                          /* the current one */
+    int device;                          /* the current one; work in streams of another is rejected */
     int device_error;                    /* error of cudaGetDeviceCount; 0: none */
     int driver_version, runtime_version; /* CUDA versions; driver 0: no driver */
     int unsteady;                        /* choice whose result alternates by one bit; 0: none */
@@ -93,7 +93,8 @@ typedef struct d9_fake {
     /* While a sum hangs: the query (counts.lost_asked) from which on the other process is reported lost; 0: from the
      * first. */
     int64_t report_lost;
-    bool second_late; /* the second stream's work runs as late as events allow; otherwise as early */
+    bool second_late;               /* the second stream's work runs as late as events allow; otherwise as early */
+    void (*set_device)(int device); /* selects the current device, as another library in the thread may do */
     /* Launches of kernels whose name contains `kernel` fail with `error`; kernel NULL: none. */
     void (*forbid)(const char *kernel, int error);
     void (*reset)(void); /* restores the initial state; nothing may be open */

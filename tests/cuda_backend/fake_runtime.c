@@ -27,6 +27,7 @@ static struct CUstream_st {
      * the number of those for which the first stream waits */
     size_t first_place, submitted, joined;
     bool forked; /* the second stream belongs to the capture */
+    int device;
 } the_stream, second_stream;
 struct CUevent_st {
     double seconds;
@@ -46,10 +47,11 @@ struct CUgraphExec_st {
 };
 
 static void reset(void);
+static void set_device(int device);
 #define FRESH                                                                                                          \
     {                                                                                                                  \
         .memory_bytes = 512 << 20, .devices = 1, .major = 9, .driver_version = 13000, .runtime_version = 13000,        \
-        .choices = D9_FAKE_CHOICES, .forbid = d9_model_forbid, .reset = reset                                          \
+        .choices = D9_FAKE_CHOICES, .forbid = d9_model_forbid, .set_device = set_device, .reset = reset                \
     }
 static const d9_fake fresh = FRESH;
 static d9_fake fake = FRESH;
@@ -123,7 +125,7 @@ cudaError_t cudaGetDeviceCount(int *count) {
 cudaError_t cudaSetDevice(int device) {
     BEGIN(begin);
     if (device < 0 || device >= fake.devices) return store_error(cudaErrorInvalidDevice);
-    fake.device = device;
+    set_device(device);
     return cudaSuccess;
 }
 
@@ -330,22 +332,31 @@ cudaError_t cudaFreeHost(void *pointer) {
 
 /* ---- the stream, graphs and events ---- */
 
-static void route_launches(void) { /* sends launches to the capture, if there is one, otherwise to the queue */
-    const bool capturing = the_stream.captured;
-    d9_model_queue_to(capturing ? the_stream.captured : the_stream.pending, the_stream.pending ? &the_stream : NULL,
-                      capturing);
+/* Sends launches to the capture, if there is one, otherwise to the queue; rejects them if another device is current. */
+static void route_launches(void) {
+    const bool capturing = the_stream.captured, accepts = the_stream.pending && the_stream.device == fake.device;
+    d9_model_queue_to(capturing ? the_stream.captured : the_stream.pending, accepts ? &the_stream : NULL, capturing);
+}
+
+static void set_device(int device) {
+    fake.device = device;
+    route_launches();
+}
+
+static cudaError_t check_device(cudaStream_t stream) {
+    return stream->device == fake.device ? cudaSuccess : store_error(cudaErrorInvalidResourceHandle);
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
     BEGIN(begin);
     if (flags != cudaStreamNonBlocking || second_stream.pending) return store_error(cudaErrorInvalidValue);
     if (the_stream.pending) {
-        second_stream = (struct CUstream_st){.pending = d9_model_list_new()};
+        second_stream = (struct CUstream_st){.pending = d9_model_list_new(), .device = fake.device};
         fake.counts.live_streams++;
         *stream = &second_stream;
         return cudaSuccess;
     }
-    the_stream = (struct CUstream_st){.pending = d9_model_list_new()};
+    the_stream = (struct CUstream_st){.pending = d9_model_list_new(), .device = fake.device};
     fake.counts.live_streams++;
     *stream = &the_stream;
     route_launches();
@@ -389,6 +400,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
     BEGIN(begin_uncaptured);
     (void)mode;
+    if (check_device(stream) != cudaSuccess) return cudaErrorInvalidResourceHandle;
     stream->captured = d9_model_list_new();
     stream->spoilt = stream->sums = false;
     fake.counts.captures++;
@@ -500,6 +512,7 @@ static int do_mark(const void *what) { /* the stream has reached an event */
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     if (event->timed) BEGIN(begin_uncaptured);
     if (!event->timed) BEGIN(begin);
+    if (check_device(stream) != cudaSuccess) return cudaErrorInvalidResourceHandle;
     event->stream = stream;
     event->submitted = stream->submitted;
     event->place = d9_model_list_size(stream == &the_stream ? first_list() : stream->pending);
@@ -530,6 +543,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 int d9_fake_submit(const void *stream, d9_model_work work, const void *what, size_t bytes) {
     struct CUstream_st *second = &second_stream;
     if (stream != second) return d9_model_submit(stream, work, what, bytes);
+    if (check_device(second) != cudaSuccess) return cudaErrorInvalidResourceHandle;
     if (the_stream.captured && !second->forked) {
         fake.counts.illegal++;
         return (int)store_error(cudaErrorStreamCaptureUnsupported);

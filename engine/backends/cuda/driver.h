@@ -18,6 +18,10 @@ typedef struct d9_cuda_driver {
      * several devices: process i of a host opens device i. NULL, or one process on the host: the first one. */
     d9_status (*open)(d9_context *context, const d9_parallel *parallel, void **driver);
     void (*close)(d9_context *context, void *driver);
+    /* Makes the device current in this thread, in which the program that uses libdawn9 may have selected another. Those
+     * of the functions below that may begin a call of the backend do so themselves. Others, kernels and libraries need
+     * it to have been called. */
+    d9_status (*select)(d9_context *context, const void *driver);
     void (*describe)(const void *driver, d9_device_info *info); /* fills `name` to `preferred_why`, but not `threads` */
     d9_cuda_stream (*stream)(const void *driver);
     const char *(*error)(int code); /* text of an error code returned by a launcher */

@@ -120,9 +120,14 @@ d9_status d9_cuda_runtime_probe(d9_context *context) {
     return report_diagnosis(context, &diagnosis);
 }
 
+static d9_status select_device(d9_context *context, const void *driver) {
+    return check(context, cudaSetDevice(((const runtime *)driver)->device), "selecting the device");
+}
+
 static void close_device(d9_context *context, void *driver) {
     runtime *r = driver;
     if (!r) return;
+    cudaSetDevice(r->device);
     for (size_t m = 0; m < r->mark_count; m++)
         if (r->mark[m]) cudaEventDestroy(r->mark[m]);
     for (int s = 0; s < SLOTS; s++)
@@ -240,6 +245,7 @@ done:
 static d9_status pace(d9_context *context, void *driver) {
     d9_status status;
     runtime *r = driver;
+    D9_TRY(select_device(context, r));
     cudaEvent_t *begun = &r->begun[r->steps % PACES];
     if (*begun)
         D9_TRY(wait_for(context, r, *begun));
@@ -256,7 +262,7 @@ done:
 static d9_status memory_left(d9_context *context, void *driver, int64_t *free_bytes, int64_t *total_bytes) {
     d9_status status;
     size_t left, total;
-    (void)driver;
+    D9_TRY(select_device(context, driver));
     CUDA_TRY(cudaMemGetInfo(&left, &total), "asking for the memory left");
     *free_bytes = (int64_t)left;
     *total_bytes = (int64_t)total;
@@ -274,6 +280,7 @@ static d9_status report_out_of_memory(d9_context *context, int64_t bytes, const 
 
 static void release(d9_context *context, void *driver, void *pointer) {
     const runtime *r = driver;
+    cudaSetDevice(r->device);
     if (r->watch) (void)!wait_for(context, r, NULL); /* cudaFree waits, too, but does not call `watch` */
     cudaFree(pointer);
 }
@@ -281,6 +288,8 @@ static void release(d9_context *context, void *driver, void *pointer) {
 static d9_status allocate(d9_context *context, void *driver, int64_t bytes, const char *purpose, void **pointer) {
     d9_status status;
     const runtime *r = driver;
+    *pointer = NULL;
+    D9_TRY(select_device(context, r));
     const cudaError_t result = cudaMalloc(pointer, (size_t)bytes);
     if (result != cudaSuccess) *pointer = NULL;
     if (result == cudaErrorMemoryAllocation) return report_out_of_memory(context, bytes, purpose);
@@ -294,9 +303,12 @@ done:
 
 /* Waits for the stream; clears an error left by a library, which would be reported at the next launch. */
 static d9_status synchronize(d9_context *context, void *driver) {
+    d9_status status;
     const runtime *r = driver;
-    const d9_status status = wait_for(context, r, NULL);
+    D9_TRY(select_device(context, r));
+    status = wait_for(context, r, NULL);
     cudaGetLastError();
+done:
     return status;
 }
 
@@ -318,7 +330,8 @@ done:
 }
 
 static d9_status write(d9_context *context, void *driver, void *to, const void *bytes, int64_t size) {
-    d9_status status = D9_OK;
+    d9_status status;
+    D9_TRY(select_device(context, driver));
     for (int64_t at = 0; at < size; at += SLOT_BYTES) {
         const int64_t piece = size - at < SLOT_BYTES ? size - at : SLOT_BYTES;
         D9_TRY(write_slot(context, driver, (uint8_t *)to + at, (const uint8_t *)bytes + at, (size_t)piece));
@@ -330,8 +343,9 @@ done:
 /* Uses the whole ring as one slot: the stream runs this copy after pending writes have left the ring. */
 static d9_status read(d9_context *context, void *driver, const void *from, void *bytes, int64_t size) {
     enum { RING_BYTES = SLOTS * SLOT_BYTES };
-    d9_status status = D9_OK;
+    d9_status status;
     const runtime *r = driver;
+    D9_TRY(select_device(context, r));
     for (int64_t at = 0; at < size; at += RING_BYTES) {
         const size_t piece = (size_t)(size - at < RING_BYTES ? size - at : RING_BYTES);
         CUDA_TRY(cudaMemcpyAsync(r->ring, (const uint8_t *)from + at, piece, cudaMemcpyDeviceToHost, r->stream),
@@ -372,7 +386,8 @@ static d9_status replay(d9_context *context, void *driver, void *graph) {
 }
 
 static void free_graph(d9_context *context, void *driver, void *graph) {
-    (void)context, (void)driver;
+    (void)context;
+    cudaSetDevice(((const runtime *)driver)->device);
     if (graph) cudaGraphExecDestroy(graph);
 }
 
@@ -432,6 +447,7 @@ const d9_cuda_driver d9_cuda_runtime = {
     .name = "cuda",
     .open = open_device,
     .close = close_device,
+    .select = select_device,
     .describe = describe,
     .stream = stream,
     .error = error_text,
