@@ -62,7 +62,8 @@ static d9_status load(d9_context *context, void **reducer, int64_t *pci) {
     int device; /* the driver has made it current */
     nccl *n = NULL;
     D9_TRY(D9_ALLOCATE(context, 1, "NCCL", &n));
-    *n = (nccl){.library = dlopen(D9_NCCL_LIBRARY, RTLD_NOW | RTLD_LOCAL)};
+    const int mode = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE; /* NCCL's own threads may still run after dlclose */
+    *n = (nccl){.library = dlopen(D9_NCCL_LIBRARY, mode)};
     if (!n->library) D9_TRY(d9_fail(context, D9_DEVICE, "NCCL cannot be loaded: %s", dlerror()));
 #define LOAD(name) D9_TRY(d9_cuda_library_find(context, "NCCL", D9_NCCL_LIBRARY, n->library, "nccl" #name, &n->name));
     FUNCTIONS(LOAD)
