@@ -12,8 +12,8 @@
  * Threads may share a context: a call that returns a status, or frees a configuration or model, waits for another
  * thread's call with the context or with a handle made with it. Different contexts may be used at the same time.
  * dawn9_message returns the error of the last call by any thread; threads that read it need a context each. A child of
- * fork may use every context except one in which a call was running. Numbers are read and written with a decimal point
- * in every locale; callbacks run in the caller's locale.
+ * fork may use every context except one in which a call was running, but not CUDA if its parent has used it. Numbers
+ * are read and written with a decimal point in every locale; callbacks run in the caller's locale.
  *
  * Link with CMake's dawn9::dawn9 or `pkg-config dawn9`; docs/library.md and examples/ show how. While the version
  * begins with 0, another minor version may change this interface; then the soname changes too. */

@@ -8,10 +8,10 @@ this file, the library and NumPy.
     labels, probabilities = model.predict(["A text."])   # of a model of texts
     model.save("model.safetensors"); model = dawn9.Model("model.safetensors")
 
-A Model may be used by several threads, one call at a time, and by a child of os.fork. model.close() frees it, and so
-does the end of `with dawn9.Model(path) as model:`. OpenMP's threads sleep while they wait, as in the command, if this
-module is imported before NumPy and any other that loads OpenMP, and OMP_WAIT_POLICY, GOMP_SPINCOUNT and KMP_BLOCKTIME
-are unset.
+A Model may be used by several threads, one call at a time, and by a child of os.fork, but not on CUDA if the parent has
+used it. model.close() frees it, and so does the end of `with dawn9.Model(path) as model:`. OpenMP's threads sleep while
+they wait, as in the command, if this module is imported before NumPy and any other that loads OpenMP, and
+OMP_WAIT_POLICY, GOMP_SPINCOUNT and KMP_BLOCKTIME are unset.
 
 Images are uint8, (N, H, W, 3) or grey (N, H, W), square; labels are whole numbers from 0. Without arrays the data set
 of the configuration is used. The library is $DAWN9_LIBRARY, or the first found in build/ and lib/ beside this file's

@@ -61,7 +61,9 @@ void d9_this_process_wait_passively(char *const *words) {
 
 /* If several processes run on this host, sets CUDA_VISIBLE_DEVICES so that process i of the host sees only GPU i of
  * those that are visible now; processes beyond the last GPU see none. A variable that already names a single GPU, or
- * none, is kept. CUDA reads the variable later. */
+ * none, is kept. CUDA reads the variable when it starts. That is later, unless MPI was built with CUDA and has started
+ * it: then this has no effect, and the CUDA backend selects GPU i itself (choose_device in backends/cuda/runtime.c).
+ * Variables of launchers, such as SLURM_LOCALID, are known before MPI starts, but need not agree with host_rank. */
 static void choose_gpu(d9_context *context, const d9_parallel *parallel) {
     const char *list = getenv("CUDA_VISIBLE_DEVICES");
     char number[24];

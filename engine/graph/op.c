@@ -92,7 +92,12 @@ d9_type d9_type_preset(const d9_graph *graph, const d9_node *node, int slot, con
 
 d9_status d9_graph_infer(d9_context *context, d9_graph *graph) {
     for (d9_node_id n = 0; n < graph->node_count; n++) {
-        d9_status status = d9_op_info_of(graph->nodes[n].op)->shape(context, graph, &graph->nodes[n]);
+        const d9_node *node = &graph->nodes[n];
+        const d9_op_info *info = d9_op_info_of(node->op);
+        if (!info->shape)
+            return d9_fail(context, D9_USAGE, "%s: the shapes of %s cannot be inferred", node->role,
+                           d9_op_name(node->op));
+        const d9_status status = info->shape(context, graph, node);
         if (status != D9_OK) return status;
     }
     return D9_OK;

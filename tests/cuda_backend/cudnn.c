@@ -256,6 +256,21 @@ TEST(invalid_choice_names_are_rejected) {
     assert_ints(choice.knob_count, 2, choice.value[1], -1);
 }
 
+/* With 16 knobs a name fits if their numbers are short. A name that is cut off must not be taken for another choice. */
+TEST(long_choice_names_are_rejected) {
+    for (int digits = 1; digits <= 3; digits++) {
+        d9_cudnn_choice choice = {.engine = 47, .knob_count = D9_CUDNN_KNOBS}, again;
+        char name[D9_CUDNN_NAME];
+        for (int k = 0; k < D9_CUDNN_KNOBS; k++) {
+            choice.knob[k] = k % 10;
+            choice.value[k] = digits == 1 ? 2 : digits == 2 ? 23 : 234;
+        }
+        const bool fits = d9_cudnn_choice_name(&choice, name);
+        assert_ints(fits, digits == 1, d9_cudnn_choice_parse(name, &again), fits);
+        if (fits) assert_memory_equal(&again, &choice, sizeof again);
+    }
+}
+
 TEST(invalid_device_properties_are_rejected) {
     cudnnBackendDescriptor_t properties;
     assert_int_equal(d9_cudnn_properties(&context, "{\"deviceVer\":", &properties), D9_DEVICE);

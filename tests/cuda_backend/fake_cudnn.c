@@ -96,8 +96,8 @@ d9_status d9_cudnn_graph_make(d9_context *context, const d9_cudnn_target *target
 
 void d9_cudnn_graph_free(d9_cudnn_graph *graph) { destroy_descriptor(&graph->graph); }
 
-void d9_cudnn_choice_name(const d9_cudnn_choice *choice, char name[D9_CUDNN_NAME]) {
-    snprintf(name, D9_CUDNN_NAME, "e%d", (int)choice->engine);
+bool d9_cudnn_choice_name(const d9_cudnn_choice *choice, char name[D9_CUDNN_NAME]) {
+    return snprintf(name, D9_CUDNN_NAME, "e%d", (int)choice->engine) < D9_CUDNN_NAME;
 }
 
 bool d9_cudnn_choice_parse(const char *name, d9_cudnn_choice *choice) {
@@ -106,8 +106,7 @@ bool d9_cudnn_choice_parse(const char *name, d9_cudnn_choice *choice) {
     *choice = (d9_cudnn_choice){0};
     if (sscanf(name, "e%d", &engine) != 1) return false;
     choice->engine = engine;
-    d9_cudnn_choice_name(choice, again);
-    return strcmp(name, again) == 0;
+    return d9_cudnn_choice_name(choice, again) && strcmp(name, again) == 0;
 }
 
 d9_status d9_cudnn_choices(d9_context *context, const d9_cudnn_target *target, const d9_cudnn_graph *graph,

@@ -7,8 +7,10 @@
 #include "tests/cuda_model/model.h"
 #include "tests/cuda_model/stream.h"
 #include <cuda_runtime_api.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { BLOCKS = 512, GUARD = 4096, GUARD_BYTE = 0xa5 }; /* GUARD bytes of value GUARD_BYTE follow each allocation */
 
@@ -19,12 +21,13 @@ typedef struct block { /* an allocation of device memory */
 
 static struct CUstream_st {
     d9_model_list *pending, *captured; /* captured: NULL outside a capture */
-    bool spoilt;                       /* the capture will fail */
+    bool spoilt, sums;                 /* the capture will fail; it contains sums of NCCL */
     size_t reads;                      /* queued copies to the host */
     /* of the second stream: the lowest index in the first stream's list for its next work; the number of items so far;
      * the number of those for which the first stream waits */
     size_t first_place, submitted, joined;
     bool forked; /* the second stream belongs to the capture */
+    int device;
 } the_stream, second_stream;
 struct CUevent_st {
     double seconds;
@@ -36,16 +39,19 @@ struct CUevent_st {
 };
 struct CUgraph_st {
     d9_model_list *list;
+    bool sums;
 };
 struct CUgraphExec_st {
     d9_model_list *list;
+    bool sums;
 };
 
 static void reset(void);
+static void set_device(int device);
 #define FRESH                                                                                                          \
     {                                                                                                                  \
         .memory_bytes = 512 << 20, .devices = 1, .major = 9, .driver_version = 13000, .runtime_version = 13000,        \
-        .choices = D9_FAKE_CHOICES, .forbid = d9_model_forbid, .reset = reset                                          \
+        .choices = D9_FAKE_CHOICES, .forbid = d9_model_forbid, .set_device = set_device, .reset = reset                \
     }
 static const d9_fake fresh = FRESH;
 static d9_fake fake = FRESH;
@@ -53,6 +59,7 @@ static block blocks[BLOCKS];
 static cudaError_t last, sticky;
 static double now;
 static size_t rejected_bytes = SIZE_MAX; /* size of the smallest allocation that fails */
+static atomic_int recorded_sums;         /* graphs with sums; ncclCommAbort reads it in another thread */
 static int64_t arrived;                  /* completed copies and memsets to device memory, products and sums */
 
 d9_fake *d9_fake_get(void) { return &fake; }
@@ -117,18 +124,26 @@ cudaError_t cudaGetDeviceCount(int *count) {
 
 cudaError_t cudaSetDevice(int device) {
     BEGIN(begin);
-    return device < fake.devices ? cudaSuccess : store_error(cudaErrorInvalidDevice);
+    if (device < 0 || device >= fake.devices) return store_error(cudaErrorInvalidDevice);
+    set_device(device);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int *device) {
+    BEGIN(begin);
+    *device = fake.device;
+    return cudaSuccess;
 }
 
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device) {
     BEGIN(begin);
-    (void)device;
+    if (device < 0 || device >= fake.devices) return store_error(cudaErrorInvalidDevice);
     *properties = (struct cudaDeviceProp){.name = D9_FAKE_DEVICE,
                                           .totalGlobalMem = (size_t)fake.memory_bytes,
                                           .major = fake.major,
                                           .minor = fake.minor,
                                           .multiProcessorCount = 132,
-                                          .pciBusID = D9_FAKE_PCI_BUS};
+                                          .pciBusID = D9_FAKE_PCI_BUS + device};
     return cudaSuccess;
 }
 
@@ -143,23 +158,59 @@ cudaError_t cudaRuntimeGetVersion(int *version) {
 
 static d9_model_list *first_list(void) { return the_stream.captured ? the_stream.captured : the_stream.pending; }
 
-bool d9_fake_hangs(void) { return fake.hang_reduction && fake.counts.reductions >= fake.hang_reduction; }
+/* Another thread may end the hang. */
+bool d9_fake_hangs(void) {
+    const int64_t hang = __atomic_load_n(&fake.hang_reduction, __ATOMIC_ACQUIRE);
+    return hang && fake.counts.reductions >= hang;
+}
+void d9_fake_end_hang(void) { __atomic_store_n(&fake.hang_reduction, 0, __ATOMIC_RELEASE); }
+
+void d9_fake_note_recorded_sum(void) { the_stream.sums = true; }
+int d9_fake_recorded_sums(void) { return atomic_load(&recorded_sums); }
+
+/* Gives a thread that ends the hang two seconds. */
+static void wait_for_abort(void) {
+    static const struct timespec pause = {.tv_nsec = 1000000};
+    for (int i = 0; i < 2000 && d9_fake_hangs(); i++) nanosleep(&pause, NULL);
+    fake.counts.endless_waits += d9_fake_hangs();
+}
+
+/* Empties the queue after it has run or failed; an error becomes sticky. */
+static cudaError_t end_run(cudaError_t error) {
+    d9_model_list_clear(the_stream.pending);
+    the_stream.reads = 0;
+    fake.counts.queued_replays = 0;
+    sticky = error;
+    return store_error(error);
+}
 
 /* Runs the queued work; its first error becomes sticky. */
 static cudaError_t drain(void) {
     cudaError_t error = sticky;
-    fake.counts.endless_waits += d9_fake_hangs();
+    wait_for_abort();
     if (second_stream.pending)
         d9_model_list_move(second_stream.pending, d9_model_list_size(second_stream.pending), the_stream.pending,
                            d9_model_list_size(the_stream.pending));
     second_stream.first_place = 0;
     if (d9_model_list_size(the_stream.pending) == 0) return error;
     fake.counts.waits += d9_model_list_size(the_stream.pending) > the_stream.reads;
-    the_stream.reads = 0;
     if (error == cudaSuccess) error = (cudaError_t)d9_model_list_run(the_stream.pending);
-    d9_model_list_clear(the_stream.pending);
-    sticky = error;
-    return store_error(error);
+    return end_run(error);
+}
+
+static bool is_reached(const void *what) { return ((const struct CUevent_st *)what)->pending == 0; }
+
+/* Runs the queued work up to the event. */
+static cudaError_t run_until(cudaEvent_t event) {
+    const size_t queued = d9_model_list_size(the_stream.pending), reads = the_stream.reads;
+    if (is_reached(event)) return sticky;
+    wait_for_abort();
+    const cudaError_t error = (cudaError_t)d9_model_list_run_until(the_stream.pending, is_reached, event);
+    const size_t left = d9_model_list_size(the_stream.pending), ran = queued - left;
+    second_stream.first_place -= ran < second_stream.first_place ? ran : second_stream.first_place;
+    fake.counts.waits += left == 0 && queued > reads;
+    fake.counts.event_waits += left > 0;
+    return error == cudaSuccess ? cudaSuccess : end_run(error);
 }
 
 /* The allocation that contains these bytes; NULL: none. */
@@ -226,6 +277,7 @@ typedef struct move { /* a queued copy or memset */
     const uint8_t *from; /* NULL: memset to `value` */
     size_t bytes;
     int value;
+    bool read; /* to the host */
 } move;
 
 static int do_move(const void *what) {
@@ -235,12 +287,13 @@ static int do_move(const void *what) {
     else
         memset(m->to, m->value, m->bytes);
     arrived += block_of(m->to, m->bytes) != NULL;
+    the_stream.reads -= m->read;
     now += 1e-6;
     return 0;
 }
 
 cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream) {
-    const move m = {to, NULL, bytes, value};
+    const move m = {to, NULL, bytes, value, false};
     BEGIN(begin);
     if (!block_of(to, bytes)) return store_error(cudaErrorInvalidValue);
     return store_error((cudaError_t)d9_model_submit(stream, do_move, &m, sizeof m));
@@ -249,7 +302,7 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stre
 /* The copy reads its source when the stream reaches it, so it copies wrong bytes if the host has overwritten or freed
  * the source by then. CUDA may do so, and does for pinned memory. Copies must not be captured. */
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
-    const move m = {to, from, bytes, 0};
+    const move m = {to, from, bytes, 0, kind == cudaMemcpyDeviceToHost};
     BEGIN(begin_uncaptured);
     if (!block_of(kind == cudaMemcpyHostToDevice ? to : from, bytes)) return store_error(cudaErrorInvalidValue);
     if (kind == cudaMemcpyHostToDevice) fake.counts.writes++;
@@ -279,22 +332,31 @@ cudaError_t cudaFreeHost(void *pointer) {
 
 /* ---- the stream, graphs and events ---- */
 
-static void route_launches(void) { /* sends launches to the capture, if there is one, otherwise to the queue */
-    const bool capturing = the_stream.captured;
-    d9_model_queue_to(capturing ? the_stream.captured : the_stream.pending, the_stream.pending ? &the_stream : NULL,
-                      capturing);
+/* Sends launches to the capture, if there is one, otherwise to the queue; rejects them if another device is current. */
+static void route_launches(void) {
+    const bool capturing = the_stream.captured, accepts = the_stream.pending && the_stream.device == fake.device;
+    d9_model_queue_to(capturing ? the_stream.captured : the_stream.pending, accepts ? &the_stream : NULL, capturing);
+}
+
+static void set_device(int device) {
+    fake.device = device;
+    route_launches();
+}
+
+static cudaError_t check_device(cudaStream_t stream) {
+    return stream->device == fake.device ? cudaSuccess : store_error(cudaErrorInvalidResourceHandle);
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
     BEGIN(begin);
     if (flags != cudaStreamNonBlocking || second_stream.pending) return store_error(cudaErrorInvalidValue);
     if (the_stream.pending) {
-        second_stream = (struct CUstream_st){.pending = d9_model_list_new()};
+        second_stream = (struct CUstream_st){.pending = d9_model_list_new(), .device = fake.device};
         fake.counts.live_streams++;
         *stream = &second_stream;
         return cudaSuccess;
     }
-    the_stream = (struct CUstream_st){.pending = d9_model_list_new()};
+    the_stream = (struct CUstream_st){.pending = d9_model_list_new(), .device = fake.device};
     fake.counts.live_streams++;
     *stream = &the_stream;
     route_launches();
@@ -321,25 +383,26 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 }
 
 /* Every second query reports that work is left. While a sum hangs, all queries do, except every 10,000th, so that a
- * caller that never gives up does not loop for ever. */
-static cudaError_t query(void) {
+ * caller that never gives up does not loop for ever. event NULL: all work. */
+static cudaError_t query(cudaEvent_t event) {
     enum { ENDLESS = 10000 };
     BEGIN(begin_uncaptured);
     const bool asks = ++fake.counts.queries % ENDLESS != 0;
     if (asks && (d9_fake_hangs() || fake.counts.queries % 2)) return store_error(cudaErrorNotReady);
-    return drain();
+    return event ? run_until(event) : drain();
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
     (void)stream;
-    return query();
+    return query(NULL);
 }
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
     BEGIN(begin_uncaptured);
     (void)mode;
+    if (check_device(stream) != cudaSuccess) return cudaErrorInvalidResourceHandle;
     stream->captured = d9_model_list_new();
-    stream->spoilt = false;
+    stream->spoilt = stream->sums = false;
     fake.counts.captures++;
     second_stream.first_place = 0;
     route_launches();
@@ -361,6 +424,8 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
         d9_model_list_free(stream->captured), free(made);
     } else {
         made->list = stream->captured;
+        made->sums = stream->sums;
+        atomic_fetch_add(&recorded_sums, made->sums);
         *graph = made;
         fake.counts.live_graphs++;
     }
@@ -377,12 +442,15 @@ cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *made, cudaGraph_t gra
     if (!*made) return store_error(cudaErrorMemoryAllocation);
     (*made)->list = graph->list;
     graph->list = NULL;
+    (*made)->sums = graph->sums;
+    atomic_fetch_add(&recorded_sums, graph->sums);
     fake.counts.instantiations++;
     fake.counts.live_graphs++;
     return cudaSuccess;
 }
 
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+    atomic_fetch_sub(&recorded_sums, graph->sums);
     d9_model_list_free(graph->list), free(graph);
     fake.counts.live_graphs--;
     return begin();
@@ -391,18 +459,21 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
 static int do_replay(const void *what) { /* runs a launched graph */
     const d9_model_list *list;
     memcpy(&list, what, sizeof list);
+    fake.counts.queued_replays--;
     return d9_model_list_run(list);
 }
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
     BEGIN(begin_uncaptured);
     fake.counts.replays++;
+    if (++fake.counts.queued_replays > fake.counts.most_queued) fake.counts.most_queued = fake.counts.queued_replays;
     return store_error((cudaError_t)d9_model_submit(stream, do_replay, &graph->list, sizeof graph->list));
 }
 
 /* A graph that is still queued is freed after it has run. */
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
     if (the_stream.pending) drain();
+    atomic_fetch_sub(&recorded_sums, graph->sums);
     d9_model_list_free(graph->list), free(graph);
     fake.counts.live_graphs--;
     return begin();
@@ -422,7 +493,8 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
     return flags == cudaEventDisableTiming ? create_event(event, false) : store_error(cudaErrorInvalidValue);
 }
 
-cudaError_t cudaEventDestroy(cudaEvent_t event) {
+cudaError_t cudaEventDestroy(cudaEvent_t event) { /* an event that is still queued is freed after it was reached */
+    if (event->pending > 0) drain();
     free(event);
     fake.counts.live_events--;
     return begin();
@@ -440,6 +512,7 @@ static int do_mark(const void *what) { /* the stream has reached an event */
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     if (event->timed) BEGIN(begin_uncaptured);
     if (!event->timed) BEGIN(begin);
+    if (check_device(stream) != cudaSuccess) return cudaErrorInvalidResourceHandle;
     event->stream = stream;
     event->submitted = stream->submitted;
     event->place = d9_model_list_size(stream == &the_stream ? first_list() : stream->pending);
@@ -470,6 +543,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 int d9_fake_submit(const void *stream, d9_model_work work, const void *what, size_t bytes) {
     struct CUstream_st *second = &second_stream;
     if (stream != second) return d9_model_submit(stream, work, what, bytes);
+    if (check_device(second) != cudaSuccess) return cudaErrorInvalidResourceHandle;
     if (the_stream.captured && !second->forked) {
         fake.counts.illegal++;
         return (int)store_error(cudaErrorStreamCaptureUnsupported);
@@ -489,10 +563,10 @@ d9_fake_reduction d9_fake_describe_reduction(const void *stream, const float *va
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     BEGIN(begin_uncaptured);
-    return event->pending > 0 ? drain() : cudaSuccess;
+    return run_until(event);
 }
 
-cudaError_t cudaEventQuery(cudaEvent_t event) { return event->pending > 0 ? query() : cudaSuccess; }
+cudaError_t cudaEventQuery(cudaEvent_t event) { return event->pending > 0 ? query(event) : cudaSuccess; }
 
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEvent_t to) {
     BEGIN(begin_uncaptured);

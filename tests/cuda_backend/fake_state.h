@@ -12,6 +12,9 @@ int64_t d9_fake_change_count(void); /* operations so far that wrote device memor
 void d9_fake_note_change(void);     /* increments that count */
 bool d9_fake_capturing(void);
 bool d9_fake_hangs(void); /* the stream waits in the sum fake.hang_reduction */
+void d9_fake_end_hang(void);
+void d9_fake_note_recorded_sum(void); /* a sum was added to the graph that is captured */
+int d9_fake_recorded_sums(void);      /* number of graphs that contain sums and are not freed */
 /* Submits work to the first or the second stream; returns 0 or a cudaError_t. d9_fake_describe_reduction: a sum that is
  * submitted to the stream next. */
 int d9_fake_submit(const void *stream, d9_model_work work, const void *what, size_t bytes);

@@ -337,6 +337,49 @@ TEST(times_are_measured_after_a_reset) {
     close_training(&t, &live);
 }
 
+/* A plan may have any number of rules. */
+TEST(many_rules_are_timed) {
+    enum { MORE = 1100 };
+    static d9_node_time rows[MORE + 3];
+    training t;
+    op_live live;
+    make_training(&t, "f32");
+    for (int i = 0; i < MORE; i++) OP_ADD(&t.c, D9_OP_COPY, (t.w), (t.average));
+    op_open(&live, &t.c, cuda, NULL);
+    const int count = cuda->times(live.plan, rows, MORE + 3, true);
+    assert_true(count > MORE && count <= MORE + 3);
+    op_step(&live, 1);
+    assert_int_equal(cuda->times(live.plan, rows, count, false), count);
+    for (int r = 0; r < count; r++) assert_true(rows[r].runs == 1 && rows[r].seconds > 0);
+    close_training(&t, &live);
+}
+
+/* Steps wait for the step 16 before them, and never for a later one, whether they are graphs or launched one by one. */
+TEST(the_host_is_at_most_16_steps_ahead) {
+    enum { AHEAD = 16, MANY = 4 * STEPS };
+    FAKE_ONLY("counts waits");
+    d9_fake *fake = fake_find();
+    for (int recorded = 0; recorded < 2; recorded++) {
+        training t;
+        op_live live;
+        fake->reset();
+        fake->spoil_captures_from = recorded ? 0 : 1;
+        open_training(&t, &live, "f32");
+        for (int s = 0; s < STEPS; s++) op_step(&live, s);
+        const d9_fake_counts before = fake->counts;
+        for (int s = 0; s < MANY; s++) {
+            const int64_t waits = fake->counts.event_waits;
+            OK(cuda->run(&context, live.plan, s % STEPS));
+            /* the first of the waits is for an event before the first step */
+            assert_ints(fake->counts.event_waits - waits, s >= AHEAD - 1, fake->counts.waits, before.waits);
+        }
+        assert_ints(fake->counts.replays - before.replays, recorded ? MANY : 0, fake->counts.most_queued,
+                    recorded ? AHEAD : 0);
+        close_training(&t, &live);
+    }
+    fake->reset();
+}
+
 int main(void) {
     context.log = keep_warning;
     if (d9_backend_find(&context, "cuda", &cuda) != D9_OK || (fake_find() != NULL) != D9_ON_FAKE) {

@@ -9,8 +9,9 @@ typedef struct other_gpu {
     double host, pci;
 } other_gpu;
 enum { OWN_PCI = (D9_FAKE_PCI_BUS << 8) + 1 };
-static const other_gpu another = {0, OWN_PCI + 256}, same = {0, OWN_PCI}, elsewhere = {1, OWN_PCI}, none = {0, 0};
+static const other_gpu another = {0, OWN_PCI + 512}, same = {0, OWN_PCI}, elsewhere = {1, OWN_PCI}, none = {0, 0};
 static other_gpu other;
+static int own_device; /* this process's GPU, whose PCI bus follows from its number */
 static bool told;
 
 static d9_status broadcast(d9_context *of, d9_parallel *parallel, void *bytes, int64_t size) {
@@ -25,7 +26,7 @@ static d9_status agree(d9_context *of, d9_parallel *parallel, int *value) {
 }
 
 static d9_status exchange_gpus(const d9_parallel *parallel, other_gpu *gpus, int64_t count) {
-    assert_ints(count, 4, gpus[parallel->rank].pci == OWN_PCI, 1);
+    assert_ints(count, 4, gpus[parallel->rank].pci == OWN_PCI + 256 * own_device, 1);
     gpus[1 - parallel->rank] = other;
     told = true;
     return D9_OK;
@@ -188,6 +189,24 @@ TEST(training_has_the_bits_of_sums_that_wait) {
     }
 }
 
+/* A process that is the second of its host tells the others the address of the host's second GPU. */
+TEST(a_process_sums_on_its_own_gpu) {
+    d9_result result;
+    d9_parallel two = {.ranks = 2, .host_rank = 1, .host_ranks = 2, .kind = &kind};
+    d9_config *config = watch_small_config("cuda", "f32", 8, "epochs: 1, batch_size: 8, norm_groups: 2", "");
+    fake->reset();
+    fake->devices = 2;
+    own_device = 1;
+    set_other_gpu(same); /* device 0 */
+    const d9_status status =
+        d9_train(&context, &(d9_train_options){.config = config, .seed = 7, .parallel = &two}, &result);
+    own_device = 0;
+    OK(status);
+    assert_ints(fake->device, 1, fake->counts.reductions > 0, 1);
+    d9_result_free(&context, &result);
+    watch_assert_nothing_left();
+}
+
 /* ---- failures ---- */
 
 static void keep_warning(void *user, d9_log_level level, const char *line) {
@@ -227,14 +246,15 @@ static d9_status train_and_hang(int64_t hang, int64_t fail) {
     fake->report_lost = 50;
     const d9_status status = train("", "", "f32", &result);
     if (status == D9_OK) d9_result_free(&context, &result);
-    assert_ints(fake->counts.endless_waits, 0, fake->counts.queries > 0, 1);
+    assert_ints(fake->counts.endless_waits, 0, fake->counts.endless_aborts, 0, fake->counts.queries > 0, 1);
     if (hang) assert_true(fake->counts.lost_asked >= fake->report_lost);
     watch_assert_nothing_left();
     return status;
 }
 
 /* The stream waits for ever in a sum, launched or in a graph, until NCCL reports the other process lost; then the run
- * must end. If another sum fails while one hangs, the run must end too: freeing its memory must not wait for ever. */
+ * must end. If another sum fails while one hangs, the run must end too: freeing its memory must not wait for ever.
+ * Recorded graphs with sums live then, which the abort waits for. */
 TEST(a_lost_process_ends_a_wait) {
     OK(train_and_hang(0, 0));
     const int64_t last = fake->counts.reductions;

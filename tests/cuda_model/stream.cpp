@@ -96,15 +96,29 @@ int d9_model_submit(const void *stream, d9_model_work work, const void *what, si
     return 0;
 }
 
-int d9_model_list_run(const d9_model_list *list) {
+static int run_item(const item &one) {
     d9_model_list *const kept = k.list;
-    int error = 0;
-    k.list = nullptr; /* launches run at once from here on */
-    for (size_t i = 0; i < list->items.size() && !error; i++) {
-        const item &one = list->items[i];
-        error = one.work ? one.work(one.what.data()) : one.launch();
-        k.launches += one.launch ? 1 : 0;
-    }
+    k.list = nullptr; /* launches run at once */
+    const int error = one.work ? one.work(one.what.data()) : one.launch();
+    k.launches += one.launch ? 1 : 0;
     k.list = kept;
+    return error;
+}
+
+int d9_model_list_run(const d9_model_list *list) {
+    int error = 0;
+    for (size_t i = 0; i < list->items.size() && !error; i++) error = run_item(list->items[i]);
+    return error;
+}
+
+int d9_model_list_run_until(d9_model_list *list, bool (*reached)(const void *what), const void *what) {
+    int error = 0;
+    size_t ran = 0;
+    while (ran < list->items.size() && !reached(what)) {
+        error = run_item(list->items[ran]);
+        if (error) break;
+        ran++;
+    }
+    list->items.erase(list->items.begin(), list->items.begin() + static_cast<std::ptrdiff_t>(ran));
     return error;
 }

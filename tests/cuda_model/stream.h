@@ -39,6 +39,9 @@ void d9_model_set_pending_error(int error);
 void d9_model_forbid(const char *kernel, int error);
 /* Runs the list in order up to the first error, which is returned. */
 int d9_model_list_run(const d9_model_list *list);
+/* Runs and removes items, in order, until `reached(what)` or the end. Returns the first error; the item that failed,
+ * and those after it, remain. */
+int d9_model_list_run_until(d9_model_list *list, bool (*reached)(const void *what), const void *what);
 size_t d9_model_launches(void); /* kernels run from lists so far */
 size_t d9_model_loaded(void);   /* different kernels loaded since d9_model_unload */
 void d9_model_unload(void);     /* marks all kernels as not loaded */

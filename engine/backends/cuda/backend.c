@@ -37,18 +37,18 @@ void d9_cuda_choice_key(const d9_cuda *cuda, const char *text, char key[D9_CUDA_
 }
 
 d9_status d9_cuda_open(d9_context *context, const d9_cuda_driver *driver, const d9_cuda_convolver *convolver,
-                       const d9_cuda_multiplier *multiplier, const d9_cuda_reducer *reducer, const char *choices,
-                       void **backend) {
+                       const d9_cuda_multiplier *multiplier, const d9_cuda_reducer *reducer,
+                       const d9_backend_options *options, void **backend) {
     d9_status status;
     d9_cuda *cuda = NULL;
     D9_TRY(D9_ALLOCATE(context, 1, "the CUDA backend", &cuda));
     *cuda = (d9_cuda){.driver = driver, .convolver = convolver, .multiplier = multiplier, .reducer = reducer};
-    D9_TRY(driver->open(context, &cuda->state));
+    D9_TRY(driver->open(context, options->parallel, &cuda->state));
     cuda->stream = driver->stream(cuda->state);
     D9_TRY(make_step_counter(context, cuda));
     D9_TRY(convolver->open(context, driver, cuda->state, &cuda->convolver_state));
     name_device(cuda);
-    D9_TRY(d9_cuda_choices_open(context, choices, &cuda->choices));
+    D9_TRY(d9_cuda_choices_open(context, options->choices, &cuda->choices));
     *backend = cuda;
     cuda = NULL;
 done:

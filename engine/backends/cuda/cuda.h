@@ -1,8 +1,8 @@
 /* Internals of the CUDA backend: tables of rules (rules.c, moments.c) that call kernels/cuda; convolutions call cuDNN,
  * and large linear layers, gradients of large recurrent weights and orthogonal updates call cuBLAS. Steps are submitted
- * without waiting; from the second time that the same nodes run in a step, they run as a CUDA graph (steps.c). Data
- * that changes from step to step is on the device: the step number, the tables of coefficients, the guard. Only
- * module.c, runtime.c, cudnn.h, cublas.c and nccl.c include vendor headers. */
+ * ahead of the device (D9_CUDA_STEPS_AHEAD); from the second time that the same nodes run in a step, they run as a CUDA
+ * graph (steps.c). Data that changes from step to step is on the device: the step number, the tables of coefficients,
+ * the guard. Only module.c, runtime.c, cudnn.h, cublas.c and nccl.c include vendor headers. */
 #pragma once
 
 #include "backends/cuda/choices.h"
@@ -67,9 +67,11 @@ typedef struct d9_cuda_reducer {
     /* Submits the replacement of `values` by their sums over the processes, which call it in the same order with the
      * same counts. Can be recorded in a CUDA graph after its first run. */
     d9_status (*sum)(d9_context *context, void *reducer, float *values, int64_t count, d9_cuda_stream stream);
-    /* Fails if another process or the connection to it is lost; sums that were submitted then end without results. */
+    /* Fails if another process or the connection to it is lost; sums that were submitted then end without results, and
+     * `sum` and `watch` fail from then on. Does not wait for that. */
     d9_status (*watch)(d9_context *context, void *reducer);
-    void (*close)(d9_context *context, void *reducer); /* waits for no other process; reducer NULL is ignored */
+    /* Waits for no other process. CUDA graphs with sums must have been freed. reducer NULL is ignored. */
+    void (*close)(d9_context *context, void *reducer);
 } d9_cuda_reducer;
 
 /* Host copy of a buffer of indices. After the host has written the buffer, the copy is checked before the first step
@@ -121,7 +123,7 @@ static inline d9_cuda_stream d9_cuda_stream_of(const d9_site *site) { return d9_
 /* ---- device (backend.c, order.c): entries of d9_host_kind and d9_backend; tables of rules ---- */
 D9_MUST_USE d9_status d9_cuda_open(d9_context *context, const d9_cuda_driver *driver,
                                    const d9_cuda_convolver *convolver, const d9_cuda_multiplier *multiplier,
-                                   const d9_cuda_reducer *reducer, const char *choices, void **backend);
+                                   const d9_cuda_reducer *reducer, const d9_backend_options *options, void **backend);
 void d9_cuda_close(d9_context *context, void *backend);
 void d9_cuda_describe(const void *backend, d9_device_info *info);
 d9_status d9_cuda_peak_rates(d9_context *context, void *backend, const d9_precision *precision,

@@ -199,11 +199,13 @@ void d9_cudnn_graph_free(d9_cudnn_graph *g) {
 
 /* ---- choices ---- */
 
-void d9_cudnn_choice_name(const d9_cudnn_choice *choice, char name[D9_CUDNN_NAME]) {
+/* A name that fills the array counts as cut off: caches of earlier versions have cut names of that length. */
+bool d9_cudnn_choice_name(const d9_cudnn_choice *choice, char name[D9_CUDNN_NAME]) {
     int at = snprintf(name, D9_CUDNN_NAME, "e%" PRId64, choice->engine);
     for (int k = 0; k < choice->knob_count && at < D9_CUDNN_NAME; k++)
         at += snprintf(name + at, (size_t)(D9_CUDNN_NAME - at), " k%" PRId64 "=%" PRId64, choice->knob[k],
                        choice->value[k]);
+    return at < D9_CUDNN_NAME - 1;
 }
 
 bool d9_cudnn_choice_parse(const char *name, d9_cudnn_choice *choice) {
@@ -217,8 +219,7 @@ bool d9_cudnn_choice_parse(const char *name, d9_cudnn_choice *choice) {
         if (sscanf(at, " k%" SCNd64 "=%" SCNd64 "%n", &choice->knob[k], &choice->value[k], &used) != 2) return false;
         choice->knob_count++;
     }
-    d9_cudnn_choice_name(choice, again);
-    return strcmp(name, again) == 0;
+    return d9_cudnn_choice_name(choice, again) && strcmp(name, again) == 0;
 }
 
 static int64_t read_notes(cudnnBackendDescriptor_t engine, cudnnBackendAttributeName_t name,
@@ -266,6 +267,7 @@ static d9_status read_choice(d9_context *context, cudnnBackendDescriptor_t confi
                              const d9_conv_description *description, d9_cudnn_choice *choice, int *rank) {
     d9_status status = D9_OK;
     cudnnBackendDescriptor_t engine = NULL, knobs[D9_CUDNN_KNOBS] = {NULL};
+    char name[D9_CUDNN_NAME];
     int64_t count = 0;
     *choice = (d9_cudnn_choice){0};
     CUDNN_TRY(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine), "an engine");
@@ -294,6 +296,7 @@ static d9_status read_choice(d9_context *context, cudnnBackendDescriptor_t confi
                   "a knob");
         choice->knob_count++;
     }
+    if (!d9_cudnn_choice_name(choice, name)) *rank = RANK_EXCLUDED;
 done:
     for (int k = 0; k < D9_CUDNN_KNOBS; k++) destroy(&knobs[k]);
     destroy(&engine);

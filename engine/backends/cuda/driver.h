@@ -7,12 +7,21 @@
 
 typedef d9_status (*d9_cuda_work)(d9_context *context, void *what); /* submits work to the stream */
 
+/* The host is at most this many steps ahead of the device. Enough to keep the device busy; few enough for interrupts,
+ * progress and lost processes to be noticed soon, and for CUDA's queue, which blocks when it is full. */
+enum { D9_CUDA_STEPS_AHEAD = 16 };
+
 typedef struct d9_cuda_driver {
     const char *name; /* "cuda", "cuda-model" */
 
-    /* Opens a device and one stream on it. Returns D9_DEVICE with the reason if there is none. */
-    d9_status (*open)(d9_context *context, void **driver);
+    /* Opens a device and one stream on it. Returns D9_DEVICE with the reason if there is none. `parallel` selects among
+     * several devices: process i of a host opens device i. NULL, or one process on the host: the first one. */
+    d9_status (*open)(d9_context *context, const d9_parallel *parallel, void **driver);
     void (*close)(d9_context *context, void *driver);
+    /* Makes the device current in this thread, in which the program that uses libdawn9 may have selected another. Those
+     * of the functions below that may begin a call of the backend do so themselves. Others, kernels and libraries need
+     * it to have been called. */
+    d9_status (*select)(d9_context *context, const void *driver);
     void (*describe)(const void *driver, d9_device_info *info); /* fills `name` to `preferred_why`, but not `threads` */
     d9_cuda_stream (*stream)(const void *driver);
     const char *(*error)(int code); /* text of an error code returned by a launcher */
@@ -23,6 +32,8 @@ typedef struct d9_cuda_driver {
     d9_status (*write)(d9_context *context, void *driver, void *to, const void *bytes, int64_t size);
     d9_status (*read)(d9_context *context, void *driver, const void *from, void *bytes, int64_t size);
     d9_status (*sync)(d9_context *context, void *driver);
+    /* To be called before each step is submitted: waits until fewer than D9_CUDA_STEPS_AHEAD others are unfinished. */
+    d9_status (*pace)(d9_context *context, void *driver);
     /* From now on, whenever the host waits for the stream, the driver calls watch(context, what) repeatedly; if that
      * fails, the function that waits fails too. NULL: nothing is called. */
     void (*watch)(void *driver, d9_status (*watch)(d9_context *context, void *what), void *what);
@@ -44,7 +55,7 @@ typedef struct d9_cuda_driver {
     d9_status (*elapsed)(d9_context *context, void *driver, int from, int to, double *seconds);
 } d9_cuda_driver;
 
-/* The table for the CUDA runtime. It opens the first device that CUDA_VISIBLE_DEVICES shows. */
+/* The table for the CUDA runtime. Its devices are those that CUDA_VISIBLE_DEVICES shows. */
 extern const d9_cuda_driver d9_cuda_runtime;
 
 /* Checks for a device without creating a context; returns D9_DEVICE with the reason if there is none. */

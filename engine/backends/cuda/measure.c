@@ -19,6 +19,7 @@ done:
 d9_status d9_cuda_time(d9_context *context, const d9_cuda *cuda, d9_cuda_work work, void *what, int runs,
                        double give_up, double *seconds) {
     d9_status status;
+    D9_TRY(cuda->driver->select(context, cuda->state));
     D9_TRY(work(context, what)); /* warm-up: loads the code */
     D9_TRY(time_together(context, cuda, work, what, 1, seconds));
     for (int i = 0; i < runs && *seconds <= give_up; i++) {

@@ -21,8 +21,8 @@ static d9_status open_backend(d9_context *context, const d9_backend_options *opt
     pthread_t thread;
     atomic_bool stop = false;
     const bool reading = pthread_create(&thread, NULL, read_ahead, &stop) == 0;
-    const d9_status status = d9_cuda_open(context, &d9_cuda_runtime, &d9_cuda_cudnn, &d9_cuda_cublas, D9_CUDA_NCCL,
-                                          options->choices, backend);
+    const d9_status status =
+        d9_cuda_open(context, &d9_cuda_runtime, &d9_cuda_cudnn, &d9_cuda_cublas, D9_CUDA_NCCL, options, backend);
     atomic_store(&stop, true);
     if (reading) pthread_join(thread, NULL);
     return status;

@@ -5,6 +5,7 @@
 #include "core/system.h"
 
 #include <nccl.h>
+#include <pthread.h>
 
 #define TEXT_OF(x) #x
 #define TEXT(x)    TEXT_OF(x)
@@ -21,6 +22,9 @@
 typedef struct nccl {
     void *library;
     ncclComm_t processes;
+    bool lost;         /* another process was lost: nothing but ncclCommAbort may use `processes` */
+    bool aborting;     /* `aborter` was started */
+    pthread_t aborter; /* calls ncclCommAbort */
 #define DECLARE(name) __typeof__(nccl##name) *name;
     FUNCTIONS(DECLARE)
 } nccl;
@@ -33,26 +37,39 @@ static d9_status check(d9_context *context, const nccl *n, ncclResult_t result, 
 
 /* ncclCommAbort waits for no other process, unlike ncclCommDestroy, so a process that fails can leave. At the end of a
  * run no process needs another's buffers: all have read their results and have synchronised since the last sum. */
+static void abort_sums(nccl *n) {
+    if (n->processes) n->CommAbort(n->processes);
+    n->processes = NULL;
+}
+
+static void *run_aborter(void *reducer) {
+    abort_sums(reducer);
+    return NULL;
+}
+
 static void close_nccl(d9_context *context, void *reducer) {
     nccl *n = reducer;
     if (!n) return;
-    if (n->processes) n->CommAbort(n->processes);
+    if (n->aborting) pthread_join(n->aborter, NULL);
+    abort_sums(n);
     if (n->library) dlclose(n->library);
     d9_release(context, n);
 }
 
 static d9_status load(d9_context *context, void **reducer, int64_t *pci) {
     d9_status status;
-    struct cudaDeviceProp device;
+    struct cudaDeviceProp properties;
+    int device; /* the driver has made it current */
     nccl *n = NULL;
     D9_TRY(D9_ALLOCATE(context, 1, "NCCL", &n));
-    *n = (nccl){.library = dlopen(D9_NCCL_LIBRARY, RTLD_NOW | RTLD_LOCAL)};
+    const int mode = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE; /* NCCL's own threads may still run after dlclose */
+    *n = (nccl){.library = dlopen(D9_NCCL_LIBRARY, mode)};
     if (!n->library) D9_TRY(d9_fail(context, D9_DEVICE, "NCCL cannot be loaded: %s", dlerror()));
 #define LOAD(name) D9_TRY(d9_cuda_library_find(context, "NCCL", D9_NCCL_LIBRARY, n->library, "nccl" #name, &n->name));
     FUNCTIONS(LOAD)
-    if (cudaGetDeviceProperties(&device, 0) != cudaSuccess)
+    if (cudaGetDevice(&device) != cudaSuccess || cudaGetDeviceProperties(&properties, device) != cudaSuccess)
         D9_TRY(d9_fail(context, D9_DEVICE, "CUDA does not say which GPU NCCL is to use"));
-    *pci = (((int64_t)device.pciDomainID << 16) | (device.pciBusID << 8) | device.pciDeviceID) + 1;
+    *pci = (((int64_t)properties.pciDomainID << 16) | (properties.pciBusID << 8) | properties.pciDeviceID) + 1;
     *reducer = n;
     n = NULL;
 done:
@@ -72,10 +89,24 @@ done:
     return status;
 }
 
+static d9_status report_lost(d9_context *context) {
+    return d9_fail(context, D9_DEVICE, "NCCL: another process was lost");
+}
+
 static d9_status sum(d9_context *context, void *reducer, float *values, int64_t count, d9_cuda_stream stream) {
     const nccl *n = reducer;
+    if (n->lost) return report_lost(context);
     return check(context, n, n->AllReduce(values, values, (size_t)count, ncclFloat, ncclSum, n->processes, stream),
                  "adding gradients");
+}
+
+/* ncclCommAbort ends the sums on the GPU at once, but returns only when all recorded graphs with sums are freed
+ * (localPersistentRefs in NCCL's init.cc). The calling thread frees them later, so another thread waits. If it cannot
+ * be started, this one aborts, which waits for ever if there are such graphs; but without it the GPU would. */
+static void start_abort(nccl *n) {
+    n->lost = true;
+    n->aborting = pthread_create(&n->aborter, NULL, run_aborter, n) == 0;
+    if (!n->aborting) abort_sums(n);
 }
 
 /* A GPU waits for ever in a sum that another process does not join. NCCL notices lost connections in threads of its
@@ -83,11 +114,10 @@ static d9_status sum(d9_context *context, void *reducer, float *values, int64_t 
 static d9_status watch(d9_context *context, void *reducer) {
     nccl *n = reducer;
     ncclResult_t lost = ncclSuccess;
-    if (!n->processes) return d9_fail(context, D9_DEVICE, "NCCL: another process was lost");
+    if (n->lost) return report_lost(context);
     const ncclResult_t asked = n->CommGetAsyncError(n->processes, &lost);
     const d9_status status = check(context, n, asked == ncclSuccess ? lost : asked, "another process was lost");
-    if (status != D9_OK) n->CommAbort(n->processes);
-    if (status != D9_OK) n->processes = NULL;
+    if (status != D9_OK) start_abort(n);
     return status;
 }
 

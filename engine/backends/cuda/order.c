@@ -25,6 +25,7 @@ d9_status d9_cuda_epoch_order(d9_context *context, d9_device *device, uint64_t s
     d9_status status;
     d9_cuda *cuda = device->backend;
     int64_t bytes, head = samples * (int64_t)sizeof(int32_t);
+    D9_TRY(cuda->driver->select(context, cuda->state));
     D9_TRY(sorting_bytes(context, cuda, samples, &bytes));
     D9_TRY(d9_cuda_borrow(context, cuda, bytes + head)); /* planning has reserved this size */
     int32_t *order = (int32_t *)(void *)((uint8_t *)cuda->scratch + bytes);

@@ -76,16 +76,20 @@ static d9_status report_diagnosis(d9_context *context, const diagnosis *a) {
     return d9_fail(context, D9_DEVICE, "backend cuda: no GPU available: %s", a->error);
 }
 
-enum { MARKS = 1024, SLOTS = 8, SLOT_BYTES = 256 << 10 };
+enum { SLOTS = 8, SLOT_BYTES = 256 << 10, PACES = D9_CUDA_STEPS_AHEAD - 1 };
 
 typedef struct runtime {
+    int device;                  /* as CUDA numbers those that are visible to this process */
     cudaStream_t stream, second; /* second: NULL before the first fork */
     cudaEvent_t forked, joined;  /* events of the last fork and join of the second stream */
     struct cudaDeviceProp properties;
-    cudaEvent_t mark[MARKS]; /* created at first use */
-    uint8_t *ring;           /* pinned: (SLOTS, SLOT_BYTES) */
-    cudaEvent_t sent[SLOTS]; /* events after each slot's last copy; created at first use */
-    int64_t writes;          /* number of writes so far; a write uses slot writes % SLOTS */
+    cudaEvent_t *mark; /* (mark_count), of mark_capacity; created at first use */
+    size_t mark_count, mark_capacity;
+    uint8_t *ring;            /* pinned: (SLOTS, SLOT_BYTES) */
+    cudaEvent_t sent[SLOTS];  /* events after each slot's last copy; created at first use */
+    int64_t writes;           /* number of writes so far; a write uses slot writes % SLOTS */
+    cudaEvent_t begun[PACES]; /* events before each of the last steps; created at first use */
+    int64_t steps;            /* number of steps so far; a step uses begun[steps % PACES] */
     d9_status (*watch)(d9_context *context, void *watched); /* called while the host waits; NULL: nothing is called */
     void *watched;
 } runtime;
@@ -116,29 +120,59 @@ d9_status d9_cuda_runtime_probe(d9_context *context) {
     return report_diagnosis(context, &diagnosis);
 }
 
+static d9_status select_device(d9_context *context, const void *driver) {
+    return check(context, cudaSetDevice(((const runtime *)driver)->device), "selecting the device");
+}
+
 static void close_device(d9_context *context, void *driver) {
     runtime *r = driver;
     if (!r) return;
-    for (int m = 0; m < MARKS; m++)
+    cudaSetDevice(r->device);
+    for (size_t m = 0; m < r->mark_count; m++)
         if (r->mark[m]) cudaEventDestroy(r->mark[m]);
     for (int s = 0; s < SLOTS; s++)
         if (r->sent[s]) cudaEventDestroy(r->sent[s]);
+    for (int p = 0; p < PACES; p++)
+        if (r->begun[p]) cudaEventDestroy(r->begun[p]);
     if (r->forked) cudaEventDestroy(r->forked);
     if (r->joined) cudaEventDestroy(r->joined);
     if (r->second) cudaStreamDestroy(r->second);
     if (r->stream) cudaStreamDestroy(r->stream);
     if (r->ring) cudaFreeHost(r->ring);
+    d9_release(context, r->mark);
     d9_release(context, r);
 }
 
-static d9_status open_device(d9_context *context, void **driver) {
+/* Process i of several on this host takes GPU i. If only one GPU is visible, the launcher, or cli/this_process.c by
+ * CUDA_VISIBLE_DEVICES, has chosen it already. That variable alone would not be enough: MPI starts before, and an MPI
+ * built with CUDA starts the driver, which reads the variable only then. */
+static d9_status choose_device(d9_context *context, const d9_parallel *parallel, int *device) {
     d9_status status;
+    int count = 0;
+    *device = 0;
+    CUDA_TRY(cudaGetDeviceCount(&count), "counting the devices");
+    if (!parallel || parallel->host_ranks <= 1 || count <= 1) return D9_OK;
+    if (parallel->host_rank >= count)
+        return d9_fail(context, D9_DEVICE,
+                       "backend cuda: this host has %d processes, but only %d GPUs are visible: start one process for "
+                       "each GPU",
+                       parallel->host_ranks, count);
+    *device = parallel->host_rank;
+done:
+    return status;
+}
+
+static d9_status open_device(d9_context *context, const d9_parallel *parallel, void **driver) {
+    d9_status status;
+    int device;
     runtime *r = NULL;
     void *ring = NULL;
     D9_TRY(d9_cuda_runtime_probe(context));
+    D9_TRY(choose_device(context, parallel, &device));
     D9_TRY(D9_ALLOCATE(context, 1, "CUDA", &r));
-    CUDA_TRY(cudaSetDevice(0), "opening the device");
-    CUDA_TRY(cudaGetDeviceProperties(&r->properties, 0), "asking what the device is");
+    r->device = device;
+    CUDA_TRY(cudaSetDevice(device), "opening the device");
+    CUDA_TRY(cudaGetDeviceProperties(&r->properties, device), "asking what the device is");
     CUDA_TRY(cudaStreamCreateWithFlags(&r->stream, cudaStreamNonBlocking), "making a stream");
     CUDA_TRY(cudaHostAlloc(&ring, SLOTS * SLOT_BYTES, cudaHostAllocDefault), "pinning memory");
     r->ring = ring;
@@ -207,12 +241,28 @@ done:
     return status;
 }
 
+/* The event recorded before the step that is PACES back follows the end of the step before that one. */
+static d9_status pace(d9_context *context, void *driver) {
+    d9_status status;
+    runtime *r = driver;
+    D9_TRY(select_device(context, r));
+    cudaEvent_t *begun = &r->begun[r->steps % PACES];
+    if (*begun)
+        D9_TRY(wait_for(context, r, *begun));
+    else
+        CUDA_TRY(cudaEventCreateWithFlags(begun, cudaEventDisableTiming), "pacing steps");
+    CUDA_TRY(cudaEventRecord(*begun, r->stream), "pacing steps");
+    r->steps++;
+done:
+    return status;
+}
+
 /* ---- memory ---- */
 
 static d9_status memory_left(d9_context *context, void *driver, int64_t *free_bytes, int64_t *total_bytes) {
     d9_status status;
     size_t left, total;
-    (void)driver;
+    D9_TRY(select_device(context, driver));
     CUDA_TRY(cudaMemGetInfo(&left, &total), "asking for the memory left");
     *free_bytes = (int64_t)left;
     *total_bytes = (int64_t)total;
@@ -230,6 +280,7 @@ static d9_status report_out_of_memory(d9_context *context, int64_t bytes, const 
 
 static void release(d9_context *context, void *driver, void *pointer) {
     const runtime *r = driver;
+    cudaSetDevice(r->device);
     if (r->watch) (void)!wait_for(context, r, NULL); /* cudaFree waits, too, but does not call `watch` */
     cudaFree(pointer);
 }
@@ -237,6 +288,8 @@ static void release(d9_context *context, void *driver, void *pointer) {
 static d9_status allocate(d9_context *context, void *driver, int64_t bytes, const char *purpose, void **pointer) {
     d9_status status;
     const runtime *r = driver;
+    *pointer = NULL;
+    D9_TRY(select_device(context, r));
     const cudaError_t result = cudaMalloc(pointer, (size_t)bytes);
     if (result != cudaSuccess) *pointer = NULL;
     if (result == cudaErrorMemoryAllocation) return report_out_of_memory(context, bytes, purpose);
@@ -250,9 +303,12 @@ done:
 
 /* Waits for the stream; clears an error left by a library, which would be reported at the next launch. */
 static d9_status synchronize(d9_context *context, void *driver) {
+    d9_status status;
     const runtime *r = driver;
-    const d9_status status = wait_for(context, r, NULL);
+    D9_TRY(select_device(context, r));
+    status = wait_for(context, r, NULL);
     cudaGetLastError();
+done:
     return status;
 }
 
@@ -274,7 +330,8 @@ done:
 }
 
 static d9_status write(d9_context *context, void *driver, void *to, const void *bytes, int64_t size) {
-    d9_status status = D9_OK;
+    d9_status status;
+    D9_TRY(select_device(context, driver));
     for (int64_t at = 0; at < size; at += SLOT_BYTES) {
         const int64_t piece = size - at < SLOT_BYTES ? size - at : SLOT_BYTES;
         D9_TRY(write_slot(context, driver, (uint8_t *)to + at, (const uint8_t *)bytes + at, (size_t)piece));
@@ -286,8 +343,9 @@ done:
 /* Uses the whole ring as one slot: the stream runs this copy after pending writes have left the ring. */
 static d9_status read(d9_context *context, void *driver, const void *from, void *bytes, int64_t size) {
     enum { RING_BYTES = SLOTS * SLOT_BYTES };
-    d9_status status = D9_OK;
+    d9_status status;
     const runtime *r = driver;
+    D9_TRY(select_device(context, r));
     for (int64_t at = 0; at < size; at += RING_BYTES) {
         const size_t piece = (size_t)(size - at < RING_BYTES ? size - at : RING_BYTES);
         CUDA_TRY(cudaMemcpyAsync(r->ring, (const uint8_t *)from + at, piece, cudaMemcpyDeviceToHost, r->stream),
@@ -328,7 +386,8 @@ static d9_status replay(d9_context *context, void *driver, void *graph) {
 }
 
 static void free_graph(d9_context *context, void *driver, void *graph) {
-    (void)context, (void)driver;
+    (void)context;
+    cudaSetDevice(((const runtime *)driver)->device);
     if (graph) cudaGraphExecDestroy(graph);
 }
 
@@ -362,7 +421,11 @@ done:
 static d9_status mark(d9_context *context, void *driver, int slot) {
     d9_status status;
     runtime *r = driver;
-    if (slot >= MARKS) return d9_fail(context, D9_DEVICE, "a plan of more than %d rules cannot be timed", MARKS - 1);
+    const size_t wanted = (size_t)slot + 1;
+    if (wanted > r->mark_count) {
+        D9_TRY(D9_GROW(context, r->mark_count, wanted - r->mark_count, "marks", &r->mark_capacity, &r->mark));
+        r->mark_count = wanted; /* the new ones are NULL */
+    }
     if (!r->mark[slot]) CUDA_TRY(cudaEventCreate(&r->mark[slot]), "making a mark");
     CUDA_TRY(cudaEventRecord(r->mark[slot], r->stream), "marking");
 done:
@@ -384,6 +447,7 @@ const d9_cuda_driver d9_cuda_runtime = {
     .name = "cuda",
     .open = open_device,
     .close = close_device,
+    .select = select_device,
     .describe = describe,
     .stream = stream,
     .error = error_text,
@@ -392,6 +456,7 @@ const d9_cuda_driver d9_cuda_runtime = {
     .write = write,
     .read = read,
     .sync = synchronize,
+    .pace = pace,
     .watch = set_watch,
     .memory = memory_left,
     .fork = fork_stream,

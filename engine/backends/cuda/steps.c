@@ -234,6 +234,7 @@ d9_status d9_cuda_run(d9_context *context, d9_plan *plan, int64_t step) {
     d9_status status;
     d9_cuda *cuda = cuda_of(plan);
     steps *s = plan->data;
+    D9_TRY(cuda->driver->pace(context, cuda->state));
     active_set *set = find_set(s, plan, step);
     if (!set) D9_TRY(new_set(context, s, plan, &set));
     D9_TRY(d9_cuda_restore(context, cuda)); /* after a benchmark, or a plan that failed */
@@ -262,6 +263,7 @@ d9_status d9_cuda_load(d9_context *context, d9_plan *plan) {
     D9_TRY(D9_ALLOCATE(context, plan->placed_count, "a plan", &all));
     memset(all, 1, (size_t)plan->placed_count);
     active_set set = {.plan = plan, .active = all};
+    D9_TRY(cuda->driver->select(context, cuda->state));
     if (cuda->guard) D9_TRY(cuda->driver->read(context, cuda->state, cuda->guard, &guard, sizeof guard));
     D9_TRY(d9_cuda_check_indices(context, plan));
     D9_TRY(d9_cuda_sums_plan(context, plan, all, &set.sums));
@@ -294,9 +296,11 @@ d9_status d9_cuda_plan(d9_context *context, d9_device *device, const d9_program 
     d9_status status;
     void *memory = NULL;
     d9_plan *made = NULL;
+    d9_cuda *cuda = device->backend;
     *plan = NULL;
+    D9_TRY(cuda->driver->select(context, cuda->state));
     D9_TRY(d9_host_plan(context, device, program, graph, &made));
-    D9_TRY(finish_planning(context, device->backend, program));
+    D9_TRY(finish_planning(context, cuda, program));
     const size_t count = (size_t)made->placed_count;
     const size_t bytes = sizeof(steps) + count * (sizeof(double) + sizeof(int64_t) + MAX_SETS + 1);
     D9_TRY(d9_allocate(context, bytes, "a plan", &memory));
