@@ -150,7 +150,9 @@ done:
 /* True for a text that readers of YAML may take for a number, a date, a truth value or null unless it is quoted. */
 static bool reads_as_another_type(const char *value) {
     static const char *const words[] = {"true", "false", "yes", "no", "on", "off", "null", ".inf", ".nan"};
-    bool found = strpbrk(value, "0123456789") && !value[strspn(value, "0123456789+-._:abcdefABCDEFxXoO")];
+    const bool based = value[0] == '0' && value[1] && strchr("bBoOxX", value[1]); /* 0b101, 0o17, 0xFF */
+    const char *const digits = based ? "0123456789_abcdefABCDEFoOxX" : "0123456789+-._:eExX";
+    bool found = strpbrk(value, "0123456789") && !value[strspn(value, digits)];
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) found |= strcasecmp(value, words[i]) == 0;
     return found;
 }
