@@ -69,13 +69,13 @@ static void judge_pair(const d9_report *report, const d9_report_arm *arm, d9_tex
         return;
     }
     d9_text_add(text, "%s and %s cannot be told apart with ", arm->label, base);
-    add_seeds(text, arm->count);
+    add_seeds(text, arm->compared);
     d9_text_add(text, ": ");
     add_difference(report, text, e);
     d9_text_add(text, ", an interval that spans zero.");
     if (arm->seeds_needed > MANY_SEEDS)
         d9_text_add(text, " These seeds are too few to estimate how many would be needed.");
-    else if (arm->seeds_needed > arm->count)
+    else if (arm->seeds_needed > arm->compared)
         d9_text_add(text, " Detecting %.4g%s would take about %lld seeds in each arm.", report->measure->effect,
                     report->measure->brief_points, (long long)arm->seeds_needed);
 }
@@ -90,9 +90,17 @@ static void add_largest_differences(const d9_report *report, bool clear, int mos
     }
 }
 
+/* Adds " with 2 to 4 seeds", of the differences that are not clear, and the limit of p. */
 static void add_unclear(const d9_report *report, d9_text *text) {
+    int fewest = 0, most = 0;
+    for (const d9_report_arm *arm = report->arms; arm < report->arms + report->arm_count; arm++) {
+        if (!is_compared(arm) || is_clear(arm)) continue;
+        if (fewest == 0 || arm->compared < fewest) fewest = arm->compared;
+        if (arm->compared > most) most = arm->compared;
+    }
     d9_text_add(text, " with ");
-    add_seeds(text, report->most_seeds);
+    if (fewest < most) d9_text_add(text, "%d to ", fewest);
+    add_seeds(text, most);
     d9_text_add(text, " (Holm's p above %.2g)", ALPHA);
 }
 
@@ -212,7 +220,7 @@ static void judge_uncompared(const d9_report *report, d9_text *text) {
                     report->sample, report->measure->plural);
 }
 
-/* ---- epochs saved, missing runs, and the whole verdict ---- */
+/* ---- epochs saved, failed and missing runs, and the whole verdict ---- */
 
 /* Only clear differences are converted, because the curve turns any difference into epochs. */
 static void judge_epochs(const d9_report *report, d9_text *text) {

@@ -182,7 +182,7 @@ REPORT_TEST(test_differences_are_paired_by_seed) {
     double p[2], adjusted[2];
     add_arm("base", NULL, 1, 4, low);
     add_arm("better", "base", 1, 4, high);
-    add_arm("same", "base", 2, 4, near); /* not the same seeds: no pairs */
+    add_arm("same", "base", 4, 4, near); /* one seed is shared: no pairs */
     read_report();
     const d9_report_arm *base = &report->arms[0], *better = &report->arms[1], *same = &report->arms[2];
     d9_paired_difference(high, low, 4, 0.95, &want);
@@ -201,8 +201,8 @@ REPORT_TEST(test_differences_are_paired_by_seed) {
     NEAR(base->chance.share, 0.5);
     assert_int_equal(better->met, 4);
     NEAR(report->runs[4].difference, high[0] - low[0]); /* compared with the run of the same seed */
-    assert_int_equal(report->runs[11].seed, 5);
-    NEAR(report->runs[11].difference, near[3] - base->sample.mean); /* base has no seed 5: compared with its mean */
+    assert_int_equal(report->runs[11].seed, 7);
+    NEAR(report->runs[11].difference, near[3] - base->sample.mean); /* base has no seed 7: compared with its mean */
     assert_holds(report->verdict, "1 of 2 changes has a clear effect: better +0.4");
     assert_holds(report->verdict, "The other shows none with 4 seeds");
 }
@@ -337,6 +337,25 @@ REPORT_TEST(test_a_comparison_counts_its_runs) {
 }
 
 /* The mean of three runs has a band, that of two has none. */
+/* Arms of which some runs are missing are compared by the seeds that both finished. */
+REPORT_TEST(test_partly_finished_arms_are_paired_by_their_common_seeds) {
+    add_arm("base", NULL, 1, 4, (const double[]){20, 50, 60, 95});
+    add_arm("ahead", "base", 1, 3, (const double[]){20.5, 50.7, 60.6});
+    add_arm("equal", "base", 2, 2, (const double[]){50, 60});
+    read_report();
+    NEAR(report->arms[1].difference.estimate, 0.6);
+    NEAR(report->arms[1].welch.estimate, 131.8 / 3 - 56.25); /* of all runs */
+    NEAR(report->arms[2].difference.estimate, 0);
+    assert_column("effects", "runs", "3 2");
+    assert_column("effects", "by", "paired paired");
+    assert_holds(report->verdict, "none with 2 seeds");
+    add_arm("plain,train.epochs=10", NULL, 1, 3, (const double[]){20, 50, 20});
+    add_arm("plain,train.epochs=20", NULL, 1, 2, (const double[]){40, 70});
+    add_arm("tricks,train.epochs=10", "plain,train.epochs=10", 1, 2, (const double[]){30, 60});
+    read_report();
+    NEAR(report->arms[2].epochs_saved, 4); /* 10 of the 25 points between 30 at 10 epochs and 55 at 20 */
+}
+
 REPORT_TEST(test_bands_need_three_runs) {
     for (int count = 2; count <= 3; count++) {
         d9_text *tsv = test_text();
