@@ -55,8 +55,8 @@ typedef struct d9_report_arm {
     bool paired;
     int compared; /* runs of this arm that `difference` is of: its finished ones or, if paired, the pairs; 0: none */
     d9_estimate difference, welch;
-    bool comparable; /* all finished runs of the arm and of its baseline were evaluated on the same images; false
-                      * without a baseline */
+    bool comparable; /* all finished runs of the arm and of its baseline were evaluated on the same images or words;
+                      * false without a baseline */
     const struct d9_report_arm *comparison_of; /* the first arm that compares the same two sets of runs, maybe itself */
     double holm;                               /* p of `difference`, adjusted by Holm over all comparisons */
     int64_t seeds_needed; /* per arm, for measure->effect and D9_REPORT_POWER; 0: unknown, or over a million */
