@@ -236,10 +236,30 @@ static void judge_epochs(const d9_report *report, d9_text *text) {
     d9_text_add(text, " epochs.");
 }
 
+/* Adds the arms of failed runs, each once, at most NAMED. */
+static void name_failed(const d9_report *report, d9_text *text) {
+    int named = 0, arms = 0;
+    for (const d9_report_run *run = report->runs; run < report->runs + report->run_count; run++) {
+        const d9_report_run *first = report->runs;
+        while (first < run && !(first->failure && first->arm == run->arm)) first++;
+        if (!run->failure || (run->arm >= 0 && first < run)) continue;
+        if (arms++ < NAMED)
+            d9_text_add(text, "%s%s", named++ ? ", " : "", run->arm >= 0 ? report->arms[run->arm].label : run->folder);
+    }
+    if (arms > named) d9_text_add(text, " and %d more", arms - named);
+}
+
 static void judge_missing(const d9_report *report, d9_text *text) {
-    const int missing = report->run_count - report->finished;
-    if (missing == 0) return;
-    d9_text_add(text, " %d of %d runs %s missing.", missing, report->run_count, missing == 1 ? "is" : "are");
+    int failed = 0;
+    for (int r = 0; r < report->run_count; r++) failed += report->runs[r].failure != NULL;
+    const int missing = report->run_count - report->finished - failed;
+    if (failed > 0 && !report->search) { /* the verdict of a search counts failed trials */
+        d9_text_add(text, " %d of %d runs failed: ", failed, report->run_count);
+        name_failed(report, text);
+        d9_text_add(text, ".");
+    }
+    if (missing > 0)
+        d9_text_add(text, " %d of %d runs %s missing.", missing, report->run_count, missing == 1 ? "is" : "are");
 }
 
 d9_status d9_report_judge(d9_context *context, d9_report *report) {

@@ -155,6 +155,14 @@ static void add_arm(const char *name, const char *baseline, int first_seed, int 
     }
 }
 
+/* Lists a run that was started, and has failed or not ended. */
+static void list_failure(const char *arm, int seed, bool failed, char at[256]) {
+    list_run(arm, seed, arm, at);
+    run_make_directory(folder, at);
+    strcat(at, "/failure.json");
+    if (failed) write_json(run_path(folder, at), json_pack("{s:s}", "message", "not-finite"));
+}
+
 /* Adds an arm with the same configuration as another, whose runs with seeds 1 to `count` it shares. */
 static void add_twin(const char *name, const char *baseline, const char *other, int count) {
     char at[256];
@@ -631,6 +639,16 @@ REPORT_TEST(test_other_columns_are_other_words) {
     assert_holds(report->verdict, "evaluated on the same windows");
 }
 
+/* The verdict names the arms whose runs failed, each once; runs that were not finished are missing. */
+REPORT_TEST(test_failed_arms_are_named) {
+    char at[256];
+    add_arm("base", NULL, 1, 3, low);
+    list_arm("bad", "base", "bad");
+    for (int seed = 1; seed <= 3; seed++) list_failure("bad", seed, seed < 3, at);
+    read_report();
+    assert_holds(report->verdict, " 2 of 6 runs failed: bad. 1 of 6 runs is missing.");
+}
+
 /* ---- a search ---- */
 
 static void add_trial(const char *name, double cost, double score) {
@@ -651,10 +669,7 @@ REPORT_TEST(test_a_search_has_trials_and_a_frontier) {
     add_trial("c,train.epochs=1", 8, 60);
     list_arm("d,train.epochs=1", NULL, "");
     json_object_set_new(json_array_get(arms, 5), "rejected", json_string("too-large"));
-    list_arm("e,train.epochs=1", NULL, "e1"), list_run("e,train.epochs=1", 1, "e,train.epochs=1", at);
-    run_make_directory(folder, at);
-    strcat(at, "/failure.json");
-    write_json(run_path(folder, at), json_pack("{s:s}", "message", "not-finite"));
+    list_arm("e,train.epochs=1", NULL, "e1"), list_failure("e,train.epochs=1", 1, true, at);
     add_trial("f,train.epochs=1", 8, 70);
     read_report();
     assert_column("trials", "trial",
