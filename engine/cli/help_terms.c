@@ -23,6 +23,15 @@ static const term terms[] = {
      "`train.lr` takes {shape: cosine, peak: 0.4, warmup: 5}"},
     {"one cycle,step lr,multistep lr,step decay", false,
      "`train.lr`: the default rises and falls once, and knots make any other piecewise linear schedule"},
+    {"reduce lr on plateau,lr on plateau", false,
+     "`train.plateau` multiplies all further learning rates by its factor after an evaluation without a better score"},
+    {"warm restart,cosine annealing warm restart,cosine warm restart,sgdr", true,
+     "cosine with restarts; nearest: `train.lr`, whose knots make any piecewise linear schedule, with restarts too"},
+    {"layer decay,layerwise decay,layer wise lr decay,llrd,discriminative learning rate,parameter group", false,
+     "`fine_tune` divides the layers before the last into parts, each with its own factor of the learning rate"},
+    {"freeze backbone,freeze layer,unfreeze,unfreezing,gradual unfreezing,linear probe,feature extraction", false,
+     "`fine_tune` trains only the last layer for the share `tricks.fine_tune.head` of the steps; parts of the other "
+     "layers with 0 in `tricks.fine_tune.rates` stay frozen. `freeze` freezes the first layers later in a run"},
     {"lr finder,learning rate finder,find lr,find learning rate,lr range test", false,
      "`train --find-lr` trains at growing rates and shows the loss at each"},
     {"grad clip,clip grad,gradient clip,clip gradient,gradient clipping,clip grad norm", false,
@@ -44,6 +53,18 @@ static const term terms[] = {
      "`color_jitter`, `mixup` and `cutmix`; `eval.patience` and `keep` select an epoch by the images of "
      "`data.validation`"},
     {"train test split,train val split,validation split,holdout,hold out", false, "`data.validation`"},
+    {"stratified,stratify,stratified split,stratified sampling", true,
+     "stratified draw; nearest: of class folders without test/ each image is drawn for the test part with probability "
+     "1/6, at least one of each class, and `data.split_column` of a table names the part of each row"},
+    {"monitor,monitored metric", false,
+     "the score of a run decides `keep` best, `eval.patience` and `train.plateau`: the accuracy, with `train.loss` "
+     "sigmoid the area under the curve, of a language model the perplexity"},
+    {"max time,maximum time,time limit,max second,wall time,walltime,timeout", true,
+     "time limit of a run; nearest: `timeout 1h dawn9 train CONFIG` ends it with a checkpoint, from which `train "
+     "--resume` continues; a search has a budget of hours (docs/experiments.md)"},
+    {"tokenizer,tokenization,bpe,byte pair encoding,wordpiece,sentencepiece,subword", true,
+     "choice of tokens, which are words; nearest: `data.vocabulary`, their largest number in texts; "
+     "docs/your-own-texts.md says what separates them"},
     {"cross validation,k fold,kfold", true, "cross-validation; nearest: `data.validation`, and seeds: `train --runs`"},
     {"data loader,num workers,prefetch", true,
      "setting for that; nearest: `threads`; `dawn9 bench pipeline` measures how long a batch takes to make"},

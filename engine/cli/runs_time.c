@@ -74,12 +74,31 @@ done:
     return status;
 }
 
+/* True if a search selects no run any more and none is being trained: the trials that are planned for a rung need not
+ * enter it, because some failed or the budget is spent. With --retry the failed runs are trained again. */
+static d9_status is_over(const d9_runs *runs, bool *over) {
+    d9_status status;
+    d9_context *context = &runs->cli->context;
+    d9_search_progress progress;
+    int64_t next;
+    D9_TRY(d9_experiment_update_seen(context, runs->experiment, runs->out, runs->seen));
+    D9_TRY(d9_experiment_next(context, runs->experiment, runs->seen, &next));
+    d9_search_compute_progress(runs->experiment, runs->seen, &progress);
+    *over = next < 0 && !(runs->options->retry && progress.failed > 0);
+    for (int64_t i = 0; i < runs->count; i++) *over = *over && runs->seen[i].kind != D9_RUN_RUNNING;
+done:
+    return status;
+}
+
 /* Work of all runs to be trained. An arm with unknown operations is counted with those of the first arm. */
 static d9_status work_left(const d9_runs *runs, const work *first, work *all) {
     d9_status status = D9_OK;
     const d9_experiment *experiment = runs->experiment;
     d9_context quiet = runs->cli->context;
+    bool over = false;
     *all = (work){.counted = true};
+    if (d9_runs_is_search(runs)) D9_TRY(is_over(runs, &over));
+    if (over) goto done;
     for (int a = 0; a < experiment->arm_count; a++) {
         double left;
         D9_TRY(count_left(runs, &experiment->arms[a], &left));
@@ -117,6 +136,8 @@ static d9_status show_time(const d9_runs *runs, const work *first, const work *a
     return D9_OK;
 }
 
+static const char *plural(int64_t count) { return count == 1 ? "" : "s"; }
+
 d9_status d9_runs_show_work(const d9_runs *runs) {
     d9_status status;
     d9_context quiet = runs->cli->context;
@@ -125,10 +146,13 @@ d9_status d9_runs_show_work(const d9_runs *runs) {
     int64_t count = 0;
     D9_TRY(work_left(runs, &first, &all));
     for (int64_t i = 0; i < runs->count; i++) count += d9_work_has(&runs->work, i);
-    if (d9_runs_is_search(runs))
-        d9_cli_print(runs->cli, "work       about %.0f runs left if none fails", all.runs);
+    const int64_t about = llround(fmax(all.runs, 1)); /* shares of runs may sum to less than one */
+    if (!d9_runs_is_search(runs))
+        d9_cli_print(runs->cli, "work       %.0f of %lld run%s left", all.runs, (long long)count, plural(count));
+    else if (all.runs == 0)
+        d9_cli_print(runs->cli, "work       0 runs left");
     else
-        d9_cli_print(runs->cli, "work       %.0f of %lld runs left", all.runs, (long long)count);
+        d9_cli_print(runs->cli, "work       about %lld run%s left if none fails", (long long)about, plural(about));
     if (all.runs > 0 && all.counted)
         d9_cli_print(runs->cli, all.operations < 1e13 ? ", %.0f steps, %.2g TFLOP" : ", %.0f steps, %.0f TFLOP",
                      all.steps, 1e-12 * all.operations);

@@ -156,7 +156,8 @@ static const d9_option eval_options[] = {
      "plain view, which also decides keep: best, eval.patience and train.plateau\n"
      "every: every evaluation, and the score with TTA decides"},
     {"streams", D9_OPTION_INT, FIELD(eval.streams), "10", 1, 1e6, NULL,
-     "columns into which the evaluated part of a corpus is cut; each loses its first word and the states before it"},
+     "columns into which the evaluated part of a corpus is cut; each loses its first word and the states before it, so "
+     "scores with other numbers are not comparable"},
     {"patience", D9_OPTION_INT, FIELD(eval.patience), "0", 0, 1e6, NULL,
      "early stopping: end training after this many epochs in a row without a better score; 0: never. Needs eval.every: "
      "1, and data.validation, because the test set must not be used for selection"},

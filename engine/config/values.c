@@ -147,12 +147,17 @@ done:
     return status;
 }
 
+/* True for "0xFF", "0b101" and "0o17". "A100" and "b4" are no numbers: quoting them would change config_hash. */
+static bool has_base(const char *value) {
+    return value[0] == '0' && value[1] && strchr("xXbBoO", value[1]) && value[2] &&
+           !value[2 + strspn(value + 2, "0123456789abcdefABCDEF_")];
+}
+
 /* True for a text that readers of YAML may take for a number, a date, a truth value or null unless it is quoted. */
 static bool reads_as_another_type(const char *value) {
     static const char *const words[] = {"true", "false", "yes", "no", "on", "off", "null", ".inf", ".nan"};
-    const bool based = value[0] == '0' && value[1] && strchr("bBoOxX", value[1]); /* 0b101, 0o17, 0xFF */
-    const char *const digits = based ? "0123456789_abcdefABCDEFoOxX" : "0123456789+-._:eExX";
-    bool found = strpbrk(value, "0123456789") && !value[strspn(value, digits)];
+    bool found = strpbrk(value, "0123456789") && !value[strspn(value, "0123456789+-._:eExX")];
+    found |= has_base(value);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) found |= strcasecmp(value, words[i]) == 0;
     return found;
 }

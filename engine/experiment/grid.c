@@ -131,6 +131,14 @@ done:
     return status;
 }
 
+d9_status d9_spec_switch_on(d9_spec *spec, const char *key, const d9_tree *node, d9_draft *draft) {
+    static const char tricks[] = "tricks.";
+    const size_t length = strlen(tricks);
+    if (strncmp(key, tricks, length) != 0 || d9_trick_index(key + length) < 0) return D9_OK;
+    return d9_config_edits_add(spec->context, spec->arena, &draft->edits,
+                               (d9_config_edit){D9_EDIT_WITH, key + length, NULL, node, false});
+}
+
 /* Sets the key of one axis to `value` in the draft of a grid point: adds the edit, fills its row of the point, and
  * appends ",KEY=VALUE" to the name and ", KEY VALUE" to the label. */
 static d9_status add_axis(d9_spec *spec, const d9_tree *axis, const d9_tree *value, d9_draft *draft, d9_grid_point *row,
@@ -138,6 +146,7 @@ static d9_status add_axis(d9_spec *spec, const d9_tree *axis, const d9_tree *val
     d9_status status;
     char *tidy;
     const char *dot = strrchr(axis->key, '.');
+    if (value->kind == D9_TREE_MAP) D9_TRY(d9_spec_switch_on(spec, axis->key, value, draft));
     D9_TRY(d9_draft_set(spec->context, spec->arena, &draft->edits, axis->key, value, value));
     const char *text = draft->edits.items[draft->edits.count - 1].text + strlen(axis->key) + 1; /* after "KEY=" */
     *row = (d9_grid_point){axis->key, text};

@@ -150,21 +150,15 @@ done:
     return status;
 }
 
-/* The name of the trick if the key is tricks.NAME, otherwise NULL. */
-static const char *trick_in(const char *key) {
-    return strncmp(key, "tricks.", 7) == 0 && d9_trick_index(key + 7) >= 0 ? key + 7 : NULL;
-}
-
 /* Adds the drawn value of a key as edits. A trick with any value but `off` is first switched on, as by --with. */
 static d9_status add_edits(d9_spec *spec, const char *key, const d9_tree *value, const d9_tree *node, d9_draft *draft) {
     d9_status status = D9_OK;
-    const char *trick = trick_in(key);
+    const int before = draft->edits.count;
     const bool scalar = value->kind == D9_TREE_SCALAR, on = scalar && strcmp(value->text, "on") == 0,
                off = scalar && strcmp(value->text, "off") == 0;
-    if (trick && !off)
-        D9_TRY(d9_config_edits_add(spec->context, spec->arena, &draft->edits,
-                                   (d9_config_edit){D9_EDIT_WITH, trick, NULL, node, false}));
-    if (!trick || !on) D9_TRY(d9_draft_set(spec->context, spec->arena, &draft->edits, key, value, node));
+    if (!off) D9_TRY(d9_spec_switch_on(spec, key, node, draft));
+    if (!on || draft->edits.count == before)
+        D9_TRY(d9_draft_set(spec->context, spec->arena, &draft->edits, key, value, node));
 done:
     return status;
 }

@@ -50,12 +50,13 @@ typedef struct d9_report_arm {
     d9_estimate mean;
     int64_t met; /* finished runs whose final score reached the target; `chance`: their share */
     d9_proportion chance;
-    /* Arm minus baseline. `difference` is paired if both finished the same seeds, at least two, otherwise equal to
-     * `welch`. */
+    /* Arm minus baseline. `difference` is paired by the seeds that both finished if there are at least two, otherwise
+     * equal to `welch`, which is of all runs. */
     bool paired;
+    int compared; /* runs of this arm that `difference` is of: its finished ones or, if paired, the pairs; 0: none */
     d9_estimate difference, welch;
-    bool comparable; /* all finished runs of the arm and of its baseline were evaluated on the same images; false
-                      * without a baseline */
+    bool comparable; /* all finished runs of the arm and of its baseline were evaluated on the same images or words;
+                      * false without a baseline */
     const struct d9_report_arm *comparison_of; /* the first arm that compares the same two sets of runs, maybe itself */
     double holm;                               /* p of `difference`, adjusted by Holm over all comparisons */
     int64_t seeds_needed; /* per arm, for measure->effect and D9_REPORT_POWER; 0: unknown, or over a million */

@@ -82,8 +82,20 @@ static void describe_arm(d9_report *report, d9_report_arm *arm) {
 
 /* ---- an arm and its baseline ---- */
 
-static bool same_seeds(const d9_report_arm *a, const d9_report_arm *b) {
-    return a->count == b->count && memcmp(a->seeds, b->seeds, (size_t)a->count * sizeof *a->seeds) == 0;
+/* Collects the scores of the seeds that both arms finished, in ascending order of the seeds: pairs[0] of `arm`,
+ * pairs[1] of `base`. Returns their number. */
+static int pair_scores(const d9_report_arm *arm, const d9_report_arm *base, double *const pairs[2]) {
+    int count = 0;
+    for (int a = 0, b = 0; a < arm->count && b < base->count;) {
+        if (arm->seeds[a] == base->seeds[b]) {
+            pairs[0][count] = arm->scores[a];
+            pairs[1][count++] = base->scores[b];
+        }
+        const bool next = arm->seeds[a] <= base->seeds[b];
+        b += arm->seeds[a] >= base->seeds[b];
+        a += next;
+    }
+    return count;
 }
 
 /* True if all runs of `arm` are also runs of `other`: arms with identical configurations have the same runs. */
@@ -107,29 +119,41 @@ static bool is_comparable(const d9_report *report, const d9_report_arm *arm, con
     return true;
 }
 
-static void compare_with_baseline(d9_report *report, d9_report_arm *arm) {
+/* Compares an arm with its baseline, by the seeds that both finished if there are at least two. Sets *deviation to the
+ * standard deviation that the number of needed seeds follows from. */
+static void compare_runs(const d9_report_arm *base, double *const pairs[2], d9_report_arm *arm, double *deviation) {
+    const double own = arm->sample.deviation, its = base->sample.deviation;
+    const int shared = pair_scores(arm, base, pairs);
+    d9_welch_difference(arm->scores, arm->count, base->scores, base->count, D9_REPORT_LEVEL, &arm->welch);
+    arm->difference = arm->welch;
+    arm->compared = isnan(arm->welch.estimate) ? 0 : arm->count;
+    *deviation = sqrt((own * own + its * its) / 2);
+    arm->paired = shared >= 2;
+    if (!arm->paired) return;
+    d9_paired_difference(pairs[0], pairs[1], shared, D9_REPORT_LEVEL, &arm->difference);
+    arm->compared = shared;
+    *deviation = arm->difference.error * sqrt((double)shared);
+}
+
+static d9_status compare_with_baseline(d9_context *context, d9_report *report, d9_report_arm *arm) {
+    d9_status status;
     const d9_estimate nothing = {NAN, NAN, NAN, NAN, NAN, NAN};
+    double *scores;
     arm->difference = arm->welch = nothing;
     double deviation = arm->sample.deviation;
     const d9_report_arm *base = arm->baseline >= 0 ? &report->arms[arm->baseline] : NULL;
+    D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, 2 * (size_t)arm->count, &scores));
     arm->comparable = base && is_comparable(report, arm, base);
-    if (arm->comparable && base->runs_of != arm->runs_of) {
-        d9_welch_difference(arm->scores, arm->count, base->scores, base->count, D9_REPORT_LEVEL, &arm->welch);
-        arm->difference = arm->welch;
-        arm->paired = arm->count >= 2 && same_seeds(arm, base);
-        deviation =
-            sqrt((arm->sample.deviation * arm->sample.deviation + base->sample.deviation * base->sample.deviation) / 2);
-        if (arm->paired) {
-            d9_paired_difference(arm->scores, base->scores, arm->count, D9_REPORT_LEVEL, &arm->difference);
-            deviation = arm->difference.error * sqrt((double)arm->count);
-        }
-    }
+    if (arm->comparable && base->runs_of != arm->runs_of)
+        compare_runs(base, (double *[]){scores, scores + arm->count}, arm, &deviation);
     d9_report_clip_difference(report, &arm->difference);
     d9_report_clip_difference(report, &arm->welch);
     if (deviation == 0 && arm->difference.estimate != 0)
         deviation = NAN; /* no variance was observed, but there may be some */
     arm->seeds_needed = d9_seeds_needed(arm->paired ? D9_DESIGN_PAIRED : D9_DESIGN_TWO_SAMPLES, report->measure->effect,
                                         deviation, 1 - D9_REPORT_LEVEL, D9_REPORT_POWER);
+done:
+    return status;
 }
 
 /* True if two arms with baselines compare the same two sets of runs, in either direction. */
@@ -243,6 +267,15 @@ static int curve_of(const d9_report *report, int series, double *epochs, double 
     return count;
 }
 
+/* d9_report_gain of an arm's mean score. If it is compared with its baseline by a part of the runs, then of the
+ * baseline's mean plus the difference, because the other runs are of other seeds. */
+static double level_of(const d9_report *report, const d9_report_arm *arm) {
+    const d9_report_arm *base = arm->baseline >= 0 ? &report->arms[arm->baseline] : NULL;
+    if (!base || !arm->paired || (arm->compared == arm->count && arm->compared == base->count))
+        return d9_report_mean_of(report, arm, 0);
+    return d9_report_gain(report, base->sample.mean + arm->difference.estimate);
+}
+
 /* Sets the epochs_saved of every arm and the report's `sweep` (report.h). */
 static d9_status find_epochs_saved(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
@@ -257,8 +290,7 @@ static d9_status find_epochs_saved(d9_context *context, d9_report *report) {
         arm->epochs_saved = NAN;
         if (points > 1) report->sweep = true;
         if (points > 1 && against != arm->series && (arm->baseline < 0 || arm->comparable))
-            arm->epochs_saved =
-                d9_epochs_to_reach(epochs, means, points, d9_report_mean_of(report, arm, 0)) - arm->trained;
+            arm->epochs_saved = d9_epochs_to_reach(epochs, means, points, level_of(report, arm)) - arm->trained;
     }
 done:
     return status;
@@ -275,7 +307,7 @@ d9_status d9_report_compute(d9_context *context, d9_report *report) {
         describe_arm(report, &report->arms[a]);
         D9_TRY(find_series(context, report, &report->arms[a]));
     }
-    for (int a = 0; a < report->arm_count; a++) compare_with_baseline(report, &report->arms[a]);
+    for (int a = 0; a < report->arm_count; a++) D9_TRY(compare_with_baseline(context, report, &report->arms[a]));
     D9_TRY(adjust_p_values(context, report));
     set_run_differences(report);
     rank_series(report);

@@ -13,7 +13,8 @@ D9_MUST_USE d9_status d9_report_add_line(d9_context *context, d9_report *report,
                                          const char *format, ...) D9_PRINTF(4, 5);
 /* Number of training images that the run set aside and evaluated instead of the test images; 0: none. */
 int64_t d9_report_validation(const d9_report_run *run);
-bool d9_report_same_images(const d9_report_run *one, const d9_report_run *other); /* evaluated on the same images */
+/* True if both were evaluated on the same images, texts or words. */
+bool d9_report_same_images(const d9_report_run *one, const d9_report_run *other);
 /* Copies the text into the report's arena and frees `text`, also on failure. */
 D9_MUST_USE d9_status d9_report_keep(d9_context *context, d9_report *report, d9_text *text, const char **kept);
 

@@ -341,7 +341,24 @@ static bool same_data(const d9_report_run *one, const d9_report_run *other) {
     return !digest || !its || strcmp(digest, its) == 0;
 }
 
+/* Digest of the user's own test images, if the run was evaluated on them; NULL: not recorded, or it was evaluated on
+ * validation images, which the digest does not cover. */
+static const char *test_digest(const d9_report_run *run) {
+    return d9_report_validation(run) ? NULL : json_text(run->result, "test_digest");
+}
+
+/* Columns into which the evaluated words were cut (eval.streams). Words at their beginning are not scored, so other
+ * columns score other words. 0: the samples are no words of a stream. */
+static int64_t columns_of(const d9_report_run *run) {
+    const json_t *eval = json_object_get(json_object_get(run->result, "config"), "eval");
+    if (strcmp(sample_of(run->result), D9_WORD_WINDOW) != 0) return 0;
+    return json_integer_value(json_object_get(eval, "streams"));
+}
+
 bool d9_report_same_images(const d9_report_run *one, const d9_report_run *other) {
+    const char *digest = test_digest(one), *its = test_digest(other);
+    if (columns_of(one) != columns_of(other)) return false;
+    if (digest && its) return strcmp(digest, its) == 0;
     return same_data(one, other) && d9_report_validation(one) == d9_report_validation(other);
 }
 
@@ -425,6 +442,37 @@ done:
     return status;
 }
 
+/* The first run of the same arm that has a result. */
+static const d9_report_run *first_of_arm(const d9_report *report, const d9_report_run *run) {
+    const d9_report_run *first = report->runs;
+    while (first < run && (first->arm != run->arm || !first->result)) first++;
+    return first;
+}
+
+/* Adds a problem if the evaluated images differ from those of `first`, the first run with the same data settings, or if
+ * the training images differ from those of the arm's first run. */
+static d9_status compare_images(d9_context *context, d9_report *report, const d9_report_run *run,
+                                const d9_report_run *first) {
+    d9_status status = D9_OK;
+    const d9_report_run *own = first_of_arm(report, run);
+    const bool other_columns = columns_of(run) != columns_of(first); /* of all runs of the arm: a line for the first */
+    if (other_columns && own == run)
+        D9_TRY(d9_report_add_line(context, report, &report->problems,
+                                  "%s: evaluated on other words than %s, because eval.streams is %lld, not %lld: their "
+                                  "%s are not comparable",
+                                  run->folder, first->folder, (long long)columns_of(run), (long long)columns_of(first),
+                                  report->measure->plural));
+    else if (!other_columns && !d9_report_same_images(run, first))
+        D9_TRY(d9_report_add_line(context, report, &report->problems, "%s: evaluated on other %ss than %s", run->folder,
+                                  report->sample, first->folder));
+    else if (!same_data(run, own))
+        D9_TRY(d9_report_add_line(context, report, &report->problems,
+                                  "%s: trained on other %ss than %s of the same arm", run->folder, report->sample,
+                                  own->folder));
+done:
+    return status;
+}
+
 /* Adds problems for runs whose scores are not comparable: runs with other images than the first run with the same
  * data settings, and the first run of each other data setting if its images differ from the first run's. */
 static d9_status compare_data(d9_context *context, d9_report *report) {
@@ -433,14 +481,11 @@ static d9_status compare_data(d9_context *context, d9_report *report) {
     int first_count = 0;
     D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, report->run_count, &firsts));
     for (const d9_report_run *run = report->runs; run < report->runs + report->run_count; run++) {
-        const char *digest = json_text(run->result, "data_digest");
         int f = 0;
-        if (!digest) continue;
+        if (!json_text(run->result, "data_digest")) continue;
         while (f < first_count && !json_equal(data_settings(firsts[f]), data_settings(run))) f++;
         if (f == first_count) firsts[first_count++] = run;
-        if (!same_data(run, firsts[f]))
-            D9_TRY(d9_report_add_line(context, report, &report->problems, "%s: evaluated on other %ss than %s",
-                                      run->folder, report->sample, firsts[f]->folder));
+        D9_TRY(compare_images(context, report, run, firsts[f]));
     }
     for (int f = 1; f < first_count; f++) {
         if (d9_report_same_images(firsts[f], firsts[0])) continue;

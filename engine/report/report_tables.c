@@ -96,15 +96,17 @@ done:
 static const d9_column effect_columns[] = {
     {"arm", "Arm", NULL, TEXT, false},
     {"baseline", "Compared with", NULL, TEXT, false},
-    {"runs", "Runs compared", "finished runs of the arm; 0 if there is no comparison", 0, false},
+    {"runs", "Runs compared",
+     "finished runs of the arm; if paired, the seeds that both arms finished; 0 if there is no comparison", 0, false},
     {"difference", "Difference", "{|points|, }arm minus baseline", SCORE, true},
     {"low", "95% interval", NULL, SCORE, true},
     {"high", NULL, NULL, SCORE, true},
     {"p", "p", "two-sided, for the hypothesis of no difference", 4, false},
     {"p_holm", "p adjusted by Holm",
      "p adjusted by Holm over all comparisons; rows that compare the same runs count once", 4, false},
-    {"by", "Test", "paired by seed if both arms finished the same seeds; else Welch's t", TEXT, false},
-    {"welch_low", "95% interval by Welch", "without pairing", SCORE, true},
+    {"by", "Test", "paired by seed if both arms finished at least two of the same seeds; else Welch's t, of all runs",
+     TEXT, false},
+    {"welch_low", "95% interval by Welch", "without pairing, of all runs", SCORE, true},
     {"welch_high", NULL, NULL, SCORE, true},
     {"welch_p", "p by Welch", NULL, 4, false},
     {"seeds_needed", "Seeds needed to see {effect}",
@@ -115,10 +117,8 @@ static const d9_column effect_columns[] = {
 static void fill_effect(const d9_report *report, const d9_report_arm *arm, d9_figures *table, int row) {
     const d9_estimate *e = &arm->difference, *welch = &arm->welch;
     const char *by = isnan(e->low) ? "" : arm->paired ? "paired" : "Welch";
-    /* 0: a side has no finished run, both share their runs, or their images differ */
-    const int compared = isnan(e->estimate) ? 0 : arm->count;
     D9_FIGURES_ROW(table, row, d9_text_cell(arm->label), d9_text_cell(report->arms[arm->baseline].label),
-                   d9_real_cell(compared), d9_real_cell(e->estimate), d9_real_cell(e->low), d9_real_cell(e->high),
+                   d9_real_cell(arm->compared), d9_real_cell(e->estimate), d9_real_cell(e->low), d9_real_cell(e->high),
                    d9_real_cell(e->p), d9_real_cell(arm->holm), d9_text_cell(by), d9_real_cell(welch->low),
                    d9_real_cell(welch->high), d9_real_cell(welch->p),
                    d9_real_cell(arm->seeds_needed ? (double)arm->seeds_needed : NAN), d9_real_cell(arm->epochs_saved));

@@ -69,13 +69,13 @@ static void judge_pair(const d9_report *report, const d9_report_arm *arm, d9_tex
         return;
     }
     d9_text_add(text, "%s and %s cannot be told apart with ", arm->label, base);
-    add_seeds(text, arm->count);
+    add_seeds(text, arm->compared);
     d9_text_add(text, ": ");
     add_difference(report, text, e);
     d9_text_add(text, ", an interval that spans zero.");
     if (arm->seeds_needed > MANY_SEEDS)
         d9_text_add(text, " These seeds are too few to estimate how many would be needed.");
-    else if (arm->seeds_needed > arm->count)
+    else if (arm->seeds_needed > arm->compared)
         d9_text_add(text, " Detecting %.4g%s would take about %lld seeds in each arm.", report->measure->effect,
                     report->measure->brief_points, (long long)arm->seeds_needed);
 }
@@ -90,9 +90,17 @@ static void add_largest_differences(const d9_report *report, bool clear, int mos
     }
 }
 
+/* Adds " with 2 to 4 seeds", of the differences that are not clear, and the limit of p. */
 static void add_unclear(const d9_report *report, d9_text *text) {
+    int fewest = 0, most = 0;
+    for (const d9_report_arm *arm = report->arms; arm < report->arms + report->arm_count; arm++) {
+        if (!is_compared(arm) || is_clear(arm)) continue;
+        if (fewest == 0 || arm->compared < fewest) fewest = arm->compared;
+        if (arm->compared > most) most = arm->compared;
+    }
     d9_text_add(text, " with ");
-    add_seeds(text, report->most_seeds);
+    if (fewest < most) d9_text_add(text, "%d to ", fewest);
+    add_seeds(text, most);
     d9_text_add(text, " (Holm's p above %.2g)", ALPHA);
 }
 
@@ -212,7 +220,7 @@ static void judge_uncompared(const d9_report *report, d9_text *text) {
                     report->sample, report->measure->plural);
 }
 
-/* ---- epochs saved, missing runs, and the whole verdict ---- */
+/* ---- epochs saved, failed and missing runs, and the whole verdict ---- */
 
 /* Only clear differences are converted, because the curve turns any difference into epochs. */
 static void judge_epochs(const d9_report *report, d9_text *text) {
@@ -228,10 +236,30 @@ static void judge_epochs(const d9_report *report, d9_text *text) {
     d9_text_add(text, " epochs.");
 }
 
+/* Adds the arms of failed runs, each once, at most NAMED. */
+static void name_failed(const d9_report *report, d9_text *text) {
+    int named = 0, arms = 0;
+    for (const d9_report_run *run = report->runs; run < report->runs + report->run_count; run++) {
+        const d9_report_run *first = report->runs;
+        while (first < run && !(first->failure && first->arm == run->arm)) first++;
+        if (!run->failure || (run->arm >= 0 && first < run)) continue;
+        if (arms++ < NAMED)
+            d9_text_add(text, "%s%s", named++ ? ", " : "", run->arm >= 0 ? report->arms[run->arm].label : run->folder);
+    }
+    if (arms > named) d9_text_add(text, " and %d more", arms - named);
+}
+
 static void judge_missing(const d9_report *report, d9_text *text) {
-    const int missing = report->run_count - report->finished;
-    if (missing == 0) return;
-    d9_text_add(text, " %d of %d runs %s missing.", missing, report->run_count, missing == 1 ? "is" : "are");
+    int failed = 0;
+    for (int r = 0; r < report->run_count; r++) failed += report->runs[r].failure != NULL;
+    const int missing = report->run_count - report->finished - failed;
+    if (failed > 0 && !report->search) { /* the verdict of a search counts failed trials */
+        d9_text_add(text, " %d of %d runs failed: ", failed, report->run_count);
+        name_failed(report, text);
+        d9_text_add(text, ".");
+    }
+    if (missing > 0)
+        d9_text_add(text, " %d of %d runs %s missing.", missing, report->run_count, missing == 1 ? "is" : "are");
 }
 
 d9_status d9_report_judge(d9_context *context, d9_report *report) {

@@ -42,10 +42,10 @@ rejects 2 '--json --commands' "$dawn9" experiment short.yaml --commands --json
 rejects 2 '--json --slurm --dry-run' "$dawn9" experiment short.yaml --json --slurm --dry-run
 for option in slurm commands retry; do rejects 2 "--status --$option" "$dawn9" experiment short.yaml --status --$option; done
 accepts "$dawn9" experiment short.yaml --dry-run --shard 2/3
-says '^short: 2 arms x 2 seeds = 4 runs, shard 2 of 3, into runs/short$' '^work       1 of 1 runs left, 2 steps, '
+says '^short: 2 arms x 2 seeds = 4 runs, shard 2 of 3, into runs/short$' '^work       1 of 1 run left, 2 steps, '
 accepts "$dawn9" experiment short.yaml --dry-run --json --shard 1/2 --pack 2
 json "$out" '[(r["arm"], r["seed"]) for r in d["runs"]] == [("both", 1), ("one", 1)]'
-prints '^work       1 of 1 runs left, ' "$dawn9" ablate tiny.yaml --only flip --seeds 2 --dry-run --shard 1/8
+prints '^work       1 of 1 run left, ' "$dawn9" ablate tiny.yaml --only flip --seeds 2 --dry-run --shard 1/8
 accepts env PATH=/nowhere "$dawn9" experiment short.yaml --out "50% it's" --dry-run --slurm --pack 2 --tasks 1 --sbatch=--time=5
 sbatch() { printf '%s\n' "$@"; }
 eval "$(cat "$out")" >words

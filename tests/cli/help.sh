@@ -69,13 +69,23 @@ data.fit center crop
 eval roc
 data.grey gray
 train.loss multi-label
+train.plateau reduce lr on plateau
+train.plateau ReduceLROnPlateau
+fine_tune layer decay
+fine_tune freeze backbone
+fine_tune unfreeze
 WORDS
 while read -r named words; do
     rejects 2 "\`$named\` ${words%% *} has.no nearest" "$dawn9" help $words
 done <<'WORDS'
 trivial_augment AutoAugment
 data.validation k-fold
+train.lr warm restarts
+data.split_column stratified
+data.vocabulary tokenizer
 WORDS
+prints 'eval.patience' "$dawn9" help monitor
+rejects 2 'has.no timeout train.*--resume' "$dawn9" help max time
 rejects 2 'train extra' "$dawn9" help train extra
 for name in $(grep -o '`[a-z][a-z_.]*`' "$source/engine/cli/help_terms.c" | tr -d '`' | sort -u); do
     prints "^($name( \(.*\))?|usage: dawn9 $name .*)\$" "$dawn9" help $name

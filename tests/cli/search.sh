@@ -44,6 +44,8 @@ grep -q -- --shard "$out" && fail "a task of a search is a shard: $(cat "$out")"
 # ---- one process: exactly the runs that successive halving selects from these scores ----
 accepts "$dawn9" experiment short.yaml
 says '^ +1  trial000[1-7] +seed 1 ' '^runs       [0-9]+ done, [1-4] failed$' '^search     7 of 7 trials begun, [1-4] failed, ' '^verdict    [0-9] of 7 '
+prints '^work       0 runs left$' "$dawn9" experiment short.yaml --dry-run
+prints '^work       about [0-9]+ runs? left if none fails, ' "$dawn9" experiment short.yaml --dry-run --retry
 asserts <<'PYTHON' # other runs than successive halving selects fail
 import glob, os
 plan = json.load(open("runs/short/experiment.json"))

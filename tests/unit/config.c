@@ -476,10 +476,11 @@ TEST(test_print_quotes_texts_of_other_types, enter_source_folder) {
     static const struct {
         const char *text;
         bool quoted;
-    } rows[] = {{"1.10", true}, {"007", true},        {"1e3", true},   {"-5", true},   {"1_000", true}, {"0x1e", true},
-                {"no", true},   {"On", true},         {"null", true},  {".inf", true}, {"TRUE", true},  {"a b", true},
-                {"e", false},   {"2024-01-01", true}, {"none", false}, {".", false},   {"./1", false},  {"v1.0", false},
-                {"1st", false}, {"dawn94", false},    {"0xFF", true},  {"0b101", true}};
+    } rows[] = {{"1.10", true}, {"007", true},   {"1e3", true},   {"-5", true},         {"1_000", true},
+                {"0x1e", true}, {"no", true},    {"On", true},    {"null", true},       {".inf", true},
+                {"TRUE", true}, {"a b", true},   {"e", false},    {"2024-01-01", true}, {"none", false},
+                {".", false},   {"./1", false},  {"v1.0", false}, {"1st", false},       {"dawn94", false},
+                {"0xFF", true}, {"0b101", true}, {"A100", false}, {"cafe4", false}};
     for (size_t i = 0; i < COUNT(rows); i++) {
         char yaml[64], line[64];
         json_t *effective;

@@ -83,6 +83,17 @@ TEST(test_arms_are_crossed_with_the_grid, setup) {
             assert_string_not_equal(experiment->arms[i].config_hash, experiment->arms[j].config_hash);
 }
 
+/* A map of a trick's options switches it on, as in a search. */
+TEST(test_a_grid_switches_tricks_on, setup) {
+    d9_experiment *experiment = experiment_load("config: tiny.yaml\ngrid: {tricks.cutout: [off, {size: 4}, on]}\n");
+    const int cutout = d9_trick_index("cutout");
+    assert_int_equal(experiment->arm_count, 3);
+    for (int i = 0; i < 3; i++) assert_int_equal(experiment->arms[i].config->trick_on[cutout], i > 0);
+    assert_edits(&experiment->arms[1], false, "--with cutout;--set 'tricks.cutout={size: 4}';");
+    assert_edits(&experiment->arms[2], false, "--set tricks.cutout=on;");
+    assert_string_not_equal(experiment->arms[1].config_hash, experiment->arms[2].config_hash);
+}
+
 TEST(test_the_command_line_comes_last, setup) {
     d9_config_edit edit = {.kind = D9_EDIT_SET, .text = "train.momentum=0.5"};
     const d9_experiment_options options = {.edits = {.items = &edit, .count = 1}, .seeds = 2};

@@ -1,7 +1,9 @@
-/* The line that predicts how long a run takes, by the median and the quartiles of its first steps' times. */
+/* The line that predicts how long a run takes, by the median and the quartiles of its first steps' times; the page that
+ * reloads itself. */
 #include "cli/progress.h"
 #include "core/system.h"
 #include "tests/support/programs.h"
+#include "tests/support/runs.h"
 #include "tests/support/test.h"
 
 enum { TIMED = D9_TIMED_STEPS };
@@ -45,4 +47,32 @@ TEST(the_length_of_a_run_is_predicted_by_its_median_step) {
     check_prediction((double[]){190, 300, 210, 192, 180, 216, 240},
                      "about 3.5 hours (3.2 to 4.0) with evaluations, by the first steps");
     check_prediction((double[]){0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9}, "");
+}
+
+/* Writes the page of a run whose epochs all have this score. Returns the largest tick of the score's axis, and sets
+ * *ticks to their number. */
+static double largest_tick(double score, int *ticks) {
+    const d9_config *config =
+        program_yaml("model: {name: resnet9, channels: [4, 4, 8, 8]}\ntrain: {epochs: 2, batch_size: 8}\n");
+    const char *path = run_path(run_folder_new(), "live.html");
+    double largest = -INFINITY;
+    d9_live_page page;
+    d9_live_page_begin(&page, &context, config, path);
+    d9_live_page_planned(&page, program_of(config, 128, 16, "f32"));
+    for (int epoch = 1; epoch <= 2; epoch++)
+        d9_live_page_epoch(&page, &(d9_epoch_row){.epoch = epoch, .train_loss = 1, .eval_loss = 1, .score = score});
+    d9_live_page_end(&page, true, "finished");
+    const char *at = strstr((const char *)run_read_file(path, NULL), "aria-label=\"Accuracy");
+    assert_non_null(at);
+    for (*ticks = 0; (at = strstr(at, "<text class=y ")); ++*ticks)
+        largest = fmax(largest, strtod(at = strchr(at, '>') + 1, NULL));
+    return largest;
+}
+
+/* The axis of equal scores has ticks beside them, but none beyond a possible score. */
+TEST(the_axis_of_the_page_ends_at_the_largest_score) {
+    int ticks;
+    assert_true(largest_tick(100, &ticks) == 100 && ticks >= 2);
+    assert_true(largest_tick(0, &ticks) > 0 && ticks >= 2);
+    assert_true(largest_tick(50, &ticks) > 50 && ticks >= 2);
 }

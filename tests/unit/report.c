@@ -12,7 +12,11 @@ static double target = 94;
 static const char *kind = "grid"; /* of the next experiment.json */
 static double teraflop = 1;       /* TFLOP of training of each run of the next arms */
 static json_t *arms, *runs;       /* of the next experiment.json */
-static d9_report *report;         /* the report that was read last; NULL: none */
+static int stops_after = 1000;    /* epochs after which the runs of the next arms stop early */
+/* Of the next arms: data.validation, eval.streams, model.name, and the digests of the records; NULL: not recorded. */
+static int validation, streams;
+static const char *network, *data_digest, *test_digest;
+static d9_report *report; /* the report that was read last; NULL: none */
 
 static int set_up(void **state) {
     (void)state;
@@ -25,6 +29,7 @@ static int tear_down(void **state) {
     (void)state;
     d9_report_free(&context, report), json_decref(arms), json_decref(runs);
     report = NULL, measured = "accuracy", target = 94, kind = "grid", teraflop = 1;
+    data_digest = test_digest = network = NULL, streams = validation = 0;
     return 0;
 }
 
@@ -125,9 +130,6 @@ static void list_run(const char *arm, int seed, const char *of, char at[256]) {
     json_array_append_new(runs, json_pack("{s:s, s:i, s:s}", "arm", arm, "seed", seed, "folder", at));
 }
 
-static int stops_after = 1000; /* epochs after which the runs of the next arms stop early */
-static int validation;         /* data.validation of the next arms */
-
 /* Adds an arm with finished runs with seeds from `first_seed` on; "NAME,train.epochs=N" trains for N epochs, other
  * names for 10. */
 static void add_arm(const char *name, const char *baseline, int first_seed, int count, const double *scores) {
@@ -142,13 +144,23 @@ static void add_arm(const char *name, const char *baseline, int first_seed, int 
         list_run(name, first_seed + i, name, at);
         run_make_directory(folder, at);
         strcat(at, "/result.json");
-        write_json(run_path(folder, at),
-                   json_pack("{s:s, s:f, s:f, s:s, s:i, s:o, s:f, s:f, s:{s:{s:f}, s:{s:i}}}", "measure", measured,
-                             measured, scores[i] - 1, d9_measure_find(measured)->name_tta, scores[i], "config_hash",
-                             name, "seed", first_seed + i, "epochs", rows, "train_teraflop", teraflop,
-                             "evaluation_teraflop", 0.5, "config", "train", "epochs", configured, "data", "validation",
-                             validation));
+        write_json(
+            run_path(folder, at),
+            json_pack("{s:s, s:f, s:f, s:s, s:i, s:o, s:f, s:f, s:s?, s:s?, s:{s:{s:f}, s:{s:i}, s:{s:s?}, s:{s:i}}}",
+                      "measure", measured, measured, scores[i] - 1, d9_measure_find(measured)->name_tta, scores[i],
+                      "config_hash", name, "seed", first_seed + i, "epochs", rows, "train_teraflop", teraflop,
+                      "evaluation_teraflop", 0.5, "data_digest", data_digest, "test_digest", test_digest, "config",
+                      "train", "epochs", configured, "data", "validation", validation, "model", "name", network, "eval",
+                      "streams", streams));
     }
+}
+
+/* Lists a run that was started, and has failed or not ended. */
+static void list_failure(const char *arm, int seed, bool failed, char at[256]) {
+    list_run(arm, seed, arm, at);
+    run_make_directory(folder, at);
+    strcat(at, "/failure.json");
+    if (failed) write_json(run_path(folder, at), json_pack("{s:s}", "message", "not-finite"));
 }
 
 /* Adds an arm with the same configuration as another, whose runs with seeds 1 to `count` it shares. */
@@ -182,7 +194,7 @@ REPORT_TEST(test_differences_are_paired_by_seed) {
     double p[2], adjusted[2];
     add_arm("base", NULL, 1, 4, low);
     add_arm("better", "base", 1, 4, high);
-    add_arm("same", "base", 2, 4, near); /* not the same seeds: no pairs */
+    add_arm("same", "base", 4, 4, near); /* one seed is shared: no pairs */
     read_report();
     const d9_report_arm *base = &report->arms[0], *better = &report->arms[1], *same = &report->arms[2];
     d9_paired_difference(high, low, 4, 0.95, &want);
@@ -201,8 +213,8 @@ REPORT_TEST(test_differences_are_paired_by_seed) {
     NEAR(base->chance.share, 0.5);
     assert_int_equal(better->met, 4);
     NEAR(report->runs[4].difference, high[0] - low[0]); /* compared with the run of the same seed */
-    assert_int_equal(report->runs[11].seed, 5);
-    NEAR(report->runs[11].difference, near[3] - base->sample.mean); /* base has no seed 5: compared with its mean */
+    assert_int_equal(report->runs[11].seed, 7);
+    NEAR(report->runs[11].difference, near[3] - base->sample.mean); /* base has no seed 7: compared with its mean */
     assert_holds(report->verdict, "1 of 2 changes has a clear effect: better +0.4");
     assert_holds(report->verdict, "The other shows none with 4 seeds");
 }
@@ -323,6 +335,25 @@ static void assert_column(const char *table_name, const char *key, const char *w
         snprintf(got + strlen(got), sizeof got - strlen(got), "%s%s", row ? " " : "", text);
     }
     assert_string_equal(got, wanted);
+}
+
+/* Arms of which some runs are missing are compared by the seeds that both finished. */
+REPORT_TEST(test_partly_finished_arms_are_paired_by_their_common_seeds) {
+    add_arm("base", NULL, 1, 4, (const double[]){20, 50, 60, 95});
+    add_arm("ahead", "base", 1, 3, (const double[]){20.5, 50.7, 60.6});
+    add_arm("equal", "base", 2, 2, (const double[]){50, 60});
+    read_report();
+    NEAR(report->arms[1].difference.estimate, 0.6);
+    NEAR(report->arms[1].welch.estimate, 131.8 / 3 - 56.25); /* of all runs */
+    NEAR(report->arms[2].difference.estimate, 0);
+    assert_column("effects", "runs", "3 2");
+    assert_column("effects", "by", "paired paired");
+    assert_holds(report->verdict, "none with 2 seeds");
+    add_arm("plain,train.epochs=10", NULL, 1, 3, (const double[]){20, 50, 20});
+    add_arm("plain,train.epochs=20", NULL, 1, 2, (const double[]){40, 70});
+    add_arm("tricks,train.epochs=10", "plain,train.epochs=10", 1, 2, (const double[]){30, 60});
+    read_report();
+    NEAR(report->arms[2].epochs_saved, 4); /* 10 of the 25 points between 30 at 10 epochs and 55 at 20 */
 }
 
 /* A comparison whose baseline has no finished run, or the same runs, compares none. */
@@ -567,16 +598,55 @@ REPORT_TEST(test_a_comparison_counts_once) {
     assert_holds(report->verdict, "without is worse than full: ");
 }
 
-/* Runs that were evaluated on different images are not compared. */
-REPORT_TEST(test_other_images_are_not_compared) {
-    add_arm("test", NULL, 1, 4, low);
-    validation = 64;
-    add_arm("held out", "test", 1, 4, high);
-    validation = 0;
+/* Equal test images are the same test, whatever the runs were trained on, unless they were evaluated on others. */
+REPORT_TEST(test_equal_test_images_are_compared) {
+    static const struct {
+        const char *data[2], *test[2];
+        int validation[2];
+        bool compared;
+    } rows[] = {{{"a", "b"}, {"t", "t"}, {0}, true},       {{"a", "b"}, {"t", "u"}, {0}, false},
+                {{"a", "b"}, {NULL, "t"}, {0}, false},     {{"a", "a"}, {NULL, "t"}, {0}, true},
+                {{"a", "b"}, {"t", "t"}, {64, 64}, false}, {{"a", "a"}, {"t", "t"}, {64, 64}, true},
+                {{NULL}, {NULL}, {0, 64}, false}};
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        for (int a = 0; a < 2; a++) {
+            data_digest = rows[r].data[a], test_digest = rows[r].test[a], validation = rows[r].validation[a];
+            add_arm(a ? "cleaned" : "raw", a ? "raw" : NULL, 1, 4, a ? high : low);
+        }
+        read_report();
+        assert_int_equal(isnan(report->arms[1].holm) || isnan(report->runs[4].difference), !rows[r].compared);
+        assert_int_equal(report->problems.count, rows[r].compared || !data_digest ? 0 : 4);
+        assert_int_equal(strstr(report->verdict, "not all evaluated on the same") == NULL, rows[r].compared);
+    }
+    data_digest = "a", test_digest = "t", validation = 0, add_arm("raw", NULL, 1, 1, low);
+    data_digest = "b", add_arm("raw", NULL, 2, 1, low); /* of one arm the training images are the same too */
+    json_array_remove(arms, 1);
     read_report();
-    assert_true(isnan(report->arms[1].difference.estimate) && isnan(report->arms[1].holm));
-    assert_true(isnan(report->runs[4].difference));
-    assert_holds(report->verdict, "not all evaluated on the same ");
+    assert_holds(report->problems.items[0], "trained on other ");
+}
+
+/* Other columns of the evaluated text score other words. Of images, eval.streams says nothing. */
+REPORT_TEST(test_other_columns_are_other_words) {
+    for (int words = 0; words < 2; words++) {
+        network = words ? "language" : "resnet9", data_digest = "a";
+        for (streams = 2; streams <= 4; streams += 2)
+            add_arm(streams > 2 ? "columns" : "base", streams > 2 ? "base" : NULL, 1, 2, low);
+        read_report();
+        assert_int_equal(report->arms[1].comparable, !words);
+        assert_int_equal(report->problems.count, words);
+    }
+    assert_holds(report->problems.items[0], "eval.streams is 4, not 2");
+    assert_holds(report->verdict, "evaluated on the same windows");
+}
+
+/* The verdict names the arms whose runs failed, each once; runs that were not finished are missing. */
+REPORT_TEST(test_failed_arms_are_named) {
+    char at[256];
+    add_arm("base", NULL, 1, 3, low);
+    list_arm("bad", "base", "bad");
+    for (int seed = 1; seed <= 3; seed++) list_failure("bad", seed, seed < 3, at);
+    read_report();
+    assert_holds(report->verdict, " 2 of 6 runs failed: bad. 1 of 6 runs is missing.");
 }
 
 /* ---- a search ---- */
@@ -599,10 +669,7 @@ REPORT_TEST(test_a_search_has_trials_and_a_frontier) {
     add_trial("c,train.epochs=1", 8, 60);
     list_arm("d,train.epochs=1", NULL, "");
     json_object_set_new(json_array_get(arms, 5), "rejected", json_string("too-large"));
-    list_arm("e,train.epochs=1", NULL, "e1"), list_run("e,train.epochs=1", 1, "e,train.epochs=1", at);
-    run_make_directory(folder, at);
-    strcat(at, "/failure.json");
-    write_json(run_path(folder, at), json_pack("{s:s}", "message", "not-finite"));
+    list_arm("e,train.epochs=1", NULL, "e1"), list_failure("e,train.epochs=1", 1, true, at);
     add_trial("f,train.epochs=1", 8, 70);
     read_report();
     assert_column("trials", "trial",
