@@ -16,8 +16,8 @@ enum { D9_PRECISION_F64, D9_PRECISION_F32, D9_PRECISION_TF32, D9_PRECISION_BF16,
 const d9_precision *d9_precision_at(int index);          /* in the order of the enum */
 const d9_precision *d9_precision_find(const char *name); /* NULL if unknown */
 
-/* Gives every value of a forward graph, except tokens and labels, its type, and inserts a cast for each weight that is computed in a narrower type.
- * Later passes derive their values' types from these, and backends use them unchanged. */
+/* Gives every value of a forward graph, except tokens and labels, its type, and inserts a cast for each weight that is
+ * computed in a narrower type. Later passes derive their values' types from these, and backends use them unchanged. */
 D9_MUST_USE d9_status d9_precision_apply(d9_context *context, d9_graph *graph, const d9_precision *precision);
 
 /* Appends the backward nodes of the summed loss. Each trainable parameter P gets a value "P.grad" in

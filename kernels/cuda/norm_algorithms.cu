@@ -3,11 +3,11 @@
  * that run at the same time; a division whose clusters cannot run is dropped.
  *
  * All divisions move the same number of bytes (about a quarter more if x is read twice). Clusters run in waves. The
- * estimated time of a wave is the sum of three times: of its blocks on a multiprocessor; of one more block, because the phases of
- * a block cannot all overlap; and of moving 32 KiB, for its barriers. So small blocks and few waves are fast. Fewer
- * than 32 channels are slower in half precision, because 16 channels fill half of a 64-byte access; the estimate adds
- * 5% for them in every precision. The list is ordered by the estimated time, then by the most channels, then by the
- * fewest blocks; tuning on the device may choose another division. */
+ * estimated time of a wave is the sum of three times: of its blocks on a multiprocessor; of one more block, because the
+ * phases of a block cannot all overlap; and of moving 32 KiB, for its barriers. So small blocks and few waves are fast.
+ * Fewer than 32 channels are slower in half precision, because 16 channels fill half of a 64-byte access; the estimate
+ * adds 5% for them in every precision. The list is ordered by the estimated time, then by the most channels, then by
+ * the fewest blocks; tuning on the device may choose another division. */
 #include "kernels/cuda/norm_resident.h"
 
 struct ranked {

@@ -462,8 +462,8 @@ TEST(writes_past_an_allocation_are_counted) {
     assert_true(fake->counts.overruns > 0);
 }
 
-/* One call fails in each run: call 1 in the first run, call 40 in the 40th, then every 109th call. The run may ignore a failure of a call
- * that it can do without, as in closing, but must leave nothing open. */
+/* One call fails in each run: call 1 in the first run, call 40 in the 40th, then every 109th call. The run may ignore a
+ * failure of a call that it can do without, as in closing, but must leave nothing open. */
 TEST(every_call_may_fail) {
     static watch w;
     int64_t calls, failed = 0, tried = 0;

@@ -149,8 +149,8 @@ TEST_WITH(const char *folder, wrong_weights_leave_nothing, set_up, tear_down) {
     assert_ints(report.count, 1, report.row[0].state, D9_FILE_WRONG_SIZE);
 }
 
-/* The shell command, run in `folder`, makes given.tar. Fetching from it must fail with these words, and neither download
- * anything nor extract a file outside the target folder. */
+/* The shell command, run in `folder`, makes given.tar. Fetching from it must fail with these words, and neither
+ * download anything nor extract a file outside the target folder. */
 static void given_fails(const char *folder, const char *command, const char *words) {
     assert_int_equal(system_in(folder, command), 0);
     archive = run_path(folder, "given.tar");

@@ -222,7 +222,8 @@ TEST(test_knots_never_go_back) {
 }
 
 /* 80 steps, 16 of them warm-up, compared with the closed form of PyTorch's LinearLR, and after them with the closed and
- * the recursive form of CosineAnnealingLR. PyTorch uses the learning rate at the start of a step (lr.at: start), not the one at its end. */
+ * the recursive form of CosineAnnealingLR. PyTorch uses the learning rate at the start of a step (lr.at: start), not
+ * the one at its end. */
 TEST(test_a_cosine_equals_pytorchs) {
     static const char *const warmups[] = {"2", "20%", "end-8"};
     const double start = 0.01, peak = 0.4, end = 0.002, pi = acos(-1);
