@@ -454,6 +454,7 @@ d9_status d9_dataset_load(d9_context *context, const d9_dataset_options *options
     d9_dataset *loaded = NULL, described = {0};
     *dataset = NULL;
     D9_TRY(find_source(context, options->name, &source));
+    if (!options->known) D9_TRY(d9_dataset_check_table_keys(context, options));
     D9_TRY(describe_source(context, source, options, &described));
     if (source->on_disk) d9_dataset_folder(source->name, options->path, folder, sizeof folder);
     if (source->published) D9_TRY(check_published(context, source->name, options->path, folder));

@@ -137,6 +137,11 @@ void d9_dataset_digest(const d9_dataset *dataset, char hex[D9_DIGEST_DIGITS + 1]
  * measured) without reading a file. `dataset` gets no images and needs no freeing. D9_USAGE: an illegal option. */
 D9_MUST_USE d9_status d9_dataset_describe(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset);
 
+/* Rejects with D9_USAGE each option of tables that is not at its default if the dataset is not `labelled`. A training
+ * calls it before reading a file; an evaluation must not, because a model may record options that its training ignored.
+ */
+D9_MUST_USE d9_status d9_dataset_check_table_keys(d9_context *context, const d9_dataset_options *options);
+
 /* Fills table (channels, 256) with the normalised value (byte - mean) / std of each byte. */
 void d9_normalization_table(const double *mean, const double *std, int64_t channels, double *table);
 

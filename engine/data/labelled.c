@@ -189,7 +189,8 @@ done:
 }
 
 static const double default_shares[] = {0.7, 0.1, 0.2};
-static const char default_separator[] = "|";
+static const char default_table[] = "labels.csv", default_file[] = "file", default_label[] = "label",
+                  default_separator[] = "|";
 
 /* Rejects options with another value than the default that have no effect. */
 static d9_status check_unused(d9_context *context, const d9_dataset_options *options) {
@@ -207,9 +208,9 @@ static d9_status check_unused(d9_context *context, const d9_dataset_options *opt
 static d9_status fill_defaults(d9_context *context, const d9_dataset_options *options, d9_dataset_options *filled) {
     double *own = filled->shares;
     *filled = *options;
-    if (!filled->table) filled->table = "labels.csv";
-    if (!filled->file_column) filled->file_column = "file";
-    if (!filled->label_column) filled->label_column = "label";
+    if (!filled->table) filled->table = default_table;
+    if (!filled->file_column) filled->file_column = default_file;
+    if (!filled->label_column) filled->label_column = default_label;
     if (!filled->separator) filled->separator = default_separator;
     if (own[0] == 0 && own[1] == 0 && own[2] == 0) memcpy(own, default_shares, sizeof default_shares);
     if (!*filled->separator)
@@ -219,6 +220,33 @@ static d9_status fill_defaults(d9_context *context, const d9_dataset_options *op
     return d9_fail(context, D9_USAGE,
                    "data.shares: must be three numbers, of training, validation and test, that add up to 1; the first "
                    "and the last must be above 0");
+}
+
+static bool is_set(const char *value, const char *fallback) {
+    return value && (!fallback || strcmp(value, fallback) != 0);
+}
+
+d9_status d9_dataset_check_table_keys(d9_context *context, const d9_dataset_options *options) {
+    const double *shares = options->shares;
+    const bool unset = shares[0] == 0 && shares[1] == 0 && shares[2] == 0;
+    const struct {
+        const char *key;
+        bool set;
+    } rows[] = {
+        {"group_column", is_set(options->group_column, NULL)},
+        {"split_column", is_set(options->split_column, NULL)},
+        {"table", is_set(options->table, default_table)},
+        {"shares", !unset && memcmp(shares, default_shares, sizeof default_shares) != 0},
+        {"file_column", is_set(options->file_column, default_file)},
+        {"label_column", is_set(options->label_column, default_label)},
+        {"separator", is_set(options->separator, default_separator)},
+        {"no_label", is_set(options->no_label, NULL)},
+    };
+    for (size_t i = 0; strcmp(options->name, "labelled") != 0 && i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].set)
+            return d9_fail(context, D9_USAGE, "data.%s: is for data.dataset labelled, and has no effect on %s",
+                           rows[i].key, options->name);
+    return D9_OK;
 }
 
 d9_status d9_labelled_describe(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {

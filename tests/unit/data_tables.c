@@ -541,6 +541,28 @@ TEST_WITH(const char *folder, validation_images_are_drawn_from_a_plain_table, ru
     assert_memory_equal(dataset->test.names[0], folder, strlen(folder));
 }
 
+/* Options of tables are rejected for other datasets, except in an evaluation: older trainings ignored them. */
+TEST_WITH(const char *folder, keys_of_tables_are_only_for_tables, run_folder_set_up) {
+    static const char *const keys[] = {"table",        "file_column", "label_column", "group_column",
+                                       "split_column", "separator",   "no_label"};
+    enum { KEYS = sizeof keys / sizeof *keys };
+    write_part(folder, ".", 6, 10);
+    for (int i = 0; i <= KEYS; i++) {
+        d9_dataset_options options = {.name = "folder", .image_size = SIDE};
+        const char **const texts[KEYS] = {&options.table,        &options.file_column,  &options.label_column,
+                                          &options.group_column, &options.split_column, &options.separator,
+                                          &options.no_label};
+        const d9_provenance known = {.rule = D9_SPLIT_RULE};
+        if (i < KEYS) *texts[i] = "patient";
+        if (i == KEYS) memcpy(options.shares, (double[]){0.5, 0.2, 0.3}, sizeof options.shares);
+        run_data_rejected(folder, options, D9_USAGE, i < KEYS ? keys[i] : "shares");
+        assert_words(context.message, "labelled");
+        options.known = &known;
+        run_data(folder, options);
+    }
+    run_data(folder, (d9_dataset_options){.name = "folder", .table = "labels.csv", .shares = {0.7, 0.1, 0.2}});
+}
+
 /* A table without training images of the model needs no column of groups: the model is evaluated on all of it. */
 TEST_WITH(const char *folder, another_table_needs_no_groups, run_folder_set_up) {
     static const char text[] = "file,label\n0.png,a\n1.png,b\n2.png,a|b\n3.png,\n", wrong[] = "files,label\n0.png,a\n";
