@@ -203,7 +203,7 @@ static d9_status split_off_sets(d9_context *context, const d9_dataset_options *o
     if (dataset->stream) return D9_OK; /* a corpus has parts of its own */
     if (!dataset->test.count) D9_TRY(d9_split_off_test(context, options, (dataset->train.count + 5) / 6, dataset));
     if (d9_dataset_needs_path(dataset->name)) D9_TRY(d9_split_identify(context, options, dataset));
-    if (dataset->valid.count > 0 && !dataset->unseen) {
+    if (options->validation && dataset->valid.count > 0 && !dataset->unseen) {
         dataset->test = dataset->valid;
     } else if (options->validation && !dataset->unseen) {
         D9_TRY(check_validation(context, options, dataset));

@@ -96,6 +96,7 @@ typedef struct reading {
     d9_label_table table;
     pictures pictures;
     d9_class_files files[D9_PARTS];
+    int64_t unused; /* rows of the validation part that are not read */
 } reading;
 
 /* Advice for the message about a missing file, if its path is absolute, begins with a dot or has backslashes; otherwise
@@ -103,6 +104,11 @@ typedef struct reading {
 static const char *path_advice(const char *file) {
     const bool foreign = *file == '/' || *file == '.' || strchr(file, '\\');
     return foreign ? "; paths begin below that folder, and have slashes" : "";
+}
+
+/* True with data.validation, and in an evaluation of drawn parts, which d9_split_identify may join. */
+static bool reads_validation(const reading *self) {
+    return self->options->validation || (self->options->known && self->table.drawn);
 }
 
 static d9_status add_row(reading *self, const d9_label_row *row) {
@@ -118,7 +124,10 @@ static d9_status add_row(reading *self, const d9_label_row *row) {
     if (found->line)
         return d9_faults_add(&self->faults, row->line, "%s is in line %lld, too", row->file, (long long)found->line);
     found->line = row->line;
-    if (row->part == D9_PART_VALID && !self->options->validation) return D9_OK; /* not evaluated: not read */
+    if (row->part == D9_PART_VALID && !reads_validation(self)) {
+        self->unused++;
+        return D9_OK;
+    }
     list->files[list->count] = (d9_class_file){.path = found->path, .label = row->label, .place = list->count};
     list->count++;
     return D9_OK;
@@ -155,15 +164,27 @@ done:
     return status;
 }
 
-/* Number of parts to read: 3 if options->validation is set and a column defines a validation part, otherwise 2. */
-static int count_parts(const d9_dataset_options *options) {
-    return options->validation && (options->group_column || options->split_column) ? 3 : 2;
+static void warn_unused(const reading *self) {
+    if (self->unused > 0 && !self->options->known)
+        d9_log(self->context, D9_LOG_WARNING,
+               "%s: the %lld image%s of the validation part %s not used: epochs are evaluated on the test part; "
+               "data.validation=1 evaluates them on the validation part",
+               self->faults.file, (long long)self->unused, self->unused == 1 ? "" : "s",
+               self->unused == 1 ? "is" : "are");
+}
+
+/* Number of parts to read: 3 if there are validation files, or if options->validation is set and a column defines their
+ * part; otherwise 2. */
+static int count_parts(const reading *self) {
+    const d9_dataset_options *options = self->options;
+    const bool wanted = options->validation && (options->group_column || options->split_column);
+    return wanted || self->files[D9_PART_VALID].count > 0 ? 3 : 2;
 }
 
 /* In a training, rejects a part without files; in an evaluation, d9_dataset_load later rejects an empty test set. */
 static d9_status check_parts(const reading *self) {
     static const char *const needs[] = {"train on", "evaluate on", "validate on"};
-    const int parts = count_parts(self->options);
+    const int parts = count_parts(self);
     for (int p = 0; p < parts && !self->options->known; p++) {
         char groups[64] = "";
         if (self->files[p].count > 0) continue;
@@ -272,9 +293,10 @@ d9_status d9_labelled_load(d9_context *context, const d9_dataset_options *option
     D9_TRY(d9_class_files_check_folder(context, options, folder, "its pictures and their table of labels"));
     D9_TRY(list_files(&self));
     D9_TRY(check_parts(&self));
+    warn_unused(&self);
     D9_TRY(set_classes(context, &self.table, folder, dataset));
     D9_TRY(d9_class_files_shuffle(context, &arena, options->seed, &self.files[D9_PART_TRAIN]));
-    D9_TRY(d9_class_files_decode(context, &arena, options, &d9_image_files, self.files, count_parts(options), dataset));
+    D9_TRY(d9_class_files_decode(context, &arena, options, &d9_image_files, self.files, count_parts(&self), dataset));
 done:
     d9_arena_free(context, &arena);
     return status;

@@ -80,7 +80,7 @@ for command in train config; do # config reads no file
     rejects 2 'data.group_column data.dataset labelled folder' "$dawn9" $command several.yaml --set data.dataset=folder \
         --set data.path=drawn --set train.loss=cross_entropy
 done
-rejects 2 'label_smoothing' "$dawn9" train several.yaml --with label_smoothing --data drawn --out no
+rejects 2 'label_smoothing' "$dawn9" train several.yaml --with label_smoothing --set data.validation=1 --data drawn --out no
 rejects 2 'class_weights' "$dawn9" train several.yaml --set train.class_weights=balanced --data drawn --out no
 rejects 2 'data.no_label: .*train.loss=sigmoid' "$dawn9" train several.yaml --set train.loss=cross_entropy --data drawn --out no
 rejects 2 'data.separator: .*train.loss=sigmoid' "$dawn9" train several.yaml --set train.loss=cross_entropy --set data.no_label= \

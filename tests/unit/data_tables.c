@@ -457,7 +457,11 @@ TEST_WITH(const char *folder, rows_name_pictures_by_path_or_file_name, run_folde
     run_make_directory(folder, "@eaDir"); /* its copies of pictures are not used */
     write_picture(folder, "@eaDir/3.png", 7);
     run_write(folder, "labels.csv", text, strlen(text));
+    char line[300] = "";
+    context.log = keep_warning, context.log_user = line;
     dataset = run_data(folder, options);
+    context.log = NULL, context.log_user = NULL;
+    assert_words(line, "labels.csv 1 not data.validation=1");
     assert_ints(dataset->train.count, 3, dataset->test.count, 2, dataset->valid.count, 0);
     assert_ints(dataset->test.images[0], 80, dataset->test.labels[0], 0, dataset->test.images[192], 100);
     assert_int_equal(dataset->test.labels[1], 1);
@@ -539,6 +543,26 @@ TEST_WITH(const char *folder, validation_images_are_drawn_from_a_plain_table, ru
     assert_ints(dataset->train.count, trained - 3, dataset->test.count, 3);
     assert_int_equal(dataset->root_bytes, strlen(folder) + 1);
     assert_memory_equal(dataset->test.names[0], folder, strlen(folder));
+}
+
+/* Of ten groups one is for validation. A training does not read its image; other images are evaluated whole. */
+TEST_WITH(const char *folder, divided_groups_that_trained_nothing_are_evaluated_whole, run_folder_set_up) {
+    static const char *const names[] = {"a", "b"};
+    const d9_provenance known = {.rule = D9_SPLIT_RULE, .classes = 2, .class_names = names};
+    d9_dataset_options options = on_disk;
+    options.split_column = NULL, options.group_column = "group";
+    write_pictures(folder);
+    d9_text *text = test_text();
+    d9_text_add(text, "file,label,group\n");
+    for (int i = 0; i < 10; i++) d9_text_add(text, "%d.png,%s,%d\n", i, i % 2 ? "a" : "b", i);
+    run_write(folder, "labels.csv", d9_text_get(text), strlen(d9_text_get(text)));
+    d9_dataset *dataset = run_data(folder, options);
+    assert_ints(dataset->train.count, 7, dataset->test.count, 2);
+    d9_provenance trained = dataset->provenance;
+    options.known = &trained; /* the images of the training: only the test part */
+    assert_int_equal(run_data(folder, options)->test.count, 2);
+    options.known = &known;
+    assert_int_equal(run_data(folder, options)->test.count, 10);
 }
 
 /* Options of tables are rejected for other datasets, except in an evaluation: older trainings ignored them. */
