@@ -61,6 +61,8 @@ typedef struct d9_dataset {
         valid;                /* valid: validation part of a stream, a table of labels or a folder; otherwise empty */
     size_t root_bytes;        /* labelled: bytes of the data folder's path and a slash before each name; otherwise 0 */
     bool drawn;               /* the test part was drawn from the user's own images */
+    const char *lost_column;  /* labelled, in an evaluation: the missing column that made the parts of the training;
+                                 NULL: none. Only valid until d9_dataset_load returns */
     bool no_test;             /* training with options->validation on a folder with val/ but no test/: `test` is val/ */
     bool unseen;              /* no sample is among the training samples that options->known records (`trained`) */
     d9_provenance provenance; /* `rule` only, unless the images are the user's own */

@@ -204,6 +204,7 @@ static d9_status set_classes(d9_context *context, const d9_label_table *table, c
     D9_TRY(d9_arena_copy_all(context, &dataset->arena, table->class_names, table->classes, &dataset->class_names));
     dataset->classes = table->classes;
     dataset->drawn = table->drawn;
+    dataset->lost_column = table->lost;
     dataset->root_bytes = strlen(folder) + 1;
 done:
     return status;

@@ -545,6 +545,25 @@ TEST_WITH(const char *folder, validation_images_are_drawn_from_a_plain_table, ru
     assert_memory_equal(dataset->test.names[0], folder, strlen(folder));
 }
 
+/* Without the column that made its parts, the table of the training has no known test part. */
+TEST_WITH(const char *folder, the_table_of_the_training_needs_its_groups_and_parts, run_folder_set_up) {
+    static const char text[] =
+        "file,label,split,group\n0.png,a,train,1\n1.png,b,train,2\n2.png,a,test,3\n3.png,b,test,4\n",
+                      lacks[] = "file,label\n0.png,a\n1.png,b\n2.png,a\n3.png,b\n";
+    d9_dataset_options options = on_disk;
+    write_pictures(folder);
+    for (int groups = 0; groups < 2; groups++) {
+        if (groups) options.split_column = NULL, options.group_column = "group";
+        options.known = NULL;
+        run_write(folder, "labels.csv", text, strlen(text));
+        const d9_provenance known = run_data(folder, options)->provenance;
+        options.known = &known;
+        run_data(folder, options);
+        run_write(folder, "labels.csv", lacks, strlen(lacks));
+        run_data_rejected(folder, options, D9_DATA, groups ? "labels.csv column group" : "labels.csv column split");
+    }
+}
+
 /* Of ten groups one is for validation. A training does not read its image; other images are evaluated whole. */
 TEST_WITH(const char *folder, divided_groups_that_trained_nothing_are_evaluated_whole, run_folder_set_up) {
     static const char *const names[] = {"a", "b"};
@@ -587,8 +606,9 @@ TEST_WITH(const char *folder, keys_of_tables_are_only_for_tables, run_folder_set
     run_data(folder, (d9_dataset_options){.name = "folder", .table = "labels.csv", .shares = {0.7, 0.1, 0.2}});
 }
 
-/* A table without training images of the model needs no column of groups: the model is evaluated on all of it. */
-TEST_WITH(const char *folder, another_table_needs_no_groups, run_folder_set_up) {
+/* A table without training images of the model needs no column of groups or parts: the model is evaluated on all of it.
+ */
+TEST_WITH(const char *folder, another_table_needs_no_groups_and_parts, run_folder_set_up) {
     static const char text[] = "file,label\n0.png,a\n1.png,b\n2.png,a|b\n3.png,\n", wrong[] = "files,label\n0.png,a\n";
     static const char *const names[] = {"a", "b"};
     const d9_provenance known = {.rule = D9_SPLIT_RULE, .classes = 2, .class_names = names};
@@ -600,6 +620,8 @@ TEST_WITH(const char *folder, another_table_needs_no_groups, run_folder_set_up) 
     run_write(folder, "labels.csv", text, strlen(text));
     run_data_rejected(folder, options, D9_DATA, "no column patient");
     options.known = &known;
+    assert_int_equal(run_data(folder, options)->test.count, 4);
+    options.split_column = "split";
     assert_int_equal(run_data(folder, options)->test.count, 4);
     run_write(folder, "labels.csv", wrong, strlen(wrong));
     run_data_rejected(folder, options, D9_DATA, "no column file");
