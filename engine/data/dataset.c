@@ -170,16 +170,25 @@ static d9_status check_validation(d9_context *context, const d9_dataset_options 
                    d9_sample_noun(dataset));
 }
 
-/* Rejects a split that leaves a class without training images; possible with small classes in the user's own data. */
-static d9_status check_remaining(d9_context *context, const d9_dataset *dataset) {
+/* Rejects parts that leave a class without training images; possible with small classes in the user's own data. */
+static d9_status check_remaining(d9_context *context, const d9_dataset_options *options, const d9_dataset *dataset) {
     d9_status status;
     int64_t missing;
     const char *noun = d9_sample_noun(dataset);
+    const bool table = strcmp(dataset->name, "labelled") == 0;
     if (!d9_dataset_needs_path(dataset->name) || dataset->several) return D9_OK;
     D9_TRY(d9_split_find_missing_class(context, &dataset->train, dataset->classes, &missing));
-    if (missing >= 0)
-        status = d9_fail(context, D9_DATA, "class %s: no training %s is left after %lld %ss were drawn for evaluation",
-                         dataset->class_names[missing], noun, (long long)dataset->test.count, noun);
+    if (missing < 0) goto done;
+    const char *class = dataset->class_names[missing];
+    if (table && options->split_column)
+        status = d9_fail(context, D9_DATA, "class %s: no training image; column %s has it only in other parts", class,
+                         options->split_column);
+    else if (table && options->group_column)
+        status = d9_fail(context, D9_DATA,
+                         "class %s: no training image; data.shares puts all its groups into other parts", class);
+    else
+        status = d9_fail(context, D9_DATA, "class %s: no training %s is left after the %ss to evaluate were drawn",
+                         class, noun, noun);
 done:
     return status;
 }
@@ -209,7 +218,7 @@ static d9_status split_off_sets(d9_context *context, const d9_dataset_options *o
         D9_TRY(check_validation(context, options, dataset));
         D9_TRY(d9_split_off_validation(context, options, dataset));
     }
-    if (!options->known) D9_TRY(check_remaining(context, dataset));
+    if (!options->known) D9_TRY(check_remaining(context, options, dataset));
     if (dataset->test.count == 0)
         D9_TRY(d9_fail(context, D9_DATA, "%s: no %s to evaluate on", dataset->name, d9_sample_noun(dataset)));
     D9_TRY(check_labels_vary(context, options, dataset));

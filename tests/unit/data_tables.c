@@ -545,6 +545,19 @@ TEST_WITH(const char *folder, validation_images_are_drawn_from_a_plain_table, ru
     assert_memory_equal(dataset->test.names[0], folder, strlen(folder));
 }
 
+/* The message says what took the images of class c out of the training: the user's column, or the division of groups.
+ */
+TEST_WITH(const char *folder, a_class_that_is_not_trained_on_is_rejected, run_folder_set_up) {
+    static const char text[] =
+        "file,label,split,group\n0.png,a,train,1\n1.png,b,train,2\n2.png,a,test,3\n3.png,c,valid,4\n";
+    d9_dataset_options options = on_disk;
+    write_pictures(folder);
+    run_write(folder, "labels.csv", text, strlen(text));
+    run_data_rejected(folder, options, D9_DATA, "class c column split");
+    options.split_column = NULL, options.group_column = "group";
+    run_data_rejected(folder, options, D9_DATA, "class c data.shares");
+}
+
 /* Without the column that made its parts, the table of the training has no known test part. */
 TEST_WITH(const char *folder, the_table_of_the_training_needs_its_groups_and_parts, run_folder_set_up) {
     static const char text[] =
