@@ -143,6 +143,29 @@ TEST_WITH(const char *folder, a_foreign_folder_with_images_is_a_class, run_folde
     assert_string_equal(dataset->class_names[1], "lost+found");
 }
 
+/* Folders of an evaluation get the numbers of the model's classes, of which they may lack some. */
+TEST_WITH(const char *folder, class_folders_are_classes_of_the_model_by_name, run_folder_set_up) {
+    static const char *const names[] = {"bee", "cow", "ant"};
+    d9_provenance known = {.rule = D9_SPLIT_RULE, .classes = 3, .class_names = names};
+    char path[RUN_PATH_BYTES + 8];
+    d9_dataset_options options = {.name = "folder", .path = path, .image_size = SIDE, .known = &known};
+    int64_t counts[3];
+    for (int own = 0; own < 2; own++) {
+        const int64_t each = own ? 2 : 5;
+        write_part(folder, own ? "own/train" : ".", 5, 10);
+        if (own) write_part(folder, "own/test", 2, 100);
+        snprintf(path, sizeof path, "%s%s", folder, own ? "/own" : "");
+        d9_dataset *dataset = run_data(folder, options);
+        assert_int_equal(dataset->classes, 3);
+        assert_string_equal(dataset->class_names[1], "cow");
+        d9_dataset_class_counts(dataset, &dataset->test, counts);
+        assert_ints(counts[0], each, counts[1], 0, counts[2], each);
+        known.classes = 2;
+        run_data_rejected(folder, options, D9_DATA, "ant model");
+        known.classes = 3;
+    }
+}
+
 static const d9_dataset_options one = {.name = "labelled", .file_column = "file", .label_column = "label"};
 static const d9_dataset_options several = {.name = "labelled",
                                            .several = true,
