@@ -173,9 +173,11 @@ typedef struct dawn9_evaluation {
     int views;               /* of the test-time augmentation, for each image */
 } dawn9_evaluation;
 
-/* Loads the test set of the model's configuration and computes the score on it. The user's own samples (data.path)
- * without a test set of their own are evaluated as a whole if the model was trained on none of them. Returns DAWN9_DATA
- * if the size or classes of the samples are not those of the model. */
+/* Loads the test set of the model's configuration, or with data.validation its validation set, and computes the score
+ * on it. Warns if these samples trained the model because data.validation was smaller then. The user's own samples
+ * (data.path) without a test set of their own are evaluated as a whole if the model was trained on none of them.
+ * Returns DAWN9_DATA if the size or classes of the samples are not those of the model, DAWN9_USAGE if data.normalize is
+ * not that of its training. */
 DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_evaluate(dawn9_model *model, dawn9_evaluation *evaluation);
 
 /* Classifies images u8 (count, height, width, 3) with the test-time augmentation of the configuration. labels (count):

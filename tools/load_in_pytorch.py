@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Loads a model.safetensors of dawn9 as a PyTorch module and writes it back. The file describes its own network. Needs
-torch, and save also NumPy.
+only torch.
 
     from load_in_pytorch import load, save
     net = load("runs/dawn94-seed1/model.safetensors")   # in eval mode
@@ -17,6 +17,7 @@ The module is the network in evaluation, so it has no dropout.
 usage: load_in_pytorch.py MODEL             prints the module
        load_in_pytorch.py MODEL LOGITS      compares it with the file of `dawn9 eval --logits LOGITS`: status 1 beyond 1e-4
 """
+import ctypes
 import json
 import re
 import struct
@@ -209,7 +210,8 @@ def save(net, path):
     for name, tensor in net.state_dict().items():
         if not name.endswith("num_batches_tracked") and tensor.data_ptr() not in written:  # tied weights are one
             written.add(tensor.data_ptr())
-            raw = tensor.float().contiguous().cpu().numpy().tobytes()
+            values = tensor.float().contiguous().cpu()
+            raw = ctypes.string_at(values.data_ptr(), 4 * values.numel())
             offsets = [len(data), len(data) + len(raw)]
             header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": offsets}
             data += raw

@@ -95,9 +95,11 @@ dawn9_status dawn9_evaluate(dawn9_model *model, dawn9_evaluation *evaluation) {
     d9_provenance known;
     d9_session_options options = {
         .config = config, .seed = (uint64_t)config->seed, .program = {.eval_only = true}, .no_train = true};
+    D9_TRY(d9_description_check_normalize(context, model->description, model->name, config));
     D9_TRY(d9_description_provenance(context, model->description, model->name, config, &known));
     D9_TRY(d9_config_dataset(context, config, &known, d9_description_words(model->description), &options.dataset));
     D9_TRY(d9_description_apply(context, model->description, model->name, options.dataset));
+    D9_TRY(d9_description_warn_validation(context, model->description, model->name, config, options.dataset));
     const d9_session_options open = options;
     options.dataset = NULL; /* now owned by the session */
     D9_TRY(d9_session_open(context, &open, &session));

@@ -345,33 +345,6 @@ static d9_status find_files(d9_cli *cli, const eval_options *chosen, const char 
     return d9_cli_model(cli, only ? only : chosen->model, model);
 }
 
-/* Warns if `config` evaluates images that the model was trained on. `own`: the configuration that trained the model. */
-static void warn_validation(d9_cli *cli, const d9_config *own, const d9_config *config, const d9_dataset *dataset) {
-    const bool own_part = dataset->stream || dataset->valid.count > 0;
-    if (dataset->unseen || own_part || config->data.validation <= own->data.validation) return;
-    d9_log(&cli->context, D9_LOG_WARNING,
-           "data.validation %lld: %lld of these %ss are training %ss of the model, whose data.validation was %lld",
-           (long long)config->data.validation, (long long)(config->data.validation - own->data.validation),
-           d9_model_sample(config->model), d9_model_sample(config->model), (long long)own->data.validation);
-}
-
-/* Compares `config` with the configuration that trained the model. Warns if it evaluates training images. Without a
- * CONFIG argument (`path` NULL), another data.normalize is D9_USAGE. */
-static d9_status check_config(d9_cli *cli, const char *path, const char *model, const d9_description *description,
-                              const d9_config *config, const d9_dataset *dataset) {
-    static const d9_cli_edits none = {0};
-    d9_status status;
-    d9_config *own = NULL;
-    D9_TRY(d9_cli_config_text(cli, model, description->config, &none, &own));
-    if (!path && config->data.normalize != own->data.normalize)
-        D9_TRY(d9_fail(&cli->context, D9_USAGE,
-                       "data.normalize: a model keeps the normalisation of its training; to change it, add a CONFIG"));
-    warn_validation(cli, own, config, dataset);
-done:
-    d9_config_free(&cli->context, own);
-    return status;
-}
-
 /* Loads the configuration at `path` and its dataset. `path` NULL: the model's own configuration, and the dataset
  * normalised as in training. */
 static d9_status load_config_and_dataset(d9_cli *cli, const eval_options *chosen, const char *path, const char *model,
@@ -386,9 +359,10 @@ static d9_status load_config_and_dataset(d9_cli *cli, const eval_options *chosen
         D9_TRY(d9_description_read(&cli->context, model, &description));
         D9_TRY(d9_cli_config_text(cli, model, description->config, &chosen->edits, config));
     }
+    if (!path) D9_TRY(d9_description_check_normalize(&cli->context, description, model, *config));
     if (description) D9_TRY(d9_description_provenance(&cli->context, description, model, *config, &known));
     D9_TRY(d9_config_dataset(&cli->context, *config, &known, d9_description_words(description), dataset));
-    if (description) D9_TRY(check_config(cli, path, model, description, *config, *dataset));
+    if (description) D9_TRY(d9_description_warn_validation(&cli->context, description, model, *config, *dataset));
     if (!path) D9_TRY(d9_description_apply(&cli->context, description, model, *dataset));
 done:
     d9_description_free(&cli->context, description);

@@ -381,17 +381,16 @@ static void add_scores(seed_runs *many, double plain, double tta, bool views) {
     many->tta[many->count++] = tta;
 }
 
-/* Statistics of the scores; a single run gets deviation 0. */
-static d9_sample score_sample(const seed_runs *many, const double *values) {
-    d9_sample sample;
-    d9_sample_describe(values, many->count, &sample);
-    if (many->count == 1) sample.deviation = 0;
-    return sample;
+/* The standard deviation of a single run is null. */
+static json_t *sample_json(const d9_sample *sample) {
+    return json_pack("{s:f, s:o, s:I}", "mean", sample->mean, "standard_deviation", d9_json_number(sample->deviation),
+                     "runs", (json_int_t)sample->count);
 }
 
-static json_t *sample_json(const d9_sample *sample) {
-    return json_pack("{s:f, s:f, s:I}", "mean", sample->mean, "standard_deviation", sample->deviation, "runs",
-                     (json_int_t)sample->count);
+/* Prints a mean, and its standard deviation unless it is of a single run. */
+static void print_mean(d9_cli *cli, const d9_measure *measure, const d9_sample *sample, const char *views) {
+    d9_cli_print(cli, "%s%s", d9_measure_format(measure, sample->mean).text, views);
+    if (sample->count > 1) d9_cli_print(cli, " (sd %.*f)", measure->digits, sample->deviation);
 }
 
 static d9_status load_seed(d9_cli *cli, const train_options *options, int64_t seed, const seed_runs *many,
@@ -476,7 +475,9 @@ static d9_status train_many(d9_cli *cli, const train_options *options) {
         if (i > 0) cli->process_start = 0; /* process start counts only for the first run */
         D9_TRY(train_seed(cli, options, first + i, &many));
     }
-    const d9_sample plain = score_sample(&many, many.plain), tta = score_sample(&many, many.tta);
+    d9_sample plain, tta;
+    d9_sample_describe(many.plain, many.count, &plain);
+    d9_sample_describe(many.tta, many.count, &tta);
     const d9_measure *measure = config->measure;
     if (options->events || options->json) {
         json_t *all = json_object();
@@ -488,12 +489,11 @@ static d9_status train_many(d9_cli *cli, const train_options *options) {
         else
             d9_cli_print_json_line(cli, all, REAL_DIGITS);
     } else {
-        d9_cli_print(cli, "mean       %s%s (sd %.*f)", d9_measure_format(measure, plain.mean).text,
-                     many.views ? " plain" : "", measure->digits, plain.deviation);
-        if (many.views)
-            d9_cli_print(cli, ", %s with TTA (sd %.*f)", d9_measure_format(measure, tta.mean).text, measure->digits,
-                         tta.deviation);
-        d9_cli_print(cli, ", over %d runs\nrecord     %s\n", (int)many.count, many.out);
+        d9_cli_print(cli, "mean       ");
+        print_mean(cli, measure, &plain, many.views ? " plain" : "");
+        if (many.views) d9_cli_print(cli, ", ");
+        if (many.views) print_mean(cli, measure, &tta, " with TTA");
+        d9_cli_print(cli, ", over %d run%s\nrecord     %s\n", (int)many.count, many.count == 1 ? "" : "s", many.out);
         d9_run_print_published(cli, config);
         d9_cli_print_next(cli, "compare", many.out);
     }

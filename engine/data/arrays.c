@@ -201,20 +201,20 @@ done:
     return status;
 }
 
-/* `known`: number of training classes. Rejects fewer than 2 classes, a class without training images, and test images
+/* `trained`: number of training classes. Rejects fewer than 2 classes, a class without training images, and test images
  * of other classes. */
-static d9_status check_classes(d9_context *context, const char *folder, int64_t known, const d9_dataset *dataset) {
+static d9_status check_classes(d9_context *context, const char *folder, int64_t trained, const d9_dataset *dataset) {
     d9_status status = D9_OK;
     int64_t missing;
-    D9_TRY(d9_split_find_missing_class(context, &dataset->train, known, &missing));
+    D9_TRY(d9_split_find_missing_class(context, &dataset->train, trained, &missing));
     if (missing >= 0)
         D9_TRY(d9_fail(context, D9_DATA,
                        "%s/labels.npy: no image of class %lld, but of class %lld: classes count from 0 without a gap",
-                       folder, (long long)missing, (long long)known - 1));
-    if (dataset->classes > known)
+                       folder, (long long)missing, (long long)trained - 1));
+    if (dataset->classes > trained)
         D9_TRY(d9_fail(context, D9_DATA, "%s/test_labels.npy: class %lld has no training image", folder,
                        (long long)dataset->classes - 1));
-    if (known < 2) D9_TRY(d9_fail(context, D9_DATA, "%s/labels.npy: one class, must be at least 2", folder));
+    if (trained < 2) D9_TRY(d9_fail(context, D9_DATA, "%s/labels.npy: one class, must be at least 2", folder));
 done:
     return status;
 }
@@ -244,12 +244,13 @@ d9_status d9_arrays_load(d9_context *context, const d9_dataset_options *options,
         D9_TRY(
             d9_fail(context, D9_USAGE, "data.path: needs the folder that holds images.npy and labels.npy: --data DIR"));
     D9_TRY(load_split(context, &arena, folder, "", dataset, &dataset->train));
-    const int64_t known = dataset->classes;
+    const int64_t trained = dataset->classes, known = options->known ? options->known->classes : 0;
     D9_TRY(d9_arena_format(context, &arena, &images, "%s/test_images.npy", folder));
     D9_TRY(d9_arena_format(context, &arena, &labels, "%s/test_labels.npy", folder));
     if (d9_file_exists(context, images) || d9_file_exists(context, labels))
         D9_TRY(load_split(context, &arena, folder, "test_", dataset, &dataset->test));
-    D9_TRY(check_classes(context, folder, known, dataset));
+    if (known == 0) D9_TRY(check_classes(context, folder, trained, dataset));
+    if (dataset->classes < known) dataset->classes = known; /* images to evaluate may lack classes of the model */
     D9_TRY(number_classes(context, dataset));
 done:
     d9_arena_free(context, &arena);

@@ -24,6 +24,7 @@ typedef struct class_folder {
 typedef struct tree {
     int64_t count, files; /* number of classes, and of files in all classes */
     class_folder *classes;
+    bool known; /* the classes are those of a model, with or without files */
 } tree;
 
 typedef struct moved_files { /* files that were moved between the parts, because their class had none in one */
@@ -126,13 +127,13 @@ static void warn_loose(d9_context *context, const d9_file_kind *kind, const char
 }
 
 static d9_status report_too_few_classes(d9_context *context, const d9_file_kind *kind, const char *root,
-                                        const d9_listing *listing, int64_t classes) {
+                                        const d9_listing *listing, int64_t classes, int64_t least) {
     const int64_t loose = count_loose(kind, listing);
     if (classes == 0 && loose > 0)
         return d9_fail(context, D9_DATA, "%s: %lld %s but no class folders; a class is a folder: %s/CLASS/%s", root,
                        (long long)loose, kind->samples, root, kind->example);
-    return d9_fail(context, D9_DATA, "%s: %lld class folder%s, must be at least 2 (FOLDER/CLASS/%s)", root,
-                   (long long)classes, classes == 1 ? "" : "s", kind->example);
+    return d9_fail(context, D9_DATA, "%s: %lld class folder%s, must be at least %lld (FOLDER/CLASS/%s)", root,
+                   (long long)classes, classes == 1 ? "" : "s", (long long)least, kind->example);
 }
 
 static bool is_class(const d9_file_kind *kind, const char *name) {
@@ -149,7 +150,7 @@ static d9_status read_tree(d9_context *context, d9_arena *arena, const d9_datase
     d9_listing listing;
     D9_TRY(d9_listing_read(context, arena, root, &listing));
     D9_TRY(D9_ARENA_ALLOCATE(context, arena, listing.count, &tree->classes));
-    tree->count = tree->files = 0;
+    tree->count = tree->files = 0, tree->known = false;
     for (int64_t i = 0; i < listing.count; i++) {
         class_folder *class = &tree->classes[tree->count];
         if (!is_class(kind, listing.entries[i].name)) continue;
@@ -162,7 +163,7 @@ static d9_status read_tree(d9_context *context, d9_arena *arena, const d9_datase
         tree->files += class->count;
         tree->count++;
     }
-    if (tree->count < least) D9_TRY(report_too_few_classes(context, kind, root, &listing, tree->count));
+    if (tree->count < least) D9_TRY(report_too_few_classes(context, kind, root, &listing, tree->count, least));
     warn_loose(context, kind, root, &listing, "class folders");
 done:
     return status;
@@ -257,7 +258,34 @@ static void add_file(d9_class_files *list, const char *path, int64_t label) {
     list->count++;
 }
 
-/* Lists the files of one part of the user's own split; the classes are those of train/. */
+static int64_t find_class(const tree *classes, const char *name) { /* -1: there is none */
+    for (int64_t i = 0; i < classes->count; i++)
+        if (strcmp(classes->classes[i].name, name) == 0) return i;
+    return -1;
+}
+
+/* Gives the class folders of `found` the numbers that `known`, the model, gives their names. Its other classes become
+ * empty ones of `numbered`. */
+static d9_status number_as_known(d9_context *context, d9_arena *arena, const d9_provenance *known, const char *root,
+                                 const tree *found, tree *numbered) {
+    d9_status status;
+    *numbered = (tree){.count = known->classes, .files = found->files, .known = true};
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, known->classes, &numbered->classes));
+    for (int64_t c = 0; c < known->classes; c++) numbered->classes[c].name = known->class_names[c];
+    for (int64_t i = 0; i < found->count; i++) {
+        const class_folder *class = &found->classes[i];
+        const int64_t label = find_class(numbered, class->name);
+        if (label < 0)
+            D9_TRY(d9_fail(context, D9_DATA,
+                           "%s/%s: the model does not know the class %s; its %lld classes are %s, ...", root,
+                           class->name, class->name, (long long)known->classes, known->class_names[0]));
+        numbered->classes[label] = *class;
+    }
+done:
+    return status;
+}
+
+/* Lists the files of one part of the user's own split; `classes` are those of train/, or of the model. */
 static d9_status list_given_split(d9_context *context, d9_arena *arena, const tree *classes, const tree *tree,
                                   const char *root, d9_class_files *list) {
     d9_status status = D9_OK;
@@ -265,10 +293,10 @@ static d9_status list_given_split(d9_context *context, d9_arena *arena, const tr
     D9_TRY(D9_ARENA_ALLOCATE(context, arena, tree->files, &list->files));
     for (int64_t i = 0; i < tree->count; i++) {
         const class_folder *class = &tree->classes[i];
-        int64_t label = 0;
-        while (label < classes->count && strcmp(classes->classes[label].name, class->name) != 0) label++;
-        if (label == classes->count)
-            D9_TRY(d9_fail(context, D9_DATA, "%s/%s: a class that train/ does not have", root, class->name));
+        const int64_t label = find_class(classes, class->name);
+        if (label < 0)
+            D9_TRY(d9_fail(context, D9_DATA, "%s/%s: a class that %s does not have", root, class->name,
+                           classes->known ? "the model" : "train/"));
         for (int64_t j = 0; j < class->count; j++) add_file(list, class->paths[j], label);
     }
 done:
@@ -322,6 +350,7 @@ static d9_status list_drawn_split(d9_context *context, d9_arena *arena, const d9
     D9_TRY(D9_ARENA_ALLOCATE(context, arena, tree->files, &test->files));
     for (int64_t i = 0; i < tree->count; i++) {
         const class_folder *class = &tree->classes[i];
+        if (class->count == 0) continue; /* a class of the model that the folder lacks */
         if (class->count < CLASS_FILES_MIN && !options->known)
             D9_TRY(d9_fail(context, D9_DATA, "%s/%s: 1 %s, must be at least %d: one to train, one to test", root,
                            class->name, kind->sample, CLASS_FILES_MIN));
@@ -383,14 +412,18 @@ done:
 d9_status d9_classes_load(d9_context *context, d9_arena *arena, const d9_dataset_options *options, const char *folder,
                           const d9_file_kind *kind, d9_dataset *dataset, d9_class_files files[D9_PARTS]) {
     d9_status status = D9_OK;
+    const d9_provenance *known = options->known;
+    const bool named = known && known->class_names && !kind->classes;
     const char *part[D9_PARTS], *root;
-    tree classes;
+    tree found, classes;
     moved_files moved = {0};
     int parts = 2;
     D9_TRY(d9_class_files_check_folder(context, options, folder, "its class folders"));
     D9_TRY(find_split_folders(context, arena, options, kind, folder, part));
     root = part[D9_PART_TRAIN] ? part[D9_PART_TRAIN] : folder;
-    D9_TRY(read_tree(context, arena, options, kind, root, CLASSES_MIN, &classes));
+    D9_TRY(read_tree(context, arena, options, kind, root, named ? 1 : CLASSES_MIN, &found));
+    classes = found;
+    if (named) D9_TRY(number_as_known(context, arena, known, root, &found, &classes));
     if (part[D9_PART_TRAIN]) {
         D9_TRY(list_own_split(context, arena, options, kind, part, &classes, files, &parts));
     } else {

@@ -39,8 +39,9 @@ typedef struct d9_file_kind {
 /* Fills classes and splits of `dataset`, whose sample size is set, from `folder`. `files` is zeroed by the caller; it
  * gets the files of training, test and validation in the order of the samples, allocated in `arena`. There are
  * validation files only if a validation folder is beside test/ and options->validation is set. The caller frees
- * their `bytes`. D9_DATA: a damaged file without options->skip_damaged, an empty class without options->skip_empty,
- * fewer than two classes with files. */
+ * their `bytes`. With options->known the classes are those of the model, of which the folder may lack some, unless
+ * kind->classes names them. D9_DATA: a damaged file without options->skip_damaged, an empty class without
+ * options->skip_empty, a class that the model does not know, in a training fewer than two classes with files. */
 D9_MUST_USE d9_status d9_classes_load(d9_context *context, d9_arena *arena, const d9_dataset_options *options,
                                       const char *folder, const d9_file_kind *kind, d9_dataset *dataset,
                                       d9_class_files files[D9_PARTS]);

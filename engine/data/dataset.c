@@ -170,16 +170,25 @@ static d9_status check_validation(d9_context *context, const d9_dataset_options 
                    d9_sample_noun(dataset));
 }
 
-/* Rejects a split that leaves a class without training images; possible with small classes in the user's own data. */
-static d9_status check_remaining(d9_context *context, const d9_dataset *dataset) {
+/* Rejects parts that leave a class without training images; possible with small classes in the user's own data. */
+static d9_status check_remaining(d9_context *context, const d9_dataset_options *options, const d9_dataset *dataset) {
     d9_status status;
     int64_t missing;
     const char *noun = d9_sample_noun(dataset);
+    const bool table = strcmp(dataset->name, "labelled") == 0;
     if (!d9_dataset_needs_path(dataset->name) || dataset->several) return D9_OK;
     D9_TRY(d9_split_find_missing_class(context, &dataset->train, dataset->classes, &missing));
-    if (missing >= 0)
-        status = d9_fail(context, D9_DATA, "class %s: no training %s is left after %lld %ss were drawn for evaluation",
-                         dataset->class_names[missing], noun, (long long)dataset->test.count, noun);
+    if (missing < 0) goto done;
+    const char *class = dataset->class_names[missing];
+    if (table && options->split_column)
+        status = d9_fail(context, D9_DATA, "class %s: no training image; column %s has it only in other parts", class,
+                         options->split_column);
+    else if (table && options->group_column)
+        status = d9_fail(context, D9_DATA,
+                         "class %s: no training image; data.shares puts all its groups into other parts", class);
+    else
+        status = d9_fail(context, D9_DATA, "class %s: no training %s is left after the %ss to evaluate were drawn",
+                         class, noun, noun);
 done:
     return status;
 }
@@ -203,13 +212,13 @@ static d9_status split_off_sets(d9_context *context, const d9_dataset_options *o
     if (dataset->stream) return D9_OK; /* a corpus has parts of its own */
     if (!dataset->test.count) D9_TRY(d9_split_off_test(context, options, (dataset->train.count + 5) / 6, dataset));
     if (d9_dataset_needs_path(dataset->name)) D9_TRY(d9_split_identify(context, options, dataset));
-    if (dataset->valid.count > 0 && !dataset->unseen) {
+    if (options->validation && dataset->valid.count > 0 && !dataset->unseen) {
         dataset->test = dataset->valid;
     } else if (options->validation && !dataset->unseen) {
         D9_TRY(check_validation(context, options, dataset));
         D9_TRY(d9_split_off_validation(context, options, dataset));
     }
-    if (!options->known) D9_TRY(check_remaining(context, dataset));
+    if (!options->known) D9_TRY(check_remaining(context, options, dataset));
     if (dataset->test.count == 0)
         D9_TRY(d9_fail(context, D9_DATA, "%s: no %s to evaluate on", dataset->name, d9_sample_noun(dataset)));
     D9_TRY(check_labels_vary(context, options, dataset));
@@ -454,6 +463,7 @@ d9_status d9_dataset_load(d9_context *context, const d9_dataset_options *options
     d9_dataset *loaded = NULL, described = {0};
     *dataset = NULL;
     D9_TRY(find_source(context, options->name, &source));
+    if (!options->known) D9_TRY(d9_dataset_check_table_keys(context, options));
     D9_TRY(describe_source(context, source, options, &described));
     if (source->on_disk) d9_dataset_folder(source->name, options->path, folder, sizeof folder);
     if (source->published) D9_TRY(check_published(context, source->name, options->path, folder));

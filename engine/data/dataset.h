@@ -61,6 +61,8 @@ typedef struct d9_dataset {
         valid;                /* valid: validation part of a stream, a table of labels or a folder; otherwise empty */
     size_t root_bytes;        /* labelled: bytes of the data folder's path and a slash before each name; otherwise 0 */
     bool drawn;               /* the test part was drawn from the user's own images */
+    const char *lost_column;  /* labelled, in an evaluation: the missing column that made the parts of the training;
+                                 NULL: none. Only valid until d9_dataset_load returns */
     bool no_test;             /* training with options->validation on a folder with val/ but no test/: `test` is val/ */
     bool unseen;              /* no sample is among the training samples that options->known records (`trained`) */
     d9_provenance provenance; /* `rule` only, unless the images are the user's own */
@@ -136,6 +138,11 @@ void d9_dataset_digest(const d9_dataset *dataset, char hex[D9_DIGEST_DIGITS + 1]
 /* Fills sizes, image counts (0 if only the files tell) and the normalisation (a standard deviation of 0 if it would be
  * measured) without reading a file. `dataset` gets no images and needs no freeing. D9_USAGE: an illegal option. */
 D9_MUST_USE d9_status d9_dataset_describe(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset);
+
+/* Rejects with D9_USAGE each option of tables that is not at its default if the dataset is not `labelled`. A training
+ * calls it before reading a file; an evaluation must not, because a model may record options that its training ignored.
+ */
+D9_MUST_USE d9_status d9_dataset_check_table_keys(d9_context *context, const d9_dataset_options *options);
 
 /* Fills table (channels, 256) with the normalised value (byte - mean) / std of each byte. */
 void d9_normalization_table(const double *mean, const double *std, int64_t channels, double *table);

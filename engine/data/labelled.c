@@ -96,6 +96,7 @@ typedef struct reading {
     d9_label_table table;
     pictures pictures;
     d9_class_files files[D9_PARTS];
+    int64_t unused; /* rows of the validation part that are not read */
 } reading;
 
 /* Advice for the message about a missing file, if its path is absolute, begins with a dot or has backslashes; otherwise
@@ -103,6 +104,11 @@ typedef struct reading {
 static const char *path_advice(const char *file) {
     const bool foreign = *file == '/' || *file == '.' || strchr(file, '\\');
     return foreign ? "; paths begin below that folder, and have slashes" : "";
+}
+
+/* True with data.validation, and in an evaluation of drawn parts, which d9_split_identify may join. */
+static bool reads_validation(const reading *self) {
+    return self->options->validation || (self->options->known && self->table.drawn);
 }
 
 static d9_status add_row(reading *self, const d9_label_row *row) {
@@ -118,7 +124,10 @@ static d9_status add_row(reading *self, const d9_label_row *row) {
     if (found->line)
         return d9_faults_add(&self->faults, row->line, "%s is in line %lld, too", row->file, (long long)found->line);
     found->line = row->line;
-    if (row->part == D9_PART_VALID && !self->options->validation) return D9_OK; /* not evaluated: not read */
+    if (row->part == D9_PART_VALID && !reads_validation(self)) {
+        self->unused++;
+        return D9_OK;
+    }
     list->files[list->count] = (d9_class_file){.path = found->path, .label = row->label, .place = list->count};
     list->count++;
     return D9_OK;
@@ -155,15 +164,27 @@ done:
     return status;
 }
 
-/* Number of parts to read: 3 if options->validation is set and a column defines a validation part, otherwise 2. */
-static int count_parts(const d9_dataset_options *options) {
-    return options->validation && (options->group_column || options->split_column) ? 3 : 2;
+static void warn_unused(const reading *self) {
+    if (self->unused > 0 && !self->options->known)
+        d9_log(self->context, D9_LOG_WARNING,
+               "%s: the %lld image%s of the validation part %s not used: epochs are evaluated on the test part; "
+               "data.validation=1 evaluates them on the validation part",
+               self->faults.file, (long long)self->unused, self->unused == 1 ? "" : "s",
+               self->unused == 1 ? "is" : "are");
+}
+
+/* Number of parts to read: 3 if there are validation files, or if options->validation is set and a column defines their
+ * part; otherwise 2. */
+static int count_parts(const reading *self) {
+    const d9_dataset_options *options = self->options;
+    const bool wanted = options->validation && (options->group_column || options->split_column);
+    return wanted || self->files[D9_PART_VALID].count > 0 ? 3 : 2;
 }
 
 /* In a training, rejects a part without files; in an evaluation, d9_dataset_load later rejects an empty test set. */
 static d9_status check_parts(const reading *self) {
     static const char *const needs[] = {"train on", "evaluate on", "validate on"};
-    const int parts = count_parts(self->options);
+    const int parts = count_parts(self);
     for (int p = 0; p < parts && !self->options->known; p++) {
         char groups[64] = "";
         if (self->files[p].count > 0) continue;
@@ -183,13 +204,15 @@ static d9_status set_classes(d9_context *context, const d9_label_table *table, c
     D9_TRY(d9_arena_copy_all(context, &dataset->arena, table->class_names, table->classes, &dataset->class_names));
     dataset->classes = table->classes;
     dataset->drawn = table->drawn;
+    dataset->lost_column = table->lost;
     dataset->root_bytes = strlen(folder) + 1;
 done:
     return status;
 }
 
 static const double default_shares[] = {0.7, 0.1, 0.2};
-static const char default_separator[] = "|";
+static const char default_table[] = "labels.csv", default_file[] = "file", default_label[] = "label",
+                  default_separator[] = "|";
 
 /* Rejects options with another value than the default that have no effect. */
 static d9_status check_unused(d9_context *context, const d9_dataset_options *options) {
@@ -207,9 +230,9 @@ static d9_status check_unused(d9_context *context, const d9_dataset_options *opt
 static d9_status fill_defaults(d9_context *context, const d9_dataset_options *options, d9_dataset_options *filled) {
     double *own = filled->shares;
     *filled = *options;
-    if (!filled->table) filled->table = "labels.csv";
-    if (!filled->file_column) filled->file_column = "file";
-    if (!filled->label_column) filled->label_column = "label";
+    if (!filled->table) filled->table = default_table;
+    if (!filled->file_column) filled->file_column = default_file;
+    if (!filled->label_column) filled->label_column = default_label;
     if (!filled->separator) filled->separator = default_separator;
     if (own[0] == 0 && own[1] == 0 && own[2] == 0) memcpy(own, default_shares, sizeof default_shares);
     if (!*filled->separator)
@@ -219,6 +242,33 @@ static d9_status fill_defaults(d9_context *context, const d9_dataset_options *op
     return d9_fail(context, D9_USAGE,
                    "data.shares: must be three numbers, of training, validation and test, that add up to 1; the first "
                    "and the last must be above 0");
+}
+
+static bool is_set(const char *value, const char *fallback) {
+    return value && (!fallback || strcmp(value, fallback) != 0);
+}
+
+d9_status d9_dataset_check_table_keys(d9_context *context, const d9_dataset_options *options) {
+    const double *shares = options->shares;
+    const bool unset = shares[0] == 0 && shares[1] == 0 && shares[2] == 0;
+    const struct {
+        const char *key;
+        bool set;
+    } rows[] = {
+        {"group_column", is_set(options->group_column, NULL)},
+        {"split_column", is_set(options->split_column, NULL)},
+        {"table", is_set(options->table, default_table)},
+        {"shares", !unset && memcmp(shares, default_shares, sizeof default_shares) != 0},
+        {"file_column", is_set(options->file_column, default_file)},
+        {"label_column", is_set(options->label_column, default_label)},
+        {"separator", is_set(options->separator, default_separator)},
+        {"no_label", is_set(options->no_label, NULL)},
+    };
+    for (size_t i = 0; strcmp(options->name, "labelled") != 0 && i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].set)
+            return d9_fail(context, D9_USAGE, "data.%s: is for data.dataset labelled, and has no effect on %s",
+                           rows[i].key, options->name);
+    return D9_OK;
 }
 
 d9_status d9_labelled_describe(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
@@ -244,9 +294,10 @@ d9_status d9_labelled_load(d9_context *context, const d9_dataset_options *option
     D9_TRY(d9_class_files_check_folder(context, options, folder, "its pictures and their table of labels"));
     D9_TRY(list_files(&self));
     D9_TRY(check_parts(&self));
+    warn_unused(&self);
     D9_TRY(set_classes(context, &self.table, folder, dataset));
     D9_TRY(d9_class_files_shuffle(context, &arena, options->seed, &self.files[D9_PART_TRAIN]));
-    D9_TRY(d9_class_files_decode(context, &arena, options, &d9_image_files, self.files, count_parts(options), dataset));
+    D9_TRY(d9_class_files_decode(context, &arena, options, &d9_image_files, self.files, count_parts(&self), dataset));
 done:
     d9_arena_free(context, &arena);
     return status;

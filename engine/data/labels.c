@@ -250,23 +250,34 @@ static int part_of(const char *word) {
     return -1;
 }
 
+static bool has_column(const reading *self, int column) {
+    return self->table->count > 0 && cell(self, self->table->rows[0].row, column) != NULL;
+}
+
+static const char *lost_column(const reading *self) {
+    const char *split = self->options->split_column, *group = self->options->group_column;
+    if (split) return has_column(self, SPLIT_COLUMN) ? NULL : split;
+    return has_column(self, GROUP_COLUMN) ? NULL : group;
+}
+
 static d9_status find_parts(const reading *self) {
     d9_status status;
     d9_label_table *table = self->table;
+    const bool split = has_column(self, SPLIT_COLUMN);
     grouped *groups = NULL;
     int *parts;
     D9_TRY(D9_ARENA_ALLOCATE(self->faults->context, self->faults->arena, table->count, &parts));
-    const bool grouped = table->count > 0 && cell(self, table->rows[0].row, GROUP_COLUMN) != NULL;
-    if (grouped) D9_TRY(sort_groups(self, &groups));
+    if (has_column(self, GROUP_COLUMN)) D9_TRY(sort_groups(self, &groups));
     for (int64_t i = 0; i < table->count; i++) {
         const d9_label_row *row = &table->rows[i];
         const char *class = self->options->several ? "" : table->class_names[row->label], *name = row->file;
         if (d9_split_rule(self->options) < D9_SPLIT_BY_PATH) name = d9_text_file_name(name);
-        parts[i] = self->options->split_column ? part_of(cell(self, row->row, SPLIT_COLUMN))
+        parts[i] = split ? part_of(cell(self, row->row, SPLIT_COLUMN))
                    : !d9_is_test_draw(d9_name_draw(self->options->seed, D9_DRAW_NAME_TEST, class, name)) ? D9_PART_TRAIN
                                                                                                          : D9_PART_TEST;
     }
-    table->drawn = !self->options->split_column;
+    table->drawn = !split;
+    table->lost = lost_column(self);
     if (groups && table->drawn) divide_groups(self, groups, parts);
     if (groups && !table->drawn) D9_TRY(check_groups(self, groups, parts));
     for (int64_t i = 0; i < table->count; i++) table->rows[i].part = parts[i];
@@ -319,11 +330,12 @@ d9_status d9_labels_read(d9_faults *faults, const d9_dataset_options *options, c
     d9_status status;
     reading self = {.faults = faults, .options = options, .table = table};
     labels labels = {0};
-    /* The group column is optional in an evaluation: a table of new images may have no groups. */
+    /* In an evaluation the columns of groups and parts are optional: a table of new images may lack them. */
+    const bool optional = options->known != NULL;
     const d9_csv_column wanted[COLUMNS] = {[FILE_COLUMN] = {options->file_column, false},
                                            [LABEL_COLUMN] = {options->label_column, false},
-                                           [GROUP_COLUMN] = {options->group_column, options->known != NULL},
-                                           [SPLIT_COLUMN] = {options->split_column, false}};
+                                           [GROUP_COLUMN] = {options->group_column, optional},
+                                           [SPLIT_COLUMN] = {options->split_column, optional}};
     *table = (d9_label_table){0};
     self.separator = options->several ? options->separator : NULL;
     D9_TRY(d9_csv_read(faults, text, size, wanted, COLUMNS, &self.csv));

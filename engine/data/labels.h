@@ -25,11 +25,12 @@ typedef struct d9_label_table {
     int64_t count, classes, groups; /* groups: 0 without a group column */
     d9_label_row *rows;
     const char **class_names;
-    bool drawn; /* no split column: the parts were drawn, by image or by dividing the groups */
+    bool drawn;       /* no split column: the parts were drawn, by image or by dividing the groups */
+    const char *lost; /* in an evaluation: the missing column that made the parts of the training; NULL: none */
 } d9_label_table;
 
 /* Reads `text`, which is changed, has a zero byte at text[size], and must outlive the table. Adds rows with errors to
- * `faults`. With options->known the labels are those of the model. Returns D9_DATA if a column is missing, or if there
- * are too few or too many labels. */
+ * `faults`. With options->known the labels are those of the model, and the columns of groups and parts may be missing.
+ * Returns D9_DATA if another column is missing, or if there are too few or too many labels. */
 D9_MUST_USE d9_status d9_labels_read(d9_faults *faults, const d9_dataset_options *options, char *text, size_t size,
                                      d9_label_table *table);

@@ -236,6 +236,16 @@ static void warn_changed(d9_context *context, const d9_provenance *known, const 
                noun, known->trained_count, noun, (long long)trained[1], noun);
 }
 
+/* Rejects a table that lacks the column by which the model's training made its parts: the test part would be drawn from
+ * all its images. */
+static d9_status check_column(d9_context *context, const d9_dataset_options *options, const d9_dataset *dataset) {
+    if (!dataset->lost_column) return D9_OK;
+    return d9_fail(context, D9_DATA,
+                   "%s: no column %s, which made the parts of the training; only a table of images none of which "
+                   "trained the model may lack it",
+                   options->table ? options->table : "labels.csv", dataset->lost_column);
+}
+
 d9_status d9_split_identify(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
     d9_status status;
     const d9_provenance *known = options->known;
@@ -252,6 +262,7 @@ d9_status d9_split_identify(d9_context *context, const d9_dataset_options *optio
         dataset->unseen =
             known->rule != D9_SPLIT_BY_POSITION && !known->prepared_otherwise && trained[0] + trained[1] == 0;
     }
+    if (known && !dataset->unseen) D9_TRY(check_column(context, options, dataset));
     warn_twice(context, dataset, all, count, dataset->unseen);
     if (dataset->unseen && dataset->drawn) D9_TRY(join_parts(context, dataset));
     if (known && !dataset->unseen) warn_changed(context, known, trained, dataset);

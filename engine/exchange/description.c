@@ -492,6 +492,37 @@ d9_status d9_description_apply(d9_context *context, const d9_description *descri
     return D9_OK;
 }
 
+d9_status d9_description_check_normalize(d9_context *context, const d9_description *description, const char *path,
+                                         const d9_config *config) {
+    d9_status status;
+    d9_config *own = NULL;
+    D9_TRY(d9_config_parse(context, path, description->config, NULL, &own));
+    if (config->data.normalize != own->data.normalize)
+        status = d9_fail(context, D9_USAGE,
+                         "data.normalize: a model keeps the normalisation of its training; only `dawn9 eval CONFIG "
+                         "MODEL` changes it");
+done:
+    d9_config_free(context, own);
+    return status;
+}
+
+d9_status d9_description_warn_validation(d9_context *context, const d9_description *description, const char *path,
+                                         const d9_config *config, const d9_dataset *dataset) {
+    d9_status status;
+    d9_config *own = NULL;
+    D9_TRY(d9_config_parse(context, path, description->config, NULL, &own));
+    const int64_t wanted = config->data.validation, trained = own->data.validation;
+    const bool own_part = dataset->stream || dataset->valid.count > 0;
+    const char *sample = d9_model_sample(config->model);
+    if (!dataset->unseen && !own_part && wanted > trained)
+        d9_log(context, D9_LOG_WARNING,
+               "data.validation %lld: %lld of these %ss are training %ss of the model, whose data.validation was %lld",
+               (long long)wanted, (long long)(wanted - trained), sample, sample, (long long)trained);
+done:
+    d9_config_free(context, own);
+    return status;
+}
+
 d9_status d9_description_reject_stream(d9_context *context, const char *path, const d9_config *config) {
     if (!config->model->stream) return D9_OK;
     return d9_fail(context, D9_USAGE,

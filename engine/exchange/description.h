@@ -62,6 +62,15 @@ D9_MUST_USE d9_status d9_description_provenance(d9_context *context, const d9_de
  * differ. */
 D9_MUST_USE d9_status d9_description_apply(d9_context *context, const d9_description *description, const char *path,
                                            d9_dataset *dataset);
+/* Returns D9_USAGE if data.normalize of `config` is not that of the model's training, which d9_description_apply keeps.
+ */
+D9_MUST_USE d9_status d9_description_check_normalize(d9_context *context, const d9_description *description,
+                                                     const char *path, const d9_config *config);
+/* Logs a warning if data.validation of `config` draws samples for `dataset`, the loaded dataset, on which the model was
+ * trained. */
+D9_MUST_USE d9_status d9_description_warn_validation(d9_context *context, const d9_description *description,
+                                                     const char *path, const d9_config *config,
+                                                     const d9_dataset *dataset);
 /* True if the file names other classes than the dataset, or in another order. False if the file has no class names. */
 bool d9_description_classes_differ(const d9_safetensors *file, const d9_dataset *dataset);
 /* Returns D9_USAGE, with the first difference, if a token of the file's vocabulary is another word in the dataset's. */

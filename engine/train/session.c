@@ -117,7 +117,9 @@ static d9_status check_steps(d9_context *context, const d9_config *config, const
 d9_status d9_config_extent(d9_context *context, const d9_config *config, d9_extent *extent, bool *counted) {
     d9_status status;
     d9_dataset promised;
-    D9_TRY(d9_config_describe_dataset(context, config, &promised));
+    const d9_dataset_options wanted = dataset_options(config);
+    D9_TRY(d9_dataset_check_table_keys(context, &wanted));
+    D9_TRY(d9_dataset_describe(context, &wanted, &promised));
     *counted = promised.train.count > 0;
     if (!*counted) {
         const int64_t n = config->train.accumulate; /* long enough for an update and any batch_schedule */

@@ -78,6 +78,10 @@ runs "$dawn9" eval small.yaml run --data drawn --set data.image_size=20
 says ', on 19 test images$'
 draw others bars=7 disc=8 stripes=9
 replies 'd["images"] == 24' "$dawn9" eval run --data others --json
+rm -r others/disc
+replies 'd["images"] == 16 and {c["class"]: c["images"] for c in d["classes"]} == {"bars": 7, "stripes": 9}' "$dawn9" eval run --data others --json
+mv others/bars others/bar
+rejects 3 'others/bar model' "$dawn9" eval run --data others
 
 # ---- configs/folder.yaml accepts any folder ----
 accepts "$dawn9" train "$source/configs/folder.yaml" --data drawn --out given --set train.epochs=0.5 --set threads=1 \

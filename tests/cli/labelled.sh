@@ -74,8 +74,13 @@ runs "$dawn9" train several.yaml --data drawn --out single --epochs 1 --set trai
 record single 'd["classes"] == ["bars", "disc", "stripes"]' '"accuracy" in d and "labels" not in d'
 
 # ---- what is rejected ----
-rejects 2 'data.dataset labelled' "$dawn9" train several.yaml --set data.dataset=folder --data drawn --out no
-rejects 2 'label_smoothing' "$dawn9" train several.yaml --with label_smoothing --data drawn --out no
+rejects 2 'train.loss data.dataset labelled' "$dawn9" train several.yaml --set data.dataset=folder --set data.label_column=label \
+    --set data.group_column= --set data.no_label= --data drawn --out no
+for command in train config; do # config reads no file
+    rejects 2 'data.group_column data.dataset labelled folder' "$dawn9" $command several.yaml --set data.dataset=folder \
+        --set data.path=drawn --set train.loss=cross_entropy
+done
+rejects 2 'label_smoothing' "$dawn9" train several.yaml --with label_smoothing --set data.validation=1 --data drawn --out no
 rejects 2 'class_weights' "$dawn9" train several.yaml --set train.class_weights=balanced --data drawn --out no
 rejects 2 'data.no_label: .*train.loss=sigmoid' "$dawn9" train several.yaml --set train.loss=cross_entropy --data drawn --out no
 rejects 2 'data.separator: .*train.loss=sigmoid' "$dawn9" train several.yaml --set train.loss=cross_entropy --set data.no_label= \

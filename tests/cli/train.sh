@@ -97,7 +97,9 @@ rejects 2 'many --out' "$dawn9" train tiny.yaml --out many --overwrite
 # ---- several seeds, interrupted: --resume counts what is finished by its record ----
 cp -r many half && rm -r half/seed6 && cp half/seed5/result.json seed5.json
 accepts "$dawn9" train tiny.yaml --runs 1 --set train.epochs=1 --out one --json
-json "$out" 'd["accuracy"]["runs"] == 1 and d["accuracy"]["standard_deviation"] == 0'
+json "$out" 'd["accuracy"]["runs"] == 1 and d["accuracy"]["standard_deviation"] is None'
+accepts "$dawn9" train tiny.yaml --runs 1 --set train.epochs=1 --out one --overwrite
+says '^mean       [0-9.]+%( plain, [0-9.]+% with TTA)?, over 1 run$'
 prints '^seed 5: finished before, half/seed5$' "$dawn9" train tiny.yaml --runs 2 --seed 5 --set train.epochs=1 --out half --resume
 same half/seed5/result.json seed5.json "a finished seed was trained again"
 accepts "$dawn9" train tiny.yaml --runs 2 --seed 5 --set train.epochs=1 --out half --resume --json

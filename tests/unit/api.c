@@ -182,6 +182,30 @@ TEST_WITH(dawn9_context *context, trains_saves_opens_evaluates_predicts, set_up)
     dawn9_model_free(opened), dawn9_model_free(model), dawn9_model_free(NULL);
 }
 
+static void keep_warning(void *user, const char *line) { snprintf(user, 200, "%s", line); }
+
+/* As `dawn9 eval`: training images are evaluated with a warning, another normalisation is rejected. */
+TEST_WITH(dawn9_context *context, evaluation_of_training_images_is_warned_of, set_up) {
+    char line[200] = "";
+    const char *path = run_path(folder, "saved.safetensors");
+    dawn9_model *model;
+    dawn9_evaluation evaluation;
+    dawn9_config *config = parse(context, (const char *const[]){"train.epochs=0.3", "data.validation=8", NULL});
+    assert_ok(context, dawn9_train(context, config, NULL, NULL, &model));
+    dawn9_on_warning(context, keep_warning, line);
+    assert_ok(context, dawn9_evaluate(model, &evaluation));
+    assert_string_equal(line, "");
+    assert_ok(context, dawn9_model_save(model, path));
+    dawn9_model_free(model), dawn9_config_free(config);
+    assert_ok(context, dawn9_model_open(context, path, (const char *const[]){"data.validation=20", NULL}, &model));
+    assert_ok(context, dawn9_evaluate(model, &evaluation));
+    assert_words(line, "data.validation 20: 12 training 8");
+    dawn9_model_free(model);
+    assert_ok(context, dawn9_model_open(context, path, (const char *const[]){"data.normalize=unit", NULL}, &model));
+    assert_rejected(context, dawn9_evaluate(model, &evaluation), DAWN9_USAGE, "data.normalize");
+    dawn9_model_free(model);
+}
+
 TEST_WITH(dawn9_context *context, stops_and_resumes, set_up) {
     watched seen = {.stop_at = 5};
     dawn9_result whole, resumed;

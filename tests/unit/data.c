@@ -383,6 +383,15 @@ TEST_WITH(const char *folder, arrays_are_read, run_folder_set_up) {
     assert_int_equal(drawn->train.count, 3);
     for (int i = 0; i < 3 * 75; i++) assert_int_equal(drawn->train.images[i], images[i / 3]);
     assert_true(drawn->train.labels[0] == 1 && drawn->train.labels[2] == 0);
+
+    /* Images to evaluate may lack classes of the model, here 0. */
+    const d9_provenance known = {.rule = D9_SPLIT_RULE, .classes = 4};
+    write_npy(folder, "labels.npy", NPY("|u1", "3,"), (const uint8_t[]){1, 2, 1}, 3);
+    run_data_rejected(folder, array_options, D9_DATA, "class 0");
+    tuned = array_options;
+    tuned.known = &known;
+    drawn = run_data(folder, tuned);
+    assert_ints(drawn->train.count, 3, drawn->classes, 4);
 }
 
 TEST_WITH(const char *folder, broken_arrays_are_rejected, run_folder_set_up) {

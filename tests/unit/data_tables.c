@@ -143,6 +143,29 @@ TEST_WITH(const char *folder, a_foreign_folder_with_images_is_a_class, run_folde
     assert_string_equal(dataset->class_names[1], "lost+found");
 }
 
+/* Folders of an evaluation get the numbers of the model's classes, of which they may lack some. */
+TEST_WITH(const char *folder, class_folders_are_classes_of_the_model_by_name, run_folder_set_up) {
+    static const char *const names[] = {"bee", "cow", "ant"};
+    d9_provenance known = {.rule = D9_SPLIT_RULE, .classes = 3, .class_names = names};
+    char path[RUN_PATH_BYTES + 8];
+    d9_dataset_options options = {.name = "folder", .path = path, .image_size = SIDE, .known = &known};
+    int64_t counts[3];
+    for (int own = 0; own < 2; own++) {
+        const int64_t each = own ? 2 : 5;
+        write_part(folder, own ? "own/train" : ".", 5, 10);
+        if (own) write_part(folder, "own/test", 2, 100);
+        snprintf(path, sizeof path, "%s%s", folder, own ? "/own" : "");
+        d9_dataset *dataset = run_data(folder, options);
+        assert_int_equal(dataset->classes, 3);
+        assert_string_equal(dataset->class_names[1], "cow");
+        d9_dataset_class_counts(dataset, &dataset->test, counts);
+        assert_ints(counts[0], each, counts[1], 0, counts[2], each);
+        known.classes = 2;
+        run_data_rejected(folder, options, D9_DATA, "ant model");
+        known.classes = 3;
+    }
+}
+
 static const d9_dataset_options one = {.name = "labelled", .file_column = "file", .label_column = "label"};
 static const d9_dataset_options several = {.name = "labelled",
                                            .several = true,
@@ -457,7 +480,11 @@ TEST_WITH(const char *folder, rows_name_pictures_by_path_or_file_name, run_folde
     run_make_directory(folder, "@eaDir"); /* its copies of pictures are not used */
     write_picture(folder, "@eaDir/3.png", 7);
     run_write(folder, "labels.csv", text, strlen(text));
+    char line[300] = "";
+    context.log = keep_warning, context.log_user = line;
     dataset = run_data(folder, options);
+    context.log = NULL, context.log_user = NULL;
+    assert_words(line, "labels.csv 1 not data.validation=1");
     assert_ints(dataset->train.count, 3, dataset->test.count, 2, dataset->valid.count, 0);
     assert_ints(dataset->test.images[0], 80, dataset->test.labels[0], 0, dataset->test.images[192], 100);
     assert_int_equal(dataset->test.labels[1], 1);
@@ -541,8 +568,83 @@ TEST_WITH(const char *folder, validation_images_are_drawn_from_a_plain_table, ru
     assert_memory_equal(dataset->test.names[0], folder, strlen(folder));
 }
 
-/* A table without training images of the model needs no column of groups: the model is evaluated on all of it. */
-TEST_WITH(const char *folder, another_table_needs_no_groups, run_folder_set_up) {
+/* The message says what took the images of class c out of the training: the user's column, or the division of groups.
+ */
+TEST_WITH(const char *folder, a_class_that_is_not_trained_on_is_rejected, run_folder_set_up) {
+    static const char text[] =
+        "file,label,split,group\n0.png,a,train,1\n1.png,b,train,2\n2.png,a,test,3\n3.png,c,valid,4\n";
+    d9_dataset_options options = on_disk;
+    write_pictures(folder);
+    run_write(folder, "labels.csv", text, strlen(text));
+    run_data_rejected(folder, options, D9_DATA, "class c column split");
+    options.split_column = NULL, options.group_column = "group";
+    run_data_rejected(folder, options, D9_DATA, "class c data.shares");
+}
+
+/* Without the column that made its parts, the table of the training has no known test part. */
+TEST_WITH(const char *folder, the_table_of_the_training_needs_its_groups_and_parts, run_folder_set_up) {
+    static const char text[] =
+        "file,label,split,group\n0.png,a,train,1\n1.png,b,train,2\n2.png,a,test,3\n3.png,b,test,4\n",
+                      lacks[] = "file,label\n0.png,a\n1.png,b\n2.png,a\n3.png,b\n";
+    d9_dataset_options options = on_disk;
+    write_pictures(folder);
+    for (int groups = 0; groups < 2; groups++) {
+        if (groups) options.split_column = NULL, options.group_column = "group";
+        options.known = NULL;
+        run_write(folder, "labels.csv", text, strlen(text));
+        const d9_provenance known = run_data(folder, options)->provenance;
+        options.known = &known;
+        run_data(folder, options);
+        run_write(folder, "labels.csv", lacks, strlen(lacks));
+        run_data_rejected(folder, options, D9_DATA, groups ? "labels.csv column group" : "labels.csv column split");
+    }
+}
+
+/* Of ten groups one is for validation. A training does not read its image; other images are evaluated whole. */
+TEST_WITH(const char *folder, divided_groups_that_trained_nothing_are_evaluated_whole, run_folder_set_up) {
+    static const char *const names[] = {"a", "b"};
+    const d9_provenance known = {.rule = D9_SPLIT_RULE, .classes = 2, .class_names = names};
+    d9_dataset_options options = on_disk;
+    options.split_column = NULL, options.group_column = "group";
+    write_pictures(folder);
+    d9_text *text = test_text();
+    d9_text_add(text, "file,label,group\n");
+    for (int i = 0; i < 10; i++) d9_text_add(text, "%d.png,%s,%d\n", i, i % 2 ? "a" : "b", i);
+    run_write(folder, "labels.csv", d9_text_get(text), strlen(d9_text_get(text)));
+    d9_dataset *dataset = run_data(folder, options);
+    assert_ints(dataset->train.count, 7, dataset->test.count, 2);
+    d9_provenance trained = dataset->provenance;
+    options.known = &trained; /* the images of the training: only the test part */
+    assert_int_equal(run_data(folder, options)->test.count, 2);
+    options.known = &known;
+    assert_int_equal(run_data(folder, options)->test.count, 10);
+}
+
+/* Options of tables are rejected for other datasets, except in an evaluation: older trainings ignored them. */
+TEST_WITH(const char *folder, keys_of_tables_are_only_for_tables, run_folder_set_up) {
+    static const char *const keys[] = {"table",        "file_column", "label_column", "group_column",
+                                       "split_column", "separator",   "no_label"};
+    enum { KEYS = sizeof keys / sizeof *keys };
+    write_part(folder, ".", 6, 10);
+    for (int i = 0; i <= KEYS; i++) {
+        d9_dataset_options options = {.name = "folder", .image_size = SIDE};
+        const char **const texts[KEYS] = {&options.table,        &options.file_column,  &options.label_column,
+                                          &options.group_column, &options.split_column, &options.separator,
+                                          &options.no_label};
+        const d9_provenance known = {.rule = D9_SPLIT_RULE};
+        if (i < KEYS) *texts[i] = "patient";
+        if (i == KEYS) memcpy(options.shares, (double[]){0.5, 0.2, 0.3}, sizeof options.shares);
+        run_data_rejected(folder, options, D9_USAGE, i < KEYS ? keys[i] : "shares");
+        assert_words(context.message, "labelled");
+        options.known = &known;
+        run_data(folder, options);
+    }
+    run_data(folder, (d9_dataset_options){.name = "folder", .table = "labels.csv", .shares = {0.7, 0.1, 0.2}});
+}
+
+/* A table without training images of the model needs no column of groups or parts: the model is evaluated on all of it.
+ */
+TEST_WITH(const char *folder, another_table_needs_no_groups_and_parts, run_folder_set_up) {
     static const char text[] = "file,label\n0.png,a\n1.png,b\n2.png,a|b\n3.png,\n", wrong[] = "files,label\n0.png,a\n";
     static const char *const names[] = {"a", "b"};
     const d9_provenance known = {.rule = D9_SPLIT_RULE, .classes = 2, .class_names = names};
@@ -554,6 +656,8 @@ TEST_WITH(const char *folder, another_table_needs_no_groups, run_folder_set_up) 
     run_write(folder, "labels.csv", text, strlen(text));
     run_data_rejected(folder, options, D9_DATA, "no column patient");
     options.known = &known;
+    assert_int_equal(run_data(folder, options)->test.count, 4);
+    options.split_column = "split";
     assert_int_equal(run_data(folder, options)->test.count, 4);
     run_write(folder, "labels.csv", wrong, strlen(wrong));
     run_data_rejected(folder, options, D9_DATA, "no column file");
