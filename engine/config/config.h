@@ -88,7 +88,7 @@ typedef struct d9_config {
         d9_real_list shares; /* of groups for training, validation and test */
     } data;
     struct {
-        int64_t every;    /* epochs between evaluations; 0: only at the end */
+        double every;     /* epochs between evaluations; 0: only at the end */
         int tta;          /* d9_eval_tta */
         int64_t streams;  /* of a corpus: columns into which the evaluated part is cut */
         int64_t patience; /* epochs without a better score after which training ends; 0: never */

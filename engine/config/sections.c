@@ -149,7 +149,7 @@ static const d9_option data_options[] = {
 };
 
 static const d9_option eval_options[] = {
-    {"every", D9_OPTION_INT, FIELD(eval.every), "1", 0, 1e6, NULL, "epochs between evaluations; 0: only at the end"},
+    {"every", D9_OPTION_REAL, FIELD(eval.every), "1", 0, 1e6, NULL, "epochs between evaluations; 0: only at the end"},
     {"tta", D9_OPTION_CHOICE, FIELD(eval.tta), "last", 0, 0, "last|every",
      "evaluations with all views of test-time augmentation (TTA)\n"
      "last: only at the end and, with keep: best, of each epoch whose model is kept; the other evaluations compute the "

@@ -17,8 +17,8 @@ static double step_operations(const d9_graph *graph, int64_t batches) {
 }
 
 bool d9_evaluation_due(const d9_config *config, int64_t epoch, bool last) {
-    const int64_t every = config->eval.every;
-    return last || (every > 0 && epoch % every == 0);
+    const double every = config->eval.every;
+    return last || (every > 0 && fmod((double)epoch, every) < 1);
 }
 
 bool d9_evaluation_has_all_views(const d9_config *config, bool last) {

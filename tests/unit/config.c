@@ -90,7 +90,6 @@ static const struct {
     {"seed: -1\n", "x.yaml:1:7 seed -1 0"},
     {"data: {validation: -5}\n", "x.yaml:1:20 data.validation -5 0 1000000000"},
     {"eval: {every: -1}\n", "x.yaml:1:15 eval.every -1 0 1000000"},
-    {"eval: {every: 0.5}\n", "x.yaml:1:15 eval.every 0.5 whole"},
     {"published: {seconds: -1}\n", "x.yaml:1:22 published.seconds -1 0"},
     {"model: {channels: [64, 0]}\n", "x.yaml:1:24 model.channels[1] 0 1 4096"},
     {"train: {lr: 0.4}\n", "x.yaml:1:13 train.lr peak 0.4 --lr"},

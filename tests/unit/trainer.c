@@ -204,12 +204,13 @@ static int64_t lines_in(const run_bench *b, const char *name) {
     return lines;
 }
 
-/* An evaluation always follows the last epoch. */
+/* With a fractional eval.every, an evaluation follows the epoch in which it is due; one always follows the last. */
 TEST(test_evaluations_are_due_by_eval_every) {
     static const struct {
-        int64_t every;
+        double every;
         const char *due; /* for epochs 1 to 8, when another epoch follows */
-    } rows[] = {{1, "11111111"}, {2, "01010101"}, {3, "00100100"}, {9, "00000000"}, {0, "00000000"}};
+    } rows[] = {{1, "11111111"}, {0.5, "11111111"}, {1.5, "01101101"},
+                {2, "01010101"}, {2.5, "00101001"}, {0, "00000000"}};
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
         for (int epoch = 1; epoch <= 8; epoch++) {
             const d9_config config = {.eval.every = rows[r].every};
@@ -316,7 +317,7 @@ RUN_TEST(test_seconds_left_include_evaluations) {
                          d9_graph_operations(&program->train, 0, program->train.node_count);
     const double plain = share * (double)batches, evaluation = 2 * plain;
     const struct {
-        int64_t every;
+        double every;
         int tta;
         int64_t step;
         double seconds, left; /* of a step; of the run */
