@@ -2,12 +2,13 @@
  * the equations.
  *
  * A cluster of 4 or 8 blocks computes S samples over all steps. A block owns a part of the units, up to four for each
- * warp, and keeps their part of U in registers for the whole sequence: forward the units' rows, lane l the columns
- * l, l + 32, ...; backward their columns, lane l the rows l, l + 32, ... of each gate. In every step a warp multiplies its
- * part with a vector in shared memory: the state h, or backward the gradients of the gates. The lanes' sums are added
- * so that each lane gets one unit and sample; several lanes may get the same. The lane computes the cell and writes the
- * result into a vector of every block. A block has two vectors and reads one while the other is written, so a step has
- * one barrier of the cluster; before it waits there, a thread stores and loads the values that only it uses. */
+ * warp, and keeps their part of U in registers for the whole sequence: forward the units' rows, of which lane l has the
+ * columns l, l + 32, ...; backward their columns, of which lane l has the rows l, l + 32, ... of each gate. In every
+ * step a warp multiplies its part with a vector in shared memory: the state h, or backward the gradients of the gates.
+ * The lanes' sums are added so that each lane gets one unit and sample; several lanes may get the same. The lane
+ * computes the cell and writes the result into a vector of every block. A block has two vectors and reads one while the
+ * other is written, so a step has one barrier of the cluster; before it waits there, a thread stores and loads the
+ * values that only it uses. */
 #include "kernels/cuda/recur_cluster.h"
 #include "kernels/cuda/cluster.h"
 #include "kernels/cuda/vector.h" /* sets D9_REAL to float */
