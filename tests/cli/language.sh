@@ -80,6 +80,9 @@ grep -iq 'images[^"]*</' aside/report.html && fail "images in the report of a la
 # ---- momentum is rejected where its velocity would add gradients of steps with different numbers of losses ----
 rejects 2 'train.momentum 0.9 momentum_form page adam' "$dawn9" train language.yaml --data corpus --out none --set train.momentum=0.9
 
+# ---- words have no classes ----
+rejects 2 'train.class_weights one class' "$dawn9" train language.yaml --data corpus --out none --set train.class_weights=balanced
+
 # ---- a plateau needs evaluations during training ----
 rejects 2 'train.plateau eval.every 0' "$dawn9" train language.yaml --data corpus --out none \
     --set train.plateau=0.5 --set data.validation=1 --set eval.every=0
