@@ -205,17 +205,19 @@ static double sample_loss(const d9_loss_attributes *how, const double *row, int6
     return d9_loss_value_double((int)how->loss, &terms);
 }
 
+/* The mean loss, weighted by the class weights and divided by their sum; NAN if that is 0. */
 static double mean_loss(const d9_session *session, const double *logits) {
     const d9_program *program = &session->program;
     const int64_t samples = program->extent.eval_samples, classes = program->extent.classes;
     const double *weights = d9_class_weights(program, &program->loss);
-    double sum = 0;
+    double sum = 0, whole = 0;
     for (int64_t i = 0; i < samples; i++) {
         const int32_t label = session->dataset->test.labels[i];
-        sum +=
-            (weights ? weights[label] : 1) * sample_loss(&program->loss.as.loss, logits + i * classes, classes, label);
+        const double weight = weights ? weights[label] : 1;
+        sum += weight * sample_loss(&program->loss.as.loss, logits + i * classes, classes, label);
+        whole += weight;
     }
-    return sum / (double)samples;
+    return sum / whole;
 }
 
 /* The largest softmax probability; with several labels per image, the probability of the least sure answer. */

@@ -14,7 +14,8 @@ D9_MUST_USE d9_status d9_session_evaluate_batch(d9_session *session);
 
 typedef struct d9_evaluation { /* d9_evaluation_free frees its arrays */
     double score;              /* in the program's measure, plain view */
-    double loss;       /* mean over the samples of the training loss (label smoothing, class weights); plain view */
+    double loss;               /* mean training loss of the samples, plain view, with label smoothing, weighted by
+                                * class weights and divided by their sum; of a stream without label smoothing */
     double score_tta;  /* with the views of the configuration; equals `score` if there is one view; NAN: only the plain
                         * view was computed */
     int32_t *top1;     /* (eval_samples), predicted classes by the evaluated views; several labels: bit c for label c;
