@@ -335,6 +335,19 @@ done:
     return status;
 }
 
+d9_status d9_session_logits_tta(d9_session *session, double *logits) {
+    d9_status status;
+    const int64_t count = session->program.extent.eval_samples * session->program.extent.classes;
+    d9_evaluation unused;
+    double *view;
+    D9_TRY(D9_ALLOCATE(session->context, count, "logits", &view));
+    memset(logits, 0, (size_t)count * sizeof *logits);
+    status = run_views(session, &session->program.views, view, logits, &unused);
+    d9_release(session->context, view);
+done:
+    return status;
+}
+
 /* Runs the evaluation list over the whole stream, or over this process's columns. The losses are summed in METRICS,
  * whose training values are restored at the end. */
 static d9_status evaluate_stream(d9_session *session, d9_evaluation *evaluation) {
