@@ -53,7 +53,7 @@ train tied --set 'model={name: language, cell: gru, layers: 1, embedding: 8, hid
 record tied '1 < d["perplexity"] <= 20'
 accepts python3 perplexity.py tied gru 1 on
 # label smoothing belongs to training: the perplexity is that of the plain cross-entropy
-train smooth --set train.epochs=1 --set 'tricks.label_smoothing={alpha: 0.5}'
+train smooth --set train.epochs=1 --with label_smoothing:alpha=0.5
 accepts python3 perplexity.py smooth lstm 2 off
 replies "d['perplexity'] == result('run')['perplexity']" "$dawn9" eval run --data corpus --json
 

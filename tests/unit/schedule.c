@@ -222,7 +222,8 @@ TEST(test_knots_never_go_back) {
 }
 
 /* 80 steps, 16 of them warm-up, compared with the closed form of PyTorch's LinearLR, and after them with the closed and
- * the recursive form of CosineAnnealingLR. PyTorch uses the learning rate at the start of a step (lr.at: start), not the one at its end. */
+ * the recursive form of CosineAnnealingLR. PyTorch uses the learning rate at the start of a step (lr.at: start), not
+ * the one at its end. */
 TEST(test_a_cosine_equals_pytorchs) {
     static const char *const warmups[] = {"2", "20%", "end-8"};
     const double start = 0.01, peak = 0.4, end = 0.002, pi = acos(-1);
@@ -256,7 +257,7 @@ TEST(test_a_cosine_without_warmup_starts_at_its_peak) {
     NEAR(sum, 3 * (50 + 1) / 2.0, 1e-12); /* the cosine's sum over half a period without its last point is 1 */
 }
 
-/* A warm-up at least as long as the run leaves no cosine. Knots beyond the end of a linear schedule are legal. */
+/* A warm-up at least as long as the run leaves no cosine. */
 TEST(test_a_schedule_that_only_warms_up_is_recognised) {
     static const struct {
         const char *lr;
@@ -269,6 +270,27 @@ TEST(test_a_schedule_that_only_warms_up_is_recognised) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const d9_config *config = program_yaml("train: {lr: {%s}}\n", rows[i].lr);
         assert_int_equal(d9_schedule_only_warms_up(&config->train.lr, rows[i].epochs), rows[i].only);
+    }
+}
+
+/* The first knot beyond the end whose value the learning rate does not have already; 0: none. */
+TEST(test_knots_beyond_the_end_are_found) {
+    static const struct {
+        const char *lr;
+        double epochs, knot, value;
+    } rows[] = {{"knots: [0, 8, end], values: [0, 1, 0]", 2, 8, 1},
+                {"knots: [0, 8, end], values: [0, 1, 0]", 8, 0, 0},
+                {"knots: [0, 3, 3, 6, 6], values: [1, 1, 0.1, 0.1, 0.01]", 5, 6, 0.01},
+                {"knots: [0, 3, 3, 6, 6], values: [1, 1, 0.1, 0.1, 0.01]", 6, 0, 0},
+                {"knots: [0, 1, 8, end], values: [0, 1, 1, 0]", 4, 8, 0}, /* the end is moved to 8 */
+                {"knots: [4, 6], values: [1, 1]", 2, 0, 0},
+                {"knots: [0, 20%, 100%], values: [0, 1, 0]", 0.5, 0, 0},
+                {"shape: cosine, peak: 1, warmup: 5", 2, 0, 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        double value = 0;
+        const d9_config *config = program_yaml("train: {lr: {%s}}\n", rows[i].lr);
+        const double knot = d9_schedule_unreached(&config->train.lr, rows[i].epochs, &value);
+        assert_true(knot == rows[i].knot && (knot == 0 || value == rows[i].value));
     }
 }
 
