@@ -70,6 +70,7 @@ eval roc
 data.grey gray
 train.loss multi-label
 WORDS
+prints "MultiStepLR" "$dawn9" help multistep lr
 while read -r named words; do
     rejects 2 "\`$named\` ${words%% *} has.no nearest" "$dawn9" help $words
 done <<'WORDS'

@@ -191,6 +191,11 @@ TEST(test_a_schedule_is_constant_before_the_first_and_after_the_last_knot) {
     s.at_start = true;
     assert_true(d9_schedule_at(&s, 10, 10, 4) == 3 && d9_schedule_at(&s, 20, 10, 4) == 5);
     NEAR(d9_schedule_at(&s, 15, 10, 4), 4, 1e-15);
+    const d9_knot jump[] = {{2, D9_KNOT_EPOCHS}, {2, D9_KNOT_EPOCHS}};
+    d9_schedule step = SCHEDULE(2, jump, 3, 5); /* as docs/numerics.md has it */
+    assert_true(d9_schedule_at(&step, 18, 10, 4) == 3 && d9_schedule_at(&step, 19, 10, 4) == 5);
+    step.at_start = true; /* MultiStepLR: epoch 2 is the first with the new rate */
+    assert_true(d9_schedule_at(&step, 19, 10, 4) == 3 && d9_schedule_at(&step, 20, 10, 4) == 5);
     d9_schedule one = SCHEDULE(1, knots, 7);
     assert_true(d9_schedule_at(&one, 0, 10, 4) == 7 && d9_schedule_at(&one, 30, 10, 4) == 7);
 }
