@@ -345,6 +345,39 @@ done:
     return status;
 }
 
+/* Checks that each parameter which a group updates has a gradient. */
+static d9_status check_dependence(d9_context *context, const d9_program *program) {
+    const d9_graph *graph = &program->train;
+    for (int v = 0; v < graph->value_count; v++)
+        if (d9_value_learns(&graph->values[v]) && d9_groups_find(&program->groups, &graph->values[v]) != D9_NONE &&
+            d9_gradient_of(graph, v) == D9_NONE)
+            return d9_fail(context, D9_USAGE, "%s is trainable but the loss does not depend on it",
+                           graph->values[v].name);
+    return D9_OK;
+}
+
+/* Makes program->train from the network, and the lists of the phases. With eval_only it is the network alone, which
+ * tells the types and the places of parameters and statistics. */
+static d9_status build_training(const d9_building *b, const d9_graph *network) {
+    d9_status status;
+    d9_program *program = b->program;
+    D9_TRY(d9_graph_copy(b->context, network, &program->train));
+    if (b->options->eval_only) {
+        D9_TRY(d9_build_types_and_weights(b, &program->train));
+        D9_TRY(d9_layout_state(b->context, program));
+        goto done;
+    }
+    D9_TRY(d9_build_gradients(b, 0, d9_extent_own_batch(&program->extent), &program->train));
+    D9_TRY(check_dependence(b->context, program));
+    D9_TRY(d9_layout_state(b->context, program));
+    D9_TRY(d9_build_find_phases(b));
+    const d9_node_id updates = program->train.node_count;
+    D9_TRY(d9_build_updates(b));
+    D9_TRY(d9_build_phase_lists(b, network, updates));
+done:
+    return status;
+}
+
 /* With several processes, adds to the message of a failed build how many samples of a batch each process has. */
 static d9_status add_batch_to_message(d9_context *context, const d9_config *config, const d9_extent *extent) {
     char why[sizeof context->message];
@@ -409,22 +442,15 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
     D9_TRY(status);
     for (int i = 0; options->rates && i < program->changes.count; i++) program->changes.change[i].batches = 0;
     D9_TRY(check_accumulation(context, program));
-    if (program->selection.trick) {
-        D9_TRY(add_proxy_groups(context, program));
+    if (program->selection.trick && !options->eval_only) D9_TRY(add_proxy_groups(context, program));
+    if (program->selection.trick)
         D9_TRY(d9_build_network(&b, d9_program_selected(program, d9_extent_own_batch(extent)), 1, &network));
-    } else {
+    else
         D9_TRY(d9_graph_copy(context, &forward, &network));
-    }
-    D9_TRY(d9_graph_copy(context, &network, &program->train));
-    D9_TRY(d9_build_gradients(&b, 0, d9_extent_own_batch(extent), &program->train));
+    D9_TRY(build_training(&b, &network));
     program->loss = forward.nodes[d9_edit_next(&forward, D9_OP_LOSS, 0)];
     /* Every list that computes losses has the same class weights. */
     program->loss.as.loss.weights = program->train.nodes[d9_edit_next(&program->train, D9_OP_LOSS, 0)].as.loss.weights;
-    D9_TRY(d9_layout_state(context, program));
-    if (!options->eval_only) D9_TRY(d9_build_find_phases(&b));
-    const d9_node_id updates = program->train.node_count;
-    D9_TRY(d9_build_updates(&b));
-    D9_TRY(d9_build_phase_lists(&b, &network, updates));
     D9_TRY(build_evaluation(&b, &forward));
     D9_TRY(d9_layout_buffers(context, program, options));
 done:

@@ -114,8 +114,7 @@ done:
     return status;
 }
 
-/* Applies precision and class weights to a network that computes losses, to train or to rank images. */
-static d9_status set_types_and_weights(const d9_building *b, d9_graph *graph) {
+d9_status d9_build_types_and_weights(const d9_building *b, d9_graph *graph) {
     d9_status status;
     D9_TRY(d9_precision_apply(b->context, graph, b->program->precision));
     D9_TRY(add_class_weights(b->context, b->options->class_weights, b->program, graph));
@@ -313,7 +312,7 @@ static d9_status add_ranking(const d9_building *b, int64_t drawn, d9_graph *grap
                                  .steps_per_epoch = b->program->steps_per_epoch}};
     d9_graph_init(&look);
     D9_TRY(d9_build_proxy(b, drawn, graph, &look));
-    D9_TRY(set_types_and_weights(b, &look));
+    D9_TRY(d9_build_types_and_weights(b, &look));
     D9_TRY(add_batch_nodes(b->context, b->program, &look, DRAWN, drawn));
     rank.inputs[0] = look.loss;
     rank.inputs[1] = d9_graph_find_value(&look, "order");
@@ -334,7 +333,7 @@ static d9_status add_proxy_training(const d9_building *b, int64_t from, d9_graph
     d9_graph_init(&proxy);
     D9_TRY(d9_build_proxy(b, graph->values[graph->input].shape.d[0], graph, &proxy));
     d9_build_mark_frozen(b->program, from, &proxy);
-    D9_TRY(set_types_and_weights(b, &proxy));
+    D9_TRY(d9_build_types_and_weights(b, &proxy));
     D9_TRY(d9_gradient_append(b->context, &proxy, false));
     D9_TRY(d9_graph_merge(b->context, &proxy, &as, graph->node_count, graph));
 done:
@@ -347,7 +346,7 @@ done:
 d9_status d9_build_gradients(const d9_building *b, int64_t from, int64_t drawn, d9_graph *graph) {
     d9_status status;
     const bool selects = b->program->selection.trick != NULL;
-    D9_TRY(set_types_and_weights(b, graph));
+    D9_TRY(d9_build_types_and_weights(b, graph));
     D9_TRY(add_batch_nodes(b->context, b->program, graph, selects ? SELECTED : DRAWN, drawn));
     D9_TRY(add_metrics(b->context, graph));
     D9_TRY(d9_gradient_append(b->context, graph, b->config->train.image_gradient));

@@ -22,6 +22,8 @@ D9_MUST_USE d9_status d9_build_proxy(const d9_building *b, int64_t images, const
 
 /* ---- the batch and the gradients ---- */
 
+/* Applies precision and class weights to a network that computes losses, to train or to rank images. */
+D9_MUST_USE d9_status d9_build_types_and_weights(const d9_building *b, d9_graph *graph);
 /* Adds types, batch, metrics, gradients and the copies of recurrent states to a network for steps from `from` on, and
  * the second network that selects images, if there is one. `drawn`: samples drawn per step by this process. */
 D9_MUST_USE d9_status d9_build_gradients(const d9_building *b, int64_t from, int64_t drawn, d9_graph *graph);

@@ -205,9 +205,9 @@ static const d9_option train_options[] = {
      "sigmoid: the mean over the labels of the cross-entropy of the sigmoid; each image has any number of the labels "
      "of data.dataset labelled, and the measure of a run is the area under the curve"},
     {"class_weights", D9_OPTION_CHOICE, FIELD(train.class_weights), "none", 0, 0, "none|balanced",
-     "weight of an image in the loss, for imbalanced classes\n"
+     "weight of a sample in the loss, for imbalanced classes\n"
      "none: 1\n"
-     "balanced: inversely proportional to the size of its class"},
+     "balanced: inversely proportional to the size of its class; not for a stream of words"},
     {"plateau", D9_OPTION_REAL, FIELD(train.plateau), "1", 1e-6, 1, NULL,
      "factor of all further learning rates after an evaluation without a better score; 1: none. Needs data.validation, "
      "because the test set must not be used for selection, and eval.every above 0"},

@@ -26,5 +26,8 @@ double d9_schedule_at(const d9_schedule *schedule, int64_t step, int64_t steps_p
 /* True for a cosine whose warm-up lasts to the end of a run of `epochs` epochs or longer, so that its value never
  * falls. */
 bool d9_schedule_only_warms_up(const d9_schedule *schedule, double epochs);
+/* The place, in epochs, of the first knot of a linear schedule that lies beyond the end of a run of `epochs` epochs and
+ * whose value, other than that of the knot before it, is therefore never reached; *value: this value. 0: none. */
+double d9_schedule_unreached(const d9_schedule *schedule, double epochs, double *value);
 /* The largest value of the schedule; 0 if none is positive. */
 double d9_schedule_peak(const d9_schedule *schedule);

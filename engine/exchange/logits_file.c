@@ -12,14 +12,15 @@ static void copy_to_planes(const d9_dataset *data, uint8_t *out) {
             for (int64_t p = 0; p < pixels; p++) *out++ = data->test.images[(i * pixels + p) * stored + c % stored];
 }
 
-/* Computes the logits of the evaluation images, averaged over `views`, as a tensor `name` (eval_samples, classes). */
-static d9_status compute_logits(d9_session *session, d9_arena *arena, const d9_views *views, const char *name,
-                                d9_tensor *tensor) {
+/* Computes the logits of the evaluation images as a tensor `name` (eval_samples, classes). `tta`: those that are scored
+ * with test-time augmentation. */
+static d9_status compute_logits(d9_session *session, d9_arena *arena, bool tta, const char *name, d9_tensor *tensor) {
     d9_status status;
     const d9_shape shape = {2, {session->program.extent.eval_samples, session->program.extent.classes}};
     double *wide;
     D9_TRY(D9_ARENA_ALLOCATE(session->context, arena, d9_shape_count(&shape), &wide));
-    D9_TRY(d9_session_logits(session, views, wide));
+    const d9_views plain = {.count = 1, .view = {{.weight = 1}}};
+    D9_TRY(tta ? d9_session_logits_tta(session, wide) : d9_session_logits(session, &plain, wide));
     D9_TRY(d9_tensor_from_doubles(session->context, arena, name, &shape, wide, tensor));
 done:
     return status;
@@ -34,8 +35,8 @@ d9_status d9_logits_write(d9_session *session, const char *path) {
     d9_tensor tensors[4];
     uint8_t *images;
     D9_TRY(d9_description_reject_stream(session->context, path, session->config));
-    D9_TRY(compute_logits(session, &arena, &(d9_views){.count = 1, .view = {{.weight = 1}}}, "logits", &tensors[0]));
-    D9_TRY(compute_logits(session, &arena, &session->program.views, "logits_tta", &tensors[1]));
+    D9_TRY(compute_logits(session, &arena, false, "logits", &tensors[0]));
+    D9_TRY(compute_logits(session, &arena, true, "logits_tta", &tensors[1]));
     if (data->tokens) {
         tensors[2] = (d9_tensor){"texts", D9_TENSOR_I32, {2, {count, data->width}}, data->test.images, bytes};
     } else {

@@ -81,7 +81,10 @@ d9_status d9_evaluation_make(d9_context *context, const d9_graph *forward, d9_bu
     }
     for (d9_node_id n = evaluation->node_count - 1; n >= 0; n--) {
         const d9_op_info *info = d9_op_info_of(evaluation->nodes[n].op);
-        if (evaluation->nodes[n].op == D9_OP_LOSS && scored) continue;
+        if (evaluation->nodes[n].op == D9_OP_LOSS && scored) {
+            evaluation->nodes[n].as.loss.smoothing = 0;
+            continue;
+        }
         if (info->evaluation && !info->evaluation(&evaluation->nodes[n])) bypass(evaluation, n);
     }
     if (scored) goto done;

@@ -28,9 +28,9 @@ d9_value_id d9_gradient_of(const d9_graph *graph, d9_value_id parameter); /* D9_
 
 /* Builds the evaluation graph from a forward graph to which neither d9_precision_apply nor d9_gradient_append was
  * applied. Norms use their running statistics; dropout is removed unless its in_evaluation is set. The loss is removed,
- * and the logits are written to D9_BUFFER_LOGITS; with `scored` the loss stays instead, and the logits are not kept
- * after the step. Parameters and statistics are read from buffer `state` (D9_BUFFER_STATE, or an accumulator with its
- * layout). */
+ * and the logits are written to D9_BUFFER_LOGITS; with `scored` the loss stays instead, without label smoothing, and
+ * the logits are not kept after the step. Parameters and statistics are read from buffer `state` (D9_BUFFER_STATE, or
+ * an accumulator with its layout). */
 D9_MUST_USE d9_status d9_evaluation_make(d9_context *context, const d9_graph *forward, d9_buffer state, bool scored,
                                          d9_graph *evaluation);
 

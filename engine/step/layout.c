@@ -25,9 +25,6 @@ d9_status d9_layout_state(d9_context *context, d9_program *program) {
         for (int v = 0; v < graph->value_count; v++) {
             if (!d9_value_learns(&graph->values[v])) continue;
             if (d9_groups_find(&program->groups, &graph->values[v]) != g) continue;
-            if (d9_gradient_of(graph, v) == D9_NONE)
-                return d9_fail(context, D9_USAGE, "%s is trainable but the loss does not depend on it",
-                               graph->values[v].name);
             place(graph, v, 1, size, &cursor);
             program->trainable_count += d9_shape_count(&graph->values[v].shape);
         }
@@ -80,20 +77,20 @@ d9_shape d9_extent_stored(const d9_extent *extent, bool training) {
 d9_status d9_layout_buffers(d9_context *context, d9_program *program, const d9_program_options *options) {
     d9_status status;
     const d9_extent *e = &program->extent;
-    int64_t train_scratch, phase_scratch, eval_scratch, size = (int64_t)d9_type_bytes(program->precision->master);
+    int64_t train_scratch = 0, phase_scratch, eval_scratch, size = (int64_t)d9_type_bytes(program->precision->master);
     const int64_t batch = d9_extent_own_batch(e), token = (int64_t)d9_type_bytes(D9_I32),
                   element = e->vocabulary ? token : 1;
     const d9_shape trained = d9_extent_stored(e, true), evaluated = d9_extent_stored(e, false);
     int64_t *bytes = program->buffer_bytes;
     const int longest = options->longest_rule ? options->longest_rule : D9_MAX_RULE_NODES;
     program->keep_all = options->keep_all;
-    D9_TRY(d9_memory_plan(context, &program->train, options->keep_all, longest, &train_scratch));
+    if (!options->eval_only)
+        D9_TRY(d9_memory_plan(context, &program->train, options->keep_all, longest, &train_scratch));
     for (int p = 0; p < program->phase_count; p++) {
         D9_TRY(d9_memory_plan(context, &program->phase[p].list, options->keep_all, longest, &phase_scratch));
         if (phase_scratch > train_scratch) train_scratch = phase_scratch;
     }
     D9_TRY(d9_memory_plan(context, &program->eval, options->keep_all, longest, &eval_scratch));
-    if (options->eval_only) train_scratch = 0;
     bytes[D9_BUFFER_SCRATCH] = train_scratch > eval_scratch ? train_scratch : eval_scratch;
     bytes[D9_BUFFER_STATE] = program->state_elements * size;
     bytes[D9_BUFFER_GRADIENT] = options->eval_only ? 0 : program->group_elements * size;

@@ -118,6 +118,8 @@ typedef struct d9_views {
 } d9_views;
 /* The average number of views per image. */
 double d9_views_per_image(const d9_views *views);
+/* The number of images out of `images` that get all views: their share, rounded down. */
+int64_t d9_views_images(const d9_views *views, int64_t images);
 
 /* ---- a second network, described by a trick's on_selection ---- */
 
@@ -248,7 +250,8 @@ typedef struct d9_program_options {
     int64_t steps_per_epoch;     /* 0: from the extent (verify sets it) */
     int longest_rule;            /* nodes of the longest rule of the backend; 0: unknown, the maximum is assumed */
     bool keep_all;               /* as in the program */
-    bool eval_only; /* no phases; SCRATCH is sized for evaluation; GRADIENT and the groups' accumulators are empty */
+    bool eval_only; /* no gradients, updates, phases and second network: `train` is the forward graph. SCRATCH is sized
+                     * for evaluation; GRADIENT and the groups' accumulators are empty */
     bool logits;    /* evaluation steps of a stream write logits, as those of other samples do, and no losses */
     bool features;  /* sets eval.features, which can be read after an evaluation step */
     const struct d9_trick *const *tricks; /* more tricks, without options, after the configuration's (tests) */

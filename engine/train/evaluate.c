@@ -205,17 +205,19 @@ static double sample_loss(const d9_loss_attributes *how, const double *row, int6
     return d9_loss_value_double((int)how->loss, &terms);
 }
 
+/* The mean loss, weighted by the class weights and divided by their sum; NAN if that is 0. */
 static double mean_loss(const d9_session *session, const double *logits) {
     const d9_program *program = &session->program;
     const int64_t samples = program->extent.eval_samples, classes = program->extent.classes;
     const double *weights = d9_class_weights(program, &program->loss);
-    double sum = 0;
+    double sum = 0, whole = 0;
     for (int64_t i = 0; i < samples; i++) {
         const int32_t label = session->dataset->test.labels[i];
-        sum +=
-            (weights ? weights[label] : 1) * sample_loss(&program->loss.as.loss, logits + i * classes, classes, label);
+        const double weight = weights ? weights[label] : 1;
+        sum += weight * sample_loss(&program->loss.as.loss, logits + i * classes, classes, label);
+        whole += weight;
     }
-    return sum / (double)samples;
+    return sum / whole;
 }
 
 /* The largest softmax probability; with several labels per image, the probability of the least sure answer. */
@@ -274,8 +276,7 @@ static d9_status select_unsure(d9_session *session, const d9_views *views, const
     for (int64_t i = 0; i < extent->eval_samples; i++)
         all[i] = (ranked){confidence(session, view_logits + i * classes), (int32_t)i};
     qsort(all, (size_t)extent->eval_samples, sizeof *all, by_confidence);
-    const int64_t alone = (int64_t)ceil(views->alone * (double)extent->eval_samples);
-    *images = (selection){list, extent->eval_samples - alone};
+    *images = (selection){list, d9_views_images(views, extent->eval_samples)};
     memcpy(mean_logits, view_logits, (size_t)(extent->eval_samples * classes) * sizeof *mean_logits);
     for (int64_t i = 0; i < images->count; i++) {
         list[i] = all[i].image;
@@ -331,6 +332,19 @@ static d9_status run_views(d9_session *session, const d9_views *views, double *v
     }
 done:
     d9_release(session->context, list);
+    return status;
+}
+
+d9_status d9_session_logits_tta(d9_session *session, double *logits) {
+    d9_status status;
+    const int64_t count = session->program.extent.eval_samples * session->program.extent.classes;
+    d9_evaluation unused;
+    double *view;
+    D9_TRY(D9_ALLOCATE(session->context, count, "logits", &view));
+    memset(logits, 0, (size_t)count * sizeof *logits);
+    status = run_views(session, &session->program.views, view, logits, &unused);
+    d9_release(session->context, view);
+done:
     return status;
 }
 

@@ -5,6 +5,9 @@
 
 /* Computes logits (eval_samples, classes), the weighted sum over `views`, ignoring `alone`. Fails on an interrupt. */
 D9_MUST_USE d9_status d9_session_logits(d9_session *session, const d9_views *views, double *logits);
+/* Computes the logits (eval_samples, classes) that d9_evaluation.score_tta comes from: of the program's views, with
+ * `alone`. Not for streams. */
+D9_MUST_USE d9_status d9_session_logits_tta(d9_session *session, double *logits);
 /* Like d9_session_logits; `features` (NULL: none) gets the weighted sum over the views of the classifier's inputs,
  * (eval_samples, elements per image of eval.features). The program must then have been built with features. */
 D9_MUST_USE d9_status d9_session_outputs(d9_session *session, const d9_views *views, double *logits, double *features);
@@ -14,7 +17,8 @@ D9_MUST_USE d9_status d9_session_evaluate_batch(d9_session *session);
 
 typedef struct d9_evaluation { /* d9_evaluation_free frees its arrays */
     double score;              /* in the program's measure, plain view */
-    double loss;       /* mean over the samples of the training loss (label smoothing, class weights); plain view */
+    double loss;               /* mean training loss of the samples, plain view, with label smoothing, weighted by
+                                * class weights and divided by their sum; of a stream without label smoothing */
     double score_tta;  /* with the views of the configuration; equals `score` if there is one view; NAN: only the plain
                         * view was computed */
     int32_t *top1;     /* (eval_samples), predicted classes by the evaluated views; several labels: bit c for label c;

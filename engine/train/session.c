@@ -192,10 +192,17 @@ done:
 
 d9_status d9_session_warn(d9_session *session) {
     const d9_config *config = session->config;
+    double value;
+    const double knot = d9_schedule_unreached(&config->train.lr, config->train.epochs, &value);
     if (d9_schedule_only_warms_up(&config->train.lr, config->train.epochs))
         d9_log(session->context, D9_LOG_WARNING,
                "train.lr: the warm-up takes all of train.epochs, %g, so the learning rate never falls",
                config->train.epochs);
+    if (knot > 0)
+        d9_log(session->context, D9_LOG_WARNING,
+               "train.lr: the knot at epoch %g lies beyond the end of the run, train.epochs %g, so the learning rate "
+               "never reaches its value, %g",
+               knot, config->train.epochs, value);
     return d9_dataset_warn(session->context, session->dataset);
 }
 

@@ -14,7 +14,7 @@ mkdir changed && cp "$data"/*.bin changed/
 printf '\377' | dd of=changed/data_batch_4.bin bs=1 seek=1000000 conv=notrunc 2>/dev/null
 cmp -s "$data/data_batch_4.bin" changed/data_batch_4.bin && printf '\0' | dd of=changed/data_batch_4.bin bs=1 seek=1000000 conv=notrunc 2>/dev/null
 train="$dawn9 train $source/configs/ladder/01-baseline.yaml --out run --quiet --backend cpu --precision f32"
-train="$train --set model.channels=[4,4,4,4] --set train.epochs=0.02 --set eval.every=0"
+train="$train --set model.channels=[4,4,4,4] --set train.epochs=0.02 --set train.lr.knots=[0,20%,end] --set eval.every=0"
 rejects 3 'changed/data_batch_4.bin SHA-1 [0-9a-f]{12}\.\.\. aab85764eb35' $train --data changed
 accepts $train --data changed --no-check
 accepts $train --data "$data" --out right

@@ -75,6 +75,7 @@ fine_tune layer decay
 fine_tune freeze backbone
 fine_tune unfreeze
 WORDS
+prints "MultiStepLR" "$dawn9" help multistep lr
 while read -r named words; do
     rejects 2 "\`$named\` ${words%% *} has.no nearest" "$dawn9" help $words
 done <<'WORDS'

@@ -52,6 +52,9 @@ accepts python3 perplexity.py run lstm 2 off
 train tied --set 'model={name: language, cell: gru, layers: 1, embedding: 8, hidden: 8, tied: on}' --set train.epochs=1
 record tied '1 < d["perplexity"] <= 20'
 accepts python3 perplexity.py tied gru 1 on
+# label smoothing belongs to training: the perplexity is that of the plain cross-entropy
+train smooth --set train.epochs=1 --with label_smoothing:alpha=0.5
+accepts python3 perplexity.py smooth lstm 2 off
 replies "d['perplexity'] == result('run')['perplexity']" "$dawn9" eval run --data corpus --json
 
 # ---- equal bits: however often it is evaluated, with one thread and two, and stopped within an epoch and resumed ----
@@ -76,6 +79,9 @@ grep -iq 'images[^"]*</' aside/report.html && fail "images in the report of a la
 
 # ---- momentum is rejected where its velocity would add gradients of steps with different numbers of losses ----
 rejects 2 'train.momentum 0.9 momentum_form page adam' "$dawn9" train language.yaml --data corpus --out none --set train.momentum=0.9
+
+# ---- words have no classes ----
+rejects 2 'train.class_weights one class' "$dawn9" train language.yaml --data corpus --out none --set train.class_weights=balanced
 
 # ---- a plateau needs evaluations during training ----
 rejects 2 'train.plateau eval.every 0' "$dawn9" train language.yaml --data corpus --out none \

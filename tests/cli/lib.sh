@@ -239,7 +239,7 @@ precision: f32
 threads: 1
 model: {name: resnet9, channels: [4, 4, 8, 8]}
 data: {dataset: synthetic, image_size: 16, synthetic_train: 128, synthetic_test: 64}
-train: {epochs: 2, batch_size: 32, lr: {knots: [0, 1, end], values: [0, 0.4, 0]}}
+train: {epochs: 2, batch_size: 32, lr: {knots: [0, 50%, end], values: [0, 0.4, 0]}}
 tricks: {crop: {pad: 4}, flip: {}, flip_tta: {}}
 YAML
 }

@@ -58,7 +58,7 @@ static double cross_entropy(const double *logits, int32_t label, double smoothin
 static void check_loss(const char *more, double smoothing, bool weighted, int tricks) {
     d9_evaluation evaluation;
     static double logits[IMAGES][CLASSES];
-    double weights[CLASSES], expected = 0, unweighted = 0;
+    double weights[CLASSES], expected = 0, unweighted = 0, whole = 0;
     const d9_session_options options = {
         .config = program_yaml("data: {dataset: synthetic, synthetic_train: 45, synthetic_test: 21, image_size: 16}\n"
                                "model: {channels: [4, 4, 6, 6]}\nbackend: reference\nprecision: f32\nthreads: 1\n%s",
@@ -73,12 +73,39 @@ static void check_loss(const char *more, double smoothing, bool weighted, int tr
     d9_dataset_class_weights(session->dataset, weights);
     for (int i = 0; i < IMAGES; i++) {
         const int32_t label = session->dataset->test.labels[i];
-        const double loss = cross_entropy(logits[i], label, smoothing) / IMAGES;
+        const double loss = cross_entropy(logits[i], label, smoothing);
         expected += weighted ? weights[label] * loss : loss;
-        unweighted += loss;
+        whole += weighted ? weights[label] : 1;
+        unweighted += loss / IMAGES;
     }
+    expected /= whole;
+    assert_true(!weighted || fabs(whole - IMAGES) > 0.1);
     assert_true(fabs(evaluation.loss - expected) <= 1e-12 * expected && expected > 1);
-    assert_true(!weighted || fabs(expected - unweighted) > 0.001);
+    assert_true(!weighted || fabs(expected - unweighted) > 1e-6);
+    d9_evaluation_free(&context, &evaluation);
+}
+
+/* The logits with test-time augmentation are those that are scored: with a share of the images, the others have the
+ * logits of the plain view. */
+TEST(logits_with_tta_are_those_that_are_scored) {
+    static double plain[IMAGES][CLASSES], scored[IMAGES][CLASSES];
+    const d9_session_options options = {
+        .config = program_yaml("data: {dataset: synthetic, synthetic_train: 45, synthetic_test: 21, image_size: 16}\n"
+                               "model: {channels: [4, 4, 6, 6]}\nbackend: reference\nthreads: 1\n"
+                               "train: {batch_size: 8}\ntricks: {multicrop_tta: {shift: 3, share: 0.5}}\n"),
+        .seed = 99};
+    d9_evaluation evaluation;
+    d9_session *session = run_session_open(&options);
+    int changed = 0;
+    OK(d9_session_initialize(session));
+    OK(d9_session_logits(session, &(d9_views){.count = 1, .view = {{.weight = 1}}}, plain[0]));
+    OK(d9_session_evaluate(session, &evaluation));
+    OK(d9_session_logits_tta(session, scored[0]));
+    for (int i = 0; i < IMAGES; i++) {
+        changed += memcmp(plain[i], scored[i], sizeof plain[i]) != 0;
+        assert_int_equal(d9_argmax(scored[i], CLASSES), evaluation.top1[i]);
+    }
+    assert_int_equal(changed, 10);
     d9_evaluation_free(&context, &evaluation);
 }
 

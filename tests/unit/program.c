@@ -49,6 +49,31 @@ TEST(test_given_learning_rates_replace_the_schedule) {
     d9_program_free(&context, &program);
 }
 
+/* Such a program may have too few images for an update, or too few steps for all groups to be updated. */
+TEST(test_a_program_for_evaluation_has_no_training) {
+    static const struct {
+        const char *tricks;
+        int64_t accumulate;
+    } rows[] = {{"whitening_bias: {}, freeze: {until: [0.1]}", 3}, {"whitening_bias: {}, hard_examples: {}", 1}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        d9_config *config = config_with(rows[i].tricks);
+        config->train.accumulate = rows[i].accumulate;
+        config->train.epochs = 0.4;
+        const d9_extent extent = program_extent(config, 8, 32);
+        const d9_program_options options = {.seed = 1, .eval_only = true};
+        d9_program program;
+        OK(d9_program_build(&context, config, &extent, d9_precision_find("f32"), &options, &program));
+        for (int n = 0; n < program.train.node_count; n++)
+            assert_false(d9_op_info_of(program.train.nodes[n].op)->update);
+        for (int v = 0; v < program.train.value_count; v++) {
+            assert_true(strncmp(program.train.values[v].name, "proxy.", 6) != 0);
+            assert_int_not_equal(program.train.values[v].kind, D9_VALUE_GRADIENT);
+        }
+        assert_ints(program.buffer_bytes[D9_BUFFER_GRADIENT], 0, program.phase_count, 0);
+        d9_program_free(&context, &program);
+    }
+}
+
 enum { WEIGHTS, BIASES, FROZEN, STATISTICS, REGIONS };
 
 static int region_of(const d9_value *value) {

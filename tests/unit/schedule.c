@@ -191,6 +191,11 @@ TEST(test_a_schedule_is_constant_before_the_first_and_after_the_last_knot) {
     s.at_start = true;
     assert_true(d9_schedule_at(&s, 10, 10, 4) == 3 && d9_schedule_at(&s, 20, 10, 4) == 5);
     NEAR(d9_schedule_at(&s, 15, 10, 4), 4, 1e-15);
+    const d9_knot jump[] = {{2, D9_KNOT_EPOCHS}, {2, D9_KNOT_EPOCHS}};
+    d9_schedule step = SCHEDULE(2, jump, 3, 5); /* as docs/numerics.md has it */
+    assert_true(d9_schedule_at(&step, 18, 10, 4) == 3 && d9_schedule_at(&step, 19, 10, 4) == 5);
+    step.at_start = true; /* MultiStepLR: epoch 2 is the first with the new rate */
+    assert_true(d9_schedule_at(&step, 19, 10, 4) == 3 && d9_schedule_at(&step, 20, 10, 4) == 5);
     d9_schedule one = SCHEDULE(1, knots, 7);
     assert_true(d9_schedule_at(&one, 0, 10, 4) == 7 && d9_schedule_at(&one, 30, 10, 4) == 7);
 }
@@ -257,7 +262,7 @@ TEST(test_a_cosine_without_warmup_starts_at_its_peak) {
     NEAR(sum, 3 * (50 + 1) / 2.0, 1e-12); /* the cosine's sum over half a period without its last point is 1 */
 }
 
-/* A warm-up at least as long as the run leaves no cosine. Knots beyond the end of a linear schedule are legal. */
+/* A warm-up at least as long as the run leaves no cosine. */
 TEST(test_a_schedule_that_only_warms_up_is_recognised) {
     static const struct {
         const char *lr;
@@ -270,6 +275,27 @@ TEST(test_a_schedule_that_only_warms_up_is_recognised) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const d9_config *config = program_yaml("train: {lr: {%s}}\n", rows[i].lr);
         assert_int_equal(d9_schedule_only_warms_up(&config->train.lr, rows[i].epochs), rows[i].only);
+    }
+}
+
+/* The first knot beyond the end whose value the learning rate does not have already; 0: none. */
+TEST(test_knots_beyond_the_end_are_found) {
+    static const struct {
+        const char *lr;
+        double epochs, knot, value;
+    } rows[] = {{"knots: [0, 8, end], values: [0, 1, 0]", 2, 8, 1},
+                {"knots: [0, 8, end], values: [0, 1, 0]", 8, 0, 0},
+                {"knots: [0, 3, 3, 6, 6], values: [1, 1, 0.1, 0.1, 0.01]", 5, 6, 0.01},
+                {"knots: [0, 3, 3, 6, 6], values: [1, 1, 0.1, 0.1, 0.01]", 6, 0, 0},
+                {"knots: [0, 1, 8, end], values: [0, 1, 1, 0]", 4, 8, 0}, /* the end is moved to 8 */
+                {"knots: [4, 6], values: [1, 1]", 2, 0, 0},
+                {"knots: [0, 20%, 100%], values: [0, 1, 0]", 0.5, 0, 0},
+                {"shape: cosine, peak: 1, warmup: 5", 2, 0, 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        double value = 0;
+        const d9_config *config = program_yaml("train: {lr: {%s}}\n", rows[i].lr);
+        const double knot = d9_schedule_unreached(&config->train.lr, rows[i].epochs, &value);
+        assert_true(knot == rows[i].knot && (knot == 0 || value == rows[i].value));
     }
 }
 

@@ -337,6 +337,12 @@ TEST(test_shifted_views_have_their_weights) {
     assert_true(program->eval.nodes[0].as.batch.rule.number[D9_AUGMENT_CROP][0] == 2);
     assert_true(program->views.alone == 0 && d9_views_per_image(&program->views) == 6);
     assert_true(part->views.alone == 0.75 && d9_views_per_image(&part->views) == 2.25);
+    for (int percent = 0; percent <= 100; percent++) {
+        const d9_views some = {.count = 3, .alone = 1 - percent / 100.0};
+        assert_int_equal(d9_views_images(&some, 100), percent);
+        assert_int_equal(d9_views_images(&some, 10000), 100 * percent);
+        assert_int_equal(d9_views_images(&some, 21), 21 * percent / 100);
+    }
     d9_views views = {.count = 3, .view = {{.weight = 1}}};
     const d9_config *config = configure(TINY, NULL, "multicrop_tta: {}");
     const d9_trick *trick = d9_trick_at(D9_TRICK_multicrop_tta);
