@@ -112,7 +112,7 @@ d9_status d9_layout_buffers(d9_context *context, d9_program *program, const d9_p
     bytes[D9_BUFFER_METRICS] = 4 * (int64_t)sizeof(double);
     bytes[D9_BUFFER_LOGITS] = e->train_tokens ? 0 : batch * e->classes * size;
     if (e->train_tokens && options->logits) bytes[D9_BUFFER_LOGITS] = e->eval_batch * e->width * e->classes * size;
-    bytes[D9_BUFFER_GUARD] = program->precision->compute == D9_F16 ? 64 : 0;
+    bytes[D9_BUFFER_GUARD] = program->precision->compute == D9_F16 && !options->eval_only ? 64 : 0;
 done:
     return status;
 }

@@ -251,7 +251,7 @@ typedef struct d9_program_options {
     int longest_rule;            /* nodes of the longest rule of the backend; 0: unknown, the maximum is assumed */
     bool keep_all;               /* as in the program */
     bool eval_only; /* no gradients, updates, phases and second network: `train` is the forward graph. SCRATCH is sized
-                     * for evaluation; GRADIENT and the groups' accumulators are empty */
+                     * for evaluation; GRADIENT, GUARD and the groups' accumulators are empty */
     bool logits;    /* evaluation steps of a stream write logits, as those of other samples do, and no losses */
     bool features;  /* sets eval.features, which can be read after an evaluation step */
     const struct d9_trick *const *tricks; /* more tricks, without options, after the configuration's (tests) */

@@ -62,14 +62,15 @@ TEST(test_a_program_for_evaluation_has_no_training) {
         const d9_extent extent = program_extent(config, 8, 32);
         const d9_program_options options = {.seed = 1, .eval_only = true};
         d9_program program;
-        OK(d9_program_build(&context, config, &extent, d9_precision_find("f32"), &options, &program));
+        OK(d9_program_build(&context, config, &extent, d9_precision_find("fp16"), &options, &program));
         for (int n = 0; n < program.train.node_count; n++)
             assert_false(d9_op_info_of(program.train.nodes[n].op)->update);
         for (int v = 0; v < program.train.value_count; v++) {
             assert_true(strncmp(program.train.values[v].name, "proxy.", 6) != 0);
             assert_int_not_equal(program.train.values[v].kind, D9_VALUE_GRADIENT);
         }
-        assert_ints(program.buffer_bytes[D9_BUFFER_GRADIENT], 0, program.phase_count, 0);
+        assert_ints(program.buffer_bytes[D9_BUFFER_GRADIENT], 0, program.buffer_bytes[D9_BUFFER_GUARD], 0);
+        assert_int_equal(program.phase_count, 0);
         d9_program_free(&context, &program);
     }
 }
