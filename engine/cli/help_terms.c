@@ -25,7 +25,7 @@ static const term terms[] = {
      "`train.lr`: the default rises and falls once, and knots make any other piecewise linear schedule"},
     {"step lr,multistep lr,multi step lr,step decay", false,
      "`train.lr` steps where two knots lie at one place: {knots: [30, 30], values: [0.1, 0.01], at: start}. With `at: "
-     "start` it steps when PyTorch's MultiStepLR does; with `at: end`, the default, one training step earlier"},
+     "start` it steps when PyTorch's MultiStepLR does; with `at: end`, the default, one update earlier"},
     {"reduce lr on plateau,lr on plateau", false,
      "`train.plateau` multiplies all further learning rates by its factor after an evaluation without a better score"},
     {"warm restart,cosine annealing warm restart,cosine warm restart,sgdr", true,

@@ -207,12 +207,10 @@ static d9_status check_selection(d9_context *context, const d9_config *config, c
     return D9_OK;
 }
 
-/* Rejects class weights for samples without a class each: images with several labels, and streams of words. */
+/* Rejects class weights for images with several labels. */
 static d9_status check_class_weights(d9_context *context, const d9_config *config, const d9_tree *root) {
     const d9_tree *node = d9_tree_find(d9_tree_find(root, "train"), "class_weights");
     if (config->train.class_weights == D9_CLASS_WEIGHTS_NONE) return D9_OK;
-    if (config->model->stream)
-        return d9_tree_fail_key(context, node, "needs one class for each sample; a stream of words has none: use none");
     if (!d9_loss_several(config->train.loss)) return D9_OK;
     return d9_tree_fail_key(context, node, "needs one class for each image; with train.loss sigmoid it has several");
 }

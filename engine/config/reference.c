@@ -138,7 +138,7 @@ static const char preface[] =
     "is left. Without `warmup` it begins at `peak`; `start` and `end` are 0 unless given. `peak` and `--lr` change\n"
     "only the peak of a cosine. A file or `--set` replaces the keys of an inherited schedule that it names: new\n"
     "`knots` keep the `values`. Another shape drops the keys of the inherited one. A warm-up that takes the whole run\n"
-    "gives a warning, and so does a knot beyond its end whose value the rate never reaches.\n"
+    "gives a warning, and so does a knot beyond the end of the run.\n"
     "A step uses the value at its end, as Page's recipe does, or with `at: start` at its start, as airbench's do. Two\n"
     "knots at one place make a jump: with `at: start` in the step of PyTorch's `MultiStepLR`, otherwise one step "
     "earlier.\n";

@@ -147,10 +147,14 @@ done:
     return status;
 }
 
-/* True for "0xFF", "0b101" and "0o17". "A100" and "b4" are no numbers: quoting them would change config_hash. */
+/* True for "0xFF", "0b101" and "0o17". "A100" and "0beef" are no numbers: quoting them would change config_hash. */
 static bool has_base(const char *value) {
-    return value[0] == '0' && value[1] && strchr("xXbBoO", value[1]) && value[2] &&
-           !value[2 + strspn(value + 2, "0123456789abcdefABCDEF_")];
+    if (value[0] != '0' || !value[1] || !value[2]) return false;
+    const char *digits = strchr("xX", value[1])   ? "0123456789abcdefABCDEF_"
+                         : strchr("bB", value[1]) ? "01_"
+                         : strchr("oO", value[1]) ? "01234567_"
+                                                  : "";
+    return !value[2 + strspn(value + 2, digits)];
 }
 
 /* True for a text that readers of YAML may take for a number, a date, a truth value or null unless it is quoted. */

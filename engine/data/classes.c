@@ -413,7 +413,8 @@ d9_status d9_classes_load(d9_context *context, d9_arena *arena, const d9_dataset
                           const d9_file_kind *kind, d9_dataset *dataset, d9_class_files files[D9_PARTS]) {
     d9_status status = D9_OK;
     const d9_provenance *known = options->known;
-    const bool named = known && known->class_names && !kind->classes;
+    const bool same_kind = dataset->tokens == (options->words != NULL); /* else the description reports it */
+    const bool named = known && known->class_names && !kind->classes && same_kind;
     const char *part[D9_PARTS], *root;
     tree found, classes;
     moved_files moved = {0};

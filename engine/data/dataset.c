@@ -181,11 +181,13 @@ static d9_status check_remaining(d9_context *context, const d9_dataset_options *
     if (missing < 0) goto done;
     const char *class = dataset->class_names[missing];
     if (table && options->split_column)
-        status = d9_fail(context, D9_DATA, "class %s: no training image; column %s has it only in other parts", class,
-                         options->split_column);
+        status =
+            d9_fail(context, D9_DATA, "class %s: no training image is left; column %s has the others in other parts",
+                    class, options->split_column);
     else if (table && options->group_column)
-        status = d9_fail(context, D9_DATA,
-                         "class %s: no training image; data.shares puts all its groups into other parts", class);
+        status =
+            d9_fail(context, D9_DATA,
+                    "class %s: no training image is left; data.shares puts its other groups into other parts", class);
     else
         status = d9_fail(context, D9_DATA, "class %s: no training %s is left after the %ss to evaluate were drawn",
                          class, noun, noun);

@@ -168,7 +168,7 @@ static void warn_unused(const reading *self) {
     if (self->unused > 0 && !self->options->known)
         d9_log(self->context, D9_LOG_WARNING,
                "%s: the %lld image%s of the validation part %s not used: epochs are evaluated on the test part; "
-               "data.validation=1 evaluates them on the validation part",
+               "data.validation=1 evaluates on the validation part",
                self->faults.file, (long long)self->unused, self->unused == 1 ? "" : "s",
                self->unused == 1 ? "is" : "are");
 }

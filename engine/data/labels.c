@@ -330,8 +330,9 @@ d9_status d9_labels_read(d9_faults *faults, const d9_dataset_options *options, c
     d9_status status;
     reading self = {.faults = faults, .options = options, .table = table};
     labels labels = {0};
-    /* In an evaluation the columns of groups and parts are optional: a table of new images may lack them. */
-    const bool optional = options->known != NULL;
+    /* In the evaluation of a described model the columns of groups and parts are optional: a table of new images may
+     * lack them. */
+    const bool optional = options->known && options->known->class_names;
     const d9_csv_column wanted[COLUMNS] = {[FILE_COLUMN] = {options->file_column, false},
                                            [LABEL_COLUMN] = {options->label_column, false},
                                            [GROUP_COLUMN] = {options->group_column, optional},

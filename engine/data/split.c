@@ -242,31 +242,39 @@ static d9_status check_column(d9_context *context, const d9_dataset_options *opt
     if (!dataset->lost_column) return D9_OK;
     return d9_fail(context, D9_DATA,
                    "%s: no column %s, which made the parts of the training; only a table of images none of which "
-                   "trained the model may lack it",
-                   options->table ? options->table : "labels.csv", dataset->lost_column);
+                   "trained the model may lack it%s",
+                   options->table ? options->table : "labels.csv", dataset->lost_column,
+                   options->known->prepared_otherwise
+                       ? "; that cannot be told with another data.image_size, data.fit or data.grey"
+                       : "");
 }
 
 d9_status d9_split_identify(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
     d9_status status;
     const d9_provenance *known = options->known;
-    const int64_t count = dataset->train.count + dataset->test.count;
-    int64_t trained[2];
-    identity *all = NULL;
+    const int64_t count = dataset->train.count + dataset->test.count, valid = dataset->valid.count;
+    int64_t trained[2], valid_trained[2] = {0};
+    identity *all = NULL, *others = NULL; /* others: of the validation part, which is joined if it is unseen, too */
     D9_TRY(D9_ALLOCATE(context, count, "digests of images", &all));
     identify_part(dataset, &dataset->train, false, all);
     identify_part(dataset, &dataset->test, true, all + dataset->train.count);
     qsort(all, (size_t)count, sizeof *all, compare_identities);
     fill_provenance(all, count, &dataset->provenance);
     if (known) {
+        D9_TRY(D9_ALLOCATE(context, valid, "digests of images", &others));
+        identify_part(dataset, &dataset->valid, false, others);
+        qsort(others, (size_t)valid, sizeof *others, compare_identities);
+        count_trained(others, valid, known, valid_trained);
         count_trained(all, count, known, trained);
-        dataset->unseen =
-            known->rule != D9_SPLIT_BY_POSITION && !known->prepared_otherwise && trained[0] + trained[1] == 0;
+        dataset->unseen = known->rule != D9_SPLIT_BY_POSITION && !known->prepared_otherwise &&
+                          trained[0] + trained[1] + valid_trained[0] == 0;
     }
     if (known && !dataset->unseen) D9_TRY(check_column(context, options, dataset));
     warn_twice(context, dataset, all, count, dataset->unseen);
     if (dataset->unseen && dataset->drawn) D9_TRY(join_parts(context, dataset));
     if (known && !dataset->unseen) warn_changed(context, known, trained, dataset);
 done:
+    d9_release(context, others);
     d9_release(context, all);
     return status;
 }

@@ -94,10 +94,11 @@ static void add_largest_differences(const d9_report *report, bool clear, int mos
 static void add_unclear(const d9_report *report, d9_text *text) {
     int fewest = 0, most = 0;
     for (const d9_report_arm *arm = report->arms; arm < report->arms + report->arm_count; arm++) {
-        if (!is_compared(arm) || is_clear(arm)) continue;
+        if (!is_compared(arm) || is_clear(arm) || isnan(arm->difference.low)) continue;
         if (fewest == 0 || arm->compared < fewest) fewest = arm->compared;
         if (arm->compared > most) most = arm->compared;
     }
+    if (most == 0) return;
     d9_text_add(text, " with ");
     if (fewest < most) d9_text_add(text, "%d to ", fewest);
     add_seeds(text, most);

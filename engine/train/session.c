@@ -171,6 +171,10 @@ static d9_status build_and_plan(d9_session *session, const d9_session_options *o
     d9_program_options wanted = options->program;
     double *weights = NULL;
     if (options->config->train.class_weights == D9_CLASS_WEIGHTS_BALANCED) {
+        if (session->dataset->stream && !options->no_train)
+            D9_TRY(
+                d9_fail(context, D9_USAGE,
+                        "train.class_weights: needs one class for each sample; a stream of words has none: use none"));
         D9_TRY(D9_ALLOCATE(context, extent.classes, "class weights", &weights));
         d9_dataset_class_weights(session->dataset, weights);
         wanted.class_weights = weights;
@@ -199,10 +203,11 @@ d9_status d9_session_warn(d9_session *session) {
                "train.lr: the warm-up takes all of train.epochs, %g, so the learning rate never falls",
                config->train.epochs);
     if (knot > 0)
-        d9_log(session->context, D9_LOG_WARNING,
-               "train.lr: the knot at epoch %g lies beyond the end of the run, train.epochs %g, so the learning rate "
-               "never reaches its value, %g",
-               knot, config->train.epochs, value);
+        d9_log(
+            session->context, D9_LOG_WARNING,
+            "train.lr: the run ends, with train.epochs %g, before the knot at epoch %g, where the learning rate would "
+            "be %g",
+            config->train.epochs, knot, value);
     return d9_dataset_warn(session->context, session->dataset);
 }
 

@@ -111,7 +111,7 @@ rejects 2 'first/model.safetensors conv1.weight 4 3 7' "$dawn9" train bottleneck
 rejects 2 'train.from nowhere.safetensors' "$dawn9" train basic.yaml --out wrong --set train.from=nowhere.safetensors
 rejects 2 'train.from' "$dawn9" train basic.yaml --out wrong --set 'train.from=[a]'
 rejects 3 'basic.yaml' "$dawn9" train basic.yaml --out wrong --set train.from=basic.yaml
-rejects 2 'first/model.safetensors fc.weight 10 32 3' "$dawn9" eval folder.yaml first/model.safetensors --data drawn
+rejects 3 'drawn/train/bars disc' "$dawn9" eval folder.yaml first/model.safetensors --data drawn
 
 # ---- a file that PyTorch saved: features as PyTorch computed them, and a run from it ----
 weights="$source/tests/fixtures/pytorch"

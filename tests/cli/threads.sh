@@ -11,7 +11,7 @@ same() {
     for precision in f32 bf16; do
         if [ $precision = bf16 ] && grep -qw amx_bf16 /proc/cpuinfo && [ "${DAWN9_CPU_CEILING-}" != avx2 ]; then continue; fi
         for threads in 1 2; do
-            accepts "$dawn9" train "$@" --quiet --out "$name.$precision.$threads" --precision $precision \
+            runs "$dawn9" train "$@" --quiet --out "$name.$precision.$threads" --precision $precision \
                 --threads $threads --epochs 1 --set train.batch_size=$batch --set data.dataset=synthetic \
                 --set data.synthetic_train=$((2 * batch)) --set data.synthetic_test=$batch
             record $name.$precision.$threads "d['params_sha256'] == result('$name.$precision.1')['params_sha256']"

@@ -275,6 +275,7 @@ d9_status d9_cuda_allocate(d9_context *context, d9_device *device, const d9_prog
     d9_status status;
     d9_cuda *cuda = device->backend;
     int64_t scratch;
+    D9_TRY(cuda->driver->select(context, cuda->state));
     D9_TRY(d9_cuda_min_scratch(context, cuda, program, &scratch));
     D9_TRY(d9_cuda_check_memory(context, cuda, program, scratch, cuda->scratch_bytes));
     D9_TRY(d9_host_allocate(context, device, program));

@@ -175,8 +175,8 @@ typedef struct d9_cuda_segment {
     int64_t begin, end; /* elements of GRADIENT */
     d9_node_id ready;   /* last node before the sum that reads or writes one of them; -1: none does */
 } d9_cuda_segment;
-typedef struct d9_cuda_gradient_sums { /* the sums of one step, one for each segment, submitted in the order of `ready`
-                                        */
+/* The sums of one step, one for each segment, submitted in the order of `ready`. */
+typedef struct d9_cuda_gradient_sums {
     d9_cuda_segment *segment;
     int count;
     bool waits; /* the sums go through host memory and wait for the stream, so the step cannot be recorded */

@@ -22,6 +22,7 @@
 typedef struct nccl {
     void *library;
     ncclComm_t processes;
+    int device;
     bool lost;         /* another process was lost: nothing but ncclCommAbort may use `processes` */
     bool aborting;     /* `aborter` was started */
     pthread_t aborter; /* calls ncclCommAbort */
@@ -43,6 +44,7 @@ static void abort_sums(nccl *n) {
 }
 
 static void *run_aborter(void *reducer) {
+    cudaSetDevice(((nccl *)reducer)->device); /* in a new thread device 0 is current */
     abort_sums(reducer);
     return NULL;
 }
@@ -59,7 +61,6 @@ static void close_nccl(d9_context *context, void *reducer) {
 static d9_status load(d9_context *context, void **reducer, int64_t *pci) {
     d9_status status;
     struct cudaDeviceProp properties;
-    int device; /* the driver has made it current */
     nccl *n = NULL;
     D9_TRY(D9_ALLOCATE(context, 1, "NCCL", &n));
     const int mode = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE; /* NCCL's own threads may still run after dlclose */
@@ -67,7 +68,8 @@ static d9_status load(d9_context *context, void **reducer, int64_t *pci) {
     if (!n->library) D9_TRY(d9_fail(context, D9_DEVICE, "NCCL cannot be loaded: %s", dlerror()));
 #define LOAD(name) D9_TRY(d9_cuda_library_find(context, "NCCL", D9_NCCL_LIBRARY, n->library, "nccl" #name, &n->name));
     FUNCTIONS(LOAD)
-    if (cudaGetDevice(&device) != cudaSuccess || cudaGetDeviceProperties(&properties, device) != cudaSuccess)
+    /* the driver has made the device current */
+    if (cudaGetDevice(&n->device) != cudaSuccess || cudaGetDeviceProperties(&properties, n->device) != cudaSuccess)
         D9_TRY(d9_fail(context, D9_DEVICE, "CUDA does not say which GPU NCCL is to use"));
     *pci = (((int64_t)properties.pciDomainID << 16) | (properties.pciBusID << 8) | properties.pciDeviceID) + 1;
     *reducer = n;
