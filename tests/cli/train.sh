@@ -35,7 +35,7 @@ runs "$dawn9" train tiny.yaml --set 'train.lr={shape: cosine, peak: 0.1, warmup:
 accepts "$dawn9" train tiny.yaml --set 'train.lr={shape: cosine, peak: 0.1, warmup: 0.5}' --set train.epochs=1 --quiet --out warm --overwrite
 # a knot beyond the end of the run
 runs "$dawn9" train tiny.yaml --set 'train.lr={knots: [0, 1.5, end]}' --set train.epochs=1 --quiet --out warm --overwrite
-[ "$(wc -l <"$err")" = 1 ] && grep -q '^dawn9: warning: train.lr: .* 1\.5 .* 1, .* 0\.4$' "$err" || fail "a knot beyond the end: $(cat "$err")"
+[ "$(wc -l <"$err")" = 1 ] && grep -q '^dawn9: warning: train.lr: .* 1, .* 1\.5, .* 0\.4$' "$err" || fail "a knot beyond the end: $(cat "$err")"
 accepts "$dawn9" train tiny.yaml --set 'train.lr={knots: [0, 1, end]}' --set train.epochs=1 --quiet --out warm --overwrite
 
 # ---- all four clocks; no TTA column with a single view ----
