@@ -155,7 +155,7 @@ cp "$out" eval.json
 record run 'all(d[k] == json.load(open("eval.json"))[k] for k in ("accuracy", "accuracy_tta"))'
 prints '^accuracy [0-9.]+%, on 21 test images$' "$dawn9" eval elsewhere/my-model --data drawn --without flip_tta
 mv drawn/train/disc drawn/train/ring && mv drawn/test/disc drawn/test/ring
-rejects 3 'run/model.safetensors 1 disc ring' "$dawn9" eval run --data drawn
+rejects 3 'drawn/train/ring 3 classes bars' "$dawn9" eval run --data drawn
 
 # ---- a model of the synthetic set predicts images ----
 tiny >tiny.yaml
