@@ -131,7 +131,7 @@ done:
     return status;
 }
 
-d9_status d9_spec_switch_on(d9_spec *spec, const char *key, const d9_tree *node, d9_draft *draft) {
+d9_status d9_spec_add_trick(d9_spec *spec, const char *key, const d9_tree *node, d9_draft *draft) {
     static const char tricks[] = "tricks.";
     const size_t length = strlen(tricks);
     if (strncmp(key, tricks, length) != 0 || d9_trick_index(key + length) < 0) return D9_OK;
@@ -146,7 +146,7 @@ static d9_status add_axis(d9_spec *spec, const d9_tree *axis, const d9_tree *val
     d9_status status;
     char *tidy;
     const char *dot = strrchr(axis->key, '.');
-    if (value->kind == D9_TREE_MAP) D9_TRY(d9_spec_switch_on(spec, axis->key, value, draft));
+    if (value->kind == D9_TREE_MAP) D9_TRY(d9_spec_add_trick(spec, axis->key, value, draft));
     D9_TRY(d9_draft_set(spec->context, spec->arena, &draft->edits, axis->key, value, value));
     const char *text = draft->edits.items[draft->edits.count - 1].text + strlen(axis->key) + 1; /* after "KEY=" */
     *row = (d9_grid_point){axis->key, text};

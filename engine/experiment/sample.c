@@ -156,7 +156,7 @@ static d9_status add_edits(d9_spec *spec, const char *key, const d9_tree *value,
     const int before = draft->edits.count;
     const bool scalar = value->kind == D9_TREE_SCALAR, on = scalar && strcmp(value->text, "on") == 0,
                off = scalar && strcmp(value->text, "off") == 0;
-    if (!off) D9_TRY(d9_spec_switch_on(spec, key, node, draft));
+    if (!off) D9_TRY(d9_spec_add_trick(spec, key, node, draft));
     if (!on || draft->edits.count == before)
         D9_TRY(d9_draft_set(spec->context, spec->arena, &draft->edits, key, value, node));
 done:

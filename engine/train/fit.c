@@ -34,8 +34,8 @@ static d9_memory_use memory_use_of(const d9_program *program, bool data_known) {
     return use;
 }
 
-/* Finds the memory use of a batch size. `whole` false: without phases, and sized for evaluation only, so `use` is too
- * small. */
+/* Finds the memory use of a batch size. `whole` false: of a program for evaluation only, without phases, gradients and
+ * second network, so `use` is too small. */
 static d9_status batch_memory(search *s, int64_t batch, bool whole, d9_memory_use *use) {
     d9_status status;
     d9_program program = {0};
@@ -44,7 +44,7 @@ static d9_status batch_memory(search *s, int64_t batch, bool whole, d9_memory_us
     extent.batch = batch;
     D9_TRY(d9_program_build(s->context, s->config, &extent, s->precision, &options, &program));
     *use = memory_use_of(&program, s->best->data_known);
-    s->best->parameters = program.trainable_count + program.frozen_count;
+    if (whole) s->best->parameters = program.trainable_count + program.frozen_count;
 done:
     d9_program_free(s->context, &program);
     return status;
