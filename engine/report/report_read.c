@@ -450,7 +450,8 @@ static const d9_report_run *first_of_arm(const d9_report *report, const d9_repor
 }
 
 /* Adds a problem if the evaluated images differ from those of `first`, the first run with the same data settings, or if
- * the training images differ from those of the arm's first run. */
+ * the training images differ from those of the arm's first run; notes an arm with other training images than `first`.
+ */
 static d9_status compare_images(d9_context *context, d9_report *report, const d9_report_run *run,
                                 const d9_report_run *first) {
     d9_status status = D9_OK;
@@ -469,6 +470,10 @@ static d9_status compare_images(d9_context *context, d9_report *report, const d9
         D9_TRY(d9_report_add_line(context, report, &report->problems,
                                   "%s: trained on other %ss than %s of the same arm", run->folder, report->sample,
                                   own->folder));
+    else if (own == run && !same_data(run, first))
+        D9_TRY(d9_report_add_line(context, report, &report->notes,
+                                  "%s: trained on other %ss than %s; their test %ss are equal.", run->folder,
+                                  report->sample, first->folder, report->sample));
 done:
     return status;
 }
