@@ -18,8 +18,8 @@ static void check_recordings(const watch *w) {
     }
 }
 
-/* Within an epoch no step drains the queue. Its steps are too few to wait for an event: see
- * the_host_is_at_most_16_steps_ahead in steps.c. */
+/* No step within an epoch waits until the GPU has finished all its work. The epoch has fewer than 16 steps, so no step
+ * waits for an earlier one either (the_host_is_at_most_16_steps_ahead in steps.c). */
 TEST(nobody_waits_within_an_epoch) {
     static watch w;
     int waited = 0;

@@ -2,7 +2,7 @@
 #include "tests/cuda_model/checks.h"
 #include "tests/support/test.h"
 
-/* By value of D9_PLANTED: checks that run a kernel with the affected code. */
+/* Entry i: names of the checks that must fail in a build with D9_PLANTED = i. */
 static const char *const noticed_by[] = {
     /* kernels end one element early (not `order`, which would sort uninitialised keys) */
     (" cast add scale copy act_forward act_backward norm_forward norm_epilogue norm_backward norm_backward_pool "

@@ -403,7 +403,7 @@ static int64_t rows_of(const op_spec *s) { return s->t ? s->t * s->n : s->n; }
 static d9_value_id add_logits(op_case *c, const op_spec *s) {
     return add_master(c, "logits", s->t ? samples(s, s->o) : matrix(s->n, s->o), -3, 3);
 }
-/* Of texts, some tokens have no label: -1. */
+/* Adds random labels. If the samples are texts, some tokens have the label -1, which means none. */
 static d9_value_id add_labels(op_case *c, const op_spec *s) {
     const double largest = d9_loss_several((int)s->loss) ? ldexp(1, (int)s->o) - 1 : (double)(s->o - 1);
     const d9_value_id labels = op_input(c, "labels", D9_BUFFER_SCRATCH, D9_I32, vector(rows_of(s)), 0, largest);

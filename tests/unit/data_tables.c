@@ -600,7 +600,8 @@ TEST_WITH(const char *folder, the_table_of_the_training_needs_its_groups_and_par
     }
 }
 
-/* Of ten groups one is for validation. A training does not read its image; other images are evaluated whole. */
+/* One of ten groups is the validation part. A training without data.validation does not read its image; an evaluation
+ * of images that did not train the model includes it. */
 TEST_WITH(const char *folder, divided_groups_that_trained_nothing_are_evaluated_whole, run_folder_set_up) {
     static const char *const names[] = {"a", "b"};
     const d9_provenance known = {.rule = D9_SPLIT_RULE, .classes = 2, .class_names = names};

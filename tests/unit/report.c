@@ -13,7 +13,7 @@ static const char *kind = "grid"; /* of the next experiment.json */
 static double teraflop = 1;       /* TFLOP of training of each run of the next arms */
 static json_t *arms, *runs;       /* of the next experiment.json */
 static int stops_after = 1000;    /* epochs after which the runs of the next arms stop early */
-/* Of the next arms: data.validation, eval.streams, model.name, and the digests of the records; NULL: not recorded. */
+/* Written to the records of the next arms: data.validation, eval.streams, model.name, digests (NULL: left out). */
 static int validation, streams;
 static const char *network, *data_digest, *test_digest;
 static d9_report *report; /* the report that was read last; NULL: none */
