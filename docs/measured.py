@@ -272,6 +272,11 @@ def between(a, b):
     return difference, difference - half, difference + half
 
 
+def differences_by_seed(a, b):
+    """a minus b of each pair of runs."""
+    return [x - y for x, y in zip(a, b, strict=True)]
+
+
 def pooled(a, b):
     """Difference of the means of a and b, with the ends of its 95% interval if both have one deviation (Student)."""
     freedom = len(a) + len(b) - 2
@@ -677,6 +682,16 @@ def experiment(folder):
     """The arms of an experiment."""
     return grid(["arm", "accuracy, %", *EFFECT],
                 ([arm["arm"], f"{float(arm['accuracy']):.2f}", *effect_cells(folder, arm["arm"])] for arm in table(folder + "/report/arms.tsv")))
+
+
+def seeds_by_arm(folder):
+    """The arms of an experiment with the accuracy of each seed, their mean and its interval."""
+    lines = []
+    for arm in record(folder + "/experiment.json")["arms"]:
+        values = best(f"{folder}/runs/{arm['name']}/seed*")
+        low, high = interval(values)
+        lines.append([arm["name"], *(f"{value:.2f}" for value in (*values, mean(values))), f"{low:.2f} to {high:.2f}"])
+    return grid(["precision", *(f"seed {1 + seed}" for seed in range(len(values))), "mean", "95% interval"], lines)
 
 
 def ladder(folder):
