@@ -1,4 +1,4 @@
-/* The gradient pass (d9_gradient_append). When a value gets a second gradient contribution, an `add` node sums them. */
+/* The gradient pass (d9_gradient_append). `add` nodes sum the gradient contributions of an activation. */
 #include "core/system.h"
 #include "graph/op.h"
 

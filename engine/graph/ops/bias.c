@@ -1,4 +1,4 @@
-/* Bias: one number per channel, added to all elements of the channel, after a convolution or linear layer. */
+/* Bias: one number per channel, added to all elements of the channel. */
 #include "graph/onnx.h"
 #include "graph/op.h"
 
