@@ -27,7 +27,7 @@ D9_MUST_USE d9_status d9_gradient_of_input(d9_gradients *gradients, const d9_nod
 /* Adds a value for the gradient of a parameter, or sets *id to D9_NONE if the parameter is not trained. */
 D9_MUST_USE d9_status d9_gradient_of_parameter(d9_gradients *gradients, d9_value_id parameter, d9_value_id *id);
 /* Appends a node with the forward node's role and attributes. */
-D9_MUST_USE d9_status d9_gradient_node(d9_gradients *gradients, const d9_node *forward, d9_node node);
+D9_MUST_USE d9_status d9_gradient_append_node(d9_gradients *gradients, const d9_node *forward, d9_node node);
 /* For a node of x and a weight: appends dweight = weight_op (dy, x), then dx = data_op (dy, weight), each if needed. */
 D9_MUST_USE d9_status d9_gradient_weighted(d9_gradients *gradients, const d9_node *forward, d9_value_id dy,
                                            d9_op weight_op, d9_op data_op);

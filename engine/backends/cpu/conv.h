@@ -24,7 +24,7 @@ typedef struct d9_conv {
 d9_cpu_conv_shape d9_conv_shape_of(const d9_site *site);
 
 /* Lists the algorithms that fit: the library's, its first choice first, then our kernels. Returns their number. */
-int d9_conv_algorithms(const d9_site *site, d9_conv_algorithm algorithms[D9_CONV_ALGORITHMS]);
+int d9_conv_list_algorithms(const d9_site *site, d9_conv_algorithm algorithms[D9_CONV_ALGORITHMS]);
 /* The first choice for the site, a convolution pass, if this choice is a kernel of ours that fuses 2 x 2 max pooling;
  * otherwise NULL. */
 const d9_cpu_conv_kernel *d9_conv_pooling_kernel(const d9_site *site);

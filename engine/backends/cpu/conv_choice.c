@@ -68,7 +68,7 @@ static bool prefer_named(d9_conv_algorithm *algorithms, int count, const char *c
 /* Lists the algorithms that fit, the first choice first. */
 static int list_algorithms(const d9_site *site, d9_conv_algorithm algorithms[D9_CONV_ALGORITHMS]) {
     const d9_cpu_conv_shape shape = d9_conv_shape_of(site);
-    const int count = d9_conv_algorithms(site, algorithms);
+    const int count = d9_conv_list_algorithms(site, algorithms);
     const d9_cpu_device *device = d9_cpu_device_of(site);
     if (device->library_first) return count;
     for (size_t p = 0; p < sizeof preferences / sizeof *preferences; p++)

@@ -21,7 +21,8 @@ typedef struct d9_cudnn_target {
 } d9_cudnn_target;
 
 /* Parses cuDNN's JSON of device properties. Free with cudnnBackendDestroyDescriptor. */
-D9_MUST_USE d9_status d9_cudnn_properties(d9_context *context, const char *json, cudnnBackendDescriptor_t *properties);
+D9_MUST_USE d9_status d9_cudnn_parse_properties(d9_context *context, const char *json,
+                                                cudnnBackendDescriptor_t *properties);
 
 typedef struct d9_cudnn_graph {
     d9_conv_description description;

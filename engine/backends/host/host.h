@@ -64,7 +64,7 @@ bool d9_site_internal(const d9_site *site, d9_value_id value);
 
 bool d9_values_overlap(const d9_value *a, const d9_value *b); /* true if they share bytes */
 
-/* A site of `count` nodes of this one, from index `first` on; everything else is copied. */
+/* The site of `count` nodes of `site`, from index `first` on; its other fields are copied. */
 d9_site d9_site_part(const d9_site *site, int first, int count);
 
 /* The site before `site` in the plan that writes a value; it is also prepared before `site`. NULL: none. */
