@@ -10,7 +10,7 @@ static const d9_option options[] = {
     {0}};
 
 static d9_status on_model(d9_context *context, const void *opaque, d9_graph *graph) {
-    const int edits = d9_edit_activations(graph, (d9_act_attributes){D9_ACT_CELU, ((const celu *)opaque)->alpha});
+    const int edits = d9_edit_set_activations(graph, (d9_act_attributes){D9_ACT_CELU, ((const celu *)opaque)->alpha});
     return edits ? D9_OK : d9_trick_reject(context, "celu", "the model has no activation");
 }
 

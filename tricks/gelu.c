@@ -3,7 +3,7 @@
 
 static d9_status on_model(d9_context *context, const void *opaque, d9_graph *graph) {
     (void)opaque;
-    const int edits = d9_edit_activations(graph, (d9_act_attributes){D9_ACT_GELU, 0});
+    const int edits = d9_edit_set_activations(graph, (d9_act_attributes){D9_ACT_GELU, 0});
     return edits ? D9_OK : d9_trick_reject(context, "gelu", "the model has no activation");
 }
 

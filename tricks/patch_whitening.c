@@ -43,13 +43,13 @@ static d9_status on_model(d9_context *context, const void *opaque, d9_graph *gra
     d9_node whiten = {.op = D9_OP_CONV, .input_count = 2, .output_count = 1, .as.conv = {size, 1, size / 2}};
     d9_shape filters = {4, {d, size, size, channels}};
     d9_edit_sibling_role(graph->nodes[stem].role, "whiten", whiten.role);
-    D9_TRY(d9_edit_parameter(context, graph, whiten.role, "weight", &filters, D9_WEIGHT, &whiten.inputs[1]));
+    D9_TRY(d9_edit_add_parameter(context, graph, whiten.role, "weight", &filters, D9_WEIGHT, &whiten.inputs[1]));
     d9_value *frozen = &graph->values[whiten.inputs[1]];
     frozen->trainable = false;
     frozen->init = (d9_initializer){
         .name = "patch_whitening", .fill = fill_filters, .phase = D9_INIT_FROM_IMAGES, .options = self};
 
-    d9_edit_conv_inputs(graph, stem, d, (d9_conv_attributes){1, 1, 0}); /* the 1x1 on the whitened channels */
+    d9_edit_set_conv_inputs(graph, stem, d, (d9_conv_attributes){1, 1, 0}); /* the 1x1 on the whitened channels */
     D9_TRY(d9_edit_insert(context, graph, graph->input, &whiten, NULL));
 done:
     return status;

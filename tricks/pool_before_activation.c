@@ -21,7 +21,7 @@ static d9_status on_model(d9_context *context, const void *opaque, d9_graph *gra
     const int first = before_norm ? 0 : 1; /* index in `chain` of the operation before which the pool is moved */
     d9_node_id nodes[3] = {D9_NONE, D9_NONE, D9_NONE};
     int edits = 0;
-    for (; d9_edit_chain(graph, chain + first, 3 - first, 0, nodes + first); edits++) {
+    for (; d9_edit_find_chain(graph, chain + first, 3 - first, 0, nodes + first); edits++) {
         d9_edit_swap(graph, nodes[1], nodes[2]);
         if (before_norm) d9_edit_swap(graph, nodes[0], nodes[1]);
     }

@@ -14,7 +14,7 @@ static const d9_option options[] = {{"first", D9_OPTION_CHOICE, offsetof(silu, f
 
 static d9_status on_model(d9_context *context, const void *opaque, d9_graph *graph) {
     const silu *self = opaque;
-    const int edits = d9_edit_activations(graph, (d9_act_attributes){D9_ACT_SILU, 0});
+    const int edits = d9_edit_set_activations(graph, (d9_act_attributes){D9_ACT_SILU, 0});
     if (edits && self->first == FIRST_GELU)
         graph->nodes[d9_edit_next(graph, D9_OP_ACT, 0)].as.act.activation = D9_ACT_GELU;
     return edits ? D9_OK : d9_trick_reject(context, "silu", "the model has no activation");

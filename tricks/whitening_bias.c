@@ -73,9 +73,9 @@ static d9_status insert_layer(d9_context *context, d9_graph *graph, d9_node_id s
     d9_edit_sibling_role(graph->nodes[stem].role, "whiten", conv.role);
     d9_edit_sibling_role(graph->nodes[stem].role, "whiten.bias", bias.role);
     d9_edit_sibling_role(graph->nodes[stem].role, "whiten.act", act.role);
-    D9_TRY(d9_edit_parameter(context, graph, conv.role, "weight", &weight, D9_WEIGHT, &conv.inputs[1]));
-    D9_TRY(d9_edit_parameter(context, graph, conv.role, "bias", &one_each, D9_BIAS, &bias.inputs[1]));
-    d9_edit_conv_inputs(graph, stem, filters, graph->nodes[stem].as.conv);
+    D9_TRY(d9_edit_add_parameter(context, graph, conv.role, "weight", &weight, D9_WEIGHT, &conv.inputs[1]));
+    D9_TRY(d9_edit_add_parameter(context, graph, conv.role, "bias", &one_each, D9_BIAS, &bias.inputs[1]));
+    d9_edit_set_conv_inputs(graph, stem, filters, graph->nodes[stem].as.conv);
     D9_TRY(d9_edit_insert(context, graph, graph->input, &conv, &n));
     D9_TRY(d9_edit_insert(context, graph, graph->nodes[n].outputs[0], &bias, &n));
     D9_TRY(d9_edit_insert(context, graph, graph->nodes[n].outputs[0], &act, &n));

@@ -97,7 +97,7 @@ typedef struct d9_backend {
      * times then start at 0 again. Returns the number of rules. */
     int (*times)(d9_plan *plan, d9_node_time *rows, int capacity, bool reset);
 
-    /* Times the algorithms for row `row` of `times`; *count 0: there is no choice. Overwrites the rule's outputs. */
+    /* Times the algorithms of row `row` of `times`; *count 0: the rule has none. Overwrites the rule's outputs. */
     d9_status (*benchmark)(d9_context *context, d9_plan *plan, int row, d9_choice_time *rows, int capacity, int *count);
     /* Measures the peak rates; a rate of 0 is unknown. */
     d9_status (*peak_rates)(d9_context *context, d9_device *device, const d9_precision *precision,

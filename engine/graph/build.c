@@ -31,8 +31,8 @@ static d9_status add_statistic(d9_context *context, d9_graph *graph, const char 
     return add_value(context, graph, role, slot, value, &node->inputs[node->input_count++]);
 }
 
-d9_status d9_edit_parameter(d9_context *context, d9_graph *graph, const char *role, const char *slot,
-                            const d9_shape *shape, d9_parameter_kind kind, d9_value_id *id) {
+d9_status d9_edit_add_parameter(d9_context *context, d9_graph *graph, const char *role, const char *slot,
+                                const d9_shape *shape, d9_parameter_kind kind, d9_value_id *id) {
     d9_value value = {
         .kind = D9_VALUE_PARAMETER, .buffer = D9_BUFFER_STATE, .shape = *shape, .parameter = kind, .trainable = true};
     double fan_in = (double)d9_shape_count(shape) / (double)shape->d[0];
@@ -87,7 +87,7 @@ d9_status d9_graph_conv(d9_context *context, d9_graph *graph, const char *role, 
     d9_status status;
     d9_node node = {.op = D9_OP_CONV, .inputs = {x}, .input_count = 2, .as.conv = {kernel, stride, kernel / 2}};
     d9_shape shape = make_shape(4, channels, kernel, kernel, graph->values[x].shape.d[3]);
-    D9_TRY(d9_edit_parameter(context, graph, role, "weight", &shape, D9_WEIGHT, &node.inputs[1]));
+    D9_TRY(d9_edit_add_parameter(context, graph, role, "weight", &shape, D9_WEIGHT, &node.inputs[1]));
     D9_TRY(add_output(context, graph, role, "out", &node));
     D9_TRY(add_node(context, graph, role, &node, y));
 done:
@@ -98,8 +98,8 @@ d9_status d9_graph_norm(d9_context *context, d9_graph *graph, const char *role, 
     d9_status status;
     d9_node node = {.op = D9_OP_NORM, .inputs = {x}, .input_count = 3, .as.norm = {1e-5, 0.1, 0, 0, 0}};
     d9_shape shape = make_shape(1, graph->values[x].shape.d[3], 0, 0, 0);
-    D9_TRY(d9_edit_parameter(context, graph, role, "weight", &shape, D9_NORM_SCALE, &node.inputs[1]));
-    D9_TRY(d9_edit_parameter(context, graph, role, "bias", &shape, D9_BIAS, &node.inputs[2]));
+    D9_TRY(d9_edit_add_parameter(context, graph, role, "weight", &shape, D9_NORM_SCALE, &node.inputs[1]));
+    D9_TRY(d9_edit_add_parameter(context, graph, role, "bias", &shape, D9_BIAS, &node.inputs[2]));
     D9_TRY(add_statistic(context, graph, role, "running_mean", 0, &node));
     D9_TRY(add_statistic(context, graph, role, "running_var", 1, &node));
     D9_TRY(add_output(context, graph, role, "out", &node));
@@ -156,7 +156,7 @@ d9_status d9_graph_bias(d9_context *context, d9_graph *graph, const char *role, 
     d9_shape shape = make_shape(1, d9_shape_channels(&graph->values[x].shape), 0, 0, 0);
     char name[D9_NAME_SIZE];
     snprintf(name, sizeof name, "%.*s.bias", (int)sizeof name - 6, role);
-    D9_TRY(d9_edit_parameter(context, graph, role, "bias", &shape, D9_BIAS, &node.inputs[1]));
+    D9_TRY(d9_edit_add_parameter(context, graph, role, "bias", &shape, D9_BIAS, &node.inputs[1]));
     D9_TRY(add_output_and_node(context, graph, name, node, y));
 done:
     return status;
@@ -179,7 +179,7 @@ d9_status d9_graph_linear(d9_context *context, d9_graph *graph, const char *role
     d9_status status;
     d9_node node = {.op = D9_OP_LINEAR, .inputs = {x}, .input_count = 2};
     d9_shape shape = make_shape(2, outputs, d9_linear_inputs(&graph->values[x].shape), 0, 0);
-    D9_TRY(d9_edit_parameter(context, graph, role, "weight", &shape, D9_WEIGHT, &node.inputs[1]));
+    D9_TRY(d9_edit_add_parameter(context, graph, role, "weight", &shape, D9_WEIGHT, &node.inputs[1]));
     D9_TRY(add_output_and_node(context, graph, role, node, y));
 done:
     return status;
@@ -198,7 +198,7 @@ d9_status d9_graph_embed(d9_context *context, d9_graph *graph, const char *role,
     d9_status status;
     d9_node node = {.op = D9_OP_EMBED, .inputs = {D9_NONE, x}, .input_count = 2};
     const d9_shape shape = make_shape(2, graph->vocabulary, channels, 0, 0);
-    D9_TRY(d9_edit_parameter(context, graph, role, "weight", &shape, D9_WEIGHT, &node.inputs[0]));
+    D9_TRY(d9_edit_add_parameter(context, graph, role, "weight", &shape, D9_WEIGHT, &node.inputs[0]));
     graph->values[node.inputs[0]].init = (d9_initializer){.name = "normal", .fill = d9_init_normal, .a = 1};
     D9_TRY(add_output_and_node(context, graph, role, node, y));
 done:
@@ -211,7 +211,7 @@ static d9_status add_recurrent_parameter(d9_context *context, d9_graph *graph, c
     d9_status status;
     char slot[32];
     snprintf(slot, sizeof slot, "%s_l%d", name, layer);
-    D9_TRY(d9_edit_parameter(context, graph, role, slot, &shape, shape.rank == 1 ? D9_BIAS : D9_WEIGHT, id));
+    D9_TRY(d9_edit_add_parameter(context, graph, role, slot, &shape, shape.rank == 1 ? D9_BIAS : D9_WEIGHT, id));
     graph->values[*id].init =
         (d9_initializer){.name = "uniform", .fill = d9_init_uniform, .a = 1 / sqrt((double)units)};
 done:

@@ -11,7 +11,7 @@ d9_node_id d9_edit_next(const d9_graph *graph, d9_op op, d9_node_id from) {
     return D9_NONE;
 }
 
-bool d9_edit_chain(const d9_graph *graph, const d9_op *ops, int count, d9_node_id from, d9_node_id *nodes) {
+bool d9_edit_find_chain(const d9_graph *graph, const d9_op *ops, int count, d9_node_id from, d9_node_id *nodes) {
     for (d9_node_id n = d9_edit_next(graph, ops[0], from); n != D9_NONE; n = d9_edit_next(graph, ops[0], n + 1)) {
         int length = 1;
         nodes[0] = n;
@@ -68,7 +68,7 @@ done:
     return status;
 }
 
-int d9_edit_activations(d9_graph *graph, d9_act_attributes act) {
+int d9_edit_set_activations(d9_graph *graph, d9_act_attributes act) {
     int edits = 0;
     for (d9_node_id n = d9_edit_next(graph, D9_OP_ACT, 0); n != D9_NONE;
          n = d9_edit_next(graph, D9_OP_ACT, n + 1), edits++)
@@ -82,7 +82,7 @@ d9_node_id d9_edit_stem(const d9_graph *graph) {
     return graph->nodes[n].op == D9_OP_CONV ? n : D9_NONE;
 }
 
-void d9_edit_conv_inputs(d9_graph *graph, d9_node_id conv, int64_t channels, d9_conv_attributes attributes) {
+void d9_edit_set_conv_inputs(d9_graph *graph, d9_node_id conv, int64_t channels, d9_conv_attributes attributes) {
     d9_node *node = &graph->nodes[conv];
     d9_value *weight = &graph->values[node->inputs[1]];
     const int64_t kernel = attributes.kernel;

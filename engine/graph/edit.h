@@ -11,7 +11,7 @@ d9_node_id d9_edit_next(const d9_graph *graph, d9_op op, d9_node_id from);
 
 /* Finds the next chain ops[0] -> ops[1] -> ... whose first node is at or after `from` and in which the output of each
  * node but the last has a single consumer. Fills nodes[count]; false if there is none. */
-bool d9_edit_chain(const d9_graph *graph, const d9_op *ops, int count, d9_node_id from, d9_node_id *nodes);
+bool d9_edit_find_chain(const d9_graph *graph, const d9_op *ops, int count, d9_node_id from, d9_node_id *nodes);
 
 /* Exchanges two neighbours of a chain: first -> second becomes second -> first. Both must have one data input and one
  * data output, number 0; parameters stay with their node. */
@@ -22,18 +22,18 @@ D9_MUST_USE d9_status d9_edit_insert(d9_context *context, d9_graph *graph, d9_va
                                      d9_node_id *id);
 
 /* Sets the attributes of every activation; returns the number of activations. */
-int d9_edit_activations(d9_graph *graph, d9_act_attributes act);
+int d9_edit_set_activations(d9_graph *graph, d9_act_attributes act);
 
 /* The convolution that reads the image; D9_NONE if another operation reads it, or several nodes do. */
 d9_node_id d9_edit_stem(const d9_graph *graph);
 
 /* Sets the attributes and the number of input channels of a convolution. Its weight gets the matching shape and is
  * initialised uniform in +-1/sqrt(fan-in). */
-void d9_edit_conv_inputs(d9_graph *graph, d9_node_id conv, int64_t channels, d9_conv_attributes attributes);
+void d9_edit_set_conv_inputs(d9_graph *graph, d9_node_id conv, int64_t channels, d9_conv_attributes attributes);
 
 /* Replaces the last part of a role: "stem.conv", "whiten" -> "stem.whiten". */
 void d9_edit_sibling_role(const char *role, const char *name, char sibling[D9_NAME_SIZE]);
 
 /* Adds a trainable parameter ROLE.SLOT. Initial values: weights uniform in +-1/sqrt(fan-in), scales 1, biases 0. */
-D9_MUST_USE d9_status d9_edit_parameter(d9_context *context, d9_graph *graph, const char *role, const char *slot,
-                                        const d9_shape *shape, d9_parameter_kind kind, d9_value_id *id);
+D9_MUST_USE d9_status d9_edit_add_parameter(d9_context *context, d9_graph *graph, const char *role, const char *slot,
+                                            const d9_shape *shape, d9_parameter_kind kind, d9_value_id *id);

@@ -1,4 +1,4 @@
-/* The gradient pass (d9_gradient_append). When a value gets a second gradient contribution, an `add` node sums them. */
+/* The gradient pass (d9_gradient_append). `add` nodes sum the gradient contributions of an activation. */
 #include "core/system.h"
 #include "graph/op.h"
 
@@ -17,7 +17,7 @@ static d9_status add_gradient_value(d9_gradients *g, d9_value_id like, const cha
     return d9_graph_add_value(g->context, g->graph, &value, id);
 }
 
-d9_status d9_gradient_node(d9_gradients *g, const d9_node *forward, d9_node node) {
+d9_status d9_gradient_append_node(d9_gradients *g, const d9_node *forward, d9_node node) {
     node.as = forward->as;
     snprintf(node.role, sizeof node.role, "%s", forward->role);
     return d9_graph_add_node(g->context, g->graph, &node);
@@ -34,7 +34,7 @@ d9_status d9_gradient_add(d9_gradients *g, const d9_node *forward, d9_value_id v
     char suffix[16];
     snprintf(suffix, sizeof suffix, ".sum%d", g->graph->node_count);
     D9_TRY(add_gradient_value(g, value, suffix, &sum.outputs[0]));
-    D9_TRY(d9_gradient_node(g, forward, sum));
+    D9_TRY(d9_gradient_append_node(g, forward, sum));
     g->of[value] = sum.outputs[0];
 done:
     return status;
@@ -48,7 +48,7 @@ d9_status d9_gradient_of_input(d9_gradients *g, const d9_node *forward, int slot
     if (!g->needed[x]) return D9_OK;
     if (node.output_count == 0) node.output_count = 1;
     D9_TRY(add_gradient_value(g, x, suffix, &node.outputs[0]));
-    D9_TRY(d9_gradient_node(g, forward, node));
+    D9_TRY(d9_gradient_append_node(g, forward, node));
     D9_TRY(d9_gradient_add(g, forward, x, node.outputs[0]));
 done:
     return status;
@@ -68,7 +68,7 @@ d9_status d9_gradient_weighted(d9_gradients *g, const d9_node *forward, d9_value
     d9_node weight = {.op = weight_op, .inputs = {dy, forward->inputs[0]}, .input_count = 2, .output_count = 1};
     d9_node data = {.op = data_op, .inputs = {dy, forward->inputs[1]}, .input_count = 2};
     D9_TRY(d9_gradient_of_parameter(g, forward->inputs[1], &weight.outputs[0]));
-    if (weight.outputs[0] != D9_NONE) D9_TRY(d9_gradient_node(g, forward, weight));
+    if (weight.outputs[0] != D9_NONE) D9_TRY(d9_gradient_append_node(g, forward, weight));
     D9_TRY(d9_gradient_of_input(g, forward, 0, data));
 done:
     return status;

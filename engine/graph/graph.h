@@ -1,10 +1,10 @@
 /* The graph: the computation of one step, as data. Values are tensors, nodes are operations.
  *
- * A model file builds the plain forward graph; tricks edit it (graph/edit.h); graph/passes.c gives every value a
- * type; graph/gradient.c appends the backward nodes; build/updates.c adds updates and tail nodes. A backend only sees
- * the finished list of nodes, in execution order.
+ * A model file builds the plain forward graph; tricks edit it (graph/edit.h); graph/passes.c sets the types;
+ * graph/gradient.c appends the backward nodes; build/ adds the nodes of the batch, the updates and the tail. A backend
+ * gets the finished list of nodes, in execution order.
  *
- * Activations are (N, H, W, C) of images and (T, N, C) of texts with T tokens; convolution weights (O, KH, KW, I);
+ * Feature maps are (N, H, W, C), activations of texts with T tokens (T, N, C); convolution weights (O, KH, KW, I);
  * linear weights (O, I); per-channel vectors (C); running statistics (G, C) with G ghost groups. Sample i is in ghost
  * group i mod G. */
 #pragma once
@@ -41,13 +41,13 @@ typedef enum d9_buffer {
                               (count, 1, T, 1); of a stream i32 (tokens) */
     D9_BUFFER_LABELS,      /* i32 (count) of the training set; of a stream empty */
     D9_BUFFER_EVAL_IMAGES, /* like IMAGES, of the test set */
-    D9_BUFFER_ORDER,       /* i32 (steps_per_epoch * batch): the sample indices of the epoch */
+    D9_BUFFER_ORDER,       /* i32 (steps_per_epoch * batch): this process's sample indices of the epoch */
     D9_BUFFER_EVAL_DRAWS,  /* i32 (batch, D9_DRAW_SLOTS): crop offset and mirroring of the evaluated view */
-    D9_BUFFER_EVAL_ORDER,  /* i32 (batch): the indices of the evaluated test images */
+    D9_BUFFER_EVAL_ORDER,  /* i32 (batch): the indices of the evaluated samples */
     D9_BUFFER_CARRY,       /* master type: states that recurrent layers pass to the next step of a stream */
     D9_BUFFER_EVAL_CARRY,  /* like CARRY, for evaluations */
     D9_BUFFER_TABLE,       /* master type (channels, 256): normalised value of each byte */
-    D9_BUFFER_METRICS,     /* f64 (4): summed loss, labelled and correct samples, first non-finite step + 1 (0: none) */
+    D9_BUFFER_METRICS,     /* f64 (4): summed loss, labelled and correct rows, first non-finite step + 1 (0: none) */
     D9_BUFFER_LOGITS, /* f32 or f64 (rows, classes): output of an evaluation step; rows: samples, of a stream tokens */
     D9_BUFFER_GUARD,  /* fp16: loss scale and its state, defined by the backend; otherwise empty */
     D9_BUFFER_ACCUMULATORS, /* the first of D9_MAX_ACCUMULATORS named buffers (step/program.h); master type */
@@ -147,7 +147,7 @@ typedef struct d9_pool_attributes {
 typedef enum d9_dropout_unit { D9_DROP_ELEMENTS, D9_DROP_SAMPLES, D9_DROP_BATCHES } d9_dropout_unit;
 typedef struct d9_dropout_attributes {
     double p;           /* probability that a unit becomes zero, 0 <= p < 1 */
-    uint32_t stream;    /* random stream: d9_role_stream of the node's role */
+    uint32_t stream;    /* random stream, by d9_role_stream when the node is made */
     bool in_evaluation; /* also active in the evaluation graph */
     int rank, ranks;    /* sample n of this process is sample n * ranks + rank of the batch; both 0: one process */
     d9_dropout_unit unit;
@@ -157,7 +157,7 @@ typedef struct d9_slice_attributes {
 } d9_slice_attributes; /* offset: first channel */
 typedef struct d9_norm_attributes {
     double epsilon, momentum; /* momentum: weight of the new statistic */
-    int64_t group_size;       /* images per ghost group; 0: the whole batch is one group */
+    int64_t group_size;       /* images per ghost group; 0: one group in each process */
     int rank, ranks;          /* group g of this process is group g * ranks + rank of the batch; both 0: one process */
 } d9_norm_attributes;
 typedef struct d9_act_attributes {
@@ -174,7 +174,7 @@ typedef struct d9_loss_attributes {
     int weights;          /* table of the loss weight of each class; D9_NONE: 1 for every class */
 } d9_loss_attributes;
 typedef struct d9_mix_attributes {
-    d9_coefficient share; /* weight of the image's own pixels; image N - 1 - n has weight 1 - share */
+    d9_coefficient share; /* weight of image n in the n-th of N mixtures; image N - 1 - n has weight 1 - share */
 } d9_mix_attributes;
 typedef struct d9_paste_attributes { /* the box: top <= y < bottom, left <= x < right, in pixels of the image */
     d9_coefficient top, left, bottom, right;

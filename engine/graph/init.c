@@ -1,5 +1,5 @@
-/* Initial values of parameters. Each parameter has its own Philox stream, given by a hash of its name, so that editing
- * one part of a network does not change the draws of another. */
+/* Initial values of parameters and statistics. Each has its own Philox stream, given by a hash of its name, so that
+ * editing one part of a network does not change the draws of another. */
 #include "graph/init.h"
 
 #define TAU 6.283185307179586

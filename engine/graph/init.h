@@ -1,4 +1,4 @@
-/* Initialisers of parameters and the data available to them. */
+/* Initialisers of parameters and statistics, and the data available to them. */
 #pragma once
 
 #include "graph/graph.h"

@@ -14,7 +14,7 @@ typedef struct d9_gradients { /* state of d9_gradient_append */
     d9_graph *graph;
     d9_value_id *of; /* for each forward activation v: the value that holds d(summed loss)/dv, summed over the consumers
                         of v that were visited so far; D9_NONE: none yet. Not for parameters: see d9_gradient_of */
-    bool *needed;    /* for each forward value: it depends on a trainable parameter, or on the image (`into_image`) */
+    bool *needed;    /* for each forward value: its gradient must be computed */
 } d9_gradients;
 
 /* Adds `part` to the gradient of `value` if that gradient is needed. If this takes an `add` node, it gets the role of
@@ -27,7 +27,7 @@ D9_MUST_USE d9_status d9_gradient_of_input(d9_gradients *gradients, const d9_nod
 /* Adds a value for the gradient of a parameter, or sets *id to D9_NONE if the parameter is not trained. */
 D9_MUST_USE d9_status d9_gradient_of_parameter(d9_gradients *gradients, d9_value_id parameter, d9_value_id *id);
 /* Appends a node with the forward node's role and attributes. */
-D9_MUST_USE d9_status d9_gradient_node(d9_gradients *gradients, const d9_node *forward, d9_node node);
+D9_MUST_USE d9_status d9_gradient_append_node(d9_gradients *gradients, const d9_node *forward, d9_node node);
 /* For a node of x and a weight: appends dweight = weight_op (dy, x), then dx = data_op (dy, weight), each if needed. */
 D9_MUST_USE d9_status d9_gradient_weighted(d9_gradients *gradients, const d9_node *forward, d9_value_id dy,
                                            d9_op weight_op, d9_op data_op);
@@ -44,9 +44,9 @@ typedef struct d9_op_info {
     bool per_parameter;  /* the update takes one parameter, with its shape: one node for each parameter of the group */
     bool batch;          /* makes or mixes the batch: draws, images, tokens, labels */
     bool weighted;       /* input 1 is a weight, which is multiplied in the compute type */
-    bool convolution;    /* or linear layer: tf32 rounds its inputs; its weight gradient may have a narrower type */
+    bool convolution;    /* convolution or linear layer, or a gradient of one: its factors may be rounded to tf32 */
     bool exact;          /* all backends compute identical bits */
-    unsigned in_place;   /* bit i: input i is state that is updated in place */
+    unsigned in_place;   /* bit i: input i is updated in place; not always set if the input is an output, too */
     bool overwrites;     /* output 0 may take the memory of an input 0 of its type that no later node reads */
 
     /* Infers the shapes of outputs and statistics from the inputs' shapes; errors name the node and what fits. */

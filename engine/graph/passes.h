@@ -4,9 +4,9 @@
 #include "graph/graph.h"
 
 /* A precision consists of the type in which activations and weights are computed, and the master type of parameters,
- * their gradients, statistics, logits and loss. With D9_MANY_CLASSES or more, the gradient of the logits has the
- * compute type (ops/loss.c). tf32 stores f32; only convolutions and linear layers may round their factors to 10 bits of
- * fraction, as tensor cores do, with f32 sums. */
+ * their gradients, statistics, logits and loss. With D9_MANY_CLASSES or more classes, the gradient of the logits has
+ * the compute type (ops/loss.c). tf32 stores f32; convolutions, linear layers and gradients of recurrent weights may
+ * round their factors to 10 bits of fraction, as tensor cores do, with f32 sums. */
 typedef struct d9_precision {
     const char *name; /* "f64", "f32", "tf32", "bf16", "fp16" */
     d9_type compute, master;
@@ -17,7 +17,7 @@ const d9_precision *d9_precision_at(int index);          /* in the order of the 
 const d9_precision *d9_precision_find(const char *name); /* NULL if unknown */
 
 /* Gives every value of a forward graph, except tokens and labels, its type, and inserts a cast for each weight that is
- * computed in a narrower type. Later passes derive their values' types from these, and backends use them unchanged. */
+ * computed in a narrower type. Later passes derive their values' types from these. */
 D9_MUST_USE d9_status d9_precision_apply(d9_context *context, d9_graph *graph, const d9_precision *precision);
 
 /* Appends the backward nodes of the summed loss. Each trainable parameter P gets a value "P.grad" in

@@ -273,7 +273,7 @@ TEST(long_choice_names_are_rejected) {
 
 TEST(invalid_device_properties_are_rejected) {
     cudnnBackendDescriptor_t properties;
-    assert_int_equal(d9_cudnn_properties(&context, "{\"deviceVer\":", &properties), D9_DEVICE);
+    assert_int_equal(d9_cudnn_parse_properties(&context, "{\"deviceVer\":", &properties), D9_DEVICE);
     assert_null(properties), d9_context_clear(&context);
 }
 

@@ -41,7 +41,7 @@ static inline d9_status test_device_open(d9_context *context, const test_device 
         10 * d->version, d->multiprocessors, d->block_shared_bytes, d->version < 80 ? 0 : 1024, d->blocks, d->threads,
         (long long)d->memory_bytes, d->clock_khz, d->cache_bytes, d->memory_clock_khz, d->name);
     *target = (d9_cudnn_target){0};
-    return d9_cudnn_properties(context, json, &target->properties);
+    return d9_cudnn_parse_properties(context, json, &target->properties);
 }
 
 /* Describes the first convolution from node *n on, moves *n past it, and returns its node. NULL: none is left. */

@@ -163,11 +163,11 @@ static const d9_op norm_act_pool[] = {D9_OP_NORM, D9_OP_ACT, D9_OP_POOL};
 TEST_WITH(fixture *f, test_chain_of_operations_is_found, set_up) {
     d9_node_id nodes[3];
     build_stack(f);
-    assert_true(d9_edit_chain(&f->graph, norm_act_pool, 3, 0, nodes));
+    assert_true(d9_edit_find_chain(&f->graph, norm_act_pool, 3, 0, nodes));
     assert_ints(nodes[0], 1, nodes[1], 2, nodes[2], 3);
-    assert_true(d9_edit_chain(&f->graph, norm_act_pool, 3, 1, nodes));
-    assert_false(d9_edit_chain(&f->graph, norm_act_pool, 3, 2, nodes));
-    assert_false(d9_edit_chain(&f->graph, (const d9_op[]){D9_OP_ACT, D9_OP_NORM}, 2, 0, nodes));
+    assert_true(d9_edit_find_chain(&f->graph, norm_act_pool, 3, 1, nodes));
+    assert_false(d9_edit_find_chain(&f->graph, norm_act_pool, 3, 2, nodes));
+    assert_false(d9_edit_find_chain(&f->graph, (const d9_op[]){D9_OP_ACT, D9_OP_NORM}, 2, 0, nodes));
 }
 
 TEST_WITH(fixture *f, test_chain_breaks_at_a_second_consumer, set_up) {
@@ -175,8 +175,8 @@ TEST_WITH(fixture *f, test_chain_breaks_at_a_second_consumer, set_up) {
     d9_value_id y;
     stack s = build_stack(f);
     OK(d9_graph_scale(&context, &f->graph, "side", s.c, 2, &y)); /* the act's output now has two readers */
-    assert_false(d9_edit_chain(&f->graph, norm_act_pool, 3, 0, nodes));
-    assert_true(d9_edit_chain(&f->graph, norm_act_pool, 2, 0, nodes));
+    assert_false(d9_edit_find_chain(&f->graph, norm_act_pool, 3, 0, nodes));
+    assert_true(d9_edit_find_chain(&f->graph, norm_act_pool, 2, 0, nodes));
 }
 
 /* The search continues after a broken chain. A node that takes the value as its second input does not continue a chain.
@@ -187,12 +187,13 @@ TEST_WITH(fixture *f, test_the_search_continues_after_a_broken_chain, set_up) {
     OK(d9_graph_act(&context, &f->graph, "one", f->image, &x));
     OK(d9_graph_act(&context, &f->graph, "two", f->image, &y));
     OK(d9_graph_add(&context, &f->graph, "sum", x, y, &z));
-    assert_true(d9_edit_chain(&f->graph, (const d9_op[]){D9_OP_ACT, D9_OP_ADD}, 2, 0, nodes));
+    assert_true(d9_edit_find_chain(&f->graph, (const d9_op[]){D9_OP_ACT, D9_OP_ADD}, 2, 0, nodes));
     assert_int_equal(nodes[0], 0);
-    assert_false(d9_edit_chain(&f->graph, (const d9_op[]){D9_OP_ACT, D9_OP_ADD}, 2, 1, nodes)); /* "two" is input 1 */
+    assert_false(
+        d9_edit_find_chain(&f->graph, (const d9_op[]){D9_OP_ACT, D9_OP_ADD}, 2, 1, nodes)); /* "two" is input 1 */
     OK(d9_graph_act(&context, &f->graph, "three", z, &x));
     OK(d9_graph_pool(&context, &f->graph, "four", x, (d9_pool_attributes){2, 2, 0}, &y));
-    assert_true(d9_edit_chain(&f->graph, (const d9_op[]){D9_OP_ACT, D9_OP_POOL}, 2, 0, nodes));
+    assert_true(d9_edit_find_chain(&f->graph, (const d9_op[]){D9_OP_ACT, D9_OP_POOL}, 2, 0, nodes));
     assert_ints(nodes[0], 3, nodes[1], 4);
 }
 

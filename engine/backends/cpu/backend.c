@@ -123,7 +123,7 @@ static void choose_precision(const d9_cpu_device *device, bool native, d9_device
         info->preferred_why = "AVX512_BF16 multiplies bf16 at twice the rate of f32";
 }
 
-/* The backend cpu supports bf16 on every processor, onednn only on those with instructions for bf16 products. */
+/* The backend cpu always supports bf16, onednn only if the instruction set in use has bf16 products. */
 static void describe(const void *data, d9_device_info *info) {
     const d9_cpu_device *device = data;
     const bool native = strcmp(device->cpu.loops->level, "v4bf16") == 0;

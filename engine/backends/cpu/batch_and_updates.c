@@ -1,5 +1,5 @@
-/* CPU rules for the nodes that make and mix the batch, add up and clip gradients, update parameters, and average or
- * copy buffers after the updates. */
+/* CPU rules for the nodes that make, mix and rank the batch, add up and clip gradients, update parameters, and average
+ * or copy buffers. */
 #include "backends/cpu/cpu.h"
 #include "kernels/formulas/rank.h"
 

@@ -33,7 +33,7 @@ static void add_algorithm(d9_conv_algorithm *algorithms, int *count, const char 
         snprintf(algorithms[(*count)++].text, sizeof algorithms->text, "%s %s", source, name);
 }
 
-int d9_conv_algorithms(const d9_site *site, d9_conv_algorithm algorithms[D9_CONV_ALGORITHMS]) {
+int d9_conv_list_algorithms(const d9_site *site, d9_conv_algorithm algorithms[D9_CONV_ALGORITHMS]) {
     const d9_conv_library *library = d9_cpu_device_of(site)->library;
     const d9_cpu_conv_shape shape = d9_conv_shape_of(site);
     const char *names[D9_LIBRARY_ALGORITHMS];

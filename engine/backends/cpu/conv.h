@@ -24,7 +24,7 @@ typedef struct d9_conv {
 d9_cpu_conv_shape d9_conv_shape_of(const d9_site *site);
 
 /* Lists the algorithms that fit: the library's, its first choice first, then our kernels. Returns their number. */
-int d9_conv_algorithms(const d9_site *site, d9_conv_algorithm algorithms[D9_CONV_ALGORITHMS]);
+int d9_conv_list_algorithms(const d9_site *site, d9_conv_algorithm algorithms[D9_CONV_ALGORITHMS]);
 /* The first choice for the site, a convolution pass, if this choice is a kernel of ours that fuses 2 x 2 max pooling;
  * otherwise NULL. */
 const d9_cpu_conv_kernel *d9_conv_pooling_kernel(const d9_site *site);
@@ -33,7 +33,7 @@ bool d9_conv_algorithm_is(const d9_conv_algorithm *algorithm, const char *choice
 /* Our kernel that a choice or an algorithm's text names; NULL: none. d9_conv_name_own writes a kernel's text. */
 const d9_cpu_conv_kernel *d9_conv_own_kernel(const char *choice);
 void d9_conv_name_own(const d9_cpu_conv_kernel *kernel, char *choice, size_t size);
-/* True if the kernel transforms the operands of node `node` of the site and rounds them to bf16; NULL: false. */
+/* True if the kernel rounds transformed operands of node `node` of the site to bf16; false if `kernel` is NULL. */
 bool d9_conv_rounds_transforms(const d9_site *site, int node, const d9_cpu_conv_kernel *kernel);
 
 /* Prepares a convolution; *built false: the library has no implementation. May enlarge the device's scratch memory. */

@@ -68,7 +68,7 @@ static bool prefer_named(d9_conv_algorithm *algorithms, int count, const char *c
 /* Lists the algorithms that fit, the first choice first. */
 static int list_algorithms(const d9_site *site, d9_conv_algorithm algorithms[D9_CONV_ALGORITHMS]) {
     const d9_cpu_conv_shape shape = d9_conv_shape_of(site);
-    const int count = d9_conv_algorithms(site, algorithms);
+    const int count = d9_conv_list_algorithms(site, algorithms);
     const d9_cpu_device *device = d9_cpu_device_of(site);
     if (device->library_first) return count;
     for (size_t p = 0; p < sizeof preferences / sizeof *preferences; p++)
@@ -150,12 +150,12 @@ static double operations(const d9_cpu_conv_shape *s) {
            (double)(s->kernel * s->kernel * s->inputs);
 }
 
-/* Moves the fastest algorithm to the front, for tune: on. `auto` uses the first choice, because timing 24 convolutions
- * takes some 10 s and gained nothing measurable on AMX (docs/performance.md).
+/* With `tune: on`, moves the fastest algorithm to the front if it saves over a quarter of the first choice's time:
+ * noise must not decide, because other algorithms may give other bits. `auto` uses the first choice, because timing 24
+ * convolutions takes some 10 s and gained nothing measurable on AMX (docs/performance.md).
  *
- * Only convolutions of 4e9 operations or more are timed. The fastest algorithm must save over a quarter of the first
- * choice's time, so that noise does not decide: other algorithms may give other bits. In the backend onednn, our
- * kernels never replace oneDNN's algorithms. */
+ * Convolutions of less than 4e9 operations are not timed. In the backend onednn, our kernels never replace oneDNN's
+ * algorithms. */
 static d9_status tune(d9_context *context, d9_site *site, d9_conv_algorithm *algorithms, int algorithm_count) {
     d9_status status = D9_OK;
     d9_choice_time rows[D9_CONV_ALGORITHMS];

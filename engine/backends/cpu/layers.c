@@ -1,4 +1,4 @@
-/* Rules without a choice of algorithm, most of them of one node: each calls a CPU kernel. */
+/* Rules that call CPU kernels without a choice of algorithm, most of them for one node. */
 #include "backends/cpu/cpu.h"
 
 static d9_value_id input(const d9_site *site, int i) { return site->nodes[0]->inputs[i]; }
@@ -122,7 +122,7 @@ static d9_status prepare_loss(d9_context *context, d9_site *site) {
                           d9_cpu_loss_scratch_bytes(d9_cpu_of(site), &shape, D9_KERNEL_BF16));
 }
 
-/* Runs LOSS, LOSS_BACKWARD and METRICS, or some of them; each row of logits is read from memory only once. */
+/* Runs LOSS, LOSS_BACKWARD and METRICS, or some of them, in one pass over the rows of logits. */
 static d9_status run_loss(d9_context *context, const d9_site *site, int64_t step) {
     d9_status status;
     const d9_node *metrics = NULL;

@@ -1,8 +1,8 @@
 /* Rules for batch norms and biases, fused with the nodes that follow and, in the backward pass, with the nodes before.
  *
  * norm -> act -> add and norm -> add -> act are computed in one pass over the activation, after the statistics. Of the
- * values between the nodes, the norm's y is never written; the value between act and add and the output of act_backward
- * are written only if a node outside of the rule reads them. */
+ * values between the nodes, the norm's y and a sum before act_backward are never written; the value between act and add
+ * and the output of act_backward are written only if a node outside of the rule reads them. */
 #include "backends/cpu/cpu.h"
 
 static bool storable(d9_type type) { return type == D9_F32 || type == D9_BF16; }

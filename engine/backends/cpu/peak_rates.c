@@ -46,7 +46,7 @@ done:
     return status;
 }
 
-/* Bytes read and written per second by copies of arrays that fit in no cache. */
+/* Bytes read and written per second by copies of COPY_BYTES bytes. */
 static d9_status measure_copy(d9_context *context, const d9_cpu *cpu, double *rate) {
     d9_status status;
     uint8_t *memory = NULL;

@@ -127,11 +127,11 @@ done:
     return status;
 }
 
-d9_status d9_cuda_borrow(d9_context *context, d9_cuda *cuda, int64_t bytes) {
+d9_status d9_cuda_borrow_scratch(d9_context *context, d9_cuda *cuda, int64_t bytes) {
     return bytes > cuda->scratch_bytes ? resize_scratch(context, cuda, bytes) : D9_OK;
 }
 
-d9_status d9_cuda_can_enlarge(d9_context *context, const d9_cuda *cuda, int64_t bytes, bool *has) {
+d9_status d9_cuda_can_enlarge_scratch(d9_context *context, const d9_cuda *cuda, int64_t bytes, bool *has) {
     d9_status status = D9_OK;
     int64_t available = 0, total;
     if (bytes > cuda->scratch_bytes) D9_TRY(cuda->driver->memory(context, cuda->state, &available, &total));
@@ -146,7 +146,7 @@ d9_status d9_cuda_reserve_scratch(d9_context *context, d9_cuda *cuda, int64_t by
         D9_TRY(d9_cuda_check_memory(context, cuda, cuda->program, bytes,
                                     d9_cuda_program_bytes(cuda->program) + cuda->scratch_bytes));
     if (bytes > cuda->scratch_needed) cuda->scratch_needed = bytes;
-    D9_TRY(d9_cuda_borrow(context, cuda, bytes));
+    D9_TRY(d9_cuda_borrow_scratch(context, cuda, bytes));
 done:
     return status;
 }
@@ -169,7 +169,7 @@ void d9_cuda_site_free(d9_context *context, d9_cuda *cuda, d9_cuda_site_memory *
     *own = (d9_cuda_site_memory){NULL, 0};
 }
 
-d9_status d9_cuda_restore(d9_context *context, d9_cuda *cuda) {
+d9_status d9_cuda_restore_scratch(d9_context *context, d9_cuda *cuda) {
     return cuda->scratch_bytes != cuda->scratch_needed ? resize_scratch(context, cuda, cuda->scratch_needed) : D9_OK;
 }
 
@@ -400,12 +400,12 @@ d9_status d9_cuda_peak_rates(d9_context *context, void *backend, const d9_precis
     d9_status status;
     d9_cuda *cuda = backend;
     double seconds;
-    D9_TRY(d9_cuda_borrow(context, cuda, 2 * (int64_t)COPY_BYTES));
+    D9_TRY(d9_cuda_borrow_scratch(context, cuda, 2 * (int64_t)COPY_BYTES));
     D9_TRY(d9_cuda_time(context, cuda, copy_once, cuda, 10, INFINITY, &seconds));
     peak_rates->bytes_per_second = 2 * (double)COPY_BYTES / seconds;
     if (cuda->convolver->peak_rate)
         D9_TRY(cuda->convolver->peak_rate(context, cuda, precision, &peak_rates->operations_per_second));
-    D9_TRY(d9_cuda_restore(context, cuda));
+    D9_TRY(d9_cuda_restore_scratch(context, cuda));
 done:
     return status;
 }

@@ -1,5 +1,5 @@
-/* CUDA rules for the nodes that make and mix the batch, clip gradients, update parameters, and average or copy buffers
- * after the updates. */
+/* CUDA rules for the nodes that make, mix and rank the batch, clip gradients, update parameters, and average or copy
+ * buffers. */
 #include "backends/cuda/cuda.h"
 #include "core/system.h"
 

@@ -206,7 +206,7 @@ static d9_status build_plan_in_free_memory(d9_context *context, const d9_cuda *c
     if (is_banned(cuda, c, choice)) return D9_OK;
     D9_TRY(build_plan(context, cuda, c, choice, built));
     if (!*built) goto done;
-    D9_TRY(d9_cuda_can_enlarge(context, cuda, scratch_bytes_of(c), built));
+    D9_TRY(d9_cuda_can_enlarge_scratch(context, cuda, scratch_bytes_of(c), built));
     if (!*built && (c->smallest_rejected == 0 || scratch_bytes_of(c) < c->smallest_rejected))
         c->smallest_rejected = scratch_bytes_of(c);
 done:
@@ -217,7 +217,7 @@ done:
 static d9_status run_in_enlarged_scratch(d9_context *context, void *what) {
     d9_status status;
     const job *j = what;
-    D9_TRY(d9_cuda_borrow(context, j->cuda, scratch_bytes_of(j->convolution)));
+    D9_TRY(d9_cuda_borrow_scratch(context, j->cuda, scratch_bytes_of(j->convolution)));
     D9_TRY(run_job(context, what));
 done:
     return status;
@@ -334,7 +334,7 @@ static d9_status check_repeats(d9_context *context, const d9_site *site, trial *
     convolution *c = site->data;
     D9_TRY(build_plan(context, cuda, c, choice, &built));
     if (!built) goto done; /* prepare reports the failure */
-    D9_TRY(d9_cuda_borrow(context, cuda, scratch_bytes_of(c)));
+    D9_TRY(d9_cuda_borrow_scratch(context, cuda, scratch_bytes_of(c)));
     for (int i = 0; i < 2; i++) {
         D9_TRY(D9_ALLOCATE(context, t->written_bytes, "a convolution's output", &bits[i]));
         D9_TRY(run_job(context, &t->job));

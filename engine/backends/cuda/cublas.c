@@ -1,8 +1,8 @@
 /* Products by cuBLASLt. cuBLAS reads matrices column by column, so it sees our matrices transposed, and
  * computes y' = op(b)' op(a)', where ' is the transpose.
  *
- * Each product runs the first algorithm of the heuristics that fits our workspace. A second kernel may add the partial
- * sums of a split K in f32, but never in the order in which blocks finish, so results repeat bit for bit. A product for
+ * Each product runs the first algorithm of the heuristics that fits our workspace. The reduction may be
+ * split if a second kernel adds the partial sums in f32 in a fixed order, so results repeat bit for bit. A product for
  * which cuBLAS has no such algorithm is computed by our own, slower kernel. */
 #include "backends/cuda/cuda.h"
 #include "backends/cuda/library.h"

@@ -10,7 +10,7 @@
 #include "backends/host/plan.h"
 #include "backends/host/shapes.h"
 
-/* An implementation of convolutions: conv_cudnn.c, or a substitute in tests. Rule functions as in d9_rule. */
+/* An implementation of convolutions: conv_cudnn.c. Rule functions as in d9_rule. */
 typedef struct d9_cuda_convolver {
     d9_status (*open)(d9_context *context, const d9_cuda_driver *driver, void *state, void **convolver);
     void (*close)(d9_context *context, void *convolver);
@@ -192,9 +192,9 @@ D9_MUST_USE d9_status d9_cuda_sums_start(d9_context *context, const d9_plan *pla
                                          d9_node_id node, int *next);
 
 /* ---- timing (measure.c) ---- */
-/* Sets *seconds to the time of a call of `work` after a warm-up: the minimum of one call timed alone and `runs` means
- * of several calls submitted together, which hide host time unless it exceeds the device's. If the single call takes
- * more than `give_up` seconds, its time is the result. */
+/* Sets *seconds to the time of a call of `work` after a warm-up: the minimum of one call timed alone and of `runs`
+ * means over several calls submitted together, which hide host time unless it exceeds the device's. If the single call
+ * takes more than `give_up` seconds, its time is the result. */
 D9_MUST_USE d9_status d9_cuda_time(d9_context *context, const d9_cuda *cuda, d9_cuda_work work, void *what, int runs,
                                    double give_up, double *seconds);
 /* Returns `status` if the device no longer works; otherwise D9_OK, and a failure's message goes to the debug log. */
@@ -232,11 +232,11 @@ d9_kernel_window d9_cuda_window_of(const d9_site *site, const d9_node *pool);
 void d9_cuda_choice_key(const d9_cuda *cuda, const char *text, char key[D9_CUDA_CHOICE_KEY]);
 
 /* Enlarge the shared scratch memory to at least `bytes`: d9_cuda_reserve_scratch for good (while planning only; errors
- * as d9_cuda_check_memory), d9_cuda_borrow until d9_cuda_restore gives it the reserved size again. After a failure
- * there may be no scratch memory: d9_cuda_restore must succeed before the next step. */
+ * as d9_cuda_check_memory), d9_cuda_borrow_scratch until d9_cuda_restore_scratch gives it the reserved size again.
+ * After a failure there may be no scratch memory: d9_cuda_restore_scratch must succeed before the next step. */
 D9_MUST_USE d9_status d9_cuda_reserve_scratch(d9_context *context, d9_cuda *cuda, int64_t bytes);
-D9_MUST_USE d9_status d9_cuda_borrow(d9_context *context, d9_cuda *cuda, int64_t bytes);
-D9_MUST_USE d9_status d9_cuda_restore(d9_context *context, d9_cuda *cuda);
+D9_MUST_USE d9_status d9_cuda_borrow_scratch(d9_context *context, d9_cuda *cuda, int64_t bytes);
+D9_MUST_USE d9_status d9_cuda_restore_scratch(d9_context *context, d9_cuda *cuda);
 /* Memory owned by one site, allocated in prepare, with errors as d9_cuda_check_memory, and freed in release. */
 typedef struct d9_cuda_site_memory {
     void *data;
@@ -246,7 +246,7 @@ D9_MUST_USE d9_status d9_cuda_site_allocate(d9_context *context, d9_cuda *cuda, 
                                             d9_cuda_site_memory *own);
 void d9_cuda_site_free(d9_context *context, d9_cuda *cuda, d9_cuda_site_memory *own); /* `own` may be empty */
 /* Sets *has: true if the free memory suffices to enlarge the scratch memory to `bytes`. */
-D9_MUST_USE d9_status d9_cuda_can_enlarge(d9_context *context, const d9_cuda *cuda, int64_t bytes, bool *has);
+D9_MUST_USE d9_status d9_cuda_can_enlarge_scratch(d9_context *context, const d9_cuda *cuda, int64_t bytes, bool *has);
 
 static inline bool d9_cuda_storable(d9_type type) { return type == D9_F32 || type == D9_BF16 || type == D9_F16; }
 static inline d9_kernel_store d9_cuda_store_of(d9_type type) {
@@ -312,7 +312,8 @@ static inline bool d9_cuda_is_large(int64_t rows, int64_t columns, int64_t depth
 }
 D9_CUDA_RUN(lerp);
 D9_CUDA_RUN(copy);
-D9_CUDA_RUN(norm); /* norm or norm_eval, alone or before act, or act and add in either order; or pool, norm, act */
+/* norm or norm_eval: alone, before act, between pool and act, or before act and add in either order */
+D9_CUDA_RUN(norm);
 /* Scratch bytes of a norm: those of its launchers, followed by the running statistics of trial runs. */
 static inline int64_t d9_cuda_norm_bytes(const d9_kernel_norm *shape) {
     return d9_cuda_norm_scratch_bytes(shape) + 2 * shape->groups * shape->channels * (int64_t)sizeof(float);

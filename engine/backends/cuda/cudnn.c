@@ -69,7 +69,7 @@ static cudnnStatus_t set_target(const d9_cudnn_target *target, cudnnBackendDescr
     return set_attribute(d, properties, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &target->properties);
 }
 
-d9_status d9_cudnn_properties(d9_context *context, const char *json, cudnnBackendDescriptor_t *properties) {
+d9_status d9_cudnn_parse_properties(d9_context *context, const char *json, cudnnBackendDescriptor_t *properties) {
     d9_status status;
     *properties = NULL;
     CUDNN_TRY(cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, properties), "device properties");

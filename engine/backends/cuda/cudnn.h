@@ -21,7 +21,8 @@ typedef struct d9_cudnn_target {
 } d9_cudnn_target;
 
 /* Parses cuDNN's JSON of device properties. Free with cudnnBackendDestroyDescriptor. */
-D9_MUST_USE d9_status d9_cudnn_properties(d9_context *context, const char *json, cudnnBackendDescriptor_t *properties);
+D9_MUST_USE d9_status d9_cudnn_parse_properties(d9_context *context, const char *json,
+                                                cudnnBackendDescriptor_t *properties);
 
 typedef struct d9_cudnn_graph {
     d9_conv_description description;
@@ -38,7 +39,7 @@ typedef struct d9_cudnn_choice {
     int knob_count;
     int64_t knob[D9_CUDNN_KNOBS], value[D9_CUDNN_KNOBS];
 } d9_cudnn_choice;
-/* False: the name is too long, and was cut off. d9_cudnn_choices lists no such choice. */
+/* False: the name is too long, and may be cut off. d9_cudnn_choices lists no such choice. */
 bool d9_cudnn_choice_name(const d9_cudnn_choice *choice, char name[D9_CUDNN_NAME]);
 /* Inverse of d9_cudnn_choice_name; false if `name` is not the name of a choice. */
 bool d9_cudnn_choice_parse(const char *name, d9_cudnn_choice *choice);

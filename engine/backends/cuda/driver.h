@@ -1,5 +1,5 @@
-/* The functions of CUDA that the backend needs besides kernels, as a table, so that tests can run the rules in host
- * memory with kernels simulated on the CPU. runtime.c implements it with the CUDA runtime. No vendor header. */
+/* The functions of CUDA that the backend needs besides kernels, as a table, so that the rules include no vendor header.
+ * runtime.c implements it with the CUDA runtime. */
 #pragma once
 
 #include "backends/backend.h"
@@ -7,20 +7,20 @@
 
 typedef d9_status (*d9_cuda_work)(d9_context *context, void *what); /* submits work to the stream */
 
-/* The host is at most this many steps ahead of the device. Enough to keep the device busy; few enough for interrupts,
- * progress and lost processes to be noticed soon, and for CUDA's queue, which blocks when it is full. */
+/* The host is at most this many steps ahead of the device: enough to keep the device busy, and few enough that
+ * interrupts and lost processes are noticed soon and CUDA's queue does not fill. */
 enum { D9_CUDA_STEPS_AHEAD = 16 };
 
 typedef struct d9_cuda_driver {
-    const char *name; /* "cuda", "cuda-model" */
+    const char *name; /* "cuda" */
 
     /* Opens a device and one stream on it. Returns D9_DEVICE with the reason if there is none. `parallel` selects among
      * several devices: process i of a host opens device i. NULL, or one process on the host: the first one. */
     d9_status (*open)(d9_context *context, const d9_parallel *parallel, void **driver);
     void (*close)(d9_context *context, void *driver);
-    /* Makes the device current in this thread, in which the program that uses libdawn9 may have selected another. Those
-     * of the functions below that may begin a call of the backend do so themselves. Others, kernels and libraries need
-     * it to have been called. */
+    /* Makes the device current in this thread; the program that uses libdawn9 may have selected another one. Kernels,
+     * libraries and the functions below may need it, except allocate, release, write, read, sync, pace, memory and
+     * free_graph, which select the device themselves. */
     d9_status (*select)(d9_context *context, const void *driver);
     void (*describe)(const void *driver, d9_device_info *info); /* fills `name` to `preferred_why`, but not `threads` */
     d9_cuda_stream (*stream)(const void *driver);

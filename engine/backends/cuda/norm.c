@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_ALGORITHMS = 8, TIMED_RUNS = 2 }; /* most one-pass algorithms that are timed; timed runs of each */
+enum { MAX_ALGORITHMS = 8, TIMED_RUNS = 2 }; /* most one-pass algorithms that are timed; `runs` of d9_cuda_time */
 
 typedef struct norm_site {
     d9_cuda_norm_algorithm algorithm; /* runs 0: passes over memory */
@@ -142,10 +142,10 @@ static bool has_own_bytes(const d9_site *site, d9_value_id id) {
 /* Value between pool and norm: the pool's output; backward, the norm's dx. */
 static d9_value_id value_between(const parts *p) { return is_backward(p) ? p->norm->outputs[0] : x_of(p); }
 
-/* True if the norm reads the pool's output (backward: the pool's gradient reads the norm's dx, no other node does, and
- * the norm reads the pool's output in the forward pass); if windows of 2 x 2 pixels tile the pool's input up to an odd
- * row or column; and if all arrays are aligned and the value between pool and norm, unless unwritten, has its own
- * bytes. */
+/* True if the norm's kernels can include the pool. Its windows must have 2 x 2 pixels, without overlap or padding; all
+ * arrays must be aligned; and the value between pool and norm, unless unwritten, must have its own bytes. The norm must
+ * read the pool's output. Backward, this holds for the forward pass, and only the pool's gradient may read the norm's
+ * dx. */
 static bool pool_fits(const d9_site *site) {
     const parts p = parts_of(site);
     const d9_kernel_window w = d9_cuda_window_of(site, p.pool);
@@ -279,7 +279,7 @@ typedef struct gradient { /* arguments of the backward kernels */
 /* The bias of the norm, if the kernel can recompute the activation's derivative from the norm's x instead of reading an
  * array. NULL: the kernel cannot, or the pass adds a second gradient. Recomputing is then slower: 185 us instead of 170
  * (an H200, the first such norm of dawn94). */
-static const float *bias_for(const d9_site *site, const parts *p) {
+static const float *bias_to_recompute(const d9_site *site, const parts *p) {
     const d9_node *nodes = site->graph->nodes;
     if (p->add) return NULL;
     d9_node_id producer = d9_site_value(site, p->act->inputs[1])->producer;
@@ -298,7 +298,7 @@ static gradient gradient_of(const d9_site *site, const parts *p) {
                   .scale = d9_site_data(site, p->norm->inputs[4]),
                   .out = {d9_cuda_output(site, p->norm->outputs[0]), d9_site_data(site, p->norm->outputs[1]),
                           d9_site_data(site, p->norm->outputs[2])}};
-    if (p->act) g.before.reference = d9_cuda_input(site, p->act->inputs[1]), g.before.bias = bias_for(site, p);
+    if (p->act) g.before.reference = d9_cuda_input(site, p->act->inputs[1]), g.before.bias = bias_to_recompute(site, p);
     if (p->act && !d9_site_internal(site, p->act->outputs[0])) g.before.dz = d9_cuda_output(site, p->act->outputs[0]);
     if (!p->add) return g;
     g.dy = d9_cuda_input(site, p->add->inputs[0]);

@@ -27,7 +27,7 @@ d9_status d9_cuda_epoch_order(d9_context *context, d9_device *device, uint64_t s
     int64_t bytes, head = samples * (int64_t)sizeof(int32_t);
     D9_TRY(cuda->driver->select(context, cuda->state));
     D9_TRY(sorting_bytes(context, cuda, samples, &bytes));
-    D9_TRY(d9_cuda_borrow(context, cuda, bytes + head)); /* planning has reserved this size */
+    D9_TRY(d9_cuda_borrow_scratch(context, cuda, bytes + head)); /* planning has reserved this size */
     int32_t *order = (int32_t *)(void *)((uint8_t *)cuda->scratch + bytes);
     D9_TRY(check(context, cuda, d9_cuda_order(cuda->stream, seed, (uint32_t)epoch, samples, cuda->scratch, order)));
     if (head > device->bytes[D9_BUFFER_ORDER]) head = device->bytes[D9_BUFFER_ORDER];

@@ -23,7 +23,7 @@ typedef struct active_set { /* rules active in a step; `graph` refers to this st
     int64_t scratch_moves; /* cuda->scratch_moves when the graph was recorded */
     int64_t runs;
     d9_cuda_gradient_sums sums;
-    bool unrecorded; /* launched one by one in every step: a rule waits for the stream, or the recording failed */
+    bool unrecorded; /* launched one by one in every step: its sums wait for the stream, or the recording failed */
 } active_set;
 
 typedef struct steps { /* d9_plan.data */
@@ -165,7 +165,7 @@ static void free_set(d9_context *context, active_set *set) {
 }
 
 /* Adds the set of rules active in the current step; if there are MAX_SETS already, it replaces the oldest one. */
-static d9_status new_set(d9_context *context, steps *s, d9_plan *plan, active_set **made) {
+static d9_status add_set(d9_context *context, steps *s, d9_plan *plan, active_set **made) {
     d9_status status;
     const size_t count = (size_t)plan->placed_count;
     const int64_t k = s->set_count++ % MAX_SETS;
@@ -236,8 +236,8 @@ d9_status d9_cuda_run(d9_context *context, d9_plan *plan, int64_t step) {
     steps *s = plan->data;
     D9_TRY(cuda->driver->pace(context, cuda->state));
     active_set *set = find_set(s, plan, step);
-    if (!set) D9_TRY(new_set(context, s, plan, &set));
-    D9_TRY(d9_cuda_restore(context, cuda)); /* after a benchmark, or a plan that failed */
+    if (!set) D9_TRY(add_set(context, s, plan, &set));
+    D9_TRY(d9_cuda_restore_scratch(context, cuda)); /* after a benchmark, or a plan that failed */
     D9_TRY(d9_cuda_check_indices(context, plan));
     D9_TRY(set_step(context, cuda, step));
     cuda->step_on_device = -1; /* unknown if the step fails */
@@ -285,7 +285,7 @@ static d9_status finish_planning(d9_context *context, d9_cuda *cuda, const d9_pr
     int64_t bytes;
     D9_TRY(d9_cuda_epoch_order_bytes(context, cuda, program, &bytes));
     D9_TRY(d9_cuda_reserve_scratch(context, cuda, bytes));
-    D9_TRY(d9_cuda_restore(context, cuda));
+    D9_TRY(d9_cuda_restore_scratch(context, cuda));
     d9_cuda_choices_save(context, cuda->choices);
 done:
     return status;

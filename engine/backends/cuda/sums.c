@@ -32,7 +32,7 @@ typedef struct gpu {  /* the GPU of a process, as all processes exchange it */
 
 /* Writes the reason for which the processes cannot join their GPUs, or "" if they can. NCCL rejects two processes on
  * one GPU. */
-static void check_gpus(const gpu *gpus, int ranks, char *reason, size_t size) {
+static void find_obstacle(const gpu *gpus, int ranks, char *reason, size_t size) {
     *reason = 0;
     for (int a = 0; a < ranks && !*reason; a++) {
         if (gpus[a].pci == 0) snprintf(reason, size, "process %d cannot load NCCL", a);
@@ -52,7 +52,7 @@ static d9_status join_gpus(d9_context *context, d9_cuda *cuda, d9_parallel *para
     if (cuda->reducer && cuda->reducer->load(context, &cuda->reducer_state, &pci) != D9_OK) pci = 0;
     gpus[parallel->rank] = (gpu){parallel->host, (double)pci};
     D9_TRY(d9_parallel_sum(context, parallel, gpus, 2 * (int64_t)parallel->ranks, true));
-    check_gpus(gpus, parallel->ranks, reason, sizeof reason);
+    find_obstacle(gpus, parallel->ranks, reason, sizeof reason);
     if (*reason) {
         switch_to_host_sums(context, cuda, reason);
     } else {

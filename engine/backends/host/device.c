@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Sets *given to the number of threads that OpenMP really starts: with a larger number, oneDNN's barriers would wait
- * for ever for the missing threads. `wanted`: the user's number; 0: the number of cores divided by the number of
+ * for the missing threads for ever. `wanted`: the user's number; 0: the number of cores divided by the number of
  * processes that share them. Warns if OpenMP starts fewer threads than the user wanted. */
 static d9_status choose_thread_count(d9_context *context, int wanted, const d9_parallel *parallel, int *given) {
     const int own = d9_default_threads() / d9_parallel_sharers(parallel);

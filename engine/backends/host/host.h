@@ -6,8 +6,8 @@
  *   - no two scratch values that enter or leave the chain share bytes, because a fused rule may write an output before
  *     it has read all inputs; but a node's output may share those of the input that it may overwrite
  *     (d9_op_info.overwrites), and
- *   - every value between its nodes is internal (d9_site_internal), unless the rule has a `match` function. That
- *     function must accept only values that are internal or that the rule writes. */
+ *   - all outputs of its nodes before the last one are internal (d9_site_internal), unless the rule has a `match`
+ *     function. The rule must then write an output that is not internal if another rule reads it. */
 #pragma once
 
 #include "backends/backend.h"
@@ -34,7 +34,7 @@ typedef struct d9_rule {
     int node_count;
     d9_op ops[D9_MAX_RULE_NODES];
     bool in_f32; /* the rule keeps values between its nodes in f32, even if their types are narrower; it uses no tf32 */
-    bool (*match)(const d9_site *site); /* NULL: equal ops suffice */
+    bool (*match)(const d9_site *site); /* NULL: the conditions above suffice */
     /* True if the rule does not read its input `value`, because it recomputes that value or does not need it. NULL: the
      * rule reads all inputs. */
     bool (*recomputes)(const d9_site *site, d9_value_id value);
@@ -64,7 +64,7 @@ bool d9_site_internal(const d9_site *site, d9_value_id value);
 
 bool d9_values_overlap(const d9_value *a, const d9_value *b); /* true if they share bytes */
 
-/* A site of `count` nodes of this one, from index `first` on; everything else is copied. */
+/* The site of `count` nodes of `site`, from index `first` on; its other fields are copied. */
 d9_site d9_site_part(const d9_site *site, int first, int count);
 
 /* The site before `site` in the plan that writes a value; it is also prepared before `site`. NULL: none. */

@@ -60,7 +60,7 @@ static bool role_known(const d9_plan *plan, const char *role) {
 }
 
 /* The rule's name as stored in the tables; NULL if there is no such rule. */
-static const char *rule_named(const d9_host_kind *kind, const char *name) {
+static const char *find_rule_name(const d9_host_kind *kind, const char *name) {
     for (const d9_rule *const *table = kind->rules; *table; table++)
         for (const d9_rule *rule = *table; rule->name; rule++)
             if (strcmp(rule->name, name) == 0) return rule->name;
@@ -77,7 +77,7 @@ static d9_status parse_line(planner *p, const char *text, size_t length, int num
     if (!rule || !role || !rest)
         return d9_fail(p->context, D9_USAGE, "plan line %d: must be RULE<TAB>ROLE<TAB>CHOICE", number);
     if (!is_of_list(p->plan, role)) return D9_OK;
-    line->rule = rule_named(p->plan->device->kind, rule);
+    line->rule = find_rule_name(p->plan->device->kind, rule);
     if (!line->rule)
         return d9_fail(p->context, D9_USAGE, "plan line %d: this backend has no rule named %s", number, rule);
     if (!role_known(p->plan, role))

@@ -27,7 +27,7 @@ struct d9_plan {
     const d9_program *program;
     const d9_graph *graph;
     int64_t batches;        /* batches per step */
-    d9_placed_rule *placed; /* (placed_count) of at most graph->node_count */
+    d9_placed_rule *placed; /* (graph->node_count), of which placed_count are used */
     int placed_count, prepared_count;
     d9_text text;
     void *data; /* the backend's own data, NULL at first; the backend frees it before it calls d9_host_plan_free */

@@ -64,8 +64,8 @@ bool d9_conv_types_fit(const d9_site *site, const d9_conv_geometry *geometry);
  * gradient of the norm or bias; act and add may be absent ---- */
 
 /* For a site of a norm or bias followed by nothing, act, add or both: true if all activations have one storable type,
- * input 1 (scale or bias) is f32, each node reads the output of the node before, and other nodes read the first node's
- * output only if no node follows in the site. Other nodes may read a value between act and add. */
+ * input 1 (scale or bias) is f32, and each node reads the output of the node before. If nodes follow the first one, no
+ * node outside of the site may read its output; other nodes may read a value between act and add. */
 bool d9_chain_fits(const d9_site *site, bool (*storable)(d9_type type));
 /* d9_chain_fits, but other nodes may always read the first node's output. */
 bool d9_chain_is_linked(const d9_site *site, bool (*storable)(d9_type type));

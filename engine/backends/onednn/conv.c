@@ -19,7 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* oneDNN's algorithms for a convolution, and the first choice among them. */
+/* oneDNN's algorithms for a convolution. */
 static const d9_onednn_algorithm all_algorithms[] = {
     {"x1", D9_ONEDNN_PLAIN, 1},        {"x2", D9_ONEDNN_PLAIN, 2},         {"x4", D9_ONEDNN_PLAIN, 4},
     {"x8", D9_ONEDNN_PLAIN, 8},        {"x16", D9_ONEDNN_PLAIN, 16},       {"x32", D9_ONEDNN_PLAIN, 32},

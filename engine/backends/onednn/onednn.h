@@ -34,7 +34,8 @@ typedef struct d9_library_conv {
     dnnl_primitive_t primitive;
     /* NULL: the layouts are equal, or d9_cpu_strip_pack and d9_cpu_strip_unpack convert */
     dnnl_primitive_t reorder[D9_CONV_ARGUMENTS];
-    /* arguments in the primitive's layout, and in that of the graph's buffers (NULL for images side by side) */
+    /* memory: arguments in the primitive's layout; plain: in the layout of the graph's buffers, NULL if images are side
+     * by side */
     dnnl_memory_t memory[D9_CONV_ARGUMENTS], plain[D9_CONV_ARGUMENTS], workspace;
     int64_t staged_at[D9_CONV_ARGUMENTS], workspace_at, scratch_bytes; /* offsets in the scratch memory; its size */
     char choice[64];
@@ -45,7 +46,7 @@ int d9_onednn_algorithms(const d9_site *site, const char *algorithms[D9_LIBRARY_
 /* The fitting algorithm that the first word of `text` names; NULL: none. */
 const d9_onednn_algorithm *d9_onednn_algorithm_named(const d9_site *site, const char *text);
 
-/* *built is false if oneDNN has no implementation of the algorithm. May enlarge the device's scratch memory. */
+/* *built is false if oneDNN has no correct implementation of the algorithm. May enlarge the device's scratch memory. */
 D9_MUST_USE d9_status d9_onednn_conv_build(d9_context *context, const d9_site *site,
                                            const d9_onednn_algorithm *algorithm, d9_onednn_conv *conv, bool *built);
 void d9_onednn_conv_destroy(d9_onednn_conv *conv);

@@ -1,6 +1,5 @@
 /* Operations that make the batch: draws, augmentation, mixing and pasting, labels, ranking. The order buffer holds a
- * whole epoch; step s reads it from (s mod steps_per_epoch) * batch on. s counts batches, also if a step has several.
- */
+ * whole epoch; step s reads it from (s mod steps_per_epoch) * batch on. Step numbers count batches. */
 #include "backends/reference/reference.h"
 #include "core/system.h"
 #include "kernels/formulas/rank.h"

@@ -48,7 +48,7 @@ D9_REFERENCE_CLONED static void narrow_part(d9_type type, const double *from, in
 static int64_t end_of(int64_t begin, int64_t count) { return begin + PART < count ? begin + PART : count; }
 
 void d9_reference_widen(d9_type type, const void *from, int64_t count, int threads, double *to) {
-    if (count <= PART) { /* even a parallel region of one thread costs system calls */
+    if (count <= PART) { /* saves the cost of a parallel region */
         widen_part(type, from, 0, count, to);
         return;
     }

@@ -1,5 +1,5 @@
-/* Elementwise operations: cast, activation, addition, scale, updates, and averages and copies of whole buffers. Also
- * the sum of gradients over processes, and their clipping. */
+/* Elementwise operations: cast, activation, addition, scale, updates, averages and copies. Also sums of gradients over
+ * the processes, and clipping of gradients. */
 #define D9_REAL double
 #include "backends/reference/reference.h"
 #include "kernels/formulas/activation.h"

@@ -60,8 +60,8 @@ D9_REFERENCE_CLONED __attribute__((no_sanitize("undefined"))) static void add_bl
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* If b is wide and a has at least ROWS_TO_PACK rows, each block of b is copied first: rows of b that are a power of two
- * apart would share a few sets of the cache and evict each other. */
+/* If b is wide and a has at least ROWS_TO_PACK rows, each block of b is copied first: rows of b at a distance of a
+ * power of two would share a few sets of the cache and evict each other. */
 void d9_reference_matmul(const double *a, int64_t a_row, int64_t a_column, const double *b, int64_t rows, int64_t depth,
                          int64_t columns, double *c) {
     double packed[DEPTH_BLOCK * COLUMN_BLOCK];

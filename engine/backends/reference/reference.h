@@ -1,9 +1,9 @@
 /* The reference backend, against which the other backends are tested: plain loops, one rule per operation. This header
  * is private to this folder.
  *
- * An operation converts its floating-point inputs to doubles and rounds its outputs once to their types, so that values
- * are rounded where graph/passes.c says, in all precisions. It computes in double, except that colours are changed
- * and losses ranked in f32, and orthogonal updates round their products. Threads do not change results. */
+ * An operation converts its floating-point inputs to doubles and rounds its outputs once to their types. It computes in
+ * double, except that colours are changed and losses ranked in f32, orthogonal updates round their products, and
+ * recurrent layers round each state. Threads do not change results. */
 #pragma once
 
 #include "backends/host/host.h"
@@ -20,7 +20,7 @@ void d9_reference_widen(d9_type type, const void *from, int64_t count, int threa
 void d9_reference_narrow(d9_type type, const double *from, int64_t count, int threads, void *to);
 
 /* An operation while it runs: its node, and its inputs and outputs as doubles. A pointer is NULL if the value is absent
- * or holds integers (labels, orders, bytes of images), which operations access by d9_site_data. For an f64 value the
+ * or holds integers, which operations access by d9_site_data. For an f64 value the
  * array is the value's own memory, so an output that replaces an input is the same array. Outputs are rounded to their
  * types when the operation returns. */
 typedef struct d9_reference_op {

@@ -11,7 +11,7 @@ static d9_status gradient(d9_gradients *gradients, const d9_node *forward, d9_va
                                 (d9_node){.op = D9_OP_ACT_BACKWARD, .inputs = {dy, reference}, .input_count = 2});
 }
 
-/* x / 2 * (1 + erf(x / sqrt(2))), because Gelu became an ONNX operation only with a later opset. */
+/* x / 2 * (1 + erf(x / sqrt(2))), because ONNX has no Gelu in the exported opset. */
 static void gelu_to_onnx(d9_onnx_writer *writer, const char *role, const char *x, const char *y) {
     static const double constants[] = {0.70710678118654752440, 1, 0.5};
     enum { SCALED, ERF, SUM, HALF, ROOT, ONE, POINT_FIVE, NAMES };

@@ -3,7 +3,7 @@
 #include "graph/onnx.h"
 #include "graph/op.h"
 
-/* Elements read: one batch of inputs 0 and 1 (images or labels, and order), and all of each other input. */
+/* Elements read: `count` rows of inputs 0 and 1, and all of each other input. */
 static double read_batch(const d9_graph *graph, const d9_node *node, int input) {
     const d9_shape *shape = d9_input_shape(graph, node, input);
     const double all = (double)d9_shape_count(shape);

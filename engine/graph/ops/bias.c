@@ -1,4 +1,4 @@
-/* Bias: one number per channel, added to all elements of the channel, after a convolution or linear layer. */
+/* Bias: one number per channel, added to all elements of the channel. */
 #include "graph/onnx.h"
 #include "graph/op.h"
 
@@ -16,7 +16,7 @@ static d9_status gradient(d9_gradients *gradients, const d9_node *forward, d9_va
     d9_status status;
     d9_node node = {.op = D9_OP_BIAS_BACKWARD, .inputs = {dy}, .input_count = 1, .output_count = 1};
     D9_TRY(d9_gradient_of_parameter(gradients, forward->inputs[1], &node.outputs[0]));
-    if (node.outputs[0] != D9_NONE) D9_TRY(d9_gradient_node(gradients, forward, node));
+    if (node.outputs[0] != D9_NONE) D9_TRY(d9_gradient_append_node(gradients, forward, node));
     D9_TRY(d9_gradient_add(gradients, forward, forward->inputs[0], dy));
 done:
     return status;

@@ -15,7 +15,7 @@ static d9_status shape(d9_context *context, d9_graph *graph, const d9_node *node
 
 static d9_status gradient(d9_gradients *gradients, const d9_node *forward, d9_value_id dy) {
     d9_status status = D9_OK;
-    d9_node slice = *forward; /* with the attributes of a slice, because a concatenation has none */
+    d9_node slice = *forward; /* a copy whose attributes become those of the SLICE nodes; offset 0 at first */
     for (int i = 0; i < 2; i++) {
         D9_TRY(
             d9_gradient_of_input(gradients, &slice, i, (d9_node){.op = D9_OP_SLICE, .inputs = {dy}, .input_count = 1}));

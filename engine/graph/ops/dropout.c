@@ -1,6 +1,6 @@
-/* Dropout: element i becomes x / (1 - p) with probability 1 - p, otherwise 0, by itself or together with its sample or
- * batch. The choice is a function of seed, step, role and i (kernels/formulas/dropout.h), so no mask is stored, and the
- * gradient is dropout of dy. */
+/* Dropout: an element x becomes x / (1 - p) with probability 1 - p, otherwise 0. Elements are kept or dropped one by
+ * one, or together by d9_dropout_unit. The choice is a function of seed, step, random stream and the element's place
+ * (kernels/formulas/dropout.h), so no mask is stored, and the gradient is dropout of dy. */
 #include "graph/op.h"
 
 static d9_status shape(d9_context *context, d9_graph *graph, const d9_node *node) {

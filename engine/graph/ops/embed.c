@@ -21,7 +21,7 @@ static d9_status gradient(d9_gradients *gradients, const d9_node *forward, d9_va
         node.inputs[node.input_count++] = node.outputs[0];
     else
         D9_TRY(d9_gradient_of_parameter(gradients, forward->inputs[0], &node.outputs[0]));
-    if (node.outputs[0] != D9_NONE) D9_TRY(d9_gradient_node(gradients, forward, node));
+    if (node.outputs[0] != D9_NONE) D9_TRY(d9_gradient_append_node(gradients, forward, node));
 done:
     return status;
 }

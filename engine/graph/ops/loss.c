@@ -1,4 +1,4 @@
-/* The loss of each sample, its gradient, and the metrics of a batch. The objective is the sum over the batch. */
+/* The loss of each row of the logits, its gradient, and the metrics. The objective is the sum of the losses. */
 #include "graph/op.h"
 
 static d9_status shape(d9_context *context, d9_graph *graph, const d9_node *node) {

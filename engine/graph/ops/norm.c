@@ -37,7 +37,7 @@ static d9_status gradient(d9_gradients *gradients, const d9_node *forward, d9_va
     if (gradients->needed[forward->inputs[0]])
         D9_TRY(d9_gradient_of_input(gradients, forward, 0, node));
     else
-        D9_TRY(d9_gradient_node(gradients, forward, node));
+        D9_TRY(d9_gradient_append_node(gradients, forward, node));
 done:
     return status;
 }

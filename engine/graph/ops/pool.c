@@ -2,7 +2,7 @@
 #include "graph/onnx.h"
 #include "graph/op.h"
 
-/* Infers the output's shape. Rejects a window larger than the padded image, and padding above half of the kernel. */
+/* Infers the output's shape, or rejects the pool's sizes. */
 static d9_status shape(d9_context *context, d9_graph *graph, const d9_node *node) {
     const d9_shape *x = d9_input_shape(graph, node, 0);
     const d9_pool_attributes *pool = &node->as.pool;

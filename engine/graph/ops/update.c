@@ -1,5 +1,5 @@
-/* The sum of gradients over the processes, their clipping, updates of whole parameter groups or of one weight, and
- * averages and copies of buffers and recurrent states after the updates. */
+/* Operations after the gradients: sums of gradients over the processes, clipping, updates of a parameter group or of
+ * one weight, and averages and copies of buffers and recurrent states. */
 #include "graph/onnx.h"
 #include "graph/op.h"
 
