@@ -98,7 +98,8 @@ def covered_lines(build):
 
 
 def measure_coverage():
-    """{test: its seconds and covered lines}. A file for each commit keeps them, so that no test is measured twice."""
+    """{test: its seconds and covered lines}. A file for each commit and TESTS keeps them, so that no test is measured
+    twice."""
     build = os.path.join(TREE, "build-coverage")
     kept = os.path.join(build, f"coverage-{COMMIT[:12]}-{hashlib.sha256(TESTS.encode()).hexdigest()[:8]}.json")
     result = {}

@@ -151,8 +151,8 @@ static void run_stages(const site *s, int activation, const float *addend, bool 
     activate(s, activation, y, last);
 }
 
-/* An output may be off by two units in the last place of the largest magnitude, because a rounding difference in one
- * stage may grow in the next. d9_check_array allows one unit anyway; this is the other unit. */
+/* In half precision an output may be off by two units in the last place of the largest magnitude, because a rounding
+ * difference in one stage may grow in the next. d9_check_array allows one unit anyway; this is the other unit. */
 static double tolerance_of(d9_kernel_store store) {
     return store == D9_KERNEL_F32 ? 4e-6 : store == D9_KERNEL_BF16 ? 0x1p-7 : 0x1p-10;
 }

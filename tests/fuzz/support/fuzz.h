@@ -1,5 +1,5 @@
-/* Common to the fuzz targets: a context whose system keeps files in memory and counts allocations, and properties of
- * every error.
+/* Common to the fuzz targets: a context whose system keeps files in memory and counts allocations, and checks of errors
+ * and of round trips.
  *
  *   fuzz_begin(&bench); fuzz_write_file(&bench, "run/result.json", bytes, size); ... fuzz_end(&bench);
  *
@@ -27,7 +27,7 @@ typedef struct fuzz_bench {
     d9_context context;
     d9_system system;
     fuzz_file files[FUZZ_FILES]; /* [1] is standard output */
-    int64_t blocks, bytes;       /* currently allocated, at most FUZZ_MEMORY */
+    int64_t blocks, bytes;       /* currently allocated; at most FUZZ_MEMORY bytes */
 } fuzz_bench;
 
 void fuzz_begin(fuzz_bench *bench);
