@@ -33,5 +33,5 @@ typedef struct d9_cuda_check {
 extern const d9_cuda_check d9_cuda_checks[];
 extern const int d9_cuda_check_count;
 
-/* Runs a check, whose launches count to the test `name`. `contracted`: see d9_check. */
+/* Runs a check; its launches are recorded for the test `name`. `contracted`: see d9_check. */
 d9_check d9_cuda_check_run(const char *name, d9_cuda_check_function *run, bool contracted);

@@ -42,7 +42,7 @@ const d9_update_attributes *program_first_muon(const d9_program *program);
 /* The value with this name; fails if there is none. */
 const d9_value *program_value(const d9_graph *graph, const char *name);
 
-/* Writes parts of a program as text, so that comparing texts shows the effect of a trick. */
+/* Parts of a program that program_write writes as text, so that comparing texts shows the effect of a trick. */
 typedef enum program_part {
     PROGRAM_AUGMENTATION, /* the augmentation and the nodes built from it */
     PROGRAM_FORWARD,      /* nodes from image to logits: order, inputs, shapes, types, attributes */

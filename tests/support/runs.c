@@ -371,7 +371,7 @@ static void check_sizes(const d9_program *program, int64_t step, int side, int m
     assert_ints(to->d[1], 1, to->d[2], 1);
 }
 
-/* The state after all eight steps. */
+/* The state after all eight steps. *count: its elements. */
 static double *train_smaller_images(const char *backend, int64_t *count) {
     static const char *const settings[] = {
         "data.dataset=synthetic",

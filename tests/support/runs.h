@@ -54,7 +54,7 @@ void run_write(const char *folder, const char *name, const void *bytes, size_t s
 uint8_t *run_read_file(const char *path, size_t *size);
 d9_safetensors *run_tensors(const char *path);
 json_t *run_json(json_t *json);
-/* Set-up: *state is run_folder_new; `context` writes without syncing, and DAWN9_DATA is not set. */
+/* Set-up: sets *state to run_folder_new(), lets `context` write without syncing, and unsets DAWN9_DATA. */
 int run_folder_set_up(void **state);
 
 /* 2.6 epochs of synthetic images with program_many_tricks: 13 steps, five per epoch, so the last epoch is partial.
@@ -129,7 +129,7 @@ const char *run_missing(d9_context *context, const char *backend, const char *pr
  * besides its own tests. Skips all of them if this machine lacks the backend or the precision. */
 int run_backend_main(const char *backend, const char *precision);
 
-/* Loads a dataset, from `folder` unless the options name a path, which lives until the running test ends. */
+/* Loads a dataset, which lives until the running test ends; from `folder` unless the options name a path. */
 d9_dataset *run_data(const char *folder, d9_dataset_options options);
 /* Loading must fail with this status and a message with these words. */
 void run_data_rejected(const char *folder, d9_dataset_options options, d9_status expected, const char *words);

@@ -81,7 +81,7 @@ void test_within(const char *what, double got, double want, double tolerance);
 /* The call must return D9_OK; otherwise the test fails with the context's message. */
 #define OK(call) test_ok(&context, call)
 void test_ok(const d9_context *of, d9_status status);
-/* The call must return `status`, with these words in the context's message, which is cleared. */
+/* The call must return `status`, and the context's message must have these words. Clears the context's error. */
 #define assert_rejection(call, status, words)                                                                          \
     (assert_int_equal(call, status), assert_words(context.message, words), d9_context_clear(&context))
 /* Returns NULL if `message` has all words; `words` from the first missing word on; or "(one line)" if `message` is
