@@ -73,8 +73,8 @@ static inline d9_kernel_out d9_plain_out(float *y) { return (d9_kernel_out){.dat
 d9_cpu d9_plain_cpu(void); /* level "plain", one thread */
 
 /* For slow checks. With the race check or the address sanitizer, D9_FOR_SOME_STORES visits only one storage type in
- * case `i`, and the next type in case i + 1; otherwise all types. d9_check_skips: true if it leaves out `store` in case
- * `i`. */
+ * case `i`, and the next type in case i + 1; otherwise all types. d9_check_skips: true if `store` is left out in case
+ * i. */
 bool d9_check_skips(d9_kernel_store store, int i);
 #define D9_FOR_SOME_STORES(store, i) D9_FOR_STORES(store) if (!d9_check_skips(store, i))
 #define D9_FOR_STORES(store)         for (d9_kernel_store store = D9_KERNEL_F32; store <= D9_KERNEL_F16; store++)

@@ -104,8 +104,7 @@ void d9_cuda_check_act_extremes(d9_check *check) {
         }
 }
 
-/* The output replaces the reference, or is an array of its own. In the second case only the reference may be unaligned.
- */
+/* The output replaces the reference, or is an array of its own; in that case only the reference may be unaligned. */
 void d9_cuda_check_act_backward(d9_check *check) {
     const d9_cpu cpu = d9_plain_cpu();
     for (int activation = 0; activation < D9_ACT_COUNT; activation++) FOR_ALL(count, store, shift) {
