@@ -1,7 +1,7 @@
 #!/bin/sh
 # setup.sh [--data]: installs missing Debian packages (needs apt and root), builds into build/, and with --data
-# downloads CIFAR-10. Without apt or root it prints one line with the missing packages. Safe to run twice: it keeps what
-# exists.
+# downloads CIFAR-10. Without apt or root it names the missing packages, and stops if dawn9 needs one of them. Safe to
+# run twice: it keeps what exists.
 set -eu
 cd "$(dirname "$0")"
 
@@ -15,7 +15,7 @@ for argument in "$@"; do
     esac
 done
 
-# Dependencies are detected by using them, not by package name, so other distributions and hand-built libraries count.
+# Dependencies are detected by using them, not by package name, so other distributions and hand-built libraries work.
 has_command() { command -v "$1" >/dev/null 2>&1; }
 has_library() { pkg-config --exists "$1" 2>/dev/null; }
 has_header() { echo "#include <$1>" | cc -E - >/dev/null 2>&1; }

@@ -1,6 +1,6 @@
-# If nvcc is found, builds kernels/cuda as the library dawn9_cuda_kernels, machine code for DAWN9_CUDA_ARCHITECTURES.
-# Each file has a custom command, because CMake's CUDA language needs a newer CMake. nvcc is slow and works neither with
-# sanitizers nor with every compiler, so only the ordinary GCC build uses it.
+# If nvcc is found, builds kernels/cuda as the library dawn9_cuda_kernels, for the targets DAWN9_CUDA_ARCHITECTURES.
+# Each file has a custom command; CMake's CUDA language is not used. nvcc is slow and works neither with sanitizers nor
+# with every compiler, so only the ordinary GCC build uses it.
 option(DAWN9_CUDA "Build the CUDA kernels where nvcc is found" ON)
 option(DAWN9_CUDA_LINES "Name source lines in the CUDA kernels, for profilers: makes them much larger" OFF)
 # Code for 8.0 also runs on 8.6 and 8.9, for which dawn9 has no special kernels. 7.5 is added if the machine has such a
@@ -68,8 +68,9 @@ endif()
 if(NOT architectures)
   message(FATAL_ERROR "DAWN9_CUDA_ARCHITECTURES is empty: name GPU targets such as 80;90, or set DAWN9_CUDA=OFF")
 endif()
-# Each target gets machine code, which runs on GPUs of its major version, and PTX, from which the driver compiles at the
-# first start on a later GPU. It uses the newest PTX that the GPU supports; PTX older than 9.0 has no clusters.
+# Each target gets machine code, which runs on GPUs of its major version from its minor version on, and PTX, from which
+# the driver compiles at the first start on a later GPU. The driver takes the newest PTX that the GPU supports; PTX
+# older than 9.0 has no clusters.
 foreach(architecture ${architectures})
   if(NOT architecture MATCHES "^[0-9]+[af]?$")
     message(FATAL_ERROR "DAWN9_CUDA_ARCHITECTURES: ${architecture} is no GPU target such as 80")

@@ -1,8 +1,9 @@
 # The CUDA backend, in three parts. dawn9_cuda_rules includes no vendor header and is built everywhere: the tests run it
-# with simulated kernels. dawn9_cudnn is the thin layer over cuDNN, built if cuDNN 9 is found: the tests check that
-# cuDNN accepts its descriptions. dawn9-cuda.so is the module, built if nvcc has also built the kernels. It loads
-# cuBLAS's large library only for networks that need it, and NCCL's only if a run has several processes, from the
-# folders that CMake found. Without NCCL several processes add their gradients through host memory.
+# with simulated kernels. dawn9_cudnn is the thin layer over cuDNN, built if cuDNN 9.11 or later, cuBLAS and the headers
+# of cuRAND and of CUDA's runtime are found: the tests check that cuDNN accepts its descriptions. dawn9-cuda.so is the
+# module, built if nvcc has also built the kernels. It loads cuBLAS's large library only for networks that need it, and
+# NCCL's only if a run has several processes, from the folders that CMake found. Without NCCL several processes add
+# their gradients through host memory.
 file(GLOB CUDA_BACKEND_SOURCES CONFIGURE_DEPENDS engine/backends/cuda/*.c)
 set(CUDA_VENDOR_SOURCES ${CUDA_BACKEND_SOURCES})
 list(FILTER CUDA_BACKEND_SOURCES EXCLUDE REGEX "/(runtime|module|cudnn|conv_cudnn|cublas|nccl)\\.c$")
@@ -63,7 +64,7 @@ if(TARGET dawn9_cudnn AND TARGET dawn9_cuda_kernels AND CUDART_LIBRARY)
   set_target_properties(dawn9-cuda PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
                         INSTALL_RPATH_USE_LINK_PATH ON BUILD_RPATH "${library_folders}" INSTALL_RPATH "${library_folders}")
   target_include_directories(dawn9-cuda SYSTEM PRIVATE ${CUBLAS_INCLUDE} ${CURAND_INCLUDE})
-  # The runtime is linked statically, so that a machine needs only the driver. The runtime needs librt and pthread.
+  # CUDA's runtime is linked statically, so that a machine need not have it. It needs librt and pthread.
   target_link_libraries(dawn9-cuda PRIVATE dawn9_cudnn dawn9_cuda_rules dawn9_cuda_kernels ${CUDART_LIBRARY} rt pthread)
   install(TARGETS dawn9-cuda DESTINATION ${CMAKE_INSTALL_LIBDIR}/dawn9 COMPONENT cuda)
   file(STRINGS ${CUDART_INCLUDE}/cuda_runtime_api.h version REGEX "define CUDART_VERSION ")

@@ -1,6 +1,6 @@
 # libdawn9 with the header engine/dawn9.h. libdawn9.so exports only the functions that the header declares; libdawn9.a
-# contains the engine too. Both load the backend modules of lib/dawn9 (engine/core/installed.c). The CMake targets of an
-# installed dawn9 are dawn9::dawn9 and dawn9::static.
+# has the symbols of the engine, too. Both load the backend modules of lib/dawn9 (engine/core/installed.c). The CMake
+# targets of an installed dawn9 are dawn9::dawn9 and dawn9::static.
 file(GLOB API_SOURCES CONFIGURE_DEPENDS engine/api/*.c)
 add_library(dawn9_api OBJECT ${API_SOURCES})
 target_link_libraries(dawn9_api PRIVATE dawn9_engine)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# nvcc.sh OBJECT COMMAND...: runs nvcc, which makes OBJECT, and shows its output. Keeps two by-products for
+# nvcc.sh OBJECT COMMAND...: runs nvcc, which makes OBJECT, and shows its messages. Keeps two by-products for
 # tests/cuda_model: the register counts of ptxas in OBJECT.ptxas, and the PTX of each target below OBJECT.ptx.
 object=$1
 shift

@@ -5,8 +5,8 @@
 # makes dawn9-VERSION-Linux-x86_64.tar.gz, which runs from any folder, and, if dpkg-dev and file are installed,
 # dawn9_VERSION_amd64.deb. If the build has the CUDA backend, the tarball contains it and has the version of CUDA in its
 # name (dawn9-VERSION-cuda13-...), and a second package, dawn9-cuda13_VERSION_amd64.deb, contains only the backend. A
-# driver runs builds with its own major version of CUDA or an older one, so there may be packages for two versions; one
-# is installed.
+# driver runs builds with its own major version of CUDA or an older one, so packages of several versions may be made;
+# they exclude each other. Training over MPI is likewise in a package of its own, dawn9-mpi_VERSION_amd64.deb.
 install(DIRECTORY configs DESTINATION share/dawn9 FILES_MATCHING PATTERN "*.yaml")
 file(GLOB experiments experiments/*.yaml)
 install(FILES ${experiments} DESTINATION share/dawn9/experiments)

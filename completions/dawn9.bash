@@ -1,7 +1,7 @@
 # bash completion of dawn9. The program prints the matching words (dawn9 help --complete); this adds files.
 
-# Readline also breaks words at = and :. This sets the array `words` to the arguments that dawn9 will get: parts without a
-# blank between them are joined, and text after the cursor is left out.
+# Readline also breaks words at = and :. This sets the array `words` to the program and the arguments that it will get:
+# parts without a blank between them are joined, and text after the cursor is left out.
 _dawn9_words() {
     local rest=${COMP_LINE:0:COMP_POINT} part
     words=()
@@ -34,12 +34,12 @@ _dawn9() {
             *) COMPREPLY+=("${candidate#"$head"}") ;;
         esac
     done < <("$program" help "${words[@]/#/--complete=}" 2>/dev/null)
-    # More is to follow a candidate that ends so.
+    # A candidate that ends so needs more text, so no blank is added.
     [[ ${#COMPREPLY[@]} = 1 && ${COMPREPLY[0]} == *[:=,.] ]] && compopt -o nospace
     return 0
 }
 
-_dawn9_files() { # compgen's options; names below the part of the word that readline replaces
+_dawn9_files() { # OPTION...: adds the names that compgen finds for the part of the word that readline replaces
     local file
     while IFS= read -r file; do COMPREPLY+=("$file"); done < <(compgen "$@" -- "${current#"$head"}")
 }

@@ -79,7 +79,7 @@ def printed(value, like):
 
 
 def stands(number, words):
-    """Does the text contain the number, and not only as a part of another one?"""
+    """True if the text contains the number, and not only as a part of another number."""
     return re.search(rf"(?<![\w.,]){re.escape(number)}(?!\w|[.,]\d)", words)
 
 
@@ -168,7 +168,7 @@ TEST = re.compile(r"`((?:unit|cli|cifar10|fuzz)\.[a-z0-9_]+|lint|skips)`")
 
 
 def is_test(name):
-    """Has ctest a test of this name? tests/CMakeLists.txt makes one of each file, and names some itself."""
+    """True if ctest has a test of this name. tests/CMakeLists.txt makes one of each file, and names some itself."""
     label, _, stem = name.partition(".")
     if any(os.path.exists(os.path.join(ROOT, "tests", label, stem + end)) for end in (".c", ".sh")):
         return stem != "lib"

@@ -131,7 +131,7 @@ def at_role(path, role, pattern):
 
 
 def printed_rules(path, pattern):
-    """The same of what `bench step` prints."""
+    """Milliseconds of a step in rules whose name matches, as `bench step` prints them."""
     found = [re.match(r"\S+ +\S+ +(\S+) +([\d.]+) +[\d.]+%", line) for line in text(path).splitlines()]
     return sum(float(each[2]) for each in found if each and re.search(pattern, each[1]))
 
@@ -287,7 +287,7 @@ def pooled(a, b):
 
 
 def pooled_p(a, b):
-    """The p-value of no difference in that comparison."""
+    """The p-value of the difference that `pooled` returns."""
     difference, low, _ = pooled(a, b)
     freedom = len(a) + len(b) - 2
     return 2 * (1 - below(abs(difference) * quantile(0.975, freedom) / (difference - low), freedom))
@@ -358,7 +358,7 @@ def grid(heads, lines):
     return "\n".join([row(*heads), "|" + "---|" * len(heads), *(row(*cells) for cells in lines)])
 
 
-# Where the records of the H200 are that the predictions' expressions name as first-hour.sh does.
+# Paths in the predictions' expressions, as first-hour.sh writes them, and those of the committed records of the H200.
 H200_RECORDS = {
     '"bench-step-fp16.json"': '"gpu/h200/fifth/step-fp16.json"',
     '"cold/[1-9]*/': '"gpu/h200-dawn94/seed[1-5]/',
@@ -368,7 +368,7 @@ H200_RECORDS = {
 
 
 def on_the_h200(expression):
-    """The measurement of a prediction, or None."""
+    """The measurement of a prediction; None: there is no record."""
     import compare  # pylint: disable=import-outside-toplevel,import-error  # it imports this module
 
     def no_stage(name):
@@ -496,7 +496,7 @@ def network_table(path, *names):
 
 
 def convolution_shares(folder, *networks):
-    """Where a step's time goes, by kind of convolution, and the rate of each kind over that of the matrix product."""
+    """Each kind of convolution's share of a step, and its rate over that of the matrix product."""
     lines = []
     for name in (f"{network}-{kind}" for network in networks for kind in ("f32", "bf16")):
         path = f"{folder}/{name}-[0-9]*.json"
@@ -540,7 +540,7 @@ def precision_table(path):
 
 
 def earlier(recipe):
-    """A recipe's name; it is said if another recipe has that name now."""
+    """A recipe's name, with "(earlier)" if another recipe has that name now."""
     places = (os.path.join(ROOT, folder, recipe + ".yaml") for folder in ("configs", os.path.join("experiments", "earlier")))
     return f"{recipe} (earlier)" if all(map(os.path.exists, places)) else recipe
 
@@ -632,7 +632,7 @@ def search_table(folder):
 
 
 def trials(folder):
-    """Of each trial of a search, by its name: accuracies of its runs, its mean TFLOP, and its drawn values."""
+    """{name: (accuracies of the runs, mean TFLOP, drawn values)} of the trials of a search that were trained."""
     runs = {}
     for arm in record(folder + "/experiment.json")["arms"]:
         try:
@@ -762,7 +762,7 @@ ABLATIONS = {"cpu/ablate-small": "dawn94 with a quarter of the width, of the tra
 
 
 def effect_words(difference, low, high, p_holm):
-    """An effect with its interval; it is said if it is not significant."""
+    """An effect with its interval, and a note if it is not significant."""
     unclear = "" if p_holm <= 0.05 else f", not significant (p = {p_holm:.2g} after Holm's correction)"
     return f"{signed(difference)} [{signed(low)}, {signed(high)}]{unclear}"
 

@@ -271,7 +271,7 @@ def compare_builds(old_folder, new_folder, work, pattern=""):
     for name in sorted(set(had) ^ set(has)):
         print(f"{name}: a backend of one build alone, not compared")
     pictures = os.path.join(ROOT, "tools", "draw_pictures.py")
-    for part, classes in PICTURES.items():  # with both parts, so that both builds train on the same images
+    for part, classes in PICTURES.items():  # a train and a test part, so that no build chooses the test images
         subprocess.run([sys.executable, pictures, f"{work}/pictures/{part}", *classes], check=True,
                        stdout=subprocess.DEVNULL)
     runs = tensors = numbers = failures = 0

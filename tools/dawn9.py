@@ -347,8 +347,7 @@ class Model:
         self._call(_lib.dawn9_model_save, _path(path))
 
     def evaluate(self):
-        """The score on the test images of the model's configuration, or on all images of a folder that it was not
-        trained on."""
+        """The score on the test set of the model's configuration; dawn9.h (dawn9_evaluate) names the exceptions."""
         found = _Evaluation()
         self._call(_lib.dawn9_evaluate, c.byref(found))
         return _dictionary(found)

@@ -151,8 +151,8 @@ class Network(nn.Module):
         self.nodes.append((run, [x], output))
 
     def encode(self, texts):
-        """Tokens (N, T) of texts, as dawn9 makes them: engine/data/vocabulary.h. Of a stream (T, N): texts of equal length,
-        whose words are separated by blanks; an unknown word is <unk>."""
+        """Tokens (N, T) of texts, as dawn9 makes them: engine/data/vocabulary.h. For a language
+        model: (T, N) of texts with equally many words, separated by blanks; an unknown word becomes <unk>."""
         texts = [text.removeprefix("\ufeff") for text in texts]
         if self.input == "tokens":
             rank = {word: token for token, word in enumerate(self.words)}

@@ -20,8 +20,8 @@ import time
 TREE, COMMIT, JOBS, COUNT, SEED, PATH = sys.argv[1:7]
 TESTS = os.environ.get("TESTS", "")
 LEFT_OUT = {"long", "heavy", "cifar10"}  # labels of tests that are too slow, or need a data set
-MOST_SECONDS = 100  # of a test that counts, with coverage
-PRODUCT = ("dawn9", "dawn9-onednn")  # what a script runs
+MOST_SECONDS = 100  # a test that takes longer in the coverage build is left out
+PRODUCT = ("dawn9", "dawn9-onednn")  # targets that the scripts of tests/cli run
 LIBRARIES = ("libdawn9_engine.a", "libdawn9_kernels.a", "libdawn9_cli.a", "dawn9", "dawn9-onednn.so")
 
 
@@ -98,7 +98,8 @@ def covered_lines(build):
 
 
 def measure_coverage():
-    """{test: its seconds and covered lines}. A file for each commit keeps them, so that no test is measured twice."""
+    """{test: its seconds and covered lines}. A file for each commit and TESTS keeps them, so that no test is measured
+    twice."""
     build = os.path.join(TREE, "build-coverage")
     kept = os.path.join(build, f"coverage-{COMMIT[:12]}-{hashlib.sha256(TESTS.encode()).hexdigest()[:8]}.json")
     result = {}

@@ -87,7 +87,7 @@ inside() {
 
 installs() { inside "apt-get install -y -qq --no-install-recommends $* >/dev/null"; }
 
-# Runs long enough to build and to train some steps; the message when it is stopped proves that it did.
+# Passes if reproduce.sh, stopped after five minutes, has trained at least one step.
 begins_to_train() {
     inside "timeout --signal=INT 300 experiments/reproduce.sh 2>&1" >"$folder/reproduce.log" || true
     tail -n 5 "$folder/reproduce.log"
@@ -106,7 +106,7 @@ debian13() {
     needs 10 debootstrap
     clone_in_trixie main
     data=${XDG_CACHE_HOME:-$HOME/.cache}/dawn9/cifar10
-    if [ -d "$data" ]; then # otherwise downloaded in there
+    if [ -d "$data" ]; then # otherwise reproduce.sh downloads the data
         mkdir -p "$root/root/.cache/dawn9"
         cp -r "$data" "$root/root/.cache/dawn9/"
     fi
@@ -164,8 +164,8 @@ compiles() {
         { tail -n 60 "$folder/aarch64-compile.log"; return 1; }
 }
 
-# Leaves out tests that take hours in an emulator, whose code other tests run (tests/CMakeLists.txt, `heavy`). The
-# verdict, and the names of tests that are skipped without oneDNN, are those of tests/run.sh.
+# Leaves out tests that take hours in an emulator, whose code other tests run (tests/CMakeLists.txt, `heavy`).
+# tests/run.sh prints the verdict.
 passes() {
     ctest --test-dir "$folder/build-aarch64" --parallel "$(nproc)" --output-on-failure --no-tests=error -L '^unit$' \
         -LE '^heavy$' \

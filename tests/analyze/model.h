@@ -1,6 +1,6 @@
 /* Included before every file that tests/analyze.sh checks: facts that an analyser, which sees one file at a time,
  * cannot know. A file that defines one of these functions is checked without its macro. */
-#define _GNU_SOURCE /* the value that files which need it give it */
+#define _GNU_SOURCE /* empty, as in the files that define it */
 #include "config/tree.h"
 
 /* These functions always return an error. */

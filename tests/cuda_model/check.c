@@ -107,7 +107,7 @@ float d9_array_at(const d9_array *array, int64_t at) {
     return array->store == D9_KERNEL_BF16 ? d9_bf16_to_float(bits) : d9_fp16_to_float(bits);
 }
 
-static double unit_of(d9_kernel_store store) { /* largest relative distance of neighbouring numbers; 0 for f32 */
+static double unit_of(d9_kernel_store store) { /* largest relative distance of neighbouring numbers; f32: 0 */
     return store == D9_KERNEL_F32 ? 0 : store == D9_KERNEL_BF16 ? 0x1p-7 : 0x1p-10;
 }
 

@@ -1,5 +1,5 @@
-/* Comparison of kernels on the simulated GPU with the CPU's: arrays with guard bytes, and the first difference. A check
- * is a function and its name (checks.h); planted.c runs the same checks with mistakes planted in the kernels. */
+/* Comparison of kernels on the simulated GPU with the CPU's or with plain loops: arrays with guard bytes, and the first
+ * difference. A check is a function and its name (checks.h). */
 #pragma once
 
 #include "kernels/cpu/kernels.h"
@@ -14,7 +14,7 @@ typedef struct d9_check {
 } d9_check;
 
 void d9_check_fail(d9_check *check, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* `error` is a launcher's return value; if not 0, fails with d9_model_failure, which names the kernel. */
+/* `error` is a launcher's return value; if it is not 0, the check fails with the message of d9_model_failure. */
 void d9_check_launch(d9_check *check, int error);
 #define LAUNCH(call) d9_check_launch(check, call)
 
@@ -38,11 +38,11 @@ float d9_array_at(const d9_array *array, int64_t at);
 
 /* Compares `got` with `expected`, rounded to got's storage type. tolerance 0: must be equal; otherwise a difference may
  * be `tolerance` times the largest expected magnitude plus, in half precision, one unit in the last place. NaN fails,
- * as do more than eight expected values that are mostly zero. */
+ * and so do more than eight expected values of which more than 95% are 0. */
 void d9_check_array(d9_check *check, const char *what, const float *expected, const d9_array *got, double tolerance);
 
-/* The tolerance of a sum of values that were rounded to `store`: `tolerance`, plus two units of `store` if the kernels
- * are contracted, because each value may then be off by one. */
+/* The tolerance of a sum of values that were rounded to `store`: `tolerance`; with contracted kernels, which may round
+ * such values differently, plus two units in the last place (f32: none). */
 double d9_check_sum_tolerance(const d9_check *check, d9_kernel_store store, double tolerance);
 
 /* Allocates zeroed memory, aligned to 64 bytes. Aborts if memory is short. */
@@ -73,8 +73,9 @@ static inline d9_kernel_out d9_plain_out(float *y) { return (d9_kernel_out){.dat
 d9_cpu d9_plain_cpu(void); /* level "plain", one thread */
 
 /* For slow checks. With the race check or the address sanitizer, D9_FOR_SOME_STORES visits only one storage type in
- * case `i`, and the next type in case i + 1; otherwise all types. d9_check_skips: true if it does not visit `store`. */
+ * case `i`, and the next type in case i + 1; otherwise all types. d9_check_skips: true if `store` is left out in case
+ * i. */
 bool d9_check_skips(d9_kernel_store store, int i);
 #define D9_FOR_SOME_STORES(store, i) D9_FOR_STORES(store) if (!d9_check_skips(store, i))
 #define D9_FOR_STORES(store)         for (d9_kernel_store store = D9_KERNEL_F32; store <= D9_KERNEL_F16; store++)
-enum { D9_COUNT_OF_SHIFTS = 2 }; /* shift 0: aligned to 16 bytes; 1: one element beyond */
+enum { D9_COUNT_OF_SHIFTS = 2 }; /* shift 0: aligned to 64 bytes; 1: one element beyond */

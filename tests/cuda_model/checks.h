@@ -1,5 +1,5 @@
-/* The table of checks of launchers of kernels/cuda/kernels.h on the simulated GPU. tests/cuda_backend/ops.c checks
- * d9_cuda_loss_with_metrics. */
+/* The table of checks of launchers of kernels/cuda/kernels.h on the simulated GPU. d9_cuda_loss_with_metrics is checked
+ * by tests/cuda_backend/ops.c instead. */
 #pragma once
 
 #include "tests/cuda_model/check.h"
@@ -33,5 +33,5 @@ typedef struct d9_cuda_check {
 extern const d9_cuda_check d9_cuda_checks[];
 extern const int d9_cuda_check_count;
 
-/* Runs a check, whose launches count to the test `name`. `contracted`: see d9_check. */
+/* Runs a check; its launches are recorded for the test `name`. `contracted`: see d9_check. */
 d9_check d9_cuda_check_run(const char *name, d9_cuda_check_function *run, bool contracted);

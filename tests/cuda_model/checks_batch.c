@@ -57,7 +57,7 @@ static site open_site(const batch_case *c) {
                         [D9_AUGMENT_CHANGE] = {c->change}}}};
     const int64_t bytes = (int64_t)c->images * c->height * c->width * stored_of(c);
     s.step = 3 * c->steps_per_epoch + 1;
-    s.from = (c->batch + 1) / 2; /* also the distance between the slices of steps: half a batch, so that they overlap */
+    s.from = (c->batch + 1) / 2; /* also the distance between the slices of steps: half a batch, rounded up */
     s.images = d9_zeros(bytes);
     for (int64_t i = 0; i < bytes; i++) s.images[i] = (uint8_t)(i * 37 + i / 256);
     s.order = d9_ints(c->batch * c->steps_per_epoch);

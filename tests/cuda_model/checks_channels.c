@@ -112,7 +112,7 @@ void d9_cuda_check_concat(d9_check *check) {
         }
 }
 
-/* Applies dropout with the random words of each element, counted as in kernels/formulas/dropout.h. */
+/* Applies dropout: `together` consecutive elements share a random word, numbered as in kernels/formulas/dropout.h. */
 static void apply_dropout(const d9_dropout *dropout, int64_t step, int64_t count, const float *x, float *y) {
     for (int64_t i = 0; i < count; i++) {
         const int64_t k = i / dropout->together;

@@ -74,8 +74,8 @@ void d9_cuda_check_act_forward(d9_check *check) {
         }
 }
 
-/* A NaN must stay one, and infinities must give the limits, in values and derivatives. The derivative of
- * ReLU at a NaN is 1. */
+/* Values and derivatives at infinities, NaN and large numbers must agree with the CPU's; where those are NaN, any NaN
+ * agrees. */
 void d9_cuda_check_act_extremes(d9_check *check) {
     static const float extremes[] = {INFINITY, -INFINITY, NAN, 65504, -65504, 130, -130, 41, -41, 17, -17, 6, -6, 0};
     enum { COUNT = sizeof extremes / sizeof *extremes };
@@ -104,7 +104,7 @@ void d9_cuda_check_act_extremes(d9_check *check) {
         }
 }
 
-/* The output replaces the reference, or is separate; then only the reference may be unaligned. */
+/* The output replaces the reference, or is an array of its own; in that case only the reference may be unaligned. */
 void d9_cuda_check_act_backward(d9_check *check) {
     const d9_cpu cpu = d9_plain_cpu();
     for (int activation = 0; activation < D9_ACT_COUNT; activation++) FOR_ALL(count, store, shift) {

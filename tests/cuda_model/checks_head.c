@@ -17,7 +17,8 @@ static const char *const names[] = {"linear", "linear_backward_data", "linear_ba
 
 static void run_on_cpu(const d9_cpu *cpu, pass pass, const d9_kernel_linear *s, const float *a, const float *b,
                        float *y) {
-    void *scratch = d9_floats(d9_cpu_linear_scratch_bytes(cpu, s) / (int64_t)sizeof(float)); /* whole cache lines */
+    void *scratch =
+        d9_floats(d9_cpu_linear_scratch_bytes(cpu, s) / (int64_t)sizeof(float)); /* the bytes are whole cache lines */
     const d9_kernel_in left = d9_plain_in(a), right = d9_plain_in(b);
     const d9_kernel_out out = d9_plain_out(y);
     if (pass == LINEAR) d9_cpu_linear_forward(cpu, s, left, right, NULL, scratch, out);
@@ -56,7 +57,7 @@ void d9_cuda_check_linear_backward_weight(d9_check *check) { check_pass(check, B
 
 /* ---- products of matrices ---- */
 
-/* One element; ends in the middle of a tile; several tiles and batches; transposed factors; a bias or an addend. */
+/* One element; sizes that end within a tile; several tiles and batches; transposed factors; a bias or an addend. */
 static const d9_cuda_matrix_product products[] = {
     {.batch = 1, .rows = 1, .columns = 1, .depth = 1, .alpha = 1},
     {.batch = 1, .rows = 33, .columns = 65, .depth = 70, .b_transposed = true, .alpha = 1},

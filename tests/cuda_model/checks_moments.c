@@ -1,6 +1,6 @@
 /* The closed form of a first layer, compared with its one or two convolutions, normalisation and activation in double.
- * Only the weights and the gradient before the activation are rounded to the storage type, as the kernels promise:
- * half-precision outputs then differ by their own rounding, f32 outputs by the order of sums. */
+ * In double, only the weights and the gradient before the activation are rounded to the storage type, as by the
+ * kernels. So half-precision outputs differ by their own rounding, f32 outputs by the order of sums. */
 #include "tests/cuda_model/checks.h"
 
 #define D9_REAL float
@@ -19,13 +19,13 @@ static const d9_cuda_moments shapes[] = {
     {2, 9, 4, 6, 10, 5, 8, 1, 2, 1, 1, 5},  {7, 5, 7, 3, 5, 7, 65, 1, 3, 1, 1, 0},
     {65, 3, 4, 1, 3, 4, 27, 5, 3, 1, 1, 9}, {2, 3, 7, 27, 3, 7, 64, 2, 1, 1, 0, 0},
 };
-enum { SHAPES = sizeof shapes / sizeof *shapes, SMALL = 3, WIDE_SHAPE = 5 /* eight outputs at a time */ };
+enum { SHAPES = sizeof shapes / sizeof *shapes, SMALL = 3, WIDE_SHAPE = 5 /* its outputs are a multiple of 8 */ };
 /* Large shapes: several spans per image; and more images per group than blocks. */
 static const d9_cuda_moments spans = {2, 17, 32, 3, 17, 32, 64, 1, 3, 1, 1, 27};
 static const d9_cuda_moments turns = {521, 1, 2, 2, 1, 1, 8, 1, 1, 2, 0, 0};
 static const float alpha = 0.3f;
 #define SHIFTS(store)                                                                                                  \
-    ((store) == D9_KERNEL_BF16 ? D9_COUNT_OF_SHIFTS : 1) /* shifts are tested in one storage type only */
+    ((store) == D9_KERNEL_BF16 ? D9_COUNT_OF_SHIFTS : 1) /* forward passes test shifts in one storage type */
 
 typedef struct site { /* a case's arrays, in double and for the simulated GPU */
     d9_cuda_moments s;

@@ -13,7 +13,7 @@ typedef struct site {
     d9_cpu cpu;
     d9_kernel_norm norm;
     d9_kernel_store store;
-    int64_t count, channels, statistics; /* N P C, C, G C */
+    int64_t count, channels, statistics; /* images * pixels * channels; channels; groups * channels */
     float *x, *scale, *bias;             /* read by both sides */
     float *mean, *inv_std, *running[2];  /* of the CPU */
     d9_array gpu_x, gpu_mean, gpu_inv_std, gpu_running[2], scratch;
@@ -151,8 +151,8 @@ static void run_stages(const site *s, int activation, const float *addend, bool 
     activate(s, activation, y, last);
 }
 
-/* An output may be off by two units in the last place of the largest magnitude, because a rounding difference in one
- * stage may grow in the next. d9_check_array allows one unit anyway; this is the other unit. */
+/* In half precision an output may be off by two units in the last place of the largest magnitude, because a rounding
+ * difference in one stage may grow in the next. d9_check_array allows one unit anyway; this is the other unit. */
 static double tolerance_of(d9_kernel_store store) {
     return store == D9_KERNEL_F32 ? 4e-6 : store == D9_KERNEL_BF16 ? 0x1p-7 : 0x1p-10;
 }
@@ -274,7 +274,7 @@ static void check_forward_pool(d9_check *check, const d9_kernel_window *w, d9_ke
     const int64_t whole = w->images * w->height * w->width * w->channels;
     const d9_array x = d9_array_of(store, whole, 0, d9_random(store, whole, 20));
     d9_array pooled[2], normed[2], y[2], *const arrays[] = {pooled, normed, y};
-    for (int i = 0; i < 2; i++) { /* separate kernels; with the pool in the passes */
+    for (int i = 0; i < 2; i++) { /* 0: separate kernels; 1: the pool in the norm's passes */
         site s = open_site(&norm, store, 0, 0);
         d9_kernel_norm_state state = gpu_state(&s);
         for (int a = 0; a < 3; a++) arrays[a][i] = d9_array_of(store, s.count, 0, d9_floats(s.count));

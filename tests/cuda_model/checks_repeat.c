@@ -21,7 +21,7 @@ static results new_results(const d9_kernel_norm *norm) {
     return r;
 }
 
-/* Launches norms in two passes, a linear layer and the metrics. */
+/* Launches norms in separate passes, a linear layer and the metrics. */
 static void run_kernels(d9_check *check, const d9_kernel_norm *norm, const results *r, double *metrics) {
     const float *x = d9_random(D9_KERNEL_F32, COUNT, 61), *dy = d9_random(D9_KERNEL_F32, COUNT, 62);
     const float *scale = d9_random(D9_KERNEL_F32, CHANNELS, 63), *bias = scale;

@@ -1,5 +1,5 @@
-/* Batch norm in one pass, compared with separate passes, which checks_norm.c and checks_pool.c compare with the CPU:
- * only the order of sums differs. */
+/* Batch norm in one pass, compared with separate passes, which checks_norm.c and checks_pool.c check: only the order of
+ * sums differs. */
 #include "tests/cuda_model/checks.h"
 #include "tests/cuda_model/model.h"
 #include <string.h>
@@ -24,7 +24,7 @@ typedef struct site { /* a case, with the outputs of both algorithms */
     int64_t count, input_count; /* of the norm's input; of the pool's input */
     float *scale, *bias;
     d9_array x, addend, dy, reference, scratch;
-    outputs separate, one_pass; /* of separate passes; of the norm in one pass */
+    outputs separate, one_pass;
 } site;
 
 static d9_array new_random(d9_kernel_store store, int64_t count, uint32_t seed) {
@@ -230,7 +230,7 @@ static void check_first(d9_check *check, const d9_kernel_norm *norm, bool backwa
 }
 
 /* Largest number of blocks per cluster among the device's algorithms; -1: there is no algorithm. Each algorithm must
- * fit the norm and the device. device NULL: an H100. */
+ * have enough memory for the norm, and no more than `device` has. device NULL: an H100, whose limit is not checked. */
 static int most_blocks(d9_check *check, const d9_kernel_norm *norm, const d9_model_device *device) {
     d9_cuda_norm_algorithm algorithms[D9_CUDA_NORM_ALGORITHMS];
     int count, most = -1;

@@ -74,10 +74,9 @@ void d9_cuda_check_last_backward(d9_check *check) {
 
 /* ---- recurrent layers ---- */
 
-/* Every cell; numbers of units for loads one by one and in fours, for each number of lines of threads in the backward
- * pass (lines_of in recur.cu), and above the 256 threads of a block. Layers of 65 to 256 units run in clusters: for
- * each size in recur_cluster.cu, with more clusters than run at the same time, and with fewer samples in the last one.
- */
+/* Every cell. Numbers of units for loads one by one and in fours, for each result of lines_of (recur.cu), and above the
+ * 256 threads of a block. Layers of 65 to 256 units run in clusters: with each template of recur_cluster.cu, more
+ * clusters than run at the same time, and fewer samples in the last cluster. */
 static const d9_cuda_recur layers[] = {
     {D9_CELL_GRU, 1, 1, 1},          {D9_CELL_LSTM, 3, 2, 7},         {D9_CELL_ELMAN_TANH, 4, 3, 20},
     {D9_CELL_GRU, 2, 2, 260},        {D9_CELL_ELMAN_RELU, 2, 1, 257}, {D9_CELL_LSTM, 2, 1, 100},

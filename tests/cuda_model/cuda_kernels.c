@@ -1,6 +1,6 @@
-/* The kernels of kernels/cuda on the simulated GPU, compared with kernels/cpu and the formulas; and the table of every
- * __global__ function with the checks that ran it, at least one for each. With the argument `races`, no check may have
- * a race (race.h); and for each barrier and fence, a check must report a race if that barrier or fence is ignored. */
+/* The kernels of kernels/cuda on the simulated GPU, compared with kernels/cpu and plain loops. At least one check must
+ * run each __global__ function; coverage.tsv lists which. With an argument, no check may have a race (race.h), and for
+ * each barrier and fence a check must report a race if it is ignored. */
 #include "core/system.h"
 #include "tests/cuda_model/checks.h"
 #include "tests/cuda_model/model.h"
@@ -109,11 +109,11 @@ static bool finds_race_without(const char *name, const char *site) {
     return check.failures > 0 && strstr(check.first, ": race: thread ");
 }
 
-/* FILE:LINE of barrier or fence `index`; *test: a test that reached it; NULL past the end */
+/* Returns FILE:LINE of row `index` of a list of barriers or fences with the tests that reached them; NULL past its end.
+ * *test: the row's test. */
 typedef const char *site_lookup(size_t index, const char **test);
 
-/* There must be at least `least` barriers or fences. For each of them, a test that reached it must report a race if it
- * is ignored. */
+/* There must be at least `least` barriers or fences. If one is ignored, a test that reached it must report a race. */
 static void check_sites(site_lookup *site_at, int least) {
     int sites = 0, matter = 0;
     bool noticed = false;

@@ -28,7 +28,7 @@ TEST(lanes_exchange) {
 }
 
 /* CUDA counts static and dynamic shared memory together: for more than 48 KiB a kernel must raise its limit. */
-TEST(shared_memory_is_asked_for) {
+TEST(shared_memory_beyond_48_kib_is_requested) {
     enum { H100 = 227, T4 = 64, BEFORE = 48 };
     assert_int_equal(d9_scenario_shared_to_ask(0, 48, BEFORE, H100), 0);
     assert_int_equal(d9_scenario_shared_to_ask(18, 30, BEFORE, T4), 0);
@@ -46,7 +46,7 @@ TEST(lanes_vote) {
     for (int i = 0; i < THREADS / 32; i++) assert_int_equal(ballots[i], 0xaaaaaaaau);
 }
 
-TEST(orders_differ) {
+TEST(blocks_run_their_threads_in_different_orders) {
     int order[3 * THREADS], ascending = 0, descending = 0;
     assert_int_equal(d9_scenario_orders(order), 0);
     for (int block = 0; block < 3; block++) {
@@ -137,7 +137,7 @@ TEST(every_thread_runs_once) {
 }
 
 /* A library's kernel cannot be loaded while a stream is captured, only before. */
-TEST(captures_load_nothing) {
+TEST(kernels_are_not_loaded_during_a_capture) {
     d9_model_list *list = d9_model_list_new();
     const int stream = 0;
     d9_model_test("capture");

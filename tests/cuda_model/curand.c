@@ -5,7 +5,7 @@
 
 void d9_curand_philox(uint64_t key, const unsigned *counter, unsigned *words);
 
-TEST(words_are_equal) {
+TEST(words_equal_those_of_curand) {
     uint64_t seed = 1;
     for (uint32_t sample = 0; sample < 1000; sample++, seed = seed * 6364136223846793005u + 1442695040888963407u) {
         const unsigned counter[4] = {sample, (unsigned)(seed >> 7), D9_STREAM_CUTOUT, sample * 77};

@@ -7,9 +7,10 @@
  * seed and the launches so far determine all of this. Shared memory of each block starts as 0xff bytes: NaN.
  *
  * A launch fails with cudaErrorLaunchFailure and a message that begins with the kernel's name
- *   - if threads wait forever or at different barriers; if threads have ended without reaching a barrier or an exchange
- *     at which others wait; if a lane reads a lane that does not take part;
- *   - if shared memory of a block that has ended is read;
+ *   - if threads wait forever, or at different barriers, or lanes of a warp at different exchanges; if threads have
+ *     ended without reaching a barrier or an exchange at which others wait; if a lane reads a lane that does not take
+ *     part;
+ *   - if a block asks for the address of shared memory of a block that has ended or is not in its cluster;
  *   - if an address is not aligned to the type accessed. A D9_SHARED array lies at an odd multiple of 16, so that it is
  *     not aligned to more than declared;
  *   - if two accesses race, while the race check is on (d9_model_set_race_check).
@@ -42,7 +43,7 @@ enum {
 const char *d9_model_failure(void);
 void d9_model_test(const char *name); /* names the test to which launches count; forgets the failure */
 
-/* Kernel and *test of row `index` of the list of kernels and tests that ran them. NULL: past the end. */
+/* Row `index` of the list of kernels and tests that ran them: returns the kernel, sets *test. NULL: past the end. */
 const char *d9_model_kernel_at(size_t index, const char **test);
 
 /* Likewise for the barriers at which threads waited, as FILE:LINE, and the tests; sorted by barrier. */

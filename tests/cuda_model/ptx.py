@@ -271,8 +271,8 @@ def shared(*paths):
 
 # ---- loads before stores ----
 
-# Fewest 16-byte loads without a store in between that kernel<8, ...> must have. A row needs two in f32, four with a
-# pool, two to four in the backward pass.
+# Fewest 16-byte loads without a store in between that the instances kernel<8, ...> must have. To load a row, f32 needs
+# two, four with a pool, two to four in the backward pass.
 WANTED = {
     "norm_sums_kernel": 8, "norm_apply_kernel": 4, "norm_backward_sums_kernel": 4, "norm_backward_bare_sums_kernel": 8,
     "norm_backward_apply_kernel": 8,
@@ -306,7 +306,7 @@ def first(*paths):
 
 # ---- serial loads ----
 
-LOADS, SUMS = 2, 16  # fewest loads that a trip must have in flight; of a loop that loads only doubles
+LOADS, SUMS = 2, 16  # fewest loads that a trip must have in flight; the same for a loop that loads only doubles
 JUDGED = re.compile(r"^\.target sm_[89]0$", re.M)
 
 

@@ -35,7 +35,7 @@ void d9_model_list_move(d9_model_list *from, size_t count, d9_model_list *to, si
 void d9_model_list_add(d9_model_list *list, d9_model_work work, const void *what, size_t bytes);
 /* Sets a pending error, which the next launch to a list returns. 0: none. */
 void d9_model_set_pending_error(int error);
-/* Queued launches of kernels whose name contains `kernel` fail with `error`; it does not stay pending. NULL: none. */
+/* Queued launches of kernels whose name contains `kernel` fail with `error`, which does not stay pending. NULL: off. */
 void d9_model_forbid(const char *kernel, int error);
 /* Runs the list in order up to the first error, which is returned. */
 int d9_model_list_run(const d9_model_list *list);

@@ -1,6 +1,7 @@
 /* Checkpoints: a run of a tiny network reads files derived from its own checkpoint. Checksum, configuration and data
  * set are corrected first, so that the code behind these checks is reached. An accepted file must be written again
- * identically; after a rejected one, the run's own checkpoint must still be readable (tested after one in 16). */
+ * identically; after a rejected one, the run's own checkpoint must still be readable (tested if the input's size is
+ * a multiple of 16). */
 #define _GNU_SOURCE /* memmem */
 #include "tests/fuzz/support/fuzz.h"
 #include "record/safetensors.h"
@@ -21,7 +22,7 @@ static size_t own_size;
 
 static void require_ok(d9_status status) { fuzz_require(status == D9_OK, shared.context.message); }
 
-/* Overwrites the value after `key`, which ends in `:"`, if the file has that key. So a corpus outlives new options. */
+/* Overwrites the value after `key`, which ends in `:"`, if the file has that key. */
 static void overwrite_value(uint8_t *bytes, size_t size, const char *key, const char *value) {
     const size_t length = strlen(key), digits = strlen(value);
     uint8_t *at = memmem(bytes, size, key, length);

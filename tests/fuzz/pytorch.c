@@ -41,7 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         size_t total = 0;
         for (int t = 0; t < file->tensor_count; t++) total += file->tensors[t].size;
         fuzz_require(total <= size, "the tensors are no larger than the file");
-        fuzz_round_trip(&bench, file, D9_DEVICE); /* if memory ran out */
+        fuzz_round_trip(&bench, file, D9_DEVICE); /* the other legal status: memory ran out */
     }
     d9_safetensors_free(&bench.context, file);
     fuzz_end(&bench);

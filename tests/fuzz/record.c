@@ -31,7 +31,7 @@ static int count_of(const char *text, const char *word) {
     return count;
 }
 
-/* Titles, names and messages of records must all be escaped. */
+/* No text of a record may add a script to the page. */
 static void check_page(fuzz_bench *bench) {
     static int scripts = -1;
     const fuzz_file *page = fuzz_find(bench, "runs/report.html");

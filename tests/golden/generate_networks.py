@@ -248,13 +248,13 @@ def describe(name, case, **found):
             "dawn9.mean": json.dumps(MEAN), "dawn9.std": json.dumps(STD), "case": json.dumps(settings)}
 
 def write_cases(cases, run=run, describe=describe):
-    """Writes the files of the cases, or of the one that --only names, with a seed on which float32 agrees."""
+    """Writes the files of the cases, or of the one that --only names."""
     ap = argparse.ArgumentParser(); ap.add_argument("--out", required=True); ap.add_argument("--only", default="")
     a = ap.parse_args(); os.makedirs(a.out, exist_ok=True); torch.use_deterministic_algorithms(True)
     for name, case in cases.items():
         if a.only and name != a.only: continue
         best = None
-        for seed in range(1, 21):   # a seed on which float32 agrees, without near-ties of a ReLU or a pool: see generate.py
+        for seed in range(1, 21):   # a seed on which float32 agrees, or the best of 20: see generate.py
             t, u = run(case, seed, torch.float64), run(case, seed, torch.float32)
             err = max(float((u[k].double() - t[k]).norm() / t[k].norm().clamp_min(1e-12)) for k in t if k.startswith(("final/", "grad/", "step", "eval/", "ema/")))
             if best is None or err < best[0]: best = (err, seed, t)

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """Reference cases of networks of texts, computed with PyTorch in float64: torch.nn.Embedding, torch.nn.RNN, GRU or LSTM,
 and torch.nn.Linear on the last token, or for language_* on every token, trained by torch.optim. Parameters keep PyTorch's
-names and initial values, rounded to bfloat16; biases are random, so that none is hidden by a zero. Texts repeat tokens,
-and most end in padding.
+names and initial values, rounded to bfloat16; biases are random, so that none is hidden by a zero. The first text
+repeats a token, and almost half of the texts end in padding.
 
 The cases language_* read a stream as pytorch/examples word_language_model does: columns, of which each step reads the next
 tokens (the last step fewer), states that go on from step to step, torch.nn.utils.clip_grad_norm_. Gradients are those

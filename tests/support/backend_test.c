@@ -60,13 +60,13 @@ static bool uses_winograd(op_case *c, const d9_backend *backend, const d9_backen
     return found;
 }
 
-/* Limits of the relative error, unless transformed operands are rounded to bf16, which costs up to 1.6%. In half
- * precision both sides round the same sums, added in another order, to 8 or 11 bits; one value in a thousand may be
- * rounded differently. */
+/* Limit of the relative error. In half precision both sides round the same sums, added in another order, to 8 or 11
+ * bits; one value in a thousand may be rounded differently. */
 static double rounding_limit(d9_type type) { return type == D9_BF16 ? 3e-4 : type == D9_F16 ? 4e-5 : 1e-5; }
 
 /* The limit for an output of `type`; for orthogonal updates that of the type of their matrix products. A recurrent
- * layer rounds its state to the compute type, so that a value rounded differently shifts all later steps. */
+ * layer has four times the limit of its compute type, because a state that is rounded differently shifts all later
+ * steps. */
 static double output_limit(const op_case *c, d9_type type) {
     const d9_node *node = &c->graph->nodes[0];
     if (node->op == D9_OP_RECUR && c->compute != D9_F32) return 4 * rounding_limit(c->compute);
@@ -90,6 +90,7 @@ static void compare_value(backend_test *r, op_case *c, d9_value_id value, const 
                  (long long)wrong, (long long)count);
     d9_node_time rule;
     r->backend->times(tested->plan, &rule, 1, false);
+    /* operands that are transformed and then rounded to bf16 cost up to 1.6% */
     const double error = op_error(r->a, r->b, count), limit = rule.rounds_transforms ? 2.4e-2 : output_limit(c, type);
     if (!(error <= limit))
         fail_msg("%s %s: %s: error %.3g, limit %.3g", d9_type_name(c->compute), c->name, v->name, error, limit);

@@ -1,4 +1,4 @@
-/* Compares a backend with the reference, case by case; used by the op tests of cpu, onednn and cuda.
+/* Compares a backend with the reference, case by case.
  *
  * Outputs must be equal where arithmetic on small integers is exact. Other outputs must agree within a relative error
  * that depends on their type. Fused rules must give the same bits as unfused ones, unless `fused_sums_differ`. A

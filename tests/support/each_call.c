@@ -10,7 +10,7 @@ const char *const each_call_names[CALL_COUNT] = {
 
 static const d9_system *base_of(const planted *p) { return p->base; }
 
-/* Counts a call; true, with errno set, if it is the one that must fail. */
+/* Counts a call. True, with errno set to EIO: the call must fail. */
 static bool count_call(planted *p, each_call kind) {
     const bool here = ++p->calls[kind] == p->victim && p->kind == kind;
     p->met |= here;

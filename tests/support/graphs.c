@@ -19,7 +19,8 @@ void op_case_begin(op_case *c, d9_context *context, const char *name, d9_type co
     c->graph = &c->program.train;
     c->program.steps_per_epoch = 1;
     for (int p = 0; p < D9_PRECISIONS && !c->program.precision; p++)
-        if (d9_precision_at(p)->compute == compute) c->program.precision = d9_precision_at(p); /* f32, not tf32 */
+        if (d9_precision_at(p)->compute == compute)
+            c->program.precision = d9_precision_at(p); /* the first with this type: f32, not tf32 */
     d9_graph_init(&c->program.train);
     d9_graph_init(&c->program.eval);
     c->content = allocate(c, MAX_VALUES * (int64_t)sizeof(double *));

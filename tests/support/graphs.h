@@ -79,7 +79,7 @@ typedef struct op_live { /* a case on an open device */
     d9_plan *plan;
 } op_live;
 void op_open(op_live *live, op_case *c, const d9_backend *backend,
-             const d9_backend_options *options); /* options NULL: 1 thread, fused, untuned */
+             const d9_backend_options *options); /* options NULL: 1 thread, fused, tune auto */
 void op_write(op_live *live, d9_value_id value, const double *doubles);
 void op_step(op_live *live, int64_t step);
 void op_read(op_live *live, d9_value_id value, double *doubles);

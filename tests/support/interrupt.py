@@ -1,6 +1,6 @@
 """Runs a command with its standard output on a terminal of 120 columns, and sends it a signal as soon as its output
 matches a pattern, so that a test need not know how fast the machine is. The output is printed as lines; the exit status
-is the command's, or 128 and the number of the signal that ended it.
+is the command's, or 128 plus the number of the signal that ended it.
 
 usage: interrupt.py SIGNAL PATTERN COMMAND..."""
 import fcntl, os, pty, re, signal, struct, subprocess, sys, termios

@@ -34,7 +34,8 @@ static inline void store_element(void *data, d9_kernel_store store, int64_t i, d
 
 static inline double stored(const array *a, int64_t i) { return load_element(a->data, a->store, i); }
 
-/* Allocates `count` arrays, each with `elements` doubles and `floats` floats. Their `store` and `count` stay 0. */
+/* Makes `count` arrays with `elements` doubles and `floats` floats each. All of these are 0, and so are the fields
+ * `store` and `count`. */
 static inline void make_arrays(array *arrays, int count, size_t elements, size_t floats) {
     for (int i = 0; i < count; i++) {
         void *memory = test_room(elements * sizeof(double) + floats * sizeof(float));

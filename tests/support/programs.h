@@ -4,11 +4,11 @@
 #include "build/build.h"
 #include "tests/support/graphs.h"
 
-/* The tricks of Page's recipe, color_jitter and mixup, with settings that suit a batch of 8 images of any side from 8
- * up. tricks_pairs.c combines every trick with every other. */
+/* The tricks of configs/dawn94.yaml, cutout, color_jitter and mixup, with settings that suit a batch of 8 images of any
+ * side from 8 up. */
 extern const char *const program_many_tricks;
 
-/* `images` RGB training images of side x side, half as many for evaluation; ten classes; batch, epochs of `config`. */
+/* `images` RGB training images of side x side, half as many for evaluation; ten classes; batch, epochs of `config` */
 d9_extent program_extent(const d9_config *config, int64_t images, int64_t side);
 
 /* These configurations and programs live until the running test ends; a failing call fails the test. program_config
@@ -30,7 +30,7 @@ void program_check_networks(const char *const *first, size_t rows, size_t stride
 /* Fails unless every activation is written by one node, its producer, and read only later. Image and labels need no
  * producer if the graph has no D9_OP_AUGMENT. */
 void program_check_graph(const d9_graph *graph);
-/* True for nodes after the first loss, except metrics, updates, averages and copies. */
+/* True for nodes after the first D9_OP_LOSS, except metrics, updates, D9_OP_LERP and copies. */
 bool program_is_backward(const d9_graph *graph, d9_node_id n);
 /* Number of nodes of this operation for which program_is_backward is `backward`. */
 int program_count(const d9_graph *graph, d9_op op, bool backward);
@@ -42,7 +42,7 @@ const d9_update_attributes *program_first_muon(const d9_program *program);
 /* The value with this name; fails if there is none. */
 const d9_value *program_value(const d9_graph *graph, const char *name);
 
-/* Writes parts of a program as text, so that comparing texts shows the effect of a trick. */
+/* Parts of a program that program_write writes as text, so that comparing texts shows the effect of a trick. */
 typedef enum program_part {
     PROGRAM_AUGMENTATION, /* the augmentation and the nodes built from it */
     PROGRAM_FORWARD,      /* nodes from image to logits: order, inputs, shapes, types, attributes */

@@ -317,7 +317,7 @@ void run_check_verify(const char *backend, const char *precision, const char *ca
     assert_true(v.count >= 6 * training_cases);
 }
 
-static void print_failure(void *user, const d9_verify_row *row) {
+static void count_row_and_print_failure(void *user, const d9_verify_row *row) {
     int *rows = user;
     ++*rows;
     if (!row->passed)
@@ -371,7 +371,7 @@ static void check_sizes(const d9_program *program, int64_t step, int side, int m
     assert_ints(to->d[1], 1, to->d[2], 1);
 }
 
-/* The state after all eight steps. */
+/* The state after all eight steps. *count: its elements. */
 static double *train_smaller_images(const char *backend, int64_t *count) {
     static const char *const settings[] = {
         "data.dataset=synthetic",
@@ -435,7 +435,8 @@ void run_check_rules(d9_context *context, const d9_config *config, bool poisoned
     run_open_ready(context, &expected_config, &expected);
     if (poisoned) poison_state(&tested);
     int failed = -1, rows = 0;
-    if (d9_rules_compare(&tested, &expected, 0, config->precision, print_failure, &rows, &failed) != D9_OK)
+    if (d9_rules_compare(&tested, &expected, 0, config->precision, count_row_and_print_failure, &rows, &failed) !=
+        D9_OK)
         fail_msg("%s", context->message);
     if (poisoned)
         assert_true(failed > 10);
@@ -464,7 +465,8 @@ static void test_resumed_runs_are_equal(void **state) {
     check_narrow(*state, (const int64_t[]){1, 3, RUN_STEPS_PER_EPOCH, 7, RUN_STEPS - 1, 0});
 }
 
-/* A network with 16 channels, the fewest with which f32 convolutions of the CPU backend use Winograd by default. */
+/* A network whose narrowest layers have 16 channels, the fewest with which f32 convolutions of the CPU backend use
+ * Winograd by default. */
 static d9_config *make_wide_config(bench *b, int threads) {
     return make_config(b->backend, b->precision, threads, "16, 16, 32, 32", "");
 }

@@ -54,7 +54,7 @@ void run_write(const char *folder, const char *name, const void *bytes, size_t s
 uint8_t *run_read_file(const char *path, size_t *size);
 d9_safetensors *run_tensors(const char *path);
 json_t *run_json(json_t *json);
-/* Set-up: *state is run_folder_new; `context` writes without syncing, and DAWN9_DATA is not set. */
+/* Set-up: sets *state to run_folder_new(), lets `context` write without syncing, and unsets DAWN9_DATA. */
 int run_folder_set_up(void **state);
 
 /* 2.6 epochs of synthetic images with program_many_tricks: 13 steps, five per epoch, so the last epoch is partial.
@@ -84,14 +84,14 @@ void run_check_seeds(const d9_config *config);
  * uninterrupted one. */
 void run_check_resume(const d9_config *config, const int64_t *stops);
 
-/* Calls d9_verify in `context`, and keeps its status and rows. */
+/* The status and rows of a call of d9_verify. */
 enum { RUN_MAX_ROWS = 320 };
 typedef struct run_verified {
     d9_status status;
     d9_verify_row rows[RUN_MAX_ROWS];
     int count, failed, skipped; /* failed: neither passed nor skipped */
 } run_verified;
-void run_verify(run_verified *v, const d9_verify_options *options);
+void run_verify(run_verified *v, const d9_verify_options *options);              /* calls d9_verify in `context` */
 const d9_verify_row *run_verified_row(const run_verified *v, const char *group); /* its first; fails if none */
 
 /* Verifies golden cases (a folder or a file of tests/golden/cases; "": all). No row may fail, and `training_cases` rows
@@ -125,11 +125,11 @@ void run_check_rules(d9_context *context, const d9_config *config, bool poisoned
  * backend or of the precision, whichever is missing, with the reason in context->message. */
 const char *run_missing(d9_context *context, const char *backend, const char *precision, const char *level);
 
-/* main of a program that checks seeds, resuming and threads on a backend, besides its own tests. Skips all of them
- * if this machine lacks the backend or the precision. */
+/* main of a program that checks seeds and resuming on a backend, and on `cpu` that one thread and two give equal runs,
+ * besides its own tests. Skips all of them if this machine lacks the backend or the precision. */
 int run_backend_main(const char *backend, const char *precision);
 
-/* Loads a dataset, from `folder` unless the options name a path, which lives until the running test ends. */
+/* Loads a dataset, which lives until the running test ends; from `folder` unless the options name a path. */
 d9_dataset *run_data(const char *folder, d9_dataset_options options);
 /* Loading must fail with this status and a message with these words. */
 void run_data_rejected(const char *folder, d9_dataset_options options, d9_status expected, const char *words);

@@ -1,7 +1,9 @@
 """Compares the checkpoints, events.jsonl and predictions of two runs that were trained with `keep: all`.
 
-usage: same_state.py RUN RUN MOST      MOST: greatest difference of a number x of a checkpoint, relative to max(1, |x|);
-                                       1e-8 likewise for events, without times; 1e-5 for predictions
+usage: same_state.py RUN RUN MOST      MOST: greatest difference of a number x of a checkpoint, relative to max(1, |x|)
+
+Epochs and timeline of the checkpoints and times of events are not compared. Other numbers of events may differ by 1e-8
+in the same way, predictions by 1e-5.
 """
 import json, sys
 from tensorfile import read
@@ -17,7 +19,7 @@ for name in a:
         assert abs(x - y) <= float(sys.argv[3]) * max(1, abs(x)), f"{name}: {x} and {y}"
 for x, y in zip(*([json.loads(line) for line in open(run + "/events.jsonl")] for run in sys.argv[1:3])):
     for key in x.keys() - {"seconds", "images_per_second", "hours"}:
-        same = x[key] == y[key] or abs(x[key] - y[key]) <= 1e-8 * max(1, abs(x[key])) # None: not evaluated
+        same = x[key] == y[key] or abs(x[key] - y[key]) <= 1e-8 * max(1, abs(x[key])) # both None: not evaluated
         assert same, (key, x, y)
 assert count > 1000
 a, b = (read(run + "/predictions.safetensors")[1] for run in sys.argv[1:3])

@@ -11,7 +11,7 @@ static struct kept {
     void *thing;
     void (*release)(void *thing);
 } kept[MOST_KEPT];
-static int kept_count, kept_by_group; /* kept_by_group: number of things that the set-up of TEST_GROUP kept */
+static int kept_count, kept_by_group; /* kept_by_group: number of things kept before the first test */
 d9_context context;
 static d9_context fresh;
 

@@ -53,7 +53,7 @@ void test_group(CMFixtureFunction set_up, CMFixtureFunction tear_down);
 /* Runs all tests. `state`: *state of tests without a fixture, or NULL. Returns the program's exit status, 0 if no test
  * failed. */
 int test_run(void *state);
-/* Before each test it gets the value that it had before the first: what main and the set-up of TEST_GROUP gave it. */
+/* The context of the tests. Each test begins with the value that main and the set-up of TEST_GROUP have given it. */
 extern d9_context context;
 
 /* Releases `thing` when the running test ends, before its tear-down; what was kept last goes first. In the set-up of
@@ -78,10 +78,10 @@ void assert_words(const char *message, const char *words);
 /* Two finite numbers must differ by at most tolerance * (1 + |want|). */
 #define assert_within(got, want, tolerance) test_within(#got, got, want, tolerance)
 void test_within(const char *what, double got, double want, double tolerance);
-/* The call must succeed; otherwise the test fails with the context's message. */
+/* The call must return D9_OK; otherwise the test fails with the context's message. */
 #define OK(call) test_ok(&context, call)
 void test_ok(const d9_context *of, d9_status status);
-/* The call must return `status`, with these words in the context's message, which is cleared. */
+/* The call must return `status`, and the context's message must have these words. Clears the context's error. */
 #define assert_rejection(call, status, words)                                                                          \
     (assert_int_equal(call, status), assert_words(context.message, words), d9_context_clear(&context))
 /* Returns NULL if `message` has all words; `words` from the first missing word on; or "(one line)" if `message` is

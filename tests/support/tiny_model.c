@@ -28,7 +28,7 @@ done:
     return status;
 }
 
-/* Adds a second operation that reads the image; its output is added to the first stage's input. */
+/* Replaces the image by the sum of itself and its half, so that two nodes read the image. */
 static d9_status add_second_consumer(d9_context *context, d9_graph *graph, d9_value_id *x) {
     d9_status status;
     d9_value_id faint;

@@ -10,7 +10,7 @@
 
 #include "config/config.h"
 
-/* The first layer: a convolution of stride 1 or 2, after a max pool, or after an add of the image and its half. */
+/* The first convolution: of stride 1, or 2; of stride 1 after a max pool, or after an add of the image and its half. */
 typedef enum tiny_stem { TINY_STEM_CONV, TINY_STEM_STRIDED, TINY_STEM_POOL, TINY_STEM_SHARED } tiny_stem;
 
 typedef struct tiny_model {

@@ -1,5 +1,5 @@
-/* Common to the fuzz targets: a context whose system keeps files in memory and counts allocations, and properties of
- * every error.
+/* Common to the fuzz targets: a context whose system keeps files in memory and counts allocations, and checks of errors
+ * and of round trips.
  *
  *   fuzz_begin(&bench); fuzz_write_file(&bench, "run/result.json", bytes, size); ... fuzz_end(&bench);
  *
@@ -27,7 +27,7 @@ typedef struct fuzz_bench {
     d9_context context;
     d9_system system;
     fuzz_file files[FUZZ_FILES]; /* [1] is standard output */
-    int64_t blocks, bytes;       /* currently allocated, at most FUZZ_MEMORY */
+    int64_t blocks, bytes;       /* currently allocated; at most FUZZ_MEMORY bytes */
 } fuzz_bench;
 
 void fuzz_begin(fuzz_bench *bench);
@@ -37,13 +37,13 @@ void fuzz_end(fuzz_bench *bench);
 void fuzz_write_file(fuzz_bench *bench, const char *path, const void *bytes, size_t size);
 fuzz_file *fuzz_find(fuzz_bench *bench, const char *path); /* NULL: no such file */
 
-/* Splits off the next part of an input, which ends at a byte 255 (texts never contain one) or at the end of the input.
+/* Splits off the next part of an input. A part ends at a byte 255 (texts never contain one) or at the end of the input.
  * False: nothing is left. */
 bool fuzz_next_part(const uint8_t **data, size_t *size, const uint8_t **part, size_t *part_size);
 char *fuzz_text(const uint8_t *bytes, size_t size); /* zero-terminated copy, to be freed with free */
 
-/* True if the status is D9_OK. Otherwise checks the error, which has a documented status and a message of one printable
- * line, and clears it. */
+/* True if the status is D9_OK. Otherwise the error must have a documented status and a message of one printable line,
+ * and is cleared. */
 bool fuzz_check_status(fuzz_bench *bench, d9_status status);
 
 /* Makes a safetensors file of an input: bytes before the first byte 255 are the header, whose length is prepended, and
