@@ -2,7 +2,7 @@
 . "$(dirname "$0")/lib.sh"
 tiny >tiny.yaml
 
-# ---- oneDNN's module is missing, or cannot be opened ----
+# ---- oneDNN's module is missing, or cannot be used ----
 alone=$scratch/alone
 mkdir "$alone" && cp "$dawn9" "$alone/dawn9" || exit 1
 onednn_is() { # PATTERN
@@ -12,7 +12,7 @@ onednn_is() { # PATTERN
 onednn_is 'dawn9-onednn\.so is not installed: build with libdnnl-dev'
 rejects 4 'dawn9-onednn\.so' "$alone/dawn9" bench cold --config tiny.yaml --backend onednn
 
-# Modules that do not open: one linked to another version of oneDNN, and one that is another library.
+# Modules that cannot be used: one linked to another version of oneDNN, and one that is another library.
 echo 'int dnnl_nothing;' >library.c
 echo 'extern int dnnl_nothing; int *nothing(void) { return &dnnl_nothing; }' >module.c
 cc -shared -fPIC -Wl,-soname,libdnnl.so.9 -o libdnnl.so library.c || exit 1

@@ -38,7 +38,7 @@ for limit in OMP_THREAD_LIMIT=1 OMP_MAX_ACTIVE_LEVELS=0 OMP_DYNAMIC=true; do
     accepts env $limit timeout -s KILL 100 "$dawn9" train cpu.yaml --epochs 2 --out limited --overwrite --quiet
     [ $limit = OMP_DYNAMIC=true ] || json limited/result.json 'd["threads"] == 1'
 done
-if [ "$(nproc)" -gt 1 ]; then # a stack of 127 TiB cannot be had: the system rejects the thread, as under ulimit -u
+if [ "$(nproc)" -gt 1 ]; then # a stack of 130 TiB cannot be had: the system rejects the thread, as under ulimit -u
     rejected() { (ulimit -s 140000000000 && exec "$dawn9" train cpu.yaml --out rejected --threads 2); }
     rejects 4 'threads 1 2 ulimit --threads' rejected
 fi
