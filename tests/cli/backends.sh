@@ -22,7 +22,7 @@ onednn_is "libdnnl\\.so\\.9: cannot open.*${here:+this machine has $here: built 
 cc -shared -fPIC -o "$alone/dawn9-onednn.so" library.c || exit 1
 onednn_is 'd9_conv_library_module'
 
-# ---- CUDA without a GPU, or a build without it: `auto` selects another backend ----
+# ---- CUDA without a GPU, or a build without CUDA: `auto` selects cpu ----
 accepts "$dawn9" --version
 if grep -q '^backends.* cuda' "$out"; then # versions as compiled
     says '^cuda *compiled with CUDA [0-9.]+, cuDNN 9[0-9.]+, cuBLAS [0-9.]+, cuRAND [0-9.]+(, NCCL [0-9.]+)?$'

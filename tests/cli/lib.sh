@@ -1,4 +1,4 @@
-# Included by every command-line test: . "$(dirname "$0")/lib.sh"
+# Included by the command-line tests but docs.sh and docs_long.sh: . "$(dirname "$0")/lib.sh"
 # usage: sh NAME.sh DAWN9 SOURCE_DIR. A check that fails prints a line, and up to five lines of the last command's
 # standard error; the exit status of the script is the verdict.
 set -u
@@ -20,8 +20,8 @@ checks=0 failures=0
 # Hides settings and files of the machine that runs the tests.
 unset DAWN9_DATA DAWN9_CASES XDG_CACHE_HOME NO_COLOR
 export HOME="$scratch/home" OMP_WAIT_POLICY=passive
-# Two programs take long to start: a version manager's python3, which a link to /usr/bin/python3 replaces, and gnuplot,
-# which is hidden where no plot is judged. plots: brings gnuplot back; status 0 if it is installed.
+# Two programs take long to start. A link to /usr/bin/python3 replaces the python3 of a version manager; gnuplot is
+# hidden where no plot is judged. plots: brings gnuplot back; status 0 if it is installed.
 no_plots() { ln -sf /bin/false "$scratch/bin/gnuplot"; }
 plots() { rm -f "$scratch/bin/gnuplot" && command -v gnuplot >/dev/null; }
 no_plots && PATH=$scratch/bin:$PATH

@@ -2,8 +2,7 @@
 # written, or by an output that is also an input.
 . "$(dirname "$0")/lib.sh"
 tiny >tiny.yaml
-# long.yaml trains for a minute. evaluates.yaml evaluates after its second step, for seconds; a batch takes hundredths
-# of a second.
+# long.yaml trains until it is stopped. evaluates.yaml evaluates 8,000 images after its second step.
 { tiny | slower | sed 's/synthetic_train: 128/synthetic_train: 64/; s/epochs: 2/epochs: 2000/'; echo 'eval: {every: 0}'; } >long.yaml
 { tiny | slower | sed 's/synthetic_train: 128/synthetic_train: 64/; s/synthetic_test: 64/synthetic_test: 8000/'; } >evaluates.yaml
 

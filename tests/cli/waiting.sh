@@ -48,7 +48,7 @@ began=$(date +%s%N)
 accepts "$dawn9" train long.yaml --set train.epochs=1 --out clock --json
 wall=$((($(date +%s%N) - began) / 1000000)) # milliseconds
 json "$out" 'd["timeline"][0]["name"] == "process" and 0 < d["timeline"][0]["seconds"]'
-json "$out" "d[\"process_seconds\"] < $wall / 1000 + 0.01" # the kernel counts its start in hundredths
+json "$out" "d[\"process_seconds\"] < $wall / 1000 + 0.01" # the kernel counts its start in hundredths of a second
 
 # ---- only commands that compute start twice (glibc reports each initialisation) ----
 starts() { # COUNT [NAME=VALUE...] COMMAND...
