@@ -5,7 +5,7 @@
 # usage: experiments/bench-sources.sh OUT [ROUNDS]    a folder for the records; 3 rounds of 5 to 10 minutes
 #
 # Each round times `cpu`, `onednn` and `cpu` without oneDNN's module in f32, and in bf16 if the processor has bf16
-# instructions, the start of a run, and PyTorch in both layouts. On a processor with AVX-512 it also times `cpu`,
+# instructions, the start of a run, and PyTorch in f32 in both layouts. With AVX-512 it also times `cpu`,
 # `onednn` and PyTorch in f32 restricted to AVX2, which shows roughly how they compare on processors without AVX-512.
 # Needs build/ and Debian's python3-torch and libopenblas0-openmp.
 set -eu

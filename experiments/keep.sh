@@ -1,15 +1,16 @@
 #!/bin/sh
 # Packs the records of measurements under experiments/results into one archive each, records.tar.gz, and unpacks them.
-# Files meant for reading are beside the archive: report/*.tsv, summary.txt.
+# Files meant for reading are beside the archive: report/*.tsv, report.html, summary.txt.
 #
 # usage: experiments/keep.sh pack FOLDER KEPT             packs the files of FOLDER into KEPT, two levels below results/
 #        experiments/keep.sh unpack KEPT FOLDER           unpacks them
 #        experiments/keep.sh report KEPT FOLDER [DAWN9]   unpacks them and makes page and tables again (build/dawn9)
 #        experiments/keep.sh write KEPT [DAWN9]           the same, then copies the tables into KEPT, and the page if it has one
 #
-# The same records give the same archive: names in order, no times, no owners, and the format that tar 1.34 and 1.35
-# both write. It has no weights and no predictions (*.safetensors), so a page made from it has no confusion matrix and
-# no list of mistakes. In a committed page, a link to a run leads to the archive, and a plot has no link to a PNG file.
+# Equal records give equal archives: names in order, no times, no owners, and the format that tar 1.34 and 1.35 both
+# write. An archive has no weights and no predictions (*.safetensors), so a page made from it has no confusion matrix
+# and no list of mistakes. In a committed page, a link to a run leads to the archive, and a plot has no link to a PNG
+# file.
 set -eu
 
 usage() { sed -n '5,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }

@@ -3,9 +3,10 @@
 
 usage: experiments/measured.py FOLDER... >tricks/measured.def
 
-Each FOLDER has the name of a file in experiments/, without .yaml, and contains report/effects.tsv (`dawn9 report`). The arms
-labelled "with TRICK", "without TRICK" or "TRICK instead of TRICK", or named so with hyphens, are used, except those without
-an interval (fewer than two runs). The name of a machine, "h200-", is no part of the experiment's name.
+Each FOLDER has the name of a file in experiments/, without .yaml, and contains report/effects.tsv (`dawn9 report`). The
+arms labelled "with TRICK", "without TRICK" or "TRICK instead of TRICK", or named "with-TRICK" or "without-TRICK", are
+used, except those without an interval (fewer than two runs). The name of a machine, "h200-", is no part of the
+experiment's name.
 """
 import csv
 import os

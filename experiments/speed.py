@@ -4,9 +4,9 @@ two tables, accuracy with operations, and times.
 
 usage: speed.py FOLDER    runs anywhere below it, each a folder with a result.json
 
-The accuracy is the mean with TTA, its 95% interval, and its one-sided 95% bound (Student's t), over all seeds on any
-processor, because the machine's load does not change it. A time is the median of the runs that had a machine to
-themselves; folders of other runs end in -shared. A file processor.txt beside the result names the processor if the
+The accuracy is the mean with TTA, its 95% interval, and its one-sided 95% bound (Student's t), over all seeds, on any
+processor and under any load. A time is the median of the runs that had a machine to themselves and were not resumed;
+folders of runs that shared a machine end in -shared. A file processor.txt beside the result names the processor if the
 record does not, as with a hypervisor's "AMD EPYC". Operations are those of all steps and of the last evaluation, in
 units of 10^12. Older versions of dawn9 needed more operations for the same results, so the smallest count is given.
 """

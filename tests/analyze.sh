@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs three analysers over the C files of engine, tricks and kernels, except CUDA and stb's code: clang-tidy with
 # .clang-tidy, cppcheck with tests/analyze/cppcheck.txt, gcc's -fanalyzer with tests/analyze/gcc.txt. Prints their
-# findings; exit status 1 if there are any.
+# findings; exit status 1 if there are any, or if an analyser overlooks tests/analyze/planted.c.
 #
 # usage: tests/analyze.sh [clang-tidy] [cppcheck] [gcc]    none named: all three
 #
@@ -9,8 +9,8 @@
 # cppcheck, python3. clang-tidy 14, cppcheck 2.10 and gcc 12.2 find nothing; other versions may differ.
 #
 # Each file is analysed once, on its own, as the build compiles it; the loops of kernels/cpu at level v4bf16, which
-# includes every branch of the preprocessor. Exclusions and their reasons are in .clang-tidy, in cppcheck.txt, or on the
-# line (NOLINT, a pragma).
+# includes every branch of the preprocessor. Exclusions and their reasons are in .clang-tidy, cppcheck.txt and gcc.txt,
+# or on the line (NOLINT).
 set -eu
 cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- clang-tidy cppcheck gcc

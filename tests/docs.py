@@ -3,9 +3,9 @@ copy of the tree.
 
 usage: docs.py look|run|long SOURCE DAWN9 [PAGE...]    or: docs.py prove
 
-`look` executes nothing: it checks the words of every block and the target of every link.
+`look` executes nothing: it checks the words of every block and the target of every relative link.
 
-The words after a block's language say when it is executed:
+The words after a block's language say when it is executed, and how it is judged:
 
     run              by `run`; must be quick
     long             by `long`, together with the `run` blocks of the page, in order
@@ -17,7 +17,8 @@ The words after a block's language say when it is executed:
     file=PATH        no commands: the block is written to this file of the copy, for later blocks
 
     accuracy=P loss=L epoch=N
-                     tolerance of numbers of that kind (below); P,P,...: in the first line that has one, the second ...
+                     tolerance of numbers of that kind (below); P,P,...: in the first line that has one, the second,
+                     ..., and all further lines
 
 An `sh` block is a script. A `console` block shows commands after "$ " and the output of each. Every word and number of
 every line is compared; a line "..." matches any lines, "..." at the end of a line the rest of it. These may differ:
@@ -26,14 +27,14 @@ every line is compared; a line "..." matches any lines, "..." at the end of a li
 - times, speeds and memory in use, identified by their unit (`3 s`, `5 images/s`, `1 GiB`), their name (`train_seconds 3`)
   or the head of their column (`seconds`, `images/s`);
 - rounding errors, in a column headed `error`: by a factor of 100 either way;
-- results of training, within the tolerances of the block: percentages under `accuracy` and `with TTA`, before ` plain` or
-  ` with TTA` and alone in a column, and `"probability"` times 100 (accuracy); numbers under `train loss` (loss); the epoch
-  that met the target (epoch); rows of `compare` likewise. AVX2, AVX-512, AMX and oneDNN round differently, and training
-  amplifies that.
+- results of training, within the tolerances of the block: percentages under `accuracy` and `with TTA`, before ` plain`
+  or ` with TTA` and alone in the last column, and `"probability"` times 100 (accuracy); numbers under `train loss`
+  (loss); the epoch that met the target (epoch); rows of `compare` likewise. AVX2, AVX-512, AMX and oneDNN round
+  differently, and training amplifies that.
 
-A block with a measured speed must have the commit that it was measured at nearby. Every block of commands must have one
-of the first four words, every block a language, every relative link a target. The copy's build/ is a link to the folder of
-DAWN9, or a build of the copy if a block that is executed builds dawn9."""
+A block that shows images/s or `..._seconds` must have the commit that was measured nearby. Every block of commands must
+have one of the first four words, every block a language, every relative link a target. The copy's build/ is a link to
+the folder of DAWN9, or a build of the copy if a block that is executed builds dawn9."""
 
 import collections
 import os
@@ -155,7 +156,7 @@ DEVICE = re.compile(r" in \w+: (.* parameters), .*, \d+ threads?$")
 
 
 def cells_of(line):
-    """[(start, end)] of the parts of a line that are separated by two blanks, such as the columns of a table."""
+    """[(start, end)] of the parts of a line that are separated by two or more blanks, such as columns of a table."""
     return [match.span() for match in re.finditer(r"\S+(?: \S+)*", line)]
 
 
@@ -211,7 +212,7 @@ def agrees(line, printed, heads, within):
 
 def difference(expected, printed, tolerances):
     """None, or the first difference. `tolerances`: {name: tolerances}, the first for the first line with such a number,
-    the second for the second, and so on; a single one is for all lines."""
+    the second for the second, and so on; the last is for all further lines, too."""
     at, skipping, heads = 0, False, None
     left = {name: list(each) for name, each in tolerances.items()}
     for line in expected:

@@ -16,7 +16,7 @@ engine/cli/main.c.o   unsaved_steps      what it says at the second Ctrl-C
 .c.o                  .gomp_critical_    the lock of "omp critical", of the compiler (GCC)
 '
 
-# Prints "FILE SECTION NAME" for each object in a writable section. Symbols of type d are the sections themselves.
+# Prints "FILE SECTION NAME" for each object in a writable section. Symbols of size 0 are the sections themselves.
 mutable_of() { # object files
     objdump -t "$@" | awk '
         / file format / { file = $1; sub(/:$/, "", file) }

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Rules that a compiler does not check: which folder may include which, without a circle; where names of tricks, printing,
-# unsafe calls and paths may stand; how long files and lines may be; that each script of tests/cli ends with `verdict`.
+# Checks rules that a compiler does not: which folder may include which folders and libraries, without a circle; where
+# names of tricks and certain calls and paths may stand; the length of files and lines; the last line of test scripts.
 # Prints "FILE:LINE: what" of each violation, and exits with status 1 if there is one.
 #
 # usage: tests/lint.sh [ROOT]      without ROOT: checks first that planted violations are found, then this tree
@@ -11,8 +11,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 
 # ---- the rules as data ----
 
-# A row is a room: FOLDER, then the folders and headers that its files may include, its own among them. A file belongs
-# to the row with the longest FOLDER that its path begins with or is. Includes ("arrows") go down only. On purpose,
+# A row is a room: FOLDER, then the folders and headers that its files may include. A file belongs to the row with the
+# longest FOLDER that its path begins with or is. Includes ("arrows") go down only. On purpose,
 #   config includes the option tables of models and tricks and the names of data sets;
 #   many rooms include kernels/formulas, which includes no other room;
 #   the public header, engine/dawn9.h, includes no other file of dawn9.
@@ -78,7 +78,7 @@ sentiment    ^engine/data/fetch[.]c                     a folder in the address 
 language     ^engine/data/fetch[.]c                     a folder in the address of WikiText-2
 '
 
-# No file is longer than this, and no line of code wider.
+# Largest number of lines of a file, and of columns of a line in C, CUDA and .def files.
 longest=700 widest=120
 
 # ---- the linter: awk over each file, comments and strings taken out ----
@@ -93,7 +93,7 @@ scan() { # ROOT, "arrows" or "", then the files on standard input
     (cd "$1" && LC_ALL=C xargs awk -v arrows="$2" -v layers="$layers" -v libraries="$libraries" -v named="$named" \
         -v tricks="$tricks" -v networks="$networks" -v longest=$longest -v widest=$widest '
 function complain(what) { bad = 1; if (!arrows) print FILENAME ":" FNR ": " what }
-function check_verdict() { # called when a script ends; without `verdict` as its last line it passes, whatever fails
+function check_verdict() { # called at the end of a file; a script without `verdict` at its end passes, whatever fails
     if (script && last != "verdict") { bad = 1; if (!arrows) print script ":1: does not end with verdict" }
     script = ""
 }
@@ -123,7 +123,7 @@ FNR == 1 {
 FNR == longest + 1 { complain("longer than " longest " lines") }
 FILENAME ~ /\.(c|h|cu|cpp|def)$/ && length($0) > widest { complain("wider than " widest " columns") }
 
-# The row of `layers` that a file belongs to.
+# FOLDER of the row of `layers` that a file belongs to; "": none.
 function room_of(path,    k, found) {
     for (k = 1; k <= room_count; k++)
         if ((begins(path, room[k] "/") || path == room[k]) && length(room[k]) > length(found)) found = room[k]
@@ -195,8 +195,8 @@ function print_arrows(    a, b, c, list) {
         print room[a] ": " (list ? list : "nothing of ours")
     }
 }
-# Removes folders that include no remaining folder or are included by none, as long as there are any. The folders that
-# remain are on a circle, or between two circles.
+# Complains of includes on circles of folders. First removes folders that include no remaining folder or are included by
+# none, as long as there are any: the folders that remain are on a circle, or between two circles.
 function complain_of_circles(    changed, f, g, ends, starts) {
     for (changed = 1; changed;) {
         changed = 0
@@ -252,7 +252,8 @@ code && FILENAME !~ /^(tricks|engine\/models)\// {
 code && FILENAME !~ /^engine\/cli\// && calls(line_bare, "v?f?printf|puts|fputs|putchar|fputc|perror|exit|_Exit|quick_exit|abort|assert") {
     complain("prints or ends the process below engine/cli")
 }
-code && FILENAME !~ /^engine\/cli\// && FILENAME != "engine/core/process.c" && calls(line_bare, "_exit") { # but in a forked child
+# process.c ends its forked children.
+code && FILENAME !~ /^engine\/cli\// && FILENAME != "engine/core/process.c" && calls(line_bare, "_exit") {
     complain("prints or ends the process below engine/cli")
 }
 code && FILENAME != "engine/core/system.c" && calls(line_bare, "malloc|calloc|realloc|strdup|strndup|fopen|freopen|fdopen|tmpfile") {
@@ -374,7 +375,7 @@ verdict'
     plant_legal engine/train/a.c "$(printf '%s\n%s' "char quote = '\"';" 'say("/* no comment");')"
     plant_legal setup.sh 'cache=${XDG_CACHE_HOME:-$HOME/.cache}/tmp/x'
     lint "$tree" >"$scratch/said" && { echo "lint: no planted file is found"; return 1; }
-    # Each planted file has its one complaint, and no other file has one.
+    # Each planted violation gets one complaint, and no other file gets any.
     awk -F '\t' 'NR == FNR { pattern[$1] = $2; next }
         { file = $0; sub(/:.*/, "", file); said[file]++; if (pattern[file] == "" || $0 !~ pattern[file]) { print "not expected: " $0; wrong = 1 } }
         END {

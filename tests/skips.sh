@@ -1,7 +1,7 @@
 #!/bin/sh
 # tests/run.sh --verdict on skips planted in a CTest folder of its own: in CI a skip is accepted only where its reason
-# is on the list and holds here; otherwise it is a failure. This test finds out in other ways than run.sh what the
-# machine has.
+# is on the list and holds here; otherwise it is a failure. For bf16, amx, sanitizers and onednn this test finds out in
+# another way than run.sh what the machine has.
 #
 # usage: tests/skips.sh DAWN9
 set -eu

@@ -211,7 +211,7 @@ stage_cold() {
     return $failed
 }
 
-# All seeds of a folder train in one process, so that CUDA and cuDNN are initialised once.
+# All seeds of a recipe train in one process, so that CUDA and cuDNN are initialised once.
 stage_speed() {
     for recipe in ${RECIPES-configs/airbench94.yaml configs/airbench94-muon.yaml configs/speed94.yaml}; do
         run_noted "$dawn9" train "$recipe" --backend "$backend" --precision "$precision" --runs "${SPEED-10}" --set eval.every=0 \

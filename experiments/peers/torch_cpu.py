@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """PyTorch on the CPU as a peer for `dawn9 bench step`: the dawn94 network and training step, images per second.
 
-The work of a step is that of configs/dawn94.yaml: whitened stem, pooling before the norm, CELU, ghost batch norm in 16
-groups, smoothed summed loss, Nesterov SGD over two groups, EMA every fifth step. Images are random, so no data is read.
-bf16 autocast or f32, channels_last or contiguous. Needs Debian's python3-torch and a fast BLAS (libopenblas0-openmp).
+The work of a step is that of configs/dawn94.yaml: whitened stem, pooling before the norm, CELU, ghost batch norm with
+32 images per group, smoothed summed loss, Nesterov SGD over two groups, EMA every fifth step. Images are random. bf16
+autocast or f32, channels_last or contiguous. Needs Debian's python3-torch and a fast BLAS (libopenblas0-openmp).
 
 usage: torch_cpu.py [--precision bf16|f32] [--layout channels_last|contiguous] [--batch 512] [--steps 8] [--warm 2]
                     [--threads 2]

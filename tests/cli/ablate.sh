@@ -1,4 +1,4 @@
-# dawn9 ablate: removing and adding each trick, companions, and its records.
+# dawn9 ablate: its arms, companions of tricks, its records, and the commands on the pages of reports.
 . "$(dirname "$0")/lib.sh"
 {
     tiny | sed 's/epochs: 2/epochs: 1/; s/synthetic_train: 128/synthetic_train: 64/; s/flip: {}/flip: {}, celu: {alpha: 0.3}, frozen_bn_scale: {}/'

@@ -1,4 +1,4 @@
-# The area under the curve is scikit-learn's to 1e-12, in 1,000 random cases with ties. Needs scikit-learn.
+# The area under the curve equals scikit-learn's within 1e-12, in 1,000 random cases with ties. Needs scikit-learn.
 . "$(dirname "$0")/lib.sh"
 /usr/bin/python3 -c 'import sklearn' 2>/dev/null || skips sklearn "Debian's package is python3-sklearn"
 cat >cases.py <<'PYTHON'

@@ -1,4 +1,4 @@
-# Command-line arguments, help, and output that cannot be written.
+# Command-line arguments, help, output that cannot be written, and SIGTERM to process 1 of a container.
 . "$(dirname "$0")/lib.sh"
 
 # ---- help names commands, and the options of train ----
@@ -57,7 +57,7 @@ rejects 2 'more' "$dawn9" train tiny.yaml more
 rejects 2 '--set K=V' "$dawn9" train tiny.yaml --set
 rejects 2 '--out --dry-run --out=--dry-run' "$dawn9" experiment tiny.yaml --out --dry-run
 rejects 2 '--data --out=x' "$dawn9" train tiny.yaml --data --out=x
-rejects 2 'tiny.yaml' "$dawn9" experiment tiny.yaml --slurm --sbatch --time=10 # no option here: --time takes no value
+rejects 2 'tiny.yaml' "$dawn9" experiment tiny.yaml --slurm --sbatch --time=10 # --time=10: the value of --sbatch
 accepts "$dawn9" train tiny.yaml --out=--quiet --epochs 1 --quiet
 [ -s ./--quiet/result.json ] || fail "--out=--quiet is not the folder"
 rm -r ./--quiet
@@ -143,7 +143,7 @@ accepts python3 "$scratch/slow_reader.py" stdout "$dawn9" help --man
 same manual "$out" "a slow reader of a non-blocking pipe gets another text"
 ends 2 'nothing.yaml' python3 "$scratch/slow_reader.py" stderr "$dawn9" config nothing.yaml
 
-# ---- SIGTERM ends process 1 of a container, whatever the command ----
+# ---- SIGTERM ends dawn9 as process 1 of a container ----
 # The command gets the signal while it waits for a reader. Status 99: it has not ended 20 seconds later.
 cat >"$scratch/first_process.py" <<'PYTHON'
 import fcntl, os, select, signal, subprocess, sys

@@ -2,7 +2,7 @@
 . "$(dirname "$0")/lib.sh"
 tiny >tiny.yaml
 
-# ---- oneDNN's module is missing, or cannot be opened ----
+# ---- oneDNN's module is missing, or cannot be used ----
 alone=$scratch/alone
 mkdir "$alone" && cp "$dawn9" "$alone/dawn9" || exit 1
 onednn_is() { # PATTERN
@@ -12,7 +12,7 @@ onednn_is() { # PATTERN
 onednn_is 'dawn9-onednn\.so is not installed: build with libdnnl-dev'
 rejects 4 'dawn9-onednn\.so' "$alone/dawn9" bench cold --config tiny.yaml --backend onednn
 
-# Modules that do not open: one linked to another version of oneDNN, and one that is another library.
+# Modules that cannot be used: one linked to another version of oneDNN, and one that is another library.
 echo 'int dnnl_nothing;' >library.c
 echo 'extern int dnnl_nothing; int *nothing(void) { return &dnnl_nothing; }' >module.c
 cc -shared -fPIC -Wl,-soname,libdnnl.so.9 -o libdnnl.so library.c || exit 1
@@ -22,7 +22,7 @@ onednn_is "libdnnl\\.so\\.9: cannot open.*${here:+this machine has $here: built 
 cc -shared -fPIC -o "$alone/dawn9-onednn.so" library.c || exit 1
 onednn_is 'd9_conv_library_module'
 
-# ---- CUDA without a GPU, or a build without it: `auto` selects another backend ----
+# ---- CUDA without a GPU, or a build without CUDA: `auto` selects cpu ----
 accepts "$dawn9" --version
 if grep -q '^backends.* cuda' "$out"; then # versions as compiled
     says '^cuda *compiled with CUDA [0-9.]+, cuDNN 9[0-9.]+, cuBLAS [0-9.]+, cuRAND [0-9.]+(, NCCL [0-9.]+)?$'

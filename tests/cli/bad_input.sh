@@ -1,4 +1,4 @@
-# Input that would hang, mislead or do harm is rejected at once, in one line, by the commands that read it.
+# Input that would hang, mislead or do harm is rejected in one line, or shown as harmless text.
 . "$(dirname "$0")/lib.sh"
 tiny >tiny.yaml
 at_once() { # reading a FIFO without a writer, or an endless device, would never end
@@ -54,7 +54,7 @@ assert most - least < 6 * 2000 * 2000 + 8e6, (least, most)  # twice the picture 
 assert bomb - least < 8e6, (least, bomb)                    # the header says two pixels by two
 PYTHON
 
-# ---- configurations: time with many keys; config and train report the same errors ----
+# ---- configurations: too many keys, too many bytes; config and train report the same errors ----
 python3 -c 'for i in range(100000): print("k%d: 1" % i)' >many.yaml
 rejects 2 'many.yaml:1025:1 1024' at_once "$dawn9" config many.yaml
 head -n 1000 many.yaml >thousand.yaml
@@ -79,7 +79,7 @@ both 'patch_whitening.size 2' --with patch_whitening:size=2
 both '15' --set tricks.crop.pad=16
 
 # ---- models: a number that is not finite, a variance below zero, a configuration that inherits ----
-spoil() { # NAME VALUE: bad.safetensors is the model with VALUE as first number of a tensor, or as a metadata entry
+spoil() { # NAME VALUE: bad.safetensors is the model with VALUE as first number of tensor NAME, or as metadata NAME
     accepts python3 "$source/tests/support/tensorfile.py" run/model.safetensors bad.safetensors "$1" "$2"
 }
 damaged() { # NAME VALUE PATTERN

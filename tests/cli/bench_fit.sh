@@ -1,4 +1,4 @@
-# dawn9 bench fit: the largest batch that fits into a memory, without running a step, and the error if none does.
+# dawn9 bench fit: the largest batch that fits into a given memory, and the error if none does.
 . "$(dirname "$0")/lib.sh"
 tiny >tiny.yaml
 

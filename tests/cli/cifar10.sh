@@ -1,5 +1,5 @@
-# With the real CIFAR-10: the published checksums, and the patch statistics of its first training images compared with
-# PyTorch's.
+# With the real CIFAR-10: checksums, the patch statistics of its first training images compared with PyTorch's, and
+# dawn9 data fetch.
 . "$(dirname "$0")/lib.sh"
 
 replies 'len(d["files"]) == 6 and all(f["state"] == "ok" for f in d["files"])' "$dawn9" data check cifar10 --data "$data" --json

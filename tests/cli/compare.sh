@@ -1,4 +1,4 @@
-# dawn9 compare: differences between finished runs and their results; folders of runs; input that is not a run.
+# dawn9 compare on runs, folders of runs, configurations and rejected input; tools/compare_builds.py.
 . "$(dirname "$0")/lib.sh"
 tiny >tiny.yaml
 accepts "$dawn9" train tiny.yaml --out runs/a --quiet
@@ -60,7 +60,7 @@ rejects 3 'other/result.json' "$dawn9" compare runs/a other
 echo '[1]' >other/result.json
 rejects 3 'other/result.json' "$dawn9" compare runs/a other
 
-# ---- tools/compare_builds.py notices a flipped bit in any tensor of a run with every optional buffer, and with none ----
+# ---- tools/compare_builds.py notices a flipped bit in each tensor of a plain run, and of one with tricks in fp16 ----
 compare="python3 $source/tools/compare_builds.py"
 
 tiny | sed 's/epochs: 2/epochs: 3/' >plain.yaml # 12 steps

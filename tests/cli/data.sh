@@ -1,4 +1,4 @@
-# Invalid input data is rejected (status 3, file and position); the data command.
+# Invalid input data is rejected with the name of the file; the data command.
 . "$(dirname "$0")/lib.sh"
 { tiny | sed 's/^data: .*//'; echo 'data: {dataset: cifar10}'; } >cifar.yaml
 { tiny | sed 's/^data: .*//'; echo 'data: {dataset: folder}'; } >folder.yaml
@@ -72,7 +72,7 @@ rejects 2 '--filters ./x.tiff PNG' "$dawn9" data preview tiny.yaml --filters ./x
 accepts "$dawn9" data preview tiny.yaml --out SHEET.PNG
 rejects 6 'none/sheet.png' "$dawn9" data preview tiny.yaml --out none/sheet.png
 rejects 6 '/dev/full' "$dawn9" data preview tiny.yaml --out /dev/full
-# ---- an archive from a pipe is no file ----
+# ---- an archive from a pipe is rejected ----
 observe sh -c "echo x | '$dawn9' data fetch cifar10 --data piped --from /dev/stdin"
 [ $status = 3 ] && grep -q '^dawn9: /dev/stdin: not a regular file$' "$err" || fail "an archive from a pipe: $(cat "$err")"
 verdict

@@ -1,4 +1,4 @@
-# Every command names files and folders that it may not read or write, with the reason, and does not call them missing.
+# Commands name files and folders that they may not read or write, with the reason, and do not call them missing.
 . "$(dirname "$0")/lib.sh"
 tiny | sed 's/epochs: 2/epochs: 0.5/' >tiny.yaml
 printf 'config: tiny.yaml\narms: {a: {}}\nseeds: [1]\n' >arms.yaml

@@ -1,5 +1,5 @@
-# The pages: words of blocks and targets of links are checked (tests/docs.py), drawn pictures are drawn again and compared,
-# and the record of the last --long run is checked. docs_long.sh executes the blocks.
+# Checks the pages without executing their blocks (docs_long.sh does that): pictures, pages of tricks, words and links
+# (tests/docs.py), measured numbers, and the record of the last --long run.
 # usage: sh docs.sh DAWN9 SOURCE
 set -eu
 drawn=$(mktemp -d -t dawn9-docs.XXXXXX)
@@ -18,7 +18,7 @@ for trick in $(sed -n 's/^D9_TRICK(\(.*\))$/\1/p' "$2/tricks/tricks.def"); do
     done
 done
 python3 "$2/tests/docs.py" look "$2" "$1"
-# Every measured number on a page follows from a committed record.
+# Measured numbers on the pages follow from committed records.
 python3 "$2/docs/figures.py" prove
 python3 "$2/docs/figures.py" check
 

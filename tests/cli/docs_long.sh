@@ -1,5 +1,4 @@
-# Executes the pages' blocks (tests/docs.py): first the `run` blocks, then the pages with `long` blocks from the first block
-# to the last. Before that docs.py finds mistakes planted in pages.
+# Executes the pages' blocks (tests/docs.py, `run` and `long`), after docs.py has found mistakes planted in pages.
 # usage: sh docs_long.sh DAWN9 SOURCE
 set -eu
 python3 "$2/tests/docs.py" prove

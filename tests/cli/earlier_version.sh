@@ -1,5 +1,5 @@
 # Files that 0.3.0 wrote (tests/fixtures/0.3.0) are still read: a configuration, the record and the model of its finished
-# run, and the checkpoint of the same run interrupted in its third epoch. Chance is 10%, the run ended at 93%.
+# run, and the checkpoint of the same run interrupted in its fourth epoch. Chance is 10%, the run ended at 93%.
 . "$(dirname "$0")/lib.sh"
 mkdir half
 cp -r "$source/tests/fixtures/0.3.0" first

@@ -1,4 +1,4 @@
-# dawn9 experiment: every run once, finished runs are skipped, failures, workers, bad input, the files of experiments/.
+# dawn9 experiment: plans, runs, shards, workers, failures, records, bad input, and the files of experiments/.
 . "$(dirname "$0")/lib.sh"
 tiny | sed 's/epochs: 2/epochs: 1/; s/synthetic_train: 128/synthetic_train: 64/' >tiny.yaml
 cat >short.yaml <<'YAML'
@@ -157,7 +157,7 @@ rejects 2 '--requeue --slurm' "$dawn9" experiment short.yaml --out listed --requ
 prints '^runs       1 of 4 done, 3 waiting$' "$dawn9" experiment short.yaml --out shards --shard 2/3
 accepts "$dawn9" experiment short.yaml --out shards --shard 1/3 --quiet
 prints '^runs       4 of 4 done$' "$dawn9" experiment short.yaml --out shards --shard 3/3 --quiet
-# A shard ends with the failure of its own runs alone; a run that is being trained has a task already.
+# A shard ends with the failure of its own runs alone. --commands prints no task for a run that is being trained.
 echo '{config: tiny.yaml, seeds: 1, arms: {bad: {set: {train.lr: {knots: [0, end], values: [1.0e6, 1.0e6]}}}, good: {}}}' >some.yaml
 ends 5 'bad' "$dawn9" experiment some.yaml --out some --shard 1/2 --quiet
 accepts "$dawn9" experiment some.yaml --out some --shard 2/2 --quiet

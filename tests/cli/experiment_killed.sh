@@ -1,5 +1,5 @@
 # An experiment that is killed at random moments, up to ten, ends with exactly the requested runs and the numbers of an
-# undisturbed one; an interrupted one resumes from its checkpoint. The moments follow from a printed seed.
+# undisturbed one; an interrupted one resumes from its checkpoint. The seed of the moments is printed.
 . "$(dirname "$0")/lib.sh"
 tiny | slower | sed 's/synthetic_train: 128/synthetic_train: 64/' >tiny.yaml
 cat >six.yaml <<'YAML'
@@ -24,8 +24,8 @@ whole=$((($(date +%s%N) - started) / 1000000)) # milliseconds
 hashes calm >calm.txt
 lines_are 6 calm.txt
 
-# Time to each kill: 20 ms and a random part of a quarter of the undisturbed time, so that ten kills reach all parts of the
-# experiment.
+# Seconds to each kill: 0.02 and a random part of a quarter of the undisturbed time, so that ten kills reach all parts
+# of the experiment.
 seed=${DAWN9_KILL_SEED:-$(date +%s)}
 echo "killing with DAWN9_KILL_SEED=$seed, $whole ms undisturbed"
 awk -v seed="$seed" -v whole="$whole" 'BEGIN { srand(seed); for (i = 0; i < 10; i++) printf "%.3f\n", 0.02 + rand() * whole / 4000 }' >lives1
@@ -69,14 +69,14 @@ echo 'set: {train.epochs: 10, eval.every: 0}' >>two.yaml
 accepts "$dawn9" experiment two.yaml --out calm1 --quiet
 hashes calm1 >calm1.txt
 workers_of() { grep -l "^PPid:[[:space:]]*$1\$" /proc/[0-9]*/status 2>/dev/null | cut -d/ -f3; }
-begin_two() { # DIR: starts two workers, and stops them with SIGSTOP after a first epoch
+begin_two() { # DIR: starts two workers; after the first epoch of one run stops them and the command with SIGSTOP
     setsid "$dawn9" experiment two.yaml --out "$1" --workers 2 --quiet &
     child=$!
     until_written "$1/runs/both/seed1/events.jsonl" $child
     kill -s STOP -- -$child
     workers=$(workers_of $child)
 }
-kill_workers() { # DIR N: kills N of the two workers, and lets the others and the command go on
+kill_workers() { # DIR N: kills N of the two workers, and lets the rest and the command go on
     begin_two "$1"
     kill -KILL $(echo "$workers" | head -n "$2")
     kill -s CONT -- -$child

@@ -1,5 +1,5 @@
 # dawn9 predict --features: the inputs of the classifier, as .npy and .safetensors, in the order of the predictions;
-# weights from a file without metadata. tests/cli/pytorch.sh compares them with PyTorch's.
+# weights from a file without metadata. tests/cli/pytorch.sh compares features with PyTorch's.
 . "$(dirname "$0")/lib.sh"
 network_files
 tensors="python3 $source/tests/support/tensors.py"

@@ -1,5 +1,5 @@
-# experiments/gpu/first-hour.sh is rehearsed without a GPU: every stage runs its commands on the reference backend,
-# writes its record, and is skipped the second time; a stage that fails is named at the end, after the others have run.
+# experiments/gpu/first-hour.sh is rehearsed without a GPU: the stages run on the reference backend and write their
+# records. A finished stage other than compare is skipped; a failed one is named at the end, after the others have run.
 . "$(dirname "$0")/lib.sh"
 script=$source/experiments/gpu/first-hour.sh
 
@@ -33,9 +33,9 @@ YAML
 sed 's/resnet/words/; s/title: halves/title: words/' halves.yaml >words-halves.yaml
 mkdir words && for part in train valid test; do yes 'a cat sees a dog' | head -4 >words/$part.txt; done
 
-# Stand-ins for what only a machine with a GPU has. They reject options that they do not know. $FOUND is a tool of
-# compute-sanitizer that has findings, $DENIED one that the machine does not allow, $BROKEN a stand-in that fails
-# ("compute-sanitizer:memcheck", "ncu", "nvidia-smi").
+# Stand-ins for what only a machine with a GPU has. All but nvidia-smi reject options that they do not know. $FOUND is
+# a tool of compute-sanitizer that has findings, $DENIED one that the machine does not allow, $BROKEN a stand-in that
+# fails ("compute-sanitizer:memcheck", "ncu", "nvidia-smi").
 mkdir bin peers
 cat >bin/compute-sanitizer <<'SH'
 #!/bin/sh
@@ -138,7 +138,7 @@ says_of records/predictions.txt '^a step .* outside$'
 compare() { python3 "$source/experiments/gpu/compare.py" "$@"; }
 
 # compare.py has predictions for a step of an H200 and of an H100, but none for a T4: it must not judge that one.
-step() { # DEVICE SECONDS: the records of its step, in planted/
+step() { # DEVICE SECONDS: writes the records of a step of the device to planted/
     rm -rf planted && mkdir planted
     echo '[{"backend": "cuda", "present": 1, "device": "'"$1"'"}]' >planted/devices.json
     cat >planted/bench-step-fp16.json <<JSON

@@ -1,4 +1,4 @@
-# Training on a folder of images: warnings, and errors in one line.
+# Training, evaluation and previews on a folder of images: results, warnings and errors.
 . "$(dirname "$0")/lib.sh"
 drawn_file 12 12 'crop: {pad: 1}'
 
@@ -83,7 +83,7 @@ replies 'd["images"] == 16 and {c["class"]: c["images"] for c in d["classes"]} =
 mv others/bars others/bar
 rejects 3 'others/bar model' "$dawn9" eval run --data others
 
-# ---- configs/folder.yaml accepts any folder ----
+# ---- configs/folder.yaml accepts a small folder ----
 accepts "$dawn9" train "$source/configs/folder.yaml" --data drawn --out given --set train.epochs=0.5 --set threads=1 \
     --set model.channels=[4,4,4,4] --set data.image_size=16
 record given 'd["config"]["train"]["batch_size"] <= d["train_images"] and len(d["classes"]) == 3'
@@ -98,7 +98,7 @@ warns 'uneven classes: bars has 6 times the training images of stripes \(36 and 
 warns 'few images: 1 of 3 classes have fewer than 20 to train on \(stripes 6\)$'
 record uneven-run 'd["train_images"] == 62 and d["eval_images"] == 12'
 
-# ---- a folder for validation is the test part, unless there is a test folder ----
+# ---- a folder for validation is the test part, unless there is a test folder or data.validation is 1 ----
 mkdir named && cp -r drawn named/train && cp -r uneven/test named/val
 runs "$dawn9" train small.yaml --data named --out named-run --set train.epochs=0.5 --quiet
 warns 'named/val: .* no test/; data.validation=1 '
@@ -133,7 +133,7 @@ rm -r named/train/__MACOSX
 rejects 3 'named/test/nothing' "$dawn9" train small.yaml --data named --out none --set data.validation=1
 rm -r named/test/nothing
 
-# ---- folders and images beside them are named; names in any case; the legal names of a missing part ----
+# ---- folders and images beside train/ and test/ are named; names in any case; the legal names of a missing part ----
 mv named/train named/Train && mv named/test named/TEST && rm -r named/val
 cp -r drawn/bars named/cats && cp drawn/bars/0[01].png named/
 runs "$dawn9" train small.yaml --data named --out named-beside --set train.epochs=0.5 --quiet
@@ -194,7 +194,7 @@ has ablated/report.html '--data DIR --seeds 1 --out runs/ablated$'
 accepts "$dawn9" report far
 has far/report.html 'config.yaml --out runs/again --data DIR$'
 
-# ---- errors: one line, exit status 3, nothing written ----
+# ---- errors, after which nothing was written ----
 train="$dawn9 train small.yaml --out rejected --data"
 mkdir -p one/bars hollow/bars hollow/disc flat
 cp drawn/bars/00.png one/bars/

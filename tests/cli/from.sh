@@ -134,7 +134,7 @@ has "$err" 'weights.pth: knows 1000 classes, here are 3: the last layer is initi
 record foreign 'd["config"]["train"]["from"] == "sha256:'"$(sha256sum "$weights/weights.pth" | cut -d ' ' -f 1)"'"'
 rejects 2 'types.pth conv1.weight' "$dawn9" train foreign.yaml --data drawn --out wrong --set train.from="$weights/types.pth"
 
-# ---- weights that were published: downloaded by name, known by their checksum ----
+# ---- published weights: found by name, known by their checksum ----
 export XDG_CACHE_HOME="$PWD/cache"
 unset DAWN9_DATA
 rejects 3 'cache/dawn9/resnet18 data.fetch.resnet18' "$dawn9" train foreign.yaml --data drawn --out wrong --set train.from=resnet18

@@ -97,7 +97,7 @@ done
 rejects 2 'momentm momentum' "$dawn9" help momentm
 rejects 2 'bash\|zsh\|fish zsh' "$dawn9" help --completion zshh
 
-# ---- help is fast and loads no vendor library ----
+# ---- help loads no vendor library ----
 LD_DEBUG=files LD_DEBUG_OUTPUT="$scratch/loaded" "$dawn9" --help >"$out"
 cat "$scratch"/loaded.* >"$err"
 has "$err" 'libyaml'
@@ -153,7 +153,7 @@ says '^D9_MEASURED\(silu, "other", D9_ADDED, 0, "gelu", 3, -1\.0000, -2\.0000, 0
 grep -v '^D9_MEASURED' "$out" >head.def
 grep -v '^D9_MEASURED\|^    ' "$source/tricks/measured.def" | cmp -s - head.def || fail "tricks/measured.def was not made by measured.py"
 
-# ---- the manual page is complete and has no warning ----
+# ---- the manual page: its parts, and no warning of groff ----
 accepts "$dawn9" help --man
 same "$out" "$build/man/dawn9.1" "man/dawn9.1 in the build folder is not that of dawn9 help --man"
 cp "$out" dawn9.1
@@ -233,7 +233,7 @@ os.write(terminal, setup.encode() + b"source ./dawn9.bash; complete -p dawn9 >li
 lines = []
 
 
-def wait(count):  # until so many lines are there
+def wait(count):  # until the file has `count` lines
     global lines
     end = time.monotonic() + 120
     while len(lines) < count and time.monotonic() < end:

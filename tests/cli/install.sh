@@ -39,7 +39,7 @@ prints '^title: 01-baseline|^train:' "$prefix/bin/dawn9" config ladder/01-baseli
 # shellcheck disable=SC2086 # one word per key
 prints '^accuracy ' "$prefix/bin/dawn9" train synthetic.yaml --threads 1 --out run --quiet $(printf ' --set %s' $small)
 rejects 2 'elsewhere.yaml' "$prefix/bin/dawn9" train elsewhere.yaml
-for name in synthetic configs/synthetic.yaml configs/ladder/01-baseline ladder/01-baseline 01-baseline; do # as --help writes them
+for name in synthetic configs/synthetic.yaml configs/ladder/01-baseline ladder/01-baseline 01-baseline; do
     accepts "$prefix/bin/dawn9" config $name
 done
 accepts "$prefix/bin/dawn9" compare dawn94 configs/speed94.yaml --json

@@ -54,7 +54,7 @@ differ changed $run && mv changed $run
 accepts "$dawn9" report ladder-small
 for table in arms effects; do differ "ladder-small/report/$table.tsv" "$results/cpu/ladder-small/report/$table.tsv"; done
 
-# ---- measurements of speed: their summaries ----
+# ---- other measurements: their summaries ----
 summarise() { # SCRIPT KEPT: its summary, and the table SCRIPT.tsv if the archive has one
     table=unpacked/${2#*/}/$1.tsv
     rm -f committed.tsv
@@ -76,7 +76,7 @@ here = {arm["name"]: arm["config_hash"] for arm in json.load(open(sys.argv[1]))[
 for name, path in (word.split("=", 1) for word in sys.argv[2:]):
     run = json.load(open(path))
     if run["config"]["backend_options"]["cpu_level"] == "auto" and here[name] != run["config_hash"]: print(path)'
-runs_are_of() { # ARMS FOLDER: each FOLDER/ARM/RUN has the configuration of its arm in the file ARMS
+runs_are_of() { # ARMS FOLDER: each FOLDER/ARM/RUN has the configuration of its arm in ARMS, unless it sets a CPU level
     for run in "$2"/*/*/result.json; do
         arm=${run#"$2"/}
         printf '%s=%s\n' "${arm%%/*}" "$run"
@@ -88,7 +88,7 @@ runs_are_of() { # ARMS FOLDER: each FOLDER/ARM/RUN has the configuration of its 
     printf 'title: recipes\nconfig: %s\nset: {precision: f32, eval.every: 0}\narms:\n' "$source/configs/speed94.yaml"
     for recipe in unpacked/recipes/*/; do
         name=$(basename "$recipe") folder=configs
-        [ ! -f "$source/experiments/earlier/$name.yaml" ] || folder=experiments/earlier # measured, and changed since
+        [ ! -f "$source/experiments/earlier/$name.yaml" ] || folder=experiments/earlier # the recipe as it was measured
         echo "  $name: {config: $source/$folder/$name.yaml}"
     done
 } >recipes.yaml

@@ -73,10 +73,10 @@ has runs/report.html 'Macro mean of [^<]*: precision'
 runs "$dawn9" train several.yaml --data drawn --out single --epochs 1 --set train.loss=cross_entropy --set data.no_label= --set data.label_column=kind
 record single 'd["classes"] == ["bars", "disc", "stripes"]' '"accuracy" in d and "labels" not in d'
 
-# ---- what is rejected ----
+# ---- rejected configurations and tables ----
 rejects 2 'train.loss data.dataset labelled' "$dawn9" train several.yaml --set data.dataset=folder --set data.label_column=label \
     --set data.group_column= --set data.no_label= --data drawn --out no
-for command in train config; do # config reads no file
+for command in train config; do # config reads no images
     rejects 2 'data.group_column data.dataset labelled folder' "$dawn9" $command several.yaml --set data.dataset=folder \
         --set data.path=drawn --set train.loss=cross_entropy
 done

@@ -1,5 +1,5 @@
 # A language model on a small corpus: it learns; Python computes the same perplexity from the model file; one thread,
-# two threads, and an interrupt within an epoch give the same bits.
+# two threads, and an interrupt within an epoch give the same bits; it generates words.
 . "$(dirname "$0")/lib.sh"
 stream_files
 train() { # NAME OPTION...
@@ -68,7 +68,7 @@ accepts "$dawn9" train language.yaml --data corpus --out stopped --quiet $slow -
 train straight $slow
 record stopped 'd["resumed"]' 'd["params_sha256"] == result("straight")["params_sha256"]' \
     'd["perplexity"] == result("straight")["perplexity"]'
-# ---- a corpus has a validation part of its own: data.validation takes no words from training, whatever its value ----
+# ---- a corpus has a validation part of its own: data.validation takes no words from training ----
 accepts "$dawn9" eval run --data corpus --set data.validation=5
 
 # ---- windows are no images, in the report either ----

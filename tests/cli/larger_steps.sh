@@ -1,6 +1,6 @@
 #!/bin/sh
-# Steps of several batches, and training on hard images only: every command that counts steps, images or networks
-# accepts such a run.
+# The commands on runs with steps of several batches (batch_schedule) and with training on hard images only
+# (hard_examples).
 . "$(dirname "$0")/lib.sh"
 tiny | sed 's/^tricks: {/&batch_schedule: {from: [0, 0.75], batches: [2, 1]}, hard_examples: {widths: [2, 3, 4]}, /' >tiny.yaml
 
@@ -11,8 +11,8 @@ for what in step pipeline ops eval cold; do accepts "$dawn9" bench $what --confi
 replies 'd["batch_size"] == 64 and d["images_per_second"] > 0' "$dawn9" bench step --config tiny.yaml --steps 40 --json
 accepts "$dawn9" bench fit --config tiny.yaml --memory 8G --json
 json "$out" 'd["rows"][0]["batch_size"] == 64 and d["rows"][0]["rejected"] == 65' # 2 x 65 exceed the 128 images
-# A batch of 104 images has 13 ghost groups, into which the 64 images that are trained on do not divide, so training
-# rejects that batch.
+# A batch of 104 images has 13 ghost groups. Training rejects it, because it trains on 64 of the images, which are not a
+# multiple of 13.
 narrow='--without batch_schedule --with hard_examples:share=0.62 --with ghost_batchnorm:group_size=8'
 # shellcheck disable=SC2086 # several words
 accepts "$dawn9" bench fit --config tiny.yaml $narrow --memory 8G --json
@@ -22,7 +22,7 @@ prints '^f32 +96 .* training rejects 104$' "$dawn9" bench fit --config tiny.yaml
 # shellcheck disable=SC2086
 accepts "$dawn9" bench fit --config tiny.yaml $narrow --memory 4M --json
 json "$out" '64 < d["rows"][0]["batch_size"] < 96 and d["rows"][0]["rejected"] is None and not d["rows"][0]["all_images"]'
-# There are no larger steps if the change rounds to the end of the run, with this or a larger batch, or if none fits.
+# A batch may have all 128 images if the schedule's change rounds to the end of the run, or if no larger step fits.
 for change in '--epochs 1 --with batch_schedule:from=[0.9],batches=[2]' '--epochs 1 --with batch_schedule:from=[0.5],batches=[2]' \
     '--epochs 3 --with batch_schedule:from=[0.9],batches=[2]' '--epochs 3 --with batch_schedule:from=[0.95],batches=[4]'; do
     # shellcheck disable=SC2086

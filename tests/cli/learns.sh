@@ -1,9 +1,7 @@
-# Three epochs learn the synthetic set to more than 95% at this machine's rate: the whole process takes less than twice
-# as long as its steps do in `dawn9 bench`, and a step on the CPU backend reaches a fair share of the rate of large
-# matrix products in the same bench. That share was 0.6 to 0.9 on two idle cores with AVX-512 and restricted to AVX2.
-# With six busy processes on the same cores it was 0.87 to 1.33 (18 benches; Winograd saves operations that are
-# counted), 0.64 with only oneDNN's convolutions, and 0.27 to 0.65 with each Winograd convolution run three times. The
-# mean of two must be above 0.5; the loops of the reference backend would have 0.1.
+# Three epochs on the synthetic set reach more than 95%, and the process takes less than twice the time of its steps in
+# `dawn9 bench`. On the CPU backend a step must have more than half the rate of large matrix products, in the mean of
+# two benches. Its share of that rate was 0.6 to 0.9 on two idle cores. Beside six busy processes it was 0.87 to 1.33,
+# because Winograd saves operations that are counted, and 0.27 to 0.65 with each Winograd convolution run three times.
 . "$(dirname "$0")/lib.sh"
 config=$source/configs/synthetic.yaml
 

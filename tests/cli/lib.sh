@@ -1,4 +1,4 @@
-# Included by every command-line test: . "$(dirname "$0")/lib.sh"
+# Included by the command-line tests but docs.sh and docs_long.sh: . "$(dirname "$0")/lib.sh"
 # usage: sh NAME.sh DAWN9 SOURCE_DIR. A check that fails prints a line, and up to five lines of the last command's
 # standard error; the exit status of the script is the verdict.
 set -u
@@ -20,8 +20,8 @@ checks=0 failures=0
 # Hides settings and files of the machine that runs the tests.
 unset DAWN9_DATA DAWN9_CASES XDG_CACHE_HOME NO_COLOR
 export HOME="$scratch/home" OMP_WAIT_POLICY=passive
-# Two programs take long to start: a version manager's python3, which a link to /usr/bin/python3 replaces, and gnuplot,
-# which is hidden where no plot is judged. plots: brings gnuplot back; status 0 if it is installed.
+# Two programs take long to start. A link to /usr/bin/python3 replaces the python3 of a version manager; gnuplot is
+# hidden where no plot is judged. plots: brings gnuplot back; status 0 if it is installed.
 no_plots() { ln -sf /bin/false "$scratch/bin/gnuplot"; }
 plots() { rm -f "$scratch/bin/gnuplot" && command -v gnuplot >/dev/null; }
 no_plots && PATH=$scratch/bin:$PATH
@@ -228,8 +228,8 @@ verdict() {
     exit
 }
 
-# A network small enough for plain loops on one thread: an epoch takes a tenth of a second, with slower() four times as
-# long, for runs that must last until they are interrupted.
+# tiny: prints a configuration small enough for plain loops on one thread. slower: doubles the height and width of its
+# images, for runs that must last until they are interrupted.
 slower() { sed 's/image_size: 16/image_size: 32/'; }
 tiny() {
     cat <<'YAML'
@@ -273,9 +273,8 @@ dawn94_file() {
     } >dawn94.yaml
 }
 
-# network_files: writes NAME.yaml for each NAME in $networks: tiny() with each network of images but resnet9, which
-# tiny() has itself; resnet with both kinds of block and both stems. Fails if a network of images in models.def has no
-# file.
+# network_files: writes NAME.yaml for each NAME in $networks: tiny() with every network of images but its own, resnet9.
+# Fails if models.def has a network of images that no file has.
 networks="vgg basic bottleneck dense air wide"
 network_files() {
     network_file vgg '{name: vgg, channels: [4, 6], hidden: 10}'
@@ -296,7 +295,7 @@ network_file() { # NAME MODEL [TRICKS]
 
 # text_files: writes texts/, 128 training and 64 test texts, and sentiment.yaml, a network that learns them. Each text
 # of one class has the word "bad" or "awful", each of the other "good" or "fine".
-cells="elman_tanh elman_relu gru lstm" # the cells of kernels/formulas/cells.def that PyTorch and ONNX have
+cells="elman_tanh elman_relu gru lstm" # the cells of kernels/formulas/cells.def; PyTorch and ONNX have them, too
 text_files() {
     python3 - <<'PYTHON'
 import os, random
@@ -398,8 +397,8 @@ train_on() {
     accepts "$@"
 }
 
-# same_state A B [MOST]: checkpoints, epochs and predictions of two runs with `keep: all` agree; MOST (1e-10) is the
-# largest relative difference in the checkpoints (tests/support/same_state.py).
+# same_state A B [MOST]: checkpoints, events and predictions of two runs with `keep: all` agree. MOST (1e-10) is the
+# largest difference of a number x in the checkpoints, relative to max(1, |x|) (tests/support/same_state.py).
 same_state() {
     checks=$((checks + 1))
     python3 "$source/tests/support/same_state.py" "$1" "$2" "${3-1e-10}" 2>"$err" || fail "$1 and $2: $(tail -n 1 "$err")"

@@ -1,4 +1,5 @@
-# The smallest wide residual network, with the rates of its recipe at the same shares of 40 epochs, memorises 64 images.
+# A wide residual network of depth 10 and width 1, with the learning rates of WRN-28-10 at the same shares of 40 epochs,
+# memorises 64 images.
 # Seeds 1 to 3 had 100% and losses of 0.010 to 0.031 in the last epoch, of 2.31 to 2.35 in the first.
 . "$(dirname "$0")/lib.sh"
 

@@ -2,8 +2,7 @@
 # written, or by an output that is also an input.
 . "$(dirname "$0")/lib.sh"
 tiny >tiny.yaml
-# long.yaml trains for a minute. evaluates.yaml evaluates after its second step, for seconds; a batch takes hundredths
-# of a second.
+# long.yaml trains until it is stopped. evaluates.yaml evaluates 8,000 images after its second step.
 { tiny | slower | sed 's/synthetic_train: 128/synthetic_train: 64/; s/epochs: 2/epochs: 2000/'; echo 'eval: {every: 0}'; } >long.yaml
 { tiny | slower | sed 's/synthetic_train: 128/synthetic_train: 64/; s/synthetic_test: 64/synthetic_test: 8000/'; } >evaluates.yaml
 
@@ -27,8 +26,8 @@ same() { # FOLDER: its contents are unchanged
     diff -r "$1" "$1.before" >"$err" 2>&1 || fail "$1 was touched"
 }
 
-# ---- a second SIGTERM ends a run at once, but not within 30 seconds (judged at the end of this script) ----
-sed 's/\[4, 4, 8, 8\]/[128, 128, 256, 256]/' long.yaml >steps.yaml # several seconds a step
+# ---- a second SIGTERM, 30 seconds after the first, ends a run at once (judged at the end of this script) ----
+sed 's/\[4, 4, 8, 8\]/[128, 128, 256, 256]/' long.yaml >steps.yaml # slow steps
 second_sigterm() { # the process is stopped meanwhile, so that it cannot finish its step however fast the machine is
     "$dawn9" train steps.yaml --out "$scratch/second" --quiet & # outside the folder whose files are compared
     child=$!
@@ -182,7 +181,7 @@ for folder in hung first_warning second_warning processor_time several; do
     [ -f $folder/checkpoint.safetensors ] || fail "$folder: no checkpoint was left"
 done
 # A terminal and `timeout` send a SIGINT each, within milliseconds: the second is no wish to stop at once.
-sed 's/\[4, 4, 8, 8\]/[16, 16, 32, 32]/' long.yaml >slow.yaml # about 0.06 s per step
+sed 's/\[4, 4, 8, 8\]/[16, 16, 32, 32]/' long.yaml >slow.yaml # slower steps
 begin copies "$dawn9" train slow.yaml --out copies --quiet
 kill -INT $child
 sleep 0.01

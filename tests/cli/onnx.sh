@@ -1,6 +1,6 @@
-# Models exported by dawn9 export have the same logits in ONNX Runtime as in dawn9 eval, for every network, for the
-# baseline and with dawn94's tricks, and for texts with every recurrent cell; language models
-# have the perplexity of their record. Needs node, and onnxruntime-node where tests/run.sh --long installs it.
+# Exported models have the same logits in ONNX Runtime as in dawn9 eval: every network of images, the baseline, dawn94's
+# tricks, and texts with every recurrent cell. Language models have the perplexity of their record. Needs node, and
+# onnxruntime-node where tests/run.sh --long installs it.
 . "$(dirname "$0")/lib.sh"
 export NODE_PATH="$source/build/onnxruntime/node_modules"
 node -e 'require("onnxruntime-node")' 2>/dev/null || skips onnxruntime "no onnxruntime-node in build/onnxruntime"

@@ -1,5 +1,5 @@
-# CPack's tarball and Debian package, each unpacked in a clean folder: the command runs there without the build and the
-# sources, and trains the synthetic set for a moment.
+# CPack's tarball and, where it can be built, Debian package, each unpacked in a folder: the command runs there and
+# trains on the synthetic set for a moment.
 . "$(dirname "$0")/lib.sh"
 build=$(dirname "$dawn9")
 small="--threads 1 --set train.epochs=1 --set model.channels=[4,4,8,8] --set data.synthetic_train=128 --set data.synthetic_test=64"

@@ -1,4 +1,4 @@
-# dawn9 train on several processes computes what one process computes: every network, in f64.
+# dawn9 train on several processes computes what one process computes, up to rounding: every network, in f64.
 . "$(dirname "$0")/lib.sh"
 needs_mpi
 sized() { # three epochs in f64; 61 synthetic test images, a number that the processes do not divide

@@ -45,7 +45,7 @@ has "$err" '^dawn9: interrupted before step .*continues: mpirun --bind-to none -
 cp -r stopped stopped.1
 train_on 2 stopped tiny.yaml --resume
 bits whole stopped
-# A checkpoint goes on with another number of processes, which must divide the groups: from two to one, and back.
+# A checkpoint goes on with another number of processes: from two to one, and from one to two.
 train_on 1 stopped.1 tiny.yaml --resume
 same_state whole stopped.1 1e-6
 count=1

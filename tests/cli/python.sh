@@ -85,7 +85,7 @@ try:
 except KeyboardInterrupt:
     pass
 
-# what goes wrong
+# errors
 def rejected(error, says, call, *arguments, **named):
     try:
         call(*arguments, **named)
@@ -153,7 +153,7 @@ for call in again.save, dawn9.Model, dawn9.train, lambda x: dawn9.train("tiny.ya
     rejected(ValueError, "null", call, "x\0y")
 assert not os.path.exists("x")
 
-# one model in four threads, with batches of all sizes; closed by one of them, once
+# one model in four threads, with batches of many sizes; a model that is closed twice
 import threading
 def predicts(seed):
     for count in np.random.default_rng(seed).integers(1, 90, 20):
@@ -224,8 +224,8 @@ localedef -c -i ./comma.src ./comma >/dev/null 2>&1
 [ -f comma/LC_NUMERIC ] && locale=comma || locale=none
 prints '^all well$' env LOCPATH="$PWD" DAWN9_LIBRARY="$(dirname "$dawn9")/libdawn9.so" "$python" -W ignore use.py "$source" $locale
 
-# OpenMP's threads sleep while they wait, also where NumPy loads OpenMP, unless the caller has chosen; the environment of
-# other programs stays as it was
+# OpenMP's threads sleep while they wait, also where NumPy loads OpenMP, unless the caller has chosen; os.environ stays
+# as it was
 waits() { # TURNS-BEFORE-SLEEP [NAME=VALUE]
     observe env -u OMP_WAIT_POLICY OMP_DISPLAY_ENV=verbose DAWN9_LIBRARY="$(dirname "$dawn9")/libdawn9.so" ${2:+"$2"} "$python" -c '
 import os, sys

@@ -26,8 +26,8 @@ for cell in $cells; do
     accepts "$python" "$source/tools/load_in_pytorch.py" $cell/model.safetensors $cell.logits
     says '^logits: 64 texts, largest difference [0-9.e-]+ of ' '^logits_tta: 64 texts, '
 done
-# In PyTorch a text has the same tokens. A run can start from a file without dawn9's metadata, and has its weights.
-# load and save work without NumPy, of whose lack PyTorch warns.
+# In PyTorch a text has the same tokens. A run can start from a file without dawn9's metadata. load and save work
+# without NumPy.
 cat >texts.py <<'PYTHON'
 import sys
 sys.modules["numpy"] = None
@@ -108,7 +108,7 @@ YAML
 }
 features 16 65 20 pth
 features 64 224 9 safetensors
-# ---- a wide residual network has as many parameters as PyTorch's definition of it ----
+# ---- a wide residual network has as many parameters as its definition in PyTorch (tests/golden) ----
 parameters() { # DEPTH WIDTH
     accepts "$python" "$source/tests/support/wide_resnet_parameters.py" $1 $2
     counted=$(cat "$out")

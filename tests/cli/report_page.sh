@@ -1,4 +1,5 @@
-# The page of dawn9 report in a browser: no errors in its console, every picture is loaded, tables sort on a click.
+# The page of dawn9 report in a browser: its console has no errors, pictures are loaded, labels do not overlap, tables
+# sort on a click.
 . "$(dirname "$0")/lib.sh"
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || skips chromium "no browser here"
 plots || skips gnuplot "not installed"
@@ -31,7 +32,8 @@ json.dump({"title": "t", "question": "q", "kind": "grid", "target": 50, "arms": 
 PYTHON
 accepts "$dawn9" report compared
 
-# The page with a script at its end that measures it, clicks, and replaces it by what was found as JSON.
+# Copies of the pages with a script at the end, which measures the page, clicks, and replaces the page by its findings
+# as JSON.
 asserts <<'PYTHON'
 page = open("runs/report.html").read()
 visitor = """<script>
@@ -89,7 +91,7 @@ json found.json 'd["pictures"] >= 3 and d["broken"] == 0 and d["repeated"] == 0 
 json found.json 'd["written_over"] == d["clipped"] == [] and d["legend_below"] == 0 and d["scroll"]' # one curve has no legend
 json found.json 'd["curves"] == 1 and d["confusions"] == 1' \
     'd["once"] == "3 2 1" and d["said"] == "descending" and d["twice"] == "1 2 3" and d["words"] == "1 2 3"'
-visit runs/visited.html 500,800 # no browser window is narrower
+visit runs/visited.html 500,800 # the narrowest window of Chromium
 json found.json 'd["pictures"] >= 3 and d["broken"] == 0 and d["narrow"] >= 2 and d["fits"]' \
     'd["written_over"] == d["clipped"] == [] and d["legend_below"] == 0'
 visit compared/visited.html 1400,900

@@ -89,13 +89,13 @@ accepts "$dawn9" experiment short.yaml --out killed --quiet
 runs_of killed >again.txt
 same calm.txt again.txt "a killed search ended with other runs: $(diff calm.txt again.txt)"
 
-# ---- two workers: every trial is begun, a run has the same numbers ----
+# ---- two workers: every trial is begun, runs of seed 1 have the same numbers ----
 prints '^search     7 of 7 trials begun' "$dawn9" experiment short.yaml --out two --workers 2
 grep 'seed1/' calm.txt >calm1.txt
 runs_of two | grep 'seed1/' | cmp -s calm1.txt - || fail "two workers: other numbers of seed 1"
 [ -n "$(ls -d two/runs/*/seed2)" ] && [ -z "$(find two -name lock -o -name '*.partial')" ] || fail "no promotion, or left behind: $(find two)"
 
-# ---- a budget, then more; more trials continue in the same folder ----
+# ---- a spent budget ends the search; more trials continue in the same folder ----
 sed 's/eta: 2/eta: 2\n  budget: {teraflop: 1.0e-9}/' short.yaml >poor.yaml
 accepts "$dawn9" experiment poor.yaml --out budget
 says '^runs       1 done' ': the budget is spent$'

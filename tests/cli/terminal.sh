@@ -3,12 +3,12 @@
 { tiny | sed 's/synthetic_train: 128/synthetic_train: 512/'; } >shown.yaml
 { tiny | slower | sed 's/epochs: 2/epochs: 5000/'; echo 'eval: {every: 0}'; } >endless.yaml
 
-tiny | slower | sed 's/\[4, 4, 8, 8\]/[32, 32, 64, 64]/' >slow.yaml # half a second a step
+tiny | slower | sed 's/\[4, 4, 8, 8\]/[32, 32, 64, 64]/' >slow.yaml # slow steps
 
-# on_terminal COLUMNS KEYS COMMAND...: on a pseudo-terminal of that width. KEYS: how many times Ctrl-C is pressed, the first
-# once $after has been shown, the second a second after the first was answered; the command is stopped in that second, so
-# that it cannot finish its step however fast the machine is. What was shown goes to $out as it came,
-# to $screen as lines without codes, one for each time the cursor went back to the left; the exit status to $status.
+# on_terminal COLUMNS KEYS COMMAND...: runs the command on a pseudo-terminal of that width, and presses Ctrl-C KEYS
+# times. The first press comes when $after has been shown, the second a second after the answer to the first. The
+# command is stopped in that second, so that it cannot finish its step. $out gets the output as it came, $screen the
+# lines without codes, one for each return of the cursor to the left, and $status the exit status.
 screen=$scratch/screen
 export after='[\r\n]    1 +[0-9]' # the first epoch's row
 cat >"$scratch/terminal.py" <<'PYTHON'
@@ -73,7 +73,7 @@ shows '^epoch  train loss  accuracy  with TTA  images/s  seconds$'
 on_terminal 120 0 "$dawn9" train shown.yaml --set data.synthetic_test=4000 --out evaluated
 shows '^  1/2 .*  evaluating [0-9]+%'
 
-# ---- narrow: no wrapping; epoch, loss and time left are shown ----
+# ---- narrow: no wrapping; epoch and time left are shown, on 40 columns the loss too ----
 for width in 40 24; do
     on_terminal $width 0 "$dawn9" train shown.yaml --out narrow$width
     [ "$(widest '^ +[12]/2')" -gt 0 ] || fail "no live line at $width columns"

@@ -1,4 +1,4 @@
-# Datasets of texts: preview, check and fetch, and their errors in one line.
+# Datasets of texts: preview, check and fetch, and their errors.
 . "$(dirname "$0")/lib.sh"
 printf 'data: {dataset: text, length: 8, vocabulary: 50}\n' >text.yaml
 printf 'data: {dataset: imdb, length: 8, check: off}\n' >imdb.yaml
@@ -26,7 +26,7 @@ warns 'mails/ham: 1 file is not .txt and left out$'
 lines_are 2 "$err"
 rm mails/ham/dots.txt mails/ham/notes.md
 
-# ---- errors: one line ----
+# ---- errors ----
 rejects 2 '--out --filters text' "$dawn9" data preview text.yaml --data mails --out sheet.png
 rejects 2 'data.path --data DIR' "$dawn9" data preview text.yaml
 rejects 3 'nowhere' "$dawn9" data preview text.yaml --data nowhere

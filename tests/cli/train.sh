@@ -114,7 +114,7 @@ echo '{}' >half/seed5/result.json
 rejects 3 'half/seed5/result.json' "$dawn9" train tiny.yaml --runs 2 --seed 5 --set train.epochs=1 --out half --resume
 accepts "$dawn9" train tiny.yaml --set train.epochs=1 --set keep=none --quiet
 [ -f runs/tiny-seed1/result.json ] && [ ! -f runs/tiny-seed1/model.safetensors ] || fail "runs/tiny-seed1 is not as keep: none has it"
-# A folder without a model says why.
+# The error about a folder without a model says why there is none.
 rejects 3 'runs/tiny-seed1 keep' "$dawn9" eval runs/tiny-seed1
 rejects 2 'train.from runs/tiny-seed1 keep' "$dawn9" train tiny.yaml --set train.from=runs/tiny-seed1
 mkdir begun && : >begun/checkpoint.safetensors
@@ -130,7 +130,7 @@ rejects 3 'no.plan' "$dawn9" train tiny.yaml --out x --plan no.plan
 echo nonsense >bad.plan
 rejects 2 'plan' "$dawn9" train tiny.yaml --out x --plan bad.plan
 
-# A plan with rules that pool, and the same rule by rule: both are followed, and give the same bits.
+# A plan with rules that include pooling, and the same plan with single rules: both give the same bits.
 cat >pools.yaml <<Y
 backend: cpu
 precision: f32

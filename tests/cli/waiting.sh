@@ -38,7 +38,7 @@ for limit in OMP_THREAD_LIMIT=1 OMP_MAX_ACTIVE_LEVELS=0 OMP_DYNAMIC=true; do
     accepts env $limit timeout -s KILL 100 "$dawn9" train cpu.yaml --epochs 2 --out limited --overwrite --quiet
     [ $limit = OMP_DYNAMIC=true ] || json limited/result.json 'd["threads"] == 1'
 done
-if [ "$(nproc)" -gt 1 ]; then # a stack of 127 TiB cannot be had: the system rejects the thread, as under ulimit -u
+if [ "$(nproc)" -gt 1 ]; then # a stack of 130 TiB cannot be had: the system rejects the thread, as under ulimit -u
     rejected() { (ulimit -s 140000000000 && exec "$dawn9" train cpu.yaml --out rejected --threads 2); }
     rejects 4 'threads 1 2 ulimit --threads' rejected
 fi
@@ -48,7 +48,7 @@ began=$(date +%s%N)
 accepts "$dawn9" train long.yaml --set train.epochs=1 --out clock --json
 wall=$((($(date +%s%N) - began) / 1000000)) # milliseconds
 json "$out" 'd["timeline"][0]["name"] == "process" and 0 < d["timeline"][0]["seconds"]'
-json "$out" "d[\"process_seconds\"] < $wall / 1000 + 0.01" # the kernel counts its start in hundredths
+json "$out" "d[\"process_seconds\"] < $wall / 1000 + 0.01" # the kernel counts its start in hundredths of a second
 
 # ---- only commands that compute start twice (glibc reports each initialisation) ----
 starts() { # COUNT [NAME=VALUE...] COMMAND...

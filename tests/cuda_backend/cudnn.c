@@ -51,7 +51,7 @@ static void check_plan(fixture *f, const d9_cudnn_graph *graph, const d9_cudnn_c
     d9_cudnn_plan_free(&plan);
 }
 
-/* Makes the convolution's graph, and lists its choices. Returns their number. */
+/* Makes the convolution's graph, which the caller frees, and lists its choices. Returns their number. */
 static int list_choices(fixture *f, const d9_conv_description *description, d9_cudnn_graph *graph,
                         d9_cudnn_choice *choices) {
     int count;
@@ -71,7 +71,7 @@ static void check_conv(fixture *f, const d9_conv_description *description, const
 }
 
 /* Checks every convolution of the graph; returns their number. */
-static int check_list(fixture *f, const d9_program *program, const d9_graph *graph) {
+static int check_graph(fixture *f, const d9_program *program, const d9_graph *graph) {
     d9_conv_description description;
     const d9_node *node;
     int count = 0;
@@ -92,7 +92,7 @@ TEST(every_convolution_of_dawn94_has_a_plan) {
     const d9_extent extent = program_extent(config, 1024, 32);
     for (int p = 0; p < 4; p++) {
         const d9_program *program = program_make(config, &extent, precisions[p], false);
-        assert_ints(check_list(*state, program, &program->train), 24, check_list(*state, program, &program->eval), 9);
+        assert_ints(check_graph(*state, program, &program->train), 24, check_graph(*state, program, &program->eval), 9);
     }
 }
 
@@ -133,7 +133,7 @@ static bool is_offered(const d9_cudnn_choice *choices, int count, const d9_cudnn
 
 /* For each pass of each convolution, tf32 must add choices, the first of which can be planned, and must not remove a
  * choice of f32. */
-TEST(tf32_adds_tensor_cores) {
+TEST(tf32_adds_choices) {
     enum { PASSES = 3 };
     fixture *f = *state;
     static d9_cudnn_choice exact[CHOICES];
@@ -183,7 +183,7 @@ static bool has_note(fixture *f, const d9_cudnn_graph *graph, int64_t engine, cu
 }
 
 typedef struct tally {
-    int choices, plain, strict; /* strict: that propagate NaN strictly; plain: neither strict nor with tensor cores */
+    int choices, plain, strict; /* strict: with strict propagation of NaN; plain: without it and without tensor cores */
 } tally;
 
 /* Choices must be sorted: with tensor cores, without them, with strict propagation of NaN. */

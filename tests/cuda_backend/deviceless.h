@@ -1,6 +1,6 @@
-/* Descriptions of devices, with which cuDNN can be asked without a GPU (cudnn.h): one card of each architecture of a
- * release, from data sheets and the table of compute capabilities in CUDA's programming guide. No value was read from a
- * device. */
+/* Descriptions of devices, with which cuDNN can be asked without a GPU (cudnn.h): one card of each architecture that a
+ * release supports, from data sheets and the table of compute capabilities in CUDA's programming guide. No value was
+ * read from a device. */
 #pragma once
 
 #include "backends/cuda/cudnn.h"
@@ -27,7 +27,7 @@ static const test_device test_devices[] = {
 };
 enum { TEST_DEVICES = sizeof test_devices / sizeof *test_devices, TEST_H200 = 4 };
 
-/* Makes a target of the device's properties; free target->properties with cudnnBackendDestroyDescriptor. */
+/* Makes a target with the device's properties; free target->properties with cudnnBackendDestroyDescriptor. */
 static inline d9_status test_device_open(d9_context *context, const test_device *d, d9_cudnn_target *target) {
     char json[1024];
     snprintf(

@@ -1,11 +1,11 @@
 /* The fake CUDA runtime, cuDNN, cuBLAS and NCCL in the tests' dawn9-cuda.so: counters, and settings of its behaviour.
  * The module exports d9_fake_get; a test calls fake_find, which finds it.
  *
- * Work is queued on the first stream and runs when the host waits or frees; if it waits for an event, up to this. Host
- * code that reads too early therefore gets old bytes, and host code that overwrites the source of a queued copy
- * corrupts the copy. Work on the second stream is inserted into the first stream's queue, as early or as late as the
- * events allow. Time is simulated: a kernel, copy or memset takes a microsecond, a convolution the time of its choice,
- * a matrix product 5 us, other work no time. */
+ * Work is queued on the first stream. It runs when the host waits or frees; a wait for an event runs the work up to the
+ * event. Every second query runs work as a wait does. Host code that reads too early therefore gets old bytes, and host
+ * code that overwrites the source of a queued copy corrupts the copy. Work on the second stream is inserted into the
+ * first stream's queue, as early or as late as the events allow. Time is simulated: a kernel, copy or memset takes a
+ * microsecond, a convolution the time of its choice, a matrix product 5 us, other work no time. */
 #pragma once
 
 #include <stdbool.h>
@@ -19,7 +19,7 @@ enum { D9_FAKE_CHOICES = 7 };    /* number of choices per convolution: see fake_
 typedef struct d9_fake_counts {
     int64_t calls;                             /* of the runtime, except a few queries */
     int64_t allocations, frees, writes, reads; /* rejected allocations included */
-    int64_t waits;                             /* waits for all queued work, if not only for copies to the host */
+    int64_t waits;                             /* waits that ran all queued work, unless only copies to the host */
     int64_t event_waits;                       /* waits for an event that left later work in the queue */
     int64_t queued_replays, most_queued;       /* graphs launched and not yet run; their maximum so far */
     int64_t captures, instantiations, replays;
@@ -30,7 +30,7 @@ typedef struct d9_fake_counts {
     int64_t unsteady_products;                     /* plans of products that would accept sums in any order */
     int64_t nccl_ids, reductions;                  /* identifiers made; sums of NCCL submitted or captured */
     int64_t queries, lost_asked, endless_waits;    /* of streams and events; of NCCL for errors; see hang_reduction */
-    int64_t endless_aborts;                        /* calls of ncclCommAbort that waited for graphs in vain */
+    int64_t endless_aborts;                        /* calls of ncclCommAbort that left graphs with sums */
     int64_t on_zeros;                              /* inputs of convolutions that were all zero */
     int64_t read_ahead;                            /* finished calls of d9_cudnn_read_ahead */
     int64_t loaded;   /* different kernels launched, plus convolutions by choice, pass and type */
@@ -88,7 +88,7 @@ typedef struct d9_fake {
     bool without_nccl;                   /* processes cannot join */
     int64_t fail_reduction;              /* value of counts.reductions at a sum that fails; 0: none */
     /* Value of counts.reductions at the sum that never completes: the other process does not join it; ncclCommAbort
-     * sets this to 0, which ends the wait. 0: none. Blocking waits count as endless_waits if no thread calls it. */
+     * sets this to 0, which ends the wait. 0: none. A blocking wait that lasts two seconds counts in endless_waits. */
     int64_t hang_reduction;
     /* While a sum hangs: the query (counts.lost_asked) from which on the other process is reported lost; 0: from the
      * first. */

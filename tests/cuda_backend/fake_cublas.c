@@ -1,7 +1,7 @@
 /* A fake of cuBLASLt with plain loops: see fake.h. A product is computed in doubles when the stream reaches it, after
- * the workspace that its algorithm asked for is overwritten. As strict as the real one: sizes and types must fit,
- * memory must be the device's and aligned, and an algorithm that has never run cannot be captured, because its code is
- * loaded at the first run. */
+ * the workspace that its algorithm asked for is overwritten. The fake is as strict as cuBLASLt: sizes and types must
+ * fit, memory must be the device's and aligned, and an algorithm that was never submitted cannot be captured, because
+ * its code is loaded at the first run. */
 #include <cublasLt.h>
 
 #include "tests/cuda_backend/fake_state.h"
@@ -153,8 +153,8 @@ static int64_t depth_of(const work *w) {
     return ta ? a->rows : a->columns;
 }
 
-/* Counts requests that allow algorithms whose results depend on the order in which blocks finish, but never offers such
- * an algorithm. */
+/* Never offers an algorithm whose results depend on the order in which blocks finish, but counts the offers to requests
+ * that would allow one. */
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,

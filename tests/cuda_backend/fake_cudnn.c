@@ -74,7 +74,7 @@ int64_t d9_cudnn_read_ahead(const atomic_bool *stop) {
     return 0;
 }
 
-/* Makes a descriptor to be counted; its byte is for a plan's engine number. */
+/* Makes and counts a descriptor: one byte, in which a plan has the number of its engine. */
 static cudnnBackendDescriptor_t make_descriptor(void) {
     d9_fake_get()->counts.live_descriptors++;
     return malloc(1);

@@ -46,8 +46,8 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t processes, ncclResult_t *lost) {
     return ncclSuccess;
 }
 
-/* Ends sums that hang, then waits until no graph contains sums, as NCCL does: in vain in the thread that would have to
- * free the graphs, and in other threads for ten seconds. */
+/* Ends sums that hang, then waits until no graph contains sums, as NCCL does, but at most ten seconds, and not at all
+ * in the thread that would have to free the graphs. */
 ncclResult_t ncclCommAbort(ncclComm_t processes) {
     static const struct timespec pause = {.tv_nsec = 1000000};
     const bool helpless = pthread_equal(processes->user, pthread_self());

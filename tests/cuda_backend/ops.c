@@ -56,7 +56,7 @@ static void note_rules_and_free(d9_context *context, d9_plan *plan) {
 #define RUNNING() (running = __func__)
 
 /* Number of lines that begin with `what`. */
-static int lines_with(const char *text, const char *what) {
+static int count_lines(const char *text, const char *what) {
     int lines = 0;
     for (const char *at = text; (at = strstr(at, what)); at++) lines += at == text || at[-1] == '\n';
     return lines;
@@ -128,8 +128,8 @@ static void check_first_layer(fixture *f, d9_type type, first_how how, const cha
     op_open(&live[2], &exact.c, &d9_backend_reference, NULL);
     for (int l = 0; l < 3; l++) op_step(&live[l], 4);
     const char *text = f->r.backend->plan_text(live[0].plan);
-    if (lines_with(text, rule) != 1) fail_msg("%s was not used once: %s", rule, text);
-    if (!how.evaluate && lines_with(text, gradient_rule) != 1) fail_msg("%s was not used: %s", gradient_rule, text);
+    if (count_lines(text, rule) != 1) fail_msg("%s was not used once: %s", rule, text);
+    if (!how.evaluate && count_lines(text, gradient_rule) != 1) fail_msg("%s was not used: %s", gradient_rule, text);
     for (int o = 0; o < tested.count; o++) {
         const int64_t count = op_count(&tested.c, tested.outputs[o]);
         const char *name = tested.c.graph->values[tested.outputs[o]].name;
@@ -186,8 +186,8 @@ TEST(wide_first_layers_are_not_in_closed_form) {
         char text[1024];
         make_first(&c, &context, cases[i].type, cases[i].how);
         backend_test_read_plan(&c.c, f->r.backend, &untuned, text, sizeof text);
-        assert_int_equal(lines_with(text, "conv\t"), cases[i].convs);
-        for (int r = 0; cases[i].rules[r]; r++) assert_int_equal(lines_with(text, cases[i].rules[r]), 1);
+        assert_int_equal(count_lines(text, "conv\t"), cases[i].convs);
+        for (int r = 0; cases[i].rules[r]; r++) assert_int_equal(count_lines(text, cases[i].rules[r]), 1);
         op_case_free(&c.c);
     }
 }
@@ -208,7 +208,7 @@ TEST(other_readers_find_the_outputs_of_convolutions) {
             OP_ADD(&c.c, D9_OP_SCALE, (read[i]), (scaled), .as.scale = {2});
         }
         backend_test_read_plan(&c.c, f->r.backend, &f->r.fused, text, sizeof text);
-        assert_int_equal(lines_with(text, first_gradient), 1);
+        assert_int_equal(count_lines(text, first_gradient), 1);
         for (int i = 0; i < 2; i++) {
             const int64_t count = op_count(&c.c, read[i]);
             backend_test_run(&c.c, f->r.backend, &f->r.fused, read[i], f->r.a);
@@ -354,7 +354,7 @@ static void make_backward(chain *k, d9_context *context, d9_type type, bool add,
 }
 
 /* The rule must run in one pass exactly if `in_one_pass`. Its results must be equal to those of unfused nodes, bit for
- * bit, and near the reference's. Nothing is tuned, because tuning runs each algorithm several times. */
+ * bit, and near the reference's. Nothing is tuned, because tuning runs each algorithm several times. Frees the case. */
 static void check_chain(fixture *f, chain *k, const char *rule, bool in_one_pass) {
     char text[1024], line[96];
     backend_test untuned = f->r;
@@ -431,7 +431,7 @@ TEST(a_pool_before_a_norm_is_no_pass_of_its_own) {
         }
 }
 
-/* Fused in passes over memory, because the one-pass kernels need windows that tile the pool's input. */
+/* Fused in passes over memory, because the one-pass kernels of the gradient need windows that tile the pool's input. */
 TEST(a_pool_with_an_odd_edge_is_fused_in_two_passes) {
     static const char *const rule = "act_backward+norm_backward+pool_backward";
     fixture *f = *state;
@@ -531,7 +531,7 @@ TEST(every_norm_of_dawn94_takes_one_pass) {
     OK(f->r.backend->plan(&context, device, program, &program->train, &plan));
     const char *text = f->r.backend->plan_text(plan);
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
-        const int lines = lines_with(text, rules[i].rule);
+        const int lines = count_lines(text, rules[i].rule);
         if (lines != rules[i].lines) fail_msg("%s: %d, not %d, in:\n%s", rules[i].rule, lines, rules[i].lines, text);
     }
     assert_null(strstr(text, "two passes"));

@@ -1,4 +1,5 @@
-/* Parts of ops.c in files of their own: first layers, products of other networks than dawn94's, and texts. */
+/* Parts of ops.c in files of their own: first layers, products of other networks than dawn94's, orthogonal updates, and
+ * texts. */
 #pragma once
 
 #include "tests/support/backend_test.h"

@@ -1,6 +1,6 @@
-/* Calls of the CUDA backend to the CUDA runtime, cuDNN and cuBLAS, counted by their fake (fake.h): no allocation or
- * wait within an epoch, one captured graph per combination of active nodes, failing calls, limited memory, precisions
- * of a device, and copies. */
+/* Runs of the CUDA backend on the fake CUDA runtime, cuDNN and cuBLAS, which count calls (fake.h): no allocation or
+ * wait within an epoch, captured graphs, steps compared with the reference backend, failing calls, limited memory,
+ * devices and their precisions, and copies. */
 #include "cli/bench.h"
 #include "data/dataset.h"
 #include "tests/cuda_backend/watch.h"
@@ -232,7 +232,7 @@ TEST(steps_may_take_two_batches) {
 }
 
 /* The fake and the reference backend must select the same images for training. */
-TEST(hard_images_are_chosen) {
+TEST(hard_images_give_the_loss_of_the_reference) {
     static const char *const backends[] = {"cuda", "reference"};
     double losses[2];
     fake->reset();

@@ -122,7 +122,7 @@ static void check_places(bool forward) {
 
 /* The second stream may run at any time that its events allow. The test runs it as early and as late as possible: in
  * both cases the sums must be complete when they are read. The first step launches the sums, the second one captures
- * them in a graph, and later steps replay the graph. */
+ * them in a graph, which this and later steps launch. */
 TEST(segments_are_added_as_soon_as_they_are_complete) {
     for (int way = 0; way < 4; way++) {
         d9_parallel two = {.rank = 1, .ranks = 2, .kind = &kind};
@@ -253,8 +253,7 @@ static d9_status train_and_hang(int64_t hang, int64_t fail) {
 }
 
 /* The stream waits for ever in a sum, launched or in a graph, until NCCL reports the other process lost; then the run
- * must end. If another sum fails while one hangs, the run must end too: freeing its memory must not wait for ever.
- * Recorded graphs with sums live then, which the abort waits for. */
+ * must end. If another sum fails while one hangs, the run must end too: freeing its memory must not wait for ever. */
 TEST(a_lost_process_ends_a_wait) {
     OK(train_and_hang(0, 0));
     const int64_t last = fake->counts.reductions;

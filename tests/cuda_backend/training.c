@@ -1,5 +1,5 @@
-/* Repeated seeds, other numbers of threads, and runs stopped and resumed, on the CUDA backend with the simulated GPU or
- * a real one, in fp16 with the guard. */
+/* Equal and different seeds, runs stopped and resumed, and several labels, on the CUDA backend with the simulated GPU
+ * or a real one, in fp16 with the guard. */
 #include "data/dataset.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
@@ -10,7 +10,7 @@
 /* A changing loss scale is part of a checkpoint. */
 TEST(a_moving_loss_scale_is_resumed) {
     d9_config *config = run_config("cuda", "fp16", "");
-    config->backend_options.loss_scale = 0x1p-10; /* gradients below half's minimum make the scale matter */
+    config->backend_options.loss_scale = 0x1p-10; /* gradients below fp16's minimum make the scale matter */
     config->backend_options.loss_scale_every = 2;
     run_check_resume(config, (const int64_t[]){7, 0});
 }

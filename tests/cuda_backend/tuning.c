@@ -127,7 +127,7 @@ static void open_session(open_run *g, const char *precision, const char *tune, b
     test_ok(&g->context, d9_session_open(&g->context, &options, &g->session));
 }
 
-static const char *plan_of(const open_run *g) { return g->session.backend->plan_text(g->session.train_plan); }
+static const char *plan_text_of(const open_run *g) { return g->session.backend->plan_text(g->session.train_plan); }
 
 static void close_session(open_run *g) { d9_session_close(&g->session), watch_assert_nothing_left(); }
 
@@ -261,7 +261,7 @@ TEST(verify_checks_cached_choices_again) {
     assert_string_equal(w.log, "");
     open_session(&g, "fp16", "auto", true);
     assert_non_null(strstr(g.w.log, "e3"));
-    assert_int_equal(watch_count(plan_of(&g), "e3"), 0);
+    assert_int_equal(watch_count(plan_text_of(&g), "e3"), 0);
     close_session(&g);
     watch_plan("fp16", "auto", &w);
     assert_true(watch_count(w.plan, "e6") >= 20);
@@ -270,7 +270,7 @@ TEST(verify_checks_cached_choices_again) {
     fake->unsteady = 1;
     open_session(&g, "fp16", "off", true);
     assert_non_null(strstr(g.w.log, "e1"));
-    assert_true(watch_count(plan_of(&g), "e3") >= 20); /* the next that can be built */
+    assert_true(watch_count(plan_text_of(&g), "e3") >= 20); /* the next that can be built */
     close_session(&g);
 }
 
@@ -386,8 +386,8 @@ TEST(loading_code_changes_nothing) {
 
 enum { KEPT = 1 << 13, BUFFERS = 3 };
 
-/* Trains, and plans evaluation before step `planned`. Returns the number of captured graphs. kept: final state, average
- * and velocities. */
+/* Trains, and plans evaluation before step `planned`. Returns the number of captured graphs. kept: final state and
+ * accumulators. */
 static int64_t train_planning_at(int64_t planned, float kept[BUFFERS][KEPT]) {
     static open_run g;
     static const d9_buffer buffers[BUFFERS] = {D9_BUFFER_STATE, D9_BUFFER_ACCUMULATORS, D9_BUFFER_ACCUMULATORS + 1};

@@ -85,7 +85,7 @@ TEST(tf32_widens_the_limits_of_convolutions_alone) {
 /* Verifies a small case while the fake cuDNN sums weight gradients as `sums` says: the row "rule by rule" must pass if
  * they are right, and fail otherwise. In the step that is repeated with divided weights (rule_comparison.h) gradients
  * are subnormal numbers of fp16. */
-static void check_wrong_sums_are_found(d9_fake *fake, const char *precision, d9_fake_sums sums) {
+static void check_verdict_on_sums(d9_fake *fake, const char *precision, d9_fake_sums sums) {
     static run_verified v;
     bool passed = false;
     fake->sums = sums;
@@ -105,7 +105,7 @@ TEST(weight_gradients_must_be_rounded_once_and_correctly) {
     FAKE_ONLY("faults are planted in the fake cuDNN");
     for (int p = 0; p < 2; p++)
         for (int sums = D9_FAKE_SUMS_RIGHT; sums <= D9_FAKE_SUMS_CUT; sums++)
-            check_wrong_sums_are_found(fake, precisions[p], (d9_fake_sums)sums);
+            check_verdict_on_sums(fake, precisions[p], (d9_fake_sums)sums);
 }
 
 /* Comparisons of the rules of a first layer, which keep values between their nodes in f32. */

@@ -14,10 +14,10 @@ typedef struct watch {
     const char *kernel_driver; /* input: contents of /proc/driver/nvidia/version; NULL: no such file */
 } watch;
 
-/* run_config with images of 8 pixels, evaluated at the end. tune: "on", "auto" or "off". Configurations live until the
- * test ends. */
+/* run_config with images of 8 x 8 pixels, evaluated at the end. tune: "on", "auto" or "off". Configurations live until
+ * the test ends. */
 d9_config *watch_config(const char *precision, const char *tune);
-/* A run of resnet9 with few channels on 32 synthetic images, evaluated at the end. `train`, `tricks`: entries of these
+/* resnet9 with few channels on 32 synthetic images, evaluated at the end. `train`, `tricks`: entries of these
  * sections in YAML. */
 d9_config *watch_small_config(const char *backend, const char *precision, int image_size, const char *train,
                               const char *tricks);
