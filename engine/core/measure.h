@@ -8,7 +8,7 @@
 /* The evaluated samples: `logits` and `labels`, or if `logits` is NULL the summed loss. */
 typedef struct d9_evaluated {
     const double *logits;  /* (samples, classes) */
-    const int32_t *labels; /* (samples): the class; for AUC bit c of a label says whether the sample has label c */
+    const int32_t *labels; /* (samples): the class, -1: left out of perplexity; for AUC bit c is 1 if the sample has label c */
     int64_t samples, classes;
     double loss, counted; /* sum of the cross-entropies, natural logarithm, and their number; read if logits is NULL */
 } d9_evaluated;
@@ -50,7 +50,7 @@ bool d9_measure_better(const d9_measure *measure, double a, double b);
 /* True if the score is at least as good as the target; false if either is NAN. */
 bool d9_measure_reaches(const d9_measure *measure, double score, double target);
 
-/* The index of the largest of `classes` numbers, the first one if several are equal. */
+/* The index of the largest of `classes` numbers; of equal ones the first. */
 int32_t d9_argmax(const double *row, int64_t classes);
 
 /* The score with its unit, as people read it: "94.12%". */

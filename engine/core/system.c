@@ -180,7 +180,7 @@ static d9_status fail_too_large(d9_context *context, const char *path, size_t mo
     return d9_fail(context, D9_DATA, "%s: larger than %zu MiB, the limit for such a file", path, most >> 20);
 }
 
-/* Reads to the end of the file into a buffer that doubles; `hint` is the reported size of the file. */
+/* Reads to the end of the file into a buffer that doubles when it is full. `hint`: expected size in bytes. */
 static d9_status read_all(d9_context *context, const char *path, int file, size_t hint, size_t most, uint8_t **bytes,
                           size_t *size) {
     const d9_system *system = context->system;
@@ -275,9 +275,9 @@ static char *find_linked(const char *path) {
     return lstat(path, &state) == 0 && S_ISLNK(state.st_mode) ? realpath(path, NULL) : NULL;
 }
 
-/* Adds the name of the temporary file beside `path`: PATH.PROCESS.partial, with a name cut short where that would be
- * longer than file systems allow. */
-static void add_beside(d9_text *text, const char *path) {
+/* Adds the path of the temporary file beside `path`: PATH.PROCESS.partial. The file name of PATH is cut short if the new
+ * name would be longer than file systems allow. */
+static void add_partial_path(d9_text *text, const char *path) {
     char ending[40];
     const char *name = d9_text_file_name(path);
     const size_t most = NAME_MAX - (size_t)snprintf(ending, sizeof ending, ".%ld.partial", (long)getpid());
@@ -300,7 +300,7 @@ static d9_status write_beside(d9_context *context, const char *path, const void 
     const char *target = linked ? linked : path;
     d9_text beside;
     d9_text_init(context, &beside);
-    add_beside(&beside, target);
+    add_partial_path(&beside, target);
     D9_TRY(d9_text_status(&beside));
     D9_TRY(check_target(context, path, &permissions));
 
