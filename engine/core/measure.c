@@ -54,7 +54,7 @@ static double area_under_curve(labelled_logit *samples, int64_t count) {
     return (ranks - positives * (positives + 1) / 2) / (positives * ((double)count - positives));
 }
 
-/* The unweighted mean of the labels' areas under the curve; labels whose area_under_curve is undefined are left out. */
+/* The unweighted mean of the labels' areas under the curve; labels whose area is undefined are left out. */
 static d9_status auc(d9_context *context, const d9_evaluated *all, double *score, double *by_label) {
     d9_status status;
     labelled_logit *samples = NULL;

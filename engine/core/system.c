@@ -275,8 +275,8 @@ static char *find_linked(const char *path) {
     return lstat(path, &state) == 0 && S_ISLNK(state.st_mode) ? realpath(path, NULL) : NULL;
 }
 
-/* Adds the path of the temporary file beside `path`: PATH.PROCESS.partial. The file name of PATH is cut short if the new
- * name would be longer than file systems allow. */
+/* Adds the path of the temporary file beside `path`: PATH.PROCESS.partial. The file name of PATH is cut short if the
+ * new name would be longer than file systems allow. */
 static void add_partial_path(d9_text *text, const char *path) {
     char ending[40];
     const char *name = d9_text_file_name(path);

@@ -55,7 +55,7 @@ static json_t *value_json(const char *text) {
     return text_json(text);
 }
 
-/* Removes the folders from an absolute path, because records contain no absolute paths. */
+/* Reduces an absolute path to its file name, because records contain no absolute paths. */
 static const char *portable_path(const char *path) {
     const char *slash = strrchr(path, '/');
     return *path == '/' && slash ? slash + 1 : path;
@@ -85,7 +85,7 @@ done:
     return status;
 }
 
-/* Lists, as words of a command line, the edits that all arms share (`shared`) or those that only this arm has. */
+/* Lists, as written on a command line, the edits that all arms share (`shared`) or the others. */
 static d9_status edits_json(d9_context *context, const d9_config_edits *edits, bool shared, json_t **list) {
     d9_status status = D9_OK;
     *list = json_array();

@@ -73,8 +73,8 @@ static double process_seconds_of(const json_t *result) {
     return sum;
 }
 
-/* Sets `state` from result.json; waiting if there is no such file. *damaged: the file exists but has no configuration
- * hash or no seed. */
+/* Sets `state` from result.json; waiting if the file is missing or damaged. *damaged: the file exists but has no
+ * configuration hash or no seed. */
 static d9_status read_result(const run *self, d9_run_state *state, bool *damaged) {
     d9_status status;
     json_t *result;
@@ -242,7 +242,7 @@ static d9_status train(const run *self, const d9_run_options *options, bool resu
     return D9_OK;
 }
 
-/* Continues from the checkpoint; starts again if it is missing or unusable, or if result.json is damaged. */
+/* Continues from the checkpoint; starts again if it is missing or unusable, or if a file of the record is `damaged`. */
 static d9_status train_or_resume(const run *self, const d9_run_options *options, bool damaged, d9_run_state *state) {
     if (damaged || !has_file(self, "checkpoint.safetensors")) return train(self, options, false, state);
     d9_status status = train(self, options, true, state);

@@ -4,7 +4,7 @@
  *       trials: 100                # configurations
  *       seed: 1                    # of the sampler
  *       eta: 3                     # the best third of a rung enters the next one
- *       promote: score             # or frontier: accuracy against operations
+ *       promote: score             # or frontier: score against operations
  *       rungs: {seeds: [1, 3, 9]}  # or {train.epochs: [2, 6, 18]}; default: one rung with the experiment's seeds
  *       budget: {teraflop: 5000}   # or hours, or both: no new run is started once finished runs have used it
  *       ranges:                    # KEY as in --set: a value, in which each of these maps stands for a drawn value

@@ -157,7 +157,7 @@ static void forward_signal(const worker_pool *pool, int number) {
         if (pool->pids[i] > 0) sigqueue(pool->pids[i], number, (union sigval){0});
 }
 
-/* Waits until all workers have ended. Returns the first failure. A killed worker does not count as one, because
+/* Waits until all workers have ended. Returns the first failure. A killed worker counts as no failure, because
  * other workers or the next call take over its run. */
 static d9_status wait_for_all(worker_pool *pool) {
     enum { FORWARD_AFTER = 10 }; /* pauses; before that the workers get the terminal's own signal */

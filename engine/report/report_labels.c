@@ -1,4 +1,4 @@
-/* Table of labels, if a sample may have several. The scores are from result.json; precision, recall and F1 are computed
+/* Table of labels, if a sample may have several. The score is from result.json; precision, recall and F1 are computed
  * from the predictions that runs stored (predictions.safetensors: bit l of label and top1 is label l). */
 #include "report/report_parts.h"
 
@@ -89,7 +89,7 @@ static void fill_label(const d9_report *report, int arm, const d9_report_run *fi
                    d9_real_cell(defined));
 }
 
-/* " Macro mean of base: precision 75.0%, recall 60.0%, F1 66.7%." */
+/* Adds " Macro mean of base: precision 75.0%, recall 60.0%, F1 66.7%."; nothing without predictions. */
 static void add_macro(const d9_report *report, int arm, const arm_counts *counts, int64_t labels, d9_text *text) {
     const d9_class_scores macro = d9_label_macro(counts->labels, labels);
     if (counts->images == 0) return;
