@@ -14,7 +14,7 @@
 typedef enum d9_status {
     D9_OK = 0,
     D9_CHECK_FAILED = 1, /* a comparison or verification failed */
-    D9_USAGE = 2,        /* invalid command line or configuration; a checkpoint of another configuration */
+    D9_USAGE = 2,        /* command line or configuration is invalid, or does not fit a file such as a checkpoint */
     D9_DATA = 3,         /* input data missing, truncated or invalid */
     D9_DEVICE = 4,       /* device or backend failed, or memory ran out */
     D9_NONFINITE = 5,    /* training or an evaluation produced inf or NaN */

@@ -1,5 +1,5 @@
-/* Runs programs, waits for them while handling signals, and reads the last line of their output for error messages.
- * Also counts the processors and threads that this process may use, and chooses its GPU. */
+/* Runs programs, waits for them while handling signals, and reads their output for error messages. Also counts the
+ * processors and threads that this process may use, and chooses its GPU. */
 #define _GNU_SOURCE /* sched_getaffinity, pthread_getattr_np */
 #include "core/process.h"
 

@@ -29,7 +29,7 @@ D9_MUST_USE d9_status d9_process_launch(d9_context *context, const char *const *
 
 enum { D9_PROCESSORS_MAX = 16384 };
 /* Number of processors in the affinity mask of this process; D9_PROCESSORS_MAX if it is unknown. `allowed`
- * (D9_PROCESSORS_MAX) receives the mask, unless it is NULL. */
+ * (D9_PROCESSORS_MAX; NULL: not wanted) receives the mask, all false if it is unknown. */
 int d9_processors(bool *allowed);
 /* Returns `wanted`, or the number of processors, with a warning, if that is smaller. Also warns if `sharers` processes
  * with `wanted` threads each have more threads than there are processors. */

@@ -54,7 +54,7 @@ typedef struct d9_arm {
     const char *baseline;  /* name of the arm that it is compared with; NULL: none */
     const char *trick;     /* ablation: the trick removed or added; NULL: none */
     bool companions;       /* ablation: the trick's companions change with it */
-    d9_config_edits edits; /* of the experiment, the arm, the grid and the command line */
+    d9_config_edits edits; /* all that were applied to the configuration file, in order */
     const d9_grid_point *grid;
     int grid_count;
     d9_config *config; /* resolved; its `published` results are removed if they are not for exactly this arm */

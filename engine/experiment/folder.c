@@ -223,8 +223,8 @@ static bool continues_rungs(const json_t *held, const json_t *wanted) {
     return true;
 }
 
-/* Returns D9_USAGE if `held`, the experiment.json in the folder, has another title or kind than `wanted`, rungs that it
- * cannot continue, or an arm of the same name with another configuration. */
+/* Returns D9_USAGE if `held`, the experiment.json in the folder, has another title or kind than `wanted`, a search that
+ * `wanted` cannot continue, or an arm of the same name with another configuration. */
 static d9_status check_held(d9_context *context, const char *out, const json_t *held, const json_t *wanted) {
     static const char *const keys[] = {"title", "kind"};
     size_t i;

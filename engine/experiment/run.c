@@ -242,7 +242,7 @@ static d9_status train(const run *self, const d9_run_options *options, bool resu
     return D9_OK;
 }
 
-/* Continues from the checkpoint; starts again if it is missing or unusable, or if a file of the record is `damaged`. */
+/* Continues from the checkpoint; starts again if it is missing or unusable, or if the record is `damaged`. */
 static d9_status train_or_resume(const run *self, const d9_run_options *options, bool damaged, d9_run_state *state) {
     if (damaged || !has_file(self, "checkpoint.safetensors")) return train(self, options, false, state);
     d9_status status = train(self, options, true, state);
@@ -252,7 +252,7 @@ static d9_status train_or_resume(const run *self, const d9_run_options *options,
     return train(self, options, false, state);
 }
 
-/* Records a USAGE, DEVICE or NONFINITE failure, after which other runs continue; returns any other failure. */
+/* Records D9_USAGE, D9_DEVICE or D9_NONFINITE as the failure of this run; returns any other failure. */
 static d9_status take_failure(const run *self, d9_status status, d9_run_state *state) {
     if (status != D9_USAGE && status != D9_DEVICE && status != D9_NONFINITE) return status;
     state->kind = D9_RUN_FAILED;

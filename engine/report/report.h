@@ -42,9 +42,9 @@ typedef struct d9_report_arm {
     const char *published_hardware, *published_source;           /* NULL: not given */
     int asked;                                                   /* planned runs */
     const struct d9_report_arm *runs_of;                         /* first arm with all runs of this one, maybe itself */
-    int count;                                                   /* number of finished runs; they are sorted by seed */
-    double *scores;                                              /* (count) */
-    int64_t *seeds;                                              /* (count) */
+    int count;                                                   /* of finished runs */
+    double *scores;                                              /* (count), sorted by seed */
+    int64_t *seeds;                                              /* (count), ascending */
     d9_sample sample, seconds;                                   /* of the scores; of train_seconds */
     d9_estimate mean;
     int64_t met; /* finished runs whose final score reached the target; `chance`: their share */
@@ -61,8 +61,8 @@ typedef struct d9_report_arm {
     int64_t seeds_needed; /* per arm, for measure->effect and D9_REPORT_POWER; 0: unknown, or over a million */
     int series;           /* index into report->series; arms that differ only in train.epochs share one */
     double epochs_saved;  /* epochs after which the curve of the baseline's series (else of the first arm's) reaches
-                           * this score, minus `trained`; NAN: it does not reach the score, begins above it or has
-                           * fewer than two points, this arm is on it, or the arm is not comparable with its baseline */
+                           * this score, minus `trained`; NAN: the curve does not reach the score, begins above it or
+                           * has fewer than two points, or is this arm's; or the baseline is not comparable */
 } d9_report_arm;
 
 typedef struct d9_report_series {
@@ -101,7 +101,7 @@ typedef struct d9_report {
     int arm_count, run_count, series_count, finished, most_seeds; /* most_seeds: the most finished runs of an arm */
     int not_started;                                              /* runs of the experiment without a folder; 0 for a
                                                                    * search */
-    bool sweep; /* in the series of the first arm or of a baseline, several arms have finished runs */
+    bool sweep;        /* in the series of the first arm or of a baseline, several arms have finished runs */
     bool plain_epochs; /* an evaluation during training computed only the plain view (eval.tta: last), so the curves
                           over epochs show plain scores */
     d9_report_lines problems, notes;

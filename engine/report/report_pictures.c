@@ -121,7 +121,7 @@ done:
 
 /* Makes the caption: "... From the left, row by row: cat taken for dog (99.8%); ..." */
 static d9_status make_caption(d9_context *context, d9_report *report, const d9_dataset *dataset,
-                             const d9_run_predictions *read, const int64_t *mistakes, int count, const char **note) {
+                              const d9_run_predictions *read, const int64_t *mistakes, int count, const char **note) {
     d9_text text;
     d9_text_init(context, &text);
     d9_text_add(&text, "Wrong predictions with the highest confidence. From the left, row by row: ");

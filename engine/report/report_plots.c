@@ -261,8 +261,8 @@ static bool plan_forest(drawing *drawing) {
 
 static int label_up_to(const drawing *drawing, int most) { return drawing->label < most ? drawing->label : most; }
 
-/* The ladder is drawn if two published scores are known, or if there are three or more arms, each compared with the
- * previous one. */
+/* The ladder is drawn if two published scores are known, or if the arms are a chain (d9_report_is_chain) with different
+ * means or intervals. */
 static bool plan_ladder(drawing *drawing) {
     int published = 0;
     range all = nothing, points = nothing;

@@ -89,7 +89,8 @@ static int64_t last_epoch(d9_context *context, const char *folder) {
 
 enum { LISTED_NOT_STARTED = 5 }; /* runs without a folder that get a line each; the rest are only counted */
 
-/* Adds a problem for a run without a result. The failures of a search are in its table of trials instead. */
+/* Reads the failure of a run without a result, and adds a problem. A failure in a search is in the table of trials
+ * instead. */
 static d9_status report_missing_result(d9_context *context, d9_report *report, d9_report_run *run, const char *path) {
     d9_status status = D9_OK;
     char failure[PATH_BYTES + 16], problem[MESSAGE_BYTES];
@@ -478,8 +479,8 @@ done:
     return status;
 }
 
-/* Adds problems for runs whose scores are not comparable: runs with other images than the first run with the same
- * data settings, and the first run of each other data setting if its images differ from the first run's. */
+/* Compares the images of each run with those of the first run with the same data settings (compare_images). Adds a
+ * problem for each of these first runs that was evaluated on other images than the very first. */
 static d9_status compare_data(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     const d9_report_run **firsts;

@@ -308,7 +308,7 @@ done:
 
 /* Runs the views. `view_logits` has space for one of them. `mean_logits`, zeros before, becomes the weighted sum over
  * the views; with `views.alone`, confident images have the logits of the first view instead. Sets score and loss of the
- * plain view, which is run separately only if no view is the plain one of all images. */
+ * plain view; runs it separately if none of `views` is plain and covers all images. */
 static d9_status run_views(d9_session *session, const d9_views *views, double *view_logits, double *mean_logits,
                            d9_evaluation *evaluation) {
     d9_status status;
