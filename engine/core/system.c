@@ -291,7 +291,8 @@ typedef enum write_mode { WRITE_SYNCED, WRITE_UNSYNCED, WRITE_TRIAL } write_mode
 
 /* Writes a temporary file beside the target (`path`, or the file that `path` links to), with the permissions of an
  * existing target, and renames it to the target; WRITE_TRIAL removes it instead. */
-static d9_status write_beside(d9_context *context, const char *path, const void *bytes, size_t size, write_mode mode) {
+static d9_status write_and_rename(d9_context *context, const char *path, const void *bytes, size_t size,
+                                  write_mode mode) {
     const d9_system *system = context->system;
     d9_status status = D9_OK;
     int file = -1, permissions;
@@ -326,15 +327,15 @@ done:
 }
 
 d9_status d9_file_write(d9_context *context, const char *path, const void *bytes, size_t size) {
-    return write_beside(context, path, bytes, size, WRITE_SYNCED);
+    return write_and_rename(context, path, bytes, size, WRITE_SYNCED);
 }
 
 d9_status d9_file_write_unsynced(d9_context *context, const char *path, const void *bytes, size_t size) {
-    return write_beside(context, path, bytes, size, WRITE_UNSYNCED);
+    return write_and_rename(context, path, bytes, size, WRITE_UNSYNCED);
 }
 
 d9_status d9_file_check_writable(d9_context *context, const char *path) {
-    return path ? write_beside(context, path, "", 0, WRITE_TRIAL) : D9_OK;
+    return path ? write_and_rename(context, path, "", 0, WRITE_TRIAL) : D9_OK;
 }
 
 d9_status d9_file_append(d9_context *context, const char *path, const void *bytes, size_t size) {

@@ -253,7 +253,7 @@ static d9_status train_or_resume(const run *self, const d9_run_options *options,
 }
 
 /* Records D9_USAGE, D9_DEVICE or D9_NONFINITE as the failure of this run; returns any other failure. */
-static d9_status take_failure(const run *self, d9_status status, d9_run_state *state) {
+static d9_status handle_failure(const run *self, d9_status status, d9_run_state *state) {
     if (status != D9_USAGE && status != D9_DEVICE && status != D9_NONFINITE) return status;
     state->kind = D9_RUN_FAILED;
     state->failure = status;
@@ -316,7 +316,7 @@ static d9_status train_locked(const run *self, const d9_run_options *options, d9
     D9_TRY(check_config(self, &damaged));
     *trained = true;
     status = train_or_resume(self, options, damaged, state);
-    if (status != D9_OK) status = take_failure(self, status, state);
+    if (status != D9_OK) status = handle_failure(self, status, state);
 done:
     return status;
 }

@@ -251,7 +251,7 @@ static void rank_series(d9_report *report) {
 
 /* Fills the curve of a series: a point per arm with finished runs, its trained epochs (ascending) and d9_report_gain of
  * its mean score. Returns the number of points. */
-static int curve_of(const d9_report *report, int series, double *epochs, double *means) {
+static int fill_curve(const d9_report *report, int series, double *epochs, double *means) {
     int count = 0;
     for (int a = 0; a < report->arm_count; a++) {
         const d9_report_arm *arm = &report->arms[a];
@@ -277,7 +277,7 @@ static double level_of(const d9_report *report, const d9_report_arm *arm) {
 }
 
 /* Sets the epochs_saved of every arm and the report's `sweep` (report.h). */
-static d9_status find_epochs_saved(d9_context *context, d9_report *report) {
+static d9_status set_epochs_saved(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     double *epochs = NULL;
     const size_t count = (size_t)report->arm_count;
@@ -286,7 +286,7 @@ static d9_status find_epochs_saved(d9_context *context, d9_report *report) {
     for (int a = 0; a < report->arm_count; a++) {
         d9_report_arm *arm = &report->arms[a];
         const int against = report->arms[arm->baseline >= 0 ? arm->baseline : 0].series;
-        const int points = curve_of(report, against, epochs, means);
+        const int points = fill_curve(report, against, epochs, means);
         arm->epochs_saved = NAN;
         if (points > 1) report->sweep = true;
         if (points > 1 && against != arm->series && (arm->baseline < 0 || arm->comparable))
@@ -311,7 +311,7 @@ d9_status d9_report_compute(d9_context *context, d9_report *report) {
     D9_TRY(adjust_p_values(context, report));
     set_run_differences(report);
     rank_series(report);
-    D9_TRY(find_epochs_saved(context, report));
+    D9_TRY(set_epochs_saved(context, report));
 done:
     return status;
 }

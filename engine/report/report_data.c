@@ -105,7 +105,7 @@ static void add_mean(const d9_report *report, int arm, double epoch, const d9_es
 
 /* Computes the mean score of an arm's runs after epoch number `epoch`. Returns the number of runs that were evaluated
  * after it. `values` has space for every run. */
-static int mean_at(const d9_report *report, int arm, int64_t epoch, double *values, d9_estimate *mean) {
+static int compute_mean_at(const d9_report *report, int arm, int64_t epoch, double *values, d9_estimate *mean) {
     int count = 0;
     for (int r = 0; r < report->run_count; r++) {
         const json_t *epochs = json_object_get(report->runs[r].result, "epochs");
@@ -146,7 +146,7 @@ static void add_epoch_means(const d9_report *report, double *values, d9_text *te
     d9_estimate mean;
     for (int a = 0; a < report->arm_count; a++) {
         for (int64_t epoch = 1; epoch <= longest; epoch++) {
-            const int runs = mean_at(report, a, epoch, values, &mean);
+            const int runs = compute_mean_at(report, a, epoch, values, &mean);
             if (runs > 0) add_mean(report, a, d9_report_epochs(report, a, (double)epoch), &mean, runs, text);
         }
         d9_text_add(text, "\n");
@@ -287,7 +287,7 @@ d9_status d9_report_forest(const d9_report *report, d9_text *text) {
 
 /* Length in bytes of the first line of `words`: at most D9_REPORT_LABEL_LINE characters, cut behind the last blank
  * among them if there is one. */
-static int first_line(const char *words) {
+static int first_line_bytes(const char *words) {
     const char *at = words, *cut = NULL;
     for (int i = 0; i < D9_REPORT_LABEL_LINE && *at; i++) {
         d9_text_next(&at);
@@ -306,9 +306,9 @@ static void put_forest_row_lines(const d9_report *report, const forest_row *row,
         add_forest_numbers(report, row->arm, &words);
     }
     int left = 0;
-    for (const char *at = d9_text_get(&words); *at; at += first_line(at)) left++;
-    for (const char *at = d9_text_get(&words); *at; at += first_line(at))
-        d9_text_add(text, "%d\t%.*s\t%d\n", row->row, first_line(at), at, --left);
+    for (const char *at = d9_text_get(&words); *at; at += first_line_bytes(at)) left++;
+    for (const char *at = d9_text_get(&words); *at; at += first_line_bytes(at))
+        d9_text_add(text, "%d\t%.*s\t%d\n", row->row, first_line_bytes(at), at, --left);
     d9_text_free_part(&words, text);
 }
 

@@ -37,12 +37,12 @@ typedef struct arm_counts {
 } arm_counts;
 
 /* True if bits beyond those of `labels` labels are zero. */
-static bool fits(double bits, int64_t labels) { return bits >= 0 && bits < (double)((int64_t)1 << labels); }
+static bool fits_labels(double bits, int64_t labels) { return bits >= 0 && bits < (double)((int64_t)1 << labels); }
 
 /* Adds the predictions of a run, unless a sample has a bit beyond the labels. */
 static void add_predictions(const d9_run_predictions *read, int64_t labels, arm_counts *sum) {
     for (int64_t i = 0; i < read->count; i++)
-        if (!fits(read->label[i], labels) || !fits(read->top1[i], labels)) return;
+        if (!fits_labels(read->label[i], labels) || !fits_labels(read->top1[i], labels)) return;
     for (int64_t i = 0; i < read->count; i++)
         d9_label_counts_add(sum->labels, labels, (int32_t)read->label[i], (int32_t)read->top1[i]);
     sum->images += read->count;

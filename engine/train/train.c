@@ -171,7 +171,7 @@ static d9_status lower_rates(run *self, int64_t rows) {
 /* Reads the hash of the kept model of a resumed run with keep: best. Fails if the model is not that of the best epoch
  * so far, as may happen after a change of eval.tta. A model of an epoch after the checkpoint is accepted: that epoch is
  * trained again. */
-static d9_status read_kept(d9_context *context, run *self) {
+static d9_status read_kept_hash(d9_context *context, run *self) {
     d9_status status = D9_OK;
     int64_t kept;
     if (!self->options->out || !keeps_best(self) || d9_best_row(self->result) < 0) goto done;
@@ -214,7 +214,7 @@ static d9_status resume(d9_context *context, run *self) {
     } else if (progress.epoch_count > 0) { /* the evaluation of the last epoch may have been interrupted */
         self->unreported = isnan(progress.epochs[progress.epoch_count - 1].score);
     }
-    D9_TRY(read_kept(context, self));
+    D9_TRY(read_kept_hash(context, self));
 done:
     return status;
 }
@@ -585,7 +585,7 @@ static d9_status write_record_or_checkpoint(d9_context *context, run *self) {
 /* Corrects the result of a run that stopped early by patience: steps and operations become those done. The evaluation
  * of the last epoch becomes the final one of the timeline, unless the epoch has a final evaluation already. A resumed
  * run may have repeated the evaluation; the first one is taken. */
-static void end_early(run *self) {
+static void correct_early_result(run *self) {
     d9_result *result = self->result;
     d9_segment *segments = self->session.timeline.segments, *found = NULL;
     for (int i = 0; i < self->session.timeline.count; i++)
@@ -602,7 +602,7 @@ static void end_early(run *self) {
 static d9_status describe_model(run *self) {
     d9_status status = D9_OK;
     d9_result *result = self->result;
-    if (keeps_best(self)) { /* keep_epoch or read_kept has set the hash */
+    if (keeps_best(self)) { /* keep_epoch or read_kept_hash has set the hash */
         const d9_epoch_row *best = &result->epochs[d9_best_row(result)];
         result->best_epoch = best->epoch;
         result->score = best->score;
@@ -624,7 +624,7 @@ static d9_status finish(d9_context *context, run *self) {
     d9_session *session = &self->session;
     d9_result *result = self->result;
     D9_TRY(describe_model(self));
-    if (self->step < session->program.steps) end_early(self);
+    if (self->step < session->program.steps) correct_early_result(self);
     result->epoch_to_target = d9_epoch_to_target(result);
     snprintf(result->data_digest, sizeof result->data_digest, "%s", d9_session_data_digest(session));
     result->no_test = session->dataset->no_test;
