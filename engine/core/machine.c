@@ -1,4 +1,4 @@
-/* Reads the resources of machine.h from procfs and sysfs. A missing file of a limit means no limit. */
+/* Reads the resources of machine.h from procfs and sysfs. If the file of a limit is missing, there is no limit. */
 #define _GNU_SOURCE /* strsep */
 #include "core/machine.h"
 #include "core/process.h"

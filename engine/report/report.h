@@ -42,7 +42,7 @@ typedef struct d9_report_arm {
     const char *published_hardware, *published_source;           /* NULL: not given */
     int asked;                                                   /* planned runs */
     const struct d9_report_arm *runs_of;                         /* first arm with all runs of this one, maybe itself */
-    int count;                                                   /* of finished runs */
+    int count;                                                   /* finished runs */
     double *scores;                                              /* (count), sorted by seed */
     int64_t *seeds;                                              /* (count), ascending */
     d9_sample sample, seconds;                                   /* of the scores; of train_seconds */
