@@ -14,8 +14,8 @@ D9_MUST_USE d9_status d9_arena_allocate(d9_context *context, d9_arena *arena, si
     d9_arena_allocate_items((context), (arena), (size_t)(count), sizeof **(pointer), (pointer))
 D9_MUST_USE d9_status d9_arena_allocate_items(d9_context *context, d9_arena *arena, size_t count, size_t item_bytes,
                                               void *pointer); /* address of a pointer to any object type */
-/* Makes the array `*items` of `count` items, in an arena, large enough for one more item. A full array is copied to one
- * of twice the capacity, at first 16 items, and `*items` and `*capacity` are updated. */
+/* Makes room for one more item in the array `*items`, which holds `count` items in an arena. A full array is copied to
+ * an array of twice the capacity (at first 16 items), and `*items` and `*capacity` are updated. */
 #define D9_ARENA_GROW(context, arena, count, capacity, items)                                                          \
     d9_arena_grow((context), (arena), (size_t)(count), sizeof **(items), (capacity), (items))
 D9_MUST_USE d9_status d9_arena_grow(d9_context *context, d9_arena *arena, size_t count, size_t item_bytes,

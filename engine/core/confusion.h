@@ -3,7 +3,7 @@
  *
  *   precision = hits / predicted       hits: samples of the class that are predicted as the class
  *   recall    = hits / samples         predicted: samples predicted as the class; samples: those of the class
- *   F1        = 2 hits / (predicted + samples), the harmonic mean of the two */
+ *   F1        = 2 hits / (predicted + samples), the harmonic mean of precision and recall */
 #pragma once
 
 #include <stdint.h>

@@ -1,8 +1,7 @@
-/* The context that every fallible call receives. It keeps the first error message, and gives access to files and memory
- * (core/system.h) and to the log.
+/* The context: keeps the first error message, and gives access to files and memory (core/system.h) and to the log.
  *
- * Conventions: everything that can fail returns d9_status; results are returned through out-parameters; the first
- * message is kept; only the command line prints or exits. */
+ * Conventions: a function that fails with a message returns d9_status and returns its results through out-parameters;
+ * only the command line prints. */
 #pragma once
 
 #include <signal.h>
@@ -15,7 +14,7 @@
 typedef enum d9_status {
     D9_OK = 0,
     D9_CHECK_FAILED = 1, /* a comparison or verification failed */
-    D9_USAGE = 2,        /* invalid command line or configuration; a checkpoint of another configuration */
+    D9_USAGE = 2,        /* command line or configuration is invalid, or does not fit a file such as a checkpoint */
     D9_DATA = 3,         /* input data missing, truncated or invalid */
     D9_DEVICE = 4,       /* device or backend failed, or memory ran out */
     D9_NONFINITE = 5,    /* training or an evaluation produced inf or NaN */
@@ -70,7 +69,7 @@ void d9_context_init(d9_context *context);
 /* Records status and message if nothing failed before. Returns `status`, so that a function can end with it. */
 d9_status d9_fail(d9_context *context, d9_status status, const char *format, ...) D9_PRINTF(3, 4);
 
-/* Number of the signal that asked for an orderly end; 0: none did. */
+/* Number of the signal that asked for an orderly end; 0: none. */
 static inline int d9_context_interrupt(const d9_context *context) {
     return context->interrupt ? *context->interrupt : 0;
 }

@@ -1,6 +1,7 @@
 /* Finds the files that come with dawn9: modules, configurations, experiments and reference cases. The search starts at
  * the program or libdawn9.so that contains this code, so an installed folder may be moved. A program that links
- * libdawn9.a lies elsewhere: it, or its user, sets DAWN9_PREFIX to the folder in which dawn9 is installed. */
+ * libdawn9.a lies elsewhere: the program, or its user, sets the environment variable DAWN9_PREFIX to the folder in
+ * which dawn9 is installed. */
 #pragma once
 
 #include "core/arena.h"

@@ -18,7 +18,8 @@ typedef struct d9_listing {
     d9_entry *entries; /* sorted bytewise by name; names that begin with a dot are left out */
 } d9_listing;
 
-/* Lists `folder`; symbolic links are followed. Returns D9_DATA if it is not a folder or cannot be read. */
+/* Lists `folder`; symbolic links are followed. Returns D9_DATA if it is not a folder, or if it or an entry cannot be
+ * read. */
 D9_MUST_USE d9_status d9_listing_read(d9_context *context, d9_arena *arena, const char *folder, d9_listing *listing);
 
 typedef struct d9_walk { /* a folder on the way from the first folder of a recursive listing down to the current one */

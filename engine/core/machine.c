@@ -1,5 +1,4 @@
-/* Resources that this process may use: physical cores within affinity mask and cgroup quota, memory within the cgroup
- * limit. Read from procfs and sysfs; a missing file means no limit. */
+/* Reads the resources of machine.h from procfs and sysfs. If the file of a limit is missing, there is no limit. */
 #define _GNU_SOURCE /* strsep */
 #include "core/machine.h"
 #include "core/process.h"
@@ -40,7 +39,7 @@ static bool read_number(const char *path, int64_t *number) {
 /* ---- cgroups ---- */
 
 /* Path of this process's cgroup under `controller` ("": cgroup version 2). False if there is none. */
-static bool group_path(const d9_machine *machine, const char *controller, char *group, size_t size) {
+static bool find_group_path(const d9_machine *machine, const char *controller, char *group, size_t size) {
     char path[PATH_BYTES], text[4096];
     snprintf(path, sizeof path, "%s/self/cgroup", machine->proc);
     if (!read_start(path, text, sizeof text)) return false;
@@ -88,7 +87,7 @@ static double lowest_limit(const d9_machine *machine, const char *mount, const c
                            double (*limit_of)(const char *folder)) {
     char group[512], folder[PATH_BYTES - 64];
     double least = 0;
-    if (!group_path(machine, controller, group, sizeof group)) return 0;
+    if (!find_group_path(machine, controller, group, sizeof group)) return 0;
     for (;;) {
         snprintf(folder, sizeof folder, "%s/%s%s", machine->sys, mount, group);
         double limit = limit_of(folder);
@@ -127,7 +126,7 @@ static bool shares_core(const d9_machine *machine, int cpu) {
 }
 
 /* The quota is rounded up: with a quota of 1.5 processors, two threads use all of it, because they sleep while they
- * wait for each other; a single thread would leave a third unused. */
+ * wait for each other; a single thread would leave a third of the quota unused. */
 int d9_machine_threads(const d9_machine *machine) {
     int cores = 0;
     for (int cpu = 0; cpu < machine->processors; cpu++)

@@ -1,4 +1,4 @@
-/* Resources that this process may use: physical cores, memory, caches. */
+/* Resources that this process may use: physical cores, memory, caches; the name of the processor. */
 #pragma once
 
 #include "core/context.h"
@@ -6,15 +6,16 @@
 /* Number of physical cores that this process may use by affinity mask and cgroup quota (rounded up); at least 1. */
 int d9_default_threads(void);
 
-/* Common name of the processor, and the memory in bytes that this process may use (within cgroup limits). */
+/* Common name of the processor; "processor" if unknown. */
 void d9_processor_name(char *name, size_t size);
+/* Memory in bytes that this process may use: all of the machine's, or the cgroup limit if that is lower. */
 int64_t d9_memory_bytes(void);
 
 /* Cache sizes of the first processor in bytes: level 1 data, level 2, and the shared level 3; 0: unknown. */
 void d9_cache_sizes(int64_t bytes[3]);
 
 /* ---- these resources, read from a tree of kernel files ---- */
-/* Root folders of the kernel's files; tests use a tree that imitates them. */
+/* Root folders of the kernel's files, and the allowed processors; tests give their own. */
 typedef struct d9_machine {
     const char *proc, *sys; /* "/proc", "/sys" */
     const bool *allowed;    /* [processors]: processors on which this process may run */

@@ -37,11 +37,11 @@ static int by_logit(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The share of pairs of a positive and a negative sample in which the positive one has the larger logit; a pair of
+/* The share of pairs of a positive and a negative sample in which the positive sample has the larger logit; a pair of
  * equal logits counts half. Computed by the rank statistic (R - p (p + 1) / 2) / (p n): R is the sum of the ranks, from
  * 1, of the p positive samples, n the number of negative ones, and equal logits share their mean rank (Hanley and
  * McNeil 1982, Radiology 143). NAN: p or n is 0. */
-static double area(labelled_logit *samples, int64_t count) {
+static double area_under_curve(labelled_logit *samples, int64_t count) {
     double positives = 0, ranks = 0;
     qsort(samples, (size_t)count, sizeof *samples, by_logit);
     for (int64_t begin = 0, end; begin < count; begin = end) {
@@ -64,7 +64,7 @@ static d9_status auc(d9_context *context, const d9_evaluated *all, double *score
     for (int64_t c = 0; c < all->classes; c++) {
         for (int64_t i = 0; i < all->samples; i++)
             samples[i] = (labelled_logit){all->logits[i * all->classes + c], (uint32_t)all->labels[i] >> c & 1};
-        const double found = area(samples, all->samples);
+        const double found = area_under_curve(samples, all->samples);
         if (by_label) by_label[c] = found;
         if (isnan(found)) continue;
         sum += found;

@@ -8,7 +8,7 @@
 /* The evaluated samples: `logits` and `labels`, or if `logits` is NULL the summed loss. */
 typedef struct d9_evaluated {
     const double *logits;  /* (samples, classes) */
-    const int32_t *labels; /* (samples): the class; for AUC bit c of a label says whether the sample has label c */
+    const int32_t *labels; /* (samples): the class; -1: left out of perplexity; for AUC bit c: the sample has label c */
     int64_t samples, classes;
     double loss, counted; /* sum of the cross-entropies, natural logarithm, and their number; read if logits is NULL */
 } d9_evaluated;
@@ -17,8 +17,8 @@ typedef struct d9_measure {
     const char *name, *name_tta;      /* keys in files: without, and with test-time augmentation (TTA) */
     bool both_keys;                   /* records contain name_tta even if the evaluation has a single view */
     const char *epochs_heading;       /* column of epochs.tsv */
-    const char *word, *plural;        /* for people, within a sentence */
-    const char *title, *plural_title; /* at the start of a sentence */
+    const char *word, *plural;        /* noun for the score, within a sentence */
+    const char *title, *plural_title; /* the noun at the start of a sentence */
     const char *unit;                 /* "%", or "" */
     const char *points;               /* unit of a difference: "percentage points", or "" */
     const char *brief_points;         /* short form of `points`, with a leading space: " points", or "" */
@@ -50,7 +50,7 @@ bool d9_measure_better(const d9_measure *measure, double a, double b);
 /* True if the score is at least as good as the target; false if either is NAN. */
 bool d9_measure_reaches(const d9_measure *measure, double score, double target);
 
-/* The index of the largest of `classes` numbers, the first one if several are equal. */
+/* The index of the largest of `classes` numbers; of equal ones the first. */
 int32_t d9_argmax(const double *row, int64_t classes);
 
 /* The score with its unit, as people read it: "94.12%". */
@@ -58,7 +58,7 @@ typedef struct d9_score_text {
     char text[48];
 } d9_score_text;
 d9_score_text d9_measure_format(const d9_measure *measure, double score);
-/* Adds `pattern` with "{FIELD}" replaced by that text of the measure: name, word, plural, title, unit, points, effect
+/* Adds `pattern` with "{FIELD}" replaced by this text of the measure: name, word, plural, title, unit, points, effect
  * ("0.1"), "effect points" ("0.1 points") or bound ("at least").
  * "{BEFORE|FIELD|AFTER}" adds nothing if the text is empty: "{title}{, |unit|}" is "Accuracy, %" or "Perplexity". */
 void d9_measure_words(const d9_measure *measure, const char *pattern, d9_text *text);

@@ -36,5 +36,5 @@ typedef struct d9_option {
                                 default; a missing text is NULL, a missing real NaN, a missing list empty */
     double minimum, maximum; /* inclusive, for numbers and each element of a list or schedule; both 0: unbounded */
     const char *choices;     /* legal values of a choice or text, "before_act|before_norm"; NULL: any text */
-    const char *doc;         /* help text, with the unit; of a choice also "\nWORD: meaning" for each word */
+    const char *doc;         /* help text, with the unit; may go on with "\nWORD: meaning" for each of `choices` */
 } d9_option;

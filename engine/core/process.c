@@ -1,5 +1,5 @@
-/* Runs programs, waits for them while handling signals, and reads the last line of their output for error messages.
- * Also counts the processors and threads that this process may use, and chooses its GPU. */
+/* Runs programs, waits for them while handling signals, and reads their output for error messages. Also counts the
+ * processors and threads that this process may use, and chooses its GPU. */
 #define _GNU_SOURCE /* sched_getaffinity, pthread_getattr_np */
 #include "core/process.h"
 
@@ -23,7 +23,7 @@ enum { POLL_NANOSECONDS = 100000000, LINE_SIZE = 240, NOT_EXECUTABLE = 126, NOT_
 enum { STACK_LEAST_BYTES = 128 << 10 };
 
 /* Signals that the guard blocks. Not SIGHUP if it is ignored, as under nohup: sigtimedwait would receive it anyway. */
-static void blocked_signals(sigset_t *signals) {
+static void list_blocked_signals(sigset_t *signals) {
     struct sigaction hangup;
     sigemptyset(signals);
     if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN) sigaddset(signals, SIGHUP);
@@ -33,7 +33,7 @@ static void blocked_signals(sigset_t *signals) {
 
 void d9_signal_guard_begin(d9_signal_guard *guard) {
     sigset_t signals;
-    blocked_signals(&signals);
+    list_blocked_signals(&signals);
     pthread_sigmask(SIG_BLOCK, &signals, &guard->before);
 }
 
@@ -60,7 +60,7 @@ static int wait_for_child(pid_t child, int *state) {
     const struct timespec poll = {.tv_nsec = POLL_NANOSECONDS};
     sigset_t signals;
     int interrupted = 0;
-    blocked_signals(&signals);
+    list_blocked_signals(&signals);
     for (;;) {
         const pid_t ended = waitpid(child, state, WNOHANG);
         if (ended == child || (ended < 0 && errno != EINTR)) return interrupted;
@@ -113,7 +113,7 @@ d9_status d9_process_run(d9_context *context, const d9_signal_guard *guard, cons
 d9_status d9_signal_guard_check(d9_context *context) {
     const struct timespec now = {0};
     sigset_t signals;
-    blocked_signals(&signals);
+    list_blocked_signals(&signals);
     const int signal = sigtimedwait(&signals, NULL, &now);
     return signal > 0 ? d9_fail(context, (d9_status)(128 + signal), "interrupted") : D9_OK;
 }

@@ -29,14 +29,14 @@ D9_MUST_USE d9_status d9_process_launch(d9_context *context, const char *const *
 
 enum { D9_PROCESSORS_MAX = 16384 };
 /* Number of processors in the affinity mask of this process; D9_PROCESSORS_MAX if it is unknown. `allowed`
- * (D9_PROCESSORS_MAX) receives the mask, unless it is NULL. */
+ * (D9_PROCESSORS_MAX; NULL: not wanted) receives the mask, all false if it is unknown. */
 int d9_processors(bool *allowed);
 /* Returns `wanted`, or the number of processors, with a warning, if that is smaller. Also warns if `sharers` processes
  * with `wanted` threads each have more threads than there are processors. */
 int d9_threads_limit(d9_context *context, int64_t wanted, int sharers);
 /* Sets *given to the number of threads, at most `wanted`, of the calling thread's OpenMP regions: OMP_THREAD_LIMIT and
- * OMP_MAX_ACTIVE_LEVELS may allow fewer. Switches OMP_DYNAMIC off, with which the number would change from region to
- * region. D9_DEVICE if the system refuses the threads, because OpenMP would then end the process, or if their
+ * OMP_MAX_ACTIVE_LEVELS may allow fewer. Switches OMP_DYNAMIC off, because it lets the number change from region
+ * to region. D9_DEVICE if the system refuses the threads, because OpenMP would then end the process, or if their
  * stacks (OMP_STACKSIZE) are too small. */
 D9_MUST_USE d9_status d9_threads_ask(d9_context *context, int wanted, int *given);
 

@@ -40,7 +40,7 @@ bool d9_schedule_only_warms_up(const d9_schedule *schedule, double epochs) {
 double d9_schedule_unreached(const d9_schedule *schedule, double epochs, double *value) {
     double at = 0;
     for (int i = 0; i < schedule->count && schedule->shape == D9_SCHEDULE_LINEAR; i++) {
-        /* Only knots in epochs can lie beyond the end; later knots of other units are moved to their place. */
+        /* Only a knot in epochs can lie beyond the end; a later knot of another unit is moved to its place. */
         if (schedule->knots[i].unit == D9_KNOT_EPOCHS) at = fmax(at, schedule->knots[i].value);
         *value = schedule->values[i];
         if (at > epochs && i > 0 && *value != schedule->values[i - 1]) return at;

@@ -23,11 +23,11 @@ typedef struct d9_schedule { /* constant before the first knot and after the las
 /* Value at `step` (from 0) of a run of `epochs` epochs: at t = (step + 1) / steps_per_epoch epochs, or with at_start at
  * step / steps_per_epoch. A knot that would lie before its predecessor is moved to its predecessor's place. */
 double d9_schedule_at(const d9_schedule *schedule, int64_t step, int64_t steps_per_epoch, double epochs);
-/* True for a cosine whose warm-up lasts to the end of a run of `epochs` epochs or longer, so that its value never
- * falls. */
+/* True for a cosine schedule whose cosine part would begin at the end of a run of `epochs` epochs or later. */
 bool d9_schedule_only_warms_up(const d9_schedule *schedule, double epochs);
 /* The place, in epochs, of the first knot of a linear schedule that lies beyond the end of a run of `epochs` epochs and
- * whose value, other than that of the knot before it, is therefore never reached; *value: this value. 0: none. */
+ * has another value than the knot before it; *value: this value, which the run does not reach. 0: there is no such
+ * knot, and *value means nothing. */
 double d9_schedule_unreached(const d9_schedule *schedule, double epochs, double *value);
 /* The largest value of the schedule; 0 if none is positive. */
 double d9_schedule_peak(const d9_schedule *schedule);

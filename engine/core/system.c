@@ -180,7 +180,7 @@ static d9_status fail_too_large(d9_context *context, const char *path, size_t mo
     return d9_fail(context, D9_DATA, "%s: larger than %zu MiB, the limit for such a file", path, most >> 20);
 }
 
-/* Reads to the end of the file into a buffer that doubles; `hint` is the reported size of the file. */
+/* Reads to the end of the file into a buffer that doubles when it is full. `hint`: expected size in bytes. */
 static d9_status read_all(d9_context *context, const char *path, int file, size_t hint, size_t most, uint8_t **bytes,
                           size_t *size) {
     const d9_system *system = context->system;
@@ -275,9 +275,9 @@ static char *find_linked(const char *path) {
     return lstat(path, &state) == 0 && S_ISLNK(state.st_mode) ? realpath(path, NULL) : NULL;
 }
 
-/* Adds the name of the temporary file beside `path`: PATH.PROCESS.partial, with a name cut short where that would be
- * longer than file systems allow. */
-static void add_beside(d9_text *text, const char *path) {
+/* Adds the path of the temporary file beside `path`: PATH.PROCESS.partial. The file name of PATH is cut short if the
+ * new name would be longer than file systems allow. */
+static void add_partial_path(d9_text *text, const char *path) {
     char ending[40];
     const char *name = d9_text_file_name(path);
     const size_t most = NAME_MAX - (size_t)snprintf(ending, sizeof ending, ".%ld.partial", (long)getpid());
@@ -291,7 +291,8 @@ typedef enum write_mode { WRITE_SYNCED, WRITE_UNSYNCED, WRITE_TRIAL } write_mode
 
 /* Writes a temporary file beside the target (`path`, or the file that `path` links to), with the permissions of an
  * existing target, and renames it to the target; WRITE_TRIAL removes it instead. */
-static d9_status write_beside(d9_context *context, const char *path, const void *bytes, size_t size, write_mode mode) {
+static d9_status write_and_rename(d9_context *context, const char *path, const void *bytes, size_t size,
+                                  write_mode mode) {
     const d9_system *system = context->system;
     d9_status status = D9_OK;
     int file = -1, permissions;
@@ -300,7 +301,7 @@ static d9_status write_beside(d9_context *context, const char *path, const void 
     const char *target = linked ? linked : path;
     d9_text beside;
     d9_text_init(context, &beside);
-    add_beside(&beside, target);
+    add_partial_path(&beside, target);
     D9_TRY(d9_text_status(&beside));
     D9_TRY(check_target(context, path, &permissions));
 
@@ -326,15 +327,15 @@ done:
 }
 
 d9_status d9_file_write(d9_context *context, const char *path, const void *bytes, size_t size) {
-    return write_beside(context, path, bytes, size, WRITE_SYNCED);
+    return write_and_rename(context, path, bytes, size, WRITE_SYNCED);
 }
 
 d9_status d9_file_write_unsynced(d9_context *context, const char *path, const void *bytes, size_t size) {
-    return write_beside(context, path, bytes, size, WRITE_UNSYNCED);
+    return write_and_rename(context, path, bytes, size, WRITE_UNSYNCED);
 }
 
 d9_status d9_file_check_writable(d9_context *context, const char *path) {
-    return path ? write_beside(context, path, "", 0, WRITE_TRIAL) : D9_OK;
+    return path ? write_and_rename(context, path, "", 0, WRITE_TRIAL) : D9_OK;
 }
 
 d9_status d9_file_append(d9_context *context, const char *path, const void *bytes, size_t size) {

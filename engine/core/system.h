@@ -21,7 +21,7 @@ typedef struct d9_system {
     int (*rename)(void *user, const char *from, const char *to);
     int (*remove)(void *user, const char *path);
     int (*make_directory)(void *user, const char *path, int mode);
-    /* Takes an exclusive lock without waiting. EWOULDBLOCK: it is taken; ESTALE: `path` no longer names `file`. */
+    /* Takes an exclusive lock without waiting. EWOULDBLOCK: held already; ESTALE: `path` no longer names `file`. */
     int (*lock)(void *user, int file, const char *path);
 } d9_system;
 

@@ -36,7 +36,7 @@ void d9_text_add_sh_word(d9_text *text, const char *word) {
         return;
     }
     d9_text_add(text, "'");
-    for (; *word; word++) d9_text_add(text, *word == '\'' ? "'\\''" : "%c", *word); /* it's becomes 'it'\''s' */
+    for (; *word; word++) d9_text_add(text, *word == '\'' ? "'\\''" : "%c", *word); /* "it's" becomes 'it'\''s' */
     d9_text_add(text, "'");
 }
 

@@ -70,10 +70,10 @@ typedef struct d9_choices { /* the words of "step|pipeline" */
 } d9_choices;
 void d9_choices_split(const char *choices, d9_choices *list); /* NULL: no words */
 
-/* Writes the shortest decimal that d9_text_to_real reads as the same bits. */
+/* Writes the number as %g does with the lowest precision, 6 to 17, with which d9_text_to_real reads it back exactly. */
 enum { D9_REAL_BYTES = 32 };
 void d9_text_of_real(double value, char text[D9_REAL_BYTES]);
 
-/* Parse a decimal number. Return false if the text is anything else, or the number too large for the type. */
+/* Parses a decimal number. Returns false if the text is anything else, or if the number is too large for the type. */
 bool d9_text_to_real(const char *text, double *value);
 bool d9_text_to_integer(const char *text, int64_t *value);

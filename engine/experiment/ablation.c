@@ -26,7 +26,7 @@ typedef struct ablation {
 
 /* ---- edits ---- */
 
-/* Index of the trick whose option the key is, written without "tricks.", as in "celu.alpha"; -1: no trick's. */
+/* Index of the trick that `key`, written without "tricks." as in "celu.alpha", is an option of; -1: none. */
 static int trick_of_key(const char *key) {
     for (int i = 0; i < D9_TRICK_COUNT; i++) {
         const size_t length = strlen(d9_trick_at(i)->name);

@@ -66,9 +66,9 @@ static const d9_config_edit *find_failing_edit(const d9_context *context, const 
     return NULL;
 }
 
-/* Fails with `message`. For D9_USAGE, adds a place in the file: that of the edit that causes the error, whose text is
- * then removed from the start of `message`; or, if no edit causes the error, that of the arm. An edit of the command
- * line has no place. */
+/* Fails with `message`. For D9_USAGE, adds the place in the file of the edit that causes the error, and removes the
+ * text of this edit from the start of `message`; if no edit causes the error, adds the place of the arm. An edit of
+ * the command line has no place. */
 static d9_status fail_at_edit(d9_context *context, d9_arena *arena, const d9_draft *draft, d9_status why,
                               const char *message) {
     char *prefix;

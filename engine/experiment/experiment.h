@@ -53,8 +53,8 @@ typedef struct d9_arm {
     const char *label;     /* shown in plots and tables */
     const char *baseline;  /* name of the arm that it is compared with; NULL: none */
     const char *trick;     /* ablation: the trick removed or added; NULL: none */
-    bool companions;       /* the trick's companions changed with it */
-    d9_config_edits edits; /* of the experiment, the arm, the grid and the command line */
+    bool companions;       /* ablation: the trick's companions change with it */
+    d9_config_edits edits; /* all that were applied to the configuration file, in order */
     const d9_grid_point *grid;
     int grid_count;
     d9_config *config; /* resolved; its `published` results are removed if they are not for exactly this arm */
@@ -117,8 +117,9 @@ D9_MUST_USE d9_status d9_experiment_json(d9_context *context, const d9_experimen
 /* Returns D9_USAGE if the folder holds files of a single run or, with `experiments`, of an experiment, or a lock. */
 D9_MUST_USE d9_status d9_experiment_reject_folder(d9_context *context, d9_arena *arena, const char *out,
                                                   bool experiments);
-/* Makes `out` and writes experiment.json, keeping what it already lists. Returns D9_USAGE and changes nothing if the
- * folder holds another experiment, an arm of the same name with another configuration, or a single run. */
+/* Makes `out` and writes experiment.json, keeping the arms, runs, seeds and commands that it already lists. Returns
+ * D9_USAGE and changes nothing if the folder holds another experiment, a search that this one cannot continue, an arm
+ * of the same name with another configuration, or a single run. */
 D9_MUST_USE d9_status d9_experiment_open(d9_context *context, const d9_experiment *experiment, const char *out);
 
 /* Number of arms of each trial. */
@@ -150,7 +151,7 @@ typedef struct d9_run_state {
 /* Reads the run's state from its folder. Returns D9_USAGE if the folder holds another run. */
 D9_MUST_USE d9_status d9_run_read_state(d9_context *context, const d9_experiment *experiment, const char *out,
                                         int64_t index, d9_run_state *state);
-/* Deletes failure.json, so that the run is tried again. */
+/* Deletes the run's failure.json, so that the run is tried again. */
 D9_MUST_USE d9_status d9_run_forget_failure(d9_context *context, const d9_experiment *experiment, const char *out,
                                             int64_t index);
 
@@ -168,10 +169,12 @@ D9_MUST_USE d9_status d9_experiment_update_seen(d9_context *context, const d9_ex
                                                 d9_run_seen *seen);
 /* Sets *index to the run to train next; -1: none until a run that is now running ends, or none at all.
  *
- * Without a search: the first run that waits or was stopped. In a search, in this order: an unfinished run of a
- * rung that its trial has entered, from the highest rung down; the first run of the next rung for the best trial that
- * belongs to the best 1/eta of its rung and has not entered the next one, from the highest rung down; the first run of
- * the next trial. Once the budget is spent: only runs that were stopped. */
+ * Without a search: the first run that waits or was stopped. In a search, in this order:
+ * 1. a run that waits or was stopped, of a rung that its trial has entered, from the highest rung down;
+ * 2. the first run of the next rung, for the best trial that is among the best 1/eta of a rung and has not entered the
+ *    next one, from the highest rung down;
+ * 3. the first run of the next trial.
+ * Once the budget is spent: only runs that were stopped. */
 D9_MUST_USE d9_status d9_experiment_next(d9_context *context, const d9_experiment *experiment, const d9_run_seen *seen,
                                          int64_t *index);
 

@@ -55,7 +55,7 @@ static json_t *value_json(const char *text) {
     return text_json(text);
 }
 
-/* Removes the folders from an absolute path, because records contain no absolute paths. */
+/* Reduces an absolute path to its file name, because records contain no absolute paths. */
 static const char *portable_path(const char *path) {
     const char *slash = strrchr(path, '/');
     return *path == '/' && slash ? slash + 1 : path;
@@ -85,7 +85,7 @@ done:
     return status;
 }
 
-/* Lists, as words of a command line, the edits that all arms share (`shared`) or those that only this arm has. */
+/* Lists, as written on a command line, the edits that all arms share (`shared`) or the others. */
 static d9_status edits_json(d9_context *context, const d9_config_edits *edits, bool shared, json_t **list) {
     d9_status status = D9_OK;
     *list = json_array();
@@ -223,8 +223,8 @@ static bool continues_rungs(const json_t *held, const json_t *wanted) {
     return true;
 }
 
-/* Returns D9_USAGE if `held`, the experiment.json in the folder, has another title or kind than `wanted`, rungs that it
- * cannot continue, or an arm of the same name with another configuration. */
+/* Returns D9_USAGE if `held`, the experiment.json in the folder, has another title or kind than `wanted`, a search that
+ * `wanted` cannot continue, or an arm of the same name with another configuration. */
 static d9_status check_held(d9_context *context, const char *out, const json_t *held, const json_t *wanted) {
     static const char *const keys[] = {"title", "kind"};
     size_t i;

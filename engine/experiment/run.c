@@ -73,8 +73,8 @@ static double process_seconds_of(const json_t *result) {
     return sum;
 }
 
-/* Sets `state` from result.json; waiting if there is no such file. *damaged: the file exists but has no configuration
- * hash or no seed. */
+/* Sets `state` from result.json; waiting if the file is missing or damaged. *damaged: the file exists but has no
+ * configuration hash or no seed. */
 static d9_status read_result(const run *self, d9_run_state *state, bool *damaged) {
     d9_status status;
     json_t *result;
@@ -242,7 +242,7 @@ static d9_status train(const run *self, const d9_run_options *options, bool resu
     return D9_OK;
 }
 
-/* Continues from the checkpoint; starts again if it is missing or unusable, or if result.json is damaged. */
+/* Continues from the checkpoint; starts again if it is missing or unusable, or if the record is `damaged`. */
 static d9_status train_or_resume(const run *self, const d9_run_options *options, bool damaged, d9_run_state *state) {
     if (damaged || !has_file(self, "checkpoint.safetensors")) return train(self, options, false, state);
     d9_status status = train(self, options, true, state);
@@ -252,8 +252,8 @@ static d9_status train_or_resume(const run *self, const d9_run_options *options,
     return train(self, options, false, state);
 }
 
-/* Records a USAGE, DEVICE or NONFINITE failure, after which other runs continue; returns any other failure. */
-static d9_status take_failure(const run *self, d9_status status, d9_run_state *state) {
+/* Records D9_USAGE, D9_DEVICE or D9_NONFINITE as the failure of this run; returns any other failure. */
+static d9_status handle_failure(const run *self, d9_status status, d9_run_state *state) {
     if (status != D9_USAGE && status != D9_DEVICE && status != D9_NONFINITE) return status;
     state->kind = D9_RUN_FAILED;
     state->failure = status;
@@ -316,7 +316,7 @@ static d9_status train_locked(const run *self, const d9_run_options *options, d9
     D9_TRY(check_config(self, &damaged));
     *trained = true;
     status = train_or_resume(self, options, damaged, state);
-    if (status != D9_OK) status = take_failure(self, status, state);
+    if (status != D9_OK) status = handle_failure(self, status, state);
 done:
     return status;
 }

@@ -4,7 +4,7 @@
  *       trials: 100                # configurations
  *       seed: 1                    # of the sampler
  *       eta: 3                     # the best third of a rung enters the next one
- *       promote: score             # or frontier: accuracy against operations
+ *       promote: score             # or frontier: score against operations
  *       rungs: {seeds: [1, 3, 9]}  # or {train.epochs: [2, 6, 18]}; default: one rung with the experiment's seeds
  *       budget: {teraflop: 5000}   # or hours, or both: no new run is started once finished runs have used it
  *       ranges:                    # KEY as in --set: a value, in which each of these maps stands for a drawn value
@@ -79,7 +79,7 @@ typedef struct draw {
 } draw;
 
 /* The random words of a range in this trial. `place`: the path of the range, "model.widths[0]". */
-static d9_philox words_of(const draw *draw, const char *place) {
+static d9_philox random_words_of(const draw *draw, const char *place) {
     char hex[65], eight[9];
     d9_sha256_hex(&(d9_bytes){place, strlen(place)}, 1, hex);
     snprintf(eight, sizeof eight, "%.8s", hex);
@@ -119,7 +119,7 @@ static d9_status draw_value(const draw *draw, const d9_tree *node, const d9_tree
     d9_context *context = draw->spec->context;
     d9_arena *arena = draw->spec->arena;
     const range_kind kind = range_of(node);
-    const uint32_t word = words_of(draw, place).v[0];
+    const uint32_t word = random_words_of(draw, place).v[0];
     char number[32], *text;
     d9_tree *made;
     int index = 0;

@@ -109,7 +109,7 @@ static int by_rank(const void *a, const void *b) {
 }
 
 /* Sorts the standings, the best first. */
-static void rank(const d9_search *search, standing *all, int64_t count) {
+static void rank_trials(const d9_search *search, standing *all, int64_t count) {
     qsort(all, (size_t)count, sizeof *all, by_cost);
     for (int64_t i = 0; i < count; i++) {
         all[i].layer = 1;
@@ -127,7 +127,7 @@ static int64_t trial_to_promote(const d9_experiment *experiment, const d9_run_se
         const standing found = standing_of(experiment, seen, trial, rung);
         if (found.finished && !isnan(found.gain)) all[count++] = found;
     }
-    rank(search, all, count);
+    rank_trials(search, all, count);
     for (int64_t i = 0; i < count / search->eta; i++)
         if (!standing_of(experiment, seen, all[i].trial, rung + 1).entered) return all[i].trial;
     return -1;

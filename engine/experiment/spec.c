@@ -1,4 +1,4 @@
-/* Reads an experiment file (example: experiment.h) into drafts and expands them: arms x grid. */
+/* Reads an experiment file (example: experiment.h) and makes its arms: arms x grid, an ablation or a search. */
 #include "config/values.h"
 #include "core/system.h"
 #include "experiment/spec.h"

@@ -157,7 +157,7 @@ static void forward_signal(const worker_pool *pool, int number) {
         if (pool->pids[i] > 0) sigqueue(pool->pids[i], number, (union sigval){0});
 }
 
-/* Waits until all workers have ended. Returns the first failure. A killed worker does not count as one, because
+/* Waits until all workers have ended. Returns the first failure. A killed worker counts as no failure, because
  * other workers or the next call take over its run. */
 static d9_status wait_for_all(worker_pool *pool) {
     enum { FORWARD_AFTER = 10 }; /* pauses; before that the workers get the terminal's own signal */
@@ -186,7 +186,7 @@ static d9_status wait_for_all(worker_pool *pool) {
 }
 
 /* Reports a worker's failure with its message, or that all workers were killed, as the parent's own failure. */
-static d9_status take_failure(const worker_pool *pool, d9_status status) {
+static d9_status report_failure(const worker_pool *pool, d9_status status) {
     d9_context *context = pool->self->context;
     char message[sizeof context->message] = "";
     if (status == D9_OK && pool->killed == pool->started)
@@ -225,7 +225,7 @@ static d9_status work_in_processes(worker *self, bool *is_worker) {
     if (pool.started == 0) D9_TRY(d9_fail(self->context, D9_DEVICE, "cannot start a worker process"));
     close_pipe_end(&pool, &pool.pipe[1]);
     if (self->run.unsaved_steps) *self->run.unsaved_steps = -1;
-    status = take_failure(&pool, wait_for_all(&pool));
+    status = report_failure(&pool, wait_for_all(&pool));
 done:
     close_pipe_end(&pool, &pool.pipe[0]);
     close_pipe_end(&pool, &pool.pipe[1]);

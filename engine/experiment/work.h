@@ -3,7 +3,7 @@
 
 #include "experiment/experiment.h"
 
-/* Callbacks; each may be NULL. They are called often and must return quickly. `index`: the run. */
+/* Callbacks; each may be NULL. They must return quickly. `index`: the run. */
 typedef struct d9_work_observer {
     void *user;
     /* After a step, in the process that trains; see d9_observer. */

@@ -1,4 +1,4 @@
-/* Tables as TSV, HTML and JSON, and the escaping that each needs. */
+/* Tables as TSV, HTML and JSON, with the escaping that each needs; round ticks of an axis. */
 #include "report/figures.h"
 #include "record/effective.h"
 #include <math.h>
@@ -90,8 +90,8 @@ void d9_html_wrap(d9_text *text, const char *before, const char *words, const ch
     d9_text_add(text, "%s", after);
 }
 
-/* Writes a relative URL: characters other than letters, digits and `plain` are percent-encoded (RFC 3986). With "./" in
- * front, a colon in the path does not look like a URL scheme. */
+/* Adds a relative URL: "./" and the path, whose bytes other than letters, digits and `plain` are percent-encoded (RFC
+ * 3986). */
 static void html_link(d9_text *text, const char *path) {
     static const char plain[] = "-._~/,=+@!";
     d9_text_add(text, "./");
@@ -103,8 +103,8 @@ static void html_link(d9_text *text, const char *path) {
     }
 }
 
-/* Except in plain columns, the minus sign is as wide as a plus, and zero has no sign. In a column without plus signs, a
- * positive number that rounds to zero is shown as less than one unit of the last digit (<0.0001). */
+/* Except in D9_COLUMN_PLAIN columns, the minus sign is as wide as a plus, and zero has no sign. In a column without
+ * plus signs, a positive number that rounds to zero is shown as less than one unit of the last digit (<0.0001). */
 static void html_number(const d9_column *column, double number, d9_text *text) {
     if (column->digits == D9_COLUMN_PLAIN) {
         d9_text_add(text, "%.4g", number);

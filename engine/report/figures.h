@@ -4,8 +4,8 @@
  *   d9_figures_make(context, arena, "arms", columns, column_count, row_count, &table)
  *   d9_figures_set_text(&table, row, column, "celu"); d9_figures_set_number(&table, row, column, 94.12)
  *
- * Texts are not copied; they must live as long as the table. TSV writes numbers with 10 digits, the page with the
- * decimals of the column. NAN is an empty cell in TSV, null in JSON and a dash on the page. */
+ * Texts are not copied; they must live as long as the table. TSV writes numbers with 10 significant digits, the
+ * page with the decimals of the column. NAN is an empty cell in TSV, null in JSON and a dash on the page. */
 #pragma once
 
 #include "core/arena.h"
@@ -25,13 +25,13 @@ typedef struct d9_column {
 } d9_column;
 
 typedef struct d9_figures_cell {
-    const char *text; /* NULL: the cell holds `number` */
+    const char *text; /* NULL: the cell shows `number` */
     const char *link; /* relative to the page; NULL: none */
     double number;
 } d9_figures_cell;
 
 typedef struct d9_figures {
-    const char *name;         /* of the TSV file and of the JSON object */
+    const char *name;         /* of the TSV file, and key of the list in the JSON */
     const char *title, *note; /* on the page; note NULL: none */
     const d9_column *columns;
     int column_count, row_count;

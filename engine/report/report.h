@@ -8,10 +8,9 @@
  *   report/         each table as NAME.tsv, such as arms, effects and runs; of each plot the data (.tsv), the gnuplot
  *                   script (.gp), NAME.svg and NAME.png
  *
- * A run that is missing, unfinished, truncated, a copy, or of another configuration or seed is excluded and listed in
- * `problems`; of a search, runs without a folder are ignored, and failures are listed in the table of trials. The score
- * of a run is its final one, in the measure of its model, with the TTA views of its configuration. Runs of different
- * measures are D9_DATA. */
+ * A run without a valid result.json of its configuration and seed, and a copy of another run, are excluded and listed
+ * in `problems`. Of a search, runs without a folder are ignored, and failures are listed in the table of trials. The
+ * score of a run is its final one, with the TTA views of its configuration. Runs of different measures are D9_DATA. */
 #pragma once
 
 #include "core/measure.h"
@@ -22,7 +21,7 @@
 #define D9_REPORT_POWER 0.8  /* power for seeds_needed, whose effect size is measure->effect */
 
 typedef struct d9_report_run {
-    int arm; /* index; -1: an unfinished run, without experiment.json */
+    int arm; /* index; -1: no valid result, in a folder without experiment.json */
     int64_t seed;
     const char *folder;                    /* relative to the report's folder; "." for that folder itself */
     json_t *result;                        /* result.json; NULL: the run is excluded */
@@ -30,7 +29,7 @@ typedef struct d9_report_run {
     double score;                          /* in report->measure */
     double train_seconds, process_seconds; /* NAN: not recorded */
     double epoch_to_target;                /* NAN: not reached */
-    double difference; /* from the baseline's run of this seed, else from the baseline's mean; NAN: neither */
+    double difference; /* from the baseline's run of this seed, else from its mean; NAN: no comparable baseline */
 } d9_report_run;
 
 typedef struct d9_report_arm {
@@ -43,9 +42,9 @@ typedef struct d9_report_arm {
     const char *published_hardware, *published_source;           /* NULL: not given */
     int asked;                                                   /* planned runs */
     const struct d9_report_arm *runs_of;                         /* first arm with all runs of this one, maybe itself */
-    int count;                                                   /* number of finished runs; they are sorted by seed */
-    double *scores;                                              /* (count) */
-    int64_t *seeds;                                              /* (count) */
+    int count;                                                   /* finished runs */
+    double *scores;                                              /* (count), sorted by seed */
+    int64_t *seeds;                                              /* (count), ascending */
     d9_sample sample, seconds;                                   /* of the scores; of train_seconds */
     d9_estimate mean;
     int64_t met; /* finished runs whose final score reached the target; `chance`: their share */
@@ -62,8 +61,8 @@ typedef struct d9_report_arm {
     int64_t seeds_needed; /* per arm, for measure->effect and D9_REPORT_POWER; 0: unknown, or over a million */
     int series;           /* index into report->series; arms that differ only in train.epochs share one */
     double epochs_saved;  /* epochs after which the curve of the baseline's series (else of the first arm's) reaches
-                           * this score, minus `trained`; NAN: it does not reach the score, begins above it or has
-                           * fewer than two points, this arm is on it, or the arm is not comparable with its baseline */
+                           * this score, minus `trained`; NAN: the curve does not reach the score, begins above it or
+                           * has fewer than two points, or is this arm's; or the baseline is not comparable */
 } d9_report_arm;
 
 typedef struct d9_report_series {
@@ -76,7 +75,7 @@ enum { D9_REPORT_BAND_RUNS = 3 }; /* fewest runs whose interval is drawn as a ba
 
 /* Confusion matrix: the final predictions of an arm's runs, summed. */
 typedef struct d9_report_predictions {
-    int arm, runs, classes;               /* classes 0: no run stored predictions */
+    int arm, runs, classes;               /* classes 0: there are no predictions */
     int64_t (*counts)[D9_REPORT_CLASSES]; /* [true class][predicted class] */
     const char **names;                   /* (classes) */
 } d9_report_predictions;
@@ -94,7 +93,7 @@ typedef struct d9_report {
     bool experiment, ablation, search;     /* the folder has experiment.json; its kind is ablation or search */
     json_t *record;                        /* experiment.json; NULL: none */
     const d9_measure *measure;             /* of all runs; NULL: no run was read */
-    const char *sample;                    /* noun for the samples of all runs (core/text.h) */
+    const char *sample;                    /* noun for the samples (core/text.h); "sample" if the runs differ */
     double target;                         /* NAN: none */
     d9_report_arm *arms;
     d9_report_run *runs;
@@ -102,7 +101,7 @@ typedef struct d9_report {
     int arm_count, run_count, series_count, finished, most_seeds; /* most_seeds: the most finished runs of an arm */
     int not_started;                                              /* runs of the experiment without a folder; 0 for a
                                                                    * search */
-    bool sweep; /* the series of the first arm or of a baseline has several finished arms (values of train.epochs) */
+    bool sweep;        /* in the series of the first arm or of a baseline, several arms have finished runs */
     bool plain_epochs; /* an evaluation during training computed only the plain view (eval.tta: last), so the curves
                           over epochs show plain scores */
     d9_report_lines problems, notes;

@@ -197,7 +197,7 @@ static void set_run_differences(d9_report *report) {
 
 /* ---- series: arms that differ only in the number of epochs ---- */
 
-/* An arm of a grid is named ARM[,KEY=VALUE...]. Adds that name without train.epochs. */
+/* Adds the name of an arm, ARM[,KEY=VALUE...], without train.epochs. */
 static void series_name(const char *name, d9_text *text) {
     static const char key[] = ",train.epochs=";
     const char *at = strstr(name, key);
@@ -209,7 +209,7 @@ static void series_name(const char *name, d9_text *text) {
     d9_text_add(text, "%.*s%s", (int)(at - name), name, rest + strcspn(rest, ","));
 }
 
-static d9_status find_series(d9_context *context, d9_report *report, d9_report_arm *arm) {
+static d9_status set_series(d9_context *context, d9_report *report, d9_report_arm *arm) {
     d9_status status = D9_OK;
     d9_text text;
     char *name;
@@ -251,7 +251,7 @@ static void rank_series(d9_report *report) {
 
 /* Fills the curve of a series: a point per arm with finished runs, its trained epochs (ascending) and d9_report_gain of
  * its mean score. Returns the number of points. */
-static int curve_of(const d9_report *report, int series, double *epochs, double *means) {
+static int fill_curve(const d9_report *report, int series, double *epochs, double *means) {
     int count = 0;
     for (int a = 0; a < report->arm_count; a++) {
         const d9_report_arm *arm = &report->arms[a];
@@ -267,8 +267,8 @@ static int curve_of(const d9_report *report, int series, double *epochs, double 
     return count;
 }
 
-/* d9_report_gain of an arm's mean score. If it is compared with its baseline by a part of the runs, then of the
- * baseline's mean plus the difference, because the other runs are of other seeds. */
+/* d9_report_gain of an arm's mean score; if its difference is of a part of the runs, of the baseline's mean plus the
+ * difference, because the other runs are of other seeds. */
 static double level_of(const d9_report *report, const d9_report_arm *arm) {
     const d9_report_arm *base = arm->baseline >= 0 ? &report->arms[arm->baseline] : NULL;
     if (!base || !arm->paired || (arm->compared == arm->count && arm->compared == base->count))
@@ -277,7 +277,7 @@ static double level_of(const d9_report *report, const d9_report_arm *arm) {
 }
 
 /* Sets the epochs_saved of every arm and the report's `sweep` (report.h). */
-static d9_status find_epochs_saved(d9_context *context, d9_report *report) {
+static d9_status set_epochs_saved(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     double *epochs = NULL;
     const size_t count = (size_t)report->arm_count;
@@ -286,7 +286,7 @@ static d9_status find_epochs_saved(d9_context *context, d9_report *report) {
     for (int a = 0; a < report->arm_count; a++) {
         d9_report_arm *arm = &report->arms[a];
         const int against = report->arms[arm->baseline >= 0 ? arm->baseline : 0].series;
-        const int points = curve_of(report, against, epochs, means);
+        const int points = fill_curve(report, against, epochs, means);
         arm->epochs_saved = NAN;
         if (points > 1) report->sweep = true;
         if (points > 1 && against != arm->series && (arm->baseline < 0 || arm->comparable))
@@ -305,13 +305,13 @@ d9_status d9_report_compute(d9_context *context, d9_report *report) {
         report->arms[a].runs_of = &report->arms[first];
         D9_TRY(collect_runs(context, report, a));
         describe_arm(report, &report->arms[a]);
-        D9_TRY(find_series(context, report, &report->arms[a]));
+        D9_TRY(set_series(context, report, &report->arms[a]));
     }
     for (int a = 0; a < report->arm_count; a++) D9_TRY(compare_with_baseline(context, report, &report->arms[a]));
     D9_TRY(adjust_p_values(context, report));
     set_run_differences(report);
     rank_series(report);
-    D9_TRY(find_epochs_saved(context, report));
+    D9_TRY(set_epochs_saved(context, report));
 done:
     return status;
 }

@@ -94,7 +94,7 @@ d9_status d9_report_score_runs(const d9_report *report, d9_text *text) {
 }
 
 /* Adds the mean of `runs` runs, and its interval if there are at least D9_REPORT_BAND_RUNS. With two runs the interval
- * would extend 13 standard errors to each side. */
+ * would extend about 13 standard errors to each side. */
 static void add_mean(const d9_report *report, int arm, double epoch, const d9_estimate *mean, int runs, d9_text *text) {
     const d9_report_arm *one = &report->arms[arm];
     const bool band = runs >= D9_REPORT_BAND_RUNS;
@@ -105,7 +105,7 @@ static void add_mean(const d9_report *report, int arm, double epoch, const d9_es
 
 /* Computes the mean score of an arm's runs after epoch number `epoch`. Returns the number of runs that were evaluated
  * after it. `values` has space for every run. */
-static int mean_at(const d9_report *report, int arm, int64_t epoch, double *values, d9_estimate *mean) {
+static int compute_mean_at(const d9_report *report, int arm, int64_t epoch, double *values, d9_estimate *mean) {
     int count = 0;
     for (int r = 0; r < report->run_count; r++) {
         const json_t *epochs = json_object_get(report->runs[r].result, "epochs");
@@ -135,18 +135,18 @@ static double shortness(const d9_report *report, const d9_report_arm *arm, int s
     return arm->series == series ? -arm->trained : NAN;
 }
 
-/* Adds a row for each arm of a series, in ascending order of the epochs that were trained. */
-static void sweep_means(const d9_report *report, int series, d9_text *text) {
+/* Adds a row for each arm of a series with finished runs, in ascending order of the epochs trained. */
+static void add_sweep_means(const d9_report *report, int series, d9_text *text) {
     for (const d9_report_arm *arm = NULL; (arm = d9_report_next(report, shortness, series, arm));)
         add_mean(report, (int)(arm - report->arms), arm->trained, &arm->mean, arm->count, text);
 }
 
-static void epoch_means(const d9_report *report, double *values, d9_text *text) {
+static void add_epoch_means(const d9_report *report, double *values, d9_text *text) {
     const int64_t longest = longest_run(report);
     d9_estimate mean;
     for (int a = 0; a < report->arm_count; a++) {
         for (int64_t epoch = 1; epoch <= longest; epoch++) {
-            const int runs = mean_at(report, a, epoch, values, &mean);
+            const int runs = compute_mean_at(report, a, epoch, values, &mean);
             if (runs > 0) add_mean(report, a, d9_report_epochs(report, a, (double)epoch), &mean, runs, text);
         }
         d9_text_add(text, "\n");
@@ -159,12 +159,12 @@ d9_status d9_report_score_means(const d9_report *report, d9_text *text) {
     double *values = NULL;
     d9_text_add(text, "rank\tarm\tepoch\tmean\tlow\thigh\n");
     for (int s = 0; report->sweep && s < report->series_count; s++) {
-        sweep_means(report, s, text);
+        add_sweep_means(report, s, text);
         d9_text_add(text, "\n");
     }
     if (report->sweep) goto done;
     D9_TRY(D9_ALLOCATE(context, report->run_count, "scores", &values));
-    epoch_means(report, values, text);
+    add_epoch_means(report, values, text);
 done:
     d9_release(context, values);
     return status;
@@ -200,7 +200,7 @@ typedef struct forest_row {
 } forest_row;
 typedef void forest_put(const d9_report *report, const forest_row *row, d9_text *text);
 
-/* "without celu, against full" */
+/* Adds the label of a row: "without celu, against full". */
 static void add_forest_label(const forest_row *row, d9_text *text) {
     if (row->arm) d9_report_plot_field(text, row->arm->label);
     if (row->against) {
@@ -209,7 +209,7 @@ static void add_forest_label(const forest_row *row, d9_text *text) {
     }
 }
 
-/* "+0.31 [+0.12, +0.50]  p = 0.012"; p is Holm's. All blanks are no-break spaces. */
+/* Adds "+0.31 [+0.12, +0.50]  p = 0.012", where p is Holm's. All blanks are no-break spaces. */
 static void add_forest_numbers(const d9_report *report, const d9_report_arm *arm, d9_text *text) {
     const d9_estimate *e = &arm->difference;
     add_signed(text, report, e->estimate);
@@ -253,7 +253,7 @@ static bool baselines_are_distinct(const d9_report *report) {
     return true;
 }
 
-static void forest_list(const d9_report *report, forest_put *put, d9_text *text) {
+static void put_forest_list(const d9_report *report, forest_put *put, d9_text *text) {
     int row = 0;
     for (int a = 0; a < report->arm_count; a++) {
         const d9_report_arm *arm = &report->arms[a];
@@ -263,7 +263,7 @@ static void forest_list(const d9_report *report, forest_put *put, d9_text *text)
 }
 
 /* Adds the differences grouped by baseline, best first in each group. */
-static void forest_groups(const d9_report *report, forest_put *put, d9_text *text) {
+static void put_forest_groups(const d9_report *report, forest_put *put, d9_text *text) {
     int row = 0;
     for (int baseline = 0; baseline < report->arm_count; baseline++) {
         const d9_report_arm *arm = d9_report_next(report, gain_of, baseline, NULL);
@@ -276,7 +276,7 @@ static void forest_groups(const d9_report *report, forest_put *put, d9_text *tex
 }
 
 static d9_status put_forest(const d9_report *report, forest_put *put, d9_text *text) {
-    (baselines_are_distinct(report) ? forest_list : forest_groups)(report, put, text);
+    (baselines_are_distinct(report) ? put_forest_list : put_forest_groups)(report, put, text);
     return d9_text_status(text);
 }
 
@@ -287,7 +287,7 @@ d9_status d9_report_forest(const d9_report *report, d9_text *text) {
 
 /* Length in bytes of the first line of `words`: at most D9_REPORT_LABEL_LINE characters, cut behind the last blank
  * among them if there is one. */
-static int first_line(const char *words) {
+static int first_line_bytes(const char *words) {
     const char *at = words, *cut = NULL;
     for (int i = 0; i < D9_REPORT_LABEL_LINE && *at; i++) {
         d9_text_next(&at);
@@ -306,9 +306,9 @@ static void put_forest_row_lines(const d9_report *report, const forest_row *row,
         add_forest_numbers(report, row->arm, &words);
     }
     int left = 0;
-    for (const char *at = d9_text_get(&words); *at; at += first_line(at)) left++;
-    for (const char *at = d9_text_get(&words); *at; at += first_line(at))
-        d9_text_add(text, "%d\t%.*s\t%d\n", row->row, first_line(at), at, --left);
+    for (const char *at = d9_text_get(&words); *at; at += first_line_bytes(at)) left++;
+    for (const char *at = d9_text_get(&words); *at; at += first_line_bytes(at))
+        d9_text_add(text, "%d\t%.*s\t%d\n", row->row, first_line_bytes(at), at, --left);
     d9_text_free_part(&words, text);
 }
 
@@ -332,7 +332,7 @@ d9_status d9_report_ladder(const d9_report *report, d9_text *text) {
         const d9_report_arm *arm = &report->arms[a];
         const double mean = arm->sample.mean;
         begin_row(text, a + 1, arm->label);
-        ADD_NUMBERS(text, mean, isnan(arm->mean.low) ? mean : arm->mean.low, /* a single run is a dot */
+        ADD_NUMBERS(text, mean, isnan(arm->mean.low) ? mean : arm->mean.low, /* no interval: a dot */
                     isnan(arm->mean.high) ? mean : arm->mean.high, arm->published_score, arm->seconds.mean,
                     arm->published_seconds);
         d9_text_add(text, "\n");
@@ -356,7 +356,7 @@ static int by_seconds(const void *a, const void *b) {
 
 /* Makes a row for each rule (node implementation), slowest first; beyond STEP_ROWS the last row sums up the rest. Rules
  * after the first 64 are left out. Returns the number of rows. */
-static int step_rows(const json_t *nodes, step_row rows[64]) {
+static int make_step_rows(const json_t *nodes, step_row rows[64]) {
     int count = 0, row;
     size_t index;
     const json_t *node;
@@ -390,7 +390,7 @@ d9_status d9_report_step_times(const d9_report *report, d9_text *text) {
     if (!d9_file_exists(context, path)) goto done;
     D9_TRY(d9_file_read(context, path, &bytes, &size));
     bench = json_loadb((const char *)bytes, size, 0, NULL);
-    const int count = step_rows(json_object_get(bench, "nodes"), rows);
+    const int count = make_step_rows(json_object_get(bench, "nodes"), rows);
     for (int i = 0; i < count; i++) {
         begin_row(text, i + 1, rows[i].name);
         ADD_NUMBERS(text, 1e3 * rows[i].seconds, rows[i].share);

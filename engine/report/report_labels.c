@@ -1,4 +1,4 @@
-/* Table of labels, if a sample may have several. The scores are from result.json; precision, recall and F1 are computed
+/* Table of labels, if a sample may have several. The score is from result.json; precision, recall and F1 are computed
  * from the predictions that runs stored (predictions.safetensors: bit l of label and top1 is label l). */
 #include "report/report_parts.h"
 
@@ -37,12 +37,12 @@ typedef struct arm_counts {
 } arm_counts;
 
 /* True if bits beyond those of `labels` labels are zero. */
-static bool fits(double bits, int64_t labels) { return bits >= 0 && bits < (double)((int64_t)1 << labels); }
+static bool fits_labels(double bits, int64_t labels) { return bits >= 0 && bits < (double)((int64_t)1 << labels); }
 
 /* Adds the predictions of a run, unless a sample has a bit beyond the labels. */
 static void add_predictions(const d9_run_predictions *read, int64_t labels, arm_counts *sum) {
     for (int64_t i = 0; i < read->count; i++)
-        if (!fits(read->label[i], labels) || !fits(read->top1[i], labels)) return;
+        if (!fits_labels(read->label[i], labels) || !fits_labels(read->top1[i], labels)) return;
     for (int64_t i = 0; i < read->count; i++)
         d9_label_counts_add(sum->labels, labels, (int32_t)read->label[i], (int32_t)read->top1[i]);
     sum->images += read->count;
@@ -89,7 +89,7 @@ static void fill_label(const d9_report *report, int arm, const d9_report_run *fi
                    d9_real_cell(defined));
 }
 
-/* " Macro mean of base: precision 75.0%, recall 60.0%, F1 66.7%." */
+/* Adds " Macro mean of base: precision 75.0%, recall 60.0%, F1 66.7%."; nothing without predictions. */
 static void add_macro(const d9_report *report, int arm, const arm_counts *counts, int64_t labels, d9_text *text) {
     const d9_class_scores macro = d9_label_macro(counts->labels, labels);
     if (counts->images == 0) return;

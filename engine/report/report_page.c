@@ -1,4 +1,5 @@
-/* Writes report.html by filling the {{placeholders}} of plots/report.html. Holds d9_report_read and d9_report_write. */
+/* Writes report.html by filling the {{placeholders}} of plots/report.html. Also reads, writes and frees a
+ * whole report. */
 #include "report/report_parts.h"
 
 #include <stdio.h>

@@ -1,5 +1,6 @@
-/* Declarations shared by the files of the report, included only by them. Order of calls: gather, compute, judge,
- * tabulate, tabulate_labels, gather_predictions; for the page draw, picture. */
+/* Declarations shared by the files of the report, included only by them and their test. Order of calls:
+ * d9_report_gather, _compute, _judge, _tabulate, _tabulate_labels, _gather_predictions; for the page _draw,
+ * _add_pictures. */
 #pragma once
 
 #include "record/effective.h"
@@ -13,7 +14,7 @@ D9_MUST_USE d9_status d9_report_add_line(d9_context *context, d9_report *report,
                                          const char *format, ...) D9_PRINTF(4, 5);
 /* Number of training images that the run set aside and evaluated instead of the test images; 0: none. */
 int64_t d9_report_validation(const d9_report_run *run);
-/* True if both were evaluated on the same images, texts or words. */
+/* True if both were evaluated on the same images, texts or words, as far as their records tell. */
 bool d9_report_same_images(const d9_report_run *one, const d9_report_run *other);
 /* Copies the text into the report's arena and frees `text`, also on failure. */
 D9_MUST_USE d9_status d9_report_keep(d9_context *context, d9_report *report, d9_text *text, const char **kept);
@@ -67,7 +68,7 @@ double d9_report_trained(const d9_report *report, const d9_report_run *run);
 /* The score after an epoch (a row of result.json) that curves show: with TTA or, if `plain_epochs`, without; NAN: not
  * evaluated. */
 double d9_report_epoch_score(const d9_report *report, const json_t *row);
-/* Losses and scores of every run by epoch. */
+/* Losses and scores of every finished run by epoch. */
 D9_MUST_USE d9_status d9_report_curves(const d9_report *report, d9_text *text);
 /* Score over epochs: every run; means with intervals; published scores. */
 D9_MUST_USE d9_status d9_report_score_runs(const d9_report *report, d9_text *text);
@@ -103,7 +104,7 @@ D9_MUST_USE d9_status d9_report_confusion(const d9_report *report, d9_text *text
 double d9_report_colour_max(const d9_report *report);
 
 /* ---- report_labels.c ---- */
-/* Adds the table of the labels, if samples have several. */
+/* Adds the table of the labels, if the measure has by_label and a run recorded labels. */
 D9_MUST_USE d9_status d9_report_tabulate_labels(d9_context *context, d9_report *report);
 
 /* ---- report_plots.c, report_pictures.c ---- */

@@ -57,7 +57,8 @@ static int64_t integer_at(const json_t *data, const char *key) {
     return isnan(value) ? 0 : (int64_t)value;
 }
 
-/* Loads the data set of a run. NULL: not available, not of 3 channels, or not matching the stored predictions. */
+/* Loads the data set of a run. NULL: not available without a path, not of 3 channels, or not matching the stored
+ * predictions. */
 static d9_dataset *load_dataset(d9_context *context, const d9_report_run *run, const d9_run_predictions *read) {
     const json_t *data = json_object_get(json_object_get(run->result, "config"), "data");
     d9_context quiet = *context;
@@ -79,7 +80,8 @@ static d9_dataset *load_dataset(d9_context *context, const d9_report_run *run, c
     return NULL;
 }
 
-/* Finds the most confident wrong predictions, most confident first. Returns their number. */
+/* Finds the wrong predictions with the highest confidence, in descending order, at most MISTAKES. Returns their
+ * number. */
 static int find_mistakes(const d9_run_predictions *read, int64_t mistakes[MISTAKES]) {
     int count = 0;
     for (int64_t i = 0; i < read->count; i++) {
@@ -117,9 +119,9 @@ done:
     return status;
 }
 
-/* Formats the caption: "From the left, row by row: cat taken for dog (99.8%); ..." */
-static d9_status add_caption(d9_context *context, d9_report *report, const d9_dataset *dataset,
-                             const d9_run_predictions *read, const int64_t *mistakes, int count, const char **note) {
+/* Makes the caption: "... From the left, row by row: cat taken for dog (99.8%); ..." */
+static d9_status make_caption(d9_context *context, d9_report *report, const d9_dataset *dataset,
+                              const d9_run_predictions *read, const int64_t *mistakes, int count, const char **note) {
     d9_text text;
     d9_text_init(context, &text);
     d9_text_add(&text, "Wrong predictions with the highest confidence. From the left, row by row: ");
@@ -142,7 +144,7 @@ static d9_status plot_mistakes(d9_context *context, d9_report *report, const d9_
     if (count > 0) dataset = load_dataset(context, run, &read);
     if (!dataset) goto done;
     *plot = (d9_report_plot){.name = "mistakes", .title = "The worst mistakes of one run"};
-    D9_TRY(add_caption(context, report, dataset, &read, mistakes, count, &plot->note));
+    D9_TRY(make_caption(context, report, dataset, &read, mistakes, count, &plot->note));
     D9_TRY(write_sheet(context, report, dataset, mistakes, count));
     D9_TRY(d9_report_embed(context, report, "report/mistakes.png", plot->title, &plot->html));
 done:

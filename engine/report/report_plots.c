@@ -126,7 +126,7 @@ static const range nothing = {INFINITY, -INFINITY};
 
 /* Sets NAME_low, NAME_high and NAME_bent. If the error rates differ by more than a factor of three, the axis of
  * accuracies is logarithmic in the error rate (see style.gp), so that 93% and 94% stay distinguishable beside 40%. */
-static void set_scores(const drawing *drawing, const char *name, range range) {
+static void set_score_axis(const drawing *drawing, const char *name, range range) {
     static const double beyond = 100.1; /* 100.1 instead of 100 keeps 100% at a finite position */
     if (!(range.low <= range.high)) range.low = range.high = 0;
     const double wrong = beyond - range.low, least = beyond - range.high, ratio = wrong / least;
@@ -139,7 +139,7 @@ static void set_scores(const drawing *drawing, const char *name, range range) {
                 name, bent);
 }
 
-static void set_epochs(const drawing *drawing, const char *name, range range) {
+static void set_x_axis(const drawing *drawing, const char *name, range range) {
     const double margin = 0.02 * range.high;
     d9_text_add(drawing->settings, "%s_first = %.10g\n%s_last = %.10g\n", name,
                 range.low - (range.low > 0 ? margin : 0), name, range.high + margin);
@@ -188,7 +188,7 @@ static bool plan_curves(drawing *drawing) {
         json_array_foreach(json_object_get(report->runs[r].result, "epochs"), index, row)
             widen(&epochs, d9_report_epochs(report, report->runs[r].arm, d9_json_real(row, "epoch")));
     d9_text_add(drawing->settings, "eval_losses = %d\n", has_eval_loss(report));
-    set_epochs(drawing, "curves", epochs);
+    set_x_axis(drawing, "curves", epochs);
     return drawing->lines > 2;
 }
 
@@ -213,8 +213,8 @@ static bool plan_score(drawing *drawing) {
         widen(&epochs, report->arms[a].published_epochs);
     }
     widen(&scores, report->target);
-    set_scores(drawing, "score", scores);
-    set_epochs(drawing, "score", epochs);
+    set_score_axis(drawing, "score", scores);
+    set_x_axis(drawing, "score", epochs);
     return true;
 }
 
@@ -230,8 +230,8 @@ static bool plan_frontier(drawing *drawing) {
     for (int a = 0; a < report->arm_count; a++) widen(&scores, report->arms[a].sample.mean);
     for (int row = 0; row < trials->row_count; row++)
         widen(&teraflop, trials->cells[row * trials->column_count + D9_REPORT_TERAFLOP].number);
-    set_scores(drawing, "frontier", scores);
-    set_epochs(drawing, "frontier", teraflop);
+    set_score_axis(drawing, "frontier", scores);
+    set_x_axis(drawing, "frontier", teraflop);
     d9_text_add(drawing->settings, "frontier_rungs = %zu\nheight_frontier = 440\nheight_frontier_narrow = 400\n",
                 json_array_size(rungs));
     return true;
@@ -261,8 +261,8 @@ static bool plan_forest(drawing *drawing) {
 
 static int label_up_to(const drawing *drawing, int most) { return drawing->label < most ? drawing->label : most; }
 
-/* The ladder is drawn if two published scores are known, or if there are three or more arms, each compared with the
- * previous one. */
+/* The ladder is drawn if two published scores are known, or if the arms are a chain (d9_report_is_chain) with different
+ * means or intervals. */
 static bool plan_ladder(drawing *drawing) {
     int published = 0;
     range all = nothing, points = nothing;
@@ -412,7 +412,7 @@ static const struct {
 };
 enum { PLOTS = sizeof plots / sizeof *plots };
 
-/* Sets lines, label and last of the drawing from the text of a data file, and raises `tall`. */
+/* Sets lines, label and last of the drawing from the text of a data file; raises `tall` if the file has more. */
 static void scan_data(drawing *drawing, const char *text) {
     int alike = 0;
     drawing->lines = drawing->label = drawing->last = 0;
@@ -522,8 +522,8 @@ static void remove_pictures(const drawing *drawing, const char *name) {
     }
 }
 
-/* Draws a plot. `name` NULL: runs `gnuplot --version` to see if it is installed. On failure the report gets a note; an
- * interrupt while drawing ends the report. */
+/* Draws a plot. `name` NULL: runs `gnuplot --version` to see if it is installed. If gnuplot fails, *done is false and
+ * the report gets a note; an interrupt while drawing ends the report. */
 static d9_status run_gnuplot(const drawing *drawing, const char *name, bool *done) {
     d9_status status = D9_OK;
     d9_report *report = drawing->report;

@@ -133,7 +133,7 @@ static int next_mistake(const d9_report_predictions *predictions, int before) {
 }
 
 /* Makes the note of a table: the arm whose predictions it shows, and the reason for that arm. */
-static d9_status about_predictions(d9_context *context, d9_report *report, const char **about) {
+static d9_status make_note(d9_context *context, d9_report *report, const char **about) {
     const d9_report_predictions *predictions = &report->predictions;
     d9_text text;
     d9_text_init(context, &text);
@@ -153,7 +153,7 @@ static d9_status tabulate_confusions(d9_context *context, d9_report *report) {
     for (int at = -1; rows < PAIRS && (at = next_mistake(predictions, at)) >= 0;) rows++;
     D9_TRY(d9_report_add_table(context, report, "confusions", confusion_columns, 4, rows, &table));
     table->title = "Most frequent mistakes";
-    D9_TRY(about_predictions(context, report, &table->note));
+    D9_TRY(make_note(context, report, &table->note));
     for (int row = 0, at = -1; row < rows; row++) {
         at = next_mistake(predictions, at);
         D9_FIGURES_ROW(table, row, d9_text_cell(predictions->names[at / predictions->classes]),
@@ -199,7 +199,7 @@ static d9_status tabulate_classes(d9_context *context, d9_report *report) {
     const char *about;
     char *note;
     D9_TRY(d9_report_add_table(context, report, "classes", class_columns, 7, predictions->classes, &table));
-    D9_TRY(about_predictions(context, report, &about));
+    D9_TRY(make_note(context, report, &about));
     D9_TRY(d9_arena_format(context, &report->arena, &note, "%s Macro mean: precision %.*f%%, recall %.*f%%, F1 %.*f%%.",
                            about, DIGITS, macro.precision, DIGITS, macro.recall, DIGITS, macro.f1));
     table->title = "By class";

@@ -89,8 +89,9 @@ static int64_t last_epoch(d9_context *context, const char *folder) {
 
 enum { LISTED_NOT_STARTED = 5 }; /* runs without a folder that get a line each; the rest are only counted */
 
-/* Adds a problem for a run without a result. The failures of a search are in its table of trials instead. */
-static d9_status add_missing_result(d9_context *context, d9_report *report, d9_report_run *run, const char *path) {
+/* Reads the failure of a run without a result, and adds a problem. A failure in a search is in the table of trials
+ * instead. */
+static d9_status report_missing_result(d9_context *context, d9_report *report, d9_report_run *run, const char *path) {
     d9_status status = D9_OK;
     char failure[PATH_BYTES + 16], problem[MESSAGE_BYTES];
     const char *name = strcmp(run->folder, ".") == 0 ? path : run->folder;
@@ -120,7 +121,7 @@ static const char *sample_of(const json_t *result) {
 }
 
 /* Reason why this result is excluded; NULL if it is valid. */
-static const char *fault(const json_t *result, const d9_report_arm *arm, int64_t seed) {
+static const char *reason_to_exclude(const json_t *result, const d9_report_arm *arm, int64_t seed) {
     const char *hash = json_text(result, "config_hash");
     const json_t *seeded = json_object_get(result, "seed");
     if (d9_result_fault(result)) return d9_result_fault(result);
@@ -153,7 +154,8 @@ static void clear_numbers(d9_report_run *run) {
     run->score = run->train_seconds = run->process_seconds = run->epoch_to_target = run->difference = NAN;
 }
 
-/* Fills the run from its result.json, or adds a problem. `arm` NULL: place_run sets the arm later. */
+/* Fills the run from its result.json, or reports why it is excluded. Fails if its measure is not that of earlier runs.
+ * `arm` NULL: place_run sets the arm later. */
 static d9_status read_run(d9_context *context, d9_report *report, d9_report_run *run, const d9_report_arm *arm) {
     d9_status status = D9_OK;
     char folder[PATH_BYTES], path[PATH_BYTES + 16], problem[MESSAGE_BYTES];
@@ -162,13 +164,13 @@ static d9_status read_run(d9_context *context, d9_report *report, d9_report_run 
     snprintf(folder, sizeof folder, "%s/%s", report->folder, run->folder);
     snprintf(path, sizeof path, "%s/result.json", folder);
     if (!d9_file_exists(context, path)) {
-        D9_TRY(add_missing_result(context, report, run, folder));
+        D9_TRY(report_missing_result(context, report, run, folder));
         goto done;
     }
     result = read_object(context, path, problem);
     if (!result) D9_TRY(d9_report_add_line(context, report, &report->problems, "%s", strip_folder(report, problem)));
     if (!result) goto done;
-    const char *wrong = fault(result, arm, run->seed);
+    const char *wrong = reason_to_exclude(result, arm, run->seed);
     if (wrong)
         D9_TRY(d9_report_add_line(context, report, &report->problems, "%s: %s", strip_folder(report, path), wrong));
     if (wrong) goto done;
@@ -347,8 +349,8 @@ static const char *test_digest(const d9_report_run *run) {
     return d9_report_validation(run) ? NULL : json_text(run->result, "test_digest");
 }
 
-/* Columns into which the evaluated words were cut (eval.streams). Words at their beginning are not scored, so other
- * columns score other words. 0: the samples are no words of a stream. */
+/* Number of columns into which the evaluated words were cut (eval.streams). The first word of each column is not
+ * scored, so runs with other numbers score other words. 0: the samples are no words of a stream. */
 static int64_t columns_of(const d9_report_run *run) {
     const json_t *eval = json_object_get(json_object_get(run->result, "config"), "eval");
     if (strcmp(sample_of(run->result), D9_WORD_WINDOW) != 0) return 0;
@@ -372,7 +374,7 @@ static bool is_run(d9_context *context, const char *folder) {
     return d9_file_exists(context, path);
 }
 
-/* Finds or adds the arm of the run's configuration and images. Unfinished runs have no arm. */
+/* Finds or adds the arm of the run's configuration and data. */
 static d9_status place_run(d9_context *context, d9_report *report, d9_report_run *run) {
     d9_status status = D9_OK;
     const char *hash = json_text(run->result, "config_hash"), *title = json_text(run->result, "title");
@@ -396,7 +398,7 @@ done:
     return status;
 }
 
-static d9_status read_plain(d9_context *context, d9_report *report) {
+static d9_status read_run_folders(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     d9_listing listing = {0};
     const bool single = is_run(context, report->folder);
@@ -419,7 +421,7 @@ done:
     return status;
 }
 
-/* Excludes a run with the configuration and seed of an earlier one: it is a copy, not a second sample. */
+/* Excludes a run with the arm and seed of an earlier run: it is a copy, not a second sample. */
 static d9_status drop_copies(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     for (int i = 0; i < report->run_count; i++) {
@@ -449,9 +451,8 @@ static const d9_report_run *first_of_arm(const d9_report *report, const d9_repor
     return first;
 }
 
-/* Adds a problem if the evaluated images differ from those of `first`, the first run with the same data settings, or if
- * the training images differ from those of the arm's first run; notes an arm with other training images than `first`.
- */
+/* Adds a problem if the run was evaluated on other images than `first`, the first run with the same data settings, or
+ * trained on other images than its arm's first run. Adds a note if an arm trained on other images than `first`. */
 static d9_status compare_images(d9_context *context, d9_report *report, const d9_report_run *run,
                                 const d9_report_run *first) {
     d9_status status = D9_OK;
@@ -478,8 +479,8 @@ done:
     return status;
 }
 
-/* Adds problems for runs whose scores are not comparable: runs with other images than the first run with the same
- * data settings, and the first run of each other data setting if its images differ from the first run's. */
+/* Compares the images of each run with those of the first run with the same data settings (compare_images). Adds a
+ * problem for each of these first runs that was evaluated on other images than the very first. */
 static d9_status compare_data(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     const d9_report_run **firsts;
@@ -538,7 +539,7 @@ d9_status d9_report_gather(d9_context *context, d9_report *report) {
     if (!d9_file_exists(context, report->folder))
         D9_TRY(d9_fail(context, D9_DATA, "%s: there is no such folder", report->folder));
     snprintf(path, sizeof path, "%s/experiment.json", report->folder);
-    D9_TRY(d9_file_exists(context, path) ? read_experiment(context, report, path) : read_plain(context, report));
+    D9_TRY(d9_file_exists(context, path) ? read_experiment(context, report, path) : read_run_folders(context, report));
     D9_TRY(drop_copies(context, report));
     D9_TRY(compare_data(context, report));
     D9_TRY(note_validation(context, report));

@@ -1,5 +1,5 @@
 /* Tables of a report: arms, effects, runs, machines. report_predictions.c adds those of classes and mistakes,
- * report_labels.c that of labels. */
+ * report_labels.c that of labels, report_search.c those of a search. */
 #include "report/report_parts.h"
 
 #include <string.h>

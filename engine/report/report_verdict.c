@@ -6,7 +6,7 @@
 #define MINUS "\xe2\x88\x92"
 
 enum { MANY_SEEDS = 1000 }; /* above this the number of seeds is not reported: the estimate is too uncertain */
-enum { NAMED = 4 };         /* clear differences named at most; the table lists all */
+enum { NAMED = 4 };         /* clear differences, or arms with failed runs, named at most */
 
 static const char *sign_of(double value) { return value < 0 ? MINUS : value > 0 ? "+" : ""; }
 static const char *minus_of(double value) { return value < 0 ? MINUS : ""; }
@@ -18,7 +18,7 @@ static void add_interval(const d9_report *report, d9_text *text, const d9_estima
                 fabs(e->high));
 }
 
-/* "−0.31 points [−0.45, −0.17]"; without the brackets if there is no interval */
+/* Adds "−0.31 points [−0.45, −0.17]"; without the brackets if there is no interval. */
 static void add_difference(const d9_report *report, d9_text *text, const d9_estimate *e) {
     d9_text_add(text, "%s%.*f%s", sign_of(e->estimate), report->measure->digits, fabs(e->estimate),
                 report->measure->brief_points);
@@ -46,7 +46,7 @@ static double size_of(const d9_report *report, const d9_report_arm *arm, int cle
 }
 
 /* Returns the reason why there is no interval. */
-static const char *without_interval(const d9_estimate *e) {
+static const char *reason_without_interval(const d9_estimate *e) {
     return e->error == 0 ? "the runs show no variance, so there is no interval" : "too few runs for an interval";
 }
 
@@ -58,7 +58,7 @@ static void judge_pair(const d9_report *report, const d9_report_arm *arm, d9_tex
     if (isnan(e->low)) {
         d9_text_add(text, "%s against %s: ", arm->label, base);
         add_difference(report, text, e);
-        d9_text_add(text, ", %s. This is not evidence of a difference.", without_interval(e));
+        d9_text_add(text, ", %s. This is not evidence of a difference.", reason_without_interval(e));
         return;
     }
     if (is_clear(arm)) {
@@ -163,7 +163,7 @@ static void judge_best(const d9_report *report, int arms, d9_text *text) {
     d9_text_add(text, "; %s follows, ", second->label);
     add_difference(report, text, &(d9_estimate){.estimate = -e.estimate, .low = -e.high, .high = -e.low});
     if (isnan(e.low)) {
-        d9_text_add(text, ": %s.", without_interval(&e));
+        d9_text_add(text, ": %s.", reason_without_interval(&e));
         return;
     }
     if (pairs > 1) d9_text_add(text, " (%.4g%% interval, corrected for %d pairs)", 100 * (1 - ALPHA / pairs), pairs);

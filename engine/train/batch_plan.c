@@ -1,4 +1,5 @@
-/* Plans only the nodes that make the batch, in a copy of the training graph, where all values keep their offsets. */
+/* Plans only the nodes that make the batch, in a copy of the training graph whose values keep their offsets. Draws the
+ * sheet of augmented images with this plan. */
 #include "train/session.h"
 #include "core/system.h"
 #include "data/preview.h"
@@ -7,7 +8,7 @@
 static bool mixes(const d9_node *node) { return node->op == D9_OP_MIX || node->op == D9_OP_PASTE; }
 
 /* True for nodes that mix or paste images, and for nodes that draw, augment, gather or read tokens in the order of the
- * epoch. Nodes that gather by a list computed in the step (the images chosen by a second network) are excluded. */
+ * epoch. False for nodes that use an order computed in the step, as for the images that a second network chose. */
 static bool makes_batch(const d9_graph *graph, const d9_node *node) {
     const d9_value_id order = node->inputs[node->op == D9_OP_DRAW ? 0 : 1];
     return d9_op_info_of(node->op)->batch && (mixes(node) || graph->values[order].kind == D9_VALUE_STORED);
@@ -62,7 +63,7 @@ static int names_width(const d9_session *session, int rows) {
     return widest;
 }
 
-static d9_status put_names(d9_session *session, d9_sheet *sheet) {
+static d9_status put_headings_and_names(d9_session *session, d9_sheet *sheet) {
     d9_status status = D9_OK;
     d9_text text;
     d9_text_init(session->context, &text);
@@ -128,7 +129,7 @@ d9_status d9_batch_sheet_make(d9_session *session, d9_sheet *sheet) {
     D9_TRY(d9_sheet_make(context, rows, D9_PREVIEW_EPOCHS + 1, &options, sheet));
     D9_TRY(d9_batch_plan(session, &graph, &plan));
     D9_TRY(fill_sheet(session, &graph, plan, sheet));
-    D9_TRY(put_names(session, sheet));
+    D9_TRY(put_headings_and_names(session, sheet));
 done:
     if (plan) session->backend->plan_free(context, plan);
     d9_graph_free(context, &graph);

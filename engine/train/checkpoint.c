@@ -15,9 +15,9 @@
  *
  * The metadata holds the format, the properties that must agree with the run that reads it, the step, the number of
  * threads, the version and commit that wrote it, and the SHA-256 of the file. A reader requires exactly these tensors,
- * in the types and shapes of the run, with finite numbers. Exceptions: a perplexity may be infinite, scores and
- * evaluation loss of an epoch may be NaN (not evaluated), so may the training accuracy (samples with several labels),
- * and epochs/eval_loss may be missing (dawn9 0.3.0). */
+ * in the types and shapes of the run, with finite numbers. Exceptions: a perplexity may be infinite; scores and
+ * evaluation loss of an epoch may be NaN (not evaluated), as may the training accuracy (samples with several labels);
+ * epochs/eval_loss may be missing (dawn9 0.3.0). */
 #include "core/system.h"
 #include "record/safetensors.h"
 #include "train/trainer_parts.h"
@@ -30,7 +30,7 @@ static const char format[] = FORMAT_NAME "4";
 
 /* ---- contents ---- */
 
-/* A checkpoint in memory. Its tensors point into its buffers and columns. */
+/* A checkpoint in memory. Its arena owns what the pointers refer to. */
 typedef struct snapshot {
     d9_arena arena;
     uint8_t *buffers[D9_BUFFER_COUNT]; /* sizes as in the program; NULL: not stored, or absent in this run */
@@ -129,7 +129,8 @@ static bool is_eval_loss(const char *name) { return strcmp(name, "epochs/eval_lo
 /* ---- checks of the numbers ---- */
 
 /* Fails with `status` and a message that ends in `why` if a number is not finite, or is a negative variance or an
- * impossible score. Scores, the training accuracy among them, and evaluation losses may be NaN. */
+ * impossible score. Scores, the training accuracy among them, and evaluation losses may be NaN; a perplexity may be
+ * infinite. */
 static d9_status check_numbers(d9_session *session, const char *path, const d9_tensor *tensor, d9_status status,
                                const char *why) {
     const int64_t count = d9_shape_count(&tensor->shape);
@@ -265,7 +266,7 @@ static int64_t finished_epochs(const d9_program *program, int64_t step) {
     return step == program->steps ? (step + each - 1) / each : step / each;
 }
 
-/* "F32 (64, 3, 3, 3)" */
+/* Writes type and shape of a tensor: "F32 (64, 3, 3, 3)". */
 static void describe_tensor(d9_tensor_type type, const d9_shape *shape, char text[128]) {
     int length = snprintf(text, 128, "%s (", d9_tensor_type_name(type));
     for (int i = 0; i < shape->rank; i++)

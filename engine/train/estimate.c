@@ -43,7 +43,7 @@ static bool same_steps(const d9_when *a, const d9_when *b) {
            a->restart_each_epoch == b->restart_each_epoch;
 }
 
-static double list_operations(const d9_program *program, const d9_graph *list, int64_t from) {
+static double operations_of_list(const d9_program *program, const d9_graph *list, int64_t from) {
     const d9_when *counted = NULL; /* the `when` that `count` was computed for; neighbouring nodes mostly share it */
     int64_t count = 0;
     double sum = 0;
@@ -59,8 +59,9 @@ static double list_operations(const d9_program *program, const d9_graph *list, i
 }
 
 double d9_train_operations(const d9_program *program, int64_t steps_done) {
-    double sum = list_operations(program, &program->train, steps_done);
-    for (int p = 0; p < program->phase_count; p++) sum += list_operations(program, &program->phase[p].list, steps_done);
+    double sum = operations_of_list(program, &program->train, steps_done);
+    for (int p = 0; p < program->phase_count; p++)
+        sum += operations_of_list(program, &program->phase[p].list, steps_done);
     return sum;
 }
 

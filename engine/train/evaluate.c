@@ -1,5 +1,5 @@
-/* Evaluation: runs the test-time augmentation views of the evaluation images through the nodes of program.eval and
- * averages their logits on the host. */
+/* Evaluation: runs the nodes of program.eval. For images and texts, adds the weighted logits of the test-time
+ * augmentation views on the host; for a stream, sums the losses on the device. */
 #define D9_REAL double
 #include "core/system.h"
 #include "kernels/formulas/loss.h"
@@ -101,7 +101,7 @@ static d9_status run_images(d9_session *session, const d9_views *views, const se
     const int reach = d9_views_padding(&session->program.views), count = features ? 2 : 1;
     int32_t *order = NULL, *draws = NULL;
     output outputs[2] = {0};
-    int64_t step = 0; /* gives dropout, if it stays on in evaluation, another mask in every run */
+    int64_t step = 0; /* gives dropout that stays on in evaluation another mask for each batch and view of this call */
     D9_TRY(D9_ALLOCATE(session->context, d9_extent_own_batch(extent), "batch order", &order));
     D9_TRY(D9_ALLOCATE(session->context, d9_extent_own_batch(extent) * D9_DRAW_SLOTS, "draws", &draws));
     D9_TRY(begin_output(session, graph->logits, logits, &outputs[0]));
@@ -308,7 +308,7 @@ done:
 
 /* Runs the views. `view_logits` has space for one of them. `mean_logits`, zeros before, becomes the weighted sum over
  * the views; with `views.alone`, confident images have the logits of the first view instead. Sets score and loss of the
- * plain view, which is run separately only if no view is the plain one of all images. */
+ * plain view; runs it separately if none of `views` is plain and covers all images. */
 static d9_status run_views(d9_session *session, const d9_views *views, double *view_logits, double *mean_logits,
                            d9_evaluation *evaluation) {
     d9_status status;
@@ -348,8 +348,8 @@ done:
     return status;
 }
 
-/* Runs the evaluation list over the whole stream, or over this process's columns. The losses are summed in METRICS,
- * whose training values are restored at the end. */
+/* Runs the evaluation list over the whole stream, or over this process's columns. The losses are summed in METRICS;
+ * afterwards METRICS gets the values of training back. */
 static d9_status evaluate_stream(d9_session *session, d9_evaluation *evaluation) {
     d9_status status;
     const d9_extent *extent = &session->program.extent;

@@ -1,6 +1,6 @@
-/* Finds the largest batch that fits into a memory by building programs and adding up their buffers: the batch size of
- * the configuration first, then doubled until one is too large, then by bisection. Training may reject a batch for its
- * number of steps (an epoch too short for batch_schedule), so the search continues with larger batches. */
+/* Finds the largest batch that fits into a memory by building programs and adding up their buffers. Tries the batch
+ * size of the configuration first, then doubles it until it is too large, then bisects. Training may reject a batch
+ * for its number of steps (an epoch too short for batch_schedule), so the search continues with larger batches. */
 #include "train/fit.h"
 #include "train/session.h"
 
@@ -36,7 +36,7 @@ static d9_memory_use memory_use_of(const d9_program *program, bool data_known) {
 
 /* Finds the memory use of a batch size. `whole` false: of a program for evaluation only, without phases, gradients and
  * second network, so `use` is too small. */
-static d9_status batch_memory(search *s, int64_t batch, bool whole, d9_memory_use *use) {
+static d9_status find_batch_memory(search *s, int64_t batch, bool whole, d9_memory_use *use) {
     d9_status status;
     d9_program program = {0};
     d9_extent extent = s->extent;
@@ -56,7 +56,7 @@ static d9_status try_batch(search *s, int64_t batch, bool *fits) {
     d9_status status;
     d9_memory_use use;
     *fits = false;
-    D9_TRY(batch_memory(s, batch, true, &use));
+    D9_TRY(find_batch_memory(s, batch, true, &use));
     *fits = d9_memory_total(&use) <= s->bytes;
     if (*fits || s->best->batch == 0) s->best->use = use;
     if (*fits) s->best->batch = batch;
@@ -71,7 +71,7 @@ static d9_status find_unit(search *s) {
     d9_memory_use use;
     for (int64_t unit = 1; unit <= given; unit++) {
         if (given % unit != 0) continue;
-        status = batch_memory(s, unit, false, &use);
+        status = find_batch_memory(s, unit, false, &use);
         s->best->unit = unit;
         if (status != D9_USAGE) goto done;
         d9_context_clear(s->context);
@@ -116,7 +116,8 @@ static d9_status find_batch(search *s, bool fits) {
         }
     }
     s->best->all = high == past;
-    if (low == 0 && s->best->rejected) D9_TRY(batch_memory(s, unit, true, &s->best->use)); /* fails with the reason */
+    if (low == 0 && s->best->rejected)
+        D9_TRY(find_batch_memory(s, unit, true, &s->best->use)); /* fails with the reason */
 done:
     return status;
 }

@@ -1,4 +1,4 @@
-/* A session: dataset, device, program and plans, opened in the order of the timeline. */
+/* Opens a session (dataset, device, program and plans), reads and writes its buffers, and runs its steps. */
 #include "core/process.h"
 #include "core/system.h"
 #include "graph/op.h"
@@ -407,8 +407,7 @@ d9_status d9_session_scale_rates(d9_session *session, double factor) {
     return backend->tables ? backend->tables(session->context, session->device, program) : D9_OK;
 }
 
-/* Writes this process's share of the epoch's order: numbers rank, rank + ranks, ... of the order, and so of each
- * batch. */
+/* Writes this process's share of the epoch's order: positions rank, rank + ranks, ... of the order. */
 static d9_status write_order(d9_session *session, int64_t epoch, int64_t count) {
     d9_status status;
     const d9_extent *extent = &session->program.extent;

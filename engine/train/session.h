@@ -87,11 +87,11 @@ D9_MUST_USE d9_status d9_session_plan(d9_session *session, const d9_graph *graph
 /* On a device that loads code when it is first used, runs each plan once to load its code; counts as planning.
  * Overwrites what steps write: call it before d9_session_initialize. Processes that train together must all call it. */
 D9_MUST_USE d9_status d9_session_load(d9_session *session);
-/* Initialises STATE. Metrics, gradients and states of updates become zero, accumulators with the layout of STATE copies
- * of STATE. */
+/* Initialises STATE. Metrics, gradients and states of updates become zero; accumulators with the layout of STATE become
+ * copies of STATE. */
 D9_MUST_USE d9_status d9_session_initialize(d9_session *session);
-/* Writes the image order of the epoch of `step`. Call it at the epoch's first step, where it zeroes METRICS and CARRY,
- * and after resuming. */
+/* Writes the sample order of the epoch that contains `step`. Call it at the epoch's first step, where it also zeroes
+ * METRICS and CARRY, and after resuming within an epoch. */
 D9_MUST_USE d9_status d9_session_begin_epoch(d9_session *session, int64_t step);
 /* Makes every batch the first images of the data, by writing the buffer `order`, ORDER or EVAL_ORDER; for checks,
  * benchmarks and previews. */
@@ -125,9 +125,9 @@ const char *d9_session_data_digest(d9_session *session);
  * mix, paste, tokens. Plans it. Free the plan, then the graph. */
 D9_MUST_USE d9_status d9_batch_plan(d9_session *session, d9_graph *graph, d9_plan **plan);
 
-/* Draws a sheet of the first training images, up to D9_BATCH_SHEET_IMAGES, one per row with the name of its class:
- * cropped to the size of the network's images, then as augmented in each of the first D9_PREVIEW_EPOCHS epochs, which
- * the headings number. Overwrites ORDER and scratch. The images need three channels. The caller frees the sheet. */
+/* Draws a sheet of the first training images, up to D9_BATCH_SHEET_IMAGES. Each row has the name of the image's class,
+ * the image cropped to the network's size, and the image as augmented in each of the first D9_PREVIEW_EPOCHS epochs.
+ * Overwrites ORDER and scratch. The images need three channels. The caller frees the sheet. */
 enum { D9_BATCH_SHEET_IMAGES = 8 };
 D9_MUST_USE d9_status d9_batch_sheet_make(d9_session *session, struct d9_sheet *sheet);
 

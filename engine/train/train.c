@@ -8,7 +8,7 @@
 #include <time.h>
 
 typedef struct run {                 /* a run in progress */
-    const d9_train_options *options; /* as given on rank 0; on other processes without output and callbacks */
+    const d9_train_options *options; /* as given on rank 0; on other processes those of without_output */
     d9_parallel *parallel;
     bool writes;  /* rank 0 has a record on disk */
     bool resumes; /* a checkpoint is to be read */
@@ -143,7 +143,7 @@ done:
     return status;
 }
 
-/* Sets `resumes` of every process if rank 0 has a checkpoint to read. */
+/* Sets `resumes` of every process to true if rank 0 has a checkpoint to read, else to false. */
 static d9_status find_checkpoint(d9_context *context, run *self) {
     int found = self->options->resume && self->checkpoint[0] && d9_file_exists(context, self->checkpoint);
     const d9_status status = d9_parallel_agree(context, self->parallel, &found);
@@ -171,7 +171,7 @@ static d9_status lower_rates(run *self, int64_t rows) {
 /* Reads the hash of the kept model of a resumed run with keep: best. Fails if the model is not that of the best epoch
  * so far, as may happen after a change of eval.tta. A model of an epoch after the checkpoint is accepted: that epoch is
  * trained again. */
-static d9_status read_kept(d9_context *context, run *self) {
+static d9_status read_kept_hash(d9_context *context, run *self) {
     d9_status status = D9_OK;
     int64_t kept;
     if (!self->options->out || !keeps_best(self) || d9_best_row(self->result) < 0) goto done;
@@ -214,7 +214,7 @@ static d9_status resume(d9_context *context, run *self) {
     } else if (progress.epoch_count > 0) { /* the evaluation of the last epoch may have been interrupted */
         self->unreported = isnan(progress.epochs[progress.epoch_count - 1].score);
     }
-    D9_TRY(read_kept(context, self));
+    D9_TRY(read_kept_hash(context, self));
 done:
     return status;
 }
@@ -435,7 +435,7 @@ done:
 
 /* ---- checkpoints ---- */
 
-static void count_unsaved(const run *self) {
+static void publish_unsaved_steps(const run *self) {
     if (self->options->unsaved_steps) *self->options->unsaved_steps = (sig_atomic_t)(self->step - self->saved_step);
 }
 
@@ -450,7 +450,7 @@ static d9_status write_checkpoint(run *self, int64_t epoch) {
     D9_TRY(d9_session_lap(&self->session, D9_SEGMENT_SAVE, epoch));
     self->saved_step = self->step;
     self->saved_seconds = self->session.mark;
-    count_unsaved(self);
+    publish_unsaved_steps(self);
 done:
     return status;
 }
@@ -514,7 +514,7 @@ done:
 static d9_status observe_step(run *self) {
     d9_session *session = &self->session;
     double metrics[4];
-    count_unsaved(self);
+    publish_unsaved_steps(self);
     if (!self->options->observer.step) return D9_OK;
     double loss = NAN, seconds = d9_clock_now() - session->mark;
     if (!session->info.asynchronous) { /* not for asynchronous devices, because reading metrics would wait for them */
@@ -575,7 +575,7 @@ done:
 
 /* Writes the record. If that fails, tries to write a final checkpoint, unless the last step already has one. With
  * several processes there is no final checkpoint, because only rank 0 knows of the failure. */
-static d9_status write_or_save(d9_context *context, run *self) {
+static d9_status write_record_or_checkpoint(d9_context *context, run *self) {
     const d9_status status = write_record(context, self);
     const bool saves = status != D9_OK && self->saved_step < self->step && d9_parallel_ranks(self->parallel) == 1;
     const d9_status saved = saves ? write_checkpoint(self, 0) : D9_OK;
@@ -585,7 +585,7 @@ static d9_status write_or_save(d9_context *context, run *self) {
 /* Corrects the result of a run that stopped early by patience: steps and operations become those done. The evaluation
  * of the last epoch becomes the final one of the timeline, unless the epoch has a final evaluation already. A resumed
  * run may have repeated the evaluation; the first one is taken. */
-static void end_early(run *self) {
+static void correct_early_result(run *self) {
     d9_result *result = self->result;
     d9_segment *segments = self->session.timeline.segments, *found = NULL;
     for (int i = 0; i < self->session.timeline.count; i++)
@@ -602,7 +602,7 @@ static void end_early(run *self) {
 static d9_status describe_model(run *self) {
     d9_status status = D9_OK;
     d9_result *result = self->result;
-    if (keeps_best(self)) { /* keep_epoch or read_kept has set the hash */
+    if (keeps_best(self)) { /* keep_epoch or read_kept_hash has set the hash */
         const d9_epoch_row *best = &result->epochs[d9_best_row(result)];
         result->best_epoch = best->epoch;
         result->score = best->score;
@@ -624,7 +624,7 @@ static d9_status finish(d9_context *context, run *self) {
     d9_session *session = &self->session;
     d9_result *result = self->result;
     D9_TRY(describe_model(self));
-    if (self->step < session->program.steps) end_early(self);
+    if (self->step < session->program.steps) correct_early_result(self);
     result->epoch_to_target = d9_epoch_to_target(result);
     snprintf(result->data_digest, sizeof result->data_digest, "%s", d9_session_data_digest(session));
     result->no_test = session->dataset->no_test;
@@ -632,7 +632,7 @@ static d9_status finish(d9_context *context, run *self) {
         snprintf(result->test_digest, sizeof result->test_digest, "%016llx",
                  (unsigned long long)session->dataset->provenance.test);
     result->timeline = &session->timeline;
-    if (self->writes) D9_TRY(write_or_save(context, self));
+    if (self->writes) D9_TRY(write_record_or_checkpoint(context, self));
     if (!keeps_best(self)) D9_TRY(call_kept(self));
 done:
     return status;
@@ -671,7 +671,7 @@ d9_status d9_train(d9_context *context, const d9_train_options *given, d9_result
                 .lock = -1};
     self.mode = options->overwrite ? D9_RECORD_OVERWRITE : options->resume ? D9_RECORD_RESUME : D9_RECORD_NEW;
     memset(result, 0, sizeof *result);
-    count_unsaved(&self);
+    publish_unsaved_steps(&self);
     D9_TRY(open_run(context, given, &self));
     D9_TRY(train(&self));
     D9_TRY(finish(context, &self));

@@ -48,7 +48,8 @@ void d9_result_free(d9_context *context, d9_result *result);
 /* True if the network is evaluated after this epoch (from 1). `last`: it is the last epoch of the run. */
 bool d9_evaluation_due(const d9_config *config, int64_t epoch, bool last);
 /* True if an evaluation computes all views: the last one and, with eval.tta: every, all others. False: only the plain
- * view; the run then adds the other views if the epoch becomes the best (keep: best) or the last (eval.patience). */
+ * view; the run then evaluates again, with all views, if the epoch becomes the best (keep: best) or the last
+ * (eval.patience). */
 bool d9_evaluation_has_all_views(const d9_config *config, bool last);
 /* Additions and multiplications of convolutions and matrix products, in all processes. d9_train_operations: in the
  * steps after the first `steps_done`, forward and backward. d9_evaluation_operations: in one evaluation of all images
@@ -72,7 +73,7 @@ d9_time_range d9_time_range_times(d9_time_range range, double factor);
 
 /* The deciding score of a row; NAN if its epoch was not evaluated. */
 double d9_deciding_score(const d9_result *result, int64_t row);
-/* Index of the first of `rows` rows with the best deciding score; -1 if none of these epochs was evaluated. */
+/* Index of the best deciding score among the first `rows` rows, of equal scores the first; -1: none was evaluated. */
 int64_t d9_best_of(const d9_result *result, int64_t rows);
 int64_t d9_best_row(const d9_result *result); /* of all rows */
 /* True if eval.patience epochs have passed without a better score. A configuration with eval.patience evaluates after

@@ -6,8 +6,8 @@
 #include "train/trainer.h"
 
 /* ---- exchange between the processes of a run (together.c) ---- */
-/* The processes compare their configurations and states, collect statistics and metrics, and send files of rank 0 to
- * all. With one process nothing is exchanged. Every process calls the functions in the same order. */
+/* The processes compare their configurations and states, collect statistics, metrics and carried states, and send files
+ * of rank 0 to all. With one process nothing is exchanged. Every process calls the functions in the same order. */
 
 /* Fails with D9_USAGE on a process whose configuration, seed, precision, backend, data, version or options differ from
  * those of rank 0. Title, threads and paths may differ. */
@@ -39,7 +39,7 @@ typedef struct d9_progress_state { /* progress of an unfinished run, stored in a
  * not finite or a variance negative. */
 D9_MUST_USE d9_status d9_checkpoint_write(d9_session *session, const char *path, const d9_progress_state *progress);
 /* Reads a checkpoint into the buffers, the timeline and `progress`, whose `epochs` has space for `capacity` rows.
- * D9_USAGE: of another configuration, seed, precision, backend, data set or version; D9_DATA: no valid checkpoint. */
+ * D9_USAGE: of another configuration, seed, precision, backend, data set or file format; D9_DATA: not valid. */
 D9_MUST_USE d9_status d9_checkpoint_read(d9_session *session, const char *path, int64_t capacity,
                                          d9_progress_state *progress);
 
@@ -48,12 +48,12 @@ D9_MUST_USE d9_status d9_checkpoint_read(d9_session *session, const char *path, 
  *
  *   loss/train, loss/evaluation,
  *   accuracy/train                   as in events.jsonl
- *   MEASURE/plain, MEASURE/tta       as in events.jsonl; MEASURE: accuracy, perplexity, auc
+ *   MEASURE/plain, MEASURE/tta       scores without and with TTA; MEASURE: accuracy, perplexity, auc
  *   learning_rate/GROUP              weights, biases, ...: in the last step of the epoch; 0 once the group is frozen
  *   speed/images_per_second
  *   NAME (layer1.conv.weight, ...)   histogram of each trained parameter, not of its EMA
- *   augmentation                     once, before the first step: up to 8 training images, unchanged and as augmented
- *                                    in eight epochs
+ *   augmentation                     once, before the first step: up to 8 training images, cropped to the network's
+ *                                    size, and as augmented in eight epochs
  *
  * The step of an event is the number of batches trained. */
 typedef struct d9_tensorboard_run { /* all zeros: not open */
@@ -66,8 +66,8 @@ typedef struct d9_tensorboard_run { /* all zeros: not open */
 D9_MUST_USE d9_status d9_tensorboard_run_open(d9_tensorboard_run *run, d9_session *session, const char *folder,
                                               int64_t step);
 /* Writes the event of the epoch that ended before `step`. `rate_factor`: the factor by which train.plateau had
- * multiplied its learning rates. If the file cannot be written, for example on a full disk, warns and closes `run`: the
- * training is worth more than its curves. */
+ * multiplied the learning rates of this epoch. If the file cannot be written, for example on a full disk, warns and
+ * closes `run`; the training goes on. */
 D9_MUST_USE d9_status d9_tensorboard_run_epoch(d9_tensorboard_run *run, d9_session *session, int64_t step,
                                                double rate_factor, const d9_epoch_row *row);
 void d9_tensorboard_run_close(d9_context *context, d9_tensorboard_run *run);
