@@ -1,5 +1,5 @@
-/* Tests libdawn9 through dawn9.h. Functions inside the engine only make the test images; the batch size of a predictor
- * is read from its struct. */
+/* Tests libdawn9 through dawn9.h. Functions inside the engine only make images; the batch size of a predictor is read
+ * from its struct. */
 #include "dawn9.h"
 #include "api/handles.h"
 #include "data/dataset.h"
@@ -9,7 +9,7 @@
 
 static const char yaml[] =
     "target: 5\n"
-    "seed: 3\n" /* a seed whose accuracies after both epochs differ */
+    "seed: 3\n" /* a seed whose score and score_tta differ at the end */
     "backend: reference\n"
     "precision: f32\n"
     "threads: 1\n"

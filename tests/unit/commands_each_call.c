@@ -116,11 +116,11 @@ static void check(const command *c, each_call kind, int64_t k) {
         fail_msg("%s: afterwards it fails", what);
 }
 
-/* ---- every command, with `some` failing calls of each kind ---- */
+/* ---- the commands, with `some` failing calls of each kind ---- */
 
 static int64_t some; /* calls tried per kind, at most; 0: one */
 
-static void check_each(const command *c) { /* counts the command's calls, then lets each call tried fail once */
+static void check_each(const command *c) { /* counts the calls, then runs once for each call to fail */
     char line[1024] = "";
     for (int i = 0; i < 2; i++) { /* counts the calls of run 2, which finds files of run 1, as later runs do */
         remove_made(c);

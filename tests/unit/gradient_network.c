@@ -1,5 +1,5 @@
 /* Gradients of whole small networks, compared with finite differences, in f64 on the reference backend, in the program
- * that training builds: resnet9 with the tricks of Page's recipe, and every other network with few channels.
+ * that training builds: resnet9 with many tricks, and every other network, all with few channels.
  *
  *   (L(w + h) - L(w - h)) / 2h   against   the GRADIENT buffer,   L the loss summed over the batch
  *

@@ -1,4 +1,5 @@
-/* Measures: accuracy, area under the curve and perplexity against definitions, comparison, and words. */
+/* Measures: accuracy, area under the curve and perplexity, compared with their definitions; comparison of scores; words
+ * about a measure. */
 #include "core/measure.h"
 #include "tests/support/test.h"
 
