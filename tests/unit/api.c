@@ -84,8 +84,8 @@ TEST_WITH(dawn9_context *context, configurations_are_parsed_loaded_and_rejected,
     const char *const wrong[] = {"train.lr.knot=3", NULL};
     assert_rejected(context, dawn9_config_load(context, D9_SOURCE_DIR "/configs/synthetic.yaml", wrong, &config),
                     DAWN9_USAGE, "knots");
-    assert_ok(context,
-              dawn9_config_load(context, D9_SOURCE_DIR "/configs/synthetic.yaml", NULL, &config)); /* no message */
+    /* success clears the message of the error */
+    assert_ok(context, dawn9_config_load(context, D9_SOURCE_DIR "/configs/synthetic.yaml", NULL, &config));
     dawn9_config_free(config);
 }
 
@@ -105,8 +105,8 @@ static double percent_right(const int32_t *labels, const int32_t *truth) {
     return 100.0 * right / TEST;
 }
 
-/* Predicts all test images in one call, which must have this accuracy in percent, and some images one by one, which
- * must give equal results. `labels` gets the predictions. */
+/* Predicts all test images in one call, with `accuracy_tta` percent right, and some images one by one, with equal
+ * results. `labels` gets the predictions. */
 static void check_predictions(dawn9_context *context, dawn9_model *model, double accuracy_tta, int32_t *labels) {
     d9_context inner;
     d9_dataset *dataset = test_images(&inner);
@@ -178,7 +178,7 @@ TEST_WITH(dawn9_context *context, trains_saves_opens_evaluates_predicts, set_up)
     d9_dataset_free(&inner, dataset);
     check_predictions(context, opened, result.score_tta, second);
     assert_memory_equal(first, second, sizeof first);
-    assert_int_equal(opened->predictor.session.program.extent.batch, 24); /* that of training, no longer 1 */
+    assert_int_equal(opened->predictor.session.program.extent.batch, 24); /* the batch of training, no longer 1 */
     dawn9_model_free(opened), dawn9_model_free(model), dawn9_model_free(NULL);
 }
 

@@ -26,7 +26,7 @@ static double *train(const d9_config *config, int64_t steps, bool poisoned, int6
     const d9_program *program = &session->program;
     assert_ints(program->steps, steps, program->steps % program->accumulate, 0);
     const d9_buffer mean = d9_accumulator_find(&program->accumulators, "gradient_mean");
-    assert_int_equal(mean == D9_BUFFER_COUNT, program->accumulate == 1); /* off: absent */
+    assert_int_equal(mean == D9_BUFFER_COUNT, program->accumulate == 1); /* not used: absent */
     if (program->accumulate > 1)
         assert_int_equal(program->buffer_bytes[mean], program->buffer_bytes[D9_BUFFER_GRADIENT]);
     double *nan = test_room((size_t)program->group_elements * sizeof *nan);

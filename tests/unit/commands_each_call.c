@@ -27,7 +27,7 @@ const d9_system *__wrap_d9_system_default(void) { return is_command ? &faulty : 
 enum { WORDS_MAX = 12 };
 typedef struct command {
     const char *words[WORDS_MAX];
-    const char *makes; /* a folder that does not exist before, or NULL */
+    const char *makes; /* the folder that the command makes; NULL: none */
     bool varies;       /* standard output differs between runs: it has times, or names files that could not be read */
 } command;
 

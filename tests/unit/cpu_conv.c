@@ -471,7 +471,8 @@ static void put_special_values(conv_case *c) {
             store_element(c->inputs[0].data, s->store, pixel * s->inputs + i, (double)odd[pixel / 7 % 5]);
 }
 
-static void check_places(const conv_case *c, const d9_cpu *cpu, const pooled *p, const guarded *y) { /* y: not pooled */
+/* Compares the fused pool's result `p` with that of the separate kernels. y: the output that is not pooled. */
+static void check_places(const conv_case *c, const d9_cpu *cpu, const pooled *p, const guarded *y) {
     const d9_cpu_conv_shape *s = &c->shape;
     const d9_kernel_window window = {.images = s->images,
                                      .height = s->out_height,

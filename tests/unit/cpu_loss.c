@@ -265,7 +265,7 @@ TEST(predictions_of_infinities_and_nan_are_counted) {
     }
 }
 
-/* The first step with a non-finite loss is recorded, plus 1, and stays; a sample without a label does not count. */
+/* The first step s with a non-finite loss is recorded as s + 1 and stays; a sample without a label does not count. */
 TEST(metrics_record_the_first_non_finite_step) {
     const d9_kernel_loss shape = {.samples = 3, .classes = 3, .share = 1};
     const float loss[] = {1, INFINITY, 0};

@@ -143,7 +143,7 @@ TEST_WITH(const char *folder, a_foreign_folder_with_images_is_a_class, run_folde
     assert_string_equal(dataset->class_names[1], "lost+found");
 }
 
-/* Folders of an evaluation get the numbers of the model's classes, of which they may lack some. */
+/* An evaluation numbers class folders like the model's classes; some classes may have no folder. */
 TEST_WITH(const char *folder, class_folders_are_classes_of_the_model_by_name, run_folder_set_up) {
     static const char *const names[] = {"bee", "cow", "ant"};
     d9_provenance known = {.rule = D9_SPLIT_RULE, .classes = 3, .class_names = names};
@@ -248,8 +248,8 @@ TEST(spaces_around_groups_and_parts_do_not_count) {
     assert_ints(r.faults.count, 0, r.table.rows[1].part, D9_PART_TEST);
 }
 
-/* Files of the same name in the folders of 90 patients are drawn one by one: version 3 of the rule. `find` writes paths
- * with ./, which changes nothing. */
+/* Files of the same name in the folders of 90 patients: version 2 of the rule draws them together, version 3 one by
+ * one. `find` writes paths with ./, which changes nothing. */
 TEST(equal_file_names_are_drawn_by_their_folders) {
     int parts[180];
     for (int row = 0; row < 3; row++) {
@@ -580,7 +580,7 @@ TEST_WITH(const char *folder, a_class_that_is_not_trained_on_is_rejected, run_fo
     run_data_rejected(folder, options, D9_DATA, "class c data.shares");
 }
 
-/* Without the column that made its parts, the table of the training has no known test part. */
+/* The table of the training is rejected without the column that made its parts: its test part is unknown. */
 TEST_WITH(const char *folder, the_table_of_the_training_needs_its_groups_and_parts, run_folder_set_up) {
     static const char text[] =
         "file,label,split,group\n0.png,a,train,1\n1.png,b,train,2\n2.png,a,test,3\n3.png,b,test,4\n",

@@ -85,8 +85,8 @@ static void check_loss(const char *more, double smoothing, bool weighted, int tr
     d9_evaluation_free(&context, &evaluation);
 }
 
-/* The logits with test-time augmentation are those that are scored: with a share of the images, the others have the
- * logits of the plain view. */
+/* The logits with test-time augmentation are those that are scored. If only a share of the images gets all views, the
+ * others have the logits of the plain view. */
 TEST(logits_with_tta_are_those_that_are_scored) {
     static double plain[IMAGES][CLASSES], scored[IMAGES][CLASSES];
     const d9_session_options options = {
