@@ -90,7 +90,7 @@ TEST_WITH(dawn9_context *context, configurations_are_parsed_loaded_and_rejected,
 }
 
 /* Initializes `context` and loads the synthetic data set, whose test images the models are evaluated on. */
-static d9_dataset *test_images(d9_context *context) {
+static d9_dataset *load_synthetic(d9_context *context) {
     d9_dataset *dataset;
     const d9_dataset_options options = {
         .name = "synthetic", .synthetic_train = TRAIN, .synthetic_test = TEST, .image_size = 16};
@@ -109,7 +109,7 @@ static double percent_right(const int32_t *labels, const int32_t *truth) {
  * results. `labels` gets the predictions. */
 static void check_predictions(dawn9_context *context, dawn9_model *model, double accuracy_tta, int32_t *labels) {
     d9_context inner;
-    d9_dataset *dataset = test_images(&inner);
+    d9_dataset *dataset = load_synthetic(&inner);
     float all[TEST][CLASSES], one[CLASSES];
     int32_t label;
     assert_ok(context, dawn9_predict(model, dataset->test.images, TEST, labels, all[0]));
@@ -171,7 +171,7 @@ TEST_WITH(dawn9_context *context, trains_saves_opens_evaluates_predicts, set_up)
     assert_ints(evaluation.images, TEST, evaluation.views, 2);
     check_predictions(context, model, result.score_tta, first);
     d9_context inner;
-    d9_dataset *dataset = test_images(&inner);
+    d9_dataset *dataset = load_synthetic(&inner);
     assert_ok(context,
               dawn9_predict(opened, dataset->test.images, 1, second, NULL)); /* a small batch, then a larger one */
     assert_int_equal(second[0], first[0]);
@@ -243,7 +243,7 @@ TEST_WITH(dawn9_context *context, the_batch_callback_stops_evaluations, set_up) 
     dawn9_evaluation evaluation;
     int32_t labels[TEST];
     d9_context inner;
-    d9_dataset *dataset = test_images(&inner);
+    d9_dataset *dataset = load_synthetic(&inner);
     dawn9_config *config = parse(context, NULL);
     assert_ok(context, dawn9_train(context, config, NULL, NULL, &model));
     dawn9_on_batch(context, count_batch, &seen);

@@ -80,7 +80,7 @@ static void compare_parts(network which, const struct edits *row, const d9_progr
     }
 }
 
-TEST(test_each_trick_edits_its_part_alone) {
+TEST(test_each_trick_changes_only_its_parts) {
     assert_int_equal(sizeof table / sizeof *table, D9_TRICK_COUNT);
     for (int t = 0; t < D9_TRICK_COUNT; t++) {
         char tricks[128];
