@@ -83,8 +83,7 @@ TEST_WITH(const char *folder, curl_ignores_the_users_settings, set_up, tear_down
     assert_true(run_has(folder, "disabled"));
 }
 
-/* Removes archives and data of earlier calls from the folder, and runs a shell command there. Returns 0 if it succeeds.
- */
+/* Removes archives and data of earlier calls from the folder and runs a shell command there. Returns 0 on success. */
 static int system_in(const char *folder, const char *command) {
     char line[2048];
     snprintf(line, sizeof line, "cd %s && rm -rf cifar* given.tar && %s", folder, command);
