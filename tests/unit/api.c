@@ -1,5 +1,5 @@
-/* Tests libdawn9 through dawn9.h. Functions inside the engine only make the test images; the batch size of a predictor
- * is read from its struct. */
+/* Tests libdawn9 through dawn9.h. Functions inside the engine only make images; the batch size of a predictor is read
+ * from its struct. */
 #include "dawn9.h"
 #include "api/handles.h"
 #include "data/dataset.h"
@@ -9,7 +9,7 @@
 
 static const char yaml[] =
     "target: 5\n"
-    "seed: 3\n" /* a seed whose accuracies after both epochs differ */
+    "seed: 3\n" /* a seed whose score and score_tta differ at the end */
     "backend: reference\n"
     "precision: f32\n"
     "threads: 1\n"
@@ -84,13 +84,13 @@ TEST_WITH(dawn9_context *context, configurations_are_parsed_loaded_and_rejected,
     const char *const wrong[] = {"train.lr.knot=3", NULL};
     assert_rejected(context, dawn9_config_load(context, D9_SOURCE_DIR "/configs/synthetic.yaml", wrong, &config),
                     DAWN9_USAGE, "knots");
-    assert_ok(context,
-              dawn9_config_load(context, D9_SOURCE_DIR "/configs/synthetic.yaml", NULL, &config)); /* no message */
+    /* success clears the message of the error */
+    assert_ok(context, dawn9_config_load(context, D9_SOURCE_DIR "/configs/synthetic.yaml", NULL, &config));
     dawn9_config_free(config);
 }
 
 /* Initializes `context` and loads the synthetic data set, whose test images the models are evaluated on. */
-static d9_dataset *test_images(d9_context *context) {
+static d9_dataset *load_synthetic(d9_context *context) {
     d9_dataset *dataset;
     const d9_dataset_options options = {
         .name = "synthetic", .synthetic_train = TRAIN, .synthetic_test = TEST, .image_size = 16};
@@ -105,11 +105,11 @@ static double percent_right(const int32_t *labels, const int32_t *truth) {
     return 100.0 * right / TEST;
 }
 
-/* Predicts all test images in one call, which must have this accuracy in percent, and some images one by one, which
- * must give equal results. `labels` gets the predictions. */
+/* Predicts all test images in one call, with `accuracy_tta` percent right, and some images one by one, with equal
+ * results. `labels` gets the predictions. */
 static void check_predictions(dawn9_context *context, dawn9_model *model, double accuracy_tta, int32_t *labels) {
     d9_context inner;
-    d9_dataset *dataset = test_images(&inner);
+    d9_dataset *dataset = load_synthetic(&inner);
     float all[TEST][CLASSES], one[CLASSES];
     int32_t label;
     assert_ok(context, dawn9_predict(model, dataset->test.images, TEST, labels, all[0]));
@@ -171,14 +171,14 @@ TEST_WITH(dawn9_context *context, trains_saves_opens_evaluates_predicts, set_up)
     assert_ints(evaluation.images, TEST, evaluation.views, 2);
     check_predictions(context, model, result.score_tta, first);
     d9_context inner;
-    d9_dataset *dataset = test_images(&inner);
+    d9_dataset *dataset = load_synthetic(&inner);
     assert_ok(context,
               dawn9_predict(opened, dataset->test.images, 1, second, NULL)); /* a small batch, then a larger one */
     assert_int_equal(second[0], first[0]);
     d9_dataset_free(&inner, dataset);
     check_predictions(context, opened, result.score_tta, second);
     assert_memory_equal(first, second, sizeof first);
-    assert_int_equal(opened->predictor.session.program.extent.batch, 24); /* that of training, no longer 1 */
+    assert_int_equal(opened->predictor.session.program.extent.batch, 24); /* the batch of training, no longer 1 */
     dawn9_model_free(opened), dawn9_model_free(model), dawn9_model_free(NULL);
 }
 
@@ -243,7 +243,7 @@ TEST_WITH(dawn9_context *context, the_batch_callback_stops_evaluations, set_up) 
     dawn9_evaluation evaluation;
     int32_t labels[TEST];
     d9_context inner;
-    d9_dataset *dataset = test_images(&inner);
+    d9_dataset *dataset = load_synthetic(&inner);
     dawn9_config *config = parse(context, NULL);
     assert_ok(context, dawn9_train(context, config, NULL, NULL, &model));
     dawn9_on_batch(context, count_batch, &seen);

@@ -39,7 +39,7 @@ TEST(draws_cover_their_ranges) {
     check_ranges(&rule, (const int[5]){1, 9, 2, 4, 20});
 }
 
-TEST(an_augmentation_that_is_off_draws_zero) {
+TEST(an_augmentation_that_is_off_or_has_one_place_draws_zero) {
     const d9_augment_rule rule = {3, 32, 32, 32, 32, {{0}}}, whole = {3, 32, 32, 32, 32, {[D9_AUGMENT_CUTOUT] = {32}}};
     for (uint32_t sample = 0; sample < 100; sample++)
         for (int s = 0; s < D9_DRAW_SLOTS; s++)
@@ -84,7 +84,7 @@ TEST(jitter_is_uniform_and_differs_between_epochs) {
 }
 
 TEST(jitter_adds_and_then_multiplies) {
-    const int32_t quarter = d9_augment_uniform(UINT32_C(0xffffff00), 0, 0.25f), /* the largest word: u = 1 - 2^-23 */
+    const int32_t quarter = d9_augment_uniform(UINT32_C(0xffffff00), 0, 0.25f), /* the 24 bits used: u = 1 - 2^-23 */
         half = d9_augment_uniform(0, 1, 0.5f), middle = d9_augment_uniform(UINT32_C(0x80000000), 1, 0.5f);
     assert_within((double)d9_float_of_bits((uint32_t)quarter), 0.25 * (1 - 0x1p-23), 1e-12);
     assert_true(d9_float_of_bits((uint32_t)half) == 0.5f && d9_float_of_bits((uint32_t)middle) == 1.0f);
@@ -108,8 +108,8 @@ TEST(alternating_mirror_mirrors_the_other_half_next_epoch) {
 
 enum { BOX_ROWS = 240, BOX_COLUMNS = 320 };
 
-/* Computes the box of torchvision's RandomResizedCrop in double. box: rows, columns, top, left; rows and columns are 0
- * if none of ten attempts fits. */
+/* Computes the box of torchvision's RandomResizedCrop in double, for epoch 2. box: rows, columns, top, left; rows and
+ * columns are 0 if none of ten attempts fits. */
 static void box_by_hand(const d9_augment_rule *rule, uint32_t sample, double scale, double ratio, int64_t *box) {
     box[0] = box[1] = 0;
     for (uint32_t attempt = 0; attempt < 10; attempt++) {
@@ -240,7 +240,7 @@ TEST(rotations_have_sine_and_cosine) {
             assert_true(fabs(turn.number[0] - cos(angle) * D9_CHANGE_UNIT) < 2.5 &&
                         fabs(turn.number[1] - sin(angle) * D9_CHANGE_UNIT) < 2.5);
         }
-    /* a quarter turn of 3 x 3: the corners go round, the middle stays */
+    /* a quarter turn of 3 x 3: the source of each corner is the next corner */
     const d9_change quarter = {D9_CHANGE_ROTATE, {0, D9_CHANGE_UNIT}};
     static const int corners[][2] = {{0, 0}, {2, 0}, {2, 2}, {0, 2}, {0, 0}};
     for (int i = 0; i < 4; i++) {
@@ -250,7 +250,7 @@ TEST(rotations_have_sine_and_cosine) {
     }
 }
 
-/* At strength 0 no change moves a pixel or changes a byte; only SOLARIZE inverts bytes of 255. */
+/* At strength 0 no change moves a pixel, and bytes change only by SOLARIZE, which inverts 255. */
 TEST(changes_of_strength_zero_change_nothing) {
     for (int row = 0; row < D9_CHANGES; row++) {
         const d9_change change = d9_change_of(row, 0, 1);

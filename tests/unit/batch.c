@@ -26,7 +26,7 @@ static double *train(const d9_config *config, int64_t steps, bool poisoned, int6
     const d9_program *program = &session->program;
     assert_ints(program->steps, steps, program->steps % program->accumulate, 0);
     const d9_buffer mean = d9_accumulator_find(&program->accumulators, "gradient_mean");
-    assert_int_equal(mean == D9_BUFFER_COUNT, program->accumulate == 1); /* off: absent */
+    assert_int_equal(mean == D9_BUFFER_COUNT, program->accumulate == 1); /* not used: absent */
     if (program->accumulate > 1)
         assert_int_equal(program->buffer_bytes[mean], program->buffer_bytes[D9_BUFFER_GRADIENT]);
     double *nan = test_room((size_t)program->group_elements * sizeof *nan);
@@ -137,8 +137,8 @@ TEST(test_processes_add_gradients_once_per_update) {
     }
 }
 
-/* Parameters freeze and image sizes change only between updates: 0.75 epochs are 6.75 of 9 batches, or three updates.
- */
+/* Parameters freeze and image sizes change only between updates: 0.75 epochs are 6.75 of 9 batches, rounded up to three
+ * updates. */
 TEST(test_phases_change_between_updates) {
     static const char settings[] = "batch_size: 4, accumulate: 3";
     const d9_program *frozen = program_of(
@@ -171,9 +171,9 @@ TEST(test_accumulate_too_large_or_in_conflict_is_rejected) {
 
 /* ---- the largest batch that fits, of a network whose memory is counted by hand: image (8, 8, 3) -> linear -> 10 ----
  *
- * If every rule computes one node, the scratch of a step of n images has these bytes, each rounded up to 64: images
- * 768n and draws 44n. After augmentation, labels and losses (4n each) and logits (40n), later overwritten by their
- * gradient, take the memory of the draws as far as they fit; scratch_bytes adds the rest. */
+ * If every rule computes one node, the scratch of a step of n images has 768n bytes of images and 44n of draws, each
+ * rounded up to 64. After augmentation, the memory of the draws is used again: for labels and losses, 4n bytes each,
+ * and for logits, 40n, whose gradient overwrites them. scratch_bytes adds the arrays that do not fit. */
 
 static d9_status build(d9_context *where, const void *options, int64_t classes, d9_graph *graph, d9_value_id x,
                        d9_value_id *logits) {
@@ -189,9 +189,9 @@ static d9_config *config_of(const char *more) {
 }
 
 static int64_t up_64(int64_t bytes) { return (bytes + 63) / 64 * 64; }
-/* Images, draws, and the arrays that do not fit into the memory of the draws after augmentation. Labels and the
- * gradient of the logits fit, and only the losses need more memory; if rounding makes these two larger than the draws,
- * labels and losses fit, and the gradient needs more. Therefore some batches need more memory than larger ones. */
+/* If labels and the gradient of the logits fit into the memory of the draws, only the losses, which are as large as the
+ * labels, need more. Otherwise labels and losses fit, and the gradient needs more. Therefore some batches need more
+ * memory than larger ones. */
 static int64_t scratch_bytes(int64_t n) {
     const int64_t draws = up_64(44 * n), labels = up_64(4 * n), gradient = up_64(40 * n);
     if (n == 1) return up_64(768) + 3 * 64; /* only one of labels, losses and gradient fits into the draws' memory */

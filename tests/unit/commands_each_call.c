@@ -27,7 +27,7 @@ const d9_system *__wrap_d9_system_default(void) { return is_command ? &faulty : 
 enum { WORDS_MAX = 12 };
 typedef struct command {
     const char *words[WORDS_MAX];
-    const char *makes; /* a folder that does not exist before, or NULL */
+    const char *makes; /* the folder that the command makes; NULL: none */
     bool varies;       /* standard output differs between runs: it has times, or names files that could not be read */
 } command;
 
@@ -77,7 +77,7 @@ static int count_lines(const char *name, char last[1024]) {
     return count;
 }
 
-static void remove_made(const command *c) { /* the folder that the command made */
+static void remove_made_folder(const command *c) {
     if (c->makes && access(c->makes, F_OK) == 0) run_folder_remove(c->makes);
 }
 
@@ -103,7 +103,7 @@ static void check(const command *c, each_call kind, int64_t k) {
     char what[128], line[1024] = "";
     snprintf(what, sizeof what, "dawn9 %s %s, %s %lld", c->words[0], c->words[1] ? c->words[1] : "",
              each_call_names[kind], (long long)k);
-    remove_made(c);
+    remove_made_folder(c);
     const int status = run(c, kind, k), lines = count_lines("err", line);
     if (!shared->met) fail_msg("%s: not met", what);
     if (status > D9_OUTPUT) fail_msg("%s: status %d: %s", what, status, line);
@@ -111,19 +111,20 @@ static void check(const command *c, each_call kind, int64_t k) {
     if (status && strncmp(line, "dawn9: ", 7) != 0) fail_msg("%s: says %s", what, line);
     if (ftw(".", is_partial, 8) != 0) fail_msg("%s: a half-written file is left", what);
     if (status == 0 && !c->varies && !same_files("out", "whole")) fail_msg("%s: prints something else", what);
-    if (strcmp(c->words[0], "train") == 0) remove_made(c); /* without --resume, train rejects an unfinished run */
+    if (strcmp(c->words[0], "train") == 0)
+        remove_made_folder(c); /* without --resume, train rejects an unfinished run */
     if (TEST_SHARE == 1 && status && kind != CALL_allocate && run(c, kind, 0))
         fail_msg("%s: afterwards it fails", what);
 }
 
-/* ---- every command, with `some` failing calls of each kind ---- */
+/* ---- the commands, with `some` failing calls of each kind ---- */
 
 static int64_t some; /* calls tried per kind, at most; 0: one */
 
-static void check_each(const command *c) { /* counts the command's calls, then lets each call tried fail once */
+static void check_each(const command *c) { /* counts the calls, then runs once for each call to fail */
     char line[1024] = "";
     for (int i = 0; i < 2; i++) { /* counts the calls of run 2, which finds files of run 1, as later runs do */
-        remove_made(c);
+        remove_made_folder(c);
         if (run(c, CALL_allocate, 0)) fail_msg("dawn9 %s: %s", c->words[0], (count_lines("err", line), line));
     }
     const planted counted = *shared;
@@ -134,7 +135,7 @@ static void check_each(const command *c) { /* counts the command's calls, then l
         const int64_t first = some || TEST_SHARE > 1 ? 1 : 1 + calls / 2;
         for (int64_t k = first; k <= calls; k += step, tried++) check(c, (each_call)kind, k);
     }
-    remove_made(c);
+    remove_made_folder(c);
     assert_int_equal(run(c, CALL_allocate, 0), 0); /* makes the files that later commands need */
     print_message("dawn9 %s %s: %lld calls failed\n", c->words[0], c->words[1] ? c->words[1] : "", (long long)tried);
 }

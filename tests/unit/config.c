@@ -16,7 +16,7 @@
 #define EDIT(kind, text)                                                                                               \
     (&(d9_config_edits){.items = &(d9_config_edit){D9_EDIT_##kind, text, NULL, NULL, false}, .count = 1})
 
-/* Configurations live until the test ends. */
+/* The configuration lives until the test ends. */
 static d9_config *parse(const char *yaml, const d9_config_edits *edits) {
     d9_config *config;
     OK(d9_config_parse(&context, "x.yaml", yaml, edits, &config));
@@ -229,8 +229,9 @@ TEST(test_a_schedule_has_any_number_of_knots, enter_source_folder) {
     assert_true(d9_schedule_at(lr, 2 * 4321 - 1, 2, count) == 4321 % 7);
 }
 
-/* A shape, knots or values set later replace the schedule; peak, warmup, start and end change an inherited cosine. */
-TEST(test_shape_knots_or_values_replace_the_schedule, enter_source_folder) {
+/* Another shape keeps only peak and `at` of the inherited schedule, new values only the knots and `at`. Setting peak,
+ * warmup, start or end changes an inherited cosine. */
+TEST(test_another_shape_replaces_the_schedule, enter_source_folder) {
     static const char listed[] = "train: {lr: {knots: [0, 1, end], values: [0, 0.1, 0.04], peak: 5, at: start}}",
                       cosine[] = "train: {lr: {shape: cosine, peak: 0.4, warmup: 10%, start: 0.1, end: 0.01}}";
     assert_learning_rates(listed, "train.lr={shape: cosine, peak: 2, end: 1}", 3, (const double[]){0, 2, 1});
@@ -248,7 +249,7 @@ TEST(test_shape_knots_or_values_replace_the_schedule, enter_source_folder) {
     assert_true(config->train.lr.at_start);
 }
 
-/* The help text of a choice has one line for each value, in the order of the values, which begins with the value. */
+/* The help text of a choice must explain each value, in their order, on a line that begins with "VALUE: ". */
 static void assert_values_explained(const d9_option *option) {
     d9_choices choices;
     d9_text *text = test_text();
@@ -470,9 +471,8 @@ TEST(test_printed_configurations_are_read_back, enter_source_folder) {
     assert_round_trip(config);
 }
 
-/* A text is quoted where YAML has another type for it, so that no reader of a record takes it for a number, a date, a
- * truth value or null. */
-TEST(test_print_quotes_texts_of_other_types, enter_source_folder) {
+/* Texts that YAML would read as numbers, dates, truth values or null are quoted, and texts with a space. */
+TEST(test_texts_that_look_like_other_types_are_quoted, enter_source_folder) {
     static const struct {
         const char *text;
         bool quoted;
@@ -530,7 +530,7 @@ TEST(test_origins_with_newlines_stay_yaml, enter_source_folder) {
     assert_round_trip(config);
 }
 
-TEST(test_hash_ignores_what_does_not_change_training, enter_source_folder) {
+TEST(test_some_options_are_not_in_the_hash, enter_source_folder) {
     static const char *const same[] = {"title: t",
                                        "target: 50",
                                        "threads: 3",
@@ -556,7 +556,7 @@ TEST(test_hash_ignores_what_does_not_change_training, enter_source_folder) {
     }
 }
 
-/* docs/records.md documents the text that is hashed; it must be the same in every later version. */
+/* docs/records.md documents the text that is hashed; later versions must hash the same text. */
 TEST(test_the_hash_is_of_the_documented_text, enter_source_folder) {
     static const struct {
         const char *yaml, *hashed;

@@ -402,7 +402,7 @@ TEST_WITH(bench *bench, files_have_names_of_any_legal_length, open_bench, close_
     d9_context_clear(&context);
 }
 
-TEST_WITH(bench *bench, test_a_failed_append_leaves_the_file, open_bench, close_bench) {
+TEST_WITH(bench *bench, test_a_failed_append_is_undone, open_bench, close_bench) {
     const char *path = in(bench, "events");
     bench->faults.disk_bytes_left = 2; /* the first record does not fit: no file */
     assert_ints(d9_file_append(&context, path, "one\n", 4), D9_OUTPUT, run_folder_count(bench->folder, ""), 0);
@@ -484,7 +484,7 @@ TEST_WITH(bench *bench, test_a_lock_has_one_holder, open_bench, close_bench) {
 }
 
 /* If a launcher fails before a process of the run begins, only its log has the reason. */
-TEST_WITH(bench *bench, the_first_line_of_a_launcher_is_shown, open_bench, close_bench) {
+TEST_WITH(bench *bench, the_message_of_a_failed_launcher_is_shown, open_bench, close_bench) {
     const char *log = in(bench, "ranks.log");
     const char *const argv[] = {"sh", "-c", "echo; echo -----; echo '  no slots left'; echo more; exit 1", NULL},
                       *const silent[] = {"false", NULL};

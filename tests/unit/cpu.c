@@ -189,7 +189,7 @@ TEST(a_plan_that_does_not_fit_is_rejected) {
 }
 
 /* f64 and fp16 have no rule: the error names the node. */
-TEST(other_precisions_are_rejected_by_name) {
+TEST(other_precisions_are_rejected_naming_the_node) {
     fixture *f = *state;
     static const d9_type types[][2] = {{D9_F64, D9_F64}, {D9_F16, D9_F32}};
     for (int t = 0; t < 2; t++) {

@@ -1,7 +1,7 @@
 /* Every convolution kernel of the CPU except amx (conv_weight.c), compared with a plain sum in double: all instruction
- * sets that run here, odd sizes and channels, one to three threads with different caches, whose bits must be equal.
- * Guard bytes surround outputs and scratch. Inputs are small integers, which kernels that only multiply and add must
- * sum exactly, and random numbers from -1 to 1, in f32 and bf16. Shapes that a kernel rejects are left out. */
+ * sets that run here, odd sizes and channels, and one to three threads with different caches, which must give equal
+ * bits. Guard bytes surround outputs and scratch. Inputs are small integers, which kernels that only multiply and add
+ * must sum exactly, and random numbers from -1 to 1, in f32 and bf16. Shapes that a kernel rejects are left out. */
 #include "kernels/cpu/conv.h"
 #include "kernels/formulas/philox.h"
 #include "tests/support/kernel_arrays.h"
@@ -17,8 +17,7 @@ typedef struct tolerance {
 } tolerance;
 
 /* Limits are 1.5 times the largest errors in some 40000 results (Zen 5). For Winograd with pairs they are 1.5 times the
- * largest errors in 1308 results (Zen 4); sums of a single product have the largest errors, as in the data gradient of
- * one output channel. */
+ * largest errors in 1308 results (Zen 4). */
 static const tolerance tolerances[] = {{"winograd", false, {3.2e-6, 2.3e-6, 2e-6}, {3.3e-5, 2.6e-5, 9e-6}, false},
                                        {"winograd", true, {0.024, 0.024, 0.024}, {0.2, 0.33, 0.18}, false},
                                        {"gemm", false, {1.2e-6, 1.2e-6, 1.2e-6}, {6e-6, 6e-6, 6e-6}, true},
@@ -125,7 +124,7 @@ static void fill_array(conv_case *c, int i) { /* fills array i with values that 
     }
 }
 
-/* Stores the inputs in another type, in which they must be exact. */
+/* Stores the inputs in this type, which must represent them exactly. */
 static void store_inputs(conv_case *c, d9_kernel_store store) {
     c->shape.store = store;
     for (int i = 0; i < 3; i++) {
@@ -342,8 +341,8 @@ static void check_pooled(const conv_case *c, const d9_cpu_conv_kernel *kernel, c
 
 /* ---- all passes, instruction sets and sizes ---- */
 
-/* Tests each pass that the kernel accepts; returns their number. Only random numbers are summed by several threads as
- * well, because exact sums of integers could not show a dependence of bits on the number of threads. */
+/* Tests each pass that the kernel accepts; returns their number. Threads are compared only on random numbers: exact
+ * sums of integers could not show that bits depend on the number of threads. */
 static int check_passes(conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu_loops *loops) {
     const d9_cpu cpus[] = {{.loops = loops, .threads = 1},
                            {.loops = loops, .threads = 2, .cache_bytes = {4 << 10, 32 << 10, 64 << 10}},
@@ -368,8 +367,7 @@ static int check_passes(conv_case *c, const d9_cpu_conv_kernel *kernel, const d9
 }
 
 /* Tests the passes that the kernel accepts, with every instruction set that runs here; returns the number of tested
- * passes, over all sets.
- */
+ * passes, over all sets. */
 static int check_instruction_sets(conv_case *c, const d9_cpu_conv_kernel *kernel, d9_kernel_store store) {
     int compared = 0;
     store_inputs(c, store);
@@ -473,7 +471,8 @@ static void put_special_values(conv_case *c) {
             store_element(c->inputs[0].data, s->store, pixel * s->inputs + i, (double)odd[pixel / 7 % 5]);
 }
 
-static void check_places(const conv_case *c, const d9_cpu *cpu, const pooled *p, const guarded *y) { /* y: not pooled */
+/* Compares the fused pool's result `p` with that of the separate kernels. y: the output that is not pooled. */
+static void check_places(const conv_case *c, const d9_cpu *cpu, const pooled *p, const guarded *y) {
     const d9_cpu_conv_shape *s = &c->shape;
     const d9_kernel_window window = {.images = s->images,
                                      .height = s->out_height,
@@ -526,7 +525,7 @@ TEST(fused_pools_agree_on_nan_and_infinities) {
         }
 }
 
-/* test_cpu_conv [many]: some sizes, or many, for several minutes. */
+/* test_cpu_conv [many]: some sizes, or many, which take several minutes. */
 int main(int count, char **arguments) {
     return test_run((void *)(uintptr_t)(count == 2 && strcmp(arguments[1], "many") == 0 ? many_sizes : some_sizes));
 }

@@ -1,6 +1,6 @@
-/* The first step of dawn94 at full width and batch 8, and of a language model with 5,000 words, with default algorithms
- * and fused rules, compared with the reference backend rule by rule: golden cases are narrow, and wide layers and many
- * classes use other code. `poisoned`: the parameters of the tested backend are NaN, and rows must fail. */
+/* The first step of dawn94 at full width and of a language model with 5,000 words, compared with the reference backend
+ * rule by rule. Golden cases are narrow; wide layers and many classes use other code. `poisoned`: the parameters of the
+ * tested backend are NaN, and rows must fail. */
 #include "tests/support/programs.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
@@ -17,7 +17,7 @@ static void check_dawn94(const char *backend, const char *precision, const char 
     run_check_rules(&context, config, poisoned, 30);
 }
 
-/* A corpus of `WORDS` different words in a mixed order, and <eos> for the ends of lines. */
+/* Writes a corpus of WORDS different words in a mixed order. The end of a line is one more word, <eos>. */
 static void write_corpus(const char *folder) {
     enum { WORDS = 4999, EACH = 6 };
     static const char *const parts[] = {"train.txt", "valid.txt", "test.txt"};

@@ -585,9 +585,9 @@ static void run_norms(fixture *f, const d9_cpu *cpu, const d9_kernel_norm *n, in
                          &gradients);
 }
 
-/* Norms must have the same bits however their work is divided among threads. Compares one thread, whose caches hold
- * everything, with several threads that take one group each or a few groups at a time, with more threads than groups,
- * and with non-temporal stores; each with aligned and with unaligned arrays. */
+/* Norms must have the same bits however their work is divided among threads. Compares one thread with several threads
+ * that take one group each or a few groups at a time, with more threads than groups, and with non-temporal stores; each
+ * with aligned and with unaligned outputs. */
 static void check_norm_divisions(fixture *f, const setting *s) {
     static const norm_sizes sizes[] = {{8, 20, 64, 4}, {12, 5, 16, 3}, {6, 7, 32, 1}, {36, 3, 8, 18}};
     if (s->integers || s->cpu.threads > 1) return;

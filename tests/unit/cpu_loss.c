@@ -1,7 +1,7 @@
 /* The CPU kernels of the loss, its gradient and the metrics, compared with the formulas in double, in place and not, at
  * every level (instruction set) that runs here; bf16 dlogits are compared with the rounded f32 ones. With few classes,
- * results must have the bits of the formulas in double. One, two and three threads must give the same bits. Nothing may
- * be written after the end of an array. */
+ * results must be those of the formulas, rounded to f32. One, two and three threads must give the same bits. Nothing
+ * may be written after the end of an array. */
 #include "kernels/cpu/kernels.h"
 #include "kernels/formulas/half.h"
 #include "core/system.h"
@@ -106,8 +106,8 @@ static void compare(const char *what, const d9_cpu *cpu, const d9_kernel_loss *s
              (long long)i, cpu->loops->level, (long long)s->classes, s->smoothing, s->share, (double)got, want, limit);
 }
 
-/* Few classes must give the expected bits. With many, p_k = exp(z_k - max z) / sum has the rounding errors of the
- * difference, of the exponential and of the sum, and the loss has that of the sum's logarithm. */
+/* Few classes must give the expected values, rounded to f32. With many, p_k = exp(z_k - max z) / sum has the rounding
+ * errors of the difference, of the exponential and of the sum, and the loss has that of the sum's logarithm. */
 static void check(const fixture *f, const d9_cpu *cpu, const d9_kernel_loss *s, const float *dlogits) {
     const double unit_error = s->classes < MANY ? 0 : 0x1p-24;
     const double uniform = 2 * s->smoothing / (double)s->classes; /* bound of the smoothing term: weights are below 2 */
@@ -245,7 +245,7 @@ TEST(losses_of_nan_and_infinities_agree_with_the_formulas) {
             }
 }
 
-/* A row's logits may all be -inf, or its first be NaN, which no logit exceeds. */
+/* All logits of row 0 are -inf; the first of row 1 is NaN, which no logit exceeds. */
 TEST(predictions_of_infinities_and_nan_are_counted) {
     fixture *f = *state;
     EACH_LEVEL(loops)
@@ -265,7 +265,7 @@ TEST(predictions_of_infinities_and_nan_are_counted) {
     }
 }
 
-/* The first step with a non-finite loss is recorded and stays; a sample without a label does not count. */
+/* The first step s with a non-finite loss is recorded as s + 1 and stays; a sample without a label does not count. */
 TEST(metrics_record_the_first_non_finite_step) {
     const d9_kernel_loss shape = {.samples = 3, .classes = 3, .share = 1};
     const float loss[] = {1, INFINITY, 0};

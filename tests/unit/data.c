@@ -1,5 +1,5 @@
-/* Data sources, with the error for each kind of damaged input; splits, the order of images, and preview sheets. Files
- * are made in a temporary folder; CIFAR-10 is not needed. */
+/* Data sources and errors for damaged input; splits, the order of images, and preview sheets. Files are made in a
+ * temporary folder; CIFAR-10 is not needed. */
 #include "core/system.h"
 #include "data/dataset.h"
 #include "data/preview.h"
@@ -618,7 +618,7 @@ TEST(order_is_a_permutation_of_its_own_each_epoch) {
     assert_int_equal(other[0], 0);
 }
 
-TEST_WITH(const char *folder, sheet_shows_bytes_reals_and_filters_alike, run_folder_set_up) {
+TEST_WITH(const char *folder, sheet_shows_bytes_reals_and_filters, run_folder_set_up) {
     const double mean[3] = {125.31, 122.95, 113.87}, std[3] = {62.99, 62.09, 66.70};
     uint8_t bytes[2 * 2 * 3];
     float reals[12];

@@ -83,8 +83,7 @@ TEST_WITH(const char *folder, curl_ignores_the_users_settings, set_up, tear_down
     assert_true(run_has(folder, "disabled"));
 }
 
-/* Removes archives and data of earlier calls from the folder, and runs a shell command there. Returns its exit status.
- */
+/* Removes archives and data of earlier calls from the folder and runs a shell command there. Returns 0 on success. */
 static int system_in(const char *folder, const char *command) {
     char line[2048];
     snprintf(line, sizeof line, "cd %s && rm -rf cifar* given.tar && %s", folder, command);
@@ -264,7 +263,7 @@ static void write_labels(const char *folder, const char *name, int count,
     run_write(folder, name, text->bytes, text->size);
 }
 
-/* Makes the npm package: labels, and six links to one sheet, whose pixel p of image i is (i, p, 7) modulo 256. libpng
+/* Makes the npm package: labels, and one sheet under six names. Pixel p of image i is (i, p, 7) modulo 256. libpng
  * writes the sheet at once; d9_png_write would compress for seconds. */
 static void make_package(const char *folder) {
     char name[64];

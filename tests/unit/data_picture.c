@@ -53,7 +53,7 @@ static void check_two_pixels(const picture *from, const uint8_t expected[6]) {
     d9_image_free(&context, &image);
 }
 
-TEST(every_kind_of_png_becomes_rgb) {
+TEST(grey_palette_and_alpha_pngs_become_rgb) {
     check_two_pixels(&grey16, (const uint8_t[]){0x40, 0x40, 0x40, 255, 255, 255});
     check_two_pixels(&grey_alpha, (const uint8_t[]){100, 100, 100, 204, 204, 204});
     check_two_pixels(&palette, (const uint8_t[]){200, 100, 50, 255, 255, 255});

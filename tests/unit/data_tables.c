@@ -1,4 +1,4 @@
-/* Parts for training, validation and test that the user chose: folders train/, test/ and val/; tables of labels and
+/* Parts for training, validation and test: folders train/, test/ and val/, draws by file name; tables of labels and
  * their errors. The split of the real chest X-rays is tested if DAWN9_XRAY_CSV names their table. */
 #include "core/system.h"
 #include "data/dataset.h"
@@ -61,7 +61,7 @@ TEST_WITH(const char *folder, empty_classes_are_left_out_on_request, run_folder_
     const d9_dataset_options strict = {.name = "folder"}, lenient = {.skip_empty = true};
     write_part(folder, "train", 5, 10);
     write_part(folder, "test", 3, 200);
-    run_make_directory(folder, "train/__MACOSX/ant"); /* foreign: always left out */
+    run_make_directory(folder, "train/__MACOSX/ant"); /* foreign and without images: left out */
     run_make_directory(folder, "test/lost+found");
     run_make_directory(folder, "train/bee/@eaDir/0.png");
     check_parts(folder, (d9_dataset_options){.skip_empty = false}, 10, 6, 200);
@@ -143,7 +143,7 @@ TEST_WITH(const char *folder, a_foreign_folder_with_images_is_a_class, run_folde
     assert_string_equal(dataset->class_names[1], "lost+found");
 }
 
-/* Folders of an evaluation get the numbers of the model's classes, of which they may lack some. */
+/* An evaluation numbers class folders like the model's classes; some classes may have no folder. */
 TEST_WITH(const char *folder, class_folders_are_classes_of_the_model_by_name, run_folder_set_up) {
     static const char *const names[] = {"bee", "cow", "ant"};
     d9_provenance known = {.rule = D9_SPLIT_RULE, .classes = 3, .class_names = names};
@@ -196,8 +196,8 @@ static void check_row(const reading *r, int row, const char *file, int32_t label
     assert_int_equal(r->table.rows[row].label, label);
 }
 
-/* The table has quoted cells, CRLF and LF, a byte order mark, empty lines and an unused column. Names are sorted by
- * bytes. */
+/* The table has quoted cells, CRLF and LF, a byte order mark, an empty line and an unused column. Class names are
+ * sorted by bytes. */
 TEST(tables_with_one_label_per_file_are_read) {
     reading r;
     OK(read_text(&r, &one,
@@ -248,8 +248,8 @@ TEST(spaces_around_groups_and_parts_do_not_count) {
     assert_ints(r.faults.count, 0, r.table.rows[1].part, D9_PART_TEST);
 }
 
-/* Files of the same name in the folders of 90 patients are drawn one by one: version 3 of the rule. `find` writes paths
- * with ./, which changes nothing. */
+/* Files of the same name in the folders of 90 patients: version 2 of the rule draws them together, version 3 one by
+ * one. `find` writes paths with ./, which changes nothing. */
 TEST(equal_file_names_are_drawn_by_their_folders) {
     int parts[180];
     for (int row = 0; row < 3; row++) {
@@ -312,7 +312,7 @@ TEST(labels_keep_the_numbers_of_the_model) {
     assert_non_null(strstr(r.faults.fault[0].text, "Hernia"));
 }
 
-/* Every faulty row is in the list, with its line; the rows between them are read. */
+/* Every faulty row is in the list, with its line; the first and the last row are read. */
 TEST(faulty_rows_are_listed) {
     static const struct {
         const char *row, *says;
@@ -429,7 +429,6 @@ TEST(a_column_says_the_part) {
     assert_non_null(strstr(r.faults.fault[1].text, "line 2")); /* group 1 is in two parts */
 }
 
-/* The published split has 21,563, 3,080 and 6,162 patients. */
 TEST(the_real_x_rays_are_split_as_published) {
     const char *path = getenv("DAWN9_XRAY_CSV");
     d9_dataset_options options = several;
@@ -581,7 +580,7 @@ TEST_WITH(const char *folder, a_class_that_is_not_trained_on_is_rejected, run_fo
     run_data_rejected(folder, options, D9_DATA, "class c data.shares");
 }
 
-/* Without the column that made its parts, the table of the training has no known test part. */
+/* The table of the training is rejected without the column that made its parts: its test part is unknown. */
 TEST_WITH(const char *folder, the_table_of_the_training_needs_its_groups_and_parts, run_folder_set_up) {
     static const char text[] =
         "file,label,split,group\n0.png,a,train,1\n1.png,b,train,2\n2.png,a,test,3\n3.png,b,test,4\n",
@@ -621,7 +620,8 @@ TEST_WITH(const char *folder, divided_groups_that_trained_nothing_are_evaluated_
     assert_int_equal(run_data(folder, options)->test.count, 10);
 }
 
-/* Options of tables are rejected for other datasets, except in an evaluation: older trainings ignored them. */
+/* Options of tables are rejected for other datasets, except default values, and except in an evaluation: older
+ * trainings ignored them. */
 TEST_WITH(const char *folder, keys_of_tables_are_only_for_tables, run_folder_set_up) {
     static const char *const keys[] = {"table",        "file_column", "label_column", "group_column",
                                        "split_column", "separator",   "no_label"};

@@ -85,8 +85,8 @@ static void check_loss(const char *more, double smoothing, bool weighted, int tr
     d9_evaluation_free(&context, &evaluation);
 }
 
-/* The logits with test-time augmentation are those that are scored: with a share of the images, the others have the
- * logits of the plain view. */
+/* The logits with test-time augmentation are those that are scored. If only a share of the images gets all views, the
+ * others have the logits of the plain view. */
 TEST(logits_with_tta_are_those_that_are_scored) {
     static double plain[IMAGES][CLASSES], scored[IMAGES][CLASSES];
     const d9_session_options options = {
@@ -122,7 +122,7 @@ TEST(the_loss_is_of_the_unshifted_view_even_if_all_views_are_shifted) {
 
 /* Neither the losses of a second network (hard_examples) nor evaluating only some images with all views changes the
  * loss. */
-TEST(a_second_network_and_partial_tta_leave_the_loss) {
+TEST(a_second_network_and_partial_tta_leave_the_loss_unchanged) {
     check_loss("train: {batch_size: 8}\ntricks: {label_smoothing: {alpha: 0.3}, hard_examples: {}, "
                "multicrop_tta: {shift: 3, share: 0.25}}\n",
                0.3, false, 0);

@@ -120,7 +120,7 @@ TEST(test_the_command_line_comes_last, setup) {
                          ":2:8 grid.tricks.ema --with ema:every=3,momentum=0.5");
 }
 
-TEST(test_published_belongs_to_what_was_published, setup) {
+TEST(test_published_results_belong_to_their_configuration, setup) {
     d9_experiment *experiment =
         experiment_load("config: tiny.yaml\narms:\n  own: {}\n  edited: {without: [ema]}\n"
                         "  rows: {published: [{epochs: 2, accuracy: 60}, {epochs: 1, accuracy: 50}]}\n"
@@ -215,7 +215,7 @@ TEST(test_an_ablation_overrides_edits_of_its_trick, setup) {
     assert_false(find_arm(experiment, "without-ema")->config->trick_on[ema]);
 }
 
-TEST(test_an_ablation_rejects_what_is_not_on, setup) {
+TEST(test_an_ablation_rejects_an_unknown_trick, setup) {
     d9_experiment *experiment;
     const char *const only[] = {"cello"};
     const char *path = run_path(experiment_folder, "tiny.yaml");
@@ -245,7 +245,7 @@ TEST(test_the_only_arm_is_named_after_its_file, setup) {
     }
 }
 
-TEST(test_the_record_says_what_there_is_to_run, setup) {
+TEST(test_the_record_lists_arms_and_runs, setup) {
     const char *out = run_path(experiment_folder, "out");
     d9_experiment *experiment =
         experiment_load("title: t\nconfig: tiny.yaml\nseeds: 2\narms: {a: {}, b: {without: [ema], baseline: a}}\n");
@@ -265,7 +265,7 @@ TEST(test_the_record_says_what_there_is_to_run, setup) {
     assert_int_equal(run_folder_count(out, ""), 1); /* the lock file is removed */
 }
 
-TEST(test_a_folder_keeps_what_it_has, setup) {
+TEST(test_a_folder_keeps_its_arms_and_seeds, setup) {
     const char *out = run_path(experiment_folder, "out");
     d9_experiment *experiment =
         experiment_load("title: t\nconfig: tiny.yaml\nseeds: [1, 2]\narms: {a: {}, b: {without: [ema]}}\n");

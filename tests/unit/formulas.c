@@ -273,13 +273,13 @@ TEST(labels_are_classes_or_bits) {
 
 TEST(the_variance_of_one_value_is_not_divided_by_zero) { assert_within(d9_norm_unbiased_double(0, 1), 0, 1e-15); }
 
-/* Averaged squares of gradients are never negative; weights without gradients do not change. */
+/* A weight that has had no gradient does not change. Averaged squares of gradients are never negative. */
 TEST(adam_keeps_weights_without_gradients) {
     const d9_update_terms_float terms = {0.5f, 0, 1, {0.1f, 0.001f}, {0.1f, 0.001f, 1e-8f}};
     float w = 3, p = 0, q = 0;
     d9_update_element_float(D9_UPDATE_ADAM, 0, &terms, &w, &p, &q);
     assert_true(w == 3 && p == 0 && q == 0);
-    /* the first step moves the weight by the learning rate, whatever the gradient */
+    /* the first gradient moves the weight by the learning rate, whatever the gradient's size */
     d9_update_element_float(D9_UPDATE_ADAM, -1e-4f, &terms, &w, &p, &q);
     assert_within((double)w, 3.5, 1e-3);
     for (int t = 0; t < 100000; t++) {

@@ -1,5 +1,5 @@
 /* Gradients of whole small networks, compared with finite differences, in f64 on the reference backend, in the program
- * that training builds: resnet9 with the tricks of Page's recipe, and every other network with few channels.
+ * that training builds: resnet9 with many tricks, and every other network, all with few channels.
  *
  *   (L(w + h) - L(w - h)) / 2h   against   the GRADIENT buffer,   L the loss summed over the batch
  *
@@ -53,7 +53,7 @@ enum { ROWS = sizeof rows / sizeof *rows };
 typedef struct network {
     const struct row *row;
     d9_session session;
-    d9_graph forward; /* the training list from the first trainable convolution to the loss */
+    d9_graph forward; /* the training list from first_trained to the loss */
     d9_plan *plan;
     double *state, *gradient;
     int32_t *winners, *reference; /* index of each pool window's maximum: now, and with unchanged weights */
@@ -114,8 +114,7 @@ static d9_node_id first_trained(const d9_graph *graph) {
     return n;
 }
 
-/* Makes texts of `length` random tokens or, for a language model, one text with two such windows in each of its BATCH
- * columns. */
+/* Makes BATCH texts of `length` random tokens or, for a language model, a stream of BATCH columns of 2 * length. */
 static d9_dataset *make_texts(const d9_model *model, int length) {
     static const char *const words[] = {"<pad>", "<start>", "<unknown>", "<unused>", "a", "b", "c", "d", "e"};
     enum { WORDS = sizeof words / sizeof *words };

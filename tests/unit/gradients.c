@@ -43,8 +43,8 @@ static void check_gradient(op_case *forward, d9_value_id x, const double *gradie
     op_close(&live);
 }
 
-/* Builds and runs a backward node. Its inputs `kept` are values of the forward case; D9_NONE: dy, which is r. Each of
- * its `wanted` outputs is checked as the gradient with respect to the forward input of index `of`. */
+/* Builds and runs a backward node. Its inputs `kept` are values of the forward case; D9_NONE: dy, which is r. It has
+ * `wanted` outputs. Output o is checked as the gradient with respect to input of[o] of the forward node. */
 static void check_backward(op_case *forward, d9_op op, const d9_value_id *kept, int kept_count, const int *of,
                            int wanted) {
     const d9_node *node = &forward->graph->nodes[0];

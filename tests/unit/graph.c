@@ -280,7 +280,7 @@ TEST_WITH(fixture *f, test_nodes_are_inserted_at_both_ends, set_up) {
     program_check_graph(&f->graph);
 }
 
-TEST_WITH(fixture *f, test_remove_keeps_producers, set_up) {
+TEST_WITH(fixture *f, test_remove_updates_producers, set_up) {
     stack s = build_stack(f);
     d9_graph_remove_node(&f->graph, 2);
     assert_order(f, "a b d e loss");

@@ -45,7 +45,7 @@ static int64_t element_count(const d9_site *site) {
     return d9_shape_count(&site->graph->values[site->nodes[0]->inputs[0]].shape);
 }
 
-/* Defines a rule's function, with its nodes n and m, that computes element i. */
+/* Defines the function of a rule of nodes n and m; the statement computes element i. */
 #define RUN(name, ...)                                                                                                 \
     static d9_status name(d9_context *context, const d9_site *site, int64_t step) {                                    \
         const d9_node *n = site->nodes[0], *m = site->nodes[1];                                                        \
@@ -242,8 +242,8 @@ TEST(other_steps_and_shared_memory_stop_a_rule) {
     expect_text(t, "scale\tfirst\tfirst\nadd\tsecond\t\n");
 }
 
-/* The addend of norm, act, add is the input of add that no node of the chain writes; D9_NONE if both or none are such.
- */
+/* The addend of norm, act, add is the input of add that no node of the chain writes. D9_NONE: the chain writes both
+ * inputs or none. */
 TEST(the_addend_is_the_input_from_outside) {
     enum { NORMED = 5, Y = 7, OTHER = 3 };
     static const struct {

@@ -125,7 +125,7 @@ static void check_tree(const tree *t) {
     if (limit != t->gibibyte) fail_msg("%s: limit %g GiB, %g expected", t->what, limit, t->gibibyte);
 }
 
-TEST(every_machine_gets_its_threads) {
+TEST(machines_get_their_threads_and_memory_limits) {
     context.system = run_system();
     for (size_t i = 0; i < sizeof trees / sizeof *trees; i++) check_tree(&trees[i]);
 }

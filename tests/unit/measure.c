@@ -1,4 +1,5 @@
-/* Measures: accuracy, area under the curve and perplexity against definitions, comparison, and words. */
+/* Measures: accuracy, area under the curve and perplexity, compared with their definitions; comparison of scores; words
+ * about a measure. */
 #include "core/measure.h"
 #include "tests/support/test.h"
 
@@ -19,7 +20,7 @@ TEST(test_accuracy_takes_the_first_of_equal_logits) {
 enum { SAMPLES = 60, LABELS = 4 };
 
 /* The share of pairs of a positive and a negative sample that the logits order correctly; ties count half. */
-static double count_pairs(const double *logits, const int32_t *labels, int c) {
+static double share_of_ordered_pairs(const double *logits, const int32_t *labels, int c) {
     double right = 0, pairs = 0;
     for (int i = 0; i < SAMPLES; i++)
         for (int j = 0; j < SAMPLES; j++) {
@@ -40,7 +41,7 @@ TEST(test_area_under_the_curve_is_the_share_of_ordered_pairs) {
     const d9_evaluated all = {.logits = logits, .labels = labels, .samples = SAMPLES, .classes = LABELS};
     for (int i = 0; i < SAMPLES * LABELS; i++) logits[i] = i * 37 % 101 % 7 - 3;
     for (int i = 0; i < SAMPLES; i++) labels[i] = 2 | (i * 29 % 53 < 9) | (i * 13 % 31 < 16) << 3;
-    const double first = count_pairs(logits, labels, 0), last = count_pairs(logits, labels, 3);
+    const double first = share_of_ordered_pairs(logits, labels, 0), last = share_of_ordered_pairs(logits, labels, 3);
     assert_true(fabs(first - 0.5) > 0.01 && fabs(last - first) > 0.01);
     assert_true(fabs(score_of("auc", &all, by_label) - (first + last) / 2) <= 1e-12);
     assert_true(fabs(by_label[0] - first) <= 1e-12 && fabs(by_label[3] - last) <= 1e-12);

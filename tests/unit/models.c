@@ -67,9 +67,8 @@ static int64_t count_parameters(const d9_graph *graph) {
     return count;
 }
 
-/* ResNet and DenseNet: torchvision 0.14's numbers for 1000 classes; those for other counts follow from stem and head.
- * tests/cli/pytorch.sh counts the wide networks in PyTorch, too; their paper has 2.7 M and 36.5 M. For other networks:
- * sums over their layers. */
+/* Sources: for ResNet and DenseNet with 1000 classes torchvision 0.14; for wide networks their paper (2.7 M, 36.5 M)
+ * and tests/cli/pytorch.sh, which counts them in PyTorch; otherwise sums over the layers. */
 TEST(parameters_are_counted) {
     static const struct {
         const char *model;
@@ -107,7 +106,7 @@ TEST(parameters_are_counted) {
 }
 
 /* Names and sizes of torchvision's ResNet and DenseNet, of the wide networks' authors, and those of this program for
- * vgg and airbench. In ResNet's blocks the 3x3 convolution has the stride. */
+ * vgg and airbench. In bottleneck blocks the 3x3 convolution has the stride. */
 TEST(values_have_the_published_names_and_sizes) {
     static const struct {
         const char *model;
@@ -179,7 +178,7 @@ TEST(names_are_not_truncated) {
     }
 }
 
-/* Every add follows its norm and precedes its act; its inputs are the norm and the shortcut, in this order. */
+/* Every add follows its norm, which is its first input, and precedes its act. */
 TEST(norm_add_and_act_are_neighbours) {
     static const char *const depths[] = {"name: resnet, depth: 34, width: 4", "name: resnet, depth: 50, width: 4"};
     for (int m = 0; m < 2; m++) {

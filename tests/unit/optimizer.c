@@ -1,5 +1,5 @@
 /* Parameter groups and their updates: a trick of the test trains the head by SGD without momentum, with its own
- * schedule, only from epoch 1 to epoch 2; resuming; selectors; groups that are rejected. unit.verify and
+ * schedule, only in the second epoch; resuming; selectors; groups that are rejected. unit.verify and
  * unit.cpu_verify compare Adam, AdamW and Muon with PyTorch. */
 #include "tests/support/runs.h"
 #include "tests/support/test.h"

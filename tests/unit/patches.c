@@ -164,8 +164,8 @@ TEST(test_a_matrix_that_is_not_finite_is_rejected, set_up) {
 
 /* Fails unless the 3x3 filters F of patch_whitening (epsilon 0.01), in a session of dawn94 with `change` in f64, whiten
  * the patches of its first `count` training images: F C F^T, with C their covariance, is diagonal with lambda / (lambda
- * + epsilon) on the diagonal. C must have eigenvalues above `largest` and below `smallest`, which shows that the
- * patches are not white. */
+ * + epsilon) on the diagonal, lambda the eigenvalues of C. C must have eigenvalues above `largest` and below
+ * `smallest`, which shows that the patches are not white. */
 static void check_whitening(const char *change, int64_t count, double largest, double smallest, double tolerance) {
     enum { D = 27 };
     static double bytes[3 * 256], covariance[D * D], copy[D * D], eigenvalues[D], vectors[D * D], filters[D * D];

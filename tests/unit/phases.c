@@ -1,6 +1,5 @@
 /* Phases, each with its own node list for the same state: smaller images at first (progressive), several batches per
- * step (batch_schedule), no gradients of frozen parameters (freeze, whitening_bias); backends must agree in all phases;
- * and the predicted time. */
+ * step (batch_schedule), no gradients of frozen parameters (freeze, whitening_bias, fine_tune); the predicted time. */
 #include "graph/edit.h"
 #include "graph/op.h"
 #include "tests/support/runs.h"
@@ -60,8 +59,8 @@ TEST(test_two_lists_share_one_state) {
     assert_int_equal(build("progressive: {share: 0.01}")->phase_count, 0); /* less than half a step */
 }
 
-/* Sizes of images by epoch. With `form: resize`, crops of the full size are resized; boxes of random_resized_crop are
- * not. */
+/* Sizes of images by epoch. With `form: resize`, crops of the full size are resized; with random_resized_crop there are
+ * no such crops. */
 TEST(test_sizes_of_images_follow_the_epochs) {
     static const struct {
         const char *tricks;
@@ -236,7 +235,7 @@ static void check_steps(const char *tricks, const step_shape *expected, int64_t 
         step += d9_program_batches(program, step);
     }
     assert_int_equal(step, program->steps);
-    for (int phase = 0; phase < program->phase_count; phase++) assert_true(runs[1 + phase]); /* every list is used */
+    for (int phase = 0; phase < program->phase_count; phase++) assert_true(runs[1 + phase]); /* each phase has a step */
     int64_t alike = 0, at = 0, steps = 0; /* counting sequences of equal steps gives the same number */
     for (; at < program->steps; at += alike * d9_program_batches(program, at), steps += alike) {
         alike = d9_program_equal_steps(program, at);
@@ -292,7 +291,7 @@ TEST(test_two_batches_are_one_of_twice_the_size) {
     }
 }
 
-/* An average that moves every three steps moves in the step that contains the third batch. */
+/* An average that moves every three batches moves in the step that contains the third batch. */
 TEST(test_averages_move_with_their_batch) {
     const d9_program *program = build("lookahead: {every: 3}, batch_schedule: {from: [0], batches: [2]}");
     const d9_node *move = program_node(d9_program_list(program, 0), D9_OP_LERP, "tail.slow");
@@ -457,7 +456,7 @@ TEST(test_only_the_last_layer_has_gradients_at_first) {
     }
 }
 
-/* Counts the parameters of a part of the network that differ between two states. */
+/* Counts the parameter tensors of a part of the network that differ between two states. */
 static int changed_parameters(const d9_program *program, const double *a, const double *b, int part) {
     const int64_t size = (int64_t)d9_type_bytes(program->precision->master);
     int changed = 0;

@@ -49,7 +49,7 @@ TEST(test_given_learning_rates_replace_the_schedule) {
     d9_program_free(&context, &program);
 }
 
-/* Such a program may have too few images for an update, or too few steps for all groups to be updated. */
+/* A program for evaluation may have too few images for an update, or too few steps for all groups to be updated. */
 TEST(test_a_program_for_evaluation_has_no_training) {
     static const struct {
         const char *tricks;

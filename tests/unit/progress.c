@@ -70,7 +70,7 @@ static double largest_tick(double score, int *ticks) {
 }
 
 /* The axis of equal scores has ticks beside them, but none beyond a possible score. */
-TEST(the_axis_of_the_page_ends_at_the_largest_score) {
+TEST(the_axis_of_the_page_has_no_impossible_score) {
     int ticks;
     assert_true(largest_tick(100, &ticks) == 100 && ticks >= 2);
     assert_true(largest_tick(0, &ticks) > 0 && ticks >= 2);

@@ -35,7 +35,7 @@ static void assert_file(bench *bench, const char *name, const char *expected) {
     assert_string_equal((char *)run_read_file(path_in(bench, name), NULL), expected);
 }
 
-/* `count`: epochs of the checkpoint, the first of bench->rows, with two views. */
+/* Opens a record with two views. `count`: epochs of the checkpoint, whose rows are the first of bench->rows. */
 static void open_record(bench *bench, d9_record *record, bool resume, int64_t count) {
     const d9_record_mode mode = resume ? D9_RECORD_RESUME : D9_RECORD_OVERWRITE;
     OK(d9_record_open(&context, record, bench->folder, bench->config, mode, bench->rows, count, 2));

@@ -13,7 +13,7 @@ static const char *kind = "grid"; /* of the next experiment.json */
 static double teraflop = 1;       /* TFLOP of training of each run of the next arms */
 static json_t *arms, *runs;       /* of the next experiment.json */
 static int stops_after = 1000;    /* epochs after which the runs of the next arms stop early */
-/* Written to the records of the next arms: data.validation, eval.streams, model.name, digests (NULL: left out). */
+/* Written to the records of the next arms: data.validation, eval.streams, model.name, digests (NULL: null). */
 static int validation, streams;
 static const char *network, *data_digest, *test_digest;
 static d9_report *report; /* the report that was read last; NULL: none */
@@ -291,7 +291,7 @@ REPORT_TEST(test_a_confusion_matrix_counts_predictions) {
     NEAR(rows[classes->column_count + 3].number, 50);
     NEAR(rows[classes->column_count + 4].number, 200.0 / 3);
     assert_holds(classes->note, "precision 75.0%, recall 75.0%, F1 66.7%");
-    for (int c = 0; c < classes->column_count; c++) /* as many decimals as in the matrix */
+    for (int c = 0; c < classes->column_count; c++) /* no more decimals than in the matrix */
         assert_true(classes->columns[c].digits <= 1);
     assert_null(strstr(classes->note, "best"));
 }
@@ -598,7 +598,7 @@ REPORT_TEST(test_a_comparison_counts_once) {
     assert_holds(report->verdict, "without is worse than full: ");
 }
 
-/* Equal test images are the same test, whatever the runs were trained on, unless they were evaluated on others. */
+/* Runs with equal test images are compared, whatever they were trained on, unless they were evaluated on others. */
 REPORT_TEST(test_equal_test_images_are_compared) {
     static const struct {
         const char *data[2], *test[2];
@@ -620,12 +620,12 @@ REPORT_TEST(test_equal_test_images_are_compared) {
         assert_int_equal(strstr(report->verdict, "not all evaluated on the same") == NULL, rows[r].compared);
     }
     data_digest = "a", test_digest = "t", validation = 0, add_arm("raw", NULL, 1, 1, low);
-    data_digest = "b", add_arm("raw", NULL, 2, 1, low); /* of one arm the training images are the same too */
+    data_digest = "b", add_arm("raw", NULL, 2, 1, low); /* runs of one arm must be trained on equal images */
     json_array_remove(arms, 1), read_report();
     assert_holds(report->problems.items[0], "trained on other ");
 }
 
-/* Other columns of the evaluated text score other words. Of images, eval.streams says nothing. */
+/* With other columns of the evaluated text, other words are scored. For images, eval.streams has no effect. */
 REPORT_TEST(test_other_columns_are_other_words) {
     for (int words = 0; words < 2; words++) {
         network = words ? "language" : "resnet9", data_digest = "a";

@@ -96,8 +96,8 @@ TEST(test_operations_are_counted) {
     }
 }
 
-/* Two columns are evaluated, four are trained on. Of a token: two layers with 4 x 8 rows of 8 weights for the input and
- * as many for the state, and 8 weights for each class. */
+/* Two columns are evaluated, four are trained on. A token is multiplied by 4 x 8 rows of 8 weights for the input and as
+ * many for the state in each of two layers, and by 8 weights for each class. */
 TEST(an_evaluation_of_a_stream_counts_its_own_columns) {
     const d9_config *config = run_language_config("reference", "f32", run_folder_new(), 8);
     const d9_program *program = &run_session_open(&(d9_session_options){.config = config})->program;
@@ -111,8 +111,8 @@ TEST(an_evaluation_of_a_stream_counts_its_own_columns) {
 #define SCHEDULE(n, points, ...) ((d9_schedule){.count = n, .knots = points, .values = (const double[]){__VA_ARGS__}})
 
 /* Hiverge's 245 steps, from step 0: each learning rate falls from its peak to a 245th of it in the last step; that of
- * the whitening bias falls over seven steps. Filters are renormalised at least 2 + int(15 (s + 1) / 245) steps apart.
- */
+ * the whitening bias falls over seven steps. Filters are renormalised in step s if the last time was at least
+ * 2 + int(15 (s + 1) / 245) steps before. */
 TEST(test_speed94_has_the_published_learning_rates) {
     const d9_program *p = load_program("speed94.yaml");
     assert_ints(p->steps_per_epoch, 32, p->steps, 245);

@@ -267,7 +267,7 @@ TEST(test_a_rung_of_seeds_has_several_runs) {
     for (int t = 0; t < 3; t++) seen[t] = (d9_run_seen){D9_RUN_DONE, first[t], 1, 1};
     assert_int_equal(next_run(&experiment, seen), 4 + 1); /* seed 2 of trial 1 */
     seen[4 + 1].kind = D9_RUN_RUNNING;
-    assert_int_equal(next_run(&experiment, seen), 8 + 1); /* seed 3 of trial 1, by another process */
+    assert_int_equal(next_run(&experiment, seen), 8 + 1); /* seed 3 of trial 1, while seed 2 runs */
     seen[8 + 1].kind = D9_RUN_RUNNING;
     assert_int_equal(next_run(&experiment, seen), 3);
     seen[8 + 1].kind = D9_RUN_WAITING, seen[4 + 1].kind = D9_RUN_FAILED;
@@ -333,7 +333,7 @@ TEST(test_gain_is_the_score_or_its_negative) {
     }
 }
 
-/* The next run of a grid is the first that is neither finished, failed, running nor shared with another arm. */
+/* The next run of a grid is the first that is neither finished, failed, running nor also a run of an earlier arm. */
 TEST(test_a_grid_takes_its_first_run_that_is_left) {
     d9_experiment *experiment =
         experiment_load("config: tiny.yaml\nseeds: 2\narms: {a: {}, b: {}, c: {without: [flip]}}\n");

@@ -30,7 +30,7 @@ static list next_list(row *row) { /* its length, then its values */
     return (list){count, row->in + row->at - count};
 }
 
-static void add_results(row *row, int count, const double *values) { /* results */
+static void add_results(row *row, int count, const double *values) {
     for (int i = 0; i < count; i++) row->got[row->got_count++] = values[i];
 }
 #define ADD(...) add_results(row, sizeof(double[]){__VA_ARGS__} / sizeof(double), (double[]){__VA_ARGS__})

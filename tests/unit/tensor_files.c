@@ -65,7 +65,7 @@ TEST(tensors_are_read_as_written) {
     assert_true(values[2] == 255);
 }
 
-TEST(golden_cases_are_read) {
+TEST(a_golden_case_is_read) {
     const d9_safetensors *file = run_tensors(D9_SOURCE_DIR "/tests/golden/cases/baseline.safetensors");
     const d9_tensor *images = d9_safetensors_find(file, "images"), *labels = d9_safetensors_find(file, "labels");
     assert_non_null(images);

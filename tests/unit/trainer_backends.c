@@ -1,4 +1,4 @@
-/* Repeated seeds, resumed runs, one and two threads, on a backend.
+/* Repeated seeds and resumed runs on a backend; on cpu also one and two threads.
  *
  * usage: test_trainer_backends BACKEND PRECISION */
 #include "tests/support/runs.h"

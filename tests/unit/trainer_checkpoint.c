@@ -70,7 +70,7 @@ static void assert_rejected(bench *b, d9_status wanted, const char *words) {
     assert_words(context.message, words), d9_context_clear(&context);
 }
 
-/* Reading must also fail while `wrong` replaces the tensor `at`, which is restored afterwards. */
+/* Reading must fail with D9_DATA and the words if `wrong` replaces the tensor `at`, which is restored afterwards. */
 static void assert_tensor_rejected(bench *b, d9_tensor *at, d9_tensor wrong, const char *words) {
     const d9_tensor whole = *at;
     char kept[160];
@@ -285,7 +285,7 @@ CHECKPOINT_TEST(test_wrong_metadata_is_rejected) {
     assert_rejected(b, D9_DATA, "");
 }
 
-/* Truncated at the start, in the header, in the data, by one byte: always D9_DATA, never a new start. */
+/* A checkpoint that is truncated anywhere gives D9_DATA, and the run does not start anew. */
 CHECKPOINT_TEST(test_truncated_checkpoints_are_rejected) {
     size_t size;
     const uint8_t *bytes = run_read_file(b->path, &size);

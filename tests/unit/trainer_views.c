@@ -131,7 +131,8 @@ TEST_WITH(bench *b, test_target_is_met_by_the_scores_of_eval_tta, set_up) {
     }
 }
 
-/* keep: best follows the same scores; each model that is kept is evaluated with all views. */
+/* keep: best follows the plain scores or, with `every`, those with all views; each model that is kept is evaluated with
+ * all views. */
 TEST_WITH(bench *b, test_best_follows_the_scores_of_eval_tta, set_up) {
     b->config->keep = D9_KEEP_BEST;
     for (int tta = D9_EVAL_TTA_LAST; tta <= D9_EVAL_TTA_EVERY; tta++) {

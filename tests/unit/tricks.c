@@ -1,6 +1,5 @@
-/* Each trick alone: it changes only what it documents, and is rejected where it finds nothing to edit. A base
- * configuration's program is written part by part, then again with the trick; exactly the listed parts must differ.
- * tricks_pairs.c tests pairs and training. */
+/* Each trick alone: it changes exactly the listed parts of a program, and is rejected if it finds nothing to edit. The
+ * parts are compared as texts. tricks_pairs.c tests pairs and training. */
 #include "graph/edit.h"
 #include "tests/support/programs.h"
 #include "tests/support/tiny_model.h"
@@ -42,7 +41,7 @@ static const struct edits {
     {"cutmix", "{}", TWO(AUGMENTATION, LOSS)},
     {"progressive", "{}", ONE(PHASES)},
     {"batch_schedule", "{}", ONE(PHASES)},
-    {"hard_examples", "{}", {true, true, true, true, true}}, /* except tail, views and phases */
+    {"hard_examples", "{}", {true, true, true, true, true}}, /* all but tail, views and phases */
     {"stochastic_depth", "{}", ONE(FORWARD)},
     {"pool_before_activation", "{position: before_norm}", ONE(FORWARD)},
     {"label_smoothing", "{alpha: 0.2}", ONE(LOSS)},
@@ -81,7 +80,7 @@ static void compare_parts(network which, const struct edits *row, const d9_progr
     }
 }
 
-TEST(test_each_trick_edits_its_part_alone) {
+TEST(test_each_trick_changes_only_its_parts) {
     assert_int_equal(sizeof table / sizeof *table, D9_TRICK_COUNT);
     for (int t = 0; t < D9_TRICK_COUNT; t++) {
         char tricks[128];
@@ -99,7 +98,7 @@ TEST(test_each_trick_edits_its_part_alone) {
 
 /* ---- details of each change, and errors ---- */
 
-/* Each number of each kind of augmentation: equal in the nodes that draw and augment, zero or off in evaluation. */
+/* The numbers of each kind of augmentation are equal in the nodes that draw and augment. In evaluation each is off. */
 TEST(test_augmentations_set_their_numbers) {
     static const struct {
         const char *tricks;
@@ -211,7 +210,7 @@ TEST(test_stochastic_depth_drops_every_branch) {
         }
 }
 
-/* On the tiny network, which has no golden cases; before the activation also without norms. */
+/* The tiny network has no golden cases. A pool can move before the activation also in a network without norms. */
 TEST(test_pools_move_to_their_position) {
     static const struct {
         const char *tricks, *parts; /* parts: after features.0.filter */
@@ -350,8 +349,8 @@ TEST(test_shifted_views_have_their_weights) {
     assert_int_equal(views.count, 3);
 }
 
-/* The trick adds a first layer, whose bias is a group of its own, with the learning rate of the weights, and is trained
- * until the given epoch. A network with such a layer uses its own. */
+/* The trick adds a first layer. Its bias is a group of its own, which has the learning rate of the weights and is
+ * trained until the given epoch. If a network has such a layer, the trick uses this layer. */
 TEST(test_whitening_bias_adds_a_layer) {
     static const char *const roles[] = {"stem.whiten", "stem.whiten.bias", "stem.whiten.act", "stem.conv"};
     const d9_program *program = build(RESNET9, "whitening_bias: {size: 3, bias_epochs: 1.5}, celu: {alpha: 0.3}");
@@ -380,8 +379,8 @@ TEST(test_whitening_bias_adds_a_layer) {
     assert_string_equal(program_node(train, D9_OP_CONV, "whiten.conv")[3].role, "group1.conv1");
 }
 
-/* bias_anneal: the learning rate falls linearly from multiplier * peak of train.lr, 0.1, to 0; the decay is divided by
- * the multiplier. */
+/* With bias_anneal, the learning rate falls linearly to 0 from the multiplier times the peak of train.lr, which is 0.1;
+ * the decay is divided by the multiplier. */
 TEST(test_the_learning_rate_of_the_whitening_bias_falls) {
     const d9_program *program =
         build(RESNET9, "whitening_bias: {bias_epochs: 1.5, bias_lr_multiplier: 64, bias_anneal: on}");

@@ -1,8 +1,8 @@
-/* Combinations of tricks: each trick alone, with each other trick, all together, and off. Each pair trains for two
- * steps on the reference backend, with the tests' tiny model and with a narrow ResNet-18; the numbers must be finite
+/* Combinations of tricks. Each trick, alone and with each other trick that it may be combined with, trains for two
+ * steps on the reference backend, with the tests' tiny model and with a narrow ResNet-18. The numbers must be finite
  * and, with few exceptions, differ from those of either trick alone. The table of pairs is printed, and an empty cell
- * fails. On each network, each trick applies or is rejected as listed. A trick that is off, alone or beside any other,
- * gives the program and the bits of a run without it. */
+ * fails. On each network, each trick applies or is rejected as listed. A trick that is switched off gives the program
+ * of a configuration without it. */
 #include "core/hash.h"
 #include "tests/support/runs.h"
 #include "tests/support/tiny_model.h"
@@ -223,7 +223,7 @@ TEST(test_no_cell_is_empty) {
     }
 }
 
-/* Trains each trick together with all others that may be combined with it, on every network. */
+/* Trains sets of tricks that may be combined, on every network. Each trick that the network accepts is in a set. */
 TEST(test_all_compatible_tricks_train_together) {
     program_check_networks(&networks[0].recipe, NETWORKS, sizeof *networks, false);
     for (int n = 0; n < NETWORKS; n++) {

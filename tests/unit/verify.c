@@ -1,5 +1,5 @@
-/* verify: every case of tests/golden passes on the reference backend in f64 and f32, with every element compared.
- * verify_planted.c shows that cases with errors fail. */
+/* verify: every case of tests/golden passes on the reference backend in f64 and f32; the elements compared are counted
+ * in one case. verify_planted.c shows that cases with errors fail. */
 #include "record/safetensors.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"

@@ -1,7 +1,6 @@
-/* The comparison rule by rule, on the CPU in f32 and bf16: it must find errors planted in the backend under test, whose
- * plans are made from graphs with slightly wrong attributes, or whose tables are wrong, while the reference is right; a
- * language model of many words, whose loss has its own kernels, must pass. And the errors and cosines that verify
- * computes: by hand in a small case, and with zeros, NaN and infinity. */
+/* The comparison rule by rule, on the CPU in f32 and bf16. It must find errors that are planted in the tested backend:
+ * wrong attributes of nodes, or wrong tables. A language model of many words, whose loss has its own kernels, must
+ * pass. Also the errors and cosines that verify computes: by hand in a small case, and with zeros, NaN and infinity. */
 #include "core/system.h"
 #include "exchange/description.h"
 #include "graph/edit.h"
