@@ -26,8 +26,8 @@ typedef enum d9_flag_type {
     D9_FLAG_END,
     D9_FLAG_ARGUMENT,  /* const char *: a required argument; `name` in capitals */
     D9_FLAG_OPTIONAL,  /* const char *: an optional argument */
-    D9_FLAG_WORDS,     /* d9_flag_list: all remaining arguments, at least one; must be the last row */
-    D9_FLAG_ANY_WORDS, /* d9_flag_list: all remaining arguments, or none; must be the last row */
+    D9_FLAG_WORDS,     /* d9_flag_list: all remaining arguments, at least one; no argument may follow */
+    D9_FLAG_ANY_WORDS, /* d9_flag_list: all remaining arguments, or none; no argument may follow */
     D9_FLAG_SWITCH,    /* bool */
     D9_FLAG_TEXT,      /* const char * */
     D9_FLAG_INTEGER,   /* d9_flag_integer */
@@ -98,7 +98,7 @@ int d9_cli_write(const struct d9_system *system, int file, const char *bytes, si
  * d9_cli_print_text prints a text with its newlines. */
 void d9_cli_print(d9_cli *cli, const char *format, ...) D9_PRINTF(2, 3);
 int d9_cli_columns(const d9_cli *cli); /* width of the terminal, 80 if unknown; INT_MAX without one */
-/* A JSON string of a text that may not be UTF-8, such as a path. In such a text each byte above 127 becomes '?'. */
+/* A JSON string of a text such as a path. If the text is not UTF-8, each of its bytes above 127 becomes '?'. */
 json_t *d9_cli_json_text(d9_cli *cli, const char *text);
 void d9_cli_print_json(d9_cli *cli, json_t *object); /* consumes the reference; NULL: stored as out of memory */
 /* Prints the object on a single line, with reals in `digits` significant digits; consumes it as d9_cli_print_json. */
@@ -186,8 +186,8 @@ typedef struct d9_cli_samples {
 } d9_cli_samples;
 
 /* Lists the samples that `words` name. A file is one sample. A folder stands for the .png, .jpg, .jpeg and .webp files,
- * or for texts the .txt files, in it and its subfolders, sorted by name. An unreadable folder, a folder without samples
- * and a file of the other kind become rows with a failure. */
+ * or for texts the .txt files, in it and its subfolders, sorted by name. An unreadable folder, a folder of `words`
+ * without samples and a file of `words` of the other kind become rows with a failure. */
 D9_MUST_USE d9_status d9_cli_samples_find(d9_cli *cli, const d9_flag_list *words, d9_cli_samples *samples);
 
 /* ---- dawn9 data, and its action preview ---- */

@@ -47,7 +47,7 @@ static void add_roff(d9_text *text, const char *bytes) {
     }
 }
 
-/* Adds a text of the tables with a full stop, and a capital if its first word is an ordinary one, in small letters. */
+/* Adds a text of the tables with a full stop. Begins it with a capital if its first word has only small letters. */
 static void add_sentence(d9_text *text, const char *sentence) {
     char first[2] = {(char)toupper((unsigned char)sentence[0]), 0};
     const bool word = sentence[strspn(sentence, "abcdefghijklmnopqrstuvwxyz")] == ' '; /* not a file, key or type */

@@ -6,8 +6,8 @@
  *         1      1.7688     16.05     16.10       310   160.20
  *      2/10 [##..................]  loss 1.2345  eval loss 1.1034  accuracy 16.05%  310 images/s  22:10 left
  *
- * The second line is printed for a minute or more. The last one, the live line, is drawn only on a terminal. On a
- * narrow terminal it drops its least important parts, and the rows their last columns. */
+ * The second line is printed if a minute or more is left. The last one, the live line, is drawn only on a terminal. On
+ * a narrow terminal it drops its least important parts, and the rows their last columns. */
 #include "cli/progress.h"
 #include "core/system.h"
 #include <stdio.h>

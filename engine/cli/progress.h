@@ -59,10 +59,10 @@ typedef struct d9_progress {
     d9_live_line live;
     d9_epoch_row evaluated;          /* the last epoch that was evaluated; its score is NAN: none yet */
     int64_t epoch, epoch_first_step; /* current epoch, from 1; batches trained before this process's first step in it */
-    /* epoch_steps: calls of predict_duration in the current epoch; timed_end: batches trained at the end of the last
-     * step that it measured. */
+    /* epoch_steps: calls of predict_duration in the current epoch; timed_end: batches trained when predict_duration
+     * last read the time. */
     int64_t epoch_steps, timed_end;
-    double timed_seconds;         /* epoch_seconds at the end of that step */
+    double timed_seconds;         /* seconds from the start of the epoch to timed_end */
     double timed[D9_TIMED_STEPS]; /* seconds per batch of this process's steps 2, 3, ... of the epoch */
     int64_t steps;                /* completed; 0: none */
     double loss, step_seconds;    /* means of the current epoch so far; loss NAN: not known */

@@ -72,7 +72,8 @@ done:
     return status;
 }
 
-/* D9_USAGE if the folder holds an experiment, with `several` (--runs) a single run, or without it runs of seeds. */
+/* D9_USAGE if the folder holds an experiment, a single run although `several` (--runs) is set, or runs of several seeds
+ * although it is not. */
 static d9_status check_folder(d9_cli *cli, const char *out, bool several) {
     d9_status status = D9_OK;
     char *experiment, *config;

@@ -34,7 +34,7 @@ enum {
 };
 
 typedef struct opcode {
-    uint8_t code, argument; /* argument: its bytes; of TEXT and LONG_TEXT only those of the length before the text */
+    uint8_t code, argument; /* argument: its size in bytes; of a text, the size of the length before the text */
 } opcode;
 
 static const opcode opcodes[] = {{PROTOCOL, 1}, {'}', 0},       {MARK, 0},   {LIST, 0},   {APPEND, 0},   {SET_ITEMS, 0},

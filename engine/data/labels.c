@@ -33,7 +33,8 @@ static char *trim(char *text) {
     return text;
 }
 
-/* Cuts the next label off the cell at *rest, in place. Sets *rest to NULL after the last label; then returns NULL. */
+/* Cuts the next label off the cell at *rest, in place; sets *rest to NULL after the last one. Returns NULL if *rest is
+ * NULL. */
 static char *next_label(const char *separator, char **rest) {
     char *label = *rest, *end = label && separator ? strstr(label, separator) : NULL;
     *rest = end ? end + strlen(separator) : NULL;
