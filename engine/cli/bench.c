@@ -1,7 +1,7 @@
 /* dawn9 bench: times of steps and of their parts, compared with rates that the machine reaches.
  *
  *   step      a training step: time and rate of each node, and that rate divided by the machine's measured peak rate
- *   eval      the same for a batch of evaluation
+ *   eval      a batch of evaluation: time and rate of each node
  *   pipeline  time to make a batch, alone and as a share of a step
  *   ops       time of each algorithm of the rules that have several, mostly convolutions, and sums of the fastest times
  *   cold      time from the start of the process to the end of the first training step; time of the step repeated
@@ -101,8 +101,8 @@ static void print_table(d9_cli *cli, const d9_measurement *m) {
                  d9_model_sample(m->session->config->model), (double)m->peak_bytes / 1048576);
 }
 
-/* Predicts the seconds of the whole run with its evaluations, if it computes as many operations per second as the timed
- * steps. Returns false if the steps have no counted operations. */
+/* Predicts the seconds of the whole run with its evaluations, at the rate of operations of the timed steps. Returns
+ * false, and sets nothing, if the steps have no counted operations. */
 static bool predict_run(const d9_measurement *m, d9_time_range *seconds) {
     const double operations = step_operations(m);
     if (operations <= 0) return false;
@@ -119,7 +119,8 @@ static void print_predicted_time(d9_cli *cli, const d9_measurement *m) {
     d9_cli_print(cli, "predicted time of the whole run, with evaluations: %s\n", text);
 }
 
-/* Adds the keys run_seconds, by the median step, and run_seconds_low and run_seconds_high, by the quartiles. */
+/* Adds the keys run_seconds, by the median step, and run_seconds_low and run_seconds_high, by the quartiles; null if
+ * the time cannot be predicted. */
 static void add_predicted_seconds(json_t *object, const d9_measurement *m) {
     d9_time_range seconds = {NAN, NAN, NAN};
     predict_run(m, &seconds);
@@ -171,9 +172,9 @@ static void print_step(d9_cli *cli, const d9_measurement *m, bool json) {
     print_predicted_time(cli, m);
 }
 
-/* Sets *share to the rate of whole evaluations divided by the rate of their forward passes alone. Takes the median over
- * `steps` pairs of batches, one of each kind directly after the other, so that other programs slow both down equally.
- * *share is NAN for a stream of words. */
+/* Sets *share to the rate of evaluating a batch divided by the rate of its forward pass alone; NAN for a stream of
+ * words. This is the median over `steps` pairs, each timed directly one after the other, so that other programs slow
+ * both down equally. */
 static d9_status find_evaluation_share(d9_session *session, int64_t steps, double *share) {
     d9_status status = D9_OK;
     double *shares = NULL;

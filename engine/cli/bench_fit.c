@@ -1,8 +1,8 @@
 /* dawn9 bench fit: the largest batch of the configuration's network that fits a memory limit, in the configured
  * precision or, for `auto`, in each precision of the device.
  *
- * The buffers of a run are counted: state, gradients, activations, the data set on the device, logits and tables. The
- * backend's own memory (workspace of convolutions, its code) and that of the rest of the process are not counted. */
+ * The buffers of a run are counted (train/fit.h). The backend's own memory (workspace of convolutions, its code), the
+ * rest of the process and data in the user's own files are not. */
 #include "cli/bench.h"
 #include "core/process.h"
 #include "train/fit.h"
@@ -13,7 +13,7 @@
 static const double mib = 1.0 / (1 << 20); /* MiB per byte */
 
 /* Parses a size like "16G" or "1.5T" into bytes; K, M, G and T are powers of 1024. */
-static d9_status read_memory(d9_cli *cli, const char *text, int64_t *bytes) {
+static d9_status parse_memory_size(d9_cli *cli, const char *text, int64_t *bytes) {
     static const char units[] = "KMGT";
     const size_t length = strlen(text);
     const char *unit = length ? strchr(units, text[length - 1]) : NULL;
@@ -54,7 +54,7 @@ static void print_head(d9_cli *cli, const d9_config *config, const d9_backend *b
                  "gradients", "activations", "data", "other");
 }
 
-/* Fails because no precision's smallest batch fits; `fit` is the result of the last precision. */
+/* Fails because the smallest batch fits in no precision; `fit` is the result of the last precision tried. */
 static d9_status fail_too_small(d9_cli *cli, const d9_precision *precision, const d9_fit *fit, int64_t bytes) {
     return d9_fail(&cli->context, D9_USAGE,
                    "%.1f MiB are too small: a batch of %lld in %s needs %.1f MiB, of which %.1f of activations",
@@ -104,7 +104,7 @@ d9_status d9_bench_fit(d9_cli *cli, const d9_config *config, const char *memory,
     d9_fit fit = {0};
     int64_t bytes = 0, rows = 0;
     json_t *list = json_array();
-    if (memory) D9_TRY(read_memory(cli, memory, &bytes));
+    if (memory) D9_TRY(parse_memory_size(cli, memory, &bytes));
     D9_TRY(describe_device(cli, config, &backend, &info));
     if (!memory) bytes = info.memory_bytes;
     if (strcmp(config->precision, "auto") != 0)

@@ -1,7 +1,6 @@
 /* dawn9 bench ops: times the algorithms of the rules that have a choice: convolutions, on CUDA also batch norms.
  *
- * "bare" is the time of the algorithm alone, without the layout reorders around it. The sum of the fastest bare times
- * is a lower bound for the time of these rules in a step. */
+ * "bare" is the time of the algorithm alone, without conversions of the layout. */
 #include "cli/bench.h"
 #include "core/system.h"
 #include "graph/op.h"
@@ -23,7 +22,7 @@ static const d9_choice_time *fastest(const d9_choice_time *choices, int count, b
 }
 
 /* Number of entries, from choices[0] on, that belong to the same node of the rule as choices[0]. */
-static int count_node_rows(const d9_choice_time *choices, int count) {
+static int count_of_node(const d9_choice_time *choices, int count) {
     int length = 1;
     while (length < count && choices[length].node == choices->node) length++;
     return length;
@@ -84,7 +83,7 @@ d9_status d9_bench_ops(d9_cli *cli, d9_session *session, const d9_measurement *m
             D9_TRY(session->backend->benchmark(session->context, m->plan, row, choices, MAX_ALGORITHMS, &count));
         if (count > 0) s.in_step += m->rows[row].seconds / (double)m->steps;
         for (int at = 0, length; at < count; at += length) {
-            length = count_node_rows(choices + at, count - at);
+            length = count_of_node(choices + at, count - at);
             s.fastest += fastest(choices + at, length, false)->seconds;
             s.bare += fastest(choices + at, length, true)->bare_seconds;
             if (json)

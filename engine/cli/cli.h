@@ -14,7 +14,7 @@ typedef struct d9_cli {
     d9_arena arena;       /* parsed options and texts; lives until the process ends */
     double process_start; /* start of this process, before exec and linking, in seconds on CLOCK_MONOTONIC */
     char *const *words;   /* argv: the program's name first, NULL last */
-    volatile sig_atomic_t *unsaved_steps; /* written by the trainer, see d9_train_options */
+    volatile sig_atomic_t *unsaved_steps; /* steps since the last checkpoint; negative: unknown (d9_run_options) */
     bool terminal;                        /* standard output is a terminal with cursor control (not TERM=dumb) */
     bool colour;                          /* terminal, and NO_COLOR is unset or empty */
     d9_parallel parallel;                 /* the processes of a training run; only rank 0 writes standard output */
@@ -26,8 +26,8 @@ typedef enum d9_flag_type {
     D9_FLAG_END,
     D9_FLAG_ARGUMENT,  /* const char *: a required argument; `name` in capitals */
     D9_FLAG_OPTIONAL,  /* const char *: an optional argument */
-    D9_FLAG_WORDS,     /* d9_flag_list: all remaining arguments, at least one; must be the last row */
-    D9_FLAG_ANY_WORDS, /* d9_flag_list: all remaining arguments, or none; must be the last row */
+    D9_FLAG_WORDS,     /* d9_flag_list: all remaining arguments, at least one; no argument may follow */
+    D9_FLAG_ANY_WORDS, /* d9_flag_list: all remaining arguments, or none; no argument may follow */
     D9_FLAG_SWITCH,    /* bool */
     D9_FLAG_TEXT,      /* const char * */
     D9_FLAG_INTEGER,   /* d9_flag_integer */
@@ -47,26 +47,26 @@ typedef struct d9_flag_list {
 typedef struct d9_flag { /* rows initialise the fields up to `value` by position */
     const char *name;    /* "set" for --set; "CONFIG" for a word */
     d9_flag_type type;
-    size_t offset;            /* of the value in the command's options struct */
+    size_t offset;            /* place of the value in the command's options struct */
     const char *value;        /* name of the value in the help: "K=V"; complete.c selects candidates by it */
     const char *choices;      /* legal values, "step|pipeline"; NULL: any value */
-    int64_t minimum, maximum; /* of integers; both 0: unbounded */
+    int64_t minimum, maximum; /* bounds of an integer; both 0: unbounded */
     const struct d9_flag *table;
     const char *doc; /* NULL: hidden from the help */
     bool is_edit;    /* set by d9_flag_rows_collect: the row is from d9_cli_edit_flags */
 } d9_flag;
 
 typedef struct d9_example {
-    const char *doc, *line; /* line: a command line; tests/cli/examples.sh runs most */
+    const char *doc, *line; /* line: a command line; tests/cli/examples.sh runs most of them */
 } d9_example;
 
 typedef struct d9_command {
     const char *name, *doc;     /* doc: one line */
-    const char *about;          /* further text of its own help; NULL: none */
+    const char *about;          /* further text in the command's own help; NULL: none */
     const d9_example *examples; /* ends with an all-zero row; NULL: none */
     const d9_flag *flags;
     size_t options_size;
-    bool interruptible; /* checks context.interrupt and ends cleanly; false: SIGINT and the like kill the process */
+    bool interruptible; /* checks context.interrupt and ends cleanly; false: signals end the process at once */
     bool computes;      /* runs OpenMP threads for long: see d9_this_process_wait_passively */
     d9_status (*run)(d9_cli *cli, const void *options);
 } d9_command;
@@ -75,13 +75,12 @@ const d9_command *d9_command_at(int index);          /* NULL: past the end */
 const char *d9_command_heading(int index);           /* heading above this command in the help; NULL: none */
 const d9_command *d9_command_find(const char *name); /* NULL: no such command */
 
-/* Fills `options` (options_size zeroed bytes) from the words after the command's name. Returns D9_USAGE for words that
- * the command does not accept, with the most similar option if one is unknown. Sets *help if --help or -h was given;
- * then nothing else is checked. */
+/* Fills `options` (options_size zeroed bytes) from the words after the command's name. D9_USAGE: the command does not
+ * accept a word, or lacks one. Sets *help if --help or -h was given; then nothing else is checked. */
 D9_MUST_USE d9_status d9_cli_parse(d9_cli *cli, const d9_command *command, int count, const char *const *words,
                                    void *options, bool *help);
 
-/* A command's option rows including shared tables. Offsets are relative to the command's options struct. */
+/* The rows of a command's options, those of inserted tables included; offsets are relative to its options struct. */
 enum { D9_FLAG_ROWS_MAX = 64 };
 typedef struct d9_flag_rows {
     d9_flag rows[D9_FLAG_ROWS_MAX];
@@ -89,7 +88,7 @@ typedef struct d9_flag_rows {
 } d9_flag_rows;
 void d9_flag_rows_collect(const d9_command *command, d9_flag_rows *rows);
 bool d9_flag_is_word(const d9_flag *flag);  /* true: a word; false: an --option */
-bool d9_flag_is_words(const d9_flag *flag); /* true: all remaining words */
+bool d9_flag_is_words(const d9_flag *flag); /* true: takes all remaining words */
 
 /* ---- output ---- */
 /* Writes all bytes, and waits for the reader if the file is non-blocking. Returns 0, or errno of the failure. */
@@ -99,14 +98,14 @@ int d9_cli_write(const struct d9_system *system, int file, const char *bytes, si
  * d9_cli_print_text prints a text with its newlines. */
 void d9_cli_print(d9_cli *cli, const char *format, ...) D9_PRINTF(2, 3);
 int d9_cli_columns(const d9_cli *cli); /* width of the terminal, 80 if unknown; INT_MAX without one */
-/* A JSON string of a text that may not be UTF-8, such as a path, as d9_json_path makes it in the arena of `cli`. */
+/* A JSON string of a text such as a path. If the text is not UTF-8, each of its bytes above 127 becomes '?'. */
 json_t *d9_cli_json_text(d9_cli *cli, const char *text);
 void d9_cli_print_json(d9_cli *cli, json_t *object); /* consumes the reference; NULL: stored as out of memory */
 /* Prints the object on a single line, with reals in `digits` significant digits; consumes it as d9_cli_print_json. */
 void d9_cli_print_json_line(d9_cli *cli, json_t *object, int digits);
 D9_MUST_USE d9_status d9_cli_print_text(d9_cli *cli, d9_text *text); /* prints and frees the text; returns its status */
-/* If `status` is D9_OK, closes standard output, and returns D9_OUTPUT if that or a write failed; else `status`. A
- * reader that leaves early, like `head`, is no failure. */
+/* Returns a `status` other than D9_OK unchanged. Otherwise closes standard output, and returns D9_OUTPUT if that or any
+ * output before failed. A reader that leaves early, like `head`, is no failure. */
 D9_MUST_USE d9_status d9_cli_finish(d9_cli *cli, d9_status status);
 
 /* ---- options that edit a configuration, shared by several commands ---- */
@@ -121,7 +120,7 @@ extern const d9_flag d9_cli_edit_flags[];
  * `seed` (may be NULL) replaces that of --seed. */
 D9_MUST_USE d9_status d9_cli_edits_collect(d9_cli *cli, const d9_cli_edits *edits, const int64_t *seed,
                                            d9_config_edits *all);
-/* If nothing exists at `path` but its folder has a similar name: D9_USAGE, suggesting that name. Otherwise D9_OK. */
+/* D9_USAGE, with a suggestion, if nothing exists at `path` but its folder has a file or folder of a similar name. */
 D9_MUST_USE d9_status d9_cli_check_path(d9_cli *cli, const char *path);
 /* Quotes a path for a shell; "./" is prepended if it begins with a dash. */
 const char *d9_cli_shell_word(d9_cli *cli, const char *path);
@@ -152,29 +151,27 @@ D9_MUST_USE d9_status d9_cli_join(d9_cli *cli);
 double d9_this_process_start(d9_context *context);
 int64_t d9_this_process_peak_bytes(void); /* maximum resident set size; 0: unknown */
 
-/* Makes OpenMP threads sleep while waiting, unless the user chose a policy. By default they spin, which takes cores
- * from other processes and, on a machine that other programs use, from the thread that they wait for. OpenMP reads its
- * policy before main, so this restarts the program with OMP_WAIT_POLICY=passive, in the same process. Returns if that
- * is unnecessary or impossible. */
+/* Makes OpenMP threads sleep while they wait, unless the user chose a policy: by default they spin, and take cores from
+ * other processes and from the thread that they wait for. OpenMP reads its policy before main, so this restarts the
+ * program with OMP_WAIT_POLICY=passive, in the same process. Returns if that is unnecessary or impossible. */
 void d9_this_process_wait_passively(char *const *words);
 
 extern const d9_command d9_command_train, d9_command_eval, d9_command_predict, d9_command_generate, d9_command_export,
     d9_command_verify, d9_command_bench, d9_command_experiment, d9_command_ablate, d9_command_report,
     d9_command_compare, d9_command_data, d9_command_tricks, d9_command_config, d9_command_devices, d9_command_help;
 
-/* Finds the file as d9_installed_resolve does. If there is none but a similar name exists: D9_USAGE with that name. If
- * nothing is similar: D9_OK with the word itself, and loading will fail. */
+/* Finds the file as d9_installed_resolve does. If there is none: D9_USAGE with a similar name or, if nothing is
+ * similar, D9_OK with the word itself, so that loading reports the error. */
 D9_MUST_USE d9_status d9_cli_find(d9_cli *cli, d9_installed_kind kind, const char *word,
                                   char found[D9_INSTALLED_BYTES]);
-/* Finds the file as d9_cli_find does. D9_USAGE also if the word names a folder, or if it is a name without a folder
- * and no file has this name: the message then has the file of the other kind (configuration, experiment) with this
- * name, or else the folders that were searched. */
+/* Finds the file as d9_cli_find does. D9_USAGE also if the word names a folder, or if it is a plain name, without a
+ * folder, that no file has. */
 D9_MUST_USE d9_status d9_cli_find_file(d9_cli *cli, d9_installed_kind kind, const char *word,
                                        char found[D9_INSTALLED_BYTES]);
 
 /* ---- models, and the images or texts for them, named on the command line ---- */
-/* Sets *path to the model file that `word` names. A folder stands for the model.safetensors in it; D9_DATA if it is the
- * folder of a run without a model. Any other word is checked by d9_cli_check_path. */
+/* Sets *path to the model file that `word` names. A folder stands for the model.safetensors in it (d9_model_path). Any
+ * other word is checked by d9_cli_check_path. */
 D9_MUST_USE d9_status d9_cli_model(d9_cli *cli, const char *word, const char **path);
 
 typedef struct d9_cli_sample {
@@ -189,8 +186,8 @@ typedef struct d9_cli_samples {
 } d9_cli_samples;
 
 /* Lists the samples that `words` name. A file is one sample. A folder stands for the .png, .jpg, .jpeg and .webp files,
- * or for texts the .txt files, in it and its subfolders, sorted by name. Rows with a failure are: an unreadable
- * folder, a folder among `words` without samples, an image for a model of texts, a text for a model of images. */
+ * or for texts the .txt files, in it and its subfolders, sorted by name. An unreadable folder, a folder of `words`
+ * without samples and a file of `words` of the other kind become rows with a failure. */
 D9_MUST_USE d9_status d9_cli_samples_find(d9_cli *cli, const d9_flag_list *words, d9_cli_samples *samples);
 
 /* ---- dawn9 data, and its action preview ---- */
@@ -202,6 +199,6 @@ typedef struct d9_data_options {
     bool json;
 } d9_data_options;
 
-/* Draws augmented training images to `out` and the first convolution's filters to `filters`, each if not NULL. Of a
- * dataset of texts, prints training texts; D9_USAGE if `out` or `filters` is set. */
+/* Draws augmented training images to `out` and the first convolution's filters to `filters`, each if it is set;
+ * D9_USAGE if neither is. For a dataset of texts, prints training texts; D9_USAGE if `out` or `filters` is set. */
 D9_MUST_USE d9_status d9_data_preview(d9_cli *cli, const d9_data_options *options);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 static const struct {
-    const char *heading; /* of this and the following commands; NULL: continues the group */
+    const char *heading; /* heading above this command in the help; NULL: it belongs to the group above */
     const d9_command *command;
 } commands[] = {
     {"Train", &d9_command_train},

@@ -157,7 +157,7 @@ done:
 
 /* ---- rows ---- */
 
-/* Puts `value` (consumed) into the row of `key`, adding the row if needed. */
+/* Puts `value` (consumed; NULL: an empty cell) into the row of `key`, which is added if it is missing. */
 static d9_status put_cell(table *table, part part, int run, const char *key, json_t *value) {
     d9_status status = D9_OK;
     d9_context *context = &table->cli->context;
@@ -180,8 +180,8 @@ done:
     return status;
 }
 
-/* Adds a row per key of `object`; nested maps are flattened: {train: {epochs: 10}} becomes train.epochs. Leaves out
- * title, published and empty sections. */
+/* Adds a row per key of `object`. Nested maps are flattened: {train: {epochs: 10}} becomes train.epochs. An empty map
+ * in a section, such as a trick without options, is "on". Leaves out title, published and empty sections. */
 static d9_status put_flat(table *table, int run, const char *prefix, json_t *object) {
     d9_status status = D9_OK;
     const char *key;
@@ -236,7 +236,7 @@ static d9_status put_run(table *table, int run) {
     const d9_measure *measure = d9_result_measure(result);
     const char *const outcome[] = {measure->name, measure->name_tta, "epoch_to_target"};
     const json_t *epochs = json_object_get(result, "epochs");
-    json_t *best = json_object_get(result, "best_epoch"); /* NULL: the model is that of the last epoch */
+    json_t *best = json_object_get(result, "best_epoch"); /* NULL: the scores are those of the last epoch */
     const size_t epoch = best ? (size_t)json_integer_value(best) : json_array_size(epochs);
     const json_t *row = json_array_get(epochs, epoch - 1);
     char key[32];
@@ -270,7 +270,7 @@ static bool is_shown(const table *table, const section *section, const row *row)
 
 /* ---- printing, and the command ---- */
 
-static void cell_text(const row *row, int run, char text[CELL_BYTES]) {
+static void format_cell(const row *row, int run, char text[CELL_BYTES]) {
     const json_t *cell = row->cells[run];
     if (!cell || json_is_null(cell)) {
         snprintf(text, CELL_BYTES, "-");
@@ -306,7 +306,7 @@ static void measure_columns(const table *table, widths *widths) {
         for (const row *row = table->sections[s].first; row; row = row->next) {
             if (!is_shown(table, &table->sections[s], row)) continue;
             widen(&widths->key, row->key);
-            for (int r = 0; r < table->count; r++) cell_text(row, r, text), widen(&widths->cells[r], text);
+            for (int r = 0; r < table->count; r++) format_cell(row, r, text), widen(&widths->cells[r], text);
         }
 }
 
@@ -327,7 +327,7 @@ static void print_table(const table *table) {
             if (!is_shown(table, section, row)) continue;
             d9_cli_print(cli, "  %-*s", widths.key, row->key);
             for (int r = 0; r < table->count; r++) {
-                cell_text(row, r, text);
+                format_cell(row, r, text);
                 d9_cli_print(cli, "   %*s", widths.cells[r], text);
             }
             d9_cli_print(cli, "\n");

@@ -21,8 +21,8 @@ static void offer(completer *self, const char *candidate, const char *ending, co
         d9_text_add(self->text, "%s%s%s\t%.*s\n", self->head, candidate, ending, (int)strcspn(doc, "\n"), doc);
 }
 
-/* Moves the part of `current` up to and including its last character that is in `marks` to `head`; false if there is
- * none. */
+/* Moves the part of `current` up to its last character that is in `marks`, included, to `head`. Returns false if no
+ * character is. */
 static bool consume(completer *self, const char *marks) {
     const char *last = NULL;
     for (const char *c = self->current; *c; c++)
@@ -99,7 +99,7 @@ static void offer_root_values(completer *self, const char *path) {
 static void offer_backends(completer *self) { offer_root_values(self, "backend"); }
 static void offer_precisions(completer *self) { offer_root_values(self, "precision"); }
 
-/* Offers commands and tricks; keys only if something was typed, because there are many. */
+/* Offers commands and tricks, and keys unless the word is empty, because there are many. */
 static void offer_topics(completer *self) {
     const d9_command *command;
     for (int i = 0; (command = d9_command_at(i)); i++) offer(self, command->name, "", command->doc);
@@ -123,8 +123,8 @@ static void offer_names_in(completer *self, const char *folder) {
     d9_arena_free(&quiet, &arena);
 }
 
-/* Offers the YAML files in the folders that d9_installed_resolve searches, except the current folder. Does nothing
- * until something was typed, because there are many names. */
+/* Offers the YAML files in the folders that d9_installed_resolve searches, except the current folder; nothing if the
+ * word is empty, because there are many names. */
 static void offer_installed(completer *self, d9_installed_kind kind) {
     const char *const *usual = d9_installed_subfolders(kind);
     char installed[D9_INSTALLED_BYTES];
@@ -136,7 +136,7 @@ static void offer_installed(completer *self, d9_installed_kind kind) {
 static void offer_configurations(completer *self) { offer_installed(self, D9_INSTALLED_CONFIGS); }
 static void offer_experiments(completer *self) { offer_installed(self, D9_INSTALLED_EXPERIMENTS); }
 
-/* Offers the choices of an option or word; without choices, candidates for the name of its value, such as CONFIG. */
+/* Offers the choices of an option or word; without choices, candidates by the name of its value, such as CONFIG. */
 static void offer_values(completer *self, const d9_flag *flag) {
     static const struct {
         const char *value;

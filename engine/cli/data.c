@@ -1,4 +1,4 @@
-/* dawn9 data: checks and downloads datasets, and shows training images, texts and initial filters. */
+/* dawn9 data: checks and downloads datasets and weights, and shows training images, texts and initial filters. */
 #include "cli/cli.h"
 #include "data/fetch.h"
 #include <string.h>
@@ -51,7 +51,7 @@ static void print_report(d9_cli *cli, const d9_data_report *report, bool json) {
 typedef struct fetch_log {
     d9_cli *cli;
     bool quiet;       /* drops all lines but warnings */
-    d9_log_sink warn; /* the sink that this one replaces; receives the warnings */
+    d9_log_sink warn; /* the sink that on_log replaces; receives the warnings */
     void *warn_user;
 } fetch_log;
 
@@ -63,9 +63,8 @@ static void on_log(void *user, d9_log_level level, const char *line) {
         d9_cli_print(log->cli, "%s\n", line);
 }
 
-/* For check and fetch: rejects --out, --filters and all edits of a configuration except --data; for check also --from.
- */
-static d9_status reject_preview_options(d9_cli *cli, const d9_data_options *options) {
+/* Rejects the options of other actions for check and fetch: both accept --data and --json, fetch also --from. */
+static d9_status reject_other_options(d9_cli *cli, const d9_data_options *options) {
     d9_status status;
     d9_cli_edits others = options->edits;
     d9_config_edits all;
@@ -84,7 +83,7 @@ static d9_status run(d9_cli *cli, const void *options) {
     const char *name = chosen->what ? chosen->what : D9_DATASET_DEFAULT;
     d9_data_report report = {.count = 0};
     if (strcmp(chosen->action, "preview") == 0) return d9_data_preview(cli, chosen);
-    d9_status status = reject_preview_options(cli, chosen);
+    d9_status status = reject_other_options(cli, chosen);
     if (status != D9_OK) return status;
     if (strcmp(chosen->action, "fetch") == 0) {
         fetch_log log = {cli, chosen->json, cli->context.log, cli->context.log_user};

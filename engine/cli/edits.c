@@ -1,5 +1,5 @@
-/* Options that edit a configuration, and the loading of configurations; also checks of output paths, and the quoting of
- * paths in messages. */
+/* Options that edit a configuration, and the loading of configurations. Also checks of output paths, and paths in
+ * messages and names of folders. */
 #include "cli/cli.h"
 #include "config/tree.h"
 #include "core/system.h"
@@ -82,7 +82,8 @@ d9_status d9_cli_check_ending(d9_cli *cli, const char *output, const char *optio
 
 /* ---- edits ---- */
 
-static const char *integer_text(const d9_flag_integer *value, char text[24]) {
+/* The integer as text; NULL: the option was not given. */
+static const char *given_text(const d9_flag_integer *value, char text[24]) {
     snprintf(text, 24, "%lld", (long long)value->value);
     return value->given ? text : NULL;
 }
@@ -108,11 +109,11 @@ d9_status d9_cli_edits_collect(d9_cli *cli, const d9_cli_edits *edits, const int
     if (edits->data) d9_tree_quote(edits->data, &folder);
     const struct {
         const char *option, *key, *value;
-    } forms[] = {{"--seed", "seed", integer_text(&chosen, seed_text)},
+    } forms[] = {{"--seed", "seed", given_text(&chosen, seed_text)},
                  {"--epochs", "train.epochs", edits->epochs},
                  {"--lr", "train.lr.peak", edits->lr},
                  {"--batch-size", "train.batch_size", edits->batch_size},
-                 {"--threads", "threads", integer_text(&edits->threads, threads_text)},
+                 {"--threads", "threads", given_text(&edits->threads, threads_text)},
                  {"--backend", "backend", edits->backend},
                  {"--precision", "precision", edits->precision},
                  {"--data", "data.path", edits->data ? d9_text_get(&folder) : NULL},

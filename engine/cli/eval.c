@@ -1,5 +1,5 @@
-/* dawn9 eval: evaluates a saved model. Prints its score; for each class or label a score, precision and F1; for two
- * classes the area under the ROC curve. */
+/* dawn9 eval: evaluates a saved model. Prints its score; unless it is a language model, a score, precision and F1 by
+ * class or label; for two classes the area under the ROC curve. */
 #include "cli/cli.h"
 #include "core/confusion.h"
 #include "core/system.h"
@@ -43,10 +43,10 @@ typedef struct class_row {
     int32_t class;
     int64_t images;
     double score;           /* with TTA views */
-    d9_class_scores scores; /* by the predicted classes, or by the labels with a probability above 1/2 */
+    d9_class_scores scores; /* scores of the predicted classes, or of predicting labels of a probability above 1/2 */
 } class_row;
 
-/* Classes or labels that have a score, lowest score first, and the mean over all classes or labels. */
+/* Classes or labels that have a score, lowest score first, and the macro mean (core/confusion.h). */
 typedef struct ranking {
     class_row *rows;
     int64_t count;
@@ -90,8 +90,8 @@ static int by_score(const void *a, const void *b) {
                                 : (x->class > y->class) - (x->class < y->class);
 }
 
-/* Lists the classes or labels that have a score, lowest first, with their numbers of images. `matrix`: the counted
- * predictions; its `counts` are NULL if images have several labels. */
+/* Fills `ranked`, which is zeroed. `matrix`: the counted predictions; its `counts` are NULL if samples have several
+ * labels. */
 static d9_status rank_classes(d9_cli *cli, const d9_session *session, const d9_evaluation *evaluation,
                               const d9_confusion *matrix, ranking *ranked) {
     d9_status status;
@@ -162,8 +162,8 @@ static void print_classes(d9_cli *cli, const d9_session *session, const ranking 
                  ranked->macro.recall, ranked->macro.f1);
 }
 
-/* Sets *area to the area under the ROC curve of the second of two classes, ranking samples by its logit minus that of
- * the first (with TTA views). NAN if there are not two classes, or if one has no sample. */
+/* Sets *area to the area under the ROC curve of the second of two classes. Ranks samples by its logit minus that of the
+ * first, with TTA views. NAN unless each sample has one of two classes, and each class a sample. */
 static d9_status find_area(d9_cli *cli, const d9_session *session, const d9_evaluation *evaluation, double *area) {
     const d9_dataset *dataset = session->dataset;
     *area = NAN;
@@ -262,7 +262,7 @@ done:
     return status;
 }
 
-/* Draws a mistake at `index` of the sheet. The caption has the name of its file, or its index in the test set. */
+/* Draws a mistake at `index` of the sheet. The caption names its file or, without files, its index in the test set. */
 static d9_status draw_mistake(d9_cli *cli, const d9_dataset *dataset, const d9_evaluation *evaluation,
                               const mistake *one, int index, d9_sheet *sheet) {
     d9_status status;
@@ -335,7 +335,8 @@ done:
 
 /* ---- the command ---- */
 
-/* A single word is the model; D9_USAGE if it ends in .yaml. If there are two words, the first is the configuration. */
+/* Finds *model by the only word, or by the second of two, of which the first is *config (NULL: none). D9_USAGE if there
+ * is no word, or only a name that ends in .yaml. */
 static d9_status find_files(d9_cli *cli, const eval_options *chosen, const char **config, const char **model) {
     const char *only = chosen->model ? NULL : chosen->config;
     const size_t length = only ? strlen(only) : 0;
@@ -345,8 +346,8 @@ static d9_status find_files(d9_cli *cli, const eval_options *chosen, const char 
     return d9_cli_model(cli, only ? only : chosen->model, model);
 }
 
-/* Loads the configuration at `path` and its dataset. `path` NULL: the model's own configuration, and the dataset
- * normalised as in training. */
+/* Loads the configuration at `path` and its dataset. `path` NULL: loads the model's own configuration, and normalises
+ * the dataset as in training. */
 static d9_status load_config_and_dataset(d9_cli *cli, const eval_options *chosen, const char *path, const char *model,
                                          d9_config **config, d9_dataset **dataset) {
     d9_provenance known = {.rule = D9_SPLIT_RULE}; /* without a description: trained on none of these images */

@@ -21,7 +21,7 @@ void d9_run_print_outcome(d9_cli *cli, const d9_result *result) {
 }
 
 /* Formats "train_seconds 761.15 (Page's timer)", or why the clock does not apply. Returns the number of bytes. */
-static int clock_text(const d9_result *result, const d9_clock *clock, char *text, size_t size) {
+static int format_clock(const d9_result *result, const d9_clock *clock, char *text, size_t size) {
     const double seconds = d9_timeline_sum(result->timeline, clock, result->epoch_to_target);
     if (result->resumed && clock->until == D9_CLOCK_FINAL_ACCURACY)
         return snprintf(text, size, "%s - (several processes)", clock->name);
@@ -29,8 +29,8 @@ static int clock_text(const d9_result *result, const d9_clock *clock, char *text
     return snprintf(text, size, "%s %.2f (%s)", clock->name, seconds, clock->brief);
 }
 
-/* Prints the run's time by the usual clocks or, with `all`, by every clock (record/timeline.h); on a narrow terminal,
- * lines break only between clocks. */
+/* Prints the run's time by the usual clocks or, with `all`, by every clock (record/timeline.h). Lines break only
+ * between clocks. */
 static void print_clocks(d9_cli *cli, const d9_result *result, bool all) {
     const d9_clock *clock;
     const int columns = d9_cli_columns(cli);
@@ -38,7 +38,7 @@ static void print_clocks(d9_cli *cli, const d9_result *result, bool all) {
     for (int i = 0; (clock = d9_clock_at(i)); i++) {
         char text[160];
         if (!all && !clock->usual) continue;
-        const int width = clock_text(result, clock, text, sizeof text);
+        const int width = format_clock(result, clock, text, sizeof text);
         const bool first = used == 0, fits = used + 2 + width < columns;
         d9_cli_print(cli, first ? "time       %s" : fits ? ", %s" : ",\n           %s", text);
         used = (!first && fits ? used + 2 : 11) + width;
@@ -57,8 +57,8 @@ void d9_run_print_published(d9_cli *cli, const d9_config *config) {
     d9_cli_print(cli, "\n");
 }
 
-/* Prints the operations per second of training, and their ratio to those of a large matrix product on the same device;
- * nothing if the run was resumed or a rate is not known. */
+/* Prints the operations per second of training, and their ratio to `peak_rate`, that of a large matrix product; nothing
+ * if the run was resumed or a rate is not known. */
 static void print_rate(d9_cli *cli, const d9_result *result, double peak_rate) {
     const double seconds = d9_timeline_sum(result->timeline, d9_clock_find("train_seconds"), result->epoch_to_target);
     const double rate = result->train_operations / seconds;
@@ -70,7 +70,7 @@ static void print_rate(d9_cli *cli, const d9_result *result, double peak_rate) {
         1e-9 * rate, rate / peak_rate);
 }
 
-/* Two texts: the reason for an early end, and the epoch of the kept model; "" if it does not apply. */
+/* The reason for an early end, "" if the run did not end early; and, with keep: best, the epoch of the kept model. */
 typedef struct ending {
     char ended[96], model[96];
 } ending;

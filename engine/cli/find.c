@@ -8,10 +8,11 @@
 
 enum { NAMES_MAX = 1024 };
 
-/* Files with similar names. Names are compared without extension; otherwise none.yaml would be similar to tiny.yaml. */
+/* Files and folders whose names may be suggested. Names are compared without extension; otherwise none.yaml would be
+ * similar to tiny.yaml. */
 typedef struct candidates {
     const char *stems[NAMES_MAX]; /* names without extension */
-    const char *paths[NAMES_MAX]; /* as a user would type them */
+    const char *paths[NAMES_MAX]; /* paths that a user would type */
     int count;
 } candidates;
 
@@ -21,8 +22,8 @@ static d9_status copy_stem(d9_cli *cli, const char *name, char **stem) {
                            name);
 }
 
-/* Adds the files in `root` + `folder` with this ending (NULL: all entries, folders included), by their paths without
- * `root`; none if the folder is unreadable. */
+/* Adds the files in `root` + `folder` with this ending, or all files and folders if it is NULL, by their paths without
+ * `root`. Adds none if the folder is unreadable. */
 static d9_status add_folder(d9_cli *cli, const char *root, const char *folder, const char *ending, candidates *all) {
     d9_status status = D9_OK;
     char *path, *stem;
@@ -59,7 +60,8 @@ done:
     return status;
 }
 
-static d9_status split_path(d9_cli *cli, const char *word, char **folder, const char **name, candidates **all) {
+/* Splits `word` after its last slash, and allocates an empty list of candidates. */
+static d9_status prepare_search(d9_cli *cli, const char *word, char **folder, const char **name, candidates **all) {
     d9_status status;
     const char *slash = strrchr(word, '/');
     *name = slash ? slash + 1 : word;
@@ -75,7 +77,7 @@ d9_status d9_cli_check_path(d9_cli *cli, const char *path) {
     char *folder;
     candidates *all;
     if (!*path || d9_file_exists(&cli->context, path)) goto done; /* loading reports other errors */
-    D9_TRY(split_path(cli, path, &folder, &name, &all));
+    D9_TRY(prepare_search(cli, path, &folder, &name, &all));
     D9_TRY(add_folder(cli, "", folder, NULL, all));
     D9_TRY(suggest(cli, path, name, all));
 done:
@@ -89,7 +91,7 @@ d9_status d9_cli_find(d9_cli *cli, d9_installed_kind kind, const char *word, cha
     const bool exact = d9_installed_is_exact(word);
     candidates *all;
     if (d9_installed_resolve(&cli->context, kind, word, found) || !*word) goto done;
-    D9_TRY(split_path(cli, word, &folder, &name, &all));
+    D9_TRY(prepare_search(cli, word, &folder, &name, &all));
     const bool installed = !exact && d9_installed_find(&cli->context, kind, "", root);
     for (int r = 0; r < 1 + installed; r++)
         for (int i = 0; usual[i] && !(exact && i); i++) {
@@ -103,7 +105,8 @@ done:
     return status;
 }
 
-/* Fails. The message names the file of the other kind that `word` is, or else the folders that were searched. */
+/* Fails. The message names the file of the other kind (configuration or experiment) that has this name, or else the
+ * folders that were searched. */
 static d9_status fail_not_found(d9_cli *cli, d9_installed_kind kind, const char *word) {
     const d9_installed_kind other = kind == D9_INSTALLED_CONFIGS ? D9_INSTALLED_EXPERIMENTS : D9_INSTALLED_CONFIGS;
     const char *const *usual = d9_installed_subfolders(kind);

@@ -11,7 +11,7 @@
 
 /* Range of learning rates, as multiples of the configured peak. */
 static const double range_low = 1e-3, range_high = 1e2;
-static const double decay = 0.9;       /* of the exponential moving average of the loss */
+static const double decay = 0.9;       /* decay of the exponential moving average of the loss */
 static const double divergence = 3;    /* the test ends when the average exceeds this multiple of its minimum */
 static const double peak_divisor = 10; /* suggested peak: the learning rate of the minimum, divided by this */
 /* A change of the loss counts only if it exceeds `noise` times the losses' scatter from step to step and `slight` times
@@ -27,7 +27,7 @@ typedef struct range_test {
     d9_cli *cli;
     d9_session session;
     d9_live_line live; /* `cli` NULL: no progress is shown */
-    double peak;       /* as configured */
+    double peak;       /* the configured peak */
     double rates[STEPS];
     point points[STEPS];
     int count, least; /* least: index of the smallest mean from index FIRST - 1 on; 0: no such point */
@@ -201,8 +201,8 @@ static double coordinate_of(const axis *axis, double value) {
     return axis->start + part * (axis->end - axis->start);
 }
 
-/* The axis of the loss, which covers the whole curve. It is logarithmic if the highest loss is above 10 times the
- * lowest, because on a linear axis the curve would look flat before a loss that explodes. */
+/* The axis of the loss covers the whole curve. It is logarithmic if the highest value is above 10 times the lowest,
+ * because on a linear axis the curve would look flat before a loss that explodes. */
 static axis loss_axis(const range_test *self) {
     double low = INFINITY, high = -INFINITY;
     for (int i = 0; i < self->count; i++) {
@@ -251,7 +251,7 @@ static void put_rate_ticks(const axis *rate, d9_text *text) {
 
 static void put_suggestion(const range_test *self, const axis *rate, d9_text *text) {
     const double peak = suggested_peak(self), x = coordinate_of(rate, peak);
-    if (!(peak >= rate->low && peak <= rate->high)) return; /* NAN too */
+    if (!(peak >= rate->low && peak <= rate->high)) return; /* also for NAN */
     const bool left = x > 0.6 * WIDTH;
     d9_text_add(text,
                 "<path class=\"suggestion\" d=\"M%.1f %dV%d\"/>"

@@ -1,4 +1,4 @@
-/* dawn9 generate: text of a language model, one word after another. */
+/* dawn9 generate: prints text that a language model writes, one word after another. */
 #include "cli/cli.h"
 #include "core/system.h"
 #include "data/dataset.h"
@@ -119,7 +119,7 @@ done:
     return status;
 }
 
-/* Draws a word from softmax(logits / temperature); `drawn` in 0 to 1. Overwrites the logits. */
+/* Draws a word from softmax(logits / temperature) by `drawn`, a random number in [0, 1). Overwrites the logits. */
 static int32_t draw_word(generator *self, double drawn) {
     const int64_t count = self->words->count;
     const int32_t best = d9_argmax(self->logits, count);
@@ -164,8 +164,7 @@ done:
     return status;
 }
 
-/* Prints `count` drawn words. Stops early if standard output cannot be written, for example because its reader ended.
- */
+/* Prints `count` drawn words, fewer if standard output cannot be written. */
 static d9_status print_words(generator *self, int64_t count) {
     d9_status status = D9_OK;
     for (int64_t i = 0; i < count && self->cli->output_error == 0; i++) {

@@ -1,4 +1,5 @@
-/* dawn9 help: explains commands, tricks and keys; prints the manual page and the shells' completion scripts. */
+/* dawn9 help: explains commands, tricks and keys, searches for words, and prints the manual page and the shells'
+ * completion scripts. */
 #include "cli/help.h"
 #include "cli/cli.h"
 #include "config/values.h"
@@ -54,7 +55,7 @@ static bool explain_keys(d9_text *text, int width, const char *topic) {
             length > tail && key.path[length - tail - 1] == '.' && strcasecmp(key.path + length - tail, topic) == 0;
         const bool begins = tail > 1 && topic[tail - 1] == '.' && strncmp(key.path, topic, tail) == 0;
         if (exact ? strcmp(key.path, topic) != 0 : !ends && !begins) continue;
-        const char *network = strchr(key.section, '('); /* of "model (vgg)" */
+        const char *network = strchr(key.section, '('); /* "(vgg)" in "model (vgg)" */
         d9_text_add(text, "%s%s%s\n  ", key.path, network ? " " : "", network ? network : "");
         d9_help_option(key.option, 2, width, text);
         d9_text_add(text, "  ");
@@ -65,7 +66,7 @@ static bool explain_keys(d9_text *text, int width, const char *topic) {
     return found;
 }
 
-/* The key of the schedule that `topic` is a part of: "train.lr" for "train.lr.peak". NULL: it is no part of one. */
+/* The key of the schedule to which `topic` belongs: "train.lr" for "train.lr.peak". NULL: there is none. */
 static const char *schedule_key(d9_cli *cli, const char *topic) {
     const char *dot = strrchr(topic, '.');
     char *parent;
@@ -78,7 +79,7 @@ static const char *schedule_key(d9_cli *cli, const char *topic) {
     return NULL;
 }
 
-/* Fails with D9_USAGE and the most similar command, trick, key, or last part of a key. */
+/* Fails with D9_USAGE and the most similar command, trick, key or last part of a key, if one is similar. */
 static d9_status reject_unknown_topic(d9_cli *cli, const char *topic) {
     enum { NAMES_MAX = 512 };
     const char *names[NAMES_MAX];
@@ -113,8 +114,8 @@ done:
     return status;
 }
 
-/* Explains the command, trick or keys that words[0] names; if it names none, searches for it. If it names keys and is
- * also a term of other tools, the answer for the term comes first. */
+/* Explains the command, trick or keys that words[0] names, or else searches for it. For keys whose name is also a term
+ * of other tools, the answer for the term comes first. */
 static d9_status explain(d9_cli *cli, const d9_flag_list *words, d9_text *text) {
     d9_status status;
     const char *topic = words->items[0];

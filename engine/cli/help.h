@@ -1,4 +1,5 @@
-/* Help in all its forms, generated from the tables of commands, options, keys and tricks. */
+/* The help of commands, the manual page and shell completion, made from the tables of commands, options, keys and
+ * tricks. */
 #pragma once
 
 #include "cli/cli.h"
@@ -15,7 +16,7 @@ extern const char d9_summary[];            /* dawn9 in one sentence */
 
 /* Adds "train CONFIG [options]". */
 void d9_usage_line(const d9_command *command, d9_text *text);
-/* Writes "--set K=V", or the name of a word. */
+/* Writes "--set K=V", or the name of an argument, "CONFIG". */
 void d9_flag_title(const d9_flag *flag, char *title, size_t size);
 /* Adds the description and the choices of an option or word: "action: check, fetch or preview". */
 void d9_flag_sentence(const d9_flag *flag, d9_text *text);
@@ -23,16 +24,16 @@ void d9_flag_sentence(const d9_flag *flag, d9_text *text);
 /* Appends `words` in lines of at most `width` bytes, and a newline. A longer word gets a line of its own. The first
  * line begins at column `at`; the others get `indent` spaces. */
 void d9_wrap(const char *words, int at, int indent, int width, d9_text *text);
-/* Appends lines of text, wrapped to `width` bytes, from column `at` on; each but the first is indented by two more
- * columns. */
+/* Appends lines of text from column `at` on, wrapped to `width` bytes. All lines after the first are indented by two
+ * more columns. */
 void d9_help_lines(const char *lines, int at, int width, d9_text *text);
-/* Appends the help text of an option with d9_help_lines, then a line for each value that has an explanation. */
+/* Appends the help text of an option and a line for each value that has an explanation, by d9_help_lines. */
 void d9_help_option(const d9_option *option, int at, int width, d9_text *text);
 /* Appends each command, option, trick and key whose name, help text or values contain all `words`; first those whose
- * name contains them. A word also matches the start of a longer one: "augment" finds "augmentation". Returns false if
- * nothing matches. */
+ * name contains them. An option that several commands have is shown once. A word also matches the start of a longer
+ * one: "augment" finds "augmentation". Returns false if nothing matches. */
 bool d9_help_search(const d9_flag_list *words, int width, d9_text *text);
-/* The letter in the form in which words are compared: lower case, "z" as "s". */
+/* The letter as words are compared: in lower case, "z" as "s". */
 int d9_help_fold_letter(char c);
 /* Looks up `words` among the terms of other tools. Adds the key, option or command of dawn9 that does the same. If
  * dawn9 has none, returns D9_USAGE with the nearest. *found: the words are a known term. */

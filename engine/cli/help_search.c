@@ -5,13 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* An entry of the help is found if its name has all searched words (IN_NAME), if its text has them one after the other
+/* An entry is found if its name has all searched words (IN_NAME), if its text has them one after the other
  * (IN_SEQUENCE), or if each is somewhere in its name or text (APART). Results are listed in this order. */
 typedef enum place_of_words { IN_NAME, IN_SEQUENCE, APART, PLACES } place_of_words;
 
 typedef struct search {
     const d9_flag_list *words;
-    place_of_words place; /* only entries with this place are added now */
+    place_of_words place; /* only entries found in this way are added now */
     int width, found;
     d9_text *text;
 } search;
@@ -84,7 +84,7 @@ static bool has_all(const search *self, const char *text) {
     return count_words(self, text, &all) == all && all > 0;
 }
 
-/* Adds the first of `lines`, and those of the other lines (explanations of values) that have one of the words. */
+/* Adds the first of `lines`, and each other line that has one of the searched words. */
 static void add_lines(search *self, const char *lines) {
     d9_text chosen;
     d9_text_init(self->text->context, &chosen);
@@ -137,7 +137,7 @@ static bool is_shared(const d9_flag *flag, int index) {
     return false;
 }
 
-/* Adds the options of command `index`; one that several commands have is shown for the first of them only. */
+/* Adds the options of command `index`, without those that an earlier command has. */
 static void add_flags(search *self, int index) {
     const d9_command *command = d9_command_at(index);
     d9_flag_rows list;

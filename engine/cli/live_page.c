@@ -61,7 +61,7 @@ static void put_line(const d9_live_page *page, figure figure, const char *class,
                         y_of(figure(&page->rows[i]), low, high));
 }
 
-/* Draws both axes, with ticks at round values and the word below the horizontal axis. */
+/* Draws both axes, with ticks at round values, and the word "epoch" below. */
 static void put_axes(const d9_live_page *page, double low, double high, double step, d9_text *text) {
     const double epochs = epochs_of(page), each = epochs > 1 ? fmax(1, d9_axis_step(epochs, 8)) : epochs;
     const int bottom = HEIGHT - BOTTOM, right = WIDTH - RIGHT;
@@ -75,8 +75,8 @@ static void put_axes(const d9_live_page *page, double low, double high, double s
     d9_text_add(text, "<text x=%d y=%d text-anchor=middle>epoch</text>\n", (LEFT + right) / 2, HEIGHT - 5);
 }
 
-/* Draws one curve, or two (`second` NULL: one). The axis lies between round values and within 0 and `most`. Draws
- * nothing if no epoch has a value. */
+/* Draws one curve, or two (`second` NULL: one). The vertical axis ends at round values or at `most`. Draws nothing if
+ * no epoch has a value. */
 static void put_curve(const d9_live_page *page, const char *title, figure first, figure second, double most,
                       d9_text *text) {
     double low = INFINITY, high = -INFINITY;

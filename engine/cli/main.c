@@ -1,6 +1,5 @@
-/* dawn9: runs the subcommand, prints the error line, and ends the process.
- *
- * The program's mutable globals are here, because a signal handler can reach nothing else. */
+/* dawn9: runs the subcommand, prints the error line, and ends the process. Its mutable globals exist because a signal
+ * handler can reach nothing else. */
 #include "cli/help.h"
 #include "core/system.h"
 #include "record/record.h"
@@ -15,10 +14,11 @@
 
 static volatile sig_atomic_t interrupt_signal;
 static double interrupt_seconds;            /* d9_clock_now when the first signal came */
-static volatile sig_atomic_t unsaved_steps; /* written by the trainer */
+static volatile sig_atomic_t unsaved_steps; /* steps since the last checkpoint; negative: unknown */
 static pid_t main_process;                  /* worker processes also get Ctrl-C, but only this one prints about it */
 
-/* Prints text if standard error or output is a terminal. Only in the main process; async-signal-safe. */
+/* Prints a line to standard error or, if that is no terminal, to standard output; nothing if neither is a terminal, or
+ * in another process than the main one. Async-signal-safe. */
 static void print_to_terminal(const char *line, size_t length) {
     struct termios unused;
     if (getpid() != main_process) return;
@@ -27,7 +27,7 @@ static void print_to_terminal(const char *line, size_t length) {
     (void)put; /* nothing can be done about a failure */
 }
 
-/* Prints the number of steps since the last checkpoint, without printf, which is not async-signal-safe. */
+/* Prints how many steps are lost, if known; without printf, which is not async-signal-safe. */
 static void print_lost_steps(void) {
     static const char known[] = "\nstopped at once; steps lost since the last checkpoint: ";
     static const char unknown[] = "\nstopped at once; the current runs lose their steps since their last checkpoints\n";
@@ -45,14 +45,14 @@ static void print_lost_steps(void) {
 }
 
 /* True if a signal that comes `seconds` after the first one ends the process at once. Only SIGINT and SIGTERM do so. A
- * SIGINT within a second is taken for a copy of the first signal: `timeout`, for example, signals the process and its
- * group. A SIGTERM within 30 seconds is ignored as well, because stopping a service or a job may send several. A signal
- * that the parent forwarded to its worker (SI_QUEUE) never ends the worker at once. */
+ * SIGINT within a second may be a copy of the first signal: `timeout` signals the process and its group. A SIGTERM
+ * within 30 seconds is ignored, because stopping a service or a job may send several. A signal that the parent
+ * forwarded to its worker (SI_QUEUE) never ends the worker at once. */
 static bool ends_at_once(int number, const siginfo_t *about, double seconds) {
     return about->si_code != SI_QUEUE && ((number == SIGINT && seconds >= 1) || (number == SIGTERM && seconds >= 30));
 }
 
-/* The first signal requests a clean stop. */
+/* Requests a clean stop at the first signal; a later one may end the process at once. */
 static void on_signal(int number, siginfo_t *about, void *unused) {
     static const char heard[] = "\nstopping after the current batch; Ctrl-C again after one second stops at once\n";
     const int error = errno;
@@ -72,7 +72,7 @@ static void on_signal(int number, siginfo_t *about, void *unused) {
 static void catch_signals(void) {
     struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_RESTART | SA_SIGINFO}, hangup;
     main_process = getpid();
-    sigfillset(&action.sa_mask); /* one signal at a time, so that the first has stored its time */
+    sigfillset(&action.sa_mask); /* a second signal waits until the first has stored its time */
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGUSR1, &action, NULL);
@@ -176,8 +176,8 @@ static void print_message(const d9_system *system, const char *kind, const char 
     (void)d9_cli_write(system, STDERR_FILENO, text, (size_t)length); /* nothing can be done about a failure */
 }
 
-/* True if this process prints its error: rank 0 always, any other rank only if it fails alone. To find that out, the
- * rank waits two seconds: if rank 0 fails too, rank 0 ends all processes by a signal within this time. */
+/* True if this process prints its error: rank 0 always, any other rank only if it fails alone. Such a rank first waits
+ * two seconds, because rank 0, if it fails too, ends all processes by a signal within this time. */
 static bool prints_reason(const d9_parallel *parallel) {
     const struct timespec first = {.tv_sec = 2};
     return parallel->rank == 0 || (!parallel->together && nanosleep(&first, NULL) == 0);

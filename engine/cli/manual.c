@@ -1,4 +1,4 @@
-/* The manual page, dawn9(1), generated from the same tables as --help and docs/config.md. */
+/* The manual page, dawn9(1), mostly generated from the same tables as --help and docs/config.md. */
 #include "cli/help.h"
 #include "record/record.h"
 
@@ -47,8 +47,7 @@ static void add_roff(d9_text *text, const char *bytes) {
     }
 }
 
-/* Adds a text of the tables with a full stop. Its first letter becomes a capital if its first word is an ordinary one.
- */
+/* Adds a text of the tables with a full stop. Begins it with a capital if its first word has only small letters. */
 static void add_sentence(d9_text *text, const char *sentence) {
     char first[2] = {(char)toupper((unsigned char)sentence[0]), 0};
     const bool word = sentence[strspn(sentence, "abcdefghijklmnopqrstuvwxyz")] == ' '; /* not a file, key or type */
@@ -87,7 +86,7 @@ static void add_flag(d9_text *text, const d9_flag *flag) {
     d9_text_free_part(&sentence, text);
 }
 
-/* Adds the options in `flags`, except those of a nested d9_cli_edit_flags; returns true if there is one. */
+/* Adds the options in `flags`. Leaves out a nested d9_cli_edit_flags; returns true if there is one. */
 static bool add_flags(d9_text *text, const d9_flag *flags) {
     bool edits = false;
     for (; flags && flags->type != D9_FLAG_END; flags++) {

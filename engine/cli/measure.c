@@ -48,7 +48,7 @@ double d9_measured_bytes(const d9_measurement *m, int row) {
         const double written = elements_written(graph, id, begin, end), read = elements_read(graph, id, begin, end);
         const bool elsewhere =
             elements_read(graph, id, 0, begin) + elements_read(graph, id, end, graph->node_count) > 0;
-        double moved = written > 0 && scratch ? 0 : read; /* scratch used only inside the rule does not count */
+        double moved = written > 0 && scratch ? 0 : read; /* reading scratch that the rule itself writes: not counted */
         if (!scratch || elsewhere) moved += written;
         bytes += moved * (double)d9_type_bytes(value->type);
     }
@@ -89,8 +89,8 @@ done:
 }
 
 /* On an asynchronous device, timing the rules slows steps down, and a backend prepares work in the first runs of a step
- * (CUDA graphs). So the steps run three times: the first time times the rules, the second completes the preparation,
- * the third times the steps. */
+ * (CUDA graphs). The steps therefore run three times: to time the rules, to complete the preparation, and to time the
+ * steps. */
 d9_status d9_measure_plan(d9_session *session, d9_plan *plan, const d9_graph *graph, int64_t steps, d9_measurement *m) {
     d9_status status = D9_OK;
     const d9_backend *backend = session->backend;

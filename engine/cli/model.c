@@ -46,8 +46,7 @@ done:
     return status;
 }
 
-/* Adds a file; with a failure if it is an image and the model takes texts, or the reverse, by the ending of its name.
- */
+/* Adds a file, with a failure if the ending of its name is that of an image for a model of texts, or the reverse. */
 static d9_status add_file(d9_cli *cli, d9_cli_samples *samples, const char *path) {
     d9_status status = D9_OK;
     char *failure = NULL;

@@ -1,4 +1,4 @@
-/* Writes standard output through the system table, so that errors such as a full disk or a closed pipe are detected. */
+/* Output of commands, through d9_system, so that errors such as a full disk or a closed pipe are detected. */
 #include "cli/cli.h"
 #include "core/system.h"
 #include "record/effective.h"

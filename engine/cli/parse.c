@@ -88,7 +88,7 @@ done:
     return status;
 }
 
-/* Rejects a path below "~", which would be a folder of that name, in options and words whose values are paths. */
+/* In options and words whose values are paths, rejects one that begins with "~/", because only a shell replaces it. */
 static d9_status reject_tilde(parser *parser, const d9_flag *flag, const char *path) {
     static const char *const paths[] = {"ARCHIVE", "CONFIG", "DIR",     "EXPERIMENT", "FILE",
                                         "MODEL",   "OUT",    "OUT.png", "RUN"};
@@ -144,8 +144,8 @@ static d9_status suggest_edit(parser *parser, const char *name) {
     return status;
 }
 
-/* Finds an option whose description contains the words of `name`: --lr for --learning-rate. NULL: none, or `name` is a
- * single word. */
+/* Finds an option whose description contains the words of `name` in sequence: --lr for --learning-rate. NULL: none, or
+ * `name` is a single word. */
 static const char *find_by_words(parser *parser, const char *name) {
     char words[64];
     snprintf(words, sizeof words, "%s", name);
@@ -180,7 +180,7 @@ done:
     return status;
 }
 
-/* Copies the name of the option --NAME or --NAME=VALUE. Returns its row; NULL if the command has no such option. */
+/* Copies NAME of the word --NAME or --NAME=VALUE. Returns its row; NULL if the command has no such option. */
 static const d9_flag *find_option(const parser *parser, const char *word, char name[OPTION_BYTES]) {
     const size_t length = strcspn(word, "=");
     snprintf(name, OPTION_BYTES, "%.*s", (int)(length > 2 ? length - 2 : 0), word + 2);
@@ -191,7 +191,8 @@ static const d9_flag *find_option(const parser *parser, const char *word, char n
     return NULL;
 }
 
-/* Stores the next word as the option's value, unless that word is itself an option: the value was forgotten. */
+/* Stores the next word as the option's value. Fails if there is none, or if it is an option of the command, because the
+ * value was then probably forgotten. */
 static d9_status store_next(parser *parser, const d9_flag *flag, const char *next) {
     char name[OPTION_BYTES];
     const d9_flag *other = next ? find_option(parser, next, name) : NULL;

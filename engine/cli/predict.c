@@ -48,7 +48,7 @@ static const d9_flag flags[] = {
 
 enum { BATCH = 64, SHEET_MAX = 400 }; /* most samples in memory at a time, and images on a sheet */
 
-typedef struct tile { /* of the sheet */
+typedef struct tile { /* an image of the sheet */
     double order;     /* lowest first */
     d9_caption caption;
     uint8_t *thumbnail;
@@ -100,7 +100,7 @@ done:
     return status;
 }
 
-/* Reads samples in parallel. Sets the failure of one that cannot be read. */
+/* Reads samples on several threads, and sets the failure of each that cannot be read. */
 static d9_status read_batch(prediction *self, int begin, int count) {
     d9_status status = D9_OK;
     d9_context *own = NULL;
@@ -125,7 +125,7 @@ done:
 
 /* ---- output, and a whole batch ---- */
 
-static void sort_classes(prediction *self, const double *probabilities) {
+static void select_top_classes(prediction *self, const double *probabilities) {
     const int64_t classes = self->predictor.description->classes;
     for (int64_t c = 0; c < classes; c++) self->order[c] = (int32_t)c;
     for (int64_t k = 0; k < self->top; k++) { /* partial selection sort; ties: the lower class index */
@@ -164,8 +164,8 @@ static void print_json(const prediction *self, const char *path, const double *p
                                     d9_json_number(probabilities[first]), "top", top));
 }
 
-/* Counts an unusable sample. Warns about it if there are several samples; for a single one, the error of `finish` has
- * its message. With --json also prints a line. */
+/* Counts an unusable sample. Warns if there are several samples; the failure of a single one becomes the error of
+ * `finish`. With --json also prints a line. */
 static void report_failure(prediction *self, const d9_cli_sample *sample) {
     self->failed++;
     if (self->samples.count > 1) d9_log(&self->cli->context, D9_LOG_WARNING, "%s", sample->failure);
@@ -174,7 +174,7 @@ static void report_failure(prediction *self, const d9_cli_sample *sample) {
                                         d9_cli_json_text(self->cli, sample->failure)));
 }
 
-/* The class whose name is that of the file's folder; -1: none. A folder given as DIR/ leads to paths like DIR//FILE. */
+/* The class with the name of the file's folder; -1: none. A folder given as DIR/ leads to paths like DIR//FILE. */
 static int64_t true_class(const prediction *self, const char *path) {
     const d9_description *about = self->predictor.description;
     const char *end = strrchr(path, '/'), *begin;
@@ -187,7 +187,8 @@ static int64_t true_class(const prediction *self, const char *path) {
     return -1;
 }
 
-/* Keeps the tile of a sample among the first SHEET_MAX: in the order of the files, or with --worst-first the worst. */
+/* Keeps the tile of a sample if it is one of the first SHEET_MAX, in the order of the files or, with --worst-first,
+ * from the worst on. Does nothing without a sheet. */
 static void keep_tile(prediction *self, int index, int slot, const double *probabilities) {
     const char *path = self->samples.rows[index].path, *slash = strrchr(path, '/');
     const char *const *names = self->predictor.description->class_names;
@@ -200,7 +201,7 @@ static void keep_tile(prediction *self, int index, int slot, const double *proba
                             .probability = probabilities[first]}};
     const int last = self->tile_count < SHEET_MAX ? self->tile_count : SHEET_MAX - 1;
     if (self->tile_count == SHEET_MAX && !(new.order < self->tiles[last].order)) return;
-    new.thumbnail = self->tiles[last].thumbnail; /* every entry has memory for one, also those not yet in use */
+    new.thumbnail = self->tiles[last].thumbnail; /* `allocate` made memory for the thumbnail of each entry */
     memcpy(new.thumbnail, self->thumbnails + (int64_t)slot * D9_THUMBNAIL_BYTES, D9_THUMBNAIL_BYTES);
     int at = last;
     for (; at > 0 && new.order < self->tiles[at - 1].order; at--) self->tiles[at] = self->tiles[at - 1];
@@ -241,7 +242,7 @@ static d9_status predict_batch(prediction *self, int begin, int count) {
             report_failure(self, sample);
             continue;
         }
-        sort_classes(self, probabilities);
+        select_top_classes(self, probabilities);
         if (self->options->json)
             print_json(self, sample->path, probabilities);
         else
@@ -301,7 +302,7 @@ static void measure_columns(prediction *self) {
     }
 }
 
-/* Loads --config with --set, and writes it as YAML for the predictor; without --config, writes nothing. */
+/* Loads --config with --set, and writes it as YAML for the predictor. Writes nothing without --config. */
 static d9_status read_config(prediction *self, d9_text *yaml) {
     d9_status status = D9_OK;
     const predict_options *options = self->options;

@@ -1,16 +1,16 @@
-/* dawn9 data preview: draws the same training images as the configuration augments them in successive epochs. The
- * images are computed by the batch nodes of the step program itself, on the reference backend: the configuration is
- * loaded with a batch of eight and without the tricks that do not augment, a plan of the batch nodes alone runs, and
- * its output is read. */
+/* dawn9 data preview: draws the same training images as the configuration augments them in successive epochs; also the
+ * initial filters of the first convolution. For a dataset of texts, prints the first training texts.
+ *
+ * The batch nodes of the step program compute the images, on the reference backend. The configuration is loaded with a
+ * batch of eight and without the tricks that do not augment. */
 #include "cli/cli.h"
 #include "core/system.h"
 #include "data/preview.h"
 #include "train/session.h"
 #include <string.h>
 
-/* dawn9 data preview of a dataset of texts: prints the first ten training texts, or the first ten lines of 20 words of
- * a corpus, as tokens and as words. */
-enum { SHOWN = 10, STREAM_TOKENS = 20 /* of a corpus, in each line */ };
+/* Texts are printed as tokens and as words: SHOWN texts, or SHOWN lines of STREAM_TOKENS tokens of a corpus. */
+enum { SHOWN = 10, STREAM_TOKENS = 20 };
 
 static void add_tokens(const d9_dataset *dataset, const int32_t *tokens, int64_t count, d9_text *text) {
     d9_text_add(text, " ");
@@ -52,7 +52,7 @@ static void add_stream(const d9_dataset *dataset, d9_text *text) {
     }
 }
 
-/* Prints training texts. D9_USAGE if `out` or `filters` is set. */
+/* Prints the first training texts. D9_USAGE if `out` or `filters` is set. */
 static d9_status preview_texts(d9_cli *cli, const d9_config *config, const d9_data_options *options) {
     d9_status status;
     d9_dataset *dataset = NULL;
@@ -116,7 +116,8 @@ done:
     return status;
 }
 
-/* Weight (O, KH, KW, 3) of the first convolution; NULL: none, no parameter, or not 3 input channels. */
+/* Weight (O, KH, KW, 3) of the first convolution; NULL if there is none, or if it is no parameter or has another number
+ * of input channels. */
 static const d9_value *first_filters(const d9_graph *graph) {
     for (int n = 0; n < graph->node_count; n++) {
         if (graph->nodes[n].op != D9_OP_CONV) continue;
@@ -158,7 +159,7 @@ static d9_status compute_initial_state(d9_cli *cli, const d9_dataset *dataset, c
 }
 
 /* Draws the initial filters of the first convolution. Loads the configuration again, because that of `session` has
- * another batch size and fewer tricks; the dataset is the session's. */
+ * another batch size and fewer tricks. */
 static d9_status write_filters(d9_cli *cli, const d9_session *session, const d9_data_options *options) {
     d9_status status = D9_OK;
     d9_config *config = NULL;

@@ -1,13 +1,13 @@
 /* Progress of a run on standard output.
  *
  *     dawn94 in bf16: 970 steps of 512 images, 6573130 parameters, Xeon, 2 threads
- *     about 27 minutes (25 to 31) with evaluations, by the first steps        (if a minute or more)
+ *     about 27 minutes (25 to 31) with evaluations, by the first steps
  *     epoch  train loss  accuracy  with TTA  images/s  seconds
  *         1      1.7688     16.05     16.10       310   160.20
- *      2/10 [##..................]  loss 1.2345  eval loss 1.1034  accuracy 16.05%  310 images/s  22:10 left  (terminal
- * only)
+ *      2/10 [##..................]  loss 1.2345  eval loss 1.1034  accuracy 16.05%  310 images/s  22:10 left
  *
- * On a narrow terminal the live line drops its least important parts, and the rows their last columns. */
+ * The second line is printed if a minute or more is left. The last one, the live line, is drawn only on a terminal. On
+ * a narrow terminal it drops its least important parts, and the rows their last columns. */
 #include "cli/progress.h"
 #include "core/system.h"
 #include <stdio.h>
@@ -51,7 +51,7 @@ void d9_live_line_clear(d9_live_line *line) {
     line->width = 0;
 }
 
-/* Parts of a live line from left to right; `expendable` lists the order in which they are dropped if space is short. */
+/* Parts of a live line from left to right; `expendable`: the order in which parts are dropped if space is short. */
 typedef enum part {
     PART_EPOCH,
     PART_BAR,
@@ -138,8 +138,8 @@ static void draw_step(d9_progress *progress, const d9_program *program, int eval
 
 static bool shows_rate(const d9_progress *progress) { return d9_cli_columns(progress->cli) >= ROW_COLUMNS; }
 
-/* True if a column shows the rate divided by that of a large matrix product (--verbose, on a wide terminal). The ratio
- * may exceed 1, because Winograd convolutions need fewer multiplications than are counted. */
+/* True if a column shows the rate divided by that of a large matrix product (--verbose, unless the terminal is narrow).
+ * The ratio may exceed 1, because Winograd convolutions need fewer multiplications than are counted. */
 static bool shows_peak_ratio(const d9_progress *progress) {
     return progress->peak_rate > 0 && d9_cli_columns(progress->cli) >= ROW_COLUMNS + PEAK_COLUMNS;
 }
@@ -187,9 +187,9 @@ static void print_about(d9_cli *cli, d9_time_range left) {
     d9_cli_print(cli, " with evaluations, by the first steps\n");
 }
 
-/* Times the steps of an epoch until the header of the rows is printed. After 1 + D9_TIMED_STEPS steps, or at the
- * epoch's end, prints the predicted time left, unless below a minute, and the header. The first step is not timed: it
- * is slower because it touches all memory for the first time. */
+/* Times the steps of an epoch until the header of the rows is printed. After 1 + D9_TIMED_STEPS steps, or at the end of
+ * an epoch of two or more, prints the predicted time left, if a minute or more, and the header. The first step does not
+ * count, because it touches all memory for the first time. */
 static void predict_duration(d9_progress *progress, const d9_program *program, int64_t steps, double epoch_seconds,
                              bool last) {
     const int64_t timed = progress->epoch_steps++; /* number of timed steps, this one included */
@@ -231,7 +231,7 @@ static void on_resumed(void *user, int64_t steps, const d9_epoch_row *rows, int6
 }
 
 /* Called after `steps` steps of the run. A resumed run may start in the middle of an epoch, so the seconds per step are
- * those of the steps that this process ran in the epoch. The last step of an epoch is always drawn. */
+ * those of the steps that this process ran in the epoch. */
 static void on_step(void *user, const d9_program *program, int64_t steps, double loss, double epoch_seconds) {
     d9_progress *progress = user;
     const double now = d9_clock_now();
@@ -251,7 +251,7 @@ static void on_step(void *user, const d9_program *program, int64_t steps, double
                           d9_seconds_left(program, progress->config, steps, progress->step_seconds));
     if (progress->quiet) return;
     if (isfinite(loss))
-        predict_duration(progress, program, steps, epoch_seconds, last); /* NAN: asynchronous, steps are only queued */
+        predict_duration(progress, program, steps, epoch_seconds, last); /* asynchronous (NAN): steps are only queued */
     if (!progress->cli->terminal) return;
     if (!last && now - progress->live.shown_seconds < 1.0 / REDRAWS_PER_SECOND) return;
     progress->live.shown_seconds = now;
@@ -302,7 +302,7 @@ static void on_epoch(void *user, const d9_program *program, const d9_epoch_row *
     d9_cli_print(progress->cli, "\n");
 }
 
-/* On a terminal, shows a line from the start, because reading data and choosing kernels may take seconds. */
+/* On a terminal, shows a line at once, because reading data and choosing kernels may take seconds. */
 d9_observer d9_progress_observer(d9_progress *progress, d9_cli *cli, const d9_config *config, const char *page,
                                  bool quiet) {
     *progress = (d9_progress){.cli = cli,

@@ -5,8 +5,8 @@
 #include "train/trainer.h"
 #include "record/record.h"
 
-/* OUT/live.html: curves, speed and time left of a run, in a page that reloads itself every few seconds. It is
- * replaced by renaming, so a browser never loads a partial page, and no server is needed. */
+/* OUT/live.html: curves, speed and time left of a run, in a page that reloads itself every few seconds. The file is
+ * replaced by renaming, so that a browser never loads a partial page. */
 typedef struct d9_live_page {
     d9_context context; /* own copy: failing to write the page is only a warning */
     d9_arena arena;
@@ -23,17 +23,17 @@ typedef struct d9_live_page {
     bool warned, finished;   /* finished: the run has ended successfully */
 } d9_live_page;
 
-/* Initialises the page; writes nothing yet. `config` and `path` must outlive it. */
+/* Initialises the page; writes nothing yet. `config` and `path` must outlive the page. */
 void d9_live_page_begin(d9_live_page *page, const d9_context *context, const d9_config *config, const char *path);
-/* These four functions serve the observer of a run (train/session.h). Each rewrites the page; after a step, at most
- * every two seconds. */
+/* The next four functions serve the observer of a run (train/session.h). Each rewrites the page, d9_live_page_step at
+ * most every two seconds. */
 void d9_live_page_planned(d9_live_page *page, const d9_program *program);
 void d9_live_page_resumed(d9_live_page *page, int64_t steps, const d9_epoch_row *rows, int64_t count);
 /* Only for a page with a path. `steps`: completed; `step_seconds`: per batch; `left`: seconds to the end of the run. */
 void d9_live_page_step(d9_live_page *page, int64_t steps, double loss, double step_seconds, double left);
 void d9_live_page_epoch(d9_live_page *page, const d9_epoch_row *row);
-/* Writes the page for the last time, without reload. `state`: how the run ended. `finished`: the run ended
- * successfully. */
+/* Writes the page for the last time, without reload, and frees its rows. `state`: text about the end of the run.
+ * `finished`: the run ended successfully. */
 void d9_live_page_end(d9_live_page *page, bool finished, const char *state);
 
 /* A terminal line that is redrawn in place. */
@@ -48,7 +48,7 @@ void d9_live_line_clear(d9_live_line *line);                  /* erases the line
  * not wrap if the terminal has become narrower. */
 int d9_live_line_padding(const d9_live_line *line, int width);
 
-enum { D9_TIMED_STEPS = 7 }; /* number of timed steps from which the time of a run is predicted */
+enum { D9_TIMED_STEPS = 7 }; /* number of steps that are timed to predict the time of a run; an epoch may have fewer */
 
 /* Formats a range as "4:10 (4:02 to 5:00)", or "4:10" if both ends read the same. */
 void d9_time_range_format(d9_time_range range, char *text, size_t size);
@@ -59,10 +59,10 @@ typedef struct d9_progress {
     d9_live_line live;
     d9_epoch_row evaluated;          /* the last epoch that was evaluated; its score is NAN: none yet */
     int64_t epoch, epoch_first_step; /* current epoch, from 1; batches trained before this process's first step in it */
-    /* epoch_steps: calls of predict_duration in the current epoch; timed_end: batches trained at the end of the last
-     * timed step. */
+    /* epoch_steps: calls of predict_duration in the current epoch; timed_end: batches trained when predict_duration
+     * last read the time. */
     int64_t epoch_steps, timed_end;
-    double timed_seconds;         /* seconds from the start of the epoch to the end of the last timed step */
+    double timed_seconds;         /* seconds from the start of the epoch to timed_end */
     double timed[D9_TIMED_STEPS]; /* seconds per batch of this process's steps 2, 3, ... of the epoch */
     int64_t steps;                /* completed; 0: none */
     double loss, step_seconds;    /* means of the current epoch so far; loss NAN: not known */
@@ -72,10 +72,10 @@ typedef struct d9_progress {
     bool header; /* the header of the rows was printed */
 } d9_progress;
 
-/* Returns an observer that draws with `progress`, which must outlive it. `page`: a d9_live_page file; NULL: none. */
+/* Returns an observer that draws with `progress`, which must outlive it. `page`: path of live.html; NULL: no page. */
 d9_observer d9_progress_observer(d9_progress *progress, d9_cli *cli, const d9_config *config, const char *page,
                                  bool quiet);
-/* Erases the live line and ends the page. `state`: how the run ended. `finished`: the run ended successfully. */
+/* Erases the live line and ends the page. `state` and `finished` as in d9_live_page_end. */
 void d9_progress_end(d9_progress *progress, bool finished, const char *state);
 
 /* Formats seconds as "4:10" or "1:02:03". */
@@ -86,12 +86,12 @@ void d9_duration_format(double seconds, char *text, size_t size);
 void d9_run_print_scores(d9_cli *cli, const d9_measure *measure, double plain, double tta, bool views);
 /* Prints the scores, the number of samples that they were computed on, and whether the target was met. */
 void d9_run_print_outcome(d9_cli *cli, const d9_result *result);
-/* Prints why the run ended early, and which epoch's model was kept; nothing if neither applies. */
+/* Prints the reason for an early end and, with keep: best, the epoch of the kept model; nothing if neither applies. */
 void d9_run_print_ending(d9_cli *cli, const d9_result *result);
 /* Prints the published figures of the configuration, if it has any. */
 void d9_run_print_published(d9_cli *cli, const d9_config *config);
 /* Prints all final lines of the run in the folder `out`. `verbose`: prints every clock, and the rate of training
- * divided by peak_rate, the operations per second of a large matrix product; 0: not known, no such line. */
+ * compared with peak_rate, the operations per second of a large matrix product (0: not known; no such line). */
 void d9_run_print_end(d9_cli *cli, const d9_result *result, const char *out, bool verbose, double peak_rate);
 /* Formats the scores and the text of d9_run_print_ending as one sentence, for live.html. */
 void d9_run_describe(const d9_result *result, char *text, size_t size);
@@ -101,6 +101,6 @@ void d9_run_describe(const d9_result *result, char *text, size_t size);
  * from far too small to far too large; the training loss shows the useful range. The trained network is discarded.
  *
  * Writes the loss at each learning rate to OUT/rates.tsv and OUT/rates.svg and prints some of these losses, also after
- * an interrupt. Of the configured schedule it uses only the peak. It sets config->train.epochs. `quiet`: prints only
- * the result. */
+ * an interrupt. Uses only the peak of the configured schedule. Sets config->train.epochs. `quiet`: prints only the
+ * result. */
 D9_MUST_USE d9_status d9_find_lr(d9_cli *cli, d9_config *config, const char *out, bool quiet);

@@ -23,7 +23,7 @@ static d9_status check_backends(d9_context *context, const d9_experiment *experi
     return D9_OK;
 }
 
-/* Selects the worker's GPU and returns D9_DEVICE if there is none of this name. */
+/* Selects the worker's GPU, and opens it. Fails if there is none of this name, or if it cannot be opened. */
 static d9_status open_gpu(d9_context *context, const char *name) {
     d9_device_info info;
     d9_status status = d9_gpu_choose(context, name);
@@ -57,8 +57,7 @@ static d9_status check_gpu(d9_context *context, const char *name) {
     return d9_fail(context, (d9_status)WEXITSTATUS(state), "%s", message);
 }
 
-/* D9_USAGE if an arm's backend uses no GPU, D9_DEVICE if a worker's GPU cannot be opened. Does nothing without
- * --devices. */
+/* With --devices: D9_USAGE if an arm's backend uses no GPU; fails if a worker's GPU cannot be opened. */
 static d9_status check_devices(const d9_runs *runs) {
     d9_status status;
     d9_context *context = &runs->cli->context;
@@ -69,7 +68,7 @@ done:
     return status;
 }
 
-/* D9_USAGE for an option that a search cannot have. */
+/* D9_USAGE for an option that a search cannot have, or for --slurm without the --tasks that it needs. */
 static d9_status check_search(const d9_runs *runs) {
     const d9_runs_options *options = runs->options;
     if (!d9_runs_is_search(runs)) return D9_OK;
@@ -157,7 +156,7 @@ done:
     return status;
 }
 
-static d9_status read_shard(d9_cli *cli, const char *text, d9_runs *runs) {
+static d9_status parse_shard(d9_cli *cli, const char *text, d9_runs *runs) {
     char first[24];
     int64_t index, count;
     const char *slash = strchr(text, '/');
@@ -207,7 +206,7 @@ static d9_status open_runs(d9_cli *cli, const d9_experiment *experiment, const d
     D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, runs->count, &runs->open));
     D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, runs->count, &runs->seen));
     if (!runs->out) D9_TRY(default_out(cli, experiment->title, &runs->out));
-    if (options->shard) D9_TRY(read_shard(cli, options->shard, runs));
+    if (options->shard) D9_TRY(parse_shard(cli, options->shard, runs));
     if (options->devices && options->workers.given)
         D9_TRY(d9_fail(&cli->context, D9_USAGE, "--workers: --devices already sets their number"));
     if (options->devices) D9_TRY(split_devices(cli, options->devices, &runs->work));
@@ -261,8 +260,8 @@ done:
     return status;
 }
 
-/* Trains the remaining runs. Returns also in each worker process, with *worker true: the worker must then end. After a
- * failure its standard error leads nowhere, because the parent prints the error. */
+/* Trains the remaining runs. Returns also in each worker process, with *worker true: the worker must then end. A failed
+ * worker's standard error leads nowhere, because the parent prints the error. */
 static d9_status train_runs(d9_runs *runs, bool *worker) {
     const d9_system *system = runs->cli->context.system;
     const size_t size = sizeof *runs->shared + (size_t)runs->count * sizeof *runs->shared->runs;

@@ -13,7 +13,7 @@ typedef struct d9_runs_options {
 } d9_runs_options;
 extern const d9_flag d9_runs_flags[];
 
-/* Checks the options and converts them to those of an experiment. */
+/* Converts the options to those of an experiment. D9_USAGE if --seed is given. */
 D9_MUST_USE d9_status d9_runs_experiment_options(d9_cli *cli, const d9_runs_options *options,
                                                  d9_experiment_options *wanted);
 /* Shows, submits or trains the experiment, as the options require. */
@@ -23,7 +23,7 @@ D9_MUST_USE d9_status d9_runs_command(d9_cli *cli, const d9_experiment *experime
 typedef struct d9_runs_progress {
     /* Share of the run's operations done before its first step in this command, and now. now 0: not started */
     double first, now;
-    double operations; /* of the whole run; 0: not started by this command */
+    double operations; /* operations of the whole run; 0: not started by this command */
     bool ended;        /* the run ended in this command */
 } d9_runs_progress;
 typedef struct d9_runs_shared {
@@ -42,7 +42,7 @@ typedef struct d9_runs {
     double began;           /* start of training, CLOCK_MONOTONIC */
     d9_runs_shared *shared; /* memory shared with the worker processes */
     int64_t ended;          /* number of runs that had ended when `open` was set; -1: not set yet */
-    bool *open;             /* per run: this command trains the run, which is neither done nor failed */
+    bool *open;             /* per run: this command's share has the run, which is neither done nor failed */
     d9_run_seen *seen;      /* per run, of a search: its state when the folder was last read */
 } d9_runs;
 
@@ -53,15 +53,15 @@ static inline bool d9_runs_is_search(const d9_runs *runs) { return runs->experim
 D9_MUST_USE d9_status d9_runs_check_left(const d9_runs *runs, d9_context *context, const d9_work_options *work,
                                          int64_t index, bool *left, bool *running);
 
-/* runs_ranks.c: with --ranks N, builds the command that starts the processes of a run. D9_USAGE if N > 1 and N
- * processes cannot train an arm, or an arm has a batch norm over the whole batch; D9_DEVICE if this command trains and
- * the launcher is not installed. */
+/* runs_ranks.c: with --ranks N, builds the command that starts the processes of a run; not for --status. D9_USAGE, for
+ * N > 1, if N processes cannot train an arm, or an arm has a batch norm over the whole batch; D9_DEVICE if the launcher
+ * is not installed, unless --slurm or --commands is given. */
 D9_MUST_USE d9_status d9_runs_prepare_ranks(d9_runs *runs);
 /* With --run INDEX: trains this run; the process is one of those that the command with --ranks started. */
 D9_MUST_USE d9_status d9_runs_train_one(d9_runs *runs);
 
-/* runs_time.c: prints the number of remaining runs, their steps and operations and, with --time, how long they take on
- * this machine. */
+/* runs_time.c: prints the number of remaining runs, their steps and operations (if known) and, with --time, the
+ * predicted time on this machine. */
 D9_MUST_USE d9_status d9_runs_show_work(const d9_runs *runs);
 
 /* runs_show.c */
@@ -75,7 +75,7 @@ D9_MUST_USE d9_status d9_runs_show_end(const d9_runs *runs);
 
 /* runs_slurm.c: checks, before anything is written, that --slurm and --commands can express the tasks. */
 D9_MUST_USE d9_status d9_runs_check_tasks(const d9_runs *runs);
-/* Submits an array job with a task for each shard that has remaining runs; with --dry-run prints the sbatch command. */
+/* Submits an array job of the tasks that have remaining runs; with --dry-run only prints the sbatch command. */
 D9_MUST_USE d9_status d9_runs_submit(const d9_runs *runs);
 /* Prints the commands of these tasks, one per line, for any launcher. */
 D9_MUST_USE d9_status d9_runs_print_commands(const d9_runs *runs);

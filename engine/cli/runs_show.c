@@ -25,7 +25,7 @@ typedef struct tally {
     d9_run_state failed;
 } tally;
 
-/* Counts the runs by state, and calls `show` (may be NULL) for each, with `rows`. In a search waiting runs are skipped,
+/* Counts the runs by state, and calls `show` (may be NULL) for each, with `rows`. Skips waiting runs of a search,
  * because most of them will not be trained. */
 static d9_status count_states(const d9_runs *runs, tally *tally,
                               void (*show)(const d9_runs *runs, int64_t index, const d9_run_state *state, json_t *rows),
@@ -62,8 +62,8 @@ static int64_t count_results(const d9_runs *runs) {
 
 enum { NAME_LEAST = 12, NAME_MOST = 120, LEFT_COLUMNS = 20 };
 
-/* Columns for the names of arms: as many as the longest name has, but at most 120, and no more than the terminal has
- * besides the `others` columns of a line; at least 12 are allowed. */
+/* Columns for the names of arms: those of the longest name, but at most NAME_MOST, and at most the columns that
+ * `others` leave on the terminal or NAME_LEAST, whichever is larger. */
 static int name_width(const d9_runs *runs, int others) {
     const d9_experiment *experiment = runs->experiment;
     const int columns = d9_cli_columns(runs->cli), room = columns > others + NAME_LEAST ? columns - others : NAME_LEAST;
@@ -89,7 +89,7 @@ static const char *shorten(const char *name, int width, short_text text) {
 
 static const char *plural(int64_t count) { return count == 1 ? "" : "s"; }
 
-/* Prints title, trials and rungs of a search, without a line break. */
+/* Prints title, trials, rungs and share of promoted trials of a search, without a line break. */
 static void print_search_size(const d9_runs *runs) {
     const d9_search *search = &runs->experiment->search;
     d9_cli_print(runs->cli, "%s: a search of %lld trial%s, rungs of ", runs->experiment->title,
@@ -210,7 +210,7 @@ static const d9_run_kind kinds[] = {D9_RUN_DONE, D9_RUN_RUNNING, D9_RUN_FAILED, 
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 /* Formats the scores of a finished run. Returns the number of characters. */
-static int score_text(const d9_run_state *state, char *text, size_t size) {
+static int format_scores(const d9_run_state *state, char *text, size_t size) {
     const d9_score_text plain = d9_measure_format(state->measure, state->score),
                         tta = d9_measure_format(state->measure, state->score_tta);
     return state->views == 1 ? snprintf(text, size, "%7s", plain.text)
@@ -222,7 +222,7 @@ static void print_state(const d9_runs *runs, int64_t index, const d9_run_state *
     if (state->kind == D9_RUN_WAITING) return;
     char scores[112];
     short_text name;
-    const int others = (int)strlen("  seed 123  ") + score_text(state, scores, sizeof scores),
+    const int others = (int)strlen("  seed 123  ") + format_scores(state, scores, sizeof scores),
               width = name_width(runs, others);
     d9_cli_print(runs->cli, "%-*s  seed %-3lld  ", width, shorten(arm_name(runs, index), width, name),
                  seed_of(runs, index));
@@ -326,10 +326,10 @@ static double operations_of(const d9_runs *runs, int64_t run) {
     return known ? sum / (double)known : 1;
 }
 
-/* Writes "about 3:20 left", extrapolated from the operations that this command has done. Writes "" if none are done or
- * none are left, during the first 2 seconds unless a run has ended, and in a search, whose runs are not known in
- * advance. */
-static const char *time_left(const d9_runs *runs, char text[48]) {
+/* Writes "about 3:20 left", extrapolated from the operations that this command has done, and returns `text`. Writes ""
+ * in a search, whose runs are not known in advance; if no operations are done or left; and during the first 2 seconds
+ * unless a run has ended. */
+static const char *format_time_left(const d9_runs *runs, char text[48]) {
     enum { SECONDS_LEAST = 2 };
     double computed = 0, left = 0;
     char duration[24];
@@ -369,7 +369,7 @@ static void on_step(void *user, int64_t index, const d9_program *program, int64_
     update_progress(runs, index, program, step);
     if (!runs->cli->terminal || uses_workers(runs)) return;
     if (isfinite(loss)) snprintf(loss_text, sizeof loss_text, "  loss %.4f", loss);
-    time_left(runs, left);
+    format_time_left(runs, left);
     snprintf(text, sizeof text, "%s%sepoch %lld/%lld  %.60s seed %lld%s", left, *left ? ": " : "",
              (long long)((step + per_epoch - 1) / per_epoch), (long long)((program->steps + per_epoch - 1) / per_epoch),
              arm_name(runs, index), seed_of(runs, index), loss_text);
@@ -384,7 +384,7 @@ static void on_waiting(void *user) {
     if (now - runs->live.shown_seconds < 1) return;
     runs->live.shown_seconds = now;
     update_open(runs);
-    const int begins = snprintf(text, sizeof text, "%s", time_left(runs, left));
+    const int begins = snprintf(text, sizeof text, "%s", format_time_left(runs, left));
     int used = begins;
     for (int64_t i = 0; i < runs->count && used < (int)sizeof text - 128; i++) {
         const d9_runs_progress progress = runs->shared->runs[i];
@@ -399,8 +399,7 @@ static void on_waiting(void *user) {
     if (used > begins) d9_live_line_show(&runs->live, text);
 }
 
-/* Columns that a worker must erase before it prints, because its parent may have drawn a live line; 0 without workers.
- */
+/* Columns that a worker erases before it prints, because its parent may have drawn a live line; 0 without workers. */
 static int columns_to_erase(const d9_runs *runs) {
     return runs->cli->terminal && uses_workers(runs) ? d9_cli_columns(runs->cli) - 1 : 0;
 }
@@ -409,12 +408,13 @@ static int columns_to_erase(const d9_runs *runs) {
 static void print_run(const d9_runs *runs, int64_t index, const d9_run_state *state, double seconds) {
     char scores[112], figures[1100], left[48] = "", of[24] = "";
     const int64_t done = count_results(runs);
-    const int others = (int)strlen("1234/1234    seed 123    12345.7 s") + score_text(state, scores, sizeof scores);
+    const int others = (int)strlen("1234/1234    seed 123    12345.7 s") + format_scores(state, scores, sizeof scores);
     const int width = name_width(runs, others);
     snprintf(figures, sizeof figures, "%s  %7.1f s", scores, seconds);
     if (state->kind == D9_RUN_FAILED) snprintf(figures, sizeof figures, "failed: %s", state->message);
     short_text name;
-    if (state->kind == D9_RUN_DONE && width + others + LEFT_COLUMNS < d9_cli_columns(runs->cli)) time_left(runs, left);
+    if (state->kind == D9_RUN_DONE && width + others + LEFT_COLUMNS < d9_cli_columns(runs->cli))
+        format_time_left(runs, left);
     if (!d9_runs_is_search(runs)) snprintf(of, sizeof of, "/%lld", (long long)runs->count);
     d9_cli_print(runs->cli,
                  columns_to_erase(runs) ? "\r%*s\r%4lld%s  %-*s  seed %-3lld  %s%s%s\n"
@@ -437,8 +437,8 @@ static d9_status print_verdict(const d9_runs *runs, const char *head) {
     return d9_cli_print_text(runs->cli, &text);
 }
 
-/* Prints the verdict each time the number of finished runs per arm reaches 2 (intervals need two seeds), 3, and so on,
- * but not after the last run, for a single arm or in a search. */
+/* Prints the verdict each time the mean number of finished runs per arm reaches 2 (intervals need two seeds), 3, and so
+ * on; but not after the last run, for a single arm or in a search. */
 static void print_so_far(d9_runs *runs) {
     const int64_t done = count_results(runs), arms = runs->experiment->arm_count, seeds = done / arms;
     if (d9_runs_is_search(runs) || arms < 2 || seeds < 2 || done == runs->count || seeds <= runs->shared->reported)

@@ -1,10 +1,10 @@
-/* Submits a Slurm array job with a task for each run, or for each pack of runs. If there are more than TASKS_MAX, a
- * task has several of them. Tasks without remaining runs are not submitted. A task is this command, with --shard except
- * in a search. Also prints the tasks' commands for other launchers.
+/* Submits a Slurm array job, or prints the commands of its tasks for another launcher. There is a task for each run or
+ * pack of runs; if there are more than TASKS_MAX, a task has several of them. Tasks without remaining runs are left
+ * out.
  *
- * Task I trains shard I of all runs, so giving the same command again submits a killed task under its old number. All
- * tasks of a search have the same command: each trains until no run is left. Options of the cluster, such as partition,
- * time and GPUs, are passed with --sbatch or in sbatch's environment variables. */
+ * Task I is this command with --shard I/N, so giving the same command again submits a killed task under its old number.
+ * The tasks of a search are this command without --shard: each trains until no run is left. Options of the cluster,
+ * such as partition, time and GPUs, are passed with --sbatch or in sbatch's environment variables. */
 #include "cli/runs.h"
 #include "core/system.h"
 #include <spawn.h>
@@ -23,8 +23,8 @@ static int64_t task_count(const d9_runs *runs) {
     return count < TASKS_MAX ? count : TASKS_MAX;
 }
 
-/* Adds this command without the options that only the submission needs and, except in a search, with --shard. `shard`:
- * I of --shard I/N, inserted without quotes, so it may be shell code. */
+/* Adds this command without the options that only the submission needs and, except in a search, with --shard I/N.
+ * `shard`: I, inserted without quotes, so it may be shell code. */
 static d9_status add_command(const d9_runs *runs, const char *shard, d9_text *text) {
     static const char *const dropped[] = {"--slurm", "--retry", "--json", "--requeue", "--commands", "--dry-run"};
     static const char *const valued[] = {"--sbatch", "--tasks"};
@@ -36,7 +36,7 @@ static d9_status add_command(const d9_runs *runs, const char *shard, d9_text *te
     bool sharded = d9_runs_is_search(runs);
     for (int i = 1; words[i]; i++) {
         bool drop = false;
-        if (!sharded && strcmp(words[i], "--") == 0) { /* what follows it is no option */
+        if (!sharded && strcmp(words[i], "--") == 0) { /* --shard must come before it */
             d9_text_add(text, " --shard %s/%lld", shard, (long long)task_count(runs));
             sharded = true;
         }
@@ -106,8 +106,8 @@ done:
 }
 
 /* Adds the script of a task. With --requeue, a shell forwards SIGUSR1 to the program, and requeues the task if the
- * program's exit status says that the signal stopped it. SLURM_JOB_ID is no name of a task: in one of the tasks it is
- * the number of the whole array. */
+ * program's exit status says that the signal stopped it. The task is not named by SLURM_JOB_ID, which in one of the
+ * tasks is the number of the whole array. */
 static d9_status add_script(const d9_runs *runs, d9_text *text) {
     static const char shard[] = "\"$SLURM_ARRAY_TASK_ID\"";
     d9_status status;
@@ -165,7 +165,7 @@ done:
     return status;
 }
 
-/* Runs sbatch; its first line of output is stored in `answer`. */
+/* Runs sbatch and stores the first line of its output in `answer`. */
 static d9_status call_sbatch(const d9_runs *runs, char *const *words, char answer[128]) {
     d9_status status = D9_OK;
     const d9_system *system = runs->cli->context.system;

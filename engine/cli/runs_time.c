@@ -6,8 +6,8 @@
 typedef struct work {
     double runs, steps;
     double operations; /* with evaluations */
-    bool counted;      /* false: the images of a folder are not counted yet; `steps` and `operations` are of an assumed
-                          number of images, good only for ratios of arms */
+    bool counted;      /* false: the images of a folder are not counted yet; `steps` and `operations` hold for an
+                          assumed number of images, good only for ratios of arms */
 } work;
 
 /* Work of one run. Its operations are NAN if its program cannot be built. */
@@ -74,9 +74,9 @@ done:
     return status;
 }
 
-/* True if a search selects no run any more and none is being trained: the trials that are planned for a rung need not
- * enter it, because some failed or the budget is spent. With --retry the failed runs are trained again. */
-static d9_status is_over(const d9_runs *runs, bool *over) {
+/* Sets *over if a search selects no run any more and none is being trained: trials that are planned for a rung need not
+ * enter it, because some failed or the budget is spent. Not over if --retry has failed runs to train again. */
+static d9_status check_over(const d9_runs *runs, bool *over) {
     d9_status status;
     d9_context *context = &runs->cli->context;
     d9_search_progress progress;
@@ -90,14 +90,14 @@ done:
     return status;
 }
 
-/* Work of all runs to be trained. An arm with unknown operations is counted with those of the first arm. */
-static d9_status work_left(const d9_runs *runs, const work *first, work *all) {
+/* Adds up the work of all runs to be trained. An arm with unknown operations is counted with those of the first arm. */
+static d9_status add_up_work(const d9_runs *runs, const work *first, work *all) {
     d9_status status = D9_OK;
     const d9_experiment *experiment = runs->experiment;
     d9_context quiet = runs->cli->context;
     bool over = false;
     *all = (work){.counted = true};
-    if (d9_runs_is_search(runs)) D9_TRY(is_over(runs, &over));
+    if (d9_runs_is_search(runs)) D9_TRY(check_over(runs, &over));
     if (over) goto done;
     for (int a = 0; a < experiment->arm_count; a++) {
         double left;
@@ -144,7 +144,7 @@ d9_status d9_runs_show_work(const d9_runs *runs) {
     const work first = work_of(&quiet, runs->experiment->arms[0].config);
     work all;
     int64_t count = 0;
-    D9_TRY(work_left(runs, &first, &all));
+    D9_TRY(add_up_work(runs, &first, &all));
     for (int64_t i = 0; i < runs->count; i++) count += d9_work_has(&runs->work, i);
     const int64_t about = llround(fmax(all.runs, 1)); /* shares of runs may sum to less than one */
     if (!d9_runs_is_search(runs))

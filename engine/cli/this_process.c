@@ -45,8 +45,8 @@ int64_t d9_this_process_peak_bytes(void) {
     return getrusage(RUSAGE_SELF, &usage) == 0 ? (int64_t)usage.ru_maxrss * 1024 : 0;
 }
 
-/* Restarts by the real path: as /proc/self/exe the process would be named "exe" in ps and top. If the program's file
- * was replaced (the path then ends in " (deleted)"), execv fails and the process continues. The variable set here also
+/* Restarts by the real path, because as /proc/self/exe the process would be named "exe" in ps and top. If the program's
+ * file was replaced, the path ends in " (deleted)", execv fails and the process continues. The variable set here also
  * prevents a second restart. */
 void d9_this_process_wait_passively(char *const *words) {
     static const char *const choices[] = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"};
@@ -61,9 +61,9 @@ void d9_this_process_wait_passively(char *const *words) {
 
 /* If several processes run on this host, sets CUDA_VISIBLE_DEVICES so that process i of the host sees only GPU i of
  * those that are visible now; processes beyond the last GPU see none. A variable that already names a single GPU, or
- * none, is kept. CUDA reads the variable when it starts. That is later, unless MPI was built with CUDA and has started
- * it: then this has no effect, and the CUDA backend selects GPU i itself (choose_device in backends/cuda/runtime.c).
- * Variables of launchers, such as SLURM_LOCALID, are known before MPI starts, but need not agree with host_rank. */
+ * none, is kept. If an MPI with CUDA has already started CUDA, the variable has no effect, and the CUDA backend selects
+ * GPU i itself (choose_device in backends/cuda/runtime.c). Variables of launchers, such as SLURM_LOCALID, need not
+ * agree with host_rank. */
 static void choose_gpu(d9_context *context, const d9_parallel *parallel) {
     const char *list = getenv("CUDA_VISIBLE_DEVICES");
     char number[24];

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { REAL_DIGITS = 12 }; /* as in result.json */
+enum { REAL_DIGITS = 12 }; /* significant digits, equal to those in result.json */
 
 typedef struct train_options {
     const char *config;
@@ -72,7 +72,8 @@ done:
     return status;
 }
 
-/* D9_USAGE if the folder holds an experiment, a run although `several` is set, or runs of seeds although it is not. */
+/* D9_USAGE if the folder holds an experiment, a single run although `several` (--runs) is set, or runs of several seeds
+ * although it is not. */
 static d9_status check_folder(d9_cli *cli, const char *out, bool several) {
     d9_status status = D9_OK;
     char *experiment, *config;
@@ -93,8 +94,8 @@ done:
     return status;
 }
 
-/* The folder of a run with a checkpoint or a result, if `config` is its config.yaml: "runs/a" for
- * "runs/a/config.yaml". Otherwise NULL. */
+/* Sets *folder to the folder of a run with a checkpoint or a result, if `config` is its config.yaml: "runs/a" for
+ * "runs/a/config.yaml". Otherwise to NULL. */
 static d9_status find_own_folder(d9_cli *cli, const char *config, const char **folder) {
     static const char *const files[] = {"checkpoint.safetensors", "result.json"};
     d9_status status = D9_OK;
@@ -112,8 +113,8 @@ done:
     return status;
 }
 
-/* Sets *out to --out; or, with --resume and a record's config.yaml, to the record's folder; or to runs/TITLE-seedN.
- * With --runs the last is runs/TITLE. D9_USAGE if check_folder rejects this folder. */
+/* Sets *out to --out. Without it: to runs/TITLE with --runs; with --resume and a record's config.yaml to the record's
+ * folder; otherwise to runs/TITLE-seedN. D9_USAGE if check_folder rejects this folder. */
 static d9_status choose_out(d9_cli *cli, const train_options *options, const d9_config *config, const char **out) {
     d9_status status = D9_OK;
     char *made, seed[32] = "";
@@ -130,9 +131,9 @@ done:
     return status;
 }
 
-/* Finds train.norm_groups for a configuration that does not set it. If the folder holds a run to resume: the number in
- * its record; 0 if the record has none or is unreadable. Otherwise one group per process; 0 for one process, or without
- * a norm over the whole batch. */
+/* Finds train.norm_groups for a configuration that does not set it: the number in the record of a run to resume, or 0
+ * if the record has none or is unreadable; without such a run, one group per process, or 0 for one process or without a
+ * norm over the whole batch. */
 static d9_status find_groups(d9_cli *cli, bool resume, const d9_config *config, const char *folder, int64_t *groups) {
     d9_status status = D9_OK;
     char *path;
@@ -176,8 +177,8 @@ done:
 }
 
 /* D9_DATA if the published weights that the configuration names were not downloaded. D9_USAGE if the record would
- * overwrite the configuration or the initial weights, which later seeds and --resume read again. With --resume checks
- * nothing, because both may be files of the record. */
+ * overwrite the configuration or the initial weights. Does nothing with --resume, because both may be files of the
+ * record. */
 static d9_status check_inputs(d9_cli *cli, const train_options *options, const d9_config *config, const char *folder) {
     d9_status status = D9_OK;
     char *recorded, *model;
@@ -192,7 +193,7 @@ done:
     return status;
 }
 
-/* Adds the command line with --resume and without --overwrite, after the launcher of several processes. */
+/* Adds the command line with --resume and without --overwrite; for several processes, with their launcher. */
 static void add_resume_command(const d9_cli *cli, d9_text *text) {
     bool words_only = false, resumes = false;
     if (cli->parallel.launcher) d9_text_add(text, "%s %d ", cli->parallel.launcher, cli->parallel.ranks);
@@ -209,7 +210,8 @@ static void add_resume_command(const d9_cli *cli, d9_text *text) {
     if (!resumes) d9_text_add(text, " --resume");
 }
 
-/* After an interrupt, or a failed write if there is a checkpoint, appends the command that resumes to the message. */
+/* After an interrupt, or after a failed write if there is a checkpoint, appends the command that resumes to the
+ * message. Returns `status`. */
 static d9_status add_how_to_resume(d9_cli *cli, d9_status status, const char *out) {
     char *checkpoint;
     d9_text text;
@@ -260,7 +262,7 @@ static d9_status measure_peak_rate(void *user, d9_session *session) {
 }
 
 /* Trains into `out`. `tensorboard`: folder of the event files, or NULL. *peak_rate: operations per second of a large
- * matrix product; if it is 0, --verbose measures and sets it. */
+ * matrix product; if it is 0, measured with --verbose. */
 static d9_status train_once(d9_cli *cli, const train_options *options, const d9_config *config, const char *out,
                             const char *tensorboard, d9_result *result, double *peak_rate) {
     d9_progress progress;
@@ -305,8 +307,9 @@ done:
     return status;
 }
 
-/* With --resume, sets *result to the result in the record of a finished run; NULL: the run must be trained. Process 0,
- * which alone has the record, decides for all processes; the others, which print nothing, get an empty object. */
+/* With --resume, sets *result to the result in the record of a finished run; otherwise to NULL: the run must be
+ * trained. Process 0 decides for all processes. The others, which have no record and print nothing, get an empty
+ * object. */
 static d9_status find_finished(d9_cli *cli, const train_options *options, const d9_config *config, const char *folder,
                                json_t **result) {
     d9_status status = D9_OK;
@@ -371,7 +374,7 @@ typedef struct seed_runs {
     int64_t count;
     json_t *rows;
     const char *out;
-    double peak_rate; /* as in train_once */
+    double peak_rate; /* *peak_rate of train_once */
     bool views;       /* some run has TTA views */
 } seed_runs;
 
@@ -381,13 +384,13 @@ static void add_scores(seed_runs *many, double plain, double tta, bool views) {
     many->tta[many->count++] = tta;
 }
 
-/* The standard deviation of a single run is null. */
+/* Makes an object of the mean, the standard deviation (null for a single run) and the number of runs. */
 static json_t *sample_json(const d9_sample *sample) {
     return json_pack("{s:f, s:o, s:I}", "mean", sample->mean, "standard_deviation", d9_json_number(sample->deviation),
                      "runs", (json_int_t)sample->count);
 }
 
-/* Prints a mean, and its standard deviation unless it is of a single run. */
+/* Prints the mean, followed by `views`, and for several runs the standard deviation. */
 static void print_mean(d9_cli *cli, const d9_measure *measure, const d9_sample *sample, const char *views) {
     d9_cli_print(cli, "%s%s", d9_measure_format(measure, sample->mean).text, views);
     if (sample->count > 1) d9_cli_print(cli, " (sd %.*f)", measure->digits, sample->deviation);
@@ -403,7 +406,7 @@ done:
     return status;
 }
 
-/* Checks the folder of a seed. Called for every seed before the first run, so that none is rejected later. */
+/* Checks the folder of a seed. Called for every seed before the first run, so that no folder is rejected later. */
 static d9_status check_seed(d9_cli *cli, const train_options *options, int64_t seed, const seed_runs *many) {
     d9_status status;
     d9_config *config = NULL;

@@ -41,7 +41,7 @@ static void add_field(d9_text *text, const char *label, const char *words, int w
 
 /* Formats "the recipe loses 0.41 points of accuracy without it (95% interval 0.27 to 0.55, 10 runs,
  * experiments/x.yaml)", and says if the recipe was smaller or the difference is not significant. */
-static void measured_sentence(const d9_measured *row, char *sentence, size_t size) {
+static void format_measured(const d9_measured *row, char *sentence, size_t size) {
     const bool small = d9_text_ends_in(row->experiment, "-small"); /* names of experiments with reduced recipes */
     const bool gains = row->difference >= 0;
     const double ends[] = {gains ? row->low : -row->high, gains ? row->high : -row->low};
@@ -65,7 +65,7 @@ static void add_measured(d9_text *text, int trick, int width) {
     for (int i = 0; (row = d9_measured_at(i)); i++) {
         char sentence[320];
         if (row->trick != trick) continue;
-        measured_sentence(row, sentence, sizeof sentence);
+        format_measured(row, sentence, sizeof sentence);
         add_field(text, label, sentence, width);
         label = "";
     }

@@ -1,4 +1,4 @@
-/* Help on the terminal: overview and commands. */
+/* Help on the terminal: the overview, and the help of each command. */
 #include "cli/help.h"
 
 #include <limits.h>
@@ -47,7 +47,7 @@ int d9_help_width(const d9_cli *cli) {
     return columns > 100 ? 100 : columns < 40 ? 40 : columns;
 }
 
-/* Does what d9_wrap does, for the words before `end`, a newline or the end of the text. */
+/* Does what d9_wrap does, for the words before `end`, which is a newline or the end of the text. */
 static void wrap_until(const char *words, const char *end, int at, int indent, int width, d9_text *text) {
     bool first = true; /* no word has been added yet */
     for (words += strspn(words, " \n"); words < end; words += strspn(words, " \n")) {

@@ -39,7 +39,7 @@ typedef struct tally {
     int cases, passed, by_sensitivity, failed, skipped;
 } tally;
 
-/* True if the error exceeds its limit, but not the tolerance by sensitivity (verify/verify.h). */
+/* True if the error exceeds its limit, but not the tolerance that the sensitivity gives (verify/verify.h). */
 static bool passed_by_sensitivity(const d9_verify_row *row) { return row->passed && isfinite(row->sensitivity); }
 
 static void add_row_json(tally *tally, const d9_verify_row *row) {

@@ -20,7 +20,7 @@ typedef struct array {
     const char *path;
     uint8_t *file;       /* owned */
     const uint8_t *data; /* inside `file`, after the header */
-    size_t size;         /* of `data`, in bytes */
+    size_t size;         /* bytes of `data` */
     char order;          /* byte order: <, > or | */
     char type;           /* NumPy's type letter: u, i or another */
     int width, rank;     /* `width`: bytes per element */
@@ -138,7 +138,7 @@ static void copy_images(const array *images, uint8_t *to) {
     for (int64_t i = 0; grey && i < images->count; i++) memset(to + 3 * i, images->data[i], 3);
 }
 
-/* Absolute value and sign of label i, stored little-endian, signed types in two's complement. */
+/* Absolute value of label i; *negative: its sign. Labels are little-endian, and signed ones in two's complement. */
 static uint64_t label_at(const array *labels, int64_t i, bool *negative) {
     const uint8_t *bytes = labels->data + i * labels->width;
     uint64_t value = 0;
@@ -219,7 +219,8 @@ done:
     return status;
 }
 
-static d9_status number_classes(d9_context *context, d9_dataset *dataset) {
+/* Names the classes "0", "1", and so on. */
+static d9_status name_classes(d9_context *context, d9_dataset *dataset) {
     d9_status status = D9_OK;
     char **names;
     D9_TRY(D9_ARENA_ALLOCATE(context, &dataset->arena, dataset->classes, &names));
@@ -251,7 +252,7 @@ d9_status d9_arrays_load(d9_context *context, const d9_dataset_options *options,
         D9_TRY(load_split(context, &arena, folder, "test_", dataset, &dataset->test));
     if (known == 0) D9_TRY(check_classes(context, folder, trained, dataset));
     if (dataset->classes < known) dataset->classes = known; /* images to evaluate may lack classes of the model */
-    D9_TRY(number_classes(context, dataset));
+    D9_TRY(name_classes(context, dataset));
 done:
     d9_arena_free(context, &arena);
     return status;

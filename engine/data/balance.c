@@ -1,4 +1,4 @@
-/* Class weights, and warnings about small or unbalanced classes. */
+/* Sizes of classes, class weights, and warnings about small or unbalanced classes. */
 #include "data/source.h"
 
 #include "core/system.h"
@@ -6,8 +6,8 @@
 
 enum { UNEVEN = 3, FEW = 20 /* also written in the message below */, NAMED_MAX = 5 };
 
-/* Lists classes with fewer than `least` images, the first NAMED_MAX of them: "iris 4, tulip 12". Returns the number of
- * all such classes. */
+/* Lists the first NAMED_MAX classes with fewer than `least` images: "iris 4, tulip 12". Returns the number of all such
+ * classes. */
 static int64_t list_classes_below(const d9_dataset *dataset, const int64_t *counts, int64_t least, d9_text *text) {
     int64_t below = 0;
     for (int64_t c = 0; c < dataset->classes; c++) {

@@ -59,7 +59,7 @@ typedef struct cifar {
     const char *name;
     const d9_dataset_file *files;
     int file_count;
-    label_byte label[2]; /* in file order; the last one is the class */
+    label_byte label[2]; /* label bytes in the order of a record; the last one is the class */
     int label_bytes;
     const char *const *class_names;
     double mean[3], std[3]; /* per channel, in byte units; 0: not published */

@@ -9,11 +9,12 @@ extern const d9_published d9_cifar10_published, d9_cifar100_published;
 
 /* Finds the file in `folder`: the binary ("data_batch_1.bin") or, without it, the Python version ("data_batch_1").
  * *found: one of them exists. `path` receives its path, or that of the missing binary. Returns D9_DATA, with the
- * reason, if it cannot be known whether a file exists, or if `folder` is not a folder. */
+ * reason, if it cannot be known whether a file exists, or if `folder` is a file. */
 D9_MUST_USE d9_status d9_cifar_find(d9_context *context, const char *folder, const d9_dataset_file *file,
                                     char path[D9_CIFAR_PATH], bool *found);
 
-/* Reads the file `path` that d9_cifar_find found for dataset `name`; converts a Python version to the binary layout. */
+/* Reads the file `path` that d9_cifar_find found for dataset `name`; converts a Python version to the binary layout.
+ * Free *bytes with d9_release. */
 D9_MUST_USE d9_status d9_cifar_read(d9_context *context, const char *name, const d9_dataset_file *file,
                                     const char *path, uint8_t **bytes, size_t *size);
 

@@ -5,8 +5,8 @@
  *   "labels"    a list of integers; CIFAR-100: "coarse_labels" and "fine_labels"
  *   others      strings and lists of strings, which are skipped: "batch_label", "filenames"
  *
- * A pickle is a program. This reader runs nothing: it knows the opcodes of the table below and accepts them only in the
- * order that such a dictionary has. Opcodes: Lib/pickletools.py of Python. */
+ * A pickle is a program, but this reader runs nothing: it accepts only the opcodes of the table below, in the order
+ * that such a dictionary has. Opcodes: Lib/pickletools.py of Python. */
 #include "data/cifar.h"
 
 #include <string.h>
@@ -34,7 +34,7 @@ enum {
 };
 
 typedef struct opcode {
-    uint8_t code, argument; /* `argument`: its size in bytes; TEXT and LONG_TEXT: of the length before the text */
+    uint8_t code, argument; /* argument: its size in bytes; of a text, the size of the length before the text */
 } opcode;
 
 static const opcode opcodes[] = {{PROTOCOL, 1}, {'}', 0},       {MARK, 0},   {LIST, 0},   {APPEND, 0},   {SET_ITEMS, 0},
@@ -49,7 +49,7 @@ typedef struct reader {
 
 typedef struct token {
     int code;
-    const uint8_t *argument; /* the bytes after the opcode; of a text, its bytes */
+    const uint8_t *argument; /* the bytes after the opcode; of TEXT and LONG_TEXT those of the text itself */
     size_t size;
 } token;
 
@@ -69,7 +69,7 @@ static size_t lines_length(const uint8_t *bytes, size_t left) {
     return length;
 }
 
-/* Reads the next opcode that is not a memo; false if there is none, or it is not in the table or is truncated. */
+/* Reads the next opcode that is not a memo; false at the end, for an opcode not in the table or for a truncated one. */
 static bool next_opcode(reader *r, token *token) {
     for (;;) {
         const opcode *op = opcodes, *end = opcodes + sizeof opcodes / sizeof *opcodes;
@@ -155,8 +155,8 @@ static bool skip_value(reader *r) {
     return read_list(r, 0, NULL, 0);
 }
 
-/* Reads the dictionary: labels go to the records of `binary`, *data is set to the rows. Keys of labels
- * and data must occur exactly once. */
+/* Reads the dictionary: writes the labels into the records of `binary`, and sets *data to the rows. Keys of labels and
+ * data must occur exactly once. */
 static bool read_dictionary(reader *r, const char *const labels[2], int64_t records, uint8_t *binary,
                             const uint8_t **data) {
     const int label_bytes = labels[1] ? 2 : 1;

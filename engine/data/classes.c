@@ -27,7 +27,7 @@ typedef struct tree {
     bool known; /* the classes are those of a model, with or without files */
 } tree;
 
-typedef struct moved_files { /* files that were moved between the parts, because their class had none in one */
+typedef struct moved_files { /* files moved to the other part, in which their class had none */
     int64_t count;
     const char *first;
 } moved_files;
@@ -75,8 +75,8 @@ static d9_status check_inside(d9_context *context, const d9_file_kind *kind, con
     return D9_OK;
 }
 
-/* Reads a class folder, which must hold at least `least` files. If it is left out, with a warning, sets class->name to
- * NULL. */
+/* Reads a class folder, which must hold at least `least` files. Leaves out an empty folder that is foreign or that
+ * options->skip_empty allows: warns, and sets class->name to NULL. */
 static d9_status read_class(d9_context *context, d9_arena *arena, const d9_dataset_options *options,
                             const d9_file_kind *kind, const d9_entry *folder, int64_t least, class_folder *class) {
     d9_status status = D9_OK;
@@ -186,7 +186,7 @@ done:
     return status;
 }
 
-/* Sets *path to the folder of validation samples, NULL if there is none. */
+/* Sets *path to the folder of validation samples; NULL if there is none, D9_DATA if there are two. */
 static d9_status find_validation_folder(d9_context *context, d9_arena *arena, const d9_listing *root,
                                         const char **path) {
     static const char *const names[] = {"val", "valid", "validation"};
@@ -264,8 +264,8 @@ static int64_t find_class(const tree *classes, const char *name) { /* -1: there 
     return -1;
 }
 
-/* Gives the class folders of `found` the numbers that `known`, the model, gives their names. Its other classes become
- * empty ones of `numbered`. */
+/* Copies the class folders of `found` to `numbered`, in the order of the model's classes (`known`). A class without a
+ * folder is empty there; a folder that is no class of the model is D9_DATA. */
 static d9_status number_as_known(d9_context *context, d9_arena *arena, const d9_provenance *known, const char *root,
                                  const tree *found, tree *numbered) {
     d9_status status;
@@ -340,7 +340,7 @@ done:
     return status;
 }
 
-/* Draws the test set from all files. */
+/* Divides the files of each class into training and test files, by the rule of d9_split_rule. */
 static d9_status list_drawn_split(d9_context *context, d9_arena *arena, const d9_dataset_options *options,
                                   const d9_file_kind *kind, const tree *tree, const char *root, d9_class_files *train,
                                   d9_class_files *test, moved_files *moved) {
@@ -413,7 +413,7 @@ d9_status d9_classes_load(d9_context *context, d9_arena *arena, const d9_dataset
                           const d9_file_kind *kind, d9_dataset *dataset, d9_class_files files[D9_PARTS]) {
     d9_status status = D9_OK;
     const d9_provenance *known = options->known;
-    const bool same_kind = dataset->tokens == (options->words != NULL); /* else the description reports it */
+    const bool same_kind = dataset->tokens == (options->words != NULL); /* false: d9_description_apply will fail */
     const bool named = known && known->class_names && !kind->classes && same_kind;
     const char *part[D9_PARTS], *root;
     tree found, classes;

@@ -37,11 +37,11 @@ typedef struct d9_file_kind {
 } d9_file_kind;
 
 /* Fills classes and splits of `dataset`, whose sample size is set, from `folder`. `files` is zeroed by the caller; it
- * gets the files of training, test and validation in the order of the samples, allocated in `arena`. There are
- * validation files only if a validation folder is beside test/ and options->validation is set. The caller frees
- * their `bytes`. With options->known the classes are those of the model, of which the folder may lack some, unless
- * kind->classes names them. D9_DATA: a damaged file without options->skip_damaged, an empty class without
- * options->skip_empty, a class that the model does not know, in a training fewer than two classes with files. */
+ * gets the files of training, test and validation in the order of the samples, allocated in `arena`. The caller frees
+ * the `bytes` of all these files. There are validation files only if a validation folder is beside test/ and
+ * options->validation is set. With options->known the classes are those of the model, unless kind->classes names them;
+ * the folder may lack some. D9_DATA: a damaged file without options->skip_damaged, an empty class folder without
+ * options->skip_empty, a class that the model does not know, or too few classes. */
 D9_MUST_USE d9_status d9_classes_load(d9_context *context, d9_arena *arena, const d9_dataset_options *options,
                                       const char *folder, const d9_file_kind *kind, d9_dataset *dataset,
                                       d9_class_files files[D9_PARTS]);
@@ -55,7 +55,7 @@ D9_MUST_USE d9_status d9_class_files_check_folder(d9_context *context, const d9_
 /* Replaces list->files by an array in `arena`, in an order drawn by the seed. */
 D9_MUST_USE d9_status d9_class_files_shuffle(d9_context *context, d9_arena *arena, uint64_t seed, d9_class_files *list);
 /* Decodes the lists of training, test and, if `parts` is 3, validation files into the splits of `dataset`, whose
- * classes and sample size are set, in the order of the lists. Warns of damaged files, of the first by name. With
+ * classes and sample size are set, in the order of the lists. Warns of damaged files and names the first 50. With
  * options->skip_damaged they are removed from the lists; otherwise returns D9_DATA. */
 D9_MUST_USE d9_status d9_class_files_decode(d9_context *context, d9_arena *arena, const d9_dataset_options *options,
                                             const d9_file_kind *kind, d9_class_files *lists, int parts,

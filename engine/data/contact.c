@@ -12,7 +12,7 @@ enum {
     SIDE = D9_THUMBNAIL_SIDE,
     BAR_Y = SIDE + 4,
     BAR_HEIGHT = 4,
-    SCALE = 2, /* of the text */
+    SCALE = 2, /* scale of the text (d9_font_draw) */
     LINE = D9_FONT_HEIGHT * SCALE + 1,
     TEXT_Y = BAR_Y + BAR_HEIGHT + 6,
     TILE_HEIGHT = TEXT_Y + 6 * LINE,
@@ -66,7 +66,7 @@ static void draw_bar(const d9_canvas *tile, double probability) {
             memcpy(tile->pixels + (y * SIDE + x) * 3, x < (int)round(part * SIDE) ? blue : pale, 3);
 }
 
-/* Writes `text` on one line or two of the tile. If it is too long for two, its middle is left out: names of files often
+/* Writes `text` on one line or two of the tile. Leaves out the middle of a longer text, because names of files often
  * differ at the end. */
 static void draw_lines(const d9_canvas *tile, int line, const uint8_t colour[3], const char *text) {
     char first[256], second[264];

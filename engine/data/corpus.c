@@ -4,8 +4,8 @@
  * A byte order mark at the beginning of a file is skipped. Words are separated by ASCII white space, as by Python's
  * bytes.split(), and each line ends with the word "<eos>". Tokens number the words in the order of their first place in
  * the three files, as pytorch/examples/word_language_model does: "a b\na\n" is 0 1 2 0 2. With options->words, a word
- * that the model does not have becomes its "<unk>". With options->validation, the validation part is also the test
- * part. */
+ * that the model does not have becomes its "<unk>", or is an error without one. With options->validation, the
+ * validation part is also the test part. */
 #include <stdio.h>
 #include <string.h>
 
@@ -95,7 +95,7 @@ static const d9_dataset_file wikitext2[] = {
 static const char *const parts[] = {"train", "valid", "test"};
 enum { PARTS = sizeof parts / sizeof *parts };
 
-/* Finds a part's file; if there is none, `path` is that of FOLDER/PART.txt. */
+/* Finds a part's file; if there is none, `path` is FOLDER/PART.txt. */
 static d9_status find_part(d9_context *context, const char *folder, int part, char path[D9_PUBLISHED_PATH],
                            bool *found) {
     static const char *const names[] = {"%s/wiki.%s.tokens", "%s/wikitext-2/wiki.%s.tokens", "%s/%s.txt"};
@@ -148,7 +148,7 @@ done:
     return status;
 }
 
-/* Copies a model's words, which the index then keeps. */
+/* Fills the index with copies of a model's words; `words` NULL: none. */
 static d9_status copy_model_words(corpus *corpus, const d9_vocabulary *words) {
     d9_status status = D9_OK;
     char *copy;

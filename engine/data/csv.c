@@ -53,9 +53,9 @@ d9_status d9_faults_report(d9_faults *faults, bool left_out) {
 
 /* ---- cells and lines ---- */
 
-/* Sets *cell to the cell at *at, which is changed in place: it loses its quotation marks and ends with a zero byte.
- * `end`: end of the line. Moves *at past the comma after the cell, or to NULL at the end of the line. Returns the
- * error in the cell; NULL: none. */
+/* Sets *cell to the cell at *at, which loses its quotation marks and gets a zero byte at its end, in place. `end`: end
+ * of the line. Moves *at past the comma after the cell, or to NULL at the end of the line. Returns the error in the
+ * cell; NULL: none. */
 static const char *read_cell(char **at, char *end, const char **cell) {
     char *from = *at, *to = *at;
     const bool quoted = from < end && *from == '"';
@@ -75,15 +75,15 @@ static const char *read_cell(char **at, char *end, const char **cell) {
     return NULL;
 }
 
-/* The end of the line at `line`, before its line break; *next: the line after it, NULL at the end of the text. */
+/* The end of the line at `line`, before its line break. Sets *next to the next line; NULL: there is none. */
 static char *find_line_end(char *line, char *text_end, char **next) {
     char *feed = memchr(line, '\n', (size_t)(text_end - line)), *end = feed ? feed : text_end;
     *next = feed && feed + 1 < text_end ? feed + 1 : NULL;
     return end > line && end[-1] == '\r' ? end - 1 : end;
 }
 
-/* Splits a line into cells, of which `cells` gets the first `most`; *count: the number of all. Returns the error in
- * the line; NULL: none. */
+/* Splits a line into cells. `cells` gets the first `most`, *count the number of all. Returns the error in the line;
+ * NULL: none. */
 static const char *split_line(char *line, char *end, int most, const char **cells, int *count) {
     const char *cell, *wrong = NULL;
     for (*count = 0; line && !wrong; ++*count) {

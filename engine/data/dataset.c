@@ -97,8 +97,7 @@ void d9_dataset_candidates(const char *name, const char *path, d9_candidates *ca
     if (!cache) add_candidate(candidates, home ? home : ".", "/.cache/dawn9/", name);
 }
 
-/* True also if it cannot be known whether the file exists, for example without permission: loading it then reports why.
- */
+/* True also if it cannot be known whether the file exists: loading it then reports the reason. */
 static bool has_file(const d9_published *published, const char *folder, const d9_dataset_file *file) {
     char path[D9_PUBLISHED_PATH];
     d9_context quiet;
@@ -107,7 +106,6 @@ static bool has_file(const d9_published *published, const char *folder, const d9
     return published->find(&quiet, folder, file, path, &found) != D9_OK || found;
 }
 
-/* The first candidate with any of the published files; otherwise the first candidate. */
 void d9_dataset_folder(const char *name, const char *path, char *folder, size_t size) {
     d9_candidates candidates;
     int chosen = 0;
@@ -195,7 +193,8 @@ done:
     return status;
 }
 
-/* Rejects evaluated samples if each label belongs to all or to none of them: no area under the curve is defined. */
+/* If samples may have several labels, rejects evaluated samples of which each label belongs to all or to none: no area
+ * under the curve is defined. */
 static d9_status check_labels_vary(d9_context *context, const d9_dataset_options *options, const d9_dataset *dataset) {
     const int32_t *labels = dataset->test.labels;
     bool differ = false;
@@ -207,7 +206,8 @@ static d9_status check_labels_vary(d9_context *context, const d9_dataset_options
                    options->table ? options->table : "labels.csv", (long long)dataset->test.count);
 }
 
-/* Splits off a sixth as the test set if the source has none. A requested validation set then replaces the test set. */
+/* Splits off a sixth as the test set if the source has none. A requested validation set then replaces the test set,
+ * unless the model was trained on none of the samples. */
 static d9_status split_off_sets(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
     d9_status status = D9_OK;
     dataset->provenance.rule = d9_split_rule(options);
@@ -259,7 +259,7 @@ static uint64_t mix_word64(uint64_t digest, uint64_t word) {
     return digest ^ digest >> 32;
 }
 
-/* Hashes 64-bit words in four independent chains, as fast as memory is read; SHA-256 takes a second for 300 MB. */
+/* Hashes 64-bit words in four independent chains, which a processor computes in parallel. */
 uint64_t d9_digest_bytes(uint64_t digest, const void *bytes, size_t size) {
     enum { CHAINS = 4 };
     uint64_t chain[CHAINS] = {digest, digest + 1, digest + 2, digest + 3}, words[CHAINS];
@@ -370,7 +370,7 @@ static d9_status check_options(d9_context *context, const d9_dataset_options *op
     const struct {
         const char *key;
         bool tokens;
-        int64_t value, fallback; /* 0 is the default, too */
+        int64_t value, fallback; /* fallback: the default; a value of 0 means the default, too */
     } rows[] = {
         {"length", true, options->length, D9_LENGTH_DEFAULT},
         {"vocabulary", true, options->vocabulary_size, D9_VOCABULARY_DEFAULT},

@@ -1,10 +1,9 @@
 /* Datasets in memory, and the functions that load them.
  *
- * Sources of images: CIFAR-10 and CIFAR-100 binaries, a folder of class folders of PNG, JPEG or WebP files, NumPy
- * arrays, a table of labels for such files, and a built-in synthetic set of drawn shapes. Sources of texts: the reviews
- * of IMDB, and a folder of class folders of .txt files. Streams of words: a corpus of three text files, and WikiText-2.
- * A sample is an image, u8 (H, W, C), a text, tokens i32 (1, length, 1), or a token i32 of a stream. Each has a label
- * i32. */
+ * Sources of images: CIFAR-10 and CIFAR-100, a folder of class folders of PNG, JPEG or WebP files, a table of labels
+ * for such files, NumPy arrays, and a synthetic set of drawn shapes. Sources of texts: the reviews of IMDB, and a
+ * folder of class folders of .txt files. Streams of words: a corpus of three text files, and WikiText-2. A sample is an
+ * image, u8 (H, W, C), a text, tokens i32 (1, length, 1), or a token i32 of a stream. Each has a label i32. */
 #pragma once
 
 #include "data/image.h"
@@ -14,11 +13,11 @@ typedef struct d9_split {
     int64_t count;
     uint8_t *images;    /* (count) samples of d9_sample_bytes each; training samples: d9_train_sample_bytes */
     int32_t *labels;    /* (count), each in [0, classes), or bits (several) */
-    const char **names; /* (count), paths of the files; NULL: the samples are not files of their own */
+    const char **names; /* (count), path of each sample's file; NULL: the samples are not files of their own */
 } d9_split;
 
-/* Identifies the user's own images or texts that a model was trained with. Models record it, so that an evaluation
- * finds the test part again and recognises other images (data/split.h). */
+/* Identifies the user's own images or texts that a model was trained with. Models record their provenance, so that an
+ * evaluation finds the test part again and recognises other images (data/split.h). */
 enum {
     D9_SPLIT_RULE = 3 /* current version of the rule in data/split.h; 1: of models that do not record it */,
     D9_TRAINED_MAX = 64
@@ -41,7 +40,7 @@ enum { D9_PART_TRAIN, D9_PART_TEST, D9_PART_VALID, D9_PARTS };
 
 typedef struct d9_dataset {
     d9_arena arena;
-    const char *name;                         /* one of D9_DATASET_NAMES */
+    const char *name;                         /* a name of D9_DATASET_NAMES */
     int64_t height, width, channels, classes; /* texts: height and channels 1, width the number of tokens */
     bool tokens;                              /* samples are texts, or tokens of a stream */
     bool several;     /* a sample may have several classes: bit c of its label is set if it has class c */
@@ -63,9 +62,9 @@ typedef struct d9_dataset {
     bool drawn;               /* the test part was drawn from the user's own images */
     const char *lost_column;  /* labelled, in an evaluation: the missing column that made the parts of the training;
                                  NULL: none. Only valid until d9_dataset_load returns */
-    bool no_test;             /* training with options->validation on a folder with val/ but no test/: `test` is val/ */
+    bool no_test;             /* options->validation, and a folder with val/ but no test/: `test` is val/ */
     bool unseen;              /* no sample is among the training samples that options->known records (`trained`) */
-    d9_provenance provenance; /* `rule` only, unless the images are the user's own */
+    d9_provenance provenance; /* `rule` only, unless the images or texts are the user's own */
     struct d9_check *check;   /* data/check.c; NULL: no checksums are being computed */
 } d9_dataset;
 
@@ -80,8 +79,8 @@ typedef enum d9_normalize { D9_NORMALIZE_DATASET, D9_NORMALIZE_UNIT, D9_NORMALIZ
 enum { D9_LENGTH_DEFAULT = 150, D9_VOCABULARY_DEFAULT = 30000 };
 
 typedef struct d9_dataset_options {
-    const char *name; /* one of D9_DATASET_NAMES */
-    const char *path; /* folder of the data; NULL: the one that d9_dataset_folder finds */
+    const char *name; /* a name of D9_DATASET_NAMES */
+    const char *path; /* folder of the data; NULL: d9_dataset_folder finds it */
     bool several;     /* samples may have several classes; only of `labelled` */
     /* labelled (data/labels.h). NULL: the default; of group_column, split_column and no_label: none */
     const char *table, *file_column, *label_column, *group_column, *split_column, *separator, *no_label;
@@ -105,13 +104,14 @@ typedef struct d9_dataset_options {
     int normalize;                           /* d9_normalize: sets mean and std */
     int threads;                             /* number of threads that decode files; 0: one per physical core */
     bool check;                 /* compute checksums of published files; d9_dataset_verify reports the result */
-    const d9_provenance *known; /* of the model that is evaluated; NULL: the images are for training */
+    const d9_provenance *known; /* provenance of the model that is evaluated; NULL: the images are for training */
     uint64_t seed; /* draws the synthetic set, the splits and the order of files; independent of the run's seed */
 } d9_dataset_options;
 
-/* Returns D9_USAGE for illegal options, D9_DATA for a bad file, with the place in it ("x.bin: record 17: label 11"). */
+/* Returns D9_USAGE for illegal options, D9_DATA for a bad file, with the place in it ("x.bin: record 17: label 11").
+ * Free the dataset with d9_dataset_free. */
 D9_MUST_USE d9_status d9_dataset_load(d9_context *context, const d9_dataset_options *options, d9_dataset **dataset);
-/* Waits for the checksums of files loaded with `check`. Returns D9_DATA, with the file's path, if one is wrong. */
+/* Waits for the checksums of files loaded with options->check. D9_DATA, with the file's path: a checksum is wrong. */
 D9_MUST_USE d9_status d9_dataset_verify(d9_context *context, d9_dataset *dataset);
 void d9_dataset_free(d9_context *context, d9_dataset *dataset);
 /* Bytes of an evaluated sample and of a training sample; of a stream those of a token. */
@@ -139,9 +139,8 @@ void d9_dataset_digest(const d9_dataset *dataset, char hex[D9_DIGEST_DIGITS + 1]
  * measured) without reading a file. `dataset` gets no images and needs no freeing. D9_USAGE: an illegal option. */
 D9_MUST_USE d9_status d9_dataset_describe(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset);
 
-/* Rejects with D9_USAGE each option of tables that is not at its default if the dataset is not `labelled`. A training
- * calls it before reading a file; an evaluation must not, because a model may record options that its training ignored.
- */
+/* D9_USAGE if an option of tables is not at its default and the dataset is not `labelled`. Only for a training: a model
+ * may record options that its training ignored. */
 D9_MUST_USE d9_status d9_dataset_check_table_keys(d9_context *context, const d9_dataset_options *options);
 
 /* Fills table (channels, 256) with the normalised value (byte - mean) / std of each byte. */
@@ -151,12 +150,12 @@ void d9_normalization_table(const double *mean, const double *std, int64_t chann
 void d9_dataset_class_counts(const d9_dataset *dataset, const d9_split *part, int64_t *counts);
 
 /* Class weights (classes) that balance the classes: N / (classes with images * n) for a class with n of the N training
- * images, so that every class has the same total weight and the mean weight per image is 1; 0 if n is 0. */
+ * images; 0 if n is 0. Classes with images then have equal total weights, and the mean weight per image is 1. */
 void d9_dataset_class_weights(const d9_dataset *dataset, double *weights);
 
-/* For the user's own images or texts, logs a warning if the largest class has at least 3 times the training images of
- * the smallest that has any (unless samples have several classes), a warning if classes have fewer than 20 training
- * images, and one if classes have no test image. */
+/* For the user's own images or texts, except a stream, warns if the largest class has at least 3 times the training
+ * images of the smallest that has any (unless samples have several classes), if classes have fewer than 20 training
+ * images, and if classes have no test image. */
 D9_MUST_USE d9_status d9_dataset_warn(d9_context *context, const d9_dataset *dataset);
 
 /* True for the user's own images and texts: `folder`, `labelled`, `arrays`, `text` and `corpus`. */
@@ -168,7 +167,7 @@ void d9_dataset_folder(const char *name, const char *path, char *folder, size_t 
 
 /* A published file. `data check` and `data fetch` use the same table. */
 typedef struct d9_dataset_file {
-    const char *name; /* of a file, or of a folder that is checked as a whole */
+    const char *name; /* name of a file, or of a folder that is checked as a whole */
     int64_t size;     /* bytes; of a folder: of its texts, each with a newline after it */
     /* Hexadecimal digits of the SHA-1, or of the SHA-256 (64 digits); NULL: no checksum was published. */
     const char *digest;
@@ -194,6 +193,6 @@ double d9_word_draw(uint64_t seed, int64_t number);
 
 /* Writes a PNG of pixels u8 (height, width, 3). Returns D9_OUTPUT on failure. */
 D9_MUST_USE d9_status d9_png_write(d9_context *context, const char *path, const uint8_t *pixels, int width, int height);
-/* Encodes a PNG in memory, to be freed with d9_release. */
+/* Encodes a PNG in memory; free *png with d9_release. */
 D9_MUST_USE d9_status d9_png_encode(d9_context *context, const uint8_t *pixels, int width, int height, uint8_t **png,
                                     size_t *size);

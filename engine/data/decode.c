@@ -123,8 +123,8 @@ done:
     return status;
 }
 
-/* Decodes in parallel, because a photograph takes about 0.1 s. Sets `faults` (count) to each file's error message or
- * NULL. Returns an error only if it is not due to a file, such as lack of memory or an interrupt. */
+/* Decodes the files on several threads. Sets `faults` (count) to each file's error message or NULL. Returns only errors
+ * that are not due to a file, such as lack of memory or an interrupt. */
 static d9_status decode_all(d9_context *context, d9_arena *arena, const reading *reading, d9_class_files *list,
                             d9_split *split, char ***faults) {
     d9_status status = D9_OK;

@@ -1,7 +1,6 @@
-/* Reads the orientation from Exif data, which lie in a JPEG's APP1 segment, a WebP's EXIF or a PNG's eXIf chunk;
- * applies it.
+/* Reads the orientation from the Exif data of a JPEG, WebP or PNG, and turns images upright.
  *
- * All offsets come from the file, so each is checked against the size before use. */
+ * Offsets in Exif data come from the file, so each is checked against the size before use. */
 #include "data/formats.h"
 
 #include <stdbool.h>
@@ -54,8 +53,7 @@ int d9_exif_orientation(const uint8_t *exif, size_t size) {
     return 1;
 }
 
-/* A WebP file is a RIFF header and chunks: four letters, a length (little-endian), data, a zero if the length is odd.
- */
+/* A WebP file is a RIFF header and chunks: four letters, a little-endian length, data, a zero if the length is odd. */
 int d9_exif_webp_orientation(const uint8_t *bytes, size_t size) {
     const tiff file = {bytes, size, false};
     for (size_t at = RIFF_HEADER; at + CHUNK_HEADER <= size;) {

@@ -24,7 +24,7 @@ const char *d9_file_state_name(d9_file_state state) {
 
 bool d9_file_digest_is_sha256(const d9_dataset_file *file) { return file->digest && strlen(file->digest) == 64; }
 
-/* Fills the row of a file. Reads the file as the loader does. */
+/* Fills the row of a file, which is read as the loader reads it. */
 static void check_file(d9_context *context, const char *name, const char *folder, const d9_dataset_file *file,
                        d9_data_row *row) {
     d9_status status = D9_OK;
@@ -68,7 +68,7 @@ static int count_in_state(const d9_data_report *report, d9_file_state state) {
 
 static bool is_verified(const d9_data_report *report) { return count_in_state(report, D9_FILE_OK) == report->count; }
 
-/* Fails with `status` and the name of the first file that differs from the published one; D9_OK if none does. */
+/* Fails with `status` and the name of the first file that is not D9_FILE_OK, if there is one. */
 static d9_status report_mismatch(d9_context *context, d9_status status, const d9_data_report *report) {
     for (int i = 0; i < report->count; i++) {
         const d9_data_row *row = &report->row[i];
@@ -85,7 +85,7 @@ static d9_status report_mismatch(d9_context *context, d9_status status, const d9
     return D9_OK;
 }
 
-/* Fails because no folder that is searched has a file of the dataset. */
+/* Fails because no folder that is searched has a file of the dataset or weights. */
 static d9_status report_no_files(d9_context *context, const char *name, const char *path,
                                  const d9_data_report *report) {
     d9_candidates searched;
@@ -127,8 +127,8 @@ d9_status d9_data_check(d9_context *context, const char *name, const char *path,
 #define UNTAR LIMIT "tar --no-same-owner -xf given.tar -C files --strip-components=1 "
 #define UNZIP LIMIT "unzip -qq -o -j given.tar *.tokens -d files"
 
-/* Gives up after 10 s without a connection, 15 s below 200 kB/s, or 600 s. --disable, which must come first, ignores
- * the user's .curlrc. */
+/* Gives up after 10 s without a connection, 15 s below 200 kB/s, or 600 s in all. --disable, which must come first,
+ * ignores the user's .curlrc. */
 #define CURL                                                                                                           \
     "curl --disable --silent --show-error --fail --location --connect-timeout 10 --speed-limit 200000 "                \
     "--speed-time 15 --max-time 600 --output "
@@ -142,7 +142,7 @@ typedef struct source {
 
 #define IMDB_FOLDERS "aclImdb/train/neg aclImdb/train/pos aclImdb/test/neg aclImdb/test/pos"
 
-/* The sources of a dataset. */
+/* The sources of a dataset or of weights. */
 typedef struct plan {
     const char *name;
     source sources[3]; /* tried in order; a name of NULL ends them */
@@ -212,8 +212,8 @@ static d9_status run_command(d9_context *context, const fetch *fetch, const char
     return d9_process_run(context, &fetch->guard, words, fetch->work);
 }
 
-/* Fails with the output of the program that could not unpack the given archive of `size` bytes. An "unexpected" end in
- * that output means that the archive is truncated. */
+/* Fails with the output of the program that could not unpack the given archive of `size` bytes. If the output mentions
+ * an "unexpected" end, the message says that the archive is cut short. */
 static d9_status explain_given(d9_context *context, const fetch *fetch, int64_t size) {
     d9_status status = D9_OK;
     char path[sizeof fetch->result];
@@ -234,7 +234,7 @@ done:
     return status;
 }
 
-/* Finds the archive that the user gave. It is read where it is: not every file system has links. */
+/* Finds the archive that the user gave, which is read where it is: not every file system has links. */
 static d9_status find_given(d9_context *context, fetch *fetch, struct stat *state) {
     if (access(fetch->archive, R_OK) != 0 || stat(fetch->archive, state) != 0)
         return d9_fail(context, D9_DATA, "%s: %s", fetch->archive, strerror(errno));
@@ -329,7 +329,7 @@ done:
     return status;
 }
 
-/* Replaces the temporary folder in a message by the archive that the user gave, if any. */
+/* Replaces the temporary folder at the start of a message by the path of the user's archive; without one removes it. */
 static d9_status put_archive_in_message(d9_context *context, const fetch *fetch) {
     char message[sizeof context->message];
     const size_t length = strlen(fetch->result);

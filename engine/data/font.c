@@ -33,7 +33,7 @@ static unsigned decode_row(char row) { return (unsigned)(row <= '9' ? row - '0' 
 
 typedef struct shape {
     unsigned rows[ROWS];
-    int first, columns; /* first column with pixels; number of columns up to the last with pixels */
+    int first, columns; /* the first column with pixels; number of columns from there to the last with pixels */
 } shape;
 
 static shape glyph_shape(int code) {

@@ -31,12 +31,12 @@ bool d9_jpeg_is_decodable(const uint8_t *bytes, size_t size);
 /* Kind of a table that a scan of a decodable JPEG needs but that is not defined before the scan: "Huffman table" or
  * "quantisation table"; stb_image would read it as zeros. NULL: none is missing. */
 const char *d9_jpeg_missing_table(const uint8_t *bytes, size_t size);
-/* True for a JPEG, not progressive, that has no Huffman table at all. As in a frame of a Motion JPEG video, its tables
- * are then those of ITU T.81, Annex K.3. */
+/* True for a JPEG, not progressive, that has no Huffman table at all. Its tables are then those of ITU T.81, Annex K.3,
+ * as in a frame of a Motion JPEG video. */
 bool d9_jpeg_needs_standard_tables(const uint8_t *bytes, size_t size);
 /* Name of a kind of JPEG that cannot be decoded, such as "an arithmetic-coded JPEG"; NULL for every other file. */
 const char *d9_jpeg_unsupported(const uint8_t *bytes, size_t size);
-/* True for a JPEG of four components without an Adobe marker, read as CMYK with 255 for no ink, as with the marker. */
+/* True for a JPEG of four components without an Adobe marker. Its pixels are CMYK, with 255 for no ink. */
 bool d9_jpeg_is_unmarked_cmyk(const uint8_t *bytes, size_t size);
 /* Orientation, 1 to 8, of a JPEG by its Exif data; 1 (upright) if it has none. */
 int d9_jpeg_orientation(const uint8_t *bytes, size_t size);

@@ -11,11 +11,11 @@ typedef struct d9_image {
 /* Default and largest value of the option data.largest_picture, the size limit of an image in megapixels. */
 enum { D9_MEGAPIXELS_DEFAULT = 64, D9_MEGAPIXELS_MAX = 268 };
 
-/* Decodes a file of any kind (grey, palette, alpha, 16 bits) to 8-bit RGB; transparent pixels are blended with white,
- * and the image is turned upright by its Exif orientation. `name` is used in messages. Returns D9_DATA if the file
- * is not a complete PNG (with correct checksums), JPEG or WebP, has a side over 16384 pixels, more than `megapixels`
- * million pixels (0: D9_MEGAPIXELS_DEFAULT), or is a JPEG that needs more than 256 MiB and more than twice its RGB size
- * to decode. The last three are detected from the header. */
+/* Decodes a PNG, JPEG or WebP, also grey, with a palette, transparent or of 16 bits, to 8-bit RGB. Blends transparent
+ * pixels with white, and turns the image upright by its Exif orientation. `name` is used in messages. Returns D9_DATA
+ * if the file is damaged or of another kind, has a side over 16384 pixels, more than `megapixels` million pixels (0:
+ * D9_MEGAPIXELS_DEFAULT), or is a JPEG that needs more than 256 MiB and more than twice its RGB size to decode. The
+ * last three are detected from the header. */
 D9_MUST_USE d9_status d9_image_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size,
                                       int64_t megapixels, d9_image *image);
 /* Decodes the file `path`. Returns D9_DATA also if it cannot be read. */

@@ -33,9 +33,9 @@ typedef struct segment {
 
 static bool is_jpeg(const uint8_t *bytes, size_t size) { return size >= 4 && bytes[0] == FILL && bytes[1] == START; }
 
-/* Finds the next segment at or after `*at`, which is advanced past it; false if there is none. The end marker counts as
- * the last one. A truncated last segment ends with the file: stb_image starts to read it, too. If `coded`, the data
- * after a scan header come first: in them, 0xff followed by 0 or a restart marker is data. */
+/* Finds the next segment at or after `*at`, and advances `*at` past the segment; false if there is none. The end marker
+ * counts as the last segment. A truncated last segment ends with the file, because stb_image starts to read it, too. If
+ * `coded`, the data after a scan header come first: in them, 0xff followed by 0 or a restart marker is data. */
 static bool next_segment(const uint8_t *bytes, size_t size, bool coded, size_t *at, segment *found) {
     size_t i = *at;
     for (;; i++) {
@@ -93,7 +93,7 @@ typedef struct tables {
 } tables;
 
 /* Notes the Huffman tables of a segment: each has one byte (class and number), 16 counts, and as many values as the sum
- * of the counts. False if one is not valid. */
+ * of the counts. False if a table is truncated or has too many codes. */
 static bool read_huffman(const segment *from, tables *known) {
     for (size_t at = 0; at < from->size;) {
         size_t codes = 0;
@@ -121,8 +121,8 @@ bool d9_jpeg_is_decodable(const uint8_t *bytes, size_t size) {
     return found.marker == END;
 }
 
-/* Names a kind of table that a scan needs and that is not defined; NULL: none. In a progressive file the first scan of
- * DC coefficients needs no AC table, a refinement of them no Huffman table, and a scan of AC coefficients no DC table.
+/* Kind of a table that a scan needs but that is not defined; NULL: none is missing. In a progressive file the first
+ * scan of DC coefficients needs no AC table, a later one no Huffman table, and a scan of AC coefficients no DC table.
  * stb_image itself rejects a scan header of a wrong size or with an unknown component. */
 static const char *find_missing(const segment *frame, const segment *scan, const tables *known) {
     const size_t components = scan->size > 0 ? scan->bytes[0] : 0;

@@ -18,7 +18,7 @@ static const size_t table_most_bytes = (size_t)256 << 20;
 
 typedef struct picture {
     const char *name, *path, *below; /* file name; path; path below the folder */
-    int64_t line;                    /* of the row that uses it; 0: none so far */
+    int64_t line;                    /* line of the row that uses the picture; 0: none so far */
 } picture;
 
 typedef struct pictures {
@@ -69,8 +69,8 @@ done:
     return status;
 }
 
-/* The picture with this path below the folder, or else one with this file name; NULL: none. *second: another picture
- * with the same file name, which makes the name ambiguous; NULL: none. */
+/* The picture with this path below the folder, or else the first one with this file name; NULL: none. *second: if found
+ * by file name, another picture with this name; NULL: none. */
 static picture *picture_of(const pictures *pictures, const char *file, const picture **second) {
     picture wanted = {.name = file, .below = file}, *key = &wanted;
     const size_t count = (size_t)pictures->count;
@@ -99,14 +99,14 @@ typedef struct reading {
     int64_t unused; /* rows of the validation part that are not read */
 } reading;
 
-/* Advice for the message about a missing file, if its path is absolute, begins with a dot or has backslashes; otherwise
- * "". */
+/* Advice for the message about a missing file; "" unless its path is absolute, begins with a dot or has backslashes. */
 static const char *path_advice(const char *file) {
     const bool foreign = *file == '/' || *file == '.' || strchr(file, '\\');
     return foreign ? "; paths begin below that folder, and have slashes" : "";
 }
 
-/* True with data.validation, and in an evaluation of drawn parts, which d9_split_identify may join. */
+/* True if validation images are read: with data.validation, and in an evaluation of drawn parts, because
+ * d9_split_identify may join these. */
 static bool reads_validation(const reading *self) {
     return self->options->validation || (self->options->known && self->table.drawn);
 }
@@ -214,7 +214,7 @@ static const double default_shares[] = {0.7, 0.1, 0.2};
 static const char default_table[] = "labels.csv", default_file[] = "file", default_label[] = "label",
                   default_separator[] = "|";
 
-/* Rejects options with another value than the default that have no effect. */
+/* Rejects options that are not at their defaults but have no effect. */
 static d9_status check_unused(d9_context *context, const d9_dataset_options *options) {
     const bool own_shares = memcmp(options->shares, default_shares, sizeof default_shares) != 0;
     if (own_shares && (!options->group_column || options->split_column))
@@ -226,7 +226,7 @@ static d9_status check_unused(d9_context *context, const d9_dataset_options *opt
     return D9_OK;
 }
 
-/* Sets defaults. D9_USAGE: an empty separator, illegal shares, or an option without effect. */
+/* Copies the options and fills in defaults. D9_USAGE: an empty separator, illegal shares, an option without effect. */
 static d9_status fill_defaults(d9_context *context, const d9_dataset_options *options, d9_dataset_options *filled) {
     double *own = filled->shares;
     *filled = *options;

@@ -26,14 +26,15 @@ static const char *cell(const reading *self, int64_t row, int column) {
 
 /* ---- labels ---- */
 
-/* Returns the text without spaces and tabs around it; those behind it are overwritten with zero bytes. */
+/* Returns the text without spaces and tabs at its ends; overwrites those at its end with zero bytes. */
 static char *trim(char *text) {
     text += strspn(text, " \t");
     for (size_t length = strlen(text); length > 0 && strchr(" \t", text[length - 1]);) text[--length] = 0;
     return text;
 }
 
-/* Cuts a label off the cell at *rest, in place; *rest becomes NULL behind the last one. Returns NULL at the end. */
+/* Cuts the next label off the cell at *rest, in place; sets *rest to NULL after the last one. Returns NULL if *rest is
+ * NULL. */
 static char *next_label(const char *separator, char **rest) {
     char *label = *rest, *end = label && separator ? strstr(label, separator) : NULL;
     *rest = end ? end + strlen(separator) : NULL;
@@ -172,7 +173,7 @@ static d9_status read_label(const reading *self, const labels *labels, int64_t r
 typedef struct grouped {
     const char *name, *key; /* key: "" if all names are whole numbers, otherwise the name */
     int64_t row;
-    uint64_t number; /* of the name, if all are whole numbers; otherwise 0 */
+    uint64_t number; /* the name as a number, if all names are whole numbers; otherwise 0 */
 } grouped;
 
 static int by_group(const void *a, const void *b) {
@@ -293,7 +294,8 @@ static const char *file_of(const reading *self, int64_t row) {
     return file;
 }
 
-/* Adds a fault and sets *fine to false if a cell is wrong; of the labels checks only that a required one is there. */
+/* Adds a fault and sets *fine to false if a cell is wrong. Checks only that the cell of a required label is not empty;
+ * read_label checks the labels. */
 static d9_status check_row(const reading *self, int64_t row, bool *fine) {
     const char *file = file_of(self, row), *group = cell(self, row, GROUP_COLUMN),
                *split = cell(self, row, SPLIT_COLUMN), *label = cell(self, row, LABEL_COLUMN);

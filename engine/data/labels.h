@@ -1,4 +1,4 @@
-/* Labels, groups and parts of images, from a CSV with a row for each image; see csv.h.
+/* Labels, groups and parts of images, from a CSV with a row for each image (csv.h).
  *
  *   file,label,patient          data.file_column: file, data.label_column: label, data.group_column: patient
  *   a.png,Edema|Mass,1          several labels (options->several): names between data.separator, in any order
@@ -15,9 +15,9 @@
 #include "data/dataset.h"
 
 typedef struct d9_label_row {
-    const char *file;  /* as in the CSV, without ./ */
+    const char *file;  /* path or name in the CSV, without ./ */
     int64_t line, row; /* line of the file, from 1; row of d9_csv, from 0 */
-    int32_t label;     /* number, or bits */
+    int32_t label;     /* number of the label; with several labels, their bits */
     int part;          /* D9_PART_... */
 } d9_label_row;
 
@@ -26,7 +26,7 @@ typedef struct d9_label_table {
     d9_label_row *rows;
     const char **class_names;
     bool drawn;       /* no split column: the parts were drawn, by image or by dividing the groups */
-    const char *lost; /* in an evaluation: the missing column that made the parts of the training; NULL: none */
+    const char *lost; /* the missing column that made the parts of the model's training; NULL: none */
 } d9_label_table;
 
 /* Reads `text`, which is changed, has a zero byte at text[size], and must outlive the table. Adds rows with errors to

@@ -61,7 +61,7 @@ static void request_rgba(png_structp png) {
     (void)png_set_interlace_handling(png);
 }
 
-/* Returns false if the file is damaged. The function owns no resources, because libpng's longjmp would leak them. */
+/* Returns false if the file is damaged. Owns no resources, because libpng's longjmp would leak them. */
 static bool read_rows(reader *self, uint32_t width, uint32_t height) {
     if (setjmp(png_jmpbuf(self->png)) != 0) return false;
     png_set_read_fn(self->png, self, on_read);
@@ -97,7 +97,7 @@ d9_status d9_png_decode(d9_context *context, const char *name, const uint8_t *by
     if (!self.info) D9_TRY(d9_fail(context, D9_DEVICE, "%s: out of memory for decoding it", name));
     if (!read_rows(&self, (uint32_t)width, (uint32_t)height))
         D9_TRY(d9_fail(context, D9_DATA, "%s: damaged or cut short, cannot be decoded", name));
-    d9_blend_on_white(self.pixels, (int64_t)(width * height), self.pixels); /* in place */
+    d9_blend_on_white(self.pixels, (int64_t)(width * height), self.pixels); /* RGB replaces RGBA in place */
     *orientation = find_orientation(&self);
     image->pixels = self.pixels;
     self.pixels = NULL;

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 typedef struct d9_sheet_options {
-    int tile_height, tile_width; /* in pixels of the tile */
+    int tile_height, tile_width; /* tile pixels */
     int scale;                   /* sheet pixels per tile pixel; 0: 3 */
     int gap;                     /* sheet pixels between and around tiles; 0: 2 */
     int top, left;               /* sheet pixels above and left of all tiles, for headings and names; 0: none */
@@ -19,7 +19,7 @@ typedef struct d9_sheet_options {
 
 typedef struct d9_sheet {
     int rows, columns, tile_height, tile_width, scale, gap, top, left;
-    int height, width; /* of the sheet, in pixels */
+    int height, width; /* size of the sheet, in pixels */
     uint8_t *pixels;   /* (height, width, 3) */
 } d9_sheet;
 
@@ -65,7 +65,7 @@ D9_MUST_USE d9_status d9_thumbnail_make(d9_context *context, const d9_image *ima
 typedef struct d9_caption {
     const char *label, *name; /* predicted class and file, on two lines each if necessary */
     const char *truth;        /* true class, written in red if it is not `label`; NULL: unknown */
-    double probability;       /* of `label`, 0 to 1, written as a percentage and drawn as a bar */
+    double probability;       /* probability of `label`, 0 to 1, written as a percentage and drawn as a bar */
 } d9_caption;
 
 /* Makes a white sheet for `count` tiles, up to ten in a row; tiles are numbered row by row. */
@@ -82,10 +82,10 @@ typedef struct d9_canvas {
     int height, width;
 } d9_canvas;
 
-int d9_font_width(const char *text, int scale); /* in pixels */
+int d9_font_width(const char *text, int scale); /* width of `text` in pixels */
 
 /* Draws `text` with its upper left corner at (x, y), clipped to the canvas. */
 void d9_font_draw(const d9_canvas *canvas, int x, int y, int scale, const uint8_t colour[3], const char *text);
 
-/* Copies `text` to `fitted`; ".." replaces its last UTF-8 characters if it exceeds `width` pixels or `size` bytes. */
+/* Copies `text` to `fitted` (size). If it exceeds `width` pixels or `size` bytes, ".." replaces its last characters. */
 void d9_font_fit(const char *text, int scale, int width, char *fitted, size_t size);

@@ -1,5 +1,5 @@
 /* The sources of d9_dataset_load. A load function gets a d9_dataset that is zeroed except for its name, and fills
- * sizes, class names, train and test, and mean and std if they are published. */
+ * sizes, class names, train and test. It fills mean and std if they are published, and for texts with 0 and 1. */
 #pragma once
 
 #include "data/dataset.h"
@@ -29,8 +29,7 @@ D9_MUST_USE d9_source_load d9_text_load;      /* may fill valid, too */
 D9_MUST_USE d9_source_load d9_corpus_load;    /* fills valid, too */
 D9_MUST_USE d9_source_load d9_synthetic_load; /* ignores `folder` */
 
-/* Sets the size to image_size x image_size RGB pixels (0: 32). Returns D9_USAGE unless the side is 4 to
- * `largest`. */
+/* Sets height and width to options->image_size (0: 32), and 3 channels. D9_USAGE unless the side is 4 to `largest`. */
 D9_MUST_USE d9_status d9_describe_square(d9_context *context, const d9_dataset_options *options, int64_t largest,
                                          d9_dataset *dataset);
 
@@ -40,7 +39,7 @@ const char *d9_sample_noun(const d9_dataset *dataset); /* for messages: "image",
 D9_MUST_USE d9_status d9_split_find_missing_class(d9_context *context, const d9_split *split, int64_t classes,
                                                   int64_t *missing);
 
-/* Allocates memory for `count` images of the dataset's size and their labels, not for names. */
+/* Allocates memory for `count` samples of d9_sample_bytes and their labels, not for names. */
 D9_MUST_USE d9_status d9_split_allocate(d9_context *context, d9_dataset *dataset, int64_t count, d9_split *split);
 
 /* Returns `digest`, extended by these bytes: the hash of d9_dataset_digest. */
@@ -62,7 +61,7 @@ typedef struct d9_published {
     d9_status (*read)(d9_context *context, const char *name, const d9_dataset_file *file, const char *path,
                       uint8_t **bytes, size_t *size);
 } d9_published;
-extern const d9_published d9_wikitext2_published; /* of CIFAR: data/cifar.h; of IMDB: below */
+extern const d9_published d9_wikitext2_published; /* the others: data/cifar.h, and d9_imdb_published below */
 /* Published weights of a network: a name like that of a dataset, and a file (weights.c). */
 extern const char d9_weights_name[];
 extern const d9_published d9_weights_published;
@@ -74,7 +73,7 @@ const d9_published *d9_published_files(const char *name);
 
 typedef struct d9_candidates {
     int count;
-    char folder[D9_MAX_CANDIDATES][D9_FOLDER_SIZE]; /* in the order in which they are tried */
+    char folder[D9_MAX_CANDIDATES][D9_FOLDER_SIZE]; /* tried in this order; "": the path was too long */
 } d9_candidates;
 
 /* Lists the folders to search: `path` if given; else $DAWN9_DATA and $DAWN9_DATA/NAME if set, then the user's cache. */

@@ -1,4 +1,4 @@
-/* Draws test and validation images, and identifies images; see split.h. */
+/* Draws test and validation images, and recognises training images of a model; see split.h. */
 #include "data/split.h"
 
 #include <stdlib.h>
@@ -94,8 +94,9 @@ static int compare_numbers(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Holds out the images with the lowest draws. An evaluation holds out those up to the limit that the training recorded,
- * so that no image changes its part if others were added or removed since. */
+/* Holds out the options->validation images with the lowest draws. An evaluation with the data.validation of the
+ * training holds out those up to the recorded limit, so that no image changes its part if others were added or removed
+ * since. */
 static d9_status hold_out_by_name(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
     d9_status status;
     const d9_split *train = &dataset->train;
@@ -134,7 +135,7 @@ d9_status d9_split_off_validation(d9_context *context, const d9_dataset_options 
 /* ---- identifying images ---- */
 
 typedef struct identity {
-    uint64_t digest; /* of the sample */
+    uint64_t digest; /* digest of the sample */
     const char *name;
     int32_t label;
     bool test;
@@ -200,7 +201,7 @@ static void count_trained(const identity *all, int64_t count, const d9_provenanc
     }
 }
 
-/* Makes all images the test set. */
+/* Makes all images the test set, those of the validation part included. */
 static d9_status join_parts(d9_context *context, d9_dataset *dataset) {
     d9_status status;
     d9_split whole = {0};

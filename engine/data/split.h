@@ -16,12 +16,11 @@
 
 enum { D9_SPLIT_BY_POSITION = 1, D9_SPLIT_BY_NAME = 2, D9_SPLIT_BY_PATH = 3 };
 
-/* Purposes of draws from the random stream D9_STREAM_SPLIT. D9_DRAW_NAME_...: by name or path; the others: by position.
- */
+/* Purposes of draws from D9_STREAM_SPLIT; D9_DRAW_NAME_... draw by name or path, the others by position. */
 enum {
     D9_DRAW_VALIDATION = 0,
     D9_DRAW_CLASS_TEST = 1, /* test images of each class of a folder, in version 1 */
-    D9_DRAW_SHUFFLE = 2,    /* order of a folder's training images */
+    D9_DRAW_SHUFFLE = 2,    /* order of the training files of a folder or a table */
     D9_DRAW_TEST = 3,       /* test images of arrays */
     D9_DRAW_NAME_TEST = 4,
     D9_DRAW_NAME_VALIDATION = 5
@@ -42,8 +41,8 @@ bool d9_is_test_draw(uint64_t draw);
  * validation images are set aside. */
 D9_MUST_USE d9_status d9_split_identify(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset);
 
-/* Moves options->validation images, drawn from train, to a new test set that replaces the old one. An evaluation moves
- * those whose draws are at most known->validation_limit, if that was recorded. */
+/* Moves options->validation images, drawn from train, to a new test set that replaces the old one. An evaluation with
+ * the data.validation of the training moves those whose draws are at most known->validation_limit. */
 D9_MUST_USE d9_status d9_split_off_validation(d9_context *context, const d9_dataset_options *options,
                                               d9_dataset *dataset);
 /* Moves `count` images, drawn by position, from train to a new test set. */

@@ -1,9 +1,8 @@
 /* The stb libraries, compiled only in this file; formats.h, image.h and dataset.h (d9_png_...) declare the
  * functions below.
  *
- * The hooks of stb_image's allocator have no user pointer, and a global context is not allowed, so the hooks use the
- * default system's memory. The memory is zeroed, because stb_image uses data that a damaged JPEG lacks (a component or
- * its end). stb_image's output is copied and freed at once. */
+ * The hooks of stb_image's allocator have no user pointer, so they use d9_system_default. Its memory is zeroed, because
+ * stb_image uses data that a damaged JPEG lacks (a component or its end). */
 #include "data/formats.h"
 
 #include <stdlib.h>
@@ -82,7 +81,7 @@ typedef struct jpeg {
     uint8_t *copy; /* NULL: `bytes` is the file */
 } jpeg;
 
-/* Copies a JPEG and inserts a segment behind its first marker. */
+/* Replaces *to by a copy with a segment inserted after the first marker. */
 static d9_status insert_segment(d9_context *context, const char *name, const uint8_t *added, size_t added_size,
                                 jpeg *to) {
     d9_status status;
@@ -153,7 +152,7 @@ d9_status d9_image_resize(d9_context *context, const char *name, const d9_image 
     return d9_pixels_resize(context, name, image->pixels, image->width, image->height, 3, width, height, pixels);
 }
 
-/* size * to / from, rounded, at least 1 and at most `most` */
+/* Returns size * to / from, rounded, at least 1 and at most `most`. */
 static int scaled(int size, int to, int from, int most) {
     const int64_t rounded = (2 * (int64_t)size * to + from) / (2 * (int64_t)from);
     return rounded < 1 ? 1 : rounded > most ? most : (int)rounded;

@@ -1,8 +1,8 @@
-/* The synthetic set: ten drawn shapes, for trying, testing and timing everything without a download.
+/* The synthetic set: ten drawn shapes, for trying, testing and timing without a download.
  *
- * Position, size, rotation, both colours, a gradient of the background and the noise are random for every image; the
- * class is the shape. An image and its mirror image have the same class. Image i of a split has label i mod 10 and
- * depends only on (seed, split, i) and the image size: a longer set begins with the shorter one.
+ * Position, size, rotation, mirroring, both colours, a gradient of the background and the noise are random for every
+ * image; the class is the shape. Image i of a split has label i mod 10 and depends only on (seed, split, i) and the
+ * image size: a longer set begins with the shorter one.
  *
  * Uses only + - * / sqrt on doubles, so that every machine draws the same bytes: rotations are computed as
  * ((1-t*t)/(1+t*t), 2*t/(1+t*t)) instead of by sin and cos. */
@@ -24,7 +24,7 @@ enum { SPLIT_TRAIN, SPLIT_TEST };                                          /* ep
 enum { DRAW_PLACE, DRAW_GROUND, DRAW_SHAPE, DRAW_SHADE, DRAW_PIXEL = 16 }; /* draw word of the Philox counter */
 
 static const double contrast_min = 150, noise_amplitude = 20, shade_amplitude = 30,
-                    tilt_max = 0.13; /* tangent of half the largest rotation, 14.8 degrees */
+                    tilt_max = 0.13; /* tangent of half the largest rotation, which is 14.8 degrees */
 
 /* ---- shapes: approximate signed distance from the edge in pixels, negative inside; r is the radius ---- */
 

@@ -56,7 +56,7 @@ static int compare_places(const void *a, const void *b) {
     return (x->place > y->place) - (x->place < y->place);
 }
 
-/* Lists the texts by class and name, because their shuffled order depends on the seed. */
+/* Lists the texts in their order before shuffling (d9_class_file.place). */
 static d9_status order_texts(d9_context *context, d9_arena *arena, const d9_class_files *files,
                              const d9_class_file ***ordered) {
     d9_status status;
@@ -87,7 +87,7 @@ done:
     return status;
 }
 
-/* Texts without a word; `first` in byte order, NULL: none. */
+/* Number of texts without a word, and the first of their paths in byte order (NULL: none). */
 typedef struct wordless {
     int64_t count;
     const char *first;
@@ -132,8 +132,8 @@ done:
 /* ---- checksums ---- */
 
 /* Hands over the texts of a class, a newline after each, to be compared with the published checksum. */
-static d9_status check_class(d9_context *context, const d9_class_file *const *ordered, int64_t count, int32_t label,
-                             const d9_dataset_file *published, d9_dataset *dataset) {
+static d9_status add_class_check(d9_context *context, const d9_class_file *const *ordered, int64_t count, int32_t label,
+                                 const d9_dataset_file *published, d9_dataset *dataset) {
     d9_status status;
     char folder[D9_PUBLISHED_PATH] = "";
     uint8_t *bytes = NULL;
@@ -155,14 +155,14 @@ done:
     return status;
 }
 
-static d9_status check_train_and_test(d9_context *context, d9_arena *arena, const d9_class_files files[2],
-                                      const d9_dataset_file *published, d9_dataset *dataset) {
+static d9_status add_checks(d9_context *context, d9_arena *arena, const d9_class_files files[2],
+                            const d9_dataset_file *published, d9_dataset *dataset) {
     d9_status status = D9_OK;
     for (int part = 0; part < 2; part++) {
         const d9_class_file **ordered;
         D9_TRY(order_texts(context, arena, &files[part], &ordered));
         for (int64_t c = 0; c < dataset->classes; c++)
-            D9_TRY(check_class(context, ordered, files[part].count, (int32_t)c, published++, dataset));
+            D9_TRY(add_class_check(context, ordered, files[part].count, (int32_t)c, published++, dataset));
     }
 done:
     return status;
@@ -177,7 +177,7 @@ d9_status d9_texts_load(d9_context *context, const d9_dataset_options *options, 
     D9_TRY(d9_classes_load(context, &arena, options, folder, kind, dataset, files));
     D9_TRY(find_words(context, &arena, options, &files[0], dataset));
     D9_TRY(encode_parts(context, options, files, dataset));
-    if (published && options->check) D9_TRY(check_train_and_test(context, &arena, files, published, dataset));
+    if (published && options->check) D9_TRY(add_checks(context, &arena, files, published, dataset));
 done:
     for (int part = 0; part < D9_PARTS; part++) release_texts(context, &files[part]);
     d9_arena_free(context, &arena);

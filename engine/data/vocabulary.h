@@ -13,8 +13,8 @@ enum { D9_TOKEN_PAD, D9_TOKEN_START, D9_TOKEN_UNKNOWN, D9_TOKEN_WORDS = 4 /* the
 enum { D9_WORD_MAX_BYTES = 1000 };
 
 typedef struct d9_vocabulary {
-    int64_t count;            /* of tokens, of which the first four are no words (all are words in a corpus); 0: none */
-    const char *const *words; /* words[i] is token i: "<pad>", "<start>", "<unknown>", "<unused>", then the words; of a
+    int64_t count;            /* number of tokens; 0: there is no vocabulary */
+    const char *const *words; /* words[i] is token i: "<pad>", "<start>", "<unknown>", "<unused>", then the words; in a
                                  corpus only words */
 } d9_vocabulary;
 
@@ -42,7 +42,7 @@ typedef struct d9_word_index {
 
 /* The number of a word, compared byte by byte; -1: the index does not have it. */
 int32_t d9_word_index_find(const d9_word_index *index, const char *word);
-const char *d9_word_index_word(const d9_word_index *index, int64_t number);
+const char *d9_word_index_word(const d9_word_index *index, int64_t number); /* the word that has this number */
 /* Adds a word that the index (zeroed before its first word) does not have. The index keeps the pointer `word`. */
 D9_MUST_USE d9_status d9_word_index_add(d9_context *context, d9_word_index *index, const char *word);
 

@@ -1,6 +1,5 @@
-/* Published weights of networks, which `data fetch` downloads and `train.from` names: those of torchvision's ResNet-18,
- * ImageNet-1k, version 1. The server names a file by the first digits of its SHA-256; all digits and the size are those
- * that several public repositories state. */
+/* Published weights, which `data fetch` downloads and `train.from` names: torchvision's ResNet-18, ImageNet-1k, version
+ * 1. The file's name has the first digits of its SHA-256; several public repositories state all digits and the size. */
 #include "data/source.h"
 
 #include <stdio.h>
