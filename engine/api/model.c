@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BATCH_WANTED = 64 }; /* predictions with larger batches are not faster */
+enum { BATCH_WANTED = 64 }; /* a batch of this size or more serves any number of samples */
 
 /* ---- a model from a file's bytes ---- */
 

@@ -9,8 +9,8 @@
 
 typedef struct d9_place {
     const char *source; /* the file's path; an option such as "--seed"; or another name, such as "default" */
-    const char *edit;   /* argument of that option; NULL: the source is no option */
-    int line, column;   /* from 1; line 0: the source has no lines, for example an option */
+    const char *edit;   /* argument of that option, or metadata row of that file; NULL: none */
+    int line, column;   /* from 1; line 0: no position, for example of an option */
 } d9_place;
 
 typedef enum d9_tree_kind { D9_TREE_SCALAR, D9_TREE_LIST, D9_TREE_MAP } d9_tree_kind;

@@ -1,4 +1,4 @@
-/* Reads and writes values by option row: one reader and one writer per type, next to each other. */
+/* Reads and writes values by option row: a reader and a writer for each type. */
 #include "config/values.h"
 #include "step/program.h"
 #include <ctype.h>
@@ -56,7 +56,7 @@ static d9_status read_real(const reading *reading, const d9_tree *node, void *fi
 }
 
 static d9_status read_integer(const reading *reading, const d9_tree *node, void *field) {
-    double value; /* holds even a number of more than 64 bits, which is then out of range */
+    double value; /* also holds a number of more than 64 bits, so that the message can name its bounds */
     if (node->kind != D9_TREE_SCALAR || node->quoted || node->text[strspn(node->text, "0123456789+-")] ||
         !d9_text_to_real(node->text, &value))
         return d9_value_wrong_type(reading->context, node, "a whole number");
@@ -148,7 +148,7 @@ done:
 }
 
 /* True for "0xFF", "0b101" and "0o17". "A100" and "0beef" are no numbers: quoting them would change config_hash. */
-static bool has_base(const char *value) {
+static bool is_number_with_base(const char *value) {
     if (value[0] != '0' || !value[1] || !value[2]) return false;
     const char *digits = strchr("xX", value[1])   ? "0123456789abcdefABCDEF_"
                          : strchr("bB", value[1]) ? "01_"
@@ -161,7 +161,7 @@ static bool has_base(const char *value) {
 static bool reads_as_another_type(const char *value) {
     static const char *const words[] = {"true", "false", "yes", "no", "on", "off", "null", ".inf", ".nan"};
     bool found = strpbrk(value, "0123456789") && !value[strspn(value, "0123456789+-._:eExX")];
-    found |= has_base(value);
+    found |= is_number_with_base(value);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) found |= strcasecmp(value, words[i]) == 0;
     return found;
 }

@@ -8,12 +8,12 @@
  *   dawn9.mean, dawn9.std         JSON lists per channel, for pixels in 0..1: x = (pixel / 255 - mean) / std
  *   dawn9.words                   JSON list of the vocabulary: entry i is token i (data/vocabulary.h)
  *   dawn9.length                  JSON integer: number of tokens of a text
- *   dawn9.data                    optional JSON object about the samples that trained the model (d9_provenance in
- *                                 data/dataset.h): "split", the version of the rule; "trained", a list of digests,
- *                                 empty unless the samples are the user's own; if it is not empty, "test", a digest;
- *                                 if validation samples were drawn by name, "validation":
- *                                 [data.validation, validation_limit]. Digests and limit are strings of 16
- *                                 hexadecimal digits
+ *   dawn9.data                    optional JSON object about the samples that trained the model: d9_provenance in
+ *                                 data/dataset.h. Digests and limits are strings of 16 hexadecimal digits
+ *                                   "split"       version of the rule that drew the test samples
+ *                                   "trained"     list of digests; empty unless the samples are the user's own
+ *                                   "test"        a digest; only if "trained" is not empty
+ *                                   "validation"  [data.validation, validation_limit], if drawn by name
  *   dawn9.version, dawn9.commit   optional: of the build that wrote the file
  *   dawn9.graph                   optional: the network, node by node (exchange/exchange.h)
  *   format                        optional: "pt", which other tools look for */
@@ -82,7 +82,7 @@ D9_MUST_USE d9_status d9_description_decode(d9_context *context, const char *pat
 /* Makes a description for a file without metadata, for example from torchvision: size and normalisation as in `config`,
  * and as many classes as the last layer has rows in the file. The classes are named by number unless the dataset of
  * `config` has the same number of classes. D9_USAGE: the samples are texts, which need a vocabulary; `config` gives no
- * normalisation; no linear layer computes the logits; or the file lacks the weight of the last linear layer. */
+ * normalisation; no linear layer computes the logits; or the file has no matrix of the last linear layer's name. */
 D9_MUST_USE d9_status d9_description_assume(d9_context *context, const char *path, const d9_safetensors *file,
                                             const d9_config *config, d9_description **description);
 /* Returns D9_USAGE, with `path`, if the network of `config` reads a stream of tokens: a stream has no samples to
