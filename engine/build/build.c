@@ -356,8 +356,8 @@ static d9_status check_dependence(d9_context *context, const d9_program *program
     return D9_OK;
 }
 
-/* Makes program->train from the network, and the lists of the phases. With eval_only it is the network alone, which
- * tells the types and the places of parameters and statistics. */
+/* Makes program->train from the network, and the lists of the phases. With eval_only program->train is the network
+ * alone, for the types and the places of parameters and statistics. */
 static d9_status build_training(const d9_building *b, const d9_graph *network) {
     d9_status status;
     d9_program *program = b->program;

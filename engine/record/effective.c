@@ -1,5 +1,5 @@
-/* The effective configuration for records. The YAML is printed by d9_config_print, without paths that other machines do
- * not have. The JSON is converted from that YAML, so both hold the same keys. */
+/* The effective configuration for records, and values of a result.json. The JSON of a configuration is converted from
+ * its YAML, so both hold the same keys. */
 #include "record/effective.h"
 #include "core/system.h"
 #include <string.h>
@@ -67,7 +67,7 @@ static json_t *scalar_to_json(const yaml_node_t *node) {
     return json_string(text);
 }
 
-/* Returns NULL if jansson is out of memory. The recursion is as deep as the option tables, which define the YAML. */
+/* Returns NULL on failure. The recursion is as deep as the YAML, which d9_config_print wrote. */
 static json_t *yaml_to_json(yaml_document_t *document, const yaml_node_t *node) {
     if (!node) return json_null();
     if (node->type == YAML_SCALAR_NODE) return scalar_to_json(node);
@@ -111,7 +111,7 @@ done:
 
 static const char time_fault[] = "has an invalid time or speed", count_fault[] = "has an invalid count, seed or epoch";
 
-/* Legal range of each key, in result.json itself and in the objects of its lists epochs, timeline and rules. */
+/* Legal ranges of numbers other than scores, in result.json itself and in the objects of its lists. */
 static const struct bound {
     const char *key;
     bool integer;

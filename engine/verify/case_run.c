@@ -1,5 +1,6 @@
 /* Runs a reference case. A training case runs through the trainer's session and step program, with the case's batch in
- * every step. An augmentation case runs only the node that makes a batch, with the random draws of the file. */
+ * every step, or the next tokens of its stream. An augmentation case runs only the node that makes a batch, with the
+ * random draws of the file. */
 #include "verify/case_run.h"
 #include "core/system.h"
 #include "exchange/exchange.h"
