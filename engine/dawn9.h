@@ -136,7 +136,7 @@ typedef struct dawn9_result {
     double train_seconds, airbench_seconds, dawnbench_seconds;
     double total_seconds; /* from the start of the call to the final accuracy; NaN if the run was resumed */
     uint64_t seed;
-    char backend[32], precision[8], device[128]; /* "cpu", "bf16", the processor's name */
+    char backend[32], precision[8], device[128]; /* "cpu", "bf16", name of the processor or GPU */
     char params_sha256[65]; /* of the model's parameters, running statistics and averages: equal if all bits are */
 } dawn9_result;
 

@@ -13,7 +13,7 @@
  *                                   "split"       version of the rule that drew the test samples
  *                                   "trained"     list of digests; empty unless the samples are the user's own
  *                                   "test"        a digest; only if "trained" is not empty
- *                                   "validation"  [data.validation, validation_limit], if drawn by name
+ *                                   "validation"  [data.validation, validation_limit], if samples were drawn by name
  *   dawn9.version, dawn9.commit   optional: of the build that wrote the file
  *   dawn9.graph                   optional: the network, node by node (exchange/exchange.h)
  *   format                        optional: "pt", which other tools look for */
@@ -42,8 +42,8 @@ typedef struct d9_description {
 
 /* Reads the metadata of file `path`. Returns D9_DATA, with file and row, if a required row is missing or invalid. */
 D9_MUST_USE d9_status d9_description_read(d9_context *context, const char *path, d9_description **description);
-/* Reads the metadata like d9_description_read, but sets *description to NULL if the file has no dawn9.config, as
- * weights from PyTorch have none. */
+/* Reads the metadata like d9_description_read, but sets *description to NULL if the file has no dawn9.config, like
+ * weights from PyTorch. */
 D9_MUST_USE d9_status d9_description_find(d9_context *context, const char *path, d9_description **description);
 /* True if the file's metadata describe a model of texts. */
 bool d9_description_is_of_texts(const d9_safetensors *file);
@@ -62,8 +62,7 @@ D9_MUST_USE d9_status d9_description_provenance(d9_context *context, const d9_de
  * differ. */
 D9_MUST_USE d9_status d9_description_apply(d9_context *context, const d9_description *description, const char *path,
                                            d9_dataset *dataset);
-/* Returns D9_USAGE if data.normalize of `config` is not that of the model's training, which d9_description_apply keeps.
- */
+/* Returns D9_USAGE if data.normalize of `config` is not that of the model's training. */
 D9_MUST_USE d9_status d9_description_check_normalize(d9_context *context, const d9_description *description,
                                                      const char *path, const d9_config *config);
 /* Logs a warning if data.validation of `config` draws samples for `dataset`, the loaded dataset, on which the model was

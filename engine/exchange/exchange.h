@@ -8,7 +8,7 @@
 #include "train/session.h"
 #include "build/build.h"
 
-/* Shape of a value in files: (O,I,H,W), (N,C,H,W), (O,I), (C). */
+/* Shape of a value in files, such as (O,I,H,W), (N,C,H,W), (O,I) or (C). */
 d9_shape d9_exchange_shape(const d9_value *value);
 enum { D9_SHAPE_TEXT = 96 }; /* bytes */
 /* Formats a shape for messages: "(64, 3, 7, 7)". Returns `text`. */

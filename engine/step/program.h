@@ -119,7 +119,7 @@ typedef struct d9_views {
 /* The average number of views per image. */
 double d9_views_per_image(const d9_views *views);
 /* The number of images out of `images` that get all views: their share, rounded down. */
-int64_t d9_views_images(const d9_views *views, int64_t images);
+int64_t d9_views_full_count(const d9_views *views, int64_t images);
 
 /* ---- a second network, described by a trick's on_selection ---- */
 

@@ -11,7 +11,7 @@ typedef struct d9_verify_options {
     /* Half precisions are compared with the reference backend in the same precision. tf32 is compared with the files,
      * within the limits of half precision, and rule by rule with the reference backend in f32. */
     const char *precision;
-    const char *data; /* folder of the dataset, for patch statistics; their row is skipped if it is missing */
+    const char *data; /* folder of the dataset, for patch statistics; their row is skipped if the dataset is missing */
     int threads;
 } d9_verify_options;
 
