@@ -33,7 +33,7 @@ extern "C" {
 
 typedef enum dawn9_status {
     DAWN9_OK = 0,
-    DAWN9_USAGE = 2,     /* invalid argument or configuration; a checkpoint of another configuration */
+    DAWN9_USAGE = 2,     /* invalid argument, configuration or run folder */
     DAWN9_DATA = 3,      /* input data or model file missing, truncated or invalid */
     DAWN9_DEVICE = 4,    /* device or backend failed, or memory ran out */
     DAWN9_NONFINITE = 5, /* training or an evaluation produced inf or NaN */
@@ -73,8 +73,8 @@ DAWN9_API void dawn9_on_batch(dawn9_context *context, dawn9_batch_callback *call
  * configs/ladder/ there, means the file installed with dawn9. `set` changes options, as --set of the command does:
  * "KEY=VALUE" strings, then NULL; or NULL for no changes.
  *     {"train.epochs=3", "threads=1", "data.path=images", "tricks.ema=off", "tricks.cutout={size: 8}", NULL}
- * Returns DAWN9_USAGE if the file cannot be read or the configuration is invalid; the message for an invalid value has
- * file, line, column and the legal values. */
+ * Returns DAWN9_USAGE if the file cannot be read or the configuration is invalid. The message for an invalid value has
+ * its place (file, line and column, or the string of `set`) and the legal values. */
 DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_config_load(dawn9_context *context, const char *path,
                                                         const char *const *set, dawn9_config **config);
 /* Parses a configuration. Messages call it `name`; its title is `name` without folder and .yaml, unless `yaml` has the
@@ -136,7 +136,7 @@ typedef struct dawn9_result {
     double train_seconds, airbench_seconds, dawnbench_seconds;
     double total_seconds; /* from the start of the call to the final accuracy; NaN if the run was resumed */
     uint64_t seed;
-    char backend[32], precision[8], device[128]; /* "cpu", "bf16", the processor's name */
+    char backend[32], precision[8], device[128]; /* "cpu", "bf16", name of the processor or GPU */
     char params_sha256[65]; /* of the model's parameters, running statistics and averages: equal if all bits are */
 } dawn9_result;
 
@@ -169,8 +169,8 @@ DAWN9_API const char *dawn9_model_config(const dawn9_model *model); /* see dawn9
 typedef struct dawn9_evaluation {
     const char *measure;     /* as in dawn9_epoch */
     double score, score_tta; /* in that measure, without and with the test-time augmentation of the configuration */
-    int64_t images;          /* number of test images */
-    int views;               /* of the test-time augmentation, for each image */
+    int64_t images;          /* number of evaluated images, texts or windows of a stream */
+    int views;               /* number of views of the test-time augmentation */
 } dawn9_evaluation;
 
 /* Loads the test set of the model's configuration, or with data.validation its validation set, and computes the score
@@ -182,11 +182,10 @@ DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_evaluate(dawn9_model *model, dawn9_e
 
 /* Classifies images u8 (count, height, width, 3) with the test-time augmentation of the configuration. labels (count):
  * the most likely class of each image; probabilities (count, classes): softmax of the mean logits, each row sums to 1.
- * A model of several labels (train.loss: sigmoid) has the sigmoid of the mean logit of each label instead: these
- * probabilities are independent of each other, a row does not sum to 1, and the most likely label may be an unlikely
- * one. Either output may be NULL. The first call plans the network, which takes long. A call with more images than the
- * planned batch plans it again, unless that batch has at least 64 images or is the training batch. Returns DAWN9_USAGE
- * for a model of texts. */
+ * A model of several labels (train.loss: sigmoid) gives the sigmoid of the mean logit of each label instead; a row then
+ * does not sum to 1, and the most likely label may be unlikely. Either output may be NULL. The first call plans the
+ * network, which takes long. A call with more images than the planned batch plans it again, unless that batch has at
+ * least 64 images or is the training batch. Returns DAWN9_USAGE for a model of texts. */
 DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_predict(dawn9_model *model, const uint8_t *images, int64_t count,
                                                     int32_t *labels, float *probabilities);
 

@@ -2,7 +2,7 @@
 """Forwards a run to Weights & Biases: `dawn9 train CONFIG --events | examples/wandb_forward.py PROJECT`.
 
 The line of each epoch becomes a step, the result becomes the configuration and the summary; with --runs each seed is a
-separate run. The lines are also printed. Needs the wandb package, or another one with the same three calls."""
+separate run. The lines are also printed. Needs the wandb package."""
 import json
 import sys
 

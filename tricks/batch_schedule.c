@@ -2,9 +2,10 @@
  *
  * `batches` has a number for each share of `from`: {from: [0.5, 0.8], batches: [2, 4]} takes one batch per step, then
  * two from half of the steps on, then four. Epochs, schedules and intervals in steps still count batches, so they
- * keep their places. If fewer batches are left in an epoch than a step takes, each is a step of its own. train.lr
- * multiplies the mean gradient, so a step of two batches moves as far as a step of one: the learning rate per image
- * falls. With train.decoupled the learning rate is per image, and a step of two batches moves twice as far. */
+ * keep their places. If fewer batches are left in an epoch, or before the next change, than a step takes, each is a
+ * step of its own. train.lr multiplies the mean gradient, so a step of two batches moves as far as a step of one: the
+ * learning rate per image falls. With train.decoupled the learning rate is per image, and a step of two batches moves
+ * twice as far. */
 #include "tricks/trick.h"
 
 typedef struct batch_schedule {

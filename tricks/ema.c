@@ -1,5 +1,5 @@
 /* ema: evaluates a moving average a of the parameters and running statistics x, a = m^every * a + (1 - m^every) * x
- * with m = momentum, updated every `every` steps. The average starts from the initial parameters and statistics. */
+ * with m = momentum, after every `every` parameter updates. The average starts from the initial state. */
 #include "tricks/trick.h"
 
 typedef struct ema {

@@ -3,10 +3,10 @@
  *   slow = r * slow + (1 - r) * x;  x = slow          r = decay^every * (t / T)^power after step t of T
  *
  * At first r is near 0 and a reset changes little; at the end it undoes the share decay^every of the last `every`
- * steps. x are all parameters and running statistics. Evaluations use the slow average.
+ * updates. x are all parameters and running statistics. Evaluations use the slow average.
  *
- * With `last` the average starts from the state before the last `last` steps and resets the weights only in these
- * steps; evaluations use the weights. */
+ * With `last` the average starts from the state before the last `last` updates and resets the weights only in these;
+ * evaluations use the weights. */
 #include "tricks/trick.h"
 
 typedef struct lookahead {

@@ -1,6 +1,6 @@
 /* muon: updates the filters of each convolution by a nearly orthogonal matrix: their momentum, whose singular values
- * are moved towards 1 by a few matrix products (kernels/formulas/orthogonal.h). Before the update, in every step, less
- * often or never, the filters are scaled to the norm sqrt(outputs).
+ * are moved towards 1 by a few matrix products (kernels/formulas/orthogonal.h). Every `renormalise_every` updates (0:
+ * never) the filters are first scaled to the norm sqrt(outputs).
  *
  * So weak directions of the gradient count as much as strong ones, and the learning rate alone sets the length of a
  * step. This learning rate follows the schedule of train.lr with a peak of its own. All other parameters keep their

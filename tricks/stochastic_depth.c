@@ -34,7 +34,7 @@ static void measure_paths(const d9_graph *graph, int *path) {
     }
 }
 
-/* Fills `branches` with the branch of every residual addition, in order; returns their number. Left out are additions
+/* Fills `branches` with the branches of residual additions, in order, and returns their number. Leaves out additions
  * whose inputs have paths of equal length, and branches that another node reads too. */
 static int find_branches(const d9_graph *graph, const int *path, d9_value_id *branches) {
     int count = 0;

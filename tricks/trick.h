@@ -47,8 +47,8 @@ const d9_trick *d9_trick_at(int index); /* in tricks.def order: the order in whi
 int d9_trick_index(const char *name);   /* -1: unknown */
 bool d9_tricks_conflict(int a, int b);  /* true if one lists the other in `conflicts` */
 
-/* Measured effect of a trick, a row of measured.def: difference in accuracy, in percentage points, of runs without it
- * (D9_LEFT_OUT) or with it (D9_ADDED; D9_ADDED_TO_NONE: to a network without tricks) from the baseline. */
+/* Measured effect of a trick, a row of measured.def: accuracy of runs without the trick (D9_LEFT_OUT) or with it
+ * (D9_ADDED), minus that of the baseline, in percentage points. D9_ADDED_TO_NONE: the baseline has no tricks. */
 typedef enum d9_measured_side { D9_LEFT_OUT, D9_ADDED, D9_ADDED_TO_NONE } d9_measured_side;
 typedef struct d9_measured {
     int trick;              /* its index */

@@ -50,8 +50,8 @@ static inline d9_context *d9_api_begin(dawn9_context *outer) {
     return &outer->inner;
 }
 
-/* Undoes the lock and the locale of d9_api_begin, and converts the engine's status: interrupts become DAWN9_STOPPED;
- * all others have equal numbers. */
+/* Undoes the lock and the locale of d9_api_begin, and converts the engine's status: an interrupt becomes DAWN9_STOPPED,
+ * any other status keeps its number. */
 static inline dawn9_status d9_api_end(dawn9_context *outer, d9_status status) {
     d9_api_leave(outer);
     pthread_mutex_unlock(&outer->lock);

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BATCH_WANTED = 64 }; /* predictions with larger batches are not faster */
+enum { BATCH_WANTED = 64 }; /* a batch of this size or more serves any number of samples */
 
 /* ---- a model from a file's bytes ---- */
 
@@ -139,7 +139,7 @@ static d9_status open_predictor(dawn9_model *model, int64_t count, bool features
 }
 
 /* Converts to float; does nothing if `to` is NULL. */
-static void narrow(const double *from, int64_t count, float *to) {
+static void copy_as_floats(const double *from, int64_t count, float *to) {
     for (int64_t i = 0; to && i < count; i++) to[i] = (float)from[i];
 }
 
@@ -193,8 +193,8 @@ static d9_status predict(dawn9_model *model, const samples *given, int32_t *labe
         const void *content = tokens ? (const void *)tokens : given->images + begin * bytes;
         D9_TRY(d9_predictor_run(&model->predictor, content, some, wide, read));
         for (int64_t i = 0; labels && i < some; i++) labels[begin + i] = d9_argmax(wide + i * classes, classes);
-        narrow(wide, some * classes, probabilities ? probabilities + begin * classes : NULL);
-        narrow(read, some * width, features ? features + begin * width : NULL);
+        copy_as_floats(wide, some * classes, probabilities ? probabilities + begin * classes : NULL);
+        copy_as_floats(read, some * width, features ? features + begin * width : NULL);
     }
 done:
     d9_release(model->context, wide);

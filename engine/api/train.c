@@ -58,7 +58,8 @@ static d9_status on_kept(void *user, d9_session *session) {
     return d9_model_encode(session, session->config->title, &self->bytes, &self->size);
 }
 
-/* Reads the model from the run's folder: on_kept never ran if the best epoch came before the resumed checkpoint. */
+/* Reads the model from the run's folder, for a resumed run whose best epoch came before the checkpoint: on_kept did not
+ * run. */
 static d9_status read_kept(d9_context *context, run *self) {
     d9_status status;
     d9_text path;

@@ -138,7 +138,7 @@ static d9_status check_augmentation(d9_context *context, const d9_program *progr
 }
 
 /* Sets rank and ranks of each dropout, which tell which samples of the batch this process has. */
-static void place_dropout(d9_graph *graph, int rank, int ranks) {
+static void set_dropout_ranks(d9_graph *graph, int rank, int ranks) {
     for (d9_node_id n = 0; n < graph->node_count; n++)
         if (graph->nodes[n].op == D9_OP_DROPOUT)
             graph->nodes[n].as.dropout.rank = rank, graph->nodes[n].as.dropout.ranks = ranks;
@@ -146,11 +146,11 @@ static void place_dropout(d9_graph *graph, int rank, int ranks) {
 
 /* Sets rank and ranks of each dropout and batch norm, which tell which samples of the batch this process has. Divides
  * batch norms without a group size into train.norm_groups groups. */
-static d9_status place_in_batch(d9_context *context, const d9_config *config, const d9_extent *extent,
-                                d9_graph *graph) {
+static d9_status set_ranks_and_groups(d9_context *context, const d9_config *config, const d9_extent *extent,
+                                      d9_graph *graph) {
     const int64_t ranks = d9_extent_ranks(extent),
                   groups = config->train.norm_groups > 0 ? config->train.norm_groups : 1;
-    place_dropout(graph, extent->rank, extent->ranks);
+    set_dropout_ranks(graph, extent->rank, extent->ranks);
     for (d9_node_id n = 0; n < graph->node_count; n++) {
         d9_node *node = &graph->nodes[n];
         if (node->op != D9_OP_NORM) continue;
@@ -189,7 +189,7 @@ static d9_status build_forward(d9_context *context, const d9_config *config, con
     D9_TRY(d9_graph_loss(context, forward, logits));
     forward->nodes[d9_edit_next(forward, D9_OP_LOSS, 0)].as.loss.loss = (d9_loss)config->train.loss;
     D9_TRY(apply_tricks(context, config, options, may_skip, program, forward));
-    D9_TRY(place_in_batch(context, config, extent, forward));
+    D9_TRY(set_ranks_and_groups(context, config, extent, forward));
     D9_TRY(d9_graph_infer(context, forward));
     D9_TRY(check_augmentation(context, program));
 done:
@@ -333,7 +333,7 @@ static d9_status build_evaluation(const d9_building *b, const d9_graph *forward)
     d9_graph_init(&columns);
     const int ranks = d9_extent_eval_ranks(&program->extent);
     if (forward->stream) D9_TRY(d9_build_network(b, program->extent.eval_batch / ranks, 1, &columns));
-    place_dropout(&columns, ranks > 1 ? program->extent.rank : 0, ranks);
+    set_dropout_ranks(&columns, ranks > 1 ? program->extent.rank : 0, ranks);
     D9_TRY(d9_evaluation_make(b->context, forward->stream ? &columns : forward, program->tail.evaluate,
                               forward->stream && !b->options->logits, &program->eval));
     D9_TRY(d9_precision_apply(b->context, &program->eval, program->precision));
@@ -356,8 +356,8 @@ static d9_status check_dependence(d9_context *context, const d9_program *program
     return D9_OK;
 }
 
-/* Makes program->train from the network, and the lists of the phases. With eval_only it is the network alone, which
- * tells the types and the places of parameters and statistics. */
+/* Makes program->train from the network, and the lists of the phases. With eval_only program->train is the network
+ * alone, for the types and the places of parameters and statistics. */
 static d9_status build_training(const d9_building *b, const d9_graph *network) {
     d9_status status;
     d9_program *program = b->program;

@@ -14,15 +14,16 @@ typedef struct d9_building {
 
 /* ---- the network ---- */
 
-/* Builds the network, with all tricks, for `images` images per step, whose sides are `scale` times the data's. */
+/* Builds the network, with all tricks, for `images` images, texts or columns of a stream per step. The sides of the
+ * images are `scale` times the data's. */
 D9_MUST_USE d9_status d9_build_network(const d9_building *b, int64_t images, double scale, d9_graph *list);
-/* Builds the second network of program->selection for `images` images as large as those of `like`, with all tricks that
- * do not reject it. */
+/* Builds the second network of program->selection for `images` images as large as those of the network `like`. Leaves
+ * out tricks that reject the second network. */
 D9_MUST_USE d9_status d9_build_proxy(const d9_building *b, int64_t images, const d9_graph *like, d9_graph *list);
 
 /* ---- the batch and the gradients ---- */
 
-/* Applies precision and class weights to a network that computes losses, to train or to rank images. */
+/* Applies precision and class weights to a network that computes losses. */
 D9_MUST_USE d9_status d9_build_types_and_weights(const d9_building *b, d9_graph *graph);
 /* Adds types, batch, metrics, gradients and the copies of recurrent states to a network for steps from `from` on, and
  * the second network that selects images, if there is one. `drawn`: samples drawn per step by this process. */

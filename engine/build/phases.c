@@ -36,7 +36,7 @@ bool d9_build_changes_batches(const d9_program *program) {
     return false;
 }
 
-/* Rejects a list whose parameters or statistics differ from those of `train` in name or shape. */
+/* Rejects a list with a parameter or statistic that `train` lacks or has with another shape. */
 static d9_status check_same_state(d9_context *context, const d9_program *program, const d9_phase_change *resize,
                                   const d9_graph *list) {
     const d9_graph *train = &program->train;

@@ -22,8 +22,8 @@ done:
 
 /* Builds the table of a group's learning rate by step. The rates of a group are for the mean loss: unless the update
  * uses the gradient of the mean loss (group->mean), they are divided by the number of losses in the step. */
-static d9_status rate_table(d9_context *context, const d9_program_options *options, const d9_group *group,
-                            d9_program *program, int *id) {
+static d9_status make_rate_table(d9_context *context, const d9_program_options *options, const d9_group *group,
+                                 d9_program *program, int *id) {
     d9_status status;
     double *values;
     D9_TRY(d9_build_table(context, program, group->name, program->steps, id, &values));
@@ -36,8 +36,8 @@ done:
     return status;
 }
 
-/* The step in which an average over only the last updates starts: the step before these updates, in which the average
- * is set to the state. -1: the average covers all updates and starts from the initial state. */
+/* The step before the updates that a tail average with `last` covers; in this step the average is set to the state.
+ * -1: the average covers all updates and starts from the initial state. */
 static int64_t average_start(const d9_program *program, const d9_tail_node *tail) {
     const int64_t begin = program->steps - tail->last * program->accumulate;
     return begin > 0 ? begin - 1 : -1;
@@ -45,7 +45,7 @@ static int64_t average_start(const d9_program *program, const d9_tail_node *tail
 
 /* Builds the table of an average's ratio by step: the constant times (share of the run that is done)^power, and 0 in
  * the step in which an average over only the last updates starts (d9_tail_node.power, last). */
-static d9_status ratio_table(d9_context *context, d9_program *program, const d9_tail_node *tail, int *id) {
+static d9_status make_ratio_table(d9_context *context, d9_program *program, const d9_tail_node *tail, int *id) {
     d9_status status;
     double *values;
     D9_TRY(d9_build_table(context, program, d9_program_buffer_name(program, tail->to), program->steps, id, &values));
@@ -98,8 +98,8 @@ static d9_when updates_to_steps(const d9_program *program, d9_when when) {
 }
 
 /* Builds the table of Adam's bias correction: 1 - (1 - weight)^t in the t-th update; 1 before the first update. */
-static d9_status correction_table(d9_context *context, d9_program *program, const d9_group *group, double weight,
-                                  int64_t from, int *id) {
+static d9_status make_correction_table(d9_context *context, d9_program *program, const d9_group *group, double weight,
+                                       int64_t from, int *id) {
     d9_status status;
     double *values;
     const d9_when when = updates_to_steps(program, (d9_when){.every = group->every, .from = from});
@@ -116,8 +116,8 @@ done:
 /* Builds the table of the steps in which weights are renormalised: each is the first step that is at least an interval
  * after the previous one, or after the group's beginning. The interval changes linearly to renormalise_last (0: it is
  * constant). */
-static d9_status renormalise_table(d9_context *context, d9_program *program, const d9_group *group, d9_when when,
-                                   int *id) {
+static d9_status make_renormalise_table(d9_context *context, d9_program *program, const d9_group *group, d9_when when,
+                                        int *id) {
     d9_status status;
     double *values;
     const int64_t n = program->accumulate, every = group->renormalise_every,
@@ -139,8 +139,8 @@ done:
 
 /* Finds or adds the value with shape `shape` at element `begin` of a buffer. Its name is that of the buffer, "state",
  * or if `what` is not NULL "state[WHAT]". */
-static d9_status range_value(d9_context *context, d9_program *program, d9_buffer buffer, const char *what,
-                             int64_t begin, d9_shape shape, d9_value_id *id) {
+static d9_status find_or_add_range(d9_context *context, d9_program *program, d9_buffer buffer, const char *what,
+                                   int64_t begin, d9_shape shape, d9_value_id *id) {
     char name[D9_NAME_SIZE];
     const d9_type type = program->precision->master;
     const int64_t offset = begin * (int64_t)d9_type_bytes(type);
@@ -178,8 +178,8 @@ static d9_status add_accumulators(d9_context *context, const d9_group *group, co
         if (program->accumulators.accumulator[buffer - D9_BUFFER_ACCUMULATORS].layout != D9_ACCUMULATOR_OF_GROUPS)
             D9_TRY(d9_fail(context, D9_USAGE, "the group %s needs an accumulator named %s, which another part uses",
                            group->name, group->accumulators[i]));
-        D9_TRY(range_value(context, program, buffer, updated->name, updated->begin, updated->shape,
-                           &node->inputs[node->input_count]));
+        D9_TRY(find_or_add_range(context, program, buffer, updated->name, updated->begin, updated->shape,
+                                 &node->inputs[node->input_count]));
         node->outputs[node->output_count++] = node->inputs[node->input_count++];
     }
 done:
@@ -191,10 +191,10 @@ static d9_status add_update_node(d9_context *context, const d9_group *group, con
                                  d9_program *program, d9_node node) {
     d9_status status;
     node.input_count = 2, node.output_count = 1;
-    D9_TRY(
-        range_value(context, program, D9_BUFFER_STATE, updated->name, updated->begin, updated->shape, &node.inputs[0]));
-    D9_TRY(range_value(context, program, D9_BUFFER_GRADIENT, updated->name, updated->begin, updated->shape,
-                       &node.inputs[1]));
+    D9_TRY(find_or_add_range(context, program, D9_BUFFER_STATE, updated->name, updated->begin, updated->shape,
+                             &node.inputs[0]));
+    D9_TRY(find_or_add_range(context, program, D9_BUFFER_GRADIENT, updated->name, updated->begin, updated->shape,
+                             &node.inputs[1]));
     node.outputs[0] = node.inputs[0];
     D9_TRY(add_accumulators(context, group, updated, program, &node));
     snprintf(node.role, sizeof node.role, "update.%.*s", (int)sizeof node.role - 8, updated->name);
@@ -233,17 +233,17 @@ static d9_status add_update(d9_context *context, const d9_program_options *optio
     if (until <= node.when.from && program->steps > 0)
         D9_TRY(d9_fail(context, D9_USAGE, "the group %s is never updated: from step %lld until step %lld", group->name,
                        (long long)node.when.from, (long long)until));
-    D9_TRY(rate_table(context, options, group, program, &update->rate.table));
+    D9_TRY(make_rate_table(context, options, group, program, &update->rate.table));
     D9_TRY(set_decay_and_share(context, program, group, update));
     update->renormalise = (d9_coefficient){D9_NONE, 0};
     for (int i = 0; i < D9_UPDATE_STATES; i++) {
         update->correction[i] = (d9_coefficient){D9_NONE, 1};
         if (i < group->averages)
-            D9_TRY(correction_table(context, program, group, group->numbers[i], node.when.from,
-                                    &update->correction[i].table));
+            D9_TRY(make_correction_table(context, program, group, group->numbers[i], node.when.from,
+                                         &update->correction[i].table));
     }
     if (group->renormalise_every > 0)
-        D9_TRY(renormalise_table(context, program, group, node.when, &update->renormalise.table));
+        D9_TRY(make_renormalise_table(context, program, group, node.when, &update->renormalise.table));
     update->update = group->update;
     update->products = program->precision->compute;
     memcpy(update->numbers, group->numbers, sizeof update->numbers);
@@ -272,11 +272,11 @@ static d9_status add_tail_node(d9_context *context, d9_program *program, const d
         return d9_fail(context, D9_USAGE, "the tail cannot %s from %s to %s: only the state and averages of it",
                        d9_op_name(tail->op), d9_program_buffer_name(program, tail->from),
                        d9_program_buffer_name(program, tail->to));
-    D9_TRY(range_value(context, program, tail->to, NULL, 0, all, &to));
-    D9_TRY(range_value(context, program, tail->from, NULL, 0, all, &from));
+    D9_TRY(find_or_add_range(context, program, tail->to, NULL, 0, all, &to));
+    D9_TRY(find_or_add_range(context, program, tail->from, NULL, 0, all, &from));
     if (tail->last > 0) node.when.offset = average_start(program, tail);
     if (tail->power != 0 || (tail->op == D9_OP_LERP && tail->last > 0))
-        D9_TRY(ratio_table(context, program, tail, &node.as.lerp.ratio.table));
+        D9_TRY(make_ratio_table(context, program, tail, &node.as.lerp.ratio.table));
     if (tail->op == D9_OP_LERP) node.inputs[node.input_count++] = to;
     node.inputs[node.input_count++] = from;
     node.outputs[0] = to;
@@ -304,8 +304,8 @@ static d9_status add_accumulation(d9_context *context, d9_program *program) {
             each = {.op = D9_OP_LERP, .role = "accumulate", .input_count = 2, .output_count = 1},
             last = {.op = D9_OP_COPY, .role = "accumulate.last", .input_count = 1, .output_count = 1};
     D9_TRY(d9_accumulator_add(context, &program->accumulators, "gradient_mean", D9_ACCUMULATOR_OF_UPDATE, &buffer));
-    D9_TRY(range_value(context, program, D9_BUFFER_GRADIENT, NULL, 0, all, &gradient));
-    D9_TRY(range_value(context, program, buffer, NULL, 0, all, &mean));
+    D9_TRY(find_or_add_range(context, program, D9_BUFFER_GRADIENT, NULL, 0, all, &gradient));
+    D9_TRY(find_or_add_range(context, program, buffer, NULL, 0, all, &mean));
     D9_TRY(d9_build_table(context, program, "accumulate", program->steps, &each.as.lerp.ratio.table, &shares));
     for (int64_t s = 0; s < program->steps; s++) shares[s] = 1 - 1 / (double)(s % n + 1);
     first.inputs[0] = each.inputs[1] = last.outputs[0] = gradient;
@@ -335,7 +335,8 @@ static d9_status add_all_reduces(d9_context *context, d9_program *program) {
         const d9_shape all = {1, {group[end - 1].end - group[first].begin}};
         if (all.d[0] == 0) continue;
         snprintf(node.role, sizeof node.role, "sum.%.*s", (int)sizeof node.role - 5, group[first].name);
-        D9_TRY(range_value(context, program, D9_BUFFER_GRADIENT, node.role, group[first].begin, all, &node.inputs[0]));
+        D9_TRY(find_or_add_range(context, program, D9_BUFFER_GRADIENT, node.role, group[first].begin, all,
+                                 &node.inputs[0]));
         node.outputs[0] = node.inputs[0];
         D9_TRY(d9_graph_add_node(context, &program->train, &node));
     }
@@ -353,7 +354,7 @@ static d9_status add_clip(d9_context *context, d9_program *program) {
                     .as.clip.most = program->groups.clip};
     const d9_shape all = {1, {program->group_elements}};
     D9_TRY(set_share(context, program, "clip", &node.as.clip.share));
-    D9_TRY(range_value(context, program, D9_BUFFER_GRADIENT, NULL, 0, all, &node.inputs[0]));
+    D9_TRY(find_or_add_range(context, program, D9_BUFFER_GRADIENT, NULL, 0, all, &node.inputs[0]));
     node.outputs[0] = node.inputs[0];
     D9_TRY(d9_graph_add_node(context, &program->train, &node));
 done:

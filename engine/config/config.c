@@ -10,8 +10,8 @@
 
 /* ---- sections and initial weights ---- */
 
-/* Fails if the first unknown key belongs in another map, like `epochs` or `train.epochs` at the top, and suggests its
- * path, or the map. A key that exists nowhere is left to d9_values_bind, which lists the known ones. */
+/* Fails, with a suggestion, if the first unknown key has a dot (`train.epochs`) or belongs in another map (`epochs` at
+ * the top). A key that exists nowhere is left to d9_values_bind, which lists the known ones. */
 static d9_status check_misplaced(d9_context *context, const d9_tree *map, const d9_binding *binding,
                                  const char *const *others) {
     d9_status status = D9_OK;

@@ -15,7 +15,7 @@
 #include "core/arena.h"
 #include "core/text.h"
 
-/* Lists of edits of a configuration, made by --with, --without, --set, an arm of an experiment or an ablation. */
+/* Edits of a configuration, such as those of --with, --without and --set. */
 typedef enum d9_config_edit_kind { D9_EDIT_WITH, D9_EDIT_WITHOUT, D9_EDIT_SET } d9_config_edit_kind;
 
 typedef struct d9_config_edit {
@@ -33,7 +33,7 @@ typedef struct d9_config_edits {
     bool eval_only; /* the configuration trains nothing: eval.patience, train.plateau and keep: best are not checked */
 } d9_config_edits;
 
-/* Inserts the edit before the edits of later kinds at the end of the list: the order is with, without, set. */
+/* Adds the edit at the end of the list, but before trailing edits of a later kind (order: with, without, set). */
 D9_MUST_USE d9_status d9_config_edits_add(d9_context *context, d9_arena *arena, d9_config_edits *edits,
                                           d9_config_edit edit);
 /* Appends edits that are applied after all in the list, such as those of the command line after those of a file. */
@@ -146,14 +146,14 @@ void d9_config_print(const d9_config *config, bool origins, d9_text *text);
 
 /* SHA-256 of one line "train.epochs: 3" for each option that differs from its default or has none, "tricks.ema: on" for
  * each trick that is on, and for folder, text and labelled "data.split: 2" (or 3), the version of the rule that draws
- * the test part (hash.c), sorted by key. So a default must never change: a new one needs a new key. The seed and
- * options that do not change a result (is_hashed in hash.c) are left out, so all runs of an experiment's arm have the
- * same hash. eval.every and eval.tta have lines only if they can change the parameters: eval.every with train.plateau,
+ * the test part. The lines are sorted by key. A default must never change, because hashes would change with it. The
+ * seed and some options (is_hashed in hash.c) are left out, so all runs of an experiment's arm have the same hash.
+ * eval.every and eval.tta have lines only if they can change the parameters: eval.every with train.plateau,
  * eval.tta with several views and train.plateau or eval.patience. Out of memory: "". */
 void d9_config_hash(d9_context *context, const d9_config *config, char hex[65]);
 
-/* Describes the first difference that makes the hashes of two configurations differ: "train.epochs is 3, here 4", "it
- * has tricks.ema", "it has no tricks.ema". `text` stays empty if there is none. */
+/* Describes the first difference between the settings that are hashed: "train.epochs is 3, here 4", "it has
+ * tricks.ema", "it has no tricks.ema". `text` stays empty if there is none. */
 void d9_config_difference(const d9_config *there, const d9_config *here, d9_text *text);
 
 /* Enumerates all option tables, with sections "train", "tricks.ema", "model (resnet9)". False past the end. */

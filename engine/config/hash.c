@@ -21,7 +21,8 @@ typedef struct settings {
     bool plateau; /* the learning rates depend on evaluations, so eval.every is hashed */
 } settings;
 
-/* False for options that do not change the result of a run, and for the seed, which a run records separately. */
+/* False for options that do not change the training, for those whose effect the recorded digest of the data shows, and
+ * for the seed, which a run records separately. */
 static bool is_hashed(const char *key) {
     static const char *const others[] = {"title",
                                          "target",

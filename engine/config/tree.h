@@ -9,8 +9,8 @@
 
 typedef struct d9_place {
     const char *source; /* the file's path; an option such as "--seed"; or another name, such as "default" */
-    const char *edit;   /* argument of that option; NULL: the source is no option */
-    int line, column;   /* from 1; line 0: the source has no lines, for example an option */
+    const char *edit;   /* argument of that option, or metadata row of that file; NULL: none */
+    int line, column;   /* from 1; line 0: no position, for example of an option */
 } d9_place;
 
 typedef enum d9_tree_kind { D9_TREE_SCALAR, D9_TREE_LIST, D9_TREE_MAP } d9_tree_kind;
@@ -39,7 +39,8 @@ void d9_tree_append(d9_tree *parent, d9_tree *child);
 void d9_tree_remove(d9_tree *map, const char *key);
 d9_tree *d9_tree_find(const d9_tree *map, const char *key); /* NULL: no such key, or `map` is not a map */
 
-/* Appends the node as YAML in one line that reads back to the same tree: 0.3, "a b", [64, 128], {celu.alpha: 0.3}. */
+/* Appends the node as one line of YAML: 0.3, "a b", [64, 128], {celu.alpha: 0.3}. Reads back to the same tree if keys
+ * are plain words. */
 void d9_tree_write(const d9_tree *node, d9_text *text);
 
 void d9_tree_quote(const char *bytes, d9_text *text); /* "a b", as a quoted scalar */

@@ -1,4 +1,4 @@
-/* Reads and writes values by option row: one reader and one writer per type, next to each other. */
+/* Reads and writes values by option row: a reader and a writer for each type. */
 #include "config/values.h"
 #include "step/program.h"
 #include <ctype.h>
@@ -56,7 +56,7 @@ static d9_status read_real(const reading *reading, const d9_tree *node, void *fi
 }
 
 static d9_status read_integer(const reading *reading, const d9_tree *node, void *field) {
-    double value; /* holds even a number of more than 64 bits, which is then out of range */
+    double value; /* also holds a number of more than 64 bits, so that the message can name its bounds */
     if (node->kind != D9_TREE_SCALAR || node->quoted || node->text[strspn(node->text, "0123456789+-")] ||
         !d9_text_to_real(node->text, &value))
         return d9_value_wrong_type(reading->context, node, "a whole number");
@@ -90,7 +90,7 @@ static bool has_word(const char *text, int length, const char *word) {
 
 /* The choice whose explanation in the help contains this word ("cuda" for "gpu"); the word itself if none or several
  * do. */
-static const char *find_meant(const d9_option *option, const d9_choices *list, const char *word) {
+static const char *find_choice_by_help(const d9_option *option, const d9_choices *list, const char *word) {
     const char *meant = NULL, *line = strchr(option->doc, '\n');
     int count = 0;
     for (int i = 0; line && i < list->count; i++, line = strchr(line + 1, '\n'))
@@ -108,7 +108,8 @@ static d9_status read_choice(const reading *reading, const d9_tree *node, void *
     d9_text text;
     d9_text_init(reading->context, &text);
     d9_text_add(&text, "%s is not known here; ", describe_node(node));
-    d9_suggest(&text, "one of:", node->kind == D9_TREE_SCALAR ? find_meant(reading->option, &list, node->text) : "",
+    d9_suggest(&text,
+               "one of:", node->kind == D9_TREE_SCALAR ? find_choice_by_help(reading->option, &list, node->text) : "",
                list.words, list.count);
     return d9_tree_fail_text(reading->context, node, &node->place, &text);
 }
@@ -148,7 +149,7 @@ done:
 }
 
 /* True for "0xFF", "0b101" and "0o17". "A100" and "0beef" are no numbers: quoting them would change config_hash. */
-static bool has_base(const char *value) {
+static bool is_number_with_base(const char *value) {
     if (value[0] != '0' || !value[1] || !value[2]) return false;
     const char *digits = strchr("xX", value[1])   ? "0123456789abcdefABCDEF_"
                          : strchr("bB", value[1]) ? "01_"
@@ -161,7 +162,7 @@ static bool has_base(const char *value) {
 static bool reads_as_another_type(const char *value) {
     static const char *const words[] = {"true", "false", "yes", "no", "on", "off", "null", ".inf", ".nan"};
     bool found = strpbrk(value, "0123456789") && !value[strspn(value, "0123456789+-._:eExX")];
-    found |= has_base(value);
+    found |= is_number_with_base(value);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) found |= strcasecmp(value, words[i]) == 0;
     return found;
 }
@@ -304,7 +305,7 @@ static d9_status read_word(const reading *reading, const d9_tree *node, const ch
 }
 
 /* Reads the start or end value of a cosine, at most its peak. */
-static d9_status read_below(const reading *reading, const d9_tree *node, double peak, double *value) {
+static d9_status read_cosine_value(const reading *reading, const d9_tree *node, double peak, double *value) {
     const d9_status status = node ? read_real(reading, node, value) : D9_OK;
     if (status != D9_OK || *value <= peak) return status;
     return d9_tree_fail(reading->context, node, "%s lies above the peak of the cosine, %.10g", node->text, peak);
@@ -340,8 +341,8 @@ static d9_status read_cosine(const reading *reading, const d9_tree *map, d9_sche
     knots[2].unit = D9_KNOT_BEFORE_END;
     D9_TRY(read_real(reading, peak, &values[1]));
     if (warmup) D9_TRY(read_knot(reading, warmup, &knots[1]));
-    D9_TRY(read_below(reading, d9_tree_find(map, "start"), values[1], &values[0]));
-    D9_TRY(read_below(reading, d9_tree_find(map, "end"), values[1], &values[2]));
+    D9_TRY(read_cosine_value(reading, d9_tree_find(map, "start"), values[1], &values[0]));
+    D9_TRY(read_cosine_value(reading, d9_tree_find(map, "end"), values[1], &values[2]));
 done:
     return status;
 }

@@ -45,27 +45,28 @@ typedef struct maker {
     int count;
 } maker;
 
-static void add_text(maker *self, const char *key, const char *text) {
+static void add_row(maker *self, const char *key, const char *text) {
     self->rows[self->count++] = (d9_metadata){key, text};
 }
 
-static d9_status add_json(maker *self, const char *key, json_t *json) {
+static d9_status add_json_row(maker *self, const char *key, json_t *json) {
     const char *text;
     const d9_status status = dump_json(self->session, self->arena, json, &text);
-    if (status == D9_OK) add_text(self, key, text);
+    if (status == D9_OK) add_row(self, key, text);
     return status;
 }
 
 static d9_status add_samples(maker *self, const d9_dataset *data) {
     d9_status status;
     if (data->tokens) {
-        D9_TRY(add_json(self, "dawn9.words", d9_json_texts(data->vocabulary.words, data->vocabulary.count)));
-        D9_TRY(add_json(self, "dawn9.length", json_integer((json_int_t)data->width)));
+        D9_TRY(add_json_row(self, "dawn9.words", d9_json_texts(data->vocabulary.words, data->vocabulary.count)));
+        D9_TRY(add_json_row(self, "dawn9.length", json_integer((json_int_t)data->width)));
         goto done;
     }
-    D9_TRY(add_json(self, "dawn9.image_size", json_pack("[I, I]", (json_int_t)data->height, (json_int_t)data->width)));
-    D9_TRY(add_json(self, "dawn9.mean", d9_json_pixels(data->mean, data->channels)));
-    D9_TRY(add_json(self, "dawn9.std", d9_json_pixels(data->std, data->channels)));
+    D9_TRY(
+        add_json_row(self, "dawn9.image_size", json_pack("[I, I]", (json_int_t)data->height, (json_int_t)data->width)));
+    D9_TRY(add_json_row(self, "dawn9.mean", d9_json_pixels(data->mean, data->channels)));
+    D9_TRY(add_json_row(self, "dawn9.std", d9_json_pixels(data->std, data->channels)));
 done:
     return status;
 }
@@ -81,15 +82,15 @@ d9_status d9_description_make(d9_session *session, d9_arena *arena, d9_metadata 
     d9_text_init(session->context, &yaml);
     D9_TRY(d9_effective_yaml(session->config, &yaml));
     D9_TRY(d9_arena_copy(session->context, arena, d9_text_get(&yaml), &config));
-    add_text(&self, "format", "pt");
-    add_text(&self, "dawn9.config", config);
-    D9_TRY(add_json(&self, "dawn9.classes", d9_json_texts(data->class_names, data->classes)));
+    add_row(&self, "format", "pt");
+    add_row(&self, "dawn9.config", config);
+    D9_TRY(add_json_row(&self, "dawn9.classes", d9_json_texts(data->class_names, data->classes)));
     D9_TRY(add_samples(&self, data));
-    D9_TRY(add_json(&self, "dawn9.data", provenance_json(&data->provenance)));
-    add_text(&self, "dawn9.version", d9_build_version());
-    add_text(&self, "dawn9.commit", d9_build_commit());
+    D9_TRY(add_json_row(&self, "dawn9.data", provenance_json(&data->provenance)));
+    add_row(&self, "dawn9.version", d9_build_version());
+    add_row(&self, "dawn9.commit", d9_build_commit());
     D9_TRY(d9_network_describe(session->context, session->config, &session->program.extent, arena, &graph));
-    if (graph) add_text(&self, "dawn9.graph", graph);
+    if (graph) add_row(&self, "dawn9.graph", graph);
     *count = self.count;
 done:
     d9_text_free(&yaml);

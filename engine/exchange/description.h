@@ -8,12 +8,12 @@
  *   dawn9.mean, dawn9.std         JSON lists per channel, for pixels in 0..1: x = (pixel / 255 - mean) / std
  *   dawn9.words                   JSON list of the vocabulary: entry i is token i (data/vocabulary.h)
  *   dawn9.length                  JSON integer: number of tokens of a text
- *   dawn9.data                    optional JSON object about the samples that trained the model (d9_provenance in
- *                                 data/dataset.h): "split", the version of the rule; "trained", a list of digests,
- *                                 empty unless the samples are the user's own; if it is not empty, "test", a digest;
- *                                 if validation samples were drawn by name, "validation":
- *                                 [data.validation, validation_limit]. Digests and limit are strings of 16
- *                                 hexadecimal digits
+ *   dawn9.data                    optional JSON object about the samples that trained the model: d9_provenance in
+ *                                 data/dataset.h. Digests and limits are strings of 16 hexadecimal digits
+ *                                   "split"       version of the rule that drew the test samples
+ *                                   "trained"     list of digests; empty unless the samples are the user's own
+ *                                   "test"        a digest; only if "trained" is not empty
+ *                                   "validation"  [data.validation, validation_limit], if samples were drawn by name
  *   dawn9.version, dawn9.commit   optional: of the build that wrote the file
  *   dawn9.graph                   optional: the network, node by node (exchange/exchange.h)
  *   format                        optional: "pt", which other tools look for */
@@ -42,8 +42,8 @@ typedef struct d9_description {
 
 /* Reads the metadata of file `path`. Returns D9_DATA, with file and row, if a required row is missing or invalid. */
 D9_MUST_USE d9_status d9_description_read(d9_context *context, const char *path, d9_description **description);
-/* Reads the metadata like d9_description_read, but sets *description to NULL if the file has no dawn9.config, as
- * weights from PyTorch have none. */
+/* Reads the metadata like d9_description_read, but sets *description to NULL if the file has no dawn9.config, like
+ * weights from PyTorch. */
 D9_MUST_USE d9_status d9_description_find(d9_context *context, const char *path, d9_description **description);
 /* True if the file's metadata describe a model of texts. */
 bool d9_description_is_of_texts(const d9_safetensors *file);
@@ -62,8 +62,7 @@ D9_MUST_USE d9_status d9_description_provenance(d9_context *context, const d9_de
  * differ. */
 D9_MUST_USE d9_status d9_description_apply(d9_context *context, const d9_description *description, const char *path,
                                            d9_dataset *dataset);
-/* Returns D9_USAGE if data.normalize of `config` is not that of the model's training, which d9_description_apply keeps.
- */
+/* Returns D9_USAGE if data.normalize of `config` is not that of the model's training. */
 D9_MUST_USE d9_status d9_description_check_normalize(d9_context *context, const d9_description *description,
                                                      const char *path, const d9_config *config);
 /* Logs a warning if data.validation of `config` draws samples for `dataset`, the loaded dataset, on which the model was
@@ -82,7 +81,7 @@ D9_MUST_USE d9_status d9_description_decode(d9_context *context, const char *pat
 /* Makes a description for a file without metadata, for example from torchvision: size and normalisation as in `config`,
  * and as many classes as the last layer has rows in the file. The classes are named by number unless the dataset of
  * `config` has the same number of classes. D9_USAGE: the samples are texts, which need a vocabulary; `config` gives no
- * normalisation; no linear layer computes the logits; or the file lacks the weight of the last linear layer. */
+ * normalisation; no linear layer computes the logits; or the file has no matrix of the last linear layer's name. */
 D9_MUST_USE d9_status d9_description_assume(d9_context *context, const char *path, const d9_safetensors *file,
                                             const d9_config *config, d9_description **description);
 /* Returns D9_USAGE, with `path`, if the network of `config` reads a stream of tokens: a stream has no samples to

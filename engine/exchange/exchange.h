@@ -8,7 +8,7 @@
 #include "train/session.h"
 #include "build/build.h"
 
-/* Shape of a value in files: (O,I,H,W), (N,C,H,W), (O,I), (C). */
+/* Shape of a value in files, such as (O,I,H,W), (N,C,H,W), (O,I) or (C). */
 d9_shape d9_exchange_shape(const d9_value *value);
 enum { D9_SHAPE_TEXT = 96 }; /* bytes */
 /* Formats a shape for messages: "(64, 3, 7, 7)". Returns `text`. */
@@ -37,8 +37,8 @@ static inline bool d9_exchange_is_state(const d9_value *value) {
  *   nodes      a list of {"op": "Conv", "name": "stem.conv", "inputs": ["image", "stem.conv.weight"],
  *              "output": "stem.conv.out", "attributes": {"strides": [1, 1], ...}}, in execution order. An input is
  *              "images" (bytes, N,C,H,W), "texts" (tokens, N,T) or "tokens" (of a stream, T,N), an earlier output, a
- *              tensor of the file or a constant; of a recurrent node also "" (absent) or the name of a state before the
- *              tokens. Such a node has "states", the names of its states after the tokens, if a stream carries them on
+ *              tensor of the file or a constant. A recurrent node may also have the input "" (absent). In a stream it
+ *              also has inputs for its states before the tokens, and "states", the names of its states after them
  *   constants  {"mean": [...], ...}: one number per channel, a scalar, or a list of integers: axes, shapes, indices
  *   views      a list of {"weight", "mirror", "dy", "dx"}, over which evaluation averages logits
  *

@@ -11,19 +11,19 @@ D9_MUST_USE d9_status d9_model_write(d9_session *session, const char *path);
 /* Encodes the file of d9_model_write in memory, to be freed with d9_release; `path` is for messages. */
 D9_MUST_USE d9_status d9_model_encode(d9_session *session, const char *path, uint8_t **bytes, size_t *size);
 /* Loads a model's weights into D9_BUFFER_STATE and every accumulator with its layout; evaluation needs no other
- * initialisation. Returns D9_USAGE, with the tensor, its shape and the right one, if a tensor is missing, unknown or of
- * another shape. A file from torchvision works if the network uses its names. */
+ * initialisation. Returns D9_USAGE, naming the tensor, if a tensor is missing, unknown or of another shape. A file from
+ * torchvision works if the network uses its names. */
 D9_MUST_USE d9_status d9_model_read(d9_session *session, const char *path);
-/* Loads the weights that the configuration's train.from names, `from`, as d9_model_read does, to start training from
- * them. Call it after initialisation: if the file has other classes, by number or name, the last layer keeps its
- * initial weights and a warning is logged. D9_DATA, too, if the file's checksum is not that in the configuration. */
+/* Loads the weights `from` (train.from of the configuration) like d9_model_read, to start training from them. Call it
+ * after initialisation: if the file has other classes, by number or name, the last layer keeps its initial weights and
+ * a warning is logged. Also D9_DATA if the file's checksum is not that in the configuration. */
 D9_MUST_USE d9_status d9_model_initialize(d9_session *session, const char *from);
 /* d9_model_read for a file that is already in memory; `path` is for messages. */
 D9_MUST_USE d9_status d9_model_load(d9_session *session, const char *path, const d9_safetensors *file);
 
 /* Writes a safetensors file for other frameworks: `logits` without and `logits_tta` with test-time augmentation, as
  * d9_session_logits_tta, f32 (eval_samples, classes); `images` u8 (eval_samples, C, H, W), or `texts` i32
- * (eval_samples, T); `labels` i32. */
+ * (eval_samples, T); `labels` i32 (eval_samples), as in d9_split. */
 D9_MUST_USE d9_status d9_logits_write(d9_session *session, const char *path);
 
 /* Writes a trained model as ONNX (github.com/onnx/onnx, onnx.proto; opset 17): the evaluation graph, node by node. New

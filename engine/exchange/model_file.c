@@ -67,9 +67,9 @@ static bool is_of_head(const d9_graph *graph, const d9_value *value) {
     return false;
 }
 
-/* Decides whether to skip the file's last layer: its classes differ from the session's by name, or by number (rows of
- * the last layer's weight). Returns the number of classes in the file if so, otherwise 0. */
-static int64_t find_other_classes(const source *self) {
+/* The number of classes in the file if its last layer is to be skipped: they differ from the session's by name, or by
+ * number (rows of the last layer's weight). Otherwise 0. */
+static int64_t count_other_classes(const source *self) {
     const d9_graph *graph = &self->session->program.eval;
     const d9_node_id classifier = d9_graph_classifier(graph);
     if (!self->keeps_head || classifier == D9_NONE) return 0;
@@ -135,7 +135,7 @@ done:
 }
 
 /* Rejects tensors that the network does not have, except PyTorch's num_batches_tracked, which dawn9 does not use. */
-static d9_status check_others(const source *self) {
+static d9_status reject_unknown_tensors(const source *self) {
     const d9_graph *graph = &self->session->program.eval;
     char text[D9_SHAPE_TEXT];
     for (int i = 0; i < self->file->tensor_count; i++) {
@@ -156,12 +156,12 @@ static d9_status load_weights(source *self) {
     d9_session *session = self->session;
     const d9_graph *graph = &session->program.eval;
     D9_TRY(d9_description_check_words(session->context, self->path, self->file, session->dataset));
-    self->other_classes = find_other_classes(self);
+    self->other_classes = count_other_classes(self);
     D9_TRY(D9_ALLOCATE(session->context, session->program.state_elements, "state", &self->state));
     if (self->keeps_head) D9_TRY(d9_session_read_state(session, D9_BUFFER_STATE, self->state));
     for (int v = 0; v < graph->value_count; v++)
         if (d9_exchange_is_state(&graph->values[v])) D9_TRY(import_value(self, &graph->values[v]));
-    D9_TRY(check_others(self));
+    D9_TRY(reject_unknown_tensors(self));
     if (self->other_classes)
         d9_log(session->context, D9_LOG_WARNING,
                "%s: knows %lld %sclasses, here are %lld: the last layer is initialised anew", self->path,
@@ -188,7 +188,7 @@ done:
 }
 
 /* Fails if the SHA-256 of the file's bytes is not that in the configuration (train.from). */
-static d9_status check_sum(const d9_session *session, const char *path, const uint8_t *bytes, size_t size) {
+static d9_status check_sha256(const d9_session *session, const char *path, const uint8_t *bytes, size_t size) {
     char sum[65];
     const char *wanted = session->config->train.from_sha256 + strlen(D9_FROM_RECORD);
     d9_sha256_hex(&(d9_bytes){bytes, size}, 1, sum);
@@ -207,7 +207,7 @@ d9_status d9_model_initialize(d9_session *session, const char *from) {
     const char *path;
     D9_TRY(d9_weights_find(context, &arena, from, &path));
     D9_TRY(d9_file_read_limited(context, path, D9_TENSORS_MAX_BYTES, &bytes, &size));
-    D9_TRY(check_sum(session, path, bytes, size));
+    D9_TRY(check_sha256(session, path, bytes, size));
     D9_TRY(d9_safetensors_decode(context, path, bytes, size, &file));
     D9_TRY(load_weights(&(source){.session = session, .path = path, .file = file, .keeps_head = true}));
 done:

@@ -32,14 +32,14 @@ static void put_attribute(d9_onnx_writer *base, const char *name, json_t *value)
     json_object_set_new(json_object_get(writer_of(base)->node, "attributes"), name, value);
 }
 
-static json_t *whole_numbers(const int64_t *values, size_t count) {
+static json_t *integers_json(const int64_t *values, size_t count) {
     json_t *list = json_array();
     for (size_t i = 0; i < count; i++) json_array_append_new(list, json_integer(values[i]));
     return list;
 }
 
 static void put_integers(d9_onnx_writer *base, const char *name, const int64_t *values, size_t count) {
-    put_attribute(base, name, whole_numbers(values, count));
+    put_attribute(base, name, integers_json(values, count));
 }
 
 static void put_integer(d9_onnx_writer *base, const char *name, int64_t value) {
@@ -66,7 +66,7 @@ static void put_constant(d9_onnx_writer *base, const char *name, const double *v
 }
 
 static void put_integer_constant(d9_onnx_writer *base, const char *name, const int64_t *values, size_t count) {
-    json_object_set_new(writer_of(base)->constants, name, whole_numbers(values, count));
+    json_object_set_new(writer_of(base)->constants, name, integers_json(values, count));
 }
 
 static json_t *describe_views(const d9_views *views) {

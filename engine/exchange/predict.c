@@ -1,4 +1,5 @@
-/* Predictions: a session whose evaluation set is one empty batch. Each batch of samples to predict overwrites it. */
+/* Predictions by a session whose evaluation set is one batch of blank samples. The samples to predict overwrite it,
+ * batch by batch. */
 #include "exchange/predict.h"
 #include "core/system.h"
 #include "exchange/model.h"
@@ -45,7 +46,7 @@ done:
     return status;
 }
 
-static d9_status find_stored_size(d9_context *context, d9_predictor *predictor) {
+static d9_status set_stored_size(d9_context *context, d9_predictor *predictor) {
     d9_status status;
     d9_dataset promised;
     D9_TRY(d9_config_describe_dataset(context, predictor->config, &promised));
@@ -87,7 +88,7 @@ d9_status d9_predictor_open(d9_context *context, const d9_predictor_options *opt
     D9_TRY(load_config(context, options, options->config ? options->config : predictor->description->config,
                        &predictor->config));
     D9_TRY(d9_description_reject_stream(context, options->model, predictor->config));
-    D9_TRY(find_stored_size(context, predictor));
+    D9_TRY(set_stored_size(context, predictor));
     if (!described)
         D9_TRY(d9_description_assume(context, options->model, file, predictor->config, &predictor->description));
     else if (options->config)

@@ -1,6 +1,6 @@
-/* Predictions with a saved model: from bytes of images, or tokens of texts, to probabilities. Configuration, views,
- * class names, normalisation and vocabulary come from the model's metadata (exchange/description.h) unless the options
- * replace them.
+/* Predictions with a saved model: from bytes of images, or tokens of texts, to probabilities. The model's metadata
+ * (exchange/description.h) has configuration, class names, normalisation and vocabulary; the options can replace the
+ * configuration, and must give one for a file without metadata.
  *
  *   d9_predictor_open(context, &options, &predictor)
  *   d9_predictor_encode(&predictor, context, name, text, size, tokens)        a text's tokens
@@ -13,7 +13,7 @@
 typedef struct d9_predictor_options {
     const char *model;          /* path of a model.safetensors */
     const d9_safetensors *file; /* its content if already in memory; NULL: it is read */
-    /* YAML that replaces the model's configuration; NULL: not replaced. Required if the file has no metadata. */
+    /* YAML in place of the model's configuration; NULL: the model's. Required if the file has no metadata. */
     const char *config;
     const char *backend, *precision; /* replace those of the model's configuration; NULL: unchanged */
     const char *threads;             /* number of threads as text; NULL: unchanged */
@@ -28,13 +28,13 @@ typedef struct d9_predictor {
     d9_session session;
     d9_word_index index; /* of the description's vocabulary */
     int64_t features;    /* features per sample; 0: not requested */
-    /* Size of the stored training images, if it is not that of the network's images: pictures are first resized to it,
-     * then to the network's. 0: pictures are resized once. */
+    /* If above 0, pictures are first resized to this size, that of the stored training images, and then to the size of
+     * the network's images. 0: pictures are resized once. */
     int64_t stored_height, stored_width;
 } d9_predictor;
 
-/* Returns D9_DATA if the file is a model for images of other than 3 channels, D9_USAGE if weights and configuration
- * differ. */
+/* Returns D9_DATA if the model is for images of other than 3 channels, D9_USAGE if the weights do not fit the
+ * configuration. On failure nothing stays open. */
 D9_MUST_USE d9_status d9_predictor_open(d9_context *context, const d9_predictor_options *options,
                                         d9_predictor *predictor);
 /* Resizes a picture to the description's size, pixels u8 (height, width, 3), as the training run resized its evaluation

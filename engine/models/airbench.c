@@ -95,8 +95,8 @@ done:
     return status;
 }
 
-/* The layer has twice as many filters as a 2x2 patch has elements, because the trick that whitens it needs a filter and
- * its negative for each element. */
+/* The trick that whitens the layer (whitening_bias) makes two filters of opposite sign from each eigenvector of the
+ * patches. There are as many eigenvectors as a 2x2 patch has elements. */
 static d9_status add_first_layer(const builder *b, d9_value_id x, d9_value_id *y) {
     d9_status status;
     const int64_t channels = 2 * 2 * 2 * d9_shape_channels(&b->graph->values[x].shape);

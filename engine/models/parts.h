@@ -31,7 +31,8 @@ D9_MUST_USE d9_status d9_parts_conv_norm(d9_context *context, d9_graph *graph, c
 D9_MUST_USE d9_status d9_parts_norm_act(d9_context *context, d9_graph *graph, const char *norm, const char *act,
                                         d9_value_id x, d9_value_id *y);
 
-/* Adds `ROLE.weight` and `ROLE.bias`, both uniform in +-1/sqrt(fan-in), as PyTorch initialises them. */
+/* Add a convolution or linear layer with `ROLE.weight` and `ROLE.bias`, both uniform in +-1/sqrt(fan-in), as PyTorch
+ * initialises them. */
 D9_MUST_USE d9_status d9_parts_conv_bias(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
                                          int64_t channels, int kernel, d9_value_id *y);
 D9_MUST_USE d9_status d9_parts_linear_bias(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,

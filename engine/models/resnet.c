@@ -41,7 +41,7 @@ static const d9_option options[] = {
      "initialise the scale of each block's last norm with 0, so that every block starts as its shortcut"},
     {0}};
 
-/* The block being built. The functions below number its nodes by `index`: "conv3", "bn3", "relu3". */
+/* The block being built. add_conv_norm and add_act number its nodes by `index`: "conv3", "bn3", "relu3". */
 typedef struct block {
     d9_context *context;
     d9_graph *graph;

@@ -83,7 +83,8 @@ static d9_status fill_scale(d9_context *context, const d9_initializer *self, con
     return status;
 }
 
-/* The initial values of the authors' Torch code: norms have scales in (0, 1), the last layer's bias is 0. */
+/* The initial values of the authors' Torch code: convolutions by He et al., scales of norms uniform in (0, 1), the last
+ * layer's bias 0. */
 static void initialize(d9_graph *graph) {
     d9_parts_init_convolutions(graph, true);
     for (d9_node_id n = 0; n < graph->node_count; n++)

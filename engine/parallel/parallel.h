@@ -45,10 +45,10 @@ static inline int d9_parallel_rank(const d9_parallel *parallel) { return paralle
  * launcher, or with one process, sets `ranks` to 1. Returns D9_DEVICE if MPI is not installed or cannot be started, or
  * if the processes cannot find each other. */
 D9_MUST_USE d9_status d9_parallel_open(d9_context *context, d9_parallel *parallel);
-/* Allocates zeroed memory like d9_allocate. If all processes are on one host, they share it where possible, so that
- * d9_parallel_sum needs no copies. Not collective, but an array that d9_parallel_sum adds must come from here, with the
- * same size, in all processes or in none. Free the memory by d9_parallel_release, before d9_parallel_close. `parallel`
- * NULL: one process. */
+/* Allocates zeroed memory like d9_allocate; `parallel` NULL: one process. If all processes are on one host, they share
+ * the memory where possible, so that d9_parallel_sum needs no copies. Not collective, but an array that d9_parallel_sum
+ * adds must be allocated here in all processes, with equal sizes, or in none. Free it by d9_parallel_release, before
+ * d9_parallel_close. */
 D9_MUST_USE d9_status d9_parallel_allocate(d9_context *context, d9_parallel *parallel, int64_t bytes,
                                            const char *purpose, void **memory);
 void d9_parallel_release(d9_context *context, d9_parallel *parallel, void *memory); /* NULL is ignored */
@@ -76,7 +76,7 @@ void d9_parallel_close(d9_context *context, d9_parallel *parallel, d9_status sta
 /* The launcher that started this process, as its environment variables tell. */
 typedef struct d9_launch {
     int ranks;           /* number of processes that it started; 0: no launcher */
-    bool connects;       /* the processes can find each other, by PMI or PMIx; false: srun without --mpi */
+    bool connects;       /* the processes can find each other; false: srun without --mpi, or no launcher */
     const char *command; /* command of the launcher up to the number of processes; NULL: no launcher */
 } d9_launch;
 /* `variable` returns the value of the environment variable `name`, or NULL if it is not set (a test gives its own). */

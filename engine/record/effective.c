@@ -1,5 +1,5 @@
-/* The effective configuration for records. The YAML is printed by d9_config_print, without paths that other machines do
- * not have. The JSON is converted from that YAML, so both hold the same keys. */
+/* The effective configuration for records, and values of a result.json. The JSON of a configuration is converted from
+ * its YAML, so both hold the same keys. */
 #include "record/effective.h"
 #include "core/system.h"
 #include <string.h>
@@ -44,7 +44,7 @@ double d9_json_real(const json_t *object, const char *key) {
 
 d9_status d9_effective_yaml(const d9_config *config, d9_text *text) {
     d9_config shown = *config;
-    json_t *title = json_string(shown.title); /* NULL: not UTF-8, as a file's name may be, so not legal in YAML */
+    json_t *title = json_string(shown.title); /* NULL: not UTF-8, so not legal in YAML */
     if (!title) shown.title = "untitled";
     json_decref(title);
     if (shown.data.path && shown.data.path[0] == '/') shown.data.path = NULL;
@@ -67,7 +67,7 @@ static json_t *scalar_to_json(const yaml_node_t *node) {
     return json_string(text);
 }
 
-/* Returns NULL if jansson is out of memory. The recursion is as deep as the option tables, which define the YAML. */
+/* Returns NULL on failure. The recursion is as deep as the YAML, which d9_config_print wrote. */
 static json_t *yaml_to_json(yaml_document_t *document, const yaml_node_t *node) {
     if (!node) return json_null();
     if (node->type == YAML_SCALAR_NODE) return scalar_to_json(node);
@@ -111,7 +111,7 @@ done:
 
 static const char time_fault[] = "has an invalid time or speed", count_fault[] = "has an invalid count, seed or epoch";
 
-/* Legal range of each key, in result.json itself and in the objects of its lists epochs, timeline and rules. */
+/* Legal ranges of numbers other than scores, in result.json itself and in the objects of its lists. */
 static const struct bound {
     const char *key;
     bool integer;

@@ -12,8 +12,8 @@ struct json_t;
 
 typedef struct d9_epoch_row {
     int64_t epoch;            /* from 1 */
-    double train_loss;        /* mean training loss (label smoothing, class weights) over the samples trained on, of a
-                               * stream over its tokens */
+    double train_loss;        /* mean training loss, with label smoothing and class weights, of the samples trained on;
+                               * of a stream, of its tokens */
     double train_accuracy;    /* percent, of the training samples as augmented; NAN if samples have several labels */
     double score, score_tta;  /* in the measure of the run, plain and with TTA; NAN: not evaluated */
     double eval_loss;         /* mean loss of the evaluated samples, plain view; NAN: not evaluated */

@@ -26,7 +26,7 @@ static bool set_key(json_t *object, const char *key, json_t *value) {
     return json_object_set_new(object, key, value) == 0;
 }
 
-/* A title taken from a file name may not be UTF-8; then null is written, and the run still gets its record. */
+/* A title that comes from a file name need not be UTF-8: null is then written, and the run still gets its record. */
 static json_t *text_or_null(const char *text) {
     json_t *string = json_string(text);
     return string ? string : json_null();

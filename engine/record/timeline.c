@@ -64,7 +64,7 @@ const d9_clock *d9_clock_find(const char *name) {
 static double segment_end(const d9_segment *segment) { return segment->start + segment->seconds; }
 
 /* End of the last segment of a kind; `epoch` 0: of any epoch. NAN: there is no such segment. */
-static double end_of(const d9_timeline *timeline, d9_segment_kind kind, int64_t epoch) {
+static double last_segment_end(const d9_timeline *timeline, d9_segment_kind kind, int64_t epoch) {
     double end = NAN;
     for (int i = 0; i < timeline->count; i++) {
         const d9_segment *segment = &timeline->segments[i];
@@ -77,9 +77,9 @@ static double end_of(const d9_timeline *timeline, d9_segment_kind kind, int64_t 
 double d9_timeline_sum(const d9_timeline *timeline, const d9_clock *clock, int64_t epoch_to_target) {
     double until = INFINITY, seconds = 0;
     if (clock->until == D9_CLOCK_FINAL_ACCURACY) /* includes gaps between segments; NAN without a final evaluation */
-        return end_of(timeline, D9_SEGMENT_FINAL_EVALUATE, 0) - timeline->origin;
+        return last_segment_end(timeline, D9_SEGMENT_FINAL_EVALUATE, 0) - timeline->origin;
     if (clock->until == D9_CLOCK_TARGET)
-        until = epoch_to_target > 0 ? end_of(timeline, D9_SEGMENT_TRAIN, epoch_to_target) : NAN;
+        until = epoch_to_target > 0 ? last_segment_end(timeline, D9_SEGMENT_TRAIN, epoch_to_target) : NAN;
     if (isnan(until)) return NAN;
     for (int i = 0; i < timeline->count; i++) {
         const d9_segment *segment = &timeline->segments[i];

@@ -36,7 +36,7 @@ typedef struct d9_timeline {
     double origin; /* start of the process, or of the session if unknown, in seconds on CLOCK_MONOTONIC */
 } d9_timeline;
 
-/* Kinds of clocks. */
+/* The time that a clock counts. */
 typedef enum d9_clock_end {
     D9_CLOCK_WHOLE_RUN,     /* sum of all segments whose kind is in `in` */
     D9_CLOCK_TARGET,        /* the same sum, up to the end of the training of the target epoch */

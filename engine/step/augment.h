@@ -10,8 +10,8 @@
 #include "kernels/formulas/augment.h"
 
 /* The two settings of each kind of augmentation, as set by a trick; both zero: off. SHRINK is (1, 0) if steps on
- * smaller images resize them instead of cropping; building the node lists replaces these numbers by height and width of
- * the full image. */
+ * smaller images resize them instead of cropping; the d9_augment_rule of such a step has height and width of the full
+ * image in their place. */
 typedef struct d9_augmentation {
     double number[D9_AUGMENT_KINDS][2];
 } d9_augmentation;

@@ -145,7 +145,7 @@ static void rotate(double *a, double *v, int d, int p, int q) {
     }
 }
 
-static double off_diagonal(const double *a, int d) {
+static double off_diagonal_squares(const double *a, int d) {
     double sum = 0;
     for (int i = 0; i < d; i++)
         for (int j = 0; j < i; j++) sum += a[i * d + j] * a[i * d + j];
@@ -154,7 +154,7 @@ static double off_diagonal(const double *a, int d) {
 
 /* Sorts by descending eigenvalue, and negates a vector (a row of `vectors`) if its element of largest magnitude is
  * negative, so that the result is unique. */
-static void normalise_eigenpairs(double *values, double *vectors, int d) {
+static void make_eigenpairs_unique(double *values, double *vectors, int d) {
     for (int i = 0; i < d; i++) {
         int best = i, largest = 0;
         for (int j = i + 1; j < d; j++)
@@ -182,12 +182,12 @@ d9_status d9_symmetric_eigen(d9_context *context, double *matrix, int d, double 
     memset(vectors, 0, (size_t)(d * d) * sizeof *vectors);
     for (int i = 0; i < d; i++) vectors[i * d + i] = 1;
     int sweep = 0;
-    while (off_diagonal(matrix, d) > 1e-30 * scale && sweep++ < MAX_SWEEPS)
+    while (off_diagonal_squares(matrix, d) > 1e-30 * scale && sweep++ < MAX_SWEEPS)
         for (int p = 0; p < d; p++)
             for (int q = p + 1; q < d; q++) rotate(matrix, vectors, d, p, q);
     if (sweep > MAX_SWEEPS) return d9_fail(context, D9_NONFINITE, "Jacobi's iteration did not converge");
     for (int i = 0; i < d; i++) eigenvalues[i] = matrix[i * d + i];
-    normalise_eigenpairs(eigenvalues, vectors, d);
+    make_eigenpairs_unique(eigenvalues, vectors, d);
     return D9_OK;
 }
 

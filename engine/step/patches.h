@@ -6,13 +6,14 @@
 /* Computes the covariance, without subtracting the mean, of all size x size patches of the first `images` images,
  * unpadded: sums of products divided by (patches - 1). Entries are in the order channel, row, column; `covariance` is
  * (d, d), d = channels * size * size. It is computed from exact integer sums of byte products, so its bits do not
- * depend on the number of threads. `site->table` must be affine in the byte, as normalisation is. D9_USAGE: fewer than
- * two patches. */
+ * depend on the number of threads. `site->table` must be affine in the byte, as normalisation is. D9_USAGE: the images
+ * are smaller than a patch, or there are fewer than two patches. */
 D9_MUST_USE d9_status d9_patch_covariance(d9_context *context, const d9_init_site *site, int64_t images, int size,
                                           double *covariance);
 
 /* Computes eigenvalues and eigenvectors of a symmetric (d, d) matrix by cyclic Jacobi sweeps and overwrites `matrix`.
- * Eigenvalues are in descending order; vectors are rows, each with its entry of largest magnitude positive. */
+ * Eigenvalues are in descending order; vectors are rows, each with its entry of largest magnitude positive.
+ * D9_NONFINITE: the matrix is not finite, or the sweeps do not converge. */
 D9_MUST_USE d9_status d9_symmetric_eigen(d9_context *context, double *matrix, int d, double *eigenvalues,
                                          double *vectors);
 

@@ -54,8 +54,8 @@ typedef struct d9_group {
     bool per_image;                    /* the learning rate is multiplied by images per update / train.batch_size */
     int averages;  /* the first `averages` accumulators are moving averages that start at zero (updates.def) */
     int64_t every; /* update interval, in units of train.accumulate steps; 0: one unit */
-    /* Muon: interval, in the same units, at which weights are rescaled to a fixed norm (0: never), and its value at the
-     * end of the run, towards which it changes linearly (0: it is constant). */
+    /* Muon: interval, in the units of `every`, at which weights are rescaled to a fixed norm (0: never), and its value
+     * at the group's last step, towards which it changes linearly (0: it is constant). */
     int64_t renormalise_every, renormalise_last;
     /* Names of the accumulators that hold the update's states; groups may share them. The first NULL ends the list:
      * further states are read as zero and not kept. */
@@ -119,7 +119,7 @@ typedef struct d9_views {
 /* The average number of views per image. */
 double d9_views_per_image(const d9_views *views);
 /* The number of images out of `images` that get all views: their share, rounded down. */
-int64_t d9_views_images(const d9_views *views, int64_t images);
+int64_t d9_views_full_count(const d9_views *views, int64_t images);
 
 /* ---- a second network, described by a trick's on_selection ---- */
 
@@ -152,8 +152,8 @@ typedef struct d9_extent {
     double mean[4], std[4]; /* per channel, in byte units */
 } d9_extent;
 static inline int d9_extent_ranks(const d9_extent *extent) { return d9_ranks_of(extent->ranks); }
-/* Number of processes that share the columns of a stream's evaluation; 1: each process evaluates all columns, because
- * their number is not a multiple of the number of processes. */
+/* Number of processes that share the columns of a stream's evaluation. 1 if the number of columns is not a multiple of
+ * the number of processes: each process then evaluates all columns. */
 static inline int d9_extent_eval_ranks(const d9_extent *extent) {
     return extent->eval_batch % d9_extent_ranks(extent) == 0 ? d9_extent_ranks(extent) : 1;
 }

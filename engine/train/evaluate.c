@@ -276,7 +276,7 @@ static d9_status select_unsure(d9_session *session, const d9_views *views, const
     for (int64_t i = 0; i < extent->eval_samples; i++)
         all[i] = (ranked){confidence(session, view_logits + i * classes), (int32_t)i};
     qsort(all, (size_t)extent->eval_samples, sizeof *all, by_confidence);
-    *images = (selection){list, d9_views_images(views, extent->eval_samples)};
+    *images = (selection){list, d9_views_full_count(views, extent->eval_samples)};
     memcpy(mean_logits, view_logits, (size_t)(extent->eval_samples * classes) * sizeof *mean_logits);
     for (int64_t i = 0; i < images->count; i++) {
         list[i] = all[i].image;

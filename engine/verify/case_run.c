@@ -1,5 +1,6 @@
 /* Runs a reference case. A training case runs through the trainer's session and step program, with the case's batch in
- * every step. An augmentation case runs only the node that makes a batch, with the random draws of the file. */
+ * every step, or the next tokens of its stream. An augmentation case runs only the node that makes a batch, with the
+ * random draws of the file. */
 #include "verify/case_run.h"
 #include "core/system.h"
 #include "exchange/exchange.h"
@@ -103,7 +104,7 @@ d9_status d9_case_session_open(d9_context *context, const d9_reference_case *ref
     D9_TRY(open_session(context, reference, options, &session_options, config, session));
     D9_TRY(d9_session_initialize(session));
     D9_TRY(load_initial(session, reference, options));
-    D9_TRY(d9_session_repeat_batch(session, D9_BUFFER_ORDER)); /* a stream has no order */
+    D9_TRY(d9_session_repeat_batch(session, D9_BUFFER_ORDER)); /* no effect on a stream */
 done:
     return status;
 }
@@ -184,7 +185,7 @@ done:
 }
 
 /* Sets rounds_transforms and rounds_elsewhere, by the rules of the training plan. */
-static d9_status find_rounding(const d9_session *session, d9_recorded_tensors *recorded) {
+static d9_status record_rounding(const d9_session *session, d9_recorded_tensors *recorded) {
     d9_status status;
     d9_node_time *rules = NULL;
     const int count = session->backend->times(session->train_plan, NULL, 0, false);
@@ -207,7 +208,7 @@ static d9_status run_training(d9_context *context, const d9_reference_case *refe
     d9_session session = {0};
     run self = {reference, &session, recorded};
     D9_TRY(d9_case_session_open(context, reference, options, &config, &session));
-    D9_TRY(find_rounding(&session, recorded));
+    D9_TRY(record_rounding(&session, recorded));
     for (int64_t step = 0; step < reference->steps; step++) {
         D9_TRY(d9_session_step(&session, step));
         D9_TRY(session.backend->sync(context, session.device));

@@ -39,7 +39,7 @@ typedef struct d9_case_run_options {
 D9_MUST_USE d9_status d9_case_run(d9_context *context, const d9_reference_case *reference,
                                   const d9_case_run_options *options, d9_recorded_tensors *recorded);
 
-/* Opens a session ready for the first step of a training case: with its weights, and the same batch in every step.
- * `config` receives the configuration used by the session and must live as long. */
+/* Opens a session ready for the first step of a training case: with its weights, and its batch in every step (of a
+ * stream, the next tokens). `config` receives the configuration used by the session and must live as long. */
 D9_MUST_USE d9_status d9_case_session_open(d9_context *context, const d9_reference_case *reference,
                                            const d9_case_run_options *options, d9_config *config, d9_session *session);

@@ -1,6 +1,6 @@
-/* Compares groups of tensors with the case file or, in half precision, with the reference backend, which rounds at the
- * same places. Relative errors are ratios of L2 norms. The error of a state (MOVEMENT) is relative to the change that
- * training made to it, so that an optimizer that does nothing has error 1. See verify.h for rows beyond their limit. */
+/* Compares groups of tensors with the case file or, in half precision, with the reference backend. Relative errors are
+ * ratios of L2 norms. The error of a state (MOVEMENT) is relative to the change that training made to it, so that an
+ * optimizer that does nothing has error 1. See verify.h for rows beyond their limit. */
 #include "verify/group_comparison.h"
 #include "core/system.h"
 #include "verify/verify.h"
@@ -160,12 +160,15 @@ static bool is_unexpected(const group *g, const char *name, const d9_recorded_te
 
 /* ---- the case's own sensitivity ---- */
 
-/* Exponent of the weights' perturbation (case_run.h). f64: the rounding of the file's weights. f32: the error of sums
- * of products in f32, whose rms is 0.4 to 2.3e-6 for the convolutions of the cases. Half precisions: 1/64 of their
- * rounding, so that about six in a thousand weights round differently; for a backend that rounds other tensors than the
- * reference does, the whole rounding. tf32, compared with f32: a convolution rounds two operands and its backward pass
- * two more pairs, each by up to 2^-11; the mean squares of the six errors add up to less than that of the perturbation.
- * Rounded transforms: changes with an rms of 0.5%, half the error of such convolutions. */
+/* Exponent of the weights' perturbation (case_run.h). It is the size of
+ *
+ *   f64          the rounding of the file's weights
+ *   f32          the error of sums of products in f32, whose rms is 0.4e-6 to 2.3e-6 for the convolutions of the cases
+ *   half         1/64 of the rounding, so that about six in a thousand weights round differently; the whole rounding
+ *                for a backend that rounds other tensors than the reference backend
+ *   tf32         the error of a convolution that rounds two operands, and two more pairs in its backward pass, each by
+ *                up to 2^-11: the mean squares of the six errors add up to less than that of the perturbation
+ *   transforms   changes with an rms of 0.5%, half the error of convolutions with rounded transforms */
 static int perturbation_exponent(const d9_verification *self) {
     static const int of_type[] = {[D9_F64] = -24, [D9_F32] = -20, [D9_BF16] = -14, [D9_F16] = -17};
     const bool whole = self->rounds_elsewhere && d9_verification_is_half(self);
@@ -182,8 +185,8 @@ static d9_status run_reference(d9_verification *self, int perturbation, d9_recor
 }
 
 /* Updates the largest error and the smallest cosine that a perturbation causes in the group's tensors. */
-static d9_status add_sensitivity(d9_verification *self, const group *g, const d9_recorded_tensors *perturbed,
-                                 double *error, double *cosine) {
+static d9_status update_sensitivity(d9_verification *self, const group *g, const d9_recorded_tensors *perturbed,
+                                    double *error, double *cosine) {
     d9_status status = D9_OK;
     for (int i = 0; i < self->unperturbed.count; i++) {
         const d9_recorded_tensor *want = &self->unperturbed.rows[i],
@@ -208,7 +211,7 @@ static d9_status compare_with_sensitivity(d9_verification *self, const group *g,
     D9_TRY(run_reference(self, 0, &self->unperturbed));
     for (int p = 0; p < D9_PERTURBATIONS && !row->passed; p++) {
         D9_TRY(run_reference(self, p + 1, &self->perturbed[p]));
-        D9_TRY(add_sensitivity(self, g, &self->perturbed[p], &error, &cosine));
+        D9_TRY(update_sensitivity(self, g, &self->perturbed[p], &error, &cosine));
         row->passed = row->error <= 2 * error && (isnan(row->cosine) || 1 - row->cosine <= 2 * (1 - cosine));
     }
     row->sensitivity = error;

@@ -12,8 +12,9 @@
  * be tight however much the network amplifies. The error of an output is relative to its norm; that of a state,
  * relative to the rule's change of it: an update that does nothing has error 1.
  *
- *   integers and the augmented batch   equal
- *   f64 1e-9; f32 1e-5, sums over a whole batch (parameter gradients, statistics) and states 1e-4; for a state also
+ *   integers and the augmented batch: equal
+ *   f64: 1e-9
+ *   f32: 1e-5; for states and sums over a whole batch (parameter gradients, statistics, metrics) 1e-4; for a state plus
  *   the rounding of its storage
  *   half precision: outputs rounded to it 2e-3, cosine 0.99999; updates with products in it 2e-3; sums 1e-3, because
  *   their terms may have been rounded inside the rule and may cancel; others as f32

@@ -8,10 +8,10 @@
 typedef struct d9_verify_options {
     const char *cases;   /* a folder of NAME.safetensors files, or one file */
     const char *backend; /* "reference", "cpu", "auto" */
-    /* Half precisions are compared with the reference backend, which rounds at the same places. tf32 is compared with
-     * the files, within the limits of half precision, and rule by rule with the reference backend in f32. */
+    /* Half precisions are compared with the reference backend in the same precision. tf32 is compared with the files,
+     * within the limits of half precision, and rule by rule with the reference backend in f32. */
     const char *precision;
-    const char *data; /* folder of the dataset, for patch statistics; their row is skipped if it is missing */
+    const char *data; /* folder of the dataset, for patch statistics; their row is skipped if the dataset is missing */
     int threads;
 } d9_verify_options;
 
@@ -20,7 +20,7 @@ typedef struct d9_verify_row {
     char group[64];      /* "loss", "final state", "rule by rule", or the name of one tensor */
     double error, limit; /* as defined for each group in tests/golden/README.md, for rules in rule_comparison.h; NaN
                           * fails */
-    double cosine;       /* in half precision and tf32, of gradients or, rule by rule, of any value; otherwise NAN */
+    double cosine;       /* in half precision and tf32, of gradients or, rule by rule, of rounded values; else NAN */
     double sensitivity;  /* error of the reference backend itself when its initial weights are perturbed (rule by rule:
                             when its inputs are truncated to tf32); NAN: not needed */
     int64_t compared;    /* number of elements; zero fails */
@@ -30,19 +30,25 @@ typedef struct d9_verify_row {
 
 typedef void (*d9_verify_sink)(void *user, const d9_verify_row *row);
 
-/* Runs every case and reports its rows: one for each group of tensors; in half precision and tf32, one for the
- * reference backend in f64; for training cases, unless the reference backend is tested, one for steps and one for
- * evaluations, both rule by rule (rule_comparison.h); one for each tensor of patch statistics. The steps are those of
- * the case and one more in which convolutions have such small outputs that the epsilon of norms matters.
+/* Runs every case and reports its rows:
+ *
+ *   one for each group of tensors
+ *   in half precision and tf32, one for the reference backend in f64
+ *   for a training case, unless the reference backend is tested, one for steps and one for evaluations, both rule by
+ *   rule (rule_comparison.h)
+ *   one for each tensor of patch statistics, if the case has them
  *
  * Several steps of a network with max pooling amplify rounding: if the two largest values of a window nearly tie,
- * rounding decides which one receives the gradient. A row beyond its limit is therefore compared with the sensitivity
- * of the case: the largest error of the reference backend, in the same precision (for tf32 in f32), when its initial
- * weights are perturbed by up to 2^-24 (f64), 2^-20 (f32), 2^-14 (bf16), 2^-17 (fp16), 2^-10 (tf32) or 2^-7 (a
- * rule rounds its intermediate operands to half precision), relative to their size; in half precision by 2^-8 (bf16)
- * or 2^-11 (fp16), a whole rounding, if the backend does not round the same tensors as the reference backend.
- * Perturbations, up to eight, are tried until the error is within twice the sensitivity; the row then passes and
- * reports the sensitivity. Rule by rule, only convolutions and linear layers in tf32 have such a tolerance.
+ * rounding decides which one receives the gradient. A row beyond its limit, except of an augmented batch, is therefore
+ * compared with the sensitivity of the case. This is the largest error of the reference backend, in the same precision
+ * (for tf32 in f32), when its initial weights are perturbed by up to a fraction of their size:
+ *
+ *   2^-24 (f64), 2^-20 (f32), 2^-14 (bf16), 2^-17 (fp16), 2^-10 (tf32)
+ *   2^-8 (bf16), 2^-11 (fp16), a whole rounding, if the backend rounds other tensors than the reference backend
+ *   2^-7 if a rule rounds its intermediate operands to half precision
+ *
+ * Up to eight perturbations are tried, until the error is within twice the sensitivity; the row then passes. Rule by
+ * rule, only convolutions and linear layers in tf32 have such a tolerance.
  *
  * Returns D9_CHECK_FAILED if a row failed, D9_DATA if a file is not a reference case. */
 D9_MUST_USE d9_status d9_verify(d9_context *context, const d9_verify_options *options, d9_verify_sink sink, void *user);

@@ -338,9 +338,9 @@ TEST(test_shifted_views_have_their_weights) {
     assert_true(part->views.alone == 0.75 && d9_views_per_image(&part->views) == 2.25);
     for (int percent = 0; percent <= 100; percent++) {
         const d9_views some = {.count = 3, .alone = 1 - percent / 100.0};
-        assert_int_equal(d9_views_images(&some, 100), percent);
-        assert_int_equal(d9_views_images(&some, 10000), 100 * percent);
-        assert_int_equal(d9_views_images(&some, 21), 21 * percent / 100);
+        assert_int_equal(d9_views_full_count(&some, 100), percent);
+        assert_int_equal(d9_views_full_count(&some, 10000), 100 * percent);
+        assert_int_equal(d9_views_full_count(&some, 21), 21 * percent / 100);
     }
     d9_views views = {.count = 3, .view = {{.weight = 1}}};
     const d9_config *config = configure(TINY, NULL, "multicrop_tta: {}");

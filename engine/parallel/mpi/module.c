@@ -1,10 +1,10 @@
 /* The module dawn9-mpi.so: the processes of one run over MPI.
  *
  * In a sum over R processes, process r adds piece r of every process's array, in the order of the ranks. The bits
- * therefore depend neither on the MPI library nor on the sizes of its messages. If all processes are on one host and
- * the arrays are in memory that they share, process r reads the others' arrays and writes the sums into them.
- * Otherwise it receives piece r of every array, and sends the sums to all. As in a ring all-reduce, a process sends and
- * receives 2 (R - 1) / R times the size of the array. */
+ * therefore depend neither on the MPI library nor on the sizes of its messages. If the arrays are in memory that all
+ * processes share, process r reads the others' arrays and writes the sums into them. Otherwise it receives piece r of
+ * every array and sends the sums to all; so it sends and receives 2 (R - 1) / R times the size of the array, as in a
+ * ring all-reduce. */
 #include "core/hash.h"
 #include "core/process.h"
 #include "core/system.h"
@@ -233,8 +233,7 @@ static const d9_parallel_kind kind = {.name = "MPI",
                                       .abort = end_all,
                                       .close = disconnect};
 
-/* Fails if fewer processes met than were launched: under the launcher of another MPI each process is
- * alone. */
+/* Fails unless as many processes met as were launched: under the launcher of another MPI each process is alone. */
 static d9_status check_launcher(d9_context *context, int launched, int met) {
     char version[MPI_MAX_LIBRARY_VERSION_STRING];
     int length = 0;

@@ -85,7 +85,7 @@ bool d9_shared_release(d9_context *context, d9_shared **list, void *memory) {
     return true;
 }
 
-/* Maps the area of another process. Returns NULL if its descriptor cannot be opened or now is of another file. */
+/* Maps the area of another process. Returns NULL on failure, also if the descriptor is now one of another file. */
 static uint8_t *map_other(const file_identity *other) {
     char path[64];
     struct stat state;

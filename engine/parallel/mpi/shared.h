@@ -14,9 +14,8 @@ D9_MUST_USE d9_status d9_shared_allocate(d9_context *context, d9_shared **list, 
 /* Frees the area that starts at `memory`; the mappings of it in other processes stay valid. Returns false if no area
  * starts there. */
 bool d9_shared_release(d9_context *context, d9_shared **list, void *memory);
-/* Sets *parts (ranks) to the addresses, in this process, of the same array in every process: `values` here, with the
- * same offset in its area in each other process. `bytes` is the size of the array. Sets *parts to NULL if `values` is
- * in no area, or if any process cannot map the areas of all others. Collective: the first call for an area maps it in
- * all processes. */
+/* Finds the array `values` of every process: sets *parts (ranks) to their addresses in this process. `bytes` is the
+ * size of an array, and all have the same offset in their areas. Sets *parts to NULL if `values` is in no area, or if
+ * any process cannot map the areas of all others. Collective: the first call for an area maps it in all processes. */
 D9_MUST_USE d9_status d9_shared_find(d9_context *context, d9_parallel *parallel, d9_shared *list, const void *values,
                                      int64_t bytes, uint8_t *const **parts);
