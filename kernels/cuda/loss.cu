@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
             continue;
         }
         const d9_loss_row_double row = row_of(s, z, of, lane);
-        __syncwarp(); /* dlogits may be the logits, of which every lane has read the label's */
+        __syncwarp(); /* dlogits may be the logits: every lane reads the label's logit before a lane overwrites it */
         const double counted = scale * weight_of(s, weights, of);
         for (int64_t k = lane; k < s.classes; k += D9_WARP) {
             const double target = d9_loss_target_double(s.loss, k, of.label, of.other, s.share);

@@ -6,9 +6,9 @@
  * columns l, l + 32, ...; backward their columns, of which lane l has the rows l, l + 32, ... of each gate. In every
  * step a warp multiplies its part with a vector in shared memory: the state h, or backward the gradients of the gates.
  * The lanes' sums are added so that each lane gets one unit and sample; two to eight lanes get the same pair. Each of
- * them computes the cell, and together they write the result into a vector of every block. A block has two
- * vectors and reads one while the other is written, so a step has one barrier of the cluster. Between its arrival at
- * the barrier and the wait, a thread stores and loads values that no other thread uses. */
+ * them computes the cell, and together they write the result into a vector of every block. A block has two vectors and
+ * reads one while the other is written, so a step has one barrier of the cluster. Between its arrival at the barrier
+ * and the wait, a thread stores and loads values that no other thread uses. */
 #include "kernels/cuda/recur_cluster.h"
 #include "kernels/cuda/cluster.h"
 #include "kernels/cuda/vector.h" /* sets D9_REAL to float */

@@ -34,7 +34,7 @@ typedef enum d9_augment_kind {
     D9_AUGMENT_MIX,    /* alpha: the weight of an image's own pixels is drawn from Beta(alpha, alpha) */
     D9_AUGMENT_PASTE,  /* alpha: the share of pixels outside the box is from Beta(alpha, alpha); probability of a box */
     D9_AUGMENT_RESIZE, /* replaces CROP and uses its draw slots: smallest share of the area; largest aspect ratio */
-    D9_AUGMENT_SHRINK, /* height; width of CROP's box, which is resized to the output (draws are spans, as of RESIZE) */
+    D9_AUGMENT_SHRINK, /* height; width of CROP's box, which is resized to the output (the draws are spans) */
     D9_AUGMENT_CHANGE, /* applied between MIRROR and JITTER: largest magnitude, as a share of that in D9_CHANGE_ROWS */
     D9_AUGMENT_KINDS
 } d9_augment_kind;

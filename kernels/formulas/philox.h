@@ -1,5 +1,5 @@
-/* Philox4x32-10: a random word is a function of key and counter, so no generator state is saved, and every backend,
- * thread count and resumed run draws the same numbers.
+/* Philox4x32-10: a random word is a function of key and counter. No generator state is saved; every backend, thread
+ * count and resumed run draws the same numbers.
  *
  * Ten rounds of (v0, v1, v2, v3) -> (hi(M1*v2)^v1^k0, lo(M1*v2), hi(M0*v0)^v3^k1, lo(M0*v0)), the key growing by
  * the Weyl constants between rounds. CUDA kernels call cuRAND's curand_Philox4x32_10(uint4 counter, uint2 key), which
@@ -75,5 +75,5 @@ D9_FN uint32_t d9_philox_below(uint32_t word, uint32_t n) { return (uint32_t)(((
 /* A double in [0, 1), exactly word / 2^32. */
 D9_FN double d9_philox_unit(uint32_t word) { return (double)word * (1.0 / 4294967296.0); }
 
-/* A 64-bit sort key of the first two words; v[0] is the low half. */
+/* The first two words as one 64-bit number; v[0] is its low half. */
 D9_FN uint64_t d9_philox_pair(d9_philox draw) { return (uint64_t)draw.v[0] | (uint64_t)draw.v[1] << 32; }
