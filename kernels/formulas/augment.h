@@ -184,8 +184,8 @@ D9_FN void d9_augment_draw_change(const d9_augment_rule *rule, uint32_t sample, 
     draws->slot[D9_DRAW_CHANGE + 2] = change.number[1];
 }
 
-/* True if the rule resizes or changes images; d9_augment_bytes then computes a pixel. False if the rule only crops and
- * mirrors, so that pixels are copied. */
+/* True if the rule resizes or changes images; d9_augment_bytes then computes the bytes of a pixel. Otherwise they are
+ * those of one pixel of the image. */
 D9_FN int d9_augment_is_general(const d9_augment_rule *rule) {
     return d9_augment_resizes(rule) || d9_augment_on(rule, D9_AUGMENT_CHANGE);
 }
