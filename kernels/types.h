@@ -34,7 +34,7 @@ typedef struct d9_kernel_norm_state {  /* all f32 */
     float *running_mean, *running_var; /* (G, C): moved by `momentum` in training */
     float *mean, *inv_std;             /* (G, C): written in training */
     double epsilon, momentum;
-    int64_t channels, skipped; /* C; elements of other processes' rows between two rows of running_* */
+    int64_t channels, skipped; /* C; elements of other processes between two of this process's rows of running_* */
 } d9_kernel_norm_state;
 
 /* Outputs of a batch norm's backward pass. dx.data, dscale or dbias NULL: not computed. */

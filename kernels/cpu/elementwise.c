@@ -1,5 +1,5 @@
-/* Element-wise kernels, batch augmentation and copies on all threads. Work is split at fixed positions, so results do
- * not depend on the number of threads. */
+/* Element-wise kernels, clipping, batch augmentation and copies on all threads. Work is split at fixed positions, so
+ * results do not depend on the number of threads. */
 #include "kernels/cpu/kernels.h"
 #include "kernels/formulas/clip.h"
 

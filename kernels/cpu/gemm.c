@@ -173,7 +173,7 @@ static void pack_b_block(const job *j, int thread, int64_t i) {
 
 /* Returns the array for a block's sums: the target or, with several slices, the scratch. Sets row_starts[i] to the
  * index in that array of the first column of row i. */
-static d9_kernel_out find_row_starts(const job *j, int64_t slice, int64_t row, int64_t rows, int64_t column,
+static d9_kernel_out target_of_block(const job *j, int64_t slice, int64_t row, int64_t rows, int64_t column,
                                      int64_t *row_starts) {
     const d9_gemm_target *c = &j->gemm->c;
     const int64_t m = j->gemm->m, n = j->gemm->n;
@@ -199,7 +199,7 @@ static void multiply_block(const job *j, int thread, int64_t i) {
     const int64_t slice = i / p->column_blocks / p->row_blocks;
     const int64_t rows = d9_min(p->row_block, g->m - row), columns = d9_min(p->column_block, g->n - column);
     const int64_t begin = slice * p->slice, end = d9_min(p->lanes, begin + p->slice);
-    const d9_kernel_out y = find_row_starts(j, slice, row, rows, column, r.row_starts);
+    const d9_kernel_out y = target_of_block(j, slice, row, rows, column, r.row_starts);
     int64_t lane = begin;
     do { /* at least once: if K is 0, the sums are zero */
         const int64_t lanes = d9_min(p->k_block, end - lane);

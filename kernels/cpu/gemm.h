@@ -2,9 +2,9 @@
  *
  *   c (M, N) = sum over k of a (M, K) b (K, N)
  *
- * Linear layers and convolutions use it. Only the packing code knows the addresses of an operand's elements: it
- * reads both operands as rows of patches of an array (implicit im2col), in blocks that fit into the caches; elements
- * outside of the array are zero. Sums are f32 and are rounded to the target's type at the end.
+ * Only the packing code knows the addresses of an operand's elements: it reads both operands as rows of patches of an
+ * array (implicit im2col), in blocks that fit into the caches; elements outside of the array are zero. Sums are f32 and
+ * are rounded to the target's type at the end.
  *
  * K is split at positions that depend only on shape, type and instruction set, and the parts are added in order. The
  * result therefore depends neither on the number of threads nor on the cache sizes. */

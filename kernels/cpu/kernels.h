@@ -8,9 +8,10 @@
  * positions and partial sums are combined in index order, so only the result of amx/conv_weight.c depends on the number
  * of threads.
  *
- * Activations are (N, H, W, C), convolution weights (O, KH, KW, I). The ghost group of image i is i mod G. Nothing here
+ * Activations are (N, H, W, C), convolution weights (O, KH, KW, I). The ghost group of image i is i mod G. No kernel
  * fails or allocates. If a kernel needs scratch, the caller asks for the size and provides it. In element-wise kernels
- * and norms an output may be the same array as an input of the same size and type; any other overlap is an error. */
+ * and norms an output may be the same array as an input of the same size and type; any other overlap is an error unless
+ * a comment allows it. */
 #pragma once
 
 #include "kernels/cpu/winograd.h"
@@ -45,12 +46,12 @@ typedef struct d9_cpu_batch { /* one augmented batch */
 } d9_cpu_batch;
 
 /* The stage fused before the backward pass of a norm or a bias: dz = (dy + addend) * slope(reference), with each
- * intermediate value rounded to the storage type. dz must have data if there is an addend or, in
- * the backward pass of a bias, an activation; it must have none if there is neither addend nor activation. */
+ * intermediate value rounded to the storage type. dz must have data if there is an addend or, in the backward pass of a
+ * bias, an activation; it must have none if there is neither addend nor activation. */
 typedef struct d9_cpu_prologue {
     d9_kernel_act act;
     d9_kernel_in reference; /* y or x of the activation; its row in activations.def says which */
-    d9_kernel_in addend;    /* second summand of dy; data NULL: none */
+    d9_kernel_in addend;    /* data NULL: no addition */
     d9_kernel_out dz;       /* data NULL: not written */
 } d9_cpu_prologue;
 
@@ -132,7 +133,8 @@ void d9_cpu_norm_backward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kern
 
 /* Maxima of windows; positions outside the image are ignored. */
 void d9_cpu_pool_forward(const d9_cpu *cpu, const d9_kernel_window *window, d9_kernel_in x, d9_kernel_out y);
-/* Adds each dy to dx at the first maximum of its window, in row-major order; all other elements of dx are zero. */
+/* dx: the sum of dy over the windows of which the element is the first maximum, in row-major order; 0 if there are
+ * none. */
 void d9_cpu_pool_backward(const d9_cpu *cpu, const d9_kernel_window *window, d9_kernel_in dy, d9_kernel_in x,
                           d9_kernel_out dx);
 /* Means of windows without padding. */
@@ -202,13 +204,13 @@ void d9_cpu_lerp(const d9_cpu *cpu, float ratio, const float *x, int64_t count, 
 /* y (N, out_height, out_width, C): gather, reflect-pad, crop or resize, mirror, change, normalise, jitter, zero the
  * cutout square (formulas/augment.h). */
 void d9_cpu_augment(const d9_cpu *cpu, const d9_cpu_batch *batch, int64_t images, d9_kernel_out y);
-/* y[n] = share x[n] + (1 - share) x[images - 1 - n], images of `size` elements */
+/* y[n] = share x[n] + (1 - share) x[images - 1 - n], images of `size` elements. y must not be x. */
 void d9_cpu_mix(const d9_cpu *cpu, d9_kernel_in x, float share, int64_t images, int64_t size, d9_kernel_out y);
 typedef struct d9_cpu_box {
     int64_t top, left, bottom, right; /* rows top <= row < bottom, columns left <= column < right */
 } d9_cpu_box;
 /* y[n] = x[images - 1 - n] in the box, x[n] elsewhere. d: images, height, width and channels of x and y, which have one
- * type. */
+ * type. y must not be x. */
 void d9_cpu_paste(const d9_cpu *cpu, d9_kernel_in x, const d9_cpu_box *box, const int64_t *d, d9_kernel_out y);
 
 /* Images side by side: (N, H, W, C) <-> (N / across, H, across * (W + gap), C), with `gap` zero columns after each

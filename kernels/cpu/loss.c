@@ -6,8 +6,8 @@
  * Many classes (a vocabulary): in double, the exponentials would take longer than the products of the layer that made
  * the logits, and the logits would be read from memory several times. Each row, which fits in the L2 cache, is
  * therefore read from memory once, and vectors of f32 compute e_k = exp(z_k - max z), their sum (loops/loss.c), and p_k
- * = e_k / sum. The rest of the formulas, and the gradient of the labels' logits, are in double. tests/unit/cpu_loss.c
- * checks that the error of p_k is at most 2^-24 (4 + max z - z_k) p_k and that of the loss at most 2^-24 (2 + loss). */
+ * = e_k / sum. The rest of the formulas, and the gradient of the labels' logits, are in double. The error of p_k is at
+ * most 2^-24 (4 + max z - z_k) p_k, that of the loss at most 2^-24 (2 + loss): tests/unit/cpu_loss.c. */
 #include "kernels/cpu/integers.h"
 #include "kernels/cpu/kernels.h"
 
@@ -30,7 +30,8 @@ static int threads_for(const d9_cpu *cpu, const d9_kernel_loss *s) {
     return s->samples * s->classes < WAKE ? 1 : cpu->threads;
 }
 
-/* A sample's logits, its label and its mixup partner's, and copies of logits that the gradient may overwrite. */
+/* A sample's logits, its label and that of its partner (mixup, CutMix), and copies of logits that the gradient may
+ * overwrite. */
 typedef struct sample {
     const float *z;
     int32_t label, other;

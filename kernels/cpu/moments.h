@@ -30,7 +30,7 @@ typedef struct d9_cpu_moments { /* the forward convolution, in f32; images % gro
     int64_t groups;
 } d9_cpu_moments;
 
-/* True for f32 and patches of at most D9_MOMENTS_INPUTS numbers. */
+/* True for a forward convolution in f32 with patches of at most D9_MOMENTS_INPUTS numbers. */
 bool d9_cpu_moments_fits(const d9_cpu_moments *shape);
 int64_t
 d9_cpu_moments_scratch_bytes(const d9_cpu_moments *shape); /* for each of the three functions; aligned to 64 bytes */

@@ -61,14 +61,14 @@ static d9_winograd_planes planes_of(d9_winograd_lanes lanes, int64_t channels, i
 
 static int64_t positions_of(d9_winograd_scheme scheme) { return d9_winograd_side(scheme) * d9_winograd_side(scheme); }
 
-/* Block size along the reduction of a product: the number of channels (in bf16: of pairs of channels) for which one
- * panel of U takes at most two thirds of the L1 cache, rounded down to a multiple of GROUP; at least GROUP. */
+/* Block size along the reduction of a product: the number of lanes (channels, or pairs of channels) for which one panel
+ * of U takes at most two thirds of the L1 cache, rounded down to a multiple of GROUP; at least GROUP. */
 static int64_t depth_of(const d9_cpu *cpu) {
     return d9_max(GROUP, d9_cpu_cache_bytes(cpu, 0) * 2 / 3 / (cpu->loops->product_width * 4) / GROUP * GROUP);
 }
 
-/* Number of tiles whose transformed values at one position, for depth_of channels (or pairs), fill an eighth of the L2
- * cache; at least 1. */
+/* Number of tiles whose transformed values at one position, of depth_of lanes, fill an eighth of the L2 cache; at least
+ * 1. */
 static int64_t tiles_of(const d9_cpu *cpu) { return d9_max(1, d9_cpu_cache_bytes(cpu, 1) / 8 / (depth_of(cpu) * 4)); }
 
 /* Divides input and output of a convolution into equally many tiles. */

@@ -108,10 +108,10 @@ int d9_cuda_bias_forward(d9_cuda_stream stream, d9_kernel_in x, const float *bia
     return D9_LAUNCH_RUNS(bias_kernel, aligned, is_half(x, y), count, stream, x, bias, act, channels, count, y);
 }
 
-static d9_kernel_norm rows_of(int64_t rows, int64_t channels) { return {rows, 1, channels, 1}; }
+static d9_kernel_norm shape_of_rows(int64_t rows, int64_t channels) { return {rows, 1, channels, 1}; }
 
 int64_t d9_cuda_bias_scratch_bytes(int64_t rows, int64_t channels) {
-    const d9_kernel_norm shape = rows_of(rows, channels);
+    const d9_kernel_norm shape = shape_of_rows(rows, channels);
     const int64_t wide = d9_norm_divide(&shape, D9_WIDE).slices, narrow = d9_norm_divide(&shape, 1).slices;
     return (wide > narrow ? wide : narrow) * channels * static_cast<int64_t>(sizeof(double));
 }
@@ -119,7 +119,7 @@ int64_t d9_cuda_bias_scratch_bytes(int64_t rows, int64_t channels) {
 int d9_cuda_bias_backward(d9_cuda_stream stream, d9_kernel_in dy, const d9_cuda_prologue *prologue, int64_t rows,
                           int64_t channels, void *scratch, float *dbias) {
     if (rows <= 0 || channels <= 0) return 0;
-    const d9_kernel_norm shape = rows_of(rows, channels);
+    const d9_kernel_norm shape = shape_of_rows(rows, channels);
     const d9_norm_backward b = {dy, {NULL, dy.store}, *prologue, NULL, NULL, NULL};
     const bool wide = channels % D9_WIDE == 0 && d9_norm_uniform(b, dy.store);
     const d9_norm_plan p = d9_norm_divide(&shape, wide ? D9_WIDE : 1);
@@ -131,7 +131,7 @@ int d9_cuda_bias_backward(d9_cuda_stream stream, d9_kernel_in dy, const d9_cuda_
 static int copy_strip(d9_cuda_stream stream, d9_kernel_in x, strip from, int64_t rows, int64_t taken, strip to,
                       d9_kernel_out y) {
     if (rows <= 0 || taken <= 0) return 0;
-    const d9_kernel_norm shape = rows_of(rows, taken);
+    const d9_kernel_norm shape = shape_of_rows(rows, taken);
     const bool even = (from.line | from.first | taken | to.line | to.first) % D9_WIDE == 0;
     const bool wide = even && x.store == y.store && d9_aligned(x.data) && d9_aligned(y.data);
     const d9_norm_plan p = d9_norm_divide(&shape, wide ? D9_WIDE : 1);

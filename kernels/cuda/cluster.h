@@ -26,14 +26,13 @@ struct d9_limits {       /* limits of a device for one kernel */
 };
 
 /* Bytes of shared memory that a block may have without cudaFuncSetAttribute. */
-enum { D9_UNASKED_SHARED = 48 << 10 };
+enum { D9_DEFAULT_SHARED_LIMIT = 48 << 10 };
 
 /* The limit of dynamic shared memory to set for a kernel before it is launched with `dynamic_bytes` besides its static
- * arrays; 0: it may be launched as it is. `limit`: the kernel's limit now; `most`: the largest shared memory of a block
- * on this device, static arrays included. All of it is requested at once, so that a captured launch never meets a lower
- * limit. */
-static inline int64_t d9_shared_to_ask(int64_t static_bytes, int64_t dynamic_bytes, int64_t limit, int64_t most) {
-    if (static_bytes + dynamic_bytes <= D9_UNASKED_SHARED || limit == most - static_bytes) return 0;
+ * arrays; 0: the present limit, `limit`, suffices. `most`: the largest shared memory of a block on this device, static
+ * arrays included. The limit is raised to all of it at once, so that a captured launch never meets a lower limit. */
+static inline int64_t d9_shared_limit_to_set(int64_t static_bytes, int64_t dynamic_bytes, int64_t limit, int64_t most) {
+    if (static_bytes + dynamic_bytes <= D9_DEFAULT_SHARED_LIMIT || limit == most - static_bytes) return 0;
     return most - static_bytes;
 }
 
@@ -69,22 +68,22 @@ static inline int d9_clear_error(cudaError_t error) {
 }
 
 /* Raises the kernel's limit of dynamic shared memory if a launch with `bytes` bytes exceeds it. */
-template <typename... P> static inline int d9_ask_for_shared(void (*kernel)(P...), int64_t bytes) {
+template <typename... P> static inline int d9_raise_shared_limit(void (*kernel)(P...), int64_t bytes) {
     int device, most;
     cudaFuncAttributes code;
     D9_CUDA_TRY(d9_clear_error(cudaFuncGetAttributes(&code, kernel)));
     D9_CUDA_TRY(d9_clear_error(cudaGetDevice(&device)));
     D9_CUDA_TRY(d9_clear_error(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device)));
-    const int64_t asked =
-        d9_shared_to_ask(static_cast<int64_t>(code.sharedSizeBytes), bytes, code.maxDynamicSharedSizeBytes, most);
-    if (!asked) return 0;
+    const int64_t limit =
+        d9_shared_limit_to_set(static_cast<int64_t>(code.sharedSizeBytes), bytes, code.maxDynamicSharedSizeBytes, most);
+    if (!limit) return 0;
     return d9_clear_error(
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(asked)));
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(limit)));
 }
 
-/* Fills a launch configuration, and raises the kernel's limit of dynamic shared memory if `bytes` exceeds it. The
- * driver divides a multiprocessor's memory between shared memory and L1 cache: with the largest share of shared memory,
- * loads in flight had too little cache, and one-pass norms took up to 40% longer on an H200. */
+/* Fills a launch configuration, except its stream, and raises the kernel's limit of dynamic shared memory if `bytes`
+ * exceeds it. It leaves the division between shared memory and L1 cache to the driver: with the largest share of shared
+ * memory, loads in flight had too little cache, and one-pass norms took up to 40% longer on an H200. */
 template <typename... P>
 static inline int d9_cluster_config(void (*kernel)(P...), dim3 grid, unsigned block, unsigned cluster, int64_t bytes,
                                     cudaLaunchAttribute *attribute, cudaLaunchConfig_t *config) {
@@ -98,7 +97,7 @@ static inline int d9_cluster_config(void (*kernel)(P...), dim3 grid, unsigned bl
     config->dynamicSmemBytes = static_cast<size_t>(bytes);
     config->attrs = attribute;
     config->numAttrs = cluster > 1 ? 1 : 0;
-    return d9_ask_for_shared(kernel, bytes);
+    return d9_raise_shared_limit(kernel, bytes);
 }
 
 template <typename... P, typename... A>
@@ -113,9 +112,8 @@ static inline int d9_launch_cluster(void (*kernel)(P...), dim3 grid, unsigned bl
 #define D9_LAUNCH_CLUSTER(kernel, grid, block, cluster, bytes, stream, ...)                                            \
     d9_launch_cluster(kernel, grid, block, cluster, bytes, stream, __VA_ARGS__)
 
-/* Host function: sets the limits of the current device for this kernel: the bytes of dynamic shared memory of a block,
- * the blocks of a cluster (D9_CLUSTER_BLOCKS, or 1 if the device or the kernel's code has no clusters), and the number
- * of multiprocessors. Returns 0 or a cudaError_t. */
+/* Sets the limits of the current device for this kernel. cluster_blocks: D9_CLUSTER_BLOCKS, or 1 if the device or the
+ * kernel's code has no clusters. Returns 0 or a cudaError_t. */
 template <typename... P> static inline int d9_device_limits(void (*kernel)(P...), d9_limits *limits) {
     int device, bytes, clusters;
     cudaFuncAttributes code;

@@ -1,6 +1,7 @@
 /* Dropout, forward and backward: y = x / (1 - p) or 0. If the arrays are aligned, a thread calls Philox once for four
- * elements (with several processes: for each element), or once for a run within a unit, whose elements are kept or
- * dropped together. The step is read from device memory, because a captured launch is replayed unchanged. */
+ * elements. With several processes, or if units of several elements are kept or dropped together, it calls Philox for
+ * each element, or once for a run within one unit. The step number is read from device memory, because a captured
+ * launch is replayed unchanged. */
 #include "kernels/cuda/vector.h"
 
 /* Random word number `word` (d9_dropout_word). */

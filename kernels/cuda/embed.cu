@@ -36,8 +36,8 @@ D9_DEVICE int64_t lower_bound(const uint64_t *sorted, int64_t count, int64_t tok
     return low;
 }
 
-/* Adds the gradients of sorted positions [begin, end) to `sum`, in this order. ADDENDS loads are in flight, because
- * sums can be long: a single word is a tenth of IMDB's tokens. S: storage type of dy. */
+/* Adds the gradients of sorted positions [begin, end) to `sum`, in this order. ADDENDS loads are in flight, because the
+ * sum of a frequent token is long. S: storage type of dy. */
 template <int S>
 D9_DEVICE double add_positions(d9_kernel_in dy, const uint64_t *sorted, int64_t begin, int64_t end, int64_t channels,
                                int64_t channel, double sum) {

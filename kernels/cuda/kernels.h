@@ -1,18 +1,18 @@
 /* CUDA kernels of operations of engine/graph/ops.def, as C launchers over device arrays. The only convolution among
  * them is one with few inputs, computed in closed form (d9_cuda_moments).
  *
- * Names and meanings are those of kernels/cpu/kernels.h; storage is f32, bf16 or f16. Element-wise arithmetic and
- * products are f32, the loss over few classes is double; most sums are f32 over short runs, then double. No result
- * depends on scheduling: there are no floating-point atomics, and partial sums are combined in a fixed order. Feature
- * maps are (N, H, W, C), convolution weights (O, KH, KW, I). The ghost group of image i is i mod G.
+ * Storage is f32, bf16 or f16. Most element-wise arithmetic and products are f32, the loss over few classes is double;
+ * most sums are f32 over short runs, then double. No result depends on scheduling: there are no floating-point atomics,
+ * and partial sums are combined in a fixed order. Feature maps are (N, H, W, C), convolution weights (O, KH, KW, I).
+ * The ghost group of image i is i mod G.
  *
  * A launcher enqueues on `stream` and returns the launch's cudaError_t: 0 is cudaSuccess. It never waits or allocates,
  * so it may be captured into a CUDA graph. Arrays are in device memory; structs (except d9_cuda_guard) and lists of
  * pointers are in host memory and are read before the launcher returns. Arrays at multiples of 16 bytes with channel
  * counts divisible by 8 are read and written 16 bytes at a time; others are slower, and their sums may have another
  * order. In element-wise kernels, biases, norms and the loss an output may be the same array as an input of the same
- * size and store unless a comment forbids it; any other overlap is an error. With counts of 0 nothing is launched,
- * except by d9_cuda_embed_backward without positions.
+ * size and store unless a comment forbids it; any other overlap is an error. A launcher without elements to write
+ * launches nothing.
  *
  * A captured step is replayed unchanged. Values that change from step to step are therefore read from device memory:
  * the step number from a counter that d9_cuda_advance increments, learning rates from tables indexed by it. */
@@ -173,7 +173,8 @@ int d9_cuda_norm_backward(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_
 /* ---- pooling ---- */
 /* Maxima of windows; positions outside the image are ignored. */
 int d9_cuda_pool_forward(d9_cuda_stream stream, const d9_kernel_window *window, d9_kernel_in x, d9_kernel_out y);
-/* Adds each dy to dx at the first maximum of its window, in row-major order; all other elements of dx are zero. */
+/* dx: the sum of dy over the windows of which the element is the first maximum, in row-major order; 0 if there are
+ * none. */
 int d9_cuda_pool_backward(d9_cuda_stream stream, const d9_kernel_window *window, d9_kernel_in dy, d9_kernel_in x,
                           d9_kernel_out dx);
 /* Means of windows without padding. */
@@ -219,8 +220,8 @@ int d9_cuda_norm_resident_backward(d9_cuda_stream stream, const d9_kernel_norm *
  *
  * kernels/cpu/moments.h has the formulas. Here the convolution may also be a pair: `between` filters over a patch,
  * followed by a 1 x 1 convolution. Their product acts like a single convolution, so neither output is stored. The
- * weights are f32 and are rounded to the storage type of x before they are multiplied, as a cast node does. No other
- * intermediate value is rounded to that type. */
+ * weights are f32 and are rounded to the storage type of x before they are multiplied, as a cast node does. The forward
+ * pass rounds no other intermediate value to that type. */
 typedef struct d9_cuda_moments {
     int64_t images, height, width, inputs, out_height, out_width, outputs, groups; /* images % groups == 0 */
     int kernel, stride, pad;
@@ -347,9 +348,9 @@ int d9_cuda_loss_forward(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_
 int d9_cuda_loss_backward(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_cuda_coefficient share,
                           const int64_t *step, const float *weights, const float *logits, const int32_t *labels,
                           const float *factor, d9_kernel_out dlogits);
-/* metrics (4): adds to the first three the summed loss, labelled samples and correct predictions. The fourth is the
- * first step, counted from 1, whose summed loss is not finite; 0: none yet. `step` must not be NULL. scratch:
- * d9_cuda_metrics_scratch_bytes. */
+/* metrics (4): adds to the first three the summed loss, labelled samples and correct predictions (none if a sample may
+ * have several classes). The fourth is the first step, counted from 1, whose summed loss is not finite; 0: none yet.
+ * `step` must not be NULL. scratch: d9_cuda_metrics_scratch_bytes. */
 int d9_cuda_metrics(d9_cuda_stream stream, const d9_kernel_loss *shape, const float *loss, const float *logits,
                     const int32_t *labels, const int64_t *step, void *scratch, double *metrics);
 /* True if the loss has more than 1024 classes, of which a sample has one. */
@@ -371,7 +372,7 @@ enum { D9_CUDA_FINE = INT32_MAX };
 typedef struct d9_cuda_guard {
     float scale, inverse; /* loss scale; gradients are multiplied by `inverse` before use */
     int32_t bad;          /* lowest index of a parameter with a non-finite gradient in this step; D9_CUDA_FINE: none */
-    int32_t steady;       /* steps with finite gradients since the last skipped step or growth of the scale */
+    int32_t steady;       /* steps with finite gradients since the last skipped step or the last growth of the scale */
     int64_t skipped;      /* number of skipped steps */
     int64_t first_step;   /* 1 + the first skipped step; 0: none */
     int32_t first_parameter; /* lowest index of a parameter with a non-finite gradient in first_step */
@@ -379,7 +380,7 @@ typedef struct d9_cuda_guard {
 } d9_cuda_guard;
 
 typedef struct d9_cuda_guard_rule { /* {1, 1, 0}: a constant scale */
-    float growth, backoff; /* factors of the scale: after growth_every steps with finite gradients; after other steps */
+    float growth, backoff; /* factors of the scale: after growth_every finite steps in a row; after a skipped step */
     int32_t growth_every;  /* 0: the scale never grows */
 } d9_cuda_guard_rule;
 

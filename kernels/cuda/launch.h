@@ -45,7 +45,7 @@
 
 enum { D9_BLOCK = 256, D9_WARP = 32 }; /* threads */
 
-/* Returns from the launcher with the error of `call`, if it is not 0. */
+/* Returns the error of `call` from the enclosing function if it is not 0. */
 #define D9_CUDA_TRY(call)                                                                                              \
     do {                                                                                                               \
         const int d9_cuda_error = (call);                                                                              \

@@ -1,5 +1,5 @@
-/* Linear layers as plain dot products, because a classifier is small: x (N, I), w (O, I), y (N, O). Also a product of
- * matrices of any shape and type, for products that cuBLAS does not support. */
+/* Linear layers as plain sums of products, because a classifier is small: x (N, I), w (O, I), y (N, O). Also a product
+ * of matrices of any shape and type, for products that cuBLAS does not support. */
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/vector.h"
 

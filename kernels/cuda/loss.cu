@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
             continue;
         }
         const d9_loss_row_double row = row_of(s, z, of, lane);
-        __syncwarp(); /* dlogits may be the logits, of which every lane has read the label's */
+        __syncwarp(); /* dlogits may be the logits: every lane reads the label's logit before a lane overwrites it */
         const double counted = scale * weight_of(s, weights, of);
         for (int64_t k = lane; k < s.classes; k += D9_WARP) {
             const double target = d9_loss_target_double(s.loss, k, of.label, of.other, s.share);
@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
 
 /* ---- many classes of which a sample has one: a block for each sample ---- */
 
-/* With more classes, of which a sample has one, a block computes the loss and the prediction of a sample. */
+/* Most classes with which a warp computes a sample; with more, of which a sample has one, a block does. */
 enum { FEW_CLASSES = 1024 };
 enum { WIDE_RUN = 4 }; /* logits that a thread loads at once: of classes D9_BLOCK apart */
 #define FOR_WIDE_RUNS(from, classes)                                                                                   \
@@ -149,7 +149,7 @@ D9_DEVICE wide_row wide_row_of(const d9_kernel_loss &s, const float *z, pair of)
     D9_BARRIER(); /* the second sum overwrites the first one's shared memory */
     total = d9_block_sum(total);
     if (threadIdx.x == 0) sums[0] = sum, sums[1] = total;
-    /* of the classes with the largest logit, the lowest: the negated maximum of their negated numbers */
+    /* the lowest class with the largest logit, as the negated maximum of negated numbers */
     const double first =
         -block_largest(static_cast<double>(best) == largest ? -static_cast<double>(at) : -INFINITY, first_of);
     return {{d9_log_sum_exp_double(largest, sums[0]), d9_loss_at_target_double(own, partners, s.share), sums[1],
@@ -184,7 +184,7 @@ struct wide_outputs {
     d9_kernel_out dlogits;
 };
 
-/* Blocks per multiprocessor: with six, 132 multiprocessors compute a language model's 700 words at the same time. */
+/* Blocks per multiprocessor: with six, 132 multiprocessors compute a language model's 700 samples at the same time. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 #define WIDE_BLOCKS 4 /* 7.5: a multiprocessor has 1024 threads */
 #else
@@ -220,7 +220,7 @@ D9_DEVICE int64_t first_largest(const float *row, int64_t classes) {
     return best;
 }
 
-/* Launched with one block. predicted: predictions of wide_loss_kernel; NULL: made here from the logits. */
+/* Launched with one block. predicted: predictions of wide_loss_kernel; NULL: predictions are made here. */
 __global__ void __launch_bounds__(D9_BLOCK)
     metrics_kernel(d9_kernel_loss s, const float *loss, const float *logits, const int32_t *labels, const int64_t *step,
                    const int32_t *predicted, double *metrics) {

@@ -1,5 +1,5 @@
 /* The closed form of a first layer, forward: moments of the patches of each ghost group, then the norm's statistics
- * from moments and weights, then one pass that reads the image and writes the activation. */
+ * from moments and weights, then one pass that reads the images and writes the activation. */
 #include "kernels/cuda/moments.h"
 
 enum {
@@ -96,7 +96,8 @@ D9_DEVICE int64_t term_at(int64_t group, int64_t chunks, int64_t o, int row) {
            d9_moments_term_at(row, static_cast<int>(o % D9_MOMENTS_CHUNK));
 }
 
-/* Sets the term of this lane's row of p for output o: w times factor, or the bias in the last row, where p is 1. */
+/* Sets the term of this lane's row of a patch for output o: w times factor; in the last row, where patches are 1, the
+ * bias. */
 D9_DEVICE void set_terms(int64_t group, int64_t chunks, int64_t o, int lane, double w, double factor, double bias,
                          float *terms) {
     if (lane < D9_MOMENTS_ROWS)
@@ -150,7 +151,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
 
 /* ---- the pass ---- */
 
-/* Stores eight outputs of a pixel, or only the first n if n is less; in one store if V is 8. */
+/* Stores eight outputs of a pixel, or only the first n if n is less, V at a time. */
 template <int V, int S> D9_DEVICE void store_eight(d9_kernel_out y, int64_t at, int64_t n, const d9_vector<8> &t) {
     for (int i = 0; i < 8; i += V) {
         d9_vector<V> run;

@@ -18,13 +18,13 @@ enum {
     D9_MOMENTS_PAIRS = D9_MOMENTS_SETS * (D9_MOMENTS_SETS + 1) / 2,
     D9_MOMENTS_SUMS = D9_MOMENTS_PAIRS * 16,               /* sums of products of rows in a group */
     D9_MOMENTS_CHUNK = 64,                                 /* outputs of a block */
-    D9_MOMENTS_TERMS = D9_MOMENTS_ROWS * D9_MOMENTS_CHUNK, /* sums of products of rows and outputs in a chunk */
+    D9_MOMENTS_TERMS = D9_MOMENTS_ROWS * D9_MOMENTS_CHUNK, /* numbers of a chunk: one for each row and output */
     /* blocks that sum: as many as run at a time on 128 multiprocessors with 4 (forward) or 3 (backward) blocks each */
     D9_MOMENTS_BLOCKS = 512,
     D9_MOMENTS_BACKWARD_BLOCKS = 384
 };
 
-/* Number of blocks among which the images of a group are divided. */
+/* Number of blocks among which a group's images are divided, if `blocks` blocks are wanted for all groups. */
 static inline int64_t d9_moments_slices(const d9_cuda_moments &s, int blocks) {
     const int64_t members = s.images / s.groups, wanted = d9_ceiling(blocks, s.groups);
     return wanted < members ? wanted : members;
@@ -58,7 +58,7 @@ static inline d9_moments_scratch d9_moments_divide(const d9_cuda_moments &s, voi
 template <int T, int S>
 D9_DEVICE void d9_moments_patches(const d9_cuda_moments &s, d9_kernel_in x, int64_t image, int from, int end,
                                   float *tile) {
-    enum { STRIDE = T + 4, AT_ONCE = 9 }; /* elements of a 3 x 3 patch's row, all loaded before the first is stored */
+    enum { STRIDE = T + 4, AT_ONCE = 9 }; /* elements loaded before the first is stored: 3 pixels of 3 channels */
     const int inputs = static_cast<int>(s.inputs), width = static_cast<int>(s.width), run = s.kernel * inputs;
     const int out_width = static_cast<int>(s.out_width);
     for (int item = static_cast<int>(threadIdx.x); item < T * (s.kernel + 1); item += D9_BLOCK) {
@@ -167,8 +167,8 @@ D9_DEVICE int d9_moments_term_at(int row, int o) {
 int d9_moments_apply_half(d9_cuda_stream stream, const d9_cuda_moments &s, int64_t groups, d9_kernel_in x,
                           const float *terms, d9_kernel_act act, d9_kernel_out y);
 
-/* The sums of a backward pass (moments_half.cu). dy and y have the half-precision type of x and are aligned to 16
- * bytes, and the number of outputs is a multiple of eight. */
+/* Writes the partial sums of a backward pass to `parts` (moments_half.cu). dy and y have the half-precision type of x
+ * and are aligned to 16 bytes, and the number of outputs is a multiple of eight. */
 int d9_moments_backward_half(d9_cuda_stream stream, const d9_cuda_moments &s, d9_kernel_in x,
                              const d9_moments_gradient &b, double *parts);
 

@@ -16,7 +16,7 @@ enum {
 enum { SLOPES = D9_MOMENTS_ROWS * STRIDE, SHARED = PARTS * D9_MOMENTS_TERMS };
 static_assert(SLOPES + TILE * D9_MOMENTS_CHUNK <= SHARED, "a tile lies where the sums lie");
 
-/* Loads eight outputs of a pixel, or only the first n if n is less; in one load if V is 8. */
+/* Loads eight outputs of a pixel, or only the first n if n is less, V at a time; the others are 0. */
 template <int V, int S> D9_DEVICE d9_vector<8> load_eight(d9_kernel_in x, int64_t at, int64_t n) {
     d9_vector<8> t = {};
     for (int i = 0; i < 8; i += V) {

@@ -2,7 +2,7 @@
  * Products of half-precision numbers are exact, and sums are f32, as without tensor cores.
  *
  * Forward, as in moments.cu: pixels by outputs, with the rows of the patches as the reduction. Each f32 weight is
- * multiplied by a power of two, which keeps its parts in the range of fp16, and divided into a sum of three
+ * multiplied by a power of two, which keeps its parts in the range of fp16, and split into a sum of three
  * half-precision numbers, largest first. A warp takes 16 pixels and a chunk's outputs at a time.
  *
  * Backward, the sums of moments_backward.cu: rows of the patches by outputs, with the pixels as the reduction. A warp
@@ -15,7 +15,7 @@
 enum {
     STEP = 16,                      /* pixels of one d9_mma */
     HALF = D9_MOMENTS_CHUNK / 2,    /* outputs of a warp */
-    LINES = D9_BLOCK / D9_WARP / 2, /* warps that divide the pixels among them */
+    LINES = D9_BLOCK / D9_WARP / 2, /* pairs of warps, which divide the pixels among them */
     RUN = 128 * LINES,              /* pixels summed in f32, 128 for each warp */
     STRIDE = D9_MOMENTS_CHUNK + 4,
     SUMS = D9_MOMENTS_TERMS / D9_BLOCK, /* sums of each thread */
@@ -53,8 +53,8 @@ D9_DEVICE float power_of_two(int exponent) {
     return d9_float_of_bits(static_cast<uint32_t>(exponent + EXPONENT_BIAS) << 23);
 }
 
-/* Exponent e with which the largest weight of the thread block times 2^e is in [2^13, 2^14), but at most 126. All
- * threads of the block must call it. */
+/* Returns the exponent e, at most 126, with which the largest magnitude of the thread block's weights times 2^e is in
+ * [2^13, 2^14). All threads of the block must call it. */
 D9_DEVICE int exponent_of(const float w[8]) {
     D9_SHARED(int, most, D9_BLOCK / D9_WARP);
     int largest = 0; /* bits without the sign are in the order of the numbers */

@@ -108,7 +108,7 @@ D9_DEVICE void apply_pool_rows(const d9_resident &plan, const d9_resident_part &
         const int64_t at = d9_resident_at(p, part, r + k * p.lines);
         const d9_vector<V> most = d9_resident_open<V, S, true>(x.store, row[k], &places);
         if (pooled.data) d9_store_run<V, S>(pooled, at, V, most);
-        d9_norm_apply_epilogue<V, S>(epilogue, act, at, y, d9_norm_of(own, most), {});
+        d9_norm_apply_epilogue<V, S>(epilogue, act, at, y, d9_norm_apply_line(own, most), {});
     }
 }
 

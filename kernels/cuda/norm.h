@@ -113,8 +113,8 @@ D9_DEVICE int64_t d9_norm_at(const d9_norm_plan &p, int64_t group, int64_t r, in
             call;                                                                                                      \
         }                                                                                                              \
     } while (0)
-/* Basic number of rows that a thread loads at once: with runs of 8 channels four loads of 16 bytes, two for a row of
- * f32. A kernel loads as many, twice or half as many, by the number of its arrays. */
+/* Basic number of rows that a thread loads at once. With runs of 8 channels this is four loads of 16 bytes, of which a
+ * row of f32 needs two. Kernels with few arrays load more rows at once, kernels with many arrays fewer. */
 #define D9_NORM_ROWS(S) ((S) == D9_KERNEL_F32 ? 2 : 4)
 
 /* Adds one row to the sums: d and d^2 with d = x - pivot, or dz and dz (x - mean). */
@@ -286,7 +286,7 @@ template <int V> D9_DEVICE d9_norm_factors<V> d9_norm_load_terms(const float *fr
 
 /* Terms of the forward norm of V channels: y = (x - mean) * rate + bias, where rate is scale * inv_std. */
 template <int V> struct d9_norm_line { d9_vector<V> mean, rate, bias; };
-template <int V> D9_DEVICE d9_vector<V> d9_norm_of(const d9_norm_line<V> &own, const d9_vector<V> &x) {
+template <int V> D9_DEVICE d9_vector<V> d9_norm_apply_line(const d9_norm_line<V> &own, const d9_vector<V> &x) {
     d9_vector<V> y;
     for (int i = 0; i < V; i++) y.v[i] = d9_norm_apply_float(x.v[i], own.mean.v[i], own.rate.v[i], 1, own.bias.v[i]);
     return y;
@@ -340,12 +340,12 @@ D9_DEVICE void d9_norm_apply_rows(const d9_norm_plan &p, const d9_norm_part &par
     }
     D9_UNROLL(R)
     for (int k = 0; k < R; k++) {
-        const d9_vector<V> t = d9_norm_of(own, d9_open<V, S>(x.store, from[k]));
+        const d9_vector<V> t = d9_norm_apply_line(own, d9_open<V, S>(x.store, from[k]));
         d9_norm_apply_epilogue<V, S>(epilogue, act, at[k], y, t, more[k]);
     }
 }
 
-/* ---- backward: inputs of every pass ---- */
+/* ---- backward ---- */
 struct d9_norm_backward {
     d9_kernel_in dy, x;
     d9_cuda_prologue prologue;
@@ -370,7 +370,7 @@ D9_DEVICE d9_vector<V> d9_norm_gradient(const d9_norm_factors<V> &own, const d9_
     return t;
 }
 
-/* dz: dy plus the addend, if any, times the activation's derivative, if there is one; rounded after each stage. */
+/* dz: dy plus the addend, if any; the sum times the activation's derivative, if any. Each result is rounded. */
 template <int V, int S> D9_DEVICE d9_vector<V> d9_norm_dz(const d9_norm_backward &b, const d9_norm_fetched<V, S> &f) {
     d9_vector<V> t = d9_open<V, S>(b.dy.store, f.dy);
     const int store = d9_store_of<S>(b.dy.store);

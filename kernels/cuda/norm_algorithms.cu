@@ -10,7 +10,7 @@
  * the fewest blocks; tuning on the device may choose another division. */
 #include "kernels/cuda/norm_resident.h"
 
-struct ranked {
+struct ranked_algorithm {
     d9_cuda_norm_algorithm algorithm;
     double cost;
 };
@@ -32,14 +32,14 @@ static double cost(const d9_kernel_norm *norm, const d9_cuda_norm_algorithm *a, 
     const int64_t clusters = norm->groups * d9_ceiling(norm->channels / D9_WIDE, a->runs);
     const int64_t rows = norm->images / norm->groups * norm->pixels, lines = D9_BLOCK / a->runs * a->blocks;
     const double used = rows < lines ? static_cast<double>(rows) / static_cast<double>(lines) : 1;
-    const double blocks = used * static_cast<double>(clusters * a->blocks) / limits.multiprocessors; /* run by each */
+    const double blocks = used * static_cast<double>(clusters * a->blocks) / limits.multiprocessors; /* of each */
     const double waves = static_cast<double>(d9_ceiling(clusters, at_once)),
                  bytes = static_cast<double>(a->block_bytes);
     return (a->keeps_x ? 1 : 1.25) * (a->runs < 4 ? 1.05 : 1) * (1 + waves * (1 + (32 << 10) / bytes) / blocks);
 }
 
 /* Inserts `one` after all entries with at most its cost. */
-static void insert(ranked *list, int *count, const ranked &one) {
+static void insert(ranked_algorithm *list, int *count, const ranked_algorithm &one) {
     int at = (*count)++;
     for (; at > 0 && list[at - 1].cost > one.cost; at--) list[at] = list[at - 1];
     list[at] = one;
@@ -48,7 +48,7 @@ static void insert(ranked *list, int *count, const ranked &one) {
 int d9_cuda_norm_algorithms(const d9_kernel_norm *norm, d9_kernel_store store, bool backward, bool pools,
                             d9_cuda_norm_algorithm *algorithms, int capacity, int *count) {
     d9_limits limits;
-    ranked list[D9_CUDA_NORM_ALGORITHMS];
+    ranked_algorithm list[D9_CUDA_NORM_ALGORITHMS];
     int found = 0;
     *count = 0;
     if (norm->images <= 0 || norm->pixels <= 0 || norm->channels <= 0 || norm->channels % D9_WIDE != 0) return 0;

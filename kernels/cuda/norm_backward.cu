@@ -24,7 +24,7 @@ template <int V, int S>
 D9_DEVICE d9_vector<V> times_slope(const d9_norm_backward &b, const d9_norm_line<V> &own, const d9_vector<V> &x,
                                    d9_vector<V> t) {
     const int store = d9_store_of<S>(b.dy.store);
-    d9_vector<V> reference = d9_norm_of(own, x);
+    d9_vector<V> reference = d9_norm_apply_line(own, x);
     d9_round(store, &reference);
     d9_reference_run(d9_act_of(b.prologue.act), store, &reference);
     d9_slope_run(b.prologue.act, store, reference, &t);

@@ -1,6 +1,6 @@
 /* Batch normalisation over ghost groups, forward, in one pass: x is read once and kept in the shared memory of a
- * cluster while mean and variance are computed, then normalised and written. A pool before the norm and
- * the epilogue after it are part of the pass. */
+ * cluster while mean and variance are computed, then normalised and written. A pool before the norm and the epilogue
+ * after it are part of the pass. */
 #include "kernels/cuda/norm_resident.h"
 
 /* Sets the terms mean, rate and bias of the block's channel j; the cluster's first block stores the statistics. */
@@ -46,7 +46,7 @@ D9_DEVICE void write_rows(const d9_norm_plan &p, const d9_resident_part &part, i
     }
     D9_UNROLL(R)
     for (int k = 0; k < R; k++, *slot += D9_RESIDENT_STEP) {
-        const d9_vector<V> t = d9_norm_of(own, d9_load<V, S>(kept, *slot, V));
+        const d9_vector<V> t = d9_norm_apply_line(own, d9_load<V, S>(kept, *slot, V));
         d9_norm_apply_epilogue<V, S>(epilogue, act, at[k], y, t, more[k]);
     }
 }

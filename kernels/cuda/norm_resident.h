@@ -3,7 +3,7 @@
  * A cluster owns `runs` groups of eight channels of one ghost group; its blocks divide the group's rows like the slices
  * of norm.h, so a slice's index is the block's rank. Each thread stores the runs that it has read in its own part of
  * the block's dynamic shared memory, and reads them again when the terms are known. No other thread accesses that part,
- * so no barrier is needed. Every block adds the sums of all blocks in the order of their ranks, through the cluster's
+ * so it needs no barrier. Every block adds the sums of all blocks in the order of their ranks, through the cluster's
  * shared memory.
  *
  * With a window, row r is the maximum of a 2 x 2 window of the pool's input, and the norm's dx goes to the first

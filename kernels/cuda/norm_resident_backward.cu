@@ -7,15 +7,15 @@
 #include "kernels/cuda/norm_resident.h"
 
 /* Arrays that a block keeps in shared memory; places: positions of the maxima, two bits for each channel. */
-struct kept {
+struct kept_arrays {
     d9_kernel_out dz, x;
     uint16_t *places;
 };
 
-template <int S> D9_DEVICE kept divide_memory(const d9_resident &plan, unsigned char *memory) {
+template <int S> D9_DEVICE kept_arrays divide_memory(const d9_resident &plan, unsigned char *memory) {
     const int bytes = plan.elements * (S == D9_KERNEL_F32 ? 4 : 2);
     const d9_kernel_store store = static_cast<d9_kernel_store>(S);
-    const kept k = {{memory, store}, {memory + bytes, store}, reinterpret_cast<uint16_t *>(memory + 2 * bytes)};
+    const kept_arrays k = {{memory, store}, {memory + bytes, store}, reinterpret_cast<uint16_t *>(memory + 2 * bytes)};
     return k;
 }
 
@@ -69,7 +69,7 @@ D9_DEVICE void add_shares(const d9_norm_plan &p, int64_t chunk, const double *sh
  * positions of the maxima. */
 template <int V, int S, bool P, int R>
 D9_DEVICE void keep_rows(const d9_resident &plan, const d9_resident_part &part, int r, const d9_norm_backward &b,
-                         bool keeps_x, const kept &own, int *slot, const d9_vector<V> &mean, d9_vector<V> *first,
+                         bool keeps_x, const kept_arrays &own, int *slot, const d9_vector<V> &mean, d9_vector<V> *first,
                          d9_vector<V> *second) {
     const d9_norm_plan &p = plan.norm;
     d9_resident_row<V, S, P> row[R];
@@ -93,7 +93,8 @@ D9_DEVICE void keep_rows(const d9_resident &plan, const d9_resident_part &part, 
 /* Writes dx of R rows, or with P of their windows, and dz if b.prologue.dz has data. */
 template <int V, int S, bool P, int R>
 D9_DEVICE void write_rows(const d9_resident &plan, const d9_resident_part &part, int r, const d9_norm_backward &b,
-                          bool keeps_x, const kept &own, int *slot, const d9_norm_factors<V> &terms, d9_kernel_out dx) {
+                          bool keeps_x, const kept_arrays &own, int *slot, const d9_norm_factors<V> &terms,
+                          d9_kernel_out dx) {
     const d9_norm_plan &p = plan.norm;
     int64_t at[R];
     d9_raw<V, S> dz[R], from[R];
@@ -128,7 +129,7 @@ __global__ void __launch_bounds__(D9_BLOCK, S == D9_KERNEL_F32 ? 2 : 3)
     D9_SHARED(float, terms, 4 * D9_RESIDENT_CHANNELS);
     const d9_norm_plan &p = plan.norm;
     const d9_resident_part part = d9_resident_part_of(p, V);
-    const kept own = divide_memory<S>(plan, memory);
+    const kept_arrays own = divide_memory<S>(plan, memory);
     const int thread = static_cast<int>(threadIdx.x);
     const int64_t chunk = d9_norm_chunk(p, V);
     d9_vector<V> first = {}, second = {};

@@ -1,6 +1,5 @@
-/* Sorting by CUB. d9_cuda_order sorts the samples by their keys with CUB's radix sort, which is stable: ties stay in
- * the order of the samples. Scratch of d9_cuda_order: keys, sorted keys, samples (count each, aligned to 256 bytes),
- * then CUB's scratch. */
+/* Sorting by CUB's radix sort. The sort is stable: in d9_cuda_order, samples with equal keys stay in ascending order.
+ * Scratch of d9_cuda_order: keys, sorted keys, samples (count each, aligned to 256 bytes), then CUB's scratch. */
 #include "kernels/cuda/order.h"
 
 #include <cub/device/device_radix_sort.cuh>

@@ -1,6 +1,6 @@
 /* Pooling over (N, H, W, C), one run of channels for each thread. On a tie the first pixel of the window in row-major
  * order is the maximum; a NaN wins over every number, and a later NaN over an earlier one; pixels outside of the image
- * are ignored. The backward pass finds the maximum again: it reads x once more and needs no stored index. */
+ * are ignored. The backward pass finds the maxima again: it reads x and needs no stored indices. */
 #include "kernels/cuda/vector.h"
 
 D9_DEVICE int64_t input_at(const d9_kernel_window &w, int64_t n, int64_t iy, int64_t ix) {
@@ -29,13 +29,13 @@ D9_DEVICE inside inside_of(const d9_kernel_window &w, int64_t oy, int64_t ox) {
 }
 
 /* Maximum over a window for each channel of a run, and its place 0 .. kernel * kernel - 1, in row-major order. */
-template <int V> struct found {
+template <int V> struct window_maximum {
     d9_vector<V> best;
     int place[V];
 };
 
-/* Keeps t, at `place` of the window, where it is larger than the maximum so far. */
-template <int V> D9_DEVICE void keep_larger(const d9_vector<V> &t, int place, found<V> *f) {
+/* Replaces the maximum of each channel in which t, the element at `place` of the window, is larger. */
+template <int V> D9_DEVICE void keep_larger(const d9_vector<V> &t, int place, window_maximum<V> *f) {
     for (int i = 0; i < V; i++) {
         f->place[i] = d9_wins(t.v[i], f->best.v[i]) ? place : f->place[i];
         f->best.v[i] = d9_wins(t.v[i], f->best.v[i]) ? t.v[i] : f->best.v[i];
@@ -44,12 +44,12 @@ template <int V> D9_DEVICE void keep_larger(const d9_vector<V> &t, int place, fo
 
 /* The maximum of a K x K window inside of the image; all elements are loaded before the first is used. */
 template <int V, int K>
-D9_DEVICE found<V> find_inner_maximum(const d9_kernel_window &w, d9_kernel_in x, int64_t corner) {
+D9_DEVICE window_maximum<V> find_inner_maximum(const d9_kernel_window &w, d9_kernel_in x, int64_t corner) {
     d9_raw<V, D9_ANY> raw[K * K];
     D9_UNROLL(K * K)
     for (int place = 0; place < K * K; place++)
         raw[place] = d9_fetch<V, D9_ANY>(x, corner + (place / K * w.width + place % K) * w.channels);
-    found<V> f;
+    window_maximum<V> f;
     f.best = d9_open<V, D9_ANY>(x.store, raw[0]);
     for (int i = 0; i < V; i++) f.place[i] = 0;
     D9_UNROLL(K * K)
@@ -60,12 +60,12 @@ D9_DEVICE found<V> find_inner_maximum(const d9_kernel_window &w, d9_kernel_in x,
 /* The maximum of window (oy, ox). K 0: windows of any size, which may extend beyond the image; otherwise as for
  * find_inner_maximum. */
 template <int V, int K>
-D9_DEVICE found<V> find_maximum(const d9_kernel_window &w, d9_kernel_in x, int64_t n, int64_t oy, int64_t ox,
+D9_DEVICE window_maximum<V> find_maximum(const d9_kernel_window &w, d9_kernel_in x, int64_t n, int64_t oy, int64_t ox,
                                 int64_t c) {
     const int64_t corner = input_at(w, n, begin_of(w, oy), begin_of(w, ox)) + c;
     if constexpr (K > 0) return find_inner_maximum<V, K>(w, x, corner);
     const inside part = inside_of(w, oy, ox);
-    found<V> f;
+    window_maximum<V> f;
     f.best = d9_load<V, D9_ANY>(x, corner + (part.top * w.width + part.left) * w.channels, V);
     for (int i = 0; i < V; i++) f.place[i] = part.top * w.kernel + part.left;
     for (int r = part.top; r < D9_END(part.bottom); r++)
@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 3) pool_kernel(d9_kernel_window w, d
         const int64_t n = image_of(row, w.out_height), oy = row_within(row, w.out_height);
         FOR_ROW_RUNS(at, w.out_width, w.channels) {
             const unsigned ox = static_cast<unsigned>(at) / static_cast<unsigned>(w.channels);
-            const found<V> f = find_maximum<V, K>(w, x, n, oy, ox, at - ox * w.channels);
+            const window_maximum<V> f = find_maximum<V, K>(w, x, n, oy, ox, at - ox * w.channels);
             d9_store_run<V, D9_ANY>(y, output_at(w, n, oy, 0) + at, V, f.best);
         }
     }
@@ -105,7 +105,7 @@ D9_DEVICE void scatter_window(const d9_kernel_window &w, d9_kernel_in dy, d9_ker
     const int below = oy + 1 == w.out_height ? static_cast<int>(w.height) : y + w.stride;
     const int right = ox + 1 == w.out_width ? static_cast<int>(w.width) : left + w.stride;
     const d9_raw<V, D9_ANY> raw = d9_fetch<V, D9_ANY>(dy, output_at(w, n, oy, ox) + c);
-    const found<V> f = find_maximum<V, K>(w, x, n, oy, ox, c);
+    const window_maximum<V> f = find_maximum<V, K>(w, x, n, oy, ox, c);
     const d9_vector<V> from = d9_open<V, D9_ANY>(dy.store, raw);
     for (int r = y < 0 ? -y : 0; r < below - y; r++)
         for (int q = left < 0 ? -left : 0; q < right - left; q++) {
@@ -129,10 +129,10 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
 }
 
 /* The windows [first, end) that cover row, or column, `at` of the image; there are `out` windows in all. */
-struct covering {
+struct window_range {
     int64_t first, end;
 };
-D9_DEVICE covering covering_of(const d9_kernel_window &w, int64_t at, int64_t out) {
+D9_DEVICE window_range windows_covering(const d9_kernel_window &w, int64_t at, int64_t out) {
     const int padded = static_cast<int>(at) + w.pad, last = padded / w.stride + 1;
     return {padded < w.kernel ? 0 : (padded - w.kernel) / w.stride + 1, last < out ? last : out};
 }
@@ -143,11 +143,11 @@ template <int V>
 D9_DEVICE d9_vector<V> gather_gradient(const d9_kernel_window &w, d9_kernel_in dy, d9_kernel_in x, int64_t n,
                                        int64_t iy, int64_t ix, int64_t c) {
     d9_vector<V> sum = {};
-    const covering rows = covering_of(w, iy, w.out_height), columns = covering_of(w, ix, w.out_width);
+    const window_range rows = windows_covering(w, iy, w.out_height), columns = windows_covering(w, ix, w.out_width);
     for (int64_t oy = rows.first; oy < rows.end; oy++)
         for (int64_t ox = columns.first; ox < columns.end; ox++) {
             const int64_t r = iy + w.pad - oy * w.stride, q = ix + w.pad - ox * w.stride;
-            const found<V> f = find_maximum<V, 0>(w, x, n, oy, ox, c);
+            const window_maximum<V> f = find_maximum<V, 0>(w, x, n, oy, ox, c);
             const d9_vector<V> from = d9_load<V, D9_ANY>(dy, output_at(w, n, oy, ox) + c, V);
             for (int i = 0; i < V; i++) sum.v[i] += f.place[i] == static_cast<int>(r * w.kernel + q) ? from.v[i] : 0.0f;
         }
@@ -203,10 +203,10 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
     mean_pool_backward_kernel(d9_kernel_window w, double share, d9_kernel_in dy, d9_kernel_out dx) {
     FOR_ROWS(row, w.images * w.height) {
         const int64_t n = image_of(row, w.height), iy = row_within(row, w.height);
-        const covering rows = covering_of(w, iy, w.out_height);
+        const window_range rows = windows_covering(w, iy, w.out_height);
         FOR_ROW_RUNS(at, w.width, w.channels) {
             const unsigned ix = static_cast<unsigned>(at) / static_cast<unsigned>(w.channels);
-            const covering columns = covering_of(w, ix, w.out_width);
+            const window_range columns = windows_covering(w, ix, w.out_width);
             d9_vector<V> sum = {};
             for (int64_t oy = rows.first; oy < rows.end; oy++)
                 for (int64_t ox = columns.first; ox < columns.end; ox++) {

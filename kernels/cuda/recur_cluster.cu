@@ -5,10 +5,10 @@
  * warp, and keeps their part of U in registers for the whole sequence: forward the units' rows, of which lane l has the
  * columns l, l + 32, ...; backward their columns, of which lane l has the rows l, l + 32, ... of each gate. In every
  * step a warp multiplies its part with a vector in shared memory: the state h, or backward the gradients of the gates.
- * The lanes' sums are added so that each lane gets one unit and sample; several lanes may get the same. The lane
- * computes the cell and writes the result into a vector of every block. A block has two vectors and reads one while the
- * other is written, so a step has one barrier of the cluster; before it waits there, a thread stores and loads the
- * values that only it uses. */
+ * The lanes' sums are added so that each lane gets one unit and sample; two to eight lanes get the same pair. Each of
+ * them computes the cell, and together they write the result into a vector of every block. A block has two vectors and
+ * reads one while the other is written, so a step has one barrier of the cluster. Between its arrival at the barrier
+ * and the wait, a thread stores and loads values that no other thread uses. */
 #include "kernels/cuda/recur_cluster.h"
 #include "kernels/cuda/cluster.h"
 #include "kernels/cuda/vector.h" /* sets D9_REAL to float */
@@ -21,7 +21,7 @@ struct lane_place {
     int lane, copy, copies; /* copies: number of lanes with this unit and sample; copy: index among them */
     int first, unit, local; /* the warp's first unit; the lane's unit; its sample, in the cluster */
     int64_t sample;
-    bool works, first_copy; /* the unit and the sample exist; and this is the first of the copies */
+    bool works, first_copy; /* the unit and the sample exist; they exist and this is the first of the copies */
 };
 
 template <int S> D9_DEVICE lane_place place_of(const d9_cuda_recur &s) {
@@ -242,7 +242,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 1)
 
 enum { FEWEST_UNITS = 65, MOST_UNITS = D9_CLUSTER_BLOCKS * MOST_OWN, MOST_SAMPLES = 4 };
 
-/* Returns CALL(D, S) with the smallest D for which D * 32 columns hold the units, and S = samples. */
+/* Returns CALL(D, S) with the smallest D of 4, 7 and 8 for which D * 32 columns hold the units, and S = samples. */
 #define FOR_SAMPLES(CALL, d, samples) return (samples) == 1 ? CALL(d, 1) : (samples) == 2 ? CALL(d, 2) : CALL(d, 4)
 #define FOR_SIZE(CALL, units, samples)                                                                                 \
     do {                                                                                                               \

@@ -4,8 +4,8 @@
  *   a: rows g and g + 8, columns 2t and 2t + 1; then rows g and g + 8, columns 2t + 8 and 2t + 9
  *   b: rows 2t and 2t + 1 of column g; then rows 2t + 8 and 2t + 9
  *   d: row g, columns 2t and 2t + 1; then row g + 8
- * Products are exact. Each GPU adds them in one fixed order, which may differ from another GPU's, and may truncate a
- * sum that another GPU rounds. */
+ * Products are exact. A GPU adds them in a fixed order; other models may add in another order, or truncate a sum
+ * instead of rounding it. */
 #pragma once
 
 #include "kernels/cuda/vector.h"

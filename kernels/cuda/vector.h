@@ -30,7 +30,7 @@ D9_DEVICE float d9_reciprocal_approx(float x) { /* 1 / x, error at most one ulp 
 D9_DEVICE float d9_widen_fp16(uint16_t h) { return d9_fp16_to_float(h); }
 D9_DEVICE uint16_t d9_narrow_fp16(float x) { return d9_fp16_from_float(x); }
 D9_DEVICE uint16_t d9_narrow_bf16(float x) { return d9_bf16_from_float(x); }
-/* The simulated GPU's ex2.approx, for x < 0, and rcp.approx, each with its largest relative error. */
+/* ex2.approx and rcp.approx of the simulated GPU, with their largest relative errors (2^x: only for x < 0). */
 D9_DEVICE float d9_exp2_approx(float x) { return exp2f(x) * (x < 0 ? 1 + 0x1p-22f : 1); }
 D9_DEVICE float d9_reciprocal_approx(float x) { return 1 / x * (1 + 0x1p-23f); }
 #endif
@@ -244,11 +244,10 @@ struct d9_act {
 };
 D9_DEVICE d9_act d9_act_of(d9_kernel_act act) { return {act.activation, act.alpha, 0x1.715476p+0f / act.alpha}; }
 
-/* Activations and their derivatives for half-precision storage, by the device's 2^x and 1 / x, with a relative error
- * of about 2^-20, except CELU near 0: it subtracts 1 from 2^x, so its absolute error is about 2^-22 alpha there. They
- * need a fifth to a third of the instructions of formulas/activation.h; with those, a memory-bound pass would become
- * compute-bound. As in formulas/activation.h, a NaN stays a NaN (except in RELU's derivative), and infinities give the
- * limits. */
+/* Activations and their derivatives for half-precision storage. Most use the device's 2^x and 1 / x: the relative error
+ * is about 2^-20 for moderate x. CELU subtracts 1 from 2^x, so its absolute error near 0 is about 2^-22 alpha. They
+ * need a fifth to a third of the instructions of formulas/activation.h, with which a memory-bound pass would become
+ * compute-bound. NaN and infinities give the results of formulas/activation.h. */
 D9_DEVICE float d9_half_RELU(d9_act act, float x) { return d9_act_RELU_float(x, act.alpha); }
 D9_DEVICE float d9_half_slope_RELU(d9_act act, float y) { return d9_act_slope_RELU_float(y, act.alpha); }
 

@@ -3,7 +3,7 @@
  *
  * d9_act_<ID>(x, alpha) is the value, d9_act_slope_<ID>(t, alpha) the derivative, where t is y for rows with
  * from_output and x for the others: dx = dy * slope(t). A NaN stays a NaN, except that RELU's derivative is 1 there;
- * infinities give the limits. The f32 versions have no branches. */
+ * infinities give the limits. On the CPU the f32 versions have no branches, so that loops over them vectorise. */
 #include "kernels/formulas/real.h"
 #include "kernels/formulas/rows.h"
 
@@ -17,21 +17,20 @@ D9_FN D9_REAL D9_OF(d9_act_slope_RELU)(D9_REAL y, D9_REAL alpha) {
     return y <= 0 ? D9_R(0) : D9_R(1);
 }
 
-/* Computes the exponential for every x, and then selects without a branch. A NaN is not above 0, so `below`, which is a
- * NaN, is selected. */
+/* Computes `below` for every x, so that the selection needs no branch. For a NaN, `below` is a NaN and is selected. */
 D9_FN D9_REAL D9_OF(d9_act_CELU)(D9_REAL x, D9_REAL alpha) {
     const D9_REAL below = alpha * D9_OF(d9_expm1_below)(x * (1 / alpha));
     return x > 0 ? x : below;
 }
 
-/* For x < 0 the derivative e^(x / alpha) is 1 + y / alpha; for others it is 1. */
+/* The derivative is e^(x / alpha) = 1 + y / alpha for x < 0, and 1 for other x. */
 D9_FN D9_REAL D9_OF(d9_act_slope_CELU)(D9_REAL y, D9_REAL alpha) {
     const D9_REAL below = y > 0 ? 0 : y;
     return 1 + below * (1 / alpha);
 }
 
-/* Clamps the argument of GELU's terms: beyond +-40 all are at their limits in both precisions, and inf * 0 would give a
- * NaN. */
+/* Clamps the argument of GELU's distribution function and density: beyond +-40 both are at their limits in f32 and
+ * double, and inf * 0 would give a NaN. */
 D9_FN D9_REAL D9_OF(d9_clamp_40)(D9_REAL x) {
     const D9_REAL low = x < -40 ? D9_R(-40) : x;
     return low > 40 ? D9_R(40) : low;

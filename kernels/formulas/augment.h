@@ -1,7 +1,7 @@
 /* The augmentation of a batch: the random draws of a sample, the source pixel of an output pixel, and the output's
  * colours. Every backend uses these formulas, so f32 batches are equal bit for bit on all backends, unless images are
- * mixed. A new kind that changes the colours of normalised pixels needs, besides its trick, only an enum constant,
- * draws and a formula in this file.
+ * mixed. A new kind that changes the colours of normalised pixels needs, besides its trick and a stream in philox.h,
+ * only an enum constant, draws and a formula in this file.
  *
  * With pad 4 on 32 x 32: crop_y, crop_x in 0..8, where 4 is the centred crop. Output (y, x) of a mirrored sample
  * shows source row reflect(y + crop_y - 4), column reflect((31 - x) + crop_x - 4): crop first, then mirror. A 24 x 24
@@ -12,8 +12,8 @@
  * the box of CROP in the same way; that box has a fixed size and may reach into the padding. CHANGE is applied to the
  * cropped or resized, then mirrored image (change.h).
  *
- * Colours are computed in f32 for every storage type. No sum follows a product, because a compiler might fuse the two
- * and change the bits. */
+ * Colours are computed in f32 for every storage type. Their formulas never add to a product, because a compiler
+ * might fuse the two operations and change the bits. */
 #pragma once
 
 #include "kernels/formulas/change.h"
@@ -34,12 +34,12 @@ typedef enum d9_augment_kind {
     D9_AUGMENT_MIX,    /* alpha: the weight of an image's own pixels is drawn from Beta(alpha, alpha) */
     D9_AUGMENT_PASTE,  /* alpha: the share of pixels outside the box is from Beta(alpha, alpha); probability of a box */
     D9_AUGMENT_RESIZE, /* replaces CROP and uses its draw slots: smallest share of the area; largest aspect ratio */
-    D9_AUGMENT_SHRINK, /* height; width of CROP's box, which is resized to the output (draws are spans, as of RESIZE) */
+    D9_AUGMENT_SHRINK, /* height; width of CROP's box, which is resized to the output (the draws are spans) */
     D9_AUGMENT_CHANGE, /* applied between MIRROR and JITTER: largest magnitude, as a share of that in D9_CHANGE_ROWS */
     D9_AUGMENT_KINDS
 } d9_augment_kind;
 
-/* Alternating: mirrors a random half of the images in the first epoch, the other half in the second, and so on. */
+/* Alternating: a draw decides if an image is mirrored in the even epochs or in the odd ones. */
 enum { D9_MIRROR_NONE, D9_MIRROR_RANDOM, D9_MIRROR_ALTERNATING };
 
 /* The random draws for one image, a row of the `draw` node's output: two slots for each kind before MIX and three for
@@ -68,7 +68,6 @@ typedef struct d9_augment_rule {
     float number[D9_AUGMENT_KINDS][2]; /* settings of each kind */
 } d9_augment_rule;
 
-/* True if the kind is on. */
 D9_FN int d9_augment_on(const d9_augment_rule *rule, int kind) {
     return rule->number[kind][0] != 0 || rule->number[kind][1] != 0;
 }
@@ -103,8 +102,8 @@ D9_FN int32_t d9_augment_uniform(uint32_t word, double centre, float range) {
     return (int32_t)d9_float_bits((float)(centre + u * (double)range));
 }
 
-/* One axis of a resized box, packed into one slot: its first row or column, which is negative in the padding, and its
- * number of rows or columns. */
+/* One axis of a resized box, packed into one slot: its first row or column, which may be negative (in the padding), and
+ * its number of rows or columns. */
 D9_FN int32_t d9_augment_span(int start, int count) { return (int32_t)((start & 0xffff) | count << 16); }
 D9_FN int d9_augment_span_start(int32_t span) { return (int16_t)(span & 0xffff); }
 D9_FN int d9_augment_span_count(int32_t span) { return span >> 16; }
@@ -151,7 +150,7 @@ D9_FN void d9_augment_draw_box(const d9_augment_rule *rule, uint32_t sample, uin
     draws->slot[D9_DRAW_CROP_X] = d9_augment_span(left, columns);
 }
 
-/* Draws if the sample is mirrored in this epoch: 1 or 0. */
+/* Returns 1 if the sample is mirrored in this epoch, otherwise 0. */
 D9_FN int32_t d9_augment_mirror(const d9_augment_rule *rule, uint32_t sample, uint32_t epoch) {
     const int alternating = rule->number[D9_AUGMENT_MIRROR][0] == (float)D9_MIRROR_ALTERNATING;
     if (!d9_augment_on(rule, D9_AUGMENT_MIRROR)) return 0;
@@ -171,8 +170,8 @@ D9_FN void d9_augment_draw_pair(const d9_augment_rule *rule, uint32_t sample, ui
     draws->slot[slot + 1] = (int32_t)d9_philox_below(word.v[1], (uint32_t)columns);
 }
 
-/* Draws a row of D9_CHANGE_ROWS and one of D9_CHANGE_LEVELS equally spaced magnitudes, each with equal probabilities.
- * The largest of the magnitudes is the setting of CHANGE times the row's greatest one. */
+/* Draws a row of D9_CHANGE_ROWS, one of D9_CHANGE_LEVELS equally spaced magnitudes, and a sign, each with equal
+ * probabilities. The magnitudes go from 0 to the setting of CHANGE times the row's greatest magnitude. */
 D9_FN void d9_augment_draw_change(const d9_augment_rule *rule, uint32_t sample, uint32_t epoch,
                                   d9_augment_draws *draws) {
     const d9_philox word = d9_philox4x32_10(rule->seed, sample, epoch, D9_STREAM_CHANGE, 0);
@@ -185,8 +184,8 @@ D9_FN void d9_augment_draw_change(const d9_augment_rule *rule, uint32_t sample, 
     draws->slot[D9_DRAW_CHANGE + 2] = change.number[1];
 }
 
-/* True if the rule resizes or changes images, so d9_augment_bytes computes the bytes of a pixel; false if bytes are
- * only copied from cropped, mirrored images. */
+/* True if the rule resizes or changes images; d9_augment_bytes then computes the bytes of a pixel. Otherwise they are
+ * those of one pixel of the image. */
 D9_FN int d9_augment_is_general(const d9_augment_rule *rule) {
     return d9_augment_resizes(rule) || d9_augment_on(rule, D9_AUGMENT_CHANGE);
 }

@@ -1,8 +1,8 @@
 /* Recurrent cells: one unit in one step, forward and backward. Include with D9_REAL set (real.h).
  *
- * gx (gates) is the input's side, W x + b_ih, and a (gates) the state's side, U h' + b_hh, where h' is the state before
- * the step. Equations and order of the gates are those of PyTorch and cuDNN. d = dh + dy is the gradient of h, from
- * the next step and from the output:
+ * gx (gates) is the input's side, W x + b_ih, and a (gates) the state's side, U h' + b_hh, where h' and c' are the
+ * states before the step. Equations and order of the gates are those of PyTorch and cuDNN. d = dh + dy is the gradient
+ * of h, from the next step and from the output:
  *
  *   ELMAN  h = f(gx + a)                                   p = d f'(h); dgx = da = p
  *   GRU    r, z = sigmoid(gx + a), n = tanh(gx_n + r a_n)  dn = d (1 - z) (1 - n^2), dz = d (h' - n) z (1 - z),
@@ -95,8 +95,7 @@ D9_FN D9_REAL D9_OF(d9_cell_backward_LSTM)(D9_REAL d, const D9_REAL *saved, D9_R
     return 0;
 }
 
-/* Forward and backward pass of the cell with this number (d9_recurrent_cell), for code that is not performance
- * critical. */
+/* Forward and backward pass of the cell with this number (d9_recurrent_cell). */
 D9_FN D9_REAL D9_OF(d9_cell_forward)(int cell, const D9_REAL *gx, const D9_REAL *a, D9_REAL before, D9_REAL *c,
                                      D9_REAL *saved) {
     switch (cell) {

@@ -54,7 +54,7 @@ D9_FN uint16_t d9_fp16_from_float(float x) {
     return (uint16_t)(sign | half);
 }
 
-/* Round to odd: of the two floats next to x, the one whose last bit is 1; x itself if it is a float. */
+/* Rounds to odd: returns x if it is a float, otherwise the one of its two neighbouring floats whose last bit is 1. */
 D9_FN float d9_float_round_odd(double x) {
     const float nearest = (float)x;
     const double back = (double)nearest;

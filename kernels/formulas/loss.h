@@ -12,7 +12,7 @@
  *   loss   = (1 - s) * (lse - sum w_k z_k) + s * (lse - mean z)
  *   d/dz_k = p_k - (1 - s) w_k - s / K
  *
- * SIGMOID, of any number of labels, t_k = the target weight of label k:
+ * SIGMOID, for samples of any number of classes, with t_k = w_k:
  *
  *   loss   = mean over k of max(z_k, 0) - t_k z_k + log(1 + exp(-|z_k|))
  *   d/dz_k = (sigmoid(z_k) - t_k) / K

@@ -1,10 +1,11 @@
-/* Batch normalisation of one element; the caller computes the sums. xh = (x - mean) * inv_std.
+/* Batch normalisation of one element of a channel with n values in its ghost group; the caller computes the sums over
+ * these. xh = (x - mean) * inv_std.
  *
- *   y  = xh * scale + bias                     inv_std = 1 / sqrt(variance + epsilon), variance over n, biased
+ *   y  = xh * scale + bias                     inv_std = 1 / sqrt(variance + epsilon), with the biased variance
  *   dx = scale * inv_std * (dy - (sum dy + xh * sum(dy * xh)) / n),   dscale = sum(dy * xh),   dbias = sum dy
  *
- * The running variance averages the unbiased variance, n / (n - 1) times the biased one. Include with D9_REAL set
- * (real.h). Source: Ioffe and Szegedy, "Batch normalization", section 3. */
+ * The running variance is a moving average of the unbiased variance, n / (n - 1) times the biased one. Include with
+ * D9_REAL set (real.h). Source: Ioffe and Szegedy, "Batch normalization", section 3. */
 #include "kernels/formulas/real.h"
 
 D9_FN D9_REAL D9_OF(d9_norm_inv_std)(D9_REAL variance, D9_REAL epsilon) {

@@ -1,4 +1,4 @@
-/* Muon's update of a weight matrix: the step is a matrix whose singular values are all near 1. The gradient G, the
+/* Muon's update of a weight matrix: the step is a matrix whose singular values are near 1. The gradient G, the
  * velocity v and the weights w are (rows, columns), one row for each output; |.| is the Frobenius norm; m (momentum),
  * S (iterations), a, b, c are numbers[0] to numbers[4], l is the learning rate, d the weight decay.
  *
@@ -7,8 +7,8 @@
  *   w = w sqrt(rows) / |w|  in steps whose entry of the table `renormalise` is greater than 0
  *   w = w (1 - l d) - l X
  *
- * The Newton-Schulz iteration with a quintic polynomial moves every singular value of X towards 1, small ones quickly;
- * after three to five iterations they are near 1. With more rows than columns, A is X^T X and X = a X + X B, which is
+ * The Newton-Schulz iteration with a quintic polynomial brings the singular values of X near 1 in three to five
+ * iterations; very small ones need more. With more rows than columns, A is X^T X and X = a X + X B, which is
  * equivalent by transposition and cheaper. G is the gradient of the summed loss; the division by |H| cancels the batch
  * size. With half-precision products X, A and B are rounded once in each iteration; norms are sums in double.
  *

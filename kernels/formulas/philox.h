@@ -1,5 +1,5 @@
-/* Philox4x32-10: a random word is a function of key and counter, so no generator state is saved, and every backend,
- * thread count and resumed run draws the same numbers.
+/* Philox4x32-10: a random word is a function of key and counter. No generator state is saved; every backend, thread
+ * count and resumed run draws the same numbers.
  *
  * Ten rounds of (v0, v1, v2, v3) -> (hi(M1*v2)^v1^k0, lo(M1*v2), hi(M0*v0)^v3^k1, lo(M0*v0)), the key growing by
  * the Weyl constants between rounds. CUDA kernels call cuRAND's curand_Philox4x32_10(uint4 counter, uint2 key), which
@@ -17,14 +17,15 @@ enum {
     D9_STREAM_CROP = 1,  /* v[0]: y, v[1]: x */
     D9_STREAM_MIRROR = 2,
     D9_STREAM_CUTOUT = 3,    /* v[0]: y, v[1]: x */
-    D9_STREAM_INIT = 4,      /* initial weights; the counter has (index / 4, hash of the parameter's name) */
+    D9_STREAM_INIT = 4,      /* draw 0: initial weights; the counter has (index / 4, hash of the parameter's name).
+                                draw 1: perturbation of weights; the counter has (index, 0): engine/verify/case_run.c */
     D9_STREAM_SYNTHETIC = 5, /* images of the synthetic data set; the counter has the split in place of the epoch */
-    D9_STREAM_SPLIT = 6,     /* validation and test splits; the counter has a sample or a hash: engine/data/split.c */
+    D9_STREAM_SPLIT = 6,     /* held-out images, order of a folder's images; counter: a sample or a name's hash */
     D9_STREAM_DROPOUT = 7,   /* one word for each element, or for several; counter: formulas/dropout.h */
     D9_STREAM_JITTER = 8,    /* v[0]: brightness, v[1]: contrast */
-    D9_STREAM_MIX = 9,       /* mixing weight of a batch; the counter has the step in place of the sample */
-    D9_STREAM_GENERATE = 10, /* generated text; the counter has the number of the word in place of the sample */
-    D9_STREAM_PASTE = 11,    /* box of a batch, v[0]: y, v[1]: x, v[2]: whether it is used; counter as for MIX */
+    D9_STREAM_MIX = 9,       /* mixing weight of a batch; the counter has (step, 0) in place of (sample, epoch) */
+    D9_STREAM_GENERATE = 10, /* generated text; the counter has the word's 64-bit number in place of sample and epoch */
+    D9_STREAM_PASTE = 11,    /* place of a batch's box, v[0]: y, v[1]: x, v[2]: if it is used; counter as for MIX */
     D9_STREAM_RESIZE = 12,   /* v[0]: share of the area, v[1]: aspect ratio, v[2]: y, v[3]: x; draw: the attempt */
     D9_STREAM_SEARCH = 13,   /* hyperparameters of a search; the counter has the number of the trial in place of the
                                 sample; draw: a hash of the option's name, such as "model.widths[0]" */
@@ -74,5 +75,5 @@ D9_FN uint32_t d9_philox_below(uint32_t word, uint32_t n) { return (uint32_t)(((
 /* A double in [0, 1), exactly word / 2^32. */
 D9_FN double d9_philox_unit(uint32_t word) { return (double)word * (1.0 / 4294967296.0); }
 
-/* A 64-bit sort key of the first two words; v[0] is the low half. */
+/* The first two words as one 64-bit number; v[0] is its low half. */
 D9_FN uint64_t d9_philox_pair(d9_philox draw) { return (uint64_t)draw.v[0] | (uint64_t)draw.v[1] << 32; }

@@ -1,10 +1,10 @@
-/* Images in order of decreasing loss. NaN counts as the largest loss; among equal losses the earlier image comes first.
- * The order is therefore the same on every backend. */
+/* Images in order of decreasing loss. NaN counts as the largest loss; among equal losses the earlier image comes first,
+ * so every backend ranks the same losses in the same order. */
 #pragma once
 
 #include "kernels/formulas/half.h"
 
-/* An integer that grows with the loss; of a NaN the largest one. */
+/* An integer that grows with the loss; the largest integer for a NaN. */
 D9_FN uint32_t d9_rank_key(float loss) {
     const uint32_t bits = d9_float_bits(loss);
     if (loss != loss) return UINT32_MAX;

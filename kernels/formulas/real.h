@@ -35,7 +35,7 @@ D9_FN float d9_log_float(float x) { return logf(x); }
 D9_FN float d9_sqrt_float(float x) { return sqrtf(x); }
 
 /* Sets *n and returns e^r - 1, where x = n ln 2 + r with |r| <= ln 2 / 2. The Taylor series ends at r^7; its remainder
- * is below 2^-26 of the result. */
+ * is below 2^-27 e^r. */
 D9_FN float d9_exp_reduce(float x, int32_t *n) {
     const float shift = 0x1.8p23f; /* adding it rounds to an integer in the low bits */
     const float t = x * 0x1.715476p+0f + shift, whole = t - shift;
@@ -60,7 +60,7 @@ D9_FN float d9_exp_float(float x) {
 
 /* e^x - 1 for x <= 0; for larger x the result is undefined. A NaN stays a NaN. With x = n ln 2 + r, ln 2 is a single
  * float here: the error of r grows with |n|, but is multiplied by 2^n. The polynomial is the minimax one of its degree,
- * within 2^-26 of e^r - 1. */
+ * with a relative error below 2^-25. */
 D9_FN float d9_expm1_below_float(float x) {
     const float shift = 0x1.8p23f + 127; /* the low bits of t become n + 127, the exponent field of 2^n */
     const float in = x < -87.0f ? -87.0f : x;
@@ -97,8 +97,8 @@ D9_FN float d9_normal_tail_float(float e, float t) {
 }
 
 #ifdef __CUDACC__
-/* CUDA's erfcf needs fewer registers: with the polynomial above and d9_exp_float, norm kernels spill on
- * compute capability 7.5 and 8.0. */
+/* CUDA's erfcf needs fewer registers than the polynomial above, with which norm kernels spill on compute capability 7.5
+ * and 8.0. */
 D9_FN float d9_normal_cdf_float(float x, float *density) {
     const float below = 0.5f * erfcf(x * -0.70710678118654752440f);
     *density = d9_exp_float(-0.5f * x * x);

@@ -34,7 +34,7 @@ D9_FN int d9_activation_from_output(int activation) {
 #define D9_LOSS_ID(id, name, several, doc) D9_LOSS_##id,
 typedef enum d9_loss { D9_LOSS_ROWS(D9_LOSS_ID) D9_LOSS_COUNT } d9_loss;
 #undef D9_LOSS_ID
-enum { D9_MANY_CLASSES = 4096 }; /* from so many classes on, the loss takes a noticeable part of a step */
+enum { D9_MANY_CLASSES = 4096 }; /* from this number on, the loss takes a noticeable part of a step */
 
 enum { D9_LABELS_MOST = 31 /* most classes if a sample may have several: each is one bit of its i32 label */ };
 
@@ -51,7 +51,8 @@ D9_FN int d9_loss_several(int loss) {
     }
 }
 
-/* The class whose logit and weight the loss reads: the label; 0 if a sample may have several classes. */
+/* Index of the logit to read for a label: the label; 0 if a sample may have several classes, whose loss ignores this
+ * logit. */
 D9_FN int32_t d9_loss_class(int loss, int32_t label) { return d9_loss_several(loss) ? 0 : label; }
 
 /* 1 if `label`, which must not be negative, is valid for a loss over `classes` classes; otherwise 0. */

@@ -68,7 +68,7 @@ D9_FN void D9_OF(d9_update_ADAMW)(D9_REAL g, const D9_OF(d9_update_terms) * t, D
     D9_OF(d9_update_by_moments)(g * t->share, t, w, state, more_state);
 }
 
-/* The update with this number (d9_update), for code that is not performance critical. */
+/* The update with this number (d9_update); other numbers change nothing. */
 D9_FN void D9_OF(d9_update_element)(int update, D9_REAL g, const D9_OF(d9_update_terms) * t, D9_REAL *w, D9_REAL *state,
                                     D9_REAL *more_state) {
     switch (update) {

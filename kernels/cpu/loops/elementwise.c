@@ -97,7 +97,7 @@ void D9_LOOP_NAME(act_backward)(d9_kernel_in dy, d9_kernel_in reference, d9_kern
     }
 }
 
-/* A state without an array is a local variable, which is 0 for every element. */
+/* A state without an array is a local variable, which is 0 before the update of each element. */
 #define UPDATE_LOOP(id, first, second)                                                                                 \
     _Pragma("omp simd") for (int64_t i = begin; i < end; i++) {                                                        \
         float weight = w[i], nothing = 0, none = 0;                                                                    \

@@ -316,7 +316,7 @@ D9_INLINE void store_sums(d9_vector sum[D9_PRODUCT_ROWS][2], const int rows, con
     }
 }
 
-/* Computes only the left half of a panel's columns, for a last panel without others; stores the sums in t->sums. */
+/* Computes only the left half of a panel, for a last panel with at most LANES columns; stores the sums in t->sums. */
 D9_INLINE void multiply_left(const bool pairs, const int rows, const d9_product_layout l, int64_t group,
                              const register_tile *t) {
     d9_vector sum[D9_PRODUCT_ROWS];
@@ -392,7 +392,7 @@ static void store_with_bias(float *sums, int64_t count, const float *bias, int64
         d9_bf16_narrow(sums, count, (uint16_t *)y.data + at);
 }
 
-/* Multiplies a panel of b by all panels of a before the next panel of b, so that it can stay in the L1 cache. */
+/* Multiplies one panel of b after the other by all panels of a, so that the panel of b can stay in the L1 cache. */
 void D9_LOOP_NAME(gemm_multiply)(const struct d9_gemm_block *g) {
     void (*const whole_panel)(const register_tile *t) =
         g->across ? D9_PRODUCT_CHOOSE(multiply_across, g->pairs) : D9_PRODUCT_CHOOSE(multiply_along, g->pairs);

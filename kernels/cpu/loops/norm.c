@@ -66,7 +66,7 @@ static void clear_partial(partial *part, int64_t n) {
     part->held = 0;
 }
 
-static void add_lanes(const float *part, const layout *w, double *sums) {
+static void add_pixels_to_sums(const float *part, const layout *w, double *sums) {
     for (int64_t r = 0; r < w->rows; r++) {
         const float *row = part + r * w->channels;
 #pragma omp simd
@@ -75,8 +75,8 @@ static void add_lanes(const float *part, const layout *w, double *sums) {
 }
 
 static void flush_partial(partial *part, const layout *w, double *sums, int64_t channels) {
-    add_lanes(part->first, w, sums);
-    add_lanes(part->second, w, sums + channels);
+    add_pixels_to_sums(part->first, w, sums);
+    add_pixels_to_sums(part->second, w, sums + channels);
     clear_partial(part, w->width);
 }
 

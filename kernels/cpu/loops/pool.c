@@ -202,7 +202,7 @@ static inline void add_lanes(const float *from, int64_t n, float *to) {
     for (int64_t i = 0; i < n; i++) to[i] += from[i];
 }
 
-/* y at `out` = sum / kernel^2 */
+/* Stores sum / kernel^2 (n elements) in y from element `out` on. */
 static void store_mean(const d9_kernel_window *w, float *sum, int64_t n, d9_kernel_out y, int64_t out) {
     const float places = (float)(w->kernel * w->kernel);
     d9_tile tile;

@@ -1,5 +1,5 @@
-/* The steps of a recurrent layer for some samples of the batch (kernels/cpu/recur.h). A new cell needs only a row in
- * cells.def and formulas in cells.h: the macros at the end make its loops. */
+/* The steps of a recurrent layer for some samples of the batch (kernels/cpu/recur.h), and a sum of rows for embeddings.
+ * The macros near the end make the loops of each row of cells.def. */
 #include "kernels/cpu/integers.h"
 #include "kernels/cpu/loops/lanes.h"
 #include "kernels/cpu/loops/tile.h"
