@@ -30,12 +30,13 @@ TEST(lanes_exchange) {
 /* CUDA counts static and dynamic shared memory together: for more than 48 KiB a kernel must raise its limit. */
 TEST(shared_memory_beyond_48_kib_is_requested) {
     enum { H100 = 227, T4 = 64, BEFORE = 48 };
-    assert_int_equal(d9_scenario_shared_to_ask(0, 48, BEFORE, H100), 0);
-    assert_int_equal(d9_scenario_shared_to_ask(18, 30, BEFORE, T4), 0);
-    assert_int_equal(d9_scenario_shared_to_ask(18, 40, BEFORE, H100), 209); /* the dynamic part alone is below 48 KiB */
-    assert_int_equal(d9_scenario_shared_to_ask(18, 40, BEFORE, T4), 46);
-    assert_int_equal(d9_scenario_shared_to_ask(0, 72, BEFORE, H100), 227);
-    assert_int_equal(d9_scenario_shared_to_ask(18, 40, 209, H100), 0); /* the limit was raised before */
+    assert_int_equal(d9_scenario_shared_limit_to_set(0, 48, BEFORE, H100), 0);
+    assert_int_equal(d9_scenario_shared_limit_to_set(18, 30, BEFORE, T4), 0);
+    assert_int_equal(d9_scenario_shared_limit_to_set(18, 40, BEFORE, H100),
+                     209); /* the dynamic part alone is below 48 KiB */
+    assert_int_equal(d9_scenario_shared_limit_to_set(18, 40, BEFORE, T4), 46);
+    assert_int_equal(d9_scenario_shared_limit_to_set(0, 72, BEFORE, H100), 227);
+    assert_int_equal(d9_scenario_shared_limit_to_set(18, 40, 209, H100), 0); /* the limit was raised before */
 }
 
 TEST(lanes_vote) {

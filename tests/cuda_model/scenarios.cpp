@@ -258,7 +258,7 @@ int d9_scenario_alignment(unsigned *place) { return D9_LAUNCH(alignment_kernel, 
 int d9_scenario_trace(unsigned *count, int *trace) {
     return D9_LAUNCH(trace_kernel, BLOCKS, THREADS, nullptr, count, trace);
 }
-int d9_scenario_shared_to_ask(int static_kib, int dynamic_kib, int limit_kib, int most_kib) {
+int d9_scenario_shared_limit_to_set(int static_kib, int dynamic_kib, int limit_kib, int most_kib) {
     const int64_t asked = d9_shared_limit_to_set(static_kib << 10, dynamic_kib << 10, limit_kib << 10, most_kib << 10);
     return static_cast<int>(asked >> 10);
 }

@@ -52,11 +52,6 @@ static inline void d9_tile_stream_store(d9_kernel_out y, bool stream, int64_t at
     }
 }
 
-/* Rounds n values to the storage type, as storing and loading would. */
-static inline void d9_tile_round(d9_kernel_store store, int64_t n, float *tile) {
-    if (store == D9_KERNEL_BF16) d9_bf16_round(n, tile);
-}
-
 /* t = act(t), and t = dy * slope(reference); dy may be t. Without an activation t is left unchanged. */
 void D9_ISA(d9_tile_act)(d9_kernel_act act, int64_t n, float *t);
 void D9_ISA(d9_tile_act_backward)(d9_kernel_act act, const float *dy, const float *reference, int64_t n, float *t);
