@@ -100,8 +100,8 @@ static d9_status read_file(d9_context *context, const char *path, const d9_tree 
     return d9_fail(context, status, "%s", quiet.message);
 }
 
-static void add_chain(d9_text *text, const ancestry *link) {
-    if (link->from) add_chain(text, link->from);
+static void add_path_of_ancestors(d9_text *text, const ancestry *link) {
+    if (link->from) add_path_of_ancestors(text, link->from);
     d9_text_add(text, "%s -> ", link->path);
 }
 
@@ -115,7 +115,7 @@ static d9_status check_inheritance(d9_context *context, const ancestry *link, co
     d9_text chain;
     d9_text_init(context, &chain);
     d9_text_add(&chain, "a file inherits itself: ");
-    add_chain(&chain, link->from);
+    add_path_of_ancestors(&chain, link->from);
     d9_text_add(&chain, "%s", link->path);
     return d9_tree_fail_text(context, base, &base->place, &chain);
 }

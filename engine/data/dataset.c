@@ -158,7 +158,7 @@ static d9_status check_published(d9_context *context, const char *name, const ch
     return D9_OK;
 }
 
-/* ---- splitting off test and validation images ---- */
+/* ---- splitting off test and validation samples ---- */
 
 static d9_status check_validation(d9_context *context, const d9_dataset_options *options, const d9_dataset *dataset) {
     const int64_t train = dataset->train.count;
@@ -387,7 +387,8 @@ static d9_status check_options(d9_context *context, const d9_dataset_options *op
 }
 
 /* Rejects data.grey, data.fit and several labels of a sample if the source does not support them. */
-static d9_status check_supported(d9_context *context, const d9_dataset_options *options, const d9_dataset *dataset) {
+static d9_status check_source_supports(d9_context *context, const d9_dataset_options *options,
+                                       const d9_dataset *dataset) {
     if (options->grey && !dataset->grey)
         return d9_fail(context, D9_USAGE, "data.grey: is for images of files, data.dataset folder or labelled");
     if (options->fit != dataset->fit)
@@ -436,7 +437,7 @@ static d9_status describe_source(d9_context *context, const source *source, cons
     d9_status status;
     D9_TRY(source->describe(context, options, dataset));
     D9_TRY(check_options(context, options, dataset));
-    D9_TRY(check_supported(context, options, dataset));
+    D9_TRY(check_source_supports(context, options, dataset));
 done:
     return status;
 }

@@ -127,8 +127,9 @@ bool d9_jpeg_is_decodable(const uint8_t *bytes, size_t size) {
 static const char *find_missing(const segment *frame, const segment *scan, const tables *known) {
     const size_t components = scan->size > 0 ? scan->bytes[0] : 0;
     if (scan->size != 4 + 2 * components) return NULL;
-    const uint8_t *coefficients =
-        scan->bytes + 1 + 2 * components; /* first, last; bit positions of the earlier scan and of this one */
+    /* Three bytes: the first coefficient, the last one, and two halves: the lowest bit of them that an earlier scan
+     * sent (0: none did), and the lowest that this scan sends. */
+    const uint8_t *coefficients = scan->bytes + 1 + 2 * components;
     const bool all = frame->marker != FRAME_PROGRESSIVE;
     const bool dc = all || (coefficients[0] == 0 && coefficients[2] >> 4 == 0), ac = all || coefficients[0] > 0;
     for (size_t s = 1; s < 1 + 2 * components; s += 2)

@@ -63,7 +63,7 @@ typedef enum d9_value_kind {
     D9_VALUE_STORED /* any other value that outlives the step: images, order, metrics, parts of D9_BUFFER_STATE, ... */
 } d9_value_kind;
 
-/* Kind of a parameter, by which parameter groups select. Per-channel scales and biases are not weights. */
+/* Kind of a parameter, by which parameter groups select. Per-channel scales are D9_NORM_SCALE, not D9_WEIGHT. */
 typedef enum d9_parameter_kind { D9_WEIGHT, D9_NORM_SCALE, D9_BIAS } d9_parameter_kind;
 
 /* Initialisers that read the training images run after the others and are timed separately. */

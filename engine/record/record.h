@@ -14,10 +14,10 @@ typedef struct d9_epoch_row {
     int64_t epoch;            /* from 1 */
     double train_loss;        /* mean training loss, with label smoothing and class weights, of the samples trained on;
                                * of a stream, of its tokens */
-    double train_accuracy;    /* percent, of the training samples as augmented; NAN if samples have several labels */
+    double train_accuracy;    /* percent of the same samples or tokens; NAN if samples have several labels */
     double score, score_tta;  /* in the measure of the run, plain and with TTA; NAN: not evaluated */
     double eval_loss;         /* mean loss of the evaluated samples, plain view; NAN: not evaluated */
-    double images_per_second; /* images of the batches, or windows of a stream, per second of training */
+    double images_per_second; /* samples (images, texts, windows of a stream) per second of training */
     double seconds;           /* of training, without evaluations and checkpoints */
     double hours;             /* DAWNBench clock at the end of the epoch's training */
     double learning_rate;     /* train.lr in the epoch's last step, lowered by train.plateau; without the groups'

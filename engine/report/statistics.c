@@ -146,7 +146,8 @@ static void fill_interval_and_p(d9_estimate *result, double level) {
     result->p = d9_student_two_sided(result->estimate / result->error, result->freedom);
 }
 
-static void estimate_mean(const double *a, const double *b, int64_t count, double level, d9_estimate *result) {
+static void estimate_mean_difference(const double *a, const double *b, int64_t count, double level,
+                                     d9_estimate *result) {
     d9_sample sample;
     describe(a, b, count, &sample);
     *result = without_interval(sample.mean);
@@ -157,11 +158,11 @@ static void estimate_mean(const double *a, const double *b, int64_t count, doubl
 }
 
 void d9_mean_estimate(const double *values, int64_t count, double level, d9_estimate *result) {
-    estimate_mean(values, NULL, count, level, result);
+    estimate_mean_difference(values, NULL, count, level, result);
 }
 
 void d9_paired_difference(const double *a, const double *b, int64_t count, double level, d9_estimate *result) {
-    estimate_mean(a, b, count, level, result);
+    estimate_mean_difference(a, b, count, level, result);
 }
 
 void d9_welch_difference(const double *a, int64_t a_count, const double *b, int64_t b_count, double level,

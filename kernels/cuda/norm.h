@@ -117,7 +117,7 @@ D9_DEVICE int64_t d9_norm_at(const d9_norm_plan &p, int64_t group, int64_t r, in
  * row of f32 needs two. Kernels with few arrays load more rows at once, kernels with many arrays fewer. */
 #define D9_NORM_ROWS(S) ((S) == D9_KERNEL_F32 ? 2 : 4)
 
-/* Adds one row to the sums: d and d^2 with d = x - pivot, or dz and dz (x - mean). */
+/* Adds one row to the sums: d and d^2 with d = t - pivot; d9_norm_add_backward: dz and dz (x - mean). */
 template <int V>
 D9_DEVICE void d9_norm_add(const d9_vector<V> &t, const d9_vector<V> &pivot, d9_vector<V> *first,
                            d9_vector<V> *second) {

@@ -71,7 +71,7 @@ record stopped 'd["resumed"]' 'd["params_sha256"] == result("straight")["params_
 # ---- a corpus has a validation part of its own: data.validation takes no words from training ----
 accepts "$dawn9" eval run --data corpus --set data.validation=5
 
-# ---- windows are no images, in the report either ----
+# ---- windows are not called images, nor are they in the report ----
 accepts "$dawn9" train language.yaml --data corpus --out aside --set train.epochs=0.3 --set data.validation=1
 says ' steps of 4 windows, ' '^epoch  train loss  perplexity  windows/s  seconds$' ' validation windows; '
 prints '^note       Perplexities are of validation windows, not of the test windows.$' "$dawn9" report aside

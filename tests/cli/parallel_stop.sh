@@ -88,7 +88,7 @@ together() {
         out=$scratch/$number.out err=$scratch/$number.err
         observe timeout 60 mpirun -q --oversubscribe --bind-to none "$@"
         [ $status = "$_expected" ] || fail "status $status, $_expected expected: $*"
-        sed -i '/^dawn9: /!d; /^dawn9: warning: threads/d' "$err" # the rest is mpirun's
+        sed -i '/^dawn9: /!d; /^dawn9: warning: threads/d' "$err" # leaves out the lines of mpirun and the warnings of threads
         lines_are 1 "$err"
         for _word in $_words; do grep -q -- "$_word" "$err" || fail "no '$_word': $*"; done
         [ $failures = 0 ] && : >"$scratch/$number.judged"

@@ -59,7 +59,7 @@ for arm in plan["arms"]:
     if "rejected" in arm: continue
     first.append(arm["name"])
     best = sorted(first, key=lambda name: -score(name, 1))[:len(first) // 2]
-    for name in best: # one after another, the best first
+    for name in best:
         if name not in promoted: promoted.append(name)
 expected = {(name, 1) for name in first} | {(name, 2) for name in promoted}
 found = {(path.split("/")[-3], int(path.split("/")[-2][4:])) for path in glob.glob("runs/short/runs/*/seed*/result.json")}

@@ -172,8 +172,8 @@ TEST_WITH(dawn9_context *context, trains_saves_opens_evaluates_predicts, set_up)
     check_predictions(context, model, result.score_tta, first);
     d9_context inner;
     d9_dataset *dataset = load_synthetic(&inner);
-    assert_ok(context,
-              dawn9_predict(opened, dataset->test.images, 1, second, NULL)); /* a small batch, then a larger one */
+    /* One image first, so that check_predictions then needs a larger batch. */
+    assert_ok(context, dawn9_predict(opened, dataset->test.images, 1, second, NULL));
     assert_int_equal(second[0], first[0]);
     d9_dataset_free(&inner, dataset);
     check_predictions(context, opened, result.score_tta, second);

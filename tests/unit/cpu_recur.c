@@ -68,7 +68,8 @@ static void check(const array *a, const layer *l, const char *what) {
     }
     for (int64_t i = a->count; i < a->count + GUARDS; i++)
         if (!isnan(stored(a, i))) fail_msg("%s: written behind its end", what);
-    /* f32 results of a bf16 layer are sums of values of which one in some hundreds may be rounded differently. */
+    /* f32 results of a bf16 layer are computed from bf16 values, of which one in some hundreds may be rounded
+     * differently. */
     const double relative = a->store == D9_KERNEL_BF16 ? 0x1p-8 : l->store == D9_KERNEL_BF16 ? 1e-3 : 5e-6;
     const double limit = relative * sqrt(norm);
     if (!(sqrt(error) <= limit))
