@@ -183,10 +183,10 @@ int d9_cuda_mean_pool_backward(d9_cuda_stream stream, const d9_kernel_window *wi
 
 /* ---- normalisation in one pass ----
  *
- * Ghost groups are independent. A cluster of blocks takes some channels of one group, keeps them in shared memory while
- * the sums are computed, and writes the result, all in one launch. All feature maps have the same storage type; they
- * and the means of the backward pass are aligned to 16 bytes. Sums differ from those of the passes above only in their
- * order. The same division of work gives the same bits with and without a pool before the norm. */
+ * A cluster of blocks keeps some channels of one ghost group in shared memory while it computes the sums, and writes
+ * the result in the same launch. All feature maps have the same storage type; they and the means of the backward pass
+ * are aligned to 16 bytes. Sums differ from those of the passes above only in their order. The same division of work
+ * gives the same bits with and without a pool before the norm. */
 typedef struct d9_cuda_norm_algorithm {
     int runs, blocks;    /* of a cluster: groups of eight channels, and blocks */
     int64_t block_bytes; /* shared memory of a block */
@@ -217,10 +217,9 @@ int d9_cuda_norm_resident_backward(d9_cuda_stream stream, const d9_kernel_norm *
 
 /* ---- a convolution with few inputs, its batch norm and its activation in closed form ----
  *
- * kernels/cpu/moments.h has the formulas. Here the convolution may also be a pair: `between` filters over a patch,
- * followed by a 1 x 1 convolution. Their product acts like a single convolution, so neither output is stored. The
- * weights are f32 and are rounded to the storage type of x before they are multiplied, as a cast node does. No other
- * intermediate value is rounded to that type. */
+ * kernels/cpu/moments.h has the formulas. The convolution may be a pair: `between` filters over a patch, then a 1 x 1
+ * convolution. Their product acts like a single convolution, so neither output is stored. The f32 weights are rounded
+ * to the storage type of x, as by a cast node; no other intermediate value is rounded to that type. */
 typedef struct d9_cuda_moments {
     int64_t images, height, width, inputs, out_height, out_width, outputs, groups; /* images % groups == 0 */
     int kernel, stride, pad;

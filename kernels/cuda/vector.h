@@ -244,11 +244,10 @@ struct d9_act {
 };
 D9_DEVICE d9_act d9_act_of(d9_kernel_act act) { return {act.activation, act.alpha, 0x1.715476p+0f / act.alpha}; }
 
-/* Activations and their derivatives for half-precision storage, by the device's 2^x and 1 / x, with a relative error
- * of about 2^-20, except CELU near 0: it subtracts 1 from 2^x, so its absolute error is about 2^-22 alpha there. They
- * need a fifth to a third of the instructions of formulas/activation.h; with those, a memory-bound pass would become
- * compute-bound. As in formulas/activation.h, a NaN stays a NaN (except in RELU's derivative), and infinities give the
- * limits. */
+/* Activations and their derivatives for half-precision storage, by the device's 2^x and 1 / x, with a relative error of
+ * about 2^-20; CELU subtracts 1 from 2^x, and has an absolute error of about 2^-22 alpha near 0. They need a fifth to a
+ * third of the instructions of formulas/activation.h, which would make a memory-bound pass compute-bound. As there, a
+ * NaN stays a NaN (except in RELU's derivative), and infinities give the limits. */
 D9_DEVICE float d9_half_RELU(d9_act act, float x) { return d9_act_RELU_float(x, act.alpha); }
 D9_DEVICE float d9_half_slope_RELU(d9_act act, float y) { return d9_act_slope_RELU_float(y, act.alpha); }
 
