@@ -181,11 +181,11 @@ typedef struct dawn9_evaluation {
 DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_evaluate(dawn9_model *model, dawn9_evaluation *evaluation);
 
 /* Classifies images u8 (count, height, width, 3) with the test-time augmentation of the configuration. labels (count):
- * the most likely class of each image; probabilities (count, classes): softmax of the mean logits, each row sums to 1.
- * A model of several labels (train.loss: sigmoid) gives the sigmoid of the mean logit of each label instead; a row then
- * does not sum to 1, and the most likely label may be unlikely. Either output may be NULL. The first call plans the
- * network, which takes long. A call with more images than the planned batch plans it again, unless that batch has at
- * least 64 images or is the training batch. Returns DAWN9_USAGE for a model of texts. */
+ * the most likely class of each image; probabilities (count, classes): softmax of the mean logits. A model of several
+ * labels (train.loss: sigmoid) gives the sigmoid of each mean logit instead: a row does not sum to 1, and the most
+ * likely label may be unlikely. Either output may be NULL. The first call plans the network, which takes long. A call
+ * with more images than the planned batch plans it again, unless that batch has at least 64 images or is the training
+ * batch. Returns DAWN9_USAGE for a model of texts. */
 DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_predict(dawn9_model *model, const uint8_t *images, int64_t count,
                                                     int32_t *labels, float *probabilities);
 
@@ -196,8 +196,9 @@ DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_predict_texts(dawn9_model *model, co
                                                           int32_t *labels, float *probabilities);
 
 /* Computes features (count, *width) of images u8 (count, height, width, 3): the input of the classifier layer, averaged
- * over the test-time augmentation views of the configuration. If `features` is NULL, only *width is set and no image is
- * read. `width` may be NULL. Returns DAWN9_USAGE for a model of texts. */
+ * over the test-time augmentation views of the configuration. The first call plans the network, also after
+ * dawn9_predict. If `features` is NULL, only *width is set and no image is read. `width` may be NULL. Returns
+ * DAWN9_USAGE for a model of texts. */
 DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_features(dawn9_model *model, const uint8_t *images, int64_t count,
                                                      int64_t *width, float *features);
 

@@ -62,6 +62,6 @@ typedef struct d9_measured {
 } d9_measured;
 const d9_measured *d9_measured_at(int index); /* NULL past the end */
 
-/* Returns D9_USAGE with the message that the trick finds nothing to edit, because of `why`, and that --without leaves
- * it out. */
+/* Returns D9_USAGE. The message says that the trick finds nothing to edit, that `why` is the reason, and that --without
+ * leaves it out. */
 d9_status d9_trick_reject(d9_context *context, const char *trick, const char *why);

@@ -88,7 +88,7 @@ done:
     return status;
 }
 
-/* In options and words whose values are paths, rejects one that begins with "~/", because only a shell replaces it. */
+/* Rejects paths that begin with "~/" in options and words: only a shell replaces it. */
 static d9_status reject_tilde(parser *parser, const d9_flag *flag, const char *path) {
     static const char *const paths[] = {"ARCHIVE", "CONFIG", "DIR",     "EXPERIMENT", "FILE",
                                         "MODEL",   "OUT",    "OUT.png", "RUN"};

@@ -97,10 +97,9 @@ void d9_run_print_end(d9_cli *cli, const d9_result *result, const char *out, boo
 void d9_run_describe(const d9_result *result, char *text, size_t size);
 
 /* ---- dawn9 train --find-lr ---- */
-/* A learning rate range test (Smith 2015, arXiv 1506.01186). The learning rate grows by a constant factor per step,
- * from far too small to far too large; the training loss shows the useful range. The trained network is discarded.
- *
- * Writes the loss at each learning rate to OUT/rates.tsv and OUT/rates.svg and prints some of these losses, also after
- * an interrupt. Uses only the peak of the configured schedule. Sets config->train.epochs. `quiet`: prints only the
+/* A learning rate range test (Smith 2015, arXiv 1506.01186): the learning rate grows by a constant factor per step,
+ * from far too small to far too large, and the training loss shows the useful range. Writes the loss at each learning
+ * rate to OUT/rates.tsv and OUT/rates.svg and prints some of these losses, also after an interrupt. Discards the
+ * network. Uses only the peak of the configured schedule; sets config->train.epochs. `quiet`: prints only the
  * result. */
 D9_MUST_USE d9_status d9_find_lr(d9_cli *cli, d9_config *config, const char *out, bool quiet);

@@ -2,9 +2,9 @@
  * pack of runs; if there are more than TASKS_MAX, a task has several of them. Tasks without remaining runs are left
  * out.
  *
- * Task I is this command with --shard I/N, so giving the same command again submits a killed task under its old number.
- * The tasks of a search are this command without --shard: each trains until no run is left. Options of the cluster,
- * such as partition, time and GPUs, are passed with --sbatch or in sbatch's environment variables. */
+ * Task I is this command with --shard I/N: giving the same command again submits a killed task under its old number.
+ * The tasks of a search have no --shard: each trains until no run is left. Options of the cluster, such as partition,
+ * time and GPUs, are passed with --sbatch or in sbatch's environment variables. */
 #include "cli/runs.h"
 #include "core/system.h"
 #include <spawn.h>

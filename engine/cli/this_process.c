@@ -59,11 +59,9 @@ void d9_this_process_wait_passively(char *const *words) {
     execv(program, words);
 }
 
-/* If several processes run on this host, sets CUDA_VISIBLE_DEVICES so that process i of the host sees only GPU i of
- * those that are visible now; processes beyond the last GPU see none. A variable that already names a single GPU, or
- * none, is kept. If an MPI with CUDA has already started CUDA, the variable has no effect, and the CUDA backend selects
- * GPU i itself (choose_device in backends/cuda/runtime.c). Variables of launchers, such as SLURM_LOCALID, need not
- * agree with host_rank. */
+/* If several processes run on this host, sets CUDA_VISIBLE_DEVICES so that process i of the host sees only the i-th
+ * visible GPU; processes beyond the last GPU see none. A variable without a comma (one GPU, or none) is kept. If an MPI
+ * has started CUDA before, the variable has no effect, and choose_device in backends/cuda/runtime.c selects the GPU. */
 static void choose_gpu(d9_context *context, const d9_parallel *parallel) {
     const char *list = getenv("CUDA_VISIBLE_DEVICES");
     char number[24];

@@ -146,10 +146,10 @@ void d9_config_print(const d9_config *config, bool origins, d9_text *text);
 
 /* SHA-256 of one line "train.epochs: 3" for each option that differs from its default or has none, "tricks.ema: on" for
  * each trick that is on, and for folder, text and labelled "data.split: 2" (or 3), the version of the rule that draws
- * the test part. The lines are sorted by key. A default must never change, because hashes would change with it. The
- * seed and some options (is_hashed in hash.c) are left out, so all runs of an experiment's arm have the same hash.
- * eval.every and eval.tta have lines only if they can change the parameters: eval.every with train.plateau,
- * eval.tta with several views and train.plateau or eval.patience. Out of memory: "". */
+ * the test part; sorted by key. A default must never change: hashes would change with it. The seed and some options
+ * (is_hashed in hash.c) have no line, so all runs of an arm have the same hash. eval.every has a line only with
+ * train.plateau, eval.tta only with several views and train.plateau or eval.patience: the parameters depend on it then.
+ * Out of memory: "". */
 void d9_config_hash(d9_context *context, const d9_config *config, char hex[65]);
 
 /* Describes the first difference between the settings that are hashed: "train.epochs is 3, here 4", "it has

@@ -15,8 +15,8 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(((const d9_entry *)a)->name, ((const d9_entry *)b)->name);
 }
 
-/* True for names of folders that operating systems and storage devices add, except names that begin with a dot, which
- * are never listed. */
+/* True for names of folders that operating systems and storage devices add. Names that begin with a dot are never
+ * listed. */
 static bool is_foreign(const char *name) {
     static const char *const names[] = {"__MACOSX", "@eaDir",       "lost+found",
                                         "#recycle", "$RECYCLE.BIN", "System Volume Information"};

@@ -164,7 +164,7 @@ static d9_status check_labels(d9_context *context, const array *labels, int64_t 
     return check_size(context, labels);
 }
 
-/* Copies the labels. Raises dataset->classes to at least the largest label + 1. */
+/* Checks and copies the labels. Raises dataset->classes to at least the largest label + 1. */
 static d9_status copy_labels(d9_context *context, const array *labels, int64_t images, d9_dataset *dataset,
                              int32_t *to) {
     d9_status status;

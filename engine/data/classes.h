@@ -36,12 +36,12 @@ typedef struct d9_file_kind {
                         d9_class_file *file, uint8_t *sample);
 } d9_file_kind;
 
-/* Fills classes and splits of `dataset`, whose sample size is set, from `folder`. `files` is zeroed by the caller; it
- * gets the files of training, test and validation in the order of the samples, allocated in `arena`. The caller frees
- * the `bytes` of all these files. There are validation files only if a validation folder is beside test/ and
- * options->validation is set. With options->known the classes are those of the model, unless kind->classes names them;
- * the folder may lack some. D9_DATA: a damaged file without options->skip_damaged, an empty class folder without
- * options->skip_empty, a class that the model does not know, or too few classes. */
+/* Fills classes and splits of `dataset`, whose sample size is set, from `folder`. `files`, zeroed by the caller, gets
+ * the files of training, test and validation in the order of the samples, in `arena`; the caller frees their `bytes`.
+ * There are validation files only with options->validation and a validation folder beside test/. With options->known
+ * the classes are those of the model, unless kind->classes names them; the folder may lack some. D9_DATA: the folder
+ * cannot be used; for example a damaged file without options->skip_damaged, an empty class folder without
+ * options->skip_empty, a class that the model does not know. */
 D9_MUST_USE d9_status d9_classes_load(d9_context *context, d9_arena *arena, const d9_dataset_options *options,
                                       const char *folder, const d9_file_kind *kind, d9_dataset *dataset,
                                       d9_class_files files[D9_PARTS]);

@@ -148,7 +148,7 @@ done:
     return status;
 }
 
-/* Fills the index with copies of a model's words; `words` NULL: none. */
+/* Fills the index with copies of a model's words, and fixes the vocabulary; `words` NULL: there is no model. */
 static d9_status copy_model_words(corpus *corpus, const d9_vocabulary *words) {
     d9_status status = D9_OK;
     char *copy;

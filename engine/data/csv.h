@@ -35,7 +35,7 @@ typedef struct d9_csv_column {
 
 typedef struct d9_csv {
     int64_t rows;       /* without faulty ones */
-    int columns;        /* number of wanted columns, also those not asked for or missing */
+    int columns;        /* elements of `wanted` */
     const char **cells; /* (rows, columns), pointing into the text; NULL: the column was not asked for, or is missing */
     int64_t *lines;     /* (rows): line of the file, from 1 */
 } d9_csv;

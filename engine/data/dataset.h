@@ -59,9 +59,9 @@ typedef struct d9_dataset {
     d9_split train, test,
         valid;                /* valid: validation part of a stream, a table of labels or a folder; otherwise empty */
     size_t root_bytes;        /* labelled: bytes of the data folder's path and a slash before each name; otherwise 0 */
-    bool drawn;               /* the test part was drawn from the user's own images */
-    const char *lost_column;  /* labelled, in an evaluation: the missing column that made the parts of the training;
-                                 NULL: none. Only valid until d9_dataset_load returns */
+    bool drawn;               /* the test part was drawn from the user's own images or texts */
+    const char *lost_column;  /* labelled, in an evaluation: the column that made the parts of the training, if the
+                                 table lacks it; NULL: none. Valid until d9_dataset_load returns */
     bool no_test;             /* options->validation, and a folder with val/ but no test/: `test` is val/ */
     bool unseen;              /* no sample is among the training samples that options->known records (`trained`) */
     d9_provenance provenance; /* `rule` only, unless the images or texts are the user's own */
@@ -191,7 +191,7 @@ D9_MUST_USE d9_status d9_keyed_order(d9_context *context, uint64_t seed, uint32_
 /* The random number in [0, 1) by which `dawn9 generate` selects word `number` of its output. */
 double d9_word_draw(uint64_t seed, int64_t number);
 
-/* Writes a PNG of pixels u8 (height, width, 3). Returns D9_OUTPUT on failure. */
+/* Writes a PNG of pixels u8 (height, width, 3). Returns D9_OUTPUT if it cannot be made or written. */
 D9_MUST_USE d9_status d9_png_write(d9_context *context, const char *path, const uint8_t *pixels, int width, int height);
 /* Encodes a PNG in memory; free *png with d9_release. */
 D9_MUST_USE d9_status d9_png_encode(d9_context *context, const uint8_t *pixels, int width, int height, uint8_t **png,

@@ -1,6 +1,6 @@
 /* `data fetch` and `data check`. Files are downloaded to FOLDER/.fetch, which is on the target's file system, and
- * renamed into place after verification. The temporary folder is removed also after a failure or Ctrl-C, and by the
- * next fetch after a SIGKILL; the lock FOLDER/.fetch.lock keeps a second fetch away from it. */
+ * renamed or copied into place after verification. The temporary folder is removed also after a failure or Ctrl-C, and
+ * by the next fetch after a SIGKILL; the lock FOLDER/.fetch.lock keeps a second fetch away from it. */
 #include "data/fetch.h"
 
 #include <errno.h>
@@ -85,7 +85,7 @@ static d9_status report_mismatch(d9_context *context, d9_status status, const d9
     return D9_OK;
 }
 
-/* Fails because no folder that is searched has a file of the dataset or weights. */
+/* Returns the error that no searched folder has a file of the dataset or weights. */
 static d9_status report_no_files(d9_context *context, const char *name, const char *path,
                                  const d9_data_report *report) {
     d9_candidates searched;
@@ -234,7 +234,7 @@ done:
     return status;
 }
 
-/* Finds the archive that the user gave, which is read where it is: not every file system has links. */
+/* Checks that the user's archive is a readable file; sets fetch->given to its real path and fills *state. */
 static d9_status find_given(d9_context *context, fetch *fetch, struct stat *state) {
     if (access(fetch->archive, R_OK) != 0 || stat(fetch->archive, state) != 0)
         return d9_fail(context, D9_DATA, "%s: %s", fetch->archive, strerror(errno));

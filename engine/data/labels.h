@@ -6,9 +6,9 @@
  *
  * Labels are numbered in the byte order of their names. The parts are given by the cells of a split column: train (or
  * training), valid (or val, validation) and test, in upper or lower case. Without it, a group column divides the
- * groups, in ascending order, by data.shares: the first share is for training, the second for validation, the rest is
- * the test set; no group is in two parts. With neither column, test images are drawn by the path in the
- * table and the label, several labels by the path only (data/split.h). */
+ * groups, in ascending order, by data.shares: first those for training, then validation, then test; no group is in two
+ * parts. With neither column, test images are drawn by path and label; with several labels, by the path alone
+ * (data/split.h). */
 #pragma once
 
 #include "data/csv.h"
@@ -26,11 +26,11 @@ typedef struct d9_label_table {
     d9_label_row *rows;
     const char **class_names;
     bool drawn;       /* no split column: the parts were drawn, by image or by dividing the groups */
-    const char *lost; /* the missing column that made the parts of the model's training; NULL: none */
+    const char *lost; /* the column that made the parts of the model's training, if the table lacks it; NULL: none */
 } d9_label_table;
 
 /* Reads `text`, which is changed, has a zero byte at text[size], and must outlive the table. Adds rows with errors to
  * `faults`. With options->known the labels are those of the model, and the columns of groups and parts may be missing.
- * Returns D9_DATA if another column is missing, or if there are too few or too many labels. */
+ * Returns D9_DATA if d9_csv_read does, or if there is no row or there are too few or too many labels. */
 D9_MUST_USE d9_status d9_labels_read(d9_faults *faults, const d9_dataset_options *options, char *text, size_t size,
                                      d9_label_table *table);

@@ -23,7 +23,8 @@ typedef struct d9_sheet {
     uint8_t *pixels;   /* (height, width, 3) */
 } d9_sheet;
 
-/* Creates a grey sheet; tiles that are never drawn stay grey. */
+/* Creates a grey sheet; tiles that are never drawn stay grey. Returns D9_USAGE if it has no tile or a side of more than
+ * 65536 pixels. */
 D9_MUST_USE d9_status d9_sheet_make(d9_context *context, int rows, int columns, const d9_sheet_options *options,
                                     d9_sheet *sheet);
 

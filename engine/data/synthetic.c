@@ -4,8 +4,8 @@
  * image; the class is the shape. Image i of a split has label i mod 10 and depends only on (seed, split, i) and the
  * image size: a longer set begins with the shorter one.
  *
- * Uses only + - * / sqrt on doubles, so that every machine draws the same bytes: rotations are computed as
- * ((1-t*t)/(1+t*t), 2*t/(1+t*t)) instead of by sin and cos. */
+ * Uses only + - * / sqrt fabs fmin fmax on doubles, so that every machine draws the same bytes: rotations are computed
+ * as ((1-t*t)/(1+t*t), 2*t/(1+t*t)) instead of by sin and cos. */
 #include <math.h>
 
 #include "data/source.h"

@@ -1,8 +1,6 @@
 /* Converts values between the engine's layout (O,H,W,I and N,H,W,C) and the layout of files and other tools:
- * convolution weights O,I,H,W, activations N,C,H,W, statistics averaged over ghost groups.
- *
- * A linear layer that reads feature maps flattens them, as C,H,W in files and as H,W,C in the engine; the columns of
- * its weight are in that order, so they are permuted like those of a convolution. */
+ * convolution weights O,I,H,W, activations N,C,H,W, statistics averaged over ghost groups. The columns of a linear
+ * layer on feature maps are permuted likewise, between H,W,C and C,H,W. */
 #pragma once
 
 #include "train/session.h"

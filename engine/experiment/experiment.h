@@ -170,7 +170,7 @@ D9_MUST_USE d9_status d9_experiment_update_seen(d9_context *context, const d9_ex
 /* Sets *index to the run to train next; -1: none until a run that is now running ends, or none at all.
  *
  * Without a search: the first run that waits or was stopped. In a search, in this order:
- * 1. a run that waits or was stopped, of a rung that its trial has entered, from the highest rung down;
+ * 1. a run that waits or was stopped, of a rung that its trial has entered and not failed, from the highest rung down;
  * 2. the first run of the next rung, for the best trial that is among the best 1/eta of a rung and has not entered the
  *    next one, from the highest rung down;
  * 3. the first run of the next trial.

@@ -1,10 +1,9 @@
 /* Selects the next run of an experiment from the states of its runs on disk, the only state that processes share.
  *
- * A search is asynchronous successive halving (Li et al. 2018, arXiv 1810.05934, algorithm 2): a trial that is among
- * the best 1/eta of the trials that have finished a rung enters the next rung. A process that finds no such trial
- * starts a new one, so that no process waits until a rung is full. A trial has entered a rung if one of its runs there
- * was started, and has finished it if all are done; its score is the mean over its seeds. Trials that failed do not
- * count.
+ * A search is asynchronous successive halving (Li et al. 2018, arXiv 1810.05934, algorithm 2). A trial has entered a
+ * rung if one of its runs there was started, and has finished it if all are done; its score is the mean over its seeds.
+ * A trial among the best 1/eta of those that finished a rung enters the next one. A process that finds no such trial
+ * starts a new one, and does not wait until a rung is full. Failed trials do not count.
  *
  * Trials are ranked by score or, with promote: frontier, first by their layer of the frontier of score against
  * operations, then by score. A trial is in layer 1 if no other trial has at least its score with at most its

@@ -27,10 +27,9 @@ static inline bool d9_work_has(const d9_work_options *options, int64_t index) {
     return index / options->pack % options->shards == options->shard;
 }
 
-/* Trains the shard's runs. A process in which d9_run_train fails or is interrupted trains no further run. Returns this
- * status; of several workers, that of the first to fail.
- *
- * Worker processes are forked. This function also returns in each worker, with `*is_worker` true: the caller then exits
- * with the status and prints no error, because the parent prints the first error. */
+/* Trains the shard's runs. A process whose d9_run_train fails or is interrupted trains no further run. Returns its
+ * status; of several workers, that of the first to fail. Workers are forked: the function also returns in each of them,
+ * with `*is_worker` true. The caller then exits with the status and prints no error, because the parent prints the
+ * first one. */
 D9_MUST_USE d9_status d9_experiment_work(d9_context *context, const d9_experiment *experiment, const char *out,
                                          const d9_work_options *options, bool *is_worker);

@@ -26,19 +26,17 @@ D9_MUST_USE d9_status d9_precision_apply(d9_context *context, d9_graph *graph, c
 D9_MUST_USE d9_status d9_gradient_append(d9_context *context, d9_graph *graph, bool into_image);
 d9_value_id d9_gradient_of(const d9_graph *graph, d9_value_id parameter); /* D9_NONE if the parameter is frozen */
 
-/* Builds the evaluation graph from a forward graph to which neither d9_precision_apply nor d9_gradient_append was
- * applied. Norms use their running statistics; dropout is removed unless its in_evaluation is set. The loss is removed,
- * and the logits are written to D9_BUFFER_LOGITS; with `scored` the loss stays instead, without label smoothing, and
- * the logits are not kept after the step. Parameters and statistics are read from buffer `state` (D9_BUFFER_STATE, or
- * an accumulator with its layout). */
+/* Builds the evaluation graph from a forward graph before d9_precision_apply and d9_gradient_append. Norms use their
+ * running statistics; dropout is removed unless its in_evaluation is set. The logits are written to D9_BUFFER_LOGITS
+ * and the loss is removed; with `scored` the loss stays, without label smoothing, and the logits are not kept after the
+ * step. `state`: buffer of the parameters and statistics, D9_BUFFER_STATE or an accumulator with its layout. */
 D9_MUST_USE d9_status d9_evaluation_make(d9_context *context, const d9_graph *forward, d9_buffer state, bool scored,
                                          d9_graph *evaluation);
 
 /* Assigns offsets to all scratch values: first fit over lifetimes, 64-byte aligned. `scratch_bytes`: the size.
- * `keep_all`: no two values share memory, so that verify and the op tests can read all of them afterwards, and each is
- * followed by room for a copy in f32.
- * `longest_rule`: the largest number of consecutive nodes that the backend runs as one (a rule). A value outlives its
- * last reader by longest_rule - 1 nodes, so that a rule may write its outputs while it still reads its inputs. */
+ * `keep_all`: no two values share memory, so verify and the op tests can read all of them afterwards, and a copy in f32
+ * fits behind each. `longest_rule`: the largest number of consecutive nodes that one rule computes. A value outlives
+ * its last reader by longest_rule - 1 nodes, because a rule may write its outputs while it still reads its inputs. */
 enum { D9_MAX_RULE_NODES = 6 };
 D9_MUST_USE d9_status d9_memory_plan(d9_context *context, d9_graph *graph, bool keep_all, int longest_rule,
                                      int64_t *scratch_bytes);

@@ -60,9 +60,8 @@ D9_MUST_USE d9_status d9_parallel_sum(d9_context *context, d9_parallel *parallel
 D9_MUST_USE d9_status d9_parallel_broadcast(d9_context *context, d9_parallel *parallel, void *bytes, int64_t size);
 /* Sets *value to its maximum over the processes. */
 D9_MUST_USE d9_status d9_parallel_agree(d9_context *context, d9_parallel *parallel, int *value);
-/* Fails with D9_USAGE on a process whose `text` differs from that of rank 0, and names the first line that differs. The
- * text lists, as YAML, the settings on which the order of the collective calls depends; "b: 1" below "a:" is named
- * a.b. */
+/* Compares `text` with that of rank 0. Where it differs, returns D9_USAGE and names the first such line. The text
+ * lists, as YAML, the settings on which the order of the collective calls depends; "b: 1" below "a:" is named a.b. */
 D9_MUST_USE d9_status d9_parallel_compare(d9_context *context, d9_parallel *parallel, const char *text);
 /* Disconnects from the other processes. If this process failed alone (`status` is not D9_OK and `together` is false),
  * ends all processes, this one included, with `status` as the exit status. */

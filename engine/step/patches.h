@@ -3,11 +3,11 @@
 
 #include "graph/init.h"
 
-/* Computes the covariance, without subtracting the mean, of all size x size patches of the first `images` images,
- * unpadded: sums of products divided by (patches - 1). Entries are in the order channel, row, column; `covariance` is
- * (d, d), d = channels * size * size. It is computed from exact integer sums of byte products, so its bits do not
- * depend on the number of threads. `site->table` must be affine in the byte, as normalisation is. D9_USAGE: the images
- * are smaller than a patch, or there are fewer than two patches. */
+/* Computes the covariance (d, d), d = channels * size * size, of the unpadded size x size patches of the first `images`
+ * images: sums of products divided by patches - 1, without subtracting the mean; entries in the order channel, row,
+ * column. The sums are exact integers, so the bits do not depend on the number of threads. `site->table` must be affine
+ * in the byte, as normalisation is. D9_USAGE: the images are smaller than a patch, or there are fewer than two
+ * patches. */
 D9_MUST_USE d9_status d9_patch_covariance(d9_context *context, const d9_init_site *site, int64_t images, int size,
                                           double *covariance);
 

@@ -52,8 +52,8 @@ D9_MUST_USE d9_status d9_checkpoint_read(d9_session *session, const char *path, 
  *   learning_rate/GROUP              weights, biases, ...: in the last step of the epoch; 0 once the group is frozen
  *   speed/images_per_second
  *   NAME (layer1.conv.weight, ...)   histogram of each trained parameter, not of its EMA
- *   augmentation                     once, before the first step: up to 8 training images, cropped to the network's
- *                                    size, and as augmented in eight epochs
+ *   augmentation                     once, before the first step: up to 8 training images of 3 channels, cropped to the
+ *                                    network's size, and as augmented in eight epochs
  *
  * The step of an event is the number of batches trained. */
 typedef struct d9_tensorboard_run { /* all zeros: not open */

@@ -13,15 +13,14 @@
  * gradient 0.9 to 1.5e-6.
  *
  * Stride 2, padding 1: odd pixels of x are multiplied by the outer two taps, with F(4, 2) at the points above except
- * infinity; even pixels are multiplied by the middle tap, which needs no transform. One side of a tile has 5 + 4
- * positions, so 16 outputs need 81 products instead of 144. A filter still has 6 planes a side, because the last four
- * positions share one. The data gradient computes 8 pixels a side from 5, the odd ones by F(4, 2) and the even ones by
- * the middle tap.
+ * infinity; even pixels by the middle tap, without a transform. One side of a tile has 5 + 4 positions: 81 products for
+ * 16 outputs instead of 144. A filter still has 6 planes a side: the last four positions share one. The data gradient
+ * computes 8 pixels a side from 5, the odd ones by F(4, 2) and the even ones by the middle tap.
  *
- * Precision. Transforms and sums are f32. So are the products, except for bf16 arrays on a processor with AVX512_BF16:
- * there V, U and W are rounded to bf16, and a lane holds two values that are adjacent in the reduction: two channels
- * or, in the weight gradient, two tiles. The processor multiplies such pairs at twice the rate of f32. An output then
- * errs by up to 1.6% of the values' root mean square; rounding the output itself errs by 0.2%.
+ * Precision. Transforms and sums are f32, and so are products, except for bf16 arrays on a processor with AVX512_BF16:
+ * there V, U and W are rounded to bf16, and a lane multiplies two values that are adjacent in the reduction (channels
+ * or, in the weight gradient, tiles), at twice the rate of f32. An output then errs by up to 1.6% of the values' root
+ * mean square; rounding the output itself errs by 0.2%.
  *
  * Layouts. Channels that a product broadcasts are in groups of 16, (positions, C / 16, tiles, 16); channels that form
  * vector lanes are in panels of P, two vectors: (positions, C / P, other index, P). Each plane has a cache line of
@@ -32,8 +31,8 @@
  * fit, stays in the L1 cache while it is multiplied by all tiles of a block. The weight gradient is described below.
  *
  * The result has the same bits for any number of threads and any cache sizes, except for the sign of a NaN: every sum
- * over channels, and over the tiles of a part, is accumulated in order in one f32 that is kept in memory between
- * blocks. The split of the tiles into parts depends on neither, and the sums of the parts are added in order.
+ * over channels, and over the tiles of a part, is accumulated in order in one f32, kept in memory between blocks. The
+ * parts depend on neither, and their sums are added in order.
  *
  * Measured on two cores of a Zen 5 (AMD EPYC: 48 KB, 1 MB, 32 MB shared), two threads, batch 512, all three passes of
  * 64 -> 128 at 32 x 32, 128 -> 128 and 128 -> 256 at 16 x 16, 256 -> 512 at 8 x 8, 512 -> 512 at 4 x 4: 1230 to 1550
@@ -167,12 +166,11 @@ static void run_conv(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const d9_cpu
 
 /* ---- weight gradient ----
  *
- * The sums are an array of 36 O I floats. The tiles are split into up to MOST_PARTS parts with an array each, fewer if
+ * The sums are an array of 36 O I floats. The tiles are split into up to MOST_PARTS parts with an array each; fewer if
  * the arrays would exceed PARTS_BYTES or parts would be small. If there is a part for each thread, threads take whole
- * parts and synchronise only at the end. Otherwise all threads work on one part after the other: they share its
- * transformed tiles and divide planes and panels. This needs two barriers a block, so blocks are then larger. At stride
- * 2 several positions are added to one sum, block by block; the block size must not depend on the caches there, because
- * other blocks would give other bits. */
+ * parts and synchronise at the end. Otherwise they work on one part after the other, share its transformed tiles and
+ * divide planes and panels: two barriers a block, so blocks are larger. At stride 2 several positions are added to one
+ * sum, block by block, and the block size determines the bits: it must not depend on the caches. */
 
 enum { MOST_PARTS = 16, PARTS_BYTES = 24 << 20, STRIDED_ROWS = 64 };
 

@@ -119,7 +119,7 @@ struct wide_row {
     int32_t best; /* the first class with the largest logit; a NaN is never the largest */
 };
 
-/* row_of by a block, returned to every thread. A thread reads its logits once and keeps its sum of exponentials
+/* As row_of, by a block; every thread gets the result. A thread reads its logits once and keeps its sum of exponentials
  * relative to its largest logit so far. Runs are summed in f32, then in double. */
 D9_DEVICE wide_row wide_row_of(const d9_kernel_loss &s, const float *z, pair of) {
     D9_SHARED(double, largest_of, D9_BLOCK / D9_WARP);

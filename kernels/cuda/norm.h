@@ -223,7 +223,7 @@ D9_DEVICE d9_fold d9_fold_of() {
 }
 
 /* total[i] = the sum over s < slices of parts[s * step + i * apart + c]: line l adds slices l, l + 32, ..., and the
- * lines are added in fixed order. All threads of the block must call it, only once; all lines get the totals. */
+ * lines are added in fixed order; all lines get the totals. All threads of the block must call it, once in a kernel. */
 template <int N>
 D9_DEVICE void d9_fold_slices(const d9_fold &own, const double *parts, int64_t slices, int64_t step, int64_t apart,
                               int64_t channels, double total[N]) {

@@ -262,9 +262,8 @@ D9_FN int d9_augment_resized(const uint8_t *image, int row_size, int stored, d9_
 
 /* With a rule that d9_augment_is_general: sets `bytes` (channels) of output row y, column x from an image (height,
  * width, stored); stored 1: all channels are equal. Returns false, without bytes, if a change moved the pixel's source
- * out of the image: the normalised pixel is then 0, the mean colour. `changes`: CHANGE is on; if it is a constant, the
- * compiler drops unused code. Loops have constant trip counts, so that a GPU unrolls them and loads all channels at
- * once. */
+ * out of the image: the normalised pixel is then 0, the mean colour. `changes`: CHANGE is on; a constant lets the
+ * compiler drop unused code. Constant trip counts let a GPU load all channels at once. */
 D9_FN int d9_augment_bytes(bool changes, const d9_augment_rule *rule, const uint8_t *image, int stored, int channels,
                            const int32_t *draws, int y, int x, int *bytes) {
     const d9_change change = {draws[D9_DRAW_CHANGE], {draws[D9_DRAW_CHANGE + 1], draws[D9_DRAW_CHANGE + 2]}};

@@ -1,5 +1,5 @@
 # Runs the examples in the help of every command, in order, except those that need the network or train many runs.
-# Options appended to those that train or bench make them take seconds: a small network, few images, plain loops.
+# Appended options make those that train, bench or verify take seconds: a small network, few images, plain loops.
 . "$(dirname "$0")/lib.sh"
 for folder in configs experiments tests; do ln -s "$source/$folder" .; done
 export PATH="$(dirname "$dawn9"):$PATH"

@@ -1,6 +1,6 @@
-# dawn9 experiment --slurm on a real Slurm of one node, started by this test (Debian: slurm-wlm, munge): an array task
-# for each run, a worker that is killed, and the same command, which submits the rest; several runs in a task, a task that
-# Slurm starts again, and jobs that Slurm rejects.
+# dawn9 experiment --slurm on a real Slurm of one node, which this test starts (Debian: slurm-wlm, munge): an array task
+# for each run; a killed worker, whose runs the same command submits again; several runs in a task; a task that Slurm
+# starts again; jobs that Slurm rejects.
 . "$(dirname "$0")/lib.sh"
 for program in munged slurmctld slurmd sbatch scontrol; do
     command -v $program >/dev/null 2>&1 && continue

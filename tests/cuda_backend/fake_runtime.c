@@ -382,8 +382,8 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     return drain();
 }
 
-/* Every second query reports that work is left. While a sum hangs, all queries do, except every 10,000th, so that a
- * caller that never gives up does not loop for ever. event NULL: all work. */
+/* Every second query reports that work is left; while a sum hangs, all but every 10,000th do, so that a caller without
+ * a time limit ends, too. event NULL: all work. */
 static cudaError_t query(cudaEvent_t event) {
     enum { ENDLESS = 10000 };
     BEGIN(begin_uncaptured);

@@ -1,8 +1,8 @@
 /* Commands in which one system call fails: the k-th allocation, open, read, write and so on. A command must end with a
  * documented error status and one line (and warnings) on standard error, or succeed with its usual output, and leave no
- * partial file. After an error it must work again (not tried for allocations, nor with the address sanitizer). One call
- * of each kind fails: the first with the address sanitizer, otherwise the middle one. `test_commands_each_call N` tries
- * up to N calls of each kind, `test_commands_each_call all` all of them, which takes minutes.
+ * partial file. After an error it must work again (not tried for allocations, nor with the address sanitizer). The
+ * middle call of each kind fails; with the address sanitizer the first. `test_commands_each_call N` tries up to N calls
+ * of each kind, `test_commands_each_call all` all of them, which takes minutes.
  *
  * Commands run dawn9_main in a child process; the linker (--wrap) replaces d9_system_default. */
 #include "tests/support/each_call.h"

@@ -147,8 +147,8 @@ FAULT_TEST(test_each_fault_of_each_file_is_reported) {
     }
 }
 
-/* A disk that is full after some number of bytes, in the first nine tenths of those that a run writes: the last tenth
- * has times, whose lengths vary. */
+/* A disk that is full after some number of bytes. The number is in the first nine tenths of those that a run writes:
+ * the last tenth has times, whose lengths vary. */
 FAULT_TEST(test_a_run_on_a_full_disk_recovers) {
     enum { CASES = 25 / TEST_SHARE };
     disk whole = {.room = INT64_MAX, .marked = -1};

@@ -151,11 +151,9 @@ static double operations(const d9_cpu_conv_shape *s) {
 }
 
 /* With `tune: on`, moves the fastest algorithm to the front if it saves over a quarter of the first choice's time:
- * noise must not decide, because other algorithms may give other bits. `auto` uses the first choice, because timing 24
- * convolutions takes some 10 s and gained nothing measurable on AMX (docs/performance.md).
- *
- * Convolutions of less than 4e9 operations are not timed. In the backend onednn, our kernels never replace oneDNN's
- * algorithms. */
+ * noise must not decide, because other algorithms may give other bits. `auto` does not time: 24 convolutions took some
+ * 10 s and gained nothing measurable on AMX (docs/performance.md). Convolutions of less than 4e9 operations are not
+ * timed. In the backend onednn, our kernels never replace oneDNN's algorithms. */
 static d9_status tune(d9_context *context, d9_site *site, d9_conv_algorithm *algorithms, int algorithm_count) {
     d9_status status = D9_OK;
     d9_choice_time rows[D9_CONV_ALGORITHMS];

@@ -89,8 +89,7 @@ static d9_status run_forward(d9_context *context, const d9_site *site, int64_t s
 
 /* ---- backward ---- */
 
-/* The site whose rule is this file's forward rule and which computes the convolution that was pooled; NULL: another
- * rule computes it. */
+/* The site of the convolution that was pooled, if this file's forward rule computes it; otherwise NULL. */
 static const d9_site *forward_site(const d9_site *site) {
     const d9_site *producer = d9_site_producer(site, site->nodes[0]->inputs[1]);
     return producer && producer->node_count == 2 && producer->nodes[1]->op == D9_OP_POOL ? producer : NULL;

@@ -10,8 +10,8 @@ extern const d9_installed_module d9_conv_library_file; /* also used by registry.
 const d9_installed_module d9_conv_library_file = {"backend onednn", "dawn9-onednn.so", "d9_conv_library_module",
                                                   "build with libdnnl-dev, or choose another of the backends"};
 
-/* If the module did not load because the machine lacks the version of oneDNN that it was built against, adds to the
- * error which version the machine has. */
+/* If the module did not load because the machine lacks the version of oneDNN that it needs, adds the machine's version
+ * to the error. */
 static d9_status explain_failure(d9_context *context) {
     static const char *const versions[] = {"libdnnl.so.2", "libdnnl.so.3"};
     char reason[sizeof context->message];

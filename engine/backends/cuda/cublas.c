@@ -1,9 +1,9 @@
-/* Products by cuBLASLt. cuBLAS reads matrices column by column, so it sees our matrices transposed, and
- * computes y' = op(b)' op(a)', where ' is the transpose.
+/* Products by cuBLASLt, which reads matrices column by column: it sees ours transposed and computes y' = op(b)' op(a)',
+ * where ' is the transpose.
  *
- * Each product runs the first algorithm of the heuristics that fits our workspace. The reduction may be
- * split if a second kernel adds the partial sums in f32 in a fixed order, so results repeat bit for bit. A product for
- * which cuBLAS has no such algorithm is computed by our own, slower kernel. */
+ * Each product runs the first algorithm of the heuristics that fits our workspace. The reduction may be split if a
+ * second kernel adds the partial sums in f32 in a fixed order, so results repeat bit for bit. A product without such an
+ * algorithm is computed by our own, slower kernel. */
 #include "backends/cuda/cuda.h"
 #include "backends/cuda/library.h"
 #include "core/system.h"

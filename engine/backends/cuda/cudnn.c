@@ -229,11 +229,10 @@ static int64_t read_notes(cudnnBackendDescriptor_t engine, cudnnBackendAttribute
     return found < capacity ? found : capacity;
 }
 
-/* Ranks of engines. RANK_EXCLUDED: engines that are nondeterministic; that compute sums or inputs in a narrower type
- * than requested, such as half (DOWN_CONVERT_INPUTS); that compile when planned or need cuBLASLt; whose names do not
- * fit into D9_CUDNN_NAME; and, in f32 without tf32, those with tensor cores, which round inputs to tf32.
- * RANK_WITHOUT_TENSOR_CORES: in all other types, engines that do not use tensor cores. RANK_STRICT: engines that
- * propagate NaN strictly. */
+/* Ranks of engines, best first. RANK_WITHOUT_TENSOR_CORES: in half precision and tf32, engines without tensor cores.
+ * RANK_STRICT: engines that propagate NaN strictly. RANK_EXCLUDED: nondeterministic engines; those that reduce in, or
+ * convert inputs to, a narrower type than requested; in f32 without tf32, those with tensor cores, which round inputs
+ * to tf32; those that compile when planned or need cuBLASLt; choices with too many knobs or too long a name. */
 enum { RANK_FIRST, RANK_WITHOUT_TENSOR_CORES, RANK_STRICT, RANKS, RANK_EXCLUDED = RANKS };
 
 /* For weight gradients in half precision, engine 62 rounds partial sums to that type, although its notes do not say so:

@@ -1,8 +1,7 @@
-/* A thin layer over cuDNN's graph API. It makes an operation graph from a description, lists the choices for the graph,
- * and makes an execution plan from a choice. It excludes nondeterministic and less precise choices, and those that
- * compile code or need cuBLASLt.
- *
- * Everything up to the plan works without a GPU, given JSON of a device instead of a handle (from cuDNN 9.11 on). */
+/* A thin layer over cuDNN's graph API: makes an operation graph from a description, lists its choices, and makes an
+ * execution plan from a choice. Leaves out nondeterministic and less precise choices, and those that compile code or
+ * need cuBLASLt. Everything up to the plan works without a GPU, given JSON of a device instead of a handle (from cuDNN
+ * 9.11 on). */
 #pragma once
 
 #include "backends/cuda/conv_description.h"

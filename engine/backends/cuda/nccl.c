@@ -104,7 +104,7 @@ static d9_status sum(d9_context *context, void *reducer, float *values, int64_t 
 
 /* ncclCommAbort ends the sums on the GPU at once, but returns only when all recorded graphs with sums are freed
  * (localPersistentRefs in NCCL's init.cc). The calling thread frees them later, so another thread waits. If it cannot
- * be started, this one aborts, which waits for ever if there are such graphs; but without it the GPU would. */
+ * be started, the calling thread aborts: it may wait for ever, as it otherwise would for the GPU. */
 static void start_abort(nccl *n) {
     n->lost = true;
     n->aborting = pthread_create(&n->aborter, NULL, run_aborter, n) == 0;

@@ -144,8 +144,8 @@ static void close_device(d9_context *context, void *driver) {
 }
 
 /* Process i of several on this host takes GPU i. If only one GPU is visible, the launcher, or cli/this_process.c by
- * CUDA_VISIBLE_DEVICES, has chosen it already. That variable alone would not be enough: MPI starts before, and an MPI
- * built with CUDA starts the driver, which reads the variable only then. */
+ * CUDA_VISIBLE_DEVICES, has chosen it already. That variable has no effect if an MPI built with CUDA started the driver
+ * before, hence this function. */
 static d9_status choose_device(d9_context *context, const d9_parallel *parallel, int *device) {
     d9_status status;
     int count = 0;

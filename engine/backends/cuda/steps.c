@@ -1,7 +1,7 @@
 /* Runs the steps of a plan. The first time that a set of rules is active in a step (by their nodes' `when`), the rules
- * are launched one by one, because kernels are loaded at their first launch, and loading cannot be recorded. The second
- * time they are recorded as a CUDA graph, which is replayed from then on. A run that updates a moving average every few
- * steps has two sets: with and without this update.
+ * are launched one by one: kernels are loaded at their first launch, which cannot be recorded. The second time they are
+ * recorded as a CUDA graph, which is replayed from then on. A run that updates a moving average every few steps has two
+ * sets: with and without this update.
  *
  * Gradients are added over the processes on a second stream, which is part of the graph (sums.c). Sums through host
  * memory wait for the stream, so steps with such a sum are always launched one by one, as are steps that CUDA refuses

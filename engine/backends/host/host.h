@@ -4,8 +4,7 @@
  * uncovered node on, the plan takes the longest rule that matches. A chain is offered to a rule only if
  *   - its nodes have the same `when`,
  *   - no two scratch values that enter or leave the chain share bytes, because a fused rule may write an output before
- *     it has read all inputs; but a node's output may share those of the input that it may overwrite
- *     (d9_op_info.overwrites), and
+ *     it has read all inputs; except an output and the input that its node may overwrite (d9_op_info.overwrites), and
  *   - all outputs of its nodes before the last one are internal (d9_site_internal), unless the rule has a `match`
  *     function. The rule must then write an output that is not internal if another rule reads it. */
 #pragma once

@@ -1,10 +1,9 @@
 /* The module dawn9-mpi.so: the processes of one run over MPI.
  *
- * In a sum over R processes, process r adds piece r of every process's array, in the order of the ranks. The bits
- * therefore depend neither on the MPI library nor on the sizes of its messages. If the arrays are in memory that all
- * processes share, process r reads the others' arrays and writes the sums into them. Otherwise it receives piece r of
- * every array and sends the sums to all; so it sends and receives 2 (R - 1) / R times the size of the array, as in a
- * ring all-reduce. */
+ * In a sum over R processes, process r adds piece r of every process's array, in the order of the ranks, so the bits
+ * depend neither on the MPI library nor on the sizes of its messages. If the arrays are in memory that all processes
+ * share, process r reads the others' arrays and writes the sums into them. Otherwise it receives piece r of every array
+ * and sends the sums to all: 2 (R - 1) / R times the size of the array each way, as in a ring all-reduce. */
 #include "core/hash.h"
 #include "core/process.h"
 #include "core/system.h"
