@@ -463,9 +463,9 @@ def train(config, images=None, labels=None, test=None, set=(), folder=None, over
     """Trains `config`, a file or the name of an installed one, on arrays or on its own data set.
 
     test: (images, labels) to evaluate on; default: a sixth of the images, drawn by position. set: as --set, for
-    example ["train.epochs=3"]. folder: for the record of the run; None: no record. progress(step, steps, loss, epoch):
-    called after each step, and after each epoch with its results; returning a true value stops the run. Returns the
-    model and a dictionary of the result."""
+    example ["train.epochs=3"]. folder: for the record of the run; None: no record. overwrite: delete a run that is
+    there. progress(step, steps, loss, epoch): called after each step, and after each epoch with its results; returning
+    a true value stops the run. Returns the model and a dictionary of the result."""
     settings = [set] if isinstance(set, str) else list(set)
     if images is None:
         if labels is not None or test is not None:

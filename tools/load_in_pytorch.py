@@ -52,7 +52,7 @@ def pool(kind, a):
     return kind(a["kernel_shape"], a["strides"], a.get("pads", [0])[0])
 
 
-# Makes the layer of a node with an operation of ONNX, from the node's attributes `a` and the weights `w` that it reads.
+# By the ONNX operation of a node: makes its layer from the node's attributes `a` and the weights `w` that it reads.
 LAYERS = {
     "Conv": lambda a, w: nn.Conv2d(w.shape[1], w.shape[0], w.shape[2:], a["strides"], a["pads"][0], bias=False),
     "BatchNormalization": lambda a, w, *_: nn.BatchNorm2d(len(w), eps=a["epsilon"]),

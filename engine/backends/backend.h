@@ -99,7 +99,7 @@ typedef struct d9_backend {
 
     /* Times the algorithms of row `row` of `times`; *count 0: the rule has none. Overwrites the rule's outputs. */
     d9_status (*benchmark)(d9_context *context, d9_plan *plan, int row, d9_choice_time *rows, int capacity, int *count);
-    /* Measures the peak rates; a rate of 0 is unknown. */
+    /* Measures the peak rates; a rate of 0 is unknown. NULL: both are. */
     d9_status (*peak_rates)(d9_context *context, d9_device *device, const d9_precision *precision,
                             d9_peak_rates *peak_rates);
 

@@ -36,7 +36,8 @@ static void add_roff(d9_text *text, const char *bytes) {
         ['\\'] = "\\e", ['-'] = "\\-", ['\''] = "\\(aq", ['^'] = "\\(ha", ['~'] = "\\(ti"};
     bool bold = false, line_start = text->size == 0 || text->bytes[text->size - 1] == '\n';
     for (; *bytes; bytes++) {
-        const char *escape = *bytes > 0 ? escapes[(int)*bytes] : NULL; /* UTF-8 needs no escape */
+        const unsigned char byte = (unsigned char)*bytes;
+        const char *escape = byte < 128 ? escapes[byte] : NULL; /* other bytes are UTF-8, without escapes */
         if (*bytes == '`') escape = (bold = !bold) ? "\\fB" : "\\fR";
         if (line_start && (*bytes == '.' || *bytes == '\'')) d9_text_add(text, "\\&");
         line_start = *bytes == '\n';

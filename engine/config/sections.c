@@ -86,7 +86,7 @@ static const d9_option data_options[] = {
      "folder of the dataset; default, for a published one: the first of $DAWN9_DATA, $DAWN9_DATA/NAME and "
      "~/.cache/dawn9/NAME (or $XDG_CACHE_HOME/dawn9/NAME) that has one of its files; NAME: cifar10, for example"},
     {"check", D9_OPTION_BOOL, FIELD(data.check), "on", 0, 0, NULL,
-     "compare the files of the dataset with their published checksums while the run is planned"},
+     "compare the files of the dataset with their known checksums while the run is planned"},
     {"validation", D9_OPTION_INT, FIELD(data.validation), "0", 0, 1e9, NULL,
      "training images or texts set aside and evaluated instead of the test set; 0: none. A corpus, labelled with "
      "groups "

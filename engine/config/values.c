@@ -240,9 +240,9 @@ static bool parse_knot(const char *word, d9_knot *knot) {
     return knot->value >= 0 && !(percent && knot->value > 100);
 }
 
-/* True if the knot lies before its predecessor. Only knots of equal units are compared: the order of end-2 and 20%
- * depends on the number of epochs, and d9_schedule_at moves such knots. */
-static bool lies_before(const d9_knot *before, const d9_knot *knot) {
+/* True if `knot` lies before its predecessor `before`. Only knots of equal units are compared: the order of end-2 and
+ * 20% depends on the number of epochs, and d9_schedule_at moves such knots. */
+static bool goes_back(const d9_knot *before, const d9_knot *knot) {
     if (before->unit != knot->unit) return false;
     return knot->unit == D9_KNOT_BEFORE_END ? knot->value > before->value : knot->value < before->value;
 }
@@ -251,7 +251,7 @@ static d9_status read_knot(const reading *reading, const d9_tree *node, void *fi
     const d9_knot *knot = field;
     if (node->kind != D9_TREE_SCALAR || node->quoted || !parse_knot(node->text, field))
         return d9_value_wrong_type(reading->context, node, "a knot: a number of epochs, 0% to 100%, end, or end-N");
-    if (node != node->parent->first && lies_before(knot - 1, knot))
+    if (node != node->parent->first && goes_back(knot - 1, knot))
         return d9_tree_fail(reading->context, node, "%s lies before the knot in front of it", node->text);
     return D9_OK;
 }

@@ -1,4 +1,4 @@
-/* Reviews of IMDB: their names and order, and their published checksums. */
+/* Reviews of IMDB: the order of their files, checksums to verify them by, and reading them. */
 #include "data/source.h"
 
 #include <stdio.h>

@@ -131,7 +131,7 @@ done:
 
 /* ---- checksums ---- */
 
-/* Hands over the texts of a class, a newline after each, to be compared with the published checksum. */
+/* Hands over the texts of a class, a newline after each, to be compared with the checksum in `published`. */
 static d9_status add_class_check(d9_context *context, const d9_class_file *const *ordered, int64_t count, int32_t label,
                                  const d9_dataset_file *published, d9_dataset *dataset) {
     d9_status status;

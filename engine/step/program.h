@@ -93,8 +93,9 @@ typedef struct d9_tail_node {
     d9_buffer to, from; /* STATE, or an accumulator with its layout */
     d9_coefficient ratio;
     double power; /* unless 0, the ratio after step t of T is the constant times (t / T)^power */
-    int64_t last; /* unless 0, the node runs only in this many updates at the end of the run and, with ratio 0, in the
-                   * step before them */
+    /* Unless 0, the node runs only at the end of the run: once in the step before the last `last` updates, with a ratio
+     * of 0, and then in every when.every-th of these updates. Replaces when.offset. */
+    int64_t last;
     d9_when when; /* `every` and `offset` in units of train.accumulate steps */
 } d9_tail_node;
 enum { D9_MAX_TAIL = 8 };

@@ -247,8 +247,7 @@ D9_DEVICE d9_act d9_act_of(d9_kernel_act act) { return {act.activation, act.alph
 /* Activations and their derivatives for half-precision storage. Most use the device's 2^x and 1 / x: the relative error
  * is about 2^-20 for moderate x. CELU subtracts 1 from 2^x, so its absolute error near 0 is about 2^-22 alpha. They
  * need a fifth to a third of the instructions of formulas/activation.h, with which a memory-bound pass would become
- * compute-bound. Infinities give the results of
- * formulas/activation.h, and so does NaN, except in the derivative of RELU. */
+ * compute-bound. NaN and infinities give the results of formulas/activation.h. */
 D9_DEVICE float d9_half_RELU(d9_act act, float x) { return d9_act_RELU_float(x, act.alpha); }
 D9_DEVICE float d9_half_slope_RELU(d9_act act, float y) { return d9_act_slope_RELU_float(y, act.alpha); }
 

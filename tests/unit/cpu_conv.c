@@ -78,7 +78,7 @@ typedef struct conv_case {
     double *want[3];   /* y, dx, dw */
 } conv_case;
 
-static int array_of(d9_cpu_conv_pass pass) { /* index of the array that the pass computes */
+static int result_index(d9_cpu_conv_pass pass) { /* index of the array that the pass computes */
     return pass == D9_CPU_CONV_FORWARD ? 2 : pass == D9_CPU_CONV_BACKWARD_DATA ? 0 : 1;
 }
 
@@ -159,7 +159,7 @@ static conv_case new_case(d9_cpu_conv_shape s, bool integers) {
     c.counts[2] = s.images * s.out_height * s.out_width * s.outputs;
     for (int i = 0; i < 3; i++) {
         fill_array(&c, i);
-        c.want[i] = calloc((size_t)c.counts[array_of((d9_cpu_conv_pass)i)], sizeof **c.want);
+        c.want[i] = calloc((size_t)c.counts[result_index((d9_cpu_conv_pass)i)], sizeof **c.want);
         assert_non_null(c.want[i]);
     }
     convolve(&c);
@@ -194,7 +194,7 @@ static void compare(const conv_case *c, const d9_cpu_conv_kernel *kernel, const 
     const d9_kernel_store store = store_of_output(&c->shape);
     const tolerance *allowed =
         tolerance_of(kernel->name, c->shape.store == D9_KERNEL_BF16 && cpu->loops->product_pairs);
-    const int64_t count = c->counts[array_of(pass)];
+    const int64_t count = c->counts[result_index(pass)];
     double errors = 0, squares = 0, largest = 0;
     for (int64_t i = 0; i < count; i++) {
         const double want = c->want[pass][i], got = load_element(to->data, store, i);
@@ -220,7 +220,7 @@ static void compare(const conv_case *c, const d9_cpu_conv_kernel *kernel, const 
 static guarded run(const conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu *cpu) { /* returns the result */
     const int64_t bytes = kernel->scratch_bytes(cpu, &c->shape),
                   each = d9_kernel_store_bytes(store_of_output(&c->shape));
-    const int out = array_of(c->shape.pass);
+    const int out = result_index(c->shape.pass);
     /* at some heights, outputs are not aligned to a cache line, which rules out streaming stores */
     const int64_t shift = c->shape.height / 4 % 2 ? each : 0;
     guarded scratch = scratch_of(bytes), to = between_guards(c->counts[out] * each, shift);
@@ -311,7 +311,7 @@ static void check_pooled_forward(const conv_case *c, const d9_cpu_conv_kernel *k
 
 static void check_pooled_backward(const conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu *cpu) {
     const d9_cpu_conv_shape *s = &c->shape;
-    const int64_t bytes = c->counts[array_of(s->pass)] * d9_kernel_store_bytes(store_of_output(s));
+    const int64_t bytes = c->counts[result_index(s->pass)] * d9_kernel_store_bytes(store_of_output(s));
     pooled p = new_pooled(s, s->height % 2);
     guarded y = between_guards(c->counts[2] * d9_kernel_store_bytes(s->store), 0), want = between_guards(bytes, 0),
             got = between_guards(bytes, 0);

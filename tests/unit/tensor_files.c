@@ -303,7 +303,7 @@ static d9_status decode(const void *bytes, size_t size) {
 static const struct {
     const char *pickle;
     size_t size;
-    const char *words; /* NULL: the pickle is read */
+    const char *words; /* of the error message; NULL: the pickle is valid */
 } pickles[] = {
     {PICKLE(ORDERED "(" KEY TENSOR("\0", "K\4\x85", "K\1\x85") "u."), NULL},
     {PICKLE("}" KEY TENSOR("\2", "K\1K\2\x86", "K\x09K\1\x86") "s."), NULL},

@@ -49,7 +49,7 @@ static bool same_rule(const d9_update_attributes *a, const d9_update_attributes 
            same_coefficient(&a->rate, &b->rate) && same_coefficient(&a->decay, &b->decay);
 }
 
-/* True if all inputs are f32 and all nodes have the same sizes and attributes. */
+/* True if all inputs are f32, and all nodes have the same sizes of matrices, hyperparameters and coefficients. */
 bool d9_cuda_orthogonal_match(const d9_site *site) {
     const d9_shape *first = &d9_site_value(site, site->nodes[0]->inputs[0])->shape;
     for (int n = 0; n < site->node_count; n++) {
