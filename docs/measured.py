@@ -2,6 +2,7 @@
 
 import csv
 import fnmatch
+import functools
 import glob
 import json
 import math
@@ -65,6 +66,7 @@ def text(path):
     return texts(path)[0]
 
 
+@functools.cache
 def records(path):
     return [json.loads(each) for each in texts(path)]
 
@@ -631,6 +633,7 @@ def search_table(folder):
     return grid(["arm", "plain, %", "with TTA, %", "difference from the first arm", "TFLOP", "relative to the first arm"], lines)
 
 
+@functools.cache
 def trials(folder):
     """{name: (accuracies of the runs, mean TFLOP, drawn values)} of the trials of a search that were trained."""
     runs = {}

@@ -1,4 +1,5 @@
 """Student's t distribution, which Python's standard library lacks."""
+import functools
 import math
 import statistics
 
@@ -10,6 +11,7 @@ def below(t, degrees, pieces=2000):
     return 0.5 + t / pieces / 3 * sum(d * (1 if i in (0, pieces) else 4 if i % 2 else 2) for i, d in enumerate(density))
 
 
+@functools.cache
 def quantile(p, degrees):
     """Quantile of Student's t for 1/2 <= p < 1, by bisection."""
     low, high = 0.0, 1000.0

@@ -50,9 +50,7 @@ __attribute__((always_inline)) static inline void add_rows(const block *p, int64
     for (; j < columns; j++) add_single(p, i, j, rows);
 }
 
-/* UBSan is disabled: sums of doubles have no undefined behaviour, and AddressSanitizer still checks each access. */
-D9_REFERENCE_CLONED __attribute__((no_sanitize("undefined"))) static void add_block(const block *p, int64_t rows,
-                                                                                    int64_t columns) {
+D9_REFERENCE_CLONED static void add_block(const block *p, int64_t rows, int64_t columns) {
     int64_t i = 0;
     for (; i + ROWS <= rows; i += ROWS) add_rows(p, i, columns, ROWS);
     for (; i < rows; i++) add_rows(p, i, columns, 1);
