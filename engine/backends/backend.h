@@ -48,6 +48,8 @@ typedef struct d9_node_time {  /* a rule in a plan and its time */
     int64_t runs;
     bool in_f32; /* the rule keeps values between its nodes in f32, even if their types are narrower; it uses no tf32 */
     bool rounds_transforms; /* operands made in the rule (Winograd tiles, gradients of gates) are rounded to bf16 */
+    unsigned tf32_outputs;  /* bit i: output i of the rule's last node is that of a product whose f32 factors may be
+                               rounded to tf32 */
 } d9_node_time;
 
 /* Time of one algorithm for a node of a rule. `seconds`: as the rule runs it; `bare_seconds`: without conversions of

@@ -146,6 +146,7 @@ static void offer_values(completer *self, const d9_flag *flag) {
                  {"EXPERIMENT", .offer = offer_experiments, .files = ":files yaml"},
                  {"WHAT", .files = ":files yaml"},
                  {"MODEL", .files = ":files safetensors"},
+                 {"ARCHIVE", .files = ":files"},
                  {"FILE", .files = ":files"},
                  {"OUT", .files = ":files"},
                  {"OUT.png", .files = ":files"},

@@ -20,7 +20,7 @@ static const d9_flag flags[] = {
      .doc = "model.safetensors of a run, or the run's folder"},
     {"words", D9_FLAG_INTEGER, offsetof(generate_options, words), "N", .minimum = 1, .maximum = 1000000000,
      .doc = "number of words; default 1000"},
-    {"temperature", D9_FLAG_TEXT, offsetof(generate_options, temperature), "T",
+    {"temperature", D9_FLAG_TEXT, offsetof(generate_options, temperature), "R",
      .doc = "divisor of the logits, at least 0.001; default 1. Below 1 likely words become more likely"},
     {"start", D9_FLAG_TEXT, offsetof(generate_options, start), "TEXT",
      .doc = "words that come first; default: one word, drawn evenly"},

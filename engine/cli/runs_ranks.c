@@ -59,7 +59,8 @@ d9_status d9_runs_prepare_ranks(d9_runs *runs) {
     if (!runs->options->ranks.given || runs->options->status) goto done;
     D9_TRY(check_arms(runs));
     if (!launcher) launcher = getenv("SLURM_JOB_ID") ? D9_LAUNCH_SRUN : D9_LAUNCH_MPIRUN;
-    if (!runs->options->slurm && !runs->options->commands) D9_TRY(check_launcher(runs, launcher));
+    if (!runs->options->slurm && !runs->options->commands && !runs->options->dry_run)
+        D9_TRY(check_launcher(runs, launcher));
     /* srun of newer versions of Slurm does not take the job's SLURM_CPUS_PER_TASK. */
     if (getenv("SLURM_CPUS_PER_TASK")) setenv("SRUN_CPUS_PER_TASK", getenv("SLURM_CPUS_PER_TASK"), 0);
     const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);

@@ -72,12 +72,32 @@ void d9_tree_quote(const char *bytes, d9_text *text) {
     d9_text_free_part(&escaped, text);
 }
 
-/* Writes a scalar, quoted if needed. Inside brackets more characters need quotes than in a block. */
+/* Writes a scalar, quoted if needed. Inside brackets more scalars need quotes than in a block. */
 static void write_scalar(const d9_tree *node, bool bracketed, d9_text *text) {
-    if (node->quoted || (bracketed && node->text[strcspn(node->text, ",[]{}:#")]))
+    const bool marked = node->text[strcspn(node->text, ",[]{}:#")] || node->text[0] == '?';
+    if (node->quoted || (bracketed && (marked || (!node->key && !node->text[0]))))
         d9_tree_quote(node->text, text);
     else
         d9_text_add(text, "%s", node->text);
+}
+
+/* True if a key in braces would be read differently without quotes, or contains a control character. */
+static bool needs_quotes(const char *key) {
+    bool marked = strchr("?&*!|>'\"%@`#: ", key[0]) != NULL || (key[0] == '-' && (key[1] == ' ' || !key[1]));
+    for (const char *c = key; *c; c++) {
+        const bool before_blank = c[1] == ' ' || !c[1];
+        marked |= (unsigned char)*c < ' ' || *c == 0x7f || strchr(",[]{}", *c) || (*c == ':' && before_blank) ||
+                  (*c == ' ' && (c[1] == '#' || !c[1]));
+    }
+    return marked;
+}
+
+static void write_key(const char *key, d9_text *text) {
+    if (needs_quotes(key))
+        d9_tree_quote(key, text);
+    else
+        d9_text_add(text, "%s", key);
+    d9_text_add(text, ": ");
 }
 
 static void write_node(const d9_tree *node, bool bracketed, d9_text *text) {
@@ -88,7 +108,7 @@ static void write_node(const d9_tree *node, bool bracketed, d9_text *text) {
     d9_text_add(text, node->kind == D9_TREE_MAP ? "{" : "[");
     for (const d9_tree *child = node->first; child; child = child->next) {
         if (child != node->first) d9_text_add(text, ", ");
-        if (child->key) d9_text_add(text, "%s: ", child->key);
+        if (child->key) write_key(child->key, text);
         write_node(child, true, text);
     }
     d9_text_add(text, node->kind == D9_TREE_MAP ? "}" : "]");

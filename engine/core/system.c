@@ -338,6 +338,20 @@ d9_status d9_file_check_writable(d9_context *context, const char *path) {
     return path ? write_and_rename(context, path, "", 0, WRITE_TRIAL) : D9_OK;
 }
 
+/* Removes the file, if `size` is -1, or cuts it off after `size` bytes; warns if that fails. */
+static void undo_append(d9_context *context, const char *path, int64_t size) {
+    const d9_system *system = context->system;
+    int failed;
+    if (size < 0) {
+        failed = system->remove(system->user, path);
+    } else {
+        const int file = open_file(system, path, O_WRONLY);
+        failed = file < 0 || system->truncate(system->user, file, size) != 0;
+        if (file >= 0) system->close(system->user, file);
+    }
+    if (failed) d9_log(context, D9_LOG_WARNING, "%s: its last record may be incomplete", path);
+}
+
 d9_status d9_file_append(d9_context *context, const char *path, const void *bytes, size_t size) {
     const d9_system *system = context->system;
     d9_status status = D9_OK;
@@ -347,12 +361,9 @@ d9_status d9_file_append(d9_context *context, const char *path, const void *byte
     int file = open_file(system, path, O_WRONLY | O_CREAT | O_APPEND);
     D9_TRY(check_write(context, path, file >= 0));
     status = write_all(context, path, file, bytes, size);
-    /* Cuts off the partly written record; warns if that fails too. */
-    if (status != D9_OK && existed && system->truncate(system->user, file, state.st_size) != 0)
-        d9_log(context, D9_LOG_WARNING, "%s: its last record is incomplete", path);
     d9_status closed = close_file(context, path, file);
-    if (status != D9_OK && !existed) system->remove(system->user, path);
-    if (status == D9_OK) status = closed;
+    if (status == D9_OK) status = closed; /* it may be the first to report that the disk is full */
+    if (status != D9_OK) undo_append(context, path, existed ? state.st_size : -1);
 done:
     return status;
 }

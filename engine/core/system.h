@@ -66,7 +66,8 @@ D9_MUST_USE d9_status d9_file_write_unsynced(d9_context *context, const char *pa
  * with the message of d9_file_write, if not. Leaves no file. NULL: D9_OK. */
 D9_MUST_USE d9_status d9_file_check_writable(d9_context *context, const char *path);
 
-/* Appends to a file, created if missing. If writing fails: D9_OUTPUT, and the append is undone or a warning logged. */
+/* Appends to a file, created if missing. If writing or closing fails: D9_OUTPUT, and the append is undone or a warning
+ * logged. */
 D9_MUST_USE d9_status d9_file_append(d9_context *context, const char *path, const void *bytes, size_t size);
 
 /* Locks the file `path`, created if missing, for this process and writes the process number into it. `*lock` is its

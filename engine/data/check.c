@@ -37,7 +37,9 @@ d9_status d9_check_add(d9_context *context, d9_dataset *dataset, const d9_datase
                        uint8_t *bytes, size_t size) {
     d9_status status = D9_OK;
     if (!dataset->check) D9_TRY(D9_ALLOCATE(context, 1, "checksums", &dataset->check));
-    if (!file->digest || dataset->check->count == FILES_MAX) goto done;
+    if (!file->digest) goto done;
+    if (dataset->check->count == FILES_MAX)
+        D9_TRY(d9_fail(context, D9_DATA, "%s: more than %d files to check", path, FILES_MAX));
     checked_file *added = &dataset->check->files[dataset->check->count++];
     *added = (checked_file){.file = file, .bytes = bytes, .size = size};
     snprintf(added->path, sizeof added->path, "%s", path);

@@ -79,7 +79,7 @@ typedef struct d9_initializer {
     /* Lets a trick change the values that `fill` wrote; NULL: no change. */
     d9_status (*adjust)(d9_context *context, const struct d9_initializer *self, const struct d9_init_site *site,
                         double *values, int64_t count);
-    double a, b; /* arguments of `fill`, for example the bound of "uniform" (graph/init.h); tricks define their own */
+    double a; /* argument of `fill`, for example the bound of "uniform" (graph/init.h); tricks define their own */
     d9_init_phase phase;
     const void *options; /* options of the trick that set fill or adjust */
 } d9_initializer;

@@ -7,11 +7,13 @@
 
 static bool mixes(const d9_node *node) { return node->op == D9_OP_MIX || node->op == D9_OP_PASTE; }
 
-/* True for nodes that mix or paste images, and for nodes that draw, augment, gather or read tokens in the order of the
- * epoch. False for nodes that use an order computed in the step, as for the images that a second network chose. */
+/* True for nodes that mix or paste images, that draw, augment, gather or read tokens in the order of the epoch, or that
+ * read a stream. False for nodes that use an order computed in the step, as for the images that a second network chose.
+ */
 static bool makes_batch(const d9_graph *graph, const d9_node *node) {
-    const d9_value_id order = node->inputs[node->op == D9_OP_DRAW ? 0 : 1];
-    return d9_op_info_of(node->op)->batch && (mixes(node) || graph->values[order].kind == D9_VALUE_STORED);
+    const d9_op_info *info = d9_op_info_of(node->op);
+    /* A draw reads only the order, and a stream only its tokens; the order is the second input of the others. */
+    return info->batch && (mixes(node) || graph->values[node->inputs[info->inputs > 1]].kind == D9_VALUE_STORED);
 }
 
 d9_status d9_batch_plan(d9_session *session, d9_graph *graph, d9_plan **plan) {

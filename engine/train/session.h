@@ -122,7 +122,7 @@ const char *d9_session_data_digest(d9_session *session);
 
 /* ---- only the nodes that make the batch, for `bench pipeline`, `data preview` and the images in TensorBoard ---- */
 /* Fills `graph` (initialised, empty) with the nodes of the training list that make the batch: draw, augment, gather,
- * mix, paste, tokens. Plans it. Free the plan, then the graph. */
+ * mix, paste, tokens, stream. Plans it. Free the plan, then the graph. */
 D9_MUST_USE d9_status d9_batch_plan(d9_session *session, d9_graph *graph, d9_plan **plan);
 
 /* Draws a sheet of the first training images, up to D9_BATCH_SHEET_IMAGES. Each row has the name of the image's class,

@@ -32,6 +32,8 @@ typedef struct comparison {
                              * f32 */
     bool rounds_transforms; /* the current rule rounds its intermediate operands (Winograd tiles, gradients of gates) to
                              * half precision */
+    unsigned tf32_outputs;  /* outputs of the current rule's last node that may come from factors rounded to tf32 */
+    d9_node_id begin, end;  /* nodes of the current rule */
     d9_verify_row row;
 } comparison;
 
@@ -213,10 +215,13 @@ static void take_off_rounding(d9_type type, double *got, const double *want, int
     }
 }
 
-/* True if tensor cores may have rounded the factors of the node's products. The reference backend does not round
- * them. */
-static bool is_tf32(const comparison *c, const d9_node *node) {
-    return c->tested->program.precision->tf32 && d9_op_info_of(node->op)->convolution && !c->in_f32;
+/* True if tensor cores may have rounded the factors of the product that made the value. The reference backend does not
+ * round them. */
+static bool is_tf32(const comparison *c, d9_value_id id) {
+    const d9_node *last = &c->graph->nodes[c->end - 1];
+    for (int i = 0; i < last->output_count; i++)
+        if (last->outputs[i] == id && c->tf32_outputs >> i & 1) return true;
+    return false;
 }
 
 static double limit_of(const comparison *c, const d9_node *node, d9_value_id id) {
@@ -224,7 +229,7 @@ static double limit_of(const comparison *c, const d9_node *node, d9_value_id id)
     const d9_value *value = &c->graph->values[id];
     if (info->exact) return 0;
     if (c->rounds_transforms) return 2e-2;
-    if (is_tf32(c, node)) return 2e-3;
+    if (is_tf32(c, id)) return 2e-3;
     if (is_rounded_once(c, node, id)) return value->kind == D9_VALUE_ACTIVATION ? 1e-5 : 1e-4;
     switch (type_of(c, node, value)) {
     case D9_I32:
@@ -265,18 +270,19 @@ static output_error error_of(const double *got, const double *want, const double
     return measured;
 }
 
-/* Change of the reference backend's output `want` when the node's inputs are truncated to tf32. */
-static d9_status find_sensitivity(comparison *c, const d9_node *node, d9_value_id id, const double *want, int64_t count,
+/* Change of the reference backend's output `want` when the rule's inputs are truncated to tf32. Runs the rule again
+ * without truncating, because its other outputs are compared, too. */
+static d9_status find_sensitivity(comparison *c, d9_value_id id, const double *want, int64_t count,
                                   output_error *truncated) {
     d9_status status;
-    const d9_node_id n = (d9_node_id)(node - c->graph->nodes);
     double *values = NULL;
     D9_TRY(D9_ALLOCATE(c->context, count, "values to compare", &values));
     c->truncate = true;
-    status = run_on_reference(c, n, n + 1);
+    status = run_on_reference(c, c->begin, c->end);
     c->truncate = false;
     D9_TRY(status);
     D9_TRY(d9_session_read_value(c->expected, &c->graph->values[id], values));
+    D9_TRY(run_on_reference(c, c->begin, c->end));
     *truncated = error_of(values, want, NULL, count);
 done:
     d9_release(c->context, values);
@@ -297,12 +303,12 @@ static d9_status compare_value(comparison *c, const d9_node *node, d9_value_id i
     const double limit =
         limit_of(c, node, id) + (c->expected->program.precision->master == D9_F32 ? measured.storage : 0);
     d9_type type = type_of(c, node, value);
-    bool half = type == D9_BF16 || type == D9_F16 || is_tf32(c, node) || c->rounds_transforms;
+    bool half = type == D9_BF16 || type == D9_F16 || is_tf32(c, id) || c->rounds_transforms;
     const double least = c->rounds_transforms ? least_cosine_transformed : least_cosine;
     bool passed = measured.error <= limit && (!half || measured.cosine >= least);
-    if (!passed && is_tf32(c, node) && isfinite(measured.error)) {
+    if (!passed && is_tf32(c, id) && isfinite(measured.error)) {
         output_error truncated;
-        D9_TRY(find_sensitivity(c, node, id, want, count, &truncated));
+        D9_TRY(find_sensitivity(c, id, want, count, &truncated));
         passed = measured.error <= 2 * truncated.error &&
                  (measured.cosine >= least_cosine || 1 - measured.cosine <= 2 * (1 - truncated.cosine));
         c->row.sensitivity = truncated.error;
@@ -390,6 +396,8 @@ static d9_status compare_rules(comparison *c, const char *name, d9_verify_sink s
         c->in_f32 = rules[r].in_f32;
         widen_between(c, rules[r].node, rules[r + 1].node);
         c->rounds_transforms = rules[r].rounds_transforms;
+        c->tf32_outputs = rules[r].tf32_outputs;
+        c->begin = rules[r].node, c->end = rules[r + 1].node;
         c->row = (d9_verify_row){.passed = true, .cosine = NAN, .sensitivity = NAN};
         snprintf(c->row.name, sizeof c->row.name, "%.20s %s", name, rules[r].rule);
         snprintf(c->row.group, sizeof c->row.group, "%s", first->role);

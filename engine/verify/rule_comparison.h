@@ -25,8 +25,9 @@
  *   above
  *   rules that round their intermediate operands to half precision (Winograd tiles, gradients of gates): 2e-2, cosine
  *   0.9998; the largest error measured, of Winograd, is 1.4e-2
- *   tf32: outputs of convolutions and linear layers 2e-3, cosine 0.99999, or within twice the change of the reference
- *   backend's output when its inputs are truncated to tf32 (sums may cancel); others as f32
+ *   tf32: outputs of products whose factors the rule may round to tf32 (convolutions, large linear layers, weight
+ *   gradients of large recurrent layers) 2e-3, cosine 0.99999, or within twice the change of the reference backend's
+ *   output when the rule's inputs are truncated to tf32 (sums may cancel); others as f32
  *
  * Reports a row for each rule that ran, unless later nodes overwrote all its results: name, role of its first node,
  * worst output in `note`. `failed` counts failed rows. */

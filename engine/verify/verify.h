@@ -48,7 +48,7 @@ typedef void (*d9_verify_sink)(void *user, const d9_verify_row *row);
  *   2^-7 if a rule rounds its intermediate operands to half precision
  *
  * Up to eight perturbations are tried, until the error is within twice the sensitivity; the row then passes. Rule by
- * rule, only convolutions and linear layers in tf32 have such a tolerance.
+ * rule, only products in tf32 have such a tolerance.
  *
  * Returns D9_CHECK_FAILED if a row failed, D9_DATA if a file is not a reference case. */
 D9_MUST_USE d9_status d9_verify(d9_context *context, const d9_verify_options *options, d9_verify_sink sink, void *user);

@@ -205,6 +205,8 @@ offers 'step' bench st
 offers ':folders' train --out ''
 offers ':folders' compare a b c ''
 offers ':files' train --plan ''
+offers ':files' data fetch imdb --from ''
+offers '' generate a --temperature ''
 offers 'zsh' help --completion z
 offers 'train.loss train.lr' help train.l
 offers ':files yaml' train -- --se

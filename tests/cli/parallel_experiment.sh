@@ -28,6 +28,7 @@ rejects 2 'both norm_groups 2 3' "$dawn9" experiment pair.yaml --out bad2 --rank
 rejects 2 'both batch_size 32 3' "$dawn9" experiment pair.yaml --out bad2 --ranks 3 --set train.norm_groups=4
 rejects 2 'both mixup' "$dawn9" experiment pair.yaml --out bad2 --ranks 2 --with mixup
 rejects 4 'ranks no-such-launcher' "$dawn9" experiment pair.yaml --out bad2 --ranks 2 --launcher 'no-such-launcher -n'
+accepts "$dawn9" experiment pair.yaml --out bad2 --ranks 2 --launcher 'no-such-launcher -n' --dry-run
 rejects 2 'ranks workers' "$dawn9" experiment pair.yaml --out bad2 --ranks 2 --workers 2
 observe step "$dawn9" experiment pair.yaml --out failed --quiet --ranks 2 --lr 1e6
 [ $status = 5 ] && grep -q finite failed/runs/both/seed1/failure.json || fail "status $status, 5 expected"

@@ -6,11 +6,11 @@
 for page in README.md docs/finetune.md; do
     grep '^git clone ADDRESS dawn9' "$source/$page" | sed "s|ADDRESS dawn9|--quiet '$source' cloned|; s/ *[&#].*//" >clone.sh
     lines_are 1 clone.sh
-done
-if git -C "$source" rev-parse >/dev/null 2>&1; then
+    git -C "$source" rev-parse >/dev/null 2>&1 || continue
     runs sh clone.sh
-    [ -x cloned/setup.sh ] && [ -f cloned/README.md ] && [ -f cloned/CMakeLists.txt ] || fail "the clone holds: $(ls cloned)"
-fi
+    [ -x cloned/setup.sh ] && [ -f cloned/README.md ] && [ -f cloned/CMakeLists.txt ] || fail "$page: the clone holds: $(ls cloned)"
+    rm -rf cloned
+done
 
 stubs=$scratch/stubs
 mkdir -p "$stubs" tests

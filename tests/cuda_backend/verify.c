@@ -187,6 +187,13 @@ TEST(text_networks_agree_with_the_reference) {
     }
 }
 
+/* cuBLAS computes the weight gradients of layers with 130 hidden units, in tf32. */
+TEST(large_recurrent_layers_agree_with_the_reference_in_tf32) {
+    set_tensor_cores(true);
+    run_check_rules(&context, run_language_config("cuda", "tf32", run_folder_new(), 130), false, 30);
+    set_tensor_cores(false);
+}
+
 /* Compares only the losses of the epochs, with a limit for reordered sums, because networks amplify rounding from step
  * to step. */
 static void compare_losses(const run_report *got, const run_report *expected) {

@@ -275,8 +275,8 @@ static void write_parameters(const d9_program *program, d9_text *text) {
     for (int v = 0; v < graph->value_count; v++) {
         const d9_value *value = &graph->values[v];
         if (value->kind != D9_VALUE_PARAMETER) continue;
-        d9_text_add(text, "%s kind %d %s %s %g %g", value->name, (int)value->parameter,
-                    value->trainable ? "trainable" : "frozen", value->init.name, value->init.a, value->init.b);
+        d9_text_add(text, "%s kind %d %s %s %g", value->name, (int)value->parameter,
+                    value->trainable ? "trainable" : "frozen", value->init.name, value->init.a);
         write_shape(&value->shape, text);
         d9_text_add(text, "\n");
     }

@@ -204,21 +204,20 @@ TEST(a_resized_box_is_interpolated) {
 TEST(changes_are_drawn_evenly) {
     enum { DRAWS = 66000, STEPS = D9_CHANGE_LEVELS - 1 };
     const d9_augment_rule rule = {3, 32, 32, 32, 32, {[D9_AUGMENT_CHANGE] = {0.5f}}};
-    int rows[D9_CHANGES] = {0}, levels[STEPS + 1] = {0}, negative = 0, has_sign = 0;
+    int rows[D9_CHANGES] = {0}, levels[STEPS + 1] = {0}, differing = 0, negative = 0, has_sign = 0;
     for (uint32_t sample = 0; sample < DRAWS; sample++) {
         const d9_augment_draws draws = d9_augment_draw(&rule, sample, 2), next = d9_augment_draw(&rule, sample, 3);
         const int row = draws.slot[D9_DRAW_CHANGE];
         assert_in_range(row, 0, D9_CHANGES - 1);
         rows[row]++;
-        negative += row != next.slot[D9_DRAW_CHANGE]; /* counts samples whose change differs in epoch 3 */
+        differing += row != next.slot[D9_DRAW_CHANGE];
         if (row == D9_CHANGE_NONE || row == D9_CHANGE_ROTATE) continue;
         const double step = draws.slot[D9_DRAW_CHANGE + 1] / (0.5 * d9_change_greatest(row) * D9_CHANGE_UNIT) * STEPS;
         assert_within(step, round(step), 1e-3);
         levels[(int)fabs(round(step))]++;
         if (d9_change_has_sign(row) && step != 0) has_sign++;
     }
-    assert_within(negative / (double)DRAWS, 1 - 1.0 / D9_CHANGES, 0.01); /* each epoch draws anew */
-    negative = 0;
+    assert_within(differing / (double)DRAWS, 1 - 1.0 / D9_CHANGES, 0.01); /* each epoch draws anew */
     for (uint32_t sample = 0; sample < DRAWS; sample++) {
         const d9_augment_draws draws = d9_augment_draw(&rule, sample, 2);
         const bool turned = draws.slot[D9_DRAW_CHANGE] == D9_CHANGE_ROTATE;

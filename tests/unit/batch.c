@@ -264,3 +264,16 @@ TEST(the_largest_batch_may_lie_above_rejected_sizes) {
     assert_ints(fit(config, 1 << 30, &found), D9_OK, found.batch, 200, found.rejected, 201);
     assert_false(found.all);
 }
+
+/* `bench pipeline` times these nodes. */
+TEST(the_batch_of_a_language_model_is_read_from_its_stream) {
+    const d9_config *config = run_language_config("reference", "f32", run_folder_new(), 8);
+    d9_session *session = run_session_open(&(d9_session_options){.config = config});
+    d9_graph graph;
+    d9_plan *plan;
+    d9_graph_init(&graph);
+    OK(d9_batch_plan(session, &graph, &plan));
+    assert_ints(graph.node_count, 1, graph.nodes[0].op, D9_OP_STREAM);
+    session->backend->plan_free(&context, plan);
+    d9_graph_free(&context, &graph);
+}

@@ -8,6 +8,7 @@
 #include "core/text.h"
 #include "data/cifar.h"
 #include "data/fetch.h"
+#include "data/source.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 
@@ -412,4 +413,17 @@ TEST_WITH(const char *folder, the_python_version_is_converted_and_runs_nothing, 
     d9_dataset_folder("cifar10", NULL, chosen, sizeof chosen);
     assert_string_equal(chosen, run_path(folder, "cifar10"));
     unsetenv("DAWN9_DATA");
+}
+
+/* Nine files; a check has room for eight. */
+TEST(more_files_than_can_be_checked_are_rejected) {
+    d9_dataset dataset = {.check = NULL};
+    const d9_dataset_file file = {.digest = "0"};
+    for (int i = 0; i < 9; i++) {
+        uint8_t *bytes;
+        OK(D9_ALLOCATE(&context, 1, "a file", &bytes));
+        assert_int_equal(d9_check_add(&context, &dataset, &file, "ninth", bytes, 1), i < 8 ? D9_OK : D9_DATA);
+    }
+    assert_non_null(strstr(context.message, "ninth"));
+    d9_check_free(&context, &dataset);
 }

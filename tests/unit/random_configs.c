@@ -105,8 +105,6 @@ static const char *pinned(const draw *d, const char *section, const char *key) {
         {"eval", "patience", "0"},            /* there are no validation images */
         {"train", "plateau", "1"},            /* likewise */
         {"train", "loss", "cross_entropy"},   /* the images have one label */
-        {"data", "length", "150"},            /* the samples are images */
-        {"data", "vocabulary", "30000"},      /* likewise */
         {"train", "batch_size", d->batch},    /* the number of images depends on it */
         {"train", "norm_groups", "0"},        /* must divide the batch */
         {"train", "accumulate", "1"},         /* some tricks reject more (tests/unit/batch.c) */

@@ -396,6 +396,7 @@ static d9_status prepare(d9_context *context, d9_site *site) {
     const d9_cudnn_target target = target_of(cuda);
     D9_TRY(D9_ALLOCATE(context, 1, "a convolution", &c));
     site->data = c;
+    site->tf32_outputs = g.tf32;
     d9_conv_staged_bytes(site, &description, c->staged_bytes);
     for (int a = 0; a < D9_CONV_ARGUMENTS; a++) c->stored[a] = d9_cuda_store_of(d9_site_value(site, g.value[a])->type);
     D9_TRY(d9_cudnn_graph_make(context, &target, &description, &c->graph));

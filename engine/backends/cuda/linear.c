@@ -55,6 +55,7 @@ d9_status d9_cuda_large_linear_prepare(d9_context *context, d9_site *site) {
     product.type = type_of(site, node->inputs[0]);
     product.y_type = type_of(site, node->outputs[0]);
     product.biased = site->node_count > 1;
+    site->tf32_outputs = product.tf32;
     D9_TRY(cuda->multiplier->plan(context, &cuda->multiplier_state, &product, &site->data, &bytes));
     D9_TRY(d9_cuda_reserve_scratch(context, cuda, bytes));
 done:

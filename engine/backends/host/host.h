@@ -26,6 +26,8 @@ typedef struct d9_site {
     char choice[96];     /* before prepare: choice of the forced plan, or ""; then the choice made ("own winograd") */
     char why[64];        /* reason for the choice, for users; may contain times, so it is not part of the plan */
     bool rounds_transforms; /* set by prepare: operands made inside of the rule are rounded to bf16 before a product */
+    unsigned tf32_outputs;  /* set by prepare: bit i: output i of the last node is that of a product whose f32 factors
+                               tensor cores may round to tf32 */
 } d9_site;
 
 typedef struct d9_rule {

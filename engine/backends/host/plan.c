@@ -290,9 +290,15 @@ int d9_host_times(d9_plan *plan, d9_node_time *rows, int capacity, bool reset) {
     for (int i = 0; i < plan->placed_count; i++) {
         d9_placed_rule *placed = &plan->placed[i];
         if (rows && i < capacity)
-            rows[i] = (d9_node_time){
-                placed->first,   placed->rule->name, placed->site.choice,  placed->site.why,
-                placed->seconds, placed->runs,       placed->rule->in_f32, placed->site.rounds_transforms};
+            rows[i] = (d9_node_time){placed->first,
+                                     placed->rule->name,
+                                     placed->site.choice,
+                                     placed->site.why,
+                                     placed->seconds,
+                                     placed->runs,
+                                     placed->rule->in_f32,
+                                     placed->site.rounds_transforms,
+                                     placed->site.tf32_outputs};
         if (reset) {
             placed->seconds = 0;
             placed->runs = 0;
