@@ -285,7 +285,7 @@ d9_status d9_runs_command(d9_cli *cli, const d9_experiment *experiment, const d9
     D9_TRY(open_runs(cli, experiment, options, &runs));
     if (options->run.given) return d9_runs_train_one(&runs);
     D9_TRY(d9_runs_prepare_ranks(&runs));
-    D9_TRY(d9_runs_check_tasks(&runs));
+    D9_TRY(d9_runs_check_commands(&runs));
     if (options->status) return d9_runs_show_status(&runs);
     const bool tasks = options->slurm || options->commands; /* each task checks the GPUs where it runs */
     if (!tasks) D9_TRY(check_devices(&runs));

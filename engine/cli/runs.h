@@ -74,7 +74,7 @@ d9_work_observer d9_runs_observer(d9_runs *runs); /* prints a line per ended run
 D9_MUST_USE d9_status d9_runs_show_end(const d9_runs *runs);
 
 /* runs_slurm.c: checks, before anything is written, that --slurm and --commands can express the tasks. */
-D9_MUST_USE d9_status d9_runs_check_tasks(const d9_runs *runs);
+D9_MUST_USE d9_status d9_runs_check_commands(const d9_runs *runs);
 /* Submits an array job of the tasks that have remaining runs; with --dry-run only prints the sbatch command. */
 D9_MUST_USE d9_status d9_runs_submit(const d9_runs *runs);
 /* Prints the commands of these tasks, one per line, for any launcher. */

@@ -125,7 +125,7 @@ done:
     return status;
 }
 
-d9_status d9_runs_check_tasks(const d9_runs *runs) {
+d9_status d9_runs_check_commands(const d9_runs *runs) {
     d9_status status = D9_OK;
     d9_context *context = &runs->cli->context;
     d9_text text;

@@ -98,7 +98,7 @@ typedef struct d9_dataset_options {
     const d9_vocabulary *words; /* texts, streams: of the model that is evaluated; NULL: made from the dataset */
     int64_t largest_picture;    /* folder, labelled: size limit of an image in megapixels; 0: 64 */
     bool skip_damaged; /* folder, labelled, text, imdb: leave out files that cannot be decoded, with warnings that name
-                          the first 50; labelled: also rows whose file is missing */
+                          the first 50; labelled: also rows whose file is missing, of which 20 are named */
     bool skip_empty;   /* folder, text: leave out class folders without files, with a warning for each */
     int64_t synthetic_train, synthetic_test; /* numbers of images; 0: 2048, 512 */
     int normalize;                           /* d9_normalize: sets mean and std */

@@ -98,7 +98,7 @@ assert rejected(dawn9.Error, "train.epochs", dawn9.train, "tiny.yaml", set=["tra
 assert rejected(dawn9.Error, "none.safetensors", dawn9.Model, "none.safetensors").status == 3
 assert rejected(dawn9.Error, "interrupted before step 2", dawn9.train, "tiny.yaml", progress=lambda *_: True).status == 130
 rejected(KeyError, "mine", dawn9.train, "tiny.yaml", progress=lambda *_: {}["mine"])
-def too_late(*_): # a signal handler that raises: Python runs it at the next callback from C, outside of any try there
+def too_late(*_): # a signal handler that raises: Python runs it at the next callback from C, before the callback's `try`
     raise TimeoutError("too late")
 signal.signal(signal.SIGALRM, too_late)
 signal.setitimer(signal.ITIMER_REAL, 0.05)

@@ -170,7 +170,7 @@ static void add_products(const d9_conv_description *d, double *const t[D9_CONV_A
         }
 }
 
-/* Stores x, in half precision rounded towards zero. */
+/* Stores x; a half precision rounds it towards zero. */
 static void store_truncated(d9_type type, void *data, int64_t i, double x) {
     d9_fake_store(type, data, i, x);
     if (type != D9_F32 && fabs(d9_fake_load(type, data, i)) > fabs(x)) ((uint16_t *)data)[i]--;

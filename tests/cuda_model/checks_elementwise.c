@@ -6,7 +6,7 @@
 static const int64_t counts[] = {1, 7, 8, 65, 2051}; /* the last: more than a block of runs */
 enum { COUNTS = sizeof counts / sizeof *counts };
 
-/* Every count, store and shift. */
+/* A loop over every combination of count, storage type and shift. */
 #define FOR_ALL(count, store, shift)                                                                                   \
     for (int which = 0; which < COUNTS; which++)                                                                       \
         for (int64_t count = counts[which], once = 1; once; once = 0)                                                  \

@@ -1,4 +1,4 @@
-/* Texts: embeddings, recurrent layers and the last token, against plain loops in double. */
+/* Texts: embeddings, recurrent layers and the last token, against plain loops (sums in double). */
 #include "tests/cuda_model/checks.h"
 #include "tests/cuda_model/model.h"
 #define D9_REAL double

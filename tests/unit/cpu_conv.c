@@ -390,8 +390,8 @@ static bool accepts(const d9_cpu_conv_kernel *kernel, d9_cpu_conv_shape shape) {
     return false;
 }
 
-/* Tests every kernel that accepts the shape against the same expected sums, and adds the number of its passes to its
- * entry of `compared`. */
+/* Tests every kernel that accepts the shape against the same expected sums, and adds the number of its passes, over
+ * instruction sets, types and inputs, to its entry of `compared`. */
 static void check_case(int *compared, d9_cpu_conv_shape shape) {
     bool accepted[MOST_KERNELS], any = false;
     for (int k = 0; d9_cpu_conv_kernels[k]; k++) any |= accepted[k] = accepts(d9_cpu_conv_kernels[k], shape);

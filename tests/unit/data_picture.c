@@ -42,11 +42,11 @@ static int read_pictures(void **state) {
 TEST_GROUP(read_pictures, NULL)
 
 /* A copy without spare bytes (size 0: one byte), for the address sanitizer. */
-static uint8_t *exact(const uint8_t *bytes, size_t size) { return memcpy(test_room(size), bytes, size); }
+static uint8_t *exact_copy(const uint8_t *bytes, size_t size) { return memcpy(test_room(size), bytes, size); }
 
 static void check_two_pixels(const picture *from, const uint8_t expected[6]) {
     d9_image image;
-    uint8_t *bytes = exact(from->bytes, from->size);
+    uint8_t *bytes = exact_copy(from->bytes, from->size);
     assert_ints(d9_image_decode(&context, "picture", bytes, from->size, 0, &image), D9_OK, image.width, 2, image.height,
                 1);
     assert_memory_equal(image.pixels, expected, 6);
@@ -64,7 +64,7 @@ TEST(grey_palette_and_alpha_pngs_become_rgb) {
 static void check_red(const uint8_t *bytes, size_t size) {
     d9_image image;
     const int expected[3] = {200, 60, 30};
-    uint8_t *file = exact(bytes, size);
+    uint8_t *file = exact_copy(bytes, size);
     OK(d9_image_decode(&context, "picture", file, size, 0, &image));
     assert_int_equal(image.width * image.height, 64);
     for (int i = 0; i < 64 * 3; i++) assert_true(abs(image.pixels[i] - expected[i % 3]) <= 6);
@@ -75,7 +75,7 @@ TEST(jpeg_is_decoded) { check_red(jpeg.bytes, jpeg.size); }
 
 static void assert_picture_rejected(const uint8_t *bytes, size_t size, int64_t megapixels, const char *words) {
     d9_image image;
-    uint8_t *part = exact(bytes, size);
+    uint8_t *part = exact_copy(bytes, size);
     assert_rejection(d9_image_decode(&context, "dir/picture", part, size, megapixels, &image), D9_DATA, words);
     assert_null(image.pixels);
 }
@@ -278,7 +278,7 @@ TEST(orientation_is_found_or_upright) {
     size_t size = with_exif(little, sizeof little, file);
     assert_int_equal(d9_jpeg_orientation(file, size), 6);
     for (size_t i = 0; i < size; i++) { /* truncated anywhere */
-        uint8_t *part = exact(file, i);
+        uint8_t *part = exact_copy(file, i);
         const int orientation = d9_jpeg_orientation(part, i);
         assert_true(orientation == 1 || orientation == 6);
     }

@@ -436,7 +436,7 @@ RUN_TEST(test_a_loss_that_is_not_finite_ends_the_run) {
     assert_in_range(numbers[0], 2, 200);
     assert_ints(numbers[1], (numbers[0] + 4) / 5, numbers[2], 7);
     options.observer.step = ignore_step;
-    const run_report now = run_train(&options, NULL); /* detected at once, in the same step */
+    const run_report now = run_train(&options, NULL); /* detected right after the step, which is the one named above */
     assert_int_equal(now.status, D9_NONFINITE);
     assert_string_equal(now.message, end.message);
     assert_false(run_has(b->folder, "result.json") || run_has(b->folder, "model.safetensors"));

@@ -24,7 +24,7 @@ typedef struct d9_site {
     const d9_plan *plan; /* plan of the site; during `match` it holds only the earlier sites */
     void *data;          /* the rule's own data; set by prepare, freed by release if the site owns it */
     char choice[96];     /* before prepare: choice of the forced plan, or ""; then the choice made ("own winograd") */
-    char why[64];        /* reason for the choice, for users; may contain times, so it is not part of the plan */
+    char why[64];        /* reason for the choice, for users; may contain times, so the plan's text leaves it out */
     bool rounds_transforms; /* set by prepare: operands made inside of the rule are rounded to bf16 before a product */
     unsigned tf32_outputs;  /* set by prepare: bit i: output i of the last node is that of a product whose f32 factors
                                tensor cores may round to tf32 */

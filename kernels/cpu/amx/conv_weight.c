@@ -263,7 +263,7 @@ static work work_of(const d9_cpu_conv_shape *shape, const layout *l, char *scrat
     return w;
 }
 
-/* Adds a row of 16 sums of all threads, in the order of the threads. */
+/* dw (16) = the sum of all threads' rows of 16 sums, in the order of the threads. */
 static void add_row(const d9_cpu *cpu, const layout *l, const char *scratch, int64_t at, float *dw) {
     __m512 sum = _mm512_setzero_ps();
     for (int t = 0; t < cpu->threads; t++)
