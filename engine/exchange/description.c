@@ -270,8 +270,8 @@ static bool read_provenance(const json_t *root, d9_provenance *data) {
     return fine && data->validation > 0 && read_hexadecimal(json_array_get(validation, 1), &data->validation_limit);
 }
 
-static d9_status read_provenance(d9_context *context, const char *path, const d9_safetensors *file,
-                                 d9_provenance *data) {
+static d9_status read_file_provenance(d9_context *context, const char *path, const d9_safetensors *file,
+                                      d9_provenance *data) {
     const char *text = d9_safetensors_metadata(file, "dawn9.data");
     json_t *root = text ? json_loads(text, 0, NULL) : NULL;
     const bool fine = !text || read_provenance(root, data);
@@ -329,7 +329,7 @@ d9_status d9_description_decode(d9_context *context, const char *path, const d9_
     D9_TRY(check_config(&reader));
     D9_TRY(read_texts(&reader, "dawn9.classes", 1, &made->classes, &made->class_names));
     D9_TRY(read_samples(&reader));
-    D9_TRY(read_provenance(context, path, file, &made->data));
+    D9_TRY(read_file_provenance(context, path, file, &made->data));
     made->data.classes = made->classes;
     made->data.class_names = made->class_names;
     D9_TRY(read_text(&reader, "dawn9.version", false, &reader.made->version));
