@@ -112,7 +112,8 @@ keep() {
     rm -rf "$work/finished"
 }
 
-# Adds a row about this part of a run (its machine and load) to a table that is packed with the records.
+# Adds a row about this part of a run (END: exit status; commit, processor, load) to a table that is packed with the
+# records.
 add_sitting() { # EXPERIMENT ARM SEED END
     printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$2" "$3" "$4" "$(git -C "$program" rev-parse --short HEAD)" \
         "$("$program/build/dawn9" devices | sed -n 's/^cpu *\(.*\), [0-9]* threads.*/\1/p')" \

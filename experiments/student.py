@@ -13,7 +13,7 @@ def below(t, degrees, pieces=2000):
 
 @functools.cache
 def quantile(p, degrees):
-    """Quantile of Student's t for 1/2 <= p < 1, by bisection."""
+    """Quantile of Student's t for 1/2 <= p <= 0.999, by bisection."""
     low, high = 0.0, 1000.0
     for _ in range(60):
         middle = (low + high) / 2

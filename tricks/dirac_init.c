@@ -3,8 +3,8 @@
 #include "tricks/trick.h"
 
 /* A convolution's weight is (O, H, W, I). If a side is even, the pixel after the middle is copied. */
-static d9_status copy_channels(d9_context *context, const d9_initializer *self, const d9_init_site *site,
-                               double *values, int64_t count) {
+static d9_status set_identity_filters(d9_context *context, const d9_initializer *self, const d9_init_site *site,
+                                      double *values, int64_t count) {
     (void)context, (void)self;
     const int64_t *d = site->parameter->shape.d, size = count / d[0], centre = (d[1] / 2 * d[2] + d[2] / 2) * d[3];
     for (int64_t o = 0; o < d[0] && o < d[3]; o++)
@@ -24,7 +24,7 @@ static d9_status on_init(d9_context *context, const void *opaque, d9_graph *grap
     for (int v = 0; v < graph->value_count; v++) {
         if (!becomes_identity(&graph->values[v])) continue;
         graph->values[v].init.name = "dirac";
-        graph->values[v].init.adjust = copy_channels;
+        graph->values[v].init.adjust = set_identity_filters;
         edits++;
     }
     return edits ? D9_OK : d9_trick_reject(context, "dirac_init", "the model has no learned convolution above 1x1");

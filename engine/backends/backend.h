@@ -46,7 +46,8 @@ typedef struct d9_node_time {  /* a rule in a plan and its time */
     const char *why;           /* reason for the choice, for users: "first choice"; "": none is given */
     double seconds;            /* of all runs since the last reset */
     int64_t runs;
-    bool in_f32; /* the rule keeps values between its nodes in f32, even if their types are narrower; it uses no tf32 */
+    bool in_f32; /* the rule keeps values between its nodes in f32, even if their types are narrower, but for cast
+                  * weights and gradients before an activation; it uses no tf32 */
     bool rounds_transforms; /* operands made in the rule (Winograd tiles, gradients of gates) are rounded to bf16 */
     unsigned tf32_outputs;  /* bit i: output i of the rule's last node is that of a product whose f32 factors may be
                                rounded to tf32 */

@@ -1,7 +1,7 @@
 /* CIFAR-10 and CIFAR-100 in their official binary layout.
  *
- * A file has 10,000 (CIFAR-100's train.bin: 50,000) records of fixed size: one label byte (CIFAR-100: the coarse, then
- * the fine label; the fine one is the class), then 3072 bytes of pixels, three planes R, G, B of 32 rows of 32. The
+ * A file has 10,000 (CIFAR-100's train.bin: 50,000) records of fixed size: one label byte (CIFAR-100: two, the coarse
+ * label and the fine one, which is the class), then 3072 bytes of pixels, three planes R, G, B of 32 rows of 32. The
  * planes are interleaved to (H, W, C) here. The Python version is converted to this layout first (cifar_python.c).
  * Source: https://www.cs.toronto.edu/~kriz/cifar.html */
 #include "data/source.h"

@@ -22,7 +22,7 @@ static void begin_node(d9_onnx_writer *base, const char *op, const char *name, c
         json_pack("{s:s, s:s, s:o, s:s, s:{}}", "op", op, "name", name, "inputs", list, "output", output, "attributes");
 }
 
-static void put_output(d9_onnx_writer *base, const char *output) {
+static void put_further_output(d9_onnx_writer *base, const char *output) {
     json_t *node = writer_of(base)->node;
     if (!json_object_get(node, "states")) json_object_set_new(node, "states", json_array());
     json_array_append_new(json_object_get(node, "states"), json_string(output));
@@ -119,7 +119,7 @@ d9_status d9_network_describe(d9_context *context, const d9_config *config, cons
                                  .std = extent->std,
                                  .channels = extent->channels,
                                  .begin = begin_node,
-                                 .output = put_output,
+                                 .output = put_further_output,
                                  .integers = put_integers,
                                  .integer = put_integer,
                                  .real = put_real,

@@ -23,8 +23,8 @@ done:
     return status;
 }
 
-d9_status d9_draft_append_shared(d9_context *context, d9_arena *arena, d9_config_edits *edits,
-                                 const d9_config_edits *from) {
+d9_status d9_draft_add_shared(d9_context *context, d9_arena *arena, d9_config_edits *edits,
+                              const d9_config_edits *from) {
     d9_status status = D9_OK;
     for (int i = 0; i < from->count; i++) {
         d9_config_edit edit = from->items[i];

@@ -17,9 +17,9 @@ typedef struct d9_draft {
 /* Adds the edit of --set KEY=VALUE. `node`: place of the key in the experiment file; NULL: not from a file. */
 D9_MUST_USE d9_status d9_draft_set(d9_context *context, d9_arena *arena, d9_config_edits *edits, const char *key,
                                    const d9_tree *value, const d9_tree *node);
-/* Appends the edits of `from`, marked as shared by all arms. */
-D9_MUST_USE d9_status d9_draft_append_shared(d9_context *context, d9_arena *arena, d9_config_edits *edits,
-                                             const d9_config_edits *from);
+/* Adds the edits of `from` as d9_config_edits_add does, marked as shared by all arms. */
+D9_MUST_USE d9_status d9_draft_add_shared(d9_context *context, d9_arena *arena, d9_config_edits *edits,
+                                          const d9_config_edits *from);
 
 /* Loads the draft's configuration and fills `arm`. An error in an edit of the file is reported with the edit's line. */
 D9_MUST_USE d9_status d9_draft_resolve(d9_context *context, d9_arena *arena, const d9_draft *draft, d9_arm *arm);

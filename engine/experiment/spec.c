@@ -82,8 +82,8 @@ static d9_status read_shared(d9_spec *spec, const d9_experiment_options *options
     d9_status status;
     d9_config_edits own = {0};
     D9_TRY(read_edits(spec, spec->root, &own));
-    D9_TRY(d9_draft_append_shared(spec->context, spec->arena, &spec->shared, &own));
-    D9_TRY(d9_draft_append_shared(spec->context, spec->arena, &spec->added, &options->edits));
+    D9_TRY(d9_draft_add_shared(spec->context, spec->arena, &spec->shared, &own));
+    D9_TRY(d9_draft_add_shared(spec->context, spec->arena, &spec->added, &options->edits));
 done:
     return status;
 }
@@ -287,7 +287,7 @@ d9_status d9_experiment_ablation(d9_context *context, const char *config, const 
     (*experiment)->question = "What does each trick contribute?";
     D9_TRY(d9_seeds_set_first(context, *experiment, options->seeds ? options->seeds : 5));
     base.config = (*experiment)->file;
-    D9_TRY(d9_draft_append_shared(context, arena, &base.edits, &options->edits));
+    D9_TRY(d9_draft_add_shared(context, arena, &base.edits, &options->edits));
     D9_TRY(d9_ablation_make_arms(context, &base, only, only_count, *experiment));
     D9_TRY(d9_arms_link(context, *experiment));
     D9_TRY(d9_experiment_set_command(context, *experiment, "ablate", only, only_count, options));

@@ -49,7 +49,7 @@ typedef enum d9_buffer {
     D9_BUFFER_TABLE,       /* master type (channels, 256): normalised value of each byte */
     D9_BUFFER_METRICS,     /* f64 (4): summed loss, labelled and correct rows, first non-finite step + 1 (0: none) */
     D9_BUFFER_LOGITS, /* f32 or f64 (rows, classes): output of an evaluation step; rows: samples, of a stream tokens */
-    D9_BUFFER_GUARD,  /* fp16: loss scale and its state, defined by the backend; otherwise empty */
+    D9_BUFFER_GUARD,  /* training in fp16: loss scale and its state, defined by the backend; otherwise empty */
     D9_BUFFER_ACCUMULATORS, /* the first of D9_MAX_ACCUMULATORS named buffers (step/program.h); master type */
     D9_BUFFER_COUNT = D9_BUFFER_ACCUMULATORS + D9_MAX_ACCUMULATORS
 } d9_buffer;

@@ -69,7 +69,7 @@ D9_MUST_USE d9_status d9_config_extent(d9_context *context, const d9_config *con
  * data set (D9_USAGE). Reads no file, so the number of samples in the user's own files is unknown. */
 D9_MUST_USE d9_status d9_config_try(d9_context *context, const d9_config *config);
 /* Checks a configuration as d9_config_try does, for a run of `ranks` processes. Sets *found to true if the network has
- * a batch norm over the whole batch, which several processes must divide (train.norm_groups), else to false. */
+ * a batch norm over the whole batch, for which several processes need train.norm_groups, else to false. */
 D9_MUST_USE d9_status d9_config_find_whole_norm(d9_context *context, const d9_config *config, int ranks, bool *found);
 /* Describes the dataset of a configuration as far as it is known without reading a file (d9_dataset_describe). */
 D9_MUST_USE d9_status d9_config_describe_dataset(d9_context *context, const d9_config *config, d9_dataset *promised);

@@ -26,10 +26,10 @@ typedef struct comparison {
     bool truncate; /* copy_bytes truncates values to tf32 on their way to the reference backend */
     updated_state updated[MAX_UPDATED];
     int updated_count;
-    const char *choice;     /* the current rule's algorithm, for messages */
-    bool in_f32;            /* the current rule does not round between its nodes */
-    d9_value *wide;         /* copy of the graph's values; those that a rule with in_f32 does not round have the type
-                             * f32 */
+    const char *choice; /* the current rule's algorithm, for messages */
+    bool in_f32;    /* the current rule keeps f32 between its nodes, except for the values that widen_between names */
+    d9_value *wide; /* copy of the graph's values; those that a rule with in_f32 does not round have the type
+                     * f32 */
     bool rounds_transforms; /* the current rule rounds its intermediate operands (Winograd tiles, gradients of gates) to
                              * half precision */
     unsigned tf32_outputs;  /* outputs of the current rule's last node that may come from factors rounded to tf32 */

@@ -34,24 +34,24 @@ static void faulty_release(void *user, void *pointer) {
     ((faults *)user)->live--;
     d9_system_default()->release(NULL, pointer);
 }
-static bool interrupted(faults *faults, int kind) { /* true: this call fails with EINTR */
+static bool take_interruption(faults *faults, int kind) { /* true: this call fails with EINTR */
     if (faults->interruptions[kind] == 0) return false;
     faults->interruptions[kind]--;
     errno = EINTR;
     return true;
 }
 static int faulty_open(void *user, const char *path, int flags, int mode) {
-    return interrupted(user, OPENING) ? -1 : d9_system_default()->open(NULL, path, flags, mode);
+    return take_interruption(user, OPENING) ? -1 : d9_system_default()->open(NULL, path, flags, mode);
 }
 static ssize_t faulty_read(void *user, int file, void *bytes, size_t size) {
     faults *faults = user;
-    if (interrupted(faults, READING)) return -1;
+    if (take_interruption(faults, READING)) return -1;
     if (faults->most_at_once && size > faults->most_at_once) size = faults->most_at_once;
     return read(file, bytes, size);
 }
 static ssize_t faulty_write(void *user, int file, const void *bytes, size_t size) {
     faults *faults = user;
-    if (interrupted(faults, WRITING)) return -1;
+    if (take_interruption(faults, WRITING)) return -1;
     if (faults->most_at_once && size > faults->most_at_once) size = faults->most_at_once;
     if (faults->disk_bytes_left == 0) return errno = ENOSPC, -1;
     if (faults->disk_bytes_left > 0 && (int64_t)size > faults->disk_bytes_left) size = (size_t)faults->disk_bytes_left;

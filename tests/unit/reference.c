@@ -443,7 +443,8 @@ TEST(norm_moves_the_running_statistics) {
     op_live live;
     int spec = 0;
     while (op_spec_op(spec) != D9_OP_NORM) spec++;
-    op_case_make(&c, &context, spec + 1, D9_F64, D9_F64, OP_FILL_RANDOM); /* 65 images, 5 groups of 13, 2 x 2 */
+    op_case_make(&c, &context, spec + 1, D9_F64, D9_F64,
+                 OP_FILL_RANDOM); /* 65 images of 2 x 2, 27 channels, 5 groups */
     const d9_node *node = &c.graph->nodes[0];
     double mean[5 * 27], inv_std[5 * 27], moved_mean[5 * 27], moved_var[5 * 27];
     op_open(&live, &c, &d9_backend_reference, NULL);

@@ -107,7 +107,7 @@ typedef struct d9_cuda {
     int64_t *step;               /* on the device: number of the step that runs next */
     int64_t step_on_device;      /* value of `step` after all submitted work; -1: unknown */
     float *table[D9_MAX_TABLES]; /* on the device: the program's tables */
-    d9_cuda_guard *guard;        /* on the device, in D9_BUFFER_GUARD; NULL: not fp16 */
+    d9_cuda_guard *guard;        /* on the device, in D9_BUFFER_GUARD; NULL: not fp16, or no training */
     int64_t *gradient_ends;      /* on the device: (gradient_count) end offsets in GRADIENT, in elements */
     d9_value_id *gradients;      /* (gradient_count) gradients of the parameters, sorted by offset */
     int32_t gradient_count;

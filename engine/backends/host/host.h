@@ -34,7 +34,7 @@ typedef struct d9_rule {
     const char *name;
     int node_count;
     d9_op ops[D9_MAX_RULE_NODES];
-    bool in_f32; /* the rule keeps values between its nodes in f32, even if their types are narrower; it uses no tf32 */
+    bool in_f32;                        /* as in d9_node_time */
     bool (*match)(const d9_site *site); /* NULL: the conditions above suffice */
     /* True if the rule does not read its input `value`, because it recomputes that value or does not need it. NULL: the
      * rule reads all inputs. */

@@ -195,7 +195,7 @@ static void disconnect(d9_context *context, d9_parallel *parallel) {
 
 /* ---- connecting ---- */
 
-/* Finds the processes on this host, and how many of them have this process's affinity mask. */
+/* Finds the processes on this host, and how many of them, this one included, have this process's affinity mask. */
 static d9_status find_host_processes(d9_context *context, d9_parallel *parallel) {
     d9_status status;
     MPI_Comm host = MPI_COMM_NULL;
