@@ -43,7 +43,7 @@ export ASAN_OPTIONS=detect_leaks=1:intercept_tls_get_addr=0 LSAN_OPTIONS=print_s
 say() { printf '\n==== %s (%d s)\n' "$*" $(($(date +%s) - began)); }
 note() { echo "$1 $2: $3" >>"$results"; } # STATE BUILD, then TEST or "TEST REASON"
 has_command() { command -v "$1" >/dev/null 2>&1; }
-has_numpy() { /usr/bin/python3 -c 'import numpy' 2>/dev/null; }
+has_module() { /usr/bin/python3 -c "import $1" 2>/dev/null; }
 has_sanitizers() { echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | clang -fsanitize=fuzzer,address,undefined -x c - -o /dev/null 2>/dev/null; }
 
 # ---- why a test may be skipped in CI: the only list ----
@@ -71,7 +71,13 @@ lacks() { # REASON BUILD
     sanitizers) ! has_sanitizers ;;
     x86-64) [ "$(uname -m)" != x86_64 ] ;;
     mpi) built_with "$2" DAWN9_MPI:BOOL=OFF || ! has_command mpicc || ! has_command mpirun ;;
-    numpy) ! has_numpy ;;
+    numpy | sklearn) ! has_module "$1" ;;
+    pytorch) ! has_module torch && ! python3 -c 'import torch' 2>/dev/null ;;
+    onnxruntime) ! has_command node || [ ! -d build/onnxruntime/node_modules/onnxruntime-node ] ;;
+    slurm) ! has_command slurmctld || ! has_command slurmd || ! has_command munged || ! has_command sbatch ;;
+    root) [ "$(id -u)" != 0 ] ;;
+    chromium) ! has_command chromium && ! has_command chromium-browser && ! has_command google-chrome ;;
+    gnuplot) ! has_command gnuplot ;;
     xray-table) [ ! -r "${DAWN9_XRAY_CSV-}" ] ;;
     areas) [ ! -r "${DAWN9_AREAS-}" ] ;;
     nvcc) ! has_nvcc_of_table "$2" ;;
@@ -109,10 +115,10 @@ install_tools() {
     [ $extent != long ] || has_command valgrind || missing="$missing valgrind"
     [ $extent != long ] || has_command clang-tidy || missing="$missing clang-tidy"
     [ $extent != long ] || has_command cppcheck || missing="$missing cppcheck"
-    [ $extent != long ] || /usr/bin/python3 -c 'import torch' 2>/dev/null || missing="$missing python3-torch"
-    [ $extent != long ] || /usr/bin/python3 -c 'import sklearn' 2>/dev/null || missing="$missing python3-sklearn"
+    [ $extent != long ] || has_module torch || missing="$missing python3-torch"
+    [ $extent != long ] || has_module sklearn || missing="$missing python3-sklearn"
     [ $extent != long ] || has_command npm || missing="$missing npm"
-    has_numpy || missing="$missing python3-numpy"
+    has_module numpy || missing="$missing python3-numpy"
     has_command groff || missing="$missing groff-base"
     [ $extent != long ] || has_command chromium || missing="$missing chromium"
     [ -n "$missing" ] || return 0

@@ -189,8 +189,10 @@ TEST(text_networks_agree_with_the_reference) {
 
 /* cuBLAS computes the weight gradients of layers with 130 hidden units, in tf32. */
 TEST(large_recurrent_layers_agree_with_the_reference_in_tf32) {
+    d9_config *config = run_language_config("cuda", "tf32", run_folder_new(), 130);
+    config->trick_on[d9_trick_index("clip_norm")] = false; /* it overwrites the gradients */
     set_tensor_cores(true);
-    run_check_rules(&context, run_language_config("cuda", "tf32", run_folder_new(), 130), false, 30);
+    run_check_rules(&context, config, false, 20);
     set_tensor_cores(false);
 }
 
