@@ -75,28 +75,24 @@ void d9_tree_quote(const char *bytes, d9_text *text) {
 /* Writes a scalar, quoted if needed. Inside brackets more scalars need quotes than in a block. */
 static void write_scalar(const d9_tree *node, bool bracketed, d9_text *text) {
     const bool marked = node->text[strcspn(node->text, ",[]{}:#")] || node->text[0] == '?';
-    if (node->quoted || (bracketed && (marked || (!node->key && !node->text[0]))))
+    const bool folded = strchr(node->text, '\n') != NULL; /* a plain scalar over several lines, with an empty one */
+    if (node->quoted || folded || (bracketed && (marked || (!node->key && !node->text[0]))))
         d9_tree_quote(node->text, text);
     else
         d9_text_add(text, "%s", node->text);
 }
 
-/* True if a key in braces would be read differently without quotes, or contains a control character. */
-static bool needs_quotes(const char *key) {
-    bool marked = strchr("?&*!|>'\"%@`#: ", key[0]) != NULL || (key[0] == '-' && (key[1] == ' ' || !key[1]));
-    for (const char *c = key; *c; c++) {
-        const bool before_blank = c[1] == ' ' || !c[1];
-        marked |= (unsigned char)*c < ' ' || *c == 0x7f || strchr(",[]{}", *c) || (*c == ':' && before_blank) ||
-                  (*c == ' ' && (c[1] == '#' || !c[1]));
-    }
-    return marked;
+/* Keys of options and tricks are written plainly, any other key in quotes. */
+static bool is_plain_key(const char *key) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-+";
+    return key[0] && key[0] != '-' && !key[strspn(key, plain)];
 }
 
 static void write_key(const char *key, d9_text *text) {
-    if (needs_quotes(key))
-        d9_tree_quote(key, text);
-    else
+    if (is_plain_key(key))
         d9_text_add(text, "%s", key);
+    else
+        d9_tree_quote(key, text);
     d9_text_add(text, ": ");
 }
 

@@ -39,8 +39,8 @@ void d9_tree_append(d9_tree *parent, d9_tree *child);
 void d9_tree_remove(d9_tree *map, const char *key);
 d9_tree *d9_tree_find(const d9_tree *map, const char *key); /* NULL: no such key, or `map` is not a map */
 
-/* Appends the node as one line of YAML: 0.3, "a b", [64, 128], {celu.alpha: 0.3}, {"a: b": 1}. Reads back to the
- * same tree. */
+/* Appends the node as one line of YAML: 0.3, "a b", [64, 128], {celu.alpha: 0.3}, {"a: b": 1}. Reads back to an
+ * equal tree, except that keys have at most 1024 bytes in YAML. An empty item of a list becomes an empty text. */
 void d9_tree_write(const d9_tree *node, d9_text *text);
 
 void d9_tree_quote(const char *bytes, d9_text *text); /* "a b", as a quoted scalar */

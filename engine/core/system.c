@@ -356,14 +356,14 @@ d9_status d9_file_append(d9_context *context, const char *path, const void *byte
     const d9_system *system = context->system;
     d9_status status = D9_OK;
     struct stat state = {0};
-    bool existed = system->stat(system->user, path, &state) == 0;
+    const bool existed = system->stat(system->user, path, &state) == 0, is_new = !existed && errno == ENOENT;
     D9_TRY(check_target(context, path, NULL));
     int file = open_file(system, path, O_WRONLY | O_CREAT | O_APPEND);
     D9_TRY(check_write(context, path, file >= 0));
     status = write_all(context, path, file, bytes, size);
     d9_status closed = close_file(context, path, file);
     if (status == D9_OK) status = closed; /* it may be the first to report that the disk is full */
-    if (status != D9_OK) undo_append(context, path, existed ? state.st_size : -1);
+    if (status != D9_OK && (existed || is_new)) undo_append(context, path, existed ? state.st_size : -1);
 done:
     return status;
 }

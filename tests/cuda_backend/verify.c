@@ -46,7 +46,7 @@ TEST(every_rule_agrees_with_the_reference) {
 
 TEST(training_on_growing_images_agrees_with_the_reference) { run_check_smaller_images("cuda"); }
 
-/* Rows compared in tf32. Limits may be wide only where tensor cores round: convolutions. */
+/* Rows compared in tf32. Limits may be wide only where tensor cores round, in this network the convolutions. */
 typedef struct limits {
     int convolutions, others; /* number of rows */
     double worst;             /* largest error of a convolution */
@@ -65,7 +65,7 @@ static void check_tf32_row(void *user, const d9_verify_row *row) {
     *(convolution ? &l->convolutions : &l->others) += 1;
 }
 
-TEST(tf32_widens_the_limits_of_convolutions_alone) {
+TEST(tf32_widens_the_limits_of_its_products_alone) {
     limits l = {0};
     d9_session tested, judge;
     int failed;

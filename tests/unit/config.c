@@ -473,7 +473,9 @@ TEST(test_printed_configurations_are_read_back, enter_source_folder) {
 
 /* Inner keys of `ablate` are checked only when an arm of an ablation is made. */
 TEST(any_key_and_value_is_printed_so_that_it_reads_back, enter_source_folder) {
-    static const char *const keys[] = {"a: b", "a #b", "a, b", "{a}", "?a", "- a", "a:", " a", "a\tb", "\"a\\", "'a'"};
+    static const char *const keys[] = {"a: b", "a #b", "a, b", "{a}",        "?a",
+                                       "- a",  "a:",   " a",   "a\tb",       "\"a\\",
+                                       "'a'",  "-a",   "a:?b", "a\302\205b", "a\342\200\250b"};
     for (int i = 0; i < COUNT(keys); i++) {
         d9_text *yaml = test_text();
         d9_text_add(yaml, "ablate: {celu: {");
@@ -481,12 +483,12 @@ TEST(any_key_and_value_is_printed_so_that_it_reads_back, enter_source_folder) {
         d9_text_add(yaml, ": 1}}");
         assert_round_trip(parse(d9_text_get(yaml), NULL));
     }
-    const d9_config *config =
-        parse("ablate:\n  celu:\n    it's -a:b: ?a\n    -c#: [1]\n    d:\n      -\n      - 1\n", NULL);
+    const d9_config *config = parse(
+        "ablate:\n  celu:\n    it's -a:b: ?a\n    -c#: [1]\n    d:\n      -\n      - 1\n    e: x\n\n      y\n", NULL);
     assert_round_trip(config);
     d9_text *text = test_text();
     d9_tree_write(config->ablate, text);
-    assert_string_equal(d9_text_get(text), "{celu: {it's -a:b: \"?a\", -c#: [1], d: [\"\", 1]}}");
+    assert_string_equal(d9_text_get(text), "{celu: {\"it's -a:b\": \"?a\", \"-c#\": [1], d: [\"\", 1], e: \"x\\ny\"}}");
 }
 
 /* Texts that YAML would read as numbers, dates, truth values or null are quoted, and texts with a space. */
