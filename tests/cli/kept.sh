@@ -8,18 +8,30 @@ made() { # OURS COMMITTED
     same "$1" "$2" "not what its records give (meant so? experiments/keep.sh write): $2"
 }
 
-# ---- the archives have their digests and canonical packing ----
+# ---- every archive has its digest and is packed as keep.sh packs; keep.sh packs three of them again ----
 accepts env -C "$results" sha256sum --check --quiet archives.sha256
 (cd "$results" && echo */*/records.tar.gz | tr ' ' '\n') >archives
 sed 's/^[0-9a-f]*  //' "$results/archives.sha256" | LC_ALL=C sort | diff archives - >"$err" || fail "other archives than in archives.sha256"
-while read -r archive; do
-    kept=${archive%/*} name=${archive%/*}
-    name=${name#*/}
-    accepts "$keep" unpack "$results/$kept" "unpacked/$name"
-    accepts "$keep" pack "unpacked/$name" "packed/$name/all/$name"
-    gzip -dc "$results/$archive" >committed.tar
-    gzip -dc "packed/$name/all/$name/records.tar.gz" | cmp -s - committed.tar || fail "not packed as keep.sh packs: $archive"
-done <archives
+asserts "$results" <<'PYTHON'
+import glob, gzip, os, re, tarfile
+for path in glob.glob(sys.argv[1] + "/*/*/records.tar.gz"):
+    packed, blocks = gzip.open(path).read(), []
+    with tarfile.open(path) as archive:
+        files = sorted(archive, key=lambda file: os.fsencode(file.name))
+    for file in files:
+        assert not re.search(r"\.safetensors$|^report/|^(report\.html|summary\.txt|records\.tar\.gz)$", file.name), (path, file.name)
+        plain = tarfile.TarInfo(file.name)
+        plain.size, plain.mode = file.size, 0o644
+        blocks += plain.tobuf(tarfile.GNU_FORMAT), packed[file.offset_data:file.offset_data + -(-file.size // 512) * 512]
+    size = sum(map(len, blocks)) + 1024 # a tar ends with two empty blocks, and is a multiple of 10 KiB
+    assert b"".join(blocks) + bytes(1024 + -size % 10240) == packed, "not packed as keep.sh packs: " + path
+PYTHON
+for kept in cpu/first-trick cpu/verify gpu/h200-ladder; do
+    accepts "$keep" unpack "$results/$kept" "unpacked/$kept"
+    accepts "$keep" pack "unpacked/$kept" "packed/$kept"
+    gzip -dc "$results/$kept/records.tar.gz" >committed.tar
+    gzip -dc "packed/$kept/records.tar.gz" | cmp -s - committed.tar || fail "keep.sh packs $kept in another way"
+done
 
 # ---- experiments: tables ----
 tables() { # KEPT TABLE...
@@ -56,6 +68,7 @@ for table in arms effects; do differ "ladder-small/report/$table.tsv" "$results/
 
 # ---- other measurements: their summaries ----
 summarise() { # SCRIPT KEPT: its summary, and the table SCRIPT.tsv if the archive has one
+    accepts "$keep" unpack "$results/$2" "unpacked/${2#*/}"
     table=unpacked/${2#*/}/$1.tsv
     rm -f committed.tsv
     [ ! -f "$table" ] || mv "$table" committed.tsv
@@ -96,6 +109,7 @@ accepts "$dawn9" experiment recipes.yaml --dry-run --json
 cp "$out" recipes.json
 runs_are_of recipes.json unpacked/recipes
 for search in speed94-search fewest94-search; do
+    accepts "$keep" unpack "$results/speed/$search" "unpacked/$search"
     accepts "$dawn9" experiment "$source/experiments/$search.yaml" --dry-run --json
     cp "$out" search.json
     json search.json '{a["name"]: a["config_hash"] for a in d["arms"]} == {a["name"]: a["config_hash"] for a in json.load(open("'unpacked/$search'/experiment.json"))["arms"]}'
