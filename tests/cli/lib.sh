@@ -44,6 +44,18 @@ skips() {
 # The CPU backends of this build: onednn only if its library is installed.
 cpu_backends() { "$dawn9" devices | sed -n '/absent/d; s/^\(cpu\|onednn\) .*/\1/p'; }
 
+# ask NAME ARGUMENT...: status 0 if this function of tests/support/checker.py returns true. One process answers all: to
+# start Python takes as long as ten small commands.
+ask() {
+    if [ ! -p "$scratch/ask" ]; then
+        mkfifo "$scratch/ask" "$scratch/answer"
+        (python3 -S "$source/tests/support/checker.py" "$scratch" $$ >"$scratch/checker" 2>&1 &)
+    fi
+    printf '%s\0' "$PWD" "$@" >"$scratch/ask"
+    read -r _answer <"$scratch/answer"
+    [ "$_answer" = yes ]
+}
+
 # ---- running commands ----
 
 # Runs the command; standard output and error go to $out and $err, its status to $status.
@@ -73,29 +85,19 @@ complains() {
     shift 2
     observe "$@"
     [ $status = "$_expected" ] || fail "status $status, $_expected expected: $*"
-    _pattern='^(?=dawn9: )'
-    set -f # no word is expanded to names of files
-    for _word in $_words; do
-        case $_word in [A-Za-z0-9_]*) _left='(?<![A-Za-z0-9_])' ;; *) _left= ;; esac
-        case $_word in *[A-Za-z0-9_]) _right='(?![A-Za-z0-9_])' ;; *) _right= ;; esac
-        _pattern="$_pattern(?=.*$_left(?:$_word)$_right)"
-    done
-    set +f
-    { read -r _line && ! read -r _line && LC_ALL=C grep -Pq -- "$_pattern" "$err"; } <"$err" ||
-        fail "standard error is not one line with '$_words': $*"
+    ask complaint "$_words" || fail "standard error is not one line with '$_words': $*"
 }
 # ends STATUS WORDS COMMAND...: as `complains`, and no half-written file stays.
 ends() {
     complains "$@"
-    _left=$(find . -name '*.part*')
-    [ -z "$_left" ] || fail "half-written files: $_left"
+    ask whole || fail "half-written files: $(find . -name '*.part*')"
 }
 listing() { find . | LC_ALL=C sort; }
 # rejects STATUS WORDS COMMAND...: as `complains`, and no file was added or removed.
 rejects() {
-    _before=$(find .)
+    ask look
     complains "$@"
-    [ "$_before" = "$(find .)" ] || fail "files appeared or went: $*"
+    ask as_before || fail "files appeared or went: $*"
 }
 
 # has FILE PATTERN...: each pattern matches a line of the file. lacks FILE PATTERN...: none does.
@@ -147,11 +149,7 @@ json() {
     _file=$1
     shift
     checks=$((checks + $#))
-    python3 -S -c 'import json, sys
-d = json.load(open(sys.argv[1]))
-def result(run): return json.load(open(run + "/result.json"))
-wrong = [expression for expression in sys.argv[2:] if not eval(expression, globals())]
-if wrong: sys.exit("\n".join(wrong))' "$_file" "$@" 2>"$err" || fail "$_file: $*"
+    ask holds "$_file" "$@" || fail "$_file: $*"
 }
 # replies EXPRESSION COMMAND...: accepts the command, and the expression holds for the JSON that it prints.
 replies() {
@@ -198,7 +196,7 @@ until_written() { until [ -s "$1" ] || ! kill -0 "$2" 2>/dev/null; do sleep 0.05
 until_catching() {
     while kill -0 "$1" 2>/dev/null; do
         case $(grep -E '^(Name|SigCgt):' "/proc/$1/status" 2>/dev/null) in
-        *"$(basename "$dawn9")"*[2367abef]) break ;; # bit 1 of the mask
+        *"${dawn9##*/}"*[2367abef]) break ;; # bit 1 of the mask
         esac
         sleep 0.05
     done
