@@ -32,10 +32,9 @@ json.dump({"title": "t", "question": "q", "kind": "grid", "target": 50, "arms": 
 PYTHON
 accepts "$dawn9" report compared
 
-# Copies of the pages with a script at the end, which measures the page, clicks, and replaces the page by its findings
-# as JSON.
+# Copies of the pages with a script at the end, which measures the page, clicks, and sends its findings to all.html. This
+# page shows the copies in frames of several widths, and contains all findings as JSON.
 asserts <<'PYTHON'
-page = open("runs/report.html").read()
 visitor = """<script>
 addEventListener("load", () => {
   const found = {};
@@ -70,34 +69,43 @@ addEventListener("load", () => {
   const arm = heads.find(button => button.textContent === "Record");
   arm.click(); found.words = seeds();
   %s
-  document.body.innerHTML = "<pre>" + JSON.stringify(found) + "</pre>";
+  parent.postMessage([window.name, found], "*");
 });
 </script>"""
-open("runs/visited.html", "w").write(page.replace("</html>", visitor % "" + "</html>"))
-open("runs/noisy.html", "w").write(page.replace("</html>", visitor % "nonsense();" + "</html>"))
-compared = open("compared/report.html").read()
-open("compared/visited.html", "w").write(compared.replace("</html>", visitor % "" + "</html>"))
+for run, end, copy in ("runs", "", "visited"), ("runs", "nonsense();", "noisy"), ("compared", "", "visited"):
+    page = open(f"{run}/report.html").read()
+    open(f"{run}/{copy}.html", "w").write(page.replace("</html>", visitor % end + "</html>"))
+frames = (("runs", 1000), ("runs", 500), ("compared", 1400), ("compared", 500))
+open("all.html", "w").write("""<pre></pre><script>
+const found = {};
+addEventListener("message", sent => {
+  found[sent.data[0]] = sent.data[1];
+  document.querySelector("pre").textContent = JSON.stringify(found);
+});
+</script><iframe src="runs/noisy.html"></iframe>""" + "".join(
+    f'<iframe name="{run}{width}" width="{width}" height="900" style="border: 0" src="{run}/visited.html"></iframe>'
+    for run, width in frames))
 PYTHON
-
-visit() { # FILE [SIZE]: what the script found goes to found.json, the console's output to console
-    timeout 120 "$browser" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --window-size="${2-1000,800}" --user-data-dir="$scratch/browser" \
-        --enable-logging=stderr --dump-dom "file://$PWD/$1" >dom 2>console </dev/null || fail "the browser ended with status $?"
-    sed -n 's/.*<pre>\(.*\)<\/pre>.*/\1/p' dom >found.json
-}
-
-visit runs/visited.html
-grep CONSOLE console && fail "the console is not silent"
-json found.json 'd["pictures"] >= 3 and d["broken"] == 0 and d["repeated"] == 0 and d["narrow"] == 0'
-json found.json 'd["written_over"] == d["clipped"] == [] and d["legend_below"] == 0 and d["scroll"]' # one curve has no legend
-json found.json 'd["curves"] == 1 and d["confusions"] == 1' \
-    'd["once"] == "3 2 1" and d["said"] == "descending" and d["twice"] == "1 2 3" and d["words"] == "1 2 3"'
-visit runs/visited.html 500,800 # the narrowest window of Chromium
-json found.json 'd["pictures"] >= 3 and d["broken"] == 0 and d["narrow"] >= 2 and d["fits"]' \
-    'd["written_over"] == d["clipped"] == [] and d["legend_below"] == 0'
-visit compared/visited.html 1400,900
-json found.json 'd["wide"] == 0 and d["legend_below"] == 3 and d["written_over"] == d["clipped"] == [] and d["curves"] == 1'
-visit compared/visited.html 500,800
-json found.json 'd["fits"] and d["legend_below"] == 3 and d["written_over"] == d["clipped"] == []'
-visit runs/noisy.html # the script throws: the check of the console sees it
-grep -q CONSOLE console || fail "an error on the console goes unnoticed"
+timeout 120 "$browser" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --window-size=1500,900 \
+    --user-data-dir="$scratch/browser" --virtual-time-budget=20000 --enable-logging=stderr \
+    --dump-dom "file://$PWD/all.html" >dom 2>console </dev/null || fail "the browser ended with status $?"
+sed -n 's/.*<pre>\(.*\)<\/pre>.*/\1/p' dom >found.json
+grep CONSOLE console | grep -v noisy.html && fail "the console is not silent"
+grep -q 'CONSOLE.*noisy.html' console || fail "an error on the console goes unnoticed" # that script throws
+asserts <<'PYTHON'
+found = json.load(open("found.json"))
+assert sorted(found) == ["compared1400", "compared500", "runs1000", "runs500"]
+for name, d in found.items():
+    assert d["written_over"] == d["clipped"] == [], (name, d)
+    assert d["legend_below"] == (0 if "runs" in name else 3), (name, d) # one curve has no legend
+d = found["runs1000"]
+assert d["pictures"] >= 3 and d["broken"] == d["repeated"] == d["narrow"] == 0 and d["scroll"], d
+assert d["curves"] == d["confusions"] == 1, d
+assert d["once"] == "3 2 1" and d["said"] == "descending" and d["twice"] == d["words"] == "1 2 3", d
+d = found["runs500"]
+assert d["pictures"] >= 3 and d["broken"] == 0 and d["narrow"] >= 2 and d["fits"], d
+d = found["compared1400"]
+assert d["wide"] == 0 and d["curves"] == 1, d
+assert found["compared500"]["fits"]
+PYTHON
 verdict
