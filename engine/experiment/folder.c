@@ -2,6 +2,7 @@
 #include "core/system.h"
 #include "experiment/experiment.h"
 #include "record/effective.h"
+#include "record/record.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -352,6 +353,7 @@ d9_status d9_experiment_open(d9_context *context, const d9_experiment *experimen
         D9_TRY(d9_experiment_reject_folder(context, &arena, out, false)); /* files of a run would mix with its own */
     D9_TRY(d9_directory_make(context, out));
     D9_TRY(wait_for_lock(context, lock_path, &lock));
+    d9_record_remove_partial(context, out);
     D9_TRY(merge_and_write(context, out, path, wanted));
 done:
     d9_lock_free(context, lock_path, lock);

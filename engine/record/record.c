@@ -133,11 +133,11 @@ static bool is_partial_of(const char *entry, const char *name) {
     return digits > 0 && strcmp(process + digits, ".partial") == 0;
 }
 
-/* True for an unfinished copy of a file of a run. */
+/* True for an unfinished copy of a file of a run, or of the list of an experiment's runs. */
 static bool is_partial_record(const char *entry) {
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (is_partial_of(entry, files[i])) return true;
-    return false;
+    return is_partial_of(entry, "experiment.json");
 }
 
 void d9_record_remove_partial(d9_context *context, const char *folder) {

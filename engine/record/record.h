@@ -91,7 +91,8 @@ D9_MUST_USE d9_status d9_record_check(d9_context *context, const char *folder, c
 D9_MUST_USE d9_status d9_record_open(d9_context *context, d9_record *record, const char *folder,
                                      const d9_config *config, d9_record_mode mode, const d9_epoch_row *rows,
                                      int64_t count, int views);
-/* Removes partially written run files that killed processes left. Failures are ignored. The caller holds the lock. */
+/* Removes partially written files that killed processes left in the folder of a run or of an experiment. Failures are
+ * ignored. The caller holds the folder's lock. */
 void d9_record_remove_partial(d9_context *context, const char *folder);
 /* Sets the scores of an evaluation with `views` views under the keys of the measure; score_tta only if `views` is above
  * 1 or the measure has both_keys. False: out of memory. */

@@ -2,7 +2,8 @@
 . "$(dirname "$0")/lib.sh"
 draw drawn bars=24 disc=24 stripes=24
 for file in drawn/*/*.png; do
-    place=${file#drawn/} kind=$(basename "$(dirname "$file")") number=$(basename "$file" .png)
+    place=${file#drawn/} kind=${file#drawn/} number=${file##*/}
+    kind=${kind%/*} number=${number%.png}
     case $kind in bars) names='lines|straight' ;; stripes) names='lines' ;; *) names='none' ;; esac
     echo "$place,$names,$kind,$((1${number#0} % 12))"
 done >rows

@@ -271,8 +271,8 @@ accepts "$dawn9" train long.yaml $best --out best-broken --quiet --resume
 same best-straight/model.safetensors best-broken/model.safetensors "an interrupt changes or loses the best model"
 
 # ---- the learning rate range test ----
-accepts "$dawn9" train tiny.yaml --find-lr --out rates
-says '^ *rate +loss$' '^tiny: 120 steps of 32 images, learning rates from 0.0004 to 40$'
+accepts "$dawn9" train tiny.yaml --batch-size 16 --find-lr --out rates
+says '^ *rate +loss$' '^tiny: 120 steps of 16 images, learning rates from 0.0004 to 40$'
 says '^(lowest loss at learning rate [0-9.e+-]+; a usual peak is a tenth of it: --lr |the loss still falls at the largest learning rate tried)'
 grep -q muon "$out" && fail "a test of rates without muon speaks of it"
 says '^plot       rates/rates.svg$'
@@ -306,11 +306,11 @@ rejects 2 'run config.yaml --out' "$dawn9" train tiny.yaml --find-lr --out run
 rejects 2 '--html --events' "$dawn9" train tiny.yaml --runs 2 --html --events --out none
 prints '^no learning rate from [0-9.e+-]+ on lowers the loss' "$dawn9" train tiny.yaml --find-lr --lr 1000000 --out hot-rates
 [ -z "$(grep -E '^ +[0-9]' "$out" | sort | uniq -d)" ] || fail "rows of a short table are there twice"
-prints '^no learning rate up to 1e-07 lowers the loss; ' "$dawn9" train tiny.yaml --find-lr --lr 1e-9 --out cold-rates --quiet
+prints '^no learning rate up to 1e-07 lowers the loss; ' "$dawn9" train tiny.yaml --batch-size 8 --find-lr --lr 1e-9 --out cold-rates --quiet
 hides '--lr [0-9]'
 [ "$(sed -n 1p "$out" | tr -d ' ')" = rateloss ] || fail "--quiet prints more of a test of rates than its end"
 # The range test starts from the weights that train.from names.
-accepts "$dawn9" train tiny.yaml --find-lr --set train.from=run/model.safetensors --out begun-rates
+accepts "$dawn9" train tiny.yaml --batch-size 16 --find-lr --set train.from=run/model.safetensors --out begun-rates
 differ rates/rates.tsv begun-rates/rates.tsv "a test of rates forgets train.from"
 # Muon has a rate of its own, which grows with the others', from a thousandth of its peak to a hundred times its peak.
 accepts "$dawn9" train tiny.yaml --find-lr --lr 0.01 --with muon:rate=0.2 --out muon-rates
