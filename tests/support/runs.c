@@ -298,13 +298,20 @@ const d9_verify_row *run_verified_row(const run_verified *v, const char *group) 
     return NULL;
 }
 
+const char *const run_cases[RUN_IMAGE_CASES + RUN_TEXT_CASES] = {
+    "patch_whitening.safetensors",   "vgg.safetensors",      "resnet18_imagenet.safetensors",
+    "resnet50_imagenet.safetensors", "densenet.safetensors", "airbench_residual.safetensors",
+    "wide_resnet.safetensors",       "text_gru.safetensors", "text_lstm_layers.safetensors",
+    "language_lstm_tied.safetensors"};
+
 void run_check_verify(const char *backend, const char *precision, const char *cases, int training_cases) {
     static run_verified v;
     int rules = 0;
     run_verify(&v, &(d9_verify_options){.cases = run_path(D9_SOURCE_DIR "/tests/golden/cases", cases),
                                         .backend = backend,
                                         .precision = precision,
-                                        .threads = 2});
+                                        .data = training_cases > 1 ? NULL : D9_SOURCE_DIR "/tests",
+                                        .threads = strcmp(backend, "onednn") == 0 ? 1 : 2});
     for (int i = 0; i < v.count; i++) {
         const d9_verify_row *row = &v.rows[i];
         rules += strcmp(row->group, "rule by rule") == 0;

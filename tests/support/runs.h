@@ -94,8 +94,13 @@ typedef struct run_verified {
 void run_verify(run_verified *v, const d9_verify_options *options);              /* calls d9_verify in `context` */
 const d9_verify_row *run_verified_row(const run_verified *v, const char *group); /* its first; fails if none */
 
-/* Verifies golden cases (a folder or a file of tests/golden/cases; "": all). No row may fail, and `training_cases` rows
- * must be of the group "rule by rule". */
+/* Files of tests/golden/cases, one of every kind of network: first those of images, then those of texts. */
+enum { RUN_IMAGE_CASES = 7, RUN_TEXT_CASES = 3 };
+extern const char *const run_cases[RUN_IMAGE_CASES + RUN_TEXT_CASES];
+
+/* Verifies golden cases (a file of tests/golden/cases; "": all), with two threads, but one with oneDNN, whose threads
+ * spin while they wait for each other. No row may fail, and `training_cases` rows must be of the group "rule by
+ * rule". Patch statistics, which depend on no backend, are compared only with more than one training case. */
 void run_check_verify(const char *backend, const char *precision, const char *cases, int training_cases);
 
 /* Sessions are closed when the running test ends. Only that of run_session is initialised. */

@@ -1,6 +1,7 @@
 /* Registration of tests, and checks of messages. */
 #include "tests/support/test.h"
 #include <ctype.h>
+#include <malloc.h>
 
 enum { MOST = 128, MOST_KEPT = 1 << 15 };
 static struct CMUnitTest tests[MOST];
@@ -69,7 +70,9 @@ static int end_group(void **state) {
 
 void test_group(CMFixtureFunction set_up, CMFixtureFunction tear_down) { group[0] = set_up, group[1] = tear_down; }
 
+/* Freed memory stays with the process, because the system would clear its pages again for each session. */
 int test_run(void *state) {
+    mallopt(M_MMAP_MAX, 0), mallopt(M_TRIM_THRESHOLD, -1);
     if (!count || count > MOST) return print_error("%zu tests, 1 to %d expected\n", count, MOST), 1;
     for (size_t i = 0; i < count; i++) tests[i].initial_state = state;
     current = -1;

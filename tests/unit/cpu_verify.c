@@ -11,23 +11,14 @@ static void skip_unless_available(const char *backend, const char *precision) {
     if (missing) skip_for(missing, context.message);
 }
 
-enum { IMAGES = 7, TEXTS = 3 }; /* the first cases are of images, the others of texts */
-
 static void check_networks(const char *backend, const char *precision, int count) {
-    static const char *const cases[IMAGES + TEXTS] = {
-        "patch_whitening",   "vgg",         "resnet18_imagenet", "resnet50_imagenet", "densenet",
-        "airbench_residual", "wide_resnet", "text_gru",          "text_lstm_layers",  "language_lstm_tied"};
-    char name[64];
     skip_unless_available(backend, precision);
-    for (int i = 0; i < count; i++) {
-        snprintf(name, sizeof name, "%s.safetensors", cases[i]);
-        run_check_verify(backend, precision, name, 1);
-    }
+    for (int i = 0; i < count; i++) run_check_verify(backend, precision, run_cases[i], 1);
 }
 
 static void check_cpu(const char *precision, bool all) {
     if (!all || getenv("DAWN9_CPU_CEILING")) {
-        check_networks("cpu", precision, IMAGES + TEXTS);
+        check_networks("cpu", precision, RUN_IMAGE_CASES + RUN_TEXT_CASES);
         return;
     }
     skip_unless_available("cpu", precision);
@@ -39,9 +30,9 @@ TEST(golden_cases_pass_on_cpu_in_f32) { check_cpu("f32", true); }
 /* *state: not NULL if `test_cpu_verify all` asks for every case. */
 TEST(golden_cases_pass_on_cpu_in_bf16) { check_cpu("bf16", *state); }
 
-TEST(golden_cases_pass_on_onednn_in_f32) { check_networks("onednn", "f32", IMAGES); }
+TEST(golden_cases_pass_on_onednn_in_f32) { check_networks("onednn", "f32", RUN_IMAGE_CASES); }
 
-TEST(golden_cases_pass_on_onednn_in_bf16) { check_networks("onednn", "bf16", IMAGES); }
+TEST(golden_cases_pass_on_onednn_in_bf16) { check_networks("onednn", "bf16", RUN_IMAGE_CASES); }
 
 /* test_cpu_verify [all] */
 int main(int count, char **arguments) {

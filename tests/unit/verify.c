@@ -1,5 +1,6 @@
-/* verify: every case of tests/golden passes on the reference backend in f64 and f32; the elements compared are counted
- * in one case. verify_planted.c shows that cases with errors fail. */
+/* verify: on the reference backend, every case of tests/golden passes in f64, and one case of every kind of network in
+ * f32 (cpu_verify.c compares every rule of all cases in f32 with those of cpu); the elements compared are counted in
+ * one case. verify_planted.c shows that cases with errors fail. */
 #include "record/safetensors.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
@@ -13,8 +14,8 @@ static void verify(const char *folder, const char *cases, const char *precision)
                        .cases = cases, .backend = "reference", .precision = precision, .data = folder, .threads = 1});
 }
 
-static void check_golden(const char *folder, const char *precision) {
-    verify(folder, CASES, precision);
+static void check_golden(const char *folder, const char *cases, const char *precision) {
+    verify(folder, cases, precision);
     for (int i = 0; i < v.count; i++) {
         const d9_verify_row *row = &v.rows[i];
         if (row->skipped) continue;
@@ -25,12 +26,21 @@ static void check_golden(const char *folder, const char *precision) {
         assert_true(isnan(row->sensitivity) || (strcmp(precision, "f64") == 0 && row->error <= 3e-6));
     }
     OK(v.status);
+}
+
+TEST(test_golden_cases_pass_in_f64, run_folder_set_up) {
+    check_golden(*state, CASES, "f64");
     assert_int_equal(v.count, 32 * 5 + 3 + 1 + v.skipped); /* five groups each, the average of three, the pipeline */
     assert_int_equal(v.skipped, 2);                        /* patch statistics: CIFAR-10 is missing */
 }
 
-TEST(test_golden_cases_pass_in_f64, run_folder_set_up) { check_golden(*state, "f64"); }
-TEST(test_golden_cases_pass_in_f32, run_folder_set_up) { check_golden(*state, "f32"); }
+TEST(test_golden_cases_of_every_network_pass_in_f32, run_folder_set_up) {
+    for (int i = 0; i < RUN_IMAGE_CASES + RUN_TEXT_CASES; i++) {
+        check_golden(*state, run_path(CASES, run_cases[i]), "f32");
+        assert_in_range(v.count - v.skipped, 5, 6);
+    }
+    check_golden(*state, CASES "/pipeline.safetensors", "f32");
+}
 
 /* A row must compare all elements of its kind in the file. */
 TEST_WITH(const char *folder, test_elements_are_counted, run_folder_set_up) {

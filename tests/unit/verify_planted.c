@@ -1,15 +1,15 @@
 /* Errors planted in a reference case must be found: a tensor that is scaled by 1%, has one NaN, is missing or has
  * another size; invalid inputs, settings and files.
  *
- * The case is `ema` of tests/golden, which has tensors of every kind, reduced to 4 channels, 8 images and 2 steps so
- * that it runs in milliseconds. Its expected values are those of the reference backend in f64, so it passes unchanged,
- * and each tensor can be modified in turn. */
+ * The case is `ema` of tests/golden, which has tensors of every kind, reduced to 4 channels, 8 images of 16x16 and 2
+ * steps so that it runs in milliseconds. Its expected values are those of the reference backend in f64, so it passes
+ * unchanged, and each tensor can be modified in turn. */
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 #include "verify/case_run.h"
 
 #define EMA D9_SOURCE_DIR "/tests/golden/cases/ema.safetensors"
-enum { MAX_TENSORS = 256, MAX_METADATA = 16, BATCH = 8, CHANNELS = 4, STEPS = 2, GROUPS = 6 };
+enum { MAX_TENSORS = 256, MAX_METADATA = 16, BATCH = 8, SIDE = 16, CHANNELS = 4, STEPS = 2, GROUPS = 6 };
 
 typedef struct fixture {
     d9_arena arena;
@@ -55,7 +55,9 @@ static void add_small_inputs(fixture *f, const d9_safetensors *file) {
     for (int i = 0; i < file->tensor_count; i++) {
         const d9_tensor *tensor = &file->tensors[i];
         d9_shape shape = tensor->shape;
-        if (strcmp(tensor->name, "images") == 0 || strcmp(tensor->name, "labels") == 0)
+        if (strcmp(tensor->name, "images") == 0)
+            shape = (d9_shape){4, {BATCH, shape.d[1], SIDE, SIDE}};
+        else if (strcmp(tensor->name, "labels") == 0)
             shape.d[0] = BATCH;
         else if (strncmp(tensor->name, "init/", 5) == 0) {
             bool stem = strcmp(tensor->name, "init/prep.conv.weight") == 0,
@@ -121,6 +123,7 @@ static void add_small_metadata(fixture *f, const d9_safetensors *file) {
     d9_metadata *row = row_of_metadata(f, "case");
     row->value = with_setting(f, row->value, "steps", json_integer(STEPS));
     row->value = with_setting(f, row->value, "lr", json_pack("[f, f]", 0.2, 0.4));
+    row_of_metadata(f, "dawn9.image_size")->value = "[16, 16]";
     shrink_config(f);
 }
 

@@ -36,32 +36,35 @@ static void find_patch_corner(const geometry *g, int64_t p, int64_t *top, int64_
     *left = p % g->out_width * g->stride - g->pad;
 }
 
-/* Offset of pixel (h, w) in an image; -1: outside. */
-static int64_t pixel_offset(const geometry *g, int64_t h, int64_t w) {
-    return h < 0 || h >= g->height || w < 0 || w >= g->width ? -1 : (h * g->width + w) * g->in;
+/* A row of a patch: its elements [begin, end) lie in the image, from `at` on; the others are zero. */
+typedef struct span {
+    int64_t begin, end, at;
+} span;
+
+static span span_of_row(const geometry *g, int64_t h, int64_t left) {
+    const int64_t first = left < 0 ? -left : 0, last = g->width - left < g->kernel ? g->width - left : g->kernel;
+    if (h < 0 || h >= g->height || first >= last) return (span){0};
+    return (span){first * g->in, last * g->in, (h * g->width + left + first) * g->in};
 }
 
 static void im2col_patch(const geometry *g, const double *image, int64_t p, double *row) {
     int64_t top, left;
+    const int64_t length = g->kernel * g->in;
     find_patch_corner(g, p, &top, &left);
-    for (int64_t h = top; h < top + g->kernel; h++)
-        for (int64_t w = left; w < left + g->kernel; w++, row += g->in) {
-            const int64_t at = pixel_offset(g, h, w);
-            if (at < 0)
-                memset(row, 0, (size_t)g->in * sizeof(double));
-            else
-                memcpy(row, image + at, (size_t)g->in * sizeof(double));
-        }
+    for (int64_t h = top; h < top + g->kernel; h++, row += length) {
+        const span s = span_of_row(g, h, left);
+        if (s.end - s.begin < length) memset(row, 0, (size_t)length * sizeof(double));
+        memcpy(row + s.begin, image + s.at, (size_t)(s.end - s.begin) * sizeof(double));
+    }
 }
 
 static void col2im_patch(const geometry *g, const double *row, int64_t p, double *image) {
     int64_t top, left;
     find_patch_corner(g, p, &top, &left);
-    for (int64_t h = top; h < top + g->kernel; h++)
-        for (int64_t w = left; w < left + g->kernel; w++, row += g->in) {
-            const int64_t at = pixel_offset(g, h, w);
-            for (int64_t i = 0; at >= 0 && i < g->in; i++) image[at + i] += row[i];
-        }
+    for (int64_t h = top; h < top + g->kernel; h++, row += g->kernel * g->in) {
+        const span s = span_of_row(g, h, left);
+        for (int64_t i = s.begin; i < s.end; i++) image[s.at + i - s.begin] += row[i];
+    }
 }
 
 static void transpose(const double *a, int64_t rows, int64_t columns, double *b) {

@@ -48,10 +48,11 @@ static void apply_norm(const geometry *g, const double *x, const double *mean, c
                        const double *scale, const double *bias, int threads, double *y) {
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t n = 0; n < g->images; n++)
-        for (int64_t i = 0; i < g->pixels * g->channels; i++) {
-            int64_t c = i % g->channels, s = n % g->groups * g->channels + c, at = n * g->pixels * g->channels + i;
-            y[at] = d9_norm_apply_double(x[at], mean[s], inv_std[s], scale[c], bias[c]);
-        }
+        for (int64_t p = n * g->pixels; p < (n + 1) * g->pixels; p++)
+            for (int64_t c = 0; c < g->channels; c++) {
+                const int64_t s = n % g->groups * g->channels + c, at = p * g->channels + c;
+                y[at] = d9_norm_apply_double(x[at], mean[s], inv_std[s], scale[c], bias[c]);
+            }
 }
 
 /* The running statistics have a row for each group of every process; group g of this process has row g * ranks + rank.
@@ -159,11 +160,12 @@ d9_status d9_reference_NORM_BACKWARD(const d9_reference_op *op) {
     sum_groups(&g, sum_dy, out[2]);
 #pragma omp parallel for num_threads(op->site->threads) schedule(static) if (out[0])
     for (int64_t n = 0; n < (out[0] ? g.images : 0); n++)
-        for (int64_t i = 0; i < g.pixels * g.channels; i++) {
-            int64_t c = i % g.channels, s = n % g.groups * g.channels + c, at = n * g.pixels * g.channels + i;
-            double xh = (in[1][at] - in[2][s]) * in[3][s];
-            out[0][at] = d9_norm_dx_double(in[0][at], xh, sum_dy[s], sum_dy_xh[s], inv_count, in[4][c], in[3][s]);
-        }
+        for (int64_t p = n * g.pixels; p < (n + 1) * g.pixels; p++)
+            for (int64_t c = 0; c < g.channels; c++) {
+                const int64_t s = n % g.groups * g.channels + c, at = p * g.channels + c;
+                const double xh = (in[1][at] - in[2][s]) * in[3][s];
+                out[0][at] = d9_norm_dx_double(in[0][at], xh, sum_dy[s], sum_dy_xh[s], inv_count, in[4][c], in[3][s]);
+            }
 done:
     return status;
 }

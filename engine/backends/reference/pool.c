@@ -28,13 +28,22 @@ static geometry geometry_of(const d9_reference_op *op, const d9_value *x, const 
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* Index into image x (H, W, C) of the maximum of window (oh, ow) in channel c. */
-static int64_t window_maximum(const geometry *g, const double *x, int64_t oh, int64_t ow, int64_t c) {
-    const int64_t top = oh * g->stride - g->pad, bottom = smaller(top + g->kernel, g->height),
-                  left = ow * g->stride - g->pad, right = smaller(left + g->kernel, g->width);
-    int64_t best = (larger(top, 0) * g->width + larger(left, 0)) * g->channels + c;
-    for (int64_t h = larger(top, 0); h < bottom; h++)
-        for (int64_t w = larger(left, 0); w < right; w++) {
+typedef struct window {
+    int64_t top, bottom, left, right; /* rows [top, bottom) and columns [left, right) of the image */
+} window;
+
+/* The window of an output pixel, without padding. */
+static window window_of(const geometry *g, int64_t pixel) {
+    const int64_t top = pixel / g->out_width * g->stride - g->pad, left = pixel % g->out_width * g->stride - g->pad;
+    return (window){larger(top, 0), smaller(top + g->kernel, g->height), larger(left, 0),
+                    smaller(left + g->kernel, g->width)};
+}
+
+/* Index into image x (H, W, C) of the maximum of a window in channel c. */
+static int64_t window_maximum(const geometry *g, const double *x, window in, int64_t c) {
+    int64_t best = (in.top * g->width + in.left) * g->channels + c;
+    for (int64_t h = in.top; h < in.bottom; h++)
+        for (int64_t w = in.left; w < in.right; w++) {
             const int64_t at = (h * g->width + w) * g->channels + c;
             if (x[at] > x[best] || isnan(x[at])) best = at;
         }
@@ -47,11 +56,11 @@ d9_status d9_reference_POOL(const d9_reference_op *op) {
     double *y = op->out[0];
 #pragma omp parallel for num_threads(op->site->threads) schedule(static)
     for (int64_t n = 0; n < g.images; n++)
-        for (int64_t i = 0; i < g.outputs; i++) {
+        for (int64_t pixel = 0; pixel < g.out_height * g.out_width; pixel++) {
             const double *image = x + n * g.inputs;
-            int64_t pixel = i / g.channels;
-            y[n * g.outputs + i] =
-                image[window_maximum(&g, image, pixel / g.out_width, pixel % g.out_width, i % g.channels)];
+            const window in = window_of(&g, pixel);
+            for (int64_t c = 0; c < g.channels; c++)
+                y[n * g.outputs + pixel * g.channels + c] = image[window_maximum(&g, image, in, c)];
         }
     return D9_OK;
 }
@@ -63,10 +72,11 @@ d9_status d9_reference_POOL_BACKWARD(const d9_reference_op *op) {
     memset(dx, 0, (size_t)(g.images * g.inputs) * sizeof(double));
 #pragma omp parallel for num_threads(op->site->threads) schedule(static)
     for (int64_t n = 0; n < g.images; n++)
-        for (int64_t i = 0; i < g.outputs; i++) {
-            int64_t pixel = i / g.channels;
-            int64_t at = window_maximum(&g, x + n * g.inputs, pixel / g.out_width, pixel % g.out_width, i % g.channels);
-            dx[n * g.inputs + at] += dy[n * g.outputs + i];
+        for (int64_t pixel = 0; pixel < g.out_height * g.out_width; pixel++) {
+            const window in = window_of(&g, pixel);
+            for (int64_t c = 0; c < g.channels; c++)
+                dx[n * g.inputs + window_maximum(&g, x + n * g.inputs, in, c)] +=
+                    dy[n * g.outputs + pixel * g.channels + c];
         }
     return D9_OK;
 }
