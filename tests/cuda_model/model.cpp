@@ -7,6 +7,8 @@
 #include "tests/cuda_model/race.h"
 #include "tests/cuda_model/sanitizer.h"
 #include "tests/cuda_model/stream.h"
+#include <limits.h>
+#include <malloc.h>
 #include <algorithm>
 #include <memory>
 #include <numeric>
@@ -64,11 +66,18 @@ namespace {
 
 constexpr size_t stack_bytes = 128 << 10;
 
+/* The stacks of neighbouring fibers begin in other lines of the caches, of which each holds few at equal offsets. */
+constexpr size_t stack_offsets = 9, stack_offset_bytes = 448;
+
+/* Freed memory stays in the process, so that large arrays do not cost page faults each time. */
+const int keeps_memory = mallopt(M_MMAP_THRESHOLD, 32 << 20) + mallopt(M_TRIM_THRESHOLD, INT_MAX);
+
 enum class wait { none, turn, barrier, cluster, warp }; /* turn: lets other threads run first */
 
 struct fiber {            /* a stack on which threads run, one after another */
     void *left = nullptr; /* stack pointer while it does not run */
     std::unique_ptr<char[]> stack;
+    size_t unused = 0; /* bytes at its end */
     void *fake = nullptr;
     int thread = -1; /* -1: the fiber is free */
 };
@@ -102,13 +111,15 @@ struct cluster {
     std::vector<d9_race_thread> races; /* per thread; empty without the race check */
     std::vector<int> order;            /* order in which threads start and continue, warp by warp */
     size_t at = 0;                     /* in `order`: the current warp */
-    size_t begun = 0, warp_end = 0;    /* in `order`: the first thread not started; the end of its warp */
+    size_t begun = 0, warp_end = 0;    /* in `order`: the first thread not started; the end of the current warp */
+    size_t next = 0;                   /* in `order`: the first thread of the current warp that has not had its turn */
     std::vector<shared_array> shared;
 };
 
 struct machine {               /* the state of the simulated GPU */
     void *scheduler = nullptr; /* stack pointer while a fiber runs */
     void *scheduler_fake = nullptr;
+    bool scheduler_left = false; /* for the fiber that continues: the scheduler ran before it */
     const void *scheduler_stack = nullptr;
     size_t scheduler_bytes = 0;
     std::vector<std::unique_ptr<fiber>> fibers; /* kept between launches */
@@ -162,22 +173,6 @@ void set_running(int thread) {
         d9_race_run(&m.in->races[static_cast<size_t>(thread)], state_of(thread).on->stack.get(), stack_bytes);
 }
 
-fiber *current() { return state_of(m.running).on; }
-
-void to_scheduler(fiber *from) {
-    start_switch(&from->fake, m.scheduler_stack, m.scheduler_bytes);
-    d9_model_change_stacks(&from->left, m.scheduler);
-    finish_switch(from->fake, &m.scheduler_stack, &m.scheduler_bytes);
-}
-
-void to_fiber(fiber *to) {
-    start_switch(&m.scheduler_fake, to->stack.get(), stack_bytes);
-    d9_model_change_stacks(&m.scheduler, to->left);
-    finish_switch(m.scheduler_fake, nullptr, nullptr);
-    if (!m.in->races.empty()) d9_race_run(nullptr, nullptr, 0);
-    m.running = -1;
-}
-
 /* Assigns the current warp's next thread to the fiber. False: all threads of the warp have started. */
 bool take_next(fiber *on) {
     if (m.in->begun >= m.in->warp_end) return false;
@@ -190,9 +185,12 @@ bool take_next(fiber *on) {
     return true;
 }
 
+void leave(fiber *from);
+void arrive(void *fake);
+
 void fiber_main() {
-    finish_switch(nullptr, &m.scheduler_stack, &m.scheduler_bytes);
-    fiber *self = current();
+    arrive(nullptr);
+    fiber *self = state_of(m.running).on;
     for (;;) {
         do {
             m.body(m.arguments);
@@ -202,14 +200,14 @@ void fiber_main() {
         } while (take_next(self));
         self->thread = -1;
         m.free.push_back(self);
-        to_scheduler(self); /* returns once the fiber has a thread again */
+        leave(self); /* returns once the fiber has a thread again */
     }
 }
 
 /* Resets a fiber, which a failed launch may have interrupted. */
 void prepare(fiber *f) {
     d9_memory_allow(f->stack.get(), stack_bytes);
-    void **end = reinterpret_cast<void **>(f->stack.get() + stack_bytes);
+    void **end = reinterpret_cast<void **>(f->stack.get() + stack_bytes - f->unused);
     *--end = nullptr; /* return address of fiber_main */
     *--end = reinterpret_cast<void *>(fiber_main);
     for (int kept = 0; kept < 6; kept++) *--end = nullptr;
@@ -223,12 +221,60 @@ fiber *take_fiber() {
     if (m.free.empty()) {
         m.fibers.push_back(std::make_unique<fiber>());
         m.fibers.back()->stack.reset(new char[stack_bytes]);
+        m.fibers.back()->unused = m.fibers.size() % stack_offsets * stack_offset_bytes;
         prepare(m.fibers.back().get());
         m.free.push_back(m.fibers.back().get());
     }
     fiber *f = m.free.back();
     m.free.pop_back();
     return f;
+}
+
+/* Starts or continues the next thread of the current warp that can run. Returns its fiber; NULL: there is none. */
+fiber *next_fiber() {
+    cluster &c = *m.in;
+    if (c.begun < c.warp_end) {
+        fiber *f = take_fiber();
+        take_next(f);
+        return f;
+    }
+    while (c.next < c.warp_end) {
+        const int thread = c.order[c.next++];
+        const thread_state &t = state_of(thread);
+        if (t.ended || t.waits != wait::none) continue;
+        set_running(thread);
+        return t.on;
+    }
+    return nullptr;
+}
+
+/* Called on a stack that continues. */
+void arrive(void *fake) {
+    const void *bottom = nullptr;
+    size_t bytes = 0;
+    finish_switch(fake, &bottom, &bytes);
+    if (m.scheduler_left) m.scheduler_stack = bottom, m.scheduler_bytes = bytes;
+    m.scheduler_left = false;
+}
+
+/* Changes to the warp's next thread that can run; to the scheduler if there is none. */
+void leave(fiber *from) {
+    const fiber *to = next_fiber();
+    start_switch(&from->fake, to ? to->stack.get() : m.scheduler_stack, to ? stack_bytes : m.scheduler_bytes);
+    d9_model_change_stacks(&from->left, to ? to->left : m.scheduler);
+    arrive(from->fake);
+}
+
+/* Runs each thread of the current warp that can run until it waits or ends. */
+void run_warp() {
+    const fiber *to = next_fiber();
+    if (!to) return;
+    m.scheduler_left = true;
+    start_switch(&m.scheduler_fake, to->stack.get(), stack_bytes);
+    d9_model_change_stacks(&m.scheduler, to->left);
+    finish_switch(m.scheduler_fake, nullptr, nullptr);
+    if (!m.in->races.empty()) d9_race_run(nullptr, nullptr, 0);
+    m.running = -1;
 }
 
 std::string where(const thread_state &t) { return std::string(t.file) + ":" + std::to_string(t.line); }
@@ -357,18 +403,10 @@ void drive_warp(size_t lanes) {
     const size_t begin = static_cast<size_t>(c.order[c.at]) / 32 * 32;
     for (size_t i = c.at; i < c.at + lanes; i++)
         if (state_of(c.order[i]).waits == wait::turn) state_of(c.order[i]).waits = wait::none;
-    for (c.warp_end = c.at + lanes; c.begun < c.warp_end;) {
-        fiber *f = take_fiber();
-        take_next(f);
-        to_fiber(f);
-    }
+    c.warp_end = c.at + lanes;
     do {
-        for (size_t i = c.at; i < c.at + lanes; i++) {
-            const thread_state &t = state_of(c.order[i]);
-            if (t.ended || t.waits != wait::none) continue;
-            set_running(c.order[i]);
-            to_fiber(t.on);
-        }
+        c.next = c.at;
+        run_warp();
     } while (open_warp(begin));
 }
 
@@ -447,7 +485,7 @@ void wait_here(wait kind, const char *file, int line) {
     t.waits = kind;
     t.file = file;
     t.line = line;
-    to_scheduler(t.on);
+    leave(t.on);
 }
 
 /* "(norm_sums_kernel<8, D9_KERNEL_F16>)" -> "norm_sums_kernel" */

@@ -30,8 +30,12 @@ struct cell { /* accesses of a word or a byte */
     uint64_t read = 0; /* index of the latest reading; they form a list */
 };
 
-struct reading { /* a read, and the index of the one before it */
+/* Reads of 32 threads with consecutive numbers, all at one clock and, the first of each thread, one instruction. Only
+ * the threads whose bit is set in `lanes` have read. `by.number`: the first of the 32; before: index of the reading
+ * before. */
+struct reading {
     access by;
+    uint32_t lanes;
     uint64_t before;
 };
 
@@ -53,6 +57,7 @@ struct watcher {                      /* the state of the check */
     std::vector<std::array<cell, 4>> parts;
     std::vector<reading> readings; /* of the launch */
     uint64_t first_reading = 1;
+    uint64_t spare = 0; /* index of the first of the readings that no cell has any more; they form a list */
     std::unordered_map<uintptr_t, d9_race_known>
         left; /* by word: operations known to threads at the fence before their atomic */
 };
@@ -87,13 +92,15 @@ template <typename T> d9_race_known add_operations(const d9_race_known &known, c
     return more;
 }
 
-/* True if the access happened before the current operation of the running thread. */
-bool before(const access &a) {
-    if (a.number < w.first || a.number == w.thread->number) return true;
+/* True if the running thread knows the access, by another thread of this launch. */
+bool knows(const access &a) {
     if (!w.thread->known) return false;
     const auto row = w.thread->known->clusters.find(cluster_of(a.number));
     return row != w.thread->known->clusters.end() && row->second[index_in_cluster(a.number)] >= a.clock;
 }
+
+/* True if the access happened before the current operation of the running thread. */
+bool before(const access &a) { return a.number < w.first || a.number == w.thread->number || knows(a); }
 
 cell *page_of(uintptr_t at) {
     const uintptr_t number = at / page_bytes;
@@ -105,13 +112,47 @@ cell *page_of(uintptr_t at) {
     return page.get();
 }
 
+bool is_of_launch(uint64_t r) { return r >= w.first_reading; }
+reading &reading_at(uint64_t r) { return w.readings[r - w.first_reading]; }
+
+void add_reading(cell *c, const reading &read) {
+    if (is_of_launch(w.spare)) {
+        c->read = w.spare;
+        w.spare = reading_at(w.spare).before;
+        reading_at(c->read) = read;
+    } else {
+        w.readings.push_back(read);
+        c->read = w.first_reading + w.readings.size() - 1;
+    }
+}
+
+void drop_readings(cell *c) {
+    while (is_of_launch(c->read)) {
+        reading &read = reading_at(c->read);
+        std::swap(read.before, w.spare);
+        std::swap(c->read, w.spare);
+    }
+    c->read = 0;
+}
+
+/* A cell's copy with readings of its own. */
+cell copy_of(const cell &of) {
+    cell copy = of;
+    copy.read = 0;
+    for (uint64_t r = of.read; is_of_launch(r); r = reading_at(r).before) {
+        const reading &read = reading_at(r);
+        add_reading(&copy, {read.by, read.lanes, copy.read});
+    }
+    return copy;
+}
+
 /* Calls `visit` for the cells of bytes [at, at + bytes). */
 template <typename F> void for_cells(uintptr_t at, size_t bytes, F visit) {
     for (const uintptr_t end = at + bytes; at < end;) {
         const uintptr_t word = at & ~uintptr_t(3), stop = std::min(word + 4, end);
         cell *c = &page_of(word)[word % page_bytes / 4];
         if (c->write.number != in_parts && stop - at < 4) {
-            w.parts.push_back({*c, *c, *c, *c});
+            w.parts.push_back({copy_of(*c), copy_of(*c), copy_of(*c), *c});
             c->write = {in_parts, static_cast<uint32_t>(w.parts.size() - 1), 0};
         }
         if (c->write.number == in_parts)
@@ -143,26 +184,32 @@ void report(const char *does, const access &now, const char *did, const access &
 void record_read(cell *c, const access &now, uintptr_t at) {
     if (!before(c->write)) report("reads", now, "has written", c->write, at);
     if (!before(c->atomic)) report("reads", now, "has changed by an atomic", c->atomic, at);
-    if (c->read >= w.first_reading) {
-        const access &latest = w.readings[c->read - w.first_reading].by;
-        if (latest.number == now.number && latest.clock == now.clock) return;
+    const uint32_t lane = (now.number - w.first) % 32, first = now.number - lane, bit = 1u << lane;
+    if (is_of_launch(c->read)) {
+        reading &latest = reading_at(c->read);
+        if (latest.by.number == first && latest.by.clock == now.clock &&
+            (latest.lanes & bit || latest.by.code == now.code)) {
+            latest.lanes |= bit;
+            return;
+        }
     }
-    w.readings.push_back({now, c->read});
-    c->read = w.first_reading + w.readings.size() - 1;
+    add_reading(c, {{first, now.clock, now.code}, bit, c->read});
 }
 
 void check_write(const cell *c, const char *does, const access &now, uintptr_t at) {
     if (!before(c->write)) report(does, now, "has written", c->write, at);
-    for (uint64_t r = c->read; r >= w.first_reading; r = w.readings[r - w.first_reading].before)
-        if (!before(w.readings[r - w.first_reading].by))
-            report(does, now, "has read", w.readings[r - w.first_reading].by, at);
+    for (uint64_t r = c->read; is_of_launch(r); r = reading_at(r).before) {
+        access by = reading_at(r).by;
+        for (uint32_t lanes = reading_at(r).lanes; lanes; lanes >>= 1, by.number++)
+            if (lanes & 1 && !before(by)) report(does, now, "has read", by, at);
+    }
 }
 
 void record_write(cell *c, const char *does, const access &now, uintptr_t at) {
     check_write(c, does, now, at);
     if (!before(c->atomic)) report(does, now, "has changed by an atomic", c->atomic, at);
     c->write = now;
-    c->read = 0;
+    drop_readings(c);
 }
 
 bool is_checked(uintptr_t at) { /* false without a running thread, on its stack, and in d9_model_here */
@@ -197,6 +244,7 @@ void d9_race_launch(size_t cluster_threads, size_t clusters) {
     w.cluster_threads = static_cast<uint32_t>(cluster_threads);
     w.first_reading += w.readings.size();
     w.readings.clear();
+    w.spare = 0;
     w.left.clear();
 }
 
@@ -243,7 +291,11 @@ void d9_race_free(std::vector<d9_race_thread> &cluster, size_t begin, size_t end
 }
 
 void d9_race_forget(const void *memory, size_t bytes) {
-    if (watches) for_cells(reinterpret_cast<uintptr_t>(memory), bytes, [](cell *c, uintptr_t) { *c = cell(); });
+    if (watches)
+        for_cells(reinterpret_cast<uintptr_t>(memory), bytes, [](cell *c, uintptr_t) {
+            drop_readings(c);
+            *c = cell();
+        });
 }
 
 void d9_race_fence() {
