@@ -44,7 +44,6 @@ for kept in cpu/ablate-airbench-small cpu/ablate-depth-small cpu/ablate-small cp
     gpu/h200-ablate-augmentations-small gpu/h200-ablate-page gpu/h200-convergence gpu/h200-ladder gpu/h200-ladder-seed2; do
     tables $kept arms effects
 done
-tables gpu/h200-ladder-precision arms
 tables gpu/h200-fewest94-frontier frontier trials
 for table in runs machines; do # tables that a committed page links to
     made "ablate-airbench-small/report/$table.tsv" "$results/cpu/ablate-airbench-small/report/$table.tsv"
