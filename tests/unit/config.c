@@ -488,7 +488,8 @@ TEST(any_key_and_value_is_printed_so_that_it_reads_back, enter_source_folder) {
     assert_round_trip(config);
     d9_text *text = test_text();
     d9_tree_write(config->ablate, text);
-    assert_string_equal(d9_text_get(text), "{celu: {\"it's -a:b\": \"?a\", \"-c#\": [1], d: [\"\", 1], e: \"x\\ny\"}}");
+    assert_string_equal(d9_text_get(text),
+                        "{celu: {\"it's -a:b\": \"?a\", \"-c#\": [1], d: [\"\", 1], e: \"x\\x0ay\"}}");
 }
 
 /* Texts that YAML would read as numbers, dates, truth values or null are quoted, and texts with a space. */
