@@ -50,7 +50,7 @@ cpu_backends() { "$dawn9" devices | sed -n '/absent/d; s/^\(cpu\|onednn\) .*/\1/
 ask() {
     if [ ! -p "$scratch/ask" ]; then
         mkfifo "$scratch/ask" "$scratch/answer"
-        (python3 "$source/tests/support/checker.py" "$scratch" $$ >"$scratch/checker" 2>&1 &)
+        (exec python3 -S "$source/tests/support/checker.py" "$scratch" $$ >"$scratch/checker" 2>&1 &)
     fi
     printf '%s\0' "$PWD" "$@" >"$scratch/ask"
     read -r _answer <"$scratch/answer"
