@@ -45,8 +45,8 @@ skips() {
 # The CPU backends of this build: onednn only if its library is installed.
 cpu_backends() { "$dawn9" devices | sed -n '/absent/d; s/^\(cpu\|onednn\) .*/\1/p'; }
 
-# ask NAME ARGUMENT...: status 0 if this function of tests/support/checker.py returns true. One process answers all: to
-# start Python takes as long as ten small commands.
+# ask NAME ARGUMENT...: status 0 if this function of tests/support/checker.py returns true. One process answers all,
+# because to start Python takes as long as ten small commands; so checks in the background may not ask.
 ask() {
     if [ ! -p "$scratch/ask" ]; then
         mkfifo "$scratch/ask" "$scratch/answer"
