@@ -17,21 +17,6 @@
 #include <utility>
 #include <vector>
 
-/* start_switch tells AddressSanitizer that the program is about to continue on the stack that begins at `bottom`;
- * finish_switch, called on the new stack, that the change is done. */
-#ifdef D9_ASAN
-#include <sanitizer/common_interface_defs.h>
-static void start_switch(void **fake, const void *bottom, size_t bytes) {
-    __sanitizer_start_switch_fiber(fake, bottom, bytes);
-}
-static void finish_switch(void *fake, const void **bottom, size_t *bytes) {
-    __sanitizer_finish_switch_fiber(fake, bottom, bytes);
-}
-#else
-static void start_switch(void **, const void *, size_t) {}
-static void finish_switch(void *, const void **, size_t *) {}
-#endif
-
 /* Saves the callee-saved registers (x86-64, System V) on the current stack and the stack pointer in *left, and
  * continues with the stack pointer `to`, saved by an earlier call or made for a new stack. The rounding mode is not
  * changed. swapcontext would make a system call for the signal mask each time, and AddressSanitizer's version would
@@ -66,7 +51,7 @@ namespace {
 
 constexpr size_t stack_bytes = 128 << 10;
 
-/* The stacks of neighbouring fibers begin in other lines of the caches, of which each holds few at equal offsets. */
+/* Stacks begin at one of several offsets, because caches hold few lines with equal offsets. */
 constexpr size_t stack_offsets = 9, stack_offset_bytes = 448;
 
 /* Freed memory stays in the process, so that large arrays do not cost page faults each time. */
@@ -79,11 +64,10 @@ struct fiber {            /* a stack on which threads run, one after another */
     std::unique_ptr<char[]> stack;
     size_t unused = 0; /* bytes at its end */
     void *fake = nullptr;
-    int thread = -1; /* -1: the fiber is free */
 };
 
 struct thread_state {
-    bool started = false, ended = false;
+    bool ended = false;
     fiber *on = nullptr;
     wait waits = wait::none;
     const char *file = nullptr; /* where it waits */
@@ -173,36 +157,7 @@ void set_running(int thread) {
         d9_race_run(&m.in->races[static_cast<size_t>(thread)], state_of(thread).on->stack.get(), stack_bytes);
 }
 
-/* Assigns the current warp's next thread to the fiber. False: all threads of the warp have started. */
-bool take_next(fiber *on) {
-    if (m.in->begun >= m.in->warp_end) return false;
-    const int thread = m.in->order[m.in->begun++];
-    thread_state &state = state_of(thread);
-    state.started = true;
-    state.on = on;
-    on->thread = thread;
-    set_running(thread);
-    return true;
-}
-
-void leave(fiber *from);
-void arrive(void *fake);
-
-void fiber_main() {
-    arrive(nullptr);
-    fiber *self = state_of(m.running).on;
-    for (;;) {
-        do {
-            m.body(m.arguments);
-            thread_state &state = state_of(m.running);
-            state.ended = true;
-            state.on = nullptr;
-        } while (take_next(self));
-        self->thread = -1;
-        m.free.push_back(self);
-        leave(self); /* returns once the fiber has a thread again */
-    }
-}
+void fiber_main();
 
 /* Resets a fiber, which a failed launch may have interrupted. */
 void prepare(fiber *f) {
@@ -212,7 +167,6 @@ void prepare(fiber *f) {
     *--end = reinterpret_cast<void *>(fiber_main);
     for (int kept = 0; kept < 6; kept++) *--end = nullptr;
     f->left = end;
-    f->thread = -1;
     f->fake = nullptr;
 }
 
@@ -228,6 +182,15 @@ fiber *take_fiber() {
     fiber *f = m.free.back();
     m.free.pop_back();
     return f;
+}
+
+/* Assigns the current warp's next thread to the fiber. False: all threads of the warp have started. */
+bool take_next(fiber *on) {
+    if (m.in->begun >= m.in->warp_end) return false;
+    const int thread = m.in->order[m.in->begun++];
+    state_of(thread).on = on;
+    set_running(thread);
+    return true;
 }
 
 /* Starts or continues the next thread of the current warp that can run. Returns its fiber; NULL: there is none. */
@@ -252,7 +215,7 @@ fiber *next_fiber() {
 void arrive(void *fake) {
     const void *bottom = nullptr;
     size_t bytes = 0;
-    finish_switch(fake, &bottom, &bytes);
+    d9_memory_arrive(fake, &bottom, &bytes);
     if (m.scheduler_left) m.scheduler_stack = bottom, m.scheduler_bytes = bytes;
     m.scheduler_left = false;
 }
@@ -260,9 +223,24 @@ void arrive(void *fake) {
 /* Changes to the warp's next thread that can run; to the scheduler if there is none. */
 void leave(fiber *from) {
     const fiber *to = next_fiber();
-    start_switch(&from->fake, to ? to->stack.get() : m.scheduler_stack, to ? stack_bytes : m.scheduler_bytes);
+    d9_memory_leave(&from->fake, to ? to->stack.get() : m.scheduler_stack, to ? stack_bytes : m.scheduler_bytes);
     d9_model_change_stacks(&from->left, to ? to->left : m.scheduler);
     arrive(from->fake);
+}
+
+void fiber_main() {
+    arrive(nullptr);
+    fiber *self = state_of(m.running).on;
+    for (;;) {
+        do {
+            m.body(m.arguments);
+            thread_state &state = state_of(m.running);
+            state.ended = true;
+            state.on = nullptr;
+        } while (take_next(self));
+        m.free.push_back(self);
+        leave(self); /* returns once the fiber has a thread again */
+    }
 }
 
 /* Runs each thread of the current warp that can run until it waits or ends. */
@@ -270,9 +248,9 @@ void run_warp() {
     const fiber *to = next_fiber();
     if (!to) return;
     m.scheduler_left = true;
-    start_switch(&m.scheduler_fake, to->stack.get(), stack_bytes);
+    d9_memory_leave(&m.scheduler_fake, to->stack.get(), stack_bytes);
     d9_model_change_stacks(&m.scheduler, to->left);
-    finish_switch(m.scheduler_fake, nullptr, nullptr);
+    d9_memory_arrive(m.scheduler_fake, nullptr, nullptr);
     if (!m.in->races.empty()) d9_race_run(nullptr, nullptr, 0);
     m.running = -1;
 }

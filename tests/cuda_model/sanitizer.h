@@ -1,4 +1,4 @@
-/* Marks memory for AddressSanitizer; does nothing without it. */
+/* Marks memory for AddressSanitizer, and tells it of changes of stacks; does nothing without it. */
 #pragma once
 
 #include <stddef.h>
@@ -13,9 +13,24 @@
 
 #ifdef D9_ASAN
 #include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
 static inline void d9_memory_forbid(const void *from, size_t bytes) { __asan_poison_memory_region(from, bytes); }
 static inline void d9_memory_allow(const void *from, size_t bytes) { __asan_unpoison_memory_region(from, bytes); }
+/* The program is about to continue on the stack that begins at `bottom`; *fake keeps the state of the present one. */
+static inline void d9_memory_leave(void **fake, const void *bottom, size_t bytes) {
+    __sanitizer_start_switch_fiber(fake, bottom, bytes);
+}
+/* It continues. *bottom, *bytes: the stack on which it was before. */
+static inline void d9_memory_arrive(void *fake, const void **bottom, size_t *bytes) {
+    __sanitizer_finish_switch_fiber(fake, bottom, bytes);
+}
 #else
 static inline void d9_memory_forbid(const void *from, size_t bytes) { (void)from, (void)bytes; }
 static inline void d9_memory_allow(const void *from, size_t bytes) { (void)from, (void)bytes; }
+static inline void d9_memory_leave(void **fake, const void *bottom, size_t bytes) {
+    (void)fake, (void)bottom, (void)bytes;
+}
+static inline void d9_memory_arrive(void *fake, const void **bottom, size_t *bytes) {
+    (void)fake, (void)bottom, (void)bytes;
+}
 #endif
