@@ -211,6 +211,12 @@ __global__ void read_first_kernel(const int *in, int *out, int *change) {
     if (blockIdx.x == BLOCKS - 1 && threadIdx.x == 0) *change = 1;
 }
 
+__global__ void read_by_warp_kernel(const int *in, int *out, int *change) {
+    out[threadIdx.x] = in[0];
+    static_cast<void>(__ballot_sync(0xffffffffu, 1)); /* all have read, but nothing orders them */
+    if (threadIdx.x == 0) *change = 1;
+}
+
 template <bool BEFORE, bool BEHIND> __global__ void ticket_kernel(int *shares, unsigned *ticket, int *sum) {
     D9_SHARED(unsigned, before, 1);
     shares[blockIdx.x * THREADS + threadIdx.x] = 1;
@@ -354,6 +360,12 @@ const d9_scenario d9_scenario_races[] = {
          return D9_LAUNCH(read_first_kernel, BLOCKS, THREADS, nullptr, &word, words, &word);
      },
      "read_first_kernel: race: thread ", "in global memory"},
+    {"a lane writes what its warp reads",
+     [] {
+         static int word;
+         return D9_LAUNCH(read_by_warp_kernel, 1u, 32u, nullptr, &word, words, &word);
+     },
+     "read_by_warp_kernel: race: thread 0 of block (0, 0, 0) writes what thread ", " has read, in global memory"},
     {"block barrier in a cluster", [] { return run_neighbours<false, true>(words); },
      "neighbours_kernel: race: thread ", " of turn, "},
     {"early end in a cluster", [] { return run_neighbours<true, false>(words); }, "neighbours_kernel: race: thread ",
