@@ -274,9 +274,9 @@ def between(a, b):
     return difference, difference - half, difference + half
 
 
-def differences_by_seed(a, b):
-    """a minus b of each pair of runs."""
-    return [x - y for x, y in zip(a, b, strict=True)]
+def differences_by_seed(folder, arm, baseline):
+    """Accuracy of an arm's run minus that of the baseline's run, seed by seed."""
+    return [a - b for a, b in zip(*(best(f"{folder}/runs/{name}/seed*") for name in (arm, baseline)), strict=True)]
 
 
 def pooled(a, b):

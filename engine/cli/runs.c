@@ -146,11 +146,10 @@ d9_status d9_runs_experiment_options(d9_cli *cli, const d9_runs_options *options
 
 /* Default folder: runs/TITLE with characters that are unsuitable for a folder's name replaced by dashes. */
 static d9_status default_out(d9_cli *cli, const char *title, const char **out) {
-    static const char *const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-";
     char *made;
     d9_status status;
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, &made, "runs/%s", title));
-    d9_cli_name_folder(made + strlen("runs/"), allowed);
+    d9_cli_name_folder(made + strlen("runs/"), D9_NAME_CHARACTERS);
     *out = made;
 done:
     return status;

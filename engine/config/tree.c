@@ -75,7 +75,7 @@ void d9_tree_quote(const char *bytes, d9_text *text) {
 /* Writes a scalar, quoted if needed. Inside brackets more scalars need quotes than in a block. */
 static void write_scalar(const d9_tree *node, bool bracketed, d9_text *text) {
     const bool marked = node->text[strcspn(node->text, ",[]{}:#")] || node->text[0] == '?';
-    const bool folded = strchr(node->text, '\n') != NULL; /* a plain scalar over several lines, with an empty one */
+    const bool folded = strchr(node->text, '\n') != NULL; /* an unquoted scalar with an empty line in it */
     if (node->quoted || folded || (bracketed && (marked || (!node->key && !node->text[0]))))
         d9_tree_quote(node->text, text);
     else
@@ -83,10 +83,7 @@ static void write_scalar(const d9_tree *node, bool bracketed, d9_text *text) {
 }
 
 /* Keys of options and tricks are written plainly, any other key in quotes. */
-static bool is_plain_key(const char *key) {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-+";
-    return key[0] && key[0] != '-' && !key[strspn(key, plain)];
-}
+static bool is_plain_key(const char *key) { return key[0] && key[0] != '-' && !key[strspn(key, D9_NAME_CHARACTERS)]; }
 
 static void write_key(const char *key, d9_text *text) {
     if (is_plain_key(key))

@@ -53,6 +53,8 @@ bool d9_text_begins_at_home(const char *path, char *message, size_t size);
 
 /* True if the text ends with `ending` and is longer than it. */
 bool d9_text_ends_in(const char *text, const char *ending);
+/* Characters of names that need no quotes in YAML, in a path or in a shell. */
+#define D9_NAME_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-"
 
 /* The candidate nearest to `word` by edit distance; in a tie, one that `word` begins with ("resnet50": resnet, not
  * resnet9). If none is near: the first candidate that begins with `word`, if `word` has 3 letters or more; else

@@ -110,8 +110,7 @@ done:
 }
 
 static d9_status check_name(d9_context *context, const d9_tree *arm) {
-    static const char *const fine = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-";
-    if (!arm->key[strspn(arm->key, fine)] && *arm->key != '.') return D9_OK;
+    if (!arm->key[strspn(arm->key, D9_NAME_CHARACTERS)] && *arm->key != '.') return D9_OK;
     return d9_tree_fail_key(context, arm, "an arm's name is also a folder's name: use letters, digits, _ . + -");
 }
 

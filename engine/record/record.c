@@ -14,13 +14,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Files of a run. d9_record_open removes the first LEFTOVERS of them. If it resumes a run with keep: best, it leaves
- * the last KEPT of these, predictions and model, which may be of an epoch before the checkpoint. */
+/* Files of a run, and at the end that of an experiment. d9_record_open removes the first LEFTOVERS of them. If it
+ * resumes a run with keep: best, it leaves the last KEPT of these, predictions and model, which may be of an epoch
+ * before the checkpoint. */
 enum { LEFTOVERS = 5, KEPT = 2 };
 static const char *const files[] = {
     "result.json", "submission.json", "live.html",  "predictions.safetensors", "model.safetensors",
     "config.yaml", "events.jsonl",    "epochs.tsv", "checkpoint.safetensors",  "failure.json",
-    "report.html"};
+    "report.html", "experiment.json"};
 
 enum { PATH_BYTES = 1024 };
 static void path_in(const d9_record *record, const char *name, char path[PATH_BYTES]) {
@@ -133,11 +134,11 @@ static bool is_partial_of(const char *entry, const char *name) {
     return digits > 0 && strcmp(process + digits, ".partial") == 0;
 }
 
-/* True for an unfinished copy of a file of a run, or of the list of an experiment's runs. */
+/* True for an unfinished copy of one of the files. */
 static bool is_partial_record(const char *entry) {
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (is_partial_of(entry, files[i])) return true;
-    return is_partial_of(entry, "experiment.json");
+    return false;
 }
 
 void d9_record_remove_partial(d9_context *context, const char *folder) {

@@ -28,8 +28,7 @@ typedef struct comparison {
     int updated_count;
     const char *choice; /* the current rule's algorithm, for messages */
     bool in_f32;    /* the current rule keeps f32 between its nodes, except for the values that widen_between names */
-    d9_value *wide; /* copy of the graph's values; those that a rule with in_f32 does not round have the type
-                     * f32 */
+    d9_value *wide; /* copy of the graph's values; those that a rule with in_f32 does not round have the type f32 */
     bool rounds_transforms; /* the current rule rounds its intermediate operands (Winograd tiles, gradients of gates) to
                              * half precision */
     unsigned tf32_outputs;  /* outputs of the current rule's last node that may come from factors rounded to tf32 */
@@ -270,8 +269,8 @@ static output_error error_of(const double *got, const double *want, const double
     return measured;
 }
 
-/* Change of the reference backend's output `want` when the rule's inputs are truncated to tf32. Runs the rule again
- * without truncating, because its other outputs are compared, too. */
+/* Change of the reference backend's output `want` when the rule's inputs are truncated to tf32. Afterwards runs the
+ * rule once more on inputs that are not truncated, because its other outputs are still to be compared. */
 static d9_status find_sensitivity(comparison *c, d9_value_id id, const double *want, int64_t count,
                                   output_error *truncated) {
     d9_status status;

@@ -119,8 +119,9 @@ struct wide_row {
     int32_t best; /* the first class with the largest logit; a NaN is never the largest */
 };
 
-/* As row_of, by a block; every thread gets the result. A thread reads its logits once and keeps its sum of exponentials
- * relative to its largest logit so far. Runs are summed in f32, then in double. */
+/* The loss terms and the best class of one sample, computed by a block; every thread gets them. Each thread reads its
+ * logits once and keeps the sum of their exponentials relative to its largest logit so far. It adds the values of a run
+ * in f32, and the runs in double. */
 D9_DEVICE wide_row wide_row_of(const d9_kernel_loss &s, const float *z, pair of) {
     D9_SHARED(double, largest_of, D9_BLOCK / D9_WARP);
     D9_SHARED(double, first_of, D9_BLOCK / D9_WARP);

@@ -80,7 +80,7 @@ void d9_cuda_check_last_backward(d9_check *check) {
 static const d9_cuda_recur layers[] = {
     {D9_CELL_GRU, 1, 1, 1},          {D9_CELL_LSTM, 3, 2, 7},         {D9_CELL_ELMAN_TANH, 4, 3, 20},
     {D9_CELL_GRU, 2, 1, 260},        {D9_CELL_ELMAN_RELU, 2, 1, 257}, {D9_CELL_LSTM, 2, 1, 100},
-    {D9_CELL_GRU, 3, 1, 33},         {D9_CELL_ELMAN_RELU, 3, 4, 132}, {D9_CELL_GRU, 2, 13, 65},
+    {D9_CELL_GRU, 3, 1, 33},         {D9_CELL_ELMAN_TANH, 3, 4, 132}, {D9_CELL_GRU, 2, 13, 65},
     {D9_CELL_ELMAN_RELU, 3, 7, 256}, {D9_CELL_ELMAN_TANH, 4, 3, 225}, {D9_CELL_GRU, 2, 2, 129},
     {D9_CELL_ELMAN_TANH, 2, 8, 72},  {D9_CELL_LSTM, 1, 9, 130},       {D9_CELL_GRU, 3, 5, 230}};
 enum { LAYERS = sizeof layers / sizeof *layers };

@@ -7,8 +7,6 @@
 #include "tests/cuda_model/race.h"
 #include "tests/cuda_model/sanitizer.h"
 #include "tests/cuda_model/stream.h"
-#include <limits.h>
-#include <malloc.h>
 #include <algorithm>
 #include <memory>
 #include <numeric>
@@ -53,9 +51,6 @@ constexpr size_t stack_bytes = 128 << 10;
 
 /* Stacks begin at one of several offsets, because caches hold few lines with equal offsets. */
 constexpr size_t stack_offsets = 9, stack_offset_bytes = 448;
-
-/* Freed memory stays in the process, so that large arrays do not cost page faults each time. */
-const int keeps_memory = mallopt(M_MMAP_THRESHOLD, 32 << 20) + mallopt(M_TRIM_THRESHOLD, INT_MAX);
 
 enum class wait { none, turn, barrier, cluster, warp }; /* turn: lets other threads run first */
 
