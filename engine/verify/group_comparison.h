@@ -44,5 +44,6 @@ void d9_verification_keep_worst(void *user, const d9_verify_row *row);
 /* Returns a new row for the current case: passed, with nothing compared yet. */
 d9_verify_row d9_verification_row(const d9_verification *self, const char *group, double limit);
 
-/* Reports a row each for covariance and eigenvalues, if the file has them; one skipped row if no dataset loads. */
+/* Reports a row each for covariance and eigenvalues, if the file has them; one skipped row if the published dataset is
+ * not there. */
 D9_MUST_USE d9_status d9_patch_statistics_compare(d9_verification *self);

@@ -9,11 +9,11 @@
 enum { BYTES = 256 };
 static const double limit = 1e-6;
 
-static void report_missing_data(d9_verification *self, const char *dataset) {
+static void report_skipped(d9_verification *self, const char *dataset, const char *reason) {
     d9_verify_row row = d9_verification_row(self, self->reference.patches.covariance, limit);
     row.skipped = true;
     row.error = NAN;
-    snprintf(row.note, sizeof row.note, "%.60s is not here", dataset);
+    snprintf(row.note, sizeof row.note, "%.60s %s", dataset, reason);
     d9_verification_report(self, &row);
 }
 
@@ -48,15 +48,20 @@ d9_status d9_patch_statistics_compare(d9_verification *self) {
     d9_status status = D9_OK;
     const d9_config *config = self->reference.config;
     const d9_dataset_options wanted = {
-        .name = config->data.dataset, .path = self->options->data, .image_size = self->reference.description->height};
+        .name = config->data.dataset,
+        .path = self->options->data,
+        .image_size = self->reference.description->height,
+        .check = true};
     d9_dataset *data = NULL;
-    d9_context quiet = *self->context; /* a dataset that cannot be loaded is not an error */
+    d9_context quiet = *self->context; /* a dataset that is missing or changed is not an error */
     quiet.status = D9_OK;
     if (!self->reference.patches.covariance) return D9_OK;
-    if (d9_dataset_load(&quiet, &wanted, &data) == D9_OK)
-        D9_TRY(compare_with_dataset(self, data));
+    if (d9_dataset_load(&quiet, &wanted, &data) != D9_OK)
+        report_skipped(self, config->data.dataset, "is not here");
+    else if (d9_dataset_verify(&quiet, data) != D9_OK)
+        report_skipped(self, config->data.dataset, "is not the published one");
     else
-        report_missing_data(self, config->data.dataset);
+        D9_TRY(compare_with_dataset(self, data));
 done:
     d9_dataset_free(self->context, data);
     return status;

@@ -259,6 +259,8 @@ stage_sanitize() {
         esac
         if grep -qs 'Device not supported' "$out/$tool.txt"; then
             says="this machine does not allow it on the GPU"
+        elif grep -qs 'Internal Sanitizer Error' "$out/$tool.txt"; then
+            says="the tool itself failed" failed=$status
         elif [ "$says" = "ended with status $status" ]; then
             failed=$status
         fi

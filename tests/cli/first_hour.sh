@@ -53,7 +53,7 @@ while [ $# -gt 0 ]; do
     shift 2
 done
 mv kernels.txt "$(dirname "$log")/kernels-$tool.txt"
-[ "${BROKEN-}" != "compute-sanitizer:$tool" ] || { echo "Internal Sanitizer Error" >"$log"; exit 5; }
+[ "${BROKEN-}" != "compute-sanitizer:$tool" ] || { echo "Internal Sanitizer Error" >"$log"; exit "$found"; }
 [ "${FOUND-}${BROKEN-}" ] || "$@" || exit
 [ "${FOUND-}" != "$tool" ] || { echo "========= ERROR SUMMARY: 2 errors" >"$log"; exit "$found"; }
 [ "${DENIED-}" != "$tool" ] || { echo "========= Error: Device not supported" >"$log"; exit 1; }
@@ -210,10 +210,10 @@ FOUND=racecheck DENIED=synccheck accepts sh "$script" found sanitize
 says '^racecheck: FINDINGS: .*ERROR SUMMARY: 2 errors' '^memcheck: nothing found' '^synccheck: this machine does not allow it' \
     '^initcheck: nothing found'
 has found/findings.txt '^racecheck: FINDINGS'
-# a tool that ends with another status is a failure, and the other tools run
+# a tool that fails itself, which it reports as a finding, is a failure, and the other tools run
 BROKEN=compute-sanitizer:memcheck observe sh "$script" broken sanitize
 [ $status = 1 ] || fail "a broken memcheck: status $status"
-says '^memcheck: ended with status 5' '^initcheck: nothing found'
+says '^memcheck: the tool itself failed' '^initcheck: nothing found'
 # a profiler that fails for another reason than a missing permission is a failure
 BROKEN=ncu observe sh "$script" broken profile build
 [ $status = 1 ] || fail "a broken ncu: status $status"
