@@ -362,7 +362,7 @@ def grid(heads, lines):
 
 # Paths in the predictions' expressions, as first-hour.sh writes them, and those of the committed records of the H200.
 H200_RECORDS = {
-    '"bench-step-fp16.json"': '"gpu/h200/fifth/step-fp16.json"',
+    '"bench-step-fp16.json"': '"gpu/h200/seventh/step-fp16-1.json"',
     '"cold/[1-9]*/': '"gpu/h200-dawn94/seed[1-5]/',
     '"seeds/seed*/': '"gpu/h200-dawn94/seed[1-5]/',
     '"speed/': '"gpu/h200-recipes/',
