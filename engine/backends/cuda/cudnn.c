@@ -236,9 +236,9 @@ static int64_t read_notes(cudnnBackendDescriptor_t engine, cudnnBackendAttribute
 enum { RANK_FIRST, RANK_WITHOUT_TENSOR_CORES, RANK_STRICT, RANKS, RANK_EXCLUDED = RANKS };
 
 /* Engine 62 rounds partial sums of weight gradients to the precision of the product, although its notes do not say so:
- * `dawn9 verify` on an H200 with cuDNN 9.19 found errors of 2.1e-3 in bf16, and less than 1e-4 for every other engine; in
- * tf32 2.5e-3, where truncated inputs explain 1.0e-3. cuDNN lists this engine only if a GPU is present, so only `verify`
- * on a GPU can test this. */
+ * `dawn9 verify` on an H200 with cuDNN 9.19 found errors of 2.1e-3 in bf16, and less than 1e-4 for every other engine.
+ * In tf32 it found 2.5e-3, where truncated inputs explain 1.0e-3. cuDNN lists this engine only if a GPU is present, so
+ * only `verify` on a GPU can test this. */
 static bool rounds_partial_sums(int64_t engine, const d9_conv_description *d) {
     return d->pass == D9_CONV_BACKWARD_WEIGHT && engine == 62;
 }
