@@ -131,6 +131,26 @@ static const char *plan_text_of(const open_run *g) { return g->session.backend->
 
 static void close_session(open_run *g) { d9_session_close(&g->session), watch_assert_nothing_left(); }
 
+/* `bench` divides by the rate of a large product, whose choice is timed once and then kept like others. */
+TEST(the_product_of_the_peak_rate_is_chosen_once) {
+    static open_run g;
+    int64_t listed[2], plans[2];
+    double rate[2] = {0};
+    fresh_cache();
+    for (int again = 0; again < 2; again++) {
+        fake->reset();
+        open_session(&g, "fp16", "off", false);
+        d9_cuda *cuda = d9_cuda_of(&g.session.train_plan->placed[0].site);
+        const d9_fake_counts before = fake->counts;
+        OK(cuda->convolver->peak_rate(&g.context, cuda, g.session.program.precision, &rate[again]));
+        listed[again] = fake->counts.listed - before.listed;
+        plans[again] = fake->counts.plans - before.plans;
+        close_session(&g);
+    }
+    assert_ints(listed[0], 1, listed[1], 0);
+    assert_true(plans[0] > 3 && plans[1] == 1 && rate[0] > 0 && rate[1] == rate[0]);
+}
+
 /* A choice that takes more than twice as long as the best so far gets a warm-up and one run; the others 24 more. */
 TEST(slow_choices_are_dropped) {
     static open_run g;
