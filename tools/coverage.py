@@ -1,7 +1,7 @@
 """Prints the table of tools/coverage.sh, separated by tabs: python3 tools/coverage.py BUILD [FILES]
 
-A line or a branch counts as executed if it was in any of its builds (a header in several files, a loop at several
-levels). A branch is one outcome of a condition as gcov -b counts them ("a && b" has two conditions), including the
+A line counts as executed if it was in any of its builds (a header in several files, a loop at several levels). So does a
+branch; if the builds have different numbers of branches on a line, only those with the most count. A branch is one outcome of a condition as gcov -b counts them ("a && b" has two conditions), including the
 failing side of D9_TRY. Branches of lines like D9_TRY(d9_fail(...)) are left out, because d9_fail always fails. FILES:
 prints that many files with the most lines and branches that were not executed."""
 import collections

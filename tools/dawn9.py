@@ -36,7 +36,7 @@ import weakref
 @contextlib.contextmanager
 def _passive():
     """Makes OpenMP's threads sleep while they wait, if OpenMP is loaded in the `with` block, because OpenMP reads the
-    environment when it is loaded."""
+    environment when it is loaded. Does nothing if the user has set one of the variables."""
     if any(name in os.environ for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")):
         yield
         return

@@ -1,4 +1,4 @@
-/* Definitions of the handles of dawn9.h, and functions that begin and end API calls. */
+/* Definitions of the handles of dawn9.h, and functions that make them and that begin and end API calls. */
 #pragma once
 
 #include "dawn9.h"

@@ -201,8 +201,8 @@ static double coordinate_of(const axis *axis, double value) {
     return axis->start + part * (axis->end - axis->start);
 }
 
-/* The axis of the loss covers the whole curve. It is logarithmic if the highest value is above 10 times the lowest,
- * because on a linear axis the curve would look flat before a loss that explodes. */
+/* The axis of the loss covers the whole curve. It is logarithmic if all values are above 0 and the highest
+ * is above 10 times the lowest: on a linear axis the curve would look flat before a loss that explodes. */
 static axis loss_axis(const range_test *self) {
     double low = INFINITY, high = -INFINITY;
     for (int i = 0; i < self->count; i++) {

@@ -1,10 +1,10 @@
 /* Submits a Slurm array job, or prints the commands of its tasks for another launcher. There is a task for each run or
  * pack of runs; if there are more than TASKS_MAX, a task has several of them. Tasks without remaining runs are left
- * out.
+ * out. A search has --tasks tasks instead, each of which trains until no run is left.
  *
- * Task I is this command with --shard I/N: giving the same command again submits a killed task under its old number.
- * The tasks of a search have no --shard: each trains until no run is left. Options of the cluster, such as partition,
- * time and GPUs, are passed with --sbatch or in sbatch's environment variables. */
+ * Task I is this command, except for a search with --shard I/N: giving the same command again submits a killed task
+ * under its old number. Options of the cluster, such as partition, time and GPUs, are passed with --sbatch or in
+ * sbatch's environment variables. */
 #include "cli/runs.h"
 #include "core/system.h"
 #include <spawn.h>

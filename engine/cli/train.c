@@ -155,8 +155,8 @@ done:
 
 /* Loads the configuration again with the train.norm_groups that process 0 finds by find_groups. Does nothing if the
  * configuration sets train.norm_groups itself, or if find_groups finds 0. */
-static d9_status divide_norms(d9_cli *cli, const train_options *options, const int64_t *seed, const char *folder,
-                              d9_config **config) {
+static d9_status set_norm_groups(d9_cli *cli, const train_options *options, const int64_t *seed, const char *folder,
+                                 d9_config **config) {
     d9_status status = D9_OK;
     d9_cli_edits edits = options->edits;
     int64_t groups = 0;
@@ -348,7 +348,7 @@ static d9_status train_single(d9_cli *cli, const train_options *options) {
     double peak_rate = 0;
     D9_TRY(d9_cli_config(cli, options->config, &options->edits, NULL, &config));
     D9_TRY(choose_out(cli, options, config, &folder));
-    D9_TRY(divide_norms(cli, options, NULL, folder, &config));
+    D9_TRY(set_norm_groups(cli, options, NULL, folder, &config));
     D9_TRY(check_inputs(cli, options, config, folder));
     D9_TRY(find_finished(cli, options, config, folder, &object));
     const bool before = object != NULL;
@@ -401,7 +401,7 @@ static d9_status load_seed(d9_cli *cli, const train_options *options, int64_t se
     d9_status status;
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, folder, "%s/seed%lld", many->out, (long long)seed));
     D9_TRY(d9_cli_config(cli, options->config, &options->edits, &seed, config));
-    D9_TRY(divide_norms(cli, options, &seed, *folder, config));
+    D9_TRY(set_norm_groups(cli, options, &seed, *folder, config));
 done:
     return status;
 }

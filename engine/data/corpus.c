@@ -37,7 +37,8 @@ d9_status d9_corpus_describe(d9_context *context, const d9_dataset_options *opti
     dataset->height = dataset->channels = 1;
     dataset->width = length;
     dataset->std[0] = 1;
-    dataset->vocabulary.count = options->words ? options->words->count : 2; /* at least a word and "<eos>" */
+    dataset->vocabulary.count =
+        options->words ? options->words->count : 2; /* a word and "<eos>", the fewest that a usable corpus has */
     return D9_OK;
 }
 

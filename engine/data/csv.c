@@ -116,7 +116,7 @@ static d9_status find_columns(const d9_faults *faults, const char *const *headin
     return D9_OK;
 }
 
-static int64_t count_lines(const char *text, size_t size) {
+static int64_t most_lines(const char *text, size_t size) {
     int64_t lines = 1;
     for (const char *at = text; (at = memchr(at, '\n', size - (size_t)(at - text))) != NULL; at++) lines++;
     return lines;
@@ -149,8 +149,8 @@ d9_status d9_csv_read(d9_faults *faults, char *text, size_t size, const d9_csv_c
     line += d9_text_mark_bytes((const uint8_t *)text, size);
     *csv = (d9_csv){.columns = count};
     D9_TRY(D9_ARENA_ALLOCATE(context, faults->arena, count, &places));
-    D9_TRY(D9_ARENA_ALLOCATE(context, faults->arena, count_lines(text, size) * count, &csv->cells));
-    D9_TRY(D9_ARENA_ALLOCATE(context, faults->arena, count_lines(text, size), &csv->lines));
+    D9_TRY(D9_ARENA_ALLOCATE(context, faults->arena, most_lines(text, size) * count, &csv->cells));
+    D9_TRY(D9_ARENA_ALLOCATE(context, faults->arena, most_lines(text, size), &csv->lines));
     for (; line; line = next, number++) {
         line_end = find_line_end(line, end, &next);
         if (line_end == line && number > 1) continue;

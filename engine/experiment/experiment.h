@@ -49,7 +49,7 @@ typedef struct d9_grid_point {
 } d9_grid_point;
 
 typedef struct d9_arm {
-    const char *name;      /* unique; also the folder's name: "celu", "celu,train.epochs=4" */
+    const char *name;      /* unique; also the name of the folder of its runs: "celu,train.epochs=4" */
     const char *label;     /* shown in plots and tables */
     const char *baseline;  /* name of the arm that it is compared with; NULL: none */
     const char *trick;     /* ablation: the trick removed or added; NULL: none */

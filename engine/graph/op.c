@@ -49,7 +49,7 @@ d9_status d9_shape_preset(d9_context *context, d9_graph *graph, const d9_node *n
     return D9_OK;
 }
 
-d9_status d9_shape_same(d9_context *context, d9_graph *graph, const d9_node *node) {
+d9_status d9_shape_copy_input(d9_context *context, d9_graph *graph, const d9_node *node) {
     (void)context;
     d9_set_shape(graph, node->outputs[0], *d9_input_shape(graph, node, 0));
     return D9_OK;

@@ -78,7 +78,8 @@ D9_MUST_USE d9_status d9_op_check(d9_context *context, const d9_node *node);
 /* For operations whose nodes are created with output shapes and types: the batch, gradients, metrics, updates, tail. */
 #define D9_PRESET_OUTPUTS .shape = d9_shape_preset, .type = d9_type_preset
 d9_status d9_shape_preset(d9_context *context, d9_graph *graph, const d9_node *node);
-d9_status d9_shape_same(d9_context *context, d9_graph *graph, const d9_node *node); /* output 0 gets input 0's shape */
+d9_status d9_shape_copy_input(d9_context *context, d9_graph *graph,
+                              const d9_node *node); /* output 0 gets input 0's shape */
 static inline const d9_shape *d9_input_shape(const d9_graph *graph, const d9_node *node, int slot) {
     return &graph->values[node->inputs[slot]].shape;
 }

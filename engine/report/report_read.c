@@ -343,8 +343,8 @@ static bool same_data(const d9_report_run *one, const d9_report_run *other) {
     return !digest || !its || strcmp(digest, its) == 0;
 }
 
-/* Digest of the user's own test images, if the run was evaluated on them; NULL: not recorded, or it was evaluated on
- * validation images, which the digest does not cover. */
+/* Digest of the user's own test images or texts, if the run was evaluated on them; NULL: not recorded, or it was
+ * evaluated on the validation part, which the digest does not cover. */
 static const char *test_digest(const d9_report_run *run) {
     return d9_report_validation(run) ? NULL : json_text(run->result, "test_digest");
 }

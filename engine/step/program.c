@@ -121,7 +121,7 @@ void d9_program_free(d9_context *context, d9_program *program) {
     d9_arena_free(context, &program->arena);
 }
 
-/* ---- phases and learning rates ---- */
+/* ---- phases, batches, learning rates and views ---- */
 
 d9_status d9_phase_change_add(d9_context *context, d9_phase_changes *changes, d9_phase_change change) {
     if (changes->count == D9_MAX_PHASE_CHANGES)

@@ -85,7 +85,8 @@ static double limit_of(const d9_verification *self, const group *g) {
 
 /* ---- the error of one tensor ---- */
 
-/* Initial values of a tensor of the final state: from the file; if it lacks them, 1 for a running variance, else 0. */
+/* Initial values of a tensor of the final state or of the average: from the file; if it lacks them, 1 for a running
+ * variance, else 0. */
 static d9_status read_initial(d9_verification *self, const char *name, int64_t count, double *values) {
     const char *parameter = strchr(name, '/') + 1;
     const bool variance = d9_text_ends_in(parameter, "running_var");

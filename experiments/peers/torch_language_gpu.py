@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """PyTorch on a GPU beside `dawn9 bench step --config configs/wikitext2-lstm.yaml`: microseconds of a training step of the
-word language model (two LSTM layers of 200 units, 35 words of 20 texts, a vocabulary of 33,278), eagerly in f32, and of
+word language model (two LSTM layers of 200 units, 35 words of 20 columns, a vocabulary of 33,278), eagerly in f32, and of
 its LSTM alone.
 
-Prints one line per measurement: the mean of 20 calls between CUDA events, after two calls."""
+Prints the versions, then one line per measurement: the mean of 20 calls between CUDA events, after two calls."""
 import torch
 import torch.nn as nn
 

@@ -284,7 +284,7 @@ D9_DEVICE float d9_half_slope_SILU(d9_act, float x) {
     return s * (1 + c * (1 - s));
 }
 
-/* t = act(t) for storage type `store`. The switch over activations.def runs once for the whole run. */
+/* t = act(t) for storage type `store`. The switch over activations.def is evaluated once for all V. */
 template <int V> D9_DEVICE void d9_act_run(d9_act act, int store, d9_vector<V> *t) {
     switch (act.activation) {
 #define D9_ACTIVATION(id, name, from_output, doc)                                                                      \

@@ -87,7 +87,7 @@ assert one["fc.weight"] == other["fc.weight"] and one["conv1.weight"] != other["
 observe "$dawn9" train folder.yaml --data drawn --out again --set "$still" --set train.from=tuned
 [ $status = 0 ] && ! grep -q 'initialised anew' "$err" || fail "the same classes: $(cat "$err")"
 
-# ---- tensors that do not fit: name, shape and expected shape ----
+# ---- tensors that do not fit, and unusable files: messages name the tensor and both shapes, or the fault ----
 from() {
     observe python3 "$source/tests/support/tensors.py" first/model.safetensors wrong.safetensors "$3"
     rejects "$1" "$2" "$dawn9" train basic.yaml --out wrong --set train.from=wrong.safetensors

@@ -1,5 +1,6 @@
-# dawn9 train --tensorboard and --events: event files, decoded by the test's own reader (tests/support/tfevents.py),
-# agree with events.jsonl, model.safetensors and data preview; a resumed run continues in a second file.
+# dawn9 train --tensorboard: event files, decoded by the test's own reader (tests/support/tfevents.py), agree with
+# events.jsonl, model.safetensors and data preview; a resumed run continues in a second file. --events prints the lines
+# of events.jsonl.
 . "$(dirname "$0")/lib.sh"
 tiny | sed 's/train: {/train: {bias_lr_multiplier: 2, /' >tiny.yaml
 

@@ -125,7 +125,8 @@ static void assert_rejected(const d9_scenario *s, int error) {
 TEST(shared_memory_is_limited) {
     const int64_t most = 232448, fixed = (4088 + 15) / 16 * 16 + 2064;
     d9_model_test("room");
-    assert_ints(d9_scenario_shared_bytes(most - fixed), 0, d9_scenario_shared_bytes(most + 1), D9_MODEL_INVALID_VALUE);
+    assert_ints(d9_scenario_launch_with_shared(most - fixed), 0, d9_scenario_launch_with_shared(most + 1),
+                D9_MODEL_INVALID_VALUE);
     assert_string_equal(d9_model_failure(), "");
     assert_int_equal(most - fixed + 1, 226289);
     for (const d9_scenario *s = d9_scenario_large_arrays; s->name; s++) assert_rejected(s, D9_MODEL_INVALID_VALUE);

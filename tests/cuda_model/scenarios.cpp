@@ -268,7 +268,7 @@ int d9_scenario_shared_limit_to_set(int static_kib, int dynamic_kib, int limit_k
     const int64_t asked = d9_shared_limit_to_set(static_kib << 10, dynamic_kib << 10, limit_kib << 10, most_kib << 10);
     return static_cast<int>(asked >> 10);
 }
-int d9_scenario_shared_bytes(int64_t dynamic_bytes) {
+int d9_scenario_launch_with_shared(int64_t dynamic_bytes) {
     return D9_LAUNCH_CLUSTER(room_kernel, 2u, 1u, 1, dynamic_bytes, nullptr);
 }
 int d9_scenario_neighbours(int *out) { return run_neighbours<true, true>(out); }
@@ -307,7 +307,7 @@ const d9_scenario d9_scenario_illegal_grids[] = {
 
 const d9_scenario d9_scenario_large_arrays[] = {
     {"static", RUN(static_room_kernel, 1u, 1u, nullptr), "static_room_kernel", ": 49168 bytes of static shared memory"},
-    {"both", [] { return d9_scenario_shared_bytes(226289); }, "room_kernel",
+    {"both", [] { return d9_scenario_launch_with_shared(226289); }, "room_kernel",
      ": 6160 bytes of static and 226289 of dynamic shared memory"},
     {nullptr, nullptr, nullptr, nullptr}};
 

@@ -28,7 +28,7 @@ int d9_scenario_alignment(unsigned *place);
  * before, the number of entries after. */
 int d9_scenario_trace(unsigned *count, int *trace);
 /* A launch with 6160 bytes of static shared memory and `dynamic_bytes` of dynamic. */
-int d9_scenario_shared_bytes(int64_t dynamic_bytes);
+int d9_scenario_launch_with_shared(int64_t dynamic_bytes);
 /* Returns d9_shared_limit_to_set (kernels/cuda/cluster.h), in KiB. */
 int d9_scenario_shared_limit_to_set(int static_kib, int dynamic_kib, int limit_kib, int most_kib);
 int d9_scenario_places(int *seen); /* seen (2 * 3 * 4 * 5): 1 for each thread of a grid (2, 3) of blocks (4, 5) */

@@ -75,7 +75,8 @@ class Language(torch.nn.Module):
         return s.decoder(x), after
 
 def windows(stream, columns, length):
-    """Tokens (T, N) of each step and their labels (T * N). After the stream's end tokens are 0 and labels -1: no label."""
+    """Tokens (T, N) of each step and their labels (T * N). Past the end of the stream,
+    tokens are 0 and labels -1 (no label)."""
     rows = stream[:len(stream) // columns * columns].view(columns, -1).t()
     for at in range(0, len(rows) - 1, length):
         short = max(0, at + length - (len(rows) - 1))

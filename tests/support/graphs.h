@@ -54,9 +54,11 @@ double op_round(d9_type type, double x);               /* x rounded to `type` */
 /* ---- the table of cases: every operation, also at odd sizes ---- */
 typedef struct op_spec {
     d9_op op;
-    int64_t t;             /* tokens of each text; 0: the samples are images */
-    int64_t n, h, w, c, o; /* samples (of an update: elements), height, width, channels; outputs, classes, size of the
-                              vocabulary or tokens */
+    int64_t t; /* tokens of each text; 0: the samples are images */
+    int64_t n; /* samples; of an operation on vectors, such as an update or a copy: elements; of an orthogonal update: 1
+                  if it renormalises the filter, else 0 */
+    int64_t h, w, c; /* height, width, channels */
+    int64_t o;       /* outputs, channels of the second input or of the slice, classes, vocabulary or tokens */
     int kernel, stride, pad;
     int64_t group_size;
     int variant;      /* of the op: activation, update or mirror rule, ... */

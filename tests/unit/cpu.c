@@ -76,7 +76,7 @@ TEST(threads_change_no_bit_outside_convolutions) {
     }
 }
 
-/* The backend cpu fuses a pool with its convolution unless the pool has padding; onednn never does. */
+/* The backend cpu fuses this convolution with a 2 x 2 pool unless the pool has padding; onednn never does. */
 TEST(a_padded_pool_is_not_fused) {
     fixture *f = *state;
     static const d9_shape image = {4, {2, 8, 6, 64}}, weights = {4, {64, 3, 3, 64}};

@@ -217,9 +217,9 @@ TEST_WITH(const char *folder, interruption_clears_up, set_up, tear_down) {
     fetch_fails(D9_SIGINT, "interrupted tar");
     assert_false(run_has(folder, "late"));
     archive = NULL;
-    d9_signal_guard guard; /* a signal that comes between two programs */
+    d9_signal_guard guard;
     d9_signal_guard_begin(&guard);
-    raise(SIGTERM);
+    raise(SIGTERM); /* between two programs: the guard's next check finds it */
     d9_context_clear(&context);
     assert_rejection(d9_signal_guard_check(&context), D9_SIGTERM, "interrupted");
     assert_int_equal(d9_signal_guard_check(&context), D9_OK);

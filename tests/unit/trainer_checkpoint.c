@@ -199,7 +199,7 @@ static run_report resume(bench *b, const d9_config *config, uint64_t seed) {
 }
 
 /* A rejected run must have left the checkpoint unchanged: the run that wrote it resumes from it. */
-static void assert_goes_on(bench *b, const char *what) {
+static void assert_still_resumes(bench *b, const char *what) {
     static run_report whole;
     if (!whole.epoch_count) whole = run_train_ok(&(d9_train_options){.config = b->config, .seed = 7});
     const run_report rest = resume(b, b->config, 7);
@@ -215,7 +215,7 @@ CHECKPOINT_TEST(test_another_seed_and_another_configuration_are_rejected) {
     other->train.weight_decay = 0.25;
     assert_int_equal(resume(b, other, 7).status, D9_USAGE); /* because of the run folder's config.yaml */
     assert_checkpoint_rejected(b, &(d9_session_options){.config = other, .seed = 7});
-    assert_goes_on(b, "its own seed and configuration");
+    assert_still_resumes(b, "its own seed and configuration");
 }
 
 static void assert_other_digest(const d9_dataset *dataset, const char *digest) {
@@ -250,7 +250,7 @@ CHECKPOINT_TEST(test_a_checkpoint_of_another_data_set_is_rejected) {
     assert_string_equal(again, digest);
     *pixels[0] ^= 1;
     assert_checkpoint_rejected(b, &(d9_session_options){.config = b->config, .seed = 7, .dataset = dataset});
-    assert_goes_on(b, "its own data set");
+    assert_still_resumes(b, "its own data set");
 }
 
 CHECKPOINT_TEST(test_wrong_metadata_is_rejected) {
@@ -322,7 +322,7 @@ CHECKPOINT_TEST(test_each_missing_or_malformed_tensor_is_rejected) {
         if (whole.shape.rank != 2 || whole.shape.d[0] != 1) assert_tensor_rejected(b, at, wrong, whole.name);
     }
     write_checkpoint(b);
-    assert_goes_on(b, "every tensor as it was");
+    assert_still_resumes(b, "every tensor as it was");
 }
 
 /* Sizes that once overflowed an array of rows of 72 bytes: nine rows, and one byte less than ten. */

@@ -9,7 +9,7 @@ static d9_status shape(d9_context *context, d9_graph *graph, const d9_node *node
     if (b->d[0] != d9_shape_channels(x))
         return d9_fail(context, D9_USAGE, "%s: %lld biases do not fit %lld channels", node->role, (long long)b->d[0],
                        (long long)d9_shape_channels(x));
-    return d9_shape_same(context, graph, node);
+    return d9_shape_copy_input(context, graph, node);
 }
 
 static d9_status gradient(d9_gradients *gradients, const d9_node *forward, d9_value_id dy) {

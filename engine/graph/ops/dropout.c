@@ -7,7 +7,7 @@ static d9_status shape(d9_context *context, d9_graph *graph, const d9_node *node
     if (!(node->as.dropout.p >= 0 && node->as.dropout.p < 1))
         return d9_fail(context, D9_USAGE, "%s: a dropout of %g leaves nothing: must be from 0 to below 1", node->role,
                        node->as.dropout.p);
-    return d9_shape_same(context, graph, node);
+    return d9_shape_copy_input(context, graph, node);
 }
 
 static bool evaluation(d9_node *node) { return node->as.dropout.in_evaluation; }

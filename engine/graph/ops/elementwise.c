@@ -18,7 +18,7 @@ const d9_op_info d9_op_CAST = {
     .doc = "x -> x in the output's type",
     .inputs = 1,
     .outputs = 1,
-    .shape = d9_shape_same,
+    .shape = d9_shape_copy_input,
     .type = d9_type_preset,
     .gradient = cast_gradient,
 };
@@ -28,7 +28,7 @@ const d9_op_info d9_op_CAST = {
 static d9_status add_shape(d9_context *context, d9_graph *graph, const d9_node *node) {
     if (!d9_shape_equal(d9_input_shape(graph, node, 0), d9_input_shape(graph, node, 1)))
         return d9_fail(context, D9_USAGE, "%s: the two sides of the addition differ in shape", node->role);
-    return d9_shape_same(context, graph, node);
+    return d9_shape_copy_input(context, graph, node);
 }
 
 static d9_status add_gradient(d9_gradients *gradients, const d9_node *forward, d9_value_id dy) {
@@ -70,7 +70,7 @@ const d9_op_info d9_op_SCALE = {
     .doc = "x -> factor * x",
     .inputs = 1,
     .outputs = 1,
-    .shape = d9_shape_same,
+    .shape = d9_shape_copy_input,
     .type = d9_type_of_input,
     .gradient = d9_gradient_by_same_op,
     .onnx = scale_to_onnx,

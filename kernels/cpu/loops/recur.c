@@ -10,7 +10,8 @@
 enum { LANES = D9_LANES, LINE = D9_RECUR_LINE };
 
 typedef struct cell_size {
-    int gates, saved, memory, shared, rows; /* a row of cells.def; samples of a tile */
+    int gates, saved, memory, shared; /* as in cells.def */
+    int rows;                         /* samples of a tile */
 } cell_size;
 
 /* Load or store the first `left` lanes of a vector, in either storage type. The branch goes the same way throughout a
