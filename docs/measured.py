@@ -508,6 +508,14 @@ def convolution_shares(folder, *networks):
     return grid(["network", "Winograd, % of the step", "its rate", "own gemm, % of the step", "its rate", "all else, %"], lines)
 
 
+def perplexities(published, *runs):
+    """Perplexity of the validation part after each epoch and of the test part at the end; `published`: a row's cells."""
+    rows = [[run.split("/")[-1].replace("-", ", "), *(f"{e['perplexity']:.1f}" for e in result(run)["epochs"]),
+             f"{record(run + '/test.json')['perplexity']:.2f}"] for run in runs]
+    epochs = len(rows[0]) - 2
+    return grid(["", *(f"validation, epoch {e}" for e in range(1, epochs + 1)), "test"], [published, *rows])
+
+
 def features_table(path):
     def goal(r):
         met = r["goal"] and ("met" if float(r["ratio"]) >= float(r["goal"]) else "missed")
