@@ -201,7 +201,7 @@ int main(int count, char **words) {
     const char *no_color = getenv("NO_COLOR"), *kind = getenv("TERM");
     open_standard_files();
     signal(SIGPIPE, SIG_IGN); /* a reader that leaves early, like `head`, does not end a run */
-    signal(SIGXFSZ, SIG_IGN); /* nor does a file that exceeds ulimit -f */
+    signal(SIGXFSZ, SIG_IGN); /* exceeding ulimit -f is then a write error, no signal */
     signal(SIGCHLD, SIG_DFL); /* if a parent left it ignored, children would leave no exit status */
     d9_context_init(&cli.context);
     cli.context.interrupt = &interrupt_signal;

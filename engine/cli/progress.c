@@ -250,8 +250,8 @@ static void on_step(void *user, const d9_program *program, int64_t steps, double
         d9_live_page_step(&progress->page, steps, loss, progress->step_seconds,
                           d9_seconds_left(program, progress->config, steps, progress->step_seconds));
     if (progress->quiet) return;
-    if (isfinite(loss))
-        predict_duration(progress, program, steps, epoch_seconds, last); /* asynchronous (NAN): steps are only queued */
+    /* not if asynchronous (loss NAN): the time of a step that is only queued says nothing */
+    if (isfinite(loss)) predict_duration(progress, program, steps, epoch_seconds, last);
     if (!progress->cli->terminal) return;
     if (!last && now - progress->live.shown_seconds < 1.0 / REDRAWS_PER_SECOND) return;
     progress->live.shown_seconds = now;

@@ -387,7 +387,7 @@ static bool find_verified(d9_context *context, const char *name, const char *pat
 
 /* $DAWN9_DATA is never written to. Wrong or incomplete files there end the fetch, because the loader would prefer them
  * to the cache folder, the last candidate. */
-static d9_status check_read_only(d9_context *context, const char *name, d9_data_report *report) {
+static d9_status reject_faulty_user_files(d9_context *context, const char *name, d9_data_report *report) {
     d9_candidates candidates;
     d9_dataset_candidates(name, NULL, &candidates);
     for (int i = 0; i < candidates.count - 1; i++) {
@@ -416,7 +416,7 @@ static d9_status obtain_files(d9_context *context, const char *path, fetch *fetc
     int lock = -1;
     snprintf(path_of_lock, sizeof path_of_lock, "%s.lock", fetch->work);
     if (find_verified(context, fetch->plan->name, path, report)) goto done;
-    if (!path) D9_TRY(check_read_only(context, fetch->plan->name, report));
+    if (!path) D9_TRY(reject_faulty_user_files(context, fetch->plan->name, report));
     D9_TRY(d9_directory_make(context, fetch->folder));
     D9_TRY(d9_lock_take(context, path_of_lock, &lock));
     if (lock < 0)

@@ -53,7 +53,7 @@ typedef void (*d9_verify_sink)(void *user, const d9_verify_row *row);
  * Returns D9_CHECK_FAILED if a row failed, D9_DATA if a file is not a reference case. */
 D9_MUST_USE d9_status d9_verify(d9_context *context, const d9_verify_options *options, d9_verify_sink sink, void *user);
 
-/* Difference of two tensors: the errors and cosines that verify reports. */
+/* Difference of two tensors, from which verify computes the errors that it reports. */
 typedef struct d9_tensor_difference {
     double distance;  /* L2 norm of got - want */
     double want_norm; /* L2 norm of want */

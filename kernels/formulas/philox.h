@@ -11,7 +11,8 @@
 
 #include "kernels/formulas/common.h"
 
-/* One stream for each purpose. Renumbering would change the meaning of every seed: only append. */
+/* A stream has one purpose, or several told apart by `draw`. Renumbering would change the meaning of every seed: only
+ * append. */
 enum {
     D9_STREAM_ORDER = 0, /* sort key of a sample within an epoch */
     D9_STREAM_CROP = 1,  /* v[0]: y, v[1]: x */

@@ -106,7 +106,7 @@ record named-run 'd["eval_images"] == 12'
 accepts "$dawn9" train small.yaml --data named --out named-best --set data.validation=1 --set keep=best --set train.epochs=0.5
 says '^accuracy .* on 12 validation images'
 hides '^test '
-runs "$dawn9" eval named-best --set data.validation=0 # val/ selected the epoch, so this warns
+runs "$dawn9" eval named-best --set data.validation=0 # warns of val/ in an evaluation too: it may have selected the epoch
 warns 'named/val: .* no test/; data.validation=1 '
 cp -r drawn named/test
 runs "$dawn9" train small.yaml --data named --out named-again --set train.epochs=0.5 --quiet

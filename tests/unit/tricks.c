@@ -288,7 +288,7 @@ TEST(test_ema_averages_the_state) {
 }
 
 /* After every `every`-th step (step t of T), slow = r slow + (1 - r) state with r = decay^every (t / T)^power; the
- * state becomes slow. */
+ * state becomes slow. With `last`, t is counted from the first of these steps, in which r is 0. */
 TEST(test_lookahead_resets_the_state_to_its_average) {
     static const struct {
         const char *options, *steps; /* steps: of the 12, those in which slow moves */

@@ -626,7 +626,7 @@ void D9_LOOP_NAME(winograd_gradient_product)(bool pairs, const float *w, const f
     block_product *const first = D9_PRODUCT_CHOOSE(multiply_tall, pairs);
     block_product *const others = D9_PRODUCT_CHOOSE(multiply_low, pairs);
     for (int64_t c = 0; c < channels; c += GROUP, w += rows * GROUP, u += GROUP * WIDTH) {
-        /* u is large and read once a block, so its next rows are prefetched during these sums. */
+        /* u is large and not in the cache when a block begins, so its next rows are prefetched during these sums. */
         prefetch(u + GROUP * WIDTH, u + 2 * GROUP * WIDTH);
         first(w, 4 * GROUP, v, depth / 4, add, u);
         for (int64_t k = TALL; k < GROUP; k += LOW) others(w + k, 4 * GROUP, v, depth / 4, add, u + k * WIDTH);
