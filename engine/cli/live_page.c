@@ -135,7 +135,7 @@ static void put_curves(const filling *self) {
     const d9_measure *measure = self->page->config->measure;
     d9_text title;
     d9_text_init(self->text->context, &title);
-    d9_measure_words(measure, views ? "{title}{, |unit|}; dashed: with TTA" : "{title}{, |unit|}", &title);
+    d9_measure_expand(measure, views ? "{title}{, |unit|}; dashed: with TTA" : "{title}{, |unit|}", &title);
     put_curve(self->page, "Training loss; dashed: loss of the evaluation", loss_of, eval_loss_of, INFINITY, self->text);
     put_curve(self->page, d9_text_get(&title), score_of, views ? score_tta_of : NULL, measure->maximum, self->text);
     d9_text_free_part(&title, self->text);

@@ -116,8 +116,8 @@ d9_score_text d9_measure_format(const d9_measure *measure, double score) {
 
 enum { FIELD_BYTES = 48 };
 
-/* The text of field `name` (`length` bytes) in a pattern of d9_measure_words; "" if there is no such field. A number is
- * formatted into `own`. */
+/* The text of field `name` (`length` bytes) in a pattern of d9_measure_expand; "" if there is no such field. A number
+ * is formatted into `own`. */
 static const char *field_text(const d9_measure *measure, const char *name, size_t length, char own[FIELD_BYTES]) {
     const struct {
         const char *name, *text;
@@ -139,7 +139,7 @@ static const char *field_text(const d9_measure *measure, const char *name, size_
     return "";
 }
 
-void d9_measure_words(const d9_measure *measure, const char *pattern, d9_text *text) {
+void d9_measure_expand(const d9_measure *measure, const char *pattern, d9_text *text) {
     char own[FIELD_BYTES];
     while (*pattern) {
         const char *open = pattern + strcspn(pattern, "{");

@@ -61,4 +61,4 @@ d9_score_text d9_measure_format(const d9_measure *measure, double score);
 /* Adds `pattern` with "{FIELD}" replaced by this text of the measure: name, word, plural, title, unit, points, effect
  * ("0.1"), "effect points" ("0.1 points") or bound ("at least").
  * "{BEFORE|FIELD|AFTER}" adds nothing if the text is empty: "{title}{, |unit|}" is "Accuracy, %" or "Perplexity". */
-void d9_measure_words(const d9_measure *measure, const char *pattern, d9_text *text);
+void d9_measure_expand(const d9_measure *measure, const char *pattern, d9_text *text);

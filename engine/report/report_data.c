@@ -326,8 +326,8 @@ bool d9_report_is_chain(const d9_report *report) {
 }
 
 d9_status d9_report_ladder(const d9_report *report, d9_text *text) {
-    d9_measure_words(report->measure, "row\tlabel\t{name}\tlow\thigh\tpublished_{name}\tseconds\tpublished_seconds\n",
-                     text);
+    d9_measure_expand(report->measure, "row\tlabel\t{name}\tlow\thigh\tpublished_{name}\tseconds\tpublished_seconds\n",
+                      text);
     for (int a = 0; a < report->arm_count; a++) {
         const d9_report_arm *arm = &report->arms[a];
         const double mean = arm->sample.mean;

@@ -105,7 +105,7 @@ static void put_lead(page *page) {
     if (page->plot_count) put_plot(page, &page->plots[lead_plot(page)]);
 }
 static void put_score(page *page) {
-    d9_measure_words(page->report->measure, "{title} is the final {word} of a run{, in |unit|}", page->text);
+    d9_measure_expand(page->report->measure, "{title} is the final {word} of a run{, in |unit|}", page->text);
 }
 static void put_plots(page *page) {
     for (int i = 0; i < page->plot_count; i++)

@@ -36,8 +36,8 @@ const d9_report_arm *d9_report_next(const d9_report *report, d9_report_size *siz
 d9_report_size d9_report_mean_of; /* the gain of the mean score, so the best arm comes first; ignores `which` */
 /* A score or a difference of scores, negated if lower is better. */
 double d9_report_gain(const d9_report *report, double score);
-/* Copies `pattern`, with the words of the report's measure (d9_measure_words), into the report's arena. */
-D9_MUST_USE d9_status d9_report_words(d9_context *context, d9_report *report, const char *pattern, const char **words);
+/* Fills the words of the report's measure into `pattern` (d9_measure_expand); *text lies in the report's arena. */
+D9_MUST_USE d9_status d9_report_expand(d9_context *context, d9_report *report, const char *pattern, const char **text);
 
 /* ---- report_verdict.c: sets report->verdict, a few sentences ---- */
 D9_MUST_USE d9_status d9_report_judge(d9_context *context, d9_report *report);

@@ -102,11 +102,11 @@ static void add_common_settings(const drawing *drawing) {
     d9_text_add(drawing->settings, "]\n");
     if (!isnan(report->target)) d9_text_add(drawing->settings, "target = %.10g\n", report->target);
     d9_text_add(drawing->settings, "sweep = %d\n", report->sweep);
-    d9_measure_words(report->measure,
-                     "measure = '{name}'\nmeasure_axis = '{word}{, |unit|}'\n"
-                     "epoch_axis = measure_axis\n"
-                     "difference_axis = 'difference in {word}{, |points|}'\ndifference_axis_narrow = '{points}'\n",
-                     drawing->settings);
+    d9_measure_expand(report->measure,
+                      "measure = '{name}'\nmeasure_axis = '{word}{, |unit|}'\n"
+                      "epoch_axis = measure_axis\n"
+                      "difference_axis = 'difference in {word}{, |points|}'\ndifference_axis_narrow = '{points}'\n",
+                      drawing->settings);
     if (report->plain_epochs && !report->sweep)
         d9_text_add(drawing->settings, "epoch_axis = measure_axis . '; without TTA'\n");
 }
@@ -329,7 +329,7 @@ static void note_forest(const drawing *drawing, d9_text *text) {
     bool clear = false;
     for (int a = 0; a < drawing->report->arm_count; a++)
         clear = clear || drawing->report->arms[a].holm < 1 - D9_REPORT_LEVEL;
-    d9_measure_words(drawing->report->measure, "Difference in {word}{, |points|}.", text);
+    d9_measure_expand(drawing->report->measure, "Difference in {word}{, |points|}.", text);
     if (has_interval(drawing->report, true))
         d9_text_add(text,
                     " Bars and brackets: 95%% interval of each difference alone. p: adjusted by Holm for the number of "
@@ -381,7 +381,7 @@ static void note_confusion(const drawing *drawing, d9_text *text) {
 
 typedef d9_status (*maker)(const d9_report *report, d9_text *text);
 static const struct {
-    const char *name, *title; /* patterns of d9_measure_words, like the names in `data` */
+    const char *name, *title; /* patterns of d9_measure_expand, like the names in `data` */
     struct {
         const char *name;
         maker make;
@@ -438,7 +438,7 @@ static d9_status write_data(drawing *drawing, int which) {
     for (int i = 0; i < 3 && plots[which].data[i].name; i++) {
         D9_TRY(plots[which].data[i].make(drawing->report, &text));
         D9_TRY(d9_text_status(&text));
-        D9_TRY(d9_report_words(drawing->context, drawing->report, plots[which].data[i].name, &name));
+        D9_TRY(d9_report_expand(drawing->context, drawing->report, plots[which].data[i].name, &name));
         D9_TRY(write_named(drawing, name, ".tsv", d9_text_get(&text), text.size));
         scan_data(drawing, d9_text_get(&text));
         d9_text_free(&text);
@@ -560,8 +560,8 @@ static d9_status prepare_plot(drawing *drawing, int which, d9_report_plot *plot,
     drawing->cut = false;
     drawing->tall = 0;
     D9_TRY(write_data(drawing, which));
-    D9_TRY(d9_report_words(drawing->context, drawing->report, plots[which].name, &plot->name));
-    D9_TRY(d9_report_words(drawing->context, drawing->report, plots[which].title, &plot->title));
+    D9_TRY(d9_report_expand(drawing->context, drawing->report, plots[which].name, &plot->name));
+    D9_TRY(d9_report_expand(drawing->context, drawing->report, plots[which].title, &plot->title));
     remove_pictures(drawing, plot->name);
     *wanted = plots[which].plan(drawing);
     plots[which].note(drawing, &text);

@@ -156,10 +156,10 @@ static d9_status make_frontier_table(d9_context *context, d9_report *report) {
     for (int i = 0; i < report->arm_count; i++) rows += is_on_frontier(report, &report->arms[i]);
     D9_TRY(make_table(context, report, "frontier", rows, &table));
     table->title = "Frontier";
-    D9_TRY(d9_report_words(context, report,
-                           "The configurations for which no other has this {word} or a better one with as few "
-                           "operations. A mean of few runs is more likely to be here by chance.",
-                           &table->note));
+    D9_TRY(d9_report_expand(context, report,
+                            "The configurations for which no other has this {word} or a better one with as few "
+                            "operations. A mean of few runs is more likely to be here by chance.",
+                            &table->note));
     while ((arm = d9_report_next(report, cheapness, 0, arm))) {
         const d9_report_arm *trial = arm;
         if (!is_on_frontier(report, arm)) continue;

@@ -7,14 +7,14 @@
 #define TEXT  D9_COLUMN_TEXT
 #define SCORE D9_REPORT_SCORE
 
-d9_status d9_report_words(d9_context *context, d9_report *report, const char *pattern, const char **words) {
+d9_status d9_report_expand(d9_context *context, d9_report *report, const char *pattern, const char **words) {
     d9_text text;
     d9_text_init(context, &text);
-    d9_measure_words(report->measure, pattern, &text);
+    d9_measure_expand(report->measure, pattern, &text);
     return d9_report_keep(context, report, &text, words);
 }
 
-/* Copies the columns. Their texts are completed by d9_measure_words, and D9_REPORT_SCORE becomes the measure's
+/* Copies the columns. Their texts are completed by d9_measure_expand, and D9_REPORT_SCORE becomes the measure's
  * decimals. */
 static d9_status fit_columns(d9_context *context, d9_report *report, const d9_column *columns, size_t count,
                              d9_column **fitted) {
@@ -23,9 +23,9 @@ static d9_status fit_columns(d9_context *context, d9_report *report, const d9_co
     for (size_t i = 0; i < count; i++) {
         d9_column *column = &(*fitted)[i];
         *column = columns[i];
-        D9_TRY(d9_report_words(context, report, column->key, &column->key));
-        if (column->heading) D9_TRY(d9_report_words(context, report, column->heading, &column->heading));
-        if (column->hint) D9_TRY(d9_report_words(context, report, column->hint, &column->hint));
+        D9_TRY(d9_report_expand(context, report, column->key, &column->key));
+        if (column->heading) D9_TRY(d9_report_expand(context, report, column->heading, &column->heading));
+        if (column->hint) D9_TRY(d9_report_expand(context, report, column->hint, &column->hint));
         if (column->digits == D9_REPORT_SCORE) column->digits = report->measure->digits;
     }
 done:
@@ -132,10 +132,10 @@ static d9_status make_effects_table(d9_context *context, d9_report *report) {
     if (rows == 0) goto done;
     D9_TRY(d9_report_add_table(context, report, "effects", effect_columns, COUNT(effect_columns), rows, &table));
     table->title = "Differences";
-    D9_TRY(d9_report_words(context, report,
-                           "{title}{ in |points|}, arm minus baseline, with 95% intervals. An effect is clear if "
-                           "Holm's p is below 0.05.",
-                           &table->note));
+    D9_TRY(d9_report_expand(context, report,
+                            "{title}{ in |points|}, arm minus baseline, with 95% intervals. An effect is clear if "
+                            "Holm's p is below 0.05.",
+                            &table->note));
     for (int i = 0; i < report->arm_count; i++)
         if (report->arms[i].baseline >= 0) fill_effect(report, &report->arms[i], table, row++);
 done:

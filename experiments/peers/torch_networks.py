@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """PyTorch on the CPU as a peer for `dawn9 bench`: a training step of each network, or features, images per second.
 
-The networks are defined here, with torchvision's layers and names, so that only Debian's python3-torch is needed.
-Images are random, so no data is read. bf16 uses autocast. The step is that of the configurations: cross entropy, SGD
-with momentum.
+The networks are defined here, ResNet and DenseNet with torchvision's layers but other names, so that only Debian's
+python3-torch is needed. Images are random, so no data is read. bf16 uses autocast. Every network has the same step:
+cross entropy, SGD with momentum 0.9.
 
   vgg         the CNN of ilkarman/DeepLearningFrameworks, 32 x 32, 10 classes, as configs/rosetta.yaml
   resnetD     D = 18, 34, 50, 101, 152; 3x3 stem up to 64 pixels, ImageNet's beyond

@@ -121,9 +121,10 @@ static d9_status train_small(const char *tricks, d9_parallel *parallel, d9_resul
     return status;
 }
 
-/* The network has eight filter tensors. Neighbours of one shape are batched: the two of a residual branch, and the last
- * three. So each of the three products of each of the two iterations is five batches. The untimed step that loads code
- * computes them too. Without such products cuBLAS is not loaded. */
+/* Muon's update multiplies matrices: here two iterations of three products for each of the eight filter tensors.
+ * Neighbouring filters of one shape share a batched product, the two of the first residual branch and the last three,
+ * so a product is five batches. The untimed step that loads code computes them too. A run without Muon does not load
+ * cuBLAS. */
 TEST(products_are_batches_in_the_captured_step) {
     enum { STEPS = 8, PRODUCTS = 6, BATCHES = 5, FILTERS = 8 };
     char first[65] = "";

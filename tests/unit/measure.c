@@ -108,7 +108,7 @@ TEST(test_measures_tell_better_and_reached_scores) {
 
 static void check_words(const char *measure, const char *pattern, const char *want) {
     d9_text *text = test_text();
-    d9_measure_words(d9_measure_find(measure), pattern, text);
+    d9_measure_expand(d9_measure_find(measure), pattern, text);
     assert_string_equal(d9_text_get(text), want);
 }
 
