@@ -1,6 +1,6 @@
 # dawn9 experiment --slurm on a real Slurm of one node, which this test starts (Debian: slurm-wlm, munge): an array task
 # for each run; a killed worker, whose runs the same command submits again; several runs in a task; a task that Slurm
-# starts again; jobs that Slurm rejects.
+# starts again; a search; jobs that Slurm rejects.
 . "$(dirname "$0")/lib.sh"
 for program in munged slurmctld slurmd sbatch scontrol; do
     command -v $program >/dev/null 2>&1 && continue
@@ -94,7 +94,7 @@ sleep 1
 scancel --signal=TERM --full --state=RUNNING --user=root # the program stops in good order
 wait_for_jobs
 prints '^long +seed 1 +stopped$' "$dawn9" experiment killed.yaml --status
-has runs/killed/slurm/*_2.txt 'interrupted: finished runs are kept'
+grep -q 'interrupted: finished runs are kept' runs/killed/slurm/*_2.txt || fail "the stopped task does not say that its runs are kept"
 [ -f runs/killed/runs/long/seed1/checkpoint.safetensors ] || fail "no checkpoint"
 
 # ---- packs, a limit of tasks, and a task that is requeued before its time limit ----
@@ -117,6 +117,14 @@ is "$(restarts $((3 - task)))" 0 "restarts of the other task"
 [ "$(find again/runs -name checkpoint.safetensors | wc -l)" -ge 2 ] || fail "the task that comes again has no checkpoints"
 scancel "$job"
 wait_for_jobs
+
+# ---- a search: its tasks share the trials ----
+printf 'title: found\nconfig: tiny.yaml\nset: {eval.every: 0, data.validation: 16}\nsearch: {trials: 4, rungs: {seeds: [1]}, ranges: {train.momentum: {uniform: [0.4, 0.9]}}}\n' >found.yaml
+prints '^submitted  job [0-9]+, 2 tasks \(1-2\)$' "$dawn9" experiment found.yaml --slurm --tasks 2
+wait_for_jobs
+prints '^work       0 runs left$' "$dawn9" experiment found.yaml --dry-run
+is "$(find runs/found/runs -name result.json | wc -l)" 4 "trials that ran"
+[ "$(ls runs/found/slurm | wc -l)" = 2 ] || fail "not an output for each task: $(ls runs/found/slurm)"
 
 # ---- errors of submission ----
 observe "$dawn9" experiment killed.yaml --slurm --sbatch=--partition=none
