@@ -362,7 +362,9 @@ def grid(heads, lines):
 
 # Paths in the predictions' expressions, as first-hour.sh writes them, and those of the committed records of the H200.
 H200_RECORDS = {
-    '"bench-step-fp16.json"': '"gpu/h200/seventh/step-fp16-1.json"',
+    '"bench-step-fp16.json"': '"gpu/h200/eighth/step-fp16.json"',
+    '"bench-cold-fp16.json"': '"gpu/h200/eighth/cold-fp16.json"',
+    '"bench-pipeline-fp16.json"': '"gpu/h200/eighth/pipeline-fp16.json"',
     '"cold/[1-9]*/': '"gpu/h200-dawn94/seed[1-5]/',
     '"seeds/seed*/': '"gpu/h200-dawn94/seed[1-5]/',
     '"speed/': '"gpu/h200-recipes/',
@@ -619,9 +621,13 @@ def results_table(speed, *others):
 
 
 def gpu_results_table(*recipes):
-    """README's second table: recipes on one GPU, from (name, runs, published seconds, on which card)."""
-    lines = [[f"`{name}`, {result(runs)['precision']}", f"{mean(best(runs)):.2f}%", f"{at_least(best(runs)):.2f}%", str(len(best(runs))),
-              f"{median(each(runs + '/result.json', 'train_seconds')):.2f} s", published] for name, runs, published in recipes]
+    """README's second table: recipes on one GPU, from (name, runs, published seconds, on which card). The training
+    seconds are the median, the lowest and the highest."""
+    lines = []
+    for name, runs, published in recipes:
+        seconds = each(runs + "/result.json", "train_seconds")
+        lines.append([f"`{name}`, {result(runs)['precision']}", f"{mean(best(runs)):.2f}%", f"{at_least(best(runs)):.2f}%", str(len(seconds)),
+                      f"{median(seconds):.2f} s ({min(seconds):.2f} to {max(seconds):.2f})", published])
     return grid(["recipe", "mean accuracy", "mean is at least", "seeds", "training", "published"], lines)
 
 
