@@ -718,17 +718,69 @@ def ladder(folder):
                  for arm in table(folder + "/report/arms.tsv")))
 
 
-def page_ladder(folder):
-    """The published steps beside ours; the last two columns give each step's seconds over those of the first step."""
+PAGE_DEVIATION = 0.15  # of a single run, published by David Page
+
+
+def page_best(paths, *, title=None):
+    """Accuracy of every run of the paths, or of those with this title; no run twice."""
+    runs = {(run["title"], run["seed"]): run["accuracy_tta"] for path in paths for run in results(path)}
+    assert len(runs) == sum(len(results(path)) for path in paths), "a title and seed have two runs"
+    return [accuracy for (name, _), accuracy in runs.items() if title in (None, name)]
+
+
+def page_interval(values):
+    """The 95% interval of a mean: by the published deviation of one or two runs, otherwise by their own (Student's t)."""
+    if len(values) > 2:
+        return interval(values)
+    half = statistics.NormalDist().inv_cdf(0.975) * PAGE_DEVIATION / len(values) ** 0.5
+    return mean(values) - half, mean(values) + half
+
+
+def page_ladder(folder, *more):
+    """The published steps beside ours. Accuracies are of the runs of the folder and of the paths `more`, seconds only of
+    the folder; the last two columns give each step's seconds over those of the first step."""
     arms = table(folder + "/report/arms.tsv")
 
     def relative(arm, key):
         return f"{float(arm[key]) / float(arms[0][key]):.2f}" if arm[key] else ""
 
-    return grid(["step", "epochs", "published, %", "measured, %", "runs", "published, s (V100)", "measured, s (H200)", "published, of step 1",
-                 "measured, of step 1"],
-                ([arm["arm"], arm["epochs"], arm["published_accuracy"], f"{float(arm['accuracy']):.2f}", arm["runs"], arm["published_seconds"],
+    def accuracies(name):
+        values = page_best([folder + "/runs/*/seed*", *more], title=name)
+        low, high = page_interval(values)
+        return f"{mean(values):.2f}", f"{low:.2f} to {high:.2f}", str(len(values))
+
+    return grid(["step", "epochs", "published, %", "measured, %", "95% interval", "runs", "published, s (V100)", "measured, s (H200)",
+                 "published, of step 1", "measured, of step 1"],
+                ([arm["arm"], arm["epochs"], arm["published_accuracy"], *accuracies(arm["arm"]), arm["published_seconds"],
                   f"{float(arm['seconds']):.1f}", relative(arm, "published_seconds"), relative(arm, "seconds")] for arm in arms))
+
+
+def page_by_seed(*paths):
+    """Mean accuracy of the runs of each seed: runs of a seed have equal draws on every machine."""
+    seeds_of = {}
+    for run in (run for path in paths for run in results(path)):
+        seeds_of.setdefault(run["seed"], []).append(run["accuracy_tta"])
+    return [mean(accuracies) for accuracies in seeds_of.values()]
+
+
+def page_pooled(*groups):
+    """Runs of a recipe over all machines and precisions: (its name, paths of records...)."""
+    lines = []
+    for name, *paths in groups:
+        low, high = interval(page_by_seed(*paths))
+        lines.append([name, str(sum(len(results(path)) for path in paths)), str(len(page_by_seed(*paths))),
+                      f"{mean(page_by_seed(*paths)):.2f}", f"{low:.2f} to {high:.2f}"])
+    return grid(["recipe", "runs", "seeds", "mean of the seeds, %", "95% interval"], lines)
+
+
+def page_full_size_epochs():
+    """Epochs of all runs in experiments/full-size.sh: its rows in order, and airbench94 with airbench94-muon."""
+    def epochs(folder, name=""):
+        return sum(float(arm["epochs"]) for arm in record(folder + "/experiment.json")["arms"] if arm["name"].startswith(name))
+
+    airbench = sum(result(f"gpu/h200-recipes/{name}/seed1")["config"]["train"]["epochs"] for name in ("airbench94", "airbench94-muon"))
+    return (3 * epochs("full/ladder-precision") + 3 * epochs("gpu/h200-ladder") - epochs("gpu/h200-ladder", "13-") +
+            epochs("gpu/h200-convergence", "final") + 3 * epochs("gpu/h200-ablate-page") + 10 * airbench)
 
 
 def page_runs(*groups):
@@ -750,10 +802,13 @@ def page_curve(folder):
     for name, last in arms.items():
         if name.startswith("final"):
             first = arms[name.replace("final", "baseline")]
+            values = best(f"{folder}/runs/final,train.epochs={last['epochs']}/seed*")
+            low, high = page_interval(values)
             lines.append([last["epochs"], first["published_accuracy"], first["published_seconds"], last["published_accuracy"],
-                          f"{float(last['accuracy']):.2f}", last["runs"], last["published_seconds"], f"{float(last['seconds']):.1f}"])
+                          f"{mean(values):.2f}", f"{low:.2f} to {high:.2f}", str(len(values)), last["published_seconds"],
+                          f"{float(last['seconds']):.1f}"])
     return grid(["epochs", "first recipe, published, %", "first recipe, published, s (V100)", "last recipe, published, %",
-                 "last recipe, measured, %", "runs", "published, s (V100)", "measured, s (H200)"], lines)
+                 "last recipe, measured, %", "95% interval", "runs", "published, s (V100)", "measured, s (H200)"], lines)
 
 
 def page_ablation(folder, full):
