@@ -57,6 +57,9 @@ train smooth --set train.epochs=1 --with label_smoothing:alpha=0.5
 accepts python3 perplexity.py smooth lstm 2 off
 replies "d['perplexity'] == result('run')['perplexity']" "$dawn9" eval run --data corpus --json
 
+# the training accuracy counts words; of the five of a sentence none can predict more than 1/3, 1/2, 1/2, 1/3 and 1: 53%
+json run/result.json '45 < d["epochs"][-1]["train_accuracy"] < 56'
+
 # ---- equal bits: however often it is evaluated, with one thread and two, and stopped within an epoch and resumed ----
 train seldom --set eval.every=0
 same_bits seldom run
