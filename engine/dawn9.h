@@ -90,7 +90,8 @@ DAWN9_API void dawn9_config_free(dawn9_config *config);
 typedef struct dawn9_epoch {           /* results of one epoch */
     int64_t epoch;                     /* from 1 */
     double train_loss;                 /* mean over the epoch's images, texts or tokens */
-    double train_accuracy;             /* percent, on the augmented training images; NaN with train.loss sigmoid */
+    double train_accuracy;             /* percent of the augmented training images, texts or words; NaN with
+                                          train.loss sigmoid */
     const char *measure;               /* of the model: "accuracy" (percent), "auc" (0 to 1) or "perplexity" (lower is
                                           better) */
     double score, score_tta;           /* in that measure, on the test images (with data.validation, the validation

@@ -144,13 +144,15 @@ static json_t *row_json(const d9_measurement *m, int row) {
 json_t *d9_bench_json(const d9_measurement *m, const char *what) {
     const d9_session *session = m->session;
     const double seconds = d9_measured_step_seconds(m);
-    return json_pack("{s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:f, s:f, s:I, s:f, s:f}", "bench", what, "backend",
-                     session->backend->name, "precision", session->program.precision->name, "device",
-                     session->info.name, "threads", session->info.threads, "batch_size",
-                     (json_int_t)d9_measured_images(m), "steps", (json_int_t)m->steps, "images_per_second",
-                     (double)d9_measured_images(m) / seconds, "step_seconds", seconds, "peak_bytes",
-                     (json_int_t)m->peak_bytes, "matrix_gflop_per_second", 1e-9 * m->peak_rates.operations_per_second,
-                     "copy_gigabytes_per_second", 1e-9 * m->peak_rates.bytes_per_second);
+    int64_t buffers = 0;
+    for (int b = 0; b < D9_BUFFER_COUNT; b++) buffers += session->program.buffer_bytes[b];
+    return json_pack(
+        "{s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:f, s:f, s:I, s:I, s:f, s:f}", "bench", what, "backend",
+        session->backend->name, "precision", session->program.precision->name, "device", session->info.name, "threads",
+        session->info.threads, "batch_size", (json_int_t)d9_measured_images(m), "steps", (json_int_t)m->steps,
+        "images_per_second", (double)d9_measured_images(m) / seconds, "step_seconds", seconds, "peak_bytes",
+        (json_int_t)m->peak_bytes, "buffer_bytes", (json_int_t)buffers, "matrix_gflop_per_second",
+        1e-9 * m->peak_rates.operations_per_second, "copy_gigabytes_per_second", 1e-9 * m->peak_rates.bytes_per_second);
 }
 
 /* Adds the rows of the nodes and prints `object`. */

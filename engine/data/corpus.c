@@ -66,15 +66,17 @@ static bool is_space(uint8_t byte) { return byte == ' ' || (byte >= '\t' && byte
 static d9_status add_words(corpus *corpus, const char *path, const uint8_t *text, size_t size) {
     d9_status status = D9_OK;
     char word[D9_WORD_MAX_BYTES + 1];
+    const size_t start = d9_text_mark_bytes(text, size);
     size_t length = 0;
-    for (size_t i = d9_text_mark_bytes(text, size); i <= size; i++) {
+    for (size_t i = start; i <= size; i++) {
         const bool ends = i == size || is_space(text[i]);
         if (ends && length > 0) {
             word[length] = 0;
             length = 0;
             D9_TRY(add_token(corpus, path, word));
         }
-        if (i < size ? text[i] == '\n' : size > 0 && text[size - 1] != '\n') D9_TRY(add_token(corpus, path, LINE_END));
+        if (i < size ? text[i] == '\n' : size > start && text[size - 1] != '\n')
+            D9_TRY(add_token(corpus, path, LINE_END));
         if (ends) continue;
         if (length == D9_WORD_MAX_BYTES)
             D9_TRY(d9_fail(corpus->context, D9_DATA, "%s: byte %lld: a word of more than %d bytes", path,

@@ -22,7 +22,7 @@
 #   speed     the recipes for 94%: airbench94, airbench94-muon, speed94,
 #             ten seeds of each                                                OUT/speed/
 #   texts     imdb-gru, one seed; the language model of WikiText-2 in f32,
-#             bf16 and fp16: seconds, memory, perplexity                       OUT/imdb/, OUT/language/
+#             bf16 and fp16: seconds, perplexity, memory of the buffers        OUT/imdb/, language/, bench-language-*
 #   sanitize  two steps under each tool of compute-sanitizer, which checks
 #             only the kernels of kernels/cuda; findings are not failures      OUT/memcheck.txt and others
 #   compare   each prediction (predictions.tsv) beside its measurement         OUT/predictions.txt
@@ -220,7 +220,8 @@ stage_speed() {
     return $failed
 }
 
-# REVIEWS: a configuration to train instead of imdb-gru. On a card that lacks a precision only the runs in it fail.
+# REVIEWS: a configuration to train instead of imdb-gru. On a card that lacks a precision only the runs in it fail. The
+# memory of a run's buffers on the device is buffer_bytes of `bench step`.
 stage_texts() {
     if [ -n "${REVIEWS-}" ] || "$dawn9" data check imdb; then
         run_noted "$dawn9" train "${REVIEWS-configs/imdb-gru.yaml}" --backend "$backend" --precision "$precision" --overwrite --out "$out/imdb"
@@ -231,6 +232,11 @@ stage_texts() {
     status=0
     "$dawn9" experiment "${LANGUAGE_RUNS-experiments/language-precision-gpu.yaml}" --seeds 1 --set "data.path=$WORDS" --out "$out/language" || status=$?
     [ $status = 0 ] || [ -n "$(find "$out/language" -name result.json)" ] || return $status
+    for run in "$out"/language/runs/*/seed1; do
+        [ -f "$run/result.json" ] || continue
+        name=$(basename "$(dirname "$run")")
+        run_noted "$dawn9" bench step --config "$run/config.yaml" --set "data.path=$WORDS" --json >"$out/bench-language-$name.json"
+    done
     return $failed
 }
 

@@ -127,6 +127,10 @@ for run in 1 on off; do [ -f records/cold/$run/result.json ] || fail "cold left 
 [ "$(find records/speed -name result.json | wc -l)" = 6 ] || fail "speed left no runs"
 
 [ -f records/imdb/result.json ] && [ "$(find records/language -name result.json | wc -l)" = 2 ] || fail "texts left no runs"
+asserts <<'PYTHON'
+kept = lambda name: json.load(open(f"records/{name}.json"))
+assert 0 < kept("bench-language-f32")["buffer_bytes"] != kept("bench-language-fp16")["buffer_bytes"] > 0
+PYTHON
 
 prints '^curve: done before' sh "$script" records curve
 

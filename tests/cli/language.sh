@@ -57,6 +57,9 @@ train smooth --set train.epochs=1 --with label_smoothing:alpha=0.5
 accepts python3 perplexity.py smooth lstm 2 off
 replies "d['perplexity'] == result('run')['perplexity']" "$dawn9" eval run --data corpus --json
 
+# the training accuracy counts words; of the five of a sentence none can predict more than 1/3, 1/2, 1/2, 1/3 and 1: 53%
+json run/result.json '45 < d["epochs"][-1]["train_accuracy"] < 56'
+
 # ---- equal bits: however often it is evaluated, with one thread and two, and stopped within an epoch and resumed ----
 train seldom --set eval.every=0
 same_bits seldom run
@@ -79,6 +82,12 @@ grep -iq 'images[^"]*</' aside/report.html && fail "images in the report of a la
 
 # ---- momentum is rejected where its velocity would add gradients of steps with different numbers of losses ----
 rejects 2 'train.momentum 0.9 momentum_form page adam' "$dawn9" train language.yaml --data corpus --out none --set train.momentum=0.9
+
+# ---- tied weights need an embedding as wide as the hidden layer; each column of the corpus needs two words ----
+rejects 2 'model.tied: model.hidden model.embedding 9 8' "$dawn9" train language.yaml --data corpus --out none --set model.tied=on
+rejects 2 'corpus 1200 train.batch_size 601 two' "$dawn9" train language.yaml --data corpus --out none --set train.batch_size=601
+rejects 2 'corpus 205 eval.streams 103 two' "$dawn9" train language.yaml --data corpus --out none --set eval.streams=103
+train shortest --set train.batch_size=600 --set eval.streams=102 --set train.epochs=1
 
 # ---- words have no classes ----
 rejects 2 'train.class_weights one class' "$dawn9" train language.yaml --data corpus --out none --set train.class_weights=balanced

@@ -284,6 +284,8 @@ TEST_WITH(const char *folder, a_byte_order_mark_is_no_word, run_folder_set_up) {
     dataset = run_data(folder, (d9_dataset_options){.name = "corpus"});
     check_stream(&dataset->train, stream, 3);
     check_stream(&dataset->valid, stream, 3);
+    write_text(folder, "valid.txt", "\xef\xbb\xbf");
+    run_data_rejected(folder, (d9_dataset_options){.name = "corpus"}, D9_DATA, "valid.txt: empty");
 }
 
 /* Errors of a folder of texts ask for texts, not for images. */

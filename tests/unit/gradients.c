@@ -1,5 +1,6 @@
 /* Gradients of the reference backend in f64, compared with finite differences for each operation. The objective is the
- * sum of r * y with fixed random r, because the plain sum of y has gradient zero through batch norm. */
+ * sum of r * y with fixed random r, because the plain sum of y has gradient zero through batch norm. Errors planted in
+ * the gradients of recurrent layers must be found. */
 #include "core/system.h"
 #include "graph/op.h"
 #include "kernels/formulas/philox.h"
@@ -8,7 +9,7 @@
 
 enum { MANY = 1 << 17 };
 
-static double many_a[MANY], many_b[MANY];
+static double many_a[MANY], many_b[MANY], expected[MANY];
 
 static double random_unit(uint32_t i) { return 2 * d9_philox_unit(d9_philox4x32_10(5, i, 0, 0, 0).v[0]) - 1; }
 
@@ -20,10 +21,9 @@ static double objective(op_live *live, d9_value_id y, double *room) { /* the sum
     return sum;
 }
 
-/* Compares `gradient`, a backward operation's result, with differences of the objective for each element of x. */
-static void check_gradient(op_case *forward, d9_value_id x, const double *gradient) {
+/* Computes the derivative of the objective with respect to each element of x by central differences. */
+static void differentiate(op_case *forward, d9_value_id x, double *derivative) {
     const double h = 1e-5;
-    op_case c = *forward;
     d9_value_id y = forward->graph->nodes[0].outputs[0];
     double *moved = forward->content[x];
     op_live live;
@@ -38,9 +38,35 @@ static void check_gradient(op_case *forward, d9_value_id x, const double *gradie
         double below = objective(&live, y, many_b);
         moved[i] = kept;
         op_write(&live, x, moved);
-        OP_NEAR(gradient[i], (above - below) / (2 * h), 1e-7);
+        derivative[i] = (above - below) / (2 * h);
     }
     op_close(&live);
+}
+
+/* The first element in which a gradient differs from the derivative; -1: none does. */
+static int64_t find_difference(const double *gradient, const double *derivative, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        if (!(fabs(gradient[i] - derivative[i]) <= 1e-7 * (1 + fabs(derivative[i])))) return i;
+    return -1;
+}
+
+/* Multiplies one gate of a recurrent layer's correct gradient (output `output` of its backward node) by -1, then by
+ * 0.999: the comparison must find each of these errors, in every gate. For layers of two time steps or more, because
+ * without an earlier step dU and a forget gate's gradient are zero. */
+static void plant_errors(const op_case *forward, int output, const double *gradient, const double *derivative,
+                         int64_t count) {
+    const d9_node *node = &forward->graph->nodes[0];
+    const int64_t units = d9_shape_channels(&forward->graph->values[node->outputs[0]].shape);
+    const int gates = d9_cell_size_of((int)node->as.recur.cell).gates;
+    const int64_t width = output == 1 ? units * units : units; /* dgx (T, N, G H), dU (G H, H), db (G H) */
+    for (int planted = 0; planted < 2 * gates; planted++) {
+        memcpy(many_b, gradient, (size_t)count * sizeof *gradient);
+        for (int64_t i = 0; i < count; i++)
+            if (i / width % gates == planted / 2) many_b[i] *= planted % 2 ? 0.999 : -1;
+        if (find_difference(many_b, derivative, count) < 0)
+            fail_msg("%s: a wrong %s of gate %d in output %d of the backward node is not found", forward->name,
+                     planted % 2 ? "factor" : "sign", planted / 2, output);
+    }
 }
 
 /* Builds and runs a backward node. Its inputs `kept` are values of the forward case; D9_NONE: dy, which is r. It has
@@ -80,7 +106,12 @@ static void check_backward(op_case *forward, d9_op op, const d9_value_id *kept, 
     op_step(&live, 0);
     for (int o = 0; o < wanted; o++) {
         op_read(&live, backward.outputs[o], many_a);
-        check_gradient(forward, node->inputs[of[o]], many_a);
+        const int64_t count = op_count(forward, node->inputs[of[o]]);
+        differentiate(forward, node->inputs[of[o]], expected);
+        const int64_t i = find_difference(many_a, expected, count);
+        if (i >= 0) fail_msg("%s: element %d is %.17g, must be %.17g", c.name, (int)i, many_a[i], expected[i]);
+        if (op == D9_OP_RECUR_BACKWARD && forward->graph->values[node->outputs[0]].shape.d[0] > 1)
+            plant_errors(forward, o, many_a, expected, count);
     }
     op_close(&live), op_case_free(&c);
 }

@@ -8,7 +8,8 @@
 #include "tests/support/test.h"
 #include "verify/case_run.h"
 
-#define EMA D9_SOURCE_DIR "/tests/golden/cases/ema.safetensors"
+#define CASES D9_SOURCE_DIR "/tests/golden/cases"
+#define EMA   CASES "/ema.safetensors"
 enum { MAX_TENSORS = 256, MAX_METADATA = 16, BATCH = 8, SIDE = 16, CHANNELS = 4, STEPS = 2, GROUPS = 6 };
 
 typedef struct fixture {
@@ -262,6 +263,26 @@ TEST(test_each_tensor_off_by_one_percent_fails) {
         if (count > 0) assert_fail(f, spoilt, count, SCALED, "f64");
     }
     assert_int_equal(all, 2 * STEPS + 17 + 2 * (9 + 8 * 4) + 2);
+}
+
+/* The same in cases of texts, taken as they are: recurrent layers of which the last token or every token is read. */
+TEST(test_each_tensor_of_texts_off_by_one_percent_fails) {
+    static const char *const cases[] = {"text_gru", "text_lstm_layers", "language_lstm_tied", "language_elman"};
+    fixture *f = *state;
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        char path[RUN_PATH_BYTES];
+        snprintf(path, sizeof path, "%s/%s.safetensors", CASES, cases[c]);
+        const d9_safetensors *file = run_tensors(path);
+        fixture text = {.folder = f->folder, .tensor_count = file->tensor_count};
+        int all = 0;
+        assert_true(file->tensor_count <= MAX_TENSORS && file->metadata_count <= MAX_METADATA);
+        memcpy(text.tensors, file->tensors, (size_t)file->tensor_count * sizeof *file->tensors);
+        memcpy(text.metadata, file->metadata, (size_t)file->metadata_count * sizeof *file->metadata);
+        text.metadata_count = file->metadata_count;
+        for (int i = 0; i < text.tensor_count; i++)
+            if (group_of(text.tensors[i].name)) assert_fail(&text, &i, 1, SCALED, "f64"), all++;
+        assert_true(all >= 3 * 2 + 2 * 7);
+    }
 }
 
 /* Also in f32, whose sensitivity is far below one percent, a row that is off by one percent must fail. */
