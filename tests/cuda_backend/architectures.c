@@ -1,6 +1,6 @@
-/* Asks cuDNN about every convolution of every configuration in configs/, in each precision that the backend supports on
- * the card: cuDNN must offer a choice whose plan fits the backend's workspace limit. The cards, one of each
- * architecture, take turns, so a convolution is tried on one or two of them; on all with
+/* Asks cuDNN about every convolution of every configuration in configs/, those of phases included, in each precision
+ * that the backend supports on the card: cuDNN must offer a choice whose plan fits the backend's workspace limit. The
+ * cards, one of each architecture, take turns, so a convolution is tried on one or two of them; on all with
  * `test_cuda_backend_architectures all`. Runs without a GPU; cudnn.c says what this does not prove. */
 #include "core/system.h"
 #include "tests/cuda_backend/deviceless.h"
@@ -21,6 +21,7 @@ typedef struct question { /* a convolution that cuDNN is asked about */
 typedef struct fixture {
     int count[PRECISIONS];
     question (*questions)[MOST]; /* (PRECISIONS), without duplicates */
+    int of_phases;               /* how many of them were first found in the list of a phase */
     d9_cudnn_choice *choices;    /* (CHOICES) */
     int turns;                   /* every `turns`-th convolution is tried on a card */
 } fixture;
@@ -51,6 +52,9 @@ static void add_configuration(fixture *f, const char *path) {
         const d9_program *program = program_make(config, &extent, precisions[p], false);
         add_graph(f, p, program, &program->train);
         add_graph(f, p, program, &program->eval);
+        const int before = f->count[p];
+        for (int i = 0; i < program->phase_count; i++) add_graph(f, p, program, &program->phase[i].list);
+        f->of_phases += f->count[p] - before;
     }
 }
 
@@ -67,6 +71,7 @@ TEST(convolutions_of_all_configurations_are_collected) {
     add_folder(f, D9_SOURCE_DIR "/configs/*.yaml", 4);
     add_folder(f, D9_SOURCE_DIR "/configs/ladder/*.yaml", 13);
     for (int p = 0; p < PRECISIONS; p++) assert_true(f->count[p] >= 50);
+    assert_true(f->of_phases >= 100); /* fewest94 trains on images of 24 and 28 pixels too */
 }
 
 /* Index of the first choice, best first, that can be built within the workspace limit; -1: none. */

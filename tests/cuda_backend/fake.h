@@ -14,7 +14,7 @@
 #define D9_FAKE_DEVICE "CUDA model"
 
 enum { D9_FAKE_PCI_BUS = 0x3b }; /* of device 0; device i has the bus i above */
-enum { D9_FAKE_CHOICES = 7 };    /* number of choices per convolution: see fake_cudnn.c */
+enum { D9_FAKE_CHOICES = 7 };    /* number of choices offered per convolution: see fake_cudnn.c */
 
 typedef struct d9_fake_counts {
     int64_t calls;                             /* of the runtime, except a few queries */
@@ -24,7 +24,7 @@ typedef struct d9_fake_counts {
     int64_t queued_replays, most_queued;       /* graphs launched and not yet run; their maximum so far */
     int64_t captures, instantiations, replays;
     int64_t convolutions, plans, listed;           /* run; built; requests for lists of choices */
-    int64_t runs[D9_FAKE_CHOICES + 1];             /* convolutions by choice */
+    int64_t runs[D9_FAKE_CHOICES + 2];             /* convolutions by choice; the last: e62, which is not offered */
     int64_t libraries;                             /* times that cuBLAS was opened */
     int64_t products, matrices, captured_products; /* batches run; matrices in them; batches captured */
     int64_t unsteady_products;                     /* plans of products that would accept sums in any order */

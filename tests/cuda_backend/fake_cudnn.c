@@ -9,6 +9,7 @@
  *   e5  needs 1 GiB                 5 us
  *   e6  6 MiB                       30 us
  *   e7  slow, no workspace          90 us
+ *   e62 never offered, no workspace 10 us; the backend must not use it for weight gradients
  *
  * A test can make the result of one choice alternate by one bit.
  *
@@ -21,21 +22,28 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef struct fake_choice { /* the index in `fake_choices` is the number of its engine */
+typedef struct fake_choice { /* the index in `fake_choices`: see row_of */
     int64_t workspace_bytes;
     double seconds;
 } fake_choice;
 static const fake_choice fake_choices[] = {
-    {0}, {512 << 10, 50e-6}, {0}, {1 << 20, 20e-6}, {768 << 10, 1e-6}, {1 << 30, 5e-6}, {6 << 20, 30e-6}, {0, 90e-6}};
-enum { CHOICES = sizeof fake_choices / sizeof *fake_choices - 1, REJECTED = 2, FAILING = 4 };
-_Static_assert(CHOICES == (int)D9_FAKE_CHOICES, "they are counted there");
+    {0},        {512 << 10, 50e-6}, {0}, {1 << 20, 20e-6}, {768 << 10, 1e-6}, {1 << 30, 5e-6}, {6 << 20, 30e-6},
+    {0, 90e-6}, {0, 10e-6}};
+enum { ROWS = sizeof fake_choices / sizeof *fake_choices, REJECTED = 2, FAILING = 4, ROUNDING = 62 };
+_Static_assert(ROWS == (int)D9_FAKE_CHOICES + 2, "they are counted there");
+
+/* The index in `fake_choices` and of counters: the number of the engine, or the last; 0: there is no such engine. */
+static int row_of(int64_t engine) {
+    if (engine == ROUNDING) return ROWS - 1;
+    return engine > 0 && engine <= D9_FAKE_CHOICES ? (int)engine : 0;
+}
 
 struct cudnnContext {
     cudaStream_t stream;
 };
 
 enum { PASSES = 3, TYPES = 8 };
-static bool loaded[CHOICES + 1][PASSES][TYPES]; /* submitted since the last reset */
+static bool loaded[ROWS][PASSES][TYPES]; /* submitted since the last reset */
 
 void d9_fake_unload_convolutions(void) { memset(loaded, 0, sizeof loaded); }
 
@@ -74,7 +82,7 @@ int64_t d9_cudnn_read_ahead(const atomic_bool *stop) {
     return 0;
 }
 
-/* Makes and counts a descriptor: one byte, in which a plan has the number of its engine. */
+/* Makes and counts a descriptor: one byte, in which a plan has the row of its engine. */
 static cudnnBackendDescriptor_t make_descriptor(void) {
     d9_fake_get()->counts.live_descriptors++;
     return malloc(1);
@@ -122,11 +130,12 @@ d9_status d9_cudnn_plan_make(d9_context *context, const d9_cudnn_target *target,
                              const d9_cudnn_choice *choice, d9_cudnn_plan *plan, bool *built) {
     (void)context, (void)target, (void)graph;
     *plan = (d9_cudnn_plan){0};
-    *built = choice->engine > 0 && choice->engine <= CHOICES && choice->engine != REJECTED;
+    const int row = row_of(choice->engine);
+    *built = row > 0 && row != REJECTED;
     if (!*built) return D9_OK;
     plan->plan = make_descriptor();
-    memcpy(plan->plan, &(char){(char)choice->engine}, 1);
-    plan->workspace_bytes = fake_choices[choice->engine].workspace_bytes;
+    memcpy(plan->plan, &(char){(char)row}, 1);
+    plan->workspace_bytes = fake_choices[row].workspace_bytes;
     d9_fake_get()->counts.plans++;
     return D9_OK;
 }
@@ -137,7 +146,7 @@ typedef struct work { /* a queued convolution */
     d9_conv_description description;
     void *data[D9_CONV_ARGUMENTS], *workspace;
     int64_t workspace_bytes;
-    int64_t engine;
+    int64_t row; /* of the engine */
     double seconds;
 } work;
 
@@ -214,7 +223,7 @@ static bool is_zero(const double *t, const d9_conv_tensor *tensor) {
 static void make_unsteady(const work *job) {
     uint8_t *written = job->data[job->description.written];
     const d9_fake *fake = d9_fake_get();
-    if (job->engine == fake->unsteady) written[0] = (uint8_t)((written[0] & ~1) | (fake->counts.convolutions & 1));
+    if (job->row == fake->unsteady) written[0] = (uint8_t)((written[0] & ~1) | (fake->counts.convolutions & 1));
 }
 
 static int run_convolution(const void *what) {
@@ -222,7 +231,7 @@ static int run_convolution(const void *what) {
     const d9_conv_description *d = &job->description;
     d9_fake_counts *counts = &d9_fake_get()->counts;
     counts->convolutions++;
-    counts->runs[job->engine]++;
+    counts->runs[job->row]++;
     d9_fake_advance_time(job->seconds);
     if (element_count(&d->tensor[D9_CONV_IMAGE]) > 1 << 25) return 0; /* the product of the peak rate: only timed */
     if (repeats_last_job(job)) {
@@ -255,15 +264,15 @@ static bool are_aligned(const d9_cudnn_graph *graph, void *const data[D9_CONV_AR
 
 d9_status d9_cudnn_run(d9_context *context, cudnnHandle_t handle, const d9_cudnn_graph *graph, d9_cudnn_plan *plan,
                        void *const data[D9_CONV_ARGUMENTS], void *workspace) {
-    const char engine = *(const char *)plan->plan;
-    const fake_choice *choice = &fake_choices[(int)engine];
+    const char row = *(const char *)plan->plan;
+    const fake_choice *choice = &fake_choices[(int)row];
     work job = {.description = graph->description,
                 .workspace = workspace,
                 .workspace_bytes = choice->workspace_bytes,
-                .engine = engine,
+                .row = row,
                 .seconds = choice->seconds};
     memcpy(job.data, data, sizeof job.data);
-    if (engine == FAILING) {
+    if (row == FAILING) {
         cudaFree(&job); /* leaves a pending error, as a launch with an invalid grid does */
         return d9_fail(context, D9_DEVICE, "cuDNN: a convolution: EXECUTION_FAILED");
     }
@@ -271,9 +280,9 @@ d9_status d9_cudnn_run(d9_context *context, cudnnHandle_t handle, const d9_cudnn
         return d9_fail(context, D9_DEVICE, "cuDNN: a convolution: BAD_PARAM: alignment");
     if (!d9_fake_holds(workspace, choice->workspace_bytes))
         return d9_fail(context, D9_DEVICE, "cuDNN: a convolution: BAD_PARAM: the workspace is too small");
-    loaded[(int)engine][graph->description.pass][graph->description.tensor[0].type] = true;
+    loaded[(int)row][graph->description.pass][graph->description.tensor[0].type] = true;
     char name[64];
-    snprintf(name, sizeof name, "cuDNN's e%d, pass %d, type %d", engine, (int)graph->description.pass,
+    snprintf(name, sizeof name, "cuDNN's row %d, pass %d, type %d", row, (int)graph->description.pass,
              (int)graph->description.tensor[0].type);
     destroy_descriptor(&plan->pack);
     plan->pack = make_descriptor();

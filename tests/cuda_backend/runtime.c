@@ -1,6 +1,7 @@
 /* Runs of the CUDA backend on the fake CUDA runtime, cuDNN and cuBLAS, which count calls (fake.h): no allocation or
  * wait within an epoch, captured graphs, steps compared with the reference backend, failing calls, limited memory,
  * devices and their precisions, and copies. */
+#include "backends/cuda/cuda.h"
 #include "cli/bench.h"
 #include "data/dataset.h"
 #include "tests/cuda_backend/watch.h"
@@ -461,6 +462,55 @@ TEST(writes_past_an_allocation_are_counted) {
     watch_run("fp16", "off", &w);
     assert_int_equal(w.status, D9_OK);
     assert_true(fake->counts.overruns > 0);
+}
+
+typedef enum forbidden { NOTHING, ALLOCATION, WAIT, READ, WRITE, QUERY, FORBIDDEN } forbidden;
+
+typedef struct recorded_work { /* work that is recorded */
+    const d9_cuda *cuda;
+    forbidden call;
+    bool hides; /* the failure of the call is not returned */
+} recorded_work;
+
+static d9_status call_while_recording(d9_context *of, void *what) {
+    const recorded_work *w = what;
+    const d9_cuda *cuda = w->cuda;
+    d9_status status = D9_OK;
+    void *memory = NULL;
+    int64_t bytes = 0, total = 0;
+    if (w->call == ALLOCATION) status = cuda->driver->allocate(of, cuda->state, 256, "a test", &memory);
+    if (w->call == WAIT) status = cuda->driver->sync(of, cuda->state);
+    if (w->call == READ) status = cuda->driver->read(of, cuda->state, cuda->step, &bytes, sizeof bytes);
+    if (w->call == WRITE) status = cuda->driver->write(of, cuda->state, cuda->step, &bytes, sizeof bytes);
+    if (w->call == QUERY) status = cuda->driver->memory(of, cuda->state, &bytes, &total);
+    if (memory) cuda->driver->release(of, cuda->state, memory);
+    if (!w->hides) return status;
+    d9_context_clear(of);
+    return D9_OK;
+}
+
+/* Shows that watch_assert_nothing_left can find a call that is illegal in a capture. Such work is not recorded, even if
+ * it hides the failure, and the device still works. */
+TEST(captures_reject_allocations_waits_and_copies) {
+    d9_device *device;
+    for (int way = 0; way < 2 * FORBIDDEN; way++) {
+        fake->reset();
+        const d9_backend *backend = open_device(&device);
+        const d9_cuda *cuda = device->backend;
+        recorded_work work = {cuda, way / 2, way % 2};
+        void *graph = NULL;
+        const int64_t allocations = fake->counts.allocations;
+        const d9_status status = cuda->driver->record(&context, cuda->state, call_while_recording, &work, &graph);
+        d9_context_clear(&context);
+        if ((status == D9_OK) != (work.call == NOTHING) || (graph == NULL) != (work.call != NOTHING))
+            fail_msg("call %d, hidden %d: status %d", (int)work.call, (int)work.hides, (int)status);
+        assert_ints(fake->counts.illegal > 0, work.call != NOTHING, fake->counts.allocations, allocations);
+        OK(backend->sync(&context, device));
+        cuda->driver->free_graph(&context, cuda->state, graph);
+        backend->close(&context, device);
+        fake->counts.illegal = 0;
+        watch_assert_nothing_left();
+    }
 }
 
 /* One call fails in each run: call 1 in the first run, call 40 in the 40th, then every 109th call. The run may ignore a

@@ -269,6 +269,47 @@ TEST(choices_that_do_not_repeat_are_banned) {
     watch_assert_nothing_left();
 }
 
+/* Returns the text with every e3 at a line's end replaced by e62, which the fake never offers but can run; keeps of
+ * the lines that contain `unlike` (NULL: none) the e3. */
+static const char *with_e62(const char *text, const char *unlike) {
+    d9_text *changed = test_text();
+    for (const char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
+        const char *other = unlike ? strstr(line, unlike) : NULL;
+        const bool change = end - line > 3 && memcmp(end - 3, "\te3", 3) == 0 && !(other && other < end);
+        d9_text_add(changed, "%.*s%s\n", (int)(end - line) - (change ? 2 : 0), line, change ? "e62" : "");
+    }
+    return changed->bytes;
+}
+
+/* Engine 62 rounds partial sums of weight gradients. A choice of it that an earlier version cached is not used for
+ * them, and a saved plan that names it is rejected; other passes may use it. */
+TEST(engines_that_round_partial_sums_are_not_used) {
+    static watch first, w;
+    d9_session session;
+    const char *path = fresh_cache();
+    forbid_one_pass_norms();
+    watch_plan("fp16", "auto", &first);
+    const int convolutions = watch_count(first.plan, "e3");
+    const char *changed = with_e62((const char *)run_read_file(path, NULL), NULL);
+    OK(d9_file_write(&context, path, changed, strlen(changed)));
+    plan_without_one_pass_norms("fp16", "auto", &w);
+    const int elsewhere = watch_count(w.plan, "e62"), left = watch_count(w.plan, "e3");
+    assert_true(elsewhere >= 12 && left >= 6 && elsewhere + left == convolutions);
+    assert_true(fake->counts.runs[3] > 0); /* weight gradients were timed anew */
+    for (int all = 0; all < 2; all++) {
+        const char *plan = with_e62(first.plan, all ? NULL : "conv_backward_weight");
+        const d9_session_options options = {.config = watch_config("fp16", "off"), .seed = 7, .plan = plan};
+        assert_int_equal(watch_count(plan, "e62"), all ? convolutions : elsewhere);
+        fake->reset();
+        const d9_status status = d9_session_open(&context, &options, &session);
+        if (all)
+            assert_rejection(status, D9_USAGE, "rounds partial sums");
+        else
+            OK(status);
+        d9_session_close(&session), watch_assert_nothing_left();
+    }
+}
+
 /* A run trusts cached choices. `verify`, which keeps all values, checks that their bits repeat, also without tuning. */
 TEST(verify_checks_cached_choices_again) {
     static watch w;

@@ -156,8 +156,10 @@ static void make_ban_key(const d9_cuda *cuda, const convolution *c, const d9_cud
     d9_cuda_choice_key(cuda, text, key);
 }
 
+/* True also for a choice of an excluded engine, which a cache of an earlier version may hold. */
 static bool is_banned(const d9_cuda *cuda, const convolution *c, const d9_cudnn_choice *choice) {
     char key[D9_CUDA_CHOICE_KEY];
+    if (d9_cudnn_rounds_partial_sums(choice, &c->graph.description)) return true;
     make_ban_key(cuda, c, choice, key);
     return d9_cuda_choices_find(cuda->choices, key, false) != NULL;
 }
@@ -401,6 +403,9 @@ static d9_status prepare(d9_context *context, d9_site *site) {
     for (int a = 0; a < D9_CONV_ARGUMENTS; a++) c->stored[a] = d9_cuda_store_of(d9_site_value(site, g.value[a])->type);
     D9_TRY(d9_cudnn_graph_make(context, &target, &description, &c->graph));
     if (!d9_cudnn_choice_parse(site->choice, &choice)) D9_TRY(choose(context, site, &choice));
+    if (d9_cudnn_rounds_partial_sums(&choice, &description)) /* only a saved plan can name it */
+        D9_TRY(d9_fail(context, D9_USAGE, "%s: cuDNN's %s rounds partial sums of weight gradients: make a new plan",
+                       site->nodes[0]->role, site->choice));
     D9_TRY(build_plan(context, cuda, c, &choice, &built));
     if (!built)
         D9_TRY(

@@ -235,14 +235,6 @@ static int64_t read_notes(cudnnBackendDescriptor_t engine, cudnnBackendAttribute
  * to tf32; those that compile when planned or need cuBLASLt; choices with too many knobs or too long a name. */
 enum { RANK_FIRST, RANK_WITHOUT_TENSOR_CORES, RANK_STRICT, RANKS, RANK_EXCLUDED = RANKS };
 
-/* Engine 62 rounds partial sums of weight gradients to the precision of the product, although its notes do not say so:
- * `dawn9 verify` on an H200 with cuDNN 9.19 found errors of 2.1e-3 in bf16, and less than 1e-4 for every other engine.
- * In tf32 it found 2.5e-3, where truncated inputs explain 1.0e-3. cuDNN lists this engine only if a GPU is present, so
- * only `verify` on a GPU can test this. */
-static bool rounds_partial_sums(int64_t engine, const d9_conv_description *d) {
-    return d->pass == D9_CONV_BACKWARD_WEIGHT && engine == 62;
-}
-
 static int rank_of(cudnnBackendDescriptor_t engine, const d9_conv_description *d) {
     const bool exact = d->tensor[D9_CONV_IMAGE].type == D9_F32 && !d->tf32;
     enum { MOST = 16 };
@@ -280,7 +272,7 @@ static d9_status read_choice(d9_context *context, cudnnBackendDescriptor_t confi
     CUDNN_TRY(
         cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &count, &choice->engine),
         "an engine's number");
-    *rank = rounds_partial_sums(choice->engine, description) ? RANK_EXCLUDED : rank_of(engine, description);
+    *rank = d9_cudnn_rounds_partial_sums(choice, description) ? RANK_EXCLUDED : rank_of(engine, description);
     if (cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR,
                                  D9_CUDNN_KNOBS, &count, knobs) != CUDNN_STATUS_SUCCESS)
         count = 0;

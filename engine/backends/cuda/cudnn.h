@@ -43,6 +43,15 @@ bool d9_cudnn_choice_name(const d9_cudnn_choice *choice, char name[D9_CUDNN_NAME
 /* Inverse of d9_cudnn_choice_name; false if `name` is not the name of a choice. */
 bool d9_cudnn_choice_parse(const char *name, d9_cudnn_choice *choice);
 
+/* True for an engine that rounds partial sums to the precision of the product, although its notes do not say so. It is
+ * never listed; choices from elsewhere, cached or of a saved plan, must be checked. Engine 62 does so for weight
+ * gradients: `dawn9 verify` on an H200 with cuDNN 9.19 found errors of 2.1e-3 in bf16, and less than 1e-4 for every
+ * other engine. In tf32 it found 2.5e-3, where truncated inputs explain 1.0e-3. cuDNN lists this engine only if a GPU
+ * is present, so only `verify` on a GPU can test this. */
+static inline bool d9_cudnn_rounds_partial_sums(const d9_cudnn_choice *choice, const d9_conv_description *description) {
+    return description->pass == D9_CONV_BACKWARD_WEIGHT && choice->engine == 62;
+}
+
 /* Lists the choices that cuDNN's heuristics offer, best first: mode A, then fallback, without repetitions and excluded
  * engines. If tensor cores are allowed, engines without them come later; engines that propagate NaN strictly come last.
  */
