@@ -335,8 +335,44 @@ TEST(verify_checks_cached_choices_again) {
     close_session(&g);
 }
 
+/* Trains one step; fails if it needs more scratch memory than there is. The fake checks the workspaces of convolutions
+ * when they are submitted, and the ends of allocations when they are freed. */
+static d9_status step_in_scratch(open_run *g) {
+    d9_status status;
+    const d9_cuda *cuda = g->session.device->backend;
+    if (cuda->scratch_bytes < cuda->scratch_needed)
+        D9_TRY(d9_fail(&g->context, D9_DEVICE, "%lld bytes of scratch, %lld needed", (long long)cuda->scratch_bytes,
+                       (long long)cuda->scratch_needed));
+    D9_TRY(d9_session_initialize(&g->session));
+    D9_TRY(d9_session_begin_epoch(&g->session, 0));
+    D9_TRY(d9_session_step(&g->session, 0));
+    D9_TRY(g->session.backend->sync(&g->context, g->session.device));
+done:
+    return status;
+}
+
+/* Shows that step_in_scratch can fail: if less scratch memory is allocated than the backend believes, and if it knows
+ * that it has too little. */
+TEST(a_step_in_too_little_scratch_fails) {
+    static open_run g;
+    for (int known = 0; known < 2; known++) {
+        fresh_cache();
+        forbid_one_pass_norms();
+        open_session(&g, "fp16", "on", false);
+        d9_cuda *cuda = g.session.device->backend;
+        const int64_t bytes = cuda->scratch_bytes, half = bytes / 2;
+        assert_true(half > 1000);
+        cuda->driver->release(&g.context, cuda->state, cuda->scratch);
+        OK(cuda->driver->allocate(&g.context, cuda->state, half, "half the scratch", &cuda->scratch));
+        if (known) cuda->scratch_bytes = half;
+        assert_int_equal(step_in_scratch(&g), D9_DEVICE);
+        assert_words(g.context.message, known ? "bytes of scratch needed" : "the workspace is too small");
+        close_session(&g);
+    }
+}
+
 /* CUDA may reject an allocation although it reports enough free memory. Whichever allocation it rejects, the run must
- * end with an error or have the scratch memory that its steps need: the fake checks the workspaces of convolutions. */
+ * end with an error or have the scratch memory that its steps need. */
 TEST(rejected_allocations_leave_enough_scratch) {
     static open_run g;
     int64_t asked = 1, rejected = 0, ended = 0;
@@ -351,14 +387,7 @@ TEST(rejected_allocations_leave_enough_scratch) {
         if (n == 0) asked = fake->counts.allocations;
         rejected += n > 0 && fake->counts.allocations >= n;
         if (status == D9_OK) {
-            const d9_cuda *cuda = g.session.device->backend;
-            if (cuda->scratch_bytes < cuda->scratch_needed)
-                fail_msg("allocation %lld: %lld bytes of scratch, %lld needed", (long long)n,
-                         (long long)cuda->scratch_bytes, (long long)cuda->scratch_needed);
-            test_ok(&g.context, d9_session_initialize(&g.session));
-            test_ok(&g.context, d9_session_begin_epoch(&g.session, 0));
-            test_ok(&g.context, d9_session_step(&g.session, 0));
-            test_ok(&g.context, g.session.backend->sync(&g.context, g.session.device));
+            if (step_in_scratch(&g) != D9_OK) fail_msg("allocation %lld: %s", (long long)n, g.context.message);
         } else {
             ended++;
             assert_words(g.context.message, "out of device memory");
