@@ -3,8 +3,8 @@
 
 usage: experiments/gpu/compare.py OUT [PREDICTIONS]     the folder of first-hour.sh; default predictions.tsv beside this
 
-predictions.tsv has one prediction per line: name, where it applies (words of the device's name or the precision; `any`:
-everywhere), low, likely, high, unit, and an expression for the measurement, as in docs/figures.txt, over the records in
+predictions.tsv has one prediction per line: name, where it applies (H100 or H200, each in its form with SXM, and the
+precision; `any`: everywhere), low, likely, high, unit, and an expression for the measurement, as in docs/figures.txt, over the records in
 OUT. Environment: BACKEND (cuda), PRECISION (fp16).
 
 A measurement outside its prediction is not an error. The status is 1 if a record exists but lacks the value, or if the
@@ -34,8 +34,9 @@ def stage(name):
 
 
 def clocks(column, path="clocks.csv"):
-    """One column of the output of nvidia-smi during the benchmark."""
-    cells = [line.split(",")[column] for line in text(path).splitlines() if line.strip()]
+    """One column of the output of nvidia-smi during the benchmark. The last line may be cut off."""
+    rows = [line.split(",") for line in text(path).split("\n")[:-1]]
+    cells = [row[column] for row in rows if len(row) == 5]
     known = [float(cell) for cell in cells if "N/A" not in cell]
     if not known:
         raise NoRecord("nvidia-smi did not know it")
@@ -55,6 +56,11 @@ def two_passes_over_one(path):
     return passes / once
 
 
+# The names of the devices that have predictions. Others of the same chip, such as "NVIDIA H100 PCIe", "NVIDIA H200 NVL"
+# or a part of a GPU (MIG), have fewer multiprocessors, slower memory or less power.
+DEVICES = {"H100": "NVIDIA H100 80GB HBM3", "H200": "NVIDIA H200"}
+
+
 def device_in(folder):
     """The name of the device; '' if no record has it."""
     path = os.path.join(folder, "devices.json")
@@ -67,7 +73,7 @@ def device_in(folder):
 
 def holds(where, device, precision):
     """True if the prediction applies to this device and precision."""
-    return where == "any" or all(word in device.split() + [precision] for word in where.split())
+    return where == "any" or all(word == precision or DEVICES.get(word) == device for word in where.split())
 
 
 def verdict(row):

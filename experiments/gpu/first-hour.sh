@@ -7,7 +7,8 @@
 #   build     builds with GPU tests, and lists the devices                     OUT/build.txt, devices.json
 #   ops       every operation, fused rule and step against the reference       OUT/ops.txt
 #   verify    reference cases of another framework in each precision           OUT/verify-*.json
-#   repeat    one seed twice with one plan: equal parameters                   OUT/repeat-*.json
+#   repeat    one seed twice with one plan: equal parameters, products of
+#             matrices (muon) included                                         OUT/repeat-*.json
 #   curve     one seed of dawn94, beside tests/golden/dawn94_curve.tsv         OUT/curve/
 #   bench     step, ops (each norm in one pass and in two), pipeline, cold     OUT/bench-*.json
 #             with clocks, power and memory during the runs                    OUT/clocks.csv
@@ -43,7 +44,7 @@
 # CASES, PRECISION_CONFIG, PRECISION_RUNS, BATCH, RECIPES, REVIEWS, LANGUAGE_RUNS and PREDICTIONS are for a rehearsal
 # without a GPU (tests/cli/first_hour.sh), and so is LADDER.
 set -eu
-usage() { sed -n '2,44s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,45s/^# \{0,1\}//p' "$0"; }
 case ${1-} in
 '') usage >&2; exit 2 ;;
 -h | --help) usage; exit 0 ;;
@@ -109,12 +110,13 @@ stage_verify() {
     return $failed
 }
 
-# Both runs use one plan, because another convolution algorithm would round differently.
+# Both runs use one plan, because another convolution algorithm would round differently. With muon each step also has
+# products of matrices, which cuBLAS computes on a GPU.
 # shellcheck disable=SC2086 # $small is several words
 stage_repeat() {
     rm -rf "$out/repeat"
-    "$dawn9" train "$small_config" $small --save-plan "$out/repeat.plan" --out "$out/repeat/first"
-    "$dawn9" train "$small_config" $small --plan "$out/repeat.plan" --out "$out/repeat/again"
+    "$dawn9" train "$small_config" $small --with muon --save-plan "$out/repeat.plan" --out "$out/repeat/first"
+    "$dawn9" train "$small_config" $small --with muon --plan "$out/repeat.plan" --out "$out/repeat/again"
     for run in first again; do cp "$out/repeat/$run/result.json" "$out/repeat-$run.json"; done
     grep -h '"params_sha256"' "$out/repeat-first.json" "$out/repeat-again.json" | sort -u | wc -l | grep -qx 1
 }
@@ -125,14 +127,15 @@ stage_curve() {
 }
 
 # Records five times a second the clocks of multiprocessors and memory (MHz), power (W), temperature (C) and memory in
-# use (MiB) of the first visible GPU, which dawn9 uses.
+# use (MiB) of the first visible GPU, which dawn9 uses. nvidia-smi may not know it, such as a part of a GPU (MIG), and
+# then prints its error in place of the table: there is no clocks.csv then.
 sample_clocks() {
     visible=${CUDA_VISIBLE_DEVICES:-0}
     nvidia-smi -i "${visible%%,*}" --format=csv,noheader,nounits -lms 200 \
         --query-gpu=clocks.sm,clocks.mem,power.draw,temperature.gpu,memory.used \
         >"$out/clocks.csv" &
     sampler=$!
-    trap 'kill $sampler 2>/dev/null || true' EXIT
+    trap 'kill $sampler 2>/dev/null || true; grep -q "^[^,]*,[^,]*,[^,]*,[^,]*," "$out/clocks.csv" || rm -f "$out/clocks.csv"' EXIT
 }
 stage_bench() {
     list=$(precisions)

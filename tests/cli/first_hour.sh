@@ -62,6 +62,7 @@ SH
 cat >bin/nvidia-smi <<'SH'
 #!/bin/sh
 [ "${BROKEN-}" != nvidia-smi ] || { echo "Failed to initialize NVML" >&2; exit 9; }
+case $* in *'-i MIG-'*) echo "No devices were found"; exit 6 ;; esac
 case $* in *--query-gpu*) echo "1755, 2619, [N/A], 46, 1842" ;; *) echo "a GPU" ;; esac
 SH
 cat >bin/ncu <<'SH'
@@ -101,6 +102,8 @@ assert any(d["backend"] == "reference" and d["present"] for d in kept("devices")
 verified = kept("verify-f32")
 assert verified["failed"] == 0 < verified["passed"]
 assert result("records/curve")["accuracy"] > 0
+first, again = kept("repeat-first"), kept("repeat-again")
+assert first["params_sha256"] == again["params_sha256"] and all("muon" in each["config"]["tricks"] for each in (first, again))
 assert all(kept(f"bench-{what}-f32")["bench"] == what for what in ("step", "ops", "pipeline", "cold"))
 PYTHON
 cat "$source"/kernels/cuda/*.cu | tr '\n' ' ' |
@@ -146,7 +149,7 @@ says_of records/predictions.txt '^clock of the multiprocessors .* 1755  inside$'
 says_of records/predictions.txt '^a step .* outside$'
 compare() { python3 "$source/experiments/gpu/compare.py" "$@"; }
 
-# compare.py has predictions for a step of an H200 and of an H100, but none for a T4: it must not judge that one.
+# compare.py has predictions for a step of an H200 and of an H100, of the form with SXM: it must not judge others.
 step() { # DEVICE SECONDS: writes the records of a step of the device to planted/
     rm -rf planted && mkdir planted
     echo '[{"backend": "cuda", "present": 1, "device": "'"$1"'"}]' >planted/devices.json
@@ -162,9 +165,11 @@ says '^NVIDIA H200, fp16: ' '^a step .* 2.6 to 3.6 .* 3.1  inside$'
 [ "$(grep -c '^a step  ' "$out")" = 1 ] || fail "a step of another card is compared"
 step "NVIDIA H100 80GB HBM3" 0.0091
 prints '^a step .* [0-9.]+ to [0-9.]+ .* 9.1  outside$' compare planted
-step "Tesla T4" 0.0091
-prints '^stage build ' compare planted
-! grep -q '^a step' "$out" || fail "an H200's step is compared with a T4's"
+for other in "Tesla T4" "NVIDIA H100 PCIe" "NVIDIA H100 NVL" "NVIDIA H200 NVL" "NVIDIA H100 80GB HBM3 MIG 3g.40gb" "NVIDIA GH200 480GB"; do
+    step "$other" 0.0091
+    prints '^stage build ' compare planted
+    ! grep -q '^a step' "$out" || fail "an H200's or H100's step is compared with that of $other"
+done
 for wrong in '{"seconds": 1}' '{"step_seconds": NaN, "nodes": []}' '{'; do
     step "NVIDIA H200" 0.0031
     echo "$wrong" >planted/bench-step-fp16.json
@@ -223,6 +228,19 @@ BROKEN=ncu observe sh "$script" broken profile build
 [ $status = 1 ] || fail "a broken ncu: status $status"
 grep -q '^profile  *7 ' "$err" && [ -f broken/build.done ] || fail "not the stages that were expected"
 BROKEN=nvidia-smi accepts sh "$script" broken bench # only its records are missing then
+# so it is if nvidia-smi does not know the device, and what it prints is not compared
+CUDA_VISIBLE_DEVICES=MIG-12345678-1234 accepts sh "$script" part bench compare
+[ -f part/bench-step-f32.json ] && [ ! -e part/clocks.csv ] || fail "not the records of a part of a GPU"
+grep -q '^clock of the multiprocessors .* not measured$' part/predictions.txt || fail "a clock of a part of a GPU"
+# runs that differ are a failure: the second one has another seed
+mkdir differing && cat >differing/dawn9 <<SH
+#!/bin/sh
+case \$* in *repeat/again*) set -- "\$@" --seed 2 ;; esac
+exec "$dawn9" "\$@"
+SH
+chmod +x differing/dawn9
+PREBUILT=$PWD/differing observe sh "$script" differing-runs repeat
+[ $status = 1 ] && [ ! -e differing-runs/repeat.done ] || fail "runs with other parameters: status $status"
 # a stage goes on after a run that fails
 observe env RECIPES="$PWD/nowhere.yaml $PWD/airbench94.yaml" SPEED=1 sh "$script" broken speed
 [ $status = 1 ] && [ -n "$(find broken/speed/airbench94 -name result.json)" ] || fail "a recipe that is missing: status $status"
