@@ -367,7 +367,7 @@ H200_RECORDS = {
     '"bench-pipeline-fp16.json"': '"gpu/h200/eighth/pipeline-fp16.json"',
     '"cold/[1-9]*/': '"gpu/h200-dawn94/seed[1-5]/',
     '"seeds/seed*/': '"gpu/h200-dawn94/seed[1-5]/',
-    '"speed/': '"gpu/h200-recipes/',
+    '"speed/': '"gpu/h200/recipes/',
 }
 
 
@@ -778,7 +778,7 @@ def page_full_size_epochs():
     def epochs(folder, name=""):
         return sum(float(arm["epochs"]) for arm in record(folder + "/experiment.json")["arms"] if arm["name"].startswith(name))
 
-    airbench = sum(result(f"gpu/h200-recipes/{name}/seed1")["config"]["train"]["epochs"] for name in ("airbench94", "airbench94-muon"))
+    airbench = sum(result(f"gpu/h200/recipes/{name}/seed1")["config"]["train"]["epochs"] for name in ("airbench94", "airbench94-muon"))
     return (3 * epochs("full/ladder-precision") + 3 * epochs("gpu/h200-ladder") - epochs("gpu/h200-ladder", "13-") +
             epochs("gpu/h200-convergence", "final") + 3 * epochs("gpu/h200-ablate-page") + 10 * airbench)
 
