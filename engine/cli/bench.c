@@ -239,6 +239,14 @@ done:
 
 /* ---- cold ---- */
 
+/* Time of all segments of a kind; negative: there is none. */
+static double segment_seconds(const d9_timeline *timeline, d9_segment_kind kind) {
+    double seconds = -1;
+    for (int i = 0; i < timeline->count; i++)
+        if (timeline->segments[i].kind == kind) seconds = fmax(seconds, 0) + timeline->segments[i].seconds;
+    return seconds;
+}
+
 static d9_status bench_cold(d9_cli *cli, d9_session *session, bool json) {
     d9_status status;
     json_t *segments = json_object();
@@ -248,11 +256,12 @@ static d9_status bench_cold(d9_cli *cli, d9_session *session, bool json) {
     D9_TRY(d9_session_lap(session, D9_SEGMENT_TRAIN, 0));
     double total = 0;
     const d9_timeline *timeline = &session->timeline;
-    for (int i = 0; i < timeline->count; i++) {
-        const d9_segment *segment = &timeline->segments[i];
-        json_object_set_new(segments, d9_segment_name(segment->kind), json_real(segment->seconds));
-        total += segment->seconds;
-        if (!json) d9_cli_print(cli, "%-14s %8.1f ms\n", d9_segment_name(segment->kind), 1e3 * segment->seconds);
+    for (d9_segment_kind kind = 0; kind < D9_SEGMENT_COUNT; kind++) {
+        const double seconds = segment_seconds(timeline, kind);
+        if (seconds < 0) continue;
+        json_object_set_new(segments, d9_segment_name(kind), json_real(seconds));
+        total += seconds;
+        if (!json) d9_cli_print(cli, "%-14s %8.1f ms\n", d9_segment_name(kind), 1e3 * seconds);
     }
     const double first = timeline->segments[timeline->count - 1].seconds, before = total - first;
     const double began = d9_clock_now();
@@ -274,6 +283,22 @@ done:
 }
 
 /* ---- the command ---- */
+
+d9_status d9_bench_open(d9_context *context, const d9_config *config, const char *what, double process_start,
+                        d9_session *session) {
+    d9_status status;
+    const bool cold = strcmp(what, "cold") == 0, eval = strcmp(what, "eval") == 0;
+    const d9_session_options open = {.config = config,
+                                     .seed = (uint64_t)config->seed,
+                                     .no_eval = !eval && !cold,
+                                     .no_train = eval,
+                                     .process_start = process_start};
+    D9_TRY(d9_session_open(context, &open, session));
+    if (cold) D9_TRY(d9_session_load(session));
+    D9_TRY(d9_session_initialize(session));
+done:
+    return status;
+}
 
 static d9_status run_kind(d9_cli *cli, const bench_options *chosen, const char *what, d9_session *session) {
     d9_status status;
@@ -303,7 +328,7 @@ static d9_status run(d9_cli *cli, const void *options) {
     d9_config *config = NULL;
     d9_session session = {0};
     const char *what = chosen->what ? chosen->what : "step";
-    const bool fit = strcmp(what, "fit") == 0, eval = strcmp(what, "eval") == 0;
+    const bool fit = strcmp(what, "fit") == 0;
     if (chosen->memory && !fit)
         return d9_fail(&cli->context, D9_USAGE, "--memory: only for dawn9 bench fit, not for bench %s", what);
     if (chosen->steps.given && fit) return d9_fail(&cli->context, D9_USAGE, "--steps: dawn9 bench fit runs no step");
@@ -314,13 +339,7 @@ static d9_status run(d9_cli *cli, const void *options) {
         status = d9_bench_fit(cli, config, chosen->memory, chosen->json);
         goto done;
     }
-    const d9_session_options open = {.config = config,
-                                     .seed = (uint64_t)config->seed,
-                                     .no_eval = !eval,
-                                     .no_train = eval,
-                                     .process_start = cli->process_start};
-    D9_TRY(d9_session_open(&cli->context, &open, &session));
-    D9_TRY(d9_session_initialize(&session));
+    D9_TRY(d9_bench_open(&cli->context, config, what, cli->process_start, &session));
     D9_TRY(run_kind(cli, chosen, what, &session));
 done:
     if (session.context) d9_session_close(&session);

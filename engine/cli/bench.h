@@ -4,6 +4,12 @@
 #include "cli/cli.h"
 #include "train/session.h"
 
+/* Opens and initialises a session for a kind of benchmark, "step": `eval` plans only the evaluation, `cold` does what a
+ * training run does before its first step, and others plan only training. process_start: as in d9_session_options.
+ * Close the session also after a failure, unless its context is NULL. */
+D9_MUST_USE d9_status d9_bench_open(d9_context *context, const d9_config *config, const char *what,
+                                    double process_start, d9_session *session);
+
 /* Times of the rules (node implementations) of a plan, and the peak rates of the machine. */
 typedef struct d9_measurement {
     const d9_session *session;

@@ -52,6 +52,22 @@ TEST(steps_load_no_code) {
     }
 }
 
+/* `bench cold` loads code before the first step, as a run does; `bench step` shows that steps would load it. */
+TEST(a_cold_benchmark_begins_as_a_run) {
+    for (int cold = 0; cold < 2; cold++) {
+        d9_session session = {0};
+        fake->reset();
+        OK(d9_bench_open(&context, watch_config("fp16", "off"), cold ? "cold" : "step", 0, &session));
+        OK(session.backend->sync(&context, session.device));
+        const int64_t loaded = fake->counts.loaded;
+        OK(d9_session_begin_epoch(&session, 0));
+        OK(d9_session_step(&session, 0));
+        OK(session.backend->sync(&context, session.device));
+        assert_ints(fake->counts.loaded == loaded, cold, session.eval_plan != NULL, cold);
+        d9_session_close(&session), watch_assert_nothing_left();
+    }
+}
+
 /* If none of the three graphs can be recorded, or only the first, training gives the same weights, with one warning. */
 TEST(a_rejected_capture_costs_only_time) {
     static watch recorded, w;
