@@ -145,6 +145,7 @@ TEST(cells_agree_across_precisions) {
             double in[CELL_INPUTS], dx[D9_CELL_GATES], own[D9_CELL_GATES], memory = 0.25;
             const d9_cell_size size = d9_cell_size_of(cell);
             draw_cell(draw, reaches[draw % 3], in);
+            in[CELL_INPUTS - 2] /= fmax(1, reaches[draw % 3]); /* cells that read h keep it within -1 and 1 */
             for (int i = 0; i < CELL_INPUTS; i++) in[i] = (double)(narrow[i] = (float)in[i]);
             cell_result want = run_cell(cell, in);
             float c = narrow[CELL_INPUTS - 1];
