@@ -59,7 +59,8 @@ def entries_of(lines):
 UNIT = (r"(?:[mµn]s|s|seconds?|minutes?|min|hours?|images/s|images a second|[GT]FLOP/s|[GT]?FLOPs?|[kKMGT]i?B(?:/s)?|%|percent|per cent|"
         r"points?|times|cycles)(?![\w/])")
 CARD = re.compile(r"\b(?:[HABV][12]00|[TK]\d0?|P100|[345]0[679]0|cards?|GPUs?)\b")
-SAYS_WHENCE = re.compile(r"[Mm]easured|predict|expect|publish|comput|author|not run|arXiv|[Ss]ource", re.I)
+SAYS_WHENCE = re.compile(r"\b(?:measured|predict(?:ed|s|ions?)|computed from|published|not run|arXiv|Source:|To its authors?\.|do not expect)",
+                         re.I)
 NUMBER = r"[-+−]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?"
 MEASURED = re.compile(rf"(?<![\w.^]){NUMBER}(?=(?:(?:,| to| and| or| beside| ->) {NUMBER})*[ -]?{UNIT})")
 EXEMPT = ("goal", "published", "predicted", "default", "source", "what", "key", "rounds", "commit")
@@ -117,8 +118,9 @@ def of_a_card(page):
     for chunk in re.split(r"\n\n|\n(?=- )", FENCE.sub("", page)):
         chunk = chunk.strip()
         head = chunk.split("\n")[0] if chunk.startswith("#") else head
-        near = head + chunk + (before if chunk.startswith("|") else "")
-        if CARD.search(chunk) and MEASURED.search(chunk) and not SAYS_WHENCE.search(near):
+        near = " ".join(f"{head} {chunk} {before if chunk.startswith('|') else ''}".split())
+        said = re.sub(r"\[[^]]*\]\(#[^)]*\)", " ", chunk)  # without links to headings of the page
+        if CARD.search(said) and MEASURED.search(said) and not SAYS_WHENCE.search(near):
             yield " ".join(chunk.split())
         before = chunk
 
@@ -281,6 +283,10 @@ PLANTED = [  # text of a page, its entries, a part of the complaint (None: no co
     ("```console run\n$ dawn9\ndone\n```", OUTPUT, "no block shows"),
     ("## On a GPU\n\nA step takes 3 ms on an H200.", "given 3 ms: a goal", "not said whether predicted"),
     ("## On a GPU\n\nA step is predicted to take 3 ms on an H200.", "given 3 ms: a goal", None),
+    ("A step takes 3 ms on an H200, as one may expect of a computer: its author says so.", "given 3 ms: a goal", "not said whether predicted"),
+    ("A step takes 3 ms on an H200, its sources compute.", "given 3 ms: a goal", "not said whether predicted"),
+    ("A step takes 3 ms on an H200, computed from its records.", "given 3 ms: a goal", None),
+    ("[94%](#94) [On a GPU](#on-a-gpu)", "given 94: a goal", None),
     ("## On a GPU: predicted\n\nOn an H200 it takes 3 ms.", "given 3 ms: a goal", None),
     ("It was predicted:\n\n| card | s |\n|---|---|\n| H100 | 4 s |", "given 4: a goal", None),
     ("It was:\n\n| card | s |\n|---|---|\n| H100 | 4 s |", "given 4: a goal", "not said whether predicted"),

@@ -60,9 +60,16 @@ typedef struct d9_fake_reduction {
 } d9_fake_reduction;
 enum { D9_FAKE_REDUCTIONS = 256 };
 
+/* Sizes of a product of matrices, stored column by column as cuBLAS sees them: each of `batch` results has `rows` x
+ * `columns` elements, which are sums of `depth` terms. */
+typedef struct d9_fake_product {
+    int64_t rows, columns, depth, batch;
+} d9_fake_product;
+
 typedef struct d9_fake {
     d9_fake_counts counts;
     d9_fake_reduction reduction[D9_FAKE_REDUCTIONS]; /* the first ones */
+    d9_fake_product product;                         /* the last one that ran */
     /* settings, changed by tests */
     int64_t memory_bytes;
     int64_t held_bytes; /* part of memory_bytes used by other processes */

@@ -202,6 +202,7 @@ static int run_product(const void *what) {
     const int64_t depth = depth_of(w);
     d9_fake_get()->counts.products++;
     d9_fake_get()->counts.matrices += d->batch;
+    d9_fake_get()->product = (d9_fake_product){d->rows, d->columns, depth, d->batch};
     d9_fake_advance_time(5e-6);
     d9_fake_note_change();
     memset(w->workspace, 0xff, WORKSPACE_BYTES);

@@ -1,4 +1,5 @@
 /* Tests of convolutions and linear layers of other networks, and of orthogonal updates; declared in ops.h. */
+#include "tests/cuda_backend/fake.h"
 #include "tests/cuda_backend/ops.h"
 #include "tests/support/test.h"
 
@@ -36,6 +37,15 @@ static void run_integers(backend_test *r, op_case *c, d9_value_id out, const cha
     backend_test_run(c, &d9_backend_reference, NULL, out, r->b);
 }
 
+/* Fails unless the last product of the fake cuBLAS had these sizes. Nothing is checked on a real GPU, or if the fake
+ * rejects products. */
+static void assert_last_product(d9_fake_product want) {
+    const d9_fake *fake = fake_find();
+    if (!fake || fake->without_products) return;
+    assert_ints(fake->product.rows, want.rows, fake->product.columns, want.columns);
+    assert_ints(fake->product.depth, want.depth, fake->product.batch, want.batch);
+}
+
 /* Sums of integers are exact, so results must be equal. The weight gradient of a convolution is rounded to the compute
  * type, that of a linear layer is not. */
 static void check_product(backend_test *r, const product_shape *s, product p, d9_type type) {
@@ -45,6 +55,12 @@ static void check_product(backend_test *r, const product_shape *s, product p, d9
     const int64_t count = op_count(&c, out);
     const bool narrow = !s->logits && (p != PRODUCT_WEIGHT || s->w.rank == 4);
     run_integers(r, &c, out, s->rules[p]);
+    if (strstr(s->rules[p], "by cuBLAS")) {
+        const int64_t outputs = s->w.d[0], inputs = s->w.d[1], samples = d9_shape_count(&s->y) / outputs;
+        assert_last_product(p == PRODUCT        ? (d9_fake_product){outputs, samples, inputs, 1}
+                            : p == PRODUCT_DATA ? (d9_fake_product){inputs, samples, outputs, 1}
+                                                : (d9_fake_product){inputs, outputs, samples, 1});
+    }
     for (int64_t i = 0; narrow && i < count; i++) r->b[i] = op_round(type, r->b[i]);
     if (op_differences(r->a, r->b, count)) fail_msg("%s, %s: integers differ", d9_type_name(type), s->rules[p]);
     op_case_free(&c);
@@ -146,6 +162,8 @@ void compare_orthogonal_updates(backend_test *r, const d9_type *types, int type_
             if (strncmp(line, rules[i], strlen(rules[i])) != 0) fail_msg("%s is not in its place: %s", rules[i], text);
         assert_int_equal(*line, 0);
         backend_test_compare_fused(r, &c, "orthogonal_update", values, count);
+        backend_test_run(&c, r->backend, &r->fused, values[0], r->a);
+        assert_last_product((d9_fake_product){35, 9, 9, 2}); /* a polynomial of 9 x 9 times the last two, 9 x 35 */
         op_case_free(&c);
     }
 }
