@@ -513,7 +513,7 @@ TEST(captures_reject_allocations_waits_and_copies) {
         fake->reset();
         const d9_backend *backend = open_device(&device);
         const d9_cuda *cuda = device->backend;
-        recorded_work work = {cuda, way / 2, way % 2};
+        recorded_work work = {cuda, (forbidden)(way / 2), way % 2 != 0};
         void *graph = NULL;
         const int64_t allocations = fake->counts.allocations;
         const d9_status status = cuda->driver->record(&context, cuda->state, call_while_recording, &work, &graph);
