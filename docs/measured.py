@@ -594,7 +594,7 @@ def minutes(seconds):
 
 
 def results_table(speed, *others):
-    """README's first table: recipes whose mean reaches 94%, with its bound and times (median, or both of two runs); the
+    """README's table of two cores: recipes whose mean reaches 94%, with its bound and times (median, or both of two runs); the
     others are (name, runs, processor), timed by their first run."""
 
     def name(recipe):
@@ -621,7 +621,7 @@ def results_table(speed, *others):
 
 
 def gpu_results_table(*recipes):
-    """README's second table: recipes on one GPU, from (name, runs, published seconds, on which card). The training
+    """README's table of a GPU: recipes on it, from (name, runs, published seconds, on which card). The training
     seconds are the median, the lowest and the highest."""
     lines = []
     for name, runs, published in recipes:

@@ -289,11 +289,11 @@ static d9_status build_cached(d9_context *context, const d9_site *site, const ch
     return *found ? build_plan_in_free_memory(context, cuda, site->data, choice, found) : D9_OK;
 }
 
-static d9_status cache_choice(d9_context *context, const d9_site *site, const char *key,
+static d9_status cache_choice(d9_context *context, const d9_cuda *cuda, const char *key,
                               const d9_cudnn_choice *choice) {
     char name[D9_CUDNN_NAME];
     d9_cudnn_choice_name(choice, name);
-    return d9_cuda_choices_add(context, d9_cuda_of(site)->choices, key, name);
+    return d9_cuda_choices_add(context, cuda->choices, key, name);
 }
 
 static void make_key(const d9_site *site, char key[D9_CUDA_CHOICE_KEY]) {
@@ -376,7 +376,7 @@ static d9_status choose(d9_context *context, d9_site *site, d9_cudnn_choice *cho
     if (times || site->program->keep_all) D9_TRY(begin_trial(context, site, &t));
     D9_TRY(choose_repeatable(context, site, &t, found, chosen));
     if (times && t.substitute && ((const convolution *)site->data)->smallest_rejected == 0)
-        D9_TRY(cache_choice(context, site, key, chosen));
+        D9_TRY(cache_choice(context, d9_cuda_of(site), key, chosen));
 done:
     end_trial(context, d9_cuda_of(site), &t);
     return status;
@@ -458,7 +458,7 @@ done:
  * none ran. */
 static d9_status time_best_choice(d9_context *context, d9_cuda *cuda, job *j, double *seconds) {
     d9_status status;
-    char text[D9_CONV_TEXT], key[D9_CUDA_CHOICE_KEY], name[D9_CUDNN_NAME];
+    char text[D9_CONV_TEXT], key[D9_CUDA_CHOICE_KEY];
     d9_cudnn_choice *choices = NULL, kept;
     bool ran = false;
     int count = 0, best;
@@ -470,11 +470,12 @@ static d9_status time_best_choice(d9_context *context, d9_cuda *cuda, job *j, do
     if (ran) return D9_OK;
     D9_TRY(list_choices(context, cuda, j->convolution, &choices, &count));
     D9_TRY(find_fastest(context, cuda, j, choices, count, &best, seconds));
-    if (best < 0) *seconds = 0;
-    if (best < 0) goto done;
-    d9_cudnn_choice_name(&choices[best], name);
-    D9_TRY(d9_cuda_choices_add(context, cuda->choices, key, name));
-    d9_cuda_choices_save(context, cuda->choices);
+    if (best >= 0) {
+        D9_TRY(cache_choice(context, cuda, key, &choices[best]));
+        d9_cuda_choices_save(context, cuda->choices);
+    } else {
+        *seconds = 0;
+    }
 done:
     d9_release(context, choices);
     return status;
