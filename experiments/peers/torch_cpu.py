@@ -10,7 +10,7 @@ usage: torch_cpu.py [--precision bf16|f32] [--layout channels_last|contiguous] [
 """
 import argparse, json, statistics, time
 import torch, torch.nn.functional as F
-import blas
+import fair
 
 
 class GhostNorm(torch.nn.BatchNorm2d):
@@ -63,7 +63,7 @@ def main():
     p.add_argument("--warm", type=int, default=2)
     p.add_argument("--threads", type=int, default=2)
     a = p.parse_args()
-    blas.require_fast_blas()
+    fair.prepare_torch()
     torch.set_num_threads(a.threads)
     torch.manual_seed(1)
     layout = torch.channels_last if a.layout == "channels_last" else torch.contiguous_format

@@ -17,7 +17,7 @@ usage: torch_networks.py NETWORK [--precision f32|bf16] [--layout contiguous|cha
 import argparse, json, statistics, time
 import torch, torch.nn.functional as F
 from torch import nn
-import blas
+import fair
 
 
 # ---- networks ----
@@ -147,7 +147,7 @@ def main():
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--count", action="store_true", help="print the number of parameters and end")
     a = p.parse_args()
-    blas.require_fast_blas()
+    fair.prepare_torch()
     torch.set_num_threads(a.threads)
     torch.manual_seed(1)
     layout = torch.channels_last if a.layout == "channels_last" else torch.contiguous_format

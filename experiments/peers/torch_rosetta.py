@@ -13,7 +13,7 @@ import argparse, os, sys, time
 import numpy, torch, torch.nn.functional as F
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import blas  # pylint: disable=wrong-import-position
+import fair  # pylint: disable=wrong-import-position
 from torch_networks import Vgg  # pylint: disable=wrong-import-position
 
 
@@ -54,7 +54,7 @@ def main():
     p.add_argument("--layout", choices=("contiguous", "channels_last"), default="contiguous")
     p.add_argument("--data", default=default_folder())
     a = p.parse_args()
-    blas.require_fast_blas()
+    fair.prepare_torch()
     torch.set_num_threads(a.threads)
     torch.manual_seed(a.seed)
     layout = torch.channels_last if a.layout == "channels_last" else torch.contiguous_format

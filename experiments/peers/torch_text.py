@@ -12,7 +12,7 @@ usage: torch_text.py imdb|language [--precision f32|bf16] [--steps 10] [--warm 2
 import argparse, json, statistics, time
 import torch, torch.nn.functional as F
 from torch import nn
-import blas
+import fair
 
 
 class Imdb(nn.Module):
@@ -56,7 +56,7 @@ def main():
     p.add_argument("--warm", type=int, default=2)
     p.add_argument("--threads", type=int, default=2)
     args = p.parse_args()
-    blas.require_fast_blas()
+    fair.prepare_torch()
     torch.manual_seed(1)
     torch.set_num_threads(args.threads)
     model = Imdb() if args.network == "imdb" else Language()
