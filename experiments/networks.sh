@@ -37,7 +37,7 @@ set_network() {
     vgg) config=configs/rosetta.yaml model='' side=32 batch=64 ours=20 theirs=10 ;;
     resnet18) model="resnet depth=18" side=32 batch=128 ;;
     resnet50) model="resnet depth=50" ;;
-    airbench94) config=configs/airbench94.yaml model='' side=32 batch=1024 ours=3 theirs=1 ;;
+    airbench94) config=configs/airbench94.yaml model='' side=32 batch=1024 ;;
     densenet121) model="densenet" ;;
     features) what="eval" model="resnet depth=50" batch=32 theirs=2 ;;
     *) echo "networks.sh: no network named $1" >&2; exit 2 ;;
