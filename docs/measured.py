@@ -510,6 +510,31 @@ def convolution_shares(folder, *networks):
     return grid(["network", "Winograd, % of the step", "its rate", "own gemm, % of the step", "its rate", "all else, %"], lines)
 
 
+def text_table(path):
+    """Medians of the rounds of experiments/text.sh, with the range of the ratio."""
+    names = {"imdb": "GRU on IMDB", "language": "language model"}
+    lines = []
+    for r in table(path):
+        if r["round"] != "median":
+            continue
+        ratios = [float(o["ratio"]) for o in table(path) if o["round"] != "median" and
+                  (o["network"], o["precision"]) == (r["network"], r["precision"])]
+        lines.append([f"{names[r['network']]}, {r['precision']}", f"{float(r['dawn9_ms']):.1f}", f"{float(r['torch_ms']):.1f}",
+                      f"{float(r['ratio']):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"])
+    return grid(["", "dawn9, ms", "PyTorch, ms", "ratio of a round (range)"], lines)
+
+
+def before_and_after(folder, *names):
+    """Seconds of a step by the programs before and after a change, and how many times as fast the later one is."""
+    lines = []
+    for name in names:
+        before, after = (each(f"{folder}/images-{when}-{name}-?.json", "step_seconds") for when in ("before", "after"))
+        times = per_round(before, after)
+        lines.append([name.replace("-", ", "), f"{median(before):.3f}", f"{median(after):.3f}",
+                      f"{median(times):.2f} ({min(times):.2f} to {max(times):.2f})"])
+    return grid(["network", "before, s", "after, s", "times as fast in a round (range)"], lines)
+
+
 def perplexities(published, *runs):
     """Perplexity of the validation part after each epoch and of the test part at the end; `published`: a row's cells."""
     rows = [[run.split("/")[-1].replace("-", ", "), *(f"{e['perplexity']:.1f}" for e in result(run)["epochs"]),
