@@ -145,7 +145,8 @@ static void set_dropout_ranks(d9_graph *graph, int rank, int ranks) {
 }
 
 /* Sets rank and ranks of each dropout and batch norm, which tell which samples of the batch this process has. Divides
- * batch norms without a group size into train.norm_groups groups. */
+ * the batch of each batch norm without a group size into train.norm_groups groups; D9_USAGE if the number does not
+ * divide the batch, or is not a multiple of the number of processes. */
 static d9_status set_ranks_and_groups(d9_context *context, const d9_config *config, const d9_extent *extent,
                                       d9_graph *graph) {
     const int64_t ranks = d9_extent_ranks(extent),

@@ -123,7 +123,7 @@ done:
     return status;
 }
 
-/* ---- output, and a whole batch ---- */
+/* ---- printing results, and predicting a batch ---- */
 
 static void select_top_classes(prediction *self, const double *probabilities) {
     const int64_t classes = self->predictor.description->classes;

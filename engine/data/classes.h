@@ -31,7 +31,8 @@ typedef struct d9_file_kind {
     int (*compare)(const char *a, const char *b); /* order of the names in a class, as strcmp; NULL: byte order */
     const char *const *classes; /* the only class folders, NULL at the end; anything else is ignored without a warning;
                                    NULL: all folders are classes */
-    /* Decodes a file into the zeroed `sample` of d9_sample_bytes; runs on several threads. D9_DATA: it is damaged. */
+    /* Decodes a file into `sample`, which is zeroed and has d9_sample_bytes bytes; several threads call it at once.
+     * D9_DATA: the file is damaged or too large. */
     d9_status (*decode)(d9_context *context, const d9_dataset_options *options, const d9_dataset *dataset,
                         d9_class_file *file, uint8_t *sample);
 } d9_file_kind;

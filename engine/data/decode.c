@@ -83,7 +83,7 @@ done:
 }
 
 /* Warns of the files of all parts that could not be decoded: names the first NAMED_MOST, sorted, and counts the rest.
- * Without skip_damaged, returns D9_DATA; a single damaged file is then named in the error only. */
+ * If there are any and skip_damaged is not set, returns D9_DATA; a single one is then named in the error only. */
 static d9_status report_damaged(d9_context *context, d9_arena *arena, const reading *reading) {
     d9_status status = D9_OK;
     const bool skip = reading->options->skip_damaged;

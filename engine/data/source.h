@@ -39,7 +39,8 @@ const char *d9_sample_noun(const d9_dataset *dataset); /* for messages: "image",
 D9_MUST_USE d9_status d9_split_find_missing_class(d9_context *context, const d9_split *split, int64_t classes,
                                                   int64_t *missing);
 
-/* Allocates memory for `count` samples of d9_sample_bytes and their labels, not for names. */
+/* Sets split->count and allocates, in the dataset's arena, `count` samples of d9_sample_bytes and their labels. Names
+ * are not allocated. */
 D9_MUST_USE d9_status d9_split_allocate(d9_context *context, d9_dataset *dataset, int64_t count, d9_split *split);
 
 /* Returns `digest`, extended by these bytes: the hash of d9_dataset_digest. */

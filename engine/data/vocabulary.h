@@ -18,7 +18,7 @@ typedef struct d9_vocabulary {
                                  corpus only words */
 } d9_vocabulary;
 
-/* True if the name ends in .txt, in upper or lower case. */
+/* True if the name ends in .txt, in upper or lower case, and has a character before it. */
 bool d9_is_text_name(const char *name);
 
 /* Returns D9_DATA, with `name`, if a text is not UTF-8 or contains a zero byte. */

@@ -11,7 +11,7 @@
 #include "exchange/description.h"
 
 typedef struct d9_predictor_options {
-    const char *model;          /* path of a model.safetensors */
+    const char *model;          /* path of a model.safetensors; also used in messages if `file` is given */
     const d9_safetensors *file; /* its content if already in memory; NULL: it is read */
     /* YAML in place of the model's configuration; NULL: the model's. Required if the file has no metadata. */
     const char *config;

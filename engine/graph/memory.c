@@ -1,6 +1,7 @@
 /* Scratch memory plan: a value lives from the node that writes it to longest_rule - 1 nodes after its last reader
  * (passes.h). An output may take the memory of an input (d9_op_info.overwrites). First fit in node order, 64-byte
- * aligned; blocks are sorted by offset, so that one pass finds a gap. */
+ * aligned; blocks are sorted by offset, so that one pass finds a gap. With keep_all no two values share memory. The
+ * features live to the last node. */
 #include "core/system.h"
 #include "graph/op.h"
 

@@ -104,7 +104,7 @@ static int lead_plot(const page *page) {
 static void put_lead(page *page) {
     if (page->plot_count) put_plot(page, &page->plots[lead_plot(page)]);
 }
-static void put_score(page *page) {
+static void put_score_definition(page *page) {
     d9_measure_expand(page->report->measure, "{title} is the final {word} of a run{, in |unit|}", page->text);
 }
 static void put_plots(page *page) {
@@ -139,7 +139,7 @@ static const struct {
 } places[] = {
     {"title", put_title}, {"kind", put_kind},         {"question", put_question}, {"verdict", put_verdict},
     {"facts", put_facts}, {"problems", put_problems}, {"lead", put_lead},         {"results", put_results},
-    {"plots", put_plots}, {"runs", put_runs},         {"made", put_made},         {"score", put_score},
+    {"plots", put_plots}, {"runs", put_runs},         {"made", put_made},         {"score", put_score_definition},
 };
 
 static void put_place(void *page, const char *name, size_t length) {

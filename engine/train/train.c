@@ -153,7 +153,7 @@ static d9_status find_checkpoint(d9_context *context, run *self) {
 
 static bool keeps_best(const run *self) { return self->options->config->keep == D9_KEEP_BEST; }
 
-/* True with keep: best if the newest row has the best score, so that its model is to be kept. */
+/* True if keep is `best` and the newest row's score is better than all earlier ones: its model is to be kept. */
 static bool is_newest_best(const run *self) {
     return keeps_best(self) && d9_best_row(self->result) == self->result->epoch_count - 1;
 }

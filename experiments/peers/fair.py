@@ -4,10 +4,11 @@ Debian's python3-torch uses the BLAS of the system and depends only on the refer
 forty times slower at a linear layer.
 
 PyTorch allocates tensors with malloc. glibc gets each large block from the kernel and returns it when it is freed, so
-that every step pays for its pages again: on two Zen 5 cores of a virtual machine a step of airbench94 in f32 took
-9.0 s with glibc's defaults and 3.2 s with memory that is kept. dawn9 allocates its memory once.
+that every step pays for its pages again (docs/performance.md has measurements). dawn9 allocates its memory once.
+TORCH_MALLOC=default leaves glibc's behaviour as it is, to measure the difference.
 """
 import ctypes
+import os
 import sys
 
 FAST = ("openblas", "libmkl", "blis", "atlas")
@@ -16,6 +17,8 @@ M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # parameters of mallopt, from glibc's mal
 
 def keep_freed_memory():
     """Makes glibc's malloc keep freed memory for later allocations, however large the blocks are."""
+    if os.environ.get("TORCH_MALLOC") == "default":
+        return
     mallopt = ctypes.CDLL(None).mallopt
     if not (mallopt(M_MMAP_MAX, 0) and mallopt(M_TRIM_THRESHOLD, -1)):
         sys.exit("glibc's mallopt failed, so PyTorch would be measured with memory that it loses after each step")

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { D9_PIECE = 1 << 15 }; /* elements, or bytes of a plain copy */
+enum { D9_PIECE = 1 << 15 }; /* elements; in d9_cpu_copy and d9_cpu_clear, bytes */
 
 #define PRAGMA(text) _Pragma(#text)
 /* clang-format off */

@@ -1,12 +1,12 @@
 /* CPU kernels of a training step on plain arrays; convolutions are in conv.h and moments.h, recurrent layers and
  * embeddings in recur.h.
  *
- * There are two layers. `d9_cpu_loops` is a table of serial loops over a range (loops/), compiled once for each x86-64
- * level and chosen by cpuid. The functions below split the work over threads and combine partial sums; they know
- * shapes, but no graph. Element-wise arithmetic and products are f32, the loss over few classes is double; storage is
- * f32 or bf16. Statistics and bias gradients are sums in f32 over short runs, then in double. Work is split at fixed
- * positions and partial sums are combined in index order, so only the result of amx/conv_weight.c depends on the number
- * of threads.
+ * There are two levels of code. `d9_cpu_loops` is a table of serial loops over a range (loops/), compiled once for each
+ * instruction-set level and chosen by cpuid or backend_options.cpu_level. The functions below split the work over
+ * threads and combine partial sums; they know shapes, but no graph. Element-wise arithmetic and products are f32, the
+ * loss over few classes is double; storage is f32 or bf16. Statistics and bias gradients are sums in f32 over short
+ * runs, then in double. Work is split at fixed positions and partial sums are combined in index order, so only the
+ * result of amx/conv_weight.c depends on the number of threads.
  *
  * Activations are (N, H, W, C), convolution weights (O, KH, KW, I). The ghost group of image i is i mod G. No kernel
  * fails or allocates. If a kernel needs scratch, the caller asks for the size and provides it. In element-wise kernels

@@ -57,7 +57,7 @@ D9_DEVICE float power_of_two(int exponent) {
  * [2^13, 2^14). All threads of the block must call it. */
 D9_DEVICE int exponent_of(const float w[8]) {
     D9_SHARED(int, most, D9_BLOCK / D9_WARP);
-    int largest = 0; /* bits without the sign are in the order of the numbers */
+    int largest = 0; /* largest magnitude as bits: without their sign bit, floats are ordered like their bits */
     for (int k = 0; k < 8; k++) {
         const int bits = static_cast<int>(d9_float_bits(w[k]) & 0x7fffffff);
         largest = bits > largest ? bits : largest;

@@ -3,7 +3,8 @@
 . "$(dirname "$0")/lib.sh"
 [ "$(uname -m)" = x86_64 ] || skips x86-64 "$(uname -m) has no such levels"
 tiny | slower | sed 's/backend: reference/backend: cpu/; s/\[4, 4, 8, 8\]/[16, 16, 32, 32]/; s/train: 128/train: 64/; s/test: 64/test: 32/; s/batch_size: 32/batch_size: 16/' >levels.yaml
-record() { # RUN EXPRESSION...: of its result, judged at the end of this script
+# RUN EXPRESSION...: each expression must be true of RUN's result `d`; the end of this script evaluates all at once
+record() {
     run=$1
     shift
     for expression in "$@"; do printf '%s\t%s\n' "$run" "$expression" >>expected; done
@@ -56,7 +57,7 @@ if [ "$peers" ]; then
 fi
 
 # The losses agree up to rounding: closely after two steps, and after all eight within the effect of rounding, because
-# near-ties in max pools send gradients to other pixels (reference in f32 against f64: 1.1e-2).
+# near-ties in max pools send gradients to other pixels (losses of the reference in f32 and in f64 differ by 1.1e-2).
 follows() { # RUN STEPS LIMIT PEER: LIMIT is the largest relative difference of the epochs' losses of RUN and PEER
     record $1 "d[\"steps\"] == $2 and len(d[\"epochs\"]) == ($2 + 3) // 4" \
         "all(abs(a[\"train_loss\"] / b[\"train_loss\"] - 1) <= $3 for a, b in zip(d[\"epochs\"], result(\"$4\")[\"epochs\"]))"

@@ -100,7 +100,7 @@ rows, columns = pixels("mistakes.png"), next(c for c in range(1, 11) if c * c >=
 assert len(wrong) > 2 and len({round(192 * p) for p in wrong}) > 1, wrong
 assert len(rows[0]) == 3 * (12 + 204 * columns) and len(rows) == 12 + 332 * -(-len(wrong) // columns), (wrong, len(rows))
 bars = []
-for place in range(len(wrong)): # the bar has the length of the probability
+for place in range(len(wrong)): # the bar's length is 192 pixels times the probability
     row, left = rows[12 + place // columns * 332 + 197], 12 + place % columns * 204
     bars.append(sum(row[3 * x:3 * x + 3] == bytes((43, 103, 178)) for x in range(left, left + 192)))
 assert all(abs(bar - 192 * p) <= 1 for bar, p in zip(bars, wrong)), (bars, wrong)

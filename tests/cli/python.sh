@@ -1,5 +1,5 @@
 # tools/dawn9.py: trains on arrays and on the data of a configuration, predicts, computes features, stops when asked,
-# and raises the errors of the command; in threads, after fork and under a decimal comma too.
+# and raises the errors of the command; also in threads, after fork and in a locale with a decimal comma.
 . "$(dirname "$0")/lib.sh"
 python=/usr/bin/python3
 "$python" -c 'import numpy' 2>/dev/null || skips numpy "there is no Debian python3-numpy"

@@ -123,7 +123,7 @@ TEST(timed_steps_are_replays) {
         assert_true(m.rows[row].runs > 0 && m.rows[row].runs <= MEASURED && m.rows[row].seconds > 0);
         sometimes += m.rows[row].runs < MEASURED;
     }
-    assert_true(sometimes > 0); /* updates of the average */
+    assert_true(sometimes > 0); /* the updates of the moving average run only in some steps */
     session.backend = measured_backend;
     d9_measurement_free(&m), d9_session_close(&session), watch_assert_nothing_left();
 }

@@ -1,4 +1,5 @@
-/* Formulas of augmentation: draws cover their ranges evenly; boxes, changes and mixtures are as published. */
+/* Formulas of augmentation: draws have the right distributions; crop boxes, the operations of TrivialAugment
+ * (change.h), mixup and cutmix follow their definitions. */
 #include "step/augment.h"
 #include "tests/support/test.h"
 

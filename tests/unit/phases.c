@@ -140,7 +140,7 @@ TEST(test_invalid_tricks_are_rejected) {
         run_session_rejected(configure_as(rows[r][0], "reference", steps_of_8, rows[r][1]), rows[r][2]);
 }
 
-/* A box, and the share of the label, suit the size of the images of their step. */
+/* In every step, CutMix's box and the label's weight are computed for the image size of that step. */
 TEST(test_boxes_fit_the_images_of_their_step) {
     const d9_program *program = build("cutmix: {}, progressive: {scale: 0.6, share: 0.3}");
     const d9_graph *lists[] = {&program->phase[0].list, &program->train};

@@ -435,7 +435,7 @@ TEST(test_silu_leaves_the_first_to_gelu) {
     assert_int_equal(acts, 8);
 }
 
-TEST(test_tricks_that_find_nothing_to_edit_are_rejected) {
+TEST(test_tricks_with_nothing_to_edit_or_illegal_options_are_rejected) {
     enum { NO_NORM = 1, NO_ACT = 2, NO_POOL = 4 };
     static const struct {
         int without; /* parts */

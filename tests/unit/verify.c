@@ -8,7 +8,8 @@
 #define CASES D9_SOURCE_DIR "/tests/golden/cases"
 static run_verified v;
 
-/* Verifies on the reference backend; `folder` has no CIFAR-10. */
+/* Verifies `cases` on the reference backend. `folder` is the data folder; it lacks CIFAR-10, so the rows of patch
+ * statistics that need it are skipped. */
 static void verify(const char *folder, const char *cases, const char *precision) {
     run_verify(&v, &(d9_verify_options){
                        .cases = cases, .backend = "reference", .precision = precision, .data = folder, .threads = 1});

@@ -30,8 +30,8 @@ typedef struct d9_conv_description {
 
 /* Values and scratch memory are aligned to 64 bytes (graph/memory.c, step/layout.c). */
 enum { D9_CONV_ALIGNMENT = 64 };
-/* Workspace limit in bytes. The fastest choices need a few MiB; choices that transform the layout need room for a copy
- * of the activations. */
+/* Workspace limit in bytes. The fastest algorithms need a few MiB; those that transform the layout need memory for a
+ * copy of the activations. */
 enum { D9_CONV_MOST_WORKSPACE = 256 << 20 };
 
 d9_conv_description d9_conv_describe(const d9_conv_geometry *geometry);

@@ -111,8 +111,9 @@ static void start_abort(nccl *n) {
     if (!n->aborting) abort_sums(n);
 }
 
-/* A GPU waits for ever in a sum that another process does not join. NCCL notices lost connections in threads of its
- * own, and ncclCommAbort ends the wait. */
+/* Fails, and aborts the sums, if NCCL reports that another process was lost; the driver calls it while it waits. A GPU
+ * waits for ever in a sum that another process does not join. NCCL notices lost connections in threads of its own, and
+ * ncclCommAbort ends the wait. */
 static d9_status watch(d9_context *context, void *reducer) {
     nccl *n = reducer;
     ncclResult_t lost = ncclSuccess;

@@ -184,7 +184,8 @@ bool d9_cuda_norm_backward_match(const d9_site *site) {
 /* Forward: true if the addition comes before the activation. */
 static bool adds_first(const d9_site *site, const parts *p) { return p->add && site->nodes[1] == p->add; }
 
-/* Collects the operations after the norm; `y`: the output of the first of them, or of the norm alone. */
+/* Collects the operations after the norm. `y`: the output of the first of them, or of the norm alone; y->data NULL: it
+ * is not written. */
 static d9_kernel_epilogue epilogue_of(const d9_site *site, const parts *p, d9_kernel_out *y) {
     const d9_site inner = without_pool(site);
     d9_kernel_epilogue after = {.act = d9_node_act(p->act)};

@@ -79,7 +79,7 @@ static d9_status update_guard(d9_context *context, const d9_plan *plan, const d9
                          d9_cuda_guard_end_step(cuda->stream, every ? &moving : &fixed, cuda->step, cuda->guard));
 }
 
-typedef struct progress { /* of a step that is launched */
+typedef struct progress { /* progress of the step that is being launched */
     bool updating;        /* the gradients were checked; only in fp16 */
     int sums;             /* number of sums submitted */
 } progress;

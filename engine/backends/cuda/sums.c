@@ -171,7 +171,8 @@ d9_status d9_cuda_prepare_all_reduce(d9_context *context, d9_site *site) {
 
 void d9_cuda_release_all_reduce(d9_context *context, d9_site *site) { d9_release(context, site->data); }
 
-static d9_status add_on_host(d9_context *context, const d9_site *site) {
+/* Adds the gradient over the processes through host memory, without NCCL. */
+static d9_status sum_gradient_on_host(d9_context *context, const d9_site *site) {
     d9_status status;
     const d9_value_id gradient = site->nodes[0]->outputs[0];
     const d9_cuda *cuda = d9_cuda_of(site);
@@ -186,5 +187,5 @@ done:
 D9_CUDA_RUN(all_reduce) {
     const d9_cuda *cuda = d9_cuda_of(site);
     (void)step;
-    return cuda->reducer_state ? cuda->driver->join(context, cuda->state) : add_on_host(context, site);
+    return cuda->reducer_state ? cuda->driver->join(context, cuda->state) : sum_gradient_on_host(context, site);
 }

@@ -26,7 +26,7 @@ typedef struct d9_site {
     char choice[96];     /* before prepare: choice of the forced plan, or ""; then the choice made ("own winograd") */
     char why[64];        /* reason for the choice, for users; may contain times, so the plan's text leaves it out */
     bool rounds_transforms; /* set by prepare: operands made inside of the rule are rounded to bf16 before a product */
-    unsigned tf32_outputs;  /* set by prepare: bit i: output i of the last node is that of a product whose f32 factors
+    unsigned tf32_outputs;  /* set by prepare; bit i: output i of the last node comes from a product whose f32 factors
                                tensor cores may round to tf32 */
 } d9_site;
 

@@ -129,7 +129,7 @@ void D9_LOOP_NAME(update)(const d9_cpu_update *rule, const float *g, float *w, f
     }
 }
 
-/* The sum of squares, in LANES partial sums. */
+/* Sets *sum to the sum of squares of x[begin] to x[end - 1], accumulated in LANES partial sums. */
 void D9_LOOP_NAME(squares)(const float *x, int64_t begin, int64_t end, double *sum) {
     enum { LANES = 16 };
     double lane[LANES] = {0};

@@ -80,7 +80,7 @@ static void flush_partial(partial *part, const layout *w, double *sums, int64_t 
     clear_partial(part, w->width);
 }
 
-typedef struct operands { /* operands of the sums: x only, dz and x, or dz only */
+typedef struct operands { /* operands of the sums: x, dz or both; load_dz computes dz from dy */
     d9_kernel_in x, dy;
     const d9_cpu_prologue *prologue;
 } operands;

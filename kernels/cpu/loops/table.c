@@ -1,4 +1,5 @@
-/* The table of this level's loops, from which kernels/cpu/dispatch.c chooses. */
+/* The table of the loops of one instruction-set level (D9_LEVEL). kernels/cpu/dispatch.c chooses among the levels'
+ * tables. */
 #include "kernels/cpu/loops/loops.h"
 #include "kernels/cpu/loops/product.h"
 
