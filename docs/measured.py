@@ -524,6 +524,18 @@ def text_table(path):
     return grid(["", "dawn9, ms", "PyTorch, ms", "ratio of a round (range)"], lines)
 
 
+def torch_memory(folder, names):
+    """Milliseconds of a step of PyTorch with glibc's defaults and with kept memory. `names`: {name in files: name}."""
+    lines = []
+    for name, shown in names.items():
+        default, kept = ([r.get("step_ms") or 1e3 * r["step_seconds"] for r in records(f"{folder}/memory-{name}-{kind}-?.json")]
+                         for kind in ("default", "kept"))
+        times = per_round(default, kept)
+        lines.append([shown, f"{median(default):.0f}", f"{median(kept):.0f}",
+                      f"{median(times):.2f} ({min(times):.2f} to {max(times):.2f})"])
+    return grid(["PyTorch", "glibc's defaults, ms", "memory is kept, ms", "times as fast in a round (range)"], lines)
+
+
 def before_and_after(folder, *names):
     """Seconds of a step by the programs before and after a change, and how many times as fast the later one is."""
     lines = []

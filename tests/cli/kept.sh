@@ -76,7 +76,7 @@ summarise() { # SCRIPT KEPT: its summary, and the table SCRIPT.tsv if the archiv
     [ ! -f committed.tsv ] || made "$table" committed.tsv
 }
 plots # precision.py draws a plot
-for pair in bench-cpu/bench-bf16 bench-cpu/bench-f32 networks/networks networks/networks-airbench precision/precision \
+for pair in bench-cpu/bench-bf16 bench-cpu/bench-f32 networks/networks precision/precision \
     rosetta/rosetta side-by-side/side-by-side bench-sources/sources-avx512 bench-sources/sources-zen4; do
     summarise "${pair%/*}" "cpu/${pair#*/}"
 done
