@@ -124,8 +124,7 @@ static void list_arm(const char *name, const char *baseline, const char *config_
                                           baseline, "edits", "grid", "config_hash", config_hash));
 }
 
-/* Appends to `runs` the run of `arm` with this seed, stored in the folder of the run of arm `of` with this seed. Writes
- * the path of that folder to `at`. */
+/* Appends to `runs` a run of `arm` that is stored in the folder of the run of arm `of`; `at`: that folder's path. */
 static void list_run(const char *arm, int seed, const char *of, char at[256]) {
     snprintf(at, 256, "runs/%s/seed%d", of, seed);
     json_array_append_new(runs, json_pack("{s:s, s:i, s:s}", "arm", arm, "seed", seed, "folder", at));
