@@ -5,7 +5,8 @@ forty times slower at a linear layer.
 
 PyTorch allocates tensors with malloc. glibc gets each large block from the kernel and returns it when it is freed, so
 that every step pays for its pages again (docs/performance.md has measurements). dawn9 allocates its memory once.
-TORCH_MALLOC=default leaves glibc's behaviour as it is, to measure the difference.
+TORCH_MALLOC=default leaves glibc's behaviour as it is, to measure the difference. dawn9 also asks for huge pages; this
+does not.
 """
 import ctypes
 import os
@@ -15,10 +16,13 @@ FAST = ("openblas", "libmkl", "blis", "atlas")
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # parameters of mallopt, from glibc's malloc.h
 
 
+def kind_of_malloc():
+    """Says how malloc treats freed memory, kept or default, for the record of a measurement."""
+    return "default" if os.environ.get("TORCH_MALLOC") == "default" else "kept"
+
+
 def keep_freed_memory():
     """Makes glibc's malloc keep freed memory for later allocations, however large the blocks are."""
-    if os.environ.get("TORCH_MALLOC") == "default":
-        return
     mallopt = ctypes.CDLL(None).mallopt
     if not (mallopt(M_MMAP_MAX, 0) and mallopt(M_TRIM_THRESHOLD, -1)):
         sys.exit("glibc's mallopt failed, so PyTorch would be measured with memory that it loses after each step")
@@ -30,4 +34,5 @@ def prepare_torch():
         loaded = maps.read()
     if not any(name in loaded for name in FAST):
         sys.exit("PyTorch multiplies by the reference BLAS here, which is many times slower; install Debian's libopenblas0-openmp")
-    keep_freed_memory()
+    if kind_of_malloc() == "kept":
+        keep_freed_memory()

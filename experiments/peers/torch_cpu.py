@@ -91,8 +91,8 @@ def main():
                     average[k].lerp_(v, 1 - 0.99**5)
         seconds.append(time.monotonic() - begin)
     median = statistics.median(seconds[a.warm:])
-    print(json.dumps(dict(peer="PyTorch " + torch.__version__, precision=a.precision, layout=a.layout, batch=a.batch, threads=a.threads,
-                          step_seconds=median, images_per_second=a.batch / median, steps=a.steps)))
+    print(json.dumps(dict(peer="PyTorch " + torch.__version__, malloc=fair.kind_of_malloc(), precision=a.precision,
+                          layout=a.layout, batch=a.batch, threads=a.threads, step_seconds=median, images_per_second=a.batch / median, steps=a.steps)))
 
 
 if __name__ == "__main__":

@@ -170,8 +170,8 @@ def main():
             optimizer.step()
         seconds.append(time.monotonic() - begin)
     median = statistics.median(seconds[a.warm :])
-    print(json.dumps(dict(peer="PyTorch " + torch.__version__, network=a.network, precision=a.precision, layout=a.layout,
-                          batch_size=a.batch, size=a.size, threads=a.threads, step_seconds=median,
+    print(json.dumps(dict(peer="PyTorch " + torch.__version__, malloc=fair.kind_of_malloc(), network=a.network,
+                          precision=a.precision, layout=a.layout, batch_size=a.batch, size=a.size, threads=a.threads, step_seconds=median,
                           images_per_second=a.batch / median, steps=a.steps)))
 
 

@@ -74,7 +74,7 @@ def main():
         if step >= args.warm:
             seconds.append(time.perf_counter() - start)
     print(json.dumps({"network": args.network, "precision": args.precision, "threads": args.threads,
-                      "torch": torch.__version__, "step_ms": 1000 * statistics.median(seconds)}))
+                      "malloc": fair.kind_of_malloc(), "torch": torch.__version__, "step_ms": 1000 * statistics.median(seconds)}))
 
 
 main()
