@@ -107,6 +107,12 @@ def median_rate(path, network, precision):
     return next(float(row["dawn9"]) for row in table(path) if (row["network"], row["precision"], row["round"]) == (network, precision, "median"))
 
 
+def ratios(path, network, precision):
+    """Each round's ratio to PyTorch, from the table of experiments/networks.sh or text.sh."""
+    return [float(row["ratio"]) for row in table(path)
+            if (row["network"], row["precision"]) == (network, precision) and row["round"] != "median"]
+
+
 def over_fastest(ours, *others):
     """Ratio of our run of each round to the fastest of the others in that round."""
     return per_round(ours, [max(rates_of_round) for rates_of_round in zip(*others)])
@@ -169,13 +175,6 @@ def part_of_step(path, rule, role=""):
     seconds = [sum(node["seconds"] for node in chosen) for chosen in found]
     rates_of = [sum(node["seconds"] * node["of_ceiling"] for node in chosen) for chosen in found]
     return 100 * median(sum(node["share"] for node in chosen) for chosen in found), median(per_round(rates_of, seconds))
-
-
-def at_rate(networks, network, path, choice, rate):
-    """A network's f32-avx2 ratio to PyTorch if its nodes of this choice ran at `rate` times the rate of the matrix product."""
-    ratio = next(float(row["ratio"]) for row in table(networks) if (row["network"], row["precision"], row["round"]) == (network, "f32-avx2", "median"))
-    part = share(path, choice) / 100
-    return ratio / (1 - part + part * of_matrix_product(path, choice) / rate)
 
 
 def gigabytes(bench, pattern):
@@ -355,6 +354,11 @@ def row(*cells):
     return "| " + " | ".join(cells) + " |"
 
 
+def middle_and_range(values, digits=2):
+    """The median and, of several values, the lowest and the highest."""
+    return f"{median(values):.{digits}f}" + (f" ({min(values):.{digits}f} to {max(values):.{digits}f})" if len(values) > 1 else "")
+
+
 def grid(heads, lines):
     """A Markdown table from lists of cells, one per line."""
     return "\n".join([row(*heads), "|" + "---|" * len(heads), *(row(*cells) for cells in lines)])
@@ -441,9 +445,6 @@ def beside_the_curve(run):
 def amx(*folders):
     """Table of two folders of experiments/bench-cpu.sh, bf16 and f32, with the goals."""
 
-    def cell(values, digits):
-        return f"{median(values):.{digits}f}" + (f" ({min(values):.{digits}f} to {max(values):.{digits}f})" if len(values) > 1 else "")
-
     def per_fastest(folder, key):
         ops = record(folder + "/ops.json")
         return [ops["step_seconds"] / ops[key]]
@@ -470,7 +471,7 @@ def amx(*folders):
         ("the same steps in `bench step`, images/s", 0, "within 3%: missed in bf16", lambda f: rates(f + "/step97-[0-9]*.json")),
     ]
     return grid(["", "bf16", "f32", "goal"],
-                ([title, *(cell(values(folder), digits) for folder in folders), goal] for title, digits, goal, values in lines))
+                ([title, *(middle_and_range(values(folder), digits) for folder in folders), goal] for title, digits, goal, values in lines))
 
 
 def half_epoch():
@@ -490,11 +491,9 @@ def network_table(path, *names):
     for r in found:
         if r["round"] != "median" or (r["network"] not in names if names else r["network"] == "features"):
             continue
-        same = [o for o in found if (o["network"], o["precision"]) == (r["network"], r["precision"])]
-        each_round = [float(o["ratio"]) for o in same if o is not r]
         lines.append([r["network"], r["precision"].replace("-avx2", ", AVX2 only"), r["batch"], f"{float(r['dawn9']):.1f}",
                       f"{max(float(r['contiguous']), float(r['channels_last'])):.1f}",
-                      f"{float(r['ratio']):.2f} ({min(each_round):.2f} to {max(each_round):.2f})", r["goal"].rstrip("0").rstrip(".")])
+                      middle_and_range(ratios(path, r["network"], r["precision"])), r["goal"].rstrip("0").rstrip(".")])
     heads = ["network", "precision", "batch", "dawn9, images/s", "PyTorch, images/s", "ratio (range)", "goal"]
     return grid(heads, [*lines, [f"{found[0]['processor']}, {found[0]['threads']} threads", "", "", "", "", "", ""]])
 
@@ -517,22 +516,25 @@ def text_table(path):
     for r in table(path):
         if r["round"] != "median":
             continue
-        ratios = [float(o["ratio"]) for o in table(path) if o["round"] != "median" and
-                  (o["network"], o["precision"]) == (r["network"], r["precision"])]
         lines.append([f"{names[r['network']]}, {r['precision']}", f"{float(r['dawn9_ms']):.1f}", f"{float(r['torch_ms']):.1f}",
-                      f"{float(r['ratio']):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"])
+                      middle_and_range(ratios(path, r["network"], r["precision"]))])
     return grid(["", "dawn9, ms", "PyTorch, ms", "ratio of a round (range)"], lines)
 
 
+def torch_steps(folder, name, malloc):
+    """Milliseconds of a step of PyTorch in each round. `malloc`: default, or kept."""
+    return [r.get("step_ms") or 1e3 * r["step_seconds"] for r in records(f"{folder}/memory-{name}-{malloc}-?.json")]
+
+
+def kept_over_default(folder, name):
+    """In each round, how many times as fast PyTorch is with memory that is kept."""
+    return per_round(torch_steps(folder, name, "default"), torch_steps(folder, name, "kept"))
+
+
 def torch_memory(folder, names):
-    """Milliseconds of a step of PyTorch with glibc's defaults and with kept memory. `names`: {name in files: name}."""
-    lines = []
-    for name, shown in names.items():
-        default, kept = ([r.get("step_ms") or 1e3 * r["step_seconds"] for r in records(f"{folder}/memory-{name}-{kind}-?.json")]
-                         for kind in ("default", "kept"))
-        times = per_round(default, kept)
-        lines.append([shown, f"{median(default):.0f}", f"{median(kept):.0f}",
-                      f"{median(times):.2f} ({min(times):.2f} to {max(times):.2f})"])
+    """Steps of PyTorch with glibc's defaults and with memory that is kept. `names`: {name in files: name}."""
+    lines = [[shown, *(f"{median(torch_steps(folder, name, malloc)):.0f}" for malloc in ("default", "kept")),
+              middle_and_range(kept_over_default(folder, name))] for name, shown in names.items()]
     return grid(["PyTorch", "glibc's defaults, ms", "memory is kept, ms", "times as fast in a round (range)"], lines)
 
 
@@ -541,9 +543,7 @@ def before_and_after(folder, *names):
     lines = []
     for name in names:
         before, after = (each(f"{folder}/images-{when}-{name}-?.json", "step_seconds") for when in ("before", "after"))
-        times = per_round(before, after)
-        lines.append([name.replace("-", ", "), f"{median(before):.3f}", f"{median(after):.3f}",
-                      f"{median(times):.2f} ({min(times):.2f} to {max(times):.2f})"])
+        lines.append([name.replace("-", ", "), f"{median(before):.3f}", f"{median(after):.3f}", middle_and_range(per_round(before, after))])
     return grid(["network", "before, s", "after, s", "times as fast in a round (range)"], lines)
 
 
