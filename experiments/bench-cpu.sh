@@ -14,7 +14,6 @@ case ${1-} in -h | --help) usage; exit 0 ;; esac
 [ $# -ge 2 ] || { usage >&2; exit 2; }
 precision=$1 out=$2 rounds=${3-3} epochs=${4-3}
 cd "$(dirname "$0")/.."
-unset TORCH_MALLOC # experiments/peers/fair.py
 mkdir -p "$out"
 dawn9=${DAWN9-build/dawn9} config=configs/dawn94.yaml
 

@@ -14,7 +14,6 @@ case ${1-} in -h | --help) usage; exit 0 ;; esac
 [ $# -ge 1 ] || { usage >&2; exit 2; }
 out=$1 rounds=${2-3}
 cd "$(dirname "$0")/.."
-unset TORCH_MALLOC # experiments/peers/fair.py
 mkdir -p "$out/alone"
 dawn9=${DAWN9-build/dawn9}
 cp "$dawn9" "$out/alone/dawn9" # without oneDNN's module beside it, as in a build without oneDNN

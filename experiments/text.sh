@@ -14,7 +14,6 @@ case ${1-} in -h | --help) usage; exit 0 ;; esac
 [ $# -ge 3 ] || { usage >&2; exit 2; }
 out=$1 imdb=$2 wikitext=$3 rounds=${4-5}
 cd "$(dirname "$0")/.."
-unset TORCH_MALLOC # experiments/peers/fair.py
 mkdir -p "$out"
 dawn9=${DAWN9-build/dawn9} threads=${THREADS-$(nproc)} steps=${TINY:+1}
 grep -m1 'model name' /proc/cpuinfo >"$out/processor.txt"

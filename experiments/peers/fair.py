@@ -5,20 +5,14 @@ forty times slower at a linear layer.
 
 PyTorch allocates tensors with malloc. glibc gets each large block from the kernel and returns it when it is freed, so
 that every step pays for its pages again (docs/performance.md has measurements). dawn9 allocates its memory once.
-TORCH_MALLOC=default leaves glibc's behaviour as it is, to measure the difference. dawn9 also asks for huge pages; this
-does not.
+`--malloc default` leaves glibc's behaviour as it is, to measure the difference. dawn9 also asks for huge pages; this does
+not.
 """
 import ctypes
-import os
 import sys
 
 FAST = ("openblas", "libmkl", "blis", "atlas")
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # parameters of mallopt, from glibc's malloc.h
-
-
-def kind_of_malloc():
-    """Says how malloc treats freed memory, kept or default, for the record of a measurement."""
-    return "default" if os.environ.get("TORCH_MALLOC") == "default" else "kept"
 
 
 def keep_freed_memory():
@@ -28,11 +22,16 @@ def keep_freed_memory():
         sys.exit("glibc's mallopt failed, so PyTorch would be measured with memory that it loses after each step")
 
 
-def prepare_torch():
-    """Ends the program if PyTorch would use the reference BLAS. Call it after `import torch`, before the first tensor."""
+def add_option(parser):
+    parser.add_argument("--malloc", choices=("kept", "default"), default="kept", help="what malloc does with freed memory")
+
+
+def prepare_torch(malloc="kept"):
+    """Ends the program if PyTorch would use the reference BLAS. Call it after `import torch`, before the first tensor.
+    `malloc`: the value of the option."""
     with open("/proc/self/maps", encoding="utf-8") as maps:
         loaded = maps.read()
     if not any(name in loaded for name in FAST):
         sys.exit("PyTorch multiplies by the reference BLAS here, which is many times slower; install Debian's libopenblas0-openmp")
-    if kind_of_malloc() == "kept":
+    if malloc == "kept":
         keep_freed_memory()

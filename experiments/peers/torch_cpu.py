@@ -6,7 +6,7 @@ The work of a step is that of configs/dawn94.yaml: whitened stem, pooling before
 autocast or f32, channels_last or contiguous. Needs Debian's python3-torch and a fast BLAS (libopenblas0-openmp).
 
 usage: torch_cpu.py [--precision bf16|f32] [--layout channels_last|contiguous] [--batch 512] [--steps 8] [--warm 2]
-                    [--threads 2]
+                    [--threads 2] [--malloc kept|default]
 """
 import argparse, json, statistics, time
 import torch, torch.nn.functional as F
@@ -62,8 +62,9 @@ def main():
     p.add_argument("--steps", type=int, default=8)
     p.add_argument("--warm", type=int, default=2)
     p.add_argument("--threads", type=int, default=2)
+    fair.add_option(p)
     a = p.parse_args()
-    fair.prepare_torch()
+    fair.prepare_torch(a.malloc)
     torch.set_num_threads(a.threads)
     torch.manual_seed(1)
     layout = torch.channels_last if a.layout == "channels_last" else torch.contiguous_format
@@ -91,7 +92,7 @@ def main():
                     average[k].lerp_(v, 1 - 0.99**5)
         seconds.append(time.monotonic() - begin)
     median = statistics.median(seconds[a.warm:])
-    print(json.dumps(dict(peer="PyTorch " + torch.__version__, malloc=fair.kind_of_malloc(), precision=a.precision,
+    print(json.dumps(dict(peer="PyTorch " + torch.__version__, malloc=a.malloc, precision=a.precision,
                           layout=a.layout, batch=a.batch, threads=a.threads, step_seconds=median, images_per_second=a.batch / median, steps=a.steps)))
 
 

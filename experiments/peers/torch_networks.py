@@ -12,7 +12,7 @@ cross entropy, SGD with momentum 0.9.
   features    ResNet-50 up to its average pool, 2048 numbers per image: forward only, without gradients
 
 usage: torch_networks.py NETWORK [--precision f32|bf16] [--layout contiguous|channels_last] [--batch 64] [--size 32]
-                         [--classes 10] [--steps 3] [--warm 1] [--threads 2] [--count]
+                         [--classes 10] [--steps 3] [--warm 1] [--threads 2] [--malloc kept|default] [--count]
 """
 import argparse, json, statistics, time
 import torch, torch.nn.functional as F
@@ -145,9 +145,10 @@ def main():
     p.add_argument("--steps", type=int, default=3)
     p.add_argument("--warm", type=int, default=1)
     p.add_argument("--threads", type=int, default=2)
+    fair.add_option(p)
     p.add_argument("--count", action="store_true", help="print the number of parameters and end")
     a = p.parse_args()
-    fair.prepare_torch()
+    fair.prepare_torch(a.malloc)
     torch.set_num_threads(a.threads)
     torch.manual_seed(1)
     layout = torch.channels_last if a.layout == "channels_last" else torch.contiguous_format
@@ -170,7 +171,7 @@ def main():
             optimizer.step()
         seconds.append(time.monotonic() - begin)
     median = statistics.median(seconds[a.warm :])
-    print(json.dumps(dict(peer="PyTorch " + torch.__version__, malloc=fair.kind_of_malloc(), network=a.network,
+    print(json.dumps(dict(peer="PyTorch " + torch.__version__, malloc=a.malloc, network=a.network,
                           precision=a.precision, layout=a.layout, batch_size=a.batch, size=a.size, threads=a.threads, step_seconds=median,
                           images_per_second=a.batch / median, steps=a.steps)))
 

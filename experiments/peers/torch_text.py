@@ -7,7 +7,7 @@ autocast.
   language  33,278 words, embedding 200, two LSTM layers of 200 units over 35 tokens, 20 columns, dropout 0.2, the states
             of the step before, gradients clipped at norm 0.25, SGD without momentum
 
-usage: torch_text.py imdb|language [--precision f32|bf16] [--steps 10] [--warm 2] [--threads 2]
+usage: torch_text.py imdb|language [--precision f32|bf16] [--steps 10] [--warm 2] [--threads 2] [--malloc kept|default]
 """
 import argparse, json, statistics, time
 import torch, torch.nn.functional as F
@@ -55,8 +55,9 @@ def main():
     p.add_argument("--steps", type=int, default=10)
     p.add_argument("--warm", type=int, default=2)
     p.add_argument("--threads", type=int, default=2)
+    fair.add_option(p)
     args = p.parse_args()
-    fair.prepare_torch()
+    fair.prepare_torch(args.malloc)
     torch.manual_seed(1)
     torch.set_num_threads(args.threads)
     model = Imdb() if args.network == "imdb" else Language()
@@ -74,7 +75,7 @@ def main():
         if step >= args.warm:
             seconds.append(time.perf_counter() - start)
     print(json.dumps({"network": args.network, "precision": args.precision, "threads": args.threads,
-                      "malloc": fair.kind_of_malloc(), "torch": torch.__version__, "step_ms": 1000 * statistics.median(seconds)}))
+                      "malloc": args.malloc, "torch": torch.__version__, "step_ms": 1000 * statistics.median(seconds)}))
 
 
 main()
