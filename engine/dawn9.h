@@ -50,7 +50,7 @@ DAWN9_API const char *dawn9_commit(void);  /* Git commit that the library was bu
 
 /* ---- context ---- */
 
-/* Returns DAWN9_DEVICE, with *context NULL, if memory runs out. */
+/* Makes a context, which dawn9_close frees. Returns DAWN9_DEVICE, with *context NULL, if memory runs out. */
 DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_open(dawn9_context **context);
 DAWN9_API void dawn9_close(dawn9_context *context);
 
@@ -132,13 +132,14 @@ typedef struct dawn9_result {
     double score, score_tta; /* in that measure, of the trained model: the last, or with `keep: best` the best */
     int64_t epoch_to_target; /* first epoch whose score_tta, or score if that is NaN, reached the target; 0: none */
     int64_t best_epoch;      /* with `keep: best`, the epoch that the model comes from; otherwise 0 */
+    /* train_images, test_images: images, texts or windows. test_images: with data.validation, of the validation set. */
     int64_t epochs, steps, train_images, test_images, parameters;
     /* Seconds; docs/records.md defines the clocks. dawnbench_seconds: NaN if the target was not reached. */
     double train_seconds, airbench_seconds, dawnbench_seconds;
     double total_seconds; /* from the start of the call to the final accuracy; NaN if the run was resumed */
     uint64_t seed;
     char backend[32], precision[8], device[128]; /* "cpu", "bf16", name of the processor or GPU */
-    char params_sha256[65]; /* of the model's parameters, running statistics and averages: equal if all bits are */
+    char params_sha256[65]; /* hexadecimal hash of the model's parameters, running statistics and moving averages */
 } dawn9_result;
 
 /* Trains one run. `options`, `result` and `model` may be NULL. *model is the trained network in memory: its state at
@@ -158,7 +159,7 @@ DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_model_open(dawn9_context *context, c
 DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_model_save(const dawn9_model *model, const char *path);
 DAWN9_API void dawn9_model_free(dawn9_model *model);
 
-/* Pixels of the images that the model takes; of a model of texts, 1 and the number of tokens of a text. */
+/* Size in pixels of the images that the model takes; for a model of texts, 1 and the number of tokens of a text. */
 DAWN9_API int64_t dawn9_model_height(const dawn9_model *model);
 DAWN9_API int64_t dawn9_model_width(const dawn9_model *model);
 DAWN9_API int64_t dawn9_model_vocabulary(const dawn9_model *model); /* number of different tokens; 0: takes images */

@@ -1,5 +1,5 @@
-# precision.tsv of experiments/precision.sh: each precision beside f32, by depth: speed with the range of its rounds (left),
-# largest batch (right).
+# Plots precision.tsv of experiments/precision.sh by depth, each precision relative to f32: speed with the range of its
+# rounds (left), largest batch (right).
 set multiplot layout 1,2
 depth(d) = d == 18 ? 1 : d == 34 ? 2 : d == 50 ? 3 : d == 101 ? 4 : 5
 set xtics ('18' 1, '34' 2, '50' 3, '101' 4, '152' 5)

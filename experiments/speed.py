@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Summarises runs of the recipes: FOLDER/speed.tsv has a row per recipe and processor, and standard output the same as
-two tables, accuracy with operations, and times.
+"""Summarises runs of the recipes: writes FOLDER/speed.tsv, a row per recipe, precision and processor, and prints it as
+two tables: accuracy with operations, and times.
 
 usage: speed.py FOLDER    runs anywhere below it, each a folder with a result.json
 

@@ -47,7 +47,7 @@ import tempfile
 from dataclasses import dataclass, field
 
 COMMANDS = ("sh", "console")
-FATES = ("run", "long", "gpu", "untested")  # when a block of commands is executed: one of these words
+FATES = ("run", "long", "gpu", "untested")  # a block of commands has one of these words: when it is executed
 SECONDS = {"run": 300, "long": 3600}  # time limit of a command
 FEW_IMAGES = ("dataset: synthetic", "dataset: synthetic, synthetic_train: 128, synthetic_test: 64")
 TOLERANCES = ("accuracy", "loss", "epoch")  # words of a block with tolerances of training results

@@ -8,7 +8,7 @@
 #
 # usage: tests/run.sh [--fast | --long | --verdict BUILD...]
 #
-#   --fast      builds what changed in build/ and runs the unit tests but the slow ones, and lint
+#   --fast      builds what changed in build/, runs lint and the unit tests except slow and heavy ones
 #   --long      also the tests labelled long, and each fuzz target for a minute
 #   --verdict   builds and tests nothing: prints the verdict on the results.xml of these folders
 #
@@ -32,7 +32,7 @@ esac
 
 jobs=$(nproc)
 began=$(date +%s)
-results=$(mktemp) # one line a result: passed|failed|skipped BUILD: TEST, and behind skipped the REASON
+results=$(mktemp) # a line per result: passed|failed|skipped BUILD: TEST, for skipped tests followed by REASON
 trap 'rm -f "$results"' EXIT
 # Threads wait without spinning, so that tests may run side by side. A sanitizer's finding ends the test. Without
 # intercept_tls_get_addr=0 the leak checkers of GCC 12 and clang 14 crash on the thread-local storage of modules opened

@@ -1,7 +1,7 @@
 #!/bin/sh
 # tests/run.sh --verdict on skips planted in a CTest folder of its own: in CI a skip is accepted only where its reason
-# is on the list and holds here; otherwise it is a failure. For bf16, amx, sanitizers and onednn this test finds out in
-# another way than run.sh what the machine has.
+# is on the list and holds here; otherwise it is a failure. For bf16, amx, sanitizers and onednn this test determines by
+# other means than run.sh what the machine has.
 #
 # usage: tests/skips.sh DAWN9
 set -eu
@@ -72,7 +72,7 @@ expect_missing onednn
 expect_missing bf16
 expect_missing amx
 
-# Outside CI every skip is told and none fails.
+# Outside CI every skip is reported and none is a failure.
 judge false
 [ $status = 0 ] || { echo "FAILED: status $status outside CI"; failures=1; }
 expect skipped silent ''

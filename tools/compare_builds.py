@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Checks that two builds compute the same bits. Both train the same small networks for 12 steps; then every parameter,
-statistic, average and velocity, every epoch's loss and every evaluation logit is compared under its name: where it lies
-in a buffer may differ. Logits are compared as they are written: f32, also where f64 was computed.
+statistic, average and velocity, every epoch's loss and every evaluation logit is compared by its name; its position in
+a buffer may differ. Logits are compared as they are written: in f32, also if they were computed in f64.
 
-usage: compare_builds.py OLD_BUILD NEW_BUILD FOLDER [PATTERN]    FOLDER: new, for the runs; PATTERN: of their names
-       compare_builds.py --self-check RUN                        a flipped bit in any tensor of a run is noticed
+usage: compare_builds.py OLD_BUILD NEW_BUILD FOLDER [PATTERN]    FOLDER: new, for the runs; PATTERN: regex of run names
+       compare_builds.py --self-check RUN                        checks that a flipped bit in any tensor is noticed
 
 A build is a build folder with -DDAWN9_TESTS=ON and the targets dawn9, dawn9-onednn and dawn9_cuda_fake; each trains the
 configurations of its own source. Backends: reference, cpu, oneDNN, and CUDA over the C++ model of its kernels
@@ -31,7 +31,7 @@ TIMES = re.compile("timeline|seconds|per_second|hours")  # names of tensors that
 
 
 class Wrong(Exception):
-    """Says what cannot be compared, and why."""
+    """Raised if builds or runs cannot be compared; the message says why."""
 
 
 WRONG = (Wrong, KeyError, OSError)

@@ -1,9 +1,10 @@
 """Prints the table of tools/coverage.sh, separated by tabs: python3 tools/coverage.py BUILD [FILES]
 
-A line counts as executed if it was in any of its builds (a header in several files, a loop at several levels). So does a
-branch; if the builds have different numbers of branches on a line, only those with the most count. A branch is one outcome of a condition as gcov -b counts them ("a && b" has two conditions), including the
-failing side of D9_TRY. Branches of lines like D9_TRY(d9_fail(...)) are left out, because d9_fail always fails. FILES:
-prints that many files with the most lines and branches that were not executed."""
+A line that is compiled several times (a header in several files, a loop for several instruction sets) counts as
+executed if any copy was executed. So does a branch; if copies of a line differ in their number of branches, only the
+copies with the most branches count. A branch is one outcome of a condition as gcov -b counts them ("a && b" has two
+conditions), including the failing side of D9_TRY. Branches of lines like D9_TRY(d9_fail(...)) are left out, because
+d9_fail always fails. FILES: also prints the FILES files with the most lines and branches that were not executed."""
 import collections
 import concurrent.futures
 import glob

@@ -4,7 +4,7 @@
 #
 # usage: tools/coverage.sh [--table]    --table: runs nothing, and counts again what an earlier call has executed
 #
-# Outside CI: a quarter of an hour to build and an hour to test on two cores. Needs gcc and its gcov, python3.
+# CI does not run it: a quarter of an hour to build and an hour to test on two cores. Needs gcc and its gcov, python3.
 #
 # The build has no optimisation beyond -O1, so that lines stay separate. Its tests run, except those labelled long or
 # cifar10 and those that ctest's -E below names. A test that fails here because of gcov's messages (a file size limit is

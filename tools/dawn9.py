@@ -13,11 +13,11 @@ used it. model.close() frees it, and so does the end of `with dawn9.Model(path) 
 they wait, as in the command, if this module is imported before NumPy and any other that loads OpenMP, and
 OMP_WAIT_POLICY, GOMP_SPINCOUNT and KMP_BLOCKTIME are unset.
 
-Images are uint8, (N, H, W, 3) or grey (N, H, W), square; labels are whole numbers from 0. Without arrays the data set
-of the configuration is used. The library is $DAWN9_LIBRARY, or the first found in build/ and lib/ beside this file's
-folder, in the installation that this file is part of, and in the system's library path. Errors of the library raise
-dawn9.Error with the message that the command would print, wrong arguments ValueError; warnings are given to
-warnings.warn."""
+Images are uint8, (N, H, W, 3) or grey (N, H, W), for training square; labels are whole numbers from 0. Without arrays
+the data set of the configuration is used. The library is $DAWN9_LIBRARY, or the first found in build/ and lib/ beside
+this file's folder, in the installation that this file is part of, and in the system's library path. Errors of the
+library raise dawn9.Error with the message that the command would print, wrong arguments ValueError; warnings are given
+to warnings.warn."""
 
 import contextlib
 import ctypes as c
@@ -141,7 +141,7 @@ class _Signals:
     where C calls Python back, in the main thread alone."""
 
     def __enter__(self):
-        self.raised, self.passes, self.before = [], False, {}  # passes: Python code that catches exceptions runs
+        self.raised, self.passes, self.before = [], False, {}  # passes: a callback runs, which catches exceptions
         if threading.current_thread() is threading.main_thread():
             for number in signal.valid_signals():
                 if callable(signal.getsignal(number)):
@@ -347,7 +347,7 @@ class Model:
         self._call(_lib.dawn9_model_save, _path(path))
 
     def evaluate(self):
-        """The score on the test set of the model's configuration; dawn9.h (dawn9_evaluate) names the exceptions."""
+        """A dictionary with the score on the test set of the model's configuration: see dawn9_evaluate in dawn9.h."""
         found = _Evaluation()
         self._call(_lib.dawn9_evaluate, c.byref(found))
         return _dictionary(found)
@@ -464,8 +464,8 @@ def train(config, images=None, labels=None, test=None, set=(), folder=None, over
 
     test: (images, labels) to evaluate on; default: a sixth of the images, drawn by position. set: as --set, for
     example ["train.epochs=3"]. folder: for the record of the run; None: no record. overwrite: delete a run that is
-    there. progress(step, steps, loss, epoch): called after each step, and after each epoch with its results; returning
-    a true value stops the run. Returns the model and a dictionary of the result."""
+    there. progress(step, steps, loss, epoch): called after each step with epoch None, and after each epoch with a
+    dictionary of its results; a true return value stops the run. Returns the model and a dictionary of the result."""
     settings = [set] if isinstance(set, str) else list(set)
     if images is None:
         if labels is not None or test is not None:

@@ -52,7 +52,7 @@ def pool(kind, a):
     return kind(a["kernel_shape"], a["strides"], a.get("pads", [0])[0])
 
 
-# By the ONNX operation of a node: makes its layer from the node's attributes `a` and the weights `w` that it reads.
+# ONNX operation: function that makes a node's layer from the node's attributes `a` and the weights `w` that it reads.
 LAYERS = {
     "Conv": lambda a, w: nn.Conv2d(w.shape[1], w.shape[0], w.shape[2:], a["strides"], a["pads"][0], bias=False),
     "BatchNormalization": lambda a, w, *_: nn.BatchNorm2d(len(w), eps=a["epsilon"]),
@@ -67,7 +67,7 @@ LAYERS = {
     "MatMul": lambda a, w: nn.Linear(w.shape[1], w.shape[0], bias=False),
 }
 RECURRENT = {"GRU": nn.GRU, "LSTM": nn.LSTM, "RNN": nn.RNN}
-# Operations without weights: compute the output from the node's attributes and inputs.
+# ONNX operation without weights: function that computes the output from the node's attributes and inputs.
 FUNCTIONS = {
     "Add": lambda a, x, y: x + y,
     "Sub": lambda a, x, y: x - y,

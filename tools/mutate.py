@@ -110,7 +110,7 @@ def measure_coverage():
         return {name: facts for name, facts in result.items() if facts.get("lines")}
     tests = build_tests(build, list_tests(build))
     covered_lines(build)
-    for name in sorted(tests.keys() - result.keys(), reverse=True):  # programs first
+    for name in sorted(tests.keys() - result.keys(), reverse=True):  # unit tests before scripts
         passed, seconds = run_test(tests[name], MOST_SECONDS)
         lines = covered_lines(build)
         result[name] = {"seconds": seconds, "lines": lines if passed else {}}
@@ -149,7 +149,7 @@ def closing(line, start):
 
 
 def changes(line):
-    """Kind -> (from, to, replacement) of every mistake that fits into a line whose strings are masked."""
+    """{kind: [(begin, end, replacement)]} of all mistakes that fit into a masked line; {} is what is replaced."""
     found = {"operator": [], "constant": [], "index": [], "condition": []}
     for m in re.finditer(r"(?<= )(" + "|".join(re.escape(o) for o in sorted(SWAPPED, key=len, reverse=True)) + r")(?= )", line):
         found["operator"].append((*m.span(), SWAPPED[m.group()]))

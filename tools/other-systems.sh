@@ -3,7 +3,7 @@
 #
 #   debian13   Debian 13 in a folder: gcc 14, oneDNN 3.7, PyTorch 2.6. In a fresh clone both commands of README.md
 #              (five minutes of reproduce.sh), tests/run.sh, then PyTorch: loading models, its training step
-#   cuda12     Debian 13 with CUDA 12.4 and g++ 13, the oldest supported: the CUDA backend for every GPU that nvcc knows,
+#   cuda12     Debian 13 with CUDA 12.4 and g++ 13, the oldest supported: the CUDA backend for all GPUs that nvcc knows,
 #              the tests of its kernels on the simulated GPU, and dawn9-cuda12. Debian has no package of cuDNN: headers
 #              and libraries come from CUDNN=FOLDER (/usr/local/cuda) of this machine
 #   aarch64    the plain build cross-compiled against Debian's arm64 libraries; its unit tests under qemu-user
@@ -12,8 +12,8 @@
 #
 # FOLDER (build-systems) gets one folder for the system, which is removed first. Needs root, apt and the network; 10 GB
 # and 40 minutes on two cores for debian13, 10 GB and 15 minutes for cuda12, 2 GB and 15 minutes for aarch64. If one of
-# these is missing it prints "skipped: REASON: why" and ends with status 77. The last line counts the steps; the exit status
-# is the verdict.
+# these is missing it prints "skipped: REASON: why" and ends with status 77. The last line counts the steps; the exit
+# status is the verdict.
 # shellcheck disable=SC2317 # step calls the functions
 set -eu
 cd "$(dirname "$0")/.."
@@ -122,8 +122,8 @@ debian13() {
 
 # ---- CUDA 12.4 ----
 
-# Leaves out the two tests that call cuDNN, because this cuDNN is for another CUDA, and would load libraries of that
-# CUDA.
+# Builds the CUDA backend and its packages in a new Debian 13, and runs the tests of CUDA except the two that call
+# cuDNN, because this cuDNN is for another CUDA and would load libraries of that CUDA.
 cuda12() {
     cudnn=${CUDNN-/usr/local/cuda}
     [ -f "$cudnn/include/cudnn_version.h" ] || skips cudnn "no $cudnn/include/cudnn_version.h"
@@ -164,8 +164,8 @@ compiles() {
         { tail -n 60 "$folder/aarch64-compile.log"; return 1; }
 }
 
-# Leaves out tests that take hours in an emulator, whose code other tests run (tests/CMakeLists.txt, `heavy`).
-# tests/run.sh prints the verdict.
+# Runs the unit tests in the emulator, without those that would take hours and whose code other tests run
+# (tests/CMakeLists.txt, `heavy`). tests/run.sh prints the verdict.
 passes() {
     ctest --test-dir "$folder/build-aarch64" --parallel "$(nproc)" --output-on-failure --no-tests=error -L '^unit$' \
         -LE '^heavy$' \

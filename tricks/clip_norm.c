@@ -1,4 +1,4 @@
-/* clip_norm: scales the gradient down where its norm over all parameters is too large. */
+/* clip_norm: scales the gradient down if its norm over all parameters is too large. */
 #include "tricks/trick.h"
 
 typedef struct clip_norm {

@@ -28,7 +28,7 @@ static d9_status on_step(d9_context *context, const void *opaque, d9_accumulator
     d9_status status;
     const lookahead *self = opaque;
     d9_buffer slow;
-    const d9_when when = {.every = self->every, .offset = self->every - 1}; /* unless `last` sets the offset */
+    const d9_when when = {.every = self->every, .offset = self->every - 1}; /* `last` replaces the offset */
     if (tail->count + 2 > D9_MAX_TAIL) return d9_fail(context, D9_USAGE, "tricks.lookahead: the tail is full");
     D9_TRY(d9_accumulator_add(context, accumulators, "slow", D9_ACCUMULATOR_OF_STATE, &slow));
     tail->node[tail->count++] = (d9_tail_node){.op = D9_OP_LERP,

@@ -2,8 +2,8 @@
  *
  *   x[n] = w x[n] + (1 - w) x[N - 1 - n],   target[n] = w label[n] + (1 - w) label[N - 1 - n]
  *
- * with one w per batch of N images, drawn from Beta(alpha, alpha), as in the authors' code. Batches are shuffled, so
- * the partner of an image is random. */
+ * with one w for all N images of a step, drawn from Beta(alpha, alpha), as in the authors' code. Batches are shuffled,
+ * so the partner of an image is random. */
 #include "tricks/trick.h"
 
 typedef struct mixup {

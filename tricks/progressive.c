@@ -1,8 +1,8 @@
 /* progressive: trains on smaller images in the first steps, which cost less.
  *
  * For the first `share` of the run images have `scale` of their height and width; or, with a list of `scales`,
- * scales[i] until epoch until[i]. `form` says whether a small image is a random crop, to which the other augmentations
- * apply as usual, or the whole image, resized after crop and mirror. Evaluations always use whole images. */
+ * scales[i] until epoch until[i]. With form crop a small image is a random crop, to which the other augmentations apply
+ * as usual; with resize it is the whole image, resized after crop and mirror. Evaluations always use whole images. */
 #include "tricks/trick.h"
 
 typedef struct progressive {

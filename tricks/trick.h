@@ -43,7 +43,7 @@ enum {
     D9_TRICK_COUNT
 };
 
-const d9_trick *d9_trick_at(int index); /* in tricks.def order: the order in which hooks run */
+const d9_trick *d9_trick_at(int index); /* in tricks.def order, in which hooks run; NULL: no such index */
 int d9_trick_index(const char *name);   /* -1: unknown */
 bool d9_tricks_conflict(int a, int b);  /* true if one lists the other in `conflicts` */
 
@@ -51,7 +51,7 @@ bool d9_tricks_conflict(int a, int b);  /* true if one lists the other in `confl
  * (D9_ADDED), minus that of the baseline, in percentage points. D9_ADDED_TO_NONE: the baseline has no tricks. */
 typedef enum d9_measured_side { D9_LEFT_OUT, D9_ADDED, D9_ADDED_TO_NONE } d9_measured_side;
 typedef struct d9_measured {
-    int trick;              /* its index */
+    int trick;              /* index in tricks.def */
     const char *experiment; /* experiments/EXPERIMENT.yaml */
     d9_measured_side side;
     bool companions;        /* the trick's companions, settings under `ablate` in the configuration, changed with it */

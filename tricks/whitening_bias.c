@@ -117,7 +117,7 @@ static d9_status on_init(d9_context *context, const void *opaque, d9_graph *grap
     return D9_OK;
 }
 
-/* The ends of an annealed learning rate. */
+/* Knots of an annealed learning rate: the start of the run, and the end of the group's steps. */
 static const d9_knot ends[] = {{0, D9_KNOT_EPOCHS}, {0, D9_KNOT_BEFORE_END}};
 
 /* Gives the bias a group of its own that ends after bias_epochs. By default it has the learning rate and decay of the

@@ -58,7 +58,7 @@ static inline dawn9_status d9_api_end(dawn9_context *outer, d9_status status) {
     return d9_status_is_interrupt(status) ? DAWN9_STOPPED : (dawn9_status)status;
 }
 
-/* Makes a configuration from the YAML text `yaml`, or from the file `name` if `yaml` is NULL. */
+/* Makes a configuration from the YAML text `yaml`, or from the file `name` if `yaml` is NULL. `set`: as in dawn9.h. */
 D9_MUST_USE d9_status d9_api_config(dawn9_context *outer, const char *name, const char *yaml, const char *const *set,
                                     dawn9_config **config);
 

@@ -25,7 +25,7 @@ typedef struct d9_device_info {
     bool asynchronous; /* `run` submits a step and returns before it is done; reading results waits */
 } d9_device_info;
 
-/* In the order of the choices of the option backend_options.tune. */
+/* When to time algorithms (d9_backend_options.tune), in the order of the choices of the option backend_options.tune. */
 typedef enum d9_tune { D9_TUNE_AUTO, D9_TUNE_ON, D9_TUNE_OFF } d9_tune;
 
 typedef struct d9_backend_options {
@@ -41,15 +41,15 @@ typedef struct d9_backend_options {
 } d9_backend_options;
 
 typedef struct d9_node_time {  /* a rule in a plan and its time */
-    d9_node_id node;           /* first node of the rule, which covers all nodes before that of the next row */
+    d9_node_id node;           /* first node of the rule, which covers the nodes before the next row's `node` */
     const char *rule, *choice; /* valid as long as the plan */
     const char *why;           /* reason for the choice, for users: "first choice"; "": none is given */
     double seconds;            /* of all runs since the last reset */
     int64_t runs;
-    bool in_f32; /* the rule keeps values between its nodes in f32, even if their types are narrower, but for cast
-                  * weights and gradients before an activation; it uses no tf32 */
+    bool in_f32; /* values between the rule's nodes stay in f32 even if their types are narrower, except cast weights
+                  * and outputs of act_backward, which are rounded; the rule does not use tf32 */
     bool rounds_transforms; /* operands made in the rule (Winograd tiles, gradients of gates) are rounded to bf16 */
-    unsigned tf32_outputs;  /* bit i: output i of the rule's last node is that of a product whose f32 factors may be
+    unsigned tf32_outputs;  /* bit i: output i of the rule's last node comes from a product whose f32 factors may be
                                rounded to tf32 */
 } d9_node_time;
 
@@ -61,7 +61,7 @@ typedef struct d9_choice_time {
     double seconds, bare_seconds;
 } d9_choice_time;
 
-/* Measured peak rates of the device: memory traffic, and multiplication of large matrices as in convolutions. */
+/* Measured peak rates: bytes read and written by a copy; multiplications and additions of a large matrix product. */
 typedef struct d9_peak_rates {
     double bytes_per_second, operations_per_second;
 } d9_peak_rates;
@@ -100,9 +100,9 @@ typedef struct d9_backend {
      * times then start at 0 again. Returns the number of rules. */
     int (*times)(d9_plan *plan, d9_node_time *rows, int capacity, bool reset);
 
-    /* Times the algorithms of row `row` of `times`; *count 0: the rule has none. Overwrites the rule's outputs. */
+    /* Times at most `capacity` algorithms of row `row` of `times`; *count 0: none. Overwrites the rule's outputs. */
     d9_status (*benchmark)(d9_context *context, d9_plan *plan, int row, d9_choice_time *rows, int capacity, int *count);
-    /* Measures the peak rates; a rate of 0 is unknown. NULL: both are. */
+    /* Measures the peak rates; a rate of 0 is unknown. NULL: both rates are unknown. */
     d9_status (*peak_rates)(d9_context *context, d9_device *device, const d9_precision *precision,
                             d9_peak_rates *peak_rates);
 
@@ -125,7 +125,7 @@ D9_MUST_USE d9_status d9_backend_find(d9_context *context, const char *name, con
 /* Opens the device of the named backend, describes it and closes it. `threads` as in d9_backend_options. */
 D9_MUST_USE d9_status d9_backend_describe(d9_context *context, const char *name, int threads, d9_device_info *info);
 const char *d9_backend_name_at(int index); /* best first; NULL past the end */
-/* True if the backend of d9_backend_name_at(index) is installed; opening it shows whether it runs here. */
+/* True if the backend at `index`, which must not be past the end, is installed; opening it shows if it runs here. */
 bool d9_backend_is_installed(d9_context *context, int index);
 
 /* Precision named `wanted`; "auto": info->preferred_precision. D9_USAGE: unknown; D9_DEVICE: not supported. */

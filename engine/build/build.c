@@ -197,8 +197,8 @@ done:
     return status;
 }
 
-/* Changes the batch size of a network, or the number of columns of a stream. The number of ghost groups stays, because
- * each has its own statistics. */
+/* Changes the batch size of a network, or the number of columns of a stream. The number of ghost groups stays the same,
+ * because each group has its own statistics. */
 static d9_status set_batch_size(const d9_building *b, int64_t images, d9_graph *list) {
     d9_status status;
     const int64_t usual = d9_extent_own_batch(&b->program->extent);
@@ -268,7 +268,7 @@ done:
     return status;
 }
 
-/* Adds groups for the parameters of the second network. They are updated in the steps in which it trains. */
+/* Adds groups for the parameters of the second network, updated in the steps in which that network trains. */
 static d9_status add_proxy_groups(d9_context *context, d9_program *program) {
     d9_status status = D9_OK;
     d9_groups *groups = &program->groups;
@@ -330,7 +330,7 @@ static d9_status mark_features(d9_context *context, d9_graph *graph) {
 static d9_status build_evaluation(const d9_building *b, const d9_graph *forward) {
     d9_status status;
     d9_program *program = b->program;
-    d9_graph columns; /* network of a stream, with as many columns as evaluation has */
+    d9_graph columns; /* network for the columns of a stream's evaluation; empty without a stream */
     d9_graph_init(&columns);
     const int ranks = d9_extent_eval_ranks(&program->extent);
     if (forward->stream) D9_TRY(d9_build_network(b, program->extent.eval_batch / ranks, 1, &columns));
@@ -358,7 +358,7 @@ static d9_status check_dependence(d9_context *context, const d9_program *program
 }
 
 /* Makes program->train from the network, and the lists of the phases. With eval_only program->train is the network
- * alone, for the types and the places of parameters and statistics. */
+ * alone, from which the types and offsets of parameters and statistics are read. */
 static d9_status build_training(const d9_building *b, const d9_graph *network) {
     d9_status status;
     d9_program *program = b->program;

@@ -131,8 +131,8 @@ typedef enum batch_kind {
 
 static const char ranked_name[] = "proxy.look.ranked";
 
-/* The augmentation of a training or evaluation step, which makes images of the shape `made`. Evaluation has only the
- * shifts and the mirroring of its views. */
+/* The augmentation that produces images of the shape `made`, in training or evaluation. Evaluation has only the shifts
+ * and the mirroring of the test-time augmentation (TTA) views. */
 static d9_augment_rule augmentation_of(const d9_program *program, bool training, const d9_shape *made) {
     const d9_extent *e = &program->extent;
     const d9_shape stored = d9_extent_stored(e, training);
@@ -140,7 +140,7 @@ static d9_augment_rule augmentation_of(const d9_program *program, bool training,
     rule.number[D9_AUGMENT_CROP][0] = (float)d9_views_padding(&program->views);
     for (int kind = 0; training && kind < D9_AUGMENT_KINDS; kind++)
         for (int i = 0; i < 2; i++) rule.number[kind][i] = (float)program->augmentation.number[kind][i];
-    if (d9_augment_on(&rule, D9_AUGMENT_SHRINK)) { /* full-size images need no resizing; RESIZE does its own */
+    if (d9_augment_on(&rule, D9_AUGMENT_SHRINK)) { /* off for full-size images, and with RESIZE, which resizes itself */
         const bool smaller = made->d[1] < e->height && !d9_augment_on(&rule, D9_AUGMENT_RESIZE);
         rule.number[D9_AUGMENT_SHRINK][0] = smaller ? (float)e->height : 0;
         rule.number[D9_AUGMENT_SHRINK][1] = smaller ? (float)e->width : 0;
@@ -236,8 +236,8 @@ done:
     return status;
 }
 
-/* Adds the nodes that make a list's batch at its beginning: labels (of a training list or a stream), and images or
- * tokens. `drawn`: number of samples drawn for a step. */
+/* Adds, at the beginning of a list, the nodes that make its batch: labels (of a training list or a stream), and images
+ * or tokens. `drawn`: number of samples drawn for a step. */
 static d9_status add_batch_nodes(d9_context *context, d9_program *program, d9_graph *graph, batch_kind kind,
                                  int64_t drawn) {
     d9_status status;

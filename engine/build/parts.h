@@ -17,16 +17,16 @@ typedef struct d9_building {
 /* Builds the network, with all tricks, for `images` images, texts or columns of a stream per step. The sides of the
  * images are `scale` times the data's. */
 D9_MUST_USE d9_status d9_build_network(const d9_building *b, int64_t images, double scale, d9_graph *list);
-/* Builds the second network of program->selection for `images` images as large as those of the network `like`. Leaves
- * out tricks that reject the second network. */
+/* Builds the second network of program->selection for `images` images per step, of the height and width that the
+ * network `like` reads. Leaves out tricks that reject the second network. */
 D9_MUST_USE d9_status d9_build_proxy(const d9_building *b, int64_t images, const d9_graph *like, d9_graph *list);
 
 /* ---- the batch and the gradients ---- */
 
 /* Applies precision and class weights to a network that computes losses. */
 D9_MUST_USE d9_status d9_build_types_and_weights(const d9_building *b, d9_graph *graph);
-/* Adds types, batch, metrics, gradients and the copies of recurrent states to a network for steps from `from` on, and
- * the second network that selects images, if there is one. `drawn`: samples drawn per step by this process. */
+/* Adds types, batch, metrics, gradients and copies of recurrent states to a network, and any second network that picks
+ * images (its parameters frozen at step `from` get no gradient). `drawn`: samples drawn per step by this process. */
 D9_MUST_USE d9_status d9_build_gradients(const d9_building *b, int64_t from, int64_t drawn, d9_graph *graph);
 /* Adds the batch nodes at the beginning of the evaluation list; at its end metrics, if it computes losses, and the
  * copies of recurrent states. */

@@ -154,8 +154,8 @@ static int64_t next_change(const d9_program *program, int64_t from, bool *frozen
     return next;
 }
 
-/* Between each two changes, adds a phase for steps of several batches, if there are any, and a phase of single batches
- * for the remaining steps unless `train` can run them. */
+/* For the steps between two successive changes, adds a phase of steps of several batches, if there are any, and a phase
+ * of single batches for the remaining steps unless `train` can run them. */
 d9_status d9_build_find_phases(const d9_building *b) {
     d9_status status = D9_OK;
     d9_context *context = b->context;

@@ -62,7 +62,7 @@ static double decay_of(const d9_group *group, int64_t losses) {
     return group->weight_decay * (group->mean ? 1 : (double)losses) * group->decay_multiplier;
 }
 
-/* Sets the share of a loss in the mean of its step: a constant if every step has the same number of losses. */
+/* Sets *share to 1 / number of losses in the step: a constant if that number is always the same, else a table. */
 static d9_status set_share(d9_context *context, d9_program *program, const char *name, d9_coefficient *share) {
     d9_status status = D9_OK;
     double *shares;

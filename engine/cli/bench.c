@@ -239,7 +239,7 @@ done:
 
 /* ---- cold ---- */
 
-/* Time of all segments of a kind; negative: there is none. */
+/* Seconds of all segments of a kind; negative: there is none. */
 static double segment_seconds(const d9_timeline *timeline, d9_segment_kind kind) {
     double seconds = -1;
     for (int i = 0; i < timeline->count; i++)

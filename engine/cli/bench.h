@@ -4,8 +4,8 @@
 #include "cli/cli.h"
 #include "train/session.h"
 
-/* Opens and initialises a session for a kind of benchmark, "step": `eval` plans only the evaluation, `cold` does what a
- * training run does before its first step, and others plan only training. process_start: as in d9_session_options.
+/* Opens and initialises a session for the benchmark `what`: "eval" plans only the evaluation, "cold" does what a
+ * training run does before its first step, and any other plans only training. process_start: as in d9_session_options.
  * Close the session also after a failure, unless its context is NULL. */
 D9_MUST_USE d9_status d9_bench_open(d9_context *context, const d9_config *config, const char *what,
                                     double process_start, d9_session *session);
@@ -19,7 +19,7 @@ typedef struct d9_measurement {
     int row_count;
     int64_t steps, batches;   /* timed steps; batches per step */
     double seconds;           /* wall time of all timed steps */
-    double *step_seconds;     /* (steps): of each step; on an asynchronous device all are the mean */
+    double *step_seconds;     /* (steps): seconds of each step; on an asynchronous device each is the mean */
     int64_t peak_bytes;       /* peak memory of the process up to the end of the steps */
     d9_peak_rates peak_rates; /* measured after the steps; zeros: unknown to the backend */
 } d9_measurement;

@@ -9,7 +9,7 @@
 
 enum { MAX_ALGORITHMS = 256 };
 
-typedef struct sums { /* seconds per step, summed over the rules with a choice */
+typedef struct sums { /* seconds per step, summed over the rules with a choice; bare: the fastest bare times */
     double in_step, fastest, bare;
 } sums;
 

@@ -25,11 +25,11 @@ typedef struct d9_cli {
 typedef enum d9_flag_type {
     D9_FLAG_END,
     D9_FLAG_ARGUMENT,  /* const char *: a required argument; `name` in capitals */
-    D9_FLAG_OPTIONAL,  /* const char *: an optional argument */
+    D9_FLAG_OPTIONAL,  /* const char *: an optional argument; NULL: not given */
     D9_FLAG_WORDS,     /* d9_flag_list: all remaining arguments, at least one; no argument may follow */
     D9_FLAG_ANY_WORDS, /* d9_flag_list: all remaining arguments, or none; no argument may follow */
     D9_FLAG_SWITCH,    /* bool */
-    D9_FLAG_TEXT,      /* const char * */
+    D9_FLAG_TEXT,      /* const char *; NULL: not given */
     D9_FLAG_INTEGER,   /* d9_flag_integer */
     D9_FLAG_LIST,      /* d9_flag_list: may be repeated */
     D9_FLAG_TABLE      /* inserts the rows of `table`; their offsets are relative to `offset` */
@@ -45,7 +45,7 @@ typedef struct d9_flag_list {
 } d9_flag_list;
 
 typedef struct d9_flag { /* rows initialise the fields up to `value` by position */
-    const char *name;    /* "set" for --set; "CONFIG" for a word */
+    const char *name;    /* "set" for the option --set; "CONFIG" for a word, that is, a positional argument */
     d9_flag_type type;
     size_t offset;            /* place of the value in the command's options struct */
     const char *value;        /* name of the value in the help: "K=V"; complete.c selects candidates by it */
@@ -64,7 +64,7 @@ typedef struct d9_command {
     const char *name, *doc;     /* doc: one line */
     const char *about;          /* further text in the command's own help; NULL: none */
     const d9_example *examples; /* ends with an all-zero row; NULL: none */
-    const d9_flag *flags;
+    const d9_flag *flags;       /* ends with a row of type D9_FLAG_END */
     size_t options_size;
     bool interruptible; /* checks context.interrupt and ends cleanly; false: signals end the process at once */
     bool computes;      /* runs OpenMP threads for long: see d9_this_process_wait_passively */
@@ -75,8 +75,8 @@ const d9_command *d9_command_at(int index);          /* NULL: past the end */
 const char *d9_command_heading(int index);           /* heading above this command in the help; NULL: none */
 const d9_command *d9_command_find(const char *name); /* NULL: no such command */
 
-/* Fills `options` (options_size zeroed bytes) from the words after the command's name. D9_USAGE: the command does not
- * accept a word, or lacks one. Sets *help if --help or -h was given; then nothing else is checked. */
+/* Fills `options` (options_size zeroed bytes) from the words after the command's name. Returns D9_USAGE for a wrong
+ * option, argument or value. Sets *help to true if --help or -h was given; then nothing else is checked. */
 D9_MUST_USE d9_status d9_cli_parse(d9_cli *cli, const d9_command *command, int count, const char *const *words,
                                    void *options, bool *help);
 
@@ -87,8 +87,8 @@ typedef struct d9_flag_rows {
     int count;
 } d9_flag_rows;
 void d9_flag_rows_collect(const d9_command *command, d9_flag_rows *rows);
-bool d9_flag_is_word(const d9_flag *flag);  /* true: a word; false: an --option */
-bool d9_flag_is_words(const d9_flag *flag); /* true: takes all remaining words */
+bool d9_flag_is_word(const d9_flag *flag);  /* true: a positional argument; false: an --option */
+bool d9_flag_is_words(const d9_flag *flag); /* true: takes all remaining arguments */
 
 /* ---- output ---- */
 /* Writes all bytes, and waits for the reader if the file is non-blocking. Returns 0, or errno of the failure. */
@@ -122,7 +122,7 @@ D9_MUST_USE d9_status d9_cli_edits_collect(d9_cli *cli, const d9_cli_edits *edit
                                            d9_config_edits *all);
 /* D9_USAGE, with a suggestion, if nothing exists at `path` but its folder has a file or folder of a similar name. */
 D9_MUST_USE d9_status d9_cli_check_path(d9_cli *cli, const char *path);
-/* Quotes a path for a shell; "./" is prepended if it begins with a dash. */
+/* Quotes a path for a shell, after "./" if it begins with a dash. Returns `path` itself if memory runs out. */
 const char *d9_cli_shell_word(d9_cli *cli, const char *path);
 /* Prints a suggested next command, "report     build/dawn9 report runs/first", with dawn9 as in cli->words[0]. */
 void d9_cli_print_next(d9_cli *cli, const char *command, const char *path);

@@ -40,8 +40,8 @@ typedef struct row {
 
 typedef struct section {
     const char *name;
-    bool all; /* also show rows in which all runs agree */
-    row *first, **last;
+    bool all;           /* also show rows in which all runs agree */
+    row *first, **last; /* last: the link that gets the next row */
 } section;
 
 typedef enum part { PART_CONFIGURATION, PART_MACHINE, PART_OUTCOME, PART_RULES, PART_COUNT } part;
@@ -119,7 +119,7 @@ done:
     return status;
 }
 
-/* Reads the configuration of a run again from its config.yaml, if there is one. Keys that dawn9 got after the run then
+/* Reads the configuration of a run again from its config.yaml, if there is one. Keys added to dawn9 after the run then
  * have their defaults, as in a configuration that was not run. */
 static d9_status reload_configuration(table *table, int run) {
     d9_status status = D9_OK;

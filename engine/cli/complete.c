@@ -21,8 +21,8 @@ static void offer(completer *self, const char *candidate, const char *ending, co
         d9_text_add(self->text, "%s%s%s\t%.*s\n", self->head, candidate, ending, (int)strcspn(doc, "\n"), doc);
 }
 
-/* Moves the part of `current` up to its last character that is in `marks`, included, to `head`. Returns false if no
- * character is. */
+/* Moves the part of `current` up to its last character that is in `marks`, inclusive, to `head`. Returns false, and
+ * moves nothing, if `current` has no such character. */
 static bool consume(completer *self, const char *marks) {
     const char *last = NULL;
     for (const char *c = self->current; *c; c++)

@@ -42,8 +42,8 @@ enum { SHOWN_MOST = 10 };
 typedef struct class_row {
     int32_t class;
     int64_t images;
-    double score;           /* with TTA views */
-    d9_class_scores scores; /* scores of the predicted classes, or of predicting labels of a probability above 1/2 */
+    double score;           /* recall in percent, or the label's score in the run's measure; with TTA views */
+    d9_class_scores scores; /* precision, recall and F1; a label is predicted if its probability is above 1/2 */
 } class_row;
 
 /* Classes or labels that have a score, lowest score first, and the macro mean (core/confusion.h). */
@@ -90,7 +90,7 @@ static int by_score(const void *a, const void *b) {
                                 : (x->class > y->class) - (x->class < y->class);
 }
 
-/* Fills `ranked`, which is zeroed. `matrix`: the counted predictions; its `counts` are NULL if samples have several
+/* Fills the zeroed `ranked`. `matrix`: the counted predictions; its `counts` are NULL if samples have several
  * labels. */
 static d9_status rank_classes(d9_cli *cli, const d9_session *session, const d9_evaluation *evaluation,
                               const d9_confusion *matrix, ranking *ranked) {
@@ -335,8 +335,8 @@ done:
 
 /* ---- the command ---- */
 
-/* Finds *model by the only word, or by the second of two, of which the first is *config (NULL: none). D9_USAGE if there
- * is no word, or only a name that ends in .yaml. */
+/* Sets *model to the model file that the last argument names, and *config to the first of two arguments; NULL: there is
+ * only one. D9_USAGE if there is no argument, or only a name that ends in .yaml. */
 static d9_status find_files(d9_cli *cli, const eval_options *chosen, const char **config, const char **model) {
     const char *only = chosen->model ? NULL : chosen->config;
     const size_t length = only ? strlen(only) : 0;

@@ -15,9 +15,9 @@ static const double decay = 0.9;       /* decay of the exponential moving averag
 static const double divergence = 3;    /* the test ends when the average exceeds this multiple of its minimum */
 static const double peak_divisor = 10; /* suggested peak: the learning rate of the minimum, divided by this */
 /* A change of the loss counts only if it exceeds `noise` times the losses' scatter from step to step and `slight` times
- * the mean of the first losses. */
+ * the mean of the first FIRST losses. */
 static const double noise = 1, slight = 0.01;
-enum { STEPS = 120, FIRST = 12, SHOWN = 12, BAR = 40, REDRAWS_PER_SECOND = 10 };
+enum { STEPS = 120, FIRST = 12, SHOWN = 12, BAR = 40, REDRAWS_PER_SECOND = 10 }; /* SHOWN: rows printed */
 
 typedef struct point {
     double rate, loss, mean; /* mean: bias-corrected moving average of the loss */

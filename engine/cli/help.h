@@ -33,7 +33,7 @@ void d9_help_option(const d9_option *option, int at, int width, d9_text *text);
  * name contains them. An option that several commands have is shown once. A word also matches the start of a longer
  * one: "augment" finds "augmentation". Returns false if nothing matches. */
 bool d9_help_search(const d9_flag_list *words, int width, d9_text *text);
-/* The letter as words are compared: in lower case, "z" as "s". */
+/* Returns the letter that stands for `c` when words are compared: in lower case, and "s" for "z". */
 int d9_help_fold_letter(char c);
 /* Looks up `words` among the terms of other tools. Adds the key, option or command of dawn9 that does the same. If
  * dawn9 has none, returns D9_USAGE with the nearest. *found: the words are a known term. */

@@ -18,7 +18,7 @@ typedef struct search {
 
 static bool is_word_char(char c) { return isalnum((unsigned char)c) != 0; }
 
-/* Makes American spelling find British: "normalization". */
+/* Folds "z" to "s", so that the American spelling "normalization" finds the British one. */
 int d9_help_fold_letter(char c) { return tolower((unsigned char)c) == 'z' ? 's' : tolower((unsigned char)c); }
 
 /* True if `text` starts with `word` (`length` letters; "warm-up" starts with "warmup"), or if its first word, of five

@@ -132,7 +132,7 @@ static const term terms[] = {
     {"version", false, "`dawn9 --version`"},
 };
 
-/* True if the letters and digits agree, ignoring case, with "z" as "s". The words may be the plural of the name. */
+/* True if name and words agree in letters and digits, folded by d9_help_fold_letter; the words may add a plural "s". */
 static bool is_alike(const char *name, size_t length, const char *words) {
     const char *end = name + length;
     for (;; name++, words++) {

@@ -51,7 +51,7 @@ static void add_roff(d9_text *text, const char *bytes) {
 /* Adds a text of the tables with a full stop. Begins it with a capital if its first word has only small letters. */
 static void add_sentence(d9_text *text, const char *sentence) {
     char first[2] = {(char)toupper((unsigned char)sentence[0]), 0};
-    const bool word = sentence[strspn(sentence, "abcdefghijklmnopqrstuvwxyz")] == ' '; /* not a file, key or type */
+    const bool word = sentence[strspn(sentence, "abcdefghijklmnopqrstuvwxyz")] == ' '; /* false: a file, key or type */
     add_roff(text, word ? first : "");
     add_roff(text, sentence + word);
     d9_text_add(text, ".\n");

@@ -49,7 +49,7 @@ static const d9_flag flags[] = {
 enum { BATCH = 64, SHEET_MAX = 400 }; /* most samples in memory at a time, and images on a sheet */
 
 typedef struct tile { /* an image of the sheet */
-    double order;     /* lowest first */
+    double order;     /* sort key, lowest first */
     d9_caption caption;
     uint8_t *thumbnail;
 } tile;

@@ -18,7 +18,7 @@ typedef struct d9_live_page {
     d9_epoch_row *rows; /* finished epochs, also those before the run was resumed */
     int count, capacity;
     int64_t steps;           /* completed */
-    double loss, rate, left; /* loss: of the epoch so far; rate: images/s; left: seconds */
+    double loss, rate, left; /* loss: of the epoch so far; rate: images/s; left: seconds to the end; NAN: not known */
     double written;          /* time of the last write, CLOCK_MONOTONIC */
     bool warned, finished;   /* finished: the run has ended successfully */
 } d9_live_page;

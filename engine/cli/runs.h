@@ -48,14 +48,14 @@ typedef struct d9_runs {
 
 static inline bool d9_runs_is_search(const d9_runs *runs) { return runs->experiment->kind == D9_EXPERIMENT_SEARCH; }
 
-/* runs.c: sets *left if `work` includes the run, d9_experiment_trains it, and it is neither done nor, without --retry,
- * failed. Sets *running if, besides, a process trains the run now. Fails if the run's state cannot be read. */
+/* runs.c: *left: the shard of `work` has the run, d9_experiment_trains is true for it, and it is neither done nor,
+ * without --retry, failed. *running: besides, a process trains it. Fails if the run's state cannot be read. */
 D9_MUST_USE d9_status d9_runs_check_left(const d9_runs *runs, d9_context *context, const d9_work_options *work,
                                          int64_t index, bool *left, bool *running);
 
 /* runs_ranks.c: with --ranks N, builds the command that starts the processes of a run; not for --status. D9_USAGE, for
  * N > 1, if N processes cannot train an arm, or an arm has a batch norm over the whole batch; D9_DEVICE if the launcher
- * is not installed, unless --slurm or --commands is given. */
+ * is not installed, unless --slurm, --commands or --dry-run is given. */
 D9_MUST_USE d9_status d9_runs_prepare_ranks(d9_runs *runs);
 /* With --run INDEX: trains this run; the process is one of those that the command with --ranks started. */
 D9_MUST_USE d9_status d9_runs_train_one(d9_runs *runs);

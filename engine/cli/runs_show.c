@@ -19,10 +19,10 @@
 /* ---- counting and names ---- */
 
 typedef struct tally {
-    int64_t of[D9_RUN_DONE + 1];
-    int64_t failed_here;  /* number of failed runs; with --shard, of this shard */
-    int64_t failed_index; /* the first of them; -1: none */
-    d9_run_state failed;
+    int64_t of[D9_RUN_DONE + 1]; /* number of runs in each state, indexed by d9_run_kind */
+    int64_t failed_here;         /* number of failed runs; with --shard, of this shard */
+    int64_t failed_index;        /* the first of them; -1: none */
+    d9_run_state failed;         /* its state */
 } tally;
 
 /* Counts the runs by state, and calls `show` (may be NULL) for each, with `rows`. Skips waiting runs of a search,
@@ -62,8 +62,8 @@ static int64_t count_results(const d9_runs *runs) {
 
 enum { NAME_LEAST = 12, NAME_MOST = 120, LEFT_COLUMNS = 20 };
 
-/* Columns for the names of arms: those of the longest name, but at most NAME_MOST, and at most the columns that
- * `others` leave on the terminal or NAME_LEAST, whichever is larger. */
+/* Width of the column of arm names: that of the longest name, but at most NAME_MOST, and at most the width that is left
+ * on the terminal beside `others` columns or NAME_LEAST, whichever is larger. */
 static int name_width(const d9_runs *runs, int others) {
     const d9_experiment *experiment = runs->experiment;
     const int columns = d9_cli_columns(runs->cli), room = columns > others + NAME_LEAST ? columns - others : NAME_LEAST;

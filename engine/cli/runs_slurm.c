@@ -2,7 +2,7 @@
  * pack of runs; if there are more than TASKS_MAX, a task has several of them. Tasks without remaining runs are left
  * out. A search has --tasks tasks instead, each of which trains until no run is left.
  *
- * Task I is this command, except for a search with --shard I/N: giving the same command again submits a killed task
+ * Task I is this command with --shard I/N; in a search, without it. Giving the same command again submits a killed task
  * under its old number. Options of the cluster, such as partition, time and GPUs, are passed with --sbatch or in
  * sbatch's environment variables. */
 #include "cli/runs.h"

@@ -5,7 +5,7 @@
 
 typedef struct work {
     double runs, steps;
-    double operations; /* with evaluations */
+    double operations; /* additions and multiplications, also of evaluations; NAN: not known */
     bool counted;      /* false: the images of a folder are not counted yet; `steps` and `operations` hold for an
                           assumed number of images, good only for ratios of arms */
 } work;

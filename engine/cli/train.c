@@ -131,9 +131,9 @@ done:
     return status;
 }
 
-/* Finds train.norm_groups for a configuration that does not set it: the number in the record of a run to resume, or 0
- * if the record has none or is unreadable; without such a run, one group per process, or 0 for one process or without a
- * norm over the whole batch. */
+/* Finds train.norm_groups for a configuration that does not set it. With `resume` and a record in `folder`: the number
+ * in the record; 0 if it has none or is unreadable. Otherwise: one group per process; 0 for one process, or without a
+ * batch norm over the whole batch. */
 static d9_status find_groups(d9_cli *cli, bool resume, const d9_config *config, const char *folder, int64_t *groups) {
     d9_status status = D9_OK;
     char *path;
@@ -374,7 +374,7 @@ typedef struct seed_runs {
     int64_t count;
     json_t *rows;
     const char *out;
-    double peak_rate; /* *peak_rate of train_once */
+    double peak_rate; /* operations per second of a large matrix product; 0: not measured yet */
     bool views;       /* some run has TTA views */
 } seed_runs;
 

@@ -189,7 +189,7 @@ double d9_config_published(const d9_config *config) {
 }
 
 /* Early stopping, keep: best and a plateau of the learning rate need validation images, because the test set must not
- * be used for selection. */
+ * be used for selection. Early stopping also needs an evaluation after each epoch, a plateau some during training. */
 static d9_status check_selection(d9_context *context, const d9_config *config, const d9_tree *root) {
     const bool best = config->keep == D9_KEEP_BEST, stops = config->eval.patience > 0,
                slows = config->train.plateau < 1;

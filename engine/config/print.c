@@ -18,7 +18,7 @@ static void add_comment(d9_text *text, const char *bytes) {
     for (; *bytes; bytes++) d9_text_add(text, "%c", (unsigned char)*bytes < ' ' ? ' ' : *bytes);
 }
 
-/* Ends a line that began at `start`. `node`: the source of the value; NULL: prints `default_origin`. */
+/* Ends the line that began at byte `start`; with origins, after the origin of `node` (NULL: `default_origin`). */
 static void end_line(const printer *printer, size_t start, const d9_tree *node, const char *default_origin) {
     d9_text *text = printer->text;
     if (printer->origins) {
@@ -37,7 +37,7 @@ typedef struct block {
     const char *section;
     const d9_option *options;
     const void *base;
-    const d9_tree *map; /* with the sources of the values */
+    const d9_tree *map; /* the section's node, which has the origins of its values; NULL: all values are defaults */
 } block;
 
 /* The origin of a value that no file and no option has set. */

@@ -9,7 +9,7 @@
 
 typedef struct d9_place {
     const char *source; /* the file's path; an option such as "--seed"; or another name, such as "default" */
-    const char *edit;   /* argument of that option, or metadata row of that file; NULL: none */
+    const char *edit;   /* argument of that option, or key of the metadata in that model file; NULL: none */
     int line, column;   /* from 1; line 0: no position, for example of an option */
 } d9_place;
 
@@ -43,7 +43,7 @@ d9_tree *d9_tree_find(const d9_tree *map, const char *key); /* NULL: no such key
  * equal tree, except that keys have at most 1024 bytes in YAML. An empty item of a list becomes an empty text. */
 void d9_tree_write(const d9_tree *node, d9_text *text);
 
-void d9_tree_quote(const char *bytes, d9_text *text); /* "a b", as a quoted scalar */
+void d9_tree_quote(const char *bytes, d9_text *text); /* appends a double-quoted scalar: a b becomes "a b" */
 
 /* Fails with a message that starts with the position of the value, or of its key, and the path of the node. */
 #define d9_tree_fail(context, node, ...)     d9_tree_fail_at((context), &(node)->place, (node), __VA_ARGS__)

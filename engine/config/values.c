@@ -304,7 +304,7 @@ static d9_status read_word(const reading *reading, const d9_tree *node, const ch
     return node ? read_choice(&(struct reading){reading->context, reading->arena, &option}, node, index) : D9_OK;
 }
 
-/* Reads the start or end value of a cosine, at most its peak. */
+/* Reads the start or end value of a cosine, which must not exceed its peak. `node` NULL: leaves *value unchanged. */
 static d9_status read_cosine_value(const reading *reading, const d9_tree *node, double peak, double *value) {
     const d9_status status = node ? read_real(reading, node, value) : D9_OK;
     if (status != D9_OK || *value <= peak) return status;

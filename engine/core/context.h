@@ -54,7 +54,7 @@ typedef struct d9_context {
     void *log_user;
     /* Number of a signal that asks for an orderly end, set by a handler or a callback; 0: none. NULL: never set */
     const volatile sig_atomic_t *interrupt;
-    int (*poll)(void *user); /* called by d9_session_check_interrupt; returns 0 to go on; NULL: never called */
+    int (*poll)(void *user); /* called at checks for interrupts; 0: go on, else end as on SIGINT; NULL: not called */
     void *poll_user;
     d9_status status;   /* status of the first failure */
     char message[1024]; /* one line, without a newline; empty before the first failure */

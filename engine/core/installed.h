@@ -29,7 +29,7 @@ bool d9_installed_is_exact(const char *word);
 /* Subfolders that are searched, for example "configs/"; the first is "", the last NULL. */
 const char *const *d9_installed_subfolders(d9_installed_kind kind);
 
-/* Resolves `path`, which is written in the file `file`, relative to the folder of `file`: "../b" in "a/file" is "b". */
+/* Resolves `path` relative to the folder of the file `file`, unless it is absolute: "../b" in "a/file" is "b". */
 D9_MUST_USE d9_status d9_path_beside(d9_context *context, d9_arena *arena, const char *file, const char *path,
                                      char **joined);
 

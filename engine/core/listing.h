@@ -23,7 +23,7 @@ typedef struct d9_listing {
 D9_MUST_USE d9_status d9_listing_read(d9_context *context, d9_arena *arena, const char *folder, d9_listing *listing);
 
 typedef struct d9_walk { /* a folder on the way from the first folder of a recursive listing down to the current one */
-    const struct d9_walk *above;
+    const struct d9_walk *above; /* the folder that contains this one; NULL: this is the first */
     struct stat state;
     int depth; /* 0: the first folder */
 } d9_walk;

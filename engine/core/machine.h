@@ -18,7 +18,7 @@ void d9_cache_sizes(int64_t bytes[3]);
 /* Root folders of the kernel's files, and the allowed processors; tests give their own. */
 typedef struct d9_machine {
     const char *proc, *sys; /* "/proc", "/sys" */
-    const bool *allowed;    /* [processors]: processors on which this process may run */
+    const bool *allowed;    /* (processors): true if this process may run there; read only by d9_machine_threads */
     int processors;
 } d9_machine;
 

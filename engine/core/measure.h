@@ -7,7 +7,7 @@
 
 /* The evaluated samples: `logits` and `labels`, or if `logits` is NULL the summed loss. */
 typedef struct d9_evaluated {
-    const double *logits;  /* (samples, classes) */
+    const double *logits;  /* (samples, classes), without NaN */
     const int32_t *labels; /* (samples): the class; -1: left out of perplexity; for AUC bit c: the sample has label c */
     int64_t samples, classes;
     double loss, counted; /* sum of the cross-entropies, natural logarithm, and their number; read if logits is NULL */

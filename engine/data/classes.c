@@ -226,7 +226,7 @@ static void warn_unused(d9_context *context, const d9_file_kind *kind, const d9_
 }
 
 /* Sets part[] to the folders of training, test and validation samples, if they contain folders; NULL: there is none.
- * Fails if there is a train/ but neither of the others, or one of the others but no train/. */
+ * Warns of unused folders and files. Fails if train/ is there without another part, or another part without train/. */
 static d9_status find_split_folders(d9_context *context, d9_arena *arena, const d9_dataset_options *options,
                                     const d9_file_kind *kind, const char *root, const char *part[D9_PARTS]) {
     d9_status status = D9_OK;

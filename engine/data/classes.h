@@ -12,7 +12,7 @@
 typedef struct d9_class_file {
     const char *path;
     int32_t label;
-    int64_t place;  /* position in its part before shuffling; class folders: by class, then name (version 1: draw) */
+    int64_t place;  /* position in its part before shuffling; class folders: by class, then name (split rule 1: draw) */
     uint8_t *bytes; /* `size` bytes that `decode` keeps for the caller of d9_classes_load; NULL: none */
     size_t size;
 } d9_class_file;

@@ -399,8 +399,7 @@ static d9_status check_source_supports(d9_context *context, const d9_dataset_opt
                    options->name);
 }
 
-/* With input_size, height and width become the size of the stored training images, and input_size becomes the height
- * and width of the network's images. */
+/* With input_size, moves height and width to train_height and train_width, and sets height and width to input_size. */
 static d9_status apply_input_size(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
     const int64_t side = options->input_size;
     if (!side) return D9_OK;

@@ -64,7 +64,7 @@ typedef struct d9_dataset {
                                  table lacks it; NULL: none. Valid until d9_dataset_load returns */
     bool no_test;             /* options->validation, and a folder with val/ but no test/: `test` is val/ */
     bool unseen;              /* no sample is among the training samples that options->known records (`trained`) */
-    d9_provenance provenance; /* `rule` only, unless the images or texts are the user's own */
+    d9_provenance provenance; /* only `rule` if the samples are published, synthetic or a stream */
     struct d9_check *check;   /* data/check.c; NULL: no checksums are being computed */
 } d9_dataset;
 
@@ -193,6 +193,6 @@ double d9_word_draw(uint64_t seed, int64_t number);
 
 /* Writes a PNG of pixels u8 (height, width, 3). Returns D9_OUTPUT if it cannot be made or written. */
 D9_MUST_USE d9_status d9_png_write(d9_context *context, const char *path, const uint8_t *pixels, int width, int height);
-/* Encodes a PNG in memory; free *png with d9_release. */
+/* Encodes pixels u8 (height, width, 3) as a PNG in memory; free *png with d9_release. Errors as of d9_png_write. */
 D9_MUST_USE d9_status d9_png_encode(d9_context *context, const uint8_t *pixels, int width, int height, uint8_t **png,
                                     size_t *size);

@@ -329,7 +329,7 @@ done:
     return status;
 }
 
-/* Replaces the temporary folder at the start of a message by the path of the user's archive; without one removes it. */
+/* In a message that begins with the temporary folder, puts the path of the user's archive, if any, in its place. */
 static d9_status put_archive_in_message(d9_context *context, const fetch *fetch) {
     char message[sizeof context->message];
     const size_t length = strlen(fetch->result);
@@ -397,8 +397,8 @@ static d9_status reject_faulty_user_files(d9_context *context, const char *name,
     return D9_OK;
 }
 
-/* Only files are replaced: a folder in the target that differs from the published one is an error, a correct one is
- * kept. */
+/* If files are copied, returns D9_OK, because they replace existing ones. Otherwise (folders of reviews) a folder in
+ * the target that differs from the published one is D9_OUTPUT, and a correct one is kept. */
 static d9_status check_kept(d9_context *context, const fetch *fetch, d9_data_report *report) {
     if (fetch->plan->copied) return D9_OK;
     check_folder(context, fetch->plan->name, fetch->folder, report);

@@ -40,10 +40,10 @@ typedef struct d9_data_report {
     d9_data_row row[D9_MAX_DATA_FILES];
 } d9_data_report;
 
-/* Checks each published file, or folder of reviews, of dataset `name`; `path` as in d9_dataset_options. Always fills
- * the report. Returns D9_CHECK_FAILED, with the file's name, if a file is missing, unreadable or differs from the
- * published one; D9_USAGE for a dataset without published files. Files without a published checksum (CIFAR-100) are
- * checked by their size. */
+/* Checks each published file, or folder of reviews, of dataset or weights `name`; `path` as in d9_dataset_options.
+ * Fills the report, also on failure. Returns D9_CHECK_FAILED, with the file's name, if a file is missing, unreadable or
+ * not the published one; D9_USAGE for a dataset without published files. Files without a published checksum (CIFAR-100)
+ * are checked by their size. */
 D9_MUST_USE d9_status d9_data_check(d9_context *context, const char *name, const char *path, d9_data_report *report);
 
 /* Makes the files of dataset `name` ("cifar10", "imdb", "wikitext2") or of weights `name` ("resnet18") available. Does

@@ -30,7 +30,7 @@ typedef struct d9_label_table {
 } d9_label_table;
 
 /* Reads `text`, which is changed, has a zero byte at text[size], and must outlive the table. Adds rows with errors to
- * `faults`. With options->known the labels are those of the model, and the columns of groups and parts may be missing.
- * Returns D9_DATA if d9_csv_read does, or if there is no row or there are too few or too many labels. */
+ * `faults`, in whose arena the table lies. With options->known the labels are those of the model, and the columns of
+ * groups and parts may be missing. Returns D9_DATA if d9_csv_read does, or for no row, or too few or many labels. */
 D9_MUST_USE d9_status d9_labels_read(d9_faults *faults, const d9_dataset_options *options, char *text, size_t size,
                                      d9_label_table *table);

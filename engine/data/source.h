@@ -66,7 +66,7 @@ extern const d9_published d9_wikitext2_published; /* the others: data/cifar.h, a
 /* Published weights of a network: a name like that of a dataset, and a file (weights.c). */
 extern const char d9_weights_name[];
 extern const d9_published d9_weights_published;
-/* Reads a file unchanged: the d9_published.read of most datasets. */
+/* Reads a file unchanged: the d9_published.read of WikiText-2 and of weights. */
 D9_MUST_USE d9_status d9_published_read(d9_context *context, const char *name, const d9_dataset_file *file,
                                         const char *path, uint8_t **bytes, size_t *size);
 /* Never NULL; count 0: the dataset has no published files, or is unknown. */

@@ -195,7 +195,7 @@ static void keep_png(void *user, void *bytes, int size) {
     if (png->status == D9_OK) memcpy(png->bytes, bytes, png->size);
 }
 
-/* `path`: prefix of error messages; "" for none. */
+/* Encodes pixels (height, width, 3) to *png; the caller frees png->bytes. `path`: prefix of messages; "": none. */
 static d9_status encode_png(d9_context *context, const char *path, const uint8_t *pixels, int width, int height,
                             png *png) {
     png->context = context;

@@ -13,7 +13,7 @@
  *                                   "split"       version of the rule that drew the test samples
  *                                   "trained"     list of digests; empty unless the samples are the user's own
  *                                   "test"        a digest; only if "trained" is not empty
- *                                   "validation"  [data.validation, validation_limit], if samples were drawn by name
+ *                                   "validation"  [data.validation, validation_limit], if drawn by name or path
  *   dawn9.version, dawn9.commit   optional: of the build that wrote the file
  *   dawn9.graph                   optional: the network, node by node (exchange/exchange.h)
  *   format                        optional: "pt", which other tools look for */
@@ -36,7 +36,7 @@ typedef struct d9_description {
     d9_vocabulary vocabulary;                 /* texts; images: count 0 */
     const char *const *class_names;           /* (classes) */
     double mean[4], std[4];                   /* per channel, in byte units as in d9_dataset; texts: 0 and 1 */
-    d9_provenance data;                       /* if missing from the file: rule 1, and the class names */
+    d9_provenance data;                       /* of the training samples; not in the file: rule 1 and class names */
     const char *version, *commit;             /* "" if missing */
 } d9_description;
 
@@ -62,11 +62,11 @@ D9_MUST_USE d9_status d9_description_provenance(d9_context *context, const d9_de
  * differ. */
 D9_MUST_USE d9_status d9_description_apply(d9_context *context, const d9_description *description, const char *path,
                                            d9_dataset *dataset);
-/* Returns D9_USAGE if data.normalize of `config` is not that of the model's training. */
+/* Returns D9_USAGE if data.normalize of `config` differs from the model's training. */
 D9_MUST_USE d9_status d9_description_check_normalize(d9_context *context, const d9_description *description,
                                                      const char *path, const d9_config *config);
-/* Logs a warning if data.validation of `config` draws samples for `dataset`, the loaded dataset, on which the model was
- * trained. */
+/* Logs a warning if validation samples of `dataset`, loaded with data.validation of `config`, were training samples of
+ * the model. */
 D9_MUST_USE d9_status d9_description_warn_validation(d9_context *context, const d9_description *description,
                                                      const char *path, const d9_config *config,
                                                      const d9_dataset *dataset);

@@ -1,4 +1,4 @@
-/* Converts between the engine's layout and that of files; see exchange.h. */
+/* Converts values between the layouts of the engine and of files; see exchange.h. */
 #include "exchange/exchange.h"
 #include "core/system.h"
 

@@ -12,8 +12,8 @@ static void copy_to_planes(const d9_dataset *data, uint8_t *out) {
             for (int64_t p = 0; p < pixels; p++) *out++ = data->test.images[(i * pixels + p) * stored + c % stored];
 }
 
-/* Computes the logits of the evaluation images as a tensor `name` (eval_samples, classes). `tta`: those that are scored
- * with test-time augmentation. */
+/* Computes the logits of the evaluated samples as a tensor `name` (eval_samples, classes). `tta`: with
+ * test-time augmentation (d9_session_logits_tta); false: of the plain view. */
 static d9_status compute_logits(d9_session *session, d9_arena *arena, bool tta, const char *name, d9_tensor *tensor) {
     d9_status status;
     const d9_shape shape = {2, {session->program.extent.eval_samples, session->program.extent.classes}};

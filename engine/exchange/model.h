@@ -21,9 +21,9 @@ D9_MUST_USE d9_status d9_model_initialize(d9_session *session, const char *from)
 /* d9_model_read for a file that is already in memory; `path` is for messages. */
 D9_MUST_USE d9_status d9_model_load(d9_session *session, const char *path, const d9_safetensors *file);
 
-/* Writes a safetensors file for other frameworks: `logits` without and `logits_tta` with test-time augmentation, as
- * d9_session_logits_tta, f32 (eval_samples, classes); `images` u8 (eval_samples, C, H, W), or `texts` i32
- * (eval_samples, T); `labels` i32 (eval_samples), as in d9_split. */
+/* Writes a safetensors file for other frameworks: `logits` without and `logits_tta` with test-time augmentation
+ * (d9_session_logits_tta), f32 (eval_samples, classes); `images` u8 (eval_samples, C, H, W), or `texts` i32
+ * (eval_samples, T); `labels` i32 (eval_samples), as in d9_split. D9_USAGE: the network reads a stream. */
 D9_MUST_USE d9_status d9_logits_write(d9_session *session, const char *path);
 
 /* Writes a trained model as ONNX (github.com/onnx/onnx, onnx.proto; opset 17): the evaluation graph, node by node. New
@@ -39,6 +39,6 @@ D9_MUST_USE d9_status d9_logits_write(d9_session *session, const char *path);
  * model.safetensors. */
 
 /* Writes the model in the file `model`, a model.safetensors with metadata (exchange/description.h), as ONNX to `path`,
- * and sets *input to a description of its input. Needs neither dataset nor backend. Returns D9_USAGE, with the node, if
- * a node cannot be exported. */
+ * and sets *input to a static text that describes its input. Needs neither dataset nor backend. Returns D9_USAGE, with
+ * the node, if a node cannot be exported. */
 D9_MUST_USE d9_status d9_onnx_write(d9_context *context, const char *model, const char *path, const char **input);

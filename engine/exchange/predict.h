@@ -15,8 +15,8 @@ typedef struct d9_predictor_options {
     const d9_safetensors *file; /* its content if already in memory; NULL: it is read */
     /* YAML in place of the model's configuration; NULL: the model's. Required if the file has no metadata. */
     const char *config;
-    const char *backend, *precision; /* replace those of the model's configuration; NULL: unchanged */
-    const char *threads;             /* number of threads as text; NULL: unchanged */
+    const char *backend, *precision; /* replace those of the configuration; NULL: unchanged */
+    const char *threads;             /* number of threads as text, replaces the configuration's; NULL: unchanged */
     int64_t samples;                 /* approximate number of samples, for choosing the batch size */
     bool features;                   /* d9_predictor_run also returns features */
 } d9_predictor_options;

@@ -60,7 +60,7 @@ typedef struct d9_arm {
     d9_config *config; /* resolved; its `published` results are removed if they are not for exactly this arm */
     char config_hash[65];
     int runs_of; /* index of the first arm with an identical configuration, whose runs this arm uses; or its own */
-    /* Error message if the drawn values of a trial are no legal configuration; NULL: they are. A rejected arm has the
+    /* Error message if the drawn values of a trial are not a legal configuration; NULL: legal. A rejected arm has the
      * configuration without drawn values and the hash "", and its runs count as failed. */
     const char *rejected;
 } d9_arm;
@@ -82,7 +82,7 @@ typedef struct d9_experiment {
 /* Options of the command line. */
 typedef struct d9_experiment_options {
     d9_config_edits edits; /* for every arm, applied after the file's; their texts must outlive the experiment */
-    int64_t seeds;         /* seeds 1 to this number; 0: the file's seeds */
+    int64_t seeds;         /* seeds 1 to this number; 0: the file's seeds; of an ablation 1 to 5 */
     const char *data;      /* argument of --data, only for the recorded command; NULL: none */
 } d9_experiment_options;
 

@@ -193,7 +193,7 @@ static d9_status launch(const run *self, const d9_run_options *options, bool res
     snprintf(index, sizeof index, "%lld", (long long)self->index);
     const char *const added[] = {"--run", index, "--resume-run"};
     const int more = resume ? 3 : 2;
-    int at = 0; /* what follows "--" is no option */
+    int at = 0; /* the options go before "--" */
     while (at < count && strcmp(words[at], "--") != 0) at++;
     memmove(words + at + more, words + at, (size_t)(count - at) * sizeof *words);
     memcpy(words + at, added, (size_t)more * sizeof *words);

@@ -6,9 +6,9 @@
  * starts a new one, and does not wait until a rung is full. Failed trials do not count.
  *
  * Trials are ranked by score or, with promote: frontier, first by their layer of the frontier of score against
- * operations, then by score. A trial is in layer 1 if no other trial has at least its score with at most its
- * operations, in layer 2 if only trials of layer 1 have, and so on (as in Schmucker et al. 2021, arXiv 2106.12639). Of
- * equal trials the first counts as better. */
+ * operations, then by score. A trial dominates another if its score is at least as high with at most as many
+ * operations; of equal trials the first dominates. Layer 1 has the trials that none dominates, layer 2 those that only
+ * trials of layer 1 dominate, and so on (as in Schmucker et al. 2021, arXiv 2106.12639). */
 #include "core/system.h"
 #include "experiment/experiment.h"
 

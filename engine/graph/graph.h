@@ -1,8 +1,8 @@
 /* The graph: the computation of one step, as data. Values are tensors, nodes are operations.
  *
  * A model file builds the plain forward graph; tricks edit it (graph/edit.h); graph/passes.c sets the types;
- * graph/gradient.c appends the backward nodes; build/ adds the nodes of the batch, the updates and the tail. A backend
- * gets the finished list of nodes, in execution order.
+ * graph/gradient.c appends the backward nodes; build/ adds the nodes of the batch, the updates, and the averages and
+ * copies after them (the tail). A backend gets the finished list of nodes, in execution order.
  *
  * Feature maps are (N, H, W, C), activations of texts with T tokens (T, N, C); convolution weights (O, KH, KW, I);
  * linear weights (O, I); per-channel vectors (C); running statistics (G, C) with G ghost groups. Sample i is in ghost
@@ -23,7 +23,7 @@ typedef struct d9_shape {
 } d9_shape;
 int64_t d9_shape_count(const d9_shape *shape); /* elements */
 static inline int64_t d9_shape_channels(const d9_shape *shape) { return shape->d[shape->rank - 1]; }
-static inline int64_t d9_shape_rows(const d9_shape *shape) { /* elements of all dimensions but the last */
+static inline int64_t d9_shape_rows(const d9_shape *shape) { /* product of all dimensions but the last */
     return d9_shape_count(shape) / d9_shape_channels(shape);
 }
 bool d9_shape_equal(const d9_shape *a, const d9_shape *b);
@@ -162,14 +162,14 @@ typedef struct d9_norm_attributes {
 } d9_norm_attributes;
 typedef struct d9_act_attributes {
     d9_activation activation;
-    double alpha;
+    double alpha; /* of CELU; other activations ignore it */
 } d9_act_attributes;
 typedef struct d9_scale_attributes {
     double factor;
 } d9_scale_attributes;
 typedef struct d9_loss_attributes {
     d9_loss loss;
-    double smoothing;
+    double smoothing;     /* label smoothing (loss.h); 0: none */
     d9_coefficient share; /* weight of the image's own label; 1 - share: of its mixing partner's label */
     int weights;          /* table of the loss weight of each class; D9_NONE: 1 for every class */
 } d9_loss_attributes;
@@ -201,8 +201,8 @@ typedef struct d9_recur_attributes {
     d9_recurrent_cell cell;
 } d9_recur_attributes;
 typedef struct d9_batch_attributes {       /* for draw, augment, gather, tokens, stream, rank */
-    int64_t batch, count, steps_per_epoch; /* makes `count` samples (stream: columns), from
-                                              order[step % steps_per_epoch * batch] on */
+    int64_t batch, count, steps_per_epoch; /* makes `count` samples, from order[step % steps_per_epoch * batch]
+                                              on; stream: the next tokens of `count` of the `batch` columns */
     int64_t samples;                       /* number of samples in the dataset; of a stream, tokens */
     d9_augment_rule rule;                  /* only in draw and augment */
     int64_t first;                         /* stream: column n of the step is column first + n * (batch / count) */
@@ -276,9 +276,9 @@ D9_MUST_USE d9_status d9_graph_merge(d9_context *context, const d9_graph *from, 
                                      d9_graph *to);
 void d9_graph_remove_node(d9_graph *graph, d9_node_id at); /* its outputs then have no producer */
 
+/* The next two add graph->input, which *x gets as well: images of `shape`, (N, H, W, C); or tokens i32 (length,
+ * samples) of texts, or of columns of a stream, each below `vocabulary`. */
 D9_MUST_USE d9_status d9_graph_image(d9_context *context, d9_graph *graph, const d9_shape *shape, d9_value_id *x);
-/* Makes graph->input the tokens i32 (length, samples) of texts, or of columns of a stream; each is below
- * `vocabulary`. */
 D9_MUST_USE d9_status d9_graph_tokens(d9_context *context, d9_graph *graph, int64_t length, int64_t samples,
                                       int64_t vocabulary, bool stream, d9_value_id *x);
 /* Looks up the row of each token (T, N) in `ROLE.weight` (vocabulary, channels), initially standard normal.
@@ -296,7 +296,7 @@ D9_MUST_USE d9_status d9_graph_last(d9_context *context, d9_graph *graph, const 
 D9_MUST_USE d9_status d9_graph_conv(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
                                     int64_t channels, int kernel, int stride, d9_value_id *y);
 D9_MUST_USE d9_status d9_graph_norm(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
-                                    d9_value_id *y); /* epsilon 1e-5, momentum 0.1, scale 1, bias 0 */
+                                    d9_value_id *y); /* batch norm: epsilon 1e-5, momentum 0.1, scale 1, bias 0 */
 D9_MUST_USE d9_status d9_graph_act(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
                                    d9_value_id *y); /* ReLU */
 /* Max pool, which ignores positions outside the image, and mean pool, whose windows lie inside it. */

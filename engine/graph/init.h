@@ -8,7 +8,7 @@ typedef struct d9_init_site {
     const d9_value *parameter;
     uint64_t seed;
     uint32_t stream;       /* hash of the parameter's name: edits elsewhere in the network do not change its draws */
-    const uint8_t *images; /* (image_count, H, W, C); C is 1 if grey */
+    const uint8_t *images; /* (image_count, H, W, C); C is 1 if grey; of texts and streams tokens i32 */
     bool grey;             /* images have one channel, which is used for all `channels` */
     int64_t image_count, height, width, channels;
     const double *table; /* (channels, 256): normalised value of each byte */

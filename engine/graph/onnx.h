@@ -6,7 +6,7 @@
 
 typedef struct d9_onnx_writer {
     const d9_graph *graph;
-    const double *mean, *std; /* per channel, in byte units */
+    const double *mean, *std; /* per channel, for pixels 0 to 255 */
     int64_t channels;
     /* Starts a node. `inputs` ends with NULL. */
     void (*begin)(struct d9_onnx_writer *self, const char *op, const char *name, const char *const *inputs,

@@ -44,10 +44,10 @@ typedef struct d9_op_info {
     bool per_parameter;  /* the update takes one parameter, with its shape: one node for each parameter of the group */
     bool batch;          /* makes or mixes the batch: draws, images, tokens, labels */
     bool weighted;       /* input 1 is a weight, which is multiplied in the compute type */
-    bool convolution;    /* convolution or linear layer, or a gradient of one: its factors may be rounded to tf32 */
+    bool convolution;    /* convolution or linear layer, or a gradient of one */
     bool exact;          /* all backends compute identical bits */
-    unsigned in_place;   /* bit i: input i is updated in place; not always set if the input is an output, too */
-    bool overwrites;     /* output 0 may take the memory of an input 0 of its type that no later node reads */
+    unsigned in_place;   /* bit i: input i is updated in place; may be 0 if that input is listed as an output, too */
+    bool overwrites;     /* output 0 may reuse input 0's memory if their types are equal and no later node reads it */
 
     /* Infers the shapes of outputs and statistics from the inputs' shapes; errors name the node and what fits. */
     d9_status (*shape)(d9_context *context, d9_graph *graph, const d9_node *node);
@@ -75,7 +75,7 @@ D9_MUST_USE d9_status d9_op_check(d9_context *context, const d9_node *node);
 
 /* ---- shape and type functions that several operations share ---- */
 
-/* For operations whose nodes are created with output shapes and types: the batch, gradients, metrics, updates, tail. */
+/* For operations whose nodes are created with output shapes and types: batch, gradients, metrics, updates, averages. */
 #define D9_PRESET_OUTPUTS .shape = d9_shape_preset, .type = d9_type_preset
 d9_status d9_shape_preset(d9_context *context, d9_graph *graph, const d9_node *node);
 d9_status d9_shape_copy_input(d9_context *context, d9_graph *graph,

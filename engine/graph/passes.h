@@ -17,7 +17,7 @@ const d9_precision *d9_precision_at(int index);          /* in the order of the 
 const d9_precision *d9_precision_find(const char *name); /* NULL if unknown */
 
 /* Gives every value of a forward graph, except tokens and labels, its type, and inserts a cast for each weight that is
- * computed in a narrower type. Later passes derive their values' types from these. */
+ * multiplied in a narrower type. Later passes derive their values' types from these. */
 D9_MUST_USE d9_status d9_precision_apply(d9_context *context, d9_graph *graph, const d9_precision *precision);
 
 /* Appends the backward nodes of the summed loss. Each trainable parameter P gets a value "P.grad" in

@@ -75,7 +75,7 @@ done:
     return status;
 }
 
-/* Uniform in (0, 2 a). */
+/* Fills `values` uniformly from (0, 2 a). */
 static d9_status fill_scale(d9_context *context, const d9_initializer *self, const d9_init_site *site, double *values,
                             int64_t count) {
     const d9_status status = d9_init_uniform(context, self, site, values, count);

@@ -60,7 +60,7 @@ D9_MUST_USE d9_status d9_parallel_sum(d9_context *context, d9_parallel *parallel
 D9_MUST_USE d9_status d9_parallel_broadcast(d9_context *context, d9_parallel *parallel, void *bytes, int64_t size);
 /* Sets *value to its maximum over the processes. */
 D9_MUST_USE d9_status d9_parallel_agree(d9_context *context, d9_parallel *parallel, int *value);
-/* Compares `text` with that of rank 0. Where it differs, returns D9_USAGE and names the first such line. The text
+/* Compares `text` with the text of rank 0. If they differ, returns D9_USAGE and names the first differing line. `text`
  * lists, as YAML, the settings on which the order of the collective calls depends; "b: 1" below "a:" is named a.b. */
 D9_MUST_USE d9_status d9_parallel_compare(d9_context *context, d9_parallel *parallel, const char *text);
 /* Disconnects from the other processes. If this process failed alone (`status` is not D9_OK and `together` is false),
@@ -75,7 +75,7 @@ void d9_parallel_close(d9_context *context, d9_parallel *parallel, d9_status sta
 /* The launcher that started this process, as its environment variables tell. */
 typedef struct d9_launch {
     int ranks;           /* number of processes that it started; 0: no launcher */
-    bool connects;       /* the processes can find each other; false: srun without --mpi, or no launcher */
+    bool connects;       /* the processes can find each other; false: srun without --mpi; unused without a launcher */
     const char *command; /* command of the launcher up to the number of processes; NULL: no launcher */
 } d9_launch;
 /* `variable` returns the value of the environment variable `name`, or NULL if it is not set (a test gives its own). */

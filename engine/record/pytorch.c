@@ -152,8 +152,7 @@ done:
 }
 
 /* Adds `count` / 2 entries (key, value, key, value, ...) to the dictionary on top of the stack. Entries that are not
- * tensors are left out; `other` gets the key of the last one, or "an entry" if
- * it is not a text. */
+ * tensors are left out; `other` gets the key of the last of these, or "an entry" if the key is not a text. */
 static d9_status set_items(reader *r, const value *items, int count) {
     d9_status status = D9_OK;
     if (r->depth == 0 || r->stack[r->depth - 1].kind != DICT || count % 2)

@@ -23,7 +23,7 @@ typedef struct d9_tensor {
     d9_tensor_type type;
     d9_shape shape; /* rank 0 is written and read as one dimension of size 1 */
     const void *bytes;
-    size_t size;
+    size_t size; /* of `bytes` */
 } d9_tensor;
 
 typedef struct d9_metadata {

@@ -16,8 +16,8 @@ enum { D9_COLUMN_TEXT = -1, D9_COLUMN_PLAIN = -2 /* %.4g */ };
 
 typedef struct d9_column {
     const char *key;     /* the column's name in TSV and JSON: accuracy_low */
-    const char *heading; /* the column's name on the page; NULL: the page shows the column's cells in those of the
-                          * nearest column before that has a heading */
+    const char *heading; /* the column's name on the page; NULL: the page appends the column's cells to those of
+                          * the nearest earlier column that has a heading */
     const char *hint;    /* tool tip that explains the column; NULL: none. Of a column without heading: the text before
                           * its cells; NULL: " to " before a number (the end of an interval), a blank before a text */
     int digits;          /* decimals on the page, or D9_COLUMN_TEXT or D9_COLUMN_PLAIN */

@@ -52,7 +52,7 @@ typedef struct d9_report_arm {
     /* Arm minus baseline. `difference` is paired by the seeds that both finished if there are at least two, otherwise
      * equal to `welch`, which is of all runs. */
     bool paired;
-    int compared; /* runs of this arm that `difference` is of: its finished ones or, if paired, the pairs; 0: none */
+    int compared; /* number of this arm's runs in `difference`: pairs if paired, else all finished; 0: not compared */
     d9_estimate difference, welch;
     bool comparable; /* all finished runs of the arm and of its baseline were evaluated on the same images or words;
                       * false without a baseline */

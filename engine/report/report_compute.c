@@ -109,7 +109,7 @@ static bool runs_are_subset(const d9_report *report, int arm, int other) {
     return true;
 }
 
-/* True if all finished runs of both arms were evaluated on the same images. */
+/* True if all finished runs of both arms were evaluated on the same images, texts or words. */
 static bool is_comparable(const d9_report *report, const d9_report_arm *arm, const d9_report_arm *base) {
     const int a = (int)(arm - report->arms), b = (int)(base - report->arms);
     const d9_report_run *end = report->runs + report->run_count;
@@ -120,7 +120,7 @@ static bool is_comparable(const d9_report *report, const d9_report_arm *arm, con
 }
 
 /* Compares an arm with its baseline, by the seeds that both finished if there are at least two. Sets *deviation to the
- * standard deviation that the number of needed seeds follows from. */
+ * standard deviation from which the number of needed seeds is computed. */
 static void compare_runs(const d9_report_arm *base, double *const pairs[2], d9_report_arm *arm, double *deviation) {
     const double own = arm->sample.deviation, its = base->sample.deviation;
     const int shared = pair_scores(arm, base, pairs);
@@ -267,8 +267,8 @@ static int fill_curve(const d9_report *report, int series, double *epochs, doubl
     return count;
 }
 
-/* d9_report_gain of an arm's mean score; if its difference is of a part of the runs, of the baseline's mean plus the
- * difference, because the other runs are of other seeds. */
+/* d9_report_gain of an arm's mean score. If its difference covers only part of the runs, uses the baseline's mean plus
+ * the difference instead, because the remaining runs have other seeds. */
 static double level_of(const d9_report *report, const d9_report_arm *arm) {
     const d9_report_arm *base = arm->baseline >= 0 ? &report->arms[arm->baseline] : NULL;
     if (!base || !arm->paired || (arm->compared == arm->count && arm->compared == base->count))

@@ -1,9 +1,9 @@
 /* The report of a search: the table of trials, the frontier of score against operations, and the verdict.
  *
- * A configuration is on the frontier if no other has at least as good a mean score with at most as many operations; of
- * equal ones the first is.
- * Operations: of training and of one evaluation, mean over the runs. An arm of experiment.json is a trial, or a trial
- * trained for the epochs of a rung, TRIAL,train.epochs=N: the arms of a trial follow each other. */
+ * A configuration is on the frontier if no other has at least as good a mean score with at most as many operations. Of
+ * equal configurations only the first is on it. Operations: of training and of one evaluation, mean over the runs. An
+ * arm of experiment.json is a trial, or a trial trained for the epochs of a rung, TRIAL,train.epochs=N; the arms of a
+ * trial follow each other. */
 #include "report/report_parts.h"
 
 #include <string.h>

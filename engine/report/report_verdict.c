@@ -90,7 +90,7 @@ static void add_largest_differences(const d9_report *report, bool clear, int mos
     }
 }
 
-/* Adds " with 2 to 4 seeds", of the differences that are not clear, and the limit of p. */
+/* Adds the numbers of seeds of the differences that are not clear, and the limit of p: " with 2 to 4 seeds (...)". */
 static void add_unclear(const d9_report *report, d9_text *text) {
     int fewest = 0, most = 0;
     for (const d9_report_arm *arm = report->arms; arm < report->arms + report->arm_count; arm++) {

@@ -1,17 +1,17 @@
 /* The augmentation of a run, and its random draws.
  *
- * The order of operations is fixed: gather by the epoch's order, reflect-pad, crop or resize, mirror, change, normalise
- * by table, jitter, zero the cutout square; then mix two images, or paste a box of one into the other. Draws are
- * Philox4x32-10 with key = seed and counter = (sample, epoch, stream, draw), of mixtures and boxes (step, 0, stream,
- * 0). The kinds, their settings and the formulas for an image are in kernels/formulas/augment.h, which all backends
- * share. */
+ * The order of operations is fixed: gather by the epoch's order, reflect-pad, crop or resize, mirror, change geometry
+ * or colours (trivial_augment), normalise by table, jitter colours, zero the cutout square; then mix two images, or
+ * paste a box of one into the other. Draws are Philox4x32-10 with key = seed and counter = (sample, epoch, stream,
+ * draw); draws of mixtures and boxes have counter = (step, 0, stream, 0). The kinds, their settings and the formulas
+ * for an image are in kernels/formulas/augment.h, which all backends share. */
 #pragma once
 
 #include "kernels/formulas/augment.h"
 
 /* The two settings of each kind of augmentation, as set by a trick; both zero: off. SHRINK is (1, 0) if steps on
- * smaller images resize them instead of cropping; the d9_augment_rule of such a step has height and width of the full
- * image in their place. */
+ * smaller images resize them instead of cropping; in the d9_augment_rule of such a step these two numbers are height
+ * and width of the full image. */
 typedef struct d9_augmentation {
     double number[D9_AUGMENT_KINDS][2];
 } d9_augmentation;

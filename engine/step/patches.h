@@ -4,10 +4,10 @@
 #include "graph/init.h"
 
 /* Computes the covariance (d, d), d = channels * size * size, of the unpadded size x size patches of the first `images`
- * images: sums of products divided by patches - 1, without subtracting the mean; entries in the order channel, row,
- * column. The sums are exact integers, so the bits do not depend on the number of threads. `site->table` must be affine
- * in the byte, as normalisation is. D9_USAGE: the images are smaller than a patch, or there are fewer than two
- * patches. */
+ * images, or of all if there are fewer: sums of products divided by patches - 1, without subtracting the mean; entries
+ * in the order channel, row, column. The sums are exact integers, so the bits do not depend on the number of threads.
+ * `site->table` must be affine in the byte, as normalisation is. D9_USAGE: the images are smaller than a patch, or
+ * there are fewer than two patches. */
 D9_MUST_USE d9_status d9_patch_covariance(d9_context *context, const d9_init_site *site, int64_t images, int size,
                                           double *covariance);
 
@@ -24,6 +24,6 @@ typedef struct d9_whitening {
 } d9_whitening;
 /* Computes whitening filters (d, size, size, channels), d = channels * size * size: filter j is eigenvector j of the
  * covariance of patches, divided by sqrt(eigenvalue j + epsilon), largest eigenvalue first. `count`, the number of
- * elements of `values`, must be d * d. */
+ * elements of `values`, must be d * d. D9_DATA: an eigenvalue plus epsilon is 0, so its filter would be infinite. */
 D9_MUST_USE d9_status d9_whitening_filters(d9_context *context, const d9_whitening *whitening, const d9_init_site *site,
                                            double *values, int64_t count);

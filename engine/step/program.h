@@ -26,8 +26,8 @@ typedef struct d9_accumulators { /* number i has the buffer D9_BUFFER_ACCUMULATO
     int count;
     d9_accumulator accumulator[D9_MAX_ACCUMULATORS];
 } d9_accumulators;
-/* Adds an accumulator. The name is not copied. D9_USAGE if there are too many, or if the name is reserved or used, so
- * that two tricks never share an accumulator by accident. */
+/* Adds an accumulator and sets *buffer to its buffer. The name is not copied. D9_USAGE if there are too many, or if the
+ * name is reserved or used, so that two tricks never share an accumulator by accident. */
 D9_MUST_USE d9_status d9_accumulator_add(d9_context *context, d9_accumulators *accumulators, const char *name,
                                          d9_accumulator_layout layout, d9_buffer *buffer);
 /* Finds the buffer of an accumulator; D9_BUFFER_COUNT if there is none of this name. */
@@ -129,7 +129,7 @@ int64_t d9_views_full_count(const d9_views *views, int64_t images);
 typedef struct d9_selection {
     const char *trick;   /* the trick's name, for messages; NULL: no second network */
     const char *network; /* the second network: a row of models.def */
-    d9_op order;         /* operation (losses, order) -> samples, those to train on first: D9_OP_RANK */
+    d9_op order;         /* operation (losses, order) -> samples, in which those to train on come first: D9_OP_RANK */
     char settings[96];   /* options of the second network as a YAML map */
     double share;        /* share of a step's images that the first network trains on */
     int64_t every;       /* update interval of the second network, in steps */
@@ -173,8 +173,8 @@ typedef struct d9_table {
 
 /* ---- phases, whose changes on_phases adds, and the program ---- */
 
-/* From a share of the run's steps on, or an epoch, images have another size or a step draws another number of
- * batches. */
+/* A change of the image size or of the number of batches per step, which begins after a share of the run's steps plus a
+ * number of epochs. */
 typedef struct d9_phase_change {
     const char *trick; /* the trick's name, for messages */
     double from;       /* share of the steps before the change, 0 to 1 */
@@ -184,8 +184,8 @@ typedef struct d9_phase_change {
     int64_t batches;   /* batches per step; 0: unchanged */
 } d9_phase_change;
 enum { D9_MAX_PHASE_CHANGES = 24, D9_MAX_BATCHES = 64 /* of a step */ };
-/* In the order of their steps. The scale and the batches of a step are each set by the last change so far that sets
- * them. */
+/* Each trick adds its changes in the order of their steps. The scale and the batches of a step are each set by the last
+ * change in the array that has begun and sets them. */
 typedef struct d9_phase_changes {
     int count;
     d9_phase_change change[D9_MAX_PHASE_CHANGES];
@@ -245,7 +245,7 @@ typedef struct d9_program {
 struct d9_trick;
 typedef struct d9_program_options {
     uint64_t seed;       /* of the run: key of all random draws */
-    const double *rates; /* values of train.lr for each step (verify and --find-lr); NULL: from the schedule */
+    const double *rates; /* (rate_count) train.lr by step, of one batch each (verify, --find-lr); NULL: the schedule */
     int64_t rate_count;
     const double *class_weights; /* (extent.classes) weight of an image of each class in the loss; NULL: all 1 */
     int64_t steps_per_epoch;     /* 0: from the extent (verify sets it) */
@@ -282,14 +282,14 @@ int64_t d9_program_equal_steps(const d9_program *program, int64_t step);
 const d9_graph *d9_program_list(const d9_program *program, int64_t step);
 /* A typical step: the first step of the list that trains on most batches of the run. */
 int64_t d9_program_usual_step(const d9_program *program);
-/* The first step of the update that is nearest to `steps` steps. */
+/* Rounds a number of steps to a whole number of updates, and returns it in steps. */
 int64_t d9_program_round(const d9_program *program, double steps);
 /* The first step in which a group may be updated. Before it, the group is frozen. */
 int64_t d9_group_from(const d9_program *program, const d9_group *group);
 /* The step at which a group is frozen; the number of steps of the run if it never is. */
 int64_t d9_group_until(const d9_program *program, const d9_group *group);
-/* The value that a step uses of a schedule for `epochs` epochs: at the end of the step or, with schedule->at_start, at
- * the start of its update. */
+/* The value of a schedule over `epochs` epochs for a step: at the end of the step or, with schedule->at_start, at the
+ * start of the update that the step belongs to. */
 double d9_program_rate(const d9_program *program, const d9_schedule *schedule, double epochs, int64_t step);
 /* The factor on a group's schedule in a step: rate_multiplier; with per_image, times images per update / batch_size. */
 double d9_group_multiplier(const d9_program *program, const d9_group *group, int64_t step);

@@ -220,7 +220,7 @@ static double mean_loss(const d9_session *session, const double *logits) {
     return sum / whole;
 }
 
-/* The largest softmax probability; with several labels per image, the probability of the least sure answer. */
+/* The largest softmax probability; with several labels, the probability of the least certain label's yes or no. */
 static double confidence(const d9_session *session, const double *row) {
     const int64_t classes = session->program.extent.classes;
     const int32_t best = d9_argmax(row, classes);
@@ -348,8 +348,8 @@ done:
     return status;
 }
 
-/* Runs the evaluation list over the whole stream, or over this process's columns. The losses are summed in METRICS;
- * afterwards METRICS gets the values of training back. */
+/* Runs the evaluation list over the whole stream, or over this process's columns. The losses are summed in METRICS,
+ * whose training values are restored afterwards, unless the evaluation fails. */
 static d9_status evaluate_stream(d9_session *session, d9_evaluation *evaluation) {
     d9_status status;
     const d9_extent *extent = &session->program.extent;

@@ -17,14 +17,14 @@ D9_MUST_USE d9_status d9_session_evaluate_batch(d9_session *session);
 
 typedef struct d9_evaluation { /* d9_evaluation_free frees its arrays */
     double score;              /* in the program's measure, plain view */
-    double loss;               /* mean training loss of the samples, plain view, with label smoothing, weighted by
-                                * class weights and divided by their sum; of a stream without label smoothing */
+    double loss;               /* mean loss of the samples, plain view, with the label smoothing and class weights of
+                                * training (divided by their sum; NAN if it is 0); of a stream without smoothing */
     double score_tta;  /* with the views of the configuration; equals `score` if there is one view; NAN: only the plain
                         * view was computed */
     int32_t *top1;     /* (eval_samples), predicted classes by the evaluated views; several labels: bit c for label c;
                         * NULL: a stream */
-    float *confidence; /* softmax probability of top1; several labels: the probability of the least sure answer; NULL: a
-                        * stream */
+    float *confidence; /* (eval_samples), softmax probability of top1; several labels: probability of the least certain
+                        * yes or no; NULL: a stream */
     double *margin;    /* (eval_samples), logit of the second class minus that of the first; NULL unless each sample has
                         * one of two classes */
     double *by_label;  /* (classes), the score of each label with the evaluated views, NAN if undefined; NULL: the

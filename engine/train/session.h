@@ -80,7 +80,7 @@ D9_MUST_USE d9_status d9_config_dataset(d9_context *context, const d9_config *co
 /* Opens dataset and device, builds and plans the program, and uploads the data. Does not initialise parameters. */
 D9_MUST_USE d9_status d9_session_open(d9_context *context, const d9_session_options *options, d9_session *session);
 void d9_session_close(d9_session *session);
-/* Warns of settings and data that allow a training but make its result poor. */
+/* Warns of settings and data with which training runs but gives a poor result. */
 D9_MUST_USE d9_status d9_session_warn(d9_session *session);
 /* Plans another list of nodes over the buffers of the session. The caller frees the plan before closing the session. */
 D9_MUST_USE d9_status d9_session_plan(d9_session *session, const d9_graph *graph, d9_plan **plan);

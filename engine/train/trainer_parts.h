@@ -15,7 +15,7 @@ D9_MUST_USE d9_status d9_together_check_same_run(d9_session *session, const d9_t
 /* Gives every process the running statistics of all, in STATE and in accumulators with its layout, then compares these
  * buffers with rank 0's: D9_DEVICE, naming the first value that differs. */
 D9_MUST_USE d9_status d9_together_gather_state(d9_session *session);
-/* Reads METRICS of all processes: sums of the first three numbers; the last is the first non-finite step + 1, or 0. */
+/* Combines METRICS of all processes: sums of the first three numbers; metrics[3]: first non-finite step + 1; 0: none */
 D9_MUST_USE d9_status d9_together_metrics(d9_session *session, double metrics[4]);
 /* d9_together_collect_carry turns `carry`, this process's D9_BUFFER_CARRY, into the carried states of all processes, in
  * the layout of a run of one process. d9_together_deal_carry does the reverse: it extracts this process's states. */
@@ -49,7 +49,7 @@ D9_MUST_USE d9_status d9_checkpoint_read(d9_session *session, const char *path, 
  *   loss/train, loss/evaluation,
  *   accuracy/train                   as in events.jsonl
  *   MEASURE/plain, MEASURE/tta       scores without and with TTA; MEASURE: accuracy, perplexity, auc
- *   learning_rate/GROUP              weights, biases, ...: in the last step of the epoch; 0 once the group is frozen
+ *   learning_rate/GROUP              weights, biases, ...: in the last step of the epoch; 0 after the group's last step
  *   speed/images_per_second
  *   NAME (layer1.conv.weight, ...)   histogram of each trained parameter, not of its EMA
  *   augmentation                     once, before the first step: up to 8 training images of 3 channels, cropped to the

@@ -89,8 +89,8 @@ static bool is_half(d9_type type) { return type == D9_BF16 || type == D9_F16; }
 static bool is_wide(const comparison *c, d9_value_id id) { return c->wide[id].type != c->graph->values[id].type; }
 
 /* If the current rule computes in f32, makes the reference backend keep half-precision values between the rule's nodes
- * in f32, too. Such a rule rounds two kinds of values as its nodes do: cast weights, and gradients before an
- * activation. */
+ * in f32, too. Exceptions: cast weights and gradients before an activation, which such a rule rounds as its nodes
+ * do. */
 static void widen_between(comparison *c, d9_node_id begin, d9_node_id end) {
     for (d9_node_id n = begin; c->in_f32 && n < end - 1; n++) {
         const d9_node *node = &c->graph->nodes[n];

@@ -14,8 +14,8 @@
  *
  *   integers and the augmented batch: equal
  *   f64: 1e-9
- *   f32: 1e-5; for states and sums over a whole batch (parameter gradients, statistics, metrics) 1e-4; for a state plus
- *   the rounding of its storage
+ *   f32: 1e-5; states and sums over a whole batch (parameter gradients, statistics, metrics) 1e-4; the limit of a state
+ *   grows by the error that storing the state in f32 can cause
  *   half precision: outputs rounded to it 2e-3, cosine 0.99999; updates with products in it 2e-3; sums 1e-3, because
  *   their terms may have been rounded inside the rule and may cancel; others as f32
  *   a value that only the tested backend rounds (a weight gradient, by cuDNN): the difference of each element is first
@@ -39,7 +39,7 @@ D9_MUST_USE d9_status d9_rules_compare(d9_session *tested, d9_session *expected,
 D9_MUST_USE d9_status d9_rules_compare_steps(d9_session *tested, d9_session *expected, int64_t steps, const char *name,
                                              d9_verify_sink sink, void *user);
 
-/* For each view of the program: runs an evaluation with `tested`, of a stream its first step, then compares the rules
- * of its last batch with those of `expected`, which starts from the same state. */
+/* For each view of the program: runs an evaluation with `tested` (of a stream only the first step), then compares the
+ * rules of the evaluation's last batch with those of `expected`, which starts from the same state. */
 D9_MUST_USE d9_status d9_rules_compare_views(d9_session *tested, d9_session *expected, const char *name,
                                              d9_verify_sink sink, void *user);

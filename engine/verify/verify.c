@@ -50,8 +50,8 @@ static void report_worst(d9_verification *self, const char *group, d9_verify_row
     d9_verification_report(self, worst);
 }
 
-/* In half precision and tf32 the tested backend is compared with the reference backend, so the reference backend itself
- * is compared with the file, in f64. */
+/* Half precision is compared with the reference backend instead of the file, and tf32 has wide limits, so in these
+ * precisions the reference backend is compared with the file, too, in f64. */
 static d9_status verify_reference(d9_verification *self) {
     d9_status status = D9_OK;
     d9_verify_options options = *self->options;

@@ -11,13 +11,13 @@ typedef struct d9_verify_options {
     /* Half precisions are compared with the reference backend in the same precision. tf32 is compared with the files,
      * within the limits of half precision, and rule by rule with the reference backend in f32. */
     const char *precision;
-    const char *data; /* folder of the dataset, for patch statistics; their row is skipped if the dataset is missing */
+    const char *data; /* folder of the dataset for patch statistics; NULL: searched; if missing, they are skipped */
     int threads;
 } d9_verify_options;
 
 typedef struct d9_verify_row {
-    char name[96];       /* name of the case */
-    char group[64];      /* "loss", "final state", "rule by rule", or the name of one tensor */
+    char name[96];       /* name of the case; from d9_rules_compare: also the rule */
+    char group[64];      /* "loss", "final state", "rule by rule", name of a tensor; from d9_rules_compare: role */
     double error, limit; /* as defined for each group in tests/golden/README.md, for rules in rule_comparison.h; NaN
                           * fails */
     double cosine;       /* in half precision and tf32, of gradients or, rule by rule, of rounded values; else NAN */

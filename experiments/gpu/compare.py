@@ -3,7 +3,7 @@
 
 usage: experiments/gpu/compare.py OUT [PREDICTIONS]     the folder of first-hour.sh; default predictions.tsv beside this
 
-predictions.tsv has one prediction per line: name, where it applies (H100 or H200, each in its form with SXM, and the
+predictions.tsv has one prediction per line: name, where it applies (the SXM version of H100 or H200, and the
 precision; `any`: everywhere), low, likely, high, unit, and an expression for the measurement, as in docs/figures.txt,
 over the records in OUT. Environment: BACKEND (cuda), PRECISION (fp16).
 

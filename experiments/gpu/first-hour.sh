@@ -127,8 +127,8 @@ stage_curve() {
 }
 
 # Records five times a second the clocks of multiprocessors and memory (MHz), power (W), temperature (C) and memory in
-# use (MiB) of the first visible GPU, which dawn9 uses. nvidia-smi may not know it, such as a part of a GPU (MIG), and
-# then prints its error in place of the table: there is no clocks.csv then.
+# use (MiB) of the first visible GPU, which dawn9 uses. If nvidia-smi does not know it, for example a part of a GPU
+# (MIG), it prints an error instead of the table, and clocks.csv is removed.
 sample_clocks() {
     visible=${CUDA_VISIBLE_DEVICES:-0}
     nvidia-smi -i "${visible%%,*}" --format=csv,noheader,nounits -lms 200 \

@@ -6,7 +6,7 @@
 #include "kernels/cpu/integers.h"
 #include "kernels/cpu/kernels.h"
 
-enum { PARTS = 64, WORTH = 1 << 14, BLOCK = 4096 }; /* WORTH: elements that justify another thread; BLOCK: channels */
+enum { PARTS = 64, WORTH = 1 << 14, BLOCK = 4096 }; /* more than WORTH elements use all threads; BLOCK: channels */
 
 int64_t d9_cpu_bias_scratch_bytes(int64_t channels) {
     return (channels > BLOCK ? d9_round_up(channels, BLOCK) * 3 : channels * PARTS * 2) * (int64_t)sizeof(double);

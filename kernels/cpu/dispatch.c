@@ -76,7 +76,7 @@ const d9_cpu_loops *d9_cpu_loops_find(const char *level) {
  * the general one is the first. */
 extern const d9_cpu_conv_kernel d9_cpu_conv_gemm, d9_cpu_conv_winograd, d9_cpu_conv_amx;
 
-#ifndef D9_AMX /* the compiler does not support AMX: instead of the kernel of amx/, one that fits no shape */
+#ifndef D9_AMX /* the compiler does not support AMX: this kernel, which fits no shape, replaces that of amx/ */
 static bool never_fits(const d9_cpu *cpu, const d9_cpu_conv_shape *shape) {
     (void)cpu, (void)shape;
     return false;

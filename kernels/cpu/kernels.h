@@ -93,7 +93,7 @@ typedef struct d9_cpu {
     bool tiles;             /* AMX may be used */
 } d9_cpu;
 
-/* Size of the L1, L2 or L3 cache (level 0, 1, 2) for choosing block sizes; a typical size if it is unknown. */
+/* Size of the L1, L2 or L3 cache (`level` 0, 1 or 2) for choosing block sizes; a typical size if it is unknown. */
 static inline int64_t d9_cpu_cache_bytes(const d9_cpu *cpu, int level) {
     static const int64_t usual[] = {32 << 10, 512 << 10, 8 << 20};
     return cpu->cache_bytes[level] > 0 ? cpu->cache_bytes[level] : usual[level];
@@ -141,7 +141,7 @@ void d9_cpu_pool_backward(const d9_cpu *cpu, const d9_kernel_window *window, d9_
 void d9_cpu_mean_pool_forward(const d9_cpu *cpu, const d9_kernel_window *window, d9_kernel_in x, d9_kernel_out y);
 void d9_cpu_mean_pool_backward(const d9_cpu *cpu, const d9_kernel_window *window, d9_kernel_in dy, d9_kernel_out dx);
 
-/* Adds a bias for each channel, with the fused epilogue. */
+/* A bias for each channel, with the fused epilogue or prologue. dbias NULL: not computed. */
 int64_t d9_cpu_bias_scratch_bytes(int64_t channels); /* for the two functions below */
 void d9_cpu_bias_forward(const d9_cpu *cpu, d9_kernel_in x, const float *bias, int64_t rows, int64_t channels,
                          const d9_kernel_epilogue *epilogue, void *scratch, d9_kernel_out y);
@@ -180,14 +180,14 @@ typedef struct d9_cpu_loss {
 /* Bytes of scratch for d9_cpu_loss_run; if 0, the scratch may be NULL. dlogits: type of the gradient. */
 int64_t d9_cpu_loss_scratch_bytes(const d9_cpu *cpu, const d9_kernel_loss *shape, d9_kernel_store dlogits);
 void d9_cpu_loss_run(const d9_cpu *cpu, const d9_cpu_loss *loss, void *scratch);
-/* Number of samples whose first largest logit is that of the label; 0 if samples may have several classes. */
+/* Number of labelled samples whose first largest logit is the label's; 0 if a sample may have several classes. */
 int64_t d9_cpu_correct(const d9_cpu *cpu, const d9_kernel_loss *shape, const float *logits, const int32_t *labels);
 /* metrics (4): adds to the first three the summed loss, labelled samples and correct predictions. The fourth is the
  * first step, counted from 1, whose summed loss is not finite; 0: none yet. `step` counts from 0. */
 void d9_cpu_metrics(const d9_kernel_loss *shape, const float *loss, const int32_t *labels, int64_t correct,
                     int64_t step, double *metrics);
 
-/* Updates w (count) by its gradient g. state: one array for each state of the update; NULL: zeros, not stored. */
+/* Updates w (count) by its gradient g. state: an array for each state; a NULL entry: 0 in every step, not stored. */
 void d9_cpu_update_group(const d9_cpu *cpu, const d9_cpu_update *rule, const float *g, int64_t count, float *w,
                          float *const state[D9_UPDATE_STATES]);
 /* Bytes of scratch, aligned to 64 bytes, for d9_cpu_orthogonal_update. */

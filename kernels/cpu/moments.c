@@ -90,7 +90,7 @@ static double row_dot(const layout *l, const float *w, int64_t o, const double *
 
 /* ---- forward ---- */
 
-/* Sets the factor and the bias of output o: with them factor (W p)_o + bias is the output of the norm. */
+/* Sets factor and bias of output o in group g, so that the output of the norm is factor (W p)_o + bias. */
 static void set_terms(const layout *l, int64_t g, int64_t o, d9_cpu_statistics all, const d9_kernel_norm_state *state) {
     const double factor = all.inv_std * (double)state->scale[o];
     l->factor[g * l->padded + o] = (float)factor; /* NOLINT(clang-analyzer-core.*): l->factor is not NULL here */

@@ -126,12 +126,12 @@ typedef struct d9_cuda_prologue {
                                recomputed from the norm's x. NULL (required with an addend): `reference` is read */
 } d9_cuda_prologue;
 
-/* ---- rows of channels ---- */
+/* ---- rows of channels. d9_cuda_bias_forward: y (rows, channels) = act(x + bias), in one launch ---- */
 int d9_cuda_bias_forward(d9_cuda_stream stream, d9_kernel_in x, const float *bias, d9_kernel_act act, int64_t rows,
                          int64_t channels, d9_kernel_out y);
 /* Size of the scratch of d9_cuda_bias_backward, which the caller aligns to 16 bytes. */
 int64_t d9_cuda_bias_scratch_bytes(int64_t rows, int64_t channels);
-/* Two launches: partial sums, then their sum. */
+/* dbias (channels) = the sum of dz over the rows, in two launches: partial sums, then their sum. */
 int d9_cuda_bias_backward(d9_cuda_stream stream, d9_kernel_in dy, const d9_cuda_prologue *prologue, int64_t rows,
                           int64_t channels, void *scratch, float *dbias);
 /* Two launches: a (rows, first), b (rows, second) -> y (rows, first + second). y must not be a or b. */
@@ -413,8 +413,8 @@ typedef struct d9_cuda_update { /* terms of kernels/formulas/update.h */
     const d9_cuda_guard *guard; /* NULL: gradients are not scaled or checked */
 } d9_cuda_update;
 
-/* Updates a whole parameter group in one launch. state: one array for each state of the update; NULL: zeros, not
- * stored. */
+/* Updates a whole parameter group in one launch. state: an array for each state of the update; a NULL entry: 0 in every
+ * step, not stored. */
 int d9_cuda_update_group(d9_cuda_stream stream, const d9_cuda_update *rule, d9_kernel_in g, int64_t count, float *w,
                          float *const state[D9_UPDATE_STATES]);
 
@@ -457,7 +457,7 @@ int d9_cuda_orthogonal_start(d9_cuda_stream stream, const d9_cuda_orthogonal *or
 int d9_cuda_orthogonal_apply(d9_cuda_stream stream, const d9_cuda_orthogonal *orthogonal,
                              const d9_cuda_filters *filters, const d9_cuda_orthogonal_arrays *arrays);
 
-/* a = ratio a + (1 - ratio) x */
+/* a = ratio a + (1 - ratio) x, with the ratio of *step (NULL: of step 0) */
 int d9_cuda_lerp(d9_cuda_stream stream, d9_cuda_coefficient ratio, const int64_t *step, const float *x, int64_t count,
                  float *a);
 

@@ -53,8 +53,8 @@ D9_DEVICE float power_of_two(int exponent) {
     return d9_float_of_bits(static_cast<uint32_t>(exponent + EXPONENT_BIAS) << 23);
 }
 
-/* Returns the exponent e, at most 126, with which the largest magnitude of the thread block's weights times 2^e is in
- * [2^13, 2^14). All threads of the block must call it. */
+/* Returns the exponent e with which the largest magnitude of the thread block's weights times 2^e is in [2^13, 2^14);
+ * 126 if the weights are too small for that or 0. All threads of the block must call it. */
 D9_DEVICE int exponent_of(const float w[8]) {
     D9_SHARED(int, most, D9_BLOCK / D9_WARP);
     int largest = 0; /* largest magnitude as bits: without their sign bit, floats are ordered like their bits */
@@ -190,8 +190,8 @@ int d9_moments_apply_half(d9_cuda_stream stream, const d9_cuda_moments &s, int64
 
 /* ---- backward ---- */
 
-/* Loads one row of the patches of four consecutive output pixels, the first at (line, column). Pixels past the end of a
- * run need no zeros, because their gradients are 0. */
+/* Loads one row of the patches of four consecutive output pixels, the first at (line, column). is_ones: the last row,
+ * which is 1. Pixels past the end of a run need no zeros, because their gradients are 0. */
 template <int S>
 D9_DEVICE uint2 load_patches(const d9_cuda_moments &s, const uint16_t *image, const patch_row &of, bool is_ones,
                              int column, int line) {

@@ -139,8 +139,8 @@ D9_DEVICE void d9_norm_add_backward(const d9_vector<V> &dz, const d9_vector<V> &
 }
 
 /* Sums N values over the lanes of a column (`columns` apart) with shuffles between lanes that differ in one bit. While
- * more than one value is left, each lane of a pair continues with half of the values. One lane writes each sum to
- * to[value * columns + column]. */
+ * more than one value is left, each lane of a pair continues with half of them. One lane writes each sum to
+ * to[value * columns + column]. Callers pass offset D9_REDUCED_LANES / 2, first 0 and writes true. */
 template <int N>
 D9_DEVICE void d9_norm_sum_lanes(double *values, int offset, int columns, int first, bool writes, double *to) {
     const int lane = static_cast<int>(threadIdx.x) % D9_WARP;

@@ -32,7 +32,7 @@ static double cost(const d9_kernel_norm *norm, const d9_cuda_norm_algorithm *a, 
     const int64_t clusters = norm->groups * d9_ceiling(norm->channels / D9_WIDE, a->runs);
     const int64_t rows = norm->images / norm->groups * norm->pixels, lines = D9_BLOCK / a->runs * a->blocks;
     const double used = rows < lines ? static_cast<double>(rows) / static_cast<double>(lines) : 1;
-    const double blocks = used * static_cast<double>(clusters * a->blocks) / limits.multiprocessors; /* of each */
+    const double blocks = used * static_cast<double>(clusters * a->blocks) / limits.multiprocessors; /* on each */
     const double waves = static_cast<double>(d9_ceiling(clusters, at_once)),
                  bytes = static_cast<double>(a->block_bytes);
     return (a->keeps_x ? 1 : 1.25) * (a->runs < 4 ? 1.05 : 1) * (1 + waves * (1 + (32 << 10) / bytes) / blocks);

@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
 /* ---- the update ---- */
 
 struct state_arrays {
-    float *of[D9_UPDATE_STATES]; /* nullptr: zeros, not stored */
+    float *of[D9_UPDATE_STATES]; /* nullptr: the state is 0 in every step and is not stored */
 };
 
 D9_DEVICE d9_update_terms_float terms_of(const d9_cuda_update &rule) {

@@ -184,8 +184,8 @@ D9_FN void d9_augment_draw_change(const d9_augment_rule *rule, uint32_t sample, 
     draws->slot[D9_DRAW_CHANGE + 2] = change.number[1];
 }
 
-/* True if the rule resizes or changes images; d9_augment_bytes then computes the bytes of a pixel. Otherwise they are
- * those of one pixel of the image. */
+/* True if the rule resizes or changes images; d9_augment_bytes then computes the bytes of an output pixel. Otherwise
+ * they are the bytes of one pixel of the image. */
 D9_FN int d9_augment_is_general(const d9_augment_rule *rule) {
     return d9_augment_resizes(rule) || d9_augment_on(rule, D9_AUGMENT_CHANGE);
 }
@@ -260,10 +260,10 @@ D9_FN int d9_augment_resized(const uint8_t *image, int row_size, int stored, d9_
     return (sum + D9_RESIZE_UNIT * D9_RESIZE_UNIT / 2) / (D9_RESIZE_UNIT * D9_RESIZE_UNIT);
 }
 
-/* With a rule that d9_augment_is_general: sets `bytes` (channels) of output row y, column x from an image (height,
- * width, stored); stored 1: all channels are equal. Returns false, without bytes, if a change moved the pixel's source
- * out of the image: the normalised pixel is then 0, the mean colour. `changes`: CHANGE is on; a constant lets the
- * compiler drop unused code. Constant trip counts let a GPU load all channels at once. */
+/* For rules that are general (d9_augment_is_general): sets `bytes` (channels) of output row y, column x from an image
+ * (height, width, stored); stored 1: all channels are equal. Returns false without setting `bytes` if a change moved
+ * the pixel's source out of the image: the normalised pixel is then 0, the mean colour. `changes`: CHANGE is on; a
+ * constant lets the compiler drop unused code. Constant trip counts let a GPU load all channels at once. */
 D9_FN int d9_augment_bytes(bool changes, const d9_augment_rule *rule, const uint8_t *image, int stored, int channels,
                            const int32_t *draws, int y, int x, int *bytes) {
     const d9_change change = {draws[D9_DRAW_CHANGE], {draws[D9_DRAW_CHANGE + 1], draws[D9_DRAW_CHANGE + 2]}};

@@ -1,8 +1,8 @@
 /* Recurrent cells: one unit in one step, forward and backward. Include with D9_REAL set (real.h).
  *
- * gx (gates) is the input's side, W x + b_ih, and a (gates) the state's side, U h' + b_hh, where h' and c' are the
- * states before the step. Equations and order of the gates are those of PyTorch and cuDNN. d = dh + dy is the gradient
- * of h, from the next step and from the output:
+ * The pre-activations of the gates have two parts, gx (gates) = W x + b_ih from the input and a (gates) = U h' + b_hh
+ * from the state; h' and c' are the states before the step. Equations and order of the gates are those of PyTorch and
+ * cuDNN. d = dh + dy is the gradient of h, from the next step and from the output:
  *
  *   ELMAN  h = f(gx + a)                                   p = d f'(h); dgx = da = p
  *   GRU    r, z = sigmoid(gx + a), n = tanh(gx_n + r a_n)  dn = d (1 - z) (1 - n^2), dz = d (h' - n) z (1 - z),

@@ -1,6 +1,6 @@
-/* The changes of an image, of which D9_AUGMENT_CHANGE draws one for each image: most move the image's pixels or alter
- * their bytes, NONE does nothing. Pixels are computed in integers, so that every backend has the same bytes. The unit
- * of magnitudes is 1 / D9_CHANGE_UNIT.
+/* The changes among which D9_AUGMENT_CHANGE draws one for each image. A change moves the image's pixels or alters their
+ * bytes; NONE does nothing. Pixels are computed in integers, so that every backend has the same bytes. The unit of
+ * magnitudes is 1 / D9_CHANGE_UNIT.
  *
  * Shears and rotations have the middle of the image as their centre, and every pixel shows the nearest source pixel:
  * ROTATE by 90 degrees on 2 x 2 shows at (0, 0) the pixel (0, 1) or (1, 0). With magnitude m, BRIGHTNESS, SATURATION
@@ -64,7 +64,7 @@ D9_FN int d9_change_has_sign(int row) {
     }
 }
 
-/* turn: cosine and sine of an angle between -pi and pi, rounded towards 0. Angle and results are in units of
+/* Sets `turn` to cosine and sine of an angle between -pi and pi, rounded towards 0. Angle and results are in units of
  * 1 / D9_CHANGE_UNIT. The terms of the Taylor series are multiples of 2^-40. */
 D9_FN void d9_change_cosine_sine(int32_t angle, int32_t turn[2]) {
     int64_t term = (int64_t)1 << 40, cosine = 0, sine = 0;

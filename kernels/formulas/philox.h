@@ -25,7 +25,7 @@ enum {
     D9_STREAM_DROPOUT = 7,   /* one word for each element, or for several; counter: formulas/dropout.h */
     D9_STREAM_JITTER = 8,    /* v[0]: brightness, v[1]: contrast */
     D9_STREAM_MIX = 9,       /* mixing weight of a batch; the counter has (step, 0) in place of (sample, epoch) */
-    D9_STREAM_GENERATE = 10, /* generated text; the counter has the word's 64-bit number in place of sample and epoch */
+    D9_STREAM_GENERATE = 10, /* generated text; the counter has the draw's 64-bit number in place of sample and epoch */
     D9_STREAM_PASTE = 11,    /* place of a batch's box, v[0]: y, v[1]: x, v[2]: if it is used; counter as for MIX */
     D9_STREAM_RESIZE = 12,   /* v[0]: share of the area, v[1]: aspect ratio, v[2]: y, v[3]: x; draw: the attempt */
     D9_STREAM_SEARCH = 13,   /* hyperparameters of a search; the counter has the number of the trial in place of the

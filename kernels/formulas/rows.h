@@ -1,5 +1,5 @@
-/* Enumerations of the losses and of the rows of activations.def, updates.def and cells.def, used by graph, kernels and
- * formulas. */
+/* Enumerations of the losses and of the rows of activations.def, updates.def and cells.def, with functions that read
+ * columns of these tables. */
 #pragma once
 
 #include "kernels/formulas/common.h"

@@ -22,7 +22,7 @@
 #include "kernels/formulas/rows.h"
 
 typedef struct D9_OF(d9_update_terms) {
-    D9_REAL rate, decay, share;
+    D9_REAL rate, decay, share; /* l, d and share of the formulas above; share is read only by ADAM and ADAMW */
     D9_REAL correction[D9_UPDATE_STATES]; /* bias correction of each state that is a moving average */
     D9_REAL numbers[D9_UPDATE_NUMBERS];
 } D9_OF(d9_update_terms);

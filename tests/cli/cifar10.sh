@@ -32,7 +32,7 @@ mkdir cifar-10-batches-bin && ln "$data"/*.bin cifar-10-batches-bin 2>/dev/null 
 tar -cf given.tar cifar-10-batches-bin && rm -r cifar-10-batches-bin
 accepts "$dawn9" data fetch --data fetched --from given.tar --json
 json "$out" 'd["path"] == "fetched" and all(f["state"] == "ok" for f in d["files"])'
-# ---- no archive is read where verified files are ----
+# ---- the archive is not read if the folder has all files, verified ----
 : >given.tar
 accepts "$dawn9" data fetch --data fetched --from given.tar
 verdict

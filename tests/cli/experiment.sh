@@ -157,7 +157,7 @@ rejects 2 '--requeue --slurm' "$dawn9" experiment short.yaml --out listed --requ
 prints '^runs       1 of 4 done, 3 waiting$' "$dawn9" experiment short.yaml --out shards --shard 2/3
 accepts "$dawn9" experiment short.yaml --out shards --shard 1/3 --quiet
 prints '^runs       4 of 4 done$' "$dawn9" experiment short.yaml --out shards --shard 3/3 --quiet
-# A shard ends with the failure of its own runs alone. --commands prints no task for a run that is being trained.
+# Only failures of its own runs make a shard fail. --commands prints no task for a run that is being trained.
 echo '{config: tiny.yaml, seeds: 1, arms: {bad: {set: {train.lr: {knots: [0, end], values: [1.0e6, 1.0e6]}}}, good: {}}}' >some.yaml
 ends 5 'bad' "$dawn9" experiment some.yaml --out some --shard 1/2 --quiet
 accepts "$dawn9" experiment some.yaml --out some --shard 2/2 --quiet

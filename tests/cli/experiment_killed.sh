@@ -47,7 +47,7 @@ for workers in 1 2; do
         awk '{ print $1 / 3 }' lives$workers >shorter && mv shorter lives$workers
     done
     [ $kills -ge 2 ] || fail "only $kills kills found it alive"
-    : >$disturbed/experiment.json.1.partial # few kills come within the moment of writing
+    : >$disturbed/experiment.json.1.partial # planted, because few kills hit the moment of writing
     prints '^runs       6 of 6 done$' "$dawn9" experiment six.yaml --out $disturbed --workers $workers
     hashes $disturbed >disturbed.txt
     same calm.txt disturbed.txt "other runs or other numbers after $kills kills: $(diff calm.txt disturbed.txt)"

@@ -149,7 +149,7 @@ says_of records/predictions.txt '^clock of the multiprocessors .* 1755  inside$'
 says_of records/predictions.txt '^a step .* outside$'
 compare() { python3 "$source/experiments/gpu/compare.py" "$@"; }
 
-# compare.py has predictions for a step of an H200 and of an H100, of the form with SXM: it must not judge others.
+# compare.py has predictions for a step on the SXM versions of the H200 and the H100: it must not judge other cards.
 step() { # DEVICE SECONDS: writes the records of a step of the device to planted/
     rm -rf planted && mkdir planted
     echo '[{"backend": "cuda", "present": 1, "device": "'"$1"'"}]' >planted/devices.json
@@ -228,7 +228,7 @@ BROKEN=ncu observe sh "$script" broken profile build
 [ $status = 1 ] || fail "a broken ncu: status $status"
 grep -q '^profile  *7 ' "$err" && [ -f broken/build.done ] || fail "not the stages that were expected"
 BROKEN=nvidia-smi accepts sh "$script" broken bench # only its records are missing then
-# so it is if nvidia-smi does not know the device, and what it prints is not compared
+# the same if nvidia-smi does not know the device; its output is not compared then
 CUDA_VISIBLE_DEVICES=MIG-12345678-1234 accepts sh "$script" part bench compare
 [ -f part/bench-step-f32.json ] && [ ! -e part/clocks.csv ] || fail "not the records of a part of a GPU"
 grep -q '^clock of the multiprocessors .* not measured$' part/predictions.txt || fail "a clock of a part of a GPU"

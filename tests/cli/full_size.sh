@@ -167,7 +167,7 @@ count_is 12 ': done \('
 says '^convergence final,train.epochs=80 seed 1: waiting \(1.22 idle hours\)$' \
     '^airbench-seeds airbench94 seed 1: failed \(0.03 idle hours\)$' '^1.28 idle hours are left'
 
-# ---- --hours: only what fits, and no run that failed in itself ----
+# ---- --hours: only runs that fit, and none that has failed before ----
 runs sh $script --hours .5
 says 'no further run is missing that would end within .5 hours$'
 has "$err" '^airbench-seeds airbench94 seed 1 has failed; left out$'

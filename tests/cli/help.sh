@@ -44,7 +44,7 @@ prints '^train.from$' "$dawn9" help pretrained
 accepts "$dawn9" help batchsize # names before texts, and an option of several commands once
 [ "$(head -n 1 "$out")" = 'train --batch-size N' ] || fail "help batchsize does not begin with the option of that name"
 [ "$(grep -c -- '--batch-size N$' "$out")" = 1 ] || fail "help batchsize repeats an option"
-accepts "$dawn9" help data augmentation # texts with the words one after another before those with the words apart
+accepts "$dawn9" help data augmentation # entries with the words side by side come before those with the words apart
 [ "$(head -n 1 "$out")" = crop ] || fail "help data augmentation does not begin with a trick"
 [ "$(grep -n '^report$' "$out" | cut -d: -f1)" -gt "$(grep -n '^cutmix$' "$out" | cut -d: -f1)" ] || fail "report is not last"
 for word in auc AUC Auc; do # a term, and the last part of a key

@@ -68,7 +68,7 @@ runs cmake -S "$source/examples" -B examples "-DCMAKE_PREFIX_PATH=$prefix"
 runs cmake --build examples
 # shellcheck disable=SC2086
 prints '^epoch 1: train loss [0-9.]+, accuracy' examples/train synthetic.yaml model.safetensors threads=1 $small
-# the backend is the one that the command chooses: modules are found from the library
+# the library chooses the same backend as the command, so it finds the modules
 chosen=$(awk '/^backends/ { print $2 }' version)
 [ "$chosen" != cuda ] || chosen=$(sed -n 's/.*; \([a-z]*\) in f32 on .*/\1/p' "$out") # a CUDA build, perhaps without a GPU
 says "; $chosen in f32 on "

@@ -52,7 +52,7 @@ for level in $peers; do
     esac
 done
 if [ "$peers" ]; then
-    accepts on onednn auto auto --set train.epochs=0.5 # no further than the processor
+    accepts on onednn auto auto --set train.epochs=0.5 # must not exceed the processor's level
     case $ran in *avx512*) uses auto avx512 ;; *avx2*) uses auto avx2; avoids auto avx512 ;; esac
 fi
 

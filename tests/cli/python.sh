@@ -218,7 +218,7 @@ if sys.argv[2] == "comma":
     assert "," not in open("comma_run/epochs.tsv").read()
 print("all well")
 PYTHON
-# Such a locale need not be installed.
+# Makes a locale with a decimal comma, because the system may have none.
 printf '%s\n' 'comment_char %' 'escape_char /' LC_NUMERIC 'decimal_point ","' 'thousands_sep "."' 'grouping 3' 'END LC_NUMERIC' >comma.src
 localedef -c -i ./comma.src ./comma >/dev/null 2>&1
 [ -f comma/LC_NUMERIC ] && locale=comma || locale=none

@@ -87,7 +87,7 @@ PYTHON
 fi
 no_plots
 
-# ---- runs of another measure, of which the lowest is best ----
+# ---- runs scored by perplexity, where the lowest is best ----
 mkdir confused && cp -r exp/runs confused
 sed 's/"target": 5/"target": 220/' exp/experiment.json >confused/experiment.json
 asserts <<'PYTHON'

@@ -46,7 +46,7 @@ accepts "$dawn9" experiment short.yaml
 says '^ +1  trial000[1-7] +seed 1 ' '^runs       [0-9]+ done, [1-4] failed$' '^search     7 of 7 trials begun, [1-4] failed, ' '^verdict    [0-9] of 7 '
 prints '^work       0 runs left$' "$dawn9" experiment short.yaml --dry-run
 prints '^work       about [0-9]+ runs? left if none fails, ' "$dawn9" experiment short.yaml --dry-run --retry
-asserts <<'PYTHON' # other runs than successive halving selects fail
+asserts <<'PYTHON' # fails if the runs are not those that successive halving selects
 import glob, os
 plan = json.load(open("runs/short/experiment.json"))
 def result(trial, seed):

@@ -43,7 +43,7 @@ assert len(pairs) == 32 * 32 and abs(json.load(open("eval.json"))["auc"] - sum(p
 PYTHON
 cp -r texts/test other
 for config in '' sentiment.yaml; do
-    accepts "$dawn9" eval $config run --data other --json # by a vocabulary of these texts, whose words have other numbers, it would guess
+    accepts "$dawn9" eval $config run --data other --json # a new vocabulary of these texts would renumber the words
     json "$out" "d['accuracy'] == result('run')['accuracy'] and d['images'] == 64"
 done
 

@@ -98,7 +98,7 @@ says '^compare    .*/dawn9 compare many$'
 rejects 2 'run --runs --out' "$dawn9" train tiny.yaml --runs 2 --out run
 rejects 2 'many --out' "$dawn9" train tiny.yaml --out many --overwrite
 
-# ---- several seeds, interrupted: --resume counts what is finished by its record ----
+# ---- several seeds, interrupted: --resume skips the seeds whose record shows that they finished ----
 cp -r many half && rm -r half/seed6 && cp half/seed5/result.json seed5.json
 accepts "$dawn9" train tiny.yaml --runs 1 --set train.epochs=1 --out one --json
 json "$out" 'd["accuracy"]["runs"] == 1 and d["accuracy"]["standard_deviation"] is None'

@@ -1,4 +1,4 @@
-# Threads of a run wait asleep unless the user has chosen otherwise; commands that do not compute start only once.
+# A run starts itself again to let waiting threads sleep, unless the user chose otherwise; other commands start once.
 . "$(dirname "$0")/lib.sh"
 unset OMP_WAIT_POLICY GOMP_SPINCOUNT KMP_BLOCKTIME
 tiny | slower | sed 's/epochs: 2/epochs: 200/' >long.yaml

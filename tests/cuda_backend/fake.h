@@ -19,12 +19,12 @@ enum { D9_FAKE_CHOICES = 7 };    /* number of choices offered per convolution: s
 typedef struct d9_fake_counts {
     int64_t calls;                             /* of the runtime, except a few queries */
     int64_t allocations, frees, writes, reads; /* rejected allocations included */
-    int64_t waits;                             /* waits that ran all queued work, unless only copies to the host */
+    int64_t waits;                             /* waits that ran all queued work, if more than copies to the host */
     int64_t event_waits;                       /* waits for an event that left later work in the queue */
     int64_t queued_replays, most_queued;       /* graphs launched and not yet run; their maximum so far */
     int64_t captures, instantiations, replays;
     int64_t convolutions, plans, listed;           /* run; built; requests for lists of choices */
-    int64_t runs[D9_FAKE_CHOICES + 2];             /* convolutions by choice; the last: e62, which is not offered */
+    int64_t runs[D9_FAKE_CHOICES + 2];             /* convolutions by choice; [1]: e1; the last: e62, never offered */
     int64_t libraries;                             /* times that cuBLAS was opened */
     int64_t products, matrices, captured_products; /* batches run; matrices in them; batches captured */
     int64_t unsteady_products;                     /* plans of products that would accept sums in any order */

@@ -26,8 +26,8 @@ struct cublasLtMatrixLayoutOpaque_t {
     int32_t batch;
 };
 struct cublasLtMatmulPreferenceOpaque_t {
-    uint64_t most;
-    uint32_t sums, alignment; /* alignment: the value set last, of any of the matrices */
+    uint64_t most;            /* workspace bytes */
+    uint32_t sums, alignment; /* mask of reduction schemes; the alignment set last, of any of the matrices */
 };
 typedef struct cublasLtMatrixLayoutOpaque_t layout;
 
@@ -44,7 +44,7 @@ static cublasStatus_t destroy_descriptor(void *made) {
     return CUBLAS_STATUS_SUCCESS;
 }
 
-/* Sets an attribute if `bytes` is its size. */
+/* Sets an attribute of `right` bytes; rejects a value of another size. */
 static cublasStatus_t set_attribute(void *attribute, size_t right, const void *value, size_t bytes) {
     if (!attribute || bytes != right) return CUBLAS_STATUS_INVALID_VALUE;
     memcpy(attribute, value, bytes);

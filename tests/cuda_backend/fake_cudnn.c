@@ -32,7 +32,7 @@ static const fake_choice fake_choices[] = {
 enum { ROWS = sizeof fake_choices / sizeof *fake_choices, REJECTED = 2, FAILING = 4, ROUNDING = 62 };
 _Static_assert(ROWS == (int)D9_FAKE_CHOICES + 2, "they are counted there");
 
-/* The index in `fake_choices` and of counters: the number of the engine, or the last; 0: there is no such engine. */
+/* Index of an engine in `fake_choices` and in the counters: its number, or the last row for e62; 0: no such engine. */
 static int row_of(int64_t engine) {
     if (engine == ROUNDING) return ROWS - 1;
     return engine > 0 && engine <= D9_FAKE_CHOICES ? (int)engine : 0;

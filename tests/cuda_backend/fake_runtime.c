@@ -158,7 +158,7 @@ cudaError_t cudaRuntimeGetVersion(int *version) {
 
 static d9_model_list *first_list(void) { return the_stream.captured ? the_stream.captured : the_stream.pending; }
 
-/* Another thread may end the hang. */
+/* Atomic, because another thread may end the hang. */
 bool d9_fake_hangs(void) {
     const int64_t hang = __atomic_load_n(&fake.hang_reduction, __ATOMIC_ACQUIRE);
     return hang && fake.counts.reductions >= hang;

@@ -85,8 +85,8 @@ static void check_biased_logits(backend_test *r, const product_shape *s, d9_type
 #define CONVS                                                                                                          \
     { "conv", "conv_backward_data", "conv_backward_weight" }
 
-/* Shapes, in order: two linear layers with more weights than our own kernels accept, and one with exactly as many; two
- * linear layers of texts; f32 logits; a stem, a projection, and a window with stride 2. */
+/* Shapes, in order: two linear layers with more weights than our own kernels accept, and one with the most that they
+ * accept; two linear layers of texts; f32 logits; a stem, a projection, and a window with stride 2. */
 void compare_products(backend_test *r, const d9_type *types, int type_count) {
     static const product_shape shapes[] = {
         {{4, {5, 3, 1, 257}}, {2, {86, 771}}, {2, {5, 86}}, {0, 0, 0}, BY_CUBLAS, false},

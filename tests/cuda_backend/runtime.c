@@ -52,7 +52,7 @@ TEST(steps_load_no_code) {
     }
 }
 
-/* `bench cold` loads code before the first step, as a run does; `bench step` shows that steps would load it. */
+/* `bench cold` loads code before the first step, as a run does; with `bench step` the first step loads it. */
 TEST(a_cold_benchmark_begins_as_a_run) {
     for (int cold = 0; cold < 2; cold++) {
         d9_session session = {0};
@@ -323,7 +323,7 @@ static const d9_backend *open_device(d9_device **device) {
     return backend;
 }
 
-/* Process i of a host opens device i; with one visible device, that one. */
+/* Process i of a host opens device i, or the only visible device; with too few devices it is rejected. */
 TEST(each_process_of_a_host_has_a_gpu) {
     static const struct {
         int devices, host_rank, host_ranks, opened;

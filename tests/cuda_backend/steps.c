@@ -132,8 +132,8 @@ TEST(every_step_is_the_reference_s) {
     }
 }
 
-/* The sum over two processes, of which the other one has equal gradients (f32). Its numbers in f64 are zeros, which say
- * that it has no NCCL. */
+/* Sums values over two processes: the other one has the same gradients (f32), and zeros for values in f64, which mean
+ * that it cannot load NCCL. */
 static d9_status add_twin(d9_context *unused, d9_parallel *parallel, void *values, int64_t count, bool wide) {
     (void)unused, (void)parallel;
     for (int64_t i = 0; i < count && !wide; i++) ((float *)values)[i] *= 2;

@@ -4,7 +4,7 @@
 #include "tests/support/graphs.h"
 #include "tests/support/test.h"
 
-/* Host and PCI address of the other process's GPU; the processes exchange theirs before the first sum of a run. */
+/* Host and PCI address of a process's GPU (pci 0: no NCCL), which the processes exchange before a run's first sum. */
 typedef struct other_gpu {
     double host, pci;
 } other_gpu;
@@ -12,7 +12,7 @@ enum { OWN_PCI = (D9_FAKE_PCI_BUS << 8) + 1 };
 static const other_gpu another = {0, OWN_PCI + 512}, same = {0, OWN_PCI}, elsewhere = {1, OWN_PCI}, none = {0, 0};
 static other_gpu other;
 static int own_device; /* this process's GPU, whose PCI bus follows from its number */
-static bool told;
+static bool told;      /* the GPUs of this run were exchanged */
 
 static d9_status broadcast(d9_context *of, d9_parallel *parallel, void *bytes, int64_t size) {
     (void)of;

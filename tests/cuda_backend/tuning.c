@@ -269,8 +269,8 @@ TEST(choices_that_do_not_repeat_are_banned) {
     watch_assert_nothing_left();
 }
 
-/* Returns the text with every e3 at a line's end replaced by e62, which the fake never offers but can run; keeps of
- * the lines that contain `unlike` (NULL: none) the e3. */
+/* Returns the text with every e3 at the end of a line replaced by e62, which the fake never offers but can run. Lines
+ * that contain `unlike` keep their e3; NULL: no line does. */
 static const char *with_e62(const char *text, const char *unlike) {
     d9_text *changed = test_text();
     for (const char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
@@ -281,8 +281,8 @@ static const char *with_e62(const char *text, const char *unlike) {
     return changed->bytes;
 }
 
-/* Engine 62 rounds partial sums of weight gradients. A choice of it that an earlier version cached is not used for
- * them, and a saved plan that names it is rejected; other passes may use it. */
+/* Engine 62 rounds partial sums of weight gradients. It is not used for them even if the cache names it, and a saved
+ * plan that names it for them is rejected; other passes may use it. */
 TEST(engines_that_round_partial_sums_are_not_used) {
     static watch first, w;
     d9_session session;

@@ -24,8 +24,8 @@ static void set_tensor_cores(bool on) {
     if (fake) fake->tensor_cores = on;
 }
 
-/* The first layers of this network have so few channels that their norms are computed from the image or from the
- * previous layer, without the stored output of the convolution; their gradients are not. */
+/* In these networks, of width 2, the first convolutions have so few inputs that the closed form of a first layer
+ * (backends/cuda/moments.c) also computes norms of later layers. */
 TEST(another_framework_s_numbers_are_reproduced_in_half_precision) {
     run_check_verify("cuda", "bf16", "resnet18_cifar.safetensors", 1);
     run_check_verify("cuda", "fp16", "stochastic_depth.safetensors", 1);
@@ -89,9 +89,9 @@ TEST(tf32_widens_the_limits_of_its_products_alone) {
     set_tensor_cores(false);
 }
 
-/* Verifies a small case while the fake cuDNN sums weight gradients as `sums` says: the row "rule by rule" must pass if
- * they are right, and fail otherwise. In the step that is repeated with divided weights (rule_comparison.h) gradients
- * are subnormal numbers of fp16. */
+/* Verifies a small case while the fake cuDNN sums weight gradients by the method `sums`: the row "rule by rule" must
+ * pass for D9_FAKE_SUMS_RIGHT and fail for the others. In the step that is repeated with divided weights
+ * (rule_comparison.h) gradients are subnormal numbers of fp16. */
 static void check_verdict_on_sums(d9_fake *fake, const char *precision, d9_fake_sums sums) {
     static run_verified v;
     bool passed = false;

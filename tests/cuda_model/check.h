@@ -18,7 +18,7 @@ void d9_check_fail(d9_check *check, const char *format, ...) __attribute__((form
 void d9_check_launch(d9_check *check, int error);
 #define LAUNCH(call) d9_check_launch(check, call)
 
-/* ---- arrays between guard bytes, at first NaN (0xff), and arrays without guards; d9_check_done frees all ---- */
+/* ---- arrays between guard bytes, initially 0xff (NaN), and arrays without guards; d9_check_done frees all ---- */
 typedef struct d9_array {
     void *data;
     int64_t bytes, count;
@@ -38,7 +38,7 @@ float d9_array_at(const d9_array *array, int64_t at);
 
 /* Compares `got` with `expected`, rounded to got's storage type. tolerance 0: must be equal; otherwise a difference may
  * be `tolerance` times the largest expected magnitude plus, in half precision, one unit in the last place. NaN fails,
- * and so do more than eight expected values of which more than 95% are 0. */
+ * and so does an array of more than eight elements if more than 95% of the expected ones are 0. */
 void d9_check_array(d9_check *check, const char *what, const float *expected, const d9_array *got, double tolerance);
 
 /* The tolerance of a sum of values that were rounded to `store`: `tolerance`; with contracted kernels, which may round

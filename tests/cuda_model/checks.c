@@ -14,7 +14,7 @@ d9_check d9_cuda_check_run(const char *name, d9_cuda_check_function *run, bool c
     return check;
 }
 
-/* With a count of 0 each launcher must return 0 and access no array. */
+/* With a count of 0 each of these launchers must return 0 and access no array. */
 void d9_cuda_check_empty(d9_check *check) {
     const d9_kernel_in in = {NULL, D9_KERNEL_F32};
     const d9_kernel_out out = {NULL, D9_KERNEL_F32};

@@ -84,8 +84,8 @@ static void check_forward(d9_check *check, const d9_kernel_norm *shape, d9_kerne
 }
 
 /* A grid has at most 65535 blocks along y, one for each slice of a group's rows; large norms must use 32767 or more of
- * them. The number of slices follows from the size of the scratch memory: for each group and channel, a norm's has two
- * sums of each slice and four terms; for each channel, a bias's has one sum of each slice. */
+ * them. The number of slices is computed from the scratch sizes: a norm needs two doubles per slice and four floats for
+ * each group and channel, the gradient of a bias one double per slice for each channel. */
 static void check_slices(d9_check *check) {
     static const d9_kernel_norm large[] = {{1 << 20, 33, 30, 1}, {1 << 22, 100, 64, 2}, {1 << 20, 2047, 1, 1}};
     for (size_t i = 0; i < sizeof large / sizeof *large; i++) {

@@ -92,7 +92,7 @@ void d9_cuda_check_update_guarded(d9_check *check) {
         }
 }
 
-/* Updates one to four filters of one shape, without the iterations, whose matrix products other launches compute. how:
+/* Updates one to four filters of one shape, without the Newton-Schulz iterations, which are other launches. how:
  * 0: no guard, 1: a guard, 2: a guard that has seen a bad gradient. now: the step normalises the weights. fp16, which
  * the CPU lacks, is compared with f32. */
 static void check_orthogonal(d9_check *check, d9_cuda_orthogonal rule, int how, bool now) {
@@ -145,9 +145,9 @@ void d9_cuda_check_orthogonal(d9_check *check) {
         }
 }
 
-/* Compares clipped gradients (count) with a factor computed here. With a guard the norm is that of the gradients
- * without their loss scale. bad: 0, or the value of one gradient: if infinite, it must become NaN and the others 0; if
- * NaN, the others must stay as they are. */
+/* Clips `count` gradients to the norm `most`, and compares them with gradients multiplied by a factor computed here.
+ * With a guard the norm is that of the unscaled gradients. bad: 0, or the value of one gradient: if infinite, it must
+ * become NaN and the others 0; if NaN, the others must stay as they are. */
 static void check_clip(d9_check *check, int64_t count, int shift, double most, const d9_cuda_guard *guard, float bad) {
     const d9_cuda_clip clip = {{shares, 0}, most, &step, guard};
     float *g = d9_random(D9_KERNEL_F32, count, 48);
@@ -210,9 +210,9 @@ void d9_cuda_check_advance(d9_check *check) {
 }
 
 typedef struct bad_place {
-    int64_t at;
+    int64_t at; /* index of the gradient that is not finite; -1: none */
     float value;
-    int32_t parameter;
+    int32_t parameter; /* the parameter that the guard must record */
 } bad_place;
 
 void d9_cuda_check_guard_check(d9_check *check) {
@@ -225,7 +225,7 @@ void d9_cuda_check_guard_check(d9_check *check) {
             if (places[p].at >= 0) g[places[p].at] = places[p].value;
             if (places[p].at >= 0) g[COUNT - 1] = NAN; /* a later one must not hide it */
             d9_array array = d9_array_of(store, COUNT, store == D9_KERNEL_BF16, g);
-            for (int part = 0; part < 2; part++) { /* all gradients, or those from element 500 on */
+            for (int part = 0; part < 2; part++) { /* the array holds all gradients, or those from 500 on */
                 d9_cuda_guard guard = {.scale = 1, .inverse = 1, .bad = D9_CUDA_FINE};
                 LAUNCH(d9_cuda_guard_check(NULL, IN(array), COUNT, from[part], ends[part], 4, &guard));
                 expect(check, "guard_check", guard.bad, places[p].parameter);

@@ -84,8 +84,8 @@ TEST(arrays_are_aligned_as_declared) {
     for (int i = 0; i < 3; i++) assert_int_equal(place[i], 16);
 }
 
-/* With some seed, each block is the last to pass its barrier. Blocks begin before others have ended; at most three run
- * at a time. */
+/* For each block there is a seed with which it is the last to pass its barrier. Blocks begin before others have ended;
+ * at most three run at a time. */
 TEST(clusters_run_in_any_order) {
     enum { SEEDS = 32, BLOCKS = D9_SCENARIO_BLOCKS };
     int last[BLOCKS] = {0}, interleaved = 0;

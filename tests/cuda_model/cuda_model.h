@@ -92,7 +92,7 @@ void d9_model_barrier(const char *file, int line);
 
 /* ---- clusters: consecutive blocks along y ---- */
 void d9_model_cluster_barrier(const char *file, int line);
-const void *d9_model_cluster_shared(const void *own, unsigned rank);
+const void *d9_model_cluster_shared(const void *own, unsigned rank); /* place of `own` in the cluster's block `rank` */
 #define D9_HAS_CLUSTERS      1
 #define D9_CLUSTER_BARRIER() d9_model_cluster_barrier(__FILE__, __LINE__)
 #define D9_CLUSTER_ARRIVE()  static_cast<void>(0)
@@ -117,7 +117,7 @@ int d9_device_clusters(kernel_type, unsigned, unsigned cluster, int64_t bytes, c
     return d9_model_clusters(cluster, static_cast<size_t>(bytes));
 }
 
-/* ---- exchanges within a warp: all lanes of `mask` must reach the same call ---- */
+/* ---- exchanges within a warp: all lanes of `mask` must reach the same call. source: lane that a shuffle reads ---- */
 enum d9_model_exchange { D9_MODEL_SHUFFLE, D9_MODEL_BALLOT, D9_MODEL_SYNC };
 uint64_t d9_model_exchange_lanes(const char *file, int line, d9_model_exchange kind, unsigned mask, uint64_t value,
                                  int source);

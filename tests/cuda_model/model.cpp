@@ -57,8 +57,8 @@ enum class wait { none, turn, barrier, cluster, warp }; /* turn: lets other thre
 struct fiber {            /* a stack on which threads run, one after another */
     void *left = nullptr; /* stack pointer while it does not run */
     std::unique_ptr<char[]> stack;
-    size_t unused = 0; /* bytes at its end */
-    void *fake = nullptr;
+    size_t unused = 0;    /* bytes at its end */
+    void *fake = nullptr; /* AddressSanitizer's state of the stack while it does not run */
 };
 
 struct thread_state {
@@ -263,7 +263,7 @@ void fail(const std::string &why, int error = D9_MODEL_LAUNCH_FAILURE) {
     m.error = error;
 }
 
-/* ---- waiting threads: true if they can continue ---- */
+/* ---- waiting threads: the functions return true if some can continue ---- */
 
 /* Opens the barrier at which threads [begin, end) of a block or cluster wait, if all have reached it. */
 bool open_barrier(wait kind, size_t begin, size_t end) {
@@ -587,7 +587,7 @@ void d9_model_cluster_barrier(const char *file, int line) {
     if (note_site(&m.waits, file, line)) wait_here(wait::cluster, file, line);
 }
 
-/* Lets other clusters run between a thread's writes and its next atomic. */
+/* Lets other clusters run between a thread's writes and its next atomic, then tells the race check of the fence. */
 void d9_model_fence(const char *file, int line) {
     if (!note_site(&m.fences, file, line)) return;
     wait_here(wait::turn, file, line);

@@ -58,7 +58,7 @@ struct watcher {                      /* the state of the check */
     std::vector<reading> readings; /* of the launch */
     uint64_t first_reading = 1;
     uint64_t spare = 0; /* index of the first of the readings that no cell has any more; they form a list */
-    /* by address of a word: what the threads that did an atomic on it knew at their last fence before it */
+    /* by address of a word: operations that threads knew at their last fence before an atomic on the word */
     std::unordered_map<uintptr_t, d9_race_known> left;
 };
 

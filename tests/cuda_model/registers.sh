@@ -4,8 +4,8 @@
 # usage: tests/cuda_model/registers.sh [--write] [FOLDER]
 #
 # --write first rewrites tests/cuda_model/registers.tsv; use it after every intended change of a kernel. The build goes
-# to FOLDER (build-registers). Takes two minutes on two cores. Needs nvcc (CUDA 12.8 or later, for all architectures)
-# and python3.
+# to FOLDER (default: build-registers). Takes two minutes on two cores. Needs python3 and nvcc (CUDA 12.8 or later, for
+# all architectures).
 set -eu
 cd "$(dirname "$0")/../.."
 

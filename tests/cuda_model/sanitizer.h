@@ -20,7 +20,7 @@ static inline void d9_memory_allow(const void *from, size_t bytes) { __asan_unpo
 static inline void d9_memory_leave(void **fake, const void *bottom, size_t bytes) {
     __sanitizer_start_switch_fiber(fake, bottom, bytes);
 }
-/* It continues. *bottom, *bytes: the stack on which it was before. */
+/* The program has arrived on a stack. fake: its kept state, NULL at first. *bottom, *bytes: the stack that it left. */
 static inline void d9_memory_arrive(void *fake, const void **bottom, size_t *bytes) {
     __sanitizer_finish_switch_fiber(fake, bottom, bytes);
 }

@@ -1,5 +1,5 @@
 /* CSV tables of labels. The input's first byte chooses the options: bit 0 several labels, bit 1 groups, bit 2 a column
- * for the split; the rest is the table. Every row that is read has a file, labels that exist and a part. */
+ * for the split; the rest is the table. Every row that is read has a file, existing labels and a part of the split. */
 #include "data/labels.h"
 #include "tests/fuzz/support/fuzz.h"
 

@@ -3,7 +3,7 @@
 usage: checker.py FOLDER PROCESS     ends when the process has ended
 
 A question comes through the FIFO FOLDER/ask: a working folder, a name and arguments, each ended by a zero byte. The
-answer, "yes" or "no", goes to the FIFO FOLDER/answer. FOLDER/err gets what is wrong in a JSON file."""
+answer, "yes" or "no", goes to the FIFO FOLDER/answer. Failed expressions and errors are written to FOLDER/err."""
 import json, os, re, signal, sys
 
 folder, process = sys.argv[1], int(sys.argv[2])
@@ -15,7 +15,7 @@ def result(run):
 
 
 def holds(path, *expressions):
-    """Whether each expression holds for `d`, the content of the file."""
+    """True if each expression holds for `d`, the content of the JSON file. Writes the others to FOLDER/err."""
     with open(folder + "/err", "w"), open(path) as file:
         names = {"json": json, "sys": sys, "result": result, "d": json.load(file)}
     wrong = [expression for expression in expressions if not eval(expression, names)]
@@ -25,7 +25,7 @@ def holds(path, *expressions):
 
 
 def complaint(words):
-    """Whether FOLDER/err is one line that begins "dawn9: " and has each of the words, which are divided by spaces."""
+    """True if FOLDER/err is one line that begins "dawn9: " and matches each pattern in `words`, separated by spaces."""
     with open(folder + "/err", "rb") as file:
         line, *rest = os.fsdecode(file.read()).split("\n")
 
@@ -38,7 +38,7 @@ def complaint(words):
 
 
 def look():
-    """Notes the files below the working folder, for `as_before`."""
+    """Remembers the files below the working folder, for `as_before`."""
     global found
     found = files()
     return True
@@ -49,7 +49,7 @@ def as_before():
 
 
 def whole():
-    """Whether there is no half-written file below the working folder."""
+    """True if there is no half-written file below the working folder."""
     return not any(".part" in os.path.basename(path) for path in files())
 
 

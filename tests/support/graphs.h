@@ -30,7 +30,7 @@ typedef struct op_case {
 } op_case;
 
 void op_case_begin(op_case *c, d9_context *context, const char *name, d9_type compute, d9_type master, op_fill fill);
-/* Adds a value with random contents from low to high: integers if c->fill or the type says so. */
+/* Adds a value with random contents from low to high: integers if c->fill is OP_FILL_INTEGER or `type` is integer. */
 d9_value_id op_input(op_case *c, const char *name, d9_buffer buffer, d9_type type, d9_shape shape, double low,
                      double high);
 /* Adds a value: op_with_content with these contents in scratch memory, op_output without contents. */
@@ -52,7 +52,7 @@ int64_t op_count(const op_case *c, d9_value_id value); /* number of elements */
 double op_round(d9_type type, double x);               /* x rounded to `type` */
 
 /* ---- the table of cases: every operation, also at odd sizes ---- */
-typedef struct op_spec {
+typedef struct op_spec { /* some operations use fields otherwise: see their builders in specs.c */
     d9_op op;
     int64_t t; /* tokens of each text; 0: the samples are images */
     int64_t n; /* samples; of an operation on vectors, such as an update or a copy: elements; of an orthogonal update: 1

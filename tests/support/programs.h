@@ -8,7 +8,7 @@
  * side from 8 up. */
 extern const char *const program_many_tricks;
 
-/* `images` RGB training images of side x side, half as many for evaluation; ten classes; batch, epochs of `config` */
+/* `images` RGB training images of side x side, half as many to evaluate; 10 classes; batch size, epochs of `config` */
 d9_extent program_extent(const d9_config *config, int64_t images, int64_t side);
 
 /* These configurations and programs live until the running test ends; a failing call fails the test. program_config

@@ -143,7 +143,7 @@ void run_data_rejected(const char *folder, d9_dataset_options options, d9_status
 
 extern const char *experiment_folder; /* set by experiment_make_folder */
 
-/* Makes the folder, with the text `tiny` in tiny.yaml. test_keep says when the folder is removed. */
+/* Makes the folder, with the text `tiny` in tiny.yaml. It is removed when things kept by test_keep are released. */
 void experiment_make_folder(const char *tiny);
 /* Writes x.yaml and loads it. The experiment is freed when the running test ends. If experiment_load does not succeed,
  * the test fails. */

@@ -284,7 +284,7 @@ static void build_last(op_case *c, const op_spec *s, d9_node *node) {
     node->outputs[0] = add_result(c, forward ? "y" : "dx", forward ? matrix(s->n, s->c) : samples(s, s->c));
 }
 
-/* variant: the number of processes, of which this is the second; 0: one process. build_dropout reads it likewise.
+/* variant, here and in build_dropout: the number of processes, of which this is the second; 0: one process.
  * parameter: added to x, so that the mean may exceed the spread. */
 static void build_norm(op_case *c, const op_spec *s, d9_node *node) {
     d9_shape per_group = matrix(s->group_size ? s->n / s->group_size : 1, s->c);
@@ -361,7 +361,7 @@ static void build_channels(op_case *c, const op_spec *s, d9_node *node) {
     node->outputs[0] = add_result(c, "y", samples(s, s->c + s->o));
 }
 
-/* s->kernel: the unit that is kept or dropped. */
+/* s->kernel: d9_dropout_unit; s->parameter: probability of dropping. */
 static void build_dropout(op_case *c, const op_spec *s, d9_node *node) {
     c->program.seed = 7;
     node->as.dropout = (d9_dropout_attributes){s->parameter, d9_role_stream("dropout"), false, s->variant ? 1 : 0,
@@ -513,7 +513,7 @@ static void build_stream(op_case *c, const op_spec *s, d9_node *node) {
 /* The bits of x as f32, the form in which draws for jitter are stored. */
 static double bits_of(double x) { return (double)(int32_t)d9_float_bits((float)x); }
 
-/* A ranking of the losses of `n` images, at least two of which are equal. */
+/* Ranks the losses of `n` images, among which are equal losses. */
 static void build_rank(op_case *c, const op_spec *s, d9_node *node) {
     const int64_t batches = s->n % 3 == 0 ? 3 : 1;
     node->as.batch = (d9_batch_attributes){.batch = s->n / batches, .count = s->n, .steps_per_epoch = STEPS_PER_EPOCH};

@@ -70,7 +70,7 @@ static int end_group(void **state) {
 
 void test_group(CMFixtureFunction set_up, CMFixtureFunction tear_down) { group[0] = set_up, group[1] = tear_down; }
 
-/* Freed memory stays with the process, because the system would clear its pages again for each session. */
+/* mallopt keeps freed memory in the process, because the kernel would zero its pages again for each session. */
 int test_run(void *state) {
     mallopt(M_MMAP_MAX, 0), mallopt(M_TRIM_THRESHOLD, -1);
     if (!count || count > MOST) return print_error("%zu tests, 1 to %d expected\n", count, MOST), 1;

@@ -184,7 +184,7 @@ TEST_WITH(dawn9_context *context, trains_saves_opens_evaluates_predicts, set_up)
 
 static void keep_warning(void *user, const char *line) { snprintf(user, 200, "%s", line); }
 
-/* The library warns of an evaluation on training images, and rejects another data.normalize, as `dawn9 eval` does. */
+/* Like `dawn9 eval`, an evaluation warns of images that were trained on, and rejects a changed data.normalize. */
 TEST_WITH(dawn9_context *context, evaluation_of_training_images_is_warned_of, set_up) {
     char line[200] = "";
     const char *path = run_path(folder, "saved.safetensors");

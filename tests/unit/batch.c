@@ -19,8 +19,8 @@ static d9_config *configure(const char *backend, const char *precision, const ch
                         backend, precision, model, settings, tricks);
 }
 
-/* Trains; returns the final state followed by the weights that are evaluated, `count` numbers. `poisoned`: the mean of
- * the gradients is overwritten with NaN before the first batch of each update. */
+/* Trains a run that must have `steps` batches; returns the final state followed by the weights that are evaluated,
+ * `count` numbers. `poisoned`: NaN overwrites the mean of the gradients before the first batch of each update. */
 static double *train(const d9_config *config, int64_t steps, bool poisoned, int64_t *count) {
     d9_session *session = run_session(config, 3);
     const d9_program *program = &session->program;
@@ -74,7 +74,7 @@ TEST(test_accumulated_batches_equal_one_large_batch) {
                                            {decoupled, freezing}, {sgd, ending}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const double distance = difference("reference", "f64", cases[i][0], cases[i][1]);
-        const double most = strstr(cases[i][1], "muon") ? 1e-5 : 1e-12; /* muon adds 1e-7 to the norm of the sum */
+        const double most = strstr(cases[i][1], "muon") ? 1e-5 : 1e-12; /* muon adds 1e-7 to a sum over the batch */
         if (!(distance < most)) fail_msg("{%s} {%s}: %g", cases[i][0], cases[i][1], distance);
     }
     assert_true(difference("cpu", "f32", sgd, augmented) < 1e-5);
@@ -146,7 +146,7 @@ TEST(test_phases_change_between_updates) {
                          46, 16, "f32"),
                      *growing = program_of(
                          configure("auto", "f32", resnet9, settings, "progressive: {scale: 0.6, share: 0.3}"), 46, 16,
-                         "f32"); /* 7.2 of 24 batches */
+                         "f32"); /* 7.2 of 24 batches: two updates */
     const d9_node *bias = program_node(&frozen->train, D9_OP_UPDATE, "update.whitening_bias");
     assert_ints(bias->when.until, 9, frozen->phase[0].from, 9);
     assert_ints(growing->phase_count, 1, growing->phase[0].until, 6);

@@ -420,7 +420,7 @@ TEST_WITH(bench *bench, test_a_failed_append_is_undone, open_bench, close_bench)
     bench->faults.truncate = true;
     context.log = log_to, context.log_user = line;
     assert_int_equal(d9_file_append(&context, path, "five\n", 5), D9_OUTPUT);
-    assert_memory_equal(line, "0 ", 2); /* the append stays: a warning */
+    assert_memory_equal(line, "0 ", 2); /* a warning: the record cannot be removed */
 }
 
 TEST_WITH(bench *bench, test_unreadable_and_unwritable_files_are_errors, open_bench, close_bench) {

@@ -64,7 +64,7 @@ TEST(threads_change_no_bit_outside_convolutions) {
         op_case c;
         op_case_make(&c, &context, i, f->bf16 ? D9_BF16 : D9_F32, D9_F32, OP_FILL_RANDOM);
         const d9_node *node = &c.graph->nodes[0];
-        /* convolutions may depend on the number of threads */
+        /* convolutions may depend on the number of threads, so they run twice on one */
         const d9_backend_options *second = is_conv(node->op) ? &one : &three;
         for (int o = 0; o < node->output_count; o++) {
             if (node->outputs[o] == D9_NONE) continue;
@@ -185,7 +185,7 @@ TEST(a_plan_that_does_not_fit_is_rejected) {
     fixture *f = *state;
     op_case c;
     make_conv(&c, &context, D9_OP_CONV, D9_F32, 27, OP_FILL_RANDOM);
-    assert_false(plan_is_accepted(f, &c, "conv\tconv\tonednn x3 jit:unknown\n")); /* 3 does not divide 8 images */
+    assert_false(plan_is_accepted(f, &c, "conv\tconv\tonednn x3 jit:unknown\n")); /* there is no x3 */
     assert_false(plan_is_accepted(f, &c, "conv\tconv\tfast\n"));
     assert_false(plan_is_accepted(f, &c, "conv\tconv\tonednn x99999999999999999999 a\n"));
     assert_false(plan_is_accepted(f, &c, "conv\tconv\town\n") || plan_is_accepted(f, &c, "conv\tconv\town fast\n"));

@@ -27,7 +27,7 @@ static void write_corpus(const char *folder) {
     for (int p = 0; p < 3; p++) run_write(folder, parts[p], text, WORDS * EACH);
 }
 
-/* Gradients are clipped far below their norm: errors are relative to the change by the clip, which must not be 0. */
+/* Checks a language model. Clipping must change the gradients: errors after it are relative to this change. */
 static void check_language(const char *precision, bool poisoned) {
     const char *missing = run_missing(&context, "cpu", precision, NULL);
     if (missing) skip_for(missing, context.message);

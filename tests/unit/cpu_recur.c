@@ -1,6 +1,6 @@
 /* The CPU kernels of recurrent layers and embeddings, compared with plain loops in double, at every level (instruction
  * set) that runs here, for every cell, in f32 and bf16, with and without a state before the first step. One, two and
- * three threads must give the same bits. Memory that is not written yet, and the elements behind each array, are NaN.
+ * three threads must give the same bits. Memory that is not written yet, and the elements after each array, are NaN.
  */
 #include "kernels/cpu/recur.h"
 #include "tests/support/kernel_arrays.h"
@@ -8,9 +8,9 @@
 #define D9_REAL double
 #include "kernels/formulas/cells.h"
 
-enum { MANY = 1 << 18, GUARDS = 16, SCRATCH = 1 << 24 }; /* elements of an array, elements behind it, bytes */
+enum { MANY = 1 << 18, GUARDS = 16, SCRATCH = 1 << 24 }; /* elements of an array, elements after it, bytes */
 
-enum { GX, U, BIAS, H0, C0, DY, Y, SAVED, LAST_H, LAST_C, DGX, DU, DB, ARRAYS };
+enum { GX, U, BIAS, H0, C0, DY, Y, SAVED, LAST_H, LAST_C, DGX, DU, DB, ARRAYS }; /* results from Y, backward from DGX */
 
 typedef struct fixture {
     array a[ARRAYS];
@@ -30,7 +30,7 @@ static int set_up(void **state) {
 
 TEST_GROUP(set_up, NULL)
 
-/* Sets type and size, and fills the array and the elements behind it with NaN. */
+/* Sets type and size, and fills the array and the elements after it with NaN. */
 static void clear(array *a, d9_kernel_store store, int64_t count) {
     assert_true(count <= MANY);
     a->store = store;

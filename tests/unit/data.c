@@ -175,7 +175,7 @@ static int part_of(const d9_dataset *dataset, const char *name) {
     return 0;
 }
 
-/* Loads the folder again. Files that were in `before` must be in the same part. Returns the number of such files. */
+/* Loads the folder again. Returns how many files of `before` it still has; these must be in the same part. */
 static int check_parts(const char *folder, d9_dataset_options options, const d9_dataset *before) {
     int shared = 0;
     d9_dataset *after = run_data(folder, options);

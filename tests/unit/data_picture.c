@@ -323,7 +323,7 @@ TEST(cmyk_needs_no_adobe_marker) {
     d9_image_free(&context, &image);
 }
 
-/* A video behind the photograph changes nothing; an end marker inside a preview does not end the photograph. */
+/* A video after the photograph changes nothing; an end marker inside a preview does not end the photograph. */
 TEST(a_jpeg_ends_at_its_end_marker) {
     static const uint8_t preview[] = {255, 225, 0, 4, 255, 217};
     static uint8_t film[sizeof jpeg.bytes + 100000];
@@ -396,7 +396,7 @@ TEST(png_and_webp_are_turned_upright) {
     check_upright(file, (size_t)(at - file), (const uint8_t[]){200, 60, 30});
 }
 
-/* The Exif directory begins at the last byte, or far behind it. Nothing behind the last byte may be read: a page
+/* The Exif directory begins at the last byte, or far after it. Nothing after the last byte may be read: a page
  * without permission to read begins there. */
 TEST(an_exif_directory_lies_inside_its_data) {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);

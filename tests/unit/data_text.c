@@ -141,7 +141,7 @@ TEST_WITH(const char *folder, words_of_a_model_are_kept, run_folder_set_up) {
     assert_string_not_equal(built, given);
 }
 
-/* The number of threads changes no token. Another seed changes the split, but not the most frequent word's token. */
+/* The number of threads changes no token. With another seed, the most frequent word keeps its token. */
 TEST_WITH(const char *folder, texts_are_split_by_name_and_seed, run_folder_set_up) {
     char name[64], text[64], digest[2][D9_DIGEST_DIGITS + 1];
     for (int i = 0; i < 60; i++) {

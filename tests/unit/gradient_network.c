@@ -18,7 +18,7 @@ static const double step_size = 1e-5, tolerance = 1e-6;
 #define SMOOTH "celu: {alpha: 0.3}"
 static const struct row {
     const char *model, *tricks; /* YAML; tricks NULL: program_many_tricks */
-    int side, entries;          /* of the images, or tokens of a text; entries compared per tensor */
+    int side, entries;          /* pixels of an image's side, or tokens of a text; entries compared per tensor */
     int tensors;                /* number of tensors with a gradient */
 } rows[] = {
     /* convolutions, norm biases, head; scales and whitening are frozen */

@@ -36,7 +36,7 @@ TEST(test_one_list_has_both_networks) {
         assert_int_equal(node->when.every, learns ? 3 : 0);
         lessons += learns, looks += looks_on;
     }
-    assert_true(looks > 15 && lessons > 40); /* looks rank images; lessons train: forward, backward, updates */
+    assert_true(looks > 15 && lessons > 40); /* looks: ranking; lessons: training of the small network */
     static const char *const updates[] = {"update.weights", "update.proxy.weights"};
     for (int64_t s = 0; s < 24; s++) {
         const d9_node *update = program_node(train, D9_OP_UPDATE, updates[s % 2]);
@@ -184,7 +184,7 @@ TEST(test_operations_are_counted) {
                                                 : &own) += operations;
     }
     assert_true(fabs(own / d9_graph_operations(whole, 0, whole->node_count) - 0.5) < 1e-12);
-    assert_true(look > 0 && lesson > look * 2.5 / 2 && lesson < look * 3 / 2); /* no gradient of the images */
+    assert_true(look > 0 && lesson > look * 2.5 / 2 && lesson < look * 3 / 2); /* without gradient of the images */
     const int lessons[] = {4, 3, 3, 3, 2, 2, 2, 1, 1, 1, 0, 0};                /* remaining after `done` steps */
     for (int done = 0; done < 12; done++) {
         const double left = (12 - done) * (own + look) + lessons[done] * lesson;

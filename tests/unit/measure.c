@@ -1,5 +1,5 @@
-/* Measures: accuracy, area under the curve and perplexity, compared with their definitions; comparison of scores; words
- * about a measure. */
+/* Measures: accuracy, area under the curve and perplexity, compared with their definitions; comparison of scores;
+ * texts with the words of a measure. */
 #include "core/measure.h"
 #include "tests/support/test.h"
 

@@ -425,7 +425,7 @@ TEST(test_layers_freeze_at_their_steps) {
 
 static const char tuning[] = "fine_tune: {head: 0.25, rates: [0, 0.1, 0.5]}";
 
-/* In the first 3 of 12 steps only the last layer has gradients; a step then costs a forward pass and these. */
+/* In the first 3 of 12 steps only the last layer has gradients; a step then costs little more than its forward pass. */
 TEST(test_only_the_last_layer_has_gradients_at_first) {
     static const struct {
         const char *update;

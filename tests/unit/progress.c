@@ -69,7 +69,7 @@ static double largest_tick(double score, int *ticks) {
     return largest;
 }
 
-/* The axis of equal scores has ticks beside them, but none beyond a possible score. */
+/* If all scores are equal, the axis also has other ticks, but none beyond a possible score. */
 TEST(the_axis_of_the_page_has_no_impossible_score) {
     int ticks;
     assert_true(largest_tick(100, &ticks) == 100 && ticks >= 2);

@@ -17,9 +17,9 @@ static bool want_all = true; /* requires that each network for images and each t
 typedef struct draw {
     uint64_t seed, state;
     d9_text yaml;
-    int model, untried, untried_trick; /* untried: the network, and a trick, to draw; -1: any */
+    int model, untried, untried_trick; /* the drawn network; network and trick that must be drawn, -1: any */
     unsigned tricks;
-    char batch[24];
+    char batch[24]; /* train.batch_size as text */
 } draw;
 
 /* 64 bits of splitmix64 (Steele and others 2014). */
@@ -33,7 +33,7 @@ static uint64_t random_bits(draw *d) {
 static int64_t random_below(draw *d, int64_t count) { return (int64_t)(random_bits(d) % (uint64_t)count); }
 static double random_unit(draw *d) { return (double)(random_bits(d) >> 11) * 0x1p-53; } /* in [0, 1) */
 
-enum { WHOLE_SPAN = 8, REAL_SPAN = 1, SHORT = 512 };
+enum { WHOLE_SPAN = 8, REAL_SPAN = 1, SHORT = 512 }; /* largest draws above the minimum; bytes */
 
 static bool is_bounded(const d9_option *option) { return option->minimum != 0 || option->maximum != 0; }
 
@@ -249,7 +249,7 @@ static bool check_resumed(draw *d, const d9_config *config) {
     return ended;
 }
 
-typedef enum outcome { ABSENT, REJECTED, DIVERGED, ENDED } outcome;
+typedef enum outcome { ABSENT, REJECTED, DIVERGED, ENDED } outcome; /* ABSENT: the backend is missing here */
 
 static outcome check_draw(draw *d) {
     d9_context context, absent;

@@ -326,7 +326,7 @@ static double last_by_hand(const op_case *c, int64_t i) {
 
 static double logistic(double x) { return 1 / (1 + exp(-x)); }
 
-/* Equations of torch.nn.RNN, GRU and LSTM. x, a: the input's and the state's side of a unit's gates; *c: memory. */
+/* Equations of torch.nn.RNN, GRU and LSTM. x, a: sums of a unit's gates over input and state; *c: LSTM's cell state. */
 static double unit_by_hand(d9_recurrent_cell cell, const double *x, const double *a, double h, double *c) {
     if (cell == D9_CELL_ELMAN_TANH) return tanh(x[0] + a[0]);
     if (cell == D9_CELL_ELMAN_RELU) return fmax(x[0] + a[0], 0);

@@ -64,7 +64,7 @@ TEST(test_dawn94_averages_every_five_steps) {
 static const struct {
     const char *path;
     double forward, step, views; /* multiplications in evaluation, in training; views in evaluation */
-    int64_t full_steps;          /* then a layer is frozen, and each step saves `rest`, the gradient of its output */
+    int64_t full_steps;          /* steps before a layer freezes; later ones save `rest`, the gradient of its output */
     double rest;
     double published; /* TFLOP of a whole run with its last evaluation, by airbench's authors, who count all steps as
                          equal */
@@ -192,7 +192,7 @@ TEST(test_a_schedule_is_constant_before_the_first_and_after_the_last_knot) {
     assert_true(d9_schedule_at(&s, 10, 10, 4) == 3 && d9_schedule_at(&s, 20, 10, 4) == 5);
     NEAR(d9_schedule_at(&s, 15, 10, 4), 4, 1e-15);
     const d9_knot jump[] = {{2, D9_KNOT_EPOCHS}, {2, D9_KNOT_EPOCHS}};
-    d9_schedule step = SCHEDULE(2, jump, 3, 5); /* as docs/numerics.md has it */
+    d9_schedule step = SCHEDULE(2, jump, 3, 5); /* one step before MultiStepLR (docs/numerics.md) */
     assert_true(d9_schedule_at(&step, 18, 10, 4) == 3 && d9_schedule_at(&step, 19, 10, 4) == 5);
     step.at_start = true; /* MultiStepLR: epoch 2 is the first with the new rate */
     assert_true(d9_schedule_at(&step, 19, 10, 4) == 3 && d9_schedule_at(&step, 20, 10, 4) == 5);
@@ -278,7 +278,7 @@ TEST(test_a_schedule_that_only_warms_up_is_recognised) {
     }
 }
 
-/* The first knot beyond the end whose value the learning rate does not have already; 0: none. */
+/* d9_schedule_unreached finds the first knot beyond the end whose value differs from the previous knot's; 0: none. */
 TEST(test_knots_beyond_the_end_are_found) {
     static const struct {
         const char *lr;

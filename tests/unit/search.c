@@ -92,7 +92,7 @@ TEST(test_values_fill_their_ranges) {
     for (int e = 1; e <= 4; e++) assert_true(abs(counts[e] - 100) < 44);
 }
 
-/* Near 1, four digits would leave six numbers. */
+/* Of this range, four significant digits would leave only six numbers. */
 TEST(test_a_narrow_range_has_many_values) {
     d9_experiment *experiment = experiment_load(
         "config: tiny.yaml\nsearch:\n  trials: 60\n  ranges: {train.momentum: {uniform: [0.9895, 0.98999]}}\n");
@@ -116,7 +116,7 @@ TEST(test_rungs_of_epochs_are_arms_of_the_trial) {
     assert_true(arm->config->train.momentum == arm[-1].config->train.momentum);
 }
 
-/* ---- trials whose values are rejected, and files that are ---- */
+/* ---- rejected trials and rejected files ---- */
 
 TEST(test_a_rejected_trial_has_failed) {
     d9_experiment *experiment = experiment_load(
@@ -195,7 +195,7 @@ TEST(test_invalid_searches_are_rejected_with_their_place) {
 
 enum { TRIALS = 9, RUNS_MAX = 64 };
 
-/* A search without configurations, for selections alone. */
+/* A search whose arms have no configurations; valid until the next call. `by_seeds`: rungs count seeds, not epochs. */
 static d9_experiment bare_search(int trials, bool by_seeds, int rung_count, const double *rungs) {
     static d9_arm arms[RUNS_MAX];
     static const int64_t seeds[] = {1, 2, 3, 4, 5, 6, 7, 8, 9};

@@ -170,9 +170,9 @@ FAULT_TEST(test_a_run_on_a_full_disk_recovers) {
 FAULT_TEST(test_a_disk_may_be_full_for_one_file) {
     static const struct {
         const char *what, *victim;
-        int64_t first, stop; /* steps of an earlier run, 0: none; steps after which this one stops */
-        double seconds;      /* between checkpoints */
-        bool ends, checkpoint;
+        int64_t first, stop;   /* steps of an earlier run, 0: none; steps after which this one stops */
+        double seconds;        /* between checkpoints */
+        bool ends, checkpoint; /* the run succeeds; a checkpoint is left */
     } rows[] = {{"full at an interrupt", "checkpoint", 0, 7, 0, false, false},
                 {"full at the second interrupt", "checkpoint", 4, 9, 0, false, true},
                 {"full at the model", "model", 0, 0, 0, false, true},

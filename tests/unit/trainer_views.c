@@ -77,7 +77,7 @@ TEST(test_best_row_target_and_patience_equal_those_by_hand) {
     static const struct {
         double plain[4], views[4];
         int tta;
-        int64_t best, first; /* row; epoch that reaches a target of 5 */
+        int64_t best, first; /* row, -1: none; epoch that reaches a target of 5, 0: none */
         bool stops;          /* by a patience of 2 */
         const char *measure; /* NULL: perplexity */
     } rows[] = {
@@ -121,7 +121,7 @@ TEST_WITH(bench *b, test_only_the_last_evaluation_has_all_views, set_up) {
     assert_ints(count_segments(last, D9_SEGMENT_EVALUATE), 7, count_segments(last, D9_SEGMENT_FINAL_EVALUATE), 1);
 }
 
-/* In an epoch that was evaluated without all views, the plain score decides if the target is met. */
+/* The score with all views decides if the target is met, or the plain score in epochs evaluated without all views. */
 TEST_WITH(bench *b, test_target_is_met_by_the_scores_of_eval_tta, set_up) {
     for (int tta = D9_EVAL_TTA_LAST; tta <= D9_EVAL_TTA_EVERY; tta++) {
         const int64_t best = lowest_row(&b->every, deciding_scores(tta), 7);

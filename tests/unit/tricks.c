@@ -288,7 +288,7 @@ TEST(test_ema_averages_the_state) {
 }
 
 /* After every `every`-th step (step t of T), slow = r slow + (1 - r) state with r = decay^every (t / T)^power; the
- * state becomes slow. With `last`, t is counted from the first of these steps, in which r is 0. */
+ * state becomes slow. With `last` below T, the first of these steps precedes the last `last` steps and has r = 0. */
 TEST(test_lookahead_resets_the_state_to_its_average) {
     static const struct {
         const char *options, *steps; /* steps: of the 12, those in which slow moves */
@@ -438,7 +438,7 @@ TEST(test_silu_leaves_the_first_to_gelu) {
 TEST(test_tricks_with_nothing_to_edit_or_illegal_options_are_rejected) {
     enum { NO_NORM = 1, NO_ACT = 2, NO_POOL = 4 };
     static const struct {
-        int without; /* parts */
+        int without; /* bits NO_NORM, NO_ACT, NO_POOL */
         int stem;    /* tiny_stem */
         const char *tricks, *words;
     } rows[] = {

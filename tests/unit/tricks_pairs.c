@@ -117,7 +117,7 @@ static outcome train_two_steps(const d9_config *config) {
     OK(session.backend->read(&context, session.device, D9_BUFFER_METRICS, 0, metrics, sizeof metrics));
     assert_true(isfinite(metrics[0]) && metrics[0] > 0);
     assert_true(metrics[1] == (config->trick_on[D9_TRICK_hard_examples] ? 4 : 8)); /* images trained on */
-    assert_true(metrics[3] == 0);                                                  /* no bad step */
+    assert_true(metrics[3] == 0);                                                  /* no step with a non-finite loss */
     hash_weights(&session, came.weights);
     OK(d9_session_evaluate(&session, &evaluation));
     assert_true(evaluation.score >= 0 && evaluation.score <= 100);

@@ -265,7 +265,7 @@ TEST(test_each_tensor_off_by_one_percent_fails) {
     assert_int_equal(all, 2 * STEPS + 17 + 2 * (9 + 8 * 4) + 2);
 }
 
-/* The same in cases of texts, taken as they are: recurrent layers of which the last token or every token is read. */
+/* Makes each expected tensor of whole text cases 1% too large in turn; the last token or every token is read. */
 TEST(test_each_tensor_of_texts_off_by_one_percent_fails) {
     static const char *const cases[] = {"text_gru", "text_lstm_layers", "language_lstm_tied", "language_elman"};
     fixture *f = *state;

@@ -30,7 +30,7 @@ static d9_status choose_level(d9_context *context, const char *level, d9_cpu *cp
     const level_row *best = &rows[0], *row = NULL; /* every processor runs the first row */
     for (int i = 1; i < ROWS; i++)
         if (runs_here(&rows[i])) best = &rows[i];
-    for (int i = ROWS - 1; i >= 0 && level; i--) /* the lowest matching row wins: "v4bf16" is the one without tiles */
+    for (int i = ROWS - 1; i >= 0 && level; i--) /* the table's first match wins: "v4bf16" has no tiles */
         if (strcmp(level, rows[i].isa) == 0 || strcmp(level, rows[i].loops) == 0) row = &rows[i];
     if (!level || strcmp(level, "auto") == 0) row = best;
     if (!row || !runs_here(row))
@@ -110,7 +110,7 @@ static d9_status open_onednn(d9_context *context, const d9_backend_options *opti
     return make_device(context, options, true, data);
 }
 
-/* Sets the preferred precision: bf16 if the instruction set in use has bf16 products, otherwise f32. */
+/* Sets the preferred precision and the reason: bf16 if the instruction set in use has bf16 products, otherwise f32. */
 static void choose_precision(const d9_cpu_device *device, bool native, d9_device_info *info) {
     info->preferred_precision = native ? D9_PRECISION_BF16 : D9_PRECISION_F32;
     if (!native)

@@ -19,7 +19,7 @@ typedef struct d9_conv_library {
     void (*close)(d9_context *context, void *state);
     void (*version)(char *text, size_t size); /* "oneDNN 2.6.3" */
 
-    /* Lists the static names of the algorithms that fit, the first choice first; returns their number. */
+    /* Lists the names (static strings) of the algorithms that fit, the first choice first; returns their number. */
     int (*algorithms)(const d9_site *site, const char *algorithms[D9_LIBRARY_ALGORITHMS]);
     /* *conv is NULL if the algorithm does not fit or the library has no implementation of it. The first word of
      * `algorithm` is the algorithm's name; the rest is ignored. May enlarge the device's scratch memory. */
@@ -34,8 +34,8 @@ typedef struct d9_conv_library {
     d9_status (*matrix_rate)(d9_context *context, void *state, d9_type type, double *operations_per_second);
 } d9_conv_library;
 
-/* The module exports `const d9_conv_library *d9_conv_library_module(void)`. Returns D9_DEVICE with the reason if it is
- * missing: not built, built against another version, or oneDNN is not installed. */
+/* Loads the library's module, which exports `const d9_conv_library *d9_conv_library_module(void)`. Returns D9_DEVICE
+ * with the reason if it was not built or built against another version, or if oneDNN is not installed. */
 D9_MUST_USE d9_status d9_conv_library_find(d9_context *context, const d9_conv_library **library);
 
 typedef struct d9_cpu_device {
@@ -54,7 +54,7 @@ static inline const d9_cpu *d9_cpu_of(const d9_site *site) { return &d9_cpu_devi
 /* Enlarges the shared scratch memory to at least `bytes`; its content is lost. Not for run functions. */
 D9_MUST_USE d9_status d9_cpu_reserve(d9_context *context, d9_cpu_device *device, int64_t bytes);
 
-/* ---- values in the kernels' format ---- */
+/* ---- values in the kernels' format; only d9_cpu_out accepts D9_NONE: its data are then NULL ---- */
 static inline d9_kernel_store d9_cpu_store(const d9_site *site, d9_value_id id) {
     return d9_site_value(site, id)->type == D9_BF16 ? D9_KERNEL_BF16 : D9_KERNEL_F32;
 }

@@ -26,7 +26,7 @@ static int64_t round_up(int64_t bytes) {
 typedef struct convolution {
     d9_cudnn_graph graph;
     d9_cudnn_plan plan;
-    int64_t staged_bytes[D9_CONV_ARGUMENTS];   /* of the argument in the scratch memory; 0: it is not converted */
+    int64_t staged_bytes[D9_CONV_ARGUMENTS];   /* size of the converted argument; 0: it is not converted */
     d9_kernel_store stored[D9_CONV_ARGUMENTS]; /* types of the arguments' values in memory */
     /* Smallest scratch size among the choices rejected for lack of memory; 0 if none was rejected. If any was, the
      * choice made instead is not cached. */
@@ -427,8 +427,8 @@ static void release(d9_context *context, d9_site *site) {
 
 /* ---- benchmark ---- */
 
-/* Times all choices that cuDNN's heuristics offer, then restores the plan in use. One that takes four times as long as
- * the fastest so far is timed by one run. */
+/* Times all choices that cuDNN's heuristics offer, then restores the plan in use. A choice that takes four times as
+ * long as the fastest so far is timed by one run. */
 static d9_status benchmark(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count) {
     d9_status status;
     d9_cuda *cuda = d9_cuda_of(site);

@@ -1,8 +1,8 @@
 /* Internals of the CUDA backend: tables of rules (rules.c, moments.c) that call kernels/cuda; convolutions call cuDNN,
  * and large linear layers, gradients of large recurrent weights and orthogonal updates call cuBLAS. Steps are submitted
  * ahead of the device (D9_CUDA_STEPS_AHEAD); from the second time that the same nodes run in a step, they run as a CUDA
- * graph (steps.c). Data that changes from step to step is on the device: the step number, the tables of coefficients,
- * the guard. Only module.c, runtime.c, cudnn.h, cublas.c and nccl.c include vendor headers. */
+ * graph (steps.c). Data that changes from step to step is on the device: step number, coefficient tables, guard (loss
+ * scale, non-finite gradients). Only module.c, runtime.c, cudnn.h, cublas.c and nccl.c include vendor headers. */
 #pragma once
 
 #include "backends/cuda/choices.h"
@@ -68,7 +68,7 @@ typedef struct d9_cuda_reducer {
      * same counts. Can be recorded in a CUDA graph after its first run. */
     d9_status (*sum)(d9_context *context, void *reducer, float *values, int64_t count, d9_cuda_stream stream);
     /* Fails if another process or the connection to it is lost; sums that were submitted then end without results, and
-     * `sum` and `watch` fail from then on. Does not wait for that. */
+     * `sum` and `watch` fail from then on. Does not wait until those sums have ended. */
     d9_status (*watch)(d9_context *context, void *reducer);
     /* Waits for no other process. CUDA graphs with sums must have been freed. reducer NULL is ignored. */
     void (*close)(d9_context *context, void *reducer);

@@ -38,7 +38,7 @@ typedef struct d9_cudnn_choice {
     int knob_count;
     int64_t knob[D9_CUDNN_KNOBS], value[D9_CUDNN_KNOBS];
 } d9_cudnn_choice;
-/* False: the name is too long, and may be cut off. d9_cudnn_choices lists no such choice. */
+/* Writes the choice's name. False: it is too long, and may be cut off; d9_cudnn_choices omits choices of such names. */
 bool d9_cudnn_choice_name(const d9_cudnn_choice *choice, char name[D9_CUDNN_NAME]);
 /* Inverse of d9_cudnn_choice_name; false if `name` is not the name of a choice. */
 bool d9_cudnn_choice_parse(const char *name, d9_cudnn_choice *choice);

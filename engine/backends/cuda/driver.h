@@ -22,7 +22,7 @@ typedef struct d9_cuda_driver {
      * libraries and the functions below may need it, except allocate, release, write, read, sync, pace, memory and
      * free_graph, which select the device themselves. */
     d9_status (*select)(d9_context *context, const void *driver);
-    void (*describe)(const void *driver, d9_device_info *info); /* fills `name` to `preferred_why`, but not `threads` */
+    void (*describe)(const void *driver, d9_device_info *info); /* sets fields up to `preferred_why` except `threads` */
     d9_cuda_stream (*stream)(const void *driver);
     const char *(*error)(int code); /* text of an error code returned by a launcher */
 

@@ -8,7 +8,7 @@ static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* ---- scratch ---- */
 
-/* Bytes of the arguments of a convolution that are converted. */
+/* Scratch bytes for the converted arguments of a convolution. */
 static int64_t staged_bytes(const d9_site *site) {
     const d9_conv_geometry g = d9_conv_geometry_of(site);
     const d9_conv_description description = d9_conv_describe(&g);
@@ -81,7 +81,7 @@ int64_t d9_cuda_program_bytes(const d9_program *program) {
     return bytes;
 }
 
-/* Its message estimates the batch size that fits: activations are proportional to it, other memory nearly constant. */
+/* The message estimates which batch size fits: activations are proportional to it, other memory is nearly constant. */
 d9_status d9_cuda_check_memory(d9_context *context, const d9_cuda *cuda, const d9_program *program,
                                int64_t scratch_bytes, int64_t held) {
     d9_status status;

@@ -85,8 +85,8 @@ static d9_cuda_moments_weights weights_of(const d9_site *site) {
 
 /* ---- forward ---- */
 
-/* The second convolution must be 1 x 1, so that it mixes only the channels of a pixel. If the first one's weights were
- * trained, the gradient would need both outputs, and nothing would be saved. */
+/* True if the second convolution is 1 x 1, so that it mixes only the channels of a pixel, and the first one's weights
+ * are frozen: their gradient would need the outputs of both, and nothing would be saved. */
 static bool first_fits(const d9_site *site, const parts *p) {
     const d9_shape *w = &d9_site_value(site, p->conv->inputs[1])->shape;
     const d9_value *filters = d9_site_value(site, master_of(site, p->first->inputs[1]));

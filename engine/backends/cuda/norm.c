@@ -144,8 +144,8 @@ static d9_value_id value_between(const parts *p) { return is_backward(p) ? p->no
 
 /* True if the norm's kernels can include the pool. Its windows must have 2 x 2 pixels, without overlap or padding; all
  * arrays must be aligned; and the value between pool and norm, unless unwritten, must have its own bytes. The norm must
- * read the pool's output. Backward, this holds for the forward pass, and only the pool's gradient may read the norm's
- * dx. */
+ * read the pool's output; for a backward rule, it must have done so in the forward pass, and only the pool's gradient
+ * may read the norm's dx. */
 static bool pool_fits(const d9_site *site) {
     const parts p = parts_of(site);
     const d9_kernel_window w = d9_cuda_window_of(site, p.pool);
@@ -163,8 +163,8 @@ static bool pool_fits(const d9_site *site) {
 
 /* ---- matching ---- */
 
-/* Without an addition, other rules may read the norm's own output, which the rule then writes. With an addition they
- * may not. */
+/* True if x is (N, H, W, C), and the chain and its pool fit. Without an add node, other rules may read the norm's own
+ * output, which the rule then writes; with one they may not. */
 bool d9_cuda_norm_match(const d9_site *site) {
     const parts p = parts_of(site);
     const d9_site inner = without_pool(site);

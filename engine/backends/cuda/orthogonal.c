@@ -63,14 +63,14 @@ bool d9_cuda_orthogonal_match(const d9_site *site) {
     return true;
 }
 
-/* A = X X^T, and the next X is by[0] X + B X; with more rows than columns, A = X^T X and by[0] X + X B. A and B are
- * symmetric. */
+/* Product `which`: GRAM A = X X^T, INNER B = by[1] A + by[2] A A, OUTER the next X = by[0] X + B X. With more rows than
+ * columns, A = X^T X and the next X is by[0] X + X B. A and B are symmetric. */
 static d9_cuda_product product_of(const d9_site *site, int which) {
     const d9_cuda_orthogonal o = orthogonal_of(site);
     const d9_cuda_orthogonal_arrays r = d9_cuda_orthogonal_divide(&o, NULL);
     const bool wide = o.rows <= o.columns, gram = which == GRAM, outer = which == OUTER;
     const int64_t side = wide ? o.rows : o.columns, across = wide ? o.columns : o.rows;
-    const int64_t left = outer && !wide, right = outer && wide; /* 1: X is OUTER's left, right operand */
+    const int64_t left = outer && !wide, right = outer && wide; /* 1: X is that operand of OUTER */
     return (d9_cuda_product){.type = site->nodes[0]->as.update.products,
                              .y_type = site->nodes[0]->as.update.products,
                              .batch = o.filters,

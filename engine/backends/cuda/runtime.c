@@ -79,7 +79,7 @@ static d9_status report_diagnosis(d9_context *context, const diagnosis *a) {
 enum { SLOTS = 8, SLOT_BYTES = 256 << 10, PACES = D9_CUDA_STEPS_AHEAD - 1 };
 
 typedef struct runtime {
-    int device;                  /* as CUDA numbers those that are visible to this process */
+    int device;                  /* CUDA's number of the device, among those visible to this process */
     cudaStream_t stream, second; /* second: NULL before the first fork */
     cudaEvent_t forked, joined;  /* events of the last fork and join of the second stream */
     struct cudaDeviceProp properties;
@@ -241,7 +241,7 @@ done:
     return status;
 }
 
-/* The event recorded before the step that is PACES back follows the end of the step before that one. */
+/* Before step s, waits for the event recorded before step s - PACES: all steps before that step have then finished. */
 static d9_status pace(d9_context *context, void *driver) {
     d9_status status;
     runtime *r = driver;

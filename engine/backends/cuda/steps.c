@@ -254,7 +254,7 @@ done:
     return status;
 }
 
-/* Launches all rules, also those that are not due in step 0. CUDA loads a kernel at its first launch. */
+/* Launches all rules, even those not due in step 0: CUDA loads a kernel at its first launch. Restores the guard. */
 d9_status d9_cuda_load(d9_context *context, d9_plan *plan) {
     d9_status status;
     d9_cuda *cuda = cuda_of(plan);

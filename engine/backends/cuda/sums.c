@@ -27,7 +27,7 @@ static void switch_to_host_sums(d9_context *context, d9_cuda *cuda, const char *
 }
 
 typedef struct gpu {  /* the GPU of a process, as all processes exchange it */
-    double host, pci; /* d9_parallel.host; PCI address on this host, 0: the process cannot load NCCL */
+    double host, pci; /* d9_parallel.host; PCI address on that host, 0: the process cannot load NCCL */
 } gpu;
 
 /* Writes the reason for which the processes cannot join their GPUs, or "" if they can. NCCL rejects two processes on
@@ -42,7 +42,7 @@ static void find_obstacle(const gpu *gpus, int ranks, char *reason, size_t size)
     }
 }
 
-/* The processes exchange the addresses of their GPUs, so that all come to the same decision. */
+/* Joins the GPUs or switches to host sums. The processes exchange their GPUs' addresses, so that all decide alike. */
 static d9_status join_gpus(d9_context *context, d9_cuda *cuda, d9_parallel *parallel) {
     d9_status status;
     gpu *gpus = NULL;

@@ -42,7 +42,7 @@ typedef struct d9_rule {
     d9_status (*prepare)(d9_context *context, d9_site *site); /* may be NULL */
     d9_status (*run)(d9_context *context, const d9_site *site, int64_t step);
     void (*release)(d9_context *context, d9_site *site); /* may be NULL; called even if prepare failed */
-    /* Times the available algorithms; may be NULL. */
+    /* As d9_backend.benchmark, for this rule; NULL: the rule has no algorithms to time. */
     d9_status (*benchmark)(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count);
 } d9_rule;
 
@@ -75,9 +75,9 @@ const d9_site *d9_site_producer(const d9_site *site, d9_value_id value);
  * all values. May be called from prepare on. */
 bool d9_site_must_write(const d9_site *site, d9_value_id value);
 
-/* Device memory that the host cannot access. d9_site.buffers then has device pointers, which rules only pass on.
- * `write` may return before the copy has finished, but `bytes` may be reused at once; `read` waits for all submitted
- * work. */
+/* Device memory that the host cannot access. d9_site.buffers then has device pointers, which rules pass to kernels but
+ * never dereference. `allocate` zeroes. `write` may return before the copy has finished, but `bytes` may be reused at
+ * once; `read` waits for all submitted work. */
 typedef struct d9_host_memory {
     d9_status (*allocate)(d9_context *context, void *backend, int64_t bytes, const char *purpose, void **pointer);
     void (*release)(d9_context *context, void *backend, void *pointer); /* NULL is ignored */

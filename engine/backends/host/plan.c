@@ -3,8 +3,8 @@
  *
  * The plan's text has one line per rule, in list order: "RULE<TAB>ROLE<TAB>CHOICE". ROLE is the first node's role, with
  * the prefix "eval:" in the evaluation list and "phase1:" in the list of the program's first phase, so that one file
- * can hold the texts of all lists. In backend_options.force_plan, the lines of a list must cover it exactly; a list
- * without any line is planned freely. */
+ * can hold the texts of all lists. In d9_backend_options.force_plan, the lines of a list must cover it exactly; a
+ * list without any line is planned freely. */
 #include "backends/host/plan.h"
 #include "backends/host/shapes.h"
 #include "core/system.h"
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ROLE_SIZE = D9_NAME_SIZE + 16 }; /* with the prefix of the list */
+enum { ROLE_SIZE = D9_NAME_SIZE + 16 }; /* bytes of a role with the prefix of its list */
 
 typedef struct forced_line {
     const char *rule; /* name in the backend's tables */

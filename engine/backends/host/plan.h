@@ -7,7 +7,7 @@ struct d9_device {
     const d9_host_kind *kind;
     void *backend; /* made by kind->open; NULL if kind->open is NULL */
     d9_backend_options options;
-    char *force_plan; /* copy that options.force_plan points to */
+    char *force_plan; /* copy that options.force_plan points to; NULL: none */
     int threads;
     uint8_t *buffers[D9_BUFFER_COUNT];
     int64_t bytes[D9_BUFFER_COUNT];

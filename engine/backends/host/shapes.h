@@ -24,7 +24,7 @@ static inline d9_kernel_act d9_node_act(const d9_node *node) {
     if (!node) return (d9_kernel_act){D9_KERNEL_NO_ACT, 0};
     return (d9_kernel_act){(int)node->as.act.activation, (float)node->as.act.alpha};
 }
-/* Parameters of the site's dropout in a step; `row`: elements of a sample or, of (T, N, C), of a token. */
+/* Parameters of the site's dropout in a step; `row` is the size of a sample or, if x is (T, N, C), of a token. */
 d9_dropout d9_site_dropout(const d9_site *site, int64_t step);
 /* Size of the logits and attributes of the first node's loss, for kernels. The share of the image's own label is set
  * to 1; a caller whose kernel reads it must replace it. */
@@ -76,7 +76,7 @@ bool d9_chain_norm_fits(const d9_site *site, bool (*storable)(d9_type type)); /*
  * d9_chain_norm_backward_fits: also, x is (N, H, W, C) of this type, and the scale is f32. */
 bool d9_chain_backward_fits(const d9_site *site, bool (*storable)(d9_type type));
 bool d9_chain_norm_backward_fits(const d9_site *site, bool (*storable)(d9_type type));
-/* The other input of the chain's addition, besides the output of a node of the chain; D9_NONE: none, or no addition. */
+/* The input of a forward chain's add that the chain does not write; D9_NONE: no add, or it writes both or neither. */
 d9_value_id d9_chain_addend(const d9_site *site);
 /* The norm of the site, forward or backward. */
 const d9_node *d9_chain_norm(const d9_site *site);

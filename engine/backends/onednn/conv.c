@@ -124,7 +124,7 @@ static d9_status describe_primitive(d9_context *context, const d9_site *site, co
     const d9_conv_geometry *g = &c->g;
     dnnl_primitive_attr_t attributes = NULL;
     const dnnl_format_tag_t tag = c->algorithm->layout == D9_ONEDNN_PLAIN ? dnnl_nhwc : dnnl_format_tag_any;
-    const bool winograd = c->algorithm->layout == D9_ONEDNN_WINOGRAD && pass == g->pass; /* hint: direct */
+    const bool winograd = c->algorithm->layout == D9_ONEDNN_WINOGRAD && pass == g->pass; /* hints are direct */
     const d9_dnnl_conv conv = {
         .x = activation_array(&c->strip[D9_CONV_IMAGE], g->type, tag),
         .w = weights_array(g, pass, dnnl_format_tag_any),

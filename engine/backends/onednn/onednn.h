@@ -37,7 +37,7 @@ typedef struct d9_library_conv {
     /* memory: arguments in the primitive's layout; plain: in the layout of the graph's buffers, NULL if images are side
      * by side */
     dnnl_memory_t memory[D9_CONV_ARGUMENTS], plain[D9_CONV_ARGUMENTS], workspace;
-    int64_t staged_at[D9_CONV_ARGUMENTS], workspace_at, scratch_bytes; /* offsets in the scratch memory; its size */
+    int64_t staged_at[D9_CONV_ARGUMENTS], workspace_at, scratch_bytes; /* offsets in the scratch memory; bytes needed */
     char choice[64];
 } d9_onednn_conv;
 

@@ -36,7 +36,7 @@ static void find_patch_corner(const geometry *g, int64_t p, int64_t *top, int64_
     *left = p % g->out_width * g->stride - g->pad;
 }
 
-/* A row of a patch: its elements [begin, end) lie in the image, from `at` on; the others are zero. */
+/* A row of a patch: elements [begin, end) lie in the image, from its element `at` on; the others are padding zeros. */
 typedef struct span {
     int64_t begin, end, at;
 } span;

@@ -1,4 +1,4 @@
-/* Converts values to doubles and rounds doubles to a value's type. Threads share the parts of PART elements. */
+/* Converts values to doubles and rounds doubles to a value's type. Threads share arrays of more than PART elements. */
 #include "backends/reference/reference.h"
 
 enum { PART = 10000 };

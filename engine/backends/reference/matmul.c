@@ -5,20 +5,20 @@
 #include <string.h>
 
 enum { COLUMN_BLOCK = 64, DEPTH_BLOCK = 32 }; /* a block of b has 16 KiB, which stay in the level 1 cache */
-enum { ROWS = 4 };                            /* of a tile, whose sums stay in registers */
+enum { ROWS = 4 };                            /* rows of a tile; its sums stay in registers */
 enum { ROWS_TO_PACK = 8 };                    /* smallest number of rows of a for which copying a block of b pays */
 
 typedef struct block { /* c += a b, all three within larger matrices */
     const double *a, *b;
     double *c;
-    int64_t a_row, a_column, b_row, c_row; /* distances in doubles */
+    int64_t a_row, a_column, b_row, c_row; /* strides in doubles */
     int64_t depth;
 } block;
 
 typedef double wide __attribute__((vector_size(64), aligned(8), may_alias));
 typedef double narrow __attribute__((vector_size(32), aligned(8), may_alias));
 
-/* Defines `name`, which computes columns [j, j + lanes of `type`) of a block: `rows` rows from row i on, ROWS or 1. */
+/* Defines `name`: computes `rows` rows (ROWS or 1) of a block from row i on, in columns [j, j + lanes of `type`). */
 #define TILE(name, type)                                                                                               \
     __attribute__((always_inline)) static inline void name(const block *p, int64_t i, int64_t j, int rows) {           \
         const double *a = p->a + i * p->a_row, *b = p->b + j;                                                          \

@@ -23,7 +23,7 @@ static void round_to(d9_type type, int64_t count, double *x, void *narrow) {
     d9_reference_widen(type, narrow, count, 1, x);
 }
 
-/* One iteration: A from X, B from A, and the next X. */
+/* One iteration: A from X, B from A, and the next X, each rounded to `type` if that is bf16 or fp16. by: (a, b, c). */
 static void iterate(matrices *s, const double *by, d9_type type) {
     const int64_t count = s->rows * s->columns, square = s->side * s->side;
     const bool wide = s->rows <= s->columns;

@@ -32,7 +32,7 @@ typedef struct window {
     int64_t top, bottom, left, right; /* rows [top, bottom) and columns [left, right) of the image */
 } window;
 
-/* The window of an output pixel, without padding. */
+/* The window of an output pixel, clipped to the image. */
 static window window_of(const geometry *g, int64_t pixel) {
     const int64_t top = pixel / g->out_width * g->stride - g->pad, left = pixel % g->out_width * g->stride - g->pad;
     return (window){larger(top, 0), smaller(top + g->kernel, g->height), larger(left, 0),
@@ -81,7 +81,7 @@ d9_status d9_reference_POOL_BACKWARD(const d9_reference_op *op) {
     return D9_OK;
 }
 
-/* Index into image x (H, W, C) of element k, in row-major order, of the window of output element i, without padding. */
+/* Index into image x (H, W, C) of element k, in row-major order, of output element i's window, which has no padding. */
 static int64_t element_index(const geometry *g, int64_t i, int64_t k) {
     const int64_t pixel = i / g->channels, h = pixel / g->out_width * g->stride + k / g->kernel,
                   w = pixel % g->out_width * g->stride + k % g->kernel;

@@ -28,7 +28,7 @@ const d9_op_info d9_op_UPDATE = {
     D9_PRESET_OUTPUTS,
 };
 
-/* Operations of all Newton-Schulz iterations. The Gram matrix A and A * A are (side, side): the shorter dimension. */
+/* Operations of all Newton-Schulz iterations; A and A * A are (side, side), side being the weight's shorter side. */
 static double orthogonal_operations(const d9_graph *graph, const d9_node *node) {
     const d9_shape *filter = d9_input_shape(graph, node, 0);
     const double rows = (double)filter->d[0], columns = (double)d9_shape_count(filter) / rows;

@@ -19,7 +19,7 @@
 typedef struct world {
     void *pieces;        /* this process's piece of every process's array, in the order of the ranks */
     int64_t piece_bytes; /* size of `pieces`, all together */
-    /* (2 ranks) sizes and offsets in elements: first those of each process's piece in the array, then in `pieces` */
+    /* (2 * ranks): size and offset of each process's piece, in elements; first in the array, then in `pieces` */
     int *counts, *places;
     d9_shared *shared; /* memory from d9_parallel_allocate, if all processes are on one host */
 } world;

@@ -68,8 +68,8 @@ static bool request_tile_permission(void) {
     return d9_cpu_has_amx_bf16() && syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
 }
 
-/* bf16 weight gradients: 3 x 3, stride 1, one pixel of padding, channels in multiples of 32, rows of 4, 8 or a multiple
- * of 16 pixels, images of a multiple of 16 pixels. */
+/* True if AMX can be used for a bf16 weight gradient: 3 x 3, stride 1, one pixel of padding, channels in multiples of
+ * 32, rows of 4, 8 or a multiple of 16 pixels, images of a multiple of 16 pixels. */
 static bool fits(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
     const bool rows = s->width == 4 || s->width == 8 || s->width % 16 == 0;
     return cpu->tiles && s->pass == D9_CPU_CONV_BACKWARD_WEIGHT && s->store == D9_KERNEL_BF16 && s->kernel == 3 &&

@@ -35,7 +35,7 @@ static void advance(const struct d9_gemm_source *s, position *at) {
     at->n++;
 }
 
-/* ---- copying a few elements: the loops over the rest have fixed trip counts, for AVX-512 with masks ---- */
+/* ---- copying a few elements: the last loops have constant trip counts, so that AVX-512 can use masks ---- */
 
 static inline __attribute__((always_inline)) void copy_f32(const float *from, int64_t n, float *to) {
     for (; n >= LINE; n -= LINE, from += LINE, to += LINE) memcpy(to, from, LINE * 4);

@@ -77,7 +77,7 @@ D9_INLINE d9_vector d9_lanes_pair(d9_vector low, d9_vector high) {
 }
 #endif
 
-/* Loads or stores the first `left` < D9_LANES lanes; the others are loaded as zeros. */
+/* Loads or stores the first `left` lanes, 0 <= left < D9_LANES; the others are loaded as zeros. */
 #if defined(__AVX512F__)
 D9_INLINE d9_vector d9_lanes_load_few(const float *x, int64_t left) {
     return (d9_vector)_mm512_maskz_loadu_ps((__mmask16)((1u << left) - 1), x);

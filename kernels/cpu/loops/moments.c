@@ -1,6 +1,6 @@
 /* The serial part of kernels/cpu/moments.h: runs of at most D9_RUN pixels. Each patch is stored as a row of
- * D9_PATCH floats: its values, a one, zeros. By the one, sums of products also give plain sums, and the forward product
- * adds the bias. */
+ * D9_PATCH floats: its values, a 1, zeros. Because of the 1, the sums of products include plain sums, and the forward
+ * product adds the bias. */
 #include "kernels/cpu/moments.h"
 
 #include "kernels/cpu/loops/product.h"

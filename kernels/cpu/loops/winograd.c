@@ -176,7 +176,7 @@ static inline const void *element_address(const void *array, const d9_kernel_sto
 
 typedef struct tile {
     int64_t image, row, column;
-} tile; /* its first pixel */
+} tile; /* position of its first pixel, which may be outside of the image */
 
 static inline tile tile_at(const d9_winograd_image *g, int64_t number, int64_t pad) {
     const int64_t within = number % (g->high * g->wide);

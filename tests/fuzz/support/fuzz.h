@@ -49,8 +49,8 @@ bool fuzz_check_status(fuzz_bench *bench, d9_status status);
 /* Makes a safetensors file of an input: bytes before the first byte 255 are the header, whose length is prepended, and
  * the rest is data. An input without a byte 255 is the file. Free the result with free. */
 uint8_t *fuzz_make_tensors_file(const uint8_t *data, size_t size, size_t *file_size);
-/* Makes the input from which fuzz_make_tensors_file makes this file. Returns the input's size, 7 bytes less than the
- * file's. */
+/* Writes to `data` the input from which fuzz_make_tensors_file makes this file. Returns the input's size, 7 bytes less
+ * than the file's. */
 size_t fuzz_input_of_tensors(const uint8_t *file, size_t file_size, uint8_t *data);
 
 /* Encodes the tensors of `file`, which a fuzz target has decoded, and decodes the result: it must have the same tensors
@@ -61,6 +61,6 @@ void fuzz_round_trip(fuzz_bench *bench, const d9_safetensors *file, d9_status al
  * built, or rejected with a message. */
 void fuzz_check_config(fuzz_bench *bench, d9_status status, d9_config *config);
 
-/* Aborts the process unless `holds`; `what` says which property was checked. */
+/* Prints `what`, the property that was checked, and aborts the process unless `holds`. */
 void fuzz_require(bool holds, const char *what);
 void *fuzz_allocate(size_t size); /* zeroed, to be freed with free, never NULL; not counted in `blocks` and `bytes` */
