@@ -30,6 +30,6 @@ for _ in $(seq "$pairs"); do
     echo "1 process, 2 threads: $(rate one 2 "$build/dawn9") images/s"
     echo "2 processes, 1 thread: $(rate two 1 mpirun -np 2 --bind-to none "$build/dawn9") images/s"
 done
-if [ -x "$build/tests/test_parallel" ]; then
-    DAWN9_TIME_SUM=11181642 mpirun -np 2 --bind-to none "$build/tests/test_parallel" # parameters of resnet18
+if [ -x "$build/tests/test_unit" ]; then
+    DAWN9_TIME_SUM=11181642 mpirun -np 2 --bind-to none "$build/tests/test_unit" parallel # parameters of resnet18
 fi

@@ -14,6 +14,6 @@ for case in range(1000):
 PYTHON
 /usr/bin/python3 cases.py >cases || fail "no cases"
 export DAWN9_AREAS="$PWD/cases"
-runs "$(dirname "$dawn9")/tests/test_measure" # cmocka reports on standard error
+runs "$(dirname "$dawn9")/tests/test_unit" measure # cmocka reports on standard error
 says 'compared 1000 areas'
 verdict

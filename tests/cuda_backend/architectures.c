@@ -129,7 +129,7 @@ TEST(a_type_that_a_card_lacks_has_no_plan) {
     cudnnBackendDestroyDescriptor(target.properties);
 }
 
-int main(int count, char **arguments) {
+TEST_MAIN(count, arguments) {
     static fixture f = {.turns = 6};
     void *questions = NULL, *choices = NULL;
     d9_context_init(&context);

@@ -277,7 +277,7 @@ TEST(invalid_device_properties_are_rejected) {
     assert_null(properties), d9_context_clear(&context);
 }
 
-int main(void) {
+TEST_MAIN(count, arguments) {
     static fixture f;
     void *memory;
     const struct CMUnitTest first[] = {cmocka_unit_test(reading_ahead_opens_nothing)};

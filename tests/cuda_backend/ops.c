@@ -673,7 +673,7 @@ TEST(every_rule_has_run) {
     if (D9_ON_FAKE) coverage_check("rule", d9_text_get(rows));
 }
 
-int main(void) {
+TEST_MAIN(count, arguments) {
     static fixture f;
     d9_context_init(&context);
     if (d9_backend_find(&context, "cuda", &model) != D9_OK || (fake_find() != NULL) != D9_ON_FAKE) {

@@ -380,7 +380,7 @@ TEST(the_host_is_at_most_16_steps_ahead) {
     fake->reset();
 }
 
-int main(void) {
+TEST_MAIN(count, arguments) {
     context.log = keep_warning;
     if (d9_backend_find(&context, "cuda", &cuda) != D9_OK || (fake_find() != NULL) != D9_ON_FAKE) {
         print_error("backend cuda is not %s: %s\n", D9_ON_FAKE ? "the fake" : "the real one", context.message);

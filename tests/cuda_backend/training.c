@@ -54,4 +54,4 @@ TEST(several_labels_are_trained) {
     assert_true(isfinite(trained.train_loss[1]) && trained.train_loss[1] > 0);
 }
 
-int main(void) { return run_backend_main("cuda", "fp16"); }
+TEST_MAIN(count, arguments) { return run_backend_main("cuda", "fp16"); }

@@ -111,7 +111,7 @@ void watch_assert_nothing_left(void) {
     assert_int_equal(c->overruns, 0);
 }
 
-int main(void) {
+TEST_MAIN(count, arguments) {
     fake = fake_find();
     if (fake) return test_run(NULL);
     print_error("the module beside this program is not the fake\n");

@@ -136,8 +136,8 @@ static void check_sites(site_lookup *site_at, int least) {
 static void every_barrier_prevents_a_race(__attribute__((unused)) void **state) { check_sites(d9_model_barrier_at, 5); }
 static void every_fence_prevents_a_race(__attribute__((unused)) void **state) { check_sites(d9_model_fence_at, 2); }
 
-int main(int argc, __attribute__((unused)) char **argv) {
-    const bool races = argc > 1;
+TEST_MAIN(count, arguments) {
+    const bool races = count > 1;
     d9_model_set_race_check(races);
     if (races) {
         test_add("every_barrier_prevents_a_race", every_barrier_prevents_a_race, NULL, NULL);

@@ -3,10 +3,13 @@
 #include <ctype.h>
 #include <malloc.h>
 
-enum { MOST = 128, MOST_KEPT = 1 << 15 };
+enum { MOST = 2048, MOST_KEPT = 1 << 15 };
+static test_entry entries[MOST];
+static size_t entry_count;
+static const char *chosen;           /* name of the file to run, without folder and ".c"; NULL: all files */
+static const test_entry *running[MOST]; /* the tests of this run, in order */
 static struct CMUnitTest tests[MOST];
-static size_t count;
-static CMFixtureFunction group[2], set_ups[MOST], tear_downs[MOST];
+static CMFixtureFunction group[2];
 static int current = -1; /* index of the running test */
 static struct kept {
     void *thing;
@@ -42,7 +45,7 @@ d9_text *test_text(void) {
 static int begin_test(void **state) {
     if (++current == 0) fresh = context, kept_by_group = kept_count;
     context = fresh;
-    return set_ups[current] ? set_ups[current](state) : 0;
+    return running[current]->fixture[0] ? running[current]->fixture[0](state) : 0;
 }
 
 static void release_until(int least) {
@@ -52,15 +55,19 @@ static void release_until(int least) {
 static int end_test(void **state) {
     context = fresh;
     release_until(kept_by_group);
-    return tear_downs[current] ? tear_downs[current](state) : 0;
+    return running[current]->fixture[1] ? running[current]->fixture[1](state) : 0;
 }
 
-void test_add(const char *name, CMUnitTestFunction test, CMFixtureFunction set_up, CMFixtureFunction tear_down) {
-    if (count < MOST) {
-        tests[count] = (struct CMUnitTest){name, test, begin_test, end_test, NULL};
-        set_ups[count] = set_up, tear_downs[count] = tear_down;
-    }
-    count++;
+void test_register(const test_entry *entry) {
+    if (entry_count < MOST) entries[entry_count] = *entry;
+    entry_count++;
+}
+
+/* True if the entry is of the source file `name`.c; NULL: of any file. */
+static bool is_of_file(const test_entry *entry, const char *name) {
+    const char *slash = strrchr(entry->file, '/'), *base = slash ? slash + 1 : entry->file;
+    const size_t length = strlen(base) - strlen(".c");
+    return !name || (strlen(name) == length && strncmp(base, name, length) == 0);
 }
 
 static int end_group(void **state) {
@@ -68,18 +75,36 @@ static int end_group(void **state) {
     return group[1] ? group[1](state) : 0;
 }
 
-void test_group(CMFixtureFunction set_up, CMFixtureFunction tear_down) { group[0] = set_up, group[1] = tear_down; }
-
 /* mallopt keeps freed memory in the process, because the kernel would zero its pages again for each session. */
 int test_run(void *state) {
+    size_t count = 0;
     mallopt(M_MMAP_MAX, 0), mallopt(M_TRIM_THRESHOLD, -1);
-    if (!count || count > MOST) return print_error("%zu tests, 1 to %d expected\n", count, MOST), 1;
-    for (size_t i = 0; i < count; i++) tests[i].initial_state = state;
+    if (entry_count > MOST) return print_error("%zu tests, at most %d expected\n", entry_count, MOST), 1;
+    for (const test_entry *entry = entries; entry < entries + entry_count; entry++) {
+        if (!is_of_file(entry, chosen) || entry->main) continue;
+        if (!entry->test) {
+            memcpy(group, entry->fixture, sizeof group);
+            continue;
+        }
+        running[count] = entry;
+        tests[count++] = (struct CMUnitTest){entry->name, entry->test, begin_test, end_test, state};
+    }
+    if (!count) return print_error("no tests\n"), 1;
     current = -1;
     return _cmocka_run_group_tests("tests", tests, count, group[0], end_group);
 }
 
-__attribute__((weak)) int main(void) { return test_run(NULL); } /* for programs without a main of their own */
+int main(int count, char **arguments) {
+    const test_entry *last = entries + (entry_count < MOST ? entry_count : MOST), *own = NULL;
+    for (const test_entry *entry = entries; entry < last && count > 1 && !chosen; entry++)
+        if (is_of_file(entry, arguments[1])) chosen = arguments[1], count--, arguments++;
+    for (const test_entry *entry = entries; entry < last; entry++) {
+        if (!entry->main || !is_of_file(entry, chosen)) continue;
+        if (own) return print_error("%s: name the file of the tests, such as config\n", arguments[0]), 2;
+        own = entry;
+    }
+    return own ? own->main(count, arguments) : test_run(NULL);
+}
 
 static bool is_word_character(char c) { return isalnum((unsigned char)c) || c == '_'; }
 

@@ -5,8 +5,10 @@
  *     TEST(name, set_up) { ... }               with a fixture in *state
  *     TEST(name, set_up, tear_down) { ... }
  *     TEST_GROUP(set_up, tear_down)            one fixture for all tests of the file; either may be NULL
+ *     TEST_MAIN(count, arguments) { ... }      replaces main: calls test_run and returns the exit status
  *
- * main is in test.c; a program with its own main calls test_run. */
+ * If the first argument is the name of a source file of the program, without ".c", only that file runs. Nearly all of
+ * tests/unit is one program, because linking one for each file would take minutes: build/tests/test_unit NAME. */
 #pragma once
 
 #include <math.h>
@@ -43,15 +45,28 @@ enum { TEST_SHARE = 1 };
     static void name##_with(fixture)
 #define TEST_OF(name, set_up, tear_down, ...)                                                                          \
     static void name(void **state);                                                                                    \
-    __attribute__((constructor)) static void add_##name(void) { test_add(#name, name, set_up, tear_down); }            \
+    TEST_REGISTER(name, .name = #name, .test = name, .fixture = {set_up, tear_down})                                   \
     static void name(__attribute__((unused)) void **state)
-#define TEST_GROUP(set_up, tear_down)                                                                                  \
-    __attribute__((constructor)) static void add_group(void) { test_group(set_up, tear_down); }
+#define TEST_GROUP(...) TEST_REGISTER(group, .fixture = {__VA_ARGS__})
+#define TEST_MAIN(count, arguments)                                                                                    \
+    static int run_file(int count, char **arguments);                                                                  \
+    TEST_REGISTER(main, .main = run_file)                                                                              \
+    static int run_file(__attribute__((unused)) int count, __attribute__((unused)) char **arguments)
 
-void test_add(const char *name, CMUnitTestFunction test, CMFixtureFunction set_up, CMFixtureFunction tear_down);
-void test_group(CMFixtureFunction set_up, CMFixtureFunction tear_down);
-/* Runs all tests. `state`: *state of tests without a fixture, or NULL. Returns the program's exit status, 0 if no test
- * failed. */
+/* A test, the fixture of a file's tests (without name and main), or a file's main. */
+typedef struct test_entry {
+    const char *file, *name;
+    CMUnitTestFunction test;
+    CMFixtureFunction fixture[2]; /* set-up and tear-down; NULL: none */
+    int (*main)(int count, char **arguments);
+} test_entry;
+#define TEST_REGISTER(what, ...)                                                                                       \
+    __attribute__((constructor)) static void add_##what(void) {                                                        \
+        test_register(&(test_entry){.file = __FILE__, __VA_ARGS__});                                                   \
+    }
+void test_register(const test_entry *entry);
+/* Runs all tests, or those of the file that main has chosen. `state`: *state of tests without a fixture, or NULL.
+ * Returns the program's exit status, 0 if no test failed. */
 int test_run(void *state);
 /* The context of the tests. Each test begins with the value that main and the set-up of TEST_GROUP have given it. */
 extern d9_context context;

@@ -213,7 +213,7 @@ TEST(test_commands_with_a_failing_call) {
     assert_int_equal(chdir(before), 0);
 }
 
-int main(int count, char **arguments) {
+TEST_MAIN(count, arguments) {
     if (count == 2) some = strcmp(arguments[1], "all") == 0 ? INT64_MAX : strtoll(arguments[1], NULL, 10);
     if (some < 0 || (count == 2 && some == 0)) return 2;
     return test_run(NULL);

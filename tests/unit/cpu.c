@@ -219,4 +219,4 @@ static int check_backend(const char *name) {
     return test_run(&f);
 }
 
-int main(void) { return check_backend("cpu") + check_backend("onednn"); }
+TEST_MAIN(count, arguments) { return check_backend("cpu") + check_backend("onednn"); }

@@ -528,6 +528,6 @@ TEST(fused_pools_agree_on_nan_and_infinities) {
 }
 
 /* test_cpu_conv [many]: some sizes, or many, which take several minutes. */
-int main(int count, char **arguments) {
+TEST_MAIN(count, arguments) {
     return test_run((void *)(uintptr_t)(count == 2 && strcmp(arguments[1], "many") == 0 ? many_sizes : some_sizes));
 }

@@ -153,7 +153,7 @@ TEST_WITH(const char *folder, a_folder_that_cannot_be_made_is_no_error, run_fold
     d9_cuda_choices_close(&context, choices);
 }
 
-int main(void) {
+TEST_MAIN(count, arguments) {
     context.log = count_warnings;
     return test_run(NULL);
 }

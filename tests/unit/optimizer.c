@@ -336,7 +336,7 @@ TEST(decoupled_learning_rates_and_decay_are_per_1024_images) {
     program_rejected(config, 32, 16, "train.decoupled sgd train.optimizer");
 }
 
-int main(void) {
+TEST_MAIN(count, arguments) {
     context.system = run_system();
     return test_run(NULL);
 }

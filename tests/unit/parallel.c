@@ -201,10 +201,10 @@ TEST(three_processes_add_and_agree) {
                  "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_pml=ob1 "
                  "OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_mpi_yield_when_idle=1 "
                  "ASAN_OPTIONS=detect_leaks=0 timeout 100 mpirun -np 3 --oversubscribe --bind-to none -mca btl self,%s "
-                 "'%s'",
+                 "'%s' parallel",
                  transports[t], self);
         if (system(command) != 0) fail_msg("%s", transports[t]);
     }
 }
 
-int main(void) { return getenv("OMPI_COMM_WORLD_SIZE") ? run_as_one_of_several() : test_run(NULL); }
+TEST_MAIN(count, arguments) { return getenv("OMPI_COMM_WORLD_SIZE") ? run_as_one_of_several() : test_run(NULL); }

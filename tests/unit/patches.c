@@ -212,7 +212,7 @@ TEST(test_filters_whiten) {
                         40, 1, 0.1, 1e-10);
 }
 
-int main(int count, char **arguments) {
+TEST_MAIN(count, arguments) {
     d9_dataset *data;
     if (count == 1) return test_run(NULL);
     if (d9_dataset_load(&context, &(d9_dataset_options){.name = arguments[1]}, &data) != D9_OK)

@@ -303,7 +303,7 @@ TEST(test_accepted_configurations_train_and_resume) {
                   counts[ENDED], counts[DIVERGED], counts[REJECTED], counts[ABSENT]);
 }
 
-int main(int count, char **arguments) {
+TEST_MAIN(count, arguments) {
     if (count > 1) wanted_count = atoi(arguments[1]);
     if (count > 2) first_seed = strtoull(arguments[2], NULL, 10), want_all = false;
     return test_run(NULL);

@@ -305,7 +305,7 @@ FAULT_TEST(test_runs_survive_or_report_a_failing_call) {
     }
 }
 
-int main(int count, char **arguments) {
+TEST_MAIN(count, arguments) {
     every = count == 2 && strcmp(arguments[1], "all") == 0;
     return test_run(NULL);
 }
