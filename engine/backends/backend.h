@@ -40,7 +40,7 @@ typedef struct d9_backend_options {
     int64_t loss_scale_every; /* steps without overflow before the scale doubles; overflow halves it; 0: constant */
 } d9_backend_options;
 
-typedef struct d9_node_time {  /* a rule in a plan and its time */
+typedef struct d9_rule_time {  /* a rule in a plan and its time */
     d9_node_id node;           /* first node of the rule, which covers the nodes before the next row's `node` */
     const char *rule, *choice; /* valid as long as the plan */
     const char *why;           /* reason for the choice, for users: "first choice"; "": none is given */
@@ -51,7 +51,7 @@ typedef struct d9_node_time {  /* a rule in a plan and its time */
     bool rounds_transforms; /* operands made in the rule (Winograd tiles, gradients of gates) are rounded to bf16 */
     unsigned tf32_outputs;  /* bit i: output i of the rule's last node comes from a product whose f32 factors may be
                                rounded to tf32 */
-} d9_node_time;
+} d9_rule_time;
 
 /* Time of one algorithm for a node of a rule. `seconds`: as the rule runs it; `bare_seconds`: without conversions of
  * the layout. `node`: index of the node within the rule; rows of one node are adjacent. */
@@ -98,7 +98,7 @@ typedef struct d9_backend {
     d9_status (*run)(d9_context *context, d9_plan *plan, int64_t step);
     /* Writes each rule's time since the last call with `reset`, to at most `capacity` rows (NULL: none). With `reset`,
      * times then start at 0 again. Returns the number of rules. */
-    int (*times)(d9_plan *plan, d9_node_time *rows, int capacity, bool reset);
+    int (*times)(d9_plan *plan, d9_rule_time *rows, int capacity, bool reset);
 
     /* Times at most `capacity` algorithms of row `row` of `times`; *count 0: none. Overwrites the rule's outputs. */
     d9_status (*benchmark)(d9_context *context, d9_plan *plan, int row, d9_choice_time *rows, int capacity, int *count);

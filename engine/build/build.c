@@ -435,8 +435,9 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
     program->steps_per_epoch = options->steps_per_epoch ? options->steps_per_epoch
                                                         : program->accumulate * (extent->train_samples / per_update);
     if (options->eval_only && program->steps_per_epoch == 0) program->steps_per_epoch = 1;
-    program->steps = options->rates ? options->rate_count
-                                    : d9_program_round(program, extent->epochs * (double)program->steps_per_epoch);
+    program->steps = options->rates
+                         ? options->rate_count
+                         : d9_program_round_to_update(program, extent->epochs * (double)program->steps_per_epoch);
     D9_TRY(D9_ARENA_ALLOCATE(context, &program->arena, D9_MAX_TABLES, &program->table));
     status = build_forward(context, config, extent, options, false, program, &forward);
     if (status == D9_USAGE) status = add_batch_to_message(context, config, extent);

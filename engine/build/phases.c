@@ -4,8 +4,8 @@
 
 /* The first step to which a change applies. */
 static int64_t change_step(const d9_program *program, const d9_phase_change *change) {
-    return d9_program_round(program, change->from * (double)program->steps +
-                                         change->from_epoch * (double)program->steps_per_epoch);
+    return d9_program_round_to_update(program, change->from * (double)program->steps +
+                                                   change->from_epoch * (double)program->steps_per_epoch);
 }
 
 typedef struct setting {
@@ -130,7 +130,7 @@ static int64_t first_uncovered(const d9_program *program, int64_t from, int64_t 
 /* True if the phase has no step, because each would cross the end of the phase or of an epoch. */
 static bool is_empty(const d9_program *program, const d9_phase *phase) {
     for (int64_t s = phase->from; s < phase->until; s++)
-        if (d9_phase_has_room(program, phase, s)) return false;
+        if (d9_phase_can_begin(program, phase, s)) return false;
     return true;
 }
 

@@ -45,7 +45,7 @@ void d9_bench_print_head(d9_cli *cli, const d9_measurement *m) {
     const d9_session *session = m->session;
     d9_cli_print(cli, "%s in %s on %s, %d thread%s, %lld timed steps of %lld %ss\n", session->backend->name,
                  session->program.precision->name, session->info.name, session->info.threads,
-                 session->info.threads == 1 ? "" : "s", (long long)m->steps, (long long)d9_measured_images(m),
+                 session->info.threads == 1 ? "" : "s", (long long)m->steps, (long long)d9_measured_samples(m),
                  d9_model_sample(session->config->model));
 }
 
@@ -56,7 +56,7 @@ static void print_rate(d9_cli *cli, const d9_rate *rate) {
 }
 
 static void print_row(d9_cli *cli, const d9_measurement *m, int row, int rule_width) {
-    const d9_node_time *time = &m->rows[row];
+    const d9_rule_time *time = &m->rows[row];
     const d9_node *node = &m->graph->nodes[time->node];
     const d9_rate rate = d9_measured_rate(m, row);
     d9_cli_print(cli, "%-22s %-24s %-*s %10.3f %6.1f%%", d9_op_name(node->op), node->role, rule_width, time->rule,
@@ -97,7 +97,7 @@ static void print_table(d9_cli *cli, const d9_measurement *m) {
     for (int i = 0; i < m->row_count; i++) print_row(cli, m, i, width);
     print_peak_rates(cli, m);
     d9_cli_print(cli, "step %.3f ms, %.1f %ss/s, peak memory %.0f MiB\n", 1e3 * d9_measured_step_seconds(m),
-                 (double)d9_measured_images(m) / d9_measured_step_seconds(m),
+                 (double)d9_measured_samples(m) / d9_measured_step_seconds(m),
                  d9_model_sample(m->session->config->model), (double)m->peak_bytes / 1048576);
 }
 
@@ -130,7 +130,7 @@ static void add_predicted_seconds(json_t *object, const d9_measurement *m) {
 }
 
 static json_t *row_json(const d9_measurement *m, int row) {
-    const d9_node_time *time = &m->rows[row];
+    const d9_rule_time *time = &m->rows[row];
     const d9_node *node = &m->graph->nodes[time->node];
     const d9_rate rate = d9_measured_rate(m, row);
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:f, s:f, s:I, s:f, s:f, s:f}", "node", d9_op_name(node->op), "role",
@@ -149,8 +149,8 @@ json_t *d9_bench_json(const d9_measurement *m, const char *what) {
     return json_pack(
         "{s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:f, s:f, s:I, s:I, s:f, s:f}", "bench", what, "backend",
         session->backend->name, "precision", session->program.precision->name, "device", session->info.name, "threads",
-        session->info.threads, "batch_size", (json_int_t)d9_measured_images(m), "steps", (json_int_t)m->steps,
-        "images_per_second", (double)d9_measured_images(m) / seconds, "step_seconds", seconds, "peak_bytes",
+        session->info.threads, "batch_size", (json_int_t)d9_measured_samples(m), "steps", (json_int_t)m->steps,
+        "images_per_second", (double)d9_measured_samples(m) / seconds, "step_seconds", seconds, "peak_bytes",
         (json_int_t)m->peak_bytes, "buffer_bytes", (json_int_t)buffers, "matrix_gflop_per_second",
         1e-9 * m->peak_rates.operations_per_second, "copy_gigabytes_per_second", 1e-9 * m->peak_rates.bytes_per_second);
 }
@@ -228,8 +228,8 @@ static d9_status bench_pipeline(d9_cli *cli, d9_session *session, const d9_measu
     print_table(cli, &m);
     d9_cli_print(cli, "a step takes %.3f ms, of which making its batch is %.2f%%\n",
                  1e3 * d9_measured_step_seconds(step),
-                 100 * d9_measured_step_seconds(&m) / (double)d9_measured_images(&m) /
-                     (d9_measured_step_seconds(step) / (double)d9_measured_images(step)));
+                 100 * d9_measured_step_seconds(&m) / (double)d9_measured_samples(&m) /
+                     (d9_measured_step_seconds(step) / (double)d9_measured_samples(step)));
 done:
     d9_measurement_free(&m);
     if (plan) session->backend->plan_free(session->context, plan);

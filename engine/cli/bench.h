@@ -15,7 +15,7 @@ typedef struct d9_measurement {
     const d9_session *session;
     d9_plan *plan;
     const d9_graph *graph;
-    d9_node_time *rows; /* (row_count), one per rule */
+    d9_rule_time *rows; /* (row_count), one per rule */
     int row_count;
     int64_t steps, batches;   /* timed steps; batches per step */
     double seconds;           /* wall time of all timed steps */
@@ -32,7 +32,7 @@ D9_MUST_USE d9_status d9_measure_plan(d9_session *session, d9_plan *plan, const 
 void d9_measurement_free(d9_measurement *measurement);
 
 /* Images, texts or windows per step. */
-static inline int64_t d9_measured_images(const d9_measurement *m) {
+static inline int64_t d9_measured_samples(const d9_measurement *m) {
     return m->batches * m->session->program.extent.batch;
 }
 

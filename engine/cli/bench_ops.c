@@ -30,7 +30,7 @@ static int count_of_node(const d9_choice_time *choices, int count) {
 
 /* Prints the algorithms of one node. The time "in the step" is that of the whole rule that computes the node. */
 static void print_algorithms(d9_cli *cli, const d9_measurement *m, int row, const d9_choice_time *choices, int count) {
-    const d9_node_time *time = &m->rows[row];
+    const d9_rule_time *time = &m->rows[row];
     const int n = time->node + choices->node;
     const d9_node *node = &m->graph->nodes[n];
     const double operations = d9_graph_operations(m->graph, n, n + 1);
@@ -46,7 +46,7 @@ static void print_algorithms(d9_cli *cli, const d9_measurement *m, int row, cons
 }
 
 static json_t *algorithms_json(const d9_measurement *m, int row, const d9_choice_time *choices, int count) {
-    const d9_node_time *time = &m->rows[row];
+    const d9_rule_time *time = &m->rows[row];
     const int n = time->node + choices->node;
     const d9_node *node = &m->graph->nodes[n];
     json_t *list = json_array();

@@ -87,8 +87,8 @@ typedef struct d9_flag_rows {
     int count;
 } d9_flag_rows;
 void d9_flag_rows_collect(const d9_command *command, d9_flag_rows *rows);
-bool d9_flag_is_word(const d9_flag *flag);  /* true: a positional argument; false: an --option */
-bool d9_flag_is_words(const d9_flag *flag); /* true: takes all remaining arguments */
+bool d9_flag_is_argument(const d9_flag *flag); /* true: a positional argument; false: an --option */
+bool d9_flag_takes_rest(const d9_flag *flag);  /* true: takes all remaining arguments */
 
 /* ---- output ---- */
 /* Writes all bytes, and waits for the reader if the file is non-blocking. Returns 0, or errno of the failure. */

@@ -160,7 +160,7 @@ static void offer_values(completer *self, const d9_flag *flag) {
                  {"TOPIC", .offer = offer_topics},
                  {"B", .offer = offer_backends},
                  {"P", .offer = offer_precisions}};
-    const char *value = d9_flag_is_word(flag) ? flag->name : flag->value;
+    const char *value = d9_flag_is_argument(flag) ? flag->name : flag->value;
     offer_choices(self, flag->choices);
     for (size_t i = 0; value && !flag->choices && i < sizeof kinds / sizeof kinds[0]; i++) {
         if (strcmp(kinds[i].value, value) != 0) continue;
@@ -176,14 +176,14 @@ static const d9_flag *find_flag(const d9_flag_rows *list, const char *word) {
     const size_t length = strcspn(word, "=");
     for (int i = 0; begins(word, "--") && i < list->count; i++) {
         const d9_flag *flag = &list->rows[i];
-        if (!d9_flag_is_word(flag) && strlen(flag->name) + 2 == length && begins(word + 2, flag->name)) return flag;
+        if (!d9_flag_is_argument(flag) && strlen(flag->name) + 2 == length && begins(word + 2, flag->name)) return flag;
     }
     return NULL;
 }
 
 static const d9_flag *find_word(const d9_flag_rows *list, int index) {
     for (int i = 0; i < list->count; i++)
-        if (d9_flag_is_word(&list->rows[i]) && (index-- == 0 || d9_flag_is_words(&list->rows[i])))
+        if (d9_flag_is_argument(&list->rows[i]) && (index-- == 0 || d9_flag_takes_rest(&list->rows[i])))
             return &list->rows[i];
     return NULL;
 }
@@ -193,7 +193,7 @@ static void offer_flags(completer *self, const d9_flag_rows *list, const bool *g
     for (int i = 0; i < list->count; i++) {
         const d9_flag *flag = &list->rows[i];
         char name[80];
-        if (d9_flag_is_word(flag) || !flag->doc || (given[i] && flag->type != D9_FLAG_LIST)) continue;
+        if (d9_flag_is_argument(flag) || !flag->doc || (given[i] && flag->type != D9_FLAG_LIST)) continue;
         snprintf(name, sizeof name, "--%s", flag->name);
         offer(self, name, "", flag->doc);
     }

@@ -92,7 +92,7 @@ static void describe_ending(const d9_result *result, ending *text) {
                  d9_measure_format(config->measure, d9_deciding_score(result, result->best_epoch - 1)).text);
 }
 
-void d9_run_print_ending(d9_cli *cli, const d9_result *result) {
+void d9_run_print_early_end(d9_cli *cli, const d9_result *result) {
     ending text;
     describe_ending(result, &text);
     if (text.ended[0]) d9_cli_print(cli, "ended      %s\n", text.ended);
@@ -111,9 +111,9 @@ void d9_run_describe(const d9_result *result, char *text, size_t size) {
              parts.model[0] ? "; model " : "", parts.model);
 }
 
-void d9_run_print_end(d9_cli *cli, const d9_result *result, const char *out, bool verbose, double peak_rate) {
+void d9_run_print_summary(d9_cli *cli, const d9_result *result, const char *out, bool verbose, double peak_rate) {
     d9_run_print_outcome(cli, result);
-    d9_run_print_ending(cli, result);
+    d9_run_print_early_end(cli, result);
     print_clocks(cli, result, verbose);
     if (verbose) print_rate(cli, result, peak_rate);
     d9_cli_print(cli, "record     %s\n", out);

@@ -57,7 +57,7 @@ static d9_status open_session(range_test *self, d9_config *config) {
     set_rates(self);
     D9_TRY(d9_session_open(context, &options, &self->session));
     D9_TRY(d9_session_initialize(&self->session));
-    if (config->train.from) D9_TRY(d9_model_initialize(&self->session, config->train.from));
+    if (config->train.from) D9_TRY(d9_model_load_start(&self->session, config->train.from));
 done:
     return status;
 }

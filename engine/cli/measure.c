@@ -56,7 +56,7 @@ double d9_measured_bytes(const d9_measurement *m, int row) {
 }
 
 d9_rate d9_measured_rate(const d9_measurement *m, int row) {
-    const d9_node_time *time = &m->rows[row];
+    const d9_rule_time *time = &m->rows[row];
     const double operations = d9_measured_operations(m, row);
     const double work = operations > 0 ? operations : d9_measured_bytes(m, row);
     return (d9_rate){.per_second = time->seconds > 0 ? work * (double)time->runs / time->seconds : 0,

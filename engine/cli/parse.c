@@ -27,11 +27,11 @@ void d9_flag_rows_collect(const d9_command *command, d9_flag_rows *rows) {
     add_rows(command->flags, 0, rows);
 }
 
-bool d9_flag_is_word(const d9_flag *flag) {
-    return flag->type == D9_FLAG_ARGUMENT || flag->type == D9_FLAG_OPTIONAL || d9_flag_is_words(flag);
+bool d9_flag_is_argument(const d9_flag *flag) {
+    return flag->type == D9_FLAG_ARGUMENT || flag->type == D9_FLAG_OPTIONAL || d9_flag_takes_rest(flag);
 }
 
-bool d9_flag_is_words(const d9_flag *flag) { return flag->type == D9_FLAG_WORDS || flag->type == D9_FLAG_ANY_WORDS; }
+bool d9_flag_takes_rest(const d9_flag *flag) { return flag->type == D9_FLAG_WORDS || flag->type == D9_FLAG_ANY_WORDS; }
 
 /* ---- parsing ---- */
 
@@ -59,7 +59,7 @@ static d9_status check_choice(parser *parser, const d9_flag *flag, const char *v
         if (strcmp(choices.words[i], value) == 0) return D9_OK;
     const char *nearest = d9_text_nearest(value, choices.words, choices.count);
     return d9_fail(&parser->cli->context, D9_USAGE, "%s%s: \"%s\" is not one of %s%s%s%s",
-                   d9_flag_is_word(flag) ? "" : "--", flag->name, value, flag->choices,
+                   d9_flag_is_argument(flag) ? "" : "--", flag->name, value, flag->choices,
                    nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
 }
 
@@ -92,7 +92,7 @@ done:
 static d9_status reject_tilde(parser *parser, const d9_flag *flag, const char *path) {
     static const char *const paths[] = {"ARCHIVE", "CONFIG", "DIR",     "EXPERIMENT", "FILE",
                                         "MODEL",   "OUT",    "OUT.png", "RUN"};
-    const bool word = d9_flag_is_word(flag);
+    const bool word = d9_flag_is_argument(flag);
     const char *value = word ? flag->name : flag->value;
     char message[4096];
     bool is_path = false;
@@ -109,7 +109,7 @@ static d9_status store_value(parser *parser, const d9_flag *flag, const char *va
     if ((flag->type == D9_FLAG_TEXT || (flag->type == D9_FLAG_LIST && flag->doc)) && !*value)
         return fail_usage(parser, "--%s: the value is empty: %s", flag->name, flag->value);
     if (flag->type == D9_FLAG_INTEGER) return store_integer(parser, flag, value);
-    if (flag->type == D9_FLAG_LIST || d9_flag_is_words(flag)) return store_item(parser, flag, value);
+    if (flag->type == D9_FLAG_LIST || d9_flag_takes_rest(flag)) return store_item(parser, flag, value);
     memcpy(parser->options + flag->offset, &value, sizeof value);
 done:
     return status;
@@ -119,8 +119,8 @@ static d9_status parse_word(parser *parser, const char *word) {
     int index = 0;
     if (!*word) return fail_usage(parser, "an argument is empty%s%s", "", "");
     for (int i = 0; i < parser->list.count; i++) {
-        if (!d9_flag_is_word(&parser->list.rows[i])) continue;
-        if (index++ < parser->word_count && !d9_flag_is_words(&parser->list.rows[i])) continue;
+        if (!d9_flag_is_argument(&parser->list.rows[i])) continue;
+        if (index++ < parser->word_count && !d9_flag_takes_rest(&parser->list.rows[i])) continue;
         parser->word_count++;
         return store_value(parser, &parser->list.rows[i], word);
     }
@@ -153,7 +153,7 @@ static const char *find_by_words(parser *parser, const char *name) {
         if (*c == '-' || *c == '_') *c = ' ';
     for (int i = 0; i < parser->list.count && strchr(words, ' '); i++) {
         const d9_flag *flag = &parser->list.rows[i];
-        if (!d9_flag_is_word(flag) && flag->doc && strstr(flag->doc, words)) return flag->name;
+        if (!d9_flag_is_argument(flag) && flag->doc && strstr(flag->doc, words)) return flag->name;
     }
     return NULL;
 }
@@ -165,7 +165,7 @@ static d9_status reject_unknown_option(parser *parser, const char *name) {
     bool edits = false;
     for (int i = 0; i < parser->list.count; i++) {
         const d9_flag *flag = &parser->list.rows[i];
-        const bool word = d9_flag_is_word(flag);
+        const bool word = d9_flag_is_argument(flag);
         if (word && strcasecmp(flag->name, name) == 0)
             return fail_usage(parser, "unknown option --%s: %s is written without an option", name, flag->name);
         if (!word && flag->doc) names[count++] = flag->name;
@@ -186,7 +186,7 @@ static const d9_flag *find_option(const parser *parser, const char *word, char n
     snprintf(name, OPTION_BYTES, "%.*s", (int)(length > 2 ? length - 2 : 0), word + 2);
     for (int i = 0; i < parser->list.count && strncmp(word, "--", 2) == 0; i++) {
         const d9_flag *flag = &parser->list.rows[i];
-        if (!d9_flag_is_word(flag) && strcmp(flag->name, name) == 0) return flag;
+        if (!d9_flag_is_argument(flag) && strcmp(flag->name, name) == 0) return flag;
     }
     return NULL;
 }
@@ -234,7 +234,7 @@ static d9_status check_required_words(parser *parser) {
     int index = 0;
     for (int i = 0; i < parser->list.count; i++) {
         const d9_flag *flag = &parser->list.rows[i];
-        if (!d9_flag_is_word(flag)) continue;
+        if (!d9_flag_is_argument(flag)) continue;
         if (index++ >= parser->word_count && flag->type != D9_FLAG_OPTIONAL && flag->type != D9_FLAG_ANY_WORDS)
             return fail_missing(parser, flag);
     }

@@ -87,13 +87,13 @@ void d9_run_print_scores(d9_cli *cli, const d9_measure *measure, double plain, d
 /* Prints the scores, the number of samples that they were computed on, and whether the target was met. */
 void d9_run_print_outcome(d9_cli *cli, const d9_result *result);
 /* Prints the reason for an early end and, with keep: best, the epoch of the kept model; nothing if neither applies. */
-void d9_run_print_ending(d9_cli *cli, const d9_result *result);
+void d9_run_print_early_end(d9_cli *cli, const d9_result *result);
 /* Prints the published figures of the configuration, if it has any. */
 void d9_run_print_published(d9_cli *cli, const d9_config *config);
 /* Prints all final lines of the run in the folder `out`. `verbose`: prints every clock, and the rate of training
  * compared with peak_rate, the operations per second of a large matrix product (0: not known; no such line). */
-void d9_run_print_end(d9_cli *cli, const d9_result *result, const char *out, bool verbose, double peak_rate);
-/* Formats the scores and the text of d9_run_print_ending as one sentence, for live.html. */
+void d9_run_print_summary(d9_cli *cli, const d9_result *result, const char *out, bool verbose, double peak_rate);
+/* Formats the scores and the text of d9_run_print_early_end as one sentence, for live.html. */
 void d9_run_describe(const d9_result *result, char *text, size_t size);
 
 /* ---- dawn9 train --find-lr ---- */

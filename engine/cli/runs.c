@@ -289,7 +289,7 @@ d9_status d9_runs_command(d9_cli *cli, const d9_experiment *experiment, const d9
     const bool tasks = options->slurm || options->commands; /* each task checks the GPUs where it runs */
     if (!tasks) D9_TRY(check_devices(&runs));
     if (options->dry_run && !tasks) return d9_runs_show_plan(&runs);
-    if (!options->dry_run) D9_TRY(d9_experiment_open(&cli->context, experiment, runs.out));
+    if (!options->dry_run) D9_TRY(d9_experiment_write(&cli->context, experiment, runs.out));
     if (options->retry && !options->dry_run) D9_TRY(forget_failures(&runs));
     if (options->slurm) return d9_runs_submit(&runs);
     if (options->commands) return d9_runs_print_commands(&runs);

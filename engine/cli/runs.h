@@ -43,7 +43,7 @@ typedef struct d9_runs {
     d9_runs_shared *shared; /* memory shared with the worker processes */
     int64_t ended;          /* number of runs that had ended when `open` was set; -1: not set yet */
     bool *open;             /* per run: this command's share has the run, which is neither done nor failed */
-    d9_run_seen *seen;      /* per run, of a search: its state when the folder was last read */
+    d9_run_summary *seen;   /* per run, of a search: its state when the folder was last read */
 } d9_runs;
 
 static inline bool d9_runs_is_search(const d9_runs *runs) { return runs->experiment->kind == D9_EXPERIMENT_SEARCH; }

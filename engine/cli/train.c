@@ -96,7 +96,7 @@ done:
 
 /* Sets *folder to the folder of a run with a checkpoint or a result, if `config` is its config.yaml: "runs/a" for
  * "runs/a/config.yaml". Otherwise to NULL. */
-static d9_status find_own_folder(d9_cli *cli, const char *config, const char **folder) {
+static d9_status find_record_folder(d9_cli *cli, const char *config, const char **folder) {
     static const char *const files[] = {"checkpoint.safetensors", "result.json"};
     d9_status status = D9_OK;
     const char *slash = strrchr(config, '/');
@@ -119,7 +119,7 @@ static d9_status choose_out(d9_cli *cli, const train_options *options, const d9_
     d9_status status = D9_OK;
     char *made, seed[32] = "";
     *out = options->out;
-    if (!*out && options->resume && !options->runs.given) D9_TRY(find_own_folder(cli, options->config, out));
+    if (!*out && options->resume && !options->runs.given) D9_TRY(find_record_folder(cli, options->config, out));
     if (!*out) {
         if (!options->runs.given) snprintf(seed, sizeof seed, "-seed%lld", (long long)config->seed);
         D9_TRY(d9_arena_format(&cli->context, &cli->arena, &made, "runs/%s%s", config->title, seed));
@@ -272,7 +272,7 @@ static d9_status train_once(d9_cli *cli, const train_options *options, const d9_
     if (status != D9_OK) return status;
     d9_train_options train = {
         .write_model = d9_model_write,
-        .start_model = d9_model_initialize,
+        .start_model = d9_model_load_start,
         .config = config,
         .seed = (uint64_t)config->seed,
         .out = out,
@@ -361,7 +361,7 @@ static d9_status train_single(d9_cli *cli, const train_options *options) {
     else if (before)
         print_finished(cli, object, config->measure, folder);
     else
-        d9_run_print_end(cli, &result, folder, options->verbose, peak_rate);
+        d9_run_print_summary(cli, &result, folder, options->verbose, peak_rate);
 done:
     json_decref(object);
     d9_result_free(&cli->context, &result);
@@ -451,7 +451,7 @@ static d9_status train_seed(d9_cli *cli, const train_options *options, int64_t s
     if (text) {
         d9_cli_print(cli, "seed %lld: ", (long long)seed);
         d9_run_print_outcome(cli, &result);
-        d9_run_print_ending(cli, &result);
+        d9_run_print_early_end(cli, &result);
         goto done;
     }
     D9_TRY(result_object(cli, &result, &object));

@@ -109,7 +109,7 @@ static void add_facts(const d9_fact *facts, int columns, int width, d9_text *tex
 /* ---- options ---- */
 
 void d9_flag_title(const d9_flag *flag, char *title, size_t size) {
-    if (d9_flag_is_word(flag))
+    if (d9_flag_is_argument(flag))
         snprintf(title, size, "%s", flag->name);
     else
         snprintf(title, size, "--%s%s%s", flag->name, flag->value ? " " : "", flag->value ? flag->value : "");
@@ -125,7 +125,9 @@ void d9_flag_sentence(const d9_flag *flag, d9_text *text) {
 
 typedef enum flag_kind { WORDS, OPTIONS, EDITS } flag_kind;
 
-static flag_kind kind_of(const d9_flag *row) { return d9_flag_is_word(row) ? WORDS : row->is_edit ? EDITS : OPTIONS; }
+static flag_kind kind_of(const d9_flag *row) {
+    return d9_flag_is_argument(row) ? WORDS : row->is_edit ? EDITS : OPTIONS;
+}
 
 static void add_flags(const d9_flag_rows *list, flag_kind kind, int width, d9_text *text) {
     bool headed = kind != EDITS;
@@ -153,7 +155,7 @@ void d9_usage_line(const d9_command *command, d9_text *text) {
     d9_flag_rows_collect(command, &list);
     d9_text_add(text, "%s", command->name);
     for (int i = 0; i < list.count; i++)
-        if (d9_flag_is_word(&list.rows[i])) d9_text_add(text, formats[list.rows[i].type], list.rows[i].name);
+        if (d9_flag_is_argument(&list.rows[i])) d9_text_add(text, formats[list.rows[i].type], list.rows[i].name);
     d9_text_add(text, " [options]");
 }
 

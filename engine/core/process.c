@@ -264,7 +264,7 @@ static size_t stack_bytes(void) {
     return bytes;
 }
 
-d9_status d9_threads_ask(d9_context *context, int wanted, int *given) {
+d9_status d9_openmp_threads_prepare(d9_context *context, int wanted, int *given) {
     d9_status status = D9_OK;
     int team = 1;
     size_t stack = SIZE_MAX;

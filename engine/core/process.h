@@ -38,7 +38,7 @@ int d9_threads_limit(d9_context *context, int64_t wanted, int sharers);
  * OMP_MAX_ACTIVE_LEVELS may allow fewer. Switches OMP_DYNAMIC off, because it lets the number change from region
  * to region. D9_DEVICE if the system refuses the threads, because OpenMP would then end the process, or if their
  * stacks (OMP_STACKSIZE) are too small. */
-D9_MUST_USE d9_status d9_threads_ask(d9_context *context, int wanted, int *given);
+D9_MUST_USE d9_status d9_openmp_threads_prepare(d9_context *context, int wanted, int *given);
 
 /* ---- the GPU of a process, if several processes of a host use one each ---- */
 /* True if `name` is a GPU's number, or its UUID as CUDA accepts it: "GPU-8f6c2d31", "MIG-...". */

@@ -131,7 +131,7 @@ static d9_status decode_all(d9_context *context, d9_arena *arena, const reading 
     const size_t bytes = d9_sample_bytes(reading->dataset);
     d9_context failure = {0};
     int signal_number = 0, threads = reading->options->threads > 0 ? reading->options->threads : d9_default_threads();
-    D9_TRY(d9_threads_ask(context, threads, &threads));
+    D9_TRY(d9_openmp_threads_prepare(context, threads, &threads));
     D9_TRY(allocate_samples(context, arena, list, reading->dataset, split, faults));
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int64_t i = 0; i < list->count; i++) {

@@ -115,7 +115,7 @@ static d9_status encode_parts(d9_context *context, const d9_dataset_options *opt
     d9_word_index index = {0};
     wordless found = {0};
     int threads = options->threads > 0 ? options->threads : d9_default_threads();
-    D9_TRY(d9_threads_ask(context, threads, &threads));
+    D9_TRY(d9_openmp_threads_prepare(context, threads, &threads));
     D9_TRY(d9_word_index_make(context, &dataset->vocabulary, &index));
     encode_all(&index, &files[0], threads, dataset, &dataset->train, &found);
     encode_all(&index, &files[1], threads, dataset, &dataset->test, &found);

@@ -197,7 +197,7 @@ static d9_status check_sha256(const d9_session *session, const char *path, const
                    "%s: not the file that train.from names: SHA-256 %.12s..., must be %.12s...", path, sum, wanted);
 }
 
-d9_status d9_model_initialize(d9_session *session, const char *from) {
+d9_status d9_model_load_start(d9_session *session, const char *from) {
     d9_status status;
     d9_context *context = session->context;
     d9_arena arena = {0};

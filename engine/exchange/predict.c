@@ -176,7 +176,8 @@ d9_status d9_predictor_run(d9_predictor *predictor, const void *samples, int64_t
     d9_session *session = &predictor->session;
     const d9_extent *extent = &session->program.extent;
     const int64_t bytes = (int64_t)d9_sample_bytes(session->dataset), classes = extent->classes;
-    bool (*to_probabilities)(const double *, int64_t, double *) = d9_session_several(session) ? sigmoids : softmax;
+    bool (*to_probabilities)(const double *, int64_t, double *) =
+        d9_session_is_multilabel(session) ? sigmoids : softmax;
     double *logits = NULL, *batch = NULL;
     uint8_t *grey = NULL; /* the images as grey ones in three equal channels, as in training */
     D9_TRY(D9_ALLOCATE(session->context, extent->batch * classes, "logits", &logits));

@@ -120,7 +120,7 @@ D9_MUST_USE d9_status d9_experiment_reject_folder(d9_context *context, d9_arena 
 /* Makes `out` and writes experiment.json, keeping the arms, runs, seeds and commands that it already lists. Returns
  * D9_USAGE and changes nothing if the folder holds another experiment, a search that this one cannot continue, an arm
  * of the same name with another configuration, or a single run. */
-D9_MUST_USE d9_status d9_experiment_open(d9_context *context, const d9_experiment *experiment, const char *out);
+D9_MUST_USE d9_status d9_experiment_write(d9_context *context, const d9_experiment *experiment, const char *out);
 
 /* Number of arms of each trial. */
 static inline int d9_search_arms_per_trial(const d9_search *search) {
@@ -156,17 +156,17 @@ D9_MUST_USE d9_status d9_run_forget_failure(d9_context *context, const d9_experi
                                             int64_t index);
 
 /* ---- selection of the next run (experiment/select.c) ---- */
-typedef struct d9_run_seen { /* the state of a run that a selection uses */
+typedef struct d9_run_summary { /* the state of a run that a selection uses */
     d9_run_kind kind;
     double gain;              /* if done: the score with all TTA views, negated if lower is better */
     double teraflop, seconds; /* if done: operations in TFLOP, process_seconds; 0: not recorded */
-} d9_run_seen;
-d9_run_seen d9_run_summarise(const d9_run_state *state);
+} d9_run_summary;
+d9_run_summary d9_run_summarise(const d9_run_state *state);
 /* Updates `seen` (d9_experiment_runs items, zeroed before the first call) from the folders of the runs, before a
  * selection. In a search it reads the runs of each trial up to its first incomplete rung, except runs that are done or
  * failed in `seen`. Without a search it reads nothing. */
 D9_MUST_USE d9_status d9_experiment_update_seen(d9_context *context, const d9_experiment *experiment, const char *out,
-                                                d9_run_seen *seen);
+                                                d9_run_summary *seen);
 /* Sets *index to the run to train next; -1: none until a run that is now running ends, or none at all.
  *
  * Without a search: the first run that waits or was stopped. In a search, in this order:
@@ -175,8 +175,8 @@ D9_MUST_USE d9_status d9_experiment_update_seen(d9_context *context, const d9_ex
  *    next one, from the highest rung down;
  * 3. the first run of the next trial.
  * Once the budget is spent: only runs that were stopped. */
-D9_MUST_USE d9_status d9_experiment_next(d9_context *context, const d9_experiment *experiment, const d9_run_seen *seen,
-                                         int64_t *index);
+D9_MUST_USE d9_status d9_experiment_next(d9_context *context, const d9_experiment *experiment,
+                                         const d9_run_summary *seen, int64_t *index);
 
 /* Progress of a search. */
 typedef struct d9_search_progress {
@@ -190,7 +190,8 @@ typedef struct d9_search_progress {
  * of the trials that are planned to enter the run's rung. */
 double d9_experiment_planned_share(const d9_experiment *experiment, int64_t index);
 /* Computes the progress of a search from the states of its runs. */
-void d9_search_compute_progress(const d9_experiment *experiment, const d9_run_seen *seen, d9_search_progress *progress);
+void d9_search_compute_progress(const d9_experiment *experiment, const d9_run_summary *seen,
+                                d9_search_progress *progress);
 /* The runs of a trial in a rung: an arm, and the range [first, end) of indices into the experiment's seeds. */
 typedef struct d9_rung_runs {
     int64_t arm;

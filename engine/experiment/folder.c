@@ -337,7 +337,7 @@ done:
     return status;
 }
 
-d9_status d9_experiment_open(d9_context *context, const d9_experiment *experiment, const char *out) {
+d9_status d9_experiment_write(d9_context *context, const d9_experiment *experiment, const char *out) {
     d9_status status;
     json_t *wanted = NULL, *held = NULL;
     d9_arena arena = {0};

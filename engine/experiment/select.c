@@ -24,16 +24,16 @@ d9_rung_runs d9_search_rung(const d9_experiment *experiment, int64_t trial, int 
 
 static bool has_ended(d9_run_kind kind) { return kind == D9_RUN_DONE || kind == D9_RUN_FAILED; }
 
-d9_run_seen d9_run_summarise(const d9_run_state *state) {
+d9_run_summary d9_run_summarise(const d9_run_state *state) {
     const double score = state->views > 1 && !isnan(state->score_tta) ? state->score_tta : state->score;
-    return (d9_run_seen){.kind = state->kind,
-                         .gain = state->measure->higher_is_better ? score : -score,
-                         .teraflop = isnan(state->teraflop) ? 0 : state->teraflop,
-                         .seconds = isnan(state->process_seconds) ? 0 : state->process_seconds};
+    return (d9_run_summary){.kind = state->kind,
+                            .gain = state->measure->higher_is_better ? score : -score,
+                            .teraflop = isnan(state->teraflop) ? 0 : state->teraflop,
+                            .seconds = isnan(state->process_seconds) ? 0 : state->process_seconds};
 }
 
 static d9_status read_seen(d9_context *context, const d9_experiment *experiment, const char *out, int64_t index,
-                           d9_run_seen *seen) {
+                           d9_run_summary *seen) {
     d9_run_state state;
     if (has_ended(seen->kind)) return D9_OK;
     const d9_status status = d9_run_read_state(context, experiment, out, index, &state);
@@ -43,7 +43,7 @@ static d9_status read_seen(d9_context *context, const d9_experiment *experiment,
 }
 
 d9_status d9_experiment_update_seen(d9_context *context, const d9_experiment *experiment, const char *out,
-                                    d9_run_seen *seen) {
+                                    d9_run_summary *seen) {
     d9_status status = D9_OK;
     if (experiment->kind != D9_EXPERIMENT_SEARCH) return D9_OK;
     for (int64_t trial = 0; trial < experiment->search.trials; trial++) {
@@ -73,7 +73,7 @@ typedef struct standing { /* the state of a trial in a rung */
     int64_t trial;
 } standing;
 
-static standing standing_of(const d9_experiment *experiment, const d9_run_seen *seen, int64_t trial, int rung) {
+static standing standing_of(const d9_experiment *experiment, const d9_run_summary *seen, int64_t trial, int rung) {
     const d9_rung_runs runs = d9_search_rung(experiment, trial, rung);
     standing found = {.finished = true, .open = -1, .stopped = -1, .trial = trial};
     for (int seed = runs.end; seed-- > 0;) { /* backwards, so that `open` and `stopped` end as the first such runs */
@@ -119,7 +119,7 @@ static void rank_trials(const d9_search *search, standing *all, int64_t count) {
 }
 
 /* The trial to promote from a rung; -1: none. `all` has space for every trial. */
-static int64_t trial_to_promote(const d9_experiment *experiment, const d9_run_seen *seen, int rung, standing *all) {
+static int64_t trial_to_promote(const d9_experiment *experiment, const d9_run_summary *seen, int rung, standing *all) {
     const d9_search *search = &experiment->search;
     int64_t count = 0;
     for (int64_t trial = 0; trial < search->trials; trial++) {
@@ -134,7 +134,7 @@ static int64_t trial_to_promote(const d9_experiment *experiment, const d9_run_se
 
 /* ---- selection ---- */
 
-void d9_search_compute_progress(const d9_experiment *experiment, const d9_run_seen *seen,
+void d9_search_compute_progress(const d9_experiment *experiment, const d9_run_summary *seen,
                                 d9_search_progress *progress) {
     const d9_search *search = &experiment->search;
     int64_t planned = search->trials;
@@ -171,7 +171,7 @@ double d9_experiment_planned_share(const d9_experiment *experiment, int64_t inde
 
 /* An open run (`stopped`: a stopped run) of a rung that its trial has entered and not failed, the highest rung first;
  * -1: none. */
-static int64_t begun_run(const d9_experiment *experiment, const d9_run_seen *seen, bool stopped) {
+static int64_t begun_run(const d9_experiment *experiment, const d9_run_summary *seen, bool stopped) {
     const d9_search *search = &experiment->search;
     for (int rung = search->rung_count; rung-- > 0;)
         for (int64_t trial = 0; trial < search->trials; trial++) {
@@ -182,7 +182,7 @@ static int64_t begun_run(const d9_experiment *experiment, const d9_run_seen *see
     return -1;
 }
 
-static int64_t next_of_search(const d9_experiment *experiment, const d9_run_seen *seen, standing *all) {
+static int64_t next_of_search(const d9_experiment *experiment, const d9_run_summary *seen, standing *all) {
     const d9_search *search = &experiment->search;
     d9_search_progress progress;
     d9_search_compute_progress(experiment, seen, &progress);
@@ -199,7 +199,7 @@ static int64_t next_of_search(const d9_experiment *experiment, const d9_run_seen
     return -1;
 }
 
-d9_status d9_experiment_next(d9_context *context, const d9_experiment *experiment, const d9_run_seen *seen,
+d9_status d9_experiment_next(d9_context *context, const d9_experiment *experiment, const d9_run_summary *seen,
                              int64_t *index) {
     d9_status status = D9_OK;
     standing *all = NULL;

@@ -35,9 +35,9 @@ typedef struct worker {
     const char *out;
     const d9_work_options *options;
     d9_run_options run;
-    int64_t index;     /* the current run */
-    d9_run_seen *seen; /* all runs; those of other shards count as done */
-    bool any_trained;  /* this process has trained a run since it last waited */
+    int64_t index;        /* the current run */
+    d9_run_summary *seen; /* all runs; those of other shards count as done */
+    bool any_trained;     /* this process has trained a run since it last waited */
 } worker;
 
 static void on_step(void *user, const d9_program *program, int64_t step, double loss, double epoch_seconds) {

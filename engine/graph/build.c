@@ -94,7 +94,7 @@ done:
     return status;
 }
 
-d9_status d9_graph_norm(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, d9_value_id *y) {
+d9_status d9_graph_batch_norm(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, d9_value_id *y) {
     d9_status status;
     d9_node node = {.op = D9_OP_NORM, .inputs = {x}, .input_count = 3, .as.norm = {1e-5, 0.1, 0, 0, 0}};
     d9_shape shape = make_shape(1, graph->values[x].shape.d[3], 0, 0, 0);
@@ -263,7 +263,7 @@ done:
     return status;
 }
 
-d9_status d9_graph_last(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, d9_value_id *y) {
+d9_status d9_graph_last_token(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, d9_value_id *y) {
     d9_node node = {.op = D9_OP_LAST, .inputs = {x}, .input_count = 1};
     return add_output_and_node(context, graph, role, node, y);
 }

@@ -290,13 +290,13 @@ D9_MUST_USE d9_status d9_graph_embed(d9_context *context, d9_graph *graph, const
  * states of the previous step. */
 D9_MUST_USE d9_status d9_graph_recur(d9_context *context, d9_graph *graph, const char *role, int layer, d9_value_id x,
                                      d9_recurrent_cell cell, int64_t units, d9_value_id *y);
-D9_MUST_USE d9_status d9_graph_last(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
-                                    d9_value_id *y); /* (T, N, C) -> (N, C) of the last token */
+D9_MUST_USE d9_status d9_graph_last_token(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
+                                          d9_value_id *y); /* (T, N, C) -> (N, C) of the last token */
 /* Convolution kernel x kernel, padding kernel / 2, no bias. Weight `ROLE.weight`, uniform in +-1/sqrt(fan-in). */
 D9_MUST_USE d9_status d9_graph_conv(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
                                     int64_t channels, int kernel, int stride, d9_value_id *y);
-D9_MUST_USE d9_status d9_graph_norm(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
-                                    d9_value_id *y); /* batch norm: epsilon 1e-5, momentum 0.1, scale 1, bias 0 */
+D9_MUST_USE d9_status d9_graph_batch_norm(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
+                                          d9_value_id *y); /* batch norm: epsilon 1e-5, momentum 0.1, scale 1, bias 0 */
 D9_MUST_USE d9_status d9_graph_act(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
                                    d9_value_id *y); /* ReLU */
 /* Max pool, which ignores positions outside the image, and mean pool, whose windows lie inside it. */

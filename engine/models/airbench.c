@@ -53,7 +53,7 @@ static d9_status add_norm(const builder *b, const char *group, int index, d9_val
     d9_status status;
     char role[D9_NAME_SIZE];
     snprintf(role, sizeof role, "%s.norm%d", group, index);
-    D9_TRY(d9_graph_norm(b->context, b->graph, role, x, y));
+    D9_TRY(d9_graph_batch_norm(b->context, b->graph, role, x, y));
     d9_norm_attributes *norm = &b->graph->nodes[b->graph->values[*y].producer].as.norm;
     norm->epsilon = b->self->norm_epsilon;
     norm->momentum = b->self->norm_momentum;

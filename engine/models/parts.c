@@ -13,7 +13,7 @@ d9_status d9_parts_conv_norm(d9_context *context, d9_graph *graph, const char *c
                              int64_t channels, int kernel, int stride, d9_value_id *y) {
     d9_status status;
     D9_TRY(d9_graph_conv(context, graph, conv, x, channels, kernel, stride, y));
-    D9_TRY(d9_graph_norm(context, graph, norm, *y, y));
+    D9_TRY(d9_graph_batch_norm(context, graph, norm, *y, y));
 done:
     return status;
 }
@@ -21,7 +21,7 @@ done:
 d9_status d9_parts_norm_act(d9_context *context, d9_graph *graph, const char *norm, const char *act, d9_value_id x,
                             d9_value_id *y) {
     d9_status status;
-    D9_TRY(d9_graph_norm(context, graph, norm, x, y));
+    D9_TRY(d9_graph_batch_norm(context, graph, norm, x, y));
     D9_TRY(d9_graph_act(context, graph, act, *y, y));
 done:
     return status;

@@ -29,7 +29,7 @@ static d9_status add_block(d9_context *context, d9_graph *graph, const char *rol
     snprintf(name, sizeof name, "%s.conv", role);
     D9_TRY(d9_graph_conv(context, graph, name, x, channels, 3, 1, y));
     snprintf(name, sizeof name, "%s.norm", role);
-    D9_TRY(d9_graph_norm(context, graph, name, *y, y));
+    D9_TRY(d9_graph_batch_norm(context, graph, name, *y, y));
     snprintf(name, sizeof name, "%s.act", role);
     D9_TRY(d9_graph_act(context, graph, name, *y, y));
     snprintf(name, sizeof name, "%s.pool", role);

@@ -30,7 +30,7 @@ static d9_status build(d9_context *context, const void *opaque, int64_t classes,
     D9_TRY(d9_graph_embed(context, graph, "encoder", x, self->embedding, &y));
     for (int layer = 0; layer < self->layers; layer++)
         D9_TRY(d9_graph_recur(context, graph, "rnn", layer, y, (d9_recurrent_cell)self->cell, self->hidden, &y));
-    D9_TRY(d9_graph_last(context, graph, "last", y, &y));
+    D9_TRY(d9_graph_last_token(context, graph, "last", y, &y));
     D9_TRY(d9_parts_linear_bias(context, graph, "decoder", y, classes, logits));
 done:
     return status;

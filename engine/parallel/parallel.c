@@ -75,7 +75,7 @@ d9_status d9_parallel_broadcast(d9_context *context, d9_parallel *parallel, void
                                                        : D9_OK;
 }
 
-d9_status d9_parallel_agree(d9_context *context, d9_parallel *parallel, int *value) {
+d9_status d9_parallel_maximum(d9_context *context, d9_parallel *parallel, int *value) {
     return d9_parallel_ranks(parallel) > 1 ? parallel->kind->agree(context, parallel, value) : D9_OK;
 }
 

@@ -59,7 +59,7 @@ D9_MUST_USE d9_status d9_parallel_sum(d9_context *context, d9_parallel *parallel
 /* Copies `bytes` of rank 0 to every process. */
 D9_MUST_USE d9_status d9_parallel_broadcast(d9_context *context, d9_parallel *parallel, void *bytes, int64_t size);
 /* Sets *value to its maximum over the processes. */
-D9_MUST_USE d9_status d9_parallel_agree(d9_context *context, d9_parallel *parallel, int *value);
+D9_MUST_USE d9_status d9_parallel_maximum(d9_context *context, d9_parallel *parallel, int *value);
 /* Compares `text` with the text of rank 0. If they differ, returns D9_USAGE and names the first differing line. `text`
  * lists, as YAML, the settings on which the order of the collective calls depends; "b: 1" below "a:" is named a.b. */
 D9_MUST_USE d9_status d9_parallel_compare(d9_context *context, d9_parallel *parallel, const char *text);

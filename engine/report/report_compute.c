@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-const d9_report_arm *d9_report_next(const d9_report *report, d9_report_size *size, int which,
+const d9_report_arm *d9_report_next(const d9_report *report, d9_report_sort_key *size, int which,
                                     const d9_report_arm *before) {
     const double limit = before ? size(report, before, which) : INFINITY;
     const d9_report_arm *best = NULL;

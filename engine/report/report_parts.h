@@ -28,12 +28,12 @@ void d9_report_mean(const d9_report *report, const double *scores, int count, d9
 /* Clips the interval of a difference of two scores to the possible differences. */
 void d9_report_clip_difference(const d9_report *report, d9_estimate *difference);
 
-typedef double d9_report_size(const d9_report *report, const d9_report_arm *arm, int which);
+typedef double d9_report_sort_key(const d9_report *report, const d9_report_arm *arm, int which);
 /* Iterates over the arms by decreasing `size`, ties in the order of the experiment; arms of size NAN are skipped.
  * `before`: the previous arm, NULL for the first. Returns NULL after the last arm. `which` is passed to `size`. */
-const d9_report_arm *d9_report_next(const d9_report *report, d9_report_size *size, int which,
+const d9_report_arm *d9_report_next(const d9_report *report, d9_report_sort_key *size, int which,
                                     const d9_report_arm *before);
-d9_report_size d9_report_mean_of; /* the gain of the mean score, so the best arm comes first; ignores `which` */
+d9_report_sort_key d9_report_mean_of; /* the gain of the mean score, so the best arm comes first; ignores `which` */
 /* A score or a difference of scores, negated if lower is better. */
 double d9_report_gain(const d9_report *report, double score);
 /* Fills the words of the report's measure into `pattern` (d9_measure_expand); *text lies in the report's arena. */

@@ -131,14 +131,14 @@ d9_status d9_phase_change_add(d9_context *context, d9_phase_changes *changes, d9
     return D9_OK;
 }
 
-bool d9_phase_has_room(const d9_program *program, const d9_phase *phase, int64_t step) {
+bool d9_phase_can_begin(const d9_program *program, const d9_phase *phase, int64_t step) {
     const int64_t left = program->steps_per_epoch - step % program->steps_per_epoch;
     return step >= phase->from && step + phase->batches <= phase->until && phase->batches <= left;
 }
 
 int d9_program_phase(const d9_program *program, int64_t step) {
     for (int p = 0; p < program->phase_count; p++)
-        if (d9_phase_has_room(program, &program->phase[p], step)) return p;
+        if (d9_phase_can_begin(program, &program->phase[p], step)) return p;
     return D9_NONE;
 }
 
@@ -147,7 +147,7 @@ int64_t d9_program_batches(const d9_program *program, int64_t step) {
     return p == D9_NONE ? 1 : program->phase[p].batches;
 }
 
-int64_t d9_program_equal_steps(const d9_program *program, int64_t step) {
+int64_t d9_program_steps_of_list(const d9_program *program, int64_t step) {
     int64_t end = (step / program->steps_per_epoch + 1) * program->steps_per_epoch;
     if (program->steps < end) end = program->steps;
     for (int p = 0; p < program->phase_count; p++) {
@@ -198,7 +198,7 @@ int64_t d9_program_usual_step(const d9_program *program) {
     int usual = 0;
     for (int64_t s = 0, batches; s < program->steps; s += batches) {
         const int list = 1 + d9_program_phase(program, s);
-        batches = d9_program_equal_steps(program, s) * d9_program_batches(program, s);
+        batches = d9_program_steps_of_list(program, s) * d9_program_batches(program, s);
         if (count[list] == 0) first[list] = s;
         count[list] += batches;
     }
@@ -207,13 +207,13 @@ int64_t d9_program_usual_step(const d9_program *program) {
     return first[usual];
 }
 
-int64_t d9_program_round(const d9_program *program, double steps) {
+int64_t d9_program_round_to_update(const d9_program *program, double steps) {
     return program->accumulate * llround(steps / (double)program->accumulate);
 }
 
 int64_t d9_group_from(const d9_program *program, const d9_group *group) {
-    const int64_t by_epoch = d9_program_round(program, group->from_epoch * (double)program->steps_per_epoch),
-                  by_share = d9_program_round(program, group->from_share * (double)program->steps),
+    const int64_t by_epoch = d9_program_round_to_update(program, group->from_epoch * (double)program->steps_per_epoch),
+                  by_share = d9_program_round_to_update(program, group->from_share * (double)program->steps),
                   last = program->steps - program->accumulate;
     if (by_share > last && last >= 0 && group->from_share < 1) return by_epoch > last ? by_epoch : last;
     return by_epoch > by_share ? by_epoch : by_share;
@@ -224,7 +224,7 @@ int64_t d9_group_until(const d9_program *program, const d9_group *group) {
     const double rounding = 1e-9; /* so that 0.3 epochs of 10 steps are three */
     const int64_t n = program->accumulate,
                   by_epoch = n * (int64_t)ceil(group->until_epoch * (double)(program->steps_per_epoch / n) - rounding),
-                  by_share = d9_program_round(program, group->until_share * (double)program->steps);
+                  by_share = d9_program_round_to_update(program, group->until_share * (double)program->steps);
     if (group->until_epoch > 0 && by_epoch < until) until = by_epoch;
     if (group->until_share > 0 && by_share < until) until = by_share;
     return until;

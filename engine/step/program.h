@@ -230,7 +230,7 @@ typedef struct d9_program {
     d9_graph train, eval;          /* finished node lists */
     d9_node loss;                  /* copy of the node of the training loss, with its label smoothing and class
                                     * weights */
-    d9_phase phase[D9_MAX_PHASES]; /* a step runs the first phase in which it fits (d9_phase_has_room), else `train` */
+    d9_phase phase[D9_MAX_PHASES]; /* a step runs the first phase in which it fits (d9_phase_can_begin), else `train` */
     int phase_count;
     d9_table *table; /* (D9_MAX_TABLES) */
     int table_count;
@@ -272,18 +272,18 @@ int64_t d9_program_losses(const d9_program *program, int64_t step);
 /* The step that precedes the one that begins at `step`, which is at least 1. */
 int64_t d9_program_step_before(const d9_program *program, int64_t step);
 /* True if a step of the phase can begin at `step`: all its batches must lie within the phase and within one epoch. */
-bool d9_phase_has_room(const d9_program *program, const d9_phase *phase, int64_t step);
+bool d9_phase_can_begin(const d9_program *program, const d9_phase *phase, int64_t step);
 /* The phase of a step; D9_NONE if the step runs `train`. */
 int d9_program_phase(const d9_program *program, int64_t step);
 /* The number of steps, from `step` on, that run the same list, up to the end of the epoch or the next phase
  * boundary. */
-int64_t d9_program_equal_steps(const d9_program *program, int64_t step);
+int64_t d9_program_steps_of_list(const d9_program *program, int64_t step);
 /* The node list of the step that begins at `step`. */
 const d9_graph *d9_program_list(const d9_program *program, int64_t step);
 /* A typical step: the first step of the list that trains on most batches of the run. */
 int64_t d9_program_usual_step(const d9_program *program);
 /* Rounds a number of steps to a whole number of updates, and returns it in steps. */
-int64_t d9_program_round(const d9_program *program, double steps);
+int64_t d9_program_round_to_update(const d9_program *program, double steps);
 /* The first step in which a group may be updated. Before it, the group is frozen. */
 int64_t d9_group_from(const d9_program *program, const d9_group *group);
 /* The step at which a group is frozen; the number of steps of the run if it never is. */

@@ -183,7 +183,7 @@ d9_status d9_checkpoint_write(d9_session *session, const char *path, const d9_pr
     for (int b = 0; b < D9_BUFFER_COUNT; b++)
         if (all.buffers[b]) D9_TRY(d9_session_read(session, (d9_buffer)b, all.buffers[b]));
     D9_TRY(d9_together_metrics(session, (double *)(void *)all.buffers[D9_BUFFER_METRICS]));
-    D9_TRY(d9_together_collect_carry(session, all.buffers[D9_BUFFER_CARRY]));
+    D9_TRY(d9_together_gather_carry(session, all.buffers[D9_BUFFER_CARRY]));
     if (!path) goto done;
     for (int64_t e = 0; e < progress->epoch_count; e++)
         for (int c = 0; c < D9_EPOCH_COLUMNS; c++) all.columns[c][e] = *d9_epoch_cell(&progress->epochs[e], c);
@@ -371,7 +371,7 @@ d9_status d9_checkpoint_read(d9_session *session, const char *path, int64_t capa
     D9_TRY(add_tensors(session, progress->epoch_count, &all));
     D9_TRY(copy_tensors(session, path, file, &all));
     if (d9_parallel_rank(session->parallel) > 0) memset(all.buffers[D9_BUFFER_METRICS], 0, 4 * sizeof(double));
-    D9_TRY(d9_together_deal_carry(session, all.buffers[D9_BUFFER_CARRY]));
+    D9_TRY(d9_together_scatter_carry(session, all.buffers[D9_BUFFER_CARRY]));
     for (int b = 0; b < D9_BUFFER_COUNT; b++)
         if (all.buffers[b]) D9_TRY(d9_session_write(session, (d9_buffer)b, all.buffers[b]));
     for (int64_t e = 0; e < progress->epoch_count; e++) {

@@ -30,7 +30,7 @@ static int64_t count_steps(const d9_program *program, const d9_graph *list, int6
     int64_t count = 0;
     for (int64_t s = from, equal; s < program->steps; s += equal * d9_program_batches(program, s)) {
         const int64_t batches = d9_program_batches(program, s);
-        equal = d9_program_equal_steps(program, s);
+        equal = d9_program_steps_of_list(program, s);
         if (d9_program_list(program, s) != list) continue;
         for (int64_t i = 0; i < equal; i++)
             count += d9_when_active(when, s + i * batches, batches, program->steps_per_epoch);

@@ -51,7 +51,7 @@ d9_status d9_session_check_interrupt(const d9_session *session, const char *wher
     const d9_context *context = session->context;
     int number = d9_context_interrupt(context);
     if (!number && context->poll && context->poll(context->poll_user) != 0) number = SIGINT;
-    const d9_status status = d9_parallel_agree(session->context, session->parallel, &number);
+    const d9_status status = d9_parallel_maximum(session->context, session->parallel, &number);
     if (status != D9_OK) return status;
     return number ? d9_fail(session->context, (d9_status)(128 + number), "interrupted in %s", where) : D9_OK;
 }
@@ -200,7 +200,7 @@ static double sample_loss(const d9_loss_attributes *how, const double *row, int6
         total += d9_loss_term_double((int)how->loss, row[c], d9_loss_target_double((int)how->loss, c, label, label, 1));
     }
     const d9_loss_row_double terms = {d9_log_sum_exp_double(largest, exponentials),
-                                      row[d9_loss_class((int)how->loss, label)], total, (double)classes,
+                                      row[d9_loss_logit_index((int)how->loss, label)], total, (double)classes,
                                       how->smoothing};
     return d9_loss_value_double((int)how->loss, &terms);
 }
@@ -229,13 +229,13 @@ static double confidence(const d9_session *session, const double *row) {
         sum += exp(row[c] - row[best]);
         least = fmin(least, fabs(row[c]));
     }
-    return 1 / (d9_session_several(session) ? 1 + exp(-least) : sum);
+    return 1 / (d9_session_is_multilabel(session) ? 1 + exp(-least) : sum);
 }
 
 /* The class with the largest logit; with several labels, bit c is 1 if label c has a probability above 1/2. */
 static int32_t prediction(const d9_session *session, const double *row) {
     int32_t bits = 0;
-    if (!d9_session_several(session)) return d9_argmax(row, session->program.extent.classes);
+    if (!d9_session_is_multilabel(session)) return d9_argmax(row, session->program.extent.classes);
     for (int64_t c = 0; c < session->program.extent.classes; c++) bits |= (int32_t)((uint32_t)(row[c] > 0) << c);
     return bits;
 }
@@ -394,7 +394,7 @@ static d9_status evaluate(d9_session *session, const d9_views *views, d9_evaluat
     D9_TRY(D9_ALLOCATE(session->context, 2 * count, "logits", &mean));
     D9_TRY(D9_ALLOCATE(session->context, extent->eval_samples, "predictions", &evaluation->top1));
     D9_TRY(D9_ALLOCATE(session->context, extent->eval_samples, "predictions", &evaluation->confidence));
-    if (extent->classes == 2 && !d9_session_several(session))
+    if (extent->classes == 2 && !d9_session_is_multilabel(session))
         D9_TRY(D9_ALLOCATE(session->context, extent->eval_samples, "predictions", &evaluation->margin));
     D9_TRY(run_views(session, views, mean + count, mean, evaluation));
     if (session->program.measure->by_label)

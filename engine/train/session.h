@@ -42,7 +42,7 @@ typedef struct d9_session {
 } d9_session;
 
 /* True if a sample may have several labels. */
-static inline bool d9_session_several(const d9_session *session) {
+static inline bool d9_session_is_multilabel(const d9_session *session) {
     return d9_loss_several(session->config->train.loss) != 0;
 }
 

@@ -180,8 +180,8 @@ done:
     return status;
 }
 
-d9_status d9_together_collect_carry(d9_session *session, uint8_t *carry) { return move_carry(session, true, carry); }
-d9_status d9_together_deal_carry(d9_session *session, uint8_t *carry) { return move_carry(session, false, carry); }
+d9_status d9_together_gather_carry(d9_session *session, uint8_t *carry) { return move_carry(session, true, carry); }
+d9_status d9_together_scatter_carry(d9_session *session, uint8_t *carry) { return move_carry(session, false, carry); }
 
 /* ---- files ---- */
 

@@ -146,7 +146,7 @@ done:
 /* Sets `resumes` of every process to true if rank 0 has a checkpoint to read, else to false. */
 static d9_status find_checkpoint(d9_context *context, run *self) {
     int found = self->options->resume && self->checkpoint[0] && d9_file_exists(context, self->checkpoint);
-    const d9_status status = d9_parallel_agree(context, self->parallel, &found);
+    const d9_status status = d9_parallel_maximum(context, self->parallel, &found);
     self->resumes = found != 0;
     return status;
 }
@@ -329,7 +329,7 @@ static d9_status add_row(run *self, int64_t epoch) {
     D9_TRY(gather_state(self));
     d9_epoch_row row = {.epoch = epoch,
                         .train_loss = metrics[0] / metrics[1],
-                        .train_accuracy = d9_session_several(session) ? NAN : 100 * metrics[2] / metrics[1],
+                        .train_accuracy = d9_session_is_multilabel(session) ? NAN : 100 * metrics[2] / metrics[1],
                         .score = NAN,
                         .score_tta = NAN,
                         .eval_loss = NAN};
@@ -464,7 +464,7 @@ static d9_status checkpoint_if_due(run *self, int64_t epoch) {
     const double seconds = options->checkpoint_seconds > 0 ? options->checkpoint_seconds : SECONDS;
     int due = options->checkpoint_every ? epoch % options->checkpoint_every == 0
                                         : self->session.mark - self->saved_seconds >= seconds;
-    d9_status status = d9_parallel_agree(context, self->parallel, &due);
+    d9_status status = d9_parallel_maximum(context, self->parallel, &due);
     if (status == D9_OK && due) status = write_checkpoint(self, epoch);
     if (status != D9_OUTPUT) return status;
     d9_log(context, D9_LOG_WARNING, "%s; the run continues without this checkpoint", context->message);
@@ -486,7 +486,7 @@ static d9_status stop_reason(const run *self) {
     if (self->step % session->program.accumulate != 0) return D9_OK;
     const bool waits = !session->info.asynchronous || self->step % session->program.steps_per_epoch % STEPS == 0;
     if (d9_parallel_ranks(self->parallel) > 1 && !waits) return D9_OK;
-    const d9_status status = d9_parallel_agree(session->context, self->parallel, &signal);
+    const d9_status status = d9_parallel_maximum(session->context, self->parallel, &signal);
     if (status != D9_OK) return status;
     if (signal) return (d9_status)(128 + signal);
     if (options->stop_after_steps && self->step >= options->stop_after_steps) return D9_SIGINT;

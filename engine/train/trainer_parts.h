@@ -17,10 +17,10 @@ D9_MUST_USE d9_status d9_together_check_same_run(d9_session *session, const d9_t
 D9_MUST_USE d9_status d9_together_gather_state(d9_session *session);
 /* Combines METRICS of all processes: sums of the first three numbers; metrics[3]: first non-finite step + 1; 0: none */
 D9_MUST_USE d9_status d9_together_metrics(d9_session *session, double metrics[4]);
-/* d9_together_collect_carry turns `carry`, this process's D9_BUFFER_CARRY, into the carried states of all processes, in
- * the layout of a run of one process. d9_together_deal_carry does the reverse: it extracts this process's states. */
-D9_MUST_USE d9_status d9_together_collect_carry(d9_session *session, uint8_t *carry);
-D9_MUST_USE d9_status d9_together_deal_carry(d9_session *session, uint8_t *carry);
+/* d9_together_gather_carry turns `carry`, this process's D9_BUFFER_CARRY, into the carried states of all processes, in
+ * the layout of a run of one process. d9_together_scatter_carry does the reverse: it extracts this process's states. */
+D9_MUST_USE d9_status d9_together_gather_carry(d9_session *session, uint8_t *carry);
+D9_MUST_USE d9_status d9_together_scatter_carry(d9_session *session, uint8_t *carry);
 /* Reads a file on rank 0 and sends its bytes to every process; only rank 0 needs the file. Otherwise as
  * d9_file_read_limited. */
 D9_MUST_USE d9_status d9_together_read(d9_session *session, const char *path, size_t most, uint8_t **bytes,

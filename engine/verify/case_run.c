@@ -187,7 +187,7 @@ done:
 /* Sets rounds_transforms and rounds_elsewhere, by the rules of the training plan. */
 static d9_status record_rounding(const d9_session *session, d9_recorded_tensors *recorded) {
     d9_status status;
-    d9_node_time *rules = NULL;
+    d9_rule_time *rules = NULL;
     const int count = session->backend->times(session->train_plan, NULL, 0, false);
     D9_TRY(D9_ALLOCATE(session->context, count, "rules", &rules));
     session->backend->times(session->train_plan, rules, count, false);

@@ -186,8 +186,8 @@ static d9_status run_reference(d9_verification *self, int perturbation, d9_recor
 }
 
 /* Updates the largest error and the smallest cosine that a perturbation causes in the group's tensors. */
-static d9_status update_sensitivity(d9_verification *self, const group *g, const d9_recorded_tensors *perturbed,
-                                    double *error, double *cosine) {
+static d9_status add_sensitivity(d9_verification *self, const group *g, const d9_recorded_tensors *perturbed,
+                                 double *error, double *cosine) {
     d9_status status = D9_OK;
     for (int i = 0; i < self->unperturbed.count; i++) {
         const d9_recorded_tensor *want = &self->unperturbed.rows[i],
@@ -212,7 +212,7 @@ static d9_status compare_with_sensitivity(d9_verification *self, const group *g,
     D9_TRY(run_reference(self, 0, &self->unperturbed));
     for (int p = 0; p < D9_PERTURBATIONS && !row->passed; p++) {
         D9_TRY(run_reference(self, p + 1, &self->perturbed[p]));
-        D9_TRY(update_sensitivity(self, g, &self->perturbed[p], &error, &cosine));
+        D9_TRY(add_sensitivity(self, g, &self->perturbed[p], &error, &cosine));
         row->passed = row->error <= 2 * error && (isnan(row->cosine) || 1 - row->cosine <= 2 * (1 - cosine));
     }
     row->sensitivity = error;

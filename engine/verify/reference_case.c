@@ -95,7 +95,7 @@ static d9_status read_settings(d9_context *context, d9_reference_case *self) {
     D9_TRY(read_object(context, self, "case", &settings));
     if (!settings && !self->augmentation) D9_TRY(fail_case(context, self, "its metadata has no settings (case)"));
     if (!self->augmentation) D9_TRY(read_rates(context, self, settings));
-    self->norm_epsilon = 1e-5; /* defaults of d9_graph_norm */
+    self->norm_epsilon = 1e-5; /* defaults of d9_graph_batch_norm */
     self->norm_momentum = 0.1;
     D9_TRY(read_number(context, self, settings, "bn_eps", &self->norm_epsilon));
     D9_TRY(read_number(context, self, settings, "bn_momentum", &self->norm_momentum));

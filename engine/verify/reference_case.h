@@ -33,7 +33,7 @@ typedef struct d9_reference_case {
     bool augmentation;
     double *rates; /* (steps) learning rates; NULL in an augmentation case */
     int64_t steps;
-    double norm_epsilon, norm_momentum; /* of all norms; defaults of d9_graph_norm if the file has none */
+    double norm_epsilon, norm_momentum; /* of all norms; defaults of d9_graph_batch_norm if the file has none */
     d9_patch_settings patches;
     d9_arena arena;
 } d9_reference_case;

@@ -379,7 +379,7 @@ done:
 
 static d9_status compare_rules(comparison *c, const char *name, d9_verify_sink sink, void *user, int *failed) {
     d9_status status;
-    d9_node_time *rules = NULL;
+    d9_rule_time *rules = NULL;
     *failed = 0;
     D9_TRY(D9_ALLOCATE(c->context, MAX_RULES + 1, "rules", &rules));
     D9_TRY(D9_ALLOCATE(c->context, c->graph->value_count, "values in f32", &c->wide));

@@ -112,7 +112,7 @@ void d9_cpu_dropout(const d9_cpu *cpu, d9_kernel_in x, const d9_dropout *dropout
     FOR_PIECES(count) cpu->loops->dropout(x, dropout, y, begin, piece_end(begin, count));
 }
 
-void d9_cpu_copy_runs(const d9_cpu *cpu, const d9_cpu_runs *runs, const void *from, void *to) {
+void d9_cpu_copy_blocks(const d9_cpu *cpu, const d9_cpu_block_copy *runs, const void *from, void *to) {
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
     for (int64_t i = 0; i < runs->count; i++)
         memcpy((char *)to + i * runs->to_stride, (const char *)from + i * runs->from_stride, (size_t)runs->bytes);

@@ -67,7 +67,7 @@ static void split_rows_and_columns(const d9_cpu *cpu, const d9_gemm *g, plan *p)
 static plan plan_of(const d9_cpu *cpu, const d9_gemm *g) {
     plan p = {.across = g->form == D9_GEMM_ACROSS_ACROSS, .width = cpu->loops->product_width};
     p.pairs = cpu->loops->product_pairs && g->a.x.store == D9_KERNEL_BF16 && g->b.x.store == D9_KERNEL_BF16;
-    p.rows = p.across ? cpu->loops->product_across : cpu->loops->product_rows;
+    p.rows = p.across ? cpu->loops->product_across_rows : cpu->loops->product_rows;
     p.columns = d9_round_up(g->n, p.width);
     split_k(g, &p);
     split_rows_and_columns(cpu, g, &p);

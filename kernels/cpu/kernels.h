@@ -67,10 +67,10 @@ struct d9_gemm_pack;
 struct d9_gemm_block;
 struct d9_recur_part; /* kernels/cpu/recur.h */
 typedef struct d9_cpu_loops {
-    const char *level;                               /* "plain", "v3", "v4", "v4bf16" */
-    int product_rows, product_across, product_width; /* D9_PRODUCT_ROWS, _ACROSS and _WIDTH of loops/product.h */
-    int recur_rows[D9_CELL_COUNT];                   /* samples of a recurrent layer's tile, by cell */
-    bool product_pairs;                              /* products multiply pairs of bf16 */
+    const char *level;                                    /* "plain", "v3", "v4", "v4bf16" */
+    int product_rows, product_across_rows, product_width; /* D9_PRODUCT_ROWS, _ACROSS and _WIDTH of loops/product.h */
+    int recur_rows[D9_CELL_COUNT];                        /* samples of a recurrent layer's tile, by cell */
+    bool product_pairs;                                   /* products multiply pairs of bf16 */
 #define D9_LOOP(name, arguments) void(*name) arguments;
 #include "kernels/cpu/loops.def"
 #undef D9_LOOP
@@ -152,10 +152,10 @@ void d9_cpu_bias_backward(const d9_cpu *cpu, d9_kernel_in dy, const d9_cpu_prolo
 void d9_cpu_dropout(const d9_cpu *cpu, d9_kernel_in x, const d9_dropout *dropout, int64_t count, d9_kernel_out y);
 
 /* A copy of `count` blocks of `bytes` bytes, for concatenation and slices. Strides are in bytes. */
-typedef struct d9_cpu_runs {
+typedef struct d9_cpu_block_copy {
     int64_t count, bytes, from_stride, to_stride;
-} d9_cpu_runs;
-void d9_cpu_copy_runs(const d9_cpu *cpu, const d9_cpu_runs *runs, const void *from, void *to);
+} d9_cpu_block_copy;
+void d9_cpu_copy_blocks(const d9_cpu *cpu, const d9_cpu_block_copy *runs, const void *from, void *to);
 
 int64_t d9_cpu_linear_scratch_bytes(const d9_cpu *cpu,
                                     const d9_kernel_linear *shape); /* for the three functions below */

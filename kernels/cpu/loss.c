@@ -43,8 +43,8 @@ static sample sample_of(const d9_cpu *cpu, const d9_cpu_loss *l, int64_t n) {
     const int32_t label = l->labels[n], partner = l->labels[l->shape.samples - 1 - n];
     sample of = {.z = l->logits + n * l->shape.classes, .label = label, .other = partner < 0 ? label : partner};
     cpu->loops->largest(of.z, l->shape.classes, &of.largest);
-    of.at_label = (double)of.z[d9_loss_class(l->shape.loss, of.label)];
-    of.at_other = (double)of.z[d9_loss_class(l->shape.loss, of.other)];
+    of.at_label = (double)of.z[d9_loss_logit_index(l->shape.loss, of.label)];
+    of.at_other = (double)of.z[d9_loss_logit_index(l->shape.loss, of.other)];
     return of;
 }
 

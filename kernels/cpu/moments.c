@@ -10,9 +10,9 @@ enum { WIDEST = 32 }; /* largest panel width of any level */
 typedef struct layout { /* layout of the scratch, in this order */
     int64_t inputs, outputs, pixels,
         padded;             /* inputs: numbers in a patch; pixels: of an output image; padded: outputs, rounded up */
-    double *moments;        /* (G, inputs + 1, D9_PATCH): sums of p p^T; in the last row sums of p */
+    double *moments;        /* (G, inputs + 1, D9_MOMENTS_PATCH): sums of p p^T; in the last row sums of p */
     double *sums;           /* (G, inputs + 1, padded): D^T; in the last row S */
-    double *parts;          /* (N, inputs + 1, D9_PATCH): each image's moments */
+    double *parts;          /* (N, inputs + 1, D9_MOMENTS_PATCH): each image's moments */
     double *gradient_parts; /* (N, inputs + 1, padded): each image's sums */
     float *packed;          /* (G, (inputs + 1) * padded): W' and b' as moments_forward reads them */
     float *bias, *factor;   /* (G, padded) each */
@@ -31,9 +31,9 @@ static layout lay_out(const d9_cpu_moments *s, void *scratch) {
                 .outputs = c->outputs,
                 .pixels = c->out_height * c->out_width,
                 .padded = d9_round_up(c->outputs, WIDEST)};
-    l.moments = take_scratch(&l, scratch, s->groups * (l.inputs + 1) * D9_PATCH * 8);
+    l.moments = take_scratch(&l, scratch, s->groups * (l.inputs + 1) * D9_MOMENTS_PATCH * 8);
     l.sums = take_scratch(&l, scratch, s->groups * (l.inputs + 1) * l.padded * 8);
-    l.parts = take_scratch(&l, scratch, c->images * (l.inputs + 1) * D9_PATCH * 8);
+    l.parts = take_scratch(&l, scratch, c->images * (l.inputs + 1) * D9_MOMENTS_PATCH * 8);
     l.gradient_parts = take_scratch(&l, scratch, c->images * (l.inputs + 1) * l.padded * 8);
     l.packed = take_scratch(&l, scratch, s->groups * l.padded * (l.inputs + 1) * 4);
     l.bias = take_scratch(&l, scratch, s->groups * l.padded * 4);
@@ -50,12 +50,13 @@ int64_t d9_cpu_moments_scratch_bytes(const d9_cpu_moments *shape) { return lay_o
 
 /* ---- sums ---- */
 
-/* Loops over an image's pixels in runs [from, from + n) of D9_RUN pixels; the last run may be shorter. */
+/* Loops over an image's pixels in runs [from, from + n) of D9_MOMENTS_RUN pixels; the last run may be shorter. */
 #define FOR_RUNS(l, from, n)                                                                                           \
-    for (int64_t from = 0, n; from < (l)->pixels && (n = (l)->pixels - from < D9_RUN ? (l)->pixels - from : D9_RUN);   \
+    for (int64_t from = 0, n;                                                                                          \
+         from < (l)->pixels && (n = (l)->pixels - from < D9_MOMENTS_RUN ? (l)->pixels - from : D9_MOMENTS_RUN);        \
          from += n)
 
-typedef float patch_tile[(D9_RUN + 16) * D9_PATCH] __attribute__((aligned(64)));
+typedef float patch_tile[(D9_MOMENTS_RUN + 16) * D9_MOMENTS_PATCH] __attribute__((aligned(64)));
 
 static const float *image_at(const d9_cpu_moments *s, const float *x, int64_t i) {
     return x + i * s->conv.height * s->conv.width * s->conv.inputs;
@@ -77,7 +78,7 @@ static double *clear_part(const layout *l, double *parts, int64_t row, int64_t i
     return part;
 }
 
-static double *moments_of(const layout *l, int64_t g) { return l->moments + g * (l->inputs + 1) * D9_PATCH; }
+static double *moments_of(const layout *l, int64_t g) { return l->moments + g * (l->inputs + 1) * D9_MOMENTS_PATCH; }
 static float *packed_of(const layout *l, int64_t g) { return l->packed + g * l->padded * (l->inputs + 1); }
 static double *sums_of(const layout *l, int64_t g) { return l->sums + g * (l->inputs + 1) * l->padded; }
 
@@ -111,10 +112,10 @@ static double values_per_group(const d9_cpu_moments *s, const layout *l) {
 static void compute_terms(const d9_cpu *cpu, const d9_cpu_moments *s, const layout *l, int64_t g, const float *w,
                           const d9_kernel_norm_state *state) {
     const double n = values_per_group(s, l);
-    const double *q = moments_of(l, g), *m = q + l->inputs * D9_PATCH;
+    const double *q = moments_of(l, g), *m = q + l->inputs * D9_MOMENTS_PATCH;
     double centred[D9_MOMENTS_INPUTS][D9_MOMENTS_INPUTS], product[D9_MOMENTS_INPUTS];
     for (int64_t i = 0; i < l->inputs; i++)
-        for (int64_t j = 0; j < l->inputs; j++) centred[i][j] = q[i * D9_PATCH + j] / n - m[i] / n * (m[j] / n);
+        for (int64_t j = 0; j < l->inputs; j++) centred[i][j] = q[i * D9_MOMENTS_PATCH + j] / n - m[i] / n * (m[j] / n);
     for (int64_t o = 0; o < l->outputs; o++) {
         for (int64_t i = 0; i < l->inputs; i++) product[i] = row_dot(l, w, o, centred[i], 1);
         const d9_cpu_statistics kept = d9_cpu_statistics_store(state, g * l->outputs + o, row_dot(l, w, o, m, 1) / n,
@@ -126,7 +127,7 @@ static void compute_terms(const d9_cpu *cpu, const d9_cpu_moments *s, const layo
 
 static void sum_moments(const d9_cpu *cpu, const d9_cpu_moments *s, const layout *l, const float *x, int64_t i) {
     patch_tile patches;
-    double *sums = clear_part(l, l->parts, D9_PATCH, i);
+    double *sums = clear_part(l, l->parts, D9_MOMENTS_PATCH, i);
     FOR_RUNS(l, from, n) {
         cpu->loops->moments_patches(image_at(s, x, i), &s->conv, from, n, patches);
         cpu->loops->moments_sums(patches, n, l->inputs, sums);
@@ -167,7 +168,7 @@ void d9_cpu_moments_forward(const d9_cpu *cpu, const d9_cpu_moments *s, const fl
     for (int64_t i = 0; i < s->conv.images; i++) sum_moments(cpu, s, &l, x, i);
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
     for (int64_t g = 0; g < s->groups; g++) {
-        add_parts(s, &l, g, l.parts, D9_PATCH, moments_of(&l, g));
+        add_parts(s, &l, g, l.parts, D9_MOMENTS_PATCH, moments_of(&l, g));
         compute_terms(cpu, s, &l, g, w, state);
     }
     apply_packed(cpu, s, &l, x, s->groups, act, y);
@@ -193,7 +194,8 @@ typedef struct backward {
 
 static void sum_gradients(const d9_cpu *cpu, const d9_cpu_moments *s, const layout *l, const backward *b, int64_t i) {
     patch_tile patches;
-    double *sums = clear_part(l, l->gradient_parts, l->padded, i), *moments = clear_part(l, l->parts, D9_PATCH, i);
+    double *sums = clear_part(l, l->gradient_parts, l->padded, i),
+           *moments = clear_part(l, l->parts, D9_MOMENTS_PATCH, i);
     FOR_RUNS(l, from, n) {
         const int64_t at = (i * l->pixels + from) * l->outputs;
         cpu->loops->moments_patches(image_at(s, b->x, i), &s->conv, from, n, patches);
@@ -206,12 +208,13 @@ static void sum_gradients(const d9_cpu *cpu, const d9_cpu_moments *s, const layo
 static void add_group(const d9_cpu_moments *s, const layout *l, const backward *b, int64_t g, int64_t o, double *row,
                       double *dscale, double *dbias) {
     const double n = values_per_group(s, l);
-    const double *d = sums_of(l, g) + o, *q = moments_of(l, g), *m = q + l->inputs * D9_PATCH;
+    const double *d = sums_of(l, g) + o, *q = moments_of(l, g), *m = q + l->inputs * D9_MOMENTS_PATCH;
     const double total = d[l->inputs * l->padded], mean = (double)b->mean[g * l->outputs + o],
                  inv_std = (double)b->inv_std[g * l->outputs + o];
     const double product = inv_std * (row_dot(l, b->w, o, d, l->padded) - mean * total);
     for (int64_t i = 0; i < l->inputs; i++) {
-        const double spread = row_dot(l, b->w, o, q + i * D9_PATCH, 1) - mean * m[i]; /* sum of p_i (y_o - mean) */
+        const double spread =
+            row_dot(l, b->w, o, q + i * D9_MOMENTS_PATCH, 1) - mean * m[i]; /* sum of p_i (y_o - mean) */
         row[i] +=
             (double)b->scale[o] * inv_std * (d[i * l->padded] - total * m[i] / n - product / n * inv_std * spread);
     }
@@ -228,7 +231,7 @@ void d9_cpu_moments_backward(const d9_cpu *cpu, const d9_cpu_moments *s, const f
     for (int64_t i = 0; i < s->conv.images; i++) sum_gradients(cpu, s, &l, &b, i);
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
     for (int64_t g = 0; g < s->groups; g++) {
-        add_parts(s, &l, g, l.parts, D9_PATCH, moments_of(&l, g));
+        add_parts(s, &l, g, l.parts, D9_MOMENTS_PATCH, moments_of(&l, g));
         add_parts(s, &l, g, l.gradient_parts, l.padded, sums_of(&l, g));
     }
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)

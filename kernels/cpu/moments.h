@@ -13,16 +13,16 @@
  *   dbias = S,  dscale = sum dz xh,  dW = scale inv_std (D - S m^T - (sum dz xh) inv_std (W Q - mean m^T))
  *
  * each summed over the groups. The convolution's output is never read, and is written only if `conv` is not NULL; its
- * gradient is neither read nor written. Sums are f32 over D9_RUN pixels and double beyond, in fixed order: the bits do
- * not depend on the number of threads. The formulas of the moments are evaluated in double. */
+ * gradient is neither read nor written. Sums are f32 over D9_MOMENTS_RUN pixels and double beyond, in fixed order: the
+ * bits do not depend on the number of threads. The formulas of the moments are evaluated in double. */
 #pragma once
 
 #include "kernels/cpu/conv.h"
 
 enum {
     D9_MOMENTS_INPUTS = 27, /* numbers in a patch, at most */
-    D9_PATCH = 32,          /* floats of a row that holds a patch */
-    D9_RUN = 64,            /* pixels of a run, at most: processed together */
+    D9_MOMENTS_PATCH = 32,  /* floats of a row that holds a patch */
+    D9_MOMENTS_RUN = 64,    /* pixels of a run, at most: processed together */
 };
 
 typedef struct d9_cpu_moments { /* the forward convolution, in f32; images % groups == 0 */

@@ -112,7 +112,7 @@ static d9_kernel_norm shape_of_rows(int64_t rows, int64_t channels) { return {ro
 
 int64_t d9_cuda_bias_scratch_bytes(int64_t rows, int64_t channels) {
     const d9_kernel_norm shape = shape_of_rows(rows, channels);
-    const int64_t wide = d9_norm_divide(&shape, D9_WIDE).slices, narrow = d9_norm_divide(&shape, 1).slices;
+    const int64_t wide = d9_norm_plan_of(&shape, D9_WIDE).slices, narrow = d9_norm_plan_of(&shape, 1).slices;
     return (wide > narrow ? wide : narrow) * channels * static_cast<int64_t>(sizeof(double));
 }
 
@@ -122,7 +122,7 @@ int d9_cuda_bias_backward(d9_cuda_stream stream, d9_kernel_in dy, const d9_cuda_
     const d9_kernel_norm shape = shape_of_rows(rows, channels);
     const d9_norm_backward b = {dy, {NULL, dy.store}, *prologue, NULL, NULL, NULL};
     const bool wide = channels % D9_WIDE == 0 && d9_norm_uniform(b, dy.store);
-    const d9_norm_plan p = d9_norm_divide(&shape, wide ? D9_WIDE : 1);
+    const d9_norm_plan p = d9_norm_plan_of(&shape, wide ? D9_WIDE : 1);
     double *sums = static_cast<double *>(scratch);
     D9_CUDA_TRY(D9_LAUNCH_BY_STORE(bias_sums_kernel, wide, dy.store, d9_norm_grid(p), stream, p, b, sums));
     return D9_LAUNCH(bias_fold_kernel, d9_fold_grid(channels, 1), D9_BLOCK, stream, p, sums, dbias);
@@ -134,7 +134,7 @@ static int copy_strip(d9_cuda_stream stream, d9_kernel_in x, strip from, int64_t
     const d9_kernel_norm shape = shape_of_rows(rows, taken);
     const bool even = (from.line | from.first | taken | to.line | to.first) % D9_WIDE == 0;
     const bool wide = even && x.store == y.store && d9_aligned(x.data) && d9_aligned(y.data);
-    const d9_norm_plan p = d9_norm_divide(&shape, wide ? D9_WIDE : 1);
+    const d9_norm_plan p = d9_norm_plan_of(&shape, wide ? D9_WIDE : 1);
     return D9_LAUNCH_BY_STORE(strip_kernel, wide, x.store, d9_norm_grid(p), stream, p, x, from, to, y);
 }
 

@@ -448,7 +448,7 @@ typedef struct d9_cuda_orthogonal_arrays {
     int64_t bytes;                        /* of all arrays */
 } d9_cuda_orthogonal_arrays;
 /* Divides the scratch memory into the arrays. scratch NULL: only sizes and strides are valid. */
-d9_cuda_orthogonal_arrays d9_cuda_orthogonal_divide(const d9_cuda_orthogonal *orthogonal, void *scratch);
+d9_cuda_orthogonal_arrays d9_cuda_orthogonal_lay_out(const d9_cuda_orthogonal *orthogonal, void *scratch);
 
 /* Updates the velocities and makes the initial X in arrays->x, in three launches. */
 int d9_cuda_orthogonal_start(d9_cuda_stream stream, const d9_cuda_orthogonal *orthogonal,

@@ -30,8 +30,8 @@ D9_DEVICE d9_loss_row_double row_of(const d9_kernel_loss &s, const float *z, pai
         total += d9_loss_term_double(s.loss, static_cast<double>(z[k]),
                                      d9_loss_target_double(s.loss, k, of.label, of.other, s.share));
     }
-    const double own = static_cast<double>(z[d9_loss_class(s.loss, of.label)]),
-                 partners = static_cast<double>(z[d9_loss_class(s.loss, of.other)]);
+    const double own = static_cast<double>(z[d9_loss_logit_index(s.loss, of.label)]),
+                 partners = static_cast<double>(z[d9_loss_logit_index(s.loss, of.other)]);
     const double at_target = d9_loss_at_target_double(own, partners, s.share);
     const d9_loss_row_double row = {d9_log_sum_exp_double(largest, d9_warp_sum(sum)), at_target, d9_warp_sum(total),
                                     static_cast<double>(s.classes), s.smoothing};

@@ -214,7 +214,9 @@ bool d9_cuda_moments_fits(const d9_cuda_moments *s) {
            s->images % s->groups == 0 && s->groups < 1 << 16;
 }
 
-int64_t d9_cuda_moments_scratch_bytes(const d9_cuda_moments *shape) { return d9_moments_divide(*shape, nullptr).bytes; }
+int64_t d9_cuda_moments_scratch_bytes(const d9_cuda_moments *shape) {
+    return d9_moments_lay_out(*shape, nullptr).bytes;
+}
 
 int64_t d9_cuda_moments_bytes(const d9_cuda_moments *shape) { return shape->groups * D9_MOMENTS_SUMS * 8; }
 
@@ -265,7 +267,7 @@ int d9_cuda_moments_forward(d9_cuda_stream stream, const d9_cuda_moments *shape,
                             d9_kernel_act act, void *scratch, double *moments, d9_kernel_out y) {
     const d9_cuda_moments s = *shape;
     if (is_empty(s)) return 0;
-    const d9_moments_scratch at = d9_moments_divide(s, scratch);
+    const d9_moments_scratch at = d9_moments_lay_out(s, scratch);
     const d9_moments_map map = d9_moments_map_of(s, *weights, x.store);
     const double n = static_cast<double>(s.images / s.groups * s.out_height * s.out_width);
     D9_CUDA_TRY(sum_moments(stream, s, x, at.parts, moments));
@@ -279,7 +281,7 @@ int d9_cuda_moments_eval(d9_cuda_stream stream, const d9_cuda_moments *shape, d9
                          void *scratch, d9_kernel_out y) {
     const d9_cuda_moments s = *shape;
     if (is_empty(s)) return 0;
-    float *terms = d9_moments_divide(s, scratch).terms;
+    float *terms = d9_moments_lay_out(s, scratch).terms;
     const d9_moments_map map = d9_moments_map_of(s, *weights, x.store);
     D9_CUDA_TRY(D9_LAUNCH(moments_eval_terms_kernel, output_grid(s, 1), D9_BLOCK, stream, s, map, d9_moments_chunks(s),
                           *state, terms));

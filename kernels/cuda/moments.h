@@ -39,7 +39,7 @@ struct d9_moments_scratch {
     float *terms;
     int64_t bytes;
 };
-static inline d9_moments_scratch d9_moments_divide(const d9_cuda_moments &s, void *scratch) {
+static inline d9_moments_scratch d9_moments_lay_out(const d9_cuda_moments &s, void *scratch) {
     static_assert(D9_MOMENTS_TERMS > 2 * D9_MOMENTS_SUMS && D9_MOMENTS_BLOCKS < 2 * D9_MOMENTS_BACKWARD_BLOCKS,
                   "the parts of a forward pass fit into those of a backward pass");
     const int64_t terms = d9_moments_chunks(s) * D9_MOMENTS_TERMS;
@@ -157,9 +157,7 @@ struct d9_moments_gradient { /* gradient of y, and y, from which the activation'
 
 /* Index of the term of a patch's row for output o of a chunk. A thread reads eight neighbouring outputs, 16 bytes at a
  * time, so the lower halves of all groups of eight come first, then the upper halves. */
-D9_DEVICE int d9_moments_term_at(int row, int o) {
-    return row * D9_MOMENTS_CHUNK + o % 8 / 4 * 32 + o / 8 * 4 + o % 4;
-}
+D9_DEVICE int d9_moments_term_at(int row, int o) { return row * D9_MOMENTS_CHUNK + o % 8 / 4 * 32 + o / 8 * 4 + o % 4; }
 
 /* Computes y from x and the terms, in training and evaluation (moments_half.cu). x and y have one half-precision type,
  * the number of outputs is a multiple of eight, and y is aligned to 16 bytes. Image i uses the terms of group

@@ -179,7 +179,7 @@ int d9_cuda_moments_backward(d9_cuda_stream stream, const d9_cuda_moments *shape
                              const d9_cuda_moments_gradients *gradients) {
     const d9_cuda_moments s = *shape;
     if (s.images <= 0 || s.out_height <= 0 || s.out_width <= 0 || s.outputs <= 0) return 0;
-    const d9_moments_scratch at = d9_moments_divide(s, scratch);
+    const d9_moments_scratch at = d9_moments_lay_out(s, scratch);
     const d9_moments_map map = d9_moments_map_of(s, *weights, x.store);
     const d9_moments_gradient b = {dy, y, act};
     const int64_t slices = d9_moments_slices(s, D9_MOMENTS_BACKWARD_BLOCKS), chunks = d9_moments_chunks(s);

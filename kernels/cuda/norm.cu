@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
 /* ---- launchers ---- */
 
 int64_t d9_cuda_norm_scratch_bytes(const d9_kernel_norm *norm) {
-    const int64_t wide = d9_norm_divide(norm, D9_WIDE).slices, narrow = d9_norm_divide(norm, 1).slices;
+    const int64_t wide = d9_norm_plan_of(norm, D9_WIDE).slices, narrow = d9_norm_plan_of(norm, 1).slices;
     const int64_t slices = wide > narrow ? wide : narrow;
     return norm->groups * norm->channels * (slices * 2 * 8 + 4 * 4);
 }
@@ -168,7 +168,7 @@ int d9_cuda_norm_forward(d9_cuda_stream stream, const d9_kernel_norm *norm, cons
                          void *scratch, d9_kernel_out y) {
     if (norm->images <= 0 || norm->pixels <= 0 || norm->channels <= 0) return 0;
     const bool wide = is_wide(norm, scratch, pool, x, epilogue, y);
-    const d9_norm_plan p = d9_norm_divide(norm, wide ? D9_WIDE : 1);
+    const d9_norm_plan p = d9_norm_plan_of(norm, wide ? D9_WIDE : 1);
     double *sums = d9_norm_sums(scratch);
     float *terms = d9_norm_terms(p, scratch);
     D9_CUDA_TRY(launch_sums(stream, p, wide, pool, x, sums));
@@ -182,7 +182,7 @@ int d9_cuda_norm_eval(d9_cuda_stream stream, const d9_kernel_norm *norm, const d
                       void *scratch, d9_kernel_out y) {
     if (norm->images <= 0 || norm->pixels <= 0 || norm->channels <= 0) return 0;
     const bool wide = is_wide(norm, scratch, pool, x, epilogue, y);
-    const d9_norm_plan p = d9_norm_divide(norm, wide ? D9_WIDE : 1);
+    const d9_norm_plan p = d9_norm_plan_of(norm, wide ? D9_WIDE : 1);
     float *terms = d9_norm_terms(p, scratch);
     D9_CUDA_TRY(D9_LAUNCH(norm_eval_terms_kernel, d9_blocks(p.channels), D9_BLOCK, stream, p, *state, terms));
     if (pool)

@@ -46,7 +46,7 @@ struct d9_norm_plan {
 /* Columns of a block: 128 bytes of half precision, or one warp of single channels. */
 enum { D9_NORM_WIDE_COLUMNS = 8, D9_NORM_SINGLE_COLUMNS = 32 };
 
-static inline d9_norm_plan d9_norm_divide(const d9_kernel_norm *norm, int64_t lanes) {
+static inline d9_norm_plan d9_norm_plan_of(const d9_kernel_norm *norm, int64_t lanes) {
     d9_norm_plan p;
     p.image = d9_divisor_of(norm->pixels);
     p.pixels = norm->pixels, p.channels = norm->channels, p.groups = norm->groups;

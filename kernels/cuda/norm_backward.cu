@@ -243,7 +243,7 @@ int d9_cuda_norm_backward(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_
     if (!slopes) b.prologue.bias = NULL;
     if (!bare && !prologue->dz.data) b.prologue.dz = dx; /* unless there is a pool, the last pass replaces it by dx */
     const bool wide = is_wide(norm, scratch, b, pool, dx);
-    const d9_norm_plan p = d9_norm_divide(norm, wide ? D9_WIDE : 1);
+    const d9_norm_plan p = d9_norm_plan_of(norm, wide ? D9_WIDE : 1);
     const dim3 grid = d9_norm_grid(p);
     double *sums = d9_norm_sums(scratch);
     float *terms = d9_norm_terms(p, scratch), *dscale = gradients->dscale, *dbias = gradients->dbias;

@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
 
 static terms_of_step *terms_in(const d9_cuda_orthogonal_arrays *r) { return static_cast<terms_of_step *>(r->terms); }
 
-d9_cuda_orthogonal_arrays d9_cuda_orthogonal_divide(const d9_cuda_orthogonal *o, void *scratch) {
+d9_cuda_orthogonal_arrays d9_cuda_orthogonal_lay_out(const d9_cuda_orthogonal *o, void *scratch) {
     enum { ALIGNMENT = 256 }; /* in bytes, of every matrix */
     static_assert(D9_CUDA_MOST_FILTERS * sizeof(terms_of_step) <= ALIGNMENT, "the terms fit before the sums");
     const int64_t each = o->store == D9_KERNEL_F32 ? 4 : 2, side = o->rows < o->columns ? o->rows : o->columns;

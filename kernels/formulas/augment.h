@@ -97,7 +97,7 @@ D9_FN int d9_augment_value_count(const d9_augment_rule *rule, int slot) {
 
 /* The bits of the float centre + u * range, with u uniform in [-1, 1) from the word's upper 24 bits. The product of two
  * 24-bit numbers is exact in double, so a fused multiply-add gives the same bits. */
-D9_FN int32_t d9_augment_uniform(uint32_t word, double centre, float range) {
+D9_FN int32_t d9_augment_uniform_bits(uint32_t word, double centre, float range) {
     const double u = (double)((int32_t)(word >> 8) - 0x800000) * (1.0 / 0x800000);
     return (int32_t)d9_float_bits((float)(centre + u * (double)range));
 }
@@ -209,8 +209,8 @@ D9_FN d9_augment_draws d9_augment_draw_as(bool general, const d9_augment_rule *r
     if (d9_augment_on(rule, D9_AUGMENT_JITTER)) {
         const d9_philox word = d9_philox4x32_10(rule->seed, sample, epoch, D9_STREAM_JITTER, 0);
         const float *range = rule->number[D9_AUGMENT_JITTER];
-        draws.slot[D9_DRAW_BRIGHTNESS] = d9_augment_uniform(word.v[0], 0, range[0]);
-        draws.slot[D9_DRAW_CONTRAST] = d9_augment_uniform(word.v[1], 1, range[1]);
+        draws.slot[D9_DRAW_BRIGHTNESS] = d9_augment_uniform_bits(word.v[0], 0, range[0]);
+        draws.slot[D9_DRAW_CONTRAST] = d9_augment_uniform_bits(word.v[1], 1, range[1]);
     }
     d9_augment_draw_pair(rule, sample, epoch, D9_STREAM_CUTOUT, D9_DRAW_CUTOUT_Y, &draws);
     return draws;

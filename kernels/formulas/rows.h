@@ -53,7 +53,7 @@ D9_FN int d9_loss_several(int loss) {
 
 /* Index of the logit to read for a label: the label; 0 if a sample may have several classes, whose loss ignores this
  * logit. */
-D9_FN int32_t d9_loss_class(int loss, int32_t label) { return d9_loss_several(loss) ? 0 : label; }
+D9_FN int32_t d9_loss_logit_index(int loss, int32_t label) { return d9_loss_several(loss) ? 0 : label; }
 
 /* 1 if `label`, which must not be negative, is valid for a loss over `classes` classes; otherwise 0. */
 D9_FN int d9_loss_is_label(int loss, int32_t label, int64_t classes) {

@@ -14,7 +14,7 @@ enum { FP16, F32, BF16, TF32, PRECISIONS };
 static const char *const precisions[] = {"fp16", "f32", "bf16", "tf32"};
 
 typedef struct question { /* a convolution that cuDNN is asked about */
-    d9_conv_description description;
+    d9_cudnn_description description;
     char text[D9_CONV_TEXT];
 } question;
 
@@ -26,7 +26,7 @@ typedef struct fixture {
     int turns;                   /* every `turns`-th convolution is tried on a card */
 } fixture;
 
-static void add_once(fixture *f, int precision, const d9_conv_description *description) {
+static void add_once(fixture *f, int precision, const d9_cudnn_description *description) {
     int *count = &f->count[precision];
     question *asked = f->questions[precision], *next = &asked[*count];
     assert_true(*count < MOST);
@@ -38,7 +38,7 @@ static void add_once(fixture *f, int precision, const d9_conv_description *descr
 }
 
 static void add_graph(fixture *f, int precision, const d9_program *program, const d9_graph *graph) {
-    d9_conv_description description;
+    d9_cudnn_description description;
     for (d9_node_id n = 0; test_next_conv(program, graph, &n, &description);) add_once(f, precision, &description);
 }
 
@@ -75,7 +75,7 @@ TEST(convolutions_of_all_configurations_are_collected) {
 }
 
 /* Index of the first choice, best first, that can be built within the workspace limit; -1: none. */
-static int first_plan(fixture *f, const d9_cudnn_target *target, const d9_conv_description *description) {
+static int first_plan(fixture *f, const d9_cudnn_target *target, const d9_cudnn_description *description) {
     d9_cudnn_graph graph;
     int count, first = -1;
     OK(d9_cudnn_graph_make(&context, target, description, &graph));
@@ -84,7 +84,7 @@ static int first_plan(fixture *f, const d9_cudnn_target *target, const d9_conv_d
         d9_cudnn_plan plan;
         bool built;
         OK(d9_cudnn_plan_make(&context, target, &graph, &f->choices[i], &plan, &built));
-        if (built && plan.workspace_bytes <= D9_CONV_MOST_WORKSPACE) first = i;
+        if (built && plan.workspace_bytes <= D9_CUDNN_MOST_WORKSPACE_BYTES) first = i;
         d9_cudnn_plan_free(&plan);
     }
     d9_cudnn_graph_free(&graph);

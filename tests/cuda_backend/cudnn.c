@@ -52,7 +52,7 @@ static void check_plan(fixture *f, const d9_cudnn_graph *graph, const d9_cudnn_c
 }
 
 /* Makes the convolution's graph, which the caller frees, and lists its choices. Returns their number. */
-static int list_choices(fixture *f, const d9_conv_description *description, d9_cudnn_graph *graph,
+static int list_choices(fixture *f, const d9_cudnn_description *description, d9_cudnn_graph *graph,
                         d9_cudnn_choice *choices) {
     int count;
     OK(d9_cudnn_graph_make(&context, &f->h200, description, graph));
@@ -61,7 +61,7 @@ static int list_choices(fixture *f, const d9_conv_description *description, d9_c
 }
 
 /* Checks that there are choices with proper names, and that the first choice can be planned. */
-static void check_conv(fixture *f, const d9_conv_description *description, const char *what) {
+static void check_conv(fixture *f, const d9_cudnn_description *description, const char *what) {
     d9_cudnn_graph graph;
     const int count = list_choices(f, description, &graph, f->choices);
     if (count <= 0) fail_msg("%s: no choices", what);
@@ -72,7 +72,7 @@ static void check_conv(fixture *f, const d9_conv_description *description, const
 
 /* Checks every convolution of the graph; returns their number. */
 static int check_graph(fixture *f, const d9_program *program, const d9_graph *graph) {
-    d9_conv_description description;
+    d9_cudnn_description description;
     const d9_node *node;
     int count = 0;
     for (d9_node_id n = 0; (node = test_next_conv(program, graph, &n, &description)); count++) {
@@ -118,7 +118,7 @@ TEST(convolutions_of_other_networks_have_plans) {
                                             .tf32 = precision->tf32,
                                             .stride = shapes[i].stride,
                                             .pad = shapes[i].pad};
-                const d9_conv_description description = d9_conv_describe(&g);
+                const d9_cudnn_description description = d9_cudnn_describe(&g);
                 char what[D9_CONV_TEXT];
                 d9_conv_text(&description, what);
                 check_conv(f, &description, what);
@@ -139,7 +139,7 @@ TEST(tf32_adds_choices) {
     static d9_cudnn_choice exact[CHOICES];
     int seen[PASSES] = {0};
     const d9_program *program = program_of(program_load(D9_SOURCE_DIR "/configs/dawn94.yaml", NULL), 1024, 32, "tf32");
-    d9_conv_description description;
+    d9_cudnn_description description;
     const d9_node *node;
     for (d9_node_id n = 0; (node = test_next_conv(program, &program->train, &n, &description));) {
         assert_true(description.tf32);
@@ -187,7 +187,7 @@ typedef struct tally {
 } tally;
 
 /* Choices must be sorted: with tensor cores, without them, with strict propagation of NaN. */
-static void check_order(fixture *f, const d9_conv_description *description, const char *what, tally *seen) {
+static void check_order(fixture *f, const d9_cudnn_description *description, const char *what, tally *seen) {
     d9_cudnn_graph graph;
     int last = 0;
     const int count = list_choices(f, description, &graph, f->choices);
@@ -213,7 +213,7 @@ TEST(choices_with_tensor_cores_come_first) {
     for (int p = 0; p < 2; p++) {
         tally seen = {0};
         const d9_program *program = program_make(config, &extent, with_tensor_cores[p], false);
-        d9_conv_description description;
+        d9_cudnn_description description;
         const d9_node *node;
         for (d9_node_id n = 0; (node = test_next_conv(program, &program->train, &n, &description));)
             check_order(f, &description, node->role, &seen);
@@ -233,7 +233,7 @@ TEST(a_wrong_description_is_rejected) {
                                 .type = D9_F16,
                                 .stride = 1,
                                 .pad = 1};
-    const d9_conv_description description = d9_conv_describe(&g);
+    const d9_cudnn_description description = d9_cudnn_describe(&g);
     assert_rejection(d9_cudnn_graph_make(&context, &f->h200, &description, &graph), D9_DEVICE, "cuDNN");
 }
 

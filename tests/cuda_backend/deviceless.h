@@ -46,7 +46,7 @@ static inline d9_status test_device_open(d9_context *context, const test_device 
 
 /* Describes the first convolution from node *n on, moves *n past it, and returns its node. NULL: none is left. */
 static inline const d9_node *test_next_conv(const d9_program *program, const d9_graph *graph, d9_node_id *n,
-                                            d9_conv_description *description) {
+                                            d9_cudnn_description *description) {
     while (*n < graph->node_count) {
         const d9_node *node = &graph->nodes[(*n)++];
         const d9_site site = {.program = program, .graph = graph, .nodes = {node}, .node_count = 1};
@@ -54,7 +54,7 @@ static inline const d9_node *test_next_conv(const d9_program *program, const d9_
             continue;
         const d9_conv_geometry g = d9_conv_geometry_of(&site);
         assert_true(d9_conv_types_fit(&site, &g));
-        *description = d9_conv_describe(&g);
+        *description = d9_cudnn_describe(&g);
         return node;
     }
     return NULL;

@@ -29,7 +29,7 @@ typedef struct d9_fake_counts {
     int64_t products, matrices, captured_products; /* batches run; matrices in them; batches captured */
     int64_t unsteady_products;                     /* plans of products that would accept sums in any order */
     int64_t nccl_ids, reductions;                  /* identifiers made; sums of NCCL submitted or captured */
-    int64_t queries, lost_asked, endless_waits;    /* of streams and events; of NCCL for errors; see hang_reduction */
+    int64_t queries, error_queries, endless_waits; /* of streams and events; of NCCL for errors; see hang_reduction */
     int64_t endless_aborts;                        /* calls of ncclCommAbort that left graphs with sums */
     int64_t on_zeros;                              /* inputs of convolutions that were all zero */
     int64_t read_ahead;                            /* finished calls of d9_cudnn_read_ahead */
@@ -97,7 +97,7 @@ typedef struct d9_fake {
     /* Value of counts.reductions at the sum that never completes: the other process does not join it; ncclCommAbort
      * sets this to 0, which ends the wait. 0: none. A blocking wait that lasts two seconds counts in endless_waits. */
     int64_t hang_reduction;
-    /* While a sum hangs: the query (counts.lost_asked) from which on the other process is reported lost; 0: from the
+    /* While a sum hangs: the query (counts.error_queries) from which on the other process is reported lost; 0: from the
      * first. */
     int64_t report_lost;
     bool second_late;               /* the second stream's work runs as late as events allow; otherwise as early */

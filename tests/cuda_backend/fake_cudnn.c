@@ -95,7 +95,7 @@ static void destroy_descriptor(cudnnBackendDescriptor_t *descriptor) {
 }
 
 d9_status d9_cudnn_graph_make(d9_context *context, const d9_cudnn_target *target,
-                              const d9_conv_description *description, d9_cudnn_graph *graph) {
+                              const d9_cudnn_description *description, d9_cudnn_graph *graph) {
     *graph = (d9_cudnn_graph){.description = *description};
     if (!target->handle) return d9_fail(context, D9_DEVICE, "cuDNN: no handle");
     graph->graph = make_descriptor();
@@ -143,7 +143,7 @@ d9_status d9_cudnn_plan_make(d9_context *context, const d9_cudnn_target *target,
 void d9_cudnn_plan_free(d9_cudnn_plan *plan) { destroy_descriptor(&plan->pack), destroy_descriptor(&plan->plan); }
 
 typedef struct work { /* a queued convolution */
-    d9_conv_description description;
+    d9_cudnn_description description;
     void *data[D9_CONV_ARGUMENTS], *workspace;
     int64_t workspace_bytes;
     int64_t row; /* of the engine */
@@ -154,7 +154,7 @@ static int64_t element_count(const d9_conv_tensor *t) { return t->dims[0] * t->d
 
 /* Plain convolution: adds each product to the array that the pass computes: output, image gradient or weight gradient.
  * Only every `every`-th output pixel from `first` on takes part. */
-static void add_products(const d9_conv_description *d, double *const t[D9_CONV_ARGUMENTS], int64_t first,
+static void add_products(const d9_cudnn_description *d, double *const t[D9_CONV_ARGUMENTS], int64_t first,
                          int64_t every) {
     const int64_t *x = d->tensor[D9_CONV_IMAGE].dims, *w = d->tensor[D9_CONV_WEIGHTS].dims,
                   *y = d->tensor[D9_CONV_OUTPUT].dims; /* (N, C, H, W), (O, C, KH, KW), (N, O, OH, OW) */
@@ -187,7 +187,7 @@ static void store_truncated(d9_type type, void *data, int64_t i, double x) {
 
 /* Computes the pass and stores its result. */
 static void compute_pass(const work *job, double *const t[D9_CONV_ARGUMENTS]) {
-    const d9_conv_description *d = &job->description;
+    const d9_cudnn_description *d = &job->description;
     const int written = d->written;
     const d9_type type = d->tensor[written].type;
     const int64_t count = element_count(&d->tensor[written]);
@@ -228,7 +228,7 @@ static void make_unsteady(const work *job) {
 
 static int run_convolution(const void *what) {
     const work *job = what;
-    const d9_conv_description *d = &job->description;
+    const d9_cudnn_description *d = &job->description;
     d9_fake_counts *counts = &d9_fake_get()->counts;
     counts->convolutions++;
     counts->runs[job->row]++;

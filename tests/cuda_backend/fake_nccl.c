@@ -42,7 +42,7 @@ ncclResult_t ncclCommInitRank(ncclComm_t *processes, int ranks, ncclUniqueId id,
 ncclResult_t ncclCommGetAsyncError(ncclComm_t processes, ncclResult_t *lost) {
     d9_fake *fake = d9_fake_get();
     if (!processes || processes->aborted) return ncclInvalidArgument;
-    *lost = ++fake->counts.lost_asked >= fake->report_lost && d9_fake_hangs() ? ncclRemoteError : ncclSuccess;
+    *lost = ++fake->counts.error_queries >= fake->report_lost && d9_fake_hangs() ? ncclRemoteError : ncclSuccess;
     return ncclSuccess;
 }
 

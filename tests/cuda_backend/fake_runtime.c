@@ -582,5 +582,5 @@ static void reset(void) {
     d9_model_forbid(NULL, 0);
     d9_model_unload();
     d9_fake_unload_convolutions();
-    d9_model_test("");
+    d9_model_begin_test("");
 }

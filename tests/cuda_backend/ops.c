@@ -45,7 +45,7 @@ static void note_rule(const char *rule) {
 }
 
 static void note_rules_and_free(d9_context *context, d9_plan *plan) {
-    d9_node_time rows[128]; /* enough for a whole step */
+    d9_rule_time rows[128]; /* enough for a whole step */
     const int count = plan ? model->times(plan, rows, 128, false) : 0;
     assert_true(count <= 128);
     for (int r = 0; r < count; r++)
@@ -118,8 +118,8 @@ TEST(draws_fused_into_the_batch_give_the_same_bits) {
  * between. */
 static void check_first_layer(fixture *f, d9_type type, first_how how, const char *rule, const char *gradient_rule) {
     first_case tested, exact;
-    op_live live[3]; /* closed form; node by node; node by node in f64 */
-    double *values[3] = {f->r.a, f->r.b, f->r.a + BACKEND_TEST_MANY / 2};
+    op_open_case live[3]; /* closed form; node by node; node by node in f64 */
+    double *values[3] = {f->r.a, f->r.b, f->r.a + BACKEND_TEST_MAX_ELEMENTS / 2};
     make_first(&tested, &context, type, how);
     make_first(&exact, &context, D9_F64, how);
     copy_inputs(&exact, &tested);
@@ -133,7 +133,7 @@ static void check_first_layer(fixture *f, d9_type type, first_how how, const cha
     for (int o = 0; o < tested.count; o++) {
         const int64_t count = op_count(&tested.c, tested.outputs[o]);
         const char *name = tested.c.graph->values[tested.outputs[o]].name;
-        assert_true(count <= BACKEND_TEST_MANY / 2);
+        assert_true(count <= BACKEND_TEST_MAX_ELEMENTS / 2);
         for (int l = 0; l < 3; l++) op_read(&live[l], (l == 2 ? &exact : &tested)->outputs[o], values[l]);
         const double error = op_error(values[0], values[2], count), stepwise = op_error(values[1], values[2], count);
         if (!(error <= 1e-5 || (type != D9_F32 && error <= stepwise)))
@@ -478,7 +478,7 @@ TEST(a_saved_plan_names_the_algorithm) {
 TEST(timing_the_algorithms_moves_no_statistics) {
     fixture *f = *state;
     chain k;
-    op_live live;
+    op_open_case live;
     d9_choice_time rows[4];
     int count;
     d9_backend_options timed = f->r.fused;

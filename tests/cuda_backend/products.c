@@ -32,7 +32,7 @@ static void run_integers(backend_test *r, op_case *c, d9_value_id out, const cha
     backend_test_read_plan(c, r->backend, &r->fused, text, sizeof text);
     if (strncmp(text, rule, strlen(rule)) != 0 || text[strlen(rule)] != '\t')
         fail_msg("%s was not used: %s", rule, text);
-    assert_true(op_count(c, out) <= BACKEND_TEST_MANY);
+    assert_true(op_count(c, out) <= BACKEND_TEST_MAX_ELEMENTS);
     backend_test_run(c, r->backend, &r->fused, out, r->a);
     backend_test_run(c, &d9_backend_reference, NULL, out, r->b);
 }

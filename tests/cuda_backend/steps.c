@@ -88,15 +88,15 @@ static void make_training(training *t, const char *precision) {
 }
 
 /* Makes the training and opens it on the CUDA backend with default options. */
-static void open_training(training *t, op_live *live, const char *precision) {
+static void open_training(training *t, op_open_case *live, const char *precision) {
     make_training(t, precision);
     op_open(live, &t->c, cuda, NULL);
 }
 
-static void close_training(training *t, op_live *live) { op_close(live), op_case_free(&t->c); }
+static void close_training(training *t, op_open_case *live) { op_close(live), op_case_free(&t->c); }
 
-static void assert_near(op_live *a, op_live *b, d9_value_id value, const char *what, int64_t step) {
-    static double got[BACKEND_TEST_MANY], want[BACKEND_TEST_MANY];
+static void assert_near(op_open_case *a, op_open_case *b, d9_value_id value, const char *what, int64_t step) {
+    static double got[BACKEND_TEST_MAX_ELEMENTS], want[BACKEND_TEST_MAX_ELEMENTS];
     const int64_t count = op_count(a->c, value);
     op_read(a, value, got);
     op_read(b, value, want);
@@ -112,7 +112,7 @@ TEST(every_step_is_the_reference_s) {
     static const d9_backend_options unfused = {.threads = 1}, fused = {.threads = 1, .fuse = true};
     for (int f = 0; f < 2; f++) {
         training t;
-        op_live live, judge;
+        op_open_case live, judge;
         make_training(&t, "fp16");
         t.c.program.seed = 5;
         const d9_value_id kept = op_output(&t.c, "kept", D9_BUFFER_SCRATCH, D9_F16, t.c.graph->values[t.image].shape);
@@ -147,7 +147,7 @@ TEST(gradients_are_summed_in_every_step) {
     d9_parallel two = {.rank = 1, .ranks = 2, .kind = &kind};
     const d9_backend_options options = {.threads = 1, .fuse = true, .parallel = &two};
     training t;
-    op_live live;
+    op_open_case live;
     double got[WEIGHTS], average[WEIGHTS];
     make_training(&t, "f32");
     const d9_value_id g = t.gradient;
@@ -168,7 +168,7 @@ TEST(gradients_are_summed_in_every_step) {
  * first of them, and the name of the gradient. */
 TEST(a_gradient_that_is_not_finite_skips_the_step) {
     training t;
-    op_live live;
+    op_open_case live;
     double before[WEIGHTS], after[WEIGHTS], gradient[WEIGHTS];
     open_training(&t, &live, "fp16");
     const d9_value_id g = t.gradient;
@@ -194,7 +194,7 @@ TEST(a_gradient_that_is_not_finite_skips_the_step) {
 /* An infinite gradient of a parameter group must not skip the steps in which the group is not updated. */
 TEST(gradients_of_other_steps_skip_nothing) {
     training t;
-    op_live live;
+    op_open_case live;
     double before[WEIGHTS], after[WEIGHTS], gradient[WEIGHTS];
     make_training(&t, "fp16");
     op_case *c = &t.c;
@@ -224,7 +224,7 @@ TEST(gradients_of_other_steps_skip_nothing) {
 TEST(every_gradient_of_a_batch_is_checked) {
     static const d9_backend_options fused = {.threads = 1, .fuse = true};
     training t;
-    op_live live;
+    op_open_case live;
     char text[512];
     double before[WEIGHTS], after[WEIGHTS], gradient[21];
     d9_value_id g = D9_NONE;
@@ -255,7 +255,7 @@ TEST(every_gradient_of_a_batch_is_checked) {
     op_close(&live), op_case_free(c);
 }
 
-static d9_cuda_guard read_guard(const op_live *live) {
+static d9_cuda_guard read_guard(const op_open_case *live) {
     d9_cuda_guard guard;
     OK(cuda->read(&context, live->device, D9_BUFFER_GUARD, 0, &guard, sizeof guard));
     return guard;
@@ -268,7 +268,7 @@ enum { SCALED_STEPS = 6, BAD_STEP = 3 };
 static void run_scaled(const d9_backend_options *options, double weights[SCALED_STEPS][WEIGHTS],
                        float scales[SCALED_STEPS]) {
     training t;
-    op_live live;
+    op_open_case live;
     double gradient[WEIGHTS];
     make_training(&t, "fp16");
     op_open(&live, &t.c, cuda, options);
@@ -305,7 +305,7 @@ TEST(the_loss_scale_grows_and_shrinks) {
 /* In f32 no step is skipped: values that are not finite reach the weights. */
 TEST(other_precisions_have_no_guard) {
     training t;
-    op_live live;
+    op_open_case live;
     double w[WEIGHTS];
     open_training(&t, &live, "f32");
     t.c.content[t.gradient][20] = INFINITY;
@@ -320,8 +320,8 @@ TEST(other_precisions_have_no_guard) {
 TEST(times_are_measured_after_a_reset) {
     enum { ROWS = 8 };
     training t;
-    op_live live;
-    d9_node_time rows[ROWS];
+    op_open_case live;
+    d9_rule_time rows[ROWS];
     open_training(&t, &live, "f32");
     for (int s = 0; s < STEPS; s++) op_step(&live, s);
     assert_int_equal(cuda->times(live.plan, rows, ROWS, true), 3);
@@ -340,9 +340,9 @@ TEST(times_are_measured_after_a_reset) {
 /* A plan may have any number of rules. */
 TEST(many_rules_are_timed) {
     enum { MORE = 1100 };
-    static d9_node_time rows[MORE + 3];
+    static d9_rule_time rows[MORE + 3];
     training t;
-    op_live live;
+    op_open_case live;
     make_training(&t, "f32");
     for (int i = 0; i < MORE; i++) OP_ADD(&t.c, D9_OP_COPY, (t.w), (t.average));
     op_open(&live, &t.c, cuda, NULL);
@@ -361,7 +361,7 @@ TEST(the_host_is_at_most_16_steps_ahead) {
     d9_fake *fake = fake_find();
     for (int recorded = 0; recorded < 2; recorded++) {
         training t;
-        op_live live;
+        op_open_case live;
         fake->reset();
         fake->spoil_captures_from = recorded ? 0 : 1;
         open_training(&t, &live, "f32");

@@ -48,7 +48,7 @@ void check_bad_tokens(backend_test *r) {
     for (int of = 0; of < 5; of++) { /* out of range: nothing, a token, a sample; in a stream: nothing, a token */
         const int bad = of % 3;
         op_case c;
-        op_live live;
+        op_open_case live;
         make_half_case(&c, r, of < 3 ? D9_OP_TOKENS : D9_OP_STREAM);
         const d9_node *node = &c.graph->nodes[0];
         c.graph->vocabulary = 30001;

@@ -8,7 +8,7 @@ const int d9_cuda_check_count = (int)(sizeof d9_cuda_checks / sizeof *d9_cuda_ch
 
 d9_check d9_cuda_check_run(const char *name, d9_cuda_check_function *run, bool contracted) {
     d9_check check = {.name = name, .contracted = contracted};
-    d9_model_test(name);
+    d9_model_begin_test(name);
     run(&check);
     d9_check_done(&check);
     return check;

@@ -108,8 +108,8 @@ static void check_orthogonal(d9_check *check, d9_cuda_orthogonal rule, int how, 
     float *room = d9_floats(d9_cpu_orthogonal_scratch_bytes(&cpu, &on_cpu) / 4 + 16);
     while ((uintptr_t)room % 64) room++;
     rule.guard = how ? &guard : NULL;
-    d9_array scratch = d9_array_new(D9_KERNEL_F32, d9_cuda_orthogonal_divide(&rule, NULL).bytes / 4, 0);
-    const d9_cuda_orthogonal_arrays arrays = d9_cuda_orthogonal_divide(&rule, scratch.data);
+    d9_array scratch = d9_array_new(D9_KERNEL_F32, d9_cuda_orthogonal_lay_out(&rule, NULL).bytes / 4, 0);
+    const d9_cuda_orthogonal_arrays arrays = d9_cuda_orthogonal_lay_out(&rule, scratch.data);
     for (int f = 0; f < rule.filters; f++) {
         s[f] = seeded_group(count, D9_KERNEL_F32, 0, 1, 41 + 10 * (uint32_t)f);
         for (int64_t k = 0; k < count && how; k++) s[f].g[k] *= 0.25f;

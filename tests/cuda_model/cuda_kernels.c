@@ -28,7 +28,7 @@ static void products_are_contracted_as_built(__attribute__((unused)) void **stat
     const int64_t step = 0;
     d9_check check = {.name = "lerp"};
     int differ = 0;
-    d9_model_test("lerp");
+    d9_model_begin_test("lerp");
     for (int i = 0; i < COUNT; i++) {
         volatile const float old = ratio * a[i], new = (1 - ratio) * x[i];
         rounded[i] = old + new;
@@ -140,11 +140,11 @@ TEST_MAIN(count, arguments) {
     const bool races = count > 1;
     d9_model_set_race_check(races);
     if (races) {
-        test_add("every_barrier_prevents_a_race", every_barrier_prevents_a_race, NULL, NULL);
-        test_add("every_fence_prevents_a_race", every_fence_prevents_a_race, NULL, NULL);
+        test_add(every_barrier_prevents_a_race);
+        test_add(every_fence_prevents_a_race);
     } else {
-        test_add("products_are_contracted_as_built", products_are_contracted_as_built, NULL, NULL);
-        test_add("every_kernel_has_run", every_kernel_has_run, NULL, NULL);
+        test_add(products_are_contracted_as_built);
+        test_add(every_kernel_has_run);
     }
     return test_run(NULL);
 }

@@ -111,20 +111,20 @@ TEST(clusters_run_in_any_order) {
 /* Checks message and error of a scenario that must fail, and that the failed launch does not affect later ones. */
 static void assert_rejected(const d9_scenario *s, int error) {
     int in[THREADS], out[THREADS];
-    d9_model_test("scenario");
+    d9_model_begin_test("scenario");
     const int got = s->run();
     const char *said = d9_model_failure();
     if (got != error) fail_msg("%s: error %d, not %d: %s", s->name, got, error, said);
     if ((s->begin && strncmp(said, s->begin, strlen(s->begin)) != 0) || (s->reason && !strstr(said, s->reason)))
         fail_msg("%s: \"%s\" does not say \"%s\"", s->name, said, s->reason);
-    d9_model_test("scenario");
+    d9_model_begin_test("scenario");
     fill_with_squares(in);
     assert_ints(d9_scenario_reverse(in, out), 0, out[0], in[THREADS - 1]);
 }
 
 TEST(shared_memory_is_limited) {
     const int64_t most = 232448, fixed = (4088 + 15) / 16 * 16 + 2064;
-    d9_model_test("room");
+    d9_model_begin_test("room");
     assert_ints(d9_scenario_launch_with_shared(most - fixed), 0, d9_scenario_launch_with_shared(most + 1),
                 D9_MODEL_INVALID_VALUE);
     assert_string_equal(d9_model_failure(), "");
@@ -142,7 +142,7 @@ TEST(every_thread_runs_once) {
 TEST(kernels_are_not_loaded_during_a_capture) {
     d9_model_list *list = d9_model_list_new();
     const int stream = 0;
-    d9_model_test("capture");
+    d9_model_begin_test("capture");
     d9_model_queue_to(list, &stream, true);
     assert_int_equal(d9_model_load("a library's kernel"), D9_MODEL_CAPTURING);
     assert_words(d9_model_failure(), "a library's kernel captured");
@@ -152,7 +152,7 @@ TEST(kernels_are_not_loaded_during_a_capture) {
     assert_ints(d9_model_load("a library's kernel"), 0, d9_model_load("another kernel"), D9_MODEL_CAPTURING);
     d9_model_queue_to(NULL, NULL, false);
     d9_model_list_free(list);
-    d9_model_test("capture");
+    d9_model_begin_test("capture");
 }
 
 TEST(mistakes_are_rejected) {
@@ -169,7 +169,7 @@ TEST(races_are_found) {
     for (unsigned seed = 0; seed < SEEDS; seed++) {
         d9_model_seed(seed);
         for (const d9_scenario *s = d9_scenario_ordered; s->name; s++) {
-            d9_model_test(s->name);
+            d9_model_begin_test(s->name);
             if (s->run()) fail_msg("%s, seed %u: %s", s->name, seed, d9_model_failure());
         }
         for (const d9_scenario *s = d9_scenario_races; s->name; s++) assert_rejected(s, D9_MODEL_LAUNCH_FAILURE);
@@ -180,7 +180,7 @@ TEST(races_are_found) {
 
 TEST(races_are_ignored_unless_watched) {
     for (const d9_scenario *s = d9_scenario_races; s->name; s++) {
-        d9_model_test(s->name);
+        d9_model_begin_test(s->name);
         if (s->run()) fail_msg("%s: %s", s->name, d9_model_failure());
     }
 }

@@ -667,7 +667,7 @@ int d9_model_reject(const std::string &why, int error) {
     return error;
 }
 
-void d9_model_test(const char *name) {
+void d9_model_begin_test(const char *name) {
     m.test = name;
     m.failure.clear();
     m.noted_file = nullptr;

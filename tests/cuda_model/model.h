@@ -38,10 +38,10 @@ enum {
     D9_MODEL_CAPTURING = 900
 };
 
-/* Message of the first failed launch since d9_model_test; "": none. Later launches fail
- * too, and put their kernel's name in front of the message, until d9_model_test. */
+/* Message of the first failed launch since d9_model_begin_test; "": none. Later launches fail
+ * too, and put their kernel's name in front of the message, until d9_model_begin_test. */
 const char *d9_model_failure(void);
-void d9_model_test(const char *name); /* names the test of the next launches; clears the failure */
+void d9_model_begin_test(const char *name); /* names the test of the next launches; clears the failure */
 
 /* Row `index` of the list of kernels and tests that ran them: returns the kernel, sets *test. NULL: past the end. */
 const char *d9_model_kernel_at(size_t index, const char **test);

@@ -17,7 +17,7 @@ static int64_t read_split(const d9_split *split, int64_t classes) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    fuzz_bench bench;
+    fuzz_fixture bench;
     d9_dataset *dataset = NULL;
     const d9_dataset_options options = {.name = "arrays", .path = "data", .image_size = SIDE};
     if (size < 2) return 0;

@@ -13,7 +13,7 @@ static const char yaml[] = "data: {dataset: synthetic, synthetic_train: 8, synth
                            "backend: reference\nprecision: f32\nthreads: 1\n"
                            "model: {channels: [1, 1, 1, 1]}\ntrain: {epochs: 2, batch_size: 4}\ntricks: {ema: {}}\n";
 
-static fuzz_bench shared; /* of the session; lives until the process ends */
+static fuzz_fixture shared; /* of the session; lives until the process ends */
 static d9_config *config;
 static d9_session session;
 static char hash[65], digest[D9_DIGEST_DIGITS + 1];

@@ -9,7 +9,7 @@ enum { RECORDS = 2, ROW = 3072, ROWS = RECORDS * ROW };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const char *const keys[2][2] = {{"labels", NULL}, {"coarse_labels", "fine_labels"}};
-    fuzz_bench bench;
+    fuzz_fixture bench;
     if (size < 2) return 0;
     const size_t told = (size_t)(data[0] | data[1] << 8), head = told < size - 2 ? told : size - 2;
     uint8_t *pickle = fuzz_allocate(size - 2 + ROWS); /* of exact size, for the address sanitizer */

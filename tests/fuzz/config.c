@@ -2,7 +2,7 @@
 #include "tests/fuzz/support/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    fuzz_bench bench;
+    fuzz_fixture bench;
     const uint8_t *part;
     size_t part_size;
     d9_config *config = NULL;

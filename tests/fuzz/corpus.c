@@ -32,7 +32,7 @@ static void expect_word(stream *s, const char *word, size_t length) {
     s->at++;
 }
 
-static void check_part(fuzz_bench *bench, const d9_dataset *dataset, int part, int64_t *seen) {
+static void check_part(fuzz_fixture *bench, const d9_dataset *dataset, int part, int64_t *seen) {
     const fuzz_file *file = fuzz_find(bench, files[part]);
     char *text = fuzz_text(file->bytes, file->size), *line = text, *end;
     stream s = {.dataset = dataset, .split = part_of(dataset, part), .seen = seen};
@@ -53,7 +53,7 @@ static void check_part(fuzz_bench *bench, const d9_dataset *dataset, int part, i
 
 /* Loads the corpus with a model's vocabulary. Tokens below `kept` must stay, the others must be `unknown`; if there are
  * others and `unknown` is -1, the corpus must be rejected. */
-static void check_model(fuzz_bench *bench, const d9_dataset *own, const d9_vocabulary *model, int32_t kept,
+static void check_model(fuzz_fixture *bench, const d9_dataset *own, const d9_vocabulary *model, int32_t kept,
                         int32_t unknown) {
     const d9_dataset_options options = {.name = "corpus", .path = "data", .words = model};
     d9_dataset *dataset = NULL;
@@ -71,7 +71,7 @@ static void check_model(fuzz_bench *bench, const d9_dataset *own, const d9_vocab
     d9_dataset_free(&bench->context, dataset);
 }
 
-static void check_corpus(fuzz_bench *bench, const d9_dataset *dataset, uint8_t choice) {
+static void check_corpus(fuzz_fixture *bench, const d9_dataset *dataset, uint8_t choice) {
     const int64_t count = dataset->vocabulary.count;
     const char **words = fuzz_allocate((size_t)(count + 1) * sizeof *words);
     int64_t seen = 0;
@@ -93,7 +93,7 @@ static void check_corpus(fuzz_bench *bench, const d9_dataset *dataset, uint8_t c
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    fuzz_bench bench;
+    fuzz_fixture bench;
     d9_dataset *dataset = NULL;
     const d9_dataset_options options = {.name = "corpus", .path = "data"};
     if (size < 1) return 0;

@@ -11,7 +11,7 @@ static const char base[] = "data: {dataset: synthetic, synthetic_train: 64, synt
                            "ablate: {ema: {train.weight_decay: 0.001}}\n";
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    fuzz_bench bench;
+    fuzz_fixture bench;
     char *text = fuzz_text(data, size);
     const char *lines[LINES];
     d9_arena arena = {0};

@@ -23,7 +23,7 @@ static void correct_checksums(uint8_t *bytes, size_t size) {
     }
 }
 
-static void round_trip(fuzz_bench *bench, const d9_image *image) {
+static void round_trip(fuzz_fixture *bench, const d9_image *image) {
     d9_context *context = &bench->context;
     const size_t pixels = (size_t)image->width * (size_t)image->height * 3;
     uint8_t small[SIDE * (SIDE + 1) * 3], *png = NULL;
@@ -42,7 +42,7 @@ static void round_trip(fuzz_bench *bench, const d9_image *image) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    fuzz_bench bench;
+    fuzz_fixture bench;
     d9_image image;
     uint8_t *bytes = fuzz_allocate(size); /* of exact size, for the address sanitizer */
     if (size) memcpy(bytes, data, size);

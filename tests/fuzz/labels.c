@@ -15,7 +15,7 @@ static void check_rows(const d9_label_table *table, bool several) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    fuzz_bench bench;
+    fuzz_fixture bench;
     d9_arena arena = {0};
     d9_label_table table = {0};
     if (size < 1) return 0;

@@ -20,7 +20,7 @@ static const d9_extent extent = {.train_samples = 4,
                                  .mean = {125, 123, 114},
                                  .std = {63, 62, 67}};
 
-static fuzz_bench shared;
+static fuzz_fixture shared;
 static d9_config *config;
 static d9_program program;
 

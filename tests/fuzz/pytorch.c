@@ -30,7 +30,7 @@ static void correct_checksums(uint8_t *bytes, size_t size) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    fuzz_bench bench;
+    fuzz_fixture bench;
     d9_safetensors *file = NULL;
     uint8_t *bytes = fuzz_allocate(size); /* of exact size, for the address sanitizer */
     if (size) memcpy(bytes, data, size);

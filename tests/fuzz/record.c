@@ -16,7 +16,7 @@ typedef struct parts { /* the parts of an input, in the order above */
     size_t sizes[4];
 } parts;
 
-static void write_files(fuzz_bench *bench, const parts *p) {
+static void write_files(fuzz_fixture *bench, const parts *p) {
     static const char *const paths[] = {"runs/a/result.json", "runs/b/result.json", "runs/experiment.json",
                                         "runs/b/events.jsonl"};
     for (int i = 0; i < 4; i++)
@@ -32,7 +32,7 @@ static int count_of(const char *text, const char *word) {
 }
 
 /* No text of a record may add a script to the page. */
-static void check_page(fuzz_bench *bench) {
+static void check_page(fuzz_fixture *bench) {
     static int scripts = -1;
     const fuzz_file *page = fuzz_find(bench, "runs/report.html");
     fuzz_require(page && page->size > 0, "a report has a page");
@@ -43,7 +43,7 @@ static void check_page(fuzz_bench *bench) {
     free(text);
 }
 
-static void check_report(fuzz_bench *bench) {
+static void check_report(fuzz_fixture *bench) {
     d9_report *report = NULL;
     d9_status status = d9_report_read(&bench->context, "runs", &report);
     if (status == D9_OK) {
@@ -58,7 +58,7 @@ static void check_report(fuzz_bench *bench) {
     d9_report_free(&bench->context, report);
 }
 
-static void check_printed(fuzz_bench *bench, bool json) {
+static void check_printed(fuzz_fixture *bench, bool json) {
     fuzz_file *out = &bench->files[1];
     char *text = fuzz_text(out->bytes, out->size);
     fuzz_require(strlen(text) == out->size, "no zero byte is printed");
@@ -70,7 +70,7 @@ static void check_printed(fuzz_bench *bench, bool json) {
     out->size = out->at = 0;
 }
 
-static void check_compare(fuzz_bench *bench, bool json) {
+static void check_compare(fuzz_fixture *bench, bool json) {
     const d9_command *compare = &d9_command_compare;
     const char *const words[] = {"runs/a", "runs/b", "--json"};
     d9_cli cli = {.context = bench->context};
@@ -85,7 +85,7 @@ static void check_compare(fuzz_bench *bench, bool json) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    fuzz_bench bench;
+    fuzz_fixture bench;
     parts p = {0};
     for (int i = 0; i < 4 && fuzz_next_part(&data, &size, &p.bytes[i], &p.sizes[i]); i++) continue;
     fuzz_begin(&bench);

@@ -2,7 +2,7 @@
 #include "tests/fuzz/support/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    fuzz_bench bench;
+    fuzz_fixture bench;
     d9_safetensors *file = NULL;
     size_t file_size;
     uint8_t *bytes = fuzz_make_tensors_file(data, size, &file_size);

@@ -33,7 +33,7 @@ static void check_words(const d9_vocabulary *vocabulary, const d9_word_index *in
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    fuzz_bench bench;
+    fuzz_fixture bench;
     d9_arena arena = {0};
     d9_vocabulary vocabulary = {0};
     d9_word_index index = {0};

@@ -8,18 +8,19 @@ static const d9_backend_options serial = {.threads = 1};
 void backend_test_open(backend_test *r, d9_context *context, const d9_backend *backend) {
     *r = (backend_test){
         .context = context, .backend = backend, .fused = {.threads = 2, .fuse = true}, .unfused = {.threads = 2}};
-    r->a = test_room(2 * BACKEND_TEST_MANY * sizeof(double));
-    r->b = r->a + BACKEND_TEST_MANY;
+    r->a = test_memory(2 * BACKEND_TEST_MAX_ELEMENTS * sizeof(double));
+    r->b = r->a + BACKEND_TEST_MAX_ELEMENTS;
 }
 
-static void open_and_step(op_live *live, op_case *c, const d9_backend *backend, const d9_backend_options *options) {
+static void open_and_step(op_open_case *live, op_case *c, const d9_backend *backend,
+                          const d9_backend_options *options) {
     op_open(live, c, backend, options);
     op_step(live, 4);
 }
 
 void backend_test_run(op_case *c, const d9_backend *backend, const d9_backend_options *options, d9_value_id value,
                       double *doubles) {
-    op_live live;
+    op_open_case live;
     open_and_step(&live, c, backend, options);
     op_read(&live, value, doubles);
     op_close(&live);
@@ -53,7 +54,7 @@ static bool is_exact(const d9_node *node) {
 
 /* True if the plan uses Winograd, whose constants are rounded. */
 static bool uses_winograd(op_case *c, const d9_backend *backend, const d9_backend_options *options) {
-    op_live live;
+    op_open_case live;
     op_open(&live, c, backend, options);
     const bool found = strstr(backend->plan_text(live.plan), "winograd") != NULL;
     op_close(&live);
@@ -74,10 +75,10 @@ static double output_limit(const op_case *c, d9_type type) {
 }
 
 static void compare_value(backend_test *r, op_case *c, d9_value_id value, const d9_backend_options *options,
-                          op_live *tested, op_live *reference) {
+                          op_open_case *tested, op_open_case *reference) {
     const int64_t count = op_count(c, value);
     const d9_value *v = &c->graph->values[value];
-    assert_true(count <= BACKEND_TEST_MANY);
+    assert_true(count <= BACKEND_TEST_MAX_ELEMENTS);
     op_read(reference, value, r->b);
     op_read(tested, value, r->a);
     d9_type type = v->type;
@@ -88,7 +89,7 @@ static void compare_value(backend_test *r, op_case *c, d9_value_id value, const 
     if (c->fill == OP_FILL_INTEGER && is_exact(&c->graph->nodes[0]) && !uses_winograd(c, r->backend, options))
         fail_msg("%s %s: %s: %lld of %lld integers differ", d9_type_name(c->compute), c->name, v->name,
                  (long long)wrong, (long long)count);
-    d9_node_time rule;
+    d9_rule_time rule;
     r->backend->times(tested->plan, &rule, 1, false);
     /* operands that are transformed and then rounded to bf16 cost up to 1.6% */
     const double error = op_error(r->a, r->b, count), limit = rule.rounds_transforms ? 2.4e-2 : output_limit(c, type);
@@ -98,7 +99,7 @@ static void compare_value(backend_test *r, op_case *c, d9_value_id value, const 
 
 void backend_test_compare(backend_test *r, op_case *c, const d9_backend_options *options) {
     const d9_node *node = &c->graph->nodes[0];
-    op_live tested, reference;
+    op_open_case tested, reference;
     open_and_step(&tested, c, r->backend, options);
     open_and_step(&reference, c, &d9_backend_reference, &serial);
     for (int o = 0; o < node->output_count; o++)
@@ -120,7 +121,7 @@ void backend_test_every_operation(backend_test *r, const d9_type *types, int typ
 
 void backend_test_read_plan(op_case *c, const d9_backend *backend, const d9_backend_options *options, char *text,
                             size_t size) {
-    op_live live;
+    op_open_case live;
     op_open(&live, c, backend, options);
     snprintf(text, size, "%s", backend->plan_text(live.plan));
     op_close(&live);
@@ -271,11 +272,11 @@ static chain make_bias_backward_chain(op_case *c, d9_context *context, preceding
 /* Runs step 4 of the case and reads these values into `doubles`, one after another. */
 static void read_all(op_case *c, const d9_backend *backend, const d9_backend_options *options,
                      const d9_value_id *values, int count, double *doubles) {
-    op_live live;
+    op_open_case live;
     int64_t used = 0;
     open_and_step(&live, c, backend, options);
     for (int i = 0; i < count; i++) {
-        assert_true(used + op_count(c, values[i]) <= BACKEND_TEST_MANY);
+        assert_true(used + op_count(c, values[i]) <= BACKEND_TEST_MAX_ELEMENTS);
         op_read(&live, values[i], doubles + used);
         used += op_count(c, values[i]);
     }
@@ -360,15 +361,16 @@ void backend_test_norm_with_two_readers(backend_test *r, bool written) {
     op_case_free(&c);
 }
 
-static d9_status status_with_open_case(backend_test *r, op_case *c, d9_status (*after)(backend_test *, op_live *)) {
-    op_live live;
+static d9_status status_with_open_case(backend_test *r, op_case *c,
+                                       d9_status (*after)(backend_test *, op_open_case *)) {
+    op_open_case live;
     op_open(&live, c, r->backend, &r->unfused);
     const d9_status status = after(r, &live);
     d9_context_clear(r->context), op_close(&live);
     return status;
 }
 
-static d9_status run_with_bad_indices(backend_test *r, op_live *live) {
+static d9_status run_with_bad_indices(backend_test *r, op_open_case *live) {
     const d9_node *node = &live->c->graph->nodes[0];
     const d9_value_id id = node->inputs[node->op == D9_OP_DRAW ? 0 : 1];
     const int64_t count = op_count(live->c, id);

@@ -7,13 +7,13 @@
 
 #include "tests/support/graphs.h"
 
-enum { BACKEND_TEST_MANY = 1 << 17 }; /* most elements that are compared at once */
+enum { BACKEND_TEST_MAX_ELEMENTS = 1 << 17 }; /* most elements that are compared at once */
 
 typedef struct backend_test {
     d9_context *context;
     const d9_backend *backend;
     d9_backend_options fused, unfused; /* with two threads */
-    double *a, *b;                     /* (BACKEND_TEST_MANY) each */
+    double *a, *b;                     /* (BACKEND_TEST_MAX_ELEMENTS) each */
     bool narrow_gradients;  /* the backend rounds gradients of filters to the compute type; the reference's are rounded
                                before comparing */
     bool fused_sums_differ; /* fused rules may add in another order, so they agree with unfused ones within a limit */

@@ -102,7 +102,7 @@ static double unpack(d9_type type, const void *from) {
 }
 
 /* Fills a buffer with guard bytes, and the values in it with bytes 0xff, which are NaN in floats. */
-static void write_blank(op_live *live, d9_buffer buffer) {
+static void write_blank(op_open_case *live, d9_buffer buffer) {
     op_case *c = live->c;
     int64_t size = c->program.buffer_bytes[buffer];
     uint8_t *bytes = allocate(c, size);
@@ -116,9 +116,9 @@ static void write_blank(op_live *live, d9_buffer buffer) {
     d9_release(c->context, bytes);
 }
 
-void op_open(op_live *live, op_case *c, const d9_backend *backend, const d9_backend_options *options) {
+void op_open(op_open_case *live, op_case *c, const d9_backend *backend, const d9_backend_options *options) {
     static const d9_backend_options plain = {.threads = 1, .fuse = true};
-    *live = (op_live){.c = c, .backend = backend};
+    *live = (op_open_case){.c = c, .backend = backend};
     test_ok(c->context, backend->open(c->context, options ? options : &plain, &live->device));
     test_ok(c->context, backend->allocate(c->context, live->device, &c->program));
     test_ok(c->context, backend->plan(c->context, live->device, &c->program, c->graph, &live->plan));
@@ -128,7 +128,7 @@ void op_open(op_live *live, op_case *c, const d9_backend *backend, const d9_back
         if (c->content[v]) op_write(live, v, c->content[v]);
 }
 
-void op_write(op_live *live, d9_value_id id, const double *doubles) {
+void op_write(op_open_case *live, d9_value_id id, const double *doubles) {
     op_case *c = live->c;
     const d9_value *value = &c->graph->values[id];
     int64_t count = op_count(c, id), size = (int64_t)d9_type_bytes(value->type);
@@ -139,12 +139,12 @@ void op_write(op_live *live, d9_value_id id, const double *doubles) {
     d9_release(c->context, bytes);
 }
 
-void op_step(op_live *live, int64_t step) {
+void op_step(op_open_case *live, int64_t step) {
     test_ok(live->c->context, live->backend->run(live->c->context, live->plan, step));
     test_ok(live->c->context, live->backend->sync(live->c->context, live->device));
 }
 
-void op_read(op_live *live, d9_value_id id, double *doubles) {
+void op_read(op_open_case *live, d9_value_id id, double *doubles) {
     op_case *c = live->c;
     const d9_value *value = &c->graph->values[id];
     int64_t count = op_count(c, id), size = (int64_t)d9_type_bytes(value->type);
@@ -155,7 +155,7 @@ void op_read(op_live *live, d9_value_id id, double *doubles) {
     d9_release(c->context, bytes);
 }
 
-static void check_buffer(op_live *live, d9_buffer buffer) {
+static void check_buffer(op_open_case *live, d9_buffer buffer) {
     op_case *c = live->c;
     int64_t size = c->program.buffer_bytes[buffer];
     uint8_t *bytes = allocate(c, size);
@@ -171,12 +171,12 @@ static void check_buffer(op_live *live, d9_buffer buffer) {
     d9_release(c->context, bytes);
 }
 
-void op_check_guards(op_live *live) {
+void op_check_guards(op_open_case *live) {
     for (int b = 0; b < D9_BUFFER_COUNT; b++)
         if (live->c->program.buffer_bytes[b] > 0 && b != D9_BUFFER_GUARD) check_buffer(live, (d9_buffer)b);
 }
 
-void op_close(op_live *live) {
+void op_close(op_open_case *live) {
     op_check_guards(live);
     live->backend->plan_free(live->c->context, live->plan);
     live->backend->close(live->c->context, live->device);

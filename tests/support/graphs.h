@@ -1,12 +1,9 @@
 /* Test cases for operations: graphs of a few nodes with known inputs, run on any backend.
  *
  *   op_case c;                                  for (int i = 0; i < op_spec_count(); i++) {
- *   op_live a;                                      op_case_make(&c, &context, i, D9_BF16, D9_F32, OP_FILL_INTEGER);
- *                                                   op_open(&a, &c, &d9_backend_reference, NULL);
- *                                                   op_step(&a, 0);           runs the node
- *                                                   op_read(&a, c.graph->nodes[0].outputs[0], doubles);
- *                                                   op_close(&a);             also checks the guard bytes
- *                                                   op_case_free(&c); }
+ *   op_open_case a;                                      op_case_make(&c, &context, i, D9_BF16, D9_F32,
+ * OP_FILL_INTEGER); op_open(&a, &c, &d9_backend_reference, NULL); op_step(&a, 0);           runs the node op_read(&a,
+ * c.graph->nodes[0].outputs[0], doubles); op_close(&a);             also checks the guard bytes op_case_free(&c); }
  *
  * Inputs are doubles that are representable in the value's type. Guard bytes surround every value. Outputs are
  * initialised to bytes 0xff, NaN in floats, which shows elements that were not written. A failing call fails the test
@@ -74,19 +71,19 @@ double op_loss_by_hand(const op_case *c, int64_t i);
 void op_case_of(op_case *c, d9_context *context, const op_spec *spec, d9_type compute, d9_type master, op_fill fill);
 void op_case_make(op_case *c, d9_context *context, int index, d9_type compute, d9_type master, op_fill fill);
 
-typedef struct op_live { /* a case on an open device */
+typedef struct op_open_case { /* a case on an open device */
     op_case *c;
     const d9_backend *backend;
     d9_device *device;
     d9_plan *plan;
-} op_live;
-void op_open(op_live *live, op_case *c, const d9_backend *backend,
+} op_open_case;
+void op_open(op_open_case *live, op_case *c, const d9_backend *backend,
              const d9_backend_options *options); /* options NULL: 1 thread, fused, tune auto */
-void op_write(op_live *live, d9_value_id value, const double *doubles);
-void op_step(op_live *live, int64_t step);
-void op_read(op_live *live, d9_value_id value, double *doubles);
-void op_check_guards(op_live *live);
-void op_close(op_live *live);
+void op_write(op_open_case *live, d9_value_id value, const double *doubles);
+void op_step(op_open_case *live, int64_t step);
+void op_read(op_open_case *live, d9_value_id value, double *doubles);
+void op_check_guards(op_open_case *live);
+void op_close(op_open_case *live);
 
 /* ||got - want|| / ||want||. NaN if a value is NaN, nothing was compared, or more than 90% of `want` is zero. */
 double op_error(const double *got, const double *want, int64_t count);

@@ -38,7 +38,7 @@ static inline double stored(const array *a, int64_t i) { return load_element(a->
  * `store` and `count`. */
 static inline void make_arrays(array *arrays, int count, size_t elements, size_t floats) {
     for (int i = 0; i < count; i++) {
-        void *memory = test_room(elements * sizeof(double) + floats * sizeof(float));
+        void *memory = test_memory(elements * sizeof(double) + floats * sizeof(float));
         arrays[i] = (array){.want = memory, .data = (float *)(void *)((double *)memory + elements)};
     }
 }

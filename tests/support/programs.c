@@ -53,7 +53,7 @@ d9_config *program_yaml(const char *yaml, ...) {
 static void free_program(void *program) { d9_program_free(&context, program); }
 
 d9_program *program_make(const d9_config *config, const d9_extent *extent, const char *precision, bool keep_all) {
-    d9_program *program = test_room(sizeof *program);
+    d9_program *program = test_memory(sizeof *program);
     const d9_program_options options = {.seed = 1, .keep_all = keep_all};
     OK(d9_program_build(&context, config, extent, d9_precision_find(precision), &options, program));
     return test_keep(program, free_program);

@@ -230,13 +230,13 @@ d9_config *run_language_config(const char *backend, const char *precision, const
 }
 
 int run_bench_set_up(void **state) {
-    static run_bench b;
-    b = (run_bench){run_config("reference", "f32", ""), run_folder_new()};
+    static run_fixture b;
+    b = (run_fixture){run_config("reference", "f32", ""), run_folder_new()};
     *state = &b;
     return 0;
 }
 
-const run_report *run_bench_whole(const run_bench *b) {
+const run_report *run_bench_whole(const run_fixture *b) {
     static run_report whole;
     if (!whole.epoch_count) whole = run_train_ok(&(d9_train_options){.config = b->config, .seed = 7});
     return &whole;
@@ -335,7 +335,7 @@ static void count_row_and_print_failure(void *user, const d9_verify_row *row) {
 static void close_session(void *session) { d9_session_close(session); }
 
 d9_session *run_session_open(const d9_session_options *options) {
-    d9_session *session = test_room(sizeof *session);
+    d9_session *session = test_memory(sizeof *session);
     OK(d9_session_open(&context, options, session));
     return test_keep(session, close_session);
 }
@@ -406,7 +406,7 @@ static double *train_smaller_images(const char *backend, int64_t *count) {
         check_sizes(&session->program, step, 20 + 4 * (int)(step / 2), step < 4 ? 2 : 3);
     run_steps(session, 0, 8);
     *count = session->program.state_elements;
-    double *state = test_room((size_t)*count * sizeof *state);
+    double *state = test_memory((size_t)*count * sizeof *state);
     OK(d9_session_read_state(session, D9_BUFFER_STATE, state));
     return state;
 }
@@ -466,9 +466,9 @@ static void check_narrow(bench *b, const int64_t *stops) {
         run_check_seeds(config);
 }
 
-static void test_seed_determines_the_run(void **state) { check_narrow(*state, NULL); }
+static void seed_determines_the_run(void **state) { check_narrow(*state, NULL); }
 
-static void test_resumed_runs_are_equal(void **state) {
+static void resumed_runs_are_equal(void **state) {
     check_narrow(*state, (const int64_t[]){1, 3, RUN_STEPS_PER_EPOCH, 7, RUN_STEPS - 1, 0});
 }
 
@@ -480,7 +480,7 @@ static d9_config *make_wide_config(bench *b, int threads) {
 
 /* On one thread and, except on a GPU, on two: an interrupted and resumed run of the wide network equals an
  * uninterrupted one. */
-static void test_resumed_wide_runs_are_equal(void **state) {
+static void resumed_wide_runs_are_equal(void **state) {
     bench *b = *state;
     const int most = strcmp(b->backend, "cuda") == 0 ? 1 : 2;
     for (int threads = 1; threads <= most; threads++)
@@ -507,7 +507,7 @@ static int choose_own_kernels(const char *path) {
 }
 
 /* With dawn9's own kernels for all convolutions, one thread and two give equal runs. */
-static void test_own_kernels_train_equally_on_one_and_two_threads(void **state) {
+static void own_kernels_train_equally_on_one_and_two_threads(void **state) {
     bench *b = *state;
     d9_config *one = make_wide_config(b, 1), *two = make_wide_config(b, 2);
     const char *path = run_path(run_folder_new(), "plan");
@@ -535,12 +535,10 @@ int run_backend_main(const char *backend, const char *precision) {
     bench b = {.backend = backend, .precision = precision};
     const char *missing = run_missing(&context, backend, precision, NULL);
     if (missing) return skipped(missing, context.message);
-    test_add("test_seed_determines_the_run", test_seed_determines_the_run, NULL, NULL);
-    test_add("test_resumed_runs_are_equal", test_resumed_runs_are_equal, NULL, NULL);
-    test_add("test_resumed_wide_runs_are_equal", test_resumed_wide_runs_are_equal, NULL, NULL);
-    if (strcmp(backend, "cpu") == 0)
-        test_add("test_own_kernels_train_equally_on_one_and_two_threads",
-                 test_own_kernels_train_equally_on_one_and_two_threads, NULL, NULL);
+    test_add(seed_determines_the_run);
+    test_add(resumed_runs_are_equal);
+    test_add(resumed_wide_runs_are_equal);
+    if (strcmp(backend, "cpu") == 0) test_add(own_kernels_train_equally_on_one_and_two_threads);
     return test_run(&b);
 }
 

@@ -67,16 +67,16 @@ enum { RUN_STEPS = 13, RUN_STEPS_PER_EPOCH = 5 };
 d9_config *run_language_config(const char *backend, const char *precision, const char *folder, int hidden);
 
 /* Set-up: run_config on the reference backend in f32, and a temporary folder. */
-typedef struct run_bench {
+typedef struct run_fixture {
     d9_config *config;
     const char *folder;
-} run_bench;
+} run_fixture;
 int run_bench_set_up(void **state);
 #define RUN_OPTIONS(b, ...)                                                                                            \
     (d9_train_options) { .config = (b)->config, .seed = 7, .out = (b)->folder, __VA_ARGS__ }
 /* The uninterrupted run of b->config with the seed of RUN_OPTIONS. It is trained at the first call, and later calls
  * return the same report; therefore all benches of a program must have one configuration. */
-const run_report *run_bench_whole(const run_bench *b);
+const run_report *run_bench_whole(const run_fixture *b);
 
 /* Trains twice with one seed, which must give equal runs, and once with another, which must give other parameters. */
 void run_check_seeds(const d9_config *config);

@@ -6,7 +6,7 @@
 enum { MOST = 2048, MOST_KEPT = 1 << 15 };
 static test_entry entries[MOST];
 static size_t entry_count;
-static const char *chosen;           /* name of the file to run, without folder and ".c"; NULL: all files */
+static const char *chosen;              /* name of the file to run, without folder and ".c"; NULL: all files */
 static const test_entry *running[MOST]; /* the tests of this run, in order */
 static struct CMUnitTest tests[MOST];
 static CMFixtureFunction group[2];
@@ -27,7 +27,7 @@ void *test_keep(void *thing, void (*release)(void *thing)) {
     return thing;
 }
 
-void *test_room(size_t bytes) {
+void *test_memory(size_t bytes) {
     void *room = NULL;
     assert_int_equal(posix_memalign(&room, 64, bytes ? bytes : 1), 0);
     return test_keep(memset(room, 0, bytes), free);
@@ -36,7 +36,7 @@ void *test_room(size_t bytes) {
 static void free_text(void *text) { d9_text_free(text); }
 
 d9_text *test_text(void) {
-    d9_text *text = test_room(sizeof *text);
+    d9_text *text = test_memory(sizeof *text);
     d9_text_init(&context, text);
     return test_keep(text, free_text);
 }
@@ -63,11 +63,12 @@ void test_register(const test_entry *entry) {
     entry_count++;
 }
 
-/* True if the entry is of the source file `name`.c; NULL: of any file. */
+/* True if the entry is of the source file `name`.c, or if either is NULL: any file. */
 static bool is_of_file(const test_entry *entry, const char *name) {
+    if (!name || !entry->file) return true;
     const char *slash = strrchr(entry->file, '/'), *base = slash ? slash + 1 : entry->file;
     const size_t length = strlen(base) - strlen(".c");
-    return !name || (strlen(name) == length && strncmp(base, name, length) == 0);
+    return strlen(name) == length && strncmp(base, name, length) == 0;
 }
 
 static int end_group(void **state) {

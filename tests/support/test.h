@@ -43,10 +43,10 @@ enum { TEST_SHARE = 1 };
     static void name##_with(fixture);                                                                                  \
     TEST(name, __VA_ARGS__) { name##_with(*state); }                                                                   \
     static void name##_with(fixture)
-#define TEST_OF(name, set_up, tear_down, ...)                                                                          \
-    static void name(void **state);                                                                                    \
-    TEST_REGISTER(name, .name = #name, .test = name, .fixture = {set_up, tear_down})                                   \
-    static void name(__attribute__((unused)) void **state)
+#define TEST_OF(test_name, set_up, tear_down, ...)                                                                     \
+    static void test_name(void **state);                                                                               \
+    TEST_REGISTER(test_name, .name = #test_name, .test = test_name, .fixture = {set_up, tear_down})                    \
+    static void test_name(__attribute__((unused)) void **state)
 #define TEST_GROUP(...) TEST_REGISTER(group, .fixture = {__VA_ARGS__})
 #define TEST_MAIN(count, arguments)                                                                                    \
     static int run_file(int count, char **arguments);                                                                  \
@@ -55,7 +55,7 @@ enum { TEST_SHARE = 1 };
 
 /* A test, the fixture of a file's tests (without name and main), or a file's main. */
 typedef struct test_entry {
-    const char *file, *name;
+    const char *file, *name; /* file NULL: any */
     CMUnitTestFunction test;
     CMFixtureFunction fixture[2]; /* set-up and tear-down; NULL: none */
     int (*main)(int count, char **arguments);
@@ -65,6 +65,8 @@ typedef struct test_entry {
         test_register(&(test_entry){.file = __FILE__, __VA_ARGS__});                                                   \
     }
 void test_register(const test_entry *entry);
+/* Adds a test in TEST_MAIN; it runs whatever file was chosen. */
+#define test_add(function) test_register(&(test_entry){.name = #function, .test = function})
 /* Runs all tests, or those of the file that main has chosen. `state`: *state of tests without a fixture, or NULL.
  * Returns the program's exit status, 0 if no test failed. */
 int test_run(void *state);
@@ -75,7 +77,7 @@ extern d9_context context;
  * TEST_GROUP: after all tests. Returns `thing`. */
 void *test_keep(void *thing, void (*release)(void *thing));
 /* Zeroed memory, aligned to 64 bytes, which is freed when the running test ends. */
-void *test_room(size_t bytes);
+void *test_memory(size_t bytes);
 /* An empty text, which is freed when the running test ends. */
 d9_text *test_text(void);
 

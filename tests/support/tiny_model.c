@@ -20,7 +20,7 @@ static d9_status add_stage(d9_context *context, d9_graph *graph, const tiny_mode
     char name[D9_NAME_SIZE];
     int stride = index == 0 && self->stem == TINY_STEM_STRIDED ? 2 : 1;
     D9_TRY(d9_graph_conv(context, graph, role(name, index, "filter"), *x, self->widths.values[index], 3, stride, x));
-    if (self->norm) D9_TRY(d9_graph_norm(context, graph, role(name, index, "batch"), *x, x));
+    if (self->norm) D9_TRY(d9_graph_batch_norm(context, graph, role(name, index, "batch"), *x, x));
     if (self->act) D9_TRY(d9_graph_act(context, graph, role(name, index, "bend"), *x, x));
     if (self->pool)
         D9_TRY(d9_graph_pool(context, graph, role(name, index, "shrink"), *x, (d9_pool_attributes){2, 2, 0}, x));

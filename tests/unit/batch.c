@@ -29,14 +29,14 @@ static double *train(const d9_config *config, int64_t steps, bool poisoned, int6
     assert_int_equal(mean == D9_BUFFER_COUNT, program->accumulate == 1); /* not used: absent */
     if (program->accumulate > 1)
         assert_int_equal(program->buffer_bytes[mean], program->buffer_bytes[D9_BUFFER_GRADIENT]);
-    double *nan = test_room((size_t)program->group_elements * sizeof *nan);
+    double *nan = test_memory((size_t)program->group_elements * sizeof *nan);
     for (int64_t i = 0; i < program->group_elements; i++) nan[i] = (double)NAN;
     for (int64_t s = 0; s < program->steps; s++) {
         if (poisoned && s % program->accumulate == 0) OK(d9_session_write(session, mean, nan)); /* in f64 */
         run_steps(session, s, s + 1);
     }
     *count = 2 * program->state_elements;
-    double *state = test_room((size_t)*count * sizeof *state);
+    double *state = test_memory((size_t)*count * sizeof *state);
     OK(d9_session_read_state(session, D9_BUFFER_STATE, state));
     OK(d9_session_read_state(session, program->tail.evaluate, state + program->state_elements));
     return state;
@@ -58,7 +58,7 @@ static double difference(const char *backend, const char *precision, const char 
 static const char sgd[] = "momentum: 0.9, weight_decay: 0.01, lr: {knots: [0, 20%, end], values: [0, 0.1, 0]}",
                   augmented[] = "crop: {pad: 2}, flip: {}, cutout: {size: 3}, clip_norm: {}, ema: {every: 2}";
 
-TEST(test_accumulated_batches_equal_one_large_batch) {
+TEST(accumulated_batches_equal_one_large_batch) {
     static const char torch[] = "momentum_form: torch, bias_lr_multiplier: 3, lr: {shape: cosine, peak: 0.1, "
                                 "warmup: 1, at: start}",
                       decoupled[] = "weight_decay: 0.01, decoupled: on, lr: {knots: [0, end], values: [20, 1]}",
@@ -81,7 +81,7 @@ TEST(test_accumulated_batches_equal_one_large_batch) {
 }
 
 /* A mean of gradients that is not finite, as after an overflow in fp16, does not reach the next update. */
-TEST(test_each_mean_of_gradients_begins_anew) {
+TEST(each_mean_of_gradients_begins_anew) {
     static const char settings[] = "batch_size: 4, accumulate: 3, lr: {peak: 0.1}";
     int64_t count;
     double *plain = train(configure("reference", "f64", resnet9, settings, ""), 24, false, &count),
@@ -90,11 +90,11 @@ TEST(test_each_mean_of_gradients_begins_anew) {
 }
 
 /* Every batch is seen by batch norm and the metrics; only the last one of an update moves parameters. */
-TEST(test_parameters_move_with_the_last_batch) {
+TEST(parameters_move_with_the_last_batch) {
     d9_session *session = run_session(
         configure("cpu", "f32", resnet9, "batch_size: 4, accumulate: 3, lr: {knots: [0], values: [1]}", ""), 3);
     const int64_t size = session->program.state_elements, groups = session->program.group_elements;
-    double *before = test_room((size_t)size * sizeof *before), *after = test_room((size_t)size * sizeof *after);
+    double *before = test_memory((size_t)size * sizeof *before), *after = test_memory((size_t)size * sizeof *after);
     for (int64_t s = 0; s < 9; s++) {
         double metrics[4];
         OK(d9_session_read_state(session, D9_BUFFER_STATE, before));
@@ -108,7 +108,7 @@ TEST(test_parameters_move_with_the_last_batch) {
 }
 
 /* A run stops only between updates, so a checkpoint needs no mean of gradients. */
-TEST(test_resumes_between_updates) {
+TEST(resumes_between_updates) {
     static const int64_t stops[] = {1, 5, 6, 13, 0};
     d9_config *config = configure("cpu", "f32", resnet9, "batch_size: 4, accumulate: 3, lr: {peak: 0.1}", augmented);
     config->keep = D9_KEEP_ALL;
@@ -116,7 +116,7 @@ TEST(test_resumes_between_updates) {
 }
 
 /* Several processes add their gradients once an update, after the mean and before clipping. */
-TEST(test_processes_add_gradients_once_per_update) {
+TEST(processes_add_gradients_once_per_update) {
     d9_config *config = configure("auto", "f32", resnet9, "batch_size: 4, accumulate: 3, norm_groups: 2",
                                   "clip_norm: {}, ema: {every: 2}");
     d9_extent extent = program_extent(config, 46, 16);
@@ -139,7 +139,7 @@ TEST(test_processes_add_gradients_once_per_update) {
 
 /* Parameters freeze and image sizes change only between updates: 0.75 epochs are 6.75 of 9 batches, rounded up to three
  * updates. */
-TEST(test_phases_change_between_updates) {
+TEST(phases_change_between_updates) {
     static const char settings[] = "batch_size: 4, accumulate: 3";
     const d9_program *frozen = program_of(
                          configure("auto", "f32", resnet9, settings, "whitening_bias: {images: 8, bias_epochs: 0.75}"),
@@ -152,7 +152,7 @@ TEST(test_phases_change_between_updates) {
     assert_ints(growing->phase_count, 1, growing->phase[0].until, 6);
 }
 
-TEST(test_accumulate_too_large_or_in_conflict_is_rejected) {
+TEST(accumulate_too_large_or_in_conflict_is_rejected) {
     static const char *const rows[][3] = {
         {"12", "", "train.accumulate 12 48 46"},
         {"2", "batch_schedule: {}", "train.accumulate 2 1 tricks.batch_schedule"},

@@ -194,7 +194,7 @@ static void plant_gnuplot(const char *folder) {
     setenv("PATH", search, 1);
 }
 
-TEST(test_commands_with_a_failing_call) {
+TEST(commands_with_a_failing_call) {
     char before[RUN_PATH_BYTES];
     const char *folder = run_folder_new();
     assert_non_null(getcwd(before, sizeof before));

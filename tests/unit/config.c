@@ -121,17 +121,17 @@ static const struct {
     {"train: {lr: {knots: [0], values: [-1]}}\n", "x.yaml:1:35 train.lr.values[0] -1 0 1000000"},
 };
 
-TEST(test_invalid_files_are_rejected_with_their_place, enter_source_folder) {
+TEST(invalid_files_are_rejected_with_their_place, enter_source_folder) {
     for (int i = 0; i < COUNT(rejections); i++) assert_rejected(rejections[i].yaml, NULL, rejections[i].words);
 }
 
-TEST(test_deep_nesting_is_rejected, enter_source_folder) {
+TEST(deep_nesting_is_rejected, enter_source_folder) {
     char yaml[256] = "seed: ";
     memset(yaml + 6, '[', 100);
     assert_rejected(yaml, NULL, "x.yaml:1:39 32");
 }
 
-TEST(test_a_missing_required_option_is_rejected, enter_source_folder) {
+TEST(a_missing_required_option_is_rejected, enter_source_folder) {
     static const d9_option options[] = {{"size", D9_OPTION_INT, 0, NULL, 0, 0, NULL, "a size"}, {0}};
     d9_arena arena = {0};
     d9_tree *map;
@@ -143,7 +143,7 @@ TEST(test_a_missing_required_option_is_rejected, enter_source_folder) {
     d9_arena_free(&context, &arena);
 }
 
-TEST(test_options_have_their_defaults, enter_source_folder) {
+TEST(options_have_their_defaults, enter_source_folder) {
     d9_config *config = parse("{}", NULL);
     assert_string_equal(config->title, "x");
     assert_true(config->target == 94 && config->seed == 1 && config->threads == 0 && config->keep == D9_KEEP_MODEL);
@@ -166,14 +166,14 @@ TEST(test_options_have_their_defaults, enter_source_folder) {
     for (int i = 0; i < D9_TRICK_COUNT; i++) assert_true(!config->trick_on[i] && !config->trick_options[i]);
 }
 
-TEST(test_bounds_are_legal, enter_source_folder) {
+TEST(bounds_are_legal, enter_source_folder) {
     d9_config *config = parse("target: 100\nthreads: 4096\ntrain: {epochs: 0.001, momentum: 0.999999}\n", NULL);
     assert_true(config->target == 100 && config->train.epochs == 0.001 && config->train.momentum == 0.999999);
     assert_int_equal(config->threads, 4096);
 }
 
 /* A trick with its default options passes the checks, and no other trick is on. */
-TEST(test_every_trick_is_legal_by_default, enter_source_folder) {
+TEST(every_trick_is_legal_by_default, enter_source_folder) {
     for (int i = 0; i < D9_TRICK_COUNT; i++) {
         d9_config *config = parse("{}", EDIT(WITH, d9_trick_at(i)->name));
         for (int j = 0; j < D9_TRICK_COUNT; j++)
@@ -181,7 +181,7 @@ TEST(test_every_trick_is_legal_by_default, enter_source_folder) {
     }
 }
 
-TEST(test_schedules_are_read_from_knots_and_values, enter_source_folder) {
+TEST(schedules_are_read_from_knots_and_values, enter_source_folder) {
     d9_config *config = parse("train: {lr: {knots: [0, 2.5, 20%, end-2, end], values: [0, 1, 0.5, 1.0e-1, 0]}}", NULL);
     static const d9_knot knots[] = {{0, D9_KNOT_EPOCHS},
                                     {2.5, D9_KNOT_EPOCHS},
@@ -203,7 +203,7 @@ static void assert_learning_rates(const char *yaml, const char *set, int count, 
 }
 
 /* A peak scales the file's schedule, or the default one. It does not scale values that are set later. */
-TEST(test_a_peak_scales_the_schedule, enter_source_folder) {
+TEST(a_peak_scales_the_schedule, enter_source_folder) {
     static const char own[] = "train: {lr: {knots: [0, 1, end], values: [0, 0.1, 0.04]}}",
                       scaled[] = "train: {lr: {knots: [0, 1, end], values: [0, 0.1, 0.04], peak: 5}}";
     assert_learning_rates(own, "train.lr.peak=0.3", 3, (const double[]){0, 0.3, 0.12});
@@ -215,7 +215,7 @@ TEST(test_a_peak_scales_the_schedule, enter_source_folder) {
     assert_learning_rates(scaled, "train.lr.knots=[0, 2, 3]", 3, (const double[]){0, 5, 2});
 }
 
-TEST(test_a_schedule_has_any_number_of_knots, enter_source_folder) {
+TEST(a_schedule_has_any_number_of_knots, enter_source_folder) {
     const int count = 5000;
     d9_text *yaml = test_text();
     d9_text_add(yaml, "train: {lr: {knots: [0");
@@ -231,7 +231,7 @@ TEST(test_a_schedule_has_any_number_of_knots, enter_source_folder) {
 
 /* Another shape keeps only peak and `at` of the inherited schedule, new values only the knots and `at`. Setting peak,
  * warmup, start or end changes an inherited cosine. */
-TEST(test_another_shape_replaces_the_schedule, enter_source_folder) {
+TEST(another_shape_replaces_the_schedule, enter_source_folder) {
     static const char listed[] = "train: {lr: {knots: [0, 1, end], values: [0, 0.1, 0.04], peak: 5, at: start}}",
                       cosine[] = "train: {lr: {shape: cosine, peak: 0.4, warmup: 10%, start: 0.1, end: 0.01}}";
     assert_learning_rates(listed, "train.lr={shape: cosine, peak: 2, end: 1}", 3, (const double[]){0, 2, 1});
@@ -263,7 +263,7 @@ static void assert_values_explained(const d9_option *option) {
     }
 }
 
-TEST(test_sections_list_and_explain_all_options, enter_source_folder) {
+TEST(sections_list_and_explain_all_options, enter_source_folder) {
     const char *section, *doc;
     const d9_option *options;
     int count = 0, rows = 0, models = 0;
@@ -293,7 +293,7 @@ static double celu_alpha(const d9_config *config) {
     return alpha;
 }
 
-TEST(test_edits_override_the_file_and_the_last_edit_wins, enter_source_folder) {
+TEST(edits_override_the_file_and_the_last_edit_wins, enter_source_folder) {
     static d9_config_edit items[] = {{.kind = D9_EDIT_WITH, .text = "celu:alpha=0.2"},
                                      {.kind = D9_EDIT_WITH, .text = "celu"},
                                      {.kind = D9_EDIT_WITH, .text = "flip"},
@@ -319,7 +319,7 @@ TEST(test_edits_override_the_file_and_the_last_edit_wins, enter_source_folder) {
 }
 
 /* Edits are kept in the order --with, --without, --set; those of one kind in the order given. */
-TEST(test_edits_are_sorted_by_kind, enter_source_folder) {
+TEST(edits_are_sorted_by_kind, enter_source_folder) {
     static const d9_config_edit_kind kinds[] = {D9_EDIT_SET, D9_EDIT_WITHOUT, D9_EDIT_SET, D9_EDIT_WITH};
     static const char *const texts[] = {"a=1", "ema", "a=2", "flip"}, *const order[] = {"flip", "ema", "a=1", "a=2"};
     d9_arena arena = {0};
@@ -330,7 +330,7 @@ TEST(test_edits_are_sorted_by_kind, enter_source_folder) {
     d9_arena_free(&context, &arena);
 }
 
-TEST(test_invalid_edits_are_rejected, enter_source_folder) {
+TEST(invalid_edits_are_rejected, enter_source_folder) {
     assert_rejected("{}", EDIT(SET, "train.epochs"), "--set train.epochs KEY=VALUE");
     assert_rejected("{}", EDIT(SET, "=3"), "--set =3 KEY=VALUE");
     assert_rejected("{}", EDIT(SET, "train..epochs=3"), "--set train..epochs=3");
@@ -367,7 +367,7 @@ static void assert_not_loaded(const char *path, const char *words) {
     assert_null(config);
 }
 
-TEST(test_files_inherit_from_their_base, enter_folder, enter_source_folder) {
+TEST(files_inherit_from_their_base, enter_folder, enter_source_folder) {
     write_file("sub/c.yaml",
                "title: c\npublished: {seconds: 9}\nseed: 7\ntrain: {epochs: 5, lr: {knots: [0, 1], values: [0, "
                "1]}}\n"
@@ -384,7 +384,7 @@ TEST(test_files_inherit_from_their_base, enter_folder, enter_source_folder) {
 }
 
 /* Naming a model drops the inherited options of another model, before they are checked. */
-TEST(test_other_model_drops_options, enter_folder, enter_source_folder) {
+TEST(other_model_drops_options, enter_folder, enter_source_folder) {
     write_file("b.yaml", "model: {name: resnet9, logits_scale: 0.5}\n");
     write_file("a.yaml", "base: b.yaml\nmodel: {name: resnet9}\n");
     d9_config *config = program_load("a.yaml", NULL);
@@ -394,7 +394,7 @@ TEST(test_other_model_drops_options, enter_folder, enter_source_folder) {
     assert_null(d9_tree_find(d9_tree_find(config->tree, "model"), "logits_scale"));
 }
 
-TEST(test_invalid_bases_and_files_are_rejected, enter_folder, enter_source_folder) {
+TEST(invalid_bases_and_files_are_rejected, enter_folder, enter_source_folder) {
     assert_not_loaded("none.yaml", "none.yaml");
     assert_not_loaded("sub", "sub");
     write_file("a.yaml", "base: none.yaml\n");
@@ -417,7 +417,7 @@ TEST(test_invalid_bases_and_files_are_rejected, enter_folder, enter_source_folde
     assert_not_loaded("b.yaml", "b.yaml:1:1 7");
 }
 
-TEST(test_lack_of_memory_is_an_error, enter_source_folder) {
+TEST(lack_of_memory_is_an_error, enter_source_folder) {
     planted p = {.kind = CALL_allocate};
     const d9_system system = planted_system(&p, d9_system_default());
     context.system = &system;
@@ -452,7 +452,7 @@ static void assert_round_trip(const d9_config *config) {
     }
 }
 
-TEST(test_printed_configurations_are_read_back, enter_source_folder) {
+TEST(printed_configurations_are_read_back, enter_source_folder) {
     for (int i = 0; i < COUNT(config_files); i++) {
         d9_config *config = program_load(config_files[i], NULL);
         assert_round_trip(config);
@@ -493,7 +493,7 @@ TEST(any_key_and_value_is_printed_so_that_it_reads_back, enter_source_folder) {
 }
 
 /* Texts that YAML would read as numbers, dates, truth values or null are quoted, and texts with a space. */
-TEST(test_texts_that_look_like_other_types_are_quoted, enter_source_folder) {
+TEST(texts_that_look_like_other_types_are_quoted, enter_source_folder) {
     static const struct {
         const char *text;
         bool quoted;
@@ -517,7 +517,7 @@ TEST(test_texts_that_look_like_other_types_are_quoted, enter_source_folder) {
     }
 }
 
-TEST(test_origins_of_values_are_printed, enter_source_folder) {
+TEST(origins_of_values_are_printed, enter_source_folder) {
     static d9_config_edit items[] = {{.kind = D9_EDIT_WITH, .text = "ema:every=7"},
                                      {.kind = D9_EDIT_WITHOUT, .text = "flip"},
                                      {.kind = D9_EDIT_SET, .text = "train.epochs=3"},
@@ -542,7 +542,7 @@ TEST(test_origins_of_values_are_printed, enter_source_folder) {
 }
 
 /* An edit may contain a newline; the printout must still be YAML of the same configuration. */
-TEST(test_origins_with_newlines_stay_yaml, enter_source_folder) {
+TEST(origins_with_newlines_stay_yaml, enter_source_folder) {
     static d9_config_edit items[] = {{.kind = D9_EDIT_SET, .text = "target=\n 50"},
                                      {.kind = D9_EDIT_SET, .text = "tricks={ema: off}"}};
     d9_config_edits edits = {.items = items, .count = COUNT(items)};
@@ -551,7 +551,7 @@ TEST(test_origins_with_newlines_stay_yaml, enter_source_folder) {
     assert_round_trip(config);
 }
 
-TEST(test_some_options_are_not_in_the_hash, enter_source_folder) {
+TEST(some_options_are_not_in_the_hash, enter_source_folder) {
     static const char *const same[] = {"title: t",
                                        "target: 50",
                                        "threads: 3",
@@ -578,7 +578,7 @@ TEST(test_some_options_are_not_in_the_hash, enter_source_folder) {
 }
 
 /* docs/records.md documents the text that is hashed; later versions must hash the same text. */
-TEST(test_the_hash_is_of_the_documented_text, enter_source_folder) {
+TEST(the_hash_is_of_the_documented_text, enter_source_folder) {
     static const struct {
         const char *yaml, *hashed;
     } rows[] = {
@@ -621,7 +621,7 @@ TEST(test_the_hash_is_of_the_documented_text, enter_source_folder) {
 }
 
 /* Values that are not set, or equal the default in any notation, count as the default. */
-TEST(test_unset_and_equal_values_count_as_default, enter_source_folder) {
+TEST(unset_and_equal_values_count_as_default, enter_source_folder) {
     static const struct {
         const char *fallback, *same, *other;
         d9_option_type type;

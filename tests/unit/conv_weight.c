@@ -32,7 +32,7 @@ static d9_cpu_conv_shape shape_of(int64_t images, int64_t height, int64_t width,
 static bool fits(const d9_cpu *cpu, d9_cpu_conv_shape shape) { return d9_cpu_conv_amx.fits(cpu, &shape); }
 
 static uint16_t *integers(int64_t count, uint32_t seed) { /* random integers from -3 to 3, as bf16 */
-    uint16_t *values = test_room((size_t)(count + 31) / 32 * 64);
+    uint16_t *values = test_memory((size_t)(count + 31) / 32 * 64);
     for (int64_t i = 0; i < count; i++)
         values[i] =
             d9_bf16_from_float((float)d9_philox_below(d9_philox4x32_10(seed, (uint32_t)i, 0, 0, 0).v[0], 7) - 3);
@@ -61,8 +61,8 @@ static void check(const d9_cpu_conv_shape *s, int threads) {
     uint16_t *x = integers(pixels * s->inputs, 1), *dy = integers(pixels * s->outputs, 2);
     assert_true(fits(&cpu, *s));
     const int64_t bytes = d9_cpu_conv_amx.scratch_bytes(&cpu, s);
-    char *scratch = test_room((size_t)bytes + GUARD);
-    float *dw = test_room((size_t)(count + GUARD) * sizeof *dw);
+    char *scratch = test_memory((size_t)bytes + GUARD);
+    float *dw = test_memory((size_t)(count + GUARD) * sizeof *dw);
     memset(scratch, 0xff, (size_t)bytes + GUARD); /* NaN shows reads of unwritten memory */
     memset(dw, 0xff, (size_t)(count + GUARD) * sizeof *dw);
     d9_cpu_conv_amx.run(&cpu, s, &(d9_cpu_conv_arrays){.x = x, .w = dw, .y = dy}, scratch);

@@ -119,7 +119,7 @@ static void log_to(void *user, d9_log_level level, const char *line) { snprintf(
 
 /* ---- context, memory, texts, hashes ---- */
 
-TEST(test_context_keeps_the_first_message) {
+TEST(context_keeps_the_first_message) {
     assert_ptr_equal(context.system, d9_system_default());
     assert_int_equal(d9_fail(&context, D9_DATA, "first %d\nof two lines", 1), D9_DATA);
     assert_ints(d9_fail(&context, D9_OUTPUT, "second"), D9_OUTPUT, context.status, D9_DATA);
@@ -134,7 +134,7 @@ TEST(test_context_keeps_the_first_message) {
     assert_string_equal(line, "1 epoch 3");
 }
 
-TEST_WITH(bench *bench, test_memory_is_aligned_and_zero, open_bench, close_bench) {
+TEST_WITH(bench *bench, memory_is_aligned_and_zero, open_bench, close_bench) {
     void *pointer;
     assert_ints(d9_allocate(&context, 1000, "a test", &pointer), D9_OK, (uintptr_t)pointer % 64, 0);
     for (int i = 0; i < 1000; i++) assert_int_equal(((char *)pointer)[i], 0);
@@ -145,7 +145,7 @@ TEST_WITH(bench *bench, test_memory_is_aligned_and_zero, open_bench, close_bench
     assert_words(context.message, "1000");
 }
 
-TEST(test_typed_memory_checks_its_size, open_bench, close_bench) {
+TEST(typed_memory_checks_its_size, open_bench, close_bench) {
     d9_arena arena = {0};
     double *numbers = NULL, *more = NULL;
     const double **table = NULL;
@@ -163,7 +163,7 @@ TEST(test_typed_memory_checks_its_size, open_bench, close_bench) {
     d9_release(&context, numbers), d9_arena_free(&context, &arena);
 }
 
-TEST_WITH(bench *bench, test_arena_memory_is_aligned_and_zero, open_bench, close_bench) {
+TEST_WITH(bench *bench, arena_memory_is_aligned_and_zero, open_bench, close_bench) {
     d9_arena arena = {0};
     unsigned char *pieces[200];
     for (int i = 0; i < 200; i++) {
@@ -187,7 +187,7 @@ TEST_WITH(bench *bench, test_arena_memory_is_aligned_and_zero, open_bench, close
     d9_arena_free(&context, &arena), d9_arena_free(&context, &arena);
 }
 
-TEST_WITH(bench *bench, test_text_grows, open_bench, close_bench) {
+TEST_WITH(bench *bench, text_grows, open_bench, close_bench) {
     d9_text text;
     d9_text_init(&context, &text);
     assert_string_equal(d9_text_get(&text), "");
@@ -201,7 +201,7 @@ TEST_WITH(bench *bench, test_text_grows, open_bench, close_bench) {
     assert_string_equal(d9_text_get(&text), "");
 }
 
-TEST(test_control_characters_are_escaped, open_bench, close_bench) {
+TEST(control_characters_are_escaped, open_bench, close_bench) {
     d9_text text;
     d9_text_init(&context, &text);
     d9_text_add_escaped(&text, "");
@@ -220,7 +220,7 @@ TEST(test_control_characters_are_escaped, open_bench, close_bench) {
     assert_string_equal(context.message, "a   z");
 }
 
-TEST(test_shell_words_are_quoted, open_bench, close_bench) {
+TEST(shell_words_are_quoted, open_bench, close_bench) {
     static const char *const words[] = {"train", "a b", "", "it's", "--set", "x=$HOME"};
     d9_text text;
     d9_text_init(&context, &text);
@@ -236,7 +236,7 @@ TEST(test_shell_words_are_quoted, open_bench, close_bench) {
     d9_text_free(&text);
 }
 
-TEST(test_the_nearest_word_is_found) {
+TEST(the_nearest_word_is_found) {
     static const char *const words[] = {"epochs", "batch_size", "momentum", "alpha", "pool_before_activation",
                                         "ema",    "net9",       "net"};
     static const struct {
@@ -265,7 +265,7 @@ TEST(test_the_nearest_word_is_found) {
     assert_null(d9_text_nearest("ema", words, 0));
 }
 
-TEST(test_numbers_are_read_strictly) {
+TEST(numbers_are_read_strictly) {
     static const char *const not_reals[] = {"",      " 1", "1 ", "1x",  "0x10", "inf",  "nan",
                                             "1e999", "-",  "1e", "1,5", "--1",  "1.2.3"};
     static const char *const not_integers[] = {"", "1.0", "1e3", " 1", "1 ", "0x1", "9223372036854775808", "+-1", "+"};
@@ -281,7 +281,7 @@ TEST(test_numbers_are_read_strictly) {
 }
 
 /* The hashes of "abc" are examples of FIPS 180-2. */
-TEST(test_hashes_equal_published_ones) {
+TEST(hashes_equal_published_ones) {
     char sha1[41], sha256[65];
     d9_sha1_hex("abc", 3, sha1);
     assert_string_equal(sha1, "a9993e364706816aba3e25717850c26c9cd0d89d");
@@ -296,7 +296,7 @@ TEST(test_hashes_equal_published_ones) {
 
 /* ---- files, locks, folders ---- */
 
-TEST_WITH(bench *bench, test_files_are_read_as_written, open_bench, close_bench) {
+TEST_WITH(bench *bench, files_are_read_as_written, open_bench, close_bench) {
     const char *path = in(bench, "a.txt");
     assert_false(d9_file_exists(&context, path));
     OK(d9_file_write(&context, path, "old", 3));
@@ -316,7 +316,7 @@ TEST_WITH(bench *bench, test_files_are_read_as_written, open_bench, close_bench)
     assert_int_equal(d9_file_check_writable(&context, in(bench, "none/b.txt")), D9_OUTPUT);
 }
 
-TEST(test_a_file_that_reports_no_size_is_read, open_bench, close_bench) {
+TEST(a_file_that_reports_no_size_is_read, open_bench, close_bench) {
     uint8_t *bytes; /* stat reports size 0 for /proc files */
     size_t size;
     OK(d9_file_read(&context, "/proc/self/status", &bytes, &size));
@@ -325,7 +325,7 @@ TEST(test_a_file_that_reports_no_size_is_read, open_bench, close_bench) {
 }
 
 /* Special files (opening a FIFO would block, /dev/zero has no end) and files above a limit are rejected. */
-TEST_WITH(bench *bench, test_special_and_large_files_are_rejected, open_bench, close_bench) {
+TEST_WITH(bench *bench, special_and_large_files_are_rejected, open_bench, close_bench) {
     uint8_t *bytes;
     size_t size;
     const char *path = in(bench, "pipe"), *const special[] = {path, "/dev/zero", "/dev/null"};
@@ -349,7 +349,7 @@ TEST_WITH(bench *bench, test_special_and_large_files_are_rejected, open_bench, c
     assert_null(bytes);
 }
 
-TEST_WITH(bench *bench, test_file_write_leaves_nothing_behind, open_bench, close_bench) {
+TEST_WITH(bench *bench, file_write_leaves_nothing_behind, open_bench, close_bench) {
     const char *path = in(bench, "a.txt");
     OK(d9_file_write(&context, path, "old", 3));
     for (int fault = 0; fault < 6; fault++) {
@@ -402,7 +402,7 @@ TEST_WITH(bench *bench, files_have_names_of_any_legal_length, open_bench, close_
     d9_context_clear(&context);
 }
 
-TEST_WITH(bench *bench, test_a_failed_append_is_undone, open_bench, close_bench) {
+TEST_WITH(bench *bench, a_failed_append_is_undone, open_bench, close_bench) {
     const char *path = in(bench, "events");
     bench->faults.disk_bytes_left = 2; /* the first record does not fit: no file */
     assert_ints(d9_file_append(&context, path, "one\n", 4), D9_OUTPUT, run_folder_count(bench->folder, ""), 0);
@@ -423,7 +423,7 @@ TEST_WITH(bench *bench, test_a_failed_append_is_undone, open_bench, close_bench)
     assert_memory_equal(line, "0 ", 2); /* a warning: the record cannot be removed */
 }
 
-TEST_WITH(bench *bench, test_unreadable_and_unwritable_files_are_errors, open_bench, close_bench) {
+TEST_WITH(bench *bench, unreadable_and_unwritable_files_are_errors, open_bench, close_bench) {
     uint8_t *bytes;
     size_t size;
     assert_rejection(d9_file_read(&context, in(bench, "none"), &bytes, &size), D9_DATA, in(bench, "none"));
@@ -470,7 +470,7 @@ TEST_WITH(bench *bench, a_lock_is_seen_without_the_permission_to_write, open_ben
     d9_lock_free(&context, path, lock);
 }
 
-TEST_WITH(bench *bench, test_a_lock_has_one_holder, open_bench, close_bench) {
+TEST_WITH(bench *bench, a_lock_has_one_holder, open_bench, close_bench) {
     const char *path = in(bench, "lock");
     int lock, second;
     const int stale = open(path, O_RDWR | O_CREAT, 0600);
@@ -501,7 +501,7 @@ TEST_WITH(bench *bench, the_message_of_a_failed_launcher_is_shown, open_bench, c
     assert_rejection(d9_process_launch(&context, silent, log), D9_DEVICE, "ranks.log");
 }
 
-TEST_WITH(bench *bench, test_directories_are_made_with_their_parents, open_bench, close_bench) {
+TEST_WITH(bench *bench, directories_are_made_with_their_parents, open_bench, close_bench) {
     OK(d9_directory_make(&context, in(bench, "a//b/c/")));
     OK(d9_directory_make(&context, in(bench, "a/b/c")));
     struct stat made;

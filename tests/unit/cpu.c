@@ -131,7 +131,7 @@ static bool plan_is_accepted(fixture *f, op_case *c, const char *text) {
 static int list_algorithms(fixture *f, op_case *c, d9_choice_time *rows, int capacity) {
     static const d9_backend_options one = {.threads = 1};
     int count;
-    op_live live;
+    op_open_case live;
     op_open(&live, c, f->backend, &one);
     const double began = d9_clock_now();
     OK(f->backend->benchmark(&context, live.plan, 0, rows, capacity, &count));
@@ -210,11 +210,11 @@ TEST(other_precisions_are_rejected_naming_the_node) {
     }
 }
 
-static void the_library_is_missing(__attribute__((unused)) void **state) { skip_for("onednn", context.message); }
+static void backend_is_missing(__attribute__((unused)) void **state) { skip_for("onednn", context.message); }
 
 static int check_backend(const char *name) {
     static fixture f;
-    const struct CMUnitTest absent[] = {cmocka_unit_test_prestate(the_library_is_missing, &f)};
+    const struct CMUnitTest absent[] = {cmocka_unit_test_prestate(backend_is_missing, &f)};
     if (!open_fixture(&f, name)) return cmocka_run_group_tests_name(name, absent, NULL, NULL);
     return test_run(&f);
 }

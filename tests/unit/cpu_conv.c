@@ -527,7 +527,7 @@ TEST(fused_pools_agree_on_nan_and_infinities) {
         }
 }
 
-/* test_cpu_conv [many]: some sizes, or many, which take several minutes. */
+/* test_unit cpu_conv [many]: some sizes, or many, which take several minutes. */
 TEST_MAIN(count, arguments) {
     return test_run((void *)(uintptr_t)(count == 2 && strcmp(arguments[1], "many") == 0 ? many_sizes : some_sizes));
 }

@@ -25,7 +25,7 @@ typedef struct setting { /* conditions of a check */
 static int set_up(void **state) {
     static fixture f;
     make_arrays(f.a, ARRAYS, MANY, MANY);
-    f.scratch = test_room(SCRATCH);
+    f.scratch = test_memory(SCRATCH);
     *state = &f;
     return 0;
 }

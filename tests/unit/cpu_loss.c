@@ -33,7 +33,7 @@ typedef struct fixture {
 static int set_up(void **state) {
     static fixture f;
     const size_t floats = (size_t)(ALL + GUARDS) * sizeof(float);
-    f.want = test_room(3 * floats + (ALL + CLASSES) * sizeof(double) + SCRATCH);
+    f.want = test_memory(3 * floats + (ALL + CLASSES) * sizeof(double) + SCRATCH);
     f.weights = f.want + ALL;
     f.logits = (float *)(void *)(f.weights + CLASSES);
     f.dlogits = f.logits + ALL + GUARDS;
@@ -86,7 +86,8 @@ static void expect(fixture *f, const d9_kernel_loss *s, const double *weights) {
             total +=
                 d9_loss_term_double(s->loss, (double)z[k], d9_loss_target_double(s->loss, k, label, other, s->share));
         }
-        const double own = (double)z[d9_loss_class(s->loss, label)], others = (double)z[d9_loss_class(s->loss, other)];
+        const double own = (double)z[d9_loss_logit_index(s->loss, label)],
+                     others = (double)z[d9_loss_logit_index(s->loss, other)];
         const d9_loss_row_double row = {largest + log(sum), d9_loss_at_target_double(own, others, s->share), total,
                                         (double)s->classes, s->smoothing};
         const double weight = weights ? d9_loss_at_target_double(weights[label], weights[other], s->share) : 1;

@@ -18,7 +18,7 @@ typedef struct bench { /* inputs, results and expected results (want_) of a shap
 } bench;
 
 static float *nan_floats(int64_t count) {
-    float *made = test_room((size_t)((count + 2 * GUARD + 15) / 16 * 16) * sizeof *made);
+    float *made = test_memory((size_t)((count + 2 * GUARD + 15) / 16 * 16) * sizeof *made);
     memset(made, 0xff, (size_t)(count + GUARD) * sizeof *made); /* NaN, for elements not written and for the guards */
     return made;
 }
@@ -27,7 +27,7 @@ static void assert_guarded(const float *a, int64_t count) { /* fails if anything
     for (int64_t i = count; i < count + GUARD; i++) assert_true(isnan(a[i]));
 }
 
-static double *zero_doubles(int64_t count) { return test_room((size_t)count * sizeof(double)); }
+static double *zero_doubles(int64_t count) { return test_memory((size_t)count * sizeof(double)); }
 
 static float *random_floats(bench *b, int64_t count, float low, float high) {
     float *made = nan_floats(count);
@@ -177,7 +177,7 @@ static d9_cpu_moments shape_at(int row) {
     return m;
 }
 
-TEST(test_moments_equal_three_operations) {
+TEST(moments_equal_three_operations) {
     int levels = 0;
     for (int i = 0; i < SHAPES; i++) {
         bench b;
@@ -197,7 +197,7 @@ TEST(test_moments_equal_three_operations) {
 }
 
 /* Evaluation uses the running statistics averaged over the groups. */
-TEST(test_evaluation_averages_the_statistics_of_groups) {
+TEST(evaluation_averages_the_statistics_of_groups) {
     bench b;
     make_bench(&b, shape_at(0));
     const d9_cpu cpu = {.loops = d9_cpu_loops_find(NULL), .threads = 2};

@@ -23,7 +23,7 @@ static int set_up(void **state) {
     static fixture f;
     make_arrays(f.a, ARRAYS, MANY, 2 * (MANY + GUARDS));
     for (int i = 0; i < ARRAYS; i++) f.first[i] = f.a[i].data + MANY + GUARDS;
-    f.scratch = test_room(SCRATCH);
+    f.scratch = test_memory(SCRATCH);
     *state = &f;
     return 0;
 }

@@ -1,5 +1,5 @@
 /* verify on the backends cpu and onednn, in f32 and bf16 where available. On cpu in f32: every golden case. On cpu in
- * bf16: one case of every kind of network, or with `test_cpu_verify all` every case. On onednn: one case of every
+ * bf16: one case of every kind of network, or with `test_unit cpu_verify all` every case. On onednn: one case of every
  * kind of network with convolutions, because onednn computes all other operations as cpu does. If DAWN9_CPU_CEILING is
  * set, cpu in f32 and `all` have one case of every kind, because cpu.c and cpu_conv.c test every instruction set. */
 #include "tests/support/runs.h"
@@ -27,14 +27,14 @@ static void check_cpu(const char *precision, bool all) {
 
 TEST(golden_cases_pass_on_cpu_in_f32) { check_cpu("f32", true); }
 
-/* *state: not NULL if `test_cpu_verify all` asks for every case. */
+/* *state: not NULL if `test_unit cpu_verify all` asks for every case. */
 TEST(golden_cases_pass_on_cpu_in_bf16) { check_cpu("bf16", *state); }
 
 TEST(golden_cases_pass_on_onednn_in_f32) { check_networks("onednn", "f32", RUN_IMAGE_CASES); }
 
 TEST(golden_cases_pass_on_onednn_in_bf16) { check_networks("onednn", "bf16", RUN_IMAGE_CASES); }
 
-/* test_cpu_verify [all] */
+/* test_unit cpu_verify [all] */
 TEST_MAIN(count, arguments) {
     return test_run(count == 2 && strcmp(arguments[1], "all") == 0 ? arguments[1] : NULL);
 }

@@ -182,7 +182,7 @@ TEST(convolutions_are_described_channels_last) {
     for (int t = 0; t < 3; t++)
         for (int p = D9_CONV_FORWARD; p <= D9_CONV_BACKWARD_WEIGHT; p++) {
             const d9_conv_geometry g = geometry((d9_conv_pass)p, types[t]);
-            const d9_conv_description d = d9_conv_describe(&g);
+            const d9_cudnn_description d = d9_cudnn_describe(&g);
             check_tensor(&d.tensor[D9_CONV_IMAGE], types[t], (int64_t[]){7, 3, 5, 6}, (int64_t[]){90, 1, 18, 3});
             check_tensor(&d.tensor[D9_CONV_WEIGHTS], types[t], (int64_t[]){4, 3, 3, 3}, (int64_t[]){27, 1, 9, 3});
             check_tensor(&d.tensor[D9_CONV_OUTPUT], types[t], (int64_t[]){7, 4, 2, 2}, (int64_t[]){16, 1, 8, 4});
@@ -201,7 +201,7 @@ TEST(tf32_is_a_description_of_its_own) {
         for (int tf32 = 0; tf32 < 2; tf32++) {
             d9_conv_geometry g = geometry((d9_conv_pass)p, D9_F32);
             g.tf32 = tf32;
-            const d9_conv_description d = d9_conv_describe(&g);
+            const d9_cudnn_description d = d9_cudnn_describe(&g);
             assert_int_equal(d.tf32, tf32);
             for (int a = 0; a < D9_CONV_ARGUMENTS; a++) assert_int_equal(d.tensor[a].type, D9_F32);
             assert_int_equal(d.accumulate, D9_F32);
@@ -235,20 +235,20 @@ static const d9_site *make_filters(filters *f, d9_op op, const d9_type types[3])
 /* Our own kernels compute classifiers; cuBLAS computes the input side of the GRU on IMDB, which has few weights but
  * many tokens, and the output layer of a language model, which has many weights. */
 TEST(large_linear_layers_use_cublas) {
-    assert_false(d9_cuda_is_large(512, 512, 10));
-    assert_false(d9_cuda_is_large(1, 65536, 1));
-    assert_true(d9_cuda_is_large(1, 65537, 1));
-    assert_true(d9_cuda_is_large(150 * 64, 125, 300));
-    assert_false(d9_cuda_is_large(1 << 17, 1024, 1));
-    assert_true(d9_cuda_is_large((1 << 17) + 1, 1024, 1));
-    assert_true(d9_cuda_is_large(20 * 35, 200, 33278));
+    assert_false(d9_cuda_uses_cublas(512, 512, 10));
+    assert_false(d9_cuda_uses_cublas(1, 65536, 1));
+    assert_true(d9_cuda_uses_cublas(1, 65537, 1));
+    assert_true(d9_cuda_uses_cublas(150 * 64, 125, 300));
+    assert_false(d9_cuda_uses_cublas(1 << 17, 1024, 1));
+    assert_true(d9_cuda_uses_cublas((1 << 17) + 1, 1024, 1));
+    assert_true(d9_cuda_uses_cublas(20 * 35, 200, 33278));
 }
 
 static void check_staged(d9_op op, const d9_type types[3], const int64_t bytes[3]) {
     filters f;
     int64_t staged[D9_CONV_ARGUMENTS];
     const d9_conv_geometry g = d9_conv_geometry_of(make_filters(&f, op, types));
-    const d9_conv_description d = d9_conv_describe(&g);
+    const d9_cudnn_description d = d9_cudnn_describe(&g);
     assert_ints(g.type, types[0], d9_conv_staged_bytes(&f.site, &d, staged), bytes[0] + bytes[1] + bytes[2]);
     assert_memory_equal(staged, bytes, sizeof staged);
 }
@@ -278,8 +278,8 @@ static double needed_gib(const char *precision, int64_t batch) {
     }
     print_message("%s, batch %lld: %.3f GiB, of which activations %.3f; at most %.3f of scratch\n", precision,
                   (long long)batch, gib * (double)bytes, gib * (double)program->buffer_bytes[D9_BUFFER_SCRATCH],
-                  gib * (double)(D9_CONV_MOST_WORKSPACE + largest));
-    return gib * (double)(bytes + D9_CONV_MOST_WORKSPACE + largest);
+                  gib * (double)(D9_CUDNN_MOST_WORKSPACE_BYTES + largest));
+    return gib * (double)(bytes + D9_CUDNN_MOST_WORKSPACE_BYTES + largest);
 }
 
 TEST(dawn94_needs_at_most_2_5_gib_in_half_precision) {

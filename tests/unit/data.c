@@ -11,7 +11,7 @@ enum { SIDE = 32, PIXELS = SIDE * SIDE, BATCH_IMAGES = 10000, RECORD = 3073 };
 
 /* Writes an image of one colour, which identifies it in the data set. */
 static void write_picture(const char *folder, const char *name, int width, int height, uint8_t value) {
-    uint8_t *pixels = test_room((size_t)(3 * width * height));
+    uint8_t *pixels = test_memory((size_t)(3 * width * height));
     memset(pixels, value, (size_t)(3 * width * height));
     OK(d9_png_write(&context, run_path(folder, name), pixels, width, height));
 }
@@ -23,7 +23,7 @@ static uint8_t pixel_at(int record, int plane, int pixel) { return (uint8_t)(rec
  * bytes, the first is i % 20 % classes. */
 static uint8_t *make_records(int count, int label_bytes, int classes) {
     const int size = label_bytes + 3 * PIXELS;
-    uint8_t *bytes = test_room((size_t)count * (size_t)size + 1);
+    uint8_t *bytes = test_memory((size_t)count * (size_t)size + 1);
     for (int i = 0; i < count; i++) {
         uint8_t *record = bytes + (size_t)i * (size_t)size;
         record[0] = (uint8_t)(i % 20 % classes);

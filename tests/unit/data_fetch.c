@@ -268,7 +268,7 @@ static void write_labels(const char *folder, const char *name, int count,
  * writes the sheet at once; d9_png_write would compress for seconds. */
 static void make_package(const char *folder) {
     char name[64];
-    uint8_t *pixels = test_room((size_t)IMAGES * PIXELS * 3);
+    uint8_t *pixels = test_memory((size_t)IMAGES * PIXELS * 3);
     for (int i = 0; i < IMAGES * PIXELS; i++) {
         pixels[3 * i] = (uint8_t)(i / PIXELS);
         pixels[3 * i + 1] = (uint8_t)i;
@@ -322,7 +322,7 @@ TEST_WITH(const char *folder, sheets_become_records_and_wrong_checksums_are_reje
 }
 
 TEST_WITH(const char *folder, check_reports_the_state_of_each_file, set_up, tear_down) {
-    const uint8_t *zeros = test_room(BATCH_BYTES);
+    const uint8_t *zeros = test_memory(BATCH_BYTES);
     run_make_directory(folder, "target");
     run_write(folder, "target/data_batch_1.bin", zeros, BATCH_BYTES);
     run_write(folder, "target/data_batch_2.bin", zeros, 100);

@@ -42,7 +42,7 @@ static int read_pictures(void **state) {
 TEST_GROUP(read_pictures, NULL)
 
 /* A copy without spare bytes (size 0: one byte), for the address sanitizer. */
-static uint8_t *exact_copy(const uint8_t *bytes, size_t size) { return memcpy(test_room(size), bytes, size); }
+static uint8_t *exact_copy(const uint8_t *bytes, size_t size) { return memcpy(test_memory(size), bytes, size); }
 
 static void check_two_pixels(const picture *from, const uint8_t expected[6]) {
     d9_image image;
@@ -255,7 +255,7 @@ static size_t with_exif(const uint8_t *exif, size_t exif_size, uint8_t *out) {
 }
 
 static int orientation_with(const uint8_t *exif, size_t exif_size) {
-    uint8_t *file = test_room(jpeg.size + exif_size);
+    uint8_t *file = test_memory(jpeg.size + exif_size);
     return d9_jpeg_orientation(file, with_exif(exif, exif_size, file));
 }
 
@@ -274,7 +274,7 @@ TEST(orientation_is_found_or_upright) {
                               1,   0,   0x12, 1,  3,   0,   1,   0,   0, 0, 6,   0,   0,  0, 0, 0, 0, 0};
     const uint8_t big[] = {255, 225, 0, 34,   'E', 'x', 'i', 'f', 0, 0, 'M', 'M', 0, 42, 0, 0, 0, 8,
                            0,   1,   1, 0x12, 0,   3,   0,   0,   0, 1, 0,   8,   0, 0,  0, 0, 0, 0};
-    uint8_t *file = test_room(jpeg.size + sizeof little);
+    uint8_t *file = test_memory(jpeg.size + sizeof little);
     size_t size = with_exif(little, sizeof little, file);
     assert_int_equal(d9_jpeg_orientation(file, size), 6);
     for (size_t i = 0; i < size; i++) { /* truncated anywhere */
@@ -491,7 +491,7 @@ TEST(characters_look_different) {
 TEST(drawing_stays_on_the_canvas) {
     const char *text = "Quickly, \xc3\xa9 {~}";
     for (int side = 1; side <= 40; side += 13) {
-        uint8_t *pixels = test_room((size_t)(side * side * 3)); /* of exact size, for the address sanitizer */
+        uint8_t *pixels = test_memory((size_t)(side * side * 3)); /* of exact size, for the address sanitizer */
         const d9_canvas canvas = {.pixels = pixels, .height = side, .width = side};
         for (int at = -30; at <= 45; at += 5) d9_font_draw(&canvas, at, at / 2, 3, ink, text);
     }
@@ -574,7 +574,7 @@ TEST(captions_wrap_and_mark_wrong_classes) {
         assert_int_equal(count_in_tile(&sheet, column, text + 5 * line, sheet.height, 112, 112, 112) > 0, column == 3);
     }
     /* a long name that only ends differently gives a different tile */
-    uint8_t *before = test_room((size_t)sheet.height * (size_t)sheet.width * 3);
+    uint8_t *before = test_memory((size_t)sheet.height * (size_t)sheet.width * 3);
     memcpy(before, sheet.pixels, (size_t)sheet.height * (size_t)sheet.width * 3);
     OK(d9_contact_put(&context, &sheet, 3, thumbnail,
                       &(d9_caption){"golden_retriever_puppy", "IMG_20260117_1432_of_the_second_camera_0008.png",

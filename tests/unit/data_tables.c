@@ -95,7 +95,7 @@ static void check_drawn(const char *folder, const char *wanted, const char *warn
 
 /* A program in another language, with its own Philox and FNV-1a, computed the draws of these names. If the result
  * changes, D9_SPLIT_RULE must change. */
-TEST_WITH(const char *folder, test_images_follow_from_their_names, run_folder_set_up) {
+TEST_WITH(const char *folder, images_follow_from_their_names, run_folder_set_up) {
     write_part(folder, ".", 16, 10);
     check_drawn(folder, " ant/0.png  ant/1.png  ant/6.png  ant/10.png  ant/13.png  bee/0.png  bee/6.png ", "");
     /* ant/2 to ant/5 draw 0.88, 0.33, 0.39 and 0.41, none of them below a sixth: ant/3, the lowest, is for the test */
@@ -185,7 +185,7 @@ static void free_arena(void *arena) { d9_arena_free(&context, arena); }
 /* Reads `text` as the contents of labels.csv. The results in `r` are freed when the test ends. */
 static d9_status read_text(reading *r, const d9_dataset_options *options, const char *text) {
     char *copy;
-    d9_arena *arena = test_keep(test_room(sizeof *arena), free_arena);
+    d9_arena *arena = test_keep(test_memory(sizeof *arena), free_arena);
     *r = (reading){.faults = {.context = &context, .file = "labels.csv", .arena = arena}};
     OK(d9_arena_copy(&context, arena, text, &copy));
     return d9_labels_read(&r->faults, options, copy, strlen(copy), &r->table);

@@ -142,7 +142,7 @@ TEST_WITH(const char *folder, words_of_a_model_are_kept, run_folder_set_up) {
 }
 
 /* The number of threads changes no token. With another seed, the most frequent word keeps its token. */
-TEST_WITH(const char *folder, texts_are_split_by_name_and_seed, run_folder_set_up) {
+TEST_WITH(const char *folder, texts_are_loaded_alike_by_any_number_of_threads, run_folder_set_up) {
     char name[64], text[64], digest[2][D9_DIGEST_DIGITS + 1];
     for (int i = 0; i < 60; i++) {
         snprintf(name, sizeof name, "%s/%d.txt", i % 2 ? "ham" : "spam", i);
@@ -190,7 +190,7 @@ TEST_WITH(const char *folder, damaged_texts_are_rejected, run_folder_set_up) {
     static const char *const names[] = {"ham/1.txt",  "ham/2.txt",  "ham/3.txt",  "ham/4.txt",
                                         "spam/1.txt", "spam/2.txt", "spam/3.txt", "spam/4.txt"};
     enum { LONG = 1 << 20 };
-    char *word = test_room(LONG);
+    char *word = test_memory(LONG);
     memset(word, 'x', LONG);
     for (int i = 0; i < 8; i++) write_text(folder, names[i], names[i]);
     check_damaged(folder, "a\0b", 3, "spam/2.txt: 1 zero");

@@ -4,7 +4,7 @@
 #include "exchange/description.h"
 
 /* A model file contains the run's configuration, and image size, class names and normalisation of the data set. */
-TEST_WITH(run_bench *b, a_model_file_describes_its_run, run_bench_set_up) {
+TEST_WITH(run_fixture *b, a_model_file_describes_its_run, run_bench_set_up) {
     char hash[65], carried_hash[65];
     d9_description *description;
     d9_config *carried;
@@ -44,7 +44,7 @@ static const d9_metadata good_texts[TEXT_ROWS] = {
 
 /* Writes `count` rows of `all`, with one of them replaced, and reads them. `words`: those of the expected error; NULL:
  * no error is expected. */
-static void check_rows(run_bench *b, const d9_metadata *all, int count, int row, d9_metadata replaced,
+static void check_rows(run_fixture *b, const d9_metadata *all, int count, int row, d9_metadata replaced,
                        const char *words) {
     const float one = 1;
     const d9_tensor tensor = {"w", D9_TENSOR_F32, {1, {1}}, &one, sizeof one};
@@ -59,11 +59,11 @@ static void check_rows(run_bench *b, const d9_metadata *all, int count, int row,
     d9_description_free(&context, description), d9_context_clear(&context);
 }
 
-static void check_description(run_bench *b, int row, d9_metadata replaced, const char *words) {
+static void check_description(run_fixture *b, int row, d9_metadata replaced, const char *words) {
     check_rows(b, good, ROWS, row, replaced, words);
 }
 
-TEST_WITH(run_bench *b, invalid_descriptions_are_rejected, run_bench_set_up) {
+TEST_WITH(run_fixture *b, invalid_descriptions_are_rejected, run_bench_set_up) {
     const struct {
         int row;
         const char *value, *words;
@@ -94,7 +94,7 @@ TEST_WITH(run_bench *b, invalid_descriptions_are_rejected, run_bench_set_up) {
                           missing == OPTIONAL ? NULL : good[missing].key);
 }
 
-TEST_WITH(run_bench *b, text_models_need_words_and_a_length, run_bench_set_up) {
+TEST_WITH(run_fixture *b, text_models_need_words_and_a_length, run_bench_set_up) {
     const struct {
         int row;
         const char *value, *words;

@@ -49,7 +49,7 @@ static const d9_arm *find_arm(const d9_experiment *experiment, const char *name)
     return NULL;
 }
 
-TEST(test_a_file_without_arms_is_one_arm, setup) {
+TEST(a_file_without_arms_is_one_arm, setup) {
     d9_experiment *experiment = experiment_load("config: tiny.yaml\n");
     assert_int_equal(experiment->arm_count, 1);
     assert_string_equal(experiment->arms[0].name, "tiny");
@@ -60,7 +60,7 @@ TEST(test_a_file_without_arms_is_one_arm, setup) {
     assert_true(d9_config_published(experiment->arms[0].config) == 90);
 }
 
-TEST(test_arms_are_crossed_with_the_grid, setup) {
+TEST(arms_are_crossed_with_the_grid, setup) {
     d9_experiment *experiment =
         experiment_load("title: t\nquestion: q\nconfig: tiny.yaml\nseeds: [7, 3]\nset: {train.momentum: 0.8}\narms:\n"
                         "  a: {without: [ema], baseline: b}\n"
@@ -84,7 +84,7 @@ TEST(test_arms_are_crossed_with_the_grid, setup) {
 }
 
 /* A map of a trick's options switches it on, as in a search. */
-TEST(test_a_grid_switches_tricks_on, setup) {
+TEST(a_grid_switches_tricks_on, setup) {
     d9_experiment *experiment = experiment_load("config: tiny.yaml\ngrid: {tricks.cutout: [off, {size: 4}, on]}\n");
     const int cutout = d9_trick_index("cutout");
     assert_int_equal(experiment->arm_count, 3);
@@ -94,7 +94,7 @@ TEST(test_a_grid_switches_tricks_on, setup) {
     assert_string_not_equal(experiment->arms[1].config_hash, experiment->arms[2].config_hash);
 }
 
-TEST(test_the_command_line_comes_last, setup) {
+TEST(the_command_line_comes_last, setup) {
     d9_config_edit edit = {.kind = D9_EDIT_SET, .text = "train.momentum=0.5"};
     const d9_experiment_options options = {.edits = {.items = &edit, .count = 1}, .seeds = 2};
     d9_experiment *experiment;
@@ -120,7 +120,7 @@ TEST(test_the_command_line_comes_last, setup) {
                          ":2:8 grid.tricks.ema --with ema:every=3,momentum=0.5");
 }
 
-TEST(test_published_results_belong_to_their_configuration, setup) {
+TEST(published_results_belong_to_their_configuration, setup) {
     d9_experiment *experiment =
         experiment_load("config: tiny.yaml\narms:\n  own: {}\n  edited: {without: [ema]}\n"
                         "  rows: {published: [{epochs: 2, accuracy: 60}, {epochs: 1, accuracy: 50}]}\n"
@@ -134,7 +134,7 @@ TEST(test_published_results_belong_to_their_configuration, setup) {
     assert_true(isnan(d9_config_published(find_arm(experiment, "rows,train.epochs=3")->config)));
 }
 
-TEST(test_invalid_experiments_are_rejected_with_their_place, setup) {
+TEST(invalid_experiments_are_rejected_with_their_place, setup) {
     assert_rejected("config: tiny.yaml\nseed: 3\n", ":2:1 seed config checkpoint_every seeds");
     assert_rejected("title: a\n", ":1:1 config arms");
     assert_rejected("config: none.yaml\n", ":1:9 config");
@@ -165,7 +165,7 @@ TEST(test_invalid_experiments_are_rejected_with_their_place, setup) {
     assert_rejected("config: tiny.yaml\nkeep: some\n", ":2:7 keep some none model all");
 }
 
-TEST(test_an_ablation_removes_and_adds_each_trick, setup) {
+TEST(an_ablation_removes_and_adds_each_trick, setup) {
     d9_experiment *experiment;
     const char *const only[] = {"celu", "frozen_bn_scale"};
     OK(d9_experiment_ablation(&context, run_path(experiment_folder, "tiny.yaml"), only, 2, &no_options, &experiment));
@@ -203,7 +203,7 @@ TEST(test_an_ablation_removes_and_adds_each_trick, setup) {
 
 /* Edits of the command line are applied before an arm leaves out its trick, even if they set an option of that trick.
  */
-TEST(test_an_ablation_overrides_edits_of_its_trick, setup) {
+TEST(an_ablation_overrides_edits_of_its_trick, setup) {
     d9_config_edit edit = {.kind = D9_EDIT_SET, .text = "tricks.ema.every=3"};
     const d9_experiment_options options = {.edits = {.items = &edit, .count = 1}};
     const char *const only[] = {"ema"};
@@ -215,7 +215,7 @@ TEST(test_an_ablation_overrides_edits_of_its_trick, setup) {
     assert_false(find_arm(experiment, "without-ema")->config->trick_on[ema]);
 }
 
-TEST(test_an_ablation_rejects_an_unknown_trick, setup) {
+TEST(an_ablation_rejects_an_unknown_trick, setup) {
     d9_experiment *experiment;
     const char *const only[] = {"cello"};
     const char *path = run_path(experiment_folder, "tiny.yaml");
@@ -231,7 +231,7 @@ static json_t *read_experiment_json(const char *out) {
 
 /* The only arm is named after the configuration's file, without the characters that a folder's name should not have;
  * "only" if no name is left. */
-TEST(test_the_only_arm_is_named_after_its_file, setup) {
+TEST(the_only_arm_is_named_after_its_file, setup) {
     static const char *const files[][2] = {{"lr=0.1.yaml", "lr=0.1"},
                                            {"gr\u00f6\u00dfe.yaml", "gr\u00f6\u00dfe"},
                                            {"a b.yaml", "ab"},
@@ -245,11 +245,11 @@ TEST(test_the_only_arm_is_named_after_its_file, setup) {
     }
 }
 
-TEST(test_the_record_lists_arms_and_runs, setup) {
+TEST(the_record_lists_arms_and_runs, setup) {
     const char *out = run_path(experiment_folder, "out");
     d9_experiment *experiment =
         experiment_load("title: t\nconfig: tiny.yaml\nseeds: 2\narms: {a: {}, b: {without: [ema], baseline: a}}\n");
-    OK(d9_experiment_open(&context, experiment, out));
+    OK(d9_experiment_write(&context, experiment, out));
     json_t *record = read_experiment_json(out), *b = json_array_get(json_object_get(record, "arms"), 1),
            *run = json_array_get(json_object_get(record, "runs"), 3);
     assert_string_equal(json_string_value(json_object_get(record, "kind")), "grid");
@@ -265,13 +265,13 @@ TEST(test_the_record_lists_arms_and_runs, setup) {
     assert_int_equal(run_folder_count(out, ""), 1); /* the lock file is removed */
 }
 
-TEST(test_a_folder_keeps_its_arms_and_seeds, setup) {
+TEST(a_folder_keeps_its_arms_and_seeds, setup) {
     const char *out = run_path(experiment_folder, "out");
     d9_experiment *experiment =
         experiment_load("title: t\nconfig: tiny.yaml\nseeds: [1, 2]\narms: {a: {}, b: {without: [ema]}}\n");
-    OK(d9_experiment_open(&context, experiment, out));
+    OK(d9_experiment_write(&context, experiment, out));
     experiment = experiment_load("title: t\nconfig: tiny.yaml\nseeds: [2, 3]\narms: {a: {}, c: {without: [flip]}}\n");
-    OK(d9_experiment_open(&context, experiment, out));
+    OK(d9_experiment_write(&context, experiment, out));
     json_t *record = read_experiment_json(out);
     assert_int_equal(json_array_size(json_object_get(record, "arms")), 3);
     assert_int_equal(json_array_size(json_object_get(record, "seeds")), 3);
@@ -284,13 +284,13 @@ TEST(test_a_folder_keeps_its_arms_and_seeds, setup) {
                   {"title: t\nconfig: tiny.yaml\narms: {a: {without: [flip]}}\n", "a"}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         experiment = experiment_load(others[i].yaml);
-        assert_rejection(d9_experiment_open(&context, experiment, out), D9_USAGE, others[i].words);
+        assert_rejection(d9_experiment_write(&context, experiment, out), D9_USAGE, others[i].words);
     }
     json_t *after = read_experiment_json(out);
     assert_true(json_equal(record, after));
     write_text("out/experiment.json", "{\"title\": ");
     experiment = experiment_load("title: t\nconfig: tiny.yaml\n");
-    assert_int_equal(d9_experiment_open(&context, experiment, out), D9_USAGE);
+    assert_int_equal(d9_experiment_write(&context, experiment, out), D9_USAGE);
     assert_true(d9_file_exists(&context, run_path(out, "experiment.json")));
 }
 
@@ -302,7 +302,7 @@ static int failing_lock(void *user, int file, const char *path) { /* `user`: the
 
 /* Without file locks a run fails. If another process takes the lock after the state was read, the run counts as
  * running. */
-TEST(test_a_run_without_its_lock_is_not_trained, setup) {
+TEST(a_run_without_its_lock_is_not_trained, setup) {
     const struct {
         int error;
         d9_status status;
@@ -332,7 +332,7 @@ static d9_run_state train_run(const d9_experiment *experiment, const char *out, 
     return made;
 }
 
-TEST(test_a_run_is_done_once, setup) {
+TEST(a_run_is_done_once, setup) {
     bool trained;
     int lock;
     d9_run_state seen;
@@ -356,7 +356,7 @@ TEST(test_a_run_is_done_once, setup) {
     assert_int_equal(run_folder_count(run_path(out, "runs/tiny/seed2"), ".partial"), 0);
 }
 
-TEST(test_a_damaged_result_is_done_again_and_a_foreign_one_rejected, setup) {
+TEST(a_damaged_result_is_done_again_and_a_foreign_one_rejected, setup) {
     bool trained;
     d9_run_state seen;
     const d9_run_options options = {0};
@@ -380,7 +380,7 @@ TEST(test_a_damaged_result_is_done_again_and_a_foreign_one_rejected, setup) {
     assert_rejection(d9_run_train(&context, two, out, 1, &options, &seen, &trained), D9_USAGE, "seed2");
 }
 
-TEST(test_a_failure_is_recorded_and_stays, setup) {
+TEST(a_failure_is_recorded_and_stays, setup) {
     bool trained;
     const char *out = run_path(experiment_folder, "out");
     d9_experiment *experiment = experiment_load(

@@ -157,8 +157,8 @@ static void open_network(network *self, const struct row *row) {
     OK(d9_session_initialize(&self->session));
     OK(d9_session_begin_epoch(&self->session, 0));
     const d9_program *program = &self->session.program;
-    self->state = test_room((size_t)program->state_elements * sizeof(double));
-    self->gradient = test_room((size_t)program->group_elements * sizeof(double));
+    self->state = test_memory((size_t)program->state_elements * sizeof(double));
+    self->gradient = test_memory((size_t)program->group_elements * sizeof(double));
     OK(d9_session_read_state(&self->session, D9_BUFFER_STATE, self->state));
     for (int v = 0; v < program->train.value_count; v++) {
         const d9_value *value = &program->train.values[v];
@@ -179,8 +179,8 @@ static void open_network(network *self, const struct row *row) {
     for (d9_node_id p = d9_edit_next(&self->forward, D9_OP_POOL, 0); p != D9_NONE;
          p = d9_edit_next(&self->forward, D9_OP_POOL, p + 1))
         self->winner_count += d9_shape_count(&self->forward.values[self->forward.nodes[p].outputs[0]].shape);
-    self->winners = test_room((size_t)self->winner_count * sizeof *self->winners);
-    self->reference = test_room((size_t)self->winner_count * sizeof *self->reference);
+    self->winners = test_memory((size_t)self->winner_count * sizeof *self->winners);
+    self->reference = test_memory((size_t)self->winner_count * sizeof *self->reference);
 }
 
 static void close_network(network *self) {
@@ -251,14 +251,14 @@ static void check_network(const struct row *row) {
     close_network(self);
 }
 
-TEST(test_gradients_of_whole_networks) {
+TEST(gradients_of_whole_networks) {
     for (int r = 0; r < ROWS; r++) check_network(&rows[r]);
 }
 
-TEST(test_every_network_has_a_row) { program_check_networks(&rows[0].model, ROWS, sizeof *rows, true); }
+TEST(every_network_has_a_row) { program_check_networks(&rows[0].model, ROWS, sizeof *rows, true); }
 
 /* The comparison must notice an error of one part in ten thousand. */
-TEST(test_a_wrong_gradient_shows) {
+TEST(a_wrong_gradient_shows) {
     network n, *self = &n;
     open_network(self, &rows[0]);
     const d9_graph *graph = &self->session.program.train;

@@ -13,7 +13,7 @@ static double many_a[MANY], many_b[MANY], expected[MANY];
 
 static double random_unit(uint32_t i) { return 2 * d9_philox_unit(d9_philox4x32_10(5, i, 0, 0, 0).v[0]) - 1; }
 
-static double objective(op_live *live, d9_value_id y, double *room) { /* the sum of r * y after a step */
+static double objective(op_open_case *live, d9_value_id y, double *room) { /* the sum of r * y after a step */
     double sum = 0;
     op_step(live, 0);
     op_read(live, y, room);
@@ -26,7 +26,7 @@ static void differentiate(op_case *forward, d9_value_id x, double *derivative) {
     const double h = 1e-5;
     d9_value_id y = forward->graph->nodes[0].outputs[0];
     double *moved = forward->content[x];
-    op_live live;
+    op_open_case live;
     op_open(&live, forward, &d9_backend_reference, NULL);
     for (int64_t i = 0; i < op_count(forward, x); i++) {
         const double kept = moved[i];
@@ -75,11 +75,11 @@ static void check_backward(op_case *forward, d9_op op, const d9_value_id *kept, 
                            int wanted) {
     const d9_node *node = &forward->graph->nodes[0];
     op_case c;
-    op_live live;
+    op_open_case live;
     d9_node backward = {.op = op, .as = node->as, .input_count = kept_count, .output_count = wanted};
     if (op == D9_OP_SLICE) /* gradient of a concatenation: `of` is its first or second input */
         backward.as.slice.offset = of[0] ? forward->graph->values[node->inputs[0]].shape.d[3] : 0;
-    op_live first; /* the forward node's outputs are inputs of some backward nodes */
+    op_open_case first; /* the forward node's outputs are inputs of some backward nodes */
     op_open(&first, forward, &d9_backend_reference, NULL);
     op_step(&first, 0);
     op_case_begin(&c, forward->context, "backward", D9_F64, D9_F64, OP_FILL_RANDOM);

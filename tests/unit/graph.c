@@ -28,7 +28,7 @@ typedef struct stack { /* outputs of the network of most tests: conv a, norm b, 
 static stack build_stack(fixture *f) {
     stack s;
     OK(d9_graph_conv(&context, &f->graph, "a", f->image, 5, 3, 1, &s.a));
-    OK(d9_graph_norm(&context, &f->graph, "b", s.a, &s.b));
+    OK(d9_graph_batch_norm(&context, &f->graph, "b", s.a, &s.b));
     OK(d9_graph_act(&context, &f->graph, "c", s.b, &s.c));
     OK(d9_graph_pool(&context, &f->graph, "d", s.c, (d9_pool_attributes){2, 2, 0}, &s.d));
     OK(d9_graph_linear(&context, &f->graph, "e", s.d, 10, &s.e));
@@ -60,7 +60,7 @@ static void assert_input(const fixture *f, const char *role, int slot, d9_value_
 
 static void assert_fails(d9_status status, const char *words) { assert_rejection(status, D9_USAGE, words); }
 
-TEST_WITH(fixture *f, test_builders_infer_shapes, set_up) {
+TEST_WITH(fixture *f, builders_infer_shapes, set_up) {
     stack s = build_stack(f);
     d9_graph *g = &f->graph;
     assert_shape(f, s.a, (d9_shape){4, {6, 8, 8, 5}});
@@ -78,7 +78,7 @@ TEST_WITH(fixture *f, test_builders_infer_shapes, set_up) {
     program_check_graph(g);
 }
 
-TEST_WITH(fixture *f, test_strides_and_partial_windows_give_sizes, set_up) {
+TEST_WITH(fixture *f, strides_and_partial_windows_give_sizes, set_up) {
     d9_value_id y;
     OK(d9_graph_conv(&context, &f->graph, "half", f->image, 4, 3, 2, &y));
     assert_shape(f, y, (d9_shape){4, {6, 4, 4, 4}});
@@ -91,7 +91,7 @@ TEST_WITH(fixture *f, test_strides_and_partial_windows_give_sizes, set_up) {
 }
 
 /* The columns of a linear layer that reads images are ordered (C, H, W) in model files, (H, W, C) in the engine. */
-TEST_WITH(fixture *f, test_columns_of_files_are_reordered, set_up) {
+TEST_WITH(fixture *f, columns_of_files_are_reordered, set_up) {
     d9_value_id y;
     double outside[60], inside[60];
     OK(d9_graph_pool(&context, &f->graph, "p", f->image, (d9_pool_attributes){4, 4, 0}, &y)); /* to 2 x 2 */
@@ -104,7 +104,7 @@ TEST_WITH(fixture *f, test_columns_of_files_are_reordered, set_up) {
             for (int c = 0; c < 3; c++) assert_true(inside[o * 12 + pixel * 3 + c] == o * 12 + c * 4 + pixel);
 }
 
-TEST_WITH(fixture *f, test_names_are_unique_and_bounded, set_up) {
+TEST_WITH(fixture *f, names_are_unique_and_bounded, set_up) {
     d9_value_id y;
     char role[D9_NAME_SIZE + 1];
     memset(role, 'r', sizeof role);
@@ -115,7 +115,7 @@ TEST_WITH(fixture *f, test_names_are_unique_and_bounded, set_up) {
     d9_context_clear(&context);
 }
 
-TEST_WITH(fixture *f, test_a_copy_is_independent, set_up) {
+TEST_WITH(fixture *f, a_copy_is_independent, set_up) {
     d9_graph copy;
     build_stack(f);
     OK(d9_graph_copy(&context, &f->graph, &copy));
@@ -127,7 +127,7 @@ TEST_WITH(fixture *f, test_a_copy_is_independent, set_up) {
     d9_graph_free(&context, &copy);
 }
 
-TEST_WITH(fixture *f, test_a_graph_grows_beyond_its_first_allocation, set_up) {
+TEST_WITH(fixture *f, a_graph_grows_beyond_its_first_allocation, set_up) {
     d9_value_id y = f->image;
     char role[16];
     for (int i = 0; i < 150; i++) {
@@ -139,7 +139,7 @@ TEST_WITH(fixture *f, test_a_graph_grows_beyond_its_first_allocation, set_up) {
     program_check_graph(&f->graph);
 }
 
-TEST_WITH(fixture *f, test_the_next_node_of_an_operation_is_found, set_up) {
+TEST_WITH(fixture *f, the_next_node_of_an_operation_is_found, set_up) {
     d9_value_id y;
     stack s = build_stack(f);
     OK(d9_graph_act(&context, &f->graph, "again", s.d, &y));
@@ -148,7 +148,7 @@ TEST_WITH(fixture *f, test_the_next_node_of_an_operation_is_found, set_up) {
     assert_int_equal(d9_edit_next(&f->graph, D9_OP_ADD, 0), D9_NONE);
 }
 
-TEST_WITH(fixture *f, test_consumers_are_counted, set_up) {
+TEST_WITH(fixture *f, consumers_are_counted, set_up) {
     d9_node_id first = 99;
     d9_value_id y;
     stack s = build_stack(f);
@@ -160,7 +160,7 @@ TEST_WITH(fixture *f, test_consumers_are_counted, set_up) {
 
 static const d9_op norm_act_pool[] = {D9_OP_NORM, D9_OP_ACT, D9_OP_POOL};
 
-TEST_WITH(fixture *f, test_chain_of_operations_is_found, set_up) {
+TEST_WITH(fixture *f, chain_of_operations_is_found, set_up) {
     d9_node_id nodes[3];
     build_stack(f);
     assert_true(d9_edit_find_chain(&f->graph, norm_act_pool, 3, 0, nodes));
@@ -170,7 +170,7 @@ TEST_WITH(fixture *f, test_chain_of_operations_is_found, set_up) {
     assert_false(d9_edit_find_chain(&f->graph, (const d9_op[]){D9_OP_ACT, D9_OP_NORM}, 2, 0, nodes));
 }
 
-TEST_WITH(fixture *f, test_chain_breaks_at_a_second_consumer, set_up) {
+TEST_WITH(fixture *f, chain_breaks_at_a_second_consumer, set_up) {
     d9_node_id nodes[3];
     d9_value_id y;
     stack s = build_stack(f);
@@ -181,7 +181,7 @@ TEST_WITH(fixture *f, test_chain_breaks_at_a_second_consumer, set_up) {
 
 /* The search continues after a broken chain. A node that takes the value as its second input does not continue a chain.
  */
-TEST_WITH(fixture *f, test_the_search_continues_after_a_broken_chain, set_up) {
+TEST_WITH(fixture *f, the_search_continues_after_a_broken_chain, set_up) {
     d9_node_id nodes[2];
     d9_value_id x, y, z;
     OK(d9_graph_act(&context, &f->graph, "one", f->image, &x));
@@ -197,7 +197,7 @@ TEST_WITH(fixture *f, test_the_search_continues_after_a_broken_chain, set_up) {
     assert_ints(nodes[0], 3, nodes[1], 4);
 }
 
-TEST_WITH(fixture *f, test_swap_keeps_parameters_with_their_node, set_up) {
+TEST_WITH(fixture *f, swap_keeps_parameters_with_their_node, set_up) {
     d9_graph *g = &f->graph;
     stack s = build_stack(f);
     d9_edit_swap(g, 2, 3); /* conv norm pool act */
@@ -220,7 +220,7 @@ TEST_WITH(fixture *f, test_swap_keeps_parameters_with_their_node, set_up) {
     assert_shape(f, s.e, (d9_shape){2, {6, 10}});
 }
 
-TEST_WITH(fixture *f, test_swapping_twice_restores_the_graph, set_up) {
+TEST_WITH(fixture *f, swapping_twice_restores_the_graph, set_up) {
     d9_graph before;
     build_stack(f);
     OK(d9_graph_copy(&context, &f->graph, &before));
@@ -233,7 +233,7 @@ TEST_WITH(fixture *f, test_swapping_twice_restores_the_graph, set_up) {
 }
 
 /* After a swap, the readers of the pair's output, and the logits, use the output of the pair's other node. */
-TEST_WITH(fixture *f, test_a_swap_redirects_readers_and_logits, set_up) {
+TEST_WITH(fixture *f, a_swap_redirects_readers_and_logits, set_up) {
     d9_value_id x, y, z, side;
     OK(d9_graph_linear(&context, &f->graph, "head", f->image, 10, &x));
     OK(d9_graph_act(&context, &f->graph, "act", x, &y));
@@ -249,7 +249,7 @@ TEST_WITH(fixture *f, test_a_swap_redirects_readers_and_logits, set_up) {
     program_check_graph(&f->graph);
 }
 
-TEST_WITH(fixture *f, test_insert_feeds_all_readers, set_up) {
+TEST_WITH(fixture *f, insert_feeds_all_readers, set_up) {
     d9_node_id id;
     d9_value_id y;
     stack s = build_stack(f);
@@ -266,7 +266,7 @@ TEST_WITH(fixture *f, test_insert_feeds_all_readers, set_up) {
     program_check_graph(&f->graph);
 }
 
-TEST_WITH(fixture *f, test_nodes_are_inserted_at_both_ends, set_up) {
+TEST_WITH(fixture *f, nodes_are_inserted_at_both_ends, set_up) {
     stack s = build_stack(f);
     d9_node scale = {.op = D9_OP_SCALE, .role = "first", .as.scale = {0.5}};
     OK(d9_edit_insert(&context, &f->graph, f->image, &scale, NULL));
@@ -280,7 +280,7 @@ TEST_WITH(fixture *f, test_nodes_are_inserted_at_both_ends, set_up) {
     program_check_graph(&f->graph);
 }
 
-TEST_WITH(fixture *f, test_remove_updates_producers, set_up) {
+TEST_WITH(fixture *f, remove_updates_producers, set_up) {
     stack s = build_stack(f);
     d9_graph_remove_node(&f->graph, 2);
     assert_order(f, "a b d e loss");
@@ -288,7 +288,7 @@ TEST_WITH(fixture *f, test_remove_updates_producers, set_up) {
     assert_ints(f->graph.values[s.d].producer, 2, f->graph.values[s.a].producer, 0);
 }
 
-TEST_WITH(fixture *f, test_an_invalid_conv_is_rejected, set_up) {
+TEST_WITH(fixture *f, an_invalid_conv_is_rejected, set_up) {
     build_stack(f);
     f->graph.values[f->image].shape.d[3] = 4;
     assert_fails(d9_graph_infer(&context, &f->graph), "3x3 3 channels 4");
@@ -297,7 +297,7 @@ TEST_WITH(fixture *f, test_an_invalid_conv_is_rejected, set_up) {
     assert_fails(d9_graph_infer(&context, &f->graph), "2x2 3x3");
 }
 
-TEST_WITH(fixture *f, test_an_invalid_norm_is_rejected, set_up) {
+TEST_WITH(fixture *f, an_invalid_norm_is_rejected, set_up) {
     build_stack(f);
     f->graph.nodes[1].as.norm.group_size = 4;
     assert_fails(d9_graph_infer(&context, &f->graph), "b 6 4");
@@ -310,7 +310,7 @@ TEST_WITH(fixture *f, test_an_invalid_norm_is_rejected, set_up) {
     assert_fails(d9_graph_infer(&context, &f->graph), "b 5 7");
 }
 
-TEST_WITH(fixture *f, test_invalid_pool_linear_and_add_are_rejected, set_up) {
+TEST_WITH(fixture *f, invalid_pool_linear_and_add_are_rejected, set_up) {
     d9_value_id y;
     stack s = build_stack(f);
     f->graph.values[f->image].shape = (d9_shape){4, {6, 1, 8, 3}};
@@ -328,7 +328,7 @@ static void assert_last_fails(fixture *f, d9_status status, const char *words) {
     d9_graph_remove_node(&f->graph, f->graph.node_count - 1);
 }
 
-TEST_WITH(fixture *f, test_invalid_pools_concats_and_dropouts_are_rejected, set_up) {
+TEST_WITH(fixture *f, invalid_pools_concats_and_dropouts_are_rejected, set_up) {
     static const d9_pool_attributes bad[] = {{0, 1, 0}, {2, 0, 0}, {3, 2, 2}, {2, 2, -1}};
     d9_value_id y, half;
     char role[32], words[64];
@@ -354,7 +354,7 @@ TEST(shapes_of_texts_have_tokens_and_samples) {
     OK(d9_graph_embed(&context, &f.graph, "encoder", x, 7, &y));
     OK(d9_graph_recur(&context, &f.graph, "rnn", 1, y, D9_CELL_LSTM, 6, &all));
     OK(d9_graph_linear(&context, &f.graph, "each", all, 3, &flat));
-    OK(d9_graph_last(&context, &f.graph, "last", all, &last));
+    OK(d9_graph_last_token(&context, &f.graph, "last", all, &last));
     OK(d9_graph_linear(&context, &f.graph, "head", last, 2, &last));
     assert_shape(&f, x, (d9_shape){2, {5, 4}});
     assert_shape(&f, y, (d9_shape){3, {5, 4, 7}});
@@ -380,7 +380,7 @@ TEST(images_have_no_last_token_and_no_embedding) {
     d9_value_id x, y;
     d9_graph_init(&graph);
     OK(d9_graph_image(&context, &graph, &(d9_shape){4, {6, 8, 8, 3}}, &x));
-    assert_fails(d9_graph_last(&context, &graph, "last", x, &y), "last 4");
+    assert_fails(d9_graph_last_token(&context, &graph, "last", x, &y), "last 4");
     d9_graph_free(&context, &graph);
     d9_graph_init(&graph);
     OK(d9_graph_image(&context, &graph, &(d9_shape){4, {6, 8, 8, 3}}, &x));

@@ -22,7 +22,7 @@ static d9_program *make_program(const char *tricks, const char *precision, bool 
 static void free_graph(void *graph) { d9_graph_free(&context, graph); }
 
 static d9_graph *make_graph(void) { /* without nodes; lives until the test ends */
-    d9_graph *graph = test_room(sizeof *graph);
+    d9_graph *graph = test_memory(sizeof *graph);
     d9_graph_init(graph);
     return test_keep(graph, free_graph);
 }
@@ -69,7 +69,7 @@ static void check_half_types(const char *precision, d9_type half) {
     TYPES(&program->eval, D9_F32, "head.out", "head.scale.out");
 }
 
-TEST(test_half_precisions_have_their_types) {
+TEST(half_precisions_have_their_types) {
     check_half_types("bf16", D9_BF16);
     check_half_types("fp16", D9_F16);
 }
@@ -84,7 +84,7 @@ static void check_one_type(const char *precision, d9_type type) {
     assert_int_equal(program_count(&program->train, D9_OP_CAST, false), 0);
 }
 
-TEST(test_full_precisions_have_one_type) {
+TEST(full_precisions_have_one_type) {
     check_one_type("f32", D9_F32);
     check_one_type("f64", D9_F64);
     check_one_type("tf32", D9_F32);
@@ -104,7 +104,7 @@ static bool has_gradient(const d9_graph *graph, const char *name) {
     return false;
 }
 
-TEST(test_every_parameter_has_a_gradient) {
+TEST(every_parameter_has_a_gradient) {
     d9_program *program = make_program("", "f32", false);
     const d9_graph *g = &program->train;
     assert_false(has_gradient(g, "image"));
@@ -122,7 +122,7 @@ TEST(test_every_parameter_has_a_gradient) {
         }
 }
 
-TEST(test_frozen_parts_get_no_gradient) {
+TEST(frozen_parts_get_no_gradient) {
     d9_program *program = make_program(program_many_tricks, "bf16", false);
     const d9_graph *g = &program->train;
     assert_false(has_gradient(g, "image") || has_gradient(g, "stem.whiten.weight"));
@@ -138,7 +138,7 @@ TEST(test_frozen_parts_get_no_gradient) {
 }
 
 /* Embedding and input weights are frozen: they have no gradients, but the weights of the state do. */
-TEST(test_recurrent_weights_train_while_input_weights_are_frozen) {
+TEST(recurrent_weights_train_while_input_weights_are_frozen) {
     static const char *const learns[] = {"rnn.weight_hh_l0", "rnn.bias_hh_l0", "head.weight"};
     d9_graph *graph = make_graph();
     d9_value_id x;
@@ -146,7 +146,7 @@ TEST(test_recurrent_weights_train_while_input_weights_are_frozen) {
     OK(d9_graph_tokens(&context, graph, 5, 4, 30, false, &x));
     OK(d9_graph_embed(&context, graph, "encoder", x, 7, &x));
     OK(d9_graph_recur(&context, graph, "rnn", 0, x, D9_CELL_GRU, 6, &x));
-    OK(d9_graph_last(&context, graph, "last", x, &x));
+    OK(d9_graph_last_token(&context, graph, "last", x, &x));
     OK(d9_graph_linear(&context, graph, "head", x, 2, &x));
     OK(d9_graph_loss(&context, graph, x));
     for (int v = 0; v < graph->value_count; v++) graph->values[v].trainable = false;
@@ -164,7 +164,7 @@ TEST(test_recurrent_weights_train_while_input_weights_are_frozen) {
 }
 
 /* The input of a residual has two readers: its gradient is the sum of two, which the next backward node reads. */
-TEST(test_gradients_of_residuals_are_summed) {
+TEST(gradients_of_residuals_are_summed) {
     d9_program *program = make_program("", "f32", false);
     const d9_graph *g = &program->train;
     assert_int_equal(program_count(g, D9_OP_ADD, true), 2);
@@ -178,7 +178,7 @@ TEST(test_gradients_of_residuals_are_summed) {
     }
 }
 
-TEST(test_three_readers_need_two_sums) {
+TEST(three_readers_need_two_sums) {
     d9_graph *graph = make_graph();
     d9_value_id x, a, b, sum;
     OK(d9_graph_image(&context, graph, &(d9_shape){4, {2, 4, 4, 3}}, &x));
@@ -195,19 +195,19 @@ TEST(test_three_readers_need_two_sums) {
     program_check_graph(graph);
 }
 
-TEST(test_an_operation_without_gradient_is_rejected) {
+TEST(an_operation_without_gradient_is_rejected) {
     d9_graph *graph = make_graph();
     d9_value_id x;
     OK(d9_graph_image(&context, graph, &(d9_shape){4, {2, 4, 4, 3}}, &x));
     OK(d9_graph_conv(&context, graph, "conv", x, 3, 3, 1, &x));
-    OK(d9_graph_norm(&context, graph, "norm", x, &x));
+    OK(d9_graph_batch_norm(&context, graph, "norm", x, &x));
     OK(d9_graph_linear(&context, graph, "head", x, 10, &x));
     OK(d9_graph_loss(&context, graph, x));
     graph->nodes[1].op = D9_OP_NORM_EVAL;
     assert_rejection(d9_gradient_append(&context, graph, false), D9_USAGE, "norm_eval");
 }
 
-TEST(test_the_evaluation_list_reads_averages) {
+TEST(the_evaluation_list_reads_averages) {
     d9_program *program = make_program(program_many_tricks, "bf16", false);
     const d9_graph *e = &program->eval, *g = &program->train;
     assert_ints(program_count(e, D9_OP_NORM, false), 0, program_count(e, D9_OP_NORM_EVAL, false), 8);
@@ -286,7 +286,7 @@ static int64_t count_clashes(const d9_graph *graph, bool keep_all, int longest_r
     return clashes;
 }
 
-TEST(test_live_values_do_not_overlap) {
+TEST(live_values_do_not_overlap) {
     static const char *const precisions[] = {"f64", "f32", "bf16"};
     for (int p = 0; p < 3; p++) {
         int values, eval_values;
@@ -316,7 +316,7 @@ TEST(test_live_values_do_not_overlap) {
 }
 
 /* Features are read after the step, so no later value may use their memory. Without features, a later value uses it. */
-TEST(test_features_outlive_the_step) {
+TEST(features_outlive_the_step) {
     int64_t bytes;
     d9_program *program = make_program(program_many_tricks, "f32", false);
     d9_graph *graph = &program->eval;

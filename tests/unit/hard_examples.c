@@ -19,7 +19,7 @@ static d9_config *configure(const char *backend, const char *tricks) {
 
 static d9_program *build(const char *tricks) { return program_of(configure("auto", tricks), 32, 16, "f32"); }
 
-TEST(test_one_list_has_both_networks) {
+TEST(one_list_has_both_networks) {
     const d9_program *program = build(plain);
     const d9_graph *train = &program->train, *eval = &program->eval;
     program_check_graph(train);
@@ -45,7 +45,7 @@ TEST(test_one_list_has_both_networks) {
 }
 
 /* The network trains on the images with the largest losses, and on their labels. */
-TEST(test_the_hardest_are_chosen) {
+TEST(the_hardest_are_chosen) {
     for (int run = 0; run < 4; run++) {
         const int64_t step = run / 2 * 5;
         double losses[BATCH];
@@ -76,7 +76,7 @@ TEST(test_the_hardest_are_chosen) {
 /* Parameters of the network after some steps, in the order of the evaluation list. */
 static double *parameters_after(const char *backend, const char *tricks, int64_t steps, int64_t *count) {
     d9_session *session = run_session(configure(backend, tricks), 5);
-    double *all = test_room((1 << 16) * sizeof *all);
+    double *all = test_memory((1 << 16) * sizeof *all);
     run_steps(session, 0, steps);
     *count = 0;
     for (int v = 0; v < session->program.eval.value_count; v++) {
@@ -90,7 +90,7 @@ static double *parameters_after(const char *backend, const char *tricks, int64_t
 }
 
 /* If no image is left out, only the order of the images changes. */
-TEST(test_share_1_leaves_out_no_image) {
+TEST(share_1_leaves_out_no_image) {
     int64_t count;
     const double *all = parameters_after("reference", "crop: {pad: 2}", 3, &count),
                  *ranked = parameters_after("reference", "hard_examples: {share: 1, widths: [2, 3, 4]}, crop: {pad: 2}",
@@ -99,7 +99,7 @@ TEST(test_share_1_leaves_out_no_image) {
     assert_true(count > 1000 && run_distance(all, ranked, count) < 1e-5 && run_distance(all, half, count) > 1e-3);
 }
 
-TEST(test_backends_agree) {
+TEST(backends_agree) {
     static const char *const tricks[] = {
         plain, "hard_examples: {share: 0.25, widths: [2, 3, 4], every: 1}, progressive: {share: 0.2}, "
                "batch_schedule: {from: [0.25], batches: [2]}, whitening_bias: {images: 8, bias_epochs: 0.5}, "
@@ -113,11 +113,11 @@ TEST(test_backends_agree) {
 }
 
 /* The second network is updated in every third step, from the first on. */
-TEST(test_the_small_network_learns_every_third_step) {
+TEST(the_small_network_learns_every_third_step) {
     d9_session *session = run_session(configure("cpu", plain), 5);
     const d9_value *weight = program_value(&session->program.train, "proxy.group2.conv1.weight");
     const int64_t count = d9_shape_count(&weight->shape);
-    double *states[2] = {test_room((size_t)count * sizeof(double)), test_room((size_t)count * sizeof(double))};
+    double *states[2] = {test_memory((size_t)count * sizeof(double)), test_memory((size_t)count * sizeof(double))};
     OK(d9_session_read_value(session, weight, states[1]));
     for (int64_t step = 0; step < 8; step++) {
         run_steps(session, step, step + 1);
@@ -127,7 +127,7 @@ TEST(test_the_small_network_learns_every_third_step) {
 }
 
 /* A decoupled learning rate applies per image, so it is equal if a step trains on 5 images, 3 of 5, or 5 of 10. */
-TEST(test_decoupled_learning_rates_are_per_image) {
+TEST(decoupled_learning_rates_are_per_image) {
     static const char *const tricks[] = {
         "flip: {}", "hard_examples: {widths: [2, 3, 4]}",
         "hard_examples: {widths: [2, 3, 4]}, batch_schedule: {from: [0], batches: [2]}"};
@@ -144,7 +144,7 @@ TEST(test_decoupled_learning_rates_are_per_image) {
 }
 
 /* Adam's bias correction counts the steps in which a group is updated; filters are renormalised only in these. */
-TEST(test_adam_and_muon_count_the_updates_of_their_group) {
+TEST(adam_and_muon_count_the_updates_of_their_group) {
     d9_config *config = configure("auto", "hard_examples: {widths: [2, 3, 4], every: 3}");
     config->train.optimizer = D9_OPTIMIZER_ADAM;
     const d9_program *program = program_of(config, 32, 16, "f32");
@@ -162,7 +162,7 @@ TEST(test_adam_and_muon_count_the_updates_of_their_group) {
 }
 
 /* A freeze of more layers than the small network has must not affect that network. */
-TEST(test_the_small_network_is_not_frozen) {
+TEST(the_small_network_is_not_frozen) {
     const d9_program *program =
         build("hard_examples: {widths: [2, 3, 4]}, freeze: {until: [0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5]}");
     assert_int_equal(program_value(&program->train, "proxy.group1.conv1.weight")->part, 0);
@@ -172,7 +172,7 @@ TEST(test_the_small_network_is_not_frozen) {
 
 /* All images are ranked in each step; the network trains on half of them, and so does the small network in every third
  * step. Steps of two batches have as many operations as steps with a batch twice as large. */
-TEST(test_operations_are_counted) {
+TEST(operations_are_counted) {
     const d9_program *with = build(plain), *without = build("crop: {pad: 2}");
     const d9_graph *train = &with->train, *whole = &without->train;
     double own = 0, look = 0, lesson = 0, larger[2];
@@ -202,7 +202,7 @@ TEST(test_operations_are_counted) {
 }
 
 /* The saved model contains the network that is evaluated, not the small one. */
-TEST(test_the_model_has_only_the_evaluated_network) {
+TEST(the_model_has_only_the_evaluated_network) {
     d9_session *session = run_session(configure("cpu", plain), 5);
     uint8_t *bytes;
     size_t size;
@@ -216,7 +216,7 @@ TEST(test_the_model_has_only_the_evaluated_network) {
     d9_release(&context, bytes);
 }
 
-TEST(test_invalid_combinations_are_rejected) {
+TEST(invalid_combinations_are_rejected) {
     static const char *const rows[][2] = {
         {"hard_examples: {widths: [4, 4]}", "tricks.hard_examples.widths 2"},
         {"hard_examples: {share: 0.625}, ghost_batchnorm: {group_size: 2}",
@@ -227,7 +227,7 @@ TEST(test_invalid_combinations_are_rejected) {
 
 /* freeze splits weights, filters and biases into 17 groups each, and the whitening bias is one more group; both
  * networks have these groups. */
-TEST(test_there_is_room_for_all_groups) {
+TEST(there_is_room_for_all_groups) {
     const d9_config *config =
         program_yaml("model: {name: airbench, widths: [4, 4, 4], depth: 6}\n"
                      "train: {epochs: 20, batch_size: 8, lr: {knots: [0], values: [0.1]}}\n"

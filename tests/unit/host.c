@@ -109,7 +109,7 @@ static d9_status benchmark_one(d9_context *context, d9_site *site, d9_choice_tim
 #define TOY(toy, ...)                                                                                                  \
     static const d9_rule toy##_rules[] = {__VA_ARGS__, {.name = NULL}};                                                \
     static const d9_rule *const toy##_tables[] = {toy##_rules, NULL};                                                  \
-    static const d9_host_kind toy##_kind = {                                                                           \
+    static const d9_device_kind toy##_kind = {                                                                         \
         .rules = toy##_tables, .open = toy_open, .close = toy_close, .describe = toy_describe};                        \
     static d9_status open_##toy(d9_context *context, const d9_backend_options *options, d9_device **device) {          \
         return d9_host_open(context, &toy##_kind, options, device);                                                    \
@@ -159,7 +159,7 @@ static void free_chain(void *t) { op_case_free(&((chain *)t)->c); }
 
 /* Makes a chain of nodes, which is freed when the test ends. */
 static chain *make_chain(bool second_reader) {
-    chain *t = test_room(sizeof *t);
+    chain *t = test_memory(sizeof *t);
     op_case_begin(&t->c, &context, "chain", D9_F32, D9_F32, OP_FILL_INTEGER);
     test_keep(t, free_chain);
     t->x = vector(t, "x", true);
@@ -177,7 +177,7 @@ static chain *make_chain(bool second_reader) {
 static void expect_plan(chain *t, const d9_backend *backend, const d9_backend_options *options, const char *text) {
     double z[LENGTH], w[LENGTH];
     const double *x = t->c.content[t->x], *b = t->c.content[t->b];
-    op_live live;
+    op_open_case live;
     op_open(&live, &t->c, backend, options);
     assert_string_equal(backend->plan_text(live.plan), text);
     op_step(&live, 0);
@@ -217,7 +217,7 @@ TEST(a_value_that_every_reader_recomputes_is_not_written) {
 }
 
 static void expect_text(chain *t, const char *text) { /* plans `plain` with fusion, without running it */
-    op_live live;
+    op_open_case live;
     op_open(&live, &t->c, &plain, &fused);
     assert_string_equal(plain.plan_text(live.plan), text);
     plain.plan_free(&context, live.plan);
@@ -260,9 +260,9 @@ TEST(the_addend_is_the_input_from_outside) {
 }
 
 TEST(nodes_run_when_they_are_due) {
-    op_live live;
+    op_open_case live;
     double z[LENGTH];
-    d9_node_time rows[4];
+    d9_rule_time rows[4];
     chain *t = make_chain(false);
     t->c.graph->nodes[1].when = (d9_when){.every = 3, .offset = 1};
     op_open(&live, &t->c, &plain, &fused);

@@ -29,7 +29,7 @@ static start make_start_with(const char *model, const char *tricks, const d9_ini
                                            "tricks: {%s}\n",
                                            model, tricks);
     start s = {.program = program_of(config, 32, SIDE, "f64")};
-    s.state = test_room((size_t)s.program->state_elements * sizeof(double));
+    s.state = test_memory((size_t)s.program->state_elements * sizeof(double));
     OK(d9_init_state(&context, &s.program->train, D9_F64, site, D9_INIT_PLAIN, s.state));
     OK(d9_init_state(&context, &s.program->train, D9_F64, site, D9_INIT_FROM_IMAGES, s.state));
     return s;
@@ -69,7 +69,7 @@ static int compare_doubles(const void *a, const void *b) {
 
 /* Uniform in +-1/sqrt(fan-in): within and close to both bounds; mean and variance within five standard deviations. No
  * draw may be used twice; among so many of 2^32 values, one or two pairs may be equal by chance. */
-TEST(test_weights_are_uniform_and_drawn_once, set_up) {
+TEST(weights_are_uniform_and_drawn_once, set_up) {
     const start s = make_start("", 1);
     static const struct {
         const char *name;
@@ -82,7 +82,7 @@ TEST(test_weights_are_uniform_and_drawn_once, set_up) {
     for (size_t w = 0; w < sizeof weights / sizeof *weights; w++) {
         int64_t count, equal = 0;
         const double *v = values_of(&s, weights[w].name, &count), a = 1 / sqrt((double)weights[w].fan_in);
-        double sum = 0, squares = 0, *sorted = test_room((size_t)count * sizeof *sorted);
+        double sum = 0, squares = 0, *sorted = test_memory((size_t)count * sizeof *sorted);
         memcpy(sorted, v, (size_t)count * sizeof *sorted);
         qsort(sorted, (size_t)count, sizeof *sorted, compare_doubles);
         for (int64_t i = 0; i < count; i++) {
@@ -100,11 +100,11 @@ TEST(test_weights_are_uniform_and_drawn_once, set_up) {
 
 /* The first four moments, and the mean product of the two numbers of a draw, must be those of a normal distribution
  * within five standard deviations. Draws differ between streams, and do not depend on the length of a tensor. */
-TEST(test_normal_weights_are_normal, set_up) {
+TEST(normal_weights_are_normal, set_up) {
     enum { COUNT = 200001 };
     const d9_initializer init = {.name = "normal", .fill = d9_init_normal, .a = 0.5};
     const d9_init_site site = {.seed = 3, .stream = 11}, other = {.seed = 3, .stream = 12};
-    double *v = test_room((COUNT + 1) * sizeof *v), few[5], moments[5] = {0};
+    double *v = test_memory((COUNT + 1) * sizeof *v), few[5], moments[5] = {0};
     v[COUNT] = 77;
     OK(init.fill(&context, &init, &site, v, COUNT));
     assert_true(v[COUNT] == 77);
@@ -131,7 +131,7 @@ static void assert_all(const start *s, const char *name, double want) {
     for (int64_t i = 0; i < count; i++) assert_true(v[i] == want);
 }
 
-TEST(test_norms_and_statistics_start_at_their_constants, set_up) {
+TEST(norms_and_statistics_start_at_their_constants, set_up) {
     const start s = make_start("ghost_batchnorm: {group_size: 4}, frozen_bn_scale: {scale: 0.5}", 1),
                 plain = make_start("", 1);
     assert_all(&s, "layer1.norm.weight", 0.5);
@@ -142,7 +142,7 @@ TEST(test_norms_and_statistics_start_at_their_constants, set_up) {
 }
 
 /* Two weights made from the same draws would have a constant ratio. */
-TEST(test_weights_share_no_draws, set_up) {
+TEST(weights_share_no_draws, set_up) {
     const start s = make_start("", 1);
     const d9_value *values = s.program->train.values, *weights[16];
     int count = 0;
@@ -159,7 +159,7 @@ TEST(test_weights_share_no_draws, set_up) {
     assert_int_equal(count, 9);
 }
 
-TEST(test_weights_depend_only_on_seed_and_name, set_up) {
+TEST(weights_depend_only_on_seed_and_name, set_up) {
     static const char *const untouched[] = {"layer1.conv.weight", "layer2.conv.weight", "layer3.res2.conv.weight",
                                             "head.weight"};
     const start plain = make_start("", 1), again = make_start("", 1), other = make_start("", 2),
@@ -173,14 +173,14 @@ TEST(test_weights_depend_only_on_seed_and_name, set_up) {
 }
 
 /* Whitening filters are computed in an initialisation phase of their own and use no draws. */
-TEST(test_whitening_has_its_own_phase, set_up) {
+TEST(whitening_has_its_own_phase, set_up) {
     const start one = make_start("patch_whitening: {images: 8}", 1),
                 two = make_start("patch_whitening: {images: 8}", 2);
     assert_true(same_values(&one, &two, "stem.whiten.weight"));
     int64_t count;
     const size_t bytes = (size_t)one.program->state_elements * sizeof(double);
     const double *filters = values_of(&one, "stem.whiten.weight", &count);
-    double *bare = test_room(bytes);
+    double *bare = test_memory(bytes);
     const d9_init_site site = site_of(images, IMAGES, table, 1);
     OK(d9_init_state(&context, &one.program->train, D9_F64, &site, D9_INIT_PLAIN, bare));
     for (int64_t i = 0; i < count; i++) assert_true(bare[filters - one.state + i] == 0 && isfinite(filters[i]));
@@ -189,7 +189,7 @@ TEST(test_whitening_has_its_own_phase, set_up) {
 }
 
 /* The whitening bias starts at zero, or uniform within +-bias_spread, depending on the seed. */
-TEST(test_bias_spread_bounds_the_whitening_bias, set_up) {
+TEST(bias_spread_bounds_the_whitening_bias, set_up) {
     const start zero = make_start("whitening_bias: {images: 8}", 1),
                 one = make_start("whitening_bias: {images: 8, bias_spread: 0.25}", 1),
                 two = make_start("whitening_bias: {images: 8, bias_spread: 0.25}", 2);
@@ -218,7 +218,7 @@ static const d9_tensor *golden(const d9_safetensors *file, const char *name, int
 
 static void check_near(const double *got, const d9_tensor *want, double limit) {
     const int64_t count = d9_shape_count(&want->shape);
-    double *values = test_room((size_t)count * sizeof *values);
+    double *values = test_memory((size_t)count * sizeof *values);
     d9_tensor_to_doubles(want, values);
     const d9_tensor_difference off = d9_tensor_difference_of(got, values, count);
     const double error = d9_relative_error(off.distance, off.want_norm);
@@ -226,7 +226,7 @@ static void check_near(const double *got, const d9_tensor *want, double limit) {
 }
 
 /* The filters of whitening_bias: those of patch_whitening, then their negatives. */
-TEST(test_whitening_filters_equal_pytorchs, set_up) {
+TEST(whitening_filters_equal_pytorchs, set_up) {
     static const struct {
         const char *tensor, *model, *tricks, *weight;
     } layers[] = {
@@ -252,7 +252,7 @@ TEST(test_whitening_filters_equal_pytorchs, set_up) {
 
 /* For a layer of C input channels, the first C filters equal those of PyTorch's dirac_, and the trick leaves the others
  * unchanged. */
-TEST(test_dirac_filters_equal_pytorchs, set_up) {
+TEST(dirac_filters_equal_pytorchs, set_up) {
     static const struct {
         const char *name;
         int64_t channels, all; /* all: number of weights */

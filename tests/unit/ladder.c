@@ -91,7 +91,7 @@ static void assert_step(const char *path, const d9_config *config, const step *s
     assert_non_null(strstr(config->published.source, "cifar10-fast bag_of_tricks.ipynb, cell "));
 }
 
-TEST(test_each_step_is_as_published, enter_source_folder) {
+TEST(each_step_is_as_published, enter_source_folder) {
     assert_int_equal(LADDER + LADDER_COUNT, COUNT(config_files));
     printf("%-42s %7s %8s %6s  %s\n", "step", "seconds", "accuracy", "epochs", "tricks");
     for (int i = 0; i < LADDER_COUNT; i++) {
@@ -106,7 +106,7 @@ TEST(test_each_step_is_as_published, enter_source_folder) {
     }
 }
 
-TEST(test_each_file_of_the_ladder_inherits_from_the_previous_one, enter_source_folder) {
+TEST(each_file_of_the_ladder_inherits_from_the_previous_one, enter_source_folder) {
     for (int i = 0; i < LADDER_COUNT; i++) {
         char wanted[128];
         const char *before = i == 0 ? "configs/ladder/../base.yaml" : config_files[LADDER + i - 1];
@@ -117,7 +117,7 @@ TEST(test_each_file_of_the_ladder_inherits_from_the_previous_one, enter_source_f
 
 /* The published second step moved augmentation to the GPU. dawn9 always augments on the training device, so that the
  * first two files have the same configuration. */
-TEST(test_ladder_ends_at_dawn94, enter_source_folder) {
+TEST(ladder_ends_at_dawn94, enter_source_folder) {
     char hashes[5][65];
     static const char *const paths[] = {"configs/dawn94.yaml", "configs/ladder/13-ten-epochs.yaml",
                                         "configs/ladder/12-flip-tta.yaml", "configs/ladder/01-baseline.yaml",

@@ -10,7 +10,7 @@ static double score_of(const char *name, const d9_evaluated *all, double *by_lab
 }
 
 /* If several logits are largest, the first is the prediction. */
-TEST(test_accuracy_takes_the_first_of_equal_logits) {
+TEST(accuracy_takes_the_first_of_equal_logits) {
     static const double logits[] = {1, 1, 0, 0, 2, 1, -1, -2, -1, 5, 6, 7};
     static const int32_t labels[] = {0, 2, 2, 2};
     const d9_evaluated all = {.logits = logits, .labels = labels, .samples = 4, .classes = 3};
@@ -34,7 +34,7 @@ static double share_of_ordered_pairs(const double *logits, const int32_t *labels
 
 /* Logits of few values have many ties. A label that all samples or none have has no area: its score is NaN, and the
  * mean leaves it out. */
-TEST(test_area_under_the_curve_is_the_share_of_ordered_pairs) {
+TEST(area_under_the_curve_is_the_share_of_ordered_pairs) {
     double logits[SAMPLES * LABELS];
     int32_t labels[SAMPLES];
     double by_label[LABELS];
@@ -73,7 +73,7 @@ TEST(areas_equal_those_of_another_program) {
 }
 
 /* If all logits are equal, the perplexity is the number of classes, whatever their value. Label -1 does not count. */
-TEST(test_perplexity_of_equal_logits_is_the_number_of_classes) {
+TEST(perplexity_of_equal_logits_is_the_number_of_classes) {
     double logits[3 * 5];
     static const int32_t labels[] = {4, -1, 0};
     const d9_evaluated all = {.logits = logits, .labels = labels, .samples = 3, .classes = 5};
@@ -87,7 +87,7 @@ TEST(test_perplexity_of_equal_logits_is_the_number_of_classes) {
     assert_true(fabs(score_of("perplexity", &summed, NULL) - 33) <= 1e-9);
 }
 
-TEST(test_measures_tell_better_and_reached_scores) {
+TEST(measures_tell_better_and_reached_scores) {
     const d9_measure *accuracy = d9_measure_find("accuracy"), *perplexity = d9_measure_find("perplexity");
     assert_true(d9_measure_better(accuracy, 2, 1) && !d9_measure_better(accuracy, 1, 1));
     assert_true(d9_measure_better(perplexity, 1, 2) && !d9_measure_better(perplexity, 1, 1));
@@ -112,7 +112,7 @@ static void check_words(const char *measure, const char *pattern, const char *wa
     assert_string_equal(d9_text_get(text), want);
 }
 
-TEST(test_texts_are_worded_for_a_measure) {
+TEST(texts_are_worded_for_a_measure) {
     check_words("accuracy", "{title}{, |unit|}; {name}_low", "Accuracy, %; accuracy_low");
     check_words("perplexity", "{title}{, |unit|}; {name}_low", "Perplexity; perplexity_low");
     check_words("accuracy", "{|points|, }to detect {effect points}, {effect}",

@@ -36,7 +36,7 @@ static void free_graph(void *graph) { d9_graph_free(&context, graph); }
 
 /* Builds a network like try_build, which must succeed; the network is freed when the test ends. */
 static const network *build(const char *model, int64_t side, int64_t classes) {
-    network *b = test_room(sizeof *b);
+    network *b = test_memory(sizeof *b);
     OK(try_build(model, side, classes, b));
     test_keep(&b->graph, free_graph);
     program_check_graph(&b->graph);

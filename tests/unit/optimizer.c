@@ -136,7 +136,7 @@ static uint8_t *read_all(d9_session *session, size_t *size) {
     const int64_t *each = session->program.buffer_bytes;
     *size = (size_t)(each[D9_BUFFER_STATE] + each[D9_BUFFER_METRICS]);
     for (int b = D9_BUFFER_ACCUMULATORS; b < D9_BUFFER_COUNT; b++) *size += (size_t)each[b];
-    uint8_t *bytes = test_room(*size), *at = bytes;
+    uint8_t *bytes = test_memory(*size), *at = bytes;
     for (int b = 0; b < D9_BUFFER_COUNT; b++) {
         if (b != D9_BUFFER_STATE && b != D9_BUFFER_METRICS && b < D9_BUFFER_ACCUMULATORS) continue;
         OK(session->backend->read(&context, session->device, (d9_buffer)b, 0, at, each[b]));

@@ -39,7 +39,7 @@ TEST(one_process_keeps_its_values) {
         d9_parallel *parallel = i ? &one : NULL;
         assert_int_equal(d9_parallel_sum(&context, parallel, &value, 1, false), D9_OK);
         assert_int_equal(d9_parallel_broadcast(&context, parallel, &value, sizeof value), D9_OK);
-        assert_int_equal(d9_parallel_agree(&context, parallel, &number), D9_OK);
+        assert_int_equal(d9_parallel_maximum(&context, parallel, &number), D9_OK);
         assert_ints(d9_parallel_ranks(parallel), 1, d9_parallel_rank(parallel), 0);
     }
     assert_true(value == 3 && number == 2);
@@ -139,7 +139,7 @@ static const char *find_wrong(d9_parallel *parallel) {
     if (d9_parallel_broadcast(&context, parallel, bytes, sizeof bytes) != D9_OK) return "broadcast";
     for (size_t i = 0; i < sizeof bytes; i++)
         if (bytes[i] != 'a') return "bytes of the broadcast";
-    if (d9_parallel_agree(&context, parallel, &greatest) != D9_OK || greatest != 15) return "agreement";
+    if (d9_parallel_maximum(&context, parallel, &greatest) != D9_OK || greatest != 15) return "agreement";
     return NULL;
 }
 
@@ -158,7 +158,7 @@ static const char *time_sums(d9_parallel *parallel, int64_t count) {
     for (int i = -1; i < TIMES; i++) /* the first round, which allocates and maps, is not counted */
         for (int way = 0; way < WAYS; way++) {
             int all = 0;
-            if (d9_parallel_agree(&context, parallel, &all) != D9_OK) return "agreement";
+            if (d9_parallel_maximum(&context, parallel, &all) != D9_OK) return "agreement";
             const double start = d9_clock_now();
             if (way == 2)
                 memcpy(copy, alone, (size_t)bytes);

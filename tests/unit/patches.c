@@ -46,7 +46,7 @@ static void naive_covariance(int64_t count, int size, double *covariance) {
     for (int k = 0; k < d * d; k++) covariance[k] /= patches - 1;
 }
 
-TEST(test_covariance_equals_the_naive_sum, set_up) {
+TEST(covariance_equals_the_naive_sum, set_up) {
     static double got[MAX_D * MAX_D], want[MAX_D * MAX_D];
     static const struct {
         int64_t ask, images; /* images asked for, images used */
@@ -64,7 +64,7 @@ TEST(test_covariance_equals_the_naive_sum, set_up) {
     }
 }
 
-TEST(test_threads_change_no_bit, set_up) {
+TEST(threads_change_no_bit, set_up) {
     static double one[27 * 27], many[27 * 27];
     static const int threads[] = {0, 2, 3, 4}; /* 0: as many as available */
     d9_init_site s = site;
@@ -78,9 +78,9 @@ TEST(test_threads_change_no_bit, set_up) {
 }
 
 /* White images have the largest sums, which exceed 32 bits in a large image. */
-TEST(test_large_sums_do_not_overflow, set_up) {
+TEST(large_sums_do_not_overflow, set_up) {
     enum { SIDE = 300 };
-    uint8_t *white = test_room(SIDE * SIDE);
+    uint8_t *white = test_memory(SIDE * SIDE);
     double covariance[1], line[256];
     for (int i = 0; i < 256; i++) line[i] = i;
     memset(white, 255, SIDE * SIDE);
@@ -89,7 +89,7 @@ TEST(test_large_sums_do_not_overflow, set_up) {
     assert_true(fabs(covariance[0] / (255.0 * 255.0 * SIDE * SIDE / (SIDE * SIDE - 1)) - 1) <= 1e-14);
 }
 
-TEST(test_images_smaller_than_a_patch_are_rejected, set_up) {
+TEST(images_smaller_than_a_patch_are_rejected, set_up) {
     double covariance[MAX_D * MAX_D];
     d9_init_site s = site;
     s.height = 2;
@@ -123,7 +123,7 @@ static void check_eigen(const double *matrix, int d, const char *what) {
     if (!(skew <= 1e-13 * d)) fail_msg("%s: the vectors are %g from orthonormal", what, skew);
 }
 
-TEST(test_random_matrices_have_their_eigenvectors, set_up) {
+TEST(random_matrices_have_their_eigenvectors, set_up) {
     static const int sizes[] = {1, 2, 3, 7, 27, 40};
     static double matrix[40 * 40];
     for (int seed = 1; seed <= 5; seed++)
@@ -138,7 +138,7 @@ TEST(test_random_matrices_have_their_eigenvectors, set_up) {
 }
 
 /* Eigenvalues that are repeated, zero, or differ by fifteen orders of magnitude. */
-TEST(test_degenerate_matrices_have_their_eigenvectors, set_up) {
+TEST(degenerate_matrices_have_their_eigenvectors, set_up) {
     enum { D = 27 };
     static double matrix[D * D], u[D];
     memset(matrix, 0, sizeof matrix);
@@ -157,7 +157,7 @@ TEST(test_degenerate_matrices_have_their_eigenvectors, set_up) {
     check_eigen(matrix, D, "blocks");
 }
 
-TEST(test_a_matrix_that_is_not_finite_is_rejected, set_up) {
+TEST(a_matrix_that_is_not_finite_is_rejected, set_up) {
     double matrix[4] = {1, NAN, NAN, 1}, values[2], vectors[4];
     assert_int_equal(d9_symmetric_eigen(&context, matrix, 2, values, vectors), D9_NONFINITE);
 }
@@ -177,7 +177,7 @@ static void check_whitening(const char *change, int64_t count, double largest, d
     OK(d9_session_initialize(session));
     const d9_graph *graph = &session->program.train;
     const d9_value *weight = &graph->values[d9_graph_find_value(graph, "stem.whiten.weight")];
-    double *parameters = test_room((size_t)session->program.state_elements * sizeof(double));
+    double *parameters = test_memory((size_t)session->program.state_elements * sizeof(double));
     OK(d9_session_read_state(session, D9_BUFFER_STATE, parameters));
     for (int j = 0; j < D; j++) /* (27, row, column, channel) to (27, channel, row, column) */
         for (int k = 0; k < D; k++) filters[j * D + k % 3 * 9 + k / 3] = parameters[weight->offset / 8 + j * D + k];
@@ -203,7 +203,7 @@ static void check_whitening(const char *change, int64_t count, double largest, d
 }
 
 /* *state is NULL, or the name cifar10: filters of 10,000 training images of CIFAR-10. */
-TEST(test_filters_whiten) {
+TEST(filters_whiten) {
     if (*state) /* neighbouring pixels are nearly equal: eigenvalues above 10 and below 0.01 */
         check_whitening("", 10000, 10, 0.01, 1e-9);
     else

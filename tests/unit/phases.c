@@ -27,7 +27,7 @@ static const d9_augment_rule *rule_of(const d9_graph *list) {
     return &program_node(list, D9_OP_DRAW, "draws")->as.batch.rule;
 }
 
-TEST(test_two_lists_share_one_state) {
+TEST(two_lists_share_one_state) {
     const d9_program *program =
         build("crop: {pad: 2}, cutout: {size: 3}, ema: {}, mixup: {}, progressive: {scale: 0.6, share: 0.3}");
     const d9_graph *early = &program->phase[0].list, *train = &program->train;
@@ -61,7 +61,7 @@ TEST(test_two_lists_share_one_state) {
 
 /* Sizes of images by epoch. With `form: resize`, crops of the full size are resized; with random_resized_crop there are
  * no such crops. */
-TEST(test_sizes_of_images_follow_the_epochs) {
+TEST(sizes_of_images_follow_the_epochs) {
     static const struct {
         const char *tricks;
         int shrunk;
@@ -121,7 +121,7 @@ TEST(a_shrunk_image_is_the_cropped_one_resized) {
     assert_true(moved > 50 && mirrored > 50);
 }
 
-TEST(test_invalid_tricks_are_rejected) {
+TEST(invalid_tricks_are_rejected) {
     static const char vgg[] = "name: vgg, channels: [3, 4], hidden: 6";
     static const char *const rows[][3] = {
         {vgg, "progressive: {}", "progressive fc1.weight 12x12 16x16"},
@@ -141,7 +141,7 @@ TEST(test_invalid_tricks_are_rejected) {
 }
 
 /* In every step, CutMix's box and the label's weight are computed for the image size of that step. */
-TEST(test_boxes_fit_the_images_of_their_step) {
+TEST(boxes_fit_the_images_of_their_step) {
     const d9_program *program = build("cutmix: {}, progressive: {scale: 0.6, share: 0.3}");
     const d9_graph *lists[] = {&program->phase[0].list, &program->train};
     for (int64_t s = 0; s < program->steps; s++) {
@@ -162,7 +162,7 @@ TEST(test_boxes_fit_the_images_of_their_step) {
 static double *train_session(d9_session *session, int64_t steps, int64_t *count) {
     run_steps(session, 0, steps);
     *count = session->program.state_elements;
-    double *state = test_room((size_t)*count * sizeof *state);
+    double *state = test_memory((size_t)*count * sizeof *state);
     OK(d9_session_read_state(session, D9_BUFFER_STATE, state));
     return state;
 }
@@ -173,7 +173,7 @@ static double *train(const char *backend, const char *tricks, int64_t steps, int
 
 /* Images are smaller in steps 0 and 1, or with share 0.25 in steps 0 to 2: the state must agree across backends, and
  * differ from that of runs with another size in one of the steps. */
-TEST(test_backends_agree) {
+TEST(backends_agree) {
     static const char *const tricks[] = {
         "crop: {pad: 2}, flip: {}, progressive: {share: 0.2}",
         "crop: {pad: 2}, flip: {}, progressive: {form: resize, scales: [0.75], until: [0.5]}"};
@@ -192,11 +192,11 @@ TEST(test_backends_agree) {
     }
 }
 
-TEST(test_a_network_ends_in_one_pixel_at_every_size) { run_check_smaller_images("cpu"); }
+TEST(a_network_ends_in_one_pixel_at_every_size) { run_check_smaller_images("cpu"); }
 
 /* A saved plan holds the plans of the evaluation, phase and training graphs in one text: with it, the phase and
  * training plans come out the same. An unknown node in it is rejected. */
-TEST(test_a_saved_plan_has_all_lists) {
+TEST(a_saved_plan_has_all_lists) {
     char text[16384];
     d9_session rejected;
     const d9_config *config = configure("cpu", "progressive: {}");
@@ -238,7 +238,7 @@ static void check_steps(const char *tricks, const step_shape *expected, int64_t 
     for (int phase = 0; phase < program->phase_count; phase++) assert_true(runs[1 + phase]); /* each phase has a step */
     int64_t alike = 0, at = 0, steps = 0; /* counting sequences of equal steps gives the same number */
     for (; at < program->steps; at += alike * d9_program_batches(program, at), steps += alike) {
-        alike = d9_program_equal_steps(program, at);
+        alike = d9_program_steps_of_list(program, at);
         const int64_t last = at + (alike - 1) * d9_program_batches(program, at);
         assert_true(alike > 0 && d9_program_list(program, last) == d9_program_list(program, at));
     }
@@ -247,7 +247,7 @@ static void check_steps(const char *tricks, const step_shape *expected, int64_t 
 
 /* An epoch has four batches: if fewer than a step's batches are left, they are taken one by one, with images of the
  * same size. */
-TEST(test_steps_have_the_batches_of_their_phase) {
+TEST(steps_have_the_batches_of_their_phase) {
     static const step_shape late[] = {{0, 1, 16}, {1, 1, 16}, {2, 1, 16}, {3, 1, 16}, {4, 1, 16},
                                       {5, 1, 16}, {6, 2, 16}, {8, 2, 16}, {10, 2, 16}},
                             two[] = {{0, 1, 16}, {1, 1, 16}, {2, 1, 16}, {3, 1, 16},
@@ -265,7 +265,7 @@ TEST(test_steps_have_the_batches_of_their_phase) {
 }
 
 /* Steps of two batches must be bit-identical to those of a run with batches twice as large. */
-TEST(test_two_batches_are_one_of_twice_the_size) {
+TEST(two_batches_are_one_of_twice_the_size) {
     static const char sgd[] = "momentum: 0.9, weight_decay: 0.01, lr: {knots: [0, 20%, end], values: [0, 0.1, 0]}",
                       decoupled[] = "weight_decay: 0.01, decoupled: on, lr: {knots: [0, end], values: [20, 1]}",
                       adamw[] =
@@ -292,7 +292,7 @@ TEST(test_two_batches_are_one_of_twice_the_size) {
 }
 
 /* An average that moves every three batches moves in the step that contains the third batch. */
-TEST(test_averages_move_with_their_batch) {
+TEST(averages_move_with_their_batch) {
     const d9_program *program = build("lookahead: {every: 3}, batch_schedule: {from: [0], batches: [2]}");
     const d9_node *move = program_node(d9_program_list(program, 0), D9_OP_LERP, "tail.slow");
     for (int64_t step = 0; step < 12; step += 2)
@@ -303,7 +303,7 @@ TEST(test_averages_move_with_their_batch) {
 static double operations(const d9_graph *graph) { return d9_graph_operations(graph, 0, graph->node_count); }
 
 /* The current step is timed; steps of another list are predicted in proportion to their operations. */
-TEST(test_seconds_left_follow_the_operations) {
+TEST(seconds_left_follow_the_operations) {
     d9_config *config = configure("auto", "progressive: {share: 0.5}");
     config->eval.every = 0;
     const d9_program *program = program_of(config, 32, 16, "f32"), *batches = build("batch_schedule: {}");
@@ -324,7 +324,7 @@ static bool has_gradient(const d9_graph *list, const char *gradient) {
     return d9_graph_find_value(list, gradient) != D9_NONE;
 }
 
-TEST(test_frozen_parameters_have_no_gradients) {
+TEST(frozen_parameters_have_no_gradients) {
     static const char *const gradients[] = {"stem.whiten.bias.grad", "stem.conv.weight.grad", "stem.norm.bias.grad",
                                             "layer1.conv.weight.grad"};
     static const struct {
@@ -348,7 +348,7 @@ TEST(test_frozen_parameters_have_no_gradients) {
 }
 
 /* The smaller images end at step 6, between the two steps at which parameters are frozen. */
-TEST(test_phases_of_sizes_and_of_freezing_overlap) {
+TEST(phases_of_sizes_and_of_freezing_overlap) {
     static const int64_t from[] = {0, 3, 6, 9, 12}, side[] = {12, 12, 16, 16};
     char tricks[256];
     snprintf(tricks, sizeof tricks, "%s, progressive: {}", freezing);
@@ -363,7 +363,7 @@ TEST(test_phases_of_sizes_and_of_freezing_overlap) {
 }
 
 /* Omitting the gradients of frozen parameters must give the bits of a run that computes and ignores them. */
-TEST(test_gradients_of_frozen_parameters_are_not_needed) {
+TEST(gradients_of_frozen_parameters_are_not_needed) {
     for (int b = 0; b < 2; b++) {
         const double *after[2];
         int64_t count = 0;
@@ -377,7 +377,7 @@ TEST(test_gradients_of_frozen_parameters_are_not_needed) {
 }
 
 /* Frozen parameters must not change, and all others must. */
-TEST(test_frozen_parameters_do_not_change) {
+TEST(frozen_parameters_do_not_change) {
     int64_t count;
     const double *at_nine = train("reference", freezing, 9, &count), *at_ten = train("reference", freezing, 10, &count),
                  *at_three = train("reference", freezing, 3, &count),
@@ -394,7 +394,7 @@ TEST(test_frozen_parameters_do_not_change) {
 }
 
 /* Two layers are frozen together, later a third; the learning rate schedule of each ends when it is frozen. */
-TEST(test_layers_freeze_at_their_steps) {
+TEST(layers_freeze_at_their_steps) {
     static const struct {
         const char *update;
         int64_t until;
@@ -426,7 +426,7 @@ TEST(test_layers_freeze_at_their_steps) {
 static const char tuning[] = "fine_tune: {head: 0.25, rates: [0, 0.1, 0.5]}";
 
 /* In the first 3 of 12 steps only the last layer has gradients; a step then costs little more than its forward pass. */
-TEST(test_only_the_last_layer_has_gradients_at_first) {
+TEST(only_the_last_layer_has_gradients_at_first) {
     static const struct {
         const char *update;
         int64_t from;
@@ -469,7 +469,7 @@ static int changed_parameters(const d9_program *program, const double *a, const 
     return changed;
 }
 
-TEST(test_layers_before_the_last_follow_except_at_rate_0) {
+TEST(layers_before_the_last_follow_except_at_rate_0) {
     static const char *const backends[] = {"reference", "cpu"};
     double *states[2][5];
     int64_t count;
@@ -486,7 +486,7 @@ TEST(test_layers_before_the_last_follow_except_at_rate_0) {
     }
 }
 
-TEST(test_a_slow_step_moves_no_quartile) {
+TEST(a_slow_step_moves_no_quartile) {
     double one[] = {4}, seven[] = {3, 1, 90, 5, 2, 4, 6};
     const d9_time_range alone = d9_time_range_of(one, 1), range = d9_time_range_times(d9_time_range_of(seven, 7), 10);
     assert_true(alone.low == 4 && alone.median == 4 && alone.high == 4);

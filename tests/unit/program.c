@@ -19,7 +19,7 @@ static const d9_program *make_program(const char *tricks, int64_t images, const 
     return program_of(config_with(tricks), images, 32, precision);
 }
 
-TEST(test_steps_and_sizes_of_buffers_are_computed) {
+TEST(steps_and_sizes_of_buffers_are_computed) {
     const d9_program *program = make_program("", 35, "f32");
     assert_int_equal(program->steps_per_epoch, 4); /* the last three images are left out */
     assert_ints(program->steps, 12, program->buffer_bytes[D9_BUFFER_ORDER], 32 * 4);
@@ -31,7 +31,7 @@ TEST(test_steps_and_sizes_of_buffers_are_computed) {
     assert_int_equal(program_of(config, 35, 32, "f32")->steps, 12);
 }
 
-TEST(test_given_learning_rates_replace_the_schedule) {
+TEST(given_learning_rates_replace_the_schedule) {
     static const double rates[] = {0.25, 4, 0.125};
     const d9_config *config = config_with("");
     const d9_extent extent = program_extent(config, 64, 32);
@@ -50,7 +50,7 @@ TEST(test_given_learning_rates_replace_the_schedule) {
 }
 
 /* A program for evaluation may have too few images for an update, or too few steps for all groups to be updated. */
-TEST(test_a_program_for_evaluation_has_no_training) {
+TEST(a_program_for_evaluation_has_no_training) {
     static const struct {
         const char *tricks;
         int64_t accumulate;
@@ -123,7 +123,7 @@ static void check_layout(const d9_program *program, const int *wanted) {
     assert_int_equal(program->buffer_bytes[D9_BUFFER_GRADIENT], program->group_elements * size);
 }
 
-TEST(test_parameters_lie_region_by_region) {
+TEST(parameters_lie_region_by_region) {
     check_layout(make_program("", 32, "f32"),
                  (const int[]){9 + 8, 8, 0, 16}); /* weights, norm scales; biases; statistics */
     const d9_program *program = make_program(program_many_tricks, 32, "f64");
@@ -133,12 +133,12 @@ TEST(test_parameters_lie_region_by_region) {
 }
 
 /* unit.models has the same number, the sum over the network's layers. */
-TEST(test_parameters_are_counted) {
+TEST(parameters_are_counted) {
     const d9_program *program = program_of(program_yaml("data: {dataset: synthetic}\n"), 1024, 32, "f32");
     assert_ints(program->trainable_count, 6573120, program->frozen_count, 0);
 }
 
-TEST(test_the_list_is_in_order) {
+TEST(the_list_is_in_order) {
     const d9_graph *g = &make_program(program_many_tricks, 32, "bf16")->train;
     assert_ints(g->nodes[0].op, D9_OP_DRAW, g->nodes[1].op, D9_OP_AUGMENT, g->nodes[2].op, D9_OP_MIX, g->nodes[3].op,
                 D9_OP_GATHER);
@@ -157,7 +157,7 @@ TEST(test_the_list_is_in_order) {
 
 /* The gradient with respect to the image adds a node for the first layer, and with a frozen whitening layer one for the
  * convolution after it. All other nodes stay in order. */
-TEST(test_the_image_gradient_adds_nodes) {
+TEST(the_image_gradient_adds_nodes) {
     static const struct {
         const char *tricks;
         int more;
@@ -184,19 +184,19 @@ TEST(test_the_image_gradient_adds_nodes) {
 }
 
 /* Building twice gives identical nodes, offsets and buffer sizes. */
-TEST(test_building_twice_gives_the_same_program) {
+TEST(building_twice_gives_the_same_program) {
     d9_text *text[] = {test_text(), test_text()};
     for (int i = 0; i < 2; i++) program_write_lists(make_program(program_many_tricks, 32, "bf16"), text[i]);
     assert_true(text[0]->size > 5000);
     assert_string_equal(d9_text_get(text[0]), d9_text_get(text[1]));
 }
 
-TEST(test_shifted_views_need_padding) {
+TEST(shifted_views_need_padding) {
     d9_views views = {.count = 3, .view = {{false, 0, 0, 1}, {true, -2, 1, 1}, {false, 1, -3, 1}}};
     assert_ints(d9_views_padding(&views), 3, d9_views_padding(&(d9_views){.count = 1, .view = {{.weight = 1}}}), 0);
 }
 
-TEST(test_settings_that_do_not_fit_are_rejected) {
+TEST(settings_that_do_not_fit_are_rejected) {
     static const struct {
         const char *tricks;
         int64_t images, side;
@@ -215,7 +215,7 @@ TEST(test_settings_that_do_not_fit_are_rejected) {
     program_of(config_with("crop: {pad: 7}, cutout: {size: 8}"), 32, 8, "f32"); /* the bounds themselves are legal */
 }
 
-TEST(test_lack_of_memory_anywhere_is_an_error) {
+TEST(lack_of_memory_anywhere_is_an_error) {
     const d9_config *config = config_with(program_many_tricks);
     const d9_extent extent = program_extent(config, 32, 32);
     planted p = {.kind = CALL_allocate};

@@ -3,8 +3,8 @@
  * that `dawn9 config` accepts must train; rejected ones must not. Three steps must give the same bits as stopping,
  * writing a checkpoint and resuming: weights, accumulators, metrics, and rows of epochs.
  *
- * usage: test_random_configs [COUNT [SEED]]    runs until COUNT (20) have trained to their end and, without a SEED,
- * each network for images and each trick has. A failure prints the seed of its draw: test_random_configs 1 SEED */
+ * usage: test_unit random_configs [COUNT [SEED]]    runs until COUNT (20) have trained to their end and, without a SEED,
+ * each network for images and each trick has. A failure prints the seed of its draw: test_unit random_configs 1 SEED */
 #include "record/safetensors.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
@@ -280,7 +280,7 @@ done:
     return came;
 }
 
-TEST(test_accepted_configurations_train_and_resume) {
+TEST(accepted_configurations_train_and_resume) {
     int counts[ENDED + 1] = {0};
     unsigned models = 0, tricks = 0;
     const unsigned all_models = (1u << image_model_count()) - 1, all_tricks = (1u << D9_TRICK_COUNT) - 1;

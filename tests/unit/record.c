@@ -119,7 +119,7 @@ static int open_bench(void **state) {
     return 0;
 }
 
-TEST_WITH(bench *bench, test_clocks_sum_their_segments, open_bench) {
+TEST_WITH(bench *bench, clocks_sum_their_segments, open_bench) {
     const d9_timeline *timeline = &bench->timeline;
     const double train = 128 + 1024 + 4096;
     assert_true(d9_timeline_sum(timeline, d9_clock_find("train_seconds"), 2) == 16 + 64 + train);
@@ -137,7 +137,7 @@ TEST_WITH(bench *bench, test_clocks_sum_their_segments, open_bench) {
 
 /* A resumed run has the segments of its earlier epochs, with start 0. Segments of epochs after that of the target do
  * not count. */
-TEST(test_a_clock_includes_earlier_epochs_of_a_resumed_run, open_bench) {
+TEST(a_clock_includes_earlier_epochs_of_a_resumed_run, open_bench) {
     d9_timeline timeline;
     d9_timeline_init(&context, &timeline, 1000);
     for (int epoch = 1; epoch <= 3; epoch++) OK(d9_timeline_add(&timeline, D9_SEGMENT_TRAIN, epoch, 0, 1 << epoch));
@@ -148,7 +148,7 @@ TEST(test_a_clock_includes_earlier_epochs_of_a_resumed_run, open_bench) {
 }
 
 /* An interrupted epoch has two segments: the target is reached at the end of the last one. */
-TEST(test_a_clock_includes_all_parts_of_an_epoch, open_bench) {
+TEST(a_clock_includes_all_parts_of_an_epoch, open_bench) {
     d9_timeline timeline;
     d9_timeline_init(&context, &timeline, 0);
     OK(d9_timeline_add(&timeline, D9_SEGMENT_TRAIN, 1, 0, 4));
@@ -159,7 +159,7 @@ TEST(test_a_clock_includes_all_parts_of_an_epoch, open_bench) {
     d9_timeline_free(&timeline);
 }
 
-TEST(test_process_clock_counts_gaps, open_bench) {
+TEST(process_clock_counts_gaps, open_bench) {
     d9_timeline timeline;
     d9_timeline_init(&context, &timeline, 10);
     OK(d9_timeline_add(&timeline, D9_SEGMENT_TRAIN, 1, 12, 20));
@@ -171,7 +171,7 @@ TEST(test_process_clock_counts_gaps, open_bench) {
     d9_timeline_free(&timeline);
 }
 
-TEST_WITH(bench *bench, test_rows_of_epochs_are_kept_only_when_resuming, open_bench) {
+TEST_WITH(bench *bench, rows_of_epochs_are_kept_only_when_resuming, open_bench) {
     d9_record record;
     open_record(bench, &record, false, 0);
     assert_file(bench, "events.jsonl", "");
@@ -199,7 +199,7 @@ TEST_WITH(bench *bench, test_rows_of_epochs_are_kept_only_when_resuming, open_be
 }
 
 /* Rows and result have the keys of the run's measure; those with TTA only if there are several views. */
-TEST_WITH(bench *bench, test_rows_and_result_have_the_keys_of_the_measure, open_bench) {
+TEST_WITH(bench *bench, rows_and_result_have_the_keys_of_the_measure, open_bench) {
     d9_record record;
     bench->config->measure = d9_measure_find("perplexity");
     open_record(bench, &record, false, 0);
@@ -228,7 +228,7 @@ TEST_WITH(bench *bench, test_rows_and_result_have_the_keys_of_the_measure, open_
 }
 
 /* A power cut may remove whole lines or half of one. Resuming replaces what is left by the rows of the checkpoint. */
-TEST_WITH(bench *bench, test_resume_restores_lost_rows, open_bench) {
+TEST_WITH(bench *bench, resume_restores_lost_rows, open_bench) {
     d9_record record;
     open_record(bench, &record, false, 0);
     for (int i = 0; i < 2; i++) OK(d9_record_epoch(&record, &bench->rows[i], bench->config->measure, 2));
@@ -242,7 +242,7 @@ TEST_WITH(bench *bench, test_resume_restores_lost_rows, open_bench) {
     }
 }
 
-TEST_WITH(bench *bench, test_another_configuration_is_rejected, open_bench) {
+TEST_WITH(bench *bench, another_configuration_is_rejected, open_bench) {
     d9_record record;
     open_record(bench, &record, false, 0);
     d9_epoch_row row = row_of(1, 90);
@@ -265,7 +265,7 @@ TEST_WITH(bench *bench, test_another_configuration_is_rejected, open_bench) {
     open_record(bench, &record, true, 1);
 }
 
-TEST_WITH(bench *bench, test_a_folder_that_cannot_be_written_is_an_error, open_bench) {
+TEST_WITH(bench *bench, a_folder_that_cannot_be_written_is_an_error, open_bench) {
     d9_record record;
     char below[600], longest[700];
     const char *path = path_in(bench, "config.yaml");
@@ -296,7 +296,7 @@ static const char *text_at(const json_t *root, const char *key) {
     return text;
 }
 
-TEST_WITH(bench *bench, test_the_result_describes_the_run, open_bench) {
+TEST_WITH(bench *bench, the_result_describes_the_run, open_bench) {
     d9_record record;
     open_record(bench, &record, false, 0);
     OK(d9_record_result(&record, &bench->result));
@@ -329,7 +329,7 @@ TEST_WITH(bench *bench, test_the_result_describes_the_run, open_bench) {
     }
 }
 
-TEST_WITH(bench *bench, test_a_resumed_run_has_no_process_clock, open_bench) {
+TEST_WITH(bench *bench, a_resumed_run_has_no_process_clock, open_bench) {
     bench->result.resumed = true;
     bench->result.epoch_to_target = 0;
     d9_text *text = test_text();
@@ -342,7 +342,7 @@ TEST_WITH(bench *bench, test_a_resumed_run_has_no_process_clock, open_bench) {
 }
 
 /* The submission has all fields that DAWNBench's README requires. */
-TEST(test_a_submission_has_all_fields, open_bench) {
+TEST(a_submission_has_all_fields, open_bench) {
     static const char *const fields[] = {"version", "author",   "authorEmail", "framework", "codeURL",
                                          "model",   "hardware", "costPerHour", "timestamp", "misc"};
     bench *bench = *state;
@@ -356,7 +356,7 @@ TEST(test_a_submission_has_all_fields, open_bench) {
     assert_int_equal(strlen(text_at(root, "timestamp")), 10);
 }
 
-TEST(test_files_of_an_earlier_run_are_removed, open_bench) {
+TEST(files_of_an_earlier_run_are_removed, open_bench) {
     static const char *const names[] = {"result.json", "submission.json", "predictions.safetensors",
                                         "model.safetensors"};
     bench *bench = *state;
@@ -371,7 +371,7 @@ TEST(test_files_of_an_earlier_run_are_removed, open_bench) {
     }
 }
 
-TEST_WITH(bench *bench, test_predictions_are_saved, open_bench) {
+TEST_WITH(bench *bench, predictions_are_saved, open_bench) {
     const int32_t top1[3] = {1, 2, 9}, labels[3] = {1, 0, 9};
     const float confidence[3] = {0.5f, 0.25f, 1};
     d9_record record;
@@ -392,7 +392,7 @@ TEST_WITH(bench *bench, test_predictions_are_saved, open_bench) {
 }
 
 /* A configuration file whose name is not UTF-8 still gets its record. */
-TEST_WITH(bench *bench, test_a_title_that_is_not_utf8_is_recorded, open_bench) {
+TEST_WITH(bench *bench, a_title_that_is_not_utf8_is_recorded, open_bench) {
     d9_record record;
     const char *title = bench->config->title;
     bench->config->title = "na\xefve";
@@ -404,7 +404,7 @@ TEST_WITH(bench *bench, test_a_title_that_is_not_utf8_is_recorded, open_bench) {
     bench->config->title = title;
 }
 
-TEST(test_json_numbers_are_null_unless_finite) {
+TEST(json_numbers_are_null_unless_finite) {
     const json_t *null = run_json(d9_json_number(INFINITY)), *real = run_json(d9_json_number(-2.5));
     assert_true(json_is_null(null) && json_real_value(real) == -2.5);
 }

@@ -440,7 +440,7 @@ TEST(recurrences_agree_with_equations_by_hand) {
 
 TEST(norm_moves_the_running_statistics) {
     op_case c;
-    op_live live;
+    op_open_case live;
     int spec = 0;
     while (op_spec_op(spec) != D9_OP_NORM) spec++;
     op_case_make(&c, &context, spec + 1, D9_F64, D9_F64,
@@ -576,7 +576,7 @@ TEST(pooling_lets_nan_win_and_takes_the_first_maximum) {
     const double x[] = {1, NAN, 5, 5, 0, /* windows {1, NaN, 9, 2}, {5, 5, 5, 4}; the last column is in none */
                         9, 2,   5, 4, 7};
     const double dx[] = {0, 10, 20, 0, 0, 0, 0, 0, 0, 0};
-    op_live live;
+    op_open_case live;
     op_case_begin(&c, &context, "pool", D9_F64, D9_F64, OP_FILL_RANDOM);
     pool.inputs[0] = back.inputs[1] = op_with_content(&c, "x", D9_F64, (d9_shape){4, {1, 2, 5, 1}}, x);
     back.inputs[0] = op_with_content(&c, "dy", D9_F64, (d9_shape){4, {1, 1, 2, 1}}, (double[]){10, 20});
@@ -595,7 +595,7 @@ TEST(pooling_lets_nan_win_and_takes_the_first_maximum) {
 
 TEST(metrics_add_up_and_note_the_first_bad_step) {
     op_case c;
-    op_live live;
+    op_open_case live;
     d9_node node = {.op = D9_OP_METRICS, .input_count = 4, .output_count = 1};
     double loss[] = {1, 2.5, 0.25}, metrics[4];
     const double logits[] = {1, 3, 2, 5, 5, 0, -1, -3, -2},
@@ -623,7 +623,7 @@ TEST(metrics_add_up_and_note_the_first_bad_step) {
 TEST(a_wrong_index_is_rejected) {
     for (int i = 0; i < op_spec_count(); i++) {
         op_case c;
-        op_live live;
+        op_open_case live;
         d9_op op = op_spec_op(i);
         int input = op == D9_OP_DRAW ? 0 : 1;
         if (op != D9_OP_DRAW && op != D9_OP_GATHER && op != D9_OP_AUGMENT && op != D9_OP_TOKENS && op != D9_OP_EMBED &&

@@ -28,7 +28,7 @@ static const struct {
     double rate;
 } published[] = {{1, 1.0 / 194}, {97, 0.5}, {194, 1.0}, {485, 0.55}, {776, 0.1}, {970, 0.1}};
 
-TEST(test_dawn94_has_the_published_learning_rates) {
+TEST(dawn94_has_the_published_learning_rates) {
     const d9_schedule lr = load("dawn94.yaml")->train.lr;
     const d9_program *program = load_program("dawn94.yaml");
     assert_ints(program->steps_per_epoch, 97, program->steps, 970);
@@ -50,7 +50,7 @@ TEST(test_dawn94_has_the_published_learning_rates) {
 }
 
 /* The average moves after steps 1, 6, 11, ... of each epoch: 20 of 97. */
-TEST(test_dawn94_averages_every_five_steps) {
+TEST(dawn94_averages_every_five_steps) {
     const d9_program *program = load_program("dawn94.yaml");
     const d9_node *average = program_node(&program->train, D9_OP_LERP, "tail.average");
     NEAR(d9_coefficient_at(program, &average->as.lerp.ratio, 0), pow(0.99, 5), 1e-15);
@@ -73,7 +73,7 @@ static const struct {
     {"airbench94.yaml", 118147360, 3 * 118147360.0 - 2 * 276768, 6, 3 * 48, 24 * 64 * 9 * 31 * 31, 358},
 };
 
-TEST(test_operations_are_counted) {
+TEST(operations_are_counted) {
     for (size_t i = 0; i < sizeof computed / sizeof *computed; i++) {
         const d9_program *program = load_program(computed[i].path);
         const double batch = (double)program->extent.batch, step = 2 * computed[i].step * batch,
@@ -113,7 +113,7 @@ TEST(an_evaluation_of_a_stream_counts_its_own_columns) {
 /* Hiverge's 245 steps, from step 0: each learning rate falls from its peak to a 245th of it in the last step; that of
  * the whitening bias falls over seven steps. Filters are renormalised in step s if the last time was at least
  * 2 + int(15 (s + 1) / 245) steps before. */
-TEST(test_speed94_has_the_published_learning_rates) {
+TEST(speed94_has_the_published_learning_rates) {
     const d9_program *p = load_program("speed94.yaml");
     assert_ints(p->steps_per_epoch, 32, p->steps, 245);
     const d9_update_attributes *head = update_of(p, D9_OP_UPDATE, "update.weights"),
@@ -144,7 +144,7 @@ static double forward_of(double side) {
 /* The record of July 2026: learning rates fall over 272 of 284 steps, to a twentieth; images have 24, 28 and 32
  * pixels for 96, 96 and 92 steps; from step 264 on, every four steps the weights become their moving average, which
  * keeps 0.7 of itself. */
-TEST(test_fewest94_has_the_published_steps) {
+TEST(fewest94_has_the_published_steps) {
     const d9_program *p = load_program("fewest94.yaml");
     assert_ints(p->steps_per_epoch, 32, p->steps, 284);
     const d9_update_attributes *head = update_of(p, D9_OP_UPDATE, "update.weights"), *filters = program_first_muon(p);
@@ -181,7 +181,7 @@ TEST(test_fewest94_has_the_published_steps) {
     NEAR(1e-12 * (d9_train_operations(p, 0) + 6 * 2 * 10000 * forward_of(32)), 241, 0.5); /* with six views */
 }
 
-TEST(test_a_schedule_is_constant_before_the_first_and_after_the_last_knot) {
+TEST(a_schedule_is_constant_before_the_first_and_after_the_last_knot) {
     const d9_knot knots[] = {{1, D9_KNOT_EPOCHS}, {2, D9_KNOT_EPOCHS}};
     d9_schedule s = SCHEDULE(2, knots, 3, 5);
     assert_true(d9_schedule_at(&s, 0, 10, 4) == 3); /* epoch 0.1 */
@@ -200,7 +200,7 @@ TEST(test_a_schedule_is_constant_before_the_first_and_after_the_last_knot) {
     assert_true(d9_schedule_at(&one, 0, 10, 4) == 7 && d9_schedule_at(&one, 30, 10, 4) == 7);
 }
 
-TEST(test_knots_have_their_units) {
+TEST(knots_have_their_units) {
     const d9_knot knots[] = {
         {0, D9_KNOT_EPOCHS}, {25, D9_KNOT_PERCENT}, {3, D9_KNOT_BEFORE_END}, {0, D9_KNOT_BEFORE_END}};
     d9_schedule s = SCHEDULE(4, knots, 0, 8, 2, 0); /* 0, 2, 5 and 8 of 8 epochs */
@@ -213,7 +213,7 @@ TEST(test_knots_have_their_units) {
 }
 
 /* A knot that a short run places before the previous knot is moved to that knot, where the schedule then jumps. */
-TEST(test_knots_never_go_back) {
+TEST(knots_never_go_back) {
     const d9_knot knots[] = {
         {0, D9_KNOT_EPOCHS}, {1.5, D9_KNOT_EPOCHS}, {2, D9_KNOT_BEFORE_END}, {0, D9_KNOT_BEFORE_END}};
     d9_schedule s = SCHEDULE(4, knots, 0, 3, 1, 0); /* of 2 epochs: 0, 1.5, 0 -> 1.5, 2 */
@@ -229,7 +229,7 @@ TEST(test_knots_never_go_back) {
 /* 80 steps, 16 of them warm-up, compared with the closed form of PyTorch's LinearLR, and after them with the closed and
  * the recursive form of CosineAnnealingLR. PyTorch uses the learning rate at the start of a step (lr.at: start), not
  * the one at its end. */
-TEST(test_a_cosine_equals_pytorchs) {
+TEST(a_cosine_equals_pytorchs) {
     static const char *const warmups[] = {"2", "20%", "end-8"};
     const double start = 0.01, peak = 0.4, end = 0.002, pi = acos(-1);
     for (int w = 0; w < 3; w++) {
@@ -254,7 +254,7 @@ TEST(test_a_cosine_equals_pytorchs) {
 }
 
 /* Without a warm-up the first step has the peak, and the learning rates of n steps sum to (n + 1) / 2 peaks. */
-TEST(test_a_cosine_without_warmup_starts_at_its_peak) {
+TEST(a_cosine_without_warmup_starts_at_its_peak) {
     const d9_schedule lr = program_yaml("train: {lr: {shape: cosine, peak: 3, at: start}}\n")->train.lr;
     double sum = 0;
     for (int i = 0; i < 50; i++) sum += d9_schedule_at(&lr, i, 5, 10);
@@ -263,7 +263,7 @@ TEST(test_a_cosine_without_warmup_starts_at_its_peak) {
 }
 
 /* A warm-up at least as long as the run leaves no cosine. */
-TEST(test_a_schedule_that_only_warms_up_is_recognised) {
+TEST(a_schedule_that_only_warms_up_is_recognised) {
     static const struct {
         const char *lr;
         double epochs;
@@ -279,7 +279,7 @@ TEST(test_a_schedule_that_only_warms_up_is_recognised) {
 }
 
 /* d9_schedule_unreached finds the first knot beyond the end whose value differs from the previous knot's; 0: none. */
-TEST(test_knots_beyond_the_end_are_found) {
+TEST(knots_beyond_the_end_are_found) {
     static const struct {
         const char *lr;
         double epochs, knot, value;
@@ -299,7 +299,7 @@ TEST(test_knots_beyond_the_end_are_found) {
     }
 }
 
-TEST(test_fractional_epochs_give_whole_steps) {
+TEST(fractional_epochs_give_whole_steps) {
     const d9_config *config = program_yaml("data: {dataset: synthetic}\ntrain: {epochs: 2.5, batch_size: 12, "
                                            "lr: {knots: [0, 50%%, end], values: [0, 1, 0]}}\n");
     const d9_program *program = program_of(config, 100, 32, "f32"); /* eight steps per epoch, four images left out */
@@ -317,7 +317,7 @@ static void assert_when(d9_when when, const char *pattern) { /* a character per 
     assert_string_equal(got, pattern);
 }
 
-TEST(test_a_node_runs_by_interval_offset_and_range) {
+TEST(a_node_runs_by_interval_offset_and_range) {
     assert_when((d9_when){0}, "xxxxxxxxxxxxxxxx");
     assert_when((d9_when){.every = 1}, "xxxxxxxxxxxxxxxx");
     assert_when((d9_when){.every = 3}, "x..x..x..x..x..x");

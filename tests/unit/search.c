@@ -37,7 +37,7 @@ static const char *value_of(const d9_arm *arm, const char *key) {
 
 /* The values were computed by a separate program in Python from Philox (SC11), SHA-256 and the description in sample.c.
  */
-TEST(test_values_follow_from_seed_trial_and_place) {
+TEST(values_follow_from_seed_trial_and_place) {
     static const char *const rows[3][5] = {
         {"0.6865", "0.002063", "[4, 4, 8, 8]", "on", "off"},
         {"0.6239", "0.0007242", "[8, 8, 8, 8]", "on", "{alpha: 0.3949}"},
@@ -60,7 +60,7 @@ TEST(test_values_follow_from_seed_trial_and_place) {
     assert_string_equal(experiment->arms[2].name, "trial0003");
 }
 
-TEST(test_values_do_not_depend_on_other_ranges_or_trials) {
+TEST(values_do_not_depend_on_other_ranges_or_trials) {
     d9_experiment *one = experiment_load(SEARCH "3\n  ranges:\n" MOMENTUM OTHERS),
                   *other = experiment_load(SEARCH "4\n  ranges:\n" OTHERS MOMENTUM),
                   *reseeded = experiment_load("config: tiny.yaml\nsearch:\n  trials: 3\n  ranges:\n" MOMENTUM);
@@ -72,7 +72,7 @@ TEST(test_values_do_not_depend_on_other_ranges_or_trials) {
     assert_true(equal < 3);
 }
 
-TEST(test_values_fill_their_ranges) {
+TEST(values_fill_their_ranges) {
     d9_experiment *experiment =
         experiment_load("config: tiny.yaml\nsearch:\n  trials: 400\n  ranges:\n"
                         "    train.momentum: {uniform: [0.5, 0.9]}\n    train.epochs: {whole: [1, 4]}\n"
@@ -93,7 +93,7 @@ TEST(test_values_fill_their_ranges) {
 }
 
 /* Of this range, four significant digits would leave only six numbers. */
-TEST(test_a_narrow_range_has_many_values) {
+TEST(a_narrow_range_has_many_values) {
     d9_experiment *experiment = experiment_load(
         "config: tiny.yaml\nsearch:\n  trials: 60\n  ranges: {train.momentum: {uniform: [0.9895, 0.98999]}}\n");
     int values = 0;
@@ -107,7 +107,7 @@ TEST(test_a_narrow_range_has_many_values) {
     assert_true(values > 45); /* 490 numbers */
 }
 
-TEST(test_rungs_of_epochs_are_arms_of_the_trial) {
+TEST(rungs_of_epochs_are_arms_of_the_trial) {
     d9_experiment *experiment = experiment_load(SEARCH "9\n  rungs: {train.epochs: [0.5, 2]}\n  ranges:\n" MOMENTUM);
     assert_ints(experiment->arm_count, 18, experiment->seed_count, 1);
     const d9_arm *arm = &experiment->arms[2 * 4 + 1];
@@ -118,7 +118,7 @@ TEST(test_rungs_of_epochs_are_arms_of_the_trial) {
 
 /* ---- rejected trials and rejected files ---- */
 
-TEST(test_a_rejected_trial_has_failed) {
+TEST(a_rejected_trial_has_failed) {
     d9_experiment *experiment = experiment_load(
         "config: tiny.yaml\nsearch:\n  trials: 12\n  ranges: {train.momentum: {uniform: [0.5, 1.5]}}\n");
     int rejected = 0;
@@ -143,7 +143,7 @@ static void assert_rejected_with(const char *yaml, const d9_experiment_options *
 #define NINE(text)   "config: tiny.yaml\nsearch:\n  trials: 9\n" text
 #define RANGES(text) NINE("  ranges: {train.momentum: {uniform: [0.5, 0.9]}}\n" text)
 
-TEST(test_invalid_searches_are_rejected_with_their_place) {
+TEST(invalid_searches_are_rejected_with_their_place) {
     static const char *const rows[][2] = {
         {"config: tiny.yaml\nsearch: 3\n", ":2:9 search trials ranges"},
         {"config: tiny.yaml\nsearch: {ranges: {}}\n", ":2:9 search trials"},
@@ -210,7 +210,7 @@ static d9_experiment bare_search(int trials, bool by_seeds, int rung_count, cons
     return experiment;
 }
 
-static int64_t next_run(const d9_experiment *experiment, const d9_run_seen *seen) {
+static int64_t next_run(const d9_experiment *experiment, const d9_run_summary *seen) {
     int64_t index;
     OK(d9_experiment_next(&context, experiment, seen, &index));
     return index;
@@ -218,7 +218,7 @@ static int64_t next_run(const d9_experiment *experiment, const d9_run_seen *seen
 
 /* One process: each run ends before the next is selected. Nine trials with rungs of 1, 2 and 4 epochs; the score of a
  * trial is that in `scores`, plus 10 for each rung after the first. */
-TEST(test_the_best_third_of_a_rung_is_promoted) {
+TEST(the_best_third_of_a_rung_is_promoted) {
     static const double rungs[] = {1, 2, 4};
     static const double scores[TRIALS] = {5, 3, 4, 9, 1, 2, 7, 8, 6};
     /* The number of a run is 3 x trial + rung. A third of the trials of a rung is promoted, rounded down:
@@ -229,28 +229,28 @@ TEST(test_the_best_third_of_a_rung_is_promoted) {
      *   9 trials at rung 0: the best three, 3, 7 and 6, have been promoted already, so the search ends */
     static const int64_t wanted[] = {0, 3, 6, 1, 9, 10, 12, 15, 18, 19, 11, 21, 22, 24, -1};
     const d9_experiment experiment = bare_search(TRIALS, false, 3, rungs);
-    d9_run_seen seen[RUNS_MAX] = {0};
+    d9_run_summary seen[RUNS_MAX] = {0};
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
         const int64_t index = next_run(&experiment, seen);
         if (index != wanted[i])
             fail_msg("selection %zu is run %lld, must be %lld", i, (long long)index, (long long)wanted[i]);
-        if (index >= 0) seen[index] = (d9_run_seen){D9_RUN_DONE, scores[index / 3] + 10 * (double)(index % 3), 1, 1};
+        if (index >= 0) seen[index] = (d9_run_summary){D9_RUN_DONE, scores[index / 3] + 10 * (double)(index % 3), 1, 1};
     }
 }
 
-TEST(test_runs_of_other_processes_and_failed_runs_are_not_selected) {
+TEST(runs_of_other_processes_and_failed_runs_are_not_selected) {
     static const double rungs[] = {1, 2};
     const d9_experiment experiment = bare_search(TRIALS, false, 2, rungs);
-    d9_run_seen seen[RUNS_MAX] = {0};
+    d9_run_summary seen[RUNS_MAX] = {0};
     seen[0].kind = D9_RUN_RUNNING; /* trial 0 runs in another process, so this one starts trial 1 */
     assert_int_equal(next_run(&experiment, seen), 2);
     seen[2].kind = D9_RUN_STOPPED; /* an interrupted run comes first */
     assert_int_equal(next_run(&experiment, seen), 2);
     seen[2].kind = D9_RUN_FAILED; /* a failed run is not repeated, and does not count in its rung */
     assert_int_equal(next_run(&experiment, seen), 4);
-    seen[0] = (d9_run_seen){D9_RUN_DONE, 1, 1, 1}, seen[4] = (d9_run_seen){D9_RUN_DONE, 2, 1, 1};
+    seen[0] = (d9_run_summary){D9_RUN_DONE, 1, 1, 1}, seen[4] = (d9_run_summary){D9_RUN_DONE, 2, 1, 1};
     assert_int_equal(next_run(&experiment, seen), 6); /* a third of two trials is less than one: no promotion */
-    seen[6] = (d9_run_seen){D9_RUN_DONE, 0, 1, 1};
+    seen[6] = (d9_run_summary){D9_RUN_DONE, 0, 1, 1};
     assert_int_equal(next_run(&experiment, seen), 5);
     seen[5].kind = D9_RUN_FAILED; /* a promoted run failed: the second best is not promoted instead */
     assert_int_equal(next_run(&experiment, seen), 8);
@@ -259,12 +259,12 @@ TEST(test_runs_of_other_processes_and_failed_runs_are_not_selected) {
 }
 
 /* A rung of seeds has several runs, and the score of a trial is the mean over all its seeds. */
-TEST(test_a_rung_of_seeds_has_several_runs) {
+TEST(a_rung_of_seeds_has_several_runs) {
     static const double rungs[] = {1, 3};
     const d9_experiment experiment = bare_search(4, true, 2, rungs);
-    d9_run_seen seen[RUNS_MAX] = {0};
+    d9_run_summary seen[RUNS_MAX] = {0};
     static const double first[] = {1, 3, 2};
-    for (int t = 0; t < 3; t++) seen[t] = (d9_run_seen){D9_RUN_DONE, first[t], 1, 1};
+    for (int t = 0; t < 3; t++) seen[t] = (d9_run_summary){D9_RUN_DONE, first[t], 1, 1};
     assert_int_equal(next_run(&experiment, seen), 4 + 1); /* seed 2 of trial 1 */
     seen[4 + 1].kind = D9_RUN_RUNNING;
     assert_int_equal(next_run(&experiment, seen), 8 + 1); /* seed 3 of trial 1, while seed 2 runs */
@@ -279,25 +279,25 @@ TEST(test_a_rung_of_seeds_has_several_runs) {
 }
 
 /* Trial 0 is best and expensive; 1 is nearly as good and cheap; 2 is bad and cheaper still; 3 to 5 are dominated. */
-TEST(test_trials_are_promoted_by_the_frontier) {
+TEST(trials_are_promoted_by_the_frontier) {
     static const double rungs[] = {1, 2};
     static const double gains[] = {9, 8, 1, 8.5, 7, 0}, teraflop[] = {100, 50, 10, 120, 60, 200};
     d9_experiment experiment = bare_search(6, false, 2, rungs);
-    d9_run_seen seen[RUNS_MAX] = {0};
-    for (int t = 0; t < 6; t++) seen[2 * t] = (d9_run_seen){D9_RUN_DONE, gains[t], teraflop[t], 1};
+    d9_run_summary seen[RUNS_MAX] = {0};
+    for (int t = 0; t < 6; t++) seen[2 * t] = (d9_run_summary){D9_RUN_DONE, gains[t], teraflop[t], 1};
     assert_int_equal(next_run(&experiment, seen), 1);
-    seen[1] = (d9_run_seen){D9_RUN_DONE, 9, 200, 1};
+    seen[1] = (d9_run_summary){D9_RUN_DONE, 9, 200, 1};
     assert_int_equal(next_run(&experiment, seen), 2 * 3 + 1); /* by score alone: trial 3, 8.5 */
     experiment.search.promote = D9_PROMOTE_FRONTIER;
     assert_int_equal(next_run(&experiment, seen), 2 * 1 + 1); /* trial 3 is worse and more expensive than trial 0 */
 }
 
-TEST(test_a_budget_ends_new_runs) {
+TEST(a_budget_ends_new_runs) {
     static const double rungs[] = {1, 2};
     d9_experiment experiment = bare_search(TRIALS, false, 2, rungs);
-    d9_run_seen seen[RUNS_MAX] = {0};
+    d9_run_summary seen[RUNS_MAX] = {0};
     d9_search_progress progress;
-    seen[0] = (d9_run_seen){D9_RUN_DONE, 1, 60, 1800}, seen[2] = (d9_run_seen){D9_RUN_DONE, 1, 39, 1800};
+    seen[0] = (d9_run_summary){D9_RUN_DONE, 1, 60, 1800}, seen[2] = (d9_run_summary){D9_RUN_DONE, 1, 39, 1800};
     experiment.search.teraflop = 100;
     assert_int_equal(next_run(&experiment, seen), 4);
     experiment.search.hours = 1;
@@ -311,17 +311,17 @@ TEST(test_a_budget_ends_new_runs) {
     assert_ints(progress.begun, 3, progress.finished[0], 2, progress.planned[1], 3);
 }
 
-TEST(test_a_budget_ends_a_rung_of_seeds) {
+TEST(a_budget_ends_a_rung_of_seeds) {
     static const double rungs[] = {2};
     d9_experiment experiment = bare_search(4, true, 1, rungs);
-    d9_run_seen seen[RUNS_MAX] = {{D9_RUN_DONE, 1, 60, 1800}};
+    d9_run_summary seen[RUNS_MAX] = {{D9_RUN_DONE, 1, 60, 1800}};
     assert_int_equal(next_run(&experiment, seen), 4);
     experiment.search.teraflop = 60;
     assert_int_equal(next_run(&experiment, seen), -1);
 }
 
 /* The gain is the score with all views, negated if lower is better. */
-TEST(test_gain_is_the_score_or_its_negative) {
+TEST(gain_is_the_score_or_its_negative) {
     d9_run_state run = {.kind = D9_RUN_DONE, .score = 3, .score_tta = 4, .process_seconds = NAN, .teraflop = NAN};
     for (int i = 0; d9_measure_at(i); i++) {
         const double sign = d9_measure_at(i)->higher_is_better ? 1 : -1;
@@ -334,10 +334,10 @@ TEST(test_gain_is_the_score_or_its_negative) {
 }
 
 /* The next run of a grid is the first that is neither finished, failed, running nor also a run of an earlier arm. */
-TEST(test_a_grid_takes_its_first_run_that_is_left) {
+TEST(a_grid_takes_its_first_run_that_is_left) {
     d9_experiment *experiment =
         experiment_load("config: tiny.yaml\nseeds: 2\narms: {a: {}, b: {}, c: {without: [flip]}}\n");
-    d9_run_seen seen[6] = {{.kind = D9_RUN_DONE}, {.kind = D9_RUN_WAITING}, {.kind = D9_RUN_RUNNING}};
+    d9_run_summary seen[6] = {{.kind = D9_RUN_DONE}, {.kind = D9_RUN_WAITING}, {.kind = D9_RUN_RUNNING}};
     assert_int_equal(next_run(experiment, seen), 3); /* run 1 is of arm b, whose runs are those of arm a */
     seen[3].kind = D9_RUN_FAILED;
     assert_int_equal(next_run(experiment, seen), 5);
@@ -349,9 +349,9 @@ TEST(test_a_grid_takes_its_first_run_that_is_left) {
 }
 
 /* Reads the states of runs from their folders: a result, a failure, a rung that no trial has entered. */
-TEST(test_states_are_read_from_disk) {
+TEST(states_are_read_from_disk) {
     d9_experiment *experiment = experiment_load(SEARCH "3\n  rungs: {seeds: [1, 2]}\n  ranges:\n" MOMENTUM);
-    d9_run_seen seen[6] = {0};
+    d9_run_summary seen[6] = {0};
     const d9_run_options options = {0};
     d9_run_state made;
     bool trained;
@@ -362,7 +362,7 @@ TEST(test_states_are_read_from_disk) {
     OK(d9_experiment_update_seen(&context, experiment, out, seen));
     assert_ints(seen[0].kind, D9_RUN_DONE, next_run(experiment, seen), 1);
     assert_true(seen[0].gain == made.score && seen[0].teraflop > 0 && seen[0].seconds > 0);
-    const d9_run_seen after = d9_run_summarise(&made);
+    const d9_run_summary after = d9_run_summarise(&made);
     assert_true(fabs(after.teraflop / seen[0].teraflop - 1) < 1e-9 && after.gain == seen[0].gain);
     run_make_directory(out, "runs/trial0002/seed1");
     OK(d9_file_write(&context, run_path(out, "runs/trial0002/seed1/failure.json"), "{\"message\": \"m\"}", 16));

@@ -113,7 +113,7 @@ static void check(const row *row) {
     }
 }
 
-TEST(test_agrees_with_r) {
+TEST(agrees_with_r) {
     int rows[CALLS] = {0};
     char *table = (char *)run_read_file(D9_SOURCE_DIR "/tests/golden/statistics.tsv", NULL);
     for (char *line = table, *end; *line; line = end + 1) {
@@ -133,7 +133,7 @@ TEST(test_agrees_with_r) {
         if (rows[i] < 5) fail_msg("only %d rows of %s", rows[i], calls[i].name);
 }
 
-TEST(test_few_values_give_no_interval) {
+TEST(few_values_give_no_interval) {
     const double one[] = {94.2}, two[] = {94.0, 94.1};
     d9_sample sample;
     d9_estimate e;
@@ -155,7 +155,7 @@ TEST(test_few_values_give_no_interval) {
 }
 
 /* Without variance there is no interval, except for the difference of equal samples, which is 0. */
-TEST(test_intervals_need_variance) {
+TEST(intervals_need_variance) {
     const double same[] = {94, 94, 94}, other[] = {93, 93, 93};
     const double trick[] = {94.21, 31.3}, without[] = {94.01, 31.1}; /* + 0.2 twice, except for rounding */
     d9_estimate e;
@@ -175,14 +175,14 @@ TEST(test_intervals_need_variance) {
     assert_true(e.error > 0 && e.low < 0.205 && e.high > 0.205);
 }
 
-TEST(test_holm_ignores_nan) {
+TEST(holm_ignores_nan) {
     const double p[] = {0.01, NAN, 0.04};
     double adjusted[3];
     d9_holm(p, 3, adjusted);
     assert_true(fabs(adjusted[0] - 0.02) < 1e-15 && isnan(adjusted[1]) && fabs(adjusted[2] - 0.04) < 1e-15);
 }
 
-TEST(test_seeds_needed_are_zero_without_an_answer) {
+TEST(seeds_needed_are_zero_without_an_answer) {
     assert_int_equal(d9_seeds_needed(D9_DESIGN_PAIRED, 0.1, NAN, 0.05, 0.8), 0);
     assert_int_equal(d9_seeds_needed(D9_DESIGN_PAIRED, 0, 0.1, 0.05, 0.8), 0);
     assert_int_equal(d9_seeds_needed(D9_DESIGN_PAIRED, 0.1, 0, 0.05, 0.8), 2);
@@ -190,7 +190,7 @@ TEST(test_seeds_needed_are_zero_without_an_answer) {
 }
 
 /* The curve's first crossing counts; outside the curve the result is NAN. */
-TEST(test_epochs_to_reach_are_at_the_first_crossing) {
+TEST(epochs_to_reach_are_at_the_first_crossing) {
     const double epochs[] = {10, 20, 30, 40}, accuracy[] = {94, 95, 94.5, 96};
     assert_true(d9_epochs_to_reach(epochs, accuracy, 4, 94.5) == 15);
     assert_true(d9_epochs_to_reach(epochs, accuracy, 4, 94) == 10);

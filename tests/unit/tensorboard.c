@@ -14,7 +14,7 @@ static void assert_message(d9_message *message, const void *bytes, size_t size) 
 }
 
 /* Examples of protobuf.dev/programming-guides/encoding, and varints of ten bytes and of a tag of two bytes. */
-TEST(test_messages_are_encoded_as_published) {
+TEST(messages_are_encoded_as_published) {
     d9_message m;
     d9_message_init(&context, &m);
     d9_message_integer(&m, 1, 150);
@@ -41,7 +41,7 @@ TEST(test_messages_are_encoded_as_published) {
 }
 
 /* Nested messages whose lengths take two and three bytes; the buffer grows between begin and end. */
-TEST(test_nested_messages_have_their_lengths) {
+TEST(nested_messages_have_their_lengths) {
     static uint8_t filling[20000];
     d9_message m;
     d9_message_init(&context, &m);
@@ -63,7 +63,7 @@ TEST(test_nested_messages_have_their_lengths) {
 }
 
 /* Examples of RFC 3720, B.4, and the usual check value of "123456789". */
-TEST(test_checksums_equal_published_ones) {
+TEST(checksums_equal_published_ones) {
     uint8_t zeros[32] = {0}, ones[32], counted[32];
     memset(ones, 0xff, sizeof ones);
     for (int i = 0; i < 32; i++) counted[i] = (uint8_t)i;
@@ -72,7 +72,7 @@ TEST(test_checksums_equal_published_ones) {
 }
 
 /* NaN and infinity are omitted, and the event stays valid. */
-TEST_WITH(const char *folder, test_values_that_are_not_finite_are_omitted, run_folder_set_up) {
+TEST_WITH(const char *folder, values_that_are_not_finite_are_omitted, run_folder_set_up) {
     double last;
     d9_tensorboard board;
     OK(d9_tensorboard_open(&context, &board, folder, 0, 1.5e9));
@@ -95,7 +95,7 @@ TEST_WITH(const char *folder, test_values_that_are_not_finite_are_omitted, run_f
 }
 
 /* TensorBoard reads files in the order of their names. The clock goes back, returns to the first time, and goes on. */
-TEST_WITH(const char *folder, test_a_later_file_is_later_by_name, run_folder_set_up) {
+TEST_WITH(const char *folder, a_later_file_is_later_by_name, run_folder_set_up) {
     static const double times[] = {1.5e9, 1.4e9, 1.5e9, 1.6e9};
     static const char *const names[] = {"1500000000.dawn9.000000010", "1500000001.dawn9.000000009",
                                         "1500000002.dawn9.000000008", "1600000000.dawn9.000000007"};
@@ -125,7 +125,7 @@ static off_t file_size(const char *path) {
     return stat(path, &state) == 0 ? state.st_size : -1;
 }
 
-TEST_WITH(const char *folder, test_full_disk_and_lack_of_memory_leave_the_file, run_folder_set_up) {
+TEST_WITH(const char *folder, full_disk_and_lack_of_memory_leave_the_file, run_folder_set_up) {
     d9_system failing = *d9_system_default();
     d9_tensorboard board;
     OK(d9_tensorboard_open(&context, &board, folder, 0, 1.5e9));

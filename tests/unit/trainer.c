@@ -6,10 +6,10 @@
 #include "tests/support/test.h"
 #include "train/evaluation.h"
 
-#define RUN_TEST(name) TEST_WITH(run_bench *b, name, run_bench_set_up)
+#define RUN_TEST(name) TEST_WITH(run_fixture *b, name, run_bench_set_up)
 
 /* Repeats a seed in every precision, and resumes in f64 and bf16; test_a_run_resumes_from_every_step resumes in f32. */
-TEST(test_seeds_repeat_in_every_precision) {
+TEST(seeds_repeat_in_every_precision) {
     static const char *const precisions[] = {"f64", "f32", "bf16", "fp16"};
     for (int p = 0; p < 4; p++) {
         const d9_config *config = run_config("reference", precisions[p], "");
@@ -130,7 +130,7 @@ static void watch_epoch(void *user, const d9_program *program, const d9_epoch_ro
     w->with_checkpoint += run_has(w->folder, "checkpoint.safetensors");
 }
 
-static d9_train_options watched_options(const run_bench *b, watched *w) {
+static d9_train_options watched_options(const run_fixture *b, watched *w) {
     w->folder = b->folder;
     context.interrupt = &w->interrupt;
     return RUN_OPTIONS(b, .unsaved_steps = &w->unsaved,
@@ -195,7 +195,7 @@ RUN_TEST(test_evaluations_change_only_the_scores_of_epochs) {
                 once.epoch_score[2] == often->epoch_score[2]);
 }
 
-static int64_t lines_in(const run_bench *b, const char *name) {
+static int64_t lines_in(const run_fixture *b, const char *name) {
     FILE *file = fopen(run_path(b->folder, name), "r");
     int64_t lines = 0;
     assert_non_null(file);
@@ -205,7 +205,7 @@ static int64_t lines_in(const run_bench *b, const char *name) {
 }
 
 /* With a fractional eval.every, an evaluation follows the epoch in which it is due; one always follows the last. */
-TEST(test_evaluations_are_due_by_eval_every) {
+TEST(evaluations_are_due_by_eval_every) {
     static const struct {
         double every;
         const char *due; /* for epochs 1 to 8, when another epoch follows */
@@ -388,7 +388,7 @@ RUN_TEST(test_every_test_image_is_evaluated) {
 
 /* Images for which the first view is least confident use the mean of all views, the others only the first view; no
  * image of the first kind is more confident than one of the second. */
-TEST(test_the_least_confident_images_get_all_views) {
+TEST(the_least_confident_images_get_all_views) {
     enum { IMAGES = 21, CLASSES = 10, AGAIN = 5 };
     d9_evaluation evaluation;
     static double first[IMAGES][CLASSES], mean[IMAGES][CLASSES];
@@ -444,7 +444,7 @@ RUN_TEST(test_a_loss_that_is_not_finite_ends_the_run) {
 }
 
 /* A file of logits, for other frameworks, has each image as planes (C, H, W), its label and its logits. */
-static void check_logits_file(run_bench *b, d9_session *session) {
+static void check_logits_file(run_fixture *b, d9_session *session) {
     double logits[21 * 10], written[21 * 10];
     const d9_split *test = &session->dataset->test;
     const char *path = run_path(b->folder, "logits.safetensors");

@@ -142,7 +142,7 @@ CHECKPOINT_TEST(test_reading_sets_gaps_to_zero) {
     int64_t gaps = 0;
     for (int i = 0; i < 3; i++) {
         const int64_t bytes = b->session->program.buffer_bytes[buffers[i]];
-        uint8_t *held = test_room((size_t)bytes);
+        uint8_t *held = test_memory((size_t)bytes);
         memset(held, 0xff, (size_t)bytes);
         OK(b->session->backend->write(&context, b->session->device, buffers[i], 0, held, bytes));
         OK(read_back(b));
@@ -355,7 +355,7 @@ CHECKPOINT_TEST(test_wrong_sizes_of_epoch_rows_are_rejected) {
 static void check_number(bench *b, d9_tensor *at, bool last, const void *number) {
     const size_t element = d9_tensor_type_bytes(at->type);
     d9_tensor wrong = *at;
-    uint8_t *bytes = test_room(at->size);
+    uint8_t *bytes = test_memory(at->size);
     memcpy(bytes, at->bytes, at->size);
     memcpy(bytes + (last ? at->size - element : 0), number, element);
     wrong.bytes = bytes;
@@ -390,7 +390,7 @@ CHECKPOINT_TEST(test_invalid_numbers_are_rejected) {
 /* A state that could not be read again is not written, and the previous checkpoint stays. */
 CHECKPOINT_TEST(test_a_state_with_nan_is_not_written) {
     const size_t state_bytes = (size_t)b->session->program.buffer_bytes[D9_BUFFER_STATE];
-    float *numbers = test_room(state_bytes);
+    float *numbers = test_memory(state_bytes);
     OK(read_back(b));
     OK(d9_session_read(b->session, D9_BUFFER_STATE, numbers));
     numbers[0] = NAN;
@@ -421,7 +421,7 @@ static void resume_on_two(const char *folder, const char *backend, char warning[
 
 /* A run that resumes with another number of threads warns on oneDNN, whose bits depend on that number, and not on the
  * reference backend. */
-TEST_WITH(const char *folder, test_resuming_on_more_threads_warns_on_onednn, run_folder_set_up) {
+TEST_WITH(const char *folder, resuming_on_more_threads_warns_on_onednn, run_folder_set_up) {
     char warning[1024];
     resume_on_two(folder, "reference", warning);
     assert_string_equal(warning, "");

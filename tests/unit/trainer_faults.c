@@ -1,5 +1,5 @@
 /* Runs on a failing disk: the documented status, a message with the file, and no partial file. Runs in which one system
- * call fails: up to 20 calls of each kind; all, in minutes, by `test_trainer_faults all`. Also saved plans. */
+ * call fails: up to 20 calls of each kind; all, in minutes, by `test_unit trainer_faults all`. Also saved plans. */
 #include "tests/support/each_call.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
@@ -96,14 +96,14 @@ static d9_system system_on(disk *d) {
 /* The smallest images, because each test trains many times. The last checkpoint is kept. */
 static int set_up(void **state) {
     run_bench_set_up(state);
-    d9_config *config = ((run_bench *)*state)->config;
+    d9_config *config = ((run_fixture *)*state)->config;
     config->data.image_size = 8, config->keep = D9_KEEP_ALL;
     return 0;
 }
 
-#define FAULT_TEST(name) TEST_WITH(run_bench *b, name, set_up)
+#define FAULT_TEST(name) TEST_WITH(run_fixture *b, name, set_up)
 
-static void clear_folder(const run_bench *b) {
+static void clear_folder(const run_fixture *b) {
     run_folder_remove(b->folder);
     OK(d9_directory_make(&context, b->folder));
 }
@@ -114,13 +114,13 @@ static run_report train_on(disk *d, d9_train_options options) {
 }
 
 /* On a working disk, the failed run resumes and ends as without the failure. Empties the folder. */
-static void assert_recovers(run_bench *b, const char *what) {
+static void assert_recovers(run_fixture *b, const char *what) {
     const run_report rest = run_train_ok(&RUN_OPTIONS(b, .resume = true));
     run_assert_equal(&rest, run_bench_whole(b), what);
     clear_folder(b);
 }
 
-static void check_failed(run_bench *b, const run_report *report, const disk *d, const char *what) {
+static void check_failed(run_fixture *b, const run_report *report, const disk *d, const char *what) {
     if (d->hits == 0) fail_msg("%s: the fault was never met", what);
     if (report->status != D9_OUTPUT) fail_msg("%s: status %d: %s", what, (int)report->status, report->message);
     if (!strstr(report->message, b->folder)) fail_msg("%s: \"%s\" names no file", what, report->message);
@@ -263,14 +263,14 @@ FAULT_TEST(test_a_saved_plan_is_followed) {
 
 /* ---- one call fails: the k-th allocation, open, read, write and so on ---- */
 
-static run_report train_planted(run_bench *b, planted *p, bool resume) {
+static run_report train_planted(run_fixture *b, planted *p, bool resume) {
     const d9_system system = planted_system(p, run_system()); /* without syncing */
     return run_train(&RUN_OPTIONS(b, .checkpoint_every = 1, .resume = resume), &system);
 }
 
 /* The run must end with a documented status and a message, or as without the failure; resumed on a working system, it
  * must end as without the failure. */
-static void check_failing_call(run_bench *b, each_call kind, int64_t k) {
+static void check_failing_call(run_fixture *b, each_call kind, int64_t k) {
     planted p = {.kind = kind, .victim = k}, none = {.victim = 0};
     char what[64];
     snprintf(what, sizeof what, "%s %lld", each_call_names[kind], (long long)k);

@@ -29,7 +29,7 @@ static int set_up(void **state) {
 
 /* A run's result, which lives until the test ends. */
 static const d9_result *train(const bench *b) {
-    d9_result *result = test_room(sizeof *result);
+    d9_result *result = test_memory(sizeof *result);
     OK(d9_train(&context, &(d9_train_options){.config = b->config, .seed = 5, .out = b->folder, .overwrite = true},
                 result));
     return test_keep(result, free_result);
@@ -73,7 +73,7 @@ static int count_segments(const d9_result *result, d9_segment_kind kind) {
 }
 
 /* The expected rows were worked out by hand. A score of 0 means: not evaluated after that epoch. */
-TEST(test_best_row_target_and_patience_equal_those_by_hand) {
+TEST(best_row_target_and_patience_equal_those_by_hand) {
     static const struct {
         double plain[4], views[4];
         int tta;
@@ -110,7 +110,7 @@ TEST(test_best_row_target_and_patience_equal_those_by_hand) {
 }
 
 /* `last` changes neither the parameters nor the final scores; only the last row has a score with all views. */
-TEST_WITH(bench *b, test_only_the_last_evaluation_has_all_views, set_up) {
+TEST_WITH(bench *b, only_the_last_evaluation_has_all_views, set_up) {
     const d9_result *last = train(b);
     assert_string_equal(last->params_sha256, b->every.params_sha256);
     assert_true(last->score == b->every.score && last->score_tta == b->every.score_tta &&
@@ -122,7 +122,7 @@ TEST_WITH(bench *b, test_only_the_last_evaluation_has_all_views, set_up) {
 }
 
 /* The score with all views decides if the target is met, or the plain score in epochs evaluated without all views. */
-TEST_WITH(bench *b, test_target_is_met_by_the_scores_of_eval_tta, set_up) {
+TEST_WITH(bench *b, target_is_met_by_the_scores_of_eval_tta, set_up) {
     for (int tta = D9_EVAL_TTA_LAST; tta <= D9_EVAL_TTA_EVERY; tta++) {
         const int64_t best = lowest_row(&b->every, deciding_scores(tta), 7);
         b->config->eval.tta = tta;
@@ -133,7 +133,7 @@ TEST_WITH(bench *b, test_target_is_met_by_the_scores_of_eval_tta, set_up) {
 
 /* keep: best follows the plain scores or, with `every`, those with all views; each model that is kept is evaluated with
  * all views. */
-TEST_WITH(bench *b, test_best_follows_the_scores_of_eval_tta, set_up) {
+TEST_WITH(bench *b, best_follows_the_scores_of_eval_tta, set_up) {
     b->config->keep = D9_KEEP_BEST;
     for (int tta = D9_EVAL_TTA_LAST; tta <= D9_EVAL_TTA_EVERY; tta++) {
         const int64_t best = lowest_row(&b->every, deciding_scores(tta), 8);
@@ -152,7 +152,7 @@ TEST_WITH(bench *b, test_best_follows_the_scores_of_eval_tta, set_up) {
 
 /* Early stopping follows the plain scores or, with `every`, those with all views; the last model is evaluated with all
  * views. */
-TEST_WITH(bench *b, test_patience_follows_the_scores_of_eval_tta, set_up) {
+TEST_WITH(bench *b, patience_follows_the_scores_of_eval_tta, set_up) {
     b->config->eval.patience = 1;
     for (int tta = D9_EVAL_TTA_EVERY; tta >= D9_EVAL_TTA_LAST; tta--) {
         const int64_t rows = early_stop_epochs(&b->every, deciding_scores(tta), 1);
@@ -191,7 +191,7 @@ static bool goes_on(const bench *b, int tta, int64_t epochs) {
 
 /* With another eval.tta, another epoch may be the best. Resuming with it must be rejected if the kept model is of the
  * previously best epoch, unless the checkpoint is older than the new best epoch, which is then trained again. */
-TEST_WITH(bench *b, test_a_kept_model_of_another_epoch_is_rejected, set_up) {
+TEST_WITH(bench *b, a_kept_model_of_another_epoch_is_rejected, set_up) {
     const char *path = run_path(b->folder, "checkpoint.safetensors");
     size_t size;
     b->config->keep = D9_KEEP_BEST;
@@ -206,7 +206,7 @@ TEST_WITH(bench *b, test_a_kept_model_of_another_epoch_is_rejected, set_up) {
 }
 
 /* train.plateau follows the plain scores or, with `every`, those with all views. */
-TEST_WITH(bench *b, test_plateau_follows_the_scores_of_eval_tta, set_up) {
+TEST_WITH(bench *b, plateau_follows_the_scores_of_eval_tta, set_up) {
     b->config->train.plateau = 0.5;
     for (int tta = D9_EVAL_TTA_LAST; tta <= D9_EVAL_TTA_EVERY; tta++) {
         double factor = 1;
@@ -236,7 +236,7 @@ static void on_evaluated(void *user, const d9_program *program, int64_t seen, in
 }
 
 /* With early stopping, the final evaluation of the timeline is the repeated one, not the one that was interrupted. */
-TEST_WITH(bench *b, test_an_interrupted_last_evaluation_is_not_final, set_up) {
+TEST_WITH(bench *b, an_interrupted_last_evaluation_is_not_final, set_up) {
     d9_result result;
     b->config->eval.patience = 1, b->config->eval.tta = D9_EVAL_TTA_EVERY;
     const int64_t rows = early_stop_epochs(&b->every, with_views, 1);
@@ -262,7 +262,7 @@ TEST_WITH(bench *b, test_an_interrupted_last_evaluation_is_not_final, set_up) {
 }
 
 /* An interrupt in either of an epoch's two evaluations leaves no half of its row: the resumed run repeats both. */
-TEST_WITH(bench *b, test_an_interrupted_evaluation_is_repeated, set_up) {
+TEST_WITH(bench *b, an_interrupted_evaluation_is_repeated, set_up) {
     b->config->keep = D9_KEEP_BEST;
     const run_report whole = run_train_ok(&(d9_train_options){.config = b->config, .seed = 5});
     for (int stop = 0; stop < 2; stop++) {

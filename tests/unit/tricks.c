@@ -13,7 +13,7 @@ static d9_config *configure(network which, const tiny_model *tiny, const char *t
                                      "train: {epochs: 3, batch_size: 8, lr: {knots: [0], values: [0.1]}}\n"
                                      "tricks: {%s}\n",
                                      tricks);
-    tiny_model *own = test_room(sizeof *own);
+    tiny_model *own = test_memory(sizeof *own);
     *own = tiny ? *tiny : tiny_model_default();
     if (which == TINY) tiny_model_use(config, own);
     return config;
@@ -80,7 +80,7 @@ static void compare_parts(network which, const struct edits *row, const d9_progr
     }
 }
 
-TEST(test_each_trick_changes_only_its_parts) {
+TEST(each_trick_changes_only_its_parts) {
     assert_int_equal(sizeof table / sizeof *table, D9_TRICK_COUNT);
     for (int t = 0; t < D9_TRICK_COUNT; t++) {
         char tricks[128];
@@ -99,7 +99,7 @@ TEST(test_each_trick_changes_only_its_parts) {
 /* ---- details of each change, and errors ---- */
 
 /* The numbers of each kind of augmentation are equal in the nodes that draw and augment. In evaluation each is off. */
-TEST(test_augmentations_set_their_numbers) {
+TEST(augmentations_set_their_numbers) {
     static const struct {
         const char *tricks;
         double numbers[D9_AUGMENT_KINDS][2];
@@ -127,7 +127,7 @@ TEST(test_augmentations_set_their_numbers) {
 }
 
 /* Pixels, loss and gradient use the same share in a step; evaluation uses original images. */
-TEST(test_mixup_uses_one_share_in_a_step) {
+TEST(mixup_uses_one_share_in_a_step) {
     const d9_program *program = build(TINY, "mixup: {alpha: 0.5}"), *without = build(TINY, "flip: {}");
     const d9_graph *train = &program->train;
     const d9_node *mix = program_node(train, D9_OP_MIX, "image.mix");
@@ -145,7 +145,7 @@ TEST(test_mixup_uses_one_share_in_a_step) {
 }
 
 /* The weight of an image's own label in the loss is the share of the pixels outside the step's box. */
-TEST(test_cutmix_weighs_labels_by_their_pixels) {
+TEST(cutmix_weighs_labels_by_their_pixels) {
     const d9_program *program = build(TINY, "cutmix: {alpha: 2, probability: 0.75}");
     const d9_graph *train = &program->train;
     const d9_node *paste = program_node(train, D9_OP_PASTE, "image.paste");
@@ -168,7 +168,7 @@ TEST(test_cutmix_weighs_labels_by_their_pixels) {
 }
 
 /* The branch of every addition, and no shortcut, has a dropout whose probability grows linearly. */
-TEST(test_stochastic_depth_drops_every_branch) {
+TEST(stochastic_depth_drops_every_branch) {
     static const struct {
         const char *model;
         int branches;
@@ -211,7 +211,7 @@ TEST(test_stochastic_depth_drops_every_branch) {
 }
 
 /* The tiny network has no golden cases. A pool can move before the activation also in a network without norms. */
-TEST(test_pools_move_to_their_position) {
+TEST(pools_move_to_their_position) {
     static const struct {
         const char *tricks, *parts; /* parts: after features.0.filter */
         bool no_norm;
@@ -246,7 +246,7 @@ static void assert_shape(const d9_graph *graph, const char *name, d9_shape shape
     if (!d9_shape_equal(&program_value(graph, name)->shape, &shape)) fail_msg("%s has another shape", name);
 }
 
-TEST(test_patch_whitening_adds_a_frozen_layer) {
+TEST(patch_whitening_adds_a_frozen_layer) {
     const d9_graph *tiny = &build(TINY, "patch_whitening: {size: 3}")->train,
                    *wide = &build(RESNET9, "patch_whitening: {size: 5}")->train;
     const d9_node *whiten = program_node(tiny, D9_OP_CONV, "features.0.whiten"),
@@ -265,7 +265,7 @@ TEST(test_patch_whitening_adds_a_frozen_layer) {
     assert_int_equal(program_node(wide, D9_OP_CONV, "stem.whiten")->as.conv.pad, 2);
 }
 
-TEST(test_frozen_scales_are_not_trained) {
+TEST(frozen_scales_are_not_trained) {
     const d9_program *program = build(TINY, "frozen_bn_scale: {scale: 0.5}");
     for (int v = 0; v < program->train.value_count; v++) {
         const d9_value *value = &program->train.values[v];
@@ -274,7 +274,7 @@ TEST(test_frozen_scales_are_not_trained) {
     assert_int_equal(program->frozen_count, 4 + 6);
 }
 
-TEST(test_ema_averages_the_state) {
+TEST(ema_averages_the_state) {
     const d9_program *program = build(TINY, "ema: {momentum: 0.9, every: 3, restart_each_epoch: off}");
     const d9_graph *g = &program->train;
     const d9_node *lerp = program_node(g, D9_OP_LERP, "tail.average");
@@ -289,7 +289,7 @@ TEST(test_ema_averages_the_state) {
 
 /* After every `every`-th step (step t of T), slow = r slow + (1 - r) state with r = decay^every (t / T)^power; the
  * state becomes slow. With `last` below T, the first of these steps precedes the last `last` steps and has r = 0. */
-TEST(test_lookahead_resets_the_state_to_its_average) {
+TEST(lookahead_resets_the_state_to_its_average) {
     static const struct {
         const char *options, *steps; /* steps: of the 12, those in which slow moves */
         double power;
@@ -318,7 +318,7 @@ TEST(test_lookahead_resets_the_state_to_its_average) {
 }
 
 /* Six views: weight 1/2 for the image, 1/4 for each shifted copy, each split equally with its mirror image. */
-TEST(test_shifted_views_have_their_weights) {
+TEST(shifted_views_have_their_weights) {
     static const d9_view want[] = {{false, 0, 0, 0.25}, {false, -2, -2, 0.125}, {false, 2, 2, 0.125},
                                    {true, 0, 0, 0.25},  {true, -2, -2, 0.125},  {true, 2, 2, 0.125}};
     const d9_program *program = build(TINY, "multicrop_tta: {shift: 2}, flip_tta: {}"),
@@ -351,7 +351,7 @@ TEST(test_shifted_views_have_their_weights) {
 
 /* The trick adds a first layer. Its bias is a group of its own, which has the learning rate of the weights and is
  * trained until the given epoch. If a network has such a layer, the trick uses this layer. */
-TEST(test_whitening_bias_adds_a_layer) {
+TEST(whitening_bias_adds_a_layer) {
     static const char *const roles[] = {"stem.whiten", "stem.whiten.bias", "stem.whiten.act", "stem.conv"};
     const d9_program *program = build(RESNET9, "whitening_bias: {size: 3, bias_epochs: 1.5}, celu: {alpha: 0.3}");
     const d9_graph *train = &program->train;
@@ -381,7 +381,7 @@ TEST(test_whitening_bias_adds_a_layer) {
 
 /* With bias_anneal, the learning rate falls linearly to 0 from the multiplier times the peak of train.lr, which is 0.1;
  * the decay is divided by the multiplier. */
-TEST(test_the_learning_rate_of_the_whitening_bias_falls) {
+TEST(the_learning_rate_of_the_whitening_bias_falls) {
     const d9_program *program =
         build(RESNET9, "whitening_bias: {bias_epochs: 1.5, bias_lr_multiplier: 64, bias_anneal: on}");
     const d9_group *group =
@@ -396,7 +396,7 @@ TEST(test_the_learning_rate_of_the_whitening_bias_falls) {
 
 /* Each trainable filter, even of 1x1, has a node of its own with the filter's shape; other parameters use the usual
  * update. */
-TEST(test_muon_updates_each_filter) {
+TEST(muon_updates_each_filter) {
     const d9_program *program =
         build(RESNET9, "patch_whitening: {}, muon: {rate: 0.3, momentum: 0.5, iterations: 4, renormalise_every: 2}");
     const d9_graph *graph = &program->train;
@@ -427,7 +427,7 @@ TEST(test_muon_updates_each_filter) {
     assert_false(program_value(graph, "stem.whiten.weight")->trainable);
 }
 
-TEST(test_silu_leaves_the_first_to_gelu) {
+TEST(silu_leaves_the_first_to_gelu) {
     const d9_graph *graph = &build(RESNET9, "silu: {first: gelu}")->eval;
     int acts = 0;
     for (int n = 0; (n = d9_edit_next(graph, D9_OP_ACT, n)) != D9_NONE; n++)
@@ -435,7 +435,7 @@ TEST(test_silu_leaves_the_first_to_gelu) {
     assert_int_equal(acts, 8);
 }
 
-TEST(test_tricks_with_nothing_to_edit_or_illegal_options_are_rejected) {
+TEST(tricks_with_nothing_to_edit_or_illegal_options_are_rejected) {
     enum { NO_NORM = 1, NO_ACT = 2, NO_POOL = 4 };
     static const struct {
         int without; /* bits NO_NORM, NO_ACT, NO_POOL */
@@ -475,7 +475,7 @@ TEST(test_tricks_with_nothing_to_edit_or_illegal_options_are_rejected) {
     }
 }
 
-TEST(test_hooks_reject_what_they_cannot_edit) {
+TEST(hooks_reject_what_they_cannot_edit) {
     d9_accumulators accumulators = {0};
     d9_tail tail = {0};
     d9_views views = {.count = 1, .view = {{.weight = 1}}};
@@ -504,7 +504,7 @@ TEST(test_hooks_reject_what_they_cannot_edit) {
                      "tricks.muon train.lr 0 --without");
 }
 
-TEST(test_each_trick_is_described) {
+TEST(each_trick_is_described) {
     for (int t = 0; t < D9_TRICK_COUNT; t++) {
         const d9_trick *trick = d9_trick_at(t);
         assert_int_equal(d9_trick_index(trick->name), t);

@@ -197,7 +197,7 @@ static cell run_pair(const struct network *network, int a, int b, outcome *came)
     return TRAINED;
 }
 
-TEST(test_tricks_train_alone_and_in_pairs) {
+TEST(tricks_train_alone_and_in_pairs) {
     for (int n = 0; n < IN_PAIRS; n++)
         for (int a = 0; a < D9_TRICK_COUNT; a++)
             for (int b = a; b < D9_TRICK_COUNT; b++) {
@@ -206,8 +206,8 @@ TEST(test_tricks_train_alone_and_in_pairs) {
             }
 }
 
-/* test_tricks_train_alone_and_in_pairs must have run every pair of the list of tricks. Prints the table. */
-TEST(test_no_cell_is_empty) {
+/* tricks_train_alone_and_in_pairs must have run every pair of the list of tricks. Prints the table. */
+TEST(no_cell_is_empty) {
     static const char *const words[] = {"EMPTY", "ok", "conflict", "rejected"};
     for (int n = 0; n < IN_PAIRS; n++) {
         print_message("%s\n", networks[n].name);
@@ -224,7 +224,7 @@ TEST(test_no_cell_is_empty) {
 }
 
 /* Trains sets of tricks that may be combined, on every network. Each trick that the network accepts is in a set. */
-TEST(test_all_compatible_tricks_train_together) {
+TEST(all_compatible_tricks_train_together) {
     program_check_networks(&networks[0].recipe, NETWORKS, sizeof *networks, false);
     for (int n = 0; n < NETWORKS; n++) {
         unsigned done = 0;
@@ -239,7 +239,7 @@ TEST(test_all_compatible_tricks_train_together) {
 }
 
 /* Rejections are tested trick by trick on every network. */
-TEST(test_tricks_are_rejected_as_listed_on_every_network) {
+TEST(tricks_are_rejected_as_listed_on_every_network) {
     int rejected = 0;
     for (int n = 0; n < NETWORKS; n++)
         for (int t = 0; t < D9_TRICK_COUNT; t++)
@@ -279,7 +279,7 @@ static void write_base(const char *folder, unsigned set) {
 }
 
 /* A file that switches off one trick of its base must equal one without this trick; the other tricks stay on. */
-TEST_WITH(const char *folder, test_a_trick_that_is_off_is_absent, run_folder_set_up) {
+TEST_WITH(const char *folder, a_trick_that_is_off_is_absent, run_folder_set_up) {
     char base[RUN_PATH_BYTES + 32];
     snprintf(base, sizeof base, "base: %s/base.yaml\n", folder);
     for (int t = 0; t < D9_TRICK_COUNT; t++) {
@@ -298,7 +298,7 @@ TEST_WITH(const char *folder, test_a_trick_that_is_off_is_absent, run_folder_set
 }
 
 /* Switching off a trick that is not on is legal. */
-TEST(test_turning_off_a_trick_that_is_off_changes_nothing) {
+TEST(turning_off_a_trick_that_is_off_changes_nothing) {
     d9_text plain = program_text_of(make_config(0, -1, recipe), true);
     for (int t = 0; t < D9_TRICK_COUNT; t++)
         assert_same_program(program_text_of(make_config(0, t, recipe), true), &plain, d9_trick_at(t)->name);
@@ -320,7 +320,7 @@ static void check_effect(int network, int t, int other, const outcome *with, con
                  same_predictions ? "as without it" : "others");
 }
 
-TEST(test_each_trick_has_an_effect_beside_any_other) {
+TEST(each_trick_has_an_effect_beside_any_other) {
     for (int n = 0; n < IN_PAIRS; n++) {
         const outcome plain = train_set(&networks[n], 0);
         for (int t = 0; t < D9_TRICK_COUNT; t++)
@@ -331,8 +331,8 @@ TEST(test_each_trick_has_an_effect_beside_any_other) {
 }
 
 /* Turning one trick off while any other one is on, in a recipe with both unless they conflict, must give the program
- * and the hash of a configuration without it: test_a_trick_that_is_off_is_absent trains such programs. */
-TEST_WITH(const char *folder, test_a_trick_that_is_off_beside_any_other_is_absent, run_folder_set_up) {
+ * and the hash of a configuration without it: a_trick_that_is_off_is_absent trains such programs. */
+TEST_WITH(const char *folder, a_trick_that_is_off_beside_any_other_is_absent, run_folder_set_up) {
     char base[RUN_PATH_BYTES + 32];
     snprintf(base, sizeof base, "base: %s/base.yaml\n", folder);
     for (int on = 0; on < D9_TRICK_COUNT; on++) {

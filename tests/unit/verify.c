@@ -29,13 +29,13 @@ static void check_golden(const char *folder, const char *cases, const char *prec
     OK(v.status);
 }
 
-TEST(test_golden_cases_pass_in_f64, run_folder_set_up) {
+TEST(golden_cases_pass_in_f64, run_folder_set_up) {
     check_golden(*state, CASES, "f64");
     assert_int_equal(v.count, 32 * 5 + 3 + 1 + v.skipped); /* five groups each, the average of three, the pipeline */
     assert_int_equal(v.skipped, 2);                        /* patch statistics: CIFAR-10 is missing */
 }
 
-TEST(test_golden_cases_of_every_network_pass_in_f32, run_folder_set_up) {
+TEST(golden_cases_of_every_network_pass_in_f32, run_folder_set_up) {
     for (int i = 0; i < RUN_IMAGE_CASES + RUN_TEXT_CASES; i++) {
         check_golden(*state, run_path(CASES, run_cases[i]), "f32");
         assert_in_range(v.count - v.skipped, 5, 6);
@@ -44,7 +44,7 @@ TEST(test_golden_cases_of_every_network_pass_in_f32, run_folder_set_up) {
 }
 
 /* A row must compare all elements of its kind in the file. */
-TEST_WITH(const char *folder, test_elements_are_counted, run_folder_set_up) {
+TEST_WITH(const char *folder, elements_are_counted, run_folder_set_up) {
     static const char *const groups[][3] = {{"loss", "step", "/loss"},  {"logits", "step", "/logits"},
                                             {"gradients", "grad/", ""}, {"final state", "final/", ""},
                                             {"average", "ema/", ""},    {"evaluation", "eval/", ""}};
@@ -80,7 +80,7 @@ static void assert_tokens_rejected(const char *folder, const char *name, d9_tens
     assert_rejection(v.status, D9_DATA, words);
 }
 
-TEST_WITH(const char *folder, test_invalid_texts_and_streams_are_rejected, run_folder_set_up) {
+TEST_WITH(const char *folder, invalid_texts_and_streams_are_rejected, run_folder_set_up) {
     static const char *const text = CASES "/text_gru.safetensors", *const stream = CASES "/language_gru.safetensors";
     static int64_t zeros[4 * 14] = {0}, high[4 * 14] = {[9] = 50}, negative[4 * 14] = {[9] = -1},
                              beyond[4 * 14] = {[9] = 23};
@@ -111,7 +111,7 @@ TEST_WITH(const char *folder, test_invalid_texts_and_streams_are_rejected, run_f
     }
 }
 
-TEST_WITH(const char *folder, test_precisions_that_cannot_be_verified_are_rejected, run_folder_set_up) {
+TEST_WITH(const char *folder, precisions_that_cannot_be_verified_are_rejected, run_folder_set_up) {
     verify(folder, CASES, "f31");
     assert_rejection(v.status, D9_USAGE, "f31 f64 f32 tf32 bf16 fp16");
     verify(folder, CASES, "bf16");

@@ -238,7 +238,7 @@ static void pick_tensors(const fixture *f, bool first, int spoilt[GROUPS]) {
         }
 }
 
-TEST(test_the_unchanged_case_passes) {
+TEST(the_unchanged_case_passes) {
     fixture *f = *state;
     static const char *const precisions[] = {"f64", "f32"};
     for (int p = 0; p < 2; p++) {
@@ -249,7 +249,7 @@ TEST(test_the_unchanged_case_passes) {
 }
 
 /* Makes each expected tensor 1% too large in turn: in each round, the next tensor of every row. */
-TEST(test_each_tensor_off_by_one_percent_fails) {
+TEST(each_tensor_off_by_one_percent_fails) {
     fixture *f = *state;
     int all = 0;
     for (int round = 0, count = 1; count > 0; round++, all += count) {
@@ -266,7 +266,7 @@ TEST(test_each_tensor_off_by_one_percent_fails) {
 }
 
 /* Makes each expected tensor of whole text cases 1% too large in turn; the last token or every token is read. */
-TEST(test_each_tensor_of_texts_off_by_one_percent_fails) {
+TEST(each_tensor_of_texts_off_by_one_percent_fails) {
     static const char *const cases[] = {"text_gru", "text_lstm_layers", "language_lstm_tied", "language_elman"};
     fixture *f = *state;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
@@ -286,7 +286,7 @@ TEST(test_each_tensor_of_texts_off_by_one_percent_fails) {
 }
 
 /* Also in f32, whose sensitivity is far below one percent, a row that is off by one percent must fail. */
-TEST(test_one_percent_fails_in_f32) {
+TEST(one_percent_fails_in_f32) {
     int spoilt[GROUPS];
     pick_tensors(*state, true, spoilt);
     assert_fail(*state, spoilt, GROUPS, SCALED, "f32");
@@ -303,9 +303,9 @@ static void check_first_and_last(fixture *f, wrong how) {
     }
 }
 
-TEST(test_nan_in_a_tensor_fails) { check_first_and_last(*state, ONE_NAN); }
-TEST(test_a_missing_tensor_fails) { check_first_and_last(*state, DROPPED); }
-TEST(test_a_tensor_of_another_size_fails) { check_first_and_last(*state, CUT); }
+TEST(nan_in_a_tensor_fails) { check_first_and_last(*state, ONE_NAN); }
+TEST(a_missing_tensor_fails) { check_first_and_last(*state, DROPPED); }
+TEST(a_tensor_of_another_size_fails) { check_first_and_last(*state, CUT); }
 
 static void assert_rejected(fixture *f, const char *tensor, wrong how, const char *words) {
     static d9_tensor tensors[MAX_TENSORS];
@@ -323,7 +323,7 @@ static void assert_rejected(fixture *f, const char *tensor, wrong how, const cha
     assert_rejection(f->v.status, D9_DATA, words);
 }
 
-TEST(test_invalid_inputs_are_rejected) {
+TEST(invalid_inputs_are_rejected) {
     fixture *f = *state;
     assert_rejected(f, "init/layer1.conv.weight", DROPPED, "init/layer1.conv.weight");
     assert_rejected(f, "init/layer1.conv.weight", CUT, "init/layer1.conv.weight");
@@ -346,7 +346,7 @@ static void assert_setting_rejected(fixture *f, const char *key, json_t *value, 
     assert_metadata_rejected(f, "case", with_setting(f, row_of_metadata(f, "case")->value, key, value), words);
 }
 
-TEST(test_invalid_settings_are_rejected) {
+TEST(invalid_settings_are_rejected) {
     fixture *f = *state;
     assert_setting_rejected(f, "lr", NULL, "lr");
     assert_setting_rejected(f, "steps", json_string("two"), "steps");
@@ -358,7 +358,7 @@ TEST(test_invalid_settings_are_rejected) {
 }
 
 /* An invalid configuration in the file is D9_DATA, not D9_USAGE as on the command line. */
-TEST(test_invalid_configurations_are_rejected) {
+TEST(invalid_configurations_are_rejected) {
     fixture *f = *state;
     const char *config = row_of_metadata(f, "dawn9.config")->value;
     assert_metadata_rejected(f, "dawn9.config", NULL, "dawn9.config");
@@ -377,7 +377,7 @@ TEST(test_invalid_configurations_are_rejected) {
     assert_metadata_rejected(f, "dawn9.names", NULL, "init/stem.conv.weight");
 }
 
-TEST(test_files_that_are_no_case_are_rejected) {
+TEST(files_that_are_no_case_are_rejected) {
     fixture *f = *state;
     const char *path = write_case(f, f->tensors, f->tensor_count);
     assert_int_equal(truncate(path, 5000), 0);

@@ -114,7 +114,7 @@ static void check_error(const char *backend, const char *precision, const struct
     d9_session_close(&b.tested), d9_session_close(&b.expected), d9_release(&context, b.wrong.nodes);
 }
 
-TEST(test_planted_errors_are_found) {
+TEST(planted_errors_are_found) {
     static const char *const precisions[] = {"f32", "bf16"};
     for (size_t p = 0; p < 2; p++)
         for (size_t e = 0; e < sizeof errors / sizeof *errors; e += TEST_SHARE)
@@ -160,7 +160,7 @@ static void open_language(const char *backend, const char *precision, bool keep_
     OK(d9_session_begin_epoch(session, 0));
 }
 
-TEST(test_rules_of_a_language_model_agree) {
+TEST(rules_of_a_language_model_agree) {
     static const char *const precisions[] = {"f32", "bf16"};
     for (int p = 0; p < 2; p++) {
         bench b = {0};
@@ -178,7 +178,7 @@ TEST(test_rules_of_a_language_model_agree) {
 
 /* One rule computes the loss, the metrics and the gradient of the logits. In f32 the gradient takes over the memory of
  * the logits, in bf16 it has its own. */
-TEST(test_the_gradient_takes_over_the_memory_of_f32_logits) {
+TEST(the_gradient_takes_over_the_memory_of_f32_logits) {
     for (int p = 0; p < 2; p++) {
         d9_session session;
         open_language("cpu", p ? "bf16" : "f32", false, &session);
@@ -196,7 +196,7 @@ static void assert_close(double got, double want) {
     if (!(fabs(got - want) <= 1e-15 * fabs(want))) fail_msg("%.17g, not %.17g", got, want);
 }
 
-TEST(test_differences_equal_those_by_hand) {
+TEST(differences_equal_those_by_hand) {
     const double got[] = {3, 0, 4}, want[] = {3, 4, 0};
     const d9_tensor_difference difference = d9_tensor_difference_of(got, want, 3);
     assert_close(difference.distance, sqrt(32));
@@ -206,7 +206,7 @@ TEST(test_differences_equal_those_by_hand) {
     assert_close(d9_relative_error(difference.distance, difference.want_norm), sqrt(32) / 5);
 }
 
-TEST(test_zeros_have_no_cosine) {
+TEST(zeros_have_no_cosine) {
     const double zeros[2] = {0}, ones[] = {1, 1};
     assert_true(isnan(d9_tensor_difference_of(zeros, ones, 2).cosine));
     assert_true(isnan(d9_tensor_difference_of(ones, zeros, 2).cosine));
@@ -215,7 +215,7 @@ TEST(test_zeros_have_no_cosine) {
 }
 
 /* NaN at any position, on either side, makes the result NaN. */
-TEST(test_nan_anywhere_makes_the_error_nan) {
+TEST(nan_anywhere_makes_the_error_nan) {
     for (int i = 0; i < 6; i++) {
         double spoilt[] = {1, 2, 3};
         const double whole[] = {1, 2, 4};
@@ -228,7 +228,7 @@ TEST(test_nan_anywhere_makes_the_error_nan) {
     assert_true(isnan(d9_relative_error(NAN, 0)) && isnan(d9_relative_error(0, NAN)));
 }
 
-TEST(test_the_worse_error_is_relative_to_its_limit) {
+TEST(the_worse_error_is_relative_to_its_limit) {
     assert_true(d9_error_is_worse(2e-5, 1e-5, 1e-3, 1e-3));
     assert_false(d9_error_is_worse(1e-4, 1e-3, 1e-6, 1e-6)); /* larger, but a smaller part of its limit */
     assert_true(d9_error_is_worse(1, 0, 1e-3, 1e-5));        /* a limit of 0 is exceeded */
@@ -238,7 +238,7 @@ TEST(test_the_worse_error_is_relative_to_its_limit) {
 }
 
 /* Comparing nothing must fail. */
-TEST(test_nothing_compared_fails) {
+TEST(nothing_compared_fails) {
     static bench b;
     d9_verification self = {.sink = count_row, .user = &b};
     d9_verify_row some = {.passed = true, .compared = 1}, none = {.passed = true};
@@ -249,7 +249,7 @@ TEST(test_nothing_compared_fails) {
 }
 
 /* One failed row makes the summary fail, at any position and however few elements it compared. */
-TEST(test_the_worst_row_is_kept) {
+TEST(the_worst_row_is_kept) {
     const d9_verify_row rows[] = {{.name = "a", .error = 1e-6, .limit = 1e-5, .compared = 10, .passed = true},
                                   {.name = "b", .error = 2e-5, .limit = 1e-5, .compared = 1, .passed = false},
                                   {.name = "c", .error = 9e-6, .limit = 1e-5, .compared = 100, .passed = true}};

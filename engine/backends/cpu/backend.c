@@ -140,8 +140,8 @@ static void describe(const void *data, d9_device_info *info) {
 static const d9_rule *const tables[] = {
     d9_cpu_moments_rules, d9_cpu_norm_rules,  d9_cpu_conv_pool_rules,        d9_cpu_conv_rules,
     d9_cpu_layer_rules,   d9_cpu_recur_rules, d9_cpu_batch_and_update_rules, NULL};
-static const d9_host_kind kind_cpu = {tables, open_cpu, close_backend, describe, d9_cpu_peak_rates, NULL};
-static const d9_host_kind kind_onednn = {tables, open_onednn, close_backend, describe, d9_cpu_peak_rates, NULL};
+static const d9_device_kind kind_cpu = {tables, open_cpu, close_backend, describe, d9_cpu_peak_rates, NULL};
+static const d9_device_kind kind_onednn = {tables, open_onednn, close_backend, describe, d9_cpu_peak_rates, NULL};
 
 /* True if the bits depend on the number of threads, by which oneDNN and our AMX kernel split convolutions and sums. */
 static bool threads_matter(const char *plan_text) {

@@ -62,8 +62,8 @@ static d9_status run_concat(d9_context *context, const d9_site *site, int64_t st
     (void)context, (void)step;
     for (int i = 0; i < 2; i++) {
         const int64_t bytes = pixel_bytes(site, input(site, i));
-        const d9_cpu_runs runs = {d9_site_bytes(site, input(site, i)) / bytes, bytes, bytes, whole};
-        d9_cpu_copy_runs(d9_cpu_of(site), &runs, d9_site_data(site, input(site, i)), to);
+        const d9_cpu_block_copy runs = {d9_site_bytes(site, input(site, i)) / bytes, bytes, bytes, whole};
+        d9_cpu_copy_blocks(d9_cpu_of(site), &runs, d9_site_data(site, input(site, i)), to);
         to += bytes;
     }
     return D9_OK;
@@ -73,10 +73,10 @@ static d9_status run_slice(d9_context *context, const d9_site *site, int64_t ste
     const int64_t bytes = pixel_bytes(site, output(site, 0)), whole = pixel_bytes(site, input(site, 0));
     const int64_t element = d9_kernel_store_bytes(d9_cpu_store(site, input(site, 0)));
     const char *from = d9_site_data(site, input(site, 0));
-    const d9_cpu_runs runs = {d9_site_bytes(site, output(site, 0)) / bytes, bytes, whole, bytes};
+    const d9_cpu_block_copy runs = {d9_site_bytes(site, output(site, 0)) / bytes, bytes, whole, bytes};
     (void)context, (void)step;
-    d9_cpu_copy_runs(d9_cpu_of(site), &runs, from + site->nodes[0]->as.slice.offset * element,
-                     d9_site_data(site, output(site, 0)));
+    d9_cpu_copy_blocks(d9_cpu_of(site), &runs, from + site->nodes[0]->as.slice.offset * element,
+                       d9_site_data(site, output(site, 0)));
     return D9_OK;
 }
 

@@ -36,7 +36,7 @@ void d9_cuda_choice_key(const d9_cuda *cuda, const char *text, char key[D9_CUDA_
     if (snprintf(key, D9_CUDA_CHOICE_KEY, "%s: %s", cuda->name, text) >= D9_CUDA_CHOICE_KEY) key[0] = 0;
 }
 
-d9_status d9_cuda_open(d9_context *context, const d9_cuda_driver *driver, const d9_cuda_convolver *convolver,
+d9_status d9_cuda_open(d9_context *context, const d9_cuda_calls *driver, const d9_cuda_convolver *convolver,
                        const d9_cuda_multiplier *multiplier, const d9_cuda_reducer *reducer,
                        const d9_backend_options *options, void **backend) {
     d9_status status;

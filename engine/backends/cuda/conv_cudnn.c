@@ -189,7 +189,7 @@ static d9_status build_plan(d9_context *context, const d9_cuda *cuda, convolutio
     const d9_cudnn_target target = target_of(cuda);
     d9_cudnn_plan_free(&c->plan);
     D9_TRY(d9_cudnn_plan_make(context, &target, &c->graph, choice, &c->plan, built));
-    if (*built && c->plan.workspace_bytes > D9_CONV_MOST_WORKSPACE) *built = false;
+    if (*built && c->plan.workspace_bytes > D9_CUDNN_MOST_WORKSPACE_BYTES) *built = false;
 done:
     return status;
 }
@@ -394,7 +394,7 @@ static d9_status prepare(d9_context *context, d9_site *site) {
     d9_cudnn_choice choice;
     d9_cuda *cuda = d9_cuda_of(site);
     const d9_conv_geometry g = d9_conv_geometry_of(site);
-    const d9_conv_description description = d9_conv_describe(&g);
+    const d9_cudnn_description description = d9_cudnn_describe(&g);
     const d9_cudnn_target target = target_of(cuda);
     D9_TRY(D9_ALLOCATE(context, 1, "a convolution", &c));
     site->data = c;
@@ -496,7 +496,7 @@ static d9_status peak_rate(d9_context *context, void *backend, const d9_precisio
                                 .type = precision->compute,
                                 .tf32 = precision->tf32,
                                 .stride = 1};
-    const d9_conv_description description = d9_conv_describe(&g);
+    const d9_cudnn_description description = d9_cudnn_describe(&g);
     void *memory = NULL;
     double seconds;
     D9_TRY(d9_cudnn_graph_make(context, &target, &description, &c.graph));
@@ -519,7 +519,7 @@ static void close_convolver(d9_context *context, void *convolver) {
     if (convolver) cudnnDestroy(convolver);
 }
 
-static d9_status open_convolver(d9_context *context, const d9_cuda_driver *driver, void *state, void **convolver) {
+static d9_status open_convolver(d9_context *context, const d9_cuda_calls *driver, void *state, void **convolver) {
     d9_status status = D9_OK;
     cudnnHandle_t handle = NULL;
     cudnnStatus_t result = cudnnCreate(&handle);

@@ -15,7 +15,7 @@ static d9_conv_tensor tensor(int argument, d9_type type, const d9_shape *shape) 
                             .bytes = a * h * w * c * (int64_t)d9_type_bytes(type)};
 }
 
-int64_t d9_conv_staged_bytes(const d9_site *site, const d9_conv_description *description,
+int64_t d9_conv_staged_bytes(const d9_site *site, const d9_cudnn_description *description,
                              int64_t bytes[D9_CONV_ARGUMENTS]) {
     enum { ALIGNMENT = 256 };
     const d9_conv_geometry g = d9_conv_geometry_of(site);
@@ -29,20 +29,20 @@ int64_t d9_conv_staged_bytes(const d9_site *site, const d9_conv_description *des
     return sum;
 }
 
-d9_conv_description d9_conv_describe(const d9_conv_geometry *g) {
+d9_cudnn_description d9_cudnn_describe(const d9_conv_geometry *g) {
     static const int written[] = {[D9_CONV_FORWARD] = D9_CONV_OUTPUT,
                                   [D9_CONV_BACKWARD_DATA] = D9_CONV_IMAGE,
                                   [D9_CONV_BACKWARD_WEIGHT] = D9_CONV_WEIGHTS};
-    return (d9_conv_description){.pass = g->pass,
-                                 .tensor = {tensor(D9_CONV_IMAGE, g->type, &g->x),
-                                            tensor(D9_CONV_WEIGHTS, g->type, &g->w),
-                                            tensor(D9_CONV_OUTPUT, g->type, &g->y)},
-                                 .written = written[g->pass],
-                                 .pad = {g->pad, g->pad},
-                                 .stride = {g->stride, g->stride},
-                                 .dilation = {1, 1},
-                                 .accumulate = D9_F32,
-                                 .tf32 = g->tf32};
+    return (d9_cudnn_description){.pass = g->pass,
+                                  .tensor = {tensor(D9_CONV_IMAGE, g->type, &g->x),
+                                             tensor(D9_CONV_WEIGHTS, g->type, &g->w),
+                                             tensor(D9_CONV_OUTPUT, g->type, &g->y)},
+                                  .written = written[g->pass],
+                                  .pad = {g->pad, g->pad},
+                                  .stride = {g->stride, g->stride},
+                                  .dilation = {1, 1},
+                                  .accumulate = D9_F32,
+                                  .tf32 = g->tf32};
 }
 
 static void add_dims(const char *name, const d9_conv_tensor *t, char text[D9_CONV_TEXT]) {
@@ -51,7 +51,7 @@ static void add_dims(const char *name, const d9_conv_tensor *t, char text[D9_CON
              (long long)t->dims[1], (long long)t->dims[2], (long long)t->dims[3]);
 }
 
-void d9_conv_text(const d9_conv_description *d, char text[D9_CONV_TEXT]) {
+void d9_conv_text(const d9_cudnn_description *d, char text[D9_CONV_TEXT]) {
     static const char *const passes[] = {[D9_CONV_FORWARD] = "forward",
                                          [D9_CONV_BACKWARD_DATA] = "backward_data",
                                          [D9_CONV_BACKWARD_WEIGHT] = "backward_weight"};
@@ -63,7 +63,7 @@ void d9_conv_text(const d9_conv_description *d, char text[D9_CONV_TEXT]) {
     snprintf(text + used, D9_CONV_TEXT - used, " pad %lld stride %lld", (long long)d->pad[0], (long long)d->stride[0]);
 }
 
-double d9_conv_operations(const d9_conv_description *d) {
+double d9_conv_operations(const d9_cudnn_description *d) {
     const int64_t *y = d->tensor[D9_CONV_OUTPUT].dims, *w = d->tensor[D9_CONV_WEIGHTS].dims;
     return 2 * (double)(y[0] * y[1] * y[2] * y[3]) * (double)(w[1] * w[2] * w[3]);
 }

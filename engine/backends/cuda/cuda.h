@@ -12,7 +12,7 @@
 
 /* An implementation of convolutions: conv_cudnn.c. Rule functions as in d9_rule. */
 typedef struct d9_cuda_convolver {
-    d9_status (*open)(d9_context *context, const d9_cuda_driver *driver, void *state, void **convolver);
+    d9_status (*open)(d9_context *context, const d9_cuda_calls *driver, void *state, void **convolver);
     void (*close)(d9_context *context, void *convolver);
     void (*describe)(const void *convolver, d9_device_info *info); /* appends to version; NULL: nothing to add */
     bool (*match)(const d9_site *site);
@@ -85,7 +85,7 @@ typedef struct d9_cuda_indices {
 enum { D9_CUDA_ORDER, D9_CUDA_EVAL_ORDER, D9_CUDA_LABELS, D9_CUDA_TEXTS, D9_CUDA_EVAL_TEXTS, D9_CUDA_INDICES };
 
 typedef struct d9_cuda {
-    const d9_cuda_driver *driver;
+    const d9_cuda_calls *driver;
     void *state; /* the driver's state */
     d9_cuda_stream stream;
     const d9_cuda_convolver *convolver;
@@ -120,16 +120,16 @@ typedef struct d9_cuda {
 static inline d9_cuda *d9_cuda_of(const d9_site *site) { return site->backend; }
 static inline d9_cuda_stream d9_cuda_stream_of(const d9_site *site) { return d9_cuda_of(site)->stream; }
 
-/* ---- device (backend.c, order.c): entries of d9_host_kind and d9_backend; tables of rules ---- */
-D9_MUST_USE d9_status d9_cuda_open(d9_context *context, const d9_cuda_driver *driver,
-                                   const d9_cuda_convolver *convolver, const d9_cuda_multiplier *multiplier,
-                                   const d9_cuda_reducer *reducer, const d9_backend_options *options, void **backend);
+/* ---- device (backend.c, order.c): entries of d9_device_kind and d9_backend; tables of rules ---- */
+D9_MUST_USE d9_status d9_cuda_open(d9_context *context, const d9_cuda_calls *driver, const d9_cuda_convolver *convolver,
+                                   const d9_cuda_multiplier *multiplier, const d9_cuda_reducer *reducer,
+                                   const d9_backend_options *options, void **backend);
 void d9_cuda_close(d9_context *context, void *backend);
 void d9_cuda_describe(const void *backend, d9_device_info *info);
 d9_status d9_cuda_peak_rates(d9_context *context, void *backend, const d9_precision *precision,
                              d9_peak_rates *peak_rates);
 extern const d9_host_memory d9_cuda_memory;
-extern const d9_rule *const d9_cuda_tables[];
+extern const d9_rule *const d9_cuda_rule_tables[];
 extern const d9_rule d9_cuda_moments_rules[]; /* moments.c */
 /* Allocates the buffers and the other data of the program; if it is too large, fails as d9_cuda_check_memory does. */
 d9_status d9_cuda_allocate(d9_context *context, d9_device *device, const d9_program *program);
@@ -168,7 +168,7 @@ d9_status d9_cuda_load(d9_context *context, d9_plan *plan);
 d9_status d9_cuda_run(d9_context *context, d9_plan *plan, int64_t step);
 /* After a call with `reset`, the first few runs of every rule are timed with events, without CUDA graphs; later ones
  * are assumed to take their mean. */
-int d9_cuda_times(d9_plan *plan, d9_node_time *rows, int capacity, bool reset);
+int d9_cuda_times(d9_plan *plan, d9_rule_time *rows, int capacity, bool reset);
 
 /* ---- sums of gradients over the processes (sums.c) ---- */
 typedef struct d9_cuda_segment {
@@ -207,10 +207,10 @@ D9_MUST_USE d9_status d9_cuda_time_fallible(d9_context *context, const d9_cuda *
 D9_MUST_USE d9_status d9_cuda_fill_random(d9_context *context, const d9_cuda *cuda, d9_type type, int64_t bytes,
                                           void *to);
 
-/* Initialisers of a d9_host_kind and a d9_backend with this folder's functions. */
+/* Initialisers of a d9_device_kind and a d9_backend with this folder's functions. */
 #define D9_CUDA_KIND(open_function, describe_function)                                                                 \
     {                                                                                                                  \
-        .rules = d9_cuda_tables, .open = open_function, .close = d9_cuda_close, .describe = describe_function,         \
+        .rules = d9_cuda_rule_tables, .open = open_function, .close = d9_cuda_close, .describe = describe_function,    \
         .peak_rates = d9_cuda_peak_rates, .memory = &d9_cuda_memory                                                    \
     }
 #define D9_CUDA_BACKEND(backend_name, backend_doc, libraries_function, probe_function, open_function)                  \
@@ -302,13 +302,13 @@ d9_kernel_linear d9_cuda_linear_of(const d9_site *site);
 d9_cuda_product d9_cuda_product_of(const d9_site *site, const d9_kernel_linear *layer, d9_op pass);
 /* Our own dot products compute linear layers of up to D9_CUDA_MOST_WEIGHTS weights: 256 KiB of f32 fit into the L1
  * cache of an H100's multiprocessor, so that rereading them for every sample costs little. ResNet-9's classifier has
- * 5,120 weights. cuBLAS computes larger layers, and smaller ones of more than D9_CUDA_MOST_PAIRS multiplications: the
- * GRU on IMDB uses each of its 37,500 weights for 9,600 tokens. */
-enum { D9_CUDA_MOST_WEIGHTS = 65536, D9_CUDA_MOST_PAIRS = 1 << 27 };
+ * 5,120 weights. cuBLAS computes larger layers, and smaller ones of more than D9_CUDA_MOST_MULTIPLICATIONS
+ * multiplications: the GRU on IMDB uses each of its 37,500 weights for 9,600 tokens. */
+enum { D9_CUDA_MOST_WEIGHTS = 65536, D9_CUDA_MOST_MULTIPLICATIONS = 1 << 27 };
 
 /* True if cuBLAS computes a layer of `rows` samples and columns * depth weights. */
-static inline bool d9_cuda_is_large(int64_t rows, int64_t columns, int64_t depth) {
-    return columns * depth > D9_CUDA_MOST_WEIGHTS || rows * columns * depth > D9_CUDA_MOST_PAIRS;
+static inline bool d9_cuda_uses_cublas(int64_t rows, int64_t columns, int64_t depth) {
+    return columns * depth > D9_CUDA_MOST_WEIGHTS || rows * columns * depth > D9_CUDA_MOST_MULTIPLICATIONS;
 }
 D9_CUDA_RUN(lerp);
 D9_CUDA_RUN(copy);

@@ -104,7 +104,7 @@ done:
     return status;
 }
 
-static d9_status make_convolution(d9_context *context, const d9_conv_description *c, cudnnBackendDescriptor_t *made) {
+static d9_status make_convolution(d9_context *context, const d9_cudnn_description *c, cudnnBackendDescriptor_t *made) {
     d9_status status;
     const cudnnDataType_t compute = data_type(c->accumulate);
     const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
@@ -172,7 +172,7 @@ done:
 }
 
 d9_status d9_cudnn_graph_make(d9_context *context, const d9_cudnn_target *target,
-                              const d9_conv_description *description, d9_cudnn_graph *g) {
+                              const d9_cudnn_description *description, d9_cudnn_graph *g) {
     d9_status status = D9_OK;
     *g = (d9_cudnn_graph){.description = *description};
     for (int a = 0; a < D9_CONV_ARGUMENTS; a++) D9_TRY(make_tensor(context, &description->tensor[a], &g->tensor[a]));
@@ -235,7 +235,7 @@ static int64_t read_notes(cudnnBackendDescriptor_t engine, cudnnBackendAttribute
  * to tf32; those that compile when planned or need cuBLASLt; choices with too many knobs or too long a name. */
 enum { RANK_FIRST, RANK_WITHOUT_TENSOR_CORES, RANK_STRICT, RANKS, RANK_EXCLUDED = RANKS };
 
-static int rank_of(cudnnBackendDescriptor_t engine, const d9_conv_description *d) {
+static int rank_of(cudnnBackendDescriptor_t engine, const d9_cudnn_description *d) {
     const bool exact = d->tensor[D9_CONV_IMAGE].type == D9_F32 && !d->tf32;
     enum { MOST = 16 };
     int notes[MOST];
@@ -257,7 +257,7 @@ static int rank_of(cudnnBackendDescriptor_t engine, const d9_conv_description *d
 }
 
 static d9_status read_choice(d9_context *context, cudnnBackendDescriptor_t config,
-                             const d9_conv_description *description, d9_cudnn_choice *choice, int *rank) {
+                             const d9_cudnn_description *description, d9_cudnn_choice *choice, int *rank) {
     d9_status status = D9_OK;
     cudnnBackendDescriptor_t engine = NULL, knobs[D9_CUDNN_KNOBS] = {NULL};
     char name[D9_CUDNN_NAME];

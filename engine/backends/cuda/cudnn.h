@@ -24,11 +24,11 @@ D9_MUST_USE d9_status d9_cudnn_parse_properties(d9_context *context, const char 
                                                 cudnnBackendDescriptor_t *properties);
 
 typedef struct d9_cudnn_graph {
-    d9_conv_description description;
+    d9_cudnn_description description;
     cudnnBackendDescriptor_t tensor[D9_CONV_ARGUMENTS], convolution, operation, graph;
 } d9_cudnn_graph;
 D9_MUST_USE d9_status d9_cudnn_graph_make(d9_context *context, const d9_cudnn_target *target,
-                                          const d9_conv_description *description, d9_cudnn_graph *graph);
+                                          const d9_cudnn_description *description, d9_cudnn_graph *graph);
 void d9_cudnn_graph_free(d9_cudnn_graph *graph); /* may be partially built */
 
 /* An engine and its knobs; its name is like "e47 k2=23 k24=1". */
@@ -48,7 +48,8 @@ bool d9_cudnn_choice_parse(const char *name, d9_cudnn_choice *choice);
  * gradients: `dawn9 verify` on an H200 with cuDNN 9.19 found errors of 2.1e-3 in bf16, and less than 1e-4 for every
  * other engine. In tf32 it found 2.5e-3, where truncated inputs explain 1.0e-3. cuDNN lists this engine only if a GPU
  * is present, so only `verify` on a GPU can test this. */
-static inline bool d9_cudnn_rounds_partial_sums(const d9_cudnn_choice *choice, const d9_conv_description *description) {
+static inline bool d9_cudnn_rounds_partial_sums(const d9_cudnn_choice *choice,
+                                                const d9_cudnn_description *description) {
     return description->pass == D9_CONV_BACKWARD_WEIGHT && choice->engine == 62;
 }
 

@@ -11,7 +11,7 @@ typedef d9_status (*d9_cuda_work)(d9_context *context, void *what); /* submits w
  * interrupts and lost processes are noticed soon and CUDA's queue does not fill. */
 enum { D9_CUDA_STEPS_AHEAD = 16 };
 
-typedef struct d9_cuda_driver {
+typedef struct d9_cuda_calls {
     const char *name; /* "cuda" */
 
     /* Opens a device and one stream on it. Returns D9_DEVICE with the reason if there is none. `parallel` selects among
@@ -53,10 +53,10 @@ typedef struct d9_cuda_driver {
     /* `mark` records a time stamp in the stream; slots count from 0. `elapsed` waits for `to`. */
     d9_status (*mark)(d9_context *context, void *driver, int slot);
     d9_status (*elapsed)(d9_context *context, void *driver, int from, int to, double *seconds);
-} d9_cuda_driver;
+} d9_cuda_calls;
 
 /* The table for the CUDA runtime. Its devices are those that CUDA_VISIBLE_DEVICES shows. */
-extern const d9_cuda_driver d9_cuda_runtime;
+extern const d9_cuda_calls d9_cuda_runtime;
 
 /* Checks for a device without creating a context; returns D9_DEVICE with the reason if there is none. */
 D9_MUST_USE d9_status d9_cuda_runtime_probe(d9_context *context);

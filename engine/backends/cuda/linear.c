@@ -34,7 +34,7 @@ bool d9_cuda_large_linear_match(const d9_site *site) {
     const d9_kernel_linear s = d9_cuda_linear_of(site);
     const d9_type type = type_of(site, node->inputs[0]), y_type = type_of(site, node->outputs[0]);
     return d9_cuda_storable(type) && type_of(site, node->inputs[1]) == type && (y_type == type || y_type == D9_F32) &&
-           d9_cuda_is_large(s.samples, s.inputs, s.outputs);
+           d9_cuda_uses_cublas(s.samples, s.inputs, s.outputs);
 }
 
 /* d9_cuda_large_linear_match; also, only the bias node reads the layer's output, and output, bias and sum are f32. */

@@ -11,7 +11,7 @@ static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 /* Scratch bytes for the converted arguments of a convolution. */
 static int64_t staged_bytes(const d9_site *site) {
     const d9_conv_geometry g = d9_conv_geometry_of(site);
-    const d9_conv_description description = d9_conv_describe(&g);
+    const d9_cudnn_description description = d9_cudnn_describe(&g);
     int64_t bytes[D9_CONV_ARGUMENTS];
     return d9_conv_staged_bytes(site, &description, bytes);
 }

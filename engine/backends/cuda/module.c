@@ -35,7 +35,7 @@ static void describe(const void *backend, d9_device_info *info) {
              CURAND_VER_PATCH);
 }
 
-static const d9_host_kind kind = D9_CUDA_KIND(open_backend, describe);
+static const d9_device_kind kind = D9_CUDA_KIND(open_backend, describe);
 
 static d9_status open_device(d9_context *context, const d9_backend_options *options, d9_device **device) {
     return d9_host_open(context, &kind, options, device);

@@ -67,7 +67,7 @@ bool d9_cuda_orthogonal_match(const d9_site *site) {
  * columns, A = X^T X and the next X is by[0] X + X B. A and B are symmetric. */
 static d9_cuda_product product_of(const d9_site *site, int which) {
     const d9_cuda_orthogonal o = orthogonal_of(site);
-    const d9_cuda_orthogonal_arrays r = d9_cuda_orthogonal_divide(&o, NULL);
+    const d9_cuda_orthogonal_arrays r = d9_cuda_orthogonal_lay_out(&o, NULL);
     const bool wide = o.rows <= o.columns, gram = which == GRAM, outer = which == OUTER;
     const int64_t side = wide ? o.rows : o.columns, across = wide ? o.columns : o.rows;
     const int64_t left = outer && !wide, right = outer && wide; /* 1: X is that operand of OUTER */
@@ -90,7 +90,7 @@ static d9_cuda_product product_of(const d9_site *site, int which) {
 
 static int64_t arrays_bytes(const d9_site *site) {
     const d9_cuda_orthogonal o = orthogonal_of(site);
-    return d9_cuda_orthogonal_divide(&o, NULL).bytes;
+    return d9_cuda_orthogonal_lay_out(&o, NULL).bytes;
 }
 
 d9_status d9_cuda_orthogonal_prepare(d9_context *context, d9_site *site) {
@@ -132,7 +132,7 @@ D9_CUDA_RUN(orthogonal_update) {
     d9_status status;
     const d9_cuda_orthogonal o = orthogonal_of(site);
     const d9_cuda_filters filters = filters_of(site);
-    d9_cuda_orthogonal_arrays r = d9_cuda_orthogonal_divide(&o, d9_cuda_of(site)->scratch);
+    d9_cuda_orthogonal_arrays r = d9_cuda_orthogonal_lay_out(&o, d9_cuda_of(site)->scratch);
     const bool wide = o.rows <= o.columns;
     (void)step;
     D9_TRY(d9_cuda_check(context, site, d9_cuda_orthogonal_start(d9_cuda_stream_of(site), &o, &filters, &r)));

@@ -381,4 +381,4 @@ static const d9_rule d9_cuda_rules[] = {
     {.name = NULL},
 };
 
-const d9_rule *const d9_cuda_tables[] = {d9_cuda_rules, d9_cuda_moments_rules, NULL};
+const d9_rule *const d9_cuda_rule_tables[] = {d9_cuda_rules, d9_cuda_moments_rules, NULL};

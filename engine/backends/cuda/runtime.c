@@ -443,7 +443,7 @@ done:
     return status;
 }
 
-const d9_cuda_driver d9_cuda_runtime = {
+const d9_cuda_calls d9_cuda_runtime = {
     .name = "cuda",
     .open = open_device,
     .close = close_device,

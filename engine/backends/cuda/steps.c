@@ -325,7 +325,7 @@ void d9_cuda_plan_free(d9_context *context, d9_plan *plan) {
 
 /* ---- times ---- */
 
-int d9_cuda_times(d9_plan *plan, d9_node_time *rows, int capacity, bool reset) {
+int d9_cuda_times(d9_plan *plan, d9_rule_time *rows, int capacity, bool reset) {
     steps *s = plan->data;
     for (int i = 0; i < plan->placed_count; i++) {
         d9_placed_rule *placed = &plan->placed[i];

@@ -112,7 +112,7 @@ d9_status d9_cuda_prepare_recur_backward(d9_context *context, d9_site *site) {
     const d9_cuda_product product = d9_cuda_product_of(site, &layer, D9_OP_LINEAR_BACKWARD_WEIGHT);
     d9_cuda *cuda = d9_cuda_of(site);
     int64_t bytes = 0;
-    if (d9_cuda_is_large(layer.samples, layer.inputs, layer.outputs)) {
+    if (d9_cuda_uses_cublas(layer.samples, layer.inputs, layer.outputs)) {
         D9_TRY(cuda->multiplier->plan(context, &cuda->multiplier_state, &product, &site->data, &bytes));
         site->tf32_outputs = product.tf32 ? 1u << 1 : 0; /* the gradient of U */
     }

@@ -12,7 +12,7 @@
  * processes that share them. Warns if OpenMP starts fewer threads than the user wanted. */
 static d9_status choose_thread_count(d9_context *context, int wanted, const d9_parallel *parallel, int *given) {
     const int own = d9_default_threads() / d9_parallel_sharers(parallel);
-    const d9_status status = d9_threads_ask(context, wanted > 0 ? wanted : own > 0 ? own : 1, given);
+    const d9_status status = d9_openmp_threads_prepare(context, wanted > 0 ? wanted : own > 0 ? own : 1, given);
     if (status == D9_OK && *given < wanted)
         d9_log(context, D9_LOG_WARNING,
                "threads: OpenMP gives %d of %d (OMP_THREAD_LIMIT, OMP_MAX_ACTIVE_LEVELS): using %d", *given, wanted,
@@ -20,7 +20,7 @@ static d9_status choose_thread_count(d9_context *context, int wanted, const d9_p
     return status;
 }
 
-d9_status d9_host_open(d9_context *context, const d9_host_kind *kind, const d9_backend_options *options,
+d9_status d9_host_open(d9_context *context, const d9_device_kind *kind, const d9_backend_options *options,
                        d9_device **device) {
     d9_status status;
     d9_device *made = NULL;

@@ -20,7 +20,7 @@ typedef struct d9_site {
     uint8_t *const *buffers; /* [D9_BUFFER_COUNT] */
     int threads;
     const d9_backend_options *options;
-    void *backend;       /* the backend's own state, made by d9_host_kind.open, for example a d9_cpu_device */
+    void *backend;       /* the backend's own state, made by d9_device_kind.open, for example a d9_cpu_device */
     const d9_plan *plan; /* plan of the site; during `match` it holds only the earlier sites */
     void *data;          /* the rule's own data; set by prepare, freed by release if the site owns it */
     char choice[96];     /* before prepare: choice of the forced plan, or ""; then the choice made ("own winograd") */
@@ -34,7 +34,7 @@ typedef struct d9_rule {
     const char *name;
     int node_count;
     d9_op ops[D9_MAX_RULE_NODES];
-    bool in_f32;                        /* as in d9_node_time */
+    bool in_f32;                        /* as in d9_rule_time */
     bool (*match)(const d9_site *site); /* NULL: the conditions above suffice */
     /* True if the rule does not read its input `value`, because it recomputes that value or does not need it. NULL: the
      * rule reads all inputs. */
@@ -86,7 +86,7 @@ typedef struct d9_host_memory {
     d9_status (*sync)(d9_context *context, void *backend); /* waits for submitted work and returns its errors */
 } d9_host_memory;
 
-typedef struct d9_host_kind {    /* a backend's rules, and functions that the common part calls */
+typedef struct d9_device_kind {  /* a backend's rules, and functions that the common part calls */
     const d9_rule *const *rules; /* tables of rules; the list ends with NULL, each table with a row without a name */
     d9_status (*open)(d9_context *context, const d9_backend_options *options, void **backend); /* may be NULL */
     void (*close)(d9_context *context, void *backend);
@@ -96,7 +96,7 @@ typedef struct d9_host_kind {    /* a backend's rules, and functions that the co
     d9_status (*peak_rates)(d9_context *context, void *backend, const d9_precision *precision,
                             d9_peak_rates *peak_rates);
     const d9_host_memory *memory; /* NULL: host memory */
-} d9_host_kind;
+} d9_device_kind;
 
 /* Entries of d9_backend implemented here; a backend's own `open` calls d9_host_open. */
 #define D9_HOST_ENTRIES                                                                                                \
@@ -106,7 +106,7 @@ typedef struct d9_host_kind {    /* a backend's rules, and functions that the co
 #define D9_HOST_ENTRIES_ALL                                                                                            \
     D9_HOST_ENTRIES, .allocate = d9_host_allocate, .plan = d9_host_plan, .plan_free = d9_host_plan_free,               \
                      .run = d9_host_run, .times = d9_host_times, .write = d9_host_write, .sync = d9_host_sync
-D9_MUST_USE d9_status d9_host_open(d9_context *context, const d9_host_kind *kind, const d9_backend_options *options,
+D9_MUST_USE d9_status d9_host_open(d9_context *context, const d9_device_kind *kind, const d9_backend_options *options,
                                    d9_device **device);
 void d9_host_close(d9_context *context, d9_device *device);
 void d9_host_describe(const d9_device *device, d9_device_info *info);
@@ -118,7 +118,7 @@ const char *d9_host_plan_text(const d9_plan *plan);
 d9_status d9_host_run(d9_context *context, d9_plan *plan, int64_t step);
 d9_status d9_host_benchmark(d9_context *context, d9_plan *plan, int row, d9_choice_time *rows, int capacity,
                             int *count);
-int d9_host_times(d9_plan *plan, d9_node_time *rows, int capacity, bool reset);
+int d9_host_times(d9_plan *plan, d9_rule_time *rows, int capacity, bool reset);
 d9_status d9_host_write(d9_context *context, d9_device *device, d9_buffer buffer, int64_t offset, const void *bytes,
                         int64_t size);
 d9_status d9_host_read(d9_context *context, d9_device *device, d9_buffer buffer, int64_t offset, void *bytes,

@@ -60,7 +60,7 @@ static bool role_known(const d9_plan *plan, const char *role) {
 }
 
 /* The rule's name as stored in the tables; NULL if there is no such rule. */
-static const char *find_rule_name(const d9_host_kind *kind, const char *name) {
+static const char *find_rule_name(const d9_device_kind *kind, const char *name) {
     for (const d9_rule *const *table = kind->rules; *table; table++)
         for (const d9_rule *rule = *table; rule->name; rule++)
             if (strcmp(rule->name, name) == 0) return rule->name;
@@ -286,11 +286,11 @@ d9_status d9_host_benchmark(d9_context *context, d9_plan *plan, int row, d9_choi
     return placed->rule->benchmark(context, &placed->site, rows, capacity, count);
 }
 
-int d9_host_times(d9_plan *plan, d9_node_time *rows, int capacity, bool reset) {
+int d9_host_times(d9_plan *plan, d9_rule_time *rows, int capacity, bool reset) {
     for (int i = 0; i < plan->placed_count; i++) {
         d9_placed_rule *placed = &plan->placed[i];
         if (rows && i < capacity)
-            rows[i] = (d9_node_time){placed->first,
+            rows[i] = (d9_rule_time){placed->first,
                                      placed->rule->name,
                                      placed->site.choice,
                                      placed->site.why,

@@ -4,7 +4,7 @@
 #include "backends/host/host.h"
 
 struct d9_device {
-    const d9_host_kind *kind;
+    const d9_device_kind *kind;
     void *backend; /* made by kind->open; NULL if kind->open is NULL */
     d9_backend_options options;
     char *force_plan; /* copy that options.force_plan points to; NULL: none */

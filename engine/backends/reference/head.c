@@ -71,8 +71,8 @@ static d9_loss_row_double loss_row_of(const d9_loss_attributes *how, const doubl
         exponentials += exp(logits[k] - largest);
         total += d9_loss_term_double((int)how->loss, logits[k], target_at(how, t, k));
     }
-    const double own = logits[d9_loss_class((int)how->loss, t->label)],
-                 others = logits[d9_loss_class((int)how->loss, t->other)];
+    const double own = logits[d9_loss_logit_index((int)how->loss, t->label)],
+                 others = logits[d9_loss_logit_index((int)how->loss, t->other)];
     return (d9_loss_row_double){d9_log_sum_exp_double(largest, exponentials),
                                 d9_loss_at_target_double(own, others, t->share), total, (double)classes,
                                 how->smoothing};

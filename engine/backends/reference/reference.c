@@ -110,7 +110,7 @@ static void describe(const void *backend, d9_device_info *info) {
 }
 
 static const d9_rule *const tables[] = {rules, NULL};
-static const d9_host_kind kind = {
+static const d9_device_kind kind = {
     .rules = tables, .open = open_workspace, .close = close_workspace, .describe = describe};
 
 static d9_status open_device(d9_context *context, const d9_backend_options *options, d9_device **device) {

@@ -120,7 +120,7 @@ static d9_status map_all(d9_context *context, d9_parallel *parallel, d9_shared *
         area->base[r] = r == parallel->rank ? area->own : alike ? map_other(&all[r]) : NULL;
         fails |= !alike || !area->base[r];
     }
-    D9_TRY(d9_parallel_agree(context, parallel, &fails));
+    D9_TRY(d9_parallel_maximum(context, parallel, &fails));
     close_file(area); /* every process has tried to open it by now */
     if (fails) unmap_others(context, area);
 done:

@@ -14,7 +14,7 @@ enum {
     LANES = D9_LANES,
     WIDTH = D9_PRODUCT_WIDTH,
     TALL = D9_PRODUCT_TALL,
-    ACROSS = D9_PRODUCT_ACROSS
+    ACROSS = D9_PRODUCT_ACROSS_ROWS
 };
 
 /* ---- rows of patches ---- */

@@ -1,6 +1,6 @@
-/* The serial part of kernels/cpu/moments.h: runs of at most D9_RUN pixels. Each patch is stored as a row of
- * D9_PATCH floats: its values, a 1, zeros. Because of the 1, the sums of products include plain sums, and the forward
- * product adds the bias. */
+/* The serial part of kernels/cpu/moments.h: runs of at most D9_MOMENTS_RUN pixels. Each patch is stored as a row of
+ * D9_MOMENTS_PATCH floats: its values, a 1, zeros. Because of the 1, the sums of products include plain sums, and the
+ * forward product adds the bias. */
 #include "kernels/cpu/moments.h"
 
 #include "kernels/cpu/loops/product.h"
@@ -9,7 +9,7 @@
 enum {
     ROWS = D9_PRODUCT_ROWS,
     WIDTH = D9_PRODUCT_WIDTH,
-    RUN_ROWS = D9_RUN + D9_PRODUCT_ROWS, /* at least D9_RUN rounded up to whole blocks of ROWS pixels */
+    RUN_ROWS = D9_MOMENTS_RUN + D9_PRODUCT_ROWS, /* at least D9_MOMENTS_RUN rounded up to whole blocks of ROWS pixels */
 };
 typedef float run_tile[RUN_ROWS * WIDTH] __attribute__((aligned(64)));
 
@@ -33,24 +33,25 @@ static void copy_patch(const float *image, const d9_cpu_conv_shape *s, int64_t p
     }
 }
 
-/* Makes patches of 1 x 1 pixel by copying D9_PATCH floats for each, until fewer than that are left in the image;
- * returns the number of patches. */
+/* Makes patches of 1 x 1 pixel by copying D9_MOMENTS_PATCH floats for each, until fewer than that are left in the
+ * image; returns the number of patches. */
 static int64_t copy_pixel_patches(const float *image, const d9_cpu_conv_shape *s, int64_t from, int64_t count,
                                   float *patches) {
     typedef float loose __attribute__((vector_size(4 * D9_LANES), aligned(4), may_alias));
     typedef int32_t mask __attribute__((vector_size(4 * D9_LANES), may_alias));
-    mask keep[D9_PATCH / D9_LANES];
-    d9_vector one[D9_PATCH / D9_LANES];
+    mask keep[D9_MOMENTS_PATCH / D9_LANES];
+    d9_vector one[D9_MOMENTS_PATCH / D9_LANES];
     int64_t done = 0;
-    for (int i = 0; i < D9_PATCH; i++) {
+    for (int i = 0; i < D9_MOMENTS_PATCH; i++) {
         keep[i / D9_LANES][i % D9_LANES] = i < s->inputs ? -1 : 0;
         one[i / D9_LANES][i % D9_LANES] = i == s->inputs ? 1 : 0;
     }
-    for (; done < count && (from + done) * s->inputs + D9_PATCH <= s->height * s->width * s->inputs; done++) {
+    for (; done < count && (from + done) * s->inputs + D9_MOMENTS_PATCH <= s->height * s->width * s->inputs; done++) {
         const float *x = image + (from + done) * s->inputs;
-        for (int v = 0; v < D9_PATCH / D9_LANES; v++) {
+        for (int v = 0; v < D9_MOMENTS_PATCH / D9_LANES; v++) {
             const d9_vector all = *(const loose *)(x + v * D9_LANES);
-            *(d9_vector *)(patches + done * D9_PATCH + v * D9_LANES) = (d9_vector)((mask)all & keep[v]) + one[v];
+            *(d9_vector *)(patches + done * D9_MOMENTS_PATCH + v * D9_LANES) =
+                (d9_vector)((mask)all & keep[v]) + one[v];
         }
     }
     return done;
@@ -61,9 +62,9 @@ void D9_LOOP_NAME(moments_patches)(const float *image, const d9_cpu_conv_shape *
     const int64_t inputs = s->kernel * s->kernel * s->inputs;
     const bool pixels = s->kernel == 1 && s->stride == 1 && s->pad == 0;
     for (int64_t p = pixels ? copy_pixel_patches(image, s, from, count, patches) : 0; p < count; p++) {
-        float *row = patches + p * D9_PATCH;
+        float *row = patches + p * D9_MOMENTS_PATCH;
         copy_patch(image, s, from + p, row);
-        for (int64_t i = inputs; i < D9_PATCH; i++) row[i] = i == inputs ? 1 : 0;
+        for (int64_t i = inputs; i < D9_MOMENTS_PATCH; i++) row[i] = i == inputs ? 1 : 0;
     }
 }
 
@@ -74,7 +75,8 @@ static void add_products(const float *patches, int64_t n, const float *b, int64_
                          int64_t sums_row) {
     float part[ROWS * WIDTH] __attribute__((aligned(64)));
     for (int64_t r = 0; r < rows; r += ROWS) {
-        d9_product(false, ROWS, (d9_product_layout){1, D9_PATCH, 1}, patches + r, D9_PATCH, b, n, false, part, WIDTH);
+        d9_product(false, ROWS, (d9_product_layout){1, D9_MOMENTS_PATCH, 1}, patches + r, D9_MOMENTS_PATCH, b, n, false,
+                   part, WIDTH);
         for (int64_t i = r; i < rows && i < r + ROWS; i++)
 #pragma omp simd
             for (int64_t j = 0; j < WIDTH; j++) sums[i * sums_row + j] += (double)part[(i - r) * WIDTH + j];
@@ -98,9 +100,9 @@ static void copy_columns(const float *x, int64_t row, int64_t n, int64_t from, f
 
 void D9_LOOP_NAME(moments_sums)(const float *patches, int64_t n, int64_t inputs, double *sums) {
     run_tile tile;
-    for (int64_t from = 0; from < D9_PATCH; from += WIDTH) {
-        copy_columns(patches, D9_PATCH, n, from, tile);
-        add_products(patches, n, tile, inputs + 1, sums + from, D9_PATCH);
+    for (int64_t from = 0; from < D9_MOMENTS_PATCH; from += WIDTH) {
+        copy_columns(patches, D9_MOMENTS_PATCH, n, from, tile);
+        add_products(patches, n, tile, inputs + 1, sums + from, D9_MOMENTS_PATCH);
     }
 }
 
@@ -133,8 +135,8 @@ void D9_LOOP_NAME(moments_forward)(const float *patches, int64_t n, int64_t inpu
     for (int64_t from = 0; from < outputs; from += WIDTH, packed += (inputs + 1) * WIDTH) {
         const int64_t count = outputs - from < WIDTH ? outputs - from : WIDTH;
         for (int64_t p = 0; p < n; p += BLOCK)
-            d9_product(false, BLOCK, (d9_product_layout){D9_PATCH, 1, 1}, patches + p * D9_PATCH, 1, packed, inputs + 1,
-                       false, tile + p * WIDTH, WIDTH);
+            d9_product(false, BLOCK, (d9_product_layout){D9_MOMENTS_PATCH, 1, 1}, patches + p * D9_MOMENTS_PATCH, 1,
+                       packed, inputs + 1, false, tile + p * WIDTH, WIDTH);
         d9_tile_act(act, n * WIDTH, tile);
         for (int64_t p = 0; p < n; p++) {
             float *to = y + p * outputs + from;

@@ -21,8 +21,8 @@ enum { D9_LANES = 4, D9_PRODUCT_ROWS = 6 };
 #endif
 enum {
     D9_PRODUCT_WIDTH = 2 * D9_LANES,
-    D9_PRODUCT_TALL = D9_LANES == 16 ? 8 : 6, /* rows of a product whose `a` is stored as (K, rows) */
-    D9_PRODUCT_ACROSS = 2 * D9_PRODUCT_TALL,  /* rows of a panel of such an `a` in loops/gemm.c */
+    D9_PRODUCT_TALL = D9_LANES == 16 ? 8 : 6,     /* rows of a product whose `a` is stored as (K, rows) */
+    D9_PRODUCT_ACROSS_ROWS = 2 * D9_PRODUCT_TALL, /* rows of a panel of such an `a` in loops/gemm.c */
 };
 
 /* D9_RECUR_TILE: samples of a recurrent layer's tile, at most D9_RECUR_ROWS. Their sums for all gates, at most

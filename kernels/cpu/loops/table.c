@@ -9,7 +9,7 @@
 const d9_cpu_loops D9_ISA(d9_cpu_loops) = {
     .level = TEXT(D9_LEVEL),
     .product_rows = D9_PRODUCT_ROWS,
-    .product_across = D9_PRODUCT_ACROSS,
+    .product_across_rows = D9_PRODUCT_ACROSS_ROWS,
     .product_width = D9_PRODUCT_WIDTH,
 #define D9_CELL(id, name, gates, saved, memory, shared, doc) .recur_rows[D9_CELL_##id] = D9_RECUR_TILE(gates),
 #include "kernels/formulas/cells.def"

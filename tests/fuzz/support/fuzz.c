@@ -20,7 +20,7 @@ void *fuzz_allocate(size_t size) {
 
 /* Size and alignment are stored before the block; the sanitizer's guard is directly after it. */
 static void *allocate(void *user, size_t alignment, size_t bytes) {
-    fuzz_bench *bench = user;
+    fuzz_fixture *bench = user;
     void *block;
     if (bytes > FUZZ_MEMORY || bench->bytes + (int64_t)bytes > FUZZ_MEMORY) return NULL;
     if (posix_memalign(&block, alignment, alignment + bytes) != 0) return NULL;
@@ -33,7 +33,7 @@ static void *allocate(void *user, size_t alignment, size_t bytes) {
 }
 
 static void release(void *user, void *pointer) {
-    fuzz_bench *bench = user;
+    fuzz_fixture *bench = user;
     size_t bytes, alignment;
     memcpy(&bytes, (char *)pointer - sizeof bytes, sizeof bytes);
     memcpy(&alignment, (char *)pointer - 2 * sizeof bytes, sizeof alignment);
@@ -47,13 +47,13 @@ static int fail_with(int error) {
     return -1;
 }
 
-fuzz_file *fuzz_find(fuzz_bench *bench, const char *path) {
+fuzz_file *fuzz_find(fuzz_fixture *bench, const char *path) {
     for (int i = 0; i < FUZZ_FILES; i++)
         if (bench->files[i].path[0] && strcmp(bench->files[i].path, path) == 0) return &bench->files[i];
     return NULL;
 }
 
-static fuzz_file *make_file(fuzz_bench *bench, const char *path) {
+static fuzz_file *make_file(fuzz_fixture *bench, const char *path) {
     for (int i = 3; i < FUZZ_FILES; i++) {
         fuzz_file *file = &bench->files[i];
         if (file->path[0]) continue;
@@ -67,7 +67,7 @@ static fuzz_file *make_file(fuzz_bench *bench, const char *path) {
 }
 
 /* True if `path` is a folder: it was made explicitly, or contains files. */
-static bool is_folder(fuzz_bench *bench, const char *path) {
+static bool is_folder(fuzz_fixture *bench, const char *path) {
     const size_t length = strlen(path);
     for (int i = 0; i < FUZZ_FILES; i++) {
         const fuzz_file *file = &bench->files[i];
@@ -86,7 +86,7 @@ static int fill_stat(const fuzz_file *file, bool folder, struct stat *state) {
 }
 
 static int open_path(void *user, const char *path, int flags, int mode) {
-    fuzz_bench *bench = user;
+    fuzz_fixture *bench = user;
     fuzz_file *file = fuzz_find(bench, path);
     (void)mode;
     if (is_folder(bench, path)) return fail_with(EISDIR);
@@ -100,7 +100,7 @@ static int open_path(void *user, const char *path, int flags, int mode) {
 }
 
 static ssize_t read_file(void *user, int number, void *bytes, size_t size) {
-    fuzz_file *file = &((fuzz_bench *)user)->files[number];
+    fuzz_file *file = &((fuzz_fixture *)user)->files[number];
     const size_t left = file->size - file->at, count = size < left ? size : left;
     if (count) memcpy(bytes, file->bytes + file->at, count);
     file->at += count;
@@ -108,7 +108,7 @@ static ssize_t read_file(void *user, int number, void *bytes, size_t size) {
 }
 
 static ssize_t write_file(void *user, int number, const void *bytes, size_t size) {
-    fuzz_file *file = &((fuzz_bench *)user)->files[number];
+    fuzz_file *file = &((fuzz_fixture *)user)->files[number];
     if (file->at + size > FUZZ_MEMORY) return fail_with(ENOSPC);
     if (file->at + size > file->size) {
         file->bytes = realloc(file->bytes, file->at + size);
@@ -121,7 +121,7 @@ static ssize_t write_file(void *user, int number, const void *bytes, size_t size
 }
 
 static int truncate_file(void *user, int number, int64_t size) {
-    fuzz_file *file = &((fuzz_bench *)user)->files[number];
+    fuzz_file *file = &((fuzz_fixture *)user)->files[number];
     if ((size_t)size < file->size) file->size = (size_t)size;
     return 0;
 }
@@ -132,18 +132,18 @@ static int sync_file(void *user, int number) {
 }
 
 static int close_file(void *user, int number) {
-    fuzz_file *file = &((fuzz_bench *)user)->files[number];
+    fuzz_file *file = &((fuzz_fixture *)user)->files[number];
     fuzz_require(file->open, "what is closed was open");
     file->open = false;
     return 0;
 }
 
 static int stat_file(void *user, int number, struct stat *state) {
-    return fill_stat(&((fuzz_bench *)user)->files[number], false, state);
+    return fill_stat(&((fuzz_fixture *)user)->files[number], false, state);
 }
 
 static int stat_path(void *user, const char *path, struct stat *state) {
-    fuzz_bench *bench = user;
+    fuzz_fixture *bench = user;
     const fuzz_file *file = fuzz_find(bench, path);
     const bool folder = is_folder(bench, path);
     if (!file && !folder) return fail_with(ENOENT);
@@ -183,14 +183,14 @@ static int lock_file(void *user, int number, const char *path) {
     return 0;
 }
 
-void fuzz_write_file(fuzz_bench *bench, const char *path, const void *bytes, size_t size) {
+void fuzz_write_file(fuzz_fixture *bench, const char *path, const void *bytes, size_t size) {
     const int file = open_path(bench, path, O_CREAT | O_TRUNC, 0);
     fuzz_require(file >= 0, "the test has room for its files");
     write_file(bench, file, bytes, size);
     close_file(bench, file);
 }
 
-void fuzz_begin(fuzz_bench *bench) {
+void fuzz_begin(fuzz_fixture *bench) {
     memset(bench, 0, sizeof *bench);
     bench->system = (d9_system){.user = bench,
                                 .allocate = allocate,
@@ -212,7 +212,7 @@ void fuzz_begin(fuzz_bench *bench) {
     bench->files[STDOUT_FILENO] = (fuzz_file){.path = "standard output", .open = true};
 }
 
-void fuzz_end(fuzz_bench *bench) {
+void fuzz_end(fuzz_fixture *bench) {
     bench->files[STDOUT_FILENO].open = false;
     for (int i = 0; i < FUZZ_FILES; i++) {
         fuzz_require(!bench->files[i].open, "every file is closed");
@@ -259,7 +259,7 @@ size_t fuzz_input_of_tensors(const uint8_t *file, size_t file_size, uint8_t *dat
     return file_size - 7;
 }
 
-bool fuzz_check_status(fuzz_bench *bench, d9_status status) {
+bool fuzz_check_status(fuzz_fixture *bench, d9_status status) {
     if (status == D9_OK) return true;
     const char *message = bench->context.message;
     fuzz_require(status == bench->context.status, "the status that came is that of the message");
@@ -272,7 +272,7 @@ bool fuzz_check_status(fuzz_bench *bench, d9_status status) {
     return false;
 }
 
-void fuzz_round_trip(fuzz_bench *bench, const d9_safetensors *file, d9_status also) {
+void fuzz_round_trip(fuzz_fixture *bench, const d9_safetensors *file, d9_status also) {
     d9_safetensors *again = NULL;
     uint8_t *bytes = NULL;
     size_t size;
@@ -299,14 +299,14 @@ void fuzz_round_trip(fuzz_bench *bench, const d9_safetensors *file, d9_status al
     d9_safetensors_free(&bench->context, again), d9_release(&bench->context, bytes);
 }
 
-static void print_config(fuzz_bench *bench, const d9_config *config, bool origins, d9_text *text) {
+static void print_config(fuzz_fixture *bench, const d9_config *config, bool origins, d9_text *text) {
     d9_text_init(&bench->context, text);
     d9_config_print(config, origins, text);
     fuzz_require(d9_text_status(text) == D9_OK, "a configuration can be printed");
 }
 
 /* A printed configuration, with or without origins, parses to the same configuration. */
-static void config_round_trip(fuzz_bench *bench, const d9_config *config, bool origins) {
+static void config_round_trip(fuzz_fixture *bench, const d9_config *config, bool origins) {
     d9_text printed, again, difference;
     d9_config *back = NULL;
     char hash[65], hash_back[65];
@@ -328,7 +328,7 @@ static void config_round_trip(fuzz_bench *bench, const d9_config *config, bool o
     d9_text_free(&difference), d9_text_free(&printed), d9_text_free(&again), d9_config_free(&bench->context, back);
 }
 
-static void check_config(fuzz_bench *bench, const d9_config *config) {
+static void check_config(fuzz_fixture *bench, const d9_config *config) {
     json_t *object = NULL;
     config_round_trip(bench, config, false);
     config_round_trip(bench, config, true);
@@ -338,7 +338,7 @@ static void check_config(fuzz_bench *bench, const d9_config *config) {
     fuzz_check_status(bench, status);
 }
 
-void fuzz_check_config(fuzz_bench *bench, d9_status status, d9_config *config) {
+void fuzz_check_config(fuzz_fixture *bench, d9_status status, d9_config *config) {
     if (fuzz_check_status(bench, status)) check_config(bench, config);
     d9_config_free(&bench->context, config);
 }

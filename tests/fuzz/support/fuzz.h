@@ -23,19 +23,19 @@ typedef struct fuzz_file {
     size_t size, at; /* at: position of the next read or write */
 } fuzz_file;
 
-typedef struct fuzz_bench {
+typedef struct fuzz_fixture {
     d9_context context;
     d9_system system;
     fuzz_file files[FUZZ_FILES]; /* [1] is standard output */
     int64_t blocks, bytes;       /* currently allocated; at most FUZZ_MEMORY bytes */
-} fuzz_bench;
+} fuzz_fixture;
 
-void fuzz_begin(fuzz_bench *bench);
+void fuzz_begin(fuzz_fixture *bench);
 /* Fails if anything is still allocated or open. */
-void fuzz_end(fuzz_bench *bench);
+void fuzz_end(fuzz_fixture *bench);
 
-void fuzz_write_file(fuzz_bench *bench, const char *path, const void *bytes, size_t size);
-fuzz_file *fuzz_find(fuzz_bench *bench, const char *path); /* NULL: no such file */
+void fuzz_write_file(fuzz_fixture *bench, const char *path, const void *bytes, size_t size);
+fuzz_file *fuzz_find(fuzz_fixture *bench, const char *path); /* NULL: no such file */
 
 /* Splits off the next part of an input. A part ends at a byte 255 (texts never contain one) or at the end of the input.
  * False: nothing is left. */
@@ -44,7 +44,7 @@ char *fuzz_text(const uint8_t *bytes, size_t size); /* zero-terminated copy, to 
 
 /* True if the status is D9_OK. Otherwise the error must have a documented status and a message of one printable line,
  * and is cleared. */
-bool fuzz_check_status(fuzz_bench *bench, d9_status status);
+bool fuzz_check_status(fuzz_fixture *bench, d9_status status);
 
 /* Makes a safetensors file of an input: bytes before the first byte 255 are the header, whose length is prepended, and
  * the rest is data. An input without a byte 255 is the file. Free the result with free. */
@@ -55,11 +55,11 @@ size_t fuzz_input_of_tensors(const uint8_t *file, size_t file_size, uint8_t *dat
 
 /* Encodes the tensors of `file`, which a fuzz target has decoded, and decodes the result: it must have the same tensors
  * and metadata. Encoding may fail, but only with the status `also`. */
-void fuzz_round_trip(fuzz_bench *bench, const d9_safetensors *file, d9_status also);
+void fuzz_round_trip(fuzz_fixture *bench, const d9_safetensors *file, d9_status also);
 /* Checks the result of parsing a configuration, and frees it. `config` NULL: it was rejected. An accepted one, printed
  * with or without origins, must parse to the same configuration and hash; it must convert to JSON; its program must be
  * built, or rejected with a message. */
-void fuzz_check_config(fuzz_bench *bench, d9_status status, d9_config *config);
+void fuzz_check_config(fuzz_fixture *bench, d9_status status, d9_config *config);
 
 /* Prints `what`, the property that was checked, and aborts the process unless `holds`. */
 void fuzz_require(bool holds, const char *what);
