@@ -3,7 +3,7 @@
  * that `dawn9 config` accepts must train; rejected ones must not. Three steps must give the same bits as stopping,
  * writing a checkpoint and resuming: weights, accumulators, metrics, and rows of epochs.
  *
- * usage: test_unit random_configs [COUNT [SEED]]    runs until COUNT (20) have trained to their end and, without a SEED,
+ * usage: test_unit random_configs [COUNT [SEED]]    runs until COUNT (20) have trained to their end and, without SEED,
  * each network for images and each trick has. A failure prints the seed of its draw: test_unit random_configs 1 SEED */
 #include "record/safetensors.h"
 #include "tests/support/runs.h"
