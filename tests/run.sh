@@ -34,10 +34,10 @@ jobs=$(nproc)
 began=$(date +%s)
 results=$(mktemp) # a line per result: passed|failed|skipped BUILD: TEST, for skipped tests followed by REASON
 trap 'rm -f "$results"' EXIT
-# Threads wait without spinning, so that tests may run side by side. A sanitizer's finding ends the test. Without
-# intercept_tls_get_addr=0 the leak checkers of GCC 12 and clang 14 crash on the thread-local storage of modules opened
-# by dlopen (oneDNN and its libgomp).
-export OMP_WAIT_POLICY=passive UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+# Threads wait without spinning, so that tests may run side by side; clang's OpenMP needs KMP_BLOCKTIME=0 for this. A
+# sanitizer's finding ends the test. Without intercept_tls_get_addr=0 the leak checkers of GCC 12 and clang 14 crash on
+# the thread-local storage of modules opened by dlopen (oneDNN and its libgomp).
+export OMP_WAIT_POLICY=passive KMP_BLOCKTIME=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 export ASAN_OPTIONS=detect_leaks=1:intercept_tls_get_addr=0 LSAN_OPTIONS=print_suppressions=0:suppressions=$PWD/tests/leaks.txt
 
 say() { printf '\n==== %s (%d s)\n' "$*" $(($(date +%s) - began)); }
