@@ -23,6 +23,16 @@ d9_status d9_gradient_append_node(d9_gradients *g, const d9_node *forward, d9_no
     return d9_graph_add_node(g->context, g->graph, &node);
 }
 
+/* Moves the node that produces `part` to the end of the graph if it is a slice, so that a backend can slice and add in
+ * one pass. Nothing else reads a part before it is summed. */
+static d9_status move_slice_to_end(d9_gradients *g, d9_value_id part) {
+    const d9_node_id producer = g->graph->values[part].producer;
+    if (producer == D9_NONE || g->graph->nodes[producer].op != D9_OP_SLICE) return D9_OK;
+    const d9_node slice = g->graph->nodes[producer];
+    d9_graph_remove_node(g->graph, producer);
+    return d9_graph_add_node(g->context, g->graph, &slice);
+}
+
 d9_status d9_gradient_add(d9_gradients *g, const d9_node *forward, d9_value_id value, d9_value_id part) {
     d9_status status = D9_OK;
     if (!g->needed[value]) return D9_OK;
@@ -32,6 +42,7 @@ d9_status d9_gradient_add(d9_gradients *g, const d9_node *forward, d9_value_id v
     }
     d9_node sum = {.op = D9_OP_ADD, .inputs = {g->of[value], part}, .input_count = 2, .output_count = 1};
     char suffix[16];
+    D9_TRY(move_slice_to_end(g, g->of[value]));
     snprintf(suffix, sizeof suffix, ".sum%d", g->graph->node_count);
     D9_TRY(add_gradient_value(g, value, suffix, &sum.outputs[0]));
     D9_TRY(d9_gradient_append_node(g, forward, sum));

@@ -107,6 +107,9 @@ static inline bool d9_cpu_streams(const d9_cpu *cpu, int64_t bytes) {
 
 void d9_cpu_cast(const d9_cpu *cpu, d9_kernel_in x, int64_t count, d9_kernel_out y);
 void d9_cpu_add(const d9_cpu *cpu, d9_kernel_in a, d9_kernel_in b, int64_t count, d9_kernel_out y);
+/* b and y are (rows, channels); `a` has `stride` elements from one row to the next. */
+void d9_cpu_add_rows(const d9_cpu *cpu, d9_kernel_in a, int64_t stride, d9_kernel_in b, int64_t rows, int64_t channels,
+                     d9_kernel_out y);
 void d9_cpu_scale(const d9_cpu *cpu, d9_kernel_in x, float factor, int64_t count, d9_kernel_out y);
 void d9_cpu_copy(const d9_cpu *cpu, const void *x, int64_t bytes, void *y);
 void d9_cpu_clear(const d9_cpu *cpu, int64_t bytes, void *y);
