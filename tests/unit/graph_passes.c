@@ -335,3 +335,20 @@ TEST(features_outlive_the_step) {
         assert_int_equal(covered > 0, !features);
     }
 }
+
+/* A layer of a dense block adds the slice of its output's gradient to the gradient by its norm: the slice stands right
+ * before the sum, so that a backend can compute both in one pass. */
+TEST(slices_stand_before_their_sums) {
+    const d9_config *config =
+        program_yaml("data: {dataset: synthetic}\nmodel: {name: densenet, growth: 2, features: 4, blocks: [2, 3, 2]}\n"
+                     "train: {epochs: 2, batch_size: 8, lr: {knots: [0], values: [0.1]}}\n");
+    const d9_graph *graph = &program_of(config, 32, 32, "f32")->train;
+    int sums = 0;
+    program_check_graph(graph);
+    for (d9_node_id n = 0; n + 1 < graph->node_count; n++) {
+        if (graph->nodes[n].op != D9_OP_SLICE || graph->nodes[n].as.slice.offset > 0) continue;
+        assert_ints(graph->nodes[n + 1].op, D9_OP_ADD, graph->nodes[n + 1].inputs[0], graph->nodes[n].outputs[0]);
+        sums++;
+    }
+    assert_int_equal(sums, 2 + 3 + 2);
+}
