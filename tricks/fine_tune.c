@@ -8,8 +8,6 @@
  * forward pass; norms and biases belong to the weights before them. */
 #include "tricks/trick.h"
 
-#include <stdio.h>
-
 typedef struct fine_tune {
     double head;
     d9_real_list rates;
@@ -54,22 +52,14 @@ static d9_status on_init(d9_context *context, const void *opaque, d9_graph *grap
     return D9_OK;
 }
 
-/* Moves the parameters of each part out of their group, into a new group inserted before that group. */
-static d9_status on_optimizer(d9_context *context, const void *opaque, const d9_graph *graph, d9_groups *groups) {
-    d9_status status = D9_OK;
+static void slow_down(const void *opaque, int part, d9_group *group) {
     const fine_tune *self = opaque;
-    for (int part = 1; part <= self->rates.count; part++)
-        for (int g = 0; g < groups->count; g++) {
-            if (!d9_group_has_part(graph, groups, g, part)) continue;
-            d9_group slow = groups->group[g];
-            snprintf(slow.name, sizeof slow.name, "%.48s.part%d", groups->group[g].name, part);
-            slow.selects.part = part;
-            slow.from_share = self->head;
-            slow.rate_multiplier *= self->rates.values[part - 1];
-            D9_TRY(d9_group_insert(context, groups, g++, &slow));
-        }
-done:
-    return status;
+    group->from_share = self->head;
+    group->rate_multiplier *= self->rates.values[part - 1];
+}
+
+static d9_status on_optimizer(d9_context *context, const void *opaque, const d9_graph *graph, d9_groups *groups) {
+    return d9_groups_split(context, graph, groups, ((const fine_tune *)opaque)->rates.count, "part", slow_down, opaque);
 }
 
 const d9_trick d9_trick_fine_tune = {

@@ -6,8 +6,6 @@
  * and from the end refer to the layer's own steps, knots in epochs to the run's. */
 #include "tricks/trick.h"
 
-#include <stdio.h>
-
 typedef struct freeze {
     d9_real_list until;
 } freeze;
@@ -50,22 +48,13 @@ done:
     return status;
 }
 
-/* Moves the parameters of each part out of their groups, into new groups inserted before these. */
+static void freeze_early(const void *opaque, int part, d9_group *group) {
+    group->until_share = ((const freeze *)opaque)->until.values[part - 1];
+    group->rate_ends = true;
+}
+
 static d9_status on_optimizer(d9_context *context, const void *opaque, const d9_graph *graph, d9_groups *groups) {
-    d9_status status = D9_OK;
-    const d9_real_list *until = &((const freeze *)opaque)->until;
-    for (int number = 1; number <= until->count; number++)
-        for (int g = 0; g < groups->count; g++) {
-            if (!d9_group_has_part(graph, groups, g, number)) continue;
-            d9_group part = groups->group[g];
-            snprintf(part.name, sizeof part.name, "%.48s.stop%d", groups->group[g].name, number);
-            part.selects.part = number;
-            part.until_share = until->values[number - 1];
-            part.rate_ends = true;
-            D9_TRY(d9_group_insert(context, groups, g++, &part));
-        }
-done:
-    return status;
+    return d9_groups_split(context, graph, groups, ((const freeze *)opaque)->until.count, "stop", freeze_early, opaque);
 }
 
 const d9_trick d9_trick_freeze = {

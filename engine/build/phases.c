@@ -72,16 +72,12 @@ done:
     return status;
 }
 
-static bool is_frozen(const d9_program *program, const d9_group *group, int64_t step) {
-    return step < d9_group_from(program, group) || step >= d9_group_until(program, group);
-}
-
 void d9_build_mark_frozen(const d9_program *program, int64_t from, d9_graph *list) {
     for (int v = 0; v < list->value_count; v++) {
         d9_value *value = &list->values[v];
         if (!d9_value_learns(value)) continue;
         const d9_group *group = &program->groups.group[d9_groups_find(&program->groups, value)];
-        value->trainable = !is_frozen(program, group, from);
+        value->trainable = !d9_group_is_frozen(program, group, from);
     }
 }
 
@@ -143,7 +139,7 @@ static int64_t next_change(const d9_program *program, int64_t from, bool *frozen
         const d9_group *group = &program->groups.group[g];
         const int64_t limits[2] = {d9_group_from(program, group), d9_group_until(program, group)};
         if (group->begin == group->end) continue;
-        if (is_frozen(program, group, from)) *frozen = true;
+        if (d9_group_is_frozen(program, group, from)) *frozen = true;
         for (int i = 0; i < 2; i++)
             if (limits[i] > from && limits[i] < next) next = limits[i];
     }

@@ -255,20 +255,15 @@ done:
 }
 
 /* True if the buffer is STATE, or an accumulator with the layout of STATE. */
-static bool has_state_layout(const d9_program *program, d9_buffer buffer) {
-    const int i = (int)buffer - (int)D9_BUFFER_ACCUMULATORS;
-    return buffer == D9_BUFFER_STATE || (i >= 0 && i < program->accumulators.count &&
-                                         program->accumulators.accumulator[i].layout == D9_ACCUMULATOR_OF_STATE);
-}
-
 static d9_status add_tail_node(d9_context *context, d9_program *program, const d9_tail_node *tail) {
     d9_status status;
     d9_node node = {
         .op = tail->op, .output_count = 1, .when = updates_to_steps(program, tail->when), .as.lerp = {tail->ratio}};
     const d9_shape all = {1, {program->state_elements}};
     d9_value_id to, from;
-    if ((tail->op != D9_OP_LERP && tail->op != D9_OP_COPY) || !has_state_layout(program, tail->to) ||
-        !has_state_layout(program, tail->from) || !has_state_layout(program, program->tail.evaluate))
+    if ((tail->op != D9_OP_LERP && tail->op != D9_OP_COPY) || !d9_program_has_state_layout(program, tail->to) ||
+        !d9_program_has_state_layout(program, tail->from) ||
+        !d9_program_has_state_layout(program, program->tail.evaluate))
         return d9_fail(context, D9_USAGE, "the tail cannot %s from %s to %s: only the state and averages of it",
                        d9_op_name(tail->op), d9_program_buffer_name(program, tail->from),
                        d9_program_buffer_name(program, tail->to));

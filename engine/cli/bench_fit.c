@@ -65,9 +65,9 @@ static d9_status fail_too_small(d9_cli *cli, const d9_precision *precision, cons
 static void print_row(d9_cli *cli, const d9_config *config, const d9_precision *precision, const d9_fit *fit) {
     const d9_memory_use *use = &fit->use;
     char note[64] = "";
-    if (fit->all && fit->data_known)
+    if (fit->limit == D9_FIT_SAMPLES)
         snprintf(note, sizeof note, "   all training %ss", d9_model_sample(config->model));
-    else if (fit->all)
+    else if (fit->limit == D9_FIT_BATCH_SIZE)
         snprintf(note, sizeof note, "   the largest train.batch_size");
     else if (fit->rejected)
         snprintf(note, sizeof note, "   training rejects %lld", (long long)fit->rejected);
@@ -90,8 +90,9 @@ static json_t *row_json(const d9_precision *precision, const d9_fit *fit) {
     const d9_memory_use *use = &fit->use;
     return json_pack("{s:s, s:I, s:I, s:b, s:o, s:I, s:I, s:I, s:I, s:I, s:I}", "precision", precision->name,
                      "batch_size", (json_int_t)fit->batch, "multiple_of", (json_int_t)fit->unit, "all_images",
-                     (int)fit->all, "rejected", fit->rejected ? json_integer((json_int_t)fit->rejected) : json_null(),
-                     "bytes", (json_int_t)d9_memory_total(use), "state_bytes", (json_int_t)use->state, "gradient_bytes",
+                     fit->limit != D9_FIT_MEMORY, "rejected",
+                     fit->rejected ? json_integer((json_int_t)fit->rejected) : json_null(), "bytes",
+                     (json_int_t)d9_memory_total(use), "state_bytes", (json_int_t)use->state, "gradient_bytes",
                      (json_int_t)use->gradients, "activation_bytes", (json_int_t)use->activations, "data_bytes",
                      (json_int_t)use->data, "other_bytes", (json_int_t)use->other);
 }

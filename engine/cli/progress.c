@@ -104,8 +104,7 @@ static bool has_views(const d9_program *program) { return program->views.count >
 
 /* Draws the live line after progress->steps steps. `evaluated`: percent of an evaluation done; -1: none is running. */
 static void draw_step(d9_progress *progress, const d9_program *program, int evaluated) {
-    const int64_t steps = progress->steps, per_epoch = program->steps_per_epoch,
-                  epochs = (program->steps + per_epoch - 1) / per_epoch;
+    const int64_t steps = progress->steps;
     const double loss = progress->loss, seconds_per_step = progress->step_seconds;
     const d9_measure *measure = program->measure;
     const d9_epoch_row *shown = &progress->evaluated;
@@ -113,7 +112,8 @@ static void draw_step(d9_progress *progress, const d9_program *program, int eval
     char left[24];
     d9_duration_format(d9_seconds_left(program, progress->config, steps, seconds_per_step), left, sizeof left);
     snprintf(line.parts[PART_EPOCH], sizeof line.parts[0], "%3lld/%lld",
-             (long long)((steps + per_epoch - 1) / per_epoch), (long long)epochs);
+             (long long)d9_program_epochs_begun(program, steps),
+             (long long)d9_program_epochs_begun(program, program->steps));
     set_bar(&line, BAR_COLUMNS, steps, program->steps);
     if (isfinite(loss)) snprintf(line.parts[PART_LOSS], sizeof line.parts[0], "  loss %.4f", loss);
     if (isfinite(shown->eval_loss))
@@ -235,7 +235,7 @@ static void on_resumed(void *user, int64_t steps, const d9_epoch_row *rows, int6
 static void on_step(void *user, const d9_program *program, int64_t steps, double loss, double epoch_seconds) {
     d9_progress *progress = user;
     const double now = d9_clock_now();
-    const int64_t epoch = (steps - 1) / program->steps_per_epoch + 1;
+    const int64_t epoch = d9_program_epochs_begun(program, steps);
     const bool last = steps % program->steps_per_epoch == 0 || steps == program->steps;
     if (epoch != progress->epoch) {
         progress->epoch = epoch;

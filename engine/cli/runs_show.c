@@ -363,7 +363,6 @@ static void on_step(void *user, int64_t index, const d9_program *program, int64_
     d9_runs *runs = user;
     char text[200], loss_text[32] = "", left[48];
     const double now = d9_clock_now();
-    const int64_t per_epoch = program->steps_per_epoch;
     if (now - runs->live.shown_seconds < 0.2 && runs->shared->runs[index].now > 0) return;
     runs->live.shown_seconds = now;
     update_progress(runs, index, program, step);
@@ -371,8 +370,9 @@ static void on_step(void *user, int64_t index, const d9_program *program, int64_
     if (isfinite(loss)) snprintf(loss_text, sizeof loss_text, "  loss %.4f", loss);
     format_time_left(runs, left);
     snprintf(text, sizeof text, "%s%sepoch %lld/%lld  %.60s seed %lld%s", left, *left ? ": " : "",
-             (long long)((step + per_epoch - 1) / per_epoch), (long long)((program->steps + per_epoch - 1) / per_epoch),
-             arm_name(runs, index), seed_of(runs, index), loss_text);
+             (long long)d9_program_epochs_begun(program, step),
+             (long long)d9_program_epochs_begun(program, program->steps), arm_name(runs, index), seed_of(runs, index),
+             loss_text);
     d9_live_line_show(&runs->live, text);
 }
 

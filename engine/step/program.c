@@ -3,6 +3,7 @@
 #include "step/program.h"
 
 #include <fnmatch.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- accumulators ---- */
@@ -36,6 +37,12 @@ const char *d9_program_buffer_name(const d9_program *program, d9_buffer buffer) 
     const int i = (int)buffer - (int)D9_BUFFER_ACCUMULATORS;
     return i >= 0 && i < program->accumulators.count ? program->accumulators.accumulator[i].name
                                                      : d9_buffer_name(buffer);
+}
+
+bool d9_program_has_state_layout(const d9_program *program, d9_buffer buffer) {
+    const int i = (int)buffer - (int)D9_BUFFER_ACCUMULATORS;
+    return buffer == D9_BUFFER_STATE || (i >= 0 && i < program->accumulators.count &&
+                                         program->accumulators.accumulator[i].layout == D9_ACCUMULATOR_OF_STATE);
 }
 
 /* ---- groups ---- */
@@ -83,12 +90,29 @@ int d9_groups_find(const d9_groups *groups, const d9_value *parameter) {
     return D9_NONE;
 }
 
-bool d9_group_has_part(const d9_graph *graph, const d9_groups *groups, int group, int part) {
+/* True if the group updates a parameter of this part. */
+static bool has_part(const d9_graph *graph, const d9_groups *groups, int group, int part) {
     for (int v = 0; v < graph->value_count; v++) {
         const d9_value *value = &graph->values[v];
         if (d9_value_learns(value) && value->part == part && d9_groups_find(groups, value) == group) return true;
     }
     return false;
+}
+
+d9_status d9_groups_split(d9_context *context, const d9_graph *graph, d9_groups *groups, int parts, const char *suffix,
+                          void (*change)(const void *options, int part, d9_group *group), const void *options) {
+    d9_status status = D9_OK;
+    for (int part = 1; part <= parts; part++)
+        for (int g = 0; g < groups->count; g++) {
+            if (!has_part(graph, groups, g, part)) continue;
+            d9_group group = groups->group[g];
+            snprintf(group.name, sizeof group.name, "%.48s.%s%d", groups->group[g].name, suffix, part);
+            group.selects.part = part;
+            change(options, part, &group);
+            D9_TRY(d9_group_insert(context, groups, g++, &group));
+        }
+done:
+    return status;
 }
 
 /* ---- when nodes run, values of a step, freeing ---- */
@@ -181,6 +205,10 @@ int64_t d9_program_losses(const d9_program *program, int64_t step) {
     return e->batch * (left < e->width ? left : e->width);
 }
 
+int64_t d9_program_epochs_begun(const d9_program *program, int64_t steps) {
+    return (steps + program->steps_per_epoch - 1) / program->steps_per_epoch;
+}
+
 int64_t d9_program_step_before(const d9_program *program, int64_t step) {
     int64_t s = (step - 1) / program->steps_per_epoch * program->steps_per_epoch; /* every epoch begins with a step */
     while (s + d9_program_batches(program, s) < step) s += d9_program_batches(program, s);
@@ -228,6 +256,10 @@ int64_t d9_group_until(const d9_program *program, const d9_group *group) {
     if (group->until_epoch > 0 && by_epoch < until) until = by_epoch;
     if (group->until_share > 0 && by_share < until) until = by_share;
     return until;
+}
+
+bool d9_group_is_frozen(const d9_program *program, const d9_group *group, int64_t step) {
+    return step < d9_group_from(program, group) || step >= d9_group_until(program, group);
 }
 
 double d9_program_rate(const d9_program *program, const d9_schedule *schedule, double epochs, int64_t step) {

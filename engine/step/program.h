@@ -79,11 +79,15 @@ typedef struct d9_groups {
 } d9_groups;
 /* Inserts a group at index `at`, before the groups from there on. Too many groups: D9_USAGE. */
 D9_MUST_USE d9_status d9_group_insert(d9_context *context, d9_groups *groups, int at, const d9_group *group);
+/* Moves the parameters of each part (d9_value), from 1 to `parts`, out of their groups into new groups inserted before
+ * these: copies, named GROUP.SUFFIXPART, that `change` edits. */
+D9_MUST_USE d9_status d9_groups_split(d9_context *context, const d9_graph *graph, d9_groups *groups, int parts,
+                                      const char *suffix,
+                                      void (*change)(const void *options, int part, d9_group *group),
+                                      const void *options);
 /* Sets the update row of a group with all properties from updates.def, such as its accumulators. */
 void d9_group_set_update(d9_group *group, d9_update update);
 bool d9_selector_matches(const d9_selector *selector, const d9_value *parameter);
-/* True if the group updates a parameter of this part (d9_value). */
-bool d9_group_has_part(const d9_graph *graph, const d9_groups *groups, int group, int part);
 /* The index of the group to which a trainable parameter belongs; D9_NONE: none. */
 int d9_groups_find(const d9_groups *groups, const d9_value *parameter);
 
@@ -269,6 +273,8 @@ int64_t d9_program_selected(const d9_program *program, int64_t images);
 int64_t d9_program_images(const d9_program *program, int64_t step);
 /* The number of losses that this step sums: one per image, or per token that has a label in a stream. */
 int64_t d9_program_losses(const d9_program *program, int64_t step);
+/* The number of epochs that the first `steps` steps begin; the last of them may be incomplete. */
+int64_t d9_program_epochs_begun(const d9_program *program, int64_t steps);
 /* The step that precedes the one that begins at `step`, which is at least 1. */
 int64_t d9_program_step_before(const d9_program *program, int64_t step);
 /* True if a step of the phase can begin at `step`: all its batches must lie within the phase and within one epoch. */
@@ -288,6 +294,7 @@ int64_t d9_program_round_to_update(const d9_program *program, double steps);
 int64_t d9_group_from(const d9_program *program, const d9_group *group);
 /* The step at which a group is frozen; the number of steps of the run if it never is. */
 int64_t d9_group_until(const d9_program *program, const d9_group *group);
+bool d9_group_is_frozen(const d9_program *program, const d9_group *group, int64_t step);
 /* The value of a schedule over `epochs` epochs for a step: at the end of the step or, with schedule->at_start, at the
  * start of the update that the step belongs to. */
 double d9_program_rate(const d9_program *program, const d9_schedule *schedule, double epochs, int64_t step);
@@ -298,6 +305,8 @@ double d9_group_rate(const d9_program *program, const d9_group *group, int64_t s
 
 /* The name of a buffer: "state", "velocity"; accumulators have their own names. */
 const char *d9_program_buffer_name(const d9_program *program, d9_buffer buffer);
+/* True for STATE and for accumulators with its layout. */
+bool d9_program_has_state_layout(const d9_program *program, d9_buffer buffer);
 
 /* True if `when` is active in the step of `batches` batches that begins at `step`. */
 bool d9_when_active(const d9_when *when, int64_t step, int64_t batches, int64_t steps_per_epoch);

@@ -120,7 +120,8 @@ d9_status d9_batch_sheet_make(d9_session *session, d9_sheet *sheet) {
     d9_status status;
     d9_context *context = session->context;
     const d9_extent *extent = &session->program.extent;
-    const int rows = (int)(extent->batch < D9_BATCH_SHEET_IMAGES ? extent->batch : D9_BATCH_SHEET_IMAGES);
+    const int64_t batch = d9_extent_own_batch(extent);
+    const int rows = batch < D9_BATCH_SHEET_IMAGES ? (int)batch : D9_BATCH_SHEET_IMAGES;
     const d9_sheet_options options = {.tile_height = (int)extent->height,
                                       .tile_width = (int)extent->width,
                                       .top = D9_SHEET_HEADING,

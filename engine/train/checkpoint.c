@@ -262,8 +262,7 @@ static d9_status read_step(d9_session *session, const char *path, const d9_safet
 
 /* The number of epochs that are finished before `step`. The last epoch of a run may be a fraction. */
 static int64_t finished_epochs(const d9_program *program, int64_t step) {
-    const int64_t each = program->steps_per_epoch;
-    return step == program->steps ? (step + each - 1) / each : step / each;
+    return step == program->steps ? d9_program_epochs_begun(program, step) : step / program->steps_per_epoch;
 }
 
 /* Writes type and shape of a tensor: "F32 (64, 3, 3, 3)". */

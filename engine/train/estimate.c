@@ -76,7 +76,7 @@ double d9_evaluation_operations(const d9_program *program) {
 }
 
 double d9_operations_left(const d9_program *program, const d9_config *config, int64_t steps_done) {
-    const int64_t per_epoch = program->steps_per_epoch, epochs = (program->steps + per_epoch - 1) / per_epoch;
+    const int64_t per_epoch = program->steps_per_epoch, epochs = d9_program_epochs_begun(program, program->steps);
     double evaluations = 0; /* number of evaluations, in units of one with all views */
     for (int64_t epoch = steps_done / per_epoch + 1; epoch <= epochs; epoch++)
         if (d9_evaluation_due(config, epoch, epoch == epochs))

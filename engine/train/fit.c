@@ -99,8 +99,8 @@ static d9_status try_from(search *s, int64_t *units, int64_t high, bool *fits) {
 /* Searches for the best batch. `fits`: the batch size of the configuration fits. */
 static d9_status find_batch(search *s, bool fits) {
     d9_status status = D9_OK;
-    const int64_t unit = s->best->unit, given = s->config->train.batch_size / unit,
-                  past = s->extent.train_samples / unit + 1;
+    const int64_t unit = s->best->unit, given = s->config->train.batch_size / unit, samples = s->extent.train_samples,
+                  past = (samples < MOST ? samples : MOST) / unit + 1;
     /* in units: the largest batch that fits, and a limit from which on no batch both fits and is accepted */
     int64_t low = fits ? given : 0, high = fits ? past : given;
     while (high - low > 1) {
@@ -115,7 +115,7 @@ static d9_status find_batch(search *s, bool fits) {
             s->best->rejected = accepted > tried ? tried * unit : 0;
         }
     }
-    s->best->all = high == past;
+    s->best->limit = high < past ? D9_FIT_MEMORY : samples < MOST ? D9_FIT_SAMPLES : D9_FIT_BATCH_SIZE;
     if (low == 0 && s->best->rejected)
         D9_TRY(find_batch_memory(s, unit, true, &s->best->use)); /* fails with the reason */
 done:

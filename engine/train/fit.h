@@ -13,10 +13,14 @@ typedef struct d9_memory_use {
 } d9_memory_use;
 int64_t d9_memory_total(const d9_memory_use *use);
 
+/* Reason why no larger batch was found: memory, or training's rejection; the number of training samples; the maximum of
+ * train.batch_size. */
+typedef enum d9_fit_limit { D9_FIT_MEMORY, D9_FIT_SAMPLES, D9_FIT_BATCH_SIZE } d9_fit_limit;
+
 typedef struct d9_fit {
-    int64_t batch;    /* the largest batch that fits; 0: not even `unit` fits, and `use` is that of `unit` */
-    int64_t unit;     /* batches tried are multiples of this: the smallest accepted divisor of train.batch_size */
-    bool all;         /* the limit is the number of training samples or the maximum of train.batch_size, not memory */
+    int64_t batch; /* the largest batch that fits; 0: not even `unit` fits, and `use` is that of `unit` */
+    int64_t unit;  /* batches tried are multiples of this: the smallest accepted divisor of train.batch_size */
+    d9_fit_limit limit;
     int64_t rejected; /* the next larger batch, if training rejects it and all larger ones that would fit; else 0 */
     bool data_known;  /* false if the samples are in the user's own files: they are not counted and do not limit the
                        * batch */

@@ -238,8 +238,8 @@ d9_status d9_session_open(d9_context *context, const d9_session_options *options
     session->observer = options->observer;
     session->mark = options->process_start > 0 ? options->process_start : d9_clock_now();
     d9_timeline_init(context, &session->timeline, session->mark);
-    D9_TRY(d9_session_lap(session, D9_SEGMENT_PROCESS, 0));
     session->dataset = options->dataset;
+    D9_TRY(d9_session_lap(session, D9_SEGMENT_PROCESS, 0));
     if (!session->dataset) D9_TRY(d9_config_dataset(context, options->config, NULL, NULL, &session->dataset));
     D9_TRY(d9_session_lap(session, D9_SEGMENT_LOAD, 0));
     D9_TRY(open_device(session, options));

@@ -66,9 +66,8 @@ d9_status d9_tensorboard_run_epoch(d9_tensorboard_run *run, d9_session *session,
     for (int g = 0; g < program->groups.count; g++) {
         const d9_group *group = &program->groups.group[g];
         snprintf(tag, sizeof tag, "learning_rate/%s", group->name);
-        d9_tensorboard_scalar(
-            files, tag,
-            before < d9_group_until(program, group) ? rate_factor * d9_group_rate(program, group, before) : 0);
+        const bool frozen = d9_group_is_frozen(program, group, before);
+        d9_tensorboard_scalar(files, tag, frozen ? 0 : rate_factor * d9_group_rate(program, group, before));
     }
     d9_tensorboard_scalar(files, "speed/images_per_second", row->images_per_second);
     add_histograms(run, session);

@@ -100,11 +100,6 @@ done:
     return status;
 }
 
-static bool has_state_layout(const d9_session *session, d9_buffer buffer) {
-    const int i = (int)buffer - (int)D9_BUFFER_ACCUMULATORS;
-    return buffer == D9_BUFFER_STATE || session->program.accumulators.accumulator[i].layout == D9_ACCUMULATOR_OF_STATE;
-}
-
 d9_status d9_together_gather_state(d9_session *session) {
     d9_status status;
     const int64_t bytes = session->program.buffer_bytes[D9_BUFFER_STATE];
@@ -114,7 +109,7 @@ d9_status d9_together_gather_state(d9_session *session) {
     D9_TRY(D9_ALLOCATE(session->context, bytes, "the state of process 0", &first));
     for (int i = -1; i < session->program.accumulators.count; i++) {
         const d9_buffer buffer = i < 0 ? D9_BUFFER_STATE : (d9_buffer)(D9_BUFFER_ACCUMULATORS + i);
-        if (!has_state_layout(session, buffer)) continue;
+        if (!d9_program_has_state_layout(&session->program, buffer)) continue;
         D9_TRY(d9_session_read(session, buffer, state));
         D9_TRY(gather_statistics(session, state));
         D9_TRY(d9_session_write(session, buffer, state));

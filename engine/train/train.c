@@ -102,11 +102,6 @@ done:
     return status;
 }
 
-/* The number of epochs; the last one may be a fraction. */
-static int64_t epochs_in(const d9_program *program) {
-    return (program->steps + program->steps_per_epoch - 1) / program->steps_per_epoch;
-}
-
 static d9_status describe_run(d9_context *context, run *self) {
     d9_status status;
     d9_result *result = self->result;
@@ -136,7 +131,8 @@ static d9_status describe_run(d9_context *context, run *self) {
     result->train_operations = d9_train_operations(program, 0);
     result->evaluation_operations = d9_evaluation_operations(program);
     result->score = result->score_tta = NAN;
-    D9_TRY(D9_ARENA_ALLOCATE(context, &result->arena, epochs_in(program), &result->epochs));
+    D9_TRY(
+        D9_ARENA_ALLOCATE(context, &result->arena, d9_program_epochs_begun(program, program->steps), &result->epochs));
     D9_TRY(describe_dataset(context, session->dataset, result));
 done:
     d9_text_free(&text);
@@ -203,7 +199,8 @@ static d9_status resume(d9_context *context, run *self) {
     const d9_program *program = &self->session.program;
     d9_progress_state progress = {.epochs = self->result->epochs};
     if (!self->resumes) return D9_OK;
-    D9_TRY(d9_checkpoint_read(&self->session, self->checkpoint, epochs_in(program), &progress));
+    D9_TRY(d9_checkpoint_read(&self->session, self->checkpoint, d9_program_epochs_begun(program, program->steps),
+                              &progress));
     compare_threads(context, self, progress.threads);
     self->step = self->saved_step = progress.step;
     self->result->epoch_count = progress.epoch_count;
@@ -539,7 +536,7 @@ static d9_status advance(run *self) {
     D9_TRY(observe_step(self));
     const bool last = self->step == session->program.steps;
     if (self->step % per_epoch != 0 && !last) goto done;
-    const int64_t epoch = (self->step + per_epoch - 1) / per_epoch;
+    const int64_t epoch = d9_program_epochs_begun(&session->program, self->step);
     D9_TRY(add_row(self, epoch));
     D9_TRY(report_epoch(self));
     if (!last) D9_TRY(checkpoint_if_due(self, epoch));

@@ -57,7 +57,7 @@ void d9_verification_keep_worst(void *user, const d9_verify_row *row) {
     d9_verify_row *kept = user;
     int64_t compared = kept->compared + row->compared;
     bool passed = kept->passed && row->passed;
-    if (kept->compared == 0 || (kept->passed && !row->passed) ||
+    if (!kept->name[0] || (kept->passed && !row->passed) ||
         (kept->passed == row->passed && ratio_to_limit(row) > ratio_to_limit(kept))) {
         *kept = *row;
         snprintf(kept->note, sizeof kept->note, "%.40s, %.50s", row->name, row->note);

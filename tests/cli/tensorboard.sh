@@ -98,16 +98,19 @@ rows = [json.loads(line)["train_loss"] for line in open("half/events.jsonl")]
 assert all(abs(a - b) <= 1e-6 * b for a, b in zip(losses, rows)) and len(losses) == len(rows) == 30
 PYTHON
 
-# ---- the learning rates of train.plateau ----
-tiny | sed 's/epochs: 2/epochs: 5/; s/synthetic_train: 128/&, validation: 32/; s/train: {/&plateau: 0.5, /; s/0, 0.4, 0/1.0e-6, 1.0e-6, 1.0e-6/' >plateau.yaml
+# ---- the learning rates of train.plateau, and of layers that are frozen for the first two epochs ----
+tiny | sed 's/epochs: 2/epochs: 5/; s/synthetic_train: 128/&, validation: 32/; s/train: {/&plateau: 0.5, /; s/tricks: {/&fine_tune: {head: 0.4}, /; s/0, 0.4, 0/1.0e-6, 1.0e-6, 1.0e-6/' >plateau.yaml
 accepts "$dawn9" train plateau.yaml --out plateau --tensorboard logs/plateau --quiet
 cat >plateau.py <<'PYTHON'
 import glob, json
 from tfevents import events
-rates = [e["values"]["learning_rate/weights"] for e in events(glob.glob("logs/plateau/*")[0]) if "loss/train" in e["values"]]
+epochs = [e["values"] for e in events(glob.glob("logs/plateau/*")[0]) if "loss/train" in e["values"]]
+rates = [e["learning_rate/weights"] for e in epochs]
 rows = [json.loads(line)["learning_rate"] for line in open("plateau/events.jsonl")]
 assert len(rates) == len(rows) == 5 and rows[4] < 0.6 * rows[0], rows
 assert all(abs(a - b) <= 1e-6 * b for a, b in zip(rates, rows)), (rates, rows)
+frozen = [e["learning_rate/weights.part1"] for e in epochs]
+assert frozen[:2] == [0, 0] and all(abs(a - 0.1 * b) <= 1e-6 * b for a, b in zip(frozen[2:], rows[2:])), (frozen, rows)
 PYTHON
 accepts python3 plateau.py
 

@@ -224,13 +224,22 @@ TEST(the_largest_batch_is_as_counted_by_hand) {
         assert_ints(found.batch, n, found.unit, 1, found.parameters, 1920, d9_memory_total(&found.use), bytes);
         assert_ints(found.use.activations, scratch_bytes(n), found.use.state, 2 * 7680, found.use.gradients, 7680);
         assert_int_equal(found.use.data, data_bytes(n));
-        assert_false(found.all);
+        assert_int_equal(found.limit, D9_FIT_MEMORY);
         assert_ints(fit(config, bytes - 1, &found), D9_OK, found.batch, n - 1);
     }
     assert_ints(fit(config, needed_bytes(400), &found), D9_OK, found.batch, 400);
-    assert_true(found.all);
+    assert_int_equal(found.limit, D9_FIT_SAMPLES);
     assert_ints(fit(config, needed_bytes(1) - 1, &found), D9_OK, found.batch, 0, d9_memory_total(&found.use),
                 needed_bytes(1));
+}
+
+/* More training images than the maximum of train.batch_size. */
+TEST(the_largest_batch_is_a_legal_batch_size) {
+    d9_config *config = program_yaml("data: {dataset: synthetic, image_size: 8, synthetic_train: 10000000}\n"
+                                     "train: {epochs: 1, batch_size: 32}\n");
+    config->model = &head;
+    d9_fit found;
+    assert_ints(fit(config, (int64_t)1 << 40, &found), D9_OK, found.batch, 1000000, found.limit, D9_FIT_BATCH_SIZE);
 }
 
 /* With ghost batch norm, a batch is a multiple of the group size. bf16 needs fewer bytes. A configured batch of more
@@ -262,7 +271,7 @@ TEST(the_largest_batch_may_lie_above_rejected_sizes) {
     config = config_of("tricks: {batch_schedule: {from: [0.4], batches: [2]}}\n");
     config->model = &head;
     assert_ints(fit(config, 1 << 30, &found), D9_OK, found.batch, 200, found.rejected, 201);
-    assert_false(found.all);
+    assert_int_equal(found.limit, D9_FIT_MEMORY);
 }
 
 /* `bench pipeline` times these nodes. */

@@ -260,6 +260,12 @@ TEST(the_worst_row_is_kept) {
         assert_non_null(strchr(kept.note, 'b'));
     }
     d9_verify_row kept = {.passed = true};
+    d9_verify_row nothing = {.name = "nothing", .limit = 1e-5, .passed = false};
+    d9_verification_keep_worst(&kept, &nothing);
+    d9_verification_keep_worst(&kept, &rows[0]);
+    assert_true(!kept.passed && kept.error == 0 && kept.compared == 10);
+    assert_non_null(strstr(kept.note, "nothing"));
+    kept = (d9_verify_row){.passed = true};
     d9_verification_keep_worst(&kept, &rows[2]);
     d9_verification_keep_worst(&kept, &rows[0]);
     assert_true(kept.passed && kept.error == 9e-6 && kept.compared == 110);
