@@ -3,7 +3,7 @@
  * threads. Threads share the parts or, with many channels, the blocks of channels; the bits are the same.
  *
  * Scratch: forward floats (3, C): mean, factor, bias; backward doubles (PARTS, 2, C), or (blocks, 3, BLOCK). */
-#include "kernels/cpu/integers.h"
+#include "kernels/integers.h"
 #include "kernels/cpu/kernels.h"
 
 enum { PARTS = 64, WORTH = 1 << 14, BLOCK = 4096 }; /* more than WORTH elements use all threads; BLOCK: channels */

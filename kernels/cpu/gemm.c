@@ -6,7 +6,7 @@
  * long), a task takes a block of c and one slice of K and packs both operands; the sums of several slices are added in
  * order at the end. */
 #include "kernels/cpu/gemm.h"
-#include "kernels/cpu/integers.h"
+#include "kernels/integers.h"
 
 enum {
     LANE = 4, /* bytes of a lane */

@@ -1,6 +1,6 @@
 /* Pooling and linear layers over threads. */
 #include "kernels/cpu/gemm.h"
-#include "kernels/cpu/integers.h"
+#include "kernels/integers.h"
 
 void d9_cpu_pool_forward(const d9_cpu *cpu, const d9_kernel_window *w, d9_kernel_in x, d9_kernel_out y) {
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)

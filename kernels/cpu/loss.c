@@ -8,7 +8,7 @@
  * therefore read from memory once, and vectors of f32 compute e_k = exp(z_k - max z), their sum (loops/loss.c), and p_k
  * = e_k / sum. The rest of the formulas, and the gradient of the labels' logits, are in double. The error of p_k is at
  * most 2^-24 (4 + max z - z_k) p_k, that of the loss at most 2^-24 (2 + loss): tests/unit/cpu_loss.c. */
-#include "kernels/cpu/integers.h"
+#include "kernels/integers.h"
 #include "kernels/cpu/kernels.h"
 
 #include "kernels/formulas/half.h"

@@ -1,6 +1,6 @@
 /* The parallel part of moments.h: images over threads, sums over images in order, and the algebra in double. */
 #include "kernels/cpu/moments.h"
-#include "kernels/cpu/integers.h"
+#include "kernels/integers.h"
 #include "kernels/cpu/statistics.h"
 
 #include <string.h>

@@ -6,7 +6,7 @@
  * between the passes. Otherwise the threads process a few groups at a time, with barriers between the passes.
  *
  * Scratch: doubles (G, slices, 2, C), then floats (G, 4, C) of per-group terms, then floats (G, C) of pivots. */
-#include "kernels/cpu/integers.h"
+#include "kernels/integers.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/statistics.h"
 

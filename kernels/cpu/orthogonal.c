@@ -1,7 +1,7 @@
 /* Muon's update of a weight matrix (kernels/formulas/orthogonal.h): three packed products an iteration, with
  * element-wise passes between them. Sums of squares are computed for fixed pieces, which are added in order. */
 #include "kernels/cpu/gemm.h"
-#include "kernels/cpu/integers.h"
+#include "kernels/integers.h"
 
 #define D9_REAL float
 #include "kernels/formulas/orthogonal.h"

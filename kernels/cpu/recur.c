@@ -3,7 +3,7 @@
  * overwrites the packed weights, the bias and the states. */
 #include "kernels/cpu/recur.h"
 #include "kernels/cpu/gemm.h"
-#include "kernels/cpu/integers.h"
+#include "kernels/integers.h"
 
 #include <string.h>
 

@@ -39,7 +39,7 @@
  * GFLOP/s, counted as direct convolution, with AVX-512, 780 to 870 with AVX2. Products take four fifths to nine tenths
  * of the time, at 200 to 245 and 113 to 122 GFLOP/s a core. */
 #include "kernels/cpu/conv.h"
-#include "kernels/cpu/integers.h"
+#include "kernels/integers.h"
 
 enum {
     GROUP = D9_WINOGRAD_GROUP,

@@ -90,7 +90,7 @@ static int bits_of(int64_t rows) { /* number of bits of the largest token */
 }
 
 static int64_t keys_bytes(const d9_cuda_embedding *s) {
-    return d9_ceiling(s->positions * static_cast<int64_t>(sizeof(uint64_t)), 256) * 256;
+    return d9_parts_of(s->positions * static_cast<int64_t>(sizeof(uint64_t)), 256) * 256;
 }
 
 int d9_cuda_embed_forward(d9_cuda_stream stream, const d9_cuda_embedding *shape, const float *table,
@@ -117,6 +117,6 @@ int d9_cuda_embed_backward(d9_cuda_stream stream, const d9_cuda_embedding *shape
         D9_CUDA_TRY(D9_LAUNCH(embed_keys_kernel, d9_blocks(count), D9_BLOCK, stream, count, tokens, keys));
         D9_CUDA_TRY(d9_cuda_sort(stream, keys, count, bits_of(shape->rows), at + 2 * keys_bytes(shape), sorted));
     }
-    return D9_LAUNCH(embed_backward_kernel, static_cast<unsigned>(d9_ceiling(shape->rows, ROWS)), D9_BLOCK, stream,
+    return D9_LAUNCH(embed_backward_kernel, static_cast<unsigned>(d9_parts_of(shape->rows, ROWS)), D9_BLOCK, stream,
                      *shape, dy, sorted, before, dtable);
 }

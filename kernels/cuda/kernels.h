@@ -268,8 +268,8 @@ int d9_cuda_linear_backward_data(d9_cuda_stream stream, const d9_kernel_linear *
 int d9_cuda_linear_backward_weight(d9_cuda_stream stream, const d9_kernel_linear *shape, d9_kernel_in dy,
                                    d9_kernel_in x, d9_kernel_out dw);
 
-/* y = alpha op(a) op(b) + beta c + bias for `batch` matrices of one shape, each stored row by row, for products without
- * an algorithm in cuBLAS. op: transposed or unchanged. */
+/* y = alpha op(a) op(b) + beta c + bias for `batch` matrices of one shape, at most 65535, each stored row by row, for
+ * products without an algorithm in cuBLAS. op: transposed or unchanged. */
 typedef struct d9_cuda_matrix_product {
     int64_t batch, rows, columns, depth;  /* op(a): (rows, depth); op(b): (depth, columns) */
     bool a_transposed, b_transposed;      /* stored as (depth, rows); as (columns, depth) */

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "kernels/cuda/kernels.h"
+#include "kernels/integers.h"
 
 #ifdef D9_CUDA_MODEL
 #include "cuda_model.h"
@@ -52,11 +53,9 @@ enum { D9_BLOCK = 256, D9_WARP = 32 }; /* threads */
         if (d9_cuda_error) return d9_cuda_error;                                                                       \
     } while (0)
 
-static inline int64_t d9_ceiling(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 /* Number of blocks for `threads` threads, at most 2^16: kernels use grid-stride loops for more. */
 static inline unsigned d9_blocks(int64_t threads) {
-    const int64_t blocks = d9_ceiling(threads, D9_BLOCK), most = 1 << 16;
+    const int64_t blocks = d9_parts_of(threads, D9_BLOCK), most = 1 << 16;
     return static_cast<unsigned>(blocks < most ? blocks : most);
 }
 

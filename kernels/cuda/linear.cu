@@ -52,7 +52,8 @@ __global__ void __launch_bounds__(D9_BLOCK)
     D9_SHARED(double, part, D9_BLOCK);
     const int column = static_cast<int>(threadIdx.x) % WEIGHT_COLUMNS,
               line = static_cast<int>(threadIdx.x) / WEIGHT_COLUMNS;
-    const int64_t i = static_cast<int64_t>(blockIdx.x) * WEIGHT_COLUMNS + column, o = blockIdx.y;
+    const unsigned across = static_cast<unsigned>((s.inputs + WEIGHT_COLUMNS - 1) / WEIGHT_COLUMNS);
+    const int64_t i = static_cast<int64_t>(blockIdx.x % across) * WEIGHT_COLUMNS + column, o = blockIdx.x / across;
     double sum = 0;
     for (int64_t from = line; i < s.inputs && from < D9_END(s.samples); from += FOLD * WEIGHT_LINES) {
         float run = 0;
@@ -145,7 +146,7 @@ int d9_cuda_linear_forward(d9_cuda_stream stream, const d9_kernel_linear *shape,
 }
 
 static dim3 data_grid(const d9_kernel_linear &s, int lanes) {
-    return dim3(d9_blocks(d9_ceiling(s.inputs, lanes)), static_cast<unsigned>(s.samples < 65535 ? s.samples : 65535));
+    return dim3(d9_blocks(d9_parts_of(s.inputs, lanes)), static_cast<unsigned>(s.samples < 65535 ? s.samples : 65535));
 }
 
 int d9_cuda_linear_backward_data(d9_cuda_stream stream, const d9_kernel_linear *shape, d9_kernel_in dy, d9_kernel_in w,
@@ -160,9 +161,9 @@ int d9_cuda_linear_backward_data(d9_cuda_stream stream, const d9_kernel_linear *
 int d9_cuda_linear_backward_weight(d9_cuda_stream stream, const d9_kernel_linear *shape, d9_kernel_in dy,
                                    d9_kernel_in x, d9_kernel_out dw) {
     const d9_kernel_linear s = *shape;
-    const dim3 grid(static_cast<unsigned>(d9_ceiling(s.inputs, WEIGHT_COLUMNS)), static_cast<unsigned>(s.outputs));
+    const unsigned blocks = static_cast<unsigned>(d9_parts_of(s.inputs, WEIGHT_COLUMNS) * s.outputs);
     if (is_empty(shape)) return 0;
-    return D9_LAUNCH(linear_backward_weight_kernel, grid, D9_BLOCK, stream, s, dy, x, dw);
+    return D9_LAUNCH(linear_backward_weight_kernel, blocks, D9_BLOCK, stream, s, dy, x, dw);
 }
 
 int d9_cuda_multiply(d9_cuda_stream stream, const d9_cuda_matrix_product *shape, d9_kernel_in a, d9_kernel_in b,
@@ -170,7 +171,7 @@ int d9_cuda_multiply(d9_cuda_stream stream, const d9_cuda_matrix_product *shape,
     const d9_cuda_matrix_product &s = *shape;
     const factor left = {a, s.rows, s.depth, s.a_stride, !s.a_transposed};
     const factor right = {b, s.columns, s.depth, s.b_stride, s.b_transposed};
-    const int64_t tiles = d9_ceiling(s.rows, TILE) * d9_ceiling(s.columns, TILE);
+    const int64_t tiles = d9_parts_of(s.rows, TILE) * d9_parts_of(s.columns, TILE);
     if (tiles <= 0 || s.batch <= 0) return 0;
     const dim3 grid(static_cast<unsigned>(tiles), 1, static_cast<unsigned>(s.batch));
     return D9_LAUNCH(product_kernel, grid, D9_BLOCK, stream, left, right, s.alpha, s.beta,

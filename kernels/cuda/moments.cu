@@ -222,7 +222,7 @@ int64_t d9_cuda_moments_bytes(const d9_cuda_moments *shape) { return shape->grou
 
 int d9_moments_add_slices(d9_cuda_stream stream, const double *parts, int64_t groups, int64_t slices, int64_t count,
                           double *sums) {
-    const dim3 grid(static_cast<unsigned>(d9_ceiling(count, FOLD_COLUMNS)), static_cast<unsigned>(groups));
+    const dim3 grid(static_cast<unsigned>(d9_parts_of(count, FOLD_COLUMNS)), static_cast<unsigned>(groups));
     return D9_LAUNCH(moments_fold_kernel, grid, D9_BLOCK, stream, parts, slices, count, sums);
 }
 
@@ -248,7 +248,7 @@ static int launch_apply(d9_cuda_stream stream, const d9_cuda_moments &s, int64_t
                         const float *terms, d9_kernel_act act, d9_kernel_out y) {
     const bool wide = s.outputs % D9_WIDE == 0 && d9_aligned(y.data) && x.store == y.store;
     if (wide && x.store != D9_KERNEL_F32) return d9_moments_apply_half(stream, s, groups, x, terms, act, y);
-    const unsigned spans = static_cast<unsigned>(d9_ceiling(s.out_height * s.out_width, APPLY_SPAN));
+    const unsigned spans = static_cast<unsigned>(d9_parts_of(s.out_height * s.out_width, APPLY_SPAN));
     const dim3 grid(static_cast<unsigned>(s.images) * spans, static_cast<unsigned>(d9_moments_chunks(s)));
     const unsigned each = static_cast<unsigned>(groups);
     return wide

@@ -26,11 +26,11 @@ enum {
 
 /* Number of blocks among which a group's images are divided, if `blocks` blocks are wanted for all groups. */
 static inline int64_t d9_moments_slices(const d9_cuda_moments &s, int blocks) {
-    const int64_t members = s.images / s.groups, wanted = d9_ceiling(blocks, s.groups);
+    const int64_t members = s.images / s.groups, wanted = d9_parts_of(blocks, s.groups);
     return wanted < members ? wanted : members;
 }
 
-static inline int64_t d9_moments_chunks(const d9_cuda_moments &s) { return d9_ceiling(s.outputs, D9_MOMENTS_CHUNK); }
+static inline int64_t d9_moments_chunks(const d9_cuda_moments &s) { return d9_parts_of(s.outputs, D9_MOMENTS_CHUNK); }
 
 /* Scratch: double partial sums, (G, slices, SUMS) forward or (G, slices, chunks, TERMS) backward; double (G, chunks,
  * TERMS) gradient sums; float (G, chunks, TERMS) terms. */

@@ -48,11 +48,6 @@ enum { EXPONENT_BIAS = 127, TOP_EXPONENT = 13 }; /* TOP_EXPONENT: of the largest
  * has outputs 8t to 8t + 7 in blocks 0 to 3, and 32 + 8t to 32 + 8t + 7 in blocks 4 to 7. */
 D9_DEVICE int output_of(int j, int column) { return j / 4 * 32 + column / 2 * 8 + j % 4 * 2 + column % 2; }
 
-/* 2^exponent, for -126 <= exponent <= 127 */
-D9_DEVICE float power_of_two(int exponent) {
-    return d9_float_of_bits(static_cast<uint32_t>(exponent + EXPONENT_BIAS) << 23);
-}
-
 /* Returns the exponent e with which the largest magnitude of the thread block's weights times 2^e is in [2^13, 2^14);
  * 126 if the weights are too small for that or 0. All threads of the block must call it. */
 D9_DEVICE int exponent_of(const float w[8]) {
@@ -140,10 +135,10 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
     }
     const int exponent = exponent_of(w);
     uint4 parts[PARTS];
-    split_weights<S>(w, power_of_two(exponent), parts);
+    split_weights<S>(w, d9_power_of_two(exponent), parts);
     for (int part = 0; part < PARTS; part++) weights[part * D9_BLOCK + static_cast<int>(threadIdx.x)] = parts[part];
     D9_BARRIER();
-    const float inverse = power_of_two(-exponent);
+    const float inverse = d9_power_of_two(-exponent);
     const d9_act own = d9_act_of(act);
     const uint16_t *from =
         static_cast<const uint16_t *>(x.data) + static_cast<int64_t>(image) * s.height * s.width * s.inputs;
@@ -179,7 +174,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
 
 int d9_moments_apply_half(d9_cuda_stream stream, const d9_cuda_moments &s, int64_t groups, d9_kernel_in x,
                           const float *terms, d9_kernel_act act, d9_kernel_out y) {
-    const unsigned spans = static_cast<unsigned>(d9_ceiling(s.out_height * s.out_width, SPAN));
+    const unsigned spans = static_cast<unsigned>(d9_parts_of(s.out_height * s.out_width, SPAN));
     const dim3 grid(static_cast<unsigned>(s.images) * spans, static_cast<unsigned>(d9_moments_chunks(s)));
     const unsigned each = static_cast<unsigned>(groups);
     return x.store == D9_KERNEL_F16 ? D9_LAUNCH(moments_apply_half_kernel<D9_KERNEL_F16>, grid, D9_BLOCK, stream, s,

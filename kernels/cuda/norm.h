@@ -51,13 +51,13 @@ static inline d9_norm_plan d9_norm_plan_of(const d9_kernel_norm *norm, int64_t l
     p.image = d9_divisor_of(norm->pixels);
     p.pixels = norm->pixels, p.channels = norm->channels, p.groups = norm->groups;
     p.rows = norm->images / norm->groups * norm->pixels;
-    const int64_t runs = d9_ceiling(norm->channels, lanes);
+    const int64_t runs = d9_parts_of(norm->channels, lanes);
     const int widest = lanes == 1 ? D9_NORM_SINGLE_COLUMNS : D9_NORM_WIDE_COLUMNS;
     for (p.columns = 1; p.columns < runs && p.columns < widest;) p.columns *= 2;
     p.lines = D9_BLOCK / p.columns;
-    p.chunks = d9_ceiling(runs, p.columns);
-    const int64_t least = d9_ceiling(p.rows, static_cast<int64_t>(p.lines) * D9_NORM_FOLD);
-    const int64_t most = d9_ceiling(p.rows, p.lines), wanted = d9_ceiling(D9_NORM_BLOCKS, p.groups * p.chunks);
+    p.chunks = d9_parts_of(runs, p.columns);
+    const int64_t least = d9_parts_of(p.rows, static_cast<int64_t>(p.lines) * D9_NORM_FOLD);
+    const int64_t most = d9_parts_of(p.rows, p.lines), wanted = d9_parts_of(D9_NORM_BLOCKS, p.groups * p.chunks);
     p.slices = wanted > most ? most : wanted < least ? least : wanted;
     if (p.slices > D9_NORM_SLICES) p.slices = D9_NORM_SLICES;
     return p;
@@ -210,7 +210,7 @@ D9_DEVICE void d9_norm_sum_slice(const d9_norm_plan &p, const d9_vector<V> &firs
 enum { D9_FOLD_COLUMNS = 8, D9_FOLD_LINES = D9_BLOCK / D9_FOLD_COLUMNS };
 
 static inline dim3 d9_fold_grid(int64_t channels, int64_t groups) {
-    return dim3(static_cast<unsigned>(d9_ceiling(channels, D9_FOLD_COLUMNS)), static_cast<unsigned>(groups));
+    return dim3(static_cast<unsigned>(d9_parts_of(channels, D9_FOLD_COLUMNS)), static_cast<unsigned>(groups));
 }
 
 struct d9_fold {

@@ -23,17 +23,17 @@ static int64_t run_bytes(d9_kernel_store store, bool backward, bool keeps_x) {
 }
 
 static int64_t block_bytes(const d9_kernel_norm *norm, int runs, int blocks, int64_t per_run) {
-    const int64_t rows = d9_ceiling(norm->images / norm->groups * norm->pixels, blocks);
-    return d9_ceiling(rows, D9_BLOCK / runs) * D9_BLOCK * per_run;
+    const int64_t rows = d9_parts_of(norm->images / norm->groups * norm->pixels, blocks);
+    return d9_parts_of(rows, D9_BLOCK / runs) * D9_BLOCK * per_run;
 }
 
 /* Estimated time, in arbitrary units. at_once: number of clusters that run at the same time. */
 static double cost(const d9_kernel_norm *norm, const d9_cuda_norm_algorithm *a, int at_once, const d9_limits &limits) {
-    const int64_t clusters = norm->groups * d9_ceiling(norm->channels / D9_WIDE, a->runs);
+    const int64_t clusters = norm->groups * d9_parts_of(norm->channels / D9_WIDE, a->runs);
     const int64_t rows = norm->images / norm->groups * norm->pixels, lines = D9_BLOCK / a->runs * a->blocks;
     const double used = rows < lines ? static_cast<double>(rows) / static_cast<double>(lines) : 1;
     const double blocks = used * static_cast<double>(clusters * a->blocks) / limits.multiprocessors; /* on each */
-    const double waves = static_cast<double>(d9_ceiling(clusters, at_once)),
+    const double waves = static_cast<double>(d9_parts_of(clusters, at_once)),
                  bytes = static_cast<double>(a->block_bytes);
     return (a->keeps_x ? 1 : 1.25) * (a->runs < 4 ? 1.05 : 1) * (1 + waves * (1 + (32 << 10) / bytes) / blocks);
 }

@@ -34,9 +34,9 @@ static inline d9_resident d9_resident_plan(const d9_kernel_norm *norm, const d9_
     p.rows = norm->images / norm->groups * norm->pixels;
     p.columns = algorithm->runs;
     p.lines = D9_BLOCK / p.columns;
-    p.chunks = d9_ceiling(norm->channels / D9_WIDE, p.columns);
+    p.chunks = d9_parts_of(norm->channels / D9_WIDE, p.columns);
     p.slices = algorithm->blocks;
-    r.elements = static_cast<int>(d9_ceiling(d9_ceiling(p.rows, p.slices), p.lines) * D9_BLOCK * D9_WIDE);
+    r.elements = static_cast<int>(d9_parts_of(d9_parts_of(p.rows, p.slices), p.lines) * D9_BLOCK * D9_WIDE);
     if (window) r.window = *window, r.line = d9_divisor_of(window->out_width);
     return r;
 }

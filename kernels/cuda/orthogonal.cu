@@ -91,8 +91,8 @@ d9_cuda_orthogonal_arrays d9_cuda_orthogonal_lay_out(const d9_cuda_orthogonal *o
     enum { ALIGNMENT = 256 }; /* in bytes, of every matrix */
     static_assert(D9_CUDA_MOST_FILTERS * sizeof(terms_of_step) <= ALIGNMENT, "the terms fit before the sums");
     const int64_t each = o->store == D9_KERNEL_F32 ? 4 : 2, side = o->rows < o->columns ? o->rows : o->columns;
-    const int64_t matrix = d9_ceiling(o->rows * o->columns * each, ALIGNMENT) * ALIGNMENT;
-    const int64_t square = d9_ceiling(side * side * each, ALIGNMENT) * ALIGNMENT;
+    const int64_t matrix = d9_parts_of(o->rows * o->columns * each, ALIGNMENT) * ALIGNMENT;
+    const int64_t square = d9_parts_of(side * side * each, ALIGNMENT) * ALIGNMENT;
     const int64_t sums = o->filters * static_cast<int64_t>(2 * SUM_BLOCKS * sizeof(double));
     d9_cuda_orthogonal_arrays r = {};
     void **const arrays[] = {&r.terms, &r.sums, &r.wide, &r.x, &r.next, &r.a, &r.b};

@@ -61,7 +61,7 @@ D9_DEVICE window_maximum<V> find_inner_maximum(const d9_kernel_window &w, d9_ker
  * find_inner_maximum. */
 template <int V, int K>
 D9_DEVICE window_maximum<V> find_maximum(const d9_kernel_window &w, d9_kernel_in x, int64_t n, int64_t oy, int64_t ox,
-                                int64_t c) {
+                                         int64_t c) {
     const int64_t corner = input_at(w, n, begin_of(w, oy), begin_of(w, ox)) + c;
     if constexpr (K > 0) return find_inner_maximum<V, K>(w, x, corner);
     const inside part = inside_of(w, oy, ox);
@@ -224,12 +224,12 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
 
 /* Threads of a block: the runs of a row, rounded up to whole warps, but at most D9_BLOCK. */
 static unsigned block_of(int64_t runs) {
-    const int64_t threads = d9_ceiling(runs, D9_WARP) * D9_WARP, most = D9_BLOCK;
+    const int64_t threads = d9_parts_of(runs, D9_WARP) * D9_WARP, most = D9_BLOCK;
     return static_cast<unsigned>(threads < most ? threads : most);
 }
 
 static dim3 grid_of(int64_t runs, int64_t rows) {
-    return dim3(static_cast<unsigned>(d9_ceiling(runs, block_of(runs))),
+    return dim3(static_cast<unsigned>(d9_parts_of(runs, block_of(runs))),
                 static_cast<unsigned>(rows < 65535 ? rows : 65535));
 }
 

@@ -143,7 +143,7 @@ int d9_cuda_advance(d9_cuda_stream stream, int64_t batches, int64_t *step) {
 }
 
 static unsigned clip_blocks(int64_t count) {
-    const unsigned blocks = d9_blocks(d9_ceiling(count, D9_FOUR)), most = CLIP_BLOCKS;
+    const unsigned blocks = d9_blocks(d9_parts_of(count, D9_FOUR)), most = CLIP_BLOCKS;
     return blocks < most ? blocks : most;
 }
 

@@ -338,7 +338,7 @@ D9_DEVICE void d9_slope_run(d9_kernel_act given, int store, const d9_vector<V> &
 static inline bool d9_aligned(const void *data) { return (reinterpret_cast<uintptr_t>(data) & 15) == 0; }
 
 #define D9_LAUNCH_RUNS_OF(V, kernel, count, stream, ...)                                                               \
-    D9_LAUNCH(kernel<V>, d9_blocks(d9_ceiling(count, V)), D9_BLOCK, stream, __VA_ARGS__)
+    D9_LAUNCH(kernel<V>, d9_blocks(d9_parts_of(count, V)), D9_BLOCK, stream, __VA_ARGS__)
 #define D9_LAUNCH_RUNS(kernel, aligned, half, count, stream, ...)                                                      \
     ((count) <= 0          ? 0                                                                                         \
      : (aligned) && (half) ? D9_LAUNCH_RUNS_OF(D9_WIDE, kernel, count, stream, __VA_ARGS__)                            \

@@ -80,7 +80,7 @@ D9_FN float d9_sigmoid_float(float x) {
     return (x < 0 ? e : 1) / (1 + e);
 }
 
-/* (1 - e^-2|x|) / (1 + e^-2|x|) with the sign of x. */
+/* (1 - e^-2|x|) / (1 + e^-2|x|) with the sign of x; but in f32 the result for +0 is -0. */
 D9_FN double d9_tanh_double(double x) { return tanh(x); }
 D9_FN float d9_tanh_float(float x) {
     const float e = d9_expm1_below_float(x < 0 ? 2 * x : -2 * x), above = -e / (2 + e);

@@ -32,7 +32,7 @@ D9_FN int d9_activation_from_output(int activation) {
     ROW(SIGMOID, "sigmoid", 1, "mean cross-entropy of the sigmoids: each class is a yes or no")
 
 #define D9_LOSS_ID(id, name, several, doc) D9_LOSS_##id,
-typedef enum d9_loss { D9_LOSS_ROWS(D9_LOSS_ID) D9_LOSS_COUNT } d9_loss;
+typedef enum d9_loss { D9_LOSS_ROWS(D9_LOSS_ID) } d9_loss;
 #undef D9_LOSS_ID
 enum { D9_MANY_CLASSES = 4096 }; /* from this number on, the loss takes a noticeable part of a step */
 

@@ -5,6 +5,8 @@
 #include "kernels/cpu/conv.h"
 #include "kernels/formulas/philox.h"
 #include "tests/support/kernel_arrays.h"
+#include <sys/mman.h>
+#include <unistd.h>
 
 /* Limits for the root mean square of the errors and for the largest error, relative to the root mean square of the
  * expected values, or to half of typical_of if that is larger. An output stored in bf16 may in addition be off by 2^-8
@@ -39,6 +41,8 @@ typedef struct guarded {
     unsigned char *all;
     int64_t bytes, payload; /* between the guards, with and without the shift */
     float *data;            /* of f32 or bf16, `shift` bytes after the first guard */
+    size_t mapped;          /* bytes of pages from `all` on that can be accessed, with the data at their end, and an
+                             * unmapped page instead of guards; 0: allocated by malloc */
 } guarded;
 
 /* Allocates an array between guards. Its data begin `shift` bytes after the start of a cache line. */
@@ -50,6 +54,25 @@ static guarded between_guards(int64_t bytes, int64_t shift) {
     memset(g.all, 0xff, (size_t)(bytes + shift + 2 * GUARD)); /* NaN shows reads of unwritten memory */
     g.data = (float *)(void *)(g.all + GUARD + shift);
     return g;
+}
+
+/* Allocates an array that ends at an unmapped page, so that reads past its end crash at every instruction set:
+ * sanitizers check only some (cmake/isa.cmake). */
+static guarded before_unmapped_page(int64_t bytes) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), mapped = ((size_t)bytes + page - 1) / page * page;
+    guarded g = {.bytes = bytes, .payload = bytes, .mapped = mapped};
+    g.all = mmap(NULL, mapped + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(g.all != MAP_FAILED && mprotect(g.all + mapped, page, PROT_NONE) == 0);
+    memset(g.all, 0xff, mapped);
+    g.data = (float *)(void *)(g.all + mapped - bytes);
+    return g;
+}
+
+static void free_guarded(guarded *g) {
+    if (g->mapped)
+        assert_int_equal(munmap(g->all, g->mapped + (size_t)sysconf(_SC_PAGESIZE)), 0);
+    else
+        free(g->all);
 }
 
 /* Scratch in memory that all runs share, because new pages for each would take longer than many kernels. */
@@ -125,12 +148,14 @@ static void fill_array(conv_case *c, int i) { /* fills array i with values that 
     }
 }
 
-/* Stores the inputs in this type, which must represent them exactly. */
+/* Stores the inputs in this type, which must represent them exactly. Random numbers begin one element after the start
+ * of a cache line, integers end at an unmapped page. */
 static void store_inputs(conv_case *c, d9_kernel_store store) {
     c->shape.store = store;
     for (int i = 0; i < 3; i++) {
-        free(c->inputs[i].all);
-        c->inputs[i] = between_guards(c->counts[i] * d9_kernel_store_bytes(store), (int)d9_kernel_store_bytes(store));
+        const int64_t each = d9_kernel_store_bytes(store), bytes = c->counts[i] * each;
+        free_guarded(&c->inputs[i]);
+        c->inputs[i] = c->integers ? before_unmapped_page(bytes) : between_guards(bytes, each);
         for (int64_t k = 0; k < c->counts[i]; k++) store_element(c->inputs[i].data, store, k, (double)c->values[i][k]);
     }
 }
@@ -168,7 +193,7 @@ static conv_case new_case(d9_cpu_conv_shape s, bool integers) {
 }
 
 static void free_case(conv_case *c) {
-    for (int i = 0; i < 3; i++) free(c->inputs[i].all), free(c->want[i]), free(c->values[i]);
+    for (int i = 0; i < 3; i++) free_guarded(&c->inputs[i]), free(c->want[i]), free(c->values[i]);
 }
 
 static void fail_case(const conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu *cpu, const char *what,

@@ -65,6 +65,7 @@ TEST(sigmoid_and_tanh_are_accurate) {
         fail_msg("sigmoid %g, tanh %g units in the last place", worst_sigmoid, worst_tanh);
     assert_true(d9_sigmoid_float(0) == 0.5f && d9_sigmoid_float(INFINITY) == 1 && d9_sigmoid_float(-INFINITY) == 0);
     assert_true(d9_tanh_float(0) == 0 && d9_tanh_float(INFINITY) == 1 && d9_tanh_float(-INFINITY) == -1);
+    assert_true(signbit(d9_tanh_float(-0.0F)) && signbit(d9_tanh_double(-0.0)));
     assert_true(d9_sigmoid_double(-800) == 0 && d9_sigmoid_double(800) == 1 && isnan(d9_sigmoid_double(NAN)));
     for (double x = -40; x <= 40; x += 0.037) assert_within(d9_sigmoid_double(x), 0.5 + tanh(x / 2) / 2, 1e-15);
 }

@@ -18,7 +18,7 @@
  * 64 -> 128 channels 1090 (oneDNN 770), 16 x 16 128 -> 128 1110 (610), 8 x 8 256 -> 512 920 (720), 4 x 4 512 -> 512
  * 750 (740 with images side by side). */
 #include "kernels/cpu/conv.h"
-#include "kernels/cpu/integers.h"
+#include "kernels/integers.h"
 
 #include <immintrin.h>
 #include <string.h>

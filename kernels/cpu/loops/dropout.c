@@ -1,5 +1,5 @@
 /* Dropout. The Philox words of a whole tile are drawn at once, in loops that vectorise. */
-#include "kernels/cpu/integers.h"
+#include "kernels/integers.h"
 #include "kernels/cpu/loops/tile.h"
 
 enum { BLOCKS = D9_TILE / 4 }; /* Philox blocks of four words for a tile */

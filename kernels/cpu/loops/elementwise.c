@@ -3,17 +3,12 @@
 
 #include "kernels/formulas/update.h"
 
-static inline void copy_tile(const float *from, int64_t n, float *to) {
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) to[i] = from[i]; /* NOLINT(clang-analyzer-core.*): callers set from[0, n) */
-}
-
 void D9_LOOP_NAME(cast)(d9_kernel_in x, d9_kernel_out y, int64_t begin, int64_t end) {
     d9_tile tile;
     for (int64_t at = begin, n; at < end; at += n) {
         n = d9_tile_count(at, end);
         const float *from = d9_tile_load(x, at, n, tile);
-        if (y.store == D9_KERNEL_F32) copy_tile(from, n, d9_tile_target(y, at, tile));
+        if (y.store == D9_KERNEL_F32) d9_tile_copy(from, n, d9_tile_target(y, at, tile));
         d9_tile_store(y, at, n, from);
     }
 }
@@ -68,7 +63,7 @@ void d9_tile_act_backward(d9_kernel_act act, const float *dy, const float *refer
 #include "kernels/formulas/activations.def"
 #undef D9_ACTIVATION
     default:
-        break;
+        if (t != dy) d9_tile_copy(dy, n, t);
     }
 }
 
@@ -78,7 +73,7 @@ void D9_LOOP_NAME(act)(d9_kernel_in x, d9_kernel_act act, d9_kernel_out y, int64
         n = d9_tile_count(at, end);
         const float *from = d9_tile_load(x, at, n, tile);
         float *to = d9_tile_target(y, at, tile);
-        if (to != from) copy_tile(from, n, to);
+        if (to != from) d9_tile_copy(from, n, to);
         d9_tile_act(act, n, to);
         d9_tile_store(y, at, n, to);
     }
@@ -92,7 +87,7 @@ void D9_LOOP_NAME(act_backward)(d9_kernel_in dy, d9_kernel_in reference, d9_kern
         const float *from = d9_tile_load(dy, at, n, tile), *t = d9_tile_load(reference, at, n, reference_tile);
         d9_tile_act_backward(act, from, t, n, slopes); /* in a separate tile, because dx may be the array dy */
         float *to = d9_tile_target(dx, at, tile);
-        copy_tile(slopes, n, to);
+        d9_tile_copy(slopes, n, to);
         d9_tile_store(dx, at, n, to);
     }
 }

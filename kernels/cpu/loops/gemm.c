@@ -4,7 +4,7 @@
  *   across       (K, panel)                          an operand whose rows are steps of K: pieces of rows are copied
  *   transposed   (K, panel)                          b in a product a b^T: its rows run along K and are transposed */
 #include "kernels/cpu/gemm.h"
-#include "kernels/cpu/integers.h"
+#include "kernels/integers.h"
 #include "kernels/cpu/loops/lanes.h"
 #include "kernels/cpu/loops/product.h"
 #include "kernels/cpu/loops/tile.h"

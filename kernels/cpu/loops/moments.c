@@ -15,11 +15,6 @@ typedef float run_tile[RUN_ROWS * WIDTH] __attribute__((aligned(64)));
 
 /* ---- patches ---- */
 
-static inline void copy_floats(const float *x, int64_t count, float *row) {
-#pragma omp simd
-    for (int64_t i = 0; i < count; i++) row[i] = x[i];
-}
-
 /* Copies a patch tap by tap; taps outside of the image are zero. */
 static void copy_patch(const float *image, const d9_cpu_conv_shape *s, int64_t pixel, float *row) {
     const int64_t top = pixel / s->out_width * s->stride - s->pad, left = pixel % s->out_width * s->stride - s->pad;
@@ -27,7 +22,7 @@ static void copy_patch(const float *image, const d9_cpu_conv_shape *s, int64_t p
         const int64_t h = top + t / s->kernel, w = left + t % s->kernel;
         float *to = row + t * s->inputs;
         if (h >= 0 && h < s->height && w >= 0 && w < s->width)
-            copy_floats(image + (h * s->width + w) * s->inputs, s->inputs, to);
+            d9_tile_copy(image + (h * s->width + w) * s->inputs, s->inputs, to);
         else
             for (int64_t i = 0; i < s->inputs; i++) to[i] = 0;
     }
@@ -141,11 +136,11 @@ void D9_LOOP_NAME(moments_forward)(const float *patches, int64_t n, int64_t inpu
         for (int64_t p = 0; p < n; p++) {
             float *to = y + p * outputs + from;
             if (count < WIDTH)
-                copy_floats(tile + p * WIDTH, count, to);
+                d9_tile_copy(tile + p * WIDTH, count, to);
             else if (stream)
                 d9_stream(tile + p * WIDTH, WIDTH * 4, (char *)to);
             else
-                copy_floats(tile + p * WIDTH, WIDTH, to); /* the constant count allows whole vectors */
+                d9_tile_copy(tile + p * WIDTH, WIDTH, to); /* the constant count allows whole vectors */
         }
     }
     if (stream) d9_stream_end();

@@ -1,7 +1,7 @@
 /* Pooling over (N, H, W, C), with vector lanes along C: the maximum of the pixels inside the image, or the mean. On a
  * tie the first pixel of the window in row-major order wins; a NaN wins over every number, and a later NaN over an
  * earlier one. */
-#include "kernels/cpu/integers.h"
+#include "kernels/integers.h"
 #include "kernels/cpu/loops/lanes.h"
 
 static int64_t input_at(const d9_kernel_window *w, int64_t n, int64_t iy, int64_t ix) {
@@ -45,11 +45,6 @@ static inline void keep_larger(const float *from, int64_t n, float *best) {
     for (int64_t i = 0; i < n; i++) best[i] = wins(from[i], best[i]) ? from[i] : best[i];
 }
 
-static inline void copy_lanes(const float *from, int64_t n, float *to) {
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) to[i] = from[i];
-}
-
 void D9_LOOP_NAME(pool)(d9_kernel_in x, const d9_kernel_window *w, int64_t n, int64_t oy, d9_kernel_out y) {
     d9_tile tile, best;
     const inside rows = rows_of(w, oy);
@@ -63,11 +58,11 @@ void D9_LOOP_NAME(pool)(d9_kernel_in x, const d9_kernel_window *w, int64_t n, in
                 for (int64_t q = columns.from; q < columns.until; q++, first = false) {
                     const float *from = d9_tile_load(x, corner + (r * w->width + q) * w->channels + c, count, tile);
                     if (first)
-                        copy_lanes(from, count, best);
+                        d9_tile_copy(from, count, best);
                     else
                         keep_larger(from, count, best);
                 }
-            if (y.store == D9_KERNEL_F32) copy_lanes(best, count, d9_tile_target(y, out + c, best));
+            if (y.store == D9_KERNEL_F32) d9_tile_copy(best, count, d9_tile_target(y, out + c, best));
             d9_tile_store(y, out + c, count, best);
         }
     }
@@ -175,7 +170,7 @@ static void gather_block(d9_kernel_in dy, d9_kernel_in x, const d9_kernel_window
         for (int64_t ix = wide.from; ix < wide.until; ix++) {
             float *sum = sums[iy - high.from][ix - wide.from];
             const int64_t there = input_at(w, n, iy, ix) + c;
-            if (dx.store == D9_KERNEL_F32) copy_lanes(sum, count, d9_tile_target(dx, there, sum));
+            if (dx.store == D9_KERNEL_F32) d9_tile_copy(sum, count, d9_tile_target(dx, there, sum));
             d9_tile_store(dx, there, count, sum);
         }
 }

@@ -1,6 +1,6 @@
 /* The steps of a recurrent layer for some samples of the batch (kernels/cpu/recur.h), and a sum of rows for embeddings.
  * The macros near the end make the loops of each row of cells.def. */
-#include "kernels/cpu/integers.h"
+#include "kernels/integers.h"
 #include "kernels/cpu/loops/lanes.h"
 #include "kernels/cpu/loops/tile.h"
 #include "kernels/cpu/recur.h"

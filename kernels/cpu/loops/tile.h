@@ -52,7 +52,13 @@ static inline void d9_tile_stream_store(d9_kernel_out y, bool stream, int64_t at
     }
 }
 
-/* t = act(t), and t = dy * slope(reference); dy may be t. Without an activation t is left unchanged. */
+static inline void d9_tile_copy(const float *from, int64_t n, float *to) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) to[i] = from[i]; /* NOLINT(clang-analyzer-core.*): callers set from[0, n) */
+}
+
+/* t = act(t), and t = dy * slope(reference); dy may be t. Without an activation the first leaves t unchanged, and the
+ * second is t = dy. */
 void D9_ISA(d9_tile_act)(d9_kernel_act act, int64_t n, float *t);
 void D9_ISA(d9_tile_act_backward)(d9_kernel_act act, const float *dy, const float *reference, int64_t n, float *t);
 #define d9_tile_act          D9_ISA(d9_tile_act)

@@ -2,7 +2,7 @@
  * kernels/cpu/winograd.c explains method and blocking. A two-dimensional transform applies a one-dimensional one to the
  * columns and then to the rows of a tile, for a vector of channels at a time. The storage type is a compile-time
  * constant after inlining: bf16 is widened when loaded and rounded when stored. */
-#include "kernels/cpu/integers.h"
+#include "kernels/integers.h"
 #include "kernels/cpu/loops/lanes.h"
 #include "kernels/cpu/loops/loops.h"
 #include "kernels/cpu/loops/product.h"
@@ -511,7 +511,7 @@ D9_INLINE void gather_taps(const d9_winograd_filter *s, const d9_kernel_store st
                 taps[k][tap] = d9_lanes_load(store, w, ((other + k) * 9 + 8 - tap) * s->inputs + lane, lanes);
         return;
     }
-    for (int64_t i = 0; i < lanes; i++)
+    for (int64_t i = 0; i < lanes && others > 0; i++)
         for (int64_t tap = 0; tap < 9; tap++) {
             d9_lanes row;
             *(d9_vector *)row = d9_lanes_load(store, w, ((lane + i) * 9 + tap) * s->inputs + other, others);
