@@ -18,8 +18,8 @@ static const d9_option options[] = {{"brightness", D9_OPTION_REAL, offsetof(colo
 static d9_status on_augment(d9_context *context, const void *opaque, d9_augmentation *augmentation) {
     const color_jitter *self = opaque;
     (void)context;
-    augmentation->number[D9_AUGMENT_JITTER][0] = self->brightness;
-    augmentation->number[D9_AUGMENT_JITTER][1] = self->contrast;
+    augmentation->settings[D9_AUGMENT_JITTER][0] = self->brightness;
+    augmentation->settings[D9_AUGMENT_JITTER][1] = self->contrast;
     return D9_OK;
 }
 

@@ -11,7 +11,7 @@ static const d9_option options[] = {
 
 static d9_status on_augment(d9_context *context, const void *opaque, d9_augmentation *augmentation) {
     (void)context;
-    augmentation->number[D9_AUGMENT_CROP][0] = (double)((const crop *)opaque)->pad;
+    augmentation->settings[D9_AUGMENT_CROP][0] = (double)((const crop *)opaque)->pad;
     return D9_OK;
 }
 

@@ -22,8 +22,8 @@ static const d9_option options[] = {
 static d9_status on_augment(d9_context *context, const void *opaque, d9_augmentation *augmentation) {
     const cutmix *self = opaque;
     (void)context;
-    augmentation->number[D9_AUGMENT_PASTE][0] = self->alpha;
-    augmentation->number[D9_AUGMENT_PASTE][1] = self->probability;
+    augmentation->settings[D9_AUGMENT_PASTE][0] = self->alpha;
+    augmentation->settings[D9_AUGMENT_PASTE][1] = self->probability;
     return D9_OK;
 }
 

@@ -10,7 +10,7 @@ static const d9_option options[] = {
 
 static d9_status on_augment(d9_context *context, const void *opaque, d9_augmentation *augmentation) {
     (void)context;
-    augmentation->number[D9_AUGMENT_CUTOUT][0] = (double)((const cutout *)opaque)->size;
+    augmentation->settings[D9_AUGMENT_CUTOUT][0] = (double)((const cutout *)opaque)->size;
     return D9_OK;
 }
 

@@ -14,7 +14,7 @@ static const d9_option options[] = {{"rule", D9_OPTION_CHOICE, offsetof(flip, ru
 
 static d9_status on_augment(d9_context *context, const void *opaque, d9_augmentation *augmentation) {
     (void)context;
-    augmentation->number[D9_AUGMENT_MIRROR][0] =
+    augmentation->settings[D9_AUGMENT_MIRROR][0] =
         ((const flip *)opaque)->rule == 0 ? D9_MIRROR_RANDOM : D9_MIRROR_ALTERNATING;
     return D9_OK;
 }

@@ -17,7 +17,7 @@ static const d9_option options[] = {
 
 static d9_status on_augment(d9_context *context, const void *opaque, d9_augmentation *augmentation) {
     (void)context;
-    augmentation->number[D9_AUGMENT_MIX][0] = ((const mixup *)opaque)->alpha;
+    augmentation->settings[D9_AUGMENT_MIX][0] = ((const mixup *)opaque)->alpha;
     return D9_OK;
 }
 

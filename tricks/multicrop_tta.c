@@ -37,7 +37,7 @@ static d9_status on_views(d9_context *context, const void *opaque, d9_views *vie
             views->view[views->count++] = shifted;
         }
     }
-    views->alone = 1 - self->share;
+    views->first_only_share = 1 - self->share;
     return D9_OK;
 }
 

@@ -30,7 +30,7 @@ static const d9_option options[] = {
 static d9_status on_augment(d9_context *context, const void *opaque, d9_augmentation *augmentation) {
     const progressive *self = opaque;
     (void)context;
-    augmentation->number[D9_AUGMENT_SHRINK][0] = self->form == RESIZE;
+    augmentation->settings[D9_AUGMENT_SHRINK][0] = self->form == RESIZE;
     return D9_OK;
 }
 

@@ -19,8 +19,8 @@ static const d9_option options[] = {{"scale", D9_OPTION_REAL, offsetof(random_re
 static d9_status on_augment(d9_context *context, const void *opaque, d9_augmentation *augmentation) {
     const random_resized_crop *self = opaque;
     (void)context;
-    augmentation->number[D9_AUGMENT_RESIZE][0] = self->scale;
-    augmentation->number[D9_AUGMENT_RESIZE][1] = self->ratio;
+    augmentation->settings[D9_AUGMENT_RESIZE][0] = self->scale;
+    augmentation->settings[D9_AUGMENT_RESIZE][1] = self->ratio;
     return D9_OK;
 }
 

@@ -18,7 +18,7 @@ static const d9_option options[] = {{"strength", D9_OPTION_REAL, offsetof(trivia
 static d9_status on_augment(d9_context *context, const void *opaque, d9_augmentation *augmentation) {
     const trivial_augment *self = opaque;
     (void)context;
-    augmentation->number[D9_AUGMENT_CHANGE][0] = self->strength;
+    augmentation->settings[D9_AUGMENT_CHANGE][0] = self->strength;
     return D9_OK;
 }
 

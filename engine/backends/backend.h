@@ -29,15 +29,15 @@ typedef struct d9_device_info {
 typedef enum d9_tune { D9_TUNE_AUTO, D9_TUNE_ON, D9_TUNE_OFF } d9_tune;
 
 typedef struct d9_backend_options {
-    int threads;              /* 0: default */
-    d9_parallel *parallel;    /* the processes that add up their gradients; NULL: one process */
-    bool fuse;                /* false: use only rules of one node */
-    d9_tune tune;             /* on: time the algorithms of a node; off: use the first; auto: the backend decides */
-    const char *choices;      /* cuda: folder of the cache of tuning results; NULL: in the user's cache folder */
-    const char *cpu_level;    /* highest instruction set to use, "avx2"; "auto" or NULL: the best of this processor */
-    const char *force_plan;   /* text of a saved plan (host/plan.c); NULL: choose rules freely */
-    double loss_scale;        /* fp16: initial loss scale; 0 means 1 */
-    int64_t loss_scale_every; /* steps without overflow before the scale doubles; overflow halves it; 0: constant */
+    int threads;                /* 0: default */
+    d9_parallel *parallel;      /* the processes that add up their gradients; NULL: one process */
+    bool fuse;                  /* false: use only rules of one node */
+    d9_tune tune;               /* on: time the algorithms of a node; off: use the first; auto: the backend decides */
+    const char *choices_folder; /* cuda: folder of the cache of tuning results; NULL: in the user's cache folder */
+    const char *cpu_level;      /* highest instruction set to use, "avx2"; "auto" or NULL: the best of this processor */
+    const char *force_plan;     /* text of a saved plan (host/plan.c); NULL: choose rules freely */
+    double loss_scale;          /* fp16: initial loss scale; 0 means 1 */
+    int64_t loss_scale_every;   /* steps without overflow before the scale doubles; overflow halves it; 0: constant */
 } d9_backend_options;
 
 typedef struct d9_rule_time {  /* a rule in a plan and its time */
@@ -107,10 +107,10 @@ typedef struct d9_backend {
                             d9_peak_rates *peak_rates);
 
     /* Copies the program's tables to the device, after their values have changed. NULL: steps read program->table. */
-    d9_status (*tables)(d9_context *context, d9_device *device, const d9_program *program);
+    d9_status (*upload_tables)(d9_context *context, d9_device *device, const d9_program *program);
     /* Fills D9_BUFFER_ORDER, on the device, with the first entries of d9_epoch_order for `samples` training samples.
      * Only for a run of one process. NULL: the caller writes the buffer. */
-    d9_status (*order)(d9_context *context, d9_device *device, uint64_t seed, int64_t epoch, int64_t samples);
+    d9_status (*fill_order)(d9_context *context, d9_device *device, uint64_t seed, int64_t epoch, int64_t samples);
     /* Copy `size` bytes to or from a buffer, at byte `offset`. Return D9_DEVICE for a range outside the buffer. */
     d9_status (*write)(d9_context *context, d9_device *device, d9_buffer buffer, int64_t offset, const void *bytes,
                        int64_t size);

@@ -125,8 +125,9 @@ static d9_status check_augmentation(d9_context *context, const d9_program *progr
     const d9_extent *e = &program->extent;
     if (e->vocabulary) return D9_OK;
     int64_t side = e->height < e->width ? e->height : e->width;
-    const int reach = d9_views_padding(&program->views), shift = (int)program->augmentation.number[D9_AUGMENT_CROP][0],
-              pad = shift > reach ? shift : reach, square = (int)program->augmentation.number[D9_AUGMENT_CUTOUT][0];
+    const int reach = d9_views_padding(&program->views),
+              shift = (int)program->augmentation.settings[D9_AUGMENT_CROP][0], pad = shift > reach ? shift : reach,
+              square = (int)program->augmentation.settings[D9_AUGMENT_CUTOUT][0];
     if (pad >= side)
         return d9_fail(context, D9_USAGE, "images of %lldx%lld can be reflect-padded by at most %lld pixels, not by %d",
                        (long long)e->height, (long long)e->width, (long long)side - 1, pad);

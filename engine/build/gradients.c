@@ -43,7 +43,7 @@ static d9_status add_mixture(d9_context *context, d9_program *program, d9_graph 
         const int64_t steps = batch_table_entries(program);
         D9_TRY(d9_build_table(context, program, name, steps, table, &shares));
         for (int64_t s = 0; s < steps; s++)
-            shares[s] = d9_mix_weight(program->seed, s, program->augmentation.number[D9_AUGMENT_MIX][0]);
+            shares[s] = d9_mix_weight(program->seed, s, program->augmentation.settings[D9_AUGMENT_MIX][0]);
     }
     graph->nodes[d9_edit_next(graph, D9_OP_LOSS, 0)].as.loss.share = mix.as.mix.share;
     D9_TRY(d9_graph_insert_node(context, graph, 0, &mix, NULL));
@@ -54,7 +54,7 @@ done:
 /* Fills tables by step: `values` receive top, left, bottom and right of the pasted box, in pixels of the step's images,
  * and the share of the image outside the box. */
 static void fill_box_tables(const d9_program *program, double *const *values) {
-    const double *paste = program->augmentation.number[D9_AUGMENT_PASTE];
+    const double *paste = program->augmentation.settings[D9_AUGMENT_PASTE];
     const int64_t steps = batch_table_entries(program);
     for (int64_t s = 0; s < steps; s++) {
         const double scale = d9_build_image_scale(program, s);
@@ -137,13 +137,13 @@ static d9_augment_rule augmentation_of(const d9_program *program, bool training,
     const d9_extent *e = &program->extent;
     const d9_shape stored = d9_extent_stored(e, training);
     d9_augment_rule rule = {program->seed, (int)stored.d[1], (int)stored.d[2], (int)made->d[1], (int)made->d[2], {{0}}};
-    rule.number[D9_AUGMENT_CROP][0] = (float)d9_views_padding(&program->views);
+    rule.settings[D9_AUGMENT_CROP][0] = (float)d9_views_padding(&program->views);
     for (int kind = 0; training && kind < D9_AUGMENT_KINDS; kind++)
-        for (int i = 0; i < 2; i++) rule.number[kind][i] = (float)program->augmentation.number[kind][i];
+        for (int i = 0; i < 2; i++) rule.settings[kind][i] = (float)program->augmentation.settings[kind][i];
     if (d9_augment_on(&rule, D9_AUGMENT_SHRINK)) { /* off for full-size images, and with RESIZE, which resizes itself */
         const bool smaller = made->d[1] < e->height && !d9_augment_on(&rule, D9_AUGMENT_RESIZE);
-        rule.number[D9_AUGMENT_SHRINK][0] = smaller ? (float)e->height : 0;
-        rule.number[D9_AUGMENT_SHRINK][1] = smaller ? (float)e->width : 0;
+        rule.settings[D9_AUGMENT_SHRINK][0] = smaller ? (float)e->height : 0;
+        rule.settings[D9_AUGMENT_SHRINK][1] = smaller ? (float)e->width : 0;
     }
     return rule;
 }
@@ -178,8 +178,8 @@ static d9_status add_image_nodes(d9_context *context, d9_program *program, d9_gr
     } else {
         D9_TRY(d9_build_stored(context, graph, "draws", D9_BUFFER_EVAL_DRAWS, D9_I32, draws_shape, 0, &draws));
     }
-    const bool mixes = program->augmentation.number[D9_AUGMENT_MIX][0] > 0,
-               pastes = program->augmentation.number[D9_AUGMENT_PASTE][0] > 0;
+    const bool mixes = program->augmentation.settings[D9_AUGMENT_MIX][0] > 0,
+               pastes = program->augmentation.settings[D9_AUGMENT_PASTE][0] > 0;
     if (training && (mixes || pastes)) {
         d9_value plain = graph->values[image];
         snprintf(plain.name, sizeof plain.name, "%s", "image.plain");

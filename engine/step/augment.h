@@ -13,7 +13,7 @@
  * smaller images resize them instead of cropping; in the d9_augment_rule of such a step these two numbers are height
  * and width of the full image. */
 typedef struct d9_augmentation {
-    double number[D9_AUGMENT_KINDS][2];
+    double settings[D9_AUGMENT_KINDS][2];
 } d9_augmentation;
 
 /* Draws the weight of an image in the mixtures of a step, 0 to 1, from Beta(alpha, alpha) with alpha above 0. It

@@ -279,9 +279,9 @@ double d9_group_rate(const d9_program *program, const d9_group *group, int64_t s
            d9_group_multiplier(program, group, step);
 }
 
-double d9_views_per_image(const d9_views *views) { return 1 + (1 - views->alone) * (views->count - 1); }
+double d9_views_per_image(const d9_views *views) { return 1 + (1 - views->first_only_share) * (views->count - 1); }
 
 int64_t d9_views_full_count(const d9_views *views, int64_t images) {
     const double rounding = 1e-6; /* so that 0.7 of 100 images are 70, although 1 - 0.7 is above 0.3 */
-    return images - (int64_t)ceil(views->alone * (double)images - rounding);
+    return images - (int64_t)ceil(views->first_only_share * (double)images - rounding);
 }

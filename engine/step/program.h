@@ -119,7 +119,8 @@ enum { D9_MAX_VIEWS = 8 };
 typedef struct d9_views {
     int count;
     d9_view view[D9_MAX_VIEWS];
-    double alone; /* share of the images, the most confident ones in the first view, that get only this view */
+    /* Share of the images, the most confident ones in the first view, that get only this view. */
+    double first_only_share;
 } d9_views;
 /* The average number of views per image. */
 double d9_views_per_image(const d9_views *views);

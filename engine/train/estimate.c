@@ -88,12 +88,12 @@ double d9_operations_left(const d9_program *program, const d9_config *config, in
            evaluations * d9_evaluation_operations(program) * (double)computed / (double)extent->eval_samples;
 }
 
-double d9_seconds_left(const d9_program *program, const d9_config *config, int64_t steps_done, double step_seconds) {
+double d9_seconds_left(const d9_program *program, const d9_config *config, int64_t steps_done, double batch_seconds) {
     const int64_t step = steps_done > 0 ? d9_program_step_before(program, steps_done) : 0;
     const int64_t batches = d9_program_batches(program, step);
     const double timed =
         step_operations(d9_program_list(program, step), batches) / (double)batches * d9_extent_ranks(&program->extent);
-    return step_seconds / timed * d9_operations_left(program, config, steps_done);
+    return batch_seconds / timed * d9_operations_left(program, config, steps_done);
 }
 
 static int by_size(const void *a, const void *b) {

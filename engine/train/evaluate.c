@@ -307,8 +307,8 @@ done:
 }
 
 /* Runs the views. `view_logits` has space for one of them. `mean_logits`, zeros before, becomes the weighted sum over
- * the views; with `views.alone`, confident images have the logits of the first view instead. Sets score and loss of the
- * plain view; runs it separately if none of `views` is plain and covers all images. */
+ * the views; with `views.first_only_share`, confident images have the logits of the first view instead. Sets score and
+ * loss of the plain view; runs it separately if none of `views` is plain and covers all images. */
 static d9_status run_views(d9_session *session, const d9_views *views, double *view_logits, double *mean_logits,
                            d9_evaluation *evaluation) {
     d9_status status;
@@ -319,7 +319,8 @@ static d9_status run_views(d9_session *session, const d9_views *views, double *v
     D9_TRY(D9_ALLOCATE(session->context, extent->eval_samples, "the least sure images", &list));
     for (int v = 0; v < views->count; v++) {
         D9_TRY(run_view(session, &views->view[v], &images, view_logits, evaluation));
-        if (v == 0 && views->alone > 0) D9_TRY(select_unsure(session, views, view_logits, mean_logits, list, &images));
+        if (v == 0 && views->first_only_share > 0)
+            D9_TRY(select_unsure(session, views, view_logits, mean_logits, list, &images));
         for (int64_t i = 0; i < images.count; i++) {
             const int64_t row = image_at(&images, i) * extent->classes;
             for (int64_t c = row; c < row + extent->classes; c++)

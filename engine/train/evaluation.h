@@ -3,10 +3,11 @@
 
 #include "train/session.h"
 
-/* Computes logits (eval_samples, classes), the weighted sum over `views`, ignoring `alone`. Fails on an interrupt. */
+/* Computes logits (eval_samples, classes), the weighted sum over `views`, ignoring `first_only_share`. Fails on an
+ * interrupt. */
 D9_MUST_USE d9_status d9_session_logits(d9_session *session, const d9_views *views, double *logits);
 /* Computes the logits (eval_samples, classes) that d9_evaluation.score_tta comes from: of the program's views, with
- * `alone`. Not for streams. */
+ * `first_only_share`. Not for streams. */
 D9_MUST_USE d9_status d9_session_logits_tta(d9_session *session, double *logits);
 /* Like d9_session_logits; `features` (NULL: none) gets the weighted sum over the views of the classifier's inputs,
  * (eval_samples, elements per image of eval.features). The program must then have been built with features. */

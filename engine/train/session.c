@@ -67,7 +67,7 @@ static d9_status open_device(d9_session *session, const d9_session_options *opti
         .threads = d9_threads_limit(session->context, config->threads, d9_parallel_sharers(options->parallel)),
         .fuse = config->backend_options.fuse,
         .tune = (d9_tune)config->backend_options.tune,
-        .choices = config->backend_options.choices,
+        .choices_folder = config->backend_options.choices,
         .cpu_level = config->backend_options.cpu_level,
         .loss_scale = config->backend_options.loss_scale,
         .loss_scale_every = config->backend_options.loss_scale_every,
@@ -404,7 +404,7 @@ d9_status d9_session_scale_rates(d9_session *session, double factor) {
     for (int t = 0; t < program->table_count; t++)
         for (int64_t s = 0; rates[t] && s < program->table[t].count; s++) program->table[t].values[s] *= factor;
     const d9_backend *backend = session->backend;
-    return backend->tables ? backend->tables(session->context, session->device, program) : D9_OK;
+    return backend->upload_tables ? backend->upload_tables(session->context, session->device, program) : D9_OK;
 }
 
 /* Writes this process's share of the epoch's order: positions rank, rank + ranks, ... of the order. */
@@ -438,8 +438,8 @@ d9_status d9_session_begin_epoch(d9_session *session, int64_t step) {
     d9_status status;
     const d9_program *program = &session->program;
     const int64_t epoch = step / program->steps_per_epoch, count = program->extent.train_samples;
-    if (session->backend->order && d9_extent_ranks(&program->extent) == 1)
-        D9_TRY(session->backend->order(session->context, session->device, session->seed, epoch, count));
+    if (session->backend->fill_order && d9_extent_ranks(&program->extent) == 1)
+        D9_TRY(session->backend->fill_order(session->context, session->device, session->seed, epoch, count));
     else
         D9_TRY(write_order(session, epoch, count));
     if (step % program->steps_per_epoch == 0) {

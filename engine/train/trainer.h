@@ -58,8 +58,8 @@ double d9_train_operations(const d9_program *program, int64_t steps_done);
 double d9_evaluation_operations(const d9_program *program);
 /* Operations of the rest of a run after `steps_done` steps, evaluations included. */
 double d9_operations_left(const d9_program *program, const d9_config *config, int64_t steps_done);
-/* The remaining seconds of a run, evaluations included, if a batch takes `step_seconds` in steps like the last one. */
-double d9_seconds_left(const d9_program *program, const d9_config *config, int64_t steps_done, double step_seconds);
+/* The remaining seconds of a run, evaluations included, if a batch takes `batch_seconds` in steps like the last one. */
+double d9_seconds_left(const d9_program *program, const d9_config *config, int64_t steps_done, double batch_seconds);
 
 /* Seconds of single steps, or a time predicted from them: the median and the quartiles. */
 typedef struct d9_time_range {

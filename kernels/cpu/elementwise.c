@@ -104,16 +104,17 @@ void d9_cpu_mix(const d9_cpu *cpu, d9_kernel_in x, float share, int64_t images, 
     for (int64_t n = 0; n < images; n++) cpu->loops->mix(x, share, n * size, (images - 1 - n) * size, size, y);
 }
 
-void d9_cpu_paste(const d9_cpu *cpu, d9_kernel_in x, const d9_cpu_box *box, const int64_t *d, d9_kernel_out y) {
-    const int64_t pixel = d[3] * d9_kernel_store_bytes(x.store), row = d[2] * pixel, size = d[1] * row;
+void d9_cpu_paste(const d9_cpu *cpu, d9_kernel_in x, const d9_cpu_box *box, const int64_t *sizes, d9_kernel_out y) {
+    const int64_t pixel = sizes[3] * d9_kernel_store_bytes(x.store), row = sizes[2] * pixel, size = sizes[1] * row;
     const char *from = x.data;
     char *to = y.data;
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
-    for (int64_t n = 0; n < d[0]; n++) {
+    for (int64_t n = 0; n < sizes[0]; n++) {
         memcpy(to + n * size, from + n * size, (size_t)size);
         for (int64_t h = box->top; h < box->bottom; h++) {
             const int64_t at = h * row + box->left * pixel;
-            memcpy(to + n * size + at, from + (d[0] - 1 - n) * size + at, (size_t)((box->right - box->left) * pixel));
+            memcpy(to + n * size + at, from + (sizes[0] - 1 - n) * size + at,
+                   (size_t)((box->right - box->left) * pixel));
         }
     }
 }

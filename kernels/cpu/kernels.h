@@ -90,7 +90,7 @@ typedef struct d9_cpu {
     const d9_cpu_loops *loops;
     int threads;
     int64_t cache_bytes[3]; /* L1 and L2 of a core, and the shared L3; 0: unknown */
-    bool tiles;             /* AMX may be used */
+    bool amx;               /* AMX may be used */
 } d9_cpu;
 
 /* Size of the L1, L2 or L3 cache (`level` 0, 1 or 2) for choosing block sizes; a typical size if it is unknown. */
@@ -212,9 +212,9 @@ void d9_cpu_mix(const d9_cpu *cpu, d9_kernel_in x, float share, int64_t images, 
 typedef struct d9_cpu_box {
     int64_t top, left, bottom, right; /* rows top <= row < bottom, columns left <= column < right */
 } d9_cpu_box;
-/* y[n] = x[images - 1 - n] in the box, x[n] elsewhere. d: images, height, width and channels of x and y, which have one
- * type. y must not be x. */
-void d9_cpu_paste(const d9_cpu *cpu, d9_kernel_in x, const d9_cpu_box *box, const int64_t *d, d9_kernel_out y);
+/* y[n] = x[images - 1 - n] in the box, x[n] elsewhere. sizes: images, height, width and channels of x and y, which have
+ * one type. y must not be x. */
+void d9_cpu_paste(const d9_cpu *cpu, d9_kernel_in x, const d9_cpu_box *box, const int64_t *sizes, d9_kernel_out y);
 
 /* Images side by side: (N, H, W, C) <-> (N / across, H, across * (W + gap), C), with `gap` zero columns after each
  * image; `across` divides N. A narrow image alone would not fill AMX's tiles of 16 pixels

@@ -20,8 +20,8 @@ static inline d9_cpu_statistics d9_cpu_statistics_store(const d9_kernel_norm_sta
     state->mean[at] = (float)mean;
     state->inv_std[at] = (float)inv_std;
     float *running_mean = state->running_mean + at, *running_var = state->running_var + at;
-    if (state->skipped) running_mean += at / state->channels * state->skipped;
-    if (state->skipped) running_var += at / state->channels * state->skipped;
+    if (state->row_gap) running_mean += at / state->channels * state->row_gap;
+    if (state->row_gap) running_var += at / state->channels * state->row_gap;
     *running_mean = (float)d9_norm_running_double((double)*running_mean, mean, state->momentum);
     *running_var =
         (float)d9_norm_running_double((double)*running_var, d9_norm_unbiased_double(variance, n), state->momentum);

@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
 int d9_cuda_dropout(d9_cuda_stream stream, d9_kernel_in x, const d9_dropout *dropout, const int64_t *step,
                     int64_t count, d9_kernel_out y) {
     const bool half = x.store != D9_KERNEL_F32 && y.store != D9_KERNEL_F32;
-    if (dropout->ranks > 1 || dropout->together > 1)
+    if (dropout->ranks > 1 || dropout->unit > 1)
         return D9_LAUNCH_RUNS(dropout_placed_kernel, d9_aligned(x.data) && d9_aligned(y.data), half, count, stream, x,
                               *dropout, step, count, y);
     return D9_LAUNCH_RUNS(dropout_kernel, d9_aligned(x.data) && d9_aligned(y.data), half, count, stream, x, *dropout,

@@ -418,11 +418,11 @@ typedef struct d9_cuda_update { /* terms of kernels/formulas/update.h */
 int d9_cuda_update_group(d9_cuda_stream stream, const d9_cuda_update *rule, d9_kernel_in g, int64_t count, float *w,
                          float *const state[D9_UPDATE_STATES]);
 
-enum { D9_CUDA_MOST_FILTERS = 4 };
+enum { D9_CUDA_MOST_MATRICES = 4 };
 
 typedef struct d9_cuda_orthogonal { /* kernels/formulas/orthogonal.h, for weight matrices of one shape */
     int64_t rows, columns;
-    int filters; /* number of weight matrices, at most D9_CUDA_MOST_FILTERS */
+    int matrices; /* number of weight matrices, at most D9_CUDA_MOST_MATRICES */
     int iterations;
     d9_kernel_store store; /* type of the matrix products' operands */
     float momentum;
@@ -433,18 +433,18 @@ typedef struct d9_cuda_orthogonal { /* kernels/formulas/orthogonal.h, for weight
     const d9_cuda_guard *guard; /* NULL: gradients are not scaled or checked */
 } d9_cuda_orthogonal;
 
-typedef struct d9_cuda_filters { /* (rows, columns) each */
-    const float *g[D9_CUDA_MOST_FILTERS];
-    float *w[D9_CUDA_MOST_FILTERS], *velocity[D9_CUDA_MOST_FILTERS];
-} d9_cuda_filters;
+typedef struct d9_cuda_orthogonal_matrices { /* (rows, columns) each */
+    const float *g[D9_CUDA_MOST_MATRICES];
+    float *w[D9_CUDA_MOST_MATRICES], *velocity[D9_CUDA_MOST_MATRICES];
+} d9_cuda_orthogonal_matrices;
 
-/* Arrays in the scratch memory, each aligned to 256 bytes if the scratch memory is; one matrix for each filter. */
+/* Arrays in the scratch memory, each aligned to 256 bytes if the scratch memory is; one for each weight matrix. */
 typedef struct d9_cuda_orthogonal_arrays {
     void *terms, *sums;                   /* used by the kernels below */
-    int64_t matrix_stride, square_stride; /* elements from a filter's matrix to the next one's */
-    void *wide;                           /* f32, (filters, rows, columns): H */
-    void *x, *next;                       /* (filters, rows, columns) of the products' type: X, and the next X */
-    void *a, *b;                          /* (filters, side, side) of the products' type, side = min(rows, columns) */
+    int64_t matrix_stride, square_stride; /* elements from one matrix to the next */
+    void *wide;                           /* f32, (matrices, rows, columns): H */
+    void *x, *next;                       /* (matrices, rows, columns) of the products' type: X, and the next X */
+    void *a, *b;                          /* (matrices, side, side) of the products' type, side = min(rows, columns) */
     int64_t bytes;                        /* of all arrays */
 } d9_cuda_orthogonal_arrays;
 /* Divides the scratch memory into the arrays. scratch NULL: only sizes and strides are valid. */
@@ -452,10 +452,10 @@ d9_cuda_orthogonal_arrays d9_cuda_orthogonal_lay_out(const d9_cuda_orthogonal *o
 
 /* Updates the velocities and makes the initial X in arrays->x, in three launches. */
 int d9_cuda_orthogonal_start(d9_cuda_stream stream, const d9_cuda_orthogonal *orthogonal,
-                             const d9_cuda_filters *filters, const d9_cuda_orthogonal_arrays *arrays);
+                             const d9_cuda_orthogonal_matrices *matrices, const d9_cuda_orthogonal_arrays *arrays);
 /* Updates the weights by arrays->x, in one launch. */
 int d9_cuda_orthogonal_apply(d9_cuda_stream stream, const d9_cuda_orthogonal *orthogonal,
-                             const d9_cuda_filters *filters, const d9_cuda_orthogonal_arrays *arrays);
+                             const d9_cuda_orthogonal_matrices *matrices, const d9_cuda_orthogonal_arrays *arrays);
 
 /* a = ratio a + (1 - ratio) x, with the ratio of *step (NULL: of step 0) */
 int d9_cuda_lerp(d9_cuda_stream stream, d9_cuda_coefficient ratio, const int64_t *step, const float *x, int64_t count,

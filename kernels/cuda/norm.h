@@ -269,7 +269,7 @@ D9_DEVICE float d9_norm_statistics(const d9_kernel_norm_state &state, int64_t at
     if (!writes) return inv_std;
     state.mean[at] = static_cast<float>(*mean);
     state.inv_std[at] = inv_std;
-    const int64_t row = state.skipped ? at + at / state.channels * state.skipped : at;
+    const int64_t row = state.row_gap ? at + at / state.channels * state.row_gap : at;
     state.running_mean[row] =
         static_cast<float>(d9_norm_running_double(static_cast<double>(state.running_mean[row]), *mean, state.momentum));
     state.running_var[row] =

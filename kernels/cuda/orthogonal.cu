@@ -1,5 +1,5 @@
 /* Muon's update of weight matrices (kernels/formulas/orthogonal.h) except for its matrix products: momentum and sums of
- * squares, the factors that follow from them, the initial X, and the step. Block (i, f) works on filter f. Nothing here
+ * squares, the factors that follow from them, the initial X, and the step. Block (i, f) works on matrix f. Nothing here
  * waits for the host: learning rates, the step number and the steps that normalise weights are in device memory. */
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/vector.h"
@@ -7,26 +7,27 @@
 #include "kernels/formulas/orthogonal.h"
 #undef D9_REAL
 
-constexpr unsigned SUM_BLOCKS = 512; /* most blocks that sum the squares of a filter */
+constexpr unsigned SUM_BLOCKS = 512; /* most blocks that sum the squares of a matrix */
 
 struct terms_of_step {
     float scale, keep, rate; /* factors of H, w and X */
 };
 
-/* The pointer of this block's filter, selected by comparisons: with a variable index, the compiler would copy the
+/* The pointer of this block's matrix, selected by comparisons: with a variable index, the compiler would copy the
  * kernel's arguments to local memory. */
-static_assert(D9_CUDA_MOST_FILTERS == 4, "of_filter compares with each");
-template <class T> D9_DEVICE T *of_filter(T *first, T *second, T *third, T *fourth) {
+static_assert(D9_CUDA_MOST_MATRICES == 4, "of_matrix compares with each");
+template <class T> D9_DEVICE T *of_matrix(T *first, T *second, T *third, T *fourth) {
     T *const low = blockIdx.y == 0 ? first : second, *const high = blockIdx.y == 2 ? third : fourth;
     return blockIdx.y < 2 ? low : high;
 }
-#define D9_OF_FILTER(array) of_filter((array)[0], (array)[1], (array)[2], (array)[3])
+#define D9_OF_MATRIX(array) of_matrix((array)[0], (array)[1], (array)[2], (array)[3])
 
 __global__ void __launch_bounds__(D9_BLOCK)
-    orthogonal_start_kernel(d9_cuda_orthogonal o, d9_cuda_filters filters, int64_t stride, float *wide, double *sums) {
+    orthogonal_start_kernel(d9_cuda_orthogonal o, d9_cuda_orthogonal_matrices matrices, int64_t stride, float *wide,
+                            double *sums) {
     const float inverse = o.guard ? o.guard->inverse : 1.0f;
-    const float *g = D9_OF_FILTER(filters.g), *w = D9_OF_FILTER(filters.w);
-    float *v = D9_OF_FILTER(filters.velocity), *h_out = wide + blockIdx.y * stride;
+    const float *g = D9_OF_MATRIX(matrices.g), *w = D9_OF_MATRIX(matrices.w);
+    float *v = D9_OF_MATRIX(matrices.velocity), *h_out = wide + blockIdx.y * stride;
     double h_sum = 0, w_sum = 0;
     if (o.guard && o.guard->bad != D9_CUDA_FINE) return;
     for (int64_t i = d9_thread(); i < D9_END(o.rows * o.columns); i += d9_threads()) {
@@ -44,7 +45,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
     sums[SUM_BLOCKS + blockIdx.x] = w_sum;
 }
 
-/* One block a filter adds the sums of at most SUM_BLOCKS blocks. */
+/* One block a matrix adds the sums of at most SUM_BLOCKS blocks. */
 __global__ void __launch_bounds__(D9_BLOCK)
     orthogonal_terms_kernel(d9_cuda_orthogonal o, const double *sums, int blocks, terms_of_step *terms) {
     double h_sum = 0, w_sum = 0;
@@ -74,9 +75,9 @@ __global__ void __launch_bounds__(D9_BLOCK) orthogonal_scale_kernel(const float 
 }
 
 __global__ void __launch_bounds__(D9_BLOCK)
-    orthogonal_apply_kernel(d9_cuda_orthogonal o, d9_cuda_filters filters, int64_t stride, d9_kernel_in x,
+    orthogonal_apply_kernel(d9_cuda_orthogonal o, d9_cuda_orthogonal_matrices matrices, int64_t stride, d9_kernel_in x,
                             const terms_of_step *terms) {
-    float *w = D9_OF_FILTER(filters.w);
+    float *w = D9_OF_MATRIX(matrices.w);
     if (o.guard && o.guard->bad != D9_CUDA_FINE) return;
     const float keep = terms[blockIdx.y].keep, rate = terms[blockIdx.y].rate;
     for (int64_t i = d9_thread(); i < D9_END(o.rows * o.columns); i += d9_threads())
@@ -89,20 +90,20 @@ static terms_of_step *terms_in(const d9_cuda_orthogonal_arrays *r) { return stat
 
 d9_cuda_orthogonal_arrays d9_cuda_orthogonal_lay_out(const d9_cuda_orthogonal *o, void *scratch) {
     enum { ALIGNMENT = 256 }; /* in bytes, of every matrix */
-    static_assert(D9_CUDA_MOST_FILTERS * sizeof(terms_of_step) <= ALIGNMENT, "the terms fit before the sums");
+    static_assert(D9_CUDA_MOST_MATRICES * sizeof(terms_of_step) <= ALIGNMENT, "the terms fit before the sums");
     const int64_t each = o->store == D9_KERNEL_F32 ? 4 : 2, side = o->rows < o->columns ? o->rows : o->columns;
     const int64_t matrix = d9_parts_of(o->rows * o->columns * each, ALIGNMENT) * ALIGNMENT;
     const int64_t square = d9_parts_of(side * side * each, ALIGNMENT) * ALIGNMENT;
-    const int64_t sums = o->filters * static_cast<int64_t>(2 * SUM_BLOCKS * sizeof(double));
+    const int64_t sums = o->matrices * static_cast<int64_t>(2 * SUM_BLOCKS * sizeof(double));
     d9_cuda_orthogonal_arrays r = {};
     void **const arrays[] = {&r.terms, &r.sums, &r.wide, &r.x, &r.next, &r.a, &r.b};
     const int64_t bytes[] = {ALIGNMENT,
                              sums,
-                             o->filters * matrix / each * 4,
-                             o->filters * matrix,
-                             o->filters * matrix,
-                             o->filters * square,
-                             o->filters * square};
+                             o->matrices * matrix / each * 4,
+                             o->matrices * matrix,
+                             o->matrices * matrix,
+                             o->matrices * square,
+                             o->matrices * square};
     r.matrix_stride = matrix / each;
     r.square_stride = square / each;
     for (int i = 0; i < 7; i++) {
@@ -113,15 +114,16 @@ d9_cuda_orthogonal_arrays d9_cuda_orthogonal_lay_out(const d9_cuda_orthogonal *o
 }
 
 int d9_cuda_orthogonal_start(d9_cuda_stream stream, const d9_cuda_orthogonal *orthogonal,
-                             const d9_cuda_filters *filters, const d9_cuda_orthogonal_arrays *arrays) {
+                             const d9_cuda_orthogonal_matrices *matrices, const d9_cuda_orthogonal_arrays *arrays) {
     const d9_cuda_orthogonal o = *orthogonal;
     const int64_t count = o.rows * o.columns, stride = arrays->matrix_stride;
     float *wide = static_cast<float *>(arrays->wide);
     double *sums = static_cast<double *>(arrays->sums);
     if (count <= 0) return 0;
-    const unsigned many = static_cast<unsigned>(o.filters), all = d9_blocks(count);
+    const unsigned many = static_cast<unsigned>(o.matrices), all = d9_blocks(count);
     const unsigned few = all < SUM_BLOCKS ? all : SUM_BLOCKS;
-    D9_CUDA_TRY(D9_LAUNCH(orthogonal_start_kernel, dim3(few, many), D9_BLOCK, stream, o, *filters, stride, wide, sums));
+    D9_CUDA_TRY(
+        D9_LAUNCH(orthogonal_start_kernel, dim3(few, many), D9_BLOCK, stream, o, *matrices, stride, wide, sums));
     D9_CUDA_TRY(D9_LAUNCH(orthogonal_terms_kernel, dim3(1, many), D9_BLOCK, stream, o, sums, static_cast<int>(few),
                           terms_in(arrays)));
     return D9_LAUNCH(orthogonal_scale_kernel, dim3(all, many), D9_BLOCK, stream, wide, count, stride, terms_in(arrays),
@@ -129,10 +131,10 @@ int d9_cuda_orthogonal_start(d9_cuda_stream stream, const d9_cuda_orthogonal *or
 }
 
 int d9_cuda_orthogonal_apply(d9_cuda_stream stream, const d9_cuda_orthogonal *orthogonal,
-                             const d9_cuda_filters *filters, const d9_cuda_orthogonal_arrays *arrays) {
+                             const d9_cuda_orthogonal_matrices *matrices, const d9_cuda_orthogonal_arrays *arrays) {
     const d9_cuda_orthogonal o = *orthogonal;
     const int64_t count = o.rows * o.columns;
     if (count <= 0) return 0;
-    return D9_LAUNCH(orthogonal_apply_kernel, dim3(d9_blocks(count), static_cast<unsigned>(o.filters)), D9_BLOCK,
-                     stream, o, *filters, arrays->matrix_stride, d9_kernel_in{arrays->x, o.store}, terms_in(arrays));
+    return D9_LAUNCH(orthogonal_apply_kernel, dim3(d9_blocks(count), static_cast<unsigned>(o.matrices)), D9_BLOCK,
+                     stream, o, *matrices, arrays->matrix_stride, d9_kernel_in{arrays->x, o.store}, terms_in(arrays));
 }

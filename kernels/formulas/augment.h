@@ -63,31 +63,31 @@ typedef struct d9_augment_draws {
 enum { D9_AUGMENT_CHANNELS = 4 }; /* most channels of a pixel */
 typedef struct d9_augment_rule {
     uint64_t seed;
-    int height, width;                 /* of an image */
-    int out_height, out_width;         /* of the output: at most the image's, at least the side of the cutout square */
-    float number[D9_AUGMENT_KINDS][2]; /* settings of each kind */
+    int height, width;         /* of an image */
+    int out_height, out_width; /* of the output: at most the image's, at least the side of the cutout square */
+    float settings[D9_AUGMENT_KINDS][2]; /* settings of each kind */
 } d9_augment_rule;
 
 D9_FN int d9_augment_on(const d9_augment_rule *rule, int kind) {
-    return rule->number[kind][0] != 0 || rule->number[kind][1] != 0;
+    return rule->settings[kind][0] != 0 || rule->settings[kind][1] != 0;
 }
 /* Width of the reflect padding in pixels. */
-D9_FN int d9_augment_pad(const d9_augment_rule *rule) { return (int)rule->number[D9_AUGMENT_CROP][0]; }
+D9_FN int d9_augment_pad(const d9_augment_rule *rule) { return (int)rule->settings[D9_AUGMENT_CROP][0]; }
 /* True if a box is resized to the output. */
 D9_FN int d9_augment_resizes(const d9_augment_rule *rule) {
     return d9_augment_on(rule, D9_AUGMENT_RESIZE) || d9_augment_on(rule, D9_AUGMENT_SHRINK);
 }
 /* Rows and columns of the box of CROP. */
 D9_FN int d9_augment_box_height(const d9_augment_rule *rule) {
-    return d9_augment_on(rule, D9_AUGMENT_SHRINK) ? (int)rule->number[D9_AUGMENT_SHRINK][0] : rule->out_height;
+    return d9_augment_on(rule, D9_AUGMENT_SHRINK) ? (int)rule->settings[D9_AUGMENT_SHRINK][0] : rule->out_height;
 }
 D9_FN int d9_augment_box_width(const d9_augment_rule *rule) {
-    return d9_augment_on(rule, D9_AUGMENT_SHRINK) ? (int)rule->number[D9_AUGMENT_SHRINK][1] : rule->out_width;
+    return d9_augment_on(rule, D9_AUGMENT_SHRINK) ? (int)rule->settings[D9_AUGMENT_SHRINK][1] : rule->out_width;
 }
 
 /* Number of values (0, 1, ...) that the draw in a slot of CROP, MIRROR or CUTOUT can have; 1 for other slots. */
 D9_FN int d9_augment_value_count(const d9_augment_rule *rule, int slot) {
-    const int pad = d9_augment_pad(rule), side = (int)rule->number[D9_AUGMENT_CUTOUT][0];
+    const int pad = d9_augment_pad(rule), side = (int)rule->settings[D9_AUGMENT_CUTOUT][0];
     if (slot == D9_DRAW_CROP_Y) return 2 * pad + rule->height - d9_augment_box_height(rule) + 1;
     if (slot == D9_DRAW_CROP_X) return 2 * pad + rule->width - d9_augment_box_width(rule) + 1;
     if (slot == D9_DRAW_MIRROR) return d9_augment_on(rule, D9_AUGMENT_MIRROR) ? 2 : 1;
@@ -125,7 +125,7 @@ D9_FN float d9_augment_root_ratio(uint32_t word, float most) {
  * logarithm of its aspect ratio in [-log most, log most). If none of ten tries fits into the image, takes the largest
  * centred box with a permitted ratio. */
 D9_FN void d9_augment_draw_box(const d9_augment_rule *rule, uint32_t sample, uint32_t epoch, d9_augment_draws *draws) {
-    const float least = rule->number[D9_AUGMENT_RESIZE][0], most = rule->number[D9_AUGMENT_RESIZE][1];
+    const float least = rule->settings[D9_AUGMENT_RESIZE][0], most = rule->settings[D9_AUGMENT_RESIZE][1];
     const float area = (float)(rule->height * rule->width);
     int rows = 0, columns = 0, top = 0, left = 0;
     for (uint32_t attempt = 0; attempt < 10 && !rows; attempt++) {
@@ -152,7 +152,7 @@ D9_FN void d9_augment_draw_box(const d9_augment_rule *rule, uint32_t sample, uin
 
 /* Returns 1 if the sample is mirrored in this epoch, otherwise 0. */
 D9_FN int32_t d9_augment_mirror(const d9_augment_rule *rule, uint32_t sample, uint32_t epoch) {
-    const int alternating = rule->number[D9_AUGMENT_MIRROR][0] == (float)D9_MIRROR_ALTERNATING;
+    const int alternating = rule->settings[D9_AUGMENT_MIRROR][0] == (float)D9_MIRROR_ALTERNATING;
     if (!d9_augment_on(rule, D9_AUGMENT_MIRROR)) return 0;
     /* Alternating: the draw of epoch 0 decides if the first epoch mirrors the sample; later epochs alternate. */
     const d9_philox word = d9_philox4x32_10(rule->seed, sample, alternating ? 0 : epoch, D9_STREAM_MIRROR, 0);
@@ -178,10 +178,10 @@ D9_FN void d9_augment_draw_change(const d9_augment_rule *rule, uint32_t sample, 
     const float level = (float)d9_philox_below(word.v[1], D9_CHANGE_LEVELS);
     const d9_change change =
         d9_change_of((int)d9_philox_below(word.v[0], D9_CHANGES),
-                     rule->number[D9_AUGMENT_CHANGE][0] * level / (D9_CHANGE_LEVELS - 1), (int)(word.v[2] >> 31));
+                     rule->settings[D9_AUGMENT_CHANGE][0] * level / (D9_CHANGE_LEVELS - 1), (int)(word.v[2] >> 31));
     draws->slot[D9_DRAW_CHANGE] = change.row;
-    draws->slot[D9_DRAW_CHANGE + 1] = change.number[0];
-    draws->slot[D9_DRAW_CHANGE + 2] = change.number[1];
+    draws->slot[D9_DRAW_CHANGE + 1] = change.parameters[0];
+    draws->slot[D9_DRAW_CHANGE + 2] = change.parameters[1];
 }
 
 /* True if the rule resizes or changes images; d9_augment_bytes then computes the bytes of an output pixel. Otherwise
@@ -208,7 +208,7 @@ D9_FN d9_augment_draws d9_augment_draw_as(bool general, const d9_augment_rule *r
     draws.slot[D9_DRAW_MIRROR] = d9_augment_mirror(rule, sample, epoch);
     if (d9_augment_on(rule, D9_AUGMENT_JITTER)) {
         const d9_philox word = d9_philox4x32_10(rule->seed, sample, epoch, D9_STREAM_JITTER, 0);
-        const float *range = rule->number[D9_AUGMENT_JITTER];
+        const float *range = rule->settings[D9_AUGMENT_JITTER];
         draws.slot[D9_DRAW_BRIGHTNESS] = d9_augment_uniform_bits(word.v[0], 0, range[0]);
         draws.slot[D9_DRAW_CONTRAST] = d9_augment_uniform_bits(word.v[1], 1, range[1]);
     }
@@ -293,7 +293,7 @@ D9_FN int d9_augment_in_cutout(int i, int start, int size) { return i >= start &
 
 /* True if the cutout square covers row y, column x of the output. */
 D9_FN int d9_augment_cuts(const d9_augment_rule *rule, const int32_t *draws, int y, int x) {
-    const int side = (int)rule->number[D9_AUGMENT_CUTOUT][0];
+    const int side = (int)rule->settings[D9_AUGMENT_CUTOUT][0];
     return side > 0 && d9_augment_in_cutout(y, draws[D9_DRAW_CUTOUT_Y], side) &&
            d9_augment_in_cutout(x, draws[D9_DRAW_CUTOUT_X], side);
 }

@@ -32,10 +32,10 @@ enum { D9_CHANGE_ROWS(D9_CHANGE_ID) D9_CHANGES };
 
 enum { D9_CHANGE_UNIT = 1 << 16, D9_CHANGE_LEVELS = 31 }; /* LEVELS: number of magnitudes that can be drawn */
 
-/* A change drawn for an image. row: of D9_CHANGE_ROWS. number: magnitude and 0 or, for ROTATE, cosine and sine of the
- * angle; all in units of 1 / D9_CHANGE_UNIT. */
+/* A change drawn for an image. row: of D9_CHANGE_ROWS. parameters: magnitude and 0 or, for ROTATE, cosine and sine of
+ * the angle; all in units of 1 / D9_CHANGE_UNIT. */
 typedef struct d9_change {
-    int32_t row, number[2];
+    int32_t row, parameters[2];
 } d9_change;
 
 /* The column `greatest` of D9_CHANGE_ROWS. */
@@ -85,14 +85,14 @@ D9_FN d9_change d9_change_of(int row, float share, int negative) {
     const int32_t size = (int32_t)(d9_change_greatest(row) * share * D9_CHANGE_UNIT),
                   magnitude = negative && d9_change_has_sign(row) ? -size : size;
     d9_change change = {row, {magnitude, 0}};
-    if (row == D9_CHANGE_ROTATE) d9_change_cosine_sine(magnitude, change.number);
+    if (row == D9_CHANGE_ROTATE) d9_change_cosine_sine(magnitude, change.parameters);
     return change;
 }
 
 /* Replaces row *y, column *x of the changed image (height, width) by the row and column of its source pixel in the
  * unchanged image. Returns false if the source is outside of the image. Sides are at most 4096. */
 D9_FN int d9_change_find_source(d9_change change, int height, int width, int *y, int *x) {
-    const int m = change.number[0], n = change.number[1];
+    const int m = change.parameters[0], n = change.parameters[1];
     const int down = 2 * *y + 1 - height, right = 2 * *x + 1 - width; /* from the middle, in halves of pixels */
     int to_down = down * D9_CHANGE_UNIT, to_right = right * D9_CHANGE_UNIT;
     switch (change.row) {
@@ -127,7 +127,7 @@ D9_FN int d9_change_scale(int byte, int centre, int m) {
 
 /* Changes the bytes of a pixel (channels), in place. */
 D9_FN void d9_change_bytes(d9_change change, int channels, int *bytes) {
-    const int m = change.number[0], whole = (m + D9_CHANGE_UNIT / 2) / D9_CHANGE_UNIT; /* bits, or a byte's value */
+    const int m = change.parameters[0], whole = (m + D9_CHANGE_UNIT / 2) / D9_CHANGE_UNIT; /* bits, or a byte's value */
     const int grey = channels == 3 ? (299 * bytes[0] + 587 * bytes[1] + 114 * bytes[2] + 500) / 1000 : 0;
     for (int c = 0; c < channels; c++) {
         const int byte = bytes[c];

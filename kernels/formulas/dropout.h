@@ -1,4 +1,4 @@
-/* The elements that dropout keeps. Element i of the whole batch reads random word k = i / together, and is kept if the
+/* The elements that dropout keeps. Element i of the whole batch reads random word k = i / unit, and is kept if the
  * word is at least p 2^32. Word k is word k mod 4 of Philox(seed; k / 4, step, D9_STREAM_DROPOUT, stream), where
  * `stream` depends on the layer. The backward pass draws again instead of storing a mask, and every backend keeps the
  * same elements.
@@ -16,7 +16,7 @@ typedef struct d9_dropout {
     float scale;    /* 1 / (1 - p) */
     int64_t row;    /* elements of a sample or token; used only if ranks > 1 */
     int32_t rank, ranks;
-    int64_t together; /* consecutive elements of the whole batch that are kept or dropped together */
+    int64_t unit; /* consecutive elements of the whole batch that are kept or dropped together */
 } d9_dropout;
 
 /* Dropout with probability p for one process, where each element is kept or dropped by itself. */
@@ -32,7 +32,7 @@ D9_FN int64_t d9_dropout_place(const d9_dropout *dropout, int64_t i) {
 
 /* Index of the random word that this process's element i reads. */
 D9_FN int64_t d9_dropout_word(const d9_dropout *dropout, int64_t i) {
-    return d9_dropout_place(dropout, i) / dropout->together;
+    return d9_dropout_place(dropout, i) / dropout->unit;
 }
 
 /* Random words 4 * block to 4 * block + 3. */

@@ -91,10 +91,10 @@ TEST(draws_fused_into_the_batch_give_the_same_bits) {
         op_case_begin(&c, &context, "batch", type, D9_F32, OP_FILL_RANDOM);
         c.program.steps_per_epoch = 3;
         d9_batch_attributes attributes = {5, 5, 3, 100, {11, 9, 7, height, 7, {{0}}}, 0};
-        attributes.rule.number[D9_AUGMENT_CROP][0] = 2;
-        attributes.rule.number[D9_AUGMENT_MIRROR][0] = D9_MIRROR_RANDOM;
-        attributes.rule.number[D9_AUGMENT_JITTER][0] = jitter ? 0.25f : 0;
-        attributes.rule.number[D9_AUGMENT_CUTOUT][0] = 3;
+        attributes.rule.settings[D9_AUGMENT_CROP][0] = 2;
+        attributes.rule.settings[D9_AUGMENT_MIRROR][0] = D9_MIRROR_RANDOM;
+        attributes.rule.settings[D9_AUGMENT_JITTER][0] = jitter ? 0.25f : 0;
+        attributes.rule.settings[D9_AUGMENT_CUTOUT][0] = 3;
         const d9_value_id order = op_input(&c, "order", D9_BUFFER_ORDER, D9_I32, (d9_shape){1, {15}}, 0, 99),
                           draws = op_output(&c, "draws", D9_BUFFER_SCRATCH, D9_I32, (d9_shape){2, {5, D9_DRAW_SLOTS}}),
                           images = op_input(&c, "images", D9_BUFFER_IMAGES, D9_U8, all, 0, 255),

@@ -362,7 +362,7 @@ TEST(the_order_is_the_host_s) {
     fake->devices = 2;
     for (int64_t epoch = 0; epoch < 3; epoch++) {
         fake->set_device(1);
-        OK(backend->order(&context, device, 11, epoch, SAMPLES));
+        OK(backend->fill_order(&context, device, 11, epoch, SAMPLES));
         OK(backend->read(&context, device, D9_BUFFER_ORDER, 0, got, sizeof got));
         OK(d9_epoch_order(&context, 11, epoch, SAMPLES, want));
         assert_memory_equal(got, want, sizeof got);

@@ -29,8 +29,8 @@ void d9_cuda_check_empty(d9_check *check) {
     const d9_cuda_corpus corpus = {.columns = 0, .time = 5, .steps_per_epoch = 1};
     const d9_cuda_clip clip = {.most = 1};
     const d9_cuda_update update = {.update = D9_UPDATE_SGD_PAGE};
-    const d9_cuda_orthogonal orthogonal = {.rows = 0, .columns = 9, .filters = 1};
-    const d9_cuda_filters filters = {.g = {NULL}};
+    const d9_cuda_orthogonal orthogonal = {.rows = 0, .columns = 9, .matrices = 1};
+    const d9_cuda_orthogonal_matrices matrices = {.g = {NULL}};
     const d9_cuda_orthogonal_arrays arrays = {.terms = NULL};
     float *const nothing[D9_UPDATE_STATES] = {NULL};
     const d9_kernel_epilogue epilogue = {.act = act};
@@ -86,8 +86,8 @@ void d9_cuda_check_empty(d9_check *check) {
         d9_cuda_loss_backward(NULL, &loss, one, NULL, NULL, NULL, NULL, NULL, out),
         d9_cuda_metrics(NULL, &loss, NULL, NULL, NULL, NULL, NULL, NULL),
         d9_cuda_update_group(NULL, &update, in, 0, NULL, nothing),
-        d9_cuda_orthogonal_start(NULL, &orthogonal, &filters, &arrays),
-        d9_cuda_orthogonal_apply(NULL, &orthogonal, &filters, &arrays),
+        d9_cuda_orthogonal_start(NULL, &orthogonal, &matrices, &arrays),
+        d9_cuda_orthogonal_apply(NULL, &orthogonal, &matrices, &arrays),
         d9_cuda_clip_gradient(NULL, &clip, 0, NULL, NULL),
         d9_cuda_lerp(NULL, (d9_cuda_coefficient){NULL, 1}, NULL, NULL, 0, NULL),
         d9_cuda_guard_check(NULL, in, 0, 0, NULL, 0, NULL),

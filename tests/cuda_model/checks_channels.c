@@ -115,7 +115,7 @@ void d9_cuda_check_concat(d9_check *check) {
 /* Applies dropout: `together` consecutive elements share a random word, numbered as in kernels/formulas/dropout.h. */
 static void apply_dropout(const d9_dropout *dropout, int64_t step, int64_t count, const float *x, float *y) {
     for (int64_t i = 0; i < count; i++) {
-        const int64_t k = i / dropout->together;
+        const int64_t k = i / dropout->unit;
         const d9_philox words =
             d9_philox4x32_10(dropout->seed, (uint32_t)(k / 4), (uint32_t)step, D9_STREAM_DROPOUT, dropout->stream);
         y[i] = words.v[k % 4] < dropout->least ? 0 : x[i] * dropout->scale;
@@ -128,7 +128,7 @@ static void check_dropout(d9_check *check, int64_t together) {
     FOR_ALL(i, store, shift) {
         const int64_t count = sizes[i].rows * sizes[i].channels, *step = &steps[i % 3];
         d9_dropout dropout = d9_dropout_of(7 + ((uint64_t)i << 40), 977, 12345, shares[i % 3]);
-        dropout.together = together;
+        dropout.unit = together;
         const float *x = d9_random(store, count, 76);
         float *expected = d9_floats(count);
         apply_dropout(&dropout, *step, count, x, expected);

@@ -92,7 +92,7 @@ void d9_cuda_check_update_guarded(d9_check *check) {
         }
 }
 
-/* Updates one to four filters of one shape, without the Newton-Schulz iterations, which are other launches. how:
+/* Updates one to four matrices of one shape, without the Newton-Schulz iterations, which are other launches. how:
  * 0: no guard, 1: a guard, 2: a guard that has seen a bad gradient. now: the step normalises the weights. fp16, which
  * the CPU lacks, is compared with f32. */
 static void check_orthogonal(d9_check *check, d9_cuda_orthogonal rule, int how, bool now) {
@@ -103,24 +103,24 @@ static void check_orthogonal(d9_check *check, d9_cuda_orthogonal rule, int how, 
     const d9_cpu_orthogonal on_cpu = {rule.rows,   rule.columns, 0,  now, known, rule.momentum,
                                       rates[STEP], decays[STEP], {0}};
     const d9_cuda_guard guard = {.scale = 4, .inverse = 0.25f, .bad = how == 2 ? 0 : D9_CUDA_FINE};
-    group s[D9_CUDA_MOST_FILTERS];
-    d9_cuda_filters filters = {.g = {NULL}};
+    group s[D9_CUDA_MOST_MATRICES];
+    d9_cuda_orthogonal_matrices matrices = {.g = {NULL}};
     float *room = d9_floats(d9_cpu_orthogonal_scratch_bytes(&cpu, &on_cpu) / 4 + 16);
     while ((uintptr_t)room % 64) room++;
     rule.guard = how ? &guard : NULL;
     d9_array scratch = d9_array_new(D9_KERNEL_F32, d9_cuda_orthogonal_lay_out(&rule, NULL).bytes / 4, 0);
     const d9_cuda_orthogonal_arrays arrays = d9_cuda_orthogonal_lay_out(&rule, scratch.data);
-    for (int f = 0; f < rule.filters; f++) {
+    for (int f = 0; f < rule.matrices; f++) {
         s[f] = seeded_group(count, D9_KERNEL_F32, 0, 1, 41 + 10 * (uint32_t)f);
         for (int64_t k = 0; k < count && how; k++) s[f].g[k] *= 0.25f;
         if (how < 2) d9_cpu_orthogonal_update(&cpu, &on_cpu, s[f].g, room, s[f].w, s[f].state[0]);
-        filters.g[f] = s[f].gpu_g.data;
-        filters.w[f] = s[f].gpu_w.data;
-        filters.velocity[f] = s[f].gpu_state[0].data;
+        matrices.g[f] = s[f].gpu_g.data;
+        matrices.w[f] = s[f].gpu_w.data;
+        matrices.velocity[f] = s[f].gpu_state[0].data;
     }
-    LAUNCH(d9_cuda_orthogonal_start(NULL, &rule, &filters, &arrays));
-    LAUNCH(d9_cuda_orthogonal_apply(NULL, &rule, &filters, &arrays));
-    for (int f = 0; f < rule.filters; f++) {
+    LAUNCH(d9_cuda_orthogonal_start(NULL, &rule, &matrices, &arrays));
+    LAUNCH(d9_cuda_orthogonal_apply(NULL, &rule, &matrices, &arrays));
+    for (int f = 0; f < rule.matrices; f++) {
         d9_check_array(check, "orthogonal w", s[f].w, &s[f].gpu_w, tolerances[rule.store]);
         d9_check_array(check, "orthogonal velocity", s[f].state[0], &s[f].gpu_state[0], 1e-6);
     }
@@ -134,7 +134,7 @@ void d9_cuda_check_orthogonal(d9_check *check) {
             const bool now = i != 1; /* true if step 2 renormalises */
             const d9_cuda_orthogonal rule = {.rows = sizes[i][0],
                                              .columns = sizes[i][1],
-                                             .filters = 1 + (i + how) % D9_CUDA_MOST_FILTERS,
+                                             .matrices = 1 + (i + how) % D9_CUDA_MOST_MATRICES,
                                              .store = store,
                                              .momentum = 0.6f,
                                              .renormalise = {now ? renormalises : NULL, 0},

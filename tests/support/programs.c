@@ -171,7 +171,7 @@ static void write_batch(const d9_batch_attributes *batch, d9_text *text) {
                 (long long)batch->samples, (unsigned long long)rule->seed, rule->out_height, rule->out_width,
                 rule->height, rule->width);
     for (int kind = 0; kind < D9_AUGMENT_KINDS; kind++)
-        d9_text_add(text, " %g %g", (double)rule->number[kind][0], (double)rule->number[kind][1]);
+        d9_text_add(text, " %g %g", (double)rule->settings[kind][0], (double)rule->settings[kind][1]);
 }
 
 static void write_attributes(const d9_node *node, d9_text *text) {
@@ -295,7 +295,7 @@ static void write_loss(const d9_program *program, d9_text *text) {
 
 static void write_augmentation(const d9_program *program, d9_text *text) {
     for (int kind = 0; kind < D9_AUGMENT_KINDS; kind++)
-        d9_text_add(text, "%g %g\n", program->augmentation.number[kind][0], program->augmentation.number[kind][1]);
+        d9_text_add(text, "%g %g\n", program->augmentation.settings[kind][0], program->augmentation.settings[kind][1]);
     for (d9_node_id n = 0; n < program->train.node_count; n++)
         if (program->train.nodes[n].op >= D9_OP_DRAW && program->train.nodes[n].op <= D9_OP_PASTE)
             write_node(&program->train, &program->train.nodes[n], false, text);
@@ -327,7 +327,7 @@ static void write_tail(const d9_program *program, d9_text *text) {
 }
 
 static void write_views(const d9_program *program, d9_text *text) {
-    d9_text_add(text, "the first alone %.17g\n", program->views.alone);
+    d9_text_add(text, "the first alone %.17g\n", program->views.first_only_share);
     for (int v = 0; v < program->views.count; v++) {
         const d9_view *view = &program->views.view[v];
         d9_text_add(text, "mirror %d shift %d,%d weight %.17g\n", view->mirror, view->dy, view->dx, view->weight);

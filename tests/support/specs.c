@@ -593,7 +593,7 @@ static void build_batch(op_case *c, const op_spec *s, d9_node *node) {
             draws[D9_DRAW_CROP_X] = d9_augment_span((int)((i * 7 + 2) % more - s->pad), (int)s->w - 1);
         }
         const d9_change change = d9_change_of((int)i % D9_CHANGES, (float)(i % 7 + 1) / 7, (int)(i / 11 % 2));
-        for (int k = 0; k < 3; k++) draws[D9_DRAW_CHANGE + k] = changes ? k ? change.number[k - 1] : change.row : 0;
+        for (int k = 0; k < 3; k++) draws[D9_DRAW_CHANGE + k] = changes ? k ? change.parameters[k - 1] : change.row : 0;
         draws[D9_DRAW_CUTOUT_Y] = (double)(i * 3 % (made.d[1] - s->kernel + 1));
         draws[D9_DRAW_CUTOUT_X] = (double)((i + 1) % (made.d[2] - s->kernel + 1));
         draws[D9_DRAW_BRIGHTNESS] = bits_of(s->parameter * (double)(i - 3) / 7);

@@ -36,7 +36,7 @@ TEST(draws_cover_their_ranges) {
     check_ranges(&rule, (const int[5]){9, 9, 2, 4, 28});
     rule.out_height = 6, rule.out_width = 24; /* smaller crops have more positions, cutouts in them fewer */
     check_ranges(&rule, (const int[5]){11, 17, 2, 2, 20});
-    rule.number[D9_AUGMENT_CROP][0] = 0, rule.out_height = 8;
+    rule.settings[D9_AUGMENT_CROP][0] = 0, rule.out_height = 8;
     check_ranges(&rule, (const int[5]){1, 9, 2, 4, 20});
 }
 
@@ -76,10 +76,10 @@ TEST(jitter_is_uniform_and_differs_between_epochs) {
     }
     assert_within(products / SAMPLES, 0, 5.0 / 3 / sqrt(SAMPLES));         /* the two draws are uncorrelated */
     assert_within(epochs / SAMPLES / 2, 0, 5.0 / 3 / sqrt(2.0 * SAMPLES)); /* and so are those of two epochs */
-    rule.number[D9_AUGMENT_JITTER][1] = 0;
+    rule.settings[D9_AUGMENT_JITTER][1] = 0;
     d9_augment_draws draws = d9_augment_draw(&rule, 1, 0);
     assert_true(drawn_number(&draws, D9_DRAW_CONTRAST) == 1);
-    rule.number[D9_AUGMENT_JITTER][1] = 0.5f, rule.number[D9_AUGMENT_JITTER][0] = 0;
+    rule.settings[D9_AUGMENT_JITTER][1] = 0.5f, rule.settings[D9_AUGMENT_JITTER][0] = 0;
     draws = d9_augment_draw(&rule, 1, 0);
     assert_true(drawn_number(&draws, D9_DRAW_BRIGHTNESS) == 0);
 }
@@ -238,8 +238,8 @@ TEST(rotations_have_sine_and_cosine) {
         for (int negative = 0; negative < 2; negative++) {
             const d9_change turn = d9_change_of(D9_CHANGE_ROTATE, (float)level / 1000, negative);
             const double angle = (negative ? -greatest : greatest) * level / 1000;
-            assert_true(fabs(turn.number[0] - cos(angle) * D9_CHANGE_UNIT) < 2.5 &&
-                        fabs(turn.number[1] - sin(angle) * D9_CHANGE_UNIT) < 2.5);
+            assert_true(fabs(turn.parameters[0] - cos(angle) * D9_CHANGE_UNIT) < 2.5 &&
+                        fabs(turn.parameters[1] - sin(angle) * D9_CHANGE_UNIT) < 2.5);
         }
     /* a quarter turn of 3 x 3: the source of each corner is the next corner */
     const d9_change quarter = {D9_CHANGE_ROTATE, {0, D9_CHANGE_UNIT}};

@@ -11,7 +11,7 @@ enum { GUARD = 64 };
 extern const d9_cpu_conv_kernel d9_cpu_conv_amx;
 
 static d9_cpu best_cpu(int threads) {
-    return (d9_cpu){.loops = d9_cpu_loops_find(NULL), .tiles = d9_cpu_has_amx_bf16(), .threads = threads};
+    return (d9_cpu){.loops = d9_cpu_loops_find(NULL), .amx = d9_cpu_has_amx_bf16(), .threads = threads};
 }
 
 static d9_cpu_conv_shape shape_of(int64_t images, int64_t height, int64_t width, int64_t inputs, int64_t outputs) {
@@ -110,7 +110,7 @@ TEST(other_shapes_do_not_fit) {
     other[4].stride = 2;
     other[5].pad = 0;
     for (int i = 0; i < 6; i++) assert_false(fits(&cpu, other[i]));
-    cpu.tiles = false;
+    cpu.amx = false;
     assert_false(fits(&cpu, shape_of(1, 8, 8, 32, 32)));
 }
 

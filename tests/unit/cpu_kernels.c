@@ -371,7 +371,7 @@ static void check_dropouts(fixture *f, const setting *s) {
     for (int i = 0; i < 36; i++) {
         const int64_t count = sizes[i / 3 % 3];
         d9_dropout dropout = d9_dropout_of(0x123456789abcdef, 4000000000 + i, 77, shares[i % 3]);
-        dropout.together = units[i / 9];
+        dropout.unit = units[i / 9];
         while (d9_dropout_words(&dropout, 0).v[0] < dropout.least) dropout.step++; /* not everything is dropped */
         array *x = fill_random(f, 0, count, s->store, s->integers), *y = fill_nan(f, 2, count, s->store);
         d9_cpu_dropout(&s->cpu, in(x), &dropout, count, out(y));

@@ -213,8 +213,8 @@ TEST(the_evaluation_list_reads_averages) {
     assert_ints(program_count(e, D9_OP_NORM, false), 0, program_count(e, D9_OP_NORM_EVAL, false), 8);
     assert_ints(program_count(e, D9_OP_DRAW, false), 0, program_count(e, D9_OP_LOSS, false), 0);
     assert_ints(program_count(e, D9_OP_METRICS, false), 0, e->nodes[0].op, D9_OP_AUGMENT);
-    assert_true(e->nodes[0].as.batch.rule.number[D9_AUGMENT_CROP][0] == 0); /* no crop or cutout at evaluation */
-    assert_true(e->nodes[0].as.batch.rule.number[D9_AUGMENT_CUTOUT][0] == 0);
+    assert_true(e->nodes[0].as.batch.rule.settings[D9_AUGMENT_CROP][0] == 0); /* no crop or cutout at evaluation */
+    assert_true(e->nodes[0].as.batch.rule.settings[D9_AUGMENT_CUTOUT][0] == 0);
     assert_ints(e->values[e->logits].buffer, D9_BUFFER_LOGITS, e->loss, D9_NONE);
     int compared = 0;
     for (int v = 0; v < e->value_count; v++) { /* averaged values, at the offsets that they have in the state */

@@ -74,7 +74,7 @@ TEST(sizes_of_images_follow_the_epochs) {
             const d9_augment_rule *rule = rule_of(d9_program_list(program, s));
             const int side = s < 3 ? 8 : s < 8 ? 13 : 16, shrunk = side < 16 ? cases[i].shrunk : 0;
             assert_ints(rule->out_height, side, rule->out_width, side);
-            assert_ints((int)rule->number[D9_AUGMENT_SHRINK][0], shrunk, (int)rule->number[D9_AUGMENT_SHRINK][1],
+            assert_ints((int)rule->settings[D9_AUGMENT_SHRINK][0], shrunk, (int)rule->settings[D9_AUGMENT_SHRINK][1],
                         shrunk);
         }
     }
@@ -99,7 +99,7 @@ TEST(a_shrunk_image_is_the_cropped_one_resized) {
                     memcpy(cropped + (y * WIDTH + x) * CHANNELS, image + (row * COLUMNS + column) * CHANNELS, CHANNELS);
                 }
             rule.out_height = out, rule.out_width = out_width;
-            rule.number[D9_AUGMENT_SHRINK][0] = HEIGHT, rule.number[D9_AUGMENT_SHRINK][1] = WIDTH;
+            rule.settings[D9_AUGMENT_SHRINK][0] = HEIGHT, rule.settings[D9_AUGMENT_SHRINK][1] = WIDTH;
             const d9_augment_draws draws = d9_augment_draw(&rule, sample, 1);
             const int32_t down = draws.slot[D9_DRAW_CROP_Y], across = draws.slot[D9_DRAW_CROP_X];
             assert_int_equal(draws.slot[D9_DRAW_MIRROR], mirror);

@@ -260,8 +260,8 @@ static double augment_by_hand(const op_case *c, int64_t i) {
     const place at_y = place_of(y, i);
     int64_t row = at_y.h, column = at_y.w;
     const double *draws = content(c, 2) + at_y.n * D9_DRAW_SLOTS;
-    const double square = (double)augment->rule.number[D9_AUGMENT_CUTOUT][0];
-    const int64_t p = (int64_t)augment->rule.number[D9_AUGMENT_CROP][0];
+    const double square = (double)augment->rule.settings[D9_AUGMENT_CUTOUT][0];
+    const int64_t p = (int64_t)augment->rule.settings[D9_AUGMENT_CROP][0];
     const double dy = (double)row - draws[D9_DRAW_CUTOUT_Y], dx = (double)column - draws[D9_DRAW_CUTOUT_X];
     if (dy >= 0 && dy < square && dx >= 0 && dx < square) return 0;
     const double *image = content(c, 0) + sample_of(c, 1, augment->batch, at_y.n) * all[1] * all[2] * all[3];
@@ -269,7 +269,7 @@ static double augment_by_hand(const op_case *c, int64_t i) {
     if (!source_place_by_hand(draws + D9_DRAW_CHANGE, y, &row, &column)) return 0;
     for (int64_t at = 0; at < y[3]; at++) {
         const int64_t from = draws[D9_DRAW_MIRROR] != 0 ? y[2] - 1 - column : column;
-        if (augment->rule.number[D9_AUGMENT_RESIZE][1] > 0 || augment->rule.number[D9_AUGMENT_SHRINK][0] > 0)
+        if (augment->rule.settings[D9_AUGMENT_RESIZE][1] > 0 || augment->rule.settings[D9_AUGMENT_SHRINK][0] > 0)
             bytes[at] = resized_by_hand(image, draws, all, y, row, column, at);
         else
             bytes[at] = image[(reflected_by_hand(row + (int64_t)draws[D9_DRAW_CROP_Y] - p, all[1]) * all[2] +
@@ -279,7 +279,7 @@ static double augment_by_hand(const op_case *c, int64_t i) {
     }
     const double byte = changed_by_hand(draws + D9_DRAW_CHANGE, bytes, y[3], at_y.c);
     const double pixel = content(c, 3)[at_y.c * 256 + (int64_t)byte];
-    if (augment->rule.number[D9_AUGMENT_JITTER][0] == 0) return pixel;
+    if (augment->rule.settings[D9_AUGMENT_JITTER][0] == 0) return pixel;
     const float shift = d9_float_of_bits((uint32_t)(int32_t)draws[D9_DRAW_BRIGHTNESS]),
                 factor = d9_float_of_bits((uint32_t)(int32_t)draws[D9_DRAW_CONTRAST]), moved = (float)pixel + shift;
     return (double)(moved * factor);

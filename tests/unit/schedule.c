@@ -159,7 +159,7 @@ TEST(fewest94_has_the_published_steps) {
         NEAR(d9_coefficient_at(p, &head->rate, s) / (0.5415 * 9 / 256 * 9 / 256), now, 1e-3);
         NEAR(d9_coefficient_at(p, &filters->rate, s) / 0.2255, now, 1e-3);
         assert_ints(rule->out_height, side, rule->out_width, side);
-        assert_int_equal((int)rule->number[D9_AUGMENT_SHRINK][0], side < 32 ? 32 : 0);
+        assert_int_equal((int)rule->settings[D9_AUGMENT_SHRINK][0], side < 32 ? 32 : 0);
         const bool due = s + 1 == 264 || (s + 1 > 264 && (s + 1 - 264) % 4 == 0);
         assert_ints(d9_when_active(&slow->when, s, 1, 32), due, d9_when_active(&reset->when, s, 1, 32), due);
         if (!due) continue;

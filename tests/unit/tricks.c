@@ -120,8 +120,9 @@ TEST(augmentations_set_their_numbers) {
         for (int kind = 0; kind < D9_AUGMENT_KINDS; kind++) {
             assert_false(d9_augment_on(&program->eval.nodes[0].as.batch.rule, kind));
             for (int i = 0; i < 2; i++)
-                if ((double)used->number[kind][i] != rows[r].numbers[kind][i])
-                    fail_msg("%s: number %d of kind %d is %g", rows[r].tricks, i, kind, (double)used->number[kind][i]);
+                if ((double)used->settings[kind][i] != rows[r].numbers[kind][i])
+                    fail_msg("%s: number %d of kind %d is %g", rows[r].tricks, i, kind,
+                             (double)used->settings[kind][i]);
         }
     }
 }
@@ -333,11 +334,11 @@ TEST(shifted_views_have_their_weights) {
         assert_true(fabs(even->views.view[v].weight - 1.0 / 6) <= 1e-16);
         if (v < 2) assert_true(plain->views.view[v].mirror == v && plain->views.view[v].weight == 0.5);
     }
-    assert_true(program->eval.nodes[0].as.batch.rule.number[D9_AUGMENT_CROP][0] == 2);
-    assert_true(program->views.alone == 0 && d9_views_per_image(&program->views) == 6);
-    assert_true(part->views.alone == 0.75 && d9_views_per_image(&part->views) == 2.25);
+    assert_true(program->eval.nodes[0].as.batch.rule.settings[D9_AUGMENT_CROP][0] == 2);
+    assert_true(program->views.first_only_share == 0 && d9_views_per_image(&program->views) == 6);
+    assert_true(part->views.first_only_share == 0.75 && d9_views_per_image(&part->views) == 2.25);
     for (int percent = 0; percent <= 100; percent++) {
-        const d9_views some = {.count = 3, .alone = 1 - percent / 100.0};
+        const d9_views some = {.count = 3, .first_only_share = 1 - percent / 100.0};
         assert_int_equal(d9_views_full_count(&some, 100), percent);
         assert_int_equal(d9_views_full_count(&some, 10000), 100 * percent);
         assert_int_equal(d9_views_full_count(&some, 21), 21 * percent / 100);

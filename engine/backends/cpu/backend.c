@@ -9,7 +9,7 @@
 /* The instruction sets: their names, their kernel loops, and whether they use AMX tiles. */
 typedef struct level_row {
     const char *isa, *loops; /* loops: level of the kernel loops (d9_cpu_loops.level), also accepted as a name */
-    bool tiles;
+    bool amx;
 } level_row;
 
 static const level_row rows[] = {{"plain", "plain", false},
@@ -20,10 +20,10 @@ static const level_row rows[] = {{"plain", "plain", false},
 enum { ROWS = sizeof rows / sizeof *rows };
 
 static bool runs_here(const level_row *row) {
-    return d9_cpu_loops_find(row->loops) && (!row->tiles || d9_cpu_has_amx_bf16());
+    return d9_cpu_loops_find(row->loops) && (!row->amx || d9_cpu_has_amx_bf16());
 }
 
-/* Sets cpu->loops and cpu->tiles for `level`, a value of backend_options.cpu_level; "auto" and NULL: the best of this
+/* Sets cpu->loops and cpu->amx for `level`, a value of backend_options.cpu_level; "auto" and NULL: the best of this
  * processor. *isa: "amx", "avx512-bf16", "avx512", "avx2" or "plain". Returns D9_DEVICE if the level is
  * unknown or this processor does not support it. */
 static d9_status choose_level(d9_context *context, const char *level, d9_cpu *cpu, const char **isa) {
@@ -37,7 +37,7 @@ static d9_status choose_level(d9_context *context, const char *level, d9_cpu *cp
         return d9_fail(context, D9_DEVICE, "cpu_level %s: this processor does not support it (its best level is %s)",
                        level, best->isa);
     cpu->loops = d9_cpu_loops_find(row->loops);
-    cpu->tiles = row->tiles;
+    cpu->amx = row->amx;
     *isa = row->isa;
     return D9_OK;
 }
@@ -115,7 +115,7 @@ static void choose_precision(const d9_cpu_device *device, bool native, d9_device
     info->preferred_precision = native ? D9_PRECISION_BF16 : D9_PRECISION_F32;
     if (!native)
         info->preferred_why = "no instructions for bf16";
-    else if (device->cpu.tiles)
+    else if (device->cpu.amx)
         info->preferred_why = "AMX multiplies bf16";
     else if (device->library_first)
         info->preferred_why = "oneDNN's convolutions are faster in bf16";

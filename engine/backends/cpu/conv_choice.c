@@ -48,7 +48,7 @@ static const preference preferences[] = {
 
 static bool applies(const d9_cpu_device *device, const d9_cpu_conv_shape *s, const preference *p) {
     const int64_t channels = s->inputs < s->outputs ? s->inputs : s->outputs;
-    if (!p->even_with_tiles && device->library && device->cpu.tiles) return false;
+    if (!p->even_with_tiles && device->library && device->cpu.amx) return false;
     return s->store == p->store && p->passes >> s->pass & 1 && (p->stride == 0 || p->stride == s->stride) &&
            s->width >= p->least_width && channels >= p->least_channels;
 }

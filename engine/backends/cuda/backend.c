@@ -48,7 +48,7 @@ d9_status d9_cuda_open(d9_context *context, const d9_cuda_calls *driver, const d
     D9_TRY(make_step_counter(context, cuda));
     D9_TRY(convolver->open(context, driver, cuda->state, &cuda->convolver_state));
     name_device(cuda);
-    D9_TRY(d9_cuda_choices_open(context, options->choices, &cuda->choices));
+    D9_TRY(d9_cuda_choices_open(context, options->choices_folder, &cuda->choices));
     *backend = cuda;
     cuda = NULL;
 done:
@@ -158,14 +158,14 @@ d9_status d9_cuda_site_allocate(d9_context *context, d9_cuda *cuda, int64_t byte
     D9_TRY(d9_cuda_check_memory(context, cuda, cuda->program, cuda->scratch_bytes + bytes, held));
     D9_TRY(allocate(context, cuda, bytes, purpose, &own->data));
     own->bytes = bytes;
-    cuda->own_bytes += bytes;
+    cuda->site_bytes += bytes;
 done:
     return status;
 }
 
 void d9_cuda_site_free(d9_context *context, d9_cuda *cuda, d9_cuda_site_memory *own) {
     release_memory(context, cuda, own->data);
-    cuda->own_bytes -= own->bytes;
+    cuda->site_bytes -= own->bytes;
     *own = (d9_cuda_site_memory){NULL, 0};
 }
 

@@ -37,7 +37,7 @@ typedef struct plan {
     cublasLtMatmulDesc_t operation;
     cublasLtMatrixLayout_t layout[MATRICES];
     cublasLtMatmulHeuristicResult_t found;
-    bool own; /* cuBLAS has no algorithm: our kernel computes it */
+    bool uses_own_kernel; /* cuBLAS has no algorithm: our kernel computes it */
 } plan;
 
 static d9_status check(d9_context *context, const cublas *lt, cublasStatus_t result, const char *what) {
@@ -152,8 +152,8 @@ static d9_status find_algorithm(d9_context *context, const cublas *lt, plan *p) 
     const cublasStatus_t result =
         lt->MatmulAlgoGetHeuristic(lt->handle, p->operation, m[B], m[A], m[Y], m[Y], preference, 1, &p->found, &count);
     if (result != CUBLAS_STATUS_NOT_SUPPORTED) CUBLAS_TRY(result, "an algorithm");
-    p->own = result != CUBLAS_STATUS_SUCCESS || count == 0 || p->found.state != CUBLAS_STATUS_SUCCESS;
-    if (p->own) {
+    p->uses_own_kernel = result != CUBLAS_STATUS_SUCCESS || count == 0 || p->found.state != CUBLAS_STATUS_SUCCESS;
+    if (p->uses_own_kernel) {
         const d9_cuda_product *q = &p->product;
         p->found.workspaceSize = 0;
         d9_log(context, D9_LOG_WARNING,
@@ -212,7 +212,7 @@ static d9_status run(d9_context *context, const void *multiplier, const void *ma
     const cublasLtMatrixLayout_t *m = p->layout;
     const void *c = matrices->c ? matrices->c : matrices->y;
     d9_status status;
-    if (p->own) return run_own(context, &p->product, matrices, stream);
+    if (p->uses_own_kernel) return run_own(context, &p->product, matrices, stream);
     if (p->product.biased)
         CUBLAS_TRY(lt->MatmulDescSetAttribute(p->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &matrices->bias,
                                               sizeof matrices->bias),

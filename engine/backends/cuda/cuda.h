@@ -102,7 +102,7 @@ typedef struct d9_cuda {
      * recorded graphs. */
     void *scratch;
     int64_t scratch_bytes, scratch_needed, scratch_moves;
-    int64_t own_bytes; /* total size of all d9_cuda_site_memory */
+    int64_t site_bytes; /* total size of all d9_cuda_site_memory */
     /* data of the program, made by d9_cuda_allocate; but d9_cuda_open makes `step` */
     int64_t *step;               /* on the device: number of the step that runs next */
     int64_t step_on_device;      /* value of `step` after all submitted work; -1: unknown */
@@ -135,9 +135,9 @@ extern const d9_rule d9_cuda_moments_rules[]; /* moments.c */
 d9_status d9_cuda_allocate(d9_context *context, d9_device *device, const d9_program *program);
 d9_status d9_cuda_write(d9_context *context, d9_device *device, d9_buffer buffer, int64_t offset, const void *bytes,
                         int64_t size);
-/* Writes the program's tables to the device (d9_backend.tables). */
+/* Writes the program's tables to the device (d9_backend.upload_tables). */
 d9_status d9_cuda_upload_tables(d9_context *context, d9_device *device, const d9_program *program);
-/* Computes the epoch's order by sorting on the device (d9_backend.order). */
+/* Computes the epoch's order by sorting on the device (d9_backend.fill_order). */
 d9_status d9_cuda_epoch_order(d9_context *context, d9_device *device, uint64_t seed, int64_t epoch, int64_t samples);
 /* Scratch bytes that d9_cuda_epoch_order needs for the program's training samples. */
 D9_MUST_USE d9_status d9_cuda_epoch_order_bytes(d9_context *context, const d9_cuda *cuda, const d9_program *program,
@@ -218,7 +218,8 @@ D9_MUST_USE d9_status d9_cuda_fill_random(d9_context *context, const d9_cuda *cu
         .name = backend_name, .doc = backend_doc, .libraries = libraries_function, .probe = probe_function,            \
         .open = open_function, D9_HOST_ENTRIES, .allocate = d9_cuda_allocate, .plan = d9_cuda_plan,                    \
         .plan_free = d9_cuda_plan_free, .load = d9_cuda_load, .run = d9_cuda_run, .times = d9_cuda_times,              \
-        .tables = d9_cuda_upload_tables, .order = d9_cuda_epoch_order, .write = d9_cuda_write, .sync = d9_cuda_sync    \
+        .upload_tables = d9_cuda_upload_tables, .fill_order = d9_cuda_epoch_order, .write = d9_cuda_write,             \
+        .sync = d9_cuda_sync                                                                                           \
     }
 
 /* ---- functions for rules ---- */

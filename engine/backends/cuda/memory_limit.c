@@ -86,12 +86,12 @@ d9_status d9_cuda_check_memory(d9_context *context, const d9_cuda *cuda, const d
                                int64_t scratch_bytes, int64_t held) {
     d9_status status;
     int64_t available, total;
-    const int64_t asked = d9_cuda_program_bytes(program) + scratch_bytes + cuda->own_bytes,
+    const int64_t asked = d9_cuda_program_bytes(program) + scratch_bytes + cuda->site_bytes,
                   batch = program->extent.batch;
     const int64_t activations = program->buffer_bytes[D9_BUFFER_SCRATCH];
     const double gib = 1.0 / (1 << 30);
     D9_TRY(cuda->driver->memory(context, cuda->state, &available, &total));
-    available += held + cuda->own_bytes;
+    available += held + cuda->site_bytes;
     if (asked <= available) return D9_OK;
     const double share = activations > 0 ? (double)(available - (asked - activations)) / (double)activations : 0;
     const int64_t fits = share > 0 ? (int64_t)(share * (double)batch) : 0;

@@ -210,7 +210,7 @@ static d9_kernel_norm_state state_of(const d9_site *site, const d9_node *norm, c
         uint8_t *behind = (uint8_t *)d9_cuda_of(site)->scratch + d9_cuda_norm_scratch_bytes(shape);
         state.running_mean = (float *)(void *)behind;
         state.running_var = state.running_mean + shape->groups * shape->channels;
-        state.skipped = 0;
+        state.row_gap = 0;
     }
     return state;
 }

@@ -13,10 +13,10 @@ typedef struct update { /* d9_site.data */
 static d9_cuda_orthogonal orthogonal_of(const d9_site *site) {
     const d9_node *node = site->nodes[0];
     const d9_update_attributes *rule = &node->as.update;
-    const d9_shape *filter = &d9_site_value(site, node->inputs[0])->shape;
-    return (d9_cuda_orthogonal){.rows = filter->d[0],
-                                .columns = d9_shape_count(filter) / filter->d[0],
-                                .filters = site->node_count,
+    const d9_shape *matrix = &d9_site_value(site, node->inputs[0])->shape;
+    return (d9_cuda_orthogonal){.rows = matrix->d[0],
+                                .columns = d9_shape_count(matrix) / matrix->d[0],
+                                .matrices = site->node_count,
                                 .iterations = (int)rule->numbers[1],
                                 .store = d9_cuda_store_of(rule->products),
                                 .momentum = (float)rule->numbers[0],
@@ -28,14 +28,14 @@ static d9_cuda_orthogonal orthogonal_of(const d9_site *site) {
                                 .guard = d9_cuda_of(site)->guard};
 }
 
-static d9_cuda_filters filters_of(const d9_site *site) {
-    d9_cuda_filters filters = {.g = {NULL}};
+static d9_cuda_orthogonal_matrices matrices_of(const d9_site *site) {
+    d9_cuda_orthogonal_matrices matrices = {.g = {NULL}};
     for (int f = 0; f < site->node_count; f++) {
-        filters.g[f] = d9_site_data(site, site->nodes[f]->inputs[1]);
-        filters.w[f] = d9_site_data(site, site->nodes[f]->outputs[0]);
-        filters.velocity[f] = d9_site_data(site, site->nodes[f]->outputs[1]);
+        matrices.g[f] = d9_site_data(site, site->nodes[f]->inputs[1]);
+        matrices.w[f] = d9_site_data(site, site->nodes[f]->outputs[0]);
+        matrices.velocity[f] = d9_site_data(site, site->nodes[f]->outputs[1]);
     }
-    return filters;
+    return matrices;
 }
 
 static bool same_coefficient(const d9_coefficient *a, const d9_coefficient *b) {
@@ -53,8 +53,8 @@ static bool same_rule(const d9_update_attributes *a, const d9_update_attributes 
 bool d9_cuda_orthogonal_match(const d9_site *site) {
     const d9_shape *first = &d9_site_value(site, site->nodes[0]->inputs[0])->shape;
     for (int n = 0; n < site->node_count; n++) {
-        const d9_shape *filter = &d9_site_value(site, site->nodes[n]->inputs[0])->shape;
-        if (filter->d[0] != first->d[0] || d9_shape_count(filter) != d9_shape_count(first) ||
+        const d9_shape *matrix = &d9_site_value(site, site->nodes[n]->inputs[0])->shape;
+        if (matrix->d[0] != first->d[0] || d9_shape_count(matrix) != d9_shape_count(first) ||
             !same_rule(&site->nodes[n]->as.update, &site->nodes[0]->as.update))
             return false;
         for (int i = 0; i < site->nodes[n]->input_count; i++)
@@ -73,7 +73,7 @@ static d9_cuda_product product_of(const d9_site *site, int which) {
     const int64_t left = outer && !wide, right = outer && wide; /* 1: X is that operand of OUTER */
     return (d9_cuda_product){.type = site->nodes[0]->as.update.products,
                              .y_type = site->nodes[0]->as.update.products,
-                             .batch = o.filters,
+                             .batch = o.matrices,
                              .rows = outer ? o.rows : side,
                              .columns = outer ? o.columns : side,
                              .depth = gram ? across : side,
@@ -131,11 +131,11 @@ static d9_status multiply(d9_context *context, const d9_site *site, int which, d
 D9_CUDA_RUN(orthogonal_update) {
     d9_status status;
     const d9_cuda_orthogonal o = orthogonal_of(site);
-    const d9_cuda_filters filters = filters_of(site);
+    const d9_cuda_orthogonal_matrices matrices = matrices_of(site);
     d9_cuda_orthogonal_arrays r = d9_cuda_orthogonal_lay_out(&o, d9_cuda_of(site)->scratch);
     const bool wide = o.rows <= o.columns;
     (void)step;
-    D9_TRY(d9_cuda_check(context, site, d9_cuda_orthogonal_start(d9_cuda_stream_of(site), &o, &filters, &r)));
+    D9_TRY(d9_cuda_check(context, site, d9_cuda_orthogonal_start(d9_cuda_stream_of(site), &o, &matrices, &r)));
     for (int i = 0; i < o.iterations; i++) {
         void *const x = r.x;
         D9_TRY(multiply(context, site, GRAM, (d9_cuda_matrices){x, x, NULL, r.a, NULL}));
@@ -144,7 +144,7 @@ D9_CUDA_RUN(orthogonal_update) {
         r.x = r.next;
         r.next = x;
     }
-    D9_TRY(d9_cuda_check(context, site, d9_cuda_orthogonal_apply(d9_cuda_stream_of(site), &o, &filters, &r)));
+    D9_TRY(d9_cuda_check(context, site, d9_cuda_orthogonal_apply(d9_cuda_stream_of(site), &o, &matrices, &r)));
 done:
     return status;
 }

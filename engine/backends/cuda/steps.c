@@ -79,9 +79,9 @@ static d9_status update_guard(d9_context *context, const d9_plan *plan, const d9
                          d9_cuda_guard_end_step(cuda->stream, every ? &moving : &fixed, cuda->step, cuda->guard));
 }
 
-typedef struct progress { /* progress of the step that is being launched */
-    bool updating;        /* the gradients were checked; only in fp16 */
-    int sums;             /* number of sums submitted */
+typedef struct progress {   /* progress of the step that is being launched */
+    bool gradients_checked; /* the gradients were checked; only in fp16 */
+    int sums;               /* number of sums submitted */
 } progress;
 
 /* Submits the sums of the gradients that earlier rules have completed, then runs one rule. In fp16 (cuda->guard),
@@ -90,9 +90,9 @@ static d9_status run_rule(d9_context *context, const active_set *set, int i, pro
     d9_status status;
     const d9_placed_rule *placed = &set->plan->placed[i];
     D9_TRY(d9_cuda_sums_start(context, set->plan, &set->sums, placed->first, &at->sums));
-    if (is_update(placed) && cuda_of(set->plan)->guard && !at->updating) {
+    if (is_update(placed) && cuda_of(set->plan)->guard && !at->gradients_checked) {
         D9_TRY(check_gradients(context, set));
-        at->updating = true;
+        at->gradients_checked = true;
     }
     D9_TRY(placed->rule->run(context, &placed->site, 0));
 done:
@@ -112,10 +112,10 @@ done:
 static d9_status launch_step(d9_context *context, void *what) {
     d9_status status = D9_OK;
     const active_set *set = what;
-    progress at = {.updating = false};
+    progress at = {.gradients_checked = false};
     for (int i = 0; i < set->plan->placed_count; i++)
         if (set->active[i]) D9_TRY(run_rule(context, set, i, &at));
-    D9_TRY(end_step(context, set->plan, at.updating));
+    D9_TRY(end_step(context, set->plan, at.gradients_checked));
 done:
     return status;
 }
@@ -125,7 +125,7 @@ static d9_status launch_step_timed(d9_context *context, steps *s, const active_s
     d9_status status;
     const d9_plan *plan = set->plan;
     const d9_cuda *cuda = cuda_of(plan);
-    progress at = {.updating = false};
+    progress at = {.gradients_checked = false};
     int last = 0;
     D9_TRY(cuda->driver->mark(context, cuda->state, 0));
     for (int i = 0; i < plan->placed_count; i++) {
@@ -133,7 +133,7 @@ static d9_status launch_step_timed(d9_context *context, steps *s, const active_s
         D9_TRY(run_rule(context, set, i, &at));
         D9_TRY(cuda->driver->mark(context, cuda->state, i + 1));
     }
-    D9_TRY(end_step(context, plan, at.updating));
+    D9_TRY(end_step(context, plan, at.gradients_checked));
     for (int i = 0; i < plan->placed_count; i++) {
         double seconds;
         if (!set->active[i]) continue;

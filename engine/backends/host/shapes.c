@@ -150,7 +150,7 @@ d9_dropout d9_site_dropout(const d9_site *site, int64_t step) {
     dropout.row = x->rank == 3 ? x->d[2] : d9_shape_count(x) / x->d[0]; /* (T, N, C): a token; (N, ...): a sample */
     dropout.rank = as->rank;
     dropout.ranks = d9_ranks_of(as->ranks);
-    dropout.together = as->unit == D9_DROP_BATCHES ? INT64_MAX : as->unit == D9_DROP_SAMPLES ? dropout.row : 1;
+    dropout.unit = as->unit == D9_DROP_BATCHES ? INT64_MAX : as->unit == D9_DROP_SAMPLES ? dropout.row : 1;
     return dropout;
 }
 
@@ -175,7 +175,7 @@ d9_kernel_norm_state d9_site_norm_state(const d9_site *site, const d9_node *norm
                                   .mean = evaluate ? NULL : d9_site_data(site, norm->outputs[1]),
                                   .inv_std = evaluate ? NULL : d9_site_data(site, norm->outputs[2]),
                                   .channels = channels,
-                                  .skipped = (ranks - 1) * channels,
+                                  .row_gap = (ranks - 1) * channels,
                                   .epsilon = as->epsilon,
                                   .momentum = as->momentum};
 }

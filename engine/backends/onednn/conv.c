@@ -51,7 +51,7 @@ static bool fits(const d9_conv_geometry *g, const d9_onednn_algorithm *algorithm
 static bool is_first(const d9_cpu *cpu, const d9_conv_geometry *g, const d9_onednn_algorithm *algorithm) {
     int across = g->pass == D9_CONV_FORWARD && g->x.d[2] == 8 ? 4 : 16;
     if (winograd_fits(g)) return algorithm->layout == D9_ONEDNN_WINOGRAD;
-    if (g->type != D9_BF16 || !cpu->tiles) across = 1;
+    if (g->type != D9_BF16 || !cpu->amx) across = 1;
     while (across > 1 && !strips_fit(g, across)) across /= 2;
     return algorithm->layout == D9_ONEDNN_PLAIN && algorithm->across == across;
 }

@@ -72,7 +72,7 @@ static bool request_tile_permission(void) {
  * 32, rows of 4, 8 or a multiple of 16 pixels, images of a multiple of 16 pixels. */
 static bool fits(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
     const bool rows = s->width == 4 || s->width == 8 || s->width % 16 == 0;
-    return cpu->tiles && s->pass == D9_CPU_CONV_BACKWARD_WEIGHT && s->store == D9_KERNEL_BF16 && s->kernel == 3 &&
+    return cpu->amx && s->pass == D9_CPU_CONV_BACKWARD_WEIGHT && s->store == D9_KERNEL_BF16 && s->kernel == 3 &&
            s->stride == 1 && s->pad == 1 && rows && s->height * s->width % 16 == 0 && s->inputs % BLOCK == 0 &&
            s->outputs % BLOCK == 0 && request_tile_permission();
 }

@@ -45,10 +45,10 @@ void D9_LOOP_NAME(dropout)(d9_kernel_in x, const d9_dropout *d, d9_kernel_out y,
         /* With several processes, the elements are consecutive in the whole batch only within a row. The drawn words
          * begin at a multiple of 4, so D9_TILE - place % 4 of them are left. */
         if (d->ranks > 1) n = d9_min(n, d9_min(d->row - at % d->row, D9_TILE - place % 4));
-        if (d->together > 1) {
+        if (d->unit > 1) {
             const int64_t word = d9_dropout_word(d, at);
             const uint32_t one = d9_dropout_words(d, word / 4).v[word % 4];
-            n = d9_min(n, d->together - place % d->together);
+            n = d9_min(n, d->unit - place % d->unit);
             drawn = words;
             for (int64_t i = 0; i < n; i++) words[i] = one;
         } else {
