@@ -49,8 +49,9 @@ D9_MUST_USE d9_status d9_checkpoint_read(d9_session *session, const char *path, 
  *   loss/train, loss/evaluation,
  *   accuracy/train                   as in events.jsonl
  *   MEASURE/plain, MEASURE/tta       scores without and with TTA; MEASURE: accuracy, perplexity, auc
- *   learning_rate/GROUP              weights, biases, ...: in the last step of the epoch; 0 if the group is frozen in
- * it speed/images_per_second NAME (layer1.conv.weight, ...)   histogram of each trained parameter, not of its EMA
+ *   learning_rate/GROUP              weights, biases, ...: in the last step of the epoch; 0: the group is frozen then
+ *   speed/images_per_second
+ *   NAME (layer1.conv.weight, ...)   histogram of each trained parameter, not of its EMA
  *   augmentation                     once, before the first step: up to 8 training images of 3 channels, cropped to the
  *                                    network's size, and as augmented in eight epochs
  *
