@@ -5,6 +5,8 @@
  * 117 KiB of f32 for 100 units of GRU. */
 #include "kernels/cuda/cluster.h"
 #include "kernels/cuda/recur_cluster.h"
+#include "kernels/cuda/vector.h" /* sets D9_REAL to float */
+#include "kernels/formulas/cells.h"
 
 /* Units, rows and elements of U are counted in int, which needs fewer registers; d9_cuda_recur_fits limits their
  * number. */
@@ -14,6 +16,18 @@ enum {
     MOST_LINES = 8,               /* most lines of threads in a block of recur_backward_kernel */
     MOST_SHARED_BYTES = 48 * 1024 /* of a block, on every device */
 };
+
+/* Gate inputs gx of a unit in their storage type; zeros past the last unit. */
+struct recur_gates {
+    uint32_t bits[D9_CELL_GATES];
+};
+D9_DEVICE recur_gates gates_at(int units, int gates, d9_kernel_in gx, int64_t row, int k) {
+    recur_gates r = {};
+    D9_UNROLL(D9_CELL_GATES)
+    for (int g = 0; g < D9_CELL_GATES; g++)
+        if (g < gates && k < units) r.bits[g] = d9_fetch_bits(gx, row * gates * units + (g * units + k));
+    return r;
+}
 
 /* a (gates * H) = U h + b, h and a in shared memory. A team takes a unit's row of each gate. */
 template <int V>
@@ -55,13 +69,12 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
     }
     for (int64_t t = 0; t < s.time; t++) {
         const int64_t row = t * s.samples + n;
-        d9_recur_gates input =
-            d9_recur_gates_at(thread < units, units, size.gates, gx, row, thread); /* arrives during the product */
-        D9_BARRIER(); /* h of the step before is complete */
+        recur_gates input = gates_at(units, size.gates, gx, row, thread); /* arrives during the product */
+        D9_BARRIER();                                                     /* h of the step before is complete */
         multiply_state<V>(units, size.gates, u, bias, h, a);
         D9_BARRIER(); /* a is complete, and h has been read */
         for (int k = thread; k < D9_END(units); k += D9_BLOCK) {
-            if (k >= D9_BLOCK) input = d9_recur_gates_at(true, units, size.gates, gx, row, k);
+            if (k >= D9_BLOCK) input = gates_at(units, size.gates, gx, row, k);
             float own[D9_CELL_GATES] = {}, from_x[D9_CELL_GATES], saved[D9_CELL_SAVED] = {};
             D9_UNROLL(D9_CELL_GATES)
             for (int g = 0; g < D9_CELL_GATES; g++) {
@@ -84,6 +97,33 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
 }
 
 /* ---- backward ---- */
+
+/* Values of a unit and step that the backward pass reads, besides U; dy and `before`, the previous h, are in their
+ * storage types. */
+struct recur_step {
+    uint32_t dy, before;
+    float c_before, saved[D9_CELL_SAVED];
+};
+D9_DEVICE recur_step step_at(const d9_cuda_recur &s, const d9_cuda_recur_kept &kept, d9_kernel_in dy, int64_t t,
+                             int k) {
+    const int count = d9_cell_size_of(s.cell).saved, units = static_cast<int>(s.units);
+    const int64_t n = blockIdx.x, row = t * s.samples + n, row_before = row - s.samples;
+    recur_step r = {};
+    if (k >= units || t < 0) return r;
+    r.dy = d9_fetch_bits(dy, row * units + k);
+    if (t > 0) {
+        r.before = d9_fetch_bits(kept.y, row_before * units + k);
+        /* c of cells with memory; others ignore it */
+        r.c_before = kept.saved[row_before * count * units + ((count - 1) * units + k)];
+    } else {
+        r.before = kept.first.h.data ? d9_fetch_bits(kept.first.h, n * units + k) : 0;
+        r.c_before = kept.first.c ? kept.first.c[n * units + k] : 0.0f;
+    }
+    D9_UNROLL(D9_CELL_SAVED)
+    for (int i = 0; i < D9_CELL_SAVED; i++)
+        if (i < count) r.saved[i] = kept.saved[row * count * units + (i * units + k)];
+    return r;
+}
 
 /* part (lines, H): each line's share of da U, over the rows line, line + lines, ... of U. */
 template <int V>
@@ -116,11 +156,11 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
         dh[k] = dc[k] = 0;
         for (int line = 0; line < lines; line++) part[line * units + k] = 0;
     }
-    d9_recur_step first = d9_recur_step_at(thread < units, s, kept, dy, s.time - 1, n, thread);
+    recur_step first = step_at(s, kept, dy, s.time - 1, thread);
     for (int64_t t = s.time - 1; t >= 0; t--) {
         const int64_t row = t * s.samples + n;
         for (int k = thread; k < D9_END(units); k += D9_BLOCK) {
-            const d9_recur_step now = k < D9_BLOCK ? first : d9_recur_step_at(true, s, kept, dy, t, n, k);
+            const recur_step now = k < D9_BLOCK ? first : step_at(s, kept, dy, t, k);
             float dgates[D9_CELL_GATES] = {}, own[D9_CELL_GATES] = {}, d = dh[k], dmemory = dc[k];
             for (int line = 0; line < lines; line++) d += part[line * units + k];
             const float dy_now = d9_open_bits(dy.store, now.dy),
@@ -138,8 +178,8 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
             }
         }
         if (t == 0) return;
-        first = d9_recur_step_at(thread < units, s, kept, dy, t - 1, n, thread); /* arrives during the product */
-        D9_BARRIER(); /* da is complete, and `part` has been read */
+        first = step_at(s, kept, dy, t - 1, thread); /* arrives during the product */
+        D9_BARRIER();                                /* da is complete, and `part` has been read */
         multiply_gradient<V>(gates * units, units, lines, u, da, part);
         D9_BARRIER(); /* `part` is complete, and da has been read */
     }

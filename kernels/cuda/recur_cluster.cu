@@ -11,6 +11,8 @@
  * and the wait, a thread stores and loads values that no other thread uses. */
 #include "kernels/cuda/recur_cluster.h"
 #include "kernels/cuda/cluster.h"
+#include "kernels/cuda/vector.h" /* sets D9_REAL to float */
+#include "kernels/formulas/cells.h"
 
 enum { UNITS = 4, /* of a warp */ MOST_OWN = D9_BLOCK / D9_WARP * UNITS /* of a block */ };
 
@@ -83,6 +85,18 @@ D9_DEVICE float multiply(const float (&w)[UNITS][N], const float *vectors, int d
 
 /* ---- forward ---- */
 
+struct cluster_input { /* gate inputs gx of the lane's unit, in their storage type */
+    uint32_t bits[D9_CELL_GATES];
+};
+D9_DEVICE cluster_input input_at(const d9_cuda_recur &s, const lane_place &p, int gates, d9_kernel_in gx, int64_t t) {
+    cluster_input r = {};
+    D9_UNROLL(D9_CELL_GATES)
+    for (int g = 0; g < D9_CELL_GATES; g++)
+        if (p.works && g < gates && t < s.time)
+            r.bits[g] = d9_fetch_bits(gx, (t * s.samples + p.sample) * gates * s.units + (g * s.units + p.unit));
+    return r;
+}
+
 /* A row of U has at most D * 32 columns. */
 template <int D, int S>
 __global__ void __launch_bounds__(D9_BLOCK, 1)
@@ -116,7 +130,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 1)
         if (first.h.data && sample < s.samples)
             vectors[i / units * DEPTH + i % units] = d9_load_one<D9_ANY>(first.h, sample * units + i % units);
     }
-    d9_recur_gates input = d9_recur_gates_at(p.works, units, size.gates, gx, p.sample, p.unit);
+    cluster_input input = input_at(s, p, size.gates, gx, 0);
     D9_CLUSTER_BARRIER();
     D9_UNROLL(1)
     for (int64_t t = 0; t < s.time; t++) {
@@ -138,7 +152,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 1)
         for (int i = 0; i < D9_CELL_SAVED; i++)
             if (p.first_copy && out.saved && i < size.saved)
                 out.saved[row * size.saved * units + (i * units + p.unit)] = saved[i];
-        input = d9_recur_gates_at(p.works && !last, units, size.gates, gx, row + s.samples, p.unit);
+        input = input_at(s, p, size.gates, gx, t + 1);
         if (!last) D9_CLUSTER_WAIT();
     }
     if (p.first_copy && out.last_h.data) d9_store_one<D9_ANY>(out.last_h, p.sample * units + p.unit, h);
@@ -146,6 +160,30 @@ __global__ void __launch_bounds__(D9_BLOCK, 1)
 }
 
 /* ---- backward ---- */
+
+struct cluster_step { /* values of the lane's unit in a step; dy and `before` (the previous h) in their storage types */
+    uint32_t dy, before;
+    float c_before, saved[D9_CELL_SAVED];
+};
+D9_DEVICE cluster_step kept_at(const d9_cuda_recur &s, const lane_place &p, const d9_cuda_recur_kept &kept,
+                               d9_kernel_in dy, int64_t t) {
+    const int count = d9_cell_size_of(s.cell).saved, units = static_cast<int>(s.units);
+    const int64_t row = t * s.samples + p.sample, row_before = row - s.samples, state = p.sample * units + p.unit;
+    cluster_step r = {};
+    if (!p.works || t < 0) return r;
+    r.dy = d9_fetch_bits(dy, row * units + p.unit);
+    if (t > 0) {
+        r.before = d9_fetch_bits(kept.y, row_before * units + p.unit);
+        r.c_before = kept.saved[row_before * count * units + ((count - 1) * units + p.unit)]; /* c, if any */
+    } else {
+        r.before = kept.first.h.data ? d9_fetch_bits(kept.first.h, state) : 0;
+        r.c_before = kept.first.c ? kept.first.c[state] : 0.0f;
+    }
+    D9_UNROLL(D9_CELL_SAVED)
+    for (int i = 0; i < D9_CELL_SAVED; i++)
+        if (i < count) r.saved[i] = kept.saved[row * count * units + (i * units + p.unit)];
+    return r;
+}
 
 /* A vector has D * 32 elements for each gate. */
 template <int D, int S>
@@ -168,7 +206,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 1)
     for (int g = 0; g < D9_CELL_GATES; g++)
         for (int d = 0; d < D; d++)
             for (int r = 0; r < UNITS; r++) w[r][g * D + d] = d9_open_bits(u.store, bits[r][g * D + d]);
-    d9_recur_step now = d9_recur_step_at(p.works, s, kept, dy, s.time - 1, p.sample, p.unit);
+    cluster_step now = kept_at(s, p, kept, dy, s.time - 1);
     clear_vectors(vectors, 2 * VECTORS);
     D9_CLUSTER_BARRIER();
     D9_UNROLL(1)
@@ -194,7 +232,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 1)
             if (p.first_copy && g < gates && dgx.data) d9_store_one<D9_ANY>(dgx, at, dgates[g]);
         }
         if (t == 0) return;
-        now = d9_recur_step_at(p.works, s, kept, dy, t - 1, p.sample, p.unit);
+        now = kept_at(s, p, kept, dy, t - 1);
         D9_CLUSTER_WAIT();
         dh += multiply<S>(w, next, DEPTH, p.lane);
     }
