@@ -1,7 +1,6 @@
 /* Convolutions and their gradients, computed by one of our kernels or by oneDNN. */
 #include "backends/cpu/conv.h"
 
-#include <omp.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -145,11 +145,6 @@ done:
 
 /* ---- choosing and running ---- */
 
-static double operations(const d9_cpu_conv_shape *s) {
-    return 2 * (double)(s->images * s->out_height * s->out_width * s->outputs) *
-           (double)(s->kernel * s->kernel * s->inputs);
-}
-
 /* With `tune: on`, moves the fastest algorithm to the front if it saves over a quarter of the first choice's time:
  * noise must not decide, because other algorithms may give other bits. `auto` does not time: 24 convolutions took some
  * 10 s and gained nothing measurable on AMX (docs/performance.md). Convolutions of less than 4e9 operations are not
@@ -158,8 +153,7 @@ static d9_status tune(d9_context *context, d9_site *site, d9_conv_algorithm *alg
     d9_status status = D9_OK;
     d9_choice_time rows[D9_CONV_ALGORITHMS];
     int count, best = 0;
-    const d9_cpu_conv_shape shape = d9_conv_shape_of(site);
-    if (operations(&shape) < 4e9) return D9_OK;
+    if (d9_op_info_of(site->nodes[0]->op)->operations(site->graph, site->nodes[0]) < 4e9) return D9_OK;
     D9_TRY(benchmark(context, site, rows, D9_CONV_ALGORITHMS, &count));
     if (count == 0) return D9_OK;
     const bool library_only = d9_cpu_device_of(site)->library_first && !d9_conv_own_kernel(rows[0].choice);

@@ -185,11 +185,6 @@ static d9_status run_metrics(d9_context *context, const d9_site *site, int64_t s
 
 /* ---- the table ---- */
 
-/* Losses and logits must be f32; the metrics themselves are always f64. */
-static bool metrics_match(const d9_site *site) {
-    return d9_site_value(site, input(site, 0))->type == D9_F32 && d9_site_value(site, input(site, 1))->type == D9_F32;
-}
-
 static bool loss_match(const d9_site *site) { return d9_loss_chain_fits(site) && d9_cpu_types_fit(site); }
 
 #define LOSS_RULE(rule_name, count, ...)                                                                               \
@@ -230,6 +225,6 @@ const d9_rule d9_cpu_layer_rules[] = {
     LOSS_RULE("loss+metrics", 2, D9_OP_LOSS, D9_OP_METRICS),
     LOSS_RULE("loss", 1, D9_OP_LOSS),
     LOSS_RULE("loss_backward", 1, D9_OP_LOSS_BACKWARD),
-    D9_PLAIN_RULE(D9_OP_METRICS, "metrics", metrics_match, run_metrics),
+    D9_PLAIN_RULE(D9_OP_METRICS, "metrics", d9_metrics_fit, run_metrics),
     {.name = NULL},
 };

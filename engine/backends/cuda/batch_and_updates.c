@@ -1,7 +1,6 @@
 /* CUDA rules for the nodes that make, mix and rank the batch, clip gradients, update parameters, and average or copy
  * buffers. */
 #include "backends/cuda/cuda.h"
-#include "core/system.h"
 
 #include <string.h>
 

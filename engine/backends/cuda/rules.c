@@ -153,9 +153,13 @@ static d9_status run_loss_backward(d9_context *context, const d9_site *site, int
                                                data(site, 1), guard ? &guard->scale : NULL, out(site)));
 }
 
-static d9_status prepare_metrics(d9_context *context, d9_site *site) {
-    const d9_kernel_loss shape = d9_site_loss(site, input(site, 1));
+static d9_status reserve_metrics(d9_context *context, const d9_site *site, d9_value_id logits) {
+    const d9_kernel_loss shape = d9_site_loss(site, logits);
     return d9_cuda_reserve_scratch(context, d9_cuda_of(site), d9_cuda_metrics_scratch_bytes(&shape));
+}
+
+static d9_status prepare_metrics(d9_context *context, d9_site *site) {
+    return reserve_metrics(context, site, input(site, 1));
 }
 
 static d9_status run_metrics(d9_context *context, const d9_site *site, int64_t step) {
@@ -175,8 +179,7 @@ static bool wide_loss_match(const d9_site *site) {
 }
 
 static d9_status prepare_wide_loss(d9_context *context, d9_site *site) {
-    const d9_kernel_loss shape = d9_site_loss(site, input(site, 0));
-    return d9_cuda_reserve_scratch(context, d9_cuda_of(site), d9_cuda_metrics_scratch_bytes(&shape));
+    return reserve_metrics(context, site, input(site, 0));
 }
 
 static d9_status run_wide_loss(d9_context *context, const d9_site *site, int64_t step) {
@@ -214,11 +217,6 @@ static bool f32_or_integer(d9_type type) { return type == D9_F32 || type == D9_I
 
 static bool types_fit(const d9_site *site) { return d9_site_types_fit(site, not_f64); }
 static bool types_f32(const d9_site *site) { return d9_site_types_fit(site, f32_or_integer); }
-
-/* Losses and logits must be f32; the metrics themselves are always f64. */
-static bool metrics_match(const d9_site *site) {
-    return d9_site_value(site, input(site, 0))->type == D9_F32 && d9_site_value(site, input(site, 1))->type == D9_F32;
-}
 
 static bool loss_backward_match(const d9_site *site) {
     return types_fit(site) && d9_site_value(site, input(site, 0))->type == D9_F32;
@@ -361,7 +359,7 @@ static const d9_rule d9_cuda_rules[] = {
     WIDE_LOSS("loss+metrics", 2, D9_OP_LOSS, D9_OP_METRICS),
     D9_PLAIN_RULE(D9_OP_LOSS, "loss", types_f32, run_loss),
     D9_PLAIN_RULE(D9_OP_LOSS_BACKWARD, "loss_backward", loss_backward_match, run_loss_backward),
-    D9_PREPARED_RULE(D9_OP_METRICS, "metrics", metrics_match, prepare_metrics, run_metrics),
+    D9_PREPARED_RULE(D9_OP_METRICS, "metrics", d9_metrics_fit, prepare_metrics, run_metrics),
     {.name = "all_reduce",
      .node_count = 1,
      .ops = {D9_OP_ALL_REDUCE},

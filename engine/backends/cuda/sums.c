@@ -164,12 +164,15 @@ done:
     return status;
 }
 
+/* The site's data are a pointer to the gradient in host memory; NULL until the first sum without NCCL allocates it. */
 d9_status d9_cuda_prepare_all_reduce(d9_context *context, d9_site *site) {
-    return d9_allocate(context, (size_t)d9_site_bytes(site, site->nodes[0]->inputs[0]), "the gradient on the host",
-                       &site->data);
+    return d9_allocate(context, sizeof(void *), "a pointer to a gradient on the host", &site->data);
 }
 
-void d9_cuda_release_all_reduce(d9_context *context, d9_site *site) { d9_release(context, site->data); }
+void d9_cuda_release_all_reduce(d9_context *context, d9_site *site) {
+    if (site->data) d9_release(context, *(void **)site->data);
+    d9_release(context, site->data);
+}
 
 /* Adds the gradient over the processes through host memory, without NCCL. */
 static d9_status sum_gradient_on_host(d9_context *context, const d9_site *site) {
@@ -177,9 +180,11 @@ static d9_status sum_gradient_on_host(d9_context *context, const d9_site *site) 
     const d9_value_id gradient = site->nodes[0]->outputs[0];
     const d9_cuda *cuda = d9_cuda_of(site);
     const int64_t bytes = d9_site_bytes(site, gradient);
-    D9_TRY(cuda->driver->read(context, cuda->state, d9_site_data(site, gradient), site->data, bytes));
-    D9_TRY(d9_parallel_sum(context, site->options->parallel, site->data, d9_site_count(site, gradient), false));
-    D9_TRY(cuda->driver->write(context, cuda->state, d9_site_data(site, gradient), site->data, bytes));
+    void **sum = site->data;
+    if (!*sum) D9_TRY(d9_allocate(context, (size_t)bytes, "the gradient on the host", sum));
+    D9_TRY(cuda->driver->read(context, cuda->state, d9_site_data(site, gradient), *sum, bytes));
+    D9_TRY(d9_parallel_sum(context, site->options->parallel, *sum, d9_site_count(site, gradient), false));
+    D9_TRY(cuda->driver->write(context, cuda->state, d9_site_data(site, gradient), *sum, bytes));
 done:
     return status;
 }

@@ -67,6 +67,11 @@ bool d9_loss_chain_fits(const d9_site *site) {
     return d9_site_value(site, loss->inputs[0])->type == D9_F32;
 }
 
+bool d9_metrics_fit(const d9_site *site) {
+    const d9_value_id *inputs = site->nodes[0]->inputs; /* losses and logits */
+    return d9_site_value(site, inputs[0])->type == D9_F32 && d9_site_value(site, inputs[1])->type == D9_F32;
+}
+
 /* ---- chains around a norm or bias ---- */
 
 static bool same_type(const d9_site *site, d9_value_id a, d9_value_id b) {

@@ -39,6 +39,9 @@ static inline d9_kernel_loss d9_site_loss(const d9_site *site, d9_value_id logit
  * same attributes. */
 bool d9_loss_chain_fits(const d9_site *site);
 
+/* For a site of metrics alone: true if losses and logits are f32; the metrics themselves are always f64. */
+bool d9_metrics_fit(const d9_site *site);
+
 /* ---- convolutions ---- */
 
 typedef enum d9_conv_pass { D9_CONV_FORWARD, D9_CONV_BACKWARD_DATA, D9_CONV_BACKWARD_WEIGHT } d9_conv_pass;

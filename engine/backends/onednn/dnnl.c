@@ -125,7 +125,3 @@ dnnl_status_t d9_dnnl_reorder_make(dnnl_engine_t engine, const_dnnl_memory_t fro
     dnnl_primitive_desc_destroy(description);
     return status;
 }
-
-dnnl_version_t d9_dnnl_version_built(void) {
-    return (dnnl_version_t){.major = DNNL_VERSION_MAJOR, .minor = DNNL_VERSION_MINOR, .patch = DNNL_VERSION_PATCH};
-}

@@ -38,6 +38,3 @@ bool d9_dnnl_memories_equal(const_dnnl_memory_t a, const_dnnl_memory_t b); /* eq
 /* Makes the primitive that copies an array from the layout of `from` to that of `to`. */
 dnnl_status_t d9_dnnl_reorder_make(dnnl_engine_t engine, const_dnnl_memory_t from, const_dnnl_memory_t to,
                                    dnnl_primitive_t *reorder);
-
-/* Version of the headers used for the build; dnnl_version() is that of the loaded library. */
-dnnl_version_t d9_dnnl_version_built(void);
