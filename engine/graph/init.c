@@ -42,9 +42,9 @@ d9_status d9_init_state(d9_context *context, const d9_graph *graph, d9_type mast
     const int64_t size = (int64_t)d9_type_bytes(master);
     for (int v = 0; v < graph->value_count; v++) {
         const d9_value *value = &graph->values[v];
-        double *values = state + value->offset / size;
         if (value->kind != D9_VALUE_PARAMETER && value->kind != D9_VALUE_STATISTIC) continue;
         if (value->init.phase != phase) continue;
+        double *values = state + value->offset / size;
         d9_init_site own = *site;
         own.parameter = value;
         own.stream = d9_role_stream(value->name);

@@ -75,6 +75,11 @@ d9_type d9_type_compute(const d9_graph *graph, const d9_node *node, int slot, co
     return precision->compute;
 }
 
+d9_type d9_type_compute_first(const d9_graph *graph, const d9_node *node, int slot, const d9_precision *precision) {
+    (void)graph, (void)node;
+    return slot == 0 ? precision->compute : precision->master;
+}
+
 d9_type d9_type_master(const d9_graph *graph, const d9_node *node, int slot, const d9_precision *precision) {
     (void)graph, (void)node, (void)slot;
     return precision->master;

@@ -99,6 +99,8 @@ double d9_operations_backward_data(const d9_graph *graph, const d9_node *node);
 double d9_operations_backward_weight(const d9_graph *graph, const d9_node *node);
 
 d9_type d9_type_compute(const d9_graph *graph, const d9_node *node, int slot, const d9_precision *precision);
+/* The compute type for output 0, such as activations; the master type for the others, such as statistics. */
+d9_type d9_type_compute_first(const d9_graph *graph, const d9_node *node, int slot, const d9_precision *precision);
 d9_type d9_type_master(const d9_graph *graph, const d9_node *node, int slot, const d9_precision *precision);
 d9_type d9_type_of_input(const d9_graph *graph, const d9_node *node, int slot, const d9_precision *precision);
 d9_type d9_type_preset(const d9_graph *graph, const d9_node *node, int slot, const d9_precision *precision);

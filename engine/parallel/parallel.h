@@ -10,7 +10,6 @@
 typedef struct d9_parallel d9_parallel;
 
 typedef struct d9_parallel_kind { /* an implementation of the d9_parallel_... functions below */
-    const char *name;
     /* NULL: d9_parallel_allocate calls d9_allocate, as with one process */
     d9_status (*allocate)(d9_context *context, d9_parallel *parallel, int64_t bytes, const char *purpose,
                           void **memory);

@@ -213,7 +213,7 @@ static d9_status fail_to_broadcast(d9_context *of, d9_parallel *parallel, void *
 /* Processes with different configurations might add arrays of different sizes. Therefore they compare configurations
  * before the first sum, which is in the step that loads code. */
 TEST(processes_are_compared_before_they_add) {
-    static const d9_parallel_kind kind = {.name = "two", .sum = count_sum, .broadcast = fail_to_broadcast};
+    static const d9_parallel_kind kind = {.sum = count_sum, .broadcast = fail_to_broadcast};
     d9_parallel two = {.rank = 1, .ranks = 2, .kind = &kind};
     d9_result result;
     fake->reset();

@@ -143,7 +143,7 @@ static d9_status add_twin(d9_context *unused, d9_parallel *parallel, void *value
 /* Every step computes the sum through host memory before nodes read it, also a step that would otherwise replay a
  * recorded graph. */
 TEST(gradients_are_summed_in_every_step) {
-    static const d9_parallel_kind kind = {.name = "two", .sum = add_twin};
+    static const d9_parallel_kind kind = {.sum = add_twin};
     d9_parallel two = {.rank = 1, .ranks = 2, .kind = &kind};
     const d9_backend_options options = {.threads = 1, .fuse = true, .parallel = &two};
     training t;

@@ -45,7 +45,7 @@ static d9_status double_all(d9_context *of, d9_parallel *parallel, void *values,
     return D9_OK;
 }
 
-static const d9_parallel_kind kind = {.name = "two", .sum = double_all, .broadcast = broadcast, .agree = agree};
+static const d9_parallel_kind kind = {.sum = double_all, .broadcast = broadcast, .agree = agree};
 
 static void set_other_gpu(other_gpu gpu) {
     other = gpu;

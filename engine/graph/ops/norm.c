@@ -20,11 +20,6 @@ static d9_status shape(d9_context *context, d9_graph *graph, const d9_node *node
     return D9_OK;
 }
 
-static d9_type type(const d9_graph *graph, const d9_node *node, int slot, const d9_precision *precision) {
-    (void)graph, (void)node;
-    return slot == 0 ? precision->compute : precision->master;
-}
-
 static d9_status gradient(d9_gradients *gradients, const d9_node *forward, d9_value_id dy) {
     d9_status status = D9_OK;
     d9_node node = {.op = D9_OP_NORM_BACKWARD,
@@ -64,7 +59,7 @@ const d9_op_info d9_op_NORM = {
     .outputs = 3,
     .in_place = 1u << 3 | 1u << 4,
     .shape = shape,
-    .type = type,
+    .type = d9_type_compute_first,
     .gradient = gradient,
     .evaluation = evaluation,
 };

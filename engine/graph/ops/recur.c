@@ -20,12 +20,6 @@ static d9_status shape(d9_context *context, d9_graph *graph, const d9_node *node
     return D9_OK;
 }
 
-/* y has the compute type, in which the next token reads it. Saved numbers and last states have the master type. */
-static d9_type type(const d9_graph *graph, const d9_node *node, int slot, const d9_precision *precision) {
-    (void)graph, (void)node;
-    return slot == 0 ? precision->compute : precision->master;
-}
-
 /* Evaluation saves nothing for a backward pass. */
 static bool evaluation(d9_node *node) {
     node->outputs[1] = D9_NONE;
@@ -152,7 +146,7 @@ const d9_op_info d9_op_RECUR = {
     .outputs = 4,
     .weighted = true,
     .shape = shape,
-    .type = type,
+    .type = d9_type_compute_first, /* y, which the next token reads; saved numbers and last states are exact */
     .gradient = gradient,
     .evaluation = evaluation,
     .operations = forward_operations,

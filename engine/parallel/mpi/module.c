@@ -106,7 +106,11 @@ static d9_status sum_in_place(d9_context *context, const d9_parallel *parallel, 
                               bool wide) {
     enum { BLOCK = 4096 };
     d9_status status;
-    _Alignas(64) uint8_t block[BLOCK];
+    union {
+        _Alignas(64) uint8_t bytes[BLOCK];
+        float narrow[BLOCK / sizeof(float)];
+        double wide[BLOCK / sizeof(double)];
+    } block; /* `add` reads and writes it in the type of the values */
     const int64_t element = wide ? sizeof(double) : sizeof(float), lines = (count * element + 63) / 64,
                   begin = lines * parallel->rank / parallel->ranks * 64,
                   next = lines * (parallel->rank + 1) / parallel->ranks * 64,
@@ -114,9 +118,9 @@ static d9_status sum_in_place(d9_context *context, const d9_parallel *parallel, 
     D9_TRY(wait_for_all(context, parallel));
     for (int64_t at = begin; at < end; at += BLOCK) {
         const size_t bytes = end - at < BLOCK ? (size_t)(end - at) : BLOCK;
-        memcpy(block, parts[0] + at, bytes);
-        for (int r = 1; r < parallel->ranks; r++) add(parts[r] + at, (int64_t)bytes / element, wide, block);
-        for (int r = 0; r < parallel->ranks; r++) memcpy(parts[r] + at, block, bytes);
+        memcpy(block.bytes, parts[0] + at, bytes);
+        for (int r = 1; r < parallel->ranks; r++) add(parts[r] + at, (int64_t)bytes / element, wide, &block);
+        for (int r = 0; r < parallel->ranks; r++) memcpy(parts[r] + at, block.bytes, bytes);
     }
     D9_TRY(wait_for_all(context, parallel));
 done:
@@ -223,8 +227,7 @@ done:
     return status;
 }
 
-static const d9_parallel_kind kind = {.name = "MPI",
-                                      .allocate = allocate,
+static const d9_parallel_kind kind = {.allocate = allocate,
                                       .release = release_memory,
                                       .sum = sum,
                                       .broadcast = broadcast,
