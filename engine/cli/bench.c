@@ -45,7 +45,7 @@ void d9_bench_print_head(d9_cli *cli, const d9_measurement *m) {
     const d9_session *session = m->session;
     d9_cli_print(cli, "%s in %s on %s, %d thread%s, %lld timed steps of %lld %ss\n", session->backend->name,
                  session->program.precision->name, session->info.name, session->info.threads,
-                 session->info.threads == 1 ? "" : "s", (long long)m->steps, (long long)d9_measured_samples(m),
+                 d9_text_plural(session->info.threads), (long long)m->steps, (long long)d9_measured_samples(m),
                  d9_model_sample(session->config->model));
 }
 

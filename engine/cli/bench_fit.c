@@ -123,10 +123,11 @@ d9_status d9_bench_fit(d9_cli *cli, const d9_config *config, const char *memory,
     }
     if (json_array_size(list) == 0 && last) D9_TRY(fail_too_small(cli, last, &fit, bytes));
     if (json)
-        d9_cli_print_json(cli, json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:b, s:O}", "bench", "fit", "title",
-                                         config->title, "backend", backend->name, "device", info.name, "memory_bytes",
-                                         (json_int_t)bytes, "parameters", (json_int_t)fit.parameters, "data_counted",
-                                         (int)fit.data_known, "rows", list));
+        d9_cli_print_json(cli,
+                          json_pack("{s:s, s:o, s:s, s:s, s:I, s:I, s:b, s:O}", "bench", "fit", "title",
+                                    d9_cli_json_text(cli, config->title), "backend", backend->name, "device", info.name,
+                                    "memory_bytes", (json_int_t)bytes, "parameters", (json_int_t)fit.parameters,
+                                    "data_counted", (int)fit.data_known, "rows", list));
     else
         print_foot(cli, config, &fit);
 done:

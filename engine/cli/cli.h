@@ -87,6 +87,8 @@ typedef struct d9_flag_rows {
     int count;
 } d9_flag_rows;
 void d9_flag_rows_collect(const d9_command *command, d9_flag_rows *rows);
+/* The row of the word --NAME or --NAME=VALUE; NULL: none. */
+const d9_flag *d9_flag_find(const d9_flag_rows *list, const char *word);
 bool d9_flag_is_argument(const d9_flag *flag); /* true: a positional argument; false: an --option */
 bool d9_flag_takes_rest(const d9_flag *flag);  /* true: takes all remaining arguments */
 

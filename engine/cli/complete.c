@@ -171,16 +171,6 @@ static void offer_values(completer *self, const d9_flag *flag) {
 
 /* ---- position in the line ---- */
 
-/* Finds the option of "--name" or "--name=value"; NULL: none. */
-static const d9_flag *find_flag(const d9_flag_rows *list, const char *word) {
-    const size_t length = strcspn(word, "=");
-    for (int i = 0; begins(word, "--") && i < list->count; i++) {
-        const d9_flag *flag = &list->rows[i];
-        if (!d9_flag_is_argument(flag) && strlen(flag->name) + 2 == length && begins(word + 2, flag->name)) return flag;
-    }
-    return NULL;
-}
-
 static const d9_flag *find_word(const d9_flag_rows *list, int index) {
     for (int i = 0; i < list->count; i++)
         if (d9_flag_is_argument(&list->rows[i]) && (index-- == 0 || d9_flag_takes_rest(&list->rows[i])))
@@ -207,7 +197,7 @@ static void complete_argument(completer *self, const d9_command *command, const 
     int word_count = 0;
     d9_flag_rows_collect(command, &list);
     for (int i = 0; i < count; i++) {
-        flag = pending || only_words ? NULL : find_flag(&list, words[i]);
+        flag = pending || only_words ? NULL : d9_flag_find(&list, words[i]);
         if (flag) given[flag - list.rows] = true;
         if (pending)
             pending = NULL;
@@ -221,7 +211,7 @@ static void complete_argument(completer *self, const d9_command *command, const 
     if (pending) {
         offer_values(self, pending);
     } else if (!only_words && self->current[0] == '-') {
-        flag = strchr(self->current, '=') ? find_flag(&list, self->current) : NULL;
+        flag = strchr(self->current, '=') ? d9_flag_find(&list, self->current) : NULL;
         if (!flag) {
             offer_flags(self, &list, given);
             return;

@@ -19,7 +19,7 @@ static const d9_flag flags[] = {
     {.type = D9_FLAG_END},
 };
 
-static json_t *report_json(const d9_data_report *report) {
+static json_t *report_json(d9_cli *cli, const d9_data_report *report) {
     json_t *files = json_array();
     for (int i = 0; i < report->count; i++) {
         const d9_data_row *row = &report->row[i];
@@ -29,12 +29,12 @@ static json_t *report_json(const d9_data_report *report) {
                                         (json_int_t)row->size_bytes, "published_bytes", (json_int_t)row->file->size,
                                         d9_file_digest_is_sha256(row->file) ? "sha256" : "sha1", row->digest));
     }
-    return json_pack("{s:s, s:o}", "path", report->folder, "files", files);
+    return json_pack("{s:o, s:o}", "path", d9_cli_json_text(cli, report->folder), "files", files);
 }
 
 static void print_report(d9_cli *cli, const d9_data_report *report, bool json) {
     if (json) {
-        d9_cli_print_json(cli, report_json(report));
+        d9_cli_print_json(cli, report_json(cli, report));
         return;
     }
     d9_cli_print(cli, "path  %s\n", report->folder);

@@ -17,7 +17,7 @@ static const d9_flag flags[] = {
 
 static void print_device(d9_cli *cli, const char *name, const d9_device_info *info) {
     d9_cli_print(cli, "%-10s %s, %s, %d thread%s; precisions", name, info->name, info->isa, info->threads,
-                 info->threads == 1 ? "" : "s");
+                 d9_text_plural(info->threads));
     for (int p = 0; p < D9_PRECISIONS; p++)
         if (info->precision[p]) d9_cli_print(cli, " %s", d9_precision_at(p)->name);
     d9_cli_print(cli, info->version[0] ? "; %s\n" : "\n", info->version);
@@ -46,8 +46,8 @@ static d9_status run(d9_cli *cli, const void *options) {
         bool present = d9_backend_describe(&cli->context, name, threads, &info) == D9_OK;
         if (chosen->json)
             json_array_append_new(rows, present ? device_json(name, &info)
-                                                : json_pack("{s:s, s:b, s:s}", "backend", name, "present", 0, "why",
-                                                            cli->context.message));
+                                                : json_pack("{s:s, s:b, s:o}", "backend", name, "present", 0, "why",
+                                                            d9_cli_json_text(cli, cli->context.message)));
         else if (present)
             print_device(cli, name, &info);
         else

@@ -84,7 +84,7 @@ static void describe_ending(const d9_result *result, ending *text) {
     if (result->steps < updates * batches)
         snprintf(text->ended, sizeof text->ended, "after epoch %lld of %.0f: %lld epoch%s without improvement",
                  (long long)result->epoch_count, ceil((double)updates / per_epoch), (long long)patience,
-                 patience == 1 ? "" : "s");
+                 d9_text_plural(patience));
     if (config->keep == D9_KEEP_BEST)
         snprintf(text->model, sizeof text->model, "of epoch %lld, best validation %s%s: %s",
                  (long long)result->best_epoch, config->measure->word,

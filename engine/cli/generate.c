@@ -168,7 +168,6 @@ done:
 static d9_status print_words(generator *self, int64_t count) {
     d9_status status = D9_OK;
     for (int64_t i = 0; i < count && self->cli->output_error == 0; i++) {
-        D9_TRY(d9_session_check_interrupt(&self->session, "the generation"));
         const double drawn = d9_word_draw(self->seed, i);
         const int32_t token =
             self->printed == 0 ? (int32_t)(drawn * (double)self->words->count) : draw_word(self, drawn);

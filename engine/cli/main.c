@@ -154,11 +154,12 @@ static d9_status print_version(d9_cli *cli) {
     for (int i = 0; (name = d9_backend_name_at(i)); i++) {
         const d9_backend *backend;
         char libraries[160];
-        if (!d9_backend_is_installed(&cli->context, i) || d9_backend_find(&cli->context, name, &backend) != D9_OK ||
-            !backend->libraries)
-            continue;
-        backend->libraries(libraries, sizeof libraries);
-        d9_cli_print(cli, "%-10s compiled with %s\n", name, libraries);
+        if (!d9_backend_is_installed(&cli->context, i)) continue;
+        if (d9_backend_find(&cli->context, name, &backend) == D9_OK && backend->libraries) {
+            backend->libraries(libraries, sizeof libraries);
+            d9_cli_print(cli, "%-10s compiled with %s\n", name, libraries);
+        }
+        d9_context_clear(&cli->context); /* a backend that does not load is not an error here */
     }
     return D9_OK;
 }

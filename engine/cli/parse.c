@@ -33,6 +33,17 @@ bool d9_flag_is_argument(const d9_flag *flag) {
 
 bool d9_flag_takes_rest(const d9_flag *flag) { return flag->type == D9_FLAG_WORDS || flag->type == D9_FLAG_ANY_WORDS; }
 
+const d9_flag *d9_flag_find(const d9_flag_rows *list, const char *word) {
+    const size_t length = strcspn(word, "=");
+    for (int i = 0; strncmp(word, "--", 2) == 0 && i < list->count; i++) {
+        const d9_flag *flag = &list->rows[i];
+        if (!d9_flag_is_argument(flag) && strlen(flag->name) + 2 == length &&
+            strncmp(word + 2, flag->name, length - 2) == 0)
+            return flag;
+    }
+    return NULL;
+}
+
 /* ---- parsing ---- */
 
 enum { OPTION_BYTES = 64 };
@@ -180,15 +191,11 @@ done:
     return status;
 }
 
-/* Copies NAME of the word --NAME or --NAME=VALUE. Returns its row; NULL if the command has no such option. */
+/* Copies NAME of the word --NAME or --NAME=VALUE, and returns d9_flag_find of it. */
 static const d9_flag *find_option(const parser *parser, const char *word, char name[OPTION_BYTES]) {
     const size_t length = strcspn(word, "=");
     snprintf(name, OPTION_BYTES, "%.*s", (int)(length > 2 ? length - 2 : 0), word + 2);
-    for (int i = 0; i < parser->list.count && strncmp(word, "--", 2) == 0; i++) {
-        const d9_flag *flag = &parser->list.rows[i];
-        if (!d9_flag_is_argument(flag) && strcmp(flag->name, name) == 0) return flag;
-    }
-    return NULL;
+    return d9_flag_find(&parser->list, word);
 }
 
 /* Stores the next word as the option's value. Fails if there is none, or if it is an option of the command, because the

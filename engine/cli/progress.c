@@ -218,7 +218,7 @@ static void on_planned(void *user, const d9_program *program, const d9_device_in
     if (program->accumulate > 1)
         d9_cli_print(progress->cli, ", an update every %lld steps", (long long)program->accumulate);
     if (device->threads > 0)
-        d9_cli_print(progress->cli, ", %d thread%s", device->threads, device->threads == 1 ? "" : "s");
+        d9_cli_print(progress->cli, ", %d thread%s", device->threads, d9_text_plural(device->threads));
     d9_cli_print(progress->cli, "\n");
     if (progress->page.path)
         d9_cli_print(progress->cli, "page       %s: open it in a browser; it reloads itself\n", progress->page.path);

@@ -47,7 +47,7 @@ static d9_status run(d9_cli *cli, const void *options) {
         goto done;
     }
     d9_cli_print(cli, "verdict    %s\nruns       %d of %d finished, in %d arm%s\n", report->verdict, report->finished,
-                 report->run_count, report->arm_count, report->arm_count == 1 ? "" : "s");
+                 report->run_count, report->arm_count, d9_text_plural(report->arm_count));
     print_lines(cli, "problem", &report->problems);
     print_lines(cli, "note", &report->notes);
     d9_cli_print(cli, "page       %s/report.html\n", report->folder);

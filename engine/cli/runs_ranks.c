@@ -54,7 +54,7 @@ d9_status d9_runs_prepare_ranks(d9_runs *runs) {
     d9_arena *arena = &runs->cli->arena;
     char *const *own = runs->cli->words;
     const char *launcher = runs->options->launcher, **words = NULL;
-    char *shell, *number, program[4096];
+    char *shell, *number, program[D9_PROGRAM_BYTES];
     int count = 0, given = 0;
     if (!runs->options->ranks.given || runs->options->status) goto done;
     D9_TRY(check_arms(runs));
@@ -63,8 +63,6 @@ d9_status d9_runs_prepare_ranks(d9_runs *runs) {
         D9_TRY(check_launcher(runs, launcher));
     /* srun of newer versions of Slurm does not take the job's SLURM_CPUS_PER_TASK. */
     if (getenv("SLURM_CPUS_PER_TASK")) setenv("SRUN_CPUS_PER_TASK", getenv("SLURM_CPUS_PER_TASK"), 0);
-    const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    program[length > 0 ? length : 0] = 0;
     while (own[given]) given++;
     D9_TRY(D9_ARENA_ALLOCATE(context, arena, given + 6, &words));
     D9_TRY(d9_arena_format(context, arena, &shell, "exec %s \"$@\"", launcher));
@@ -75,7 +73,7 @@ d9_status d9_runs_prepare_ranks(d9_runs *runs) {
     words[count++] = "sh";
     words[count++] = number;
     char *self;
-    D9_TRY(d9_arena_copy(context, arena, length > 0 ? program : own[0], &self));
+    D9_TRY(d9_arena_copy(context, arena, d9_program_path(program) ? program : own[0], &self));
     words[count++] = self;
     for (int i = 1; i < given; i++) words[count++] = own[i];
     runs->work.run.launch = words;

@@ -87,13 +87,11 @@ static const char *shorten(const char *name, int width, short_text text) {
     return text;
 }
 
-static const char *plural(int64_t count) { return count == 1 ? "" : "s"; }
-
 /* Prints title, trials, rungs and share of promoted trials of a search, without a line break. */
 static void print_search_size(const d9_runs *runs) {
     const d9_search *search = &runs->experiment->search;
     d9_cli_print(runs->cli, "%s: a search of %lld trial%s, rungs of ", runs->experiment->title,
-                 (long long)search->trials, search->trials == 1 ? "" : "s");
+                 (long long)search->trials, d9_text_plural(search->trials));
     for (int i = 0; i < search->rung_count; i++) d9_cli_print(runs->cli, "%s%.10g", i ? ", " : "", search->rungs[i]);
     d9_cli_print(runs->cli, " %s%s, the best 1/%lld promoted", search->by_seeds ? "seed" : "epoch",
                  search->rung_count == 1 && search->rungs[0] == 1 ? "" : "s", (long long)search->eta);
@@ -106,8 +104,8 @@ static void print_size(const d9_runs *runs) {
         return;
     }
     d9_cli_print(runs->cli, "%s: %d arm%s x %d seed%s = %lld run%s", experiment->title, experiment->arm_count,
-                 plural(experiment->arm_count), experiment->seed_count, plural(experiment->seed_count),
-                 (long long)runs->count, plural(runs->count));
+                 d9_text_plural(experiment->arm_count), experiment->seed_count, d9_text_plural(experiment->seed_count),
+                 (long long)runs->count, d9_text_plural(runs->count));
     int64_t own = 0;
     for (int64_t i = 0; i < runs->count; i++) own += d9_experiment_trains(experiment, i);
     if (own < runs->count)

@@ -28,11 +28,9 @@ static int64_t task_count(const d9_runs *runs) {
 static d9_status add_command(const d9_runs *runs, const char *shard, d9_text *text) {
     static const char *const dropped[] = {"--slurm", "--retry", "--json", "--requeue", "--commands", "--dry-run"};
     static const char *const valued[] = {"--sbatch", "--tasks"};
-    char program[4096];
+    char program[D9_PROGRAM_BYTES];
     char *const *words = runs->cli->words;
-    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    program[length > 0 ? length : 0] = 0;
-    d9_text_add_sh_word(text, length > 0 ? program : words[0]);
+    d9_text_add_sh_word(text, d9_program_path(program) ? program : words[0]);
     bool sharded = d9_runs_is_search(runs);
     for (int i = 1; words[i]; i++) {
         bool drop = false;
@@ -273,7 +271,7 @@ d9_status d9_runs_submit(const d9_runs *runs) {
     D9_TRY(d9_directory_make(&cli->context, folder));
     D9_TRY(call_sbatch(runs, words, answer));
     d9_cli_print(cli, "submitted  job %s, %lld task%s (%s)\noutput     %s\nstatus     the same command with --status\n",
-                 answer, (long long)count, count == 1 ? "" : "s", d9_text_get(&tasks), folder);
+                 answer, (long long)count, d9_text_plural(count), d9_text_get(&tasks), folder);
 done:
     d9_text_free(&tasks);
     d9_text_free(&command);

@@ -136,8 +136,6 @@ static d9_status show_time(const d9_runs *runs, const work *first, const work *a
     return D9_OK;
 }
 
-static const char *plural(int64_t count) { return count == 1 ? "" : "s"; }
-
 d9_status d9_runs_show_work(const d9_runs *runs) {
     d9_status status;
     d9_context quiet = runs->cli->context;
@@ -148,11 +146,13 @@ d9_status d9_runs_show_work(const d9_runs *runs) {
     for (int64_t i = 0; i < runs->count; i++) count += d9_work_has(&runs->work, i);
     const int64_t about = llround(fmax(all.runs, 1)); /* shares of runs may sum to less than one */
     if (!d9_runs_is_search(runs))
-        d9_cli_print(runs->cli, "work       %.0f of %lld run%s left", all.runs, (long long)count, plural(count));
+        d9_cli_print(runs->cli, "work       %.0f of %lld run%s left", all.runs, (long long)count,
+                     d9_text_plural(count));
     else if (all.runs == 0)
         d9_cli_print(runs->cli, "work       0 runs left");
     else
-        d9_cli_print(runs->cli, "work       about %lld run%s left if none fails", (long long)about, plural(about));
+        d9_cli_print(runs->cli, "work       about %lld run%s left if none fails", (long long)about,
+                     d9_text_plural(about));
     if (all.runs > 0 && all.counted)
         d9_cli_print(runs->cli, all.operations < 1e13 ? ", %.0f steps, %.2g TFLOP" : ", %.0f steps, %.0f TFLOP",
                      all.steps, 1e-12 * all.operations);

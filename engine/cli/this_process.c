@@ -50,13 +50,10 @@ int64_t d9_this_process_peak_bytes(void) {
  * prevents a second restart. */
 void d9_this_process_wait_passively(char *const *words) {
     static const char *const choices[] = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"};
-    char program[4096];
+    char program[D9_PROGRAM_BYTES];
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++)
         if (getenv(choices[i])) return;
-    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (length <= 0 || setenv("OMP_WAIT_POLICY", "passive", 1) != 0) return;
-    program[length] = 0;
-    execv(program, words);
+    if (d9_program_path(program) && setenv("OMP_WAIT_POLICY", "passive", 1) == 0) execv(program, words);
 }
 
 /* If several processes run on this host, sets CUDA_VISIBLE_DEVICES so that process i of the host sees only the i-th

@@ -496,7 +496,7 @@ static d9_status train_many(d9_cli *cli, const train_options *options) {
         print_mean(cli, measure, &plain, many.views ? " plain" : "");
         if (many.views) d9_cli_print(cli, ", ");
         if (many.views) print_mean(cli, measure, &tta, " with TTA");
-        d9_cli_print(cli, ", over %d run%s\nrecord     %s\n", (int)many.count, many.count == 1 ? "" : "s", many.out);
+        d9_cli_print(cli, ", over %d run%s\nrecord     %s\n", (int)many.count, d9_text_plural(many.count), many.out);
         d9_run_print_published(cli, config);
         d9_cli_print_next(cli, "compare", many.out);
     }

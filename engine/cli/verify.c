@@ -42,12 +42,14 @@ typedef struct tally {
 /* True if the error exceeds its limit, but not the tolerance that the sensitivity gives (verify/verify.h). */
 static bool passed_by_sensitivity(const d9_verify_row *row) { return row->passed && isfinite(row->sensitivity); }
 
-static void add_row_json(tally *tally, const d9_verify_row *row) {
+/* The texts need not be UTF-8: a case is named after its file, and the copies in the row may be cut. */
+static void add_row_json(const tally *tally, const d9_verify_row *row) {
     json_t *object =
-        json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:I, s:b, s:b, s:s}", "case", row->name, "group", row->group, "error",
-                  d9_json_number(row->error), "limit", d9_json_number(row->limit), "cosine",
-                  d9_json_number(row->cosine), "sensitivity", d9_json_number(row->sensitivity), "compared",
-                  (json_int_t)row->compared, "passed", row->passed, "skipped", row->skipped, "note", row->note);
+        json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:b, s:b, s:o}", "case", d9_cli_json_text(tally->cli, row->name),
+                  "group", d9_cli_json_text(tally->cli, row->group), "error", d9_json_number(row->error), "limit",
+                  d9_json_number(row->limit), "cosine", d9_json_number(row->cosine), "sensitivity",
+                  d9_json_number(row->sensitivity), "compared", (json_int_t)row->compared, "passed", row->passed,
+                  "skipped", row->skipped, "note", d9_cli_json_text(tally->cli, row->note));
     json_array_append_new(tally->rows, object);
 }
 
@@ -103,7 +105,7 @@ static d9_status run(d9_cli *cli, const void *options) {
                                          "failed", tally.failed, "skipped", tally.skipped));
     } else if (status == D9_OK || status == D9_CHECK_FAILED) {
         d9_cli_print(cli, "%d case%s: %d comparisons ok (%d by sensitivity), %d FAILED, %d skipped\n", tally.cases,
-                     tally.cases == 1 ? "" : "s", tally.passed, tally.by_sensitivity, tally.failed, tally.skipped);
+                     d9_text_plural(tally.cases), tally.passed, tally.by_sensitivity, tally.failed, tally.skipped);
     }
     json_decref(tally.rows);
     if (status == D9_OK && tally.passed == 0)

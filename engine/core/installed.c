@@ -31,18 +31,22 @@ static const struct {
     [D9_INSTALLED_CASES] = {{"../share/dawn9/cases/", "../../share/dawn9/cases/"}, "share/dawn9/cases/", {""}},
 };
 
+bool d9_program_path(char path[D9_PROGRAM_BYTES]) {
+    const ssize_t length = readlink("/proc/self/exe", path, D9_PROGRAM_BYTES - 1);
+    path[length > 0 ? length : 0] = 0;
+    return length > 0;
+}
+
 /* Path of the program or shared library that contains this function; false if it is unknown. The dynamic linker has no
  * path for the program itself, so /proc is read. */
-static bool find_self(char path[4096]) {
+static bool find_self(char path[D9_PROGRAM_BYTES]) {
     Dl_info info;
     void *map = NULL, *address;
     bool (*self)(char *) = find_self;
     memcpy(&address, &self, sizeof address); /* ISO C has no cast from a function pointer to an object pointer */
     const char *library = dladdr1(address, &info, &map, RTLD_DL_LINKMAP) && map ? ((struct link_map *)map)->l_name : "";
     if (*library) return realpath(library, path) != NULL;
-    ssize_t length = readlink("/proc/self/exe", path, 4095);
-    path[length > 0 ? length : 0] = 0;
-    return length > 0;
+    return d9_program_path(path);
 }
 
 /* For each leading "../" of *path, removes it and the last component of the `length` bytes of `folder`, so that paths

@@ -6,7 +6,7 @@
 
 #include "core/arena.h"
 
-enum { D9_INSTALLED_BYTES = 4352 };
+enum { D9_INSTALLED_BYTES = 4352, D9_PROGRAM_BYTES = 4096 };
 
 typedef enum d9_installed_kind {
     D9_INSTALLED_MODULES,
@@ -32,6 +32,9 @@ const char *const *d9_installed_subfolders(d9_installed_kind kind);
 /* Resolves `path` relative to the folder of the file `file`, unless it is absolute: "../b" in "a/file" is "b". */
 D9_MUST_USE d9_status d9_path_beside(d9_context *context, d9_arena *arena, const char *file, const char *path,
                                      char **joined);
+
+/* Writes the path of the running program to `path`; "" and false if it is unknown. */
+bool d9_program_path(char path[D9_PROGRAM_BYTES]);
 
 typedef struct d9_installed_module {
     const char *what;   /* start of error messages: "backend cuda" */

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "core/system.h"
+#include "core/text.h"
 
 enum { POLL_NANOSECONDS = 100000000, LINE_SIZE = 240, NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
 /* Least size of a thread's stack. OMP_STACKSIZE=192k gives it: the system takes a part of that for itself. */
@@ -197,11 +198,11 @@ int d9_threads_limit(d9_context *context, int64_t wanted, int sharers) {
     const int processors = d9_processors(NULL);
     if (wanted <= processors && wanted * sharers > processors)
         d9_log(context, D9_LOG_WARNING, "threads: %lld in each of %d processes are too many for their %d processor%s",
-               (long long)wanted, sharers, processors, processors == 1 ? "" : "s");
+               (long long)wanted, sharers, processors, d9_text_plural(processors));
     if (wanted <= processors) return (int)wanted;
     d9_log(context, D9_LOG_WARNING,
            "threads: %lld are too many for the %d processor%s that this process may use: using %d", (long long)wanted,
-           processors, processors == 1 ? "" : "s", processors);
+           processors, d9_text_plural(processors), processors);
     return processors;
 }
 

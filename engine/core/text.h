@@ -36,6 +36,9 @@ void d9_text_free_part(d9_text *part, d9_text *whole);
 /* Returns the code point at *text (not empty) and moves past it. An invalid byte or cut sequence is one character. */
 uint32_t d9_text_next(const char **text);
 
+/* Ending of a noun after its count: "s", or "" if the count is 1. */
+static inline const char *d9_text_plural(int64_t count) { return count == 1 ? "" : "s"; }
+
 const char *d9_text_file_name(const char *path); /* the part of `path` after its last slash */
 
 /* Bytes of the byte order mark at the beginning of a UTF-8 file: 3, or 0 if there is none. */

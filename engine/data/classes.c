@@ -133,7 +133,7 @@ static d9_status report_too_few_classes(d9_context *context, const d9_file_kind 
         return d9_fail(context, D9_DATA, "%s: %lld %s but no class folders; a class is a folder: %s/CLASS/%s", root,
                        (long long)loose, kind->samples, root, kind->example);
     return d9_fail(context, D9_DATA, "%s: %lld class folder%s, must be at least %lld (FOLDER/CLASS/%s)", root,
-                   (long long)classes, classes == 1 ? "" : "s", (long long)least, kind->example);
+                   (long long)classes, d9_text_plural(classes), (long long)least, kind->example);
 }
 
 static bool is_class(const d9_file_kind *kind, const char *name) {

@@ -163,7 +163,7 @@ d9_status d9_csv_read(d9_faults *faults, char *text, size_t size, const d9_csv_c
         if (wrong || found != columns) {
             if (wrong) D9_TRY(d9_faults_add(faults, number, "%s", wrong));
             if (!wrong)
-                D9_TRY(d9_faults_add(faults, number, "%d cell%s, but the heading has %d", found, found == 1 ? "" : "s",
+                D9_TRY(d9_faults_add(faults, number, "%d cell%s, but the heading has %d", found, d9_text_plural(found),
                                      columns));
             continue;
         }

@@ -8,6 +8,7 @@
 
 #include "core/listing.h"
 #include "core/system.h"
+#include "core/text.h"
 #include "data/classes.h"
 #include "data/labels.h"
 
@@ -169,7 +170,7 @@ static void warn_unused(const reading *self) {
         d9_log(self->context, D9_LOG_WARNING,
                "%s: the %lld image%s of the validation part %s not used: epochs are evaluated on the test part; "
                "data.validation=1 evaluates on the validation part",
-               self->faults.file, (long long)self->unused, self->unused == 1 ? "" : "s",
+               self->faults.file, (long long)self->unused, d9_text_plural(self->unused),
                self->unused == 1 ? "is" : "are");
 }
 
@@ -190,7 +191,7 @@ static d9_status check_parts(const reading *self) {
         if (self->files[p].count > 0) continue;
         if (self->table.groups > 0)
             snprintf(groups, sizeof groups, ": data.shares divides %lld group%s", (long long)self->table.groups,
-                     self->table.groups == 1 ? "" : "s");
+                     d9_text_plural(self->table.groups));
         return d9_fail(self->context, D9_DATA, "%s: no picture to %s%s", self->faults.file, needs[p], groups);
     }
     return D9_OK;

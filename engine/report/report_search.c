@@ -223,10 +223,10 @@ void d9_report_judge_search(const d9_report *report, d9_text *text) {
     if (best) {
         d9_text_add(text, " Of these %s is best: ", best->label);
         add_arm(report, best, text);
-        d9_text_add(text, ", the mean of %d run%s.", best->count, best->count == 1 ? "" : "s");
+        d9_text_add(text, ", the mean of %d run%s.", best->count, d9_text_plural(best->count));
     }
     if (!first) return;
-    d9_text_add(text, " The frontier has %d configuration%s, from ", on, on == 1 ? "" : "s");
+    d9_text_add(text, " The frontier has %d configuration%s, from ", on, d9_text_plural(on));
     add_arm(report, first, text);
     d9_text_add(text, " to ");
     add_arm(report, last, text);

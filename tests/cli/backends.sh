@@ -21,6 +21,11 @@ here=$(ldconfig -p 2>/dev/null | sed -n 's/.*\(libdnnl\.so\.[23]\) .*/\1/p' | he
 onednn_is "libdnnl\\.so\\.9: cannot open.*${here:+this machine has $here: built against another version}"
 cc -shared -fPIC -o "$alone/dawn9-onednn.so" library.c || exit 1
 onednn_is 'd9_conv_library_module'
+complains 6 'standard.output No.space' sh -c '"$1" --version >/dev/full' sh "$alone/dawn9"
+odd=$scratch/$(printf 'odd\377')
+mv "$alone" "$odd"
+: >"$odd/dawn9-onednn.so"
+replies '[(b["backend"], "/odd?/" in b["why"]) for b in d if not b["present"] and b["backend"] == "onednn"] == [("onednn", True)]' "$odd/dawn9" devices --json
 
 # ---- CUDA without a GPU, or a build without CUDA: `auto` selects cpu ----
 accepts "$dawn9" --version

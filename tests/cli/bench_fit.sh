@@ -13,6 +13,10 @@ json fit.json 'd["bench"] == "fit" and d["memory_bytes"] == 2 << 20 and d["data_
 batch=$(sed -n 's/.*"batch_size": \([0-9]*\),/\1/p' fit.json)
 [ "$batch" -ge 1 ] || fail "no batch in fit.json"
 prints 'all training images$' "$dawn9" bench fit --config tiny.yaml --memory 1T --set train.batch_size="$batch"
+# A title that is not UTF-8, the name of the file, is shown with question marks.
+odd=$(printf 'odd\377.yaml')
+cp tiny.yaml "$odd"
+replies 'd["title"] == "odd?" and len(d["rows"]) == 1' "$dawn9" bench fit --config "$odd" --memory 2M --json
 # bench step counts the same buffers.
 replies 'd["buffer_bytes"] == json.load(open("fit.json"))["rows"][0]["bytes"]' "$dawn9" bench step --config tiny.yaml --steps 1 --set train.batch_size="$batch" --json
 

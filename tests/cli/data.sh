@@ -19,6 +19,11 @@ rejects 1 '.' "$dawn9" data check cifar10 --data data --json
 json "$out" 'd["path"] == "data" and len(d["files"]) == 6' \
     '{f["name"]: f["state"] for f in d["files"]}["test_batch.bin"] == "missing"'
 rejects 1 'nowhere data.fetch.cifar10' "$dawn9" data check cifar10 --data nowhere
+odd=$(printf 'odd\377')
+ln -s data "$odd"
+rejects 1 '.' "$dawn9" data check cifar10 --data "$odd" --json
+json "$out" 'd["path"] == "odd?"'
+rm "$odd"
 for action in check fetch; do rejects 2 '--data --json' "$dawn9" data $action --data nowhere --no-check; done
 rejects 2 'synthetic' "$dawn9" data check synthetic
 rejects 2 'cifar11 cifar10 cifar100' "$dawn9" data check cifar11

@@ -24,6 +24,12 @@ for spoilt in 'eval/logits 1000' 'step1/loss nan'; do
     says "^wrong .* FAILED .*${spoilt% *}\$"
 done
 
+# ---- a case whose name is not UTF-8 has its rows, too ----
+odd=$(printf 'odd\377.safetensors')
+cp wrong.safetensors "$odd"
+rejects 1 '' "$dawn9" verify --cases "$odd" --backend reference --precision f64 --threads 1 --json
+json "$out" '[r["case"] for r in d["rows"]] == ["odd?"] * (d["passed"] + d["failed"] + d["skipped"]) != []'
+
 # ---- files that are not cases ----
 rejects 3 'nowhere' "$dawn9" verify --cases nowhere
 mkdir empty
