@@ -220,11 +220,11 @@ static d9_status write_confusion(d9_cli *cli, const d9_session *session, const d
     d9_text_add(&text, "class");
     for (int64_t c = 0; c < matrix->classes; c++) {
         d9_text_add(&text, "\t");
-        d9_tsv_field(&text, names[c]);
+        d9_text_add_one_line(&text, names[c]);
     }
     for (int64_t row = 0; row < matrix->classes; row++) {
         d9_text_add(&text, "\n");
-        d9_tsv_field(&text, names[row]);
+        d9_text_add_one_line(&text, names[row]);
         for (int64_t c = 0; c < matrix->classes; c++)
             d9_text_add(&text, "\t%lld", (long long)matrix->counts[row * matrix->stride + c]);
     }

@@ -13,19 +13,15 @@ typedef struct printer {
 /* Column of the "#" before an origin; on a longer line it follows after two spaces. */
 enum { ORIGIN_COLUMN = 40 };
 
-/* Adds a comment. Text from a command line may contain line breaks, which a comment must not. */
-static void add_comment(d9_text *text, const char *bytes) {
-    for (; *bytes; bytes++) d9_text_add(text, "%c", (unsigned char)*bytes < ' ' ? ' ' : *bytes);
-}
-
 /* Ends the line that began at byte `start`; with origins, after the origin of `node` (NULL: `default_origin`). */
 static void end_line(const printer *printer, size_t start, const d9_tree *node, const char *default_origin) {
     d9_text *text = printer->text;
     if (printer->origins) {
         const size_t width = text->size - start;
         d9_text_add(text, "%*s# ", width + 2 < ORIGIN_COLUMN ? (int)(ORIGIN_COLUMN - width) : 2, "");
-        add_comment(text, node ? node->key_place.source : default_origin);
-        if (node && node->key_place.edit) d9_text_add(text, " "), add_comment(text, node->key_place.edit);
+        /* a comment must not contain the line breaks that a text of the command line may have */
+        d9_text_add_one_line(text, node ? node->key_place.source : default_origin);
+        if (node && node->key_place.edit) d9_text_add(text, " "), d9_text_add_one_line(text, node->key_place.edit);
         if (node && node->key_place.line > 0) d9_text_add(text, ":%d", node->key_place.line);
     }
     d9_text_add(text, "\n");
@@ -34,7 +30,6 @@ static void end_line(const printer *printer, size_t start, const d9_tree *node, 
 typedef struct block {
     const char *head; /* "train:", written before the first option; NULL: none */
     int indent;
-    const char *section;
     const d9_option *options;
     const void *base;
     const d9_tree *map; /* the section's node, which has the origins of its values; NULL: all values are defaults */
@@ -66,7 +61,7 @@ static void print_sections(const printer *printer, const d9_config *config) {
     char head[64];
     for (int i = 0; d9_section_at(i); i++) {
         const d9_section *section = d9_section_at(i);
-        block block = {.section = section->name, .options = section->options, .base = config, .map = config->tree};
+        block block = {.options = section->options, .base = config, .map = config->tree};
         if (i > 0) {
             snprintf(head, sizeof head, "%s:", section->name);
             block.head = head;
@@ -79,15 +74,15 @@ static void print_sections(const printer *printer, const d9_config *config) {
 
 static void print_model(const printer *printer, const d9_config *config) {
     const d9_tree *map = d9_tree_find(config->tree, "model");
-    print_block(printer, &(block){"model:", 2, "model", d9_section_model_name(), &config->model->name, map});
-    print_block(printer, &(block){NULL, 2, "model", config->model->options, config->model_options, map});
+    print_block(printer, &(block){"model:", 2, d9_section_model_name(), &config->model->name, map});
+    print_block(printer, &(block){NULL, 2, config->model->options, config->model_options, map});
 }
 
 static void print_trick(const printer *printer, const d9_config *config, int index, const d9_tree *node) {
     const d9_trick *trick = d9_trick_at(index);
     const size_t start = printer->text->size;
     char head[80];
-    const block block = {head, 4, "tricks", trick->options, config->trick_options[index], node};
+    const block block = {head, 4, trick->options, config->trick_options[index], node};
     snprintf(head, sizeof head, "  %s:", trick->name);
     if (!config->trick_on[index]) {
         d9_text_add(printer->text, "  # %s: off", trick->name);

@@ -68,6 +68,10 @@ void d9_text_add_escaped(d9_text *text, const char *foreign) {
     }
 }
 
+void d9_text_add_one_line(d9_text *text, const char *bytes) {
+    for (; *bytes; bytes++) d9_text_add(text, "%c", (unsigned char)*bytes < ' ' ? ' ' : *bytes);
+}
+
 const char *d9_text_get(const d9_text *text) { return text->bytes ? text->bytes : ""; }
 
 d9_status d9_text_status(const d9_text *text) { return text->status; }

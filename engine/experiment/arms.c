@@ -135,7 +135,7 @@ d9_status d9_draft_resolve(d9_context *context, d9_arena *arena, const d9_draft 
     for (int i = 0; i < arm->edits.count; i++) own += !arm->edits.items[i].shared;
     D9_TRY(check_edits(context, &arm->edits));
     D9_TRY(load_config(context, arena, draft, arm));
-    D9_TRY(attach_published(context, draft, own > arm->grid_count, arm->config));
+    D9_TRY(attach_published(context, draft, own > draft->grid_edits, arm->config));
     d9_config_hash(context, arm->config, arm->config_hash);
     if (!*arm->config_hash) status = context->status;
 done:

@@ -42,18 +42,12 @@ d9_status d9_experiment_folder(d9_context *context, const d9_experiment *experim
 
 /* ---- JSON ---- */
 
-/* JSON null if `text` is NULL or not UTF-8. */
-static json_t *text_json(const char *text) {
-    json_t *string = text ? json_string(text) : NULL;
-    return string ? string : json_null();
-}
-
 static json_t *value_json(const char *text) {
     int64_t integer;
     double real;
     if (d9_text_to_integer(text, &integer)) return json_integer(integer);
     if (d9_text_to_real(text, &real)) return json_real(real);
-    return text_json(text);
+    return d9_json_text(text);
 }
 
 /* Reduces an absolute path to its file name, because records contain no absolute paths. */
@@ -95,7 +89,7 @@ static d9_status edits_json(d9_context *context, const d9_config_edits *edits, b
         if (edits->items[i].shared != shared) continue;
         d9_text_init(context, &text);
         d9_config_edit_write(&edits->items[i], &text);
-        json_array_append_new(*list, text_json(d9_text_get(&text)));
+        json_array_append_new(*list, d9_json_text(d9_text_get(&text)));
         status = d9_text_status(&text);
         d9_text_free(&text);
     }
@@ -112,8 +106,8 @@ static json_t *published_json(const d9_config *config) {
                    {"epochs", config->published.epochs}};
     for (int i = 0; i < 3; i++)
         if (isfinite(numbers[i].value)) json_object_set_new(object, numbers[i].key, json_real(numbers[i].value));
-    if (config->published.hardware) json_object_set_new(object, "hardware", text_json(config->published.hardware));
-    if (config->published.source) json_object_set_new(object, "source", text_json(config->published.source));
+    if (config->published.hardware) json_object_set_new(object, "hardware", d9_json_text(config->published.hardware));
+    if (config->published.source) json_object_set_new(object, "source", d9_json_text(config->published.source));
     return object;
 }
 
@@ -123,12 +117,12 @@ static d9_status add_arm_json(d9_context *context, const d9_arm *arm, json_t *ar
     for (int i = 0; i < arm->grid_count; i++)
         json_object_set_new(grid, arm->grid[i].key, value_json(arm->grid[i].value));
     json_t *object =
-        json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:s, s:f}", "name", arm->name, "label", text_json(arm->label),
-                  "baseline", text_json(arm->baseline), "config", text_json(portable_path(arm->config->path)), "edits",
-                  edits, "grid", grid, "config_hash", arm->config_hash, "epochs", arm->config->train.epochs);
+        json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:s, s:f}", "name", arm->name, "label", d9_json_text(arm->label),
+                  "baseline", d9_json_text(arm->baseline), "config", d9_json_text(portable_path(arm->config->path)),
+                  "edits", edits, "grid", grid, "config_hash", arm->config_hash, "epochs", arm->config->train.epochs);
     if (json_object_size(published) > 0) json_object_set(object, "published", published);
     json_decref(published);
-    if (arm->rejected) json_object_set_new(object, "rejected", text_json(arm->rejected));
+    if (arm->rejected) json_object_set_new(object, "rejected", d9_json_text(arm->rejected));
     if (arm->trick) {
         json_object_set_new(object, "trick", json_string(arm->trick));
         json_object_set_new(object, "companions", json_boolean(arm->companions));
@@ -166,11 +160,11 @@ d9_status d9_experiment_json(d9_context *context, const d9_experiment *experimen
     for (int i = 0; i < experiment->arm_count; i++) D9_TRY(add_arm_json(context, &experiment->arms[i], arms));
     for (int i = 0; i < experiment->seed_count; i++) json_array_append_new(seeds, json_integer(experiment->seeds[i]));
     D9_TRY(runs_json(context, experiment, runs));
-    *object = json_pack("{s:o, s:o, s:s, s:[o], s:f, s:o, s:O, s:O, s:O, s:O}", "title", text_json(experiment->title),
-                        "question", text_json(experiment->question), "kind", d9_experiment_kind_name(experiment->kind),
-                        "commands", text_json(experiment->command), "target", experiment->arms[0].config->target,
-                        "file", text_json(portable_path(experiment->file)), "shared", shared, "arms", arms, "seeds",
-                        seeds, "runs", runs);
+    *object = json_pack(
+        "{s:o, s:o, s:s, s:[o], s:f, s:o, s:O, s:O, s:O, s:O}", "title", d9_json_text(experiment->title), "question",
+        d9_json_text(experiment->question), "kind", d9_experiment_kind_name(experiment->kind), "commands",
+        d9_json_text(experiment->command), "target", experiment->arms[0].config->target, "file",
+        d9_json_text(portable_path(experiment->file)), "shared", shared, "arms", arms, "seeds", seeds, "runs", runs);
     if (*object && experiment->kind == D9_EXPERIMENT_SEARCH)
         json_object_set_new(*object, "search", search_json(&experiment->search));
     if (!*object)
@@ -209,19 +203,26 @@ static json_t *find_equal(const json_t *list, size_t at, const char *const keys[
 
 static const char *const by_name[2] = {"name"}, *const by_run[2] = {"arm", "seed"}, *const whole[2] = {0};
 
-/* True if the search `wanted` can continue the search `held`: both have rungs of seeds, or both have rungs of epochs
- * and those of `held` come first in `wanted`. Every trial in `wanted` then has all its arms, one after another, as the
- * report expects. True also if either is no search. */
-static bool continues_rungs(const json_t *held, const json_t *wanted) {
-    const json_t *before = json_object_get(held, "search"), *now = json_object_get(wanted, "search"), *rung;
+/* True if the items of the list at `key` of `before` are the first items of the same list of `now`. */
+static bool begins_alike(const json_t *before, const json_t *now, const char *key) {
     size_t i;
+    const json_t *item;
+    json_array_foreach(json_object_get(before, key), i, item) {
+        if (!json_equal(item, json_array_get(json_object_get(now, key), i))) return false;
+    }
+    return true;
+}
+
+/* True if the search `wanted` can continue the search `held`: both have rungs of seeds, or both have rungs of epochs
+ * and the rungs and seeds of `held` come first in `wanted`. Every trial in `wanted` then has all its arms, one after
+ * another, and a rung is finished if all recorded seeds are, as the report expects. True also if either is no
+ * search. */
+static bool continues_rungs(const json_t *held, const json_t *wanted) {
+    const json_t *before = json_object_get(held, "search"), *now = json_object_get(wanted, "search");
     if (!before || !now) return true;
     if (strcmp(string_at(before, "rungs_of"), string_at(now, "rungs_of")) != 0) return false;
     if (strcmp(string_at(before, "rungs_of"), "seeds") == 0) return true;
-    json_array_foreach(json_object_get(before, "rungs"), i, rung) {
-        if (!json_equal(rung, json_array_get(json_object_get(now, "rungs"), i))) return false;
-    }
-    return true;
+    return begins_alike(before, now, "rungs") && begins_alike(held, wanted, "seeds");
 }
 
 /* Returns D9_USAGE if `held`, the experiment.json in the folder, has another title or kind than `wanted`, a search that
@@ -236,7 +237,7 @@ static d9_status check_held(d9_context *context, const char *out, const json_t *
                            "%s: holds another experiment (%s \"%s\", not \"%s\"); give another --out", out, keys[k],
                            string_at(held, keys[k]), string_at(wanted, keys[k]));
     if (!continues_rungs(held, wanted))
-        return d9_fail(context, D9_USAGE, "%s: its search has other rungs; give another --out", out);
+        return d9_fail(context, D9_USAGE, "%s: its search has other rungs or more seeds; give another --out", out);
     json_array_foreach(json_object_get(held, "arms"), i, arm) {
         const json_t *mine = find_equal(json_object_get(wanted, "arms"), i, by_name, arm);
         if (!mine || strcmp(string_at(mine, "config_hash"), string_at(arm, "config_hash")) == 0) continue;

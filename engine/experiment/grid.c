@@ -169,12 +169,14 @@ d9_status d9_spec_apply_point(d9_spec *spec, int64_t index, d9_draft *draft) {
     if (!spec->grid.map) goto done;
     D9_TRY(D9_ARENA_ALLOCATE(spec->context, spec->arena, spec->grid.map->count, &rows));
     draft->grid = rows;
+    const int edits = draft->edits.count;
     for (const d9_tree *axis = spec->grid.map->first; axis; axis = axis->next) {
         stride /= axis->count;
         const d9_tree *value = axis->first;
         for (int64_t i = index / stride % axis->count; i > 0; i--) value = value->next;
         D9_TRY(add_axis(spec, axis, value, draft, rows + draft->grid_count++, &name, &label));
     }
+    draft->grid_edits = draft->edits.count - edits;
     D9_TRY(d9_text_status(&name));
     D9_TRY(d9_text_status(&label));
     D9_TRY(d9_arena_format(spec->context, spec->arena, &made, "%s%s", draft->label ? draft->label : draft->name,

@@ -185,12 +185,14 @@ static d9_status draw_trial(d9_spec *spec, const d9_tree *ranges, int64_t trial,
     D9_TRY(d9_tree_make(spec->context, spec->arena, D9_TREE_MAP, &ranges->place, NULL, &values));
     D9_TRY(D9_ARENA_ALLOCATE(spec->context, spec->arena, ranges->count + 1, &rows));
     draft->grid = rows;
+    const int edits = draft->edits.count;
     for (const d9_tree *range = ranges->first; range; range = range->next) {
         D9_TRY(draw_value(&draw, range, range, range->key, values));
         D9_TRY(add_edits(spec, range->key, values->last, range, draft));
         rows[draft->grid_count].key = range->key;
         D9_TRY(write_value(spec, values->last, &rows[draft->grid_count++].value));
     }
+    draft->grid_edits = draft->edits.count - edits;
 done:
     return status;
 }
@@ -247,6 +249,7 @@ static d9_status add_epochs(d9_spec *spec, double epochs, d9_draft *draft) {
     D9_TRY(d9_arena_format(spec->context, spec->arena, &set, "train.epochs=%.10g", epochs));
     D9_TRY(d9_config_edits_add(spec->context, spec->arena, &draft->edits,
                                (d9_config_edit){D9_EDIT_SET, set, NULL, d9_tree_find(spec->root, "search"), false}));
+    draft->grid_edits++;
     rows[draft->grid_count++] = (d9_grid_point){"train.epochs", set + strlen("train.epochs=")};
     D9_TRY(d9_arena_format(spec->context, spec->arena, &made, "%s,%s", draft->name, set));
     draft->name = made;

@@ -22,6 +22,11 @@ json_t *d9_json_texts(const char *const *texts, int64_t count) {
     return list;
 }
 
+json_t *d9_json_text(const char *text) {
+    json_t *string = json_string(text);
+    return string ? string : json_null();
+}
+
 json_t *d9_json_path(d9_context *context, d9_arena *arena, const char *path) {
     json_t *string = json_string(path);
     char *plain = NULL;

@@ -20,6 +20,8 @@ json_t *d9_json_number(double value);
 /* A JSON list of strings; a JSON list of pixel values, which are converted from 0..255 to 0..1. */
 json_t *d9_json_texts(const char *const *texts, int64_t count);
 json_t *d9_json_pixels(const double *values, int64_t count);
+/* The text as a JSON string; null if it is NULL or not UTF-8, as a title that comes from a file name may be. */
+json_t *d9_json_text(const char *text);
 /* A path as a JSON string. If it is not UTF-8, each byte that is not ASCII becomes `?`. NULL: out of memory. */
 json_t *d9_json_path(d9_context *context, d9_arena *arena, const char *path);
 /* The number at `key` of an object; NAN if there is none. */

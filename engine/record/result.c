@@ -26,12 +26,6 @@ static bool set_key(json_t *object, const char *key, json_t *value) {
     return json_object_set_new(object, key, value) == 0;
 }
 
-/* A title that comes from a file name need not be UTF-8: null is then written, and the run still gets its record. */
-static json_t *text_or_null(const char *text) {
-    json_t *string = json_string(text);
-    return string ? string : json_null();
-}
-
 static json_t *positive_or_null(int64_t value) { return value > 0 ? json_integer(value) : json_null(); }
 
 /* Converts the plan to objects, one for each line "RULE<TAB>ROLE<TAB>CHOICE" (backends/backend.h). */
@@ -151,7 +145,7 @@ d9_status d9_result_add_json(d9_context *context, const d9_result *result, d9_te
     d9_status status = D9_OK;
     json_t *root = json_object(), *config = NULL;
     D9_TRY(d9_effective_json(context, result->config, &config));
-    bool fine = set_key(root, "title", text_or_null(result->config->title)) &&
+    bool fine = set_key(root, "title", d9_json_text(result->config->title)) &&
                 set_key(root, "commit", json_string(d9_build_commit())) &&
                 set_key(root, "config", json_incref(config)) &&
                 set_key(root, "config_hash", json_string(result->config_hash)) &&
@@ -177,7 +171,7 @@ static json_t *submission_json(const d9_result *result) {
              : result->device.threads == 1 ? "%s, %d thread"
                                            : "%s, %d threads",
              result->device.name, result->device.threads);
-    json_t *misc = json_pack("{s:o, s:s, s:s, s:s, s:I, s:I, s:s, s:s}", "title", text_or_null(result->config->title),
+    json_t *misc = json_pack("{s:o, s:s, s:s, s:s, s:I, s:I, s:s, s:s}", "title", d9_json_text(result->config->title),
                              "commit", d9_build_commit(), "backend", result->backend, "precision", result->precision,
                              "seed", (json_int_t)result->seed, "batch_size", (json_int_t)result->batch, "config_hash",
                              result->config_hash, "library", result->device.version);

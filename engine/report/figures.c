@@ -43,10 +43,6 @@ void d9_figures_set_row(d9_figures *table, int row, const d9_figures_cell *cells
 
 /* ---- TSV ---- */
 
-void d9_tsv_field(d9_text *text, const char *bytes) {
-    for (; *bytes; bytes++) d9_text_add(text, "%c", (unsigned char)*bytes < ' ' ? ' ' : *bytes);
-}
-
 void d9_tsv_number(d9_text *text, double number) {
     if (!isnan(number)) d9_text_add(text, "%.10g", number);
 }
@@ -59,7 +55,7 @@ void d9_figures_tsv(const d9_figures *table, d9_text *text) {
             const d9_figures_cell *cell = cell_at(table, r, c);
             if (c) d9_text_add(text, "\t");
             if (cell->text)
-                d9_tsv_field(text, cell->text);
+                d9_text_add_one_line(text, cell->text);
             else
                 d9_tsv_number(text, cell->number);
         }

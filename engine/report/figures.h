@@ -64,8 +64,6 @@ json_t *d9_figures_json(d9_context *context, d9_arena *arena, const d9_figures *
 void d9_html_escape(d9_text *text, const char *bytes);
 /* Adds `words` escaped, between two pieces of HTML. */
 void d9_html_wrap(d9_text *text, const char *before, const char *words, const char *after);
-/* Adds text as a TSV field: control characters (tabs, newlines) become spaces. */
-void d9_tsv_field(d9_text *text, const char *bytes);
 void d9_tsv_number(d9_text *text, double number); /* NAN: nothing */
 
 /* ---- round ticks of an axis ---- */

@@ -24,7 +24,8 @@ typedef struct d9_report_run {
     int arm; /* index; -1: no valid result, in a folder without experiment.json */
     int64_t seed;
     const char *folder;                    /* relative to the report's folder; "." for that folder itself */
-    json_t *result;                        /* result.json; NULL: the run is excluded */
+    json_t *result;                        /* result.json; NULL: there is none, or the run is excluded */
+    bool excluded;                         /* it has a result that does not count; `problems` says why */
     const char *failure;                   /* message of failure.json; NULL: none */
     double score;                          /* in report->measure */
     double train_seconds, process_seconds; /* NAN: not recorded */
@@ -39,7 +40,7 @@ typedef struct d9_report_arm {
     double epochs;                    /* configured epochs; NAN: no finished run */
     double trained; /* mean of the trained epochs, fewer if runs stopped early; NAN: no finished run */
     double published_score, published_seconds, published_epochs; /* NAN: not published */
-    const char *published_hardware, *published_source;           /* NULL: not given */
+    const char *published_hardware;                              /* NULL: not given */
     int asked;                                                   /* planned runs */
     const struct d9_report_arm *runs_of;                         /* first arm with all runs of this one, maybe itself */
     int count;                                                   /* finished runs */

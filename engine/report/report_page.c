@@ -120,10 +120,12 @@ static void put_runs(page *page) {
                 strstr(page->report->command, " --data DIR") ? "; DIR is the folder of the data" : "");
     d9_text_add(page->text, "<pre>");
     for (const char *line = page->report->command, *end; *line; line = end + (*end == '\n')) {
-        char one[4096];
+        d9_text one;
+        d9_text_init(page->text->context, &one);
         end = line + strcspn(line, "\n");
-        snprintf(one, sizeof one, "%.*s", (int)(end - line), line);
-        d9_html_wrap(page->text, "", one, *end ? "\n" : "");
+        d9_text_add(&one, "%.*s", (int)(end - line), line);
+        d9_html_wrap(page->text, "", d9_text_get(&one), *end ? "\n" : "");
+        d9_text_free_part(&one, page->text);
     }
     d9_text_add(page->text, "</pre></section>\n");
 }

@@ -168,6 +168,7 @@ static d9_status read_run(d9_context *context, d9_report *report, d9_report_run 
         goto done;
     }
     result = read_object(context, path, problem);
+    run->excluded = true; /* until the result has passed the checks */
     if (!result) D9_TRY(d9_report_add_line(context, report, &report->problems, "%s", strip_folder(report, problem)));
     if (!result) goto done;
     const char *wrong = reason_to_exclude(result, arm, run->seed);
@@ -189,6 +190,7 @@ static d9_status read_run(d9_context *context, d9_report *report, d9_report_run 
     run->epoch_to_target = d9_json_real(result, "epoch_to_target");
     run->seed = json_integer_value(json_object_get(result, "seed"));
     run->result = result;
+    run->excluded = false;
     result = NULL;
     report->finished++;
 done:
@@ -198,7 +200,7 @@ done:
 
 /* ---- experiment.json ---- */
 
-/* Reads the published {MEASURE, "seconds", "epochs", "hardware", "source"} of an arm or a configuration. Without a
+/* Reads the published {MEASURE, "seconds", "epochs", "hardware"} of an arm or a configuration. Without a
  * valid run the measure is not known, so no score is read. */
 static d9_status read_published(d9_context *context, d9_report *report, const json_t *object, d9_report_arm *arm) {
     d9_status status = D9_OK;
@@ -206,7 +208,6 @@ static d9_status read_published(d9_context *context, d9_report *report, const js
     arm->published_seconds = d9_json_real(object, "seconds");
     arm->published_epochs = d9_json_real(object, "epochs");
     D9_TRY(copy_text(context, report, json_text(object, "hardware"), &arm->published_hardware));
-    D9_TRY(copy_text(context, report, json_text(object, "source"), &arm->published_source));
 done:
     return status;
 }
@@ -437,6 +438,7 @@ static d9_status drop_copies(d9_context *context, d9_report *report) {
                                   report->runs[first].folder));
         json_decref(run->result);
         run->result = NULL;
+        run->excluded = true;
         clear_numbers(run);
         report->finished--;
     }

@@ -221,7 +221,7 @@ static void judge_uncompared(const d9_report *report, d9_text *text) {
                     report->sample, report->measure->plural);
 }
 
-/* ---- epochs saved, failed and missing runs, and the whole verdict ---- */
+/* ---- epochs saved, failed, excluded and missing runs, and the whole verdict ---- */
 
 /* Only clear differences are converted, because the curve turns any difference into epochs. */
 static void judge_epochs(const d9_report *report, d9_text *text) {
@@ -251,14 +251,19 @@ static void name_failed(const d9_report *report, d9_text *text) {
 }
 
 static void judge_missing(const d9_report *report, d9_text *text) {
-    int failed = 0;
-    for (int r = 0; r < report->run_count; r++) failed += report->runs[r].failure != NULL;
-    const int missing = report->run_count - report->finished - failed;
+    int failed = 0, excluded = 0;
+    for (const d9_report_run *run = report->runs; run < report->runs + report->run_count; run++) {
+        failed += run->failure != NULL;
+        excluded += run->excluded;
+    }
+    const int missing = report->run_count - report->finished - failed - excluded;
     if (failed > 0 && !report->search) { /* the verdict of a search counts failed trials */
         d9_text_add(text, " %d of %d runs failed: ", failed, report->run_count);
         name_failed(report, text);
         d9_text_add(text, ".");
     }
+    if (excluded > 0)
+        d9_text_add(text, " %d of %d runs %s not count.", excluded, report->run_count, excluded == 1 ? "does" : "do");
     if (missing > 0)
         d9_text_add(text, " %d of %d runs %s missing.", missing, report->run_count, missing == 1 ? "is" : "are");
 }

@@ -11,7 +11,7 @@ arm = lambda name, label, baseline: {"name": name, "label": label, "baseline": b
     "grid": {}, "config_hash": json.load(open(f"exp/runs/{name}/seed1/result.json"))["config_hash"]}
 runs = [{"arm": a, "seed": s, "folder": f"runs/{a}/seed{s}"} for s in (1, 2, 3) for a in ("full", "bare")]
 json.dump({"title": "crop & <b>bold</b>", "question": "Is 'crop' worth it?<script>alert(1)</script>", "kind": "ablation", "target": 5,
-    "commands": ["dawn9 ablate tiny.yaml --only crop --seeds 3"],
+    "commands": ["dawn9 ablate tiny.yaml --only crop --seeds 3 --set title=" + 5000 * "x"],
     "file": "tiny.yaml", "arms": [arm("full", "full", None), arm("bare", "without <i>\"crop\"</i>", "full")], "seeds": [1, 2, 3],
     "runs": runs}, open("exp/experiment.json", "w"))
 PYTHON
@@ -29,7 +29,7 @@ has exp/report.html 'crop &amp; &lt;b&gt;bold&lt;/b&gt;'
 grep -oE "(src|href)=[\"'][^\"']*|url\(.{8}|@import" exp/report.html |
     grep -vE "^(src=.data:image/png;base64,|href=.(\./|report/|data:,|#))" >"$err" && fail "the page wants something from elsewhere"
 grep -qF "$scratch" exp/report.html && fail "the page names a folder of this machine"
-has exp/report.html 'dawn9 ablate tiny.yaml --only crop --seeds 3 --out runs/exp$'
+has exp/report.html 'dawn9 ablate tiny.yaml --only crop --seeds 3 --set title=x{5000} --out runs/exp$'
 
 # The curves of runs that were evaluated with TTA only at the end are without TTA throughout, and say so.
 asserts <<'PYTHON'
@@ -129,7 +129,8 @@ mkdir twice
 for name in a b c; do cp -r exp/runs/full/seed1 twice/$name; done
 accepts "$dawn9" report twice --json
 json "$out" 'd["finished"] == 1 and [p.split(":")[0] for p in d["problems"]] == ["b", "c"]' \
-    'all("does not count: the same configuration and seed as a" in p for p in d["problems"])'
+    'all("does not count: the same configuration and seed as a" in p for p in d["problems"])' \
+    'd["verdict"].endswith(" 2 of 3 runs do not count.")'
 
 # ---- the same seed with other images is neither pooled nor ranked with the first ----
 sed -i "s/$digest/0123456789abcdef/" twice/c/result.json
@@ -189,7 +190,7 @@ accepts "$dawn9" report exp
 says '^runs       2 of 6 finished' '^problem    runs/bare/seed1: not finished: its last epoch is 2$'
 says '^problem    runs/bare/seed2/result.json: [a-zA-Z ]+: line [0-9]+' '^problem    runs/full/seed2: not run yet$'
 says '^problem    runs/full/seed3/result.json: is the run of another configuration$'
-says '^verdict .*too few runs for an interval.*4 of 6 runs are missing'
+says '^verdict .*too few runs for an interval.* 2 of 6 runs do not count[.] 2 of 6 runs are missing[.]'
 has exp/report.html 'not run yet</li>'
 
 # ---- folders of plain runs, and a single one ----

@@ -107,6 +107,18 @@ TEST(a_narrow_range_has_many_values) {
     assert_true(values > 45); /* 490 numbers */
 }
 
+/* A rung is finished if all recorded seeds are, so a call with fewer seeds cannot continue the search. */
+TEST(a_search_of_epochs_continues_with_its_seeds) {
+    static const char yaml[] = SEARCH "9\n  rungs: {train.epochs: [0.5, 2]}\n  ranges:\n" MOMENTUM;
+    const char *out = run_path(experiment_folder, "searched");
+    d9_experiment *experiment;
+    for (int seeds = 2; seeds <= 3; seeds++) {
+        OK(experiment_load_with(yaml, &(d9_experiment_options){.seeds = seeds}, &experiment));
+        OK(d9_experiment_write(&context, experiment, out));
+    }
+    assert_rejection(d9_experiment_write(&context, experiment_load(yaml), out), D9_USAGE, "seeds");
+}
+
 TEST(rungs_of_epochs_are_arms_of_the_trial) {
     d9_experiment *experiment = experiment_load(SEARCH "9\n  rungs: {train.epochs: [0.5, 2]}\n  ranges:\n" MOMENTUM);
     assert_ints(experiment->arm_count, 18, experiment->seed_count, 1);
