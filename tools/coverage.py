@@ -18,7 +18,7 @@ import tempfile
 root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 build = os.path.abspath(sys.argv[1])
 # Lines that call a function which always fails.
-ALWAYS_FAILS = re.compile(r"D9_TRY\((d9_(tree_)?fail|d9_value_wrong_type|REJECT|bad|reject|unknown|wrong)\w*\(")
+ALWAYS_FAILS = re.compile(r"D9_TRY\((d9_(tree_)?fail|REJECT|bad|reject|unknown|wrong)\w*\(")
 
 
 def read(notes, scratch):

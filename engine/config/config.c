@@ -81,8 +81,10 @@ static d9_status identify_weights(d9_context *context, d9_config *config, const 
         goto done;
     }
     d9_context quiet = *context;
-    if (d9_model_path(&quiet, &config->arena, path, &config->train.from) != D9_OK ||
-        d9_file_read_limited(&quiet, config->train.from, D9_TENSORS_MAX_BYTES, &bytes, &size) != D9_OK)
+    d9_status read = d9_model_path(&quiet, &config->arena, path, &config->train.from);
+    if (read == D9_OK) read = d9_file_read_limited(&quiet, config->train.from, D9_TENSORS_MAX_BYTES, &bytes, &size);
+    if (read == D9_DEVICE) D9_TRY(d9_fail(context, read, "%s", quiet.message));
+    if (read != D9_OK)
         D9_TRY(d9_tree_fail(context, d9_tree_find(d9_tree_find(root, "train"), "from"), "%s", quiet.message));
     d9_sha256_hex(&(d9_bytes){bytes, size}, 1, hex);
     D9_TRY(d9_arena_format(context, &config->arena, &sum, D9_FROM_RECORD "%s", hex));

@@ -4,6 +4,8 @@
 
 #define FIELD(name) offsetof(d9_config, name)
 #define ENDLESS     INFINITY
+#define TEXT(x)     #x
+#define TEXT_OF(x)  TEXT(x) /* the value of a macro as a text */
 
 static const d9_option root_options[] = {
     {"title", D9_OPTION_TEXT, FIELD(title), "", 0, 0, NULL,
@@ -91,7 +93,7 @@ static const d9_option data_options[] = {
      "training images or texts set aside and evaluated instead of the test set; 0: none. A corpus, labelled with "
      "groups "
      "or a split column, and a folder with val/ have a validation part of their own, which any other number selects"},
-    {"image_size", D9_OPTION_INT, FIELD(data.image_size), "32", 4, 1024, NULL,
+    {"image_size", D9_OPTION_INT, FIELD(data.image_size), TEXT_OF(D9_SIDE_DEFAULT), 4, 1024, NULL,
      "image side, pixels: images of files are resized to it, those of arrays must have it, synthetic ones are drawn in "
      "it"},
     {"fit", D9_OPTION_CHOICE, FIELD(data.fit), "stretch", 0, 0, "stretch|crop|letterbox",
@@ -105,10 +107,10 @@ static const d9_option data_options[] = {
      "are resized to it. 0: the stored images"},
     {"grey", D9_OPTION_BOOL, FIELD(data.grey), "off", 0, 0, NULL,
      "images of files: store them in grey, in a third of the memory; the network sees three equal channels"},
-    {"length", D9_OPTION_INT, FIELD(data.length), "150", 1, 65536, NULL,
+    {"length", D9_OPTION_INT, FIELD(data.length), TEXT_OF(D9_LENGTH_DEFAULT), 1, D9_LENGTH_MAX, NULL,
      "tokens of a text: of a longer one the last are kept, a shorter one is padded at its end. Of a corpus: tokens of "
      "a window, which a step reads from each column"},
-    {"vocabulary", D9_OPTION_INT, FIELD(data.vocabulary), "30000", 5, 1e7, NULL,
+    {"vocabulary", D9_OPTION_INT, FIELD(data.vocabulary), TEXT_OF(D9_VOCABULARY_DEFAULT), 5, 1e7, NULL,
      "largest number of tokens: the four that are no words and the most frequent words of the training texts. A "
      "corpus keeps all its words"},
     {"table", D9_OPTION_TEXT, FIELD(data.table), "labels.csv", 0, 0, NULL,

@@ -43,7 +43,8 @@ static const char *describe_node(const d9_tree *node) {
     return *node->text ? node->text : node->quoted ? "an empty text" : "nothing";
 }
 
-d9_status d9_value_wrong_type(d9_context *context, const d9_tree *node, const char *needed) {
+/* Fails at the node with "needs NEEDED, not FOUND"; FOUND describes the node: "a map", "a list", a scalar's text. */
+static d9_status reject_type(d9_context *context, const d9_tree *node, const char *needed) {
     bool text = node->kind == D9_TREE_SCALAR && node->quoted && *node->text;
     return d9_tree_fail(context, node, "needs %s, not %s%s", needed, text ? "the text " : "", describe_node(node));
 }
@@ -51,7 +52,7 @@ d9_status d9_value_wrong_type(d9_context *context, const d9_tree *node, const ch
 static d9_status read_real(const reading *reading, const d9_tree *node, void *field) {
     double *value = field;
     if (node->kind != D9_TREE_SCALAR || node->quoted || !d9_text_to_real(node->text, value))
-        return d9_value_wrong_type(reading->context, node, "a finite number");
+        return reject_type(reading->context, node, "a finite number");
     return check_bounds(reading, node, *value);
 }
 
@@ -59,10 +60,10 @@ static d9_status read_integer(const reading *reading, const d9_tree *node, void 
     double value; /* also holds a number of more than 64 bits, so that the message can name its bounds */
     if (node->kind != D9_TREE_SCALAR || node->quoted || node->text[strspn(node->text, "0123456789+-")] ||
         !d9_text_to_real(node->text, &value))
-        return d9_value_wrong_type(reading->context, node, "a whole number");
+        return reject_type(reading->context, node, "a whole number");
     const d9_status status = check_bounds(reading, node, value);
     if (status == D9_OK && !d9_text_to_integer(node->text, field))
-        return d9_value_wrong_type(reading->context, node, "a whole number of 64 bits");
+        return reject_type(reading->context, node, "a whole number of 64 bits");
     return status;
 }
 
@@ -127,7 +128,7 @@ static d9_status read_bool(const reading *reading, const d9_tree *node, void *fi
             *(bool *)field = i % 2 == 1;
             return D9_OK;
         }
-    return d9_value_wrong_type(reading->context, node, "on or off");
+    return reject_type(reading->context, node, "on or off");
 }
 
 static void write_bool(const void *field, d9_text *text) { d9_text_add(text, *(const bool *)field ? "on" : "off"); }
@@ -138,7 +139,7 @@ static d9_status read_text(const reading *reading, const d9_tree *node, void *fi
     int index;
     char *copy, message[4096];
     if (node->kind != D9_TREE_SCALAR || (!*node->text && !node->quoted))
-        D9_TRY(d9_value_wrong_type(reading->context, node, "a text"));
+        D9_TRY(reject_type(reading->context, node, "a text"));
     if (d9_text_begins_at_home(node->text, message, sizeof message))
         D9_TRY(d9_tree_fail(reading->context, node, "%s", message));
     if (reading->option->choices) D9_TRY(read_choice(reading, node, &index));
@@ -182,7 +183,7 @@ static void write_text(const void *field, d9_text *text) {
 static d9_status read_list(const reading *reading, const d9_tree *node, const char *needed, reader *read, void *first,
                            size_t size, int most, int *count) {
     d9_status status = D9_OK;
-    if (node->kind != D9_TREE_LIST || node->count == 0) D9_TRY(d9_value_wrong_type(reading->context, node, needed));
+    if (node->kind != D9_TREE_LIST || node->count == 0) D9_TRY(reject_type(reading->context, node, needed));
     if (node->count > most)
         D9_TRY(d9_tree_fail(reading->context, node, "has %d elements; at most %d", node->count, most));
     *count = 0;
@@ -250,7 +251,7 @@ static bool goes_back(const d9_knot *before, const d9_knot *knot) {
 static d9_status read_knot(const reading *reading, const d9_tree *node, void *field) {
     const d9_knot *knot = field;
     if (node->kind != D9_TREE_SCALAR || node->quoted || !parse_knot(node->text, field))
-        return d9_value_wrong_type(reading->context, node, "a knot: a number of epochs, 0% to 100%, end, or end-N");
+        return reject_type(reading->context, node, "a knot: a number of epochs, 0% to 100%, end, or end-N");
     if (node != node->parent->first && goes_back(knot - 1, knot))
         return d9_tree_fail(reading->context, node, "%s lies before the knot in front of it", node->text);
     return D9_OK;
@@ -391,9 +392,9 @@ static d9_status read_schedule(const reading *reading, const d9_tree *node, void
                             "needs a map; {peak: %s}, or --lr %s, keeps the schedule and sets its largest value",
                             node->text, node->text));
     if (node->kind != D9_TREE_MAP)
-        D9_TRY(d9_value_wrong_type(context, node,
-                                   "a map like {knots: [0, 20%, end-2], values: [0, 1, 0.1]} or {shape: cosine, "
-                                   "peak: 0.4, warmup: 5}"));
+        D9_TRY(reject_type(context, node,
+                           "a map like {knots: [0, 20%, end-2], values: [0, 1, 0.1]} or {shape: cosine, "
+                           "peak: 0.4, warmup: 5}"));
     D9_TRY(d9_values_bind(context, NULL, node, NULL, 0, d9_schedule_keys));
     D9_TRY(read_word(reading, d9_tree_find(node, "shape"), "linear|cosine", &shape));
     D9_TRY(read_word(reading, d9_tree_find(node, "at"), "end|start", &at));
@@ -549,7 +550,7 @@ static d9_status fail_unknown_key(d9_context *context, const d9_tree *node, cons
 d9_status d9_values_bind(d9_context *context, d9_arena *arena, const d9_tree *map, const d9_binding *bindings,
                          int count, const char *const *others) {
     d9_status status = D9_OK;
-    if (map->kind != D9_TREE_MAP) D9_TRY(d9_value_wrong_type(context, map, "a map of keys, like {key: value}"));
+    if (map->kind != D9_TREE_MAP) D9_TRY(reject_type(context, map, "a map of keys, like {key: value}"));
     for (const d9_tree *child = map->first; child; child = child->next)
         if (!d9_values_has_key(bindings, count, others, child->key))
             D9_TRY(fail_unknown_key(context, child, bindings, count, others));

@@ -13,9 +13,6 @@ extern const char *const d9_schedule_keys[]; /* keys of a schedule's map, ended 
  * removes the keys of `under` that do not fit. Otherwise changes nothing. */
 void d9_schedule_drop_keys(const d9_tree *over, d9_tree *under);
 
-/* Fails at the node with "needs NEEDED, not FOUND"; FOUND describes the node: "a map", "a list", a scalar's text. */
-D9_MUST_USE d9_status d9_value_wrong_type(d9_context *context, const d9_tree *node, const char *needed);
-
 /* Appends the field as YAML; false, and nothing is appended, if an optional value is absent. */
 bool d9_value_write(const d9_option *option, const void *base, d9_text *text);
 

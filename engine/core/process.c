@@ -84,6 +84,16 @@ static void read_last_line(d9_context *context, const char *log, char line[LINE_
     d9_release(&quiet, bytes);
 }
 
+/* How a program ended: "status" and its exit status, or "signal" and the signal's number. */
+typedef struct program_end {
+    const char *kind;
+    int number;
+} program_end;
+
+static program_end end_of(int state) {
+    return WIFEXITED(state) ? (program_end){"status", WEXITSTATUS(state)} : (program_end){"signal", WTERMSIG(state)};
+}
+
 /* The program that argv finally starts, after env and prlimit, whose options all contain "=". */
 static const char *program_of(const char *const *argv) {
     while (argv[1] && (!strcmp(*argv, "env") || !strcmp(*argv, "prlimit") || strchr(*argv, '='))) argv++;
@@ -107,8 +117,8 @@ d9_status d9_process_run(d9_context *context, const d9_signal_guard *guard, cons
     if (WIFEXITED(state) && WEXITSTATUS(state) >= NOT_EXECUTABLE && !*line)
         return d9_fail(context, D9_DATA, "%s %s", program,
                        WEXITSTATUS(state) == NOT_FOUND ? "is not installed" : "cannot be run");
-    return d9_fail(context, D9_DATA, "%s ended with %s %d%s%s", program, WIFEXITED(state) ? "status" : "signal",
-                   WIFEXITED(state) ? WEXITSTATUS(state) : WTERMSIG(state), *line ? ": " : "", line);
+    const program_end end = end_of(state);
+    return d9_fail(context, D9_DATA, "%s ended with %s %d%s%s", program, end.kind, end.number, *line ? ": " : "", line);
 }
 
 d9_status d9_signal_guard_check(d9_context *context) {
@@ -145,9 +155,9 @@ static int pass_on_and_wait(const d9_context *context, pid_t child) {
     }
 }
 
-/* Fails with the last error of the log (a line "dawn9: ...", not a warning), or with a message that names the log and
- * shows its first line of text. */
-static d9_status fail_with_log(d9_context *context, d9_status status, const char *log) {
+/* Fails with the last error of the log (a line "dawn9: ...", not a warning). Without one, the message says how the
+ * program ended, names the log and shows its first line of text. */
+static d9_status fail_with_log(d9_context *context, d9_status status, program_end end, const char *log) {
     static const char mark[] = "dawn9: ";
     d9_context quiet = *context;
     uint8_t *bytes = NULL;
@@ -162,8 +172,8 @@ static d9_status fail_with_log(d9_context *context, d9_status status, const char
     if (line)
         status = d9_fail(context, status, "%.*s", (int)strcspn(line, "\n"), line);
     else
-        status = d9_fail(context, status, "the processes of the run ended with status %d: %s%s%.*s", (int)status, log,
-                         length ? ": " : "", (int)(length < LINE_SIZE ? length : LINE_SIZE), first);
+        status = d9_fail(context, status, "the processes of the run ended with %s %d: %s%s%.*s", end.kind, end.number,
+                         log, length ? ": " : "", (int)(length < LINE_SIZE ? length : LINE_SIZE), first);
     d9_release(context, bytes);
     return status;
 }
@@ -180,8 +190,9 @@ d9_status d9_process_launch(d9_context *context, const char *const *argv, const 
     if (WIFEXITED(state) && WEXITSTATUS(state) == 0) return D9_OK;
     const int signal_number = d9_context_interrupt(context);
     if (signal_number) return d9_fail(context, (d9_status)(128 + signal_number), "interrupted");
-    const int code = WIFEXITED(state) ? WEXITSTATUS(state) : 0;
-    return fail_with_log(context, code >= D9_USAGE && code <= D9_OUTPUT ? (d9_status)code : D9_DEVICE, log);
+    const program_end end = end_of(state);
+    const bool known = WIFEXITED(state) && end.number >= D9_USAGE && end.number <= D9_OUTPUT;
+    return fail_with_log(context, known ? (d9_status)end.number : D9_DEVICE, end, log);
 }
 
 /* ---- processors ---- */

@@ -13,7 +13,7 @@
 #include "data/split.h"
 #include "kernels/formulas/philox.h"
 
-enum { TEST_SHARE = 6, CLASS_FILES_MIN = 2, CLASSES_MIN = 2 };
+enum { CLASS_FILES_MIN = 2, CLASSES_MIN = 2 };
 
 typedef struct class_folder {
     const char *name;
@@ -308,7 +308,7 @@ static d9_status split_by_position(d9_context *context, d9_arena *arena, uint64_
                                    int64_t label, d9_class_files *train, d9_class_files *test) {
     d9_status status;
     int32_t *order;
-    const int64_t sixth = (class->count + TEST_SHARE / 2) / TEST_SHARE, held_out = sixth ? sixth : 1;
+    const int64_t sixth = (class->count + D9_TEST_SHARE / 2) / D9_TEST_SHARE, held_out = sixth ? sixth : 1;
     D9_TRY(D9_ARENA_ALLOCATE(context, arena, class->count, &order));
     D9_TRY(d9_keyed_order(context, seed, (uint32_t)label, D9_STREAM_SPLIT, D9_DRAW_CLASS_TEST, class->count, order));
     for (int64_t j = 0; j < class->count; j++) add_file(j < held_out ? test : train, class->paths[order[j]], label);

@@ -13,7 +13,6 @@
 #include "core/text.h"
 #include "data/source.h"
 
-enum { LENGTH_MAX = 65536 };
 #define LINE_END "<eos>"
 #define UNKNOWN  "<unk>"
 
@@ -27,19 +26,13 @@ typedef struct corpus { /* a corpus that is being read into `dataset` */
 } corpus;
 
 d9_status d9_corpus_describe(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
-    const int64_t length = options->length ? options->length : D9_LENGTH_DEFAULT;
-    if (length < 1 || length > LENGTH_MAX)
-        return d9_fail(context, D9_USAGE, "data.length %lld: must be 1 to %d tokens", (long long)length, LENGTH_MAX);
     if (options->vocabulary_size && options->vocabulary_size != D9_VOCABULARY_DEFAULT)
         return d9_fail(context, D9_USAGE, "data.vocabulary %lld: %s keeps all words; leave the default, %d",
                        (long long)options->vocabulary_size, options->name, D9_VOCABULARY_DEFAULT);
-    dataset->tokens = dataset->stream = true;
-    dataset->height = dataset->channels = 1;
-    dataset->width = length;
-    dataset->std[0] = 1;
+    dataset->stream = true;
     dataset->vocabulary.count =
         options->words ? options->words->count : 2; /* a word and "<eos>", the fewest that a usable corpus has */
-    return D9_OK;
+    return d9_describe_tokens(context, options, dataset);
 }
 
 static d9_status add_token(corpus *corpus, const char *path, const char *word) {

@@ -13,7 +13,7 @@
 #include "data/cifar.h"
 #include "data/split.h"
 
-enum { SIDE_DEFAULT = 32, SIDE_MIN = 4 };
+enum { SIDE_MIN = 4 };
 
 typedef struct source {
     const char *name;
@@ -212,7 +212,9 @@ static d9_status split_off_sets(d9_context *context, const d9_dataset_options *o
     d9_status status = D9_OK;
     dataset->provenance.rule = d9_split_rule(options);
     if (dataset->stream) return D9_OK; /* a corpus has parts of its own */
-    if (!dataset->test.count) D9_TRY(d9_split_off_test(context, options, (dataset->train.count + 5) / 6, dataset));
+    if (!dataset->test.count)
+        D9_TRY(
+            d9_split_off_test(context, options, (dataset->train.count + D9_TEST_SHARE - 1) / D9_TEST_SHARE, dataset));
     if (d9_dataset_needs_path(dataset->name)) D9_TRY(d9_split_identify(context, options, dataset));
     if (options->validation && dataset->valid.count > 0 && !dataset->unseen) {
         dataset->test = dataset->valid;
@@ -333,12 +335,23 @@ done:
 
 d9_status d9_describe_square(d9_context *context, const d9_dataset_options *options, int64_t largest,
                              d9_dataset *dataset) {
-    const int64_t side = options->image_size ? options->image_size : SIDE_DEFAULT;
+    const int64_t side = options->image_size ? options->image_size : D9_SIDE_DEFAULT;
     if (side < SIDE_MIN || side > largest)
         return d9_fail(context, D9_USAGE, "data.image_size %lld: must be %d to %lld pixels", (long long)side, SIDE_MIN,
                        (long long)largest);
     dataset->height = dataset->width = side;
     dataset->channels = 3;
+    return D9_OK;
+}
+
+d9_status d9_describe_tokens(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
+    const int64_t length = options->length ? options->length : D9_LENGTH_DEFAULT;
+    if (length < 1 || length > D9_LENGTH_MAX)
+        return d9_fail(context, D9_USAGE, "data.length %lld: must be 1 to %d tokens", (long long)length, D9_LENGTH_MAX);
+    dataset->tokens = true;
+    dataset->height = dataset->channels = 1;
+    dataset->width = length;
+    dataset->std[0] = 1;
     return D9_OK;
 }
 
@@ -374,7 +387,7 @@ static d9_status check_options(d9_context *context, const d9_dataset_options *op
     } rows[] = {
         {"length", true, options->length, D9_LENGTH_DEFAULT},
         {"vocabulary", true, options->vocabulary_size, D9_VOCABULARY_DEFAULT},
-        {"image_size", false, options->image_size, SIDE_DEFAULT},
+        {"image_size", false, options->image_size, D9_SIDE_DEFAULT},
         {"input_size", false, options->input_size, 0},
         {"largest_picture", false, options->largest_picture, D9_MEGAPIXELS_DEFAULT},
         {"normalize", false, options->normalize, D9_NORMALIZE_DATASET},

@@ -76,7 +76,11 @@ typedef struct d9_dataset {
  * standard deviation of ImageNet, as weights from torchvision expect. */
 typedef enum d9_normalize { D9_NORMALIZE_DATASET, D9_NORMALIZE_UNIT, D9_NORMALIZE_IMAGENET } d9_normalize;
 
-enum { D9_LENGTH_DEFAULT = 150, D9_VOCABULARY_DEFAULT = 30000 };
+/* Macros, because config/sections.c makes texts of them. */
+#define D9_SIDE_DEFAULT       32
+#define D9_LENGTH_DEFAULT     150
+#define D9_LENGTH_MAX         65536
+#define D9_VOCABULARY_DEFAULT 30000
 
 typedef struct d9_dataset_options {
     const char *name; /* a name of D9_DATASET_NAMES */
@@ -91,10 +95,11 @@ typedef struct d9_dataset_options {
     d9_image_fit fit;   /* folder, labelled: how images of other proportions are resized */
     int64_t input_size; /* side of the network's images: random crops of the training images; evaluated images are
                           resized to it. 0: the size of the images */
-    int64_t image_size; /* folder, labelled, arrays, synthetic: side in pixels; 0: 32. Images of files are resized to
-                           it, arrays must have it */
-    int64_t length;     /* texts: number of tokens, the last ones of a longer text; streams: tokens of a step; 0: 150 */
-    int64_t vocabulary_size;    /* texts: largest number of tokens; 0: 30000 */
+    int64_t image_size; /* folder, labelled, arrays, synthetic: side in pixels; 0: D9_SIDE_DEFAULT. Images of files are
+                           resized to it, arrays must have it */
+    int64_t length;     /* texts: number of tokens, the last ones of a longer text; streams: tokens of a step;
+                           0: D9_LENGTH_DEFAULT */
+    int64_t vocabulary_size;    /* texts: largest number of tokens; 0: D9_VOCABULARY_DEFAULT */
     const d9_vocabulary *words; /* texts, streams: of the model that is evaluated; NULL: made from the dataset */
     int64_t largest_picture;    /* folder, labelled: size limit of an image in megapixels; 0: 64 */
     bool skip_damaged; /* folder, labelled, text, imdb: leave out files that cannot be decoded, with warnings that name

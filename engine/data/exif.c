@@ -18,7 +18,6 @@ enum {
 
 typedef struct tiff {
     const uint8_t *bytes;
-    size_t size;
     bool big; /* "MM": big-endian */
 } tiff;
 
@@ -37,7 +36,7 @@ int d9_exif_orientation(const uint8_t *exif, size_t size) {
     const size_t prefix = has_prefix(exif, size) ? 6 : 0;
     const uint8_t *bytes = exif + prefix;
     size -= prefix;
-    const tiff t = {bytes, size, size > 0 && bytes[0] == 'M'};
+    const tiff t = {bytes, size > 0 && bytes[0] == 'M'};
     if (size < TIFF_HEADER || (memcmp(bytes, "II", 2) != 0 && memcmp(bytes, "MM", 2) != 0)) return 1;
     const size_t directory = read_32(&t, 4);
     if (directory > size - 2) return 1;
@@ -55,7 +54,7 @@ int d9_exif_orientation(const uint8_t *exif, size_t size) {
 
 /* A WebP file is a RIFF header and chunks: four letters, a little-endian length, data, a zero if the length is odd. */
 int d9_exif_webp_orientation(const uint8_t *bytes, size_t size) {
-    const tiff file = {bytes, size, false};
+    const tiff file = {bytes, false};
     for (size_t at = RIFF_HEADER; at + CHUNK_HEADER <= size;) {
         const size_t length = read_32(&file, at + 4), left = size - at - CHUNK_HEADER;
         if (length > left) return 1;

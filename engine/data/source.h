@@ -29,9 +29,14 @@ D9_MUST_USE d9_source_load d9_text_load;      /* may fill valid, too */
 D9_MUST_USE d9_source_load d9_corpus_load;    /* fills valid, too */
 D9_MUST_USE d9_source_load d9_synthetic_load; /* ignores `folder` */
 
-/* Sets height and width to options->image_size (0: 32), and 3 channels. D9_USAGE unless the side is 4 to `largest`. */
+/* Sets height and width to options->image_size (0: D9_SIDE_DEFAULT), and 3 channels. D9_USAGE unless the side is 4 to
+ * `largest`. */
 D9_MUST_USE d9_status d9_describe_square(d9_context *context, const d9_dataset_options *options, int64_t largest,
                                          d9_dataset *dataset);
+
+/* Sets the size and normalisation of samples of options->length tokens (0: D9_LENGTH_DEFAULT). D9_USAGE unless the
+ * length is 1 to D9_LENGTH_MAX. */
+D9_MUST_USE d9_status d9_describe_tokens(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset);
 
 const char *d9_sample_noun(const d9_dataset *dataset); /* for messages: "image", "text" or "window" (core/text.h) */
 

@@ -8,7 +8,7 @@
 #include "core/text.h"
 #include "kernels/formulas/philox.h"
 
-enum { TEST_SHARE = 6, NAMED_MOST = 10 };
+enum { NAMED_MOST = 10 };
 
 int d9_split_rule(const d9_dataset_options *options) { return options->known ? options->known->rule : D9_SPLIT_RULE; }
 
@@ -24,7 +24,7 @@ uint64_t d9_name_draw(uint64_t seed, uint32_t draw, const char *class_name, cons
     return d9_philox_pair(d9_philox4x32_10(seed, (uint32_t)hash, (uint32_t)(hash >> 32), D9_STREAM_SPLIT, draw));
 }
 
-bool d9_is_test_draw(uint64_t draw) { return draw < UINT64_MAX / TEST_SHARE; }
+bool d9_is_test_draw(uint64_t draw) { return draw < UINT64_MAX / D9_TEST_SHARE; }
 
 /* ---- moving images between parts ---- */
 

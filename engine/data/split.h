@@ -14,6 +14,7 @@
 
 #include "data/source.h"
 
+enum { D9_TEST_SHARE = 6 }; /* one in six images is in the test part, if the test part is drawn */
 enum { D9_SPLIT_BY_POSITION = 1, D9_SPLIT_BY_NAME = 2, D9_SPLIT_BY_PATH = 3 };
 
 /* Purposes of draws from D9_STREAM_SPLIT; D9_DRAW_NAME_... draw by name or path, the others by position. */

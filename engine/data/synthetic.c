@@ -11,15 +11,7 @@
 #include "data/source.h"
 #include "kernels/formulas/philox.h"
 
-enum {
-    CLASSES = 10,
-    SIDE_DEFAULT = 32,
-    SIDE_MIN = 8,
-    SIDE_MAX = 1024,
-    TRAIN_DEFAULT = 2048,
-    TEST_DEFAULT = 512,
-    COUNT_MAX = 10000000
-};
+enum { CLASSES = 10, SIDE_MIN = 8, SIDE_MAX = 1024, TRAIN_DEFAULT = 2048, TEST_DEFAULT = 512, COUNT_MAX = 10000000 };
 enum { SPLIT_TRAIN, SPLIT_TEST };                                          /* epoch word of the Philox counter */
 enum { DRAW_PLACE, DRAW_GROUND, DRAW_SHAPE, DRAW_SHADE, DRAW_PIXEL = 16 }; /* draw word of the Philox counter */
 
@@ -135,7 +127,7 @@ done:
 }
 
 d9_status d9_synthetic_describe(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
-    const int64_t side = options->image_size ? options->image_size : SIDE_DEFAULT;
+    const int64_t side = options->image_size ? options->image_size : D9_SIDE_DEFAULT;
     const int64_t train = options->synthetic_train ? options->synthetic_train : TRAIN_DEFAULT;
     const int64_t test = options->synthetic_test ? options->synthetic_test : TEST_DEFAULT;
     if (side < SIDE_MIN || side > SIDE_MAX)

@@ -14,22 +14,15 @@
 #include "core/system.h"
 #include "data/source.h"
 
-enum { LENGTH_MAX = 65536, VOCABULARY_MAX = 10000000 };
+enum { VOCABULARY_MAX = 10000000 };
 
 d9_status d9_text_describe(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
-    const int64_t length = options->length ? options->length : D9_LENGTH_DEFAULT;
     const int64_t tokens = options->vocabulary_size ? options->vocabulary_size : D9_VOCABULARY_DEFAULT;
-    if (length < 1 || length > LENGTH_MAX)
-        return d9_fail(context, D9_USAGE, "data.length %lld: must be 1 to %d tokens", (long long)length, LENGTH_MAX);
     if (tokens <= D9_TOKEN_WORDS || tokens > VOCABULARY_MAX)
         return d9_fail(context, D9_USAGE, "data.vocabulary %lld: must be %d to %d tokens", (long long)tokens,
                        D9_TOKEN_WORDS + 1, VOCABULARY_MAX);
-    dataset->tokens = true;
     dataset->vocabulary.count = options->words ? options->words->count : tokens;
-    dataset->height = dataset->channels = 1;
-    dataset->width = length;
-    dataset->std[0] = 1;
-    return D9_OK;
+    return d9_describe_tokens(context, options, dataset);
 }
 
 /* Keeps the bytes: the vocabulary is made of all training texts before any text can be encoded. */

@@ -9,7 +9,7 @@
 #include "exchange/exchange.h"
 #include "record/effective.h"
 
-enum { BYTE_MAX = 255, CHANNELS_MAX = 4, SIDE_MAX = 4096, LENGTH_MAX = 65536 };
+enum { BYTE_MAX = 255, CHANNELS_MAX = 4, SIDE_MAX = 4096 };
 
 /* ---- writing ---- */
 
@@ -192,8 +192,9 @@ static d9_status read_length(const reader *reader) {
     json_t *number = json_loads(text, JSON_DECODE_ANY, NULL);
     reader->made->width = json_integer_value(number);
     json_decref(number);
-    if (reader->made->width < 1 || reader->made->width > LENGTH_MAX)
-        D9_TRY(fail_row(reader, "dawn9.length", "must be 1 to 65536 tokens"));
+    if (reader->made->width < 1 || reader->made->width > D9_LENGTH_MAX)
+        D9_TRY(
+            d9_fail(reader->context, D9_DATA, "%s: dawn9.length must be 1 to %d tokens", reader->path, D9_LENGTH_MAX));
 done:
     return status;
 }
@@ -285,13 +286,12 @@ static d9_status read_file_provenance(d9_context *context, const char *path, con
     return D9_OK;
 }
 
-/* Copies a metadata row; a missing row becomes "", or an error if `needed`. */
-static d9_status read_text(const reader *reader, const char *key, bool needed, const char **kept) {
-    d9_status status = D9_OK;
-    const char *text = d9_safetensors_metadata(reader->file, key);
-    char *copy = NULL;
-    if (needed) D9_TRY(find_row(reader, key, &text));
-    D9_TRY(d9_arena_copy(reader->context, &reader->made->arena, text ? text : "", &copy));
+static d9_status read_text(const reader *reader, const char *key, const char **kept) {
+    d9_status status;
+    const char *text;
+    char *copy;
+    D9_TRY(find_row(reader, key, &text));
+    D9_TRY(d9_arena_copy(reader->context, &reader->made->arena, text, &copy));
     *kept = copy;
 done:
     return status;
@@ -325,15 +325,13 @@ d9_status d9_description_decode(d9_context *context, const char *path, const d9_
     *description = NULL;
     D9_TRY(D9_ALLOCATE(context, 1, "a model's metadata", &made));
     const reader reader = {context, path, file, made};
-    D9_TRY(read_text(&reader, "dawn9.config", true, &reader.made->config));
+    D9_TRY(read_text(&reader, "dawn9.config", &reader.made->config));
     D9_TRY(check_config(&reader));
     D9_TRY(read_texts(&reader, "dawn9.classes", 1, &made->classes, &made->class_names));
     D9_TRY(read_samples(&reader));
     D9_TRY(read_file_provenance(context, path, file, &made->data));
     made->data.classes = made->classes;
     made->data.class_names = made->class_names;
-    D9_TRY(read_text(&reader, "dawn9.version", false, &reader.made->version));
-    D9_TRY(read_text(&reader, "dawn9.commit", false, &reader.made->commit));
     *description = made;
     made = NULL;
 done:
@@ -445,7 +443,7 @@ d9_status d9_description_assume(d9_context *context, const char *path, const d9_
     made->height = promised.height, made->width = promised.width, made->channels = promised.channels;
     memcpy(made->mean, promised.mean, sizeof made->mean);
     memcpy(made->std, promised.std, sizeof made->std);
-    made->config = made->version = made->commit = "";
+    made->config = "";
     D9_TRY(count_classes(context, path, file, config, made));
     made->class_names = promised.class_names;
     if (made->classes != promised.classes) D9_TRY(number_classes(context, made));

@@ -37,7 +37,6 @@ typedef struct d9_description {
     const char *const *class_names;           /* (classes) */
     double mean[4], std[4];                   /* per channel, in byte units as in d9_dataset; texts: 0 and 1 */
     d9_provenance data;                       /* of the training samples; not in the file: rule 1 and class names */
-    const char *version, *commit;             /* "" if missing */
 } d9_description;
 
 /* Reads the metadata of file `path`. Returns D9_DATA, with file and row, if a required row is missing or invalid. */

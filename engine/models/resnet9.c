@@ -7,6 +7,7 @@
  *   layer3  conv c2->c3, norm, act, pool 2; y + res2(res1(y))              @4
  *   head    global max pool, linear, times logits_scale */
 #include "models/model.h"
+#include "models/parts.h"
 
 #include <stdio.h>
 
@@ -25,15 +26,13 @@ static const d9_option options[] = {{"channels", D9_OPTION_INTS, offsetof(resnet
 static d9_status add_block(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, int64_t channels,
                            bool pool, d9_value_id *y) {
     d9_status status;
-    char name[D9_NAME_SIZE];
-    snprintf(name, sizeof name, "%s.conv", role);
-    D9_TRY(d9_graph_conv(context, graph, name, x, channels, 3, 1, y));
-    snprintf(name, sizeof name, "%s.norm", role);
-    D9_TRY(d9_graph_batch_norm(context, graph, name, *y, y));
-    snprintf(name, sizeof name, "%s.act", role);
-    D9_TRY(d9_graph_act(context, graph, name, *y, y));
-    snprintf(name, sizeof name, "%s.pool", role);
-    if (pool) D9_TRY(d9_graph_pool(context, graph, name, *y, (d9_pool_attributes){2, 2, 0}, y));
+    char names[2][D9_NAME_SIZE];
+    D9_TRY(d9_graph_conv(context, graph, d9_parts_role(names[0], role, "conv"), x, channels, 3, 1, y));
+    D9_TRY(d9_parts_norm_act(context, graph, d9_parts_role(names[0], role, "norm"),
+                             d9_parts_role(names[1], role, "act"), *y, y));
+    if (pool)
+        D9_TRY(
+            d9_graph_pool(context, graph, d9_parts_role(names[0], role, "pool"), *y, (d9_pool_attributes){2, 2, 0}, y));
 done:
     return status;
 }

@@ -493,12 +493,15 @@ TEST_WITH(bench *bench, a_lock_has_one_holder, open_bench, close_bench) {
 TEST_WITH(bench *bench, the_message_of_a_failed_launcher_is_shown, open_bench, close_bench) {
     const char *log = in(bench, "ranks.log");
     const char *const argv[] = {"sh", "-c", "echo; echo -----; echo '  no slots left'; echo more; exit 1", NULL},
-                      *const silent[] = {"false", NULL};
+                      *const silent[] = {"false", NULL}, *const absent[] = {"no-such-launcher", NULL},
+                      *const killed[] = {"sh", "-c", "kill -9 $$", NULL};
     assert_int_equal(d9_process_launch(&context, argv, log), D9_DEVICE);
     assert_words(context.message, "ranks.log no slots left");
     assert_null(strstr(context.message, "more"));
     d9_context_clear(&context);
-    assert_rejection(d9_process_launch(&context, silent, log), D9_DEVICE, "ranks.log");
+    assert_rejection(d9_process_launch(&context, silent, log), D9_DEVICE, "ranks.log status 1:");
+    assert_rejection(d9_process_launch(&context, absent, log), D9_DEVICE, "status 127:");
+    assert_rejection(d9_process_launch(&context, killed, log), D9_DEVICE, "signal 9:");
 }
 
 TEST_WITH(bench *bench, directories_are_made_with_their_parents, open_bench, close_bench) {
