@@ -9,8 +9,8 @@
 
 enum { MAX_ALGORITHMS = 256 };
 
-typedef struct sums { /* seconds per step, summed over the rules with a choice; bare: the fastest bare times */
-    double in_step, fastest, bare;
+typedef struct sums { /* seconds per step, summed over the rules with a choice */
+    double in_step, fastest, fastest_bare;
 } sums;
 
 static const d9_choice_time *fastest(const d9_choice_time *choices, int count, bool bare) {
@@ -61,14 +61,14 @@ static json_t *algorithms_json(const d9_measurement *m, int row, const d9_choice
 
 static void print_sums(d9_cli *cli, const d9_measurement *m, const sums *s) {
     const double step = d9_measured_step_seconds(m);
-    if (s->bare <= 0) {
+    if (s->fastest_bare <= 0) {
         d9_cli_print(cli, "no rule of this backend has several algorithms\n");
         return;
     }
     d9_cli_print(cli, "* in the plan. Sums: in the step %.1f ms, fastest algorithms %.1f ms, fastest bare %.1f ms\n",
-                 1e3 * s->in_step, 1e3 * s->fastest, 1e3 * s->bare);
+                 1e3 * s->in_step, 1e3 * s->fastest, 1e3 * s->fastest_bare);
     d9_cli_print(cli, "step %.1f ms: %.2f times the sum of fastest bare, %.2f times that of fastest\n", 1e3 * step,
-                 step / s->bare, step / s->fastest);
+                 step / s->fastest_bare, step / s->fastest);
 }
 
 d9_status d9_bench_ops(d9_cli *cli, d9_session *session, const d9_measurement *m, bool json) {
@@ -85,7 +85,7 @@ d9_status d9_bench_ops(d9_cli *cli, d9_session *session, const d9_measurement *m
         for (int at = 0, length; at < count; at += length) {
             length = count_of_node(choices + at, count - at);
             s.fastest += fastest(choices + at, length, false)->seconds;
-            s.bare += fastest(choices + at, length, true)->bare_seconds;
+            s.fastest_bare += fastest(choices + at, length, true)->bare_seconds;
             if (json)
                 json_array_append_new(rows, algorithms_json(m, row, choices + at, length));
             else
@@ -96,7 +96,7 @@ d9_status d9_bench_ops(d9_cli *cli, d9_session *session, const d9_measurement *m
         json_t *object = d9_bench_json(m, "ops");
         json_object_set_new(object, "seconds_in_step", json_real(s.in_step));
         json_object_set_new(object, "fastest_seconds", json_real(s.fastest));
-        json_object_set_new(object, "fastest_bare_seconds", json_real(s.bare));
+        json_object_set_new(object, "fastest_bare_seconds", json_real(s.fastest_bare));
         json_object_set(object, "rules", rows);
         d9_cli_print_json(cli, object);
     } else {

@@ -82,8 +82,8 @@ done:
 static void show_step(range_test *self, const point *at, int64_t steps, double seconds) {
     char text[96], left[24];
     const double now = d9_clock_now();
-    if (!self->live.cli || now - self->live.shown_seconds < 1.0 / REDRAWS_PER_SECOND) return;
-    self->live.shown_seconds = now;
+    if (!self->live.cli || now - self->live.drawn_at < 1.0 / REDRAWS_PER_SECOND) return;
+    self->live.drawn_at = now;
     d9_duration_format(seconds / (double)steps * (double)(STEPS - steps), left, sizeof left);
     snprintf(text, sizeof text, "%3lld/%d  lr %.4g  loss %.4f  %s left", (long long)steps, STEPS, at->rate, at->mean,
              left);

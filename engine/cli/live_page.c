@@ -191,7 +191,7 @@ static void write_page(d9_live_page *page, const char *state) {
     d9_text text;
     filling self = {page, state, &text};
     if (!page->path || page->all_steps == 0) return;
-    page->written = d9_clock_now();
+    page->written_at = d9_clock_now();
     d9_text_init(&page->context, &text);
     d9_template_fill("live.html", put_placeholder, &self, &text);
     d9_status status = d9_text_status(&text);
@@ -220,7 +220,7 @@ void d9_live_page_step(d9_live_page *page, int64_t steps, double loss, double st
     page->loss = loss;
     page->rate = (double)page->extent.batch / step_seconds;
     page->left = left;
-    if (d9_clock_now() - page->written >= WRITE_SECONDS) write_page(page, NULL);
+    if (d9_clock_now() - page->written_at >= WRITE_SECONDS) write_page(page, NULL);
 }
 
 static void add_row(d9_live_page *page, const d9_epoch_row *row) {

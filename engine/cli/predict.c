@@ -49,7 +49,7 @@ static const d9_flag flags[] = {
 enum { BATCH = 64, SHEET_MAX = 400 }; /* most samples in memory at a time, and images on a sheet */
 
 typedef struct tile { /* an image of the sheet */
-    double order;     /* sort key, lowest first */
+    double sort_key;  /* lowest first */
     d9_caption caption;
     uint8_t *thumbnail;
 } tile;
@@ -67,7 +67,7 @@ typedef struct prediction { /* state of the command */
     size_t sample_bytes;
     uint8_t *thumbnails;        /* (BATCH, D9_THUMBNAIL_BYTES); NULL: no sheet */
     double *probabilities;      /* (BATCH, classes) */
-    int32_t *order;             /* (classes); the first `top` are sorted, most probable first */
+    int32_t *ranked_classes;    /* (classes); the first `top` are sorted, most probable first */
     double *batch_features;     /* (BATCH, features.width); NULL: not requested */
     d9_features features;       /* a row per readable file */
     const char **feature_files; /* features.files, writable */
@@ -127,16 +127,17 @@ done:
 
 static void select_top_classes(prediction *self, const double *probabilities) {
     const int64_t classes = self->predictor.description->classes;
-    for (int64_t c = 0; c < classes; c++) self->order[c] = (int32_t)c;
+    for (int64_t c = 0; c < classes; c++) self->ranked_classes[c] = (int32_t)c;
     for (int64_t k = 0; k < self->top; k++) { /* partial selection sort; ties: the lower class index */
         int64_t best = k;
         for (int64_t c = k + 1; c < classes; c++) {
-            const double difference = probabilities[self->order[c]] - probabilities[self->order[best]];
-            if (difference > 0 || (difference == 0 && self->order[c] < self->order[best])) best = c;
+            const double difference =
+                probabilities[self->ranked_classes[c]] - probabilities[self->ranked_classes[best]];
+            if (difference > 0 || (difference == 0 && self->ranked_classes[c] < self->ranked_classes[best])) best = c;
         }
-        const int32_t class = self->order[best];
-        self->order[best] = self->order[k];
-        self->order[k] = class;
+        const int32_t class = self->ranked_classes[best];
+        self->ranked_classes[best] = self->ranked_classes[k];
+        self->ranked_classes[k] = class;
     }
 }
 
@@ -144,8 +145,8 @@ static void print_text(const prediction *self, const char *path, const double *p
     const char *const *names = self->predictor.description->class_names;
     d9_cli_print(self->cli, "%-*s", self->name_width, path);
     for (int64_t k = 0; k < self->top; k++)
-        d9_cli_print(self->cli, "  %-*s %5.1f%%", self->label_width, names[self->order[k]],
-                     100 * probabilities[self->order[k]]);
+        d9_cli_print(self->cli, "  %-*s %5.1f%%", self->label_width, names[self->ranked_classes[k]],
+                     100 * probabilities[self->ranked_classes[k]]);
     d9_cli_print(self->cli, "\n");
 }
 
@@ -153,12 +154,12 @@ static void print_json_line(const prediction *self, json_t *object) { d9_cli_pri
 
 static void print_json(const prediction *self, const char *path, const double *probabilities) {
     const char *const *names = self->predictor.description->class_names;
-    const int32_t first = self->order[0];
+    const int32_t first = self->ranked_classes[0];
     json_t *top = json_array();
     for (int64_t k = 0; k < self->top; k++)
-        json_array_append_new(top,
-                              json_pack("{s:s, s:i, s:o}", "label", names[self->order[k]], "class", (int)self->order[k],
-                                        "probability", d9_json_number(probabilities[self->order[k]])));
+        json_array_append_new(top, json_pack("{s:s, s:i, s:o}", "label", names[self->ranked_classes[k]], "class",
+                                             (int)self->ranked_classes[k], "probability",
+                                             d9_json_number(probabilities[self->ranked_classes[k]])));
     print_json_line(self, json_pack("{s:o, s:s, s:i, s:o, s:o}", "file", d9_cli_json_text(self->cli, path), "label",
                                     names[first], "class", (int)first, "probability",
                                     d9_json_number(probabilities[first]), "top", top));
@@ -192,19 +193,19 @@ static int64_t true_class(const prediction *self, const char *path) {
 static void keep_tile(prediction *self, int index, int slot, const double *probabilities) {
     const char *path = self->samples.rows[index].path, *slash = strrchr(path, '/');
     const char *const *names = self->predictor.description->class_names;
-    const int64_t first = self->order[0], truth = true_class(self, path);
+    const int64_t first = self->ranked_classes[0], truth = true_class(self, path);
     if (!self->thumbnails) return;
-    tile new = {.order = self->options->worst_first ? probabilities[truth < 0 ? first : truth] : index,
+    tile new = {.sort_key = self->options->worst_first ? probabilities[truth < 0 ? first : truth] : index,
                 .caption = {.label = names[first],
                             .truth = truth < 0 ? NULL : names[truth],
                             .name = slash ? slash + 1 : path,
                             .probability = probabilities[first]}};
     const int last = self->tile_count < SHEET_MAX ? self->tile_count : SHEET_MAX - 1;
-    if (self->tile_count == SHEET_MAX && !(new.order < self->tiles[last].order)) return;
+    if (self->tile_count == SHEET_MAX && !(new.sort_key < self->tiles[last].sort_key)) return;
     new.thumbnail = self->tiles[last].thumbnail; /* `allocate` made memory for the thumbnail of each entry */
     memcpy(new.thumbnail, self->thumbnails + (int64_t)slot * D9_THUMBNAIL_BYTES, D9_THUMBNAIL_BYTES);
     int at = last;
-    for (; at > 0 && new.order < self->tiles[at - 1].order; at--) self->tiles[at] = self->tiles[at - 1];
+    for (; at > 0 && new.sort_key < self->tiles[at - 1].sort_key; at--) self->tiles[at] = self->tiles[at - 1];
     self->tiles[at] = new;
     self->tile_count = last + 1;
 }
@@ -277,7 +278,7 @@ static d9_status allocate(prediction *self) {
     self->sample_bytes = d9_sample_bytes(self->predictor.session.dataset);
     D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, BATCH * (int64_t)self->sample_bytes, &self->content));
     D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, BATCH * about->classes, &self->probabilities));
-    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, about->classes, &self->order));
+    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, about->classes, &self->ranked_classes));
     D9_TRY(allocate_features(self));
     if (!self->options->sheet) goto done;
     D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, (int64_t)BATCH * D9_THUMBNAIL_BYTES, &self->thumbnails));

@@ -253,8 +253,8 @@ static void on_step(void *user, const d9_program *program, int64_t steps, double
     /* not if asynchronous (loss NAN): the time of a step that is only queued says nothing */
     if (isfinite(loss)) predict_duration(progress, program, steps, epoch_seconds, last);
     if (!progress->cli->terminal) return;
-    if (!last && now - progress->live.shown_seconds < 1.0 / REDRAWS_PER_SECOND) return;
-    progress->live.shown_seconds = now;
+    if (!last && now - progress->live.drawn_at < 1.0 / REDRAWS_PER_SECOND) return;
+    progress->live.drawn_at = now;
     draw_step(progress, program, -1);
 }
 
@@ -262,8 +262,8 @@ static void on_evaluated(void *user, const d9_program *program, int64_t seen, in
     d9_progress *progress = user;
     const double now = d9_clock_now();
     if (!progress->cli->terminal || progress->quiet || progress->steps == 0) return;
-    if (now - progress->live.shown_seconds < 1.0 / REDRAWS_PER_SECOND) return;
-    progress->live.shown_seconds = now;
+    if (now - progress->live.drawn_at < 1.0 / REDRAWS_PER_SECOND) return;
+    progress->live.drawn_at = now;
     draw_step(progress, program, seen < all ? (int)(100 * seen / all) : 100);
 }
 

@@ -19,7 +19,7 @@ typedef struct d9_live_page {
     int count, capacity;
     int64_t steps;           /* completed */
     double loss, rate, left; /* loss: of the epoch so far; rate: images/s; left: seconds to the end; NAN: not known */
-    double written;          /* time of the last write, CLOCK_MONOTONIC */
+    double written_at;       /* time of the last write, CLOCK_MONOTONIC */
     bool warned, finished;   /* finished: the run has ended successfully */
 } d9_live_page;
 
@@ -39,8 +39,8 @@ void d9_live_page_end(d9_live_page *page, bool finished, const char *state);
 /* A terminal line that is redrawn in place. */
 typedef struct d9_live_line {
     d9_cli *cli;
-    double shown_seconds; /* time of the last drawing, CLOCK_MONOTONIC */
-    int width;            /* columns drawn; 0: none */
+    double drawn_at; /* time of the last drawing, CLOCK_MONOTONIC */
+    int width;       /* columns drawn; 0: none */
 } d9_live_line;
 void d9_live_line_show(d9_live_line *line, const char *text); /* truncated to the terminal */
 void d9_live_line_clear(d9_live_line *line);                  /* erases the line */

@@ -21,8 +21,8 @@ D9_MUST_USE d9_status d9_runs_command(d9_cli *cli, const d9_experiment *experime
 
 /* ---- shared by runs.c and runs_*.c ---- */
 typedef struct d9_runs_progress {
-    /* Share of the run's operations done before its first step in this command, and now. now 0: not started */
-    double first, now;
+    /* Share of the run's operations done before its first step in this command, and until now. done 0: not started */
+    double first, done;
     double operations; /* operations of the whole run; 0: not started by this command */
     bool ended;        /* the run ended in this command */
 } d9_runs_progress;

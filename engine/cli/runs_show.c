@@ -19,10 +19,10 @@
 /* ---- counting and names ---- */
 
 typedef struct tally {
-    int64_t of[D9_RUN_DONE + 1]; /* number of runs in each state, indexed by d9_run_kind */
-    int64_t failed_here;         /* number of failed runs; with --shard, of this shard */
-    int64_t failed_index;        /* the first of them; -1: none */
-    d9_run_state failed;         /* its state */
+    int64_t counts[D9_RUN_DONE + 1]; /* number of runs in each state, indexed by d9_run_kind */
+    int64_t failed_here;             /* number of failed runs; with --shard, of this shard */
+    int64_t failed_index;            /* the first of them; -1: none */
+    d9_run_state failed;             /* its state */
 } tally;
 
 /* Counts the runs by state, and calls `show` (may be NULL) for each, with `rows`. Skips waiting runs of a search,
@@ -37,7 +37,7 @@ static d9_status count_states(const d9_runs *runs, tally *tally,
         d9_run_state state;
         if (d9_runs_is_search(runs) && runs->seen[i].kind == D9_RUN_WAITING) continue;
         D9_TRY(d9_run_read_state(&runs->cli->context, runs->experiment, runs->out, i, &state));
-        tally->of[state.kind]++;
+        tally->counts[state.kind]++;
         if (show) show(runs, i, &state, rows);
         if (state.kind != D9_RUN_FAILED || !d9_work_has(&runs->work, i) || tally->failed_here++ > 0) continue;
         tally->failed_index = i;
@@ -247,7 +247,7 @@ static d9_status print_json(const d9_runs *runs, tally *tally) {
                                d9_cli_json_text(runs->cli, runs->out));
     const d9_status status = count_states(runs, tally, add_state, rows);
     for (int k = 0; k < KINDS; k++)
-        json_object_set_new(object, d9_run_kind_name(kinds[k]), json_integer(tally->of[kinds[k]]));
+        json_object_set_new(object, d9_run_kind_name(kinds[k]), json_integer(tally->counts[kinds[k]]));
     json_object_set_new(object, "runs", rows);
     if (status == D9_OK)
         d9_cli_print_json(runs->cli, object);
@@ -258,12 +258,12 @@ static d9_status print_json(const d9_runs *runs, tally *tally) {
 
 /* Prints "4 of 6 done, 1 running, 1 failed". */
 static void print_tally(const d9_runs *runs, const tally *tally) {
-    d9_cli_print(runs->cli, "runs       %lld", (long long)tally->of[D9_RUN_DONE]);
+    d9_cli_print(runs->cli, "runs       %lld", (long long)tally->counts[D9_RUN_DONE]);
     if (!d9_runs_is_search(runs)) d9_cli_print(runs->cli, " of %lld", (long long)runs->count);
     d9_cli_print(runs->cli, " done");
     for (int k = 1; k < KINDS; k++)
-        if (tally->of[kinds[k]])
-            d9_cli_print(runs->cli, ", %lld %s", (long long)tally->of[kinds[k]], d9_run_kind_name(kinds[k]));
+        if (tally->counts[kinds[k]])
+            d9_cli_print(runs->cli, ", %lld %s", (long long)tally->counts[kinds[k]], d9_run_kind_name(kinds[k]));
     d9_cli_print(runs->cli, "\n");
 }
 
@@ -334,8 +334,8 @@ static const char *format_time_left(const d9_runs *runs, char text[48]) {
     const double seconds = d9_clock_now() - runs->began;
     for (int64_t i = 0; i < runs->count; i++) {
         const d9_runs_progress progress = runs->shared->runs[i];
-        computed += operations_of(runs, i) * (progress.now - progress.first);
-        if (runs->open[i] && !progress.ended) left += operations_of(runs, i) * (1 - progress.now);
+        computed += operations_of(runs, i) * (progress.done - progress.first);
+        if (runs->open[i] && !progress.ended) left += operations_of(runs, i) * (1 - progress.done);
     }
     text[0] = 0;
     if (d9_runs_is_search(runs) || left == 0 || computed <= 0 || (runs->ended == 0 && seconds < SECONDS_LEAST))
@@ -348,12 +348,12 @@ static const char *format_time_left(const d9_runs *runs, char text[48]) {
 static void update_progress(const d9_runs *runs, int64_t index, const d9_program *program, int64_t step) {
     const d9_config *config = d9_experiment_arm(runs->experiment, index)->config;
     d9_runs_progress *progress = &runs->shared->runs[index];
-    if (progress->now == 0) {
+    if (progress->done == 0) {
         progress->operations = d9_operations_left(program, config, 0);
         progress->first =
             1 - d9_operations_left(program, config, d9_program_step_before(program, step)) / progress->operations;
     }
-    progress->now = 1 - d9_operations_left(program, config, step) / progress->operations;
+    progress->done = 1 - d9_operations_left(program, config, step) / progress->operations;
 }
 
 /* Records the progress of a run, and shows it unless this is a worker: the parent of workers shows all runs. */
@@ -361,8 +361,8 @@ static void on_step(void *user, int64_t index, const d9_program *program, int64_
     d9_runs *runs = user;
     char text[200], loss_text[32] = "", left[48];
     const double now = d9_clock_now();
-    if (now - runs->live.shown_seconds < 0.2 && runs->shared->runs[index].now > 0) return;
-    runs->live.shown_seconds = now;
+    if (now - runs->live.drawn_at < 0.2 && runs->shared->runs[index].done > 0) return;
+    runs->live.drawn_at = now;
     update_progress(runs, index, program, step);
     if (!runs->cli->terminal || uses_workers(runs)) return;
     if (isfinite(loss)) snprintf(loss_text, sizeof loss_text, "  loss %.4f", loss);
@@ -379,20 +379,20 @@ static void on_waiting(void *user) {
     d9_runs *runs = user;
     char text[512], left[48];
     const double now = d9_clock_now();
-    if (now - runs->live.shown_seconds < 1) return;
-    runs->live.shown_seconds = now;
+    if (now - runs->live.drawn_at < 1) return;
+    runs->live.drawn_at = now;
     update_open(runs);
     const int begins = snprintf(text, sizeof text, "%s", format_time_left(runs, left));
     int used = begins;
     for (int64_t i = 0; i < runs->count && used < (int)sizeof text - 128; i++) {
         const d9_runs_progress progress = runs->shared->runs[i];
         short_text name;
-        if (progress.now == 0 || progress.ended) continue;
+        if (progress.done == 0 || progress.ended) continue;
         used += snprintf(text + used, sizeof text - (size_t)used, "%s%s seed %lld %.0f%%",
                          used > begins ? ", "
                          : begins > 0  ? ": "
                                        : "",
-                         shorten(arm_name(runs, i), 20, name), seed_of(runs, i), 100 * progress.now);
+                         shorten(arm_name(runs, i), 20, name), seed_of(runs, i), 100 * progress.done);
     }
     if (used > begins) d9_live_line_show(&runs->live, text);
 }
@@ -449,7 +449,7 @@ static void on_run(void *user, int64_t index, const d9_run_state *state, double 
     d9_runs *runs = user;
     d9_runs_progress *progress = &runs->shared->runs[index];
     progress->ended = true;
-    if (state->kind == D9_RUN_DONE && progress->now > 0) progress->now = 1;
+    if (state->kind == D9_RUN_DONE && progress->done > 0) progress->done = 1;
     update_open(runs);
     d9_live_line_clear(&runs->live);
     print_run(runs, index, state, seconds);
@@ -474,10 +474,10 @@ d9_status d9_runs_show_end(const d9_runs *runs) {
         D9_TRY(show_search(runs, false));
         D9_TRY(print_verdict(runs, "verdict"));
         d9_cli_print(runs->cli, "record     %s\n", runs->out);
-        if (tally.of[D9_RUN_DONE] > 0) d9_cli_print_next(runs->cli, "report", runs->out);
+        if (tally.counts[D9_RUN_DONE] > 0) d9_cli_print_next(runs->cli, "report", runs->out);
     }
     if (tally.failed_index >= 0 &&
-        !(d9_runs_is_search(runs) && tally.of[D9_RUN_DONE] > 0)) /* trials of a search may fail */
+        !(d9_runs_is_search(runs) && tally.counts[D9_RUN_DONE] > 0)) /* trials of a search may fail */
         status =
             d9_fail(&runs->cli->context, tally.failed.failure,
                     "%lld of %lld runs failed (--status lists them, --retry trains them again), first %s seed %lld: %s",

@@ -69,7 +69,7 @@ typedef struct d9_config {
         bool fuse;
         int tune; /* d9_tune (backends/backend.h) */
         /* cuda: folder in which tuning results are cached; NULL: ${XDG_CACHE_HOME:-~/.cache}/dawn9 */
-        const char *choices;
+        const char *tuning_folder; /* key `choices` */
         const char *cpu_level;
         double loss_scale;
         int64_t loss_scale_every;

@@ -49,7 +49,7 @@ static const d9_option backend_options[] = {
      "auto: benchmark them only where the backend gains from it, on cuda once for all runs\n"
      "on: benchmark them and use the fastest\n"
      "off: use the first one"},
-    {"choices", D9_OPTION_TEXT, FIELD(backend_options.choices), "", 0, 0, NULL,
+    {"choices", D9_OPTION_TEXT, FIELD(backend_options.tuning_folder), "", 0, 0, NULL,
      "folder in which cuda keeps what it tuned, for later runs; default: ~/.cache/dawn9 (or $XDG_CACHE_HOME/dawn9)"},
     {"cpu_level", D9_OPTION_TEXT, FIELD(backend_options.cpu_level), "auto", 0, 0,
      "auto|plain|avx2|avx512|avx512-bf16|amx|v3|v4|v4bf16",

@@ -26,16 +26,16 @@ typedef struct score_sums {
     int64_t occurring;
 } score_sums;
 
-static void add_scores(score_sums *mean, d9_class_scores own, bool occurs) {
-    mean->sum.precision += own.precision; /* zeros if the class does not occur */
-    mean->sum.recall += own.recall;
-    mean->sum.f1 += own.f1;
-    mean->occurring += occurs;
+static void add_scores(score_sums *sums, d9_class_scores own, bool occurs) {
+    sums->sum.precision += own.precision; /* zeros if the class does not occur */
+    sums->sum.recall += own.recall;
+    sums->sum.f1 += own.f1;
+    sums->occurring += occurs;
 }
 
-static d9_class_scores mean_scores(const score_sums *mean) {
-    const double count = mean->occurring ? (double)mean->occurring : 1;
-    return (d9_class_scores){mean->sum.precision / count, mean->sum.recall / count, mean->sum.f1 / count};
+static d9_class_scores mean_scores(const score_sums *sums) {
+    const double count = sums->occurring ? (double)sums->occurring : 1;
+    return (d9_class_scores){sums->sum.precision / count, sums->sum.recall / count, sums->sum.f1 / count};
 }
 
 d9_class_scores d9_confusion_macro(const d9_confusion *matrix) {

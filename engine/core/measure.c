@@ -86,7 +86,7 @@ static double cross_entropy(const double *row, int64_t classes, int32_t label) {
 
 /* exp of the mean cross-entropy. Samples with label -1 do not count. */
 static d9_status perplexity(d9_context *context, const d9_evaluated *all, double *score, double *by_label) {
-    double loss = all->logits ? 0 : all->loss, counted = all->logits ? 0 : all->counted;
+    double loss = all->logits ? 0 : all->loss, counted = all->logits ? 0 : all->loss_count;
     (void)context;
     (void)by_label;
     for (int64_t i = 0; all->logits && i < all->samples; i++) {
@@ -133,7 +133,7 @@ static const char *field_text(const d9_measure *measure, const char *name, size_
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         if (strlen(fields[i].name) != length || memcmp(fields[i].name, name, length) != 0) continue;
         if (strncmp(name, "effect", 6) != 0) return fields[i].text;
-        snprintf(own, FIELD_BYTES, "%g%s", measure->effect, fields[i].text);
+        snprintf(own, FIELD_BYTES, "%g%s", measure->detectable_difference, fields[i].text);
         return own;
     }
     return "";
@@ -175,9 +175,9 @@ static const d9_measure measures[D9_MEASURE_COUNT] = {
      .by_class = true,
      .log_axis = true,
      .maximum = 100,
-     .fault = "has an accuracy outside 0 to 100",
+     .illegal_score_message = "has an accuracy outside 0 to 100",
      .target = 94,
-     .effect = 0.1,
+     .detectable_difference = 0.1,
      .digits = 2,
      .compute = accuracy},
     {.name = "auc",
@@ -193,9 +193,9 @@ static const d9_measure measures[D9_MEASURE_COUNT] = {
      .higher_is_better = true,
      .by_label = true,
      .maximum = 1,
-     .fault = "has an AUC outside 0 to 1",
+     .illegal_score_message = "has an AUC outside 0 to 1",
      .target = 0.8,
-     .effect = 0.001,
+     .detectable_difference = 0.001,
      .digits = 4,
      .compute = auc},
     {.name = "perplexity",
@@ -209,9 +209,9 @@ static const d9_measure measures[D9_MEASURE_COUNT] = {
      .points = "",
      .brief_points = "",
      .maximum = INFINITY,
-     .fault = "has a negative perplexity",
+     .illegal_score_message = "has a negative perplexity",
      .target = 100,
-     .effect = 1,
+     .detectable_difference = 1,
      .digits = 2,
      .compute = perplexity},
 };

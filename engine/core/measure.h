@@ -10,7 +10,8 @@ typedef struct d9_evaluated {
     const double *logits;  /* (samples, classes), without NaN */
     const int32_t *labels; /* (samples): the class; -1: left out of perplexity; for AUC bit c: the sample has label c */
     int64_t samples, classes;
-    double loss, counted; /* sum of the cross-entropies, natural logarithm, and their number; read if logits is NULL */
+    double loss,
+        loss_count; /* sum of the cross-entropies, natural logarithm, and their number; read if logits is NULL */
 } d9_evaluated;
 
 typedef struct d9_measure {
@@ -23,14 +24,14 @@ typedef struct d9_measure {
     const char *points;               /* unit of a difference: "percentage points", or "" */
     const char *brief_points;         /* short form of `points`, with a leading space: " points", or "" */
     bool higher_is_better;
-    bool by_class;           /* each sample has one class, so results can be broken down by class */
-    bool by_label;           /* each label has a score, and the score of the network is their mean */
-    bool log_axis;           /* plots may use a logarithmic axis of 100 - score */
-    double minimum, maximum; /* legal scores */
-    const char *fault;       /* message about a record whose score is not legal */
-    double target;           /* default of the configuration key `target` */
-    double effect;           /* difference of scores; reports estimate the number of seeds needed to detect it */
-    int digits;              /* digits after the decimal point in texts for people */
+    bool by_class;                     /* each sample has one class, so results can be broken down by class */
+    bool by_label;                     /* each label has a score, and the score of the network is their mean */
+    bool log_axis;                     /* plots may use a logarithmic axis of 100 - score */
+    double minimum, maximum;           /* legal scores */
+    const char *illegal_score_message; /* message about a record whose score is not legal */
+    double target;                     /* default of the configuration key `target` */
+    double detectable_difference; /* difference of scores; reports estimate the number of seeds needed to detect it */
+    int digits;                   /* digits after the decimal point in texts for people */
     /* Computes the score; NAN if it is undefined. If the measure has by_label, `by_label` (classes; NULL: not wanted)
      * receives the score of each label: NAN if it is undefined, and the mean leaves that label out. D9_DEVICE: out of
      * memory. */

@@ -24,7 +24,7 @@ typedef struct class_folder {
 typedef struct tree {
     int64_t count, files; /* number of classes, and of files in all classes */
     class_folder *classes;
-    bool known; /* the classes are those of a model, with or without files */
+    bool from_model; /* the classes are those of a model, with or without files */
 } tree;
 
 typedef struct moved_files { /* files moved to the other part, in which their class had none */
@@ -150,7 +150,7 @@ static d9_status read_tree(d9_context *context, d9_arena *arena, const d9_datase
     d9_listing listing;
     D9_TRY(d9_listing_read(context, arena, root, &listing));
     D9_TRY(D9_ARENA_ALLOCATE(context, arena, listing.count, &tree->classes));
-    tree->count = tree->files = 0, tree->known = false;
+    tree->count = tree->files = 0, tree->from_model = false;
     for (int64_t i = 0; i < listing.count; i++) {
         class_folder *class = &tree->classes[tree->count];
         if (!is_class(kind, listing.entries[i].name)) continue;
@@ -269,7 +269,7 @@ static int64_t find_class(const tree *classes, const char *name) { /* -1: there 
 static d9_status number_as_known(d9_context *context, d9_arena *arena, const d9_provenance *known, const char *root,
                                  const tree *found, tree *numbered) {
     d9_status status;
-    *numbered = (tree){.count = known->classes, .files = found->files, .known = true};
+    *numbered = (tree){.count = known->classes, .files = found->files, .from_model = true};
     D9_TRY(D9_ARENA_ALLOCATE(context, arena, known->classes, &numbered->classes));
     for (int64_t c = 0; c < known->classes; c++) numbered->classes[c].name = known->class_names[c];
     for (int64_t i = 0; i < found->count; i++) {
@@ -296,7 +296,7 @@ static d9_status list_given_split(d9_context *context, d9_arena *arena, const tr
         const int64_t label = find_class(classes, class->name);
         if (label < 0)
             D9_TRY(d9_fail(context, D9_DATA, "%s/%s: a class that %s does not have", root, class->name,
-                           classes->known ? "the model" : "train/"));
+                           classes->from_model ? "the model" : "train/"));
         for (int64_t j = 0; j < class->count; j++) add_file(list, class->paths[j], label);
     }
 done:
@@ -413,7 +413,8 @@ d9_status d9_classes_load(d9_context *context, d9_arena *arena, const d9_dataset
                           const d9_file_kind *kind, d9_dataset *dataset, d9_class_files files[D9_PARTS]) {
     d9_status status = D9_OK;
     const d9_provenance *known = options->known;
-    const bool same_kind = dataset->tokens == (options->words != NULL); /* false: d9_description_apply will fail */
+    const bool same_kind =
+        dataset->tokens == (options->known_vocabulary != NULL); /* false: d9_description_apply will fail */
     const bool named = known && known->class_names && !kind->classes && same_kind;
     const char *part[D9_PARTS], *root;
     tree found, classes;

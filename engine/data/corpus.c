@@ -3,9 +3,9 @@
  *
  * A byte order mark at the beginning of a file is skipped. Words are separated by ASCII white space, as by Python's
  * bytes.split(), and each line ends with the word "<eos>". Tokens number the words in the order of their first place in
- * the three files, as pytorch/examples/word_language_model does: "a b\na\n" is 0 1 2 0 2. With options->words, a word
- * that the model does not have becomes its "<unk>", or is an error without one. With options->validation, the
- * validation part is also the test part. */
+ * the three files, as pytorch/examples/word_language_model does: "a b\na\n" is 0 1 2 0 2. With
+ * options->known_vocabulary, a word that the model does not have becomes its "<unk>", or is an error without one. With
+ * options->validation, the validation part is also the test part. */
 #include <stdio.h>
 #include <string.h>
 
@@ -30,8 +30,9 @@ d9_status d9_corpus_describe(d9_context *context, const d9_dataset_options *opti
         return d9_fail(context, D9_USAGE, "data.vocabulary %lld: %s keeps all words; leave the default, %d",
                        (long long)options->vocabulary_size, options->name, D9_VOCABULARY_DEFAULT);
     dataset->stream = true;
-    dataset->vocabulary.count =
-        options->words ? options->words->count : 2; /* a word and "<eos>", the fewest that a usable corpus has */
+    dataset->vocabulary.count = options->known_vocabulary
+                                    ? options->known_vocabulary->count
+                                    : 2; /* a word and "<eos>", the fewest that a usable corpus has */
     return d9_describe_tokens(context, options, dataset);
 }
 
@@ -175,7 +176,7 @@ d9_status d9_corpus_load(d9_context *context, const d9_dataset_options *options,
     d9_status status;
     corpus corpus = {.context = context, .dataset = dataset};
     D9_TRY(d9_corpus_describe(context, options, dataset));
-    D9_TRY(copy_model_words(&corpus, options->words));
+    D9_TRY(copy_model_words(&corpus, options->known_vocabulary));
     D9_TRY(read_part(&corpus, options, folder, 0, &dataset->train));
     D9_TRY(read_part(&corpus, options, folder, 1, &dataset->valid));
     D9_TRY(read_part(&corpus, options, folder, 2, &dataset->test));

@@ -26,11 +26,11 @@ typedef struct d9_provenance {
     int rule;
     int64_t classes;                /* number of class_names; 0 in d9_dataset.provenance */
     const char *const *class_names; /* (classes); NULL: unknown */
-    uint64_t test;                  /* digest of the test images, independent of their order */
+    uint64_t test_digest;           /* digest of the test images, independent of their order */
     int64_t validation;             /* data.validation if it drew images by name (data/split.h); otherwise 0 */
     uint64_t validation_limit;      /* the highest draw of a validation image */
     int trained_count;
-    uint64_t trained[D9_TRAINED_MAX]; /* the lowest digests of training images, ascending */
+    uint64_t trained_digests[D9_TRAINED_MAX]; /* the lowest digests of training images, ascending */
     bool prepared_otherwise; /* data.image_size, data.fit or data.grey of the evaluation differs from the training, so
                                 digests of the same image differ; not recorded */
 } d9_provenance;
@@ -99,9 +99,10 @@ typedef struct d9_dataset_options {
                            resized to it, arrays must have it */
     int64_t length;     /* texts: number of tokens, the last ones of a longer text; streams: tokens of a step;
                            0: D9_LENGTH_DEFAULT */
-    int64_t vocabulary_size;    /* texts: largest number of tokens; 0: D9_VOCABULARY_DEFAULT */
-    const d9_vocabulary *words; /* texts, streams: of the model that is evaluated; NULL: made from the dataset */
-    int64_t largest_picture;    /* folder, labelled: size limit of an image in megapixels; 0: 64 */
+    int64_t vocabulary_size; /* texts: largest number of tokens; 0: D9_VOCABULARY_DEFAULT */
+    const d9_vocabulary
+        *known_vocabulary;   /* texts, streams: of the model that is evaluated; NULL: made from the dataset */
+    int64_t largest_picture; /* folder, labelled: size limit of an image in megapixels; 0: 64 */
     bool skip_damaged; /* folder, labelled, text, imdb: leave out files that cannot be decoded, with warnings that name
                           the first 50; labelled: also rows whose file is missing, of which 20 are named */
     bool skip_empty;   /* folder, text: leave out class folders without files, with a warning for each */

@@ -25,8 +25,8 @@ typedef struct picture {
 typedef struct pictures {
     int64_t count;
     int capacity;
-    picture *all;          /* (count) */
-    picture **named, **at; /* (count), sorted by `name` and by `below` */
+    picture *all;                 /* (count) */
+    picture **by_name, **by_path; /* (count), sorted by `name` and by `below` */
 } pictures;
 
 static d9_status add_folder(d9_context *context, d9_arena *arena, const char *folder, size_t root, const d9_walk *above,
@@ -61,11 +61,11 @@ static int by_path(const void *a, const void *b) {
 static d9_status find_pictures(d9_context *context, d9_arena *arena, const char *folder, pictures *found) {
     d9_status status;
     D9_TRY(add_folder(context, arena, folder, strlen(folder) + 1, NULL, found));
-    D9_TRY(D9_ARENA_ALLOCATE(context, arena, found->count, &found->named));
-    D9_TRY(D9_ARENA_ALLOCATE(context, arena, found->count, &found->at));
-    for (int64_t i = 0; i < found->count; i++) found->named[i] = found->at[i] = &found->all[i];
-    qsort(found->named, (size_t)found->count, sizeof *found->named, by_name);
-    qsort(found->at, (size_t)found->count, sizeof *found->at, by_path);
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, found->count, &found->by_name));
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, found->count, &found->by_path));
+    for (int64_t i = 0; i < found->count; i++) found->by_name[i] = found->by_path[i] = &found->all[i];
+    qsort(found->by_name, (size_t)found->count, sizeof *found->by_name, by_name);
+    qsort(found->by_path, (size_t)found->count, sizeof *found->by_path, by_path);
 done:
     return status;
 }
@@ -76,12 +76,12 @@ static picture *picture_of(const pictures *pictures, const char *file, const pic
     picture wanted = {.name = file, .below = file}, *key = &wanted;
     const size_t count = (size_t)pictures->count;
     *second = NULL;
-    picture **found = bsearch(&key, pictures->at, count, sizeof *pictures->at, by_path);
+    picture **found = bsearch(&key, pictures->by_path, count, sizeof *pictures->by_path, by_path);
     if (found) return *found;
-    found = bsearch(&key, pictures->named, count, sizeof *pictures->named, by_name);
+    found = bsearch(&key, pictures->by_name, count, sizeof *pictures->by_name, by_name);
     if (!found) return NULL;
-    picture **end = pictures->named + pictures->count;
-    while (found > pictures->named && !by_name(found - 1, found)) found--;
+    picture **end = pictures->by_name + pictures->count;
+    while (found > pictures->by_name && !by_name(found - 1, found)) found--;
     if (found + 1 < end && !by_name(found, found + 1)) *second = found[1];
     return *found;
 }

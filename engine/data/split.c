@@ -161,10 +161,10 @@ static void identify_part(const d9_dataset *dataset, const d9_split *split, bool
 static void fill_provenance(const identity *all, int64_t count, d9_provenance *own) {
     for (int64_t i = 0; i < count; i++) {
         if (all[i].test)
-            own->test += d9_digest_bytes(all[i].digest, &all[i].label, sizeof all[i].label);
+            own->test_digest += d9_digest_bytes(all[i].digest, &all[i].label, sizeof all[i].label);
         else if (own->trained_count < D9_TRAINED_MAX &&
-                 (own->trained_count == 0 || own->trained[own->trained_count - 1] != all[i].digest))
-            own->trained[own->trained_count++] = all[i].digest;
+                 (own->trained_count == 0 || own->trained_digests[own->trained_count - 1] != all[i].digest))
+            own->trained_digests[own->trained_count++] = all[i].digest;
     }
 }
 
@@ -196,8 +196,8 @@ static void count_trained(const identity *all, int64_t count, const d9_provenanc
     int k = 0;
     trained[0] = trained[1] = 0;
     for (int64_t i = 0; i < count; i++) {
-        while (k < known->trained_count && known->trained[k] < all[i].digest) k++;
-        if (k < known->trained_count && known->trained[k] == all[i].digest) trained[all[i].test]++;
+        while (k < known->trained_count && known->trained_digests[k] < all[i].digest) k++;
+        if (k < known->trained_count && known->trained_digests[k] == all[i].digest) trained[all[i].test]++;
     }
 }
 
@@ -231,7 +231,7 @@ static void warn_changed(d9_context *context, const d9_provenance *known, const 
                "data.image_size, data.fit or data.grey differs from the training of the model: it cannot be told "
                "whether it was trained on these images; %s",
                dataset->drawn ? "only the test part is evaluated" : "the test part is evaluated");
-    else if (known->rule != D9_SPLIT_BY_POSITION && known->test != dataset->provenance.test)
+    else if (known->rule != D9_SPLIT_BY_POSITION && known->test_digest != dataset->provenance.test_digest)
         d9_log(context, D9_LOG_WARNING,
                "the test %ss differ from those of the training: of a sample of %d training %ss %lld are now test %ss",
                noun, known->trained_count, noun, (long long)trained[1], noun);

@@ -1,7 +1,7 @@
 /* Texts as samples of tokens (data/vocabulary.h): a folder of class folders of .txt files.
  *
  * The vocabulary is made of the training texts, including those that are later held out for validation, but not those
- * of the test part (drawn, or test/) or of val/; options->words replaces it. */
+ * of the test part (drawn, or test/) or of val/; options->known_vocabulary replaces it. */
 #include "data/classes.h"
 
 #include <stdio.h>
@@ -21,7 +21,7 @@ d9_status d9_text_describe(d9_context *context, const d9_dataset_options *option
     if (tokens <= D9_TOKEN_WORDS || tokens > VOCABULARY_MAX)
         return d9_fail(context, D9_USAGE, "data.vocabulary %lld: must be %d to %d tokens", (long long)tokens,
                        D9_TOKEN_WORDS + 1, VOCABULARY_MAX);
-    dataset->vocabulary.count = options->words ? options->words->count : tokens;
+    dataset->vocabulary.count = options->known_vocabulary ? options->known_vocabulary->count : tokens;
     return d9_describe_tokens(context, options, dataset);
 }
 
@@ -70,7 +70,8 @@ static d9_status find_words(d9_context *context, d9_arena *arena, const d9_datas
     d9_status status;
     const d9_class_file **ordered;
     d9_bytes *texts;
-    if (options->words) return copy_vocabulary(context, &dataset->arena, options->words, &dataset->vocabulary);
+    if (options->known_vocabulary)
+        return copy_vocabulary(context, &dataset->arena, options->known_vocabulary, &dataset->vocabulary);
     D9_TRY(order_texts(context, arena, train, &ordered));
     D9_TRY(D9_ARENA_ALLOCATE(context, arena, train->count, &texts));
     for (int64_t i = 0; i < train->count; i++) texts[i] = (d9_bytes){ordered[i]->bytes, ordered[i]->size};

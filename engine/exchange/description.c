@@ -28,8 +28,9 @@ static json_t *hexadecimal_json(uint64_t number) { return json_sprintf("%016llx"
 
 static json_t *provenance_json(const d9_provenance *data) {
     json_t *root = json_pack("{s:i}", "split", data->rule), *trained = json_array();
-    for (int i = 0; i < data->trained_count; i++) json_array_append_new(trained, hexadecimal_json(data->trained[i]));
-    if (data->trained_count > 0) json_object_set_new(root, "test", hexadecimal_json(data->test));
+    for (int i = 0; i < data->trained_count; i++)
+        json_array_append_new(trained, hexadecimal_json(data->trained_digests[i]));
+    if (data->trained_count > 0) json_object_set_new(root, "test", hexadecimal_json(data->test_digest));
     if (data->validation > 0)
         json_object_set_new(
             root, "validation",
@@ -263,9 +264,9 @@ static bool read_provenance(const json_t *root, d9_provenance *data) {
         (d9_provenance){.rule = (int)json_integer_value(json_object_get(root, "split")), .trained_count = (int)count};
     bool fine = json_is_array(trained) && count <= D9_TRAINED_MAX;
     for (size_t i = 0; fine && i < count; i++)
-        fine = read_hexadecimal(json_array_get(trained, i), &data->trained[i]) &&
-               (i == 0 || data->trained[i - 1] < data->trained[i]);
-    if (count > 0) fine = fine && read_hexadecimal(json_object_get(root, "test"), &data->test);
+        fine = read_hexadecimal(json_array_get(trained, i), &data->trained_digests[i]) &&
+               (i == 0 || data->trained_digests[i - 1] < data->trained_digests[i]);
+    if (count > 0) fine = fine && read_hexadecimal(json_object_get(root, "test"), &data->test_digest);
     if (!validation) return fine;
     data->validation = json_integer_value(json_array_get(validation, 0));
     return fine && data->validation > 0 && read_hexadecimal(json_array_get(validation, 1), &data->validation_limit);

@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 typedef struct resnet {
-    int depth, stem;
+    int depth_choice, stem;
     int64_t width;
     bool zero_init_residual;
 } resnet;
@@ -27,7 +27,7 @@ static const struct variant {
     {{2, 2, 2, 2}, false}, {{3, 4, 6, 3}, false}, {{3, 4, 6, 3}, true}, {{3, 4, 23, 3}, true}, {{3, 8, 36, 3}, true}};
 
 static const d9_option options[] = {
-    {"depth", D9_OPTION_CHOICE, offsetof(resnet, depth), "18", 0, 0, "18|34|50|101|152",
+    {"depth", D9_OPTION_CHOICE, offsetof(resnet, depth_choice), "18", 0, 0, "18|34|50|101|152",
      "layers\n"
      "18: blocks of two 3x3 convolutions\n"
      "34: as 18\n"
@@ -75,7 +75,7 @@ static d9_status add_shortcut(const block *b, d9_value_id x, int64_t channels, i
 static d9_status add_block(const block *b, const resnet *self, d9_value_id x, int64_t width, int stride,
                            d9_value_id *y) {
     d9_status status;
-    const bool bottleneck = variants[self->depth].bottleneck;
+    const bool bottleneck = variants[self->depth_choice].bottleneck;
     const int64_t channels = bottleneck ? width * EXPANSION : width;
     const int last = bottleneck ? 3 : 2;
     char role[D9_NAME_SIZE];
@@ -111,7 +111,7 @@ static d9_status build(d9_context *context, const void *opaque, int64_t classes,
     /* 5 is the smallest side after the stem that every later stage still halves, rounded up: 5, 3, 2, 1. */
     D9_TRY(d9_parts_stem(context, graph, &stem, (d9_stem)self->stem, 5, x, self->width, &y));
     for (int s = 0; s < STAGES; s++)
-        for (int i = 0; i < variants[self->depth].blocks[s]; i++) {
+        for (int i = 0; i < variants[self->depth_choice].blocks[s]; i++) {
             char role[D9_NAME_SIZE];
             snprintf(role, sizeof role, "layer%d.%d", s + 1, i);
             const block b = {context, graph, role};

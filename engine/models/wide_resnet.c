@@ -15,7 +15,7 @@
 #include <stdio.h>
 
 typedef struct wide_resnet {
-    int depth;
+    int depth_choice;
     int64_t width;
     double dropout;
 } wide_resnet;
@@ -24,7 +24,7 @@ enum { GROUPS = 3, STEM = 16 /* output channels of the first convolution, and of
 
 /* The choice with index i has i + 1 blocks in each group: 6 (i + 1) + 4 layers. */
 static const d9_option options[] = {
-    {"depth", D9_OPTION_CHOICE, offsetof(wide_resnet, depth), "28", 0, 0, "10|16|22|28|34|40",
+    {"depth", D9_OPTION_CHOICE, offsetof(wide_resnet, depth_choice), "28", 0, 0, "10|16|22|28|34|40",
      "layers\n"
      "10: one block in each of the three groups\n"
      "16: two\n"
@@ -102,7 +102,7 @@ static d9_status build(d9_context *context, const void *opaque, int64_t classes,
     d9_value_id y;
     D9_TRY(d9_graph_conv(context, graph, "conv0", x, STEM, 3, 1, &y));
     for (int g = 0; g < GROUPS; g++)
-        for (int i = 0; i <= self->depth; i++) {
+        for (int i = 0; i <= self->depth_choice; i++) {
             char role[D9_NAME_SIZE];
             snprintf(role, sizeof role, "group%d.block%d", g, i);
             const block b = {context, graph, role};

@@ -53,7 +53,8 @@ d9_status d9_effective_yaml(const d9_config *config, d9_text *text) {
     if (!title) shown.title = "untitled";
     json_decref(title);
     if (shown.data.path && shown.data.path[0] == '/') shown.data.path = NULL;
-    if (shown.backend_options.choices && shown.backend_options.choices[0] == '/') shown.backend_options.choices = NULL;
+    if (shown.backend_options.tuning_folder && shown.backend_options.tuning_folder[0] == '/')
+        shown.backend_options.tuning_folder = NULL;
     shown.train.from = shown.train.from_sha256;
     d9_config_print(&shown, false, text);
     return d9_text_status(text);
@@ -159,7 +160,7 @@ static const char *object_fault(const json_t *object) {
         if (is_out_of_bounds(object, &(struct bound){measure->name, false, measure->minimum, measure->maximum, NULL}) ||
             is_out_of_bounds(object,
                              &(struct bound){measure->name_tta, false, measure->minimum, measure->maximum, NULL}))
-            return measure->fault;
+            return measure->illegal_score_message;
     for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++)
         if (is_out_of_bounds(object, &bounds[i])) return bounds[i].fault;
     return NULL;

@@ -18,7 +18,7 @@
 #include "report/figures.h"
 
 #define D9_REPORT_LEVEL 0.95 /* confidence level of the intervals in tables and plots */
-#define D9_REPORT_POWER 0.8  /* power for seeds_needed, whose effect size is measure->effect */
+#define D9_REPORT_POWER 0.8  /* power for seeds_needed, whose effect size is measure->detectable_difference */
 
 typedef struct d9_report_run {
     int arm; /* index; -1: no valid result, in a folder without experiment.json */
@@ -41,15 +41,15 @@ typedef struct d9_report_arm {
     double trained; /* mean of the trained epochs, fewer if runs stopped early; NAN: no finished run */
     double published_score, published_seconds, published_epochs; /* NAN: not published */
     const char *published_hardware;                              /* NULL: not given */
-    int asked;                                                   /* planned runs */
+    int planned;                                                 /* planned runs */
     const struct d9_report_arm *runs_of;                         /* first arm with all runs of this one, maybe itself */
     int count;                                                   /* finished runs */
     double *scores;                                              /* (count), sorted by seed */
     int64_t *seeds;                                              /* (count), ascending */
     d9_sample sample, seconds;                                   /* of the scores; of train_seconds */
     d9_estimate mean;
-    int64_t met; /* finished runs whose final score reached the target; `chance`: their share */
-    d9_proportion chance;
+    int64_t met; /* finished runs whose final score reached the target; `met_share`: their share */
+    d9_proportion met_share;
     /* Arm minus baseline. `difference` is paired by the seeds that both finished if there are at least two, otherwise
      * equal to `welch`, which is of all runs. */
     bool paired;
@@ -59,7 +59,8 @@ typedef struct d9_report_arm {
                       * false without a baseline */
     const struct d9_report_arm *comparison_of; /* the first arm that compares the same two sets of runs, maybe itself */
     double holm;                               /* p of `difference`, adjusted by Holm over all comparisons */
-    int64_t seeds_needed; /* per arm, for measure->effect and D9_REPORT_POWER; 0: unknown, or over a million */
+    int64_t seeds_needed; /* per arm, for measure->detectable_difference and D9_REPORT_POWER; 0: unknown, or over a
+                             million */
     int series;           /* index into report->series; arms that differ only in train.epochs share one */
     double epochs_saved;  /* epochs after which the curve of the baseline's series (else of the first arm's) reaches
                            * this score, minus `trained`; NAN: the curve does not reach the score, begins above it or
@@ -69,7 +70,7 @@ typedef struct d9_report_arm {
 typedef struct d9_report_series {
     const char *name; /* name of an arm, without train.epochs */
     const char *label;
-    int rank; /* 1..D9_REPORT_SERIES: colour in the plots; 0: grey */
+    int colour; /* 1..D9_REPORT_SERIES: number in the plots; 0: grey */
 } d9_report_series;
 enum { D9_REPORT_SERIES = 6, D9_REPORT_TABLES = 10, D9_REPORT_PLOTS = 12, D9_REPORT_CLASSES = 100 };
 enum { D9_REPORT_BAND_RUNS = 3 }; /* fewest runs whose interval is drawn as a band */

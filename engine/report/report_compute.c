@@ -31,7 +31,7 @@ static d9_status collect_runs(d9_context *context, d9_report *report, int index)
     d9_report_arm *arm = &report->arms[index];
     double *seconds, trained = 0;
     int timed = 0;
-    const size_t most = (size_t)arm->asked + 1;
+    const size_t most = (size_t)arm->planned + 1;
     D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, most, &arm->scores));
     D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, most, &arm->seeds));
     D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, most, &seconds));
@@ -76,7 +76,7 @@ void d9_report_mean(const d9_report *report, const double *scores, int count, d9
 static void describe_arm(d9_report *report, d9_report_arm *arm) {
     d9_sample_describe(arm->scores, arm->count, &arm->sample);
     d9_report_mean(report, arm->scores, arm->count, &arm->mean);
-    d9_proportion_estimate(arm->met, isnan(report->target) ? 0 : arm->count, D9_REPORT_LEVEL, &arm->chance);
+    d9_proportion_estimate(arm->met, isnan(report->target) ? 0 : arm->count, D9_REPORT_LEVEL, &arm->met_share);
     if (arm->count > report->most_seeds) report->most_seeds = arm->count;
 }
 
@@ -150,8 +150,9 @@ static d9_status compare_with_baseline(d9_context *context, d9_report *report, d
     d9_report_clip_difference(report, &arm->welch);
     if (deviation == 0 && arm->difference.estimate != 0)
         deviation = NAN; /* no variance was observed, but there may be some */
-    arm->seeds_needed = d9_seeds_needed(arm->paired ? D9_DESIGN_PAIRED : D9_DESIGN_TWO_SAMPLES, report->measure->effect,
-                                        deviation, 1 - D9_REPORT_LEVEL, D9_REPORT_POWER);
+    arm->seeds_needed =
+        d9_seeds_needed(arm->paired ? D9_DESIGN_PAIRED : D9_DESIGN_TWO_SAMPLES, report->measure->detectable_difference,
+                        deviation, 1 - D9_REPORT_LEVEL, D9_REPORT_POWER);
 done:
     return status;
 }
@@ -227,9 +228,9 @@ done:
     return status;
 }
 
-static void give_rank(d9_report *report, const d9_report_arm *arm, int *ranked) {
+static void give_colour(d9_report *report, const d9_report_arm *arm, int *coloured) {
     d9_report_series *series = &report->series[arm->series];
-    if (*ranked < D9_REPORT_SERIES && !series->rank) series->rank = ++*ranked;
+    if (*coloured < D9_REPORT_SERIES && !series->colour) series->colour = ++*coloured;
 }
 
 static double difference_size(const d9_report *report, const d9_report_arm *arm, int which) {
@@ -240,13 +241,13 @@ static double difference_size(const d9_report *report, const d9_report_arm *arm,
 
 /* Gives up to six series a colour: first those of baselines, then those of other arms, by descending size of the
  * difference; ties in the order of the experiment. */
-static void rank_series(d9_report *report) {
-    int ranked = 0;
+static void colour_series(d9_report *report) {
+    int coloured = 0;
     for (int a = 0; a < report->arm_count; a++)
         for (int b = 0; b < report->arm_count; b++)
-            if (report->arms[b].baseline == a) give_rank(report, &report->arms[a], &ranked);
+            if (report->arms[b].baseline == a) give_colour(report, &report->arms[a], &coloured);
     for (const d9_report_arm *arm = NULL; (arm = d9_report_next(report, difference_size, 0, arm));)
-        give_rank(report, arm, &ranked);
+        give_colour(report, arm, &coloured);
 }
 
 /* Fills the curve of a series: a point per arm with finished runs, its trained epochs (ascending) and d9_report_gain of
@@ -310,7 +311,7 @@ d9_status d9_report_compute(d9_context *context, d9_report *report) {
     for (int a = 0; a < report->arm_count; a++) D9_TRY(compare_with_baseline(context, report, &report->arms[a]));
     D9_TRY(adjust_p_values(context, report));
     set_run_differences(report);
-    rank_series(report);
+    colour_series(report);
     D9_TRY(set_epochs_saved(context, report));
 done:
     return status;

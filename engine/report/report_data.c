@@ -8,7 +8,7 @@
 
 #include "core/system.h"
 
-static int rank_of(const d9_report *report, int arm) { return report->series[report->arms[arm].series].rank; }
+static int colour_of(const d9_report *report, int arm) { return report->series[report->arms[arm].series].colour; }
 
 static void add_numbers(d9_text *text, const double *numbers, size_t count) {
     for (size_t i = 0; i < count; i++) {
@@ -29,7 +29,7 @@ static void begin_row(d9_text *text, int number, const char *label) {
 }
 
 static void begin_run_row(d9_text *text, const d9_report *report, const d9_report_run *run) {
-    begin_row(text, rank_of(report, run->arm), report->arms[run->arm].label);
+    begin_row(text, colour_of(report, run->arm), report->arms[run->arm].label);
     d9_text_add(text, "\t%lld", (long long)run->seed);
 }
 
@@ -98,7 +98,7 @@ d9_status d9_report_score_runs(const d9_report *report, d9_text *text) {
 static void add_mean(const d9_report *report, int arm, double epoch, const d9_estimate *mean, int runs, d9_text *text) {
     const d9_report_arm *one = &report->arms[arm];
     const bool band = runs >= D9_REPORT_BAND_RUNS;
-    begin_row(text, rank_of(report, arm), report->sweep ? report->series[one->series].label : one->label);
+    begin_row(text, colour_of(report, arm), report->sweep ? report->series[one->series].label : one->label);
     ADD_NUMBERS(text, epoch, mean->estimate, band ? mean->low : NAN, band ? mean->high : NAN);
     d9_text_add(text, "\n");
 }
@@ -175,7 +175,7 @@ d9_status d9_report_score_published(const d9_report *report, d9_text *text) {
     for (int a = 0; a < report->arm_count; a++) {
         const d9_report_arm *arm = &report->arms[a];
         if (isnan(arm->published_score) || isnan(arm->published_epochs)) continue;
-        begin_row(text, rank_of(report, a), arm->label);
+        begin_row(text, colour_of(report, a), arm->label);
         ADD_NUMBERS(text, arm->published_epochs, arm->published_score);
         d9_text_add(text, "\n");
     }

@@ -75,7 +75,7 @@ static void set_legend(const drawing *drawing, int curves) {
     const d9_report *report = drawing->report;
     int longest = 0;
     for (int s = 0; s < report->series_count; s++)
-        if (report->series[s].rank > 0 && (int)strlen(report->series[s].label) > longest)
+        if (report->series[s].colour > 0 && (int)strlen(report->series[s].label) > longest)
             longest = (int)strlen(report->series[s].label);
     const int fit = 828 / (75 + 8 * longest), columns = fit < 1 ? 1 : fit > 3 ? 3 : fit;
     const int entries = curves > 1 ? curves : 0, rows = (entries + columns - 1) / columns;
@@ -88,15 +88,15 @@ static void set_legend(const drawing *drawing, int curves) {
 
 static void add_common_settings(const drawing *drawing) {
     const d9_report *report = drawing->report;
-    int ranked = 0;
-    for (int s = 0; s < report->series_count; s++) ranked += report->series[s].rank > 0;
-    set_legend(drawing, ranked + (ranked < report->series_count));
-    d9_text_add(drawing->settings, "label_max = %d\nseries = %d\nothers = %d\narray name[%d] = [", LABEL_MAX, ranked,
-                report->series_count - ranked, ranked);
-    for (int rank = 1; rank <= ranked; rank++) {
+    int coloured = 0;
+    for (int s = 0; s < report->series_count; s++) coloured += report->series[s].colour > 0;
+    set_legend(drawing, coloured + (coloured < report->series_count));
+    d9_text_add(drawing->settings, "label_max = %d\nseries = %d\nothers = %d\narray name[%d] = [", LABEL_MAX, coloured,
+                report->series_count - coloured, coloured);
+    for (int colour = 1; colour <= coloured; colour++) {
         int s = 0;
-        while (report->series[s].rank != rank) s++;
-        d9_text_add(drawing->settings, rank > 1 ? ", " : "");
+        while (report->series[s].colour != colour) s++;
+        d9_text_add(drawing->settings, colour > 1 ? ", " : "");
         add_quoted(drawing->settings, report->series[s].label);
     }
     d9_text_add(drawing->settings, "]\n");
@@ -132,7 +132,8 @@ static void set_score_axis(const drawing *drawing, const char *name, range range
     const double wrong = beyond - range.low, least = beyond - range.high, ratio = wrong / least;
     const d9_measure *measure = drawing->report->measure;
     const bool bent = measure->log_axis && ratio > 3;
-    const double margin = 0.06 * fmax(range.high - range.low, 5 * measure->effect), factor = pow(ratio, 0.06);
+    const double margin = 0.06 * fmax(range.high - range.low, 5 * measure->detectable_difference),
+                 factor = pow(ratio, 0.06);
     const double low = bent ? beyond - wrong * factor : range.low - margin,
                  high = bent ? beyond - least / factor : range.high + margin;
     d9_text_add(drawing->settings, "%s_low = %.10g\n%s_high = %.10g\n%s_bent = %d\n", name, fmax(low, -1), name, high,

@@ -282,7 +282,7 @@ static d9_status read_listed_runs(d9_context *context, d9_report *report, const 
             D9_TRY(fail_experiment(context, report, "a run has no arm, seed or folder"));
         D9_TRY(copy_text(context, report, folder, &run->folder));
         report->run_count++;
-        report->arms[run->arm].asked++;
+        report->arms[run->arm].planned++;
         D9_TRY(read_run(context, report, run, &report->arms[run->arm]));
     }
     if (report->not_started > LISTED_NOT_STARTED)
@@ -385,9 +385,9 @@ static d9_status place_run(d9_context *context, d9_report *report, d9_report_run
         if (other->result && strcmp(report->arms[other->arm].config_hash, hash) == 0 && same_data(run, other))
             run->arm = other->arm;
     d9_report_arm *arm = &report->arms[run->arm];
-    arm->asked++;
+    arm->planned++;
     if (run->arm < report->arm_count) goto done;
-    *arm = (d9_report_arm){.baseline = -1, .asked = 1, .edits = "", .config_hash = hash};
+    *arm = (d9_report_arm){.baseline = -1, .planned = 1, .edits = "", .config_hash = hash};
     report->arm_count++;
     if (isnan(report->target)) report->target = d9_json_real(run->result, "target");
     if (!report->title) D9_TRY(copy_text(context, report, title, &report->title));

@@ -81,9 +81,9 @@ static d9_status make_arms_table(d9_context *context, d9_report *report) {
                        d9_real_cell(arm->mean.high), d9_real_cell(arm->sample.deviation),
                        d9_real_cell(ranges ? arm->sample.minimum : NAN),
                        d9_real_cell(ranges ? arm->sample.maximum : NAN), d9_real_cell(arm->count),
-                       d9_real_cell(arm->asked), d9_real_cell(arm->published_score),
-                       d9_real_cell(aimed ? (double)arm->met : NAN), d9_real_cell(arm->chance.share),
-                       d9_real_cell(arm->chance.low), d9_real_cell(arm->chance.high), d9_real_cell(arm->trained),
+                       d9_real_cell(arm->planned), d9_real_cell(arm->published_score),
+                       d9_real_cell(aimed ? (double)arm->met : NAN), d9_real_cell(arm->met_share.share),
+                       d9_real_cell(arm->met_share.low), d9_real_cell(arm->met_share.high), d9_real_cell(arm->trained),
                        d9_real_cell(arm->seconds.mean), d9_real_cell(arm->published_seconds),
                        d9_text_cell(arm->published_hardware), d9_text_cell(arm->edits));
     }

@@ -76,8 +76,9 @@ static void judge_pair(const d9_report *report, const d9_report_arm *arm, d9_tex
     if (arm->seeds_needed > MANY_SEEDS)
         d9_text_add(text, " These seeds are too few to estimate how many would be needed.");
     else if (arm->seeds_needed > arm->compared)
-        d9_text_add(text, " Detecting %.4g%s would take about %lld seeds in each arm.", report->measure->effect,
-                    report->measure->brief_points, (long long)arm->seeds_needed);
+        d9_text_add(text, " Detecting %.4g%s would take about %lld seeds in each arm.",
+                    report->measure->detectable_difference, report->measure->brief_points,
+                    (long long)arm->seeds_needed);
 }
 
 /* ---- many comparisons ---- */

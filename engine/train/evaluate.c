@@ -371,10 +371,10 @@ static d9_status evaluate_stream(d9_session *session, d9_evaluation *evaluation)
     D9_TRY(d9_session_write(session, D9_BUFFER_METRICS, kept));
     if (!isfinite(metrics[0]))
         D9_TRY(d9_fail(session->context, D9_NONFINITE, "the loss of the evaluation is not finite"));
-    const d9_evaluated all = {.loss = metrics[0], .counted = metrics[1]};
+    const d9_evaluated all = {.loss = metrics[0], .loss_count = metrics[1]};
     D9_TRY(session->program.measure->compute(session->context, &all, &evaluation->score, NULL));
     D9_TRY(check_score(session, evaluation->score));
-    evaluation->loss = all.loss / all.counted;
+    evaluation->loss = all.loss / all.loss_count;
     evaluation->score_tta = evaluation->score;
 done:
     return status;

@@ -56,7 +56,7 @@ d9_status d9_config_dataset(d9_context *context, const d9_config *config, const 
                             const d9_vocabulary *words, d9_dataset **dataset) {
     d9_dataset_options wanted = dataset_options(config);
     wanted.known = known;
-    wanted.words = words;
+    wanted.known_vocabulary = words;
     return d9_dataset_load(context, &wanted, dataset);
 }
 
@@ -67,7 +67,7 @@ static d9_status open_device(d9_session *session, const d9_session_options *opti
         .threads = d9_threads_limit(session->context, config->threads, d9_parallel_sharers(options->parallel)),
         .fuse = config->backend_options.fuse,
         .tune = (d9_tune)config->backend_options.tune,
-        .choices_folder = config->backend_options.choices,
+        .choices_folder = config->backend_options.tuning_folder,
         .cpu_level = config->backend_options.cpu_level,
         .loss_scale = config->backend_options.loss_scale,
         .loss_scale_every = config->backend_options.loss_scale_every,

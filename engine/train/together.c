@@ -18,7 +18,7 @@ d9_status d9_together_check_same_run(d9_session *session, const d9_train_options
     shown.seed = (int64_t)session->seed;
     shown.backend = session->backend->name;
     shown.precision = session->program.precision->name;
-    shown.data.path = shown.backend_options.choices = NULL;
+    shown.data.path = shown.backend_options.tuning_folder = NULL;
     shown.train.from = shown.train.from_sha256;
     d9_config_print(&shown, false, &text);
     d9_text_add(&text, "digest of the data: %s\nversion of dawn9: %s %s\n", d9_session_data_digest(session),

@@ -625,9 +625,9 @@ static d9_status finish(d9_context *context, run *self) {
     result->epoch_to_target = d9_epoch_to_target(result);
     snprintf(result->data_digest, sizeof result->data_digest, "%s", d9_session_data_digest(session));
     result->no_test = session->dataset->no_test;
-    if (session->dataset->provenance.test)
+    if (session->dataset->provenance.test_digest)
         snprintf(result->test_digest, sizeof result->test_digest, "%016llx",
-                 (unsigned long long)session->dataset->provenance.test);
+                 (unsigned long long)session->dataset->provenance.test_digest);
     result->timeline = &session->timeline;
     if (self->writes) D9_TRY(write_record_or_checkpoint(context, self));
     if (!keeps_best(self)) D9_TRY(call_kept(self));

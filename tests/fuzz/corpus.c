@@ -55,7 +55,7 @@ static void check_part(fuzz_fixture *bench, const d9_dataset *dataset, int part,
  * others and `unknown` is -1, the corpus must be rejected. */
 static void check_model(fuzz_fixture *bench, const d9_dataset *own, const d9_vocabulary *model, int32_t kept,
                         int32_t unknown) {
-    const d9_dataset_options options = {.name = "corpus", .path = "data", .words = model};
+    const d9_dataset_options options = {.name = "corpus", .path = "data", .known_vocabulary = model};
     d9_dataset *dataset = NULL;
     const d9_status status = d9_dataset_load(&bench->context, &options, &dataset);
     const bool all = kept >= own->vocabulary.count;

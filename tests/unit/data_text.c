@@ -132,7 +132,8 @@ TEST_WITH(const char *folder, words_of_a_model_are_kept, run_folder_set_up) {
     static const expected rows[] = {{"train/neg/0_1", 0, {1, 2, 4, 5, 2, 4, 0}}, {"test/neg/0_1", 0, {1, 5, 2, 2, 2}}};
     char built[D9_DIGEST_DIGITS + 1], given[D9_DIGEST_DIGITS + 1];
     write_reviews(folder);
-    d9_dataset *dataset = run_data(folder, (d9_dataset_options){.name = "imdb", .length = 7, .words = &model});
+    d9_dataset *dataset =
+        run_data(folder, (d9_dataset_options){.name = "imdb", .length = 7, .known_vocabulary = &model});
     assert_int_equal(dataset->vocabulary.count, 6);
     check_tokens(dataset, rows, 2);
     d9_dataset_digest(dataset, given);
@@ -245,12 +246,12 @@ TEST_WITH(const char *folder, a_corpus_is_a_stream_of_words, run_folder_set_up) 
     assert_ints(dataset->vocabulary.count, 7, dataset->classes, 7);
     for (int i = 0; i < 7; i++) assert_string_equal(dataset->vocabulary.words[i], words[i]);
 
-    dataset = run_data(folder, (d9_dataset_options){.name = "wikitext2", .words = &model});
+    dataset = run_data(folder, (d9_dataset_options){.name = "wikitext2", .known_vocabulary = &model});
     check_stream(&dataset->train, by_model, 8);
     d9_context_clear(&context);
     dataset = run_data(folder, (d9_dataset_options){.name = "wikitext2", .check = true});
     assert_rejection(d9_dataset_verify(&context, dataset), D9_DATA, "train.txt: SHA-1 863f29c46ef9 fetch wikitext2");
-    run_data_rejected(folder, (d9_dataset_options){.name = "corpus", .words = &without}, D9_DATA,
+    run_data_rejected(folder, (d9_dataset_options){.name = "corpus", .known_vocabulary = &without}, D9_DATA,
                       "train.txt The <unk>");
     dataset = run_data(folder, (d9_dataset_options){.name = "corpus", .validation = 1}); /* evaluates valid.txt */
     assert_ptr_equal(dataset->test.images, dataset->valid.images);

@@ -83,7 +83,7 @@ TEST(perplexity_of_equal_logits_is_the_number_of_classes) {
     assert_true(fabs(score_of("perplexity", &all, NULL) - 5) <= 1e-12);
     logits[4] += log(4); /* the label now has the probability 4/8, that of the other sample 1/5: sqrt(2 * 5) */
     assert_true(fabs(score_of("perplexity", &all, NULL) - sqrt(10)) <= 1e-12);
-    const d9_evaluated summed = {.loss = 700 * log(33), .counted = 700};
+    const d9_evaluated summed = {.loss = 700 * log(33), .loss_count = 700};
     assert_true(fabs(score_of("perplexity", &summed, NULL) - 33) <= 1e-9);
 }
 

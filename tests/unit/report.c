@@ -210,7 +210,7 @@ REPORT_TEST(test_differences_are_paired_by_seed) {
     NEAR(same->holm, adjusted[1]);
     assert_true(isnan(base->holm) && isnan(base->difference.estimate));
     assert_int_equal(base->met, 2);
-    NEAR(base->chance.share, 0.5);
+    NEAR(base->met_share.share, 0.5);
     assert_int_equal(better->met, 4);
     NEAR(report->runs[4].difference, high[0] - low[0]); /* compared with the run of the same seed */
     assert_int_equal(report->runs[11].seed, 7);
