@@ -16,7 +16,7 @@ search:
     model.channels: [4, {whole: [4, 8, 2]}, 8, 8]
     tricks.cutout: {choice: [off, {size: 4}]}
 YAML
-runs_of() { (cd "$1/runs" && grep -h '"params_sha256"' /dev/null */seed*/result.json | paste -d ' ' - - && ls -d */seed*) | LC_ALL=C sort; }
+runs_of() { (cd "$1/runs" && grep -H '"params_sha256"' /dev/null */seed*/result.json && ls -d */seed*) | LC_ALL=C sort; }
 
 # ---- dry run ----
 before=$(listing)
@@ -91,7 +91,7 @@ same calm.txt again.txt "a killed search ended with other runs: $(diff calm.txt 
 
 # ---- two workers: every trial is begun, runs of seed 1 have the same numbers ----
 prints '^search     7 of 7 trials begun' "$dawn9" experiment short.yaml --out two --workers 2
-grep 'seed1/' calm.txt >calm1.txt
+grep 'seed1/' calm.txt >calm1.txt || fail "no run of seed 1: $(cat calm.txt)"
 runs_of two | grep 'seed1/' | cmp -s calm1.txt - || fail "two workers: other numbers of seed 1"
 [ -n "$(ls -d two/runs/*/seed2)" ] && [ -z "$(find two -name lock -o -name '*.partial')" ] || fail "no promotion, or left behind: $(find two)"
 

@@ -125,7 +125,7 @@ static void note_first_layer_row(void *user, const d9_verify_row *row) {
     first_layer_rows *rows = user;
     if (!strstr(row->name, "conv+") && !strstr(row->name, "+conv_backward")) return;
     *(strstr(row->name, "backward") ? &rows->backward : &rows->forward) += !row->passed;
-    rows->worst = fmax(rows->worst, row->error / row->limit);
+    rows->worst = test_larger(rows->worst, row->error / row->limit);
 }
 
 static void plant_nothing(d9_node *node) { (void)node; }

@@ -79,8 +79,7 @@ void run_folder_make(char folder[RUN_PATH_BYTES]) {
 }
 
 static const char *path_in(const char *folder, const char *name, char path[RUN_PATH_BYTES]) {
-    if (snprintf(path, RUN_PATH_BYTES, "%.400s/%.100s", folder, name) >= RUN_PATH_BYTES)
-        fail_msg("%s is too long", folder);
+    if (snprintf(path, RUN_PATH_BYTES, "%s/%s", folder, name) >= RUN_PATH_BYTES) fail_msg("%s is too long", folder);
     return path;
 }
 
@@ -362,7 +361,7 @@ void run_steps(d9_session *session, int64_t from, int64_t until) {
 
 double run_distance(const double *a, const double *b, int64_t count) {
     double most = 0;
-    for (int64_t i = 0; i < count; i++) most = fmax(most, fabs(a[i] - b[i]));
+    for (int64_t i = 0; i < count; i++) most = test_larger(most, fabs(a[i] - b[i]));
     return most;
 }
 

@@ -111,7 +111,7 @@ void run_session_rejected(const d9_config *config, const char *words);
 
 /* Trains from step `from` to before step `until`. */
 void run_steps(d9_session *session, int64_t from, int64_t until);
-/* The largest absolute difference of two elements with the same index. */
+/* The largest absolute difference of two elements with the same index; NaN if any difference is NaN. */
 double run_distance(const double *a, const double *b, int64_t count);
 
 /* Trains the network of configs/fewest94.yaml, with fewer channels, for eight steps: two each on synthetic images of

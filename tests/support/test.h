@@ -95,6 +95,8 @@ void assert_words(const char *message, const char *words);
 /* Two finite numbers must differ by at most tolerance * (1 + |want|). */
 #define assert_within(got, want, tolerance) test_within(#got, got, want, tolerance)
 void test_within(const char *what, double got, double want, double tolerance);
+/* The larger number, but NaN if either is NaN, which fmax ignores. */
+static inline double test_larger(double a, double b) { return isnan(a) || a >= b ? a : b; }
 /* The call must return D9_OK; otherwise the test fails with the context's message. */
 #define OK(call) test_ok(&context, call)
 void test_ok(const d9_context *of, d9_status status);

@@ -363,25 +363,44 @@ TEST_WITH(dawn9_context *context, predicts_the_most_likely_of_several_labels, se
     dawn9_model_free(model);
 }
 
-static void *predict_often(void *model) {
-    static const uint8_t images[TEST * PIXELS];
+typedef struct caller { /* a thread's images, and what one call alone predicts for them */
+    dawn9_model *model;
+    uint8_t images[TEST * PIXELS];
+    int32_t labels[TEST];
+    float probabilities[TEST * CLASSES];
+} caller;
+
+static void *predict_often(void *user) { /* in batches of various sizes; returns NULL if all predictions are right */
+    const caller *c = user;
     intptr_t failures = 0;
     for (int i = 0; i < 15; i++) {
         int32_t labels[TEST];
-        failures +=
-            dawn9_predict(model, images, 1 + 17 * i % TEST, labels, NULL) != DAWN9_OK; /* batches of various sizes */
+        float probabilities[TEST * CLASSES];
+        const size_t count = 1 + 17 * (size_t)i % TEST;
+        failures += dawn9_predict(c->model, c->images, (int64_t)count, labels, probabilities) != DAWN9_OK ||
+                    memcmp(labels, c->labels, count * sizeof *labels) != 0 ||
+                    memcmp(probabilities, c->probabilities, count * CLASSES * sizeof *probabilities) != 0;
     }
     return (void *)failures;
 }
 
 TEST_WITH(dawn9_context *context, threads_take_turns_with_a_model, set_up) {
     enum { THREADS = 4 };
+    static caller callers[THREADS];
     dawn9_model *model;
     pthread_t threads[THREADS];
     void *failures;
     dawn9_config *config = parse(context, (const char *const[]){"train.epochs=0.3", NULL});
     assert_ok(context, dawn9_train(context, config, NULL, NULL, &model));
-    for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_create(&threads[i], NULL, predict_often, model), 0);
+    for (int i = 0; i < THREADS; i++) {
+        caller *c = &callers[i];
+        c->model = model;
+        for (int k = 0; k < TEST * PIXELS; k++) c->images[k] = (uint8_t)(k * (2 * i + 3) + k / PIXELS * 31);
+        assert_ok(context, dawn9_predict(model, c->images, TEST, c->labels, c->probabilities));
+        if (i) assert_memory_not_equal(c->probabilities, callers[0].probabilities, sizeof c->probabilities);
+    }
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, predict_often, &callers[i]), 0);
     for (int i = 0; i < THREADS; i++) {
         assert_int_equal(pthread_join(threads[i], &failures), 0);
         assert_null(failures);

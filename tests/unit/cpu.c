@@ -126,6 +126,8 @@ static bool plan_is_accepted(fixture *f, op_case *c, const char *text) {
     return fits;
 }
 
+enum { ALGORITHMS = 24 };
+
 /* Lists every algorithm of the convolution with its times on one thread, because oneDNN's threads spin while they wait
  * for each other; returns their number. */
 static int list_algorithms(fixture *f, op_case *c, d9_choice_time *rows, int capacity) {
@@ -145,7 +147,6 @@ static int list_algorithms(fixture *f, op_case *c, d9_choice_time *rows, int cap
 /* Every algorithm must agree with the reference, with 27 channels and with 64, enough for Winograd, on random numbers
  * and then on small integers. */
 TEST(every_convolution_algorithm_agrees) {
-    enum { ALGORITHMS = 24 };
     fixture *f = *state;
     static const d9_op ops[] = {D9_OP_CONV, D9_OP_CONV_BACKWARD_DATA, D9_OP_CONV_BACKWARD_WEIGHT};
     int across = 0, blocked = 0, winograd = 0, own = 0, amx = 0, count = 0;
@@ -184,7 +185,20 @@ TEST(every_convolution_algorithm_agrees) {
 TEST(a_plan_that_does_not_fit_is_rejected) {
     fixture *f = *state;
     op_case c;
+    d9_choice_time rows[ALGORITHMS];
+    int across = 0;
     make_conv(&c, &context, D9_OP_CONV, D9_F32, 27, OP_FILL_RANDOM);
+    const int count = list_algorithms(f, &c, rows, ALGORITHMS);
+    for (int r = 0; r < count; r++) { /* the 8 images fit 8 times side by side, but not 16 times */
+        char text[160];
+        if (strncmp(rows[r].choice, "onednn x8 ", 10) != 0) continue;
+        snprintf(text, sizeof text, "conv\tconv\t%.95s\n", rows[r].choice);
+        assert_true(plan_is_accepted(f, &c, text));
+        snprintf(text, sizeof text, "conv\tconv\tonednn x16 %.95s\n", rows[r].choice + 10);
+        assert_false(plan_is_accepted(f, &c, text));
+        across++;
+    }
+    assert_int_equal(across, *f->library != 0);
     assert_false(plan_is_accepted(f, &c, "conv\tconv\tonednn x3 jit:unknown\n")); /* there is no x3 */
     assert_false(plan_is_accepted(f, &c, "conv\tconv\tfast\n"));
     assert_false(plan_is_accepted(f, &c, "conv\tconv\tonednn x99999999999999999999 a\n"));

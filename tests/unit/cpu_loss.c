@@ -126,9 +126,7 @@ static void check(const fixture *f, const d9_cpu *cpu, const d9_kernel_loss *s, 
     }
 }
 
-static void fill_nan(float *x, int64_t begin, int64_t count) {
-    memset(x + begin, 0xff, (size_t)(count - begin + GUARDS) * sizeof(float));
-}
+static void fill_nan(float *x, int64_t count) { memset(x, 0xff, (size_t)(count + GUARDS) * sizeof(float)); }
 
 /* bf16 gradients must be the rounded f32 ones, except denormals, which the rounding instruction flushes to zero. */
 static void run_bf16(fixture *f, const d9_kernel_loss *s, const d9_cpu *cpu, const double *weights) {
@@ -167,8 +165,8 @@ static void run_threads(fixture *f, const d9_kernel_loss *s, const d9_cpu_loops 
                          .loss = f->loss,
                          .dlogits = {threads == 1 ? f->first : f->dlogits, D9_KERNEL_F32},
                          .correct = &correct};
-        fill_nan(l.dlogits.data, 0, count);
-        fill_nan(f->loss, 0, rows);
+        fill_nan(l.dlogits.data, count);
+        fill_nan(f->loss, rows);
         if (threads > 1) l.logits = memcpy(l.dlogits.data, f->logits, (size_t)count * sizeof(float));
         assert_int_equal(d9_cpu_correct(&cpu, s, l.logits, l.labels), expected);
         d9_cpu_loss_run(&cpu, &l, NULL);
@@ -230,8 +228,8 @@ TEST(losses_of_nan_and_infinities_agree_with_the_formulas) {
                 f->labels[0] = p == 3 ? 0 : 5;
                 f->logits[places[p]] = values[v];
                 expect(f, &s, NULL);
-                fill_nan(f->loss, 0, 1);
-                fill_nan(f->dlogits, 0, s.classes);
+                fill_nan(f->loss, 1);
+                fill_nan(f->dlogits, s.classes);
                 d9_cpu_loss_run(&cpu,
                                 &(d9_cpu_loss){.shape = s,
                                                .logits = f->logits,

@@ -17,9 +17,13 @@ typedef struct bench { /* inputs, results and expected results (want_) of a shap
     uint32_t seed;
 } bench;
 
+static void fill_nan(float *a, int64_t count) { /* for elements that are not written, and for the guards */
+    memset(a, 0xff, (size_t)(count + GUARD) * sizeof *a);
+}
+
 static float *nan_floats(int64_t count) {
     float *made = test_memory((size_t)((count + 2 * GUARD + 15) / 16 * 16) * sizeof *made);
-    memset(made, 0xff, (size_t)(count + GUARD) * sizeof *made); /* NaN, for elements not written and for the guards */
+    fill_nan(made, count);
     return made;
 }
 
@@ -139,22 +143,31 @@ static void check(bench *b, const d9_cpu *cpu, const float *running) { /* both p
     const d9_cpu_conv_shape *c = &b->shape.conv;
     const d9_kernel_act act = {D9_ACT_CELU, 0.3f};
     const char *level = cpu->loops->level;
+    const struct {
+        float *got;
+        const double *want;
+        int64_t count;
+        double limit;
+        const char *what;
+    } results[] = {{b->running, b->want_running, 2 * b->gc, 1e-6, "running statistics"},
+                   {b->conv, b->want_conv, b->y_count, 3e-6, "the convolution"},
+                   {b->y, b->want_y, b->y_count, 3e-6, "y"},
+                   {b->statistics, b->want_statistics, 2 * b->gc, 1e-6, "statistics"},
+                   {b->dw, b->want_dw, b->w_count, 1e-5, "dw"},
+                   {b->dscale, b->want_dscale, c->outputs, 1e-5, "dscale"},
+                   {b->dbias, b->want_dbias, c->outputs, 1e-5, "dbias"}};
+    enum { RESULTS = sizeof results / sizeof *results };
+    for (int i = 0; i < RESULTS; i++) fill_nan(results[i].got, results[i].count);
     memcpy(b->running, running, (size_t)(2 * b->gc) * sizeof *running);
     const d9_kernel_norm_state state = {
         b->scale, b->bias, b->running, b->running + b->gc, b->statistics, b->statistics + b->gc, 1e-5, 0.25, 0, 0};
     d9_cpu_moments_forward(cpu, &b->shape, b->x, b->w, &state, act, b->scratch, b->conv, b->y);
     d9_cpu_moments_backward(cpu, &b->shape, b->dy, act, b->y, b->x, b->w, state.mean, state.inv_std, b->scale,
                             b->scratch, &(d9_cpu_moments_gradients){b->dw, b->dscale, b->dbias});
-    assert_close(b->conv, b->want_conv, b->y_count, 3e-6, "the convolution", level);
-    assert_close(b->y, b->want_y, b->y_count, 3e-6, "y", level);
-    assert_close(b->statistics, b->want_statistics, 2 * b->gc, 1e-6, "statistics", level);
-    assert_close(b->running, b->want_running, 2 * b->gc, 1e-6, "running statistics", level);
-    assert_close(b->dw, b->want_dw, b->w_count, 1e-5, "dw", level);
-    assert_close(b->dscale, b->want_dscale, c->outputs, 1e-5, "dscale", level);
-    assert_close(b->dbias, b->want_dbias, c->outputs, 1e-5, "dbias", level);
-    assert_guarded(b->conv, b->y_count);
-    assert_guarded(b->y, b->y_count);
-    assert_guarded(b->dw, b->w_count);
+    for (int i = 0; i < RESULTS; i++) {
+        assert_close(results[i].got, results[i].want, results[i].count, results[i].limit, results[i].what, level);
+        assert_guarded(results[i].got, results[i].count);
+    }
     assert_guarded(b->scratch, d9_cpu_moments_scratch_bytes(&b->shape) / 4);
 }
 

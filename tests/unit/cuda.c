@@ -282,11 +282,6 @@ static double needed_gib(const char *precision, int64_t batch) {
     return gib * (double)(bytes + D9_CUDNN_MOST_WORKSPACE_BYTES + largest);
 }
 
-TEST(dawn94_needs_at_most_2_5_gib_in_half_precision) {
-    assert_true(needed_gib("fp16", 512) <= 2.5 && needed_gib("bf16", 512) <= 2.5 &&
-                needed_gib("f32", 512) > needed_gib("fp16", 512));
-}
-
 /* docs/gpu.md lists the GiB that dawn94 needs with the largest workspace of a convolution, to two decimals. */
 TEST(memory_figures_of_docs_gpu_hold) {
     static const struct figure {

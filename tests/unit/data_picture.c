@@ -488,13 +488,29 @@ TEST(characters_look_different) {
     assert_memory_equal(plain, accented, sizeof plain);
 }
 
+/* A canvas within a larger one gets the same pixels as that part of the larger one, and no byte around it changes. */
 TEST(drawing_stays_on_the_canvas) {
+    enum { LARGE = 128, ORIGIN = 48, GUARD = 3 * LARGE };
+    static uint8_t large[LARGE * LARGE * 3], guard[GUARD];
     const char *text = "Quickly, \xc3\xa9 {~}";
-    for (int side = 1; side <= 40; side += 13) {
-        uint8_t *pixels = test_memory((size_t)(side * side * 3)); /* of exact size, for the address sanitizer */
-        const d9_canvas canvas = {.pixels = pixels, .height = side, .width = side};
-        for (int at = -30; at <= 45; at += 5) d9_font_draw(&canvas, at, at / 2, 3, ink, text);
-    }
+    int drawn = 0;
+    for (int side = 1; side <= 40; side += 13)
+        for (int at = -30; at <= 45; at += 5) {
+            const size_t row_bytes = 3 * (size_t)side;
+            uint8_t *pixels = (uint8_t *)test_memory(2 * GUARD + row_bytes * row_bytes / 3) + GUARD;
+            memset(large, 0, sizeof large);
+            d9_font_draw(&(d9_canvas){.pixels = pixels, .height = side, .width = side}, at, at / 2, 3, ink, text);
+            d9_font_draw(&(d9_canvas){.pixels = large, .height = LARGE, .width = LARGE}, ORIGIN + at, ORIGIN + at / 2,
+                         3, ink, text);
+            for (int y = 0; y < side; y++) {
+                const uint8_t *row = pixels + (size_t)y * row_bytes;
+                assert_memory_equal(row, large + 3 * ((ORIGIN + y) * LARGE + ORIGIN), row_bytes);
+                drawn += memcmp(row, guard, row_bytes) != 0;
+            }
+            assert_memory_equal(pixels - GUARD, guard, GUARD);
+            assert_memory_equal(pixels + row_bytes * row_bytes / 3, guard, GUARD);
+        }
+    assert_true(drawn > 100);
 }
 
 TEST(texts_are_shortened_to_fit) {

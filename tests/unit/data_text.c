@@ -142,8 +142,9 @@ TEST_WITH(const char *folder, words_of_a_model_are_kept, run_folder_set_up) {
     assert_string_not_equal(built, given);
 }
 
-/* The number of threads changes no token. With another seed, the most frequent word keeps its token. */
-TEST_WITH(const char *folder, texts_are_loaded_alike_by_any_number_of_threads, run_folder_set_up) {
+/* The number of threads changes no token. Another seed changes the split, but the most frequent word keeps its token.
+ */
+TEST_WITH(const char *folder, texts_are_split_by_seed_and_not_by_threads, run_folder_set_up) {
     char name[64], text[64], digest[2][D9_DIGEST_DIGITS + 1];
     for (int i = 0; i < 60; i++) {
         snprintf(name, sizeof name, "%s/%d.txt", i % 2 ? "ham" : "spam", i);
@@ -151,7 +152,8 @@ TEST_WITH(const char *folder, texts_are_loaded_alike_by_any_number_of_threads, r
         write_text(folder, name, text);
     }
     d9_dataset *dataset = run_data(folder, (d9_dataset_options){.name = "text", .threads = 1});
-    const int64_t held_out = dataset->test.count;
+    const d9_split held = dataset->test;
+    const int64_t held_out = held.count;
     assert_true(dataset->drawn && held_out > 3 && held_out < 20 && dataset->train.count == 60 - held_out);
     assert_ints(dataset->width, 150, dataset->height * dataset->channels, 1);
     d9_dataset_digest(dataset, digest[0]);
@@ -169,6 +171,10 @@ TEST_WITH(const char *folder, texts_are_loaded_alike_by_any_number_of_threads, r
     int32_t label;
     const int32_t *other = find_tokens(dataset, "ham/1.txt", &label);
     assert_ints(other[2], 4, label, 0);
+    int64_t again = 0;
+    for (int64_t i = 0; i < held_out; i++)
+        for (int64_t k = 0; k < dataset->test.count; k++) again += strcmp(held.names[i], dataset->test.names[k]) == 0;
+    assert_true(again < held_out && again < dataset->test.count);
 }
 
 TEST_WITH(const char *folder, validation_texts_replace_the_test_part, run_folder_set_up) {

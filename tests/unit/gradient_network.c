@@ -208,7 +208,7 @@ static void check_parameter(network *self, const d9_value *value, tally *all) {
     int64_t count = d9_shape_count(&value->shape), first = value->offset / 8;
     double size = 0;
     int compared = 0;
-    for (int64_t i = 0; i < count; i++) size = fmax(size, fabs(self->gradient[first + i]));
+    for (int64_t i = 0; i < count; i++) size = test_larger(size, fabs(self->gradient[first + i]));
     if (!(size > 0)) fail_msg("%s: its gradient is zero", value->name);
     for (int e = 0; e < self->row->entries; e++) {
         int64_t entry = first + (int64_t)d9_philox_below(d9_philox4x32_10(8, (uint32_t)e, (uint32_t)first, 0, 0).v[0],

@@ -108,15 +108,15 @@ static void check_eigen(const double *matrix, int d, const char *what) {
         for (int k = 0; k < d; k++) {
             double av = 0;
             for (int j = 0; j < d; j++) av += matrix[k * d + j] * v[j];
-            residual = fmax(residual, fabs(av - values[i] * v[k]));
-            norm = fmax(norm, fabs(values[i]));
+            residual = test_larger(residual, fabs(av - values[i] * v[k]));
+            norm = test_larger(norm, fabs(values[i]));
             if (fabs(v[k]) > fabs(v[largest])) largest = k;
         }
         if (!(v[largest] > 0)) fail_msg("%s: the largest entry of vector %d is not positive", what, i);
         for (int j = 0; j < d; j++) {
             double dot = 0;
             for (int k = 0; k < d; k++) dot += v[k] * vectors[j * d + k];
-            skew = fmax(skew, fabs(dot - (i == j)));
+            skew = test_larger(skew, fabs(dot - (i == j)));
         }
     }
     if (!(residual <= 1e-13 * norm * d)) fail_msg("%s: |A v - lambda v| is %g of %g", what, residual, norm);

@@ -304,7 +304,7 @@ TEST(accepted_configurations_train_and_resume) {
 }
 
 TEST_MAIN(count, arguments) {
-    if (count > 1) wanted_count = atoi(arguments[1]);
+    if (count > 1 && (wanted_count = (int)strtol(arguments[1], NULL, 10)) <= 0) return 2;
     if (count > 2) first_seed = strtoull(arguments[2], NULL, 10), want_all = false;
     return test_run(NULL);
 }
