@@ -23,7 +23,7 @@ ALWAYS_FAILS = re.compile(r"D9_TRY\((d9_(tree_)?fail|REJECT|bad|reject|unknown|w
 
 def read(notes, scratch):
     command = ["gcov", "--branch-probabilities", "--branch-counts", "--json-format", "--stdout", notes]
-    text = subprocess.run(command, cwd=scratch, capture_output=True, text=True).stdout
+    text = subprocess.run(command, cwd=scratch, stdout=subprocess.PIPE, text=True, check=True).stdout
     return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
 
@@ -48,6 +48,8 @@ with tempfile.TemporaryDirectory() as scratch, concurrent.futures.ThreadPoolExec
                     if len(counts) >= len(known):
                         branches[name][number] = counts
 
+if not lines:
+    sys.exit(f"coverage.py: no executed line of the product in {build}; is gcov of the compiler's version?")
 total = collections.defaultdict(lambda: [0, 0, 0, 0])
 files = {}
 for name in lines:

@@ -26,4 +26,5 @@ case $#:${1-} in
 1:--table) ;;
 *) echo "usage: tools/coverage.sh [--table]" >&2; exit 2 ;;
 esac
-python3 tools/coverage.py $build >tests/coverage.tsv
+python3 tools/coverage.py $build >$build.tsv
+mv $build.tsv tests/coverage.tsv

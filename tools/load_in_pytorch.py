@@ -200,7 +200,7 @@ class Network(nn.Module):
 def load(path):
     weights, metadata = read(path)
     if "dawn9.graph" not in metadata:
-        sys.exit(f"{path}: has no dawn9.graph in its metadata: dawn9 did not write it, or the network has no form outside dawn9")
+        raise ValueError(f"{path}: has no dawn9.graph in its metadata: dawn9 did not write it, or the network has no form outside dawn9")
     return Network(weights, metadata).eval()
 
 

@@ -108,18 +108,20 @@ def measure_coverage():
     if os.path.exists(kept):
         with open(kept, encoding="utf-8") as file:
             result = dict(json.loads(line) for line in file)
-    if "" in result:  # written last: every test is measured
-        return {name: facts for name, facts in result.items() if facts.get("lines")}
-    tests = build_tests(build, list_tests(build))
-    covered_lines(build)
-    for name in sorted(tests.keys() - result.keys(), reverse=True):  # unit tests before scripts
-        passed, seconds = run_test(tests[name], MOST_SECONDS)
-        lines = covered_lines(build)
-        result[name] = {"seconds": seconds, "lines": lines if passed else {}}
-        add_line(kept, [name, result[name]])
-        print(f"coverage {name}: {seconds:.1f} s, " + (f"{sum(map(len, lines.values()))} lines" if passed else "left out"), flush=True)
-    add_line(kept, ["", {}])
-    return {name: facts for name, facts in result.items() if facts["lines"]}
+    if "" not in result:  # written last: every test is measured
+        tests = build_tests(build, list_tests(build))
+        covered_lines(build)
+        for name in sorted(tests.keys() - result.keys(), reverse=True):  # unit tests before scripts
+            passed, seconds = run_test(tests[name], MOST_SECONDS)
+            lines = covered_lines(build)
+            result[name] = {"seconds": seconds, "lines": lines if passed else {}}
+            add_line(kept, [name, result[name]])
+            print(f"coverage {name}: {seconds:.1f} s, " + (f"{sum(map(len, lines.values()))} lines" if passed else "left out"), flush=True)
+        add_line(kept, ["", {}])
+    covering = {name: facts for name, facts in result.items() if facts.get("lines")}
+    if not covering:
+        sys.exit(f"mutate.py: no test covers a line: is gcov of the compiler's version? Then remove {kept}")
+    return covering
 
 
 def add_line(path, value):

@@ -310,7 +310,19 @@ static void write_groups(const d9_program *program, d9_text *text) {
                     group->selects.role[0] ? group->selects.role : "any", group->rate_multiplier, group->weight_decay,
                     group->decay_multiplier, d9_op_name(group->op), (int)group->update, group->numbers[0],
                     group->numbers[1], group->numbers[2]);
-        d9_text_add(text, " epochs %g to %g, share %g\n", group->from_epoch, group->until_epoch, group->until_share);
+        d9_text_add(text, " epochs %g to %g, shares %g to %g, part %d, mean %d, per image %d, every %lld",
+                    group->from_epoch, group->until_epoch, group->from_share, group->until_share, group->selects.part,
+                    group->mean, group->per_image, (long long)group->every);
+        d9_text_add(text, " renormalises %lld to %lld, averages %d", (long long)group->renormalise_every,
+                    (long long)group->renormalise_last, group->averages);
+        for (int i = 0; i < D9_UPDATE_STATES && group->accumulators[i]; i++)
+            d9_text_add(text, " %s", group->accumulators[i]);
+        d9_text_add(text, " rate shape %d at start %d ends %d", (int)group->rate.shape, group->rate.at_start,
+                    group->rate_ends);
+        for (int k = 0; k < group->rate.count; k++)
+            d9_text_add(text, " %g/%d: %g", group->rate.knots[k].value, (int)group->rate.knots[k].unit,
+                        group->rate.values[k]);
+        d9_text_add(text, "\n");
     }
 }
 
@@ -318,9 +330,9 @@ static void write_tail(const d9_program *program, d9_text *text) {
     d9_text_add(text, "evaluates %s\n", d9_program_buffer_name(program, program->tail.evaluate));
     for (int t = 0; t < program->tail.count; t++) {
         const d9_tail_node *node = &program->tail.node[t];
-        d9_text_add(text, "%s %s <- %s ratio %.17g (table %d)", d9_op_name(node->op),
+        d9_text_add(text, "%s %s <- %s ratio %.17g (table %d) power %g last %lld", d9_op_name(node->op),
                     d9_program_buffer_name(program, node->to), d9_program_buffer_name(program, node->from),
-                    node->ratio.constant, node->ratio.table);
+                    node->ratio.constant, node->ratio.table, node->power, (long long)node->last);
         write_when(&node->when, text);
         d9_text_add(text, "\n");
     }

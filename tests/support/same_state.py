@@ -17,10 +17,14 @@ for name in a:
     for x, y in zip(a[name][1], b[name][1]):
         count += 1
         assert abs(x - y) <= float(sys.argv[3]) * max(1, abs(x)), f"{name}: {x} and {y}"
-for x, y in zip(*([json.loads(line) for line in open(run + "/events.jsonl")] for run in sys.argv[1:3])):
+events = [[json.loads(line) for line in open(run + "/events.jsonl")] for run in sys.argv[1:3]]
+assert len(events[0]) == len(events[1]) > 0, [len(lines) for lines in events]
+for x, y in zip(*events):
+    assert x.keys() == y.keys(), x.keys() ^ y.keys()
     for key in x.keys() - {"seconds", "images_per_second", "hours"}:
         same = x[key] == y[key] or abs(x[key] - y[key]) <= 1e-8 * max(1, abs(x[key])) # both None: not evaluated
         assert same, (key, x, y)
 assert count > 1000
 a, b = (read(run + "/predictions.safetensors")[1] for run in sys.argv[1:3])
-assert a.keys() == b.keys() and all(abs(x - y) < 1e-5 for name in a for x, y in zip(a[name][1], b[name][1]))
+assert {name: a[name][0] for name in a} == {name: b[name][0] for name in b} and len(a) > 0
+assert all(abs(x - y) < 1e-5 for name in a for x, y in zip(a[name][1], b[name][1]))

@@ -96,6 +96,25 @@ TEST(each_trick_changes_only_its_parts) {
     }
 }
 
+/* Two settings of a trick that differ in one option make other groups or another tail. */
+TEST(options_of_updates_change_their_parts) {
+    static const struct {
+        const char *settings[2];
+        program_part part;
+    } rows[] = {{{"whitening_bias: {}", "whitening_bias: {bias_anneal: on}"}, PROGRAM_GROUPS},
+                {{"fine_tune: {}", "fine_tune: {head: 0.3}"}, PROGRAM_GROUPS},
+                {{"muon: {}", "muon: {renormalise_every: 2}"}, PROGRAM_GROUPS},
+                {{"muon: {}", "muon: {renormalise_last: 2}"}, PROGRAM_GROUPS},
+                {{"lookahead: {}", "lookahead: {power: 2}"}, PROGRAM_TAIL},
+                {{"lookahead: {last: 4}", "lookahead: {last: 5}"}, PROGRAM_TAIL}};
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        d9_text *texts[2];
+        for (int i = 0; i < 2; i++)
+            program_write(build(RESNET9, rows[r].settings[i]), rows[r].part, texts[i] = test_text());
+        assert_string_not_equal(d9_text_get(texts[0]), d9_text_get(texts[1]));
+    }
+}
+
 /* ---- details of each change, and errors ---- */
 
 /* The numbers of each kind of augmentation are equal in the nodes that draw and augment. In evaluation each is off. */
