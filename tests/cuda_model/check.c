@@ -134,6 +134,13 @@ void d9_check_array(d9_check *check, const char *what, const float *expected, co
     }
 }
 
+void d9_check_arrays(d9_check *check, const char *what, const d9_array *expected, const d9_array *got,
+                     double tolerance) {
+    float *values = d9_floats(expected->count);
+    for (int64_t i = 0; i < expected->count; i++) values[i] = d9_array_at(expected, i);
+    d9_check_array(check, what, values, got, tolerance);
+}
+
 void *d9_zeros(int64_t bytes) {
     void *values = get_memory((size_t)bytes);
     memset(values, 0, (size_t)bytes);

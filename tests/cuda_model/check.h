@@ -40,6 +40,8 @@ float d9_array_at(const d9_array *array, int64_t at);
  * be `tolerance` times the largest expected magnitude plus, in half precision, one unit in the last place. NaN fails,
  * and so does an array of more than eight elements if more than 95% of the expected ones are 0. */
 void d9_check_array(d9_check *check, const char *what, const float *expected, const d9_array *got, double tolerance);
+void d9_check_arrays(d9_check *check, const char *what, const d9_array *expected, const d9_array *got,
+                     double tolerance);
 
 /* The tolerance of a sum of values that were rounded to `store`: `tolerance`; with contracted kernels, which may round
  * such values differently, plus two units in the last place (f32: none). */
@@ -53,6 +55,10 @@ static inline int32_t *d9_ints(int64_t count) { return d9_zeros(count * (int64_t
 const float *d9_narrowed(int64_t count, const double *values);         /* rounded to f32 */
 float *d9_random(d9_kernel_store store, int64_t count, uint32_t seed); /* in [-1, 1], representable in `store` */
 float *d9_integers(int64_t count, uint32_t seed);                      /* -4 .. 4 */
+/* Integers, which have ties and exact sums; if `random`, random numbers. */
+static inline float *d9_values(d9_kernel_store store, int64_t count, uint32_t seed, bool random) {
+    return random ? d9_random(store, count, seed) : d9_integers(count, seed);
+}
 void d9_check_done(d9_check *check); /* frees all memory; fails if guard bytes were overwritten */
 
 /* State of a norm with these arrays, epsilon 1e-5 and momentum 0.1. running: mean, variance. */
@@ -66,6 +72,12 @@ static inline d9_kernel_norm_state d9_norm_state_of(const float *scale, const fl
                                   .inv_std = inv_std->data,
                                   .epsilon = 1e-5,
                                   .momentum = 0.1};
+}
+
+/* In half precision an output may be off by two units in the last place of the largest magnitude, because a rounding
+ * difference in one stage may grow in the next. d9_check_array allows one unit anyway; this is the other unit. */
+static inline double d9_stage_tolerance(d9_kernel_store store) {
+    return store == D9_KERNEL_F32 ? 4e-6 : store == D9_KERNEL_BF16 ? 0x1p-7 : 0x1p-10;
 }
 
 static inline d9_kernel_in d9_plain_in(const float *x) { return (d9_kernel_in){.data = x, .store = D9_KERNEL_F32}; }

@@ -10,9 +10,8 @@ static const struct {
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
 #define FOR_ALL(i, store, shift)                                                                                       \
-    for (int i = 0; i < SIZES; i++)                                                                                    \
-        for (d9_kernel_store store = D9_KERNEL_F32; store <= D9_KERNEL_F16; store++)                                   \
-            for (int shift = 0; shift < D9_COUNT_OF_SHIFTS; shift++)
+    for (int i = 0; i < SIZES; i++) D9_FOR_STORES(store)                                                               \
+    for (int shift = 0; shift < D9_COUNT_OF_SHIFTS; shift++)
 
 /* Bias alone, and followed by an activation, which reads the sum rounded to the storage type. */
 void d9_cuda_check_bias(d9_check *check) {

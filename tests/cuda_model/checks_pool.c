@@ -51,11 +51,6 @@ static void add_to_maxima(const d9_kernel_window *w, const float *dy, const floa
     for (int64_t i = 0; i < output_count(w); i++) dx[maximum_of(w, x, i)] += dy[i];
 }
 
-/* Integers, which have ties, if `shift` is 0; otherwise random numbers. */
-static float *new_values(d9_kernel_store store, int64_t count, uint32_t seed, int shift) {
-    return shift ? d9_random(store, count, seed) : d9_integers(count, seed);
-}
-
 static void find_means(const d9_kernel_window *w, const float *x, float *y) {
     for (int64_t i = 0; i < output_count(w); i++) {
         double sum = 0;
@@ -99,8 +94,8 @@ static void check_pass(d9_check *check, pass pass) {
             const d9_kernel_window *w = &windows[i];
             if (mean && w->pad) continue;
             const int64_t inputs = input_count(w), outputs = output_count(w);
-            const float *values = new_values(store, inputs, 21, shift);
-            const float *gradient = mean ? new_values(store, outputs, 23, shift) : d9_random(store, outputs, 22);
+            const float *values = d9_values(store, inputs, 21, shift);
+            const float *gradient = mean ? d9_values(store, outputs, 23, shift) : d9_random(store, outputs, 22);
             float *expected = d9_floats(backward ? inputs : outputs);
             compute_pass(pass, w, values, gradient, expected);
             d9_array x = d9_array_of(store, inputs, shift, values), dy = d9_array_of(store, outputs, shift, gradient);

@@ -73,14 +73,8 @@ static site open_site(const struct shape *shape, d9_kernel_store store, int acti
 }
 
 static d9_kernel_norm_state state_of(const site *s, const outputs *w) {
-    return (d9_kernel_norm_state){.scale = s->scale,
-                                  .bias = s->bias,
-                                  .running_mean = w->statistics[RUNNING_MEAN].data,
-                                  .running_var = w->statistics[RUNNING_VAR].data,
-                                  .mean = w->statistics[MEAN].data,
-                                  .inv_std = w->statistics[INV_STD].data,
-                                  .epsilon = 1e-5,
-                                  .momentum = 0.1};
+    return d9_norm_state_of(s->scale, s->bias, &w->statistics[RUNNING_MEAN], &w->statistics[MEAN],
+                            &w->statistics[INV_STD]);
 }
 
 static d9_kernel_epilogue epilogue_of(const site *s, const outputs *w) {
@@ -90,13 +84,6 @@ static d9_kernel_epilogue epilogue_of(const site *s, const outputs *w) {
     epilogue.adds_first = s->adds_first;
     epilogue.last = OUT(w->sum);
     return epilogue;
-}
-
-static void compare(d9_check *check, const char *what, const d9_array *separate, const d9_array *one_pass,
-                    double tolerance) {
-    float *expected = d9_floats(separate->count);
-    for (int64_t i = 0; i < separate->count; i++) expected[i] = d9_array_at(separate, i);
-    d9_check_array(check, what, expected, one_pass, tolerance);
 }
 
 /* The norm's input: the pool's output, if there is a pool. */
@@ -123,15 +110,15 @@ static void forward_one_pass(d9_check *check, const site *s, const d9_cuda_norm_
 
 static void check_forward(d9_check *check, site *s, const d9_cuda_norm_algorithm *algorithm) {
     static const char *const names[] = {"mean", "inv_std", "running_mean", "running_var"};
-    const double stages = s->store == D9_KERNEL_F32 ? 4e-6 : s->store == D9_KERNEL_BF16 ? 0x1p-7 : 0x1p-10;
+    const double stages = d9_stage_tolerance(s->store);
     forward_separate(check, s);
     forward_one_pass(check, s, algorithm);
     for (int i = 0; i < STATISTICS; i++)
-        compare(check, names[i], &s->separate.statistics[i], &s->one_pass.statistics[i], 2e-6);
-    compare(check, "norm_resident", &s->separate.y, &s->one_pass.y,
-            s->act.activation == D9_KERNEL_NO_ACT ? 4e-6 : stages);
-    if (s->adds) compare(check, "norm_resident sum", &s->separate.sum, &s->one_pass.sum, stages);
-    if (s->window.kernel) compare(check, "norm_resident pooled", &s->separate.pooled, &s->one_pass.pooled, 0);
+        d9_check_arrays(check, names[i], &s->separate.statistics[i], &s->one_pass.statistics[i], 2e-6);
+    d9_check_arrays(check, "norm_resident", &s->separate.y, &s->one_pass.y,
+                    s->act.activation == D9_KERNEL_NO_ACT ? 4e-6 : stages);
+    if (s->adds) d9_check_arrays(check, "norm_resident sum", &s->separate.sum, &s->one_pass.sum, stages);
+    if (s->window.kernel) d9_check_arrays(check, "norm_resident pooled", &s->separate.pooled, &s->one_pass.pooled, 0);
 }
 
 static d9_cuda_prologue prologue_of(const site *s, const outputs *w) {
@@ -177,10 +164,10 @@ static void check_backward(d9_check *check, site *s, const d9_cuda_norm_algorith
         backward_one_pass(check, s, algorithm, tickets.data);
         if (turn && memcmp(before, s->one_pass.dbias.data, (size_t)s->one_pass.dbias.bytes) != 0)
             d9_check_fail(check, "norm_resident_backward: dbias differs the second time");
-        compare(check, "dbias", &s->separate.dbias, &s->one_pass.dbias, 2e-6);
-        compare(check, "dscale", &s->separate.dscale, &s->one_pass.dscale, 4e-6);
-        compare(check, "norm_resident_backward", &s->separate.dx, &s->one_pass.dx, tolerance);
-        if (s->wants_dz) compare(check, "norm_resident_backward dz", &s->separate.dz, &s->one_pass.dz, 0);
+        d9_check_arrays(check, "dbias", &s->separate.dbias, &s->one_pass.dbias, 2e-6);
+        d9_check_arrays(check, "dscale", &s->separate.dscale, &s->one_pass.dscale, 4e-6);
+        d9_check_arrays(check, "norm_resident_backward", &s->separate.dx, &s->one_pass.dx, tolerance);
+        if (s->wants_dz) d9_check_arrays(check, "norm_resident_backward dz", &s->separate.dz, &s->one_pass.dz, 0);
     }
 }
 

@@ -133,54 +133,47 @@ static void step_by_hand(const d9_cuda_recur *s, const arrays *a, d9_kernel_stor
  * those of 129 to 132. */
 static const d9_model_device three_clusters = {232448, 8, 8, 0}, no_clusters = {65536, 1, 40, 0};
 
-static bool is_checked(const d9_cuda_recur *s, const d9_model_device *device) {
-    return device == &three_clusters || (s->units > 64 && s->units <= 132);
-}
-
-/* The type of layer i: the types take turns, and a layer has another type on the second device. */
-static d9_kernel_store store_of(int i, const d9_model_device *device) {
-    return (d9_kernel_store)((i + (device == &no_clusters)) % (D9_KERNEL_F16 + 1));
-}
-
-static void check_forward(d9_check *check, const d9_model_device *device) {
-    d9_model_set_device(device);
-    for (int i = 0; i < LAYERS; i++) {
-        const d9_cuda_recur *s = &layers[i];
-        const d9_kernel_store store = store_of(i, device);
-        if (!is_checked(s, device)) continue;
-        const arrays a = open_layer(s, store, i);
-        const int64_t states = s->samples * s->units;
-        float *y = d9_floats(a.y), *saved = d9_floats(a.y * a.size.saved), *c = d9_floats(states);
-        double *memory = d9_doubles(s->units);
-        for (int64_t n = 0; n < s->samples; n++) {
-            for (int64_t k = 0; k < s->units; k++) memory[k] = (double)a.c0[n * s->units + k];
-            for (int64_t t = 0; t < s->time; t++)
-                step_by_hand(s, &a, store, t * s->samples + n, a.h0 + n * s->units, memory, y, saved);
-            for (int64_t k = 0; k < s->units; k++) c[n * s->units + k] = (float)memory[k];
-        }
-        const arrays fresh = open_layer(s, store, i); /* a.h0 was replaced by the last state */
-        d9_array gx = d9_array_of(store, a.y * a.size.gates, i % 2, a.gx),
-                 u = d9_array_of(store, a.rows * s->units, 0, a.u), h0 = d9_array_of(store, states, 0, fresh.h0);
-        d9_array out = d9_array_new(store, a.y, i % 2), last = d9_array_new(store, states, 0),
-                 kept = d9_array_new(D9_KERNEL_F32, a.y * a.size.saved, 0),
-                 last_c = d9_array_new(D9_KERNEL_F32, states, 0);
-        const d9_cuda_recur_state first = state_of(&h0, fresh.c0, i);
-        const d9_cuda_recur_result result = {OUT(out), kept.data, OUT(last), last_c.data};
-        const double tolerance = store == D9_KERNEL_F32 ? 2e-6 : store == D9_KERNEL_BF16 ? 1e-2 : 2e-3;
-        LAUNCH(d9_cuda_recur_forward(NULL, s, IN(gx), IN(u), a.bias, &first, &result));
-        d9_check_array(check, "recur: y", y, &out, tolerance);
-        d9_check_array(check, "recur: saved", saved, &kept, tolerance);
-        d9_check_array(check, "recur: last h", a.h0, &last, tolerance);
-        if (a.size.memory) d9_check_array(check, "recur: last c", c, &last_c, tolerance);
+/* Calls `run` for layers on each of two devices: all on the first, some on the second. The types take turns, and a
+ * layer has another type on the second device. */
+static void for_each_layer(d9_check *check,
+                           void (*run)(d9_check *check, const d9_cuda_recur *s, d9_kernel_store store, int i)) {
+    for (int k = 0; k < 2 * LAYERS; k++) {
+        const int i = k % LAYERS, second = k / LAYERS;
+        if (second && (layers[i].units <= 64 || layers[i].units > 132)) continue;
+        d9_model_set_device(second ? &no_clusters : &three_clusters);
+        run(check, &layers[i], (d9_kernel_store)((i + second) % (D9_KERNEL_F16 + 1)), i);
         d9_check_done(check);
     }
     d9_model_set_device(NULL);
 }
 
-void d9_cuda_check_recur(d9_check *check) {
-    check_forward(check, &three_clusters);
-    check_forward(check, &no_clusters);
+static void check_forward(d9_check *check, const d9_cuda_recur *s, d9_kernel_store store, int i) {
+    const arrays a = open_layer(s, store, i);
+    const int64_t states = s->samples * s->units;
+    float *y = d9_floats(a.y), *saved = d9_floats(a.y * a.size.saved), *c = d9_floats(states);
+    double *memory = d9_doubles(s->units);
+    for (int64_t n = 0; n < s->samples; n++) {
+        for (int64_t k = 0; k < s->units; k++) memory[k] = (double)a.c0[n * s->units + k];
+        for (int64_t t = 0; t < s->time; t++)
+            step_by_hand(s, &a, store, t * s->samples + n, a.h0 + n * s->units, memory, y, saved);
+        for (int64_t k = 0; k < s->units; k++) c[n * s->units + k] = (float)memory[k];
+    }
+    const arrays fresh = open_layer(s, store, i); /* a.h0 was replaced by the last state */
+    d9_array gx = d9_array_of(store, a.y * a.size.gates, i % 2, a.gx),
+             u = d9_array_of(store, a.rows * s->units, 0, a.u), h0 = d9_array_of(store, states, 0, fresh.h0);
+    d9_array out = d9_array_new(store, a.y, i % 2), last = d9_array_new(store, states, 0),
+             kept = d9_array_new(D9_KERNEL_F32, a.y * a.size.saved, 0), last_c = d9_array_new(D9_KERNEL_F32, states, 0);
+    const d9_cuda_recur_state first = state_of(&h0, fresh.c0, i);
+    const d9_cuda_recur_result result = {OUT(out), kept.data, OUT(last), last_c.data};
+    const double tolerance = store == D9_KERNEL_F32 ? 2e-6 : store == D9_KERNEL_BF16 ? 1e-2 : 2e-3;
+    LAUNCH(d9_cuda_recur_forward(NULL, s, IN(gx), IN(u), a.bias, &first, &result));
+    d9_check_array(check, "recur: y", y, &out, tolerance);
+    d9_check_array(check, "recur: saved", saved, &kept, tolerance);
+    d9_check_array(check, "recur: last h", a.h0, &last, tolerance);
+    if (a.size.memory) d9_check_array(check, "recur: last c", c, &last_c, tolerance);
 }
+
+void d9_cuda_check_recur(d9_check *check) { for_each_layer(check, check_forward); }
 
 /* Adds to du and db, and sets dgx, with plain loops in double. y and saved may be any numbers. */
 static void backward_by_hand(const d9_cuda_recur *s, const arrays *a, const float *dy, const float *y,
@@ -215,36 +208,24 @@ static void backward_by_hand(const d9_cuda_recur *s, const arrays *a, const floa
     }
 }
 
-static void check_backward(d9_check *check, const d9_model_device *device) {
-    d9_model_set_device(device);
-    for (int i = 0; i < LAYERS; i++) {
-        const d9_cuda_recur *s = &layers[i];
-        const d9_kernel_store store = store_of(i, device);
-        if (!is_checked(s, device)) continue;
-        const arrays a = open_layer(s, store, i);
-        const int64_t weights = a.rows * s->units;
-        const float *dy = d9_random(store, a.y, 79), *y = d9_random(store, a.y, 80),
-                    *saved = d9_random(D9_KERNEL_F32, a.y * a.size.saved, 81);
-        float *dgx = d9_floats(a.y * a.size.gates);
-        double *du = d9_doubles(weights), *db = d9_doubles(a.rows);
-        backward_by_hand(s, &a, dy, y, saved, dgx, du, db);
-        d9_array gpu_dy = d9_array_of(store, a.y, i % 2, dy), gpu_y = d9_array_of(store, a.y, 0, y),
-                 u = d9_array_of(store, weights, 0, a.u), h0 = d9_array_of(store, s->samples * s->units, 0, a.h0),
-                 out = d9_array_new(store, a.y * a.size.gates, i % 2), gpu_du = d9_array_new(D9_KERNEL_F32, weights, 0),
-                 gpu_db = d9_array_new(D9_KERNEL_F32, a.rows, 0),
-                 scratch = d9_array_new(D9_KERNEL_F32, d9_cuda_recur_scratch_bytes(s) / 4, 0);
-        const d9_cuda_recur_kept kept = {IN(gpu_y), saved, state_of(&h0, a.c0, i)};
-        LAUNCH(d9_cuda_recur_backward(NULL, s, IN(gpu_dy), &kept, IN(u), scratch.data, OUT(out), gpu_du.data,
-                                      gpu_db.data));
-        d9_check_array(check, "recur_backward: dgx", dgx, &out, 2e-6);
-        d9_check_array(check, "recur_backward: du", d9_narrowed(weights, du), &gpu_du, 2e-6);
-        d9_check_array(check, "recur_backward: db", d9_narrowed(a.rows, db), &gpu_db, 2e-6);
-        d9_check_done(check);
-    }
-    d9_model_set_device(NULL);
+static void check_backward(d9_check *check, const d9_cuda_recur *s, d9_kernel_store store, int i) {
+    const arrays a = open_layer(s, store, i);
+    const int64_t weights = a.rows * s->units;
+    const float *dy = d9_random(store, a.y, 79), *y = d9_random(store, a.y, 80),
+                *saved = d9_random(D9_KERNEL_F32, a.y * a.size.saved, 81);
+    float *dgx = d9_floats(a.y * a.size.gates);
+    double *du = d9_doubles(weights), *db = d9_doubles(a.rows);
+    backward_by_hand(s, &a, dy, y, saved, dgx, du, db);
+    d9_array gpu_dy = d9_array_of(store, a.y, i % 2, dy), gpu_y = d9_array_of(store, a.y, 0, y),
+             u = d9_array_of(store, weights, 0, a.u), h0 = d9_array_of(store, s->samples * s->units, 0, a.h0),
+             out = d9_array_new(store, a.y * a.size.gates, i % 2), gpu_du = d9_array_new(D9_KERNEL_F32, weights, 0),
+             gpu_db = d9_array_new(D9_KERNEL_F32, a.rows, 0),
+             scratch = d9_array_new(D9_KERNEL_F32, d9_cuda_recur_scratch_bytes(s) / 4, 0);
+    const d9_cuda_recur_kept kept = {IN(gpu_y), saved, state_of(&h0, a.c0, i)};
+    LAUNCH(d9_cuda_recur_backward(NULL, s, IN(gpu_dy), &kept, IN(u), scratch.data, OUT(out), gpu_du.data, gpu_db.data));
+    d9_check_array(check, "recur_backward: dgx", dgx, &out, 2e-6);
+    d9_check_array(check, "recur_backward: du", d9_narrowed(weights, du), &gpu_du, 2e-6);
+    d9_check_array(check, "recur_backward: db", d9_narrowed(a.rows, db), &gpu_db, 2e-6);
 }
 
-void d9_cuda_check_recur_backward(d9_check *check) {
-    check_backward(check, &three_clusters);
-    check_backward(check, &no_clusters);
-}
+void d9_cuda_check_recur_backward(d9_check *check) { for_each_layer(check, check_backward); }
